@@ -1,0 +1,21 @@
+#include "harness/base/errors.h"
+
+#include <fmt/format.h>
+
+namespace gradsync {
+
+ConfigError::ConfigError(const std::string& file, const std::string& field, const std::string& got,
+                         const std::string& expected)
+    : std::runtime_error(
+          fmt::format("{}: field '{}': got {}, expected {}", file, field, got, expected)) {}
+
+EnvironmentError::EnvironmentError(const std::string& what_is_wrong, const std::string& remedy)
+    : std::runtime_error(fmt::format("{} ({})", what_is_wrong, remedy)) {}
+
+void fail_check(const char* expression, const std::string& left, const std::string& right,
+                const char* file, int line) {
+  throw InternalError(fmt::format("internal check failed: {} with {} and {} ({}:{}); this is a bug",
+                                  expression, left, right, file, line));
+}
+
+}  // namespace gradsync

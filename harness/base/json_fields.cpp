@@ -1,0 +1,101 @@
+#include "harness/base/json_fields.h"
+
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+
+#include <cerrno>
+#include <cstring>
+#include <fstream>
+#include <utility>
+
+#include "harness/base/errors.h"
+
+namespace gradsync {
+
+using nlohmann::json;
+
+namespace {
+constexpr std::size_t kLongestQuote = 80;
+
+// The value as written, short enough for one line.
+std::string quote(const json& value) {
+  std::string text = value.dump();
+  if (text.size() > kLongestQuote) text = text.substr(0, kLongestQuote) + "...";
+  return text;
+}
+}  // namespace
+
+JsonFields::JsonFields(const json& object, std::string file, std::string path)
+    : object_(object), file_(std::move(file)), path_(std::move(path)) {
+  if (!object_.is_object()) {
+    throw ConfigError(file_, path_.empty() ? "(top level)" : path_, quote(object_), "an object");
+  }
+}
+
+void JsonFields::fail(const std::string& name, const std::string& expected, std::string got) const {
+  if (got.empty()) got = object_.contains(name) ? quote(object_.at(name)) : "nothing";
+  throw ConfigError(file_, path_ + name, got, expected);
+}
+
+const json& JsonFields::raw(const std::string& name, bool required) {
+  static const json absent;
+  known_.insert(name);
+  const auto found = object_.find(name);
+  if (found != object_.end()) return *found;
+  if (required) fail(name, "this field, it is required");
+  return absent;
+}
+
+std::string JsonFields::string(const std::string& name, std::optional<std::string> fallback) {
+  const json& value = raw(name, !fallback);
+  if (value.is_null() && fallback) return *fallback;
+  if (!value.is_string()) fail(name, "a string");
+  return value.get<std::string>();
+}
+
+bool JsonFields::boolean(const std::string& name, std::optional<bool> fallback) {
+  const json& value = raw(name, !fallback);
+  if (value.is_null() && fallback) return *fallback;
+  if (!value.is_boolean()) fail(name, "true or false");
+  return value.get<bool>();
+}
+
+double JsonFields::number(const std::string& name, std::optional<double> fallback) {
+  const json& value = raw(name, !fallback);
+  if (value.is_null() && fallback) return *fallback;
+  if (!value.is_number()) fail(name, "a number");
+  return value.get<double>();
+}
+
+std::int64_t JsonFields::integer(const std::string& name, std::int64_t at_least,
+                                 std::optional<std::int64_t> fallback) {
+  const json& value = raw(name, !fallback);
+  if (value.is_null() && fallback) return *fallback;
+  if (!value.is_number_integer() || value.get<std::int64_t>() < at_least) {
+    fail(name, fmt::format("an integer of at least {}", at_least));
+  }
+  return value.get<std::int64_t>();
+}
+
+void JsonFields::finish() const {
+  for (const auto& [name, value] : object_.items()) {
+    if (!known_.contains(name)) {
+      throw ConfigError(file_, path_ + name, "an unknown field",
+                        fmt::format("one of {}", fmt::join(known_, ", ")));
+    }
+  }
+}
+
+json read_json_file(const std::string& path) {
+  std::ifstream file(path);
+  if (!file) {
+    throw ConfigError(fmt::format("{}: cannot be read: {}", path, std::strerror(errno)));
+  }
+  try {
+    return json::parse(file);
+  } catch (const json::parse_error& error) {
+    throw ConfigError(fmt::format("{}: not valid JSON: {}", path, error.what()));
+  }
+}
+
+}  // namespace gradsync

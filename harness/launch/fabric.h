@@ -1,0 +1,45 @@
+// One machine as a cluster: a network namespace per node (per rank where the intra-node rate is set)
+// behind rate-shaped veth links to one bridge.
+//
+// The namespaces have no names: they exist only as file descriptors of this process and as the
+// network of the ranks inside them, so they vanish with the last of these, even after kill -9 of
+// the launcher. Unprivileged users get them through a user namespace.
+#pragma once
+
+#include <memory>
+#include <nlohmann/json.hpp>
+#include <string>
+
+#include "harness/launch/topology.h"
+
+namespace gradsync::launch {
+
+// Where one rank runs: its network and the address its peers reach it at.
+struct Endpoint {
+  int rank = 0;
+  int node = 0;
+  std::string address;    // IPv4 in text form
+  std::string interface;  // "lo" or "eth0"
+};
+
+class Fabric {
+ public:
+  virtual ~Fabric() = default;
+
+  virtual Endpoint endpoint(int rank) const = 0;
+
+  // Moves the calling process into the network of `rank`. For the child between fork and exec.
+  // Async-signal-safe. Returns 0 or an errno.
+  virtual int enter(int rank) const = 0;
+
+  // Measures what the shaped link between the first two nodes really carries, with plain TCP for
+  // `duration_s`. Returns {"rate_bits_per_s", "payload_bits_per_s", "measured_payload_bits_per_s",
+  // "round_trip_s"}, or null where no link is shaped. Blocks. Errors: EnvironmentError.
+  virtual nlohmann::json self_test(double duration_s) const = 0;
+};
+
+// Returns the network for `topology`. Where it needs no namespaces, that is the host's loopback.
+// Errors: EnvironmentError with the remedy where namespaces or shaping are forbidden or missing.
+std::unique_ptr<Fabric> make_fabric(const Topology& topology);
+
+}  // namespace gradsync::launch

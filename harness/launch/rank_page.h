@@ -1,0 +1,32 @@
+// One page of memory that a rank shares with the launcher: where it is right now.
+//
+// Written by the rank with plain relaxed stores (a nanosecond each, nothing on the wire), read by
+// the launcher for progress, for the deadline of a step, and to say where a dead rank was.
+#pragma once
+
+#include <atomic>
+#include <cstdint>
+#include <string>
+
+namespace gradsync::launch {
+
+enum class Activity : std::uint32_t { Starting, Idle, Forward, Backward, Wait, Optimizer, Barrier };
+
+struct RankPage {
+  std::atomic<std::int32_t> trial;        // order of the running trial; -1 before the first
+  std::atomic<std::int32_t> step;         // steps finished in this trial, warm-up included
+  std::atomic<std::int32_t> micro_batch;  // inside the step, from 0
+  std::atomic<Activity> activity;
+  std::atomic<std::uint32_t> collective;  // sequence number of the last collective started
+  std::atomic<std::uint32_t> completed;   // ... and of the last one completed
+  std::atomic<std::int64_t> progress_ns;  // when the rank last changed any of these
+};
+
+// "step 3, micro-batch 2, backward, all_reduce #7": 1-based, for messages.
+std::string describe(const RankPage& page);
+
+// Returns the page inherited as file descriptor `fd` (a rank), mapped for the process's lifetime.
+// Errors: EnvironmentError.
+RankPage* map_rank_page(int fd);
+
+}  // namespace gradsync::launch

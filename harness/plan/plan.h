@@ -1,0 +1,94 @@
+// A plan file, and the ordered list of trials it means. Pure: no processes, no clock, no torch.
+//
+// Lists under "cells" multiply out; "parts" run one after the other. A launch is one start of all
+// ranks of one topology; inside it every cell of that topology is resident and the cells take turns
+// in rounds, in an order drawn from the seed, so that a drifting machine drifts for all of them.
+#pragma once
+
+#include <cstdint>
+#include <nlohmann/json.hpp>
+#include <string>
+#include <vector>
+
+namespace gradsync::plan {
+
+// One combination of plan parameters. Field names are those of the plan file.
+struct Cell {
+  std::string topology = "1x2";
+  std::string model = "bert_mini";
+  std::string wrapper = "ddp";
+  std::string strategy = "baseline";
+  int accumulation_steps = 4;          // micro-batches per step
+  int micro_batch_size = 16;           // examples per rank and micro-batch
+  int sequence_length = 64;            // tokens per example (`fixed`), or the longest (`mrpc`)
+  std::string lengths = "fixed";       // "fixed", or "mrpc": drawn per rank and batch
+  std::int64_t bucket_cap_bytes = 0;   // 0: DDP's default, a first bucket of 1 MiB, then 25 MiB
+  bool gradient_as_bucket_view = false;
+  bool find_unused_parameters = false;
+  bool static_graph = false;
+  int scale = 1;                       // bytes and link rates are divided by it (paced models)
+  bool operator==(const Cell&) const = default;
+};
+
+void to_json(nlohmann::json& out, const Cell& cell);
+
+// Returns the cell that a results file or a launch specification holds; strict.
+// Errors: ConfigError naming `file` and the field.
+Cell cell_from_json(const nlohmann::json& in, const std::string& file);
+
+// Cells that run under the same rules; every plan has at least one part.
+struct Part {
+  std::string name;   // "" where the plan has no "parts"
+  std::string about;
+  std::vector<Cell> cells;  // in the order of the plan file, strategy varying fastest
+  int steps = 8;            // timed steps per cell, round and launch
+  int total_steps = 0;      // or: timed steps per cell over all, dealt out evenly; 0: use `steps`
+  int warmup_steps = 3;     // per trial; at least 2, so that the bucket rebuild is past
+  int rounds = 1;
+  int launches = 1;
+};
+
+struct Plan {
+  std::string file;  // where it was read from, for messages
+  std::string name;
+  std::string about;
+  std::uint64_t seed = 42;
+  double timeout_s = 60;               // a step or a collective may take this long
+  std::string window_rule = "honest";  // or "as_published"
+  int threads_per_rank = 1;
+  std::string device = "cpu";          // or "cuda"
+  std::string backend = "gloo";        // or "nccl"
+  std::vector<Part> parts;
+  nlohmann::json source;               // the file with every override applied
+};
+
+// Returns the plan. Each override is "key=value", where key is a field of the plan, of its cells
+// ("cells.model" or just "model"), or of one part ("PART.steps"); value is JSON, or a bare word, or
+// words with commas for a list.
+// Errors: ConfigError with file, field, got, expected.
+Plan read_plan(const std::string& path, const std::vector<std::string>& overrides);
+Plan parse_plan(const nlohmann::json& source, const std::string& file);
+
+struct Trial {
+  int order = 0;  // over the whole plan
+  Cell cell;
+  int round = 0;
+  int steps = 0;
+  int warmup_steps = 0;
+};
+
+// One start of all ranks of one topology, with its trials in the order they run.
+struct Launch {
+  std::string part;
+  std::string topology;
+  int launch = 0;
+  int scale = 1;
+  std::vector<Trial> trials;
+};
+
+// Returns every launch of the plan in order: part by part; inside a part, launch by launch; inside
+// that, topology by topology. Cells of different scale are launched apart (their links differ).
+// The same plan and seed give the same list.
+std::vector<Launch> expand(const Plan& plan);
+
+}  // namespace gradsync::plan

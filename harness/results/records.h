@@ -1,0 +1,94 @@
+// What one trial left behind, as stored in trials.jsonl (schema gradsync.trial/1).
+//
+// Raw first: every timed step of every rank is here, so that summaries can be made again. The cell
+// is kept as JSON, because results outlive the plans that asked for them.
+#pragma once
+
+#include <cstdint>
+#include <map>
+#include <nlohmann/json.hpp>
+#include <optional>
+#include <string>
+#include <vector>
+
+namespace gradsync::results {
+
+enum class Status { Ok, Oom, Timeout, Failed, Skipped, Invalid };
+
+std::string to_string(Status status);               // "ok", "oom", "timeout", ...
+Status status_from_string(const std::string& text);  // Errors: std::invalid_argument
+
+// Collectives of one kind: how many, and the sum of their payload sizes in bytes (a collective's
+// payload is its tensor, counted once per rank, not what the ring sends).
+struct OpCount {
+  std::int64_t count = 0;
+  std::int64_t bytes = 0;
+  bool operator==(const OpCount&) const = default;
+};
+using OpCounts = std::map<std::string, OpCount>;  // by operation: "all_reduce", "broadcast", ...
+
+// One collective of the step kept as an example; times in seconds since that step began.
+struct TimelineEvent {
+  std::string op;
+  std::int64_t bytes = 0;
+  int micro_batch = 0;
+  int bucket = -1;  // position among the all_reduces of its micro-batch; -1: not a bucket
+  double start_s = 0;
+  double end_s = 0;
+};
+
+// One stretch of a rank's own time: "forward", "backward", "wait" or "optimizer".
+struct TimelinePhase {
+  std::string phase;
+  int micro_batch = 0;
+  double start_s = 0;
+  double end_s = 0;
+};
+
+struct RankRecord {
+  int rank = 0;
+  int node = 0;
+  std::vector<double> step_s;                          // timed steps, in order
+  std::vector<double> warmup_step_s;
+  std::map<std::string, std::vector<double>> phase_s;  // per timed step; sums to step_s
+  std::vector<double> exposed_comm_s;                  // per timed step
+  double block_s = 0;       // the whole block by one pair of clock readings
+  std::optional<std::int64_t> peak_allocated_bytes;
+  std::optional<std::int64_t> peak_reserved_bytes;
+  std::vector<TimelineEvent> timeline_events;          // of the last timed step
+  std::vector<TimelinePhase> timeline_phases;
+};
+
+struct LedgerRecord {
+  OpCounts per_step;  // one steady timed step of rank 0
+  OpCounts expected;  // what the strategy declares for it
+  bool matches = false;
+  std::string mismatch;  // the first difference in words; empty when it matches
+  int buckets = 0;       // all_reduces of one synced micro-batch
+};
+
+struct TrialRecord {
+  std::string part;
+  nlohmann::json cell;
+  int launch = 0;  // from 0
+  int round = 0;   // from 0
+  int order = 0;   // position in which the trial ran, over the whole plan, from 0
+  Status status = Status::Ok;
+  std::string reason;  // empty when ok
+  std::vector<double> step_s;  // slowest rank, per step (as_published: rank 0)
+  std::vector<double> warmup_step_s;
+  std::vector<RankRecord> ranks;
+  LedgerRecord ledger;
+  nlohmann::json model_info;  // {"parameters", "gradient_bytes", "scale", "paced", ...}
+};
+
+void to_json(nlohmann::json& out, const RankRecord& rank);
+void from_json(const nlohmann::json& in, RankRecord& rank);
+void to_json(nlohmann::json& out, const LedgerRecord& ledger);
+void from_json(const nlohmann::json& in, LedgerRecord& ledger);
+// The trial with its "schema". Unknown numbers are null, never 0 or NaN.
+void to_json(nlohmann::json& out, const TrialRecord& trial);
+// Errors: nlohmann::json::exception where the object is no trial of a known schema version.
+void from_json(const nlohmann::json& in, TrialRecord& trial);
+
+}  // namespace gradsync::results
