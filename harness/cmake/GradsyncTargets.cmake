@@ -37,6 +37,10 @@ function(gradsync_test name)
   endif()
   add_test(NAME ${name} COMMAND ${name})
   set_tests_properties(${name} PROPERTIES LABELS "${ARG_LABELS}" TIMEOUT ${ARG_TIMEOUT})
+  if(NOT "unit" IN_LIST ARG_LABELS)
+    # Several ranks and deadlines: beside other tests these would time out on a small machine.
+    set_tests_properties(${name} PROPERTIES RUN_SERIAL ON)
+  endif()
 endfunction()
 
 function(gradsync_use_torch target)
