@@ -1,0 +1,27 @@
+#include "harness/stats/student.h"
+
+#include <boost/math/distributions/students_t.hpp>
+#include <cmath>
+
+#include "harness/base/errors.h"
+#include "harness/stats/sample.h"
+
+namespace gradsync::stats {
+
+double student_t(double degrees, double level) {
+  GRADSYNC_CHECK(degrees, >, 0.0);
+  GRADSYNC_CHECK(level, >, 0.0);
+  GRADSYNC_CHECK(level, <, 1.0);
+  const boost::math::students_t distribution(degrees);
+  return boost::math::quantile(boost::math::complement(distribution, (1.0 - level) / 2.0));
+}
+
+std::optional<Interval> student_interval(const std::vector<double>& runs, double level) {
+  if (runs.size() < 2) return std::nullopt;
+  const auto summary = summarize(runs);
+  const auto n = static_cast<double>(summary->n);
+  const double half = student_t(n - 1, level) * *summary->sd / std::sqrt(n);
+  return Interval{summary->mean - half, summary->mean + half};
+}
+
+}  // namespace gradsync::stats
