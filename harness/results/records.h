@@ -13,9 +13,13 @@
 
 namespace gradsync::results {
 
+// The newest versions; raised when a field is renamed or changes its meaning, not for additions.
+inline constexpr const char* kTrialSchema = "gradsync.trial/1";
+inline constexpr const char* kResultSchema = "gradsync.result/1";
+
 enum class Status { Ok, Oom, Timeout, Failed, Skipped, Invalid };
 
-std::string to_string(Status status);               // "ok", "oom", "timeout", ...
+std::string to_string(Status status);                // "ok", "oom", "timeout", ...
 Status status_from_string(const std::string& text);  // Errors: std::invalid_argument
 
 // Collectives of one kind: how many, and the sum of their payload sizes in bytes (a collective's
@@ -48,14 +52,14 @@ struct TimelinePhase {
 struct RankRecord {
   int rank = 0;
   int node = 0;
-  std::vector<double> step_s;                          // timed steps, in order
+  std::vector<double> step_s;  // timed steps, in order
   std::vector<double> warmup_step_s;
   std::map<std::string, std::vector<double>> phase_s;  // per timed step; sums to step_s
   std::vector<double> exposed_comm_s;                  // per timed step
-  double block_s = 0;       // the whole block by one pair of clock readings
+  double block_s = 0;  // the whole block by one pair of clock readings
   std::optional<std::int64_t> peak_allocated_bytes;
   std::optional<std::int64_t> peak_reserved_bytes;
-  std::vector<TimelineEvent> timeline_events;          // of the last timed step
+  std::vector<TimelineEvent> timeline_events;  // of the last timed step
   std::vector<TimelinePhase> timeline_phases;
 };
 
@@ -74,7 +78,7 @@ struct TrialRecord {
   int round = 0;   // from 0
   int order = 0;   // position in which the trial ran, over the whole plan, from 0
   Status status = Status::Ok;
-  std::string reason;  // empty when ok
+  std::string reason;          // empty when ok
   std::vector<double> step_s;  // slowest rank, per step (as_published: rank 0)
   std::vector<double> warmup_step_s;
   std::vector<RankRecord> ranks;

@@ -1,0 +1,65 @@
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+
+#include "harness/base/errors.h"
+#include "harness/results/store.h"
+
+namespace gradsync::results {
+
+using nlohmann::json;
+
+namespace {
+
+std::string text_at(const json& document, const json::json_pointer& place) {
+  return document.contains(place) ? document.at(place).dump() : "nothing";
+}
+
+// "plan/steps was 8, is 9" for every place where the two plans part.
+std::vector<std::string> plan_differences(const json& before, const json& now) {
+  std::vector<std::string> differences;
+  for (const json& change : json::diff(before, now)) {
+    // "-" is a patch's word for one past the end of a list.
+    const auto path = change.at("path").get<std::string>();
+    const json::json_pointer place(path.ends_with("/-") ? path.substr(0, path.size() - 2) : path);
+    auto line = fmt::format("plan{} was {}, is {}", place.to_string(), text_at(before, place),
+                            text_at(now, place));
+    if (differences.empty() || differences.back() != line) differences.push_back(std::move(line));
+  }
+  return differences;
+}
+
+}  // namespace
+
+std::string trial_key(const std::string& part, const json& cell, int launch, int round) {
+  return json({part, cell, launch, round}).dump();
+}
+
+std::set<std::string> done_keys(const std::vector<TrialRecord>& trials) {
+  std::set<std::string> keys;
+  for (const TrialRecord& trial : trials) {
+    const bool lasting = trial.status == Status::Ok || trial.status == Status::Oom ||
+                         trial.status == Status::Invalid;
+    if (lasting) keys.insert(trial_key(trial.part, trial.cell, trial.launch, trial.round));
+  }
+  return keys;
+}
+
+void check_resumable(const json& old_result, const json& plan_source, const std::string& commit,
+                     const std::string& host) {
+  const json context = old_result.value("context", json::object());
+  auto differences = plan_differences(old_result.value("plan", json()), plan_source);
+  const auto compare = [&](const char* name, const std::string& now) {
+    const auto before = context.value(name, json());
+    if (before == json(now)) return;
+    differences.push_back(fmt::format("{} was {}, is \"{}\"", name, before.dump(), now));
+  };
+  compare("commit", commit);
+  compare("host", host);
+  if (differences.empty()) return;
+  throw ConfigError(
+      fmt::format("--resume: this run would not continue the earlier one: {}; run it as it was, or "
+                  "start anew in another --out",
+                  fmt::join(differences, "; ")));
+}
+
+}  // namespace gradsync::results

@@ -1,0 +1,94 @@
+// The files of one run in their directory: taking it, appending trials, going on after a crash.
+//
+// The idea: a crash at any moment loses at most the trial that was running. trials.jsonl only ever
+// grows by whole lines; every other file is written beside its place and renamed into it. A lock on
+// the directory, which the kernel drops with the process, keeps two runs apart.
+//
+// Errors throughout: ConfigError where the user chose wrongly (directory taken, foreign file),
+// ResultsError with the system's own words where writing failed (disk full, no permission).
+#pragma once
+
+#include <cstdint>
+#include <nlohmann/json.hpp>
+#include <set>
+#include <string>
+#include <vector>
+
+#include "harness/results/records.h"
+
+namespace gradsync::results {
+
+// Names inside a run's directory.
+inline constexpr const char* kTrialsFile = "trials.jsonl";
+inline constexpr const char* kResultFile = "result.json";
+
+// Makes `directory`, parents included, fit for a run: new or empty; or holding an earlier run,
+// which `resume` keeps and `force` removes (our own files only, never others'). Removes the
+// temporaries of a crashed run. Errors: ConfigError where it is taken and neither flag is given,
+// both are, another run is writing in it, there is nothing to resume, or a file is in its place;
+// ResultsError where it is unwritable.
+void prepare_directory(const std::string& directory, bool resume, bool force);
+
+// Replaces the file at `path` by `text`, whole or not at all, also when the power fails.
+// Blocks: until the disk has it. Errors: ResultsError; the old file is then as it was.
+void write_atomically(const std::string& path, const std::string& text);
+
+// An open directory with an exclusive lock on it; held until destruction or death of the process.
+class DirectoryLock {
+ public:
+  // Errors: ConfigError where another run holds the lock; ResultsError where it cannot be opened.
+  explicit DirectoryLock(const std::string& directory);
+  ~DirectoryLock();
+  DirectoryLock(const DirectoryLock&) = delete;
+  DirectoryLock& operator=(const DirectoryLock&) = delete;
+
+  int descriptor() const { return fd_; }
+
+ private:
+  int fd_;
+};
+
+// DIR/trials.jsonl, open for append.
+class TrialLog {
+ public:
+  // Locks the directory and drops what a crash left of a line. Errors: as DirectoryLock;
+  // ConfigError where the file ends in something that is no trial; ResultsError.
+  explicit TrialLog(const std::string& directory);
+  ~TrialLog();
+  TrialLog(const TrialLog&) = delete;
+  TrialLog& operator=(const TrialLog&) = delete;
+
+  // Adds one line. Blocks: until the disk has it (milliseconds; never inside a timed window).
+  // Errors: ResultsError; the file then ends with the line before, and append may be tried again.
+  void append(const TrialRecord& trial);
+
+ private:
+  DirectoryLock lock_;
+  std::string path_;
+  int fd_;
+  std::int64_t size_;  // bytes of whole lines
+};
+
+// Returns the trials of DIR/trials.jsonl in the order of the file, one for each key: where a trial
+// was run again after --resume, the later one. No such file: no trials. A last line that a crash
+// cut off is left out, and `*warning` (if given) says so; it is empty otherwise. Errors:
+// ConfigError with file and line for a line that is no trial record, or one of a newer version.
+std::vector<TrialRecord> read_trials(const std::string& directory, std::string* warning = nullptr);
+
+// Returns DIR/result.json. Errors: ConfigError where it is missing, foreign or of a newer version.
+nlohmann::json read_result(const std::string& directory);
+
+// Names one trial of a plan: part, cell, launch and round.
+std::string trial_key(const std::string& part, const nlohmann::json& cell, int launch, int round);
+
+// Keys of the trials that need not run again: those with a lasting outcome (ok, oom, invalid).
+// Failed, timed out and skipped ones get another chance.
+std::set<std::string> done_keys(const std::vector<TrialRecord>& trials);
+
+// Makes sure that --resume would go on with the same measurement. `old_result` is the run's
+// result.json ("plan", and "commit" and "host" of its "context"); the others describe this run.
+// Errors: ConfigError that lists every difference with both values.
+void check_resumable(const nlohmann::json& old_result, const nlohmann::json& plan_source,
+                     const std::string& commit, const std::string& host);
+
+}  // namespace gradsync::results

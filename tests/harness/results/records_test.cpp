@@ -1,0 +1,85 @@
+#include "harness/results/records.h"
+
+#include <gtest/gtest.h>
+
+#include <cmath>
+#include <limits>
+#include <stdexcept>
+
+#include "tests/harness/results/samples.h"
+
+namespace gradsync::results {
+namespace {
+
+using nlohmann::json;
+
+TEST(Records, EveryStatusSurvivesItsName) {
+  for (const auto status : {Status::Ok, Status::Oom, Status::Timeout, Status::Failed,
+                            Status::Skipped, Status::Invalid}) {
+    EXPECT_EQ(status_from_string(to_string(status)), status);
+  }
+  EXPECT_EQ(to_string(Status::Oom), "oom");
+  EXPECT_THROW(status_from_string("fine"), std::invalid_argument);
+}
+
+TEST(Records, TrialSurvivesTheFileByteForByte) {
+  const TrialRecord trial = sample_trial(3, 1);
+  const std::string text = json(trial).dump();
+  const auto back = json::parse(text).get<TrialRecord>();
+  EXPECT_EQ(json(back).dump(), text);
+  EXPECT_EQ(back.launch, 3);
+  EXPECT_EQ(back.round, 1);
+  EXPECT_EQ(back.order, 31);
+  EXPECT_EQ(back.cell.at("strategy"), "no_sync");
+  EXPECT_EQ(back.ranks.at(1).step_s, trial.ranks.at(1).step_s);
+  EXPECT_EQ(back.ranks.at(0).phase_s, trial.ranks.at(0).phase_s);
+  EXPECT_EQ(back.ranks.at(0).exposed_comm_s, trial.ranks.at(0).exposed_comm_s);
+  EXPECT_EQ(back.ranks.at(0).timeline_events.at(0).bytes, 1048576);
+  EXPECT_EQ(back.ranks.at(0).timeline_phases.at(0).phase, "forward");
+  EXPECT_EQ(back.ledger.per_step, trial.ledger.per_step);
+  EXPECT_TRUE(back.ledger.matches);
+}
+
+TEST(Records, BytesStayExact) {
+  const auto back = json::parse(json(sample_trial()).dump()).get<TrialRecord>();
+  EXPECT_EQ(back.ranks.at(0).peak_allocated_bytes, 9007199254740993);
+}
+
+TEST(Records, DoublesStayExact) {
+  TrialRecord trial = sample_trial();
+  trial.step_s = {0.1 + 0.2, 1.0 / 3.0, 1e-9};
+  EXPECT_EQ(json::parse(json(trial).dump()).get<TrialRecord>().step_s, trial.step_s);
+}
+
+TEST(Records, UnknownIsNullNeverZero) {
+  TrialRecord trial = sample_trial();
+  trial.ranks.at(0).block_s = std::numeric_limits<double>::quiet_NaN();
+  trial.step_s = {std::numeric_limits<double>::infinity()};
+  const json out = trial;
+  EXPECT_TRUE(out.at("ranks").at(0).at("peak_reserved_bytes").is_null());
+  EXPECT_TRUE(out.at("ranks").at(0).at("block_s").is_null());
+  EXPECT_TRUE(out.at("step_s").at(0).is_null());
+  const auto back = out.get<TrialRecord>();
+  EXPECT_FALSE(back.ranks.at(0).peak_reserved_bytes.has_value());
+  EXPECT_TRUE(std::isnan(back.step_s.at(0)));
+}
+
+TEST(Records, RefuseWhatIsNoTrial) {
+  const json good = sample_trial();
+  const auto refused = [&](const char* field, const json& value) {
+    json bad = good;
+    bad[field] = value;
+    EXPECT_THROW(bad.get<TrialRecord>(), json::exception) << field;
+  };
+  refused("schema", "gradsync.trial/2");
+  refused("schema", "benchmark");
+  refused("status", "fine");
+  refused("step_s", 0.25);
+  refused("step_s", json::array({"fast"}));
+  refused("cell", "baseline");
+  refused("ledger", json::array());
+  EXPECT_THROW(json::object().get<TrialRecord>(), json::exception);
+}
+
+}  // namespace
+}  // namespace gradsync::results
