@@ -44,12 +44,14 @@ function(gradsync_test name)
 endfunction()
 
 function(gradsync_use_torch target)
-  target_link_libraries(${target} PUBLIC gradsync::libtorch)
+  # The precompiled header is valid only under the definitions it was made with: link the same.
+  set(same fmt::fmt spdlog::spdlog nlohmann_json::nlohmann_json gradsync::libtorch)
+  target_link_libraries(${target} PUBLIC ${same})
   if(NOT TARGET gradsync_torch_pch)
     # Parsing LibTorch's headers costs 10 to 20 s per translation unit: do it once.
     file(WRITE ${CMAKE_BINARY_DIR}/torch_pch.cpp "")
     add_library(gradsync_torch_pch STATIC ${CMAKE_BINARY_DIR}/torch_pch.cpp)
-    target_link_libraries(gradsync_torch_pch PUBLIC gradsync_flags gradsync::libtorch)
+    target_link_libraries(gradsync_torch_pch PUBLIC gradsync_flags ${same})
     target_precompile_headers(gradsync_torch_pch PRIVATE
       <torch/nn/module.h> <torch/csrc/autograd/custom_function.h>
       <torch/csrc/distributed/c10d/reducer.hpp> <nlohmann/json.hpp> <fmt/format.h>)

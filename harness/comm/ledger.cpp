@@ -1,0 +1,76 @@
+#include "harness/comm/ledger.h"
+
+#include <fmt/format.h>
+
+#include <string_view>
+
+#include "harness/base/errors.h"
+
+namespace gradsync::comm {
+
+void Ledger::set_place(std::int32_t step, std::int32_t micro_batch) {
+  const std::lock_guard lock(mutex_);
+  step_ = step;
+  micro_batch_ = micro_batch;
+  next_bucket_ = 0;
+}
+
+std::size_t Ledger::start(const char* op, std::int64_t bytes) {
+  const std::lock_guard lock(mutex_);
+  Record& record = records_.emplace_back();
+  const bool is_bucket = micro_batch_ >= 0 && std::string_view(op) == "all_reduce";
+  record.event = {op, bytes, step_, micro_batch_, is_bucket ? next_bucket_++ : -1,
+                  clock_.now_ns(), 0};
+  if (page_ != nullptr) {
+    page_->collective.fetch_add(1, std::memory_order_relaxed);
+    page_->progress_ns.store(record.event.start_ns, std::memory_order_relaxed);
+  }
+  return records_.size() - 1;
+}
+
+void Ledger::complete(std::size_t index) {
+  const std::int64_t now_ns = clock_.now_ns();
+  {
+    const std::lock_guard lock(mutex_);
+    records_[index].end_ns.store(now_ns, std::memory_order_relaxed);
+  }
+  if (page_ != nullptr) page_->completed.fetch_add(1, std::memory_order_relaxed);
+  completed_.fetch_add(1, std::memory_order_release);
+}
+
+void Ledger::settle(double timeout_s) const {
+  constexpr std::int64_t kPollNs = 20'000;
+  const std::int64_t deadline_ns = clock_.now_ns() + nanoseconds(timeout_s);
+  std::size_t started = 0;
+  {
+    const std::lock_guard lock(mutex_);
+    started = records_.size();
+  }
+  while (completed_.load(std::memory_order_acquire) < started) {
+    if (clock_.now_ns() > deadline_ns) {
+      throw CommError(fmt::format("{} of {} collectives never completed",
+                                  started - completed_.load(), started),
+                      true);
+    }
+    clock_.sleep_until_ns(clock_.now_ns() + kPollNs);
+  }
+}
+
+std::vector<CommEvent> Ledger::events() const {
+  const std::lock_guard lock(mutex_);
+  std::vector<CommEvent> events;
+  events.reserve(records_.size());
+  for (const Record& record : records_) {
+    events.push_back(record.event);
+    events.back().end_ns = record.end_ns.load(std::memory_order_relaxed);
+  }
+  return events;
+}
+
+void Ledger::clear() {
+  const std::lock_guard lock(mutex_);
+  records_.clear();
+  completed_ = 0;
+}
+
+}  // namespace gradsync::comm

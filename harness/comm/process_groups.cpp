@@ -1,0 +1,41 @@
+#include "harness/comm/process_groups.h"
+
+#include <fmt/format.h>
+
+#include <torch/csrc/distributed/c10d/GroupRegistry.hpp>
+#include <torch/csrc/distributed/c10d/PrefixStore.hpp>
+
+#include "harness/base/errors.h"
+#include "harness/comm/recording_backend.h"
+
+namespace gradsync::comm {
+
+c10::intrusive_ptr<c10d::ProcessGroup> make_process_group(
+    const c10::intrusive_ptr<c10d::Store>& store, const GroupOptions& options, Ledger& ledger) {
+  const auto prefixed = c10::make_intrusive<c10d::PrefixStore>(options.backend, store);
+  auto inner = options.backend == "nccl" ? make_nccl_backend(prefixed, options)
+                                         : make_gloo_backend(prefixed, options);
+  auto group =
+      c10::make_intrusive<c10d::ProcessGroup>(prefixed, options.rank, options.world_size);
+  constexpr auto kCustom = c10d::ProcessGroup::BackendType::CUSTOM;
+  group->setBackend(options.device.type(), kCustom,
+                    make_recording_backend(std::move(inner), ledger));
+  group->setDefaultBackend(kCustom);
+  group->setGroupName("gradsync");
+  return group;
+}
+
+void barrier(c10d::ProcessGroup& group) { group.barrier()->wait(); }
+
+CommFailure::CommFailure(const std::string& what) : sentence_(what.substr(0, what.find('\n'))) {
+  const auto says = [&](const char* text) { return what.find(text) != std::string::npos; };
+  timed_out_ = says("imed out") || says("timeout");
+  is_comm_ = timed_out_ || says("gloo") || says("onnection") || says("NCCL") || says("peer");
+  // gloo begins with "[/path/to/pair.cc:536] ", which tells a reader nothing.
+  const auto end_of_position = sentence_.find("] ");
+  if (sentence_.starts_with('[') && end_of_position != std::string::npos) {
+    sentence_ = sentence_.substr(end_of_position + 2);
+  }
+}
+
+}  // namespace gradsync::comm

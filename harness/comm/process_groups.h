@@ -1,0 +1,53 @@
+// Process groups by backend name, with the recording backend inside.
+#pragma once
+
+#include <torch/csrc/distributed/c10d/ProcessGroup.hpp>
+#include <torch/csrc/distributed/c10d/Store.hpp>
+
+#include <string>
+
+#include "harness/comm/ledger.h"
+
+namespace gradsync::comm {
+
+struct GroupOptions {
+  int rank = 0;
+  int world_size = 1;
+  std::string backend = "gloo";  // or "nccl"
+  at::Device device = at::kCPU;
+  std::string address;           // own IPv4 address, which gloo binds to
+  double timeout_s = 60;         // of every collective
+};
+
+// Returns a process group over `store` whose collectives are written to `ledger`.
+// Collective: every rank of the world, once. Blocks until all have joined.
+// Errors: CommError when a peer is missing after timeout_s; EnvironmentError where this build or
+// machine lacks the backend.
+c10::intrusive_ptr<c10d::ProcessGroup> make_process_group(const c10::intrusive_ptr<c10d::Store>& store,
+                                                          const GroupOptions& options,
+                                                          Ledger& ledger);
+
+// The backends themselves; each in a file of its own, the only one that includes its headers.
+c10::intrusive_ptr<c10d::Backend> make_gloo_backend(const c10::intrusive_ptr<c10d::Store>& store,
+                                                    const GroupOptions& options);
+c10::intrusive_ptr<c10d::Backend> make_nccl_backend(const c10::intrusive_ptr<c10d::Store>& store,
+                                                    const GroupOptions& options);
+
+// Blocks until every rank has called it. Collective. Errors: CommError.
+void barrier(c10d::ProcessGroup& group);
+
+// Returns what this exception of c10d or gloo is, in our terms: a timeout or a lost peer.
+class CommFailure {
+ public:
+  explicit CommFailure(const std::string& what);
+  bool is_comm() const { return is_comm_; }
+  bool timed_out() const { return timed_out_; }
+  const std::string& sentence() const { return sentence_; }
+
+ private:
+  bool is_comm_ = false;
+  bool timed_out_ = false;
+  std::string sentence_;  // the first line, without source positions
+};
+
+}  // namespace gradsync::comm

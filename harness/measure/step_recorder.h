@@ -1,0 +1,84 @@
+// What the clock covers: the phases of every step of one rank.
+//
+// Inside a step's time: fetching its micro-batches from memory, every forward, backward, wait for
+// communication and buffer broadcast, the optimizer, the scheduler and zeroing gradients.
+// Outside: making the data, warm-up and the bucket rebuild, barriers, writing results. Steps of a
+// block touch: one ends where the next begins, so nothing can hide between them.
+#pragma once
+
+#include <array>
+#include <cstdint>
+#include <vector>
+
+#include "harness/base/clock.h"
+#include "harness/launch/rank_page.h"
+
+namespace gradsync::measure {
+
+// Where a rank's own thread is. Wait: blocked on communication with no computation of its own left.
+enum class Phase : std::uint8_t { Forward, Backward, Wait, Optimizer };
+constexpr std::array<const char*, 4> kPhaseNames{"forward", "backward", "wait", "optimizer"};
+
+struct Interval {
+  Phase phase = Phase::Forward;
+  std::int32_t micro_batch = 0;
+  std::int64_t start_ns = 0;
+  std::int64_t end_ns = 0;
+};
+
+struct StepTimes {
+  std::int64_t start_ns = 0;
+  std::int64_t end_ns = 0;
+  std::vector<Interval> intervals;  // in order, not overlapping
+
+  // Seconds spent in `phase`.
+  double phase_s(Phase phase) const;
+  double total_s() const { return seconds(end_ns - start_ns); }
+};
+
+// Notes times; costs two clock readings per phase. One per rank; its own thread only.
+class StepRecorder {
+ public:
+  explicit StepRecorder(const Clock& clock, launch::RankPage* page = nullptr)
+      : clock_(clock), page_(page) {}
+
+  // Forgets everything; the next step begins now.
+  void begin_block();
+  // The current step begins where the last one ended.
+  void begin_micro_batch(std::int32_t micro_batch);
+  void end_step();
+
+  // The thread is in `phase` from now on, until the next enter() or leave().
+  void enter(Phase phase);
+  void leave();
+
+  const std::vector<StepTimes>& steps() const { return steps_; }
+
+ private:
+  void publish(launch::Activity activity, std::int64_t now_ns);
+
+  const Clock& clock_;
+  launch::RankPage* page_;
+  std::vector<StepTimes> steps_;  // finished ones
+  StepTimes current_;
+  std::int32_t micro_batch_ = 0;
+  bool open_ = false;  // an interval is running
+};
+
+// Holds a phase for a scope; does nothing without a recorder.
+class PhaseScope {
+ public:
+  PhaseScope(StepRecorder* recorder, Phase phase) : recorder_(recorder) {
+    if (recorder_ != nullptr) recorder_->enter(phase);
+  }
+  ~PhaseScope() {
+    if (recorder_ != nullptr) recorder_->leave();
+  }
+  PhaseScope(const PhaseScope&) = delete;
+  PhaseScope& operator=(const PhaseScope&) = delete;
+
+ private:
+  StepRecorder* recorder_;
+};
+
+}  // namespace gradsync::measure

@@ -1,0 +1,64 @@
+#include "harness/sync/adamw.h"
+
+#include <ATen/ops/_foreach_add.h>
+#include <ATen/ops/_fused_adamw.h>
+#include <ATen/ops/zeros.h>
+#include <ATen/ops/zeros_like.h>
+
+#include <algorithm>
+#include <utility>
+
+namespace gradsync::sync {
+
+FusedAdamW::FusedAdamW(std::vector<at::Tensor> parameters, const AdamWOptions& options)
+    : parameters_(std::move(parameters)), options_(options) {
+  for (const at::Tensor& parameter : parameters_) {
+    exp_avg_.push_back(at::zeros_like(parameter));
+    exp_avg_sq_.push_back(at::zeros_like(parameter));
+    state_steps_.push_back(at::zeros({}, parameter.options().dtype(at::kFloat)));
+  }
+}
+
+void FusedAdamW::step() {
+  const at::NoGradGuard no_grad;
+  std::vector<at::Tensor> parameters, gradients, exp_avg, exp_avg_sq, state_steps;
+  for (std::size_t i = 0; i < parameters_.size(); ++i) {
+    if (!parameters_[i].grad().defined()) continue;
+    parameters.push_back(parameters_[i]);
+    gradients.push_back(parameters_[i].grad());
+    exp_avg.push_back(exp_avg_[i]);
+    exp_avg_sq.push_back(exp_avg_sq_[i]);
+    state_steps.push_back(state_steps_[i]);
+  }
+  if (parameters.empty()) return;
+  at::_foreach_add_(state_steps, 1);
+  at::_fused_adamw_(parameters, gradients, exp_avg, exp_avg_sq, /*max_exp_avg_sqs=*/{},
+                    state_steps, options_.lr, options_.beta1, options_.beta2,
+                    options_.weight_decay, options_.eps, /*amsgrad=*/false, /*maximize=*/false);
+}
+
+void FusedAdamW::zero_grad() {
+  for (at::Tensor& parameter : parameters_) parameter.mutable_grad().reset();
+}
+
+LinearWarmup::LinearWarmup(Optimizer& optimizer, std::int64_t warmup, std::int64_t total)
+    : optimizer_(optimizer), base_lr_(optimizer.lr()), warmup_(warmup), total_(total) {
+  apply();
+}
+
+void LinearWarmup::step() {
+  ++steps_;
+  ++counted_;
+  apply();
+}
+
+void LinearWarmup::apply() {
+  const double factor =
+      steps_ < warmup_
+          ? static_cast<double>(steps_) / static_cast<double>(std::max<std::int64_t>(1, warmup_))
+          : std::max(0.0, static_cast<double>(total_ - steps_) /
+                              static_cast<double>(std::max<std::int64_t>(1, total_ - warmup_)));
+  optimizer_.set_lr(base_lr_ * factor);
+}
+
+}  // namespace gradsync::sync

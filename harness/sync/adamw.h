@@ -1,0 +1,73 @@
+// AdamW in one fused pass over every parameter (at::_fused_adamw_), and a linear warm-up schedule.
+//
+// torch::optim::AdamW walks the parameters one by one in C++ and takes twice as long; Python's
+// default on the guide's machines is the fused or foreach form.
+#pragma once
+
+#include <ATen/core/Tensor.h>
+
+#include <cstdint>
+#include <vector>
+
+namespace gradsync::sync {
+
+struct AdamWOptions {
+  double lr = 2e-5;
+  double beta1 = 0.9;
+  double beta2 = 0.999;
+  double eps = 1e-8;
+  double weight_decay = 0.01;
+};
+
+// Anything that steps and zeroes gradients.
+class Optimizer {
+ public:
+  virtual ~Optimizer() = default;
+  virtual void step() = 0;
+  // Drops the gradients (as set_to_none=True, torch's default): also right when they are views of
+  // the Reducer's buckets, which torch::optim::Optimizer::zero_grad is not.
+  virtual void zero_grad() = 0;
+  virtual double lr() const = 0;
+  virtual void set_lr(double lr) = 0;
+};
+
+class FusedAdamW : public Optimizer {
+ public:
+  // `parameters` share storage with the model's.
+  FusedAdamW(std::vector<at::Tensor> parameters, const AdamWOptions& options);
+
+  void step() override;
+  void zero_grad() override;
+  double lr() const override { return options_.lr; }
+  void set_lr(double lr) override { options_.lr = lr; }
+
+ private:
+  std::vector<at::Tensor> parameters_;
+  std::vector<at::Tensor> exp_avg_;
+  std::vector<at::Tensor> exp_avg_sq_;
+  std::vector<at::Tensor> state_steps_;
+  AdamWOptions options_;
+};
+
+// lr rises linearly over `warmup` scheduler steps, then falls linearly to zero at `total`.
+// Source: transformers' get_linear_schedule_with_warmup.
+class LinearWarmup {
+ public:
+  LinearWarmup(Optimizer& optimizer, std::int64_t warmup, std::int64_t total);
+  void step();
+  // Counts a step without changing the rate (Accelerate's adjust_scheduler on unsynced steps).
+  void count_step() { ++counted_; }
+  std::int64_t steps() const { return steps_; }
+  std::int64_t counted() const { return counted_; }
+
+ private:
+  void apply();
+  Optimizer& optimizer_;
+  double base_lr_;
+  std::int64_t warmup_;
+  std::int64_t total_;
+  std::int64_t steps_ = 0;
+  std::int64_t counted_ = 1;  // torch's schedulers count their initial step
+};
+
+}  // namespace gradsync::sync

@@ -1,0 +1,22 @@
+#include "harness/sync/backward.h"
+
+#include <torch/csrc/autograd/autograd.h>
+#include <torch/csrc/autograd/engine.h>
+#include <torch/csrc/autograd/variable.h>
+
+namespace gradsync::sync {
+
+void backward(const at::Tensor& loss, measure::StepRecorder* recorder) {
+  const measure::PhaseScope scope(recorder, measure::Phase::Backward);
+  if (recorder != nullptr) {
+    // The engine runs queued callbacks in order once the graph is done. The Reducer queues its own,
+    // which waits for the buckets, with the last gradient; ours is queued with the first.
+    loss.register_hook([recorder](const at::Tensor&) {
+      torch::autograd::Engine::get_default_engine().queue_callback(
+          [recorder] { recorder->enter(measure::Phase::Wait); });
+    });
+  }
+  torch::autograd::backward({loss}, {});
+}
+
+}  // namespace gradsync::sync

@@ -1,0 +1,171 @@
+#include "harness/sync/ddp.h"
+
+#include <ATen/core/grad_mode.h>
+#include <torch/csrc/autograd/custom_function.h>
+#include <torch/csrc/autograd/engine.h>
+#include <torch/csrc/distributed/c10d/comm.hpp>
+
+#include <limits>
+#include <set>
+#include <type_traits>
+#include <utility>
+
+#include "harness/base/errors.h"
+
+namespace gradsync::sync {
+namespace {
+
+// How much a coalesced broadcast of parameters or buffers packs into one message.
+constexpr std::size_t kBroadcastBucketBytes = 250 * 1024 * 1024;
+
+// The identity, whose backward runs before every other node of the model: the place where
+// static_graph, in its first backward, asks the Reducer to all-reduce everything at the end.
+// It also keeps an output that the loss does not use from receiving a gradient of zeros.
+struct Sink : torch::autograd::Function<Sink> {
+  static at::Tensor forward(torch::autograd::AutogradContext* context, const at::Tensor& output,
+                            c10d::Reducer* delay_all_reduce_of) {
+    context->set_materialize_grads(false);
+    context->saved_data["reducer"] = reinterpret_cast<std::int64_t>(delay_all_reduce_of);
+    return output.clone();
+  }
+  static torch::autograd::variable_list backward(torch::autograd::AutogradContext* context,
+                                                 torch::autograd::variable_list gradients) {
+    auto* reducer = reinterpret_cast<c10d::Reducer*>(context->saved_data["reducer"].toInt());
+    if (reducer != nullptr) {
+      torch::autograd::Engine::get_default_engine().queue_callback(
+          [reducer] { reducer->delay_all_reduce(); });
+    }
+    return {gradients[0], at::Tensor()};
+  }
+};
+
+}  // namespace
+
+NoSyncGuard::NoSyncGuard(DistributedDataParallel& model)
+    : model_(model), previous_(model.require_backward_grad_sync_) {
+  model_.require_backward_grad_sync_ = false;
+}
+
+NoSyncGuard::~NoSyncGuard() { model_.require_backward_grad_sync_ = previous_; }
+
+DistributedDataParallel::DistributedDataParallel(
+    std::shared_ptr<models::Model> module, c10::intrusive_ptr<c10d::ProcessGroup> process_group,
+    const DdpOptions& options)
+    : module_(std::move(module)),
+      process_group_(std::move(process_group)),
+      options_(options) {
+  for (const at::Tensor& parameter : module_->parameters()) {
+    if (parameter.requires_grad()) parameters_.push_back(parameter);
+  }
+  buffers_ = module_->buffers();
+  if (parameters_.empty()) {
+    throw ConfigError("DistributedDataParallel needs a model with a parameter that requires grad");
+  }
+  c10d::verify_params_across_processes(process_group_, parameters_, std::nullopt);
+  std::vector<at::Tensor> states;
+  for (const at::Tensor& parameter : module_->parameters()) states.push_back(parameter.detach());
+  if (options_.broadcast_buffers) {
+    for (const at::Tensor& buffer : buffers_) states.push_back(buffer.detach());
+  }
+  c10d::broadcast_coalesced(process_group_, states, kBroadcastBucketBytes, 0);
+  build_reducer();
+}
+
+void DistributedDataParallel::build_reducer() {
+  const std::vector<bool> sparse(parameters_.size(), false);
+  // Until the first synchronized backward has shown in which order gradients become ready, one
+  // bucket holds everything; the caps apply at the rebuild.
+  std::vector<std::size_t> limits{std::numeric_limits<std::int64_t>::max()};
+  if (options_.find_unused_parameters && !options_.static_graph) {
+    limits = {static_cast<std::size_t>(options_.first_bucket_bytes),
+              static_cast<std::size_t>(options_.bucket_cap_bytes)};
+  }
+  auto [indices, _] = c10d::compute_bucket_assignment_by_size(parameters_, limits, sparse);
+  std::reverse(indices.begin(), indices.end());  // gradients are produced last layer first
+  // Later releases of torch append defaulted parameters, so this call serves all of them.
+  reducer_ = std::make_shared<c10d::Reducer>(
+      parameters_, std::move(indices), process_group_, sparse, options_.bucket_cap_bytes,
+      options_.find_unused_parameters, options_.gradient_as_bucket_view,
+      std::unordered_map<std::size_t, std::string>{}, options_.first_bucket_bytes,
+      /*skip_all_reduce_unused_params=*/false, /*use_python_reducer=*/false,
+      std::vector<std::int64_t>{});
+  logger_ = std::make_shared<c10d::Logger>(reducer_);
+  reducer_->set_logger(logger_);
+  logger_->set_construction_data_and_log(module_->name(), {}, -1, options_.broadcast_buffers,
+                                         /*has_sync_bn=*/false, options_.static_graph);
+  if (options_.static_graph) {
+    reducer_->set_static_graph();
+    logger_->set_static_graph();
+  }
+}
+
+// The heart of the matter. The flag that no_sync clears is read here, in forward, and only here:
+// after_forward arms the Reducer (prepare_for_backward) when it is set. The hooks that run in
+// backward look at whether the Reducer was armed and never at the flag. So a no_sync that encloses
+// only backward flips a flag nobody reads, and every gradient is reduced as if it were not there.
+at::Tensor DistributedDataParallel::forward(const models::Batch& batch) {
+  before_forward();
+  at::Tensor loss;
+  {
+    const measure::PhaseScope scope(options_.recorder, measure::Phase::Forward);
+    loss = module_->loss(batch);
+    return after_forward(std::move(loss));
+  }
+}
+
+void DistributedDataParallel::before_forward() {
+  const bool armed = at::GradMode::is_enabled() && require_backward_grad_sync_;
+  if (armed) {
+    logger_->set_runtime_stats_and_log();
+    reducer_->prepare_for_forward();
+  }
+  if (options_.static_graph && !armed && !delay_all_reduce_enqueued_ &&
+      at::GradMode::is_enabled()) {
+    throw ConfigError(
+        "static_graph: the first micro-batch is inside no_sync, expected a synchronized one first "
+        "(torch's Reducer learns the graph from it)");
+  }
+  if (at::GradMode::is_enabled()) reducer_->rebuild_buckets();
+  if (require_forward_param_sync_ && broadcasts_buffers()) sync_buffers();
+}
+
+at::Tensor DistributedDataParallel::after_forward(at::Tensor loss) {
+  const bool find_unused = options_.find_unused_parameters && !options_.static_graph;
+  if (at::GradMode::is_enabled() && require_backward_grad_sync_) {
+    require_forward_param_sync_ = true;
+    reducer_->prepare_for_backward(find_unused ? std::vector<at::Tensor>{loss}
+                                               : std::vector<at::Tensor>{});
+  } else {
+    require_forward_param_sync_ = false;
+  }
+  if (find_unused) return Sink::apply(loss, nullptr);
+  if (options_.static_graph && !delay_all_reduce_enqueued_ && at::GradMode::is_enabled()) {
+    delay_all_reduce_enqueued_ = true;
+    return Sink::apply(loss, reducer_.get());
+  }
+  return loss;
+}
+
+void DistributedDataParallel::sync_buffers() {
+  const measure::PhaseScope scope(options_.recorder, measure::Phase::Wait);
+  const at::NoGradGuard no_grad;
+  c10d::broadcast_coalesced(process_group_, buffers_, kBroadcastBucketBytes, 0);
+}
+
+std::vector<std::int64_t> DistributedDataParallel::bucket_bytes() const {
+  return logger_->get_bucket_sizes();
+}
+
+std::int64_t DistributedDataParallel::buffer_bytes() const {
+  std::int64_t total = 0;
+  for (const at::Tensor& buffer : buffers_) total += static_cast<std::int64_t>(buffer.nbytes());
+  return total;
+}
+
+int DistributedDataParallel::buffer_broadcasts() const {
+  std::set<at::ScalarType> types;
+  for (const at::Tensor& buffer : buffers_) types.insert(buffer.scalar_type());
+  return static_cast<int>(types.size());
+}
+
+}  // namespace gradsync::sync

@@ -1,0 +1,108 @@
+// DistributedDataParallel in C++: what Python's wrapper does around c10d::Reducer, and no more.
+//
+// The Reducer buckets the gradients and all-reduces each bucket while backward still runs. Whether
+// it does so in a given backward is decided earlier, in forward(): that is where this wrapper arms
+// it, by calling prepare_for_backward, or does not. Read forward() in ddp.cpp to see why no_sync
+// around backward alone cannot help.
+// Source of the behaviour: torch/nn/parallel/distributed.py, 2.11.
+#pragma once
+
+#include <torch/csrc/distributed/c10d/logger.hpp>
+#include <torch/csrc/distributed/c10d/reducer.hpp>
+#include <torch/nn/module.h>
+
+#include <memory>
+#include <optional>
+#include <vector>
+
+#include "harness/measure/step_recorder.h"
+#include "models/model.h"
+
+namespace gradsync::sync {
+
+struct DdpOptions {
+  // A bucket is closed when it reaches its cap; tensors are not split. Larger: fewer all-reduces,
+  // later ones. The first bucket is small so that communication starts early.
+  std::int64_t first_bucket_bytes = c10d::kDefaultFirstBucketBytes;  // 1 MiB
+  std::int64_t bucket_cap_bytes = c10d::kDefaultBucketBytesCap;      // 25 MiB
+  bool find_unused_parameters = false;
+  bool static_graph = false;
+  bool gradient_as_bucket_view = false;
+  bool broadcast_buffers = true;
+  measure::StepRecorder* recorder = nullptr;  // told of phases; may be null
+};
+
+class DistributedDataParallel;
+
+// While it lives, forwards of its model do not arm the Reducer: gradients only accumulate. Restores
+// what it found, so that guards nest, and does so on exceptions too.
+class NoSyncGuard {
+ public:
+  explicit NoSyncGuard(DistributedDataParallel& model);
+  ~NoSyncGuard();
+  NoSyncGuard(const NoSyncGuard&) = delete;
+  NoSyncGuard& operator=(const NoSyncGuard&) = delete;
+
+ private:
+  DistributedDataParallel& model_;
+  bool previous_;
+};
+
+class DistributedDataParallel {
+ public:
+  // Verifies that all ranks have the same parameter shapes, gives every rank rank 0's parameters
+  // and buffers, and builds the Reducer.
+  // Collective: on all ranks, same order. Errors: CommError, c10::Error where shapes differ.
+  DistributedDataParallel(std::shared_ptr<models::Model> module,
+                          c10::intrusive_ptr<c10d::ProcessGroup> process_group,
+                          const DdpOptions& options);
+
+  // Returns the loss, scalar, with its graph.
+  // Collective when it synchronizes buffers or, once, rebuilds the buckets.
+  // Errors: ConfigError for static_graph whose first micro-batch is not synchronized.
+  at::Tensor forward(const models::Batch& batch);
+
+  // Use as `auto guard = model.no_sync();` around forward *and* backward.
+  NoSyncGuard no_sync() { return NoSyncGuard(*this); }
+
+  // True when the next forward would arm the Reducer.
+  bool require_backward_grad_sync() const { return require_backward_grad_sync_; }
+
+  // Sizes, in bytes, of the Reducer's buckets as they are now (they change at the rebuild).
+  std::vector<std::int64_t> bucket_bytes() const;
+
+  // Parameters that take part, in registration order.
+  const std::vector<at::Tensor>& parameters() const { return parameters_; }
+  models::Model& module() { return *module_; }
+  measure::StepRecorder* recorder() const { return options_.recorder; }
+  // Whether buffers exist and are broadcast before a synchronizing forward.
+  bool broadcasts_buffers() const { return options_.broadcast_buffers && !buffers_.empty(); }
+  // Sum of their sizes, bytes; each dtype among them is one broadcast.
+  std::int64_t buffer_bytes() const;
+  int buffer_broadcasts() const;
+
+  // torch's own record of what DDP did: a second opinion on times.
+  at::DDPLoggingData logging_data() { return logger_->get_ddp_logging_data(); }
+
+ private:
+  friend class NoSyncGuard;
+
+  void build_reducer();
+  void before_forward();
+  at::Tensor after_forward(at::Tensor loss);
+  void sync_buffers();
+
+  std::shared_ptr<models::Model> module_;
+  c10::intrusive_ptr<c10d::ProcessGroup> process_group_;
+  DdpOptions options_;
+  std::vector<at::Tensor> parameters_;
+  std::vector<at::Tensor> buffers_;
+  std::shared_ptr<c10d::Reducer> reducer_;
+  std::shared_ptr<c10d::Logger> logger_;
+
+  bool require_backward_grad_sync_ = true;   // the flag of no_sync
+  bool require_forward_param_sync_ = true;   // the last forward was a synchronized one
+  bool delay_all_reduce_enqueued_ = false;   // static_graph: its first backward has been seen
+};
+
+}  // namespace gradsync::sync

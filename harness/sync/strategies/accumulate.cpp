@@ -1,0 +1,38 @@
+// accumulate: the same decision, made by Accelerate's API instead of by the training loop.
+#include "harness/sync/strategies/factories.h"
+
+namespace gradsync::sync {
+namespace {
+
+class Accumulate final : public Strategy {
+ public:
+  void step(Training& training, int micro_batches) override {
+    Accelerator accelerator({.num_steps = micro_batches}, training.world_size);
+    PreparedOptimizer optimizer(training.optimizer, accelerator);
+    PreparedScheduler scheduler(training.scheduler, accelerator);
+    for (int i = 0; i < micro_batches; ++i) {
+      const auto window = accelerator.accumulate(training.model);
+      const models::Batch& batch = training.next_batch(i);
+      const at::Tensor loss = training.model.forward(batch);
+      accelerator.backward(loss, &training.recorder);
+      const measure::PhaseScope scope(&training.recorder, measure::Phase::Optimizer);
+      optimizer.step();
+      scheduler.step();
+      optimizer.zero_grad();
+    }
+  }
+
+  std::vector<bool> declared_syncs(int micro_batches) const override {
+    std::vector<bool> syncs(micro_batches, false);
+    syncs.back() = true;
+    return syncs;
+  }
+
+  bool short_window_last() const override { return true; }
+};
+
+}  // namespace
+
+std::unique_ptr<Strategy> make_accumulate() { return std::make_unique<Accumulate>(); }
+
+}  // namespace gradsync::sync

@@ -1,0 +1,15 @@
+// One factory per strategy file, for the registry alone.
+#pragma once
+
+#include <memory>
+
+#include "harness/sync/strategies/strategy.h"
+
+namespace gradsync::sync {
+
+std::unique_ptr<Strategy> make_baseline();
+std::unique_ptr<Strategy> make_no_sync_improper();
+std::unique_ptr<Strategy> make_no_sync();
+std::unique_ptr<Strategy> make_accumulate();
+
+}  // namespace gradsync::sync

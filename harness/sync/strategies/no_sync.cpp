@@ -1,0 +1,36 @@
+// no_sync, properly: around forward and backward of every micro-batch but the last.
+#include "harness/sync/strategies/factories.h"
+#include "harness/sync/sync_due.h"
+
+namespace gradsync::sync {
+namespace {
+
+class NoSync final : public Strategy {
+ public:
+  void step(Training& training, int micro_batches) override {
+    for (int i = 0; i < micro_batches; ++i) {
+      const models::Batch& batch = training.next_batch(i);
+      if (!sync_due(i + 1, micro_batches, false)) {
+        const NoSyncGuard guard = training.model.no_sync();
+        const at::Tensor loss = training.model.forward(batch);
+        training.backward(loss, micro_batches);
+      } else {
+        const at::Tensor loss = training.model.forward(batch);
+        training.backward(loss, micro_batches);
+      }
+    }
+    training.update();
+  }
+
+  std::vector<bool> declared_syncs(int micro_batches) const override {
+    std::vector<bool> syncs(micro_batches, false);
+    syncs.back() = true;
+    return syncs;
+  }
+};
+
+}  // namespace
+
+std::unique_ptr<Strategy> make_no_sync() { return std::make_unique<NoSync>(); }
+
+}  // namespace gradsync::sync

@@ -1,0 +1,70 @@
+// A strategy says when gradients are synchronized. Each is one short file that reads like the
+// guide's listing; all of them run one optimizer step of `micro_batches` micro-batches.
+//
+// To add one: a file with a class and a factory, a line in registry.cpp. Every strategy declares
+// what it should communicate, and every trial is checked against that.
+#pragma once
+
+#include <functional>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "harness/comm/ledger.h"
+#include "harness/sync/accelerator.h"
+#include "harness/sync/adamw.h"
+#include "harness/sync/ddp.h"
+#include "models/data.h"
+
+namespace gradsync::sync {
+
+// What a strategy trains with; it owns none of it. The wrapper and its Reducer are shared by all
+// strategies of a launch, so that they differ in nothing but what their step() does.
+struct Training {
+  DistributedDataParallel& model;
+  Optimizer& optimizer;
+  LinearWarmup& scheduler;
+  models::DataLoader& data;
+  measure::StepRecorder& recorder;
+  comm::Ledger& ledger;
+  int world_size;
+  int step = 0;  // of the block, for the ledger
+
+  // The next micro-batch; also tells recorder and ledger that it begins.
+  const models::Batch& next_batch(int micro_batch);
+  // Backward of loss / micro_batches.
+  void backward(const at::Tensor& loss, int micro_batches);
+  // optimizer.step(), scheduler.step() and optimizer.zero_grad(), as one timed phase.
+  void update();
+};
+
+class Strategy {
+ public:
+  virtual ~Strategy() = default;
+
+  // Runs one optimizer step. Collective: all ranks, same micro_batches.
+  virtual void step(Training& training, int micro_batches) = 0;
+
+  // Declares, for each micro-batch of a step, whether its gradients are all-reduced.
+  virtual std::vector<bool> declared_syncs(int micro_batches) const = 0;
+
+  // Whether the guide's script for this strategy ends its epoch on a short window (accumulate),
+  // or begins it with a step of one micro-batch (the others). Used by the as_published window rule.
+  virtual bool short_window_last() const { return false; }
+};
+
+struct StrategyEntry {
+  std::string name;     // as in a plan
+  std::string label;    // as in the guide's table
+  std::string wrapper;  // wrapper it runs under
+  std::string about;
+  std::function<std::unique_ptr<Strategy>()> make;
+};
+
+// Every strategy, in the order tables show them.
+const std::vector<StrategyEntry>& strategies();
+
+// Errors: ConfigError naming the strategies there are.
+const StrategyEntry& find_strategy(const std::string& name);
+
+}  // namespace gradsync::sync

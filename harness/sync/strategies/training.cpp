@@ -1,0 +1,23 @@
+#include "harness/sync/backward.h"
+#include "harness/sync/strategies/strategy.h"
+
+namespace gradsync::sync {
+
+const models::Batch& Training::next_batch(int micro_batch) {
+  recorder.begin_micro_batch(micro_batch);
+  ledger.set_place(step, micro_batch);
+  return data.next();
+}
+
+void Training::backward(const at::Tensor& loss, int micro_batches) {
+  sync::backward(loss / micro_batches, &recorder);
+}
+
+void Training::update() {
+  const measure::PhaseScope scope(&recorder, measure::Phase::Optimizer);
+  optimizer.step();
+  scheduler.step();
+  optimizer.zero_grad();
+}
+
+}  // namespace gradsync::sync
