@@ -1,0 +1,195 @@
+"""The architecture's rules that a compiler does not check, read off the sources.
+
+1. harness/ is layered: a folder includes only itself and those below it.
+2. models/ knows nothing of synchronization: it includes only harness/base.
+3. Torch stays out of the folders that can do without it, and so out of their compile times.
+4. Only harness/base/clock.cpp reads a clock; all other code is handed one and can be tested.
+
+Each rule is a pure function from a path and its text to complaints, and is itself tested on a
+text that breaks it.
+"""
+
+import re
+import unittest
+from pathlib import Path
+
+ROOT = Path(__file__).resolve().parent.parent
+
+# From the bottom up, as in harness/CMakeLists.txt.
+LAYERS = [
+    "base",
+    "stats",
+    "results",
+    "plan",
+    "launch",
+    "measure",
+    "comm",
+    "sync",
+    "run",
+    "report",
+]
+TORCH_FREE = {"base", "stats", "results", "plan", "launch", "report"}
+ROOTS = ("harness/", "models/", "benchmarks/", "tests/")
+
+CLOCK_READER = "harness/base/clock.cpp"
+# Path -> why this file may read a clock of its own.
+CLOCK_EXCEPTIONS: dict[str, str] = {}
+
+INCLUDE = re.compile(r'^\s*#\s*include\s*(["<])([^">]+)[">]', re.MULTILINE)
+COMMENT = re.compile(r"//[^\n]*|/\*.*?\*/", re.DOTALL)
+CLOCK_READ = re.compile(
+    r"\b(?:steady|system|high_resolution|utc|file)_clock\s*::\s*now\b"
+    r"|\b(?:clock_gettime|gettimeofday|timespec_get|ftime|__rdtsc)\s*\("
+    r"|\b(?:std\s*::\s*|(?<!::))time\s*\(\s*(?:nullptr|NULL|0|&\w+)\s*\)"
+    r"|\bstd\s*::\s*clock\s*\(\s*\)"
+)
+
+
+def without_comments(text):
+    return COMMENT.sub(" ", text)
+
+
+def includes(text):
+    """Returns (is_quoted, path) of every include."""
+    return [(quote == '"', path) for quote, path in INCLUDE.findall(without_comments(text))]
+
+
+def layer_of(path):
+    """Returns the folder of harness/ that a path is in, or None."""
+    parts = path.split("/")
+    return parts[1] if parts[0] == "harness" and len(parts) > 2 else None
+
+
+def layering_complaints(path, text):
+    layer = layer_of(path)
+    if layer is not None and layer not in LAYERS:
+        return [f"{path}: folder harness/{layer} has no place in the layers {' < '.join(LAYERS)}"]
+    complaints = []
+    for is_quoted, included in includes(text):
+        other = layer_of(included)
+        if is_quoted and not included.startswith(ROOTS):
+            complaints.append(f"{path}: includes {included!r}, not written from the root")
+        elif layer and other and LAYERS.index(other) > LAYERS.index(layer):
+            complaints.append(f"{path}: layer {layer} includes {included} of the higher {other}")
+        elif layer and included.startswith(("benchmarks/", "tests/")):
+            complaints.append(f"{path}: a library includes {included}")
+        elif path.startswith("models/") and not (
+            included.startswith(("models/", "harness/base/")) or not included.startswith(ROOTS)
+        ):
+            complaints.append(f"{path}: a model may include only harness/base, not {included}")
+    return complaints
+
+
+def torch_complaints(path, text):
+    if layer_of(path) not in TORCH_FREE:
+        return []
+    return [
+        f"{path}: includes {included}, but harness/{layer_of(path)} does without torch"
+        for _, included in includes(text)
+        if re.match(r"(torch|ATen|c10|caffe2)/", included)
+    ]
+
+
+def clock_complaints(path, text):
+    if path == CLOCK_READER or path in CLOCK_EXCEPTIONS:
+        return []
+    return [
+        f"{path}: reads a clock ({match.group(0)}); take a gradsync::Clock instead"
+        for match in CLOCK_READ.finditer(without_comments(text))
+    ]
+
+
+def sources():
+    """Yields (path from the root, text) of the suite's C++ files."""
+    for folder in ("harness", "models", "benchmarks"):
+        for file in sorted((ROOT / folder).rglob("*")):
+            if file.suffix in {".h", ".hpp", ".cpp", ".cc", ".cu", ".in"} and file.is_file():
+                yield file.relative_to(ROOT).as_posix(), file.read_text()
+
+
+class SourceTest(unittest.TestCase):
+    def check_all(self, rule):
+        files = list(sources())
+        self.assertGreater(len(files), 10, "found hardly any source: is the root right?")
+        complaints = [line for path, text in files for line in rule(path, text)]
+        self.assertFalse(complaints, "\n" + "\n".join(complaints))
+
+    def test_layers_include_only_downwards(self):
+        self.check_all(layering_complaints)
+
+    def test_torch_stays_where_it_is_needed(self):
+        self.check_all(torch_complaints)
+
+    def test_only_the_clock_reads_a_clock(self):
+        self.check_all(clock_complaints)
+
+    def test_every_folder_of_the_harness_has_a_layer(self):
+        folders = {path.parent.name for path in (ROOT / "harness").glob("*/*.cpp")}
+        self.assertLessEqual(folders, set(LAYERS))
+
+    def test_layers_are_those_of_the_build(self):
+        text = (ROOT / "harness" / "CMakeLists.txt").read_text()
+        listed = re.search(r"foreach\(folder ([^)]*)\)", text).group(1).split()
+        self.assertEqual(listed, LAYERS)
+
+    def test_exceptions_are_still_needed(self):
+        for path, reason in CLOCK_EXCEPTIONS.items():
+            self.assertTrue(reason)
+            text = without_comments((ROOT / path).read_text())
+            self.assertRegex(text, CLOCK_READ, f"{path} no longer reads a clock")
+
+
+class RuleTest(unittest.TestCase):
+    """Every rule finds what it is there for, and nothing else."""
+
+    def test_layering(self):
+        def complaints(path, included):
+            return layering_complaints(path, f'#include "{included}"\n')
+
+        self.assertTrue(complaints("harness/plan/plan.cpp", "harness/sync/ddp.h"))
+        self.assertTrue(complaints("harness/base/log.h", "harness/stats/sample.h"))
+        self.assertTrue(complaints("harness/run/a.cpp", "benchmarks/gradsync.h"))
+        self.assertTrue(complaints("harness/nowhere/a.cpp", "harness/base/log.h"))
+        self.assertTrue(complaints("harness/run/a.cpp", "a.h"))
+        self.assertTrue(complaints("models/mlp.cpp", "harness/sync/ddp.h"))
+        self.assertFalse(complaints("harness/sync/ddp.cpp", "harness/sync/no_sync.h"))
+        self.assertFalse(complaints("harness/sync/ddp.cpp", "harness/base/log.h"))
+        self.assertFalse(complaints("harness/run/rank.cpp", "models/model.h"))
+        self.assertFalse(complaints("models/mlp.cpp", "harness/base/clock.h"))
+        self.assertFalse(complaints("benchmarks/run_command.cpp", "harness/report/table.h"))
+        self.assertFalse(layering_complaints("models/mlp.cpp", "#include <vector>\n"))
+
+    def test_commented_includes_do_not_count(self):
+        text = '// #include "harness/sync/ddp.h"\n/*\n#include "harness/run/a.h"\n*/\n'
+        self.assertFalse(layering_complaints("harness/base/log.h", text))
+
+    def test_torch(self):
+        for header in ("torch/torch.h", "ATen/ATen.h", "c10/core/Device.h"):
+            self.assertTrue(torch_complaints("harness/plan/plan.h", f"#include <{header}>\n"))
+            self.assertFalse(torch_complaints("harness/sync/ddp.h", f"#include <{header}>\n"))
+
+    def test_clock(self):
+        for read in (
+            "auto t = std::chrono::steady_clock::now();",
+            "auto t = system_clock :: now();",
+            "clock_gettime(CLOCK_REALTIME, &t);",
+            "gettimeofday(&t, nullptr);",
+            "std::time(nullptr)",
+            "time(&now)",
+            "const auto t = std::clock();",
+        ):
+            self.assertTrue(clock_complaints("harness/run/rank.cpp", read), read)
+            self.assertFalse(clock_complaints(CLOCK_READER, read))
+        for other in (
+            "// std::chrono::steady_clock::now() would jump",
+            "clock.now_ns();",
+            "steady_clock().now_ns();",
+            "const Clock& clock() const;",
+            "step_time(0);",
+            "std::chrono::steady_clock::time_point deadline;",
+        ):
+            self.assertFalse(clock_complaints("harness/run/rank.cpp", other), other)
+
+
+if __name__ == "__main__":
+    unittest.main(verbosity=2)
