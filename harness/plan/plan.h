@@ -18,15 +18,15 @@ struct Cell {
   std::string model = "bert_mini";
   std::string wrapper = "ddp";
   std::string strategy = "baseline";
-  int accumulation_steps = 4;          // micro-batches per step
-  int micro_batch_size = 16;           // examples per rank and micro-batch
-  int sequence_length = 64;            // tokens per example (`fixed`), or the longest (`mrpc`)
-  std::string lengths = "fixed";       // "fixed", or "mrpc": drawn per rank and batch
-  std::int64_t bucket_cap_bytes = 0;   // 0: DDP's default, a first bucket of 1 MiB, then 25 MiB
+  int accumulation_steps = 4;         // micro-batches per step
+  int micro_batch_size = 16;          // examples per rank and micro-batch
+  int sequence_length = 64;           // tokens per example (`fixed`), or the longest (`mrpc`)
+  std::string lengths = "fixed";      // "fixed", or "mrpc": drawn per rank and batch
+  std::int64_t bucket_cap_bytes = 0;  // 0: DDP's default, a first bucket of 1 MiB, then 25 MiB
   bool gradient_as_bucket_view = false;
   bool find_unused_parameters = false;
   bool static_graph = false;
-  int scale = 1;                       // bytes and link rates are divided by it (paced models)
+  int scale = 1;  // bytes and link rates are divided by it (paced models)
   bool operator==(const Cell&) const = default;
 };
 
@@ -38,12 +38,14 @@ Cell cell_from_json(const nlohmann::json& in, const std::string& file);
 
 // Cells that run under the same rules; every plan has at least one part.
 struct Part {
-  std::string name;   // "" where the plan has no "parts"
+  std::string name;  // "" where the plan has no "parts"
   std::string about;
   std::vector<Cell> cells;  // in the order of the plan file, strategy varying fastest
   int steps = 8;            // timed steps per cell, round and launch
-  int total_steps = 0;      // or: timed steps per cell over all, dealt out evenly; 0: use `steps`
-  int warmup_steps = 3;     // per trial; at least 2, so that the bucket rebuild is past
+  int total_steps = 0;      // or: timed steps per cell over all trials, dealt out evenly (29 over 4
+                            // launches: 8, 7, 7, 7); 0: use `steps`
+  int warmup_steps = 3;     // per trial; at least 2, so that the bucket rebuild is past;
+                            // 0 under as_published, which has none
   int rounds = 1;
   int launches = 1;
 };
@@ -54,18 +56,26 @@ struct Plan {
   std::string about;
   std::uint64_t seed = 42;
   double timeout_s = 60;               // a step or a collective may take this long
-  std::string window_rule = "honest";  // or "as_published"
+  std::string window_rule = "honest";  // or "as_published": each trial is a whole run of its own
+                                       // (`total_steps` is then not dealt out), without warm-up
   int threads_per_rank = 1;
-  std::string device = "cpu";          // or "cuda"
-  std::string backend = "gloo";        // or "nccl"
+  std::string device = "cpu";    // or "cuda"
+  std::string backend = "gloo";  // or "nccl"
   std::vector<Part> parts;
-  nlohmann::json source;               // the file with every override applied
+  nlohmann::json source;  // the file with every override applied
 };
+
+// Returns the file of the plan `name`: DIRECTORY/NAME.json, or the file `name` itself.
+// Errors: ConfigError listing the plans there are.
+std::string resolve_plan(const std::string& name, const std::string& directory);
+
+// Names of the plans in `directory`, sorted; schemas are none.
+std::vector<std::string> list_plans(const std::string& directory);
 
 // Returns the plan. Each override is "key=value", where key is a field of the plan, of its cells
 // ("cells.model" or just "model"), or of one part ("PART.steps"); value is JSON, or a bare word, or
-// words with commas for a list.
-// Errors: ConfigError with file, field, got, expected.
+// words with commas for a list. Without "PART." it holds for every part. "parts=NAME,..." keeps
+// only those parts. Errors: ConfigError with file, field, got, expected.
 Plan read_plan(const std::string& path, const std::vector<std::string>& overrides);
 Plan parse_plan(const nlohmann::json& source, const std::string& file);
 

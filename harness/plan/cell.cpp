@@ -1,0 +1,174 @@
+#include "harness/plan/cell.h"
+
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+
+#include <algorithm>
+#include <cstdint>
+#include <set>
+#include <stdexcept>
+
+#include "harness/base/errors.h"
+#include "harness/base/json_fields.h"
+#include "harness/base/units.h"
+
+namespace gradsync::plan {
+
+using nlohmann::json;
+
+namespace {
+
+using Setter = std::function<void(Cell&, const json&)>;
+
+Setter name(std::string Cell::*field) {
+  return [field](Cell& cell, const json& value) {
+    if (!value.is_string() || value.get_ref<const std::string&>().empty()) {
+      throw std::invalid_argument("a name");
+    }
+    cell.*field = value.get<std::string>();
+  };
+}
+
+Setter one_of(std::string Cell::*field, std::vector<std::string> allowed) {
+  return [field, allowed = std::move(allowed)](Cell& cell, const json& value) {
+    if (std::find(allowed.begin(), allowed.end(), value) == allowed.end()) {
+      throw std::invalid_argument(fmt::format("one of {}", fmt::join(allowed, ", ")));
+    }
+    cell.*field = value.get<std::string>();
+  };
+}
+
+Setter count(int Cell::*field) {
+  return [field](Cell& cell, const json& value) {
+    if (!value.is_number_integer() || value < 1 || value > kLargestCount) {
+      throw std::invalid_argument(fmt::format("an integer from 1 to {}", kLargestCount));
+    }
+    cell.*field = value.get<int>();
+  };
+}
+
+Setter flag(bool Cell::*field) {
+  return [field](Cell& cell, const json& value) {
+    if (!value.is_boolean()) throw std::invalid_argument("true or false");
+    cell.*field = value.get<bool>();
+  };
+}
+
+void set_bucket_cap(Cell& cell, const json& value) {
+  if (value.is_string()) {
+    cell.bucket_cap_bytes = parse_size_bytes(value.get_ref<const std::string&>());
+  } else if (value.is_number_integer() && value.get<std::int64_t>() >= 0) {
+    cell.bucket_cap_bytes = value.get<std::int64_t>();
+  } else {
+    throw std::invalid_argument("a number of bytes, 0 for DDP's default, or a text like \"25MiB\"");
+  }
+}
+
+std::vector<Axis> make_axes() {
+  return {{"topology", name(&Cell::topology)},
+          {"model", name(&Cell::model)},
+          {"wrapper", one_of(&Cell::wrapper, {"ddp", "fsdp"})},
+          {"micro_batch_size", count(&Cell::micro_batch_size)},
+          {"sequence_length", count(&Cell::sequence_length)},
+          {"lengths", one_of(&Cell::lengths, {"fixed", "mrpc"})},
+          {"bucket_cap_bytes", set_bucket_cap},
+          {"gradient_as_bucket_view", flag(&Cell::gradient_as_bucket_view)},
+          {"find_unused_parameters", flag(&Cell::find_unused_parameters)},
+          {"static_graph", flag(&Cell::static_graph)},
+          {"scale", count(&Cell::scale)},
+          {"accumulation_steps", count(&Cell::accumulation_steps)},
+          {"strategy", one_of(&Cell::strategy, {"baseline", "no_sync_improper", "no_sync",
+                                                "accumulate", "sync_each_batch"})}};
+}
+
+void set(const Axis& axis, Cell& cell, const json& value, const JsonFields& fields) {
+  try {
+    axis.set(cell, value);
+  } catch (const std::invalid_argument& error) {
+    fields.fail(axis.name, error.what(), value.dump());
+  }
+}
+
+// Cells that differ in one axis alone, a value of `list` each.
+std::vector<Cell> multiply(const std::vector<Cell>& cells, const Axis& axis, const json& list,
+                           const JsonFields& fields) {
+  std::vector<Cell> seen;
+  for (const json& value : list) {
+    Cell cell;
+    set(axis, cell, value, fields);
+    if (std::find(seen.begin(), seen.end(), cell) != seen.end()) {
+      fields.fail(axis.name, "each value once", fmt::format("{} twice", value.dump()));
+    }
+    seen.push_back(cell);
+  }
+  std::vector<Cell> product;
+  for (Cell cell : cells) {
+    for (const json& value : list) {
+      set(axis, cell, value, fields);
+      product.push_back(cell);
+    }
+  }
+  return product;
+}
+
+void check_combination(const Cell& cell, const JsonFields& fields) {
+  if (cell.strategy == "sync_each_batch" && cell.wrapper != "fsdp") {
+    fields.fail("strategy", "baseline, no_sync_improper, no_sync or accumulate under wrapper ddp",
+                "\"sync_each_batch\"");
+  }
+}
+
+}  // namespace
+
+const std::vector<Axis>& axes() {
+  static const std::vector<Axis> table = make_axes();
+  return table;
+}
+
+std::vector<Cell> multiply_out(const json& cells, const std::string& file,
+                               const std::string& path) {
+  JsonFields fields(cells, file, path);
+  std::vector<Cell> product{Cell{}};
+  for (const Axis& axis : axes()) {
+    const json& list = fields.raw(axis.name, false);
+    if (!fields.has(axis.name)) continue;
+    if (!list.is_array() || list.empty()) fields.fail(axis.name, "a list with at least one value");
+    if (list.size() * product.size() > kLargestCount) {
+      fields.fail(axis.name, fmt::format("lists that make at most {} cells", kLargestCount));
+    }
+    product = multiply(product, axis, list, fields);
+  }
+  fields.finish();
+  for (const Cell& cell : product) check_combination(cell, fields);
+  return product;
+}
+
+void to_json(json& out, const Cell& cell) {
+  out = {{"topology", cell.topology},
+         {"model", cell.model},
+         {"wrapper", cell.wrapper},
+         {"strategy", cell.strategy},
+         {"accumulation_steps", cell.accumulation_steps},
+         {"micro_batch_size", cell.micro_batch_size},
+         {"sequence_length", cell.sequence_length},
+         {"lengths", cell.lengths},
+         {"bucket_cap_bytes", cell.bucket_cap_bytes},
+         {"gradient_as_bucket_view", cell.gradient_as_bucket_view},
+         {"find_unused_parameters", cell.find_unused_parameters},
+         {"static_graph", cell.static_graph},
+         {"scale", cell.scale}};
+}
+
+Cell cell_from_json(const json& in, const std::string& file) {
+  JsonFields fields(in, file, "cell.");
+  Cell cell;
+  for (const Axis& axis : axes()) {
+    const json& value = fields.raw(axis.name, false);
+    if (fields.has(axis.name)) set(axis, cell, value, fields);
+  }
+  fields.finish();
+  check_combination(cell, fields);
+  return cell;
+}
+
+}  // namespace gradsync::plan

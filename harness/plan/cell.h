@@ -1,0 +1,35 @@
+// The axes of a cell: which fields there are and which values each may have.
+//
+// One table serves the plan file, where an axis is a list to multiply out, and the results file or
+// launch specification, where a cell has one value of each.
+#pragma once
+
+#include <functional>
+#include <nlohmann/json.hpp>
+#include <string>
+#include <vector>
+
+#include "harness/plan/plan.h"
+
+namespace gradsync::plan {
+
+struct Axis {
+  std::string name;
+  // Puts `value` into the cell. Errors: std::invalid_argument whose text is what was expected.
+  std::function<void(Cell&, const nlohmann::json&)> set;
+};
+
+// Every axis; in a product the last one, strategy, varies fastest.
+const std::vector<Axis>& axes();
+
+// Largest count a plan may ask for; beyond it a typing error is likelier than a wish.
+inline constexpr int kLargestCount = 1'000'000;
+
+// Returns the product of the lists in `cells`. An absent axis has its default alone. `path` is the
+// place in the file ("cells.").
+// Errors: ConfigError for an unknown axis, an empty list, a wrong or repeated value, or a strategy
+// that its wrapper does not have.
+std::vector<Cell> multiply_out(const nlohmann::json& cells, const std::string& file,
+                               const std::string& path);
+
+}  // namespace gradsync::plan

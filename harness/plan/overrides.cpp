@@ -1,0 +1,160 @@
+#include "harness/plan/overrides.h"
+
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+
+#include <algorithm>
+#include <vector>
+
+#include "harness/base/errors.h"
+#include "harness/plan/cell.h"
+#include "harness/plan/plan_fields.h"
+
+namespace gradsync::plan {
+
+using nlohmann::json;
+
+namespace {
+
+struct Override {
+  std::string text;   // "fast.model=mlp", for messages
+  std::string part;   // "fast"; "" for all
+  std::string field;  // "model"
+  std::string value;  // "mlp"
+};
+
+bool is_axis(const std::string& field) {
+  return std::any_of(axes().begin(), axes().end(),
+                     [&](const Axis& axis) { return axis.name == field; });
+}
+
+template <typename Names>
+bool contains(const Names& names, const std::string& name) {
+  return std::find(names.begin(), names.end(), name) != names.end();
+}
+
+// "" where it has no name; the parser complains about that later.
+std::string name_of(const json& part) {
+  const json name = part.is_object() ? part.value("name", json()) : json();
+  return name.is_string() ? name.get<std::string>() : "";
+}
+
+std::vector<std::string> part_names(const json& plan) {
+  std::vector<std::string> names;
+  const json parts = plan.value("parts", json::array());
+  for (const json& part : parts) {
+    if (!name_of(part).empty()) names.push_back(name_of(part));
+  }
+  return names;
+}
+
+[[noreturn]] void fail_unknown(const Override& change, const json& plan) {
+  std::vector<std::string> keys(kSharedFields.begin(), kSharedFields.end());
+  keys.insert(keys.end(), kPlanFields.begin(), kPlanFields.end());
+  for (const Axis& axis : axes()) keys.push_back(axis.name);
+  std::sort(keys.begin(), keys.end());
+  std::string expected = fmt::format("one of {}", fmt::join(keys, ", "));
+  const auto parts = part_names(plan);
+  if (!parts.empty()) {
+    expected +=
+        fmt::format(", or a part's name ({}), a dot and one of these", fmt::join(parts, ", "));
+  }
+  const std::string key = change.text.substr(0, change.text.find('='));
+  throw ConfigError("--set " + change.text, key, "an unknown field", expected);
+}
+
+Override split(const std::string& text, const json& plan) {
+  const auto equals = text.find('=');
+  if (equals == 0 || equals == std::string::npos) {
+    throw ConfigError(fmt::format("--set {}: got no KEY=VALUE, expected one, as in steps=3", text));
+  }
+  Override change{text, "", text.substr(0, equals), text.substr(equals + 1)};
+  const auto strip = [&](const std::string& prefix) {
+    if (!change.field.starts_with(prefix)) return false;
+    change.field.erase(0, prefix.size());
+    return true;
+  };
+  for (const auto& part : part_names(plan)) {
+    if (change.part.empty() && strip(part + ".")) change.part = part;
+  }
+  if (strip("cells.") && !is_axis(change.field)) fail_unknown(change, plan);
+  return change;
+}
+
+// A bare word needs no quotes: what is no JSON is a string.
+json parse_word(const std::string& word) {
+  json value = json::parse(word, nullptr, false);
+  return value.is_discarded() ? json(word) : value;
+}
+
+json parse_list(const std::string& text) {
+  json value = json::parse(text, nullptr, false);
+  if (value.is_array()) return value;
+  if (!value.is_discarded()) return json::array({value});
+  json list = json::array();
+  std::size_t start = 0;
+  for (auto comma = text.find(','); comma != std::string::npos; comma = text.find(',', start)) {
+    list.push_back(parse_word(text.substr(start, comma - start)));
+    start = comma + 1;
+  }
+  list.push_back(parse_word(text.substr(start)));
+  return list;
+}
+
+// Takes `field` out of a plan or part, so that a value set elsewhere holds for it. `steps` and
+// `total_steps` are two ways to say one thing.
+void clear(json& level, const std::string& field) {
+  if (is_axis(field)) {
+    if (level.contains("cells") && level["cells"].is_object()) level["cells"].erase(field);
+    return;
+  }
+  level.erase(field);
+  if (field == "steps") level.erase("total_steps");
+  if (field == "total_steps") level.erase("steps");
+}
+
+void set(json& level, const Override& change) {
+  clear(level, change.field);
+  if (!is_axis(change.field)) {
+    level[change.field] = parse_word(change.value);
+  } else if (!level.contains("cells") || level["cells"].is_object()) {
+    level["cells"][change.field] = parse_list(change.value);
+  }
+}
+
+void keep_parts(json& plan, const Override& change) {
+  const auto names = part_names(plan);
+  const json wanted = parse_list(change.value);
+  for (const json& name : wanted) {
+    if (name.is_string() && contains(names, name.get<std::string>())) continue;
+    throw ConfigError("--set " + change.text, "parts", name.dump(),
+                      names.empty() ? "no parts, this plan has none"
+                                    : fmt::format("some of {}", fmt::join(names, ", ")));
+  }
+  json kept = json::array();
+  for (const json& part : plan["parts"]) {
+    if (contains(wanted, name_of(part))) kept.push_back(part);
+  }
+  plan["parts"] = kept;
+}
+
+}  // namespace
+
+void apply_override(json& plan, const std::string& text) {
+  if (!plan.is_object()) return;  // the parser says what is wrong with it
+  const Override change = split(text, plan);
+  const bool shared = contains(kSharedFields, change.field) || is_axis(change.field);
+  if (!shared && (!change.part.empty() || !contains(kPlanFields, change.field))) {
+    fail_unknown(change, plan);
+  }
+  if (change.field == "parts") return keep_parts(plan, change);
+  if (change.part.empty()) set(plan, change);
+  if (!plan.contains("parts")) return;
+  for (json& part : plan["parts"]) {
+    if (!part.is_object()) continue;
+    if (change.part.empty()) clear(part, change.field);
+    if (!change.part.empty() && name_of(part) == change.part) set(part, change);
+  }
+}
+
+}  // namespace gradsync::plan

@@ -1,0 +1,178 @@
+#include "harness/plan/plan.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <cctype>
+
+#include "harness/base/json_fields.h"
+#include "harness/plan/cell.h"
+#include "harness/plan/overrides.h"
+
+namespace gradsync::plan {
+
+using nlohmann::json;
+
+namespace {
+
+constexpr const char* kSchema = "gradsync.plan/1";
+constexpr double kLongestTimeout_s = 86'400;
+constexpr double kMostTrials = 1e6;  // a plan of more would not end in a lifetime
+
+// Names end up in file names and in --set PART.field.
+bool is_name(const std::string& text) {
+  return !text.empty() && std::all_of(text.begin(), text.end(), [](unsigned char c) {
+    return std::isalnum(c) != 0 || c == '_' || c == '-';
+  });
+}
+
+std::string read_name(JsonFields& fields) {
+  auto name = fields.string("name");
+  if (!is_name(name) || name == "cells") {
+    fields.fail("name", "a name of letters, digits, _ and - (and not \"cells\")");
+  }
+  return name;
+}
+
+std::string read_choice(JsonFields& fields, const char* field, const char* first,
+                        const char* second) {
+  auto choice = fields.string(field, first);
+  if (choice != first && choice != second) {
+    fields.fail(field, fmt::format("\"{}\" or \"{}\"", first, second));
+  }
+  return choice;
+}
+
+int read_count(JsonFields& fields, const char* field, int at_least, int fallback) {
+  const auto value = fields.integer(field, at_least, fallback);
+  if (value > kLargestCount) fields.fail(field, fmt::format("at most {}", kLargestCount));
+  return static_cast<int>(value);
+}
+
+// Reads the counts that a plan and its parts share; what is absent stays as it is in `part`.
+void read_counts(JsonFields& fields, bool honest, Part& part) {
+  if (fields.has("steps") && fields.has("total_steps")) {
+    fields.fail("total_steps", "either steps or total_steps, not both");
+  }
+  part.steps = read_count(fields, "steps", 1, part.steps);
+  part.total_steps = read_count(fields, "total_steps", 1, part.total_steps);
+  if (fields.has("steps")) part.total_steps = 0;
+  part.rounds = read_count(fields, "rounds", 1, part.rounds);
+  part.launches = read_count(fields, "launches", 1, part.launches);
+  part.warmup_steps = read_count(fields, "warmup_steps", 0, part.warmup_steps);
+  if (honest && part.warmup_steps < 2) {
+    fields.fail("warmup_steps",
+                "at least 2: the buckets are rebuilt after the first step (window_rule "
+                "\"as_published\" has no warm-up)");
+  }
+}
+
+// Makes the counts final once the levels above and the window rule are known.
+void settle(const JsonFields& fields, bool honest, Part& part) {
+  const double trials = double(part.launches) * part.rounds * double(part.cells.size());
+  if (trials > kMostTrials) {
+    fields.fail("launches", fmt::format("at most {:.0f} trials", kMostTrials),
+                fmt::format("{:.0f} trials (cells x launches x rounds)", trials));
+  }
+  if (!honest) {
+    part.warmup_steps = 0;
+    if (part.total_steps > 0) part.steps = part.total_steps;
+    part.total_steps = 0;
+  }
+  const int shares = part.launches * part.rounds;
+  if (part.total_steps > 0 && part.total_steps < shares) {
+    fields.fail("total_steps", "at least one step for each launch and round",
+                fmt::format("{} for {} launches x {} rounds", part.total_steps, part.launches,
+                            part.rounds));
+  }
+}
+
+// The cells of a part: the plan's lists, each replaced where the part has its own.
+json merge_cells(const json& plan_cells, const json& own, const JsonFields& fields) {
+  if (own.is_null()) return plan_cells;
+  if (!own.is_object()) fields.fail("cells", "an object of lists");
+  json merged = plan_cells;
+  merged.update(own);
+  return merged;
+}
+
+std::vector<Part> read_parts(const JsonFields& plan_fields, const json& list,
+                             const json& plan_cells, bool honest, const Part& defaults) {
+  if (!list.is_array() || list.empty()) {
+    plan_fields.fail("parts", "a list with at least one part");
+  }
+  std::vector<Part> parts;
+  for (std::size_t i = 0; i < list.size(); ++i) {
+    const std::string path = fmt::format("parts[{}].", i);
+    JsonFields fields(list[i], plan_fields.file(), path);
+    Part part = defaults;
+    part.name = read_name(fields);
+    for (const Part& other : parts) {
+      if (other.name == part.name) fields.fail("name", "a name no other part has");
+    }
+    part.about = fields.string("about", "");
+    read_counts(fields, honest, part);
+    const json cells = merge_cells(plan_cells, fields.raw("cells", false), fields);
+    fields.finish();
+    part.cells = multiply_out(cells, plan_fields.file(), path + "cells.");
+    settle(fields, honest, part);
+    parts.push_back(std::move(part));
+  }
+  return parts;
+}
+
+void read_conditions(JsonFields& fields, Plan& plan) {
+  plan.seed = static_cast<std::uint64_t>(fields.integer("seed", 0, 42));
+  plan.timeout_s = fields.number("timeout_s", plan.timeout_s);
+  if (!(plan.timeout_s > 0 && plan.timeout_s <= kLongestTimeout_s)) {
+    fields.fail("timeout_s", fmt::format("seconds above 0, at most {:.0f}", kLongestTimeout_s));
+  }
+  plan.window_rule = read_choice(fields, "window_rule", "honest", "as_published");
+  plan.threads_per_rank = read_count(fields, "threads_per_rank", 1, plan.threads_per_rank);
+  plan.device = read_choice(fields, "device", "cpu", "cuda");
+  plan.backend = read_choice(fields, "backend", "gloo", "nccl");
+  if (plan.backend == "nccl" && plan.device == "cpu") {
+    fields.fail("backend", "\"gloo\" where device is \"cpu\"");
+  }
+}
+
+}  // namespace
+
+Plan parse_plan(const json& source, const std::string& file) {
+  JsonFields fields(source, file);
+  if (fields.string("schema") != kSchema) fields.fail("schema", fmt::format("\"{}\"", kSchema));
+  Plan plan;
+  plan.file = file;
+  plan.source = source;
+  plan.name = read_name(fields);
+  plan.about = fields.string("about", "");
+  read_conditions(fields, plan);
+  const bool honest = plan.window_rule == "honest";
+  Part whole;
+  read_counts(fields, honest, whole);
+  const json cells = merge_cells(json::object(), fields.raw("cells", !fields.has("parts")), fields);
+  const json& parts = fields.raw("parts", false);
+  if (fields.has("parts")) {
+    plan.parts = read_parts(fields, parts, cells, honest, whole);
+  } else {
+    whole.cells = multiply_out(cells, file, "cells.");
+    settle(fields, honest, whole);
+    plan.parts = {whole};
+  }
+  fields.finish();
+  return plan;
+}
+
+Plan read_plan(const std::string& path, const std::vector<std::string>& overrides) {
+  json source = read_json_file(path);
+  std::string origin = path;  // a bad value may come from either
+  for (const std::string& text : overrides) {
+    apply_override(source, text);
+    origin += (&text == &overrides.front() ? " with --set " : " --set ") + text;
+  }
+  Plan plan = parse_plan(source, origin);
+  plan.file = path;
+  return plan;
+}
+
+}  // namespace gradsync::plan

@@ -1,0 +1,158 @@
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include "tests/harness/plan/samples.h"
+
+namespace gradsync::plan {
+namespace {
+
+using nlohmann::json;
+using testing::HasSubstr;
+
+std::string complaint_about_axis(const char* axis, const json& values) {
+  json plan = sample_plan();
+  plan["cells"][axis] = values;
+  return complaint(plan);
+}
+
+TEST(Cells, ListsMultiplyOutWithStrategyFastest) {
+  const auto cells = parse_plan(sample_plan(), "p.json").parts.at(0).cells;
+  ASSERT_EQ(cells.size(), 8U);
+  EXPECT_EQ(cells[0].topology, "1x2");
+  EXPECT_EQ(cells[3].topology, "1x2");
+  EXPECT_EQ(cells[4].topology, "2x1");
+  for (std::size_t i = 0; i < cells.size(); ++i) {
+    const char* order[] = {"baseline", "no_sync_improper", "no_sync", "accumulate"};
+    EXPECT_EQ(cells[i].strategy, order[i % 4]);
+    EXPECT_EQ(cells[i].model, "mlp");
+  }
+}
+
+TEST(Cells, EveryAxisReachesItsField) {
+  json plan = sample_plan();
+  plan["cells"] = {{"topology", {"4x8"}},
+                   {"model", {"bert_base"}},
+                   {"wrapper", {"fsdp"}},
+                   {"strategy", {"sync_each_batch"}},
+                   {"accumulation_steps", {2}},
+                   {"micro_batch_size", {3}},
+                   {"sequence_length", {7}},
+                   {"lengths", {"mrpc"}},
+                   {"bucket_cap_bytes", {"25MiB"}},
+                   {"gradient_as_bucket_view", {true}},
+                   {"find_unused_parameters", {true}},
+                   {"static_graph", {true}},
+                   {"scale", {50}}};
+  const auto cells = parse_plan(plan, "p.json").parts.at(0).cells;
+  ASSERT_EQ(cells.size(), 1U);
+  const Cell expected{"4x8", "bert_base", "fsdp", "sync_each_batch", 2,
+                      3,     7,           "mrpc", 25 << 20,          true,
+                      true,  true,        50};
+  EXPECT_EQ(cells[0], expected);
+  EXPECT_EQ(cell_from_json(json(expected), "r.json"), expected);
+  EXPECT_EQ(json(expected).size(), plan["cells"].size());
+}
+
+TEST(Cells, BucketCapIsBytesOrTextWithAUnit) {
+  json plan = sample_plan();
+  plan["cells"]["bucket_cap_bytes"] = {0, 1000, "25MiB"};
+  plan["cells"]["strategy"] = {"baseline"};
+  plan["cells"]["topology"] = {"1x2"};
+  const auto cells = parse_plan(plan, "p.json").parts.at(0).cells;
+  ASSERT_EQ(cells.size(), 3U);
+  EXPECT_EQ(cells[0].bucket_cap_bytes, 0);
+  EXPECT_EQ(cells[1].bucket_cap_bytes, 1000);
+  EXPECT_EQ(cells[2].bucket_cap_bytes, 26214400);
+  EXPECT_THAT(complaint_about_axis("bucket_cap_bytes", {"25"}), HasSubstr("unit"));
+  EXPECT_THAT(complaint_about_axis("bucket_cap_bytes", {-1}), HasSubstr("a number of bytes"));
+}
+
+TEST(Cells, WrongValuesAreQuotedWithTheRightOnes) {
+  EXPECT_EQ(complaint_about_axis("strategy", {"nosync"}),
+            "p.json: field 'cells.strategy': got \"nosync\", expected one of baseline, "
+            "no_sync_improper, no_sync, accumulate, sync_each_batch");
+  EXPECT_EQ(complaint_about_axis("wrapper", {"zero"}),
+            "p.json: field 'cells.wrapper': got \"zero\", expected one of ddp, fsdp");
+  EXPECT_EQ(complaint_about_axis("lengths", {"long"}),
+            "p.json: field 'cells.lengths': got \"long\", expected one of fixed, mrpc");
+  EXPECT_EQ(complaint_about_axis("model", {""}),
+            "p.json: field 'cells.model': got \"\", expected a name");
+  EXPECT_EQ(complaint_about_axis("static_graph", {1}),
+            "p.json: field 'cells.static_graph': got 1, expected true or false");
+}
+
+TEST(Cells, CountsAreWholeAndPositive) {
+  for (const char* axis : {"accumulation_steps", "micro_batch_size", "sequence_length", "scale"}) {
+    for (const json& wrong : {json(0), json(-4), json(1.5), json("4"), json(), json(1e12),
+                              json(18446744073709551615U)}) {
+      EXPECT_THAT(complaint_about_axis(axis, json::array({wrong})),
+                  HasSubstr(std::string("p.json: field 'cells.") + axis + "': got " + wrong.dump() +
+                            ", expected an integer from 1 to 1000000"));
+    }
+  }
+}
+
+TEST(Cells, AxesAreNonEmptyLists) {
+  for (const json& wrong : {json::array(), json("mlp"), json::object(), json()}) {
+    EXPECT_EQ(complaint_about_axis("model", wrong),
+              "p.json: field 'cells.model': got " + wrong.dump() +
+                  ", expected a list with at least one value");
+  }
+}
+
+TEST(Cells, UnknownAxisNamesThoseThereAre) {
+  EXPECT_THAT(complaint_about_axis("modell", {"mlp"}),
+              HasSubstr("field 'cells.modell': got an unknown field, expected one of "
+                        "accumulation_steps, bucket_cap_bytes"));
+}
+
+TEST(Cells, NoCellTwice) {
+  EXPECT_EQ(complaint_about_axis("strategy", {"baseline", "no_sync", "baseline"}),
+            "p.json: field 'cells.strategy': got \"baseline\" twice, expected each value once");
+  EXPECT_THAT(complaint_about_axis("bucket_cap_bytes", {26214400, "25MiB"}),
+              HasSubstr("got \"25MiB\" twice"));
+}
+
+TEST(Cells, SyncEachBatchBelongsToFsdp) {
+  EXPECT_THAT(complaint_about_axis("strategy", {"sync_each_batch"}),
+              HasSubstr("under wrapper ddp"));
+  json plan = sample_plan();
+  plan["cells"]["strategy"] = {"sync_each_batch"};
+  plan["cells"]["wrapper"] = {"fsdp"};
+  EXPECT_EQ(complaint(plan), "no error");
+  plan["cells"]["wrapper"] = {"fsdp", "ddp"};
+  EXPECT_THAT(complaint(plan), HasSubstr("under wrapper ddp"));
+}
+
+TEST(Cells, ProductsBeyondReasonAreRefusedAtOnce) {
+  json plan = sample_plan();
+  for (int i = 1; i <= 200; ++i) {
+    for (const char* axis :
+         {"accumulation_steps", "micro_batch_size", "sequence_length", "scale"}) {
+      plan["cells"][axis].push_back(i);
+    }
+  }
+  EXPECT_THAT(complaint(plan), HasSubstr("at most 1000000 cells"));
+}
+
+TEST(CellFromJson, IsStrict) {
+  const auto refusal = [](const char* field, const json& value) {
+    json cell = Cell{};
+    cell[field] = value;
+    try {
+      cell_from_json(cell, "r.json");
+    } catch (const ConfigError& error) {
+      return std::string(error.what());
+    }
+    return std::string("no error");
+  };
+  EXPECT_EQ(cell_from_json(json(Cell{}), "r.json"), Cell{});
+  EXPECT_EQ(refusal("scale", 0),
+            "r.json: field 'cell.scale': got 0, expected an integer from 1 to 1000000");
+  EXPECT_THAT(refusal("colour", "red"), HasSubstr("'cell.colour': got an unknown field"));
+  EXPECT_THAT(refusal("strategy", "sync_each_batch"), HasSubstr("under wrapper ddp"));
+  EXPECT_THROW(cell_from_json(json::array(), "r.json"), ConfigError);
+}
+
+}  // namespace
+}  // namespace gradsync::plan
