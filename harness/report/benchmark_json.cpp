@@ -1,0 +1,132 @@
+#include "harness/report/benchmark_json.h"
+
+#include <fmt/format.h>
+
+#include <cmath>
+#include <string>
+
+#include "harness/report/labels.h"
+#include "harness/report/part_view.h"
+#include "harness/stats/sample.h"
+
+namespace gradsync::report {
+
+using nlohmann::json;
+using results::TrialRecord;
+
+namespace {
+
+json benchmark_context(const json& context) {
+  json out = {{"date", context.value("start_time", "")},
+              {"host_name", context.value("host", "")},
+              {"executable", "gradsync"},
+              {"num_cpus", context.value("cpu_count", 0)},
+              {"caches", json::array()},
+              {"library_build_type", context.value("timing_valid", true) ? "release" : "debug"},
+              {"cpu_time", "not measured; repeats real_time"}};
+  for (const char* name : {"version", "commit", "build_type", "torch", "backend"}) {
+    if (context.contains(name)) out[std::string("gradsync_") + name] = plain_text(context[name]);
+  }
+  return out;
+}
+
+std::string run_name(const json& result, const PartView& part, const json& cell) {
+  std::string name = plain_text(result["plan"].value("name", json("plan")));
+  if (!part.name.empty()) name += fmt::format("/{}", part.name);
+  name += fmt::format("/{}", cell["cell"].value("topology", ""));
+  for (const std::string& parameter : part.varying_parameters()) {
+    const json value = cell["cell"].value(parameter, json());
+    name += fmt::format("/{}:{}", parameter, plain_text(value));
+  }
+  return fmt::format("{}/{}", name, cell["cell"].value("strategy", ""));
+}
+
+std::vector<double> steps_of(const std::vector<TrialRecord>& trials, const json& cell) {
+  std::vector<double> steps;
+  for (const TrialRecord& trial : trials) {
+    const bool wanted = trial.status == results::Status::Ok && trial.part == cell["part"] &&
+                        trial.cell == cell["cell"];
+    if (!wanted) continue;
+    for (const double step : trial.step_s) {
+      if (std::isfinite(step)) steps.push_back(step);
+    }
+  }
+  return steps;
+}
+
+json run_entry(const std::string& name, std::size_t family, std::size_t repetitions) {
+  return {{"name", name},
+          {"family_index", family},
+          {"per_family_instance_index", 0},
+          {"run_name", name},
+          {"run_type", "iteration"},
+          {"repetitions", repetitions},
+          {"repetition_index", 0},
+          {"threads", 1}};
+}
+
+void set_time(json& entry, double duration, const char* unit) {
+  entry["real_time"] = duration;
+  entry["cpu_time"] = duration;
+  entry["time_unit"] = unit;
+}
+
+void add_aggregates(json& benchmarks, const json& run, const std::vector<double>& steps) {
+  const auto summary = stats::summarize(steps);
+  const auto add = [&](const std::string& aggregate, const char* unit, double value) {
+    json entry = run;
+    entry["name"] = run["name"].get<std::string>() + "_" + aggregate;
+    entry["run_type"] = "aggregate";
+    entry.erase("repetition_index");
+    entry["aggregate_name"] = aggregate;
+    entry["aggregate_unit"] = unit;
+    entry["iterations"] = steps.size();
+    set_time(entry, value, "ms");
+    benchmarks.push_back(std::move(entry));
+  };
+  add("mean", "time", summary->mean * 1e3);
+  add("median", "time", summary->median * 1e3);
+  if (!summary->sd) return;
+  add("stddev", "time", *summary->sd * 1e3);
+  add("cv", "percentage", *summary->sd / summary->mean);
+}
+
+void add_error(json& benchmarks, json run, const json& cell) {
+  const json& reasons = cell["null_reasons"];
+  const std::string reason = cell.value("reason", "");
+  run["error_occurred"] = true;
+  run["error_message"] = cell.value("status", "") == "ok"
+                             ? reasons.value("step_s", "no times")
+                             : cell.value("status", "") + ": " + reason;
+  run["iterations"] = 0;
+  set_time(run, 0.0, "ms");
+  benchmarks.push_back(std::move(run));
+}
+
+}  // namespace
+
+json benchmark_json(const json& result, const std::vector<TrialRecord>& trials) {
+  json benchmarks = json::array();
+  std::size_t family = 0;
+  for (const PartView& part : parts_of(result)) {
+    for (const json& cell : part.cells) {
+      const auto steps = steps_of(trials, cell);
+      json run = run_entry(run_name(result, part, cell), family++, steps.size());
+      if (!cell["step_s"].is_object() || cell.value("status", "") != "ok") {
+        add_error(benchmarks, run, cell);
+        continue;
+      }
+      for (std::size_t i = 0; i < steps.size(); ++i) {
+        json entry = run;
+        entry["repetition_index"] = i;
+        entry["iterations"] = 1;
+        set_time(entry, steps[i] * 1e3, "ms");
+        benchmarks.push_back(std::move(entry));
+      }
+      add_aggregates(benchmarks, run, steps);
+    }
+  }
+  return {{"context", benchmark_context(result["context"])}, {"benchmarks", benchmarks}};
+}
+
+}  // namespace gradsync::report

@@ -1,0 +1,46 @@
+// The trials of one cell, gathered from all launches and rounds, in the order of the plan.
+#pragma once
+
+#include <nlohmann/json.hpp>
+#include <string>
+#include <vector>
+
+#include "harness/results/records.h"
+
+namespace gradsync::report {
+
+// A cell of which no trial was started, and why.
+struct SkippedCell {
+  std::string part;
+  nlohmann::json cell;
+  std::string reason;
+};
+
+struct CellGroup {
+  std::string part;
+  nlohmann::json cell;
+  std::vector<const results::TrialRecord*> trials;  // in the order they ran
+  std::string skipped_because;                      // of a SkippedCell; empty otherwise
+
+  // Trials that ended well, the only ones whose numbers count.
+  std::vector<const results::TrialRecord*> ok_trials() const;
+};
+
+// Returns one group per (part, cell): parts and topologies as they first appear; inside those by
+// the other parameters, in the order of the plan's lists where the plan has them; strategy last,
+// from the one that synchronizes most to the one that does least. `trials` must outlive the groups.
+std::vector<CellGroup> group_by_cell(const nlohmann::json& plan,
+                                     const std::vector<results::TrialRecord>& trials,
+                                     const std::vector<SkippedCell>& skipped);
+
+// Worst status of the trials, and the first reason given for that status.
+struct Outcome {
+  results::Status status = results::Status::Ok;
+  std::string reason;
+};
+Outcome outcome_of(const CellGroup& group);
+
+// Returns the cell without its strategy: what two cells share when only the strategy differs.
+nlohmann::json without_strategy(const nlohmann::json& cell);
+
+}  // namespace gradsync::report

@@ -1,0 +1,242 @@
+#include "harness/report/cell_summary.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <cmath>
+#include <map>
+#include <optional>
+#include <set>
+
+#include "harness/stats/bootstrap.h"
+#include "harness/stats/sample.h"
+
+namespace gradsync::report {
+
+using nlohmann::json;
+using results::RankRecord;
+using results::TrialRecord;
+
+namespace {
+
+using Trials = std::vector<const TrialRecord*>;
+
+std::vector<double> finite(const std::vector<double>& values) {
+  std::vector<double> kept;
+  std::copy_if(values.begin(), values.end(), std::back_inserter(kept),
+               [](double value) { return std::isfinite(value); });
+  return kept;
+}
+
+std::vector<double> all_steps(const Trials& trials) {
+  std::vector<double> steps;
+  for (const TrialRecord* trial : trials) {
+    const auto kept = finite(trial->step_s);
+    steps.insert(steps.end(), kept.begin(), kept.end());
+  }
+  return steps;
+}
+
+stats::Estimate mean_step(const Trials& trials) {
+  std::map<int, std::vector<stats::BlockSum>> by_launch;
+  for (const TrialRecord* trial : trials) {
+    const auto kept = finite(trial->step_s);
+    if (!kept.empty()) by_launch[trial->launch].push_back(stats::block_sum(kept));
+  }
+  stats::Launches launches;
+  for (auto& [launch, blocks] : by_launch) launches.push_back(std::move(blocks));
+  return stats::bootstrap_mean(launches);
+}
+
+json summary_to_json(const stats::Summary& summary, const json& ci95, double divisor) {
+  json interval = ci95;
+  for (json& end : interval) end = end.get<double>() / divisor;
+  return {{"mean", summary.mean / divisor},
+          {"median", summary.median / divisor},
+          {"sd", summary.sd ? json(*summary.sd / divisor) : json(nullptr)},
+          {"ci95", interval},
+          {"n", summary.n}};
+}
+
+std::string interval_kind(const stats::Estimate& estimate) {
+  switch (estimate.resampled) {
+    case stats::Resampled::LaunchesThenBlocks:
+      return "bootstrap over launches, then blocks";
+    case stats::Resampled::Blocks:
+      return "bootstrap over the blocks of one launch";
+    case stats::Resampled::Nothing:
+      break;
+  }
+  return "none: " + estimate.no_interval_because;
+}
+
+void add_times(json& out, const Trials& trials, const json& cell, bool as_published) {
+  const auto summary = stats::summarize(all_steps(trials));
+  if (!summary) {
+    for (const char* name : {"step_s", "micro_batch_s"}) set_unknown(out, name, "no timed step");
+    return;
+  }
+  const stats::Estimate estimate = mean_step(trials);
+  const json ci95 = interval_to_json(estimate.ci95);
+  out["interval"] = interval_kind(estimate);
+  out["step_s"] = summary_to_json(*summary, ci95, 1.0);
+  if (as_published) {
+    set_unknown(out, "micro_batch_s", "as_published windows hold unequal numbers of micro-batches");
+  } else {
+    out["micro_batch_s"] = summary_to_json(*summary, ci95, cell.value("accumulation_steps", 1));
+  }
+}
+
+// The rank whose clock the step was taken from, so that phases and exposed communication add up to
+// the very step that is reported.
+const RankRecord* timing_rank(const TrialRecord& trial, std::size_t step, bool as_published) {
+  const RankRecord* chosen = nullptr;
+  for (const RankRecord& rank : trial.ranks) {
+    if (step >= rank.step_s.size()) continue;
+    if (as_published ? rank.rank == 0 : !chosen || rank.step_s[step] > chosen->step_s[step]) {
+      chosen = &rank;
+    }
+  }
+  return chosen;
+}
+
+void add_parts_of_a_step(json& out, const Trials& trials, bool as_published) {
+  std::vector<double> exposed;
+  std::map<std::string, std::vector<double>> phases;
+  for (const TrialRecord* trial : trials) {
+    for (std::size_t step = 0; step < trial->step_s.size(); ++step) {
+      const RankRecord* rank = timing_rank(*trial, step, as_published);
+      if (!rank) continue;
+      if (step < rank->exposed_comm_s.size()) exposed.push_back(rank->exposed_comm_s[step]);
+      for (const auto& [phase, values] : rank->phase_s) {
+        if (step < values.size()) phases[phase].push_back(values[step]);
+      }
+    }
+  }
+  json phase_means = json::object();
+  for (const auto& [phase, values] : phases) {
+    if (const auto kept = finite(values); !kept.empty()) phase_means[phase] = stats::mean(kept);
+  }
+  const auto kept = finite(exposed);
+  if (kept.empty()) set_unknown(out, "exposed_comm_s", "not recorded");
+  if (!kept.empty()) out["exposed_comm_s"] = stats::mean(kept);
+  if (phase_means.empty()) set_unknown(out, "phase_s", "not recorded");
+  if (!phase_means.empty()) out["phase_s"] = phase_means;
+}
+
+void add_collectives(json& out, const Trials& trials) {
+  const results::OpCounts& first = trials.front()->ledger.per_step;
+  const bool agree = std::all_of(trials.begin(), trials.end(), [&](const TrialRecord* trial) {
+    return trial->ledger.per_step == first;
+  });
+  if (!agree) {
+    set_unknown(out, "collectives_per_step", "differs between trials; see trials.jsonl");
+    return;
+  }
+  json counts = json::object();
+  for (const auto& [op, total] : first)
+    counts[op] = {{"count", total.count}, {"bytes", total.bytes}};
+  out["collectives_per_step"] = counts;
+}
+
+void add_peak(json& out, const char* name, const Trials& trials,
+              std::optional<std::int64_t> RankRecord::*field) {
+  std::optional<std::int64_t> peak;
+  for (const TrialRecord* trial : trials) {
+    for (const RankRecord& rank : trial->ranks) {
+      if (rank.*field && (!peak || *(rank.*field) > *peak)) peak = rank.*field;
+    }
+  }
+  if (peak) {
+    out[name] = *peak;
+  } else {
+    set_unknown(out, name, "not measured");
+  }
+}
+
+json place_of(const CellGroup& group) {
+  for (const TrialRecord* trial : group.trials) {
+    std::set<int> nodes;
+    for (const RankRecord& rank : trial->ranks) nodes.insert(rank.node);
+    if (!nodes.empty()) {
+      return {{"nodes", nodes.size()}, {"ranks_per_node", trial->ranks.size() / nodes.size()}};
+    }
+  }
+  return {{"nodes", nullptr}, {"ranks_per_node", nullptr}};
+}
+
+json description(const CellGroup& group) {
+  const Outcome outcome = outcome_of(group);
+  json out = {{"part", group.part},
+              {"cell", group.cell},
+              {"status", results::to_string(outcome.status)},
+              {"reason", outcome.reason},
+              {"scale", group.cell.value("scale", 1)},
+              {"null_reasons", json::object()}};
+  out.update(place_of(group));
+  bool paced = group.cell.value("model", "").starts_with("paced");
+  json trials = json::object();
+  std::set<int> launches;
+  for (const TrialRecord* trial : group.trials) {
+    json& count = trials[results::to_string(trial->status)];
+    count = count.is_null() ? 1 : count.get<int>() + 1;
+    if (trial->model_info.is_object()) paced = trial->model_info.value("paced", paced);
+    if (trial->status == results::Status::Ok) launches.insert(trial->launch);
+  }
+  out["timing"] = paced ? "paced" : "real";
+  out["trials"] = trials;
+  out["launches"] = launches.size();
+  out["blocks"] = group.ok_trials().size();
+  return out;
+}
+
+}  // namespace
+
+json interval_to_json(const std::optional<stats::Interval>& interval) {
+  return interval ? json::array({interval->lo, interval->hi}) : json(nullptr);
+}
+
+void set_unknown(json& cell, const std::string& name, const std::string& reason) {
+  cell[name] = nullptr;
+  cell["null_reasons"][name] = reason;
+}
+
+std::string timing_objection(const json& context, const CellGroup& group) {
+  if (!context.value("timing_valid", true)) {
+    return context.value("timing_reason", "this build is not fit for timing");
+  }
+  for (const TrialRecord* trial : group.trials) {
+    if (trial->model_info.is_object() && !trial->model_info.value("timing_valid", true)) {
+      return trial->model_info.value("timing_reason", "more ranks than cores compute at once");
+    }
+  }
+  return "";
+}
+
+json summarize_cell(const json& context, const CellGroup& group, bool as_published) {
+  json out = description(group);
+  const Trials trials = group.ok_trials();
+  std::string no_times = timing_objection(context, group);
+  if (trials.empty()) {
+    no_times = "no trial ended well";
+    for (const char* name :
+         {"collectives_per_step", "peak_allocated_bytes", "peak_reserved_bytes"}) {
+      set_unknown(out, name, no_times);
+    }
+  } else {
+    add_collectives(out, trials);
+    add_peak(out, "peak_allocated_bytes", trials, &RankRecord::peak_allocated_bytes);
+    add_peak(out, "peak_reserved_bytes", trials, &RankRecord::peak_reserved_bytes);
+  }
+  if (no_times.empty()) {
+    add_times(out, trials, group.cell, as_published);
+    add_parts_of_a_step(out, trials, as_published);
+  } else {
+    for (const char* name : {"step_s", "micro_batch_s", "exposed_comm_s", "phase_s"}) {
+      set_unknown(out, name, no_times);
+    }
+  }
+  return out;
+}
+
+}  // namespace gradsync::report

@@ -1,0 +1,200 @@
+#include "harness/report/detail_table.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <map>
+#include <set>
+
+#include "harness/base/units.h"
+#include "harness/report/labels.h"
+#include "harness/report/text_table.h"
+
+namespace gradsync::report {
+
+using nlohmann::json;
+
+namespace {
+
+// Operations worth a column of their own; the rest (a broadcast of buffers) counts as bytes only.
+constexpr std::array kCountedOps = {"all_reduce", "reduce_scatter", "all_gather"};
+
+double moved_bytes(const json& cell) {
+  double bytes = 0;
+  for (const auto& [op, total] : cell["collectives_per_step"].items()) {
+    bytes += total["bytes"].get<double>();
+  }
+  return bytes;
+}
+
+std::vector<std::string> ops_of(const PartView& part) {
+  std::vector<std::string> ops;
+  for (const char* op : kCountedOps) {
+    const bool used = std::any_of(part.cells.begin(), part.cells.end(), [op](const json& cell) {
+      const json& counts = cell["collectives_per_step"];
+      return counts.is_object() && counts.contains(op) &&
+             counts[op]["count"].get<std::int64_t>() > 0;
+    });
+    if (used) ops.emplace_back(op);
+  }
+  return ops;
+}
+
+bool has_peaks(const PartView& part) {
+  return std::any_of(part.cells.begin(), part.cells.end(),
+                     [](const json& cell) { return !cell["peak_allocated_bytes"].is_null(); });
+}
+
+std::string step_text(const json& cell, int decimals) {
+  const std::string status = cell.value("status", "");
+  if (status != "ok") return status;
+  const json& step = cell["step_s"];
+  if (!step.is_object()) return "-";
+  if (step["sd"].is_null()) return seconds_text(step["mean"], decimals);
+  return seconds_text(step["mean"], decimals) + " ± " + seconds_text(step["sd"], decimals);
+}
+
+// A cell of which a trial failed keeps its numbers in result.json; a table must not print them as
+// if all had gone well.
+std::vector<std::string> numbers_of(const json& cell, const std::vector<std::string>& ops,
+                                    bool peaks, int decimals) {
+  const bool ok = cell.value("status", "") == "ok";
+  const json& exposed = cell["exposed_comm_s"];
+  const json& counts = cell["collectives_per_step"];
+  std::vector<std::string> texts = {step_text(cell, decimals),
+                                    ok ? ratio_text(cell["slowdown"]) : "-"};
+  texts.push_back(ok && exposed.is_number() ? seconds_text(exposed, decimals) + " s" : "-");
+  for (const std::string& op : ops) {
+    if (!ok || !counts.is_object()) {
+      texts.emplace_back("-");
+    } else {
+      texts.push_back(counts.contains(op) ? counts[op]["count"].dump() : "0");
+    }
+  }
+  texts.push_back(ok && counts.is_object() ? format_bytes(moved_bytes(cell)) : "-");
+  if (peaks) {
+    const json& peak = cell["peak_allocated_bytes"];
+    texts.push_back(ok && peak.is_number() ? format_bytes(peak.get<double>()) : "-");
+  }
+  return texts;
+}
+
+// The range of a count over the cells that have times: "29", or "7 to 29".
+std::string range_text(const std::set<std::size_t>& counts) {
+  if (counts.empty()) return "0";
+  if (counts.size() == 1) return std::to_string(*counts.begin());
+  return fmt::format("{} to {}", *counts.begin(), *counts.rbegin());
+}
+
+std::string what_the_columns_mean(const PartView& part) {
+  std::set<std::size_t> steps;
+  std::set<std::size_t> launches;
+  std::set<std::size_t> pairs;
+  std::set<int> accumulation;
+  for (const json& cell : part.cells) {
+    accumulation.insert(cell["cell"].value("accumulation_steps", 1));
+    if (!cell["step_s"].is_object()) continue;
+    steps.insert(cell["step_s"]["n"].get<std::size_t>());
+    launches.insert(cell["launches"].get<std::size_t>());
+    if (cell["slowdown"].is_object()) pairs.insert(cell["slowdown"]["pairs"].get<std::size_t>());
+  }
+  const std::string size = accumulation.size() == 1
+                               ? counted(*accumulation.begin(), "micro-batch", "micro-batches")
+                               : "accumulation_steps micro-batches";
+  if (steps.empty())
+    return fmt::format("s/step = optimizer step of {}; no times (see below).\n", size);
+  std::string text = fmt::format(
+      "s/step = optimizer step of {}, slowest rank, mean ± sd over {} steps in {}", size,
+      range_text(steps),
+      launches == std::set<std::size_t>{1} ? "1 launch" : range_text(launches) + " launches");
+  if (!pairs.empty()) {
+    text += fmt::format(";\nslowdown vs no_sync, paired by round, 95 % CI over {} pairs",
+                        range_text(pairs));
+  }
+  return text + "; moved = bytes of all collectives, per rank and step.\n";
+}
+
+std::string full_sizes(const PartView& part) {
+  std::map<double, std::string> sizes;  // by full size, so that the largest comes last
+  std::set<int> scales;
+  for (const json& cell : part.cells) {
+    const int scale = cell.value("scale", 1);
+    scales.insert(scale);
+    if (scale == 1 || !cell["collectives_per_step"].is_object()) continue;
+    const double moved = moved_bytes(cell);
+    sizes[moved * scale] =
+        fmt::format("{} is {}", format_bytes(moved), format_bytes(moved * scale));
+  }
+  if (sizes.empty()) return "";
+  std::string text = scales.size() == 1
+                         ? fmt::format("Bytes and link rates are divided by {}", *scales.begin())
+                         : std::string("Bytes and link rates are divided by the scale");
+  text += "; moved, at full size: ";
+  bool first = true;
+  for (auto size = sizes.rbegin(); size != sizes.rend(); ++size) {
+    text += (first ? "" : ", ") + size->second;
+    first = false;
+  }
+  return text + ".\n";
+}
+
+TextTable empty_table(const std::vector<std::string>& varying, const std::vector<std::string>& ops,
+                      bool peaks) {
+  std::vector<TextTable::Column> columns = {{"topology", Align::Left}};
+  for (const std::string& name : varying) columns.push_back({name, Align::Left});
+  columns.push_back({"strategy", Align::Left});
+  for (const char* head : {"s/step", "slowdown", "exposed"}) columns.push_back({head});
+  for (const std::string& op : ops) columns.push_back({op});
+  columns.push_back({"moved"});
+  if (peaks) columns.push_back({"peak alloc."});
+  return TextTable(columns);
+}
+
+// The topology is told once: its shape in its first row, its links in the second, then blank.
+class TopologyColumn {
+ public:
+  explicit TopologyColumn(const json& context) : context_(context) {}
+
+  std::string text(const PartView& part, std::size_t row) {
+    const std::string name = topology_at(part, row);
+    const TopologyLabel label = topology_label(context_, part.cells[row]);
+    if (row == 0 || topology_at(part, row - 1) != name) {
+      rows_ = 0;
+      const bool alone = row + 1 == part.cells.size() || topology_at(part, row + 1) != name;
+      return alone ? label.text() : label.shape;
+    }
+    return ++rows_ == 1 ? label.links : "";
+  }
+
+ private:
+  static std::string topology_at(const PartView& part, std::size_t row) {
+    return part.cells[row]["cell"].value("topology", "");
+  }
+
+  const json& context_;
+  int rows_ = 0;
+};
+
+}  // namespace
+
+std::string detail_table(const PartView& part) {
+  const auto varying = part.varying_parameters();
+  const auto ops = ops_of(part);
+  const bool peaks = has_peaks(part);
+  const int decimals = decimals_for(part.cells);
+  TextTable table = empty_table(varying, ops, peaks);
+  TopologyColumn topology(part.context);
+  for (std::size_t row = 0; row < part.cells.size(); ++row) {
+    const json& cell = part.cells[row];
+    std::vector<std::string> texts = {topology.text(part, row)};
+    for (const std::string& name : varying)
+      texts.push_back(plain_text(cell["cell"].value(name, json())));
+    texts.push_back(strategy_label(cell["cell"].value("strategy", "")));
+    for (std::string& text : numbers_of(cell, ops, peaks, decimals))
+      texts.push_back(std::move(text));
+    table.add_row(std::move(texts));
+  }
+  return what_the_columns_mean(part) + "\n" + table.to_markdown() + full_sizes(part);
+}
+
+}  // namespace gradsync::report

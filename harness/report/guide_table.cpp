@@ -1,0 +1,152 @@
+#include "harness/report/guide_table.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <cmath>
+
+#include "harness/report/labels.h"
+#include "harness/report/text_table.h"
+#include "harness/stats/sample.h"
+#include "harness/stats/student.h"
+
+namespace gradsync::report {
+
+using nlohmann::json;
+
+namespace {
+
+constexpr std::array kStrategies = {"baseline", "no_sync_improper", "no_sync", "accumulate"};
+
+// How close the twin came to the published table, over all cells that both have.
+struct Agreement {
+  std::vector<double> relative_errors;
+  int inside = 0;
+  int judged = 0;
+};
+
+// The row of the published table that this cell re-enacts; "" for any other machine.
+std::string published_row(const json& cell) {
+  if (!cell["cell"].value("model", "").starts_with("paced_bert_base_t4")) return "";
+  const std::string topology = cell["cell"].value("topology", "");
+  if (topology == "t4_2x1") return "multi_node";
+  return topology == "t4_1x2" ? "single_node" : "";
+}
+
+// "2.00±0.01s", "0.41±0.015s": the digits of the guide.
+std::string published_text(const json& mean_and_sd) {
+  const double sd = mean_and_sd[1].get<double>();
+  const double hundredths = sd * 100;
+  const bool two_decimals = std::abs(hundredths - std::round(hundredths)) < 1e-9;
+  return fmt::format("{:.2f}±{:.{}f}s", mean_and_sd[0].get<double>(), sd, two_decimals ? 2 : 3);
+}
+
+std::string measured_text(const json* cell, int decimals) {
+  if (!cell) return "-";
+  if (cell->value("status", "") != "ok") return cell->value("status", "");
+  const json& step = (*cell)["step_s"];
+  if (!step.is_object()) return "-";
+  const std::string mean = seconds_text(step["mean"], decimals);
+  return step["sd"].is_null() ? mean + "s" : mean + "±" + seconds_text(step["sd"], decimals) + "s";
+}
+
+std::string judge(const json* cell, double published_mean, const json& runs, Agreement& agreement) {
+  const auto interval = stats::student_interval(runs.get<std::vector<double>>());
+  if (!interval) return "-";
+  const std::string range = fmt::format("[{:.2f}, {:.2f}]", interval->lo, interval->hi);
+  if (!cell || cell->value("status", "") != "ok" || !(*cell)["step_s"].is_object()) return range;
+  const double mean = (*cell)["step_s"]["mean"].get<double>();
+  agreement.relative_errors.push_back(std::abs(mean - published_mean) / published_mean);
+  ++agreement.judged;
+  agreement.inside += interval->contains(mean) ? 1 : 0;
+  return range + (interval->contains(mean) ? " inside" : " OUTSIDE");
+}
+
+void add_published(TextTable& table, const PartView& part, const json& setting,
+                   const json& reference, Agreement& agreement) {
+  const std::string row = published_row(setting);
+  if (row.empty() || !reference.is_object() || !reference["published"].contains(row)) return;
+  std::vector<std::string> published = {"published"};
+  std::vector<std::string> inside = {"95 % of its runs"};
+  for (const char* strategy : kStrategies) {
+    const json& value = reference["published"][row][strategy];
+    published.push_back(published_text(value));
+    inside.push_back(judge(find_strategy(part, setting, strategy), value[0].get<double>(),
+                           reference["raw_runs"][row][strategy], agreement));
+  }
+  table.add_row(published);
+  table.add_row(inside);
+}
+
+std::string row_label(const PartView& part, const json& setting, bool say_more) {
+  const TopologyLabel topology = topology_label(part.context, setting);
+  std::string label = topology.nodes > 1    ? "Multi-Node"
+                      : topology.nodes == 1 ? "Single Node"
+                                            : topology.shape;
+  if (!say_more) return label;
+  label += " (" + topology.text();
+  for (const std::string& name : part.varying_parameters()) {
+    label += ", " + plain_text(setting["cell"].value(name, json()));
+  }
+  return label + ")";
+}
+
+// Rows need more than "Multi-Node" where two of them would read alike.
+bool labels_collide(const PartView& part, const std::vector<json>& settings) {
+  std::vector<std::string> labels;
+  for (const json& setting : settings) labels.push_back(row_label(part, setting, false));
+  std::sort(labels.begin(), labels.end());
+  return std::adjacent_find(labels.begin(), labels.end()) != labels.end();
+}
+
+bool is_comparable(const PartView& part) {
+  int present = 0;
+  for (const char* strategy : kStrategies) {
+    const auto has = [&](const json& cell) {
+      return cell["cell"].value("strategy", "") == strategy;
+    };
+    present += std::any_of(part.cells.begin(), part.cells.end(), has) ? 1 : 0;
+  }
+  return present >= 2;
+}
+
+std::string agreement_text(const Agreement& agreement) {
+  if (agreement.judged == 0) return "";
+  return fmt::format(
+      "{} of {} measured means lie inside the 95 % interval (Student's t) of the guide's three raw "
+      "runs;\nmean absolute error over the cells {:.1f} %. Measured ± is the sd of steps, "
+      "published "
+      "± as printed there.\n",
+      agreement.inside, agreement.judged, 100 * stats::mean(agreement.relative_errors));
+}
+
+}  // namespace
+
+std::string guide_table(const PartView& part, const json& reference) {
+  if (!is_comparable(part)) return "";
+  // The guide's order: several nodes first.
+  std::vector<json> settings = settings_of(part);
+  std::stable_sort(settings.begin(), settings.end(), [&](const json& left, const json& right) {
+    return topology_label(part.context, left).nodes > 1 &&
+           topology_label(part.context, right).nodes <= 1;
+  });
+  TextTable table({{"", Align::Centre},
+                   {"Baseline", Align::Centre},
+                   {"`no_sync` improperly", Align::Centre},
+                   {"`no_sync`", Align::Centre},
+                   {"`accumulate`", Align::Centre}});
+  const bool say_more = labels_collide(part, settings);
+  Agreement agreement;
+  for (const json& setting : settings) {
+    std::vector<std::string> row = {row_label(part, setting, say_more)};
+    for (const char* strategy : kStrategies) {
+      row.push_back(
+          measured_text(find_strategy(part, setting, strategy), decimals_for(part.cells)));
+    }
+    table.add_row(row);
+    add_published(table, part, setting, reference, agreement);
+  }
+  return table.to_markdown() + agreement_text(agreement);
+}
+
+}  // namespace gradsync::report

@@ -1,0 +1,22 @@
+// The guide's own table: a row per topology, a column per strategy, seconds per batch.
+//
+// "Batch" is the guide's word for what is a step everywhere else here: one optimizer step of
+// accumulation_steps micro-batches. Source: Accelerate's guide "Gradient Synchronization", section
+// "Just how much of a slowdown is there"; its raw runs lie in results/reference/.
+#pragma once
+
+#include <nlohmann/json.hpp>
+#include <string>
+
+#include "harness/report/part_view.h"
+
+namespace gradsync::report {
+
+// Returns the table, or "" for a part that has no two of the guide's four strategies. Where the
+// part is the twin of the guide's machines (paced_bert_base_t4 on t4_2x1 and t4_1x2) and
+// `reference` is results/reference/slowdown_table.json, each measured row is followed by the
+// published one and by whether the measured mean lies inside the 95 % interval of the published
+// runs; below the table stands the mean absolute error over all cells.
+std::string guide_table(const PartView& part, const nlohmann::json& reference);
+
+}  // namespace gradsync::report

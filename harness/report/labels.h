@@ -1,0 +1,38 @@
+// Names and numbers as people read them in our tables.
+#pragma once
+
+#include <nlohmann/json.hpp>
+#include <string>
+
+namespace gradsync::report {
+
+// "no_sync improperly" for no_sync_improper, as in the guide; every other id is its own name.
+std::string strategy_label(const std::string& strategy);
+
+struct TopologyLabel {
+  std::string shape;  // "2 nodes x 1 rank"; the topology's name where the shape is not known
+  std::string links;  // "1 Gbit/s"; empty where no link is shaped
+  int nodes = 0;      // 0: not known
+  std::string text() const { return links.empty() ? shape : shape + ", " + links; }
+};
+
+// Describes the topology of one cell of result.json, from "topologies" of the context (topology
+// files by name) or, without it, from where the ranks ran or from a name such as "t4_2x1".
+TopologyLabel topology_label(const nlohmann::json& context, const nlohmann::json& result_cell);
+
+// "2.018" with `decimals`; "-" for null.
+std::string seconds_text(const nlohmann::json& value, int decimals);
+
+// "2.20x [2.11, 2.30]", "1.00x" without an interval, "-" for null.
+std::string ratio_text(const nlohmann::json& comparison);
+
+// Decimals that give the smallest of the cells' step times four digits; at least 3, at most 6.
+int decimals_for(const std::vector<nlohmann::json>& result_cells);
+
+// The text of `value` where it is a string, its JSON otherwise: 4, true, bert_mini.
+std::string plain_text(const nlohmann::json& value);
+
+// "1 launch", "4 launches" and the like.
+std::string counted(std::size_t count, const std::string& singular, const std::string& plural);
+
+}  // namespace gradsync::report

@@ -1,0 +1,113 @@
+#include "harness/report/markdown.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <set>
+
+#include "harness/report/detail_table.h"
+#include "harness/report/finding.h"
+#include "harness/report/guide_table.h"
+#include "harness/report/labels.h"
+#include "harness/report/notes.h"
+#include "harness/report/part_view.h"
+
+namespace gradsync::report {
+
+using nlohmann::json;
+
+namespace {
+
+std::string field(const json& object, const char* name) {
+  if (!object.is_object() || !object.contains(name) || object[name].is_null()) return "unknown";
+  return plain_text(object[name]);
+}
+
+std::string plan_line(const json& result) {
+  std::set<std::string> strategies;
+  std::set<std::string> topologies;
+  std::set<std::string> parts;
+  std::size_t launches = 0;
+  for (const json& cell : result["cells"]) {
+    strategies.insert(cell["cell"].value("strategy", ""));
+    topologies.insert(cell["cell"].value("topology", ""));
+    parts.insert(cell.value("part", ""));
+    launches = std::max(launches, cell.value("launches", std::size_t{0}));
+  }
+  std::string text =
+      fmt::format("plan {}: {} x {} x {}, interleaved, seed {}", field(result["plan"], "name"),
+                  counted(strategies.size(), "strategy", "strategies"),
+                  counted(topologies.size(), "topology", "topologies"),
+                  counted(launches, "launch", "launches"), field(result["context"], "seed"));
+  if (parts.size() > 1) text += fmt::format(", {} parts", parts.size());
+  return text;
+}
+
+std::string head(const json& result) {
+  const json& context = result["context"];
+  std::string text =
+      fmt::format("gradsync {} ({} {}) torch {} {} | {}\n", field(context, "version"),
+                  field(context, "commit"), field(context, "build_type"), field(context, "torch"),
+                  field(context, "backend"), plan_line(result));
+  if (!context.value("timing_valid", true)) {
+    text += fmt::format("warn: timing is not valid: {}; no times are printed\n",
+                        context.value("timing_reason", "this build is not fit for timing"));
+  }
+  for (const json& warning : context.value("warnings", json::array())) {
+    text += "warn: " + plain_text(warning) + "\n";
+  }
+  return text;
+}
+
+// The parameters that all cells of the part share, as far as they matter to its reader.
+std::string shared_parameters(const PartView& part) {
+  std::vector<std::string> names = {"model", "wrapper", "accumulation_steps"};
+  if (!part.paced()) {
+    for (const char* name : {"micro_batch_size", "sequence_length", "lengths"})
+      names.emplace_back(name);
+  }
+  const auto varying = part.varying_parameters();
+  std::vector<std::string> shared;
+  for (const std::string& name : names) {
+    const json& cell = part.cells.front()["cell"];
+    const bool varies = std::find(varying.begin(), varying.end(), name) != varying.end();
+    if (!varies && cell.contains(name)) shared.push_back(name + " " + plain_text(cell[name]));
+  }
+  return fmt::format("{}", fmt::join(shared, ", "));
+}
+
+// Bold, never italics: nobody may take a paced number for a computed one.
+std::string compute_line(const PartView& part) {
+  if (!part.paced()) return "Real compute, real DDP engine.";
+  std::string text = "**Paced compute**, real DDP engine, real traffic on a shaped link";
+  const bool twin = std::any_of(part.cells.begin(), part.cells.end(), [](const json& cell) {
+    return cell["cell"].value("model", "").starts_with("paced_bert_base_t4");
+  });
+  return text + (twin ? "; calibrated to the published table." : ".");
+}
+
+std::string part_text(const PartView& part, const json& reference) {
+  std::string text;
+  if (!part.name.empty()) text += "\n## " + part.name + "\n";
+  if (!part.about.empty()) text += "\n" + part.about + "\n";
+  text += "\n" + compute_line(part) + "\n" + shared_parameters(part) + "\n";
+  if (const std::string guide = guide_table(part, reference); !guide.empty()) {
+    text += "\nSeconds per batch (one optimizer step), in the guide's layout:\n\n" + guide;
+  }
+  text += "\n" + detail_table(part);
+  if (const std::string lines = notes(part); !lines.empty()) text += "\n" + lines;
+  if (const std::string found = findings(part); !found.empty()) text += "\n" + found;
+  return text;
+}
+
+}  // namespace
+
+std::string result_markdown(const json& result, const json& reference,
+                            const MarkdownOptions& options) {
+  std::string text = head(result);
+  for (const PartView& part : parts_of(result)) text += part_text(part, reference);
+  if (!options.raw_directory.empty()) text += "\nRaw: " + options.raw_directory + "\n";
+  return text;
+}
+
+}  // namespace gradsync::report

@@ -1,0 +1,62 @@
+#include "harness/report/result.h"
+
+#include "harness/report/cell_summary.h"
+#include "harness/report/comparison.h"
+
+namespace gradsync::report {
+
+using nlohmann::json;
+
+namespace {
+
+json compared(const std::vector<CellGroup>& groups, const CellGroup& group,
+              const std::string& reference, std::string& problem) {
+  const CellGroup* other = sibling(groups, group, reference);
+  if (!other) {
+    problem = "the plan has no " + reference + " cell to compare with";
+    return nullptr;
+  }
+  const json comparison = compare_steps(group, *other);
+  if (comparison.is_null()) problem = "no round in which this cell and " + reference + " both ran";
+  return comparison;
+}
+
+void add_comparisons(json& cell, const std::vector<CellGroup>& groups, const CellGroup& group) {
+  std::string problem;
+  if (cell["step_s"].is_null()) {
+    problem = cell["null_reasons"].value("step_s", "no time");
+  } else {
+    cell["slowdown"] = compared(groups, group, kReferenceStrategy, problem);
+  }
+  if (!problem.empty()) set_unknown(cell, "slowdown", problem);
+
+  // Whether a misplaced no_sync saves anything is a question about the baseline, so it is answered
+  // by pairing with that, not by dividing two slowdowns.
+  if (group.cell.value("strategy", "") != "no_sync_improper") return;
+  problem = cell["step_s"].is_null() ? "no time" : "";
+  if (problem.empty()) cell["vs_baseline"] = compared(groups, group, "baseline", problem);
+  if (!problem.empty()) set_unknown(cell, "vs_baseline", problem);
+}
+
+}  // namespace
+
+json build_result(const json& context, const json& plan,
+                  const std::vector<results::TrialRecord>& trials,
+                  const std::vector<SkippedCell>& skipped) {
+  const bool as_published =
+      plan.is_object() && plan.value("window_rule", "honest") == std::string("as_published");
+  const auto groups = group_by_cell(plan, trials, skipped);
+  json cells = json::array();
+  for (const CellGroup& group : groups) {
+    json cell = summarize_cell(context, group, as_published);
+    add_comparisons(cell, groups, group);
+    cells.push_back(std::move(cell));
+  }
+  return {{"schema", kResultSchema},
+          {"context", context},
+          {"plan", plan},
+          {"cells", cells},
+          {"exit_status", nullptr}};
+}
+
+}  // namespace gradsync::report
