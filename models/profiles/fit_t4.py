@@ -30,7 +30,7 @@ FORWARD_SHARE = 1 / 3
 # What a topology's rate, the line's, leaves for TCP's payload (1500-byte MTU, timestamps).
 PAYLOAD_SHARE = 1448 / 1514
 MEAN_ERROR_LIMIT = 0.06
-WEIGHTS = ("relative", "uncertainty")
+WEIGHTS = ("uncertainty", "relative")
 
 
 @dataclass(frozen=True)

@@ -6,6 +6,7 @@ import io
 import json
 import math
 import shutil
+import statistics
 import sys
 import tempfile
 import unittest
@@ -162,22 +163,25 @@ class Law(unittest.TestCase):
 
 class Fit(unittest.TestCase):
     def test_numbers(self):
-        self.assertAlmostEqual(TWIN.micro_batch_s, 0.100872, places=6)
-        self.assertEqual(TWIN.line_gbps, {"multi_node": 7.37, "single_node": 43.99})
+        self.assertAlmostEqual(TWIN.micro_batch_s, 0.095688, places=6)
+        self.assertEqual(TWIN.line_gbps, {"multi_node": 7.46, "single_node": 41.09})
 
-    def test_weighted_by_uncertainty_the_numbers_differ_and_hold_too(self):
-        other = fit_t4.fit(CELLS, "uncertainty")
-        self.assertAlmostEqual(other.micro_batch_s, 0.0957, places=4)
+    def test_weighted_by_relative_error_the_numbers_differ_and_hold_too(self):
+        other = fit_t4.fit(CELLS, "relative")
+        self.assertAlmostEqual(other.micro_batch_s, 0.1009, places=4)
         self.assertEqual(fit_t4.violations(other, CELLS), [])
 
-    def test_no_neighbour_has_a_smaller_relative_error(self):
+    def test_no_neighbour_has_a_smaller_error(self):
         def loss(parameters):
             c, *added = parameters
             by_setup = dict(zip(("multi_node", "single_node"), added, strict=True))
             laws = ((x, 4 * c + x.syncs * by_setup[x.setup]) for x in CELLS)
-            return sum((law / x.mean_s - 1) ** 2 for x, law in laws if not x.copy_of)
+            errors = (
+                (law - x.mean_s, statistics.stdev(x.runs_s)) for x, law in laws if not x.copy_of
+            )
+            return sum((error / sd) ** 2 for error, sd in errors)
 
-        best = fit_t4.least_squares(CELLS, "relative")
+        best = fit_t4.least_squares(CELLS, "uncertainty")
         for i in range(3):
             for factor in (0.999, 1.001):
                 moved = [x * factor if i == k else x for k, x in enumerate(best)]
@@ -186,7 +190,7 @@ class Fit(unittest.TestCase):
     def test_every_cell_is_inside_its_interval(self):
         self.assertEqual(fit_t4.violations(TWIN, CELLS), [])
         self.assertLess(fit_t4.mean_error(TWIN, CELLS), 0.06)
-        self.assertGreater(fit_t4.headroom_s(TWIN, CELLS), 0.01)
+        self.assertGreater(fit_t4.headroom_s(TWIN, CELLS), 0.008)
 
     def test_a_cell_outside_its_interval_is_a_violation(self):
         slow = dataclasses.replace(TWIN, line_gbps={"multi_node": 6, "single_node": 30})
@@ -202,7 +206,7 @@ class Program(unittest.TestCase):
         self.assertIn("3 of the 8 cells are copies of others", out)
         self.assertIn("3 parameters meet 5 distinct cells", out)
         self.assertRegex(out, r"multi_node no_sync runs \(0.84, 1.04, 0.86\) lie above")
-        self.assertRegex(out, r"multi_node baseline runs \(1.95, 2.11, 1.94\) lie below")
+        self.assertNotRegex(out, r"multi_node baseline runs")
         self.assertNotRegex(out, r"single_node no_sync runs")
 
     def test_files_in_the_tree_are_what_the_fit_writes(self):
@@ -218,7 +222,7 @@ class Program(unittest.TestCase):
             self.assertEqual(run_program("--root", root, "--write")[0], 0)
             self.assertEqual(run_program("--root", root, "--check")[0], 0)
             edited = root / twin_files.TOPOLOGIES["multi_node"]
-            edited.write_text(edited.read_text().replace("7.37", "7.36"))
+            edited.write_text(edited.read_text().replace("7.46", "7.45"))
             status, _, err = run_program("--root", root, "--check")
         self.assertEqual(status, 1)
         self.assertIn("t4_2x1.json: differs from the fit", err)

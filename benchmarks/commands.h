@@ -1,0 +1,18 @@
+// The sub-commands of `gradsync`, one file each.
+//
+// add_*_command registers one with the parser; what it runs sets `status`, and throws the types of
+// base/errors.h, which main turns into exit statuses.
+#pragma once
+
+#include <CLI/CLI.hpp>
+
+#include "harness/base/errors.h"
+
+namespace gradsync::cli {
+
+void add_run_command(CLI::App& app, ExitStatus& status);
+void add_report_command(CLI::App& app, ExitStatus& status);
+void add_doctor_command(CLI::App& app, ExitStatus& status);
+void add_list_command(CLI::App& app, ExitStatus& status);
+
+}  // namespace gradsync::cli

@@ -1,0 +1,70 @@
+#include "benchmarks/context.h"
+
+#include <ATen/Context.h>
+
+#include <set>
+
+#include "benchmarks/paths.h"
+#include "harness/base/clock.h"
+#include "harness/launch/host.h"
+#include "harness/launch/topology.h"
+
+namespace gradsync::cli {
+namespace {
+
+using nlohmann::json;
+
+// The topologies of the plan as data, so that a table can describe them without the files.
+json topologies_of(const plan::Plan& plan) {
+  json topologies = json::object();
+  const auto rate = [](const std::optional<double>& bits_per_s) {
+    return bits_per_s ? json(*bits_per_s) : json(nullptr);
+  };
+  for (const plan::Part& part : plan.parts) {
+    for (const plan::Cell& cell : part.cells) {
+      const auto topology = launch::read_topology(cell.topology, topologies_directory());
+      topologies[cell.topology] = {{"nodes", topology.nodes},
+                                   {"ranks_per_node", topology.ranks_per_node},
+                                   {"about", topology.about},
+                                   {"inter_node_bits_per_s", rate(topology.inter_node_bits_per_s)},
+                                   {"intra_node_bits_per_s", rate(topology.intra_node_bits_per_s)}};
+    }
+  }
+  return topologies;
+}
+
+const char* blas_name() {
+  if (at::hasMKL()) return "mkl";
+  return at::hasLAPACK() ? "lapack" : "reference";
+}
+
+}  // namespace
+
+json make_context(const RunOptions& options, const plan::Plan& plan) {
+  const BuildInfo& build = build_info();
+  json context = launch::probe_host();
+  context["gradsync"] = build.version;
+  context["commit"] = build.commit;
+  context["build_type"] = build.build_type;
+  context["sanitize"] = build.sanitize.empty() ? json(nullptr) : json(build.sanitize);
+  context["timing_valid"] = build.timing_valid;
+  context["compiler"] = build.compiler;
+  context["torch"] = build.torch_version;
+  context["device"] = plan.device;
+  context["backend"] = plan.backend;
+  context["blas"] = blas_name();
+  context["threads_per_rank"] = plan.threads_per_rank;
+  context["pinning"] = "one core per rank, round robin";
+  context["gpu"] = nullptr;
+  context["command_line"] = options.command_line;
+  context["seed"] = plan.seed;
+  context["window_rule"] = plan.window_rule;
+  context["peak_memory_reason"] = "not measured on the CPU";
+  context["topologies"] = topologies_of(plan);
+  context["links"] = json::object();
+  context["start_time"] = utc_timestamp();
+  context["end_time"] = nullptr;
+  return context;
+}
+
+}  // namespace gradsync::cli

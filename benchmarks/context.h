@@ -1,0 +1,15 @@
+// The `context` of a result: everything about machine, build and run that a number depends on.
+#pragma once
+
+#include <nlohmann/json.hpp>
+
+#include "benchmarks/run_options.h"
+#include "harness/plan/plan.h"
+
+namespace gradsync::cli {
+
+// Returns the context as it stands before the run; "end_time", "links" and the load afterwards are
+// filled in by the session.
+nlohmann::json make_context(const RunOptions& options, const plan::Plan& plan);
+
+}  // namespace gradsync::cli

@@ -1,0 +1,78 @@
+// gradsync: measures what gradient synchronization costs, and proves whether a job synchronizes when
+// it should. This file only parses and turns exceptions into the exit statuses of the design.
+#include <fmt/format.h>
+
+#include <CLI/CLI.hpp>
+#include <exception>
+
+#include "benchmarks/commands.h"
+#include "harness/base/build_info.h"
+#include "harness/base/log.h"
+#include "harness/run/coordinator.h"
+#include "harness/run/rank_main.h"
+
+namespace gradsync::cli {
+namespace {
+
+std::string version_text() {
+  const BuildInfo& build = build_info();
+  return fmt::format("gradsync {} ({} {}) torch {}, {}", build.version, build.commit,
+                     build.build_type, build.torch_version, build.compiler);
+}
+
+// What the launcher starts a rank with; not for people.
+void add_rank_command(CLI::App& app, ExitStatus& status) {
+  CLI::App* command = app.add_subcommand("rank")->group("");
+  command->callback([&status] { status = static_cast<ExitStatus>(run::rank_main()); });
+}
+
+int parse_and_run(int argc, char** argv) {
+  ExitStatus status = ExitStatus::Ok;
+  CLI::App app("Measures what gradient synchronization costs distributed training.", "gradsync");
+  app.set_version_flag("--version", version_text());
+  app.require_subcommand(1);
+  add_run_command(app, status);
+  add_report_command(app, status);
+  add_doctor_command(app, status);
+  add_list_command(app, status);
+  add_rank_command(app, status);
+  try {
+    app.parse(argc, argv);
+  } catch (const CLI::ParseError& error) {
+    return app.exit(error) == 0 ? 0 : static_cast<int>(ExitStatus::Config);
+  }
+  return static_cast<int>(status);
+}
+
+// Runs `body`; what it throws is printed as one line and becomes the exit status.
+template <typename Body>
+int with_exit_status(Body body) {
+  const auto fail = [](ExitStatus status, const std::exception& error) {
+    log::error(error.what());
+    return static_cast<int>(status);
+  };
+  try {
+    return body();
+  } catch (const run::Interrupted& error) {
+    return fail(ExitStatus::Interrupted, error);
+  } catch (const ConfigError& error) {
+    return fail(ExitStatus::Config, error);
+  } catch (const EnvironmentError& error) {
+    return fail(ExitStatus::Unfit, error);
+  } catch (const ResultsError& error) {
+    return fail(ExitStatus::Failed, error);
+  } catch (const CommError& error) {
+    return fail(ExitStatus::Failed, error);
+  } catch (const std::exception& error) {
+    return fail(ExitStatus::Internal, error);
+  }
+}
+
+}  // namespace
+}  // namespace gradsync::cli
+
+int main(int argc, char** argv) {
+  using namespace gradsync;  // NOLINT(google-build-using-namespace): main is the program's top
+  log::configure(false);
+  return cli::with_exit_status([&] { return cli::parse_and_run(argc, argv); });
+}

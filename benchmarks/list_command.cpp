@@ -1,0 +1,59 @@
+// gradsync list: the names that a plan and the command line may use.
+#include <fmt/format.h>
+
+#include <iostream>
+
+#include "benchmarks/commands.h"
+#include "benchmarks/paths.h"
+#include "harness/launch/topology.h"
+#include "harness/plan/plan.h"
+#include "harness/sync/strategies/strategy.h"
+#include "models/model.h"
+
+namespace gradsync::cli {
+namespace {
+
+void print_row(const std::string& name, const std::string& about) {
+  std::cout << fmt::format("{:<22}  {}\n", name, about);
+}
+
+void list_plans() {
+  for (const std::string& name : plan::list_plans(plans_directory())) {
+    print_row(name, plan::read_plan(plan::resolve_plan(name, plans_directory()), {}).about);
+  }
+}
+
+void list_topologies() {
+  for (const std::string& name : launch::list_topologies(topologies_directory())) {
+    print_row(name, launch::read_topology(name, topologies_directory()).about);
+  }
+  print_row("NxR", "any other N nodes x R ranks, with unshaped links");
+}
+
+void list_models() {
+  for (const models::ModelEntry& entry : models::registry()) print_row(entry.name, entry.about);
+}
+
+void list_strategies() {
+  for (const sync::StrategyEntry& entry : sync::strategies()) {
+    print_row(entry.name, fmt::format("{}: {}", entry.wrapper, entry.about));
+  }
+}
+
+}  // namespace
+
+void add_list_command(CLI::App& app, ExitStatus&) {
+  CLI::App* command = app.add_subcommand("list", "List plans, models, topologies or strategies");
+  auto kind = std::make_shared<std::string>();
+  command->add_option("KIND", *kind, "plans, models, topologies or strategies")
+      ->required()
+      ->check(CLI::IsMember({"plans", "models", "topologies", "strategies"}));
+  command->callback([kind] {
+    if (*kind == "plans") list_plans();
+    if (*kind == "models") list_models();
+    if (*kind == "topologies") list_topologies();
+    if (*kind == "strategies") list_strategies();
+  });
+}
+
+}  // namespace gradsync::cli

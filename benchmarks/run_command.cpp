@@ -1,0 +1,129 @@
+// gradsync run: plan -> launches -> results, tables and pictures.
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+
+#include <iostream>
+
+#include "benchmarks/commands.h"
+#include "benchmarks/interrupt.h"
+#include "benchmarks/run_options.h"
+#include "benchmarks/session.h"
+#include "harness/base/build_info.h"
+#include "harness/base/log.h"
+#include "harness/launch/host.h"
+
+namespace gradsync::cli {
+namespace {
+
+using nlohmann::json;
+
+// The order in which trials would run, as a Markdown table or JSON.
+void print_dry_run(const plan::Plan& plan, bool as_json) {
+  json list = json::array();
+  for (const plan::Launch& launch : plan::expand(plan)) {
+    for (const plan::Trial& trial : launch.trials) {
+      list.push_back({{"order", trial.order},
+                      {"part", launch.part},
+                      {"launch", launch.launch},
+                      {"round", trial.round},
+                      {"cell", trial.cell},
+                      {"steps", trial.steps},
+                      {"warmup_steps", trial.warmup_steps}});
+    }
+  }
+  if (as_json) {
+    std::cout << list.dump(1) << "\n";
+    return;
+  }
+  std::cout << fmt::format("plan {}: {} trials\n\n", plan.name, list.size())
+            << "| order | part | launch | round | topology | model | strategy | steps |\n"
+            << "|---:|:---|---:|---:|:---|:---|:---|---:|\n";
+  for (const json& trial : list) {
+    const json& cell = trial.at("cell");
+    const auto text = [&](const char* name) { return cell.at(name).get<std::string>(); };
+    std::cout << fmt::format("| {} | {} | {} | {} | {} | {} | {} | {}+{} |\n",
+                             trial.at("order").get<int>() + 1, trial.at("part").get<std::string>(),
+                             trial.at("launch").get<int>() + 1, trial.at("round").get<int>() + 1,
+                             text("topology"), text("model"), text("strategy"),
+                             trial.at("warmup_steps").get<int>(), trial.at("steps").get<int>());
+  }
+}
+
+void warn_about_host() {
+  for (const launch::Finding& finding : launch::examine_host(launch::probe_host())) {
+    if (finding.severity == launch::Severity::Ok) continue;
+    log::warn(fmt::format("{} ({})", finding.what, finding.remedy));
+  }
+  if (!build_info().timing_valid) {
+    log::warn("this is a debug or sanitizer build: its times mean nothing (use the release preset)");
+  }
+}
+
+ExitStatus run_plan(const RunOptions& options) {
+  const plan::Plan plan = checked_plan(options);
+  if (options.dry_run) {
+    print_dry_run(plan, options.json);
+    return ExitStatus::Ok;
+  }
+  warn_about_host();
+  catch_interrupts();
+  Session session(options, plan);
+  try {
+    session.run();
+  } catch (const run::Interrupted&) {
+    session.finish(true);
+    log::error(fmt::format("interrupted; finished trials are in {}, go on with: gradsync run {} "
+                           "--resume --out {}",
+                           session.directory(), options.plan, session.directory()));
+    return ExitStatus::Interrupted;
+  }
+  return static_cast<ExitStatus>(session.finish(false).at("exit_status").get<int>());
+}
+
+// --strategy and its like are shorthands of --set; several values make a list.
+void add_shorthand(CLI::App& command, RunOptions& options, const std::string& flag,
+                   const std::string& field, const std::string& about) {
+  command
+      .add_option_function<std::vector<std::string>>(
+          flag,
+          [&options, field](const std::vector<std::string>& values) {
+            options.overrides.push_back(
+                fmt::format("{}={}", field, fmt::join(values, ",")));
+          },
+          about)
+      ->allow_extra_args(false);
+}
+
+}  // namespace
+
+void add_run_command(CLI::App& app, ExitStatus& status) {
+  auto options = std::make_shared<RunOptions>();
+  CLI::App* command = app.add_subcommand("run", "Run a plan; print its table, write its results");
+  command->add_option("PLAN", options->plan, "A name in benchmarks/plans, or a file")->required();
+  command->add_option("--set", options->overrides, "Override a field of the plan: KEY=VALUE")
+      ->allow_extra_args(false);
+  add_shorthand(*command, *options, "--topology", "topology", "Only this topology (repeatable)");
+  add_shorthand(*command, *options, "--strategy", "strategy", "Only this strategy (repeatable)");
+  add_shorthand(*command, *options, "--model", "model", "This model");
+  add_shorthand(*command, *options, "--launches", "launches", "Launches");
+  add_shorthand(*command, *options, "--rounds", "rounds", "Rounds per launch");
+  add_shorthand(*command, *options, "--steps", "steps", "Timed steps per cell, round and launch");
+  add_shorthand(*command, *options, "--seed", "seed", "Seed of order, parameters and data");
+  add_shorthand(*command, *options, "--device", "device", "cpu or cuda");
+  add_shorthand(*command, *options, "--backend", "backend", "gloo or nccl");
+  add_shorthand(*command, *options, "--window-rule", "window_rule", "honest or as_published");
+  command->add_option("--out", options->out, "Directory for the results");
+  command->add_option("--weights", options->weights, "Start from a safetensors checkpoint");
+  command->add_option("--data", options->data, "Train on token ids from a JSON Lines file");
+  command->add_flag("--resume", options->resume, "Go on with the run in --out");
+  command->add_flag("--force", options->force, "Replace the run in --out");
+  command->add_flag("--dry-run", options->dry_run, "Print the trials in order, run nothing");
+  command->add_flag("--quiet", options->quiet, "Only errors on stderr");
+  command->add_flag("--json", options->json, "Print result.json instead of the table");
+  command->callback([options, &app, &status] {
+    if (options->quiet) log::configure(true);
+    status = run_plan(*options);
+  });
+}
+
+}  // namespace gradsync::cli

@@ -1,0 +1,54 @@
+#include "benchmarks/run_options.h"
+
+#include <fmt/format.h>
+
+#include "benchmarks/paths.h"
+#include "harness/base/errors.h"
+#include "harness/launch/topology.h"
+#include "harness/sync/strategies/strategy.h"
+#include "models/model.h"
+
+namespace gradsync::cli {
+namespace {
+
+// A name that only the program can judge, as the plan reader would have said it.
+template <typename Look>
+void check_name(const plan::Plan& plan, const std::string& field, Look look) {
+  try {
+    look();
+  } catch (const ConfigError& error) {
+    throw ConfigError(fmt::format("{}: field 'cells.{}': {}", plan.file, field, error.what()));
+  }
+}
+
+void check_cell(const plan::Plan& plan, const plan::Cell& cell) {
+  check_name(plan, "model", [&] {
+    const auto& entry = models::find_model(cell.model);
+    if (cell.scale > 1 && entry.compute != models::Compute::Paced) {
+      throw ConfigError(fmt::format("got '{}' with scale {}, expected a paced model or scale 1",
+                                    cell.model, cell.scale));
+    }
+  });
+  check_name(plan, "topology",
+             [&] { launch::read_topology(cell.topology, topologies_directory(), cell.scale); });
+  if (cell.wrapper == "ddp") check_name(plan, "strategy", [&] { sync::find_strategy(cell.strategy); });
+}
+
+}  // namespace
+
+plan::Plan checked_plan(const RunOptions& options) {
+  const std::string file = plan::resolve_plan(options.plan, plans_directory());
+  plan::Plan plan = plan::read_plan(file, options.overrides);
+  for (const plan::Part& part : plan.parts) {
+    for (const plan::Cell& cell : part.cells) check_cell(plan, cell);
+  }
+  if (plan.device == "cuda" || plan.backend == "nccl") {
+    throw EnvironmentError(
+        fmt::format("device '{}' with backend '{}': this build has neither CUDA nor NCCL",
+                    plan.device, plan.backend),
+        "use --device cpu --backend gloo");
+  }
+  return plan;
+}
+
+}  // namespace gradsync::cli

@@ -1,0 +1,31 @@
+// What `gradsync run` was told on the command line.
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "harness/plan/plan.h"
+
+namespace gradsync::cli {
+
+struct RunOptions {
+  std::string plan;
+  std::vector<std::string> overrides;   // "key=value", from --set and its shorthands
+  std::string out;                      // empty: results/runs/<plan>_<UTC time>_<commit>
+  std::string weights;
+  std::string data;
+  std::vector<std::string> command_line;
+  bool resume = false;
+  bool force = false;
+  bool dry_run = false;
+  bool quiet = false;
+  bool json = false;
+};
+
+// Returns the plan with every override applied and every name in it known to this program.
+// Errors: ConfigError; EnvironmentError where the plan asks for a device this build lacks.
+plan::Plan checked_plan(const RunOptions& options);
+
+}  // namespace gradsync::cli

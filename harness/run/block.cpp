@@ -1,0 +1,157 @@
+#include "harness/run/block.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <cmath>
+
+#include "harness/base/errors.h"
+#include "harness/comm/process_groups.h"
+#include "harness/measure/exposed.h"
+#include "harness/run/window_rule.h"
+
+namespace gradsync::run {
+namespace {
+
+using measure::Phase;
+using measure::StepTimes;
+
+// Steps touch, so their sum is the block; more than this apart, the clock or this code is broken.
+constexpr double kBlockTolerance = 1e-3;
+
+// Warm-up steps count from -warmup to -1 in the ledger, timed ones from 0.
+std::vector<StepTimes> run_steps(const RankContext& context, sync::Strategy& strategy,
+                                 sync::Training& training, const std::vector<int>& windows,
+                                 int first_step) {
+  context.recorder.begin_block();
+  for (std::size_t i = 0; i < windows.size(); ++i) {
+    training.step = first_step + static_cast<int>(i);
+    strategy.step(training, windows[i]);
+    context.recorder.end_step();
+  }
+  context.ledger.set_place(-1, -1);
+  return context.recorder.steps();
+}
+
+std::vector<double> totals(const std::vector<StepTimes>& steps) {
+  std::vector<double> seconds;
+  for (const StepTimes& step : steps) seconds.push_back(step.total_s());
+  return seconds;
+}
+
+double exposed_s(const StepTimes& step, const std::vector<comm::CommEvent>& events, int index) {
+  std::vector<measure::Span> communication;
+  std::vector<measure::Span> waiting;
+  for (const comm::CommEvent& event : events) {
+    if (event.step == index) communication.emplace_back(event.start_ns, event.end_ns);
+  }
+  for (const measure::Interval& interval : step.intervals) {
+    if (interval.phase == Phase::Wait) waiting.emplace_back(interval.start_ns, interval.end_ns);
+  }
+  return seconds(measure::exposed_ns(std::move(communication), std::move(waiting)));
+}
+
+// The last timed step as an example for the timeline plot, in seconds since it began.
+void keep_timeline(results::RankRecord& rank, const StepTimes& step,
+                   const std::vector<comm::CommEvent>& events, int index) {
+  const auto since = [&](std::int64_t ns) { return seconds(ns - step.start_ns); };
+  for (const comm::CommEvent& event : events) {
+    if (event.step != index) continue;
+    rank.timeline_events.push_back({event.op, event.bytes, event.micro_batch, event.bucket,
+                                    since(event.start_ns), since(event.end_ns)});
+  }
+  for (const measure::Interval& interval : step.intervals) {
+    rank.timeline_phases.push_back({measure::kPhaseNames[static_cast<std::size_t>(interval.phase)],
+                                    interval.micro_batch, since(interval.start_ns),
+                                    since(interval.end_ns)});
+  }
+}
+
+results::RankRecord rank_record(const RankContext& context, const std::vector<StepTimes>& steps,
+                                const std::vector<comm::CommEvent>& events, double block_s) {
+  results::RankRecord rank;
+  rank.rank = context.rank;
+  rank.node = context.node;
+  rank.step_s = totals(steps);
+  rank.block_s = block_s;
+  for (std::size_t i = 0; i < steps.size(); ++i) {
+    for (const Phase phase : {Phase::Forward, Phase::Backward, Phase::Wait, Phase::Optimizer}) {
+      rank.phase_s[measure::kPhaseNames[static_cast<std::size_t>(phase)]].push_back(
+          steps[i].phase_s(phase));
+    }
+    rank.exposed_comm_s.push_back(exposed_s(steps[i], events, static_cast<int>(i)));
+  }
+  if (!steps.empty()) {
+    keep_timeline(rank, steps.back(), events, static_cast<int>(steps.size()) - 1);
+  }
+  return rank;
+}
+
+// A cold start (as_published) has one bucket in its first synchronized micro-batch and rebuilds in
+// the forward after it: these steps are timed, as the guide timed them, and not checked.
+constexpr std::size_t kColdSteps = 2;
+
+// Every timed step is checked; the one reported is the first of full length.
+results::LedgerRecord check_ledger(const Workload& workload, const sync::Strategy& strategy,
+                                   const std::vector<int>& windows, int accumulation_steps,
+                                   std::size_t first_checked,
+                                   const std::vector<comm::CommEvent>& events) {
+  results::LedgerRecord record;
+  const Declared declared = workload.declared();
+  record.buckets = static_cast<int>(declared.bucket_bytes.size());
+  record.matches = true;
+  bool reported = false;
+  for (std::size_t i = std::min(first_checked, windows.size() - 1); i < windows.size(); ++i) {
+    const int step = static_cast<int>(i);
+    const auto syncs = strategy.declared_syncs(windows[i]);
+    if (record.matches) {
+      record.mismatch = first_mismatch(declared, syncs, events, step);
+      record.matches = record.mismatch.empty();
+    }
+    const bool full = windows[i] == accumulation_steps;
+    if (reported || (!full && i + 1 < windows.size())) continue;
+    record.per_step = counts_of_step(events, step);
+    record.expected = expected_of_step(declared, syncs);
+    reported = true;
+  }
+  return record;
+}
+
+}  // namespace
+
+BlockResult run_block(const RankContext& context, Workload& workload, const plan::Trial& trial) {
+  const auto strategy = sync::find_strategy(trial.cell.strategy).make();
+  const int accumulation = trial.cell.accumulation_steps;
+  const std::vector<int> warmup(static_cast<std::size_t>(trial.warmup_steps), accumulation);
+  const std::vector<int> windows = window_micro_batches(
+      trial.steps, accumulation, context.spec.as_published, strategy->short_window_last());
+  sync::Training training = workload.training(context);
+  workload.data().restart();
+  context.ledger.settle(context.spec.timeout_s);
+  context.ledger.clear();
+  comm::barrier(*context.group);
+
+  const auto warmup_steps =
+      run_steps(context, *strategy, training, warmup, -1 - trial.warmup_steps);
+  const std::int64_t block_start_ns = context.clock.now_ns();
+  const auto steps = run_steps(context, *strategy, training, windows, 0);
+  const double block_s = seconds(context.clock.now_ns() - block_start_ns);
+  context.ledger.settle(context.spec.timeout_s);
+
+  const auto events = context.ledger.events();
+  BlockResult result;
+  result.rank = rank_record(context, steps, events, block_s);
+  result.rank.warmup_step_s = totals(warmup_steps);
+  result.ledger = check_ledger(workload, *strategy, windows, accumulation,
+                               context.spec.as_published ? kColdSteps : 0, events);
+  double sum_s = 0;
+  for (const double step_s : result.rank.step_s) sum_s += step_s;
+  if (!result.ledger.matches) {
+    result.invalid = "ledger: " + result.ledger.mismatch;
+  } else if (std::abs(sum_s - block_s) > kBlockTolerance * block_s) {
+    result.invalid = fmt::format("steps sum to {:.6f} s, the block took {:.6f} s", sum_s, block_s);
+  }
+  return result;
+}
+
+}  // namespace gradsync::run

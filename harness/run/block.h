@@ -1,0 +1,23 @@
+// One trial: a block of steps of one cell, warmed up, timed, checked.
+#pragma once
+
+#include <nlohmann/json.hpp>
+
+#include "harness/results/records.h"
+#include "harness/run/workload.h"
+
+namespace gradsync::run {
+
+struct BlockResult {
+  results::RankRecord rank;
+  results::LedgerRecord ledger;
+  std::string invalid;  // why the numbers cannot stand; empty: they can
+};
+
+// Runs warm-up and timed steps of `trial`. Collective: all ranks, same trial.
+// The clock covers what measure/step_recorder.h lists; ranks meet at a barrier before the first
+// warm-up step and never inside.
+// Errors: CommError and whatever the model throws.
+BlockResult run_block(const RankContext& context, Workload& workload, const plan::Trial& trial);
+
+}  // namespace gradsync::run

@@ -1,0 +1,63 @@
+#include "harness/run/failure_watch.h"
+
+#include <fmt/format.h>
+#include <csignal>
+#include <cstring>
+
+#include "harness/base/clock.h"
+
+namespace gradsync::run {
+
+using launch::RankEvent;
+
+void FailureWatch::keep(Failure failure) {
+  if (!cause_ || failure.blame > cause_->blame) cause_ = std::move(failure);
+}
+
+int FailureWatch::order_of(int rank) const { return group_.page(rank).trial.load(); }
+
+void FailureWatch::note(const RankEvent& event) {
+  const std::string label = fmt::format("[{}] ", group_.label(event.rank));
+  const std::string place = launch::describe(group_.page(event.rank));
+  if (event.kind == RankEvent::Kind::Message) {
+    const bool by_peer = event.message.at("by_peer").get<bool>();
+    keep({by_peer ? Blame::Peer : Blame::Own, event.message.at("status").get<std::string>(),
+          fmt::format("{}{} ({})", label, event.message.at("what").get<std::string>(), place),
+          event.message.at("order").get<int>()});
+  } else if (event.kind == RankEvent::Kind::Killed) {
+    const char* hint = event.signal == SIGKILL ? "; the kernel does this when memory runs out" : "";
+    keep({Blame::Died, "failed",
+          fmt::format("{}killed by signal {} ({}) in {}{}", label, event.signal,
+                      strsignal(event.signal), place, hint),
+          order_of(event.rank)});
+  } else if (event.exit_code != 0) {
+    keep({Blame::Hang, "failed",
+          fmt::format("{}exited with status {} in {}", label, event.exit_code, place),
+          order_of(event.rank)});
+  }
+}
+
+void FailureWatch::note_hangs(std::int64_t now_ns, std::int64_t started_ns, double timeout_s) {
+  for (int rank = 0; rank < group_.world_size(); ++rank) {
+    if (!group_.running(rank)) continue;
+    const std::int64_t seen_ns = std::max(started_ns, group_.page(rank).progress_ns.load());
+    if (seconds(now_ns - seen_ns) < timeout_s) continue;
+    keep({Blame::Hang, "timeout",
+          fmt::format("[{}] no sign of life for {:.0f} s in {}", group_.label(rank),
+                      seconds(now_ns - seen_ns), launch::describe(group_.page(rank))),
+          order_of(rank)});
+  }
+}
+
+void FailureWatch::note_stopped() {
+  for (int rank = 0; rank < group_.world_size(); ++rank) {
+    const char state = group_.process_state(rank);
+    if (state != 'T' && state != 't') continue;
+    keep({Blame::Stopped, "timeout",
+          fmt::format("[{}] is stopped (SIGSTOP) in {}", group_.label(rank),
+                      launch::describe(group_.page(rank))),
+          order_of(rank)});
+  }
+}
+
+}  // namespace gradsync::run

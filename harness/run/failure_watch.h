@@ -1,0 +1,48 @@
+// Which of several failures came first? When one rank dies, its peers fail too, a moment later and
+// for no reason of their own; the order in which the launcher hears of them says little.
+#pragma once
+
+#include <nlohmann/json.hpp>
+#include <optional>
+#include <string>
+
+#include "harness/launch/rank_group.h"
+#include "harness/results/records.h"
+
+namespace gradsync::run {
+
+// How surely a failure is a cause and not a consequence; larger is surer.
+enum class Blame : int { Peer, Hang, Own, Stopped, Died };
+
+struct Failure {
+  Blame blame = Blame::Peer;
+  std::string status = "failed";  // as in the control channel's "error" message
+  std::string reason;             // "[rank 1/4 node0] ..."
+  int order = -1;                 // trial it happened in; -1: before the first
+};
+
+class FailureWatch {
+ public:
+  explicit FailureWatch(const launch::RankGroup& group) : group_(group) {}
+
+  // Takes note of an "error" message, a death or an exit without one.
+  void note(const launch::RankEvent& event);
+
+  // Looks for a rank without a sign of life for `timeout_s`; `now_ns` and the pages share a clock.
+  void note_hangs(std::int64_t now_ns, std::int64_t started_ns, double timeout_s);
+
+  // Looks for stopped processes: called once a failure is known, since that may be its cause.
+  void note_stopped();
+
+  // The failure most likely to be the first cause.
+  const std::optional<Failure>& first_cause() const { return cause_; }
+
+ private:
+  void keep(Failure failure);
+  int order_of(int rank) const;
+
+  const launch::RankGroup& group_;
+  std::optional<Failure> cause_;
+};
+
+}  // namespace gradsync::run

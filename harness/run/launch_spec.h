@@ -1,0 +1,38 @@
+// What the launcher tells its ranks when a launch starts, and what they tell it: the messages of the
+// control channel, one JSON object per line.
+//
+//   launcher -> rank   {"launch": {...LaunchSpec...}}, {"store_port": N}
+//   rank -> launcher   {"event": "store", "port": N}            rank 0's store is open
+//                      {"event": "trial", "order": K, "rank": {...}, "ledger": {...}, "model_info": {...}}
+//                      {"event": "error", "order": K, "by_peer": bool, "what": "...",
+//                       "status": "failed"|"timeout"|"oom"|"config"|"unfit"|"internal"}  then it exits
+//                      {"event": "done"}                         every trial has run
+#pragma once
+
+#include <nlohmann/json.hpp>
+#include <string>
+#include <vector>
+
+#include "harness/launch/topology.h"
+#include "harness/plan/plan.h"
+
+namespace gradsync::run {
+
+struct LaunchSpec {
+  std::vector<plan::Trial> trials;  // in the order they run
+  launch::Topology topology;
+  std::uint64_t seed = 42;
+  int launch = 0;
+  double timeout_s = 60;
+  bool as_published = false;        // the guide's window rule instead of the honest one
+  int threads_per_rank = 1;
+  std::string device = "cpu";
+  std::string backend = "gloo";
+  std::string weights;              // safetensors file, or empty
+  std::string data;                 // JSON Lines of token ids, or empty
+};
+
+nlohmann::json to_json(const LaunchSpec& spec);
+LaunchSpec launch_spec_from_json(const nlohmann::json& in);
+
+}  // namespace gradsync::run

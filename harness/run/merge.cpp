@@ -1,0 +1,43 @@
+#include "harness/run/merge.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+
+#include "harness/base/errors.h"
+
+namespace gradsync::run {
+namespace {
+
+// a[i] = max(a[i], b[i]); the longer one's rest is kept.
+void take_slower(std::vector<double>& slowest, const std::vector<double>& other) {
+  slowest.resize(std::max(slowest.size(), other.size()), 0);
+  for (std::size_t i = 0; i < other.size(); ++i) slowest[i] = std::max(slowest[i], other[i]);
+}
+
+}  // namespace
+
+results::TrialRecord merge_ranks(const std::map<int, nlohmann::json>& messages, bool as_published) {
+  GRADSYNC_CHECK(messages.empty(), ==, false);
+  results::TrialRecord record;
+  for (const auto& [rank, message] : messages) {
+    const auto& rank_record =
+        record.ranks.emplace_back(message.at("rank").get<results::RankRecord>());
+    if (rank == 0 || !as_published) {
+      take_slower(record.step_s, rank_record.step_s);
+      take_slower(record.warmup_step_s, rank_record.warmup_step_s);
+    }
+    const auto ledger = message.at("ledger").get<results::LedgerRecord>();
+    const std::string invalid = message.value("invalid", "");
+    if (rank == 0) record.ledger = ledger;
+    if (!invalid.empty() && record.status == results::Status::Ok) {
+      record.status = results::Status::Invalid;
+      record.reason = fmt::format("[rank {}/{}] {}", rank, messages.size(), invalid);
+      record.ledger.matches = record.ledger.matches && ledger.matches;
+    }
+  }
+  record.model_info = messages.begin()->second.at("model_info");
+  return record;
+}
+
+}  // namespace gradsync::run

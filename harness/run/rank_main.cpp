@@ -1,0 +1,138 @@
+#include "harness/run/rank_main.h"
+
+#include <ATen/Parallel.h>
+#include <fmt/format.h>
+#include <unistd.h>
+
+#include <memory>
+#include <vector>
+
+#include "harness/base/errors.h"
+#include "harness/comm/process_groups.h"
+#include "harness/comm/store.h"
+#include "harness/run/block.h"
+
+namespace gradsync::run {
+namespace {
+
+using nlohmann::json;
+
+// What went wrong in this rank, as the launcher is told.
+struct Failure {
+  std::string status = "failed";  // or timeout, oom, config, unfit, internal
+  bool by_peer = false;           // a collective failed because of another rank
+  std::string what;
+};
+
+Failure describe(const std::exception& error) {
+  const std::string what = error.what();
+  if (dynamic_cast<const c10::OutOfMemoryError*>(&error) != nullptr ||
+      dynamic_cast<const std::bad_alloc*>(&error) != nullptr) {
+    return {"oom", false, comm::CommFailure(what).sentence()};
+  }
+  if (dynamic_cast<const ConfigError*>(&error) != nullptr) return {"config", false, what};
+  if (dynamic_cast<const EnvironmentError*>(&error) != nullptr) return {"unfit", false, what};
+  if (dynamic_cast<const InternalError*>(&error) != nullptr) return {"internal", false, what};
+  if (const auto* comm_error = dynamic_cast<const CommError*>(&error)) {
+    return {comm_error->timed_out() ? "timeout" : "failed", true, what};
+  }
+  const comm::CommFailure failure(what);
+  if (!failure.is_comm()) return {"failed", false, failure.sentence()};
+  return {failure.timed_out() ? "timeout" : "failed", true, failure.sentence()};
+}
+
+class Rank {
+ public:
+  Rank(launch::ControlChannel& control, const LaunchSpec& spec)
+      : control_(control),
+        spec_(spec),
+        place_(launch::rank_place_from_environment()),
+        ledger_(steady_clock(), &control.page()),
+        recorder_(steady_clock(), &control.page()) {}
+
+  void join() {
+    at::set_num_threads(spec_.threads_per_rank);
+    comm::GroupOptions options;
+    options.rank = place_.rank;
+    options.world_size = place_.world_size;
+    options.backend = spec_.backend;
+    options.device = at::Device(spec_.device);
+    options.address = place_.address;
+    options.timeout_s = spec_.timeout_s;
+    group_ = comm::make_process_group(comm::make_store(place_, control_, spec_.timeout_s), options,
+                                      ledger_);
+    context_ = std::make_unique<RankContext>(RankContext{
+        spec_, place_.rank, place_.node, place_.world_size, group_, ledger_, recorder_,
+        steady_clock()});
+  }
+
+  // Collective. The record goes to the launcher as soon as the block ends.
+  void run(const plan::Trial& trial) {
+    launch::RankPage& page = control_.page();
+    page.step.store(0);
+    page.trial.store(trial.order);
+    page.progress_ns.store(steady_clock().now_ns());
+    Workload& workload = workload_for(trial.cell);
+    BlockResult result = run_block(*context_, workload, trial);
+    page.activity.store(launch::Activity::Idle);
+    json message{{"event", "trial"},
+                 {"order", trial.order},
+                 {"rank", result.rank},
+                 {"ledger", result.ledger},
+                 {"model_info", workload.info()}};
+    if (!result.invalid.empty()) message["invalid"] = result.invalid;
+    control_.send(message);
+  }
+
+ private:
+  // As published, every script starts cold: a workload of its own. Otherwise it stays resident.
+  Workload& workload_for(const plan::Cell& cell) {
+    if (spec_.as_published) workloads_.clear();
+    for (const auto& workload : workloads_) {
+      if (workload->serves(cell)) return *workload;
+    }
+    workloads_.push_back(std::make_unique<Workload>(*context_, cell));
+    if (!spec_.as_published) workloads_.back()->rebuild_buckets(*context_);
+    return *workloads_.back();
+  }
+
+  launch::ControlChannel& control_;
+  const LaunchSpec& spec_;
+  launch::RankPlace place_;
+  comm::Ledger ledger_;
+  measure::StepRecorder recorder_;
+  c10::intrusive_ptr<c10d::ProcessGroup> group_;
+  std::unique_ptr<RankContext> context_;
+  std::vector<std::unique_ptr<Workload>> workloads_;
+};
+
+}  // namespace
+
+int rank_main() {
+  launch::ControlChannel control;
+  // The launcher sends the specification before anything else.
+  constexpr double kFirstMessageS = 60;
+  const LaunchSpec spec = launch_spec_from_json(control.receive(kFirstMessageS).at("launch"));
+  int order = spec.trials.empty() ? -1 : spec.trials.front().order;
+  try {
+    auto rank = std::make_unique<Rank>(control, spec);
+    rank->join();
+    for (const plan::Trial& trial : spec.trials) {
+      order = trial.order;
+      rank->run(trial);
+    }
+    control.send({{"event", "done"}});
+    return 0;
+  } catch (const std::exception& error) {
+    const Failure failure = describe(error);
+    control.send({{"event", "error"},
+                  {"order", order},
+                  {"status", failure.status},
+                  {"by_peer", failure.by_peer},
+                  {"what", failure.what}});
+  }
+  // Not a normal exit: tearing down a process group whose peers are gone can block for minutes.
+  _exit(1);
+}
+
+}  // namespace gradsync::run

@@ -1,0 +1,10 @@
+// The rank side of a launch, from the first message of the launcher to the last trial.
+#pragma once
+
+namespace gradsync::run {
+
+// Runs as one rank: joins the process group, runs the trials it was told, sends each one's record.
+// Returns the process's exit status. Every failure is told to the launcher before the return.
+int rank_main();
+
+}  // namespace gradsync::run

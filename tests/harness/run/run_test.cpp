@@ -1,0 +1,112 @@
+// The pure parts of the runner: windows, declarations against ledgers, merging of ranks.
+#include <gtest/gtest.h>
+
+#include <numeric>
+
+#include "harness/run/expectation.h"
+#include "harness/run/launch_spec.h"
+#include "harness/run/merge.h"
+#include "harness/run/window_rule.h"
+
+namespace gradsync::run {
+namespace {
+
+int sum(const std::vector<int>& values) { return std::accumulate(values.begin(), values.end(), 0); }
+
+TEST(WindowRule, HonestWindowsAreEqual) {
+  EXPECT_EQ(window_micro_batches(3, 4, false, false), (std::vector<int>{4, 4, 4}));
+}
+
+TEST(WindowRule, AsPublishedCountsLikeTheGuidesScripts) {
+  const auto loop = window_micro_batches(29, 4, true, false);
+  EXPECT_EQ(loop.front(), 1);
+  EXPECT_EQ(sum(loop), 113);  // 1 + 28 x 4
+  const auto accumulate = window_micro_batches(29, 4, true, true);
+  EXPECT_EQ(accumulate.back(), 3);
+  EXPECT_EQ(sum(accumulate), 115);  // 28 x 4 + 3
+}
+
+// The ledger of one step: `reductions[i]` bucket sizes of micro-batch i, broadcasts before it.
+std::vector<comm::CommEvent> events_of(const std::vector<std::vector<std::int64_t>>& reductions,
+                                       const std::vector<int>& broadcasts) {
+  std::vector<comm::CommEvent> events;
+  for (std::size_t i = 0; i < reductions.size(); ++i) {
+    const auto micro_batch = static_cast<std::int32_t>(i);
+    for (int b = 0; b < broadcasts[i]; ++b) {
+      events.push_back({"broadcast", 16, 0, micro_batch, -1, 1, 2});
+    }
+    for (const std::int64_t bytes : reductions[i]) {
+      events.push_back({"all_reduce", bytes, 0, micro_batch, 0, 1, 2});
+    }
+  }
+  return events;
+}
+
+const Declared kDeclared{{100, 200}, 1, 16, 0};
+
+TEST(Expectation, CountsOfOneStep) {
+  const auto counts = expected_of_step(kDeclared, {false, false, true});
+  EXPECT_EQ(counts.at("all_reduce"), (results::OpCount{2, 300}));
+  EXPECT_EQ(counts.at("broadcast"), (results::OpCount{1, 16}));  // before the first only
+  EXPECT_EQ(expected_of_step(kDeclared, {true, true}).at("broadcast").count, 2);
+}
+
+TEST(Expectation, AnExactStepHasNoMismatch) {
+  const auto events = events_of({{}, {100, 200}}, {1, 0});
+  EXPECT_EQ(first_mismatch(kDeclared, {false, true}, events, 0), "");
+  EXPECT_EQ(counts_of_step(events, 0), expected_of_step(kDeclared, {false, true}));
+}
+
+TEST(Expectation, NamesTheFirstDifference) {
+  const std::vector<bool> syncs{false, true};
+  EXPECT_EQ(first_mismatch(kDeclared, syncs, events_of({{100, 200}, {100, 200}}, {1, 0}), 0),
+            "step 1, micro-batch 1: 2 all_reduces, declared 0");
+  EXPECT_EQ(first_mismatch(kDeclared, syncs, events_of({{}, {100, 201}}, {1, 0}), 0),
+            "step 1, micro-batch 2: all_reduce of bucket 1 has 201 bytes, declared 200");
+  EXPECT_NE(first_mismatch(kDeclared, syncs, events_of({{}, {100, 200}}, {0, 0}), 0), "");
+}
+
+nlohmann::json message_of(int rank, const std::vector<double>& step_s) {
+  results::RankRecord record;
+  record.rank = rank;
+  record.step_s = step_s;
+  results::LedgerRecord ledger;
+  ledger.matches = true;
+  return {{"rank", record}, {"ledger", ledger}, {"model_info", {{"parameters", 1}}}};
+}
+
+TEST(Merge, TakesTheSlowestRankStepByStep) {
+  const std::map<int, nlohmann::json> messages{{0, message_of(0, {1.0, 4.0})},
+                                               {1, message_of(1, {2.0, 3.0})}};
+  EXPECT_EQ(merge_ranks(messages, false).step_s, (std::vector<double>{2.0, 4.0}));
+  EXPECT_EQ(merge_ranks(messages, true).step_s, (std::vector<double>{1.0, 4.0}));
+  EXPECT_EQ(merge_ranks(messages, false).ranks.size(), 2U);
+}
+
+TEST(Merge, AnyRanksMismatchMakesTheTrialInvalid) {
+  auto bad = message_of(1, {1.0});
+  bad["invalid"] = "ledger: too many";
+  const auto record = merge_ranks({{0, message_of(0, {1.0})}, {1, bad}}, false);
+  EXPECT_EQ(record.status, results::Status::Invalid);
+  EXPECT_EQ(record.reason, "[rank 1/2] ledger: too many");
+}
+
+TEST(LaunchSpecJson, SurvivesTheChannel) {
+  LaunchSpec spec;
+  plan::Trial trial;
+  trial.order = 7;
+  trial.cell.strategy = "no_sync";
+  trial.cell.scale = 50;
+  trial.steps = 5;
+  spec.trials = {trial};
+  spec.seed = 9;
+  spec.as_published = true;
+  const LaunchSpec back = launch_spec_from_json(nlohmann::json::parse(to_json(spec).dump()));
+  EXPECT_EQ(back.trials.at(0).order, 7);
+  EXPECT_EQ(back.trials.at(0).cell, trial.cell);
+  EXPECT_EQ(back.seed, 9U);
+  EXPECT_TRUE(back.as_published);
+}
+
+}  // namespace
+}  // namespace gradsync::run

@@ -1,0 +1,215 @@
+// The wrapper against one process on the whole batch, and the decision it makes in forward().
+#include "harness/sync/ddp.h"
+
+#include <ATen/ATen.h>
+#include <gtest/gtest.h>
+
+#include "harness/base/errors.h"
+#include "harness/sync/backward.h"
+#include "tests/harness/sync/ranks.h"
+
+namespace gradsync::test {
+namespace {
+
+using sync::DdpOptions;
+using sync::DistributedDataParallel;
+
+// The gradients that one process gets from the micro-batches of all ranks, averaged.
+std::vector<at::Tensor> reference_gradients(int world_size, int micro_batches) {
+  ToyModel model;
+  for (int rank = 0; rank < world_size; ++rank) {
+    for (int i = 0; i < micro_batches; ++i) {
+      const at::Tensor loss = model.loss(toy_batch(rank, i)) / (world_size * micro_batches);
+      sync::backward(loss, nullptr);
+    }
+  }
+  std::vector<at::Tensor> gradients;
+  for (const at::Tensor& parameter : model.parameters()) gradients.push_back(parameter.grad());
+  return gradients;
+}
+
+void expect_gradients(const DistributedDataParallel& model, const std::vector<at::Tensor>& wanted) {
+  for (std::size_t i = 0; i < wanted.size(); ++i) {
+    EXPECT_TRUE(at::allclose(model.parameters()[i].grad(), wanted[i], 1e-5, 1e-7)) << "tensor " << i;
+  }
+}
+
+class DdpVariants : public ::testing::TestWithParam<DdpOptions> {};
+
+TEST_P(DdpVariants, GradientsAreTheMeanOverRanks) {
+  for (const int world_size : {2, 3}) {
+    const auto wanted = reference_gradients(world_size, 1);
+    run_ranks(world_size, [&](RankHarness& rank) {
+      DistributedDataParallel model(std::make_shared<ToyModel>(), rank.group, GetParam());
+      for (int repeat = 0; repeat < 3; ++repeat) {  // past the bucket rebuild
+        for (const at::Tensor& parameter : model.parameters()) parameter.mutable_grad().reset();
+        sync::backward(model.forward(toy_batch(rank.rank, 0)), nullptr);
+        expect_gradients(model, wanted);
+      }
+    });
+  }
+}
+
+TEST_P(DdpVariants, AccumulatingUnderNoSyncGivesTheSameGradients) {
+  const auto wanted = reference_gradients(2, 2);
+  run_ranks(2, [&](RankHarness& rank) {
+    DistributedDataParallel model(std::make_shared<ToyModel>(), rank.group, GetParam());
+    sync::backward(model.forward(toy_batch(rank.rank, 0)), nullptr);  // static_graph learns
+    for (const at::Tensor& parameter : model.parameters()) parameter.mutable_grad().reset();
+    {
+      const auto guard = model.no_sync();
+      sync::backward(model.forward(toy_batch(rank.rank, 0)) / 2, nullptr);
+    }
+    sync::backward(model.forward(toy_batch(rank.rank, 1)) / 2, nullptr);
+    expect_gradients(model, wanted);
+  });
+}
+
+INSTANTIATE_TEST_SUITE_P(Options, DdpVariants,
+                         ::testing::Values(DdpOptions{}, DdpOptions{.find_unused_parameters = true},
+                                           DdpOptions{.static_graph = true},
+                                           DdpOptions{.gradient_as_bucket_view = true},
+                                           DdpOptions{.first_bucket_bytes = 16,
+                                                      .bucket_cap_bytes = 64}));
+
+TEST(Ddp, StartsEveryRankFromRankZero) {
+  run_ranks(2, [](RankHarness& rank) {
+    const auto module = std::make_shared<ToyModel>(rank.rank == 0 ? 0.5 : 0.25);
+    const DistributedDataParallel model(module, rank.group, {});
+    EXPECT_EQ(module->w1[0][0].item<float>(), 0.5F);
+    EXPECT_EQ(module->counter[0].item<float>(), 0.5F);
+  });
+}
+
+TEST(Ddp, RefusesRanksWhoseParametersDiffer) {
+  EXPECT_THROW(run_ranks(2,
+                         [](RankHarness& rank) {
+                           const DistributedDataParallel model(
+                               std::make_shared<ToyModel>(0.1, rank.rank == 0 ? 8 : 16), rank.group,
+                               {});
+                         }),
+               std::exception);
+}
+
+TEST(Ddp, BucketsAreCutAtTheRebuild) {
+  run_ranks(2, [](RankHarness& rank) {
+    DistributedDataParallel model(std::make_shared<ToyModel>(), rank.group,
+                                  {.first_bucket_bytes = 16, .bucket_cap_bytes = 64});
+    sync::backward(model.forward(toy_batch(rank.rank, 0)), nullptr);
+    EXPECT_EQ(model.bucket_bytes(), (std::vector<std::int64_t>{192}));  // all 48 floats
+    sync::backward(model.forward(toy_batch(rank.rank, 0)), nullptr);
+    // In the order of readiness: branch and w2 of 32 bytes each, then w1 of 128.
+    EXPECT_EQ(model.bucket_bytes(), (std::vector<std::int64_t>{32, 32, 128}));
+  });
+}
+
+// Counts all_reduces of one micro-batch run as `body` says.
+template <typename Body>
+int all_reduces(RankHarness& rank, Body body) {
+  rank.ledger.settle(1);
+  rank.ledger.clear();
+  rank.ledger.set_place(0, 0);
+  body();
+  rank.ledger.settle(1);
+  int count = 0;
+  for (const comm::CommEvent& event : rank.ledger.events()) {
+    count += std::string(event.op) == "all_reduce" ? 1 : 0;
+  }
+  return count;
+}
+
+TEST(Ddp, ForwardDecidesAndBackwardDoesNot) {
+  run_ranks(2, [](RankHarness& rank) {
+    DistributedDataParallel model(std::make_shared<ToyModel>(), rank.group, {});
+    const auto batch = toy_batch(rank.rank, 0);
+    EXPECT_EQ(all_reduces(rank, [&] {
+                const at::Tensor loss = model.forward(batch);
+                const auto guard = model.no_sync();  // too late
+                sync::backward(loss, nullptr);
+              }),
+              1);
+    EXPECT_EQ(all_reduces(rank, [&] {
+                at::Tensor loss;
+                {
+                  const auto guard = model.no_sync();
+                  loss = model.forward(batch);
+                }
+                sync::backward(loss, nullptr);  // outside, and yet not synchronized
+              }),
+              0);
+  });
+}
+
+TEST(Ddp, GuardsNestAndSurviveExceptions) {
+  run_ranks(1, [](RankHarness& rank) {
+    DistributedDataParallel model(std::make_shared<ToyModel>(), rank.group, {});
+    {
+      const auto outer = model.no_sync();
+      {
+        const auto inner = model.no_sync();
+        EXPECT_FALSE(model.require_backward_grad_sync());
+      }
+      EXPECT_FALSE(model.require_backward_grad_sync());
+    }
+    EXPECT_TRUE(model.require_backward_grad_sync());
+    try {
+      const auto guard = model.no_sync();
+      throw std::runtime_error("in the window");
+    } catch (const std::runtime_error&) {
+    }
+    EXPECT_TRUE(model.require_backward_grad_sync());
+  });
+}
+
+TEST(Ddp, BuffersAreBroadcastBeforeASynchronizedForwardOnly) {
+  run_ranks(2, [](RankHarness& rank) {
+    const auto module = std::make_shared<ToyModel>();
+    DistributedDataParallel model(module, rank.group, {});
+    const auto drift = [&] { module->counter.fill_(rank.rank + 1); };
+    const auto batch = toy_batch(rank.rank, 0);
+    drift();
+    sync::backward(model.forward(batch), nullptr);
+    EXPECT_EQ(module->counter[0].item<float>(), 1.0F);
+    {
+      const auto guard = model.no_sync();
+      sync::backward(model.forward(batch), nullptr);  // follows a synchronized one: broadcasts
+      drift();
+      sync::backward(model.forward(batch), nullptr);  // follows an unsynchronized one: does not
+    }
+    EXPECT_EQ(module->counter[0].item<float>(), static_cast<float>(rank.rank + 1));
+  });
+}
+
+TEST(Ddp, FindsParametersUnusedOnOneRank) {
+  run_ranks(2, [](RankHarness& rank) {
+    const auto module = std::make_shared<ToyModel>();
+    DistributedDataParallel model(module, rank.group, {.find_unused_parameters = true});
+    for (int i = 0; i < 3; ++i) {
+      sync::backward(model.forward(toy_batch(rank.rank, i, rank.rank == 0)), nullptr);
+    }
+    EXPECT_TRUE(module->branch.grad().defined());
+  });
+}
+
+TEST(Ddp, WithoutSearchAnUnusedParameterFailsTheNextForward) {
+  EXPECT_THROW(
+      run_ranks(1,
+                [](RankHarness& rank) {
+                  DistributedDataParallel model(std::make_shared<ToyModel>(), rank.group, {});
+                  for (int i = 0; i < 2; ++i) {
+                    sync::backward(model.forward(toy_batch(rank.rank, i, false)), nullptr);
+                  }
+                }),
+      c10::Error);
+}
+
+TEST(Ddp, StaticGraphMustBeginSynchronized) {
+  run_ranks(1, [](RankHarness& rank) {
+    DistributedDataParallel model(std::make_shared<ToyModel>(), rank.group, {.static_graph = true});
+    const auto guard = model.no_sync();
+    EXPECT_THROW(model.forward(toy_batch(0, 0)), ConfigError);
+  });
+}
+
+}  // namespace
+}  // namespace gradsync::test

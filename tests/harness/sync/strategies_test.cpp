@@ -1,0 +1,150 @@
+// The four strategies: same gradients, and exactly the collectives they declare.
+#include <ATen/ATen.h>
+#include <gtest/gtest.h>
+
+#include <map>
+#include <mutex>
+
+#include "harness/run/expectation.h"
+#include "harness/sync/strategies/strategy.h"
+#include "tests/harness/sync/ranks.h"
+
+namespace gradsync::test {
+namespace {
+
+constexpr int kMicroBatches = 4;
+constexpr int kRanks = 2;
+
+// What one strategy left behind on one rank.
+struct Outcome {
+  std::vector<at::Tensor> parameters;
+  std::vector<comm::CommEvent> events;
+  std::string mismatch;
+};
+
+class TokensFile {
+ public:
+  TokensFile() : path_(::testing::TempDir() + "toy_tokens.jsonl") {
+    std::FILE* file = std::fopen(path_.c_str(), "w");
+    for (int i = 0; i < kRanks * kMicroBatches * 2 * 4; ++i) {
+      std::fprintf(file, "{\"input_ids\": [%d, %d, %d, %d], \"label\": 1}\n", i % 11, i % 7, i % 5,
+                   1);
+    }
+    std::fclose(file);
+  }
+  ~TokensFile() { std::remove(path_.c_str()); }
+  const std::string& path() const { return path_; }
+
+ private:
+  std::string path_;
+};
+
+Outcome train(RankHarness& rank, const std::string& strategy_name, const std::string& data_file) {
+  sync::DdpOptions options{.first_bucket_bytes = 16, .bucket_cap_bytes = 64};
+  options.recorder = &rank.recorder;
+  sync::DistributedDataParallel model(std::make_shared<ToyModel>(), rank.group, options);
+  sync::FusedAdamW optimizer(model.parameters(), {.lr = 1e-2});
+  sync::LinearWarmup scheduler(optimizer, 0, 1000);
+  models::DataOptions data_options;
+  data_options.rank = rank.rank;
+  data_options.world_size = rank.world_size;
+  data_options.micro_batch_size = 2;
+  data_options.sequence_length = 4;
+  data_options.file = data_file;
+  models::DataLoader data(data_options, 16);
+  sync::Training training{model,         optimizer,   scheduler,      data,
+                          rank.recorder, rank.ledger, rank.world_size};
+  const auto strategy = sync::find_strategy(strategy_name).make();
+  rank.recorder.begin_block();
+  for (int step = 0; step < 4; ++step) {
+    training.step = step - 3;  // the bucket rebuild lies in the first two
+    strategy->step(training, kMicroBatches);
+    rank.recorder.end_step();
+    rank.ledger.settle(5);
+    if (training.step == -1) rank.ledger.clear();
+  }
+  Outcome outcome;
+  for (const at::Tensor& parameter : model.parameters()) {
+    outcome.parameters.push_back(parameter.detach().clone());
+  }
+  outcome.events = rank.ledger.events();
+  run::Declared declared;
+  declared.bucket_bytes = model.bucket_bytes();
+  declared.buffer_broadcasts = model.buffer_broadcasts();
+  declared.buffer_bytes = model.buffer_bytes();
+  outcome.mismatch = run::first_mismatch(declared, strategy->declared_syncs(kMicroBatches),
+                                         outcome.events, 0);
+  return outcome;
+}
+
+// Rank 0's outcome of every strategy.
+const std::map<std::string, Outcome>& outcomes() {
+  static const std::map<std::string, Outcome> all = [] {
+    std::map<std::string, Outcome> result;
+    const TokensFile tokens;
+    for (const auto& entry : sync::strategies()) {
+      run_ranks(kRanks, [&](RankHarness& rank) {
+        Outcome outcome = train(rank, entry.name, tokens.path());
+        if (rank.rank == 0) result[entry.name] = std::move(outcome);
+      });
+    }
+    return result;
+  }();
+  return all;
+}
+
+int count(const Outcome& outcome, const std::string& op) {
+  int total = 0;
+  for (const comm::CommEvent& event : outcome.events) total += event.op == op ? 1 : 0;
+  return total;
+}
+
+TEST(Strategies, CommunicateWhatTheyDeclare) {
+  for (const auto& [name, outcome] : outcomes()) EXPECT_EQ(outcome.mismatch, "") << name;
+}
+
+TEST(Strategies, CountsAreExact) {
+  constexpr int kBuckets = 3;
+  EXPECT_EQ(count(outcomes().at("baseline"), "all_reduce"), kMicroBatches * kBuckets);
+  EXPECT_EQ(count(outcomes().at("no_sync_improper"), "all_reduce"), kMicroBatches * kBuckets);
+  EXPECT_EQ(count(outcomes().at("no_sync"), "all_reduce"), kBuckets);
+  EXPECT_EQ(count(outcomes().at("accumulate"), "all_reduce"), kBuckets);
+  EXPECT_EQ(count(outcomes().at("baseline"), "broadcast"), kMicroBatches);
+  EXPECT_EQ(count(outcomes().at("no_sync"), "broadcast"), 1);
+}
+
+TEST(Strategies, ImproperIsTheBaselineEventForEvent) {
+  const auto& baseline = outcomes().at("baseline").events;
+  const auto& improper = outcomes().at("no_sync_improper").events;
+  ASSERT_EQ(baseline.size(), improper.size());
+  for (std::size_t i = 0; i < baseline.size(); ++i) {
+    EXPECT_STREQ(baseline[i].op, improper[i].op);
+    EXPECT_EQ(baseline[i].bytes, improper[i].bytes);
+    EXPECT_EQ(baseline[i].micro_batch, improper[i].micro_batch);
+    EXPECT_EQ(baseline[i].bucket, improper[i].bucket);
+  }
+}
+
+TEST(Strategies, AllTrainTheSameModel) {
+  const auto& reference = outcomes().at("baseline").parameters;
+  const ToyModel untrained;
+  EXPECT_FALSE(at::allclose(reference[0], untrained.w1));
+  for (const auto& [name, outcome] : outcomes()) {
+    for (std::size_t i = 0; i < reference.size(); ++i) {
+      EXPECT_TRUE(at::allclose(outcome.parameters[i], reference[i], 1e-4, 1e-6))
+          << name << ", tensor " << i;
+    }
+  }
+}
+
+TEST(Strategies, EveryEventHasAnEndAfterItsStart) {
+  for (const auto& [name, outcome] : outcomes()) {
+    for (const comm::CommEvent& event : outcome.events) {
+      EXPECT_GT(event.start_ns, 0) << name;
+      EXPECT_GE(event.end_ns, event.start_ns) << name;
+    }
+  }
+}
+
+}  // namespace
+}  // namespace gradsync::test
