@@ -1,0 +1,144 @@
+"""What the suite writes obeys results/schema/*, and the schemas refuse what they should.
+
+Usage: schema_test.py WRITE_SAMPLES, the program that writes a sample run into a directory.
+"""
+
+import copy
+import functools
+import json
+import subprocess
+import sys
+import tempfile
+import unittest
+from pathlib import Path
+
+SCHEMAS = Path(__file__).resolve().parents[3] / "results" / "schema"
+SKIPPED = 77  # as SKIP_RETURN_CODE in CMakeLists.txt
+
+try:
+    import jsonschema
+except ImportError:
+    print("skipped: jsonschema is not installed; harness/setup --oracles has it")
+    sys.exit(SKIPPED)
+
+
+def refuse_constant(name):
+    raise ValueError(f"{name} is no JSON")
+
+
+def load(text):
+    return json.loads(text, parse_constant=refuse_constant)
+
+
+@functools.cache
+def validator(kind):
+    schema = load((SCHEMAS / f"{kind}.schema.json").read_text())
+    jsonschema.Draft202012Validator.check_schema(schema)
+    return jsonschema.Draft202012Validator(schema)
+
+
+def complaints(kind, value):
+    return [f"{error.json_path}: {error.message}" for error in validator(kind).iter_errors(value)]
+
+
+class SchemaCase(unittest.TestCase):
+    """Changes one thing at a time in what was written, and expects a complaint."""
+
+    @classmethod
+    def setUpClass(cls):
+        with tempfile.TemporaryDirectory(prefix="gradsync_test_") as folder:
+            subprocess.run([cls.program, f"{folder}/run"], check=True)
+            lines = Path(f"{folder}/run/trials.jsonl").read_text().splitlines()
+            cls.result = load(Path(f"{folder}/run/result.json").read_text())
+        cls.trials = [load(line) for line in lines]
+
+    def assert_refused(self, kind, value, *path, to):
+        wrong = copy.deepcopy(value)
+        place = wrong
+        for step in path[:-1]:
+            place = place[step]
+        place[path[-1]] = to
+        self.assertNotEqual(complaints(kind, wrong), [], f"{path} = {to!r} was accepted")
+
+
+class TrialTest(SchemaCase):
+    def test_every_written_trial_is_valid(self):
+        statuses = {trial["status"] for trial in self.trials}
+        self.assertEqual(statuses, {"ok", "oom", "timeout", "failed", "skipped", "invalid"})
+        for trial in self.trials:
+            self.assertEqual(complaints("trial", trial), [])
+
+    def test_every_field_is_required(self):
+        for field in self.trials[0]:
+            wrong = copy.deepcopy(self.trials[0])
+            del wrong[field]
+            self.assertNotEqual(complaints("trial", wrong), [], f"{field} may be missing")
+        for field in self.trials[0]["ranks"][0]:
+            wrong = copy.deepcopy(self.trials[0])
+            del wrong["ranks"][0][field]
+            self.assertNotEqual(complaints("trial", wrong), [], f"a rank's {field} may be missing")
+
+    def test_wrong_values_are_refused(self):
+        good = self.trials[0]
+        self.assert_refused("trial", good, "schema", to="gradsync.trial/2")
+        self.assert_refused("trial", good, "surprise", to=1)
+        self.assert_refused("trial", good, "status", to="fine")
+        self.assert_refused("trial", good, "launch", to=-1)
+        self.assert_refused("trial", good, "step_s", to=0.25)
+        self.assert_refused("trial", good, "step_s", to=[-0.25])
+        self.assert_refused("trial", good, "step_s", to=[])
+        self.assert_refused("trial", good, "cell", "strategy", to="")
+        self.assert_refused("trial", good, "ranks", 0, "surprise", to=1)
+        self.assert_refused("trial", good, "ranks", 0, "peak_allocated_bytes", to=1.5)
+        self.assert_refused("trial", good, "ledger", "per_step", "all_reduce", to={"count": 1})
+
+    def test_a_status_and_its_reason_belong_together(self):
+        failed = next(trial for trial in self.trials if trial["status"] == "failed")
+        self.assert_refused("trial", self.trials[0], "reason", to="because")
+        self.assert_refused("trial", self.trials[0], "ledger", "matches", to=False)
+        self.assert_refused("trial", failed, "reason", to="")
+
+
+class ResultTest(SchemaCase):
+    def test_the_written_result_is_valid(self):
+        self.assertEqual(len(self.result["cells"]), 7)
+        self.assertEqual(complaints("result", self.result), [])
+
+    def test_exit_statuses_are_those_of_the_program(self):
+        for status in (0, 5, 130, None):
+            self.assertEqual(complaints("result", self.result | {"exit_status": status}), [])
+        self.assert_refused("result", self.result, "exit_status", to=1000)
+
+    def test_wrong_values_are_refused(self):
+        ok = next(i for i, cell in enumerate(self.result["cells"]) if cell["status"] == "ok")
+        self.assert_refused("result", self.result, "schema", to="gradsync.result/2")
+        self.assert_refused("result", self.result, "surprise", to=1)
+        self.assert_refused("result", self.result, "context", "timing_valid", to="yes")
+        for path, wrong in (
+            (("surprise",), 1),
+            (("status",), "fine"),
+            (("reason",), "because"),
+            (("timing",), "simulated"),
+            (("step_s", "n"), 0),
+            (("step_s", "mean"), None),
+            (("step_s", "ci95"), [1.0]),
+            (("slowdown", "ratio"), 0),
+            (("peak_allocated_bytes",), 1.5),
+        ):
+            self.assert_refused("result", self.result, "cells", ok, *path, to=wrong)
+
+    def test_unknown_needs_a_reason(self):
+        for i, cell in enumerate(self.result["cells"]):
+            for field in ("step_s", "slowdown", "peak_reserved_bytes", "collectives_per_step"):
+                if cell[field] is None:
+                    reasons = {k: v for k, v in cell["null_reasons"].items() if k != field}
+                    self.assert_refused(
+                        "result", self.result, "cells", i, "null_reasons", to=reasons
+                    )
+                else:
+                    self.assert_refused("result", self.result, "cells", i, field, to=None)
+
+
+if __name__ == "__main__":
+    SchemaCase.program = sys.argv.pop(1)
+    unittest.main(verbosity=2)

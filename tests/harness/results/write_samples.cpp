@@ -1,0 +1,64 @@
+// Writes DIR/trials.jsonl and DIR/result.json the way a run does, for schema_test.py: one trial of
+// each status, over two launches.
+#include "harness/report/result.h"
+#include "harness/results/store.h"
+#include "tests/harness/results/samples.h"
+
+using nlohmann::json;
+
+namespace gradsync::results {
+namespace {
+
+TrialRecord ended(Status status, int launch, const char* strategy) {
+  TrialRecord trial = sample_trial(launch);
+  trial.cell["strategy"] = strategy;
+  trial.status = status;
+  if (status == Status::Ok) return trial;
+  trial.reason = "rank 1/2 node1: " + to_string(status);
+  trial.ledger.matches = false;
+  if (status == Status::Invalid) return trial;
+  trial.step_s.clear();
+  trial.warmup_step_s.clear();
+  trial.ranks.clear();
+  trial.ledger = {};
+  trial.model_info = nullptr;
+  return trial;
+}
+
+std::vector<TrialRecord> every_kind() {
+  return {ended(Status::Ok, 0, "no_sync"),          ended(Status::Ok, 1, "no_sync"),
+          ended(Status::Ok, 0, "baseline"),         ended(Status::Timeout, 1, "baseline"),
+          ended(Status::Ok, 0, "accumulate"),       ended(Status::Invalid, 1, "accumulate"),
+          ended(Status::Ok, 0, "no_sync_improper"), ended(Status::Ok, 1, "no_sync_improper"),
+          ended(Status::Oom, 0, "out_of_memory"),   ended(Status::Failed, 0, "failing"),
+          ended(Status::Skipped, 0, "skipped")};
+}
+
+void write_samples(const std::string& directory) {
+  const json plan = {{"schema", "gradsync.plan/1"}, {"name", "sample"}, {"cells", json::object()}};
+  const json context = {{"host", "node7"},
+                        {"commit", "3f2c1ab"},
+                        {"build_type", "Release"},
+                        {"timing_valid", true},
+                        {"torch", "2.11.0"},
+                        {"backend", "gloo"},
+                        {"command_line", "gradsync run sample"},
+                        {"seed", 42},
+                        {"start_time", "2026-01-31T12:00:00Z"},
+                        {"end_time", nullptr}};
+  const auto trials = every_kind();
+  prepare_directory(directory, false, false);
+  TrialLog log(directory);
+  for (const TrialRecord& trial : trials) log.append(trial);
+  write_atomically(directory + "/" + kResultFile,
+                   report::build_result(context, plan, trials).dump(1) + "\n");
+}
+
+}  // namespace
+}  // namespace gradsync::results
+
+int main(int argc, char** argv) {
+  if (argc != 2) return 2;
+  gradsync::results::write_samples(argv[1]);
+  return 0;
+}
