@@ -20,12 +20,12 @@ json benchmark_context(const json& context) {
   json out = {{"date", context.value("start_time", "")},
               {"host_name", context.value("host", "")},
               {"executable", "gradsync"},
-              {"num_cpus", context.value("cpu_count", 0)},
+              {"num_cpus", context.value("cpus_usable", 0)},
               {"caches", json::array()},
               {"library_build_type", context.value("timing_valid", true) ? "release" : "debug"},
               {"cpu_time", "not measured; repeats real_time"}};
-  for (const char* name : {"version", "commit", "build_type", "torch", "backend"}) {
-    if (context.contains(name)) out[std::string("gradsync_") + name] = plain_text(context[name]);
+  for (const char* name : {"gradsync", "commit", "build_type", "torch", "backend"}) {
+    if (context.contains(name)) out[name] = plain_text(context[name]);
   }
   return out;
 }

@@ -140,7 +140,7 @@ void add_collectives(json& out, const Trials& trials) {
 }
 
 void add_peak(json& out, const char* name, const Trials& trials,
-              std::optional<std::int64_t> RankRecord::*field) {
+              std::optional<std::int64_t> RankRecord::*field, const std::string& if_unknown) {
   std::optional<std::int64_t> peak;
   for (const TrialRecord* trial : trials) {
     for (const RankRecord& rank : trial->ranks) {
@@ -150,7 +150,7 @@ void add_peak(json& out, const char* name, const Trials& trials,
   if (peak) {
     out[name] = *peak;
   } else {
-    set_unknown(out, name, "not measured");
+    set_unknown(out, name, if_unknown);
   }
 }
 
@@ -225,8 +225,9 @@ json summarize_cell(const json& context, const CellGroup& group, bool as_publish
     }
   } else {
     add_collectives(out, trials);
-    add_peak(out, "peak_allocated_bytes", trials, &RankRecord::peak_allocated_bytes);
-    add_peak(out, "peak_reserved_bytes", trials, &RankRecord::peak_reserved_bytes);
+    const std::string no_peak = context.value("peak_memory_reason", "not measured");
+    add_peak(out, "peak_allocated_bytes", trials, &RankRecord::peak_allocated_bytes, no_peak);
+    add_peak(out, "peak_reserved_bytes", trials, &RankRecord::peak_reserved_bytes, no_peak);
   }
   if (no_times.empty()) {
     add_times(out, trials, group.cell, as_published);

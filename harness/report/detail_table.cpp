@@ -54,6 +54,13 @@ std::string step_text(const json& cell, int decimals) {
   return seconds_text(step["mean"], decimals) + " ± " + seconds_text(step["sd"], decimals);
 }
 
+std::string strategy_text(const json& cell) {
+  const std::string label = strategy_label(cell["cell"].value("strategy", ""));
+  const json& slowdown = cell["slowdown"];
+  const bool itself = slowdown.is_object() && slowdown["vs"] == cell["cell"]["strategy"];
+  return itself ? label + " (reference)" : label;
+}
+
 // A cell of which a trial failed keeps its numbers in result.json; a table must not print them as
 // if all had gone well.
 std::vector<std::string> numbers_of(const json& cell, const std::vector<std::string>& ops,
@@ -93,7 +100,7 @@ std::string what_the_columns_mean(const PartView& part) {
   std::set<int> accumulation;
   for (const json& cell : part.cells) {
     accumulation.insert(cell["cell"].value("accumulation_steps", 1));
-    if (!cell["step_s"].is_object()) continue;
+    if (cell.value("status", "") != "ok" || !cell["step_s"].is_object()) continue;
     steps.insert(cell["step_s"]["n"].get<std::size_t>());
     launches.insert(cell["launches"].get<std::size_t>());
     if (cell["slowdown"].is_object()) pairs.insert(cell["slowdown"]["pairs"].get<std::size_t>());
@@ -107,7 +114,9 @@ std::string what_the_columns_mean(const PartView& part) {
       "s/step = optimizer step of {}, slowest rank, mean ± sd over {} steps in {}", size,
       range_text(steps),
       launches == std::set<std::size_t>{1} ? "1 launch" : range_text(launches) + " launches");
-  if (!pairs.empty()) {
+  if (pairs == std::set<std::size_t>{1}) {
+    text += ";\nslowdown vs no_sync, of one pair of blocks";
+  } else if (!pairs.empty()) {
     text += fmt::format(";\nslowdown vs no_sync, paired by round, 95 % CI over {} pairs",
                         range_text(pairs));
   }
@@ -127,8 +136,8 @@ std::string full_sizes(const PartView& part) {
   }
   if (sizes.empty()) return "";
   std::string text = scales.size() == 1
-                         ? fmt::format("Bytes and link rates are divided by {}", *scales.begin())
-                         : std::string("Bytes and link rates are divided by the scale");
+                         ? fmt::format("\nBytes and link rates are divided by {}", *scales.begin())
+                         : std::string("\nBytes and link rates are divided by the scale");
   text += "; moved, at full size: ";
   bool first = true;
   for (auto size = sizes.rbegin(); size != sizes.rend(); ++size) {
@@ -189,7 +198,7 @@ std::string detail_table(const PartView& part) {
     std::vector<std::string> texts = {topology.text(part, row)};
     for (const std::string& name : varying)
       texts.push_back(plain_text(cell["cell"].value(name, json())));
-    texts.push_back(strategy_label(cell["cell"].value("strategy", "")));
+    texts.push_back(strategy_text(cell));
     for (std::string& text : numbers_of(cell, ops, peaks, decimals))
       texts.push_back(std::move(text));
     table.add_row(std::move(texts));

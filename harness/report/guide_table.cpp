@@ -113,7 +113,8 @@ bool is_comparable(const PartView& part) {
 std::string agreement_text(const Agreement& agreement) {
   if (agreement.judged == 0) return "";
   return fmt::format(
-      "{} of {} measured means lie inside the 95 % interval (Student's t) of the guide's three raw "
+      "\n{} of {} measured means lie inside the 95 % interval (Student's t) of the guide's three "
+      "raw "
       "runs;\nmean absolute error over the cells {:.1f} %. Measured ± is the sd of steps, "
       "published "
       "± as printed there.\n",

@@ -6,9 +6,6 @@
 #include <cmath>
 #include <optional>
 #include <regex>
-#include <stdexcept>
-
-#include "harness/base/units.h"
 
 namespace gradsync::report {
 
@@ -22,14 +19,9 @@ std::string rate_text(double bits_per_s) {
   return fmt::format("{:.4g} Mbit/s", bits_per_s / 1e6);
 }
 
-std::string link_text(const json& topology, const char* link) {
-  if (!topology.contains(link) || !topology[link].is_object()) return "";
-  const std::string rate = topology[link].value("rate", "");
-  try {
-    return rate_text(parse_rate_bits_per_s(rate));
-  } catch (const std::invalid_argument&) {
-    return rate;  // written by a version that knows more units than this one
-  }
+std::string link_text(const json& topology, const char* rate) {
+  const bool shaped = topology.contains(rate) && topology[rate].is_number();
+  return shaped ? rate_text(topology[rate].get<double>()) : "";
 }
 
 std::string shape_text(int nodes, int ranks_per_node) {
@@ -75,7 +67,8 @@ TopologyLabel topology_label(const json& context, const json& result_cell) {
   TopologyLabel label;
   label.shape = shape ? shape_text(shape->nodes, shape->ranks_per_node) : name;
   label.nodes = shape ? shape->nodes : 0;
-  label.links = link_text(topology, label.nodes > 1 ? "inter_node" : "intra_node");
+  label.links =
+      link_text(topology, label.nodes > 1 ? "inter_node_bits_per_s" : "intra_node_bits_per_s");
   return label;
 }
 

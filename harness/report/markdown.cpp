@@ -46,7 +46,7 @@ std::string plan_line(const json& result) {
 std::string head(const json& result) {
   const json& context = result["context"];
   std::string text =
-      fmt::format("gradsync {} ({} {}) torch {} {} | {}\n", field(context, "version"),
+      fmt::format("gradsync {} ({} {}) torch {} {} | {}\n", field(context, "gradsync"),
                   field(context, "commit"), field(context, "build_type"), field(context, "torch"),
                   field(context, "backend"), plan_line(result));
   if (!context.value("timing_valid", true)) {
@@ -78,8 +78,12 @@ std::string shared_parameters(const PartView& part) {
 
 // Bold, never italics: nobody may take a paced number for a computed one.
 std::string compute_line(const PartView& part) {
-  if (!part.paced()) return "Real compute, real DDP engine.";
-  std::string text = "**Paced compute**, real DDP engine, real traffic on a shaped link";
+  const bool ddp = std::all_of(part.cells.begin(), part.cells.end(), [](const json& cell) {
+    return cell["cell"].value("wrapper", "") == "ddp";
+  });
+  const std::string engine = ddp ? ", real DDP engine" : "";
+  if (!part.paced()) return "Real compute" + engine + ".";
+  std::string text = "**Paced compute**" + engine + ", real traffic on a shaped link";
   const bool twin = std::any_of(part.cells.begin(), part.cells.end(), [](const json& cell) {
     return cell["cell"].value("model", "").starts_with("paced_bert_base_t4");
   });
@@ -91,11 +95,11 @@ std::string part_text(const PartView& part, const json& reference) {
   if (!part.name.empty()) text += "\n## " + part.name + "\n";
   if (!part.about.empty()) text += "\n" + part.about + "\n";
   text += "\n" + compute_line(part) + "\n" + shared_parameters(part) + "\n";
+  text += "\n" + detail_table(part);
+  if (const std::string lines = notes(part); !lines.empty()) text += "\n" + lines;
   if (const std::string guide = guide_table(part, reference); !guide.empty()) {
     text += "\nSeconds per batch (one optimizer step), in the guide's layout:\n\n" + guide;
   }
-  text += "\n" + detail_table(part);
-  if (const std::string lines = notes(part); !lines.empty()) text += "\n" + lines;
   if (const std::string found = findings(part); !found.empty()) text += "\n" + found;
   return text;
 }

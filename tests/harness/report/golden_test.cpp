@@ -1,0 +1,89 @@
+// The pages as people see them, to the letter. GRADSYNC_ACCEPT_GOLDEN=1 rewrites the files: read
+// the difference before you commit it.
+#include <gmock/gmock.h>
+
+#include <cstdlib>
+#include <fstream>
+#include <sstream>
+
+#include "harness/base/json_fields.h"
+#include "harness/report/markdown.h"
+#include "harness/report/result.h"
+#include "harness/report/text_width.h"
+#include "tests/harness/report/sample_run.h"
+
+namespace gradsync::report {
+namespace {
+
+using nlohmann::json;
+using results::Status;
+using results::TrialRecord;
+using testing::sample_run;
+using testing::SampleRun;
+
+const std::string kGoldenDirectory = GRADSYNC_SOURCE_DIR "/tests/harness/report/golden/";
+
+std::string page_of(const SampleRun& run) {
+  const json reference =
+      read_json_file(GRADSYNC_SOURCE_DIR "/results/reference/slowdown_table.json");
+  return result_markdown(build_result(run.context, run.plan, run.trials), reference,
+                         {.raw_directory = "results/runs/sample/"});
+}
+
+void expect_golden(const std::string& name, const std::string& text) {
+  const std::string path = kGoldenDirectory + name;
+  if (std::getenv("GRADSYNC_ACCEPT_GOLDEN")) std::ofstream(path) << text;
+  std::stringstream expected;
+  expected << std::ifstream(path).rdbuf();
+  EXPECT_EQ(text, expected.str()) << "expected: " << path;
+}
+
+std::size_t widest_table_row(const std::string& text) {
+  std::size_t widest = 0;
+  std::istringstream lines(text);
+  for (std::string line; std::getline(lines, line);) {
+    if (line.starts_with("|")) widest = std::max(widest, display_width(line));
+  }
+  return widest;
+}
+
+TEST(GoldenTable, OfAWholeRun) {
+  const std::string page = page_of(sample_run());
+  expect_golden("slowdown_table.md", page);
+  EXPECT_LE(widest_table_row(page), 120U);
+}
+
+TEST(GoldenTable, WhereTwoNodesCannotRun) {
+  SampleRun run = sample_run();
+  std::erase_if(run.trials, [](const TrialRecord& trial) {
+    return trial.part != "your_machine" || trial.launch > 0;
+  });
+  for (TrialRecord& trial : run.trials) {
+    if (trial.cell["topology"] == "1x2") continue;
+    trial.status = Status::Skipped;
+    trial.reason =
+        "user namespaces are forbidden here: run as root, or set "
+        "kernel.unprivileged_userns_clone=1";
+    trial.step_s.clear();
+    trial.ranks.clear();
+  }
+  expect_golden("skipped.md", page_of(run));
+}
+
+TEST(GoldenTable, WhereATrialFailedAndTimesMeanNothing) {
+  SampleRun run = sample_run();
+  std::erase_if(run.trials, [](const TrialRecord& trial) { return trial.part != "your_machine"; });
+  for (TrialRecord& trial : run.trials) {
+    if (trial.cell["topology"] == "1x2") {
+      trial.model_info["timing_valid"] = false;
+      trial.model_info["timing_reason"] = "4 compute threads share 2 cores";
+    } else if (trial.cell["strategy"] == "baseline" && trial.launch == 1) {
+      trial.status = Status::Timeout;
+      trial.reason = "[rank 1/2 node1] no progress for 60 s in all_reduce #7";
+    }
+  }
+  expect_golden("failed.md", page_of(run));
+}
+
+}  // namespace
+}  // namespace gradsync::report

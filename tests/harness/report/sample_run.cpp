@@ -1,0 +1,138 @@
+#include "tests/harness/report/sample_run.h"
+
+#include <array>
+
+namespace gradsync::testing {
+
+using nlohmann::json;
+using results::TrialRecord;
+
+namespace {
+
+constexpr std::array kStrategies = {"baseline", "no_sync_improper", "no_sync", "accumulate"};
+constexpr int kLaunches = 3;
+constexpr int kSteps = 4;
+
+bool syncs_once(const std::string& strategy) {
+  return strategy == "no_sync" || strategy == "accumulate";
+}
+
+int nodes_of(const json& cell) {
+  return cell["topology"].get<std::string>().find("2x1") != std::string::npos ? 2 : 1;
+}
+
+// Seconds of a step without noise: compute, and communication for each micro-batch that syncs.
+double ideal_step_s(const json& cell) {
+  const int syncs = syncs_once(cell["strategy"]) ? 1 : 4;
+  const bool paced = cell["model"] == "paced_bert_base_t4";
+  const double sync_s = nodes_of(cell) == 2 ? (paced ? 0.405 : 0.3) : (paced ? 0.029 : 0.02);
+  return (paced ? 0.384 : 0.6) + syncs * sync_s;
+}
+
+// A launch is up to 1 % slower than another, a step up to 0.6 % slower than the next, and no two
+// strategies are disturbed alike.
+std::vector<double> steps_of(const json& cell, int launch) {
+  std::vector<double> steps;
+  for (int step = 0; step < kSteps; ++step) {
+    steps.push_back(ideal_step_s(cell) * (1 + 0.005 * launch) *
+                    (1 + 0.002 * ((step + launch) % 4)) *
+                    (1 + 0.003 * ((launch + cell["strategy"].get<std::string>().size()) % 3)));
+  }
+  return steps;
+}
+
+results::RankRecord rank_record(int rank, int node, std::vector<double> step_s, int syncs) {
+  results::RankRecord record;
+  record.rank = rank;
+  record.node = node;
+  record.step_s = step_s;
+  for (const double step : step_s) {
+    record.phase_s["forward"].push_back(0.3 * step);
+    record.phase_s["backward"].push_back(0.6 * step);
+    record.phase_s["wait"].push_back(0.08 * step);
+    record.phase_s["optimizer"].push_back(0.02 * step);
+    record.exposed_comm_s.push_back(0.05 * syncs * step);
+  }
+  record.block_s = 0;
+  for (const double step : step_s) record.block_s += step;
+  record.timeline_phases = {{"forward", 0, 0.0, 0.1}, {"backward", 0, 0.1, 0.3}};
+  record.timeline_events = {{"all_reduce", 1000000, 0, 0, 0.15, 0.25}};
+  return record;
+}
+
+}  // namespace
+
+json sample_cell(const std::string& topology, const std::string& strategy, const std::string& model,
+                 int scale) {
+  return {{"topology", topology},  {"model", model},          {"wrapper", "ddp"},
+          {"strategy", strategy},  {"accumulation_steps", 4}, {"micro_batch_size", 16},
+          {"sequence_length", 64}, {"lengths", "fixed"},      {"bucket_cap_bytes", 0},
+          {"scale", scale}};
+}
+
+json sample_context() {
+  return {{"gradsync", "0.1.0"},
+          {"commit", "3f2c1ab"},
+          {"build_type", "Release"},
+          {"timing_valid", true},
+          {"torch", "2.11.0"},
+          {"backend", "gloo"},
+          {"seed", 42},
+          {"host", "sample"},
+          {"cpus_usable", 2},
+          {"start_time", "2026-01-31T12:00:00Z"},
+          {"topologies",
+           {{"1x2", {{"nodes", 1}, {"ranks_per_node", 2}}},
+            {"2x1_1gbit", {{"nodes", 2}, {"ranks_per_node", 1}, {"inter_node_bits_per_s", 1e9}}},
+            {"t4_1x2", {{"nodes", 1}, {"ranks_per_node", 2}, {"intra_node_bits_per_s", 4.079e10}}},
+            {"t4_2x1", {{"nodes", 2}, {"ranks_per_node", 1}, {"inter_node_bits_per_s", 7.95e9}}}}}};
+}
+
+TrialRecord sample_trial(const std::string& part, const json& cell, int launch,
+                         std::vector<double> step_s) {
+  TrialRecord trial;
+  trial.part = part;
+  trial.cell = cell;
+  trial.launch = launch;
+  trial.step_s = step_s;
+  trial.warmup_step_s = {2 * step_s.front()};
+  const int syncs = syncs_once(cell["strategy"]) ? 1 : 4;
+  trial.ranks.push_back(rank_record(0, 0, step_s, syncs));
+  for (double& step : step_s) step -= 0.001;
+  trial.ranks.push_back(rank_record(1, nodes_of(cell) - 1, step_s, syncs));
+  const int scale = cell["scale"];
+  trial.ledger.per_step = {{"all_reduce", {14 * syncs, 433200000 / scale * syncs}}};
+  trial.ledger.expected = trial.ledger.per_step;
+  trial.ledger.matches = true;
+  trial.ledger.buckets = 14;
+  trial.model_info = {{"paced", cell["model"].get<std::string>().starts_with("paced")}};
+  return trial;
+}
+
+SampleRun sample_run() {
+  SampleRun run;
+  run.context = sample_context();
+  run.plan = {
+      {"name", "slowdown_table"},
+      {"parts",
+       {{{"name", "your_machine"}, {"about", "Your machine: real compute."}},
+        {{"name", "guides_machines"}, {"about", "The guide's machines: two T4 re-enacted."}}}}};
+  for (const bool paced : {false, true}) {
+    for (int launch = 0; launch < kLaunches; ++launch) {
+      for (const char* topology : {paced ? "t4_1x2" : "1x2", paced ? "t4_2x1" : "2x1_1gbit"}) {
+        // Turns run in another order each time, as a real plan's do.
+        for (std::size_t turn = 0; turn < kStrategies.size(); ++turn) {
+          const char* strategy = kStrategies[(turn + launch) % kStrategies.size()];
+          const json cell = sample_cell(topology, strategy,
+                                        paced ? "paced_bert_base_t4" : "bert_mini", paced ? 50 : 1);
+          run.trials.push_back(sample_trial(paced ? "guides_machines" : "your_machine", cell,
+                                            launch, steps_of(cell, launch)));
+          run.trials.back().order = static_cast<int>(run.trials.size()) - 1;
+        }
+      }
+    }
+  }
+  return run;
+}
+
+}  // namespace gradsync::testing
