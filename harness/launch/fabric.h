@@ -1,5 +1,5 @@
-// One machine as a cluster: a network namespace per node (per rank where the intra-node rate is set)
-// behind rate-shaped veth links to one bridge.
+// One machine as a cluster: a network namespace per node (per rank where the intra-node rate is
+// set) behind rate-shaped veth links to one bridge.
 //
 // The namespaces have no names: they exist only as file descriptors of this process and as the
 // network of the ranks inside them, so they vanish with the last of these, even after kill -9 of

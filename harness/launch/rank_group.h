@@ -3,7 +3,10 @@
 // Each rank is a direct child, in its endpoint's network, pinned, with the environment of torchrun
 // (RANK, LOCAL_RANK, WORLD_SIZE, LOCAL_WORLD_SIZE, GROUP_RANK, MASTER_ADDR), a control channel (a
 // socket pair carrying one JSON object per line, both ways) and a RankPage. A rank dies with the
-// launcher (PR_SET_PDEATHSIG) whatever it is doing.
+// launcher (PR_SET_PDEATHSIG) whatever it is doing; to the kernel that is the thread which started
+// it, so a RankGroup is made by a thread that outlives it, best the main one. A rank has a process
+// group of its own: Ctrl-C reaches only the launcher. Its output goes to the launcher's standard
+// error.
 #pragma once
 
 #include <sys/types.h>
@@ -15,6 +18,7 @@
 #include <string>
 #include <vector>
 
+#include "harness/launch/control_channel.h"
 #include "harness/launch/fabric.h"
 #include "harness/launch/rank_page.h"
 #include "harness/launch/topology.h"
@@ -24,7 +28,7 @@ namespace gradsync::launch {
 struct SpawnOptions {
   std::vector<std::string> command;  // argv of a rank; command[0] is the program's path
   std::vector<std::pair<std::string, std::string>> environment;  // beside the launcher's own
-  bool pin = true;        // one core per rank, round robin over the cores we may use
+  bool pin = true;           // one core per rank, round robin over the cores we may use
   int threads_per_rank = 1;  // OMP_NUM_THREADS, MKL_NUM_THREADS
 };
 
@@ -50,9 +54,11 @@ class RankGroup {
   RankGroup& operator=(const RankGroup&) = delete;
 
   // Waits for the next event of any rank until `timeout_s`; nothing: the time passed. A message
-  // that a rank wrote before it died always comes before its Exited or Killed.
+  // that a rank wrote before it died always comes before its Exited or Killed. Returns at once when
+  // no rank runs any more. Errors: InternalError where a rank writes what is no JSON object.
   std::optional<RankEvent> next_event(double timeout_s);
 
+  // Never blocks: what a busy rank does not take at once goes out during next_event().
   // Errors: none; a rank that is gone shows up as an event.
   void send(int rank, const nlohmann::json& message);
   void send_all(const nlohmann::json& message);
@@ -71,35 +77,5 @@ class RankGroup {
   struct Impl;
   std::unique_ptr<Impl> impl_;
 };
-
-// The rank's end of the control channel, from GRADSYNC_CONTROL_FD and GRADSYNC_PAGE_FD. 
-class ControlChannel {
- public:
-  // Errors: EnvironmentError where this process was not started by a launcher.
-  ControlChannel();
-
-  void send(const nlohmann::json& message);
-  // Blocks for the launcher's next line. Errors: EnvironmentError when the launcher is gone or
-  // `timeout_s` passed.
-  nlohmann::json receive(double timeout_s);
-  RankPage& page() { return *page_; }
-
- private:
-  int fd_;
-  RankPage* page_;
-  std::string buffer_;
-};
-
-// The place of this process among its peers, as the launcher told it through the environment.
-struct RankPlace {
-  int rank = 0;
-  int local_rank = 0;
-  int world_size = 1;
-  int node = 0;
-  std::string address;         // own address
-  std::string interface;       // own interface
-  std::string master_address;  // rank 0's address
-};
-RankPlace rank_place_from_environment();
 
 }  // namespace gradsync::launch

@@ -17,12 +17,13 @@ struct RankPage {
   std::atomic<std::int32_t> step;         // steps finished in this trial, warm-up included
   std::atomic<std::int32_t> micro_batch;  // inside the step, from 0
   std::atomic<Activity> activity;
-  std::atomic<std::uint32_t> collective;  // sequence number of the last collective started
-  std::atomic<std::uint32_t> completed;   // ... and of the last one completed
+  std::atomic<std::uint32_t> collective;  // collectives started so far; 0: none yet
+  std::atomic<std::uint32_t> completed;   // ... and completed
   std::atomic<std::int64_t> progress_ns;  // when the rank last changed any of these
 };
 
-// "step 3, micro-batch 2, backward, all_reduce #7": 1-based, for messages.
+// "step 3, micro-batch 2, backward, in collective #7": 1-based, for messages. A collective is named
+// only while one is running: the oldest that has not completed.
 std::string describe(const RankPage& page);
 
 // Returns the page inherited as file descriptor `fd` (a rank), mapped for the process's lifetime.

@@ -3,8 +3,9 @@
 //   {"schema": "gradsync.topology/1", "nodes": 2, "ranks_per_node": 1,
 //    "inter_node": {"rate": "1Gbps"}, "intra_node": null}
 //
-// A rate is the line rate of each node's (or, intra_node, each rank's) link, as on an Ethernet card's
-// label: TCP's payload is 1448/1514 = 95.6 % of it. null: no shaped link, the host's loopback.
+// A rate is the line rate of each node's (or, intra_node, each rank's) link, as on an Ethernet
+// card's label: TCP's payload is 1448/1514 = 95.6 % of it. null: no shaped link, the host's
+// loopback.
 #pragma once
 
 #include <optional>

@@ -1,0 +1,32 @@
+// This machine: what is stamped into every result, and what about it would spoil a number.
+#pragma once
+
+#include <nlohmann/json.hpp>
+#include <string>
+#include <vector>
+
+namespace gradsync::launch {
+
+// Returns the machine's part of a result's context. Never throws; what cannot be read is null.
+//   "host", "kernel", "cpu_model"; "cpus" (usable by this process), "governor" (of the first cpu)
+//   "load_1min"; "steal_share" (0 to 1, over `sample_s`), "steal_share_since_boot"
+//   "memory_total_bytes", "memory_available_bytes", "swap_used_bytes", "transparent_hugepages"
+//   "on_battery", "congestion_control", "other_gradsync" (process ids of other runs)
+//   "namespaces": {"available", "reason", "user_namespace"}, "tools": {"ip", "tc"} (paths),
+//   "link_shaping": {"available", "reason"}
+// Blocks for `sample_s`. Cost: a few processes are started to see whether namespaces work.
+nlohmann::json probe_host(double sample_s = 0.1);
+
+struct Finding {
+  enum class Severity { Ok, Warn, Fail };
+  Severity severity = Severity::Ok;
+  std::string what;
+  std::string remedy;  // "" where nothing is wrong
+};
+
+// Returns what is good and bad about a machine as probe_host() describes it, one finding per
+// subject. Fail: something cannot be measured here; Warn: numbers will be noisier. What is null in
+// `host` is passed over. Pure.
+std::vector<Finding> examine_host(const nlohmann::json& host);
+
+}  // namespace gradsync::launch

@@ -1,0 +1,228 @@
+#include "harness/launch/link_test.h"
+
+#include <arpa/inet.h>
+#include <fcntl.h>
+#include <fmt/format.h>
+#include <netinet/tcp.h>
+#include <poll.h>
+#include <sys/socket.h>
+
+#include <algorithm>
+#include <array>
+#include <cerrno>
+#include <csignal>
+#include <limits>
+#include <vector>
+
+#include "harness/base/clock.h"
+#include "harness/base/errors.h"
+
+namespace gradsync::launch {
+
+namespace {
+
+// Everything up to measure_link() runs in forked children: system calls only, no allocation.
+
+constexpr int kPings = 200;
+constexpr int kBursts = 3;
+constexpr double kIdleSeconds = 0.05;
+constexpr double kBurstSeconds = 0.05;
+constexpr double kPatienceSeconds = 5;  // for what should take milliseconds
+constexpr std::size_t kChunk = 262144;
+
+std::int64_t now_ns() {
+  return steady_clock().now_ns();
+}
+
+struct Buffer {
+  char* data;
+  std::size_t size;
+};
+
+bool send_bytes(int socket, Buffer buffer, std::size_t count) {
+  while (count > 0) {
+    const ssize_t sent = ::send(socket, buffer.data, std::min(count, buffer.size), MSG_NOSIGNAL);
+    if (sent <= 0) return false;
+    count -= static_cast<std::size_t>(sent);
+  }
+  return true;
+}
+
+bool receive_bytes(int socket, Buffer buffer, std::size_t count) {
+  while (count > 0) {
+    const ssize_t got = ::recv(socket, buffer.data, std::min(count, buffer.size), 0);
+    if (got <= 0) return false;
+    count -= static_cast<std::size_t>(got);
+  }
+  return true;
+}
+
+std::size_t burst_size(const LinkTest& test) {
+  return static_cast<std::size_t>(test.payload_bits_per_s / 8 * kBurstSeconds);
+}
+
+// Sender and receiver take the same steps in the same order; the receiver writes the measurement.
+int run_sender(int socket, const LinkTest& test, Buffer buffer) {
+  for (int i = 0; i < kPings; ++i) {
+    if (!receive_bytes(socket, buffer, 1) || !send_bytes(socket, buffer, 1)) return 1;
+  }
+  for (int i = 0; i < kBursts; ++i) {
+    if (!receive_bytes(socket, buffer, 1)) return 1;
+    steady_clock().sleep_until_ns(now_ns() + nanoseconds(kIdleSeconds));
+    std::int64_t start_ns = now_ns();
+    if (!send_bytes(socket, {reinterpret_cast<char*>(&start_ns), sizeof start_ns},
+                    sizeof start_ns) ||
+        !send_bytes(socket, buffer, burst_size(test))) {
+      return 1;
+    }
+  }
+  if (!receive_bytes(socket, buffer, 1)) return 1;
+  const std::int64_t end_ns = now_ns() + nanoseconds(test.duration_s);
+  while (now_ns() < end_ns) {
+    if (!send_bytes(socket, buffer, kChunk)) return 1;
+  }
+  return 0;
+}
+
+bool measure_round_trip(int socket, Buffer buffer, LinkMeasurement& result) {
+  result.round_trip_s = std::numeric_limits<double>::infinity();
+  for (int i = 0; i < kPings; ++i) {
+    const std::int64_t start_ns = now_ns();
+    if (!send_bytes(socket, buffer, 1) || !receive_bytes(socket, buffer, 1)) return false;
+    result.round_trip_s = std::min(result.round_trip_s, seconds(now_ns() - start_ns));
+  }
+  return true;
+}
+
+// The free bytes of a burst: what arrived, less what the rate explains. Whatever delays a burst
+// hides some of them, so the largest counts.
+bool measure_bursts(int socket, const LinkTest& test, Buffer buffer, LinkMeasurement& result) {
+  result.free_burst_bytes = -std::numeric_limits<double>::infinity();
+  for (int i = 0; i < kBursts; ++i) {
+    std::int64_t start_ns = 0;
+    if (!send_bytes(socket, buffer, 1) ||
+        !receive_bytes(socket, {reinterpret_cast<char*>(&start_ns), sizeof start_ns},
+                       sizeof start_ns) ||
+        !receive_bytes(socket, buffer, burst_size(test))) {
+      return false;
+    }
+    const double explained = seconds(now_ns() - start_ns) * test.payload_bits_per_s / 8;
+    result.free_burst_bytes =
+        std::max(result.free_burst_bytes, static_cast<double>(burst_size(test)) - explained);
+  }
+  return true;
+}
+
+bool measure_stream(int socket, const LinkTest& test, Buffer buffer, LinkMeasurement& result) {
+  if (!send_bytes(socket, buffer, 1)) return false;
+  const std::int64_t start_ns = now_ns() + nanoseconds(test.duration_s / 4);
+  std::int64_t first_ns = 0;
+  std::int64_t last_ns = 0;
+  std::size_t total = 0;
+  for (;;) {
+    const ssize_t got = ::recv(socket, buffer.data, buffer.size, 0);
+    if (got < 0) return false;
+    if (got == 0) break;
+    const std::int64_t time_ns = now_ns();
+    if (first_ns == 0) {
+      if (time_ns >= start_ns) first_ns = time_ns;
+    } else {
+      total += static_cast<std::size_t>(got);
+      last_ns = time_ns;
+    }
+  }
+  if (last_ns <= first_ns) return false;
+  result.payload_bits_per_s = static_cast<double>(total) * 8 / seconds(last_ns - first_ns);
+  return true;
+}
+
+void set_patience(int socket) {
+  const timeval patience{static_cast<time_t>(kPatienceSeconds), 0};
+  ::setsockopt(socket, SOL_SOCKET, SO_RCVTIMEO, &patience, sizeof patience);
+  ::setsockopt(socket, SOL_SOCKET, SO_SNDTIMEO, &patience, sizeof patience);
+  const int yes = 1;
+  ::setsockopt(socket, IPPROTO_TCP, TCP_NODELAY, &yes, sizeof yes);
+}
+
+int sender_child(const LinkTest& test, sockaddr_in address, int port_pipe, Buffer buffer) {
+  if (::read(port_pipe, &address.sin_port, sizeof address.sin_port) != sizeof address.sin_port) {
+    return 1;
+  }
+  const int socket = ::socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
+  set_patience(socket);
+  if (::connect(socket, reinterpret_cast<sockaddr*>(&address), sizeof address) != 0) return 2;
+  return run_sender(socket, test, buffer);
+}
+
+int receiver_child(const LinkTest& test, sockaddr_in address, int port_pipe, int result_pipe,
+                   Buffer buffer) {
+  const int listener = ::socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
+  socklen_t size = sizeof address;
+  set_patience(listener);
+  if (::bind(listener, reinterpret_cast<sockaddr*>(&address), size) != 0) return 3;
+  if (::listen(listener, 1) != 0) return 3;
+  if (::getsockname(listener, reinterpret_cast<sockaddr*>(&address), &size) != 0) return 3;
+  if (::write(port_pipe, &address.sin_port, sizeof address.sin_port) < 0) return 3;
+  const int socket = ::accept4(listener, nullptr, nullptr, SOCK_CLOEXEC);
+  if (socket < 0) return 4;
+  set_patience(socket);
+  LinkMeasurement result;
+  socklen_t name_size = sizeof result.congestion_control;
+  ::getsockopt(socket, IPPROTO_TCP, TCP_CONGESTION, result.congestion_control, &name_size);
+  if (!measure_round_trip(socket, buffer, result)) return 5;
+  if (!measure_bursts(socket, test, buffer, result)) return 6;
+  if (!measure_stream(socket, test, buffer, result)) return 7;
+  return ::write(result_pipe, &result, sizeof result) == sizeof result ? 0 : 8;
+}
+
+std::pair<UniqueFd, UniqueFd> make_pipe() {
+  std::array<int, 2> ends{};
+  if (::pipe2(ends.data(), O_CLOEXEC) != 0) {
+    throw EnvironmentError("no pipe can be made", "raise the limit of open files (ulimit -n)");
+  }
+  return {UniqueFd(ends[0]), UniqueFd(ends[1])};
+}
+
+}  // namespace
+
+LinkMeasurement measure_link(const NamespaceSet& namespaces, const LinkTest& test) {
+  auto [port_out, port_in] = make_pipe();
+  auto [result_out, result_in] = make_pipe();
+  std::vector<char> bytes(kChunk);
+  const Buffer buffer{bytes.data(), bytes.size()};
+  sockaddr_in address{};
+  address.sin_family = AF_INET;
+  ::inet_pton(AF_INET, test.address.c_str(), &address.sin_addr);
+
+  const pid_t receiver = namespaces.fork_inside(test.receiver, [&] {
+    return receiver_child(test, address, port_in.get(), result_in.get(), buffer);
+  });
+  port_in.reset();
+  result_in.reset();
+  const pid_t sender = namespaces.fork_inside(
+      test.sender, [&] { return sender_child(test, address, port_out.get(), buffer); });
+
+  // The result, or the end of the pipe when the receiver gave up. The deadline is for hangs alone.
+  pollfd wait{result_out.get(), POLLIN, 0};
+  const int ready =
+      ::poll(&wait, 1, static_cast<int>((test.duration_s + 6 * kPatienceSeconds) * 1e3));
+  LinkMeasurement result;
+  const bool complete =
+      ready > 0 && ::read(result_out.get(), &result, sizeof result) == sizeof result;
+  if (!complete) {
+    ::kill(sender, SIGKILL);
+    if (ready <= 0) ::kill(receiver, SIGKILL);
+  }
+  const int sender_code = wait_for_exit(sender);
+  const int receiver_code = wait_for_exit(receiver);
+  if (!complete) {
+    throw EnvironmentError(
+        fmt::format(
+            "the link self-test failed between the first two nodes (sender {}, receiver {})",
+            sender_code, receiver_code),
+        "see 'gradsync doctor'; a firewall that filters bridges (br_netfilter) is the usual cause");
+  }
+  return result;
+}
+
+}  // namespace gradsync::launch

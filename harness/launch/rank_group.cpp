@@ -1,0 +1,193 @@
+#include "harness/launch/rank_group.h"
+
+#include <fmt/format.h>
+#include <poll.h>
+#include <sched.h>
+#include <sys/wait.h>
+
+#include <algorithm>
+#include <csignal>
+#include <deque>
+#include <fstream>
+#include <iterator>
+
+#include "harness/base/clock.h"
+#include "harness/base/errors.h"
+#include "harness/launch/rank_process.h"
+
+namespace gradsync::launch {
+
+using nlohmann::json;
+
+namespace {
+
+constexpr double kGraceSeconds = 1;
+
+std::vector<int> usable_cpus() {
+  cpu_set_t set;
+  CPU_ZERO(&set);
+  std::vector<int> cpus;
+  if (::sched_getaffinity(0, sizeof set, &set) != 0) return cpus;
+  for (int cpu = 0; cpu < CPU_SETSIZE; ++cpu) {
+    if (CPU_ISSET(cpu, &set)) cpus.push_back(cpu);
+  }
+  return cpus;
+}
+
+RankEvent ending(int rank, int wait_status) {
+  RankEvent event;
+  event.rank = rank;
+  if (WIFSIGNALED(wait_status)) {
+    event.kind = RankEvent::Kind::Killed;
+    event.signal = WTERMSIG(wait_status);
+  } else {
+    event.kind = RankEvent::Kind::Exited;
+    event.exit_code = WEXITSTATUS(wait_status);
+  }
+  return event;
+}
+
+}  // namespace
+
+struct RankGroup::Impl {
+  Topology topology;
+  std::vector<std::unique_ptr<RankProcess>> ranks;
+  std::deque<RankEvent> events;
+
+  RankProcess& at(int rank) const {
+    GRADSYNC_CHECK(rank, >=, 0);
+    GRADSYNC_CHECK(rank, <, static_cast<int>(ranks.size()));
+    return *ranks[static_cast<std::size_t>(rank)];
+  }
+  void start(const Fabric& fabric, const SpawnOptions& options);
+  void stop();
+  bool wait_for_activity(double timeout_s);
+  void collect(int rank);
+  bool anything_runs() const {
+    return std::any_of(ranks.begin(), ranks.end(),
+                       [](const auto& rank) { return rank->running(); });
+  }
+};
+
+void RankGroup::Impl::start(const Fabric& fabric, const SpawnOptions& options) {
+  const std::vector<int> cpus = options.pin ? usable_cpus() : std::vector<int>{};
+  const std::string threads = std::to_string(options.threads_per_rank);
+  for (int rank = 0; rank < topology.world_size(); ++rank) {
+    const Endpoint endpoint = fabric.endpoint(rank);
+    RankStart start;
+    start.command = options.command;
+    start.environment = {{"OMP_NUM_THREADS", threads},
+                         {"MKL_NUM_THREADS", threads},
+                         {"RANK", std::to_string(rank)},
+                         {"LOCAL_RANK", std::to_string(topology.local_rank_of(rank))},
+                         {"WORLD_SIZE", std::to_string(topology.world_size())},
+                         {"LOCAL_WORLD_SIZE", std::to_string(topology.ranks_per_node)},
+                         {"GROUP_RANK", std::to_string(topology.node_of(rank))},
+                         {"MASTER_ADDR", fabric.endpoint(0).address},
+                         {"GRADSYNC_ADDRESS", endpoint.address},
+                         {"GRADSYNC_INTERFACE", endpoint.interface}};
+    start.environment.insert(start.environment.end(), options.environment.begin(),
+                             options.environment.end());
+    if (!cpus.empty()) start.cpu = cpus[static_cast<std::size_t>(rank) % cpus.size()];
+    ranks.push_back(std::make_unique<RankProcess>(rank, fabric, std::move(start)));
+  }
+}
+
+void RankGroup::Impl::stop() {
+  for (const auto& rank : ranks) rank->signal(SIGTERM);
+  const std::int64_t deadline_ns = steady_clock().now_ns() + nanoseconds(kGraceSeconds);
+  for (const auto& rank : ranks) {
+    rank->wait(std::max(0.0, seconds(deadline_ns - steady_clock().now_ns())));
+  }
+  ranks.clear();
+}
+
+// Returns false when the time passed and nothing happened.
+bool RankGroup::Impl::wait_for_activity(double timeout_s) {
+  std::vector<pollfd> waits;
+  for (const auto& rank : ranks) {
+    if (!rank->running()) continue;
+    waits.push_back({rank->pid_fd(), POLLIN, 0});
+    const short interest = rank->wants_to_write() ? POLLIN | POLLOUT : POLLIN;
+    if (rank->control_fd() >= 0) waits.push_back({rank->control_fd(), interest, 0});
+  }
+  const int timeout_ms = static_cast<int>(std::clamp(timeout_s, 0.0, 3600.0) * 1e3 + 0.999);
+  return ::poll(waits.data(), waits.size(), timeout_ms) > 0;
+}
+
+// Moves what `rank` has to tell into `events`. The end is looked up first and queued last: whatever
+// the rank wrote before it died is in the channel by then.
+void RankGroup::Impl::collect(int rank) {
+  RankProcess& process = at(rank);
+  if (!process.running()) return;
+  const std::optional<int> ended = process.reap();
+  process.flush();
+  for (json& message : process.read_messages()) {
+    events.push_back({RankEvent::Kind::Message, rank, std::move(message), 0, 0});
+  }
+  if (ended) events.push_back(ending(rank, *ended));
+}
+
+RankGroup::RankGroup(const Topology& topology, const Fabric& fabric, const SpawnOptions& options)
+    : impl_(std::make_unique<Impl>()) {
+  GRADSYNC_CHECK(options.command.size(), >, 0U);
+  impl_->topology = topology;
+  impl_->start(fabric, options);
+}
+
+RankGroup::~RankGroup() {
+  impl_->stop();
+}
+
+std::optional<RankEvent> RankGroup::next_event(double timeout_s) {
+  const std::int64_t deadline_ns = steady_clock().now_ns() + nanoseconds(timeout_s);
+  while (impl_->events.empty()) {
+    const double left_s = seconds(deadline_ns - steady_clock().now_ns());
+    const bool something = impl_->wait_for_activity(left_s);
+    for (int rank = 0; rank < world_size(); ++rank) impl_->collect(rank);
+    const bool over = !impl_->anything_runs() || (!something && left_s <= 0);
+    if (over) break;
+  }
+  if (impl_->events.empty()) return std::nullopt;
+  RankEvent event = std::move(impl_->events.front());
+  impl_->events.pop_front();
+  return event;
+}
+
+void RankGroup::send(int rank, const json& message) {
+  impl_->at(rank).send(message.dump());
+}
+
+void RankGroup::send_all(const json& message) {
+  const std::string line = message.dump();
+  for (const auto& rank : impl_->ranks) rank->send(line);
+}
+
+const RankPage& RankGroup::page(int rank) const {
+  return impl_->at(rank).page();
+}
+
+char RankGroup::process_state(int rank) const {
+  if (!running(rank)) return 0;
+  std::ifstream file(fmt::format("/proc/{}/stat", pid(rank)));
+  const std::string text((std::istreambuf_iterator<char>(file)), {});
+  // "PID (NAME) STATE ...", and NAME may hold anything, parentheses too.
+  const std::size_t name_end = text.rfind(')');
+  return name_end == std::string::npos || name_end + 2 >= text.size() ? '\0' : text[name_end + 2];
+}
+
+pid_t RankGroup::pid(int rank) const {
+  return impl_->at(rank).pid();
+}
+int RankGroup::world_size() const {
+  return static_cast<int>(impl_->ranks.size());
+}
+bool RankGroup::running(int rank) const {
+  return impl_->at(rank).running();
+}
+
+std::string RankGroup::label(int rank) const {
+  return fmt::format("rank {}/{} node{}", rank, world_size(), impl_->topology.node_of(rank));
+}
+
+}  // namespace gradsync::launch

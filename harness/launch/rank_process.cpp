@@ -1,0 +1,250 @@
+#include "harness/launch/rank_process.h"
+
+#include <fcntl.h>
+#include <fmt/format.h>
+#include <poll.h>
+#include <sched.h>
+#include <sys/mman.h>
+#include <sys/prctl.h>
+#include <sys/socket.h>
+#include <sys/syscall.h>
+#include <sys/wait.h>
+
+#include <array>
+#include <cerrno>
+#include <csignal>
+#include <cstring>
+#include <map>
+#include <new>
+
+#include "harness/base/errors.h"
+
+extern char** environ;
+
+namespace gradsync::launch {
+
+namespace {
+
+// What a child could not do on its way to its program.
+struct Failure {
+  const char* step = nullptr;  // a literal, so the same address on both sides of fork()
+  int error = 0;
+};
+
+[[noreturn]] void throw_unstartable(int rank, const std::string& step, int error) {
+  throw EnvironmentError(
+      fmt::format("rank {} cannot be started: {}: {}", rank, step, std::strerror(error)),
+      "check the program's path and the limits of processes and open files");
+}
+
+// NAME=VALUE strings: the launcher's environment with `overrides` on top.
+std::vector<std::string> merge_environment(
+    const std::vector<std::pair<std::string, std::string>>& overrides) {
+  std::map<std::string, std::string> merged;
+  for (char** entry = environ; *entry != nullptr; ++entry) {
+    const std::string text = *entry;
+    const std::size_t equals = text.find('=');
+    if (equals != std::string::npos) merged[text.substr(0, equals)] = text.substr(equals + 1);
+  }
+  for (const auto& [name, value] : overrides) merged[name] = value;
+  std::vector<std::string> strings;
+  for (const auto& [name, value] : merged) strings.push_back(name + "=" + value);
+  return strings;
+}
+
+std::vector<char*> pointers(std::vector<std::string>& strings) {
+  std::vector<char*> result;
+  for (std::string& string : strings) result.push_back(string.data());
+  result.push_back(nullptr);
+  return result;
+}
+
+// Everything the child needs, laid out before fork(): after it, system calls only.
+struct ChildPlan {
+  const Fabric* fabric;
+  int rank;
+  int cpu;
+  pid_t parent;
+  int control_fd;
+  int page_fd;
+  int failure_fd;  // closed by a successful execve
+  char** argv;
+  char** envp;
+};
+
+const char* prepare_child(const ChildPlan& plan) {
+  // A group of its own: Ctrl-C in the terminal goes to the launcher alone, which decides.
+  if (::setpgid(0, 0) != 0) return "setpgid";
+  if (const int error = plan.fabric->enter(plan.rank); error != 0) {
+    errno = error;
+    return "entering its network namespace";
+  }
+  // After enter(), since a change of credentials clears it; then look whether it came too late.
+  if (::prctl(PR_SET_PDEATHSIG, SIGKILL) != 0) return "prctl";
+  if (::getppid() != plan.parent) ::_exit(1);
+  if (plan.cpu >= 0) {
+    cpu_set_t cpus;
+    CPU_ZERO(&cpus);
+    CPU_SET(plan.cpu, &cpus);
+    if (::sched_setaffinity(0, sizeof cpus, &cpus) != 0) return "sched_setaffinity";
+  }
+  // Standard output is for the launcher's results; input would make it compete for the terminal.
+  const int null = ::open("/dev/null", O_RDONLY | O_CLOEXEC);
+  if (null < 0 || ::dup2(null, 0) < 0 || ::dup2(2, 1) < 0)
+    return "redirecting its input and output";
+  ::fcntl(plan.control_fd, F_SETFD, 0);
+  ::fcntl(plan.page_fd, F_SETFD, 0);
+  // Signals as a fresh program expects them: an ignored or blocked one would survive execve.
+  for (const int number : {SIGINT, SIGTERM, SIGPIPE, SIGHUP, SIGCHLD}) ::signal(number, SIG_DFL);
+  sigset_t none;
+  sigemptyset(&none);
+  ::sigprocmask(SIG_SETMASK, &none, nullptr);
+  ::execve(plan.argv[0], plan.argv, plan.envp);
+  return plan.argv[0];
+}
+
+[[noreturn]] void run_child(const ChildPlan& plan) {
+  Failure failure;
+  failure.step = prepare_child(plan);
+  failure.error = errno;
+  const ssize_t ignored = ::write(plan.failure_fd, &failure, sizeof failure);
+  ::_exit(ignored == sizeof failure ? 127 : 126);
+}
+
+std::shared_ptr<RankPage> make_page(int rank, UniqueFd& fd) {
+  fd = UniqueFd(::memfd_create("gradsync_rank_page", MFD_CLOEXEC));
+  if (!fd || ::ftruncate(fd.get(), sizeof(RankPage)) != 0) {
+    throw_unstartable(rank, "its shared page", errno);
+  }
+  std::shared_ptr<RankPage> page(new (map_rank_page(fd.get())) RankPage{},
+                                 [](RankPage* mapped) { ::munmap(mapped, sizeof(RankPage)); });
+  page->trial = -1;
+  return page;
+}
+
+// Waits until the child's program runs (an end of file: execve closed the pipe) or it failed.
+Failure wait_for_program(int failure_fd) {
+  Failure failure;
+  ssize_t got = 0;
+  do {
+    got = ::read(failure_fd, &failure, sizeof failure);
+  } while (got < 0 && errno == EINTR);
+  return failure;
+}
+
+}  // namespace
+
+RankProcess::RankProcess(int rank, const Fabric& fabric, RankStart start) {
+  std::array<int, 2> channel{};
+  std::array<int, 2> failure_pipe{};
+  if (::socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, channel.data()) != 0) {
+    throw_unstartable(rank, "its control channel", errno);
+  }
+  control_ = UniqueFd(channel[0]);
+  const UniqueFd theirs(channel[1]);
+  if (::pipe2(failure_pipe.data(), O_CLOEXEC) != 0) throw_unstartable(rank, "a pipe", errno);
+  const UniqueFd failure_out(failure_pipe[0]);
+  UniqueFd failure_in(failure_pipe[1]);
+  UniqueFd page_fd;
+  page_ = make_page(rank, page_fd);
+
+  start.environment.emplace_back("GRADSYNC_CONTROL_FD", std::to_string(theirs.get()));
+  start.environment.emplace_back("GRADSYNC_PAGE_FD", std::to_string(page_fd.get()));
+  std::vector<std::string> environment = merge_environment(start.environment);
+  const std::vector<char*> argv = pointers(start.command);
+  const std::vector<char*> envp = pointers(environment);
+  const ChildPlan plan{&fabric,
+                       rank,
+                       start.cpu,
+                       ::getpid(),
+                       theirs.get(),
+                       page_fd.get(),
+                       failure_in.get(),
+                       const_cast<char**>(argv.data()),
+                       const_cast<char**>(envp.data())};
+  pid_ = ::fork();
+  if (pid_ < 0) throw_unstartable(rank, "fork", errno);
+  if (pid_ == 0) run_child(plan);
+  failure_in.reset();
+  // The failed step may be argv[0], which lies at the same address here.
+  Failure failure = wait_for_program(failure_out.get());
+  pid_fd_ = UniqueFd(static_cast<int>(::syscall(SYS_pidfd_open, pid_, 0)));
+  if (failure.step == nullptr && !pid_fd_) failure = {"pidfd_open (needs Linux 5.3)", errno};
+  running_ = true;
+  if (failure.step != nullptr) {
+    stop();
+    throw_unstartable(rank, failure.step, failure.error);
+  }
+}
+
+RankProcess::~RankProcess() {
+  stop();
+}
+
+void RankProcess::stop() {
+  signal(SIGKILL);
+  while (running_ && ::waitpid(pid_, nullptr, 0) < 0 && errno == EINTR) {
+  }
+  running_ = false;
+}
+
+void RankProcess::send(const std::string& line) {
+  if (!running_ || !control_) return;
+  outgoing_ += line;
+  outgoing_ += '\n';
+  flush();
+}
+
+void RankProcess::flush() {
+  while (wants_to_write()) {
+    const ssize_t count = ::send(control_.get(), outgoing_.data() + sent_, outgoing_.size() - sent_,
+                                 MSG_NOSIGNAL | MSG_DONTWAIT);
+    if (count < 0 && errno == EINTR) continue;
+    if (count < 0 && errno == EAGAIN) return;
+    if (count < 0) break;  // the rank is gone; its end shows up as an event
+    sent_ += static_cast<std::size_t>(count);
+  }
+  outgoing_.clear();
+  sent_ = 0;
+}
+
+std::vector<nlohmann::json> RankProcess::read_messages() {
+  std::array<char, 65536> bytes;
+  while (control_) {
+    const ssize_t count = ::recv(control_.get(), bytes.data(), bytes.size(), MSG_DONTWAIT);
+    if (count < 0 && errno == EINTR) continue;
+    if (count < 0 && errno == EAGAIN) break;
+    if (count <= 0) {
+      control_.reset();
+    } else {
+      incoming_.append({bytes.data(), static_cast<std::size_t>(count)});
+    }
+  }
+  std::vector<nlohmann::json> messages;
+  while (const auto line = incoming_.next()) {
+    messages.push_back(nlohmann::json::parse(*line, nullptr, false));
+    if (!messages.back().is_object()) {
+      throw InternalError(fmt::format("a rank (process {}) wrote a line that is no JSON object: {}",
+                                      pid_, line->substr(0, 200)));
+    }
+  }
+  return messages;
+}
+
+std::optional<int> RankProcess::reap() {
+  int status = 0;
+  if (!running_ || ::waitpid(pid_, &status, WNOHANG) != pid_) return std::nullopt;
+  running_ = false;
+  return status;
+}
+
+void RankProcess::signal(int number) const {
+  if (running_) ::kill(-pid_, number);
+}
+
+bool RankProcess::wait(double timeout_s) const {
+  pollfd ended{pid_fd_.get(), POLLIN, 0};
+  return !running_ || ::poll(&ended, 1, static_cast<int>(timeout_s * 1e3)) > 0;
+}
+
+}  // namespace gradsync::launch
