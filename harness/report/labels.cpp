@@ -89,8 +89,7 @@ int decimals_for(const std::vector<json>& result_cells) {
   for (const json& cell : result_cells) {
     if (!cell["step_s"].is_object()) continue;
     const double mean = cell["step_s"]["mean"].get<double>();
-    if (mean > 0)
-      decimals = std::max(decimals, 3 - static_cast<int>(std::floor(std::log10(mean))) - 1);
+    if (mean > 0) decimals = std::max(decimals, 2 - static_cast<int>(std::floor(std::log10(mean))));
   }
   return std::min(decimals, 6);
 }

@@ -27,7 +27,7 @@ std::string seconds_text(const nlohmann::json& value, int decimals);
 // "2.20x [2.11, 2.30]", "1.00x" without an interval, "-" for null.
 std::string ratio_text(const nlohmann::json& comparison);
 
-// Decimals that give the smallest of the cells' step times four digits; at least 3, at most 6.
+// Decimals that give the smallest of the cells' step times three digits; at least 3, at most 6.
 int decimals_for(const std::vector<nlohmann::json>& result_cells);
 
 // The text of `value` where it is a string, its JSON otherwise: 4, true, bert_mini.

@@ -1,1 +1,58 @@
-#include <gtest/gtest.h>
+#include "harness/report/finding.h"
+
+#include <gmock/gmock.h>
+
+#include "harness/report/result.h"
+#include "tests/harness/report/sample_run.h"
+
+namespace gradsync::report {
+namespace {
+
+using nlohmann::json;
+using results::TrialRecord;
+using ::testing::HasSubstr;
+using ::testing::Not;
+using testing::sample_cell;
+using testing::sample_trial;
+
+// Four launches whose steps differ a little; each strategy takes `factor` times as long as no_sync.
+std::string finding_of(const std::map<std::string, double>& factors) {
+  std::vector<TrialRecord> trials;
+  for (int launch = 0; launch < 4; ++launch) {
+    for (const auto& [strategy, factor] : factors) {
+      const double wobble = strategy == "no_sync" ? 1 : 1 + 0.01 * (launch - 1.5);
+      trials.push_back(
+          sample_trial("", sample_cell("2x1_1gbit", strategy), launch, {factor * wobble}));
+    }
+  }
+  const json result = build_result(testing::sample_context(), json::object(), trials);
+  return findings(parts_of(result).front());
+}
+
+TEST(Finding, SaysTheFactorAndThatAMisplacedNoSyncSavesNothing) {
+  const std::string text = finding_of(
+      {{"baseline", 2.2}, {"no_sync_improper", 2.2}, {"no_sync", 1.0}, {"accumulate", 1.0}});
+  EXPECT_THAT(text, HasSubstr("On 2 nodes, syncing every micro-batch costs 2.20x [2.17, 2.23]"));
+  EXPECT_THAT(text, HasSubstr("a no_sync that misses forward saves nothing"));
+  EXPECT_THAT(text, HasSubstr("accumulate does as well as no_sync"));
+}
+
+TEST(Finding, DoesNotSayItSavesNothingWhereItDoesSave) {
+  const std::string text =
+      finding_of({{"baseline", 2.2}, {"no_sync_improper", 1.5}, {"no_sync", 1.0}});
+  EXPECT_THAT(text, Not(HasSubstr("saves nothing")));
+  EXPECT_THAT(text, HasSubstr("takes 0.68x"));
+}
+
+TEST(Finding, ADifferenceThatCannotBeToldIsNotClaimed) {
+  EXPECT_THAT(finding_of({{"baseline", 1.001}, {"no_sync", 1.0}}),
+              HasSubstr("costs nothing that could be told apart (1.00x [0.99, 1.02])"));
+}
+
+TEST(Finding, WithoutAPairThereIsNoSentence) {
+  EXPECT_EQ(finding_of({{"baseline", 2.0}}), "");
+  EXPECT_EQ(finding_of({{"no_sync", 1.0}, {"accumulate", 1.0}}), "");
+}
+
+}  // namespace
+}  // namespace gradsync::report

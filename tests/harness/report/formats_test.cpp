@@ -1,1 +1,108 @@
-#include <gtest/gtest.h>
+#include <gmock/gmock.h>
+
+#include <algorithm>
+#include <sstream>
+
+#include "harness/report/csv.h"
+#include "harness/report/guide_table.h"
+#include "harness/report/labels.h"
+#include "harness/report/result.h"
+#include "harness/report/trace.h"
+#include "tests/harness/report/sample_run.h"
+
+namespace gradsync::report {
+namespace {
+
+using nlohmann::json;
+using ::testing::HasSubstr;
+using testing::sample_cell;
+using testing::sample_run;
+using testing::sample_trial;
+using ::testing::StartsWith;
+
+TEST(Csv, OneLinePerCellAndEveryLineAsManyFields) {
+  const auto run = sample_run();
+  const std::string text = result_csv(build_result(run.context, run.plan, run.trials));
+  EXPECT_THAT(text, StartsWith("part,accumulation_steps,"));
+  std::istringstream lines(text);
+  int count = 0;
+  for (std::string line; std::getline(lines, line); ++count) {
+    EXPECT_EQ(std::count(line.begin(), line.end(), ','), 33) << line;
+    EXPECT_EQ(line.back(), '\r');
+  }
+  EXPECT_EQ(count, 1 + 16);
+}
+
+TEST(Csv, UnknownIsEmptyAndTextIsQuoted) {
+  const json cell = sample_cell("1x2", "no_sync");
+  const std::string text =
+      result_csv(build_result(json::object(), {}, {}, {{"", cell, "no \"ip\", no tc"}}));
+  EXPECT_THAT(text, HasSubstr(",skipped,\"no \"\"ip\"\", no tc\",real,0,0,,,"));
+}
+
+TEST(Trace, HasTheExampleStepInMicroseconds) {
+  auto trial = sample_trial("", sample_cell("1x2", "no_sync"), 0, {1.0});
+  for (auto& rank : trial.ranks) rank.timeline_events.clear();
+  trial.ranks[0].timeline_events = {{"all_reduce", 1000000, 0, 0, 0.15, 0.25}};
+  const json events = trace_json({trial})["traceEvents"];
+  const auto is_bucket = [](const json& event) { return event["name"] == "all_reduce bucket 0"; };
+  const auto event = std::find_if(events.begin(), events.end(), is_bucket);
+  ASSERT_NE(event, events.end());
+  EXPECT_EQ((*event)["ph"], "X");
+  EXPECT_DOUBLE_EQ((*event)["ts"], 0.15e6);
+  EXPECT_DOUBLE_EQ((*event)["dur"], 0.1e6);
+  EXPECT_EQ((*event)["args"]["bytes"], 1000000);
+}
+
+TEST(Labels, ATopologyIsDescribedByWhateverIsKnown) {
+  const auto label = [](const json& context, const std::string& name) {
+    return topology_label(context, {{"cell", {{"topology", name}}}}).text();
+  };
+  EXPECT_EQ(label(testing::sample_context(), "2x1_1gbit"), "2 nodes x 1 rank, 1 Gbit/s");
+  EXPECT_EQ(label(json::object(), "t4_1x2"), "1 node x 2 ranks");
+  EXPECT_EQ(label(json::object(), "my_cluster"), "my_cluster");
+}
+
+TEST(Labels, DecimalsSuitTheShortestStep) {
+  EXPECT_EQ(decimals_for({{{"step_s", {{"mean", 2.0}}}}}), 3);
+  EXPECT_EQ(decimals_for({{{"step_s", {{"mean", 2.0}}}}, {{"step_s", {{"mean", 0.0123}}}}}), 4);
+  EXPECT_EQ(decimals_for({{{"step_s", nullptr}}}), 3);
+}
+
+TEST(GuideTable, SaysWhichCellsMissThePublishedRuns) {
+  const json reference = {{"published",
+                           {{"multi_node",
+                             {{"baseline", {2.0, 0.01}},
+                              {"no_sync_improper", {2.0, 0.01}},
+                              {"no_sync", {1.0, 0.015}},
+                              {"accumulate", {1.0, 0.015}}}}}},
+                          {"raw_runs",
+                           {{"multi_node",
+                             {{"baseline", {1.9, 2.0, 2.1}},
+                              {"no_sync_improper", {1.9, 2.0, 2.1}},
+                              {"no_sync", {0.9, 1.0, 1.1}},
+                              {"accumulate", {0.9, 1.0, 1.1}}}}}}};
+  std::vector<results::TrialRecord> trials;
+  for (const auto& [strategy, step] : {std::pair{"baseline", 2.2}, std::pair{"no_sync", 1.3}}) {
+    trials.push_back(
+        sample_trial("", sample_cell("t4_2x1", strategy, "paced_bert_base_t4", 50), 0, {step}));
+  }
+  const json result = build_result(testing::sample_context(), {}, trials);
+  const std::string table = guide_table(parts_of(result).front(), reference);
+  // Half widths 4.303 x 0.1 / sqrt(3) = 0.248; errors 10 % and 30 %.
+  EXPECT_THAT(table, HasSubstr("[1.75, 2.25] inside"));
+  EXPECT_THAT(table, HasSubstr("[0.75, 1.25] OUTSIDE"));
+  EXPECT_THAT(table, HasSubstr("1 of 2 measured means"));
+  EXPECT_THAT(table, HasSubstr("mean absolute error over the cells 20.0 %"));
+  EXPECT_THAT(table, HasSubstr("1.00±0.015s"));
+}
+
+TEST(GuideTable, OtherMachinesGetNoPublishedRow) {
+  const auto run = sample_run();
+  const json result = build_result(run.context, run.plan, run.trials);
+  const json reference = {{"published", {{"multi_node", json::object()}}}};
+  EXPECT_EQ(guide_table(parts_of(result).front(), reference).find("published"), std::string::npos);
+}
+
+}  // namespace
+}  // namespace gradsync::report

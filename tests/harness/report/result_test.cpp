@@ -1,1 +1,220 @@
-#include <gtest/gtest.h>
+#include "harness/report/result.h"
+
+#include <gmock/gmock.h>
+
+#include <algorithm>
+#include <cmath>
+
+#include "tests/harness/report/sample_run.h"
+
+namespace gradsync::report {
+namespace {
+
+using nlohmann::json;
+using results::Status;
+using results::TrialRecord;
+using ::testing::HasSubstr;
+using testing::sample_cell;
+using testing::sample_context;
+using testing::sample_trial;
+
+const std::string kTopology = "2x1_1gbit";
+
+TrialRecord trial_of(const std::string& strategy, int launch, std::vector<double> steps) {
+  return sample_trial("", sample_cell(kTopology, strategy), launch, std::move(steps));
+}
+
+TrialRecord failed_trial(const std::string& strategy, int launch, Status status,
+                         const std::string& reason) {
+  TrialRecord trial = trial_of(strategy, launch, {9.0, 9.0});
+  trial.status = status;
+  trial.reason = reason;
+  return trial;
+}
+
+json result_of(const std::vector<TrialRecord>& trials, const json& plan = json::object()) {
+  return build_result(sample_context(), plan, trials);
+}
+
+json cell_of(const json& result, const std::string& strategy) {
+  for (const json& cell : result["cells"]) {
+    if (cell["cell"]["strategy"] == strategy) return cell;
+  }
+  return nullptr;
+}
+
+TEST(Result, HoldsWhatItWasMadeFrom) {
+  const json result = result_of({trial_of("no_sync", 0, {1.0})}, {{"name", "p"}});
+  EXPECT_EQ(result["schema"], "gradsync.result/1");
+  EXPECT_EQ(result["context"]["commit"], "3f2c1ab");
+  EXPECT_EQ(result["plan"]["name"], "p");
+  EXPECT_TRUE(result["exit_status"].is_null());
+}
+
+TEST(Result, PoolsTheStepsOfAllLaunches) {
+  const json result =
+      result_of({trial_of("no_sync", 0, {1.0, 2.0}), trial_of("no_sync", 1, {3.0, 6.0})});
+  const json cell = cell_of(result, "no_sync");
+  EXPECT_DOUBLE_EQ(cell["step_s"]["mean"], 3.0);
+  EXPECT_DOUBLE_EQ(cell["step_s"]["median"], 2.5);
+  EXPECT_DOUBLE_EQ(cell["step_s"]["sd"], std::sqrt(14.0 / 3));  // squares 4 + 1 + 0 + 9
+  EXPECT_EQ(cell["step_s"]["n"], 4);
+  EXPECT_EQ(cell["step_s"]["ci95"], json({1.5, 4.5}));  // launches vary as a whole
+  EXPECT_DOUBLE_EQ(cell["micro_batch_s"]["mean"], 0.75);
+  EXPECT_DOUBLE_EQ(cell["micro_batch_s"]["ci95"][1], 1.125);
+  EXPECT_EQ(cell["launches"], 2);
+  EXPECT_EQ(cell["blocks"], 2);
+  EXPECT_EQ(cell["nodes"], 2);
+  EXPECT_EQ(cell["ranks_per_node"], 1);
+  EXPECT_EQ(cell["timing"], "real");
+}
+
+TEST(Result, SlowdownPairsRoundsAndNotAverages) {
+  // The second launch is twice as slow for both; the ratio is 2 in each and so 2 in all.
+  const json result =
+      result_of({trial_of("baseline", 0, {2.0}), trial_of("no_sync", 0, {1.0}),
+                 trial_of("baseline", 1, {4.0, 4.0, 4.0}), trial_of("no_sync", 1, {2.0})});
+  const json slowdown = cell_of(result, "baseline")["slowdown"];
+  EXPECT_EQ(slowdown["vs"], "no_sync");
+  EXPECT_NEAR(slowdown["ratio"].get<double>(), 2.0, 1e-12);
+  EXPECT_NEAR(slowdown["ci95"][0].get<double>(), 2.0, 1e-12);
+  EXPECT_EQ(slowdown["pairs"], 2);
+  EXPECT_DOUBLE_EQ(cell_of(result, "no_sync")["slowdown"]["ratio"], 1.0);
+  EXPECT_TRUE(cell_of(result, "no_sync")["slowdown"]["ci95"].is_null());
+}
+
+TEST(Result, ImproperIsComparedWithTheBaseline) {
+  const json result =
+      result_of({trial_of("baseline", 0, {2.0}), trial_of("no_sync_improper", 0, {2.1})});
+  EXPECT_NEAR(cell_of(result, "no_sync_improper")["vs_baseline"]["ratio"].get<double>(), 1.05,
+              1e-12);
+  EXPECT_TRUE(cell_of(result, "baseline")["slowdown"].is_null());
+  EXPECT_THAT(cell_of(result, "baseline")["null_reasons"]["slowdown"].get<std::string>(),
+              HasSubstr("no no_sync cell"));
+}
+
+TEST(Result, ARoundThatOneOfTheTwoLacksIsNoPair) {
+  const json result = result_of({trial_of("baseline", 0, {2.0}), trial_of("no_sync", 1, {1.0})});
+  EXPECT_TRUE(cell_of(result, "baseline")["slowdown"].is_null());
+  EXPECT_THAT(cell_of(result, "baseline")["null_reasons"]["slowdown"].get<std::string>(),
+              HasSubstr("no round"));
+}
+
+TEST(Result, FailedTrialsGiveTheStatusAndNoNumbers) {
+  const json cell = cell_of(
+      result_of({trial_of("no_sync", 0, {1.0}), failed_trial("no_sync", 1, Status::Timeout, "slow"),
+                 failed_trial("no_sync", 2, Status::Failed, "first"),
+                 failed_trial("no_sync", 3, Status::Failed, "second"),
+                 trial_of("no_sync", 4, {1.0})}),
+      "no_sync");
+  EXPECT_EQ(cell["status"], "failed");
+  EXPECT_EQ(cell["reason"], "first");
+  EXPECT_DOUBLE_EQ(cell["step_s"]["mean"], 1.0);
+  EXPECT_EQ(cell["step_s"]["n"], 2);
+  EXPECT_EQ(cell["trials"], json({{"ok", 2}, {"timeout", 1}, {"failed", 2}}));
+}
+
+TEST(Result, WithoutAGoodTrialEveryNumberIsNullWithAReason) {
+  const json cell =
+      cell_of(result_of({failed_trial("no_sync", 0, Status::Invalid, "ledger")}), "no_sync");
+  EXPECT_EQ(cell["status"], "invalid");
+  for (const char* name :
+       {"step_s", "micro_batch_s", "slowdown", "collectives_per_step", "exposed_comm_s", "phase_s",
+        "peak_allocated_bytes", "peak_reserved_bytes"}) {
+    EXPECT_TRUE(cell[name].is_null()) << name;
+    EXPECT_FALSE(cell["null_reasons"][name].get<std::string>().empty()) << name;
+  }
+}
+
+TEST(Result, ACellThatWasNeverStartedIsSkipped) {
+  const json cell = sample_cell(kTopology, "no_sync");
+  const json result =
+      build_result(sample_context(), {}, {}, {{"part", cell, "no namespaces: run as root"}});
+  EXPECT_EQ(result["cells"][0]["status"], "skipped");
+  EXPECT_EQ(result["cells"][0]["reason"], "no namespaces: run as root");
+  EXPECT_TRUE(result["cells"][0]["step_s"].is_null());
+}
+
+TEST(Result, TimesOfAnUnfitBuildAreNotGiven) {
+  json context = sample_context();
+  context["timing_valid"] = false;
+  const json result = build_result(context, {}, {trial_of("no_sync", 0, {1.0})});
+  const json& cell = result["cells"][0];
+  EXPECT_EQ(cell["status"], "ok");
+  EXPECT_TRUE(cell["step_s"].is_null());
+  EXPECT_TRUE(cell["slowdown"].is_null());
+  EXPECT_TRUE(cell["exposed_comm_s"].is_null());
+  EXPECT_FALSE(cell["collectives_per_step"].is_null());
+}
+
+TEST(Result, TimesOfCrowdedCoresAreNotGivenButCountsAre) {
+  TrialRecord crowded = trial_of("no_sync", 1, {1.0});
+  crowded.model_info["timing_valid"] = false;
+  crowded.model_info["timing_reason"] = "8 compute threads share 2 cores";
+  const json cell = cell_of(result_of({trial_of("no_sync", 0, {1.0}), crowded}), "no_sync");
+  EXPECT_TRUE(cell["step_s"].is_null());
+  EXPECT_EQ(cell["null_reasons"]["step_s"], "8 compute threads share 2 cores");
+  EXPECT_EQ(cell["collectives_per_step"]["all_reduce"]["count"], 14);
+}
+
+TEST(Result, PhasesAndExposedCommunicationAreThoseOfTheSlowestRank) {
+  TrialRecord trial = trial_of("no_sync", 0, {1.0, 1.0});
+  for (auto& rank : trial.ranks) {
+    const bool first = rank.rank == 0;
+    rank.step_s = first ? std::vector{1.0, 0.5} : std::vector{0.4, 1.0};
+    rank.exposed_comm_s = first ? std::vector{0.1, 7.0} : std::vector{7.0, 0.3};
+    rank.phase_s = {{"forward", first ? std::vector{0.2, 7.0} : std::vector{7.0, 0.4}}};
+  }
+  const json honest = cell_of(result_of({trial}), "no_sync");
+  EXPECT_DOUBLE_EQ(honest["exposed_comm_s"], 0.2);
+  EXPECT_DOUBLE_EQ(honest["phase_s"]["forward"], 0.3);
+  const json published = cell_of(result_of({trial}, {{"window_rule", "as_published"}}), "no_sync");
+  EXPECT_DOUBLE_EQ(published["exposed_comm_s"], 3.55);
+  EXPECT_TRUE(published["micro_batch_s"].is_null());
+}
+
+TEST(Result, PeaksAreTheLargestOfAnyRank) {
+  TrialRecord trial = trial_of("no_sync", 0, {1.0});
+  trial.ranks[0].peak_allocated_bytes = 100;
+  trial.ranks[1].peak_allocated_bytes = 300;
+  const json cell = cell_of(result_of({trial}), "no_sync");
+  EXPECT_EQ(cell["peak_allocated_bytes"], 300);
+  EXPECT_TRUE(cell["peak_reserved_bytes"].is_null());
+}
+
+TEST(Result, CountsThatDifferBetweenTrialsAreNotAveraged) {
+  TrialRecord other = trial_of("no_sync", 1, {1.0});
+  other.ledger.per_step["all_reduce"].count = 15;
+  const json cell = cell_of(result_of({trial_of("no_sync", 0, {1.0}), other}), "no_sync");
+  EXPECT_TRUE(cell["collectives_per_step"].is_null());
+}
+
+TEST(Result, CellsComeInThePlansOrderWhateverRanFirst) {
+  const json plan = {{"cells", {{"model", {"mlp", "bert_mini"}}}}};
+  std::vector<TrialRecord> trials;
+  for (const char* model : {"bert_mini", "mlp"}) {
+    for (const char* strategy : {"accumulate", "no_sync", "baseline"}) {
+      trials.push_back(sample_trial("", sample_cell("1x2", strategy, model), 0, {1.0}));
+      trials.back().order = static_cast<int>(trials.size());
+    }
+  }
+  std::reverse(trials.begin(), trials.end());  // as a resumed run may hold them
+  std::string order;
+  const json result = result_of(trials, plan);
+  for (const json& cell : result["cells"]) {
+    order += cell["cell"]["model"].get<std::string>() + " " +
+             cell["cell"]["strategy"].get<std::string>() + "; ";
+  }
+  EXPECT_EQ(order,
+            "mlp baseline; mlp no_sync; mlp accumulate; "
+            "bert_mini baseline; bert_mini no_sync; bert_mini accumulate; ");
+}
+
+TEST(Result, TheSameTrialsGiveTheSameBytes) {
+  const auto run = testing::sample_run();
+  EXPECT_EQ(build_result(run.context, run.plan, run.trials).dump(),
+            build_result(run.context, run.plan, run.trials).dump());
+}
+
+}  // namespace
+}  // namespace gradsync::report

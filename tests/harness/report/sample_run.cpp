@@ -1,5 +1,6 @@
 #include "tests/harness/report/sample_run.h"
 
+#include <algorithm>
 #include <array>
 
 namespace gradsync::testing {
@@ -55,9 +56,38 @@ results::RankRecord rank_record(int rank, int node, std::vector<double> step_s, 
   }
   record.block_s = 0;
   for (const double step : step_s) record.block_s += step;
-  record.timeline_phases = {{"forward", 0, 0.0, 0.1}, {"backward", 0, 0.1, 0.3}};
-  record.timeline_events = {{"all_reduce", 1000000, 0, 0, 0.15, 0.25}};
   return record;
+}
+
+// One step drawn by a simple rule: a bucket is ready when its share of backward is done, the link
+// carries one at a time, and a synced micro-batch waits for the last.
+void draw_timeline(results::RankRecord& record, const json& cell) {
+  constexpr int kMicroBatches = 4;
+  constexpr int kBuckets = 14;
+  const bool once = syncs_once(cell["strategy"]);
+  const double forward_s = 0.032 + 0.0005 * record.rank;
+  const double backward_s = 0.064;
+  const double bucket_s = nodes_of(cell) == 2 ? 0.032 : 0.0062;
+  double now_s = 0;
+  for (int micro_batch = 0; micro_batch < kMicroBatches; ++micro_batch) {
+    record.timeline_phases.push_back({"forward", micro_batch, now_s, now_s + forward_s});
+    now_s += forward_s;
+    const double backward_start_s = now_s;
+    now_s += backward_s;
+    record.timeline_phases.push_back({"backward", micro_batch, backward_start_s, now_s});
+    if (once && micro_batch + 1 < kMicroBatches) continue;
+    double link_free_s = 0;
+    for (int bucket = 0; bucket < kBuckets; ++bucket) {
+      const double ready_s = backward_start_s + backward_s * (bucket + 1) / kBuckets;
+      const double start_s = std::max(ready_s, link_free_s);
+      link_free_s = start_s + bucket_s;
+      record.timeline_events.push_back(
+          {"all_reduce", 618857, micro_batch, bucket, start_s, link_free_s});
+    }
+    record.timeline_phases.push_back({"wait", micro_batch, now_s, link_free_s});
+    now_s = link_free_s;
+  }
+  record.timeline_phases.push_back({"optimizer", kMicroBatches - 1, now_s, now_s + 0.008});
 }
 
 }  // namespace
@@ -100,6 +130,7 @@ TrialRecord sample_trial(const std::string& part, const json& cell, int launch,
   trial.ranks.push_back(rank_record(0, 0, step_s, syncs));
   for (double& step : step_s) step -= 0.001;
   trial.ranks.push_back(rank_record(1, nodes_of(cell) - 1, step_s, syncs));
+  for (results::RankRecord& rank : trial.ranks) draw_timeline(rank, cell);
   const int scale = cell["scale"];
   trial.ledger.per_step = {{"all_reduce", {14 * syncs, 433200000 / scale * syncs}}};
   trial.ledger.expected = trial.ledger.per_step;

@@ -1,0 +1,32 @@
+// write_sample_run DIR: the sample run as a directory of result files, for tests in other
+// languages.
+#include <exception>
+#include <fstream>
+#include <iostream>
+
+#include "harness/report/benchmark_json.h"
+#include "harness/report/markdown.h"
+#include "harness/report/result.h"
+#include "tests/harness/report/sample_run.h"
+
+int main(int argc, char** argv) {
+  using namespace gradsync;
+  if (argc != 2) {
+    std::cerr << "usage: write_sample_run DIR\n";
+    return 2;
+  }
+  const std::string directory = argv[1];
+  auto run = testing::sample_run();
+  run.plan["schema"] = "gradsync.plan/1";
+  run.context["end_time"] = "2026-01-31T12:05:00Z";
+  run.context["command_line"] = "gradsync run slowdown_table";
+  auto result = report::build_result(run.context, run.plan, run.trials);
+  result["exit_status"] = 0;
+  std::ofstream(directory + "/result.json") << result.dump(1) << "\n";
+  std::ofstream(directory + "/benchmark.json")
+      << report::benchmark_json(result, run.trials).dump(1);
+  std::ofstream trials(directory + "/trials.jsonl");
+  for (const auto& trial : run.trials) trials << nlohmann::json(trial).dump() << "\n";
+  trials.flush();
+  return trials ? 0 : 1;
+}
