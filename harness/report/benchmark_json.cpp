@@ -91,42 +91,43 @@ void add_aggregates(json& benchmarks, const json& run, const std::vector<double>
   add("cv", "percentage", *summary->sd / summary->mean);
 }
 
-void add_error(json& benchmarks, json run, const json& cell) {
-  const json& reasons = cell["null_reasons"];
-  const std::string reason = cell.value("reason", "");
-  run["error_occurred"] = true;
-  run["error_message"] = cell.value("status", "") == "ok"
-                             ? reasons.value("step_s", "no times")
-                             : cell.value("status", "") + ": " + reason;
-  run["iterations"] = 0;
-  set_time(run, 0.0, "ms");
-  benchmarks.push_back(std::move(run));
+std::string why_not_measured(const json& cell) {
+  const std::string status = cell.value("status", "");
+  if (status == "ok") return cell["null_reasons"].value("step_s", "no times");
+  return fmt::format("{}: {}", status, cell.value("reason", ""));
+}
+
+void add_run(json& benchmarks, const json& run, const std::vector<double>& steps) {
+  for (std::size_t i = 0; i < steps.size(); ++i) {
+    json entry = run;
+    entry["repetition_index"] = i;
+    entry["iterations"] = 1;
+    set_time(entry, steps[i] * 1e3, "ms");
+    benchmarks.push_back(std::move(entry));
+  }
+  add_aggregates(benchmarks, run, steps);
 }
 
 }  // namespace
 
 json benchmark_json(const json& result, const std::vector<TrialRecord>& trials) {
   json benchmarks = json::array();
+  json not_measured = json::object();
   std::size_t family = 0;
   for (const PartView& part : parts_of(result)) {
     for (const json& cell : part.cells) {
-      const auto steps = steps_of(trials, cell);
-      json run = run_entry(run_name(result, part, cell), family++, steps.size());
+      const std::string name = run_name(result, part, cell);
       if (!cell["step_s"].is_object() || cell.value("status", "") != "ok") {
-        add_error(benchmarks, run, cell);
+        not_measured[name] = why_not_measured(cell);
         continue;
       }
-      for (std::size_t i = 0; i < steps.size(); ++i) {
-        json entry = run;
-        entry["repetition_index"] = i;
-        entry["iterations"] = 1;
-        set_time(entry, steps[i] * 1e3, "ms");
-        benchmarks.push_back(std::move(entry));
-      }
-      add_aggregates(benchmarks, run, steps);
+      const auto steps = steps_of(trials, cell);
+      add_run(benchmarks, run_entry(name, family++, steps.size()), steps);
     }
   }
-  return {{"context", benchmark_context(result["context"])}, {"benchmarks", benchmarks}};
+  json context = benchmark_context(result["context"]);
+  context["not_measured"] = not_measured;
+  return {{"context", context}, {"benchmarks", benchmarks}};
 }
 
 }  // namespace gradsync::report

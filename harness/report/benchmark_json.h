@@ -15,8 +15,9 @@
 namespace gradsync::report {
 
 // Returns the document. Names read "PLAN/[PART/]TOPOLOGY/[parameters that vary/]STRATEGY", for
-// example "slowdown_table/2x1/baseline". A cell without times is one entry with "error_occurred".
-// `trials` are those that `result` was built from.
+// example "slowdown_table/2x1/baseline". A cell without times has no entry, because compare.py
+// would read the format's "error_occurred" as a time of 0 and report a gain; "not_measured" of the
+// context names it and says why. `trials` are those that `result` was built from.
 nlohmann::json benchmark_json(const nlohmann::json& result,
                               const std::vector<results::TrialRecord>& trials);
 

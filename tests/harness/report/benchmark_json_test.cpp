@@ -12,7 +12,6 @@ namespace {
 
 using nlohmann::json;
 using results::Status;
-using ::testing::HasSubstr;
 using testing::sample_run;
 
 json document_of(const testing::SampleRun& run) {
@@ -70,17 +69,18 @@ TEST(BenchmarkJson, AggregatesAreThoseOfTheResult) {
   EXPECT_NEAR(cell[14]["real_time"].get<double>(), 1e3 * first["step_s"]["sd"].get<double>(), 1e-9);
 }
 
-TEST(BenchmarkJson, ACellWithoutTimesIsAnErrorAndNotAZero) {
+TEST(BenchmarkJson, ACellWithoutTimesIsNamedAndNotAZero) {
   auto run = sample_run();
   std::erase_if(run.trials, [](const auto& trial) { return trial.part != "your_machine"; });
   for (auto& trial : run.trials) {
     trial.status = Status::Failed;
     trial.reason = "killed by signal 9";
   }
-  const auto cell = entries(document_of(run), "slowdown_table/your_machine/1x2/no_sync");
-  ASSERT_EQ(cell.size(), 1U);
-  EXPECT_EQ(cell[0]["error_occurred"], true);
-  EXPECT_THAT(cell[0]["error_message"].get<std::string>(), HasSubstr("killed by signal 9"));
+  const json document = document_of(run);
+  EXPECT_TRUE(document["benchmarks"].empty());
+  EXPECT_EQ(document["context"]["not_measured"].size(), 8U);
+  EXPECT_EQ(document["context"]["not_measured"]["slowdown_table/your_machine/1x2/no_sync"],
+            "failed: killed by signal 9");
 }
 
 }  // namespace
