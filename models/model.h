@@ -20,7 +20,7 @@ namespace gradsync::models {
 
 // One micro-batch of one rank. Token models use all three; others use `input_ids` alone as they
 // document. Shapes: input_ids and attention_mask [micro_batch_size, sequence_length] int64 (mask: 1
-// = token, 0 = padding), labels [micro_batch_size] int64.
+// = token, 0 = padding; undefined: nothing is padded), labels [micro_batch_size] int64.
 struct Batch {
   at::Tensor input_ids;
   at::Tensor attention_mask;
@@ -30,7 +30,6 @@ struct Batch {
 // How compute happens. Real: arithmetic. Paced: the layers wait on the clock.
 enum class Compute { Real, Paced };
 
-// Stages of a paced model's optimizer, zero where the arithmetic is real.
 class Model : public torch::nn::Module {
  public:
   // Returns the scalar mean loss over the batch (a paced model's is a constant with a graph).
@@ -41,7 +40,7 @@ class Model : public torch::nn::Module {
   // Seconds the optimizer of the machine re-enacted takes per step; only a paced model has it.
   virtual double paced_optimizer_s() const { return 0; }
 
-  // Examples in the training set, vocabulary size; what the data generator needs.
+  // Token ids go from 0 to this, exclusive; 0: the model reads none.
   virtual std::int64_t vocabulary_size() const { return 0; }
 };
 

@@ -1,0 +1,245 @@
+#include "models/bert.h"
+
+#include <ATen/ATen.h>
+#include <ATen/CPUGeneratorImpl.h>
+
+#include <cmath>
+#include <string>
+#include <vector>
+
+namespace gradsync::models {
+
+using at::Tensor;
+
+// A linear layer: weight [out, in], bias [out].
+class BertForSequenceClassification::Dense : public torch::nn::Module {
+ public:
+  Dense(std::int64_t in, std::int64_t out)
+      : weight_(register_parameter("weight", at::empty({out, in}))),
+        bias_(register_parameter("bias", at::empty({out}))) {}
+  Tensor operator()(const Tensor& input) const { return at::linear(input, weight_, bias_); }
+
+ private:
+  Tensor weight_;
+  Tensor bias_;
+};
+
+namespace {
+
+class LayerNorm : public torch::nn::Module {
+ public:
+  explicit LayerNorm(const BertConfig& config)
+      : weight_(register_parameter("weight", at::empty({config.hidden}))),
+        bias_(register_parameter("bias", at::empty({config.hidden}))),
+        eps_(config.layer_norm_eps) {}
+  Tensor operator()(const Tensor& input) const {
+    return at::layer_norm(input, {input.size(-1)}, weight_, bias_, eps_);
+  }
+
+ private:
+  Tensor weight_;
+  Tensor bias_;
+  double eps_;
+};
+
+class Embedding : public torch::nn::Module {
+ public:
+  Embedding(std::int64_t rows, std::int64_t hidden)
+      : weight_(register_parameter("weight", at::empty({rows, hidden}))) {}
+  Tensor operator()(const Tensor& ids) const { return at::embedding(weight_, ids); }
+
+ private:
+  Tensor weight_;
+};
+
+}  // namespace
+
+class BertForSequenceClassification::Bert : public torch::nn::Module {
+ public:
+  explicit Bert(const BertConfig& config)
+      : embeddings_(register_module("embeddings", std::make_shared<Embeddings>(config))),
+        encoder_(register_module("encoder", std::make_shared<Encoder>(config))),
+        pooler_(register_module("pooler", std::make_shared<Pooler>(config))) {}
+
+  // Returns the pooled first token, [micro_batch, hidden].
+  Tensor operator()(const Batch& batch) {
+    Tensor mask;  // undefined: nothing is padded, and attention needs no mask
+    if (batch.attention_mask.defined()) {
+      mask = batch.attention_mask.to(at::kBool).unsqueeze(1).unsqueeze(2);
+    }
+    return (*pooler_)((*encoder_)((*embeddings_)(batch.input_ids), mask));
+  }
+
+ private:
+  struct Embeddings : torch::nn::Module {
+    explicit Embeddings(const BertConfig& config) : dropout(config.dropout) {
+      word = register_module("word_embeddings",
+                             std::make_shared<Embedding>(config.vocabulary, config.hidden));
+      position = register_module("position_embeddings",
+                                 std::make_shared<Embedding>(config.positions, config.hidden));
+      token_type = register_module("token_type_embeddings",
+                                   std::make_shared<Embedding>(config.token_types, config.hidden));
+      norm = register_module("LayerNorm", std::make_shared<LayerNorm>(config));
+      // Buffers, not parameters: DDP broadcasts them.
+      position_ids =
+          register_buffer("position_ids", at::arange(config.positions, at::kLong).unsqueeze(0));
+      token_type_ids =
+          register_buffer("token_type_ids", at::zeros({1, config.positions}, at::kLong));
+    }
+    Tensor operator()(const Tensor& ids) {
+      const std::int64_t length = ids.size(1);
+      const Tensor sum = (*word)(ids) + (*token_type)(token_type_ids.narrow(1, 0, length)) +
+                         (*position)(position_ids.narrow(1, 0, length));
+      return at::dropout((*norm)(sum), dropout, is_training());
+    }
+    std::shared_ptr<Embedding> word, position, token_type;
+    std::shared_ptr<LayerNorm> norm;
+    Tensor position_ids, token_type_ids;
+    double dropout;
+  };
+
+  // dense, dropout, residual, LayerNorm: what ends attention and feed-forward alike.
+  struct Output : torch::nn::Module {
+    Output(std::int64_t in, const BertConfig& config) : dropout(config.dropout) {
+      dense = register_module("dense", std::make_shared<Dense>(in, config.hidden));
+      norm = register_module("LayerNorm", std::make_shared<LayerNorm>(config));
+    }
+    Tensor operator()(const Tensor& input, const Tensor& residual) {
+      return (*norm)(at::dropout((*dense)(input), dropout, is_training()) + residual);
+    }
+    std::shared_ptr<Dense> dense;
+    std::shared_ptr<LayerNorm> norm;
+    double dropout;
+  };
+
+  struct SelfAttention : torch::nn::Module {
+    explicit SelfAttention(const BertConfig& config)
+        : heads(config.heads), dropout(config.dropout) {
+      query = register_module("query", std::make_shared<Dense>(config.hidden, config.hidden));
+      key = register_module("key", std::make_shared<Dense>(config.hidden, config.hidden));
+      value = register_module("value", std::make_shared<Dense>(config.hidden, config.hidden));
+    }
+    Tensor operator()(const Tensor& x, const Tensor& mask) {
+      const auto split = [&](const Tensor& y) {  // [batch, heads, length, head size]
+        return y.view({y.size(0), y.size(1), heads, -1}).transpose(1, 2);
+      };
+      std::optional<Tensor> attention_mask;
+      if (mask.defined()) attention_mask = mask;
+      const Tensor context = at::scaled_dot_product_attention(
+          split((*query)(x)), split((*key)(x)), split((*value)(x)), attention_mask,
+          is_training() ? dropout : 0.0);
+      return context.transpose(1, 2).reshape({x.size(0), x.size(1), -1});
+    }
+    std::shared_ptr<Dense> query, key, value;
+    std::int64_t heads;
+    double dropout;
+  };
+
+  struct Attention : torch::nn::Module {
+    explicit Attention(const BertConfig& config) {
+      self = register_module("self", std::make_shared<SelfAttention>(config));
+      output = register_module("output", std::make_shared<Output>(config.hidden, config));
+    }
+    Tensor operator()(const Tensor& x, const Tensor& mask) {
+      return (*output)((*self)(x, mask), x);
+    }
+    std::shared_ptr<SelfAttention> self;
+    std::shared_ptr<Output> output;
+  };
+
+  struct Intermediate : torch::nn::Module {
+    explicit Intermediate(const BertConfig& config) {
+      dense = register_module("dense", std::make_shared<Dense>(config.hidden, config.intermediate));
+    }
+    Tensor operator()(const Tensor& x) { return at::gelu((*dense)(x)); }
+    std::shared_ptr<Dense> dense;
+  };
+
+  struct Layer : torch::nn::Module {
+    explicit Layer(const BertConfig& config) {
+      attention = register_module("attention", std::make_shared<Attention>(config));
+      intermediate = register_module("intermediate", std::make_shared<Intermediate>(config));
+      output = register_module("output", std::make_shared<Output>(config.intermediate, config));
+    }
+    Tensor operator()(const Tensor& x, const Tensor& mask) {
+      const Tensor attended = (*attention)(x, mask);
+      return (*output)((*intermediate)(attended), attended);
+    }
+    std::shared_ptr<Attention> attention;
+    std::shared_ptr<Intermediate> intermediate;
+    std::shared_ptr<Output> output;
+  };
+
+  // Named "layer.0", "layer.1", ... as a list of modules is.
+  struct Layers : torch::nn::Module {
+    explicit Layers(const BertConfig& config) {
+      for (std::int64_t i = 0; i < config.layers; ++i) {
+        list.push_back(register_module(std::to_string(i), std::make_shared<Layer>(config)));
+      }
+    }
+    std::vector<std::shared_ptr<Layer>> list;
+  };
+
+  struct Encoder : torch::nn::Module {
+    explicit Encoder(const BertConfig& config) {
+      layers = register_module("layer", std::make_shared<Layers>(config));
+    }
+    Tensor operator()(Tensor x, const Tensor& mask) {
+      for (const auto& layer : layers->list) x = (*layer)(x, mask);
+      return x;
+    }
+    std::shared_ptr<Layers> layers;
+  };
+
+  struct Pooler : torch::nn::Module {
+    explicit Pooler(const BertConfig& config) {
+      dense = register_module("dense", std::make_shared<Dense>(config.hidden, config.hidden));
+    }
+    Tensor operator()(const Tensor& x) { return at::tanh((*dense)(x.select(1, 0))); }
+    std::shared_ptr<Dense> dense;
+  };
+
+  std::shared_ptr<Embeddings> embeddings_;
+  std::shared_ptr<Encoder> encoder_;
+  std::shared_ptr<Pooler> pooler_;
+};
+
+namespace {
+
+// As transformers: normal weights, zero biases, LayerNorm at one.
+void initialise(torch::nn::Module& model, const BertConfig& config, std::uint64_t seed) {
+  const at::NoGradGuard no_grad;
+  auto generator = at::make_generator<at::CPUGeneratorImpl>(seed);
+  for (auto& item : model.named_parameters()) {
+    const std::string& name = item.key();
+    if (name.ends_with("bias")) {
+      item.value().zero_();
+    } else if (name.find("LayerNorm") != std::string::npos) {
+      item.value().fill_(1);
+    } else {
+      item.value().normal_(0, config.initializer_range, generator);
+    }
+  }
+}
+
+}  // namespace
+
+BertForSequenceClassification::BertForSequenceClassification(const BertConfig& config,
+                                                             std::uint64_t seed, at::Device device)
+    : config_(config),
+      bert_(register_module("bert", std::make_shared<Bert>(config))),
+      classifier_(
+          register_module("classifier", std::make_shared<Dense>(config.hidden, config.labels))) {
+  initialise(*this, config, seed);
+  to(device);
+}
+
+Tensor BertForSequenceClassification::logits(const Batch& batch) {
+  return (*classifier_)(at::dropout((*bert_)(batch), config_.dropout, is_training()));
+}
+
+Tensor BertForSequenceClassification::loss(const Batch& batch) {
+  return at::cross_entropy_loss(logits(batch), batch.labels);
+}
+
+}  // namespace gradsync::models

@@ -1,0 +1,180 @@
+#include "models/data.h"
+
+#include <ATen/ATen.h>
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <cmath>
+#include <fstream>
+#include <numeric>
+#include <random>
+#include <vector>
+
+#include "harness/base/errors.h"
+#include "harness/base/json_fields.h"
+
+namespace gradsync::models {
+namespace {
+
+using nlohmann::json;
+
+// GLUE's MRPC training set: this many sentence pairs; tokenized pairs have about this mean, standard
+// deviation and range in word pieces. A clipped normal is close enough for padding and stragglers.
+constexpr std::int64_t kMrpcExamples = 3668;
+constexpr double kMrpcMeanTokens = 53;
+constexpr double kMrpcSdTokens = 13;
+constexpr double kMrpcShortest = 20;
+constexpr double kMrpcLongest = 103;
+// Ids below this are special tokens in BERT's vocabularies.
+constexpr std::int64_t kFirstOrdinaryToken = 106;
+
+struct Example {
+  std::vector<std::int64_t> ids;
+  std::int64_t label = 0;
+};
+
+// Raw engine output only: what std's distributions make of it differs between libraries.
+class Random {
+ public:
+  explicit Random(std::uint64_t seed) : engine_(seed) {}
+  double uniform() { return static_cast<double>(engine_() >> 11) * 0x1p-53; }
+  std::int64_t below(std::int64_t limit) {
+    return static_cast<std::int64_t>(uniform() * static_cast<double>(limit));
+  }
+  // Box and Muller's transform.
+  double normal() {
+    const double radius = std::sqrt(-2 * std::log(1 - uniform()));
+    return radius * std::cos(2 * M_PI * uniform());
+  }
+
+ private:
+  std::mt19937_64 engine_;
+};
+
+std::int64_t mrpc_length(Random& random, std::int64_t longest) {
+  const double tokens = kMrpcMeanTokens + kMrpcSdTokens * random.normal();
+  const double clipped = std::clamp(std::round(tokens), kMrpcShortest, kMrpcLongest);
+  return std::min(static_cast<std::int64_t>(clipped), longest);
+}
+
+std::vector<Example> synthetic_examples(const DataOptions& options) {
+  Random random(options.seed);
+  const std::int64_t first =
+      options.vocabulary_size > kFirstOrdinaryToken ? kFirstOrdinaryToken : 0;
+  std::vector<Example> examples(kMrpcExamples);
+  for (Example& example : examples) {
+    const std::int64_t length = options.varying_lengths
+                                    ? mrpc_length(random, options.sequence_length)
+                                    : options.sequence_length;
+    for (std::int64_t i = 0; i < length; ++i) {
+      example.ids.push_back(first + random.below(options.vocabulary_size - first));
+    }
+    example.label = random.below(2);
+  }
+  return examples;
+}
+
+Example example_of_line(const std::string& line, const std::string& place,
+                        const DataOptions& options) {
+  json parsed = json::parse(line, nullptr, /*allow_exceptions=*/false);
+  if (parsed.is_discarded()) throw ConfigError(fmt::format("{}: not valid JSON", place));
+  JsonFields fields(parsed, place);
+  Example example;
+  const json& ids = fields.raw("input_ids", true);
+  if (!ids.is_array() || ids.empty()) fields.fail("input_ids", "a list of token ids");
+  for (const json& id : ids) {
+    if (!id.is_number_integer() || id.get<std::int64_t>() < 0 ||
+        id.get<std::int64_t>() >= options.vocabulary_size) {
+      fields.fail("input_ids",
+                  fmt::format("ids from 0 to {}", options.vocabulary_size - 1), id.dump());
+    }
+    example.ids.push_back(id.get<std::int64_t>());
+  }
+  example.label = fields.integer("label", 0);
+  if (example.label > 1) fields.fail("label", "0 or 1");
+  fields.finish();
+  const auto longest = static_cast<std::size_t>(options.sequence_length);
+  if (example.ids.size() > longest) example.ids.resize(longest);
+  return example;
+}
+
+std::vector<Example> read_examples(const DataOptions& options) {
+  std::ifstream file(options.file);
+  if (!file) throw ConfigError(fmt::format("{}: cannot be read", options.file));
+  std::vector<Example> examples;
+  std::string line;
+  for (int number = 1; std::getline(file, line); ++number) {
+    if (line.empty()) continue;
+    examples.push_back(example_of_line(line, fmt::format("{}:{}", options.file, number), options));
+  }
+  if (examples.empty()) throw ConfigError(fmt::format("{}: holds no example", options.file));
+  return examples;
+}
+
+// The examples of one epoch in shuffled order, this rank's share: every world_size-th, wrapped round
+// so that all ranks have as many (as torch's DistributedSampler).
+std::vector<std::size_t> share_of(std::size_t examples, int epoch, const DataOptions& options) {
+  std::vector<std::size_t> order(examples);
+  std::iota(order.begin(), order.end(), 0);
+  Random random(options.seed + 0x9E3779B97F4A7C15ULL * static_cast<std::uint64_t>(epoch + 1));
+  for (std::size_t i = examples - 1; i > 0; --i) {
+    std::swap(order[i], order[static_cast<std::size_t>(random.below(static_cast<std::int64_t>(i) + 1))]);
+  }
+  const auto ranks = static_cast<std::size_t>(options.world_size);
+  const std::size_t per_rank = (examples + ranks - 1) / ranks;
+  std::vector<std::size_t> share;
+  for (std::size_t i = 0; i < per_rank; ++i) {
+    share.push_back(order[(static_cast<std::size_t>(options.rank) + i * ranks) % examples]);
+  }
+  return share;
+}
+
+// Pads to the longest example of the batch, or to the fixed length.
+Batch batch_of(const std::vector<const Example*>& examples, const DataOptions& options) {
+  std::int64_t length = options.varying_lengths ? 1 : options.sequence_length;
+  bool padded = false;
+  for (const Example* example : examples) {
+    length = std::max(length, static_cast<std::int64_t>(example->ids.size()));
+  }
+  const auto rows = static_cast<std::int64_t>(examples.size());
+  const at::Tensor ids = at::zeros({rows, length}, at::kLong);
+  const at::Tensor mask = at::zeros({rows, length}, at::kLong);
+  const at::Tensor labels = at::zeros({rows}, at::kLong);
+  for (std::int64_t row = 0; row < rows; ++row) {
+    const Example& example = *examples[static_cast<std::size_t>(row)];
+    std::copy(example.ids.begin(), example.ids.end(), ids[row].data_ptr<std::int64_t>());
+    std::fill_n(mask[row].data_ptr<std::int64_t>(), example.ids.size(), 1);
+    labels.data_ptr<std::int64_t>()[row] = example.label;
+    padded = padded || static_cast<std::int64_t>(example.ids.size()) < length;
+  }
+  return {ids.to(options.device), padded ? mask.to(options.device) : at::Tensor(),
+          labels.to(options.device)};
+}
+
+}  // namespace
+
+DataLoader::DataLoader(const DataOptions& options, int batches) {
+  GRADSYNC_CHECK(batches, >, 0);
+  const std::vector<Example> examples =
+      options.file.empty() ? synthetic_examples(options) : read_examples(options);
+  const auto size = static_cast<std::size_t>(options.micro_batch_size);
+  std::vector<std::size_t> share = share_of(examples.size(), 0, options);
+  batches_per_epoch_ = static_cast<int>((share.size() + size - 1) / size);
+  std::size_t next = 0;
+  for (int epoch = 0; static_cast<int>(batches_.size()) < batches;) {
+    std::vector<const Example*> chosen;
+    while (chosen.size() < size && next < share.size()) chosen.push_back(&examples[share[next++]]);
+    batches_.push_back(batch_of(chosen, options));
+    if (next < share.size()) continue;
+    share = share_of(examples.size(), ++epoch, options);
+    next = 0;
+  }
+}
+
+const Batch& DataLoader::next() {
+  const Batch& batch = batches_[position_];
+  position_ = (position_ + 1) % batches_.size();
+  return batch;
+}
+
+}  // namespace gradsync::models

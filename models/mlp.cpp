@@ -1,0 +1,44 @@
+#include "models/mlp.h"
+
+#include <ATen/ATen.h>
+#include <ATen/CPUGeneratorImpl.h>
+#include <fmt/format.h>
+
+#include <array>
+#include <cmath>
+
+namespace gradsync::models {
+namespace {
+
+constexpr std::int64_t kVocabulary = 1000;
+constexpr std::array<std::int64_t, 4> kWidths{64, 512, 512, 2};
+
+}  // namespace
+
+Mlp::Mlp(std::uint64_t seed, at::Device device) {
+  auto generator = at::make_generator<at::CPUGeneratorImpl>(seed);
+  for (std::size_t i = 0; i + 1 < kWidths.size(); ++i) {
+    const double scale = 1 / std::sqrt(static_cast<double>(kWidths[i]));
+    at::Tensor weight = at::empty({kWidths[i + 1], kWidths[i]});
+    weight.normal_(0, scale, generator);
+    weights_.push_back(register_parameter(fmt::format("layer{}_weight", i), weight.to(device)));
+    biases_.push_back(register_parameter(fmt::format("layer{}_bias", i),
+                                         at::zeros({kWidths[i + 1]}).to(device)));
+  }
+}
+
+at::Tensor Mlp::loss(const Batch& batch) {
+  // Each token adds to one of 64 features, so that any sequence length fits.
+  const at::Tensor ids = batch.input_ids % kWidths[0];
+  at::Tensor x = at::zeros({ids.size(0), kWidths[0]}, weights_[0].options())
+                     .scatter_add(1, ids, at::ones(ids.sizes(), weights_[0].options()));
+  for (std::size_t i = 0; i < weights_.size(); ++i) {
+    x = at::linear(x, weights_[i], biases_[i]);
+    if (i + 1 < weights_.size()) x = at::relu(x);
+  }
+  return at::cross_entropy_loss(x, batch.labels);
+}
+
+std::int64_t Mlp::vocabulary_size() const { return kVocabulary; }
+
+}  // namespace gradsync::models

@@ -1,0 +1,36 @@
+// A compute profile: how long each layer of a model takes on another machine, and which parameters it
+// has. Data for paced models. No torch.
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <vector>
+
+namespace gradsync::models {
+
+struct ProfileTensor {
+  std::string name;
+  std::vector<std::int64_t> shape;
+  std::int64_t elements() const;
+};
+
+struct ProfileLayer {
+  std::string name;
+  double forward_s = 0;   // of one micro-batch
+  double backward_s = 0;
+  std::vector<ProfileTensor> parameters;  // in registration order
+};
+
+struct Profile {
+  std::string name;
+  std::string about;
+  std::vector<ProfileLayer> layers;  // in the order of forward
+  double optimizer_s = 0;            // of one step
+  std::vector<ProfileTensor> buffers;
+};
+
+// Returns the profile in `path` (schema gradsync.profile/1; float32 parameters).
+// Errors: ConfigError with file, field, got, expected.
+Profile read_profile(const std::string& path);
+
+}  // namespace gradsync::models

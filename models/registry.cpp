@@ -1,0 +1,70 @@
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+
+#include "harness/base/build_info.h"
+#include "harness/base/clock.h"
+#include "harness/base/errors.h"
+#include "models/bert.h"
+#include "models/mlp.h"
+#include "models/paced.h"
+#include "models/safetensors.h"
+
+namespace gradsync::models {
+namespace {
+
+ModelEntry bert(const std::string& name, const std::string& about, const BertConfig& config) {
+  return {name, about, Compute::Real, [config](const ModelOptions& options) {
+            auto model = std::make_shared<BertForSequenceClassification>(config, options.seed,
+                                                                         options.device);
+            if (!options.weights.empty()) load_safetensors(options.weights, *model);
+            return model;
+          }};
+}
+
+ModelEntry paced(const std::string& name, const std::string& about) {
+  return {name, about, Compute::Paced, [name](const ModelOptions& options) {
+            GRADSYNC_CHECK(options.clock == nullptr, ==, false);
+            if (!options.weights.empty()) {
+              throw ConfigError(fmt::format("--weights: model '{}' is paced and has none", name));
+            }
+            const std::string file = build_info().source_dir + "/models/profiles/" + name + ".json";
+            return std::make_shared<PacedModel>(read_profile(file), options.scale, *options.clock,
+                                                options.device);
+          }};
+}
+
+ModelEntry mlp() {
+  return {"mlp", "a three-layer perceptron, 0.3 M parameters: a millisecond of compute",
+          Compute::Real, [](const ModelOptions& options) {
+            auto model = std::make_shared<Mlp>(options.seed, options.device);
+            if (!options.weights.empty()) load_safetensors(options.weights, *model);
+            return model;
+          }};
+}
+
+}  // namespace
+
+const std::vector<ModelEntry>& registry() {
+  static const std::vector<ModelEntry> entries{
+      mlp(),
+      bert("bert_tiny", "BERT, 2 layers x 128",
+           {.layers = 2, .hidden = 128, .heads = 2, .intermediate = 512}),
+      bert("bert_mini", "BERT, 4 layers x 256",
+           {.layers = 4, .hidden = 256, .heads = 4, .intermediate = 1024}),
+      bert("bert_base", "bert-base-cased with 2 labels: 12 layers x 768, 108.3 M parameters", {}),
+      paced("paced_bert_base_t4", "bert_base at the pace of a T4, calibrated to the published table"),
+  };
+  return entries;
+}
+
+const ModelEntry& find_model(const std::string& name) {
+  std::vector<std::string> names;
+  for (const ModelEntry& entry : registry()) {
+    if (entry.name == name) return entry;
+    names.push_back(entry.name);
+  }
+  throw ConfigError(
+      fmt::format("unknown model '{}', expected one of {}", name, fmt::join(names, ", ")));
+}
+
+}  // namespace gradsync::models
