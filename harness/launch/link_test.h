@@ -27,7 +27,7 @@ struct LinkMeasurement {
   char congestion_control[16] = {};
 };
 
-// Blocks for about the duration and half a second. Errors: EnvironmentError.
+// Blocks for the duration and a quarter of a second. Errors: EnvironmentError.
 LinkMeasurement measure_link(const NamespaceSet& namespaces, const LinkTest& test);
 
 }  // namespace gradsync::launch

@@ -61,7 +61,7 @@ struct RankGroup::Impl {
   }
   void start(const Fabric& fabric, const SpawnOptions& options);
   void stop();
-  bool wait_for_activity(double timeout_s);
+  void wait_for_activity(double timeout_s);
   void collect(int rank);
   bool anything_runs() const {
     return std::any_of(ranks.begin(), ranks.end(),
@@ -102,8 +102,7 @@ void RankGroup::Impl::stop() {
   ranks.clear();
 }
 
-// Returns false when the time passed and nothing happened.
-bool RankGroup::Impl::wait_for_activity(double timeout_s) {
+void RankGroup::Impl::wait_for_activity(double timeout_s) {
   std::vector<pollfd> waits;
   for (const auto& rank : ranks) {
     if (!rank->running()) continue;
@@ -112,7 +111,7 @@ bool RankGroup::Impl::wait_for_activity(double timeout_s) {
     if (rank->control_fd() >= 0) waits.push_back({rank->control_fd(), interest, 0});
   }
   const int timeout_ms = static_cast<int>(std::clamp(timeout_s, 0.0, 3600.0) * 1e3 + 0.999);
-  return ::poll(waits.data(), waits.size(), timeout_ms) > 0;
+  ::poll(waits.data(), waits.size(), timeout_ms);
 }
 
 // Moves what `rank` has to tell into `events`. The end is looked up first and queued last: whatever
@@ -141,12 +140,12 @@ RankGroup::~RankGroup() {
 
 std::optional<RankEvent> RankGroup::next_event(double timeout_s) {
   const std::int64_t deadline_ns = steady_clock().now_ns() + nanoseconds(timeout_s);
-  while (impl_->events.empty()) {
+  bool time_left = true;
+  while (impl_->events.empty() && impl_->anything_runs() && time_left) {
     const double left_s = seconds(deadline_ns - steady_clock().now_ns());
-    const bool something = impl_->wait_for_activity(left_s);
+    time_left = left_s > 0;  // with none left, look once more without waiting
+    impl_->wait_for_activity(left_s);
     for (int rank = 0; rank < world_size(); ++rank) impl_->collect(rank);
-    const bool over = !impl_->anything_runs() || (!something && left_s <= 0);
-    if (over) break;
   }
   if (impl_->events.empty()) return std::nullopt;
   RankEvent event = std::move(impl_->events.front());

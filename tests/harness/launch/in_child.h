@@ -1,0 +1,29 @@
+// Helpers for tests that need a process of their own: to change what it may do, or to lose it.
+#pragma once
+
+#include <sys/types.h>
+
+#include <functional>
+#include <string>
+
+#include "harness/launch/fabric.h"
+
+namespace gradsync::launch {
+
+// Runs `body` in a forked child and returns what it returned, or the words of what it threw.
+std::string in_child(const std::function<std::string()>& body);
+
+// Becomes user nobody, for good. For in_child. As a fresh program of that user would be, and not as
+// the kernel marks a process that has just dropped its privileges.
+void become_nobody();
+
+// "" where a TCP connection from `sender`'s network reaches `receiver`'s address; else what failed.
+std::string try_to_connect(const Fabric& fabric, int sender, int receiver);
+
+// "" where namespaces can be made here; else why not, for GTEST_SKIP.
+std::string why_no_namespaces();
+
+// True once `condition` holds; false when it still does not after `timeout_s`.
+bool eventually(const std::function<bool()>& condition, double timeout_s = 5);
+
+}  // namespace gradsync::launch

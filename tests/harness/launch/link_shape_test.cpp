@@ -1,0 +1,33 @@
+#include "harness/launch/link_shape.h"
+
+#include <gtest/gtest.h>
+
+namespace gradsync::launch {
+namespace {
+
+TEST(LinkShape, HoldsWholeBatchesAndTheLineUntilALateTimer) {
+  for (const double rate : {1e6, 20e6, 200e6, 1e9, 4e9, 40e9}) {
+    const LinkShape shape = shape_link(rate);
+    EXPECT_GE(shape.burst_bytes, 2 * shape.gso_max_bytes) << rate;
+    EXPECT_GE(shape.burst_bytes, static_cast<int>(rate / 8 * 200e-6)) << rate;
+    EXPECT_LE(shape.gso_max_bytes, 65536) << rate;
+  }
+}
+
+TEST(LinkShape, GivesLittleForFreeUpToAGigabit) {
+  for (const double rate : {1e6, 20e6, 200e6, 1e9}) {
+    EXPECT_LE(shape_link(rate).burst_bytes, 32 * 1024) << rate;
+  }
+}
+
+TEST(LinkShape, PayloadIsWhatFullFramesCarry) {
+  EXPECT_NEAR(payload_bits_per_s(1e9), 956.4e6, 0.01e6);
+}
+
+TEST(LinkShape, CommandNamesRateInBitsAndBurstInBytes) {
+  EXPECT_EQ(tbf_command("eth0", {200e6, 16384, 8192}),
+            "qdisc add dev eth0 root tbf rate 200000000bit burst 16384b latency 100ms\n");
+}
+
+}  // namespace
+}  // namespace gradsync::launch
