@@ -1,0 +1,128 @@
+"""What a run left behind, read and checked: its cells, its trials, and the published table."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+REFERENCE = Path(__file__).resolve().parent.parent / "results/reference/slowdown_table.json"
+RESULT_SCHEMA = "gradsync.result/1"
+TRIAL_SCHEMA = "gradsync.trial/1"
+STRATEGIES = ["baseline", "sync_each_batch", "no_sync_improper", "no_sync", "accumulate"]
+TWIN_MODEL = "paced_bert_base_t4"
+TWIN_ROWS = {"t4_2x1": "multi_node", "t4_1x2": "single_node"}
+
+
+class DataError(Exception):
+    """The directory does not hold a run; the message is one sentence with the file's name."""
+
+
+@dataclass
+class Part:
+    """Cells that ran under the same rules; times of different parts are not comparable."""
+
+    name: str
+    cells: list[dict[str, Any]] = field(default_factory=list)
+
+    def paced(self) -> bool:
+        return any(cell["timing"] == "paced" for cell in self.cells)
+
+    def settings(self) -> list[str]:
+        """Topologies and whatever else varies but the strategy, in the order of the cells."""
+        return list(dict.fromkeys(setting_key(cell["cell"]) for cell in self.cells))
+
+    def cells_of(self, setting: str) -> list[dict[str, Any]]:
+        """The cells of one setting that have times and ended well, from most to least synced."""
+        chosen = [
+            cell
+            for cell in self.cells
+            if setting_key(cell["cell"]) == setting
+            and cell["status"] == "ok"
+            and cell["step_s"] is not None
+        ]
+        return sorted(chosen, key=lambda cell: STRATEGIES.index(cell["cell"]["strategy"]))
+
+
+@dataclass
+class Run:
+    context: dict[str, Any]
+    plan: dict[str, Any]
+    parts: list[Part]
+    trials: list[dict[str, Any]]
+    reference: dict[str, Any] | None
+
+    def trials_of(self, cell: dict[str, Any]) -> list[dict[str, Any]]:
+        """The trials of this cell that ended well, in the order they ran."""
+        chosen = [
+            trial
+            for trial in self.trials
+            if trial["part"] == cell["part"]
+            and trial["cell"] == cell["cell"]
+            and trial["status"] == "ok"
+        ]
+        return sorted(chosen, key=lambda trial: trial["order"])
+
+    def published(self, cell: dict[str, Any]) -> list[float] | None:
+        """The runs behind the published number that this cell re-enacts, if it does."""
+        row = TWIN_ROWS.get(cell["cell"]["topology"])
+        if self.reference is None or row is None or cell["cell"]["model"] != TWIN_MODEL:
+            return None
+        return self.reference["raw_runs"][row].get(cell["cell"]["strategy"])
+
+
+def setting_key(cell: dict[str, Any]) -> str:
+    return json.dumps({name: value for name, value in cell.items() if name != "strategy"})
+
+
+def _load(path: Path) -> Any:
+    try:
+        return json.loads(path.read_text())
+    except FileNotFoundError:
+        raise DataError(f"{path}: not found, expected the results of a run") from None
+    except (OSError, UnicodeDecodeError) as error:
+        raise DataError(f"{path}: cannot be read: {error}") from None
+    except json.JSONDecodeError as error:
+        raise DataError(f"{path}: line {error.lineno} is no JSON: {error.msg}") from None
+
+
+def _read_trials(path: Path) -> list[dict[str, Any]]:
+    """One trial per line; a last line that a crash cut off is left out."""
+    if not path.exists():
+        raise DataError(f"{path}: not found, expected the trials of a run")
+    trials: dict[tuple, dict[str, Any]] = {}
+    lines = path.read_text().splitlines(keepends=True)
+    for number, line in enumerate(lines, start=1):
+        try:
+            trial = json.loads(line)
+        except json.JSONDecodeError as error:
+            if number == len(lines) and not line.endswith("\n"):
+                break
+            raise DataError(f"{path}: line {number} is no JSON: {error.msg}") from None
+        if not isinstance(trial, dict) or trial.get("schema") != TRIAL_SCHEMA:
+            raise DataError(f"{path}: line {number} is no trial, expected schema {TRIAL_SCHEMA}")
+        # A trial that was run again after --resume replaces its first try.
+        key = (trial["part"], json.dumps(trial["cell"]), trial["launch"], trial["round"])
+        trials[key] = trial
+    return list(trials.values())
+
+
+def read(directory: Path) -> Run:
+    """Returns the run in `directory`. Raises DataError where there is none."""
+    path = directory / "result.json"
+    result = _load(path)
+    schema = result.get("schema") if isinstance(result, dict) else None
+    if schema != RESULT_SCHEMA:
+        raise DataError(f"{path}: field 'schema': got {schema!r}, expected {RESULT_SCHEMA!r}")
+    parts: dict[str, Part] = {}
+    for cell in result["cells"]:
+        parts.setdefault(cell["part"], Part(cell["part"])).cells.append(cell)
+    reference = _load(REFERENCE) if REFERENCE.exists() else None
+    return Run(
+        context=result["context"],
+        plan=result["plan"],
+        parts=list(parts.values()),
+        trials=_read_trials(directory / "trials.jsonl"),
+        reference=reference,
+    )

@@ -1,0 +1,163 @@
+"""One step in time: what each rank computed, and which bucket was on the wire meanwhile."""
+
+from __future__ import annotations
+
+import re
+from typing import Any
+
+import style
+from matplotlib.patches import Patch
+from run_data import Part, Run
+
+PHASES = {
+    "forward": ("#9ECAE1", None),
+    "backward": ("#3182BD", None),
+    "wait": ("#FFFFFF", "////"),
+    "optimizer": ("#009E73", None),
+}
+BUCKETS = ("#E69F00", "#F5D08A")  # neighbours differ, so that each bucket can be seen
+LANE = 0.8
+RANK = 2.4  # room of one rank: two lanes and a gap
+SHOWN = ("baseline", "no_sync")
+
+
+def _bar(
+    axes: Any, span: dict[str, Any], lane: float, colour: str, hatch: str | None = None, height=LANE
+) -> None:
+    axes.barh(
+        lane,
+        span["end_s"] - span["start_s"],
+        left=span["start_s"],
+        height=height,
+        color=colour,
+        hatch=hatch,
+        edgecolor=style.GREY if hatch else "white",
+        linewidth=0.4,
+    )
+
+
+def _rows(events: list[dict[str, Any]]) -> list[int]:
+    """A row for each event such that no two in flight at once share one; as few as possible."""
+    ends: list[float] = []
+    rows = []
+    for event in events:
+        row = next((i for i, end in enumerate(ends) if end <= event["start_s"]), len(ends))
+        ends[row : row + 1] = [event["end_s"]]
+        rows.append(row)
+    return rows
+
+
+def _draw_communication(axes: Any, rank: dict[str, Any], lane: float) -> None:
+    events = sorted(rank["timeline_events"], key=lambda event: event["start_s"])
+    rows = _rows(events)
+    height = LANE / (max(rows, default=0) + 1)
+    for event, row in zip(events, rows, strict=True):
+        colour = BUCKETS[event["bucket"] % 2] if event["bucket"] >= 0 else style.GREY
+        middle = lane - LANE / 2 + height * (row + 0.5)
+        _bar(axes, event, middle, colour, height=height)
+
+
+def _draw_rank(axes: Any, rank: dict[str, Any], lane: float) -> float:
+    """Draws the two lanes of a rank, returns the end of its step in seconds."""
+    for phase in rank["timeline_phases"]:
+        _bar(axes, phase, lane, *PHASES.get(phase["phase"], (style.GREY, None)))
+    _draw_communication(axes, rank, lane + 1)
+    return max(phase["end_s"] for phase in rank["timeline_phases"])
+
+
+def _mark_micro_batches(axes: Any, rank: dict[str, Any]) -> None:
+    for phase in rank["timeline_phases"]:
+        if phase["phase"] == "forward":
+            axes.axvline(phase["start_s"], color=style.GREY, linewidth=0.7, linestyle=":", zorder=0)
+            axes.annotate(
+                f"{phase['micro_batch'] + 1}",
+                (phase["start_s"], 1),
+                xycoords=("data", "axes fraction"),
+                xytext=(2, 1),
+                textcoords="offset points",
+                fontsize=7,
+                color=style.GREY,
+            )
+
+
+def _draw_cell(axes: Any, cell: dict[str, Any], trial: dict[str, Any]) -> float:
+    ticks, names = [], []
+    end = 0.0
+    for i, rank in enumerate(trial["ranks"]):
+        lane = RANK * i
+        end = max(end, _draw_rank(axes, rank, lane))
+        ticks += [lane, lane + 1]
+        names += [f"rank {rank['rank']}", "all_reduce"]
+    _mark_micro_batches(axes, trial["ranks"][0])
+    axes.set_yticks(ticks, names)
+    axes.tick_params(axis="y", length=0)
+    axes.invert_yaxis()
+    axes.axvline(end, color=style.INK, linewidth=1)
+    axes.annotate(
+        f"{end:.3f} s",
+        (end, 0.5),
+        xycoords=("data", "axes fraction"),
+        xytext=(4, 0),
+        textcoords="offset points",
+        va="center",
+        fontsize=8,
+    )
+    axes.set_title(style.strategy_label(cell["cell"]["strategy"]), pad=12)
+    return end
+
+
+def _example(run: Run, cell: dict[str, Any]) -> dict[str, Any] | None:
+    """The last trial of the cell that kept a step in detail."""
+    for trial in reversed(run.trials_of(cell)):
+        if trial["ranks"] and all(rank["timeline_phases"] for rank in trial["ranks"]):
+            return trial
+    return None
+
+
+def _legend() -> list[Any]:
+    entries = [
+        Patch(facecolor=colour, hatch=hatch, edgecolor=style.GREY, label=name)
+        for name, (colour, hatch) in PHASES.items()
+    ]
+    entries[2].set_label("wait for communication")
+    entries.append(Patch(facecolor=BUCKETS[0], edgecolor=style.GREY, label="all_reduce, by bucket"))
+    return entries
+
+
+def _draw(run: Run, part: Part, setting: str) -> Any | None:
+    shown = [cell for cell in part.cells_of(setting) if cell["cell"]["strategy"] in SHOWN]
+    examples = [(cell, _example(run, cell)) for cell in shown]
+    examples = [(cell, trial) for cell, trial in examples if trial is not None]
+    if not examples:
+        return None
+    lanes = max(len(trial["ranks"]) for _, trial in examples)
+    figure, axes = style.plt.subplots(
+        len(examples), 1, sharex=True, squeeze=False,
+        figsize=(9, 1.5 + len(examples) * (0.75 + 0.5 * lanes)),
+    )  # fmt: skip
+    ends = [
+        _draw_cell(panel, cell, trial)
+        for panel, (cell, trial) in zip(axes.flat, examples, strict=True)
+    ]
+    axes.flat[-1].set_xlim(0, max(ends) * 1.07)
+    axes.flat[-1].set_xlabel("seconds since the step began; dotted: a micro-batch begins")
+    where = style.topology_label(run.context, examples[0][0], separator=", ")
+    title = f"One timed step, computation against communication\n{where}; {style.part_title(part)}"
+    style.finish(figure, run, title, _legend())
+    return figure
+
+
+def draw_all(run: Run) -> dict[str, Any]:
+    """Returns a figure per part and topology, by file name."""
+    figures: dict[str, Any] = {}
+    for part in run.parts:
+        for setting in part.settings():
+            cells = part.cells_of(setting)
+            if not cells:
+                continue
+            words = ["timeline", part.name, cells[0]["cell"]["topology"]]
+            name = re.sub(r"[^A-Za-z0-9_]+", "_", "_".join(word for word in words if word))
+            while name in figures:
+                name += "_more"
+            figures[name] = _draw(run, part, setting)
+    return figures

@@ -1,0 +1,152 @@
+"""Draws the sample run and looks at what comes out: plot_test.py PATH/TO/write_sample_run."""
+
+import json
+import subprocess
+import sys
+import tempfile
+import unittest
+import xml.etree.ElementTree
+from pathlib import Path
+
+ROOT = Path(__file__).resolve().parent.parent.parent
+PLOT = ROOT / "plot" / "plot.py"
+SKIPPED = 77
+
+try:
+    import matplotlib.image
+except ImportError:
+    print("skipped: this Python has no matplotlib; run harness/setup --tests")
+    sys.exit(SKIPPED)
+
+sys.path.insert(0, str(PLOT.parent))
+import run_data  # noqa: E402
+import slowdown  # noqa: E402
+import style  # noqa: E402
+import timeline  # noqa: E402
+
+WRITE_SAMPLE_RUN = sys.argv.pop(1)
+
+
+def plot(directory):
+    return subprocess.run(
+        [sys.executable, str(PLOT), str(directory)], capture_output=True, text=True, timeout=120
+    )
+
+
+class WithSampleRun(unittest.TestCase):
+    def setUp(self):
+        scratch = tempfile.TemporaryDirectory()
+        self.addCleanup(scratch.cleanup)
+        self.directory = Path(scratch.name)
+        subprocess.run([WRITE_SAMPLE_RUN, str(self.directory)], check=True)
+
+    def edit_result(self, change):
+        path = self.directory / "result.json"
+        result = json.loads(path.read_text())
+        change(result)
+        path.write_text(json.dumps(result))
+
+
+class DrawsARun(WithSampleRun):
+    def test_every_picture_is_there_and_shows_something(self):
+        done = plot(self.directory)
+        self.assertEqual((done.returncode, done.stderr), (0, ""))
+        places = ("your_machine_1x2", "your_machine_2x1_1gbit")
+        places += ("guides_machines_t4_1x2", "guides_machines_t4_2x1")
+        names = {"slowdown", "steps", *(f"timeline_{place}" for place in places)}
+        written = {path.name for path in (self.directory / "plots").iterdir()}
+        self.assertEqual(written, {f"{name}.{kind}" for name in names for kind in ("png", "svg")})
+        for name in names:
+            self.assert_shows_something(self.directory / "plots" / f"{name}.png")
+            svg = xml.etree.ElementTree.parse(self.directory / "plots" / f"{name}.svg").getroot()
+            self.assertTrue(svg.tag.endswith("svg"))
+
+    def assert_shows_something(self, path):
+        pixels = matplotlib.image.imread(path)[..., :3]
+        self.assertGreaterEqual(min(pixels.shape[:2]), 500, path)
+        colours = {tuple(pixel) for row in pixels[::7, ::7].round(1) for pixel in row}
+        self.assertGreater(len(colours), 5, path)
+        self.assertGreater((pixels < 0.95).any(axis=2).mean(), 0.01, path)
+
+    def test_the_same_run_gives_the_same_svg(self):
+        run = run_data.read(self.directory)
+        texts = []
+        for name in ("first", "second"):
+            style.save({"slowdown": slowdown.draw(run)}, self.directory / name)
+            texts.append((self.directory / name / "slowdown.svg").read_text())
+        self.assertEqual(*texts)
+
+
+class SaysWhatIsWrong(WithSampleRun):
+    def assert_refused(self, *words):
+        done = plot(self.directory)
+        self.assertEqual(done.returncode, 2, done.stderr)
+        self.assertEqual(len(done.stderr.strip().splitlines()), 1, done.stderr)
+        for word in words:
+            self.assertIn(word, done.stderr)
+
+    def test_no_run(self):
+        (self.directory / "result.json").unlink()
+        self.assert_refused("result.json", "not found")
+
+    def test_no_trials(self):
+        (self.directory / "trials.jsonl").unlink()
+        self.assert_refused("trials.jsonl", "not found")
+
+    def test_another_programs_result(self):
+        self.edit_result(lambda result: result.update(schema="other/1"))
+        self.assert_refused("result.json", "schema", "other/1", "gradsync.result/1")
+
+    def test_a_broken_result(self):
+        (self.directory / "result.json").write_text('{"schema":')
+        self.assert_refused("result.json", "line 1")
+
+    def test_a_broken_trial_in_the_middle(self):
+        path = self.directory / "trials.jsonl"
+        path.write_text('{"schema": "gradsync.tr\n' + path.read_text())
+        self.assert_refused("trials.jsonl", "line 1")
+
+
+class LeavesOutWhatWasNotMeasured(WithSampleRun):
+    def test_a_crash_in_the_last_line_is_no_error(self):
+        path = self.directory / "trials.jsonl"
+        before = len(run_data.read(self.directory).trials)
+        path.write_text(path.read_text() + '{"schema": "gradsync.tr')
+        self.assertEqual(len(run_data.read(self.directory).trials), before)
+
+    def test_a_failed_cell_is_not_drawn(self):
+        def fail_first(result):
+            result["cells"][0].update(status="failed", reason="killed")
+
+        self.edit_result(fail_first)
+        part = run_data.read(self.directory).parts[0]
+        strategies = [c["cell"]["strategy"] for c in part.cells_of(part.settings()[0])]
+        self.assertEqual(strategies, ["no_sync_improper", "no_sync", "accumulate"])
+
+    def test_without_times_nothing_is_drawn_and_that_is_said(self):
+        def forget_times(result):
+            for cell in result["cells"]:
+                cell.update(step_s=None, slowdown=None)
+
+        self.edit_result(forget_times)
+        done = plot(self.directory)
+        self.assertEqual(done.returncode, 0)
+        self.assertIn("nothing to draw", done.stderr)
+        self.assertEqual(list((self.directory / "plots").iterdir()), [])
+
+    def test_published_runs_belong_to_the_twin_only(self):
+        run = run_data.read(self.directory)
+        real, paced = (part.cells for part in run.parts)
+        self.assertTrue(all(run.published(cell) is None for cell in real))
+        self.assertTrue(all(len(run.published(cell)) == 3 for cell in paced))
+
+
+class Rows(unittest.TestCase):
+    def test_collectives_in_flight_at_once_get_rows_of_their_own(self):
+        spans = [(0, 2), (1, 3), (2, 4), (5, 6)]
+        events = [{"start_s": start, "end_s": end} for start, end in spans]
+        self.assertEqual(timeline._rows(events), [0, 1, 0, 0])
+
+
+if __name__ == "__main__":
+    unittest.main(verbosity=2)
