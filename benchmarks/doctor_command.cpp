@@ -14,7 +14,7 @@ namespace gradsync::cli {
 namespace {
 
 using launch::Finding;
-using launch::Severity;
+using Severity = launch::Finding::Severity;
 
 // Tries what a multi-node plan needs, for real.
 Finding try_fabric() {

@@ -51,7 +51,7 @@ void print_dry_run(const plan::Plan& plan, bool as_json) {
 
 void warn_about_host() {
   for (const launch::Finding& finding : launch::examine_host(launch::probe_host())) {
-    if (finding.severity == launch::Severity::Ok) continue;
+    if (finding.severity == launch::Finding::Severity::Ok) continue;
     log::warn(fmt::format("{} ({})", finding.what, finding.remedy));
   }
   if (!build_info().timing_valid) {

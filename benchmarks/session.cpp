@@ -17,6 +17,7 @@
 #include "harness/base/clock.h"
 #include "harness/base/json_fields.h"
 #include "harness/base/log.h"
+#include "harness/launch/host.h"
 #include "harness/launch/topology.h"
 #include "harness/report/benchmark_json.h"
 #include "harness/report/markdown.h"
@@ -153,8 +154,10 @@ void Session::run_one(const plan::Launch& launch) {
   job.spec.weights = options_.weights;
   job.spec.data = options_.data;
   job.spawn.command = {fs::read_symlink("/proc/self/exe").string(), "rank"};
+  // c10d warns that a private namespace has no names for its addresses; it needs none.
+  job.spawn.environment = {{"TORCH_CPP_LOG_LEVEL", "ERROR"}};
   job.spawn.threads_per_rank = plan_.threads_per_rank;
-  job.usable_cpus = context_.value("cpus_usable", 1);
+  job.usable_cpus = context_.value("cpus", 1);
   int running = -1;
   const run::LaunchCallbacks callbacks{
       [this](const results::TrialRecord& trial) { record(trial); },
@@ -206,7 +209,7 @@ void Session::write_result(const json& result) {
 
 json Session::finish(bool interrupted) {
   context_["end_time"] = utc_timestamp();
-  context_["load_after"] = launch::probe_host().value("load", json(nullptr));
+  context_["load_after"] = launch::probe_host().at("load_1min");
   json result = report::build_result(context_, plan_.source, trials_);
   result["exit_status"] =
       static_cast<int>(interrupted ? ExitStatus::Interrupted : exit_status_of(trials_));

@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "benchmarks/run_options.h"
+#include "harness/base/errors.h"
 #include "harness/launch/fabric.h"
 #include "harness/report/progress.h"
 #include "harness/results/store.h"

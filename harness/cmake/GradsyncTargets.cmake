@@ -45,7 +45,8 @@ endfunction()
 
 function(gradsync_use_torch target)
   # The precompiled header is valid only under the definitions it was made with: link the same.
-  set(same fmt::fmt spdlog::spdlog nlohmann_json::nlohmann_json gradsync::libtorch)
+  # LibTorch brings headers of a newer fmt than the system's library, hence header-only throughout.
+  set(same fmt::fmt-header-only nlohmann_json::nlohmann_json gradsync::libtorch)
   target_link_libraries(${target} PUBLIC ${same})
   if(NOT TARGET gradsync_torch_pch)
     # Parsing LibTorch's headers costs 10 to 20 s per translation unit: do it once.
