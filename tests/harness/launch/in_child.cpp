@@ -3,6 +3,7 @@
 #include <arpa/inet.h>
 #include <grp.h>
 #include <poll.h>
+#include <sched.h>
 #include <sys/prctl.h>
 #include <sys/socket.h>
 #include <sys/wait.h>
@@ -102,6 +103,14 @@ std::string why_no_namespaces() {
   } catch (const EnvironmentError& error) {
     return error.what();
   }
+}
+
+std::string why_no_unprivileged_namespaces() {
+  if (::geteuid() != 0) return "already a user without privilege: the other tests are it";
+  return in_child([]() -> std::string {
+    become_nobody();
+    return ::unshare(CLONE_NEWUSER | CLONE_NEWNET) == 0 ? "" : "user namespaces are forbidden here";
+  });
 }
 
 bool eventually(const std::function<bool()>& condition, double timeout_s) {

@@ -23,6 +23,10 @@ std::string try_to_connect(const Fabric& fabric, int sender, int receiver);
 // "" where namespaces can be made here; else why not, for GTEST_SKIP.
 std::string why_no_namespaces();
 
+// "" where root can become a user without privilege who may make namespaces; else why not. Asks the
+// kernel itself, so that a fault of ours is no reason to skip.
+std::string why_no_unprivileged_namespaces();
+
 // True once `condition` holds; false when it still does not after `timeout_s`.
 bool eventually(const std::function<bool()>& condition, double timeout_s = 5);
 
