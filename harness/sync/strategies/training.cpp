@@ -16,7 +16,8 @@ void Training::backward(const at::Tensor& loss, int micro_batches) {
 void Training::update() {
   const measure::PhaseScope scope(&recorder, measure::Phase::Optimizer);
   optimizer.step();
-  scheduler.step();
+  // As Accelerate's prepared scheduler, which all of the guide's scripts use: once per rank.
+  for (int i = 0; i < world_size; ++i) scheduler.step();
   optimizer.zero_grad();
 }
 

@@ -98,8 +98,9 @@ TEST(Ddp, BucketsAreCutAtTheRebuild) {
     sync::backward(model.forward(toy_batch(rank.rank, 0)), nullptr);
     EXPECT_EQ(model.bucket_bytes(), (std::vector<std::int64_t>{192}));  // all 48 floats
     sync::backward(model.forward(toy_batch(rank.rank, 0)), nullptr);
-    // In the order of readiness: branch and w2 of 32 bytes each, then w1 of 128.
-    EXPECT_EQ(model.bucket_bytes(), (std::vector<std::int64_t>{32, 32, 128}));
+    // In the order of readiness: 32 bytes of the branch fill the first bucket; w2's 32 do not fill
+    // the next, w1's 128 do.
+    EXPECT_EQ(model.bucket_bytes(), (std::vector<std::int64_t>{32, 160}));
   });
 }
 
