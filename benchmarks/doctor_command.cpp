@@ -22,9 +22,10 @@ Finding try_fabric() {
     const auto topology = launch::read_topology("2x1_1gbit", topologies_directory());
     const auto link = launch::make_fabric(topology)->self_test(0.2);
     return {Severity::Ok,
-            fmt::format("namespaces and a shaped link work: {:.0f} Mbit/s of payload on a line of {:.0f}",
-                        link.at("measured_payload_bits_per_s").get<double>() / 1e6,
-                        link.at("rate_bits_per_s").get<double>() / 1e6),
+            fmt::format(
+                "namespaces and a shaped link work: {:.0f} Mbit/s of payload on a line of {:.0f}",
+                link.at("measured_payload_bits_per_s").get<double>() / 1e6,
+                link.at("rate_bits_per_s").get<double>() / 1e6),
             ""};
   } catch (const EnvironmentError& error) {
     return {Severity::Warn, "multi-node rows would be skipped", error.what()};
@@ -33,8 +34,9 @@ Finding try_fabric() {
 
 Finding about_build() {
   if (build_info().timing_valid) {
-    return {Severity::Ok, fmt::format("{} build, torch {}", build_info().build_type,
-                                      build_info().torch_version), ""};
+    return {Severity::Ok,
+            fmt::format("{} build, torch {}", build_info().build_type, build_info().torch_version),
+            ""};
   }
   return {Severity::Fail, "a debug or sanitizer build: its times mean nothing",
           "build the release preset"};

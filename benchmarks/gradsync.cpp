@@ -1,5 +1,5 @@
-// gradsync: measures what gradient synchronization costs, and proves whether a job synchronizes when
-// it should. This file only parses and turns exceptions into the exit statuses of the design.
+// gradsync: measures what gradient synchronization costs, and proves whether a job synchronizes
+// when it should. This file only parses and turns exceptions into the exit statuses of the design.
 #include <fmt/format.h>
 
 #include <CLI/CLI.hpp>

@@ -6,9 +6,12 @@ namespace gradsync::cli {
 namespace {
 
 std::atomic<bool> interrupted{false};
-static_assert(std::atomic<bool>::is_always_lock_free, "a signal handler may only touch such a flag");
+static_assert(std::atomic<bool>::is_always_lock_free,
+              "a signal handler may only touch such a flag");
 
-void on_signal(int) { interrupted = true; }
+void on_signal(int) {
+  interrupted = true;
+}
 
 }  // namespace
 
@@ -19,6 +22,8 @@ void catch_interrupts() {
   for (const int signal : {SIGINT, SIGTERM, SIGHUP}) sigaction(signal, &action, nullptr);
 }
 
-const std::atomic<bool>& interrupt_flag() { return interrupted; }
+const std::atomic<bool>& interrupt_flag() {
+  return interrupted;
+}
 
 }  // namespace gradsync::cli

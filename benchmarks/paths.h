@@ -10,8 +10,14 @@ namespace gradsync::cli {
 inline std::string source_file(const std::string& path) {
   return build_info().source_dir + "/" + path;
 }
-inline std::string plans_directory() { return source_file("benchmarks/plans"); }
-inline std::string topologies_directory() { return source_file("benchmarks/topologies"); }
-inline std::string reference_file() { return source_file("results/reference/slowdown_table.json"); }
+inline std::string plans_directory() {
+  return source_file("benchmarks/plans");
+}
+inline std::string topologies_directory() {
+  return source_file("benchmarks/topologies");
+}
+inline std::string reference_file() {
+  return source_file("results/reference/slowdown_table.json");
+}
 
 }  // namespace gradsync::cli

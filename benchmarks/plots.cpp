@@ -29,8 +29,7 @@ int run_to_end(const std::vector<std::string>& command) {
   posix_spawn_file_actions_init(&actions);
   posix_spawn_file_actions_adddup2(&actions, STDERR_FILENO, STDOUT_FILENO);
   pid_t pid = 0;
-  const int error =
-      posix_spawnp(&pid, arguments[0], &actions, nullptr, arguments.data(), environ);
+  const int error = posix_spawnp(&pid, arguments[0], &actions, nullptr, arguments.data(), environ);
   posix_spawn_file_actions_destroy(&actions);
   if (error != 0) return -1;
   int status = 0;
@@ -44,9 +43,10 @@ void make_plots(const std::string& directory) {
   const std::string script = source_file("plot/plot.py");
   const int status = run_to_end({python(), script, directory});
   if (status != 0) {
-    log::warn(fmt::format("no plots ({} exited with {}); to draw them: harness/setup, then "
-                          "build/deps/venv/bin/python plot/plot.py {}",
-                          python(), status, directory));
+    log::warn(
+        fmt::format("no plots ({} exited with {}); to draw them: harness/setup, then "
+                    "build/deps/venv/bin/python plot/plot.py {}",
+                    python(), status, directory));
   }
 }
 

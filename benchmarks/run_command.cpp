@@ -55,7 +55,8 @@ void warn_about_host() {
     log::warn(fmt::format("{} ({})", finding.what, finding.remedy));
   }
   if (!build_info().timing_valid) {
-    log::warn("this is a debug or sanitizer build: its times mean nothing (use the release preset)");
+    log::warn(
+        "this is a debug or sanitizer build: its times mean nothing (use the release preset)");
   }
 }
 
@@ -72,9 +73,10 @@ ExitStatus run_plan(const RunOptions& options) {
     session.run();
   } catch (const run::Interrupted&) {
     session.finish(true);
-    log::error(fmt::format("interrupted; finished trials are in {}, go on with: gradsync run {} "
-                           "--resume --out {}",
-                           session.directory(), options.plan, session.directory()));
+    log::error(
+        fmt::format("interrupted; finished trials are in {}, go on with: gradsync run {} "
+                    "--resume --out {}",
+                    session.directory(), options.plan, session.directory()));
     return ExitStatus::Interrupted;
   }
   return static_cast<ExitStatus>(session.finish(false).at("exit_status").get<int>());
@@ -87,8 +89,7 @@ void add_shorthand(CLI::App& command, RunOptions& options, const std::string& fl
       .add_option_function<std::vector<std::string>>(
           flag,
           [&options, field](const std::vector<std::string>& values) {
-            options.overrides.push_back(
-                fmt::format("{}={}", field, fmt::join(values, ",")));
+            options.overrides.push_back(fmt::format("{}={}", field, fmt::join(values, ",")));
           },
           about)
       ->allow_extra_args(false);

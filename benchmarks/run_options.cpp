@@ -31,7 +31,8 @@ void check_cell(const plan::Plan& plan, const plan::Cell& cell) {
   });
   check_name(plan, "topology",
              [&] { launch::read_topology(cell.topology, topologies_directory(), cell.scale); });
-  if (cell.wrapper == "ddp") check_name(plan, "strategy", [&] { sync::find_strategy(cell.strategy); });
+  if (cell.wrapper == "ddp")
+    check_name(plan, "strategy", [&] { sync::find_strategy(cell.strategy); });
 }
 
 }  // namespace

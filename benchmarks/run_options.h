@@ -12,8 +12,8 @@ namespace gradsync::cli {
 
 struct RunOptions {
   std::string plan;
-  std::vector<std::string> overrides;   // "key=value", from --set and its shorthands
-  std::string out;                      // empty: results/runs/<plan>_<UTC time>_<commit>
+  std::vector<std::string> overrides;  // "key=value", from --set and its shorthands
+  std::string out;                     // empty: results/runs/<plan>_<UTC time>_<commit>
   std::string weights;
   std::string data;
   std::vector<std::string> command_line;

@@ -110,9 +110,8 @@ void Session::run() {
   std::vector<plan::Launch> launches = plan::expand(plan_);
   std::vector<report::PlannedTrial> planned;
   for (plan::Launch& launch : launches) {
-    std::erase_if(launch.trials, [&](const plan::Trial& trial) {
-      return done_.contains(key_of(launch, trial));
-    });
+    std::erase_if(launch.trials,
+                  [&](const plan::Trial& trial) { return done_.contains(key_of(launch, trial)); });
     const plan::Part& part = part_named(plan_, launch.part);
     for (const plan::Trial& trial : launch.trials) {
       planned.push_back({trial.cell.topology, trial.cell.strategy, json(trial.cell).dump(),
@@ -232,7 +231,8 @@ ExitStatus exit_status_of(const std::vector<results::TrialRecord>& trials) {
       return ((trial.status == statuses) || ...);
     });
   };
-  if (count(Status::Skipped) == static_cast<std::ptrdiff_t>(trials.size())) return ExitStatus::Unfit;
+  if (count(Status::Skipped) == static_cast<std::ptrdiff_t>(trials.size()))
+    return ExitStatus::Unfit;
   if (count(Status::Failed, Status::Timeout, Status::Invalid, Status::Oom) > 0) {
     return ExitStatus::Failed;
   }

@@ -37,7 +37,9 @@ class FakeClock : public Clock {
   mutable std::int64_t now_ns_ = 1'000'000'000;
 };
 
-inline double seconds(std::int64_t duration_ns) { return static_cast<double>(duration_ns) * 1e-9; }
+inline double seconds(std::int64_t duration_ns) {
+  return static_cast<double>(duration_ns) * 1e-9;
+}
 inline std::int64_t nanoseconds(double duration_s) {
   return static_cast<std::int64_t>(duration_s * 1e9);
 }

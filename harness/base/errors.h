@@ -1,9 +1,9 @@
 // The few exception types of the suite, and the exit statuses of the program.
 //
 // The idea: the type says who can act on it. ConfigError: the user, by changing a file or a flag.
-// EnvironmentError: the user, by changing the machine. CommError: nobody, a peer is gone. OutOfMemory
-// is a result, not a fault. InternalError is a bug here. Libraries throw; only the program's main
-// turns an exception into an exit status.
+// EnvironmentError: the user, by changing the machine. CommError: nobody, a peer is gone.
+// OutOfMemory is a result, not a fault. InternalError is a bug here. Libraries throw; only the
+// program's main turns an exception into an exit status.
 #pragma once
 
 #include <stdexcept>
@@ -68,20 +68,26 @@ class InternalError : public std::logic_error {
 }  // namespace gradsync
 
 // GRADSYNC_CHECK(a, ==, b): an internal check that prints both values when it fails.
-#define GRADSYNC_CHECK(left, op, right)                                                     \
-  do {                                                                                      \
-    const auto& gradsync_left = (left);                                                     \
-    const auto& gradsync_right = (right);                                                   \
-    if (!(gradsync_left op gradsync_right)) {                                               \
-      ::gradsync::fail_check(#left " " #op " " #right, ::gradsync::to_text(gradsync_left),  \
-                             ::gradsync::to_text(gradsync_right), __FILE__, __LINE__);      \
-    }                                                                                       \
+#define GRADSYNC_CHECK(left, op, right)                                                    \
+  do {                                                                                     \
+    const auto& gradsync_left = (left);                                                    \
+    const auto& gradsync_right = (right);                                                  \
+    if (!(gradsync_left op gradsync_right)) {                                              \
+      ::gradsync::fail_check(#left " " #op " " #right, ::gradsync::to_text(gradsync_left), \
+                             ::gradsync::to_text(gradsync_right), __FILE__, __LINE__);     \
+    }                                                                                      \
   } while (false)
 
 namespace gradsync {
-inline std::string to_text(const std::string& value) { return value; }
-inline std::string to_text(const char* value) { return value; }
-inline std::string to_text(bool value) { return value ? "true" : "false"; }
+inline std::string to_text(const std::string& value) {
+  return value;
+}
+inline std::string to_text(const char* value) {
+  return value;
+}
+inline std::string to_text(bool value) {
+  return value ? "true" : "false";
+}
 template <typename Number>
 std::string to_text(Number value) {
   return std::to_string(value);

@@ -95,6 +95,8 @@ json read_json_file(const std::string& path) {
     return json::parse(file);
   } catch (const json::parse_error& error) {
     throw ConfigError(fmt::format("{}: not valid JSON: {}", path, error.what()));
+  } catch (const std::ios_base::failure&) {  // a directory, a failing disk
+    throw ConfigError(fmt::format("{}: cannot be read: {}", path, std::strerror(errno)));
   }
 }
 

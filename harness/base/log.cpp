@@ -43,10 +43,18 @@ void configure(bool quiet) {
   set_pattern("");
 }
 
-void set_prefix(const std::string& prefix) { set_pattern(prefix); }
+void set_prefix(const std::string& prefix) {
+  set_pattern(prefix);
+}
 
-void info(const std::string& message) { spdlog::info("{}", message); }
-void warn(const std::string& message) { spdlog::warn("{}", message); }
-void error(const std::string& message) { spdlog::error("{}", message); }
+void info(const std::string& message) {
+  spdlog::info("{}", message);
+}
+void warn(const std::string& message) {
+  spdlog::warn("{}", message);
+}
+void error(const std::string& message) {
+  spdlog::error("{}", message);
+}
 
 }  // namespace gradsync::log

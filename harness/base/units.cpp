@@ -47,8 +47,10 @@ std::int64_t parse_size_bytes(std::string_view text) {
                                                {"KiB", 0x1p10},
                                                {"MiB", 0x1p20},
                                                {"GiB", 0x1p30}}};
-  return std::llround(
-      parse_quantity(text, kUnits, "a size with its unit, such as \"25MiB\" or \"1GB\""));
+  const char* expected = "a size with its unit, such as \"25MiB\" or \"1GB\"";
+  const double size = parse_quantity(text, kUnits, expected);
+  if (size >= 0x1p63) throw std::invalid_argument(expected);
+  return std::llround(size);
 }
 
 double parse_duration_s(std::string_view text) {

@@ -21,8 +21,8 @@ std::int64_t parse_size_bytes(std::string_view text);
 // Errors: std::invalid_argument whose text is what was expected.
 double parse_duration_s(std::string_view text);
 
-std::string format_bytes(double bytes);         // "1.64 GiB", "12.5 KiB", "7 B"
-std::string format_rate(double bits_per_s);     // "7.60 Gbit/s"
+std::string format_bytes(double bytes);          // "1.64 GiB", "12.5 KiB", "7 B"
+std::string format_rate(double bits_per_s);      // "7.60 Gbit/s"
 std::string format_duration(double duration_s);  // "3m40s", "12s"; for ETAs, not for results
 
 }  // namespace gradsync

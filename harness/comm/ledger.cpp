@@ -19,8 +19,8 @@ std::size_t Ledger::start(const char* op, std::int64_t bytes) {
   const std::lock_guard lock(mutex_);
   Record& record = records_.emplace_back();
   const bool is_bucket = micro_batch_ >= 0 && std::string_view(op) == "all_reduce";
-  record.event = {op, bytes, step_, micro_batch_, is_bucket ? next_bucket_++ : -1,
-                  clock_.now_ns(), 0};
+  record.event = {op, bytes, step_, micro_batch_, is_bucket ? next_bucket_++ : -1, clock_.now_ns(),
+                  0};
   if (page_ != nullptr) {
     page_->collective.fetch_add(1, std::memory_order_relaxed);
     page_->progress_ns.store(record.event.start_ns, std::memory_order_relaxed);
@@ -48,9 +48,9 @@ void Ledger::settle(double timeout_s) const {
   }
   while (completed_.load(std::memory_order_acquire) < started) {
     if (clock_.now_ns() > deadline_ns) {
-      throw CommError(fmt::format("{} of {} collectives never completed",
-                                  started - completed_.load(), started),
-                      true);
+      throw CommError(
+          fmt::format("{} of {} collectives never completed", started - completed_.load(), started),
+          true);
     }
     clock_.sleep_until_ns(clock_.now_ns() + kPollNs);
   }

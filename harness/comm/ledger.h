@@ -19,13 +19,13 @@ namespace gradsync::comm {
 
 // One collective as this rank saw it. `bytes` is the size of its tensors on this rank, once.
 struct CommEvent {
-  const char* op = "";          // "all_reduce", "broadcast", ...; a string literal
+  const char* op = "";  // "all_reduce", "broadcast", ...; a string literal
   std::int64_t bytes = 0;
-  std::int32_t step = -1;       // -1: outside any step (set-up, barriers between blocks)
+  std::int32_t step = -1;  // -1: outside any step (set-up, barriers between blocks)
   std::int32_t micro_batch = -1;
-  std::int32_t bucket = -1;     // position among the all_reduces of its micro-batch
-  std::int64_t start_ns = 0;    // when it was issued
-  std::int64_t end_ns = 0;      // when it completed here; 0: not yet
+  std::int32_t bucket = -1;   // position among the all_reduces of its micro-batch
+  std::int64_t start_ns = 0;  // when it was issued
+  std::int64_t end_ns = 0;    // when it completed here; 0: not yet
 };
 
 class Ledger {

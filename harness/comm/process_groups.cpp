@@ -15,8 +15,7 @@ c10::intrusive_ptr<c10d::ProcessGroup> make_process_group(
   const auto prefixed = c10::make_intrusive<c10d::PrefixStore>(options.backend, store);
   auto inner = options.backend == "nccl" ? make_nccl_backend(prefixed, options)
                                          : make_gloo_backend(prefixed, options);
-  auto group =
-      c10::make_intrusive<c10d::ProcessGroup>(prefixed, options.rank, options.world_size);
+  auto group = c10::make_intrusive<c10d::ProcessGroup>(prefixed, options.rank, options.world_size);
   constexpr auto kCustom = c10d::ProcessGroup::BackendType::CUSTOM;
   group->setBackend(options.device.type(), kCustom,
                     make_recording_backend(std::move(inner), ledger));
@@ -25,7 +24,9 @@ c10::intrusive_ptr<c10d::ProcessGroup> make_process_group(
   return group;
 }
 
-void barrier(c10d::ProcessGroup& group) { group.barrier()->wait(); }
+void barrier(c10d::ProcessGroup& group) {
+  group.barrier()->wait();
+}
 
 CommFailure::CommFailure(const std::string& what) : sentence_(what.substr(0, what.find('\n'))) {
   const auto says = [&](const char* text) { return what.find(text) != std::string::npos; };

@@ -15,17 +15,16 @@ struct GroupOptions {
   int world_size = 1;
   std::string backend = "gloo";  // or "nccl"
   at::Device device = at::kCPU;
-  std::string address;           // own IPv4 address, which gloo binds to
-  double timeout_s = 60;         // of every collective
+  std::string address;    // own IPv4 address, which gloo binds to
+  double timeout_s = 60;  // of every collective
 };
 
 // Returns a process group over `store` whose collectives are written to `ledger`.
 // Collective: every rank of the world, once. Blocks until all have joined.
 // Errors: CommError when a peer is missing after timeout_s; EnvironmentError where this build or
 // machine lacks the backend.
-c10::intrusive_ptr<c10d::ProcessGroup> make_process_group(const c10::intrusive_ptr<c10d::Store>& store,
-                                                          const GroupOptions& options,
-                                                          Ledger& ledger);
+c10::intrusive_ptr<c10d::ProcessGroup> make_process_group(
+    const c10::intrusive_ptr<c10d::Store>& store, const GroupOptions& options, Ledger& ledger);
 
 // The backends themselves; each in a file of its own, the only one that includes its headers.
 c10::intrusive_ptr<c10d::Backend> make_gloo_backend(const c10::intrusive_ptr<c10d::Store>& store,

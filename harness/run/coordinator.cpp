@@ -97,8 +97,8 @@ class GroupRun {
     const int threads = group_.world_size() * job_.spec.threads_per_rank;
     if (!record.model_info.value("paced", false) && threads > job_.usable_cpus) {
       record.model_info["timing_valid"] = false;
-      record.model_info["timing_reason"] = fmt::format(
-          "{} compute threads share {} cores", threads, job_.usable_cpus);
+      record.model_info["timing_reason"] =
+          fmt::format("{} compute threads share {} cores", threads, job_.usable_cpus);
     }
     callbacks_.trial_ended(record);
   }

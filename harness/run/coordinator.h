@@ -1,5 +1,5 @@
-// The launcher's side of a launch: starts the ranks, deals out the trials, watches, gathers, and goes
-// on after a rank has died, hung or run out of memory.
+// The launcher's side of a launch: starts the ranks, deals out the trials, watches, gathers, and
+// goes on after a rank has died, hung or run out of memory.
 //
 // No torch here: the launcher stays small and cannot be hurt by what a rank does.
 #pragma once
@@ -24,9 +24,9 @@ class Interrupted : public std::runtime_error {
 
 struct LaunchJob {
   std::string part;
-  LaunchSpec spec;                          // the trials still to run
+  LaunchSpec spec;  // the trials still to run
   launch::SpawnOptions spawn;
-  int usable_cpus = 1;                      // more real-compute ranks than this: times are not valid
+  int usable_cpus = 1;  // more real-compute ranks than this: times are not valid
   const std::atomic<bool>* interrupted = nullptr;  // polled; may be null
 };
 

@@ -14,7 +14,9 @@ void FailureWatch::keep(Failure failure) {
   if (!cause_ || failure.blame > cause_->blame) cause_ = std::move(failure);
 }
 
-int FailureWatch::order_of(int rank) const { return group_.page(rank).trial.load(); }
+int FailureWatch::order_of(int rank) const {
+  return group_.page(rank).trial.load();
+}
 
 void FailureWatch::note(const RankEvent& event) {
   const std::string label = fmt::format("[{}] ", group_.label(event.rank));

@@ -1,11 +1,13 @@
-// What the launcher tells its ranks when a launch starts, and what they tell it: the messages of the
-// control channel, one JSON object per line.
+// What the launcher tells its ranks when a launch starts, and what they tell it: the messages of
+// the control channel, one JSON object per line.
 //
 //   launcher -> rank   {"launch": {...LaunchSpec...}}, {"store_port": N}
 //   rank -> launcher   {"event": "store", "port": N}            rank 0's store is open
-//                      {"event": "trial", "order": K, "rank": {...}, "ledger": {...}, "model_info": {...}}
+//                      {"event": "trial", "order": K, "rank": {...}, "ledger": {...}, "model_info":
+//                      {...}}
 //                      {"event": "error", "order": K, "by_peer": bool, "what": "...",
-//                       "status": "failed"|"timeout"|"oom"|"config"|"unfit"|"internal"}  then it exits
+//                       "status": "failed"|"timeout"|"oom"|"config"|"unfit"|"internal"}  then it
+//                       exits
 //                      {"event": "done"}                         every trial has run
 #pragma once
 
@@ -24,12 +26,12 @@ struct LaunchSpec {
   std::uint64_t seed = 42;
   int launch = 0;
   double timeout_s = 60;
-  bool as_published = false;        // the guide's window rule instead of the honest one
+  bool as_published = false;  // the guide's window rule instead of the honest one
   int threads_per_rank = 1;
   std::string device = "cpu";
   std::string backend = "gloo";
-  std::string weights;              // safetensors file, or empty
-  std::string data;                 // JSON Lines of token ids, or empty
+  std::string weights;  // safetensors file, or empty
+  std::string data;     // JSON Lines of token ids, or empty
 };
 
 nlohmann::json to_json(const LaunchSpec& spec);

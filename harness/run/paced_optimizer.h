@@ -1,5 +1,5 @@
-// The optimizer of a paced model: it takes the time of the machine re-enacted and does no arithmetic,
-// since a scaled model's arithmetic would take neither machine's time.
+// The optimizer of a paced model: it takes the time of the machine re-enacted and does no
+// arithmetic, since a scaled model's arithmetic would take neither machine's time.
 #pragma once
 
 #include <vector>

@@ -61,9 +61,9 @@ class Rank {
     options.timeout_s = spec_.timeout_s;
     group_ = comm::make_process_group(comm::make_store(place_, control_, spec_.timeout_s), options,
                                       ledger_);
-    context_ = std::make_unique<RankContext>(RankContext{
-        spec_, place_.rank, place_.node, place_.world_size, group_, ledger_, recorder_,
-        steady_clock()});
+    context_ = std::make_unique<RankContext>(RankContext{spec_, place_.rank, place_.node,
+                                                         place_.world_size, group_, ledger_,
+                                                         recorder_, steady_clock()});
   }
 
   // Collective. The record goes to the launcher as soon as the block ends.

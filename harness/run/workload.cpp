@@ -68,8 +68,8 @@ Workload::Workload(const RankContext& context, const plan::Cell& cell) : cell_(c
   model_ = std::make_unique<sync::DistributedDataParallel>(std::move(module), context.group,
                                                            ddp_options(context, cell));
   if (paced()) {
-    optimizer_ = std::make_unique<PacedOptimizer>(model_->parameters(), paced_optimizer_s,
-                                                  context.clock);
+    optimizer_ =
+        std::make_unique<PacedOptimizer>(model_->parameters(), paced_optimizer_s, context.clock);
   } else {
     optimizer_ = std::make_unique<sync::FusedAdamW>(model_->parameters(), sync::AdamWOptions{});
   }

@@ -1,6 +1,6 @@
-// What stays resident in a rank for the whole launch: one model with its wrapper, optimizer and data,
-// shared by every strategy that trains it, so that strategies differ in when they synchronize and in
-// nothing else (same memory, same buckets, same placement).
+// What stays resident in a rank for the whole launch: one model with its wrapper, optimizer and
+// data, shared by every strategy that trains it, so that strategies differ in when they synchronize
+// and in nothing else (same memory, same buckets, same placement).
 #pragma once
 
 #include <memory>

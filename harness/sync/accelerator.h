@@ -22,10 +22,10 @@
 namespace gradsync::sync {
 
 struct GradientAccumulationPlugin {
-  int num_steps = 1;                // micro-batches per optimizer step
-  bool adjust_scheduler = true;     // count the scheduler's skipped steps
+  int num_steps = 1;                 // micro-batches per optimizer step
+  bool adjust_scheduler = true;      // count the scheduler's skipped steps
   bool sync_with_dataloader = true;  // close a short window at the end of the data
-  bool sync_each_batch = false;     // reduce in every micro-batch; the optimizer steps as before
+  bool sync_each_batch = false;      // reduce in every micro-batch; the optimizer steps as before
 };
 
 class Accelerator {
@@ -40,8 +40,8 @@ class Accelerator {
     std::list<NoSyncGuard> guards_;  // a list: guards do not move
   };
 
-  // Decides whether this micro-batch synchronizes, and returns the context to run it in. One forward
-  // and backward per context.
+  // Decides whether this micro-batch synchronizes, and returns the context to run it in. One
+  // forward and backward per context.
   Window accumulate(DistributedDataParallel& model) { return accumulate({&model}); }
   Window accumulate(const std::vector<DistributedDataParallel*>& models);
 

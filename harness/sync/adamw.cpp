@@ -32,9 +32,9 @@ void FusedAdamW::step() {
   }
   if (parameters.empty()) return;
   at::_foreach_add_(state_steps, 1);
-  at::_fused_adamw_(parameters, gradients, exp_avg, exp_avg_sq, /*max_exp_avg_sqs=*/{},
-                    state_steps, options_.lr, options_.beta1, options_.beta2,
-                    options_.weight_decay, options_.eps, /*amsgrad=*/false, /*maximize=*/false);
+  at::_fused_adamw_(parameters, gradients, exp_avg, exp_avg_sq, /*max_exp_avg_sqs=*/{}, state_steps,
+                    options_.lr, options_.beta1, options_.beta2, options_.weight_decay,
+                    options_.eps, /*amsgrad=*/false, /*maximize=*/false);
 }
 
 void FusedAdamW::zero_grad() {

@@ -46,14 +46,14 @@ NoSyncGuard::NoSyncGuard(DistributedDataParallel& model)
   model_.require_backward_grad_sync_ = false;
 }
 
-NoSyncGuard::~NoSyncGuard() { model_.require_backward_grad_sync_ = previous_; }
+NoSyncGuard::~NoSyncGuard() {
+  model_.require_backward_grad_sync_ = previous_;
+}
 
 DistributedDataParallel::DistributedDataParallel(
     std::shared_ptr<models::Model> module, c10::intrusive_ptr<c10d::ProcessGroup> process_group,
     const DdpOptions& options)
-    : module_(std::move(module)),
-      process_group_(std::move(process_group)),
-      options_(options) {
+    : module_(std::move(module)), process_group_(std::move(process_group)), options_(options) {
   for (const at::Tensor& parameter : module_->parameters()) {
     if (parameter.requires_grad()) parameters_.push_back(parameter);
   }

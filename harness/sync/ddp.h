@@ -7,9 +7,9 @@
 // Source of the behaviour: torch/nn/parallel/distributed.py, 2.11.
 #pragma once
 
+#include <torch/nn/module.h>
 #include <torch/csrc/distributed/c10d/logger.hpp>
 #include <torch/csrc/distributed/c10d/reducer.hpp>
-#include <torch/nn/module.h>
 
 #include <memory>
 #include <optional>
@@ -100,9 +100,9 @@ class DistributedDataParallel {
   std::shared_ptr<c10d::Reducer> reducer_;
   std::shared_ptr<c10d::Logger> logger_;
 
-  bool require_backward_grad_sync_ = true;   // the flag of no_sync
-  bool require_forward_param_sync_ = true;   // the last forward was a synchronized one
-  bool delay_all_reduce_enqueued_ = false;   // static_graph: its first backward has been seen
+  bool require_backward_grad_sync_ = true;  // the flag of no_sync
+  bool require_forward_param_sync_ = true;  // the last forward was a synchronized one
+  bool delay_all_reduce_enqueued_ = false;  // static_graph: its first backward has been seen
 };
 
 }  // namespace gradsync::sync

@@ -33,6 +33,8 @@ class Accumulate final : public Strategy {
 
 }  // namespace
 
-std::unique_ptr<Strategy> make_accumulate() { return std::make_unique<Accumulate>(); }
+std::unique_ptr<Strategy> make_accumulate() {
+  return std::make_unique<Accumulate>();
+}
 
 }  // namespace gradsync::sync

@@ -22,6 +22,8 @@ class Baseline final : public Strategy {
 
 }  // namespace
 
-std::unique_ptr<Strategy> make_baseline() { return std::make_unique<Baseline>(); }
+std::unique_ptr<Strategy> make_baseline() {
+  return std::make_unique<Baseline>();
+}
 
 }  // namespace gradsync::sync

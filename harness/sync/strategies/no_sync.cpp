@@ -31,6 +31,8 @@ class NoSync final : public Strategy {
 
 }  // namespace
 
-std::unique_ptr<Strategy> make_no_sync() { return std::make_unique<NoSync>(); }
+std::unique_ptr<Strategy> make_no_sync() {
+  return std::make_unique<NoSync>();
+}
 
 }  // namespace gradsync::sync

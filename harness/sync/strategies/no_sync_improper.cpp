@@ -1,5 +1,6 @@
-// no_sync, improperly: around backward only. forward() has armed the Reducer by then, so this is the
-// baseline with a flag flipped to and fro: the same all-reduces, the same bytes, the same gradients.
+// no_sync, improperly: around backward only. forward() has armed the Reducer by then, so this is
+// the baseline with a flag flipped to and fro: the same all-reduces, the same bytes, the same
+// gradients.
 #include "harness/sync/strategies/factories.h"
 #include "harness/sync/sync_due.h"
 
@@ -29,6 +30,8 @@ class NoSyncImproper final : public Strategy {
 
 }  // namespace
 
-std::unique_ptr<Strategy> make_no_sync_improper() { return std::make_unique<NoSyncImproper>(); }
+std::unique_ptr<Strategy> make_no_sync_improper() {
+  return std::make_unique<NoSyncImproper>();
+}
 
 }  // namespace gradsync::sync

@@ -24,8 +24,8 @@ const StrategyEntry& find_strategy(const std::string& name) {
     if (entry.name == name) return entry;
     names.push_back(entry.name);
   }
-  throw ConfigError(fmt::format("unknown strategy '{}', expected one of {}", name,
-                                fmt::join(names, ", ")));
+  throw ConfigError(
+      fmt::format("unknown strategy '{}', expected one of {}", name, fmt::join(names, ", ")));
 }
 
 }  // namespace gradsync::sync

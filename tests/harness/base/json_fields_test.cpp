@@ -157,6 +157,10 @@ TEST_F(ReadJsonFile, MissingFileIsNamedWithTheReason) {
             path_ + ": cannot be read: No such file or directory");
 }
 
+TEST_F(ReadJsonFile, ADirectoryIsNoFile) {
+  EXPECT_EQ(complaint([] { read_json_file("/"); }), "/: cannot be read: Is a directory");
+}
+
 TEST_F(ReadJsonFile, TruncatedFileSaysWhere) {
   const std::string message = complaint([&] { read_json_file(write("{\n  \"steps\": 8,\n")); });
   EXPECT_THAT(message, StartsWith(path_ + ": not valid JSON: "));

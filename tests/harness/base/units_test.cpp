@@ -71,6 +71,10 @@ TEST(ParseSize, RefusesBits) {
   EXPECT_THROW(parse_size_bytes("10Gb"), std::invalid_argument);
 }
 
+TEST(ParseSize, RefusesWhatNoIntegerHolds) {
+  EXPECT_THROW(parse_size_bytes("1e300GiB"), std::invalid_argument);
+}
+
 TEST(FormatBytes, ChangesUnitAtPowersOf1024) {
   EXPECT_EQ(format_bytes(0), "0 B");
   EXPECT_EQ(format_bytes(1023), "1023 B");

@@ -11,7 +11,9 @@
 namespace gradsync::run {
 namespace {
 
-int sum(const std::vector<int>& values) { return std::accumulate(values.begin(), values.end(), 0); }
+int sum(const std::vector<int>& values) {
+  return std::accumulate(values.begin(), values.end(), 0);
+}
 
 TEST(WindowRule, HonestWindowsAreEqual) {
   EXPECT_EQ(window_micro_batches(3, 4, false, false), (std::vector<int>{4, 4, 4}));

@@ -110,7 +110,7 @@ TEST(Accelerate, OptimizerAndSchedulerActOnSyncOnly) {
     }
     EXPECT_EQ(inner.steps, 2);
     EXPECT_EQ(inner.zeroed, 2);
-    EXPECT_EQ(schedule.steps(), 2 * kWorldSize);         // once per rank and sync
+    EXPECT_EQ(schedule.steps(), 2 * kWorldSize);            // once per rank and sync
     EXPECT_EQ(schedule.counted(), 1 + 2 * kWorldSize + 2);  // adjust_scheduler counts the skipped
   });
 }

@@ -30,7 +30,8 @@ std::vector<at::Tensor> reference_gradients(int world_size, int micro_batches) {
 
 void expect_gradients(const DistributedDataParallel& model, const std::vector<at::Tensor>& wanted) {
   for (std::size_t i = 0; i < wanted.size(); ++i) {
-    EXPECT_TRUE(at::allclose(model.parameters()[i].grad(), wanted[i], 1e-5, 1e-7)) << "tensor " << i;
+    EXPECT_TRUE(at::allclose(model.parameters()[i].grad(), wanted[i], 1e-5, 1e-7))
+        << "tensor " << i;
   }
 }
 
@@ -65,12 +66,11 @@ TEST_P(DdpVariants, AccumulatingUnderNoSyncGivesTheSameGradients) {
   });
 }
 
-INSTANTIATE_TEST_SUITE_P(Options, DdpVariants,
-                         ::testing::Values(DdpOptions{}, DdpOptions{.find_unused_parameters = true},
-                                           DdpOptions{.static_graph = true},
-                                           DdpOptions{.gradient_as_bucket_view = true},
-                                           DdpOptions{.first_bucket_bytes = 16,
-                                                      .bucket_cap_bytes = 64}));
+INSTANTIATE_TEST_SUITE_P(
+    Options, DdpVariants,
+    ::testing::Values(DdpOptions{}, DdpOptions{.find_unused_parameters = true},
+                      DdpOptions{.static_graph = true}, DdpOptions{.gradient_as_bucket_view = true},
+                      DdpOptions{.first_bucket_bytes = 16, .bucket_cap_bytes = 64}));
 
 TEST(Ddp, StartsEveryRankFromRankZero) {
   run_ranks(2, [](RankHarness& rank) {
@@ -123,20 +123,22 @@ TEST(Ddp, ForwardDecidesAndBackwardDoesNot) {
   run_ranks(2, [](RankHarness& rank) {
     DistributedDataParallel model(std::make_shared<ToyModel>(), rank.group, {});
     const auto batch = toy_batch(rank.rank, 0);
-    EXPECT_EQ(all_reduces(rank, [&] {
-                const at::Tensor loss = model.forward(batch);
-                const auto guard = model.no_sync();  // too late
-                sync::backward(loss, nullptr);
-              }),
+    EXPECT_EQ(all_reduces(rank,
+                          [&] {
+                            const at::Tensor loss = model.forward(batch);
+                            const auto guard = model.no_sync();  // too late
+                            sync::backward(loss, nullptr);
+                          }),
               1);
-    EXPECT_EQ(all_reduces(rank, [&] {
-                at::Tensor loss;
-                {
-                  const auto guard = model.no_sync();
-                  loss = model.forward(batch);
-                }
-                sync::backward(loss, nullptr);  // outside, and yet not synchronized
-              }),
+    EXPECT_EQ(all_reduces(rank,
+                          [&] {
+                            at::Tensor loss;
+                            {
+                              const auto guard = model.no_sync();
+                              loss = model.forward(batch);
+                            }
+                            sync::backward(loss, nullptr);  // outside, and yet not synchronized
+                          }),
               0);
   });
 }
@@ -193,15 +195,15 @@ TEST(Ddp, FindsParametersUnusedOnOneRank) {
 }
 
 TEST(Ddp, WithoutSearchAnUnusedParameterFailsTheNextForward) {
-  EXPECT_THROW(
-      run_ranks(1,
-                [](RankHarness& rank) {
-                  DistributedDataParallel model(std::make_shared<ToyModel>(), rank.group, {});
-                  for (int i = 0; i < 2; ++i) {
-                    sync::backward(model.forward(toy_batch(rank.rank, i, false)), nullptr);
-                  }
-                }),
-      c10::Error);
+  EXPECT_THROW(run_ranks(1,
+                         [](RankHarness& rank) {
+                           DistributedDataParallel model(std::make_shared<ToyModel>(), rank.group,
+                                                         {});
+                           for (int i = 0; i < 2; ++i) {
+                             sync::backward(model.forward(toy_batch(rank.rank, i, false)), nullptr);
+                           }
+                         }),
+               c10::Error);
 }
 
 TEST(Ddp, StaticGraphMustBeginSynchronized) {

@@ -26,8 +26,8 @@ struct RankHarness {
   measure::StepRecorder& recorder;
 };
 
-// Runs `body` on `world_size` ranks and rethrows the first exception. Ten seconds is the deadline of
-// every collective, so a test that hangs fails instead.
+// Runs `body` on `world_size` ranks and rethrows the first exception. Ten seconds is the deadline
+// of every collective, so a test that hangs fails instead.
 inline void run_ranks(int world_size, const std::function<void(RankHarness&)>& body) {
   constexpr double kTimeoutS = 10;
   auto store = c10::make_intrusive<c10d::HashStore>();

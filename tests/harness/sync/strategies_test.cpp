@@ -72,8 +72,8 @@ Outcome train(RankHarness& rank, const std::string& strategy_name, const std::st
   declared.bucket_bytes = model.bucket_bytes();
   declared.buffer_broadcasts = model.buffer_broadcasts();
   declared.buffer_bytes = model.buffer_bytes();
-  outcome.mismatch = run::first_mismatch(declared, strategy->declared_syncs(kMicroBatches),
-                                         outcome.events, 0);
+  outcome.mismatch =
+      run::first_mismatch(declared, strategy->declared_syncs(kMicroBatches), outcome.events, 0);
   return outcome;
 }
 
