@@ -44,7 +44,7 @@ struct Part {
   int steps = 8;            // timed steps per cell, round and launch
   int total_steps = 0;      // or: timed steps per cell over all trials, dealt out evenly (29 over 4
                             // launches: 8, 7, 7, 7); 0: use `steps`
-  int warmup_steps = 3;     // per trial; at least 2, so that the bucket rebuild is past;
+  int warmup_steps = 3;     // per trial; at least 1 (the bucket rebuild is past before the first);
                             // 0 under as_published, which has none
   int rounds = 1;
   int launches = 1;
