@@ -38,7 +38,7 @@ json plan_list(const json& plan, const std::string& part, const std::string& par
   if (plan.contains("parts") && plan["parts"].is_array()) {
     for (const json& candidate : plan["parts"]) {
       const bool this_part = candidate.is_object() && candidate.value("name", "") == part;
-      if (const json list = this_part ? list_in(candidate) : json(); !list.is_null()) return list;
+      if (json list = this_part ? list_in(candidate) : json(); !list.is_null()) return list;
     }
   }
   return list_in(plan);
@@ -78,6 +78,7 @@ class Grouper {
     std::stable_sort(keyed.begin(), keyed.end(),
                      [](const auto& left, const auto& right) { return left.first < right.first; });
     std::vector<CellGroup> sorted;
+    sorted.reserve(keyed.size());
     for (auto& [key, group] : keyed) sorted.push_back(std::move(group));
     return sorted;
   }
@@ -100,6 +101,7 @@ std::vector<const TrialRecord*> CellGroup::ok_trials() const {
 std::vector<CellGroup> group_by_cell(const json& plan, const std::vector<TrialRecord>& trials,
                                      const std::vector<SkippedCell>& skipped) {
   std::vector<const TrialRecord*> in_order;
+  in_order.reserve(trials.size());
   for (const TrialRecord& trial : trials) in_order.push_back(&trial);
   std::stable_sort(in_order.begin(), in_order.end(),
                    [](const auto* left, const auto* right) { return left->order < right->order; });

@@ -46,7 +46,7 @@ bool has_peaks(const PartView& part) {
 }
 
 std::string step_text(const json& cell, int decimals) {
-  const std::string status = cell.value("status", "");
+  std::string status = cell.value("status", "");
   if (status != "ok") return status;
   const json& step = cell["step_s"];
   if (!step.is_object()) return "-";

@@ -74,6 +74,7 @@ std::string place_text(const PartView& part, const json& setting, bool links_nee
 std::string findings(const PartView& part) {
   const auto settings = settings_of(part);
   std::vector<std::string> places;
+  places.reserve(settings.size());
   for (const json& setting : settings) places.push_back(place_text(part, setting, false));
   std::string text;
   for (std::size_t i = 0; i < settings.size(); ++i) {

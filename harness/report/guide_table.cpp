@@ -53,7 +53,7 @@ std::string measured_text(const json* cell, int decimals) {
 std::string judge(const json* cell, double published_mean, const json& runs, Agreement& agreement) {
   const auto interval = stats::student_interval(runs.get<std::vector<double>>());
   if (!interval) return "-";
-  const std::string range = fmt::format("[{:.2f}, {:.2f}]", interval->lo, interval->hi);
+  std::string range = fmt::format("[{:.2f}, {:.2f}]", interval->lo, interval->hi);
   if (!cell || cell->value("status", "") != "ok" || !(*cell)["step_s"].is_object()) return range;
   const double mean = (*cell)["step_s"]["mean"].get<double>();
   agreement.relative_errors.push_back(std::abs(mean - published_mean) / published_mean);
@@ -94,6 +94,7 @@ std::string row_label(const PartView& part, const json& setting, bool say_more) 
 // Rows need more than "Multi-Node" where two of them would read alike.
 bool labels_collide(const PartView& part, const std::vector<json>& settings) {
   std::vector<std::string> labels;
+  labels.reserve(settings.size());
   for (const json& setting : settings) labels.push_back(row_label(part, setting, false));
   std::sort(labels.begin(), labels.end());
   return std::adjacent_find(labels.begin(), labels.end()) != labels.end();

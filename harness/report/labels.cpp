@@ -78,7 +78,7 @@ std::string seconds_text(const json& value, int decimals) {
 
 std::string ratio_text(const json& comparison) {
   if (!comparison.is_object()) return "-";
-  const std::string ratio = fmt::format("{:.2f}x", comparison["ratio"].get<double>());
+  std::string ratio = fmt::format("{:.2f}x", comparison["ratio"].get<double>());
   const json& ci95 = comparison["ci95"];
   if (!ci95.is_array()) return ratio;
   return fmt::format("{} [{:.2f}, {:.2f}]", ratio, ci95[0].get<double>(), ci95[1].get<double>());

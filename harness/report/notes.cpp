@@ -46,7 +46,7 @@ std::string name_of(const PartView& part, const json& cell) {
 
 // "baseline (1 of 4 trials), no_sync"
 std::string strategy_with_count(const json& cell) {
-  const std::string label = strategy_label(cell["cell"].value("strategy", ""));
+  std::string label = strategy_label(cell["cell"].value("strategy", ""));
   const json& trials = cell["trials"];
   std::size_t all = 0;
   for (const auto& [status, count] : trials.items()) all += count.get<std::size_t>();

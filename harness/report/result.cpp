@@ -16,7 +16,7 @@ json compared(const std::vector<CellGroup>& groups, const CellGroup& group,
     problem = "the plan has no " + reference + " cell to compare with";
     return nullptr;
   }
-  const json comparison = compare_steps(group, *other);
+  json comparison = compare_steps(group, *other);
   if (comparison.is_null()) problem = "no round in which this cell and " + reference + " both ran";
   return comparison;
 }
