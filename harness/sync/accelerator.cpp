@@ -1,5 +1,7 @@
 #include "harness/sync/accelerator.h"
 
+#include <utility>
+
 #include "harness/sync/backward.h"
 #include "harness/sync/sync_due.h"
 
@@ -16,8 +18,8 @@ Accelerator::Window Accelerator::accumulate(const std::vector<DistributedDataPar
   return window;
 }
 
-void Accelerator::backward(const at::Tensor& loss, measure::StepRecorder* recorder) {
-  sync::backward(loss / plugin_.num_steps, recorder);
+void Accelerator::backward(at::Tensor loss, measure::StepRecorder* recorder) {
+  sync::backward(std::move(loss), plugin_.num_steps, recorder);
 }
 
 void PreparedOptimizer::step() {

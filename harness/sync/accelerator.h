@@ -50,7 +50,7 @@ class Accelerator {
 
   // Runs backward of loss / num_steps; always divided, also in a short last window.
   // Collective where the micro-batch synchronizes.
-  void backward(const at::Tensor& loss, measure::StepRecorder* recorder = nullptr);
+  void backward(at::Tensor loss, measure::StepRecorder* recorder = nullptr);
 
   // True when the current micro-batch completes a window: optimizers and schedulers then act.
   bool sync_gradients() const { return sync_gradients_; }

@@ -6,8 +6,9 @@
 
 namespace gradsync::sync {
 
-void backward(const at::Tensor& loss, measure::StepRecorder* recorder) {
+void backward(at::Tensor loss, int divisor, measure::StepRecorder* recorder) {
   const measure::PhaseScope scope(recorder, measure::Phase::Backward);
+  loss = loss / divisor;
   if (recorder != nullptr) {
     // The engine runs queued callbacks in order once the graph is done. The Reducer queues its own,
     // which waits for the buckets, with the last gradient; ours is queued with the first.
@@ -17,6 +18,8 @@ void backward(const at::Tensor& loss, measure::StepRecorder* recorder) {
     });
   }
   torch::autograd::backward({loss}, {});
+  if (recorder != nullptr) recorder->enter(measure::Phase::Backward);
+  loss.reset();
 }
 
 }  // namespace gradsync::sync

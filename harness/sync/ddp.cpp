@@ -104,13 +104,9 @@ void DistributedDataParallel::build_reducer() {
 // backward look at whether the Reducer was armed and never at the flag. So a no_sync that encloses
 // only backward flips a flag nobody reads, and every gradient is reduced as if it were not there.
 at::Tensor DistributedDataParallel::forward(const models::Batch& batch) {
+  const measure::PhaseScope scope(options_.recorder, measure::Phase::Forward);
   before_forward();
-  at::Tensor loss;
-  {
-    const measure::PhaseScope scope(options_.recorder, measure::Phase::Forward);
-    loss = module_->loss(batch);
-    return after_forward(std::move(loss));
-  }
+  return after_forward(module_->loss(batch));
 }
 
 void DistributedDataParallel::before_forward() {
@@ -147,9 +143,10 @@ at::Tensor DistributedDataParallel::after_forward(at::Tensor loss) {
 }
 
 void DistributedDataParallel::sync_buffers() {
-  const measure::PhaseScope scope(options_.recorder, measure::Phase::Wait);
   const at::NoGradGuard no_grad;
+  if (options_.recorder != nullptr) options_.recorder->enter(measure::Phase::Wait);
   c10d::broadcast_coalesced(process_group_, buffers_, kBroadcastBucketBytes, 0);
+  if (options_.recorder != nullptr) options_.recorder->enter(measure::Phase::Forward);
 }
 
 std::vector<std::int64_t> DistributedDataParallel::bucket_bytes() const {

@@ -1,4 +1,6 @@
 // accumulate: the same decision, made by Accelerate's API instead of by the training loop.
+#include <utility>
+
 #include "harness/sync/strategies/factories.h"
 
 namespace gradsync::sync {
@@ -13,8 +15,8 @@ class Accumulate final : public Strategy {
     for (int i = 0; i < micro_batches; ++i) {
       const auto window = accelerator.accumulate(training.model);
       const models::Batch& batch = training.next_batch(i);
-      const at::Tensor loss = training.model.forward(batch);
-      accelerator.backward(loss, &training.recorder);
+      at::Tensor loss = training.model.forward(batch);
+      accelerator.backward(std::move(loss), &training.recorder);
       const measure::PhaseScope scope(&training.recorder, measure::Phase::Optimizer);
       optimizer.step();
       scheduler.step();

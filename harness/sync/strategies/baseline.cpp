@@ -1,4 +1,6 @@
 // Baseline: accumulate gradients with no regard for synchronization. Every backward all-reduces.
+#include <utility>
+
 #include "harness/sync/strategies/factories.h"
 
 namespace gradsync::sync {
@@ -9,8 +11,8 @@ class Baseline final : public Strategy {
   void step(Training& training, int micro_batches) override {
     for (int i = 0; i < micro_batches; ++i) {
       const models::Batch& batch = training.next_batch(i);
-      const at::Tensor loss = training.model.forward(batch);
-      training.backward(loss, micro_batches);
+      at::Tensor loss = training.model.forward(batch);
+      training.backward(std::move(loss), micro_batches);
     }
     training.update();
   }

@@ -1,4 +1,6 @@
 // no_sync, properly: around forward and backward of every micro-batch but the last.
+#include <utility>
+
 #include "harness/sync/strategies/factories.h"
 #include "harness/sync/sync_due.h"
 
@@ -12,11 +14,11 @@ class NoSync final : public Strategy {
       const models::Batch& batch = training.next_batch(i);
       if (!sync_due(i + 1, micro_batches, false)) {
         const NoSyncGuard guard = training.model.no_sync();
-        const at::Tensor loss = training.model.forward(batch);
-        training.backward(loss, micro_batches);
+        at::Tensor loss = training.model.forward(batch);
+        training.backward(std::move(loss), micro_batches);
       } else {
-        const at::Tensor loss = training.model.forward(batch);
-        training.backward(loss, micro_batches);
+        at::Tensor loss = training.model.forward(batch);
+        training.backward(std::move(loss), micro_batches);
       }
     }
     training.update();

@@ -1,6 +1,8 @@
 // no_sync, improperly: around backward only. forward() has armed the Reducer by then, so this is
 // the baseline with a flag flipped to and fro: the same all-reduces, the same bytes, the same
 // gradients.
+#include <utility>
+
 #include "harness/sync/strategies/factories.h"
 #include "harness/sync/sync_due.h"
 
@@ -12,12 +14,12 @@ class NoSyncImproper final : public Strategy {
   void step(Training& training, int micro_batches) override {
     for (int i = 0; i < micro_batches; ++i) {
       const models::Batch& batch = training.next_batch(i);
-      const at::Tensor loss = training.model.forward(batch);
+      at::Tensor loss = training.model.forward(batch);
       if (!sync_due(i + 1, micro_batches, false)) {
         const NoSyncGuard guard = training.model.no_sync();
-        training.backward(loss, micro_batches);
+        training.backward(std::move(loss), micro_batches);
       } else {
-        training.backward(loss, micro_batches);
+        training.backward(std::move(loss), micro_batches);
       }
     }
     training.update();

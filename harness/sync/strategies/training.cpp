@@ -1,3 +1,5 @@
+#include <utility>
+
 #include "harness/sync/backward.h"
 #include "harness/sync/strategies/strategy.h"
 
@@ -9,8 +11,8 @@ const models::Batch& Training::next_batch(int micro_batch) {
   return data.next();
 }
 
-void Training::backward(const at::Tensor& loss, int micro_batches) {
-  sync::backward(loss / micro_batches, &recorder);
+void Training::backward(at::Tensor loss, int micro_batches) {
+  sync::backward(std::move(loss), micro_batches, &recorder);
 }
 
 void Training::update() {

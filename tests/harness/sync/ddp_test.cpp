@@ -20,7 +20,7 @@ std::vector<at::Tensor> reference_gradients(int world_size, int micro_batches) {
   for (int rank = 0; rank < world_size; ++rank) {
     for (int i = 0; i < micro_batches; ++i) {
       const at::Tensor loss = model.loss(toy_batch(rank, i)) / (world_size * micro_batches);
-      sync::backward(loss, nullptr);
+      sync::backward(loss, 1, nullptr);
     }
   }
   std::vector<at::Tensor> gradients;
@@ -44,7 +44,7 @@ TEST_P(DdpVariants, GradientsAreTheMeanOverRanks) {
       DistributedDataParallel model(std::make_shared<ToyModel>(), rank.group, GetParam());
       for (int repeat = 0; repeat < 3; ++repeat) {  // past the bucket rebuild
         for (const at::Tensor& parameter : model.parameters()) parameter.mutable_grad().reset();
-        sync::backward(model.forward(toy_batch(rank.rank, 0)), nullptr);
+        sync::backward(model.forward(toy_batch(rank.rank, 0)), 1, nullptr);
         expect_gradients(model, wanted);
       }
     });
@@ -55,13 +55,13 @@ TEST_P(DdpVariants, AccumulatingUnderNoSyncGivesTheSameGradients) {
   const auto wanted = reference_gradients(2, 2);
   run_ranks(2, [&](RankHarness& rank) {
     DistributedDataParallel model(std::make_shared<ToyModel>(), rank.group, GetParam());
-    sync::backward(model.forward(toy_batch(rank.rank, 0)), nullptr);  // static_graph learns
+    sync::backward(model.forward(toy_batch(rank.rank, 0)), 1, nullptr);  // static_graph learns
     for (const at::Tensor& parameter : model.parameters()) parameter.mutable_grad().reset();
     {
       const auto guard = model.no_sync();
-      sync::backward(model.forward(toy_batch(rank.rank, 0)) / 2, nullptr);
+      sync::backward(model.forward(toy_batch(rank.rank, 0)) / 2, 1, nullptr);
     }
-    sync::backward(model.forward(toy_batch(rank.rank, 1)) / 2, nullptr);
+    sync::backward(model.forward(toy_batch(rank.rank, 1)) / 2, 1, nullptr);
     expect_gradients(model, wanted);
   });
 }
@@ -95,9 +95,9 @@ TEST(Ddp, BucketsAreCutAtTheRebuild) {
   run_ranks(2, [](RankHarness& rank) {
     DistributedDataParallel model(std::make_shared<ToyModel>(), rank.group,
                                   {.first_bucket_bytes = 16, .bucket_cap_bytes = 64});
-    sync::backward(model.forward(toy_batch(rank.rank, 0)), nullptr);
+    sync::backward(model.forward(toy_batch(rank.rank, 0)), 1, nullptr);
     EXPECT_EQ(model.bucket_bytes(), (std::vector<std::int64_t>{192}));  // all 48 floats
-    sync::backward(model.forward(toy_batch(rank.rank, 0)), nullptr);
+    sync::backward(model.forward(toy_batch(rank.rank, 0)), 1, nullptr);
     // In the order of readiness: 32 bytes of the branch fill the first bucket; w2's 32 do not fill
     // the next, w1's 128 do.
     EXPECT_EQ(model.bucket_bytes(), (std::vector<std::int64_t>{32, 160}));
@@ -127,7 +127,7 @@ TEST(Ddp, ForwardDecidesAndBackwardDoesNot) {
                           [&] {
                             const at::Tensor loss = model.forward(batch);
                             const auto guard = model.no_sync();  // too late
-                            sync::backward(loss, nullptr);
+                            sync::backward(loss, 1, nullptr);
                           }),
               1);
     EXPECT_EQ(all_reduces(rank,
@@ -137,7 +137,7 @@ TEST(Ddp, ForwardDecidesAndBackwardDoesNot) {
                               const auto guard = model.no_sync();
                               loss = model.forward(batch);
                             }
-                            sync::backward(loss, nullptr);  // outside, and yet not synchronized
+                            sync::backward(loss, 1, nullptr);  // outside, and yet not synchronized
                           }),
               0);
   });
@@ -171,13 +171,13 @@ TEST(Ddp, BuffersAreBroadcastBeforeASynchronizedForwardOnly) {
     const auto drift = [&] { module->counter.fill_(rank.rank + 1); };
     const auto batch = toy_batch(rank.rank, 0);
     drift();
-    sync::backward(model.forward(batch), nullptr);
+    sync::backward(model.forward(batch), 1, nullptr);
     EXPECT_EQ(module->counter[0].item<float>(), 1.0F);
     {
       const auto guard = model.no_sync();
-      sync::backward(model.forward(batch), nullptr);  // follows a synchronized one: broadcasts
+      sync::backward(model.forward(batch), 1, nullptr);  // follows a synchronized one: broadcasts
       drift();
-      sync::backward(model.forward(batch), nullptr);  // follows an unsynchronized one: does not
+      sync::backward(model.forward(batch), 1, nullptr);  // follows an unsynchronized one: does not
     }
     EXPECT_EQ(module->counter[0].item<float>(), static_cast<float>(rank.rank + 1));
   });
@@ -188,22 +188,22 @@ TEST(Ddp, FindsParametersUnusedOnOneRank) {
     const auto module = std::make_shared<ToyModel>();
     DistributedDataParallel model(module, rank.group, {.find_unused_parameters = true});
     for (int i = 0; i < 3; ++i) {
-      sync::backward(model.forward(toy_batch(rank.rank, i, rank.rank == 0)), nullptr);
+      sync::backward(model.forward(toy_batch(rank.rank, i, rank.rank == 0)), 1, nullptr);
     }
     EXPECT_TRUE(module->branch.grad().defined());
   });
 }
 
 TEST(Ddp, WithoutSearchAnUnusedParameterFailsTheNextForward) {
-  EXPECT_THROW(run_ranks(1,
-                         [](RankHarness& rank) {
-                           DistributedDataParallel model(std::make_shared<ToyModel>(), rank.group,
-                                                         {});
-                           for (int i = 0; i < 2; ++i) {
-                             sync::backward(model.forward(toy_batch(rank.rank, i, false)), nullptr);
-                           }
-                         }),
-               c10::Error);
+  EXPECT_THROW(
+      run_ranks(1,
+                [](RankHarness& rank) {
+                  DistributedDataParallel model(std::make_shared<ToyModel>(), rank.group, {});
+                  for (int i = 0; i < 2; ++i) {
+                    sync::backward(model.forward(toy_batch(rank.rank, i, false)), 1, nullptr);
+                  }
+                }),
+      c10::Error);
 }
 
 TEST(Ddp, StaticGraphMustBeginSynchronized) {
