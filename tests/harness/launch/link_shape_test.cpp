@@ -9,14 +9,14 @@ TEST(LinkShape, HoldsWholeBatchesAndTheLineUntilALateTimer) {
   for (const double rate : {1e6, 20e6, 200e6, 1e9, 4e9, 40e9}) {
     const LinkShape shape = shape_link(rate);
     EXPECT_GE(shape.burst_bytes, 2 * shape.gso_max_bytes) << rate;
-    EXPECT_GE(shape.burst_bytes, static_cast<int>(rate / 8 * 200e-6)) << rate;
+    EXPECT_GE(shape.burst_bytes, static_cast<int>(rate / 8 * 400e-6)) << rate;
     EXPECT_LE(shape.gso_max_bytes, 65536) << rate;
   }
 }
 
 TEST(LinkShape, GivesLittleForFreeUpToAGigabit) {
   for (const double rate : {1e6, 20e6, 200e6, 1e9}) {
-    EXPECT_LE(shape_link(rate).burst_bytes, 32 * 1024) << rate;
+    EXPECT_LE(shape_link(rate).burst_bytes, 64 * 1024) << rate;
   }
 }
 
