@@ -1,5 +1,6 @@
 // gradsync: measures what gradient synchronization costs, and proves whether a job synchronizes
 // when it should. This file only parses and turns exceptions into the exit statuses of the design.
+#include <c10/util/Logging.h>
 #include <fmt/format.h>
 
 #include <CLI/CLI.hpp>
@@ -23,7 +24,10 @@ std::string version_text() {
 // What the launcher starts a rank with; not for people.
 void add_rank_command(CLI::App& app, ExitStatus& status) {
   CLI::App* command = app.add_subcommand("rank")->group("");
-  command->callback([&status] { status = static_cast<ExitStatus>(run::rank_main()); });
+  command->callback([&status] {
+    c10::initLogging();  // reads TORCH_CPP_LOG_LEVEL, which Python does on import
+    status = static_cast<ExitStatus>(run::rank_main());
+  });
 }
 
 int parse_and_run(int argc, char** argv) {
@@ -31,6 +35,9 @@ int parse_and_run(int argc, char** argv) {
   CLI::App app("Measures what gradient synchronization costs distributed training.", "gradsync");
   app.set_version_flag("--version", version_text());
   app.require_subcommand(1);
+  app.failure_message([](const CLI::App*, const CLI::Error& error) {
+    return fmt::format("error: {} (see gradsync --help)\n", error.what());
+  });
   add_run_command(app, status);
   add_report_command(app, status);
   add_doctor_command(app, status);

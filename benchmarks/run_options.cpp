@@ -35,12 +35,23 @@ void check_cell(const plan::Plan& plan, const plan::Cell& cell) {
     check_name(plan, "strategy", [&] { sync::find_strategy(cell.strategy); });
 }
 
+// As published, a run starts cold: its first two steps cannot be checked, so there must be more.
+void check_steps(const plan::Plan& plan, const plan::Part& part) {
+  constexpr int kFewest = 3;
+  if (plan.window_rule != "as_published") return;
+  if (part.steps < kFewest) {
+    throw ConfigError(plan.file, "steps", std::to_string(part.steps),
+                      fmt::format("at least {} where window_rule is \"as_published\"", kFewest));
+  }
+}
+
 }  // namespace
 
 plan::Plan checked_plan(const RunOptions& options) {
   const std::string file = plan::resolve_plan(options.plan, plans_directory());
   plan::Plan plan = plan::read_plan(file, options.overrides);
   for (const plan::Part& part : plan.parts) {
+    check_steps(plan, part);
     for (const plan::Cell& cell : part.cells) check_cell(plan, cell);
   }
   if (plan.device == "cuda" || plan.backend == "nccl") {

@@ -122,11 +122,20 @@ class GroupRun {
   std::map<int, std::map<int, json>> gathered_;  // by order, by rank
 };
 
+// Makes an EnvironmentError again of the text of one, "WHAT (REMEDY)".
+EnvironmentError environment_error(const std::string& text) {
+  const auto remedy = text.rfind(" (");
+  if (remedy == std::string::npos || !text.ends_with(')')) {
+    return {text, "see gradsync doctor"};
+  }
+  return {text.substr(0, remedy), text.substr(remedy + 2, text.size() - remedy - 3)};
+}
+
 // What no other trial would be spared from ends the plan.
 void throw_if_general(const Failure& failure) {
   if (failure.status == "config") throw ConfigError(failure.reason);
   if (failure.status == "internal") throw InternalError(failure.reason);
-  if (failure.status == "unfit") throw EnvironmentError(failure.reason, "see gradsync doctor");
+  if (failure.status == "unfit") throw environment_error(failure.reason);
 }
 
 results::TrialRecord failed_record(const LaunchJob& job, const plan::Trial& trial,

@@ -23,8 +23,13 @@ void FailureWatch::note(const RankEvent& event) {
   const std::string place = launch::describe(group_.page(event.rank));
   if (event.kind == RankEvent::Kind::Message) {
     const bool by_peer = event.message.at("by_peer").get<bool>();
-    keep({by_peer ? Blame::Peer : Blame::Own, event.message.at("status").get<std::string>(),
-          fmt::format("{}{} ({})", label, event.message.at("what").get<std::string>(), place),
+    const auto status = event.message.at("status").get<std::string>();
+    const auto what = event.message.at("what").get<std::string>();
+    // What the user must change is the same for every rank, and reads as if the launcher had seen
+    // it.
+    const bool for_the_user = status == "config" || status == "unfit";
+    keep({by_peer ? Blame::Peer : Blame::Own, status,
+          for_the_user ? what : fmt::format("{}{} ({})", label, what, place),
           event.message.at("order").get<int>()});
   } else if (event.kind == RankEvent::Kind::Killed) {
     const char* hint = event.signal == SIGKILL ? "; the kernel does this when memory runs out" : "";
