@@ -2,7 +2,10 @@
 
 #include <ATen/Context.h>
 
+#include <fstream>
 #include <set>
+#include <string>
+#include <vector>
 
 #include "benchmarks/paths.h"
 #include "harness/base/clock.h"
@@ -33,6 +36,14 @@ json topologies_of(const plan::Plan& plan) {
   return topologies;
 }
 
+// The program's arguments as the kernel keeps them, each ended by a zero byte.
+std::vector<std::string> command_line() {
+  std::ifstream file("/proc/self/cmdline", std::ios::binary);
+  std::vector<std::string> words;
+  for (std::string word; std::getline(file, word, '\0');) words.push_back(word);
+  return words;
+}
+
 const char* blas_name() {
   if (at::hasMKL()) return "mkl";
   return at::hasLAPACK() ? "lapack" : "reference";
@@ -56,7 +67,9 @@ json make_context(const RunOptions& options, const plan::Plan& plan) {
   context["threads_per_rank"] = plan.threads_per_rank;
   context["pinning"] = "one core per rank, round robin";
   context["gpu"] = nullptr;
-  context["command_line"] = options.command_line;
+  context["command_line"] = command_line();
+  context["weights"] = options.weights.empty() ? json(nullptr) : json(options.weights);
+  context["data"] = options.data.empty() ? json(nullptr) : json(options.data);
   context["seed"] = plan.seed;
   context["window_rule"] = plan.window_rule;
   context["peak_memory_reason"] = "not measured on the CPU";

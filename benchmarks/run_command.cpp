@@ -2,7 +2,9 @@
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 
+#include <algorithm>
 #include <iostream>
+#include <set>
 
 #include "benchmarks/commands.h"
 #include "benchmarks/interrupt.h"
@@ -11,13 +13,60 @@
 #include "harness/base/build_info.h"
 #include "harness/base/log.h"
 #include "harness/launch/host.h"
+#include "harness/report/text_table.h"
 
 namespace gradsync::cli {
 namespace {
 
 using nlohmann::json;
 
-// The order in which trials would run, as a Markdown table or JSON.
+// Cell parameters that differ between the trials, beside those that every table shows.
+std::vector<std::string> varying_parameters(const json& list) {
+  static const std::set<std::string> shown{"topology", "model", "strategy"};
+  std::vector<std::string> varying;
+  if (list.empty()) return varying;
+  for (const auto& [name, value] : list.front().at("cell").items()) {
+    const auto differs = [&, &name = name, &value = value](const json& trial) {
+      return trial.at("cell").at(name) != value;
+    };
+    if (!shown.contains(name) && std::any_of(list.begin(), list.end(), differs)) {
+      varying.push_back(name);
+    }
+  }
+  return varying;
+}
+
+report::TextTable dry_run_table(const json& list) {
+  using report::Align;
+  std::vector<report::TextTable::Column> columns{
+      {"order", Align::Right},   {"part", Align::Left},     {"launch", Align::Right},
+      {"round", Align::Right},   {"topology", Align::Left}, {"model", Align::Left},
+      {"strategy", Align::Left}, {"steps", Align::Right}};
+  const auto varying = varying_parameters(list);
+  for (const std::string& name : varying) columns.push_back({name, Align::Right});
+  report::TextTable table(columns);
+  const auto plain = [](const json& value) {
+    return value.is_string() ? value.get<std::string>() : value.dump();
+  };
+  const auto number = [](const json& value) { return std::to_string(value.get<int>() + 1); };
+  for (const json& trial : list) {
+    const json& cell = trial.at("cell");
+    std::vector<std::string> row{
+        number(trial.at("order")),
+        plain(trial.at("part")),
+        number(trial.at("launch")),
+        number(trial.at("round")),
+        plain(cell.at("topology")),
+        plain(cell.at("model")),
+        plain(cell.at("strategy")),
+        fmt::format("{}+{}", trial.at("warmup_steps").get<int>(), trial.at("steps").get<int>())};
+    for (const std::string& name : varying) row.push_back(plain(cell.at(name)));
+    table.add_row(std::move(row));
+  }
+  return table;
+}
+
+// The order in which trials would run, as a Markdown table or JSON. Steps: warm-up + timed.
 void print_dry_run(const plan::Plan& plan, bool as_json) {
   json list = json::array();
   for (const plan::Launch& launch : plan::expand(plan)) {
@@ -36,17 +85,7 @@ void print_dry_run(const plan::Plan& plan, bool as_json) {
     return;
   }
   std::cout << fmt::format("plan {}: {} trials\n\n", plan.name, list.size())
-            << "| order | part | launch | round | topology | model | strategy | steps |\n"
-            << "|---:|:---|---:|---:|:---|:---|:---|---:|\n";
-  for (const json& trial : list) {
-    const json& cell = trial.at("cell");
-    const auto text = [&](const char* name) { return cell.at(name).get<std::string>(); };
-    std::cout << fmt::format("| {} | {} | {} | {} | {} | {} | {} | {}+{} |\n",
-                             trial.at("order").get<int>() + 1, trial.at("part").get<std::string>(),
-                             trial.at("launch").get<int>() + 1, trial.at("round").get<int>() + 1,
-                             text("topology"), text("model"), text("strategy"),
-                             trial.at("warmup_steps").get<int>(), trial.at("steps").get<int>());
-  }
+            << dry_run_table(list).to_markdown();
 }
 
 void warn_about_host() {

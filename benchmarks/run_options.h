@@ -16,7 +16,6 @@ struct RunOptions {
   std::string out;                     // empty: results/runs/<plan>_<UTC time>_<commit>
   std::string weights;
   std::string data;
-  std::vector<std::string> command_line;
   bool resume = false;
   bool force = false;
   bool dry_run = false;

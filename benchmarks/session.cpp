@@ -32,8 +32,11 @@ namespace fs = std::filesystem;
 // Long enough for TCP to reach the line's rate, short against a plan.
 constexpr double kLinkTestS = 0.4;
 
+// In the checkout, wherever the program is called from; named as seen from here.
 std::string default_directory(const plan::Plan& plan) {
-  return fmt::format("results/runs/{}_{}_{}", plan.name, utc_timestamp(true), build_info().commit);
+  const std::string name =
+      fmt::format("{}_{}_{}", plan.name, utc_timestamp(true), build_info().commit);
+  return fs::proximate(source_file("results/runs/" + name)).string();
 }
 
 // The terminal's width in columns; 80 where stderr is none.
