@@ -20,7 +20,7 @@ struct BertConfig {
   std::int64_t positions = 512;
   std::int64_t token_types = 2;
   std::int64_t labels = 2;
-  double dropout = 0.1;             // hidden, attention and classifier alike
+  double dropout = 0.1;  // hidden, attention and classifier alike
   double layer_norm_eps = 1e-12;
   double initializer_range = 0.02;
 };
@@ -33,6 +33,7 @@ class BertForSequenceClassification : public Model {
   at::Tensor loss(const Batch& batch) override;
 
   // Returns [micro_batch, labels].
+  // Errors: ConfigError for a sequence longer than the position embeddings.
   at::Tensor logits(const Batch& batch);
 
   std::int64_t vocabulary_size() const override { return config_.vocabulary; }

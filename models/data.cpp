@@ -18,8 +18,9 @@ namespace {
 
 using nlohmann::json;
 
-// GLUE's MRPC training set: this many sentence pairs; tokenized pairs have about this mean, standard
-// deviation and range in word pieces. A clipped normal is close enough for padding and stragglers.
+// MRPC's training set (Dolan and Brockett 2005; in GLUE, arXiv:1804.07461): this many sentence
+// pairs. Tokenized pairs have about this mean, standard deviation and range in word pieces; the
+// clipped normal drawn from them is an approximation, close enough for padding and stragglers.
 constexpr std::int64_t kMrpcExamples = 3668;
 constexpr double kMrpcMeanTokens = 53;
 constexpr double kMrpcSdTokens = 13;
@@ -83,10 +84,10 @@ Example example_of_line(const std::string& line, const std::string& place,
   const json& ids = fields.raw("input_ids", true);
   if (!ids.is_array() || ids.empty()) fields.fail("input_ids", "a list of token ids");
   for (const json& id : ids) {
-    if (!id.is_number_integer() || id.get<std::int64_t>() < 0 ||
-        id.get<std::int64_t>() >= options.vocabulary_size) {
-      fields.fail("input_ids",
-                  fmt::format("ids from 0 to {}", options.vocabulary_size - 1), id.dump());
+    if (!id.is_number_unsigned() ||
+        id.get<std::uint64_t>() >= static_cast<std::uint64_t>(options.vocabulary_size)) {
+      fields.fail("input_ids", fmt::format("ids from 0 to {}", options.vocabulary_size - 1),
+                  id.dump());
     }
     example.ids.push_back(id.get<std::int64_t>());
   }
@@ -104,26 +105,28 @@ std::vector<Example> read_examples(const DataOptions& options) {
   std::vector<Example> examples;
   std::string line;
   for (int number = 1; std::getline(file, line); ++number) {
-    if (line.empty()) continue;
     examples.push_back(example_of_line(line, fmt::format("{}:{}", options.file, number), options));
   }
   if (examples.empty()) throw ConfigError(fmt::format("{}: holds no example", options.file));
   return examples;
 }
 
-// The examples of one epoch in shuffled order, this rank's share: every world_size-th, wrapped round
-// so that all ranks have as many (as torch's DistributedSampler).
+// The examples of one epoch in shuffled order, this rank's share: every world_size-th, as torch's
+// DistributedSampler deals them. What the last batches lack is taken from the beginning again, as
+// Accelerate does (even_batches), so that all ranks have as many batches, all of one size.
 std::vector<std::size_t> share_of(std::size_t examples, int epoch, const DataOptions& options) {
   std::vector<std::size_t> order(examples);
   std::iota(order.begin(), order.end(), 0);
   Random random(options.seed + 0x9E3779B97F4A7C15ULL * static_cast<std::uint64_t>(epoch + 1));
   for (std::size_t i = examples - 1; i > 0; --i) {
-    std::swap(order[i], order[static_cast<std::size_t>(random.below(static_cast<std::int64_t>(i) + 1))]);
+    std::swap(order[i],
+              order[static_cast<std::size_t>(random.below(static_cast<std::int64_t>(i) + 1))]);
   }
   const auto ranks = static_cast<std::size_t>(options.world_size);
-  const std::size_t per_rank = (examples + ranks - 1) / ranks;
+  const auto size = static_cast<std::size_t>(options.micro_batch_size);
+  const std::size_t batches = (examples + ranks * size - 1) / (ranks * size);
   std::vector<std::size_t> share;
-  for (std::size_t i = 0; i < per_rank; ++i) {
+  for (std::size_t i = 0; i < batches * size; ++i) {
     share.push_back(order[(static_cast<std::size_t>(options.rank) + i * ranks) % examples]);
   }
   return share;
@@ -158,16 +161,15 @@ DataLoader::DataLoader(const DataOptions& options, int batches) {
   const std::vector<Example> examples =
       options.file.empty() ? synthetic_examples(options) : read_examples(options);
   const auto size = static_cast<std::size_t>(options.micro_batch_size);
-  std::vector<std::size_t> share = share_of(examples.size(), 0, options);
-  batches_per_epoch_ = static_cast<int>((share.size() + size - 1) / size);
-  std::size_t next = 0;
-  for (int epoch = 0; static_cast<int>(batches_.size()) < batches;) {
-    std::vector<const Example*> chosen;
-    while (chosen.size() < size && next < share.size()) chosen.push_back(&examples[share[next++]]);
-    batches_.push_back(batch_of(chosen, options));
-    if (next < share.size()) continue;
-    share = share_of(examples.size(), ++epoch, options);
-    next = 0;
+  for (int epoch = 0; static_cast<int>(batches_.size()) < batches; ++epoch) {
+    const std::vector<std::size_t> share = share_of(examples.size(), epoch, options);
+    batches_per_epoch_ = static_cast<int>(share.size() / size);
+    for (std::size_t first = 0; first < share.size(); first += size) {
+      if (static_cast<int>(batches_.size()) == batches) break;
+      std::vector<const Example*> chosen;
+      for (std::size_t i = first; i < first + size; ++i) chosen.push_back(&examples[share[i]]);
+      batches_.push_back(batch_of(chosen, options));
+    }
   }
 }
 

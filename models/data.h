@@ -17,16 +17,17 @@ struct DataOptions {
   int rank = 0;
   int world_size = 1;
   int micro_batch_size = 16;
-  int sequence_length = 64;       // fixed: every example has it; mrpc: the longest allowed
-  bool varying_lengths = false;   // mrpc: padded to the longest in the batch, as the guide's script
+  int sequence_length = 64;      // fixed: every example has it; mrpc: the longest allowed
+  bool varying_lengths = false;  // mrpc: padded to the longest in the batch, as the guide's script
   std::int64_t vocabulary_size = 28996;
   std::uint64_t seed = 42;
-  std::string file;               // JSON Lines: {"input_ids": [...], "label": 0 or 1}
+  std::string file;  // JSON Lines: {"input_ids": [...], "label": 0 or 1}
   at::Device device = at::kCPU;
 };
 
 // An endless, seeded, per-rank sequence of micro-batches; epochs reshuffle. All batches are made in
-// the constructor (`batches` of them, repeated), so that next() costs nothing inside the timed window.
+// the constructor (`batches` of them, repeated), so that next() costs nothing inside the timed
+// window.
 class DataLoader {
  public:
   // Errors: ConfigError for a bad data file (names line and field).

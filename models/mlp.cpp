@@ -22,8 +22,8 @@ Mlp::Mlp(std::uint64_t seed, at::Device device) {
     at::Tensor weight = at::empty({kWidths[i + 1], kWidths[i]});
     weight.normal_(0, scale, generator);
     weights_.push_back(register_parameter(fmt::format("layer{}_weight", i), weight.to(device)));
-    biases_.push_back(register_parameter(fmt::format("layer{}_bias", i),
-                                         at::zeros({kWidths[i + 1]}).to(device)));
+    biases_.push_back(
+        register_parameter(fmt::format("layer{}_bias", i), at::zeros({kWidths[i + 1]}).to(device)));
   }
 }
 
@@ -39,6 +39,8 @@ at::Tensor Mlp::loss(const Batch& batch) {
   return at::cross_entropy_loss(x, batch.labels);
 }
 
-std::int64_t Mlp::vocabulary_size() const { return kVocabulary; }
+std::int64_t Mlp::vocabulary_size() const {
+  return kVocabulary;
+}
 
 }  // namespace gradsync::models

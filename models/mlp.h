@@ -1,5 +1,5 @@
-// A small perceptron over bag-of-words inputs: real arithmetic in a millisecond, for smoke tests and
-// for steps in which communication dominates.
+// A small perceptron over bag-of-words inputs: real arithmetic in a millisecond, for smoke tests
+// and for steps in which communication dominates.
 #pragma once
 
 #include "models/model.h"

@@ -10,6 +10,7 @@
 #include <functional>
 #include <memory>
 #include <string>
+#include <utility>
 #include <vector>
 
 namespace gradsync {
@@ -42,6 +43,16 @@ class Model : public torch::nn::Module {
 
   // Token ids go from 0 to this, exclusive; 0: the model reads none.
   virtual std::int64_t vocabulary_size() const { return 0; }
+
+  // Names of parameters that ModelOptions::weights does not hold, so that they kept their random
+  // values (a new task's classifier); empty without weights.
+  const std::vector<std::string>& freshly_initialised() const { return freshly_initialised_; }
+  void set_freshly_initialised(std::vector<std::string> names) {
+    freshly_initialised_ = std::move(names);
+  }
+
+ private:
+  std::vector<std::string> freshly_initialised_;
 };
 
 struct ModelOptions {
@@ -56,6 +67,7 @@ struct ModelEntry {
   std::string name;   // as in a plan: "bert_mini"
   std::string about;  // one line for `gradsync list models`
   Compute compute = Compute::Real;
+  // Errors: ConfigError for options the model cannot have, or a bad weights or profile file.
   std::function<std::shared_ptr<Model>(const ModelOptions&)> make;
 };
 

@@ -3,6 +3,12 @@
 //
 // Deadlines are absolute (start of forward or backward plus the layers so far), so that the work of
 // hooks and copies hides in the waits, as it does beside a GPU, and errors do not add up.
+//
+//   forward:   |-- layer 0 --|-- layer 1 --|                    the loss
+//   backward:                              |-- layer 1 --|g|-- layer 0 --|g|
+//
+// g: the layer's gradients appear, last registered first, when its backward is over. They are made
+// during the wait before.
 #pragma once
 
 #include <memory>
@@ -15,33 +21,42 @@ namespace gradsync::models {
 
 class PacedModel : public Model {
  public:
-  // `scale` divides the elements of every parameter (rounded, at least one); shapes become flat.
-  // `clock` must outlive the model.
+  // `scale` divides the elements of every parameter and buffer (rounded half up, at least one);
+  // shapes become flat. On a link slowed by the same factor, transfers keep their times.
+  // `clock` must outlive the model. Names and their order are the profile's.
+  // Errors: ConfigError where the profile's names cannot be nested in modules in its order.
   PacedModel(const Profile& profile, int scale, const Clock& clock, at::Device device);
 
-  // Returns a scalar of no meaning whose backward takes the profile's time and gives every parameter
-  // a gradient: a layer's together, when its backward is over, last registered first.
+  // Returns 0 after the profile's forward time; its backward takes the profile's backward time and
+  // gives parameter i the gradient gradient_value(i), times the gradient of the loss itself.
+  // Blocks: the calling thread, which runs forward and backward. Each loss has its own start times,
+  // so several may wait for their backward.
   at::Tensor loss(const Batch& batch) override;
 
   Compute compute() const override { return Compute::Paced; }
-  double paced_optimizer_s() const override { return profile_.optimizer_s; }
+  double paced_optimizer_s() const override { return optimizer_s_; }
 
-  // Where the current forward and backward began, and what they have used up; for the layers.
-  struct Pace {
-    const Clock* clock = nullptr;
-    std::int64_t backward_start_ns = 0;  // 0: backward has not begun
+  // Never 0, the same on every rank and in every micro-batch, and not the same for neighbours: a
+  // reduction that is lost, doubled or misplaced shows.
+  static double gradient_value(std::size_t parameter);
+
+  // One layer: what it must wait for and what it must give.
+  struct Layer {
+    std::vector<at::Tensor> parameters;
+    std::size_t first_parameter = 0;     // index of parameters[0] in the model
+    std::int64_t forward_until_ns = 0;   // since forward began
+    std::int64_t backward_until_ns = 0;  // since backward began
   };
 
  private:
-  struct Layer {
-    std::vector<at::Tensor> parameters;
-    double forward_until_s = 0;   // since forward began
-    double backward_until_s = 0;  // since backward began
-  };
+  void register_tensors(const Profile& profile, int scale);
+  void set_deadlines(const Profile& profile);
+  void refuse_other_order(const Profile& profile) const;
 
-  Profile profile_;
-  std::vector<Layer> layers_;
-  std::shared_ptr<Pace> pace_;
+  std::shared_ptr<std::vector<Layer>> layers_;
+  double optimizer_s_;
+  at::TensorOptions options_;
+  const Clock& clock_;
 };
 
 }  // namespace gradsync::models

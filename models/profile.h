@@ -1,5 +1,5 @@
-// A compute profile: how long each layer of a model takes on another machine, and which parameters it
-// has. Data for paced models. No torch.
+// A compute profile: how long each layer of a model takes on another machine, and which parameters
+// it has. Data for paced models. No torch. The format's meaning is in profiles/README.md.
 #pragma once
 
 #include <cstdint>
@@ -9,14 +9,14 @@
 namespace gradsync::models {
 
 struct ProfileTensor {
-  std::string name;
+  std::string name;  // dotted, as named_parameters() has it
   std::vector<std::int64_t> shape;
   std::int64_t elements() const;
 };
 
 struct ProfileLayer {
   std::string name;
-  double forward_s = 0;   // of one micro-batch
+  double forward_s = 0;  // of one micro-batch
   double backward_s = 0;
   std::vector<ProfileTensor> parameters;  // in registration order
 };
@@ -24,13 +24,14 @@ struct ProfileLayer {
 struct Profile {
   std::string name;
   std::string about;
-  std::vector<ProfileLayer> layers;  // in the order of forward
-  double optimizer_s = 0;            // of one step
-  std::vector<ProfileTensor> buffers;
+  std::vector<ProfileLayer> layers;    // in the order of forward
+  double optimizer_s = 0;              // of one step
+  std::vector<ProfileTensor> buffers;  // int64, as the position ids they stand for
 };
 
 // Returns the profile in `path` (schema gradsync.profile/1; float32 parameters).
-// Errors: ConfigError with file, field, got, expected.
+// Errors: ConfigError with file, field, got, expected: also for a tensor named twice and for a
+// profile without parameters.
 Profile read_profile(const std::string& path);
 
 }  // namespace gradsync::models

@@ -12,11 +12,25 @@
 namespace gradsync::models {
 namespace {
 
+void refuse_scale(const std::string& name, const ModelOptions& options) {
+  if (options.scale == 1) return;
+  throw ConfigError(
+      fmt::format("scale: got {} for model '{}', expected 1: only the bytes of a paced "
+                  "model can be scaled",
+                  options.scale, name));
+}
+
+void load_weights(const ModelOptions& options, Model& model) {
+  if (options.weights.empty()) return;
+  model.set_freshly_initialised(load_safetensors(options.weights, model).initialised);
+}
+
 ModelEntry bert(const std::string& name, const std::string& about, const BertConfig& config) {
-  return {name, about, Compute::Real, [config](const ModelOptions& options) {
+  return {name, about, Compute::Real, [name, config](const ModelOptions& options) {
+            refuse_scale(name, options);
             auto model = std::make_shared<BertForSequenceClassification>(config, options.seed,
                                                                          options.device);
-            if (!options.weights.empty()) load_safetensors(options.weights, *model);
+            load_weights(options, *model);
             return model;
           }};
 }
@@ -36,8 +50,9 @@ ModelEntry paced(const std::string& name, const std::string& about) {
 ModelEntry mlp() {
   return {"mlp", "a three-layer perceptron, 0.3 M parameters: a millisecond of compute",
           Compute::Real, [](const ModelOptions& options) {
+            refuse_scale("mlp", options);
             auto model = std::make_shared<Mlp>(options.seed, options.device);
-            if (!options.weights.empty()) load_safetensors(options.weights, *model);
+            load_weights(options, *model);
             return model;
           }};
 }
@@ -52,7 +67,8 @@ const std::vector<ModelEntry>& registry() {
       bert("bert_mini", "BERT, 4 layers x 256",
            {.layers = 4, .hidden = 256, .heads = 4, .intermediate = 1024}),
       bert("bert_base", "bert-base-cased with 2 labels: 12 layers x 768, 108.3 M parameters", {}),
-      paced("paced_bert_base_t4", "bert_base at the pace of a T4, calibrated to the published table"),
+      paced("paced_bert_base_t4",
+            "bert_base at the pace of a T4, calibrated to the published table"),
   };
   return entries;
 }

@@ -4,7 +4,7 @@
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 
-#include <set>
+#include <map>
 
 #include "harness/base/errors.h"
 #include "models/safetensors_file.h"
@@ -12,54 +12,79 @@
 namespace gradsync::models {
 namespace {
 
-// A task's own head: a checkpoint of the body alone lacks it.
-bool is_head(const std::string& name) { return name.starts_with("classifier."); }
+// What a checkpoint trained for another task lacks; from_pretrained leaves these at random.
+bool may_be_missing(const std::string& parameter) {
+  return parameter.starts_with("classifier.") || parameter.starts_with("bert.pooler.");
+}
 
-// The names under which checkpoints are known to store parameter `name`, best first.
-std::vector<std::string> candidates(const std::string& name) {
-  std::vector<std::string> names{name};
-  if (name.starts_with("bert.")) names.push_back(name.substr(5));
-  const auto older = [](std::string text, const std::string& suffix, const std::string& old) {
-    if (text.find("LayerNorm") == std::string::npos || !text.ends_with(suffix)) return text;
-    return text.substr(0, text.size() - suffix.size()) + old;
-  };
-  const std::vector<std::string> newer = names;
-  for (const std::string& base : newer) {
-    names.push_back(older(older(base, "weight", "gamma"), "bias", "beta"));
+// What this model has no parameter for: other tasks' heads, and buffers that older versions stored.
+bool may_be_unused(const std::string& parameter) {
+  return parameter.starts_with("cls.") || parameter == "bert.embeddings.position_ids" ||
+         parameter == "bert.embeddings.token_type_ids";
+}
+
+void replace_ending(std::string& name, const std::string& ending, const std::string& by) {
+  if (name.ends_with(ending)) name.replace(name.size() - ending.size(), ending.size(), by);
+}
+
+// Returns today's name for a stored tensor.
+std::string parameter_name(std::string stored) {
+  for (const char* part : {"embeddings.", "encoder.", "pooler."}) {
+    if (stored.starts_with(part)) {
+      stored.insert(0, "bert.");
+      break;
+    }
+  }
+  replace_ending(stored, "LayerNorm.gamma", "LayerNorm.weight");
+  replace_ending(stored, "LayerNorm.beta", "LayerNorm.bias");
+  return stored;
+}
+
+// Parameter name -> name in the file.
+std::map<std::string, std::string> stored_names(const SafetensorsFile& file) {
+  std::map<std::string, std::string> names;
+  for (const auto& [stored, tensor] : file.tensors()) {
+    const auto [first, is_new] = names.emplace(parameter_name(stored), stored);
+    if (!is_new) {
+      throw ConfigError(file.path(), stored, "a second tensor for " + first->first,
+                        fmt::format("only '{}'", first->second));
+    }
   }
   return names;
+}
+
+void copy(const SafetensorsFile& file, const std::string& stored, at::Tensor& parameter) {
+  const StoredTensor& tensor = file.tensors().at(stored);
+  if (parameter.sizes() != at::IntArrayRef(tensor.shape)) {
+    throw ConfigError(file.path(), stored, fmt::format("shape {}", tensor.shape),
+                      fmt::format("{}", parameter.sizes().vec()));
+  }
+  const at::NoGradGuard no_grad;
+  parameter.copy_(file.read(stored));
 }
 
 }  // namespace
 
 LoadReport load_safetensors(const std::string& path, torch::nn::Module& model) {
   const SafetensorsFile file(path);
-  const at::NoGradGuard no_grad;
+  std::map<std::string, std::string> names = stored_names(file);
   LoadReport report;
-  std::set<std::string> used;
   for (auto& item : model.named_parameters()) {
-    const std::string& name = item.key();
-    const StoredTensor* stored = nullptr;
-    for (const std::string& candidate : candidates(name)) {
-      const auto found = file.tensors().find(candidate);
-      if (found == file.tensors().end()) continue;
-      stored = &found->second;
-      used.insert(candidate);
-      break;
+    const auto found = names.find(item.key());
+    if (found != names.end()) {
+      copy(file, found->second, item.value());
+      names.erase(found);
+    } else if (may_be_missing(item.key())) {
+      report.initialised.push_back(item.key());
+    } else {
+      throw ConfigError(path, item.key(), "no such tensor", "this tensor");
     }
-    if (stored == nullptr) {
-      if (!is_head(name)) throw ConfigError(path, name, "no such tensor", "this tensor");
-      report.initialised.push_back(name);
-      continue;
-    }
-    if (item.value().sizes() != at::IntArrayRef(stored->shape)) {
-      throw ConfigError(path, name + ".shape", fmt::format("{}", stored->shape),
-                        fmt::format("{}", item.value().sizes().vec()));
-    }
-    item.value().copy_(file.read(*stored));
   }
-  for (const auto& [name, tensor] : file.tensors()) {
-    if (!used.contains(name)) report.unused.push_back(name);
+  for (const auto& [parameter, stored] : names) {
+    if (!may_be_unused(parameter)) {
+      throw ConfigError(path, stored, "an unexpected tensor", "only what the model has");
+    }
+    report.unused.push_back(stored);
   }
   return report;
 }

@@ -14,15 +14,16 @@ namespace gradsync::models {
 
 // What a checkpoint did not decide, as from_pretrained would report it.
 struct LoadReport {
-  std::vector<std::string> initialised;  // parameters the file lacks: a task's own head
-  std::vector<std::string> unused;       // tensors the model lacks: another task's heads
+  std::vector<std::string> initialised;  // parameters the file lacks: a task's own head, the pooler
+  std::vector<std::string> unused;  // tensors the model lacks: another task's heads, old buffers
 };
 
-// Copies every tensor of `path` into the parameter of its name; F32, F16 and BF16 are converted to the
-// parameter's type. The older names gamma and beta, a missing or additional "bert." prefix, a missing
-// classifier and additional cls.* heads are what real checkpoints have, and are accepted.
-// Errors: ConfigError with file, tensor, got, expected for a truncated or malformed file, overlapping
-// or outlying offsets, a wrong shape, an unknown type, or a missing tensor of the model's body.
+// Copies every tensor of `path` into the parameter of its name; F32, F16 and BF16 are converted to
+// the parameter's type. What real checkpoints have is accepted: the older names gamma and beta, no
+// "bert." prefix, no classifier or pooler, additional cls.* heads and stored position ids. Errors:
+// ConfigError with file, tensor, got, expected for a truncated or malformed file, overlapping or
+// outlying offsets, a wrong shape, another type, a missing or an unexpected tensor, or one that is
+// there twice under two names. The model is then partly loaded.
 LoadReport load_safetensors(const std::string& path, torch::nn::Module& model);
 
 }  // namespace gradsync::models

@@ -11,6 +11,7 @@
 #include <algorithm>
 #include <cerrno>
 #include <cstring>
+#include <limits>
 #include <nlohmann/json.hpp>
 
 #include "harness/base/errors.h"
@@ -22,14 +23,18 @@ namespace {
 using nlohmann::json;
 
 constexpr std::uint64_t kLengthBytes = 8;
+constexpr std::uint64_t kLargestNumber = std::numeric_limits<std::int64_t>::max();
 
-at::ScalarType type_of(JsonFields& fields) {
-  const std::string type = fields.string("dtype");
-  if (type == "F32") return at::kFloat;
-  if (type == "F16") return at::kHalf;
-  if (type == "BF16") return at::kBFloat16;
-  if (type == "I64") return at::kLong;  // position ids in older checkpoints
-  fields.fail("dtype", "F32, F16, BF16 or I64");
+// The reference implementation's limit; a longer table is none.
+constexpr std::uint64_t kLongestTable = 100'000'000;
+
+// Bytes per element of every dtype there is: sizes are checked even of tensors nobody wants.
+const std::map<std::string, std::uint64_t>& element_bytes() {
+  static const std::map<std::string, std::uint64_t> bytes{
+      {"BOOL", 1}, {"U8", 1},  {"I8", 1},  {"F8_E4M3", 1}, {"F8_E5M2", 1},
+      {"I16", 2},  {"U16", 2}, {"F16", 2}, {"BF16", 2},    {"I32", 4},
+      {"U32", 4},  {"F32", 4}, {"F64", 8}, {"I64", 8},     {"U64", 8}};
+  return bytes;
 }
 
 std::vector<std::uint64_t> numbers_of(JsonFields& fields, const std::string& name) {
@@ -37,7 +42,9 @@ std::vector<std::uint64_t> numbers_of(JsonFields& fields, const std::string& nam
   std::vector<std::uint64_t> numbers;
   if (!list.is_array()) fields.fail(name, "a list of integers");
   for (const json& number : list) {
-    if (!number.is_number_unsigned()) fields.fail(name, "a list of integers, none negative");
+    if (!number.is_number_unsigned() || number.get<std::uint64_t>() > kLargestNumber) {
+      fields.fail(name, "a list of integers, none negative");
+    }
     numbers.push_back(number.get<std::uint64_t>());
   }
   return numbers;
@@ -47,22 +54,25 @@ StoredTensor tensor_of(const json& entry, const std::string& file, const std::st
                        std::uint64_t data_bytes) {
   JsonFields fields(entry, file, name + ".");
   StoredTensor tensor;
-  tensor.type = type_of(fields);
-  std::uint64_t bytes = at::elementSize(tensor.type);
+  tensor.dtype = fields.string("dtype");
+  const auto element = element_bytes().find(tensor.dtype);
+  if (element == element_bytes().end()) fields.fail("dtype", "a safetensors dtype such as F32");
+  std::uint64_t bytes = element->second;
   for (const std::uint64_t extent : numbers_of(fields, "shape")) {
     tensor.shape.push_back(static_cast<std::int64_t>(extent));
     if (__builtin_mul_overflow(bytes, extent, &bytes)) fields.fail("shape", "a size that fits");
   }
   const auto offsets = numbers_of(fields, "data_offsets");
   if (offsets.size() != 2 || offsets[0] > offsets[1] || offsets[1] > data_bytes) {
-    fields.fail("data_offsets", fmt::format("[begin, end] within the file's {} bytes of data",
-                                            data_bytes));
+    fields.fail("data_offsets",
+                fmt::format("[begin, end] within the file's {} bytes of data", data_bytes));
   }
   if (offsets[1] - offsets[0] != bytes) {
     fields.fail("data_offsets", fmt::format("{} bytes, as dtype and shape say", bytes));
   }
   tensor.begin = offsets[0];
   tensor.end = offsets[1];
+  fields.finish();
   return tensor;
 }
 
@@ -79,7 +89,9 @@ SafetensorsFile::SafetensorsFile(const std::string& path) : path_(path) {
   }
 }
 
-SafetensorsFile::~SafetensorsFile() { munmap(const_cast<std::uint8_t*>(bytes_), size_); }
+SafetensorsFile::~SafetensorsFile() {
+  munmap(const_cast<std::uint8_t*>(bytes_), size_);
+}
 
 void SafetensorsFile::map_file() {
   const int fd = open(path_.c_str(), O_RDONLY | O_CLOEXEC);
@@ -91,7 +103,8 @@ void SafetensorsFile::map_file() {
   }
   size_ = static_cast<std::uint64_t>(status.st_size);
   void* mapped = MAP_FAILED;
-  if (size_ >= kLengthBytes) mapped = mmap(nullptr, size_, PROT_READ, MAP_PRIVATE, fd, 0);
+  if (S_ISREG(status.st_mode) && size_ >= kLengthBytes)
+    mapped = mmap(nullptr, size_, PROT_READ, MAP_PRIVATE, fd, 0);
   close(fd);
   if (mapped == MAP_FAILED) {
     throw ConfigError(path_, "header length", fmt::format("a file of {} bytes", size_),
@@ -103,11 +116,10 @@ void SafetensorsFile::map_file() {
 void SafetensorsFile::read_table() {
   std::uint64_t header_bytes = 0;
   std::memcpy(&header_bytes, bytes_, kLengthBytes);
-  if (header_bytes > size_ - kLengthBytes) {
+  const std::uint64_t most = std::min(size_ - kLengthBytes, kLongestTable);
+  if (header_bytes > most) {
     throw ConfigError(path_, "header length", fmt::format("{}", header_bytes),
-                      fmt::format("at most {}, what the file holds: truncated, or no safetensors "
-                                  "file",
-                                  size_ - kLengthBytes));
+                      fmt::format("at most {}: truncated, or no safetensors file", most));
   }
   data_start_ = kLengthBytes + header_bytes;
   const auto* text = reinterpret_cast<const char*>(bytes_ + kLengthBytes);
@@ -121,7 +133,9 @@ void SafetensorsFile::read_table() {
 
 void SafetensorsFile::check_offsets() const {
   std::vector<std::pair<const StoredTensor*, const std::string*>> in_order;
-  for (const auto& [name, tensor] : tensors_) in_order.emplace_back(&tensor, &name);
+  for (const auto& [name, tensor] : tensors_) {
+    if (tensor.begin < tensor.end) in_order.emplace_back(&tensor, &name);
+  }
   std::sort(in_order.begin(), in_order.end(),
             [](const auto& a, const auto& b) { return a.first->begin < b.first->begin; });
   for (std::size_t i = 1; i < in_order.size(); ++i) {
@@ -133,9 +147,16 @@ void SafetensorsFile::check_offsets() const {
   }
 }
 
-at::Tensor SafetensorsFile::read(const StoredTensor& tensor) const {
-  at::Tensor copy = at::empty(tensor.shape, at::TensorOptions().dtype(tensor.type));
-  std::memcpy(copy.data_ptr(), bytes_ + data_start_ + tensor.begin, tensor.end - tensor.begin);
+at::Tensor SafetensorsFile::read(const std::string& name) const {
+  static const std::map<std::string, at::ScalarType> types{
+      {"F32", at::kFloat}, {"F16", at::kHalf}, {"BF16", at::kBFloat16}};
+  const StoredTensor& tensor = tensors_.at(name);
+  const auto type = types.find(tensor.dtype);
+  if (type == types.end()) throw ConfigError(path_, name, tensor.dtype, "F32, F16 or BF16");
+  at::Tensor copy = at::empty(tensor.shape, type->second);
+  if (tensor.begin < tensor.end) {
+    std::memcpy(copy.data_ptr(), bytes_ + data_start_ + tensor.begin, tensor.end - tensor.begin);
+  }
   return copy;
 }
 

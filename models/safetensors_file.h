@@ -11,7 +11,7 @@
 namespace gradsync::models {
 
 struct StoredTensor {
-  at::ScalarType type = at::kFloat;
+  std::string dtype;  // as the file says it: "F32"
   std::vector<std::int64_t> shape;
   std::uint64_t begin = 0;  // bytes from the start of the data
   std::uint64_t end = 0;
@@ -19,7 +19,9 @@ struct StoredTensor {
 
 class SafetensorsFile {
  public:
-  // Errors: ConfigError where the file cannot be read or its table is malformed.
+  // Errors: ConfigError where the file cannot be read, is too short for its table, or the table is
+  // malformed: no JSON, unknown dtype, offsets outside the file, overlapping, or not fitting dtype
+  // and shape. Bytes that belong to no tensor are allowed.
   explicit SafetensorsFile(const std::string& path);
   ~SafetensorsFile();
   SafetensorsFile(const SafetensorsFile&) = delete;
@@ -27,9 +29,12 @@ class SafetensorsFile {
 
   const std::map<std::string, StoredTensor>& tensors() const { return tensors_; }
 
-  // Returns a copy: offsets need not be aligned to the element, and reading in place would be
-  // undefined where they are not.
-  at::Tensor read(const StoredTensor& tensor) const;
+  // Returns a copy of tensor `name`, which must be there: offsets need not be aligned to the
+  // element, and reading in place would be undefined where they are not. Errors: ConfigError for a
+  // dtype other than F32, F16 and BF16.
+  at::Tensor read(const std::string& name) const;
+
+  const std::string& path() const { return path_; }
 
  private:
   void map_file();

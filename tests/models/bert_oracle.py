@@ -1,0 +1,83 @@
+"""Writes what transformers' BERT answers, for bert_oracle_test to compare with.
+
+usage: bert_oracle.py FOLDER LAYERS HIDDEN HEADS INTERMEDIATE
+FOLDER gets model.safetensors (random weights), gradients.safetensors (of the mean loss, in evaluation
+mode) and answers.json: names and shapes in order, one padded and one unpadded batch, logits, losses.
+Exit status 77: transformers cannot be imported.
+"""
+
+import json
+import sys
+from pathlib import Path
+
+try:
+    import torch
+    from safetensors.torch import save_file
+    from transformers import BertConfig, BertForSequenceClassification
+except (ImportError, OSError) as error:
+    print(f"transformers, torch and safetensors cannot be imported ({error})")
+    sys.exit(77)
+
+VOCABULARY = 28996
+LENGTHS = (24, 17, 5)
+
+
+def build_model(layers, hidden, heads, intermediate):
+    config = BertConfig(
+        vocab_size=VOCABULARY,
+        num_hidden_layers=layers,
+        hidden_size=hidden,
+        num_attention_heads=heads,
+        intermediate_size=intermediate,
+        num_labels=2,
+        attn_implementation="sdpa",
+    )
+    model = BertForSequenceClassification(config).eval()
+    with torch.no_grad():  # so that biases and norms matter too
+        for parameter in model.parameters():
+            parameter.add_(0.05 * torch.randn_like(parameter))
+    return model
+
+
+def build_batch(padded):
+    shape = (len(LENGTHS), max(LENGTHS))
+    ids = torch.randint(1, VOCABULARY, shape)
+    mask = torch.ones(shape, dtype=torch.long)
+    if padded:
+        for row, length in enumerate(LENGTHS):
+            ids[row, length:] = 0
+            mask[row, length:] = 0
+    return {"input_ids": ids, "attention_mask": mask, "labels": torch.tensor([1, 0, 1])}
+
+
+def answer(model, batch):
+    out = model(**batch)
+    return out.loss, {
+        **{name: tensor.tolist() for name, tensor in batch.items()},
+        "logits": out.logits.tolist(),
+        "loss": out.loss.item(),
+    }
+
+
+def main(folder, *size):
+    torch.manual_seed(7)
+    torch.set_num_threads(1)
+    model = build_model(*(int(number) for number in size))
+    padded_loss, padded = answer(model, build_batch(padded=True))
+    padded_loss.backward()
+    _, full = answer(model, build_batch(padded=False))
+    parameters = dict(model.named_parameters())
+    save_file({name: p.detach() for name, p in parameters.items()}, folder / "model.safetensors")
+    save_file({name: p.grad for name, p in parameters.items()}, folder / "gradients.safetensors")
+    answers = {
+        "parameters": [{"name": name, "shape": list(p.shape)} for name, p in parameters.items()],
+        "buffers": [
+            {"name": n, "values": b.flatten().tolist()} for n, b in model.named_buffers()
+        ],
+        "batches": [padded, full],
+    }
+    (folder / "answers.json").write_text(json.dumps(answers))
+
+
+if __name__ == "__main__":
+    main(Path(sys.argv[1]), *sys.argv[2:])

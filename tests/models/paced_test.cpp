@@ -1,0 +1,218 @@
+#include "models/paced.h"
+
+#include <ATen/ATen.h>
+#include <gmock/gmock.h>
+#include <torch/csrc/autograd/functions/accumulate_grad.h>
+#include <torch/csrc/autograd/utils/lambda_post_hook.h>
+
+#include "harness/base/build_info.h"
+#include "harness/base/clock.h"
+#include "harness/base/errors.h"
+#include "tests/models/temporary_folder.h"
+
+namespace gradsync::models {
+namespace {
+
+using testing::ElementsAre;
+using testing::HasSubstr;
+
+// Three layers: a (2 parameters), b (3), c (1, no time of its own).
+Profile small_profile() {
+  Profile profile;
+  profile.name = "small";
+  profile.layers = {
+      {"a", 0.010, 0.030, {{"m.a.weight", {4, 3}}, {"m.a.bias", {4}}}},
+      {"b", 0.020, 0.050, {{"m.b.weight", {5}}, {"m.b.bias", {5}}, {"m.b.gain", {5}}}},
+      {"c", 0, 0, {{"head.weight", {7}}}}};
+  profile.optimizer_s = 0.25;
+  profile.buffers = {{"m.ids", {1, 100}}};
+  return profile;
+}
+
+// One arrival of a gradient: which parameter, and how long after the start of backward.
+struct Arrival {
+  std::size_t parameter;
+  std::int64_t after_ms;
+  bool operator==(const Arrival&) const = default;
+};
+void PrintTo(const Arrival& arrival, std::ostream* out) {
+  *out << arrival.parameter << " at " << arrival.after_ms << " ms";
+}
+
+// Hooks every parameter where DDP does: after its gradient was accumulated.
+class Arrivals {
+ public:
+  Arrivals(const PacedModel& model, const FakeClock& clock) : clock_(clock) {
+    const auto parameters = model.parameters();
+    for (std::size_t i = 0; i < parameters.size(); ++i) {
+      auto node = torch::autograd::impl::grad_accumulator(parameters[i]);
+      node->add_post_hook(std::make_unique<torch::autograd::utils::LambdaPostHook>(
+          [this, i](const auto& outputs, const auto&) {
+            list.push_back({i, (clock_.now_ns() - start_ns) / 1'000'000});
+            return outputs;
+          }));
+      accumulators_.push_back(std::move(node));
+    }
+  }
+  std::int64_t start_ns = 0;
+  std::vector<Arrival> list;
+
+ private:
+  const FakeClock& clock_;
+  std::vector<std::shared_ptr<torch::autograd::Node>> accumulators_;
+};
+
+TEST(Paced, ForwardAndBackwardTakeTheProfilesTime) {
+  FakeClock clock;
+  PacedModel model(small_profile(), 1, clock, at::kCPU);
+  const std::int64_t start = clock.now_ns();
+  const at::Tensor loss = model.loss({});
+  EXPECT_EQ(clock.now_ns() - start, 30'000'000);
+  clock.advance_ns(5'000'000);  // backward may start when it likes
+  loss.backward();
+  EXPECT_EQ(clock.now_ns() - start, 115'000'000);
+  EXPECT_EQ(model.paced_optimizer_s(), 0.25);
+}
+
+TEST(Paced, GradientsArriveWithTheirLayerLastRegisteredFirst) {
+  FakeClock clock;
+  PacedModel model(small_profile(), 1, clock, at::kCPU);
+  Arrivals arrivals(model, clock);
+  const at::Tensor loss = model.loss({});
+  arrivals.start_ns = clock.now_ns();
+  loss.backward();
+  EXPECT_THAT(arrivals.list, ElementsAre(Arrival{5, 0}, Arrival{4, 50}, Arrival{3, 50},
+                                         Arrival{2, 50}, Arrival{1, 80}, Arrival{0, 80}));
+}
+
+TEST(Paced, WorkOfHooksHidesInTheWaitsThatFollow) {
+  FakeClock clock;
+  PacedModel model(small_profile(), 1, clock, at::kCPU);
+  const at::Tensor loss = model.loss({});
+  const std::int64_t start = clock.now_ns();
+  // 9 ms per gradient: three of layer b fit into the 30 ms of layer a; two of layer a come after
+  // it.
+  model.named_parameters()["m.b.gain"].register_hook(
+      [&](const at::Tensor&) { clock.advance_ns(27'000'000); });
+  loss.backward();
+  EXPECT_EQ(clock.now_ns() - start, 80'000'000);
+}
+
+TEST(Paced, WorkThatOutlastsAWaitShows) {
+  FakeClock clock;
+  PacedModel model(small_profile(), 1, clock, at::kCPU);
+  const at::Tensor loss = model.loss({});
+  const std::int64_t start = clock.now_ns();
+  model.named_parameters()["m.b.gain"].register_hook(
+      [&](const at::Tensor&) { clock.advance_ns(40'000'000); });
+  loss.backward();
+  EXPECT_EQ(clock.now_ns() - start, 90'000'000);
+}
+
+TEST(Paced, SeveralForwardsEachHaveTheirOwnBackward) {
+  FakeClock clock;
+  PacedModel model(small_profile(), 1, clock, at::kCPU);
+  const at::Tensor first = model.loss({});
+  const at::Tensor second = model.loss({});
+  for (const at::Tensor& loss : {first, second}) {
+    const std::int64_t start = clock.now_ns();
+    loss.backward();
+    EXPECT_EQ(clock.now_ns() - start, 80'000'000);
+  }
+}
+
+TEST(Paced, GradientsAreKnownScaleWithTheLossAndAccumulate) {
+  FakeClock clock;
+  PacedModel model(small_profile(), 1, clock, at::kCPU);
+  (model.loss({}) / 4).backward();
+  (model.loss({}) / 2).backward();
+  const auto parameters = model.parameters();
+  for (std::size_t i = 0; i < parameters.size(); ++i) {
+    const double expected = 0.75 * PacedModel::gradient_value(i);
+    ASSERT_NE(expected, 0);
+    EXPECT_TRUE(parameters[i].grad().eq(expected).all().item<bool>()) << i;
+    EXPECT_TRUE(parameters[i].grad().is_contiguous()) << i;
+  }
+  EXPECT_NE(PacedModel::gradient_value(0), PacedModel::gradient_value(1));
+}
+
+TEST(Paced, AGraphKeptMayRunBackwardAgain) {
+  FakeClock clock;
+  PacedModel model(small_profile(), 1, clock, at::kCPU);
+  const at::Tensor loss = model.loss({});
+  loss.backward({}, /*retain_graph=*/true);
+  const std::int64_t start = clock.now_ns();
+  loss.backward();
+  EXPECT_EQ(clock.now_ns() - start, 80'000'000);
+  EXPECT_TRUE(
+      model.parameters()[0].grad().eq(2 * PacedModel::gradient_value(0)).all().item<bool>());
+}
+
+TEST(Paced, WithoutGradientsOnlyForwardTakesTime) {
+  FakeClock clock;
+  PacedModel model(small_profile(), 1, clock, at::kCPU);
+  const at::NoGradGuard no_grad;
+  const std::int64_t start = clock.now_ns();
+  EXPECT_FALSE(model.loss({}).requires_grad());
+  EXPECT_EQ(clock.now_ns() - start, 30'000'000);
+}
+
+TEST(Paced, ALayerWithoutParametersTakesItsTimeToo) {
+  FakeClock clock;
+  Profile profile = small_profile();
+  profile.layers.insert(profile.layers.begin(), ProfileLayer{"first", 0.001, 0.007, {}});
+  PacedModel model(profile, 1, clock, at::kCPU);
+  const at::Tensor loss = model.loss({});
+  const std::int64_t start = clock.now_ns();
+  loss.backward();
+  EXPECT_EQ(clock.now_ns() - start, 87'000'000);
+}
+
+TEST(Paced, ScaleDividesElementsRoundingHalfUpAndKeepsAtLeastOne) {
+  FakeClock clock;
+  PacedModel model(small_profile(), 8, clock, at::kCPU);
+  std::vector<std::int64_t> elements;
+  for (const at::Tensor& parameter : model.parameters()) {
+    EXPECT_EQ(parameter.dim(), 1);
+    elements.push_back(parameter.numel());
+  }
+  EXPECT_THAT(elements, ElementsAre(2, 1, 1, 1, 1, 1));  // of 12, 4, 5, 5, 5, 7: 1.5 rounds up
+  EXPECT_EQ(model.buffers()[0].sizes(), at::IntArrayRef({13}));  // of 100
+}
+
+TEST(Paced, KeepsNamesAndShapes) {
+  FakeClock clock;
+  PacedModel model(small_profile(), 1, clock, at::kCPU);
+  EXPECT_THAT(model.named_parameters().keys(), ElementsAre("m.a.weight", "m.a.bias", "m.b.weight",
+                                                           "m.b.bias", "m.b.gain", "head.weight"));
+  EXPECT_EQ(model.parameters()[0].sizes(), at::IntArrayRef({4, 3}));
+  EXPECT_THAT(model.named_buffers().keys(), ElementsAre("m.ids"));
+}
+
+TEST(Paced, RefusesAnOrderThatModulesCannotHave) {
+  FakeClock clock;
+  Profile profile = small_profile();
+  std::swap(profile.layers[1], profile.layers[2]);  // head between two of m's
+  EXPECT_THAT(test::message_of<ConfigError>([&] { PacedModel(profile, 1, clock, at::kCPU); }),
+              HasSubstr("profile small: field 'layers': got head.weight before m.b.weight"));
+}
+
+class PacedBertBase : public testing::TestWithParam<int> {};
+
+TEST_P(PacedBertBase, ScaledBytesAreTheBytesDividedByTheScale) {
+  FakeClock clock;
+  const Profile profile =
+      read_profile(build_info().source_dir + "/models/profiles/paced_bert_base_t4.json");
+  const PacedModel model(profile, GetParam(), clock, at::kCPU);
+  double elements = 0;
+  for (const at::Tensor& parameter : model.parameters()) {
+    elements += static_cast<double>(parameter.numel());
+  }
+  constexpr double kUnscaled = 108'311'810;
+  EXPECT_NEAR(elements * GetParam() / kUnscaled, 1, 1e-4);
+}
+
+INSTANTIATE_TEST_SUITE_P(Scales, PacedBertBase, testing::Values(1, 10, 25, 50, 100));
+
+}  // namespace
+}  // namespace gradsync::models

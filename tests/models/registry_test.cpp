@@ -1,0 +1,114 @@
+#include <ATen/ATen.h>
+#include <gmock/gmock.h>
+
+#include "harness/base/clock.h"
+#include "harness/base/errors.h"
+#include "models/data.h"
+#include "models/model.h"
+#include "tests/models/temporary_folder.h"
+
+namespace gradsync::models {
+namespace {
+
+using testing::HasSubstr;
+using testing::Not;
+
+class EveryModel : public testing::TestWithParam<std::string> {
+ protected:
+  ModelOptions options() const {
+    ModelOptions result;
+    result.clock = &clock_;
+    return result;
+  }
+  std::shared_ptr<Model> make() const { return find_model(GetParam()).make(options()); }
+
+  Batch batch(const Model& model) const {
+    DataOptions data;
+    data.micro_batch_size = 2;
+    data.sequence_length = 8;
+    if (model.vocabulary_size() > 0) data.vocabulary_size = model.vocabulary_size();
+    return DataLoader(data, 1).next();
+  }
+
+  FakeClock clock_;
+};
+
+TEST_P(EveryModel, GivesEveryParameterAGradient) {
+  const auto model = make();
+  const at::Tensor loss = model->loss(batch(*model));
+  ASSERT_EQ(loss.dim(), 0);
+  EXPECT_TRUE(at::isfinite(loss).item<bool>());
+  loss.backward();
+  for (const auto& parameter : model->named_parameters()) {
+    const at::Tensor& gradient = parameter.value().grad();
+    ASSERT_TRUE(gradient.defined()) << parameter.key();
+    EXPECT_EQ(gradient.sizes(), parameter.value().sizes()) << parameter.key();
+    EXPECT_TRUE(gradient.is_contiguous()) << parameter.key();
+    EXPECT_TRUE(at::isfinite(gradient).all().item<bool>()) << parameter.key();
+    // A key's bias shifts all scores of a query alike, so its gradient is 0 but for rounding.
+    if (!parameter.key().ends_with("key.bias")) {
+      EXPECT_TRUE(gradient.ne(0).any().item<bool>()) << parameter.key();
+    }
+  }
+}
+
+TEST_P(EveryModel, SaysHowItComputes) {
+  EXPECT_EQ(make()->compute(), find_model(GetParam()).compute);
+}
+
+TEST_P(EveryModel, StartsTheSameWhateverTorchsGeneratorDid) {
+  const auto first = make();
+  at::rand({100});
+  const auto second = make();
+  const auto theirs = second->named_parameters();
+  for (const auto& parameter : first->named_parameters()) {
+    EXPECT_TRUE(parameter.value().equal(theirs[parameter.key()])) << parameter.key();
+  }
+}
+
+TEST_P(EveryModel, TakesAScaleOnlyWhenPaced) {
+  ModelOptions scaled = options();
+  scaled.scale = 50;
+  const auto make_scaled = [&] { find_model(GetParam()).make(scaled); };
+  if (find_model(GetParam()).compute == Compute::Paced) {
+    EXPECT_NO_THROW(make_scaled());
+  } else {
+    EXPECT_THAT(test::message_of<ConfigError>(make_scaled), HasSubstr("scale: got 50"));
+  }
+}
+
+std::vector<std::string> names() {
+  std::vector<std::string> result;
+  for (const ModelEntry& entry : registry()) result.push_back(entry.name);
+  return result;
+}
+
+INSTANTIATE_TEST_SUITE_P(Registry, EveryModel, testing::ValuesIn(names()),
+                         [](const auto& info) { return info.param; });
+
+TEST(Registry, AnotherSeedGivesOtherParameters) {
+  ModelOptions options;
+  const auto first = find_model("mlp").make(options);
+  options.seed += 1;
+  const auto second = find_model("mlp").make(options);
+  EXPECT_FALSE(first->parameters()[0].equal(second->parameters()[0]));
+}
+
+TEST(Registry, NamesTheModelsThereAre) {
+  const std::string message = test::message_of<ConfigError>([] { find_model("bert_huge"); });
+  EXPECT_THAT(message, HasSubstr("bert_huge"));
+  for (const std::string& name : names()) EXPECT_THAT(message, HasSubstr(name));
+}
+
+TEST(Registry, PacedModelsHaveNoWeightsToLoad) {
+  FakeClock clock;
+  ModelOptions options;
+  options.clock = &clock;
+  options.weights = "model.safetensors";
+  EXPECT_THAT(
+      test::message_of<ConfigError>([&] { find_model("paced_bert_base_t4").make(options); }),
+      HasSubstr("paced_bert_base_t4"));
+}
+
+}  // namespace
+}  // namespace gradsync::models
