@@ -102,10 +102,10 @@ def draw(run: Run) -> Any | None:
     if not parts:
         return None
     figure, axes = style.plt.subplots(
-        1, len(parts), figsize=(5.2 * len(parts) + 0.6, 4.4), squeeze=False
+        1, len(parts), figsize=(max(6.6, 5.2 * len(parts) + 0.6), 4.6), squeeze=False
     )
     for panel, part in zip(axes[0], parts, strict=True):
         _draw_part(panel, run, part)
-    title = "What synchronizing every micro-batch costs: mean step, 95 % interval, × no_sync"
+    title = "What synchronizing every micro-batch costs\nmean step, 95 % interval, × no_sync"
     style.finish(figure, run, title, _legend_entries(run, parts))
     return figure

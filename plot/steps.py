@@ -60,7 +60,7 @@ def draw(run: Run) -> Any | None:
     columns = min(2, len(panels))
     rows = -(-len(panels) // columns)
     figure, axes = style.plt.subplots(
-        rows, columns, figsize=(5.2 * columns, 2.9 * rows + 0.7), squeeze=False
+        rows, columns, figsize=(max(6.6, 5.2 * columns), 2.9 * rows + 0.8), squeeze=False
     )
     for panel, (part, setting) in zip(axes.flat, panels, strict=False):
         _draw_setting(panel, run, part, setting)

@@ -17,7 +17,9 @@ PHASES = {
 }
 BUCKETS = ("#E69F00", "#F5D08A")  # neighbours differ, so that each bucket can be seen
 LANE = 0.8
-RANK = 2.4  # room of one rank: two lanes and a gap
+TALL_LANE = 2.0  # of communication, where many collectives are in flight at once
+CROWDED = 3
+GAP = 0.15  # between the lanes of a rank; between ranks it is three times as wide
 SHOWN = ("baseline", "no_sync")
 
 
@@ -47,22 +49,20 @@ def _rows(events: list[dict[str, Any]]) -> list[int]:
     return rows
 
 
-def _draw_communication(axes: Any, rank: dict[str, Any], lane: float) -> None:
+def _draw_communication(axes: Any, rank: dict[str, Any], top: float, room: float) -> None:
     events = sorted(rank["timeline_events"], key=lambda event: event["start_s"])
     rows = _rows(events)
-    height = LANE / (max(rows, default=0) + 1)
+    height = room / (max(rows, default=0) + 1)
     for event, row in zip(events, rows, strict=True):
         colour = BUCKETS[event["bucket"] % 2] if event["bucket"] >= 0 else style.GREY
-        middle = lane - LANE / 2 + height * (row + 0.5)
-        _bar(axes, event, middle, colour, height=height)
+        _bar(axes, event, top + height * (row + 0.5), colour, height=0.92 * height)
 
 
-def _draw_rank(axes: Any, rank: dict[str, Any], lane: float) -> float:
-    """Draws the two lanes of a rank, returns the end of its step in seconds."""
-    for phase in rank["timeline_phases"]:
-        _bar(axes, phase, lane, *PHASES.get(phase["phase"], (style.GREY, None)))
-    _draw_communication(axes, rank, lane + 1)
-    return max(phase["end_s"] for phase in rank["timeline_phases"])
+def _lane_height(trials: list[dict[str, Any]]) -> float:
+    """The height of a communication lane, one for all panels of a figure."""
+    ranks = [rank for trial in trials for rank in trial["ranks"]]
+    deepest = max(len(set(_rows(rank["timeline_events"]))) for rank in ranks)
+    return TALL_LANE if deepest > CROWDED else LANE
 
 
 def _mark_micro_batches(axes: Any, rank: dict[str, Any]) -> None:
@@ -80,18 +80,25 @@ def _mark_micro_batches(axes: Any, rank: dict[str, Any]) -> None:
             )
 
 
-def _draw_cell(axes: Any, cell: dict[str, Any], trial: dict[str, Any]) -> float:
+def _draw_cell(axes: Any, cell: dict[str, Any], trial: dict[str, Any], room: float) -> float:
+    """Draws two lanes for each rank, returns the end of the step in seconds."""
     ticks, names = [], []
+    top = 0.0
     end = 0.0
-    for i, rank in enumerate(trial["ranks"]):
-        lane = RANK * i
-        end = max(end, _draw_rank(axes, rank, lane))
-        ticks += [lane, lane + 1]
+    for rank in trial["ranks"]:
+        for phase in rank["timeline_phases"]:
+            colour, hatch = PHASES.get(phase["phase"], (style.GREY, None))
+            _bar(axes, phase, top + LANE / 2, colour, hatch)
+            end = max(end, phase["end_s"])
+        below = top + LANE + GAP
+        _draw_communication(axes, rank, below, room)
+        ticks += [top + LANE / 2, below + room / 2]
         names += [f"rank {rank['rank']}", "all_reduce"]
+        top = below + room + 3 * GAP
+    axes.set_ylim(top - 2 * GAP, -GAP)
     _mark_micro_batches(axes, trial["ranks"][0])
     axes.set_yticks(ticks, names)
     axes.tick_params(axis="y", length=0)
-    axes.invert_yaxis()
     axes.axvline(end, color=style.INK, linewidth=1)
     axes.annotate(
         f"{end:.3f} s",
@@ -114,13 +121,18 @@ def _example(run: Run, cell: dict[str, Any]) -> dict[str, Any] | None:
     return None
 
 
-def _legend() -> list[Any]:
+def _legend(trials: list[dict[str, Any]]) -> list[Any]:
     entries = [
         Patch(facecolor=colour, hatch=hatch, edgecolor=style.GREY, label=name)
         for name, (colour, hatch) in PHASES.items()
     ]
     entries[2].set_label("wait for communication")
-    entries.append(Patch(facecolor=BUCKETS[0], edgecolor=style.GREY, label="all_reduce, by bucket"))
+    entries.append(
+        Patch(facecolor=BUCKETS[0], edgecolor=style.GREY, label="all_reduce of a bucket, in flight")
+    )
+    events = [event for t in trials for rank in t["ranks"] for event in rank["timeline_events"]]
+    if any(event["bucket"] < 0 for event in events):
+        entries.append(Patch(color=style.GREY, label="other collective"))
     return entries
 
 
@@ -130,20 +142,23 @@ def _draw(run: Run, part: Part, setting: str) -> Any | None:
     examples = [(cell, trial) for cell, trial in examples if trial is not None]
     if not examples:
         return None
-    lanes = max(len(trial["ranks"]) for _, trial in examples)
+    trials = [trial for _, trial in examples]
+    room = _lane_height(trials)
+    ranks = max(len(trial["ranks"]) for trial in trials)
+    panel_inches = 0.75 + 0.36 * ranks * (LANE + room + 4 * GAP)
     figure, axes = style.plt.subplots(
         len(examples), 1, sharex=True, squeeze=False,
-        figsize=(9, 1.5 + len(examples) * (0.75 + 0.5 * lanes)),
+        figsize=(9, 1.5 + len(examples) * panel_inches),
     )  # fmt: skip
     ends = [
-        _draw_cell(panel, cell, trial)
+        _draw_cell(panel, cell, trial, room)
         for panel, (cell, trial) in zip(axes.flat, examples, strict=True)
     ]
     axes.flat[-1].set_xlim(0, max(ends) * 1.07)
     axes.flat[-1].set_xlabel("seconds since the step began; dotted: a micro-batch begins")
     where = style.topology_label(run.context, examples[0][0], separator=", ")
     title = f"One timed step, computation against communication\n{where}; {style.part_title(part)}"
-    style.finish(figure, run, title, _legend())
+    style.finish(figure, run, title, _legend(trials))
     return figure
 
 

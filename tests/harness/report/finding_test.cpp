@@ -49,6 +49,18 @@ TEST(Finding, ADifferenceThatCannotBeToldIsNotClaimed) {
               HasSubstr("costs nothing that could be told apart (1.00x [0.99, 1.02])"));
 }
 
+TEST(Finding, OfOnePairIsSaidToBeThatAndNoMore) {
+  std::vector<TrialRecord> trials;
+  for (const auto& [strategy, step] :
+       std::map<std::string, double>{{"baseline", 2.0}, {"no_sync", 1.0}, {"accumulate", 0.93}}) {
+    trials.push_back(sample_trial("", sample_cell("2x1_1gbit", strategy), 0, {step}));
+  }
+  const json result = build_result(testing::sample_context(), json::object(), trials);
+  EXPECT_EQ(
+      findings(parts_of(result).front()),
+      "On 2 nodes, syncing every micro-batch cost 2.00x in the one pair of blocks that ran.\n");
+}
+
 TEST(Finding, WithoutAPairThereIsNoSentence) {
   EXPECT_EQ(finding_of({{"baseline", 2.0}}), "");
   EXPECT_EQ(finding_of({{"no_sync", 1.0}, {"accumulate", 1.0}}), "");
