@@ -1,0 +1,136 @@
+"""What is wrong on the command line or in a file is refused in one sentence, before any rank runs."""
+
+import json
+import unittest
+
+from program import QUICK, ProgramTest, with_cells
+
+
+class PlanTest(ProgramTest):
+    def refuse(self, plan, *texts):
+        outcome = self.run_plan(plan)
+        self.assert_refused(outcome, str(self.place / "plan.json"), *texts)
+        self.assertFalse((self.place / "run").exists(), "a refused plan has made its directory")
+
+    def test_fields_that_are_wrong(self):
+        self.refuse(QUICK | {"stepz": 2}, "'stepz'", "unknown field", "steps")
+        self.refuse(QUICK | {"steps": "2"}, "'steps'", 'got "2"', "an integer")
+        self.refuse(QUICK | {"steps": 2.5}, "'steps'", "got 2.5")
+        self.refuse(QUICK | {"cells": []}, "'cells'", "got []")
+        self.refuse(with_cells(QUICK, modell=["mlp"]), "modell", "unknown field")
+        self.refuse(QUICK | {"schema": "another.tool/1"}, "'schema'", "gradsync.plan/1")
+
+    def test_counts_must_be_positive(self):
+        for field in ("steps", "rounds", "launches"):
+            for value in (0, -1):
+                with self.subTest(field=field, value=value):
+                    self.refuse(QUICK | {field: value}, f"'{field}'", f"got {value}", "at least 1")
+        for value in (0, -4):
+            self.refuse(with_cells(QUICK, accumulation_steps=[value]), "accumulation_steps",
+                        f"got {value}")
+        self.refuse(QUICK | {"timeout_s": 0}, "'timeout_s'", "got 0")
+
+    def test_names_must_be_known(self):
+        self.refuse(with_cells(QUICK, model=["bert"]), "'cells.model'", "'bert'", "bert_tiny")
+        self.refuse(with_cells(QUICK, topology=["9x"]), "'cells.topology'", "'9x'", "2x1_1gbit")
+        self.refuse(with_cells(QUICK, strategy=["none"]), "strategy'", '"none"', "no_sync_improper")
+
+    def test_a_rate_needs_its_unit(self):
+        topology = self.place / "topology.json"
+        topology.write_text(json.dumps({
+            "schema": "gradsync.topology/1", "nodes": 2, "ranks_per_node": 1,
+            "inter_node": {"rate": "200"},
+        }))
+        self.refuse(with_cells(QUICK, topology=[str(topology)]), str(topology),
+                    "'inter_node.rate'", 'got "200"', "Mbps")
+
+    def test_what_is_no_json_and_no_file(self):
+        path = self.place / "plan.json"
+        path.write_text('{"schema": ')
+        self.assert_refused(self.call("run", path), str(path))
+        self.assert_refused(self.call("run", "no_such_plan"), "'no_such_plan'", "smoke")
+
+    def test_as_published_needs_steps_to_check(self):
+        self.refuse(QUICK | {"window_rule": "as_published", "steps": 2}, "'steps'", "got 2",
+                    "at least 3")
+
+
+class OptionsTest(ProgramTest):
+    def test_overrides(self):
+        for text, *expected in (
+            ("foo=3", "'foo'", "unknown field", "steps"),
+            ("foo", "KEY=VALUE"),
+            ("steps=0", "'steps'", "got 0"),
+            ("steps=abc", "'steps'", '"abc"'),
+        ):
+            with self.subTest(text=text):
+                self.assert_refused(self.call("run", "smoke", "--set", text), text, *expected)
+
+    def test_usage(self):
+        for arguments, expected in (
+            (("run", "smoke", "--bogus"), "--bogus"),
+            (("run",), "PLAN is required"),
+            ((), "subcommand"),
+            (("walk",), "subcommand"),
+            (("list", "fruit"), "fruit"),
+            (("report",), "DIR is required"),
+            (("report", "x", "--format", "pdf"), "pdf"),
+        ):
+            with self.subTest(arguments=arguments):
+                self.assert_refused(self.call(*arguments), expected, "--help")
+
+    def test_a_device_that_is_absent_is_no_mistake_of_the_plan(self):
+        outcome = self.call("run", "smoke", "--device", "cuda", "--out", "run")
+        self.assert_refused(outcome, "CUDA", "--device cpu", status=4)
+        self.assert_refused(self.call("run", "smoke", "--device", "tpu"), "'device'", '"tpu"')
+        self.assertFalse((self.place / "run").exists())
+
+
+class InformationTest(ProgramTest):
+    def test_version_and_help(self):
+        version = self.call("--version")
+        self.assertEqual(version.status, 0)
+        self.assertRegex(version.out, r"^gradsync \d+\.\d+\.\d+ \(\S+ \w+\) torch 2\.\d+")
+        overview = self.call("--help")
+        self.assertEqual(overview.status, 0)
+        for command in ("run", "report", "doctor", "list"):
+            self.assertRegex(overview.out, rf"(?m)^  {command} ")
+        self.assertNotRegex(overview.out, r"(?m)^  rank ")
+
+    def test_list_names_what_a_plan_may_use(self):
+        for kind, names in (
+            ("plans", ("smoke", "slowdown_table")),
+            ("models", ("mlp", "bert_mini", "paced_bert_base_t4")),
+            ("topologies", ("1x2", "t4_2x1", "NxR")),
+            ("strategies", ("baseline", "no_sync_improper", "no_sync", "accumulate")),
+        ):
+            outcome = self.call("list", kind)
+            self.assertEqual((outcome.status, outcome.err), (0, ""))
+            listed = [line.split()[0] for line in outcome.out.splitlines()]
+            for name in names:
+                self.assertIn(name, listed)
+            for line in outcome.out.splitlines():
+                self.assertGreater(len(line.split()), 2, f"{line} says nothing about it")
+
+    def dry_run(self, *arguments):
+        outcome = self.call("run", "slowdown_table", "--dry-run", "--json", *arguments)
+        self.assertEqual(outcome.status, 0, outcome.err)
+        return json.loads(outcome.out)
+
+    def test_a_seed_fixes_the_order(self):
+        first = self.dry_run("--seed", 7)
+        self.assertEqual([trial["order"] for trial in first], list(range(64)))
+        self.assertEqual(first, self.dry_run("--seed", 7))
+        cells = [trial["cell"] for trial in first]
+        self.assertNotEqual(cells, [trial["cell"] for trial in self.dry_run("--seed", 8)])
+
+    def test_a_dry_run_is_a_table_and_leaves_nothing(self):
+        outcome = self.call("run", "smoke", "--dry-run", "--out", "run")
+        self.assertEqual((outcome.status, outcome.err), (0, ""))
+        rows = [line for line in outcome.out.splitlines() if line.startswith("| ")]
+        self.assertEqual(len(rows), 1 + 8)
+        self.assertFalse((self.place / "run").exists())
+
+
+if __name__ == "__main__":
+    unittest.main(verbosity=2)

@@ -1,0 +1,194 @@
+"""What a run prints and writes: results on stdout, the rest on stderr, files that obey their schema."""
+
+import fcntl
+import functools
+import json
+import os
+import pty
+import re
+import struct
+import termios
+import threading
+import unittest
+
+from program import QUICK, ROOT, ProgramTest, with_cells
+
+try:
+    import jsonschema
+except ImportError:
+    jsonschema = None
+
+STRATEGIES = ["baseline", "no_sync_improper", "no_sync", "accumulate"]
+FOUR = with_cells(QUICK, strategy=STRATEGIES)
+COLUMNS = 80
+
+
+class StreamsTest(ProgramTest):
+    def test_stdout_is_the_table(self):
+        outcome = self.run_plan(FOUR)
+        self.assertEqual(outcome.status, 0, outcome.err)
+        self.assertEqual(outcome.out, (self.place / "run" / "table.md").read_text())
+        self.assertTrue(outcome.out.startswith("gradsync "))
+        for label in ("baseline", "no_sync improperly", "no_sync (reference)", "accumulate"):
+            self.assertIn(f"| {label} ", outcome.out)
+        self.assertNotIn("\x1b", outcome.out + outcome.err)
+        self.assertNotIn("\r", outcome.err)
+        for index in range(1, 5):
+            self.assertRegex(outcome.err, rf"(?m)^\[{index}/4\] 1x2 .* ok ")
+        for line in outcome.err.splitlines():
+            self.assertRegex(line, r"^(\[\d/4\] |warn: )")
+
+    def test_json_instead_of_the_table(self):
+        outcome = self.run_plan(QUICK, "--json")
+        self.assertEqual(json.loads(outcome.out), self.result())
+        self.assertEqual(self.result()["exit_status"], 0)
+
+    def test_quiet(self):
+        outcome = self.run_plan(QUICK, "--quiet")
+        self.assertEqual((outcome.status, outcome.err), (0, ""))
+        self.assertTrue(outcome.out.startswith("gradsync "))
+
+    def test_no_warnings_of_the_libraries(self):
+        outcome = self.run_plan(with_cells(QUICK, topology=["2x1_1gbit"]))
+        self.assertNotIn("[c10d]", outcome.err)
+
+    def test_trials_run_in_the_order_of_the_dry_run(self):
+        plan = FOUR | {"rounds": 2, "seed": 3}
+        dry = json.loads(self.run_plan(plan, "--dry-run", "--json").out)
+        self.assertEqual(self.run_plan(plan).status, 0)
+        names = ("order", "launch", "round", "cell")
+        planned, ran = ([[trial[name] for name in names] for trial in trials]
+                        for trials in (dry, self.trials()))
+        self.assertEqual(planned, ran)
+
+
+class TerminalTest(ProgramTest):
+    def call_on_terminal(self, *arguments, **options):
+        """Returns the outcome with stderr as a terminal of 80 columns received it."""
+        ours, theirs = pty.openpty()
+        fcntl.ioctl(theirs, termios.TIOCSWINSZ, struct.pack("HHHH", 24, COLUMNS, 0, 0))
+        received = []
+
+        def drain():
+            try:
+                while data := os.read(ours, 4096):
+                    received.append(data)
+            except OSError:
+                pass  # the other side is closed
+
+        process = self.start(*arguments, stderr=theirs, **options)
+        os.close(theirs)
+        reader = threading.Thread(target=drain)
+        reader.start()
+        outcome = self.finish(process)
+        reader.join()
+        os.close(ours)
+        outcome.err = b"".join(received).decode()
+        return outcome
+
+    def test_the_progress_line_never_wraps(self):
+        plan = self.plan_file(with_cells(QUICK, topology=["1x2"], strategy=STRATEGIES))
+        outcome = self.call_on_terminal("run", plan, "--out", self.place / "run", "--steps", 40)
+        self.assertEqual(outcome.status, 0, outcome.err)
+        self.assertGreater(outcome.err.count("\r"), 4, "no progress was shown")
+        self.assertRegex(outcome.err, r"\[\d/4\] 1x2 \| .* step \d+/42")
+        plain = re.sub(r"\x1b\[[0-9;?]*[A-Za-z]", "", outcome.err)
+        progress = [line for line in re.split(r"[\r\n]+", plain) if re.match(r"\[\d+/", line)]
+        self.assertLessEqual(max(map(len, progress)), COLUMNS)
+        self.assertTrue(re.search(r"(\r|\x1b\[2?K)[^\[]*$", outcome.err), "a line was left")
+
+    def test_colour(self):
+        coloured = self.call_on_terminal("run", "no_such_plan")
+        self.assertIn("\x1b[", coloured.err)
+        plain = self.call_on_terminal("run", "no_such_plan", env={"NO_COLOR": "1"})
+        self.assertEqual(plain.status, 2)
+        self.assertNotIn("\x1b", plain.err)
+
+
+class FilesTest(ProgramTest):
+    @functools.cached_property
+    def outcome(self):
+        return self.run_plan(FOUR)
+
+    def setUp(self):
+        super().setUp()
+        self.assertEqual(self.outcome.status, 0, self.outcome.err)
+
+    def complaints(self, kind, value):
+        schema = json.loads((ROOT / "results" / "schema" / f"{kind}.schema.json").read_text())
+        validator = jsonschema.Draft202012Validator(schema)
+        return [f"{error.json_path}: {error.message}" for error in validator.iter_errors(value)]
+
+    @unittest.skipIf(jsonschema is None, "jsonschema is not installed; harness/setup --oracles")
+    def test_files_obey_their_schemas(self):
+        self.assertEqual(self.complaints("result", self.result()), [])
+        for trial in self.trials():
+            self.assertEqual(self.complaints("trial", trial), [])
+
+    def test_counts_tell_the_strategies_apart(self):
+        counts = {trial["cell"]["strategy"]: trial["ledger"]["per_step"]["all_reduce"]
+                  for trial in self.trials()}
+        self.assertEqual(counts["baseline"], counts["no_sync_improper"])
+        self.assertEqual(counts["no_sync"], counts["accumulate"])
+        for name in ("count", "bytes"):
+            self.assertEqual(counts["baseline"][name], 2 * counts["no_sync"][name])
+            self.assertGreater(counts["no_sync"][name], 0)
+
+    def test_report_says_the_same_again(self):
+        run = self.place / "run"
+        table = self.call("report", run)
+        self.assertEqual((table.status, table.err), (0, ""))
+        rows = [line for line in self.outcome.out.splitlines() if line.startswith("|")]
+        self.assertEqual([line for line in table.out.splitlines() if line.startswith("|")], rows)
+        again = json.loads(self.call("report", run, "--format", "json").out)
+        self.assertEqual(again["cells"], self.result()["cells"])
+        csv = self.call("report", run, "--format", "csv").out.splitlines()
+        self.assertEqual(len(csv), 1 + len(STRATEGIES))
+        self.assertEqual(len({line.count(",") for line in csv}), 1)
+        trace = json.loads(self.call("report", run, "--format", "trace").out)
+        names = {event["name"].split()[0] for event in trace["traceEvents"] if event["ph"] == "X"}
+        self.assertLessEqual({"forward", "backward", "optimizer"}, names)
+
+    def test_report_as_google_benchmark_prints(self):
+        text = self.call("report", self.place / "run", "--format", "benchmark").out
+        report = json.loads(text)
+        self.assertEqual(report, json.loads((self.place / "run/benchmark.json").read_text()))
+        for name in ("date", "host_name", "num_cpus", "library_build_type"):
+            self.assertIn(name, report["context"])
+        self.assertGreaterEqual(len(report["benchmarks"]), len(STRATEGIES))
+        for entry in report["benchmarks"]:
+            self.assertGreater(entry["real_time"], 0)
+            for name in ("name", "run_name", "run_type", "cpu_time", "time_unit"):
+                self.assertIn(name, entry)
+
+    def test_report_of_what_is_no_run(self):
+        missing = self.place / "missing"
+        self.assert_refused(self.call("report", missing), str(missing))
+        foreign = self.place / "foreign"
+        foreign.mkdir()
+        (foreign / "result.json").write_text('{"weather": "fine"}')
+        self.assert_refused(self.call("report", foreign), str(foreign / "result.json"), "schema")
+
+
+class WindowRuleTest(ProgramTest):
+    def test_as_published(self):
+        plan = with_cells(FOUR, accumulation_steps=[4]) | {"steps": 29}
+        outcome = self.run_plan(plan, "--window-rule", "as_published")
+        self.assertEqual(outcome.status, 0, outcome.err)
+        for trial in self.trials():
+            self.assertEqual(len(trial["step_s"]), 29)
+            self.assertEqual(trial["warmup_step_s"], [])
+            self.assertEqual(trial["step_s"], trial["ranks"][0]["step_s"])
+            self.assertTrue(trial["ledger"]["matches"])
+        last = {trial["cell"]["strategy"]: self.micro_batches_of_last_step(trial)
+                for trial in self.trials()}
+        self.assertEqual(last, {name: 3 if name == "accumulate" else 4 for name in STRATEGIES})
+
+    @staticmethod
+    def micro_batches_of_last_step(trial):
+        phases = trial["ranks"][0]["timeline_phases"]
+        return len({phase["micro_batch"] for phase in phases if phase["phase"] == "forward"})
+
+
+if __name__ == "__main__":
+    unittest.main(verbosity=2)
