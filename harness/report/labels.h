@@ -17,8 +17,9 @@ struct TopologyLabel {
 };
 
 // Describes the topology of one cell of result.json, from "topologies" of the context ("nodes",
-// "ranks_per_node", "inter_node_bits_per_s" and "intra_node_bits_per_s" by name) or, without it, from
-// where the ranks ran or from a name such as "t4_2x1". Rates are those of the file, not scaled.
+// "ranks_per_node", "inter_node_bits_per_s" and "intra_node_bits_per_s" by name) or, without it,
+// from where the ranks ran or from a name such as "t4_2x1". Rates are those of the file, not
+// scaled.
 TopologyLabel topology_label(const nlohmann::json& context, const nlohmann::json& result_cell);
 
 // "2.018" with `decimals`; "-" for null.
