@@ -44,6 +44,15 @@ std::vector<std::string> command_line() {
   return words;
 }
 
+// What would spoil a number on this machine, for the head of the table.
+json warnings_about(const json& host) {
+  json warnings = json::array();
+  for (const launch::Finding& finding : launch::examine_host(host)) {
+    if (finding.severity != launch::Finding::Severity::Ok) warnings.push_back(finding.what);
+  }
+  return warnings;
+}
+
 const char* blas_name() {
   if (at::hasMKL()) return "mkl";
   return at::hasLAPACK() ? "lapack" : "reference";
@@ -54,6 +63,7 @@ const char* blas_name() {
 json make_context(const RunOptions& options, const plan::Plan& plan) {
   const BuildInfo& build = build_info();
   json context = launch::probe_host();
+  context["warnings"] = warnings_about(context);
   context["gradsync"] = build.version;
   context["commit"] = build.commit;
   context["build_type"] = build.build_type;
