@@ -3,6 +3,8 @@
 #include <fmt/ranges.h>
 
 #include <algorithm>
+#include <cctype>
+#include <cstring>
 #include <iostream>
 #include <set>
 
@@ -99,7 +101,31 @@ void warn_about_host() {
   }
 }
 
+// A word as a shell reads it back.
+std::string quoted(const std::string& word) {
+  const auto harmless = [](unsigned char c) {
+    return std::isalnum(c) != 0 || std::strchr("_-./=,:+", c) != nullptr;
+  };
+  if (!word.empty() && std::all_of(word.begin(), word.end(), harmless)) return word;
+  std::string text = "'";
+  for (const char c : word) text += c == '\'' ? std::string("'\\''") : std::string(1, c);
+  return text + "'";
+}
+
+// What goes on with an interrupted run; with its overrides, since another plan would be refused.
+std::string resume_command(const RunOptions& options, const std::string& directory) {
+  std::string command = "gradsync run " + quoted(options.plan);
+  for (const std::string& text : options.overrides) command += " --set " + quoted(text);
+  if (!options.weights.empty()) command += " --weights " + quoted(options.weights);
+  if (!options.data.empty()) command += " --data " + quoted(options.data);
+  return command + " --resume --out " + quoted(directory);
+}
+
 ExitStatus run_plan(const RunOptions& options) {
+  if ((options.resume || options.force) && options.out.empty()) {
+    throw ConfigError(fmt::format("{} needs --out DIR: the directory of the earlier run",
+                                  options.resume ? "--resume" : "--force"));
+  }
   const plan::Plan plan = checked_plan(options);
   if (options.dry_run) {
     print_dry_run(plan, options.json);
@@ -112,10 +138,8 @@ ExitStatus run_plan(const RunOptions& options) {
     session.run();
   } catch (const run::Interrupted&) {
     session.finish(true);
-    log::error(
-        fmt::format("interrupted; finished trials are in {}, go on with: gradsync run {} "
-                    "--resume --out {}",
-                    session.directory(), options.plan, session.directory()));
+    log::error(fmt::format("interrupted; finished trials are in {}, go on with: {}",
+                           session.directory(), resume_command(options, session.directory())));
     return ExitStatus::Interrupted;
   }
   return static_cast<ExitStatus>(session.finish(false).at("exit_status").get<int>());

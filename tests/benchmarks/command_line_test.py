@@ -1,4 +1,4 @@
-"""What is wrong on the command line or in a file is refused in one sentence, before any rank runs."""
+"""What is wrong on the command line or in a file is refused in one sentence, before a rank runs."""
 
 import json
 import unittest
@@ -26,8 +26,9 @@ class PlanTest(ProgramTest):
                 with self.subTest(field=field, value=value):
                     self.refuse(QUICK | {field: value}, f"'{field}'", f"got {value}", "at least 1")
         for value in (0, -4):
-            self.refuse(with_cells(QUICK, accumulation_steps=[value]), "accumulation_steps",
-                        f"got {value}")
+            self.refuse(
+                with_cells(QUICK, accumulation_steps=[value]), "accumulation_steps", f"got {value}"
+            )
         self.refuse(QUICK | {"timeout_s": 0}, "'timeout_s'", "got 0")
 
     def test_names_must_be_known(self):
@@ -37,12 +38,23 @@ class PlanTest(ProgramTest):
 
     def test_a_rate_needs_its_unit(self):
         topology = self.place / "topology.json"
-        topology.write_text(json.dumps({
-            "schema": "gradsync.topology/1", "nodes": 2, "ranks_per_node": 1,
-            "inter_node": {"rate": "200"},
-        }))
-        self.refuse(with_cells(QUICK, topology=[str(topology)]), str(topology),
-                    "'inter_node.rate'", 'got "200"', "Mbps")
+        topology.write_text(
+            json.dumps(
+                {
+                    "schema": "gradsync.topology/1",
+                    "nodes": 2,
+                    "ranks_per_node": 1,
+                    "inter_node": {"rate": "200"},
+                }
+            )
+        )
+        self.refuse(
+            with_cells(QUICK, topology=[str(topology)]),
+            str(topology),
+            "'inter_node.rate'",
+            'got "200"',
+            "Mbps",
+        )
 
     def test_what_is_no_json_and_no_file(self):
         path = self.place / "plan.json"
@@ -51,8 +63,9 @@ class PlanTest(ProgramTest):
         self.assert_refused(self.call("run", "no_such_plan"), "'no_such_plan'", "smoke")
 
     def test_as_published_needs_steps_to_check(self):
-        self.refuse(QUICK | {"window_rule": "as_published", "steps": 2}, "'steps'", "got 2",
-                    "at least 3")
+        self.refuse(
+            QUICK | {"window_rule": "as_published", "steps": 2}, "'steps'", "got 2", "at least 3"
+        )
 
 
 class OptionsTest(ProgramTest):
@@ -78,6 +91,10 @@ class OptionsTest(ProgramTest):
         ):
             with self.subTest(arguments=arguments):
                 self.assert_refused(self.call(*arguments), expected, "--help")
+
+    def test_what_to_resume_or_replace_must_be_said(self):
+        for flag in ("--resume", "--force"):
+            self.assert_refused(self.call("run", "smoke", flag), f"{flag} needs --out")
 
     def test_a_device_that_is_absent_is_no_mistake_of_the_plan(self):
         outcome = self.call("run", "smoke", "--device", "cuda", "--out", "run")

@@ -7,6 +7,8 @@ from program import PACED, PROGRAM, QUICK, ProgramTest, can_unshare, private_fla
 
 # Three trials of a second in all.
 THREE = QUICK | {"launches": 3}
+# Longer than all that is tried beside it.
+LONG = PACED | {"steps": 12}
 
 
 class TakenTest(ProgramTest):
@@ -118,8 +120,7 @@ class FullDiskTest(ProgramTest):
 
 class TwoRunsTest(ProgramTest):
     def start_first(self):
-        process = self.start("run", self.plan_file(PACED, "first.json"), "--out",
-                             self.place / "run")
+        process = self.start("run", self.plan_file(LONG, "first.json"), "--out", self.place / "run")
         self.wait_until(lambda: len(self.rank_processes()) == 2, what="the first run")
         return process
 
@@ -127,7 +128,7 @@ class TwoRunsTest(ProgramTest):
         first = self.start_first()
         for arguments in ((), ("--force",), ("--resume",)):
             with self.subTest(arguments=arguments):
-                outcome = self.run_plan(PACED, *arguments)
+                outcome = self.run_plan(LONG, *arguments)
                 self.assert_refused(outcome, str(self.place / "run"), "another run")
         outcome = self.finish(first)
         self.assertEqual(outcome.status, 0, outcome.err)

@@ -5,7 +5,7 @@ import signal
 import time
 import unittest
 
-from program import GONE_WITHIN_S, PACED, ProgramTest, needs_network_namespaces, with_cells
+from program import GONE_WITHIN_S, PACED, PROGRAM, ProgramTest, needs_network_namespaces, with_cells
 
 
 class InterruptTest(ProgramTest):
@@ -40,6 +40,25 @@ class InterruptTest(ProgramTest):
         self.assert_interrupted(self.finish(process))
         self.assert_resumable()
 
+    def test_the_command_it_prints_goes_on(self):
+        plan = self.plan_file(PACED)
+        process = self.start(
+            "run",
+            plan,
+            "--out",
+            self.place / "run",
+            "--seed",
+            9,
+            "--set",
+            "about=It's the same run",
+        )
+        self.wait_until(self.trials, what="the first trial")
+        process.send_signal(signal.SIGINT)
+        printed = self.finish(process).err.rpartition("go on with: gradsync ")[2]
+        outcome = self.call("-c", f'"{PROGRAM}" {printed}', command=("sh",))
+        self.assertEqual(outcome.status, 0, outcome.err)
+        self.assertEqual([trial["status"] for trial in self.trials()], ["ok", "ok"])
+
     def test_ctrl_c_reaches_the_whole_foreground_group(self):
         process = self.start_and_finish_one_trial()
         os.killpg(process.pid, signal.SIGINT)
@@ -68,8 +87,11 @@ class InterruptTest(ProgramTest):
         process = self.start_and_finish_one_trial(plan)
         process.kill()
         process.wait()
-        self.wait_until(lambda: not self.marked_processes(), timeout_s=GONE_WITHIN_S,
-                        what="the end of the ranks")
+        self.wait_until(
+            lambda: not self.marked_processes(),
+            timeout_s=GONE_WITHIN_S,
+            what="the end of the ranks",
+        )
         self.assert_nothing_left()
 
     def test_killed_then_resumed(self):

@@ -9,8 +9,7 @@ from program import PACED, ProgramTest, needs_network_namespaces, with_cells
 
 class LostRankTest(ProgramTest):
     def hold(self, rank, wanted, trial=0):
-        """Stops `rank` at a moment of its `trial`-th trial for which wanted(activity, in_collective)
-        holds, and returns it."""
+        """Stops `rank` in its `trial`-th trial or later, when wanted(activity, in_collective)."""
 
         def caught():
             process = self.rank_processes().get(rank)
@@ -82,14 +81,23 @@ class LostRankTest(ProgramTest):
 
     def test_stopped_rank(self):
         timeout_s = 3
-        process = self.start("run", self.plan_file(PACED), "--out", self.place / "run",
-                             "--set", f"timeout_s={timeout_s}")
+        process = self.start(
+            "run",
+            self.plan_file(PACED),
+            "--out",
+            self.place / "run",
+            "--set",
+            f"timeout_s={timeout_s}",
+        )
         stopped = self.hold(1, lambda activity, _: activity == "forward")
         since = time.monotonic()
         self.wait_until(self.trials, what="the trial's record")
         self.assertLess(time.monotonic() - since, timeout_s + 5)
-        self.wait_until(lambda: stopped.pid not in self.marked_processes(), timeout_s=2,
-                        what="the stopped rank's end")
+        self.wait_until(
+            lambda: stopped.pid not in self.marked_processes(),
+            timeout_s=2,
+            what="the stopped rank's end",
+        )
         outcome = self.finish(process)
         self.assertEqual(outcome.status, 5, outcome.err)
         trials = self.trials()

@@ -49,7 +49,8 @@ PACED = QUICK | {
         "strategy": ["baseline", "no_sync"],
         "accumulation_steps": [2],
     },
-    "steps": 4,
+    "steps": 2,
+    "warmup_steps": 1,
 }
 
 
@@ -113,8 +114,9 @@ class ProgramTest(unittest.TestCase):
     # Starting
 
     def environment(self, **extra):
-        inherited = {name: os.environ[name] for name in ("PATH", "HOME", "TMPDIR")
-                     if name in os.environ}
+        inherited = {
+            name: os.environ[name] for name in ("PATH", "HOME", "TMPDIR") if name in os.environ
+        }
         # Without a Python that can draw, runs end sooner; the plots have tests of their own.
         return inherited | {MARK: self.mark, "GRADSYNC_PYTHON": "false"} | extra
 
@@ -147,8 +149,9 @@ class ProgramTest(unittest.TestCase):
         return self.finish(self.start(*arguments, **options))
 
     def run_plan(self, plan, *arguments, out="run", **options):
-        return self.call("run", self.plan_file(plan), "--out", self.place / out, *arguments,
-                         **options)
+        return self.call(
+            "run", self.plan_file(plan), "--out", self.place / out, *arguments, **options
+        )
 
     # Looking
 
@@ -228,8 +231,11 @@ class RankProcess:
 
     def __init__(self, pid):
         self.pid = pid
-        pairs = (pair.split("=", 1) for pair in
-                 Path(f"/proc/{pid}/environ").read_text().split("\0") if "=" in pair)
+        pairs = (
+            pair.split("=", 1)
+            for pair in Path(f"/proc/{pid}/environ").read_text().split("\0")
+            if "=" in pair
+        )
         environment = dict(pairs)
         self.rank = int(environment["RANK"])
         self.node = int(environment["GROUP_RANK"])
