@@ -1,8 +1,9 @@
 """Writes what transformers' BERT answers, for bert_oracle_test to compare with.
 
 usage: bert_oracle.py FOLDER LAYERS HIDDEN HEADS INTERMEDIATE
-FOLDER gets model.safetensors (random weights), gradients.safetensors (of the mean loss, in evaluation
-mode) and answers.json: names and shapes in order, one padded and one unpadded batch, logits, losses.
+FOLDER gets model.safetensors (random weights), gradients.safetensors (of the mean loss, in
+evaluation mode) and answers.json: names and shapes in order, a padded and an unpadded batch, logits
+and losses.
 Exit status 77: transformers cannot be imported.
 """
 
@@ -71,9 +72,7 @@ def main(folder, *size):
     save_file({name: p.grad for name, p in parameters.items()}, folder / "gradients.safetensors")
     answers = {
         "parameters": [{"name": name, "shape": list(p.shape)} for name, p in parameters.items()],
-        "buffers": [
-            {"name": n, "values": b.flatten().tolist()} for n, b in model.named_buffers()
-        ],
+        "buffers": [{"name": n, "values": b.flatten().tolist()} for n, b in model.named_buffers()],
         "batches": [padded, full],
     }
     (folder / "answers.json").write_text(json.dumps(answers))
