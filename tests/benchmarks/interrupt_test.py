@@ -85,6 +85,8 @@ class InterruptTest(ProgramTest):
 
     def kill_launcher(self, plan):
         process = self.start_and_finish_one_trial(plan)
+        for rank in self.rank_processes().values():
+            rank.signal(signal.SIGSTOP)  # a busy rank would notice the launcher's end by itself
         process.kill()
         process.wait()
         self.wait_until(
