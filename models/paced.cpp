@@ -1,7 +1,8 @@
 #include "models/paced.h"
 
 #include <ATen/ATen.h>
-#include <torch/csrc/autograd/custom_function.h>
+#include <torch/csrc/autograd/function.h>
+#include <torch/csrc/autograd/variable.h>
 
 #include <algorithm>
 #include <utility>
@@ -13,15 +14,26 @@
 namespace gradsync::models {
 namespace {
 
-using torch::autograd::AutogradContext;
+using torch::autograd::edge_list;
 using torch::autograd::variable_list;
-using Layers = std::shared_ptr<std::vector<PacedModel::Layer>>;
+using Layers = std::shared_ptr<const std::vector<PacedModel::Layer>>;
 
-// One forward and its backward. A scalar, the signal, runs through all layers and ties them into a
-// graph; what comes back along it is the gradient of the loss.
-struct Pass : torch::CustomClassHolder {
+// The work between a forward and its backward that a GPU's host would have done ahead, while the
+// device was still in forward. Larger hides more of it: engine set-up takes 0.2 ms.
+constexpr std::int64_t kHostLeadNs = 500'000;
+
+// One forward and its backward. A scalar, the signal, ties all layers into a graph; what comes back
+// along it is the gradient of the loss.
+struct Pass {
   Pass(Layers the_layers, const Clock& the_clock)
       : layers(std::move(the_layers)), clock(the_clock), forward_start_ns(clock.now_ns()) {}
+
+  void await_forward(std::size_t index) const {
+    clock.sleep_until_ns(forward_start_ns + (*layers)[index].forward_until_ns);
+  }
+  void await_backward(std::size_t index) const {
+    clock.sleep_until_ns(backward_start_ns + (*layers)[index].backward_until_ns);
+  }
 
   // Makes the gradients of layer `index`, so that they are there when its wait is over.
   void prepare(std::size_t index, const at::Tensor& signal) {
@@ -40,67 +52,78 @@ struct Pass : torch::CustomClassHolder {
   variable_list due;       // gradients of the layer whose backward is over
   variable_list prepared;  // of the one after it
 };
-using PassPtr = c10::intrusive_ptr<Pass>;
 
-void save(AutogradContext* context, const PassPtr& pass, std::size_t index) {
-  context->saved_data["pass"] = at::IValue::make_capsule(pass);
-  context->saved_data["index"] = static_cast<std::int64_t>(index);
-}
-PassPtr pass_of(AutogradContext* context) {
-  return c10::static_intrusive_pointer_cast<Pass>(context->saved_data["pass"].toCapsule());
-}
-std::size_t index_of(AutogradContext* context) {
-  return static_cast<std::size_t>(context->saved_data["index"].toInt());
-}
+// A place in the graph where the pass does something in backward. Nodes of our own, not
+// torch::autograd::Function: there are 200 of them, whose bookkeeping would cost 2 ms more
+// processor time per micro-batch, and that of the last layer's would show.
+class Step : public torch::autograd::Node {
+ public:
+  Step(std::shared_ptr<Pass> pass, std::size_t index, edge_list&& next)
+      : Node(std::move(next)), pass_(std::move(pass)), index_(index) {}
 
-// Hands parameter `index` of its layer its gradient. One node per parameter, because autograd runs
-// nodes in the reverse of their order, but one node's gradients in none.
-struct GiveGradient : torch::autograd::Function<GiveGradient> {
-  static at::Tensor forward(AutogradContext* context, const at::Tensor& signal,
-                            const at::Tensor& /*parameter*/, const PassPtr& pass,
-                            std::size_t index) {
-    save(context, pass, index);
-    return signal.clone();
-  }
-  static variable_list backward(AutogradContext* context, const variable_list& gradients) {
+ protected:
+  std::shared_ptr<Pass> pass_;
+  std::size_t index_;  // of a layer, or of a parameter in its layer
+};
+
+// Hands a parameter its gradient. One node each, because autograd runs nodes in the reverse of
+// their order, but the gradients of one node in none.
+class GiveGradient final : public Step {
+  using Step::Step;
+  variable_list apply(variable_list&& gradients) override {
     // Moved out: autograd keeps a gradient that nobody else holds, and copies any other.
-    return {gradients[0], std::move(pass_of(context)->due[index_of(context)]), {}, {}};
+    return {std::move(gradients[0]), std::move(pass_->due[index_])};
   }
 };
 
-// Waits for the end of layer `index`, forward and backward.
-struct AwaitLayer : torch::autograd::Function<AwaitLayer> {
-  static at::Tensor forward(AutogradContext* context, const at::Tensor& signal, const PassPtr& pass,
-                            std::size_t index) {
-    save(context, pass, index);
-    at::Tensor out = signal.clone();
-    pass->clock.sleep_until_ns(pass->forward_start_ns + (*pass->layers)[index].forward_until_ns);
-    return out;
-  }
-  static variable_list backward(AutogradContext* context, const variable_list& gradients) {
-    const PassPtr pass = pass_of(context);
-    const std::size_t index = index_of(context);
-    pass->due = std::exchange(pass->prepared, {});
+class AwaitLayer final : public Step {
+  using Step::Step;
+  variable_list apply(variable_list&& gradients) override {
+    pass_->due = std::exchange(pass_->prepared, {});
     // The next layer's too: where it takes no time, there is no wait to hide them in.
-    if (index > 0) pass->prepare(index - 1, gradients[0]);
-    pass->clock.sleep_until_ns(pass->backward_start_ns + (*pass->layers)[index].backward_until_ns);
-    return {gradients[0], {}, {}};
+    if (index_ > 0) pass_->prepare(index_ - 1, gradients[0]);
+    pass_->await_backward(index_);
+    return std::move(gradients);
   }
 };
 
 // The loss: its backward is the first to run.
-struct StartBackward : torch::autograd::Function<StartBackward> {
-  static at::Tensor forward(AutogradContext* context, const at::Tensor& signal,
-                            const PassPtr& pass) {
-    save(context, pass, pass->layers->size() - 1);
-    return signal.clone();
+class StartBackward final : public Step {
+  using Step::Step;
+  variable_list apply(variable_list&& gradients) override {
+    const std::int64_t forward_end_ns =
+        pass_->forward_start_ns + pass_->layers->back().forward_until_ns;
+    pass_->backward_start_ns = std::max(forward_end_ns, pass_->clock.now_ns() - kHostLeadNs);
+    pass_->prepare(index_, gradients[0]);
+    return std::move(gradients);
   }
-  static variable_list backward(AutogradContext* context, const variable_list& gradients) {
-    const PassPtr pass = pass_of(context);
-    pass->backward_start_ns = pass->clock.now_ns();
-    pass->prepare(index_of(context), gradients[0]);
-    return {gradients[0], {}};
+};
+
+// The graph of a pass, grown node by node from the first layer to the loss.
+class Graph {
+ public:
+  explicit Graph(const at::Tensor& signal) : signal_(signal) {}
+
+  template <typename Node>
+  void add(const std::shared_ptr<Pass>& pass, std::size_t index, const at::Tensor& parameter = {}) {
+    edge_list next;
+    next.reserve(2);
+    next.emplace_back(last_, 0);
+    if (parameter.defined()) next.emplace_back(torch::autograd::impl::gradient_edge(parameter));
+    last_ =
+        std::shared_ptr<Node>(new Node(pass, index, std::move(next)), torch::autograd::deleteNode);
+    last_->add_input_metadata(signal_);
   }
+
+  // Returns the signal as the output of the last node.
+  at::Tensor finish() {
+    torch::autograd::impl::set_gradient_edge(signal_, {last_, 0});
+    return signal_;
+  }
+
+ private:
+  at::Tensor signal_;
+  std::shared_ptr<torch::autograd::Node> last_;
 };
 
 at::Tensor zeros_for(const ProfileTensor& tensor, int scale, at::ScalarType type) {
@@ -173,18 +196,21 @@ void PacedModel::refuse_other_order(const Profile& profile) const {
 }
 
 at::Tensor PacedModel::loss(const Batch& /*batch*/) {
-  const auto pass = c10::make_intrusive<Pass>(layers_, clock_);
-  // Requires a gradient even where the first layer has no parameter that does.
-  at::Tensor signal = at::zeros({}, options_).requires_grad_();
+  const auto pass = std::make_shared<Pass>(layers_, clock_);
+  const bool with_graph = at::GradMode::is_enabled();
+  Graph graph(at::zeros({}, options_));
   for (std::size_t i = 0; i < layers_->size(); ++i) {
     const std::vector<at::Tensor>& parameters = (*layers_)[i].parameters;
     // Before the wait, which hides this, and so that backward, in reverse, waits first.
-    for (std::size_t k = 0; k < parameters.size(); ++k) {
-      signal = GiveGradient::apply(signal, parameters[k], pass, k);
+    for (std::size_t k = 0; with_graph && k < parameters.size(); ++k) {
+      graph.add<GiveGradient>(pass, k, parameters[k]);
     }
-    signal = AwaitLayer::apply(signal, pass, i);
+    if (with_graph) graph.add<AwaitLayer>(pass, i);
+    pass->await_forward(i);
   }
-  return StartBackward::apply(signal, pass);
+  if (!with_graph) return at::zeros({}, options_);
+  graph.add<StartBackward>(pass, layers_->size() - 1);
+  return graph.finish();
 }
 
 }  // namespace gradsync::models

@@ -30,7 +30,8 @@ class PacedModel : public Model {
   // Returns 0 after the profile's forward time; its backward takes the profile's backward time and
   // gives parameter i the gradient gradient_value(i), times the gradient of the loss itself.
   // Blocks: the calling thread, which runs forward and backward. Each loss has its own start times,
-  // so several may wait for their backward.
+  // so several may wait for their backward. Up to half a millisecond between a forward and its
+  // backward hides: a GPU's host is that far ahead.
   at::Tensor loss(const Batch& batch) override;
 
   Compute compute() const override { return Compute::Paced; }
