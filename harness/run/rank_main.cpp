@@ -4,6 +4,7 @@
 #include <fmt/format.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <memory>
 #include <vector>
 
@@ -11,6 +12,7 @@
 #include "harness/comm/process_groups.h"
 #include "harness/comm/store.h"
 #include "harness/run/block.h"
+#include "harness/run/prompt_wakeups.h"
 
 namespace gradsync::run {
 namespace {
@@ -41,6 +43,12 @@ Failure describe(const std::exception& error) {
   return {failure.timed_out() ? "timeout" : "failed", true, failure.sentence()};
 }
 
+bool is_paced(const LaunchSpec& spec) {
+  return std::all_of(spec.trials.begin(), spec.trials.end(), [](const plan::Trial& trial) {
+    return models::find_model(trial.cell.model).compute == models::Compute::Paced;
+  });
+}
+
 class Rank {
  public:
   Rank(launch::ControlChannel& control, const LaunchSpec& spec)
@@ -52,6 +60,7 @@ class Rank {
 
   void join() {
     at::set_num_threads(spec_.threads_per_rank);
+    if (is_paced(spec_)) prefer_prompt_wakeups();  // before gloo starts its threads
     comm::GroupOptions options;
     options.rank = place_.rank;
     options.world_size = place_.world_size;
