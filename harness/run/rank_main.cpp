@@ -1,5 +1,6 @@
 #include "harness/run/rank_main.h"
 
+#include <ATen/Context.h>
 #include <ATen/Parallel.h>
 #include <fmt/format.h>
 #include <unistd.h>
@@ -60,6 +61,7 @@ class Rank {
 
   void join() {
     at::set_num_threads(spec_.threads_per_rank);
+    at::manual_seed(spec_.seed + static_cast<std::uint64_t>(place_.rank));  // dropout's masks
     if (is_paced(spec_)) prefer_prompt_wakeups();  // before gloo starts its threads
     comm::GroupOptions options;
     options.rank = place_.rank;
