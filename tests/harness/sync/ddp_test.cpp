@@ -203,7 +203,7 @@ TEST(Ddp, WithoutSearchAnUnusedParameterFailsTheNextForward) {
                     sync::backward(model.forward(toy_batch(rank.rank, i, false)), 1, nullptr);
                   }
                 }),
-      c10::Error);
+      std::runtime_error);
 }
 
 TEST(Ddp, StaticGraphMustBeginSynchronized) {

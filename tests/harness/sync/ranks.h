@@ -1,14 +1,21 @@
-// Ranks as threads of one process: real gloo over loopback, a store in memory. For tests.
+// Ranks as forked processes: real gloo over loopback, a store in a file. For tests.
+//
+// Not threads: c10d keeps process-wide state (its flight recorder) that several process groups of
+// one process corrupt.
 #pragma once
 
 #include <gtest/gtest.h>
+#include <sys/wait.h>
 #include <torch/nn/module.h>
+#include <unistd.h>
 
+#include <cstdio>
+#include <cstdlib>
 #include <exception>
 #include <functional>
+#include <stdexcept>
 #include <string>
-#include <thread>
-#include <torch/csrc/distributed/c10d/HashStore.hpp>
+#include <torch/csrc/distributed/c10d/FileStore.hpp>
 #include <vector>
 
 #include "harness/base/clock.h"
@@ -26,36 +33,60 @@ struct RankHarness {
   measure::StepRecorder& recorder;
 };
 
-// Runs `body` on `world_size` ranks and rethrows the first exception. Ten seconds is the deadline
-// of every collective, so a test that hangs fails instead.
-inline void run_ranks(int world_size, const std::function<void(RankHarness&)>& body) {
+// What a rank's process ends with.
+enum RankExit { kRankPassed = 0, kRankFailed = 1, kRankThrew = 2 };
+
+// The life of one rank's process.
+inline int run_rank(int rank, int world_size, const std::string& store_file,
+                    const std::function<void(RankHarness&)>& body) {
   constexpr double kTimeoutS = 10;
-  auto store = c10::make_intrusive<c10d::HashStore>();
-  std::vector<std::exception_ptr> errors(static_cast<std::size_t>(world_size));
-  std::vector<std::thread> threads;
+  try {
+    comm::Ledger ledger(steady_clock());
+    measure::StepRecorder recorder(steady_clock());
+    comm::GroupOptions options;
+    options.rank = rank;
+    options.world_size = world_size;
+    options.address = "127.0.0.1";
+    options.timeout_s = kTimeoutS;
+    const auto store = c10::make_intrusive<c10d::FileStore>(store_file, world_size);
+    RankHarness harness{rank, world_size, comm::make_process_group(store, options, ledger), ledger,
+                        recorder};
+    body(harness);
+    comm::barrier(*harness.group);
+  } catch (const std::exception& error) {
+    std::fprintf(stderr, "rank %d threw: %.200s\n", rank, error.what());
+    return kRankThrew;
+  }
+  return ::testing::Test::HasFailure() ? kRankFailed : kRankPassed;
+}
+
+// Runs `body` on `world_size` ranks and fails where an expectation fails in any of them.
+// Errors: std::runtime_error where a rank threw. Ten seconds is the deadline of every collective,
+// so a test that hangs fails instead.
+inline void run_ranks(int world_size, const std::function<void(RankHarness&)>& body) {
+  char store_file[] = "/tmp/gradsync_store_XXXXXX";
+  close(mkstemp(store_file));
+  std::vector<pid_t> children;
+  std::fflush(nullptr);
   for (int rank = 0; rank < world_size; ++rank) {
-    threads.emplace_back([&, rank] {
-      try {
-        comm::Ledger ledger(steady_clock());
-        measure::StepRecorder recorder(steady_clock());
-        comm::GroupOptions options;
-        options.rank = rank;
-        options.world_size = world_size;
-        options.address = "127.0.0.1";
-        options.timeout_s = kTimeoutS;
-        RankHarness harness{rank, world_size, comm::make_process_group(store, options, ledger),
-                            ledger, recorder};
-        body(harness);
-        comm::barrier(*harness.group);
-      } catch (...) {
-        errors[static_cast<std::size_t>(rank)] = std::current_exception();
-      }
-    });
+    const pid_t child = fork();
+    if (child == 0) {
+      const int status = run_rank(rank, world_size, store_file, body);
+      std::fflush(nullptr);
+      _exit(status);
+    }
+    children.push_back(child);
   }
-  for (std::thread& thread : threads) thread.join();
-  for (const std::exception_ptr& error : errors) {
-    if (error) std::rethrow_exception(error);
+  bool threw = false;
+  for (const pid_t child : children) {
+    int status = 0;
+    waitpid(child, &status, 0);
+    const int code = WIFEXITED(status) ? WEXITSTATUS(status) : -1;
+    threw = threw || code == kRankThrew;
+    EXPECT_TRUE(code == kRankPassed || code == kRankThrew) << "a rank ended with " << code;
   }
+  std::remove(store_file);
+  if (threw) throw std::runtime_error("a rank threw");
 }
 
 // y = w2 tanh(w1 x), with a branch that a batch may leave out, and a buffer; deterministic.

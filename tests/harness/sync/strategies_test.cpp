@@ -2,8 +2,8 @@
 #include <ATen/ATen.h>
 #include <gtest/gtest.h>
 
+#include <functional>
 #include <map>
-#include <mutex>
 
 #include "harness/run/expectation.h"
 #include "harness/sync/strategies/strategy.h"
@@ -77,20 +77,20 @@ Outcome train(RankHarness& rank, const std::string& strategy_name, const std::st
   return outcome;
 }
 
-// Rank 0's outcome of every strategy.
-const std::map<std::string, Outcome>& outcomes() {
-  static const std::map<std::string, Outcome> all = [] {
-    std::map<std::string, Outcome> result;
-    const TokensFile tokens;
+using Outcomes = std::map<std::string, Outcome>;
+
+// Trains with every strategy in turn on each of two ranks, and checks what each rank saw.
+void expect_of_all(const std::function<void(const Outcomes&)>& check) {
+  const TokensFile tokens;
+  run_ranks(kRanks, [&](RankHarness& rank) {
+    Outcomes outcomes;
     for (const auto& entry : sync::strategies()) {
-      run_ranks(kRanks, [&](RankHarness& rank) {
-        Outcome outcome = train(rank, entry.name, tokens.path());
-        if (rank.rank == 0) result[entry.name] = std::move(outcome);
-      });
+      rank.ledger.settle(5);
+      rank.ledger.clear();
+      outcomes[entry.name] = train(rank, entry.name, tokens.path());
     }
-    return result;
-  }();
-  return all;
+    check(outcomes);
+  });
 }
 
 int count(const Outcome& outcome, const std::string& op) {
@@ -100,50 +100,60 @@ int count(const Outcome& outcome, const std::string& op) {
 }
 
 TEST(Strategies, CommunicateWhatTheyDeclare) {
-  for (const auto& [name, outcome] : outcomes()) EXPECT_EQ(outcome.mismatch, "") << name;
+  expect_of_all([](const Outcomes& outcomes) {
+    for (const auto& [name, outcome] : outcomes) EXPECT_EQ(outcome.mismatch, "") << name;
+  });
 }
 
 TEST(Strategies, CountsAreExact) {
-  constexpr int kBuckets = 2;
-  EXPECT_EQ(count(outcomes().at("baseline"), "all_reduce"), kMicroBatches * kBuckets);
-  EXPECT_EQ(count(outcomes().at("no_sync_improper"), "all_reduce"), kMicroBatches * kBuckets);
-  EXPECT_EQ(count(outcomes().at("no_sync"), "all_reduce"), kBuckets);
-  EXPECT_EQ(count(outcomes().at("accumulate"), "all_reduce"), kBuckets);
-  EXPECT_EQ(count(outcomes().at("baseline"), "broadcast"), kMicroBatches);
-  EXPECT_EQ(count(outcomes().at("no_sync"), "broadcast"), 1);
+  expect_of_all([](const Outcomes& outcomes) {
+    constexpr int kBuckets = 2;
+    EXPECT_EQ(count(outcomes.at("baseline"), "all_reduce"), kMicroBatches * kBuckets);
+    EXPECT_EQ(count(outcomes.at("no_sync_improper"), "all_reduce"), kMicroBatches * kBuckets);
+    EXPECT_EQ(count(outcomes.at("no_sync"), "all_reduce"), kBuckets);
+    EXPECT_EQ(count(outcomes.at("accumulate"), "all_reduce"), kBuckets);
+    EXPECT_EQ(count(outcomes.at("baseline"), "broadcast"), kMicroBatches);
+    EXPECT_EQ(count(outcomes.at("no_sync"), "broadcast"), 1);
+  });
 }
 
 TEST(Strategies, ImproperIsTheBaselineEventForEvent) {
-  const auto& baseline = outcomes().at("baseline").events;
-  const auto& improper = outcomes().at("no_sync_improper").events;
-  ASSERT_EQ(baseline.size(), improper.size());
-  for (std::size_t i = 0; i < baseline.size(); ++i) {
-    EXPECT_STREQ(baseline[i].op, improper[i].op);
-    EXPECT_EQ(baseline[i].bytes, improper[i].bytes);
-    EXPECT_EQ(baseline[i].micro_batch, improper[i].micro_batch);
-    EXPECT_EQ(baseline[i].bucket, improper[i].bucket);
-  }
+  expect_of_all([](const Outcomes& outcomes) {
+    const auto& baseline = outcomes.at("baseline").events;
+    const auto& improper = outcomes.at("no_sync_improper").events;
+    ASSERT_EQ(baseline.size(), improper.size());
+    for (std::size_t i = 0; i < baseline.size(); ++i) {
+      EXPECT_STREQ(baseline[i].op, improper[i].op);
+      EXPECT_EQ(baseline[i].bytes, improper[i].bytes);
+      EXPECT_EQ(baseline[i].micro_batch, improper[i].micro_batch);
+      EXPECT_EQ(baseline[i].bucket, improper[i].bucket);
+    }
+  });
 }
 
 TEST(Strategies, AllTrainTheSameModel) {
-  const auto& reference = outcomes().at("baseline").parameters;
-  const ToyModel untrained;
-  EXPECT_FALSE(at::allclose(reference[0], untrained.w1));
-  for (const auto& [name, outcome] : outcomes()) {
-    for (std::size_t i = 0; i < reference.size(); ++i) {
-      EXPECT_TRUE(at::allclose(outcome.parameters[i], reference[i], 1e-4, 1e-6))
-          << name << ", tensor " << i;
+  expect_of_all([](const Outcomes& outcomes) {
+    const auto& reference = outcomes.at("baseline").parameters;
+    const ToyModel untrained;
+    EXPECT_FALSE(at::allclose(reference[0], untrained.w1));
+    for (const auto& [name, outcome] : outcomes) {
+      for (std::size_t i = 0; i < reference.size(); ++i) {
+        EXPECT_TRUE(at::allclose(outcome.parameters[i], reference[i], 1e-4, 1e-6))
+            << name << ", tensor " << i;
+      }
     }
-  }
+  });
 }
 
 TEST(Strategies, EveryEventHasAnEndAfterItsStart) {
-  for (const auto& [name, outcome] : outcomes()) {
-    for (const comm::CommEvent& event : outcome.events) {
-      EXPECT_GT(event.start_ns, 0) << name;
-      EXPECT_GE(event.end_ns, event.start_ns) << name;
+  expect_of_all([](const Outcomes& outcomes) {
+    for (const auto& [name, outcome] : outcomes) {
+      for (const comm::CommEvent& event : outcome.events) {
+        EXPECT_GT(event.start_ns, 0) << name;
+        EXPECT_GE(event.end_ns, event.start_ns) << name;
+      }
     }
-  }
+  });
 }
 
 }  // namespace
