@@ -9,16 +9,26 @@ if(GRADSYNC_SANITIZE)
   target_link_options(gradsync_flags INTERFACE -fsanitize=${GRADSYNC_SANITIZE})
 endif()
 
-# gradsync_library(NAME SOURCES a.cpp... [DEPS gradsync::x...] [TORCH])
-# Makes the static library gradsync_NAME, alias gradsync::NAME. TORCH compiles it with the shared
-# precompiled header and links LibTorch.
+# What does not run while the clock does is compiled for a short build instead of a short run.
+function(gradsync_build_fast target)
+  target_compile_options(${target} PRIVATE $<$<CONFIG:Release>:-O1>)
+endfunction()
+
+# gradsync_library(NAME SOURCES a.cpp... [DEPS gradsync::x...] [TORCH] [COLD])
+# Makes the static library gradsync_NAME, alias gradsync::NAME. TORCH compiles it with LibTorch's
+# precompiled header and links LibTorch. COLD: none of it runs inside a timed step.
 function(gradsync_library name)
-  cmake_parse_arguments(ARG "TORCH" "" "SOURCES;DEPS" ${ARGN})
+  cmake_parse_arguments(ARG "TORCH;COLD" "" "SOURCES;DEPS" ${ARGN})
   add_library(gradsync_${name} STATIC ${ARG_SOURCES})
   add_library(gradsync::${name} ALIAS gradsync_${name})
   target_link_libraries(gradsync_${name} PUBLIC gradsync_flags ${ARG_DEPS})
   if(ARG_TORCH)
     gradsync_use_torch(gradsync_${name})
+  else()
+    gradsync_use_common_headers(gradsync_${name})
+  endif()
+  if(ARG_COLD)
+    gradsync_build_fast(gradsync_${name})
   endif()
 endfunction()
 
@@ -34,13 +44,57 @@ function(gradsync_test name)
   target_compile_definitions(${name} PRIVATE GRADSYNC_SOURCE_DIR="${PROJECT_SOURCE_DIR}")
   if(ARG_TORCH)
     gradsync_use_torch(${name})
+  else()
+    gradsync_use_common_headers(${name})
   endif()
+  gradsync_build_fast(${name})
   add_test(NAME ${name} COMMAND ${name})
   set_tests_properties(${name} PROPERTIES LABELS "${ARG_LABELS}" TIMEOUT ${ARG_TIMEOUT})
   if(NOT "unit" IN_LIST ARG_LABELS)
     # Several ranks and deadlines: beside other tests these would time out on a small machine.
     set_tests_properties(${name} PROPERTIES RUN_SERIAL ON)
   endif()
+endfunction()
+
+# The interpreter for tests written in Python: the one set-up made ready, else the system's.
+if(GRADSYNC_PYTHON)
+  set(GRADSYNC_TEST_PYTHON ${GRADSYNC_PYTHON})
+else()
+  find_package(Python3 3.11 COMPONENTS Interpreter REQUIRED)
+  set(GRADSYNC_TEST_PYTHON ${Python3_EXECUTABLE})
+endif()
+
+# gradsync_python_test(NAME LABELS unit [FILE a.py] [ARGS ...] [ENVIRONMENT A=b...] [TIMEOUT seconds])
+# Registers NAME.py of the caller's folder, or FILE, with ctest. It skips by exit status 77.
+function(gradsync_python_test name)
+  cmake_parse_arguments(ARG "" "FILE;TIMEOUT" "ARGS;LABELS;ENVIRONMENT" ${ARGN})
+  if(NOT ARG_TIMEOUT)
+    set(ARG_TIMEOUT 120)
+  endif()
+  if(NOT ARG_FILE)
+    set(ARG_FILE ${CMAKE_CURRENT_SOURCE_DIR}/${name}.py)
+  endif()
+  add_test(NAME ${name} COMMAND ${GRADSYNC_TEST_PYTHON} ${ARG_FILE} ${ARG_ARGS})
+  set_tests_properties(${name} PROPERTIES LABELS "${ARG_LABELS}" TIMEOUT ${ARG_TIMEOUT}
+    SKIP_RETURN_CODE 77 ENVIRONMENT "PYTHONDONTWRITEBYTECODE=1;${ARG_ENVIRONMENT}")
+  if("distributed" IN_LIST ARG_LABELS)
+    set_tests_properties(${name} PROPERTIES RUN_SERIAL ON)
+  endif()
+endfunction()
+
+# What most files without torch include, parsed once.
+function(gradsync_use_common_headers target)
+  # Valid only under the definitions it was made with: link the same.
+  set(same fmt::fmt-header-only nlohmann_json::nlohmann_json)
+  target_link_libraries(${target} PUBLIC ${same})
+  if(NOT TARGET gradsync_common_pch)
+    file(WRITE ${CMAKE_BINARY_DIR}/common_pch.cpp "")
+    add_library(gradsync_common_pch STATIC ${CMAKE_BINARY_DIR}/common_pch.cpp)
+    target_link_libraries(gradsync_common_pch PUBLIC gradsync_flags ${same})
+    target_precompile_headers(gradsync_common_pch PRIVATE
+      <fmt/format.h> <fmt/ranges.h> <nlohmann/json.hpp> <filesystem> <fstream> <functional>)
+  endif()
+  target_precompile_headers(${target} REUSE_FROM gradsync_common_pch)
 endfunction()
 
 function(gradsync_use_torch target)
