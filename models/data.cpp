@@ -4,7 +4,9 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <cerrno>
 #include <cmath>
+#include <cstring>
 #include <fstream>
 #include <numeric>
 #include <random>
@@ -101,7 +103,8 @@ Example example_of_line(const std::string& line, const std::string& place,
 
 std::vector<Example> read_examples(const DataOptions& options) {
   std::ifstream file(options.file);
-  if (!file) throw ConfigError(fmt::format("{}: cannot be read", options.file));
+  if (!file)
+    throw ConfigError(fmt::format("{}: cannot be read: {}", options.file, std::strerror(errno)));
   std::vector<Example> examples;
   std::string line;
   for (int number = 1; std::getline(file, line); ++number) {

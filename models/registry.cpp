@@ -1,9 +1,9 @@
 #include <fmt/format.h>
-#include <fmt/ranges.h>
 
 #include "harness/base/build_info.h"
 #include "harness/base/clock.h"
 #include "harness/base/errors.h"
+#include "harness/base/named.h"
 #include "models/bert.h"
 #include "models/mlp.h"
 #include "models/paced.h"
@@ -74,13 +74,7 @@ const std::vector<ModelEntry>& registry() {
 }
 
 const ModelEntry& find_model(const std::string& name) {
-  std::vector<std::string> names;
-  for (const ModelEntry& entry : registry()) {
-    if (entry.name == name) return entry;
-    names.push_back(entry.name);
-  }
-  throw ConfigError(
-      fmt::format("unknown model '{}', expected one of {}", name, fmt::join(names, ", ")));
+  return find_named(registry(), "model", name);
 }
 
 }  // namespace gradsync::models

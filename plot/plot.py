@@ -10,6 +10,11 @@ import argparse
 import sys
 from pathlib import Path
 
+try:
+    import matplotlib  # noqa: F401 - the modules below need it
+except ImportError as error:
+    sys.exit(f"error: {error}; install it with pip, or use the Python that set-up made ready")
+
 import run_data
 import slowdown
 import steps

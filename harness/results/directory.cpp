@@ -34,8 +34,9 @@ void make_directory(const std::string& directory) {
   for (fs::path place = fs::absolute(directory); place.has_relative_path();
        place = place.parent_path()) {
     if (fs::exists(place, error) && !fs::is_directory(place, error)) {
-      throw ConfigError("--out", directory, fmt::format("a file in its place ({})", place.string()),
-                        "a directory, or a name not in use");
+      throw ConfigError(
+          fmt::format("--out {}: {} is a file, expected a directory, or a name not in use",
+                      directory, place.string()));
     }
   }
   fs::create_directories(directory, error);

@@ -44,17 +44,15 @@ std::set<std::string> done_keys(const std::vector<TrialRecord>& trials) {
   return keys;
 }
 
-void check_resumable(const json& old_result, const json& plan_source, const std::string& commit,
-                     const std::string& host) {
-  const json context = old_result.value("context", json::object());
+void check_resumable(const json& old_result, const json& plan_source, const json& context) {
+  const json old_context = old_result.value("context", json::object());
   auto differences = plan_differences(old_result.value("plan", json()), plan_source);
-  const auto compare = [&](const char* name, const std::string& now) {
-    const auto before = context.value(name, json());
-    if (before == json(now)) return;
-    differences.push_back(fmt::format("{} was {}, is \"{}\"", name, before.dump(), now));
-  };
-  compare("commit", commit);
-  compare("host", host);
+  for (const char* name : {"commit", "host", "weights", "data"}) {
+    const json before = old_context.value(name, json());
+    const json now = context.value(name, json());
+    if (before == now) continue;
+    differences.push_back(fmt::format("{} was {}, is {}", name, before.dump(), now.dump()));
+  }
   if (differences.empty()) return;
   throw ConfigError(
       fmt::format("--resume: this run would not continue the earlier one: {}; run it as it was, or "

@@ -86,9 +86,9 @@ std::string trial_key(const std::string& part, const nlohmann::json& cell, int l
 std::set<std::string> done_keys(const std::vector<TrialRecord>& trials);
 
 // Makes sure that --resume would go on with the same measurement. `old_result` is the run's
-// result.json ("plan", and "commit" and "host" of its "context"); the others describe this run.
+// result.json; of its "context" and this run's, "commit", "host", "weights" and "data" count.
 // Errors: ConfigError that lists every difference with both values.
 void check_resumable(const nlohmann::json& old_result, const nlohmann::json& plan_source,
-                     const std::string& commit, const std::string& host);
+                     const nlohmann::json& context);
 
 }  // namespace gradsync::results

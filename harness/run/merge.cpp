@@ -17,9 +17,19 @@ void take_slower(std::vector<double>& slowest, const std::vector<double>& other)
 
 }  // namespace
 
-results::TrialRecord merge_ranks(const std::map<int, nlohmann::json>& messages, bool as_published) {
-  GRADSYNC_CHECK(messages.empty(), ==, false);
+results::TrialRecord record_of(const std::string& part, int launch, const plan::Trial& trial) {
   results::TrialRecord record;
+  record.part = part;
+  record.cell = trial.cell;
+  record.launch = launch;
+  record.round = trial.round;
+  record.order = trial.order;
+  return record;
+}
+
+results::TrialRecord merge_ranks(results::TrialRecord record,
+                                 const std::map<int, nlohmann::json>& messages, bool as_published) {
+  GRADSYNC_CHECK(messages.empty(), ==, false);
   for (const auto& [rank, message] : messages) {
     const auto& rank_record =
         record.ranks.emplace_back(message.at("rank").get<results::RankRecord>());

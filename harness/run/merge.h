@@ -1,4 +1,4 @@
-// Puts the ranks' records of one trial together. Pure.
+// Puts the record of one trial together. Pure.
 #pragma once
 
 #include <map>
@@ -9,8 +9,12 @@
 
 namespace gradsync::run {
 
-// Returns the trial's record from the "trial" messages of its ranks, by rank: step_s is the slowest
+// Returns a record that says which trial it is of, and nothing else yet.
+results::TrialRecord record_of(const std::string& part, int launch, const plan::Trial& trial);
+
+// Returns `record` with what the "trial" messages of its ranks say, by rank: step_s is the slowest
 // rank's, step by step (as_published: rank 0's). Any rank's mismatch makes the trial invalid.
-results::TrialRecord merge_ranks(const std::map<int, nlohmann::json>& messages, bool as_published);
+results::TrialRecord merge_ranks(results::TrialRecord record,
+                                 const std::map<int, nlohmann::json>& messages, bool as_published);
 
 }  // namespace gradsync::run

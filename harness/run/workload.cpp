@@ -124,12 +124,15 @@ nlohmann::json Workload::info() const {
     elements += parameter.numel();
     bytes += static_cast<std::int64_t>(parameter.nbytes());
   }
-  return {{"parameters", elements},
-          {"gradient_bytes", bytes},
-          {"tensors", model_->parameters().size()},
-          {"bucket_bytes", model_->bucket_bytes()},
-          {"scale", cell_.scale},
-          {"paced", model_->module().compute() == models::Compute::Paced}};
+  nlohmann::json info{{"parameters", elements},
+                      {"gradient_bytes", bytes},
+                      {"tensors", model_->parameters().size()},
+                      {"bucket_bytes", model_->bucket_bytes()},
+                      {"scale", cell_.scale},
+                      {"paced", model_->module().compute() == models::Compute::Paced}};
+  const auto& fresh = model_->module().freshly_initialised();
+  if (!fresh.empty()) info["freshly_initialised"] = fresh;
+  return info;
 }
 
 }  // namespace gradsync::run

@@ -39,7 +39,8 @@ class Workload {
 
   sync::Training training(const RankContext& context);
   Declared declared() const;
-  // {"parameters", "gradient_bytes", "tensors", "buckets", "scale", "paced"}
+  // {"parameters", "gradient_bytes", "tensors", "bucket_bytes", "scale", "paced"}, and
+  // "freshly_initialised", names of parameters, where --weights lacked some
   nlohmann::json info() const;
   bool paced() { return model_->module().compute() == models::Compute::Paced; }
   models::DataLoader& data() { return *data_; }

@@ -27,7 +27,9 @@ class TakenTest(ProgramTest):
 
     def test_a_file_in_its_place(self):
         (self.place / "run").write_text("mine")
-        self.assert_refused(self.run_plan(QUICK), str(self.place / "run"), "a file in its place")
+        self.assert_refused(
+            self.run_plan(QUICK), str(self.place / "run"), "is a file, expected a directory"
+        )
         self.assertEqual((self.place / "run").read_text(), "mine")
 
     def test_leftover_temporaries_are_swept(self):

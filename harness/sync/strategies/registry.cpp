@@ -1,7 +1,4 @@
-#include <fmt/format.h>
-#include <fmt/ranges.h>
-
-#include "harness/base/errors.h"
+#include "harness/base/named.h"
 #include "harness/sync/strategies/factories.h"
 
 namespace gradsync::sync {
@@ -19,13 +16,7 @@ const std::vector<StrategyEntry>& strategies() {
 }
 
 const StrategyEntry& find_strategy(const std::string& name) {
-  std::vector<std::string> names;
-  for (const StrategyEntry& entry : strategies()) {
-    if (entry.name == name) return entry;
-    names.push_back(entry.name);
-  }
-  throw ConfigError(
-      fmt::format("unknown strategy '{}', expected one of {}", name, fmt::join(names, ", ")));
+  return find_named(strategies(), "strategy", name);
 }
 
 }  // namespace gradsync::sync

@@ -88,7 +88,7 @@ TEST(PrepareDirectory, ResumeAndForceExcludeEachOther) {
 TEST(PrepareDirectory, FileInItsPlaceIsNamed) {
   const TemporaryDirectory dir;
   spill(dir / "taken", "");
-  EXPECT_THAT(refusal<ConfigError>(dir / "taken"), HasSubstr("a file in its place"));
+  EXPECT_THAT(refusal<ConfigError>(dir / "taken"), HasSubstr("is a file, expected a directory"));
   EXPECT_THAT(refusal<ConfigError>(dir / "taken/below"), HasSubstr(dir / "taken"));
 }
 

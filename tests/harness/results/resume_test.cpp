@@ -23,7 +23,7 @@ json old_result() {
 
 std::string mismatch(const json& plan, const std::string& commit, const std::string& host) {
   try {
-    check_resumable(old_result(), plan, commit, host);
+    check_resumable(old_result(), plan, {{"commit", commit}, {"host", host}});
   } catch (const ConfigError& error) {
     return error.what();
   }
@@ -56,7 +56,24 @@ TEST(CheckResumable, OneDifferenceIsEnough) {
 }
 
 TEST(CheckResumable, ResultWithoutContextMatchesNothing) {
-  EXPECT_THROW(check_resumable(json::object(), kPlan, "3f2c1ab", "node7"), ConfigError);
+  EXPECT_THROW(check_resumable(json::object(), kPlan, {{"commit", "3f2c1ab"}, {"host", "node7"}}),
+               ConfigError);
+}
+
+TEST(CheckResumable, OtherWeightsOrDataAreAnotherMeasurement) {
+  json earlier = old_result();
+  earlier["context"]["data"] = "a.jsonl";
+  json now = earlier["context"];
+  EXPECT_NO_THROW(check_resumable(earlier, kPlan, now));
+  now["data"] = nullptr;
+  now["weights"] = "b.safetensors";
+  try {
+    check_resumable(earlier, kPlan, now);
+    FAIL() << "went on with other data";
+  } catch (const ConfigError& error) {
+    EXPECT_THAT(error.what(), AllOf(HasSubstr(R"(data was "a.jsonl", is null)"),
+                                    HasSubstr(R"(weights was null, is "b.safetensors")")));
+  }
 }
 
 TEST(DoneKeys, OnlyLastingOutcomesCount) {

@@ -80,15 +80,15 @@ nlohmann::json message_of(int rank, const std::vector<double>& step_s) {
 TEST(Merge, TakesTheSlowestRankStepByStep) {
   const std::map<int, nlohmann::json> messages{{0, message_of(0, {1.0, 4.0})},
                                                {1, message_of(1, {2.0, 3.0})}};
-  EXPECT_EQ(merge_ranks(messages, false).step_s, (std::vector<double>{2.0, 4.0}));
-  EXPECT_EQ(merge_ranks(messages, true).step_s, (std::vector<double>{1.0, 4.0}));
-  EXPECT_EQ(merge_ranks(messages, false).ranks.size(), 2U);
+  EXPECT_EQ(merge_ranks({}, messages, false).step_s, (std::vector<double>{2.0, 4.0}));
+  EXPECT_EQ(merge_ranks({}, messages, true).step_s, (std::vector<double>{1.0, 4.0}));
+  EXPECT_EQ(merge_ranks({}, messages, false).ranks.size(), 2U);
 }
 
 TEST(Merge, AnyRanksMismatchMakesTheTrialInvalid) {
   auto bad = message_of(1, {1.0});
   bad["invalid"] = "ledger: too many";
-  const auto record = merge_ranks({{0, message_of(0, {1.0})}, {1, bad}}, false);
+  const auto record = merge_ranks({}, {{0, message_of(0, {1.0})}, {1, bad}}, false);
   EXPECT_EQ(record.status, results::Status::Invalid);
   EXPECT_EQ(record.reason, "[rank 1/2] ledger: too many");
 }
