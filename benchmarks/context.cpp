@@ -60,10 +60,10 @@ const char* blas_name() {
 
 }  // namespace
 
-json make_context(const RunOptions& options, const plan::Plan& plan) {
+json make_context(const RunOptions& options, const plan::Plan& plan, const json& host) {
   const BuildInfo& build = build_info();
-  json context = launch::probe_host();
-  context["warnings"] = warnings_about(context);
+  json context = host;
+  context["warnings"] = warnings_about(host);
   context["gradsync"] = build.version;
   context["commit"] = build.commit;
   context["build_type"] = build.build_type;

@@ -9,7 +9,8 @@
 namespace gradsync::cli {
 
 // Returns the context as it stands before the run; "end_time", "links" and the load afterwards are
-// filled in by the session.
-nlohmann::json make_context(const RunOptions& options, const plan::Plan& plan);
+// filled in by the session. `host` is probe_host()'s.
+nlohmann::json make_context(const RunOptions& options, const plan::Plan& plan,
+                            const nlohmann::json& host);
 
 }  // namespace gradsync::cli

@@ -7,9 +7,9 @@
 #include <exception>
 
 #include "benchmarks/commands.h"
+#include "benchmarks/exit_status.h"
 #include "harness/base/build_info.h"
 #include "harness/base/log.h"
-#include "harness/run/coordinator.h"
 #include "harness/run/rank_main.h"
 
 namespace gradsync::cli {
@@ -54,24 +54,11 @@ int parse_and_run(int argc, char** argv) {
 // Runs `body`; what it throws is printed as one line and becomes the exit status.
 template <typename Body>
 int with_exit_status(Body body) {
-  const auto fail = [](ExitStatus status, const std::exception& error) {
-    log::error(error.what());
-    return static_cast<int>(status);
-  };
   try {
     return body();
-  } catch (const run::Interrupted& error) {
-    return fail(ExitStatus::Interrupted, error);
-  } catch (const ConfigError& error) {
-    return fail(ExitStatus::Config, error);
-  } catch (const EnvironmentError& error) {
-    return fail(ExitStatus::Unfit, error);
-  } catch (const ResultsError& error) {
-    return fail(ExitStatus::Failed, error);
-  } catch (const CommError& error) {
-    return fail(ExitStatus::Failed, error);
   } catch (const std::exception& error) {
-    return fail(ExitStatus::Internal, error);
+    log::error(error.what());
+    return static_cast<int>(exit_status_of(error));
   }
 }
 

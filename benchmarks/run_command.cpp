@@ -9,7 +9,10 @@
 #include <set>
 
 #include "benchmarks/commands.h"
+#include "benchmarks/context.h"
+#include "benchmarks/exit_status.h"
 #include "benchmarks/interrupt.h"
+#include "benchmarks/job.h"
 #include "benchmarks/run_options.h"
 #include "benchmarks/session.h"
 #include "harness/base/build_info.h"
@@ -90,8 +93,8 @@ void print_dry_run(const plan::Plan& plan, bool as_json) {
             << dry_run_table(list).to_markdown();
 }
 
-void warn_about_host() {
-  for (const launch::Finding& finding : launch::examine_host(launch::probe_host())) {
+void warn_about_host(const json& host) {
+  for (const launch::Finding& finding : launch::examine_host(host)) {
     if (finding.severity == launch::Finding::Severity::Ok) continue;
     log::warn(fmt::format("{} ({})", finding.what, finding.remedy));
   }
@@ -121,28 +124,69 @@ std::string resume_command(const RunOptions& options, const std::string& directo
   return command + " --resume --out " + quoted(directory);
 }
 
+// `agents`: those of an outside launcher; null: this process starts the ranks itself.
+ExitStatus run_session(const RunOptions& options, const plan::Plan& plan, launch::Agents* agents) {
+  json host = launch::probe_host();
+  if (agents != nullptr) host["other_gradsync"] = nullptr;  // the tasks of this very job
+  warn_about_host(host);
+  catch_interrupts();
+  Session session(options, plan, make_context(options, plan, host), agents);
+  try {
+    session.run();
+  } catch (const run::Interrupted&) {
+    session.finish(ExitStatus::Interrupted);
+    log::error(fmt::format("interrupted; finished trials are in {}, go on with: {}",
+                           session.directory(), resume_command(options, session.directory())));
+    return ExitStatus::Interrupted;
+  } catch (const ResultsError&) {
+    throw;  // nothing can be written
+  } catch (const std::exception& error) {
+    session.close(exit_status_of(error));
+    throw;
+  }
+  const ExitStatus status = exit_status_of(session.trials());
+  session.finish(status);
+  return status;
+}
+
+// An outside launcher's nodes and ranks are what there is: the one topology of the plan.
+RunOptions with_topology_of(const launch::TaskPlace& place, RunOptions options) {
+  const std::string name = fmt::format("{}x{}", place.nodes, place.ranks_per_node);
+  for (const std::string& text : options.overrides) {
+    const std::string field = text.substr(0, text.find('='));
+    if (!field.ends_with("topology")) continue;
+    throw ConfigError(
+        fmt::format("--set {}: {} started {} nodes of {} ranks, and so the topology is {}; leave "
+                    "it out, or give --launcher none",
+                    text, place.launcher, place.nodes, place.ranks_per_node, name));
+  }
+  options.overrides.push_back("topology=" + name);
+  return options;
+}
+
 ExitStatus run_plan(const RunOptions& options) {
   if ((options.resume || options.force) && options.out.empty()) {
     throw ConfigError(fmt::format("{} needs --out DIR: the directory of the earlier run",
                                   options.resume ? "--resume" : "--force"));
   }
-  const plan::Plan plan = checked_plan(options);
+  const auto place = place_of(options);
+  const plan::Plan plan = checked_plan(place ? with_topology_of(*place, options) : options);
   if (options.dry_run) {
-    print_dry_run(plan, options.json);
+    if (!place || place->task == 0) print_dry_run(plan, options.json);
     return ExitStatus::Ok;
   }
-  warn_about_host();
-  catch_interrupts();
-  Session session(options, plan);
+  if (!place) return run_session(options, plan, nullptr);
+  if (place->task != 0) return follow(*place, options, plan);
+  Job job(*place, options, plan);
+  ExitStatus status = ExitStatus::Internal;
   try {
-    session.run();
-  } catch (const run::Interrupted&) {
-    session.finish(true);
-    log::error(fmt::format("interrupted; finished trials are in {}, go on with: {}",
-                           session.directory(), resume_command(options, session.directory())));
-    return ExitStatus::Interrupted;
+    status = run_session(options, plan, &job.agents());
+  } catch (const std::exception& error) {
+    job.end(exit_status_of(error));
+    throw;
   }
-  return static_cast<ExitStatus>(session.finish(false).at("exit_status").get<int>());
+  job.end(status);
+  return status;
 }
 
 // --strategy and its like are shorthands of --set; several values make a list.
@@ -179,6 +223,13 @@ void add_run_command(CLI::App& app, ExitStatus& status) {
   command->add_option("--out", options->out, "Directory for the results");
   command->add_option("--weights", options->weights, "Start from a safetensors checkpoint");
   command->add_option("--data", options->data, "Train on token ids from a JSON Lines file");
+  command
+      ->add_option("--launcher", options->launcher, "auto, or none: ignore torchrun and its like")
+      ->check(CLI::IsMember({"auto", "none"}));
+  command->add_option("--ranks-per-node", options->ranks_per_node,
+                      "Ranks that each task starts, where a launcher starts one task per node");
+  command->add_option("--join-timeout", options->join_timeout_s,
+                      "Seconds until every task of a launcher must have joined");
   command->add_flag("--resume", options->resume, "Go on with the run in --out");
   command->add_flag("--force", options->force, "Replace the run in --out");
   command->add_flag("--dry-run", options->dry_run, "Print the trials in order, run nothing");

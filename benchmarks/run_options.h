@@ -16,6 +16,9 @@ struct RunOptions {
   std::string out;                     // empty: results/runs/<plan>_<UTC time>_<commit>
   std::string weights;
   std::string data;
+  std::string launcher = "auto";  // or "none": the launcher's environment is not looked at
+  int ranks_per_node = 0;         // of tasks that host a node; 0: as the environment says
+  double join_timeout_s = 300;    // until every task has joined
   bool resume = false;
   bool force = false;
   bool dry_run = false;

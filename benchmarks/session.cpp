@@ -1,6 +1,7 @@
 #include "benchmarks/session.h"
 
 #include <fmt/format.h>
+#include <fmt/ranges.h>
 #include <sys/ioctl.h>
 #include <unistd.h>
 
@@ -9,7 +10,6 @@
 #include <filesystem>
 #include <iostream>
 
-#include "benchmarks/context.h"
 #include "benchmarks/interrupt.h"
 #include "benchmarks/paths.h"
 #include "benchmarks/plots.h"
@@ -22,6 +22,7 @@
 #include "harness/report/benchmark_json.h"
 #include "harness/report/markdown.h"
 #include "harness/report/result.h"
+#include "harness/run/merge.h"
 
 namespace gradsync::cli {
 namespace {
@@ -67,12 +68,7 @@ const plan::Part& part_named(const plan::Plan& plan, const std::string& name) {
 
 results::TrialRecord skipped_record(const plan::Launch& launch, const plan::Trial& trial,
                                     const std::string& reason) {
-  results::TrialRecord record;
-  record.part = launch.part;
-  record.cell = trial.cell;
-  record.launch = launch.launch;
-  record.round = trial.round;
-  record.order = trial.order;
+  results::TrialRecord record = run::record_of(launch.part, launch.launch, trial);
   record.status = results::Status::Skipped;
   record.reason = reason;
   return record;
@@ -80,8 +76,10 @@ results::TrialRecord skipped_record(const plan::Launch& launch, const plan::Tria
 
 }  // namespace
 
-Session::Session(const RunOptions& options, plan::Plan plan)
-    : options_(options), plan_(std::move(plan)), context_(make_context(options, plan_)) {
+Session::Session(const RunOptions& options, plan::Plan plan, json context, launch::Agents* agents)
+    : options_(options), plan_(std::move(plan)), context_(std::move(context)), agents_(agents) {
+  context_["launcher"] = agents == nullptr ? json(nullptr) : json(agents->place().launcher);
+  context_["clocks"] = nullptr;
   directory_ = options.out.empty() ? default_directory(plan_) : options.out;
   results::prepare_directory(directory_, options.resume, options.force);
   log_ = std::make_unique<results::TrialLog>(directory_);
@@ -94,8 +92,7 @@ Session::Session(const RunOptions& options, plan::Plan plan)
 
 void Session::resume_earlier() {
   const json old_result = results::read_result(directory_);
-  results::check_resumable(old_result, plan_.source, build_info().commit,
-                           context_.value("host", ""));
+  results::check_resumable(old_result, plan_.source, context_);
   std::string warning;
   trials_ = results::read_trials(directory_, &warning);
   if (!warning.empty()) log::warn(warning);
@@ -129,37 +126,66 @@ void Session::run() {
   progress_->clear();
 }
 
+std::string Session::obstacle_to(const plan::Cell& cell) const {
+  if (cell.wrapper != "ddp") return fmt::format("wrapper '{}' is not in this build", cell.wrapper);
+  if (agents_ != nullptr && cell.scale != 1) {
+    return fmt::format(
+        "scale {} needs links scaled with it, and {}'s are what they are; start it without a "
+        "launcher on one machine",
+        cell.scale, agents_->place().launcher);
+  }
+  return "";
+}
+
+run::LaunchSpec Session::spec_of(const plan::Launch& launch,
+                                 std::vector<plan::Trial> trials) const {
+  run::LaunchSpec spec;
+  spec.trials = std::move(trials);
+  spec.topology = launch::read_topology(launch.topology, topologies_directory(), launch.scale);
+  spec.seed = plan_.seed;
+  spec.launch = launch.launch;
+  spec.timeout_s = plan_.timeout_s;
+  spec.as_published = plan_.window_rule == "as_published";
+  spec.threads_per_rank = plan_.threads_per_rank;
+  spec.device = plan_.device;
+  spec.backend = plan_.backend;
+  spec.weights = options_.weights;
+  spec.data = options_.data;
+  return spec;
+}
+
 void Session::run_one(const plan::Launch& launch) {
-  run::LaunchJob job;
-  job.part = launch.part;
-  job.interrupted = &interrupt_flag();
+  std::vector<plan::Trial> trials;
   for (const plan::Trial& trial : launch.trials) {
-    if (trial.cell.wrapper == "ddp") {
-      job.spec.trials.push_back(trial);
+    const std::string obstacle = obstacle_to(trial.cell);
+    if (obstacle.empty()) {
+      trials.push_back(trial);
       continue;
     }
     progress_->begin(progress_index_);
-    record(skipped_record(launch, trial,
-                          fmt::format("wrapper '{}' is not in this build", trial.cell.wrapper)));
+    record(skipped_record(launch, trial, obstacle));
   }
-  if (job.spec.trials.empty()) return;
-  job.spec.topology = launch::read_topology(launch.topology, topologies_directory(), launch.scale);
-  const launch::Fabric* fabric = fabric_for(job.spec.topology, launch, job.spec.trials);
-  if (fabric == nullptr) return;
-  job.spec.seed = plan_.seed;
-  job.spec.launch = launch.launch;
-  job.spec.timeout_s = plan_.timeout_s;
-  job.spec.as_published = plan_.window_rule == "as_published";
-  job.spec.threads_per_rank = plan_.threads_per_rank;
-  job.spec.device = plan_.device;
-  job.spec.backend = plan_.backend;
-  job.spec.weights = options_.weights;
-  job.spec.data = options_.data;
-  job.spawn.command = {fs::read_symlink("/proc/self/exe").string(), "rank"};
+  if (trials.empty()) return;
+  run::LaunchJob job;
+  job.part = launch.part;
+  job.spec = spec_of(launch, std::move(trials));
+  job.interrupted = &interrupt_flag();
+  launch::SpawnOptions spawn;
+  spawn.command = {fs::read_symlink("/proc/self/exe").string(), "rank"};
   // c10d warns that a private namespace has no names for its addresses; it needs none.
-  job.spawn.environment = {{"TORCH_CPP_LOG_LEVEL", "ERROR"}};
-  job.spawn.threads_per_rank = plan_.threads_per_rank;
-  job.usable_cpus = context_.value("cpus", 1);
+  spawn.environment = {{"TORCH_CPP_LOG_LEVEL", "ERROR"}};
+  spawn.threads_per_rank = plan_.threads_per_rank;
+  if (agents_ != nullptr) {
+    job.usable_cpus = agents_->usable_cpus_per_node() * job.spec.topology.nodes;
+    job.start_ranks = [&] { return std::make_unique<launch::RemoteRanks>(*agents_, spawn); };
+  } else {
+    const launch::Fabric* fabric = fabric_for(job.spec.topology, launch, job.spec.trials);
+    if (fabric == nullptr) return;
+    job.usable_cpus = context_.value("cpus", 1);
+    job.start_ranks = [&job, fabric, spawn] {
+      return std::make_unique<launch::LocalRanks>(job.spec.topology, *fabric, spawn);
+    };
+  }
   int running = -1;
   const run::LaunchCallbacks callbacks{
       [this](const results::TrialRecord& trial) { record(trial); },
@@ -169,7 +195,7 @@ void Session::run_one(const plan::Launch& launch) {
         const launch::RankPage& page = group.page(0);
         if (page.trial.load() == trial.order) progress_->update(page.step.load());
       }};
-  run::run_launch(job, *fabric, callbacks);
+  run::run_launch(job, callbacks);
 }
 
 const launch::Fabric* Session::fabric_for(const launch::Topology& topology,
@@ -192,8 +218,21 @@ const launch::Fabric* Session::fabric_for(const launch::Topology& topology,
   }
 }
 
+// Once for each model: a checkpoint that lacks a task's classifier is normal, but is to be known.
+void Session::warn_about_weights(const results::TrialRecord& trial) {
+  if (!trial.model_info.is_object()) return;  // it ended before the model was there
+  const json missing = trial.model_info.value("freshly_initialised", json::array());
+  const std::string model = trial.cell.at("model");
+  if (missing.empty() || !warned_about_weights_.insert(model).second) return;
+  progress_->clear();
+  log::warn(fmt::format("{} lacks parameters of {}, which start from random values: {}",
+                        options_.weights, model,
+                        fmt::join(missing.get<std::vector<std::string>>(), ", ")));
+}
+
 void Session::record(const results::TrialRecord& trial) {
   log_->append(trial);
+  warn_about_weights(trial);
   trials_.push_back(trial);
   std::optional<double> mean_s;
   if (!trial.step_s.empty()) {
@@ -209,37 +248,39 @@ void Session::write_result(const json& result) {
   results::write_atomically(directory_ + "/" + results::kResultFile, result.dump(1) + "\n");
 }
 
-json Session::finish(bool interrupted) {
+// Said in the table's head, since such times do not compare with those of a quieter hour.
+void Session::note_steal() {
+  const json share = steal_.share();
+  context_["steal_share_run"] = share;
+  if (!share.is_number() || share.get<double>() <= launch::kNoticeableSteal) return;
+  context_["warnings"].push_back(
+      fmt::format("the host gave {:.1f} % of the CPU time to others during the run",
+                  100 * share.get<double>()));
+}
+
+json Session::close(ExitStatus status) {
   context_["end_time"] = utc_timestamp();
-  context_["load_after"] = launch::probe_host().at("load_1min");
+  context_["load_after"] = launch::load_1min();
+  note_steal();
+  if (agents_ != nullptr && status != ExitStatus::Interrupted)
+    context_["clocks"] = agents_->clocks();
   json result = report::build_result(context_, plan_.source, trials_);
-  result["exit_status"] =
-      static_cast<int>(interrupted ? ExitStatus::Interrupted : exit_status_of(trials_));
+  result["exit_status"] = static_cast<int>(status);
   write_result(result);
+  return result;
+}
+
+json Session::finish(ExitStatus status) {
+  const json result = close(status);
   const json reference = fs::exists(reference_file()) ? read_json_file(reference_file()) : json();
   const std::string page =
       report::result_markdown(result, reference, {.raw_directory = directory_ + "/"});
   results::write_atomically(directory_ + "/table.md", page);
   results::write_atomically(directory_ + "/benchmark.json",
                             report::benchmark_json(result, trials_).dump(1) + "\n");
-  if (!interrupted) make_plots(directory_);
+  if (status != ExitStatus::Interrupted) make_plots(directory_);
   std::cout << (options_.json ? result.dump(1) + "\n" : page) << std::flush;
   return result;
-}
-
-ExitStatus exit_status_of(const std::vector<results::TrialRecord>& trials) {
-  using results::Status;
-  const auto count = [&](auto... statuses) {
-    return std::count_if(trials.begin(), trials.end(), [&](const results::TrialRecord& trial) {
-      return ((trial.status == statuses) || ...);
-    });
-  };
-  if (count(Status::Skipped) == static_cast<std::ptrdiff_t>(trials.size()))
-    return ExitStatus::Unfit;
-  if (count(Status::Failed, Status::Timeout, Status::Invalid, Status::Oom) > 0) {
-    return ExitStatus::Failed;
-  }
-  return ExitStatus::Ok;
 }
 
 }  // namespace gradsync::cli

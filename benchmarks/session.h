@@ -10,7 +10,9 @@
 
 #include "benchmarks/run_options.h"
 #include "harness/base/errors.h"
+#include "harness/launch/agents.h"
 #include "harness/launch/fabric.h"
+#include "harness/launch/host.h"
 #include "harness/report/progress.h"
 #include "harness/results/store.h"
 #include "harness/run/coordinator.h"
@@ -19,43 +21,54 @@ namespace gradsync::cli {
 
 class Session {
  public:
-  // Takes the output directory; with --resume reads what is already there.
-  // Errors: ConfigError, ResultsError.
-  Session(const RunOptions& options, plan::Plan plan);
+  // Takes the output directory; with --resume reads what is already there. `context` is
+  // make_context()'s. `agents` host the ranks where an outside launcher started the program; null:
+  // the ranks are this process's children. Errors: ConfigError, ResultsError.
+  Session(const RunOptions& options, plan::Plan plan, nlohmann::json context,
+          launch::Agents* agents);
 
   // Runs every trial that has no lasting outcome yet. Every trial is on disk when this returns or
   // throws. Errors: run::Interrupted, ConfigError, EnvironmentError, ResultsError, InternalError.
   void run();
 
-  // Writes result.json, benchmark.json, table.md and the plots, and returns the result with its
-  // exit status. Called after an interruption too.
-  nlohmann::json finish(bool interrupted);
+  // Writes result.json with `status` as its exit status, and returns it; nothing is printed.
+  nlohmann::json close(ExitStatus status);
+
+  // Closes, writes benchmark.json, table.md and the plots (none after an interruption), and prints
+  // the result.
+  nlohmann::json finish(ExitStatus status);
 
   const std::string& directory() const { return directory_; }
+  const std::vector<results::TrialRecord>& trials() const { return trials_; }
 
  private:
   void resume_earlier();
   void run_one(const plan::Launch& launch);
+  // Why this cell cannot run here; empty: it can.
+  std::string obstacle_to(const plan::Cell& cell) const;
+  run::LaunchSpec spec_of(const plan::Launch& launch, std::vector<plan::Trial> trials) const;
   // Returns the network of a topology, made once and kept; null, with the trials recorded as
   // skipped, where this machine cannot make it.
   const launch::Fabric* fabric_for(const launch::Topology& topology, const plan::Launch& launch,
                                    const std::vector<plan::Trial>& trials);
   void record(const results::TrialRecord& trial);
+  void warn_about_weights(const results::TrialRecord& trial);
   void write_result(const nlohmann::json& result);
+  void note_steal();
 
   RunOptions options_;
   plan::Plan plan_;
   nlohmann::json context_;
+  launch::Agents* agents_;
+  launch::StealMeter steal_;
   std::string directory_;
   std::unique_ptr<results::TrialLog> log_;
   std::vector<results::TrialRecord> trials_;
   std::set<std::string> done_;
+  std::set<std::string> warned_about_weights_;                      // models
   std::map<std::string, std::unique_ptr<launch::Fabric>> fabrics_;  // by topology and scale
   std::unique_ptr<report::Progress> progress_;
   std::size_t progress_index_ = 0;  // trials recorded by this process
 };
-
-// Returns the program's exit status for these trials: design.md, section 5.
-ExitStatus exit_status_of(const std::vector<results::TrialRecord>& trials);
 
 }  // namespace gradsync::cli

@@ -3,7 +3,7 @@
 
 #include <torch/csrc/distributed/c10d/Store.hpp>
 
-#include "harness/launch/rank_group.h"
+#include "harness/launch/control_channel.h"
 
 namespace gradsync::comm {
 

@@ -15,7 +15,6 @@ namespace {
 // A second busy process doubles a step of a rank it shares a core with; below half a process per
 // core there is room left for it to be elsewhere.
 constexpr double kBusyLoadPerCpu = 0.5;
-constexpr double kNoticeableSteal = 0.01;
 constexpr std::int64_t kFewCpus = 2;
 constexpr double kLittleMemoryBytes = 2.0 * (1 << 30);
 constexpr double kUsedSwapBytes = 64.0 * (1 << 20);

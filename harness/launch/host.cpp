@@ -53,12 +53,6 @@ json usable_cpu_count() {
   return ::sched_getaffinity(0, sizeof set, &set) == 0 ? json(CPU_COUNT(&set)) : json(nullptr);
 }
 
-json load_1min() {
-  std::ifstream file("/proc/loadavg");
-  double load = 0;
-  return file >> load ? json(load) : json(nullptr);
-}
-
 // "[always] madvise never" means always.
 json chosen_option(const std::string& path) {
   const std::string line = first_line(path).value_or("");
@@ -86,11 +80,6 @@ std::optional<CpuTicks> cpu_ticks() {
   for (const double value : ticks) result.total += value;
   result.steal = ticks[7];
   return result;
-}
-
-json steal_share(const std::optional<CpuTicks>& from, const std::optional<CpuTicks>& to) {
-  if (!from || !to || to->total <= from->total) return nullptr;
-  return (to->steal - from->steal) / (to->total - from->total);
 }
 
 void add_memory(json& host) {
@@ -189,10 +178,27 @@ void add_network(json& host) {
 
 }  // namespace
 
+json load_1min() {
+  std::ifstream file("/proc/loadavg");
+  double load = 0;
+  return file >> load ? json(load) : json(nullptr);
+}
+
+StealMeter::StealMeter() {
+  const CpuTicks ticks = cpu_ticks().value_or(CpuTicks{});
+  steal_ticks_ = ticks.steal;
+  total_ticks_ = ticks.total;
+}
+
+json StealMeter::share() const {
+  const auto now = cpu_ticks();
+  if (!now || now->total <= total_ticks_) return nullptr;
+  return (now->steal - steal_ticks_) / (now->total - total_ticks_);
+}
+
 json probe_host(double sample_s) {
-  const auto before = cpu_ticks();
+  const StealMeter meter;
   steady_clock().sleep_until_ns(steady_clock().now_ns() + nanoseconds(sample_s));
-  const auto after = cpu_ticks();
 
   json host;
   utsname names{};
@@ -203,8 +209,10 @@ json probe_host(double sample_s) {
   host["cpus"] = usable_cpu_count();
   host["governor"] = line_or_null("/sys/devices/system/cpu/cpu0/cpufreq/scaling_governor");
   host["load_1min"] = load_1min();
-  host["steal_share"] = steal_share(before, after);
-  host["steal_share_since_boot"] = steal_share(CpuTicks{}, after);
+  host["steal_share"] = meter.share();
+  const CpuTicks ticks = cpu_ticks().value_or(CpuTicks{});
+  host["steal_share_since_boot"] =
+      ticks.total > 0 ? json(ticks.steal / ticks.total) : json(nullptr);
   add_memory(host);
   host["transparent_hugepages"] = chosen_option("/sys/kernel/mm/transparent_hugepage/enabled");
   host["on_battery"] = on_battery();

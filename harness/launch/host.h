@@ -17,6 +17,25 @@ namespace gradsync::launch {
 // Blocks for `sample_s`. Cost: a few processes are started to see whether namespaces work.
 nlohmann::json probe_host(double sample_s = 0.1);
 
+// Returns the load average of the last minute; null where it cannot be read.
+nlohmann::json load_1min();
+
+// How much of this machine's CPU time its host gave to others while the meter lived. Neighbours of
+// a virtual machine are the noise that nothing here can quiet: a result must say how loud they
+// were.
+class StealMeter {
+ public:
+  StealMeter();
+  // 0 to 1; null where the kernel does not tell.
+  nlohmann::json share() const;
+
+ private:
+  double steal_ticks_ = 0;
+  double total_ticks_ = 0;
+};
+// Above this share, times are visibly longer.
+inline constexpr double kNoticeableSteal = 0.01;
+
 struct Finding {
   enum class Severity { Ok, Warn, Fail };
   Severity severity = Severity::Ok;

@@ -14,12 +14,10 @@
 #include <cerrno>
 #include <csignal>
 #include <cstring>
-#include <map>
 #include <new>
 
 #include "harness/base/errors.h"
-
-extern char** environ;
+#include "harness/launch/task_place.h"
 
 namespace gradsync::launch {
 
@@ -40,12 +38,7 @@ struct Failure {
 // NAME=VALUE strings: the launcher's environment with `overrides` on top.
 std::vector<std::string> merge_environment(
     const std::vector<std::pair<std::string, std::string>>& overrides) {
-  std::map<std::string, std::string> merged;
-  for (char** entry = environ; *entry != nullptr; ++entry) {
-    const std::string text = *entry;
-    const std::size_t equals = text.find('=');
-    if (equals != std::string::npos) merged[text.substr(0, equals)] = text.substr(equals + 1);
-  }
+  Environment merged = process_environment();
   for (const auto& [name, value] : overrides) merged[name] = value;
   std::vector<std::string> strings;
   for (const auto& [name, value] : merged) strings.push_back(name + "=" + value);
@@ -140,7 +133,7 @@ RankProcess::RankProcess(int rank, const Fabric& fabric, RankStart start) {
   if (::socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, channel.data()) != 0) {
     throw_unstartable(rank, "its control channel", errno);
   }
-  control_ = UniqueFd(channel[0]);
+  UniqueFd ours(channel[0]);
   const UniqueFd theirs(channel[1]);
   if (::pipe2(failure_pipe.data(), O_CLOEXEC) != 0) throw_unstartable(rank, "a pipe", errno);
   const UniqueFd failure_out(failure_pipe[0]);
@@ -166,6 +159,7 @@ RankProcess::RankProcess(int rank, const Fabric& fabric, RankStart start) {
   if (pid_ < 0) throw_unstartable(rank, "fork", errno);
   if (pid_ == 0) run_child(plan);
   failure_in.reset();
+  control_ = JsonLines(std::move(ours), fmt::format("a rank (process {})", pid_));
   // The failed step may be argv[0], which lies at the same address here.
   Failure failure = wait_for_program(failure_out.get());
   pid_fd_ = UniqueFd(static_cast<int>(::syscall(SYS_pidfd_open, pid_, 0)));
@@ -188,47 +182,12 @@ void RankProcess::stop() {
   running_ = false;
 }
 
-void RankProcess::send(const std::string& line) {
-  if (!running_ || !control_) return;
-  outgoing_ += line;
-  outgoing_ += '\n';
-  flush();
+void RankProcess::send(const nlohmann::json& message) {
+  if (running_) control_.send(message);
 }
 
 void RankProcess::flush() {
-  while (wants_to_write()) {
-    const ssize_t count = ::send(control_.get(), outgoing_.data() + sent_, outgoing_.size() - sent_,
-                                 MSG_NOSIGNAL | MSG_DONTWAIT);
-    if (count < 0 && errno == EINTR) continue;
-    if (count < 0 && errno == EAGAIN) return;
-    if (count < 0) break;  // the rank is gone; its end shows up as an event
-    sent_ += static_cast<std::size_t>(count);
-  }
-  outgoing_.clear();
-  sent_ = 0;
-}
-
-std::vector<nlohmann::json> RankProcess::read_messages() {
-  std::array<char, 65536> bytes;
-  while (control_) {
-    const ssize_t count = ::recv(control_.get(), bytes.data(), bytes.size(), MSG_DONTWAIT);
-    if (count < 0 && errno == EINTR) continue;
-    if (count < 0 && errno == EAGAIN) break;
-    if (count <= 0) {
-      control_.reset();
-    } else {
-      incoming_.append({bytes.data(), static_cast<std::size_t>(count)});
-    }
-  }
-  std::vector<nlohmann::json> messages;
-  while (const auto line = incoming_.next()) {
-    messages.push_back(nlohmann::json::parse(*line, nullptr, false));
-    if (!messages.back().is_object()) {
-      throw InternalError(fmt::format("a rank (process {}) wrote a line that is no JSON object: {}",
-                                      pid_, line->substr(0, 200)));
-    }
-  }
-  return messages;
+  if (running_) control_.flush();
 }
 
 std::optional<int> RankProcess::reap() {

@@ -1,5 +1,5 @@
 // One rank as a child process: how it is started, and the launcher's end of its control channel.
-// RankGroup (rank_group.h) is the public face.
+// LocalRanks (local_ranks.h) is the public face.
 #pragma once
 
 #include <sys/types.h>
@@ -12,7 +12,7 @@
 #include <vector>
 
 #include "harness/launch/fabric.h"
-#include "harness/launch/line_buffer.h"
+#include "harness/launch/json_lines.h"
 #include "harness/launch/rank_page.h"
 #include "harness/launch/unique_fd.h"
 
@@ -36,13 +36,13 @@ class RankProcess {
   RankProcess& operator=(const RankProcess&) = delete;
 
   // Never blocks: what the rank does not take now goes out with a later flush().
-  void send(const std::string& line);
+  void send(const nlohmann::json& message);
   void flush();
-  bool wants_to_write() const { return running_ && control_ && sent_ < outgoing_.size(); }
+  bool wants_to_write() const { return running_ && control_.wants_to_write(); }
 
   // Returns the messages that have arrived. Never blocks. At the rank's end of the channel, closes
   // ours. Errors: InternalError where a complete line is no JSON object.
-  std::vector<nlohmann::json> read_messages();
+  std::vector<nlohmann::json> read_messages() { return control_.read(); }
 
   // Returns the wait status if the process has ended, and reaps it. Never blocks.
   std::optional<int> reap();
@@ -52,21 +52,18 @@ class RankProcess {
 
   bool running() const { return running_; }
   pid_t pid() const { return pid_; }
-  int control_fd() const { return control_.get(); }
+  int control_fd() const { return control_.fd(); }
   int pid_fd() const { return pid_fd_.get(); }
   const RankPage& page() const { return *page_; }
 
  private:
   void stop();
 
-  UniqueFd control_;
+  JsonLines control_;
   UniqueFd pid_fd_;
   std::shared_ptr<RankPage> page_;
   pid_t pid_ = -1;
   bool running_ = false;
-  LineBuffer incoming_;
-  std::string outgoing_;
-  std::size_t sent_ = 0;  // of outgoing_
 };
 
 }  // namespace gradsync::launch

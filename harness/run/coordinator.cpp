@@ -25,12 +25,13 @@ constexpr double kDeadlineSlackS = 2.0;
 // One group of ranks and the trials it is working through.
 class GroupRun {
  public:
-  GroupRun(const LaunchJob& job, const launch::Fabric& fabric, std::vector<plan::Trial>& remaining,
+  GroupRun(const LaunchJob& job, std::vector<plan::Trial>& remaining,
            const LaunchCallbacks& callbacks)
       : job_(job),
         remaining_(remaining),
         callbacks_(callbacks),
-        group_(job.spec.topology, fabric, job.spawn),
+        ranks_(job.start_ranks()),
+        group_(*ranks_),
         watch_(group_),
         started_ns_(steady_clock().now_ns()) {
     LaunchSpec spec = job.spec;
@@ -81,19 +82,14 @@ class GroupRun {
     const auto trial = std::find_if(remaining_.begin(), remaining_.end(),
                                     [&](const plan::Trial& t) { return t.order == order; });
     GRADSYNC_CHECK(trial == remaining_.end(), ==, false);
-    results::TrialRecord record = merge_ranks(messages, job_.spec.as_published);
-    const plan::Trial ended = *trial;
+    results::TrialRecord record = merge_ranks(record_of(job_.part, job_.spec.launch, *trial),
+                                              messages, job_.spec.as_published);
     remaining_.erase(trial);
     gathered_.erase(order);
-    finish(ended, std::move(record));
+    finish(std::move(record));
   }
 
-  void finish(const plan::Trial& trial, results::TrialRecord record) {
-    record.part = job_.part;
-    record.cell = trial.cell;
-    record.launch = job_.spec.launch;
-    record.round = trial.round;
-    record.order = trial.order;
+  void finish(results::TrialRecord record) {
     const int threads = group_.world_size() * job_.spec.threads_per_rank;
     if (!record.model_info.value("paced", false) && threads > job_.usable_cpus) {
       record.model_info["timing_valid"] = false;
@@ -116,7 +112,8 @@ class GroupRun {
   const LaunchJob& job_;
   std::vector<plan::Trial>& remaining_;
   const LaunchCallbacks& callbacks_;
-  launch::RankGroup group_;
+  std::unique_ptr<launch::RankGroup> ranks_;
+  launch::RankGroup& group_;
   FailureWatch watch_;
   std::int64_t started_ns_;
   std::map<int, std::map<int, json>> gathered_;  // by order, by rank
@@ -140,12 +137,7 @@ void throw_if_general(const Failure& failure) {
 
 results::TrialRecord failed_record(const LaunchJob& job, const plan::Trial& trial,
                                    const Failure& failure) {
-  results::TrialRecord record;
-  record.part = job.part;
-  record.cell = trial.cell;
-  record.launch = job.spec.launch;
-  record.round = trial.round;
-  record.order = trial.order;
+  results::TrialRecord record = record_of(job.part, job.spec.launch, trial);
   record.status = results::status_from_string(failure.status);
   record.reason = failure.reason;
   return record;
@@ -153,13 +145,12 @@ results::TrialRecord failed_record(const LaunchJob& job, const plan::Trial& tria
 
 }  // namespace
 
-void run_launch(const LaunchJob& job, const launch::Fabric& fabric,
-                const LaunchCallbacks& callbacks) {
+void run_launch(const LaunchJob& job, const LaunchCallbacks& callbacks) {
   std::vector<plan::Trial> remaining = job.spec.trials;
   while (!remaining.empty()) {
     std::optional<Failure> failure;
     {
-      GroupRun run(job, fabric, remaining, callbacks);
+      GroupRun run(job, remaining, callbacks);
       failure = run.run();
     }
     if (!failure) continue;

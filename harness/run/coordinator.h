@@ -6,10 +6,10 @@
 
 #include <atomic>
 #include <functional>
+#include <memory>
 #include <string>
 #include <vector>
 
-#include "harness/launch/fabric.h"
 #include "harness/launch/rank_group.h"
 #include "harness/results/records.h"
 #include "harness/run/launch_spec.h"
@@ -25,7 +25,9 @@ class Interrupted : public std::runtime_error {
 struct LaunchJob {
   std::string part;
   LaunchSpec spec;  // the trials still to run
-  launch::SpawnOptions spawn;
+  // Starts all ranks of spec.topology afresh. Errors: EnvironmentError; CommError where a host is
+  // gone.
+  std::function<std::unique_ptr<launch::RankGroup>()> start_ranks;
   int usable_cpus = 1;  // more real-compute ranks than this: times are not valid
   const std::atomic<bool>* interrupted = nullptr;  // polled; may be null
 };
@@ -40,8 +42,7 @@ struct LaunchCallbacks {
 // becomes the status of the trial it happened in, and the rest runs in a fresh group of ranks.
 // Blocks. A hang is noticed timeout_s after the last sign of life of any rank, plus two seconds.
 // Errors: Interrupted; ConfigError, EnvironmentError and InternalError that a rank reported, since
-// they would hit every other trial too.
-void run_launch(const LaunchJob& job, const launch::Fabric& fabric,
-                const LaunchCallbacks& callbacks);
+// they would hit every other trial too; whatever start_ranks throws.
+void run_launch(const LaunchJob& job, const LaunchCallbacks& callbacks);
 
 }  // namespace gradsync::run

@@ -37,6 +37,9 @@ void FailureWatch::note(const RankEvent& event) {
           fmt::format("{}killed by signal {} ({}) in {}{}", label, event.signal,
                       strsignal(event.signal), place, hint),
           order_of(event.rank)});
+  } else if (event.kind == RankEvent::Kind::Lost) {
+    keep({Blame::Died, "failed", fmt::format("{}{} in {}", label, event.lost, place),
+          order_of(event.rank)});
   } else if (event.exit_code != 0) {
     keep({Blame::Hang, "failed",
           fmt::format("{}exited with status {} in {}", label, event.exit_code, place),

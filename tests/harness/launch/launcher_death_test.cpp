@@ -11,8 +11,8 @@
 #include <set>
 #include <string>
 
+#include "harness/launch/local_ranks.h"
 #include "harness/launch/namespaces.h"
-#include "harness/launch/rank_group.h"
 #include "in_child.h"
 
 namespace gradsync::launch {
@@ -46,7 +46,7 @@ std::set<std::string> living_networks() {
   if (unprivileged) become_nobody();
   const Topology topology = shaped_pair();
   const auto fabric = make_fabric(topology);
-  const RankGroup group(topology, *fabric, {{program, "1000"}, {}});
+  const LocalRanks group(topology, *fabric, {{program, "1000"}, {}});
   json answer;
   for (int rank = 0; rank < 2; ++rank) {
     const std::string link = "/proc/" + std::to_string(group.pid(rank)) + "/ns/net";

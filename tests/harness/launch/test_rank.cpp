@@ -1,4 +1,4 @@
-// A rank for tests of RankGroup: does what the launcher's messages tell it.
+// A rank for tests of LocalRanks: does what the launcher's messages tell it.
 #include <sched.h>
 #include <signal.h>
 #include <stdlib.h>

@@ -1,4 +1,4 @@
-#include "harness/launch/rank_group.h"
+#include "harness/launch/local_ranks.h"
 
 #include <fmt/format.h>
 #include <poll.h>
@@ -23,17 +23,6 @@ namespace {
 
 constexpr double kGraceSeconds = 1;
 
-std::vector<int> usable_cpus() {
-  cpu_set_t set;
-  CPU_ZERO(&set);
-  std::vector<int> cpus;
-  if (::sched_getaffinity(0, sizeof set, &set) != 0) return cpus;
-  for (int cpu = 0; cpu < CPU_SETSIZE; ++cpu) {
-    if (CPU_ISSET(cpu, &set)) cpus.push_back(cpu);
-  }
-  return cpus;
-}
-
 RankEvent ending(int rank, int wait_status) {
   RankEvent event;
   event.rank = rank;
@@ -49,19 +38,36 @@ RankEvent ending(int rank, int wait_status) {
 
 }  // namespace
 
-struct RankGroup::Impl {
+std::vector<int> usable_cpus() {
+  cpu_set_t set;
+  CPU_ZERO(&set);
+  std::vector<int> cpus;
+  if (::sched_getaffinity(0, sizeof set, &set) != 0) return cpus;
+  for (int cpu = 0; cpu < CPU_SETSIZE; ++cpu) {
+    if (CPU_ISSET(cpu, &set)) cpus.push_back(cpu);
+  }
+  return cpus;
+}
+
+struct LocalRanks::Impl {
   Topology topology;
+  RankRange range;
   std::vector<std::unique_ptr<RankProcess>> ranks;
   std::deque<RankEvent> events;
 
   RankProcess& at(int rank) const {
-    GRADSYNC_CHECK(rank, >=, 0);
-    GRADSYNC_CHECK(rank, <, static_cast<int>(ranks.size()));
-    return *ranks[static_cast<std::size_t>(rank)];
+    GRADSYNC_CHECK(rank, >=, range.first);
+    GRADSYNC_CHECK(rank, <, range.first + static_cast<int>(ranks.size()));
+    return *ranks[static_cast<std::size_t>(rank - range.first)];
+  }
+  // A lone rank of a task counts as what it is on its node: its neighbours are tasks beside it.
+  int own_index(int rank) const {
+    return range.count == 1 ? topology.local_rank_of(rank) : rank - range.first;
   }
   void start(const Fabric& fabric, const SpawnOptions& options);
   void stop();
-  void wait_for_activity(double timeout_s);
+  // Returns whether `wake_fd` (-1: none) can be read.
+  bool wait_for_activity(double timeout_s, int wake_fd);
   void collect(int rank);
   bool anything_runs() const {
     return std::any_of(ranks.begin(), ranks.end(),
@@ -69,10 +75,10 @@ struct RankGroup::Impl {
   }
 };
 
-void RankGroup::Impl::start(const Fabric& fabric, const SpawnOptions& options) {
+void LocalRanks::Impl::start(const Fabric& fabric, const SpawnOptions& options) {
   const std::vector<int> cpus = options.pin ? usable_cpus() : std::vector<int>{};
   const std::string threads = std::to_string(options.threads_per_rank);
-  for (int rank = 0; rank < topology.world_size(); ++rank) {
+  for (int rank = range.first; rank < range.first + range.count; ++rank) {
     const Endpoint endpoint = fabric.endpoint(rank);
     RankStart start;
     start.command = options.command;
@@ -88,12 +94,15 @@ void RankGroup::Impl::start(const Fabric& fabric, const SpawnOptions& options) {
                          {"GRADSYNC_INTERFACE", endpoint.interface}};
     start.environment.insert(start.environment.end(), options.environment.begin(),
                              options.environment.end());
-    if (!cpus.empty()) start.cpu = cpus[static_cast<std::size_t>(rank) % cpus.size()];
+    if (!cpus.empty()) {
+      // On one machine as a cluster, nodes share the cores: count over the ranks started here.
+      start.cpu = cpus[static_cast<std::size_t>(own_index(rank)) % cpus.size()];
+    }
     ranks.push_back(std::make_unique<RankProcess>(rank, fabric, std::move(start)));
   }
 }
 
-void RankGroup::Impl::stop() {
+void LocalRanks::Impl::stop() {
   for (const auto& rank : ranks) rank->signal(SIGTERM);
   const std::int64_t deadline_ns = steady_clock().now_ns() + nanoseconds(kGraceSeconds);
   for (const auto& rank : ranks) {
@@ -102,8 +111,9 @@ void RankGroup::Impl::stop() {
   ranks.clear();
 }
 
-void RankGroup::Impl::wait_for_activity(double timeout_s) {
+bool LocalRanks::Impl::wait_for_activity(double timeout_s, int wake_fd) {
   std::vector<pollfd> waits;
+  if (wake_fd >= 0) waits.push_back({wake_fd, POLLIN, 0});
   for (const auto& rank : ranks) {
     if (!rank->running()) continue;
     waits.push_back({rank->pid_fd(), POLLIN, 0});
@@ -112,40 +122,51 @@ void RankGroup::Impl::wait_for_activity(double timeout_s) {
   }
   const int timeout_ms = static_cast<int>(std::clamp(timeout_s, 0.0, 3600.0) * 1e3 + 0.999);
   ::poll(waits.data(), waits.size(), timeout_ms);
+  return wake_fd >= 0 && waits.front().revents != 0;
 }
 
 // Moves what `rank` has to tell into `events`. The end is looked up first and queued last: whatever
 // the rank wrote before it died is in the channel by then.
-void RankGroup::Impl::collect(int rank) {
+void LocalRanks::Impl::collect(int rank) {
   RankProcess& process = at(rank);
   if (!process.running()) return;
   const std::optional<int> ended = process.reap();
   process.flush();
   for (json& message : process.read_messages()) {
-    events.push_back({RankEvent::Kind::Message, rank, std::move(message), 0, 0});
+    events.push_back({RankEvent::Kind::Message, rank, std::move(message), 0, 0, {}});
   }
   if (ended) events.push_back(ending(rank, *ended));
 }
 
-RankGroup::RankGroup(const Topology& topology, const Fabric& fabric, const SpawnOptions& options)
+LocalRanks::LocalRanks(const Topology& topology, const Fabric& fabric, const SpawnOptions& options)
+    : LocalRanks(topology, fabric, options, {0, topology.world_size()}) {}
+
+LocalRanks::LocalRanks(const Topology& topology, const Fabric& fabric, const SpawnOptions& options,
+                       RankRange range)
     : impl_(std::make_unique<Impl>()) {
   GRADSYNC_CHECK(options.command.size(), >, 0U);
   impl_->topology = topology;
+  impl_->range = range;
   impl_->start(fabric, options);
 }
 
-RankGroup::~RankGroup() {
+LocalRanks::~LocalRanks() {
   impl_->stop();
 }
 
-std::optional<RankEvent> RankGroup::next_event(double timeout_s) {
+std::optional<RankEvent> LocalRanks::next_event(double timeout_s) {
+  return next_event(timeout_s, -1);
+}
+
+std::optional<RankEvent> LocalRanks::next_event(double timeout_s, int wake_fd) {
   const std::int64_t deadline_ns = steady_clock().now_ns() + nanoseconds(timeout_s);
   bool time_left = true;
   while (impl_->events.empty() && impl_->anything_runs() && time_left) {
     const double left_s = seconds(deadline_ns - steady_clock().now_ns());
     time_left = left_s > 0;  // with none left, look once more without waiting
-    impl_->wait_for_activity(left_s);
-    for (int rank = 0; rank < world_size(); ++rank) impl_->collect(rank);
+    if (impl_->wait_for_activity(left_s, wake_fd)) time_left = false;
+    const RankRange range = impl_->range;
+    for (int rank = range.first; rank < range.first + range.count; ++rank) impl_->collect(rank);
   }
   if (impl_->events.empty()) return std::nullopt;
   RankEvent event = std::move(impl_->events.front());
@@ -153,20 +174,15 @@ std::optional<RankEvent> RankGroup::next_event(double timeout_s) {
   return event;
 }
 
-void RankGroup::send(int rank, const json& message) {
-  impl_->at(rank).send(message.dump());
+void LocalRanks::send(int rank, const json& message) {
+  impl_->at(rank).send(message);
 }
 
-void RankGroup::send_all(const json& message) {
-  const std::string line = message.dump();
-  for (const auto& rank : impl_->ranks) rank->send(line);
-}
-
-const RankPage& RankGroup::page(int rank) const {
+const RankPage& LocalRanks::page(int rank) const {
   return impl_->at(rank).page();
 }
 
-char RankGroup::process_state(int rank) const {
+char LocalRanks::process_state(int rank) const {
   if (!running(rank)) return 0;
   std::ifstream file(fmt::format("/proc/{}/stat", pid(rank)));
   const std::string text((std::istreambuf_iterator<char>(file)), {});
@@ -175,18 +191,19 @@ char RankGroup::process_state(int rank) const {
   return name_end == std::string::npos || name_end + 2 >= text.size() ? '\0' : text[name_end + 2];
 }
 
-pid_t RankGroup::pid(int rank) const {
+pid_t LocalRanks::pid(int rank) const {
   return impl_->at(rank).pid();
 }
-int RankGroup::world_size() const {
-  return static_cast<int>(impl_->ranks.size());
-}
-bool RankGroup::running(int rank) const {
+bool LocalRanks::running(int rank) const {
   return impl_->at(rank).running();
 }
 
+const Topology& LocalRanks::topology() const {
+  return impl_->topology;
+}
+
 std::string RankGroup::label(int rank) const {
-  return fmt::format("rank {}/{} node{}", rank, world_size(), impl_->topology.node_of(rank));
+  return fmt::format("rank {}/{} node{}", rank, world_size(), topology().node_of(rank));
 }
 
 }  // namespace gradsync::launch

@@ -1,5 +1,5 @@
 // Real processes: started, spoken to, killed.
-#include "harness/launch/rank_group.h"
+#include "harness/launch/local_ranks.h"
 
 #include <fcntl.h>
 #include <gmock/gmock.h>
@@ -44,7 +44,7 @@ struct Launched {
   }
 
   std::unique_ptr<Fabric> fabric;
-  RankGroup group;
+  LocalRanks group;
 };
 
 std::size_t open_files() {
@@ -52,7 +52,7 @@ std::size_t open_files() {
       std::distance(std::filesystem::directory_iterator("/proc/self/fd"), {}));
 }
 
-TEST(RankGroup, TellsEachRankItsPlace) {
+TEST(LocalRanks, TellsEachRankItsPlace) {
   SpawnOptions options{{RANK_PROGRAM}, {{"GRADSYNC_TEST_EXTRA", "42"}}};
   options.threads_per_rank = 3;
   Launched launched(ranks(3), options);
@@ -80,7 +80,7 @@ TEST(RankGroup, TellsEachRankItsPlace) {
   EXPECT_EQ(launched.group.label(1), "rank 1/3 node0");
 }
 
-TEST(RankGroup, DeliversMessagesInOrderThenTheExitCode) {
+TEST(LocalRanks, DeliversMessagesInOrderThenTheExitCode) {
   Launched launched(ranks(1));
   for (int i = 0; i < 50; ++i) launched.group.send(0, {{"do", "echo"}, {"text", i}});
   launched.group.send(0, {{"do", "exit"}, {"code", 3}});
@@ -92,7 +92,7 @@ TEST(RankGroup, DeliversMessagesInOrderThenTheExitCode) {
   EXPECT_EQ(launched.group.process_state(0), 0);
 }
 
-TEST(RankGroup, LastWordsComeBeforeTheDeathThatFollowsThem) {
+TEST(LocalRanks, LastWordsComeBeforeTheDeathThatFollowsThem) {
   Launched launched(ranks(1));
   launched.group.send(0, {{"do", "flood"}, {"bytes", 10}, {"count", 200}});
   launched.group.send(0, {{"do", "die"}, {"signal", SIGKILL}});
@@ -108,7 +108,7 @@ TEST(RankGroup, LastWordsComeBeforeTheDeathThatFollowsThem) {
   EXPECT_EQ(end.signal, SIGKILL);
 }
 
-TEST(RankGroup, AKilledRankLeavesTheOthersRunning) {
+TEST(LocalRanks, AKilledRankLeavesTheOthersRunning) {
   Launched launched(ranks(2));
   ASSERT_EQ(::kill(launched.group.pid(1), SIGKILL), 0);
   const RankEvent end = launched.next();
@@ -120,7 +120,7 @@ TEST(RankGroup, AKilledRankLeavesTheOthersRunning) {
   EXPECT_EQ(launched.next().message.at("echo"), "still here");
 }
 
-TEST(RankGroup, AStoppedRankShowsInItsState) {
+TEST(LocalRanks, AStoppedRankShowsInItsState) {
   Launched launched(ranks(1));
   ASSERT_EQ(::kill(launched.group.pid(0), SIGSTOP), 0);
   EXPECT_TRUE(eventually([&] { return launched.group.process_state(0) == 'T'; }));
@@ -129,7 +129,7 @@ TEST(RankGroup, AStoppedRankShowsInItsState) {
   EXPECT_TRUE(eventually([&] { return launched.group.process_state(0) == 'S'; }));
 }
 
-TEST(RankGroup, CarriesMegabytesBothWaysAtOnce) {
+TEST(LocalRanks, CarriesMegabytesBothWaysAtOnce) {
   Launched launched(ranks(2));
   const std::string large(1 << 20, 'y');
   launched.group.send_all({{"do", "flood"}, {"bytes", 1 << 20}, {"count", 4}});
@@ -152,7 +152,7 @@ TEST(RankGroup, CarriesMegabytesBothWaysAtOnce) {
   EXPECT_EQ(sizes, (std::map<int, int>{{0, 4}, {1, 4}}));
 }
 
-TEST(RankGroup, SharesAPageWithEachRank) {
+TEST(LocalRanks, SharesAPageWithEachRank) {
   Launched launched(ranks(2));
   EXPECT_EQ(launched.group.page(1).trial, -1);
   EXPECT_EQ(describe(launched.group.page(1)), "starting");
@@ -161,13 +161,13 @@ TEST(RankGroup, SharesAPageWithEachRank) {
   EXPECT_EQ(launched.group.page(0).step, 0);
 }
 
-TEST(RankGroup, RefusesToGuessAtGarbage) {
+TEST(LocalRanks, RefusesToGuessAtGarbage) {
   Launched launched(ranks(1));
   launched.group.send(0, {{"do", "garbage"}});
   EXPECT_THROW(launched.next(), InternalError);
 }
 
-TEST(RankGroup, AProgramThatCannotStartIsNamed) {
+TEST(LocalRanks, AProgramThatCannotStartIsNamed) {
   try {
     Launched launched(ranks(2), {{"/no/such/program"}, {}});
     FAIL() << "started";
@@ -178,7 +178,7 @@ TEST(RankGroup, AProgramThatCannotStartIsNamed) {
   EXPECT_EQ(::waitpid(-1, nullptr, WNOHANG), -1) << "a child was left";
 }
 
-TEST(RankGroup, EndsEvenWhatWillNotEnd) {
+TEST(LocalRanks, EndsEvenWhatWillNotEnd) {
   const std::size_t files_before = open_files();
   std::vector<pid_t> pids;
   const std::int64_t start_ns = steady_clock().now_ns();
@@ -196,7 +196,7 @@ TEST(RankGroup, EndsEvenWhatWillNotEnd) {
   EXPECT_EQ(open_files(), files_before);
 }
 
-TEST(RankGroup, WaitsForNothingWhenNothingRuns) {
+TEST(LocalRanks, WaitsForNothingWhenNothingRuns) {
   Launched launched(ranks(1));
   launched.group.send(0, {{"do", "exit"}, {"code", 0}});
   EXPECT_EQ(launched.next().kind, Kind::Exited);
@@ -206,7 +206,7 @@ TEST(RankGroup, WaitsForNothingWhenNothingRuns) {
   EXPECT_LT(seconds(steady_clock().now_ns() - start_ns), 5);
 }
 
-TEST(RankGroup, PutsRanksIntoTheirNodesNetworks) {
+TEST(LocalRanks, PutsRanksIntoTheirNodesNetworks) {
   if (const std::string reason = why_no_namespaces(); !reason.empty()) GTEST_SKIP() << reason;
   Launched launched(ranks(2, 2));
   launched.group.send_all({{"do", "place"}});
@@ -222,7 +222,7 @@ TEST(RankGroup, PutsRanksIntoTheirNodesNetworks) {
       std::filesystem::read_symlink("/proc/self/ns/net"));
 }
 
-TEST(RankGroup, RunsForUsersWithoutPrivilege) {
+TEST(LocalRanks, RunsForUsersWithoutPrivilege) {
   if (const std::string reason = why_no_namespaces(); !reason.empty()) GTEST_SKIP() << reason;
   if (const std::string reason = why_no_unprivileged_namespaces(); !reason.empty()) {
     GTEST_SKIP() << reason;

@@ -1,0 +1,18 @@
+// From exceptions and trials to the exit statuses of base/errors.h.
+#pragma once
+
+#include <exception>
+#include <vector>
+
+#include "harness/base/errors.h"
+#include "harness/results/records.h"
+
+namespace gradsync::cli {
+
+// Returns the status that an exception stands for; Internal for one that is none of ours.
+ExitStatus exit_status_of(const std::exception& error);
+
+// Returns the program's exit status for these trials: design.md, section 5.
+ExitStatus exit_status_of(const std::vector<results::TrialRecord>& trials);
+
+}  // namespace gradsync::cli

@@ -1,0 +1,116 @@
+#include "benchmarks/job.h"
+
+#include <fmt/format.h>
+#include <sys/prctl.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <cerrno>
+#include <csignal>
+#include <cstring>
+#include <filesystem>
+
+#include "harness/base/build_info.h"
+#include "harness/base/clock.h"
+#include "harness/comm/agent_store.h"
+#include "harness/launch/agent.h"
+#include "harness/launch/tcp.h"
+
+namespace gradsync::cli {
+namespace {
+
+using nlohmann::json;
+
+// What every task must have been started with.
+json identity_of(const RunOptions& options, const plan::Plan& plan) {
+  const BuildInfo& build = build_info();
+  return {{"gradsync", build.version}, {"commit", build.commit},     {"torch", build.torch_version},
+          {"plan", plan.source},       {"weights", options.weights}, {"data", options.data}};
+}
+
+comm::AgentStore store_of(const launch::TaskPlace& place, const RunOptions& options) {
+  return {place.master_address, place.master_port, options.join_timeout_s};
+}
+
+std::string port_key(const launch::TaskPlace& place) {
+  return "gradsync/" + place.run_id + "/port";
+}
+
+// torchrun's store holds MASTER_PORT: there the leading task listens elsewhere, and says where.
+int leader_port(const launch::TaskPlace& place, const RunOptions& options) {
+  if (!place.agent_store) return place.master_port;
+  return std::stoi(store_of(place, options).get(port_key(place)));
+}
+
+// Starts an agent for the leading task's own ranks. A process of its own, because the agent must
+// answer while this one writes results; forked before this one has threads.
+pid_t fork_agent(const launch::TaskPlace& place, const RunOptions& options,
+                 const plan::Plan& plan) {
+  const pid_t parent = ::getpid();
+  const pid_t pid = ::fork();
+  if (pid < 0) {
+    throw EnvironmentError(fmt::format("no agent can be started: fork: {}", std::strerror(errno)),
+                           "raise the limit of processes");
+  }
+  if (pid > 0) return pid;
+  ::prctl(PR_SET_PDEATHSIG, SIGKILL);
+  if (::getppid() != parent) ::_exit(1);
+  try {
+    ::_exit(static_cast<int>(follow(place, options, plan)));
+  } catch (const std::exception&) {
+    // The leading task, which is the one that ended it, says why.
+    ::_exit(static_cast<int>(ExitStatus::Failed));
+  }
+}
+
+void reap(pid_t pid) {
+  constexpr double kGraceS = 2;
+  const std::int64_t deadline_ns = steady_clock().now_ns() + nanoseconds(kGraceS);
+  while (::waitpid(pid, nullptr, WNOHANG) == 0) {
+    const std::int64_t now_ns = steady_clock().now_ns();
+    if (now_ns > deadline_ns) ::kill(pid, SIGKILL);
+    steady_clock().sleep_until_ns(now_ns + nanoseconds(0.01));
+  }
+}
+
+}  // namespace
+
+std::optional<launch::TaskPlace> place_of(const RunOptions& options) {
+  if (options.launcher == "none") return std::nullopt;
+  return launch::find_task_place(launch::process_environment(), options.ranks_per_node);
+}
+
+ExitStatus follow(const launch::TaskPlace& place, const RunOptions& options,
+                  const plan::Plan& plan) {
+  launch::AgentOptions agent;
+  agent.place = place;
+  agent.identity = identity_of(options, plan);
+  agent.rank_command = {std::filesystem::read_symlink("/proc/self/exe").string(), "rank"};
+  launch::UniqueFd connection =
+      launch::connect_to(place.master_address, leader_port(place, options), options.join_timeout_s);
+  return static_cast<ExitStatus>(launch::run_agent(std::move(connection), agent));
+}
+
+Job::Job(const launch::TaskPlace& place, const RunOptions& options, const plan::Plan& plan)
+    : own_agent_(fork_agent(place, options, plan)) {
+  try {
+    launch::UniqueFd listener = launch::listen_on(place.agent_store ? 0 : place.master_port);
+    if (place.agent_store) {
+      store_of(place, options)
+          .set(port_key(place), std::to_string(launch::bound_port(listener.get())));
+    }
+    agents_ = std::make_unique<launch::Agents>(std::move(listener), place,
+                                               identity_of(options, plan), options.join_timeout_s);
+  } catch (...) {
+    ::kill(own_agent_, SIGKILL);
+    reap(own_agent_);
+    throw;
+  }
+}
+
+Job::~Job() {
+  agents_.reset();
+  reap(own_agent_);
+}
+
+}  // namespace gradsync::cli

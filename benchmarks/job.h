@@ -1,0 +1,46 @@
+// A run whose tasks an outside launcher started: who leads, who follows, and how they meet.
+//
+// Every task of the job is this same program with the same plan. Task 0 leads: it runs the plan,
+// writes the results and prints the table. All tasks, the leading one too, host ranks through an
+// agent (launch/agent.h).
+#pragma once
+
+#include <sys/types.h>
+
+#include <memory>
+#include <nlohmann/json.hpp>
+
+#include "benchmarks/run_options.h"
+#include "harness/base/errors.h"
+#include "harness/launch/agents.h"
+#include "harness/launch/task_place.h"
+
+namespace gradsync::cli {
+
+// Returns where the user's launcher put this task; nothing where none did or --launcher says so.
+// Errors: ConfigError where the environment makes no sense.
+std::optional<launch::TaskPlace> place_of(const RunOptions& options);
+
+// Serves the leading task until it says that the job is over; returns the exit status it gives.
+ExitStatus follow(const launch::TaskPlace& place, const RunOptions& options,
+                  const plan::Plan& plan);
+
+// The leading task's side: an agent of its own as a child process, and all agents.
+class Job {
+ public:
+  // Blocks until every task has joined, options.join_timeout_s at most.
+  // Errors: as launch::Agents; EnvironmentError where the port is taken.
+  Job(const launch::TaskPlace& place, const RunOptions& options, const plan::Plan& plan);
+  ~Job();
+  Job(const Job&) = delete;
+  Job& operator=(const Job&) = delete;
+
+  launch::Agents& agents() { return *agents_; }
+  void end(ExitStatus status) { agents_->end(static_cast<int>(status)); }
+
+ private:
+  pid_t own_agent_;
+  std::unique_ptr<launch::Agents> agents_;
+};
+
+}  // namespace gradsync::cli

@@ -1,0 +1,43 @@
+// A task of an outside launcher, as the leading task's agent on its host: it starts the ranks it
+// hosts when told to, carries messages between them and the leader, and outlives them, so that the
+// plan goes on after a rank has died. Every task has one, also the leader.
+//
+// The leader (agents.h) and its agents speak over TCP, one JSON object per line:
+//
+//   agent -> leader  {"hello": {"task", "host", "identity", "cpus"}}
+//   leader -> agent  {"refused": WHY}                       identities differ: the agent ends
+//                    {"ping": N}            answered by     {"pong": N, "clock_ns": T}
+//                    {"start": G, "topology": {"nodes", "ranks_per_node"}, "master_address",
+//                     "threads_per_rank", "environment"}    group G of ranks begins
+//                    {"to": RANK, "message": {...}}
+//                    {"stop": G}            answered by     {"stopped": G}
+//                    {"end": STATUS}                        the job is over
+//   agent -> leader  {"group": G, "rank": R, ...} with one of "message", "exited", "killed"
+//                    {"group": G, "pages": [...]}           where each rank is, now and then
+//                    {"group": G, "unstartable": WHY}
+#pragma once
+
+#include <nlohmann/json.hpp>
+#include <string>
+#include <vector>
+
+#include "harness/base/clock.h"
+#include "harness/launch/task_place.h"
+#include "harness/launch/unique_fd.h"
+
+namespace gradsync::launch {
+
+struct AgentOptions {
+  TaskPlace place;
+  // What must be the same for every task: {"commit", "torch", "plan", ...}.
+  nlohmann::json identity;
+  std::vector<std::string> rank_command;  // argv of a rank
+};
+
+// Serves the leader at the other end of `connection` until it says that the job is over; returns
+// the exit status it gives. Blocks. `clock` is this host's.
+// Errors: ConfigError where the leader refuses this task; CommError when the leader is gone.
+int run_agent(UniqueFd connection, const AgentOptions& options,
+              const Clock& clock = steady_clock());
+
+}  // namespace gradsync::launch

@@ -1,0 +1,327 @@
+#include "harness/launch/agents.h"
+
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+#include <poll.h>
+
+#include <algorithm>
+#include <map>
+#include <set>
+
+#include "harness/base/clock.h"
+#include "harness/base/errors.h"
+#include "harness/launch/tcp.h"
+
+namespace gradsync::launch {
+namespace {
+
+using nlohmann::json;
+
+// A newcomer says hello at once; one that does not is no task of ours.
+constexpr double kHelloS = 5;
+constexpr int kPings = 20;
+constexpr double kPingS = 2;
+
+std::string without(const json& place, const json::json_pointer& path) {
+  return place.contains(path) ? place.at(path).dump() : "nothing";
+}
+
+// "commit is "a" there and "b" here; ..." for every place where the two part.
+std::string differences(const json& there, const json& here) {
+  std::vector<std::string> lines;
+  std::set<std::string> seen;
+  for (const json& change : json::diff(there, here)) {
+    std::string path = change.at("path");
+    if (path.ends_with("/-")) path.resize(path.size() - 2);
+    if (!seen.insert(path).second) continue;
+    const json::json_pointer place(path);
+    lines.push_back(fmt::format("{} is {} there and {} here", path.substr(1), without(there, place),
+                                without(here, place)));
+  }
+  return fmt::format("{}", fmt::join(lines, "; "));
+}
+
+std::vector<json> read_or_close(JsonLines& lines) {
+  try {
+    return lines.read();
+  } catch (const InternalError&) {
+    lines.close();  // not one of ours
+    return {};
+  }
+}
+
+// Returns the next message of one connection; null: none came in time.
+json receive(JsonLines& lines, double timeout_s) {
+  const std::int64_t deadline_ns = steady_clock().now_ns() + nanoseconds(timeout_s);
+  while (lines.is_open()) {
+    const auto messages = read_or_close(lines);
+    if (!messages.empty()) return messages.front();
+    const double left_s = seconds(deadline_ns - steady_clock().now_ns());
+    if (left_s <= 0) break;
+    pollfd wait{lines.fd(), POLLIN, 0};
+    ::poll(&wait, 1, static_cast<int>(left_s * 1e3) + 1);
+  }
+  return nullptr;
+}
+
+}  // namespace
+
+Agents::Agents(UniqueFd listener, const TaskPlace& place, const json& identity, double timeout_s)
+    : place_(place), identity_(identity), tasks_(static_cast<std::size_t>(place.tasks)) {
+  const std::int64_t deadline_ns = steady_clock().now_ns() + nanoseconds(timeout_s);
+  const auto missing = [this] {
+    std::vector<std::string> numbers;
+    for (std::size_t i = 0; i < tasks_.size(); ++i) {
+      if (!tasks_[i]) numbers.push_back(std::to_string(i));
+    }
+    return numbers;
+  };
+  while (!missing().empty()) {
+    const double left_s = seconds(deadline_ns - steady_clock().now_ns());
+    if (left_s <= 0) {
+      throw EnvironmentError(
+          fmt::format("task {} of {} did not join within {} s", fmt::join(missing(), ", "),
+                      place.tasks, timeout_s),
+          fmt::format("see that {} starts every task, and that each reaches {}:{}", place.launcher,
+                      place.master_address, bound_port(listener.get())));
+    }
+    if (UniqueFd connection = accept_within(listener.get(), left_s)) join(std::move(connection));
+  }
+}
+
+void Agents::join(UniqueFd connection) {
+  auto task = std::make_unique<Task>();
+  task->address = peer_address(connection.get());
+  task->lines = JsonLines(std::move(connection), fmt::format("a task at {}", task->address));
+  const json message = receive(task->lines, kHelloS);
+  if (message.is_object() && message.contains("hello")) admit(std::move(task), message["hello"]);
+}
+
+void Agents::admit(std::unique_ptr<Task> task, const json& hello) {
+  task->task = hello.at("task");
+  task->host = hello.at("host");
+  task->cpus = hello.at("cpus").get<std::vector<int>>();
+  if (hello.at("identity") != identity_) {
+    refuse(*task, fmt::format("task {} on {} was not started like task 0: {}", task->task,
+                              task->host, differences(hello.at("identity"), identity_)));
+  }
+  if (task->task < 0 || task->task >= place_.tasks) {
+    refuse(*task, fmt::format("task {} on {}: expected a number below {}", task->task, task->host,
+                              place_.tasks));
+  }
+  auto& place = tasks_[static_cast<std::size_t>(task->task)];
+  if (place) {
+    refuse(*task, fmt::format("two tasks call themselves {}, one on {}, one on {}", task->task,
+                              place->host, task->host));
+  }
+  task->joined = measure_clock(*task);
+  place = std::move(task);
+}
+
+// Every task hears why, since all of them end.
+void Agents::refuse(Task& newcomer, const std::string& why) {
+  newcomer.lines.send({{"refused", why}});
+  for (const auto& task : tasks_) {
+    if (task) task->lines.send({{"refused", why}});
+  }
+  throw ConfigError(why);
+}
+
+ClockOffset Agents::measure_clock(Task& task) {
+  std::vector<Ping> pings;
+  for (int number = 0; number < kPings; ++number) {
+    Ping ping;
+    ping.sent_ns = steady_clock().now_ns();
+    task.lines.send({{"ping", number}});
+    const json answer = receive(task.lines, kPingS);
+    ping.received_ns = steady_clock().now_ns();
+    if (!answer.is_object() || answer.value("pong", -1) != number) continue;
+    ping.remote_ns = answer.at("clock_ns");
+    pings.push_back(ping);
+  }
+  if (pings.empty()) {
+    throw CommError(fmt::format("task {} on {} does not answer", task.task, task.host), true);
+  }
+  return offset_of(pings);
+}
+
+json Agents::clocks() {
+  json nodes = json::array();
+  for (int node = 0; node < place_.nodes; ++node) {
+    Task& task = task_of_rank(node * place_.ranks_per_node);
+    json entry{{"offset_s", nullptr}, {"error_s", nullptr}};
+    try {
+      entry = describe_clock(task.joined, measure_clock(task));
+    } catch (const CommError& error) {
+      entry["reason"] = error.what();
+    }
+    entry["node"] = node;
+    entry["host"] = task.host;
+    nodes.push_back(std::move(entry));
+  }
+  return nodes;
+}
+
+int Agents::usable_cpus_per_node() const {
+  std::map<int, std::set<int>> cpus;  // by node: tasks beside each other may share cores
+  for (const auto& task : tasks_) {
+    cpus[task->task * place_.ranks / place_.ranks_per_node].insert(task->cpus.begin(),
+                                                                   task->cpus.end());
+  }
+  std::size_t fewest = cpus.begin()->second.size();
+  for (const auto& [node, set] : cpus) fewest = std::min(fewest, set.size());
+  return static_cast<int>(fewest);
+}
+
+void Agents::end(int exit_status) {
+  for (const auto& task : tasks_) {
+    if (task) task->lines.send({{"end", exit_status}});
+  }
+}
+
+void Agents::wait(double timeout_s) {
+  std::vector<pollfd> waits;
+  for (const auto& task : tasks_) {
+    if (!task->lines.is_open()) continue;
+    const short interest = task->lines.wants_to_write() ? POLLIN | POLLOUT : POLLIN;
+    waits.push_back({task->lines.fd(), interest, 0});
+  }
+  ::poll(waits.data(), waits.size(),
+         static_cast<int>(std::clamp(timeout_s, 0.0, 3600.0) * 1e3 + 0.999));
+  for (const auto& task : tasks_) task->lines.flush();
+}
+
+Agents::Task& Agents::task_of_rank(int rank) {
+  return *tasks_.at(static_cast<std::size_t>(rank / place_.ranks));
+}
+
+Topology Agents::topology() const {
+  Topology topology;
+  topology.name = fmt::format("{}x{}", place_.nodes, place_.ranks_per_node);
+  topology.nodes = place_.nodes;
+  topology.ranks_per_node = place_.ranks_per_node;
+  return topology;
+}
+
+RemoteRanks::RemoteRanks(Agents& agents, const SpawnOptions& spawn)
+    : agents_(agents), topology_(agents.topology()), group_(agents.groups_++) {
+  const auto ranks = static_cast<std::size_t>(world_size());
+  for (std::size_t rank = 0; rank < ranks; ++rank) {
+    pages_.push_back(std::make_unique<RankPage>());
+    pages_.back()->trial = -1;
+  }
+  states_.assign(ranks, 'R');
+  running_.assign(ranks, true);
+  for (const auto& task : agents.tasks_) {
+    if (!task->lines.is_open()) {
+      throw CommError(fmt::format("task {} on {} is gone", task->task, task->host));
+    }
+    task->lines.send(
+        {{"start", group_},
+         {"topology", {{"nodes", topology_.nodes}, {"ranks_per_node", topology_.ranks_per_node}}},
+         {"master_address", agents.task_of_rank(0).address},
+         {"threads_per_rank", spawn.threads_per_rank},
+         {"environment", spawn.environment}});
+  }
+}
+
+RemoteRanks::~RemoteRanks() {
+  // An agent kills and reaps within a second; one that does not answer is lost anyway.
+  constexpr double kStopS = 5;
+  int asked = 0;
+  for (const auto& task : agents_.tasks_) {
+    if (!task->lines.is_open()) continue;
+    task->lines.send({{"stop", group_}});
+    ++asked;
+  }
+  const std::int64_t deadline_ns = steady_clock().now_ns() + nanoseconds(kStopS);
+  while (asked > 0 && steady_clock().now_ns() < deadline_ns) {
+    agents_.wait(0.1);
+    for (const auto& task : agents_.tasks_) {
+      const bool was_open = task->lines.is_open();
+      for (const json& message : read_or_close(task->lines)) {
+        if (message.value("stopped", -1) == group_) --asked;
+      }
+      if (was_open && !task->lines.is_open()) --asked;
+    }
+  }
+}
+
+bool RemoteRanks::anything_runs() const {
+  return std::find(running_.begin(), running_.end(), true) != running_.end();
+}
+
+std::optional<RankEvent> RemoteRanks::next_event(double timeout_s) {
+  const std::int64_t deadline_ns = steady_clock().now_ns() + nanoseconds(timeout_s);
+  bool time_left = true;
+  while (events_.empty() && anything_runs() && time_left) {
+    const double left_s = seconds(deadline_ns - steady_clock().now_ns());
+    time_left = left_s > 0;
+    agents_.wait(left_s);
+    for (const auto& task : agents_.tasks_) {
+      for (const json& message : read_or_close(task->lines)) take(message);
+    }
+    note_lost();
+  }
+  if (events_.empty()) return std::nullopt;
+  RankEvent event = std::move(events_.front());
+  events_.erase(events_.begin());
+  return event;
+}
+
+void RemoteRanks::take(const json& message) {
+  if (message.value("group", -1) != group_) return;  // a late word of an earlier group
+  if (message.contains("pages")) {
+    for (const json& told : message.at("pages")) take_page(told);
+    return;
+  }
+  if (message.contains("unstartable")) {
+    throw EnvironmentError(message.at("unstartable").get<std::string>(), "see that host's limits");
+  }
+  RankEvent event;
+  event.rank = message.at("rank");
+  if (message.contains("message")) {
+    event.message = message.at("message");
+  } else {
+    running_.at(static_cast<std::size_t>(event.rank)) = false;
+    states_.at(static_cast<std::size_t>(event.rank)) = 0;
+    const bool exited = message.contains("exited");
+    event.kind = exited ? RankEvent::Kind::Exited : RankEvent::Kind::Killed;
+    (exited ? event.exit_code : event.signal) = message.at(exited ? "exited" : "killed");
+  }
+  events_.push_back(std::move(event));
+}
+
+void RemoteRanks::take_page(const json& told) {
+  const auto rank = told.at("rank").get<std::size_t>();
+  RankPage& page = *pages_.at(rank);
+  page.trial = told.at("trial").get<std::int32_t>();
+  page.step = told.at("step").get<std::int32_t>();
+  page.micro_batch = told.at("micro_batch").get<std::int32_t>();
+  page.activity = static_cast<Activity>(told.at("activity").get<std::uint32_t>());
+  page.collective = told.at("collective").get<std::uint32_t>();
+  page.completed = told.at("completed").get<std::uint32_t>();
+  if (const json& age_ns = told.at("age_ns"); !age_ns.is_null()) {
+    page.progress_ns = steady_clock().now_ns() - age_ns.get<std::int64_t>();
+  }
+  states_.at(rank) = static_cast<char>(told.at("state").get<int>());
+}
+
+void RemoteRanks::note_lost() {
+  for (int rank = 0; rank < world_size(); ++rank) {
+    const Agents::Task& task = agents_.task_of_rank(rank);
+    if (task.lines.is_open() || !running(rank)) continue;
+    running_.at(static_cast<std::size_t>(rank)) = false;
+    RankEvent event;
+    event.kind = RankEvent::Kind::Lost;
+    event.rank = rank;
+    event.lost = fmt::format("lost with task {} on {}, which is gone", task.task, task.host);
+    events_.push_back(std::move(event));
+  }
+}
+
+void RemoteRanks::send(int rank, const json& message) {
+  agents_.task_of_rank(rank).lines.send({{"to", rank}, {"message", message}});
+}
+
+}  // namespace gradsync::launch

@@ -1,0 +1,97 @@
+// The leading task's view of the job: an agent for every task, and through them all ranks.
+//
+// Task 0 leads. It starts an agent of its own like the others', waits until every task has joined,
+// makes sure that all were started with the same plan and program, and compares clocks. From then
+// on a launch is RemoteRanks, which the coordinator cannot tell from children of its own.
+#pragma once
+
+#include <memory>
+#include <nlohmann/json.hpp>
+#include <string>
+#include <vector>
+
+#include "harness/launch/clock_offset.h"
+#include "harness/launch/json_lines.h"
+#include "harness/launch/local_ranks.h"
+#include "harness/launch/task_place.h"
+
+namespace gradsync::launch {
+
+class Agents {
+ public:
+  // Waits at `listener` until every task of the job has joined, `timeout_s` at most.
+  // Errors: ConfigError naming what differs where a task runs another plan, program or torch (that
+  // task is told too); EnvironmentError naming the tasks that are missing.
+  Agents(UniqueFd listener, const TaskPlace& place, const nlohmann::json& identity,
+         double timeout_s);
+
+  // Tells every agent that the job is over, with the exit status to end with.
+  void end(int exit_status);
+
+  // Returns for every node {"node", "host", "offset_s", "error_s", "drift", "drift_error"}: its
+  // clock against the leader's, from now and from when it joined; null with a "reason" where the
+  // task is gone. Takes a millisecond per host; not while ranks run.
+  nlohmann::json clocks();
+
+  // Returns how many compute threads the node with the fewest cores has room for.
+  int usable_cpus_per_node() const;
+  const TaskPlace& place() const { return place_; }
+
+ private:
+  friend class RemoteRanks;
+
+  struct Task {
+    int task = 0;
+    std::string host;
+    std::string address;
+    std::vector<int> cpus;
+    JsonLines lines;
+    ClockOffset joined;
+  };
+
+  void join(UniqueFd connection);
+  void admit(std::unique_ptr<Task> task, const nlohmann::json& hello);
+  [[noreturn]] void refuse(Task& newcomer, const std::string& why);
+  ClockOffset measure_clock(Task& task);
+  // Waits for the next messages of any task until `timeout_s`.
+  void wait(double timeout_s);
+  Task& task_of_rank(int rank);
+  Topology topology() const;
+
+  TaskPlace place_;
+  nlohmann::json identity_;
+  std::vector<std::unique_ptr<Task>> tasks_;  // by number; null: not joined yet
+  int groups_ = 0;                            // started so far
+};
+
+// One launch on the ranks of all agents.
+class RemoteRanks : public RankGroup {
+ public:
+  // Tells every agent to start its ranks. Of `spawn`, environment and threads_per_rank count.
+  // Errors: CommError where a task is gone.
+  RemoteRanks(Agents& agents, const SpawnOptions& spawn);
+  ~RemoteRanks() override;
+
+  std::optional<RankEvent> next_event(double timeout_s) override;
+  void send(int rank, const nlohmann::json& message) override;
+  const RankPage& page(int rank) const override { return *pages_.at(std::size_t(rank)); }
+  char process_state(int rank) const override { return states_.at(std::size_t(rank)); }
+  bool running(int rank) const override { return running_.at(std::size_t(rank)); }
+  const Topology& topology() const override { return topology_; }
+
+ private:
+  void take(const nlohmann::json& message);
+  void take_page(const nlohmann::json& told);
+  void note_lost();
+  bool anything_runs() const;
+
+  Agents& agents_;
+  Topology topology_;
+  int group_;
+  std::vector<std::unique_ptr<RankPage>> pages_;
+  std::vector<char> states_;
+  std::vector<bool> running_;
+  std::vector<RankEvent> events_;
+};
+
+}  // namespace gradsync::launch

@@ -1,0 +1,33 @@
+#include "harness/launch/clock_offset.h"
+
+#include <algorithm>
+#include <cmath>
+
+#include "harness/base/clock.h"
+#include "harness/base/errors.h"
+
+namespace gradsync::launch {
+
+ClockOffset offset_of(const std::vector<Ping>& pings) {
+  GRADSYNC_CHECK(pings.empty(), ==, false);
+  const Ping& best =
+      *std::min_element(pings.begin(), pings.end(), [](const Ping& a, const Ping& b) {
+        return a.received_ns - a.sent_ns < b.received_ns - b.sent_ns;
+      });
+  const std::int64_t middle_ns = best.sent_ns + (best.received_ns - best.sent_ns) / 2;
+  return {middle_ns, best.remote_ns - middle_ns, (best.received_ns - best.sent_ns + 1) / 2};
+}
+
+nlohmann::json describe_clock(const ClockOffset& before, const ClockOffset& after) {
+  const double moved_s = seconds(after.offset_ns - before.offset_ns);
+  const double between_s = seconds(after.at_ns - before.at_ns);
+  const double errors_s = seconds(before.error_ns + after.error_ns);
+  const bool known = between_s > 0;
+  // The offset given is the middle of the two; the clocks were at most half the movement away.
+  return {{"offset_s", seconds(before.offset_ns) + moved_s / 2},
+          {"error_s", std::abs(moved_s) / 2 + seconds(std::max(before.error_ns, after.error_ns))},
+          {"drift", known ? nlohmann::json(moved_s / between_s) : nlohmann::json()},
+          {"drift_error", known ? nlohmann::json(errors_s / between_s) : nlohmann::json()}};
+}
+
+}  // namespace gradsync::launch

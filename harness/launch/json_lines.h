@@ -1,0 +1,43 @@
+// A connected stream socket that carries one JSON object per line, both ways, and never blocks.
+#pragma once
+
+#include <nlohmann/json.hpp>
+#include <string>
+#include <vector>
+
+#include "harness/launch/line_buffer.h"
+#include "harness/launch/unique_fd.h"
+
+namespace gradsync::launch {
+
+class JsonLines {
+ public:
+  JsonLines() = default;
+  // `peer` names the other end in messages.
+  JsonLines(UniqueFd socket, std::string peer)
+      : socket_(std::move(socket)), peer_(std::move(peer)) {}
+
+  // What the other end does not take now goes out with a later flush(). A peer that is gone is no
+  // error here: read() closes the connection.
+  void send(const nlohmann::json& message) { send_line(message.dump()); }
+  void send_line(const std::string& line);
+  void flush();
+  bool wants_to_write() const { return is_open() && sent_ < outgoing_.size(); }
+
+  // Returns the messages that have arrived; at the other end's close, closes this one.
+  // Errors: InternalError where a complete line is no JSON object.
+  std::vector<nlohmann::json> read();
+
+  bool is_open() const { return static_cast<bool>(socket_); }
+  int fd() const { return socket_.get(); }
+  void close() { socket_.reset(); }
+
+ private:
+  UniqueFd socket_;
+  std::string peer_;
+  LineBuffer incoming_;
+  std::string outgoing_;
+  std::size_t sent_ = 0;  // of outgoing_
+};
+
+}  // namespace gradsync::launch

@@ -1,0 +1,31 @@
+// TCP connections between the tasks of a job, with deadlines.
+#pragma once
+
+#include <string>
+
+#include "harness/launch/unique_fd.h"
+
+namespace gradsync::launch {
+
+// Listens on every address of this host; port 0: any free one.
+// Errors: EnvironmentError where the port is taken.
+UniqueFd listen_on(int port);
+
+// Returns the port a socket is bound to.
+int bound_port(int fd);
+
+// Connects, again and again until `timeout_s`: the other side may start later.
+// Errors: EnvironmentError where the host has no address or nobody answers in time.
+UniqueFd connect_to(const std::string& host, int port, double timeout_s);
+
+// Accepts one connection until `timeout_s`; an empty one: the time passed.
+UniqueFd accept_within(int listener, double timeout_s);
+
+// Return the numeric address of a connection's own end, or of the other; "" where it has none.
+std::string own_address(int fd);
+std::string peer_address(int fd);
+
+// Returns the network interface that holds `address`, "" where none does.
+std::string interface_of(const std::string& address);
+
+}  // namespace gradsync::launch
