@@ -199,7 +199,8 @@ void add_shorthand(CLI::App& command, RunOptions& options, const std::string& fl
             options.overrides.push_back(fmt::format("{}={}", field, fmt::join(values, ",")));
           },
           about)
-      ->allow_extra_args(false);
+      ->expected(1)
+      ->take_all();
 }
 
 }  // namespace
@@ -208,8 +209,10 @@ void add_run_command(CLI::App& app, ExitStatus& status) {
   auto options = std::make_shared<RunOptions>();
   CLI::App* command = app.add_subcommand("run", "Run a plan; print its table, write its results");
   command->add_option("PLAN", options->plan, "A name in benchmarks/plans, or a file")->required();
-  command->add_option("--set", options->overrides, "Override a field of the plan: KEY=VALUE")
-      ->allow_extra_args(false);
+  command->add_option("--set", options->overrides, "Override a field of the plan (repeatable)")
+      ->type_name("KEY=VALUE")
+      ->expected(1)
+      ->take_all();
   add_shorthand(*command, *options, "--topology", "topology", "Only this topology (repeatable)");
   add_shorthand(*command, *options, "--strategy", "strategy", "Only this strategy (repeatable)");
   add_shorthand(*command, *options, "--model", "model", "This model");

@@ -113,6 +113,8 @@ class InformationTest(ProgramTest):
         for command in ("run", "report", "doctor", "list"):
             self.assertRegex(overview.out, rf"(?m)^  {command} ")
         self.assertNotRegex(overview.out, r"(?m)^  rank ")
+        # A flag that may be repeated takes one value at a time, and the help says so.
+        self.assertNotIn("...", self.call("run", "--help").out)
 
     def test_list_names_what_a_plan_may_use(self):
         for kind, names in (
@@ -140,6 +142,11 @@ class InformationTest(ProgramTest):
         self.assertEqual(first, self.dry_run("--seed", 7))
         cells = [trial["cell"] for trial in first]
         self.assertNotEqual(cells, [trial["cell"] for trial in self.dry_run("--seed", 8)])
+
+    def test_a_repeated_flag_adds_a_value(self):
+        chosen = self.dry_run("--strategy", "baseline", "--strategy=accumulate", "--set", "seed=3")
+        strategies = {trial["cell"]["strategy"] for trial in chosen}
+        self.assertEqual(strategies, {"baseline", "accumulate"})
 
     def test_a_dry_run_is_a_table_and_leaves_nothing(self):
         outcome = self.call("run", "smoke", "--dry-run", "--out", "run")

@@ -1,0 +1,178 @@
+#include "benchmarks/micro/ranks.h"
+
+#include <ATen/ATen.h>
+#include <ATen/Parallel.h>
+#include <fmt/format.h>
+#include <unistd.h>
+
+#include <filesystem>
+#include <iostream>
+#include <memory>
+#include <sstream>
+#include <string_view>
+
+#include "harness/base/build_info.h"
+#include "harness/base/clock.h"
+#include "harness/base/errors.h"
+#include "harness/base/log.h"
+#include "harness/comm/process_groups.h"
+#include "harness/comm/store.h"
+#include "harness/launch/control_channel.h"
+#include "harness/launch/fabric.h"
+#include "harness/launch/local_ranks.h"
+
+namespace gradsync::micro {
+namespace {
+
+using launch::RankEvent;
+using nlohmann::json;
+
+constexpr double kTimeoutS = 60;    // of a collective
+constexpr double kLinkTestS = 0.4;  // as gradsync's own runs
+constexpr std::string_view kTopology = "--topology=";
+
+// Sends what another reporter prints to the parent, whose standard output is the user's.
+class ReportToParent : public benchmark::BenchmarkReporter {
+ public:
+  // A null `control`: this rank says nothing.
+  explicit ReportToParent(launch::ControlChannel* control)
+      : control_(control), inner_(benchmark::CreateDefaultDisplayReporter()) {
+    inner_->SetOutputStream(&text_);
+    inner_->SetErrorStream(&text_);
+  }
+  bool ReportContext(const Context& context) override {
+    const bool go_on = inner_->ReportContext(context);
+    send();
+    return go_on;
+  }
+  void ReportRuns(const std::vector<Run>& runs) override {
+    inner_->ReportRuns(runs);
+    send();
+  }
+  void Finalize() override {
+    inner_->Finalize();
+    send();
+  }
+
+ private:
+  void send() {
+    if (control_ != nullptr) control_->send({{"event", "output"}, {"text", text_.str()}});
+    text_.str("");
+  }
+  launch::ControlChannel* control_;
+  std::unique_ptr<benchmark::BenchmarkReporter> inner_;
+  std::ostringstream text_;
+};
+
+int run_rank(int argc, char** argv, const std::function<void(const Ranks&)>& register_benchmarks) {
+  launch::ControlChannel control;
+  const auto place = launch::rank_place_from_environment();
+  at::set_num_threads(1);
+  comm::Ledger ledger(steady_clock(), &control.page());
+  comm::GroupOptions options;
+  options.rank = place.rank;
+  options.world_size = place.world_size;
+  options.address = place.address;
+  options.timeout_s = kTimeoutS;
+  const Ranks ranks{
+      place.rank, place.world_size,
+      comm::make_process_group(comm::make_store(place, control, kTimeoutS), options, ledger),
+      ledger};
+  register_benchmarks(ranks);
+  benchmark::Initialize(&argc, argv);
+  if (benchmark::ReportUnrecognizedArguments(argc, argv)) ::_exit(2);
+  ReportToParent reporter(place.rank == 0 ? &control : nullptr);
+  benchmark::RunSpecifiedBenchmarks(&reporter);
+  comm::barrier(*ranks.group);
+  // Not a normal exit: a peer may be gone first, and tearing down the group would then block.
+  ::_exit(0);
+}
+
+// Relays between the ranks until all have ended. Returns the worst of their exit statuses.
+int watch(launch::LocalRanks& ranks) {
+  int worst = 0;
+  int running = ranks.world_size();
+  while (running > 0) {
+    const auto event = ranks.next_event(2 * kTimeoutS);
+    if (!event) throw CommError(fmt::format("no rank said anything for {} s", 2 * kTimeoutS), true);
+    if (event->kind == RankEvent::Kind::Message) {
+      const std::string what = event->message.at("event");
+      if (what == "output") std::cout << event->message.at("text").get<std::string>() << std::flush;
+      for (int rank = 1; what == "store" && rank < ranks.world_size(); ++rank) {
+        ranks.send(rank, {{"store_port", event->message.at("port")}});
+      }
+      continue;
+    }
+    --running;
+    const bool exited = event->kind == RankEvent::Kind::Exited;
+    if (!exited)
+      log::error(
+          fmt::format("{} was killed by signal {}", ranks.label(event->rank), event->signal));
+    worst = std::max(worst, exited ? event->exit_code : 1);
+    if (worst != 0) break;  // the others would wait for it
+  }
+  return worst;
+}
+
+int run_parent(int argc, char** argv) {
+  std::string topology_name = "1x2";
+  launch::SpawnOptions spawn;
+  spawn.command = {std::filesystem::read_symlink("/proc/self/exe").string()};
+  spawn.environment = {{"TORCH_CPP_LOG_LEVEL", "ERROR"}};
+  for (int i = 1; i < argc; ++i) {
+    const std::string_view argument = argv[i];
+    if (argument.starts_with(kTopology)) {
+      topology_name = argument.substr(kTopology.size());
+    } else {
+      spawn.command.emplace_back(argument);
+    }
+  }
+  const auto topology =
+      launch::read_topology(topology_name, build_info().source_dir + "/benchmarks/topologies");
+  const auto fabric = launch::make_fabric(topology);
+  if (const json link = fabric->self_test(kLinkTestS); !link.is_null()) {
+    std::cout << fmt::format("{}: the link carries {:.4f} GB/s of payload by plain TCP\n",
+                             topology_name,
+                             link.at("measured_payload_bits_per_s").get<double>() / 8e9);
+  }
+  launch::LocalRanks ranks(topology, *fabric, spawn);
+  return watch(ranks);
+}
+
+}  // namespace
+
+void time_slowest(benchmark::State& state, const Ranks& ranks, const std::function<void()>& body) {
+  for (auto _ : state) {
+    comm::barrier(*ranks.group);
+    const std::int64_t start_ns = steady_clock().now_ns();
+    body();
+    std::vector<at::Tensor> elapsed_s{
+        at::full({1}, seconds(steady_clock().now_ns() - start_ns), at::kDouble)};
+    c10d::AllreduceOptions slowest;
+    slowest.reduceOp = c10d::ReduceOp::MAX;
+    ranks.group->allreduce(elapsed_s, slowest)->wait();
+    state.SetIterationTime(elapsed_s.front().item<double>());
+  }
+  ranks.ledger.settle(kTimeoutS);
+  ranks.ledger.clear();
+}
+
+int run_ranked(int argc, char** argv,
+               const std::function<void(const Ranks&)>& register_benchmarks) {
+  log::configure(false);
+  try {
+    const bool started_as_rank = std::getenv("GRADSYNC_CONTROL_FD") != nullptr;
+    return started_as_rank ? run_rank(argc, argv, register_benchmarks) : run_parent(argc, argv);
+  } catch (const ConfigError& error) {
+    log::error(error.what());
+    return static_cast<int>(ExitStatus::Config);
+  } catch (const EnvironmentError& error) {
+    log::error(error.what());
+    return static_cast<int>(ExitStatus::Unfit);
+  } catch (const std::exception& error) {
+    log::error(error.what());
+    return 1;
+  }
+}
+
+}  // namespace gradsync::micro

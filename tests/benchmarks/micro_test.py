@@ -1,0 +1,59 @@
+"""The Google Benchmark programs: they run, on several ranks too, and count bandwidth as stated."""
+
+import json
+import os
+import unittest
+from pathlib import Path
+
+from program import ProgramTest
+
+FOLDER = Path(os.environ["GRADSYNC_MICRO"])
+QUICK = ("--benchmark_format=json", "--benchmark_min_time=0.001")
+
+
+class MicroTest(ProgramTest):
+    def run_micro(self, program, *arguments):
+        outcome = self.call(*QUICK, *arguments, command=(str(FOLDER / program),))
+        self.assertEqual(outcome.status, 0, outcome.err)
+        return json.loads(outcome.out[outcome.out.index("{") :])["benchmarks"]
+
+    def test_collectives_on_two_and_three_ranks(self):
+        for ranks in (2, 3):
+            runs = self.run_micro(
+                "micro_collectives", f"--topology=1x{ranks}", "--benchmark_filter=/65536/"
+            )
+            factors = {
+                "all_reduce": 2 * (ranks - 1) / ranks,
+                "reduce_scatter": (ranks - 1) / ranks,
+                "all_gather": (ranks - 1) / ranks,
+                "broadcast": 1,
+            }
+            self.assertEqual({run["name"].split("/")[0] for run in runs}, set(factors))
+            for run in runs:
+                share = 65536 // ranks * ranks
+                seconds = run["real_time"] * 1e-3
+                self.assertAlmostEqual(run["algbw_GB/s"] * seconds, share * 1e-9, delta=1e-12)
+                factor = factors[run["name"].split("/")[0]]
+                self.assertAlmostEqual(run["busbw_GB/s"], run["algbw_GB/s"] * factor)
+
+    def test_engine(self):
+        names = {
+            run["name"].split("/")[0]
+            for run in self.run_micro(
+                "micro_engine", "--benchmark_filter=phase|event|toggle|all_reduce|mlp"
+            )
+        }
+        self.assertLessEqual(
+            {"recorder_phase", "ledger_event", "no_sync_toggle", "all_reduce", "model_forward"},
+            names,
+        )
+
+    def test_wrong_usage(self):
+        command = (str(FOLDER / "micro_collectives"),)
+        self.assertEqual(self.call("--benchmark_nonsense=1", command=command).status, 2)
+        outcome = self.call("--topology=nowhere", command=command)
+        self.assert_refused(outcome, "topology 'nowhere'")
+
+
+if __name__ == "__main__":
+    unittest.main(verbosity=2)
