@@ -74,7 +74,9 @@ struct ModelEntry {
 // Every model by name, in the order `list` shows them.
 const std::vector<ModelEntry>& registry();
 
-// Returns the entry. Errors: ConfigError naming the models there are.
-const ModelEntry& find_model(const std::string& name);
+// Returns the entry of that name. A name that ends in ".json" is the path of a profile, relative to
+// the working directory: the paced model it describes.
+// Errors: ConfigError naming the models there are, or what is wrong with the profile.
+ModelEntry find_model(const std::string& name);
 
 }  // namespace gradsync::models

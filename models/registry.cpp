@@ -7,6 +7,7 @@
 #include "models/bert.h"
 #include "models/mlp.h"
 #include "models/paced.h"
+#include "models/profile.h"
 #include "models/safetensors.h"
 
 namespace gradsync::models {
@@ -35,15 +36,27 @@ ModelEntry bert(const std::string& name, const std::string& about, const BertCon
           }};
 }
 
+std::shared_ptr<Model> make_paced(const std::string& name, const Profile& profile,
+                                  const ModelOptions& options) {
+  GRADSYNC_CHECK(options.clock == nullptr, ==, false);
+  if (!options.weights.empty()) {
+    throw ConfigError(fmt::format("--weights: model '{}' is paced and has none", name));
+  }
+  return std::make_shared<PacedModel>(profile, options.scale, *options.clock, options.device);
+}
+
 ModelEntry paced(const std::string& name, const std::string& about) {
   return {name, about, Compute::Paced, [name](const ModelOptions& options) {
-            GRADSYNC_CHECK(options.clock == nullptr, ==, false);
-            if (!options.weights.empty()) {
-              throw ConfigError(fmt::format("--weights: model '{}' is paced and has none", name));
-            }
             const std::string file = build_info().source_dir + "/models/profiles/" + name + ".json";
-            return std::make_shared<PacedModel>(read_profile(file), options.scale, *options.clock,
-                                                options.device);
+            return make_paced(name, read_profile(file), options);
+          }};
+}
+
+// Read at once, so that a plan that names a missing or wrong file is refused before it runs.
+ModelEntry paced_by_file(const std::string& file) {
+  const Profile profile = read_profile(file);
+  return {file, profile.about, Compute::Paced, [file, profile](const ModelOptions& options) {
+            return make_paced(file, profile, options);
           }};
 }
 
@@ -73,7 +86,8 @@ const std::vector<ModelEntry>& registry() {
   return entries;
 }
 
-const ModelEntry& find_model(const std::string& name) {
+ModelEntry find_model(const std::string& name) {
+  if (name.ends_with(".json")) return paced_by_file(name);
   return find_named(registry(), "model", name);
 }
 

@@ -110,5 +110,29 @@ TEST(Registry, PacedModelsHaveNoWeightsToLoad) {
       HasSubstr("paced_bert_base_t4"));
 }
 
+TEST(Registry, ANameThatEndsInJsonIsAProfilesPath) {
+  const std::string file =
+      std::string(GRADSYNC_SOURCE_DIR) + "/models/profiles/paced_bert_base_t4.json";
+  FakeClock clock;
+  ModelOptions options;
+  options.clock = &clock;
+  options.scale = 1000;
+  const ModelEntry entry = find_model(file);
+  EXPECT_EQ(entry.name, file);
+  EXPECT_EQ(entry.compute, Compute::Paced);
+  const auto by_file = entry.make(options)->named_parameters();
+  const auto by_name = find_model("paced_bert_base_t4").make(options)->named_parameters();
+  EXPECT_EQ(by_file.keys(), by_name.keys());
+}
+
+TEST(Registry, AProfileIsReadWhenItIsNamed) {
+  const test::TemporaryFolder folder;
+  const std::string missing = folder.file("missing.json");
+  EXPECT_THAT(test::message_of<ConfigError>([&] { find_model(missing); }), HasSubstr(missing));
+  const std::string other = folder.write("other.json", R"({"schema": "gradsync.plan/1"})");
+  EXPECT_THAT(test::message_of<ConfigError>([&] { find_model(other); }),
+              HasSubstr("expected \"gradsync.profile/1\""));
+}
+
 }  // namespace
 }  // namespace gradsync::models
