@@ -1,0 +1,118 @@
+"""One launch of a peer: makes the network, starts a rank per core, merges what they measured.
+
+usage: unshare -n launch.py SPECIFICATION      (without root: unshare -r -n)
+Prints one JSON line: blocks with the slowest rank's steps, and the all-reduces of a step. All ranks
+end with this process, and this process with its parent.
+"""
+
+import json
+import os
+import subprocess
+import sys
+import tempfile
+import time
+from contextlib import ExitStack
+from pathlib import Path
+
+import network
+
+RANK = Path(__file__).resolve().parent / "rank.py"
+PORT = 29500  # free: the namespace is new
+
+
+def environment(rank, topology):
+    alone = topology.nodes == 1
+    return os.environ | {
+        "OMP_NUM_THREADS": "1",
+        "MKL_NUM_THREADS": "1",
+        "RANK": str(rank),
+        "WORLD_SIZE": str(topology.world_size),
+        "LOCAL_RANK": str(rank if alone else 0),
+        "LOCAL_WORLD_SIZE": str(topology.world_size if alone else 1),
+        "MASTER_ADDR": "127.0.0.1" if alone else network.address(0),
+        "MASTER_PORT": str(PORT),
+        "GRADSYNC_INTERFACE": "lo" if alone else network.INTERFACE,
+    }
+
+
+def start_rank(rank, topology, specification, output):
+    parent, cpus = os.getpid(), sorted(os.sched_getaffinity(0))
+
+    def prepare():
+        if topology.nodes > 1:
+            network.enter_own_network()
+        os.sched_setaffinity(0, {cpus[rank % len(cpus)]})  # as gradsync: one core per rank
+        network.die_with_parent(parent)
+
+    return subprocess.Popen(
+        [sys.executable, str(RANK), specification],
+        stdin=subprocess.PIPE,
+        stdout=output,
+        env=environment(rank, topology),
+        text=True,
+        preexec_fn=prepare,
+    )
+
+
+def finish(ranks, timeout_s):
+    """Waits for all; ends all when one fails or the time is over."""
+    until = time.monotonic() + timeout_s
+    while any(rank.poll() is None for rank in ranks):
+        late = time.monotonic() > until
+        if late or any(rank.poll() not in (None, 0) for rank in ranks):
+            for rank in ranks:
+                rank.kill()
+            sys.exit(f"launch.py: the ranks took longer than {timeout_s} s" if late else 1)
+        time.sleep(0.05)
+    if any(rank.returncode != 0 for rank in ranks):
+        sys.exit(1)
+
+
+def read(output):
+    output.seek(0)
+    return json.loads(output.readline())
+
+
+def slowest(blocks):
+    """Returns the block whose steps are each the slowest rank's. `blocks`: one per rank."""
+    return {
+        "strategy": blocks[0]["strategy"],
+        "round": blocks[0]["round"],
+        "step_s": [max(steps) for steps in zip(*(b["step_s"] for b in blocks), strict=True)],
+        "rank_step_s": [b["step_s"] for b in blocks],
+    }
+
+
+def main(specification):
+    spec = json.loads(specification)
+    network.die_with_parent(spec["parent"])
+    topology = network.read_topology(spec["topology"])
+    with ExitStack() as open_files:
+        outputs = [
+            open_files.enter_context(tempfile.TemporaryFile("w+"))  # without a name
+            for _ in range(topology.world_size)
+        ]
+        results = run(spec, topology, specification, outputs)
+    counts = [result["all_reduce"] for result in results]
+    if any(count != counts[0] for count in counts):
+        sys.exit(f"launch.py: the ranks counted different all-reduces: {counts}")
+    blocks = zip(*(result["blocks"] for result in results), strict=True)
+    print(json.dumps({"blocks": [slowest(b) for b in blocks], "all_reduce": counts[0]}))
+
+
+def run(spec, topology, specification, outputs):
+    """Returns what each rank measured. Each has a file for what it prints."""
+    ranks = [start_rank(r, topology, specification, out) for r, out in enumerate(outputs)]
+    if topology.nodes > 1:
+        network.connect([rank.pid for rank in ranks], topology.rate_bits_per_s)
+    else:
+        network.run_batch("ip", ["link set lo up"])
+    for rank in ranks:
+        rank.stdin.write("go\n")
+        rank.stdin.flush()
+    finish(ranks, spec["launch_timeout_s"])
+    return [read(output) for output in outputs]
+
+
+if __name__ == "__main__":
+    main(sys.argv[1])

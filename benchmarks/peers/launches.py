@@ -1,0 +1,144 @@
+"""Starts one launch, of gradsync or of a peer, and returns its blocks in one form:
+
+{"blocks": [{"strategy": ..., "round": ..., "step_s": [slowest rank, per step]}, ...],
+ "all_reduce": {strategy: {"count": ..., "bytes": ...}}}
+"""
+
+import json
+import os
+import subprocess
+import sys
+import tempfile
+from dataclasses import dataclass
+from pathlib import Path
+
+from network import die_with_parent
+
+HERE = Path(__file__).resolve().parent
+# layers, hidden, heads, intermediate: as in models/registry.cpp
+BERT = {
+    "bert_tiny": (2, 128, 2, 512),
+    "bert_mini": (4, 256, 4, 1024),
+    "bert_base": (12, 768, 12, 3072),
+}
+PEERS = ("torch", "accelerate")
+
+
+class LaunchError(Exception):
+    """A launch that gave no result; the message ends with what it printed."""
+
+
+@dataclass(frozen=True)
+class Work:
+    """What both sides do."""
+
+    topology: str  # a file
+    model: str
+    strategies: tuple
+    accumulation_steps: int
+    micro_batch_size: int
+    sequence_length: int
+    steps: int
+    warmup_steps: int
+    rounds: int
+    seed: int
+    timeout_s: int  # of a collective
+    launch_timeout_s: int
+
+
+def run_ours(work, program, launch):
+    """One `gradsync run` of one launch; `launch` changes the seed, and so the order of blocks."""
+    plan = {
+        "schema": "gradsync.plan/1",
+        "name": "peers",
+        "cells": {
+            "topology": [work.topology],
+            "model": [work.model],
+            "strategy": list(work.strategies),
+            "accumulation_steps": [work.accumulation_steps],
+            "micro_batch_size": [work.micro_batch_size],
+            "sequence_length": [work.sequence_length],
+        },
+        "steps": work.steps,
+        "warmup_steps": work.warmup_steps,
+        "rounds": work.rounds,
+        "launches": 1,
+        "seed": work.seed + launch,
+        "timeout_s": work.timeout_s,
+    }
+    with tempfile.TemporaryDirectory(prefix="gradsync_peers_") as folder:
+        file, out = Path(folder) / "peers.json", Path(folder) / "run"
+        file.write_text(json.dumps(plan))
+        command = [program, "run", file, "--out", out, "--quiet"]
+        _call(command, work, os.environ | {"GRADSYNC_PYTHON": "false"})  # no plots
+        trials = [json.loads(line) for line in (out / "trials.jsonl").read_text().splitlines()]
+    return {
+        "blocks": [
+            {
+                "strategy": trial["cell"]["strategy"],
+                "round": trial["round"],
+                "step_s": trial["step_s"],
+                "rank_step_s": [rank["step_s"] for rank in trial["ranks"]],
+            }
+            for trial in trials
+        ],
+        "all_reduce": {
+            trial["cell"]["strategy"]: trial["ledger"]["per_step"]["all_reduce"] for trial in trials
+        },
+    }
+
+
+def run_peer(work, peer, attention, launch):
+    """One launch of `peer` by the running interpreter, in a network of its own."""
+    specification = {
+        "peer": peer,
+        "bert": BERT[work.model],
+        "attention": attention,
+        "topology": work.topology,
+        "strategies": work.strategies,
+        "accumulation_steps": work.accumulation_steps,
+        "micro_batch_size": work.micro_batch_size,
+        "sequence_length": work.sequence_length,
+        "steps": work.steps,
+        "warmup_steps": work.warmup_steps,
+        "rounds": work.rounds,
+        "seed": work.seed,
+        "launch": launch,
+        "timeout_s": work.timeout_s,
+        "launch_timeout_s": work.launch_timeout_s,
+        "parent": os.getpid(),
+    }
+    program = [sys.executable, HERE / "launch.py", json.dumps(specification)]
+    environment = {
+        "TORCH_CPP_LOG_LEVEL": "ERROR",  # no warning that addresses have no names
+        "PATH": os.environ.get("PATH", "") + ":/usr/sbin:/sbin",  # ip and tc
+    }
+    return json.loads(_call([*private_network(), *program], work, os.environ | environment))
+
+
+def private_network():
+    """Returns what runs a command in a new network namespace, of which it is root."""
+    return ["unshare", *([] if os.geteuid() == 0 else ["-r"]), "-n"]
+
+
+def _call(command, work, environment):
+    """Returns what it printed. It ends with us. Errors: LaunchError with its last line."""
+    parent = os.getpid()
+    try:
+        done = subprocess.run(
+            command,
+            env=environment,
+            stdin=subprocess.DEVNULL,
+            capture_output=True,
+            text=True,
+            timeout=work.launch_timeout_s,
+            preexec_fn=lambda: die_with_parent(parent),
+        )
+    except subprocess.TimeoutExpired as error:
+        name = Path(command[0]).name
+        raise LaunchError(f"{name} took longer than {work.launch_timeout_s} s") from error
+    if done.returncode != 0:
+        said = [line for line in (done.stderr or done.stdout).splitlines() if line.strip()]
+        last = said[-1] if said else "it printed nothing"
+        raise LaunchError(f"{command[0]} ended with status {done.returncode}: {last}")
+    return done.stdout

@@ -1,0 +1,151 @@
+"""One rank of a peer: transformers' BERT under torch's DDP, timed as gradsync times its own.
+
+usage: rank.py SPECIFICATION     JSON, as made by launches.py; torch's variables in the environment
+It waits for a line on stdin (its network is being made), then prints its blocks as one JSON line.
+
+Inside the clock: fetching micro-batches from memory, forward, backward, communication, optimizer,
+scheduler, zeroing gradients. Outside: making the data, the bucket rebuild, warm-up, barriers. Steps
+of a block touch. Collectives are counted in one more step of each strategy, under torch's profiler.
+"""
+
+import itertools
+import json
+import math
+import os
+import random
+import sys
+import time
+from datetime import timedelta
+
+import torch
+import torch.distributed as dist
+from strategies import STRATEGIES, AccelerateTraining, TorchTraining
+from torch.nn.parallel import DistributedDataParallel
+from torch.profiler import ProfilerActivity, profile
+from transformers import (
+    BertConfig,
+    BertForSequenceClassification,
+    get_linear_schedule_with_warmup,
+)
+
+# As harness/run/workload.cpp and models/bert.h have them.
+PREPARED_BATCHES = 32
+WARMUP_SCHEDULER_STEPS, TOTAL_SCHEDULER_STEPS = 100, 1_000_000
+LR, WEIGHT_DECAY = 2e-5, 0.01
+VOCABULARY = 28996
+FLOAT32_BYTES = 4
+
+
+def build_model(spec):
+    layers, hidden, heads, intermediate = spec["bert"]
+    config = BertConfig(
+        vocab_size=VOCABULARY,
+        num_hidden_layers=layers,
+        hidden_size=hidden,
+        num_attention_heads=heads,
+        intermediate_size=intermediate,
+        num_labels=2,
+        attn_implementation=spec["attention"],
+    )
+    return BertForSequenceClassification(config).train()
+
+
+def build_batches(spec, rank):
+    generator = torch.Generator().manual_seed(spec["seed"] + rank)
+    shape = (spec["micro_batch_size"], spec["sequence_length"])
+    return itertools.cycle(
+        {
+            "input_ids": torch.randint(1, VOCABULARY, shape, generator=generator),
+            "labels": torch.randint(0, 2, shape[:1], generator=generator),
+        }
+        for _ in range(PREPARED_BATCHES)
+    )
+
+
+def build_training(spec):
+    model = build_model(spec)
+    optimizer = torch.optim.AdamW(model.parameters(), lr=LR, weight_decay=WEIGHT_DECAY, fused=True)
+    scheduler = get_linear_schedule_with_warmup(
+        optimizer, WARMUP_SCHEDULER_STEPS, TOTAL_SCHEDULER_STEPS
+    )
+    # A cycle keeps what it has seen: once round, so that every batch is made before the clock runs.
+    batches = build_batches(spec, dist.get_rank())
+    for _ in range(PREPARED_BATCHES):
+        next(batches)
+    micro_batches = spec["accumulation_steps"]
+    if spec["peer"] == "torch":
+        return TorchTraining(
+            DistributedDataParallel(model),
+            optimizer,
+            scheduler,
+            batches,
+            micro_batches,
+            dist.get_world_size(),
+        )
+    from accelerate import Accelerator
+
+    accelerator = Accelerator(cpu=True, gradient_accumulation_steps=micro_batches)
+    return AccelerateTraining(
+        accelerator, *accelerator.prepare(model, optimizer, scheduler), batches
+    )
+
+
+def run_steps(step, training, count):
+    """Returns the seconds of each; steps touch."""
+    marks = [time.perf_counter()]
+    for _ in range(count):
+        step(training)
+        marks.append(time.perf_counter())
+    return [end - begin for begin, end in itertools.pairwise(marks)]
+
+
+def run_blocks(spec, training):
+    """Every strategy once a round, in an order drawn from the seed: the same on every rank."""
+    order = random.Random(f"{spec['seed']} {spec['launch']}")
+    blocks = []
+    for round_ in range(spec["rounds"]):
+        for name in order.sample(spec["strategies"], len(spec["strategies"])):
+            dist.barrier()
+            warmup_step_s = run_steps(STRATEGIES[name], training, spec["warmup_steps"])
+            step_s = run_steps(STRATEGIES[name], training, spec["steps"])
+            blocks.append(
+                {
+                    "strategy": name,
+                    "round": round_,
+                    "step_s": step_s,
+                    "warmup_step_s": warmup_step_s,
+                }
+            )
+    return blocks
+
+
+def count_all_reduces(step, training):
+    """Returns {"count", "bytes"} of the all-reduces in one step: gradients are float32."""
+    with profile(activities=[ProfilerActivity.CPU], record_shapes=True, acc_events=True) as seen:
+        step(training)
+        dist.barrier()
+    shapes = [event.input_shapes for event in seen.events() if event.name == "gloo:all_reduce"]
+    elements = sum(math.prod(shape) for tensors in shapes for shape in tensors)
+    return {"count": len(shapes), "bytes": elements * FLOAT32_BYTES}
+
+
+def main(spec):
+    torch.set_num_threads(1)
+    dist.init_process_group("gloo", timeout=timedelta(seconds=spec["timeout_s"]))
+    rank = dist.get_rank()
+    torch.manual_seed(spec["seed"])
+    training = build_training(spec)
+    torch.manual_seed(spec["seed"] + rank)  # dropout's masks
+    for _ in range(2):  # the first backward shows the order of gradients, then buckets are rebuilt
+        STRATEGIES["baseline"](training)
+    blocks = run_blocks(spec, training)
+    counts = {name: count_all_reduces(STRATEGIES[name], training) for name in spec["strategies"]}
+    print(json.dumps({"rank": rank, "blocks": blocks, "all_reduce": counts}), flush=True)
+    dist.barrier()
+    dist.destroy_process_group()
+
+
+if __name__ == "__main__":
+    sys.stdin.readline()
+    os.environ["GLOO_SOCKET_IFNAME"] = os.environ["GRADSYNC_INTERFACE"]
+    main(json.loads(sys.argv[1]))

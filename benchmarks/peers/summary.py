@@ -1,0 +1,107 @@
+"""What raw steps of us and of a peer say about each other. Pure functions, no torch.
+
+Each figure is a geometric mean over launches: launch i of ours is paired with launch i of the peer,
+which ran next to it. Its 95 % interval is Student's t on the logarithms of the launches' ratios,
+with n = launches: steps and rounds of one launch share its luck and count once. One launch has no
+interval.
+"""
+
+import math
+from dataclasses import dataclass
+from statistics import fmean, stdev
+
+# Student's t at 97.5 % for 1, 2, ... degrees of freedom.
+T_975 = (
+    *(12.706, 4.303, 3.182, 2.776, 2.571, 2.447, 2.365, 2.306, 2.262, 2.228),
+    *(2.201, 2.179, 2.160, 2.145, 2.131, 2.120, 2.110, 2.101, 2.093, 2.086),
+    *(2.080, 2.074, 2.069, 2.064, 2.060, 2.056, 2.052, 2.048, 2.045, 2.042),
+)
+MOST_LAUNCHES = len(T_975) + 1
+REFERENCE = "no_sync"
+
+
+@dataclass(frozen=True)
+class Ratio:
+    value: float
+    low: float | None = None  # None: a single launch
+    high: float | None = None
+
+    def __str__(self):
+        if self.low is None:
+            return f"{self.value:.3f}"
+        return f"{self.value:.3f} [{self.low:.3f}, {self.high:.3f}]"
+
+
+def ratio_of(logs):
+    """Returns the geometric mean of exp(logs), one per launch."""
+    mean = fmean(logs)
+    if len(logs) == 1:
+        return Ratio(math.exp(mean))
+    half = T_975[len(logs) - 2] * stdev(logs) / math.sqrt(len(logs))
+    return Ratio(math.exp(mean), math.exp(mean - half), math.exp(mean + half))
+
+
+def mean_step_s(launch, strategy):
+    """Mean over every step of every round of one launch."""
+    steps = [s for block in launch if block["strategy"] == strategy for s in block["step_s"]]
+    return fmean(steps)
+
+
+@dataclass(frozen=True)
+class Row:
+    strategy: str
+    ours_s: float  # seconds per step
+    peer_s: float
+    step_ratio: Ratio  # ours / peer
+    ours_slowdown: Ratio | None  # against no_sync; None: it was not run, or is this row
+    peer_slowdown: Ratio | None
+    slowdown_ratio: Ratio | None  # ours / peer
+
+
+def compare(ours, peer, strategies):
+    """Returns a Row per strategy. `ours`, `peer`: [launch][block], as many launches of both."""
+    return [_row(ours, peer, strategy, strategies) for strategy in strategies]
+
+
+def _row(ours, peer, strategy, strategies):
+    our_s = [mean_step_s(launch, strategy) for launch in ours]
+    peer_s = [mean_step_s(launch, strategy) for launch in peer]
+    slowdowns = (None, None, None)
+    if REFERENCE in strategies and strategy != REFERENCE:
+        our_logs = _log_slowdowns(ours, strategy)
+        peer_logs = _log_slowdowns(peer, strategy)
+        differences = [a - b for a, b in zip(our_logs, peer_logs, strict=True)]
+        slowdowns = (ratio_of(our_logs), ratio_of(peer_logs), ratio_of(differences))
+    step_logs = [math.log(a / b) for a, b in zip(our_s, peer_s, strict=True)]
+    return Row(strategy, fmean(our_s), fmean(peer_s), ratio_of(step_logs), *slowdowns)
+
+
+def _log_slowdowns(launches, strategy):
+    return [math.log(mean_step_s(x, strategy) / mean_step_s(x, REFERENCE)) for x in launches]
+
+
+def table(rows, peer):
+    """Returns a Markdown table."""
+    heads = ["strategy", "ours s/step", f"{peer} s/step", f"ours / {peer}"]
+    heads += ["slowdown, ours", f"slowdown, {peer}", "ratio of slowdowns"]
+    cells = [heads]
+    for row in rows:
+        slowdowns = (row.ours_slowdown, row.peer_slowdown, row.slowdown_ratio)
+        cells.append(
+            [row.strategy, f"{row.ours_s:.4f}", f"{row.peer_s:.4f}", str(row.step_ratio)]
+            + ["-" if ratio is None else str(ratio) for ratio in slowdowns]
+        )
+    widths = [max(map(len, column)) for column in zip(*cells, strict=True)]
+    rule = "|".join(
+        (":" if i == 0 else "-") + "-" * w + ("-" if i == 0 else ":") for i, w in enumerate(widths)
+    )
+    lines = [
+        "| "
+        + " | ".join(
+            text.ljust(width) if i == 0 else text.rjust(width)
+            for i, (text, width) in enumerate(zip(row, widths, strict=True))
+        )
+        + " |"
+        for row in cells
+    ]
+    return "\n".join([lines[0], f"|{rule}|", *lines[1:]])

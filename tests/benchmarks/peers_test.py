@@ -1,0 +1,196 @@
+"""benchmarks/peers: the same training in Python beside gradsync, and what is said about the two."""
+
+import json
+import math
+import os
+import re
+import signal
+import subprocess
+import sys
+import tempfile
+import unittest
+from pathlib import Path
+
+from program import PROGRAM, ROOT, ProgramTest, needs_network_namespaces
+
+PEERS = ROOT / "benchmarks" / "peers"
+sys.path.insert(0, str(PEERS))
+
+import compare  # noqa: E402
+import launches  # noqa: E402
+import network  # noqa: E402
+import summary  # noqa: E402
+
+STRATEGIES = list(compare.STRATEGIES)
+# Small enough for a few seconds of training; most of the time goes into imports.
+TINY = ("--model", "bert_tiny", "--micro-batch-size", "2", "--sequence-length", "8")
+SHORT = ("--steps", "2", "--warmup-steps", "1", "--rounds", "1", "--launches", "1")
+
+
+def can_import(*modules):
+    look = [sys.executable, "-c", f"import {', '.join(modules)}"]
+    return subprocess.run(look, capture_output=True).returncode == 0
+
+
+def block(strategy, *step_s):
+    return {"strategy": strategy, "round": 0, "step_s": list(step_s)}
+
+
+class Summary(unittest.TestCase):
+    OURS = (
+        [block("baseline", 2.0, 4.0), block("baseline", 3.0, 3.0), block("no_sync", 1.0)],
+        [block("baseline", 6.0), block("no_sync", 2.0)],
+    )
+    PEER = (
+        [block("baseline", 6.0), block("no_sync", 1.0)],
+        [block("baseline", 12.0), block("no_sync", 4.0)],
+    )
+
+    def test_ratios_by_hand(self):
+        baseline, no_sync = summary.compare(self.OURS, self.PEER, ("baseline", "no_sync"))
+        self.assertEqual((baseline.ours_s, baseline.peer_s), (4.5, 9.0))
+        self.assertAlmostEqual(baseline.step_ratio.value, 0.5)
+        self.assertAlmostEqual(baseline.ours_slowdown.value, 3.0)
+        self.assertAlmostEqual(baseline.peer_slowdown.value, math.sqrt(6 * 3))
+        self.assertAlmostEqual(baseline.slowdown_ratio.value, math.sqrt(3 / 6 * 3 / 3))
+        self.assertAlmostEqual(no_sync.step_ratio.value, math.sqrt(1 * 0.5))
+        self.assertIsNone(no_sync.slowdown_ratio)
+
+    def test_equal_launches_leave_no_doubt_and_others_do(self):
+        baseline, no_sync = summary.compare(self.OURS, self.PEER, ("baseline", "no_sync"))
+        self.assertAlmostEqual(baseline.step_ratio.low, 0.5)
+        self.assertAlmostEqual(baseline.step_ratio.high, 0.5)
+        # Two logarithms, 0 and -log 2: t(1) = 12.706 times half their distance.
+        half = 12.706 * math.log(2) / 2
+        self.assertAlmostEqual(math.log(no_sync.step_ratio.high), -math.log(2) / 2 + half)
+        self.assertAlmostEqual(math.log(no_sync.step_ratio.low), -math.log(2) / 2 - half)
+
+    def test_one_launch_has_no_interval(self):
+        (row,) = summary.compare(self.OURS[:1], self.PEER[:1], ("baseline",))
+        self.assertEqual(str(row.step_ratio), "0.500")
+        self.assertIsNone(row.ours_slowdown, "no_sync was not run")
+
+    def test_the_table_has_a_row_per_strategy(self):
+        rows = summary.compare(self.OURS, self.PEER, ("baseline", "no_sync"))
+        lines = summary.table(rows, "torch").splitlines()
+        self.assertEqual(len(lines), 4)
+        self.assertEqual(len({len(line) for line in lines}), 1)
+        self.assertIn(" 0.500 [0.500, 0.500] |", lines[2])
+        self.assertRegex(lines[3], r"^\| no_sync +\|.*\| +- \| +- \| +- \|$")
+
+
+class SameWork(unittest.TestCase):
+    def test_models_have_the_registrys_sizes(self):
+        source = (ROOT / "models" / "registry.cpp").read_text()
+        for name in ("bert_tiny", "bert_mini"):
+            sizes = re.search(rf'bert\("{name}",[^{{]*{{([^}}]*)}}', source).group(1)
+            numbers = tuple(int(number) for number in re.findall(r"= (\d+)", sizes))
+            self.assertEqual(launches.BERT[name], numbers)
+
+    def test_links_have_fabrics_shape(self):
+        source = (ROOT / "harness" / "launch" / "link_shape.cpp").read_text()
+        self.assertIn(f"kBurstSeconds = {network.BURST_S * 1e6:.0f}e-6;", source)
+        self.assertIn(f'kQueue = "{network.QUEUE}";', source)
+        self.assertEqual(network.shape_link(1e9), (62_500, 31_250))
+        self.assertEqual(network.shape_link(2e8), (16_384, 8_192))
+        fabric = (ROOT / "harness" / "launch" / "fabric.cpp").read_text()
+        for path, value in network.SETTINGS.items():
+            self.assertIn(f'"{path}", "{value}"', fabric)
+
+    def test_topologies_are_read_and_others_refused(self):
+        folder = ROOT / "benchmarks" / "topologies"
+        self.assertEqual(
+            network.read_topology(folder / "2x1_1gbit.json"), network.Topology(2, 2, 1e9)
+        )
+        self.assertEqual(network.read_topology(folder / "1x2.json"), network.Topology(2, 1, None))
+        for name in ("2x2_200mbit", "t4_1x2"):
+            with self.assertRaisesRegex(network.TopologyError, "or nodes of one rank"):
+                network.read_topology(folder / f"{name}.json")
+        with self.assertRaisesRegex(network.TopologyError, "cannot be read: No such file"):
+            network.read_topology(folder / "none.json")
+
+    def test_another_count_or_size_of_all_reduces_is_an_error(self):
+        ours = [{"all_reduce": {"baseline": {"count": 8, "bytes": 64}}}]
+        compare.refuse_other_counts(ours, ours, "torch")
+        for field in ("count", "bytes"):
+            counted = ours[0]["all_reduce"]["baseline"] | {field: 7}
+            with self.assertRaisesRegex(launches.LaunchError, f"{field} per step: got 7, expected"):
+                compare.refuse_other_counts(ours, [{"all_reduce": {"baseline": counted}}], "torch")
+
+    def test_a_launch_that_fails_says_why(self):
+        work = compare.work_of(compare.parse(["--topology", "1x2"]))
+        with self.assertRaisesRegex(launches.LaunchError, "sh ended with status 3: no luck"):
+            launches._call(["sh", "-c", "echo no luck >&2; exit 3"], work, dict(os.environ))
+
+
+@unittest.skipUnless(
+    can_import("torch", "transformers", "accelerate"),
+    "torch, transformers or accelerate cannot be imported",
+)
+@needs_network_namespaces
+class Launches(ProgramTest):
+    def compare(self, *options):
+        command = (sys.executable, str(PEERS / "compare.py"), "--program", PROGRAM, *TINY, *SHORT)
+        return self.start(*options, command=command)
+
+    def assert_compared(self, topology, peer):
+        file = self.place / "peers.json"
+        options = ("--topology", topology, "--peer", peer, "--json", file)
+        outcome = self.finish(self.compare(*options), timeout_s=240)
+        self.assertEqual(outcome.status, 0, outcome.err)
+        for strategy in STRATEGIES:
+            self.assertRegex(outcome.out, rf"\| {strategy} +\| +\d+\.\d{{4}} \| +\d+\.\d{{4}} \|")
+        results = json.loads(file.read_text())["launches"]
+        self.assertEqual(list(results), ["ours", peer])
+        for side in results:
+            (launch,) = results[side]
+            self.assertEqual(sorted(b["strategy"] for b in launch["blocks"]), sorted(STRATEGIES))
+            for made in launch["blocks"]:
+                self.assertEqual(len(made["step_s"]), 2)
+                steps = zip(*made["rank_step_s"], strict=True)
+                self.assertEqual(made["step_s"], [max(step) for step in steps])
+            counts = [launch["all_reduce"][s]["count"] for s in STRATEGIES]
+            self.assertEqual(counts, [8, 8, 2, 2], side)
+
+    def test_accelerate_on_one_node(self):
+        self.assert_compared("1x2", "accelerate")
+
+    def test_torch_over_a_shaped_link(self):
+        self.assert_compared("2x1_1gbit", "torch")
+
+    def test_nothing_is_left_after_it_was_killed(self):
+        process = self.compare("--topology", "2x1_1gbit", "--peer", "torch")
+        self.wait_until(self.peer_ranks, what="a rank of the peer")
+        process.send_signal(signal.SIGKILL)
+        process.communicate(timeout=10)
+
+    def peer_ranks(self):
+        return [
+            pid
+            for pid in self.marked_processes()
+            if str(PEERS / "rank.py").encode() in Path(f"/proc/{pid}/cmdline").read_bytes()
+        ]
+
+
+class CommandLine(unittest.TestCase):
+    def test_what_cannot_be_compared_is_one_sentence(self):
+        with tempfile.TemporaryDirectory() as folder:
+            (Path(folder) / "wrong.json").write_text("{}")
+            for options, sentence in {
+                ("--topology", "2x2_200mbit"): "expected for peers one node",
+                ("--topology", "nowhere"): "cannot be read: No such file",
+                ("--topology", f"{folder}/wrong.json"): "no topology: KeyError('nodes')",
+                ("--launches", "32"): "got '32', expected 1 to 31",
+            }.items():
+                with self.subTest(options):
+                    done = subprocess.run(
+                        [sys.executable, PEERS / "compare.py", *options],
+                        capture_output=True,
+                        text=True,
+                    )
+                    self.assertEqual((done.returncode, done.stdout), (2, ""))
+                    self.assertIn(sentence, done.stderr.splitlines()[-1])
+
+
+if __name__ == "__main__":
+    unittest.main()
