@@ -1,4 +1,5 @@
-// gradsync report: tables and other formats of finished runs, from their files alone.
+// gradsync report: tables and other formats of finished runs, from their files alone; and two runs
+// side by side.
 #include <fmt/format.h>
 
 #include <iostream>
@@ -8,9 +9,11 @@
 #include "harness/base/json_fields.h"
 #include "harness/base/log.h"
 #include "harness/report/benchmark_json.h"
+#include "harness/report/comparison_page.h"
 #include "harness/report/csv.h"
 #include "harness/report/markdown.h"
 #include "harness/report/result.h"
+#include "harness/report/run_comparison.h"
 #include "harness/report/trace.h"
 #include "harness/results/store.h"
 
@@ -19,14 +22,9 @@ namespace {
 
 using nlohmann::json;
 
-struct Run {
-  std::vector<results::TrialRecord> trials;
-  json result;
-};
-
 // Summaries are made again from the trials: they may be newer than result.json after a crash.
-Run read_run(const std::string& directory) {
-  Run run;
+report::FinishedRun read_run(const std::string& directory) {
+  report::FinishedRun run{.directory = directory, .result = {}, .trials = {}};
   const json stored = results::read_result(directory);
   std::string warning;
   run.trials = results::read_trials(directory, &warning);
@@ -36,13 +34,18 @@ Run read_run(const std::string& directory) {
   return run;
 }
 
-std::string formatted(const Run& run, const std::string& directory, const std::string& format) {
+std::string formatted(const report::FinishedRun& run, const std::string& format) {
   if (format == "json") return run.result.dump(1) + "\n";
   if (format == "csv") return report::result_csv(run.result);
   if (format == "benchmark") return report::benchmark_json(run.result, run.trials).dump(1) + "\n";
   if (format == "trace") return report::trace_json(run.trials).dump() + "\n";
   return report::result_markdown(run.result, read_json_file(reference_file()),
-                                 {.raw_directory = directory});
+                                 {.raw_directory = run.directory});
+}
+
+std::string compared(const std::vector<std::string>& directories, const std::string& format) {
+  const json comparison = report::compare_runs(read_run(directories[0]), read_run(directories[1]));
+  return format == "json" ? comparison.dump(1) + "\n" : report::comparison_markdown(comparison);
 }
 
 }  // namespace
@@ -51,15 +54,28 @@ void add_report_command(CLI::App& app, ExitStatus&) {
   struct Options {
     std::vector<std::string> directories;
     std::string format = "markdown";
+    bool each = false;
+    bool compares() const {
+      return directories.size() == 2 && !each && (format == "markdown" || format == "json");
+    }
   };
   auto options = std::make_shared<Options>();
-  CLI::App* command = app.add_subcommand("report", "Print finished runs again, in other formats");
-  command->add_option("DIR", options->directories, "Directories of finished runs")->required();
+  CLI::App* command =
+      app.add_subcommand("report", "Print finished runs again, in other formats; compare two");
+  command
+      ->add_option("DIR", options->directories,
+                   "Directories of finished runs; of two, markdown and json compare")
+      ->required();
   command->add_option("--format", options->format, "markdown, csv, json, benchmark or trace")
       ->check(CLI::IsMember({"markdown", "csv", "json", "benchmark", "trace"}));
+  command->add_flag("--each", options->each, "Print two runs in turn instead of comparing them");
   command->callback([options] {
+    if (options->compares()) {
+      std::cout << compared(options->directories, options->format);
+      return;
+    }
     for (const std::string& directory : options->directories) {
-      std::cout << formatted(read_run(directory), directory, options->format);
+      std::cout << formatted(read_run(directory), options->format);
     }
   });
 }

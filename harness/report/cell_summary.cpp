@@ -8,7 +8,6 @@
 #include <optional>
 #include <set>
 
-#include "harness/stats/bootstrap.h"
 #include "harness/stats/sample.h"
 
 namespace gradsync::report {
@@ -37,17 +36,6 @@ std::vector<double> all_steps(const Trials& trials) {
   return steps;
 }
 
-stats::Estimate mean_step(const Trials& trials) {
-  std::map<int, std::vector<stats::BlockSum>> by_launch;
-  for (const TrialRecord* trial : trials) {
-    const auto kept = finite(trial->step_s);
-    if (!kept.empty()) by_launch[trial->launch].push_back(stats::block_sum(kept));
-  }
-  stats::Launches launches;
-  for (auto& [launch, blocks] : by_launch) launches.push_back(std::move(blocks));
-  return stats::bootstrap_mean(launches);
-}
-
 json summary_to_json(const stats::Summary& summary, const json& ci95, double divisor) {
   json interval = ci95;
   for (json& end : interval) end = end.get<double>() / divisor;
@@ -70,20 +58,21 @@ std::string interval_kind(const stats::Estimate& estimate) {
   return "none: " + estimate.no_interval_because;
 }
 
-void add_times(json& out, const Trials& trials, const json& cell, bool as_published) {
-  const auto summary = stats::summarize(all_steps(trials));
+void add_times(json& out, const CellGroup& group, bool as_published) {
+  const auto summary = stats::summarize(all_steps(group.ok_trials()));
   if (!summary) {
     for (const char* name : {"step_s", "micro_batch_s"}) set_unknown(out, name, "no timed step");
     return;
   }
-  const stats::Estimate estimate = mean_step(trials);
+  const stats::Estimate estimate = stats::bootstrap_mean(steps_by_launch(group));
   const json ci95 = interval_to_json(estimate.ci95);
   out["interval"] = interval_kind(estimate);
   out["step_s"] = summary_to_json(*summary, ci95, 1.0);
   if (as_published) {
     set_unknown(out, "micro_batch_s", "as_published windows hold unequal numbers of micro-batches");
   } else {
-    out["micro_batch_s"] = summary_to_json(*summary, ci95, cell.value("accumulation_steps", 1));
+    out["micro_batch_s"] =
+        summary_to_json(*summary, ci95, group.cell.value("accumulation_steps", 1));
   }
 }
 
@@ -201,6 +190,17 @@ void set_unknown(json& cell, const std::string& name, const std::string& reason)
   cell["null_reasons"][name] = reason;
 }
 
+stats::Launches steps_by_launch(const CellGroup& group) {
+  std::map<int, std::vector<stats::BlockSum>> by_launch;
+  for (const TrialRecord* trial : group.ok_trials()) {
+    const auto kept = finite(trial->step_s);
+    if (!kept.empty()) by_launch[trial->launch].push_back(stats::block_sum(kept));
+  }
+  stats::Launches launches;
+  for (auto& [launch, blocks] : by_launch) launches.push_back(std::move(blocks));
+  return launches;
+}
+
 std::string timing_objection(const json& context, const CellGroup& group) {
   if (!context.value("timing_valid", true)) {
     return context.value("timing_reason", "this build is not fit for timing");
@@ -230,7 +230,7 @@ json summarize_cell(const json& context, const CellGroup& group, bool as_publish
     add_peak(out, "peak_reserved_bytes", trials, &RankRecord::peak_reserved_bytes, no_peak);
   }
   if (no_times.empty()) {
-    add_times(out, trials, group.cell, as_published);
+    add_times(out, group, as_published);
     add_parts_of_a_step(out, trials, as_published);
   } else {
     for (const char* name : {"step_s", "micro_batch_s", "exposed_comm_s", "phase_s"}) {

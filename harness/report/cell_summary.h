@@ -7,6 +7,7 @@
 #include <string>
 
 #include "harness/report/cell_group.h"
+#include "harness/stats/bootstrap.h"
 #include "harness/stats/interval.h"
 
 namespace gradsync::report {
@@ -15,6 +16,9 @@ namespace gradsync::report {
 // sanitizer build ("timing_valid": false in the context), or more ranks than cores computing for
 // real ("timing_valid": false in a trial's model_info; "timing_reason" beside either says more).
 std::string timing_objection(const nlohmann::json& context, const CellGroup& group);
+
+// Returns the timed steps of the trials that ended well, each trial a block of its launch.
+stats::Launches steps_by_launch(const CellGroup& group);
 
 // Returns the entry of this cell in result.json, all but what compares it with another cell.
 // `as_published`: the windows hold different numbers of micro-batches, and rank 0's clock counts.

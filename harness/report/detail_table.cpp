@@ -7,38 +7,16 @@
 #include <set>
 
 #include "harness/base/units.h"
+#include "harness/report/collectives.h"
 #include "harness/report/labels.h"
 #include "harness/report/text_table.h"
+#include "harness/report/topology_column.h"
 
 namespace gradsync::report {
 
 using nlohmann::json;
 
 namespace {
-
-// Operations worth a column of their own; the rest (a broadcast of buffers) counts as bytes only.
-constexpr std::array kCountedOps = {"all_reduce", "reduce_scatter", "all_gather"};
-
-double moved_bytes(const json& cell) {
-  double bytes = 0;
-  for (const auto& [op, total] : cell["collectives_per_step"].items()) {
-    bytes += total["bytes"].get<double>();
-  }
-  return bytes;
-}
-
-std::vector<std::string> ops_of(const PartView& part) {
-  std::vector<std::string> ops;
-  for (const char* op : kCountedOps) {
-    const bool used = std::any_of(part.cells.begin(), part.cells.end(), [op](const json& cell) {
-      const json& counts = cell["collectives_per_step"];
-      return counts.is_object() && counts.contains(op) &&
-             counts[op]["count"].get<std::int64_t>() > 0;
-    });
-    if (used) ops.emplace_back(op);
-  }
-  return ops;
-}
 
 bool has_peaks(const PartView& part) {
   return std::any_of(part.cells.begin(), part.cells.end(),
@@ -71,14 +49,9 @@ std::vector<std::string> numbers_of(const json& cell, const std::vector<std::str
   std::vector<std::string> texts = {step_text(cell, decimals),
                                     ok ? ratio_text(cell["slowdown"]) : "-"};
   texts.push_back(ok && exposed.is_number() ? seconds_text(exposed, decimals) + " s" : "-");
-  for (const std::string& op : ops) {
-    if (!ok || !counts.is_object()) {
-      texts.emplace_back("-");
-    } else {
-      texts.push_back(counts.contains(op) ? counts[op]["count"].dump() : "0");
-    }
-  }
-  texts.push_back(ok && counts.is_object() ? format_bytes(moved_bytes(cell)) : "-");
+  for (const std::string& op : ops) texts.push_back(ok ? count_text(counts, op) : "-");
+  texts.push_back(ok && counts.is_object() ? format_bytes(moved_bytes(cell["collectives_per_step"]))
+                                           : "-");
   if (peaks) {
     const json& peak = cell["peak_allocated_bytes"];
     texts.push_back(ok && peak.is_number() ? format_bytes(peak.get<double>()) : "-");
@@ -130,7 +103,7 @@ std::string full_sizes(const PartView& part) {
     const int scale = cell.value("scale", 1);
     scales.insert(scale);
     if (scale == 1 || !cell["collectives_per_step"].is_object()) continue;
-    const double moved = moved_bytes(cell);
+    const double moved = moved_bytes(cell["collectives_per_step"]);
     sizes[moved * scale] =
         fmt::format("{} is {}", format_bytes(moved), format_bytes(moved * scale));
   }
@@ -159,43 +132,18 @@ TextTable empty_table(const std::vector<std::string>& varying, const std::vector
   return TextTable(columns);
 }
 
-// The topology is told once: its shape in its first row, its links in the second, then blank.
-class TopologyColumn {
- public:
-  explicit TopologyColumn(const json& context) : context_(context) {}
-
-  std::string text(const PartView& part, std::size_t row) {
-    const std::string name = topology_at(part, row);
-    const TopologyLabel label = topology_label(context_, part.cells[row]);
-    if (row == 0 || topology_at(part, row - 1) != name) {
-      rows_ = 0;
-      const bool alone = row + 1 == part.cells.size() || topology_at(part, row + 1) != name;
-      return alone ? label.text() : label.shape;
-    }
-    return ++rows_ == 1 ? label.links : "";
-  }
-
- private:
-  static std::string topology_at(const PartView& part, std::size_t row) {
-    return part.cells[row]["cell"].value("topology", "");
-  }
-
-  const json& context_;
-  int rows_ = 0;
-};
-
 }  // namespace
 
 std::string detail_table(const PartView& part) {
   const auto varying = part.varying_parameters();
-  const auto ops = ops_of(part);
+  const auto ops = counted_ops(part.cells);
   const bool peaks = has_peaks(part);
   const int decimals = decimals_for(part.cells);
   TextTable table = empty_table(varying, ops, peaks);
-  TopologyColumn topology(part.context);
+  TopologyColumn topology(part);
   for (std::size_t row = 0; row < part.cells.size(); ++row) {
     const json& cell = part.cells[row];
-    std::vector<std::string> texts = {topology.text(part, row)};
+    std::vector<std::string> texts = {topology.text(row)};
     for (const std::string& name : varying)
       texts.push_back(plain_text(cell["cell"].value(name, json())));
     texts.push_back(strategy_text(cell));

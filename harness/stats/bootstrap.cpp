@@ -1,5 +1,6 @@
 #include "harness/stats/bootstrap.h"
 
+#include <algorithm>
 #include <boost/math/distributions/normal.hpp>
 #include <cmath>
 #include <numeric>
@@ -11,6 +12,9 @@
 
 namespace gradsync::stats {
 namespace {
+
+constexpr const char* kNothingMeasured = "nothing was measured";
+constexpr const char* kNothingToResample = "one block in one launch: nothing to resample";
 
 BlockSum& operator+=(BlockSum& left, const BlockSum& right) {
   left.sum += right.sum;
@@ -42,6 +46,25 @@ double resampled_mean(const Launches& launches, Random& random) {
   return all.sum / all.count;
 }
 
+std::size_t resampled_units(const Launches& launches) {
+  return launches.size() == 1 ? launches.front().size() : launches.size();
+}
+
+Resampled what_is_resampled(const Launches& launches) {
+  return launches.size() == 1 ? Resampled::Blocks : Resampled::LaunchesThenBlocks;
+}
+
+Interval expanded_interval(const std::vector<double>& resampled, std::size_t units) {
+  const double tail = expanded_tail(units);
+  return {quantile(resampled, tail), quantile(resampled, 1.0 - tail)};
+}
+
+void check_positive(const Launches& launches) {
+  for (const auto& launch : launches) {
+    for (const BlockSum& block : launch) GRADSYNC_CHECK(block.sum, >, 0.0);
+  }
+}
+
 Launches without_empty(const Launches& launches) {
   Launches kept;
   for (const auto& launch : launches) {
@@ -68,22 +91,49 @@ Estimate bootstrap_mean(const Launches& all_launches, const BootstrapOptions& op
   Estimate estimate;
   const BlockSum all = total(launches);
   if (all.count == 0) {
-    estimate.no_interval_because = "nothing was measured";
+    estimate.no_interval_because = kNothingMeasured;
     return estimate;
   }
   estimate.value = all.sum / all.count;
-  const bool one_launch = launches.size() == 1;
-  const std::size_t units = one_launch ? launches.front().size() : launches.size();
+  const std::size_t units = resampled_units(launches);
   if (units < 2) {
-    estimate.no_interval_because = "one block in one launch: nothing to resample";
+    estimate.no_interval_because = kNothingToResample;
     return estimate;
   }
   Random random(options.seed);
   std::vector<double> means(static_cast<std::size_t>(options.resamples));
   for (double& mean : means) mean = resampled_mean(launches, random);
-  const double tail = expanded_tail(units);
-  estimate.ci95 = Interval{quantile(means, tail), quantile(means, 1.0 - tail)};
-  estimate.resampled = one_launch ? Resampled::Blocks : Resampled::LaunchesThenBlocks;
+  estimate.ci95 = expanded_interval(means, units);
+  estimate.resampled = what_is_resampled(launches);
+  return estimate;
+}
+
+Estimate bootstrap_ratio(const Launches& all_numerator, const Launches& all_denominator,
+                         const BootstrapOptions& options) {
+  const Launches numerator = without_empty(all_numerator);
+  const Launches denominator = without_empty(all_denominator);
+  Estimate estimate;
+  const BlockSum above = total(numerator);
+  const BlockSum below = total(denominator);
+  if (above.count == 0 || below.count == 0) {
+    estimate.no_interval_because = kNothingMeasured;
+    return estimate;
+  }
+  check_positive(denominator);
+  estimate.value = (above.sum / above.count) / (below.sum / below.count);
+  const std::size_t units = std::min(resampled_units(numerator), resampled_units(denominator));
+  if (units < 2) {
+    estimate.no_interval_because = kNothingToResample;
+    return estimate;
+  }
+  Random random(options.seed);
+  std::vector<double> ratios(static_cast<std::size_t>(options.resamples));
+  for (double& ratio : ratios) {
+    const double mean_above = resampled_mean(numerator, random);
+    ratio = mean_above / resampled_mean(denominator, random);
+  }
+  estimate.ci95 = expanded_interval(ratios, units);
+  estimate.resampled = std::min(what_is_resampled(numerator), what_is_resampled(denominator));
   return estimate;
 }
 

@@ -41,6 +41,15 @@ BlockSum block_sum(const std::vector<double>& values);
 // Cost: resamples x blocks random numbers.
 Estimate bootstrap_mean(const Launches& launches, const BootstrapOptions& options = {});
 
+// Returns mean(numerator) / mean(denominator) of two runs that did not take turns, with its 95 %
+// interval: each is resampled by itself, in its own launches and blocks, and the ratio taken anew.
+// The run with fewer units says how far the percentiles move outwards, which errs on the wide side.
+// `resampled` is LaunchesThenBlocks only where both have several launches. The interval is absent
+// where either is a single block; the value is 0 where either is empty.
+// Errors: InternalError where a value of the denominator is not positive.
+Estimate bootstrap_ratio(const Launches& numerator, const Launches& denominator,
+                         const BootstrapOptions& options = {});
+
 // Returns the probability below which the lower end of a 95 % percentile interval is read, when
 // `units` >= 2 were resampled: Phi(-sqrt(k / (k - 1)) t), t = Student's at k - 1 degrees.
 double expanded_tail(std::size_t units);

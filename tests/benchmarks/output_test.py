@@ -174,6 +174,25 @@ class FilesTest(ProgramTest):
             for name in ("name", "run_name", "run_type", "cpu_time", "time_unit"):
                 self.assertIn(name, entry)
 
+    def test_report_compares_two_runs(self):
+        run = self.place / "run"
+        outcome = self.call("report", run, run)
+        self.assertEqual((outcome.status, outcome.err), (0, ""))
+        self.assertIn(f"- A: {run}\n", outcome.out)
+        self.assertIn(f"same in {len(STRATEGIES)} of {len(STRATEGIES)} cells.", outcome.out)
+        comparison = json.loads(self.call("report", run, run, "--format", "json").out)
+        self.assertEqual(comparison["schema"], "gradsync.comparison/1")
+        self.assertEqual(comparison["differences"], [])
+        self.assertEqual([cell["step_ratio"]["ratio"] for cell in comparison["cells"]], [1.0] * 4)
+
+    def test_report_prints_in_turn_what_it_does_not_compare(self):
+        run = self.place / "run"
+        page = self.call("report", run).out
+        self.assertEqual(self.call("report", run, run, "--each").out, page * 2)
+        self.assertEqual(self.call("report", run, run, run).out, page * 3)
+        csv = self.call("report", run, "--format", "csv").out
+        self.assertEqual(self.call("report", run, run, "--format", "csv").out, csv * 2)
+
     def test_report_of_what_is_no_run(self):
         missing = self.place / "missing"
         self.assert_refused(self.call("report", missing), str(missing))

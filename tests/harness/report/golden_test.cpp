@@ -7,8 +7,10 @@
 #include <sstream>
 
 #include "harness/base/json_fields.h"
+#include "harness/report/comparison_page.h"
 #include "harness/report/markdown.h"
 #include "harness/report/result.h"
+#include "harness/report/run_comparison.h"
 #include "harness/report/text_width.h"
 #include "tests/harness/report/sample_run.h"
 
@@ -83,6 +85,56 @@ TEST(GoldenTable, WhereATrialFailedAndTimesMeanNothing) {
     }
   }
   expect_golden("failed.md", page_of(run));
+}
+
+FinishedRun finished(const SampleRun& run, const std::string& directory) {
+  return {directory, build_result(run.context, run.plan, run.trials), run.trials};
+}
+
+// The sample run again: another torch, its baselines on two nodes 4 % slower, one cell less.
+SampleRun later_run() {
+  SampleRun run = sample_run();
+  run.context["torch"] = "2.15.0";
+  run.context["start_time"] = "2026-02-28T12:00:00Z";
+  run.context["warnings"] = {"load average 1.80 on 2 CPU(s)"};
+  std::erase_if(run.trials, [](const TrialRecord& trial) {
+    return trial.cell["topology"] == "t4_2x1" && trial.cell["strategy"] == "accumulate";
+  });
+  for (TrialRecord& trial : run.trials) {
+    if (trial.cell["topology"] != "2x1_1gbit" || trial.cell["strategy"] != "baseline") continue;
+    for (double& step_s : trial.step_s) step_s *= 1.04;
+  }
+  return run;
+}
+
+TEST(GoldenComparison, OfTwoRunsWhoseTimesCompare) {
+  const std::string page = comparison_markdown(compare_runs(
+      finished(sample_run(), "results/runs/first"), finished(later_run(), "results/runs/second")));
+  expect_golden("comparison.md", page);
+  EXPECT_LE(widest_table_row(page), 120U);
+}
+
+TEST(GoldenComparison, OfTwoMachinesWithOneAllReduceMoreAndAFailedTrial) {
+  SampleRun first = sample_run();
+  SampleRun second = sample_run();
+  for (SampleRun* run : {&first, &second}) {
+    std::erase_if(run->trials,
+                  [](const TrialRecord& trial) { return trial.part != "your_machine"; });
+  }
+  first.context["cpu_model"] = "Processor P";
+  second.context["cpu_model"] = "Processor Q";
+  second.context["host"] = "other";
+  for (TrialRecord& trial : second.trials) {
+    if (trial.cell["topology"] != "1x2") continue;
+    if (trial.cell["strategy"] == "baseline") ++trial.ledger.per_step["all_reduce"].count;
+    if (trial.cell["strategy"] == "accumulate") {
+      trial.status = Status::Failed;
+      trial.reason = "[rank 1/2 node0] killed by signal 9";
+    }
+  }
+  expect_golden("comparison_other_machine.md",
+                comparison_markdown(compare_runs(finished(first, "results/runs/first"),
+                                                 finished(second, "results/runs/second"))));
 }
 
 }  // namespace

@@ -100,6 +100,57 @@ TEST(Bootstrap, TailsMoveOutwardsForFewUnits) {
   EXPECT_NEAR(expanded_tail(100000), 0.025, 1e-5);
 }
 
+TEST(BootstrapRatio, IsTheRatioOfTheMeansOverAllSteps) {
+  const Estimate ratio = bootstrap_ratio(launches_of({{{2, 4}, {6}}}), launches_of({{{1}, {3}}}));
+  EXPECT_DOUBLE_EQ(ratio.value, 2.0);
+}
+
+TEST(BootstrapRatio, BothRunsVaryEachByItself) {
+  // Means of the resampled numerator: 10, 15 or 20; of the denominator: 1, 1.5 or 2. The extremes
+  // of the ratio are 20 / 1 and 10 / 2, which only independent draws of both can reach.
+  const Estimate ratio =
+      bootstrap_ratio(launches_of({{{10}}, {{20}}}), launches_of({{{1}}, {{2}}}));
+  ASSERT_TRUE(ratio.ci95.has_value());
+  EXPECT_DOUBLE_EQ(ratio.value, 10.0);
+  EXPECT_DOUBLE_EQ(ratio.ci95->lo, 5.0);
+  EXPECT_DOUBLE_EQ(ratio.ci95->hi, 20.0);
+  EXPECT_EQ(ratio.resampled, Resampled::LaunchesThenBlocks);
+}
+
+TEST(BootstrapRatio, TheRunWithFewerUnitsSaysHowWideTheIntervalIs) {
+  // Two blocks move the percentiles out to the extremes; ten would not reach 20 / 1.
+  const std::vector<std::vector<double>> ten(10, {1});
+  const Estimate ratio = bootstrap_ratio(launches_of({{{10}, {20}}}), launches_of({ten}));
+  ASSERT_TRUE(ratio.ci95.has_value());
+  EXPECT_DOUBLE_EQ(ratio.ci95->lo, 10.0);
+  EXPECT_DOUBLE_EQ(ratio.ci95->hi, 20.0);
+  const Estimate other = bootstrap_ratio(launches_of({ten}), launches_of({{{10}, {20}}}));
+  ASSERT_TRUE(other.ci95.has_value());
+  EXPECT_DOUBLE_EQ(other.ci95->lo, 0.05);
+  EXPECT_DOUBLE_EQ(other.ci95->hi, 0.1);
+}
+
+TEST(BootstrapRatio, ARunOfOneLaunchVariesItsBlocksAndTheRatioSaysSo) {
+  const Launches one = launches_of({{{1}, {2}, {3}}});
+  const Launches several = launches_of({{{1}}, {{2}}, {{3}}});
+  EXPECT_EQ(bootstrap_ratio(one, several).resampled, Resampled::Blocks);
+  EXPECT_EQ(bootstrap_ratio(several, one).resampled, Resampled::Blocks);
+  EXPECT_EQ(bootstrap_ratio(several, several).resampled, Resampled::LaunchesThenBlocks);
+}
+
+TEST(BootstrapRatio, OfASingleBlockHasNoInterval) {
+  const Launches single = launches_of({{{1, 2, 3}}});
+  const Launches several = launches_of({{{1}}, {{2}}});
+  for (const Estimate& ratio :
+       {bootstrap_ratio(single, several), bootstrap_ratio(several, single)}) {
+    EXPECT_FALSE(ratio.ci95.has_value());
+    EXPECT_EQ(ratio.resampled, Resampled::Nothing);
+    EXPECT_THAT(ratio.no_interval_because, HasSubstr("one block"));
+  }
+  EXPECT_THAT(bootstrap_ratio(several, {}).no_interval_because, HasSubstr("nothing was measured"));
+  EXPECT_THROW(bootstrap_ratio(several, launches_of({{{0}}, {{1}}})), InternalError);
+}
+
 TEST(PairedRatio, IsTheGeometricMean) {
   // 2 and 8 average to 4 as factors, not to 5.
   const Estimate estimate = paired_ratio({{0, 0, 2.0, 1.0}, {1, 0, 8.0, 1.0}});

@@ -1,0 +1,15 @@
+// The page that `gradsync report A B` prints.
+#pragma once
+
+#include <nlohmann/json.hpp>
+#include <string>
+
+namespace gradsync::report {
+
+// Returns a comparison (run_comparison.h) as Markdown: the two runs; what differs between their
+// contexts and whether that forbids a comparison of times; then for each part of the plan the times
+// and their ratio where they may be compared, slowdowns, counts and bytes; and at the end the cells
+// that only one run has. Every number comes from `comparison`.
+std::string comparison_markdown(const nlohmann::json& comparison);
+
+}  // namespace gradsync::report

@@ -1,0 +1,45 @@
+// What differs between the contexts of two runs, and what that does to a comparison of their times.
+//
+// Counts and bytes compare whatever the machine. Times do only where everything that makes a step
+// longer or shorter is the same, but for what is being compared: versions of torch and of this
+// program are no obstacle, another processor is.
+#pragma once
+
+#include <nlohmann/json.hpp>
+#include <string>
+#include <vector>
+
+namespace gradsync::report {
+
+// ForbidsTimes: a ratio of times would measure this difference. Warns: it may be part of a ratio,
+// or is what the ratio is to show. None: times do not depend on it.
+enum class Effect { ForbidsTimes, Warns, None };
+
+std::string to_string(Effect effect);  // "forbids_times", "warns", "none"
+
+// Two self-tests of a link that are within this of each other found the same link. Larger: a link
+// that another process slows down passes for the one it was.
+inline constexpr double kSameRateWithin = 0.02;
+// Shares of stolen CPU time, and load averages per CPU, further apart than this are a difference.
+inline constexpr double kSameStealWithin = 0.01;
+inline constexpr double kSameLoadWithin = 0.5;
+
+struct ContextDifference {
+  std::string field;  // "cpu_model", "topologies.2x1.nodes", "links.2x1 / 1.rate_bits_per_s"
+  nlohmann::json a;   // null: not known
+  nlohmann::json b;
+  Effect effect = Effect::None;
+  std::string topology;  // the cells concerned; "" for all of them
+  int scale = 0;         // of those with this scale; 0 for any
+
+  bool concerns(const nlohmann::json& cell) const;
+};
+
+// Returns the differences between "context" of two results: what forbids times first, then by
+// field. Of topologies and links only those are compared that both runs have. A field that would
+// forbid a comparison but is unknown (null or absent) in one run only warns, and so does a field
+// that is not known here. "timing_valid" false is listed even where both runs have it.
+std::vector<ContextDifference> context_differences(const nlohmann::json& a,
+                                                   const nlohmann::json& b);
+
+}  // namespace gradsync::report
