@@ -117,9 +117,13 @@ class BertForSequenceClassification::Bert : public torch::nn::Module {
     }
     Tensor operator()(const Tensor& ids) {
       const std::int64_t length = ids.size(1);
-      const Tensor sum = (*word)(ids) + (*token_type)(token_type_ids.narrow(1, 0, length)) +
-                         (*position)(position_ids.narrow(1, 0, length));
-      return at::dropout((*norm)(sum), dropout, is_training());
+      // One after the other, as transformers: autograd runs in reverse, so this decides in which
+      // order gradients are ready, and with it the buckets. Operands of + have no such order.
+      const Tensor words = (*word)(ids);
+      const Tensor types = (*token_type)(token_type_ids.narrow(1, 0, length));
+      const Tensor typed_words = words + types;
+      const Tensor positions = (*position)(position_ids.narrow(1, 0, length));
+      return at::dropout((*norm)(typed_words + positions), dropout, is_training());
     }
     std::shared_ptr<Embedding> word, position, token_type;
     std::shared_ptr<LayerNorm> norm;
@@ -152,8 +156,10 @@ class BertForSequenceClassification::Bert : public torch::nn::Module {
       const auto split = [&](const Tensor& y) {  // [batch, heads, length, head size]
         return y.view({y.size(0), y.size(1), heads, -1}).transpose(1, 2);
       };
-      const Tensor context = attend(split((*query)(x)), split((*key)(x)), split((*value)(x)), mask,
-                                    is_training() ? dropout : 0.0);
+      const Tensor q = split((*query)(x));  // in this order, as in the embeddings
+      const Tensor k = split((*key)(x));
+      const Tensor v = split((*value)(x));
+      const Tensor context = attend(q, k, v, mask, is_training() ? dropout : 0.0);
       return context.transpose(1, 2).reshape({x.size(0), x.size(1), -1});
     }
     std::shared_ptr<Dense> query, key, value;

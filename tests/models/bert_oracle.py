@@ -3,7 +3,7 @@
 usage: bert_oracle.py FOLDER LAYERS HIDDEN HEADS INTERMEDIATE
 FOLDER gets model.safetensors (random weights), gradients.safetensors (of the mean loss, in
 evaluation mode) and answers.json: names and shapes in order, a padded and an unpadded batch, logits
-and losses.
+and losses, and names in the order in which backward makes their gradients ready.
 Exit status 77: transformers cannot be imported.
 """
 
@@ -65,15 +65,19 @@ def main(folder, *size):
     torch.set_num_threads(1)
     model = build_model(*(int(number) for number in size))
     padded_loss, padded = answer(model, build_batch(padded=True))
+    parameters = dict(model.named_parameters())
+    ready = []
+    for name, parameter in parameters.items():
+        parameter.register_post_accumulate_grad_hook(lambda _, name=name: ready.append(name))
     padded_loss.backward()
     _, full = answer(model, build_batch(padded=False))
-    parameters = dict(model.named_parameters())
     save_file({name: p.detach() for name, p in parameters.items()}, folder / "model.safetensors")
     save_file({name: p.grad for name, p in parameters.items()}, folder / "gradients.safetensors")
     answers = {
         "parameters": [{"name": name, "shape": list(p.shape)} for name, p in parameters.items()],
         "buffers": [{"name": n, "values": b.flatten().tolist()} for n, b in model.named_buffers()],
         "batches": [padded, full],
+        "ready": ready,
     }
     (folder / "answers.json").write_text(json.dumps(answers))
 

@@ -136,6 +136,19 @@ TEST_P(Oracle, GivesTheSameGradients) {
   }
 }
 
+// DDP's buckets follow this order: another one cuts other buckets, and more or fewer all-reduces.
+TEST_P(Oracle, MakesGradientsReadyInTheSameOrder) {
+  std::vector<std::string> ready;
+  for (const auto& item : model_->named_parameters()) {
+    item.value().register_hook([&ready, name = item.key()](const at::Tensor& gradient) {
+      ready.push_back(name);
+      return gradient;
+    });
+  }
+  model_->loss(batch_of(answers_->values["batches"][0])).backward();
+  EXPECT_EQ(json(ready), answers_->values["ready"]);
+}
+
 INSTANTIATE_TEST_SUITE_P(
     Transformers, Oracle,
     testing::Values(BertConfig{.layers = 2, .hidden = 128, .heads = 2, .intermediate = 512},
