@@ -1,6 +1,5 @@
 #include "models/safetensors_file.h"
 
-#include <ATen/ops/empty.h>
 #include <fcntl.h>
 #include <fmt/format.h>
 #include <fmt/ranges.h>
@@ -35,6 +34,15 @@ const std::map<std::string, std::uint64_t>& element_bytes() {
       {"I16", 2},  {"U16", 2}, {"F16", 2}, {"BF16", 2},    {"I32", 4},
       {"U32", 4},  {"F32", 4}, {"F64", 8}, {"I64", 8},     {"U64", 8}};
   return bytes;
+}
+
+// Null where the text is no JSON.
+json object_in(std::string_view text) {
+  try {
+    return parse_json(text);
+  } catch (const json::exception&) {
+    return nullptr;
+  }
 }
 
 std::vector<std::uint64_t> numbers_of(JsonFields& fields, const std::string& name) {
@@ -123,7 +131,7 @@ void SafetensorsFile::read_table() {
   }
   data_start_ = kLengthBytes + header_bytes;
   const auto* text = reinterpret_cast<const char*>(bytes_ + kLengthBytes);
-  const json table = json::parse(text, text + header_bytes, nullptr, /*allow_exceptions=*/false);
+  const json table = object_in({text, header_bytes});
   if (!table.is_object()) throw ConfigError(path_, "header", "no JSON object", "one per tensor");
   for (const auto& [name, entry] : table.items()) {
     if (name == "__metadata__") continue;
@@ -145,19 +153,6 @@ void SafetensorsFile::check_offsets() const {
                       fmt::format("at least {}, where '{}' ends: they overlap",
                                   in_order[i - 1].first->end, *in_order[i - 1].second));
   }
-}
-
-at::Tensor SafetensorsFile::read(const std::string& name) const {
-  static const std::map<std::string, at::ScalarType> types{
-      {"F32", at::kFloat}, {"F16", at::kHalf}, {"BF16", at::kBFloat16}};
-  const StoredTensor& tensor = tensors_.at(name);
-  const auto type = types.find(tensor.dtype);
-  if (type == types.end()) throw ConfigError(path_, name, tensor.dtype, "F32, F16 or BF16");
-  at::Tensor copy = at::empty(tensor.shape, type->second);
-  if (tensor.begin < tensor.end) {
-    std::memcpy(copy.data_ptr(), bytes_ + data_start_ + tensor.begin, tensor.end - tensor.begin);
-  }
-  return copy;
 }
 
 }  // namespace gradsync::models

@@ -1,12 +1,15 @@
-// The file itself: mapped, with its table of tensors validated.
+// The file itself: mapped, with its table of tensors validated. Only read() needs torch, and lies
+// in safetensors_read.cpp.
 #pragma once
-
-#include <ATen/core/Tensor.h>
 
 #include <cstdint>
 #include <map>
 #include <string>
 #include <vector>
+
+namespace at {
+class Tensor;
+}
 
 namespace gradsync::models {
 

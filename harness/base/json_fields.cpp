@@ -6,6 +6,7 @@
 #include <cerrno>
 #include <cstring>
 #include <fstream>
+#include <iterator>
 #include <utility>
 
 #include "harness/base/errors.h"
@@ -22,6 +23,22 @@ std::string quote(const json& value) {
   std::string text = value.dump();
   if (text.size() > kLongestQuote) text = text.substr(0, kLongestQuote) + "...";
   return text;
+}
+
+// Counts brackets outside of strings; of a text that is no JSON any answer will do.
+bool is_too_deep(std::string_view text) {
+  int depth = 0;
+  bool in_string = false;
+  for (std::size_t i = 0; i < text.size(); ++i) {
+    const char c = text[i];
+    if (in_string && c == '\\') ++i;
+    if (c == '"') in_string = !in_string;
+    if (in_string) continue;
+    if (c == '[' || c == '{') ++depth;
+    if (c == ']' || c == '}') --depth;
+    if (depth > kDeepestJson) return true;
+  }
+  return false;
 }
 }  // namespace
 
@@ -86,14 +103,23 @@ void JsonFields::finish() const {
   }
 }
 
+json parse_json(std::string_view text) {
+  if (is_too_deep(text)) {
+    throw json::other_error::create(
+        501, fmt::format("lists and objects nested more than {} deep", kDeepestJson), nullptr);
+  }
+  return json::parse(text);
+}
+
 json read_json_file(const std::string& path) {
-  std::ifstream file(path);
+  std::ifstream file(path, std::ios::binary);
   if (!file) {
     throw ConfigError(fmt::format("{}: cannot be read: {}", path, std::strerror(errno)));
   }
   try {
-    return json::parse(file);
-  } catch (const json::parse_error& error) {
+    const std::string text{std::istreambuf_iterator<char>(file), std::istreambuf_iterator<char>()};
+    return parse_json(text);
+  } catch (const json::exception& error) {
     throw ConfigError(fmt::format("{}: not valid JSON: {}", path, error.what()));
   } catch (const std::ios_base::failure&) {  // a directory, a failing disk
     throw ConfigError(fmt::format("{}: cannot be read: {}", path, std::strerror(errno)));

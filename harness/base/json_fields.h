@@ -11,6 +11,7 @@
 #include <optional>
 #include <set>
 #include <string>
+#include <string_view>
 #include <vector>
 
 namespace gradsync {
@@ -51,6 +52,14 @@ class JsonFields {
   std::string path_;
   std::set<std::string> known_;
 };
+
+// Lists and objects may be nested this deep; our own files need less than ten levels. Whoever walks
+// a value recursively (nlohmann's dump and copy do) takes stack for each: larger, and a small file
+// could crash the program.
+inline constexpr int kDeepestJson = 100;
+
+// Returns the parsed text. Errors: nlohmann::json::exception where it is no JSON, or nested deeper.
+nlohmann::json parse_json(std::string_view text);
 
 // Returns the parsed file. Errors: ConfigError where it cannot be read or is no JSON (says where).
 nlohmann::json read_json_file(const std::string& path);

@@ -39,6 +39,22 @@ std::vector<double> numbers_from(const json& in) {
   return values;
 }
 
+// get<int>() cuts off a fraction, wraps what is too large, and is undefined for 1e300.
+template <typename Integer>
+Integer integer_from(const json& value) {
+  const bool fits =
+      value.is_number_unsigned()
+          ? std::in_range<Integer>(value.get<std::uint64_t>())
+          : value.is_number_integer() && std::in_range<Integer>(value.get<std::int64_t>());
+  if (!fits) {
+    throw json::type_error::create(
+        302,
+        fmt::format("got {}, expected an integer of {} bits", value.dump(), 8 * sizeof(Integer)),
+        &value);
+  }
+  return value.get<Integer>();
+}
+
 template <typename Value>
 json optional_to_json(const std::optional<Value>& value) {
   return value ? json(*value) : json(nullptr);
@@ -47,7 +63,7 @@ json optional_to_json(const std::optional<Value>& value) {
 std::optional<std::int64_t> optional_bytes(const json& in, const char* name) {
   const auto found = in.find(name);
   if (found == in.end() || found->is_null()) return std::nullopt;
-  return found->get<std::int64_t>();
+  return integer_from<std::int64_t>(*found);
 }
 
 json counts_to_json(const OpCounts& counts) {
@@ -61,7 +77,8 @@ json counts_to_json(const OpCounts& counts) {
 OpCounts counts_from(const json& in) {
   OpCounts counts;
   for (const auto& [op, total] : in.get_ref<const json::object_t&>()) {
-    counts[op] = {total.at("count").get<std::int64_t>(), total.at("bytes").get<std::int64_t>()};
+    counts[op] = {integer_from<std::int64_t>(total.at("count")),
+                  integer_from<std::int64_t>(total.at("bytes"))};
   }
   return counts;
 }
@@ -76,9 +93,9 @@ json event_to_json(const TimelineEvent& event) {
 }
 
 TimelineEvent event_from(const json& in) {
-  return {in.at("op").get<std::string>(),  in.at("bytes").get<std::int64_t>(),
-          in.at("micro_batch").get<int>(), in.at("bucket").get<int>(),
-          number_from(in.at("start_s")),   number_from(in.at("end_s"))};
+  return {in.at("op").get<std::string>(),          integer_from<std::int64_t>(in.at("bytes")),
+          integer_from<int>(in.at("micro_batch")), integer_from<int>(in.at("bucket")),
+          number_from(in.at("start_s")),           number_from(in.at("end_s"))};
 }
 
 json phase_to_json(const TimelinePhase& phase) {
@@ -89,7 +106,7 @@ json phase_to_json(const TimelinePhase& phase) {
 }
 
 TimelinePhase phase_from(const json& in) {
-  return {in.at("phase").get<std::string>(), in.at("micro_batch").get<int>(),
+  return {in.at("phase").get<std::string>(), integer_from<int>(in.at("micro_batch")),
           number_from(in.at("start_s")), number_from(in.at("end_s"))};
 }
 
@@ -151,8 +168,8 @@ void to_json(json& out, const RankRecord& rank) {
 
 void from_json(const json& in, RankRecord& rank) {
   rank = {};
-  rank.rank = in.at("rank").get<int>();
-  rank.node = in.at("node").get<int>();
+  rank.rank = integer_from<int>(in.at("rank"));
+  rank.node = integer_from<int>(in.at("node"));
   rank.step_s = numbers_from(in.at("step_s"));
   rank.warmup_step_s = numbers_from(in.at("warmup_step_s"));
   for (const auto& [phase, values] : in.at("phase_s").get_ref<const json::object_t&>()) {
@@ -177,7 +194,7 @@ void to_json(json& out, const LedgerRecord& ledger) {
 void from_json(const json& in, LedgerRecord& ledger) {
   ledger = {counts_from(in.at("per_step")), counts_from(in.at("expected")),
             in.at("matches").get<bool>(), in.at("mismatch").get<std::string>(),
-            in.at("buckets").get<int>()};
+            integer_from<int>(in.at("buckets"))};
 }
 
 void to_json(json& out, const TrialRecord& trial) {
@@ -201,9 +218,9 @@ void from_json(const json& in, TrialRecord& trial) {
   trial = {};
   trial.part = in.at("part").get<std::string>();
   trial.cell = in.at("cell").get_ref<const json::object_t&>();
-  trial.launch = in.at("launch").get<int>();
-  trial.round = in.at("round").get<int>();
-  trial.order = in.at("order").get<int>();
+  trial.launch = integer_from<int>(in.at("launch"));
+  trial.round = integer_from<int>(in.at("round"));
+  trial.order = integer_from<int>(in.at("order"));
   try {
     trial.status = status_from_string(in.at("status").get<std::string>());
   } catch (const std::invalid_argument& error) {

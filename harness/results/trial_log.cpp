@@ -68,7 +68,7 @@ void refuse_newer(const json& record, std::string_view known, const std::string&
 
 TrialRecord parse_line(std::string_view line, const std::string& where) {
   try {
-    const json record = json::parse(line);
+    const json record = parse_json(line);
     refuse_newer(record, kTrialSchema, where);
     return record.get<TrialRecord>();
   } catch (const json::exception& error) {
@@ -162,6 +162,9 @@ json read_result(const std::string& directory) {
   refuse_newer(result, kResultSchema, path);
   JsonFields fields(result, path);
   if (fields.string("schema") != kResultSchema) fields.fail("schema", kResultSchema);
+  for (const char* name : {"context", "plan"}) {
+    if (!fields.raw(name, true).is_object()) fields.fail(name, "an object");
+  }
   return result;
 }
 
