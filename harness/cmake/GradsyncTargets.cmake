@@ -9,6 +9,12 @@ if(GRADSYNC_SANITIZE)
   target_link_options(gradsync_flags INTERFACE -fsanitize=${GRADSYNC_SANITIZE})
 endif()
 
+if(GRADSYNC_FUZZ)
+  # Count which branches ran; and end at the first undefined operation instead of going on.
+  target_compile_options(gradsync_flags INTERFACE -fsanitize=fuzzer-no-link -fno-sanitize-recover=all)
+  target_link_options(gradsync_flags INTERFACE -fsanitize=fuzzer-no-link)
+endif()
+
 # What does not run while the clock does is compiled for a short build instead of a short run.
 function(gradsync_build_fast target)
   target_compile_options(${target} PRIVATE $<$<CONFIG:Release>:-O1>)

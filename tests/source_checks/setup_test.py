@@ -120,6 +120,13 @@ class SetupTest(unittest.TestCase):
         self.assertRegex(machine.apt_calls()[0], r"update$")
         self.assertRegex(machine.apt_calls()[1], r"install --no-install-recommends ninja-build$")
 
+    def test_the_fuzzers_compiler_is_asked_for_only_by_its_option(self):
+        machine = self.ready_machine()
+        machine.setup()
+        self.assertEqual(machine.apt_calls(), [])
+        machine.setup("--fuzz")
+        self.assertRegex(machine.apt_calls()[1], r"install --no-install-recommends clang\b")
+
     def test_without_a_compiler_all_headers_are_asked_for(self):
         machine = self.ready_machine()
         (machine.bin / "g++").unlink()
