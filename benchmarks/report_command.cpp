@@ -1,6 +1,7 @@
 // gradsync report: tables and other formats of finished runs, from their files alone; and two runs
 // side by side.
 #include <fmt/format.h>
+#include <fmt/ranges.h>
 
 #include <iostream>
 
@@ -43,22 +44,32 @@ std::string formatted(const report::FinishedRun& run, const std::string& format)
                                  {.raw_directory = run.directory});
 }
 
+struct Options {
+  std::vector<std::string> directories;
+  std::string format = "markdown";
+  bool each = false;
+  bool compares() const {
+    return directories.size() == 2 && !each && (format == "markdown" || format == "json");
+  }
+};
+
 std::string compared(const std::vector<std::string>& directories, const std::string& format) {
   const json comparison = report::compare_runs(read_run(directories[0]), read_run(directories[1]));
   return format == "json" ? comparison.dump(1) + "\n" : report::comparison_markdown(comparison);
 }
 
+std::string report_on(const Options& options) {
+  if (options.compares()) return compared(options.directories, options.format);
+  std::string text;
+  for (const std::string& directory : options.directories) {
+    text += formatted(read_run(directory), options.format);
+  }
+  return text;
+}
+
 }  // namespace
 
 void add_report_command(CLI::App& app, ExitStatus&) {
-  struct Options {
-    std::vector<std::string> directories;
-    std::string format = "markdown";
-    bool each = false;
-    bool compares() const {
-      return directories.size() == 2 && !each && (format == "markdown" || format == "json");
-    }
-  };
   auto options = std::make_shared<Options>();
   CLI::App* command =
       app.add_subcommand("report", "Print finished runs again, in other formats; compare two");
@@ -70,12 +81,11 @@ void add_report_command(CLI::App& app, ExitStatus&) {
       ->check(CLI::IsMember({"markdown", "csv", "json", "benchmark", "trace"}));
   command->add_flag("--each", options->each, "Print two runs in turn instead of comparing them");
   command->callback([options] {
-    if (options->compares()) {
-      std::cout << compared(options->directories, options->format);
-      return;
-    }
-    for (const std::string& directory : options->directories) {
-      std::cout << formatted(read_run(directory), options->format);
+    try {
+      std::cout << report_on(*options) << std::flush;
+    } catch (const json::exception& error) {  // readable, but not as results are
+      throw ConfigError(fmt::format("{}: not the results of a run: {}",
+                                    fmt::join(options->directories, ", "), error.what()));
     }
   });
 }

@@ -6,6 +6,7 @@ import json
 import os
 import pty
 import re
+import shutil
 import struct
 import termios
 import threading
@@ -200,6 +201,14 @@ class FilesTest(ProgramTest):
         foreign.mkdir()
         (foreign / "result.json").write_text('{"weather": "fine"}')
         self.assert_refused(self.call("report", foreign), str(foreign / "result.json"), "schema")
+
+    def test_report_of_a_run_whose_topology_is_a_number(self):
+        odd = self.place / "odd"
+        shutil.copytree(self.place / "run", odd)
+        trial = self.trials()[0]
+        trial["cell"]["topology"] = 3
+        (odd / "trials.jsonl").write_text(json.dumps(trial) + "\n")
+        self.assert_refused(self.call("report", odd), str(odd), "not the results of a run")
 
 
 class WindowRuleTest(ProgramTest):
