@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <boost/math/distributions/normal.hpp>
 #include <cmath>
+#include <functional>
 #include <numeric>
 
 #include "harness/base/errors.h"
@@ -12,9 +13,6 @@
 
 namespace gradsync::stats {
 namespace {
-
-constexpr const char* kNothingMeasured = "nothing was measured";
-constexpr const char* kNothingToResample = "one block in one launch: nothing to resample";
 
 BlockSum& operator+=(BlockSum& left, const BlockSum& right) {
   left.sum += right.sum;
@@ -54,9 +52,29 @@ Resampled what_is_resampled(const Launches& launches) {
   return launches.size() == 1 ? Resampled::Blocks : Resampled::LaunchesThenBlocks;
 }
 
-Interval expanded_interval(const std::vector<double>& resampled, std::size_t units) {
+Estimate nothing_measured() {
+  Estimate estimate;
+  estimate.no_interval_because = "nothing was measured";
+  return estimate;
+}
+
+// `resample` returns the value once more, from units drawn anew.
+Estimate with_interval(double value, std::size_t units, Resampled what,
+                       const BootstrapOptions& options,
+                       const std::function<double(Random&)>& resample) {
+  Estimate estimate;
+  estimate.value = value;
+  if (units < 2) {
+    estimate.no_interval_because = "one block in one launch: nothing to resample";
+    return estimate;
+  }
+  Random random(options.seed);
+  std::vector<double> values(static_cast<std::size_t>(options.resamples));
+  for (double& resampled : values) resampled = resample(random);
   const double tail = expanded_tail(units);
-  return {quantile(resampled, tail), quantile(resampled, 1.0 - tail)};
+  estimate.ci95 = Interval{quantile(values, tail), quantile(values, 1.0 - tail)};
+  estimate.resampled = what;
+  return estimate;
 }
 
 void check_positive(const Launches& launches) {
@@ -88,53 +106,27 @@ double expanded_tail(std::size_t units) {
 
 Estimate bootstrap_mean(const Launches& all_launches, const BootstrapOptions& options) {
   const Launches launches = without_empty(all_launches);
-  Estimate estimate;
   const BlockSum all = total(launches);
-  if (all.count == 0) {
-    estimate.no_interval_because = kNothingMeasured;
-    return estimate;
-  }
-  estimate.value = all.sum / all.count;
-  const std::size_t units = resampled_units(launches);
-  if (units < 2) {
-    estimate.no_interval_because = kNothingToResample;
-    return estimate;
-  }
-  Random random(options.seed);
-  std::vector<double> means(static_cast<std::size_t>(options.resamples));
-  for (double& mean : means) mean = resampled_mean(launches, random);
-  estimate.ci95 = expanded_interval(means, units);
-  estimate.resampled = what_is_resampled(launches);
-  return estimate;
+  if (all.count == 0) return nothing_measured();
+  return with_interval(all.sum / all.count, resampled_units(launches), what_is_resampled(launches),
+                       options, [&](Random& random) { return resampled_mean(launches, random); });
 }
 
 Estimate bootstrap_ratio(const Launches& all_numerator, const Launches& all_denominator,
                          const BootstrapOptions& options) {
   const Launches numerator = without_empty(all_numerator);
   const Launches denominator = without_empty(all_denominator);
-  Estimate estimate;
   const BlockSum above = total(numerator);
   const BlockSum below = total(denominator);
-  if (above.count == 0 || below.count == 0) {
-    estimate.no_interval_because = kNothingMeasured;
-    return estimate;
-  }
+  if (above.count == 0 || below.count == 0) return nothing_measured();
   check_positive(denominator);
-  estimate.value = (above.sum / above.count) / (below.sum / below.count);
-  const std::size_t units = std::min(resampled_units(numerator), resampled_units(denominator));
-  if (units < 2) {
-    estimate.no_interval_because = kNothingToResample;
-    return estimate;
-  }
-  Random random(options.seed);
-  std::vector<double> ratios(static_cast<std::size_t>(options.resamples));
-  for (double& ratio : ratios) {
-    const double mean_above = resampled_mean(numerator, random);
-    ratio = mean_above / resampled_mean(denominator, random);
-  }
-  estimate.ci95 = expanded_interval(ratios, units);
-  estimate.resampled = std::min(what_is_resampled(numerator), what_is_resampled(denominator));
-  return estimate;
+  return with_interval((above.sum / above.count) / (below.sum / below.count),
+                       std::min(resampled_units(numerator), resampled_units(denominator)),
+                       std::min(what_is_resampled(numerator), what_is_resampled(denominator)),
+                       options, [&](Random& random) {
+                         const double mean_above = resampled_mean(numerator, random);
+                         return mean_above / resampled_mean(denominator, random);
+                       });
 }
 
 }  // namespace gradsync::stats
