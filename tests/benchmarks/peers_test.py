@@ -32,6 +32,14 @@ def can_import(*modules):
     return subprocess.run(look, capture_output=True).returncode == 0
 
 
+def runs(script, pid):
+    """Whether the process runs this script; one that has just ended runs none."""
+    try:
+        return str(script).encode() in Path(f"/proc/{pid}/cmdline").read_bytes()
+    except OSError:
+        return False
+
+
 def block(strategy, *step_s):
     return {"strategy": strategy, "round": 0, "step_s": list(step_s)}
 
@@ -165,11 +173,7 @@ class Launches(ProgramTest):
         process.communicate(timeout=10)
 
     def peer_ranks(self):
-        return [
-            pid
-            for pid in self.marked_processes()
-            if str(PEERS / "rank.py").encode() in Path(f"/proc/{pid}/cmdline").read_bytes()
-        ]
+        return [pid for pid in self.marked_processes() if runs(PEERS / "rank.py", pid)]
 
 
 class CommandLine(unittest.TestCase):
