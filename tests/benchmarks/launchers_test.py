@@ -181,7 +181,9 @@ class TorchrunTest(LauncherTest):
 
     def torchrun(self, plan, *options):
         flags = (*self.TORCHRUN, "--nproc-per-node", "2", f"--master-port={free_port()}", *options)
-        return self.start(*self.arguments(plan), command=(*flags, PROGRAM))
+        # torchrun keeps its logs in a folder that it leaves behind.
+        env = {"TMPDIR": str(self.place)}
+        return self.start(*self.arguments(plan), command=(*flags, PROGRAM), env=env)
 
     def test_one_node(self):
         self.assert_ran(self.finish(self.torchrun(QUICK)), "torchrun", "1x2", 2)
