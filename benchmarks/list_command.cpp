@@ -32,6 +32,7 @@ void list_topologies() {
 
 void list_models() {
   for (const models::ModelEntry& entry : models::registry()) print_row(entry.name, entry.about);
+  print_row("FILE.json", "a paced model from a profile, as models/record_profile.py writes it");
 }
 
 void list_strategies() {

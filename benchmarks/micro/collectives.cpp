@@ -2,7 +2,7 @@
 //
 //   size   all_reduce, broadcast: the tensor on each rank. all_gather: the gathered tensor;
 //          reduce_scatter: the tensor before scattering (both world_size times a rank's share)
-//   algbw  size / time, GB/s (1e9)
+//   algbw  size / time, GB/s (1e9); printed as algbw_GB=.../s
 //   busbw  algbw x 2(n-1)/n for all_reduce, x (n-1)/n for all_gather and reduce_scatter, x 1 for
 //          broadcast: what an ideal algorithm sends over each rank's link, so that it compares with
 //          the link's rate whatever n is
@@ -84,8 +84,8 @@ void measure(benchmark::State& state, const Ranks& ranks, const Collective& coll
   time_slowest(state, ranks, run);
   const auto gigabytes = static_cast<double>(bytes) * 1e-9;
   const auto rate = benchmark::Counter::kIsIterationInvariantRate;
-  state.counters["algbw_GB/s"] = benchmark::Counter(gigabytes, rate);
-  state.counters["busbw_GB/s"] =
+  state.counters["algbw_GB"] = benchmark::Counter(gigabytes, rate);
+  state.counters["busbw_GB"] =
       benchmark::Counter(gigabytes * collective.bus_factor(ranks.world_size), rate);
 }
 

@@ -2,6 +2,7 @@
 
 #include <ATen/ATen.h>
 #include <ATen/Parallel.h>
+#include <c10/util/Logging.h>
 #include <fmt/format.h>
 #include <unistd.h>
 
@@ -65,6 +66,7 @@ class ReportToParent : public benchmark::BenchmarkReporter {
 };
 
 int run_rank(int argc, char** argv, const std::function<void(const Ranks&)>& register_benchmarks) {
+  c10::initLogging();  // reads TORCH_CPP_LOG_LEVEL, which Python does on import
   launch::ControlChannel control;
   const auto place = launch::rank_place_from_environment();
   at::set_num_threads(1);
