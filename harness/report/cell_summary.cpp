@@ -163,7 +163,9 @@ json description(const CellGroup& group) {
               {"scale", group.cell.value("scale", 1)},
               {"null_reasons", json::object()}};
   out.update(place_of(group));
-  bool paced = group.cell.value("model", "").starts_with("paced");
+  // Where no trial got as far as to say: the models that are paced by their name.
+  const std::string model = group.cell.value("model", "");
+  bool paced = model.starts_with("paced") || model.ends_with(".json");
   json trials = json::object();
   std::set<int> launches;
   for (const TrialRecord* trial : group.trials) {

@@ -68,7 +68,7 @@ std::string place_text(const PartView& part, const json& setting, bool links_nee
   for (const std::string& name : part.varying_parameters()) {
     text += fmt::format(", {} {}", name, plain_text(setting["cell"].value(name, json())));
   }
-  return text + (part.paced() ? " (paced compute)" : "");
+  return text + (is_paced(setting) ? " (paced compute)" : "");
 }
 
 }  // namespace

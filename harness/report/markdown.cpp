@@ -83,6 +83,9 @@ std::string compute_line(const PartView& part) {
   });
   const std::string engine = ddp ? ", real DDP engine" : "";
   if (!part.paced()) return "Real compute" + engine + ".";
+  const bool mixed = !std::all_of(part.cells.begin(), part.cells.end(), is_paced);
+  if (mixed)
+    return "**Paced compute** in some rows, as their model says, real in others" + engine + ".";
   std::string text = "**Paced compute**" + engine + ", real traffic on a shaped link";
   const bool twin = std::any_of(part.cells.begin(), part.cells.end(), [](const json& cell) {
     return cell["cell"].value("model", "").starts_with("paced_bert_base_t4");

@@ -23,9 +23,12 @@ std::string about_part(const json& plan, const std::string& part) {
 
 }  // namespace
 
+bool is_paced(const json& cell) {
+  return cell.value("timing", "") == "paced";
+}
+
 bool PartView::paced() const {
-  return std::any_of(cells.begin(), cells.end(),
-                     [](const json& cell) { return cell.value("timing", "") == "paced"; });
+  return std::any_of(cells.begin(), cells.end(), is_paced);
 }
 
 std::vector<std::string> PartView::varying_parameters() const {

@@ -7,13 +7,16 @@
 
 namespace gradsync::report {
 
+// Whether the model of this entry of result.json waited instead of computing.
+bool is_paced(const nlohmann::json& cell);
+
 struct PartView {
   std::string name;
   std::string about;  // from the plan; may be empty
   nlohmann::json context;
   std::vector<nlohmann::json> cells;  // entries of result.json, in its order
 
-  bool paced() const;
+  bool paced() const;  // any of its cells
   // Parameters of the cells that differ inside this part, but for topology and strategy.
   std::vector<std::string> varying_parameters() const;
 };

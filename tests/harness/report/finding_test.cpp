@@ -66,5 +66,19 @@ TEST(Finding, WithoutAPairThereIsNoSentence) {
   EXPECT_EQ(finding_of({{"no_sync", 1.0}, {"accumulate", 1.0}}), "");
 }
 
+TEST(Finding, OnlyWhatWaitedIsCalledPaced) {
+  std::vector<results::TrialRecord> trials;
+  for (const char* model : {"bert_mini", "recorded.json"}) {
+    for (const auto& [strategy, step_s] : {std::pair{"baseline", 2.0}, std::pair{"no_sync", 1.0}}) {
+      trials.push_back(sample_trial("", sample_cell("2x1_1gbit", strategy, model), 0, {step_s}));
+      trials.back().model_info["paced"] = std::string(model) == "recorded.json";
+    }
+  }
+  const json result = build_result(testing::sample_context(), {}, trials);
+  const std::string text = findings(parts_of(result).front());
+  EXPECT_THAT(text, HasSubstr("model recorded.json (paced compute)"));
+  EXPECT_THAT(text, Not(HasSubstr("model bert_mini (paced compute)")));
+}
+
 }  // namespace
 }  // namespace gradsync::report
