@@ -88,34 +88,33 @@ function(gradsync_python_test name)
   endif()
 endfunction()
 
-# What most files without torch include, parsed once.
-function(gradsync_use_common_headers target)
-  # Valid only under the definitions it was made with: link the same.
-  set(same fmt::fmt-header-only nlohmann_json::nlohmann_json)
-  target_link_libraries(${target} PUBLIC ${same})
-  if(NOT TARGET gradsync_common_pch)
-    file(WRITE ${CMAKE_BINARY_DIR}/common_pch.cpp "")
-    add_library(gradsync_common_pch STATIC ${CMAKE_BINARY_DIR}/common_pch.cpp)
-    target_link_libraries(gradsync_common_pch PUBLIC gradsync_flags ${same})
-    target_precompile_headers(gradsync_common_pch PRIVATE
-      <fmt/format.h> <fmt/ranges.h> <nlohmann/json.hpp> <filesystem> <fstream> <functional>)
+# gradsync_use_headers(TARGET PCH LINK lib... HEADERS <a.h>...)
+# Compiles TARGET with the precompiled HEADERS, made once as gradsync_PCH. They are valid only under
+# the definitions they were made with, so both link the same.
+function(gradsync_use_headers target pch)
+  cmake_parse_arguments(ARG "" "" "LINK;HEADERS" ${ARGN})
+  target_link_libraries(${target} PUBLIC ${ARG_LINK})
+  if(NOT TARGET gradsync_${pch})
+    file(WRITE ${CMAKE_BINARY_DIR}/${pch}.cpp "")
+    add_library(gradsync_${pch} STATIC ${CMAKE_BINARY_DIR}/${pch}.cpp)
+    target_link_libraries(gradsync_${pch} PUBLIC gradsync_flags ${ARG_LINK})
+    target_precompile_headers(gradsync_${pch} PRIVATE ${ARG_HEADERS})
   endif()
-  target_precompile_headers(${target} REUSE_FROM gradsync_common_pch)
+  target_precompile_headers(${target} REUSE_FROM gradsync_${pch})
 endfunction()
 
+# What most files without torch include.
+function(gradsync_use_common_headers target)
+  gradsync_use_headers(${target} common_pch
+    LINK fmt::fmt-header-only nlohmann_json::nlohmann_json
+    HEADERS <fmt/format.h> <fmt/ranges.h> <nlohmann/json.hpp> <filesystem> <fstream> <functional>)
+endfunction()
+
+# LibTorch's headers cost 10 to 20 s per translation unit: parse them once. It brings headers of a
+# newer fmt than the system's library, hence header-only throughout.
 function(gradsync_use_torch target)
-  # The precompiled header is valid only under the definitions it was made with: link the same.
-  # LibTorch brings headers of a newer fmt than the system's library, hence header-only throughout.
-  set(same fmt::fmt-header-only nlohmann_json::nlohmann_json gradsync::libtorch)
-  target_link_libraries(${target} PUBLIC ${same})
-  if(NOT TARGET gradsync_torch_pch)
-    # Parsing LibTorch's headers costs 10 to 20 s per translation unit: do it once.
-    file(WRITE ${CMAKE_BINARY_DIR}/torch_pch.cpp "")
-    add_library(gradsync_torch_pch STATIC ${CMAKE_BINARY_DIR}/torch_pch.cpp)
-    target_link_libraries(gradsync_torch_pch PUBLIC gradsync_flags ${same})
-    target_precompile_headers(gradsync_torch_pch PRIVATE
-      <torch/nn/module.h> <torch/csrc/autograd/custom_function.h>
+  gradsync_use_headers(${target} torch_pch
+    LINK fmt::fmt-header-only nlohmann_json::nlohmann_json gradsync::libtorch
+    HEADERS <torch/nn/module.h> <torch/csrc/autograd/custom_function.h>
       <torch/csrc/distributed/c10d/reducer.hpp> <nlohmann/json.hpp> <fmt/format.h>)
-  endif()
-  target_precompile_headers(${target} REUSE_FROM gradsync_torch_pch)
 endfunction()
