@@ -8,8 +8,8 @@
 #include <cerrno>
 #include <csignal>
 #include <cstring>
-#include <filesystem>
 
+#include "benchmarks/paths.h"
 #include "harness/base/build_info.h"
 #include "harness/base/clock.h"
 #include "harness/comm/agent_store.h"
@@ -85,7 +85,7 @@ ExitStatus follow(const launch::TaskPlace& place, const RunOptions& options,
   launch::AgentOptions agent;
   agent.place = place;
   agent.identity = identity_of(options, plan);
-  agent.rank_command = {std::filesystem::read_symlink("/proc/self/exe").string(), "rank"};
+  agent.rank_command = rank_command();
   launch::UniqueFd connection =
       launch::connect_to(place.master_address, leader_port(place, options), options.join_timeout_s);
   return static_cast<ExitStatus>(launch::run_agent(std::move(connection), agent));

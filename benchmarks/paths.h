@@ -1,7 +1,9 @@
 // Where the program finds the files that come with it.
 #pragma once
 
+#include <filesystem>
 #include <string>
+#include <vector>
 
 #include "harness/base/build_info.h"
 
@@ -9,6 +11,10 @@ namespace gradsync::cli {
 
 inline std::string source_file(const std::string& path) {
   return build_info().source_dir + "/" + path;
+}
+// What starts a rank: this very program.
+inline std::vector<std::string> rank_command() {
+  return {std::filesystem::read_symlink("/proc/self/exe").string(), "rank"};
 }
 inline std::string plans_directory() {
   return source_file("benchmarks/plans");

@@ -151,7 +151,7 @@ ExitStatus run_session(const RunOptions& options, const plan::Plan& plan, launch
 
 // An outside launcher's nodes and ranks are what there is: the one topology of the plan.
 RunOptions with_topology_of(const launch::TaskPlace& place, RunOptions options) {
-  const std::string name = fmt::format("{}x{}", place.nodes, place.ranks_per_node);
+  const std::string name = place.topology().name;
   for (const std::string& text : options.overrides) {
     const std::string field = text.substr(0, text.find('='));
     if (!field.ends_with("topology")) continue;

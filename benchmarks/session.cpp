@@ -171,7 +171,7 @@ void Session::run_one(const plan::Launch& launch) {
   job.spec = spec_of(launch, std::move(trials));
   job.interrupted = &interrupt_flag();
   launch::SpawnOptions spawn;
-  spawn.command = {fs::read_symlink("/proc/self/exe").string(), "rank"};
+  spawn.command = rank_command();
   // c10d warns that a private namespace has no names for its addresses; it needs none.
   spawn.environment = {{"TORCH_CPP_LOG_LEVEL", "ERROR"}};
   spawn.threads_per_rank = plan_.threads_per_rank;

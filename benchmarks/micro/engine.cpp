@@ -56,6 +56,12 @@ Alone& alone() {
   return instance;
 }
 
+// As between the blocks of a run.
+void forget_events() {
+  alone().ledger.settle(10);
+  alone().ledger.clear();
+}
+
 // Through the recording backend, or straight to gloo: the difference is what recording costs.
 void all_reduce(benchmark::State& state, bool recorded) {
   static const auto plain = comm::make_gloo_backend(alone().store, alone().options);
@@ -67,12 +73,10 @@ void all_reduce(benchmark::State& state, bool recorded) {
     backend.allreduce(tensors)->wait();
     if (++events % kEventsKept != 0) continue;
     state.PauseTiming();
-    alone().ledger.settle(10);
-    alone().ledger.clear();
+    forget_events();
     state.ResumeTiming();
   }
-  alone().ledger.settle(10);
-  alone().ledger.clear();
+  forget_events();
 }
 BENCHMARK_CAPTURE(all_reduce, gloo, false);
 BENCHMARK_CAPTURE(all_reduce, gloo_recorded, true);
@@ -127,8 +131,7 @@ void ddp_forward_backward(benchmark::State& state, const char* name, bool synchr
     ddp.forward(trained.batch).backward();
     drop_gradients(*trained.model);
   }
-  alone().ledger.settle(10);
-  alone().ledger.clear();
+  forget_events();
 }
 BENCHMARK_CAPTURE(ddp_forward_backward, mlp, "mlp", true)->Unit(benchmark::kMillisecond);
 BENCHMARK_CAPTURE(ddp_forward_backward, mlp_no_sync, "mlp", false)->Unit(benchmark::kMillisecond);
@@ -144,8 +147,7 @@ void no_sync_toggle(benchmark::State& state) {
     const auto guard = ddp.no_sync();
     benchmark::DoNotOptimize(&guard);
   }
-  alone().ledger.settle(10);
-  alone().ledger.clear();
+  forget_events();
 }
 BENCHMARK(no_sync_toggle);
 

@@ -10,6 +10,7 @@
 
 #include "harness/base/clock.h"
 #include "harness/base/errors.h"
+#include "harness/base/json_differences.h"
 #include "harness/launch/tcp.h"
 
 namespace gradsync::launch {
@@ -22,21 +23,12 @@ constexpr double kHelloS = 5;
 constexpr int kPings = 20;
 constexpr double kPingS = 2;
 
-std::string without(const json& place, const json::json_pointer& path) {
-  return place.contains(path) ? place.at(path).dump() : "nothing";
-}
-
 // "commit is "a" there and "b" here; ..." for every place where the two part.
 std::string differences(const json& there, const json& here) {
   std::vector<std::string> lines;
-  std::set<std::string> seen;
-  for (const json& change : json::diff(there, here)) {
-    std::string path = change.at("path");
-    if (path.ends_with("/-")) path.resize(path.size() - 2);
-    if (!seen.insert(path).second) continue;
-    const json::json_pointer place(path);
-    lines.push_back(fmt::format("{} is {} there and {} here", path.substr(1), without(there, place),
-                                without(here, place)));
+  for (const auto& [path, theirs, ours] : json_differences(there, here)) {
+    const std::string name = path.empty() ? "identity" : path.substr(1);
+    lines.push_back(fmt::format("{} is {} there and {} here", name, theirs, ours));
   }
   return fmt::format("{}", fmt::join(lines, "; "));
 }
@@ -195,16 +187,8 @@ Agents::Task& Agents::task_of_rank(int rank) {
   return *tasks_.at(static_cast<std::size_t>(rank / place_.ranks));
 }
 
-Topology Agents::topology() const {
-  Topology topology;
-  topology.name = fmt::format("{}x{}", place_.nodes, place_.ranks_per_node);
-  topology.nodes = place_.nodes;
-  topology.ranks_per_node = place_.ranks_per_node;
-  return topology;
-}
-
 RemoteRanks::RemoteRanks(Agents& agents, const SpawnOptions& spawn)
-    : agents_(agents), topology_(agents.topology()), group_(agents.groups_++) {
+    : agents_(agents), topology_(agents.place_.topology()), group_(agents.groups_++) {
   const auto ranks = static_cast<std::size_t>(world_size());
   for (std::size_t rank = 0; rank < ranks; ++rank) {
     pages_.push_back(std::make_unique<RankPage>());

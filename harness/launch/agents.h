@@ -56,7 +56,6 @@ class Agents {
   // Waits for the next messages of any task until `timeout_s`.
   void wait(double timeout_s);
   Task& task_of_rank(int rank);
-  Topology topology() const;
 
   TaskPlace place_;
   nlohmann::json identity_;

@@ -225,6 +225,14 @@ void find_master(const Reader& reader, TaskPlace& place) {
 
 }  // namespace
 
+Topology TaskPlace::topology() const {
+  Topology topology;
+  topology.name = fmt::format("{}x{}", nodes, ranks_per_node);
+  topology.nodes = nodes;
+  topology.ranks_per_node = ranks_per_node;
+  return topology;
+}
+
 Environment process_environment() {
   Environment variables;
   for (char** entry = environ; *entry != nullptr; ++entry) {

@@ -21,6 +21,8 @@
 #include <optional>
 #include <string>
 
+#include "harness/launch/topology.h"
+
 namespace gradsync::launch {
 
 // Variables by name. Empty ones count as unset.
@@ -44,6 +46,9 @@ struct TaskPlace {
   bool agent_store = false;
   // Names this start of the job, so that a restarted one does not meet its predecessor's words.
   std::string run_id;
+
+  // What was started: nodes x ranks_per_node, with whatever links there are.
+  Topology topology() const;
 };
 
 // Returns this process's place; nothing where no launcher of those above started it.

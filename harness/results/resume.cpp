@@ -2,33 +2,12 @@
 #include <fmt/ranges.h>
 
 #include "harness/base/errors.h"
+#include "harness/base/json_differences.h"
 #include "harness/results/store.h"
 
 namespace gradsync::results {
 
 using nlohmann::json;
-
-namespace {
-
-std::string text_at(const json& document, const json::json_pointer& place) {
-  return document.contains(place) ? document.at(place).dump() : "nothing";
-}
-
-// "plan/steps was 8, is 9" for every place where the two plans part.
-std::vector<std::string> plan_differences(const json& before, const json& now) {
-  std::vector<std::string> differences;
-  for (const json& change : json::diff(before, now)) {
-    // "-" is a patch's word for one past the end of a list.
-    const auto path = change.at("path").get<std::string>();
-    const json::json_pointer place(path.ends_with("/-") ? path.substr(0, path.size() - 2) : path);
-    auto line = fmt::format("plan{} was {}, is {}", place.to_string(), text_at(before, place),
-                            text_at(now, place));
-    if (differences.empty() || differences.back() != line) differences.push_back(std::move(line));
-  }
-  return differences;
-}
-
-}  // namespace
 
 std::string trial_key(const std::string& part, const json& cell, int launch, int round) {
   return json({part, cell, launch, round}).dump();
@@ -46,7 +25,11 @@ std::set<std::string> done_keys(const std::vector<TrialRecord>& trials) {
 
 void check_resumable(const json& old_result, const json& plan_source, const json& context) {
   const json old_context = old_result.value("context", json::object());
-  auto differences = plan_differences(old_result.value("plan", json()), plan_source);
+  std::vector<std::string> differences;
+  for (const auto& [path, before, now] :
+       json_differences(old_result.value("plan", json()), plan_source)) {
+    differences.push_back(fmt::format("plan{} was {}, is {}", path, before, now));
+  }
   for (const char* name : {"commit", "host", "weights", "data"}) {
     const json before = old_context.value(name, json());
     const json now = context.value(name, json());
