@@ -10,6 +10,7 @@
 #include <vector>
 
 #include "harness/base/errors.h"
+#include "models/module_path.h"
 
 namespace gradsync::models {
 
@@ -87,15 +88,17 @@ class BertForSequenceClassification::Bert : public torch::nn::Module {
         encoder_(register_module("encoder", std::make_shared<Encoder>(config))),
         pooler_(register_module("pooler", std::make_shared<Pooler>(config))) {}
 
-  // Returns the pooled first token, [micro_batch, hidden].
-  Tensor operator()(const Batch& batch) {
+  // Returns the pooled first token, [micro_batch, hidden]. `model` owns this and runs its units.
+  Tensor operator()(const Batch& batch, BertForSequenceClassification& model) {
     Tensor mask;  // undefined: nothing is padded, and attention needs no mask
     if (batch.attention_mask.defined()) {
       const Tensor padding = (batch.attention_mask == 0).unsqueeze(1).unsqueeze(2);
       mask = at::zeros(padding.sizes(), padding.options().dtype(at::kFloat))
                  .masked_fill_(padding, -std::numeric_limits<float>::infinity());
     }
-    return (*pooler_)((*encoder_)((*embeddings_)(batch.input_ids), mask));
+    const Tensor embedded = (*embeddings_)(batch.input_ids);
+    const Tensor encoded = (*encoder_)(embedded, mask, model);
+    return (*pooler_)(encoded);
   }
 
  private:
@@ -216,8 +219,10 @@ class BertForSequenceClassification::Bert : public torch::nn::Module {
     explicit Encoder(const BertConfig& config) {
       layers = register_module("layer", std::make_shared<Layers>(config));
     }
-    Tensor operator()(Tensor x, const Tensor& mask) {
-      for (const auto& layer : layers->list) x = (*layer)(x, mask);
+    Tensor operator()(Tensor x, const Tensor& mask, BertForSequenceClassification& model) {
+      for (std::size_t i = 0; i < layers->list.size(); ++i) {
+        x = model.run_unit(i, x, [&](const Tensor& y) { return (*layers->list[i])(y, mask); });
+      }
       return x;
     }
     std::shared_ptr<Layers> layers;
@@ -272,7 +277,16 @@ Tensor BertForSequenceClassification::logits(const Batch& batch) {
     throw ConfigError(fmt::format("sequence_length: got {} tokens, expected at most BERT's {}",
                                   batch.input_ids.size(1), config_.positions));
   }
-  return (*classifier_)(at::dropout((*bert_)(batch), config_.dropout, is_training()));
+  return (*classifier_)(at::dropout((*bert_)(batch, *this), config_.dropout, is_training()));
+}
+
+std::vector<Unit> BertForSequenceClassification::units() const {
+  std::vector<Unit> result;
+  for (std::int64_t i = 0; i < config_.layers; ++i) {
+    const std::string name = fmt::format("bert.encoder.layer.{}", i);
+    result.push_back({name, parameters_below(*this, name + ".")});
+  }
+  return result;
 }
 
 Tensor BertForSequenceClassification::loss(const Batch& batch) {

@@ -36,6 +36,7 @@ class BertForSequenceClassification : public Model {
   // Errors: ConfigError for a sequence longer than the position embeddings.
   at::Tensor logits(const Batch& batch);
 
+  std::vector<Unit> units() const override;  // one per encoder layer
   std::int64_t vocabulary_size() const override { return config_.vocabulary; }
 
  private:

@@ -7,6 +7,8 @@
 #include <array>
 #include <cmath>
 
+#include "models/module_path.h"
+
 namespace gradsync::models {
 namespace {
 
@@ -33,10 +35,21 @@ at::Tensor Mlp::loss(const Batch& batch) {
   at::Tensor x = at::zeros({ids.size(0), kWidths[0]}, weights_[0].options())
                      .scatter_add(1, ids, at::ones(ids.sizes(), weights_[0].options()));
   for (std::size_t i = 0; i < weights_.size(); ++i) {
-    x = at::linear(x, weights_[i], biases_[i]);
-    if (i + 1 < weights_.size()) x = at::relu(x);
+    x = run_unit(i, x, [&](const at::Tensor& input) {
+      const at::Tensor output = at::linear(input, weights_[i], biases_[i]);
+      return i + 1 < weights_.size() ? at::relu(output) : output;
+    });
   }
   return at::cross_entropy_loss(x, batch.labels);
+}
+
+std::vector<Unit> Mlp::units() const {
+  std::vector<Unit> result;
+  for (std::size_t i = 0; i < weights_.size(); ++i) {
+    const std::string name = fmt::format("layer{}", i);
+    result.push_back({name, parameters_below(*this, name + "_")});
+  }
+  return result;
 }
 
 std::int64_t Mlp::vocabulary_size() const {

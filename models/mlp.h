@@ -12,6 +12,7 @@ class Mlp : public Model {
   Mlp(std::uint64_t seed, at::Device device);
   // Uses input_ids [micro_batch, sequence_length] as numbers, folded to 64 features, and labels.
   at::Tensor loss(const Batch& batch) override;
+  std::vector<Unit> units() const override;  // one per linear layer
   std::int64_t vocabulary_size() const override;
 
  private:

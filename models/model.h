@@ -6,6 +6,7 @@
 
 #include <torch/nn/module.h>
 
+#include <cstddef>
 #include <cstdint>
 #include <functional>
 #include <memory>
@@ -31,6 +32,22 @@ struct Batch {
 // How compute happens. Real: arithmetic. Paced: the layers wait on the clock.
 enum class Compute { Real, Paced };
 
+// A part of a model whose parameters are needed together and then not until its backward: a layer.
+struct Unit {
+  std::string name;                     // "bert.encoder.layer.0"
+  std::vector<std::string> parameters;  // names and order as in named_parameters(); may be empty
+};
+
+// What may happen around each unit of a model, as its parameters come and go. Both calls get the
+// unit's index in units() and its main tensor (hidden states), and return the tensor to go on with:
+// the same one, or one with another place in autograd's graph. The default does nothing.
+class UnitHooks {
+ public:
+  virtual ~UnitHooks() = default;
+  virtual at::Tensor before_forward(std::size_t unit, at::Tensor input) { return input; }
+  virtual at::Tensor after_forward(std::size_t unit, at::Tensor output) { return output; }
+};
+
 class Model : public torch::nn::Module {
  public:
   // Returns the scalar mean loss over the batch (a paced model's is a constant with a graph).
@@ -40,6 +57,13 @@ class Model : public torch::nn::Module {
 
   // Seconds the optimizer of the machine re-enacted takes per step; only a paced model has it.
   virtual double paced_optimizer_s() const { return 0; }
+
+  // Returns the units in the order in which forward runs them, each once. Parameters in none of
+  // them belong to the model as a whole. Empty: the model cannot be divided.
+  virtual std::vector<Unit> units() const { return {}; }
+
+  // From now on, forward calls `hooks` around every unit; null: none. They must outlive their use.
+  void set_unit_hooks(UnitHooks* hooks) { unit_hooks_ = hooks; }
 
   // Token ids go from 0 to this, exclusive; 0: the model reads none.
   virtual std::int64_t vocabulary_size() const { return 0; }
@@ -51,8 +75,18 @@ class Model : public torch::nn::Module {
     freshly_initialised_ = std::move(names);
   }
 
+ protected:
+  // Returns forward(input), the output of unit `index` of units(), with the hooks called around it.
+  template <typename Forward>
+  at::Tensor run_unit(std::size_t index, at::Tensor input, const Forward& forward) {
+    if (unit_hooks_ == nullptr) return forward(std::move(input));
+    at::Tensor output = forward(unit_hooks_->before_forward(index, std::move(input)));
+    return unit_hooks_->after_forward(index, std::move(output));
+  }
+
  private:
   std::vector<std::string> freshly_initialised_;
+  UnitHooks* unit_hooks_ = nullptr;
 };
 
 struct ModelOptions {

@@ -20,4 +20,13 @@ ModulePath module_path(torch::nn::Module& root, const std::string& dotted) {
   return {*owner, dotted.substr(start)};
 }
 
+std::vector<std::string> parameters_below(const torch::nn::Module& root,
+                                          const std::string& prefix) {
+  std::vector<std::string> names;
+  for (const auto& item : root.named_parameters()) {
+    if (item.key().starts_with(prefix)) names.push_back(item.key());
+  }
+  return names;
+}
+
 }  // namespace gradsync::models

@@ -4,6 +4,7 @@
 #include <torch/nn/module.h>
 
 #include <string>
+#include <vector>
 
 namespace gradsync::models {
 
@@ -14,5 +15,8 @@ struct ModulePath {
 
 // Returns where `dotted` belongs below `root`; modules on the way that are missing are made.
 ModulePath module_path(torch::nn::Module& root, const std::string& dotted);
+
+// Returns the names of root's parameters that begin with `prefix`, in root's order.
+std::vector<std::string> parameters_below(const torch::nn::Module& root, const std::string& prefix);
 
 }  // namespace gradsync::models

@@ -99,32 +99,58 @@ class StartBackward final : public Step {
   }
 };
 
-// The graph of a pass, grown node by node from the first layer to the loss.
+// A piece of the graph of a pass, grown node by node from where `signal` is in it, if anywhere.
 class Graph {
  public:
-  explicit Graph(const at::Tensor& signal) : signal_(signal) {}
+  explicit Graph(const at::Tensor& signal)
+      : signal_(at::zeros({}, signal.options())),
+        last_(torch::autograd::impl::gradient_edge(signal)) {}
 
   template <typename Node>
   void add(const std::shared_ptr<Pass>& pass, std::size_t index, const at::Tensor& parameter = {}) {
     edge_list next;
     next.reserve(2);
-    next.emplace_back(last_, 0);
+    next.push_back(last_);
     if (parameter.defined()) next.emplace_back(torch::autograd::impl::gradient_edge(parameter));
-    last_ =
-        std::shared_ptr<Node>(new Node(pass, index, std::move(next)), torch::autograd::deleteNode);
-    last_->add_input_metadata(signal_);
+    const std::shared_ptr<Node> node(new Node(pass, index, std::move(next)),
+                                     torch::autograd::deleteNode);
+    last_ = {node, node->add_input_metadata(signal_)};
   }
 
   // Returns the signal as the output of the last node.
   at::Tensor finish() {
-    torch::autograd::impl::set_gradient_edge(signal_, {last_, 0});
+    torch::autograd::impl::set_gradient_edge(signal_, last_);
     return signal_;
   }
 
  private:
   at::Tensor signal_;
-  std::shared_ptr<torch::autograd::Node> last_;
+  torch::autograd::Edge last_;
 };
+
+// One layer: its place in the graph, then its wait, which hides the former. Backward, in reverse,
+// waits first.
+at::Tensor run_layer(const std::shared_ptr<Pass>& pass, std::size_t index, at::Tensor signal) {
+  if (at::GradMode::is_enabled()) {
+    const std::vector<at::Tensor>& parameters = (*pass->layers)[index].parameters;
+    Graph graph(signal);
+    for (std::size_t i = 0; i < parameters.size(); ++i) {
+      graph.add<GiveGradient>(pass, i, parameters[i]);
+    }
+    graph.add<AwaitLayer>(pass, index);
+    signal = graph.finish();
+  }
+  pass->await_forward(index);
+  return signal;
+}
+
+// Returns the loss: the signal, with the start of backward.
+at::Tensor end_forward(const std::shared_ptr<Pass>& pass, const at::Tensor& signal) {
+  if (!at::GradMode::is_enabled()) return signal;
+  Graph graph(signal);
+  graph.add<StartBackward>(pass, pass->layers->size() - 1);
+  return graph.finish();
+}
 
 at::Tensor zeros_for(const ProfileTensor& tensor, int scale, at::ScalarType type) {
   if (scale == 1) return at::zeros(tensor.shape, type);
@@ -156,10 +182,12 @@ void PacedModel::register_tensors(const Profile& profile, int scale) {
   for (std::size_t i = 0; i < profile.layers.size(); ++i) {
     Layer& layer = (*layers_)[i];
     layer.first_parameter = index;
+    Unit& unit = units_.emplace_back(Unit{profile.layers[i].name, {}});
     for (const ProfileTensor& tensor : profile.layers[i].parameters) {
       const auto [owner, name] = module_path(*this, tensor.name);
       layer.parameters.push_back(
           owner.register_parameter(name, zeros_for(tensor, scale, at::kFloat)));
+      unit.parameters.push_back(tensor.name);
       ++index;
     }
   }
@@ -197,20 +225,12 @@ void PacedModel::refuse_other_order(const Profile& profile) const {
 
 at::Tensor PacedModel::loss(const Batch& /*batch*/) {
   const auto pass = std::make_shared<Pass>(layers_, clock_);
-  const bool with_graph = at::GradMode::is_enabled();
-  Graph graph(at::zeros({}, options_));
+  at::Tensor signal = at::zeros({}, options_);
   for (std::size_t i = 0; i < layers_->size(); ++i) {
-    const std::vector<at::Tensor>& parameters = (*layers_)[i].parameters;
-    // Before the wait, which hides this, and so that backward, in reverse, waits first.
-    for (std::size_t k = 0; with_graph && k < parameters.size(); ++k) {
-      graph.add<GiveGradient>(pass, k, parameters[k]);
-    }
-    if (with_graph) graph.add<AwaitLayer>(pass, i);
-    pass->await_forward(i);
+    signal =
+        run_unit(i, signal, [&](const at::Tensor& input) { return run_layer(pass, i, input); });
   }
-  if (!with_graph) return at::zeros({}, options_);
-  graph.add<StartBackward>(pass, layers_->size() - 1);
-  return graph.finish();
+  return end_forward(pass, signal);
 }
 
 }  // namespace gradsync::models

@@ -34,6 +34,10 @@ class PacedModel : public Model {
   // backward hides: a GPU's host is that far ahead.
   at::Tensor loss(const Batch& batch) override;
 
+  // One per layer of the profile. Their main tensor is a scalar: nothing on the way forward, on the
+  // way back the gradient of the loss.
+  std::vector<Unit> units() const override { return units_; }
+
   Compute compute() const override { return Compute::Paced; }
   double paced_optimizer_s() const override { return optimizer_s_; }
 
@@ -55,6 +59,7 @@ class PacedModel : public Model {
   void refuse_other_order(const Profile& profile) const;
 
   std::shared_ptr<std::vector<Layer>> layers_;
+  std::vector<Unit> units_;
   double optimizer_s_;
   at::TensorOptions options_;
   const Clock& clock_;
