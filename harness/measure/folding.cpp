@@ -1,0 +1,64 @@
+#include "harness/measure/folding.h"
+
+#include <fmt/format.h>
+#include <sys/mman.h>
+
+#include <algorithm>
+#include <cerrno>
+#include <cstring>
+#include <fstream>
+#include <string>
+
+#include "harness/base/errors.h"
+
+namespace gradsync::measure {
+namespace {
+
+std::string max_map_count() {
+  std::string count = "an unknown number";
+  std::ifstream("/proc/sys/vm/max_map_count") >> count;
+  return count;
+}
+
+[[noreturn]] void fail_map(std::size_t bytes, int error) {
+  const std::size_t maps = (bytes + FoldedMemory::kWindowBytes - 1) / FoldedMemory::kWindowBytes;
+  throw EnvironmentError(
+      fmt::format("cannot fold {} bytes, which takes {} memory maps: {}", bytes, maps,
+                  std::strerror(error)),
+      fmt::format("this process may have {} maps: raise vm.max_map_count, or fold larger tensors "
+                  "only",
+                  max_map_count()));
+}
+
+}  // namespace
+
+FoldedMemory::FoldedMemory() : file_(::memfd_create("gradsync-folded", MFD_CLOEXEC)) {
+  if (!file_ || ::ftruncate(file_.get(), kWindowBytes) != 0) {
+    throw EnvironmentError(
+        fmt::format("cannot make a file of {} bytes in memory for folded tensors: {}", kWindowBytes,
+                    std::strerror(errno)),
+        "free memory, or allow memfd_create");
+  }
+}
+
+void* FoldedMemory::map(std::size_t bytes) const {
+  void* const range =
+      ::mmap(nullptr, bytes, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+  if (range == MAP_FAILED) fail_map(bytes, errno);
+  for (std::size_t offset = 0; offset < bytes; offset += kWindowBytes) {
+    void* const window =
+        ::mmap(static_cast<std::byte*>(range) + offset, std::min(kWindowBytes, bytes - offset),
+               PROT_READ | PROT_WRITE, MAP_SHARED | MAP_FIXED | MAP_POPULATE, file_.get(), 0);
+    if (window != MAP_FAILED) continue;
+    const int error = errno;
+    unmap(range, bytes);
+    fail_map(bytes, error);
+  }
+  return range;
+}
+
+void FoldedMemory::unmap(void* data, std::size_t bytes) {
+  ::munmap(data, bytes);
+}
+
+}  // namespace gradsync::measure

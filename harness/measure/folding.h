@@ -1,0 +1,38 @@
+// Memory folding: large tensors that take no memory.
+//
+// Every block is a range of addresses onto which one small file in memory is mapped again and
+// again. So 90 GB of tensors exist and real kernels run on them, in 64 MiB. What is written to one
+// tensor appears in all: values are garbage, and only sizes, counts and times of such a run mean
+// something. Pages are mapped at once (MAP_POPULATE), so that no kernel pays for page faults.
+//
+// RSS counts each mapping of a page and shows the tensors' size; PSS divides by the number of
+// mappings and shows what is really used. Page tables are in neither: 2 MiB per GiB mapped.
+#pragma once
+
+#include <cstddef>
+
+#include "harness/launch/unique_fd.h"
+
+namespace gradsync::measure {
+
+// Thread-safe. The file has no name and vanishes with the process.
+class FoldedMemory {
+ public:
+  static constexpr std::size_t kWindowBytes = std::size_t{64} << 20;
+
+  // Errors: EnvironmentError where the system gives no 64 MiB file in memory.
+  FoldedMemory();
+
+  // Returns a block of at least `bytes`, readable and writable, aligned to a page. It takes one
+  // memory map of the process per 64 MiB or part of it; the system allows vm.max_map_count of them,
+  // 65530 by default.
+  // Errors: EnvironmentError when no map or address is left; nothing is then kept of the block.
+  void* map(std::size_t bytes) const;
+  // Gives back what map(bytes) returned.
+  static void unmap(void* data, std::size_t bytes);
+
+ private:
+  launch::UniqueFd file_;
+};
+
+}  // namespace gradsync::measure

@@ -1,0 +1,207 @@
+#include "harness/measure/memory.h"
+
+#include <c10/core/CPUAllocator.h>
+#include <c10/core/impl/alloc_cpu.h>
+#include <c10/util/Exception.h>
+
+#include <algorithm>
+#include <utility>
+
+#include "harness/base/errors.h"
+
+namespace gradsync::measure {
+namespace {
+
+thread_local MemoryCategory current_category = MemoryCategory::Other;
+
+std::string sentence(const OutOfMemoryReport& report) {
+  if (report.budget_bytes == 0) {
+    return fmt::format("asked {} bytes, which this machine does not have", report.asked_bytes);
+  }
+  return fmt::format("asked {} bytes, had {} of a budget of {} bytes", report.asked_bytes,
+                     report.had_bytes, report.budget_bytes);
+}
+
+}  // namespace
+
+MemoryScope::MemoryScope(MemoryCategory category)
+    : outer_(std::exchange(current_category, category)) {}
+
+MemoryScope::~MemoryScope() {
+  current_category = outer_;
+}
+
+void relabel_memory(const void* data, MemoryCategory category) {
+  meter().relabel(data, category);
+}
+
+// What c10 knows of the meter. The context of its pointers is the data itself, without which
+// raw_allocate() would refuse it.
+class MeteredAllocator final : public c10::Allocator {
+ public:
+  c10::DataPtr allocate(std::size_t bytes) override {
+    void* const data = bytes == 0 ? nullptr : meter().allocate(static_cast<std::int64_t>(bytes));
+    return {data, data, &give_back, c10::Device(c10::DeviceType::CPU)};
+  }
+  c10::DeleterFnPtr raw_deleter() const override { return &give_back; }
+  void copy_data(void* to, const void* from, std::size_t bytes) const override {
+    default_copy_data(to, from, bytes);
+  }
+
+ private:
+  static void give_back(void* data) { meter().free(data); }
+};
+
+MemoryMeter& meter() {
+  // Never destroyed: tensors in static variables are freed after everything else.
+  static MemoryMeter& instance = *new MemoryMeter;
+  return instance;
+}
+
+void MemoryMeter::install(const MemoryOptions& options) {
+  const std::lock_guard lock(mutex_);
+  GRADSYNC_CHECK(installed_, ==, false);
+  if (options.fold_from_bytes > 0) folded_ = std::make_unique<FoldedMemory>();
+  fold_from_bytes_ = options.fold_from_bytes;
+  constexpr std::uint8_t kHighestPriority = 255;
+  c10::SetCPUAllocator(new MeteredAllocator, kHighestPriority);  // for the life of the process
+  installed_ = true;
+}
+
+bool MemoryMeter::installed() const {
+  const std::lock_guard lock(mutex_);
+  return installed_;
+}
+
+void MemoryMeter::set_budget_bytes(std::optional<std::int64_t> budget_bytes) {
+  GRADSYNC_CHECK(budget_bytes.value_or(1), >, 0);
+  const std::lock_guard lock(mutex_);
+  budget_bytes_ = budget_bytes;
+}
+
+void MemoryMeter::set_place(int step, int micro_batch, std::string_view phase,
+                            std::string_view unit) {
+  auto place = std::make_shared<const MemoryPlace>(
+      MemoryPlace{step, micro_batch, std::string(phase), std::string(unit)});
+  const std::lock_guard lock(mutex_);
+  place_ = std::move(place);
+}
+
+std::optional<OutOfMemoryReport> MemoryMeter::last_oom() const {
+  const std::lock_guard lock(mutex_);
+  return last_oom_;
+}
+
+std::int64_t MemoryMeter::allocated_bytes() const {
+  const std::lock_guard lock(mutex_);
+  return allocated_bytes_;
+}
+
+CategoryBytes MemoryMeter::allocated_by_category() const {
+  const std::lock_guard lock(mutex_);
+  return allocated_;
+}
+
+void MemoryMeter::reset_peak() {
+  const std::lock_guard lock(mutex_);
+  peak_bytes_ = allocated_bytes_;
+  peak_ = allocated_;
+  at_peak_ = true;
+}
+
+std::int64_t MemoryMeter::peak_bytes() const {
+  const std::lock_guard lock(mutex_);
+  return peak_bytes_;
+}
+
+CategoryBytes MemoryMeter::peak_by_category() const {
+  const std::lock_guard lock(mutex_);
+  return peak_;
+}
+
+void MemoryMeter::begin_timeline(const Clock& clock, std::size_t max_points) {
+  const std::lock_guard lock(mutex_);
+  clock_ = &clock;
+  timeline_.emplace(max_points);
+  add_to_timeline();
+}
+
+std::vector<MemoryPoint> MemoryMeter::end_timeline() {
+  const std::lock_guard lock(mutex_);
+  auto points = timeline_ ? timeline_->take() : std::vector<MemoryPoint>{};
+  timeline_.reset();
+  return points;
+}
+
+void* MemoryMeter::allocate(std::int64_t bytes) {
+  const std::lock_guard lock(mutex_);
+  if (budget_bytes_ && allocated_bytes_ + bytes > *budget_bytes_) {
+    refuse({bytes, std::max<std::int64_t>(0, *budget_bytes_ - allocated_bytes_), *budget_bytes_,
+            *place_});
+  }
+  const bool fold = fold_from_bytes_ > 0 && bytes >= fold_from_bytes_;
+  void* const data = ask_system(bytes, fold);
+  blocks_[data] = {bytes, current_category, fold};
+  bytes_of(allocated_, current_category) += bytes;
+  allocated_bytes_ += bytes;
+  note_change();
+  return data;
+}
+
+void MemoryMeter::free(void* data) {
+  std::unique_lock lock(mutex_);
+  const auto found = blocks_.find(data);
+  if (found == blocks_.end()) return;  // nothing was asked: a tensor of no bytes
+  const Block block = found->second;
+  blocks_.erase(found);
+  bytes_of(allocated_, block.category) -= block.bytes;
+  allocated_bytes_ -= block.bytes;
+  note_change();
+  lock.unlock();
+  if (block.folded) {
+    FoldedMemory::unmap(data, static_cast<std::size_t>(block.bytes));
+  } else {
+    c10::free_cpu(data);
+  }
+}
+
+void MemoryMeter::relabel(const void* data, MemoryCategory category) {
+  const std::lock_guard lock(mutex_);
+  const auto found = blocks_.find(data);
+  if (found == blocks_.end()) return;
+  Block& block = found->second;
+  bytes_of(allocated_, block.category) -= block.bytes;
+  bytes_of(allocated_, category) += block.bytes;
+  block.category = category;
+  if (at_peak_) peak_ = allocated_;
+  if (timeline_) add_to_timeline();
+}
+
+void* MemoryMeter::ask_system(std::int64_t bytes, bool fold) {
+  if (fold) return folded_->map(static_cast<std::size_t>(bytes));
+  try {
+    return c10::alloc_cpu(static_cast<std::size_t>(bytes));
+  } catch (const c10::Error&) {
+    refuse({.asked_bytes = bytes, .place = *place_});
+  }
+}
+
+void MemoryMeter::refuse(const OutOfMemoryReport& report) {
+  last_oom_ = report;
+  C10_THROW_ERROR(OutOfMemoryError, sentence(report));
+}
+
+void MemoryMeter::note_change() {
+  at_peak_ = allocated_bytes_ > peak_bytes_;
+  if (at_peak_) {
+    peak_bytes_ = allocated_bytes_;
+    peak_ = allocated_;
+  }
+  if (timeline_) add_to_timeline();
+}
+
+void MemoryMeter::add_to_timeline() {
+  timeline_->add({clock_->now_ns(), allocated_, place_});
+}
+
+}  // namespace gradsync::measure

@@ -1,0 +1,135 @@
+// The memory instrument on the CPU: every byte of every tensor, by category, and a hard limit.
+//
+// The idea: one allocator for all CPU tensors of the process keeps an account of what is held,
+// what it is for and where in the step it was asked. Bytes are those that a tensor's storage asks
+// for, not rounded; so a peak is exact, and the same on every machine. A budget refuses what would
+// exceed it with the exception that a full GPU gives; freeing then goes on as usual, and so may
+// training.
+//
+// Not counted: what is not a CPU tensor's storage (gloo's and MKL's buffers, autograd's own
+// objects, from_blob), and tensors from before install().
+//
+// All functions may be called from any thread. Cost: two look-ups in a hash table under one lock
+// per tensor, beside malloc; benchmarks/micro/engine.cpp measures it (allocation). The lock is
+// held while memory is asked from the system, so threads that allocate take turns.
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <mutex>
+#include <optional>
+#include <string_view>
+#include <unordered_map>
+#include <vector>
+
+#include "harness/base/clock.h"
+#include "harness/measure/folding.h"
+#include "harness/measure/memory_category.h"
+#include "harness/measure/memory_timeline.h"
+
+namespace gradsync::measure {
+
+// What this thread allocates while the scope lives is of `category`. Scopes nest: the innermost
+// counts. Backward of a CPU graph runs on the thread that calls it, and so in its scope. Costs
+// nothing to speak of, with or without an installed meter.
+class MemoryScope {
+ public:
+  explicit MemoryScope(MemoryCategory category);
+  ~MemoryScope();
+  MemoryScope(const MemoryScope&) = delete;
+  MemoryScope& operator=(const MemoryScope&) = delete;
+
+ private:
+  MemoryCategory outer_;
+};
+
+// The block whose first byte is `data` (a storage's, not a view's) is of `category` from now on. No
+// effect on memory that the meter did not hand out. Where this very block's allocation made the
+// peak and nothing was allocated or freed since, the peak's composition follows.
+void relabel_memory(const void* data, MemoryCategory category);
+
+struct MemoryOptions {
+  // Tensors of this many bytes and more are folded onto one file (measure/folding.h) and hold
+  // garbage; they are counted like any other. 0: none.
+  std::int64_t fold_from_bytes = 0;
+};
+
+// An allocation that was refused.
+struct OutOfMemoryReport {
+  std::int64_t asked_bytes = 0;
+  std::int64_t had_bytes = 0;     // of the budget, still free
+  std::int64_t budget_bytes = 0;  // 0: no budget, the machine itself had no more
+  MemoryPlace place;              // as set_place() said last
+};
+
+// One per process; meter() returns it.
+class MemoryMeter {
+ public:
+  // From now on this meter allocates the CPU tensors of the process. Once, before any tensor
+  // exists: what exists is not counted.
+  // Errors: InternalError on a second call; EnvironmentError where folding is impossible.
+  void install(const MemoryOptions& options = {});
+  bool installed() const;
+
+  // A tensor that would make allocated_bytes() exceed the budget throws c10::OutOfMemoryError
+  // ("asked 1024 bytes, had 512 of a budget of 4096 bytes"). Exact to the byte: a run succeeds at
+  // its peak and fails at one byte less. Nothing: no limit but the machine's, which throws
+  // likewise. A budget is at least 1 byte.
+  void set_budget_bytes(std::optional<std::int64_t> budget_bytes);
+  // Where the rank is from now on; reports and timelines carry it. For all threads.
+  void set_place(int step, int micro_batch, std::string_view phase, std::string_view unit = {});
+  // The last refusal, if there was one.
+  std::optional<OutOfMemoryReport> last_oom() const;
+
+  // What tensors hold now.
+  std::int64_t allocated_bytes() const;
+  CategoryBytes allocated_by_category() const;
+
+  // The most they held since reset_peak(), and of what it consisted at the first such instant.
+  void reset_peak();
+  std::int64_t peak_bytes() const;
+  CategoryBytes peak_by_category() const;
+
+  // Records every change from here to end_timeline(), merged into at most `max_points` points; the
+  // first is the state at the beginning. Without a begin, end_timeline() returns nothing.
+  void begin_timeline(const Clock& clock = steady_clock(), std::size_t max_points = 4096);
+  std::vector<MemoryPoint> end_timeline();
+
+ private:
+  friend class MeteredAllocator;
+  friend void relabel_memory(const void* data, MemoryCategory category);
+  struct Block {
+    std::int64_t bytes;
+    MemoryCategory category;
+    bool folded;
+  };
+
+  void* allocate(std::int64_t bytes);
+  void free(void* data);
+  void relabel(const void* data, MemoryCategory category);
+  // With the lock held:
+  void* ask_system(std::int64_t bytes, bool fold);
+  [[noreturn]] void refuse(const OutOfMemoryReport& report);
+  void note_change();
+  void add_to_timeline();
+
+  mutable std::mutex mutex_;
+  bool installed_ = false;
+  std::int64_t fold_from_bytes_ = 0;
+  std::unique_ptr<FoldedMemory> folded_;
+  std::unordered_map<const void*, Block> blocks_;  // by first byte
+  CategoryBytes allocated_{};
+  std::int64_t allocated_bytes_ = 0;
+  CategoryBytes peak_{};
+  std::int64_t peak_bytes_ = 0;
+  bool at_peak_ = false;  // nothing was allocated or freed since the peak
+  std::optional<std::int64_t> budget_bytes_;
+  std::shared_ptr<const MemoryPlace> place_ = std::make_shared<const MemoryPlace>();
+  std::optional<OutOfMemoryReport> last_oom_;
+  const Clock* clock_ = nullptr;
+  std::optional<MemoryTimeline> timeline_;
+};
+
+MemoryMeter& meter();
+
+}  // namespace gradsync::measure
