@@ -1,5 +1,5 @@
 // gradsync list: the names that a plan and the command line may use.
-#include <fmt/format.h>
+#include <fmt/ranges.h>
 
 #include <iostream>
 
@@ -37,7 +37,7 @@ void list_models() {
 
 void list_strategies() {
   for (const sync::StrategyEntry& entry : sync::strategies()) {
-    print_row(entry.name, fmt::format("{}: {}", entry.wrapper, entry.about));
+    print_row(entry.name, fmt::format("{}: {}", fmt::join(entry.wrappers, ", "), entry.about));
   }
 }
 

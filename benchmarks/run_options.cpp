@@ -31,8 +31,7 @@ void check_cell(const plan::Plan& plan, const plan::Cell& cell) {
   });
   check_name(plan, "topology",
              [&] { launch::read_topology(cell.topology, topologies_directory(), cell.scale); });
-  if (cell.wrapper == "ddp")
-    check_name(plan, "strategy", [&] { sync::find_strategy(cell.strategy); });
+  check_name(plan, "strategy", [&] { sync::find_strategy(cell.strategy); });
 }
 
 // As published, a run starts cold: its first two steps cannot be checked, so there must be more.

@@ -127,7 +127,6 @@ void Session::run() {
 }
 
 std::string Session::obstacle_to(const plan::Cell& cell) const {
-  if (cell.wrapper != "ddp") return fmt::format("wrapper '{}' is not in this build", cell.wrapper);
   if (agents_ != nullptr && cell.scale != 1) {
     return fmt::format(
         "scale {} needs links scaled with it, and {}'s are what they are; start it without a "

@@ -12,7 +12,8 @@ namespace gradsync::comm {
 
 c10::intrusive_ptr<c10d::ProcessGroup> make_process_group(
     const c10::intrusive_ptr<c10d::Store>& store, const GroupOptions& options, Ledger& ledger) {
-  const auto prefixed = c10::make_intrusive<c10d::PrefixStore>(options.backend, store);
+  const auto prefixed =
+      c10::make_intrusive<c10d::PrefixStore>(options.backend + "/" + options.name, store);
   auto inner = options.backend == "nccl" ? make_nccl_backend(prefixed, options)
                                          : make_gloo_backend(prefixed, options);
   auto group = c10::make_intrusive<c10d::ProcessGroup>(prefixed, options.rank, options.world_size);
@@ -20,7 +21,7 @@ c10::intrusive_ptr<c10d::ProcessGroup> make_process_group(
   group->setBackend(options.device.type(), kCustom,
                     make_recording_backend(std::move(inner), ledger));
   group->setDefaultBackend(kCustom);
-  group->setGroupName("gradsync");
+  group->setGroupName("gradsync/" + options.name);
   return group;
 }
 

@@ -11,6 +11,7 @@
 namespace gradsync::comm {
 
 struct GroupOptions {
+  std::string name = "world";  // of the group; each has keys of its own in the store
   int rank = 0;
   int world_size = 1;
   std::string backend = "gloo";  // or "nccl"

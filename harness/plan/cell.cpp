@@ -64,6 +64,8 @@ void set_bucket_cap(Cell& cell, const json& value) {
   }
 }
 
+const std::vector<std::string> kDtypes{"float32", "bfloat16"};
+
 std::vector<Axis> make_axes() {
   return {{"topology", name(&Cell::topology)},
           {"model", name(&Cell::model)},
@@ -76,6 +78,13 @@ std::vector<Axis> make_axes() {
           {"find_unused_parameters", flag(&Cell::find_unused_parameters)},
           {"static_graph", flag(&Cell::static_graph)},
           {"scale", count(&Cell::scale)},
+          {"param_dtype", one_of(&Cell::param_dtype, kDtypes)},
+          {"reduce_dtype", one_of(&Cell::reduce_dtype, kDtypes)},
+          {"gradient_dtype", one_of(&Cell::gradient_dtype, {"reduce", "param"})},
+          {"hybrid_shard", flag(&Cell::hybrid_shard)},
+          {"prefetch", flag(&Cell::prefetch)},
+          {"reshard_after_backward", flag(&Cell::reshard_after_backward)},
+          {"reshard_after_forward", flag(&Cell::reshard_after_forward)},
           {"accumulation_steps", count(&Cell::accumulation_steps)},
           {"strategy", one_of(&Cell::strategy, {"baseline", "no_sync_improper", "no_sync",
                                                 "accumulate", "sync_each_batch"})}};
@@ -111,6 +120,37 @@ std::vector<Cell> multiply(const std::vector<Cell>& cells, const Axis& axis, con
   return product;
 }
 
+// Options that mean nothing under a cell's wrapper have their defaults, so that a plan may list
+// both wrappers and the options of one.
+void drop_foreign_options(Cell& cell) {
+  const Cell defaults;
+  if (cell.wrapper != "fsdp") {
+    cell.param_dtype = defaults.param_dtype;
+    cell.reduce_dtype = defaults.reduce_dtype;
+    cell.gradient_dtype = defaults.gradient_dtype;
+    cell.hybrid_shard = defaults.hybrid_shard;
+    cell.prefetch = defaults.prefetch;
+    cell.reshard_after_backward = defaults.reshard_after_backward;
+    cell.reshard_after_forward = defaults.reshard_after_forward;
+  }
+  if (cell.wrapper != "ddp") {
+    cell.bucket_cap_bytes = defaults.bucket_cap_bytes;
+    cell.gradient_as_bucket_view = defaults.gradient_as_bucket_view;
+    cell.find_unused_parameters = defaults.find_unused_parameters;
+    cell.static_graph = defaults.static_graph;
+  }
+}
+
+// The same cells, each once, in the order of their first appearance.
+std::vector<Cell> each_once(const std::vector<Cell>& cells) {
+  std::vector<Cell> unique;
+  for (Cell cell : cells) {
+    drop_foreign_options(cell);
+    if (std::find(unique.begin(), unique.end(), cell) == unique.end()) unique.push_back(cell);
+  }
+  return unique;
+}
+
 void check_combination(const Cell& cell, const JsonFields& fields) {
   if (cell.strategy == "sync_each_batch" && cell.wrapper != "fsdp") {
     fields.fail("strategy", "baseline, no_sync_improper, no_sync or accumulate under wrapper ddp",
@@ -140,7 +180,7 @@ std::vector<Cell> multiply_out(const json& cells, const std::string& file,
   }
   fields.finish();
   for (const Cell& cell : product) check_combination(cell, fields);
-  return product;
+  return each_once(product);
 }
 
 void to_json(json& out, const Cell& cell) {
@@ -157,6 +197,14 @@ void to_json(json& out, const Cell& cell) {
          {"find_unused_parameters", cell.find_unused_parameters},
          {"static_graph", cell.static_graph},
          {"scale", cell.scale}};
+  if (cell.wrapper != "fsdp") return;
+  out.update({{"reshard_after_forward", cell.reshard_after_forward},
+              {"reshard_after_backward", cell.reshard_after_backward},
+              {"param_dtype", cell.param_dtype},
+              {"reduce_dtype", cell.reduce_dtype},
+              {"gradient_dtype", cell.gradient_dtype},
+              {"prefetch", cell.prefetch},
+              {"hybrid_shard", cell.hybrid_shard}});
 }
 
 Cell cell_from_json(const json& in, const std::string& file) {

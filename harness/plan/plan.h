@@ -27,6 +27,15 @@ struct Cell {
   bool find_unused_parameters = false;
   bool static_graph = false;
   int scale = 1;  // bytes and link rates are divided by it (paced models)
+  // Under wrapper fsdp only; elsewhere they keep these values. See sync/fsdp/fsdp.h.
+  bool reshard_after_forward = true;      // FULL_SHARD; false: SHARD_GRAD_OP
+  bool reshard_after_backward = true;     // false: keep parameters gathered between micro-batches
+  std::string param_dtype = "float32";    // of gathered parameters and compute
+  std::string reduce_dtype = "float32";   // of gradients on the wire
+  std::string gradient_dtype = "reduce";  // unsharded gradients accumulate in reduce_dtype, or
+                                          // "param": in param_dtype, as FSDP1
+  bool prefetch = true;                   // gather one unit ahead
+  bool hybrid_shard = false;              // shard inside a node, all_reduce across nodes
   bool operator==(const Cell&) const = default;
 };
 

@@ -68,7 +68,7 @@ struct LedgerRecord {
   OpCounts expected;  // what the strategy declares for it
   bool matches = false;
   std::string mismatch;  // the first difference in words; empty when it matches
-  int buckets = 0;       // all_reduces of one synced micro-batch
+  int buckets = 0;       // reductions of one synced micro-batch: DDP's buckets, FSDP's units
 };
 
 struct TrialRecord {

@@ -8,6 +8,7 @@
 #include "harness/base/errors.h"
 #include "harness/comm/process_groups.h"
 #include "harness/measure/exposed.h"
+#include "harness/run/expectation.h"
 #include "harness/run/window_rule.h"
 
 namespace gradsync::run {
@@ -100,21 +101,21 @@ results::LedgerRecord check_ledger(const Workload& workload, const sync::Strateg
                                    std::size_t first_checked,
                                    const std::vector<comm::CommEvent>& events) {
   results::LedgerRecord record;
-  const Declared declared = workload.declared();
-  record.buckets = static_cast<int>(declared.bucket_bytes.size());
+  record.buckets = static_cast<int>(workload.wrapper().reduction_bytes().size());
   record.matches = true;
   bool reported = false;
   for (std::size_t i = std::min(first_checked, windows.size() - 1); i < windows.size(); ++i) {
     const int step = static_cast<int>(i);
-    const auto syncs = strategy.declared_syncs(windows[i]);
+    const auto declared = workload.wrapper().declared(
+        strategy.declared_syncs(windows[i], workload.wrapper().flag_read()));
     if (record.matches) {
-      record.mismatch = first_mismatch(declared, syncs, events, step);
+      record.mismatch = first_mismatch(declared, events, step);
       record.matches = record.mismatch.empty();
     }
     const bool full = windows[i] == accumulation_steps;
     if (reported || (!full && i + 1 < windows.size())) continue;
     record.per_step = counts_of_step(events, step);
-    record.expected = expected_of_step(declared, syncs);
+    record.expected = expected_of_step(declared);
     reported = true;
   }
   return record;

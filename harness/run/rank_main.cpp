@@ -70,11 +70,11 @@ class Rank {
     options.device = at::Device(spec_.device);
     options.address = place_.address;
     options.timeout_s = spec_.timeout_s;
-    group_ = comm::make_process_group(comm::make_store(place_, control_, spec_.timeout_s), options,
-                                      ledger_);
-    context_ = std::make_unique<RankContext>(RankContext{spec_, place_.rank, place_.node,
-                                                         place_.world_size, group_, ledger_,
-                                                         recorder_, steady_clock()});
+    const auto store = comm::make_store(place_, control_, spec_.timeout_s);
+    group_ = comm::make_process_group(store, options, ledger_);
+    context_ = std::make_unique<RankContext>(
+        RankContext{spec_, place_.rank, place_.node, place_.world_size, group_,
+                    hybrid_groups(store, options), ledger_, recorder_, steady_clock()});
   }
 
   // Collective. The record goes to the launcher as soon as the block ends.
@@ -96,14 +96,40 @@ class Rank {
   }
 
  private:
-  // As published, every script starts cold: a workload of its own. Otherwise it stays resident.
+  bool has_trial(bool (*of_kind)(const plan::Cell&)) const {
+    return std::any_of(spec_.trials.begin(), spec_.trials.end(),
+                       [&](const plan::Trial& trial) { return of_kind(trial.cell); });
+  }
+
+  // One group per node, whose ranks hold one copy of the parameters between them, and one across
+  // the nodes for each place in a node. Collective.
+  sync::FsdpGroups hybrid_groups(const c10::intrusive_ptr<c10d::Store>& store,
+                                 comm::GroupOptions options) {
+    if (!has_trial([](const plan::Cell& cell) { return cell.hybrid_shard; })) return {};
+    sync::FsdpGroups groups;
+    options.name = fmt::format("node{}", place_.node);
+    options.rank = place_.local_rank;
+    options.world_size = spec_.topology.ranks_per_node;
+    groups.shard = comm::make_process_group(store, options, ledger_);
+    options.name = fmt::format("place{}", place_.local_rank);
+    options.rank = place_.node;
+    options.world_size = spec_.topology.nodes;
+    groups.replicate = comm::make_process_group(store, options, ledger_);
+    return groups;
+  }
+
+  // As published, every script starts cold: a workload of its own. Otherwise it stays resident,
+  // alone where sharded ones are compared: a peak of memory must not hold another row's model.
   Workload& workload_for(const plan::Cell& cell) {
     if (spec_.as_published) workloads_.clear();
     for (const auto& workload : workloads_) {
       if (workload->serves(cell)) return *workload;
     }
+    if (has_trial([](const plan::Cell& other) { return other.wrapper == "fsdp"; })) {
+      workloads_.clear();
+    }
     workloads_.push_back(std::make_unique<Workload>(*context_, cell));
-    if (!spec_.as_published) workloads_.back()->rebuild_buckets(*context_);
+    if (!spec_.as_published) workloads_.back()->settle(*context_);
     return *workloads_.back();
   }
 

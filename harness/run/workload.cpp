@@ -4,6 +4,8 @@
 
 #include "harness/base/errors.h"
 #include "harness/run/paced_optimizer.h"
+#include "harness/sync/ddp.h"
+#include "harness/sync/fsdp/fsdp.h"
 
 namespace gradsync::run {
 namespace {
@@ -57,6 +59,34 @@ sync::DdpOptions ddp_options(const RankContext& context, const plan::Cell& cell)
   return options;
 }
 
+at::ScalarType dtype_named(const std::string& name) {
+  return name == "bfloat16" ? at::kBFloat16 : at::kFloat;
+}
+
+sync::FsdpOptions fsdp_options(const RankContext& context, const plan::Cell& cell) {
+  sync::FsdpOptions options;
+  options.reshard_after_forward = cell.reshard_after_forward;
+  options.reshard_after_backward = cell.reshard_after_backward;
+  options.param_dtype = dtype_named(cell.param_dtype);
+  options.reduce_dtype = dtype_named(cell.reduce_dtype);
+  options.accumulate_in_reduce_dtype = cell.gradient_dtype == "reduce";
+  options.prefetch = cell.prefetch;
+  options.recorder = &context.recorder;
+  return options;
+}
+
+std::unique_ptr<sync::Wrapper> wrapped(const RankContext& context, const plan::Cell& cell,
+                                       std::shared_ptr<models::Model> module) {
+  if (cell.wrapper == "fsdp") {
+    return std::make_unique<sync::FullyShardedDataParallel>(
+        std::move(module),
+        cell.hybrid_shard ? context.hybrid : sync::FsdpGroups{context.group, nullptr},
+        fsdp_options(context, cell));
+  }
+  return std::make_unique<sync::DistributedDataParallel>(std::move(module), context.group,
+                                                         ddp_options(context, cell));
+}
+
 }  // namespace
 
 Workload::Workload(const RankContext& context, const plan::Cell& cell) : cell_(cell) {
@@ -65,8 +95,7 @@ Workload::Workload(const RankContext& context, const plan::Cell& cell) : cell_(c
   data_ = std::make_unique<models::DataLoader>(
       data_options(context, cell, *module),
       cell.lengths == "mrpc" ? kPreparedEpoch : kPreparedBatches);
-  model_ = std::make_unique<sync::DistributedDataParallel>(std::move(module), context.group,
-                                                           ddp_options(context, cell));
+  model_ = wrapped(context, cell, std::move(module));
   if (paced()) {
     optimizer_ =
         std::make_unique<PacedOptimizer>(model_->parameters(), paced_optimizer_s, context.clock);
@@ -84,8 +113,8 @@ bool Workload::serves(const plan::Cell& cell) const {
   return same == cell_;
 }
 
-void Workload::rebuild_buckets(const RankContext& context) {
-  // The first synchronized backward shows the order of gradients; the next forward rebuilds.
+void Workload::settle(const RankContext& context) {
+  // DDP: the first synchronized backward shows the order of gradients, the next forward rebuilds.
   constexpr int kSteps = 2;
   const auto baseline = sync::find_strategy("baseline").make();
   sync::Training training = this->training(context);
@@ -102,34 +131,19 @@ sync::Training Workload::training(const RankContext& context) {
           context.recorder, context.ledger, context.world_size};
 }
 
-Declared Workload::declared() const {
-  Declared declared;
-  declared.bucket_bytes = model_->bucket_bytes();
-  if (model_->broadcasts_buffers()) {
-    declared.buffer_broadcasts = model_->buffer_broadcasts();
-    declared.buffer_bytes = model_->buffer_bytes();
-  }
-  if (cell_.find_unused_parameters && !cell_.static_graph) {
-    // The Reducer's map of locally used parameters, int32 per parameter.
-    declared.unused_map_bytes =
-        static_cast<std::int64_t>(model_->parameters().size() * sizeof(std::int32_t));
-  }
-  return declared;
-}
-
 nlohmann::json Workload::info() const {
+  // The model's own tensors have their whole shapes, also where a rank holds only shards.
+  const auto parameters = model_->module().parameters();
   std::int64_t elements = 0;
-  std::int64_t bytes = 0;
-  for (const at::Tensor& parameter : model_->parameters()) {
-    elements += parameter.numel();
-    bytes += static_cast<std::int64_t>(parameter.nbytes());
-  }
-  nlohmann::json info{{"parameters", elements},
-                      {"gradient_bytes", bytes},
-                      {"tensors", model_->parameters().size()},
-                      {"bucket_bytes", model_->bucket_bytes()},
-                      {"scale", cell_.scale},
-                      {"paced", model_->module().compute() == models::Compute::Paced}};
+  for (const at::Tensor& parameter : parameters) elements += parameter.numel();
+  const auto reductions = model_->reduction_bytes();
+  nlohmann::json info{
+      {"parameters", elements},
+      {"gradient_bytes", std::accumulate(reductions.begin(), reductions.end(), std::int64_t{0})},
+      {"tensors", parameters.size()},
+      {"bucket_bytes", reductions},
+      {"scale", cell_.scale},
+      {"paced", model_->module().compute() == models::Compute::Paced}};
   const auto& fresh = model_->module().freshly_initialised();
   if (!fresh.empty()) info["freshly_initialised"] = fresh;
   return info;

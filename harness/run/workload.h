@@ -8,8 +8,8 @@
 #include "harness/comm/ledger.h"
 #include "harness/measure/step_recorder.h"
 #include "harness/plan/plan.h"
-#include "harness/run/expectation.h"
 #include "harness/run/launch_spec.h"
+#include "harness/sync/fsdp/flat_unit.h"
 #include "harness/sync/strategies/strategy.h"
 
 namespace gradsync::run {
@@ -21,6 +21,7 @@ struct RankContext {
   int node;
   int world_size;
   c10::intrusive_ptr<c10d::ProcessGroup> group;
+  sync::FsdpGroups hybrid;  // where a trial shards inside nodes; else empty
   comm::Ledger& ledger;
   measure::StepRecorder& recorder;
   const Clock& clock;
@@ -34,12 +35,14 @@ class Workload {
   // True when `cell` trains the same model the same way: only strategy and accumulation may differ.
   bool serves(const plan::Cell& cell) const;
 
-  // Runs synchronized steps until the Reducer has rebuilt its buckets. Collective; once.
-  void rebuild_buckets(const RankContext& context);
+  // Runs synchronized steps until a step is as all later ones: DDP's Reducer rebuilds its buckets,
+  // the optimizer makes its state. Collective; once.
+  void settle(const RankContext& context);
 
   sync::Training training(const RankContext& context);
-  Declared declared() const;
-  // {"parameters", "gradient_bytes", "tensors", "bucket_bytes", "scale", "paced"}, and
+  const sync::Wrapper& wrapper() const { return *model_; }
+  // {"parameters", "gradient_bytes", "tensors", "bucket_bytes", "scale", "paced"}: gradient_bytes
+  // and bucket_bytes are what one synchronized micro-batch reduces. And
   // "freshly_initialised", names of parameters, where --weights lacked some
   nlohmann::json info() const;
   bool paced() { return model_->module().compute() == models::Compute::Paced; }
@@ -48,7 +51,7 @@ class Workload {
 
  private:
   plan::Cell cell_;
-  std::unique_ptr<sync::DistributedDataParallel> model_;
+  std::unique_ptr<sync::Wrapper> model_;
   std::unique_ptr<sync::Optimizer> optimizer_;
   std::unique_ptr<sync::LinearWarmup> scheduler_;
   std::unique_ptr<models::DataLoader> data_;

@@ -7,13 +7,13 @@
 
 namespace gradsync::sync {
 
-Accelerator::Window Accelerator::accumulate(const std::vector<DistributedDataParallel*>& models) {
+Accelerator::Window Accelerator::accumulate(const std::vector<Wrapper*>& models) {
   const bool last_of_data = plugin_.sync_with_dataloader && end_of_dataloader_;
   sync_gradients_ = sync_due(++micro_batch_, plugin_.num_steps, last_of_data);
   if (last_of_data) micro_batch_ = 0;
   Window window;
   if (!sync_gradients_ && !plugin_.sync_each_batch) {
-    for (DistributedDataParallel* model : models) window.guards_.emplace_back(*model);
+    for (Wrapper* model : models) window.guards_.emplace_back(*model);
   }
   return window;
 }

@@ -17,7 +17,7 @@
 #include <vector>
 
 #include "harness/sync/adamw.h"
-#include "harness/sync/ddp.h"
+#include "harness/sync/wrapper.h"
 
 namespace gradsync::sync {
 
@@ -42,11 +42,11 @@ class Accelerator {
 
   // Decides whether this micro-batch synchronizes, and returns the context to run it in. One
   // forward and backward per context.
-  Window accumulate(DistributedDataParallel& model) { return accumulate({&model}); }
-  Window accumulate(const std::vector<DistributedDataParallel*>& models);
+  Window accumulate(Wrapper& model) { return accumulate({&model}); }
+  Window accumulate(const std::vector<Wrapper*>& models);
 
   // Use as `auto guard = accelerator.no_sync(model);` around forward and backward.
-  NoSyncGuard no_sync(DistributedDataParallel& model) { return model.no_sync(); }
+  NoSyncGuard no_sync(Wrapper& model) { return model.no_sync(); }
 
   // Runs backward of loss / num_steps; always divided, also in a short last window.
   // Collective where the micro-batch synchronizes.

@@ -6,7 +6,7 @@
 #include <torch/csrc/distributed/c10d/comm.hpp>
 
 #include <limits>
-#include <set>
+#include <map>
 #include <type_traits>
 #include <utility>
 
@@ -40,15 +40,6 @@ struct Sink : torch::autograd::Function<Sink> {
 };
 
 }  // namespace
-
-NoSyncGuard::NoSyncGuard(DistributedDataParallel& model)
-    : model_(model), previous_(model.require_backward_grad_sync_) {
-  model_.require_backward_grad_sync_ = false;
-}
-
-NoSyncGuard::~NoSyncGuard() {
-  model_.require_backward_grad_sync_ = previous_;
-}
 
 DistributedDataParallel::DistributedDataParallel(
     std::shared_ptr<models::Model> module, c10::intrusive_ptr<c10d::ProcessGroup> process_group,
@@ -110,7 +101,7 @@ at::Tensor DistributedDataParallel::forward(const models::Batch& batch) {
 }
 
 void DistributedDataParallel::before_forward() {
-  const bool armed = at::GradMode::is_enabled() && require_backward_grad_sync_;
+  const bool armed = at::GradMode::is_enabled() && require_backward_grad_sync();
   if (armed) {
     logger_->set_runtime_stats_and_log();
     reducer_->prepare_for_forward();
@@ -127,7 +118,7 @@ void DistributedDataParallel::before_forward() {
 
 at::Tensor DistributedDataParallel::after_forward(at::Tensor loss) {
   const bool find_unused = options_.find_unused_parameters && !options_.static_graph;
-  if (at::GradMode::is_enabled() && require_backward_grad_sync_) {
+  if (at::GradMode::is_enabled() && require_backward_grad_sync()) {
     require_forward_param_sync_ = true;
     reducer_->prepare_for_backward(find_unused ? std::vector<at::Tensor>{loss}
                                                : std::vector<at::Tensor>{});
@@ -149,20 +140,29 @@ void DistributedDataParallel::sync_buffers() {
   if (options_.recorder != nullptr) options_.recorder->enter(measure::Phase::Forward);
 }
 
-std::vector<std::int64_t> DistributedDataParallel::bucket_bytes() const {
+std::vector<std::int64_t> DistributedDataParallel::reduction_bytes() const {
   return logger_->get_bucket_sizes();
 }
 
-std::int64_t DistributedDataParallel::buffer_bytes() const {
-  std::int64_t total = 0;
-  for (const at::Tensor& buffer : buffers_) total += static_cast<std::int64_t>(buffer.nbytes());
-  return total;
+std::vector<std::int64_t> DistributedDataParallel::buffer_bytes_by_dtype() const {
+  std::map<at::ScalarType, std::int64_t> bytes;
+  for (const at::Tensor& buffer : buffers_) {
+    bytes[buffer.scalar_type()] += static_cast<std::int64_t>(buffer.nbytes());
+  }
+  std::vector<std::int64_t> sizes;
+  for (const auto& [type, size] : bytes) sizes.push_back(size);
+  return sizes;
 }
 
-int DistributedDataParallel::buffer_broadcasts() const {
-  std::set<at::ScalarType> types;
-  for (const at::Tensor& buffer : buffers_) types.insert(buffer.scalar_type());
-  return static_cast<int>(types.size());
+std::vector<Collectives> DistributedDataParallel::declared(const std::vector<bool>& syncs) const {
+  DdpTraffic traffic;
+  traffic.bucket_bytes = reduction_bytes();
+  if (broadcasts_buffers()) traffic.buffer_bytes = buffer_bytes_by_dtype();
+  if (options_.find_unused_parameters && !options_.static_graph) {
+    // The Reducer's map of locally used parameters, int32 per parameter.
+    traffic.unused_map_bytes = static_cast<std::int64_t>(parameters_.size() * sizeof(std::int32_t));
+  }
+  return declared_collectives(traffic, syncs);
 }
 
 }  // namespace gradsync::sync

@@ -16,6 +16,7 @@
 #include <vector>
 
 #include "harness/measure/step_recorder.h"
+#include "harness/sync/wrapper.h"
 #include "models/model.h"
 
 namespace gradsync::sync {
@@ -32,23 +33,7 @@ struct DdpOptions {
   measure::StepRecorder* recorder = nullptr;  // told of phases; may be null
 };
 
-class DistributedDataParallel;
-
-// While it lives, forwards of its model do not arm the Reducer: gradients only accumulate. Restores
-// what it found, so that guards nest, and does so on exceptions too.
-class NoSyncGuard {
- public:
-  explicit NoSyncGuard(DistributedDataParallel& model);
-  ~NoSyncGuard();
-  NoSyncGuard(const NoSyncGuard&) = delete;
-  NoSyncGuard& operator=(const NoSyncGuard&) = delete;
-
- private:
-  DistributedDataParallel& model_;
-  bool previous_;
-};
-
-class DistributedDataParallel {
+class DistributedDataParallel final : public Wrapper {
  public:
   // Verifies that all ranks have the same parameter shapes, gives every rank rank 0's parameters
   // and buffers, and builds the Reducer.
@@ -60,37 +45,30 @@ class DistributedDataParallel {
   // Returns the loss, scalar, with its graph.
   // Collective when it synchronizes buffers or, once, rebuilds the buckets.
   // Errors: ConfigError for static_graph whose first micro-batch is not synchronized.
-  at::Tensor forward(const models::Batch& batch);
+  at::Tensor forward(const models::Batch& batch) override;
 
-  // Use as `auto guard = model.no_sync();` around forward *and* backward.
-  NoSyncGuard no_sync() { return NoSyncGuard(*this); }
+  FlagRead flag_read() const override { return FlagRead::InForward; }
+  // Buckets as they are now (they change at the rebuild).
+  std::vector<Collectives> declared(const std::vector<bool>& syncs) const override;
 
-  // True when the next forward would arm the Reducer.
-  bool require_backward_grad_sync() const { return require_backward_grad_sync_; }
-
-  // Sizes, in bytes, of the Reducer's buckets as they are now (they change at the rebuild).
-  std::vector<std::int64_t> bucket_bytes() const;
+  // The Reducer's buckets as they are now (they change at the rebuild).
+  std::vector<std::int64_t> reduction_bytes() const override;
 
   // Parameters that take part, in registration order.
-  const std::vector<at::Tensor>& parameters() const { return parameters_; }
-  models::Model& module() { return *module_; }
-  measure::StepRecorder* recorder() const { return options_.recorder; }
+  const std::vector<at::Tensor>& parameters() const override { return parameters_; }
+  models::Model& module() override { return *module_; }
   // Whether buffers exist and are broadcast before a synchronizing forward.
   bool broadcasts_buffers() const { return options_.broadcast_buffers && !buffers_.empty(); }
-  // Sum of their sizes, bytes; each dtype among them is one broadcast.
-  std::int64_t buffer_bytes() const;
-  int buffer_broadcasts() const;
 
   // torch's own record of what DDP did: a second opinion on times.
   at::DDPLoggingData logging_data() { return logger_->get_ddp_logging_data(); }
 
  private:
-  friend class NoSyncGuard;
-
   void build_reducer();
   void before_forward();
   at::Tensor after_forward(at::Tensor loss);
   void sync_buffers();
+  std::vector<std::int64_t> buffer_bytes_by_dtype() const;
 
   std::shared_ptr<models::Model> module_;
   c10::intrusive_ptr<c10d::ProcessGroup> process_group_;
@@ -100,7 +78,6 @@ class DistributedDataParallel {
   std::shared_ptr<c10d::Reducer> reducer_;
   std::shared_ptr<c10d::Logger> logger_;
 
-  bool require_backward_grad_sync_ = true;  // the flag of no_sync
   bool require_forward_param_sync_ = true;  // the last forward was a synchronized one
   bool delay_all_reduce_enqueued_ = false;  // static_graph: its first backward has been seen
 };

@@ -1,4 +1,6 @@
 // accumulate: the same decision, made by Accelerate's API instead of by the training loop.
+// sync_each_batch: the same API told to reduce in every micro-batch, which spares FSDP from keeping
+// whole gradients; the optimizer steps as often as before.
 #include <utility>
 
 #include "harness/sync/strategies/factories.h"
@@ -8,8 +10,11 @@ namespace {
 
 class Accumulate final : public Strategy {
  public:
+  explicit Accumulate(bool sync_each_batch) : sync_each_batch_(sync_each_batch) {}
+
   void step(Training& training, int micro_batches) override {
-    Accelerator accelerator({.num_steps = micro_batches}, training.world_size);
+    Accelerator accelerator({.num_steps = micro_batches, .sync_each_batch = sync_each_batch_},
+                            training.world_size);
     PreparedOptimizer optimizer(training.optimizer, accelerator);
     PreparedScheduler scheduler(training.scheduler, accelerator);
     for (int i = 0; i < micro_batches; ++i) {
@@ -24,19 +29,26 @@ class Accumulate final : public Strategy {
     }
   }
 
-  std::vector<bool> declared_syncs(int micro_batches) const override {
-    std::vector<bool> syncs(micro_batches, false);
+  std::vector<bool> declared_syncs(int micro_batches, FlagRead) const override {
+    std::vector<bool> syncs(micro_batches, sync_each_batch_);
     syncs.back() = true;
     return syncs;
   }
 
   bool short_window_last() const override { return true; }
+
+ private:
+  bool sync_each_batch_;
 };
 
 }  // namespace
 
 std::unique_ptr<Strategy> make_accumulate() {
-  return std::make_unique<Accumulate>();
+  return std::make_unique<Accumulate>(false);
+}
+
+std::unique_ptr<Strategy> make_sync_each_batch() {
+  return std::make_unique<Accumulate>(true);
 }
 
 }  // namespace gradsync::sync

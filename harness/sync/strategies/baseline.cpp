@@ -17,7 +17,7 @@ class Baseline final : public Strategy {
     training.update();
   }
 
-  std::vector<bool> declared_syncs(int micro_batches) const override {
+  std::vector<bool> declared_syncs(int micro_batches, FlagRead) const override {
     return std::vector<bool>(micro_batches, true);
   }
 };

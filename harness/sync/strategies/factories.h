@@ -1,4 +1,4 @@
-// One factory per strategy file, for the registry alone.
+// One factory per strategy, for the registry alone.
 #pragma once
 
 #include <memory>
@@ -11,5 +11,6 @@ std::unique_ptr<Strategy> make_baseline();
 std::unique_ptr<Strategy> make_no_sync_improper();
 std::unique_ptr<Strategy> make_no_sync();
 std::unique_ptr<Strategy> make_accumulate();
+std::unique_ptr<Strategy> make_sync_each_batch();
 
 }  // namespace gradsync::sync

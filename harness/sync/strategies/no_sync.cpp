@@ -24,7 +24,7 @@ class NoSync final : public Strategy {
     training.update();
   }
 
-  std::vector<bool> declared_syncs(int micro_batches) const override {
+  std::vector<bool> declared_syncs(int micro_batches, FlagRead) const override {
     std::vector<bool> syncs(micro_batches, false);
     syncs.back() = true;
     return syncs;

@@ -1,6 +1,6 @@
-// no_sync, improperly: around backward only. forward() has armed the Reducer by then, so this is
-// the baseline with a flag flipped to and fro: the same all-reduces, the same bytes, the same
-// gradients.
+// no_sync, improperly: around backward only. DDP's forward() has armed the Reducer by then, so this
+// is the baseline with a flag flipped to and fro: the same all-reduces, the same bytes, the same
+// gradients. FSDP reads the flag in backward, so there it has no_sync's effect all the same.
 #include <utility>
 
 #include "harness/sync/strategies/factories.h"
@@ -25,8 +25,10 @@ class NoSyncImproper final : public Strategy {
     training.update();
   }
 
-  std::vector<bool> declared_syncs(int micro_batches) const override {
-    return std::vector<bool>(micro_batches, true);
+  std::vector<bool> declared_syncs(int micro_batches, FlagRead flag) const override {
+    std::vector<bool> syncs(micro_batches, flag == FlagRead::InForward);
+    syncs.back() = true;
+    return syncs;
   }
 };
 

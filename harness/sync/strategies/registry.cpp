@@ -5,12 +5,31 @@ namespace gradsync::sync {
 
 const std::vector<StrategyEntry>& strategies() {
   static const std::vector<StrategyEntry> entries{
-      {"baseline", "baseline", "ddp", "every micro-batch all-reduces", make_baseline},
-      {"no_sync_improper", "no_sync improperly", "ddp",
-       "no_sync around backward only: has no effect", make_no_sync_improper},
-      {"no_sync", "no_sync", "ddp", "no_sync around forward and backward but for the last",
+      {"baseline",
+       "baseline",
+       {"ddp", "fsdp"},
+       "every micro-batch reduces its gradients",
+       make_baseline},
+      {"no_sync_improper",
+       "no_sync improperly",
+       {"ddp", "fsdp"},
+       "no_sync around backward only: has no effect under ddp",
+       make_no_sync_improper},
+      {"no_sync",
+       "no_sync",
+       {"ddp", "fsdp"},
+       "no_sync around forward and backward but for the last",
        make_no_sync},
-      {"accumulate", "accumulate", "ddp", "Accelerate's accumulate() decides", make_accumulate},
+      {"accumulate",
+       "accumulate",
+       {"ddp", "fsdp"},
+       "Accelerate's accumulate() decides",
+       make_accumulate},
+      {"sync_each_batch",
+       "sync_each_batch",
+       {"fsdp"},
+       "accumulate() with sync_each_batch: every micro-batch reduces",
+       make_sync_each_batch},
   };
   return entries;
 }

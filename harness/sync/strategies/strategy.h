@@ -13,15 +13,15 @@
 #include "harness/comm/ledger.h"
 #include "harness/sync/accelerator.h"
 #include "harness/sync/adamw.h"
-#include "harness/sync/ddp.h"
+#include "harness/sync/wrapper.h"
 #include "models/data.h"
 
 namespace gradsync::sync {
 
-// What a strategy trains with; it owns none of it. The wrapper and its Reducer are shared by all
-// strategies of a launch, so that they differ in nothing but what their step() does.
+// What a strategy trains with; it owns none of it. The wrapper is shared by all strategies of a
+// launch, so that they differ in nothing but what their step() does.
 struct Training {
-  DistributedDataParallel& model;
+  Wrapper& model;
   Optimizer& optimizer;
   LinearWarmup& scheduler;
   models::DataLoader& data;
@@ -45,8 +45,9 @@ class Strategy {
   // Runs one optimizer step. Collective: all ranks, same micro_batches.
   virtual void step(Training& training, int micro_batches) = 0;
 
-  // Declares, for each micro-batch of a step, whether its gradients are all-reduced.
-  virtual std::vector<bool> declared_syncs(int micro_batches) const = 0;
+  // Declares, for each micro-batch of a step, whether its gradients are reduced, under a wrapper
+  // that reads no_sync's flag in `flag`.
+  virtual std::vector<bool> declared_syncs(int micro_batches, FlagRead flag) const = 0;
 
   // Whether the guide's script for this strategy ends its epoch on a short window (accumulate),
   // or begins it with a step of one micro-batch (the others). Used by the as_published window rule.
@@ -54,9 +55,9 @@ class Strategy {
 };
 
 struct StrategyEntry {
-  std::string name;     // as in a plan
-  std::string label;    // as in the guide's table
-  std::string wrapper;  // wrapper it runs under
+  std::string name;                   // as in a plan
+  std::string label;                  // as in the guide's table
+  std::vector<std::string> wrappers;  // those it runs under
   std::string about;
   std::function<std::unique_ptr<Strategy>()> make;
 };

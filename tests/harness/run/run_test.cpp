@@ -44,28 +44,32 @@ std::vector<comm::CommEvent> events_of(const std::vector<std::vector<std::int64_
   return events;
 }
 
-const Declared kDeclared{{100, 200}, 1, 16, 0};
+const sync::DdpTraffic kTraffic{{100, 200}, {16}, 0};
+
+std::vector<sync::Collectives> declared(const std::vector<bool>& syncs) {
+  return sync::declared_collectives(kTraffic, syncs);
+}
 
 TEST(Expectation, CountsOfOneStep) {
-  const auto counts = expected_of_step(kDeclared, {false, false, true});
+  const auto counts = expected_of_step(declared({false, false, true}));
   EXPECT_EQ(counts.at("all_reduce"), (results::OpCount{2, 300}));
   EXPECT_EQ(counts.at("broadcast"), (results::OpCount{1, 16}));  // before the first only
-  EXPECT_EQ(expected_of_step(kDeclared, {true, true}).at("broadcast").count, 2);
+  EXPECT_EQ(expected_of_step(declared({true, true})).at("broadcast").count, 2);
 }
 
 TEST(Expectation, AnExactStepHasNoMismatch) {
   const auto events = events_of({{}, {100, 200}}, {1, 0});
-  EXPECT_EQ(first_mismatch(kDeclared, {false, true}, events, 0), "");
-  EXPECT_EQ(counts_of_step(events, 0), expected_of_step(kDeclared, {false, true}));
+  EXPECT_EQ(first_mismatch(declared({false, true}), events, 0), "");
+  EXPECT_EQ(counts_of_step(events, 0), expected_of_step(declared({false, true})));
 }
 
 TEST(Expectation, NamesTheFirstDifference) {
-  const std::vector<bool> syncs{false, true};
-  EXPECT_EQ(first_mismatch(kDeclared, syncs, events_of({{100, 200}, {100, 200}}, {1, 0}), 0),
+  const auto wanted = declared({false, true});
+  EXPECT_EQ(first_mismatch(wanted, events_of({{100, 200}, {100, 200}}, {1, 0}), 0),
             "step 1, micro-batch 1: 2 all_reduces, declared 0");
-  EXPECT_EQ(first_mismatch(kDeclared, syncs, events_of({{}, {100, 201}}, {1, 0}), 0),
-            "step 1, micro-batch 2: all_reduce of bucket 1 has 201 bytes, declared 200");
-  EXPECT_NE(first_mismatch(kDeclared, syncs, events_of({{}, {100, 200}}, {0, 0}), 0), "");
+  EXPECT_EQ(first_mismatch(wanted, events_of({{}, {100, 201}}, {1, 0}), 0),
+            "step 1, micro-batch 2: all_reduce 1 has 201 bytes, declared 200");
+  EXPECT_NE(first_mismatch(wanted, events_of({{}, {100, 200}}, {0, 0}), 0), "");
 }
 
 nlohmann::json message_of(int rank, const std::vector<double>& step_s) {

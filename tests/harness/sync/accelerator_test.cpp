@@ -1,5 +1,6 @@
 // What Accelerate's API promises of accumulate, backward, optimizer and scheduler.
 #include "harness/sync/accelerator.h"
+#include "harness/sync/ddp.h"
 
 #include <ATen/ATen.h>
 #include <gtest/gtest.h>

@@ -4,6 +4,7 @@
 // one process corrupt.
 #pragma once
 
+#include <ATen/Parallel.h>
 #include <gtest/gtest.h>
 #include <sys/wait.h>
 #include <torch/nn/module.h>
@@ -31,7 +32,20 @@ struct RankHarness {
   c10::intrusive_ptr<c10d::ProcessGroup> group;
   comm::Ledger& ledger;
   measure::StepRecorder& recorder;
+  c10::intrusive_ptr<c10d::Store> store;
+  comm::GroupOptions options;  // of `group`
 };
+
+// A group of some of the ranks, in which this one is number `rank`. Collective over those.
+inline c10::intrusive_ptr<c10d::ProcessGroup> subgroup(const RankHarness& of,
+                                                       const std::string& name, int rank,
+                                                       int world_size) {
+  comm::GroupOptions options = of.options;
+  options.name = name;
+  options.rank = rank;
+  options.world_size = world_size;
+  return comm::make_process_group(of.store, options, of.ledger);
+}
 
 // What a rank's process ends with.
 enum RankExit { kRankPassed = 0, kRankFailed = 1, kRankThrew = 2 };
@@ -40,6 +54,7 @@ enum RankExit { kRankPassed = 0, kRankFailed = 1, kRankThrew = 2 };
 inline int run_rank(int rank, int world_size, const std::string& store_file,
                     const std::function<void(RankHarness&)>& body) {
   constexpr double kTimeoutS = 10;
+  at::set_num_threads(1);  // more ranks than cores: OpenMP's waiting threads would starve others
   try {
     comm::Ledger ledger(steady_clock());
     measure::StepRecorder recorder(steady_clock());
@@ -49,8 +64,9 @@ inline int run_rank(int rank, int world_size, const std::string& store_file,
     options.address = "127.0.0.1";
     options.timeout_s = kTimeoutS;
     const auto store = c10::make_intrusive<c10d::FileStore>(store_file, world_size);
-    RankHarness harness{rank, world_size, comm::make_process_group(store, options, ledger), ledger,
-                        recorder};
+    RankHarness harness{rank,   world_size, comm::make_process_group(store, options, ledger),
+                        ledger, recorder,   store,
+                        options};
     body(harness);
     comm::barrier(*harness.group);
   } catch (const std::exception& error) {

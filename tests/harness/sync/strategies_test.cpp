@@ -6,6 +6,7 @@
 #include <map>
 
 #include "harness/run/expectation.h"
+#include "harness/sync/ddp.h"
 #include "harness/sync/strategies/strategy.h"
 #include "tests/harness/sync/ranks.h"
 
@@ -68,12 +69,8 @@ Outcome train(RankHarness& rank, const std::string& strategy_name, const std::st
     outcome.parameters.push_back(parameter.detach().clone());
   }
   outcome.events = rank.ledger.events();
-  run::Declared declared;
-  declared.bucket_bytes = model.bucket_bytes();
-  declared.buffer_broadcasts = model.buffer_broadcasts();
-  declared.buffer_bytes = model.buffer_bytes();
-  outcome.mismatch =
-      run::first_mismatch(declared, strategy->declared_syncs(kMicroBatches), outcome.events, 0);
+  const auto syncs = strategy->declared_syncs(kMicroBatches, model.flag_read());
+  outcome.mismatch = run::first_mismatch(model.declared(syncs), outcome.events, 0);
   return outcome;
 }
 

@@ -1,0 +1,69 @@
+#include "harness/sync/collectives.h"
+
+namespace gradsync::sync {
+
+std::vector<Collectives> declared_collectives(const DdpTraffic& traffic,
+                                              const std::vector<bool>& syncs) {
+  std::vector<Collectives> step(syncs.size());
+  for (std::size_t i = 0; i < syncs.size(); ++i) {
+    const bool after_a_sync = i == 0 ? syncs.back() : syncs[i - 1];
+    if (after_a_sync && !traffic.buffer_bytes.empty()) step[i]["broadcast"] = traffic.buffer_bytes;
+    if (!syncs[i]) continue;
+    std::vector<std::int64_t>& reduced = step[i]["all_reduce"];
+    reduced = traffic.bucket_bytes;
+    if (traffic.unused_map_bytes > 0) reduced.push_back(traffic.unused_map_bytes);
+  }
+  return step;
+}
+
+namespace {
+
+// Which units are gathered, as a step goes on.
+class FsdpStep {
+ public:
+  explicit FsdpStep(const FsdpTraffic& traffic)
+      : traffic_(traffic), gathered_(traffic.units.size(), false) {}
+
+  Collectives micro_batch(bool sync) {
+    Collectives done;
+    if (!root_gathered_) gather(traffic_.root, done);
+    for (std::size_t i = 0; i < gathered_.size(); ++i) {
+      if (!gathered_[i]) gather(traffic_.units[i], done);
+      gathered_[i] = !traffic_.reshard_after_forward;
+    }
+    const bool keep = !sync && !traffic_.reshard_after_backward;
+    for (std::size_t i = gathered_.size(); i-- > 0;) {
+      if (!gathered_[i]) gather(traffic_.units[i], done);
+      if (sync) reduce(traffic_.units[i], done);
+      gathered_[i] = keep;
+    }
+    if (sync) reduce(traffic_.root, done);
+    root_gathered_ = keep;
+    return done;
+  }
+
+ private:
+  static void gather(const UnitTraffic& unit, Collectives& done) {
+    if (unit.gather_bytes > 0) done["all_gather"].push_back(unit.gather_bytes);
+  }
+  static void reduce(const UnitTraffic& unit, Collectives& done) {
+    if (unit.reduce_bytes > 0) done["reduce_scatter"].push_back(unit.reduce_bytes);
+    if (unit.replicate_bytes > 0) done["all_reduce"].push_back(unit.replicate_bytes);
+  }
+
+  const FsdpTraffic& traffic_;
+  std::vector<bool> gathered_;
+  bool root_gathered_ = false;
+};
+
+}  // namespace
+
+std::vector<Collectives> declared_collectives(const FsdpTraffic& traffic,
+                                              const std::vector<bool>& syncs) {
+  std::vector<Collectives> step;
+  FsdpStep state(traffic);
+  for (const bool sync : syncs) step.push_back(state.micro_batch(sync));
+  return step;
+}
+
+}  // namespace gradsync::sync

@@ -1,0 +1,47 @@
+// What a step should communicate, declared before it runs: pure functions from sizes and options.
+// Every trial's ledger is checked against them.
+#pragma once
+
+#include <cstdint>
+#include <map>
+#include <string>
+#include <vector>
+
+namespace gradsync::sync {
+
+// The collectives of one micro-batch: for each operation the sizes in bytes, in the order issued.
+using Collectives = std::map<std::string, std::vector<std::int64_t>>;
+
+// What one micro-batch moves under DDP.
+struct DdpTraffic {
+  std::vector<std::int64_t> bucket_bytes;  // of the Reducer, in the order they are reduced
+  std::vector<std::int64_t> buffer_bytes;  // one broadcast each: one per dtype
+  std::int64_t unused_map_bytes = 0;       // find_unused_parameters: one more all_reduce; 0: none
+};
+
+// Returns the collectives of a step whose micro-batch i reduces gradients where syncs[i]. Buffers
+// are broadcast before micro-batch i when the micro-batch before it was a synchronized one (the
+// last of the step before, for the first).
+std::vector<Collectives> declared_collectives(const DdpTraffic& traffic,
+                                              const std::vector<bool>& syncs);
+
+// What one unit moves under FSDP; nothing where it has no parameters.
+struct UnitTraffic {
+  std::int64_t gather_bytes = 0;     // all_gather: its whole parameters
+  std::int64_t reduce_bytes = 0;     // reduce_scatter: its whole gradient
+  std::int64_t replicate_bytes = 0;  // all_reduce of a rank's shard across nodes; 0: not hybrid
+};
+
+struct FsdpTraffic {
+  UnitTraffic root;                // what is in no unit: gathered first, reduced last
+  std::vector<UnitTraffic> units;  // in the order of forward
+  bool reshard_after_forward = true;
+  bool reshard_after_backward = true;
+};
+
+// Returns the collectives of a step that begins with every unit sharded, and whose micro-batch i
+// reduces gradients where syncs[i]. A unit is gathered where it is needed and not there.
+std::vector<Collectives> declared_collectives(const FsdpTraffic& traffic,
+                                              const std::vector<bool>& syncs);
+
+}  // namespace gradsync::sync

@@ -1,0 +1,76 @@
+// What a strategy trains through: a model whose gradients are synchronized over the ranks.
+//
+// The wrapper (DDP, FSDP) says how gradients are synchronized, the strategy says when. Both
+// wrappers have the one flag that no_sync clears. They differ in who reads it, and that decides
+// what an improper no_sync does: DDP reads it in forward, FSDP in backward.
+#pragma once
+
+#include <ATen/core/Tensor.h>
+
+#include <vector>
+
+#include "harness/measure/step_recorder.h"
+#include "harness/sync/collectives.h"
+#include "models/model.h"
+
+namespace gradsync::sync {
+
+class Wrapper;
+
+// While it lives, gradients of its model only accumulate, on this rank. Restores what it found, so
+// that guards nest, and does so on exceptions too.
+class NoSyncGuard {
+ public:
+  explicit NoSyncGuard(Wrapper& model);
+  ~NoSyncGuard();
+  NoSyncGuard(const NoSyncGuard&) = delete;
+  NoSyncGuard& operator=(const NoSyncGuard&) = delete;
+
+ private:
+  Wrapper& model_;
+  bool previous_;
+};
+
+// Where a wrapper looks at the flag of no_sync.
+enum class FlagRead { InForward, InBackward };
+
+class Wrapper {
+ public:
+  virtual ~Wrapper() = default;
+
+  // Returns the loss, scalar, with its graph. Collective: all ranks.
+  virtual at::Tensor forward(const models::Batch& batch) = 0;
+
+  // Use as `auto guard = model.no_sync();` around forward *and* backward.
+  NoSyncGuard no_sync() { return NoSyncGuard(*this); }
+  // False inside no_sync.
+  bool require_backward_grad_sync() const { return require_backward_grad_sync_; }
+  virtual FlagRead flag_read() const = 0;
+
+  // What the optimizer steps: whole parameters, or this rank's shards of them.
+  virtual const std::vector<at::Tensor>& parameters() const = 0;
+
+  // Returns what a steady step communicates whose micro-batch i reduces gradients where syncs[i].
+  virtual std::vector<Collectives> declared(const std::vector<bool>& syncs) const = 0;
+
+  // Returns the bytes of each reduction of a synchronized micro-batch, in order: DDP's buckets,
+  // FSDP's units.
+  virtual std::vector<std::int64_t> reduction_bytes() const = 0;
+
+  virtual models::Model& module() = 0;
+
+ private:
+  friend class NoSyncGuard;
+  bool require_backward_grad_sync_ = true;
+};
+
+inline NoSyncGuard::NoSyncGuard(Wrapper& model)
+    : model_(model), previous_(model.require_backward_grad_sync_) {
+  model_.require_backward_grad_sync_ = false;
+}
+
+inline NoSyncGuard::~NoSyncGuard() {
+  model_.require_backward_grad_sync_ = previous_;
+}
+
+}  // namespace gradsync::sync

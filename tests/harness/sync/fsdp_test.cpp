@@ -1,0 +1,390 @@
+// The sharded wrapper against DDP and one process, what it communicates and what it keeps.
+#include "harness/sync/fsdp/fsdp.h"
+
+#include <ATen/ATen.h>
+#include <gtest/gtest.h>
+
+#include <map>
+#include <string>
+
+#include "harness/base/errors.h"
+#include "harness/run/expectation.h"
+#include "harness/sync/backward.h"
+#include "harness/sync/ddp.h"
+#include "harness/sync/strategies/strategy.h"
+#include "tests/harness/sync/ranks.h"
+
+namespace gradsync::test {
+namespace {
+
+using sync::FsdpGroups;
+using sync::FsdpOptions;
+using sync::FullyShardedDataParallel;
+
+constexpr int kMicroBatches = 3;
+
+// Two parameters outside of its three units, one at each end; `extra` serves only batches whose
+// labels say so. 8 + 3 x (64 + 8 + 8) + 32 elements: not divisible by 3, so that shards are padded.
+class ToyLayers : public models::Model {
+ public:
+  struct Layer : torch::nn::Module {
+    Layer() {
+      w = register_parameter("w", at::sin(at::arange(64, at::kFloat)).reshape({8, 8}) / 3);
+      b = register_parameter("b", at::full({8}, 0.01));
+      extra = register_parameter("extra", at::full({8}, 0.02));
+    }
+    at::Tensor w, b, extra;
+  };
+
+  ToyLayers() {
+    embed_ = register_parameter("embed", at::cos(at::arange(32, at::kFloat)).reshape({4, 8}));
+    for (int i = 0; i < 3; ++i) {
+      layers_.push_back(register_module("layer" + std::to_string(i), std::make_shared<Layer>()));
+    }
+    head_ = register_parameter("head", at::full({8}, 0.3));
+  }
+
+  std::vector<models::Unit> units() const override {
+    std::vector<models::Unit> units;
+    for (int i = 0; i < 3; ++i) {
+      const std::string name = "layer" + std::to_string(i);
+      units.push_back({name, {name + ".w", name + ".b", name + ".extra"}});
+    }
+    return units;
+  }
+
+  at::Tensor loss(const models::Batch& batch) override {
+    const bool with_extra = batch.labels.sum().item<std::int64_t>() > 0;
+    at::Tensor x = at::matmul((batch.input_ids / 10.0).to(embed_.scalar_type()), embed_);
+    for (std::size_t i = 0; i < layers_.size(); ++i) {
+      x = run_unit(i, x, [&](const at::Tensor& h) {
+        at::Tensor y = at::tanh(at::matmul(h, layers_[i]->w.t()) + layers_[i]->b);
+        if (with_extra) y = y * (layers_[i]->extra + 1);
+        return y;
+      });
+    }
+    return (x * head_).sum(-1).to(at::kFloat).pow(2).mean();
+  }
+
+ private:
+  at::Tensor embed_, head_;
+  std::vector<std::shared_ptr<Layer>> layers_;
+};
+
+using Values = std::map<std::string, at::Tensor>;
+
+// Micro-batch `index` of `step`; only some use the branch, differently per rank.
+models::Batch batch_of(int rank, int step, int index) {
+  return toy_batch(rank, step * kMicroBatches + index, (rank + index) % 2 == 0);
+}
+
+// Runs `steps` steps of `strategy`'s kind by hand: `guard_forward`, `guard_backward` say what
+// no_sync encloses in all micro-batches but the last.
+void train(sync::Wrapper& model, int rank, int steps, bool guard_forward, bool guard_backward) {
+  sync::FusedAdamW optimizer(model.parameters(), {.lr = 1e-2});
+  for (int step = 0; step < steps; ++step) {
+    for (int i = 0; i < kMicroBatches; ++i) {
+      const bool inside = i + 1 < kMicroBatches;
+      at::Tensor loss;
+      {
+        std::optional<sync::NoSyncGuard> guard;
+        if (inside && guard_forward) guard.emplace(model);
+        loss = model.forward(batch_of(rank, step, i));
+      }
+      std::optional<sync::NoSyncGuard> guard;
+      if (inside && guard_backward) guard.emplace(model);
+      sync::backward(std::move(loss), kMicroBatches, nullptr);
+    }
+    optimizer.step();
+    optimizer.zero_grad();
+  }
+}
+
+Values whole_parameters(FullyShardedDataParallel& model) {
+  Values values;
+  for (const auto& item : model.module().named_parameters()) {
+    values[item.key()] = model.whole_parameter(item.key());
+  }
+  return values;
+}
+
+// What one process makes of the micro-batches of all ranks. Call it in a rank: OpenMP's threads,
+// which the optimizer starts, do not survive a fork.
+Values trained_alone(int world_size, int steps) {
+  ToyLayers model;
+  sync::FusedAdamW optimizer(model.parameters(), {.lr = 1e-2});
+  for (int step = 0; step < steps; ++step) {
+    for (int rank = 0; rank < world_size; ++rank) {
+      for (int i = 0; i < kMicroBatches; ++i) {
+        sync::backward(model.loss(batch_of(rank, step, i)), kMicroBatches * world_size, nullptr);
+      }
+    }
+    for (const at::Tensor& parameter : model.parameters()) {  // as a rank's reduction: never none
+      if (!parameter.grad().defined()) parameter.mutable_grad() = at::zeros_like(parameter);
+    }
+    optimizer.step();
+    optimizer.zero_grad();
+  }
+  Values values;
+  for (const auto& item : model.named_parameters()) values[item.key()] = item.value().detach();
+  return values;
+}
+
+void expect_close(const Values& values, const Values& wanted, double tolerance) {
+  ASSERT_EQ(values.size(), wanted.size());
+  for (const auto& [name, value] : wanted) {
+    const double apart = (values.at(name).to(at::kFloat) - value).abs().max().item<double>();
+    EXPECT_LE(apart, tolerance) << name;
+  }
+}
+
+std::vector<FsdpOptions> all_options() {
+  std::vector<FsdpOptions> all;
+  for (const bool forward : {true, false}) {
+    for (const bool backward : {true, false}) {
+      for (const bool prefetch : {true, false}) {
+        FsdpOptions options;
+        options.reshard_after_forward = forward;
+        options.reshard_after_backward = backward;
+        options.prefetch = prefetch;
+        all.push_back(options);
+      }
+    }
+  }
+  return all;
+}
+
+void expect_trained_as_alone(RankHarness& rank, const FsdpOptions& options, int steps) {
+  const Values wanted = trained_alone(rank.world_size, steps);
+  for (const bool no_sync : {false, true}) {
+    FullyShardedDataParallel model(std::make_shared<ToyLayers>(), FsdpGroups{rank.group, nullptr},
+                                   options);
+    train(model, rank.rank, steps, no_sync, no_sync);
+    expect_close(whole_parameters(model), wanted, 2e-6);
+  }
+}
+
+TEST(Fsdp, TrainsAsOneProcessDoes) {
+  for (const int world_size : {1, 2, 3, 4}) {
+    run_ranks(world_size, [](RankHarness& rank) { expect_trained_as_alone(rank, {}, 10); });
+  }
+}
+
+TEST(Fsdp, TrainsTheSameWithEveryOption) {
+  run_ranks(3, [](RankHarness& rank) {
+    for (const FsdpOptions& options : all_options()) expect_trained_as_alone(rank, options, 2);
+  });
+}
+
+// With two ranks a sum has one order, so not even rounding may differ.
+TEST(Fsdp, GradientsOfTwoRanksAreDdpsToTheBit) {
+  run_ranks(2, [](RankHarness& rank) {
+    const auto module = std::make_shared<ToyLayers>();
+    sync::DistributedDataParallel ddp(module, rank.group, {});
+    FullyShardedDataParallel fsdp(std::make_shared<ToyLayers>(), FsdpGroups{rank.group, nullptr},
+                                  {});
+    const auto batch = toy_batch(rank.rank, 0);
+    sync::backward(ddp.forward(batch), 1, nullptr);
+    sync::backward(fsdp.forward(batch), 1, nullptr);
+    // The root's shard: embed and head, 40 elements, half of them here.
+    const auto whole = module->named_parameters();
+    const at::Tensor flat =
+        at::cat({whole["embed"].grad().flatten(), whole["head"].grad().flatten()});
+    EXPECT_TRUE(at::equal(fsdp.parameters()[0].grad(), flat.narrow(0, rank.rank * 20, 20)));
+  });
+}
+
+TEST(Fsdp, HybridShardingTrainsTheSame) {
+  constexpr int kSteps = 3;
+  run_ranks(4, [&](RankHarness& rank) {
+    const Values wanted = trained_alone(4, kSteps);
+    const int node = rank.rank / 2;
+    const int place = rank.rank % 2;
+    const FsdpGroups groups{subgroup(rank, "node" + std::to_string(node), place, 2),
+                            subgroup(rank, "place" + std::to_string(place), node, 2)};
+    FullyShardedDataParallel model(std::make_shared<ToyLayers>(), groups, {});
+    EXPECT_EQ(model.parameters()[1].numel(), 40);  // half of a unit's 80, not a quarter
+    train(model, rank.rank, kSteps, true, true);
+    expect_close(whole_parameters(model), wanted, 2e-6);
+  });
+}
+
+// bfloat16 has 8 bits: a step of lr moves a weight of about 1 by its own rounding.
+TEST(Fsdp, Bfloat16StaysWithinItsRounding) {
+  constexpr int kSteps = 3;
+  run_ranks(2, [&](RankHarness& rank) {
+    const Values wanted = trained_alone(2, kSteps);
+    for (const bool accumulate_in_reduce_dtype : {true, false}) {
+      FsdpOptions options;
+      options.param_dtype = at::kBFloat16;
+      options.accumulate_in_reduce_dtype = accumulate_in_reduce_dtype;
+      FullyShardedDataParallel model(std::make_shared<ToyLayers>(), FsdpGroups{rank.group, nullptr},
+                                     options);
+      train(model, rank.rank, kSteps, true, true);
+      EXPECT_EQ(model.parameters()[0].scalar_type(), at::kFloat);
+      expect_close(whole_parameters(model), wanted, 0.05);
+    }
+  });
+}
+
+// Runs one step and returns what the ledger says is not as declared.
+std::string mismatch_of_step(RankHarness& rank, FullyShardedDataParallel& model,
+                             const std::string& strategy_name) {
+  const auto strategy = sync::find_strategy(strategy_name).make();
+  sync::FusedAdamW optimizer(model.parameters(), {});
+  sync::LinearWarmup scheduler(optimizer, 0, 1000);
+  models::DataOptions data_options;
+  data_options.micro_batch_size = 2;
+  data_options.sequence_length = 4;
+  models::DataLoader data(data_options, 4);
+  sync::Training training{model,         optimizer,   scheduler,      data,
+                          rank.recorder, rank.ledger, rank.world_size};
+  rank.ledger.settle(5);
+  rank.ledger.clear();
+  rank.recorder.begin_block();
+  strategy->step(training, kMicroBatches);
+  rank.ledger.settle(5);
+  const auto syncs = strategy->declared_syncs(kMicroBatches, model.flag_read());
+  return run::first_mismatch(model.declared(syncs), rank.ledger.events(), 0);
+}
+
+TEST(Fsdp, CommunicatesWhatItDeclares) {
+  run_ranks(2, [](RankHarness& rank) {
+    for (const FsdpOptions& options : all_options()) {
+      FullyShardedDataParallel model(std::make_shared<ToyLayers>(), FsdpGroups{rank.group, nullptr},
+                                     options);
+      for (const auto& entry : sync::strategies()) {
+        EXPECT_EQ(mismatch_of_step(rank, model, entry.name), "") << entry.name;
+      }
+    }
+  });
+}
+
+int count(RankHarness& rank, const std::string& op) {
+  rank.ledger.settle(5);
+  int total = 0;
+  for (const comm::CommEvent& event : rank.ledger.events()) total += event.op == op ? 1 : 0;
+  return total;
+}
+
+// DDP decides in forward, FSDP in backward: the improper no_sync works here.
+TEST(Fsdp, BackwardDecidesAndForwardDoesNot) {
+  run_ranks(2, [](RankHarness& rank) {
+    FullyShardedDataParallel model(std::make_shared<ToyLayers>(), FsdpGroups{rank.group, nullptr},
+                                   {});
+    const auto reductions_of = [&](bool guard_forward, bool guard_backward) {
+      rank.ledger.settle(5);
+      rank.ledger.clear();
+      train(model, rank.rank, 1, guard_forward, guard_backward);
+      return count(rank, "reduce_scatter");
+    };
+    constexpr int kUnits = 4;  // with the root
+    EXPECT_EQ(reductions_of(false, false), kUnits * kMicroBatches);
+    EXPECT_EQ(reductions_of(true, true), kUnits);
+    EXPECT_EQ(reductions_of(false, true), kUnits);
+    EXPECT_EQ(reductions_of(true, false), kUnits * kMicroBatches);
+  });
+}
+
+std::size_t bytes_held(FullyShardedDataParallel& model) {
+  std::size_t total = 0;
+  std::set<const void*> seen;
+  for (const at::Tensor& parameter : model.module().parameters()) {
+    const auto* storage = parameter.storage().unsafeGetStorageImpl();
+    if (seen.insert(storage).second) total += storage->nbytes();
+  }
+  return total;
+}
+
+TEST(Fsdp, FreesWhatItGathered) {
+  run_ranks(2, [](RankHarness& rank) {
+    constexpr std::size_t kRootBytes = 40 * 4;
+    constexpr std::size_t kUnitBytes = 80 * 4;
+    FsdpOptions options;
+    FullyShardedDataParallel full(std::make_shared<ToyLayers>(), FsdpGroups{rank.group, nullptr},
+                                  options);
+    EXPECT_EQ(bytes_held(full), 0U);
+    at::Tensor loss = full.forward(toy_batch(rank.rank, 0));
+    EXPECT_EQ(bytes_held(full), kRootBytes);
+    sync::backward(std::move(loss), 1, nullptr);
+    EXPECT_EQ(bytes_held(full), 0U);
+    {
+      const at::NoGradGuard no_grad;
+      full.forward(toy_batch(rank.rank, 0));
+      EXPECT_EQ(bytes_held(full), 0U);
+    }
+    options.reshard_after_forward = false;
+    options.reshard_after_backward = false;
+    FullyShardedDataParallel kept(std::make_shared<ToyLayers>(), FsdpGroups{rank.group, nullptr},
+                                  options);
+    loss = kept.forward(toy_batch(rank.rank, 0));
+    EXPECT_EQ(bytes_held(kept), kRootBytes + 3 * kUnitBytes);
+    {
+      const auto guard = kept.no_sync();
+      sync::backward(std::move(loss), 1, nullptr);
+    }
+    EXPECT_EQ(bytes_held(kept), kRootBytes + 3 * kUnitBytes);  // for the next micro-batch
+    sync::backward(kept.forward(toy_batch(rank.rank, 0)), 1, nullptr);
+    EXPECT_EQ(bytes_held(kept), 0U);
+  });
+}
+
+TEST(Fsdp, RefusesAModelWithoutUnits) {
+  run_ranks(2, [](RankHarness& rank) {
+    try {
+      const FullyShardedDataParallel model(std::make_shared<ToyModel>(),
+                                           FsdpGroups{rank.group, nullptr}, {});
+      FAIL() << "not refused";
+    } catch (const ConfigError& error) {
+      EXPECT_NE(std::string(error.what()).find("divides into units"), std::string::npos);
+    }
+  });
+}
+
+// One parameter of one element.
+class Tiny : public models::Model {
+ public:
+  Tiny() { register_parameter("only", at::ones({1})); }
+  std::vector<models::Unit> units() const override { return {{"all", {"only"}}}; }
+  at::Tensor loss(const models::Batch&) override { return parameters()[0].sum(); }
+};
+
+TEST(Fsdp, RefusesAUnitWithFewerElementsThanRanks) {
+  run_ranks(2, [](RankHarness& rank) {
+    try {
+      const FullyShardedDataParallel model(std::make_shared<Tiny>(),
+                                           FsdpGroups{rank.group, nullptr}, {});
+      FAIL() << "not refused";
+    } catch (const ConfigError& error) {
+      EXPECT_STREQ(error.what(),
+                   "fsdp: unit 'all' has 1 elements, expected at least one for each of the 2 ranks "
+                   "that share it");
+    }
+  });
+}
+
+using Sizes = std::vector<std::int64_t>;
+
+TEST(Collectives, FullShardGathersTwiceAndReducesWhereItSyncs) {
+  sync::FsdpTraffic traffic{{10, 20, 0}, {{1, 100, 0}, {2, 200, 0}}, true, true};
+  const auto step = declared_collectives(traffic, {false, true});
+  EXPECT_EQ(step[0].at("all_gather"), (Sizes{10, 1, 2, 2, 1}));
+  EXPECT_FALSE(step[0].contains("reduce_scatter"));
+  EXPECT_EQ(step[1].at("all_gather"), (Sizes{10, 1, 2, 2, 1}));
+  EXPECT_EQ(step[1].at("reduce_scatter"), (Sizes{200, 100, 20}));
+}
+
+TEST(Collectives, KeepingParametersSavesGathers) {
+  sync::FsdpTraffic traffic{{10, 20, 5}, {{1, 100, 50}, {2, 200, 60}}, false, false};
+  auto step = declared_collectives(traffic, {false, true});
+  EXPECT_EQ(step[0].at("all_gather"), (Sizes{10, 1, 2}));
+  EXPECT_FALSE(step[1].contains("all_gather"));
+  EXPECT_EQ(step[1].at("all_reduce"), (Sizes{60, 50, 5}));
+  traffic.reshard_after_forward = true;
+  step = declared_collectives(traffic, {false, true});
+  EXPECT_EQ(step[0].at("all_gather"), (Sizes{10, 1, 2, 2, 1}));
+  EXPECT_EQ(step[1].at("all_gather"), (Sizes{2, 1}));
+}
+
+}  // namespace
+}  // namespace gradsync::test
