@@ -1,16 +1,20 @@
-// What the parts of a step cost in one process: the recorder and the ledger per event, the
-// recording backend per collective, the Reducer's hooks, a no_sync toggle, optimizers, models.
+// What the parts of a step cost in one process: the recorder and the ledger per event, the memory
+// meter per allocation, the recording backend per collective, the Reducer's hooks, a no_sync
+// toggle, optimizers, models.
 //
 // World size 1: collectives return at once, so what is timed is the engine and not a link.
 #include <ATen/ATen.h>
 #include <ATen/Parallel.h>
 #include <benchmark/benchmark.h>
+#include <c10/core/CPUAllocator.h>
 #include <torch/optim/adamw.h>
 
 #include <torch/csrc/distributed/c10d/HashStore.hpp>
 
 #include "harness/base/clock.h"
 #include "harness/comm/process_groups.h"
+#include "harness/measure/caching_allocator_model.h"
+#include "harness/measure/memory.h"
 #include "harness/measure/step_recorder.h"
 #include "harness/sync/adamw.h"
 #include "harness/sync/ddp.h"
@@ -43,6 +47,39 @@ void ledger_event(benchmark::State& state) {
   }
 }
 BENCHMARK(ledger_event);
+
+// The meter's allocator. Torch's own stays that of every other benchmark here.
+c10::Allocator& metered_allocator() {
+  static c10::Allocator& allocator = []() -> c10::Allocator& {
+    measure::meter().install();
+    c10::Allocator& metered = *c10::GetCPUAllocator();
+    c10::SetCPUAllocator(c10::GetDefaultCPUAllocator(), 255);
+    return metered;
+  }();
+  return allocator;
+}
+
+// 1 KiB asked and given back: by torch's own allocator, and counted.
+void allocation(benchmark::State& state, bool counted) {
+  c10::Allocator& allocator = counted ? metered_allocator() : *c10::GetDefaultCPUAllocator();
+  for (auto _ : state) benchmark::DoNotOptimize(allocator.allocate(1024).get());
+}
+BENCHMARK_CAPTURE(allocation, plain, false);
+BENCHMARK_CAPTURE(allocation, counted, true);
+
+// What the estimate of reserved memory adds, beside `live` other blocks.
+void caching_allocator_model(benchmark::State& state) {
+  measure::CachingAllocatorModel model;
+  std::uint64_t id = 0;
+  while (id < static_cast<std::uint64_t>(state.range(0))) {
+    if (!model.allocate(++id, 1024)) state.SkipWithError("out of memory without a limit");
+  }
+  for (auto _ : state) {
+    benchmark::DoNotOptimize(model.allocate(0, 1024));
+    model.free(0);
+  }
+}
+BENCHMARK(caching_allocator_model)->Arg(1000)->ArgName("live");
 
 // One for the process: c10d keeps what it knows of groups in globals.
 struct Alone {

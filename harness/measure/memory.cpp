@@ -14,6 +14,11 @@ namespace {
 
 thread_local MemoryCategory current_category = MemoryCategory::Other;
 
+// A block's name in the model of a GPU's allocator.
+std::uint64_t name_of(const void* data) {
+  return reinterpret_cast<std::uintptr_t>(data);
+}
+
 std::string sentence(const OutOfMemoryReport& report) {
   if (report.budget_bytes == 0) {
     return fmt::format("asked {} bytes, which this machine does not have", report.asked_bytes);
@@ -63,6 +68,7 @@ void MemoryMeter::install(const MemoryOptions& options) {
   GRADSYNC_CHECK(installed_, ==, false);
   if (options.fold_from_bytes > 0) folded_ = std::make_unique<FoldedMemory>();
   fold_from_bytes_ = options.fold_from_bytes;
+  if (options.estimate_reserved) reserved_model_.emplace();
   constexpr std::uint8_t kHighestPriority = 255;
   c10::SetCPUAllocator(new MeteredAllocator, kHighestPriority);  // for the life of the process
   installed_ = true;
@@ -107,6 +113,7 @@ void MemoryMeter::reset_peak() {
   peak_bytes_ = allocated_bytes_;
   peak_ = allocated_;
   at_peak_ = true;
+  if (reserved_model_) reserved_model_->reset_peak();
 }
 
 std::int64_t MemoryMeter::peak_bytes() const {
@@ -117,6 +124,12 @@ std::int64_t MemoryMeter::peak_bytes() const {
 CategoryBytes MemoryMeter::peak_by_category() const {
   const std::lock_guard lock(mutex_);
   return peak_;
+}
+
+std::optional<std::int64_t> MemoryMeter::peak_reserved_estimate_bytes() const {
+  const std::lock_guard lock(mutex_);
+  if (!reserved_model_) return std::nullopt;
+  return reserved_model_->peak_reserved_bytes();
 }
 
 void MemoryMeter::begin_timeline(const Clock& clock, std::size_t max_points) {
@@ -142,6 +155,10 @@ void* MemoryMeter::allocate(std::int64_t bytes) {
   const bool fold = fold_from_bytes_ > 0 && bytes >= fold_from_bytes_;
   void* const data = ask_system(bytes, fold);
   blocks_[data] = {bytes, current_category, fold};
+  if (reserved_model_) {
+    const bool fits = reserved_model_->allocate(name_of(data), bytes);
+    GRADSYNC_CHECK(fits, ==, true);  // it has no limit
+  }
   bytes_of(allocated_, current_category) += bytes;
   allocated_bytes_ += bytes;
   note_change();
@@ -154,6 +171,7 @@ void MemoryMeter::free(void* data) {
   if (found == blocks_.end()) return;  // nothing was asked: a tensor of no bytes
   const Block block = found->second;
   blocks_.erase(found);
+  if (reserved_model_) reserved_model_->free(name_of(data));
   bytes_of(allocated_, block.category) -= block.bytes;
   allocated_bytes_ -= block.bytes;
   note_change();

@@ -23,6 +23,7 @@
 #include <vector>
 
 #include "harness/base/clock.h"
+#include "harness/measure/caching_allocator_model.h"
 #include "harness/measure/folding.h"
 #include "harness/measure/memory_category.h"
 #include "harness/measure/memory_timeline.h"
@@ -52,6 +53,8 @@ struct MemoryOptions {
   // Tensors of this many bytes and more are folded onto one file (measure/folding.h) and hold
   // garbage; they are counted like any other. 0: none.
   std::int64_t fold_from_bytes = 0;
+  // Feeds the model of a GPU's allocator (measure/caching_allocator_model.h) with the same stream.
+  bool estimate_reserved = false;
 };
 
 // An allocation that was refused.
@@ -89,6 +92,9 @@ class MemoryMeter {
   void reset_peak();
   std::int64_t peak_bytes() const;
   CategoryBytes peak_by_category() const;
+  // An estimate of what a GPU would have reserved at most since reset_peak(); segments cached
+  // before that count, as on a GPU. Nothing where no estimate was asked for.
+  std::optional<std::int64_t> peak_reserved_estimate_bytes() const;
 
   // Records every change from here to end_timeline(), merged into at most `max_points` points; the
   // first is the state at the beginning. Without a begin, end_timeline() returns nothing.
@@ -117,6 +123,7 @@ class MemoryMeter {
   bool installed_ = false;
   std::int64_t fold_from_bytes_ = 0;
   std::unique_ptr<FoldedMemory> folded_;
+  std::optional<CachingAllocatorModel> reserved_model_;
   std::unordered_map<const void*, Block> blocks_;  // by first byte
   CategoryBytes allocated_{};
   std::int64_t allocated_bytes_ = 0;

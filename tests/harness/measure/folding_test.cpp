@@ -44,6 +44,10 @@ TEST(Folding, EightGibibytesOfTensorsTakeOneWindow) {
   EXPECT_EQ(meter().allocated_bytes(), allocated_before);
 }
 
+TEST(Folding, EstimatesNothingUnasked) {
+  EXPECT_FALSE(meter().peak_reserved_estimate_bytes().has_value());
+}
+
 TEST(Folding, SmallerTensorsAreTheirOwn) {
   const at::Tensor first = at::full({kMiB - 1}, 1, at::kByte);
   const at::Tensor second = at::full({kMiB - 1}, 2, at::kByte);

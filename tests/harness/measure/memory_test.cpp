@@ -16,7 +16,7 @@ namespace gradsync::measure {
 namespace {
 
 class InstalledMeter : public testing::Environment {
-  void SetUp() override { meter().install(); }
+  void SetUp() override { meter().install({.estimate_reserved = true}); }
 };
 const auto* const installed_meter = testing::AddGlobalTestEnvironment(new InstalledMeter);
 
@@ -346,6 +346,17 @@ TEST_F(Memory, TimelineHasEveryChangeWithItsTimeAndPlace) {
     EXPECT_EQ(*points[i].place, (MemoryPlace{0, 1, i < 3 ? "forward" : "backward", ""}));
   }
   EXPECT_TRUE(meter().end_timeline().empty());  // it ended
+}
+
+// An estimate, of a GPU that did the same: 30 MB take a segment of 30 MiB, and 5 MB are cut from it
+// when it is free.
+TEST_F(Memory, EstimatesWhatAGpuWouldReserve) {
+  const std::int64_t before = meter().peak_reserved_estimate_bytes().value();
+  at::empty({30'000'000}, at::kByte).reset();
+  EXPECT_EQ(meter().peak_reserved_estimate_bytes(), before + (30 << 20));
+  meter().reset_peak();
+  const at::Tensor smaller = at::empty({5'000'000}, at::kByte);
+  EXPECT_EQ(meter().peak_reserved_estimate_bytes(), before + (30 << 20));
 }
 
 TEST_F(Memory, InstallsOnce) {
