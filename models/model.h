@@ -95,6 +95,12 @@ struct ModelOptions {
   int scale = 1;                 // paced models: parameters are divided by it
   std::string weights;           // a Hugging Face safetensors file; empty: random initialisation
   const Clock* clock = nullptr;  // what a paced model waits on; required for those
+
+  // Mixtral only; other models refuse any other value. Without initial values and with balanced
+  // routing, memory and collectives are as ever, while values mean nothing.
+  at::ScalarType dtype = at::kFloat;  // of parameters and gradients: float32 or bfloat16
+  bool uninitialised = false;         // parameters hold whatever their memory held
+  bool balanced_routing = false;      // every expert gets as many tokens, whatever the router says
 };
 
 struct ModelEntry {

@@ -5,6 +5,7 @@
 #include "harness/base/errors.h"
 #include "harness/base/named.h"
 #include "models/bert.h"
+#include "models/mixtral.h"
 #include "models/mlp.h"
 #include "models/paced.h"
 #include "models/profile.h"
@@ -21,6 +22,17 @@ void refuse_scale(const std::string& name, const ModelOptions& options) {
                   options.scale, name));
 }
 
+void refuse_mixtrals_options(const std::string& name, const ModelOptions& options) {
+  const auto refuse = [&](const std::string& option, const std::string& got,
+                          const std::string& expected) {
+    throw ConfigError(fmt::format("{}: got {} for model '{}', expected {}: only a Mixtral has it",
+                                  option, got, name, expected));
+  };
+  if (options.dtype != at::kFloat) refuse("dtype", c10::toString(options.dtype), "Float");
+  if (options.uninitialised) refuse("uninitialised", "true", "false");
+  if (options.balanced_routing) refuse("balanced_routing", "true", "false");
+}
+
 void load_weights(const ModelOptions& options, Model& model) {
   if (options.weights.empty()) return;
   model.set_freshly_initialised(load_safetensors(options.weights, model).initialised);
@@ -29,8 +41,25 @@ void load_weights(const ModelOptions& options, Model& model) {
 ModelEntry bert(const std::string& name, const std::string& about, const BertConfig& config) {
   return {name, about, Compute::Real, [name, config](const ModelOptions& options) {
             refuse_scale(name, options);
+            refuse_mixtrals_options(name, options);
             auto model = std::make_shared<BertForSequenceClassification>(config, options.seed,
                                                                          options.device);
+            load_weights(options, *model);
+            return model;
+          }};
+}
+
+void check_dtype(const std::string& name, const ModelOptions& options) {
+  if (options.dtype == at::kFloat || options.dtype == at::kBFloat16) return;
+  throw ConfigError(fmt::format("dtype: got {} for model '{}', expected Float or BFloat16",
+                                c10::toString(options.dtype), name));
+}
+
+ModelEntry mixtral(const std::string& name, const std::string& about, const MixtralConfig& config) {
+  return {name, about, Compute::Real, [name, config](const ModelOptions& options) {
+            refuse_scale(name, options);
+            check_dtype(name, options);
+            auto model = std::make_shared<MixtralForCausalLM>(config, options);
             load_weights(options, *model);
             return model;
           }};
@@ -42,6 +71,7 @@ std::shared_ptr<Model> make_paced(const std::string& name, const Profile& profil
   if (!options.weights.empty()) {
     throw ConfigError(fmt::format("--weights: model '{}' is paced and has none", name));
   }
+  refuse_mixtrals_options(name, options);
   return std::make_shared<PacedModel>(profile, options.scale, *options.clock, options.device);
 }
 
@@ -64,6 +94,7 @@ ModelEntry mlp() {
   return {"mlp", "a three-layer perceptron, 0.3 M parameters: a millisecond of compute",
           Compute::Real, [](const ModelOptions& options) {
             refuse_scale("mlp", options);
+            refuse_mixtrals_options("mlp", options);
             auto model = std::make_shared<Mlp>(options.seed, options.device);
             load_weights(options, *model);
             return model;
@@ -80,6 +111,21 @@ const std::vector<ModelEntry>& registry() {
       bert("bert_mini", "BERT, 4 layers x 256",
            {.layers = 4, .hidden = 256, .heads = 4, .intermediate = 1024}),
       bert("bert_base", "bert-base-cased with 2 labels: 12 layers x 768, 108.3 M parameters", {}),
+      mixtral("mixtral_tiny", "Mixtral, 2 layers x 64, 8 experts: 0.5 M parameters",
+              {.layers = 2,
+               .hidden = 64,
+               .heads = 4,
+               .key_value_heads = 2,
+               .intermediate = 128,
+               .vocabulary = 1000}),
+      mixtral("mixtral_mini", "Mixtral, 4 layers x 256, 8 experts: 31 M parameters",
+              {.layers = 4,
+               .hidden = 256,
+               .heads = 8,
+               .key_value_heads = 2,
+               .intermediate = 896,
+               .vocabulary = 16000}),
+      mixtral("mixtral_8x7b", "Mixtral-8x7B: 32 layers x 4096, 8 experts, 46.7 G parameters", {}),
       paced("paced_bert_base_t4",
             "bert_base at the pace of a T4, calibrated to the published table"),
   };

@@ -2,78 +2,42 @@
 #include <ATen/ATen.h>
 #include <fmt/format.h>
 #include <gmock/gmock.h>
-#include <sys/wait.h>
 
-#include <cstdlib>
 #include <map>
-#include <sstream>
 
-#include "harness/base/json_fields.h"
 #include "models/bert.h"
 #include "models/safetensors.h"
 #include "models/safetensors_file.h"
-#include "tests/models/temporary_folder.h"
+#include "tests/models/oracle.h"
 
 namespace gradsync::models {
 namespace {
 
 using nlohmann::json;
 
-constexpr int kSkipped = 77;
 constexpr double kTolerance = 1e-5;
-
-std::string python() {
-  const char* chosen = std::getenv("GRADSYNC_PYTHON");
-  return chosen != nullptr ? chosen : GRADSYNC_PYTHON;
-}
-
-at::Tensor integers(const json& rows) {
-  const auto values = rows.get<std::vector<std::vector<std::int64_t>>>();
-  std::vector<at::Tensor> tensors;
-  for (const auto& row : values) tensors.push_back(at::tensor(row, at::kLong));
-  return at::stack(tensors);
-}
 
 Batch batch_of(const json& answer) {
   Batch batch;
-  batch.input_ids = integers(answer["input_ids"]);
-  batch.attention_mask = integers(answer["attention_mask"]);
+  batch.input_ids = test::integers(answer["input_ids"]);
+  batch.attention_mask = test::integers(answer["attention_mask"]);
   batch.labels = at::tensor(answer["labels"].get<std::vector<std::int64_t>>(), at::kLong);
   return batch;
 }
 
-double largest_difference(const at::Tensor& ours, const at::Tensor& theirs) {
-  return (ours - theirs).abs().max().item<double>();
+std::string arguments_of(const BertConfig& config) {
+  return fmt::format("{} {} {} {}", config.layers, config.hidden, config.heads,
+                     config.intermediate);
 }
-
-// What transformers says about one size of model.
-struct Answers {
-  test::TemporaryFolder folder;
-  int status = 0;
-  std::string log;
-  json values;
-
-  explicit Answers(const BertConfig& config) {
-    const std::string command =
-        fmt::format("'{}' -B '{}/tests/models/bert_oracle.py' '{}' {} {} {} {} >'{}' 2>&1",
-                    python(), GRADSYNC_SOURCE_DIR, folder.file(""), config.layers, config.hidden,
-                    config.heads, config.intermediate, folder.file("log"));
-    const int ended = std::system(command.c_str());
-    status = WIFEXITED(ended) ? WEXITSTATUS(ended) : -1;
-    std::stringstream text;
-    text << std::ifstream(folder.file("log")).rdbuf();
-    log = text.str();
-    if (status == 0) values = read_json_file(folder.file("answers.json"));
-  }
-};
 
 class Oracle : public testing::TestWithParam<BertConfig> {
  protected:
   void SetUp() override {
     auto& answers = asked_[GetParam().layers];
     // Importing transformers takes seconds: ask once per size.
-    if (!answers) answers = std::make_unique<Answers>(GetParam());
-    if (answers->status == kSkipped) GTEST_SKIP() << answers->log;
+    if (!answers)
+      answers = std::make_unique<test::Answers>("bert_oracle.py", arguments_of(GetParam()));
+    if (answers->status == test::kOracleIsMissing) GTEST_SKIP() << answers->log;
     ASSERT_EQ(answers->status, 0) << answers->log;
     answers_ = answers.get();
     model_ = std::make_unique<BertForSequenceClassification>(GetParam(), 1, at::kCPU);
@@ -82,12 +46,12 @@ class Oracle : public testing::TestWithParam<BertConfig> {
   }
   static void TearDownTestSuite() { asked_.clear(); }
 
-  static std::map<std::int64_t, std::unique_ptr<Answers>> asked_;
-  const Answers* answers_ = nullptr;
+  static std::map<std::int64_t, std::unique_ptr<test::Answers>> asked_;
+  const test::Answers* answers_ = nullptr;
   std::unique_ptr<BertForSequenceClassification> model_;
 };
 
-std::map<std::int64_t, std::unique_ptr<Answers>> Oracle::asked_;
+std::map<std::int64_t, std::unique_ptr<test::Answers>> Oracle::asked_;
 
 TEST_P(Oracle, HasTheSameParametersAndBuffersInTheSameOrder) {
   json parameters = json::array();
@@ -132,7 +96,8 @@ TEST_P(Oracle, GivesTheSameGradients) {
   for (const auto& item : model_->named_parameters()) {
     const at::Tensor theirs = file.read(item.key());
     const double scale = std::max(1.0, theirs.abs().max().item<double>());
-    EXPECT_LT(largest_difference(item.value().grad(), theirs), kTolerance * scale) << item.key();
+    EXPECT_LT(test::largest_difference(item.value().grad(), theirs), kTolerance * scale)
+        << item.key();
   }
 }
 

@@ -1,6 +1,8 @@
 #include <ATen/ATen.h>
 #include <gmock/gmock.h>
 
+#include <map>
+
 #include "harness/base/clock.h"
 #include "harness/base/errors.h"
 #include "models/data.h"
@@ -11,7 +13,7 @@ namespace gradsync::models {
 namespace {
 
 using testing::HasSubstr;
-using testing::Not;
+using testing::StartsWith;
 
 class EveryModel : public testing::TestWithParam<std::string> {
  protected:
@@ -34,7 +36,9 @@ class EveryModel : public testing::TestWithParam<std::string> {
 };
 
 TEST_P(EveryModel, GivesEveryParameterAGradient) {
-  const auto model = make();
+  ModelOptions options = this->options();
+  options.balanced_routing = GetParam().starts_with("mixtral");  // every expert has tokens
+  const auto model = find_model(GetParam()).make(options);
   const at::Tensor loss = model->loss(batch(*model));
   ASSERT_EQ(loss.dim(), 0);
   EXPECT_TRUE(at::isfinite(loss).item<bool>());
@@ -77,13 +81,42 @@ TEST_P(EveryModel, TakesAScaleOnlyWhenPaced) {
   }
 }
 
+TEST_P(EveryModel, TakesMixtralsOptionsOnlyWhenItIsOne) {
+  const bool is_mixtral = GetParam().starts_with("mixtral");
+  const auto refusal_of = [&](const auto& change) {
+    ModelOptions changed = options();
+    change(changed);
+    return test::message_of<ConfigError>([&] { find_model(GetParam()).make(changed); });
+  };
+  const std::map<std::string, std::string> refusals{
+      {"dtype: got BFloat16", refusal_of([](auto& o) { o.dtype = at::kBFloat16; })},
+      {"uninitialised: got true", refusal_of([](auto& o) { o.uninitialised = true; })},
+      {"balanced_routing: got true", refusal_of([](auto& o) { o.balanced_routing = true; })}};
+  for (const auto& [beginning, message] : refusals) {
+    if (is_mixtral) {
+      EXPECT_EQ(message, "") << beginning;
+    } else {
+      EXPECT_THAT(message, StartsWith(beginning));
+      EXPECT_THAT(message, HasSubstr(GetParam()));
+    }
+  }
+  EXPECT_THAT(refusal_of([](auto& o) { o.dtype = at::kLong; }), StartsWith("dtype: got Long"));
+}
+
 std::vector<std::string> names() {
   std::vector<std::string> result;
   for (const ModelEntry& entry : registry()) result.push_back(entry.name);
   return result;
 }
 
-INSTANTIATE_TEST_SUITE_P(Registry, EveryModel, testing::ValuesIn(names()),
+// All but the one that takes 187 GB.
+std::vector<std::string> names_of_small_models() {
+  std::vector<std::string> result = names();
+  std::erase(result, "mixtral_8x7b");
+  return result;
+}
+
+INSTANTIATE_TEST_SUITE_P(Registry, EveryModel, testing::ValuesIn(names_of_small_models()),
                          [](const auto& info) { return info.param; });
 
 TEST(Registry, AnotherSeedGivesOtherParameters) {

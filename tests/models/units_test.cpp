@@ -217,14 +217,17 @@ TEST_P(Units, RunWithoutAGraphToo) {
   EXPECT_EQ(count.calls, model_->units().size());
 }
 
-INSTANTIATE_TEST_SUITE_P(Models, Units,
-                         testing::Values(Divided{"mlp", numbered("layer", 3), {}},
-                                         Divided{
-                                             "bert_tiny",
-                                             numbered("bert.encoder.layer.", 2),
-                                             {"bert.embeddings.", "bert.pooler.", "classifier."}},
-                                         Divided{"paced_bert_base_t4", paced_units(), {}}),
-                         [](const auto& info) { return info.param.model; });
+INSTANTIATE_TEST_SUITE_P(
+    Models, Units,
+    testing::Values(Divided{"mlp", numbered("layer", 3), {}},
+                    Divided{"bert_tiny",
+                            numbered("bert.encoder.layer.", 2),
+                            {"bert.embeddings.", "bert.pooler.", "classifier."}},
+                    Divided{"mixtral_tiny",
+                            numbered("model.layers.", 2),
+                            {"model.embed_tokens.", "model.norm.", "lm_head."}},
+                    Divided{"paced_bert_base_t4", paced_units(), {}}),
+    [](const auto& info) { return info.param.model; });
 
 }  // namespace
 }  // namespace gradsync::models
