@@ -31,12 +31,14 @@ ExitStatus exit_status_of(const std::vector<results::TrialRecord>& trials) {
       return ((trial.status == statuses) || ...);
     });
   };
-  if (count(Status::Skipped) == static_cast<std::ptrdiff_t>(trials.size()))
-    return ExitStatus::Unfit;
-  if (count(Status::Failed, Status::Timeout, Status::Invalid, Status::Oom) > 0) {
+  // Out of a memory budget is an answer; out of the machine's memory is not.
+  const bool out_of_machine = std::any_of(trials.begin(), trials.end(), [](const auto& trial) {
+    return trial.status == Status::Oom && !trial.cell.contains("memory_budget_bytes");
+  });
+  if (out_of_machine || count(Status::Failed, Status::Timeout, Status::Invalid) > 0) {
     return ExitStatus::Failed;
   }
-  return ExitStatus::Ok;
+  return count(Status::Ok) > 0 ? ExitStatus::Ok : ExitStatus::Unfit;
 }
 
 }  // namespace gradsync::cli

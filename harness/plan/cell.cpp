@@ -66,6 +66,16 @@ void set_bucket_cap(Cell& cell, const json& value) {
 
 const std::vector<std::string> kDtypes{"float32", "bfloat16"};
 
+void set_memory_budget(Cell& cell, const json& value) {
+  if (value.is_string()) {
+    cell.memory_budget_bytes = parse_size_bytes(value.get_ref<const std::string&>());
+  } else if (value.is_number_integer() && value.get<std::int64_t>() >= 0) {
+    cell.memory_budget_bytes = value.get<std::int64_t>();
+  } else {
+    throw std::invalid_argument("a number of bytes, 0 for no budget, or a text like \"79GiB\"");
+  }
+}
+
 std::vector<Axis> make_axes() {
   return {{"topology", name(&Cell::topology)},
           {"model", name(&Cell::model)},
@@ -85,6 +95,7 @@ std::vector<Axis> make_axes() {
           {"prefetch", flag(&Cell::prefetch)},
           {"reshard_after_backward", flag(&Cell::reshard_after_backward)},
           {"reshard_after_forward", flag(&Cell::reshard_after_forward)},
+          {"memory_budget_bytes", set_memory_budget},
           {"accumulation_steps", count(&Cell::accumulation_steps)},
           {"strategy", one_of(&Cell::strategy, {"baseline", "no_sync_improper", "no_sync",
                                                 "accumulate", "sync_each_batch"})}};
@@ -197,6 +208,7 @@ void to_json(json& out, const Cell& cell) {
          {"find_unused_parameters", cell.find_unused_parameters},
          {"static_graph", cell.static_graph},
          {"scale", cell.scale}};
+  if (cell.memory_budget_bytes > 0) out["memory_budget_bytes"] = cell.memory_budget_bytes;
   if (cell.wrapper != "fsdp") return;
   out.update({{"reshard_after_forward", cell.reshard_after_forward},
               {"reshard_after_backward", cell.reshard_after_backward},

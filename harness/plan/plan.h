@@ -26,7 +26,8 @@ struct Cell {
   bool gradient_as_bucket_view = false;
   bool find_unused_parameters = false;
   bool static_graph = false;
-  int scale = 1;  // bytes and link rates are divided by it (paced models)
+  int scale = 1;                         // bytes and link rates are divided by it (paced models)
+  std::int64_t memory_budget_bytes = 0;  // of a rank's tensors; 0: what the machine has
   // Under wrapper fsdp only; elsewhere they keep these values. See sync/fsdp/fsdp.h.
   bool reshard_after_forward = true;      // FULL_SHARD; false: SHARD_GRAD_OP
   bool reshard_after_backward = true;     // false: keep parameters gathered between micro-batches

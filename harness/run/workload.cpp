@@ -110,6 +110,7 @@ bool Workload::serves(const plan::Cell& cell) const {
   plan::Cell same = cell;
   same.strategy = cell_.strategy;
   same.accumulation_steps = cell_.accumulation_steps;
+  same.memory_budget_bytes = cell_.memory_budget_bytes;
   return same == cell_;
 }
 

@@ -32,7 +32,8 @@ class Workload {
   // Collective. Errors: ConfigError for a bad model, weights or data file.
   Workload(const RankContext& context, const plan::Cell& cell);
 
-  // True when `cell` trains the same model the same way: only strategy and accumulation may differ.
+  // True when `cell` trains the same model the same way: only strategy, accumulation and
+  // budget may differ.
   bool serves(const plan::Cell& cell) const;
 
   // Runs synchronized steps until a step is as all later ones: DDP's Reducer rebuilds its buckets,

@@ -28,29 +28,79 @@ TEST(Cells, ListsMultiplyOutWithStrategyFastest) {
   }
 }
 
-TEST(Cells, EveryAxisReachesItsField) {
+// The cell of a plan whose axes have one value each, which must also survive a results file.
+Cell only_cell(const json& axes) {
   json plan = sample_plan();
-  plan["cells"] = {{"topology", {"4x8"}},
-                   {"model", {"bert_base"}},
-                   {"wrapper", {"fsdp"}},
-                   {"strategy", {"sync_each_batch"}},
-                   {"accumulation_steps", {2}},
-                   {"micro_batch_size", {3}},
-                   {"sequence_length", {7}},
-                   {"lengths", {"mrpc"}},
-                   {"bucket_cap_bytes", {"25MiB"}},
-                   {"gradient_as_bucket_view", {true}},
-                   {"find_unused_parameters", {true}},
-                   {"static_graph", {true}},
-                   {"scale", {50}}};
+  plan["cells"] = axes;
   const auto cells = parse_plan(plan, "p.json").parts.at(0).cells;
-  ASSERT_EQ(cells.size(), 1U);
-  const Cell expected{"4x8", "bert_base", "fsdp", "sync_each_batch", 2,
-                      3,     7,           "mrpc", 25 << 20,          true,
-                      true,  true,        50};
-  EXPECT_EQ(cells[0], expected);
-  EXPECT_EQ(cell_from_json(json(expected), "r.json"), expected);
-  EXPECT_EQ(json(expected).size(), plan["cells"].size());
+  EXPECT_EQ(cells.size(), 1U);
+  EXPECT_EQ(cell_from_json(json(cells[0]), "r.json"), cells[0]);
+  return cells[0];
+}
+
+TEST(Cells, EveryAxisOfDdpReachesItsField) {
+  const json axes{{"topology", {"4x8"}},
+                  {"model", {"bert_base"}},
+                  {"wrapper", {"ddp"}},
+                  {"strategy", {"no_sync"}},
+                  {"accumulation_steps", {2}},
+                  {"micro_batch_size", {3}},
+                  {"sequence_length", {7}},
+                  {"lengths", {"mrpc"}},
+                  {"bucket_cap_bytes", {"25MiB"}},
+                  {"gradient_as_bucket_view", {true}},
+                  {"find_unused_parameters", {true}},
+                  {"static_graph", {true}},
+                  {"scale", {50}},
+                  {"memory_budget_bytes", {"1GiB"}}};
+  Cell expected{"4x8",  "bert_base", "ddp", "no_sync", 2,    3, 7,
+                "mrpc", 25 << 20,    true,  true,      true, 50};
+  expected.memory_budget_bytes = 1 << 30;
+  const Cell cell = only_cell(axes);
+  EXPECT_EQ(cell, expected);
+  EXPECT_EQ(json(cell).size(), axes.size());
+}
+
+TEST(Cells, EveryAxisOfFsdpReachesItsField) {
+  const json axes{{"wrapper", {"fsdp"}},
+                  {"strategy", {"sync_each_batch"}},
+                  {"reshard_after_forward", {false}},
+                  {"reshard_after_backward", {false}},
+                  {"param_dtype", {"bfloat16"}},
+                  {"reduce_dtype", {"bfloat16"}},
+                  {"gradient_dtype", {"param"}},
+                  {"prefetch", {false}},
+                  {"hybrid_shard", {true}}};
+  Cell expected;
+  expected.wrapper = "fsdp";
+  expected.strategy = "sync_each_batch";
+  expected.reshard_after_forward = false;
+  expected.reshard_after_backward = false;
+  expected.param_dtype = "bfloat16";
+  expected.reduce_dtype = "bfloat16";
+  expected.gradient_dtype = "param";
+  expected.prefetch = false;
+  expected.hybrid_shard = true;
+  EXPECT_EQ(only_cell(axes), expected);
+}
+
+TEST(Cells, OptionsOfTheOtherWrapperMakeNoCells) {
+  json plan = sample_plan();
+  plan["cells"] = {{"wrapper", {"ddp", "fsdp"}},
+                   {"reshard_after_forward", {true, false}},
+                   {"static_graph", {false, true}}};
+  const auto cells = parse_plan(plan, "p.json").parts.at(0).cells;
+  ASSERT_EQ(cells.size(), 4U);  // ddp: two static_graph; fsdp: two reshard_after_forward
+  EXPECT_TRUE(cells[1].static_graph);
+  EXPECT_TRUE(cells[1].reshard_after_forward);
+  EXPECT_FALSE(cells[3].reshard_after_forward);
+  EXPECT_FALSE(json(cells[1]).contains("reshard_after_forward"));
+}
+
+TEST(Cells, AMemoryBudgetIsBytesOrTextWithAUnit) {
+  EXPECT_EQ(only_cell({{"memory_budget_bytes", {12345}}}).memory_budget_bytes, 12345);
+  EXPECT_THAT(complaint_about_axis("memory_budget_bytes", {-1}), HasSubstr("a number of bytes"));
+  EXPECT_THAT(complaint_about_axis("memory_budget_bytes", {"79"}), HasSubstr("unit"));
 }
 
 TEST(Cells, BucketCapIsBytesOrTextWithAUnit) {
