@@ -82,7 +82,8 @@ json make_context(const RunOptions& options, const plan::Plan& plan, const json&
   context["data"] = options.data.empty() ? json(nullptr) : json(options.data);
   context["seed"] = plan.seed;
   context["window_rule"] = plan.window_rule;
-  context["peak_memory_reason"] = "not measured on the CPU";
+  context["peak_memory_reason"] =
+      plan.device == "cpu" ? "the CPU reserves no memory ahead of use" : "not measured";
   context["topologies"] = topologies_of(plan);
   context["links"] = json::object();
   context["start_time"] = utc_timestamp();

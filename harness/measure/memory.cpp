@@ -112,7 +112,7 @@ void MemoryMeter::reset_peak() {
   const std::lock_guard lock(mutex_);
   peak_bytes_ = allocated_bytes_;
   peak_ = allocated_;
-  at_peak_ = true;
+  peak_was_last_ = true;
   if (reserved_model_) reserved_model_->reset_peak();
 }
 
@@ -161,7 +161,8 @@ void* MemoryMeter::allocate(std::int64_t bytes) {
   }
   bytes_of(allocated_, current_category) += bytes;
   allocated_bytes_ += bytes;
-  note_change();
+  raise_peak();
+  add_to_timeline();
   return data;
 }
 
@@ -174,7 +175,7 @@ void MemoryMeter::free(void* data) {
   if (reserved_model_) reserved_model_->free(name_of(data));
   bytes_of(allocated_, block.category) -= block.bytes;
   allocated_bytes_ -= block.bytes;
-  note_change();
+  add_to_timeline();
   lock.unlock();
   if (block.folded) {
     FoldedMemory::unmap(data, static_cast<std::size_t>(block.bytes));
@@ -190,9 +191,12 @@ void MemoryMeter::relabel(const void* data, MemoryCategory category) {
   Block& block = found->second;
   bytes_of(allocated_, block.category) -= block.bytes;
   bytes_of(allocated_, category) += block.bytes;
+  if (peak_was_last_) {  // so this block, which is alive, was part of it
+    bytes_of(peak_, block.category) -= block.bytes;
+    bytes_of(peak_, category) += block.bytes;
+  }
   block.category = category;
-  if (at_peak_) peak_ = allocated_;
-  if (timeline_) add_to_timeline();
+  add_to_timeline();
 }
 
 void* MemoryMeter::ask_system(std::int64_t bytes, bool fold) {
@@ -209,17 +213,15 @@ void MemoryMeter::refuse(const OutOfMemoryReport& report) {
   C10_THROW_ERROR(OutOfMemoryError, sentence(report));
 }
 
-void MemoryMeter::note_change() {
-  at_peak_ = allocated_bytes_ > peak_bytes_;
-  if (at_peak_) {
-    peak_bytes_ = allocated_bytes_;
-    peak_ = allocated_;
-  }
-  if (timeline_) add_to_timeline();
+void MemoryMeter::raise_peak() {
+  peak_was_last_ = allocated_bytes_ > peak_bytes_;
+  if (!peak_was_last_) return;
+  peak_bytes_ = allocated_bytes_;
+  peak_ = allocated_;
 }
 
 void MemoryMeter::add_to_timeline() {
-  timeline_->add({clock_->now_ns(), allocated_, place_});
+  if (timeline_) timeline_->add({clock_->now_ns(), allocated_, place_});
 }
 
 }  // namespace gradsync::measure

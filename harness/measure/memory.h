@@ -45,8 +45,8 @@ class MemoryScope {
 };
 
 // The block whose first byte is `data` (a storage's, not a view's) is of `category` from now on. No
-// effect on memory that the meter did not hand out. Where this very block's allocation made the
-// peak and nothing was allocated or freed since, the peak's composition follows.
+// effect on memory that the meter did not hand out. The peak's composition follows where nothing
+// was allocated since the peak: so a tensor may be named right after it was made.
 void relabel_memory(const void* data, MemoryCategory category);
 
 struct MemoryOptions {
@@ -116,7 +116,7 @@ class MemoryMeter {
   // With the lock held:
   void* ask_system(std::int64_t bytes, bool fold);
   [[noreturn]] void refuse(const OutOfMemoryReport& report);
-  void note_change();
+  void raise_peak();
   void add_to_timeline();
 
   mutable std::mutex mutex_;
@@ -129,7 +129,7 @@ class MemoryMeter {
   std::int64_t allocated_bytes_ = 0;
   CategoryBytes peak_{};
   std::int64_t peak_bytes_ = 0;
-  bool at_peak_ = false;  // nothing was allocated or freed since the peak
+  bool peak_was_last_ = false;  // nothing was allocated since the peak
   std::optional<std::int64_t> budget_bytes_;
   std::shared_ptr<const MemoryPlace> place_ = std::make_shared<const MemoryPlace>();
   std::optional<OutOfMemoryReport> last_oom_;

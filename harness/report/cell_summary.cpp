@@ -128,6 +128,24 @@ void add_collectives(json& out, const Trials& trials) {
   out["collectives_per_step"] = counts;
 }
 
+// Of the rank whose peak is the cell's.
+void add_peak_composition(json& out, const Trials& trials, const std::string& if_unknown) {
+  const RankRecord* highest = nullptr;
+  for (const TrialRecord* trial : trials) {
+    for (const RankRecord& rank : trial->ranks) {
+      if (rank.peak_by_category.empty() || !rank.peak_allocated_bytes) continue;
+      if (highest == nullptr || *rank.peak_allocated_bytes > *highest->peak_allocated_bytes) {
+        highest = &rank;
+      }
+    }
+  }
+  if (highest != nullptr) {
+    out["peak_by_category"] = highest->peak_by_category;
+  } else {
+    set_unknown(out, "peak_by_category", if_unknown);
+  }
+}
+
 void add_peak(json& out, const char* name, const Trials& trials,
               std::optional<std::int64_t> RankRecord::*field, const std::string& if_unknown) {
   std::optional<std::int64_t> peak;
@@ -221,15 +239,18 @@ json summarize_cell(const json& context, const CellGroup& group, bool as_publish
   std::string no_times = timing_objection(context, group);
   if (trials.empty()) {
     no_times = "no trial ended well";
-    for (const char* name :
-         {"collectives_per_step", "peak_allocated_bytes", "peak_reserved_bytes"}) {
+    for (const char* name : {"collectives_per_step", "peak_allocated_bytes", "peak_by_category",
+                             "peak_reserved_bytes", "peak_reserved_estimate_bytes"}) {
       set_unknown(out, name, no_times);
     }
   } else {
     add_collectives(out, trials);
     const std::string no_peak = context.value("peak_memory_reason", "not measured");
     add_peak(out, "peak_allocated_bytes", trials, &RankRecord::peak_allocated_bytes, no_peak);
+    add_peak_composition(out, trials, no_peak);
     add_peak(out, "peak_reserved_bytes", trials, &RankRecord::peak_reserved_bytes, no_peak);
+    add_peak(out, "peak_reserved_estimate_bytes", trials, &RankRecord::peak_reserved_estimate_bytes,
+             no_peak);
   }
   if (no_times.empty()) {
     add_times(out, group, as_published);

@@ -40,6 +40,7 @@ constexpr Column kColumns[] = {
     {"all_gather_bytes", "/collectives_per_step/all_gather/bytes"},
     {"peak_allocated_bytes", "/peak_allocated_bytes"},
     {"peak_reserved_bytes", "/peak_reserved_bytes"},
+    {"peak_reserved_estimate_bytes", "/peak_reserved_estimate_bytes"},
 };
 
 std::string quoted(const std::string& text) {

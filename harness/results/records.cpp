@@ -66,6 +66,16 @@ std::optional<std::int64_t> optional_bytes(const json& in, const char* name) {
   return integer_from<std::int64_t>(*found);
 }
 
+std::map<std::string, std::int64_t> bytes_by_name(const json& in, const char* name) {
+  std::map<std::string, std::int64_t> bytes;
+  const auto found = in.find(name);
+  if (found == in.end() || found->is_null()) return bytes;
+  for (const auto& [key, value] : found->get_ref<const json::object_t&>()) {
+    bytes[key] = integer_from<std::int64_t>(value);
+  }
+  return bytes;
+}
+
 json counts_to_json(const OpCounts& counts) {
   json out = json::object();
   for (const auto& [op, total] : counts) {
@@ -161,7 +171,10 @@ void to_json(json& out, const RankRecord& rank) {
          {"exposed_comm_s", numbers_to_json(rank.exposed_comm_s)},
          {"block_s", number_or_null(rank.block_s)},
          {"peak_allocated_bytes", optional_to_json(rank.peak_allocated_bytes)},
+         {"peak_by_category",
+          rank.peak_by_category.empty() ? json(nullptr) : json(rank.peak_by_category)},
          {"peak_reserved_bytes", optional_to_json(rank.peak_reserved_bytes)},
+         {"peak_reserved_estimate_bytes", optional_to_json(rank.peak_reserved_estimate_bytes)},
          {"timeline_events", list_to_json(rank.timeline_events, event_to_json)},
          {"timeline_phases", list_to_json(rank.timeline_phases, phase_to_json)}};
 }
@@ -178,7 +191,9 @@ void from_json(const json& in, RankRecord& rank) {
   rank.exposed_comm_s = numbers_from(in.at("exposed_comm_s"));
   rank.block_s = number_from(in.at("block_s"));
   rank.peak_allocated_bytes = optional_bytes(in, "peak_allocated_bytes");
+  rank.peak_by_category = bytes_by_name(in, "peak_by_category");
   rank.peak_reserved_bytes = optional_bytes(in, "peak_reserved_bytes");
+  rank.peak_reserved_estimate_bytes = optional_bytes(in, "peak_reserved_estimate_bytes");
   rank.timeline_events = list_from(in, "timeline_events", event_from);
   rank.timeline_phases = list_from(in, "timeline_phases", phase_from);
 }

@@ -57,8 +57,11 @@ struct RankRecord {
   std::map<std::string, std::vector<double>> phase_s;  // per timed step; sums to step_s
   std::vector<double> exposed_comm_s;                  // per timed step
   double block_s = 0;  // the whole block by one pair of clock readings
+  // Over the timed steps. On the CPU every byte of every tensor; reserved is only estimated there.
   std::optional<std::int64_t> peak_allocated_bytes;
+  std::map<std::string, std::int64_t> peak_by_category;  // what it consisted of; empty: unknown
   std::optional<std::int64_t> peak_reserved_bytes;
+  std::optional<std::int64_t> peak_reserved_estimate_bytes;
   std::vector<TimelineEvent> timeline_events;  // of the last timed step
   std::vector<TimelinePhase> timeline_phases;
 };

@@ -8,6 +8,7 @@
 #include "harness/base/errors.h"
 #include "harness/comm/process_groups.h"
 #include "harness/measure/exposed.h"
+#include "harness/measure/memory.h"
 #include "harness/run/expectation.h"
 #include "harness/run/window_rule.h"
 
@@ -91,6 +92,18 @@ results::RankRecord rank_record(const RankContext& context, const std::vector<St
   return rank;
 }
 
+// Since the meter's peak was reset: of the timed steps. Without a meter they stay unknown.
+void add_peaks(results::RankRecord& rank) {
+  const measure::MemoryMeter& meter = measure::meter();
+  if (!meter.installed()) return;
+  rank.peak_allocated_bytes = meter.peak_bytes();
+  const measure::CategoryBytes bytes = meter.peak_by_category();
+  for (std::size_t i = 0; i < bytes.size(); ++i) {
+    rank.peak_by_category[measure::kMemoryCategoryNames[i]] = bytes[i];
+  }
+  rank.peak_reserved_estimate_bytes = meter.peak_reserved_estimate_bytes();
+}
+
 // A cold start (as_published) has one bucket in its first synchronized micro-batch and rebuilds in
 // the forward after it: these steps are timed, as the guide timed them, and not checked.
 constexpr std::size_t kColdSteps = 2;
@@ -137,6 +150,7 @@ BlockResult run_block(const RankContext& context, Workload& workload, const plan
 
   const auto warmup_steps =
       run_steps(context, *strategy, training, warmup, -1 - trial.warmup_steps);
+  measure::meter().reset_peak();
   const std::int64_t block_start_ns = context.clock.now_ns();
   const auto steps = run_steps(context, *strategy, training, windows, 0);
   const double block_s = seconds(context.clock.now_ns() - block_start_ns);
@@ -146,6 +160,7 @@ BlockResult run_block(const RankContext& context, Workload& workload, const plan
   BlockResult result;
   result.rank = rank_record(context, steps, events, block_s);
   result.rank.warmup_step_s = totals(warmup_steps);
+  add_peaks(result.rank);
   result.ledger = check_ledger(workload, *strategy, windows, accumulation,
                                context.spec.as_published ? kColdSteps : 0, events);
   double sum_s = 0;

@@ -12,6 +12,7 @@
 #include "harness/base/errors.h"
 #include "harness/comm/process_groups.h"
 #include "harness/comm/store.h"
+#include "harness/measure/memory.h"
 #include "harness/run/block.h"
 #include "harness/run/prompt_wakeups.h"
 
@@ -150,6 +151,8 @@ int rank_main() {
   // The launcher sends the specification before anything else.
   constexpr double kFirstMessageS = 60;
   const LaunchSpec spec = launch_spec_from_json(control.receive(kFirstMessageS).at("launch"));
+  // Before any tensor exists: what exists is not counted.
+  if (spec.device == "cpu") measure::meter().install({.estimate_reserved = true});
   int order = spec.trials.empty() ? -1 : spec.trials.front().order;
   try {
     auto rank = std::make_unique<Rank>(control, spec);

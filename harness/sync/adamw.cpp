@@ -8,10 +8,13 @@
 #include <algorithm>
 #include <utility>
 
+#include "harness/measure/memory.h"
+
 namespace gradsync::sync {
 
 FusedAdamW::FusedAdamW(std::vector<at::Tensor> parameters, const AdamWOptions& options)
     : parameters_(std::move(parameters)), options_(options) {
+  const measure::MemoryScope memory(measure::MemoryCategory::OptimizerState);
   for (const at::Tensor& parameter : parameters_) {
     exp_avg_.push_back(at::zeros_like(parameter));
     exp_avg_sq_.push_back(at::zeros_like(parameter));
@@ -21,6 +24,7 @@ FusedAdamW::FusedAdamW(std::vector<at::Tensor> parameters, const AdamWOptions& o
 
 void FusedAdamW::step() {
   const at::NoGradGuard no_grad;
+  const measure::MemoryScope memory(measure::MemoryCategory::OptimizerState);
   std::vector<at::Tensor> parameters, gradients, exp_avg, exp_avg_sq, state_steps;
   for (std::size_t i = 0; i < parameters_.size(); ++i) {
     if (!parameters_[i].grad().defined()) continue;

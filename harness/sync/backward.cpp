@@ -4,10 +4,13 @@
 #include <torch/csrc/autograd/engine.h>
 #include <torch/csrc/autograd/variable.h>
 
+#include "harness/measure/memory.h"
+
 namespace gradsync::sync {
 
 void backward(at::Tensor loss, int divisor, measure::StepRecorder* recorder) {
   const measure::PhaseScope scope(recorder, measure::Phase::Backward);
+  const measure::MemoryScope memory(measure::MemoryCategory::Activation);
   loss = loss / divisor;
   if (recorder != nullptr) {
     // The engine runs queued callbacks in order once the graph is done. The Reducer queues its own,

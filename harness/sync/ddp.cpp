@@ -3,6 +3,8 @@
 #include <ATen/core/grad_mode.h>
 #include <torch/csrc/autograd/custom_function.h>
 #include <torch/csrc/autograd/engine.h>
+#include <torch/csrc/autograd/utils/lambda_post_hook.h>
+#include <torch/csrc/autograd/variable.h>
 #include <torch/csrc/distributed/c10d/comm.hpp>
 
 #include <limits>
@@ -11,6 +13,7 @@
 #include <utility>
 
 #include "harness/base/errors.h"
+#include "harness/measure/memory.h"
 
 namespace gradsync::sync {
 namespace {
@@ -60,9 +63,32 @@ DistributedDataParallel::DistributedDataParallel(
   }
   c10d::broadcast_coalesced(process_group_, states, kBroadcastBucketBytes, 0);
   build_reducer();
+  label_memory();
+}
+
+// A parameter stays on this rank. A gradient is one once its accumulator has it: backward made it
+// like any other tensor. Gradients that are views of buckets are counted as buckets. The hooks
+// come after the Reducer's, and are not made where nobody counts.
+void DistributedDataParallel::label_memory() {
+  using torch::autograd::variable_list;
+  if (!measure::meter().installed()) return;
+  for (const at::Tensor& parameter : parameters_) {
+    measure::relabel_memory(parameter.storage().data(), measure::MemoryCategory::ShardedParameter);
+    if (options_.gradient_as_bucket_view) continue;
+    accumulators_.push_back(torch::autograd::impl::grad_accumulator(parameter));
+    accumulators_.back()->add_post_hook(std::make_unique<torch::autograd::utils::LambdaPostHook>(
+        [parameter](const variable_list& outputs, const variable_list&) {
+          if (const at::Tensor& gradient = parameter.grad(); gradient.defined()) {
+            measure::relabel_memory(gradient.storage().data(),
+                                    measure::MemoryCategory::UnshardedGradient);
+          }
+          return outputs;
+        }));
+  }
 }
 
 void DistributedDataParallel::build_reducer() {
+  const measure::MemoryScope memory(measure::MemoryCategory::Communication);
   const std::vector<bool> sparse(parameters_.size(), false);
   // Until the first synchronized backward has shown in which order gradients become ready, one
   // bucket holds everything; the caps apply at the rebuild.
@@ -97,10 +123,12 @@ void DistributedDataParallel::build_reducer() {
 at::Tensor DistributedDataParallel::forward(const models::Batch& batch) {
   const measure::PhaseScope scope(options_.recorder, measure::Phase::Forward);
   before_forward();
+  const measure::MemoryScope memory(measure::MemoryCategory::Activation);
   return after_forward(module_->loss(batch));
 }
 
 void DistributedDataParallel::before_forward() {
+  const measure::MemoryScope memory(measure::MemoryCategory::Communication);
   const bool armed = at::GradMode::is_enabled() && require_backward_grad_sync();
   if (armed) {
     logger_->set_runtime_stats_and_log();

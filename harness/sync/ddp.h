@@ -65,6 +65,7 @@ class DistributedDataParallel final : public Wrapper {
 
  private:
   void build_reducer();
+  void label_memory();
   void before_forward();
   at::Tensor after_forward(at::Tensor loss);
   void sync_buffers();
@@ -77,6 +78,7 @@ class DistributedDataParallel final : public Wrapper {
   std::vector<at::Tensor> buffers_;
   std::shared_ptr<c10d::Reducer> reducer_;
   std::shared_ptr<c10d::Logger> logger_;
+  std::vector<std::shared_ptr<torch::autograd::Node>> accumulators_;  // of gradients; hold hooks
 
   bool require_forward_param_sync_ = true;  // the last forward was a synchronized one
   bool delay_all_reduce_enqueued_ = false;  // static_graph: its first backward has been seen

@@ -40,11 +40,19 @@ class MicroTest(ProgramTest):
         names = {
             run["name"].split("/")[0]
             for run in self.run_micro(
-                "micro_engine", "--benchmark_filter=phase|event|toggle|all_reduce|mlp"
+                "micro_engine", "--benchmark_filter=phase|event|alloc|toggle|all_reduce|mlp"
             )
         }
         self.assertLessEqual(
-            {"recorder_phase", "ledger_event", "no_sync_toggle", "all_reduce", "model_forward"},
+            {
+                "recorder_phase",
+                "ledger_event",
+                "allocation",
+                "caching_allocator_model",
+                "no_sync_toggle",
+                "all_reduce",
+                "model_forward",
+            },
             names,
         )
 

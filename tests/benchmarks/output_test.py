@@ -148,6 +148,25 @@ class FilesTest(ProgramTest):
             self.assertEqual(counts["baseline"][name], 2 * counts["no_sync"][name])
             self.assertGreater(counts["no_sync"][name], 0)
 
+    def test_peaks_are_exact_and_say_of_what_they_consist(self):
+        for trial in self.trials():
+            info = trial["model_info"]
+            for rank in trial["ranks"]:
+                parts = rank["peak_by_category"]
+                self.assertEqual(sum(parts.values()), rank["peak_allocated_bytes"])
+                self.assertEqual(parts["sharded_parameter"], info["gradient_bytes"])
+                self.assertEqual(parts["unsharded_gradient"], info["gradient_bytes"])
+                # AdamW's two moments, and a float per tensor that counts steps.
+                state = 2 * info["gradient_bytes"] + 4 * info["tensors"]
+                self.assertEqual(parts["optimizer_state"], state)
+                self.assertGreaterEqual(parts["communication"], sum(info["bucket_bytes"]))
+                self.assertIsNone(rank["peak_reserved_bytes"])
+                estimate = rank["peak_reserved_estimate_bytes"]
+                self.assertGreaterEqual(estimate, rank["peak_allocated_bytes"])
+        peaks = [rank["peak_allocated_bytes"] for t in self.trials() for rank in t["ranks"]]
+        cells = self.result()["cells"]
+        self.assertEqual(max(cell["peak_allocated_bytes"] for cell in cells), max(peaks))
+
     def test_report_says_the_same_again(self):
         run = self.place / "run"
         table = self.call("report", run)

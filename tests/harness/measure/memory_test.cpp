@@ -218,11 +218,15 @@ TEST_F(Memory, ResetPeakBeginsAtWhatIsHeld) {
   EXPECT_EQ(peak(MemoryCategory::Other), 40);
 }
 
-TEST_F(Memory, LabelGivenAtThePeakIsInItsComposition) {
-  at::Tensor tensor = floats(1000);
+TEST_F(Memory, LabelGivenRightAfterThePeakIsInItsComposition) {
+  at::Tensor temporary = floats(10);
+  const at::Tensor tensor = floats(1000);
+  temporary.reset();
   relabel_memory(tensor.data_ptr(), MemoryCategory::UnshardedGradient);
   EXPECT_EQ(peak(MemoryCategory::UnshardedGradient), 4000);
-  floats(1).reset();  // a new peak; once it is over, labels no longer concern it
+  EXPECT_EQ(peak(MemoryCategory::Other), 40);
+  EXPECT_EQ(peak(), 4040);
+  const at::Tensor next = floats(1);  // below the peak: from here labels no longer concern it
   relabel_memory(tensor.data_ptr(), MemoryCategory::Communication);
   EXPECT_EQ(peak(MemoryCategory::UnshardedGradient), 4000);
   EXPECT_EQ(peak(MemoryCategory::Communication), 0);

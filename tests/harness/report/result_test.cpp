@@ -118,9 +118,9 @@ TEST(Result, WithoutAGoodTrialEveryNumberIsNullWithAReason) {
   const json cell =
       cell_of(result_of({failed_trial("no_sync", 0, Status::Invalid, "ledger")}), "no_sync");
   EXPECT_EQ(cell["status"], "invalid");
-  for (const char* name :
-       {"step_s", "micro_batch_s", "slowdown", "collectives_per_step", "exposed_comm_s", "phase_s",
-        "peak_allocated_bytes", "peak_reserved_bytes"}) {
+  for (const char* name : {"step_s", "micro_batch_s", "slowdown", "collectives_per_step",
+                           "exposed_comm_s", "phase_s", "peak_allocated_bytes", "peak_by_category",
+                           "peak_reserved_bytes", "peak_reserved_estimate_bytes"}) {
     EXPECT_TRUE(cell[name].is_null()) << name;
     EXPECT_FALSE(cell["null_reasons"][name].get<std::string>().empty()) << name;
   }
@@ -176,10 +176,17 @@ TEST(Result, PhasesAndExposedCommunicationAreThoseOfTheSlowestRank) {
 TEST(Result, PeaksAreTheLargestOfAnyRank) {
   TrialRecord trial = trial_of("no_sync", 0, {1.0});
   trial.ranks[0].peak_allocated_bytes = 100;
+  trial.ranks[0].peak_by_category = {{"activation", 100}};
+  trial.ranks[0].peak_reserved_estimate_bytes = 4096;
   trial.ranks[1].peak_allocated_bytes = 300;
+  trial.ranks[1].peak_by_category = {{"activation", 120}, {"communication", 180}};
+  trial.ranks[1].peak_reserved_estimate_bytes = 2048;
   const json cell = cell_of(result_of({trial}), "no_sync");
   EXPECT_EQ(cell["peak_allocated_bytes"], 300);
+  EXPECT_EQ(cell["peak_by_category"], json({{"activation", 120}, {"communication", 180}}));
+  EXPECT_EQ(cell["peak_reserved_estimate_bytes"], 4096);
   EXPECT_TRUE(cell["peak_reserved_bytes"].is_null());
+  EXPECT_FALSE(cell["null_reasons"].contains("peak_by_category"));
 }
 
 TEST(Result, CountsThatDifferBetweenTrialsAreNotAveraged) {

@@ -43,6 +43,8 @@ TEST(Records, TrialSurvivesTheFileByteForByte) {
 TEST(Records, BytesStayExact) {
   const auto back = json::parse(json(sample_trial()).dump()).get<TrialRecord>();
   EXPECT_EQ(back.ranks.at(0).peak_allocated_bytes, 9007199254740993);
+  EXPECT_EQ(back.ranks.at(0).peak_reserved_estimate_bytes, 9007199254740995);
+  EXPECT_EQ(back.ranks.at(0).peak_by_category, sample_trial().ranks.at(0).peak_by_category);
 }
 
 TEST(Records, DoublesStayExact) {
@@ -62,6 +64,17 @@ TEST(Records, UnknownIsNullNeverZero) {
   const auto back = out.get<TrialRecord>();
   EXPECT_FALSE(back.ranks.at(0).peak_reserved_bytes.has_value());
   EXPECT_TRUE(std::isnan(back.step_s.at(0)));
+}
+
+TEST(Records, OlderTrialsHaveNoCompositionOfTheirPeak) {
+  json older = sample_trial();
+  older["ranks"][0].erase("peak_by_category");
+  older["ranks"][0].erase("peak_reserved_estimate_bytes");
+  older["ranks"][1]["peak_by_category"] = nullptr;
+  const auto back = older.get<TrialRecord>();
+  EXPECT_TRUE(back.ranks.at(0).peak_by_category.empty());
+  EXPECT_FALSE(back.ranks.at(0).peak_reserved_estimate_bytes.has_value());
+  EXPECT_TRUE(json(back).at("ranks").at(1).at("peak_by_category").is_null());
 }
 
 TEST(Records, RefuseWhatIsNoTrial) {

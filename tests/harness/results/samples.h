@@ -60,6 +60,8 @@ inline TrialRecord sample_trial(int launch = 0, int round = 0) {
     record.exposed_comm_s = {0.01, 0.02};
     record.block_s = 0.51;
     record.peak_allocated_bytes = 9007199254740993;  // not representable as a double
+    record.peak_by_category = {{"activation", 9007199254740992}, {"other", 1}};
+    record.peak_reserved_estimate_bytes = 9007199254740995;
     record.timeline_events = {{"all_reduce", 1048576, 3, 0, 0.2, 0.21}};
     record.timeline_phases = {{"forward", 0, 0.0, 0.025}};
     trial.ranks.push_back(record);

@@ -90,6 +90,8 @@ class TrialTest(SchemaCase):
         self.assert_refused("trial", good, "cell", "strategy", to="")
         self.assert_refused("trial", good, "ranks", 0, "surprise", to=1)
         self.assert_refused("trial", good, "ranks", 0, "peak_allocated_bytes", to=1.5)
+        self.assert_refused("trial", good, "ranks", 0, "peak_by_category", to={"other": -1})
+        self.assert_refused("trial", good, "ranks", 0, "peak_reserved_estimate_bytes", to=1.5)
         self.assert_refused("trial", good, "ledger", "per_step", "all_reduce", to={"count": 1})
 
     def test_a_status_and_its_reason_belong_together(self):
@@ -129,7 +131,14 @@ class ResultTest(SchemaCase):
 
     def test_unknown_needs_a_reason(self):
         for i, cell in enumerate(self.result["cells"]):
-            for field in ("step_s", "slowdown", "peak_reserved_bytes", "collectives_per_step"):
+            for field in (
+                "step_s",
+                "slowdown",
+                "peak_by_category",
+                "peak_reserved_bytes",
+                "peak_reserved_estimate_bytes",
+                "collectives_per_step",
+            ):
                 if cell[field] is None:
                     reasons = {k: v for k, v in cell["null_reasons"].items() if k != field}
                     self.assert_refused(
