@@ -13,6 +13,8 @@ namespace gradsync::measure {
 namespace {
 
 thread_local MemoryCategory current_category = MemoryCategory::Other;
+// Whether this thread is the rank's: it installed the meter, or has opened a scope.
+thread_local bool is_own_thread = false;
 
 // A block's name in the model of a GPU's allocator.
 std::uint64_t name_of(const void* data) {
@@ -30,7 +32,9 @@ std::string sentence(const OutOfMemoryReport& report) {
 }  // namespace
 
 MemoryScope::MemoryScope(MemoryCategory category)
-    : outer_(std::exchange(current_category, category)) {}
+    : outer_(std::exchange(current_category, category)) {
+  is_own_thread = true;
+}
 
 MemoryScope::~MemoryScope() {
   current_category = outer_;
@@ -72,6 +76,7 @@ void MemoryMeter::install(const MemoryOptions& options) {
   constexpr std::uint8_t kHighestPriority = 255;
   c10::SetCPUAllocator(new MeteredAllocator, kHighestPriority);  // for the life of the process
   installed_ = true;
+  is_own_thread = true;
 }
 
 bool MemoryMeter::installed() const {
@@ -91,6 +96,12 @@ void MemoryMeter::set_place(int step, int micro_batch, std::string_view phase,
       MemoryPlace{step, micro_batch, std::string(phase), std::string(unit)});
   const std::lock_guard lock(mutex_);
   place_ = std::move(place);
+}
+
+void MemoryMeter::set_phase(std::string_view phase, std::string_view unit) {
+  const std::lock_guard lock(mutex_);
+  place_ = std::make_shared<const MemoryPlace>(
+      MemoryPlace{place_->step, place_->micro_batch, std::string(phase), std::string(unit)});
 }
 
 std::optional<OutOfMemoryReport> MemoryMeter::last_oom() const {
@@ -147,6 +158,7 @@ std::vector<MemoryPoint> MemoryMeter::end_timeline() {
 }
 
 void* MemoryMeter::allocate(std::int64_t bytes) {
+  if (!is_own_thread) return c10::alloc_cpu(static_cast<std::size_t>(bytes));
   const std::lock_guard lock(mutex_);
   if (budget_bytes_ && allocated_bytes_ + bytes > *budget_bytes_) {
     refuse({bytes, std::max<std::int64_t>(0, *budget_bytes_ - allocated_bytes_), *budget_bytes_,
@@ -169,7 +181,10 @@ void* MemoryMeter::allocate(std::int64_t bytes) {
 void MemoryMeter::free(void* data) {
   std::unique_lock lock(mutex_);
   const auto found = blocks_.find(data);
-  if (found == blocks_.end()) return;  // nothing was asked: a tensor of no bytes
+  if (found == blocks_.end()) {  // a tensor of no bytes, or one of a library's thread
+    c10::free_cpu(data);
+    return;
+  }
   const Block block = found->second;
   blocks_.erase(found);
   if (reserved_model_) reserved_model_->free(name_of(data));

@@ -7,7 +7,9 @@
 // training.
 //
 // Not counted: what is not a CPU tensor's storage (gloo's and MKL's buffers, autograd's own
-// objects, from_blob), and tensors from before install().
+// objects, from_blob), tensors from before install(), and those that a library makes on threads of
+// its own: gloo copies what it gathers, when the network lets it, and on a GPU NCCL's buffers are
+// not the allocator's either. So a peak does not depend on the network's mood.
 //
 // All functions may be called from any thread. Cost: two look-ups in a hash table under one lock
 // per tensor, beside malloc; benchmarks/micro/engine.cpp measures it (allocation). The lock is
@@ -62,7 +64,7 @@ struct OutOfMemoryReport {
   std::int64_t asked_bytes = 0;
   std::int64_t had_bytes = 0;     // of the budget, still free
   std::int64_t budget_bytes = 0;  // 0: no budget, the machine itself had no more
-  MemoryPlace place;              // as set_place() said last
+  MemoryPlace place;              // as set_place() and set_phase() said last
 };
 
 // One per process; meter() returns it.
@@ -81,6 +83,8 @@ class MemoryMeter {
   void set_budget_bytes(std::optional<std::int64_t> budget_bytes);
   // Where the rank is from now on; reports and timelines carry it. For all threads.
   void set_place(int step, int micro_batch, std::string_view phase, std::string_view unit = {});
+  // The same step and micro-batch, elsewhere in it.
+  void set_phase(std::string_view phase, std::string_view unit = {});
   // The last refusal, if there was one.
   std::optional<OutOfMemoryReport> last_oom() const;
 

@@ -28,11 +28,42 @@ struct Failure {
   std::string what;
 };
 
+// "micro-batch 2, backward, unit layer3; asked 1024 bytes, had 512 of a budget of 4096 bytes"
+std::string out_of_memory_sentence(const std::string& what) {
+  const auto report = measure::meter().last_oom();
+  if (!report) return comm::CommFailure(what).sentence();
+  const measure::MemoryPlace& place = report->place;
+  std::string where = place.micro_batch < 0 ? "outside a micro-batch"
+                                            : fmt::format("micro-batch {}", place.micro_batch + 1);
+  if (!place.phase.empty()) where += ", " + place.phase;
+  if (!place.unit.empty()) where += ", unit " + place.unit;
+  return fmt::format("{}; {}", where, comm::CommFailure(what).sentence());
+}
+
+// A trial's limit on what this rank's tensors may hold; 0: none.
+class BudgetScope {
+ public:
+  explicit BudgetScope(std::int64_t bytes) {
+    if (bytes == 0) return;
+    const std::int64_t held = measure::meter().allocated_bytes();
+    if (held > bytes) {
+      C10_THROW_ERROR(OutOfMemoryError,
+                      fmt::format("parameters and optimizer alone hold {} bytes, over a budget of "
+                                  "{} bytes",
+                                  held, bytes));
+    }
+    measure::meter().set_budget_bytes(bytes);
+  }
+  ~BudgetScope() { measure::meter().set_budget_bytes(std::nullopt); }
+  BudgetScope(const BudgetScope&) = delete;
+  BudgetScope& operator=(const BudgetScope&) = delete;
+};
+
 Failure describe(const std::exception& error) {
   const std::string what = error.what();
   if (dynamic_cast<const c10::OutOfMemoryError*>(&error) != nullptr ||
       dynamic_cast<const std::bad_alloc*>(&error) != nullptr) {
-    return {"oom", false, comm::CommFailure(what).sentence()};
+    return {"oom", false, out_of_memory_sentence(what)};
   }
   if (dynamic_cast<const ConfigError*>(&error) != nullptr) return {"config", false, what};
   if (dynamic_cast<const EnvironmentError*>(&error) != nullptr) return {"unfit", false, what};
@@ -85,6 +116,7 @@ class Rank {
     page.trial.store(trial.order);
     page.progress_ns.store(steady_clock().now_ns());
     Workload& workload = workload_for(trial.cell);
+    const BudgetScope budget(trial.cell.memory_budget_bytes);
     BlockResult result = run_block(*context_, workload, trial);
     page.activity.store(launch::Activity::Idle);
     json message{{"event", "trial"},

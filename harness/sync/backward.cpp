@@ -11,6 +11,7 @@ namespace gradsync::sync {
 void backward(at::Tensor loss, int divisor, measure::StepRecorder* recorder) {
   const measure::PhaseScope scope(recorder, measure::Phase::Backward);
   const measure::MemoryScope memory(measure::MemoryCategory::Activation);
+  measure::meter().set_phase("backward");
   loss = loss / divisor;
   if (recorder != nullptr) {
     // The engine runs queued callbacks in order once the graph is done. The Reducer queues its own,

@@ -136,7 +136,10 @@ at::Tensor FullyShardedDataParallel::forward(const models::Batch& batch) {
 }
 
 at::Tensor FullyShardedDataParallel::before_forward(std::size_t index, at::Tensor input) {
-  if (FlatUnit* unit = unit_at(index)) gather(*unit, unit_at(index + 1));
+  if (FlatUnit* unit = unit_at(index)) {
+    measure::meter().set_phase("forward", unit->name());
+    gather(*unit, unit_at(index + 1));
+  }
   if (input.is_floating_point()) input = input.to(options_.param_dtype);
   return input;
 }
@@ -169,7 +172,10 @@ void FullyShardedDataParallel::before_backward(std::size_t index) {
     --first_done_;
     if (FlatUnit* later = unit_at(first_done_)) after_backward(*later);
   }
-  if (FlatUnit* unit = unit_at(index)) gather(*unit, index > 0 ? unit_at(index - 1) : nullptr);
+  if (FlatUnit* unit = unit_at(index)) {
+    measure::meter().set_phase("backward", unit->name());
+    gather(*unit, index > 0 ? unit_at(index - 1) : nullptr);
+  }
 }
 
 // The decision, made here, in backward: reduce this unit's gradient, or keep it whole.

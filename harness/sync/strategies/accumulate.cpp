@@ -3,6 +3,7 @@
 // whole gradients; the optimizer steps as often as before.
 #include <utility>
 
+#include "harness/measure/memory.h"
 #include "harness/sync/strategies/factories.h"
 
 namespace gradsync::sync {
@@ -23,6 +24,7 @@ class Accumulate final : public Strategy {
       at::Tensor loss = training.model.forward(batch);
       accelerator.backward(std::move(loss), &training.recorder);
       const measure::PhaseScope scope(&training.recorder, measure::Phase::Optimizer);
+      measure::meter().set_phase("optimizer");
       optimizer.step();
       scheduler.step();
       optimizer.zero_grad();

@@ -1,5 +1,6 @@
 #include <utility>
 
+#include "harness/measure/memory.h"
 #include "harness/sync/backward.h"
 #include "harness/sync/strategies/strategy.h"
 
@@ -8,6 +9,7 @@ namespace gradsync::sync {
 const models::Batch& Training::next_batch(int micro_batch) {
   recorder.begin_micro_batch(micro_batch);
   ledger.set_place(step, micro_batch);
+  measure::meter().set_place(step, micro_batch, "forward");
   return data.next();
 }
 
@@ -17,6 +19,7 @@ void Training::backward(at::Tensor loss, int micro_batches) {
 
 void Training::update() {
   const measure::PhaseScope scope(&recorder, measure::Phase::Optimizer);
+  measure::meter().set_phase("optimizer");
   optimizer.step();
   // As Accelerate's prepared scheduler, which all of the guide's scripts use: once per rank.
   for (int i = 0; i < world_size; ++i) scheduler.step();

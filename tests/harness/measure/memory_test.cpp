@@ -300,9 +300,22 @@ TEST_F(Memory, MachineWithoutMemoryIsAnOutOfMemoryToo) {
 TEST_F(Memory, ThreadsHaveTheirOwnScopesAndOneAccount) {
   const MemoryScope scope(MemoryCategory::Activation);
   at::Tensor from_thread;
-  std::thread([&] { from_thread = floats(100); }).join();
-  EXPECT_EQ(held(MemoryCategory::Other), 400);  // not the scope of this thread
+  std::thread([&] {
+    const MemoryScope of_thread(MemoryCategory::OptimizerState);
+    from_thread = floats(100);
+  }).join();
+  EXPECT_EQ(held(MemoryCategory::OptimizerState), 400);  // not the scope of this thread
   std::thread([&] { from_thread.reset(); }).join();
+  EXPECT_EQ(held(), 0);
+}
+
+// A thread that never opened a scope is a library's, and what it takes is its own affair.
+TEST_F(Memory, ThreadsOfLibrariesAreLeftOut) {
+  at::Tensor from_thread;
+  std::thread([&] { from_thread = floats(100); }).join();
+  EXPECT_EQ(held(), 0);
+  EXPECT_EQ(from_thread.sum().item<float>(), from_thread.sum().item<float>());
+  from_thread.reset();
   EXPECT_EQ(held(), 0);
 }
 

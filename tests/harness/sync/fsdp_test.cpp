@@ -8,6 +8,7 @@
 #include <string>
 
 #include "harness/base/errors.h"
+#include "harness/measure/memory.h"
 #include "harness/run/expectation.h"
 #include "harness/sync/backward.h"
 #include "harness/sync/ddp.h"
@@ -326,6 +327,54 @@ TEST(Fsdp, FreesWhatItGathered) {
     EXPECT_EQ(bytes_held(kept), kRootBytes + 3 * kUnitBytes);  // for the next micro-batch
     sync::backward(kept.forward(toy_batch(rank.rank, 0)), 1, nullptr);
     EXPECT_EQ(bytes_held(kept), 0U);
+  });
+}
+
+std::int64_t held(measure::MemoryCategory category) {
+  return measure::bytes_of(measure::meter().allocated_by_category(), category);
+}
+
+// Why sync_each_batch brings accumulation back: what the first micro-batch of a step leaves behind.
+TEST(Fsdp, NoSyncKeepsWholeGradientsAndSyncingShards) {
+  run_ranks(2, [](RankHarness& rank) {
+    measure::meter().install();
+    constexpr std::int64_t kWholeBytes = (40 + 3 * 80) * 4;
+    FullyShardedDataParallel model(std::make_shared<ToyLayers>(), FsdpGroups{rank.group, nullptr},
+                                   {});
+    EXPECT_EQ(held(measure::MemoryCategory::ShardedParameter), kWholeBytes / 2);
+    {
+      const auto guard = model.no_sync();
+      sync::backward(model.forward(toy_batch(rank.rank, 0)), 2, nullptr);
+    }
+    EXPECT_EQ(held(measure::MemoryCategory::UnshardedGradient), kWholeBytes);
+    EXPECT_EQ(held(measure::MemoryCategory::ShardedGradient), 0);
+    sync::backward(model.forward(toy_batch(rank.rank, 1)), 2, nullptr);
+    EXPECT_EQ(held(measure::MemoryCategory::UnshardedGradient), 0);
+    EXPECT_EQ(held(measure::MemoryCategory::ShardedGradient), kWholeBytes / 2);
+    EXPECT_EQ(held(measure::MemoryCategory::GatheredParameter), 0);
+    EXPECT_EQ(held(measure::MemoryCategory::Communication), 0);
+  });
+}
+
+TEST(Fsdp, PeaksAreTheSameByteAndABudgetIsExact) {
+  run_ranks(2, [](RankHarness& rank) {
+    measure::MemoryMeter& meter = measure::meter();
+    meter.install();
+    FullyShardedDataParallel model(std::make_shared<ToyLayers>(), FsdpGroups{rank.group, nullptr},
+                                   {});
+    const auto peak = [&] {
+      meter.reset_peak();
+      train(model, rank.rank, 2, true, true);
+      return meter.peak_bytes();
+    };
+    const std::int64_t first = peak();
+    EXPECT_EQ(peak(), first);
+    meter.set_budget_bytes(first);
+    EXPECT_EQ(peak(), first);
+    meter.set_budget_bytes(first - 1);
+    EXPECT_THROW(train(model, rank.rank, 2, true, true), c10::OutOfMemoryError);
+    EXPECT_EQ(meter.last_oom()->budget_bytes, first - 1);
+    meter.set_budget_bytes(std::nullopt);
   });
 }
 
