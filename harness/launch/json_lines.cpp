@@ -7,8 +7,21 @@
 #include <cerrno>
 
 #include "harness/base/errors.h"
+#include "harness/base/json_fields.h"
 
 namespace gradsync::launch {
+namespace {
+
+// Null where the line is no JSON, or is nested so deep that walking it could exhaust the stack.
+nlohmann::json parse_line(const std::string& line) {
+  try {
+    return parse_json(line);
+  } catch (const nlohmann::json::exception&) {
+    return nullptr;
+  }
+}
+
+}  // namespace
 
 void JsonLines::send_line(const std::string& line) {
   if (!is_open()) return;
@@ -44,7 +57,7 @@ std::vector<nlohmann::json> JsonLines::read() {
   }
   std::vector<nlohmann::json> messages;
   while (const auto line = incoming_.next()) {
-    messages.push_back(nlohmann::json::parse(*line, nullptr, false));
+    messages.push_back(parse_line(*line));
     if (!messages.back().is_object()) {
       throw InternalError(
           fmt::format("{} wrote a line that is no JSON object: {}", peer_, line->substr(0, 200)));

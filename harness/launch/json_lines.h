@@ -25,7 +25,8 @@ class JsonLines {
   bool wants_to_write() const { return is_open() && sent_ < outgoing_.size(); }
 
   // Returns the messages that have arrived; at the other end's close, closes this one.
-  // Errors: InternalError where a complete line is no JSON object.
+  // Errors: InternalError where a complete line is no JSON object, or is nested deeper than
+  // kDeepestJson.
   std::vector<nlohmann::json> read();
 
   bool is_open() const { return static_cast<bool>(socket_); }
