@@ -115,17 +115,18 @@ void compare_topologies(const json& a, const json& b, Differences& found) {
   }
 }
 
-bool same_rate(const json& a, const json& b) {
-  if (!a.is_number() || !b.is_number()) return a == b;
+// What a link was measured to carry depends on what else the host did meanwhile.
+Effect effect_of_measured_rate(const json& a, const json& b) {
+  if (!a.is_number() || !b.is_number()) return Effect::Warns;
   const double larger = std::max(std::abs(a.get<double>()), std::abs(b.get<double>()));
-  return std::abs(a.get<double>() - b.get<double>()) <= kSameRateWithin * larger;
+  const double apart = std::abs(a.get<double>() - b.get<double>());
+  if (apart > kBusyRateWithin * larger) return Effect::ForbidsTimes;
+  return apart > kSameRateWithin * larger ? Effect::Warns : Effect::None;
 }
 
 Effect effect_on_link(const std::string& part, const json& a, const json& b) {
   if (part == "rate_bits_per_s") return Effect::ForbidsTimes;
-  if (part == "measured_payload_bits_per_s") {
-    return same_rate(a, b) ? Effect::None : Effect::ForbidsTimes;
-  }
+  if (part == "measured_payload_bits_per_s") return effect_of_measured_rate(a, b);
   return part == "congestion_control" ? Effect::Warns : Effect::None;
 }
 

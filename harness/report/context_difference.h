@@ -20,6 +20,10 @@ std::string to_string(Effect effect);  // "forbids_times", "warns", "none"
 // Two self-tests of a link that are within this of each other found the same link. Larger: a link
 // that another process slows down passes for the one it was.
 inline constexpr double kSameRateWithin = 0.02;
+// Further apart than that they warn, up to this: a self-test is short, and on a busy host those of
+// one and the same link came out between 0.82 and 1.00 of its rate. Larger: a link that does not
+// carry what it is set to passes for a busy host.
+inline constexpr double kBusyRateWithin = 0.25;
 // Shares of stolen CPU time, and load averages per CPU, further apart than this are a difference.
 inline constexpr double kSameStealWithin = 0.01;
 inline constexpr double kSameLoadWithin = 0.5;
@@ -36,9 +40,11 @@ struct ContextDifference {
 };
 
 // Returns the differences between "context" of two results: what forbids times first, then by
-// field. Of topologies and links only those are compared that both runs have. A field that would
-// forbid a comparison but is unknown (null or absent) in one run only warns, and so does a field
-// that is not known here. "timing_valid" false is listed even where both runs have it.
+// field. What a topology or a link is set to forbids; what a link was measured to carry forbids
+// only where it is far off. Of topologies and links only those are compared that both runs have. A
+// field that would forbid a comparison but is unknown (null or absent) in one run only warns, and
+// so does a field that is not known here. "timing_valid" false is listed even where both runs have
+// it.
 std::vector<ContextDifference> context_differences(const nlohmann::json& a,
                                                    const nlohmann::json& b);
 

@@ -67,8 +67,24 @@ json link_context(double payload_bits_per_s, double rate_bits_per_s = 1e9) {
 
 TEST(ContextDifference, ALinkMayMeasureTwoPercentOff) {
   EXPECT_EQ(effect_between(link_context(1.000e9), link_context(0.985e9)), "none");
-  EXPECT_EQ(effect_between(link_context(1.000e9), link_context(0.975e9)), "forbids_times");
+  EXPECT_EQ(effect_between(link_context(1.000e9), link_context(0.975e9)), "warns");
+}
+
+// What a busy host's self-tests of one link come out as warns; what no load explains forbids.
+TEST(ContextDifference, ALinkThatMeasuresAQuarterOffIsAnotherLink) {
+  EXPECT_EQ(effect_between(link_context(1.000e9), link_context(0.76e9)), "warns");
+  EXPECT_EQ(effect_between(link_context(1.000e9), link_context(0.74e9)), "forbids_times");
+  EXPECT_EQ(effect_between(link_context(0.74e9), link_context(1.000e9)), "forbids_times");
+}
+
+TEST(ContextDifference, ALinkThatIsSetToAnotherRateForbidsTimesHoweverItMeasures) {
   EXPECT_EQ(effect_between(link_context(9e8, 1e9), link_context(9e8, 2e9)), "forbids_times");
+}
+
+TEST(ContextDifference, ALinkThatOneRunDidNotMeasureWarns) {
+  json unmeasured = link_context(1e9);
+  unmeasured["links"]["2x1 / 50"]["measured_payload_bits_per_s"] = nullptr;
+  EXPECT_EQ(effect_between(link_context(1e9), unmeasured), "warns");
 }
 
 TEST(ContextDifference, ALinkConcernsTheCellsOfItsTopologyAndScale) {
