@@ -14,6 +14,7 @@ from pathlib import Path
 
 SCHEMAS = Path(__file__).resolve().parents[3] / "results" / "schema"
 SKIPPED = 77  # as SKIP_RETURN_CODE in CMakeLists.txt
+OK_IN_BOTH = 1  # index of such a cell in the written comparison
 
 try:
     import jsonschema
@@ -50,6 +51,8 @@ class SchemaCase(unittest.TestCase):
             subprocess.run([cls.program, f"{folder}/run"], check=True)
             lines = Path(f"{folder}/run/trials.jsonl").read_text().splitlines()
             cls.result = load(Path(f"{folder}/run/result.json").read_text())
+            cls.comparison = load(Path(f"{folder}/run/comparison.json").read_text())
+            cls.forbidden = load(Path(f"{folder}/run/comparison_forbidden.json").read_text())
         cls.trials = [load(line) for line in lines]
 
     def assert_refused(self, kind, value, *path, to):
@@ -146,6 +149,61 @@ class ResultTest(SchemaCase):
                     )
                 else:
                     self.assert_refused("result", self.result, "cells", i, field, to=None)
+
+
+class ComparisonTest(SchemaCase):
+    def test_written_comparisons_are_valid(self):
+        self.assertEqual(complaints("comparison", self.comparison), [])
+        self.assertEqual(complaints("comparison", self.forbidden), [])
+        effects = [entry["effect"] for entry in self.forbidden["differences"]]
+        self.assertEqual(effects, ["forbids_times"])
+        for name in ("differences", "cells", "only_in_a", "only_in_b"):
+            self.assertNotEqual(self.comparison[name], [])
+
+    def test_every_field_is_required(self):
+        for path in (
+            (),
+            ("a",),
+            ("differences", 0),
+            ("cells", OK_IN_BOTH),
+            ("cells", OK_IN_BOTH, "b"),
+        ):
+            place = self.place(self.comparison, path)
+            for field in place:
+                wrong = copy.deepcopy(self.comparison)
+                del self.place(wrong, path)[field]
+                self.assertNotEqual(complaints("comparison", wrong), [], f"{path}: no {field}")
+
+    @staticmethod
+    def place(value, path):
+        return functools.reduce(lambda inner, step: inner[step], path, value)
+
+    def test_wrong_values_are_refused(self):
+        for path, wrong in (
+            (("schema",), "gradsync.comparison/2"),
+            (("surprise",), 1),
+            (("a", "directory"), ""),
+            (("differences", 0, "effect"), "maybe"),
+            (("differences", 0, "scale"), 0),
+            (("cells", OK_IN_BOTH, "timing"), "simulated"),
+            (("cells", OK_IN_BOTH, "step_ratio", "ratio"), 0),
+            (("cells", OK_IN_BOTH, "step_ratio", "ci95"), [1.0]),
+            (("cells", OK_IN_BOTH, "a", "status"), "fine"),
+            (("cells", OK_IN_BOTH, "a", "reason"), "because"),
+            (("only_in_a", 0, "cell"), "baseline"),
+        ):
+            self.assert_refused("comparison", self.comparison, *path, to=wrong)
+
+    def test_unknown_needs_a_reason(self):
+        self.assert_refused(
+            "comparison", self.comparison, "cells", OK_IN_BOTH, "step_ratio", to=None
+        )
+        self.assert_refused(
+            "comparison", self.comparison, "cells", OK_IN_BOTH, "same_collectives", to=None
+        )
+        for i, cell in enumerate(self.forbidden["cells"]):
+            self.assertIsNone(cell["step_ratio"])
+            self.assert_refused("comparison", self.forbidden, "cells", i, "null_reasons", to={})
 
 
 if __name__ == "__main__":

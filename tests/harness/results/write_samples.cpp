@@ -1,6 +1,8 @@
 // Writes DIR/trials.jsonl and DIR/result.json the way a run does, for schema_test.py: one trial of
-// each status, over two launches.
+// each status, over two launches. And what comparing that run with others gives: with a later one
+// of the same machine in DIR/comparison.json, with one of another in DIR/comparison_forbidden.json.
 #include "harness/report/result.h"
+#include "harness/report/run_comparison.h"
 #include "harness/results/store.h"
 #include "tests/harness/results/samples.h"
 
@@ -34,11 +36,30 @@ std::vector<TrialRecord> every_kind() {
           ended(Status::Skipped, 0, "skipped")};
 }
 
+// One strategy less, one more.
+std::vector<TrialRecord> later_trials() {
+  std::vector<TrialRecord> trials = every_kind();
+  std::erase_if(trials,
+                [](const TrialRecord& trial) { return trial.cell["strategy"] == "failing"; });
+  trials.push_back(ended(Status::Ok, 0, "new_in_b"));
+  return trials;
+}
+
+void write_comparison(const std::string& file, const report::FinishedRun& run, json context,
+                      const std::string& field, const json& value) {
+  context[field] = value;
+  const std::vector<TrialRecord> trials = later_trials();
+  const report::FinishedRun other{
+      "runs/later", report::build_result(context, run.result["plan"], trials), trials};
+  write_atomically(file, report::compare_runs(run, other).dump(1) + "\n");
+}
+
 void write_samples(const std::string& directory) {
   const json plan = {{"schema", "gradsync.plan/1"}, {"name", "sample"}, {"cells", json::object()}};
   const json context = {{"host", "node7"},
                         {"commit", "3f2c1ab"},
                         {"build_type", "Release"},
+                        {"cpu_model", "Processor P"},
                         {"timing_valid", true},
                         {"torch", "2.11.0"},
                         {"backend", "gloo"},
@@ -50,8 +71,11 @@ void write_samples(const std::string& directory) {
   prepare_directory(directory, false, false);
   TrialLog log(directory);
   for (const TrialRecord& trial : trials) log.append(trial);
-  write_atomically(directory + "/" + kResultFile,
-                   report::build_result(context, plan, trials).dump(1) + "\n");
+  const report::FinishedRun run{directory, report::build_result(context, plan, trials), trials};
+  write_atomically(directory + "/" + kResultFile, run.result.dump(1) + "\n");
+  write_comparison(directory + "/comparison.json", run, context, "torch", "2.15.0");
+  write_comparison(directory + "/comparison_forbidden.json", run, context, "cpu_model",
+                   "Processor Q");
 }
 
 }  // namespace
