@@ -134,7 +134,11 @@ const std::vector<ModelEntry>& registry() {
 
 ModelEntry find_model(const std::string& name) {
   if (name.ends_with(".json")) return paced_by_file(name);
-  return find_named(registry(), "model", name);
+  try {
+    return find_named(registry(), "model", name);
+  } catch (const ConfigError& error) {
+    throw ConfigError(fmt::format("{}, or a profile's path ending in .json", error.what()));
+  }
 }
 
 }  // namespace gradsync::models

@@ -131,6 +131,7 @@ TEST(Registry, NamesTheModelsThereAre) {
   const std::string message = test::message_of<ConfigError>([] { find_model("bert_huge"); });
   EXPECT_THAT(message, HasSubstr("bert_huge"));
   for (const std::string& name : names()) EXPECT_THAT(message, HasSubstr(name));
+  EXPECT_THAT(message, HasSubstr("or a profile's path ending in .json"));
 }
 
 TEST(Registry, PacedModelsHaveNoWeightsToLoad) {
