@@ -4,21 +4,16 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <cerrno>
 #include <cmath>
-#include <cstring>
-#include <fstream>
 #include <numeric>
 #include <random>
 #include <vector>
 
 #include "harness/base/errors.h"
-#include "harness/base/json_fields.h"
+#include "models/data_file.h"
 
 namespace gradsync::models {
 namespace {
-
-using nlohmann::json;
 
 // MRPC's training set (Dolan and Brockett 2005; in GLUE, arXiv:1804.07461): this many sentence
 // pairs. Tokenized pairs have about this mean, standard deviation and range in word pieces; the
@@ -30,11 +25,6 @@ constexpr double kMrpcShortest = 20;
 constexpr double kMrpcLongest = 103;
 // Ids below this are special tokens in BERT's vocabularies.
 constexpr std::int64_t kFirstOrdinaryToken = 106;
-
-struct Example {
-  std::vector<std::int64_t> ids;
-  std::int64_t label = 0;
-};
 
 // Raw engine output only: what std's distributions make of it differs between libraries.
 class Random {
@@ -74,43 +64,6 @@ std::vector<Example> synthetic_examples(const DataOptions& options) {
     }
     example.label = random.below(2);
   }
-  return examples;
-}
-
-Example example_of_line(const std::string& line, const std::string& place,
-                        const DataOptions& options) {
-  json parsed = json::parse(line, nullptr, /*allow_exceptions=*/false);
-  if (parsed.is_discarded()) throw ConfigError(fmt::format("{}: not valid JSON", place));
-  JsonFields fields(parsed, place);
-  Example example;
-  const json& ids = fields.raw("input_ids", true);
-  if (!ids.is_array() || ids.empty()) fields.fail("input_ids", "a list of token ids");
-  for (const json& id : ids) {
-    if (!id.is_number_unsigned() ||
-        id.get<std::uint64_t>() >= static_cast<std::uint64_t>(options.vocabulary_size)) {
-      fields.fail("input_ids", fmt::format("ids from 0 to {}", options.vocabulary_size - 1),
-                  id.dump());
-    }
-    example.ids.push_back(id.get<std::int64_t>());
-  }
-  example.label = fields.integer("label", 0);
-  if (example.label > 1) fields.fail("label", "0 or 1");
-  fields.finish();
-  const auto longest = static_cast<std::size_t>(options.sequence_length);
-  if (example.ids.size() > longest) example.ids.resize(longest);
-  return example;
-}
-
-std::vector<Example> read_examples(const DataOptions& options) {
-  std::ifstream file(options.file);
-  if (!file)
-    throw ConfigError(fmt::format("{}: cannot be read: {}", options.file, std::strerror(errno)));
-  std::vector<Example> examples;
-  std::string line;
-  for (int number = 1; std::getline(file, line); ++number) {
-    examples.push_back(example_of_line(line, fmt::format("{}:{}", options.file, number), options));
-  }
-  if (examples.empty()) throw ConfigError(fmt::format("{}: holds no example", options.file));
   return examples;
 }
 
@@ -162,7 +115,9 @@ Batch batch_of(const std::vector<const Example*>& examples, const DataOptions& o
 DataLoader::DataLoader(const DataOptions& options, int batches) {
   GRADSYNC_CHECK(batches, >, 0);
   const std::vector<Example> examples =
-      options.file.empty() ? synthetic_examples(options) : read_examples(options);
+      options.file.empty()
+          ? synthetic_examples(options)
+          : read_examples(options.file, options.vocabulary_size, options.sequence_length);
   const auto size = static_cast<std::size_t>(options.micro_batch_size);
   for (int epoch = 0; static_cast<int>(batches_.size()) < batches; ++epoch) {
     const std::vector<std::size_t> share = share_of(examples.size(), epoch, options);

@@ -13,6 +13,7 @@
 #include "harness/launch/topology.h"
 #include "harness/plan/plan.h"
 #include "harness/results/store.h"
+#include "models/data_file.h"
 #include "models/profile.h"
 #include "models/safetensors_file.h"
 
@@ -76,6 +77,18 @@ bool accepted(const std::function<void()>& read) {
   }
 }
 
+bool accepts_data(std::string_view bytes) {
+  constexpr std::int64_t kVocabulary = 1000;
+  constexpr std::int64_t kLongest = 16;
+  const MemoryFile file(bytes);
+  return accepted([&] {
+    for (const models::Example& example :
+         models::read_examples(file.path(), kVocabulary, kLongest)) {
+      GRADSYNC_CHECK(std::ssize(example.ids), <=, kLongest);
+    }
+  });
+}
+
 bool accepts_plan(std::string_view bytes) {
   constexpr std::size_t kMostExpanded = 1000;  // trials: more take time and teach nothing
   const MemoryFile file(bytes);
@@ -123,10 +136,13 @@ bool accepts_trials(std::string_view bytes) {
 }  // namespace
 
 const std::vector<Reader>& readers() {
-  static const std::vector<Reader> all = {
-      {"plan", accepts_plan},         {"profile", accepts_profile},
-      {"result", accepts_result},     {"safetensors", accepts_safetensors},
-      {"topology", accepts_topology}, {"trials", accepts_trials}};
+  static const std::vector<Reader> all = {{"data", accepts_data},
+                                          {"plan", accepts_plan},
+                                          {"profile", accepts_profile},
+                                          {"result", accepts_result},
+                                          {"safetensors", accepts_safetensors},
+                                          {"topology", accepts_topology},
+                                          {"trials", accepts_trials}};
   return all;
 }
 

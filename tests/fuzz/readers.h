@@ -15,7 +15,7 @@ struct Reader {
   bool (*accepts)(std::string_view bytes);
 };
 
-// "plan", "profile", "result", "safetensors", "topology", "trials".
+// "data", "plan", "profile", "result", "safetensors", "topology", "trials".
 const std::vector<Reader>& readers();
 
 }  // namespace gradsync::fuzz

@@ -208,6 +208,9 @@ INSTANTIATE_TEST_SUITE_P(
     Lines, BadData,
     testing::Values(
         BadLine{"no_json", "{\"input_ids\": [1]", "not valid JSON"},
+        BadLine{"nested",
+                "{\"input_ids\": " + std::string(1000, '[') + std::string(1000, ']') + "}",
+                "not valid JSON: "},
         BadLine{"blank", "\n{}", "not valid JSON"}, BadLine{"no_object", "[1, 2]", "an object"},
         BadLine{"no_ids", "{\"label\": 0}", "'input_ids': got nothing"},
         BadLine{"empty_ids", "{\"input_ids\": [], \"label\": 0}", "'input_ids': got []"},
