@@ -123,6 +123,7 @@ void MemoryMeter::reset_peak() {
   const std::lock_guard lock(mutex_);
   peak_bytes_ = allocated_bytes_;
   peak_ = allocated_;
+  highest_ = allocated_;
   peak_was_last_ = true;
   if (reserved_model_) reserved_model_->reset_peak();
 }
@@ -135,6 +136,11 @@ std::int64_t MemoryMeter::peak_bytes() const {
 CategoryBytes MemoryMeter::peak_by_category() const {
   const std::lock_guard lock(mutex_);
   return peak_;
+}
+
+CategoryBytes MemoryMeter::highest_by_category() const {
+  const std::lock_guard lock(mutex_);
+  return highest_;
 }
 
 std::optional<std::int64_t> MemoryMeter::peak_reserved_estimate_bytes() const {
@@ -173,7 +179,7 @@ void* MemoryMeter::allocate(std::int64_t bytes) {
   }
   bytes_of(allocated_, current_category) += bytes;
   allocated_bytes_ += bytes;
-  raise_peak();
+  raise_peak(current_category);
   add_to_timeline();
   return data;
 }
@@ -210,6 +216,8 @@ void MemoryMeter::relabel(const void* data, MemoryCategory category) {
     bytes_of(peak_, block.category) -= block.bytes;
     bytes_of(peak_, category) += block.bytes;
   }
+  bytes_of(highest_, category) =
+      std::max(bytes_of(highest_, category), bytes_of(allocated_, category));
   block.category = category;
   add_to_timeline();
 }
@@ -228,7 +236,8 @@ void MemoryMeter::refuse(const OutOfMemoryReport& report) {
   C10_THROW_ERROR(OutOfMemoryError, sentence(report));
 }
 
-void MemoryMeter::raise_peak() {
+void MemoryMeter::raise_peak(MemoryCategory grown) {
+  bytes_of(highest_, grown) = std::max(bytes_of(highest_, grown), bytes_of(allocated_, grown));
   peak_was_last_ = allocated_bytes_ > peak_bytes_;
   if (!peak_was_last_) return;
   peak_bytes_ = allocated_bytes_;

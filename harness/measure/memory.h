@@ -96,6 +96,8 @@ class MemoryMeter {
   void reset_peak();
   std::int64_t peak_bytes() const;
   CategoryBytes peak_by_category() const;
+  // The most of each category since reset_peak(), each by itself: not held together, so no sum.
+  CategoryBytes highest_by_category() const;
   // An estimate of what a GPU would have reserved at most since reset_peak(); segments cached
   // before that count, as on a GPU. Nothing where no estimate was asked for.
   std::optional<std::int64_t> peak_reserved_estimate_bytes() const;
@@ -120,7 +122,7 @@ class MemoryMeter {
   // With the lock held:
   void* ask_system(std::int64_t bytes, bool fold);
   [[noreturn]] void refuse(const OutOfMemoryReport& report);
-  void raise_peak();
+  void raise_peak(MemoryCategory grown);
   void add_to_timeline();
 
   mutable std::mutex mutex_;
@@ -132,6 +134,7 @@ class MemoryMeter {
   CategoryBytes allocated_{};
   std::int64_t allocated_bytes_ = 0;
   CategoryBytes peak_{};
+  CategoryBytes highest_{};
   std::int64_t peak_bytes_ = 0;
   bool peak_was_last_ = false;  // nothing was allocated since the peak
   std::optional<std::int64_t> budget_bytes_;

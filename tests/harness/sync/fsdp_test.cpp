@@ -12,6 +12,7 @@
 #include "harness/run/expectation.h"
 #include "harness/sync/backward.h"
 #include "harness/sync/ddp.h"
+#include "harness/sync/fsdp/memory_formula.h"
 #include "harness/sync/strategies/strategy.h"
 #include "tests/harness/sync/ranks.h"
 
@@ -410,6 +411,84 @@ TEST(Fsdp, RefusesAUnitWithFewerElementsThanRanks) {
                    "that share it");
     }
   });
+}
+
+int bytes_of(at::ScalarType type) {
+  return static_cast<int>(c10::elementSize(type));
+}
+
+sync::FsdpMemory memory_of(const FsdpOptions& options, int ranks) {
+  sync::FsdpMemory memory;
+  memory.root_elements = 40;
+  memory.unit_elements = {80, 80, 80};
+  memory.ranks = ranks;
+  memory.param_bytes = bytes_of(options.param_dtype);
+  memory.reduce_bytes = bytes_of(options.reduce_dtype);
+  memory.gradient_bytes =
+      options.accumulate_in_reduce_dtype ? memory.reduce_bytes : memory.param_bytes;
+  memory.reshard_after_forward = options.reshard_after_forward;
+  memory.reshard_after_backward = options.reshard_after_backward;
+  memory.prefetch = options.prefetch;
+  return memory;
+}
+
+// Every option with every choice of dtypes.
+std::vector<FsdpOptions> all_options_and_dtypes() {
+  std::vector<FsdpOptions> all;
+  for (FsdpOptions options : all_options()) {
+    for (const auto param : {at::kFloat, at::kBFloat16}) {
+      for (const auto reduce : {at::kFloat, at::kBFloat16}) {
+        for (const bool in_reduce_dtype : {true, false}) {
+          options.param_dtype = param;
+          options.reduce_dtype = reduce;
+          options.accumulate_in_reduce_dtype = in_reduce_dtype;
+          all.push_back(options);
+        }
+      }
+    }
+  }
+  return all;
+}
+
+// One step of `micro_batches`, and what its categories held at most.
+measure::CategoryBytes measured(RankHarness& rank, const FsdpOptions& options, int micro_batches,
+                                bool no_sync) {
+  FullyShardedDataParallel model(std::make_shared<ToyLayers>(), FsdpGroups{rank.group, nullptr},
+                                 options);
+  sync::FusedAdamW optimizer(model.parameters(), {});
+  measure::meter().reset_peak();
+  for (int i = 0; i < micro_batches; ++i) {
+    std::optional<sync::NoSyncGuard> guard;
+    if (no_sync && i + 1 < micro_batches) guard.emplace(model);
+    sync::backward(model.forward(batch_of(rank.rank, 0, i)), micro_batches, nullptr);
+  }
+  return measure::meter().highest_by_category();
+}
+
+// 64 options x 3 accumulations x 2 policies on 2 and on 3 ranks: no byte apart.
+TEST(FsdpMemory, TheFormulaIsWhatTheWrapperHolds) {
+  for (const int ranks : {2, 3}) {
+    run_ranks(ranks, [](RankHarness& rank) {
+      measure::meter().install();
+      for (const FsdpOptions& options : all_options_and_dtypes()) {
+        for (const int micro_batches : {1, 2, 4}) {
+          for (const bool no_sync : {false, true}) {
+            std::vector<bool> syncs(micro_batches, !no_sync);
+            syncs.back() = true;
+            auto seen = measured(rank, options, micro_batches, no_sync);
+            measure::bytes_of(seen, measure::MemoryCategory::Activation) = 0;
+            measure::bytes_of(seen, measure::MemoryCategory::Other) = 0;
+            ASSERT_EQ(seen, highest_by_category(memory_of(options, rank.world_size), syncs))
+                << micro_batches << " micro-batches, no_sync " << no_sync << ", param "
+                << options.param_dtype << ", reduce " << options.reduce_dtype
+                << ", in reduce dtype " << options.accumulate_in_reduce_dtype << ", forward "
+                << options.reshard_after_forward << ", backward " << options.reshard_after_backward
+                << ", prefetch " << options.prefetch;
+          }
+        }
+      }
+    });
+  }
 }
 
 using Sizes = std::vector<std::int64_t>;
