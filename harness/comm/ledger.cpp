@@ -2,6 +2,7 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <string_view>
 
 #include "harness/base/errors.h"
@@ -21,6 +22,7 @@ std::size_t Ledger::start(const char* op, std::int64_t bytes) {
   const bool is_bucket = micro_batch_ >= 0 && std::string_view(op) == "all_reduce";
   record.event = {op, bytes, step_, micro_batch_, is_bucket ? next_bucket_++ : -1, clock_.now_ns(),
                   0};
+  if (timeline_ != nullptr) record.start_mark = timeline_->mark();
   if (page_ != nullptr) {
     page_->collective.fetch_add(1, std::memory_order_relaxed);
     page_->progress_ns.store(record.event.start_ns, std::memory_order_relaxed);
@@ -34,11 +36,23 @@ void Ledger::complete(std::size_t index) {
     const std::lock_guard lock(mutex_);
     records_[index].end_ns.store(now_ns, std::memory_order_relaxed);
   }
+  count_completion();
+}
+
+void Ledger::complete_on_device(std::size_t index, std::int64_t mark) {
+  {
+    const std::lock_guard lock(mutex_);
+    records_[index].end_mark = mark;
+  }
+  count_completion();
+}
+
+void Ledger::count_completion() {
   if (page_ != nullptr) page_->completed.fetch_add(1, std::memory_order_relaxed);
   completed_.fetch_add(1, std::memory_order_release);
 }
 
-void Ledger::settle(double timeout_s) const {
+void Ledger::settle(double timeout_s) {
   constexpr std::int64_t kPollNs = 20'000;
   const std::int64_t deadline_ns = clock_.now_ns() + nanoseconds(timeout_s);
   std::size_t started = 0;
@@ -53,6 +67,25 @@ void Ledger::settle(double timeout_s) const {
           true);
     }
     clock_.sleep_until_ns(clock_.now_ns() + kPollNs);
+  }
+  if (timeline_ != nullptr) resolve_marks();
+}
+
+void Ledger::resolve_marks() {
+  const std::vector<std::int64_t> moments_ns = timeline_->reached([this] {
+    if (page_ != nullptr) page_->progress_ns.store(clock_.now_ns(), std::memory_order_relaxed);
+  });
+  const auto moment_ns = [&](std::int64_t mark) {
+    return moments_ns.at(static_cast<std::size_t>(mark));
+  };
+  const std::lock_guard lock(mutex_);
+  std::int64_t free_ns = 0;  // when the communicator's queue has done all before
+  for (Record& record : records_) {
+    if (record.start_mark >= 0) record.event.start_ns = moment_ns(record.start_mark);
+    if (record.end_mark < 0) continue;
+    record.event.start_ns = std::max(record.event.start_ns, free_ns);
+    free_ns = std::max(record.event.start_ns, moment_ns(record.end_mark));
+    record.end_ns.store(free_ns, std::memory_order_relaxed);
   }
 }
 

@@ -3,6 +3,12 @@
 //
 // Counts and bytes are exact and prove a strategy right without statistics; the times give exposed
 // communication. Written by the recording backend, read between blocks. No torch in this header.
+//
+// On a device (measure/timeline.h) a collective is ready when the queue that computes has come to
+// it, and NCCL runs those of a communicator one after the other: it begins when it is ready and the
+// one before it has ended, and ends when NCCL's own queue has passed it. That is what NCCL's own
+// pair of events would say, without holding on to the tensors of every collective until the end of
+// the block, which would spoil the peak of memory.
 #pragma once
 
 #include <atomic>
@@ -14,6 +20,7 @@
 
 #include "harness/base/clock.h"
 #include "harness/launch/rank_page.h"
+#include "harness/measure/timeline.h"
 
 namespace gradsync::comm {
 
@@ -24,15 +31,17 @@ struct CommEvent {
   std::int32_t step = -1;  // -1: outside any step (set-up, barriers between blocks)
   std::int32_t micro_batch = -1;
   std::int32_t bucket = -1;   // position among the all_reduces of its micro-batch
-  std::int64_t start_ns = 0;  // when it was issued
+  std::int64_t start_ns = 0;  // when it was issued; on a device: when it could begin
   std::int64_t end_ns = 0;    // when it completed here; 0: not yet
 };
 
 class Ledger {
  public:
   // `page` (may be null) is told of every start and completion, for the launcher to watch.
-  explicit Ledger(const Clock& clock, launch::RankPage* page = nullptr)
-      : clock_(clock), page_(page) {}
+  // `timeline`: that of the device whose tensors are communicated; null: they are the host's.
+  explicit Ledger(const Clock& clock, launch::RankPage* page = nullptr,
+                  measure::Timeline* timeline = nullptr)
+      : clock_(clock), page_(page), timeline_(timeline) {}
 
   // Events recorded from now on belong to this place in the training loop. Local, any thread.
   void set_place(std::int32_t step, std::int32_t micro_batch);
@@ -44,9 +53,13 @@ class Ledger {
   // Records that it completed (or failed). May run on a communication thread.
   void complete(std::size_t index);
 
-  // Blocks until every started event is completed: a waiter can return a moment before the
-  // completion callback has run. Errors: CommError after `timeout_s`.
-  void settle(double timeout_s) const;
+  // Records that it completes when the timeline's `mark` is reached.
+  void complete_on_device(std::size_t index, std::int64_t mark);
+
+  // Blocks until every started event is completed, on the device too: a waiter can return a moment
+  // before the completion callback has run. Errors: CommError after `timeout_s`, and as
+  // Timeline::reached.
+  void settle(double timeout_s);
 
   // Returns the events since the last clear(), in the order issued.
   std::vector<CommEvent> events() const;
@@ -58,10 +71,16 @@ class Ledger {
   struct Record {
     CommEvent event;
     std::atomic<std::int64_t> end_ns{0};
+    std::int64_t start_mark = -1;  // on the device, until settle(); -1: the time is known
+    std::int64_t end_mark = -1;
   };
+
+  void count_completion();
+  void resolve_marks();
 
   const Clock& clock_;
   launch::RankPage* page_;
+  measure::Timeline* timeline_;
   mutable std::mutex mutex_;
   std::deque<Record> records_;  // a deque: addresses stay valid while it grows
   std::int32_t step_ = -1;

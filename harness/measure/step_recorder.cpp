@@ -32,7 +32,7 @@ void StepRecorder::begin_block() {
   current_ = {};
   open_ = false;
   micro_batch_ = 0;
-  current_.start_ns = clock_.now_ns();
+  current_.start_ns = moment();
 }
 
 void StepRecorder::begin_micro_batch(std::int32_t micro_batch) {
@@ -42,34 +42,55 @@ void StepRecorder::begin_micro_batch(std::int32_t micro_batch) {
 
 void StepRecorder::end_step() {
   leave();
-  current_.end_ns = clock_.now_ns();
+  current_.end_ns = moment();
   const std::int64_t next_start_ns = current_.end_ns;
   steps_.push_back(std::move(current_));
   current_ = {};
   current_.start_ns = next_start_ns;
   micro_batch_ = 0;
   if (page_ != nullptr) page_->step.fetch_add(1, std::memory_order_relaxed);
-  publish(launch::Activity::Idle, next_start_ns);
+  publish(launch::Activity::Idle);
+}
+
+void StepRecorder::end_block() {
+  if (timeline_ == nullptr) return;
+  const std::vector<std::int64_t> moments_ns =
+      timeline_->reached([this] { publish(launch::Activity::Wait); });
+  const auto resolve = [&](std::int64_t& mark) {
+    mark = moments_ns.at(static_cast<std::size_t>(mark));
+  };
+  for (StepTimes& step : steps_) {
+    resolve(step.start_ns);
+    resolve(step.end_ns);
+    for (Interval& interval : step.intervals) {
+      resolve(interval.start_ns);
+      resolve(interval.end_ns);
+    }
+  }
+}
+
+std::int64_t StepRecorder::moment() {
+  return timeline_ == nullptr ? clock_.now_ns() : timeline_->mark();
 }
 
 void StepRecorder::enter(Phase phase) {
-  const std::int64_t now_ns = clock_.now_ns();
-  if (open_) current_.intervals.back().end_ns = now_ns;
-  current_.intervals.push_back({phase, micro_batch_, now_ns, now_ns});
+  const std::int64_t now = moment();
+  if (open_) current_.intervals.back().end_ns = now;
+  current_.intervals.push_back({phase, micro_batch_, now, now});
   open_ = true;
-  publish(activity_of(phase), now_ns);
+  publish(activity_of(phase));
 }
 
 void StepRecorder::leave() {
   if (!open_) return;
-  current_.intervals.back().end_ns = clock_.now_ns();
+  current_.intervals.back().end_ns = moment();
   open_ = false;
 }
 
-void StepRecorder::publish(launch::Activity activity, std::int64_t now_ns) {
+void StepRecorder::publish(launch::Activity activity) {
   if (page_ == nullptr) return;
   page_->activity.store(activity, std::memory_order_relaxed);
-  page_->progress_ns.store(now_ns, std::memory_order_relaxed);
+  page_->progress_ns.store(clock_.now_ns(), std::memory_order_relaxed);
 }
 
 }  // namespace gradsync::measure

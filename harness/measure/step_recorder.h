@@ -4,6 +4,9 @@
 // communication and buffer broadcast, the optimizer, the scheduler and zeroing gradients.
 // Outside: making the data, warm-up and the bucket rebuild, barriers, writing results. Steps of a
 // block touch: one ends where the next begins, so nothing can hide between them.
+//
+// On a device the same boundaries are marks in its queue (measure/timeline.h): a phase lasts from
+// when the device came to the phase's first work until it came to the next one's.
 #pragma once
 
 #include <array>
@@ -12,6 +15,7 @@
 
 #include "harness/base/clock.h"
 #include "harness/launch/rank_page.h"
+#include "harness/measure/timeline.h"
 
 namespace gradsync::measure {
 
@@ -36,17 +40,22 @@ struct StepTimes {
   double total_s() const { return seconds(end_ns - start_ns); }
 };
 
-// Notes times; costs two clock readings per phase. One per rank; its own thread only.
+// Notes times; costs three clock readings per phase. One per rank; its own thread only.
 class StepRecorder {
  public:
-  explicit StepRecorder(const Clock& clock, launch::RankPage* page = nullptr)
-      : clock_(clock), page_(page) {}
+  // `timeline`: that of the device which computes; null: the thread computes itself.
+  explicit StepRecorder(const Clock& clock, launch::RankPage* page = nullptr,
+                        measure::Timeline* timeline = nullptr)
+      : clock_(clock), page_(page), timeline_(timeline) {}
 
   // Forgets everything; the next step begins now.
   void begin_block();
   // The current step begins where the last one ended.
   void begin_micro_batch(std::int32_t micro_batch);
   void end_step();
+  // Call after the last step of a block, before its times are read. Blocks until the device has
+  // done them; without one it does nothing. Errors: as Timeline::reached.
+  void end_block();
 
   // The thread is in `phase` from now on, until the next enter() or leave().
   void enter(Phase phase);
@@ -55,10 +64,13 @@ class StepRecorder {
   const std::vector<StepTimes>& steps() const { return steps_; }
 
  private:
-  void publish(launch::Activity activity, std::int64_t now_ns);
+  // Now: a time, or on a device the number of a mark, which end_block() turns into one.
+  std::int64_t moment();
+  void publish(launch::Activity activity);
 
   const Clock& clock_;
   launch::RankPage* page_;
+  measure::Timeline* timeline_;
   std::vector<StepTimes> steps_;  // finished ones
   StepTimes current_;
   std::int32_t micro_batch_ = 0;

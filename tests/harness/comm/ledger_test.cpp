@@ -5,6 +5,7 @@
 #include <thread>
 
 #include "harness/base/errors.h"
+#include "tests/harness/measure/fake_timeline.h"
 
 namespace gradsync::comm {
 namespace {
@@ -52,6 +53,42 @@ TEST(Ledger, SettleWaitsForCompletionAndNamesWhatIsMissing) {
   ledger.settle(5);
   other.join();
   EXPECT_GT(ledger.events()[0].end_ns, 0);
+}
+
+// Two all_reduces queued at once: the second one is ready before the first has ended, and NCCL does
+// them in turn.
+TEST(Ledger, OnADeviceACollectiveBeginsWhenReadyAndItsTurnHasCome) {
+  FakeClock clock;
+  test::FakeTimeline timeline;
+  Ledger ledger(clock, nullptr, &timeline);
+  ledger.set_place(0, 0);
+  for (const char* op : {"all_reduce", "all_reduce", "broadcast"}) {
+    const auto index = ledger.start(op, 1);
+    ledger.complete_on_device(index, timeline.mark());
+  }
+  timeline.moments_ns = {100, 500, 200, 900, 1000, 1300};
+  ledger.settle(1);
+  const auto events = ledger.events();
+  ASSERT_EQ(events.size(), 3U);
+  EXPECT_EQ(events[0].start_ns, 100);
+  EXPECT_EQ(events[0].end_ns, 500);
+  EXPECT_EQ(events[1].start_ns, 500);
+  EXPECT_EQ(events[1].end_ns, 900);
+  EXPECT_EQ(events[2].start_ns, 1000);
+  EXPECT_EQ(events[2].end_ns, 1300);
+}
+
+// gloo with a GPU's tensors: ready by the device's queue, complete by the host's clock.
+TEST(Ledger, OnADeviceTheHostMayCompleteWhatTheDeviceBegan) {
+  FakeClock clock;
+  test::FakeTimeline timeline;
+  Ledger ledger(clock, nullptr, &timeline);
+  const auto index = ledger.start("all_reduce", 1);
+  clock.advance_ns(1000);
+  ledger.complete(index);
+  timeline.moments_ns = {clock.now_ns() - 400};
+  ledger.settle(1);
+  EXPECT_EQ(ledger.events()[0].end_ns - ledger.events()[0].start_ns, 400);
 }
 
 }  // namespace

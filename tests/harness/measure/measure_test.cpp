@@ -1,8 +1,12 @@
-// Phases on a clock that stands still, and exposed communication on hand-worked spans.
+// Phases on a clock that stands still, and on a device's marks; exposed communication on
+// hand-worked spans.
 #include <gtest/gtest.h>
 
+#include "harness/base/errors.h"
 #include "harness/measure/exposed.h"
 #include "harness/measure/step_recorder.h"
+#include "harness/measure/timeline.h"
+#include "tests/harness/measure/fake_timeline.h"
 
 namespace gradsync::measure {
 namespace {
@@ -35,6 +39,41 @@ TEST(StepRecorder, PhasesFillTheStepAndStepsTouch) {
   EXPECT_DOUBLE_EQ(step.phase_s(Phase::Optimizer), 0);
   EXPECT_DOUBLE_EQ(step.total_s(), 10e-3);
   EXPECT_EQ(recorder.steps()[0].end_ns, step.start_ns);
+}
+
+TEST(StepRecorder, OnADevicePhasesAreWhereItsQueueCameToThem) {
+  FakeClock clock;
+  test::FakeTimeline timeline;
+  StepRecorder recorder(clock, nullptr, &timeline);
+  recorder.begin_block();
+  recorder.enter(Phase::Forward);
+  recorder.enter(Phase::Backward);
+  recorder.leave();
+  recorder.end_step();
+  recorder.enter(Phase::Optimizer);
+  recorder.leave();
+  recorder.end_step();
+  EXPECT_EQ(timeline.marks, 8);
+  // The host's clock stands still: it only queues.
+  timeline.moments_ns = {1 * kMs,  2 * kMs,  5 * kMs,  9 * kMs,
+                         10 * kMs, 11 * kMs, 17 * kMs, 20 * kMs};
+  recorder.end_block();
+  ASSERT_EQ(recorder.steps().size(), 2U);
+  EXPECT_DOUBLE_EQ(recorder.steps()[0].phase_s(Phase::Forward), 3e-3);
+  EXPECT_DOUBLE_EQ(recorder.steps()[0].phase_s(Phase::Backward), 4e-3);
+  EXPECT_DOUBLE_EQ(recorder.steps()[0].total_s(), 9e-3);
+  EXPECT_DOUBLE_EQ(recorder.steps()[1].phase_s(Phase::Optimizer), 6e-3);
+  EXPECT_DOUBLE_EQ(recorder.steps()[1].total_s(), 10e-3);
+  EXPECT_EQ(recorder.steps()[0].end_ns, recorder.steps()[1].start_ns);
+}
+
+TEST(Timeline, MomentsAddUpGapsFromTheReference) {
+  // A collective's end (2) is measured from the mark before it in the stream that computes (1), and
+  // so is the next mark of that stream (3).
+  EXPECT_EQ(moments(1000, {{-1, 0.001}, {0, 0.002}, {1, 5}, {1, 0.0005}}),
+            (std::vector<std::int64_t>{2000, 4000, 5'004'000, 4500}));
+  EXPECT_TRUE(moments(7, {}).empty());
+  EXPECT_THROW(moments(0, {{0, 1}}), InternalError);
 }
 
 TEST(StepRecorder, ScopeWithoutRecorderDoesNothing) {
