@@ -1,14 +1,18 @@
 #include "benchmarks/context.h"
 
 #include <ATen/Context.h>
+#include <fmt/format.h>
+#include <fmt/ranges.h>
 
 #include <fstream>
+#include <map>
 #include <set>
 #include <string>
 #include <vector>
 
 #include "benchmarks/paths.h"
 #include "harness/base/clock.h"
+#include "harness/launch/gpus.h"
 #include "harness/launch/host.h"
 #include "harness/launch/topology.h"
 
@@ -45,12 +49,24 @@ std::vector<std::string> command_line() {
 }
 
 // What would spoil a number on this machine, for the head of the table.
-json warnings_about(const json& host) {
+json warnings_about(const json& host, const json& gpus) {
   json warnings = json::array();
-  for (const launch::Finding& finding : launch::examine_host(host)) {
+  for (const launch::Finding& finding : findings_about(host, gpus)) {
     if (finding.severity != launch::Finding::Severity::Ok) warnings.push_back(finding.what);
   }
   return warnings;
+}
+
+// "4 x NVIDIA A100-SXM4-80GB": what times depend on; null where it is not known.
+json gpu_models(const json& gpus) {
+  if (!gpus.at("gpus").is_array()) return nullptr;
+  std::map<std::string, int> count;
+  for (const json& gpu : gpus.at("gpus")) {
+    ++count[gpu.at("name").is_string() ? gpu.at("name").get<std::string>() : "unknown"];
+  }
+  std::vector<std::string> texts;
+  for (const auto& [name, number] : count) texts.push_back(fmt::format("{} x {}", number, name));
+  return fmt::format("{}", fmt::join(texts, ", "));
 }
 
 const char* blas_name() {
@@ -60,10 +76,24 @@ const char* blas_name() {
 
 }  // namespace
 
-json make_context(const RunOptions& options, const plan::Plan& plan, const json& host) {
+json gpus_for(const plan::Plan& plan) {
+  if (plan.device == "cuda") return launch::probe_gpus();
+  return {{"gpus", nullptr}, {"reason", "the plan computes on the CPU"}};
+}
+
+std::vector<launch::Finding> findings_about(const json& host, const json& gpus) {
+  std::vector<launch::Finding> findings = launch::examine_host(host);
+  for (launch::Finding& finding : launch::examine_gpus(gpus)) {
+    findings.push_back(std::move(finding));
+  }
+  return findings;
+}
+
+json make_context(const RunOptions& options, const plan::Plan& plan, const json& host,
+                  const json& gpus) {
   const BuildInfo& build = build_info();
   json context = host;
-  context["warnings"] = warnings_about(host);
+  context["warnings"] = warnings_about(host, gpus);
   context["gradsync"] = build.version;
   context["commit"] = build.commit;
   context["build_type"] = build.build_type;
@@ -75,15 +105,18 @@ json make_context(const RunOptions& options, const plan::Plan& plan, const json&
   context["backend"] = plan.backend;
   context["blas"] = blas_name();
   context["threads_per_rank"] = plan.threads_per_rank;
-  context["pinning"] = "one core per rank, round robin";
-  context["gpu"] = nullptr;
+  context["pinning"] = plan.device == "cpu" ? "one core per rank, round robin" : "none";
+  context["gpu"] = gpu_models(gpus);
+  context["gpus"] = gpus.at("gpus");
+  context["gpus_reason"] = gpus.at("reason");
   context["command_line"] = command_line();
   context["weights"] = options.weights.empty() ? json(nullptr) : json(options.weights);
   context["data"] = options.data.empty() ? json(nullptr) : json(options.data);
   context["seed"] = plan.seed;
   context["window_rule"] = plan.window_rule;
-  context["peak_memory_reason"] =
-      plan.device == "cpu" ? "the CPU reserves no memory ahead of use" : "not measured";
+  if (plan.device == "cpu") {
+    context["peak_memory_reason"] = "the CPU reserves no memory ahead of use";
+  }
   context["topologies"] = topologies_of(plan);
   context["links"] = json::object();
   context["start_time"] = utc_timestamp();

@@ -2,15 +2,23 @@
 #pragma once
 
 #include <nlohmann/json.hpp>
+#include <vector>
 
 #include "benchmarks/run_options.h"
+#include "harness/launch/host.h"
 #include "harness/plan/plan.h"
 
 namespace gradsync::cli {
 
 // Returns the context as it stands before the run; "end_time", "links" and the load afterwards are
-// filled in by the session. `host` is probe_host()'s.
+// filled in by the session. `host` is probe_host()'s, `gpus` gpus_for()'s.
 nlohmann::json make_context(const RunOptions& options, const plan::Plan& plan,
-                            const nlohmann::json& host);
+                            const nlohmann::json& host, const nlohmann::json& gpus);
+
+// Returns launch::probe_gpus() where the plan uses them, and otherwise why it was not asked.
+nlohmann::json gpus_for(const plan::Plan& plan);
+
+// Returns what is good and bad about the machine and its GPUs.
+std::vector<launch::Finding> findings_about(const nlohmann::json& host, const nlohmann::json& gpus);
 
 }  // namespace gradsync::cli

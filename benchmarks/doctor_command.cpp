@@ -4,9 +4,11 @@
 #include <iostream>
 
 #include "benchmarks/commands.h"
+#include "benchmarks/context.h"
 #include "benchmarks/paths.h"
 #include "harness/base/build_info.h"
 #include "harness/launch/fabric.h"
+#include "harness/launch/gpus.h"
 #include "harness/launch/host.h"
 #include "harness/launch/topology.h"
 
@@ -48,7 +50,7 @@ void add_doctor_command(CLI::App& app, ExitStatus& status) {
   CLI::App* command =
       app.add_subcommand("doctor", "Say what would spoil a number here, and the remedy");
   command->callback([&status] {
-    std::vector<Finding> findings = launch::examine_host(launch::probe_host());
+    std::vector<Finding> findings = findings_about(launch::probe_host(), launch::probe_gpus());
     findings.push_back(about_build());
     findings.push_back(try_fabric());
     for (const Finding& finding : findings) {

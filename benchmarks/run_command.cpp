@@ -93,8 +93,8 @@ void print_dry_run(const plan::Plan& plan, bool as_json) {
             << dry_run_table(list).to_markdown();
 }
 
-void warn_about_host(const json& host) {
-  for (const launch::Finding& finding : launch::examine_host(host)) {
+void warn_about_host(const json& host, const json& gpus) {
+  for (const launch::Finding& finding : findings_about(host, gpus)) {
     if (finding.severity == launch::Finding::Severity::Ok) continue;
     log::warn(fmt::format("{} ({})", finding.what, finding.remedy));
   }
@@ -128,9 +128,10 @@ std::string resume_command(const RunOptions& options, const std::string& directo
 ExitStatus run_session(const RunOptions& options, const plan::Plan& plan, launch::Agents* agents) {
   json host = launch::probe_host();
   if (agents != nullptr) host["other_gradsync"] = nullptr;  // the tasks of this very job
-  warn_about_host(host);
+  const json gpus = gpus_for(plan);
+  warn_about_host(host, gpus);
   catch_interrupts();
-  Session session(options, plan, make_context(options, plan, host), agents);
+  Session session(options, plan, make_context(options, plan, host, gpus), agents);
   try {
     session.run();
   } catch (const run::Interrupted&) {
@@ -175,6 +176,7 @@ ExitStatus run_plan(const RunOptions& options) {
     if (!place || place->task == 0) print_dry_run(plan, options.json);
     return ExitStatus::Ok;
   }
+  require_device(plan);
   if (!place) return run_session(options, plan, nullptr);
   if (place->task != 0) return follow(*place, options, plan);
   Job job(*place, options, plan);

@@ -1,9 +1,12 @@
 #include "benchmarks/run_options.h"
 
+#include <dlfcn.h>
 #include <fmt/format.h>
 
 #include "benchmarks/paths.h"
 #include "harness/base/errors.h"
+#include "harness/comm/gpu.h"
+#include "harness/launch/gpus.h"
 #include "harness/launch/topology.h"
 #include "harness/sync/strategies/strategy.h"
 #include "models/model.h"
@@ -34,6 +37,14 @@ void check_cell(const plan::Plan& plan, const plan::Cell& cell) {
   check_name(plan, "strategy", [&] { sync::find_strategy(cell.strategy); });
 }
 
+constexpr const char* kCudaDriver = "libcuda.so.1";
+
+bool has_cuda_driver() {
+  void* driver = ::dlopen(kCudaDriver, RTLD_LAZY | RTLD_LOCAL);
+  if (driver != nullptr) ::dlclose(driver);
+  return driver != nullptr;
+}
+
 // As published, a run starts cold: its first two steps cannot be checked, so there must be more.
 void check_steps(const plan::Plan& plan, const plan::Part& part) {
   constexpr int kFewest = 3;
@@ -53,13 +64,30 @@ plan::Plan checked_plan(const RunOptions& options) {
     check_steps(plan, part);
     for (const plan::Cell& cell : part.cells) check_cell(plan, cell);
   }
-  if (plan.device == "cuda" || plan.backend == "nccl") {
-    throw EnvironmentError(
-        fmt::format("device '{}' with backend '{}': this build has neither CUDA nor NCCL",
-                    plan.device, plan.backend),
-        "use --device cpu --backend gloo");
-  }
   return plan;
+}
+
+void require_device(const plan::Plan& plan) {
+  if (plan.device == "cpu") return;
+  constexpr const char* kWithout = "use --device cpu --backend gloo";
+  if (comm::find_gpu_module().empty()) {
+    throw EnvironmentError(
+        "--device cuda: this build has no CUDA",
+        fmt::format("build where nvcc, NCCL's header and a torch with CUDA are found, or {}",
+                    kWithout));
+  }
+  // The driver's other library may be missing in a container that only computes; then the ranks
+  // find out.
+  const nlohmann::json probe = launch::probe_gpus();
+  if (probe.at("gpus").is_array() && probe.at("gpus").empty()) {
+    throw EnvironmentError("--device cuda: the NVIDIA driver lists no GPU",
+                           fmt::format("run where there is one, or {}", kWithout));
+  }
+  if (probe.at("gpus").is_null() && !has_cuda_driver()) {
+    throw EnvironmentError(
+        fmt::format("--device cuda: no NVIDIA driver is here: {} cannot be loaded", kCudaDriver),
+        fmt::format("install the driver, start the container with its GPUs, or {}", kWithout));
+  }
 }
 
 }  // namespace gradsync::cli

@@ -27,7 +27,10 @@ struct RunOptions {
 };
 
 // Returns the plan with every override applied and every name in it known to this program.
-// Errors: ConfigError; EnvironmentError where the plan asks for a device this build lacks.
+// Errors: ConfigError.
 plan::Plan checked_plan(const RunOptions& options);
+
+// Errors: EnvironmentError where the plan's device is none of this build's or this machine's.
+void require_device(const plan::Plan& plan);
 
 }  // namespace gradsync::cli

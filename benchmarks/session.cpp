@@ -148,6 +148,9 @@ run::LaunchSpec Session::spec_of(const plan::Launch& launch,
   spec.threads_per_rank = plan_.threads_per_rank;
   spec.device = plan_.device;
   spec.backend = plan_.backend;
+  // Nodes that we make ourselves are namespaces of this one machine.
+  spec.ranks_per_host =
+      agents_ == nullptr ? spec.topology.world_size() : spec.topology.ranks_per_node;
   spec.weights = options_.weights;
   spec.data = options_.data;
   return spec;
@@ -174,6 +177,9 @@ void Session::run_one(const plan::Launch& launch) {
   // c10d warns that a private namespace has no names for its addresses; it needs none.
   spawn.environment = {{"TORCH_CPP_LOG_LEVEL", "ERROR"}};
   spawn.threads_per_rank = plan_.threads_per_rank;
+  spawn.pin = plan_.device == "cpu";  // beside a GPU, autograd's and NCCL's threads need cores
+  // Between namespaces NCCL would find the way round the shaped link, an InfiniBand card for one.
+  if (agents_ == nullptr) spawn.environment.emplace_back("NCCL_NET", "Socket");
   if (agents_ != nullptr) {
     job.usable_cpus = agents_->usable_cpus_per_node() * job.spec.topology.nodes;
     job.start_ranks = [&] { return std::make_unique<launch::RemoteRanks>(*agents_, spawn); };

@@ -1,7 +1,7 @@
 // A model as the harness sees it, and the registry of those that can be named in a plan.
 //
-// Models know nothing of synchronization: no process group, no strategy, no clock but the one a
-// paced model waits on. To add a model: one file with a factory, one line in registry.cpp.
+// Models know nothing of synchronization: no process group, no strategy, no clock but what a paced
+// model waits on. To add a model: one file with a factory, one line in registry.cpp.
 #pragma once
 
 #include <torch/nn/module.h>
@@ -14,11 +14,9 @@
 #include <utility>
 #include <vector>
 
-namespace gradsync {
-class Clock;
-}
-
 namespace gradsync::models {
+
+class Pace;
 
 // One micro-batch of one rank. Token models use all three; others use `input_ids` alone as they
 // document. Shapes: input_ids and attention_mask [micro_batch_size, sequence_length] int64 (mask: 1
@@ -29,7 +27,7 @@ struct Batch {
   at::Tensor labels;
 };
 
-// How compute happens. Real: arithmetic. Paced: the layers wait on the clock.
+// How compute happens. Real: arithmetic. Paced: the layers wait.
 enum class Compute { Real, Paced };
 
 // A part of a model whose parameters are needed together and then not until its backward: a layer.
@@ -91,10 +89,11 @@ class Model : public torch::nn::Module {
 
 struct ModelOptions {
   at::Device device = at::kCPU;
-  std::uint64_t seed = 42;       // initial parameters; the same on every rank
-  int scale = 1;                 // paced models: parameters are divided by it
-  std::string weights;           // a Hugging Face safetensors file; empty: random initialisation
-  const Clock* clock = nullptr;  // what a paced model waits on; required for those
+  std::uint64_t seed = 42;  // initial parameters; the same on every rank
+  int scale = 1;            // paced models: parameters are divided by it
+  std::string weights;      // a Hugging Face safetensors file; empty: random initialisation
+  // What a paced model waits on, the pace of `device`; required for those.
+  std::shared_ptr<const Pace> pace;
 
   // Mixtral only; other models refuse any other value. Without initial values and with balanced
   // routing, memory and collectives are as ever, while values mean nothing.

@@ -18,21 +18,15 @@ using torch::autograd::edge_list;
 using torch::autograd::variable_list;
 using Layers = std::shared_ptr<const std::vector<PacedModel::Layer>>;
 
-// The work between a forward and its backward that a GPU's host would have done ahead, while the
-// device was still in forward. Larger hides more of it: engine set-up takes 0.2 ms.
-constexpr std::int64_t kHostLeadNs = 500'000;
-
 // One forward and its backward. A scalar, the signal, ties all layers into a graph; what comes back
 // along it is the gradient of the loss.
 struct Pass {
-  Pass(Layers the_layers, const Clock& the_clock)
-      : layers(std::move(the_layers)), clock(the_clock), forward_start_ns(clock.now_ns()) {}
+  Pass(Layers the_layers, std::shared_ptr<const Pace> the_pace)
+      : layers(std::move(the_layers)), pace(std::move(the_pace)), forward(pace->begin()) {}
 
-  void await_forward(std::size_t index) const {
-    clock.sleep_until_ns(forward_start_ns + (*layers)[index].forward_until_ns);
-  }
+  void await_forward(std::size_t index) const { forward->await((*layers)[index].forward_until_ns); }
   void await_backward(std::size_t index) const {
-    clock.sleep_until_ns(backward_start_ns + (*layers)[index].backward_until_ns);
+    backward->await((*layers)[index].backward_until_ns);
   }
 
   // Makes the gradients of layer `index`, so that they are there when its wait is over.
@@ -46,9 +40,9 @@ struct Pass {
   }
 
   const Layers layers;
-  const Clock& clock;
-  const std::int64_t forward_start_ns;
-  std::int64_t backward_start_ns = 0;
+  const std::shared_ptr<const Pace> pace;
+  const std::unique_ptr<Stretch> forward;
+  std::unique_ptr<Stretch> backward;
   variable_list due;       // gradients of the layer whose backward is over
   variable_list prepared;  // of the one after it
 };
@@ -91,9 +85,8 @@ class AwaitLayer final : public Step {
 class StartBackward final : public Step {
   using Step::Step;
   variable_list apply(variable_list&& gradients) override {
-    const std::int64_t forward_end_ns =
-        pass_->forward_start_ns + pass_->layers->back().forward_until_ns;
-    pass_->backward_start_ns = std::max(forward_end_ns, pass_->clock.now_ns() - kHostLeadNs);
+    pass_->backward =
+        pass_->pace->begin_after(*pass_->forward, pass_->layers->back().forward_until_ns);
     pass_->prepare(index_, gradients[0]);
     return std::move(gradients);
   }
@@ -166,11 +159,12 @@ double PacedModel::gradient_value(std::size_t parameter) {
   return kUnit * static_cast<double>(1 + parameter % kPeriod);
 }
 
-PacedModel::PacedModel(const Profile& profile, int scale, const Clock& clock, at::Device device)
+PacedModel::PacedModel(const Profile& profile, int scale, std::shared_ptr<const Pace> pace,
+                       at::Device device)
     : layers_(std::make_shared<std::vector<Layer>>(profile.layers.size())),
       optimizer_s_(profile.optimizer_s),
       options_(at::TensorOptions().dtype(at::kFloat).device(device)),
-      clock_(clock) {
+      pace_(std::move(pace)) {
   register_tensors(profile, scale);
   refuse_other_order(profile);
   set_deadlines(profile);
@@ -224,7 +218,7 @@ void PacedModel::refuse_other_order(const Profile& profile) const {
 }
 
 at::Tensor PacedModel::loss(const Batch& /*batch*/) {
-  const auto pass = std::make_shared<Pass>(layers_, clock_);
+  const auto pass = std::make_shared<Pass>(layers_, pace_);
   at::Tensor signal = at::zeros({}, options_);
   for (std::size_t i = 0; i < layers_->size(); ++i) {
     signal =

@@ -1,5 +1,6 @@
-// A model with another machine's compute profile: its layers wait on the clock while everything
-// around them, the Reducer, the hooks, the bytes on the link, is real.
+// A model with another machine's compute profile: its layers wait, on the host's clock or in a
+// device's queue (models/pace.h), while everything around them, the Reducer, the hooks, the bytes
+// on the link, is real.
 //
 // Deadlines are absolute (start of forward or backward plus the layers so far), so that the work of
 // hooks and copies hides in the waits, as it does beside a GPU, and errors do not add up.
@@ -15,6 +16,7 @@
 #include <vector>
 
 #include "models/model.h"
+#include "models/pace.h"
 #include "models/profile.h"
 
 namespace gradsync::models {
@@ -23,15 +25,16 @@ class PacedModel : public Model {
  public:
   // `scale` divides the elements of every parameter and buffer (rounded half up, at least one);
   // shapes become flat. On a link slowed by the same factor, transfers keep their times.
-  // `clock` must outlive the model. Names and their order are the profile's.
+  // `pace` is that of `device`. Names and their order are the profile's.
   // Errors: ConfigError where the profile's names cannot be nested in modules in its order.
-  PacedModel(const Profile& profile, int scale, const Clock& clock, at::Device device);
+  PacedModel(const Profile& profile, int scale, std::shared_ptr<const Pace> pace,
+             at::Device device);
 
   // Returns 0 after the profile's forward time; its backward takes the profile's backward time and
   // gives parameter i the gradient gradient_value(i), times the gradient of the loss itself.
-  // Blocks: the calling thread, which runs forward and backward. Each loss has its own start times,
-  // so several may wait for their backward. Up to half a millisecond between a forward and its
-  // backward hides: a GPU's host is that far ahead.
+  // Blocks: the host's pace the calling thread, which runs forward and backward; a device's only
+  // its current stream. Each loss has its own start times, so several may wait for their backward.
+  // On the host, up to half a millisecond between a forward and its backward hides.
   at::Tensor loss(const Batch& batch) override;
 
   // One per layer of the profile. Their main tensor is a scalar: nothing on the way forward, on the
@@ -62,7 +65,7 @@ class PacedModel : public Model {
   std::vector<Unit> units_;
   double optimizer_s_;
   at::TensorOptions options_;
-  const Clock& clock_;
+  std::shared_ptr<const Pace> pace_;
 };
 
 }  // namespace gradsync::models

@@ -1,7 +1,6 @@
 #include <fmt/format.h>
 
 #include "harness/base/build_info.h"
-#include "harness/base/clock.h"
 #include "harness/base/errors.h"
 #include "harness/base/named.h"
 #include "models/bert.h"
@@ -67,12 +66,12 @@ ModelEntry mixtral(const std::string& name, const std::string& about, const Mixt
 
 std::shared_ptr<Model> make_paced(const std::string& name, const Profile& profile,
                                   const ModelOptions& options) {
-  GRADSYNC_CHECK(options.clock == nullptr, ==, false);
+  GRADSYNC_CHECK(options.pace == nullptr, ==, false);
   if (!options.weights.empty()) {
     throw ConfigError(fmt::format("--weights: model '{}' is paced and has none", name));
   }
   refuse_mixtrals_options(name, options);
-  return std::make_shared<PacedModel>(profile, options.scale, *options.clock, options.device);
+  return std::make_shared<PacedModel>(profile, options.scale, options.pace, options.device);
 }
 
 ModelEntry paced(const std::string& name, const std::string& about) {

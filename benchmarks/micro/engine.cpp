@@ -20,6 +20,7 @@
 #include "harness/sync/ddp.h"
 #include "models/data.h"
 #include "models/model.h"
+#include "models/pace.h"
 
 namespace gradsync::micro {
 namespace {
@@ -121,7 +122,7 @@ BENCHMARK_CAPTURE(all_reduce, gloo_recorded, true);
 struct Trained {
   explicit Trained(const std::string& name) {
     models::ModelOptions options;
-    options.clock = &steady_clock();
+    options.pace = models::host_pace(steady_clock());
     model = models::find_model(name).make(options);
     models::DataOptions data;
     data.micro_batch_size = 4;

@@ -9,24 +9,36 @@
 #include "harness/comm/recording_backend.h"
 
 namespace gradsync::comm {
+namespace {
+
+c10::intrusive_ptr<c10d::Backend> make_backend(const c10::intrusive_ptr<c10d::Store>& store,
+                                               const GroupOptions& options) {
+  if (options.backend != "nccl") return make_gloo_backend(store, options);
+  GRADSYNC_CHECK(options.gpu == nullptr, ==, false);
+  return options.gpu->make_nccl_backend(store,
+                                        {options.rank, options.world_size, options.timeout_s});
+}
+
+}  // namespace
 
 c10::intrusive_ptr<c10d::ProcessGroup> make_process_group(
     const c10::intrusive_ptr<c10d::Store>& store, const GroupOptions& options, Ledger& ledger) {
   const auto prefixed =
       c10::make_intrusive<c10d::PrefixStore>(options.backend + "/" + options.name, store);
-  auto inner = options.backend == "nccl" ? make_nccl_backend(prefixed, options)
-                                         : make_gloo_backend(prefixed, options);
+  Gpu* nccl_on = options.backend == "nccl" ? options.gpu : nullptr;
   auto group = c10::make_intrusive<c10d::ProcessGroup>(prefixed, options.rank, options.world_size);
   constexpr auto kCustom = c10d::ProcessGroup::BackendType::CUSTOM;
   group->setBackend(options.device.type(), kCustom,
-                    make_recording_backend(std::move(inner), ledger));
+                    make_recording_backend(make_backend(prefixed, options), ledger, nccl_on));
   group->setDefaultBackend(kCustom);
   group->setGroupName("gradsync/" + options.name);
   return group;
 }
 
 void barrier(c10d::ProcessGroup& group) {
-  group.barrier()->wait();
+  c10d::BarrierOptions options;
+  options.device = group.getDeviceTypes().front();  // c10d would look for a backend of the CPU
+  group.barrier(options)->wait();
 }
 
 CommFailure::CommFailure(const std::string& what) : sentence_(what.substr(0, what.find('\n'))) {

@@ -6,6 +6,7 @@
 
 #include <string>
 
+#include "harness/comm/gpu.h"
 #include "harness/comm/ledger.h"
 
 namespace gradsync::comm {
@@ -16,21 +17,19 @@ struct GroupOptions {
   int world_size = 1;
   std::string backend = "gloo";  // or "nccl"
   at::Device device = at::kCPU;
+  Gpu* gpu = nullptr;     // where the device is one; it must outlive the group
   std::string address;    // own IPv4 address, which gloo binds to
   double timeout_s = 60;  // of every collective
 };
 
 // Returns a process group over `store` whose collectives are written to `ledger`.
 // Collective: every rank of the world, once. Blocks until all have joined.
-// Errors: CommError when a peer is missing after timeout_s; EnvironmentError where this build or
-// machine lacks the backend.
+// Errors: CommError when a peer is missing after timeout_s. "nccl" needs a GPU.
 c10::intrusive_ptr<c10d::ProcessGroup> make_process_group(
     const c10::intrusive_ptr<c10d::Store>& store, const GroupOptions& options, Ledger& ledger);
 
-// The backends themselves; each in a file of its own, the only one that includes its headers.
+// gloo, in a file of its own, the only one that includes its headers. NCCL is the GPU's.
 c10::intrusive_ptr<c10d::Backend> make_gloo_backend(const c10::intrusive_ptr<c10d::Store>& store,
-                                                    const GroupOptions& options);
-c10::intrusive_ptr<c10d::Backend> make_nccl_backend(const c10::intrusive_ptr<c10d::Store>& store,
                                                     const GroupOptions& options);
 
 // Blocks until every rank has called it. Collective. Errors: CommError.

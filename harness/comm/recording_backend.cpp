@@ -29,13 +29,20 @@ std::int64_t bytes_of(const std::vector<Tensors>& lists) {
 
 class RecordingBackend final : public c10d::Backend {
  public:
-  RecordingBackend(c10::intrusive_ptr<c10d::Backend> inner, Ledger& ledger)
-      : Backend(inner->getRank(), inner->getSize()), inner_(std::move(inner)), ledger_(ledger) {}
+  RecordingBackend(c10::intrusive_ptr<c10d::Backend> inner, Ledger& ledger, Gpu* nccl_on)
+      : Backend(inner->getRank(), inner->getSize()),
+        inner_(std::move(inner)),
+        ledger_(ledger),
+        nccl_on_(nccl_on) {}
 
   const std::string getBackendName() const override {  // NOLINT: the base class's signature
     return "recording_" + inner_->getBackendName();
   }
   c10::intrusive_ptr<Options> getBackendOptions() override { return inner_->getBackendOptions(); }
+  void setGroupUid(const std::string& uid) override {
+    Backend::setGroupUid(uid);
+    inner_->setGroupUid(uid);
+  }
   void setTimeout(std::chrono::milliseconds timeout) override { inner_->setTimeout(timeout); }
   void setSequenceNumberForGroup() override { inner_->setSequenceNumberForGroup(); }
   uint64_t getSequenceNumberForGroup() override { return inner_->getSequenceNumberForGroup(); }
@@ -111,7 +118,11 @@ class RecordingBackend final : public c10d::Backend {
   WorkPtr record(const char* op, std::int64_t bytes, Issue issue) {
     const std::size_t index = ledger_.start(op, bytes);
     WorkPtr work = issue();
-    if (!complete_with_future(*work, index)) ledger_.complete(index);
+    if (nccl_on_ != nullptr) {
+      ledger_.complete_on_device(index, nccl_on_->mark_end(*work));
+    } else if (!complete_with_future(*work, index)) {
+      ledger_.complete(index);
+    }
     return work;
   }
 
@@ -131,13 +142,14 @@ class RecordingBackend final : public c10d::Backend {
 
   c10::intrusive_ptr<c10d::Backend> inner_;
   Ledger& ledger_;
+  Gpu* nccl_on_;
 };
 
 }  // namespace
 
 c10::intrusive_ptr<c10d::Backend> make_recording_backend(c10::intrusive_ptr<c10d::Backend> inner,
-                                                         Ledger& ledger) {
-  return c10::make_intrusive<RecordingBackend>(std::move(inner), ledger);
+                                                         Ledger& ledger, Gpu* nccl_on) {
+  return c10::make_intrusive<RecordingBackend>(std::move(inner), ledger, nccl_on);
 }
 
 }  // namespace gradsync::comm

@@ -113,6 +113,7 @@ class Agent {
     // Rank 0's store takes a free port: the launcher's own may be in use, by us too.
     spawn.environment.emplace_back("MASTER_PORT", "");
     spawn.threads_per_rank = message.at("threads_per_rank");
+    spawn.pin = message.at("pin");
     fabric_ = std::make_unique<HostFabric>(
         topology, message.at("master_address").get<std::string>(), own_address_);
     try {

@@ -205,6 +205,7 @@ RemoteRanks::RemoteRanks(Agents& agents, const SpawnOptions& spawn)
          {"topology", {{"nodes", topology_.nodes}, {"ranks_per_node", topology_.ranks_per_node}}},
          {"master_address", agents.task_of_rank(0).address},
          {"threads_per_rank", spawn.threads_per_rank},
+         {"pin", spawn.pin},
          {"environment", spawn.environment}});
   }
 }

@@ -22,7 +22,7 @@ constexpr std::array<std::string_view, 12> kForbidding = {
     "sanitize",  "data", "threads_per_rank", "pinning", "window_rule", "timing_valid"};
 
 // What is different in every run, is no property of it, or is compared in another way below.
-constexpr std::array<std::string_view, 21> kWithoutEffect = {"start_time",
+constexpr std::array<std::string_view, 23> kWithoutEffect = {"start_time",
                                                              "end_time",
                                                              "command_line",
                                                              "clocks",
@@ -30,6 +30,8 @@ constexpr std::array<std::string_view, 21> kWithoutEffect = {"start_time",
                                                              "tools",
                                                              "link_shaping",
                                                              "other_gradsync",
+                                                             "gpus",
+                                                             "gpus_reason",
                                                              "peak_memory_reason",
                                                              "timing_reason",
                                                              "memory_total_bytes",

@@ -35,6 +35,7 @@ std::vector<StepTimes> run_steps(const RankContext& context, sync::Strategy& str
     context.recorder.end_step();
   }
   context.ledger.set_place(-1, -1);
+  context.recorder.end_block();
   return context.recorder.steps();
 }
 
@@ -92,9 +93,19 @@ results::RankRecord rank_record(const RankContext& context, const std::vector<St
   return rank;
 }
 
+// From here on a device's marks and peaks are those of one block.
+void begin_on(comm::Gpu& gpu) {
+  gpu.forget();
+  gpu.reset_peaks();
+}
+
+void keep_peaks(results::RankRecord& rank, const comm::MemoryPeaks& peaks) {
+  rank.peak_allocated_bytes = peaks.allocated_bytes;
+  rank.peak_reserved_bytes = peaks.reserved_bytes;
+}
+
 // Since the meter's peak was reset: of the timed steps. Without a meter they stay unknown.
-void add_peaks(results::RankRecord& rank) {
-  const measure::MemoryMeter& meter = measure::meter();
+void keep_peaks(results::RankRecord& rank, const measure::MemoryMeter& meter) {
   if (!meter.installed()) return;
   rank.peak_allocated_bytes = meter.peak_bytes();
   const measure::CategoryBytes bytes = meter.peak_by_category();
@@ -146,6 +157,7 @@ BlockResult run_block(const RankContext& context, Workload& workload, const plan
   workload.data().restart();
   context.ledger.settle(context.spec.timeout_s);
   context.ledger.clear();
+  if (context.gpu != nullptr) begin_on(*context.gpu);
   comm::barrier(*context.group);
 
   const auto warmup_steps =
@@ -160,7 +172,11 @@ BlockResult run_block(const RankContext& context, Workload& workload, const plan
   BlockResult result;
   result.rank = rank_record(context, steps, events, block_s);
   result.rank.warmup_step_s = totals(warmup_steps);
-  add_peaks(result.rank);
+  if (context.gpu != nullptr) {
+    keep_peaks(result.rank, context.gpu->peaks());
+  } else {
+    keep_peaks(result.rank, measure::meter());
+  }
   result.ledger = check_ledger(workload, *strategy, windows, accumulation,
                                context.spec.as_published ? kColdSteps : 0, events);
   double sum_s = 0;

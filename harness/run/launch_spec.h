@@ -30,8 +30,9 @@ struct LaunchSpec {
   int threads_per_rank = 1;
   std::string device = "cpu";
   std::string backend = "gloo";
-  std::string weights;  // safetensors file, or empty
-  std::string data;     // JSON Lines of token ids, or empty
+  int ranks_per_host = 1;  // consecutive ranks that share a machine, and so its GPUs
+  std::string weights;     // safetensors file, or empty
+  std::string data;        // JSON Lines of token ids, or empty
 };
 
 nlohmann::json to_json(const LaunchSpec& spec);

@@ -2,20 +2,24 @@
 // arithmetic, since a scaled model's arithmetic would take neither machine's time.
 #pragma once
 
+#include <memory>
+#include <utility>
 #include <vector>
 
 #include "harness/base/clock.h"
 #include "harness/sync/adamw.h"
+#include "models/pace.h"
 
 namespace gradsync::run {
 
 class PacedOptimizer final : public sync::Optimizer {
  public:
-  PacedOptimizer(std::vector<at::Tensor> parameters, double step_s, const Clock& clock)
-      : parameters_(std::move(parameters)), step_s_(step_s), clock_(clock) {}
+  PacedOptimizer(std::vector<at::Tensor> parameters, double step_s,
+                 std::shared_ptr<const models::Pace> pace)
+      : parameters_(std::move(parameters)), step_s_(step_s), pace_(std::move(pace)) {}
 
   void step() override {
-    if (step_s_ > 0) clock_.sleep_until_ns(clock_.now_ns() + nanoseconds(step_s_));
+    if (step_s_ > 0) pace_->begin()->await(nanoseconds(step_s_));
   }
   void zero_grad() override {
     for (const at::Tensor& parameter : parameters_) parameter.mutable_grad().reset();
@@ -27,7 +31,7 @@ class PacedOptimizer final : public sync::Optimizer {
   std::vector<at::Tensor> parameters_;
   double step_s_;
   double lr_ = 0;
-  const Clock& clock_;
+  std::shared_ptr<const models::Pace> pace_;
 };
 
 }  // namespace gradsync::run

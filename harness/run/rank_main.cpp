@@ -15,6 +15,7 @@
 #include "harness/measure/memory.h"
 #include "harness/run/block.h"
 #include "harness/run/prompt_wakeups.h"
+#include "harness/run/rank_gpu.h"
 
 namespace gradsync::run {
 namespace {
@@ -71,9 +72,17 @@ Failure describe(const std::exception& error) {
   if (const auto* comm_error = dynamic_cast<const CommError*>(&error)) {
     return {comm_error->timed_out() ? "timeout" : "failed", true, what};
   }
+  if (const auto obstacle = nccl_obstacle_here(what)) {
+    return {"unfit", false, EnvironmentError(obstacle->what, obstacle->remedy).what()};
+  }
   const comm::CommFailure failure(what);
   if (!failure.is_comm()) return {"failed", false, failure.sentence()};
   return {failure.timed_out() ? "timeout" : "failed", true, failure.sentence()};
+}
+
+std::unique_ptr<RankGpu> open_gpu(const LaunchSpec& spec, const launch::RankPlace& place) {
+  if (spec.device == "cpu") return nullptr;
+  return std::make_unique<RankGpu>(spec, place);
 }
 
 bool is_paced(const LaunchSpec& spec) {
@@ -88,8 +97,9 @@ class Rank {
       : control_(control),
         spec_(spec),
         place_(launch::rank_place_from_environment()),
-        ledger_(steady_clock(), &control.page()),
-        recorder_(steady_clock(), &control.page()) {}
+        gpu_(open_gpu(spec, place_)),
+        ledger_(steady_clock(), &control.page(), device()),
+        recorder_(steady_clock(), &control.page(), device()) {}
 
   void join() {
     at::set_num_threads(spec_.threads_per_rank);
@@ -102,11 +112,14 @@ class Rank {
     options.device = at::Device(spec_.device);
     options.address = place_.address;
     options.timeout_s = spec_.timeout_s;
+    options.gpu = device();
     const auto store = comm::make_store(place_, control_, spec_.timeout_s);
+    if (gpu_) gpu_->meet(*store);
     group_ = comm::make_process_group(store, options, ledger_);
-    context_ = std::make_unique<RankContext>(
-        RankContext{spec_, place_.rank, place_.node, place_.world_size, group_,
-                    hybrid_groups(store, options), ledger_, recorder_, steady_clock()});
+    context_ = std::make_unique<RankContext>(RankContext{
+        spec_, place_.rank, place_.node, place_.world_size, group_, hybrid_groups(store, options),
+        ledger_, recorder_, steady_clock(),
+        gpu_ ? device()->pace() : models::host_pace(steady_clock()), device()});
   }
 
   // Collective. The record goes to the launcher as soon as the block ends.
@@ -119,16 +132,27 @@ class Rank {
     const BudgetScope budget(trial.cell.memory_budget_bytes);
     BlockResult result = run_block(*context_, workload, trial);
     page.activity.store(launch::Activity::Idle);
+    json info = workload.info();
+    if (gpu_) gpu_->add_to(info);
     json message{{"event", "trial"},
                  {"order", trial.order},
                  {"rank", result.rank},
                  {"ledger", result.ledger},
-                 {"model_info", workload.info()}};
+                 {"model_info", info}};
     if (!result.invalid.empty()) message["invalid"] = result.invalid;
     control_.send(message);
   }
 
+  // Collective on GPUs, whose peers may still read from this one's memory.
+  void meet_at_end() {
+    if (gpu_) comm::barrier(*group_);
+  }
+  // Teardown of NCCL and of torch's CUDA waits for peers and for the driver, to no use.
+  bool leaves_at_once() const { return gpu_ != nullptr; }
+
  private:
+  comm::Gpu* device() { return gpu_ ? &gpu_->gpu() : nullptr; }
+
   bool has_trial(bool (*of_kind)(const plan::Cell&)) const {
     return std::any_of(spec_.trials.begin(), spec_.trials.end(),
                        [&](const plan::Trial& trial) { return of_kind(trial.cell); });
@@ -169,6 +193,7 @@ class Rank {
   launch::ControlChannel& control_;
   const LaunchSpec& spec_;
   launch::RankPlace place_;
+  std::unique_ptr<RankGpu> gpu_;  // null: this rank computes on the CPU
   comm::Ledger ledger_;
   measure::StepRecorder recorder_;
   c10::intrusive_ptr<c10d::ProcessGroup> group_;
@@ -186,14 +211,17 @@ int rank_main() {
   // Before any tensor exists: what exists is not counted.
   if (spec.device == "cpu") measure::meter().install({.estimate_reserved = true});
   int order = spec.trials.empty() ? -1 : spec.trials.front().order;
+  std::unique_ptr<Rank> rank;  // outlives the catch, whose word must not wait for its teardown
   try {
-    auto rank = std::make_unique<Rank>(control, spec);
+    rank = std::make_unique<Rank>(control, spec);
     rank->join();
     for (const plan::Trial& trial : spec.trials) {
       order = trial.order;
       rank->run(trial);
     }
+    rank->meet_at_end();
     control.send({{"event", "done"}});
+    if (rank->leaves_at_once()) _exit(0);
     return 0;
   } catch (const std::exception& error) {
     const Failure failure = describe(error);

@@ -24,7 +24,7 @@ models::ModelOptions model_options(const RankContext& context, const plan::Cell&
   options.seed = context.spec.seed;
   options.scale = cell.scale;
   options.weights = context.spec.weights;
-  options.clock = &context.clock;
+  options.pace = context.pace;
   return options;
 }
 
@@ -98,7 +98,7 @@ Workload::Workload(const RankContext& context, const plan::Cell& cell) : cell_(c
   model_ = wrapped(context, cell, std::move(module));
   if (paced()) {
     optimizer_ =
-        std::make_unique<PacedOptimizer>(model_->parameters(), paced_optimizer_s, context.clock);
+        std::make_unique<PacedOptimizer>(model_->parameters(), paced_optimizer_s, context.pace);
   } else {
     optimizer_ = std::make_unique<sync::FusedAdamW>(model_->parameters(), sync::AdamWOptions{});
   }
@@ -125,6 +125,7 @@ void Workload::settle(const RankContext& context) {
     baseline->step(training, 1);
     context.recorder.end_step();
   }
+  context.recorder.end_block();
 }
 
 sync::Training Workload::training(const RankContext& context) {

@@ -5,6 +5,7 @@
 
 #include <memory>
 
+#include "harness/comm/gpu.h"
 #include "harness/comm/ledger.h"
 #include "harness/measure/step_recorder.h"
 #include "harness/plan/plan.h"
@@ -25,6 +26,8 @@ struct RankContext {
   comm::Ledger& ledger;
   measure::StepRecorder& recorder;
   const Clock& clock;
+  std::shared_ptr<const models::Pace> pace;  // what paced models wait on
+  comm::Gpu* gpu = nullptr;                  // what computes; null: this thread
 };
 
 class Workload {

@@ -96,11 +96,10 @@ class OptionsTest(ProgramTest):
         for flag in ("--resume", "--force"):
             self.assert_refused(self.call("run", "smoke", flag), f"{flag} needs --out")
 
-    def test_a_device_that_is_absent_is_no_mistake_of_the_plan(self):
-        outcome = self.call("run", "smoke", "--device", "cuda", "--out", "run")
-        self.assert_refused(outcome, "CUDA", "--device cpu", status=4)
+    def test_devices_and_backends_must_be_known(self):
         self.assert_refused(self.call("run", "smoke", "--device", "tpu"), "'device'", '"tpu"')
-        self.assertFalse((self.place / "run").exists())
+        nccl = self.call("run", "smoke", "--backend", "nccl")
+        self.assert_refused(nccl, "'backend'", 'where device is "cpu"')
 
 
 class InformationTest(ProgramTest):

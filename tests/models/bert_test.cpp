@@ -5,6 +5,7 @@
 
 #include "harness/base/clock.h"
 #include "harness/base/errors.h"
+#include "models/pace.h"
 #include "tests/models/temporary_folder.h"
 
 namespace gradsync::models {
@@ -50,7 +51,7 @@ TEST(Bert, BaseHasThePublishedSize) {
 TEST(Bert, BaseAndItsPacedTwinHaveTheSameTensorsInTheSameOrder) {
   FakeClock clock;
   ModelOptions options;
-  options.clock = &clock;
+  options.pace = host_pace(clock);
   const auto real = find_model("bert_base").make(options);
   const auto twin = find_model("paced_bert_base_t4").make(options);
   EXPECT_EQ(names(*real), names(*twin));

@@ -64,7 +64,7 @@ class Arrivals {
 
 TEST(Paced, ForwardAndBackwardTakeTheProfilesTime) {
   FakeClock clock;
-  PacedModel model(small_profile(), 1, clock, at::kCPU);
+  PacedModel model(small_profile(), 1, host_pace(clock), at::kCPU);
   const std::int64_t start = clock.now_ns();
   const at::Tensor loss = model.loss({});
   EXPECT_EQ(clock.now_ns() - start, 30'000'000);
@@ -75,7 +75,7 @@ TEST(Paced, ForwardAndBackwardTakeTheProfilesTime) {
 
 TEST(Paced, OnlyAHostsLeadHidesBetweenForwardAndBackward) {
   FakeClock clock;
-  PacedModel model(small_profile(), 1, clock, at::kCPU);
+  PacedModel model(small_profile(), 1, host_pace(clock), at::kCPU);
   const auto took_ms = [&](std::int64_t pause_ns) {
     const std::int64_t start = clock.now_ns();
     const at::Tensor loss = model.loss({});
@@ -89,7 +89,7 @@ TEST(Paced, OnlyAHostsLeadHidesBetweenForwardAndBackward) {
 
 TEST(Paced, GradientsArriveWithTheirLayerLastRegisteredFirst) {
   FakeClock clock;
-  PacedModel model(small_profile(), 1, clock, at::kCPU);
+  PacedModel model(small_profile(), 1, host_pace(clock), at::kCPU);
   Arrivals arrivals(model, clock);
   const at::Tensor loss = model.loss({});
   arrivals.start_ns = clock.now_ns();
@@ -100,7 +100,7 @@ TEST(Paced, GradientsArriveWithTheirLayerLastRegisteredFirst) {
 
 TEST(Paced, WorkOfHooksHidesInTheWaitsThatFollow) {
   FakeClock clock;
-  PacedModel model(small_profile(), 1, clock, at::kCPU);
+  PacedModel model(small_profile(), 1, host_pace(clock), at::kCPU);
   const at::Tensor loss = model.loss({});
   const std::int64_t start = clock.now_ns();
   // 9 ms per gradient: three of layer b fit into the 30 ms of layer a; two of layer a come after
@@ -113,7 +113,7 @@ TEST(Paced, WorkOfHooksHidesInTheWaitsThatFollow) {
 
 TEST(Paced, WorkThatOutlastsAWaitShows) {
   FakeClock clock;
-  PacedModel model(small_profile(), 1, clock, at::kCPU);
+  PacedModel model(small_profile(), 1, host_pace(clock), at::kCPU);
   const at::Tensor loss = model.loss({});
   const std::int64_t start = clock.now_ns();
   model.named_parameters()["m.b.gain"].register_hook(
@@ -124,7 +124,7 @@ TEST(Paced, WorkThatOutlastsAWaitShows) {
 
 TEST(Paced, SeveralForwardsEachHaveTheirOwnBackward) {
   FakeClock clock;
-  PacedModel model(small_profile(), 1, clock, at::kCPU);
+  PacedModel model(small_profile(), 1, host_pace(clock), at::kCPU);
   const at::Tensor first = model.loss({});
   const at::Tensor second = model.loss({});
   const std::int64_t start = clock.now_ns();
@@ -136,7 +136,7 @@ TEST(Paced, SeveralForwardsEachHaveTheirOwnBackward) {
 
 TEST(Paced, GradientsAreKnownScaleWithTheLossAndAccumulate) {
   FakeClock clock;
-  PacedModel model(small_profile(), 1, clock, at::kCPU);
+  PacedModel model(small_profile(), 1, host_pace(clock), at::kCPU);
   (model.loss({}) / 4).backward();
   (model.loss({}) / 2).backward();
   const auto parameters = model.parameters();
@@ -151,7 +151,7 @@ TEST(Paced, GradientsAreKnownScaleWithTheLossAndAccumulate) {
 
 TEST(Paced, AGraphKeptMayRunBackwardAgain) {
   FakeClock clock;
-  PacedModel model(small_profile(), 1, clock, at::kCPU);
+  PacedModel model(small_profile(), 1, host_pace(clock), at::kCPU);
   const at::Tensor loss = model.loss({});
   loss.backward({}, /*retain_graph=*/true);
   const std::int64_t start = clock.now_ns();
@@ -163,7 +163,7 @@ TEST(Paced, AGraphKeptMayRunBackwardAgain) {
 
 TEST(Paced, WithoutGradientsOnlyForwardTakesTime) {
   FakeClock clock;
-  PacedModel model(small_profile(), 1, clock, at::kCPU);
+  PacedModel model(small_profile(), 1, host_pace(clock), at::kCPU);
   const at::NoGradGuard no_grad;
   const std::int64_t start = clock.now_ns();
   EXPECT_FALSE(model.loss({}).requires_grad());
@@ -174,7 +174,7 @@ TEST(Paced, ALayerWithoutParametersTakesItsTimeToo) {
   FakeClock clock;
   Profile profile = small_profile();
   profile.layers.insert(profile.layers.begin(), ProfileLayer{"first", 0.001, 0.007, {}});
-  PacedModel model(profile, 1, clock, at::kCPU);
+  PacedModel model(profile, 1, host_pace(clock), at::kCPU);
   const at::Tensor loss = model.loss({});
   const std::int64_t start = clock.now_ns();
   loss.backward();
@@ -183,7 +183,7 @@ TEST(Paced, ALayerWithoutParametersTakesItsTimeToo) {
 
 TEST(Paced, ScaleDividesElementsRoundingHalfUpAndKeepsAtLeastOne) {
   FakeClock clock;
-  PacedModel model(small_profile(), 8, clock, at::kCPU);
+  PacedModel model(small_profile(), 8, host_pace(clock), at::kCPU);
   std::vector<std::int64_t> elements;
   for (const at::Tensor& parameter : model.parameters()) {
     EXPECT_EQ(parameter.dim(), 1);
@@ -195,7 +195,7 @@ TEST(Paced, ScaleDividesElementsRoundingHalfUpAndKeepsAtLeastOne) {
 
 TEST(Paced, KeepsNamesAndShapes) {
   FakeClock clock;
-  PacedModel model(small_profile(), 1, clock, at::kCPU);
+  PacedModel model(small_profile(), 1, host_pace(clock), at::kCPU);
   EXPECT_THAT(model.named_parameters().keys(), ElementsAre("m.a.weight", "m.a.bias", "m.b.weight",
                                                            "m.b.bias", "m.b.gain", "head.weight"));
   EXPECT_EQ(model.parameters()[0].sizes(), at::IntArrayRef({4, 3}));
@@ -206,8 +206,9 @@ TEST(Paced, RefusesAnOrderThatModulesCannotHave) {
   FakeClock clock;
   Profile profile = small_profile();
   std::swap(profile.layers[1], profile.layers[2]);  // head between two of m's
-  EXPECT_THAT(test::message_of<ConfigError>([&] { PacedModel(profile, 1, clock, at::kCPU); }),
-              HasSubstr("profile small: field 'layers': got head.weight before m.b.weight"));
+  EXPECT_THAT(
+      test::message_of<ConfigError>([&] { PacedModel(profile, 1, host_pace(clock), at::kCPU); }),
+      HasSubstr("profile small: field 'layers': got head.weight before m.b.weight"));
 }
 
 class PacedBertBase : public testing::TestWithParam<int> {};
@@ -216,7 +217,7 @@ TEST_P(PacedBertBase, ScaledBytesAreTheBytesDividedByTheScale) {
   FakeClock clock;
   const Profile profile =
       read_profile(build_info().source_dir + "/models/profiles/paced_bert_base_t4.json");
-  const PacedModel model(profile, GetParam(), clock, at::kCPU);
+  const PacedModel model(profile, GetParam(), host_pace(clock), at::kCPU);
   double elements = 0;
   for (const at::Tensor& parameter : model.parameters()) {
     elements += static_cast<double>(parameter.numel());

@@ -7,6 +7,7 @@
 #include "harness/base/errors.h"
 #include "models/data.h"
 #include "models/model.h"
+#include "models/pace.h"
 #include "tests/models/temporary_folder.h"
 
 namespace gradsync::models {
@@ -19,7 +20,7 @@ class EveryModel : public testing::TestWithParam<std::string> {
  protected:
   ModelOptions options() const {
     ModelOptions result;
-    result.clock = &clock_;
+    result.pace = host_pace(clock_);
     return result;
   }
   std::shared_ptr<Model> make() const { return find_model(GetParam()).make(options()); }
@@ -137,7 +138,7 @@ TEST(Registry, NamesTheModelsThereAre) {
 TEST(Registry, PacedModelsHaveNoWeightsToLoad) {
   FakeClock clock;
   ModelOptions options;
-  options.clock = &clock;
+  options.pace = host_pace(clock);
   options.weights = "model.safetensors";
   EXPECT_THAT(
       test::message_of<ConfigError>([&] { find_model("paced_bert_base_t4").make(options); }),
@@ -149,7 +150,7 @@ TEST(Registry, ANameThatEndsInJsonIsAProfilesPath) {
       std::string(GRADSYNC_SOURCE_DIR) + "/models/profiles/paced_bert_base_t4.json";
   FakeClock clock;
   ModelOptions options;
-  options.clock = &clock;
+  options.pace = host_pace(clock);
   options.scale = 1000;
   const ModelEntry entry = find_model(file);
   EXPECT_EQ(entry.name, file);

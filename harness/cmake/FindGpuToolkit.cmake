@@ -1,0 +1,74 @@
+# Finds what the CUDA module needs: nvcc, the toolkit's headers, NCCL's header, and a torch that was
+# built for the same major version of CUDA. GRADSYNC_CUDA: AUTO takes them where they are, ON insists
+# on them, OFF builds without.
+#
+# Input:  GRADSYNC_CUDA, GRADSYNC_TORCH; CUDA_HOME of the environment is a hint.
+# Output: GpuToolkit_FOUND, GRADSYNC_NVCC, gradsync::libtorch_cuda.
+set(GRADSYNC_CUDA AUTO CACHE STRING "Build the CUDA module: AUTO, ON or OFF")
+set_property(CACHE GRADSYNC_CUDA PROPERTY STRINGS AUTO ON OFF)
+set(GpuToolkit_FOUND FALSE)
+if(NOT GRADSYNC_CUDA AND NOT GRADSYNC_CUDA STREQUAL AUTO)
+  message(STATUS "CUDA module: not wanted (GRADSYNC_CUDA=${GRADSYNC_CUDA})")
+  return()
+endif()
+
+set(_missing "")
+find_program(GRADSYNC_NVCC nvcc HINTS ENV CUDA_HOME PATHS /usr/local/cuda PATH_SUFFIXES bin)
+if(GRADSYNC_NVCC)
+  get_filename_component(_nvcc ${GRADSYNC_NVCC} REALPATH)
+  get_filename_component(_toolkit ${_nvcc}/../.. ABSOLUTE)
+else()
+  list(APPEND _missing nvcc)
+endif()
+find_path(GRADSYNC_CUDA_INCLUDE cusolverDn.h HINTS ${_toolkit}/include)
+find_path(GRADSYNC_NCCL_INCLUDE nccl.h
+  HINTS ${GRADSYNC_TORCH}/../nvidia/nccl/include ${_toolkit}/include)
+find_library(GRADSYNC_CUDART cudart HINTS ${_toolkit}/lib64 ${_toolkit}/lib)
+foreach(_need IN ITEMS GRADSYNC_CUDA_INCLUDE:cusolverDn.h GRADSYNC_NCCL_INCLUDE:nccl.h
+    GRADSYNC_CUDART:libcudart.so)
+  string(REPLACE ":" ";" _need ${_need})
+  list(GET _need 0 _variable)
+  list(GET _need 1 _name)
+  if(NOT ${_variable})
+    list(APPEND _missing ${_name})
+  endif()
+endforeach()
+foreach(_library libtorch_cuda.so libc10_cuda.so)
+  if(NOT EXISTS ${GRADSYNC_TORCH}/lib/${_library})
+    list(APPEND _missing "torch's ${_library}")
+  endif()
+endforeach()
+
+# Two CUDA runtimes of different major versions in one process do not know each other's kernels.
+if(NOT _missing)
+  file(STRINGS ${GRADSYNC_CUDA_INCLUDE}/cuda.h _cuda REGEX "define CUDA_VERSION [0-9]+")
+  string(REGEX REPLACE ".* ([0-9]+)[0-9][0-9][0-9]$" "\\1" _cuda_major "${_cuda}")
+  set(_torch_cuda "")
+  if(EXISTS ${GRADSYNC_TORCH}/version.py)
+    file(STRINGS ${GRADSYNC_TORCH}/version.py _torch_cuda REGEX "^cuda.*= '[0-9.]+'")
+    string(REGEX REPLACE ".*'([0-9]+)[0-9.]*'.*" "\\1" _torch_cuda "${_torch_cuda}")
+  endif()
+  if(_torch_cuda AND NOT _torch_cuda STREQUAL _cuda_major)
+    list(APPEND _missing "a toolkit of CUDA ${_torch_cuda}, which this torch is for (found ${_cuda_major})")
+  endif()
+endif()
+
+if(_missing)
+  list(JOIN _missing ", " _missing)
+  if(GRADSYNC_CUDA STREQUAL AUTO)
+    message(STATUS "CUDA module: left out, missing: ${_missing}")
+  else()
+    message(FATAL_ERROR "GRADSYNC_CUDA=${GRADSYNC_CUDA}, but missing: ${_missing}")
+  endif()
+  return()
+endif()
+
+set(GpuToolkit_FOUND TRUE)
+message(STATUS "CUDA module: CUDA ${_cuda_major} of ${_toolkit}, NCCL of ${GRADSYNC_NCCL_INCLUDE}")
+add_library(gradsync_libtorch_cuda INTERFACE)
+add_library(gradsync::libtorch_cuda ALIAS gradsync_libtorch_cuda)
+target_include_directories(gradsync_libtorch_cuda SYSTEM INTERFACE
+  ${GRADSYNC_CUDA_INCLUDE} ${GRADSYNC_NCCL_INCLUDE})
+target_compile_definitions(gradsync_libtorch_cuda INTERFACE USE_C10D_NCCL)
+target_link_libraries(gradsync_libtorch_cuda INTERFACE gradsync::libtorch
+  ${GRADSYNC_TORCH}/lib/libtorch_cuda.so ${GRADSYNC_TORCH}/lib/libc10_cuda.so ${GRADSYNC_CUDART})

@@ -1,0 +1,54 @@
+#include "harness/comm/cuda/device_pace.h"
+
+#include <c10/cuda/CUDACachingAllocator.h>
+#include <c10/cuda/CUDAStream.h>
+
+#include "harness/comm/cuda/check.h"
+#include "harness/comm/cuda/pace_kernels.h"
+
+namespace gradsync::comm::cuda {
+namespace {
+
+// Its start lies in the device's memory: the host that queues the waits does not know it.
+class DeviceStretch final : public models::Stretch {
+ public:
+  explicit DeviceStretch(c10::DeviceIndex index)
+      : index_(index),
+        memory_(c10::cuda::CUDACachingAllocator::get()->allocate(sizeof(std::uint64_t))) {
+    check(queue_now(start_ns(), stream()), "queue_now");
+  }
+  void await(std::int64_t offset_ns) override {
+    check(queue_wait(start_ns(), static_cast<std::uint64_t>(offset_ns), stream()), "queue_wait");
+  }
+
+ private:
+  std::uint64_t* start_ns() const { return static_cast<std::uint64_t*>(memory_.get()); }
+  cudaStream_t stream() const { return c10::cuda::getCurrentCUDAStream(index_).stream(); }
+
+  c10::DeviceIndex index_;
+  c10::DataPtr memory_;
+};
+
+class DevicePace final : public models::Pace {
+ public:
+  explicit DevicePace(int index) : index_(static_cast<c10::DeviceIndex>(index)) {}
+
+  std::unique_ptr<models::Stretch> begin() const override {
+    return std::make_unique<DeviceStretch>(index_);
+  }
+  std::unique_ptr<models::Stretch> begin_after(const models::Stretch& /*before*/,
+                                               std::int64_t /*offset_ns*/) const override {
+    return begin();
+  }
+
+ private:
+  c10::DeviceIndex index_;
+};
+
+}  // namespace
+
+std::shared_ptr<const models::Pace> device_pace(int index) {
+  return std::make_shared<DevicePace>(index);
+}
+
+}  // namespace gradsync::comm::cuda

@@ -1,0 +1,39 @@
+// Source of %globaltimer: PTX ISA, "Special Registers". It counts nanoseconds for the whole device,
+// in steps of about a microsecond; clock64() counts cycles, whose length changes with the clock.
+#include "harness/comm/cuda/pace_kernels.h"
+
+namespace gradsync::comm::cuda {
+namespace {
+
+// Larger looks at the time less often; smaller makes the multiprocessor busier.
+constexpr unsigned kNapNs = 200;
+
+__device__ std::uint64_t device_time_ns() {
+  std::uint64_t now_ns;
+  asm volatile("mov.u64 %0, %%globaltimer;" : "=l"(now_ns));
+  return now_ns;
+}
+
+__global__ void store_now(std::uint64_t* start_ns) {
+  *start_ns = device_time_ns();
+}
+
+__global__ void wait_until(const std::uint64_t* start_ns, std::uint64_t offset_ns) {
+  const std::uint64_t deadline_ns = *start_ns + offset_ns;
+  while (device_time_ns() < deadline_ns) __nanosleep(kNapNs);
+}
+
+}  // namespace
+
+cudaError_t queue_now(std::uint64_t* start_ns, cudaStream_t stream) {
+  store_now<<<1, 1, 0, stream>>>(start_ns);
+  return cudaGetLastError();
+}
+
+cudaError_t queue_wait(const std::uint64_t* start_ns, std::uint64_t offset_ns,
+                       cudaStream_t stream) {
+  wait_until<<<1, 1, 0, stream>>>(start_ns, offset_ns);
+  return cudaGetLastError();
+}
+
+}  // namespace gradsync::comm::cuda

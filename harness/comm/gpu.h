@@ -1,0 +1,90 @@
+// A GPU as the harness sees it, and the shared module that has one.
+//
+// CUDA and NCCL are in a library of their own, libgradsync_cuda.so, which a rank loads only for
+// --device cuda: with torch's CUDA libraries linked, every start would take four times the memory,
+// on machines without a GPU too. What crosses the border are the two abstract classes below. A
+// build without a CUDA toolkit has no such library, and says so when it is asked for one.
+#pragma once
+
+#include <torch/csrc/distributed/c10d/Backend.hpp>
+#include <torch/csrc/distributed/c10d/Store.hpp>
+
+#include <cstdint>
+#include <memory>
+#include <nlohmann/json.hpp>
+#include <string>
+
+#include "harness/base/clock.h"
+#include "harness/measure/timeline.h"
+#include "models/pace.h"
+
+namespace gradsync::comm {
+
+// The most that torch's allocator has handed out, and has taken from the device for it.
+struct MemoryPeaks {
+  std::int64_t allocated_bytes = 0;
+  std::int64_t reserved_bytes = 0;
+};
+
+struct NcclOptions {
+  int rank = 0;
+  int world_size = 1;
+  double timeout_s = 60;  // of every collective
+};
+
+// The device of this process; its marks (measure/timeline.h) are CUDA events.
+class Gpu : public measure::Timeline {
+ public:
+  // {"name", "uuid", "pci_bus_id", "compute_capability", "memory_bytes", "driver", "runtime",
+  //  "nccl"}: the driver's and the runtime's CUDA version, and NCCL's, as texts.
+  virtual nlohmann::json description() const = 0;
+
+  // As NCCL_VERSION_CODE counts: 22809 is 2.28.9.
+  virtual int nccl_version() const = 0;
+
+  // Returns torch's ProcessGroupNCCL with torch's defaults, but for failures: they do not end the
+  // process, and show in reached(). Collectives run on a stream of its own and wait() does not
+  // block the host. Local: ranks meet in the first collective. Call once.
+  virtual c10::intrusive_ptr<c10d::Backend> make_nccl_backend(
+      const c10::intrusive_ptr<c10d::Store>& store, const NcclOptions& options) = 0;
+
+  // Queues a mark behind a collective of that backend, on a stream that does nothing else. Returns
+  // its number, as mark() does. Never blocks.
+  virtual std::int64_t mark_end(c10d::Work& collective) = 0;
+
+  // Peaks since the last reset_peaks(). Local; neither waits for the device.
+  virtual MemoryPeaks peaks() const = 0;
+  virtual void reset_peaks() = 0;
+
+  // From now on, what would take more than this from the device throws c10::OutOfMemoryError.
+  // Units: bytes reserved by torch's allocator; contexts and NCCL's buffers come on top.
+  virtual void set_memory_budget(std::int64_t bytes) = 0;
+
+  // Returns what paced layers wait on: kernels of one thread that spin on the device's clock. Valid
+  // while this object lives.
+  virtual std::shared_ptr<const models::Pace> pace() = 0;
+};
+
+class GpuModule {
+ public:
+  virtual ~GpuModule() = default;
+
+  // Returns how many GPUs CUDA shows this process, at least 1.
+  // Errors: EnvironmentError where there is none or the driver is missing or too old.
+  virtual int count() = 0;
+
+  // Makes GPU `index` this process's device. `clock` must outlive it; `timeout_s`: how long
+  // reached() waits without progress. Errors: EnvironmentError where the GPU is busy or full.
+  virtual std::unique_ptr<Gpu> open(int index, const Clock& clock, double timeout_s) = 0;
+};
+
+// Returns where the module is, beside the program or in the folder above; empty: this build has
+// none.
+std::string find_gpu_module();
+
+// Returns the module, loaded once. Call before torch is asked anything about CUDA: it looks for
+// CUDA once and remembers what it found. Cost: a second, 350 MB.
+// Errors: EnvironmentError where this build has none or one of its libraries is missing.
+GpuModule& load_gpu_module();
+
+}  // namespace gradsync::comm

@@ -1,0 +1,72 @@
+#include "harness/comm/gpu_placement.h"
+
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+
+#include <regex>
+#include <set>
+
+namespace gradsync::comm {
+namespace {
+
+constexpr int kFirstWithSharedGpus = 23000;  // NCCL 2.30
+
+}  // namespace
+
+int gpu_of_rank(int rank_on_host, int gpus) {
+  return rank_on_host % gpus;
+}
+
+std::string GpuSharing::reason() const {
+  if (!shared()) return "";
+  return fmt::format("{} ranks share {} GPU{}", ranks, gpus, gpus == 1 ? "" : "s");
+}
+
+GpuSharing gpu_sharing(const std::vector<std::string>& uuids) {
+  const std::set<std::string> different(uuids.begin(), uuids.end());
+  return {static_cast<int>(uuids.size()), static_cast<int>(different.size())};
+}
+
+std::vector<std::pair<std::string, std::string>> nccl_environment(const NcclPlace& place) {
+  const bool knows_sharing = place.nccl_version >= kFirstWithSharedGpus;
+  std::vector<std::pair<std::string, std::string>> variables{
+      {"NCCL_SOCKET_IFNAME", "=" + place.interface},
+      {"NCCL_HOSTID", place.shared && !knows_sharing ? fmt::format("gradsync-rank{}", place.rank)
+                                                     : fmt::format("gradsync-node{}", place.node)},
+      {"TORCH_NCCL_ASYNC_ERROR_HANDLING", "2"},
+      {"TORCH_NCCL_ENABLE_MONITORING", "0"},
+      {"TORCH_NCCL_DUMP_ON_TIMEOUT", "0"},
+      {"TORCH_NCCL_WAIT_TIMEOUT_DUMP_MILSEC", "1"}};
+  if (place.shared && knows_sharing) variables.emplace_back("NCCL_MULTI_RANK_GPU_ENABLE", "1");
+  return variables;
+}
+
+std::string nccl_transports(const std::string& log) {
+  // "... NCCL INFO Channel 00/0 : 0[0] -> 1[0] [send] via NET/Socket/0"
+  static const std::regex channel(R"(Channel .* via (\w+(/[A-Za-z]\w*)?))");
+  std::set<std::string> found;
+  for (std::sregex_iterator match(log.begin(), log.end(), channel), end; match != end; ++match) {
+    found.insert((*match)[1].str());
+  }
+  return fmt::format("{}", fmt::join(found, ", "));
+}
+
+std::optional<NcclObstacle> nccl_obstacle(const std::string& what, const std::string& wanted,
+                                          const std::vector<std::string>& interfaces) {
+  const auto says = [&](const char* text) { return what.find(text) != std::string::npos; };
+  if (!says("no socket interface found") && !says("no usable listening interface")) {
+    return std::nullopt;
+  }
+  NcclObstacle obstacle;
+  obstacle.what = fmt::format(
+      "NCCL found no network interface {}; there {}: {}",
+      wanted.empty() ? "that it may use" : fmt::format("for NCCL_SOCKET_IFNAME='{}'", wanted),
+      interfaces.size() == 1 ? "is" : "are",
+      interfaces.empty() ? "none" : fmt::format("{}", fmt::join(interfaces, ", ")));
+  obstacle.remedy = wanted.empty()
+                        ? "set NCCL_SOCKET_IFNAME to the one that reaches the other ranks"
+                        : "unset NCCL_SOCKET_IFNAME, or set it to one of those";
+  return obstacle;
+}
+
+}  // namespace gradsync::comm

@@ -1,0 +1,118 @@
+#include "harness/run/rank_gpu.h"
+
+#include <arpa/inet.h>
+#include <fcntl.h>
+#include <fmt/format.h>
+#include <ifaddrs.h>
+#include <netinet/in.h>
+#include <sys/mman.h>
+#include <sys/stat.h>
+#include <unistd.h>
+#include <torch/csrc/distributed/c10d/Store.hpp>
+
+#include <algorithm>
+#include <array>
+#include <cstdlib>
+
+namespace gradsync::run {
+namespace {
+
+using nlohmann::json;
+
+// Calls look(name, entry) for each address of each interface.
+template <typename Look>
+void each_interface(Look look) {
+  ifaddrs* list = nullptr;
+  if (::getifaddrs(&list) != 0) return;
+  for (const ifaddrs* entry = list; entry != nullptr; entry = entry->ifa_next) {
+    look(std::string(entry->ifa_name), *entry);
+  }
+  ::freeifaddrs(list);
+}
+
+std::string text_of(int fd) {
+  struct stat file {};
+  if (::fstat(fd, &file) != 0 || file.st_size == 0) return "";
+  std::string text(static_cast<std::size_t>(file.st_size), '\0');
+  const ssize_t got = ::pread(fd, text.data(), text.size(), 0);
+  text.resize(got < 0 ? 0 : static_cast<std::size_t>(got));
+  return text;
+}
+
+}  // namespace
+
+RankGpu::RankGpu(const LaunchSpec& spec, const launch::RankPlace& place)
+    : spec_(spec), place_(place) {
+  comm::GpuModule& module = comm::load_gpu_module();
+  const int index = comm::gpu_of_rank(place.rank % spec.ranks_per_host, module.count());
+  gpu_ = module.open(index, steady_clock(), spec.timeout_s);
+}
+
+void RankGpu::meet(c10d::Store& store) {
+  const auto key = [](int rank) { return fmt::format("gpu of rank {}", rank); };
+  const std::string uuid = gpu_->description().at("uuid");
+  store.set(key(place_.rank), std::vector<std::uint8_t>(uuid.begin(), uuid.end()));
+  std::vector<std::string> uuids;
+  for (int rank = 0; rank < place_.world_size; ++rank) {
+    const std::vector<std::uint8_t> bytes = store.get(key(rank));
+    uuids.emplace_back(bytes.begin(), bytes.end());
+  }
+  sharing_ = comm::gpu_sharing(uuids);
+  if (spec_.backend != "nccl") return;
+
+  comm::NcclPlace nccl;
+  nccl.rank = place_.rank;
+  nccl.node = place_.node;
+  nccl.interface = interface_of(place_.address).value_or(place_.interface);
+  nccl.nccl_version = gpu_->nccl_version();
+  nccl.shared = sharing_.shared();
+  for (const auto& [name, value] : comm::nccl_environment(nccl)) {
+    ::setenv(name.c_str(), value.c_str(), /*overwrite=*/0);
+  }
+  catch_nccl_log();
+}
+
+void RankGpu::catch_nccl_log() {
+  if (std::getenv("NCCL_DEBUG") != nullptr || std::getenv("NCCL_DEBUG_FILE") != nullptr) return;
+  nccl_log_ = launch::UniqueFd(::memfd_create("gradsync_nccl_log", MFD_CLOEXEC));
+  if (!nccl_log_) return;
+  ::setenv("NCCL_DEBUG", "INFO", 1);
+  ::setenv("NCCL_DEBUG_SUBSYS", "INIT", 1);  // one line per channel, none per collective
+  ::setenv("NCCL_DEBUG_FILE", fmt::format("/proc/self/fd/{}", nccl_log_.get()).c_str(), 1);
+}
+
+void RankGpu::add_to(json& info) const {
+  info["gpu"] = gpu_->description();
+  const std::string transports = nccl_log_ ? comm::nccl_transports(text_of(nccl_log_.get())) : "";
+  info["nccl_transports"] = transports.empty() ? json(nullptr) : json(transports);
+  if (!sharing_.shared()) return;
+  info["timing_valid"] = false;
+  info["timing_reason"] = sharing_.reason();
+}
+
+std::vector<std::string> interface_names() {
+  std::vector<std::string> names;
+  each_interface([&](const std::string& name, const ifaddrs&) {
+    if (std::find(names.begin(), names.end(), name) == names.end()) names.push_back(name);
+  });
+  return names;
+}
+
+std::optional<std::string> interface_of(const std::string& address) {
+  std::optional<std::string> found;
+  each_interface([&](const std::string& name, const ifaddrs& entry) {
+    if (entry.ifa_addr == nullptr || entry.ifa_addr->sa_family != AF_INET) return;
+    std::array<char, INET_ADDRSTRLEN> text{};
+    const auto* ipv4 = reinterpret_cast<const sockaddr_in*>(entry.ifa_addr);
+    ::inet_ntop(AF_INET, &ipv4->sin_addr, text.data(), text.size());
+    if (address == text.data()) found = name;
+  });
+  return found;
+}
+
+std::optional<comm::NcclObstacle> nccl_obstacle_here(const std::string& what) {
+  const char* wanted = std::getenv("NCCL_SOCKET_IFNAME");
+  return comm::nccl_obstacle(what, wanted == nullptr ? "" : wanted, interface_names());
+}
+
+}  // namespace gradsync::run

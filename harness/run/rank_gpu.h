@@ -1,0 +1,52 @@
+// The GPU of a rank: which one it takes, with whom it shares it, and what NCCL is told.
+#pragma once
+
+#include <memory>
+#include <nlohmann/json.hpp>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "harness/comm/gpu.h"
+#include "harness/comm/gpu_placement.h"
+#include "harness/launch/control_channel.h"
+#include "harness/launch/unique_fd.h"
+#include "harness/run/launch_spec.h"
+
+namespace gradsync::run {
+
+class RankGpu {
+ public:
+  // Loads CUDA and takes this rank's GPU. Before anything else of torch is used.
+  // Errors: EnvironmentError where there is no GPU for it.
+  RankGpu(const LaunchSpec& spec, const launch::RankPlace& place);
+
+  // Learns which ranks share a GPU and sets NCCL's variables. Collective; before NCCL is used.
+  // Errors: c10::Error where a rank does not answer in the store's time.
+  void meet(c10d::Store& store);
+
+  comm::Gpu& gpu() { return *gpu_; }
+
+  // Adds to a trial's model_info: "gpu", with what Gpu::description() says, "nccl_transports" (null
+  // where they are not known) and, where GPUs are shared, "timing_valid" and "timing_reason".
+  void add_to(nlohmann::json& info) const;
+
+ private:
+  void catch_nccl_log();
+
+  const LaunchSpec& spec_;
+  const launch::RankPlace& place_;
+  std::unique_ptr<comm::Gpu> gpu_;
+  comm::GpuSharing sharing_;
+  launch::UniqueFd nccl_log_;  // a file in memory; closed: the user keeps NCCL's log
+};
+
+// Returns this host's network interfaces, as the rank sees them.
+std::vector<std::string> interface_names();
+// The one that has this IPv4 address; nothing where none has.
+std::optional<std::string> interface_of(const std::string& address);
+
+// Returns `what` as what the user can change, where it is an error of NCCL that the user can.
+std::optional<comm::NcclObstacle> nccl_obstacle_here(const std::string& what);
+
+}  // namespace gradsync::run

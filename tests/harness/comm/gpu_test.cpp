@@ -1,0 +1,164 @@
+// What only a GPU can show: sums over NCCL and gloo, the device's times, paced layers, memory.
+// Ranks share a GPU where there is only one: no test here compares speeds.
+#include "harness/comm/gpu.h"
+
+#include <ATen/ATen.h>
+#include <gmock/gmock.h>
+
+#include <cstdlib>
+#include <torch/csrc/distributed/c10d/Work.hpp>
+
+#include "harness/base/errors.h"
+#include "harness/measure/step_recorder.h"
+#include "models/paced.h"
+#include "tests/harness/comm/gpu_ranks.h"
+
+namespace gradsync::comm {
+namespace {
+
+constexpr std::int64_t kMs = 1'000'000;
+
+class GpuTest : public testing::Test {
+ protected:
+  void SetUp() override {
+    const std::string reason = test::without_gpu();
+    if (!reason.empty()) GTEST_SKIP() << reason;
+  }
+};
+
+at::Tensor filled(std::int64_t elements, double value) {
+  return at::full({elements}, value, at::TensorOptions().device(at::kCUDA));
+}
+
+// Every rank gives rank + 1 and must get the sum; twice, as buffers are used again.
+void expect_sums(test::GpuRank& self) {
+  for (int round = 0; round < 2; ++round) {
+    std::vector<at::Tensor> tensors{filled(1'000'003, self.rank + 1)};
+    self.group->allreduce(tensors)->wait();
+    const double expected = self.world_size * (self.world_size + 1) / 2.0;
+    EXPECT_EQ(tensors[0].min().item<double>(), expected);
+    EXPECT_EQ(tensors[0].max().item<double>(), expected);
+  }
+  std::vector<at::Tensor> word{filled(5, self.rank == 0 ? 7 : -1)};
+  self.group->broadcast(word)->wait();
+  EXPECT_EQ(word[0].sum().item<double>(), 35);
+  self.ledger.settle(60);
+  const auto events = self.ledger.events();
+  ASSERT_EQ(events.size(), 3U);
+  EXPECT_STREQ(events[0].op, "all_reduce");
+  EXPECT_EQ(events[0].bytes, 4 * 1'000'003);
+  EXPECT_STREQ(events[2].op, "broadcast");
+}
+
+TEST_F(GpuTest, NcclAddsUp) {
+  test::run_gpu_ranks(2, "nccl", expect_sums);
+}
+
+TEST_F(GpuTest, GlooAddsUpAGpusTensors) {
+  test::run_gpu_ranks(2, "gloo", expect_sums);
+}
+
+// NCCL's own events, which its Work keeps where TORCH_NCCL_ENABLE_TIMING asks for them, are the
+// oracle.
+TEST_F(GpuTest, CollectivesHaveTheDevicesTimes) {
+  ::setenv("TORCH_NCCL_ENABLE_TIMING", "1", 1);
+  test::run_gpu_ranks(2, "nccl", [](test::GpuRank& self) {
+    const at::Tensor gradient = filled(std::int64_t{64} << 20, 1);
+    std::vector<at::Tensor> tensors{gradient};
+    self.group->allreduce(tensors)->wait();  // makes the communicator
+    self.ledger.settle(60);
+    self.ledger.clear();
+    self.gpu.forget();
+    const std::int64_t before_ns = steady_clock().now_ns();
+    std::vector<c10::intrusive_ptr<c10d::Work>> works;
+    for (int i = 0; i < 3; ++i) works.push_back(self.group->allreduce(tensors));
+    for (const auto& work : works) work->wait();
+    self.ledger.settle(60);
+    const std::int64_t after_ns = steady_clock().now_ns();
+    const auto events = self.ledger.events();
+    ASSERT_EQ(events.size(), works.size());
+    for (std::size_t i = 0; i < events.size(); ++i) {
+      constexpr double kClocksApartNs = 1e6;
+      EXPECT_GE(events[i].start_ns, before_ns - kClocksApartNs);
+      EXPECT_LE(events[i].end_ns, after_ns + kClocksApartNs);
+      EXPECT_LT(events[i].start_ns, events[i].end_ns);
+      EXPECT_GE(events[i].start_ns, i == 0 ? 0 : events[i - 1].end_ns);
+      const double ours_ms = static_cast<double>(events[i].end_ns - events[i].start_ns) * 1e-6;
+      const double theirs_ms = works[i]->getDuration();
+      EXPECT_NEAR(ours_ms, theirs_ms, 0.05 * theirs_ms + 0.05);
+    }
+  });
+  ::unsetenv("TORCH_NCCL_ENABLE_TIMING");
+}
+
+// Layers of 30 and 20 ms forward, 50 and 40 back.
+models::Profile small_profile() {
+  models::Profile profile;
+  profile.name = "small";
+  profile.layers = {{"a", 0.030, 0.040, {{"a.weight", {1000}}}},
+                    {"b", 0.020, 0.050, {{"b.weight", {1000}}}}};
+  return profile;
+}
+
+TEST_F(GpuTest, PacedLayersOccupyTheDeviceAndNotTheHost) {
+  test::run_gpu_ranks(1, "gloo", [](test::GpuRank& self) {
+    models::PacedModel model(small_profile(), 1, self.gpu.pace(), at::kCUDA);
+    measure::StepRecorder recorder(steady_clock(), nullptr, &self.gpu);
+    model.loss({}).backward();  // loads the kernels
+    self.gpu.forget();
+    const std::int64_t start_ns = steady_clock().now_ns();
+    recorder.begin_block();
+    {
+      const measure::PhaseScope scope(&recorder, measure::Phase::Forward);
+      const at::Tensor loss = model.loss({});
+      recorder.enter(measure::Phase::Backward);
+      loss.backward();
+    }
+    recorder.end_step();
+    const std::int64_t queued_ns = steady_clock().now_ns() - start_ns;
+    recorder.end_block();
+    const std::int64_t done_ns = steady_clock().now_ns() - start_ns;
+    const measure::StepTimes& step = recorder.steps().at(0);
+    EXPECT_NEAR(step.phase_s(measure::Phase::Forward), 0.050, 0.001);
+    EXPECT_NEAR(step.phase_s(measure::Phase::Backward), 0.090, 0.002);
+    EXPECT_LT(queued_ns, 100 * kMs);
+    EXPECT_GT(done_ns, 139 * kMs);
+    for (const at::Tensor& parameter : model.parameters()) {
+      EXPECT_GT(parameter.grad().min().item<double>(), 0);
+    }
+  });
+}
+
+TEST_F(GpuTest, PeaksAreTheAllocatorsAndABudgetRefuses) {
+  test::run_gpu_ranks(1, "gloo", [](test::GpuRank& self) {
+    constexpr std::int64_t kBytes = 64 << 20;
+    self.gpu.reset_peaks();
+    const std::int64_t before = self.gpu.peaks().allocated_bytes;
+    { const at::Tensor tensor = filled(kBytes / 4, 0); }
+    EXPECT_EQ(self.gpu.peaks().allocated_bytes, before + kBytes);
+    EXPECT_GE(self.gpu.peaks().reserved_bytes, self.gpu.peaks().allocated_bytes);
+    self.gpu.reset_peaks();
+    EXPECT_EQ(self.gpu.peaks().allocated_bytes, before);
+    self.gpu.set_memory_budget(2 * kBytes);
+    EXPECT_THROW(filled(kBytes, 0), c10::OutOfMemoryError);
+    EXPECT_NO_THROW(filled(kBytes / 8, 0));
+  });
+}
+
+TEST_F(GpuTest, ADescriptionNamesGpuDriverAndNccl) {
+  test::run_gpu_ranks(2, "nccl", [](test::GpuRank& self) {
+    std::vector<at::Tensor> tensors{filled(1000, 1)};
+    self.group->allreduce(tensors)->wait();
+    self.ledger.settle(60);
+    nlohmann::json info;
+    self.rank_gpu.add_to(info);
+    EXPECT_FALSE(info.at("gpu").at("name").get<std::string>().empty());
+    EXPECT_THAT(info.at("gpu").at("nccl").get<std::string>(), testing::StartsWith("2."));
+    EXPECT_TRUE(info.at("nccl_transports").is_string()) << info.dump();
+    const bool shared = info.contains("timing_valid");
+    EXPECT_EQ(shared, load_gpu_module().count() < 2) << info.dump();
+  });
+}
+
+}  // namespace
+}  // namespace gradsync::comm
