@@ -35,6 +35,10 @@ void check_cell(const plan::Plan& plan, const plan::Cell& cell) {
   check_name(plan, "topology",
              [&] { launch::read_topology(cell.topology, topologies_directory(), cell.scale); });
   check_name(plan, "strategy", [&] { sync::find_strategy(cell.strategy); });
+  if (cell.hybrid_shard && plan.backend != "gloo") {
+    throw ConfigError(plan.file, "cells.hybrid_shard", "true with backend " + plan.backend,
+                      "backend gloo: a rank has one NCCL group");
+  }
 }
 
 constexpr const char* kCudaDriver = "libcuda.so.1";

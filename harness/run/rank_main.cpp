@@ -6,6 +6,7 @@
 #include <unistd.h>
 
 #include <algorithm>
+#include <limits>
 #include <memory>
 #include <vector>
 
@@ -41,10 +42,15 @@ std::string out_of_memory_sentence(const std::string& what) {
   return fmt::format("{}; {}", where, comm::CommFailure(what).sentence());
 }
 
-// A trial's limit on what this rank's tensors may hold; 0: none.
+// Refuses what a trial's tensors would hold beyond its budget, while it lives; 0: none. On a GPU
+// the budget is the allocator's, and stays until another takes its place.
 class BudgetScope {
  public:
-  explicit BudgetScope(std::int64_t bytes) {
+  BudgetScope(std::int64_t bytes, comm::Gpu* gpu) {
+    if (gpu != nullptr) {
+      gpu->set_memory_budget(bytes > 0 ? bytes : std::numeric_limits<std::int64_t>::max());
+      return;
+    }
     if (bytes == 0) return;
     const std::int64_t held = measure::meter().allocated_bytes();
     if (held > bytes) {
@@ -116,10 +122,10 @@ class Rank {
     const auto store = comm::make_store(place_, control_, spec_.timeout_s);
     if (gpu_) gpu_->meet(*store);
     group_ = comm::make_process_group(store, options, ledger_);
-    context_ = std::make_unique<RankContext>(RankContext{
-        spec_, place_.rank, place_.node, place_.world_size, group_, hybrid_groups(store, options),
-        ledger_, recorder_, steady_clock(),
-        gpu_ ? device()->pace() : models::host_pace(steady_clock()), device()});
+    context_ = std::make_unique<RankContext>(
+        RankContext{spec_, place_.rank, place_.node, place_.world_size, group_,
+                    hybrid_groups(store, options), ledger_, recorder_, steady_clock(),
+                    gpu_ ? device()->pace() : models::host_pace(steady_clock()), device()});
   }
 
   // Collective. The record goes to the launcher as soon as the block ends.
@@ -129,7 +135,7 @@ class Rank {
     page.trial.store(trial.order);
     page.progress_ns.store(steady_clock().now_ns());
     Workload& workload = workload_for(trial.cell);
-    const BudgetScope budget(trial.cell.memory_budget_bytes);
+    const BudgetScope budget(trial.cell.memory_budget_bytes, device());
     BlockResult result = run_block(*context_, workload, trial);
     page.activity.store(launch::Activity::Idle);
     json info = workload.info();

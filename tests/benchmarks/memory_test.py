@@ -1,0 +1,66 @@
+"""Peaks, budgets and the place where memory ran out, as a user of FSDP sees them."""
+
+import unittest
+
+from program import QUICK, ProgramTest, with_cells
+
+FSDP = with_cells(
+    QUICK,
+    model=["bert_tiny"],
+    wrapper=["fsdp"],
+    strategy=["no_sync"],
+    micro_batch_size=[2],
+    sequence_length=[16],
+)
+
+
+class MemoryTest(ProgramTest):
+    def peak_of(self, plan, out):
+        outcome = self.run_plan(plan, out=out)
+        self.assertEqual(outcome.status, 0, outcome.err)
+        return self.result(out)["cells"][0]["peak_allocated_bytes"]
+
+    def test_a_peak_is_exact_and_so_is_a_budget(self):
+        peak = self.peak_of(FSDP, "first")
+        self.assertEqual(self.peak_of(FSDP, "second"), peak, "the same byte, run after run")
+        fits = with_cells(FSDP, memory_budget_bytes=[peak])
+        self.assertEqual(self.peak_of(fits, "fits"), peak)
+
+        short = with_cells(
+            FSDP, memory_budget_bytes=[peak - 1], strategy=["no_sync", "sync_each_batch"]
+        )
+        outcome = self.run_plan(short, out="short")
+        self.assertEqual(outcome.status, 0, "out of a budget is an answer\n" + outcome.err)
+        trials = {trial["cell"]["strategy"]: trial for trial in self.trials("short")}
+        self.assertEqual(trials["sync_each_batch"]["status"], "ok", "the sweep went on")
+        self.assertEqual(trials["no_sync"]["status"], "oom")
+        self.assertRegex(
+            trials["no_sync"]["reason"],
+            rf"micro-batch \d, (forward|backward), .*asked \d+ bytes, had \d+ of a budget of "
+            rf"{peak - 1} bytes",
+        )
+        self.assertIn("oom", outcome.out)
+
+    def test_a_budget_below_what_is_resident(self):
+        outcome = self.run_plan(with_cells(FSDP, memory_budget_bytes=["1KiB"]))
+        self.assertEqual(outcome.status, 4, "nothing was measured\n" + outcome.err)
+        (trial,) = self.trials()
+        self.assertEqual(trial["status"], "oom")
+        self.assertIn("parameters and optimizer alone hold", trial["reason"])
+        self.assertIn("over a budget of 1024 bytes", trial["reason"])
+
+    def test_hybrid_sharding_says_what_it_moves(self):
+        plan = with_cells(
+            FSDP, topology=["1x2"], hybrid_shard=[True, False], strategy=["sync_each_batch"]
+        )
+        outcome = self.run_plan(plan)
+        self.assertEqual(outcome.status, 0, outcome.err)
+        for trial in self.trials():
+            moved = trial["ledger"]["per_step"]
+            self.assertEqual(
+                "all_reduce" in moved, trial["cell"]["hybrid_shard"], "across nodes, if hybrid"
+            )
+
+
+if __name__ == "__main__":
+    unittest.main()
