@@ -15,6 +15,7 @@ try:
 except ImportError as error:
     sys.exit(f"error: {error}; install it with pip, or use the Python that set-up made ready")
 
+import memory
 import run_data
 import slowdown
 import steps
@@ -24,7 +25,11 @@ import timeline
 
 def draw_all(run: run_data.Run) -> dict[str, object]:
     """Returns the figures by file name, without those for which the run has no numbers."""
-    figures = {"slowdown": slowdown.draw(run), "steps": steps.draw(run)}
+    figures = {
+        "slowdown": slowdown.draw(run),
+        "steps": steps.draw(run),
+        "memory": memory.draw(run),
+    }
     figures.update(timeline.draw_all(run))
     return {name: figure for name, figure in figures.items() if figure is not None}
 
