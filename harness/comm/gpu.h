@@ -6,8 +6,7 @@
 // build without a CUDA toolkit has no such library, and says so when it is asked for one.
 #pragma once
 
-#include <torch/csrc/distributed/c10d/Backend.hpp>
-#include <torch/csrc/distributed/c10d/Store.hpp>
+#include <c10/util/intrusive_ptr.h>
 
 #include <cstdint>
 #include <memory>
@@ -17,6 +16,13 @@
 #include "harness/base/clock.h"
 #include "harness/measure/timeline.h"
 #include "models/pace.h"
+
+// Their headers are heavy, and the module's other file does without them.
+namespace c10d {
+class Backend;
+class Store;
+class Work;
+}  // namespace c10d
 
 namespace gradsync::comm {
 
@@ -35,8 +41,9 @@ struct NcclOptions {
 // The device of this process; its marks (measure/timeline.h) are CUDA events.
 class Gpu : public measure::Timeline {
  public:
-  // {"name", "uuid", "pci_bus_id", "compute_capability", "memory_bytes", "driver", "runtime",
-  //  "nccl"}: the driver's and the runtime's CUDA version, and NCCL's, as texts.
+  // {"name", "uuid", "pci_bus_id", "compute_capability", "memory_bytes", "cuda_driver",
+  //  "cuda_runtime", "nccl"}: the CUDA that the driver serves up to, that of torch, and NCCL's
+  //  version, as texts.
   virtual nlohmann::json description() const = 0;
 
   // As NCCL_VERSION_CODE counts: 22809 is 2.28.9.
