@@ -40,8 +40,9 @@ MemoryScope::~MemoryScope() {
   current_category = outer_;
 }
 
-void relabel_memory(const void* data, MemoryCategory category) {
-  meter().relabel(data, category);
+void relabel_memory(const void* data, MemoryCategory category,
+                    std::optional<MemoryCategory> only_from) {
+  meter().relabel(data, category, only_from);
 }
 
 // What c10 knows of the meter. The context of its pointers is the data itself, without which
@@ -72,7 +73,8 @@ void MemoryMeter::install(const MemoryOptions& options) {
   GRADSYNC_CHECK(installed_, ==, false);
   if (options.fold_from_bytes > 0) folded_ = std::make_unique<FoldedMemory>();
   fold_from_bytes_ = options.fold_from_bytes;
-  if (options.estimate_reserved) reserved_model_.emplace();
+  estimate_reserved_ = options.estimate_reserved;
+  if (estimate_reserved_) current_->reserved_model.emplace();
   constexpr std::uint8_t kHighestPriority = 255;
   c10::SetCPUAllocator(new MeteredAllocator, kHighestPriority);  // for the life of the process
   installed_ = true;
@@ -82,6 +84,14 @@ void MemoryMeter::install(const MemoryOptions& options) {
 bool MemoryMeter::installed() const {
   const std::lock_guard lock(mutex_);
   return installed_;
+}
+
+void MemoryMeter::switch_account(int account) {
+  const std::lock_guard lock(mutex_);
+  const auto [found, is_new] = accounts_.try_emplace(account);
+  account_ = account;
+  current_ = &found->second;
+  if (is_new && estimate_reserved_) current_->reserved_model.emplace();
 }
 
 void MemoryMeter::set_budget_bytes(std::optional<std::int64_t> budget_bytes) {
@@ -111,42 +121,42 @@ std::optional<OutOfMemoryReport> MemoryMeter::last_oom() const {
 
 std::int64_t MemoryMeter::allocated_bytes() const {
   const std::lock_guard lock(mutex_);
-  return allocated_bytes_;
+  return current_->allocated_bytes;
 }
 
 CategoryBytes MemoryMeter::allocated_by_category() const {
   const std::lock_guard lock(mutex_);
-  return allocated_;
+  return current_->allocated;
 }
 
 void MemoryMeter::reset_peak() {
   const std::lock_guard lock(mutex_);
-  peak_bytes_ = allocated_bytes_;
-  peak_ = allocated_;
-  highest_ = allocated_;
-  peak_was_last_ = true;
-  if (reserved_model_) reserved_model_->reset_peak();
+  current_->peak_bytes = current_->allocated_bytes;
+  current_->peak = current_->allocated;
+  current_->highest = current_->allocated;
+  current_->peak_was_last = true;
+  if (current_->reserved_model) current_->reserved_model->reset_peak();
 }
 
 std::int64_t MemoryMeter::peak_bytes() const {
   const std::lock_guard lock(mutex_);
-  return peak_bytes_;
+  return current_->peak_bytes;
 }
 
 CategoryBytes MemoryMeter::peak_by_category() const {
   const std::lock_guard lock(mutex_);
-  return peak_;
+  return current_->peak;
 }
 
 CategoryBytes MemoryMeter::highest_by_category() const {
   const std::lock_guard lock(mutex_);
-  return highest_;
+  return current_->highest;
 }
 
 std::optional<std::int64_t> MemoryMeter::peak_reserved_estimate_bytes() const {
   const std::lock_guard lock(mutex_);
-  if (!reserved_model_) return std::nullopt;
-  return reserved_model_->peak_reserved_bytes();
+  if (!current_->reserved_model) return std::nullopt;
+  return current_->reserved_model->peak_reserved_bytes();
 }
 
 void MemoryMeter::begin_timeline(const Clock& clock, std::size_t max_points) {
@@ -166,20 +176,20 @@ std::vector<MemoryPoint> MemoryMeter::end_timeline() {
 void* MemoryMeter::allocate(std::int64_t bytes) {
   if (!is_own_thread) return c10::alloc_cpu(static_cast<std::size_t>(bytes));
   const std::lock_guard lock(mutex_);
-  if (budget_bytes_ && allocated_bytes_ + bytes > *budget_bytes_) {
-    refuse({bytes, std::max<std::int64_t>(0, *budget_bytes_ - allocated_bytes_), *budget_bytes_,
-            *place_});
+  const std::int64_t held_bytes = current_->allocated_bytes;
+  if (budget_bytes_ && held_bytes + bytes > *budget_bytes_) {
+    refuse(
+        {bytes, std::max<std::int64_t>(0, *budget_bytes_ - held_bytes), *budget_bytes_, *place_});
   }
   const bool fold = fold_from_bytes_ > 0 && bytes >= fold_from_bytes_;
   void* const data = ask_system(bytes, fold);
-  blocks_[data] = {bytes, current_category, fold};
-  if (reserved_model_) {
-    const bool fits = reserved_model_->allocate(name_of(data), bytes);
+  blocks_[data] = {bytes, current_category, fold, account_};
+  if (current_->reserved_model) {
+    const bool fits = current_->reserved_model->allocate(name_of(data), bytes);
     GRADSYNC_CHECK(fits, ==, true);  // it has no limit
   }
-  bytes_of(allocated_, current_category) += bytes;
-  allocated_bytes_ += bytes;
-  raise_peak(current_category);
+  current_->add(current_category, bytes);
+  current_->raise_peak();
   add_to_timeline();
   return data;
 }
@@ -193,9 +203,9 @@ void MemoryMeter::free(void* data) {
   }
   const Block block = found->second;
   blocks_.erase(found);
-  if (reserved_model_) reserved_model_->free(name_of(data));
-  bytes_of(allocated_, block.category) -= block.bytes;
-  allocated_bytes_ -= block.bytes;
+  Account& account = accounts_.at(block.account);
+  if (account.reserved_model) account.reserved_model->free(name_of(data));
+  account.add(block.category, -block.bytes);
   add_to_timeline();
   lock.unlock();
   if (block.folded) {
@@ -205,19 +215,20 @@ void MemoryMeter::free(void* data) {
   }
 }
 
-void MemoryMeter::relabel(const void* data, MemoryCategory category) {
+void MemoryMeter::relabel(const void* data, MemoryCategory category,
+                          std::optional<MemoryCategory> only_from) {
   const std::lock_guard lock(mutex_);
   const auto found = blocks_.find(data);
   if (found == blocks_.end()) return;
   Block& block = found->second;
-  bytes_of(allocated_, block.category) -= block.bytes;
-  bytes_of(allocated_, category) += block.bytes;
-  if (peak_was_last_) {  // so this block, which is alive, was part of it
-    bytes_of(peak_, block.category) -= block.bytes;
-    bytes_of(peak_, category) += block.bytes;
+  if (only_from && block.category != *only_from) return;
+  Account& account = accounts_.at(block.account);
+  account.add(block.category, -block.bytes);
+  account.add(category, block.bytes);
+  if (account.peak_was_last) {  // so this block, which is alive, was part of it
+    bytes_of(account.peak, block.category) -= block.bytes;
+    bytes_of(account.peak, category) += block.bytes;
   }
-  bytes_of(highest_, category) =
-      std::max(bytes_of(highest_, category), bytes_of(allocated_, category));
   block.category = category;
   add_to_timeline();
 }
@@ -236,16 +247,22 @@ void MemoryMeter::refuse(const OutOfMemoryReport& report) {
   C10_THROW_ERROR(OutOfMemoryError, sentence(report));
 }
 
-void MemoryMeter::raise_peak(MemoryCategory grown) {
-  bytes_of(highest_, grown) = std::max(bytes_of(highest_, grown), bytes_of(allocated_, grown));
-  peak_was_last_ = allocated_bytes_ > peak_bytes_;
-  if (!peak_was_last_) return;
-  peak_bytes_ = allocated_bytes_;
-  peak_ = allocated_;
+void MemoryMeter::Account::add(MemoryCategory category, std::int64_t bytes) {
+  bytes_of(allocated, category) += bytes;
+  bytes_of(highest, category) =
+      std::max(bytes_of(highest, category), bytes_of(allocated, category));
+  allocated_bytes += bytes;
+}
+
+void MemoryMeter::Account::raise_peak() {
+  peak_was_last = allocated_bytes > peak_bytes;
+  if (!peak_was_last) return;
+  peak_bytes = allocated_bytes;
+  peak = allocated;
 }
 
 void MemoryMeter::add_to_timeline() {
-  if (timeline_) timeline_->add({clock_->now_ns(), allocated_, place_});
+  if (timeline_) timeline_->add({clock_->now_ns(), current_->allocated, place_});
 }
 
 }  // namespace gradsync::measure

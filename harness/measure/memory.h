@@ -6,6 +6,9 @@
 // exceed it with the exception that a full GPU gives; freeing then goes on as usual, and so may
 // training.
 //
+// Where models take turns in one process, each has an account of its own, as if it were alone: what
+// the others hold while they wait is neither in its peak nor against its budget.
+//
 // Not counted: what is not a CPU tensor's storage (gloo's and MKL's buffers, autograd's own
 // objects, from_blob), tensors from before install(), and those that a library makes on threads of
 // its own: gloo copies what it gathers, when the network lets it, and on a GPU NCCL's buffers are
@@ -17,6 +20,7 @@
 #pragma once
 
 #include <cstdint>
+#include <map>
 #include <memory>
 #include <mutex>
 #include <optional>
@@ -48,8 +52,10 @@ class MemoryScope {
 
 // The block whose first byte is `data` (a storage's, not a view's) is of `category` from now on. No
 // effect on memory that the meter did not hand out. The peak's composition follows where nothing
-// was allocated since the peak: so a tensor may be named right after it was made.
-void relabel_memory(const void* data, MemoryCategory category);
+// was allocated since the peak: so a tensor may be named right after it was made. With `only_from`,
+// a block of another category stays what it is.
+void relabel_memory(const void* data, MemoryCategory category,
+                    std::optional<MemoryCategory> only_from = std::nullopt);
 
 struct MemoryOptions {
   // Tensors of this many bytes and more are folded onto one file (measure/folding.h) and hold
@@ -75,6 +81,11 @@ class MemoryMeter {
   // Errors: InternalError on a second call; EnvironmentError where folding is impossible.
   void install(const MemoryOptions& options = {});
   bool installed() const;
+
+  // From now on what is allocated is of this account, and everything below is about it; what is
+  // freed leaves the account that it came from. For all threads. The first account is 0; a new one
+  // is empty.
+  void switch_account(int account);
 
   // A tensor that would make allocated_bytes() exceed the budget throws c10::OutOfMemoryError
   // ("asked 1024 bytes, had 512 of a budget of 4096 bytes"). Exact to the byte: a run succeeds at
@@ -109,34 +120,44 @@ class MemoryMeter {
 
  private:
   friend class MeteredAllocator;
-  friend void relabel_memory(const void* data, MemoryCategory category);
+  friend void relabel_memory(const void* data, MemoryCategory category,
+                             std::optional<MemoryCategory> only_from);
   struct Block {
     std::int64_t bytes;
     MemoryCategory category;
     bool folded;
+    int account;
+  };
+  struct Account {
+    CategoryBytes allocated{};
+    CategoryBytes highest{};
+    std::int64_t allocated_bytes = 0;
+    CategoryBytes peak{};
+    std::int64_t peak_bytes = 0;
+    bool peak_was_last = false;  // nothing was allocated since the peak
+    std::optional<CachingAllocatorModel> reserved_model;
+
+    void add(MemoryCategory category, std::int64_t bytes);
+    void raise_peak();
   };
 
   void* allocate(std::int64_t bytes);
   void free(void* data);
-  void relabel(const void* data, MemoryCategory category);
+  void relabel(const void* data, MemoryCategory category, std::optional<MemoryCategory> only_from);
   // With the lock held:
   void* ask_system(std::int64_t bytes, bool fold);
   [[noreturn]] void refuse(const OutOfMemoryReport& report);
-  void raise_peak(MemoryCategory grown);
   void add_to_timeline();
 
   mutable std::mutex mutex_;
   bool installed_ = false;
+  bool estimate_reserved_ = false;
   std::int64_t fold_from_bytes_ = 0;
   std::unique_ptr<FoldedMemory> folded_;
-  std::optional<CachingAllocatorModel> reserved_model_;
   std::unordered_map<const void*, Block> blocks_;  // by first byte
-  CategoryBytes allocated_{};
-  std::int64_t allocated_bytes_ = 0;
-  CategoryBytes peak_{};
-  CategoryBytes highest_{};
-  std::int64_t peak_bytes_ = 0;
-  bool peak_was_last_ = false;  // nothing was allocated since the peak
+  std::map<int, Account> accounts_{{0, {}}};
+  int account_ = 0;
+  Account* current_ = &accounts_[0];
   std::optional<std::int64_t> budget_bytes_;
   std::shared_ptr<const MemoryPlace> place_ = std::make_shared<const MemoryPlace>();
   std::optional<OutOfMemoryReport> last_oom_;

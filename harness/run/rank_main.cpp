@@ -181,19 +181,24 @@ class Rank {
     return groups;
   }
 
-  // As published, every script starts cold: a workload of its own. Otherwise it stays resident,
-  // alone where sharded ones are compared: a peak of memory must not hold another row's model.
+  struct Resident {
+    std::unique_ptr<Workload> workload;
+    int account;  // of its memory
+  };
+
+  // As published, every script starts cold: a workload of its own. Otherwise it stays resident.
   Workload& workload_for(const plan::Cell& cell) {
     if (spec_.as_published) workloads_.clear();
-    for (const auto& workload : workloads_) {
-      if (workload->serves(cell)) return *workload;
+    for (const Resident& resident : workloads_) {
+      if (!resident.workload->serves(cell)) continue;
+      measure::meter().switch_account(resident.account);
+      return *resident.workload;
     }
-    if (has_trial([](const plan::Cell& other) { return other.wrapper == "fsdp"; })) {
-      workloads_.clear();
-    }
-    workloads_.push_back(std::make_unique<Workload>(*context_, cell));
-    if (!spec_.as_published) workloads_.back()->settle(*context_);
-    return *workloads_.back();
+    measure::meter().switch_account(++last_account_);
+    workloads_.push_back({std::make_unique<Workload>(*context_, cell), last_account_});
+    Workload& workload = *workloads_.back().workload;
+    if (!spec_.as_published) workload.settle(*context_);
+    return workload;
   }
 
   launch::ControlChannel& control_;
@@ -204,7 +209,8 @@ class Rank {
   measure::StepRecorder recorder_;
   c10::intrusive_ptr<c10d::ProcessGroup> group_;
   std::unique_ptr<RankContext> context_;
-  std::vector<std::unique_ptr<Workload>> workloads_;
+  std::vector<Resident> workloads_;
+  int last_account_ = 0;
 };
 
 }  // namespace

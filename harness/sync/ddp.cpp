@@ -67,20 +67,20 @@ DistributedDataParallel::DistributedDataParallel(
 }
 
 // A parameter stays on this rank. A gradient is one once its accumulator has it: backward made it
-// like any other tensor. Gradients that are views of buckets are counted as buckets. The hooks
-// come after the Reducer's, and are not made where nobody counts.
+// like any other tensor; one that is a view of a bucket counts as that bucket. The hooks come after
+// the Reducer's, and are not made where nobody counts.
 void DistributedDataParallel::label_memory() {
   using torch::autograd::variable_list;
   if (!measure::meter().installed()) return;
   for (const at::Tensor& parameter : parameters_) {
     measure::relabel_memory(parameter.storage().data(), measure::MemoryCategory::ShardedParameter);
-    if (options_.gradient_as_bucket_view) continue;
     accumulators_.push_back(torch::autograd::impl::grad_accumulator(parameter));
     accumulators_.back()->add_post_hook(std::make_unique<torch::autograd::utils::LambdaPostHook>(
         [parameter](const variable_list& outputs, const variable_list&) {
           if (const at::Tensor& gradient = parameter.grad(); gradient.defined()) {
             measure::relabel_memory(gradient.storage().data(),
-                                    measure::MemoryCategory::UnshardedGradient);
+                                    measure::MemoryCategory::UnshardedGradient,
+                                    measure::MemoryCategory::Activation);
           }
           return outputs;
         }));

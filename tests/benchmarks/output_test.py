@@ -73,6 +73,33 @@ class StreamsTest(ProgramTest):
         self.assertEqual(planned, ran)
 
 
+class MemoryTest(ProgramTest):
+    def test_models_that_take_turns_do_not_count_for_each_other(self):
+        both = with_cells(QUICK, strategy=["no_sync"], gradient_as_bucket_view=[False, True])
+        alone = with_cells(QUICK, strategy=["no_sync"], gradient_as_bucket_view=[True])
+        peaks = {}
+        for name, plan in (("both", both), ("alone", alone)):
+            self.assertEqual(self.run_plan(plan | {"rounds": 2}, out=name).status, 0)
+            peaks[name] = {
+                rank["peak_allocated_bytes"]
+                for trial in self.trials(name)
+                if trial["cell"]["gradient_as_bucket_view"]
+                for rank in trial["ranks"]
+            }
+        self.assertEqual(peaks["both"], peaks["alone"])
+        # Gradients made under no_sync are no views of buckets. In the micro-batch that synchronizes
+        # they become so one by one; at the peak the small ones of the last layer already are.
+        for trial in self.trials("both"):
+            whole = trial["model_info"]["gradient_bytes"]
+            for rank in trial["ranks"]:
+                gradients = rank["peak_by_category"]["unsharded_gradient"]
+                if trial["cell"]["gradient_as_bucket_view"]:
+                    self.assertLess(gradients, whole)
+                    self.assertGreater(gradients, 0.9 * whole)
+                else:
+                    self.assertEqual(gradients, whole)
+
+
 class TerminalTest(ProgramTest):
     def call_on_terminal(self, *arguments, **options):
         """Returns the outcome with stderr as a terminal of 80 columns received it."""

@@ -176,6 +176,14 @@ TEST_F(Memory, RelabelMovesABlockForGood) {
   EXPECT_EQ(held(MemoryCategory::ShardedGradient), 0);
 }
 
+TEST_F(Memory, RelabelOnlyFromACategoryLeavesTheOthers) {
+  const at::Tensor tensor = floats(1000);
+  relabel_memory(tensor.data_ptr(), MemoryCategory::UnshardedGradient, MemoryCategory::Activation);
+  EXPECT_EQ(held(MemoryCategory::Other), 4000);
+  relabel_memory(tensor.data_ptr(), MemoryCategory::UnshardedGradient, MemoryCategory::Other);
+  EXPECT_EQ(held(MemoryCategory::UnshardedGradient), 4000);
+}
+
 TEST_F(Memory, RelabelLeavesAloneWhatIsNotABlock) {
   const at::Tensor tensor = floats(1000);
   std::array<float, 4> foreign{};
@@ -374,6 +382,26 @@ TEST_F(Memory, EstimatesWhatAGpuWouldReserve) {
   meter().reset_peak();
   const at::Tensor smaller = at::empty({5'000'000}, at::kByte);
   EXPECT_EQ(meter().peak_reserved_estimate_bytes(), before + (30 << 20));
+}
+
+TEST_F(Memory, AccountsAreAsIfEachWereAlone) {
+  at::Tensor first = floats(1000);
+  meter().switch_account(1);
+  EXPECT_EQ(meter().allocated_bytes(), 0);
+  EXPECT_EQ(meter().peak_reserved_estimate_bytes(), 0);
+  const at::Tensor second = floats(10);
+  meter().set_budget_bytes(40);
+  EXPECT_THROW(floats(1), c10::OutOfMemoryError);
+  meter().set_budget_bytes(std::nullopt);
+  relabel_memory(first.data_ptr(), MemoryCategory::Communication);  // in its own account
+  EXPECT_EQ(bytes_of(meter().allocated_by_category(), MemoryCategory::Communication), 0);
+  first.reset();
+  EXPECT_EQ(meter().allocated_bytes(), 40);
+  EXPECT_EQ(meter().peak_bytes(), 40);
+  EXPECT_EQ(meter().peak_reserved_estimate_bytes(), 2 << 20);
+  meter().switch_account(0);
+  EXPECT_EQ(held(), 0);
+  EXPECT_EQ(peak(), 4000);
 }
 
 TEST_F(Memory, InstallsOnce) {
