@@ -1,0 +1,155 @@
+"""Gathers and reductions of a step under FSDP, held against torch's own fully_shard.
+
+Both shard a model of two layers and a rest over two ranks. Sizes differ; which unit is gathered and
+reduced in which micro-batch must not.
+"""
+
+import json
+import os
+import socket
+import sys
+import unittest
+from collections import Counter
+
+from program import QUICK, ProgramTest, with_cells
+
+SKIPPED = 77
+RANKS = 2
+LAYERS = 2  # as bert_tiny
+MICRO_BATCHES = 3
+OPTIONS = [(forward, backward) for forward in (True, False) for backward in (True, False)]
+NAMES = {
+    "c10d._allgather_base_.default": "all_gather",
+    "c10d._reduce_scatter_base_.default": "reduce_scatter",
+}
+
+try:
+    import torch
+    import torch.distributed
+    from torch.distributed.fsdp import fully_shard
+    from torch.utils._python_dispatch import TorchDispatchMode
+except ImportError:
+    print("skipped: this Python has no torch; run harness/setup --oracles")
+    sys.exit(SKIPPED)
+
+
+class CountsCollectives(TorchDispatchMode):
+    def __init__(self):
+        super().__init__()
+        self.counts = Counter()
+
+    def __torch_dispatch__(self, func, types, args=(), kwargs=None):
+        if str(func) in NAMES:
+            self.counts[NAMES[str(func)]] += 1
+        return func(*args, **(kwargs or {}))
+
+
+class Model(torch.nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.first = torch.nn.Linear(4, 8)
+        self.layers = torch.nn.ModuleList(torch.nn.Linear(8, 8) for _ in range(LAYERS))
+        self.last = torch.nn.Linear(8, 1)
+
+    def forward(self, x):
+        x = self.first(x)
+        for layer in self.layers:
+            x = torch.tanh(layer(x))
+        return self.last(x).pow(2).mean()
+
+
+def count_step(reshard_after_forward, reshard_after_backward, no_sync):
+    """Returns the collectives of a second, steady step of this rank, by name."""
+    model = Model()
+    for layer in model.layers:
+        fully_shard(layer, reshard_after_forward=reshard_after_forward)
+    fully_shard(model)
+    optimizer = torch.optim.AdamW(model.parameters(), foreach=False)
+    for _ in range(2):
+        with CountsCollectives() as counter:
+            for micro_batch in range(MICRO_BATCHES):
+                syncs = micro_batch + 1 == MICRO_BATCHES or not no_sync
+                model.set_requires_gradient_sync(syncs)
+                model.set_reshard_after_backward(syncs or reshard_after_backward)
+                model(torch.ones(2, 4)).backward()
+        optimizer.step()
+        optimizer.zero_grad()
+    return counter.counts
+
+
+def rank_main():
+    torch.set_num_threads(1)
+    torch.distributed.init_process_group("gloo")
+    steps = [
+        [forward, backward, no_sync, count_step(forward, backward, no_sync)]
+        for forward, backward in OPTIONS
+        for no_sync in (False, True)
+    ]
+    if torch.distributed.get_rank() == 0:
+        print(json.dumps(steps))
+    torch.distributed.destroy_process_group()
+
+
+class FullyShardTest(ProgramTest):
+    def steps_of_torch(self):
+        with socket.socket() as finder:
+            finder.bind(("127.0.0.1", 0))
+            port = str(finder.getsockname()[1])
+        ranks = [
+            self.start(
+                __file__,
+                "rank",
+                command=(sys.executable,),
+                env={
+                    "RANK": str(rank),
+                    "WORLD_SIZE": str(RANKS),
+                    "MASTER_ADDR": "127.0.0.1",
+                    "MASTER_PORT": port,
+                    "OMP_NUM_THREADS": "1",
+                },
+            )
+            for rank in range(RANKS)
+        ]
+        first, *others = [self.finish(rank) for rank in ranks]
+        for outcome in (first, *others):
+            self.assertEqual(outcome.status, 0, outcome.err)
+        return {tuple(key): counts for *key, counts in json.loads(first.out)}
+
+    def steps_of_ours(self):
+        plan = with_cells(
+            QUICK,
+            model=["bert_tiny"],
+            wrapper=["fsdp"],
+            strategy=["baseline", "no_sync"],
+            reshard_after_forward=[True, False],
+            reshard_after_backward=[True, False],
+            accumulation_steps=[MICRO_BATCHES],
+            micro_batch_size=[1],
+            sequence_length=[8],
+        )
+        outcome = self.run_plan(plan)
+        self.assertEqual(outcome.status, 0, outcome.err)
+        steps = {}
+        for trial in self.trials():
+            cell = trial["cell"]
+            key = (
+                cell["reshard_after_forward"],
+                cell["reshard_after_backward"],
+                cell["strategy"] == "no_sync",
+            )
+            moved = trial["ledger"]["per_step"]
+            steps[key] = {name: moved[name]["count"] for name in NAMES.values()}
+        return steps
+
+    def test_every_option_communicates_as_fully_shard_does(self):
+        torchs = self.steps_of_torch()
+        self.assertEqual(len(torchs), 2 * len(OPTIONS))
+        self.assertEqual(self.steps_of_ours(), torchs)
+
+
+if __name__ == "__main__":
+    if sys.argv[1:] == ["rank"]:
+        os.environ.setdefault("GLOO_SOCKET_IFNAME", "lo")
+        rank_main()
+    else:
+        unittest.main()
