@@ -1,7 +1,8 @@
 // A model as the harness sees it, and the registry of those that can be named in a plan.
 //
 // Models know nothing of synchronization: no process group, no strategy, no clock but what a paced
-// model waits on. To add a model: one file with a factory, one line in registry.cpp.
+// model waits on. To add a model: one file with a factory, one line in registry.cpp; or a file of
+// its own anywhere, which registers itself (Registration) and is linked in by GRADSYNC_MODELS.
 #pragma once
 
 #include <torch/nn/module.h>
@@ -110,8 +111,28 @@ struct ModelEntry {
   std::function<std::shared_ptr<Model>(const ModelOptions&)> make;
 };
 
-// Every model by name, in the order `list` shows them.
+// Every model by name, in the order `list` shows them: those of the suite, then those registered.
+// Errors: ConfigError for a registered name that is taken, empty, or ends in ".json".
 const std::vector<ModelEntry>& registry();
+
+// Adds a model to the registry, for files that are linked in:
+//
+//   static const Registration registration{{"mine", "one line about it", Compute::Real, make}};
+struct Registration {
+  explicit Registration(ModelEntry entry);
+};
+
+// Returns `entries` and after them `registered`.   Errors: as registry().
+std::vector<ModelEntry> with_registered(std::vector<ModelEntry> entries,
+                                        const std::vector<ModelEntry>& registered);
+
+// For factories of real models. Errors: ConfigError for a scale, which is for paced models, or an
+// option that only a Mixtral has.
+void refuse_special_options(const std::string& name, const ModelOptions& options);
+
+// Loads ModelOptions::weights, where there are any, into `model` and notes what they lack.
+// Errors: as load_safetensors.
+void load_weights(const ModelOptions& options, Model& model);
 
 // Returns the entry of that name. A name that ends in ".json" is the path of a profile, relative to
 // the working directory: the paced model it describes.

@@ -1,5 +1,7 @@
 #include <fmt/format.h>
 
+#include <algorithm>
+
 #include "harness/base/build_info.h"
 #include "harness/base/errors.h"
 #include "harness/base/named.h"
@@ -32,15 +34,9 @@ void refuse_mixtrals_options(const std::string& name, const ModelOptions& option
   if (options.balanced_routing) refuse("balanced_routing", "true", "false");
 }
 
-void load_weights(const ModelOptions& options, Model& model) {
-  if (options.weights.empty()) return;
-  model.set_freshly_initialised(load_safetensors(options.weights, model).initialised);
-}
-
 ModelEntry bert(const std::string& name, const std::string& about, const BertConfig& config) {
   return {name, about, Compute::Real, [name, config](const ModelOptions& options) {
-            refuse_scale(name, options);
-            refuse_mixtrals_options(name, options);
+            refuse_special_options(name, options);
             auto model = std::make_shared<BertForSequenceClassification>(config, options.seed,
                                                                          options.device);
             load_weights(options, *model);
@@ -92,18 +88,15 @@ ModelEntry paced_by_file(const std::string& file) {
 ModelEntry mlp() {
   return {"mlp", "a three-layer perceptron, 0.3 M parameters: a millisecond of compute",
           Compute::Real, [](const ModelOptions& options) {
-            refuse_scale("mlp", options);
-            refuse_mixtrals_options("mlp", options);
+            refuse_special_options("mlp", options);
             auto model = std::make_shared<Mlp>(options.seed, options.device);
             load_weights(options, *model);
             return model;
           }};
 }
 
-}  // namespace
-
-const std::vector<ModelEntry>& registry() {
-  static const std::vector<ModelEntry> entries{
+std::vector<ModelEntry> entries_of_the_suite() {
+  return {
       mlp(),
       bert("bert_tiny", "BERT, 2 layers x 128",
            {.layers = 2, .hidden = 128, .heads = 2, .intermediate = 512}),
@@ -128,6 +121,48 @@ const std::vector<ModelEntry>& registry() {
       paced("paced_bert_base_t4",
             "bert_base at the pace of a T4, calibrated to the published table"),
   };
+}
+
+// Filled before main by static objects of any file, hence made by the first of them.
+std::vector<ModelEntry>& registered() {
+  static std::vector<ModelEntry> entries;
+  return entries;
+}
+
+}  // namespace
+
+void refuse_special_options(const std::string& name, const ModelOptions& options) {
+  refuse_scale(name, options);
+  refuse_mixtrals_options(name, options);
+}
+
+void load_weights(const ModelOptions& options, Model& model) {
+  if (options.weights.empty()) return;
+  model.set_freshly_initialised(load_safetensors(options.weights, model).initialised);
+}
+
+Registration::Registration(ModelEntry entry) {
+  registered().push_back(std::move(entry));
+}
+
+std::vector<ModelEntry> with_registered(std::vector<ModelEntry> entries,
+                                        const std::vector<ModelEntry>& registered) {
+  for (const ModelEntry& entry : registered) {
+    const bool taken = std::ranges::find(entries, entry.name, &ModelEntry::name) != entries.end();
+    if (taken || entry.name.empty() || entry.name.ends_with(".json")) {
+      throw ConfigError(fmt::format(
+          "a linked model: got the name '{}', expected one that no other model has and that does "
+          "not end in .json, as profiles do",
+          entry.name));
+    }
+    entries.push_back(entry);
+  }
+  return entries;
+}
+
+const std::vector<ModelEntry>& registry() {
+  static const std::vector<ModelEntry> entries =
+      with_registered(entries_of_the_suite(), registered());
   return entries;
 }
 

@@ -13,6 +13,7 @@
 namespace gradsync::models {
 namespace {
 
+using testing::ElementsAre;
 using testing::HasSubstr;
 using testing::StartsWith;
 
@@ -133,6 +134,29 @@ TEST(Registry, NamesTheModelsThereAre) {
   EXPECT_THAT(message, HasSubstr("bert_huge"));
   for (const std::string& name : names()) EXPECT_THAT(message, HasSubstr(name));
   EXPECT_THAT(message, HasSubstr("or a profile's path ending in .json"));
+}
+
+ModelEntry named(const std::string& name) {
+  return {name, "", Compute::Real, [](const ModelOptions&) { return std::shared_ptr<Model>(); }};
+}
+
+TEST(Registry, LinkedModelsComeAfterTheOthers) {
+  const auto entries = with_registered({named("a"), named("b")}, {named("d"), named("c")});
+  std::vector<std::string> joined;
+  for (const ModelEntry& entry : entries) joined.push_back(entry.name);
+  EXPECT_THAT(joined, ElementsAre("a", "b", "d", "c"));
+}
+
+TEST(Registry, LinkedModelsNeedANameOfTheirOwn) {
+  const auto refusal = [](const std::vector<ModelEntry>& registered) {
+    return test::message_of<ConfigError>([&] {
+      with_registered({named("a"), named("b")}, registered);
+    });
+  };
+  EXPECT_THAT(refusal({named("b")}), HasSubstr("got the name 'b'"));
+  EXPECT_THAT(refusal({named("c"), named("c")}), HasSubstr("got the name 'c'"));
+  EXPECT_THAT(refusal({named("")}), HasSubstr("got the name ''"));
+  EXPECT_THAT(refusal({named("c.json")}), HasSubstr("got the name 'c.json'"));
 }
 
 TEST(Registry, PacedModelsHaveNoWeightsToLoad) {
