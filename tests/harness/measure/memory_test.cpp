@@ -3,10 +3,12 @@
 // One meter per process: it is installed before the first case, and a case compares with what it
 // found.
 #include <ATen/ATen.h>
+#include <c10/core/AllocatorConfig.h>
 #include <c10/core/CPUAllocator.h>
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <limits>
 #include <thread>
 
 #include "harness/base/errors.h"
@@ -382,6 +384,22 @@ TEST_F(Memory, EstimatesWhatAGpuWouldReserve) {
   meter().reset_peak();
   const at::Tensor smaller = at::empty({5'000'000}, at::kByte);
   EXPECT_EQ(meter().peak_reserved_estimate_bytes(), before + (30 << 20));
+}
+
+TEST_F(Memory, ModelOfTheCachingAllocatorHasThisTorchsConstants) {
+  namespace torchs = c10::CachingAllocator;
+  using Config = torchs::AcceleratorAllocatorConfig;
+  using Model = CachingAllocatorModel;
+  EXPECT_EQ(std::size_t{Model::kMinBlockSize}, torchs::kMinBlockSize);
+  EXPECT_EQ(std::size_t{Model::kSmallSize}, torchs::kSmallSize);
+  EXPECT_EQ(std::size_t{Model::kSmallBuffer}, torchs::kSmallBuffer);
+  EXPECT_EQ(std::size_t{Model::kMinLargeAlloc}, torchs::kMinLargeAlloc);
+  EXPECT_EQ(std::size_t{Model::kRoundLarge}, torchs::kRoundLarge);
+  EXPECT_EQ(std::size_t{Model::kLargeBuffer}, Config::large_segment_size());
+  EXPECT_EQ(Config::max_split_size(), std::numeric_limits<std::size_t>::max());
+  EXPECT_EQ(Config::roundup_power2_divisions(3 << 20), 0U);
+  EXPECT_EQ(Config::garbage_collection_threshold(), 0);
+  EXPECT_FALSE(Config::use_expandable_segments());
 }
 
 TEST_F(Memory, AccountsAreAsIfEachWereAlone) {
