@@ -1,5 +1,6 @@
 // Folded tensors: as large as asked, counted like any other, and hardly there.
 #include <ATen/ATen.h>
+#include <fmt/format.h>
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 

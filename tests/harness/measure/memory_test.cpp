@@ -5,6 +5,7 @@
 #include <ATen/ATen.h>
 #include <c10/core/AllocatorConfig.h>
 #include <c10/core/CPUAllocator.h>
+#include <fmt/format.h>
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
