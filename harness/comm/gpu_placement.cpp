@@ -30,13 +30,13 @@ GpuSharing gpu_sharing(const std::vector<std::string>& uuids) {
 std::vector<std::pair<std::string, std::string>> nccl_environment(const NcclPlace& place) {
   const bool knows_sharing = place.nccl_version >= kFirstWithSharedGpus;
   std::vector<std::pair<std::string, std::string>> variables{
-      {"NCCL_SOCKET_IFNAME", "=" + place.interface},
       {"NCCL_HOSTID", place.shared && !knows_sharing ? fmt::format("gradsync-rank{}", place.rank)
                                                      : fmt::format("gradsync-node{}", place.node)},
       {"TORCH_NCCL_ASYNC_ERROR_HANDLING", "2"},
       {"TORCH_NCCL_ENABLE_MONITORING", "0"},
       {"TORCH_NCCL_DUMP_ON_TIMEOUT", "0"},
       {"TORCH_NCCL_WAIT_TIMEOUT_DUMP_MILSEC", "1"}};
+  if (!place.interface.empty()) variables.emplace_back("NCCL_SOCKET_IFNAME", "=" + place.interface);
   if (place.shared && knows_sharing) variables.emplace_back("NCCL_MULTI_RANK_GPU_ENABLE", "1");
   return variables;
 }

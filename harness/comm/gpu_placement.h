@@ -26,7 +26,7 @@ GpuSharing gpu_sharing(const std::vector<std::string>& uuids);
 struct NcclPlace {
   int rank = 0;
   int node = 0;
-  std::string interface = "lo";  // through which this rank reaches the others
+  std::string interface = "lo";  // through which this rank reaches the others; "": not known
   int nccl_version = 0;          // as NCCL_VERSION_CODE
   bool shared = false;           // some GPU is used by several ranks
 };

@@ -2,6 +2,7 @@
 
 #include <fmt/format.h>
 #include <ifaddrs.h>
+#include <net/if.h>
 #include <netdb.h>
 #include <netinet/in.h>
 #include <netinet/tcp.h>
@@ -180,6 +181,18 @@ std::string interface_of(const std::string& address) {
     }
   }
   return "";
+}
+
+std::vector<std::string> interface_names() {
+  std::vector<std::string> names;
+  struct if_nameindex* list = ::if_nameindex();
+  if (list == nullptr) return names;
+  const std::unique_ptr<struct if_nameindex, decltype(&::if_freenameindex)> owner(
+      list, &::if_freenameindex);
+  for (const struct if_nameindex* one = list; one->if_index != 0; ++one) {
+    names.emplace_back(one->if_name);
+  }
+  return names;
 }
 
 }  // namespace gradsync::launch

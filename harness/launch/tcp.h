@@ -2,6 +2,7 @@
 #pragma once
 
 #include <string>
+#include <vector>
 
 #include "harness/launch/unique_fd.h"
 
@@ -27,5 +28,7 @@ std::string peer_address(int fd);
 
 // Returns the network interface that holds `address`, "" where none does.
 std::string interface_of(const std::string& address);
+// Returns the names of all network interfaces here, each once.
+std::vector<std::string> interface_names();
 
 }  // namespace gradsync::launch

@@ -1,34 +1,20 @@
 #include "harness/run/rank_gpu.h"
 
-#include <arpa/inet.h>
 #include <fcntl.h>
 #include <fmt/format.h>
-#include <ifaddrs.h>
-#include <netinet/in.h>
 #include <sys/mman.h>
 #include <sys/stat.h>
 #include <unistd.h>
+
+#include <cstdlib>
 #include <torch/csrc/distributed/c10d/Store.hpp>
 
-#include <algorithm>
-#include <array>
-#include <cstdlib>
+#include "harness/launch/tcp.h"
 
 namespace gradsync::run {
 namespace {
 
 using nlohmann::json;
-
-// Calls look(name, entry) for each address of each interface.
-template <typename Look>
-void each_interface(Look look) {
-  ifaddrs* list = nullptr;
-  if (::getifaddrs(&list) != 0) return;
-  for (const ifaddrs* entry = list; entry != nullptr; entry = entry->ifa_next) {
-    look(std::string(entry->ifa_name), *entry);
-  }
-  ::freeifaddrs(list);
-}
 
 std::string text_of(int fd) {
   struct stat file {};
@@ -63,7 +49,7 @@ void RankGpu::meet(c10d::Store& store) {
   comm::NcclPlace nccl;
   nccl.rank = place_.rank;
   nccl.node = place_.node;
-  nccl.interface = interface_of(place_.address).value_or(place_.interface);
+  nccl.interface = place_.interface;
   nccl.nccl_version = gpu_->nccl_version();
   nccl.shared = sharing_.shared();
   for (const auto& [name, value] : comm::nccl_environment(nccl)) {
@@ -90,29 +76,9 @@ void RankGpu::add_to(json& info) const {
   info["timing_reason"] = sharing_.reason();
 }
 
-std::vector<std::string> interface_names() {
-  std::vector<std::string> names;
-  each_interface([&](const std::string& name, const ifaddrs&) {
-    if (std::find(names.begin(), names.end(), name) == names.end()) names.push_back(name);
-  });
-  return names;
-}
-
-std::optional<std::string> interface_of(const std::string& address) {
-  std::optional<std::string> found;
-  each_interface([&](const std::string& name, const ifaddrs& entry) {
-    if (entry.ifa_addr == nullptr || entry.ifa_addr->sa_family != AF_INET) return;
-    std::array<char, INET_ADDRSTRLEN> text{};
-    const auto* ipv4 = reinterpret_cast<const sockaddr_in*>(entry.ifa_addr);
-    ::inet_ntop(AF_INET, &ipv4->sin_addr, text.data(), text.size());
-    if (address == text.data()) found = name;
-  });
-  return found;
-}
-
 std::optional<comm::NcclObstacle> nccl_obstacle_here(const std::string& what) {
   const char* wanted = std::getenv("NCCL_SOCKET_IFNAME");
-  return comm::nccl_obstacle(what, wanted == nullptr ? "" : wanted, interface_names());
+  return comm::nccl_obstacle(what, wanted == nullptr ? "" : wanted, launch::interface_names());
 }
 
 }  // namespace gradsync::run

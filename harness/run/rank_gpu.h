@@ -5,7 +5,6 @@
 #include <nlohmann/json.hpp>
 #include <optional>
 #include <string>
-#include <vector>
 
 #include "harness/comm/gpu.h"
 #include "harness/comm/gpu_placement.h"
@@ -40,11 +39,6 @@ class RankGpu {
   comm::GpuSharing sharing_;
   launch::UniqueFd nccl_log_;  // a file in memory; closed: the user keeps NCCL's log
 };
-
-// Returns this host's network interfaces, as the rank sees them.
-std::vector<std::string> interface_names();
-// The one that has this IPv4 address; nothing where none has.
-std::optional<std::string> interface_of(const std::string& address);
 
 // Returns `what` as what the user can change, where it is an error of NCCL that the user can.
 std::optional<comm::NcclObstacle> nccl_obstacle_here(const std::string& what);

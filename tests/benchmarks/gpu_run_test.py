@@ -5,7 +5,7 @@ import shutil
 import subprocess
 import unittest
 
-from program import QUICK, ProgramTest, with_cells
+from program import QUICK, ProgramTest, needs_network_namespaces, with_cells
 
 STRATEGIES = ["baseline", "no_sync_improper", "no_sync", "accumulate"]
 FOUR = with_cells(QUICK, strategy=STRATEGIES)
@@ -83,12 +83,11 @@ class GpuRunTest(ProgramTest):
             self.assertGreater(step_s, 2 * 0.09)
             self.assertLess(step_s, 2 * 0.12)
 
-    def test_both_real_nodes_and_namespaces_reach_nccl(self):
+    @needs_network_namespaces
+    def test_nodes_talk_through_their_link(self):
         outcome = self.run_plan(
             with_cells(QUICK, topology=["2x1"]), "--device", "cuda", "--backend", "nccl"
         )
-        if "namespaces" in outcome.err:
-            self.skipTest("network namespaces are forbidden here")
         self.assertEqual(outcome.status, 0, outcome.err)
         self.assertIn("NET/Socket", self.trials()[0]["model_info"]["nccl_transports"])
 

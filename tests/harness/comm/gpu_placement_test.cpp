@@ -40,6 +40,8 @@ TEST(GpuPlacement, NcclTalksThroughTheRanksOwnInterface) {
   EXPECT_EQ(alone.at("NCCL_SOCKET_IFNAME"), "=eth0");
   EXPECT_EQ(alone.at("NCCL_HOSTID"), "gradsync-node1");
   EXPECT_FALSE(alone.contains("NCCL_MULTI_RANK_GPU_ENABLE"));
+  place.interface = "";
+  EXPECT_FALSE(environment(place).contains("NCCL_SOCKET_IFNAME"));
   // A collective that fails must not end the process before it has said so.
   EXPECT_EQ(alone.at("TORCH_NCCL_ASYNC_ERROR_HANDLING"), "2");
 }
