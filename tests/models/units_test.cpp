@@ -129,7 +129,7 @@ TEST_P(Units, HooksSeeWhatGoesInAndWhatComesOut) {
     expected.push_back({"before", i});
     expected.push_back({"after", i});
   }
-  EXPECT_EQ(notes.calls, expected);
+  ASSERT_EQ(notes.calls, expected);
   for (std::size_t i = 0; i + 1 < count; ++i) {
     EXPECT_TRUE(notes.outputs[i].is_same(notes.inputs[i + 1])) << i;
     EXPECT_FALSE(notes.outputs[i].is_same(notes.inputs[i])) << i;
