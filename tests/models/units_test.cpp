@@ -9,6 +9,7 @@
 #include "harness/base/clock.h"
 #include "models/data.h"
 #include "models/model.h"
+#include "models/pace.h"
 
 namespace gradsync::models {
 namespace {
@@ -38,7 +39,7 @@ class Units : public testing::TestWithParam<Divided> {
  protected:
   Units() {
     ModelOptions options;
-    options.clock = &clock_;
+    options.pace = host_pace(clock_);
     const ModelEntry entry = find_model(GetParam().model);
     if (entry.compute == Compute::Paced) options.scale = 1000;
     model_ = entry.make(options);
