@@ -26,10 +26,10 @@ void FailureWatch::note(const RankEvent& event) {
     const auto status = event.message.at("status").get<std::string>();
     const auto what = event.message.at("what").get<std::string>();
     // What the user must change is the same for every rank, and reads as if the launcher had seen
-    // it.
+    // it. A rank out of memory says itself where, more closely.
     const bool for_the_user = status == "config" || status == "unfit";
-    keep({by_peer ? Blame::Peer : Blame::Own, status,
-          for_the_user ? what : fmt::format("{}{} ({})", label, what, place),
+    const std::string sentence = status == "oom" ? what : fmt::format("{} ({})", what, place);
+    keep({by_peer ? Blame::Peer : Blame::Own, status, for_the_user ? what : label + sentence,
           event.message.at("order").get<int>()});
   } else if (event.kind == RankEvent::Kind::Killed) {
     const char* hint = event.signal == SIGKILL ? "; the kernel does this when memory runs out" : "";

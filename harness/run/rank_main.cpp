@@ -31,9 +31,11 @@ struct Failure {
 };
 
 // "micro-batch 2, backward, unit layer3; asked 1024 bytes, had 512 of a budget of 4096 bytes"
-std::string out_of_memory_sentence(const std::string& what) {
+std::string out_of_memory_sentence(const std::string& what, const launch::RankPage& page) {
   const auto report = measure::meter().last_oom();
-  if (!report) return comm::CommFailure(what).sentence();
+  if (!report) {
+    return fmt::format("{} ({})", comm::CommFailure(what).sentence(), launch::describe(page));
+  }
   const measure::MemoryPlace& place = report->place;
   std::string where = place.micro_batch < 0 ? "outside a micro-batch"
                                             : fmt::format("micro-batch {}", place.micro_batch + 1);
@@ -66,11 +68,11 @@ class BudgetScope {
   BudgetScope& operator=(const BudgetScope&) = delete;
 };
 
-Failure describe(const std::exception& error) {
+Failure describe(const std::exception& error, const launch::RankPage& page) {
   const std::string what = error.what();
   if (dynamic_cast<const c10::OutOfMemoryError*>(&error) != nullptr ||
       dynamic_cast<const std::bad_alloc*>(&error) != nullptr) {
-    return {"oom", false, out_of_memory_sentence(what)};
+    return {"oom", false, out_of_memory_sentence(what, page)};
   }
   if (dynamic_cast<const ConfigError*>(&error) != nullptr) return {"config", false, what};
   if (dynamic_cast<const EnvironmentError*>(&error) != nullptr) return {"unfit", false, what};
@@ -236,7 +238,7 @@ int rank_main() {
     if (rank->leaves_at_once()) _exit(0);
     return 0;
   } catch (const std::exception& error) {
-    const Failure failure = describe(error);
+    const Failure failure = describe(error, control.page());
     control.send({{"event", "error"},
                   {"order", order},
                   {"status", failure.status},

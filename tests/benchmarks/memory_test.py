@@ -26,16 +26,14 @@ class MemoryTest(ProgramTest):
         fits = with_cells(FSDP, memory_budget_bytes=[peak])
         self.assertEqual(self.peak_of(fits, "fits"), peak)
 
-        short = with_cells(
-            FSDP, memory_budget_bytes=[peak - 1], strategy=["no_sync", "sync_each_batch"]
-        )
-        outcome = self.run_plan(short, out="short")
+        both = with_cells(FSDP, memory_budget_bytes=[peak - 1, peak])
+        outcome = self.run_plan(both, out="both")
         self.assertEqual(outcome.status, 0, "out of a budget is an answer\n" + outcome.err)
-        trials = {trial["cell"]["strategy"]: trial for trial in self.trials("short")}
-        self.assertEqual(trials["sync_each_batch"]["status"], "ok", "the sweep went on")
-        self.assertEqual(trials["no_sync"]["status"], "oom")
+        trials = {trial["cell"]["memory_budget_bytes"]: trial for trial in self.trials("both")}
+        self.assertEqual(trials[peak]["status"], "ok", "the sweep went on")
+        self.assertEqual(trials[peak - 1]["status"], "oom")
         self.assertRegex(
-            trials["no_sync"]["reason"],
+            trials[peak - 1]["reason"],
             rf"micro-batch \d, (forward|backward), .*asked \d+ bytes, had \d+ of a budget of "
             rf"{peak - 1} bytes",
         )

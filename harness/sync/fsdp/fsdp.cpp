@@ -201,7 +201,10 @@ void FullyShardedDataParallel::end_backward() {
     --first_done_;
     if (FlatUnit* unit = unit_at(first_done_)) after_backward(*unit);
   }
-  if (root_) after_backward(*root_);
+  if (root_) {
+    measure::meter().set_phase("backward", root_->name());
+    after_backward(*root_);
+  }
   finish_reduce();
   phase_ = Phase::Forward;
 }

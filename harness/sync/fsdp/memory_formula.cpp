@@ -136,6 +136,7 @@ class Step {
       gather(units_[i], i + 1);
       if (memory_.reshard_after_forward) units_[i].reshard();
     }
+    if (memory_.root_ends_model && !root_.empty()) root_.take_gradients();
     for (std::ptrdiff_t i = count - 1; i >= 0; --i) {
       gather(units_[i], i - 1);
       end_backward(units_[i], sync);

@@ -22,6 +22,8 @@ namespace gradsync::sync {
 
 struct FsdpMemory {
   std::int64_t root_elements = 0;           // parameters in no unit; 0: none
+  bool root_ends_model = true;              // some of them after the last unit: a head, whose
+                                            // gradient comes first and waits for the others
   std::vector<std::int64_t> unit_elements;  // in the order of forward; 0: a unit without any
   int ranks = 1;                            // that share one copy of the parameters
   // Bytes per element: as stored, as gathered, of a gradient as it accumulates, on the wire.
