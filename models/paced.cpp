@@ -9,6 +9,7 @@
 
 #include "harness/base/clock.h"
 #include "harness/base/errors.h"
+#include "models/autograd_node.h"
 #include "models/module_path.h"
 
 namespace gradsync::models {
@@ -105,8 +106,7 @@ class Graph {
     next.reserve(2);
     next.push_back(last_);
     if (parameter.defined()) next.emplace_back(torch::autograd::impl::gradient_edge(parameter));
-    const std::shared_ptr<Node> node(new Node(pass, index, std::move(next)),
-                                     torch::autograd::deleteNode);
+    const NodePtr node = make_node<Node>(pass, index, std::move(next));
     last_ = {node, node->add_input_metadata(signal_)};
   }
 

@@ -47,16 +47,14 @@ std::function<void()> prepare_broadcast(const Ranks& ranks, std::int64_t bytes) 
 std::function<void()> prepare_all_gather(const Ranks& ranks, std::int64_t bytes) {
   return [group = ranks.group, whole = floats(bytes),
           share = floats(bytes / ranks.world_size)]() mutable {
-    group->_allgather_base(whole, share)->wait();
+    comm::all_gather(*group, whole, share)->wait();
   };
 }
 
 std::function<void()> prepare_reduce_scatter(const Ranks& ranks, std::int64_t bytes) {
   return [group = ranks.group, whole = floats(bytes),
           share = floats(bytes / ranks.world_size)]() mutable {
-    c10d::ReduceScatterOptions options;
-    options.reduceOp = c10d::ReduceOp::MAX;
-    group->_reduce_scatter_base(share, whole, options)->wait();
+    comm::reduce_scatter(*group, share, whole)->wait();
   };
 }
 

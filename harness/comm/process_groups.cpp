@@ -35,6 +35,40 @@ c10::intrusive_ptr<c10d::ProcessGroup> make_process_group(
   return group;
 }
 
+namespace {
+
+// Templates, so that a name which this torch lacks is not looked up.
+template <typename Group>
+c10::intrusive_ptr<c10d::Work> all_gather_in(Group& group, at::Tensor& output, at::Tensor& input) {
+  if constexpr (requires { group.all_gather_single(output, input); }) {
+    return group.all_gather_single(output, input);
+  } else {
+    return group._allgather_base(output, input);
+  }
+}
+
+template <typename Group>
+c10::intrusive_ptr<c10d::Work> reduce_scatter_in(Group& group, at::Tensor& output,
+                                                 at::Tensor& input) {
+  if constexpr (requires { group.reduce_scatter_single(output, input); }) {
+    return group.reduce_scatter_single(output, input);
+  } else {
+    return group._reduce_scatter_base(output, input);
+  }
+}
+
+}  // namespace
+
+c10::intrusive_ptr<c10d::Work> all_gather(c10d::ProcessGroup& group, at::Tensor& output,
+                                          at::Tensor& input) {
+  return all_gather_in(group, output, input);
+}
+
+c10::intrusive_ptr<c10d::Work> reduce_scatter(c10d::ProcessGroup& group, at::Tensor& output,
+                                              at::Tensor& input) {
+  return reduce_scatter_in(group, output, input);
+}
+
 void barrier(c10d::ProcessGroup& group) {
   c10d::BarrierOptions options;
   options.device = group.getDeviceTypes().front();  // c10d would look for a backend of the CPU

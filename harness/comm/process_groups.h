@@ -32,6 +32,14 @@ c10::intrusive_ptr<c10d::ProcessGroup> make_process_group(
 c10::intrusive_ptr<c10d::Backend> make_gloo_backend(const c10::intrusive_ptr<c10d::Store>& store,
                                                     const GroupOptions& options);
 
+// Begin to gather every rank's `input` into `output`, in the order of ranks, or to sum every rank's
+// `input` and leave this rank's part of it in `output`. Flat tensors, one `ranks` times the other.
+// Collective. torch calls them by other names from release to release: these know them.
+c10::intrusive_ptr<c10d::Work> all_gather(c10d::ProcessGroup& group, at::Tensor& output,
+                                          at::Tensor& input);
+c10::intrusive_ptr<c10d::Work> reduce_scatter(c10d::ProcessGroup& group, at::Tensor& output,
+                                              at::Tensor& input);
+
 // Blocks until every rank has called it. Collective. Errors: CommError.
 void barrier(c10d::ProcessGroup& group);
 

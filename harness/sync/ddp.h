@@ -17,6 +17,7 @@
 
 #include "harness/measure/step_recorder.h"
 #include "harness/sync/wrapper.h"
+#include "models/autograd_node.h"
 #include "models/model.h"
 
 namespace gradsync::sync {
@@ -78,7 +79,7 @@ class DistributedDataParallel final : public Wrapper {
   std::vector<at::Tensor> buffers_;
   std::shared_ptr<c10d::Reducer> reducer_;
   std::shared_ptr<c10d::Logger> logger_;
-  std::vector<std::shared_ptr<torch::autograd::Node>> accumulators_;  // of gradients; hold hooks
+  std::vector<models::NodePtr> accumulators_;  // of gradients; hold hooks
 
   bool require_forward_param_sync_ = true;  // the last forward was a synchronized one
   bool delay_all_reduce_enqueued_ = false;  // static_graph: its first backward has been seen

@@ -1,4 +1,5 @@
 #include "models/paced.h"
+#include "models/autograd_node.h"
 
 #include <ATen/ATen.h>
 #include <gmock/gmock.h>
@@ -59,7 +60,7 @@ class Arrivals {
 
  private:
   const FakeClock& clock_;
-  std::vector<std::shared_ptr<torch::autograd::Node>> accumulators_;
+  std::vector<NodePtr> accumulators_;
 };
 
 TEST(Paced, ForwardAndBackwardTakeTheProfilesTime) {

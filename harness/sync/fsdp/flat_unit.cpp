@@ -6,6 +6,7 @@
 #include <utility>
 
 #include "harness/base/errors.h"
+#include "harness/comm/process_groups.h"
 #include "harness/measure/memory.h"
 #include "harness/sync/fsdp/storage.h"
 
@@ -107,7 +108,7 @@ void FlatUnit::start_gather() {
   gather_input_ = in_dtype(shard_.detach(), dtypes_.param);
   // An alias with a version counter of its own: autograd's saved weights must not seem changed.
   at::Tensor output = gathered_.variable_data();
-  gather_ = groups_.shard->_allgather_base(output, gather_input_);
+  gather_ = comm::all_gather(*groups_.shard, output, gather_input_);
 }
 
 void FlatUnit::finish_gather() {
@@ -161,7 +162,7 @@ void FlatUnit::start_reduce() {
   if (!unsharded_gradient_.is_same(accumulated)) release_storage(accumulated);
   reduce_output_ =
       empty_flat(shard_.numel(), dtypes_.reduce, gathered_, MemoryCategory::ShardedGradient);
-  reduce_ = groups_.shard->_reduce_scatter_base(reduce_output_, unsharded_gradient_);
+  reduce_ = comm::reduce_scatter(*groups_.shard, reduce_output_, unsharded_gradient_);
 }
 
 void FlatUnit::finish_reduce() {

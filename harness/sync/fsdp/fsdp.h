@@ -14,14 +14,13 @@
 // Source of the behaviour: torch's fully_shard, 2.11 (torch/distributed/fsdp/_fully_shard/).
 #pragma once
 
-#include <torch/csrc/autograd/function.h>
-
 #include <memory>
 #include <optional>
 #include <vector>
 
 #include "harness/sync/fsdp/flat_unit.h"
 #include "harness/sync/wrapper.h"
+#include "models/autograd_node.h"
 
 namespace gradsync::sync {
 
@@ -85,7 +84,7 @@ class FullyShardedDataParallel final : public Wrapper, private models::UnitHooks
   std::unique_ptr<FlatUnit> root_;                // null where every parameter is in a unit
   std::vector<std::unique_ptr<FlatUnit>> units_;  // null where a unit has no parameters
   std::vector<at::Tensor> shards_;
-  std::vector<std::shared_ptr<torch::autograd::Node>> accumulators_;  // kept alive for their hooks
+  std::vector<models::NodePtr> accumulators_;  // kept alive for their hooks
 
   measure::Phase phase_ = measure::Phase::Forward;  // to return to after a wait
   std::size_t first_done_ = 0;  // units from here on have finished this backward
