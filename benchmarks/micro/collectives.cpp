@@ -12,6 +12,7 @@
 #include <algorithm>
 
 #include "benchmarks/micro/ranks.h"
+#include "harness/comm/process_groups.h"
 
 namespace gradsync::micro {
 namespace {
