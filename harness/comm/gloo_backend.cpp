@@ -4,6 +4,7 @@
 #include <torch/csrc/distributed/c10d/ProcessGroupGloo.hpp>
 
 #include "harness/comm/process_groups.h"
+#include "harness/comm/storage.h"
 #include "harness/measure/memory.h"
 
 namespace gradsync::comm {
@@ -33,9 +34,7 @@ class ReduceScatterWork final : public c10d::Work {
     const at::NoGradGuard no_grad;
     const std::int64_t part = output_.numel();
     output_.view({part}).copy_(buffer_.narrow(0, rank_of_part_ * part, part));
-    c10::StorageImpl* storage = buffer_.storage().unsafeGetStorageImpl();
-    storage->set_data_ptr_noswap(at::DataPtr(nullptr, at::kCPU));
-    storage->set_nbytes(0);
+    release_storage(buffer_);
     buffer_.reset();
     return done;
   }

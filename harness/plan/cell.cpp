@@ -54,27 +54,21 @@ Setter flag(bool Cell::*field) {
   };
 }
 
-void set_bucket_cap(Cell& cell, const json& value) {
-  if (value.is_string()) {
-    cell.bucket_cap_bytes = parse_size_bytes(value.get_ref<const std::string&>());
-  } else if (value.is_number_integer() && value.get<std::int64_t>() >= 0) {
-    cell.bucket_cap_bytes = value.get<std::int64_t>();
-  } else {
-    throw std::invalid_argument("a number of bytes, 0 for DDP's default, or a text like \"25MiB\"");
-  }
+// `zero` says what 0 stands for, `example` is a size as a text.
+Setter size(std::int64_t Cell::*field, const std::string& zero, const std::string& example) {
+  return [=](Cell& cell, const json& value) {
+    if (value.is_string()) {
+      cell.*field = parse_size_bytes(value.get_ref<const std::string&>());
+    } else if (value.is_number_integer() && value.get<std::int64_t>() >= 0) {
+      cell.*field = value.get<std::int64_t>();
+    } else {
+      throw std::invalid_argument(
+          fmt::format("a number of bytes, 0 for {}, or a text like \"{}\"", zero, example));
+    }
+  };
 }
 
 const std::vector<std::string> kDtypes{"float32", "bfloat16"};
-
-void set_memory_budget(Cell& cell, const json& value) {
-  if (value.is_string()) {
-    cell.memory_budget_bytes = parse_size_bytes(value.get_ref<const std::string&>());
-  } else if (value.is_number_integer() && value.get<std::int64_t>() >= 0) {
-    cell.memory_budget_bytes = value.get<std::int64_t>();
-  } else {
-    throw std::invalid_argument("a number of bytes, 0 for no budget, or a text like \"79GiB\"");
-  }
-}
 
 std::vector<Axis> make_axes() {
   return {{"topology", name(&Cell::topology)},
@@ -83,7 +77,7 @@ std::vector<Axis> make_axes() {
           {"micro_batch_size", count(&Cell::micro_batch_size)},
           {"sequence_length", count(&Cell::sequence_length)},
           {"lengths", one_of(&Cell::lengths, {"fixed", "mrpc"})},
-          {"bucket_cap_bytes", set_bucket_cap},
+          {"bucket_cap_bytes", size(&Cell::bucket_cap_bytes, "DDP's default", "25MiB")},
           {"gradient_as_bucket_view", flag(&Cell::gradient_as_bucket_view)},
           {"find_unused_parameters", flag(&Cell::find_unused_parameters)},
           {"static_graph", flag(&Cell::static_graph)},
@@ -95,7 +89,7 @@ std::vector<Axis> make_axes() {
           {"prefetch", flag(&Cell::prefetch)},
           {"reshard_after_backward", flag(&Cell::reshard_after_backward)},
           {"reshard_after_forward", flag(&Cell::reshard_after_forward)},
-          {"memory_budget_bytes", set_memory_budget},
+          {"memory_budget_bytes", size(&Cell::memory_budget_bytes, "no budget", "79GiB")},
           {"accumulation_steps", count(&Cell::accumulation_steps)},
           {"strategy", one_of(&Cell::strategy, {"baseline", "no_sync_improper", "no_sync",
                                                 "accumulate", "sync_each_batch"})}};

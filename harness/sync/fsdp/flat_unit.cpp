@@ -7,13 +7,16 @@
 
 #include "harness/base/errors.h"
 #include "harness/comm/process_groups.h"
+#include "harness/comm/storage.h"
 #include "harness/measure/memory.h"
-#include "harness/sync/fsdp/storage.h"
 
 namespace gradsync::sync {
 
 using measure::MemoryCategory;
 using measure::MemoryScope;
+
+using comm::refill_storage;
+using comm::release_storage;
 
 namespace {
 

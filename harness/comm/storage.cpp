@@ -1,6 +1,6 @@
-#include "harness/sync/fsdp/storage.h"
+#include "harness/comm/storage.h"
 
-namespace gradsync::sync {
+namespace gradsync::comm {
 
 void release_storage(const at::Tensor& tensor) {
   c10::StorageImpl* storage = tensor.storage().unsafeGetStorageImpl();
@@ -15,4 +15,4 @@ void refill_storage(const at::Tensor& tensor) {
   storage->set_nbytes(bytes);
 }
 
-}  // namespace gradsync::sync
+}  // namespace gradsync::comm
