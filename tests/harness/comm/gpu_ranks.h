@@ -2,8 +2,6 @@
 #pragma once
 
 #include <gtest/gtest.h>
-#include <sys/wait.h>
-#include <unistd.h>
 
 #include <cstdio>
 #include <exception>
@@ -16,6 +14,7 @@
 #include "harness/comm/process_groups.h"
 #include "harness/launch/gpus.h"
 #include "harness/run/rank_gpu.h"
+#include "tests/harness/comm/fork_ranks.h"
 
 namespace gradsync::test {
 
@@ -77,25 +76,10 @@ inline bool run_gpu_rank(int rank, int world_size, const std::string& backend,
 // fails in any of them.
 inline void run_gpu_ranks(int world_size, const std::string& backend,
                           const std::function<void(GpuRank&)>& body) {
-  char store_file[] = "/tmp/gradsync_store_XXXXXX";
-  close(mkstemp(store_file));
-  std::vector<pid_t> children;
-  std::fflush(nullptr);
-  for (int rank = 0; rank < world_size; ++rank) {
-    const pid_t child = fork();
-    if (child == 0) {
-      const bool good = run_gpu_rank(rank, world_size, backend, store_file, body);
-      std::fflush(nullptr);
-      _exit(good ? 0 : 1);
-    }
-    children.push_back(child);
-  }
-  for (const pid_t child : children) {
-    int status = 0;
-    waitpid(child, &status, 0);
-    EXPECT_TRUE(WIFEXITED(status) && WEXITSTATUS(status) == 0) << "a rank failed";
-  }
-  std::remove(store_file);
+  const auto codes = fork_ranks(world_size, [&](int rank, const std::string& store_file) {
+    return run_gpu_rank(rank, world_size, backend, store_file, body) ? 0 : 1;
+  });
+  for (const int code : codes) EXPECT_EQ(code, 0) << "a rank failed";
 }
 
 }  // namespace gradsync::test

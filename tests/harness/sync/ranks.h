@@ -1,17 +1,11 @@
 // Ranks as forked processes: real gloo over loopback, a store in a file. For tests.
-//
-// Not threads: c10d keeps process-wide state (its flight recorder) that several process groups of
-// one process corrupt.
 #pragma once
 
 #include <ATen/Parallel.h>
 #include <gtest/gtest.h>
-#include <sys/wait.h>
 #include <torch/nn/module.h>
-#include <unistd.h>
 
 #include <cstdio>
-#include <cstdlib>
 #include <exception>
 #include <functional>
 #include <stdexcept>
@@ -23,6 +17,7 @@
 #include "harness/comm/process_groups.h"
 #include "harness/measure/step_recorder.h"
 #include "models/model.h"
+#include "tests/harness/comm/fork_ranks.h"
 
 namespace gradsync::test {
 
@@ -80,28 +75,14 @@ inline int run_rank(int rank, int world_size, const std::string& store_file,
 // Errors: std::runtime_error where a rank threw. Ten seconds is the deadline of every collective,
 // so a test that hangs fails instead.
 inline void run_ranks(int world_size, const std::function<void(RankHarness&)>& body) {
-  char store_file[] = "/tmp/gradsync_store_XXXXXX";
-  close(mkstemp(store_file));
-  std::vector<pid_t> children;
-  std::fflush(nullptr);
-  for (int rank = 0; rank < world_size; ++rank) {
-    const pid_t child = fork();
-    if (child == 0) {
-      const int status = run_rank(rank, world_size, store_file, body);
-      std::fflush(nullptr);
-      _exit(status);
-    }
-    children.push_back(child);
-  }
+  const auto codes = fork_ranks(world_size, [&](int rank, const std::string& store_file) {
+    return run_rank(rank, world_size, store_file, body);
+  });
   bool threw = false;
-  for (const pid_t child : children) {
-    int status = 0;
-    waitpid(child, &status, 0);
-    const int code = WIFEXITED(status) ? WEXITSTATUS(status) : -1;
+  for (const int code : codes) {
     threw = threw || code == kRankThrew;
     EXPECT_TRUE(code == kRankPassed || code == kRankThrew) << "a rank ended with " << code;
   }
-  std::remove(store_file);
   if (threw) throw std::runtime_error("a rank threw");
 }
 
