@@ -1,0 +1,43 @@
+#include "harness/stats/error_rates.h"
+
+#include <algorithm>
+#include <boost/math/distributions/binomial.hpp>
+#include <cstddef>
+#include <numeric>
+
+#include "harness/base/errors.h"
+
+namespace gradsync::stats {
+
+std::vector<double> holm_adjusted(const std::vector<double>& p_values) {
+  std::vector<std::size_t> order(p_values.size());
+  std::iota(order.begin(), order.end(), std::size_t{0});
+  std::sort(order.begin(), order.end(),
+            [&](std::size_t a, std::size_t b) { return p_values[a] < p_values[b]; });
+  std::vector<double> adjusted(p_values.size());
+  double highest = 0;
+  for (std::size_t i = 0; i < order.size(); ++i) {
+    const double p = p_values[order[i]];
+    GRADSYNC_CHECK(p, >=, 0.0);
+    GRADSYNC_CHECK(p, <=, 1.0);
+    const auto left = static_cast<double>(order.size() - i);
+    highest = std::max(highest, std::min(1.0, left * p));
+    adjusted[order[i]] = highest;
+  }
+  return adjusted;
+}
+
+Interval rate_interval(std::int64_t events, std::int64_t trials, double level) {
+  GRADSYNC_CHECK(events, >=, std::int64_t{0});
+  GRADSYNC_CHECK(events, <=, trials);
+  GRADSYNC_CHECK(trials, >, std::int64_t{0});
+  using Binomial = boost::math::binomial_distribution<double>;
+  const auto n = static_cast<double>(trials);
+  const auto k = static_cast<double>(events);
+  const bool one_sided = events == 0 || events == trials;
+  const double tail = one_sided ? 1 - level : (1 - level) / 2;
+  return {events == 0 ? 0.0 : Binomial::find_lower_bound_on_p(n, k, tail),
+          events == trials ? 1.0 : Binomial::find_upper_bound_on_p(n, k, tail)};
+}
+
+}  // namespace gradsync::stats

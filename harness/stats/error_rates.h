@@ -1,0 +1,24 @@
+// What keeps several tests at one error rate, and what a count of errors says about a rate.
+#pragma once
+
+#include <cstdint>
+#include <vector>
+
+#include "harness/stats/interval.h"
+
+namespace gradsync::stats {
+
+// Returns p-values, each adjusted for there being several: whoever calls those at most alpha
+// significant makes any false alarm with probability at most alpha, however the tests depend on
+// each other. In the order given.   Errors: InternalError for a value outside of [0, 1].
+// Source: Holm, "A Simple Sequentially Rejective Multiple Test Procedure", 1979.
+std::vector<double> holm_adjusted(const std::vector<double>& p_values);
+
+// Returns the exact interval of a rate of which `events` were seen in `trials`: each end is the
+// rate at which so few, or so many, have probability (1 - level) / 2. One-sided where nothing or
+// everything was seen: the other end is then 0 or 1, and the whole 1 - level is on its side.
+// Errors: InternalError unless 0 <= events <= trials and trials > 0.
+// Source: Clopper and Pearson, 1934; Boost.Math's beta distribution.
+Interval rate_interval(std::int64_t events, std::int64_t trials, double level = 0.95);
+
+}  // namespace gradsync::stats
