@@ -1,20 +1,22 @@
 """Runs gradsync beside the same training in Python, and prints how their steps compare.
 
-The peers are torch's DistributedDataParallel alone, and the same with Accelerate; both train
-transformers' BERT of gradsync's sizes in the guide's four ways, on a link shaped like gradsync's,
-one core and one thread per rank. Launches take turns, forth and back (ours, peers, peers, ours,
-...), so that a machine that drifts drifts for all. All-reduces of a step must agree before times
-count.
+The peers train transformers' BERT of gradsync's sizes in the guide's ways, on a link shaped like
+gradsync's, one core and one thread per rank: under ddp, torch's DistributedDataParallel alone and
+the same with Accelerate; under fsdp, torch's fully_shard, and gradsync itself without prefetch.
+Launches take turns, forth and back (ours, peers, peers, ours, ...), so that a machine that drifts
+drifts for all. Collectives of a step must agree before times count.
 
     benchmarks/peers/compare --topology 2x1_1gbit --launches 6 --json peers.json
+    benchmarks/peers/compare --wrapper fsdp --strategy no_sync --strategy sync_each_batch
 
 Progress goes to stderr, a table per peer to stdout. README.md here says what is equal and what not.
 Exit status: 0; 2 usage; 4 torch, transformers, accelerate, the program or network namespaces are
-missing; 5 a launch failed, or the all-reduces differ.
+missing; 5 a launch failed, or the collectives differ.
 """
 
 import argparse
 import dataclasses
+import itertools
 import json
 import subprocess
 import sys
@@ -23,9 +25,10 @@ from pathlib import Path
 import launches
 import network
 import summary
+from wrappers import NO_PREFETCH, PEERS, STRATEGIES, WRAPPERS
 
 ROOT = Path(__file__).resolve().parents[2]
-STRATEGIES = ("baseline", "no_sync_improper", "no_sync", "accumulate")
+NONE = {"count": 0, "bytes": 0}
 
 
 class UnfitError(Exception):
@@ -34,7 +37,7 @@ class UnfitError(Exception):
 
 def refuse_missing(options):
     """Errors: UnfitError with the remedy."""
-    for module in ("torch", "transformers", *options.peer):
+    for module in ("torch", "transformers", *({"accelerate"} & set(options.peer))):
         look = [sys.executable, "-c", f"import {module}"]
         if subprocess.run(look, capture_output=True).returncode != 0:
             raise UnfitError(
@@ -58,25 +61,28 @@ def run_all(options, work):
     for launch in range(options.launches):
         for side in sides if launch % 2 == 0 else reversed(sides):
             print(f"launch {launch + 1}/{options.launches} | {side}", file=sys.stderr)
-            if side == "ours":
-                result = launches.run_ours(work, options.program, launch)
+            if side in ("ours", NO_PREFETCH):
+                prefetch = side == "ours"
+                result = launches.run_ours(work, options.program, launch, prefetch)
             else:
                 result = launches.run_peer(work, side, options.attention, launch)
             results[side].append(result)
-            refuse_other_counts(results["ours"], results[side], side)
+            refuse_other_counts(results["ours"], results[side], side, WRAPPERS[work.wrapper])
     return results
 
 
-def refuse_other_counts(ours, theirs, side):
-    """Errors: LaunchError where a peer's latest launch reduced more or less than ours did."""
+def refuse_other_counts(ours, theirs, side, wrapper):
+    """Errors: LaunchError where a peer's latest launch communicated more or less than ours did."""
     if not ours:
         return
-    for strategy, counted in theirs[-1]["all_reduce"].items():
-        expected = ours[0]["all_reduce"][strategy]
+    for strategy, operation in itertools.product(theirs[-1]["collectives"], wrapper.operations):
+        got = theirs[-1]["collectives"][strategy].get(operation, NONE)
+        expected = ours[0]["collectives"][strategy].get(operation, NONE)
+        allowed = {"count": 0, "bytes": wrapper.padding * expected["bytes"]}
         for field in ("count", "bytes"):
-            if counted[field] != expected[field]:
+            if abs(got[field] - expected[field]) > allowed[field]:
                 raise launches.LaunchError(
-                    f"{side}, {strategy}: all_reduce {field} per step: got {counted[field]}, "
+                    f"{side}, {strategy}: {operation} {field} per step: got {got[field]}, "
                     f"expected ours, {expected[field]}"
                 )
 
@@ -99,8 +105,15 @@ def parse(arguments):
     add = parser.add_argument
     add("--topology", default="2x1_1gbit", help="a name or a file (default: %(default)s)")
     add("--model", choices=launches.BERT, default="bert_mini")
-    add("--strategy", choices=STRATEGIES, action="append", help="repeatable (default: all four)")
-    add("--peer", choices=launches.PEERS, action="append", help="repeatable (default: both)")
+    add("--wrapper", choices=WRAPPERS, default="ddp", help="default: %(default)s")
+    add(
+        "--reshard-after-forward",
+        action=argparse.BooleanOptionalAction,
+        default=True,
+        help="fsdp: free parameters between forward and backward (default), or keep them",
+    )
+    add("--strategy", choices=STRATEGIES, action="append", help="repeatable (default: all)")
+    add("--peer", choices=PEERS, action="append", help="repeatable (default: both)")
     add("--accumulation-steps", type=at_least(1), default=4)
     add("--micro-batch-size", type=at_least(1), default=16)
     add("--sequence-length", type=at_least(1, 512), default=64)
@@ -120,8 +133,13 @@ def parse(arguments):
     add("--program", default=str(ROOT / "build" / "release" / "gradsync"))
     add("--json", type=Path, metavar="FILE", help="writes every step of both sides there")
     options = parser.parse_args(arguments)
-    options.strategy = tuple(options.strategy or STRATEGIES)
-    options.peer = tuple(options.peer or launches.PEERS)
+    wrapper = WRAPPERS[options.wrapper]
+    options.strategy = tuple(options.strategy or wrapper.strategies)
+    options.peer = tuple(options.peer or wrapper.peers)
+    for got, known in ((options.strategy, wrapper.strategies), (options.peer, wrapper.peers)):
+        for name in got:
+            if name not in known:
+                parser.error(f"{options.wrapper}: got '{name}', expected {', '.join(known)}")
     return options
 
 
@@ -133,6 +151,12 @@ def work_of(options):
     return launches.Work(**given, strategies=options.strategy)
 
 
+def name_wrapper(work):
+    if work.wrapper == "fsdp" and not work.reshard_after_forward:
+        return "fsdp that keeps parameters after forward"
+    return work.wrapper
+
+
 def report(options, work, results):
     blocks = {side: [launch["blocks"] for launch in results[side]] for side in results}
     rows = {
@@ -140,15 +164,16 @@ def report(options, work, results):
         for peer in options.peer
     }
     print(
-        f"{work.model} on {options.topology}, {work.accumulation_steps} micro-batches of "
-        f"{work.micro_batch_size} x {work.sequence_length}: slowest rank's step, 95 % intervals "
-        f"by Student's t over {options.launches} launches of each"
+        f"{work.model} under {name_wrapper(work)} on {options.topology}, "
+        f"{work.accumulation_steps} micro-batches of {work.micro_batch_size} x "
+        f"{work.sequence_length}: slowest rank's step, 95 % intervals by Student's t over "
+        f"{options.launches} launches of each"
     )
     for peer in options.peer:
         print("\n" + summary.table(rows[peer], peer))
     if options.json:
         content = {
-            "schema": "gradsync.peers/1",
+            "schema": "gradsync.peers/2",
             "work": dataclasses.asdict(work),
             "attention": options.attention,
             "launches": results,

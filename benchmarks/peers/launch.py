@@ -1,7 +1,7 @@
 """One launch of a peer: makes the network, starts a rank per core, merges what they measured.
 
 usage: unshare -n launch.py SPECIFICATION      (without root: unshare -r -n)
-Prints one JSON line: blocks with the slowest rank's steps, and the all-reduces of a step. All ranks
+Prints one JSON line: blocks with the slowest rank's steps, and the collectives of a step. All ranks
 end with this process, and this process with its parent.
 """
 
@@ -93,11 +93,11 @@ def main(specification):
             for _ in range(topology.world_size)
         ]
         results = run(spec, topology, specification, outputs)
-    counts = [result["all_reduce"] for result in results]
+    counts = [result["collectives"] for result in results]
     if any(count != counts[0] for count in counts):
-        sys.exit(f"launch.py: the ranks counted different all-reduces: {counts}")
+        sys.exit(f"launch.py: the ranks counted different collectives: {counts}")
     blocks = zip(*(result["blocks"] for result in results), strict=True)
-    print(json.dumps({"blocks": [slowest(b) for b in blocks], "all_reduce": counts[0]}))
+    print(json.dumps({"blocks": [slowest(b) for b in blocks], "collectives": counts[0]}))
 
 
 def run(spec, topology, specification, outputs):

@@ -1,7 +1,7 @@
 """Starts one launch, of gradsync or of a peer, and returns its blocks in one form:
 
 {"blocks": [{"strategy": ..., "round": ..., "step_s": [slowest rank, per step]}, ...],
- "all_reduce": {strategy: {"count": ..., "bytes": ...}}}
+ "collectives": {strategy: {operation: {"count": ..., "bytes": ...}}}}     of a step
 """
 
 import json
@@ -21,7 +21,6 @@ BERT = {
     "bert_mini": (4, 256, 4, 1024),
     "bert_base": (12, 768, 12, 3072),
 }
-PEERS = ("torch", "accelerate")
 
 
 class LaunchError(Exception):
@@ -34,6 +33,8 @@ class Work:
 
     topology: str  # a file
     model: str
+    wrapper: str
+    reshard_after_forward: bool  # fsdp only
     strategies: tuple
     accumulation_steps: int
     micro_batch_size: int
@@ -46,14 +47,18 @@ class Work:
     launch_timeout_s: int
 
 
-def run_ours(work, program, launch):
-    """One `gradsync run` of one launch; `launch` changes the seed, and so the order of blocks."""
+def run_ours(work, program, launch, prefetch=True):
+    """One `gradsync run` of one launch; `launch` changes the seed, and so the order of blocks.
+    `prefetch` is of fsdp."""
     plan = {
         "schema": "gradsync.plan/1",
         "name": "peers",
         "cells": {
             "topology": [work.topology],
             "model": [work.model],
+            "wrapper": [work.wrapper],
+            "reshard_after_forward": [work.reshard_after_forward],
+            "prefetch": [prefetch],
             "strategy": list(work.strategies),
             "accumulation_steps": [work.accumulation_steps],
             "micro_batch_size": [work.micro_batch_size],
@@ -82,9 +87,7 @@ def run_ours(work, program, launch):
             }
             for trial in trials
         ],
-        "all_reduce": {
-            trial["cell"]["strategy"]: trial["ledger"]["per_step"]["all_reduce"] for trial in trials
-        },
+        "collectives": {trial["cell"]["strategy"]: trial["ledger"]["per_step"] for trial in trials},
     }
 
 
@@ -95,6 +98,8 @@ def run_peer(work, peer, attention, launch):
         "bert": BERT[work.model],
         "attention": attention,
         "topology": work.topology,
+        "wrapper": work.wrapper,
+        "reshard_after_forward": work.reshard_after_forward,
         "strategies": work.strategies,
         "accumulation_steps": work.accumulation_steps,
         "micro_batch_size": work.micro_batch_size,

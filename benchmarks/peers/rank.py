@@ -1,16 +1,16 @@
-"""One rank of a peer: transformers' BERT under torch's DDP, timed as gradsync times its own.
+"""One rank of a peer: transformers' BERT under torch's DDP or fully_shard, timed as gradsync times
+its own.
 
 usage: rank.py SPECIFICATION     JSON, as made by launches.py; torch's variables in the environment
 It waits for a line on stdin (its network is being made), then prints its blocks as one JSON line.
 
 Inside the clock: fetching micro-batches from memory, forward, backward, communication, optimizer,
 scheduler, zeroing gradients. Outside: making the data, the bucket rebuild, warm-up, barriers. Steps
-of a block touch. Collectives are counted in one more step of each strategy, under torch's profiler.
+of a block touch. Collectives are counted in one more step of each strategy.
 """
 
 import itertools
 import json
-import math
 import os
 import random
 import sys
@@ -19,9 +19,10 @@ from datetime import timedelta
 
 import torch
 import torch.distributed as dist
-from strategies import STRATEGIES, AccelerateTraining, TorchTraining
+from collectives import CountsCollectives
+from strategies import STRATEGIES, AccelerateTraining, FullyShardTraining, TorchTraining
+from torch.distributed.fsdp import fully_shard
 from torch.nn.parallel import DistributedDataParallel
-from torch.profiler import ProfilerActivity, profile
 from transformers import (
     BertConfig,
     BertForSequenceClassification,
@@ -33,7 +34,6 @@ PREPARED_BATCHES = 32
 WARMUP_SCHEDULER_STEPS, TOTAL_SCHEDULER_STEPS = 100, 1_000_000
 LR, WEIGHT_DECAY = 2e-5, 0.01
 VOCABULARY = 28996
-FLOAT32_BYTES = 4
 
 
 def build_model(spec):
@@ -62,8 +62,17 @@ def build_batches(spec, rank):
     )
 
 
+def shard(model, reshard_after_forward):
+    """The encoder's layers are units and the rest is the root, as models/bert.h divides it."""
+    for layer in model.bert.encoder.layer:
+        fully_shard(layer, reshard_after_forward=reshard_after_forward)
+    return fully_shard(model)
+
+
 def build_training(spec):
     model = build_model(spec)
+    if spec["wrapper"] == "fsdp":
+        model = shard(model, spec["reshard_after_forward"])  # the optimizer has shards, too
     optimizer = torch.optim.AdamW(model.parameters(), lr=LR, weight_decay=WEIGHT_DECAY, fused=True)
     scheduler = get_linear_schedule_with_warmup(
         optimizer, WARMUP_SCHEDULER_STEPS, TOTAL_SCHEDULER_STEPS
@@ -74,8 +83,10 @@ def build_training(spec):
         next(batches)
     micro_batches = spec["accumulation_steps"]
     if spec["peer"] == "torch":
-        return TorchTraining(
-            DistributedDataParallel(model),
+        sharded = spec["wrapper"] == "fsdp"
+        training = FullyShardTraining if sharded else TorchTraining
+        return training(
+            model if sharded else DistributedDataParallel(model),
             optimizer,
             scheduler,
             batches,
@@ -119,14 +130,11 @@ def run_blocks(spec, training):
     return blocks
 
 
-def count_all_reduces(step, training):
-    """Returns {"count", "bytes"} of the all-reduces in one step: gradients are float32."""
-    with profile(activities=[ProfilerActivity.CPU], record_shapes=True, acc_events=True) as seen:
+def count_collectives(step, training):
+    """Returns {operation: {"count", "bytes"}} of one step."""
+    with CountsCollectives() as seen:
         step(training)
-        dist.barrier()
-    shapes = [event.input_shapes for event in seen.events() if event.name == "gloo:all_reduce"]
-    elements = sum(math.prod(shape) for tensors in shapes for shape in tensors)
-    return {"count": len(shapes), "bytes": elements * FLOAT32_BYTES}
+    return seen.counts
 
 
 def main(spec):
@@ -139,8 +147,8 @@ def main(spec):
     for _ in range(2):  # the first backward shows the order of gradients, then buckets are rebuilt
         STRATEGIES["baseline"](training)
     blocks = run_blocks(spec, training)
-    counts = {name: count_all_reduces(STRATEGIES[name], training) for name in spec["strategies"]}
-    print(json.dumps({"rank": rank, "blocks": blocks, "all_reduce": counts}), flush=True)
+    counts = {name: count_collectives(STRATEGIES[name], training) for name in spec["strategies"]}
+    print(json.dumps({"rank": rank, "blocks": blocks, "collectives": counts}), flush=True)
     dist.barrier()
     dist.destroy_process_group()
 

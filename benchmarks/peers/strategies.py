@@ -1,15 +1,15 @@
-"""The guide's four ways to accumulate gradients, with torch's DDP alone and with Accelerate.
+"""The guide's ways to accumulate gradients, with torch alone and with Accelerate.
 
 A step is `micro_batches` forwards and backwards and one update. As in the guide's listings, the
-four differ only in where they synchronize; what differs between torch and Accelerate is in the two
-trainings: who divides the loss, who enters no_sync, and who steps the scheduler how often.
+ways differ only in where they synchronize; what differs between DDP, fully_shard and Accelerate is
+in the trainings: who divides the loss, who enters no_sync, and who steps the scheduler how often.
 """
 
-from contextlib import nullcontext
+from contextlib import contextmanager, nullcontext
 
 
 class TorchTraining:
-    """The loop that a user of torch alone writes."""
+    """The loop that a user of torch's DDP alone writes."""
 
     def __init__(self, model, optimizer, scheduler, batches, micro_batches, world_size):
         self.model, self.optimizer, self.scheduler = model, optimizer, scheduler
@@ -25,9 +25,9 @@ class TorchTraining:
     def no_sync(self):
         return self.model.no_sync()
 
-    def accumulate(self):
+    def accumulate(self, sync_each_batch=False):
         self.micro_batch += 1
-        return nullcontext() if self.is_due() else self.no_sync()
+        return nullcontext() if sync_each_batch or self.is_due() else self.no_sync()
 
     def is_due(self):
         return self.micro_batch % self.micro_batches == 0
@@ -41,6 +41,19 @@ class TorchTraining:
     def update_when_due(self):
         if self.is_due():
             self.update()
+
+
+class FullyShardTraining(TorchTraining):
+    """The same loop around a model under fully_shard, which has a flag for what no_sync does. It is
+    read in backward, where gradients are complete."""
+
+    @contextmanager
+    def no_sync(self):
+        self.model.set_requires_gradient_sync(False)
+        try:
+            yield
+        finally:
+            self.model.set_requires_gradient_sync(True)
 
 
 class AccelerateTraining:
@@ -96,11 +109,15 @@ def no_sync(training):
     training.update()
 
 
-def accumulate(training):
+def accumulate(training, **how):
     for _ in range(training.micro_batches):
-        with training.accumulate():
+        with training.accumulate(**how):
             training.backward(training.forward())
             training.update_when_due()
+
+
+def sync_each_batch(training):
+    accumulate(training, sync_each_batch=True)
 
 
 STRATEGIES = {
@@ -108,4 +125,5 @@ STRATEGIES = {
     "no_sync_improper": no_sync_improper,
     "no_sync": no_sync,
     "accumulate": accumulate,
+    "sync_each_batch": sync_each_batch,
 }

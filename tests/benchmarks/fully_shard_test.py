@@ -9,39 +9,25 @@ import os
 import socket
 import sys
 import unittest
-from collections import Counter
 
-from program import QUICK, ProgramTest, with_cells
+from program import QUICK, ROOT, ProgramTest, with_cells
 
 SKIPPED = 77
 RANKS = 2
 LAYERS = 2  # as bert_tiny
 MICRO_BATCHES = 3
 OPTIONS = [(forward, backward) for forward in (True, False) for backward in (True, False)]
-NAMES = {
-    "c10d._allgather_base_.default": "all_gather",
-    "c10d._reduce_scatter_base_.default": "reduce_scatter",
-}
+OPERATIONS = ("all_gather", "reduce_scatter")
+sys.path.insert(0, str(ROOT / "benchmarks" / "peers"))
 
 try:
     import torch
     import torch.distributed
+    from collectives import CountsCollectives
     from torch.distributed.fsdp import fully_shard
-    from torch.utils._python_dispatch import TorchDispatchMode
 except ImportError:
     print("skipped: this Python has no torch; run harness/setup --oracles")
     sys.exit(SKIPPED)
-
-
-class CountsCollectives(TorchDispatchMode):
-    def __init__(self):
-        super().__init__()
-        self.counts = Counter()
-
-    def __torch_dispatch__(self, func, types, args=(), kwargs=None):
-        if str(func) in NAMES:
-            self.counts[NAMES[str(func)]] += 1
-        return func(*args, **(kwargs or {}))
 
 
 class Model(torch.nn.Module):
@@ -74,7 +60,7 @@ def count_step(reshard_after_forward, reshard_after_backward, no_sync):
                 model(torch.ones(2, 4)).backward()
         optimizer.step()
         optimizer.zero_grad()
-    return counter.counts
+    return {name: counter.counts[name]["count"] for name in OPERATIONS}
 
 
 def rank_main():
@@ -138,7 +124,7 @@ class FullyShardTest(ProgramTest):
                 cell["strategy"] == "no_sync",
             )
             moved = trial["ledger"]["per_step"]
-            steps[key] = {name: moved[name]["count"] for name in NAMES.values()}
+            steps[key] = {name: moved[name]["count"] for name in OPERATIONS}
         return steps
 
     def test_every_option_communicates_as_fully_shard_does(self):

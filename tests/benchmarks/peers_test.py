@@ -20,8 +20,8 @@ import compare  # noqa: E402
 import launches  # noqa: E402
 import network  # noqa: E402
 import summary  # noqa: E402
+from wrappers import WRAPPERS  # noqa: E402
 
-STRATEGIES = list(compare.STRATEGIES)
 # Small enough for a few seconds of training; most of the time goes into imports.
 TINY = ("--model", "bert_tiny", "--micro-batch-size", "2", "--sequence-length", "8")
 SHORT = ("--steps", "2", "--warmup-steps", "1", "--rounds", "1", "--launches", "1")
@@ -117,13 +117,32 @@ class SameWork(unittest.TestCase):
         with self.assertRaisesRegex(network.TopologyError, "cannot be read: No such file"):
             network.read_topology(folder / "none.json")
 
+    @staticmethod
+    def counted(operation, count, size):
+        return [{"collectives": {"baseline": {operation: {"count": count, "bytes": size}}}}]
+
     def test_another_count_or_size_of_all_reduces_is_an_error(self):
-        ours = [{"all_reduce": {"baseline": {"count": 8, "bytes": 64}}}]
-        compare.refuse_other_counts(ours, ours, "torch")
-        for field in ("count", "bytes"):
-            counted = ours[0]["all_reduce"]["baseline"] | {field: 7}
-            with self.assertRaisesRegex(launches.LaunchError, f"{field} per step: got 7, expected"):
-                compare.refuse_other_counts(ours, [{"all_reduce": {"baseline": counted}}], "torch")
+        ours = self.counted("all_reduce", 8, 64)
+        compare.refuse_other_counts(ours, ours, "torch", WRAPPERS["ddp"])
+        for field, counts in {"count": (7, 64), "bytes": (8, 7)}.items():
+            theirs = self.counted("all_reduce", *counts)
+            with self.assertRaisesRegex(
+                launches.LaunchError, f"all_reduce {field} per step: got 7, expected"
+            ):
+                compare.refuse_other_counts(ours, theirs, "torch", WRAPPERS["ddp"])
+
+    def test_under_fsdp_gathers_and_reductions_must_agree_but_for_padding(self):
+        for operation in ("all_gather", "reduce_scatter"):
+            ours = self.counted(operation, 20, 10_000)
+            padded = self.counted(operation, 20, 10_100)
+            compare.refuse_other_counts(ours, padded, "torch", WRAPPERS["fsdp"])
+            for field, theirs in {
+                "bytes per step: got 10101": self.counted(operation, 20, 10_101),
+                "count per step: got 19": self.counted(operation, 19, 10_000),
+                "count per step: got 0": [{"collectives": {"baseline": {}}}],
+            }.items():
+                with self.assertRaisesRegex(launches.LaunchError, f"{operation} {field}"):
+                    compare.refuse_other_counts(ours, theirs, "torch", WRAPPERS["fsdp"])
 
     def test_a_launch_that_fails_says_why(self):
         work = compare.work_of(compare.parse(["--topology", "1x2"]))
@@ -138,33 +157,62 @@ class SameWork(unittest.TestCase):
 @needs_network_namespaces
 class Launches(ProgramTest):
     def compare(self, *options):
+        """Starts compare.py on the smallest work."""
         command = (sys.executable, str(PEERS / "compare.py"), "--program", PROGRAM, *TINY, *SHORT)
         return self.start(*options, command=command)
 
-    def assert_compared(self, topology, peer):
-        file = self.place / "peers.json"
-        options = ("--topology", topology, "--peer", peer, "--json", file)
+    def assert_compared(self, *options, peers, wrapper="ddp", expected):
+        """`expected`: {operation: counts, in the order of the wrapper's strategies}"""
+        file, strategies = self.place / "peers.json", WRAPPERS[wrapper].strategies
+        options = (*options, "--wrapper", wrapper, "--json", file)
+        for peer in peers:
+            options += ("--peer", peer)
         outcome = self.finish(self.compare(*options), timeout_s=240)
         self.assertEqual(outcome.status, 0, outcome.err)
-        for strategy in STRATEGIES:
+        for strategy in strategies:
             self.assertRegex(outcome.out, rf"\| {strategy} +\| +\d+\.\d{{4}} \| +\d+\.\d{{4}} \|")
         results = json.loads(file.read_text())["launches"]
-        self.assertEqual(list(results), ["ours", peer])
+        self.assertEqual(list(results), ["ours", *peers])
         for side in results:
             (launch,) = results[side]
-            self.assertEqual(sorted(b["strategy"] for b in launch["blocks"]), sorted(STRATEGIES))
+            self.assertEqual(sorted(b["strategy"] for b in launch["blocks"]), sorted(strategies))
             for made in launch["blocks"]:
                 self.assertEqual(len(made["step_s"]), 2)
                 steps = zip(*made["rank_step_s"], strict=True)
                 self.assertEqual(made["step_s"], [max(step) for step in steps])
-            counts = [launch["all_reduce"][s]["count"] for s in STRATEGIES]
-            self.assertEqual(counts, [8, 8, 2, 2], side)
+            for operation, counts in expected.items():
+                counted = [launch["collectives"][s][operation]["count"] for s in strategies]
+                self.assertEqual(counted, counts, f"{side} {operation}")
 
     def test_accelerate_on_one_node(self):
-        self.assert_compared("1x2", "accelerate")
+        expected = {"all_reduce": [8, 8, 2, 2]}
+        self.assert_compared("--topology", "1x2", peers=["accelerate"], expected=expected)
 
     def test_torch_over_a_shaped_link(self):
-        self.assert_compared("2x1_1gbit", "torch")
+        self.assert_compared(
+            "--topology", "2x1_1gbit", peers=["torch"], expected={"all_reduce": [8, 8, 2, 2]}
+        )
+
+    def test_fully_shard_and_no_prefetch(self):
+        """Two layers, each gathered twice a micro-batch, and a root, gathered once."""
+        self.assert_compared(
+            "--topology",
+            "1x2",
+            peers=["torch", "no_prefetch"],
+            wrapper="fsdp",
+            expected={"all_gather": [20] * 5, "reduce_scatter": [12, 3, 3, 3, 12]},
+        )
+
+    def test_fully_shard_that_keeps_parameters(self):
+        """Two layers and a root, each gathered once a micro-batch."""
+        self.assert_compared(
+            "--topology",
+            "1x2",
+            "--no-reshard-after-forward",
+            peers=["torch"],
+            wrapper="fsdp",
+            expected={"all_gather": [12] * 5, "reduce_scatter": [12, 3, 3, 3, 12]},
+        )
 
     def test_nothing_is_left_after_it_was_killed(self):
         process = self.compare("--topology", "2x1_1gbit", "--peer", "torch")
@@ -185,6 +233,8 @@ class CommandLine(unittest.TestCase):
                 ("--topology", "nowhere"): "cannot be read: No such file",
                 ("--topology", f"{folder}/wrong.json"): "no topology: KeyError('nodes')",
                 ("--launches", "32"): "got '32', expected 1 to 31",
+                ("--strategy", "sync_each_batch"): "ddp: got 'sync_each_batch', expected baseline",
+                ("--wrapper", "fsdp", "--peer", "accelerate"): "expected torch, no_prefetch",
             }.items():
                 with self.subTest(options):
                     done = subprocess.run(
