@@ -2,12 +2,14 @@
 
 The peers train transformers' BERT of gradsync's sizes in the guide's ways, on a link shaped like
 gradsync's, one core and one thread per rank: under ddp, torch's DistributedDataParallel alone and
-the same with Accelerate; under fsdp, torch's fully_shard, and gradsync itself without prefetch.
+the same with Accelerate; under fsdp, torch's fully_shard, and gradsync itself without prefetch. The
+peer replay is gradsync again, with a recorded profile in the model's place.
 Launches take turns, forth and back (ours, peers, peers, ours, ...), so that a machine that drifts
 drifts for all. Collectives of a step must agree before times count.
 
     benchmarks/peers/compare --topology 2x1_1gbit --launches 6 --json peers.json
     benchmarks/peers/compare --wrapper fsdp --strategy no_sync --strategy sync_each_batch
+    benchmarks/peers/compare --peer replay --profile bert_mini.json --topology 2x1_200mbit
 
 Progress goes to stderr, a table per peer to stdout. README.md here says what is equal and what not.
 Exit status: 0; 2 usage; 4 torch, transformers, accelerate, the program or network namespaces are
@@ -25,7 +27,7 @@ from pathlib import Path
 import launches
 import network
 import summary
-from wrappers import NO_PREFETCH, PEERS, STRATEGIES, WRAPPERS
+from wrappers import MODULES, NO_PREFETCH, PEERS, REPLAY, STRATEGIES, WRAPPERS
 
 ROOT = Path(__file__).resolve().parents[2]
 NONE = {"count": 0, "bytes": 0}
@@ -37,7 +39,8 @@ class UnfitError(Exception):
 
 def refuse_missing(options):
     """Errors: UnfitError with the remedy."""
-    for module in ("torch", "transformers", *({"accelerate"} & set(options.peer))):
+    modules = itertools.chain.from_iterable(MODULES.get(peer, ()) for peer in options.peer)
+    for module in dict.fromkeys(modules):
         look = [sys.executable, "-c", f"import {module}"]
         if subprocess.run(look, capture_output=True).returncode != 0:
             raise UnfitError(
@@ -57,13 +60,17 @@ def topology_file(name):
 def run_all(options, work):
     """Returns {side: [launch]}, in turns: forth in even launches, back in odd ones."""
     sides = ["ours", *options.peer]
+    of_gradsync = {
+        "ours": {},
+        NO_PREFETCH: {"prefetch": [False]},
+        REPLAY: {"model": [str(options.profile)]},
+    }
     results = {side: [] for side in sides}
     for launch in range(options.launches):
         for side in sides if launch % 2 == 0 else reversed(sides):
             print(f"launch {launch + 1}/{options.launches} | {side}", file=sys.stderr)
-            if side in ("ours", NO_PREFETCH):
-                prefetch = side == "ours"
-                result = launches.run_ours(work, options.program, launch, prefetch)
+            if side in of_gradsync:
+                result = launches.run_ours(work, options.program, launch, of_gradsync[side])
             else:
                 result = launches.run_peer(work, side, options.attention, launch)
             results[side].append(result)
@@ -113,7 +120,13 @@ def parse(arguments):
         help="fsdp: free parameters between forward and backward (default), or keep them",
     )
     add("--strategy", choices=STRATEGIES, action="append", help="repeatable (default: all)")
-    add("--peer", choices=PEERS, action="append", help="repeatable (default: both)")
+    add(
+        "--peer",
+        choices=PEERS,
+        action="append",
+        help="repeatable (default: both of Python or of fsdp)",
+    )
+    add("--profile", type=Path, metavar="FILE", help="of record_profile.py, for the peer replay")
     add("--accumulation-steps", type=at_least(1), default=4)
     add("--micro-batch-size", type=at_least(1), default=16)
     add("--sequence-length", type=at_least(1, 512), default=64)
@@ -136,10 +149,15 @@ def parse(arguments):
     wrapper = WRAPPERS[options.wrapper]
     options.strategy = tuple(options.strategy or wrapper.strategies)
     options.peer = tuple(options.peer or wrapper.peers)
-    for got, known in ((options.strategy, wrapper.strategies), (options.peer, wrapper.peers)):
+    peers = (*wrapper.peers, *wrapper.more_peers)
+    for got, known in ((options.strategy, wrapper.strategies), (options.peer, peers)):
         for name in got:
             if name not in known:
                 parser.error(f"{options.wrapper}: got '{name}', expected {', '.join(known)}")
+    if (REPLAY in options.peer) != (options.profile is not None):
+        parser.error("expected --peer replay and --profile together")
+    if options.profile:
+        options.profile = options.profile.resolve()
     return options
 
 

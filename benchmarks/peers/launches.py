@@ -47,9 +47,9 @@ class Work:
     launch_timeout_s: int
 
 
-def run_ours(work, program, launch, prefetch=True):
+def run_ours(work, program, launch, other_cells):
     """One `gradsync run` of one launch; `launch` changes the seed, and so the order of blocks.
-    `prefetch` is of fsdp."""
+    `other_cells` are fields of the plan's cells that differ from the work."""
     plan = {
         "schema": "gradsync.plan/1",
         "name": "peers",
@@ -58,12 +58,12 @@ def run_ours(work, program, launch, prefetch=True):
             "model": [work.model],
             "wrapper": [work.wrapper],
             "reshard_after_forward": [work.reshard_after_forward],
-            "prefetch": [prefetch],
             "strategy": list(work.strategies),
             "accumulation_steps": [work.accumulation_steps],
             "micro_batch_size": [work.micro_batch_size],
             "sequence_length": [work.sequence_length],
-        },
+        }
+        | other_cells,
         "steps": work.steps,
         "warmup_steps": work.warmup_steps,
         "rounds": work.rounds,
@@ -80,6 +80,7 @@ def run_ours(work, program, launch, prefetch=True):
     return {
         "blocks": [
             {
+                "cell": trial["cell"],
                 "strategy": trial["cell"]["strategy"],
                 "round": trial["round"],
                 "step_s": trial["step_s"],

@@ -25,6 +25,18 @@ from wrappers import WRAPPERS  # noqa: E402
 # Small enough for a few seconds of training; most of the time goes into imports.
 TINY = ("--model", "bert_tiny", "--micro-batch-size", "2", "--sequence-length", "8")
 SHORT = ("--steps", "2", "--warmup-steps", "1", "--rounds", "1", "--launches", "1")
+# What models/record_profile.py takes: bert_tiny as transformers has it.
+TINY_BERT = """
+import torch
+from transformers import BertConfig, BertForSequenceClassification
+
+def build():
+    config = BertConfig(vocab_size=28996, num_hidden_layers=2, hidden_size=128,
+                        num_attention_heads=2, intermediate_size=512, num_labels=2)
+    batch = {"input_ids": torch.ones(2, 8, dtype=torch.long),
+             "labels": torch.zeros(2, dtype=torch.long)}
+    return BertForSequenceClassification(config), batch, lambda model, batch: model(**batch).loss
+"""
 
 
 def can_import(*modules):
@@ -183,6 +195,7 @@ class Launches(ProgramTest):
             for operation, counts in expected.items():
                 counted = [launch["collectives"][s][operation]["count"] for s in strategies]
                 self.assertEqual(counted, counts, f"{side} {operation}")
+        return {side: launch["blocks"] for side, (launch,) in results.items()}
 
     def test_accelerate_on_one_node(self):
         expected = {"all_reduce": [8, 8, 2, 2]}
@@ -195,13 +208,15 @@ class Launches(ProgramTest):
 
     def test_fully_shard_and_no_prefetch(self):
         """Two layers, each gathered twice a micro-batch, and a root, gathered once."""
-        self.assert_compared(
+        blocks = self.assert_compared(
             "--topology",
             "1x2",
             peers=["torch", "no_prefetch"],
             wrapper="fsdp",
             expected={"all_gather": [20] * 5, "reduce_scatter": [12, 3, 3, 3, 12]},
         )
+        for side, prefetch in {"ours": True, "no_prefetch": False}.items():
+            self.assertEqual({block["cell"]["prefetch"] for block in blocks[side]}, {prefetch})
 
     def test_fully_shard_that_keeps_parameters(self):
         """Two layers and a root, each gathered once a micro-batch."""
@@ -213,6 +228,21 @@ class Launches(ProgramTest):
             wrapper="fsdp",
             expected={"all_gather": [12] * 5, "reduce_scatter": [12, 3, 3, 3, 12]},
         )
+
+    def test_a_recorded_profile_in_the_models_place(self):
+        recorder, profile = ROOT / "models" / "record_profile.py", self.place / "tiny.json"
+        (self.place / "tiny.py").write_text(TINY_BERT)
+        build = f"{self.place / 'tiny.py'}:build"
+        record = (sys.executable, str(recorder), build, "--steps", "1", "--out", profile)
+        recorded = self.finish(self.start(command=record), timeout_s=120)
+        self.assertEqual(recorded.status, 0, recorded.err)
+        blocks = self.assert_compared(
+            *("--topology", "2x1_1gbit", "--profile", profile),
+            peers=["replay"],
+            expected={"all_reduce": [8, 8, 2, 2]},
+        )
+        models = {side: {block["cell"]["model"] for block in blocks[side]} for side in blocks}
+        self.assertEqual(models, {"ours": {"bert_tiny"}, "replay": {str(profile)}})
 
     def test_nothing_is_left_after_it_was_killed(self):
         process = self.compare("--topology", "2x1_1gbit", "--peer", "torch")
@@ -235,6 +265,7 @@ class CommandLine(unittest.TestCase):
                 ("--launches", "32"): "got '32', expected 1 to 31",
                 ("--strategy", "sync_each_batch"): "ddp: got 'sync_each_batch', expected baseline",
                 ("--wrapper", "fsdp", "--peer", "accelerate"): "expected torch, no_prefetch",
+                ("--peer", "replay"): "expected --peer replay and --profile together",
             }.items():
                 with self.subTest(options):
                     done = subprocess.run(
