@@ -103,9 +103,12 @@ json make_context(const RunOptions& options, const plan::Plan& plan, const json&
   context["torch"] = build.torch_version;
   context["device"] = plan.device;
   context["backend"] = plan.backend;
+  context["fold_from_bytes"] =
+      plan.fold_from_bytes > 0 ? json(plan.fold_from_bytes) : json(nullptr);
   context["blas"] = blas_name();
   context["threads_per_rank"] = plan.threads_per_rank;
-  context["pinning"] = plan.device == "cpu" ? "one core per rank, round robin" : "none";
+  const bool pinned = plan.device == "cpu" && plan.backend != "fake";
+  context["pinning"] = pinned ? "one core per rank, round robin" : "none";
   context["gpu"] = gpu_models(gpus);
   context["gpus"] = gpus.at("gpus");
   context["gpus_reason"] = gpus.at("reason");

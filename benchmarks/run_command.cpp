@@ -178,6 +178,10 @@ ExitStatus run_plan(const RunOptions& options) {
   }
   require_device(plan);
   if (!place) return run_session(options, plan, nullptr);
+  if (plan.backend == "fake") {
+    throw ConfigError(plan.file, "backend", fmt::format("\"fake\" under {}", place->launcher),
+                      "another one, or --launcher none: one rank stands for all");
+  }
   if (place->task != 0) return follow(*place, options, plan);
   Job job(*place, options, plan);
   ExitStatus status = ExitStatus::Internal;
@@ -223,7 +227,8 @@ void add_run_command(CLI::App& app, ExitStatus& status) {
   add_shorthand(*command, *options, "--steps", "steps", "Timed steps per cell, round and launch");
   add_shorthand(*command, *options, "--seed", "seed", "Seed of order, parameters and data");
   add_shorthand(*command, *options, "--device", "device", "cpu or cuda");
-  add_shorthand(*command, *options, "--backend", "backend", "gloo or nccl");
+  add_shorthand(*command, *options, "--backend", "backend",
+                "gloo, nccl, or fake: one real rank of the world, nothing is sent");
   add_shorthand(*command, *options, "--window-rule", "window_rule", "honest or as_published");
   command->add_option("--out", options->out, "Directory for the results");
   command->add_option("--weights", options->weights, "Start from a safetensors checkpoint");

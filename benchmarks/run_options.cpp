@@ -24,6 +24,33 @@ void check_name(const plan::Plan& plan, const std::string& field, Look look) {
   }
 }
 
+// What an index needs at most: a router's two choices for a token, 8 bytes each.
+constexpr std::int64_t kIndexBytesPerToken = 16;
+
+void check_folding(const plan::Plan& plan, const plan::Cell& cell) {
+  const std::int64_t tokens = std::int64_t{cell.micro_batch_size} * cell.sequence_length;
+  if (plan.fold_from_bytes > tokens * kIndexBytesPerToken) return;
+  throw ConfigError(plan.file, "fold_from_bytes", std::to_string(plan.fold_from_bytes),
+                    fmt::format("more than {}: the indices of {} tokens must not be garbage",
+                                tokens * kIndexBytesPerToken, tokens));
+}
+
+void check_mixtrals_options(const plan::Plan& plan, const plan::Cell& cell) {
+  const bool has_them = models::find_model(cell.model).has_mixtrals_options;
+  if (cell.dtype != plan::Cell{}.dtype && !has_them) {
+    throw ConfigError(plan.file, "cells.dtype",
+                      fmt::format("\"{}\" for model '{}'", cell.dtype, cell.model),
+                      "\"float32\": only a Mixtral has others");
+  }
+  if (plan.fold_from_bytes == 0) return;
+  if (!has_them) {
+    throw ConfigError(plan.file, "fold_from_bytes",
+                      fmt::format("{} for model '{}'", plan.fold_from_bytes, cell.model),
+                      "0: only a Mixtral can do without values");
+  }
+  check_folding(plan, cell);
+}
+
 void check_cell(const plan::Plan& plan, const plan::Cell& cell) {
   check_name(plan, "model", [&] {
     const auto& entry = models::find_model(cell.model);
@@ -32,10 +59,11 @@ void check_cell(const plan::Plan& plan, const plan::Cell& cell) {
                                     cell.model, cell.scale));
     }
   });
+  check_mixtrals_options(plan, cell);
   check_name(plan, "topology",
              [&] { launch::read_topology(cell.topology, topologies_directory(), cell.scale); });
   check_name(plan, "strategy", [&] { sync::find_strategy(cell.strategy); });
-  if (cell.hybrid_shard && plan.backend != "gloo") {
+  if (cell.hybrid_shard && plan.backend == "nccl") {
     throw ConfigError(plan.file, "cells.hybrid_shard", "true with backend " + plan.backend,
                       "backend gloo: a rank has one NCCL group");
   }
@@ -64,6 +92,11 @@ void check_steps(const plan::Plan& plan, const plan::Part& part) {
 plan::Plan checked_plan(const RunOptions& options) {
   const std::string file = plan::resolve_plan(options.plan, plans_directory());
   plan::Plan plan = plan::read_plan(file, options.overrides);
+  if (plan.fold_from_bytes > 0 && !options.weights.empty()) {
+    throw ConfigError(plan.file, "fold_from_bytes",
+                      fmt::format("{} with --weights", plan.fold_from_bytes),
+                      "0, or no --weights: folded tensors hold garbage");
+  }
   for (const plan::Part& part : plan.parts) {
     check_steps(plan, part);
     for (const plan::Cell& cell : part.cells) check_cell(plan, cell);

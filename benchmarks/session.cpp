@@ -66,6 +66,20 @@ const plan::Part& part_named(const plan::Plan& plan, const std::string& name) {
   return *part;
 }
 
+// The same ranks where nothing is sent: on this host's loopback, whatever links them.
+launch::Topology without_links(launch::Topology topology) {
+  topology.ranks_per_node = topology.world_size();
+  topology.nodes = 1;
+  topology.inter_node_bits_per_s.reset();
+  topology.intra_node_bits_per_s.reset();
+  return topology;
+}
+
+bool has_valid_times(const results::TrialRecord& trial) {
+  return !trial.step_s.empty() &&
+         (!trial.model_info.is_object() || trial.model_info.value("timing_valid", true));
+}
+
 results::TrialRecord skipped_record(const plan::Launch& launch, const plan::Trial& trial,
                                     const std::string& reason) {
   results::TrialRecord record = run::record_of(launch.part, launch.launch, trial);
@@ -148,6 +162,7 @@ run::LaunchSpec Session::spec_of(const plan::Launch& launch,
   spec.threads_per_rank = plan_.threads_per_rank;
   spec.device = plan_.device;
   spec.backend = plan_.backend;
+  spec.fold_from_bytes = plan_.fold_from_bytes;
   // Nodes that we make ourselves are namespaces of this one machine.
   spec.ranks_per_host =
       agents_ == nullptr ? spec.topology.world_size() : spec.topology.ranks_per_node;
@@ -172,12 +187,14 @@ void Session::run_one(const plan::Launch& launch) {
   job.part = launch.part;
   job.spec = spec_of(launch, std::move(trials));
   job.interrupted = &interrupt_flag();
+  const bool stands_alone = plan_.backend == "fake";
   launch::SpawnOptions spawn;
   spawn.command = rank_command();
   // c10d warns that a private namespace has no names for its addresses; it needs none.
   spawn.environment = {{"TORCH_CPP_LOG_LEVEL", "ERROR"}};
   spawn.threads_per_rank = plan_.threads_per_rank;
-  spawn.pin = plan_.device == "cpu";  // beside a GPU, autograd's and NCCL's threads need cores
+  // Beside a GPU, autograd's and NCCL's threads need cores; a rank that is alone may have them all.
+  spawn.pin = plan_.device == "cpu" && !stands_alone;
   // Between namespaces NCCL would find the way round the shaped link, an InfiniBand card for one.
   if (agents_ == nullptr) spawn.environment.emplace_back("NCCL_NET", "Socket");
   if (agents_ != nullptr) {
@@ -187,8 +204,9 @@ void Session::run_one(const plan::Launch& launch) {
     const launch::Fabric* fabric = fabric_for(job.spec.topology, launch, job.spec.trials);
     if (fabric == nullptr) return;
     job.usable_cpus = context_.value("cpus", 1);
-    job.start_ranks = [&job, fabric, spawn] {
-      return std::make_unique<launch::LocalRanks>(job.spec.topology, *fabric, spawn);
+    const launch::RankRange range{0, stands_alone ? 1 : job.spec.topology.world_size()};
+    job.start_ranks = [&job, fabric, spawn, range] {
+      return std::make_unique<launch::LocalRanks>(job.spec.topology, *fabric, spawn, range);
     };
   }
   int running = -1;
@@ -210,7 +228,7 @@ const launch::Fabric* Session::fabric_for(const launch::Topology& topology,
   const auto found = fabrics_.find(key);
   if (found != fabrics_.end()) return found->second.get();
   try {
-    auto fabric = launch::make_fabric(topology);
+    auto fabric = launch::make_fabric(plan_.backend == "fake" ? without_links(topology) : topology);
     const json link = fabric->self_test(kLinkTestS);
     if (!link.is_null()) context_["links"][key] = link;
     return (fabrics_[key] = std::move(fabric)).get();
@@ -240,7 +258,7 @@ void Session::record(const results::TrialRecord& trial) {
   warn_about_weights(trial);
   trials_.push_back(trial);
   std::optional<double> mean_s;
-  if (!trial.step_s.empty()) {
+  if (has_valid_times(trial)) {
     double sum_s = 0;
     for (const double step_s : trial.step_s) sum_s += step_s;
     mean_s = sum_s / static_cast<double>(trial.step_s.size());

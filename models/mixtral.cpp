@@ -158,6 +158,14 @@ void initialise(const std::vector<MixtralTensor>& tensors, Named& named, double 
   }
 }
 
+Tensor empty_parameter(const std::vector<std::int64_t>& shape, const at::TensorOptions& how,
+                       bool without_memory) {
+  if (!without_memory) return at::empty(shape, how);
+  Tensor parameter = at::empty({0}, how);
+  parameter.unsafeGetTensorImpl()->set_sizes_contiguous(shape);
+  return parameter;
+}
+
 }  // namespace
 
 Routing route(const Tensor& logits, const MixtralConfig& config, bool balanced) {
@@ -188,15 +196,17 @@ MixtralForCausalLM::~MixtralForCausalLM() = default;
 
 void MixtralForCausalLM::register_parameters(const ModelOptions& options) {
   // Random values come from the CPU's generator, wherever the model then goes.
-  const at::Device device = options.uninitialised ? options.device : at::kCPU;
+  const bool initialised = !options.uninitialised && !options.without_memory;
+  const at::Device device = initialised ? at::kCPU : options.device;
   const at::TensorOptions how = at::TensorOptions().dtype(options.dtype).device(device);
   const std::vector<MixtralTensor> tensors = mixtral_shapes(config_);
   Named named;
   for (const MixtralTensor& tensor : tensors) {
     const auto [owner, name] = module_path(*this, tensor.name);
-    named[tensor.name] = owner.register_parameter(name, at::empty(tensor.shape, how));
+    named[tensor.name] =
+        owner.register_parameter(name, empty_parameter(tensor.shape, how, options.without_memory));
   }
-  if (!options.uninitialised) {
+  if (initialised) {
     initialise(tensors, named, config_.initializer_range, options.seed);
   }
   for (std::int64_t i = 0; i < config_.layers; ++i) {

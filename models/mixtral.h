@@ -27,8 +27,8 @@ Routing route(const at::Tensor& logits, const MixtralConfig& config, bool balanc
 
 class MixtralForCausalLM : public Model {
  public:
-  // Uses seed, device, dtype, uninitialised and balanced_routing of `options`. Parameters are drawn
-  // from the seed alone.
+  // Uses seed, device, dtype, uninitialised, balanced_routing and without_memory of `options`.
+  // Parameters are drawn from the seed alone.
   MixtralForCausalLM(const MixtralConfig& config, const ModelOptions& options);
   ~MixtralForCausalLM() override;
 

@@ -101,6 +101,8 @@ struct ModelOptions {
   at::ScalarType dtype = at::kFloat;  // of parameters and gradients: float32 or bfloat16
   bool uninitialised = false;         // parameters hold whatever their memory held
   bool balanced_routing = false;      // every expert gets as many tokens, whatever the router says
+  // Parameters are uninitialised and have shapes but no memory, for whoever is to give them some.
+  bool without_memory = false;
 };
 
 struct ModelEntry {
@@ -109,6 +111,7 @@ struct ModelEntry {
   Compute compute = Compute::Real;
   // Errors: ConfigError for options the model cannot have, or a bad weights or profile file.
   std::function<std::shared_ptr<Model>(const ModelOptions&)> make;
+  bool has_mixtrals_options = false;  // those of ModelOptions that only a Mixtral has
 };
 
 // Every model by name, in the order `list` shows them: those of the suite, then those registered.

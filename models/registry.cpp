@@ -32,6 +32,7 @@ void refuse_mixtrals_options(const std::string& name, const ModelOptions& option
   if (options.dtype != at::kFloat) refuse("dtype", c10::toString(options.dtype), "Float");
   if (options.uninitialised) refuse("uninitialised", "true", "false");
   if (options.balanced_routing) refuse("balanced_routing", "true", "false");
+  if (options.without_memory) refuse("without_memory", "true", "false");
 }
 
 ModelEntry bert(const std::string& name, const std::string& about, const BertConfig& config) {
@@ -51,13 +52,15 @@ void check_dtype(const std::string& name, const ModelOptions& options) {
 }
 
 ModelEntry mixtral(const std::string& name, const std::string& about, const MixtralConfig& config) {
-  return {name, about, Compute::Real, [name, config](const ModelOptions& options) {
+  return {name, about, Compute::Real,
+          [name, config](const ModelOptions& options) {
             refuse_scale(name, options);
             check_dtype(name, options);
             auto model = std::make_shared<MixtralForCausalLM>(config, options);
             load_weights(options, *model);
             return model;
-          }};
+          },
+          /*has_mixtrals_options=*/true};
 }
 
 std::shared_ptr<Model> make_paced(const std::string& name, const Profile& profile,

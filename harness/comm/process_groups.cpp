@@ -6,6 +6,7 @@
 #include <torch/csrc/distributed/c10d/PrefixStore.hpp>
 
 #include "harness/base/errors.h"
+#include "harness/comm/fake_backend.h"
 #include "harness/comm/recording_backend.h"
 
 namespace gradsync::comm {
@@ -13,6 +14,7 @@ namespace {
 
 c10::intrusive_ptr<c10d::Backend> make_backend(const c10::intrusive_ptr<c10d::Store>& store,
                                                const GroupOptions& options) {
+  if (options.backend == "fake") return make_fake_backend(options.rank, options.world_size);
   if (options.backend != "nccl") return make_gloo_backend(store, options);
   GRADSYNC_CHECK(options.gpu == nullptr, ==, false);
   return options.gpu->make_nccl_backend(store,

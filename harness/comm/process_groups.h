@@ -15,7 +15,7 @@ struct GroupOptions {
   std::string name = "world";  // of the group; each has keys of its own in the store
   int rank = 0;
   int world_size = 1;
-  std::string backend = "gloo";  // or "nccl"
+  std::string backend = "gloo";  // or "nccl", or "fake": see fake_backend.h
   at::Device device = at::kCPU;
   Gpu* gpu = nullptr;     // where the device is one; it must outlive the group
   std::string address;    // own IPv4 address, which gloo binds to
@@ -23,8 +23,8 @@ struct GroupOptions {
 };
 
 // Returns a process group over `store` whose collectives are written to `ledger`.
-// Collective: every rank of the world, once. Blocks until all have joined.
-// Errors: CommError when a peer is missing after timeout_s. "nccl" needs a GPU.
+// Collective: every rank of the world, once. Blocks until all have joined; "fake" has nobody to
+// wait for. Errors: CommError when a peer is missing after timeout_s. "nccl" needs a GPU.
 c10::intrusive_ptr<c10d::ProcessGroup> make_process_group(
     const c10::intrusive_ptr<c10d::Store>& store, const GroupOptions& options, Ledger& ledger);
 

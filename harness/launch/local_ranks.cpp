@@ -202,6 +202,10 @@ const Topology& LocalRanks::topology() const {
   return impl_->topology;
 }
 
+int LocalRanks::size() const {
+  return impl_->range.count;
+}
+
 std::string RankGroup::label(int rank) const {
   return fmt::format("rank {}/{} node{}", rank, world_size(), topology().node_of(rank));
 }

@@ -56,6 +56,7 @@ class LocalRanks : public RankGroup {
   char process_state(int rank) const override;
   bool running(int rank) const override;
   const Topology& topology() const override;
+  int size() const override;
   pid_t pid(int rank) const;
 
  private:

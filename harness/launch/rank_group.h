@@ -48,9 +48,11 @@ class RankGroup {
   virtual const Topology& topology() const = 0;
 
   void send_all(const nlohmann::json& message) {
-    for (int rank = 0; rank < world_size(); ++rank) send(rank, message);
+    for (int rank = 0; rank < size(); ++rank) send(rank, message);
   }
   int world_size() const { return topology().world_size(); }
+  // How many of the world's ranks are here, from rank 0 on: all, or one that stands for them.
+  virtual int size() const { return world_size(); }
 
   // "rank 1/4 node0", for messages; ranks from 0.
   std::string label(int rank) const;

@@ -61,4 +61,14 @@ void FoldedMemory::unmap(void* data, std::size_t bytes) {
   ::munmap(data, bytes);
 }
 
+std::optional<std::int64_t> physical_bytes() {
+  std::ifstream file("/proc/self/smaps_rollup");
+  constexpr std::int64_t kUnit = 1024;  // "Pss:   1234 kB"
+  for (std::string word; file >> word;) {
+    std::int64_t count = 0;
+    if (word == "Pss:" && file >> count) return count * kUnit;
+  }
+  return std::nullopt;
+}
+
 }  // namespace gradsync::measure

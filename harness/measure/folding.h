@@ -10,6 +10,8 @@
 #pragma once
 
 #include <cstddef>
+#include <cstdint>
+#include <optional>
 
 #include "harness/launch/unique_fd.h"
 
@@ -34,5 +36,9 @@ class FoldedMemory {
  private:
   launch::UniqueFd file_;
 };
+
+// Returns this process's share of physical memory (PSS); nothing where the kernel does not say.
+// Cost: a walk over every mapped page, a second per 100 GiB.
+std::optional<std::int64_t> physical_bytes();
 
 }  // namespace gradsync::measure

@@ -54,18 +54,8 @@ Setter flag(bool Cell::*field) {
   };
 }
 
-// `zero` says what 0 stands for, `example` is a size as a text.
 Setter size(std::int64_t Cell::*field, const std::string& zero, const std::string& example) {
-  return [=](Cell& cell, const json& value) {
-    if (value.is_string()) {
-      cell.*field = parse_size_bytes(value.get_ref<const std::string&>());
-    } else if (value.is_number_integer() && value.get<std::int64_t>() >= 0) {
-      cell.*field = value.get<std::int64_t>();
-    } else {
-      throw std::invalid_argument(
-          fmt::format("a number of bytes, 0 for {}, or a text like \"{}\"", zero, example));
-    }
-  };
+  return [=](Cell& cell, const json& value) { cell.*field = size_from_json(value, zero, example); };
 }
 
 const std::vector<std::string> kDtypes{"float32", "bfloat16"};
@@ -82,6 +72,7 @@ std::vector<Axis> make_axes() {
           {"find_unused_parameters", flag(&Cell::find_unused_parameters)},
           {"static_graph", flag(&Cell::static_graph)},
           {"scale", count(&Cell::scale)},
+          {"dtype", one_of(&Cell::dtype, kDtypes)},
           {"param_dtype", one_of(&Cell::param_dtype, kDtypes)},
           {"reduce_dtype", one_of(&Cell::reduce_dtype, kDtypes)},
           {"gradient_dtype", one_of(&Cell::gradient_dtype, {"reduce", "param"})},
@@ -146,6 +137,12 @@ void drop_foreign_options(Cell& cell) {
   }
 }
 
+// Parameters are gathered, and gradients reduced, as they are stored, unless the plan says else.
+void settle_dtypes(const JsonFields& fields, Cell& cell) {
+  if (!fields.has("param_dtype")) cell.param_dtype = cell.dtype;
+  if (!fields.has("reduce_dtype")) cell.reduce_dtype = cell.dtype;
+}
+
 // The same cells, each once, in the order of their first appearance.
 std::vector<Cell> each_once(const std::vector<Cell>& cells) {
   std::vector<Cell> unique;
@@ -164,6 +161,14 @@ void check_combination(const Cell& cell, const JsonFields& fields) {
 }
 
 }  // namespace
+
+std::int64_t size_from_json(const json& value, const std::string& zero,
+                            const std::string& example) {
+  if (value.is_string()) return parse_size_bytes(value.get_ref<const std::string&>());
+  if (value.is_number_integer() && value.get<std::int64_t>() >= 0) return value;
+  throw std::invalid_argument(
+      fmt::format("a number of bytes, 0 for {}, or a text like \"{}\"", zero, example));
+}
 
 const std::vector<Axis>& axes() {
   static const std::vector<Axis> table = make_axes();
@@ -184,7 +189,10 @@ std::vector<Cell> multiply_out(const json& cells, const std::string& file,
     product = multiply(product, axis, list, fields);
   }
   fields.finish();
-  for (const Cell& cell : product) check_combination(cell, fields);
+  for (Cell& cell : product) {
+    check_combination(cell, fields);
+    settle_dtypes(fields, cell);
+  }
   return each_once(product);
 }
 
@@ -202,6 +210,7 @@ void to_json(json& out, const Cell& cell) {
          {"find_unused_parameters", cell.find_unused_parameters},
          {"static_graph", cell.static_graph},
          {"scale", cell.scale}};
+  if (cell.dtype != Cell{}.dtype) out["dtype"] = cell.dtype;
   if (cell.memory_budget_bytes > 0) out["memory_budget_bytes"] = cell.memory_budget_bytes;
   if (cell.wrapper != "fsdp") return;
   out.update({{"reshard_after_forward", cell.reshard_after_forward},

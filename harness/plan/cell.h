@@ -22,6 +22,11 @@ struct Axis {
 // Every axis; in a product the last one, strategy, varies fastest.
 const std::vector<Axis>& axes();
 
+// Returns the bytes that `value` says as a number or as a text with a unit. `zero`: what 0 stands
+// for, `example`: such a text, for messages. Errors: std::invalid_argument, what was expected.
+std::int64_t size_from_json(const nlohmann::json& value, const std::string& zero,
+                            const std::string& example);
+
 // Largest count a plan may ask for; beyond it a typing error is likelier than a wish.
 inline constexpr int kLargestCount = 1'000'000;
 

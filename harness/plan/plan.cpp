@@ -1,9 +1,11 @@
 #include "harness/plan/plan.h"
 
 #include <fmt/format.h>
+#include <fmt/ranges.h>
 
 #include <algorithm>
 #include <cctype>
+#include <stdexcept>
 
 #include "harness/base/json_fields.h"
 #include "harness/plan/cell.h"
@@ -34,13 +36,24 @@ std::string read_name(JsonFields& fields) {
   return name;
 }
 
-std::string read_choice(JsonFields& fields, const char* field, const char* first,
-                        const char* second) {
-  auto choice = fields.string(field, first);
-  if (choice != first && choice != second) {
-    fields.fail(field, fmt::format("\"{}\" or \"{}\"", first, second));
+// The first of `choices` is the default.
+std::string read_choice(JsonFields& fields, const char* field,
+                        const std::vector<std::string>& choices) {
+  auto choice = fields.string(field, choices.front());
+  if (std::find(choices.begin(), choices.end(), choice) == choices.end()) {
+    fields.fail(field, fmt::format("\"{}\"", fmt::join(choices, "\" or \"")));
   }
   return choice;
+}
+
+std::int64_t read_fold_from_bytes(JsonFields& fields) {
+  const json& value = fields.raw("fold_from_bytes", false);
+  if (!fields.has("fold_from_bytes")) return 0;
+  try {
+    return size_from_json(value, "none", "1MiB");
+  } catch (const std::invalid_argument& error) {
+    fields.fail("fold_from_bytes", error.what());
+  }
 }
 
 int read_count(JsonFields& fields, const char* field, int at_least, int fallback) {
@@ -50,7 +63,7 @@ int read_count(JsonFields& fields, const char* field, int at_least, int fallback
 }
 
 // Reads the counts that a plan and its parts share; what is absent stays as it is in `part`.
-void read_counts(JsonFields& fields, bool honest, Part& part) {
+void read_counts(JsonFields& fields, bool needs_warmup, Part& part) {
   if (fields.has("steps") && fields.has("total_steps")) {
     fields.fail("total_steps", "either steps or total_steps, not both");
   }
@@ -60,10 +73,10 @@ void read_counts(JsonFields& fields, bool honest, Part& part) {
   part.rounds = read_count(fields, "rounds", 1, part.rounds);
   part.launches = read_count(fields, "launches", 1, part.launches);
   part.warmup_steps = read_count(fields, "warmup_steps", 0, part.warmup_steps);
-  if (honest && part.warmup_steps < 1) {
+  if (needs_warmup && part.warmup_steps < 1) {
     fields.fail("warmup_steps",
                 "at least 1: the first step after another cell's is not a steady one (window_rule "
-                "\"as_published\" has no warm-up)");
+                "\"as_published\" has no warm-up, backend \"fake\" may do without)");
   }
 }
 
@@ -97,7 +110,8 @@ json merge_cells(const json& plan_cells, const json& own, const JsonFields& fiel
 }
 
 std::vector<Part> read_parts(const JsonFields& plan_fields, const json& list,
-                             const json& plan_cells, bool honest, const Part& defaults) {
+                             const json& plan_cells, bool honest, bool needs_warmup,
+                             const Part& defaults) {
   if (!list.is_array() || list.empty()) {
     plan_fields.fail("parts", "a list with at least one part");
   }
@@ -111,7 +125,7 @@ std::vector<Part> read_parts(const JsonFields& plan_fields, const json& list,
       if (other.name == part.name) fields.fail("name", "a name no other part has");
     }
     part.about = fields.string("about", "");
-    read_counts(fields, honest, part);
+    read_counts(fields, needs_warmup, part);
     const json cells = merge_cells(plan_cells, fields.raw("cells", false), fields);
     fields.finish();
     part.cells = multiply_out(cells, plan_fields.file(), path + "cells.");
@@ -127,12 +141,19 @@ void read_conditions(JsonFields& fields, Plan& plan) {
   if (!(plan.timeout_s > 0 && plan.timeout_s <= kLongestTimeout_s)) {
     fields.fail("timeout_s", fmt::format("seconds above 0, at most {:.0f}", kLongestTimeout_s));
   }
-  plan.window_rule = read_choice(fields, "window_rule", "honest", "as_published");
+  plan.window_rule = read_choice(fields, "window_rule", {"honest", "as_published"});
   plan.threads_per_rank = read_count(fields, "threads_per_rank", 1, plan.threads_per_rank);
-  plan.device = read_choice(fields, "device", "cpu", "cuda");
-  plan.backend = read_choice(fields, "backend", "gloo", "nccl");
+  plan.device = read_choice(fields, "device", {"cpu", "cuda"});
+  plan.backend = read_choice(fields, "backend", {"gloo", "nccl", "fake"});
   if (plan.backend == "nccl" && plan.device == "cpu") {
-    fields.fail("backend", "\"gloo\" where device is \"cpu\"");
+    fields.fail("backend", "\"gloo\" or \"fake\" where device is \"cpu\"");
+  }
+  if (plan.backend == "fake" && plan.device != "cpu") {
+    fields.fail("backend", "\"gloo\" or \"nccl\" where device is \"cuda\"");
+  }
+  plan.fold_from_bytes = read_fold_from_bytes(fields);
+  if (plan.fold_from_bytes > 0 && plan.backend != "fake") {
+    fields.fail("fold_from_bytes", "0, or backend \"fake\": folded tensors hold garbage");
   }
 }
 
@@ -148,12 +169,13 @@ Plan parse_plan(const json& source, const std::string& file) {
   plan.about = fields.string("about", "");
   read_conditions(fields, plan);
   const bool honest = plan.window_rule == "honest";
+  const bool needs_warmup = honest && plan.backend != "fake";  // which has no times to spoil
   Part whole;
-  read_counts(fields, honest, whole);
+  read_counts(fields, needs_warmup, whole);
   const json cells = merge_cells(json::object(), fields.raw("cells", !fields.has("parts")), fields);
   const json& parts = fields.raw("parts", false);
   if (fields.has("parts")) {
-    plan.parts = read_parts(fields, parts, cells, honest, whole);
+    plan.parts = read_parts(fields, parts, cells, honest, needs_warmup, whole);
   } else {
     whole.cells = multiply_out(cells, file, "cells.");
     settle(fields, honest, whole);

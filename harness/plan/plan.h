@@ -28,11 +28,13 @@ struct Cell {
   bool static_graph = false;
   int scale = 1;                         // bytes and link rates are divided by it (paced models)
   std::int64_t memory_budget_bytes = 0;  // of a rank's tensors; 0: what the machine has
+  std::string dtype = "float32";         // of parameters as stored, and so of their moments
   // Under wrapper fsdp only; elsewhere they keep these values. See sync/fsdp/fsdp.h.
   bool reshard_after_forward = true;      // FULL_SHARD; false: SHARD_GRAD_OP
   bool reshard_after_backward = true;     // false: keep parameters gathered between micro-batches
   std::string param_dtype = "float32";    // of gathered parameters and compute
-  std::string reduce_dtype = "float32";   // of gradients on the wire
+  std::string reduce_dtype = "float32";   // of gradients on the wire; both: in a plan, by default,
+                                          // as stored
   std::string gradient_dtype = "reduce";  // unsharded gradients accumulate in reduce_dtype, or
                                           // "param": in param_dtype, as FSDP1
   bool prefetch = true;                   // gather one unit ahead
@@ -55,7 +57,7 @@ struct Part {
   int total_steps = 0;      // or: timed steps per cell over all trials, dealt out evenly (29 over 4
                             // launches: 8, 7, 7, 7); 0: use `steps`
   int warmup_steps = 3;     // per trial; at least 1 (the bucket rebuild is past before the first);
-                            // 0 under as_published, which has none
+                            // 0 under as_published, which has none, and where nothing is timed
   int rounds = 1;
   int launches = 1;
 };
@@ -70,7 +72,9 @@ struct Plan {
                                        // (`total_steps` is then not dealt out), without warm-up
   int threads_per_rank = 1;
   std::string device = "cpu";    // or "cuda"
-  std::string backend = "gloo";  // or "nccl"
+  std::string backend = "gloo";  // or "nccl"; "fake": one real rank of the world, nothing is sent
+  std::int64_t fold_from_bytes = 0;  // tensors of this size and more share one small memory and
+                                     // hold garbage (measure/folding.h); 0: none
   std::vector<Part> parts;
   nlohmann::json source;  // the file with every override applied
 };

@@ -10,8 +10,9 @@ inline constexpr std::array kSharedFields = {"steps", "total_steps", "warmup_ste
                                              "launches"};
 
 // Fields that only the plan has.
-inline constexpr std::array kPlanFields = {"name",        "about",     "parts",
-                                           "seed",        "device",    "backend",
-                                           "window_rule", "timeout_s", "threads_per_rank"};
+inline constexpr std::array kPlanFields = {"name",           "about",     "parts",
+                                           "seed",           "device",    "backend",
+                                           "window_rule",    "timeout_s", "threads_per_rank",
+                                           "fold_from_bytes"};
 
 }  // namespace gradsync::plan

@@ -64,7 +64,7 @@ class GroupRun {
     }
     const std::string what = event.message.at("event");
     if (what == "store") {
-      for (int rank = 0; rank < group_.world_size(); ++rank) {
+      for (int rank = 0; rank < group_.size(); ++rank) {
         if (rank != event.rank) group_.send(rank, {{"store_port", event.message.at("port")}});
       }
     } else if (what == "trial") {
@@ -78,7 +78,7 @@ class GroupRun {
     const int order = message.at("order");
     auto& messages = gathered_[order];
     messages[rank] = message;
-    if (static_cast<int>(messages.size()) < group_.world_size()) return;
+    if (static_cast<int>(messages.size()) < group_.size()) return;
     const auto trial = std::find_if(remaining_.begin(), remaining_.end(),
                                     [&](const plan::Trial& t) { return t.order == order; });
     GRADSYNC_CHECK(trial == remaining_.end(), ==, false);
@@ -90,7 +90,7 @@ class GroupRun {
   }
 
   void finish(results::TrialRecord record) {
-    const int threads = group_.world_size() * job_.spec.threads_per_rank;
+    const int threads = group_.size() * job_.spec.threads_per_rank;
     if (!record.model_info.value("paced", false) && threads > job_.usable_cpus) {
       record.model_info["timing_valid"] = false;
       record.model_info["timing_reason"] =

@@ -48,7 +48,7 @@ void FailureWatch::note(const RankEvent& event) {
 }
 
 void FailureWatch::note_hangs(std::int64_t now_ns, std::int64_t started_ns, double timeout_s) {
-  for (int rank = 0; rank < group_.world_size(); ++rank) {
+  for (int rank = 0; rank < group_.size(); ++rank) {
     if (!group_.running(rank)) continue;
     const std::int64_t seen_ns = std::max(started_ns, group_.page(rank).progress_ns.load());
     if (seconds(now_ns - seen_ns) < timeout_s) continue;
@@ -60,7 +60,7 @@ void FailureWatch::note_hangs(std::int64_t now_ns, std::int64_t started_ns, doub
 }
 
 void FailureWatch::note_stopped() {
-  for (int rank = 0; rank < group_.world_size(); ++rank) {
+  for (int rank = 0; rank < group_.size(); ++rank) {
     const char state = group_.process_state(rank);
     if (state != 'T' && state != 't') continue;
     keep({Blame::Stopped, "timeout",

@@ -29,10 +29,11 @@ struct LaunchSpec {
   bool as_published = false;  // the guide's window rule instead of the honest one
   int threads_per_rank = 1;
   std::string device = "cpu";
-  std::string backend = "gloo";
-  int ranks_per_host = 1;  // consecutive ranks that share a machine, and so its GPUs
-  std::string weights;     // safetensors file, or empty
-  std::string data;        // JSON Lines of token ids, or empty
+  std::string backend = "gloo";      // "fake": this rank is the only one of its world that exists
+  std::int64_t fold_from_bytes = 0;  // see plan::Plan
+  int ranks_per_host = 1;            // consecutive ranks that share a machine, and so its GPUs
+  std::string weights;               // safetensors file, or empty
+  std::string data;                  // JSON Lines of token ids, or empty
 };
 
 nlohmann::json to_json(const LaunchSpec& spec);

@@ -8,11 +8,13 @@
 #include <algorithm>
 #include <limits>
 #include <memory>
+#include <torch/csrc/distributed/c10d/HashStore.hpp>
 #include <vector>
 
 #include "harness/base/errors.h"
 #include "harness/comm/process_groups.h"
 #include "harness/comm/store.h"
+#include "harness/measure/folding.h"
 #include "harness/measure/memory.h"
 #include "harness/run/block.h"
 #include "harness/run/prompt_wakeups.h"
@@ -121,7 +123,7 @@ class Rank {
     options.address = place_.address;
     options.timeout_s = spec_.timeout_s;
     options.gpu = device();
-    const auto store = comm::make_store(place_, control_, spec_.timeout_s);
+    const auto store = meeting_place();
     if (gpu_) gpu_->meet(*store);
     group_ = comm::make_process_group(store, options, ledger_);
     context_ = std::make_unique<RankContext>(
@@ -142,6 +144,7 @@ class Rank {
     page.activity.store(launch::Activity::Idle);
     json info = workload.info();
     if (gpu_) gpu_->add_to(info);
+    if (alone()) add_what_stands_for_all(info);
     json message{{"event", "trial"},
                  {"order", trial.order},
                  {"rank", result.rank},
@@ -159,6 +162,24 @@ class Rank {
   bool leaves_at_once() const { return gpu_ != nullptr; }
 
  private:
+  // Whether the other ranks of this one's world do not exist.
+  bool alone() const { return spec_.backend == "fake"; }
+
+  c10::intrusive_ptr<c10d::Store> meeting_place() {
+    if (alone()) return c10::make_intrusive<c10d::HashStore>();
+    return comm::make_store(place_, control_, spec_.timeout_s);
+  }
+
+  void add_what_stands_for_all(json& info) const {
+    info["timing_valid"] = false;
+    info["timing_reason"] =
+        fmt::format("one rank stands for {} and sends nothing", place_.world_size);
+    if (spec_.fold_from_bytes == 0) return;
+    info["fold_from_bytes"] = spec_.fold_from_bytes;
+    const auto bytes = measure::physical_bytes();
+    info["physical_bytes"] = bytes ? json(*bytes) : json(nullptr);
+  }
+
   comm::Gpu* device() { return gpu_ ? &gpu_->gpu() : nullptr; }
 
   bool has_trial(bool (*of_kind)(const plan::Cell&)) const {
@@ -223,7 +244,9 @@ int rank_main() {
   constexpr double kFirstMessageS = 60;
   const LaunchSpec spec = launch_spec_from_json(control.receive(kFirstMessageS).at("launch"));
   // Before any tensor exists: what exists is not counted.
-  if (spec.device == "cpu") measure::meter().install({.estimate_reserved = true});
+  if (spec.device == "cpu") {
+    measure::meter().install({.fold_from_bytes = spec.fold_from_bytes, .estimate_reserved = true});
+  }
   int order = spec.trials.empty() ? -1 : spec.trials.front().order;
   std::unique_ptr<Rank> rank;  // outlives the catch, whose word must not wait for its teardown
   try {

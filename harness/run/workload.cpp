@@ -18,6 +18,12 @@ constexpr int kPreparedEpoch = 115;
 constexpr int kWarmupSchedulerSteps = 100;
 constexpr int kTotalSchedulerSteps = 1'000'000;
 
+at::ScalarType dtype_named(const std::string& name) {
+  return name == "bfloat16" ? at::kBFloat16 : at::kFloat;
+}
+
+// Folded, values mean nothing: none are made, and no router may choose by them. FSDP gives a model
+// its memory unit by unit, so that not all of it exists at once.
 models::ModelOptions model_options(const RankContext& context, const plan::Cell& cell) {
   models::ModelOptions options;
   options.device = at::Device(context.spec.device);
@@ -25,6 +31,11 @@ models::ModelOptions model_options(const RankContext& context, const plan::Cell&
   options.scale = cell.scale;
   options.weights = context.spec.weights;
   options.pace = context.pace;
+  options.dtype = dtype_named(cell.dtype);
+  const bool folded = context.spec.fold_from_bytes > 0;
+  options.uninitialised = folded;
+  options.balanced_routing = folded;
+  options.without_memory = folded && cell.wrapper == "fsdp";
   return options;
 }
 
@@ -57,10 +68,6 @@ sync::DdpOptions ddp_options(const RankContext& context, const plan::Cell& cell)
   options.gradient_as_bucket_view = cell.gradient_as_bucket_view;
   options.recorder = &context.recorder;
   return options;
-}
-
-at::ScalarType dtype_named(const std::string& name) {
-  return name == "bfloat16" ? at::kBFloat16 : at::kFloat;
 }
 
 sync::FsdpOptions fsdp_options(const RankContext& context, const plan::Cell& cell) {
@@ -116,11 +123,11 @@ bool Workload::serves(const plan::Cell& cell) const {
 
 void Workload::settle(const RankContext& context) {
   // DDP: the first synchronized backward shows the order of gradients, the next forward rebuilds.
-  constexpr int kSteps = 2;
+  const int steps = cell_.wrapper == "ddp" ? 2 : 1;
   const auto baseline = sync::find_strategy("baseline").make();
   sync::Training training = this->training(context);
   context.recorder.begin_block();
-  for (int step = 0; step < kSteps; ++step) {
+  for (int step = 0; step < steps; ++step) {
     training.step = -1;
     baseline->step(training, 1);
     context.recorder.end_step();

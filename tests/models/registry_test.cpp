@@ -93,7 +93,9 @@ TEST_P(EveryModel, TakesMixtralsOptionsOnlyWhenItIsOne) {
   const std::map<std::string, std::string> refusals{
       {"dtype: got BFloat16", refusal_of([](auto& o) { o.dtype = at::kBFloat16; })},
       {"uninitialised: got true", refusal_of([](auto& o) { o.uninitialised = true; })},
-      {"balanced_routing: got true", refusal_of([](auto& o) { o.balanced_routing = true; })}};
+      {"balanced_routing: got true", refusal_of([](auto& o) { o.balanced_routing = true; })},
+      {"without_memory: got true", refusal_of([](auto& o) { o.without_memory = true; })}};
+  EXPECT_EQ(find_model(GetParam()).has_mixtrals_options, is_mixtral);
   for (const auto& [beginning, message] : refusals) {
     if (is_mixtral) {
       EXPECT_EQ(message, "") << beginning;

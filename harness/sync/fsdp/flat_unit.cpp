@@ -67,7 +67,20 @@ FlatUnit::FlatUnit(std::string name, std::vector<at::Tensor> parameters, const F
 
   const at::NoGradGuard no_grad;
   const at::Tensor& first = parameters_.front();
-  at::Tensor flat = empty_flat(padded_, first.scalar_type(), first, MemoryCategory::Other);
+  shard_ =
+      empty_flat(padded_ / ranks, first.scalar_type(), first, MemoryCategory::ShardedParameter);
+  if (first.storage().nbytes() > 0) shard_values_of_rank_zero();
+  shard_.set_requires_grad(true);
+
+  gathered_ = empty_flat(padded_, dtypes_.param, first, MemoryCategory::GatheredParameter);
+  for (std::size_t i = 0; i < parameters_.size(); ++i) {
+    parameters_[i].set_data(unsharded_view(gathered_, i));
+  }
+  release_storage(gathered_);
+}
+
+void FlatUnit::shard_values_of_rank_zero() {
+  at::Tensor flat = empty_flat(padded_, shard_.scalar_type(), shard_, MemoryCategory::Other);
   for (std::size_t i = 0; i < parameters_.size(); ++i) {
     unsharded_view(flat, i).copy_(parameters_[i]);
   }
@@ -76,17 +89,9 @@ FlatUnit::FlatUnit(std::string name, std::vector<at::Tensor> parameters, const F
   groups_.shard->broadcast(from_rank_zero)->wait();
   if (groups_.replicate) groups_.replicate->broadcast(from_rank_zero)->wait();
 
-  const std::int64_t part = padded_ / ranks;
-  shard_ = empty_flat(part, first.scalar_type(), first, MemoryCategory::ShardedParameter);
+  const std::int64_t part = shard_.numel();
   shard_.copy_(flat.narrow(0, groups_.shard->getRank() * part, part));
-  shard_.set_requires_grad(true);
   release_storage(flat);
-
-  gathered_ = empty_flat(padded_, dtypes_.param, first, MemoryCategory::GatheredParameter);
-  for (std::size_t i = 0; i < parameters_.size(); ++i) {
-    parameters_[i].set_data(unsharded_view(gathered_, i));
-  }
-  release_storage(gathered_);
 }
 
 at::Tensor FlatUnit::unsharded_view(const at::Tensor& flat, std::size_t i) const {

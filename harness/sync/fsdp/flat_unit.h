@@ -44,7 +44,8 @@ struct UnitDtypes {
 class FlatUnit {
  public:
   // Takes over `parameters`: shards rank 0's values and points the parameters at storage that is
-  // empty until the first gather. Collective: all ranks of both groups, same order.
+  // empty until the first gather. Parameters without memory have no values: then shards hold
+  // whatever their memory held. Collective: all ranks of both groups, same order.
   // Errors: ConfigError for a unit with fewer elements than ranks that share it, or parameters of
   // different dtypes.
   FlatUnit(std::string name, std::vector<at::Tensor> parameters, const FsdpGroups& groups,
@@ -80,6 +81,7 @@ class FlatUnit {
   void finish_reduce();
 
  private:
+  void shard_values_of_rank_zero();
   at::Tensor unsharded_view(const at::Tensor& flat, std::size_t i) const;
   void ensure_unsharded_gradient();
   void add_to_shard_gradient(at::Tensor mean);

@@ -34,7 +34,7 @@ struct FsdpMemory {
   bool reshard_after_forward = true;
   bool reshard_after_backward = true;
   bool prefetch = true;
-  bool backend_copies_reductions = true;  // gloo does, NCCL does not
+  bool backend_copies_reductions = true;  // gloo does; NCCL and the fake backend do not
 };
 
 // Returns the most of each category that one rank holds at any time of a step whose micro-batch i

@@ -52,10 +52,12 @@ TEST(Cells, EveryAxisOfDdpReachesItsField) {
                   {"find_unused_parameters", {true}},
                   {"static_graph", {true}},
                   {"scale", {50}},
-                  {"memory_budget_bytes", {"1GiB"}}};
+                  {"memory_budget_bytes", {"1GiB"}},
+                  {"dtype", {"bfloat16"}}};
   Cell expected{"4x8",  "bert_base", "ddp", "no_sync", 2,    3, 7,
                 "mrpc", 25 << 20,    true,  true,      true, 50};
   expected.memory_budget_bytes = 1 << 30;
+  expected.dtype = "bfloat16";
   const Cell cell = only_cell(axes);
   EXPECT_EQ(cell, expected);
   EXPECT_EQ(json(cell).size(), axes.size());
@@ -82,6 +84,18 @@ TEST(Cells, EveryAxisOfFsdpReachesItsField) {
   expected.prefetch = false;
   expected.hybrid_shard = true;
   EXPECT_EQ(only_cell(axes), expected);
+}
+
+TEST(Cells, FsdpGathersAndReducesAsParametersAreStored) {
+  const Cell stored = only_cell({{"wrapper", {"fsdp"}}, {"dtype", {"bfloat16"}}});
+  EXPECT_EQ(stored.param_dtype, "bfloat16");
+  EXPECT_EQ(stored.reduce_dtype, "bfloat16");
+  const Cell mixed =
+      only_cell({{"wrapper", {"fsdp"}}, {"dtype", {"bfloat16"}}, {"reduce_dtype", {"float32"}}});
+  EXPECT_EQ(mixed.param_dtype, "bfloat16");
+  EXPECT_EQ(mixed.reduce_dtype, "float32");
+  EXPECT_EQ(only_cell({{"wrapper", {"fsdp"}}}).param_dtype, "float32");
+  EXPECT_FALSE(json(Cell{}).contains("dtype")) << "as older results have it";
 }
 
 TEST(Cells, OptionsOfTheOtherWrapperMakeNoCells) {

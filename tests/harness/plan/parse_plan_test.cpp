@@ -75,7 +75,8 @@ TEST(ParsePlan, StepsOfAPartReplaceTotalStepsOfThePlan) {
 TEST(ParsePlan, UnknownFieldNamesThoseThereAre) {
   EXPECT_EQ(complaint_about("step", 3),
             "p.json: field 'step': got an unknown field, expected one of about, backend, cells, "
-            "device, launches, name, parts, rounds, schema, seed, steps, threads_per_rank, "
+            "device, fold_from_bytes, launches, name, parts, rounds, schema, seed, steps, "
+            "threads_per_rank, "
             "timeout_s, total_steps, warmup_steps, window_rule");
   json parts = sample_plan_in_parts();
   parts["parts"][1]["seed"] = 3;
@@ -104,8 +105,28 @@ TEST(ParsePlan, ChoicesAreClosed) {
   EXPECT_EQ(complaint_about("window_rule", "fair"),
             "p.json: field 'window_rule': got \"fair\", expected \"honest\" or \"as_published\"");
   EXPECT_THAT(complaint_about("device", "tpu"), HasSubstr("\"cpu\" or \"cuda\""));
-  EXPECT_THAT(complaint_about("backend", "mpi"), HasSubstr("\"gloo\" or \"nccl\""));
+  EXPECT_THAT(complaint_about("backend", "mpi"), HasSubstr("\"gloo\" or \"nccl\" or \"fake\""));
   EXPECT_THAT(complaint_about("backend", "nccl"), HasSubstr("where device is \"cpu\""));
+}
+
+TEST(ParsePlan, OnlyARankThatIsAloneMayFold) {
+  json source = sample_plan();
+  source["fold_from_bytes"] = "1MiB";
+  EXPECT_EQ(complaint(source),
+            "p.json: field 'fold_from_bytes': got \"1MiB\", expected 0, or backend \"fake\": "
+            "folded tensors hold garbage");
+  source["backend"] = "fake";
+  EXPECT_EQ(parse_plan(source, "p.json").fold_from_bytes, 1 << 20);
+  source["fold_from_bytes"] = 4096;
+  EXPECT_EQ(parse_plan(source, "p.json").fold_from_bytes, 4096);
+  for (const json& wrong : {json(-1), json("1"), json(true), json(1.5)}) {
+    source["fold_from_bytes"] = wrong;
+    EXPECT_THAT(complaint(source), HasSubstr("field 'fold_from_bytes': got " + wrong.dump()));
+  }
+  source.erase("fold_from_bytes");
+  EXPECT_EQ(parse_plan(source, "p.json").fold_from_bytes, 0);
+  source["device"] = "cuda";
+  EXPECT_THAT(complaint(source), HasSubstr("where device is \"cuda\""));
 }
 
 TEST(ParsePlan, NamesAndSchemaAreChecked) {
@@ -139,6 +160,9 @@ TEST(ParsePlan, HonestWindowsNeedAWarmUpStep) {
   EXPECT_THAT(complaint_about("warmup_steps", 0),
               AllOf(HasSubstr("at least 1"), HasSubstr("steady")));
   EXPECT_EQ(complaint_about("warmup_steps", 1), "no error");
+  json without_times = sample_plan();
+  without_times.update({{"backend", "fake"}, {"warmup_steps", 0}});
+  EXPECT_EQ(parse_plan(without_times, "p.json").parts.at(0).warmup_steps, 0);
 }
 
 TEST(ParsePlan, AsPublishedRunsWholeAndCold) {

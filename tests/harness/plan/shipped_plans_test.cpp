@@ -51,5 +51,23 @@ TEST(ShippedPlans, SlowdownTableCanBeCountedAsPublished) {
   }
 }
 
+// results/reference/memory_table.json
+TEST(ShippedPlans, Mixtral8x7bHasTheRowsOfThePublishedMemoryTable) {
+  const Plan plan = read_plan(resolve_plan("mixtral_8x7b", kDirectory), {});
+  EXPECT_EQ(plan.backend, "fake");
+  std::vector<std::pair<std::string, int>> rows;
+  for (const Launch& launch : expand(plan)) {
+    for (const Trial& trial : launch.trials) {
+      rows.emplace_back(trial.cell.strategy, trial.cell.accumulation_steps);
+      EXPECT_EQ(trial.cell.topology, "1x8");
+      EXPECT_EQ(trial.cell.dtype, "bfloat16");
+      EXPECT_EQ(trial.cell.reduce_dtype, "bfloat16");
+      EXPECT_EQ(trial.cell.memory_budget_bytes, std::int64_t{79} << 30);
+    }
+  }
+  EXPECT_THAT(rows, testing::ElementsAre(std::pair("no_sync", 1), std::pair("no_sync", 2),
+                                         std::pair("sync_each_batch", 16)));
+}
+
 }  // namespace
 }  // namespace gradsync::plan
