@@ -39,6 +39,7 @@ int parse_and_run(int argc, char** argv) {
     return fmt::format("error: {} (see gradsync --help)\n", error.what());
   });
   add_run_command(app, status);
+  add_search_command(app, status);
   add_report_command(app, status);
   add_doctor_command(app, status);
   add_list_command(app, status);

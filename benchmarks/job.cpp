@@ -9,6 +9,7 @@
 #include <csignal>
 #include <cstring>
 
+#include "benchmarks/exit_status.h"
 #include "benchmarks/paths.h"
 #include "harness/base/build_info.h"
 #include "harness/base/clock.h"
@@ -80,6 +81,20 @@ std::optional<launch::TaskPlace> place_of(const RunOptions& options) {
   return launch::find_task_place(launch::process_environment(), options.ranks_per_node);
 }
 
+RunOptions with_topology_of(const launch::TaskPlace& place, RunOptions options) {
+  const std::string name = place.topology().name;
+  for (const std::string& text : options.overrides) {
+    const std::string field = text.substr(0, text.find('='));
+    if (!field.ends_with("topology")) continue;
+    throw ConfigError(
+        fmt::format("--set {}: {} started {} nodes of {} ranks, and so the topology is {}; leave "
+                    "it out, or give --launcher none",
+                    text, place.launcher, place.nodes, place.ranks_per_node, name));
+  }
+  options.overrides.push_back("topology=" + name);
+  return options;
+}
+
 ExitStatus follow(const launch::TaskPlace& place, const RunOptions& options,
                   const plan::Plan& plan) {
   launch::AgentOptions agent;
@@ -111,6 +126,28 @@ Job::Job(const launch::TaskPlace& place, const RunOptions& options, const plan::
 Job::~Job() {
   agents_.reset();
   reap(own_agent_);
+}
+
+ExitStatus lead_or_follow(const std::optional<launch::TaskPlace>& place, const RunOptions& options,
+                          const plan::Plan& plan,
+                          const std::function<ExitStatus(launch::Agents*)>& lead) {
+  require_device(plan);
+  if (!place) return lead(nullptr);
+  if (plan.backend == "fake") {
+    throw ConfigError(plan.file, "backend", fmt::format("\"fake\" under {}", place->launcher),
+                      "another one, or --launcher none: one rank stands for all");
+  }
+  if (place->task != 0) return follow(*place, options, plan);
+  Job job(*place, options, plan);
+  ExitStatus status = ExitStatus::Internal;
+  try {
+    status = lead(&job.agents());
+  } catch (const std::exception& error) {
+    job.end(exit_status_of(error));
+    throw;
+  }
+  job.end(status);
+  return status;
 }
 
 }  // namespace gradsync::cli

@@ -7,8 +7,10 @@
 
 #include <sys/types.h>
 
+#include <functional>
 #include <memory>
 #include <nlohmann/json.hpp>
+#include <optional>
 
 #include "benchmarks/run_options.h"
 #include "harness/base/errors.h"
@@ -20,6 +22,10 @@ namespace gradsync::cli {
 // Returns where the user's launcher put this task; nothing where none did or --launcher says so.
 // Errors: ConfigError where the environment makes no sense.
 std::optional<launch::TaskPlace> place_of(const RunOptions& options);
+
+// Returns the options with the nodes and ranks that an outside launcher started as the one topology
+// of the plan: they are what there is. Errors: ConfigError where they choose another one.
+RunOptions with_topology_of(const launch::TaskPlace& place, RunOptions options);
 
 // Serves the leading task until it says that the job is over; returns the exit status it gives.
 ExitStatus follow(const launch::TaskPlace& place, const RunOptions& options,
@@ -42,5 +48,12 @@ class Job {
   pid_t own_agent_;
   std::unique_ptr<launch::Agents> agents_;
 };
+
+// Returns what `lead` does: called in the leading task with the agents of all, or with null where
+// no outside launcher started the program. In any other task, serves the leading one.
+// Errors: as require_device, Job and `lead`.
+ExitStatus lead_or_follow(const std::optional<launch::TaskPlace>& place, const RunOptions& options,
+                          const plan::Plan& plan,
+                          const std::function<ExitStatus(launch::Agents*)>& lead);
 
 }  // namespace gradsync::cli

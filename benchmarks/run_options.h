@@ -1,6 +1,8 @@
-// What `gradsync run` was told on the command line.
+// What `gradsync run` was told on the command line, and what it shares with other commands that run
+// trials.
 #pragma once
 
+#include <CLI/CLI.hpp>
 #include <cstdint>
 #include <optional>
 #include <string>
@@ -25,6 +27,17 @@ struct RunOptions {
   bool quiet = false;
   bool json = false;
 };
+
+// Registers PLAN and the options that every command has which runs trials. `options` must outlive
+// `command`.
+void add_plan_options(CLI::App& command, RunOptions& options);
+
+// Registers `flag` as a shorthand of --set `field`; several values make a list.
+void add_shorthand(CLI::App& command, RunOptions& options, const std::string& flag,
+                   const std::string& field, const std::string& about);
+
+// Errors: ConfigError where --resume or --force is given without --out.
+void check_directory_flags(const RunOptions& options);
 
 // Returns the plan with every override applied and every name in it known to this program.
 // Errors: ConfigError.

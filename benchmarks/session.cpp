@@ -97,6 +97,7 @@ Session::Session(const RunOptions& options, plan::Plan plan, json context, launc
   directory_ = options.out.empty() ? default_directory(plan_) : options.out;
   results::prepare_directory(directory_, options.resume, options.force);
   log_ = std::make_unique<results::TrialLog>(directory_);
+  show_progress_of({});
   if (options.resume) resume_earlier();
   // Written before the first trial, so that a run that dies can be resumed.
   json result = report::build_result(context_, plan_.source, trials_);
@@ -120,6 +121,16 @@ void Session::resume_earlier() {
   context_["resumed"] = true;
 }
 
+const results::TrialRecord& Session::run_alone(const plan::Part& part, const plan::Cell& cell) {
+  plan::Plan alone = plan_;
+  alone.parts = {part};
+  alone.parts.front().cells = {cell};
+  plan::Launch launch = plan::expand(alone).front();
+  launch.trials.front().order = static_cast<int>(trials_.size());
+  run_one(launch);
+  return trials_.back();
+}
+
 void Session::run() {
   std::vector<plan::Launch> launches = plan::expand(plan_);
   std::vector<report::PlannedTrial> planned;
@@ -132,12 +143,16 @@ void Session::run() {
                          launch.launch, part.launches, trial.steps + trial.warmup_steps});
     }
   }
-  progress_ = std::make_unique<report::Progress>(std::cerr, steady_clock(),
-                                                 progress_options(options_), planned);
+  show_progress_of(std::move(planned));
   for (const plan::Launch& launch : launches) {
     if (!launch.trials.empty()) run_one(launch);
   }
   progress_->clear();
+}
+
+void Session::show_progress_of(std::vector<report::PlannedTrial> planned) {
+  progress_ = std::make_unique<report::Progress>(std::cerr, steady_clock(),
+                                                 progress_options(options_), std::move(planned));
 }
 
 std::string Session::obstacle_to(const plan::Cell& cell) const {

@@ -31,6 +31,10 @@ class Session {
   // throws. Errors: run::Interrupted, ConfigError, EnvironmentError, ResultsError, InternalError.
   void run();
 
+  // Runs a launch with the one trial of a plan of one cell, `cell` under the counts of `part`, and
+  // returns its record, which is then on disk. Says nothing while it runs. Errors: as run().
+  const results::TrialRecord& run_alone(const plan::Part& part, const plan::Cell& cell);
+
   // Writes result.json with `status` as its exit status, and returns it; nothing is printed.
   nlohmann::json close(ExitStatus status);
 
@@ -44,6 +48,8 @@ class Session {
  private:
   void resume_earlier();
   void run_one(const plan::Launch& launch);
+  // Of what is not planned nothing is said.
+  void show_progress_of(std::vector<report::PlannedTrial> planned);
   // Why this cell cannot run here; empty: it can.
   std::string obstacle_to(const plan::Cell& cell) const;
   run::LaunchSpec spec_of(const plan::Launch& launch, std::vector<plan::Trial> trials) const;

@@ -21,6 +21,7 @@ namespace gradsync::results {
 // Names inside a run's directory.
 inline constexpr const char* kTrialsFile = "trials.jsonl";
 inline constexpr const char* kResultFile = "result.json";
+inline constexpr const char* kSearchFile = "search.json";
 
 // Makes `directory`, parents included, fit for a run: new or empty; or holding an earlier run,
 // which `resume` keeps and `force` removes (our own files only, never others'). Removes the

@@ -109,7 +109,7 @@ class InformationTest(ProgramTest):
         self.assertRegex(version.out, r"^gradsync \d+\.\d+\.\d+ \(\S+ \w+\) torch 2\.\d+")
         overview = self.call("--help")
         self.assertEqual(overview.status, 0)
-        for command in ("run", "report", "doctor", "list"):
+        for command in ("run", "search", "report", "doctor", "list"):
             self.assertRegex(overview.out, rf"(?m)^  {command} ")
         self.assertNotRegex(overview.out, r"(?m)^  rank ")
         # A flag that may be repeated takes one value at a time, and the help says so.

@@ -11,6 +11,7 @@
 #include "harness/report/markdown.h"
 #include "harness/report/result.h"
 #include "harness/report/run_comparison.h"
+#include "harness/report/search_page.h"
 #include "harness/report/text_width.h"
 #include "tests/harness/report/sample_run.h"
 
@@ -144,6 +145,43 @@ TEST(GoldenComparison, OfTwoMachinesWithOneAllReduceMoreAndAFailedTrial) {
   expect_golden("comparison_other_machine.md",
                 comparison_markdown(compare_runs(finished(first, "results/runs/first"),
                                                  finished(second, "results/runs/second"))));
+}
+
+json searched_cell(const std::string& strategy, int accumulation_steps, const json& found) {
+  json cell{
+      {"part", ""},
+      {"cell",
+       {{"topology", "1x2"}, {"strategy", strategy}, {"accumulation_steps", accumulation_steps}}},
+      {"from", 1},
+      {"to", 64},
+      {"edge", nullptr},
+      {"peak_allocated_bytes", nullptr},
+      {"probes", json::array({1, 64})}};
+  cell.update(found);
+  return cell;
+}
+
+TEST(GoldenSearch, EveryOutcome) {
+  const json cells{
+      searched_cell("no_sync", 1,
+                    {{"outcome", "found"},
+                     {"edge", 8},
+                     {"peak_allocated_bytes", 3 << 20},
+                     {"reason", "8 fits, 9 does not: oom: micro-batch 1, forward"}}),
+      searched_cell("no_sync", 2, {{"outcome", "all_fit"}, {"reason", "64 fits: ..."}}),
+      searched_cell("no_sync_improper", 1,
+                    {{"outcome", "none_fits"}, {"reason", "1 does not fit: oom: ..."}}),
+      searched_cell(
+          "sync_each_batch", 1,
+          {{"outcome", "not_monotone"}, {"reason", "not monotone: 3 does not fit, 5 does"}}),
+      searched_cell("sync_each_batch", 2,
+                    {{"outcome", "stopped"}, {"reason", "micro_batch_size 4: timeout: ..."}})};
+  json search{
+      {"plan", "sample"}, {"wanted", "largest"}, {"axis", "micro_batch_size"}, {"cells", cells}};
+  expect_golden("search_largest.md", search_markdown(search, "results/runs/sample/"));
+  search["axis"] = "memory_budget_bytes";
+  search["wanted"] = "smallest";
+  expect_golden("search_smallest.md", search_markdown(search, "results/runs/sample/"));
 }
 
 }  // namespace
