@@ -22,8 +22,5 @@ inline std::string plans_directory() {
 inline std::string topologies_directory() {
   return source_file("benchmarks/topologies");
 }
-inline std::string reference_file() {
-  return source_file("results/reference/slowdown_table.json");
-}
 
 }  // namespace gradsync::cli

@@ -6,8 +6,7 @@
 #include <iostream>
 
 #include "benchmarks/commands.h"
-#include "benchmarks/paths.h"
-#include "harness/base/json_fields.h"
+#include "benchmarks/published_tables.h"
 #include "harness/base/log.h"
 #include "harness/report/benchmark_json.h"
 #include "harness/report/comparison_page.h"
@@ -40,8 +39,7 @@ std::string formatted(const report::FinishedRun& run, const std::string& format)
   if (format == "csv") return report::result_csv(run.result);
   if (format == "benchmark") return report::benchmark_json(run.result, run.trials).dump(1) + "\n";
   if (format == "trace") return report::trace_json(run.trials).dump() + "\n";
-  return report::result_markdown(run.result, read_json_file(reference_file()),
-                                 {.raw_directory = run.directory});
+  return report::result_markdown(run.result, published_tables(), {.raw_directory = run.directory});
 }
 
 struct Options {

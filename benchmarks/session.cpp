@@ -13,9 +13,9 @@
 #include "benchmarks/interrupt.h"
 #include "benchmarks/paths.h"
 #include "benchmarks/plots.h"
+#include "benchmarks/published_tables.h"
 #include "harness/base/build_info.h"
 #include "harness/base/clock.h"
-#include "harness/base/json_fields.h"
 #include "harness/base/log.h"
 #include "harness/launch/host.h"
 #include "harness/launch/topology.h"
@@ -310,9 +310,8 @@ json Session::close(ExitStatus status) {
 
 json Session::finish(ExitStatus status) {
   const json result = close(status);
-  const json reference = fs::exists(reference_file()) ? read_json_file(reference_file()) : json();
   const std::string page =
-      report::result_markdown(result, reference, {.raw_directory = directory_ + "/"});
+      report::result_markdown(result, published_tables(), {.raw_directory = directory_ + "/"});
   results::write_atomically(directory_ + "/table.md", page);
   results::write_atomically(directory_ + "/benchmark.json",
                             report::benchmark_json(result, trials_).dump(1) + "\n");

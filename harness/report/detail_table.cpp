@@ -10,6 +10,7 @@
 #include "harness/report/collectives.h"
 #include "harness/report/labels.h"
 #include "harness/report/text_table.h"
+#include "harness/report/timed_steps.h"
 #include "harness/report/topology_column.h"
 
 namespace gradsync::report {
@@ -66,39 +67,18 @@ std::vector<std::string> numbers_of(const json& cell, const std::vector<std::str
   return texts;
 }
 
-// The range of a count over the cells that have times: "29", or "7 to 29".
-std::string range_text(const std::set<std::size_t>& counts) {
-  if (counts.empty()) return "0";
-  if (counts.size() == 1) return std::to_string(*counts.begin());
-  return fmt::format("{} to {}", *counts.begin(), *counts.rbegin());
-}
-
 std::string what_the_columns_mean(const PartView& part) {
-  std::set<std::size_t> steps;
-  std::set<std::size_t> launches;
-  std::set<std::size_t> pairs;
-  std::set<int> accumulation;
-  for (const json& cell : part.cells) {
-    accumulation.insert(cell["cell"].value("accumulation_steps", 1));
-    if (cell.value("status", "") != "ok" || !cell["step_s"].is_object()) continue;
-    steps.insert(cell["step_s"]["n"].get<std::size_t>());
-    launches.insert(cell["launches"].get<std::size_t>());
-    if (cell["slowdown"].is_object()) pairs.insert(cell["slowdown"]["pairs"].get<std::size_t>());
-  }
-  const std::string size = accumulation.size() == 1
-                               ? counted(*accumulation.begin(), "micro-batch", "micro-batches")
-                               : "accumulation_steps micro-batches";
-  if (steps.empty())
+  const TimedSteps timed = timed_steps(part);
+  const std::string size = step_size_text(part);
+  if (timed.steps.empty())
     return fmt::format("s/step = optimizer step of {}; no times (see below).\n", size);
-  std::string text = fmt::format(
-      "s/step = optimizer step of {}, slowest rank, mean ± sd over {} steps in {}", size,
-      range_text(steps),
-      launches == std::set<std::size_t>{1} ? "1 launch" : range_text(launches) + " launches");
-  if (pairs == std::set<std::size_t>{1}) {
+  std::string text = fmt::format("s/step = optimizer step of {}, slowest rank, mean ± sd over {}",
+                                 size, timed.text());
+  if (timed.pairs == std::set<std::size_t>{1}) {
     text += ";\nslowdown vs no_sync, of one pair of blocks";
-  } else if (!pairs.empty()) {
+  } else if (!timed.pairs.empty()) {
     text += fmt::format(";\nslowdown vs no_sync, paired by round, 95 % CI over {} pairs",
-                        range_text(pairs));
+                        range_text(timed.pairs));
   }
   return text + "; moved = bytes of all collectives, per rank and step.\n";
 }

@@ -67,9 +67,23 @@ TopologyLabel topology_label(const json& context, const json& result_cell) {
   TopologyLabel label;
   label.shape = shape ? shape_text(shape->nodes, shape->ranks_per_node) : name;
   label.nodes = shape ? shape->nodes : 0;
+  label.ranks_per_node = shape ? shape->ranks_per_node : 0;
   label.links =
       link_text(topology, label.nodes > 1 ? "inter_node_bits_per_s" : "intra_node_bits_per_s");
   return label;
+}
+
+std::string sharding_label(const json& cell) {
+  if (cell.value("wrapper", "") != "fsdp") return "DDP";
+  return cell.value("reshard_after_forward", true) ? "FULL_SHARD" : "SHARD_GRAD_OP";
+}
+
+std::optional<OomPlace> oom_place(const json& result_cell) {
+  static const std::regex pattern("micro-batch ([0-9]{1,9}), ([a-z]+)");
+  const std::string reason = result_cell.value("reason", "");
+  std::smatch match;
+  if (!std::regex_search(reason, match, pattern)) return std::nullopt;
+  return OomPlace{match[2], std::stoi(match[1])};
 }
 
 std::string seconds_text(const json& value, int decimals) {

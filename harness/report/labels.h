@@ -2,6 +2,7 @@
 #pragma once
 
 #include <nlohmann/json.hpp>
+#include <optional>
 #include <string>
 
 namespace gradsync::report {
@@ -13,6 +14,7 @@ struct TopologyLabel {
   std::string shape;  // "2 nodes x 1 rank"; the topology's name where the shape is not known
   std::string links;  // "1 Gbit/s"; empty where no link is shaped
   int nodes = 0;      // 0: not known
+  int ranks_per_node = 0;
   std::string text() const { return links.empty() ? shape : shape + ", " + links; }
 };
 
@@ -21,6 +23,18 @@ struct TopologyLabel {
 // from where the ranks ran or from a name such as "t4_2x1". Rates are those of the file, not
 // scaled.
 TopologyLabel topology_label(const nlohmann::json& context, const nlohmann::json& result_cell);
+
+// "FULL_SHARD" or "SHARD_GRAD_OP", PyTorch's names for FSDP that frees a unit's parameters after
+// forward or keeps them until backward; "DDP" where nothing is sharded. `cell`: its parameters.
+std::string sharding_label(const nlohmann::json& cell);
+
+// Where a cell ran out of memory, from its reason: {"backward", 2}. Nothing where the reason names
+// no micro-batch.
+struct OomPlace {
+  std::string phase;
+  int micro_batch = 0;  // from 1
+};
+std::optional<OomPlace> oom_place(const nlohmann::json& result_cell);
 
 // "2.018" with `decimals`; "-" for null.
 std::string seconds_text(const nlohmann::json& value, int decimals);

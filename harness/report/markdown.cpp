@@ -5,10 +5,14 @@
 #include <algorithm>
 #include <set>
 
+#include "harness/base/units.h"
 #include "harness/report/detail_table.h"
 #include "harness/report/finding.h"
+#include "harness/report/guide_memory_table.h"
 #include "harness/report/guide_table.h"
 #include "harness/report/labels.h"
+#include "harness/report/memory_finding.h"
+#include "harness/report/memory_table.h"
 #include "harness/report/notes.h"
 #include "harness/report/part_view.h"
 
@@ -93,26 +97,51 @@ std::string compute_line(const PartView& part) {
   return text + (twin ? "; calibrated to the published table." : ".");
 }
 
-std::string part_text(const PartView& part, const json& reference) {
+// What the rows of a table about memory share beyond that.
+std::string shared_memory_terms(const PartView& part) {
+  const auto varying = part.varying_parameters();
+  const auto varies = [&](const char* name) {
+    return std::find(varying.begin(), varying.end(), name) != varying.end();
+  };
+  const json& first = part.cells.front();
+  std::string text;
+  if (!part.several_topologies()) text += topology_label(part.context, first).text() + ", ";
+  if (!varies("wrapper") && !varies("reshard_after_forward")) {
+    text += sharding_label(first["cell"]) + ", ";
+  }
+  if (!varies("memory_budget_bytes") && first["cell"].contains("memory_budget_bytes")) {
+    const double budget = first["cell"]["memory_budget_bytes"].get<double>();
+    text += "budget of a rank " + format_bytes(budget) + ", ";
+  }
+  return text;
+}
+
+std::string part_text(const PartView& part, const References& references) {
   std::string text;
   if (!part.name.empty()) text += "\n## " + part.name + "\n";
   if (!part.about.empty()) text += "\n" + part.about + "\n";
-  text += "\n" + compute_line(part) + "\n" + shared_parameters(part) + "\n";
-  text += "\n" + detail_table(part);
+  const bool about_memory = is_about_memory(part);
+  text += "\n" + compute_line(part) + "\n";
+  text += (about_memory ? shared_memory_terms(part) : "") + shared_parameters(part) + "\n";
+  text += "\n" + (about_memory ? memory_table(part) : detail_table(part));
   if (const std::string lines = notes(part); !lines.empty()) text += "\n" + lines;
-  if (const std::string guide = guide_table(part, reference); !guide.empty()) {
+  const std::string guide = guide_table(part, references.slowdown_table);
+  if (!guide.empty()) {
     text += "\nSeconds per batch (one optimizer step), in the guide's layout:\n\n" + guide;
   }
-  if (const std::string found = findings(part); !found.empty()) text += "\n" + found;
+  const std::string guide_memory = guide_memory_table(part, references.memory_table);
+  if (!guide_memory.empty()) text += "\n" + guide_memory;
+  const std::string found = findings(part) + memory_findings(part);
+  if (!found.empty()) text += "\n" + found;
   return text;
 }
 
 }  // namespace
 
-std::string result_markdown(const json& result, const json& reference,
+std::string result_markdown(const json& result, const References& references,
                             const MarkdownOptions& options) {
   std::string text = head(result);
-  for (const PartView& part : parts_of(result)) text += part_text(part, reference);
+  for (const PartView& part : parts_of(result)) text += part_text(part, references);
   if (!options.raw_directory.empty()) text += "\nRaw: " + options.raw_directory + "\n";
   return text;
 }

@@ -10,11 +10,17 @@ struct MarkdownOptions {
   std::string raw_directory;  // named in the last line; empty: no such line
 };
 
+// The published tables, as data; null where there is none.
+struct References {
+  nlohmann::json slowdown_table;  // results/reference/slowdown_table.json
+  nlohmann::json memory_table;    // results/reference/memory_table.json
+};
+
 // Returns the page: what ran and on what, then for each part of the plan what kind of compute it
-// was, the table in the guide's layout, the detailed table, notes, and the finding in words.
-// `reference` is results/reference/slowdown_table.json, or null where there is none.
-// Every number comes from `result` (schema gradsync.result/1) or `reference`.
-std::string result_markdown(const nlohmann::json& result, const nlohmann::json& reference,
+// was, its table (of times, or of memory), notes, the guide's own table where the part has its
+// rows, and the finding in words. Every number comes from `result` (schema gradsync.result/1) or
+// `references`.
+std::string result_markdown(const nlohmann::json& result, const References& references,
                             const MarkdownOptions& options = {});
 
 }  // namespace gradsync::report

@@ -31,6 +31,12 @@ bool PartView::paced() const {
   return std::any_of(cells.begin(), cells.end(), is_paced);
 }
 
+bool PartView::several_topologies() const {
+  const auto topology = [](const json& cell) { return cell["cell"].value("topology", ""); };
+  return std::any_of(cells.begin(), cells.end(),
+                     [&](const json& cell) { return topology(cell) != topology(cells.front()); });
+}
+
 std::vector<std::string> PartView::varying_parameters() const {
   std::vector<std::string> varying;
   std::set<std::string> names;

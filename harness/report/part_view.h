@@ -17,6 +17,7 @@ struct PartView {
   std::vector<nlohmann::json> cells;  // entries of result.json, in its order
 
   bool paced() const;  // any of its cells
+  bool several_topologies() const;
   // Parameters of the cells that differ inside this part, but for topology and strategy.
   std::vector<std::string> varying_parameters() const;
 };

@@ -66,14 +66,18 @@ std::optional<std::int64_t> optional_bytes(const json& in, const char* name) {
   return integer_from<std::int64_t>(*found);
 }
 
-std::map<std::string, std::int64_t> bytes_by_name(const json& in, const char* name) {
+std::map<std::string, std::int64_t> bytes_by_name(const json& in) {
   std::map<std::string, std::int64_t> bytes;
-  const auto found = in.find(name);
-  if (found == in.end() || found->is_null()) return bytes;
-  for (const auto& [key, value] : found->get_ref<const json::object_t&>()) {
+  for (const auto& [key, value] : in.get_ref<const json::object_t&>()) {
     bytes[key] = integer_from<std::int64_t>(value);
   }
   return bytes;
+}
+
+std::map<std::string, std::int64_t> optional_bytes_by_name(const json& in, const char* name) {
+  const auto found = in.find(name);
+  if (found == in.end() || found->is_null()) return {};
+  return bytes_by_name(*found);
 }
 
 json counts_to_json(const OpCounts& counts) {
@@ -118,6 +122,20 @@ json phase_to_json(const TimelinePhase& phase) {
 TimelinePhase phase_from(const json& in) {
   return {in.at("phase").get<std::string>(), integer_from<int>(in.at("micro_batch")),
           number_from(in.at("start_s")), number_from(in.at("end_s"))};
+}
+
+json memory_point_to_json(const MemoryTimelinePoint& point) {
+  json out = {{"at_s", number_or_null(point.at_s)},
+              {"micro_batch", point.micro_batch},
+              {"phase", point.phase},
+              {"bytes", point.bytes}};
+  if (!point.unit.empty()) out["unit"] = point.unit;
+  return out;
+}
+
+MemoryTimelinePoint memory_point_from(const json& in) {
+  return {number_from(in.at("at_s")), integer_from<int>(in.at("micro_batch")),
+          in.at("phase").get<std::string>(), in.value("unit", ""), bytes_by_name(in.at("bytes"))};
 }
 
 template <typename Item>
@@ -175,6 +193,7 @@ void to_json(json& out, const RankRecord& rank) {
           rank.peak_by_category.empty() ? json(nullptr) : json(rank.peak_by_category)},
          {"peak_reserved_bytes", optional_to_json(rank.peak_reserved_bytes)},
          {"peak_reserved_estimate_bytes", optional_to_json(rank.peak_reserved_estimate_bytes)},
+         {"memory_timeline", list_to_json(rank.memory_timeline, memory_point_to_json)},
          {"timeline_events", list_to_json(rank.timeline_events, event_to_json)},
          {"timeline_phases", list_to_json(rank.timeline_phases, phase_to_json)}};
 }
@@ -191,9 +210,12 @@ void from_json(const json& in, RankRecord& rank) {
   rank.exposed_comm_s = numbers_from(in.at("exposed_comm_s"));
   rank.block_s = number_from(in.at("block_s"));
   rank.peak_allocated_bytes = optional_bytes(in, "peak_allocated_bytes");
-  rank.peak_by_category = bytes_by_name(in, "peak_by_category");
+  rank.peak_by_category = optional_bytes_by_name(in, "peak_by_category");
   rank.peak_reserved_bytes = optional_bytes(in, "peak_reserved_bytes");
   rank.peak_reserved_estimate_bytes = optional_bytes(in, "peak_reserved_estimate_bytes");
+  if (in.contains("memory_timeline")) {
+    rank.memory_timeline = list_from(in, "memory_timeline", memory_point_from);
+  }
   rank.timeline_events = list_from(in, "timeline_events", event_from);
   rank.timeline_phases = list_from(in, "timeline_phases", phase_from);
 }

@@ -49,6 +49,15 @@ struct TimelinePhase {
   double end_s = 0;
 };
 
+// What a rank's tensors held from one instant of a step on, in seconds since that step began.
+struct MemoryTimelinePoint {
+  double at_s = 0;
+  int micro_batch = -1;                       // -1: before the first one
+  std::string phase;                          // "forward", "backward", "optimizer"; may be empty
+  std::string unit;                           // of the model, such as "layer3"; may be empty
+  std::map<std::string, std::int64_t> bytes;  // by category; one that is absent held none
+};
+
 struct RankRecord {
   int rank = 0;
   int node = 0;
@@ -62,6 +71,9 @@ struct RankRecord {
   std::map<std::string, std::int64_t> peak_by_category;  // what it consisted of; empty: unknown
   std::optional<std::int64_t> peak_reserved_bytes;
   std::optional<std::int64_t> peak_reserved_estimate_bytes;
+  // One step, rank 0's only: the last warm-up step, so that no timed one pays for it; the last
+  // timed step where nothing is warmed up and nothing timed. Empty: not recorded.
+  std::vector<MemoryTimelinePoint> memory_timeline;
   std::vector<TimelineEvent> timeline_events;  // of the last timed step
   std::vector<TimelinePhase> timeline_phases;
 };

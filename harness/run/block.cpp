@@ -10,6 +10,7 @@
 #include "harness/measure/exposed.h"
 #include "harness/measure/memory.h"
 #include "harness/run/expectation.h"
+#include "harness/run/step_memory.h"
 #include "harness/run/window_rule.h"
 
 namespace gradsync::run {
@@ -24,14 +25,18 @@ constexpr double kBlockTolerance = 1e-3;
 // fault of the steps, and a block of milliseconds must not be lost to it.
 constexpr double kPreemptionS = 10e-3;
 
-// Warm-up steps count from -warmup to -1 in the ledger, timed ones from 0.
+// Warm-up steps count from -warmup to -1 in the ledger, timed ones from 0. `memory`, if any,
+// records the last of them.
 std::vector<StepTimes> run_steps(const RankContext& context, sync::Strategy& strategy,
                                  sync::Training& training, const std::vector<int>& windows,
-                                 int first_step) {
+                                 int first_step, StepMemory* memory) {
   context.recorder.begin_block();
   for (std::size_t i = 0; i < windows.size(); ++i) {
     training.step = first_step + static_cast<int>(i);
+    const bool recorded = memory != nullptr && i + 1 == windows.size();
+    if (recorded) memory->begin(training.step);
     strategy.step(training, windows[i]);
+    if (recorded) memory->end();
     context.recorder.end_step();
   }
   context.ledger.set_place(-1, -1);
@@ -160,11 +165,15 @@ BlockResult run_block(const RankContext& context, Workload& workload, const plan
   if (context.gpu != nullptr) begin_on(*context.gpu);
   comm::barrier(*context.group);
 
+  // No timed step pays for the recording: where none is warmed up, none is timed, but as published.
+  StepMemory memory(context, trial.cell);
+  const bool in_timed_step = warmup.empty() && !context.spec.as_published;
   const auto warmup_steps =
-      run_steps(context, *strategy, training, warmup, -1 - trial.warmup_steps);
+      run_steps(context, *strategy, training, warmup, -1 - trial.warmup_steps, &memory);
   measure::meter().reset_peak();
   const std::int64_t block_start_ns = context.clock.now_ns();
-  const auto steps = run_steps(context, *strategy, training, windows, 0);
+  const auto steps =
+      run_steps(context, *strategy, training, windows, 0, in_timed_step ? &memory : nullptr);
   const double block_s = seconds(context.clock.now_ns() - block_start_ns);
   context.ledger.settle(context.spec.timeout_s);
 
@@ -172,6 +181,7 @@ BlockResult run_block(const RankContext& context, Workload& workload, const plan
   BlockResult result;
   result.rank = rank_record(context, steps, events, block_s);
   result.rank.warmup_step_s = totals(warmup_steps);
+  result.rank.memory_timeline = memory.points();
   if (context.gpu != nullptr) {
     keep_peaks(result.rank, context.gpu->peaks());
   } else {

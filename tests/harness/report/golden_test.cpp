@@ -26,11 +26,15 @@ using testing::SampleRun;
 
 const std::string kGoldenDirectory = GRADSYNC_SOURCE_DIR "/tests/harness/report/golden/";
 
+std::string page_of(const json& result) {
+  const std::string directory = GRADSYNC_SOURCE_DIR "/results/reference/";
+  const References references{.slowdown_table = read_json_file(directory + "slowdown_table.json"),
+                              .memory_table = read_json_file(directory + "memory_table.json")};
+  return result_markdown(result, references, {.raw_directory = "results/runs/sample/"});
+}
+
 std::string page_of(const SampleRun& run) {
-  const json reference =
-      read_json_file(GRADSYNC_SOURCE_DIR "/results/reference/slowdown_table.json");
-  return result_markdown(build_result(run.context, run.plan, run.trials), reference,
-                         {.raw_directory = "results/runs/sample/"});
+  return page_of(build_result(run.context, run.plan, run.trials));
 }
 
 void expect_golden(const std::string& name, const std::string& text) {
@@ -86,6 +90,40 @@ TEST(GoldenTable, WhereATrialFailedAndTimesMeanNothing) {
     }
   }
   expect_golden("failed.md", page_of(run));
+}
+
+// Predictions as good as exact: a rank whose peak is 1 KiB more than foreseen.
+json with_predictions(json result) {
+  for (json& cell : result["cells"]) {
+    const json& peak = cell["peak_allocated_bytes"];
+    cell["predicted_peak_allocated_bytes"] =
+        peak.is_null() ? 318767104
+                       : peak.get<std::int64_t>() - (cell["part"] == "budget" ? 1024 : 0);
+  }
+  return result;
+}
+
+TEST(GoldenTable, OfMemory) {
+  const SampleRun run = testing::sample_memory_run();
+  const std::string page =
+      page_of(with_predictions(build_result(run.context, run.plan, run.trials)));
+  expect_golden("memory_sweep.md", page);
+  EXPECT_LE(widest_table_row(page), 80U) << "fits a terminal";
+}
+
+TEST(GoldenTable, OfMemoryWithoutTimesAndPredictions) {
+  SampleRun run = testing::sample_memory_run();
+  for (TrialRecord& trial : run.trials) {
+    trial.model_info["timing_valid"] = false;
+    trial.model_info["timing_reason"] = "4 compute threads share 2 cores";
+  }
+  expect_golden("memory_without_times.md", page_of(run));
+}
+
+TEST(GoldenTable, OfMixtralBesideThePublishedRows) {
+  const std::string page = page_of(testing::sample_mixtral_run());
+  expect_golden("mixtral_8x7b.md", page);
+  EXPECT_LE(widest_table_row(page), 80U) << "fits a terminal";
 }
 
 FinishedRun finished(const SampleRun& run, const std::string& directory) {

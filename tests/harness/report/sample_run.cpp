@@ -90,6 +90,84 @@ void draw_timeline(results::RankRecord& record, const json& cell) {
   record.timeline_phases.push_back({"optimizer", kMicroBatches - 1, now_s, now_s + 0.008});
 }
 
+constexpr std::int64_t kMiB = 1 << 20;
+constexpr std::int64_t kResident = 200 * kMiB;  // parameters and moments
+
+json memory_cell(const std::string& strategy, int accumulation_steps, bool reshard_after_forward) {
+  json cell = sample_cell("2x1_1gbit", strategy, "mixtral_mini");
+  cell["wrapper"] = "fsdp";
+  cell["accumulation_steps"] = accumulation_steps;
+  cell["reshard_after_forward"] = reshard_after_forward;
+  return cell;
+}
+
+// What is kept between micro-batches: whole gradients, or shards of them.
+std::int64_t kept_gradients(const json& cell) {
+  if (cell["accumulation_steps"] == 1) return 0;
+  return (cell["strategy"] == "no_sync" ? 48 : 16) * kMiB;
+}
+
+std::int64_t gathered_parameters(const json& cell) {
+  return (cell["reshard_after_forward"] ? 12 : 32) * kMiB;
+}
+
+// A step by a simple rule: activations grow in forward and fall in backward, in four layers.
+void draw_memory(results::RankRecord& record, const json& cell) {
+  constexpr int kLayers = 4;
+  constexpr double kLayerS = 0.0125;
+  const int micro_batches = cell["accumulation_steps"];
+  const bool whole = cell["strategy"] == "no_sync";
+  double now_s = 0;
+  const auto held = [&](int micro_batch, const char* phase, int layer, int activations,
+                        std::int64_t gradients) {
+    std::map<std::string, std::int64_t> bytes = {{"sharded_parameter", kResident / 4},
+                                                 {"optimizer_state", kResident * 3 / 4},
+                                                 {"gathered_parameter", gathered_parameters(cell)},
+                                                 {"activation", activations * 10 * kMiB}};
+    if (gradients > 0) bytes[whole ? "unsharded_gradient" : "sharded_gradient"] = gradients;
+    record.memory_timeline.push_back(
+        {now_s, micro_batch, phase, "layer" + std::to_string(layer), std::move(bytes)});
+    now_s += kLayerS;
+  };
+  for (int i = 0; i < micro_batches; ++i) {
+    const std::int64_t kept = i == 0 ? 0 : kept_gradients(cell);
+    for (int layer = 0; layer < kLayers; ++layer) held(i, "forward", layer, layer + 1, kept);
+    for (int layer = kLayers - 1; layer >= 0; --layer) {
+      held(i, "backward", layer, layer,
+           std::max(kept, (kLayers - layer) * kept_gradients(cell) / 4));
+    }
+  }
+}
+
+TrialRecord memory_trial(const std::string& part, const json& cell, int launch) {
+  const int micro_batches = cell["accumulation_steps"];
+  const int syncs = cell["strategy"] == "no_sync" ? 1 : micro_batches;
+  const double step_s = (0.1 * micro_batches + 0.05 * syncs) * (1 + 0.01 * launch * syncs);
+  TrialRecord trial = sample_trial(part, cell, launch, {step_s, step_s * 1.002});
+  draw_memory(trial.ranks.front(), cell);
+  for (results::RankRecord& rank : trial.ranks) {
+    rank.peak_by_category = {{"sharded_parameter", kResident / 4},
+                             {"optimizer_state", kResident * 3 / 4},
+                             {"gathered_parameter", gathered_parameters(cell)},
+                             {"activation", 40 * kMiB},
+                             {"unsharded_gradient", kept_gradients(cell)}};
+    rank.peak_allocated_bytes =
+        kResident + gathered_parameters(cell) + 40 * kMiB + kept_gradients(cell);
+    rank.peak_reserved_estimate_bytes = *rank.peak_allocated_bytes + 8 * kMiB;
+  }
+  return trial;
+}
+
+// Nothing was kept of a trial that ran out, but where that was.
+void run_out(TrialRecord& trial, const std::string& place) {
+  trial.status = results::Status::Oom;
+  trial.reason = "[rank 0/2 node0] " + place;
+  trial.step_s.clear();
+  trial.warmup_step_s.clear();
+  trial.ranks.clear();
+  trial.ledger = {};
+}
+
 }  // namespace
 
 json sample_cell(const std::string& topology, const std::string& strategy, const std::string& model,
@@ -113,6 +191,7 @@ json sample_context() {
           {"start_time", "2026-01-31T12:00:00Z"},
           {"topologies",
            {{"1x2", {{"nodes", 1}, {"ranks_per_node", 2}}},
+            {"1x8", {{"nodes", 1}, {"ranks_per_node", 8}}},
             {"2x1_1gbit", {{"nodes", 2}, {"ranks_per_node", 1}, {"inter_node_bits_per_s", 1e9}}},
             {"t4_1x2", {{"nodes", 1}, {"ranks_per_node", 2}, {"intra_node_bits_per_s", 4.079e10}}},
             {"t4_2x1", {{"nodes", 2}, {"ranks_per_node", 1}, {"inter_node_bits_per_s", 7.95e9}}}}}};
@@ -162,6 +241,76 @@ SampleRun sample_run() {
         }
       }
     }
+  }
+  return run;
+}
+
+SampleRun sample_memory_run() {
+  constexpr std::int64_t kBudget = 290 * kMiB;
+  SampleRun run;
+  run.context = sample_context();
+  run.plan = {{"name", "memory_sweep"},
+              {"parts",
+               {{{"name", "sweep"}, {"about", "Over accumulation, in both shardings."}},
+                {{"name", "budget"}, {"about", "In a budget between the two peaks."}}}}};
+  for (const bool with_budget : {false, true}) {
+    for (int launch = 0; launch < 2; ++launch) {
+      for (const bool reshard_after_forward : {true, false}) {
+        if (with_budget && !reshard_after_forward) continue;
+        for (const int accumulation_steps : {1, 2, 4}) {
+          for (const char* strategy : {"sync_each_batch", "no_sync"}) {
+            json cell = memory_cell(strategy, accumulation_steps, reshard_after_forward);
+            if (with_budget) cell["memory_budget_bytes"] = kBudget;
+            TrialRecord trial = memory_trial(with_budget ? "budget" : "sweep", cell, launch);
+            if (with_budget && *trial.ranks[0].peak_allocated_bytes > kBudget) {
+              run_out(trial,
+                      "micro-batch 2, backward, unit layer3; asked 12582912 bytes, had 6291456 of "
+                      "a budget of 304087040 bytes");
+            }
+            trial.order = static_cast<int>(run.trials.size());
+            run.trials.push_back(std::move(trial));
+          }
+        }
+      }
+    }
+  }
+  return run;
+}
+
+SampleRun sample_mixtral_run() {
+  constexpr std::int64_t kGiB = 1 << 30;
+  struct Row {
+    const char* strategy;
+    int accumulation_steps;
+    std::int64_t peak_bytes;  // 0: more than there was
+  };
+  SampleRun run;
+  run.context = sample_context();
+  run.plan = {{"name", "mixtral_8x7b"}};
+  for (const Row& row : {Row{"no_sync", 1, 58 * kGiB}, Row{"no_sync", 2, 0},
+                         Row{"sync_each_batch", 16, 58 * kGiB + kGiB / 2}}) {
+    json cell = memory_cell(row.strategy, row.accumulation_steps, true);
+    cell.update({{"topology", "1x8"},
+                 {"model", "mixtral_8x7b"},
+                 {"micro_batch_size", 1},
+                 {"sequence_length", 16},
+                 {"dtype", "bfloat16"},
+                 {"param_dtype", "bfloat16"},
+                 {"reduce_dtype", "bfloat16"},
+                 {"memory_budget_bytes", 79 * kGiB}});
+    TrialRecord trial = sample_trial("", cell, 0, {1.0});
+    trial.model_info["timing_valid"] = false;
+    trial.model_info["timing_reason"] = "one rank of 8 ran, and nothing was sent";
+    trial.ranks.resize(1);  // of eight
+    trial.ranks[0].peak_allocated_bytes = row.peak_bytes;
+    trial.ranks[0].peak_reserved_estimate_bytes = row.peak_bytes + 2 * kGiB;
+    if (row.peak_bytes == 0) {
+      run_out(trial,
+              "micro-batch 1, backward, unit layer12; asked 2902540288 bytes, had 1073741824 of a "
+              "budget of 84825604096 bytes");
+    }
+    trial.order = static_cast<int>(run.trials.size());
+    run.trials.push_back(std::move(trial));
   }
   return run;
 }

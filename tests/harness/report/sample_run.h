@@ -20,6 +20,16 @@ struct SampleRun {
 // Returns the whole run.
 SampleRun sample_run();
 
+// Returns a run of FSDP on two nodes, with a row out of its budget. Two parts, "sweep" without a
+// budget and "budget" with one; two launches; accumulation 1, 2 and 4; no_sync and sync_each_batch.
+// Under no_sync a step takes 0.1 s per micro-batch and one reduction of 0.05 s, and holds 48 MiB of
+// gradients when it accumulates; sync_each_batch reduces in each, and holds 16 MiB.
+SampleRun sample_memory_run();
+
+// Returns one rank of eight of mixtral_8x7b, in the three rows that the guide published, without
+// times: fits with 58 GiB, out of a budget of 79 GiB, fits with 58.5 GiB.
+SampleRun sample_mixtral_run();
+
 nlohmann::json sample_context();
 
 // Returns one trial of two ranks that ended well, its steps as given; the second rank is 1 ms

@@ -1,5 +1,5 @@
-// write_sample_run DIR: the sample run as a directory of result files, for tests in other
-// languages.
+// write_sample_run DIR [memory]: the sample run, or the one of memory, as a directory of result
+// files, for tests in other languages.
 #include <exception>
 #include <fstream>
 #include <iostream>
@@ -11,15 +11,16 @@
 
 int main(int argc, char** argv) {
   using namespace gradsync;
-  if (argc != 2) {
-    std::cerr << "usage: write_sample_run DIR\n";
+  const bool memory = argc == 3 && std::string(argv[2]) == "memory";
+  if (argc != 2 && !memory) {
+    std::cerr << "usage: write_sample_run DIR [memory]\n";
     return 2;
   }
   const std::string directory = argv[1];
-  auto run = testing::sample_run();
+  auto run = memory ? testing::sample_memory_run() : testing::sample_run();
   run.plan["schema"] = "gradsync.plan/1";
   run.context["end_time"] = "2026-01-31T12:05:00Z";
-  run.context["command_line"] = "gradsync run slowdown_table";
+  run.context["command_line"] = "gradsync run " + run.plan["name"].get<std::string>();
   auto result = report::build_result(run.context, run.plan, run.trials);
   result["exit_status"] = 0;
   std::ofstream(directory + "/result.json") << result.dump(1) << "\n";

@@ -77,6 +77,27 @@ TEST(Records, OlderTrialsHaveNoCompositionOfTheirPeak) {
   EXPECT_TRUE(json(back).at("ranks").at(1).at("peak_by_category").is_null());
 }
 
+TEST(Records, MemoryOverAStepStaysAsItWas) {
+  const json out = json(sample_trial()).at("ranks").at(0).at("memory_timeline");
+  EXPECT_FALSE(out.at(0).contains("unit")) << "outside of a unit there is none";
+  const auto points =
+      json::parse(json(sample_trial()).dump()).get<TrialRecord>().ranks.at(0).memory_timeline;
+  ASSERT_EQ(points.size(), 2U);
+  EXPECT_EQ(points[0].micro_batch, -1);
+  EXPECT_EQ(points[0].unit, "");
+  EXPECT_EQ(points[1].at_s, 0.125);
+  EXPECT_EQ(points[1].micro_batch, 0);
+  EXPECT_EQ(points[1].phase, "forward");
+  EXPECT_EQ(points[1].unit, "layer3");
+  EXPECT_EQ(points[1].bytes.at("activation"), 9007199254740993);
+}
+
+TEST(Records, OlderTrialsHaveNoMemoryOverAStep) {
+  json older = sample_trial();
+  older["ranks"][0].erase("memory_timeline");
+  EXPECT_TRUE(older.get<TrialRecord>().ranks.at(0).memory_timeline.empty());
+}
+
 TEST(Records, RefuseWhatIsNoTrial) {
   const json good = sample_trial();
   const auto refused = [&](const char* field, const json& value) {

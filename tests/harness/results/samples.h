@@ -62,6 +62,8 @@ inline TrialRecord sample_trial(int launch = 0, int round = 0) {
     record.peak_allocated_bytes = 9007199254740993;  // not representable as a double
     record.peak_by_category = {{"activation", 9007199254740992}, {"other", 1}};
     record.peak_reserved_estimate_bytes = 9007199254740995;
+    record.memory_timeline = {{0.0, -1, "", "", {{"other", 1}}},
+                              {0.125, 0, "forward", "layer3", {{"activation", 9007199254740993}}}};
     record.timeline_events = {{"all_reduce", 1048576, 3, 0, 0.2, 0.21}};
     record.timeline_phases = {{"forward", 0, 0.0, 0.025}};
     trial.ranks.push_back(record);

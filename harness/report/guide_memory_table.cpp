@@ -1,0 +1,219 @@
+#include "harness/report/guide_memory_table.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <set>
+
+#include "harness/base/units.h"
+#include "harness/report/labels.h"
+#include "harness/report/memory_table.h"
+#include "harness/report/text_table.h"
+
+namespace gradsync::report {
+
+using nlohmann::json;
+
+namespace {
+
+constexpr int kWorldSize = 8;
+constexpr double kGiB = 0x1p30;
+
+// A row of the published table.
+struct PublishedRow {
+  std::string label;  // the guide's head of it
+  std::string strategy;
+  int accumulation_steps = 0;
+  std::string result;  // "69G", "OOM"
+
+  bool fits() const { return result != "OOM"; }
+};
+
+PublishedRow published_row(const json& entry) {
+  PublishedRow row;
+  const bool no_sync = entry["no_sync"].get<bool>();
+  row.strategy = no_sync ? "no_sync" : "sync_each_batch";
+  row.accumulation_steps = entry["accumulation_steps"].get<int>();
+  row.result = entry["result"].get<std::string>();
+  row.label =
+      fmt::format("no_sync{} (accum={})", no_sync ? "" : " disabled", row.accumulation_steps);
+  return row;
+}
+
+std::vector<PublishedRow> published_rows(const json& reference) {
+  std::vector<PublishedRow> rows;
+  for (const json& entry : reference["published"]) rows.push_back(published_row(entry));
+  return rows;
+}
+
+bool is_twin(const PartView& part, const json& cell) {
+  const json& parameters = cell["cell"];
+  const TopologyLabel topology = topology_label(part.context, cell);
+  return parameters.value("model", "").starts_with("mixtral_8x7b") &&
+         parameters.value("wrapper", "") == "fsdp" &&
+         topology.nodes * topology.ranks_per_node == kWorldSize;
+}
+
+// All but what tells the published rows apart.
+json setting_of(const json& cell) {
+  json setting = cell["cell"];
+  setting.erase("strategy");
+  setting.erase("accumulation_steps");
+  return setting;
+}
+
+const json* find_cell(const PartView& part, const json& setting, const PublishedRow& row) {
+  for (const json& cell : part.cells) {
+    if (setting_of(cell) == setting && cell["cell"].value("strategy", "") == row.strategy &&
+        cell["cell"].value("accumulation_steps", 0) == row.accumulation_steps) {
+      return &cell;
+    }
+  }
+  return nullptr;
+}
+
+bool measured(const json* cell) {
+  return cell != nullptr &&
+         (cell->value("status", "") == "ok" || cell->value("status", "") == "oom");
+}
+
+bool fits(const json& cell) {
+  return cell.value("status", "") == "ok";
+}
+
+double number_or_0(const json& cell, const char* field) {
+  const auto found = cell.find(field);
+  return found != cell.end() && found->is_number() ? found->get<double>() : 0;
+}
+
+// "58.2 to 63.1 GiB": from the peak of the tensors to what an allocator would have reserved.
+std::string range_text(const json& cell) {
+  const double allocated = number_or_0(cell, "peak_allocated_bytes");
+  const double reserved = number_or_0(cell, "peak_reserved_estimate_bytes");
+  if (!fits(cell) || allocated == 0) return "-";
+  if (reserved == 0) return fmt::format("{:.1f} GiB", allocated / kGiB);
+  return fmt::format("{:.1f} to {:.1f} GiB", allocated / kGiB, reserved / kGiB);
+}
+
+// "69G" in bytes, G as 1e9 and as 2^30: which of them is meant was not published.
+struct Readings {
+  double low = 0;
+  double high = 0;
+};
+Readings readings_of(const std::string& published) {
+  const double number = std::stod(published);
+  return {number * 1e9, number * kGiB};
+}
+
+// What speaks against the published row; "" for nothing.
+std::string contradiction(const PublishedRow& row, const json& cell) {
+  if (row.fits() != fits(cell)) {
+    return fmt::format("{}: published {}, here {}", row.label, row.result, verdict_text(cell));
+  }
+  const double allocated = number_or_0(cell, "peak_allocated_bytes");
+  if (!row.fits() || allocated <= readings_of(row.result).high) return "";
+  return fmt::format("{}: published {}, here the tensors alone take {}", row.label, row.result,
+                     format_bytes(allocated));
+}
+
+std::string verdict(const PartView& part, const json& setting,
+                    const std::vector<PublishedRow>& rows) {
+  std::vector<std::string> missing;
+  std::vector<std::string> against;
+  for (const PublishedRow& row : rows) {
+    const json* cell = find_cell(part, setting, row);
+    if (!measured(cell)) {
+      missing.push_back(row.label);
+    } else if (std::string text = contradiction(row, *cell); !text.empty()) {
+      against.push_back(std::move(text));
+    }
+  }
+  if (!against.empty()) {
+    return fmt::format("This differs from the published table. {}.\n", fmt::join(against, "; "));
+  }
+  if (!missing.empty()) {
+    return fmt::format("No verdict: not measured here: {}.\n", fmt::join(missing, ", "));
+  }
+  return fmt::format(
+      "This is consistent with the published table: whether it fits agrees in all {} rows.\n",
+      rows.size());
+}
+
+// How a published number lies to the peaks of the rows that it was published for.
+std::string number_text(const PartView& part, const json& setting,
+                        const std::vector<PublishedRow>& rows, const std::string& published) {
+  double highest = 0;
+  for (const PublishedRow& row : rows) {
+    const json* cell = find_cell(part, setting, row);
+    if (row.result != published || cell == nullptr || !fits(*cell)) continue;
+    highest = std::max(highest, number_or_0(*cell, "peak_allocated_bytes"));
+  }
+  const Readings readings = readings_of(published);
+  if (highest == 0 || highest > readings.low) return "";
+  return fmt::format(
+      "{} is {:.1f} GiB, or {:.1f} if G is 1e9: {:.1f} to {:.1f} GiB above the highest peak "
+      "allocated.\nThere lies what is not counted: fragments of the allocator (the upper end is an "
+      "estimate with\nthem), buffers of NCCL and other libraries, the GPU's context, activations "
+      "of more tokens.\n",
+      published, readings.high / kGiB, readings.low / kGiB, (readings.low - highest) / kGiB,
+      (readings.high - highest) / kGiB);
+}
+
+std::string hypotheses(const json& setting, const json& reference) {
+  const std::string dtype = setting.value("dtype", "float32");
+  std::string text = fmt::format(
+      "Supposed: {} parameters ({} to compute, {} to reduce), AdamW with two moments of the same "
+      "type,\n{} x {} tokens per micro-batch",
+      dtype, setting.value("param_dtype", dtype), setting.value("reduce_dtype", dtype),
+      setting.value("micro_batch_size", 0), setting.value("sequence_length", 0));
+  const auto budget = setting.find("memory_budget_bytes");
+  if (budget != setting.end()) {
+    text += fmt::format(", {} for a rank's tensors", format_bytes(budget->get<double>()));
+  }
+  const json& unpublished = reference["setup"]["unpublished"];
+  return text + fmt::format(".\nNot published: {}.\n",
+                            fmt::join(unpublished.get<std::vector<std::string>>(), ", "));
+}
+
+std::string table_of(const PartView& part, const json& setting, const json& reference) {
+  const auto rows = published_rows(reference);
+  TextTable table({{"the guide's row", Align::Left},
+                   {"published", Align::Left},
+                   {"here", Align::Left},
+                   {"of a rank", Align::Right}});
+  std::set<std::string> numbers;
+  for (const PublishedRow& row : rows) {
+    const json* cell = find_cell(part, setting, row);
+    table.add_row({row.label, row.result, cell ? verdict_text(*cell) : "not run",
+                   cell ? range_text(*cell) : "-"});
+    if (row.fits()) numbers.insert(row.result);
+  }
+  std::string text = fmt::format(
+      "The guide's second table ({}), beside one rank of {} here; of a\nrank: peak allocated, to "
+      "what an allocator would have reserved (an estimate).\n\n",
+      reference["setup"]["gpus"].get<std::string>(), kWorldSize);
+  text += table.to_markdown() + "\n" + verdict(part, setting, rows);
+  for (const std::string& number : numbers) text += number_text(part, setting, rows, number);
+  return text + hypotheses(setting, reference);
+}
+
+}  // namespace
+
+std::string guide_memory_table(const PartView& part, const json& reference) {
+  if (!reference.is_object()) return "";
+  std::vector<json> settings;
+  for (const json& cell : part.cells) {
+    if (!is_twin(part, cell)) continue;
+    const json setting = setting_of(cell);
+    if (std::find(settings.begin(), settings.end(), setting) == settings.end()) {
+      settings.push_back(setting);
+    }
+  }
+  std::string text;
+  for (const json& setting : settings) {
+    text += (text.empty() ? "" : "\n") + table_of(part, setting, reference);
+  }
+  return text;
+}
+
+}  // namespace gradsync::report

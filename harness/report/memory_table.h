@@ -1,0 +1,26 @@
+// The table of a part that is about memory: what each way to accumulate holds, and whether it fits.
+#pragma once
+
+#include <string>
+
+#include "harness/report/part_view.h"
+
+namespace gradsync::report {
+
+// Whether the part has rows of FSDP that differ in what decides about memory (accumulation,
+// sharding, dtypes, budget), or that have a budget: its reader asks what fits before how fast.
+bool is_about_memory(const PartView& part);
+
+// Returns the part with the rows of a topology and sharding together; otherwise as they were.
+PartView grouped_by_sharding(const PartView& part);
+
+// Returns the table: a row per cell, grouped by sharding, with its time, the peak of a rank's
+// tensors, the peak that was predicted for it and whether it fits. A column that would say nothing
+// is left out: of parameters that all rows share, of times or predictions that no row has, of
+// verdicts where there is no budget and all went well.
+std::string memory_table(const PartView& part);
+
+// "fits" within a budget, "ok" without one, "oom, backward 2", "failed" and the like.
+std::string verdict_text(const nlohmann::json& result_cell);
+
+}  // namespace gradsync::report

@@ -1,0 +1,52 @@
+#include "harness/run/step_memory.h"
+
+#include "harness/measure/memory.h"
+
+namespace gradsync::run {
+namespace {
+
+// Enough for a picture, and less than the rest of a trial's record. Larger: finer, and longer
+// files.
+constexpr std::size_t kPoints = 400;
+
+std::map<std::string, std::int64_t> by_name(const measure::CategoryBytes& bytes) {
+  std::map<std::string, std::int64_t> named;
+  for (std::size_t i = 0; i < bytes.size(); ++i) {
+    if (bytes[i] != 0) named[measure::kMemoryCategoryNames[i]] = bytes[i];
+  }
+  return named;
+}
+
+}  // namespace
+
+StepMemory::StepMemory(const RankContext& context, const plan::Cell& cell)
+    : clock_(context.clock),
+      wanted_(context.rank == 0 && context.gpu == nullptr && cell.wrapper == "fsdp" &&
+              measure::meter().installed()) {}
+
+StepMemory::~StepMemory() {
+  if (wanted_) measure::meter().end_timeline();
+}
+
+void StepMemory::begin(int step) {
+  if (!wanted_) return;
+  measure::meter().set_place(step, -1, "");
+  start_ns_ = clock_.now_ns();
+  measure::meter().begin_timeline(clock_, kPoints);
+}
+
+void StepMemory::end() {
+  if (wanted_) points_ = measure::meter().end_timeline();
+}
+
+std::vector<results::MemoryTimelinePoint> StepMemory::points() const {
+  std::vector<results::MemoryTimelinePoint> points;
+  points.reserve(points_.size());
+  for (const measure::MemoryPoint& point : points_) {
+    points.push_back({seconds(point.time_ns - start_ns_), point.place->micro_batch,
+                      point.place->phase, point.place->unit, by_name(point.bytes)});
+  }
+  return points;
+}
+
+}  // namespace gradsync::run

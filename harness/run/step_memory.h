@@ -1,0 +1,39 @@
+// What rank 0 held over one step of a trial, for the picture of it.
+//
+// Only under FSDP, where memory comes and goes with every unit; and on the CPU, where the meter
+// sees every tensor. Recording costs time, so the step must be one that is not timed.
+#pragma once
+
+#include <cstdint>
+#include <vector>
+
+#include "harness/measure/memory_timeline.h"
+#include "harness/results/records.h"
+#include "harness/run/workload.h"
+
+namespace gradsync::run {
+
+// Does nothing on other ranks, under another wrapper and on a GPU.
+class StepMemory {
+ public:
+  StepMemory(const RankContext& context, const plan::Cell& cell);
+  // Ends a recording that an exception cut off.
+  ~StepMemory();
+  StepMemory(const StepMemory&) = delete;
+  StepMemory& operator=(const StepMemory&) = delete;
+
+  // The step that the strategy will call `step` begins now, ends now.
+  void begin(int step);
+  void end();
+
+  // Returns what was held, in seconds since begin(): a few hundred points at most.
+  std::vector<results::MemoryTimelinePoint> points() const;
+
+ private:
+  const Clock& clock_;
+  bool wanted_;
+  std::int64_t start_ns_ = 0;
+  std::vector<measure::MemoryPoint> points_;
+};
+
+}  // namespace gradsync::run
