@@ -20,14 +20,15 @@ namespace {
 
 using nlohmann::json;
 
-// Cell parameters that differ between the trials, beside those that every table shows.
+// Cell parameters that differ between the trials, or that only some have, beside those that every
+// table shows.
 std::vector<std::string> varying_parameters(const json& list) {
   static const std::set<std::string> shown{"topology", "model", "strategy"};
   std::vector<std::string> varying;
   if (list.empty()) return varying;
   for (const auto& [name, value] : list.front().at("cell").items()) {
     const auto differs = [&, &name = name, &value = value](const json& trial) {
-      return trial.at("cell").at(name) != value;
+      return trial.at("cell").value(name, json()) != value;
     };
     if (!shown.contains(name) && std::any_of(list.begin(), list.end(), differs)) {
       varying.push_back(name);
@@ -60,7 +61,9 @@ report::TextTable dry_run_table(const json& list) {
         plain(cell.at("model")),
         plain(cell.at("strategy")),
         fmt::format("{}+{}", trial.at("warmup_steps").get<int>(), trial.at("steps").get<int>())};
-    for (const std::string& name : varying) row.push_back(plain(cell.at(name)));
+    for (const std::string& name : varying) {
+      row.push_back(cell.contains(name) ? plain(cell.at(name)) : "-");
+    }
     table.add_row(std::move(row));
   }
   return table;

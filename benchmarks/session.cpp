@@ -210,6 +210,8 @@ void Session::run_one(const plan::Launch& launch) {
   spawn.threads_per_rank = plan_.threads_per_rank;
   // Beside a GPU, autograd's and NCCL's threads need cores; a rank that is alone may have them all.
   spawn.pin = plan_.device == "cpu" && !stands_alone;
+  // Its threads have no times to keep: waiting, they leave the cores to others.
+  if (stands_alone) spawn.environment.emplace_back("OMP_WAIT_POLICY", "PASSIVE");
   // Between namespaces NCCL would find the way round the shaped link, an InfiniBand card for one.
   if (agents_ == nullptr) spawn.environment.emplace_back("NCCL_NET", "Socket");
   if (agents_ != nullptr) {

@@ -147,6 +147,11 @@ class InformationTest(ProgramTest):
         strategies = {trial["cell"]["strategy"] for trial in chosen}
         self.assertEqual(strategies, {"baseline", "accumulate"})
 
+    def test_a_dry_run_of_cells_that_have_different_options(self):
+        outcome = self.call("run", "memory_sweep", "--dry-run")
+        self.assertEqual(outcome.status, 0, outcome.err)
+        self.assertIn("reshard_after_forward", outcome.out)
+
     def test_a_dry_run_is_a_table_and_leaves_nothing(self):
         outcome = self.call("run", "smoke", "--dry-run", "--out", "run")
         self.assertEqual((outcome.status, outcome.err), (0, ""))

@@ -8,13 +8,13 @@ from program import QUICK, ProgramTest, with_cells
 ALONE = with_cells(
     QUICK,
     topology=["1x8"],
-    model=["mixtral_mini"],
+    model=["mixtral_tiny"],
     wrapper=["fsdp"],
     dtype=["bfloat16"],
     micro_batch_size=[1],
     sequence_length=[16],
     strategy=["no_sync"],
-) | {"backend": "fake", "fold_from_bytes": "16KiB", "steps": 1, "warmup_steps": 0}
+) | {"backend": "fake", "fold_from_bytes": "4KiB", "steps": 1, "warmup_steps": 0}
 
 # Those of the published table.
 ROWS = [("no_sync", 1), ("no_sync", 2), ("sync_each_batch", 16)]
@@ -51,7 +51,7 @@ class OneRankTest(ProgramTest):
         self.assertRegex(trials[1]["reason"], rf"asked \d+ bytes, had \d+ of a budget of {budget}")
 
     def test_folding_changes_no_byte_of_a_peak(self):
-        few = ALONE | {"fold_from_bytes": "4MiB"}
+        few = ALONE | {"fold_from_bytes": "256KiB"}
         self.assertEqual(
             self.peaks(in_rows(few), "few folded"), self.peaks(in_rows(ALONE), "most folded")
         )
@@ -64,7 +64,7 @@ class OneRankTest(ProgramTest):
         self.assertTrue(trial["ledger"]["matches"])
         self.assertIn("reduce_scatter", trial["ledger"]["per_step"])
         info = trial["model_info"]
-        self.assertEqual(info["fold_from_bytes"], 16 << 10)
+        self.assertEqual(info["fold_from_bytes"], 4 << 10)
         self.assertGreater(info["physical_bytes"], 0)
         self.assertNotRegex(outcome.err, r"\d m?s/step")
         result = self.result()
