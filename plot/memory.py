@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import json
+import re
 from typing import Any
 
 import style
@@ -13,35 +15,58 @@ MIB = 2**20
 SHARDINGS = {
     "FULL_SHARD": "-",
     "SHARD_GRAD_OP": "--",
-    "ddp": ":",
+    "DDP": ":",
 }
 LEAST_POINTS = 2  # a line needs two accumulations
 
 Line = tuple[str, str]  # sharding, strategy
 
 
-def _sharding(cell: dict[str, Any]) -> str:
-    if cell["wrapper"] != "fsdp":
-        return cell["wrapper"]
-    return "FULL_SHARD" if cell["reshard_after_forward"] else "SHARD_GRAD_OP"
+Lines = dict[Line, list[dict[str, Any]]]
+# Parameters that a line, a point on it or a mark stands for; all others tell pictures apart.
+DRAWN = (
+    "accumulation_steps",
+    "memory_budget_bytes",
+    "reshard_after_forward",
+    "strategy",
+    "wrapper",
+)
+# Those that DDP's cells lack, as it would have them.
+UNSHARDED = {
+    "gradient_dtype": "reduce",
+    "hybrid_shard": False,
+    "param_dtype": "float32",
+    "prefetch": True,
+    "reduce_dtype": "float32",
+    "reshard_after_backward": True,
+}
 
 
-def _lines(run: Run) -> dict[Line, list[dict[str, Any]]]:
-    """The cells of each line by accumulation: those with a peak, or out of a budget."""
-    lines: dict[Line, list[dict[str, Any]]] = {}
-    for part in run.parts:
-        for cell in part.cells:
-            known = cell["peak_allocated_bytes"] is not None or cell["status"] == "oom"
-            line = (_sharding(cell["cell"]), cell["cell"]["strategy"])
-            if known and line[0] in SHARDINGS:
-                lines.setdefault(line, []).append(cell)
-    for cells in lines.values():
-        cells.sort(key=lambda cell: cell["cell"]["accumulation_steps"])
-    return {
-        line: cells
-        for line, cells in lines.items()
-        if len({cell["cell"]["accumulation_steps"] for cell in cells}) >= LEAST_POINTS
-    }
+def _picture_of(cell: dict[str, Any]) -> str:
+    parameters = UNSHARDED | {name: cell[name] for name in cell if name not in DRAWN}
+    return json.dumps(parameters, sort_keys=True)
+
+
+def _has_line(cells: list[dict[str, Any]]) -> bool:
+    return len({cell["cell"]["accumulation_steps"] for cell in cells}) >= LEAST_POINTS
+
+
+def _pictures(run: Run) -> list[Lines]:
+    """The lines of each picture, of the cells with a peak or out of a budget, by accumulation."""
+    pictures: dict[str, Lines] = {}
+    for cell in (cell for part in run.parts for cell in part.cells):
+        if cell["peak_allocated_bytes"] is not None or cell["status"] == "oom":
+            line = (style.sharding_label(cell["cell"]), cell["cell"]["strategy"])
+            lines = pictures.setdefault(_picture_of(cell["cell"]), {})
+            lines.setdefault(line, []).append(cell)
+    kept = []
+    for lines in pictures.values():
+        for cells in lines.values():
+            cells.sort(key=lambda cell: cell["cell"]["accumulation_steps"])
+        long = {line: cells for line, cells in lines.items() if _has_line(cells)}
+        if any(sharding != "DDP" for sharding, _ in long):
+            kept.append(long)
+    return kept
 
 
 def _look(line: Line) -> dict[str, Any]:
@@ -53,7 +78,7 @@ def _look(line: Line) -> dict[str, Any]:
     }
 
 
-def _draw_peaks(axes: Any, lines: dict[Line, list[dict[str, Any]]]) -> None:
+def _draw_peaks(axes: Any, lines: Lines) -> None:
     accumulations: set[int] = set()
     for line, cells in lines.items():
         fits = [cell for cell in cells if cell["status"] == "ok"]
@@ -82,7 +107,7 @@ def _draw_peaks(axes: Any, lines: dict[Line, list[dict[str, Any]]]) -> None:
     axes.set_title("Memory against accumulation")
 
 
-def _draw_frontier(axes: Any, lines: dict[Line, list[dict[str, Any]]]) -> None:
+def _draw_frontier(axes: Any, lines: Lines) -> None:
     """Each line from its first accumulation, marked by a larger dot, to its last."""
     for line, cells in lines.items():
         timed = [cell for cell in cells if cell["status"] == "ok" and cell["micro_batch_s"]]
@@ -100,7 +125,7 @@ def _draw_frontier(axes: Any, lines: dict[Line, list[dict[str, Any]]]) -> None:
     axes.set_title("Time against memory (large dot: fewest micro-batches)")
 
 
-def _legend_entries(lines: dict[Line, list[dict[str, Any]]]) -> list[Any]:
+def _legend_entries(lines: Lines) -> list[Any]:
     entries = [
         Line2D([], [], color=style.COLOURS[name], label=style.strategy_label(name))
         for name in STRATEGIES
@@ -116,16 +141,43 @@ def _legend_entries(lines: dict[Line, list[dict[str, Any]]]) -> list[Any]:
     return entries
 
 
-def draw(run: Run) -> Any | None:
-    """Returns the figure, or None where no sharded cell was run at several accumulations."""
-    lines = _lines(run)
-    if not any(sharding != "ddp" for sharding, _ in lines):
-        return None
-    figure, (peaks, frontier) = style.plt.subplots(1, 2, figsize=(10.2, 4.4))
-    _draw_peaks(peaks, lines)
-    _draw_frontier(frontier, lines)
+def _differing(pictures: list[Lines]) -> list[str]:
+    """The parameters that tell the pictures apart, but for the topology."""
+    cells = [next(iter(lines.values()))[0]["cell"] for lines in pictures]
+    names = dict.fromkeys(name for cell in cells for name in cell if name not in DRAWN)
+    return [
+        name
+        for name in names
+        if name != "topology" and len({cell.get(name, UNSHARDED.get(name)) for cell in cells}) > 1
+    ]
+
+
+def _draw(run: Run, lines: Lines, words: list[str]) -> Any:
+    timed = any(cell["micro_batch_s"] for cells in lines.values() for cell in cells)
+    panels = 2 if timed else 1
+    figure, axes = style.plt.subplots(
+        1, panels, figsize=(max(6.6, 5.1 * panels), 4.4), squeeze=False
+    )
+    _draw_peaks(axes[0][0], lines)
+    if timed:
+        _draw_frontier(axes[0][1], lines)
     first = next(iter(lines.values()))[0]
     where = style.topology_label(run.context, first, separator=", ")
-    title = f"What accumulation costs under FSDP\n{first['cell']['model']}, {where}"
+    title = "What accumulation costs under FSDP\n"
+    title += ", ".join([first["cell"]["model"], where, *words])
     style.finish(figure, run, title, _legend_entries(lines))
     return figure
+
+
+def draw_all(run: Run) -> dict[str, Any]:
+    """Returns a figure for all cells that can share one, by file name; a cell without shards or of
+    a single accumulation is in none."""
+    pictures = _pictures(run)
+    differing = _differing(pictures)
+    figures = {}
+    for lines in pictures:
+        cell = next(iter(lines.values()))[0]["cell"]
+        words = [style.parameter_words(name, cell.get(name)) for name in differing]
+        name = "memory" if len(pictures) == 1 else "_".join(["memory", cell["topology"], *words])
+        figures[re.sub(r"[^A-Za-z0-9_]+", "_", name)] = _draw(run, lines, words)
+    return figures

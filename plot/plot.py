@@ -18,6 +18,7 @@ except ImportError as error:
 import memory
 import run_data
 import slowdown
+import step_memory
 import steps
 import style
 import timeline
@@ -28,9 +29,10 @@ def draw_all(run: run_data.Run) -> dict[str, object]:
     figures = {
         "slowdown": slowdown.draw(run),
         "steps": steps.draw(run),
-        "memory": memory.draw(run),
     }
+    figures.update(memory.draw_all(run))
     figures.update(timeline.draw_all(run))
+    figures.update(step_memory.draw_all(run))
     return {name: figure for name, figure in figures.items() if figure is not None}
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Iterable
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -13,6 +14,10 @@ TRIAL_SCHEMA = "gradsync.trial/1"
 STRATEGIES = ["baseline", "sync_each_batch", "no_sync_improper", "no_sync", "accumulate"]
 TWIN_MODEL = "paced_bert_base_t4"
 TWIN_ROWS = {"t4_2x1": "multi_node", "t4_1x2": "single_node"}
+
+
+LEGIBLE_ACCUMULATION = 4  # more micro-batches than this are hard to tell apart in a picture
+SWEEP = 3  # accumulations that differ in nothing else: too many for a picture of each
 
 
 class DataError(Exception):
@@ -32,6 +37,38 @@ class Part:
     def settings(self) -> list[str]:
         """Topologies and whatever else varies but the strategy, in the order of the cells."""
         return list(dict.fromkeys(setting_key(cell["cell"]) for cell in self.cells))
+
+    def varying(self) -> list[str]:
+        """The parameters that differ inside this part, but for topology and strategy."""
+        names = dict.fromkeys(name for cell in self.cells for name in cell["cell"])
+        return [
+            name
+            for name in names
+            if name not in ("topology", "strategy")
+            and len({json.dumps(cell["cell"].get(name)) for cell in self.cells}) > 1
+        ]
+
+    def sweeps(self) -> dict[str, dict[int, list[dict[str, Any]]]]:
+        """The cells by all but strategy and accumulation, then by accumulation."""
+        sweeps: dict[str, dict[int, list[dict[str, Any]]]] = {}
+        for cell in self.cells:
+            rest = {k: v for k, v in cell["cell"].items() if k != "accumulation_steps"}
+            by_accumulation = sweeps.setdefault(setting_key(rest), {})
+            by_accumulation.setdefault(cell["cell"]["accumulation_steps"], []).append(cell)
+        return sweeps
+
+    def example_settings(self) -> list[str]:
+        """The settings that have times; of a sweep over accumulation the telling one alone."""
+        examples = []
+        for by_accumulation in self.sweeps().values():
+            settings = {
+                steps: setting_key(cells[0]["cell"]) for steps, cells in by_accumulation.items()
+            }
+            timed = {steps: key for steps, key in settings.items() if self.cells_of(key)}
+            if len(timed) >= SWEEP:
+                timed = {0: timed[telling_accumulation(timed)]}
+            examples += timed.values()
+        return examples
 
     def cells_of(self, setting: str) -> list[dict[str, Any]]:
         """The cells of one setting that have times and ended well, from most to least synced."""
@@ -70,6 +107,12 @@ class Run:
         if self.reference is None or row is None or cell["cell"]["model"] != TWIN_MODEL:
             return None
         return self.reference["raw_runs"][row].get(cell["cell"]["strategy"])
+
+
+def telling_accumulation(accumulations: Iterable[int]) -> int:
+    """The one that stands for a sweep in a picture of one step: the largest that is legible."""
+    steps = sorted(accumulations)
+    return max((number for number in steps if number <= LEGIBLE_ACCUMULATION), default=steps[0])
 
 
 def setting_key(cell: dict[str, Any]) -> str:

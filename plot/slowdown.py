@@ -11,6 +11,8 @@ from matplotlib.patches import Patch
 from run_data import STRATEGIES, Part, Run
 
 BAR = 0.8  # of the room that one strategy has
+INCHES_OF_A_GROUP = 1.2  # at least, for a setting's bars and the label below them
+FEW_GROUPS = 2  # more have smaller labels
 BESIDE = 0.27  # from a bar's middle to the published value
 
 
@@ -58,6 +60,14 @@ def _draw_cell(axes: Any, run: Run, cell: dict[str, Any], x: float) -> float:
     return top
 
 
+def _setting_label(run: Run, part: Part, cell: dict[str, Any]) -> str:
+    words = [word.replace(" ", "\n") for word in style.setting_words(part, cell["cell"])]
+    topologies = {other["cell"]["topology"] for other in part.cells}
+    if len(topologies) > 1 or not words:
+        words.insert(0, style.topology_label(run.context, cell))
+    return "\n".join(words)
+
+
 def _draw_part(axes: Any, run: Run, part: Part) -> None:
     x = 0.0
     top = 0.0
@@ -69,9 +79,9 @@ def _draw_part(axes: Any, run: Run, part: Part) -> None:
         for offset, cell in enumerate(cells):
             top = max(top, _draw_cell(axes, run, cell, x + offset))
         centres.append(x + (len(cells) - 1) / 2)
-        labels.append(style.topology_label(run.context, cells[0]))
+        labels.append(_setting_label(run, part, cells[0]))
         x += len(cells) + 0.8
-    axes.set_xticks(centres, labels)
+    axes.set_xticks(centres, labels, fontsize=8 if len(labels) > FEW_GROUPS else None)
     axes.tick_params(axis="x", length=0)
     axes.set_ylim(0, top * 1.13)
     axes.set_ylabel("seconds per optimizer step")
@@ -101,8 +111,11 @@ def draw(run: Run) -> Any | None:
     parts = [part for part in run.parts if any(part.cells_of(s) for s in part.settings())]
     if not parts:
         return None
+    groups = [sum(bool(part.cells_of(s)) for s in part.settings()) for part in parts]
+    widths = [max(5.2, INCHES_OF_A_GROUP * number) for number in groups]
+    size = (max(6.6, sum(widths) + 0.6), 4.6)
     figure, axes = style.plt.subplots(
-        1, len(parts), figsize=(max(6.6, 5.2 * len(parts) + 0.6), 4.6), squeeze=False
+        1, len(parts), figsize=size, squeeze=False, width_ratios=widths
     )
     for panel, part in zip(axes[0], parts, strict=True):
         _draw_part(panel, run, part)

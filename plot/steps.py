@@ -43,18 +43,15 @@ def _draw_setting(axes: Any, run: Run, part: Part, setting: str) -> None:
     reach = 1.1 * max(largest, LEAST_RANGE)
     axes.set_ylim(-reach, reach)
     axes.grid(axis="y")
-    where = style.topology_label(run.context, cells[0], separator=", ")
-    axes.set_title(f"{where}\n{style.part_title(part)}", fontsize=8.5)
+    where = [style.topology_label(run.context, cells[0], separator=", ")]
+    where += style.setting_words(part, cells[0]["cell"])
+    axes.set_title(f"{', '.join(where)}\n{style.part_title(part)}", fontsize=8.5)
 
 
 def draw(run: Run) -> Any | None:
-    """Returns the figure, a panel per topology, or None where no cell has a time."""
-    panels = [
-        (part, setting)
-        for part in run.parts
-        for setting in part.settings()
-        if part.cells_of(setting)
-    ]
+    """Returns the figure, a panel per setting (of a sweep over accumulation, one), or None where no
+    cell has a time."""
+    panels = [(part, setting) for part in run.parts for setting in part.example_settings()]
     if not panels:
         return None
     columns = min(2, len(panels))

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import re
+from collections.abc import Collection
 from pathlib import Path
 from typing import Any
 
@@ -23,6 +25,7 @@ INK = "#222222"
 GREY = "#8A8A8A"
 FOOT_INCHES = 0.15
 LEGEND_INCHES = 0.26
+LEGEND_COLUMNS = 6  # more entries go to a second line
 
 plt.rcParams.update(
     {
@@ -70,6 +73,40 @@ def topology_label(context: dict[str, Any], cell: dict[str, Any], separator: str
     return shape if rate is None else f"{shape}{separator}{_rate(rate)}"
 
 
+def sharding_label(cell: dict[str, Any]) -> str:
+    """PyTorch's name for how FSDP keeps parameters; "DDP" where nothing is sharded."""
+    if cell["wrapper"] != "fsdp":
+        return "DDP"
+    return "FULL_SHARD" if cell["reshard_after_forward"] else "SHARD_GRAD_OP"
+
+
+def parameter_words(name: str, value: Any) -> str:
+    """'accumulation 4', 'budget 316 MiB', 'param_dtype bfloat16'."""
+    if name == "accumulation_steps":
+        return f"accumulation {value}"
+    if name == "memory_budget_bytes":
+        return "no budget" if value is None else f"budget {value / 2**20:.4g} MiB"
+    return f"{name} {value}"
+
+
+def setting_words(part: Any, cell: dict[str, Any], besides: Collection[str] = ()) -> list[str]:
+    """What tells this cell from the others of its part, but for topology and strategy."""
+    varying = part.varying()
+    words = []
+    if {"wrapper", "reshard_after_forward"} & set(varying):
+        words.append(sharding_label(cell))
+    left_out = {"wrapper", "reshard_after_forward", *besides}
+    words += [parameter_words(name, cell.get(name)) for name in varying if name not in left_out]
+    return words
+
+
+def picture_name(kind: str, part: Any, cell: dict[str, Any]) -> str:
+    """A file name from what the picture shows: its kind, part, topology and what varies there."""
+    words = [kind, part.name, cell["topology"]]
+    words += [word.lower() for word in setting_words(part, cell)]
+    return re.sub(r"[^A-Za-z0-9_]+", "_", "_".join(word for word in words if word))
+
+
 def compute_words(part: Any) -> str:
     """Says which kind of compute a part has; it belongs into every title."""
     if not part.paced():
@@ -96,7 +133,8 @@ def finish(figure: Any, run: Any, title: str, entries: list[Any] | None = None) 
     """Adds the title, the legend below the panels, and at the foot what made the picture."""
     figure.suptitle(title, fontsize=10.5, fontweight="bold")
     height = figure.get_figheight()
-    used = (FOOT_INCHES + (LEGEND_INCHES if entries else 0)) / height
+    lines = -(-len(entries or []) // LEGEND_COLUMNS)
+    used = (FOOT_INCHES + lines * LEGEND_INCHES) / height
     figure.get_layout_engine().set(rect=(0, used, 1, 1 - used))
     if entries:
         figure.legend(
@@ -104,7 +142,7 @@ def finish(figure: Any, run: Any, title: str, entries: list[Any] | None = None) 
             loc="lower center",
             bbox_to_anchor=(0.5, FOOT_INCHES / height),
             borderaxespad=0.1,
-            ncols=len(entries),
+            ncols=min(len(entries), LEGEND_COLUMNS),
             fontsize=8,
         )
     foot = {"fontsize": 6, "color": GREY, "ha": "right", "va": "bottom"}

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from typing import Any
 
 import style
@@ -20,7 +19,7 @@ LANE = 0.8
 TALL_LANE = 2.0  # of communication, where many collectives are in flight at once
 CROWDED = 3
 GAP = 0.15  # between the lanes of a rank; between ranks it is three times as wide
-SHOWN = ("baseline", "no_sync")
+SHOWN = ("baseline", "sync_each_batch", "no_sync")
 
 
 def _bar(
@@ -58,6 +57,11 @@ def _draw_communication(axes: Any, rank: dict[str, Any], top: float, room: float
         _bar(axes, event, top + height * (row + 0.5), colour, height=0.92 * height)
 
 
+def _lane_name(rank: dict[str, Any]) -> str:
+    buckets = {event["op"] for event in rank["timeline_events"] if event["bucket"] >= 0}
+    return "all_reduce" if buckets <= {"all_reduce"} else "collectives"
+
+
 def _lane_height(trials: list[dict[str, Any]]) -> float:
     """The height of a communication lane, one for all panels of a figure."""
     ranks = [rank for trial in trials for rank in trial["ranks"]]
@@ -93,7 +97,7 @@ def _draw_cell(axes: Any, cell: dict[str, Any], trial: dict[str, Any], room: flo
         below = top + LANE + GAP
         _draw_communication(axes, rank, below, room)
         ticks += [top + LANE / 2, below + room / 2]
-        names += [f"rank {rank['rank']}", "all_reduce"]
+        names += [f"rank {rank['rank']}", _lane_name(rank)]
         top = below + room + 3 * GAP
     axes.set_ylim(top - 2 * GAP, -GAP)
     _mark_micro_batches(axes, trial["ranks"][0])
@@ -127,11 +131,11 @@ def _legend(trials: list[dict[str, Any]]) -> list[Any]:
         for name, (colour, hatch) in PHASES.items()
     ]
     entries[2].set_label("wait for communication")
-    entries.append(
-        Patch(facecolor=BUCKETS[0], edgecolor=style.GREY, label="all_reduce of a bucket, in flight")
-    )
-    events = [event for t in trials for rank in t["ranks"] for event in rank["timeline_events"]]
-    if any(event["bucket"] < 0 for event in events):
+    ranks = [rank for trial in trials for rank in trial["ranks"]]
+    plain = all(_lane_name(rank) == "all_reduce" for rank in ranks)
+    label = "all_reduce of a bucket, in flight" if plain else "reduction of a unit, in flight"
+    entries.append(Patch(facecolor=BUCKETS[0], edgecolor=style.GREY, label=label))
+    if any(event["bucket"] < 0 for rank in ranks for event in rank["timeline_events"]):
         entries.append(Patch(color=style.GREY, label="other collective"))
     return entries
 
@@ -156,23 +160,19 @@ def _draw(run: Run, part: Part, setting: str) -> Any | None:
     ]
     axes.flat[-1].set_xlim(0, max(ends) * 1.07)
     axes.flat[-1].set_xlabel("seconds since the step began; dotted: a micro-batch begins")
-    where = style.topology_label(run.context, examples[0][0], separator=", ")
-    title = f"One timed step, computation against communication\n{where}; {style.part_title(part)}"
+    where = [style.topology_label(run.context, examples[0][0], separator=", ")]
+    where += style.setting_words(part, examples[0][0]["cell"])
+    title = "One timed step, computation against communication\n"
+    title += f"{', '.join(where)}; {style.part_title(part)}"
     style.finish(figure, run, title, _legend(trials))
     return figure
 
 
 def draw_all(run: Run) -> dict[str, Any]:
-    """Returns a figure per part and topology, by file name."""
+    """Returns a figure per part and setting, by file name; of a sweep over accumulation, one."""
     figures: dict[str, Any] = {}
     for part in run.parts:
-        for setting in part.settings():
-            cells = part.cells_of(setting)
-            if not cells:
-                continue
-            words = ["timeline", part.name, cells[0]["cell"]["topology"]]
-            name = re.sub(r"[^A-Za-z0-9_]+", "_", "_".join(word for word in words if word))
-            while name in figures:
-                name += "_more"
-            figures[name] = _draw(run, part, setting)
+        for setting in part.example_settings():
+            cell = part.cells_of(setting)[0]["cell"]
+            figures[style.picture_name("timeline", part, cell)] = _draw(run, part, setting)
     return figures

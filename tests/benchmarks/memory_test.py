@@ -47,6 +47,25 @@ class MemoryTest(ProgramTest):
         self.assertIn("parameters and optimizer alone hold", trial["reason"])
         self.assertIn("over a budget of 1024 bytes", trial["reason"])
 
+    def test_memory_over_a_step_has_its_peak(self):
+        plan = with_cells(FSDP, strategy=["no_sync", "sync_each_batch"], accumulation_steps=[2])
+        outcome = self.run_plan(plan)
+        self.assertEqual(outcome.status, 0, outcome.err)
+        for trial in self.trials():
+            first, *others = trial["ranks"]
+            self.assertTrue(all(rank["memory_timeline"] == [] for rank in others), "rank 0 alone")
+            points = first["memory_timeline"]
+            self.assertLessEqual(len(points), 400)
+            held = [sum(point["bytes"].values()) for point in points]
+            self.assertEqual(max(held), first["peak_allocated_bytes"], "of a step like the timed")
+            times = [point["at_s"] for point in points]
+            self.assertEqual(times, sorted(times))
+            self.assertGreaterEqual(times[0], 0)
+            self.assertEqual({point["micro_batch"] for point in points}, {-1, 0, 1})
+            phases = {point["phase"] for point in points}
+            self.assertEqual(phases - {""}, {"forward", "backward", "optimizer"})
+            self.assertTrue(any("unit" in point for point in points))
+
     def test_hybrid_sharding_says_what_it_moves(self):
         plan = with_cells(
             FSDP, topology=["1x2"], hybrid_shard=[True, False], strategy=["sync_each_batch"]

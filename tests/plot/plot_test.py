@@ -20,8 +20,10 @@ except ImportError:
     sys.exit(SKIPPED)
 
 sys.path.insert(0, str(PLOT.parent))
+import memory  # noqa: E402
 import run_data  # noqa: E402
 import slowdown  # noqa: E402
+import step_memory  # noqa: E402
 import style  # noqa: E402
 import timeline  # noqa: E402
 
@@ -37,12 +39,20 @@ def plot(directory):
     )
 
 
+def share_of(colour, path):
+    """Of all pixels of the picture, how many have this colour."""
+    pixels = matplotlib.image.imread(path)[..., :3]
+    return (abs(pixels - matplotlib.colors.to_rgb(colour)).max(axis=2) < 0.02).mean()
+
+
 class WithSampleRun(unittest.TestCase):
+    sample = ()  # which one, for write_sample_run
+
     def setUp(self):
         scratch = tempfile.TemporaryDirectory()
         self.addCleanup(scratch.cleanup)
         self.directory = Path(scratch.name)
-        subprocess.run([WRITE_SAMPLE_RUN, str(self.directory)], check=True)
+        subprocess.run([WRITE_SAMPLE_RUN, str(self.directory), *self.sample], check=True)
 
     def edit_result(self, change):
         path = self.directory / "result.json"
@@ -74,8 +84,8 @@ class DrawsARun(WithSampleRun):
         else:
             colours = [style.COLOURS["baseline"], style.COLOURS["no_sync"]]
         for colour in colours:
-            near = abs(pixels - matplotlib.colors.to_rgb(colour)).max(axis=2) < 0.02
-            self.assertGreater(near.mean(), LEAST_SHARE[path.name.split("_")[0]], (path, colour))
+            least = LEAST_SHARE[path.name.split("_")[0]]
+            self.assertGreater(share_of(colour, path), least, (path, colour))
 
     def test_the_same_run_gives_the_same_svg(self):
         run = run_data.read(self.directory)
@@ -148,6 +158,91 @@ class LeavesOutWhatWasNotMeasured(WithSampleRun):
         real, paced = (part.cells for part in run.parts)
         self.assertTrue(all(run.published(cell) is None for cell in real))
         self.assertTrue(all(len(run.published(cell)) == 3 for cell in paced))
+
+
+class DrawsMemory(WithSampleRun):
+    sample = ("memory",)
+
+    def setUp(self):
+        super().setUp()
+        self.run_ = run_data.read(self.directory)
+
+    def forget_times(self, result):
+        for cell in result["cells"]:
+            cell.update(step_s=None, micro_batch_s=None, slowdown=None)
+
+    def panel_texts(self, figure, panel):
+        axes = figure.axes[panel]
+        return [axes.get_title(loc="left"), *(text.get_text() for text in axes.texts)]
+
+    def test_pictures_are_named_by_what_varies_and_a_sweep_has_one(self):
+        done = plot(self.directory)
+        self.assertEqual((done.returncode, done.stderr), (0, ""))
+        names = {path.stem for path in (self.directory / "plots").iterdir()}
+        places = ("sweep_2x1_1gbit_full_shard", "sweep_2x1_1gbit_shard_grad_op", "budget_2x1_1gbit")
+        kinds = ("step_memory", "timeline")
+        several = {f"{kind}_{place}_accumulation_4" for kind in kinds for place in places}
+        self.assertEqual(names, {"memory", "slowdown", "steps"} | several)
+
+    def test_each_category_takes_the_room_it_had(self):
+        figures = step_memory.draw_all(self.run_)
+        style.save(figures, self.directory)
+        picture = self.directory / "step_memory_sweep_2x1_1gbit_full_shard_accumulation_4.png"
+        whole, shards, state = (
+            share_of(step_memory.CATEGORIES[name], picture)
+            for name in ("unsharded_gradient", "sharded_gradient", "optimizer_state")
+        )
+        self.assertGreater(shards, 0.005)
+        self.assertGreater(whole, 2 * shards, "48 MiB against 16")
+        self.assertGreater(state, 2 * whole, "150 MiB in both panels")
+
+    def test_strategies_share_their_axes_and_say_their_peaks(self):
+        figure = step_memory.draw_all(self.run_)[
+            "step_memory_sweep_2x1_1gbit_full_shard_accumulation_4"
+        ]
+        self.assertEqual(figure.axes[0].get_ylim(), figure.axes[1].get_ylim())
+        self.assertEqual(figure.axes[0].get_xlim(), figure.axes[1].get_xlim())
+        whole, shards = (self.panel_texts(figure, panel) for panel in (0, 1))
+        self.assertEqual(whole, ["no_sync: peak 300.0 MiB", "1", "2", "3", "4"])
+        self.assertEqual(shards[0], "sync_each_batch: peak 268.0 MiB")
+
+    def test_out_of_memory_is_a_word_below_the_budget(self):
+        figure = step_memory.draw_all(self.run_)["step_memory_budget_2x1_1gbit_accumulation_4"]
+        out, fits = (self.panel_texts(figure, panel) for panel in (0, 1))
+        self.assertEqual(
+            out, ["no_sync", "oom\nmicro-batch 2\nbackward\nunit layer3", "budget 290.0 MiB"]
+        )
+        self.assertIn("budget 290.0 MiB", fits)
+        self.assertEqual(len(figure.axes[0].collections), 0, "nothing was recorded of it")
+        self.assertGreater(figure.axes[0].get_ylim()[1], 290)
+
+    def test_where_times_mean_nothing_none_are_drawn(self):
+        self.edit_result(self.forget_times)
+        run = run_data.read(self.directory)
+        for figure in step_memory.draw_all(run).values():
+            self.assertEqual(figure.axes[-1].get_xlabel(), step_memory.TURNS)
+            self.assertLess(figure.axes[-1].get_xlim()[1], 1.1)
+        (figure,) = memory.draw_all(run).values()
+        self.assertEqual(len(figure.axes), 1, "no time to draw memory against")
+
+    def test_runs_without_a_record_of_memory_have_no_such_picture(self):
+        for trial in self.run_.trials:
+            for rank in trial["ranks"]:
+                del rank["memory_timeline"]
+        self.assertEqual(step_memory.draw_all(self.run_), {})
+
+    def test_cells_that_cannot_share_a_line_get_pictures_of_their_own(self):
+        for cell in self.run_.parts[1].cells:
+            cell["cell"]["topology"] = "1x2"
+        names = set(memory.draw_all(self.run_))
+        self.assertEqual(names, {"memory_2x1_1gbit", "memory_1x2"})
+
+
+class Sweeps(unittest.TestCase):
+    def test_the_largest_legible_accumulation_stands_for_a_sweep(self):
+        self.assertEqual(run_data.telling_accumulation([1, 2, 4, 8, 16]), 4)
+        self.assertEqual(run_data.telling_accumulation([1, 2, 16]), 2)
+        self.assertEqual(run_data.telling_accumulation([16, 8]), 8)
 
 
 class Rows(unittest.TestCase):

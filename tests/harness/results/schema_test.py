@@ -104,9 +104,7 @@ class TrialTest(SchemaCase):
         self.assert_refused("trial", good, "ranks", 0, "peak_reserved_estimate_bytes", to=1.5)
         point = good["ranks"][0]["memory_timeline"][1]
         for wrong in ({"bytes": {"other": -1}}, {"at_s": -1}, {"surprise": 1}, {"micro_batch": -2}):
-            self.assert_refused(
-                "trial", good, "ranks", 0, "memory_timeline", to=[point | wrong]
-            )
+            self.assert_refused("trial", good, "ranks", 0, "memory_timeline", to=[point | wrong])
         self.assert_refused("trial", good, "ledger", "per_step", "all_reduce", to={"count": 1})
 
     def test_a_status_and_its_reason_belong_together(self):
