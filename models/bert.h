@@ -7,23 +7,10 @@
 #include <cstdint>
 #include <memory>
 
+#include "models/bert_config.h"
 #include "models/model.h"
 
 namespace gradsync::models {
-
-struct BertConfig {
-  std::int64_t layers = 12;
-  std::int64_t hidden = 768;
-  std::int64_t heads = 12;
-  std::int64_t intermediate = 3072;
-  std::int64_t vocabulary = 28996;  // bert-base-cased
-  std::int64_t positions = 512;
-  std::int64_t token_types = 2;
-  std::int64_t labels = 2;
-  double dropout = 0.1;  // hidden, attention and classifier alike
-  double layer_norm_eps = 1e-12;
-  double initializer_range = 0.02;
-};
 
 class BertForSequenceClassification : public Model {
  public:

@@ -4,35 +4,28 @@
 #include <ATen/CPUGeneratorImpl.h>
 #include <fmt/format.h>
 
-#include <array>
 #include <cmath>
 
+#include "models/mlp_sizes.h"
 #include "models/module_path.h"
 
 namespace gradsync::models {
-namespace {
-
-constexpr std::int64_t kVocabulary = 1000;
-constexpr std::array<std::int64_t, 4> kWidths{64, 512, 512, 2};
-
-}  // namespace
-
 Mlp::Mlp(std::uint64_t seed, at::Device device) {
   auto generator = at::make_generator<at::CPUGeneratorImpl>(seed);
-  for (std::size_t i = 0; i + 1 < kWidths.size(); ++i) {
-    const double scale = 1 / std::sqrt(static_cast<double>(kWidths[i]));
-    at::Tensor weight = at::empty({kWidths[i + 1], kWidths[i]});
+  for (std::size_t i = 0; i + 1 < kMlpWidths.size(); ++i) {
+    const double scale = 1 / std::sqrt(static_cast<double>(kMlpWidths[i]));
+    at::Tensor weight = at::empty({kMlpWidths[i + 1], kMlpWidths[i]});
     weight.normal_(0, scale, generator);
     weights_.push_back(register_parameter(fmt::format("layer{}_weight", i), weight.to(device)));
-    biases_.push_back(
-        register_parameter(fmt::format("layer{}_bias", i), at::zeros({kWidths[i + 1]}).to(device)));
+    biases_.push_back(register_parameter(fmt::format("layer{}_bias", i),
+                                         at::zeros({kMlpWidths[i + 1]}).to(device)));
   }
 }
 
 at::Tensor Mlp::loss(const Batch& batch) {
   // Each token adds to one of 64 features, so that any sequence length fits.
-  const at::Tensor ids = batch.input_ids % kWidths[0];
-  at::Tensor x = at::zeros({ids.size(0), kWidths[0]}, weights_[0].options())
+  const at::Tensor ids = batch.input_ids % kMlpWidths[0];
+  at::Tensor x = at::zeros({ids.size(0), kMlpWidths[0]}, weights_[0].options())
                      .scatter_add(1, ids, at::ones(ids.sizes(), weights_[0].options()));
   for (std::size_t i = 0; i < weights_.size(); ++i) {
     x = run_unit(i, x, [&](const at::Tensor& input) {
@@ -53,7 +46,7 @@ std::vector<Unit> Mlp::units() const {
 }
 
 std::int64_t Mlp::vocabulary_size() const {
-  return kVocabulary;
+  return kMlpVocabulary;
 }
 
 }  // namespace gradsync::models

@@ -5,6 +5,7 @@
 #include <torch/csrc/autograd/engine.h>
 #include <torch/csrc/autograd/utils/lambda_post_hook.h>
 #include <torch/csrc/autograd/variable.h>
+#include <torch/csrc/utils/tensor_flatten.h>
 #include <torch/csrc/distributed/c10d/comm.hpp>
 
 #include <limits>
@@ -13,6 +14,7 @@
 #include <utility>
 
 #include "harness/base/errors.h"
+#include "harness/comm/storage.h"
 #include "harness/measure/memory.h"
 
 namespace gradsync::sync {
@@ -161,10 +163,22 @@ at::Tensor DistributedDataParallel::after_forward(at::Tensor loss) {
   return loss;
 }
 
+// One message for each dtype, as c10d::broadcast_coalesced packs them. But the message's memory
+// goes back at once, though a thread of gloo may hold the tensor a moment longer: a peak is then
+// the same byte every time.
 void DistributedDataParallel::sync_buffers() {
   const at::NoGradGuard no_grad;
   if (options_.recorder != nullptr) options_.recorder->enter(measure::Phase::Wait);
-  c10d::broadcast_coalesced(process_group_, buffers_, kBroadcastBucketBytes, 0);
+  std::map<at::ScalarType, std::vector<at::Tensor>> by_dtype;
+  for (const at::Tensor& buffer : buffers_) by_dtype[buffer.scalar_type()].push_back(buffer);
+  for (const auto& [type, buffers] : by_dtype) {
+    std::vector<at::Tensor> message{torch::utils::flatten_dense_tensors(buffers)};
+    if (buffers.size() == 1) message[0] = message[0].clone();
+    process_group_->broadcast(message)->wait();
+    const auto values = torch::utils::unflatten_dense_tensors(message[0], buffers);
+    for (std::size_t i = 0; i < buffers.size(); ++i) buffers[i].copy_(values[i]);
+    comm::release_storage(message[0]);
+  }
   if (options_.recorder != nullptr) options_.recorder->enter(measure::Phase::Forward);
 }
 

@@ -116,6 +116,7 @@ void FlatUnit::start_gather() {
   gather_input_ = in_dtype(shard_.detach(), dtypes_.param);
   // An alias with a version counter of its own: autograd's saved weights must not seem changed.
   at::Tensor output = gathered_.variable_data();
+  const MemoryScope scope(MemoryCategory::Communication);
   gather_ = comm::all_gather(*groups_.shard, output, gather_input_);
 }
 

@@ -1,34 +1,16 @@
 #include "harness/sync/fsdp/memory_formula.h"
 
-#include <algorithm>
+#include <numeric>
 
 namespace gradsync::sync {
 namespace {
 
 using measure::MemoryCategory;
 
-class Account {
- public:
-  void hold(MemoryCategory category, std::int64_t bytes) {
-    std::int64_t& held = measure::bytes_of(held_, category);
-    held += bytes;
-    std::int64_t& highest = measure::bytes_of(highest_, category);
-    highest = std::max(highest, held);
-  }
-  void free(MemoryCategory category, std::int64_t bytes) {
-    measure::bytes_of(held_, category) -= bytes;
-  }
-  const measure::CategoryBytes& highest() const { return highest_; }
-
- private:
-  measure::CategoryBytes held_{};
-  measure::CategoryBytes highest_{};
-};
-
 // The allocations of one FlatUnit.
 class Unit {
  public:
-  Unit(std::int64_t elements, const FsdpMemory& memory, Account& account)
+  Unit(std::int64_t elements, bool has_moments, const FsdpMemory& memory, MemoryAccount& account)
       : memory_(memory),
         account_(account),
         part_((elements + memory.ranks - 1) / memory.ranks),
@@ -37,6 +19,7 @@ class Unit {
     constexpr std::int64_t kStepCounterBytes = 4;
     if (elements == 0) return;
     account_.hold(MemoryCategory::ShardedParameter, part_ * memory_.stored_bytes);
+    if (!has_moments) return;
     account_.hold(MemoryCategory::OptimizerState,
                   kMoments * part_ * memory_.stored_bytes + kStepCounterBytes);
   }
@@ -48,6 +31,9 @@ class Unit {
     gathering_ = true;
     account_.hold(MemoryCategory::GatheredParameter, whole_ * memory_.param_bytes);
     account_.hold(MemoryCategory::Communication, gather_cast());
+    if (!memory_.backend_copies_gathers) return;
+    account_.hold(MemoryCategory::Communication, whole_ * memory_.param_bytes);
+    account_.free(MemoryCategory::Communication, whole_ * memory_.param_bytes);
   }
   void finish_gather() {
     if (!gathering_) return;
@@ -61,13 +47,24 @@ class Unit {
     gathered_ = false;
     account_.free(MemoryCategory::GatheredParameter, whole_ * memory_.param_bytes);
   }
-  void take_gradients() {
-    if (has_gradient_) return;
-    has_gradient_ = true;
-    account_.hold(MemoryCategory::UnshardedGradient, whole_ * memory_.gradient_bytes);
+  // The gradients of the next backward add to those kept.
+  void begin_backward() {
+    taken_ = 0;
+    kept_ = has_gradient_;
+  }
+  std::size_t taken() const { return taken_; }
+  // A parameter's gradient, which stays until autograd lets it go.
+  void take_gradient(std::int64_t bytes) {
+    ++taken_;
+    ensure_gradient();
+    // What accumulates in fewer bits is widened to be added to, and the sum narrowed again.
+    if (kept_ && memory_.gradient_bytes < memory_.param_bytes) {
+      account_.hold(MemoryCategory::Activation, 2 * bytes);
+      account_.free(MemoryCategory::Activation, 2 * bytes);
+    }
   }
   void start_reduce() {
-    take_gradients();
+    ensure_gradient();
     if (casts_gradient()) {
       account_.hold(MemoryCategory::Communication, on_the_wire());
       account_.free(MemoryCategory::UnshardedGradient, whole_ * memory_.gradient_bytes);
@@ -85,10 +82,18 @@ class Unit {
         casts_gradient() ? MemoryCategory::Communication : MemoryCategory::UnshardedGradient,
         on_the_wire());
     has_gradient_ = false;
+    // The sum over the ranks becomes their mean.
+    account_.with_number(MemoryCategory::Activation, memory_.reduce_bytes);
     add_to_shard_gradient();
   }
 
  private:
+  void ensure_gradient() {
+    if (has_gradient_) return;
+    has_gradient_ = true;
+    account_.hold(MemoryCategory::UnshardedGradient, whole_ * memory_.gradient_bytes);
+  }
+
   // A gradient that comes in another dtype is cast: to stay, or to be added.
   void add_to_shard_gradient() {
     const bool same_dtype = memory_.reduce_bytes == memory_.stored_bytes;
@@ -110,42 +115,90 @@ class Unit {
   std::int64_t on_the_wire() const { return whole_ * memory_.reduce_bytes; }
 
   const FsdpMemory& memory_;
-  Account& account_;
+  MemoryAccount& account_;
   std::int64_t part_;
   std::int64_t whole_;
   bool gathering_ = false;
   bool gathered_ = false;
   bool has_gradient_ = false;
   bool has_shard_gradient_ = false;
+  bool kept_ = false;  // there was a gradient when this backward began
+  std::size_t taken_ = 0;
 };
+
+std::int64_t sum(const std::vector<std::int64_t>& sizes) {
+  return std::accumulate(sizes.begin(), sizes.end(), std::int64_t{0});
+}
 
 // The visits of FullyShardedDataParallel.
 class Step {
  public:
-  Step(const FsdpMemory& memory, Account& account)
-      : memory_(memory), root_(memory.root_elements, memory, account) {
-    for (const std::int64_t elements : memory.unit_elements) {
-      units_.emplace_back(elements, memory, account);
+  Step(const FsdpMemory& memory, const models::Footprint& footprint, MemoryAccount& account)
+      : memory_(memory),
+        footprint_(footprint),
+        account_(account),
+        root_(sum(footprint.other_parameters), footprint.steps_parameters, memory, account) {
+    for (const models::UnitFootprint& unit : footprint.units) {
+      units_.emplace_back(sum(unit.parameters), footprint.steps_parameters, memory, account);
     }
   }
 
-  void micro_batch(bool sync) {
-    const auto count = static_cast<std::ptrdiff_t>(units_.size());
+  void micro_batch(int index, bool sync) {
+    account_.enter(index, "forward");
+    forward();
+    account_.enter(index, "backward");
+    backward(sync);
+  }
+
+ private:
+  void forward() {
     gather(root_, 0);
-    for (std::ptrdiff_t i = 0; i < count; ++i) {
-      gather(units_[i], i + 1);
+    play(footprint_.before.forward, account_);
+    for (std::size_t i = 0; i < units_.size(); ++i) {
+      account_.enter_unit(footprint_.units[i].name);
+      gather(units_[i], static_cast<std::ptrdiff_t>(i) + 1);
+      play(footprint_.units[i].pass->forward, account_);
       if (memory_.reshard_after_forward) units_[i].reshard();
     }
-    if (memory_.root_ends_model && !root_.empty()) root_.take_gradients();
-    for (std::ptrdiff_t i = count - 1; i >= 0; --i) {
-      gather(units_[i], i - 1);
-      end_backward(units_[i], sync);
+    account_.leave_units();
+    play(footprint_.after.forward, account_);
+  }
+
+  void backward(bool sync) {
+    const LossScope loss(account_);
+    root_.begin_backward();
+    play_root(footprint_.after.backward);
+    for (std::size_t i = units_.size(); i-- > 0;) {
+      account_.enter_unit(footprint_.units[i].name);
+      backward_of_unit(i, sync);
     }
+    account_.leave_units();
+    play_root(footprint_.before.backward);
     end_backward(root_, sync);
     finish_reduce();
   }
 
- private:
+  // What is in no unit is used at both ends of the model: its time comes last.
+  void play_root(const models::MemoryScript& script) {
+    play(script, account_, [&](std::int64_t bytes) {
+      root_.take_gradient(bytes);
+      account_.free(MemoryCategory::Activation, bytes);
+    });
+  }
+
+  // A unit's last gradient ends its backward, and is still there then.
+  void backward_of_unit(std::size_t index, bool sync) {
+    Unit& unit = units_[index];
+    const models::UnitFootprint& described = footprint_.units[index];
+    gather(unit, static_cast<std::ptrdiff_t>(index) - 1);
+    unit.begin_backward();
+    play(described.pass->backward, account_, [&](std::int64_t bytes) {
+      unit.take_gradient(bytes);
+      if (unit.taken() == described.parameters.size()) end_backward(unit, sync);
+      account_.free(MemoryCategory::Activation, bytes);
+    });
+  }
+
   void gather(Unit& unit, std::ptrdiff_t next) {
     if (unit.empty()) return;
     unit.start_gather();
@@ -155,7 +208,6 @@ class Step {
   }
   void end_backward(Unit& unit, bool sync) {
     if (unit.empty()) return;
-    unit.take_gradients();
     if (sync || memory_.reshard_after_backward) unit.reshard();
     if (!sync) return;
     finish_reduce();
@@ -168,6 +220,8 @@ class Step {
   }
 
   const FsdpMemory& memory_;
+  const models::Footprint& footprint_;
+  MemoryAccount& account_;
   Unit root_;
   std::vector<Unit> units_;
   Unit* reducing_ = nullptr;
@@ -175,12 +229,15 @@ class Step {
 
 }  // namespace
 
-measure::CategoryBytes highest_by_category(const FsdpMemory& memory,
-                                           const std::vector<bool>& syncs) {
-  Account account;
-  Step step(memory, account);
-  for (const bool sync : syncs) step.micro_batch(sync);
-  return account.highest();
+StepMemory fsdp_step_memory(const FsdpMemory& memory, const models::Footprint& footprint,
+                            const std::vector<bool>& syncs, std::int64_t other_bytes) {
+  MemoryAccount account;
+  account.hold(MemoryCategory::Other, other_bytes);
+  Step step(memory, footprint, account);
+  const int micro_batches = static_cast<int>(syncs.size());
+  for (int i = 0; i < micro_batches; ++i) step.micro_batch(i, syncs[static_cast<std::size_t>(i)]);
+  play_optimizer(micro_batches - 1, footprint.steps_parameters, account);
+  return account.memory();
 }
 
 }  // namespace gradsync::sync

@@ -1,31 +1,30 @@
 // What a step of FSDP holds, declared beforehand: a pure function from sizes, options and policy.
 //
 // It is a recurrence over the units, in the order in which the wrapper visits them, and not one
-// expression: which of a gathered unit, a gradient in flight and a kept gradient exist together
-// depends on where in the step one looks. Every term is one allocation of FlatUnit (flat_unit.cpp):
+// expression: which of a gathered unit, a gradient in flight, a kept gradient and activations exist
+// together depends on where in the step one looks. The first unit to run backward still has all
+// activations beside it. Activations are told by the model's footprint; every other term is one
+// allocation of FlatUnit (flat_unit.cpp):
 //
 //   resident      parameters / ranks x stored, and what the optimizer keeps of them
 //   gathered      one unit, two with prefetch; all of them without reshard_after_forward
 //   gradient      whole where no_sync kept it, else the unit's own and the one being reduced
 //   reduced       gradients / ranks
-//   communication casts for the wire, and gloo's copy of what it reduces
-//
-// Activations are the model's affair and not in it.
+//   communication casts for the wire, and gloo's copies: of what it gathers while it begins, of
+//   what
+//                 it reduces until that ends
 #pragma once
 
 #include <cstdint>
 #include <vector>
 
-#include "harness/measure/memory_category.h"
+#include "harness/sync/memory_account.h"
+#include "models/footprint.h"
 
 namespace gradsync::sync {
 
 struct FsdpMemory {
-  std::int64_t root_elements = 0;           // parameters in no unit; 0: none
-  bool root_ends_model = true;              // some of them after the last unit: a head, whose
-                                            // gradient comes first and waits for the others
-  std::vector<std::int64_t> unit_elements;  // in the order of forward; 0: a unit without any
-  int ranks = 1;                            // that share one copy of the parameters
+  int ranks = 1;  // that share one copy of the parameters
   // Bytes per element: as stored, as gathered, of a gradient as it accumulates, on the wire.
   int stored_bytes = 4;
   int param_bytes = 4;
@@ -34,14 +33,15 @@ struct FsdpMemory {
   bool reshard_after_forward = true;
   bool reshard_after_backward = true;
   bool prefetch = true;
-  bool backend_copies_reductions = true;  // gloo does; NCCL and the fake backend do not
+  bool backend_copies_gathers = true;     // gloo does; NCCL and the fake backend do not
+  bool backend_copies_reductions = true;  // likewise
 };
 
-// Returns the most of each category that one rank holds at any time of a step whose micro-batch i
-// reduces gradients where syncs[i], with an optimizer of AdamW's two moments. Categories that the
-// wrapper does not fill (activation, other) are 0. Bytes; sums of them are no peak, since they need
-// not be held together.
-measure::CategoryBytes highest_by_category(const FsdpMemory& memory,
-                                           const std::vector<bool>& syncs);
+// Returns what one rank holds in a step whose micro-batch i reduces gradients where syncs[i], with
+// an optimizer of AdamW's two moments where the footprint has one. `other_bytes` are resident and
+// nobody's: data and buffers. Activations are exact where gathered parameters are float32, as the
+// footprint's are.
+StepMemory fsdp_step_memory(const FsdpMemory& memory, const models::Footprint& footprint,
+                            const std::vector<bool>& syncs, std::int64_t other_bytes);
 
 }  // namespace gradsync::sync

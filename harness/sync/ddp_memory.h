@@ -1,0 +1,22 @@
+// What a step of DDP holds, declared beforehand: a pure function from sizes, options and policy.
+//
+// Parameters, moments and the Reducer's buckets are always there, and gradients from the backward
+// that makes them to the end of the step. So the peak is where most activations meet most
+// gradients: in the first micro-batch near its end, in later ones where backward begins.
+#pragma once
+
+#include <cstdint>
+#include <vector>
+
+#include "harness/sync/memory_account.h"
+#include "models/footprint.h"
+
+namespace gradsync::sync {
+
+// Returns what one rank holds in a steady step (buckets are rebuilt, moments made) whose
+// micro-batch i reduces gradients where syncs[i]; without find_unused_parameters and static_graph.
+// Gradients are float32. `other_bytes` are resident and nobody's: data and buffers.
+StepMemory ddp_step_memory(bool gradient_as_bucket_view, const models::Footprint& footprint,
+                           const std::vector<bool>& syncs, std::int64_t other_bytes);
+
+}  // namespace gradsync::sync

@@ -1,0 +1,226 @@
+#include <fmt/format.h>
+
+#include "models/footprints.h"
+
+namespace gradsync::models {
+namespace {
+
+// Sizes in bytes of the tensors that a BERT makes.
+struct Sizes {
+  Sizes(const BertConfig& config, const MicroBatchShape& shape)
+      : hidden(shape.tokens() * config.hidden * kFloatBytes),
+        wide(shape.tokens() * config.intermediate * kFloatBytes),
+        scores(shape.examples * config.heads * shape.length * shape.length * kFloatBytes),
+        per_token(shape.tokens() * kFloatBytes),
+        one_example(shape.length * config.hidden * kFloatBytes),
+        pooled(shape.examples * config.hidden * kFloatBytes),
+        logits(shape.examples * config.labels * kFloatBytes),
+        vector(config.hidden * kFloatBytes),
+        wide_vector(config.intermediate * kFloatBytes),
+        square(config.hidden * config.hidden * kFloatBytes),
+        wide_matrix(config.hidden * config.intermediate * kFloatBytes) {}
+
+  std::int64_t hidden;       // [examples, length, hidden]: hidden states, queries, keys, values
+  std::int64_t wide;         // [examples, length, intermediate]
+  std::int64_t scores;       // [examples, heads, length, length]
+  std::int64_t per_token;    // [examples, length]
+  std::int64_t one_example;  // [1, length, hidden]: embeddings that are the same for all
+  std::int64_t pooled;       // [examples, hidden]
+  std::int64_t logits;       // [examples, labels]
+  std::int64_t vector;       // parameters and their gradients
+  std::int64_t wide_vector;
+  std::int64_t square;
+  std::int64_t wide_matrix;
+};
+
+void dropout(std::int64_t size, MemoryScript& script) {
+  script.hold({size});  // the mask
+  script.with_number(0);
+  script.hold({size});
+}
+
+void dropout_backward(std::int64_t size, MemoryScript& script) {
+  script.hold({size});
+  script.free({size, size});  // the gradient that came, the mask
+}
+
+// The result, and each token's mean and deviation.
+void layer_norm(const Sizes& sizes, MemoryScript& script) {
+  script.hold({sizes.hidden, sizes.per_token, sizes.per_token});
+}
+
+void layer_norm_backward(const Sizes& sizes, MemoryScript& script) {
+  script.hold({sizes.hidden, sizes.vector, sizes.vector});
+  script.hold({2 * sizes.vector});  // both parameters' gradients as one thread sums them
+  script.free({2 * sizes.vector});
+  script.free({sizes.hidden, sizes.hidden, sizes.per_token, sizes.per_token});
+  script.gradients({sizes.vector, sizes.vector});
+}
+
+// Turns the gradient of a linear layer's output into that of its input and of its parameters.
+// `input`: what it read, where nothing else needs it any more; else 0.
+void linear_backward(std::int64_t input_gradient, std::int64_t weight, std::int64_t bias,
+                     std::int64_t output_gradient, std::int64_t input, MemoryScript& script) {
+  script.hold({input_gradient, weight, bias});
+  script.free({output_gradient, input});
+  script.gradients({bias, weight});
+}
+
+MemoryScript layer_forward(const Sizes& sizes) {
+  const std::int64_t x = sizes.hidden;
+  MemoryScript script;
+  script.hold({x, x, x});  // queries, keys, values
+  script.with_number(x);   // the scaled queries,
+  script.hold({x, x});     // laid out by heads for the product, as are the keys
+  script.hold({sizes.scores});
+  script.free({x});             // the scaled queries
+  script.hold({sizes.scores});  // softmax
+  dropout(sizes.scores, script);
+  script.hold({x, x});  // the values by heads, the context by heads
+  script.free({sizes.scores});
+  script.hold({x});           // the context by tokens
+  script.free({x, x, x, x});  // by heads; values, keys, queries
+  script.hold({x});           // attention's dense layer
+  dropout(x, script);
+  script.hold({x});  // residual
+  layer_norm(sizes, script);
+  script.free({x, x});                    // with dropout, without
+  script.hold({sizes.wide, sizes.wide});  // before and after gelu
+  script.hold({x});
+  dropout(x, script);
+  script.hold({x});
+  layer_norm(sizes, script);
+  script.free({x, x});
+  return script;
+}
+
+// One of the three products that made queries, keys and values: the gradient comes by heads, is
+// laid out by tokens, and what it adds to the layer's input is added at once.
+void projection_backward(const Sizes& sizes, std::int64_t input, MemoryScript& script) {
+  const std::int64_t x = sizes.hidden;
+  script.hold({x});
+  script.free({x});
+  linear_backward(x, sizes.square, sizes.vector, x, input, script);
+  script.free({x});
+}
+
+MemoryScript layer_backward(const Sizes& sizes) {
+  const std::int64_t x = sizes.hidden;
+  MemoryScript script;
+  layer_norm_backward(sizes, script);
+  script.hold({x});
+  script.free({x});  // dropout's mask; the gradient also is the residual's
+  linear_backward(sizes.wide, sizes.wide_matrix, sizes.vector, x, sizes.wide, script);
+  script.hold({sizes.wide});  // gelu
+  script.free({sizes.wide, sizes.wide});
+  linear_backward(x, sizes.wide_matrix, sizes.wide_vector, sizes.wide, x, script);
+  script.free({x});  // added to the residual's
+  layer_norm_backward(sizes, script);
+  script.hold({x});
+  script.free({x});
+  linear_backward(x, sizes.square, sizes.vector, x, x, script);
+  script.hold({x});  // the context's gradient, by heads
+  script.free({x});
+  script.hold({x, sizes.scores});  // of values and probabilities
+  script.free({x, x, sizes.scores});
+  dropout_backward(sizes.scores, script);
+  script.hold({sizes.scores});  // softmax
+  script.free({sizes.scores, sizes.scores});
+  script.hold({x, x});  // of keys and scaled queries
+  script.free({sizes.scores, x, x});
+  script.with_number(x);
+  script.free({x});
+  projection_backward(sizes, 0, script);  // values
+  projection_backward(sizes, 0, script);  // keys
+  projection_backward(sizes, x, script);  // queries, and the layer's input goes
+  return script;
+}
+
+PassScript embeddings_pass(const BertConfig& config, const Sizes& sizes) {
+  const std::int64_t x = sizes.hidden;
+  PassScript pass;
+  // Words, token types, their sum, positions, the sum of all.
+  pass.forward.hold({x, sizes.one_example, x, sizes.one_example, x});
+  layer_norm(sizes, pass.forward);
+  dropout(x, pass.forward);
+  pass.forward.free({x, sizes.one_example, x, sizes.one_example, x});
+
+  dropout_backward(x, pass.backward);
+  layer_norm_backward(sizes, pass.backward);
+  for (const std::int64_t rows : {config.positions, config.token_types}) {
+    const std::int64_t table = rows * sizes.vector;
+    pass.backward.hold({sizes.one_example, table});  // the sum over examples, its table's gradient
+    pass.backward.free({sizes.one_example});
+    pass.backward.gradients({table});
+  }
+  const std::int64_t words = config.vocabulary * sizes.vector;
+  pass.backward.hold({words});
+  pass.backward.free({x});
+  pass.backward.gradients({words});
+  return pass;
+}
+
+// Pooler, classifier, loss.
+PassScript head_pass(const BertConfig& config, const Sizes& sizes) {
+  const std::int64_t classifier = config.labels * sizes.vector;
+  PassScript pass;
+  pass.forward.hold({sizes.pooled, sizes.pooled});  // before and after tanh
+  pass.forward.free({sizes.pooled});
+  dropout(sizes.pooled, pass.forward);
+  pass.forward.hold({sizes.logits, sizes.logits});  // log-probabilities
+  pass.forward.hold({kFloatBytes, kFloatBytes});    // the loss, its total weight
+  pass.forward.free({sizes.logits});
+
+  MemoryScript& script = pass.backward;
+  script.hold({sizes.logits});
+  script.free({kFloatBytes, kFloatBytes});
+  script.hold({sizes.logits});
+  script.free({sizes.logits, sizes.logits});
+  linear_backward(sizes.pooled, classifier, config.labels * kFloatBytes, sizes.logits, sizes.pooled,
+                  script);
+  dropout_backward(sizes.pooled, script);
+  script.hold({sizes.pooled});  // tanh
+  script.free({sizes.pooled, sizes.pooled});
+  linear_backward(sizes.pooled, sizes.square, sizes.vector, sizes.pooled, sizes.hidden, script);
+  script.hold({sizes.hidden});  // the first token's gradient, and zeros for the others
+  script.free({sizes.pooled});
+  return pass;
+}
+
+std::vector<std::int64_t> layer_parameters(const BertConfig& config) {
+  const std::int64_t square = config.hidden * config.hidden;
+  const std::int64_t wide = config.hidden * config.intermediate;
+  return {square, config.hidden, square,        config.hidden, square, config.hidden,
+          square, config.hidden, config.hidden, config.hidden, wide,   config.intermediate,
+          wide,   config.hidden, config.hidden, config.hidden};
+}
+
+}  // namespace
+
+std::optional<Footprint> bert_footprint(const BertConfig& config, const MicroBatchShape& shape) {
+  if (shape.examples < 2 || shape.length < 2) return std::nullopt;
+  const Sizes sizes(config, shape);
+  Footprint footprint;
+  footprint.other_parameters = {config.vocabulary * config.hidden,
+                                config.positions * config.hidden,
+                                config.token_types * config.hidden,
+                                config.hidden,
+                                config.hidden,
+                                config.hidden * config.hidden,
+                                config.hidden,
+                                config.labels * config.hidden,
+                                config.labels};
+  // Positions and token types.
+  footprint.buffer_bytes = {config.positions * kLongBytes, config.positions * kLongBytes};
+  footprint.before = embeddings_pass(config, sizes);
+  footprint.after = head_pass(config, sizes);
+  const auto layer =
+      std::make_shared<PassScript>(PassScript{layer_forward(sizes), layer_backward(sizes)});
+  for (std::int64_t i = 0; i < config.layers; ++i) {
+    footprint.units.push_back(
+        {fmt::format("bert.encoder.layer.{}", i), layer_parameters(config), layer});
+  }
+  return footprint;
+}
+
+}  // namespace gradsync::models

@@ -1,0 +1,99 @@
+// What a model's tensors take, told without making any: its parameters and buffers, and which
+// tensors a micro-batch makes and frees, in order. Memory can then be predicted to the byte for any
+// number of ranks, and for a model too large to be made.
+//
+// A script is kept instead of a highest value, because wrappers act in between: they gather a
+// unit's parameters before it runs and reduce its gradients when they are complete, and which of
+// that coincides with which activations decides the peak. Every line of a script is a tensor of the
+// model's own arithmetic; the sizes are those of the CPU kernels of torch 2.11 in float32, on one
+// thread.   No torch.
+#pragma once
+
+#include <cstdint>
+#include <initializer_list>
+#include <memory>
+#include <string>
+#include <vector>
+
+namespace gradsync::models {
+
+inline constexpr std::int64_t kFloatBytes = 4;
+inline constexpr std::int64_t kLongBytes = 8;
+
+struct MemoryEvent {
+  enum class Kind {
+    Hold,     // a tensor is made
+    Free,     // one goes
+    Gradient  // a parameter's gradient, made before, is complete: from here it is the wrapper's
+  };
+  Kind kind = Kind::Hold;
+  std::int64_t bytes = 0;
+};
+
+class MemoryScript {
+ public:
+  using Sizes = std::initializer_list<std::int64_t>;  // in bytes
+
+  void hold(Sizes sizes) { add(MemoryEvent::Kind::Hold, sizes); }
+  void free(Sizes sizes) { add(MemoryEvent::Kind::Free, sizes); }
+  // Parameters' gradients reach their accumulators in this order.
+  void gradients(Sizes sizes) { add(MemoryEvent::Kind::Gradient, sizes); }
+  // An operation on a tensor and a number, which becomes a double and then a float, each a tensor.
+  void with_number(std::int64_t result) {
+    hold({kDoubleBytes, kFloatBytes, result});
+    free({kFloatBytes, kDoubleBytes});
+  }
+  // The same on integers, where the number needs no other type.
+  void with_integer(std::int64_t result) {
+    hold({kLongBytes, result});
+    free({kLongBytes});
+  }
+
+  const std::vector<MemoryEvent>& events() const { return events_; }
+
+ private:
+  static constexpr std::int64_t kDoubleBytes = 8;
+  void add(MemoryEvent::Kind kind, Sizes sizes) {
+    for (const std::int64_t bytes : sizes) {
+      if (bytes > 0) events_.push_back({kind, bytes});
+    }
+  }
+  std::vector<MemoryEvent> events_;
+};
+
+// A part of a model on its way through a micro-batch. What forward leaves, backward frees.
+struct PassScript {
+  MemoryScript forward;
+  MemoryScript backward;
+};
+
+struct UnitFootprint {
+  std::string name;                        // as Unit::name
+  std::vector<std::int64_t> parameters;    // elements of each; may be empty
+  std::shared_ptr<const PassScript> pass;  // never null; equal units share one
+};
+
+// The order of a micro-batch: before.forward, each unit's forward, after.forward, which ends with
+// the loss, a float; then the loss is divided and its gradient made, which after.backward frees;
+// after.backward, each unit's backward from the last to the first, before.backward.
+struct Footprint {
+  std::vector<std::int64_t> other_parameters;  // in no unit: elements of each
+  std::vector<UnitFootprint> units;            // in the order of forward
+  std::vector<std::int64_t> buffer_bytes;
+  PassScript before;
+  PassScript after;
+  bool steps_parameters = true;  // false: a paced model, whose optimizer has no moments
+
+  std::int64_t elements() const;
+  std::size_t tensors() const;
+};
+
+// One rank's micro-batch: examples that are not padded.
+struct MicroBatchShape {
+  std::int64_t examples = 0;
+  std::int64_t length = 0;  // in tokens
+
+  std::int64_t tokens() const { return examples * length; }
+};
+
+}  // namespace gradsync::models

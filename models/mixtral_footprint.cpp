@@ -1,0 +1,319 @@
+#include <algorithm>
+
+#include "models/footprints.h"
+
+namespace gradsync::models {
+namespace {
+
+// Sizes in bytes of the tensors that a Mixtral makes.
+struct Sizes {
+  Sizes(const MixtralConfig& config, const MicroBatchShape& shape)
+      : hidden(shape.tokens() * config.hidden * kFloatBytes),
+        key_value(shape.tokens() * config.key_value_heads * config.head_size() * kFloatBytes),
+        per_token(shape.tokens() * kFloatBytes),
+        per_head(config.heads * per_token),
+        per_expert(config.experts * per_token),
+        choices(shape.tokens() * config.experts_per_token),
+        angles(shape.length * config.head_size() * kFloatBytes),
+        logits(config.vocabulary * per_token),
+        vector(config.hidden * kFloatBytes),
+        square(config.hidden * vector),
+        key_value_matrix(config.key_value_heads * config.head_size() * vector),
+        expert_matrix(config.intermediate * vector),
+        embeddings(config.vocabulary * vector) {}
+
+  std::int64_t hidden;      // [examples, length, hidden]: hidden states, queries
+  std::int64_t key_value;   // [examples, key-value heads, length, head size]
+  std::int64_t per_token;   // [examples, length]
+  std::int64_t per_head;    // [examples, heads, length]
+  std::int64_t per_expert;  // [tokens, experts]
+  std::int64_t choices;     // of experts, by all tokens together: a count
+  std::int64_t angles;      // [length, head size]
+  std::int64_t logits;      // [examples, length, vocabulary]
+  std::int64_t vector;      // parameters and their gradients
+  std::int64_t square;
+  std::int64_t key_value_matrix;
+  std::int64_t expert_matrix;
+  std::int64_t embeddings;
+};
+
+// Blocks in which the CPU's flash attention goes over queries and keys; one thread.
+// Source: aten/src/ATen/native/cpu/FlashAttentionKernel.cpp, torch 2.11.
+struct AttentionBlocks {
+  AttentionBlocks(const MixtralConfig& config, const MicroBatchShape& shape)
+      : queries(std::min<std::int64_t>(shape.length, shape.length >= 768   ? 256
+                                                     : shape.length >= 192 ? 64
+                                                                           : 32)),
+        keys(std::min<std::int64_t>(shape.length, 512)),
+        head_size(config.head_size()) {}
+
+  // Scores, their maxima and sums, and the output of a block.
+  std::int64_t forward() const {
+    return (queries * keys + 2 * queries + queries * head_size) * kFloatBytes;
+  }
+  std::int64_t scores() const { return 2 * queries * keys * kFloatBytes; }  // and their gradient
+  std::int64_t sums() const { return queries * kFloatBytes; }
+
+  std::int64_t queries;
+  std::int64_t keys;
+  std::int64_t head_size;
+};
+
+void rms_norm(const Sizes& sizes, MemoryScript& script) {
+  script.hold({sizes.hidden, sizes.per_token});  // squares, their mean
+  script.with_number(0);
+  script.free({sizes.hidden});
+  script.with_number(sizes.per_token);           // plus eps
+  script.hold({sizes.per_token, sizes.hidden});  // inverse root, normed
+  script.free({sizes.per_token});
+  script.hold({sizes.hidden});     // times the weight
+  script.free({sizes.per_token});  // the mean
+}
+
+// Frees its input. `added`: the input's gradient so far is there, and these are added to it.
+void rms_norm_backward(const Sizes& sizes, bool added, MemoryScript& script) {
+  const std::int64_t x = sizes.hidden;
+  const std::int64_t per_token = sizes.per_token;
+  script.hold({x, x, sizes.vector});  // of normed; of the weight, before and after the sum
+  script.free({x, x, x});             // the latter, the gradient that came, normed
+  script.gradients({sizes.vector});
+  script.hold({x, x, per_token});  // of the inverse root, before and after the sum; of the input
+  script.free({x, x});             // the former, and of normed
+  if (added) script.free({x});
+  script.hold({per_token});  // inverse root: its cube times -1/2
+  script.with_number(per_token);
+  script.hold({per_token});
+  script.free({per_token, per_token, per_token, per_token});
+  script.with_number(x);  // mean
+  script.free({per_token});
+  script.hold({x});  // square: 2 x
+  script.with_number(x);
+  script.hold({x});
+  script.free({x, x, x, x});  // steps of the product, of the squares, the input
+  script.free({x});           // added to the input's
+}
+
+// `size` of what turns: queries or keys.
+void rotate(std::int64_t size, MemoryScript& script) {
+  script.hold({size / 2, size});  // one half negated, both halves joined
+  script.free({size / 2});
+  script.hold({size, size, size});  // times cosine, times sine, their sum
+  script.free({size, size, size});
+}
+
+// `angles`: cosine and sine, where nothing else needs them any more; else 0.
+void rotate_backward(std::int64_t size, std::int64_t angles, MemoryScript& script) {
+  script.hold({size});
+  script.free({angles});
+  script.hold({size});
+  script.free({size, angles});
+  script.hold({size / 2, size});  // the half negated, both halves apart
+  script.free({size, size / 2, size});
+}
+
+void attention(const Sizes& sizes, const AttentionBlocks& blocks, MemoryScript& script) {
+  script.hold({sizes.hidden, sizes.key_value, sizes.key_value});
+  rotate(sizes.hidden, script);
+  rotate(sizes.key_value, script);
+  script.hold({sizes.hidden, sizes.per_head, blocks.forward()});  // context, log of sums
+  script.free({blocks.forward()});
+  script.hold({sizes.hidden});                   // the output layer
+  script.free({sizes.key_value, sizes.hidden});  // keys and queries as they were before they turned
+}
+
+void attention_backward(const Sizes& sizes, const AttentionBlocks& blocks, bool last_to_run,
+                        MemoryScript& script) {
+  const std::int64_t x = sizes.hidden;
+  const std::int64_t kv = sizes.key_value;
+  script.hold({sizes.square, x});  // the output layer
+  script.gradients({sizes.square});
+  script.hold({x, kv, kv, blocks.scores(), blocks.sums()});  // of queries, keys, values
+  script.free({blocks.sums(), blocks.scores()});
+  script.free({x, kv, x, kv, sizes.per_head, x});  // what came; keys, queries, values, context
+  rotate_backward(kv, 0, script);
+  rotate_backward(x, last_to_run ? sizes.angles : 0, script);
+  script.hold({sizes.key_value_matrix, x});  // values
+  script.free({kv});
+  script.gradients({sizes.key_value_matrix});
+  script.hold({sizes.key_value_matrix, x});  // keys
+  script.free({kv});
+  script.hold({x});  // what both give their input
+  script.free({x, x});
+  script.gradients({sizes.key_value_matrix});
+  script.hold({sizes.square, x});  // queries
+  script.free({x, x});             // and the input
+  script.free({x});                // added to the others'
+  script.gradients({sizes.square});
+}
+
+void router(const Sizes& sizes, MemoryScript& script) {
+  const std::int64_t indices = sizes.choices * kLongBytes;
+  const std::int64_t weights = sizes.choices * kFloatBytes;
+  script.hold({sizes.per_expert, sizes.per_expert, indices});  // logits, softmax, turns
+  script.with_integer(indices);                                // experts in turn
+  script.free({indices});
+  script.hold({weights, sizes.per_token, weights});  // chosen, their sum, its parts
+}
+
+// Frees the router's input.
+void router_backward(const MixtralConfig& config, const Sizes& sizes, MemoryScript& script) {
+  const std::int64_t weights = sizes.choices * kFloatBytes;
+  const std::int64_t gate = config.experts * sizes.vector;
+  script.hold(
+      {weights, weights, weights, weights});  // of the chosen, and three steps to their sum's
+  script.free({weights, weights, weights});
+  script.hold({weights, sizes.per_token});
+  script.free({weights, weights, sizes.per_token, weights});
+  script.free({sizes.per_token});  // added to those of the chosen
+  script.hold({sizes.per_expert});
+  script.free({weights, sizes.choices * kLongBytes});
+  script.hold({sizes.per_expert});  // softmax
+  script.free({sizes.per_expert, sizes.per_expert});
+  script.hold({gate, sizes.hidden});
+  script.free({sizes.per_expert, sizes.hidden});
+  script.free({sizes.hidden});  // added to the experts'
+  script.gradients({gate});
+}
+
+// Tokens that expert `index` sees when experts take turns.
+std::int64_t tokens_of(const MixtralConfig& config, const Sizes& sizes, std::int64_t index) {
+  return (sizes.choices + config.experts - 1 - index) / config.experts;
+}
+
+void expert(const MixtralConfig& config, const Sizes& sizes, std::int64_t tokens,
+            MemoryScript& script) {
+  const std::int64_t narrow = tokens * config.hidden * kFloatBytes;
+  const std::int64_t wide = tokens * config.intermediate * kFloatBytes;
+  script.with_integer(sizes.choices);  // a byte for each choice that is this expert's
+  script.hold({tokens * kLongBytes});  // which those are
+  script.free({sizes.choices});
+  script.with_integer(tokens * kLongBytes);               // whose
+  script.hold({narrow, wide, wide, wide, wide, narrow});  // input, gate, up, silu, product, output
+  script.hold({tokens * kFloatBytes, narrow});            // weights, weighted
+}
+
+void expert_backward(const MixtralConfig& config, const Sizes& sizes, std::int64_t tokens,
+                     bool first_to_run, MemoryScript& script) {
+  const std::int64_t narrow = tokens * config.hidden * kFloatBytes;
+  const std::int64_t wide = tokens * config.intermediate * kFloatBytes;
+  const std::int64_t weights = tokens * kFloatBytes;
+  script.hold({narrow});  // of weighted
+  script.free({narrow});
+  script.hold({narrow, narrow, weights});  // of the weights before the sum, of the output
+  script.free({narrow, narrow, weights, narrow});
+  script.hold({sizes.choices * kFloatBytes});  // of all weights
+  script.free({weights, tokens * kLongBytes});
+  if (!first_to_run) script.free({sizes.choices * kFloatBytes});  // added to the others'
+  script.hold({sizes.expert_matrix, wide});                       // down
+  script.free({narrow, wide});
+  script.gradients({sizes.expert_matrix});
+  script.hold({wide, wide});  // of up, of silu
+  script.free({wide, wide, wide});
+  script.hold({wide});  // of gate
+  script.free({wide, wide});
+  script.hold({sizes.expert_matrix, narrow});  // up
+  script.free({wide});
+  script.gradients({sizes.expert_matrix});
+  script.hold({sizes.expert_matrix, narrow});  // gate
+  script.free({wide, narrow});
+  script.free({narrow});  // added to up's
+  script.gradients({sizes.expert_matrix});
+  script.hold({sizes.hidden});  // of all tokens
+  script.free({narrow, tokens * kLongBytes});
+  if (!first_to_run) script.free({sizes.hidden});  // added to the others'
+}
+
+MemoryScript layer_forward(const MixtralConfig& config, const MicroBatchShape& shape) {
+  const Sizes sizes(config, shape);
+  MemoryScript script;
+  rms_norm(sizes, script);
+  attention(sizes, AttentionBlocks(config, shape), script);
+  script.hold({sizes.hidden});  // residual
+  script.free({sizes.hidden});
+  rms_norm(sizes, script);
+  router(sizes, script);
+  script.hold({sizes.hidden});  // to add the experts' outputs to
+  for (std::int64_t i = 0; i < config.experts; ++i) {
+    expert(config, sizes, tokens_of(config, sizes, i), script);
+  }
+  script.hold({sizes.hidden});  // residual
+  script.free({sizes.hidden, sizes.choices * kFloatBytes, sizes.per_expert});
+  return script;
+}
+
+MemoryScript layer_backward(const MixtralConfig& config, const MicroBatchShape& shape,
+                            bool last_to_run) {
+  const Sizes sizes(config, shape);
+  MemoryScript script;
+  for (std::int64_t i = config.experts; i-- > 0;) {
+    expert_backward(config, sizes, tokens_of(config, sizes, i), i + 1 == config.experts, script);
+  }
+  router_backward(config, sizes, script);
+  rms_norm_backward(sizes, true, script);
+  attention_backward(sizes, AttentionBlocks(config, shape), last_to_run, script);
+  rms_norm_backward(sizes, true, script);
+  return script;
+}
+
+PassScript embeddings_pass(const Sizes& sizes, const MicroBatchShape& shape) {
+  const std::int64_t positions = shape.length * kFloatBytes;
+  PassScript pass;
+  pass.forward.hold({shape.tokens() * kLongBytes});  // the labels
+  // Positions, their angles once and twice, cosine and sine.
+  pass.forward.hold({positions, sizes.angles / 2, sizes.angles, sizes.angles, sizes.angles});
+  pass.forward.free({sizes.angles, sizes.angles / 2, positions});
+  pass.forward.hold({sizes.hidden});
+  pass.backward.hold({sizes.embeddings});
+  pass.backward.free({sizes.hidden});
+  pass.backward.gradients({sizes.embeddings});
+  return pass;
+}
+
+// Norm, head, loss.
+PassScript head_pass(const Sizes& sizes, const MicroBatchShape& shape) {
+  PassScript pass;
+  rms_norm(sizes, pass.forward);
+  pass.forward.hold({sizes.logits, sizes.logits});  // log-probabilities
+  pass.forward.hold({kFloatBytes, kFloatBytes});    // the loss, its total weight
+  pass.forward.free({sizes.logits});
+  pass.backward.hold({sizes.logits});
+  pass.backward.free({kFloatBytes, shape.tokens() * kLongBytes, kFloatBytes});
+  pass.backward.hold({sizes.logits});
+  pass.backward.free({sizes.logits, sizes.logits});
+  pass.backward.hold({sizes.embeddings, sizes.hidden});
+  pass.backward.free({sizes.logits, sizes.hidden});
+  pass.backward.gradients({sizes.embeddings});
+  rms_norm_backward(sizes, false, pass.backward);
+  return pass;
+}
+
+}  // namespace
+
+Footprint mixtral_footprint(const MixtralConfig& config, const MicroBatchShape& shape) {
+  const Sizes sizes(config, shape);
+  Footprint footprint;
+  // Frequencies, and a copy of them.
+  const std::int64_t frequencies = config.head_size() / 2 * kFloatBytes;
+  footprint.buffer_bytes = {frequencies, frequencies};
+  footprint.before = embeddings_pass(sizes, shape);
+  footprint.after = head_pass(sizes, shape);
+  const MemoryScript forward = layer_forward(config, shape);
+  const auto first = std::make_shared<PassScript>(
+      PassScript{forward, layer_backward(config, shape, /*last_to_run=*/true)});
+  const auto other = std::make_shared<PassScript>(
+      PassScript{forward, layer_backward(config, shape, /*last_to_run=*/false)});
+  for (const MixtralTensor& tensor : mixtral_shapes(config)) {
+    if (tensor.unit.empty()) {
+      footprint.other_parameters.push_back(tensor.elements());
+      continue;
+    }
+    std::vector<UnitFootprint>& units = footprint.units;
+    if (units.empty() || units.back().name != tensor.unit) {
+      units.push_back({tensor.unit, {}, units.empty() ? first : other});
+    }
+    units.back().parameters.push_back(tensor.elements());
+  }
+  return footprint;
+}
+
+}  // namespace gradsync::models

@@ -1,0 +1,282 @@
+// What the formulas say a step holds, against what the meter counts: peak, composition and the most
+// of each category, byte for byte, for every model that tells its footprint.
+#include <ATen/ATen.h>
+#include <fmt/ranges.h>
+#include <gtest/gtest.h>
+#include <unistd.h>
+
+#include <functional>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "harness/measure/memory.h"
+#include "harness/sync/backward.h"
+#include "harness/sync/ddp.h"
+#include "harness/sync/ddp_memory.h"
+#include "harness/sync/fsdp/fsdp.h"
+#include "harness/sync/fsdp/memory_formula.h"
+#include "harness/sync/strategies/strategy.h"
+#include "models/bert.h"
+#include "models/footprints.h"
+#include "models/mixtral.h"
+#include "models/mlp.h"
+#include "models/paced.h"
+#include "tests/harness/sync/ranks.h"
+
+namespace gradsync::test {
+namespace {
+
+using measure::MemoryCategory;
+using models::Footprint;
+using models::MicroBatchShape;
+using sync::FsdpOptions;
+using sync::StepMemory;
+
+// A model, and what it says of itself.
+struct Subject {
+  std::string name;
+  std::function<std::shared_ptr<models::Model>()> make;
+  std::function<Footprint(const MicroBatchShape&)> footprint;
+};
+
+models::BertConfig small_bert() {
+  return {.layers = 3,
+          .hidden = 24,
+          .heads = 3,
+          .intermediate = 56,
+          .vocabulary = 211,
+          .positions = 40};
+}
+
+// 5 experts do not divide the choices, so some see a token more.
+models::MixtralConfig small_mixtral() {
+  return {.layers = 3,
+          .hidden = 48,
+          .heads = 4,
+          .key_value_heads = 2,
+          .intermediate = 72,
+          .experts = 5,
+          .vocabulary = 211};
+}
+
+models::Profile small_profile() {
+  return {.name = "small",
+          .about = "",
+          .layers = {{"a", 0, 0, {{"a.w", {7, 30}}, {"a.b", {11}}}},
+                     {"b", 0, 0, {}},
+                     {"c", 0, 0, {{"c.w", {300}}}}},
+          .optimizer_s = 0,
+          .buffers = {{"positions", {64}}, {"types", {5}}}};
+}
+
+std::vector<Subject> subjects() {
+  return {{"mlp", [] { return std::make_shared<models::Mlp>(1, at::kCPU); }, models::mlp_footprint},
+          {"bert",
+           [] {
+             return std::make_shared<models::BertForSequenceClassification>(small_bert(), 1,
+                                                                            at::kCPU);
+           },
+           [](const MicroBatchShape& shape) { return *bert_footprint(small_bert(), shape); }},
+          {"mixtral",
+           [] {
+             models::ModelOptions options;
+             options.balanced_routing = true;
+             return std::make_shared<models::MixtralForCausalLM>(small_mixtral(), options);
+           },
+           [](const MicroBatchShape& shape) { return mixtral_footprint(small_mixtral(), shape); }},
+          {"paced",
+           [] {
+             return std::make_shared<models::PacedModel>(
+                 small_profile(), 2, models::host_pace(steady_clock()), at::kCPU);
+           },
+           [](const MicroBatchShape&) { return paced_footprint(small_profile(), 2); }}};
+}
+
+models::Batch batch_of(const MicroBatchShape& shape) {
+  models::Batch batch;
+  batch.input_ids =
+      at::arange(shape.tokens(), at::kLong).remainder(200).reshape({shape.examples, shape.length});
+  batch.labels = at::zeros({shape.examples}, at::kLong);
+  return batch;
+}
+
+std::int64_t batch_bytes(const MicroBatchShape& shape) {
+  return (shape.tokens() + shape.examples) * models::kLongBytes;
+}
+
+std::int64_t other_bytes(const Footprint& footprint, const MicroBatchShape& shape) {
+  std::int64_t bytes = batch_bytes(shape);
+  for (const std::int64_t buffer : footprint.buffer_bytes) bytes += buffer;
+  return bytes;
+}
+
+void run_step(sync::Wrapper& model, sync::Optimizer* optimizer, const models::Batch& batch,
+              const std::vector<bool>& syncs) {
+  for (const bool sync : syncs) {
+    std::optional<sync::NoSyncGuard> guard;
+    if (!sync) guard.emplace(model);
+    sync::backward(model.forward(batch), static_cast<int>(syncs.size()), nullptr);
+  }
+  if (optimizer != nullptr) optimizer->step();
+  for (const at::Tensor& parameter : model.parameters()) parameter.mutable_grad().reset();
+}
+
+// What DDP compared and reduced first is gone when the last thread of gloo has let go of it, which a
+// step of microseconds may not give it the time for. `other`: what is to stay, beside buckets.
+void await_gloos_threads(const sync::Wrapper& model, std::int64_t other) {
+  std::int64_t stays = other;
+  for (const std::int64_t bytes : model.reduction_bytes()) stays += bytes;
+  const auto held = [] {
+    const auto bytes = measure::meter().allocated_by_category();
+    return measure::bytes_of(bytes, MemoryCategory::Communication) +
+           measure::bytes_of(bytes, MemoryCategory::Other);
+  };
+  constexpr int kPatience = 5000;
+  for (int i = 0; i < kPatience && held() > stays; ++i) usleep(1000);
+}
+
+// What a steady step holds, by the meter, in an account of its own.
+StepMemory measured(
+    const Subject& subject, const MicroBatchShape& shape, const std::vector<bool>& syncs,
+    const std::function<std::unique_ptr<sync::Wrapper>(std::shared_ptr<models::Model>)>& wrap) {
+  measure::MemoryMeter& meter = measure::meter();
+  static int account = 0;
+  meter.switch_account(++account);
+  const auto batch = batch_of(shape);
+  const auto model = wrap(subject.make());
+  std::unique_ptr<sync::Optimizer> optimizer;
+  if (model->module().compute() == models::Compute::Real) {
+    optimizer = std::make_unique<sync::FusedAdamW>(model->parameters(), sync::AdamWOptions{});
+  }
+  for (int step = 0; step < 2; ++step) run_step(*model, optimizer.get(), batch, {true});
+  await_gloos_threads(*model, other_bytes(subject.footprint(shape), shape));
+  meter.reset_peak();
+  run_step(*model, optimizer.get(), batch, syncs);
+  StepMemory memory;
+  memory.peak_bytes = meter.peak_bytes();
+  memory.peak_by_category = meter.peak_by_category();
+  memory.highest_by_category = meter.highest_by_category();
+  return memory;
+}
+
+std::string table(const measure::CategoryBytes& bytes) {
+  std::string text;
+  for (std::size_t i = 0; i < bytes.size(); ++i) {
+    text += fmt::format(" {} {}", measure::kMemoryCategoryNames[i], bytes[i]);
+  }
+  return text;
+}
+
+void expect_same(const StepMemory& seen, const StepMemory& predicted, const std::string& what) {
+  EXPECT_EQ(seen.peak_bytes, predicted.peak_bytes) << what;
+  EXPECT_EQ(table(seen.peak_by_category), table(predicted.peak_by_category)) << what;
+  EXPECT_EQ(table(seen.highest_by_category), table(predicted.highest_by_category)) << what;
+}
+
+// The policies of a step: no_sync, and reduction in every micro-batch.
+std::vector<std::vector<bool>> policies() {
+  return {{true}, {false, true}, {true, true}, {false, false, true}, {true, true, true}};
+}
+
+const std::vector<MicroBatchShape> kShapes{{2, 5}, {3, 33}};
+
+FsdpOptions options_of(int bits) {
+  FsdpOptions options;
+  options.reshard_after_forward = (bits & 1) == 0;
+  options.reshard_after_backward = (bits & 2) == 0;
+  options.prefetch = (bits & 4) == 0;
+  options.reduce_dtype = (bits & 8) == 0 ? at::kFloat : at::kBFloat16;
+  options.accumulate_in_reduce_dtype = (bits & 16) == 0;
+  return options;
+}
+
+sync::FsdpMemory memory_of(const FsdpOptions& options, int ranks) {
+  sync::FsdpMemory memory;
+  memory.ranks = ranks;
+  memory.reduce_bytes = static_cast<int>(c10::elementSize(options.reduce_dtype));
+  memory.gradient_bytes = options.accumulate_in_reduce_dtype ? memory.reduce_bytes : 4;
+  memory.reshard_after_forward = options.reshard_after_forward;
+  memory.reshard_after_backward = options.reshard_after_backward;
+  memory.prefetch = options.prefetch;
+  return memory;
+}
+
+// What all points have in common: one of the shapes and policies for each, in turn.
+struct Point {
+  MicroBatchShape shape;
+  std::vector<bool> syncs;
+};
+
+Point point_of(int number) {
+  const auto at = static_cast<std::size_t>(number);
+  return {kShapes[at / 4 % kShapes.size()], policies()[at % policies().size()]};
+}
+
+void expect_fsdp_as_predicted(RankHarness& rank, const Subject& subject, int bits,
+                              const Point& point) {
+  const FsdpOptions options = options_of(bits);
+  const Footprint footprint = subject.footprint(point.shape);
+  const auto wrap = [&](std::shared_ptr<models::Model> model) {
+    return std::make_unique<sync::FullyShardedDataParallel>(
+        std::move(model), sync::FsdpGroups{rank.group, nullptr}, options);
+  };
+  expect_same(measured(subject, point.shape, point.syncs, wrap),
+              fsdp_step_memory(memory_of(options, rank.world_size), footprint, point.syncs,
+                               other_bytes(footprint, point.shape)),
+              fmt::format("{} of {} x {} on {} ranks, options {}, syncs {}", subject.name,
+                          point.shape.examples, point.shape.length, rank.world_size, bits,
+                          fmt::join(point.syncs, " ")));
+}
+
+// Every model x 32 options, dealt out over 1 to 4 ranks, 2 shapes and 5 policies: 128 points.
+TEST(StepMemory, OfFsdpIsWhatTheMeterCounts) {
+  for (const int ranks : {1, 2, 3, 4}) {
+    run_ranks(ranks, [](RankHarness& rank) {
+      measure::meter().install();
+      int number = 0;
+      for (const Subject& subject : subjects()) {
+        for (int bits = 0; bits < 32; ++bits, ++number) {
+          if ((bits + number / 32) % 4 + 1 != rank.world_size) continue;
+          expect_fsdp_as_predicted(rank, subject, bits, point_of(number));
+        }
+      }
+    });
+  }
+}
+
+void expect_ddp_as_predicted(RankHarness& rank, const Subject& subject, bool view,
+                             const Point& point) {
+  const Footprint footprint = subject.footprint(point.shape);
+  sync::DdpOptions options;
+  options.gradient_as_bucket_view = view;
+  const auto wrap = [&](std::shared_ptr<models::Model> model) {
+    return std::make_unique<sync::DistributedDataParallel>(std::move(model), rank.group, options);
+  };
+  expect_same(
+      measured(subject, point.shape, point.syncs, wrap),
+      sync::ddp_step_memory(view, footprint, point.syncs, other_bytes(footprint, point.shape)),
+      fmt::format("{} of {} x {} on {} ranks, view {}, syncs {}", subject.name,
+                  point.shape.examples, point.shape.length, rank.world_size, view,
+                  fmt::join(point.syncs, " ")));
+}
+
+// Every model x both kinds of gradients x 5 policies on 1 to 3 ranks: 120 points.
+TEST(StepMemory, OfDdpIsWhatTheMeterCounts) {
+  for (const int ranks : {1, 2, 3}) {
+    run_ranks(ranks, [](RankHarness& rank) {
+      measure::meter().install();
+      int number = rank.world_size;
+      for (const Subject& subject : subjects()) {
+        for (const bool view : {false, true}) {
+          for (std::size_t i = 0; i < policies().size(); ++i) {
+            expect_ddp_as_predicted(rank, subject, view, point_of(number++));
+          }
+        }
+      }
+    });
+  }
+}
+
+}  // namespace
+}  // namespace gradsync::test
