@@ -463,8 +463,8 @@ std::vector<FsdpOptions> all_options_and_dtypes() {
   return all;
 }
 
-// One step of `micro_batches`, and what its categories held at most; in an account of its own, since
-// a thread of gloo may hold what the model before had a moment longer.
+// One step of `micro_batches`, and what its categories held at most; in an account of its own,
+// since a thread of gloo may hold what the model before had a moment longer.
 measure::CategoryBytes measured(RankHarness& rank, const FsdpOptions& options, int micro_batches,
                                 bool no_sync) {
   static int account = 0;
