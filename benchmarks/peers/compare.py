@@ -131,7 +131,7 @@ def parse(arguments):
     add("--micro-batch-size", type=at_least(1), default=16)
     add("--sequence-length", type=at_least(1, 512), default=64)
     add("--steps", type=at_least(1), default=6, help="per strategy, round and launch")
-    add("--warmup-steps", type=at_least(0), default=2)
+    add("--warmup-steps", type=at_least(1), default=2)
     add("--rounds", type=at_least(1), default=2)
     add("--launches", type=at_least(1, summary.MOST_LAUNCHES), default=4)
     add("--seed", type=at_least(0), default=42)

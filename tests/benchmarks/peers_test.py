@@ -263,6 +263,7 @@ class CommandLine(unittest.TestCase):
                 ("--topology", "nowhere"): "cannot be read: No such file",
                 ("--topology", f"{folder}/wrong.json"): "no topology: KeyError('nodes')",
                 ("--launches", "32"): "got '32', expected 1 to 31",
+                ("--warmup-steps", "0"): "got '0', expected 1 to",
                 ("--strategy", "sync_each_batch"): "ddp: got 'sync_each_batch', expected baseline",
                 ("--wrapper", "fsdp", "--peer", "accelerate"): "expected torch, no_prefetch",
                 ("--peer", "replay"): "expected --peer replay and --profile together",
