@@ -10,8 +10,10 @@
 #include "harness/measure/exposed.h"
 #include "harness/measure/memory.h"
 #include "harness/run/expectation.h"
+#include "harness/run/finite.h"
 #include "harness/run/step_memory.h"
 #include "harness/run/window_rule.h"
+#include "harness/sync/backward.h"
 
 namespace gradsync::run {
 namespace {
@@ -163,6 +165,7 @@ BlockResult run_block(const RankContext& context, Workload& workload, const plan
   context.ledger.settle(context.spec.timeout_s);
   context.ledger.clear();
   if (context.gpu != nullptr) begin_on(*context.gpu);
+  sync::loss_watch().clear();
   comm::barrier(*context.group);
 
   // No timed step pays for the recording: where none is warmed up, none is timed, but as published.
@@ -195,6 +198,10 @@ BlockResult run_block(const RankContext& context, Workload& workload, const plan
     result.invalid = "ledger: " + result.ledger.mismatch;
   } else if (std::abs(sum_s - block_s) > std::max(kBlockTolerance * block_s, kPreemptionS)) {
     result.invalid = fmt::format("steps sum to {:.6f} s, the block took {:.6f} s", sum_s, block_s);
+  }
+  if (result.invalid.empty() && context.values_count && !workload.paced()) {
+    result.invalid = non_finite_values(workload.wrapper(), sync::loss_watch().first_non_finite(),
+                                       warmup, windows);
   }
   return result;
 }

@@ -1,5 +1,11 @@
 #include "harness/run/window_rule.h"
 
+#include <fmt/format.h>
+
+#include <utility>
+
+#include "harness/base/errors.h"
+
 namespace gradsync::run {
 
 std::vector<int> window_micro_batches(int steps, int accumulation_steps, bool as_published,
@@ -12,6 +18,18 @@ std::vector<int> window_micro_batches(int steps, int accumulation_steps, bool as
     windows.front() = 1;
   }
   return windows;
+}
+
+std::string place_of_backward(int index, const std::vector<int>& warmup,
+                              const std::vector<int>& windows) {
+  for (const auto& [name, steps] : {std::pair{"warm-up step", &warmup}, {"step", &windows}}) {
+    for (std::size_t i = 0; i < steps->size(); ++i) {
+      if (index < (*steps)[i]) return fmt::format("{} {}, micro-batch {}", name, i + 1, index + 1);
+      index -= (*steps)[i];
+    }
+  }
+  GRADSYNC_CHECK(index, <, 0);
+  return "";
 }
 
 }  // namespace gradsync::run

@@ -1,6 +1,7 @@
-// How many micro-batches each timed step has.
+// How many micro-batches each timed step has, and in which of them something happened.
 #pragma once
 
+#include <string>
 #include <vector>
 
 namespace gradsync::run {
@@ -13,5 +14,9 @@ namespace gradsync::run {
 // muellerzr/timing_experiments.
 std::vector<int> window_micro_batches(int steps, int accumulation_steps, bool as_published,
                                       bool short_window_last);
+
+// "warm-up step 1, micro-batch 2": where backward number `index` of a block was.
+std::string place_of_backward(int index, const std::vector<int>& warmup,
+                              const std::vector<int>& windows);
 
 }  // namespace gradsync::run

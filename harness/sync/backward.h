@@ -3,9 +3,28 @@
 
 #include <ATen/core/Tensor.h>
 
+#include <optional>
+
 #include "harness/measure/step_recorder.h"
 
 namespace gradsync::sync {
+
+// Which backward of this process was the first whose loss was infinite or NaN.
+class LossWatch {
+ public:
+  // Forgets all; the next backward is number 0.
+  void clear() { *this = {}; }
+  // Looks at the next loss. One that is on a device is counted only: looking would wait for it.
+  void note(const at::Tensor& loss);
+  std::optional<int> first_non_finite() const { return first_; }
+
+ private:
+  int count_ = 0;
+  std::optional<int> first_;
+};
+
+// The one that backward() tells of every loss.
+LossWatch& loss_watch();
 
 // Runs backward from the scalar `loss` / `divisor`, and frees its graph. Collective where the
 // Reducer is armed: returns when every rank's gradients hold the mean. The recorder (may be null)

@@ -182,6 +182,14 @@ void DistributedDataParallel::sync_buffers() {
   if (options_.recorder != nullptr) options_.recorder->enter(measure::Phase::Forward);
 }
 
+std::vector<std::string> DistributedDataParallel::parameter_names() const {
+  std::vector<std::string> names;
+  for (const auto& item : module_->named_parameters()) {
+    if (item.value().requires_grad()) names.push_back("parameter " + item.key());
+  }
+  return names;
+}
+
 std::vector<std::int64_t> DistributedDataParallel::reduction_bytes() const {
   return logger_->get_bucket_sizes();
 }

@@ -57,6 +57,7 @@ class DistributedDataParallel final : public Wrapper {
 
   // Parameters that take part, in registration order.
   const std::vector<at::Tensor>& parameters() const override { return parameters_; }
+  std::vector<std::string> parameter_names() const override;
   models::Model& module() override { return *module_; }
   // Whether buffers exist and are broadcast before a synchronizing forward.
   bool broadcasts_buffers() const { return options_.broadcast_buffers && !buffers_.empty(); }

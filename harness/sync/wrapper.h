@@ -7,6 +7,7 @@
 
 #include <ATen/core/Tensor.h>
 
+#include <string>
 #include <vector>
 
 #include "harness/measure/step_recorder.h"
@@ -49,6 +50,8 @@ class Wrapper {
 
   // What the optimizer steps: whole parameters, or this rank's shards of them.
   virtual const std::vector<at::Tensor>& parameters() const = 0;
+  // What they are called in messages, in the same order: "parameter ...", or "unit ...".
+  virtual std::vector<std::string> parameter_names() const = 0;
 
   // Returns what a steady step communicates whose micro-batch i reduces gradients where syncs[i].
   virtual std::vector<Collectives> declared(const std::vector<bool>& syncs) const = 0;

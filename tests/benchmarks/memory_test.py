@@ -1,5 +1,6 @@
 """Peaks, budgets and the place where memory ran out, as a user of FSDP sees them."""
 
+import re
 import unittest
 
 from program import QUICK, ProgramTest, with_cells
@@ -65,6 +66,21 @@ class MemoryTest(ProgramTest):
             phases = {point["phase"] for point in points}
             self.assertEqual(phases - {""}, {"forward", "backward", "optimizer"})
             self.assertTrue(any("unit" in point for point in points))
+
+    def test_a_first_forward_that_does_not_fit(self):
+        """The resident set fits; what is gathered, or the activations then, do not."""
+        large = with_cells(FSDP, micro_batch_size=[64], sequence_length=[64])
+        self.run_plan(with_cells(large, memory_budget_bytes=[1]), out="resident")
+        (trial,) = self.trials("resident")
+        resident = int(re.search(r"alone hold (\d+) bytes", trial["reason"])[1])
+        budgets = [resident, resident + (20 << 20)]
+        outcome = self.run_plan(with_cells(large, memory_budget_bytes=budgets))
+        self.assertEqual(outcome.status, 4, "nothing was measured\n" + outcome.err)
+        reasons = {t["cell"]["memory_budget_bytes"]: t["reason"] for t in self.trials()}
+        self.assertRegex(reasons[budgets[0]], r"micro-batch 1, forward, unit root; asked \d+ bytes")
+        self.assertRegex(
+            reasons[budgets[1]], r"micro-batch 1, forward, unit bert\.encoder\.layer\.\d; asked"
+        )
 
     def test_hybrid_sharding_says_what_it_moves(self):
         plan = with_cells(

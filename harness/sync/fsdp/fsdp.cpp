@@ -125,7 +125,10 @@ at::Tensor FullyShardedDataParallel::forward(const models::Batch& batch) {
   const measure::PhaseScope phase(options_.recorder, Phase::Forward);
   const measure::MemoryScope memory(measure::MemoryCategory::Activation);
   phase_ = Phase::Forward;
-  if (root_) gather(*root_, unit_at(0));
+  if (root_) {
+    measure::meter().set_phase("forward", root_->name());
+    gather(*root_, unit_at(0));
+  }
   at::Tensor loss = module_->loss(batch);
   if (loss.requires_grad()) {
     loss.register_hook([this](const at::Tensor&) { begin_backward(); });
@@ -207,6 +210,15 @@ void FullyShardedDataParallel::end_backward() {
   }
   finish_reduce();
   phase_ = Phase::Forward;
+}
+
+std::vector<std::string> FullyShardedDataParallel::parameter_names() const {
+  std::vector<std::string> names;
+  if (root_) names.push_back("unit " + root_->name());
+  for (const auto& unit : units_) {
+    if (unit) names.push_back("unit " + unit->name());
+  }
+  return names;
 }
 
 std::vector<std::int64_t> FullyShardedDataParallel::reduction_bytes() const {

@@ -3,6 +3,7 @@
 
 #include <numeric>
 
+#include "harness/base/errors.h"
 #include "harness/run/expectation.h"
 #include "harness/run/launch_spec.h"
 #include "harness/run/merge.h"
@@ -48,6 +49,18 @@ const sync::DdpTraffic kTraffic{{100, 200}, {16}, 0};
 
 std::vector<sync::Collectives> declared(const std::vector<bool>& syncs) {
   return sync::declared_collectives(kTraffic, syncs);
+}
+
+TEST(WindowRule, ABackwardIsFoundByItsNumber) {
+  const std::vector<int> warmup{2, 2};
+  const std::vector<int> windows{1, 4, 4};
+  const auto place = [&](int index) { return place_of_backward(index, warmup, windows); };
+  EXPECT_EQ(place(0), "warm-up step 1, micro-batch 1");
+  EXPECT_EQ(place(3), "warm-up step 2, micro-batch 2");
+  EXPECT_EQ(place(4), "step 1, micro-batch 1");
+  EXPECT_EQ(place(5), "step 2, micro-batch 1");
+  EXPECT_EQ(place(12), "step 3, micro-batch 4");
+  EXPECT_THROW(place(13), InternalError);
 }
 
 TEST(Expectation, CountsOfOneStep) {
