@@ -166,6 +166,7 @@ BlockResult run_block(const RankContext& context, Workload& workload, const plan
   context.ledger.clear();
   if (context.gpu != nullptr) begin_on(*context.gpu);
   sync::loss_watch().clear();
+  measure::meter().set_place(-1, -1, "");  // not where the block before it ended
   comm::barrier(*context.group);
 
   // No timed step pays for the recording: where none is warmed up, none is timed, but as published.

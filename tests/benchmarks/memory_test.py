@@ -73,13 +73,16 @@ class MemoryTest(ProgramTest):
         self.run_plan(with_cells(large, memory_budget_bytes=[1]), out="resident")
         (trial,) = self.trials("resident")
         resident = int(re.search(r"alone hold (\d+) bytes", trial["reason"])[1])
-        budgets = [resident, resident + (20 << 20)]
+        budgets = [resident, resident + 1024, resident + (36 << 20)]
         outcome = self.run_plan(with_cells(large, memory_budget_bytes=budgets))
         self.assertEqual(outcome.status, 4, "nothing was measured\n" + outcome.err)
         reasons = {t["cell"]["memory_budget_bytes"]: t["reason"] for t in self.trials()}
-        self.assertRegex(reasons[budgets[0]], r"micro-batch 1, forward, unit root; asked \d+ bytes")
+        self.assertIn(
+            "outside a micro-batch; asked 1 bytes, had 0", reasons[budgets[0]], "a barrier"
+        )
+        self.assertRegex(reasons[budgets[1]], r"micro-batch 1, forward, unit root; asked \d+ bytes")
         self.assertRegex(
-            reasons[budgets[1]], r"micro-batch 1, forward, unit bert\.encoder\.layer\.\d; asked"
+            reasons[budgets[2]], r"micro-batch 1, forward, unit bert\.encoder\.layer\.\d; asked"
         )
 
     def test_hybrid_sharding_says_what_it_moves(self):
