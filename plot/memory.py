@@ -98,6 +98,8 @@ def _draw_peaks(axes: Any, lines: Lines) -> None:
     }
     for budget in budgets - {None}:
         axes.axhline(budget / MIB, color=style.INK, linewidth=0.8)
+        text = {"xytext": (3, 2), "textcoords": "offset points", "fontsize": 7}
+        axes.annotate(f"budget {budget / MIB:.1f} MiB", (1, budget / MIB), **text)
     axes.set_xscale("log", base=2)
     axes.set_xticks(sorted(accumulations), [str(number) for number in sorted(accumulations)])
     axes.set_xlabel("micro-batches per optimizer step")

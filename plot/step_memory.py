@@ -30,7 +30,7 @@ CATEGORIES = {
 }
 SHOWN = ("no_sync", "sync_each_batch")
 SECONDS = "seconds since the step began; dotted: a micro-batch begins"
-TURNS = "changes of memory in their order, 0 to 1; dotted: a micro-batch begins"
+TURNS = "changes of memory, 0 to 1; dotted: a micro-batch begins"
 HEADROOM = 1.08  # above the highest point or the budget
 LEAST_GIB = 4  # below it the axes are labelled in MiB
 

@@ -142,7 +142,7 @@ def finish(figure: Any, run: Any, title: str, entries: list[Any] | None = None) 
             loc="lower center",
             bbox_to_anchor=(0.5, FOOT_INCHES / height),
             borderaxespad=0.1,
-            ncols=min(len(entries), LEGEND_COLUMNS),
+            ncols=-(-len(entries) // lines),
             fontsize=8,
         )
     foot = {"fontsize": 6, "color": GREY, "ha": "right", "va": "bottom"}
