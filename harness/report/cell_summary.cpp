@@ -249,8 +249,10 @@ json summarize_cell(const json& context, const CellGroup& group, bool as_publish
     add_peak(out, "peak_allocated_bytes", trials, &RankRecord::peak_allocated_bytes, no_peak);
     add_peak_composition(out, trials, no_peak);
     add_peak(out, "peak_reserved_bytes", trials, &RankRecord::peak_reserved_bytes, no_peak);
+    const bool on_cpu =
+        !out["peak_allocated_bytes"].is_null() && out["peak_reserved_bytes"].is_null();
     add_peak(out, "peak_reserved_estimate_bytes", trials, &RankRecord::peak_reserved_estimate_bytes,
-             no_peak);
+             on_cpu ? "estimated only in launches with FSDP or a memory budget" : no_peak);
   }
   if (no_times.empty()) {
     add_times(out, group, as_published);

@@ -101,6 +101,14 @@ bool is_paced(const LaunchSpec& spec) {
   });
 }
 
+// The model of a GPU's allocator sees every tensor come and go, inside of timed steps too: it runs
+// where memory is the question.
+bool is_about_memory(const LaunchSpec& spec) {
+  return std::any_of(spec.trials.begin(), spec.trials.end(), [](const plan::Trial& trial) {
+    return trial.cell.wrapper == "fsdp" || trial.cell.memory_budget_bytes > 0;
+  });
+}
+
 class Rank {
  public:
   Rank(launch::ControlChannel& control, const LaunchSpec& spec)
@@ -245,7 +253,8 @@ int rank_main() {
   const LaunchSpec spec = launch_spec_from_json(control.receive(kFirstMessageS).at("launch"));
   // Before any tensor exists: what exists is not counted.
   if (spec.device == "cpu") {
-    measure::meter().install({.fold_from_bytes = spec.fold_from_bytes, .estimate_reserved = true});
+    measure::meter().install(
+        {.fold_from_bytes = spec.fold_from_bytes, .estimate_reserved = is_about_memory(spec)});
   }
   int order = spec.trials.empty() ? -1 : spec.trials.front().order;
   std::unique_ptr<Rank> rank;  // outlives the catch, whose word must not wait for its teardown

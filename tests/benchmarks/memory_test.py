@@ -57,6 +57,8 @@ class MemoryTest(ProgramTest):
             self.assertTrue(all(rank["memory_timeline"] == [] for rank in others), "rank 0 alone")
             points = first["memory_timeline"]
             self.assertLessEqual(len(points), 400)
+            estimate = first["peak_reserved_estimate_bytes"]
+            self.assertGreaterEqual(estimate, first["peak_allocated_bytes"])
             held = [sum(point["bytes"].values()) for point in points]
             self.assertEqual(max(held), first["peak_allocated_bytes"], "of a step like the timed")
             times = [point["at_s"] for point in points]

@@ -189,6 +189,15 @@ TEST(Result, PeaksAreTheLargestOfAnyRank) {
   EXPECT_FALSE(cell["null_reasons"].contains("peak_by_category"));
 }
 
+TEST(Result, WhereNobodyAskedWhatFitsReservedMemoryIsNotEstimated) {
+  TrialRecord trial = trial_of("no_sync", 0, {1.0});
+  trial.ranks[0].peak_allocated_bytes = 100;
+  const json cell = cell_of(result_of({trial}), "no_sync");
+  EXPECT_TRUE(cell["peak_reserved_estimate_bytes"].is_null());
+  EXPECT_EQ(cell["null_reasons"]["peak_reserved_estimate_bytes"],
+            "estimated only in launches with FSDP or a memory budget");
+}
+
 TEST(Result, CountsThatDifferBetweenTrialsAreNotAveraged) {
   TrialRecord other = trial_of("no_sync", 1, {1.0});
   other.ledger.per_step["all_reduce"].count = 15;
