@@ -41,24 +41,51 @@ FoldedMemory::FoldedMemory() : file_(::memfd_create("gradsync-folded", MFD_CLOEX
   }
 }
 
-void* FoldedMemory::map(std::size_t bytes) const {
+FoldedMemory::~FoldedMemory() {
+  unmap_idle();
+}
+
+void* FoldedMemory::map(std::size_t bytes) {
+  const std::lock_guard lock(mutex_);
+  if (const auto idle = idle_.find(bytes); idle != idle_.end()) {
+    void* const data = idle->second;
+    idle_.erase(idle);
+    return data;
+  }
+  void* data = map_new(bytes);
+  if (data == nullptr && !idle_.empty()) {
+    unmap_idle();
+    data = map_new(bytes);
+  }
+  if (data == nullptr) fail_map(bytes, errno);
+  return data;
+}
+
+void* FoldedMemory::map_new(std::size_t bytes) const {
   void* const range =
       ::mmap(nullptr, bytes, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
-  if (range == MAP_FAILED) fail_map(bytes, errno);
+  if (range == MAP_FAILED) return nullptr;
   for (std::size_t offset = 0; offset < bytes; offset += kWindowBytes) {
     void* const window =
         ::mmap(static_cast<std::byte*>(range) + offset, std::min(kWindowBytes, bytes - offset),
                PROT_READ | PROT_WRITE, MAP_SHARED | MAP_FIXED | MAP_POPULATE, file_.get(), 0);
     if (window != MAP_FAILED) continue;
     const int error = errno;
-    unmap(range, bytes);
-    fail_map(bytes, error);
+    ::munmap(range, bytes);
+    errno = error;
+    return nullptr;
   }
   return range;
 }
 
-void FoldedMemory::unmap(void* data, std::size_t bytes) {
-  ::munmap(data, bytes);
+void FoldedMemory::give_back(void* data, std::size_t bytes) {
+  const std::lock_guard lock(mutex_);
+  idle_.emplace(bytes, data);
+}
+
+void FoldedMemory::unmap_idle() {
+  for (const auto& [bytes, data] : idle_) ::munmap(data, bytes);
+  idle_.clear();
 }
 
 std::optional<std::int64_t> physical_bytes() {

@@ -11,6 +11,8 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <map>
+#include <mutex>
 #include <optional>
 
 #include "harness/launch/unique_fd.h"
@@ -25,16 +27,25 @@ class FoldedMemory {
   // Errors: EnvironmentError where the system gives no 64 MiB file in memory.
   FoldedMemory();
 
-  // Returns a block of at least `bytes`, readable and writable, aligned to a page. It takes one
-  // memory map of the process per 64 MiB or part of it; the system allows vm.max_map_count of them,
-  // 65530 by default.
-  // Errors: EnvironmentError when no map or address is left; nothing is then kept of the block.
-  void* map(std::size_t bytes) const;
-  // Gives back what map(bytes) returned.
-  static void unmap(void* data, std::size_t bytes);
+  ~FoldedMemory();
+  FoldedMemory(const FoldedMemory&) = delete;
+  FoldedMemory& operator=(const FoldedMemory&) = delete;
+
+  // Returns a block of at least `bytes`, readable and writable, aligned to a page: one of that size
+  // that was given back, if there is one. A new one takes one memory map of the process per 64 MiB
+  // or part of it; the system allows vm.max_map_count of them, 65530 by default.
+  // Errors: EnvironmentError when no map or address is left, also without those given back.
+  void* map(std::size_t bytes);
+  // Takes back what map(bytes) returned, for the next block of that size: mapping is slow.
+  void give_back(void* data, std::size_t bytes);
 
  private:
+  void* map_new(std::size_t bytes) const;  // null, with errno set, where that is impossible
+  void unmap_idle();
+
   launch::UniqueFd file_;
+  std::mutex mutex_;
+  std::multimap<std::size_t, void*> idle_;  // by size
 };
 
 // Returns this process's share of physical memory (PSS); nothing where the kernel does not say.

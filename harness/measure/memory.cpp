@@ -210,7 +210,7 @@ void MemoryMeter::free(void* data) {
   add_to_timeline();
   lock.unlock();
   if (block.folded) {
-    FoldedMemory::unmap(data, static_cast<std::size_t>(block.bytes));
+    folded_->give_back(data, static_cast<std::size_t>(block.bytes));
   } else {
     c10::free_cpu(data);
   }

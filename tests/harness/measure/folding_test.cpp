@@ -85,7 +85,7 @@ TEST(Folding, TellsWhenTheProcessHasNoMapsLeft) {
   constexpr std::size_t kTooManyToTry = 200'000;
   if (limit > kTooManyToTry) GTEST_SKIP() << "this machine allows " << limit << " maps";
   constexpr std::size_t kPage = 4096;
-  const FoldedMemory folded;
+  FoldedMemory folded;
   std::vector<void*> blocks;
   blocks.reserve(limit);
   std::string message;
@@ -94,10 +94,27 @@ TEST(Folding, TellsWhenTheProcessHasNoMapsLeft) {
   } catch (const EnvironmentError& error) {
     message = error.what();
   }
-  for (void* const block : blocks) FoldedMemory::unmap(block, kPage);
+  for (void* const block : blocks) folded.give_back(block, kPage);
   EXPECT_THAT(message, testing::StartsWith("cannot fold 4096 bytes, which takes 1 memory maps: "));
   EXPECT_THAT(message, testing::HasSubstr(fmt::format("may have {} maps", limit)));
   EXPECT_GT(blocks.size(), limit / 2);
+  // Those given back make room for a block of another size.
+  void* const other = folded.map(2 * kPage);
+  folded.give_back(other, 2 * kPage);
+}
+
+TEST(Folding, ABlockThatWasGivenBackIsTheNextOfItsSize) {
+  FoldedMemory folded;
+  void* const first = folded.map(kMiB);
+  void* const second = folded.map(kMiB);
+  EXPECT_NE(first, second);
+  folded.give_back(first, kMiB);
+  void* const smaller = folded.map(kMiB / 2);
+  EXPECT_NE(smaller, first);
+  EXPECT_EQ(folded.map(kMiB), first);
+  folded.give_back(first, kMiB);
+  folded.give_back(second, kMiB);
+  folded.give_back(smaller, kMiB / 2);
 }
 
 }  // namespace
