@@ -28,7 +28,6 @@ struct RankContext {
   const Clock& clock;
   std::shared_ptr<const models::Pace> pace;  // what paced models wait on
   comm::Gpu* gpu = nullptr;                  // what computes; null: this thread
-  bool values_count = true;                  // false where memory is folded: they are garbage
 };
 
 class Workload {
