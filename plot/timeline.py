@@ -19,6 +19,7 @@ LANE = 0.8
 TALL_LANE = 2.0  # of communication, where many collectives are in flight at once
 CROWDED = 3
 GAP = 0.15  # between the lanes of a rank; between ranks it is three times as wide
+SHARDED_REDUCTION = "reduce_scatter"  # FSDP's, of a unit
 SHOWN = ("baseline", "sync_each_batch", "no_sync")
 
 
@@ -48,18 +49,23 @@ def _rows(events: list[dict[str, Any]]) -> list[int]:
     return rows
 
 
+def _colour(event: dict[str, Any]) -> str:
+    if event["bucket"] >= 0:
+        return BUCKETS[event["bucket"] % 2]
+    return BUCKETS[0] if event["op"] == SHARDED_REDUCTION else style.GREY
+
+
 def _draw_communication(axes: Any, rank: dict[str, Any], top: float, room: float) -> None:
     events = sorted(rank["timeline_events"], key=lambda event: event["start_s"])
     rows = _rows(events)
     height = room / (max(rows, default=0) + 1)
     for event, row in zip(events, rows, strict=True):
-        colour = BUCKETS[event["bucket"] % 2] if event["bucket"] >= 0 else style.GREY
-        _bar(axes, event, top + height * (row + 0.5), colour, height=0.92 * height)
+        _bar(axes, event, top + height * (row + 0.5), _colour(event), height=0.92 * height)
 
 
 def _lane_name(rank: dict[str, Any]) -> str:
-    buckets = {event["op"] for event in rank["timeline_events"] if event["bucket"] >= 0}
-    return "all_reduce" if buckets <= {"all_reduce"} else "collectives"
+    sharded = any(event["op"] == SHARDED_REDUCTION for event in rank["timeline_events"])
+    return "collectives" if sharded else "all_reduce"
 
 
 def _lane_height(trials: list[dict[str, Any]]) -> float:
@@ -70,8 +76,10 @@ def _lane_height(trials: list[dict[str, Any]]) -> float:
 
 
 def _mark_micro_batches(axes: Any, rank: dict[str, Any]) -> None:
+    seen = set()  # under FSDP a forward is in pieces, between the gathers it waits for
     for phase in rank["timeline_phases"]:
-        if phase["phase"] == "forward":
+        if phase["phase"] == "forward" and phase["micro_batch"] not in seen:
+            seen.add(phase["micro_batch"])
             axes.axvline(phase["start_s"], color=style.GREY, linewidth=0.7, linestyle=":", zorder=0)
             axes.annotate(
                 f"{phase['micro_batch'] + 1}",
@@ -133,7 +141,7 @@ def _legend(trials: list[dict[str, Any]]) -> list[Any]:
     entries[2].set_label("wait for communication")
     ranks = [rank for trial in trials for rank in trial["ranks"]]
     plain = all(_lane_name(rank) == "all_reduce" for rank in ranks)
-    label = "all_reduce of a bucket, in flight" if plain else "reduction of a unit, in flight"
+    label = "all_reduce of a bucket, in flight" if plain else "reduce_scatter of a unit, in flight"
     entries.append(Patch(facecolor=BUCKETS[0], edgecolor=style.GREY, label=label))
     if any(event["bucket"] < 0 for rank in ranks for event in rank["timeline_events"]):
         entries.append(Patch(color=style.GREY, label="other collective"))

@@ -1,13 +1,16 @@
 #include "harness/run/step_memory.h"
 
+#include <map>
+#include <memory>
+
 #include "harness/measure/memory.h"
 
 namespace gradsync::run {
 namespace {
 
-// Enough for a picture, and less than the rest of a trial's record. Larger: finer, and longer
-// files.
-constexpr std::size_t kPoints = 400;
+// Enough for a picture, and less than the rest of a trial's record; larger: finer, and longer
+// files. The first and the last instant are apart from these, which are merged into higher ones.
+constexpr std::size_t kPoints = 398;
 
 std::map<std::string, std::int64_t> by_name(const measure::CategoryBytes& bytes) {
   std::map<std::string, std::int64_t> named;
@@ -32,11 +35,17 @@ void StepMemory::begin(int step) {
   if (!wanted_) return;
   measure::meter().set_place(step, -1, "");
   start_ns_ = clock_.now_ns();
+  at_start_ = measure::meter().allocated_by_category();
   measure::meter().begin_timeline(clock_, kPoints);
 }
 
 void StepMemory::end() {
-  if (wanted_) points_ = measure::meter().end_timeline();
+  if (!wanted_) return;
+  points_ = measure::meter().end_timeline();
+  const auto last_place = points_.back().place;
+  const auto no_place = std::make_shared<const measure::MemoryPlace>();
+  points_.insert(points_.begin(), {start_ns_, at_start_, no_place});
+  points_.push_back({clock_.now_ns(), measure::meter().allocated_by_category(), last_place});
 }
 
 std::vector<results::MemoryTimelinePoint> StepMemory::points() const {

@@ -26,13 +26,14 @@ class StepMemory {
   void begin(int step);
   void end();
 
-  // Returns what was held, in seconds since begin(): a few hundred points at most.
+  // Returns what was held, in seconds since begin(): 400 points at most, from begin() to end().
   std::vector<results::MemoryTimelinePoint> points() const;
 
  private:
   const Clock& clock_;
   bool wanted_;
   std::int64_t start_ns_ = 0;
+  measure::CategoryBytes at_start_{};
   std::vector<measure::MemoryPoint> points_;
 };
 

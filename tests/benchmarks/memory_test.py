@@ -63,8 +63,9 @@ class MemoryTest(ProgramTest):
             self.assertEqual(max(held), first["peak_allocated_bytes"], "of a step like the timed")
             times = [point["at_s"] for point in points]
             self.assertEqual(times, sorted(times))
-            self.assertGreaterEqual(times[0], 0)
-            self.assertEqual({point["micro_batch"] for point in points} - {-1}, {0, 1})
+            self.assertEqual((times[0], points[0]["micro_batch"]), (0, -1), "from the start")
+            self.assertNotIn("unsharded_gradient", points[-1]["bytes"], "to the end")
+            self.assertEqual({point["micro_batch"] for point in points}, {-1, 0, 1})
             phases = {point["phase"] for point in points}
             self.assertEqual(phases - {""}, {"forward", "backward", "optimizer"})
             self.assertTrue(any("unit" in point for point in points))

@@ -251,6 +251,11 @@ class Rows(unittest.TestCase):
         events = [{"start_s": start, "end_s": end} for start, end in spans]
         self.assertEqual(timeline._rows(events), [0, 1, 0, 0])
 
+    def test_reductions_stand_out_with_and_without_buckets(self):
+        ops = [("all_reduce", 0), ("all_reduce", 1), ("reduce_scatter", -1), ("all_gather", -1)]
+        colours = [timeline._colour({"op": op, "bucket": bucket}) for op, bucket in ops]
+        self.assertEqual(colours, [*timeline.BUCKETS, timeline.BUCKETS[0], style.GREY])
+
 
 if __name__ == "__main__":
     unittest.main(verbosity=2)
