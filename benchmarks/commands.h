@@ -15,5 +15,6 @@ void add_search_command(CLI::App& app, ExitStatus& status);
 void add_report_command(CLI::App& app, ExitStatus& status);
 void add_doctor_command(CLI::App& app, ExitStatus& status);
 void add_list_command(CLI::App& app, ExitStatus& status);
+void add_predict_command(CLI::App& app, ExitStatus& status);
 
 }  // namespace gradsync::cli

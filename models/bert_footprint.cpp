@@ -198,7 +198,9 @@ std::vector<std::int64_t> layer_parameters(const BertConfig& config) {
 }  // namespace
 
 std::optional<Footprint> bert_footprint(const BertConfig& config, const MicroBatchShape& shape) {
-  if (shape.examples < 2 || shape.length < 2) return std::nullopt;
+  if (shape.examples < 2 || shape.length < 2 || shape.length > config.positions) {
+    return std::nullopt;
+  }
   const Sizes sizes(config, shape);
   Footprint footprint;
   footprint.other_parameters = {config.vocabulary * config.hidden,

@@ -14,7 +14,8 @@ namespace gradsync::models {
 
 Footprint mlp_footprint(const MicroBatchShape& shape);
 
-// Nothing for a single example, whose products take another way through torch.
+// Nothing for a single example or token, whose products take another way through torch, and for
+// more tokens than there are positions.
 std::optional<Footprint> bert_footprint(const BertConfig& config, const MicroBatchShape& shape);
 
 // With balanced routing. A router that is free to choose gives its experts any number of tokens,

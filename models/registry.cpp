@@ -2,7 +2,6 @@
 
 #include <algorithm>
 
-#include "harness/base/build_info.h"
 #include "harness/base/errors.h"
 #include "harness/base/named.h"
 #include "models/bert.h"
@@ -11,6 +10,7 @@
 #include "models/paced.h"
 #include "models/profile.h"
 #include "models/safetensors.h"
+#include "models/suite.h"
 
 namespace gradsync::models {
 namespace {
@@ -75,8 +75,7 @@ std::shared_ptr<Model> make_paced(const std::string& name, const Profile& profil
 
 ModelEntry paced(const std::string& name, const std::string& about) {
   return {name, about, Compute::Paced, [name](const ModelOptions& options) {
-            const std::string file = build_info().source_dir + "/models/profiles/" + name + ".json";
-            return make_paced(name, read_profile(file), options);
+            return make_paced(name, read_profile(profile_path(name)), options);
           }};
 }
 
@@ -99,31 +98,16 @@ ModelEntry mlp() {
 }
 
 std::vector<ModelEntry> entries_of_the_suite() {
-  return {
-      mlp(),
-      bert("bert_tiny", "BERT, 2 layers x 128",
-           {.layers = 2, .hidden = 128, .heads = 2, .intermediate = 512}),
-      bert("bert_mini", "BERT, 4 layers x 256",
-           {.layers = 4, .hidden = 256, .heads = 4, .intermediate = 1024}),
-      bert("bert_base", "bert-base-cased with 2 labels: 12 layers x 768, 108.3 M parameters", {}),
-      mixtral("mixtral_tiny", "Mixtral, 2 layers x 64, 8 experts: 0.5 M parameters",
-              {.layers = 2,
-               .hidden = 64,
-               .heads = 4,
-               .key_value_heads = 2,
-               .intermediate = 128,
-               .vocabulary = 1000}),
-      mixtral("mixtral_mini", "Mixtral, 4 layers x 256, 8 experts: 31 M parameters",
-              {.layers = 4,
-               .hidden = 256,
-               .heads = 8,
-               .key_value_heads = 2,
-               .intermediate = 896,
-               .vocabulary = 16000}),
-      mixtral("mixtral_8x7b", "Mixtral-8x7B: 32 layers x 4096, 8 experts, 46.7 G parameters", {}),
-      paced("paced_bert_base_t4",
-            "bert_base at the pace of a T4, calibrated to the published table"),
-  };
+  std::vector<ModelEntry> entries{mlp()};
+  for (const auto& model : berts()) {
+    entries.push_back(bert(model.name, model.about, model.config));
+  }
+  for (const auto& model : mixtrals()) {
+    entries.push_back(mixtral(model.name, model.about, model.config));
+  }
+  entries.push_back(paced("paced_bert_base_t4",
+                          "bert_base at the pace of a T4, calibrated to the published table"));
+  return entries;
 }
 
 // Filled before main by static objects of any file, hence made by the first of them.

@@ -161,6 +161,19 @@ void add_peak(json& out, const char* name, const Trials& trials,
   }
 }
 
+// Every trial of a cell has the same one, those that did not end well included.
+void add_prediction(json& out, const CellGroup& group) {
+  for (const TrialRecord* trial : group.trials) {
+    if (!trial->predicted_peak_allocated_bytes) continue;
+    out["predicted_peak_allocated_bytes"] = *trial->predicted_peak_allocated_bytes;
+    out["predicted_peak_by_category"] = trial->predicted_peak_by_category;
+    return;
+  }
+  for (const char* name : {"predicted_peak_allocated_bytes", "predicted_peak_by_category"}) {
+    set_unknown(out, name, "the model and its options do not declare what they hold");
+  }
+}
+
 json place_of(const CellGroup& group) {
   for (const TrialRecord* trial : group.trials) {
     std::set<int> nodes;
@@ -236,6 +249,7 @@ std::string timing_objection(const json& context, const CellGroup& group) {
 json summarize_cell(const json& context, const CellGroup& group, bool as_published) {
   json out = description(group);
   const Trials trials = group.ok_trials();
+  add_prediction(out, group);
   std::string no_times = timing_objection(context, group);
   if (trials.empty()) {
     no_times = "no trial ended well";

@@ -41,6 +41,7 @@ constexpr Column kColumns[] = {
     {"peak_allocated_bytes", "/peak_allocated_bytes"},
     {"peak_reserved_bytes", "/peak_reserved_bytes"},
     {"peak_reserved_estimate_bytes", "/peak_reserved_estimate_bytes"},
+    {"predicted_peak_allocated_bytes", "/predicted_peak_allocated_bytes"},
 };
 
 std::string quoted(const std::string& text) {

@@ -66,6 +66,10 @@ std::optional<std::int64_t> optional_bytes(const json& in, const char* name) {
   return integer_from<std::int64_t>(*found);
 }
 
+json names_or_null(const std::map<std::string, std::int64_t>& bytes) {
+  return bytes.empty() ? json(nullptr) : json(bytes);
+}
+
 std::map<std::string, std::int64_t> bytes_by_name(const json& in) {
   std::map<std::string, std::int64_t> bytes;
   for (const auto& [key, value] : in.get_ref<const json::object_t&>()) {
@@ -189,8 +193,7 @@ void to_json(json& out, const RankRecord& rank) {
          {"exposed_comm_s", numbers_to_json(rank.exposed_comm_s)},
          {"block_s", number_or_null(rank.block_s)},
          {"peak_allocated_bytes", optional_to_json(rank.peak_allocated_bytes)},
-         {"peak_by_category",
-          rank.peak_by_category.empty() ? json(nullptr) : json(rank.peak_by_category)},
+         {"peak_by_category", names_or_null(rank.peak_by_category)},
          {"peak_reserved_bytes", optional_to_json(rank.peak_reserved_bytes)},
          {"peak_reserved_estimate_bytes", optional_to_json(rank.peak_reserved_estimate_bytes)},
          {"memory_timeline", list_to_json(rank.memory_timeline, memory_point_to_json)},
@@ -247,6 +250,8 @@ void to_json(json& out, const TrialRecord& trial) {
          {"warmup_step_s", numbers_to_json(trial.warmup_step_s)},
          {"ranks", trial.ranks},
          {"ledger", trial.ledger},
+         {"predicted_peak_allocated_bytes", optional_to_json(trial.predicted_peak_allocated_bytes)},
+         {"predicted_peak_by_category", names_or_null(trial.predicted_peak_by_category)},
          {"model_info", trial.model_info}};
 }
 
@@ -268,6 +273,8 @@ void from_json(const json& in, TrialRecord& trial) {
   trial.warmup_step_s = numbers_from(in.at("warmup_step_s"));
   trial.ranks = in.at("ranks").get<std::vector<RankRecord>>();
   trial.ledger = in.at("ledger").get<LedgerRecord>();
+  trial.predicted_peak_allocated_bytes = optional_bytes(in, "predicted_peak_allocated_bytes");
+  trial.predicted_peak_by_category = optional_bytes_by_name(in, "predicted_peak_by_category");
   trial.model_info = in.at("model_info");
 }
 

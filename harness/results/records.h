@@ -98,6 +98,10 @@ struct TrialRecord {
   std::vector<double> warmup_step_s;
   std::vector<RankRecord> ranks;
   LedgerRecord ledger;
+  // What the formula says any rank holds at most, made before the trial ran; so also of one that
+  // ran out of memory. Unset, empty: the model or its options declare nothing.
+  std::optional<std::int64_t> predicted_peak_allocated_bytes;
+  std::map<std::string, std::int64_t> predicted_peak_by_category;
   nlohmann::json model_info;  // {"parameters", "gradient_bytes", "scale", "paced", ...}
 };
 

@@ -8,6 +8,7 @@
 #include "harness/base/clock.h"
 #include "harness/base/errors.h"
 #include "harness/run/failure_watch.h"
+#include "harness/run/memory_prediction.h"
 #include "harness/run/merge.h"
 
 namespace gradsync::run {
@@ -21,6 +22,13 @@ constexpr double kTickS = 0.1;
 constexpr double kGraceS = 1.0;
 // A collective's own deadline fires first and knows more; the launcher's is the safety net.
 constexpr double kDeadlineSlackS = 2.0;
+
+// A record that says which trial it is of, and what was predicted for it.
+results::TrialRecord record_of(const LaunchJob& job, const plan::Trial& trial) {
+  results::TrialRecord record = run::record_of(job.part, job.spec.launch, trial);
+  add_prediction(record, trial.cell, job.spec);
+  return record;
+}
 
 // One group of ranks and the trials it is working through.
 class GroupRun {
@@ -82,8 +90,8 @@ class GroupRun {
     const auto trial = std::find_if(remaining_.begin(), remaining_.end(),
                                     [&](const plan::Trial& t) { return t.order == order; });
     GRADSYNC_CHECK(trial == remaining_.end(), ==, false);
-    results::TrialRecord record = merge_ranks(record_of(job_.part, job_.spec.launch, *trial),
-                                              messages, job_.spec.as_published);
+    results::TrialRecord record =
+        merge_ranks(record_of(job_, *trial), messages, job_.spec.as_published);
     remaining_.erase(trial);
     gathered_.erase(order);
     finish(std::move(record));
@@ -137,7 +145,7 @@ void throw_if_general(const Failure& failure) {
 
 results::TrialRecord failed_record(const LaunchJob& job, const plan::Trial& trial,
                                    const Failure& failure) {
-  results::TrialRecord record = record_of(job.part, job.spec.launch, trial);
+  results::TrialRecord record = record_of(job, trial);
   record.status = results::status_from_string(failure.status);
   record.reason = failure.reason;
   return record;

@@ -3,6 +3,7 @@
 #include <numeric>
 
 #include "harness/base/errors.h"
+#include "harness/run/memory_prediction.h"
 #include "harness/run/paced_optimizer.h"
 #include "harness/sync/ddp.h"
 #include "harness/sync/fsdp/fsdp.h"
@@ -10,8 +11,6 @@
 namespace gradsync::run {
 namespace {
 
-// Distinct micro-batches made ready per rank; more only costs memory, since all have one shape.
-constexpr int kPreparedBatches = 32;
 // One epoch of the guide's script, whose lengths differ from batch to batch.
 constexpr int kPreparedEpoch = 115;
 // The guide's script: 100 warm-up steps of a three-epoch schedule.

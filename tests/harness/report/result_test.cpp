@@ -120,7 +120,8 @@ TEST(Result, WithoutAGoodTrialEveryNumberIsNullWithAReason) {
   EXPECT_EQ(cell["status"], "invalid");
   for (const char* name : {"step_s", "micro_batch_s", "slowdown", "collectives_per_step",
                            "exposed_comm_s", "phase_s", "peak_allocated_bytes", "peak_by_category",
-                           "peak_reserved_bytes", "peak_reserved_estimate_bytes"}) {
+                           "peak_reserved_bytes", "peak_reserved_estimate_bytes",
+                           "predicted_peak_allocated_bytes", "predicted_peak_by_category"}) {
     EXPECT_TRUE(cell[name].is_null()) << name;
     EXPECT_FALSE(cell["null_reasons"][name].get<std::string>().empty()) << name;
   }
@@ -196,6 +197,19 @@ TEST(Result, WhereNobodyAskedWhatFitsReservedMemoryIsNotEstimated) {
   EXPECT_TRUE(cell["peak_reserved_estimate_bytes"].is_null());
   EXPECT_EQ(cell["null_reasons"]["peak_reserved_estimate_bytes"],
             "estimated only in launches with FSDP or a memory budget");
+}
+
+TEST(Result, ATrialThatRanOutOfMemoryHasItsPrediction) {
+  TrialRecord trial = trial_of("no_sync", 0, {});
+  trial.status = Status::Oom;
+  trial.reason = "micro-batch 1, forward";
+  trial.predicted_peak_allocated_bytes = 300;
+  trial.predicted_peak_by_category = {{"activation", 120}, {"other", 180}};
+  const json cell = cell_of(result_of({trial}), "no_sync");
+  EXPECT_TRUE(cell["peak_allocated_bytes"].is_null());
+  EXPECT_EQ(cell["predicted_peak_allocated_bytes"], 300);
+  EXPECT_EQ(cell["predicted_peak_by_category"], json({{"activation", 120}, {"other", 180}}));
+  EXPECT_FALSE(cell["null_reasons"].contains("predicted_peak_allocated_bytes"));
 }
 
 TEST(Result, CountsThatDifferBetweenTrialsAreNotAveraged) {

@@ -45,6 +45,18 @@ TEST(Records, BytesStayExact) {
   EXPECT_EQ(back.ranks.at(0).peak_allocated_bytes, 9007199254740993);
   EXPECT_EQ(back.ranks.at(0).peak_reserved_estimate_bytes, 9007199254740995);
   EXPECT_EQ(back.ranks.at(0).peak_by_category, sample_trial().ranks.at(0).peak_by_category);
+  EXPECT_EQ(back.predicted_peak_allocated_bytes, 9007199254740997);
+  EXPECT_EQ(back.predicted_peak_by_category, sample_trial().predicted_peak_by_category);
+}
+
+TEST(Records, OlderTrialsHaveNoPrediction) {
+  json older = sample_trial();
+  older.erase("predicted_peak_allocated_bytes");
+  older.erase("predicted_peak_by_category");
+  const auto back = older.get<TrialRecord>();
+  EXPECT_FALSE(back.predicted_peak_allocated_bytes.has_value());
+  EXPECT_TRUE(back.predicted_peak_by_category.empty());
+  EXPECT_TRUE(json(back).at("predicted_peak_by_category").is_null());
 }
 
 TEST(Records, DoublesStayExact) {

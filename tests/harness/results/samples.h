@@ -72,6 +72,8 @@ inline TrialRecord sample_trial(int launch = 0, int round = 0) {
   trial.ledger.expected = trial.ledger.per_step;
   trial.ledger.matches = true;
   trial.ledger.buckets = 2;
+  trial.predicted_peak_allocated_bytes = 9007199254740997;
+  trial.predicted_peak_by_category = {{"activation", 9007199254740997}};
   trial.model_info = {{"parameters", 1024}, {"gradient_bytes", 4096}, {"paced", false}};
   return trial;
 }

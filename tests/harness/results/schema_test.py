@@ -32,6 +32,7 @@ def load(text):
 
 
 # Fields that trials of this version written earlier lack: such files stay valid.
+ADDED_TO_TRIALS = {"predicted_peak_allocated_bytes", "predicted_peak_by_category"}
 ADDED_TO_RANKS = {"memory_timeline", "peak_by_category", "peak_reserved_estimate_bytes"}
 
 
@@ -79,6 +80,9 @@ class TrialTest(SchemaCase):
         for field in self.trials[0]:
             wrong = copy.deepcopy(self.trials[0])
             del wrong[field]
+            if field in ADDED_TO_TRIALS:
+                self.assertEqual(complaints("trial", wrong), [], f"trials before {field}")
+                continue
             self.assertNotEqual(complaints("trial", wrong), [], f"{field} may be missing")
         for field in self.trials[0]["ranks"][0]:
             wrong = copy.deepcopy(self.trials[0])
@@ -105,6 +109,8 @@ class TrialTest(SchemaCase):
         point = good["ranks"][0]["memory_timeline"][1]
         for wrong in ({"bytes": {"other": -1}}, {"at_s": -1}, {"surprise": 1}, {"micro_batch": -2}):
             self.assert_refused("trial", good, "ranks", 0, "memory_timeline", to=[point | wrong])
+        self.assert_refused("trial", good, "predicted_peak_allocated_bytes", to=1.5)
+        self.assert_refused("trial", good, "predicted_peak_by_category", to={"other": -1})
         self.assert_refused("trial", good, "ledger", "per_step", "all_reduce", to={"count": 1})
 
     def test_a_status_and_its_reason_belong_together(self):
@@ -150,6 +156,8 @@ class ResultTest(SchemaCase):
                 "peak_by_category",
                 "peak_reserved_bytes",
                 "peak_reserved_estimate_bytes",
+                "predicted_peak_allocated_bytes",
+                "predicted_peak_by_category",
                 "collectives_per_step",
             ):
                 if cell[field] is None:
