@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <iostream>
 #include <map>
+#include <stdexcept>
 
 #include "benchmarks/commands.h"
 #include "benchmarks/paths.h"
@@ -70,6 +71,14 @@ int largest_accumulation(plan::Cell cell, const launch::Topology& topology, std:
   return kMostAccumulation;
 }
 
+std::int64_t budget_bytes(const std::string& text) {
+  try {
+    return parse_size_bytes(text);
+  } catch (const std::invalid_argument& error) {
+    throw ConfigError(fmt::format("--budget: got \"{}\", expected {}", text, error.what()));
+  }
+}
+
 std::string words(const sync::StepPlace& place) {
   if (place.micro_batch < 0) return "between steps";
   return fmt::format("micro-batch {}, {}{}{}", place.micro_batch + 1, place.phase,
@@ -90,7 +99,7 @@ json row_of(const plan::Cell& cell, const Options& options) {
   row["predicted_peak_by_category"] = run::by_name(prediction.memory->peak_by_category);
   row["place"] = words(prediction.memory->peak_place);
   if (options.budget.empty()) return row;
-  const std::int64_t budget = parse_size_bytes(options.budget);
+  const std::int64_t budget = budget_bytes(options.budget);
   row["budget_bytes"] = budget;
   row["fits"] = prediction.memory->peak_bytes <= budget;
   row["largest_accumulation_steps"] = largest_accumulation(cell, topology, budget);

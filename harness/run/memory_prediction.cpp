@@ -26,9 +26,11 @@ std::string objection(const plan::Cell& cell, const LaunchSpec& where) {
   return "";
 }
 
-// Of both, a mask would be made only for padding.
-std::int64_t data_bytes(const models::MicroBatchShape& shape) {
-  return kPreparedBatches * (shape.tokens() + shape.examples) * models::kLongBytes;
+// The barrier before a block leaves a tensor of one byte, held throughout. Of token ids and labels:
+// a mask is made only for padding.
+std::int64_t resident_bytes(const models::MicroBatchShape& shape) {
+  constexpr std::int64_t kBarrierBytes = 1;
+  return kBarrierBytes + kPreparedBatches * (shape.tokens() + shape.examples) * models::kLongBytes;
 }
 
 sync::FsdpMemory fsdp_memory(const plan::Cell& cell, const launch::Topology& topology) {
@@ -64,7 +66,7 @@ MemoryPrediction predict_memory(const plan::Cell& cell, const LaunchSpec& where,
   if (!declared.footprint) return {std::nullopt, declared.unknown_because};
   const models::Footprint& footprint = *declared.footprint;
   const std::int64_t other = std::accumulate(footprint.buffer_bytes.begin(),
-                                             footprint.buffer_bytes.end(), data_bytes(shape));
+                                             footprint.buffer_bytes.end(), resident_bytes(shape));
   if (cell.wrapper == "ddp") {
     return {sync::ddp_step_memory(cell.gradient_as_bucket_view, footprint, syncs_of(cell), other),
             ""};
