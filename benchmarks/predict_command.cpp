@@ -54,10 +54,11 @@ launch::Topology topology_of(const plan::Cell& cell, int world_size) {
 }
 
 // A Mixtral's experts take turns: the expected load, where a free router's is not known before.
-run::MemoryPrediction predict(const plan::Cell& cell, const launch::Topology& topology) {
+run::MemoryPrediction predict(plan::Cell cell, const launch::Topology& topology) {
   run::LaunchSpec where;
   where.topology = topology;
-  return run::predict_memory(cell, where, /*balanced_routing=*/true);
+  cell.balanced_routing = true;
+  return run::predict_memory(cell, where);
 }
 
 // Returns how many micro-batches a step may have, kMostAccumulation at most: all numbers up to it

@@ -43,6 +43,11 @@ void check_mixtrals_options(const plan::Plan& plan, const plan::Cell& cell) {
                       fmt::format("\"{}\" for model '{}'", cell.dtype, cell.model),
                       "\"float32\": only a Mixtral has others");
   }
+  if (cell.balanced_routing && !has_them) {
+    throw ConfigError(plan.file, "cells.balanced_routing",
+                      fmt::format("true for model '{}'", cell.model),
+                      "false: only a Mixtral has a router");
+  }
   if (plan.fold_from_bytes == 0) return;
   if (!has_them) {
     throw ConfigError(plan.file, "fold_from_bytes",

@@ -73,6 +73,7 @@ std::vector<Axis> make_axes() {
           {"static_graph", flag(&Cell::static_graph)},
           {"scale", count(&Cell::scale)},
           {"dtype", one_of(&Cell::dtype, kDtypes)},
+          {"balanced_routing", flag(&Cell::balanced_routing)},
           {"param_dtype", one_of(&Cell::param_dtype, kDtypes)},
           {"reduce_dtype", one_of(&Cell::reduce_dtype, kDtypes)},
           {"gradient_dtype", one_of(&Cell::gradient_dtype, {"reduce", "param"})},
@@ -211,6 +212,7 @@ void to_json(json& out, const Cell& cell) {
          {"static_graph", cell.static_graph},
          {"scale", cell.scale}};
   if (cell.dtype != Cell{}.dtype) out["dtype"] = cell.dtype;
+  if (cell.balanced_routing) out["balanced_routing"] = true;
   if (cell.memory_budget_bytes > 0) out["memory_budget_bytes"] = cell.memory_budget_bytes;
   if (cell.wrapper != "fsdp") return;
   out.update({{"reshard_after_forward", cell.reshard_after_forward},

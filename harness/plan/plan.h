@@ -29,6 +29,8 @@ struct Cell {
   int scale = 1;                         // bytes and link rates are divided by it (paced models)
   std::int64_t memory_budget_bytes = 0;  // of a rank's tensors; 0: what the machine has
   std::string dtype = "float32";         // of parameters as stored, and so of their moments
+  bool balanced_routing = false;         // a Mixtral's experts get as many tokens, whatever its
+                                         // router says: memory is then the same in every step
   // Under wrapper fsdp only; elsewhere they keep these values. See sync/fsdp/fsdp.h.
   bool reshard_after_forward = true;      // FULL_SHARD; false: SHARD_GRAD_OP
   bool reshard_after_backward = true;     // false: keep parameters gathered between micro-batches

@@ -17,7 +17,7 @@ std::string objection(const plan::Cell& cell, const LaunchSpec& where) {
   if (!where.data.empty() || cell.lengths != "fixed") {
     return "examples differ in length, and so does what a micro-batch holds";
   }
-  if (cell.param_dtype != "float32") {
+  if (cell.dtype != "float32" || cell.param_dtype != "float32") {
     return "in bfloat16 the CPU's products take memory that depends on the processor";
   }
   if (cell.find_unused_parameters || cell.static_graph) {
@@ -33,11 +33,13 @@ std::int64_t resident_bytes(const models::MicroBatchShape& shape) {
   return kBarrierBytes + kPreparedBatches * (shape.tokens() + shape.examples) * models::kLongBytes;
 }
 
-sync::FsdpMemory fsdp_memory(const plan::Cell& cell, const launch::Topology& topology) {
+sync::FsdpMemory fsdp_memory(const plan::Cell& cell, const LaunchSpec& where) {
   constexpr int kFloat32Bytes = 4;
   constexpr int kBfloat16Bytes = 2;
   sync::FsdpMemory memory;
-  memory.ranks = cell.hybrid_shard ? topology.ranks_per_node : topology.world_size();
+  memory.ranks = cell.hybrid_shard ? where.topology.ranks_per_node : where.topology.world_size();
+  memory.backend_copies_gathers = where.backend == "gloo";
+  memory.backend_copies_reductions = where.backend == "gloo";
   memory.reduce_bytes = cell.reduce_dtype == "bfloat16" ? kBfloat16Bytes : kFloat32Bytes;
   memory.gradient_bytes = cell.gradient_dtype == "reduce" ? memory.reduce_bytes : kFloat32Bytes;
   memory.reshard_after_forward = cell.reshard_after_forward;
@@ -57,12 +59,11 @@ std::vector<bool> syncs_of(const plan::Cell& cell) {
   return syncs;
 }
 
-MemoryPrediction predict_memory(const plan::Cell& cell, const LaunchSpec& where,
-                                bool balanced_routing) {
+MemoryPrediction predict_memory(const plan::Cell& cell, const LaunchSpec& where) {
   if (std::string why = objection(cell, where); !why.empty()) return {std::nullopt, why};
   const models::MicroBatchShape shape{cell.micro_batch_size, cell.sequence_length};
   const auto declared = models::declared_footprint(
-      cell.model, {.shape = shape, .scale = cell.scale, .balanced_routing = balanced_routing});
+      cell.model, {.shape = shape, .scale = cell.scale, .balanced_routing = cell.balanced_routing});
   if (!declared.footprint) return {std::nullopt, declared.unknown_because};
   const models::Footprint& footprint = *declared.footprint;
   const std::int64_t other = std::accumulate(footprint.buffer_bytes.begin(),
@@ -71,9 +72,7 @@ MemoryPrediction predict_memory(const plan::Cell& cell, const LaunchSpec& where,
     return {sync::ddp_step_memory(cell.gradient_as_bucket_view, footprint, syncs_of(cell), other),
             ""};
   }
-  return {
-      sync::fsdp_step_memory(fsdp_memory(cell, where.topology), footprint, syncs_of(cell), other),
-      ""};
+  return {sync::fsdp_step_memory(fsdp_memory(cell, where), footprint, syncs_of(cell), other), ""};
 }
 
 std::map<std::string, std::int64_t> by_name(const measure::CategoryBytes& bytes) {

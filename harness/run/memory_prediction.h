@@ -26,10 +26,8 @@ struct MemoryPrediction {
 };
 
 // `where`: topology, device, window rule, threads and data of the launch; its trials are not read.
-// `balanced_routing`: a Mixtral's experts take turns, as in no run yet.
 // Errors: ConfigError for a bad profile.
-MemoryPrediction predict_memory(const plan::Cell& cell, const LaunchSpec& where,
-                                bool balanced_routing = false);
+MemoryPrediction predict_memory(const plan::Cell& cell, const LaunchSpec& where);
 
 // Fills in the prediction, where there is one.
 void add_prediction(results::TrialRecord& record, const plan::Cell& cell, const LaunchSpec& where);

@@ -33,7 +33,7 @@ models::ModelOptions model_options(const RankContext& context, const plan::Cell&
   options.dtype = dtype_named(cell.dtype);
   const bool folded = context.spec.fold_from_bytes > 0;
   options.uninitialised = folded;
-  options.balanced_routing = folded;
+  options.balanced_routing = folded || cell.balanced_routing;
   options.without_memory = folded && cell.wrapper == "fsdp";
   return options;
 }

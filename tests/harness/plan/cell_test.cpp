@@ -53,11 +53,13 @@ TEST(Cells, EveryAxisOfDdpReachesItsField) {
                   {"static_graph", {true}},
                   {"scale", {50}},
                   {"memory_budget_bytes", {"1GiB"}},
-                  {"dtype", {"bfloat16"}}};
+                  {"dtype", {"bfloat16"}},
+                  {"balanced_routing", {true}}};
   Cell expected{"4x8",  "bert_base", "ddp", "no_sync", 2,    3, 7,
                 "mrpc", 25 << 20,    true,  true,      true, 50};
   expected.memory_budget_bytes = 1 << 30;
   expected.dtype = "bfloat16";
+  expected.balanced_routing = true;
   const Cell cell = only_cell(axes);
   EXPECT_EQ(cell, expected);
   EXPECT_EQ(json(cell).size(), axes.size());

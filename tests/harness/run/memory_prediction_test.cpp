@@ -93,9 +93,10 @@ TEST(MemoryPrediction, OfAModelTooLargeToBeMade) {
   cell.strategy = "no_sync";
   cell.micro_batch_size = 1;
   cell.accumulation_steps = 2;
+  cell.balanced_routing = true;
   run::LaunchSpec where;
   where.topology.ranks_per_node = 8;
-  const auto prediction = run::predict_memory(cell, where, true);
+  const auto prediction = run::predict_memory(cell, where);
   constexpr std::int64_t kElements = 46'702'792'704;
   const auto& peak = prediction.memory->peak_by_category;
   EXPECT_EQ(measure::bytes_of(peak, MemoryCategory::ShardedParameter), kElements / 8 * 4);

@@ -12,6 +12,7 @@
 #include "harness/sync/fsdp/fsdp.h"
 #include "models/data.h"
 #include "tests/harness/sync/ranks.h"
+#include "tests/harness/sync/toy_layers.h"
 
 namespace gradsync::test {
 namespace {
@@ -128,18 +129,6 @@ void expect_alike(const Trained& seen, const Trained& wanted, double tolerance,
     const double apart = (seen.parameters.at(name) - value).abs().max().item<double>();
     EXPECT_LE(apart, tolerance) << what << ", " << name;
   }
-}
-
-std::vector<FsdpOptions> all_options() {
-  std::vector<FsdpOptions> all;
-  for (int bits = 0; bits < 8; ++bits) {
-    FsdpOptions options;
-    options.reshard_after_forward = (bits & 1) == 0;
-    options.reshard_after_backward = (bits & 2) == 0;
-    options.prefetch = (bits & 4) == 0;
-    all.push_back(options);
-  }
-  return all;
 }
 
 // Shards end anywhere in a tensor, so that sums of more than two ranks round differently.

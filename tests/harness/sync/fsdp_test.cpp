@@ -12,9 +12,9 @@
 #include "harness/run/expectation.h"
 #include "harness/sync/backward.h"
 #include "harness/sync/ddp.h"
-#include "harness/sync/fsdp/memory_formula.h"
 #include "harness/sync/strategies/strategy.h"
 #include "tests/harness/sync/ranks.h"
+#include "tests/harness/sync/toy_layers.h"
 
 namespace gradsync::test {
 namespace {
@@ -24,54 +24,6 @@ using sync::FsdpOptions;
 using sync::FullyShardedDataParallel;
 
 constexpr int kMicroBatches = 3;
-
-// Two parameters outside of its three units, one at each end; `extra` serves only batches whose
-// labels say so. 8 + 3 x (64 + 8 + 8) + 32 elements: not divisible by 3, so that shards are padded.
-class ToyLayers : public models::Model {
- public:
-  struct Layer : torch::nn::Module {
-    Layer() {
-      w = register_parameter("w", at::sin(at::arange(64, at::kFloat)).reshape({8, 8}) / 3);
-      b = register_parameter("b", at::full({8}, 0.01));
-      extra = register_parameter("extra", at::full({8}, 0.02));
-    }
-    at::Tensor w, b, extra;
-  };
-
-  ToyLayers() {
-    embed_ = register_parameter("embed", at::cos(at::arange(32, at::kFloat)).reshape({4, 8}));
-    for (int i = 0; i < 3; ++i) {
-      layers_.push_back(register_module("layer" + std::to_string(i), std::make_shared<Layer>()));
-    }
-    head_ = register_parameter("head", at::full({8}, 0.3));
-  }
-
-  std::vector<models::Unit> units() const override {
-    std::vector<models::Unit> units;
-    for (int i = 0; i < 3; ++i) {
-      const std::string name = "layer" + std::to_string(i);
-      units.push_back({name, {name + ".w", name + ".b", name + ".extra"}});
-    }
-    return units;
-  }
-
-  at::Tensor loss(const models::Batch& batch) override {
-    const bool with_extra = batch.labels.sum().item<std::int64_t>() > 0;
-    at::Tensor x = at::matmul((batch.input_ids / 10.0).to(embed_.scalar_type()), embed_);
-    for (std::size_t i = 0; i < layers_.size(); ++i) {
-      x = run_unit(i, x, [&](const at::Tensor& h) {
-        at::Tensor y = at::tanh(at::matmul(h, layers_[i]->w.t()) + layers_[i]->b);
-        if (with_extra) y = y * (layers_[i]->extra + 1);
-        return y;
-      });
-    }
-    return (x * head_).sum(-1).to(at::kFloat).pow(2).mean();
-  }
-
- private:
-  at::Tensor embed_, head_;
-  std::vector<std::shared_ptr<Layer>> layers_;
-};
 
 using Values = std::map<std::string, at::Tensor>;
 
@@ -138,22 +90,6 @@ void expect_close(const Values& values, const Values& wanted, double tolerance) 
     const double apart = (values.at(name).to(at::kFloat) - value).abs().max().item<double>();
     EXPECT_LE(apart, tolerance) << name;
   }
-}
-
-std::vector<FsdpOptions> all_options() {
-  std::vector<FsdpOptions> all;
-  for (const bool forward : {true, false}) {
-    for (const bool backward : {true, false}) {
-      for (const bool prefetch : {true, false}) {
-        FsdpOptions options;
-        options.reshard_after_forward = forward;
-        options.reshard_after_backward = backward;
-        options.prefetch = prefetch;
-        all.push_back(options);
-      }
-    }
-  }
-  return all;
 }
 
 void expect_trained_as_alone(RankHarness& rank, const FsdpOptions& options, int steps) {
@@ -411,131 +347,6 @@ TEST(Fsdp, RefusesAUnitWithFewerElementsThanRanks) {
                    "that share it");
     }
   });
-}
-
-int bytes_of(at::ScalarType type) {
-  return static_cast<int>(c10::elementSize(type));
-}
-
-sync::FsdpMemory memory_of(const FsdpOptions& options, int ranks) {
-  sync::FsdpMemory memory;
-  memory.ranks = ranks;
-  memory.param_bytes = bytes_of(options.param_dtype);
-  memory.reduce_bytes = bytes_of(options.reduce_dtype);
-  memory.gradient_bytes =
-      options.accumulate_in_reduce_dtype ? memory.reduce_bytes : memory.param_bytes;
-  memory.reshard_after_forward = options.reshard_after_forward;
-  memory.reshard_after_backward = options.reshard_after_backward;
-  memory.prefetch = options.prefetch;
-  return memory;
-}
-
-// Its parameters alone; gradients come from `head` first, then from the units, then from `embed`.
-models::Footprint footprint_of_toy_layers() {
-  models::Footprint footprint;
-  footprint.other_parameters = {32, 8};
-  models::PassScript unit;
-  unit.backward.gradients({256, 32, 32});
-  for (int i = 0; i < 3; ++i) {
-    footprint.units.push_back(
-        {"layer", {64, 8, 8}, std::make_shared<const models::PassScript>(unit)});
-  }
-  footprint.after.backward.gradients({32});
-  footprint.before.backward.gradients({128});
-  return footprint;
-}
-
-// Every option with every choice of dtypes.
-std::vector<FsdpOptions> all_options_and_dtypes() {
-  std::vector<FsdpOptions> all;
-  for (FsdpOptions options : all_options()) {
-    for (const auto param : {at::kFloat, at::kBFloat16}) {
-      for (const auto reduce : {at::kFloat, at::kBFloat16}) {
-        for (const bool in_reduce_dtype : {true, false}) {
-          options.param_dtype = param;
-          options.reduce_dtype = reduce;
-          options.accumulate_in_reduce_dtype = in_reduce_dtype;
-          all.push_back(options);
-        }
-      }
-    }
-  }
-  return all;
-}
-
-// One step of `micro_batches`, and what its categories held at most; in an account of its own,
-// since a thread of gloo may hold what the model before had a moment longer.
-measure::CategoryBytes measured(RankHarness& rank, const FsdpOptions& options, int micro_batches,
-                                bool no_sync) {
-  static int account = 0;
-  measure::meter().switch_account(++account);
-  FullyShardedDataParallel model(std::make_shared<ToyLayers>(), FsdpGroups{rank.group, nullptr},
-                                 options);
-  sync::FusedAdamW optimizer(model.parameters(), {});
-  measure::meter().reset_peak();
-  for (int i = 0; i < micro_batches; ++i) {
-    std::optional<sync::NoSyncGuard> guard;
-    if (no_sync && i + 1 < micro_batches) guard.emplace(model);
-    sync::backward(model.forward(batch_of(rank.rank, 0, i)), micro_batches, nullptr);
-  }
-  optimizer.step();
-  return measure::meter().highest_by_category();
-}
-
-// 64 options x 3 accumulations x 2 policies on 2 and on 3 ranks: no byte apart.
-TEST(FsdpMemory, TheFormulaIsWhatTheWrapperHolds) {
-  for (const int ranks : {2, 3}) {
-    run_ranks(ranks, [](RankHarness& rank) {
-      measure::meter().install();
-      for (const FsdpOptions& options : all_options_and_dtypes()) {
-        for (const int micro_batches : {1, 2, 4}) {
-          for (const bool no_sync : {false, true}) {
-            std::vector<bool> syncs(micro_batches, !no_sync);
-            syncs.back() = true;
-            auto seen = measured(rank, options, micro_batches, no_sync);
-            auto said = fsdp_step_memory(memory_of(options, rank.world_size),
-                                         footprint_of_toy_layers(), syncs, 0)
-                            .highest_by_category;
-            for (const auto category :
-                 {measure::MemoryCategory::Activation, measure::MemoryCategory::Other}) {
-              measure::bytes_of(seen, category) = 0;
-              measure::bytes_of(said, category) = 0;
-            }
-            ASSERT_EQ(seen, said) << micro_batches << " micro-batches, no_sync " << no_sync
-                                  << ", param " << options.param_dtype << ", reduce "
-                                  << options.reduce_dtype << ", in reduce dtype "
-                                  << options.accumulate_in_reduce_dtype << ", forward "
-                                  << options.reshard_after_forward << ", backward "
-                                  << options.reshard_after_backward << ", prefetch "
-                                  << options.prefetch;
-          }
-        }
-      }
-    });
-  }
-}
-
-using Sizes = std::vector<std::int64_t>;
-
-TEST(Collectives, FullShardGathersTwiceAndReducesWhereItSyncs) {
-  sync::FsdpTraffic traffic{{10, 20, 0}, {{1, 100, 0}, {2, 200, 0}}, true, true};
-  const auto step = declared_collectives(traffic, {false, true});
-  EXPECT_EQ(step[0].at("all_gather"), (Sizes{10, 1, 2, 2, 1}));
-  EXPECT_FALSE(step[0].contains("reduce_scatter"));
-  EXPECT_EQ(step[1].at("all_gather"), (Sizes{10, 1, 2, 2, 1}));
-  EXPECT_EQ(step[1].at("reduce_scatter"), (Sizes{200, 100, 20}));
-}
-
-TEST(Collectives, KeepingParametersSavesGathers) {
-  sync::FsdpTraffic traffic{{10, 20, 5}, {{1, 100, 50}, {2, 200, 60}}, false, false};
-  auto step = declared_collectives(traffic, {false, true});
-  EXPECT_EQ(step[0].at("all_gather"), (Sizes{10, 1, 2}));
-  EXPECT_FALSE(step[1].contains("all_gather"));
-  EXPECT_EQ(step[1].at("all_reduce"), (Sizes{60, 50, 5}));
-  traffic.reshard_after_forward = true;
-  step = declared_collectives(traffic, {false, true});
-  EXPECT_EQ(step[0].at("all_gather"), (Sizes{10, 1, 2, 2, 1}));
-  EXPECT_EQ(step[1].at("all_gather"), (Sizes{2, 1}));
 }
 
 }  // namespace

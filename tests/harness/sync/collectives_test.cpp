@@ -1,0 +1,35 @@
+// What a step should communicate, by hand.
+#include "harness/sync/collectives.h"
+
+#include <gtest/gtest.h>
+
+namespace gradsync::test {
+namespace {
+
+using sync::declared_collectives;
+
+using Sizes = std::vector<std::int64_t>;
+
+TEST(Collectives, FullShardGathersTwiceAndReducesWhereItSyncs) {
+  sync::FsdpTraffic traffic{{10, 20, 0}, {{1, 100, 0}, {2, 200, 0}}, true, true};
+  const auto step = declared_collectives(traffic, {false, true});
+  EXPECT_EQ(step[0].at("all_gather"), (Sizes{10, 1, 2, 2, 1}));
+  EXPECT_FALSE(step[0].contains("reduce_scatter"));
+  EXPECT_EQ(step[1].at("all_gather"), (Sizes{10, 1, 2, 2, 1}));
+  EXPECT_EQ(step[1].at("reduce_scatter"), (Sizes{200, 100, 20}));
+}
+
+TEST(Collectives, KeepingParametersSavesGathers) {
+  sync::FsdpTraffic traffic{{10, 20, 5}, {{1, 100, 50}, {2, 200, 60}}, false, false};
+  auto step = declared_collectives(traffic, {false, true});
+  EXPECT_EQ(step[0].at("all_gather"), (Sizes{10, 1, 2}));
+  EXPECT_FALSE(step[1].contains("all_gather"));
+  EXPECT_EQ(step[1].at("all_reduce"), (Sizes{60, 50, 5}));
+  traffic.reshard_after_forward = true;
+  step = declared_collectives(traffic, {false, true});
+  EXPECT_EQ(step[0].at("all_gather"), (Sizes{10, 1, 2, 2, 1}));
+  EXPECT_EQ(step[1].at("all_gather"), (Sizes{2, 1}));
+}
+
+}  // namespace
+}  // namespace gradsync::test

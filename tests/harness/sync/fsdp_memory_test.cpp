@@ -1,0 +1,124 @@
+// What the memory formula says of the sharded wrapper, against what it holds, with every option and
+// dtype.
+#include <ATen/ATen.h>
+#include <gtest/gtest.h>
+
+#include "harness/measure/memory.h"
+#include "harness/sync/backward.h"
+#include "harness/sync/fsdp/fsdp.h"
+#include "harness/sync/fsdp/memory_formula.h"
+#include "harness/sync/strategies/strategy.h"
+#include "tests/harness/sync/ranks.h"
+#include "tests/harness/sync/toy_layers.h"
+
+namespace gradsync::test {
+namespace {
+
+using sync::FsdpGroups;
+using sync::FsdpOptions;
+using sync::FullyShardedDataParallel;
+
+int bytes_of(at::ScalarType type) {
+  return static_cast<int>(c10::elementSize(type));
+}
+
+sync::FsdpMemory memory_of(const FsdpOptions& options, int ranks) {
+  sync::FsdpMemory memory;
+  memory.ranks = ranks;
+  memory.param_bytes = bytes_of(options.param_dtype);
+  memory.reduce_bytes = bytes_of(options.reduce_dtype);
+  memory.gradient_bytes =
+      options.accumulate_in_reduce_dtype ? memory.reduce_bytes : memory.param_bytes;
+  memory.reshard_after_forward = options.reshard_after_forward;
+  memory.reshard_after_backward = options.reshard_after_backward;
+  memory.prefetch = options.prefetch;
+  return memory;
+}
+
+// Its parameters alone; gradients come from `head` first, then from the units, then from `embed`.
+models::Footprint footprint_of_toy_layers() {
+  models::Footprint footprint;
+  footprint.other_parameters = {32, 8};
+  models::PassScript unit;
+  unit.backward.gradients({256, 32, 32});
+  for (int i = 0; i < 3; ++i) {
+    footprint.units.push_back(
+        {"layer", {64, 8, 8}, std::make_shared<const models::PassScript>(unit)});
+  }
+  footprint.after.backward.gradients({32});
+  footprint.before.backward.gradients({128});
+  return footprint;
+}
+
+// Every option with every choice of dtypes.
+std::vector<FsdpOptions> all_options_and_dtypes() {
+  std::vector<FsdpOptions> all;
+  for (FsdpOptions options : all_options()) {
+    for (const auto param : {at::kFloat, at::kBFloat16}) {
+      for (const auto reduce : {at::kFloat, at::kBFloat16}) {
+        for (const bool in_reduce_dtype : {true, false}) {
+          options.param_dtype = param;
+          options.reduce_dtype = reduce;
+          options.accumulate_in_reduce_dtype = in_reduce_dtype;
+          all.push_back(options);
+        }
+      }
+    }
+  }
+  return all;
+}
+
+// One step of `micro_batches`, and what its categories held at most; in an account of its own,
+// since a thread of gloo may hold what the model before had a moment longer.
+measure::CategoryBytes measured(RankHarness& rank, const FsdpOptions& options, int micro_batches,
+                                bool no_sync) {
+  static int account = 0;
+  measure::meter().switch_account(++account);
+  FullyShardedDataParallel model(std::make_shared<ToyLayers>(), FsdpGroups{rank.group, nullptr},
+                                 options);
+  sync::FusedAdamW optimizer(model.parameters(), {});
+  measure::meter().reset_peak();
+  for (int i = 0; i < micro_batches; ++i) {
+    std::optional<sync::NoSyncGuard> guard;
+    if (no_sync && i + 1 < micro_batches) guard.emplace(model);
+    sync::backward(model.forward(toy_batch(rank.rank, i)), micro_batches, nullptr);
+  }
+  optimizer.step();
+  return measure::meter().highest_by_category();
+}
+
+// 64 options x 3 accumulations x 2 policies on 2 and on 3 ranks: no byte apart.
+TEST(FsdpMemory, TheFormulaIsWhatTheWrapperHolds) {
+  for (const int ranks : {2, 3}) {
+    run_ranks(ranks, [](RankHarness& rank) {
+      measure::meter().install();
+      for (const FsdpOptions& options : all_options_and_dtypes()) {
+        for (const int micro_batches : {1, 2, 4}) {
+          for (const bool no_sync : {false, true}) {
+            std::vector<bool> syncs(micro_batches, !no_sync);
+            syncs.back() = true;
+            auto seen = measured(rank, options, micro_batches, no_sync);
+            auto said = fsdp_step_memory(memory_of(options, rank.world_size),
+                                         footprint_of_toy_layers(), syncs, 0)
+                            .highest_by_category;
+            for (const auto category :
+                 {measure::MemoryCategory::Activation, measure::MemoryCategory::Other}) {
+              measure::bytes_of(seen, category) = 0;
+              measure::bytes_of(said, category) = 0;
+            }
+            ASSERT_EQ(seen, said) << micro_batches << " micro-batches, no_sync " << no_sync
+                                  << ", param " << options.param_dtype << ", reduce "
+                                  << options.reduce_dtype << ", in reduce dtype "
+                                  << options.accumulate_in_reduce_dtype << ", forward "
+                                  << options.reshard_after_forward << ", backward "
+                                  << options.reshard_after_backward << ", prefetch "
+                                  << options.prefetch;
+          }
+        }
+      }
+    });
+  }
+}
+
+}  // namespace
+}  // namespace gradsync::test
