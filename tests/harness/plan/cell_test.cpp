@@ -169,7 +169,7 @@ TEST(Cells, AxesAreNonEmptyLists) {
 TEST(Cells, UnknownAxisNamesThoseThereAre) {
   EXPECT_THAT(complaint_about_axis("modell", {"mlp"}),
               HasSubstr("field 'cells.modell': got an unknown field, expected one of "
-                        "accumulation_steps, bucket_cap_bytes"));
+                        "accumulation_steps, balanced_routing"));
 }
 
 TEST(Cells, NoCellTwice) {

@@ -200,9 +200,7 @@ TEST(Result, WhereNobodyAskedWhatFitsReservedMemoryIsNotEstimated) {
 }
 
 TEST(Result, ATrialThatRanOutOfMemoryHasItsPrediction) {
-  TrialRecord trial = trial_of("no_sync", 0, {});
-  trial.status = Status::Oom;
-  trial.reason = "micro-batch 1, forward";
+  TrialRecord trial = failed_trial("no_sync", 0, Status::Oom, "micro-batch 1, forward");
   trial.predicted_peak_allocated_bytes = 300;
   trial.predicted_peak_by_category = {{"activation", 120}, {"other", 180}};
   const json cell = cell_of(result_of({trial}), "no_sync");
