@@ -101,9 +101,9 @@ class Summary(unittest.TestCase):
 
 class SameWork(unittest.TestCase):
     def test_models_have_the_registrys_sizes(self):
-        source = (ROOT / "models" / "registry.cpp").read_text()
+        source = (ROOT / "models" / "suite.cpp").read_text()
         for name in ("bert_tiny", "bert_mini"):
-            sizes = re.search(rf'bert\("{name}",[^{{]*{{([^}}]*)}}', source).group(1)
+            sizes = re.search(rf'{{"{name}",[^{{]*{{([^}}]*)}}', source).group(1)
             numbers = tuple(int(number) for number in re.findall(r"= (\d+)", sizes))
             self.assertEqual(launches.BERT[name], numbers)
 
@@ -167,7 +167,7 @@ class SameWork(unittest.TestCase):
     "torch, transformers or accelerate cannot be imported",
 )
 @needs_network_namespaces
-class Launches(ProgramTest):
+class Comparison(ProgramTest):
     def compare(self, *options):
         """Starts compare.py on the smallest work."""
         command = (sys.executable, str(PEERS / "compare.py"), "--program", PROGRAM, *TINY, *SHORT)
@@ -197,6 +197,8 @@ class Launches(ProgramTest):
                 self.assertEqual(counted, counts, f"{side} {operation}")
         return {side: launch["blocks"] for side, (launch,) in results.items()}
 
+
+class Launches(Comparison):
     def test_accelerate_on_one_node(self):
         expected = {"all_reduce": [8, 8, 2, 2]}
         self.assert_compared("--topology", "1x2", peers=["accelerate"], expected=expected)
@@ -218,6 +220,18 @@ class Launches(ProgramTest):
         for side, prefetch in {"ours": True, "no_prefetch": False}.items():
             self.assertEqual({block["cell"]["prefetch"] for block in blocks[side]}, {prefetch})
 
+    def test_nothing_is_left_after_it_was_killed(self):
+        process = self.compare("--topology", "2x1_1gbit", "--peer", "torch")
+        self.wait_until(self.peer_ranks, what="a rank of the peer")
+        process.send_signal(signal.SIGKILL)
+        process.communicate(timeout=10)
+
+    def peer_ranks(self):
+        return [pid for pid in self.marked_processes() if runs(PEERS / "rank.py", pid)]
+
+
+# More minutes of the same: ctest's peers_slow_test.
+class SlowLaunches(Comparison):
     def test_fully_shard_that_keeps_parameters(self):
         """Two layers and a root, each gathered once a micro-batch."""
         self.assert_compared(
@@ -235,6 +249,8 @@ class Launches(ProgramTest):
         build = f"{self.place / 'tiny.py'}:build"
         record = (sys.executable, str(recorder), build, "--steps", "1", "--out", profile)
         recorded = self.finish(self.start(command=record), timeout_s=120)
+        if recorded.status == 4:  # too busy a machine for a profile
+            self.skipTest(recorded.err)
         self.assertEqual(recorded.status, 0, recorded.err)
         blocks = self.assert_compared(
             *("--topology", "2x1_1gbit", "--profile", profile),
@@ -243,15 +259,6 @@ class Launches(ProgramTest):
         )
         models = {side: {block["cell"]["model"] for block in blocks[side]} for side in blocks}
         self.assertEqual(models, {"ours": {"bert_tiny"}, "replay": {str(profile)}})
-
-    def test_nothing_is_left_after_it_was_killed(self):
-        process = self.compare("--topology", "2x1_1gbit", "--peer", "torch")
-        self.wait_until(self.peer_ranks, what="a rank of the peer")
-        process.send_signal(signal.SIGKILL)
-        process.communicate(timeout=10)
-
-    def peer_ranks(self):
-        return [pid for pid in self.marked_processes() if runs(PEERS / "rank.py", pid)]
 
 
 class CommandLine(unittest.TestCase):
