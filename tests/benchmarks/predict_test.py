@@ -21,9 +21,16 @@ class PredictTest(ProgramTest):
         self.assertEqual(outcome.status, 0, outcome.err)
         return json.loads(outcome.out)
 
+    def skip_unless_declared(self):
+        """Activations are declared as the kernels of one torch make them."""
+        torch = self.result()["context"]["torch"]
+        if not torch.startswith("2.11"):
+            self.skipTest(f"declared for torch 2.11, this is {torch}")
+
     def test_every_row_of_a_run_has_both(self):
         outcome = self.run_plan(FSDP, out="run")
         self.assertEqual(outcome.status, 0, outcome.err)
+        self.skip_unless_declared()
         cells = self.result("run")["cells"]
         self.assertEqual(len(cells), 8)
         for cell in cells:
@@ -44,6 +51,7 @@ class PredictTest(ProgramTest):
         peak = row["predicted_peak_allocated_bytes"]
         plan = with_cells(FSDP, model=["bert_tiny"], wrapper=["fsdp"], strategy=["no_sync"])
         outcome = self.run_plan(with_cells(plan, memory_budget_bytes=[peak - 1, peak]))
+        self.skip_unless_declared()
         self.assertEqual(outcome.status, 0, outcome.err)
         status = {t["cell"]["memory_budget_bytes"]: t["status"] for t in self.trials()}
         self.assertEqual(status, {peak - 1: "oom", peak: "ok"})

@@ -10,6 +10,7 @@
 #include <string>
 #include <vector>
 
+#include "harness/base/build_info.h"
 #include "harness/measure/memory.h"
 #include "harness/sync/backward.h"
 #include "harness/sync/ddp.h"
@@ -230,7 +231,16 @@ void expect_fsdp_as_predicted(RankHarness& rank, const Subject& subject, int bit
 }
 
 // Every model x 32 options, dealt out over 1 to 4 ranks, 2 shapes and 5 policies: 128 points.
-TEST(StepMemory, OfFsdpIsWhatTheMeterCounts) {
+// Activations are declared as the kernels of one torch make them (models/footprint.h).
+class StepMemoryFormula : public ::testing::Test {
+  void SetUp() override {
+    if (!build_info().torch_version.starts_with("2.11")) {
+      GTEST_SKIP() << "declared for torch 2.11, this is " << build_info().torch_version;
+    }
+  }
+};
+
+TEST_F(StepMemoryFormula, OfFsdpIsWhatTheMeterCounts) {
   for (const int ranks : {1, 2, 3, 4}) {
     run_ranks(ranks, [](RankHarness& rank) {
       measure::meter().install();
@@ -262,7 +272,7 @@ void expect_ddp_as_predicted(RankHarness& rank, const Subject& subject, bool vie
 }
 
 // Every model x both kinds of gradients x 5 policies on 1 to 3 ranks: 120 points.
-TEST(StepMemory, OfDdpIsWhatTheMeterCounts) {
+TEST_F(StepMemoryFormula, OfDdpIsWhatTheMeterCounts) {
   for (const int ranks : {1, 2, 3}) {
     run_ranks(ranks, [](RankHarness& rank) {
       measure::meter().install();
