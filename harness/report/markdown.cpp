@@ -129,8 +129,6 @@ std::string part_text(const PartView& part, const References& references) {
   if (!guide.empty()) {
     text += "\nSeconds per batch (one optimizer step), in the guide's layout:\n\n" + guide;
   }
-  const std::string guide_memory = guide_memory_table(part, references.memory_table);
-  if (!guide_memory.empty()) text += "\n" + guide_memory;
   const std::string found = findings(part) + memory_findings(part);
   if (!found.empty()) text += "\n" + found;
   return text;
@@ -141,7 +139,14 @@ std::string part_text(const PartView& part, const References& references) {
 std::string result_markdown(const json& result, const References& references,
                             const MarkdownOptions& options) {
   std::string text = head(result);
-  for (const PartView& part : parts_of(result)) text += part_text(part, references);
+  PartView whole;  // the rows of one published table may be parts of a plan
+  for (const PartView& part : parts_of(result)) {
+    text += part_text(part, references);
+    whole.context = part.context;
+    whole.cells.insert(whole.cells.end(), part.cells.begin(), part.cells.end());
+  }
+  const std::string guide_memory = guide_memory_table(whole, references.memory_table);
+  if (!guide_memory.empty()) text += "\n" + guide_memory;
   if (!options.raw_directory.empty()) text += "\nRaw: " + options.raw_directory + "\n";
   return text;
 }
