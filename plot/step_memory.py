@@ -33,6 +33,7 @@ SECONDS = "seconds since the step began; dotted: a micro-batch begins"
 TURNS = "changes of memory, 0 to 1; dotted: a micro-batch begins"
 HEADROOM = 1.08  # above the highest point or the budget
 LEAST_GIB = 4  # below it the axes are labelled in MiB
+LEAST_WIDTH = 8.0  # inches: for the title and the legend of a single panel
 
 Point = dict[str, Any]
 
@@ -161,7 +162,7 @@ def _draw(run: Run, part: Part, cells: list[dict[str, Any]]) -> Any:
     recorded = [cell for cell, points in zip(cells, timelines, strict=True) if points]
     timed = all(cell["step_s"] is not None for cell in recorded)
     height, unit, name = _unit_of(cells, timelines)
-    size = (4.4 * len(cells) + 0.6, 4.2)
+    size = (max(4.4 * len(cells) + 0.6, LEAST_WIDTH), 4.2)
     figure, axes = style.plt.subplots(
         1, len(cells), figsize=size, squeeze=False, sharex=True, sharey=True
     )
