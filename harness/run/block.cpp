@@ -11,6 +11,7 @@
 #include "harness/measure/memory.h"
 #include "harness/run/expectation.h"
 #include "harness/run/finite.h"
+#include "harness/run/memory_prediction.h"
 #include "harness/run/step_memory.h"
 #include "harness/run/window_rule.h"
 #include "harness/sync/backward.h"
@@ -115,10 +116,7 @@ void keep_peaks(results::RankRecord& rank, const comm::MemoryPeaks& peaks) {
 void keep_peaks(results::RankRecord& rank, const measure::MemoryMeter& meter) {
   if (!meter.installed()) return;
   rank.peak_allocated_bytes = meter.peak_bytes();
-  const measure::CategoryBytes bytes = meter.peak_by_category();
-  for (std::size_t i = 0; i < bytes.size(); ++i) {
-    rank.peak_by_category[measure::kMemoryCategoryNames[i]] = bytes[i];
-  }
+  rank.peak_by_category = by_name(meter.peak_by_category());
   rank.peak_reserved_estimate_bytes = meter.peak_reserved_estimate_bytes();
 }
 

@@ -4,6 +4,7 @@
 #include <memory>
 
 #include "harness/measure/memory.h"
+#include "harness/run/memory_prediction.h"
 
 namespace gradsync::run {
 namespace {
@@ -12,11 +13,10 @@ namespace {
 // files. The first and the last instant are apart from these, which are merged into higher ones.
 constexpr std::size_t kPoints = 398;
 
-std::map<std::string, std::int64_t> by_name(const measure::CategoryBytes& bytes) {
-  std::map<std::string, std::int64_t> named;
-  for (std::size_t i = 0; i < bytes.size(); ++i) {
-    if (bytes[i] != 0) named[measure::kMemoryCategoryNames[i]] = bytes[i];
-  }
+// The categories of which there is something.
+std::map<std::string, std::int64_t> held_by_name(const measure::CategoryBytes& bytes) {
+  auto named = by_name(bytes);
+  std::erase_if(named, [](const auto& item) { return item.second == 0; });
   return named;
 }
 
@@ -53,7 +53,7 @@ std::vector<results::MemoryTimelinePoint> StepMemory::points() const {
   points.reserve(points_.size());
   for (const measure::MemoryPoint& point : points_) {
     points.push_back({seconds(point.time_ns - start_ns_), point.place->micro_batch,
-                      point.place->phase, point.place->unit, by_name(point.bytes)});
+                      point.place->phase, point.place->unit, held_by_name(point.bytes)});
   }
   return points;
 }
