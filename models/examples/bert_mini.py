@@ -3,7 +3,8 @@
     models/record_profile.py models/examples/bert_mini.py:build --out bert_mini_recorded.json
     gradsync run bert_mini --model bert_mini --model bert_mini_recorded.json --set lengths=fixed
 
-The first model computes, the second waits as long: their steps should take the same time.
+The first model computes, the second waits as long: their steps should take the same time. Attention
+is the `eager` one, which does the arithmetic of models/bert.cpp; transformers' default is another.
 """
 
 import torch
@@ -21,6 +22,7 @@ def build():
         num_attention_heads=4,
         intermediate_size=1024,
         num_labels=2,
+        attn_implementation="eager",
     )
     batch = {
         "input_ids": torch.randint(1, VOCABULARY, (MICRO_BATCH, LENGTH)),
