@@ -1,0 +1,53 @@
+#include "benchmarks/finished_runs.h"
+
+#include <fmt/format.h>
+
+#include "benchmarks/child_program.h"
+#include "benchmarks/interrupt.h"
+#include "benchmarks/paths.h"
+#include "harness/base/errors.h"
+#include "harness/base/log.h"
+#include "harness/plan/plan.h"
+#include "harness/report/result.h"
+#include "harness/results/store.h"
+#include "harness/run/coordinator.h"
+
+namespace gradsync::cli {
+
+using nlohmann::json;
+
+report::FinishedRun read_run(const std::string& directory) {
+  report::FinishedRun run{.directory = directory, .result = {}, .trials = {}};
+  const json stored = results::read_result(directory);
+  std::string warning;
+  run.trials = results::read_trials(directory, &warning);
+  if (!warning.empty()) log::warn(warning);
+  run.result = report::build_result(stored.at("context"), stored.at("plan"), run.trials);
+  run.result["exit_status"] = stored.value("exit_status", json(nullptr));
+  return run;
+}
+
+report::FinishedRun run_plan_with(const std::string& program, const RunOptions& options,
+                                  const std::string& directory) {
+  std::vector<std::string> command{program, "run",
+                                   plan::resolve_plan(options.plan, plans_directory())};
+  const auto add = [&](const std::string& option, const std::string& value) {
+    command.push_back(option);
+    command.push_back(value);
+  };
+  add("--out", directory);
+  for (const std::string& text : options.overrides) add("--set", text);
+  if (!options.weights.empty()) add("--weights", options.weights);
+  if (!options.data.empty()) add("--data", options.data);
+  if (options.quiet) command.emplace_back("--quiet");
+  const int status = run_program(command, Output::MessagesToStderr);
+  if (interrupt_flag().load()) throw run::Interrupted();
+  if (status < 0 || status == static_cast<int>(ExitStatus::Config)) {
+    throw ConfigError(fmt::format(
+        "{} run {}: {}", program, command[2],
+        status < 0 ? "did not start, or was killed" : "refused it; its message is above"));
+  }
+  return read_run(directory);
+}
+
+}  // namespace gradsync::cli

@@ -1,0 +1,132 @@
+#include "benchmarks/gate_arms.h"
+
+#include <fmt/format.h>
+
+#include <filesystem>
+
+#include "harness/base/errors.h"
+#include "harness/plan/plan.h"
+
+namespace gradsync::cli {
+namespace {
+
+using gate::Arm;
+using nlohmann::json;
+
+// The parameters that both know: a newer build may have one more, at its default.
+bool same_where_both_say(const json& a, const json& b) {
+  for (const auto& [name, value] : a.items()) {
+    if (b.contains(name) && b[name] != value) return false;
+  }
+  return true;
+}
+
+bool same_rows(const ArmLaunch& a, const ArmLaunch& b) {
+  if (a.part != b.part || a.topology != b.topology || a.scale != b.scale) return false;
+  if (a.cells.size() != b.cells.size()) return false;
+  for (std::size_t i = 0; i < a.cells.size(); ++i) {
+    if (!same_where_both_say(a.cells[i], b.cells[i])) return false;
+  }
+  return true;
+}
+
+void require_same_rows(const ArmProcess& baseline, const ArmProcess& candidate) {
+  const auto& a = baseline.launches();
+  const auto& b = candidate.launches();
+  for (std::size_t i = 0; i < std::max(a.size(), b.size()); ++i) {
+    if (i < a.size() && i < b.size() && same_rows(a[i], b[i])) continue;
+    const auto text = [&](const auto& launches) {
+      if (i >= launches.size()) return std::string("none");
+      return fmt::format("{} rows on {}", launches[i].cells.size(), launches[i].topology);
+    };
+    throw ConfigError(fmt::format(
+        "candidate {}: has other rows than the baseline {}: launch {}: got {}, expected {}",
+        candidate.program(), baseline.program(), i + 1, text(b), text(a)));
+  }
+}
+
+results::TrialRecord not_run(const GateRow& row, const ArmFailure& failure) {
+  results::TrialRecord record;
+  record.part = row.row.part;
+  record.cell = row.row.cell;
+  record.status = results::Status::Failed;
+  record.reason = failure.reason;
+  return record;
+}
+
+bool ends_the_ranks(results::Status status) {
+  return status != results::Status::Ok && status != results::Status::Invalid;
+}
+
+}  // namespace
+
+GateArms::GateArms(const RunOptions& options, const GateBuilds& builds,
+                   const std::atomic<bool>* interrupted)
+    : options_(options), builds_(builds), interrupted_(interrupted) {
+  arms_[0] = start(builds_.baseline, 0);
+  arms_[1] = start(builds_.candidate, builds_.extra_work);
+  require_same_rows(of(Arm::Baseline), of(Arm::Candidate));
+}
+
+std::unique_ptr<ArmProcess> GateArms::start(const std::string& build, double extra_work) const {
+  return std::make_unique<ArmProcess>(build, arm_arguments(options_, extra_work), interrupted_);
+}
+
+void GateArms::start_control() {
+  auto& control = arms_[static_cast<std::size_t>(Arm::Control)];
+  if (!control) control = start(builds_.baseline, 0);
+}
+
+void GateArms::restart_candidate(double extra_work) {
+  const auto candidate = static_cast<std::size_t>(Arm::Candidate);
+  open_[candidate].reset();
+  arms_[candidate].reset();
+  arms_[candidate] = start(builds_.candidate, extra_work);
+}
+
+bool GateArms::same_program() const {
+  std::error_code error;
+  return std::filesystem::equivalent(of(Arm::Baseline).program(), of(Arm::Candidate).program(),
+                                     error);
+}
+
+std::vector<GateRow> GateArms::rows() const {
+  std::vector<GateRow> rows;
+  const plan::Plan plan = checked_plan(options_);
+  const auto& launches = of(Arm::Baseline).launches();
+  for (std::size_t launch = 0; launch < launches.size(); ++launch) {
+    int warmup_steps = 0;
+    for (const plan::Part& part : plan.parts) {
+      if (part.name == launches[launch].part) warmup_steps = part.warmup_steps;
+    }
+    for (std::size_t cell = 0; cell < launches[launch].cells.size(); ++cell) {
+      rows.push_back({{launches[launch].part, launches[launch].cells[cell]},
+                      launch,
+                      cell,
+                      warmup_steps});
+    }
+  }
+  return rows;
+}
+
+results::TrialRecord GateArms::run(Arm arm, const GateRow& row, int warmup_steps, int steps) {
+  auto& open = open_[static_cast<std::size_t>(arm)];
+  if (open != row.launch) {
+    open.reset();
+    if (const auto failure = of(arm).open(row.launch)) return not_run(row, *failure);
+    open = row.launch;
+  }
+  results::TrialRecord trial =
+      of(arm).turn({.cell = row.cell, .warmup_steps = warmup_steps, .steps = steps});
+  if (ends_the_ranks(trial.status)) open.reset();
+  return trial;
+}
+
+void GateArms::close() {
+  for (std::size_t arm = 0; arm < arms_.size(); ++arm) {
+    if (arms_[arm] && open_[arm]) arms_[arm]->close();
+    open_[arm].reset();
+  }
+}
+
+}  // namespace gradsync::cli

@@ -1,0 +1,71 @@
+// The builds of a gate, resident side by side: baseline, candidate, and the baseline once more as
+// the control.
+#pragma once
+
+#include <array>
+#include <atomic>
+#include <memory>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "benchmarks/arm_process.h"
+#include "benchmarks/run_options.h"
+#include "harness/gate/rows.h"
+#include "harness/gate/turns.h"
+
+namespace gradsync::cli {
+
+// A row, and where an arm has it.
+struct GateRow {
+  gate::Row row;
+  std::size_t launch = 0;  // of ArmProcess::launches()
+  std::size_t cell = 0;    // of that launch
+  int warmup_steps = 0;    // of its part
+};
+
+struct GateBuilds {
+  std::string baseline;
+  std::string candidate;
+  double extra_work = 0;  // share that the candidate does in addition; 0: none
+};
+
+class GateArms {
+ public:
+  // Starts baseline and candidate with the plan of `options`; the control only with
+  // start_control(). `interrupted` is polled by everything here that blocks.
+  // Errors: as ArmProcess; ConfigError where the candidate has other rows than the baseline.
+  GateArms(const RunOptions& options, const GateBuilds& builds,
+           const std::atomic<bool>* interrupted);
+
+  void start_control();
+
+  // Ends the candidate, and starts it once more with another share of extra work.
+  void restart_candidate(double extra_work);
+
+  ArmProcess& of(gate::Arm arm) { return *arms_[static_cast<std::size_t>(arm)]; }
+  const ArmProcess& of(gate::Arm arm) const { return *arms_[static_cast<std::size_t>(arm)]; }
+  bool same_program() const;
+
+  // Every row of the plan, as the baseline says them.
+  std::vector<GateRow> rows() const;
+
+  // Runs a block of `row` in `arm`, in whose ranks the row's launch is opened if it is not. What
+  // could not be run is a record with the status and the reason.
+  // Errors: run::Interrupted; ConfigError where an answer is none of the protocol.
+  results::TrialRecord run(gate::Arm arm, const GateRow& row, int warmup_steps, int steps);
+
+  // Ends the ranks of all arms: what is opened next starts afresh.
+  void close();
+
+ private:
+  std::unique_ptr<ArmProcess> start(const std::string& build, double extra_work) const;
+
+  RunOptions options_;
+  GateBuilds builds_;
+  const std::atomic<bool>* interrupted_;
+  std::array<std::unique_ptr<ArmProcess>, gate::kArms.size()> arms_;
+  std::array<std::optional<std::size_t>, gate::kArms.size()> open_;  // launch
+};
+
+}  // namespace gradsync::cli

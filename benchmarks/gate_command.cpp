@@ -1,0 +1,107 @@
+// gradsync gate: did a change make training slower, synchronize more, or use more memory?
+#include <fmt/format.h>
+
+#include <filesystem>
+#include <iostream>
+
+#include "benchmarks/commands.h"
+#include "benchmarks/gate_builds.h"
+#include "benchmarks/gate_question.h"
+#include "benchmarks/gate_runs.h"
+#include "benchmarks/interrupt.h"
+#include "benchmarks/paths.h"
+#include "benchmarks/plots.h"
+#include "benchmarks/session_start.h"
+#include "harness/base/clock.h"
+#include "harness/base/log.h"
+#include "harness/gate/page.h"
+#include "harness/gate/traces.h"
+#include "harness/report/result.h"
+#include "harness/results/store.h"
+
+namespace gradsync::cli {
+namespace {
+
+using nlohmann::json;
+namespace fs = std::filesystem;
+
+std::string directory_for(const GateQuestion& question) {
+  const GateOptions& options = question.options;
+  if (!options.run.out.empty()) return options.run.out;
+  const std::string name =
+      fs::path(options.run.plan.empty() ? options.gates : options.run.plan).stem().string();
+  return fs::proximate(source_file(fmt::format("results/runs/gate_{}{}{}", name,
+                                               name.empty() ? "" : "_", utc_timestamp(true))))
+      .string();
+}
+
+// The candidate's turns as a run of its own, for claims about its rows.
+report::FinishedRun run_of(const GateQuestion& question, const GateFindings& findings) {
+  const plan::Plan plan = checked_plan(question.options.run);
+  report::FinishedRun run{.directory = findings.report.candidate.name,
+                          .result = {},
+                          .trials = findings.candidate};
+  run.result = report::build_result(findings.report.candidate.context, plan.source, run.trials);
+  return run;
+}
+
+gate::GateReport gate_between_builds(const GateQuestion& question, const std::string& directory) {
+  warn_about_this_host(checked_plan(question.options.run));
+  GateFindings findings = compare_builds(question);
+  add_claims(findings.report, question, run_of(question, findings));
+  gate::round_for_storage(findings.turns);
+  results::write_atomically(directory + "/" + results::kTurnsFile,
+                            gate::to_json(findings.turns).dump() + "\n");
+  return findings.report;
+}
+
+gate::GateReport answer(const GateQuestion& question, const std::string& directory) {
+  switch (question.kind) {
+    case GateKind::Builds:
+      return gate_between_builds(question, directory);
+    case GateKind::Against:
+      return compare_with_stored(question, directory);
+    case GateKind::Claims:
+    case GateKind::Results:
+      break;
+  }
+  return judge_claims(question, directory);
+}
+
+ExitStatus run_gate(const GateOptions& options) {
+  const GateQuestion question = read_gate_question(options);
+  const std::string directory = directory_for(question);
+  results::prepare_directory(directory, false, options.run.force);
+  catch_interrupts();
+  gate::GateReport report;
+  try {
+    report = answer(question, directory);
+  } catch (const run::Interrupted&) {
+    log::error("interrupted: there is no verdict");
+    return ExitStatus::Interrupted;
+  }
+  const json gate = gate::to_json(report);
+  const std::string summary = gate::gate_markdown(gate);
+  results::write_atomically(directory + "/" + results::kGateFile, gate.dump(1) + "\n");
+  results::write_atomically(directory + "/table.md", summary);
+  if (!options.markdown.empty()) results::write_atomically(options.markdown, summary);
+  make_plots(directory);
+  std::cout << (options.run.json ? gate.dump(1) + "\n" : gate::gate_text(gate)) << std::flush;
+  log::info("Raw: " + directory + "/");
+  return gate::exit_status_of(gate::verdict_of(report));
+}
+
+}  // namespace
+
+void add_gate_command(CLI::App& app, ExitStatus& status) {
+  auto options = std::make_shared<GateOptions>();
+  CLI::App* command = app.add_subcommand(
+      "gate", "Did a change make training slower, synchronize more, or use more memory?");
+  add_gate_options(*command, *options);
+  command->callback([options, &status] {
+    if (options->run.quiet) log::configure(true);
+    status = run_gate(*options);
+  });
+}
+
+}  // namespace gradsync::cli

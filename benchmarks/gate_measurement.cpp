@@ -1,0 +1,150 @@
+#include "benchmarks/gate_measurement.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+
+#include "harness/base/clock.h"
+#include "harness/stats/sample.h"
+
+namespace gradsync::cli {
+namespace {
+
+using gate::Arm;
+using results::Status;
+using results::TrialRecord;
+
+// Enough steps to see what one costs, few enough that counts are known in seconds.
+constexpr int kCountedSteps = 3;
+
+std::string why_unfit(Arm arm, const TrialRecord& trial) {
+  return fmt::format("{} of the {}: {}", results::to_string(trial.status), gate::to_string(arm),
+                     trial.reason);
+}
+
+}  // namespace
+
+GateMeasurement::GateMeasurement(GateArms& arms, const std::vector<GateRow>& rows,
+                                 const gate::Settings& settings, std::uint64_t seed,
+                                 std::function<void(const GateProgress&)> tick)
+    : arms_(arms), settings_(settings), random_(seed), tick_(std::move(tick)) {
+  for (const GateRow& row : rows) rows_.push_back({row, {}, {}, {}, {}, {}});
+}
+
+std::vector<std::vector<std::size_t>> GateMeasurement::by_launch(
+    const std::vector<std::size_t>& which) const {
+  std::map<std::size_t, std::vector<std::size_t>> launches;
+  for (const std::size_t index : which) launches[rows_[index].row.launch].push_back(index);
+  std::vector<std::vector<std::size_t>> out;
+  for (auto& [launch, rows] : launches) out.push_back(std::move(rows));
+  return out;
+}
+
+void GateMeasurement::count() {
+  progress_ = {"counts", 0, 2 * rows_.size()};
+  for (const Arm arm : {Arm::Baseline, Arm::Candidate}) {
+    for (MeasuredRow& row : rows_) {
+      const std::int64_t begin_ns = steady_clock().now_ns();
+      const bool first_of_launch = !start_s_.contains(row.row.launch);
+      TrialRecord trial = arms_.run(arm, row.row, row.row.warmup_steps, kCountedSteps);
+      if (first_of_launch) {
+        start_s_[row.row.launch] = seconds(steady_clock().now_ns() - begin_ns);
+      }
+      keep(row, arm, std::move(trial));
+    }
+  }
+  arms_.close();
+}
+
+std::vector<gate::LaunchCost> GateMeasurement::costs() const {
+  std::map<std::size_t, gate::LaunchCost> launches;
+  for (const MeasuredRow& row : rows_) {
+    if (!row.unfit_because.empty()) continue;
+    gate::LaunchCost& cost = launches[row.row.launch];
+    cost.start_s = static_cast<double>(gate::kArms.size()) * start_s_.at(row.row.launch);
+    cost.step_s.push_back(stats::mean(row.baseline.front().step_s));
+  }
+  std::vector<gate::LaunchCost> out;
+  for (const auto& [launch, cost] : launches) out.push_back(cost);
+  return out;
+}
+
+void GateMeasurement::start(const std::string& stage, const std::vector<std::size_t>& which,
+                            int turns) {
+  take_turns(stage, which, turns, &MeasuredRow::turns);
+}
+
+void GateMeasurement::confirm(const std::string& stage, const std::vector<std::size_t>& which,
+                              int turns) {
+  take_turns(stage, which, turns, &MeasuredRow::confirmation);
+}
+
+void GateMeasurement::take_turns(const std::string& stage, const std::vector<std::size_t>& which,
+                                 int turns, Turns into) {
+  const std::size_t arms = gate::kArms.size();
+  progress_ = {stage, 0, which.size() * arms * static_cast<std::size_t>(turns + 1)};
+  arms_.close();
+  for (const auto& launch : by_launch(which)) {
+    warm_up(launch);
+    std::map<std::size_t, std::vector<gate::ArmOrder>> orders;
+    for (const std::size_t index : launch) orders[index] = gate::turn_orders(turns, random_);
+    for (std::size_t turn = 0; turn < static_cast<std::size_t>(turns); ++turn) {
+      for (const std::size_t index : launch) take_turn(rows_[index], orders[index][turn], into);
+    }
+    arms_.close();
+  }
+  ++starts_;
+}
+
+// What a first step pays for is paid before the first turn.
+void GateMeasurement::warm_up(const std::vector<std::size_t>& which) {
+  for (const Arm arm : gate::kArms) {
+    for (const std::size_t index : which) {
+      MeasuredRow& row = rows_[index];
+      if (!row.unfit_because.empty()) continue;
+      keep(row, arm, arms_.run(arm, row.row, row.row.warmup_steps, 1));
+    }
+  }
+}
+
+void GateMeasurement::take_turn(MeasuredRow& row, const gate::ArmOrder& order, Turns into) {
+  gate::Turn turn;
+  turn.start = starts_;
+  turn.order = order;
+  for (const Arm arm : order) {
+    if (!row.unfit_because.empty()) return;
+    TrialRecord trial = arms_.run(arm, row.row, settings_.settle_steps, settings_.block_steps);
+    turn.of(arm) = trial.step_s;
+    if (!keep(row, arm, std::move(trial))) return;
+  }
+  (row.*into).push_back(std::move(turn));
+}
+
+bool GateMeasurement::keep(MeasuredRow& row, Arm arm, TrialRecord trial) {
+  ++progress_.done;
+  tick_(progress_);
+  const bool good = trial.status == Status::Ok && !trial.step_s.empty();
+  if (!good && row.unfit_because.empty()) row.unfit_because = why_unfit(arm, trial);
+  (arm == Arm::Candidate ? row.candidate : row.baseline).push_back(std::move(trial));
+  return good;
+}
+
+std::vector<gate::RowEvidence> GateMeasurement::evidence() const {
+  std::vector<gate::RowEvidence> evidence;
+  for (const MeasuredRow& row : rows_) {
+    evidence.push_back({gate::differences(row.turns, settings_.low_quantile),
+                        gate::differences(row.confirmation, settings_.low_quantile),
+                        row.unfit_because});
+  }
+  return evidence;
+}
+
+gate::RowCounts GateMeasurement::counts(std::size_t row) const {
+  std::vector<const TrialRecord*> baseline;
+  std::vector<const TrialRecord*> candidate;
+  for (const TrialRecord& trial : rows_[row].baseline) baseline.push_back(&trial);
+  for (const TrialRecord& trial : rows_[row].candidate) candidate.push_back(&trial);
+  return gate::compare_counts(baseline, candidate);
+}
+
+}  // namespace gradsync::cli

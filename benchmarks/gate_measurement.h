@@ -1,0 +1,81 @@
+// Measures the rows of a gate: their counts in one block of each build, their times in turns.
+#pragma once
+
+#include <functional>
+#include <map>
+#include <string>
+#include <vector>
+
+#include "benchmarks/gate_arms.h"
+#include "harness/gate/cost.h"
+#include "harness/gate/counts.h"
+#include "harness/gate/settings.h"
+#include "harness/gate/turns.h"
+#include "harness/gate/verdict.h"
+#include "harness/results/records.h"
+#include "harness/stats/random.h"
+
+namespace gradsync::cli {
+
+// Everything that was measured of one row.
+struct MeasuredRow {
+  GateRow row;
+  std::vector<results::TrialRecord> baseline;   // of the control too, which is the same build
+  std::vector<results::TrialRecord> candidate;
+  std::vector<gate::Turn> turns;
+  std::vector<gate::Turn> confirmation;
+  std::string unfit_because;  // why its times cannot be measured; "": they can
+};
+
+// Where a measurement is, for people.
+struct GateProgress {
+  std::string stage;  // "counts", "start 2 of at most 3", "confirmation 1 of 2"
+  std::size_t done = 0;
+  std::size_t of = 0;  // blocks of this stage
+};
+
+class GateMeasurement {
+ public:
+  // `tick` is called after every block. The seed decides the order of the blocks of every turn.
+  GateMeasurement(GateArms& arms, const std::vector<GateRow>& rows, const gate::Settings& settings,
+                  std::uint64_t seed, std::function<void(const GateProgress&)> tick);
+
+  // Runs one short block of every row in baseline and candidate.
+  void count();
+
+  // Returns what the rows that count() could run will cost, from its steps.
+  std::vector<gate::LaunchCost> costs() const;
+
+  // Starts the ranks of all arms afresh and takes `turns` turns of each of the rows `which`, row by
+  // row in every turn. A row that fails in an arm takes no more turns: that of the baseline makes it
+  // unfit, that of the candidate is a difference of counts.
+  void start(const std::string& stage, const std::vector<std::size_t>& which, int turns);
+  void confirm(const std::string& stage, const std::vector<std::size_t>& which, int turns);
+
+  const std::vector<MeasuredRow>& rows() const { return rows_; }
+  std::vector<gate::RowEvidence> evidence() const;
+  // Trials of both builds, row by row.
+  gate::RowCounts counts(std::size_t row) const;
+  int starts() const { return starts_; }
+
+ private:
+  using Turns = std::vector<gate::Turn> MeasuredRow::*;
+  void take_turns(const std::string& stage, const std::vector<std::size_t>& which, int turns,
+                  Turns into);
+  void warm_up(const std::vector<std::size_t>& which);
+  void take_turn(MeasuredRow& row, const gate::ArmOrder& order, Turns into);
+  // Returns whether the trial has times that stand; otherwise the row has taken its last turn.
+  bool keep(MeasuredRow& row, gate::Arm arm, results::TrialRecord trial);
+  std::vector<std::vector<std::size_t>> by_launch(const std::vector<std::size_t>& which) const;
+
+  GateArms& arms_;
+  gate::Settings settings_;
+  stats::Random random_;
+  std::function<void(const GateProgress&)> tick_;
+  GateProgress progress_;
+  std::vector<MeasuredRow> rows_;
+  std::map<std::size_t, double> start_s_;  // of a launch: until its ranks are up in one arm
+  int starts_ = 0;
+};
+
+}  // namespace gradsync::cli

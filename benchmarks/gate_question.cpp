@@ -1,0 +1,121 @@
+#include "benchmarks/gate_question.h"
+
+#include <fmt/format.h>
+
+#include <stdexcept>
+
+#include "benchmarks/paths.h"
+#include "harness/base/errors.h"
+#include "harness/base/units.h"
+#include "harness/plan/plan.h"
+
+namespace gradsync::cli {
+namespace {
+
+// Puts what `text` says into `value`, where there is a text.
+template <typename Parse>
+void read_into(double& value, const std::string& text, const char* option, Parse parse) {
+  if (text.empty()) return;
+  try {
+    value = parse(text);
+  } catch (const std::invalid_argument& error) {
+    throw ConfigError(fmt::format("{}: got '{}', expected {}", option, text, error.what()));
+  }
+}
+
+gate::Settings settings_of(const GateOptions& options, const std::optional<gate::GateFile>& file) {
+  gate::Settings settings;
+  if (file) {
+    settings.margin = file->margin.value_or(settings.margin);
+    settings.smallest_effect = file->smallest_effect.value_or(settings.smallest_effect);
+    settings.alpha = file->alpha.value_or(settings.alpha);
+  }
+  read_into(settings.margin, options.margin, "--margin", parse_percent);
+  read_into(settings.smallest_effect, options.smallest_effect, "--smallest-effect", parse_percent);
+  read_into(settings.alpha, options.alpha, "--alpha", parse_percent);
+  gate::validate(settings, "gate");
+  return settings;
+}
+
+std::vector<gate::RowFilter> filters_of(const GateOptions& options,
+                                        const std::optional<gate::GateFile>& file) {
+  std::vector<gate::RowFilter> filters;
+  for (const std::string& text : options.rows) filters.emplace_back(text);
+  if (filters.empty() && file) filters = file->rows;
+  return filters;
+}
+
+void refuse(bool unwanted, const char* what) {
+  if (unwanted) throw ConfigError(what);
+}
+
+GateKind kind_of(const GateOptions& options) {
+  const bool builds = !options.baseline.empty();
+  const bool against = !options.against.empty();
+  const bool results = !options.results.empty();
+  refuse(int{builds} + int{against} + int{results} > 1,
+         "--baseline, --against and --results: give one, what the candidate is held against");
+  refuse(builds && options.candidate.empty(), "--baseline needs --candidate BUILD");
+  refuse(!builds && !against && !options.candidate.empty() && options.gates.empty(),
+         "--candidate needs --baseline BUILD or --against DIR");
+  refuse(results && options.gates.empty(), "--results needs --gates NAME, whose claims are judged");
+  refuse(results && !options.run.plan.empty(), "--results: got a PLAN, too; the run is over");
+  if (builds) return GateKind::Builds;
+  if (against) return GateKind::Against;
+  refuse(options.gates.empty(),
+         "nothing to compare: give --baseline BUILD --candidate BUILD, --against DIR, or --gates "
+         "NAME");
+  return results ? GateKind::Results : GateKind::Claims;
+}
+
+}  // namespace
+
+void add_gate_options(CLI::App& command, GateOptions& options) {
+  add_plan_options(command, options.run);
+  command.get_option("PLAN")->required(false);
+  command.add_option("--baseline", options.baseline,
+                     "Build that is known to be good: its directory or its program");
+  command.add_option("--candidate", options.candidate, "Build in question (this program)");
+  command.add_option("--against", options.against,
+                     "Results of a run to hold the candidate against, instead of a build");
+  command.add_option("--gates", options.gates,
+                     "Rows, thresholds and claims: a name in benchmarks/gates, or a file");
+  command.add_option("--results", options.results, "Judge the claims of --gates by this run");
+  command
+      .add_option("--rows", options.rows,
+                  "Only rows with these parameters, as in strategy=no_sync,topology=1x2")
+      ->type_name("KEY=VALUE,...")
+      ->expected(1)
+      ->take_all();
+  command.add_option("--margin", options.margin, "Slower by up to this passes (1%)");
+  command.add_option("--smallest-effect", options.smallest_effect,
+                     "Slower by this is seen, or the verdict is undecided (3%)");
+  command.add_option("--alpha", options.alpha, "Chance of any false alarm (1%)");
+  command.add_option("--time-budget", options.time_budget, "How long it may take (5m)");
+  command.add_flag("--counts-only", options.counts_only, "Compare counts and bytes, no times");
+  command.add_option("--markdown", options.markdown, "Also write the summary to this file");
+  command.add_flag("--json", options.run.json, "Print gate.json instead of the table");
+}
+
+GateQuestion read_gate_question(const GateOptions& options) {
+  GateQuestion question;
+  question.options = options;
+  question.kind = kind_of(options);
+  if (!options.gates.empty()) {
+    question.file = gate::read_gate_file(plan::resolve_file("gate", options.gates, gates_directory()));
+    RunOptions& run = question.options.run;
+    if (run.plan.empty()) run.plan = question.file->plan;
+    run.overrides.insert(run.overrides.begin(), question.file->overrides.begin(),
+                         question.file->overrides.end());
+  }
+  const bool has_stored_plan =
+      question.kind == GateKind::Results || question.kind == GateKind::Against;
+  refuse(!has_stored_plan && question.options.run.plan.empty(),
+         "PLAN is missing: which rows are to be compared?");
+  question.settings = settings_of(options, question.file);
+  question.rows = filters_of(options, question.file);
+  read_into(question.time_budget_s, options.time_budget, "--time-budget", parse_duration_s);
+  return question;
+}
+
+}  // namespace gradsync::cli

@@ -1,0 +1,55 @@
+// What `gradsync gate` was asked: which builds or results, which rows, and what counts as slower.
+#pragma once
+
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "benchmarks/run_options.h"
+#include "harness/gate/gate_file.h"
+#include "harness/gate/settings.h"
+
+namespace gradsync::cli {
+
+// As on the command line; "": not given.
+struct GateOptions {
+  RunOptions run;  // the plan with its overrides, --out, --json, --quiet
+  std::string gates;
+  std::string baseline;
+  std::string candidate;
+  std::string against;
+  std::string results;
+  std::vector<std::string> rows;
+  std::string margin;
+  std::string smallest_effect;
+  std::string alpha;
+  std::string time_budget = "5m";
+  std::string markdown;
+  bool counts_only = false;
+};
+
+// What the candidate is held against.
+enum class GateKind {
+  Builds,   // another build, in turns
+  Against,  // a stored run of another build
+  Claims,   // fixed claims alone, of a fresh run
+  Results,  // fixed claims alone, of a stored run
+};
+
+struct GateQuestion {
+  GateOptions options;  // options.run has the plan and the overrides of a gate file, too
+  GateKind kind = GateKind::Builds;
+  std::optional<gate::GateFile> file;
+  gate::Settings settings;
+  std::vector<gate::RowFilter> rows;  // none: all
+  double time_budget_s = 0;
+};
+
+// Registers PLAN and the options of a gate. `options` must outlive `command`.
+void add_gate_options(CLI::App& command, GateOptions& options);
+
+// Returns the question that the options ask; the command line goes before a gate file.
+// Errors: ConfigError where they ask none, or two at once.
+GateQuestion read_gate_question(const GateOptions& options);
+
+}  // namespace gradsync::cli

@@ -1,0 +1,67 @@
+#include "benchmarks/gate_runs.h"
+
+#include "benchmarks/arm_process.h"
+#include "benchmarks/finished_runs.h"
+#include "benchmarks/paths.h"
+#include "harness/base/clock.h"
+#include "harness/gate/against.h"
+#include "harness/results/store.h"
+
+namespace gradsync::cli {
+namespace {
+
+// This program, or the build that was named.
+std::string candidate_of(const GateOptions& options) {
+  return options.candidate.empty() ? rank_command().front() : program_of(options.candidate);
+}
+
+// The plan of the stored run, where none was named.
+RunOptions with_plan(const GateQuestion& question, const std::string& directory) {
+  RunOptions run = question.options.run;
+  if (!run.plan.empty()) return run;
+  const nlohmann::json stored = results::read_result(question.options.against);
+  run.plan = directory + "/" + results::kGatePlanFile;
+  results::write_atomically(run.plan, stored.at("plan").dump(1) + "\n");
+  return run;
+}
+
+gate::Side side_of(const report::FinishedRun& run, const std::string& name) {
+  return {name, run.result["context"]};
+}
+
+}  // namespace
+
+void add_claims(gate::GateReport& report, const GateQuestion& question,
+                const report::FinishedRun& run) {
+  if (!question.file || question.file->claims.empty()) return;
+  report.claims_file = question.file->file;
+  report.claims = gate::evaluate_claims(question.file->claims, run);
+}
+
+gate::GateReport compare_with_stored(const GateQuestion& question, const std::string& directory) {
+  const std::int64_t begin_ns = steady_clock().now_ns();
+  const report::FinishedRun baseline = read_run(question.options.against);
+  const report::FinishedRun candidate = run_plan_with(
+      candidate_of(question.options), with_plan(question, directory), directory + "/" + results::kCandidateRun);
+  gate::GateReport report =
+      gate::judge_against(baseline, candidate, question.settings,
+                          {.rows = question.rows, .times = !question.options.counts_only});
+  add_claims(report, question, candidate);
+  report.duration_s = seconds(steady_clock().now_ns() - begin_ns);
+  return report;
+}
+
+gate::GateReport judge_claims(const GateQuestion& question, const std::string& directory) {
+  const bool stored = question.kind == GateKind::Results;
+  const report::FinishedRun run =
+      stored ? read_run(question.options.results)
+             : run_plan_with(candidate_of(question.options), question.options.run,
+                             directory + "/" + results::kCandidateRun);
+  gate::GateReport report;
+  report.plan = run.result["plan"].value("name", "");
+  report.candidate = side_of(run, run.directory);
+  add_claims(report, question, run);
+  return report;
+}
+
+}  // namespace gradsync::cli
