@@ -59,6 +59,12 @@ double parse_duration_s(std::string_view text) {
   return parse_quantity(text, kUnits, "a duration with its unit, such as \"50us\" or \"5m\"");
 }
 
+double parse_percent(std::string_view text) {
+  static constexpr std::array<Unit, 1> kUnits{{{"%", 1.0}}};
+  // Divided, not multiplied by 0.01: 3% is then the very number that 0.03 is.
+  return parse_quantity(text, kUnits, "a percentage, such as \"3%\" or \"0.5%\"") / 100;
+}
+
 std::string format_bytes(double bytes) {
   if (bytes < 0x1p10) return fmt::format("{:.0f} B", bytes);
   if (bytes < 0x1p20) return fmt::format("{:.1f} KiB", bytes / 0x1p10);

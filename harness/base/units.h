@@ -1,4 +1,4 @@
-// Quantities as people write them: "10Gbps", "25MiB", "50us", and back.
+// Quantities as people write them: "10Gbps", "25MiB", "50us", "3%", and back.
 //
 // A number without a unit is refused: it is the commonest way to be wrong by a factor of eight.
 #pragma once
@@ -20,6 +20,10 @@ std::int64_t parse_size_bytes(std::string_view text);
 // Returns seconds. Accepts ns, us, ms, s, m (minutes).
 // Errors: std::invalid_argument whose text is what was expected.
 double parse_duration_s(std::string_view text);
+
+// Returns a share: 0.03 for "3%".
+// Errors: std::invalid_argument whose text is what was expected.
+double parse_percent(std::string_view text);
 
 std::string format_bytes(double bytes);          // "1.64 GiB", "12.5 KiB", "7 B"
 std::string format_rate(double bits_per_s);      // "7.60 Gbit/s"

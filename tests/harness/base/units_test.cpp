@@ -35,6 +35,13 @@ TEST(ParseDuration, ReadsSeconds) {
   EXPECT_DOUBLE_EQ(parse_duration_s("5m"), 300.0);
 }
 
+TEST(ParsePercent, ReadsShares) {
+  EXPECT_EQ(parse_percent("3%"), 0.03);
+  EXPECT_EQ(parse_percent("0.5%"), 0.005);
+  EXPECT_EQ(parse_percent("0%"), 0.0);
+  EXPECT_EQ(parse_percent("150%"), 1.5);
+}
+
 template <typename Parse>
 std::string complaint(Parse parse, const std::string& text) {
   try {
@@ -54,6 +61,7 @@ TEST_P(WrongQuantity, IsRefusedWithWhatWasExpected) {
             "a size with its unit, such as \"25MiB\" or \"1GB\"");
   EXPECT_EQ(complaint(parse_duration_s, GetParam()),
             "a duration with its unit, such as \"50us\" or \"5m\"");
+  EXPECT_EQ(complaint(parse_percent, GetParam()), "a percentage, such as \"3%\" or \"0.5%\"");
 }
 
 // No unit, no number, another kind's unit, wrong case, blanks, signs, and numbers that are none.
