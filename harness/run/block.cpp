@@ -10,6 +10,7 @@
 #include "harness/measure/exposed.h"
 #include "harness/measure/memory.h"
 #include "harness/run/expectation.h"
+#include "harness/run/extra_work.h"
 #include "harness/run/finite.h"
 #include "harness/run/memory_prediction.h"
 #include "harness/run/step_memory.h"
@@ -29,10 +30,10 @@ constexpr double kBlockTolerance = 1e-3;
 constexpr double kPreemptionS = 10e-3;
 
 // Warm-up steps count from -warmup to -1 in the ledger, timed ones from 0. `memory`, if any,
-// records the last of them.
+// records the last of them. `extra`, if any, is done in each.
 std::vector<StepTimes> run_steps(const RankContext& context, sync::Strategy& strategy,
                                  sync::Training& training, const std::vector<int>& windows,
-                                 int first_step, StepMemory* memory) {
+                                 int first_step, StepMemory* memory, ExtraWork* extra) {
   context.recorder.begin_block();
   for (std::size_t i = 0; i < windows.size(); ++i) {
     training.step = first_step + static_cast<int>(i);
@@ -40,6 +41,10 @@ std::vector<StepTimes> run_steps(const RankContext& context, sync::Strategy& str
     if (recorded) memory->begin(training.step);
     strategy.step(training, windows[i]);
     if (recorded) memory->end();
+    if (extra != nullptr) {
+      context.recorder.enter(Phase::Optimizer);
+      extra->run();
+    }
     context.recorder.end_step();
   }
   context.ledger.set_place(-1, -1);
@@ -152,7 +157,8 @@ results::LedgerRecord check_ledger(const Workload& workload, const sync::Strateg
 
 }  // namespace
 
-BlockResult run_block(const RankContext& context, Workload& workload, const plan::Trial& trial) {
+BlockResult run_block(const RankContext& context, Workload& workload, const plan::Trial& trial,
+                      ExtraWork* extra) {
   const auto strategy = sync::find_strategy(trial.cell.strategy).make();
   const int accumulation = trial.cell.accumulation_steps;
   const std::vector<int> warmup(static_cast<std::size_t>(trial.warmup_steps), accumulation);
@@ -171,11 +177,11 @@ BlockResult run_block(const RankContext& context, Workload& workload, const plan
   StepMemory memory(context, trial.cell);
   const bool in_timed_step = warmup.empty() && !context.spec.as_published;
   const auto warmup_steps =
-      run_steps(context, *strategy, training, warmup, -1 - trial.warmup_steps, &memory);
+      run_steps(context, *strategy, training, warmup, -1 - trial.warmup_steps, &memory, extra);
   measure::meter().reset_peak();
   const std::int64_t block_start_ns = context.clock.now_ns();
   const auto steps =
-      run_steps(context, *strategy, training, windows, 0, in_timed_step ? &memory : nullptr);
+      run_steps(context, *strategy, training, windows, 0, in_timed_step ? &memory : nullptr, extra);
   const double block_s = seconds(context.clock.now_ns() - block_start_ns);
   context.ledger.settle(context.spec.timeout_s);
 

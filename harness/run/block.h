@@ -8,6 +8,8 @@
 
 namespace gradsync::run {
 
+class ExtraWork;
+
 struct BlockResult {
   results::RankRecord rank;
   results::LedgerRecord ledger;
@@ -16,8 +18,9 @@ struct BlockResult {
 
 // Runs warm-up and timed steps of `trial`. Collective: all ranks, same trial.
 // The clock covers what measure/step_recorder.h lists; ranks meet at a barrier before the first
-// warm-up step and never inside.
+// warm-up step and never inside. `extra`: what every step does in addition; null: nothing.
 // Errors: CommError and whatever the model throws.
-BlockResult run_block(const RankContext& context, Workload& workload, const plan::Trial& trial);
+BlockResult run_block(const RankContext& context, Workload& workload, const plan::Trial& trial,
+                      ExtraWork* extra = nullptr);
 
 }  // namespace gradsync::run

@@ -4,33 +4,11 @@
 // No torch here: the launcher stays small and cannot be hurt by what a rank does.
 #pragma once
 
-#include <atomic>
 #include <functional>
-#include <memory>
-#include <string>
-#include <vector>
 
-#include "harness/launch/rank_group.h"
-#include "harness/results/records.h"
-#include "harness/run/launch_spec.h"
+#include "harness/run/watched_group.h"
 
 namespace gradsync::run {
-
-// Raised when the user interrupts; finished trials are already recorded.
-class Interrupted : public std::runtime_error {
- public:
-  Interrupted() : std::runtime_error("interrupted") {}
-};
-
-struct LaunchJob {
-  std::string part;
-  LaunchSpec spec;  // the trials still to run
-  // Starts all ranks of spec.topology afresh. Errors: EnvironmentError; CommError where a host is
-  // gone.
-  std::function<std::unique_ptr<launch::RankGroup>()> start_ranks;
-  int usable_cpus = 1;  // more real-compute ranks than this: times are not valid
-  const std::atomic<bool>* interrupted = nullptr;  // polled; may be null
-};
 
 struct LaunchCallbacks {
   std::function<void(const results::TrialRecord&)> trial_ended;  // in the order trials end

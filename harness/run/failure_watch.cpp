@@ -5,10 +5,24 @@
 #include <cstring>
 
 #include "harness/base/clock.h"
+#include "harness/base/errors.h"
 
 namespace gradsync::run {
 
 using launch::RankEvent;
+
+namespace {
+
+// Makes an EnvironmentError again of the text of one, "WHAT (REMEDY)".
+EnvironmentError environment_error(const std::string& text) {
+  const auto remedy = text.rfind(" (");
+  if (remedy == std::string::npos || !text.ends_with(')')) {
+    return {text, "see gradsync doctor"};
+  }
+  return {text.substr(0, remedy), text.substr(remedy + 2, text.size() - remedy - 3)};
+}
+
+}  // namespace
 
 void FailureWatch::keep(Failure failure) {
   if (!cause_ || failure.blame > cause_->blame) cause_ = std::move(failure);
@@ -68,6 +82,12 @@ void FailureWatch::note_stopped() {
                       launch::describe(group_.page(rank))),
           order_of(rank)});
   }
+}
+
+void throw_if_general(const Failure& failure) {
+  if (failure.status == "config") throw ConfigError(failure.reason);
+  if (failure.status == "internal") throw InternalError(failure.reason);
+  if (failure.status == "unfit") throw environment_error(failure.reason);
 }
 
 }  // namespace gradsync::run

@@ -45,4 +45,8 @@ class FailureWatch {
   std::optional<Failure> cause_;
 };
 
+// Throws what no other trial would be spared from, which ends a plan: ConfigError, InternalError or
+// EnvironmentError, with the failure's reason. Returns where the failure is of one trial.
+void throw_if_general(const Failure& failure);
+
 }  // namespace gradsync::run

@@ -4,15 +4,27 @@ namespace gradsync::run {
 
 using nlohmann::json;
 
+json to_json(const plan::Trial& trial) {
+  return {{"order", trial.order},
+          {"cell", trial.cell},
+          {"round", trial.round},
+          {"steps", trial.steps},
+          {"warmup_steps", trial.warmup_steps}};
+}
+
+plan::Trial trial_from_json(const json& in) {
+  plan::Trial trial;
+  trial.order = in.at("order");
+  trial.cell = plan::cell_from_json(in.at("cell"), "launch specification");
+  trial.round = in.at("round");
+  trial.steps = in.at("steps");
+  trial.warmup_steps = in.at("warmup_steps");
+  return trial;
+}
+
 json to_json(const LaunchSpec& spec) {
   json trials = json::array();
-  for (const plan::Trial& trial : spec.trials) {
-    trials.push_back({{"order", trial.order},
-                      {"cell", trial.cell},
-                      {"round", trial.round},
-                      {"steps", trial.steps},
-                      {"warmup_steps", trial.warmup_steps}});
-  }
+  for (const plan::Trial& trial : spec.trials) trials.push_back(to_json(trial));
   return {{"trials", trials},
           {"nodes", spec.topology.nodes},
           {"ranks_per_node", spec.topology.ranks_per_node},
@@ -26,20 +38,14 @@ json to_json(const LaunchSpec& spec) {
           {"fold_from_bytes", spec.fold_from_bytes},
           {"ranks_per_host", spec.ranks_per_host},
           {"weights", spec.weights},
-          {"data", spec.data}};
+          {"data", spec.data},
+          {"resident", spec.resident},
+          {"extra_work", spec.extra_work}};
 }
 
 LaunchSpec launch_spec_from_json(const json& in) {
   LaunchSpec spec;
-  for (const json& entry : in.at("trials")) {
-    plan::Trial trial;
-    trial.order = entry.at("order");
-    trial.cell = plan::cell_from_json(entry.at("cell"), "launch specification");
-    trial.round = entry.at("round");
-    trial.steps = entry.at("steps");
-    trial.warmup_steps = entry.at("warmup_steps");
-    spec.trials.push_back(std::move(trial));
-  }
+  for (const json& entry : in.at("trials")) spec.trials.push_back(trial_from_json(entry));
   spec.topology.nodes = in.at("nodes");
   spec.topology.ranks_per_node = in.at("ranks_per_node");
   spec.seed = in.at("seed");
@@ -53,6 +59,8 @@ LaunchSpec launch_spec_from_json(const json& in) {
   spec.ranks_per_host = in.at("ranks_per_host");
   spec.weights = in.at("weights");
   spec.data = in.at("data");
+  spec.resident = in.at("resident");
+  spec.extra_work = in.at("extra_work");
   return spec;
 }
 

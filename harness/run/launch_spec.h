@@ -2,7 +2,9 @@
 // the control channel, one JSON object per line.
 //
 //   launcher -> rank   {"launch": {...LaunchSpec...}}, {"store_port": N}
+//                      {"trial": {...}}                          to resident ranks, one at a time
 //   rank -> launcher   {"event": "store", "port": N}            rank 0's store is open
+//                      {"event": "ready"}                        a resident rank waits for trials
 //                      {"event": "trial", "order": K, "rank": {...}, "ledger": {...}, "model_info":
 //                      {...}}
 //                      {"event": "error", "order": K, "by_peer": bool, "what": "...",
@@ -34,7 +36,13 @@ struct LaunchSpec {
   int ranks_per_host = 1;            // consecutive ranks that share a machine, and so its GPUs
   std::string weights;               // safetensors file, or empty
   std::string data;                  // JSON Lines of token ids, or empty
+  bool resident = false;  // the trials are only a menu of cells: made at once, run when told
+  double extra_work =
+      0;  // of each step, to be done in addition (extra_work.h); resident ranks only
 };
+
+nlohmann::json to_json(const plan::Trial& trial);
+plan::Trial trial_from_json(const nlohmann::json& in);
 
 nlohmann::json to_json(const LaunchSpec& spec);
 LaunchSpec launch_spec_from_json(const nlohmann::json& in);

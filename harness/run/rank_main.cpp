@@ -17,34 +17,15 @@
 #include "harness/measure/folding.h"
 #include "harness/measure/memory.h"
 #include "harness/run/block.h"
+#include "harness/run/extra_work.h"
 #include "harness/run/prompt_wakeups.h"
+#include "harness/run/rank_failure.h"
 #include "harness/run/rank_gpu.h"
 
 namespace gradsync::run {
 namespace {
 
 using nlohmann::json;
-
-// What went wrong in this rank, as the launcher is told.
-struct Failure {
-  std::string status = "failed";  // or timeout, oom, config, unfit, internal
-  bool by_peer = false;           // a collective failed because of another rank
-  std::string what;
-};
-
-// "micro-batch 2, backward, unit layer3; asked 1024 bytes, had 512 of a budget of 4096 bytes"
-std::string out_of_memory_sentence(const std::string& what, const launch::RankPage& page) {
-  const auto report = measure::meter().last_oom();
-  if (!report) {
-    return fmt::format("{} ({})", comm::CommFailure(what).sentence(), launch::describe(page));
-  }
-  const measure::MemoryPlace& place = report->place;
-  std::string where = place.micro_batch < 0 ? "outside a micro-batch"
-                                            : fmt::format("micro-batch {}", place.micro_batch + 1);
-  if (!place.phase.empty()) where += ", " + place.phase;
-  if (!place.unit.empty()) where += ", unit " + place.unit;
-  return fmt::format("{}; {}", where, comm::CommFailure(what).sentence());
-}
 
 // Refuses what a trial's tensors would hold beyond its budget, while it lives; 0: none. On a GPU
 // the budget is the allocator's, and stays until another takes its place.
@@ -69,26 +50,6 @@ class BudgetScope {
   BudgetScope(const BudgetScope&) = delete;
   BudgetScope& operator=(const BudgetScope&) = delete;
 };
-
-Failure describe(const std::exception& error, const launch::RankPage& page) {
-  const std::string what = error.what();
-  if (dynamic_cast<const c10::OutOfMemoryError*>(&error) != nullptr ||
-      dynamic_cast<const std::bad_alloc*>(&error) != nullptr) {
-    return {"oom", false, out_of_memory_sentence(what, page)};
-  }
-  if (dynamic_cast<const ConfigError*>(&error) != nullptr) return {"config", false, what};
-  if (dynamic_cast<const EnvironmentError*>(&error) != nullptr) return {"unfit", false, what};
-  if (dynamic_cast<const InternalError*>(&error) != nullptr) return {"internal", false, what};
-  if (const auto* comm_error = dynamic_cast<const CommError*>(&error)) {
-    return {comm_error->timed_out() ? "timeout" : "failed", true, what};
-  }
-  if (const auto obstacle = nccl_obstacle_here(what)) {
-    return {"unfit", false, EnvironmentError(obstacle->what, obstacle->remedy).what()};
-  }
-  const comm::CommFailure failure(what);
-  if (!failure.is_comm()) return {"failed", false, failure.sentence()};
-  return {failure.timed_out() ? "timeout" : "failed", true, failure.sentence()};
-}
 
 std::unique_ptr<RankGpu> open_gpu(const LaunchSpec& spec, const launch::RankPlace& place) {
   if (spec.device == "cpu") return nullptr;
@@ -140,6 +101,18 @@ class Rank {
                     gpu_ ? device()->pace() : models::host_pace(steady_clock()), device()});
   }
 
+  // Makes and settles every cell that the specification names, and says so. Collective.
+  void prepare() {
+    for (const plan::Trial& trial : spec_.trials) {
+      control_.page().progress_ns.store(steady_clock().now_ns());
+      Workload& workload = workload_for(trial.cell);
+      if (spec_.extra_work == 0) continue;
+      extra_.emplace_back(trial.cell,
+                          calibrated_extra_work(spec_.extra_work, *context_, workload, trial.cell));
+    }
+    control_.send({{"event", "ready"}});
+  }
+
   // Collective. The record goes to the launcher as soon as the block ends.
   void run(const plan::Trial& trial) {
     launch::RankPage& page = control_.page();
@@ -148,11 +121,17 @@ class Rank {
     page.progress_ns.store(steady_clock().now_ns());
     Workload& workload = workload_for(trial.cell);
     const BudgetScope budget(trial.cell.memory_budget_bytes, device());
-    BlockResult result = run_block(*context_, workload, trial);
+    ExtraWork* extra = extra_for(trial.cell);
+    BlockResult result = run_block(*context_, workload, trial, extra);
     page.activity.store(launch::Activity::Idle);
     json info = workload.info();
     if (gpu_) gpu_->add_to(info);
     if (alone()) add_what_stands_for_all(info);
+    if (extra != nullptr) {
+      info["extra_work"] = {{"share", spec_.extra_work},
+                            {"operations_per_step", extra->operations()},
+                            {"operations", extra->done()}};
+    }
     json message{{"event", "trial"},
                  {"order", trial.order},
                  {"rank", result.rank},
@@ -212,6 +191,13 @@ class Rank {
     return groups;
   }
 
+  // Null: the cell's steps do nothing in addition.
+  ExtraWork* extra_for(const plan::Cell& cell) {
+    const auto found = std::find_if(extra_.begin(), extra_.end(),
+                                    [&](const auto& entry) { return entry.first == cell; });
+    return found == extra_.end() ? nullptr : &found->second;
+  }
+
   struct Resident {
     std::unique_ptr<Workload> workload;
     int account;  // of its memory
@@ -241,8 +227,21 @@ class Rank {
   c10::intrusive_ptr<c10d::ProcessGroup> group_;
   std::unique_ptr<RankContext> context_;
   std::vector<Resident> workloads_;
+  std::vector<std::pair<plan::Cell, ExtraWork>> extra_;
   int last_account_ = 0;
 };
+
+// Runs the trials that the launcher names, one by one, until it ends this process. `order`: of the
+// running one, for the word of a failure; -1 before the first.
+[[noreturn]] void serve(launch::ControlChannel& control, Rank& rank, int& order) {
+  constexpr double kNoDeadlineS = 1e9;
+  rank.prepare();
+  for (;;) {
+    const plan::Trial trial = trial_from_json(control.receive(kNoDeadlineS).at("trial"));
+    order = trial.order;
+    rank.run(trial);
+  }
+}
 
 }  // namespace
 
@@ -256,11 +255,12 @@ int rank_main() {
     measure::meter().install(
         {.fold_from_bytes = spec.fold_from_bytes, .estimate_reserved = is_about_memory(spec)});
   }
-  int order = spec.trials.empty() ? -1 : spec.trials.front().order;
+  int order = spec.resident || spec.trials.empty() ? -1 : spec.trials.front().order;
   std::unique_ptr<Rank> rank;  // outlives the catch, whose word must not wait for its teardown
   try {
     rank = std::make_unique<Rank>(control, spec);
     rank->join();
+    if (spec.resident) serve(control, *rank, order);
     for (const plan::Trial& trial : spec.trials) {
       order = trial.order;
       rank->run(trial);
@@ -270,7 +270,7 @@ int rank_main() {
     if (rank->leaves_at_once()) _exit(0);
     return 0;
   } catch (const std::exception& error) {
-    const Failure failure = describe(error, control.page());
+    const RankFailure failure = rank_failure(error, control.page());
     control.send({{"event", "error"},
                   {"order", order},
                   {"status", failure.status},

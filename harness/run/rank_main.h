@@ -1,4 +1,5 @@
-// The rank side of a launch, from the first message of the launcher to the last trial.
+// The rank side of a launch, from the first message of the launcher to the last trial. A resident
+// rank knows no last one: it waits for the next until its launcher ends it.
 #pragma once
 
 namespace gradsync::run {

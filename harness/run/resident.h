@@ -1,5 +1,5 @@
-// Ranks that stay up and run a trial when they are told to: builds that take turns on the same cores
-// must not start anew for each turn.
+// Ranks that stay up and run a trial when they are told to: builds that take turns on the same
+// cores must not start anew for each turn.
 #pragma once
 
 #include <functional>
@@ -19,6 +19,8 @@ class ResidentRanks {
   // called several times a second by everything here that blocks, and may throw; may be empty.
   // Errors: as run_launch.
   ResidentRanks(LaunchJob job, std::function<void()> tick);
+  ResidentRanks(const ResidentRanks&) = delete;
+  ResidentRanks& operator=(const ResidentRanks&) = delete;
 
   // Why the ranks are gone; nothing: they are up.
   const std::optional<Failure>& failure() const { return failure_; }

@@ -43,6 +43,8 @@ class WatchedGroup {
   // Errors: as LaunchJob::start_ranks.
   WatchedGroup(const LaunchJob& job, const LaunchSpec& spec,
                std::function<void(const results::TrialRecord&)> trial_ended);
+  WatchedGroup(const WatchedGroup&) = delete;
+  WatchedGroup& operator=(const WatchedGroup&) = delete;
 
   // The ranks will run `trials`, in this order, after those that are awaited already.
   void await(const std::vector<plan::Trial>& trials);
@@ -52,9 +54,10 @@ class WatchedGroup {
   bool ready() const { return ready_ranks_ == group_.size(); }
 
   // Takes the next event, if one comes within a tenth of a second. Returns the first cause when a
-  // rank has failed, after a second in which the others may tell theirs; the group is then of no use
-  // any more. A hang is noticed timeout_s after the last sign of life of any rank, or after await(),
-  // plus two seconds. Errors: Interrupted; InternalError where a rank writes what is no JSON object.
+  // rank has failed, after a second in which the others may tell theirs; the group is then of no
+  // use any more. A hang is noticed timeout_s after the last sign of life of any rank, or after
+  // await(), plus two seconds. Errors: Interrupted; InternalError where a rank writes what is no
+  // JSON object.
   std::optional<Failure> advance();
 
   launch::RankGroup& ranks() { return group_; }

@@ -120,11 +120,15 @@ TEST(LaunchSpecJson, SurvivesTheChannel) {
   spec.trials = {trial};
   spec.seed = 9;
   spec.as_published = true;
+  spec.resident = true;
+  spec.extra_work = 0.03;
   const LaunchSpec back = launch_spec_from_json(nlohmann::json::parse(to_json(spec).dump()));
   EXPECT_EQ(back.trials.at(0).order, 7);
   EXPECT_EQ(back.trials.at(0).cell, trial.cell);
   EXPECT_EQ(back.seed, 9U);
   EXPECT_TRUE(back.as_published);
+  EXPECT_TRUE(back.resident);
+  EXPECT_EQ(back.extra_work, 0.03);
 }
 
 }  // namespace

@@ -1,0 +1,52 @@
+#include "harness/run/rank_failure.h"
+
+#include <c10/util/Exception.h>
+#include <fmt/format.h>
+
+#include <new>
+
+#include "harness/base/errors.h"
+#include "harness/comm/process_groups.h"
+#include "harness/measure/memory.h"
+#include "harness/run/rank_gpu.h"
+
+namespace gradsync::run {
+namespace {
+
+// "micro-batch 2, backward, unit layer3; asked 1024 bytes, had 512 of a budget of 4096 bytes"
+std::string out_of_memory_sentence(const std::string& what, const launch::RankPage& page) {
+  const auto report = measure::meter().last_oom();
+  if (!report) {
+    return fmt::format("{} ({})", comm::CommFailure(what).sentence(), launch::describe(page));
+  }
+  const measure::MemoryPlace& place = report->place;
+  std::string where = place.micro_batch < 0 ? "outside a micro-batch"
+                                            : fmt::format("micro-batch {}", place.micro_batch + 1);
+  if (!place.phase.empty()) where += ", " + place.phase;
+  if (!place.unit.empty()) where += ", unit " + place.unit;
+  return fmt::format("{}; {}", where, comm::CommFailure(what).sentence());
+}
+
+}  // namespace
+
+RankFailure rank_failure(const std::exception& error, const launch::RankPage& page) {
+  const std::string what = error.what();
+  if (dynamic_cast<const c10::OutOfMemoryError*>(&error) != nullptr ||
+      dynamic_cast<const std::bad_alloc*>(&error) != nullptr) {
+    return {"oom", false, out_of_memory_sentence(what, page)};
+  }
+  if (dynamic_cast<const ConfigError*>(&error) != nullptr) return {"config", false, what};
+  if (dynamic_cast<const EnvironmentError*>(&error) != nullptr) return {"unfit", false, what};
+  if (dynamic_cast<const InternalError*>(&error) != nullptr) return {"internal", false, what};
+  if (const auto* comm_error = dynamic_cast<const CommError*>(&error)) {
+    return {comm_error->timed_out() ? "timeout" : "failed", true, what};
+  }
+  if (const auto obstacle = nccl_obstacle_here(what)) {
+    return {"unfit", false, EnvironmentError(obstacle->what, obstacle->remedy).what()};
+  }
+  const comm::CommFailure failure(what);
+  if (!failure.is_comm()) return {"failed", false, failure.sentence()};
+  return {failure.timed_out() ? "timeout" : "failed", true, failure.sentence()};
+}
+
+}  // namespace gradsync::run

@@ -1,0 +1,48 @@
+// Work that is added to a step: how much of it, that it is done, and that no peak shows it.
+#include <gtest/gtest.h>
+
+#include "harness/measure/memory.h"
+#include "harness/run/extra_work.h"
+
+namespace gradsync::run {
+namespace {
+
+TEST(ExtraWork, TheCountIsTheNearestThatTakesTheShare) {
+  EXPECT_EQ(operations_for(0.03, 10e-3, 1e-6), 300);
+  EXPECT_EQ(operations_for(0.10, 10e-3, 1e-6), 1000);
+  EXPECT_EQ(operations_for(0.03, 10e-3, 0.8e-6), 375);
+  EXPECT_EQ(operations_for(10, 10e-3, 1e-6), 100'000);
+}
+
+TEST(ExtraWork, OfAShortStepOneOperationRemains) {
+  EXPECT_EQ(operations_for(0.01, 20e-6, 1e-6), 1);
+}
+
+TEST(ExtraWork, EveryRunDoesTheWholeCount) {
+  ExtraWork work(70, at::kCPU);
+  EXPECT_EQ(work.done(), 0);
+  for (int step = 1; step <= 3; ++step) {
+    work.run();
+    EXPECT_EQ(work.done(), 70 * step);
+  }
+}
+
+TEST(ExtraWork, SurvivesBeingMoved) {
+  ExtraWork work(5, at::kCPU);
+  work.run();
+  ExtraWork moved = std::move(work);
+  moved.run();
+  EXPECT_EQ(moved.done(), 10);
+}
+
+TEST(ExtraWork, TakesNoMemoryThatIsCounted) {
+  measure::meter().install({});
+  measure::meter().reset_peak();
+  const std::int64_t found_bytes = measure::meter().peak_bytes();
+  ExtraWork work(100, at::kCPU);
+  work.run();
+  EXPECT_EQ(measure::meter().peak_bytes(), found_bytes);
+}
+
+}  // namespace
+}  // namespace gradsync::run
