@@ -89,18 +89,22 @@ std::vector<launch::Finding> findings_about(const json& host, const json& gpus) 
   return findings;
 }
 
+json build_context() {
+  const BuildInfo& build = build_info();
+  return {{"gradsync", build.version},
+          {"commit", build.commit},
+          {"build_type", build.build_type},
+          {"sanitize", build.sanitize.empty() ? json(nullptr) : json(build.sanitize)},
+          {"timing_valid", build.timing_valid},
+          {"compiler", build.compiler},
+          {"torch", build.torch_version}};
+}
+
 json make_context(const RunOptions& options, const plan::Plan& plan, const json& host,
                   const json& gpus) {
-  const BuildInfo& build = build_info();
   json context = host;
   context["warnings"] = warnings_about(host, gpus);
-  context["gradsync"] = build.version;
-  context["commit"] = build.commit;
-  context["build_type"] = build.build_type;
-  context["sanitize"] = build.sanitize.empty() ? json(nullptr) : json(build.sanitize);
-  context["timing_valid"] = build.timing_valid;
-  context["compiler"] = build.compiler;
-  context["torch"] = build.torch_version;
+  context.update(build_context());
   context["device"] = plan.device;
   context["backend"] = plan.backend;
   context["fold_from_bytes"] =

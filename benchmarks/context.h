@@ -10,6 +10,10 @@
 
 namespace gradsync::cli {
 
+// Returns this program's part of the context: "gradsync" (its version), "commit", "build_type",
+// "sanitize" (null: none), "timing_valid", "compiler", "torch".
+nlohmann::json build_context();
+
 // Returns the context as it stands before the run; "end_time", "links" and the load afterwards are
 // filled in by the session. `host` is probe_host()'s, `gpus` gpus_for()'s.
 nlohmann::json make_context(const RunOptions& options, const plan::Plan& plan,

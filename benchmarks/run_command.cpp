@@ -143,6 +143,7 @@ void add_run_command(CLI::App& app, ExitStatus& status) {
   auto options = std::make_shared<RunOptions>();
   CLI::App* command = app.add_subcommand("run", "Run a plan; print its table, write its results");
   add_plan_options(*command, *options);
+  add_session_options(*command, *options);
   add_shorthand(*command, *options, "--launches", "launches", "Launches");
   add_shorthand(*command, *options, "--rounds", "rounds", "Rounds per launch");
   add_shorthand(*command, *options, "--window-rule", "window_rule", "honest or as_published");

@@ -122,9 +122,12 @@ void add_plan_options(CLI::App& command, RunOptions& options) {
   add_shorthand(command, options, "--device", "device", "cpu or cuda");
   add_shorthand(command, options, "--backend", "backend",
                 "gloo, nccl, or fake: one real rank of the world, nothing is sent");
-  command.add_option("--out", options.out, "Directory for the results");
   command.add_option("--weights", options.weights, "Start from a safetensors checkpoint");
   command.add_option("--data", options.data, "Train on token ids from a JSON Lines file");
+}
+
+void add_session_options(CLI::App& command, RunOptions& options) {
+  command.add_option("--out", options.out, "Directory for the results");
   command.add_option("--launcher", options.launcher, "auto, or none: ignore torchrun and its like")
       ->check(CLI::IsMember({"auto", "none"}));
   command.add_option("--ranks-per-node", options.ranks_per_node,

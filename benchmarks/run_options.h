@@ -28,9 +28,11 @@ struct RunOptions {
   bool json = false;
 };
 
-// Registers PLAN and the options that every command has which runs trials. `options` must outlive
-// `command`.
+// Registers PLAN and the options that say what of it runs. `options` must outlive `command`.
 void add_plan_options(CLI::App& command, RunOptions& options);
+
+// Registers the options that say where results go and who starts the ranks.
+void add_session_options(CLI::App& command, RunOptions& options);
 
 // Registers `flag` as a shorthand of --set `field`; several values make a list.
 void add_shorthand(CLI::App& command, RunOptions& options, const std::string& flag,

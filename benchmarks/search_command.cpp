@@ -77,6 +77,7 @@ void add_search_command(CLI::App& app, ExitStatus& status) {
   CLI::App* command = app.add_subcommand(
       "search", "Find the largest or smallest value of an axis that fits in memory");
   add_plan_options(*command, options->run);
+  add_session_options(*command, options->run);
   command->add_option("--largest", options->largest,
                       "accumulation_steps, micro_batch_size or sequence_length");
   command->add_option("--smallest", options->smallest, "memory_budget_bytes");

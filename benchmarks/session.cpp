@@ -18,7 +18,6 @@
 #include "harness/base/clock.h"
 #include "harness/base/log.h"
 #include "harness/launch/host.h"
-#include "harness/launch/topology.h"
 #include "harness/report/benchmark_json.h"
 #include "harness/report/markdown.h"
 #include "harness/report/result.h"
@@ -66,15 +65,6 @@ const plan::Part& part_named(const plan::Plan& plan, const std::string& name) {
   return *part;
 }
 
-// The same ranks where nothing is sent: on this host's loopback, whatever links them.
-launch::Topology without_links(launch::Topology topology) {
-  topology.ranks_per_node = topology.world_size();
-  topology.nodes = 1;
-  topology.inter_node_bits_per_s.reset();
-  topology.intra_node_bits_per_s.reset();
-  return topology;
-}
-
 bool has_valid_times(const results::TrialRecord& trial) {
   return !trial.step_s.empty() &&
          (!trial.model_info.is_object() || trial.model_info.value("timing_valid", true));
@@ -91,7 +81,15 @@ results::TrialRecord skipped_record(const plan::Launch& launch, const plan::Tria
 }  // namespace
 
 Session::Session(const RunOptions& options, plan::Plan plan, json context, launch::Agents* agents)
-    : options_(options), plan_(std::move(plan)), context_(std::move(context)), agents_(agents) {
+    : options_(options),
+      plan_(std::move(plan)),
+      context_(std::move(context)),
+      agents_(agents),
+      jobs_(options_, plan_, agents_,
+            [this](const std::string& name, const launch::Fabric& fabric) {
+              const json link = fabric.self_test(kLinkTestS);
+              if (!link.is_null()) context_["links"][name] = link;
+            }) {
   context_["launcher"] = agents == nullptr ? json(nullptr) : json(agents->place().launcher);
   context_["clocks"] = nullptr;
   directory_ = options.out.empty() ? default_directory(plan_) : options.out;
@@ -165,27 +163,6 @@ std::string Session::obstacle_to(const plan::Cell& cell) const {
   return "";
 }
 
-run::LaunchSpec Session::spec_of(const plan::Launch& launch,
-                                 std::vector<plan::Trial> trials) const {
-  run::LaunchSpec spec;
-  spec.trials = std::move(trials);
-  spec.topology = launch::read_topology(launch.topology, topologies_directory(), launch.scale);
-  spec.seed = plan_.seed;
-  spec.launch = launch.launch;
-  spec.timeout_s = plan_.timeout_s;
-  spec.as_published = plan_.window_rule == "as_published";
-  spec.threads_per_rank = plan_.threads_per_rank;
-  spec.device = plan_.device;
-  spec.backend = plan_.backend;
-  spec.fold_from_bytes = plan_.fold_from_bytes;
-  // Nodes that we make ourselves are namespaces of this one machine.
-  spec.ranks_per_host =
-      agents_ == nullptr ? spec.topology.world_size() : spec.topology.ranks_per_node;
-  spec.weights = options_.weights;
-  spec.data = options_.data;
-  return spec;
-}
-
 void Session::run_one(const plan::Launch& launch) {
   std::vector<plan::Trial> trials;
   for (const plan::Trial& trial : launch.trials) {
@@ -198,34 +175,8 @@ void Session::run_one(const plan::Launch& launch) {
     record(skipped_record(launch, trial, obstacle));
   }
   if (trials.empty()) return;
-  run::LaunchJob job;
-  job.part = launch.part;
-  job.spec = spec_of(launch, std::move(trials));
-  job.interrupted = &interrupt_flag();
-  const bool stands_alone = plan_.backend == "fake";
-  launch::SpawnOptions spawn;
-  spawn.command = rank_command();
-  // c10d warns that a private namespace has no names for its addresses; it needs none.
-  spawn.environment = {{"TORCH_CPP_LOG_LEVEL", "ERROR"}};
-  spawn.threads_per_rank = plan_.threads_per_rank;
-  // Beside a GPU, autograd's and NCCL's threads need cores; a rank that is alone may have them all.
-  spawn.pin = plan_.device == "cpu" && !stands_alone;
-  // Its threads have no times to keep: waiting, they leave the cores to others.
-  if (stands_alone) spawn.environment.emplace_back("OMP_WAIT_POLICY", "PASSIVE");
-  // Between namespaces NCCL would find the way round the shaped link, an InfiniBand card for one.
-  if (agents_ == nullptr) spawn.environment.emplace_back("NCCL_NET", "Socket");
-  if (agents_ != nullptr) {
-    job.usable_cpus = agents_->usable_cpus_per_node() * job.spec.topology.nodes;
-    job.start_ranks = [&] { return std::make_unique<launch::RemoteRanks>(*agents_, spawn); };
-  } else {
-    const launch::Fabric* fabric = fabric_for(job.spec.topology, launch, job.spec.trials);
-    if (fabric == nullptr) return;
-    job.usable_cpus = context_.value("cpus", 1);
-    const launch::RankRange range{0, stands_alone ? 1 : job.spec.topology.world_size()};
-    job.start_ranks = [&job, fabric, spawn, range] {
-      return std::make_unique<launch::LocalRanks>(job.spec.topology, *fabric, spawn, range);
-    };
-  }
+  const std::optional<run::LaunchJob> job = job_of(launch, trials);
+  if (!job) return;
   int running = -1;
   const run::LaunchCallbacks callbacks{
       [this](const results::TrialRecord& trial) { record(trial); },
@@ -235,26 +186,19 @@ void Session::run_one(const plan::Launch& launch) {
         const launch::RankPage& page = group.page(0);
         if (page.trial.load() == trial.order) progress_->update(page.step.load());
       }};
-  run::run_launch(job, callbacks);
+  run::run_launch(*job, callbacks);
 }
 
-const launch::Fabric* Session::fabric_for(const launch::Topology& topology,
-                                          const plan::Launch& launch,
-                                          const std::vector<plan::Trial>& trials) {
-  const std::string key = fmt::format("{} / {}", launch.topology, launch.scale);
-  const auto found = fabrics_.find(key);
-  if (found != fabrics_.end()) return found->second.get();
+std::optional<run::LaunchJob> Session::job_of(const plan::Launch& launch,
+                                              const std::vector<plan::Trial>& trials) {
   try {
-    auto fabric = launch::make_fabric(plan_.backend == "fake" ? without_links(topology) : topology);
-    const json link = fabric->self_test(kLinkTestS);
-    if (!link.is_null()) context_["links"][key] = link;
-    return (fabrics_[key] = std::move(fabric)).get();
+    return jobs_.job(launch, trials);
   } catch (const EnvironmentError& error) {
     for (const plan::Trial& trial : trials) {
       progress_->begin(progress_index_);
       record(skipped_record(launch, trial, error.what()));
     }
-    return nullptr;
+    return std::nullopt;
   }
 }
 

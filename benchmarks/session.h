@@ -1,17 +1,17 @@
 // One run of a plan from first launch to written results: the launcher's main loop.
 #pragma once
 
-#include <map>
 #include <memory>
 #include <nlohmann/json.hpp>
+#include <optional>
 #include <set>
 #include <string>
 #include <vector>
 
+#include "benchmarks/launch_jobs.h"
 #include "benchmarks/run_options.h"
 #include "harness/base/errors.h"
 #include "harness/launch/agents.h"
-#include "harness/launch/fabric.h"
 #include "harness/launch/host.h"
 #include "harness/report/progress.h"
 #include "harness/results/store.h"
@@ -52,11 +52,10 @@ class Session {
   void show_progress_of(std::vector<report::PlannedTrial> planned);
   // Why this cell cannot run here; empty: it can.
   std::string obstacle_to(const plan::Cell& cell) const;
-  run::LaunchSpec spec_of(const plan::Launch& launch, std::vector<plan::Trial> trials) const;
-  // Returns the network of a topology, made once and kept; null, with the trials recorded as
-  // skipped, where this machine cannot make it.
-  const launch::Fabric* fabric_for(const launch::Topology& topology, const plan::Launch& launch,
-                                   const std::vector<plan::Trial>& trials);
+  // Returns the job that runs `trials`; nothing, with the trials recorded as skipped, where this
+  // machine cannot make its network.
+  std::optional<run::LaunchJob> job_of(const plan::Launch& launch,
+                                       const std::vector<plan::Trial>& trials);
   void record(const results::TrialRecord& trial);
   void warn_about_weights(const results::TrialRecord& trial);
   void write_result(const nlohmann::json& result);
@@ -71,8 +70,8 @@ class Session {
   std::unique_ptr<results::TrialLog> log_;
   std::vector<results::TrialRecord> trials_;
   std::set<std::string> done_;
-  std::set<std::string> warned_about_weights_;                      // models
-  std::map<std::string, std::unique_ptr<launch::Fabric>> fabrics_;  // by topology and scale
+  std::set<std::string> warned_about_weights_;  // models
+  LaunchJobs jobs_;
   std::unique_ptr<report::Progress> progress_;
   std::size_t progress_index_ = 0;  // trials recorded by this process
 };

@@ -1,0 +1,101 @@
+#include "benchmarks/launch_jobs.h"
+
+#include <fmt/format.h>
+
+#include "benchmarks/interrupt.h"
+#include "benchmarks/paths.h"
+#include "harness/launch/local_ranks.h"
+#include "harness/launch/topology.h"
+
+namespace gradsync::cli {
+namespace {
+
+// The same ranks where nothing is sent: on this host's loopback, whatever links them.
+launch::Topology without_links(launch::Topology topology) {
+  topology.ranks_per_node = topology.world_size();
+  topology.nodes = 1;
+  topology.inter_node_bits_per_s.reset();
+  topology.intra_node_bits_per_s.reset();
+  return topology;
+}
+
+}  // namespace
+
+LaunchJobs::LaunchJobs(const RunOptions& options, const plan::Plan& plan, launch::Agents* agents,
+                       FabricMade fabric_made)
+    : weights_(options.weights),
+      data_(options.data),
+      plan_(plan),
+      agents_(agents),
+      fabric_made_(std::move(fabric_made)) {}
+
+run::LaunchJob LaunchJobs::job(const plan::Launch& launch, std::vector<plan::Trial> trials) {
+  run::LaunchJob job;
+  job.part = launch.part;
+  job.spec = spec_of(launch, std::move(trials));
+  job.interrupted = &interrupt_flag();
+  const launch::SpawnOptions spawn = spawn_options();
+  const launch::Topology topology = job.spec.topology;
+  if (agents_ != nullptr) {
+    job.usable_cpus = agents_->usable_cpus_per_node() * topology.nodes;
+    job.start_ranks = [agents = agents_, spawn] {
+      return std::make_unique<launch::RemoteRanks>(*agents, spawn);
+    };
+    return job;
+  }
+  const launch::Fabric& fabric = fabric_for(topology, launch);
+  job.usable_cpus = static_cast<int>(launch::usable_cpus().size());
+  const launch::RankRange range{0, stands_alone() ? 1 : topology.world_size()};
+  job.start_ranks = [topology, &fabric, spawn, range] {
+    return std::make_unique<launch::LocalRanks>(topology, fabric, spawn, range);
+  };
+  return job;
+}
+
+run::LaunchSpec LaunchJobs::spec_of(const plan::Launch& launch,
+                                    std::vector<plan::Trial> trials) const {
+  run::LaunchSpec spec;
+  spec.trials = std::move(trials);
+  spec.topology = launch::read_topology(launch.topology, topologies_directory(), launch.scale);
+  spec.seed = plan_.seed;
+  spec.launch = launch.launch;
+  spec.timeout_s = plan_.timeout_s;
+  spec.as_published = plan_.window_rule == "as_published";
+  spec.threads_per_rank = plan_.threads_per_rank;
+  spec.device = plan_.device;
+  spec.backend = plan_.backend;
+  spec.fold_from_bytes = plan_.fold_from_bytes;
+  // Nodes that we make ourselves are namespaces of this one machine.
+  spec.ranks_per_host =
+      agents_ == nullptr ? spec.topology.world_size() : spec.topology.ranks_per_node;
+  spec.weights = weights_;
+  spec.data = data_;
+  return spec;
+}
+
+launch::SpawnOptions LaunchJobs::spawn_options() const {
+  launch::SpawnOptions spawn;
+  spawn.command = rank_command();
+  // c10d warns that a private namespace has no names for its addresses; it needs none.
+  spawn.environment = {{"TORCH_CPP_LOG_LEVEL", "ERROR"}};
+  spawn.threads_per_rank = plan_.threads_per_rank;
+  // Beside a GPU, autograd's and NCCL's threads need cores; a rank that is alone may have them all.
+  spawn.pin = plan_.device == "cpu" && !stands_alone();
+  // Its threads have no times to keep: waiting, they leave the cores to others.
+  if (stands_alone()) spawn.environment.emplace_back("OMP_WAIT_POLICY", "PASSIVE");
+  // Between namespaces NCCL would find the way round the shaped link, an InfiniBand card for one.
+  if (agents_ == nullptr) spawn.environment.emplace_back("NCCL_NET", "Socket");
+  return spawn;
+}
+
+const launch::Fabric& LaunchJobs::fabric_for(const launch::Topology& topology,
+                                             const plan::Launch& launch) {
+  const std::string name = fmt::format("{} / {}", launch.topology, launch.scale);
+  const auto found = fabrics_.find(name);
+  if (found != fabrics_.end()) return *found->second;
+  auto fabric = launch::make_fabric(stands_alone() ? without_links(topology) : topology);
+  if (fabric_made_) fabric_made_(name, *fabric);
+  return *(fabrics_[name] = std::move(fabric));
+}
+
+}  // namespace gradsync::cli
