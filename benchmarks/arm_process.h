@@ -10,16 +10,17 @@
 // falls silent is an answer, too: the failure of what was asked, and of everything after.
 #pragma once
 
-#include <sys/types.h>
-
 #include <atomic>
+#include <cstddef>
+#include <deque>
 #include <nlohmann/json.hpp>
 #include <optional>
 #include <string>
 #include <vector>
 
+#include "benchmarks/arm_protocol.h"
 #include "benchmarks/run_options.h"
-#include "harness/launch/json_lines.h"
+#include "benchmarks/talking_child.h"
 #include "harness/results/records.h"
 
 namespace gradsync::cli {
@@ -51,6 +52,13 @@ struct ArmFailure {
 // of its own step that the build does in addition; 0: none. Errors: ConfigError.
 std::vector<std::string> arm_arguments(const RunOptions& options, double extra_work);
 
+// How long an arm may be silent.
+struct ArmDeadlines {
+  double hello_s = 120;  // it is loaded from a cold disk, and reads the plan
+  double answer_s = kSilenceS;
+  double grace_s = 5;  // at the end of its input, before SIGTERM, and once more before SIGKILL
+};
+
 class ArmProcess {
  public:
   // Starts `build`, a build directory with the program `gradsync` in it or the program itself, and
@@ -58,14 +66,14 @@ class ArmProcess {
   // Errors: ConfigError where there is no such program, where it does not start (with the last line
   // it wrote to its standard error), is no gradsync, or speaks another schema; EnvironmentError
   // where no process can be started; run::Interrupted.
-  ArmProcess(std::string build, const std::vector<std::string>& arguments,
-             const std::atomic<bool>* interrupted);
+  ArmProcess(const std::string& build, const std::vector<std::string>& arguments,
+             const std::atomic<bool>* interrupted, const ArmDeadlines& deadlines = {});
   // Ends the child and all it started: closes its input, then SIGTERM, then SIGKILL; reaps it.
   ~ArmProcess();
   ArmProcess(const ArmProcess&) = delete;
   ArmProcess& operator=(const ArmProcess&) = delete;
 
-  // {"gradsync", "commit", "build_type", "sanitize", "timing_valid", "compiler", "torch"}
+  // build_context()'s (context.h) of that build.
   const nlohmann::json& build() const { return build_info_; }
   const std::vector<ArmLaunch>& launches() const { return launches_; }
   const std::string& program() const { return program_; }
@@ -83,27 +91,32 @@ class ArmProcess {
   void close();
 
   // Whether the process still answers. Once it does not, it has been ended and reaped.
-  bool alive() const { return pid_ > 0; }
+  bool alive() const { return child_.running(); }
   bool is_open() const { return open_launch_.has_value(); }
 
  private:
-  void start(const std::vector<std::string>& arguments);
   void take_hello(const nlohmann::json& hello);
-  // Returns the next message that is no sign of life; nothing where the arm ended or fell silent,
-  // with death_ saying so. Errors: run::Interrupted; InternalError for a line that is no JSON.
+  // Returns the next message that is no mere sign of life; nothing where the arm ended or fell
+  // silent, with death_ saying so. Errors: run::Interrupted; ConfigError for a line that is no
+  // JSON.
   std::optional<nlohmann::json> receive(double silence_s);
-  // Sends `request` and returns its answer, a "failed" one where the arm is gone.
-  nlohmann::json ask(const nlohmann::json& request);
-  // Ends the process within `grace_s` of the end of its input; says how it ended.
-  std::string end(double grace_s);
-  std::string last_diagnostic() const;
+  // Takes what the arm has written, or writes within a tenth of a second; returns whether there was
+  // something.
+  bool wait_and_read();
+  // Sends `request` and returns its answer: event `expected` or "failed", as also where the arm is
+  // gone.
+  nlohmann::json ask(const nlohmann::json& request, const std::string& expected);
+  results::TrialRecord trial_from(const nlohmann::json& answer) const;
+  static results::TrialRecord failed_trial(const ArmLaunch& launch, std::size_t cell,
+                                           const nlohmann::json& answer);
+  // Ends the process, if it runs, and keeps how it ended.
+  void end();
 
   std::string program_;
   const std::atomic<bool>* interrupted_;
-  launch::JsonLines lines_;
-  launch::UniqueFd diagnostics_;  // a file in memory: its standard error
-  std::vector<nlohmann::json> unread_;
-  pid_t pid_ = -1;
+  const ArmDeadlines deadlines_;
+  TalkingChild child_;
+  std::deque<nlohmann::json> unread_;
   std::string death_;  // how it ended; empty: it lives
   nlohmann::json build_info_;
   std::vector<ArmLaunch> launches_;

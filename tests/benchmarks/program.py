@@ -131,7 +131,7 @@ class ProgramTest(unittest.TestCase):
             [*command, *map(str, arguments)],
             env=self.environment(**(env or {})),
             cwd=self.place,
-            stdin=subprocess.DEVNULL,
+            stdin=options.pop("stdin", subprocess.DEVNULL),
             stdout=subprocess.PIPE,
             stderr=options.pop("stderr", subprocess.PIPE),
             text=True,
