@@ -27,8 +27,9 @@ LAYERS = [
     "sync",
     "run",
     "report",
+    "gate",
 ]
-TORCH_FREE = {"base", "stats", "results", "plan", "launch", "report"}
+TORCH_FREE = {"base", "stats", "results", "plan", "launch", "report", "gate"}
 ROOTS = ("harness/", "models/", "benchmarks/", "tests/")
 
 CLOCK_READER = "harness/base/clock.cpp"
