@@ -54,8 +54,10 @@ struct Settings {
 // Errors: ConfigError with file and field.
 void validate(const Settings& settings, const std::string& file);
 
-// Returns the smallest alpha at which a row among `rows` can be found slower, or not slower (the
-// miss rate), when every turn says so: of the best look, 2^-turns / weight, times the tests.
+// Returns the smallest alpha at which a row among `rows` can be found slower and be confirmed, when
+// every turn says so: 2^-turns / weight of the best look, or 2^-turns of the confirmation where
+// that is more, times the tests. And the smallest miss rate at which a row can be found not slower.
+// Infinite where no look has a weight.
 double smallest_reachable_alpha(const Settings& settings, int rows);
 double smallest_reachable_miss_rate(const Settings& settings);
 

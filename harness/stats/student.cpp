@@ -16,6 +16,13 @@ double student_t(double degrees, double level) {
   return boost::math::quantile(boost::math::complement(distribution, (1.0 - level) / 2.0));
 }
 
+double student_tail(double degrees, double t) {
+  GRADSYNC_CHECK(degrees, >, 0.0);
+  if (std::isinf(t)) return t > 0 ? 0.0 : 1.0;
+  const boost::math::students_t distribution(degrees);
+  return boost::math::cdf(boost::math::complement(distribution, t));
+}
+
 std::optional<Interval> student_interval(const std::vector<double>& runs, double level) {
   if (runs.size() < 2) return std::nullopt;
   const auto summary = summarize(runs);

@@ -1,7 +1,8 @@
 // Student's t: the interval for a mean known only through a few independent runs.
 //
-// Used for published numbers, of which three runs are all there is. Our own steps are not
-// independent of each other; their intervals come from bootstrap.h.
+// Used for published numbers, of which three runs are all there is, and by the gate for whole
+// starts of the ranks. Our own steps are not independent of each other; their intervals come from
+// bootstrap.h.
 #pragma once
 
 #include <optional>
@@ -14,6 +15,9 @@ namespace gradsync::stats {
 // Returns the value that |t| exceeds with probability 1 - level, for `degrees` > 0 of freedom
 // (level 0.95, 2 degrees: 4.303).   Source: Boost.Math's students_t.
 double student_t(double degrees, double level);
+
+// Returns the probability of a value above `t`, for `degrees` > 0 of freedom; `t` may be infinite.
+double student_tail(double degrees, double t);
 
 // Returns mean ± t s / sqrt(n) over independent `runs`, or nothing for fewer than two.
 std::optional<Interval> student_interval(const std::vector<double>& runs, double level = 0.95);

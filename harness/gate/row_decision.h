@@ -1,0 +1,140 @@
+// What the turns of one row say: by how much the candidate is slower, and how sure that is.
+//
+// A row is decided on two measures of a block's steps: its low quantile, which hardly feels the
+// neighbours, and its mean, which feels every stall. A turn gives one difference of each, the
+// logarithm of candidate over baseline, and one of control over baseline, which is 0 but for
+// chance.
+//
+// One question, two tests, and both must say yes. "Are the differences above a threshold?" is asked
+//
+// 1. of the turns, by Wilcoxon's signed-rank test (stats/signed_rank.h): exact, whatever the noise
+//    looks like, and deaf to outliers; and
+// 2. of the starts, by Student's t: the shift of each start, a Hodges-Lehmann estimate over its
+//    turns, and how much shifts vary from start to start.
+//
+// Why the second. Where memory, threads and links land is drawn once per start, and shifts all its
+// turns alike. The turns are then not independent, and the first test takes a lucky draw for a
+// fact: a shift that varies by 1 % from start to start makes it call two in three families of 16
+// equal rows slower. That a p-value is the larger of two keeps it honest as long as either test is.
+//
+// Why not only the second. Three starts have a handful of degrees of freedom, and at the levels of
+// 32 tests Student's t then asks for seven to ten standard errors, where the normal distribution
+// asks for 3.4. What a start can draw is learnt from more than the candidate's own three shifts:
+//   - the control is a start of the same kind with the known shift 0;
+//   - the other rows are starts of the same kind, as far as their variances agree
+//     (stats/moderated_variance.h), which decides by itself how much a row may lean on the others.
+// With 16 alike rows that is as good as knowing the variance; a row that differs, or a gate of one
+// row, stands for itself and needs a larger effect. What the second test assumes, shifts that are
+// normal, is not assumed by the first, nor by the confirmation in fresh starts (verdict.h).
+//
+// Also thought of, and not done: asking for "slower in every start" has 2^-3 under equal chances,
+// whatever the noise, so it protects only as long as shifts are small against the margin; widening
+// the margin by the measured spread is the same t in other words, with no error rate to name; and
+// the signed-rank test on shifts of starts alone cannot get below 1/8 with three of them.
+#pragma once
+
+#include <array>
+#include <cstddef>
+#include <optional>
+#include <vector>
+
+#include "harness/gate/settings.h"
+#include "harness/gate/turns.h"
+#include "harness/stats/interval.h"
+#include "harness/stats/moderated_variance.h"
+#include "harness/stats/variance_components.h"
+
+namespace gradsync::gate {
+
+enum class Measure { Low, Mean };
+inline constexpr std::array kMeasures = {Measure::Low, Measure::Mean};
+
+// Something of each measure, by Measure.
+template <typename Value>
+struct ByMeasure {
+  std::array<Value, kMeasures.size()> values{};
+  Value& operator[](Measure measure) { return values[static_cast<std::size_t>(measure)]; }
+  const Value& operator[](Measure measure) const {
+    return values[static_cast<std::size_t>(measure)];
+  }
+};
+
+// One measure of one row, turn by turn; the three lists are of one length.
+struct Differences {
+  std::vector<int> start;         // which start the turn belongs to; never falls
+  std::vector<double> candidate;  // log(candidate / baseline)
+  std::vector<double> control;    // log(control / baseline)
+
+  std::size_t turns() const { return start.size(); }
+  Differences first(std::size_t turns) const;
+};
+using RowDifferences = ByMeasure<Differences>;
+
+// Returns both measures of these turns: of each block the `low_quantile` of its steps (linear
+// between order statistics, stats::quantile) and their mean.
+// Errors: InternalError where a block is empty or a step is not positive.
+RowDifferences differences(const std::vector<Turn>& turns, double low_quantile);
+
+// How much the shift of one start varies, as a variance with its degrees of freedom, which are 0
+// where the starts are too few to say.
+struct StartSpread {
+  stats::Variance candidate;  // for questions about the candidate
+  stats::Variance control;    // for questions about the control
+};
+
+// Returns the spread of one row by itself. The candidate's shifts vary about their own mean; the
+// control's about 0, which is where the same build is, and which one start suffices to see. For
+// questions about the control itself both vary about their own means, or else a control that is off
+// would hide behind the spread that it makes.
+// The two share the baseline, so they agree to one half, and k starts have
+// (2 k - 1)^2 / (2 k - 1 + (k - 1) / 2) degrees of freedom, not 2 k - 1, and
+// (2 k - 2)^2 / (2 k - 2 + (k - 1) / 2) for the control (Satterthwaite's rule: twice the squared
+// expectation over the variance, of normal values).
+StartSpread start_spread(const Differences& row);
+
+// Returns two estimates of one variance as one, by their degrees of freedom.
+stats::Variance pooled(const stats::Variance& a, const stats::Variance& b);
+
+// Returns the spreads of the same measure of several rows, each moderated by the others.
+std::vector<StartSpread> moderated(const std::vector<StartSpread>& rows);
+
+// Chances of at least such differences where the statement is just not true.
+struct PValues {
+  double slower = 1;          // the candidate is slower than the margin
+  double not_slower = 1;      // the candidate is not slower by the smallest effect
+  double control_slower = 1;  // the control is slower than the margin
+  double control_faster = 1;  // the control is faster than the margin
+};
+
+// Returns the larger p-value of both tests (above) for "values lie above `threshold`"; 1 without
+// values, or where `spread` has no degrees of freedom. `start` says which values share a start.
+double above_p(const std::vector<double>& values, const std::vector<int>& start, double threshold,
+               const stats::Variance& spread);
+
+// Returns the p-values of all turns of `row`, none spent on looks yet.
+PValues p_values(const Differences& row, const StartSpread& spread, double margin,
+                 double smallest_effect);
+
+// By how much something is slower, as a share: 0.03 is 3 %, -0.01 is 1 % faster.
+struct Effect {
+  double value = 0;
+  std::optional<stats::Interval> ci95;  // absent where there are too few turns or starts
+};
+
+// Returns the Hodges-Lehmann estimate over all turns with the 95 % interval of the shifts that
+// above_p refuses in neither direction: whatever either test allows. Nothing without values.
+std::optional<Effect> effect_of(const std::vector<double>& values, const std::vector<int>& start,
+                                const stats::Variance& spread);
+
+// Returns the components of the candidate's differences: between starts, and between the turns of a
+// start. As variances of a logarithm; their roots read as shares.
+stats::VarianceComponents components(const Differences& row);
+
+// Returns how many turns would decide a row with this `shift` (a logarithm), in starts of
+// `start_turns`, with a chance of 90 %: for "slower" at level `alpha`, or for "not slower" at level
+// `miss_rate`, whichever takes fewer. Student's t with the spread as it is; more than `more_than`.
+int turns_to_decide(double shift, const stats::Variance& spread, double margin,
+                    double smallest_effect, double alpha, double miss_rate, int start_turns,
+                    int more_than);
+
+}  // namespace gradsync::gate

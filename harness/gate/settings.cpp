@@ -1,0 +1,147 @@
+#include "harness/gate/settings.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <cmath>
+#include <limits>
+
+#include "harness/base/errors.h"
+#include "harness/gate/row_decision.h"
+
+namespace gradsync::gate {
+
+using nlohmann::json;
+
+namespace {
+
+constexpr double kSumTolerance = 1e-9;
+
+void require(bool holds, const std::string& file, const std::string& field, double got,
+             const std::string& expected) {
+  if (!holds) throw ConfigError(file, field, fmt::format("{:g}", got), expected);
+}
+
+// Written so that NaN fails.
+bool is_inside(double value, double low, double high) {
+  return value > low && value < high;
+}
+
+void validate_looks(const std::vector<Look>& looks, const std::string& file) {
+  if (looks.empty()) throw ConfigError(file, "looks", "none", "at least one");
+  int earlier = 0;
+  double slower = 0;
+  double not_slower = 0;
+  for (std::size_t i = 0; i < looks.size(); ++i) {
+    const Look& look = looks[i];
+    const std::string path = fmt::format("looks[{}].", i);
+    require(look.turns > earlier && look.turns % 2 == 0, file, path + "turns", look.turns,
+            fmt::format("an even number above {}", earlier));
+    require(look.slower_weight >= 0, file, path + "slower_weight", look.slower_weight, "0 or more");
+    require(look.not_slower_weight >= 0, file, path + "not_slower_weight", look.not_slower_weight,
+            "0 or more");
+    earlier = look.turns;
+    slower += look.slower_weight;
+    not_slower += look.not_slower_weight;
+  }
+  const std::string sum = "weights that sum to 1";
+  require(std::abs(slower - 1) < kSumTolerance, file, "looks.slower_weight", slower, sum);
+  require(std::abs(not_slower - 1) < kSumTolerance, file, "looks.not_slower_weight", not_slower,
+          sum);
+}
+
+// The p-value of so many turns that all say the same, in the best look; infinite without weights.
+double smallest_spent_p(const std::vector<Look>& looks, double Look::*weight) {
+  double smallest = std::numeric_limits<double>::infinity();
+  for (const Look& look : looks) {
+    if (look.*weight > 0) smallest = std::min(smallest, std::exp2(-look.turns) / (look.*weight));
+  }
+  return smallest;
+}
+
+void scale_to_one(std::vector<Look>& looks, double Look::*weight) {
+  double sum = 0;
+  for (const Look& look : looks) sum += look.*weight;
+  for (Look& look : looks) look.*weight = sum > 0 ? look.*weight / sum : 0.0;
+}
+
+}  // namespace
+
+void validate(const Settings& settings, const std::string& file) {
+  require(settings.margin >= 0 && settings.margin < 1, file, "margin", settings.margin,
+          "a share from 0 to below 1");
+  require(is_inside(settings.smallest_effect, settings.margin, 1), file, "smallest_effect",
+          settings.smallest_effect,
+          fmt::format("a share above the margin of {:g} and below 1", settings.margin));
+  require(is_inside(settings.mean_smallest_effect, settings.margin, 1), file,
+          "mean_smallest_effect", settings.mean_smallest_effect,
+          fmt::format("a share above the margin of {:g} and below 1", settings.margin));
+  require(is_inside(settings.alpha, 0, 1), file, "alpha", settings.alpha,
+          "a share between 0 and 1");
+  require(is_inside(settings.miss_rate, 0, 1), file, "miss_rate", settings.miss_rate,
+          "a share between 0 and 1");
+  require(settings.low_quantile >= 0 && settings.low_quantile <= 0.5, file, "low_quantile",
+          settings.low_quantile, "a share from 0 to 0.5");
+  validate_looks(settings.looks, file);
+  const int start_turns = settings.looks.front().turns;
+  require(settings.confirmation_turns > 0 && settings.confirmation_turns % start_turns == 0, file,
+          "confirmation_turns", settings.confirmation_turns,
+          fmt::format("a multiple of the {} turns of the first look", start_turns));
+  require(settings.block_steps > 0, file, "block_steps", settings.block_steps, "1 or more");
+  require(settings.settle_steps >= 0, file, "settle_steps", settings.settle_steps, "0 or more");
+}
+
+double smallest_reachable_alpha(const Settings& settings, int rows) {
+  const double tests = static_cast<double>(rows) * kMeasures.size();
+  return tests * std::max(smallest_spent_p(settings.looks, &Look::slower_weight),
+                          std::exp2(-settings.confirmation_turns));
+}
+
+double smallest_reachable_miss_rate(const Settings& settings) {
+  return smallest_spent_p(settings.looks, &Look::not_slower_weight);
+}
+
+void check_reachable(const Settings& settings, int rows, const std::string& file) {
+  const int turns = settings.looks.back().turns;
+  const auto refuse = [&](const std::string& field, double got, double smallest) {
+    if (got >= smallest) return;
+    throw ConfigError(
+        file, field, fmt::format("{:g}", got),
+        fmt::format("at least {:.2g}, the smallest that {} turns of {} rows can reach "
+                    "even where every turn says the same: more turns, or fewer rows",
+                    smallest, turns, rows));
+  };
+  refuse("alpha", settings.alpha, smallest_reachable_alpha(settings, rows));
+  refuse("miss_rate", settings.miss_rate, smallest_reachable_miss_rate(settings));
+}
+
+Settings with_first_looks(const Settings& settings, std::size_t looks) {
+  GRADSYNC_CHECK(looks, >, std::size_t{0});
+  GRADSYNC_CHECK(looks, <=, settings.looks.size());
+  Settings fewer = settings;
+  fewer.looks.resize(looks);
+  scale_to_one(fewer.looks, &Look::slower_weight);
+  scale_to_one(fewer.looks, &Look::not_slower_weight);
+  return fewer;
+}
+
+json to_json(const Settings& settings) {
+  json looks = json::array();
+  for (const Look& look : settings.looks) {
+    looks.push_back({{"turns", look.turns},
+                     {"slower_weight", look.slower_weight},
+                     {"not_slower_weight", look.not_slower_weight}});
+  }
+  return {{"margin", settings.margin},
+          {"smallest_effect", settings.smallest_effect},
+          {"mean_smallest_effect", settings.mean_smallest_effect},
+          {"alpha", settings.alpha},
+          {"miss_rate", settings.miss_rate},
+          {"low_quantile", settings.low_quantile},
+          {"looks", looks},
+          {"confirmation_turns", settings.confirmation_turns},
+          {"block_steps", settings.block_steps},
+          {"settle_steps", settings.settle_steps}};
+}
+
+}  // namespace gradsync::gate
