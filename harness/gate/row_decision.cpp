@@ -34,15 +34,6 @@ std::vector<std::vector<double>> by_start(const std::vector<double>& values,
   return groups;
 }
 
-std::vector<double> shifts_by_start(const std::vector<double>& values,
-                                    const std::vector<int>& start) {
-  std::vector<double> shifts;
-  for (const auto& group : by_start(values, start)) {
-    shifts.push_back(stats::hodges_lehmann(group, kDisplayLevel).value);
-  }
-  return shifts;
-}
-
 double squares_about(const std::vector<double>& values, double centre) {
   double sum = 0;
   for (const double value : values) sum += (value - centre) * (value - centre);
@@ -118,10 +109,18 @@ RowDifferences differences(const std::vector<Turn>& turns, double low_quantile) 
   return row;
 }
 
+std::vector<double> start_shifts(const std::vector<double>& values, const std::vector<int>& start) {
+  std::vector<double> shifts;
+  for (const auto& group : by_start(values, start)) {
+    shifts.push_back(stats::hodges_lehmann(group).value);
+  }
+  return shifts;
+}
+
 StartSpread start_spread(const Differences& row) {
   if (row.turns() == 0) return {};
-  const std::vector<double> candidate = shifts_by_start(row.candidate, row.start);
-  const std::vector<double> control = shifts_by_start(row.control, row.start);
+  const std::vector<double> candidate = start_shifts(row.candidate, row.start);
+  const std::vector<double> control = start_shifts(row.control, row.start);
   const auto starts = static_cast<double>(candidate.size());
   const double own = squares_about(candidate, stats::mean(candidate));
   return {correlated_variance(own + squares_about(control, 0), starts, 2 * starts - 1),
@@ -146,7 +145,7 @@ double above_p(const std::vector<double>& values, const std::vector<int>& start,
                const stats::Variance& spread) {
   if (values.empty()) return 1;
   return std::max(stats::signed_rank_p(values, threshold),
-                  start_level_p(shifts_by_start(values, start), threshold, spread));
+                  start_level_p(start_shifts(values, start), threshold, spread));
 }
 
 PValues p_values(const Differences& row, const StartSpread& spread, double margin,
@@ -164,7 +163,7 @@ std::optional<Effect> effect_of(const std::vector<double>& values, const std::ve
   const stats::Shift shift = stats::hodges_lehmann(values, kDisplayLevel);
   Effect effect{std::expm1(shift.value), std::nullopt};
   if (!shift.interval || spread.degrees <= 0) return effect;
-  const std::vector<double> shifts = shifts_by_start(values, start);
+  const std::vector<double> shifts = start_shifts(values, start);
   const double centre = stats::mean(shifts);
   const double half = stats::student_t(spread.degrees, kDisplayLevel) *
                       std::sqrt(spread.value / static_cast<double>(shifts.size()));

@@ -75,6 +75,9 @@ using RowDifferences = ByMeasure<Differences>;
 // Errors: InternalError where a block is empty or a step is not positive.
 RowDifferences differences(const std::vector<Turn>& turns, double low_quantile);
 
+// Returns the Hodges-Lehmann estimate of each start's values, in the order of the starts.
+std::vector<double> start_shifts(const std::vector<double>& values, const std::vector<int>& start);
+
 // How much the shift of one start varies, as a variance with its degrees of freedom, which are 0
 // where the starts are too few to say.
 struct StartSpread {
@@ -130,7 +133,7 @@ std::optional<Effect> effect_of(const std::vector<double>& values, const std::ve
 // start. As variances of a logarithm; their roots read as shares.
 stats::VarianceComponents components(const Differences& row);
 
-// Returns how many turns would decide a row with this `shift` (a logarithm), in starts of
+// Returns how many turns would decide a row with this mean `shift` (a logarithm), in starts of
 // `start_turns`, with a chance of 90 %: for "slower" at level `alpha`, or for "not slower" at level
 // `miss_rate`, whichever takes fewer. Student's t with the spread as it is; more than `more_than`.
 int turns_to_decide(double shift, const stats::Variance& spread, double margin,

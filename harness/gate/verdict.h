@@ -46,14 +46,18 @@ struct RowEvidence {
 
 // One measure of a row.
 struct MeasureDecision {
-  std::optional<Effect> effect;            // of the candidate; absent without turns
-  std::optional<Effect> control;           // of the control
-  PValues p;                               // spent over the looks so far, not yet over the rows
-  double p_slower = 1;                     // p.slower, adjusted for all rows and measures
-  double p_control = 1;                    // the smaller of the control's two, adjusted likewise
-  stats::VarianceComponents components;    // of the candidate's differences
-  std::optional<Effect> confirmed_effect;  // of the candidate, in the confirmation alone
-  std::optional<double> confirmed_p;       // adjusted for the number of findings
+  std::optional<Effect> effect;          // of the candidate; absent without turns
+  std::optional<Effect> control;         // of the control
+  PValues p;                             // spent over the looks so far, not yet over the rows
+  double p_slower = 1;                   // p.slower, adjusted for all rows and measures
+  double p_control = 1;                  // the smaller of the control's two, adjusted likewise
+  stats::VarianceComponents components;  // of the candidate's differences
+  // In the confirmation alone; absent where it was not run. Adjusted for what was tested in it.
+  std::optional<Effect> confirmed_effect;
+  std::optional<Effect> confirmed_control;
+  std::optional<double>
+      confirmed_p;  // of the candidate; absent where it was not found slower before
+  std::optional<double> confirmed_p_control;
 };
 
 struct RowDecision {

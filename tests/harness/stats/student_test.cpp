@@ -3,6 +3,7 @@
 #include <gmock/gmock.h>
 
 #include <cmath>
+#include <limits>
 
 namespace gradsync::stats {
 namespace {
@@ -19,6 +20,13 @@ TEST(Student, TwoDegreesHaveAClosedForm) {
   // For 2 degrees P(|T| <= t) = t / sqrt(2 + t^2), so t = sqrt(2 p^2 / (1 - p^2)).
   const double p = 0.95;
   EXPECT_NEAR(student_t(2, p), std::sqrt(2 * p * p / (1 - p * p)), 1e-10);
+}
+
+TEST(Student, TheTailIsWhatIsLeftAboveTheQuantile) {
+  EXPECT_NEAR(student_tail(4.5, student_t(4.5, 0.95)), 0.025, 1e-12);
+  EXPECT_NEAR(student_tail(2, 3.0), (1 - 3.0 / std::sqrt(11.0)) / 2, 1e-12);  // the closed form
+  EXPECT_EQ(student_tail(3, std::numeric_limits<double>::infinity()), 0);
+  EXPECT_EQ(student_tail(3, -std::numeric_limits<double>::infinity()), 1);
 }
 
 TEST(Student, IntervalOfThreePublishedRuns) {

@@ -1,0 +1,91 @@
+#include "harness/gate/cost.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <cmath>
+
+#include "harness/base/errors.h"
+#include "harness/base/units.h"
+#include "harness/gate/turns.h"
+#include "harness/report/labels.h"
+
+namespace gradsync::gate {
+
+namespace {
+
+double turns_s(double step_s, int turns, const Settings& settings) {
+  return step_s * turns * static_cast<double>(kArms.size()) *
+         (settings.block_steps + settings.settle_steps);
+}
+
+double looks_s(const std::vector<LaunchCost>& launches, const Settings& settings) {
+  double sum = 0;
+  for (const LaunchCost& launch : launches) {
+    sum += launch.start_s * static_cast<double>(settings.looks.size());
+    for (const double step_s : launch.step_s) {
+      sum += turns_s(step_s, settings.looks.back().turns, settings);
+    }
+  }
+  return sum;
+}
+
+// Rounded up, because it says what is enough.
+std::string enough(double duration_s) {
+  return format_duration(std::ceil(duration_s));
+}
+
+bool can_find_slower(const Settings& settings) {
+  return std::any_of(settings.looks.begin(), settings.looks.end(),
+                     [](const Look& look) { return look.slower_weight > 0; });
+}
+
+double confirmation_s(const std::vector<LaunchCost>& launches, const Settings& settings) {
+  if (!can_find_slower(settings)) return 0;
+  const int starts = settings.confirmation_turns / settings.looks.front().turns;
+  double longest = 0;
+  for (const LaunchCost& launch : launches) {
+    for (const double step_s : launch.step_s) {
+      longest = std::max(longest, launch.start_s * starts +
+                                      turns_s(step_s, settings.confirmation_turns, settings));
+    }
+  }
+  return longest;
+}
+
+Forecast forecast_of(const std::vector<LaunchCost>& launches, const Settings& settings) {
+  Forecast result;
+  for (const LaunchCost& launch : launches) result.rows += launch.step_s.size();
+  result.looks = settings.looks.size();
+  result.looks_s = looks_s(launches, settings);
+  result.confirmation_s = confirmation_s(launches, settings);
+  return result;
+}
+
+}  // namespace
+
+Forecast forecast(const std::vector<LaunchCost>& launches, const Settings& settings,
+                  std::optional<double> budget_s) {
+  for (std::size_t looks = settings.looks.size();; --looks) {
+    const Settings fewer = with_first_looks(settings, looks);
+    const Forecast result = forecast_of(launches, fewer);
+    if (!budget_s || result.total_s() <= *budget_s) return result;
+    if (looks > 1) continue;
+    throw ConfigError(fmt::format("--time-budget: got {}, expected at least {}: {}",
+                                  format_duration(*budget_s), enough(result.total_s()),
+                                  to_text(result, fewer)));
+  }
+}
+
+std::string to_text(const Forecast& forecast, const Settings& settings) {
+  const Look& last = settings.looks[forecast.looks - 1];
+  std::string text = fmt::format(
+      "{}, {} turns each in {}: at most {}", report::counted(forecast.rows, "row", "rows"),
+      last.turns, report::counted(forecast.looks, "start", "starts"), enough(forecast.total_s()));
+  if (forecast.confirmation_s > 0) {
+    text += fmt::format(", of which {} to confirm one row", enough(forecast.confirmation_s));
+  }
+  return text;
+}
+
+}  // namespace gradsync::gate

@@ -1,0 +1,258 @@
+#include "harness/gate/verdict.h"
+
+#include <algorithm>
+#include <array>
+#include <cstddef>
+
+#include "harness/gate/looks.h"
+#include "harness/gate/reasons.h"
+#include "harness/stats/error_rates.h"
+#include "harness/stats/sample.h"
+
+namespace gradsync::gate {
+
+namespace {
+
+// The first of these that any row has is the gate's: the order of exit statuses 4, 1, 3, 0.
+constexpr std::array kBySeverity = {Verdict::Unfit, Verdict::Regression, Verdict::Undecided,
+                                    Verdict::Pass};
+
+double control_p(const PValues& p) {
+  return std::min(p.control_slower, p.control_faster);
+}
+
+bool was_run(const RowDifferences& confirmation, const Settings& settings) {
+  return confirmation[Measure::Low].turns() >= std::size_t(settings.confirmation_turns);
+}
+
+// All rows of a gate on their way to their verdicts.
+class Family {
+ public:
+  Family(const std::vector<RowEvidence>& rows, const Settings& settings)
+      : evidence_(rows), settings_(settings), decided_(rows.size()) {
+    std::vector<RowDifferences> turns;
+    for (const RowEvidence& row : rows) turns.push_back(row.turns);
+    progress_ = go_through_looks(turns, settings);
+  }
+
+  std::vector<RowDecision> decide() {
+    for (std::size_t row = 0; row < decided_.size(); ++row) describe(row);
+    adjust_for_rows();
+    for (std::size_t row = 0; row < decided_.size(); ++row) count_findings(row);
+    test_confirmations();
+    for (std::size_t row = 0; row < decided_.size(); ++row) conclude(row);
+    return decided_;
+  }
+
+ private:
+  void describe(std::size_t row) {
+    const RowProgress& progress = progress_[row];
+    RowDecision& decision = decided_[row];
+    decision.turns = progress.turns;
+    decision.is_open = progress.is_open && evidence_[row].unfit_because.empty();
+    for (const Measure measure : kMeasures) {
+      const Differences& all = evidence_[row].turns[measure];
+      const Differences seen =
+          progress.turns > 0 ? all.first(static_cast<std::size_t>(progress.turns)) : all;
+      const StartSpread& spread = progress.spread[measure];
+      MeasureDecision& of_measure = decision.measures[measure];
+      of_measure.effect = effect_of(seen.candidate, seen.start, spread.candidate);
+      of_measure.control = effect_of(seen.control, seen.start, spread.control);
+      of_measure.p = progress.p[measure];
+      of_measure.components = components(seen);
+    }
+  }
+
+  void adjust_for_rows() {
+    std::vector<double> slower;
+    std::vector<double> control;
+    for (const RowDecision& row : decided_) {
+      for (const Measure measure : kMeasures) {
+        const PValues& p = row.measures[measure].p;
+        slower.push_back(p.slower);
+        control.insert(control.end(), {p.control_slower, p.control_faster});
+      }
+    }
+    slower = stats::holm_adjusted(slower);
+    control = stats::holm_adjusted(control);
+    std::size_t test = 0;
+    for (RowDecision& row : decided_) {
+      for (const Measure measure : kMeasures) {
+        row.measures[measure].p_slower = slower[test];
+        row.measures[measure].p_control = std::min(control[2 * test], control[2 * test + 1]);
+        ++test;
+      }
+    }
+  }
+
+  bool is_slower(std::size_t row, Measure measure) const {
+    return decided_[row].measures[measure].p_slower <= settings_.alpha;
+  }
+
+  // The measure in which the control is off, if any.
+  std::optional<Measure> control_off(std::size_t row) const {
+    for (const Measure measure : kMeasures) {
+      if (decided_[row].measures[measure].p_control <= settings_.alpha) return measure;
+    }
+    return std::nullopt;
+  }
+
+  bool can_be_slower(std::size_t row) const {
+    return evidence_[row].unfit_because.empty() && !control_off(row);
+  }
+
+  void count_findings(std::size_t row) {
+    if (!can_be_slower(row)) return;
+    for (const Measure measure : kMeasures) findings_ += is_slower(row, measure) ? 1 : 0;
+    if (!is_slower(row, Measure::Low) && !is_slower(row, Measure::Mean)) return;
+    ++found_rows_;
+    decided_[row].needs_confirmation = !was_run(evidence_[row].confirmation, settings_);
+  }
+
+  // Fresh starts add to what is known of the spread, but the shift must show in them alone.
+  void test_confirmations() {
+    for (const Measure measure : kMeasures) {
+      std::vector<StartSpread> spreads;
+      for (std::size_t row = 0; row < decided_.size(); ++row) {
+        const RowEvidence& evidence = evidence_[row];
+        const auto turns = static_cast<std::size_t>(decided_[row].turns);
+        const StartSpread before = start_spread(evidence.turns[measure].first(turns));
+        const StartSpread fresh = start_spread(evidence.confirmation[measure]);
+        spreads.push_back(
+            {pooled(before.candidate, fresh.candidate), pooled(before.control, fresh.control)});
+      }
+      spreads = moderated(spreads);
+      for (std::size_t row = 0; row < decided_.size(); ++row) {
+        if (was_run(evidence_[row].confirmation, settings_)) confirm(row, measure, spreads[row]);
+      }
+    }
+  }
+
+  void confirm(std::size_t row, Measure measure, const StartSpread& spread) {
+    const Differences& fresh = evidence_[row].confirmation[measure];
+    MeasureDecision& decision = decided_[row].measures[measure];
+    decision.confirmed_effect = effect_of(fresh.candidate, fresh.start, spread.candidate);
+    decision.confirmed_control = effect_of(fresh.control, fresh.start, spread.control);
+    const PValues p =
+        p_values(fresh, spread, settings_.margin, smallest_effect_of(measure, settings_));
+    const auto controls = static_cast<double>(control_tests(std::max<std::size_t>(1, found_rows_)));
+    decision.confirmed_p_control = std::min(1.0, controls * control_p(p));
+    if (can_be_slower(row) && is_slower(row, measure)) {
+      decision.confirmed_p = std::min(1.0, static_cast<double>(findings_) * p.slower);
+    }
+  }
+
+  void conclude(std::size_t row) {
+    RowDecision& decision = decided_[row];
+    if (!evidence_[row].unfit_because.empty()) {
+      set(decision, Verdict::Unfit, evidence_[row].unfit_because);
+    } else if (const auto measure = control_off(row)) {
+      set(decision, Verdict::Unfit, control_reason(decision, {*measure}));
+    } else if (is_slower(row, Measure::Low) || is_slower(row, Measure::Mean)) {
+      conclude_finding(row);
+    } else if (is_pass(progress_[row].p, settings_)) {
+      set(decision, Verdict::Pass, pass_reason(decision, settings_));
+    } else {
+      conclude_undecided(row);
+    }
+  }
+
+  void conclude_finding(std::size_t row) {
+    RowDecision& decision = decided_[row];
+    const Measure found = is_slower(row, Measure::Low) ? Measure::Low : Measure::Mean;
+    if (decision.needs_confirmation) {
+      set(decision, Verdict::Undecided, regression_reason(decision, {found}, settings_));
+      return;
+    }
+    for (const Measure measure : kMeasures) {
+      if (*decision.measures[measure].confirmed_p_control > settings_.alpha) continue;
+      set(decision, Verdict::Unfit, control_reason(decision, {measure, true}));
+      return;
+    }
+    for (const Measure measure : kMeasures) {
+      if (decision.measures[measure].confirmed_p.value_or(1) > settings_.alpha) continue;
+      set(decision, Verdict::Regression, regression_reason(decision, {measure}, settings_));
+      return;
+    }
+    set(decision, Verdict::Undecided, unconfirmed_reason(decision, {found}, settings_));
+  }
+
+  void conclude_undecided(std::size_t row) {
+    RowDecision& decision = decided_[row];
+    const bool low_passes = decision.measures[Measure::Low].p.not_slower <= settings_.miss_rate;
+    const Measure measure = low_passes ? Measure::Mean : Measure::Low;
+    const auto& effect = decision.measures[measure].effect;
+    if (effect && effect->ci95) decision.smallest_visible = effect->ci95->hi;
+    const stats::Variance& spread = progress_[row].spread[measure].candidate;
+    if (decision.turns > 0 && spread.degrees > 0) {
+      const Differences seen =
+          evidence_[row].turns[measure].first(static_cast<std::size_t>(decision.turns));
+      decision.turns_needed =
+          turns_to_decide(stats::mean(start_shifts(seen.candidate, seen.start)), spread,
+                          settings_.margin, smallest_effect_of(measure, settings_),
+                          settings_.alpha / static_cast<double>(slower_tests(decided_.size())),
+                          settings_.miss_rate, settings_.looks.front().turns, decision.turns);
+    }
+    set(decision, Verdict::Undecided, undecided_reason(decision, {measure}, settings_));
+  }
+
+  static void set(RowDecision& decision, Verdict verdict, std::string reason) {
+    decision.verdict = verdict;
+    decision.reason = std::move(reason);
+  }
+
+  const std::vector<RowEvidence>& evidence_;
+  const Settings& settings_;
+  std::vector<RowProgress> progress_;
+  std::vector<RowDecision> decided_;
+  std::size_t findings_ = 0;    // measures found slower, over all rows
+  std::size_t found_rows_ = 0;  // rows with any
+};
+
+}  // namespace
+
+std::string to_string(Verdict verdict) {
+  switch (verdict) {
+    case Verdict::Pass:
+      return "pass";
+    case Verdict::Regression:
+      return "regression";
+    case Verdict::Undecided:
+      return "undecided";
+    case Verdict::Unfit:
+      break;
+  }
+  return "unfit";
+}
+
+ExitStatus exit_status_of(Verdict verdict) {
+  switch (verdict) {
+    case Verdict::Pass:
+      return ExitStatus::Ok;
+    case Verdict::Regression:
+      return ExitStatus::Regression;
+    case Verdict::Undecided:
+      return ExitStatus::Undecided;
+    case Verdict::Unfit:
+      break;
+  }
+  return ExitStatus::Unfit;
+}
+
+Verdict overall(const std::vector<Verdict>& verdicts) {
+  GRADSYNC_CHECK(verdicts.size(), >, std::size_t{0});
+  return *std::find_if(kBySeverity.begin(), kBySeverity.end(), [&](Verdict verdict) {
+    return std::find(verdicts.begin(), verdicts.end(), verdict) != verdicts.end();
+  });
+}
+
+Decision decide(const std::vector<RowEvidence>& rows, const Settings& settings) {
+  Decision decision;
+  decision.rows = Family(rows, settings).decide();
+  std::vector<Verdict> verdicts;
+  for (const RowDecision& row : decision.rows) verdicts.push_back(row.verdict);
+  decision.verdict = overall(verdicts);
+  return decision;
+}
+
+}  // namespace gradsync::gate

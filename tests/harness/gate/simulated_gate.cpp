@@ -1,0 +1,80 @@
+#include "tests/harness/gate/simulated_gate.h"
+
+#include <cmath>
+
+namespace gradsync::gate {
+
+double SimulatedGate::uniform() {
+  constexpr std::uint64_t kSteps = std::uint64_t{1} << 53;
+  return (static_cast<double>(random_.below(kSteps)) + 0.5) / static_cast<double>(kSteps);
+}
+
+// Box and Muller, 1958; the second of the pair is thrown away.
+double SimulatedGate::normal() {
+  const double radius = std::sqrt(-2 * std::log(uniform()));
+  return radius * std::cos(2 * std::acos(-1.0) * uniform());
+}
+
+SimulatedGate::ArmShifts SimulatedGate::draw_shifts(std::size_t row) {
+  const bool is_odd = row == 0 && machine_.odd_start_sd > 0;
+  const double sd = is_odd ? machine_.odd_start_sd : machine_.start_sd;
+  ArmShifts shifts;
+  for (double& shift : shifts.of) shift = sd / std::sqrt(2.0) * normal();
+  return shifts;
+}
+
+void SimulatedGate::add_start(RowDifferences& row, double effect, int start, int turns,
+                              const ArmShifts& shifts) {
+  const double memory = machine_.drift_memory;
+  double pace = normal();
+  for (const ArmOrder& order : turn_orders(turns, random_)) {
+    ByMeasure<std::array<double, kArms.size()>> log_time;
+    for (const Arm arm : order) {
+      const auto i = static_cast<std::size_t>(arm);
+      if (machine_.drift_sd > 0) pace = memory * pace + std::sqrt(1 - memory * memory) * normal();
+      const double low = (arm == Arm::Candidate ? std::log1p(effect) : 0) + shifts.of[i] +
+                         machine_.drift_sd * pace + machine_.turn_sd / std::sqrt(2.0) * normal();
+      const double stall = uniform() < machine_.stalled ? -std::log(uniform()) / 3 : 0;
+      log_time[Measure::Low][i] = low + stall;
+      log_time[Measure::Mean][i] = low + stall + machine_.mean_sd / std::sqrt(2.0) * normal();
+    }
+    for (const Measure measure : kMeasures) {
+      const auto& of = log_time[measure];
+      const double baseline = of[static_cast<std::size_t>(Arm::Baseline)];
+      row[measure].start.push_back(start);
+      row[measure].candidate.push_back(of[static_cast<std::size_t>(Arm::Candidate)] - baseline);
+      row[measure].control.push_back(of[static_cast<std::size_t>(Arm::Control)] - baseline);
+    }
+  }
+}
+
+std::vector<RowDifferences> SimulatedGate::measure(int turns, int start_turns) {
+  std::vector<RowDifferences> rows(effects_.size());
+  for (int start = 0; start * start_turns < turns; ++start) {
+    ArmShifts shifts;
+    for (std::size_t row = 0; row < rows.size(); ++row) {
+      if (row == 0 || !machine_.starts_are_shared) shifts = draw_shifts(row);
+      add_start(rows[row], effects_[row], start, start_turns, shifts);
+    }
+  }
+  return rows;
+}
+
+Decision SimulatedGate::run(const Settings& settings) {
+  const int start_turns = settings.looks.front().turns;
+  std::vector<RowEvidence> rows;
+  for (RowDifferences& row : measure(settings.looks.back().turns, start_turns)) {
+    rows.push_back({std::move(row), {}, ""});
+  }
+  const Decision before = decide(rows, settings);
+  bool is_found = false;
+  for (const RowDecision& row : before.rows) is_found = is_found || row.needs_confirmation;
+  if (!is_found) return before;
+  const auto confirmations = measure(settings.confirmation_turns, start_turns);
+  for (std::size_t row = 0; row < rows.size(); ++row) {
+    if (before.rows[row].needs_confirmation) rows[row].confirmation = confirmations[row];
+  }
+  return decide(rows, settings);
+}
+
+}  // namespace gradsync::gate

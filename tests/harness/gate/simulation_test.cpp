@@ -1,0 +1,123 @@
+// How often the decision errs where the truth is known. Seeds are fixed, so each count is one
+// number on every machine. What is claimed of a rate is its exact 95 % bound
+// (stats::rate_interval), not the share that was seen. The larger study behind the table in
+// row_decision.h is this one with more families.
+
+#include <gmock/gmock.h>
+
+#include "harness/gate/looks.h"
+#include "harness/stats/error_rates.h"
+#include "harness/stats/signed_rank.h"
+#include "tests/harness/gate/simulated_gate.h"
+
+namespace gradsync::gate {
+namespace {
+
+constexpr std::size_t kRows = 16;
+constexpr double kOneSided95 = 0.90;  // the level whose upper end has 5 % above it
+
+struct Counts {
+  int families = 0;
+  int alarms = 0;  // families with a regression among the rows without one
+  int unfit = 0;   // families with an unfit row
+  int found = 0;   // families whose slow row is a regression
+  int passed = 0;  // families whose slow row passed
+  int others = 0;  // rows that are not slower
+  int others_passed = 0;
+};
+
+// Families of 16 rows, of which the first is slower by `effect` and the others by nothing.
+Counts count(const Machine& machine, double effect, int families, double effect_of_others = 0) {
+  Counts counts;
+  for (int family = 0; family < families; ++family) {
+    std::vector<double> effects(kRows, effect_of_others);
+    effects[0] = effect;
+    const Decision decision =
+        SimulatedGate(effects, machine, static_cast<std::uint64_t>(family)).run(Settings{});
+    ++counts.families;
+    bool is_alarm = false;
+    bool is_unfit = false;
+    for (std::size_t row = 0; row < kRows; ++row) {
+      const Verdict verdict = decision.rows[row].verdict;
+      is_unfit = is_unfit || verdict == Verdict::Unfit;
+      if (row == 0 && effect != effect_of_others) {
+        counts.found += verdict == Verdict::Regression ? 1 : 0;
+        counts.passed += verdict == Verdict::Pass ? 1 : 0;
+        continue;
+      }
+      is_alarm = is_alarm || verdict == Verdict::Regression;
+      ++counts.others;
+      counts.others_passed += verdict == Verdict::Pass ? 1 : 0;
+    }
+    counts.alarms += is_alarm ? 1 : 0;
+    counts.unfit += is_unfit ? 1 : 0;
+  }
+  return counts;
+}
+
+double at_most(int events, int trials) {
+  return stats::rate_interval(events, trials, kOneSided95).hi;
+}
+
+double at_least(int events, int trials) {
+  return stats::rate_interval(events, trials, kOneSided95).lo;
+}
+
+// No alarm of the gate, at the level that is promised.
+void expect_no_more_alarms_than_promised(const Counts& counts) {
+  EXPECT_LE(at_most(counts.alarms, counts.families), Settings{}.alpha) << counts.alarms;
+}
+
+TEST(Simulation, StallsRaiseNoAlarm) {
+  const Counts counts = count({.stalled = 0.1}, 0, 600);
+  expect_no_more_alarms_than_promised(counts);
+}
+
+TEST(Simulation, APaceThatDriftsRaisesNoAlarm) {
+  // A block's pace is 0.95 of the one before: 1 % from one to the next, 3 % in all.
+  const Counts counts = count({.turn_sd = 0.005, .drift_sd = 0.03, .drift_memory = 0.95}, 0, 600);
+  expect_no_more_alarms_than_promised(counts);
+}
+
+TEST(Simulation, StartsThatShiftRaiseNoAlarm) {
+  for (const double start_sd : {0.0, 0.002, 0.005, 0.01}) {
+    for (const bool shared : {false, true}) {
+      SCOPED_TRACE(start_sd);
+      expect_no_more_alarms_than_promised(
+          count({.start_sd = start_sd, .starts_are_shared = shared}, 0, 300));
+    }
+  }
+}
+
+TEST(Simulation, TurnsAloneWouldRaiseThem) {
+  int families_with_alarm = 0;
+  for (std::uint64_t family = 0; family < 50; ++family) {
+    SimulatedGate gate(std::vector<double>(kRows, 0.0), {.start_sd = 0.01}, family);
+    bool is_alarm = false;
+    for (const RowDifferences& row : gate.measure(24, 8)) {
+      const double p = stats::signed_rank_p(row[Measure::Low].candidate, std::log1p(0.01));
+      is_alarm = is_alarm || p <= 0.01 / static_cast<double>(slower_tests(kRows));
+    }
+    families_with_alarm += is_alarm ? 1 : 0;
+  }
+  EXPECT_GE(at_least(families_with_alarm, 50), 0.05);
+}
+
+TEST(Simulation, ThreePercentIsFoundAndNeverPasses) {
+  const Counts counts = count({}, 0.03, 300);
+  EXPECT_EQ(counts.passed, 0);
+  EXPECT_GE(at_least(counts.found, counts.families), 0.98) << counts.found;
+  expect_no_more_alarms_than_promised(counts);
+}
+
+TEST(Simulation, StartsThatShiftCostPowerButLetNothingPass) {
+  for (const double start_sd : {0.005, 0.01}) {
+    SCOPED_TRACE(start_sd);
+    const Counts counts = count({.start_sd = start_sd}, 0.03, 300);
+    EXPECT_LE(at_most(counts.passed, counts.families), 0.02) << counts.passed;
+    expect_no_more_alarms_than_promised(counts);
+  }
+}
+
+}  // namespace
+}  // namespace gradsync::gate

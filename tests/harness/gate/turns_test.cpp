@@ -1,0 +1,123 @@
+#include "harness/gate/turns.h"
+
+#include <fmt/format.h>
+#include <gmock/gmock.h>
+
+#include <algorithm>
+#include <functional>
+#include <map>
+
+#include "harness/base/errors.h"
+
+namespace gradsync::gate {
+namespace {
+
+using nlohmann::json;
+using ::testing::HasSubstr;
+
+TurnFamily sample_family() {
+  Turn first{0, {Arm::Control, Arm::Baseline, Arm::Candidate}, {}};
+  first.of(Arm::Baseline) = {0.010, 0.011};
+  first.of(Arm::Candidate) = {0.012, 0.013};
+  first.of(Arm::Control) = {0.014, 0.015};
+  Turn second = first;
+  second.start = 1;
+  std::reverse(second.order.begin(), second.order.end());
+  return {{{"host", "here"}},
+          0.03,
+          2,
+          1,
+          {{"part one", {{"strategy", "no_sync"}}, {first, second}},
+           {"", {{"strategy", "baseline"}}, {}}}};
+}
+
+// What turn_family_from_json says about the sample after `change`.
+std::string complaint(const std::function<void(json&)>& change) {
+  json in = to_json(sample_family());
+  change(in);
+  try {
+    turn_family_from_json(in, "turns.json");
+  } catch (const ConfigError& error) {
+    return error.what();
+  }
+  return "accepted";
+}
+
+TEST(Turns, SurviveJson) {
+  const json out = to_json(sample_family());
+  EXPECT_EQ(out["rows"][0]["turns"][0]["candidate_s"], (json{0.012, 0.013}));
+  EXPECT_EQ(out["rows"][0]["turns"][1]["order"], (json{"candidate", "baseline", "control"}));
+  const TurnFamily again = turn_family_from_json(out, "turns.json");
+  EXPECT_EQ(to_json(again), out);
+  EXPECT_EQ(again.rows[0].turns[0].of(Arm::Control), (std::vector<double>{0.014, 0.015}));
+  EXPECT_EQ(again.rows[0].turns[1].start, 1);
+  EXPECT_EQ(again.extra_work, 0.03);
+}
+
+TEST(Turns, AreReadStrictly) {
+  EXPECT_EQ(complaint([](json&) {}), "accepted");
+  EXPECT_THAT(complaint([](json& in) { in["schema"] = "gradsync.gate_turns/2"; }),
+              HasSubstr("turns.json: field 'schema': got \"gradsync.gate_turns/2\""));
+  EXPECT_THAT(complaint([](json& in) { in["more"] = 1; }), HasSubstr("field 'more'"));
+  EXPECT_THAT(complaint([](json& in) { in["settings"].erase("settle_steps"); }),
+              HasSubstr("field 'settings.settle_steps'"));
+  EXPECT_THAT(complaint([](json& in) { in["extra_work"] = -0.1; }),
+              HasSubstr("field 'extra_work': got -0.1, expected a share of at least 0"));
+  EXPECT_THAT(complaint([](json& in) { in["rows"][0]["cell"] = 3; }),
+              HasSubstr("field 'rows[0].cell': got 3, expected an object"));
+  EXPECT_THAT(complaint([](json& in) { in["rows"][1]["turns"] = json::object(); }),
+              HasSubstr("field 'rows[1].turns': got {}, expected a list"));
+}
+
+TEST(Turns, OfATurnAreReadStrictly) {
+  const auto in_turn = [](const char* field, const json& value) {
+    return complaint([&](json& in) { in["rows"][0]["turns"][1][field] = value; });
+  };
+  EXPECT_THAT(
+      in_turn("order", {"baseline", "baseline", "control"}),
+      HasSubstr("field 'rows[0].turns[1].order': got [\"baseline\",\"baseline\",\"control\"], "
+                "expected baseline, candidate and control, each once"));
+  EXPECT_THAT(in_turn("candidate_s", {0.01}),
+              HasSubstr("'rows[0].turns[1].candidate_s': got 1, expected 2 steps"));
+  for (const json& step : {json(0.0), json(-0.01), json("0.01"), json(nullptr)}) {
+    EXPECT_THAT(in_turn("control_s", {0.01, step}),
+                HasSubstr(fmt::format("control_s': got {}, expected a list of positive numbers",
+                                      step.dump())));
+  }
+  EXPECT_THAT(in_turn("start", 2), HasSubstr("turns[1].start': got 2, expected 0 or 1"));
+  EXPECT_THAT(in_turn("start", std::int64_t{1} << 40), HasSubstr("a smaller number"));
+}
+
+TEST(TurnOrders, ComeInMirroredPairs) {
+  stats::Random random(7);
+  const auto orders = turn_orders(10, random);
+  ASSERT_EQ(orders.size(), 10U);
+  for (std::size_t i = 0; i < orders.size(); i += 2) {
+    ArmOrder mirrored = orders[i];
+    std::reverse(mirrored.begin(), mirrored.end());
+    EXPECT_EQ(orders[i + 1], mirrored);
+    EXPECT_TRUE(std::is_permutation(orders[i].begin(), orders[i].end(), kArms.begin()));
+  }
+  stats::Random same(7);
+  EXPECT_EQ(turn_orders(10, same), orders);
+}
+
+TEST(TurnOrders, AreAllEquallyLikely) {
+  stats::Random random(42);
+  std::map<ArmOrder, int> seen;
+  constexpr int kPairs = 6000;
+  const auto orders = turn_orders(2 * kPairs, random);
+  for (std::size_t i = 0; i < orders.size(); i += 2) ++seen[orders[i]];
+  ASSERT_EQ(seen.size(), 6U);
+  // 1000 each with a deviation of 29; five of those are never seen by chance.
+  for (const auto& [order, count] : seen) EXPECT_NEAR(count, kPairs / 6, 145);
+}
+
+TEST(TurnOrders, OddNumbersHaveNoPairs) {
+  stats::Random random(1);
+  EXPECT_THROW(turn_orders(3, random), InternalError);
+  EXPECT_TRUE(turn_orders(0, random).empty());
+}
+
+}  // namespace
+}  // namespace gradsync::gate

@@ -1,0 +1,177 @@
+#include "harness/gate/verdict.h"
+
+#include <gmock/gmock.h>
+
+#include "tests/harness/gate/made_rows.h"
+
+namespace gradsync::gate {
+namespace {
+
+using ::testing::HasSubstr;
+using ::testing::MatchesRegex;
+
+constexpr MadeRow kSlower{.effect = 0.03};
+constexpr MadeRow kNoisy{.effect = 0.02, .turn = 0.05};
+
+// Sixteen rows, of which the first is `row`, with a confirmation where there is one.
+std::vector<RowEvidence> family(const MadeRow& row, const RowDifferences& confirmation = {}) {
+  std::vector<RowEvidence> rows(16, RowEvidence{made_row({}), {}, ""});
+  rows[0] = {made_row(row), confirmation, ""};
+  return rows;
+}
+
+RowDifferences confirmation(MadeRow row) {
+  row.starts = 2;
+  return made_row(row);
+}
+
+RowDecision first_of(const std::vector<RowEvidence>& rows) {
+  return decide(rows, Settings{}).rows[0];
+}
+
+TEST(GateVerdict, TheWorstRowIsTheGates) {
+  using enum Verdict;
+  EXPECT_EQ(overall({Pass, Pass}), Pass);
+  EXPECT_EQ(overall({Pass, Undecided}), Undecided);
+  EXPECT_EQ(overall({Undecided, Regression, Pass}), Regression);
+  EXPECT_EQ(overall({Regression, Unfit, Undecided}), Unfit);
+  EXPECT_THROW(overall({}), InternalError);
+  EXPECT_EQ(exit_status_of(Pass), ExitStatus::Ok);
+  EXPECT_EQ(exit_status_of(Regression), ExitStatus::Regression);
+  EXPECT_EQ(exit_status_of(Undecided), ExitStatus::Undecided);
+  EXPECT_EQ(exit_status_of(Unfit), ExitStatus::Unfit);
+  EXPECT_EQ(to_string(Undecided), "undecided");
+}
+
+TEST(GateVerdict, TheSamePasses) {
+  const Decision decision = decide(family({}), Settings{});
+  EXPECT_EQ(decision.verdict, Verdict::Pass);
+  const RowDecision& row = decision.rows[0];
+  EXPECT_FALSE(row.is_open);
+  EXPECT_FALSE(row.needs_confirmation);
+  EXPECT_EQ(row.turns, 8);
+  EXPECT_EQ(row.reason,
+            "0.1 % slower [-0.2, 0.3], surely less than 3 %; "
+            "mean step 0.1 % slower [-0.2, 0.3], surely less than 10 %");
+}
+
+TEST(GateVerdict, AFindingWaitsForItsConfirmation) {
+  const RowDecision row = first_of(family(kSlower));
+  EXPECT_EQ(row.verdict, Verdict::Undecided);
+  EXPECT_TRUE(row.needs_confirmation);
+  EXPECT_THAT(row.reason, HasSubstr("more than the margin of 1 %; not yet confirmed"));
+  EXPECT_LE(row.measures[Measure::Low].p_slower, 0.01);
+  EXPECT_FALSE(row.measures[Measure::Low].confirmed_p.has_value());
+}
+
+TEST(GateVerdict, AConfirmedFindingIsARegression) {
+  const Decision decision = decide(family(kSlower, confirmation(kSlower)), Settings{});
+  EXPECT_EQ(decision.verdict, Verdict::Regression);
+  const RowDecision& row = decision.rows[0];
+  EXPECT_FALSE(row.needs_confirmation);
+  EXPECT_THAT(row.reason, HasSubstr("3.0 % slower ["));
+  EXPECT_THAT(row.reason, HasSubstr(", more than the margin of 1 %; again in fresh starts: 3.0 % "
+                                    "slower ["));
+  // Two findings, one of each measure, and 16 turns that are all slower.
+  EXPECT_DOUBLE_EQ(*row.measures[Measure::Low].confirmed_p, 2 * std::exp2(-16));
+}
+
+TEST(GateVerdict, AFindingThatDoesNotComeAgainIsNone) {
+  const RowDecision row = first_of(family(kSlower, confirmation({})));
+  EXPECT_EQ(row.verdict, Verdict::Undecided);
+  EXPECT_FALSE(row.needs_confirmation);
+  EXPECT_THAT(row.reason, HasSubstr("but in fresh starts 0.0 % slower"));
+}
+
+TEST(GateVerdict, AShortConfirmationIsNone) {
+  RowDifferences fresh = confirmation(kSlower);
+  for (const Measure measure : kMeasures) fresh[measure] = fresh[measure].first(15);
+  EXPECT_TRUE(first_of(family(kSlower, fresh)).needs_confirmation);
+}
+
+TEST(GateVerdict, AControlThatIsOffMakesTheRowUnfit) {
+  for (const double control : {0.03, -0.03}) {
+    const RowDecision row =
+        first_of(family({.effect = 0.03, .control = control}, confirmation(kSlower)));
+    EXPECT_EQ(row.verdict, Verdict::Unfit) << control;
+    EXPECT_THAT(row.reason, HasSubstr("the control, the same build as the baseline, is off: "));
+    EXPECT_THAT(row.reason, HasSubstr("it is the machine, not the change"));
+  }
+}
+
+TEST(GateVerdict, AControlThatIsOffInTheConfirmationDoesToo) {
+  const RowDecision row =
+      first_of(family(kSlower, confirmation({.effect = 0.03, .control = 0.03})));
+  EXPECT_EQ(row.verdict, Verdict::Unfit);
+  EXPECT_THAT(row.reason, HasSubstr("in fresh starts the control"));
+}
+
+TEST(GateVerdict, WhatCannotBeMeasuredIsUnfitForItsReason) {
+  auto rows = family({});
+  rows[0] = {{}, {}, "the candidate's rank 1 was killed"};
+  const Decision decision = decide(rows, Settings{});
+  EXPECT_EQ(decision.verdict, Verdict::Unfit);
+  EXPECT_EQ(decision.rows[0].reason, "the candidate's rank 1 was killed");
+  EXPECT_FALSE(decision.rows[0].is_open);
+  EXPECT_EQ(decision.rows[1].verdict, Verdict::Pass);
+}
+
+TEST(GateVerdict, UndecidedSaysWhatItSawAndWhatWouldDecide) {
+  const RowDecision row = first_of(family(kNoisy));
+  EXPECT_EQ(row.verdict, Verdict::Undecided);
+  EXPECT_FALSE(row.is_open);
+  EXPECT_EQ(row.turns, 24);
+  ASSERT_TRUE(row.smallest_visible.has_value());
+  EXPECT_DOUBLE_EQ(*row.smallest_visible, row.measures[Measure::Low].effect->ci95->hi);
+  ASSERT_TRUE(row.turns_needed.has_value());
+  EXPECT_GT(*row.turns_needed, 24);
+  EXPECT_THAT(row.reason,
+              MatchesRegex("2\\.[01] % slower \\[.*\\], neither surely more than 1 % nor surely "
+                           "less than 3 %; .* % would have been seen; about [0-9]+ turns would "
+                           "decide it, or a quieter machine"));
+}
+
+TEST(GateVerdict, AMeanThatIsUndecidedKeepsARowFromPassing) {
+  auto rows = family({});
+  rows[0].turns[Measure::Mean] = made_row({.effect = 0.06, .turn = 0.25})[Measure::Mean];
+  const RowDecision row = first_of(rows);
+  EXPECT_EQ(row.verdict, Verdict::Undecided);
+  EXPECT_THAT(row.reason, HasSubstr("mean step "));
+  EXPECT_THAT(row.reason, HasSubstr("nor surely less than 10 %"));
+}
+
+TEST(GateVerdict, AMeanAloneIsARegressionToo) {
+  auto rows = family({}, confirmation({}));
+  rows[0].turns[Measure::Mean] = made_row({.effect = 0.15})[Measure::Mean];
+  rows[0].confirmation[Measure::Mean] = confirmation({.effect = 0.15})[Measure::Mean];
+  const RowDecision row = first_of(rows);
+  EXPECT_EQ(row.verdict, Verdict::Regression);
+  EXPECT_THAT(row.reason, ::testing::StartsWith("mean step 15.0 % slower ["));
+  EXPECT_FALSE(row.measures[Measure::Low].confirmed_p.has_value());
+}
+
+TEST(GateVerdict, TooFewTurnsAreUndecided) {
+  auto rows = family({});
+  for (const Measure measure : kMeasures) {
+    rows[0].turns[measure] = rows[0].turns[measure].first(4);
+  }
+  const RowDecision row = first_of(rows);
+  EXPECT_EQ(row.verdict, Verdict::Undecided);
+  EXPECT_TRUE(row.is_open);
+  EXPECT_EQ(row.reason, "fewer than 8 turns, which the first look needs");
+}
+
+TEST(GateVerdict, FasterPasses) {
+  const RowDecision row = first_of(family({.effect = -0.10}));
+  EXPECT_EQ(row.verdict, Verdict::Pass);
+  EXPECT_THAT(row.reason, HasSubstr("% faster ["));
+}
+
+TEST(GateVerdict, EffectsReadAsPeopleSayThem) {
+  EXPECT_EQ(to_text(Effect{0.0312, stats::Interval{0.027, 0.0361}}), "3.1 % slower [2.7, 3.6]");
+  EXPECT_EQ(to_text(Effect{-0.004, stats::Interval{-0.009, 0.002}}), "0.4 % faster [-0.2, 0.9]");
+  EXPECT_EQ(to_text(Effect{0.12, std::nullopt}), "12.0 % slower");
+}
+
+}  // namespace
+}  // namespace gradsync::gate
