@@ -22,7 +22,7 @@ double turns_s(double step_s, int turns, const Settings& settings) {
 double looks_s(const std::vector<LaunchCost>& launches, const Settings& settings) {
   double sum = 0;
   for (const LaunchCost& launch : launches) {
-    sum += launch.start_s * static_cast<double>(settings.looks.size());
+    sum += launch.start_s * (settings.looks.back().turns / settings.start_turns);
     for (const double step_s : launch.step_s) {
       sum += turns_s(step_s, settings.looks.back().turns, settings);
     }
@@ -42,7 +42,7 @@ bool can_find_slower(const Settings& settings) {
 
 double confirmation_s(const std::vector<LaunchCost>& launches, const Settings& settings) {
   if (!can_find_slower(settings)) return 0;
-  const int starts = settings.confirmation_turns / settings.looks.front().turns;
+  const int starts = settings.confirmation_turns / settings.start_turns;
   double longest = 0;
   for (const LaunchCost& launch : launches) {
     for (const double step_s : launch.step_s) {
@@ -79,9 +79,12 @@ Forecast forecast(const std::vector<LaunchCost>& launches, const Settings& setti
 
 std::string to_text(const Forecast& forecast, const Settings& settings) {
   const Look& last = settings.looks[forecast.looks - 1];
-  std::string text = fmt::format(
-      "{}, {} turns each in {}: at most {}", report::counted(forecast.rows, "row", "rows"),
-      last.turns, report::counted(forecast.looks, "start", "starts"), enough(forecast.total_s()));
+  std::string text =
+      fmt::format("{}, {} turns each in {}: at most {}",
+                  report::counted(forecast.rows, "row", "rows"), last.turns,
+                  report::counted(static_cast<std::size_t>(last.turns / settings.start_turns),
+                                  "start", "starts"),
+                  enough(forecast.total_s()));
   if (forecast.confirmation_s > 0) {
     text += fmt::format(", of which {} to confirm one row", enough(forecast.confirmation_s));
   }

@@ -123,7 +123,9 @@ StartSpread start_spread(const Differences& row) {
   const std::vector<double> control = start_shifts(row.control, row.start);
   const auto starts = static_cast<double>(candidate.size());
   const double own = squares_about(candidate, stats::mean(candidate));
-  return {correlated_variance(own + squares_about(control, 0), starts, 2 * starts - 1),
+  const stats::Variance of_candidate =
+      correlated_variance(own + squares_about(control, 0), starts, 2 * starts - 1);
+  return {of_candidate, of_candidate,
           correlated_variance(own + squares_about(control, stats::mean(control)), starts,
                               2 * starts - 2)};
 }
@@ -136,7 +138,7 @@ stats::Variance pooled(const stats::Variance& a, const stats::Variance& b) {
 
 std::vector<StartSpread> moderated(const std::vector<StartSpread>& rows) {
   std::vector<StartSpread> result = rows;
-  moderate(result, &StartSpread::candidate);
+  moderate(result, &StartSpread::slower);
   moderate(result, &StartSpread::control);
   return result;
 }
@@ -151,10 +153,11 @@ double above_p(const std::vector<double>& values, const std::vector<int>& start,
 PValues p_values(const Differences& row, const StartSpread& spread, double margin,
                  double smallest_effect) {
   const double slower = std::log1p(margin);
-  return {above_p(row.candidate, row.start, slower, spread.candidate),
-          above_p(turned(row.candidate), row.start, -std::log1p(smallest_effect), spread.candidate),
-          above_p(row.control, row.start, slower, spread.control),
-          above_p(turned(row.control), row.start, slower, spread.control)};
+  return {
+      above_p(row.candidate, row.start, slower, spread.slower),
+      above_p(turned(row.candidate), row.start, -std::log1p(smallest_effect), spread.not_slower),
+      above_p(row.control, row.start, slower, spread.control),
+      above_p(turned(row.control), row.start, slower, spread.control)};
 }
 
 std::optional<Effect> effect_of(const std::vector<double>& values, const std::vector<int>& start,

@@ -78,17 +78,18 @@ RowDifferences differences(const std::vector<Turn>& turns, double low_quantile);
 // Returns the Hodges-Lehmann estimate of each start's values, in the order of the starts.
 std::vector<double> start_shifts(const std::vector<double>& values, const std::vector<int>& start);
 
-// How much the shift of one start varies, as a variance with its degrees of freedom, which are 0
+// How much the shift of one start varies, as variances with their degrees of freedom, which are 0
 // where the starts are too few to say.
 struct StartSpread {
-  stats::Variance candidate;  // for questions about the candidate
-  stats::Variance control;    // for questions about the control
+  stats::Variance slower;      // for "slower"
+  stats::Variance not_slower;  // for "not slower": always the row's own
+  stats::Variance control;     // for questions about the control
 };
 
 // Returns the spread of one row by itself. The candidate's shifts vary about their own mean; the
-// control's about 0, which is where the same build is, and which one start suffices to see. For
-// questions about the control itself both vary about their own means, or else a control that is off
-// would hide behind the spread that it makes.
+// control's about 0, which is where the same build is. For questions about the control itself both
+// vary about their own means, or else a control that is off would hide behind the spread that it
+// makes.
 // The two share the baseline, so they agree to one half, and k starts have
 // (2 k - 1)^2 / (2 k - 1 + (k - 1) / 2) degrees of freedom, not 2 k - 1, and
 // (2 k - 2)^2 / (2 k - 2 + (k - 1) / 2) for the control (Satterthwaite's rule: twice the squared
@@ -98,7 +99,8 @@ StartSpread start_spread(const Differences& row);
 // Returns two estimates of one variance as one, by their degrees of freedom.
 stats::Variance pooled(const stats::Variance& a, const stats::Variance& b);
 
-// Returns the spreads of the same measure of several rows, each moderated by the others.
+// Returns the spreads of the same measure of several rows, each moderated by the others; but for
+// "not slower" they stay as they are.
 std::vector<StartSpread> moderated(const std::vector<StartSpread>& rows);
 
 // Chances of at least such differences where the statement is just not true.

@@ -16,6 +16,7 @@ using nlohmann::json;
 namespace {
 
 constexpr double kSumTolerance = 1e-9;
+constexpr int kFewestStarts = 2;
 
 void require(bool holds, const std::string& file, const std::string& field, double got,
              const std::string& expected) {
@@ -27,7 +28,7 @@ bool is_inside(double value, double low, double high) {
   return value > low && value < high;
 }
 
-void validate_looks(const std::vector<Look>& looks, const std::string& file) {
+void validate_looks(const std::vector<Look>& looks, int start_turns, const std::string& file) {
   if (looks.empty()) throw ConfigError(file, "looks", "none", "at least one");
   int earlier = 0;
   double slower = 0;
@@ -35,8 +36,11 @@ void validate_looks(const std::vector<Look>& looks, const std::string& file) {
   for (std::size_t i = 0; i < looks.size(); ++i) {
     const Look& look = looks[i];
     const std::string path = fmt::format("looks[{}].", i);
-    require(look.turns > earlier && look.turns % 2 == 0, file, path + "turns", look.turns,
-            fmt::format("an even number above {}", earlier));
+    require(look.turns > earlier && look.turns % start_turns == 0, file, path + "turns", look.turns,
+            fmt::format("a multiple of the {} turns of a start, above {}", start_turns, earlier));
+    require(look.turns >= kFewestStarts * start_turns, file, path + "turns", look.turns,
+            fmt::format("at least {} starts of {} turns: one start cannot know what it drew",
+                        kFewestStarts, start_turns));
     require(look.slower_weight >= 0, file, path + "slower_weight", look.slower_weight, "0 or more");
     require(look.not_slower_weight >= 0, file, path + "not_slower_weight", look.not_slower_weight,
             "0 or more");
@@ -82,11 +86,13 @@ void validate(const Settings& settings, const std::string& file) {
           "a share between 0 and 1");
   require(settings.low_quantile >= 0 && settings.low_quantile <= 0.5, file, "low_quantile",
           settings.low_quantile, "a share from 0 to 0.5");
-  validate_looks(settings.looks, file);
-  const int start_turns = settings.looks.front().turns;
+  const int start_turns = settings.start_turns;
+  require(start_turns > 0 && start_turns % 2 == 0, file, "start_turns", start_turns,
+          "an even number, because turns come in pairs");
+  validate_looks(settings.looks, start_turns, file);
   require(settings.confirmation_turns > 0 && settings.confirmation_turns % start_turns == 0, file,
           "confirmation_turns", settings.confirmation_turns,
-          fmt::format("a multiple of the {} turns of the first look", start_turns));
+          fmt::format("a multiple of the {} turns of a start", start_turns));
   require(settings.block_steps > 0, file, "block_steps", settings.block_steps, "1 or more");
   require(settings.settle_steps >= 0, file, "settle_steps", settings.settle_steps, "0 or more");
 }
@@ -139,6 +145,7 @@ json to_json(const Settings& settings) {
           {"miss_rate", settings.miss_rate},
           {"low_quantile", settings.low_quantile},
           {"looks", looks},
+          {"start_turns", settings.start_turns},
           {"confirmation_turns", settings.confirmation_turns},
           {"block_steps", settings.block_steps},
           {"settle_steps", settings.settle_steps}};

@@ -5,11 +5,12 @@
 // right. `alpha` bounds false alarms of the whole gate, `miss_rate` bounds the silent pass of one
 // row that is slower by the smallest effect.
 //
-// Looks. After every start of the arms the decision is looked at, and a clear row ends there. Two
+// Looks. At preset numbers of turns the decision is looked at, and a clear row ends there. Two
 // questions are asked at each look, is it slower and is it not slower, and the error rate of each
-// is dealt out over the looks by fixed weights: a p-value of look k counts as p / weight_k. Why
-// these, for 16 rows with two measures each, so 32 tests, at alpha = 1 %; n turns, all of them
-// slower, have p = 2^-n, and a test that is first in Holm's order needs weight x 1 % / 32:
+// is dealt out over the looks by fixed weights: a p-value of look k counts as p / weight_k.
+// Stopping anywhere keeps the rates. Why these weights, for 16 rows with two measures each, so 32
+// tests, at alpha = 1 %; n turns, all of them slower, have p = 2^-n, and a test that is first in
+// Holm's order needs weight x 1 % / 32:
 //
 //     turns   smallest p   slower: weight x 3.1e-4            not slower: weight x 1 %
 //         8     3.9e-3     0.0: out of reach, spend nothing   0.4 x 1 % = 4.0e-3: 8 of 8 needed
@@ -28,7 +29,7 @@ namespace gradsync::gate {
 
 // One preset point at which it is decided; weights over all looks sum to 1 for each question.
 struct Look {
-  int turns = 0;  // of a row, all starts so far together; even, because turns come in pairs
+  int turns = 0;  // of a row, all starts so far together
   double slower_weight = 0;
   double not_slower_weight = 0;
 };
@@ -45,7 +46,10 @@ struct Settings {
   double miss_rate = 0.01;     // chance that a row slower by the smallest effect passes
   double low_quantile = 0.10;  // of a block's steps; smaller: fewer disturbances, fewer steps count
   std::vector<Look> looks = {{8, 0.0, 0.4}, {16, 0.4, 0.3}, {24, 0.6, 0.3}};
-  int confirmation_turns = 16;  // in fresh starts, each of as many turns as the first look has
+  // Turns of a row in one start of the arms; even. Smaller: more starts for the same turns, so that
+  // what a start draws averages out and is better known, but more time spent on starting.
+  int start_turns = 4;
+  int confirmation_turns = 16;  // in fresh starts
   int block_steps = 20;         // larger: less noise per turn, fewer turns per minute
   int settle_steps = 1;         // untimed, after each switch: caches and links find their state
 };

@@ -56,7 +56,7 @@ class Family {
           progress.turns > 0 ? all.first(static_cast<std::size_t>(progress.turns)) : all;
       const StartSpread& spread = progress.spread[measure];
       MeasureDecision& of_measure = decision.measures[measure];
-      of_measure.effect = effect_of(seen.candidate, seen.start, spread.candidate);
+      of_measure.effect = effect_of(seen.candidate, seen.start, spread.not_slower);
       of_measure.control = effect_of(seen.control, seen.start, spread.control);
       of_measure.p = progress.p[measure];
       of_measure.components = components(seen);
@@ -118,8 +118,9 @@ class Family {
         const auto turns = static_cast<std::size_t>(decided_[row].turns);
         const StartSpread before = start_spread(evidence.turns[measure].first(turns));
         const StartSpread fresh = start_spread(evidence.confirmation[measure]);
-        spreads.push_back(
-            {pooled(before.candidate, fresh.candidate), pooled(before.control, fresh.control)});
+        spreads.push_back({pooled(before.slower, fresh.slower),
+                           pooled(before.not_slower, fresh.not_slower),
+                           pooled(before.control, fresh.control)});
       }
       spreads = moderated(spreads);
       for (std::size_t row = 0; row < decided_.size(); ++row) {
@@ -131,7 +132,7 @@ class Family {
   void confirm(std::size_t row, Measure measure, const StartSpread& spread) {
     const Differences& fresh = evidence_[row].confirmation[measure];
     MeasureDecision& decision = decided_[row].measures[measure];
-    decision.confirmed_effect = effect_of(fresh.candidate, fresh.start, spread.candidate);
+    decision.confirmed_effect = effect_of(fresh.candidate, fresh.start, spread.not_slower);
     decision.confirmed_control = effect_of(fresh.control, fresh.start, spread.control);
     const PValues p =
         p_values(fresh, spread, settings_.margin, smallest_effect_of(measure, settings_));
@@ -183,7 +184,7 @@ class Family {
     const Measure measure = low_passes ? Measure::Mean : Measure::Low;
     const auto& effect = decision.measures[measure].effect;
     if (effect && effect->ci95) decision.smallest_visible = effect->ci95->hi;
-    const stats::Variance& spread = progress_[row].spread[measure].candidate;
+    const stats::Variance& spread = progress_[row].spread[measure].not_slower;
     if (decision.turns > 0 && spread.degrees > 0) {
       const Differences seen =
           evidence_[row].turns[measure].first(static_cast<std::size_t>(decision.turns));
@@ -191,7 +192,7 @@ class Family {
           turns_to_decide(stats::mean(start_shifts(seen.candidate, seen.start)), spread,
                           settings_.margin, smallest_effect_of(measure, settings_),
                           settings_.alpha / static_cast<double>(slower_tests(decided_.size())),
-                          settings_.miss_rate, settings_.looks.front().turns, decision.turns);
+                          settings_.miss_rate, settings_.start_turns, decision.turns);
     }
     set(decision, Verdict::Undecided, undecided_reason(decision, {measure}, settings_));
   }

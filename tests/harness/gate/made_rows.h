@@ -13,8 +13,8 @@ struct MadeRow {
   double control = 0;     // of the control
   double turn = 0.004;    // largest distance of a turn from its start's shift
   double start = 0.0005;  // distance of a start's shift from the effect, up and down in turn
-  int starts = 3;
-  int start_turns = 8;
+  int starts = 6;
+  int start_turns = 4;
 };
 
 // Returns the same for both measures: the turns of a start lie evenly about its shift, so that

@@ -69,16 +69,25 @@ TEST(GateSettings, NonsenseIsNamed) {
   EXPECT_THAT(change(&Settings::low_quantile, 0.6), HasSubstr("'low_quantile'"));
   EXPECT_THAT(complaint([](Settings& s) { s.block_steps = 0; }), HasSubstr("'block_steps'"));
   EXPECT_THAT(complaint([](Settings& s) { s.settle_steps = -1; }), HasSubstr("'settle_steps'"));
-  EXPECT_THAT(complaint([](Settings& s) { s.confirmation_turns = 12; }),
-              HasSubstr("'confirmation_turns': got 12, expected a multiple of the 8 turns"));
+  EXPECT_THAT(complaint([](Settings& s) { s.confirmation_turns = 14; }),
+              HasSubstr("'confirmation_turns': got 14, expected a multiple of the 4 turns of a "
+                        "start"));
+  EXPECT_THAT(complaint([](Settings& s) { s.start_turns = 3; }),
+              HasSubstr("'start_turns': got 3, expected an even number"));
 }
 
 TEST(GateSettings, LooksFollowEachOtherAndSpendEverything) {
   EXPECT_THAT(complaint([](Settings& s) { s.looks.clear(); }),
               HasSubstr("'looks': got none, expected at least one"));
-  EXPECT_THAT(complaint([](Settings& s) { s.looks[1].turns = 8; }),
-              HasSubstr("'looks[1].turns': got 8, expected an even number above 8"));
-  EXPECT_THAT(complaint([](Settings& s) { s.looks[2].turns = 25; }), HasSubstr("an even number"));
+  EXPECT_THAT(
+      complaint([](Settings& s) { s.looks[1].turns = 8; }),
+      HasSubstr("'looks[1].turns': got 8, expected a multiple of the 4 turns of a start, above "
+                "8"));
+  EXPECT_THAT(complaint([](Settings& s) { s.looks[2].turns = 26; }),
+              HasSubstr("'looks[2].turns': got 26, expected a multiple of the 4 turns"));
+  EXPECT_THAT(complaint([](Settings& s) { s.looks[0].turns = 4; }),
+              HasSubstr("'looks[0].turns': got 4, expected at least 2 starts of 4 turns: one start "
+                        "cannot know what it drew"));
   EXPECT_THAT(complaint([](Settings& s) { s.looks[1].slower_weight = 0.5; }),
               HasSubstr("'looks.slower_weight': got 1.1, expected weights that sum to 1"));
   EXPECT_THAT(complaint([](Settings& s) { s.looks[1].not_slower_weight = -0.1; }),

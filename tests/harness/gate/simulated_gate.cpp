@@ -61,7 +61,7 @@ std::vector<RowDifferences> SimulatedGate::measure(int turns, int start_turns) {
 }
 
 Decision SimulatedGate::run(const Settings& settings) {
-  const int start_turns = settings.looks.front().turns;
+  const int start_turns = settings.start_turns;
   std::vector<RowEvidence> rows;
   for (RowDifferences& row : measure(settings.looks.back().turns, start_turns)) {
     rows.push_back({std::move(row), {}, ""});
