@@ -34,7 +34,11 @@ bool is_clear(const ByMeasure<PValues>& p, std::size_t rows, const Settings& set
 class Looks {
  public:
   Looks(const std::vector<RowDifferences>& rows, const Settings& settings)
-      : rows_(rows), settings_(settings), progress_(rows.size()), seen_(rows.size()) {}
+      : rows_(rows),
+        settings_(settings),
+        progress_(rows.size()),
+        seen_(rows.size()),
+        own_(rows.size()) {}
 
   std::vector<RowProgress> go_through() {
     for (const Look& look : settings_.looks) take(look);
@@ -48,14 +52,18 @@ class Looks {
   void show(std::size_t row, int turns) {
     for (const Measure measure : kMeasures) {
       const Differences& all = rows_[row][measure];
-      seen_[row][measure] = turns > 0 ? all.first(static_cast<std::size_t>(turns)) : all;
+      Differences& seen = seen_[row][measure];
+      const std::size_t count = turns > 0 ? static_cast<std::size_t>(turns) : all.turns();
+      if (seen.turns() == std::min(count, all.turns())) continue;
+      seen = all.first(count);
+      own_[row][measure] = start_spread(seen);
     }
   }
 
   void spread() {
     for (const Measure measure : kMeasures) {
       std::vector<StartSpread> spreads;
-      for (const RowDifferences& row : seen_) spreads.push_back(start_spread(row[measure]));
+      for (const auto& own : own_) spreads.push_back(own[measure]);
       spreads = moderated(spreads);
       for (std::size_t row = 0; row < rows_.size(); ++row) {
         progress_[row].spread[measure] = spreads[row];
@@ -88,6 +96,7 @@ class Looks {
   const Settings& settings_;
   std::vector<RowProgress> progress_;
   std::vector<RowDifferences> seen_;
+  std::vector<ByMeasure<StartSpread>> own_;  // of what is seen, not moderated
 };
 
 }  // namespace

@@ -112,7 +112,7 @@ RowDifferences differences(const std::vector<Turn>& turns, double low_quantile) 
 std::vector<double> start_shifts(const std::vector<double>& values, const std::vector<int>& start) {
   std::vector<double> shifts;
   for (const auto& group : by_start(values, start)) {
-    shifts.push_back(stats::hodges_lehmann(group).value);
+    shifts.push_back(stats::hodges_lehmann_value(group));
   }
   return shifts;
 }

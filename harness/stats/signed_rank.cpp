@@ -74,6 +74,11 @@ double signed_rank_p(const std::vector<double>& differences, double margin) {
                          probability.end(), 0.0);
 }
 
+double hodges_lehmann_value(const std::vector<double>& differences) {
+  GRADSYNC_CHECK(differences.size(), >, std::size_t{0});
+  return quantile(pairwise_means(differences), 0.5);
+}
+
 Shift hodges_lehmann(const std::vector<double>& differences, double level) {
   GRADSYNC_CHECK(differences.size(), >, std::size_t{0});
   GRADSYNC_CHECK(level, >, 0.0);

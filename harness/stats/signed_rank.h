@@ -34,4 +34,7 @@ struct Shift {
 // direction at (1 - level) / 2. Needs at least one difference; n^2 log n for n of them.
 Shift hodges_lehmann(const std::vector<double>& differences, double level = 0.95);
 
+// Returns the estimate alone, which costs less.
+double hodges_lehmann_value(const std::vector<double>& differences);
+
 }  // namespace gradsync::stats

@@ -95,6 +95,7 @@ TEST(HodgesLehmann, AgreesWithThePublishedExample) {
   // Examples 3.3 and 3.4: 0.46; and of (.010, .786), the 37th and 9th of 45 means, 96.1 %.
   const Shift shift = hodges_lehmann(published_differences(), 0.95);
   EXPECT_NEAR(shift.value, 0.46, 5e-4);
+  EXPECT_EQ(hodges_lehmann_value(published_differences()), shift.value);
   ASSERT_TRUE(shift.interval.has_value());
   EXPECT_NEAR(shift.interval->lo, 0.010, 1e-9);
   EXPECT_NEAR(shift.interval->hi, 0.786, 1e-9);
