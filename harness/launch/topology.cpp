@@ -3,7 +3,6 @@
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 
-#include <algorithm>
 #include <charconv>
 #include <filesystem>
 #include <nlohmann/json.hpp>
@@ -11,6 +10,7 @@
 
 #include "harness/base/errors.h"
 #include "harness/base/json_fields.h"
+#include "harness/base/named_files.h"
 #include "harness/base/units.h"
 
 namespace gradsync::launch {
@@ -102,16 +102,7 @@ Topology read_topology(const std::string& name, const std::string& directory, in
 }
 
 std::vector<std::string> list_topologies(const std::string& directory) {
-  std::vector<std::string> names;
-  std::error_code unreadable;
-  for (const auto& entry : fs::directory_iterator(directory, unreadable)) {
-    const std::string file = entry.path().filename().string();
-    if (file.ends_with(".json") && !file.ends_with(".schema.json")) {
-      names.push_back(entry.path().stem().string());
-    }
-  }
-  std::sort(names.begin(), names.end());
-  return names;
+  return list_json_files(directory);
 }
 
 }  // namespace gradsync::launch
