@@ -1,0 +1,34 @@
+// One finished run against another: what a build does now, against what was stored of another.
+//
+// Counts and bytes are compared exactly, whatever the machine. Times only where the contexts of
+// both runs allow it (report/context_difference.h), and even then with less to say than turns have:
+// the two did not take turns, so that whatever changed on the machine between them is in the ratio
+// of their times, too. Two runs of one build that followed each other came out different by more
+// than chance in 30 to 40 of 100 cases on a shared machine. The report says so in its notes.
+#pragma once
+
+#include <string>
+#include <vector>
+
+#include "harness/gate/gate_report.h"
+#include "harness/gate/rows.h"
+#include "harness/gate/settings.h"
+#include "harness/report/run_comparison.h"
+
+namespace gradsync::gate {
+
+struct AgainstOptions {
+  std::vector<RowFilter> rows;  // none: all
+  bool times = true;            // false: counts and bytes only
+};
+
+// Returns the comparison of `candidate` with `baseline`, row by row of the baseline, then the rows
+// that only the candidate has. A row's times are decided by the 95 % interval of the ratio of its
+// means: a pass where it lies below the smallest effect, a regression where it lies above the
+// margin, undecided where it does neither, where there is none, or where contexts forbid a
+// comparison; the fields that do are named.
+// Errors: ConfigError where a filter selects no row, or a row is none of this version's.
+GateReport judge_against(const report::FinishedRun& baseline, const report::FinishedRun& candidate,
+                         const Settings& settings, const AgainstOptions& options = {});
+
+}  // namespace gradsync::gate

@@ -1,0 +1,197 @@
+#include "harness/gate/claims.h"
+
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+
+#include <algorithm>
+#include <cmath>
+#include <optional>
+#include <utility>
+
+#include "harness/plan/cell.h"
+#include "harness/report/cell_group.h"
+#include "harness/report/cell_summary.h"
+#include "harness/report/comparison.h"
+#include "harness/report/labels.h"
+#include "harness/stats/interval.h"
+
+namespace gradsync::gate {
+
+using nlohmann::json;
+using report::CellGroup;
+
+namespace {
+
+constexpr int kMostLaunches = 100;  // more than these nobody waits for
+
+bool contains(const Allowed& allowed, const stats::Interval& interval) {
+  return (!allowed.lo || interval.lo >= *allowed.lo) && (!allowed.hi || interval.hi <= *allowed.hi);
+}
+
+bool excludes(const Allowed& allowed, const stats::Interval& interval) {
+  return (allowed.lo && interval.hi < *allowed.lo) || (allowed.hi && interval.lo > *allowed.hi);
+}
+
+// How far `ratio` lies from the nearest end.
+double distance(const Allowed& allowed, double ratio) {
+  double nearest = INFINITY;
+  for (const auto& end : {allowed.lo, allowed.hi}) {
+    if (end) nearest = std::min(nearest, std::abs(ratio - *end));
+  }
+  return nearest;
+}
+
+// An interval shrinks as the root of the launches that are behind it.
+std::string remedy(const Allowed& allowed, double ratio, const stats::Interval& interval,
+                   std::size_t launches) {
+  const double half = std::max(interval.hi - ratio, ratio - interval.lo);
+  const double wanted = distance(allowed, ratio);
+  const double needed = static_cast<double>(launches) * std::pow(half / wanted, 2);
+  if (!(needed <= kMostLaunches)) return "the ratio is too near the limit to be told from it";
+  return fmt::format("rerun with --launches {}",
+                     std::max(static_cast<std::size_t>(std::ceil(needed)), launches + 1));
+}
+
+std::size_t launches_of(const CellGroup& group) {
+  return report::steps_by_launch(group).size();
+}
+
+// Why the times of this row do not count; "" where they do.
+std::string objection(const json& context, const CellGroup& group) {
+  const report::Outcome outcome = report::outcome_of(group);
+  if (outcome.status != results::Status::Ok) {
+    return fmt::format("{} is {}: {}",
+                       report::strategy_label(group.cell.value("strategy", "a row")),
+                       results::to_string(outcome.status), outcome.reason);
+  }
+  const std::string no_times = report::timing_objection(context, group);
+  return no_times.empty() ? "" : "no times: " + no_times;
+}
+
+void judge(const Claim& claim, const CellGroup& above, const CellGroup& below,
+           ClaimOutcome& outcome) {
+  json ratio = report::compare_steps(above, below);
+  if (ratio.is_null()) {
+    outcome.reason = "no round in which both rows ran";
+    return;
+  }
+  ratio.erase("vs");
+  outcome.ratio = ratio;
+  if (!ratio["ci95"].is_array()) {
+    outcome.verdict = Verdict::Undecided;
+    outcome.reason = "a single round has no interval: rerun with --launches 4";
+    return;
+  }
+  const stats::Interval interval{ratio["ci95"][0].get<double>(), ratio["ci95"][1].get<double>()};
+  const Allowed allowed = claim.allowed();
+  if (contains(allowed, interval)) {
+    outcome.verdict = Verdict::Pass;
+  } else if (excludes(allowed, interval)) {
+    outcome.verdict = Verdict::Regression;
+    outcome.reason = "the whole interval is outside";
+  } else {
+    outcome.verdict = Verdict::Undecided;
+    outcome.reason =
+        fmt::format("the interval crosses the limit: {}",
+                    remedy(allowed, ratio["ratio"].get<double>(), interval, launches_of(above)));
+  }
+}
+
+const CellGroup* group_with(const std::vector<CellGroup>& groups, const std::string& part,
+                            const plan::Cell& cell) {
+  for (const CellGroup& group : groups) {
+    if (group.part == part && plan::cell_from_json(group.cell, "a row") == cell) return &group;
+  }
+  return nullptr;
+}
+
+// "baseline", or "accumulation_steps 8": one side of a ratio.
+std::string side_name(const json& parameters) {
+  std::vector<std::string> words;
+  for (const auto& [name, value] : parameters.items()) {
+    const std::string text = report::plain_text(value);
+    words.push_back(name == "strategy" ? report::strategy_label(text)
+                                       : fmt::format("{} {}", name, text));
+  }
+  return fmt::format("{}", fmt::join(words, ", "));
+}
+
+ClaimOutcome outcome_of(const Claim& claim, const json& context, const CellGroup& above,
+                        const CellGroup& below) {
+  ClaimOutcome outcome;
+  outcome.about = claim.about;
+  outcome.name = fmt::format("{} / {}", side_name(claim.above), side_name(claim.below));
+  outcome.row = {above.part, above.cell};
+  outcome.over = {below.part, below.cell};
+  outcome.need = claim.need();
+  outcome.allowed = claim.allowed();
+  outcome.reason = objection(context, above);
+  if (outcome.reason.empty()) outcome.reason = objection(context, below);
+  if (outcome.reason.empty()) judge(claim, above, below, outcome);
+  return outcome;
+}
+
+ClaimOutcome unmeasured(const Claim& claim) {
+  ClaimOutcome outcome;
+  outcome.about = claim.about;
+  outcome.name = claim.about;
+  outcome.need = claim.need();
+  outcome.allowed = claim.allowed();
+  outcome.reason = "not measured: the run does not have both rows";
+  return outcome;
+}
+
+// The row without what its claim is about anyway.
+Row place_of(const Claim& claim, Row row) {
+  for (const auto& [name, value] : claim.above.items()) row.cell.erase(name);
+  return row;
+}
+
+}  // namespace
+
+void to_json(json& out, const ClaimOutcome& outcome) {
+  const auto or_null = [](const std::optional<double>& value) {
+    return value ? json(*value) : json(nullptr);
+  };
+  const auto row_or_null = [](const Row& row) {
+    return row.cell.is_null() ? json() : json{{"part", row.part}, {"cell", row.cell}};
+  };
+  out = {{"about", outcome.about},
+         {"name", outcome.name},
+         {"row", row_or_null(outcome.row)},
+         {"over", row_or_null(outcome.over)},
+         {"need", outcome.need},
+         {"allowed", json::array({or_null(outcome.allowed.lo), or_null(outcome.allowed.hi)})},
+         {"ratio", outcome.ratio},
+         {"verdict", to_string(outcome.verdict)},
+         {"reason", outcome.reason}};
+}
+
+std::vector<ClaimOutcome> evaluate_claims(const std::vector<Claim>& claims,
+                                          const report::FinishedRun& run) {
+  const auto groups = report::group_by_cell(run.result["plan"], run.trials, {});
+  std::vector<ClaimOutcome> outcomes;
+  std::vector<Row> places;
+  for (const Claim& claim : claims) {
+    const std::size_t before = outcomes.size();
+    const RowFilter above = RowFilter::of(claim.above, "ratio");
+    for (const CellGroup& group : groups) {
+      const Row row{group.part, group.cell};
+      if (!claim.where.matches(row) || !above.matches(row)) continue;
+      const CellGroup* below =
+          group_with(groups, group.part, cell_with(group.cell, claim.below, "ratio"));
+      if (below == nullptr) continue;
+      outcomes.push_back(outcome_of(claim, run.result["context"], group, *below));
+      places.push_back(place_of(claim, row));
+    }
+    if (outcomes.size() == before) outcomes.push_back(unmeasured(claim));
+  }
+  const auto names = place_names(places);
+  auto place = names.begin();
+  for (ClaimOutcome& outcome : outcomes) {
+    if (!outcome.row.cell.is_null()) outcome.name += ", " + *place++;
+  }
+  return outcomes;
+}
+
+}  // namespace gradsync::gate

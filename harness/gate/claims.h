@@ -1,0 +1,39 @@
+// Whether the claims of a gate file hold of a result: fixed ratios of step times.
+//
+// Both rows of a claim ran in the same rounds of the same launches, so that the ratio of a round is
+// free of whatever disturbed both (report/comparison.h). The ratio comes with a 95 % interval, and
+// it is the interval that is judged: wholly inside of what is claimed it passes, wholly outside it
+// is a regression, and across the limit it is undecided.
+#pragma once
+
+#include <nlohmann/json.hpp>
+#include <vector>
+
+#include "harness/gate/gate_file.h"
+#include "harness/gate/verdict.h"
+#include "harness/report/run_comparison.h"
+
+namespace gradsync::gate {
+
+// A claim about one pair of rows.
+struct ClaimOutcome {
+  std::string about;
+  std::string name;  // "baseline / no_sync, 2x1_1gbit"; of a claim without rows its `about`
+  Row row;           // above in the ratio; without cell where no row fits the claim
+  Row over;          // below
+  std::string need;
+  Allowed allowed;
+  nlohmann::json ratio;  // {"ratio", "ci95", "pairs"}, or null
+  Verdict verdict = Verdict::Unfit;
+  std::string reason;  // why it is not passed; empty where it is
+};
+
+void to_json(nlohmann::json& out, const ClaimOutcome& outcome);
+
+// Returns an outcome for each pair of rows of the run that a claim is about, in the order of the
+// claims; for a claim that is about none of its rows, one that says so. Unfit: not measured, or
+// measured where times mean nothing.
+std::vector<ClaimOutcome> evaluate_claims(const std::vector<Claim>& claims,
+                                          const report::FinishedRun& run);
+
+}  // namespace gradsync::gate

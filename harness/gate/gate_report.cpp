@@ -1,0 +1,133 @@
+#include "harness/gate/gate_report.h"
+
+#include "harness/report/cell_summary.h"
+
+namespace gradsync::gate {
+
+using nlohmann::json;
+
+namespace {
+
+template <typename Value>
+json or_null(const std::optional<Value>& value) {
+  return value ? json(*value) : json(nullptr);
+}
+
+json effect_to_json(const std::optional<Effect>& effect) {
+  if (!effect) return nullptr;
+  return {{"value", effect->value}, {"ci95", report::interval_to_json(effect->ci95)}};
+}
+
+json measure_to_json(const MeasureDecision& measure, bool took_turns) {
+  json out = {{"effect", effect_to_json(measure.effect)},
+              {"control", effect_to_json(measure.control)},
+              {"p", nullptr},
+              {"variance",
+               {{"between_starts", or_null(measure.components.between)},
+                {"between_turns", or_null(measure.components.within)}}},
+              {"confirmed", nullptr}};
+  if (took_turns) {
+    out["p"] = {{"slower", measure.p_slower},
+                {"not_slower", measure.p.not_slower},
+                {"control", measure.p_control}};
+  }
+  if (measure.confirmed_p) {
+    out["confirmed"] = {{"effect", effect_to_json(measure.confirmed_effect)},
+                        {"p", *measure.confirmed_p}};
+  }
+  return out;
+}
+
+json times_to_json(const RowReport& row) {
+  if (!row.times) return nullptr;
+  const RowDecision& times = *row.times;
+  const auto measure = [&](Measure which) {
+    const MeasureDecision& decision = times.measures[which];
+    return decision.effect ? measure_to_json(decision, row.took_turns) : json(nullptr);
+  };
+  return {{"verdict", to_string(times.verdict)},
+          {"reason", times.reason},
+          {"took_turns", row.took_turns},
+          {"turns", times.turns},
+          {"starts", row.starts},
+          {"confirmation_turns", row.confirmation_turns},
+          {"low", measure(Measure::Low)},
+          {"mean", measure(Measure::Mean)},
+          {"smallest_visible_effect", or_null(times.smallest_visible)},
+          {"turns_needed", or_null(times.turns_needed)}};
+}
+
+json counts_to_json(const std::optional<RowCounts>& counts) {
+  if (!counts) return nullptr;
+  return {{"differences", counts->differences}, {"unfit_because", counts->unfit_because}};
+}
+
+// The sentence that explains the verdict; of counts that differ the first.
+std::string reason_of(const RowReport& row) {
+  if (row.counts && !row.counts->differences.empty()) {
+    return row.counts->differences.front().sentence;
+  }
+  if (row.counts && !row.counts->unfit_because.empty()) return row.counts->unfit_because;
+  return row.times ? row.times->reason : row.no_times_because;
+}
+
+json row_to_json(const RowReport& row, const std::string& name) {
+  json out = {{"part", row.row.part},
+              {"cell", row.row.cell},
+              {"name", name},
+              {"verdict", to_string(verdict_of(row))},
+              {"reason", reason_of(row)},
+              {"counts", counts_to_json(row.counts)},
+              {"times", times_to_json(row)},
+              {"null_reasons", json::object()}};
+  if (!row.counts) out["null_reasons"]["counts"] = "not compared";
+  if (!row.times) out["null_reasons"]["times"] = row.no_times_because;
+  return out;
+}
+
+json side_to_json(const Side& side) {
+  return {{"name", side.name}, {"context", side.context}};
+}
+
+}  // namespace
+
+Verdict verdict_of(const RowReport& row) {
+  if (row.counts && !row.counts->differences.empty()) return Verdict::Regression;
+  if (row.counts && !row.counts->unfit_because.empty()) return Verdict::Unfit;
+  if (row.times) return row.times->verdict;
+  return row.counts ? Verdict::Pass : Verdict::Unfit;
+}
+
+Verdict verdict_of(const GateReport& report) {
+  std::vector<Verdict> verdicts;
+  for (const RowReport& row : report.rows) verdicts.push_back(verdict_of(row));
+  for (const ClaimOutcome& claim : report.claims) verdicts.push_back(claim.verdict);
+  return overall(verdicts);
+}
+
+json to_json(const GateReport& report) {
+  std::vector<Row> names_of;
+  for (const RowReport& row : report.rows) names_of.push_back(row.row);
+  const auto names = row_names(names_of);
+  json rows = json::array();
+  for (std::size_t i = 0; i < report.rows.size(); ++i) {
+    rows.push_back(row_to_json(report.rows[i], names[i]));
+  }
+  const Verdict verdict = verdict_of(report);
+  return {{"schema", kGateSchema},
+          {"plan", report.plan},
+          {"baseline", side_to_json(report.baseline)},
+          {"candidate", side_to_json(report.candidate)},
+          {"settings", report.settings},
+          {"differences", report.differences},
+          {"notes", report.notes},
+          {"rows", rows},
+          {"claims_file", report.claims_file.empty() ? json(nullptr) : json(report.claims_file)},
+          {"claims", report.claims},
+          {"duration_s", or_null(report.duration_s)},
+          {"time_budget_s", or_null(report.time_budget_s)},
+          {"verdict", to_string(verdict)},
+          {"exit_status", static_cast<int>(exit_status_of(verdict))}};
+}
+
+}  // namespace gradsync::gate

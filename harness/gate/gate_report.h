@@ -1,0 +1,63 @@
+// What a gate found, as one JSON object (schema gradsync.gate/1, results/schema/gate.schema.json):
+// the page prints it, CI keeps it, the forest plot draws it.
+//
+// A row has two parts that are decided apart: its counts, exactly, and its times, with known error
+// rates. A row is as bad as the worse of the two, and the gate as bad as its worst row or claim.
+#pragma once
+
+#include <nlohmann/json.hpp>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "harness/gate/claims.h"
+#include "harness/gate/counts.h"
+#include "harness/gate/rows.h"
+#include "harness/gate/verdict.h"
+
+namespace gradsync::gate {
+
+inline constexpr const char* kGateSchema = "gradsync.gate/1";
+
+// One of the two that are compared.
+struct Side {
+  std::string name;        // a build directory or program, or a directory of results
+  nlohmann::json context;  // what is known of it: "gradsync", "commit", "build_type", "torch", ...
+};
+
+struct RowReport {
+  Row row;
+  std::optional<RowCounts> counts;   // absent: not compared
+  std::optional<RowDecision> times;  // absent: not measured
+  std::string no_times_because;      // set where `times` is absent
+  bool took_turns = true;            // whether the times come from turns: others have no p-values
+  int starts = 0;                    // fresh starts behind the times
+  int confirmation_turns = 0;        // 0: nothing was confirmed
+};
+
+// Returns the verdict on a row: Regression where its counts differ, Unfit where those of the
+// baseline tell nothing, else that of its times; without times the counts alone decide.
+Verdict verdict_of(const RowReport& row);
+
+struct GateReport {
+  std::string plan;
+  Side baseline;
+  Side candidate;
+  nlohmann::json settings = nlohmann::json::object();  // as to_json(Settings), or what there is
+  nlohmann::json differences =
+      nlohmann::json::array();     // of the contexts, as compare_runs has them
+  std::vector<std::string> notes;  // what a reader must know, a sentence each
+  std::vector<RowReport> rows;
+  std::string claims_file;  // "" where there are no claims
+  std::vector<ClaimOutcome> claims;
+  std::optional<double> duration_s;     // how long it took
+  std::optional<double> time_budget_s;  // how long it might have taken
+};
+
+// Returns the verdict of the gate.   Errors: InternalError without rows and claims.
+Verdict verdict_of(const GateReport& report);
+
+// Returns the object, with "verdict" and "exit_status". What is not known is null.
+nlohmann::json to_json(const GateReport& report);
+
+}  // namespace gradsync::gate

@@ -1,0 +1,361 @@
+#include "harness/gate/page.h"
+
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+
+#include <algorithm>
+#include <cctype>
+#include <map>
+#include <sstream>
+#include <vector>
+
+#include "harness/base/units.h"
+#include "harness/gate/verdict.h"
+#include "harness/report/labels.h"
+#include "harness/report/text_table.h"
+#include "harness/report/text_width.h"
+
+namespace gradsync::gate {
+
+using nlohmann::json;
+using report::Align;
+using report::display_width;
+using report::pad_right;
+using report::plain_text;
+using report::TextTable;
+
+namespace {
+
+constexpr std::size_t kVerdictColumn = 12;  // "REGRESSION" and two blanks
+constexpr std::size_t kIndent = 2 + kVerdictColumn;
+
+std::string upper(std::string text) {
+  std::transform(text.begin(), text.end(), text.begin(),
+                 [](unsigned char c) { return static_cast<char>(std::toupper(c)); });
+  return text;
+}
+
+// The words of `text` in lines of at most `width` columns, each after `indent` blanks.
+std::string wrapped(const std::string& text, std::size_t indent, std::size_t width) {
+  const std::string blanks(indent, ' ');
+  std::string out;
+  std::string line;
+  const auto end_line = [&] {
+    if (line.empty()) return;
+    out.append(blanks).append(line).append("\n");
+    line.clear();
+  };
+  std::istringstream words(text);
+  for (std::string word; words >> word;) {
+    if (indent + display_width(line) + 1 + display_width(word) > width) end_line();
+    if (!line.empty()) line += ' ';
+    line += word;
+  }
+  end_line();
+  return out;
+}
+
+std::string field(const json& context, const char* name) {
+  const json value = context.value(name, json());
+  return value.is_null() ? "unknown" : plain_text(value);
+}
+
+// "gradsync 0.1.0 (3f2c1ab Release), torch 2.11.0"
+std::string build_text(const json& side) {
+  const json& context = side["context"];
+  std::string text =
+      fmt::format("gradsync {} ({} {}), torch {}", field(context, "gradsync"),
+                  field(context, "commit"), field(context, "build_type"), field(context, "torch"));
+  if (!context.value("timing_valid", true)) text += ", not fit for timing";
+  return text;
+}
+
+std::string percent(const json& share) {
+  return fmt::format("{:g} %", 100 * share.get<double>());
+}
+
+// "margin 1 %, smallest effect 3 % (mean 10 %), at most 1 % false alarms"
+std::string settings_text(const json& gate) {
+  const json& settings = gate["settings"];
+  std::vector<std::string> words;
+  const auto has = [&](const char* name) {
+    return settings.contains(name) && settings[name].is_number();
+  };
+  if (has("margin")) words.push_back("margin " + percent(settings["margin"]));
+  if (has("smallest_effect")) {
+    words.push_back("smallest effect " + percent(settings["smallest_effect"]));
+    if (has("mean_smallest_effect")) {
+      words.back() += fmt::format(" (mean {})", percent(settings["mean_smallest_effect"]));
+    }
+  }
+  if (has("alpha"))
+    words.push_back(fmt::format("at most {} false alarms", percent(settings["alpha"])));
+  if (gate["duration_s"].is_number()) {
+    std::string took = "took " + format_duration(gate["duration_s"].get<double>());
+    if (gate["time_budget_s"].is_number()) {
+      took += " of " + format_duration(gate["time_budget_s"].get<double>());
+    }
+    words.push_back(took);
+  }
+  return fmt::format("{}", fmt::join(words, ", "));
+}
+
+// "3.1 % slower [2.7, 3.6]"; "-" where it is not known.
+std::string effect_text(const json& effect) {
+  if (!effect.is_object()) return "-";
+  Effect known{effect["value"].get<double>(), std::nullopt};
+  const json& ci95 = effect["ci95"];
+  if (ci95.is_array()) {
+    known.ci95 = stats::Interval{ci95[0].get<double>(), ci95[1].get<double>()};
+  }
+  return to_text(known);
+}
+
+std::string measure_text(const json& row, const char* measure) {
+  const json& times = row["times"];
+  if (!times.is_object() || !times[measure].is_object()) return "-";
+  return effect_text(times[measure]["effect"]);
+}
+
+std::string control_text(const json& row) {
+  const json& times = row["times"];
+  if (!times.is_object() || !times["low"].is_object()) return "-";
+  return effect_text(times["low"]["control"]);
+}
+
+// The low quantile where there is one: it is what most rows are decided by.
+std::string best_measure_text(const json& row) {
+  const std::string low = measure_text(row, "low");
+  return low == "-" ? measure_text(row, "mean") : low;
+}
+
+std::string turns_text(const json& row) {
+  const json& times = row["times"];
+  if (!times.is_object() || !times["took_turns"].get<bool>()) return "";
+  const auto turns =
+      times["turns"].get<std::size_t>() + times["confirmation_turns"].get<std::size_t>();
+  return report::counted(turns, "turn", "turns");
+}
+
+bool counts_differ(const json& row) {
+  return row["counts"].is_object() && !row["counts"]["differences"].empty();
+}
+
+// Why a row did not pass: every difference of its counts, or else its one reason.
+std::vector<std::string> reasons_of(const json& row) {
+  std::vector<std::string> reasons;
+  if (row["verdict"] == "pass") return reasons;
+  if (!counts_differ(row)) return {row["reason"].get<std::string>()};
+  for (const json& difference : row["counts"]["differences"]) {
+    reasons.push_back(difference["sentence"].get<std::string>());
+  }
+  if (row["times"].is_object() && row["times"]["verdict"] != "pass") {
+    reasons.push_back(fmt::format("times: {}: {}", plain_text(row["times"]["verdict"]),
+                                  plain_text(row["times"]["reason"])));
+  }
+  return reasons;
+}
+
+// One row or claim as the terminal shows it.
+struct Entry {
+  std::string verdict;
+  std::string name;
+  std::vector<std::string> numbers;  // columns
+  std::vector<std::string> reasons;
+};
+
+std::vector<std::size_t> column_widths(const std::vector<Entry>& entries) {
+  std::vector<std::size_t> widths(1, 0);  // the name's first
+  for (const Entry& entry : entries) {
+    widths[0] = std::max(widths[0], display_width(entry.name));
+    widths.resize(std::max(widths.size(), entry.numbers.size() + 1), 0);
+    for (std::size_t i = 0; i < entry.numbers.size(); ++i) {
+      widths[i + 1] = std::max(widths[i + 1], display_width(entry.numbers[i]));
+    }
+  }
+  return widths;
+}
+
+std::string without_blanks_at_end(std::string text) {
+  text.erase(text.find_last_not_of(' ') + 1);
+  return text;
+}
+
+// A line for each entry, in columns, with its reasons below; where lines would be too long, the
+// numbers of every entry have one of their own.
+std::string list_text(const std::vector<Entry>& entries, std::size_t width) {
+  const auto widths = column_widths(entries);
+  std::size_t whole = kIndent;
+  for (const std::size_t column : widths) whole += column + 2;
+  const bool one_line = whole - 2 <= width;
+  std::string text;
+  for (const Entry& entry : entries) {
+    std::string line = "  " + pad_right(upper(entry.verdict), kVerdictColumn);
+    line += pad_right(entry.name, widths[0]);
+    for (std::size_t i = 0; one_line && i < entry.numbers.size(); ++i) {
+      line += "  " + pad_right(entry.numbers[i], widths[i + 1]);
+    }
+    text += without_blanks_at_end(line) + "\n";
+    if (!one_line)
+      text += wrapped(fmt::format("{}", fmt::join(entry.numbers, ", ")), kIndent, width);
+    for (const std::string& reason : entry.reasons) text += wrapped(reason, kIndent, width);
+  }
+  return text;
+}
+
+std::vector<std::string> row_numbers(const json& row) {
+  if (!row["times"].is_object()) {
+    if (row["verdict"] == "pass") return {"the same counts and bytes"};
+    return {};
+  }
+  std::vector<std::string> numbers{best_measure_text(row)};
+  const std::string turns = turns_text(row);
+  if (!turns.empty()) numbers.push_back(turns);
+  return numbers;
+}
+
+std::vector<std::string> reasons_of_claim(const json& claim) {
+  if (claim["reason"].get<std::string>().empty()) return {};
+  return {claim["reason"].get<std::string>()};
+}
+
+// "1 pass, 2 regressions, 1 undecided"
+std::string tally(const json& gate) {
+  std::map<std::string, std::size_t> count;
+  for (const char* list : {"rows", "claims"}) {
+    for (const json& item : gate[list]) ++count[item["verdict"].get<std::string>()];
+  }
+  std::string text = fmt::format("{} pass, {}, {} undecided", count["pass"],
+                                 report::counted(count["regression"], "regression", "regressions"),
+                                 count["undecided"]);
+  if (count["unfit"] > 0) text += fmt::format(", {} unfit", count["unfit"]);
+  return text;
+}
+
+std::string passed_text(const json& gate) {
+  return gate["verdict"] == "pass" ? "PASSED" : "NOT PASSED";
+}
+
+std::string claims_text(const json& gate) {
+  return gate["claims_file"].is_null() ? "" : plain_text(gate["claims_file"]);
+}
+
+std::string verdict_line(const json& gate, std::size_t width) {
+  const std::string verdict = fmt::format("VERDICT: {} ({})", passed_text(gate), tally(gate));
+  const std::string exit = fmt::format("exit {}", gate["exit_status"].get<int>());
+  const std::size_t used = display_width(verdict) + exit.size();
+  return verdict + std::string(used + 2 <= width ? width - used : 2, ' ') + exit + "\n";
+}
+
+// Differences that forbid a comparison of times or may be in it.
+std::vector<std::string> difference_notes(const json& gate) {
+  std::vector<std::string> notes;
+  for (const json& difference : gate["differences"]) {
+    if (difference["effect"] == "none") continue;
+    notes.push_back(fmt::format("{} differs: {} and {}", plain_text(difference["field"]),
+                                plain_text(difference["a"]), plain_text(difference["b"])));
+  }
+  return notes;
+}
+
+std::vector<std::string> all_notes(const json& gate) {
+  std::vector<std::string> notes;
+  for (const json& note : gate["notes"]) notes.push_back(plain_text(note));
+  for (std::string& note : difference_notes(gate)) notes.push_back(std::move(note));
+  return notes;
+}
+
+std::string row_table(const json& rows) {
+  TextTable table({{"verdict", Align::Left},
+                   {"row", Align::Left},
+                   {"low quantile"},
+                   {"mean"},
+                   {"control"},
+                   {"turns"}});
+  for (const json& row : rows) {
+    const std::string turns = turns_text(row);
+    table.add_row(
+        {row["verdict"] == "pass" ? "pass" : fmt::format("**{}**", plain_text(row["verdict"])),
+         plain_text(row["name"]), measure_text(row, "low"), measure_text(row, "mean"),
+         control_text(row), turns.empty() ? "-" : turns.substr(0, turns.find(' '))});
+  }
+  return table.to_markdown();
+}
+
+std::string claim_table(const json& claims) {
+  TextTable table({{"verdict", Align::Left}, {"claim", Align::Left}, {"ratio"}, {"needed"}});
+  for (const json& claim : claims) {
+    table.add_row(
+        {claim["verdict"] == "pass" ? "pass" : fmt::format("**{}**", plain_text(claim["verdict"])),
+         plain_text(claim["name"]), report::ratio_text(claim["ratio"]),
+         plain_text(claim["need"]).substr(std::string("need ").size())});
+  }
+  return table.to_markdown();
+}
+
+std::string bullets(const json& gate) {
+  std::string text;
+  for (const json& row : gate["rows"]) {
+    for (const std::string& reason : reasons_of(row)) {
+      text += fmt::format("- {}: {}\n", plain_text(row["name"]), reason);
+    }
+  }
+  for (const json& claim : gate["claims"]) {
+    for (const std::string& reason : reasons_of_claim(claim)) {
+      text += fmt::format("- {}: {}\n", plain_text(claim["name"]), reason);
+    }
+  }
+  return text;
+}
+
+}  // namespace
+
+std::string gate_text(const json& gate, std::size_t width) {
+  const std::string claims = claims_text(gate);
+  std::string text = fmt::format("GATE {}{}\n", plain_text(gate["plan"]),
+                                 claims.empty() ? "" : fmt::format(" (claims: {})", claims));
+  for (const char* side : {"baseline", "candidate"}) {
+    const std::string head = fmt::format("{}: {}", side, plain_text(gate[side]["name"]));
+    text += wrapped(head + ", " + build_text(gate[side]), 0, width);
+  }
+  text += wrapped(settings_text(gate), 0, width);
+  for (const std::string& note : all_notes(gate)) text += wrapped("note: " + note, 0, width);
+  text += "\n";
+  std::vector<Entry> rows;
+  for (const json& row : gate["rows"]) {
+    rows.push_back(
+        {plain_text(row["verdict"]), plain_text(row["name"]), row_numbers(row), reasons_of(row)});
+  }
+  std::vector<Entry> claim_entries;
+  for (const json& claim : gate["claims"]) {
+    claim_entries.push_back({plain_text(claim["verdict"]),
+                             plain_text(claim["name"]),
+                             {report::ratio_text(claim["ratio"]), plain_text(claim["need"])},
+                             reasons_of_claim(claim)});
+  }
+  return text + list_text(rows, width) + list_text(claim_entries, width) +
+         verdict_line(gate, width);
+}
+
+std::string gate_markdown(const json& gate) {
+  std::string text =
+      fmt::format("## Gate {}: {}\n\n{}; exit status {}.\n", plain_text(gate["plan"]),
+                  passed_text(gate), tally(gate), gate["exit_status"].get<int>());
+  if (!gate["rows"].empty()) text.append("\n").append(row_table(gate["rows"]));
+  if (!gate["claims"].empty()) {
+    text += fmt::format("\nClaims of {}:\n\n{}", claims_text(gate), claim_table(gate["claims"]));
+  }
+  const std::string reasons = bullets(gate);
+  if (!reasons.empty()) text.append("\n").append(reasons);
+  text += "\n";
+  for (const char* side : {"baseline", "candidate"}) {
+    text +=
+        fmt::format("- {}: {}, {}\n", side, plain_text(gate[side]["name"]), build_text(gate[side]));
+  }
+  const std::string settings = settings_text(gate);
+  if (!settings.empty()) text += "- " + settings + "\n";
+  for (const std::string& note : all_notes(gate)) text += "- note: " + note + "\n";
+  return text;
+}
+
+}  // namespace gradsync::gate

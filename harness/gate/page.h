@@ -1,0 +1,22 @@
+// The pages of a gate: what a terminal shows, and what a CI job puts into its summary.
+#pragma once
+
+#include <nlohmann/json.hpp>
+#include <string>
+
+namespace gradsync::gate {
+
+// Columns that a terminal has at least, and that the text keeps to.
+inline constexpr std::size_t kTerminalWidth = 80;
+
+// Returns a gate (gate_report.h) as text: the two that were compared; of every row its verdict, by
+// how much it is slower, and below it why where it did not pass; the claims; and the line that CI
+// logs are searched for, "VERDICT: ... exit N". Every number comes from `gate`.
+// Lines have at most `width` columns where their words allow it.
+std::string gate_text(const nlohmann::json& gate, std::size_t width = kTerminalWidth);
+
+// Returns the same as Markdown: tables of rows and claims with both measures, reasons as a list,
+// then builds and settings.
+std::string gate_markdown(const nlohmann::json& gate);
+
+}  // namespace gradsync::gate

@@ -1,0 +1,170 @@
+#include "harness/gate/against.h"
+
+#include <gmock/gmock.h>
+
+#include "harness/base/errors.h"
+#include "harness/report/result.h"
+#include "tests/harness/report/sample_run.h"
+
+namespace gradsync::gate {
+namespace {
+
+using nlohmann::json;
+using results::RankRecord;
+using results::TrialRecord;
+using ::testing::Each;
+using ::testing::HasSubstr;
+using ::testing::IsEmpty;
+using testing::sample_run;
+using testing::SampleRun;
+
+const Settings kSettings;
+
+SampleRun your_machine() {
+  SampleRun run = sample_run();
+  std::erase_if(run.trials, [](const TrialRecord& trial) { return trial.part != "your_machine"; });
+  run.context["cpu_model"] = "Processor P";
+  return run;
+}
+
+report::FinishedRun finished(const SampleRun& run, const std::string& directory) {
+  return {directory, report::build_result(run.context, run.plan, run.trials), run.trials};
+}
+
+GateReport judged(const SampleRun& candidate, const AgainstOptions& options = {}) {
+  return judge_against(finished(your_machine(), "stored"), finished(candidate, "new"), kSettings,
+                       options);
+}
+
+template <typename Change>
+SampleRun changed(const std::string& topology, const std::string& strategy, Change change) {
+  SampleRun run = your_machine();
+  for (TrialRecord& trial : run.trials) {
+    if (trial.cell["topology"] == topology && trial.cell["strategy"] == strategy) change(trial);
+  }
+  return run;
+}
+
+SampleRun slower(double by) {
+  return changed("2x1_1gbit", "no_sync", [by](TrialRecord& trial) {
+    for (double& step : trial.step_s) step *= 1 + by;
+  });
+}
+
+const RowReport& row_of(const GateReport& report, const std::string& topology,
+                        const std::string& strategy) {
+  for (const RowReport& row : report.rows) {
+    if (row.row.cell["topology"] == topology && row.row.cell["strategy"] == strategy) return row;
+  }
+  ADD_FAILURE() << "no row of " << topology << ", " << strategy;
+  return report.rows.front();
+}
+
+std::vector<Verdict> verdicts(const GateReport& report) {
+  std::vector<Verdict> all;
+  for (const RowReport& row : report.rows) all.push_back(verdict_of(row));
+  return all;
+}
+
+TEST(Against, TheSameRunPasses) {
+  const GateReport report = judged(your_machine());
+  EXPECT_EQ(report.rows.size(), 8U);
+  EXPECT_THAT(verdicts(report), Each(Verdict::Pass));
+  EXPECT_EQ(verdict_of(report), Verdict::Pass);
+  ASSERT_EQ(report.notes.size(), 1U);
+  EXPECT_THAT(report.notes.front(), HasSubstr("did not take turns"));
+  EXPECT_EQ(report.baseline.name, "stored");
+  EXPECT_EQ(report.candidate.name, "new");
+  EXPECT_EQ(report.rows.front().starts, 3);
+}
+
+TEST(Against, AnIntervalAboveTheMarginIsARegression) {
+  const GateReport report = judged(slower(0.04));
+  const RowReport& row = row_of(report, "2x1_1gbit", "no_sync");
+  EXPECT_EQ(verdict_of(row), Verdict::Regression);
+  EXPECT_THAT(row.times->reason, HasSubstr("4.0 % slower ["));
+  EXPECT_THAT(row.times->reason, HasSubstr("above the margin of 1 %"));
+  EXPECT_EQ(verdict_of(row_of(report, "1x2", "no_sync")), Verdict::Pass);
+  EXPECT_EQ(verdict_of(report), Verdict::Regression);
+}
+
+TEST(Against, AnIntervalFromTheMarginToTheSmallestEffectIsUndecided) {
+  const Settings settings{.smallest_effect = 0.02};
+  const GateReport report =
+      judge_against(finished(your_machine(), "a"), finished(slower(0.015), "b"), settings);
+  const RowReport& row = row_of(report, "2x1_1gbit", "no_sync");
+  EXPECT_EQ(verdict_of(row), Verdict::Undecided);
+  EXPECT_THAT(row.times->reason, HasSubstr("1.5 % slower ["));
+  EXPECT_THAT(row.times->reason, HasSubstr("two builds that take turns are told apart better"));
+  EXPECT_EQ(row.times->smallest_visible, row.times->measures[Measure::Mean].effect->ci95->hi);
+  EXPECT_EQ(verdict_of(row_of(report, "1x2", "no_sync")), Verdict::Pass);
+}
+
+TEST(Against, FasterPasses) {
+  EXPECT_EQ(verdict_of(judged(slower(-0.2))), Verdict::Pass);
+}
+
+TEST(Against, CountsFailWhateverTheTimes) {
+  const GateReport report = judged(changed("1x2", "baseline", [](TrialRecord& trial) {
+    for (RankRecord& rank : trial.ranks) {
+      rank.timeline_events.push_back({"all_reduce", 4, 3, 14, 0.1, 0.2});
+    }
+  }));
+  const RowReport& row = row_of(report, "1x2", "baseline");
+  EXPECT_EQ(verdict_of(row), Verdict::Regression);
+  EXPECT_EQ(row.times->verdict, Verdict::Pass);
+  EXPECT_EQ(row.counts->differences.front().sentence,
+            "micro-batch 4: 1 more all_reduce, 4 B, after 14 that agree");
+}
+
+TEST(Against, AnotherMachineIsRefusedItsTimesAndKeepsItsCounts) {
+  SampleRun other = your_machine();
+  other.context["cpu_model"] = "Processor Q";
+  const GateReport report = judged(other);
+  EXPECT_THAT(verdicts(report), Each(Verdict::Undecided));
+  for (const RowReport& row : report.rows) {
+    EXPECT_EQ(row.times->reason, "times do not compare: see cpu_model");
+    EXPECT_FALSE(row.times->measures[Measure::Mean].effect);
+    EXPECT_THAT(row.counts->differences, IsEmpty());
+  }
+  EXPECT_THAT(report.notes, IsEmpty());
+  EXPECT_EQ(report.differences[0]["field"], "cpu_model");
+
+  const GateReport counts_only = judged(other, {.rows = {}, .times = false});
+  EXPECT_THAT(verdicts(counts_only), Each(Verdict::Pass));
+  EXPECT_EQ(counts_only.rows.front().no_times_because, "counts and bytes only");
+}
+
+TEST(Against, WithoutAnIntervalNothingIsDecided) {
+  SampleRun once = your_machine();
+  std::erase_if(once.trials, [](const TrialRecord& trial) { return trial.launch > 0; });
+  const GateReport report = judge_against(finished(once, "a"), finished(once, "b"), kSettings);
+  EXPECT_THAT(verdicts(report), Each(Verdict::Undecided));
+  EXPECT_THAT(report.rows.front().times->reason, HasSubstr("without an interval"));
+}
+
+TEST(Against, RowsOfOneSideAreDifferences) {
+  SampleRun fewer = your_machine();
+  std::erase_if(fewer.trials,
+                [](const TrialRecord& trial) { return trial.cell["strategy"] == "accumulate"; });
+  const GateReport lost = judged(fewer);
+  EXPECT_EQ(lost.rows.size(), 8U);
+  const RowReport& row = row_of(lost, "1x2", "accumulate");
+  EXPECT_EQ(verdict_of(row), Verdict::Regression);
+  EXPECT_EQ(row.counts->differences.front().sentence, "the candidate does not have this row");
+  const GateReport added =
+      judge_against(finished(fewer, "a"), finished(your_machine(), "b"), kSettings);
+  EXPECT_THAT(row_of(added, "1x2", "accumulate").counts->differences.front().sentence,
+              HasSubstr("the baseline does not have this row"));
+}
+
+TEST(Against, FiltersPickRows) {
+  const AgainstOptions options{.rows = {RowFilter("strategy=no_sync,topology=1x2")}};
+  const GateReport report = judged(slower(0.04), options);
+  ASSERT_EQ(report.rows.size(), 1U);
+  EXPECT_EQ(verdict_of(report), Verdict::Pass);
+  EXPECT_THROW(judged(slower(0.04), {.rows = {RowFilter("topology=4x4")}}), ConfigError);
+}
+
+}  // namespace
+}  // namespace gradsync::gate

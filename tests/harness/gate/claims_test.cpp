@@ -1,0 +1,169 @@
+#include "harness/gate/claims.h"
+
+#include <gmock/gmock.h>
+
+#include "harness/report/result.h"
+#include "tests/harness/report/sample_run.h"
+
+namespace gradsync::gate {
+namespace {
+
+using nlohmann::json;
+using results::Status;
+using results::TrialRecord;
+using ::testing::ElementsAre;
+using ::testing::HasSubstr;
+using testing::sample_cell;
+using testing::sample_context;
+using testing::sample_run;
+using testing::sample_trial;
+using testing::SampleRun;
+
+report::FinishedRun finished(const SampleRun& run) {
+  return {"results/runs/sample", report::build_result(run.context, run.plan, run.trials),
+          run.trials};
+}
+
+// In the sample run on two nodes baseline / no_sync is about 2.00, on one about 1.10.
+Claim claim_of(const std::string& above, const std::string& below, Claim::Kind kind, double limit,
+               const json& where = {{"topology", "2x1_1gbit"}}) {
+  Claim claim;
+  claim.about = "a claim";
+  claim.above = {{"strategy", above}};
+  claim.below = {{"strategy", below}};
+  claim.where = RowFilter::of(where, "where");
+  claim.kind = kind;
+  claim.limit = limit;
+  return claim;
+}
+
+Claim at_least(double limit) {
+  return claim_of("baseline", "no_sync", Claim::Kind::AtLeast, limit);
+}
+
+ClaimOutcome outcome_of(const Claim& claim, const SampleRun& run = sample_run()) {
+  const auto outcomes = evaluate_claims({claim}, finished(run));
+  EXPECT_EQ(outcomes.size(), 1U);
+  return outcomes.front();
+}
+
+// Launches with these ratios of baseline to no_sync, a round each.
+SampleRun run_with_ratios(const std::vector<double>& ratios) {
+  SampleRun run;
+  run.context = sample_context();
+  run.plan = json::object();
+  for (const double ratio : ratios) {
+    const int launch = static_cast<int>(run.trials.size() / 2);
+    run.trials.push_back(
+        sample_trial("", sample_cell("2x1_1gbit", "baseline"), launch, {ratio, ratio}));
+    run.trials.push_back(sample_trial("", sample_cell("2x1_1gbit", "no_sync"), launch, {1.0, 1.0}));
+  }
+  return run;
+}
+
+TEST(Claims, PassWhereTheWholeIntervalIsInside) {
+  const ClaimOutcome outcome = outcome_of(at_least(1.5));
+  EXPECT_EQ(outcome.verdict, Verdict::Pass);
+  EXPECT_EQ(outcome.reason, "");
+  EXPECT_EQ(outcome.name, "baseline / no_sync, 2x1_1gbit");
+  EXPECT_NEAR(outcome.ratio["ratio"].get<double>(), 2.0, 0.01);
+  EXPECT_EQ(outcome.ratio["pairs"], 3);
+  EXPECT_EQ(outcome.row.cell["strategy"], "baseline");
+  EXPECT_EQ(outcome.over.cell["strategy"], "no_sync");
+}
+
+TEST(Claims, AreARegressionWhereTheWholeIntervalIsOutside) {
+  for (const Claim& claim :
+       {at_least(2.5), claim_of("baseline", "no_sync", Claim::Kind::AtMost, 1.5),
+        claim_of("baseline", "no_sync", Claim::Kind::Within, 0.5),
+        claim_of("no_sync", "baseline", Claim::Kind::Within, 0.4)}) {
+    const ClaimOutcome outcome = outcome_of(claim);
+    EXPECT_EQ(outcome.verdict, Verdict::Regression) << outcome.need;
+    EXPECT_EQ(outcome.reason, "the whole interval is outside");
+  }
+}
+
+TEST(Claims, AtMostAndWithinPassInside) {
+  EXPECT_EQ(outcome_of(claim_of("baseline", "no_sync", Claim::Kind::AtMost, 2.1)).verdict,
+            Verdict::Pass);
+  EXPECT_EQ(outcome_of(claim_of("accumulate", "no_sync", Claim::Kind::Within, 0.02)).verdict,
+            Verdict::Pass);
+}
+
+TEST(Claims, AreUndecidedAcrossTheLimitAndSayWhatWouldDecide) {
+  const SampleRun run = run_with_ratios({1.54, 1.55, 1.56, 1.57});
+  const json ratio = outcome_of(at_least(1.0), run).ratio;
+  const double lo = ratio["ci95"][0];
+  const double middle = ratio["ratio"];
+  ASSERT_LT(lo, middle);
+  const ClaimOutcome near_end = outcome_of(at_least(lo + 0.01 * (middle - lo)), run);
+  EXPECT_EQ(near_end.verdict, Verdict::Undecided);
+  EXPECT_EQ(near_end.reason, "the interval crosses the limit: rerun with --launches 5");
+  const ClaimOutcome further = outcome_of(at_least(middle - 0.25 * (middle - lo)), run);
+  EXPECT_EQ(further.verdict, Verdict::Undecided);
+  EXPECT_THAT(further.reason,
+              HasSubstr("rerun with --launches 6"));  // 16 times four, or a few more
+  const ClaimOutcome on_it = outcome_of(at_least(middle), run);
+  EXPECT_EQ(on_it.reason,
+            "the interval crosses the limit: the ratio is too near the limit to be told from it");
+}
+
+TEST(Claims, ASingleRoundDecidesNothing) {
+  const ClaimOutcome outcome = outcome_of(at_least(1.5), run_with_ratios({2.0}));
+  EXPECT_EQ(outcome.verdict, Verdict::Undecided);
+  EXPECT_EQ(outcome.reason, "a single round has no interval: rerun with --launches 4");
+}
+
+TEST(Claims, AreAboutEveryPairOfRowsTheyFit) {
+  const auto outcomes =
+      evaluate_claims({claim_of("baseline", "no_sync", Claim::Kind::AtLeast, 1.05, json::object())},
+                      finished(sample_run()));
+  std::vector<std::string> names;
+  for (const ClaimOutcome& outcome : outcomes) {
+    names.push_back(outcome.name);
+    EXPECT_EQ(outcome.verdict, Verdict::Pass) << outcome.name;
+  }
+  EXPECT_THAT(names, ElementsAre("baseline / no_sync, your_machine, 1x2",
+                                 "baseline / no_sync, your_machine, 2x1_1gbit",
+                                 "baseline / no_sync, guides_machines, t4_1x2",
+                                 "baseline / no_sync, guides_machines, t4_2x1"));
+}
+
+TEST(Claims, AreUnfitWhereNothingWasMeasured) {
+  Claim claim = at_least(1.5);
+  claim.above = {{"strategy", "sync_each_batch"}};
+  EXPECT_EQ(outcome_of(claim).verdict, Verdict::Unfit);
+  EXPECT_EQ(outcome_of(claim).reason, "not measured: the run does not have both rows");
+  EXPECT_EQ(outcome_of(claim).name, "a claim");
+
+  SampleRun failed = sample_run();
+  for (TrialRecord& trial : failed.trials) {
+    if (trial.cell["topology"] != "2x1_1gbit" || trial.cell["strategy"] != "baseline") continue;
+    trial.status = Status::Timeout;
+    trial.reason = "no progress";
+  }
+  EXPECT_EQ(outcome_of(at_least(1.5), failed).verdict, Verdict::Unfit);
+  EXPECT_EQ(outcome_of(at_least(1.5), failed).reason, "baseline is timeout: no progress");
+
+  SampleRun debug = sample_run();
+  debug.context["timing_valid"] = false;
+  debug.context["timing_reason"] = "a debug build";
+  EXPECT_EQ(outcome_of(at_least(1.5), debug).verdict, Verdict::Unfit);
+  EXPECT_EQ(outcome_of(at_least(1.5), debug).reason, "no times: a debug build");
+}
+
+TEST(Claims, AsJsonHaveNullForWhatIsNotKnown) {
+  const json unmeasured =
+      outcome_of(claim_of("sync_each_batch", "no_sync", Claim::Kind::AtLeast, 1.5));
+  EXPECT_TRUE(unmeasured["row"].is_null());
+  EXPECT_TRUE(unmeasured["ratio"].is_null());
+  EXPECT_EQ(unmeasured["verdict"], "unfit");
+  const json measured = outcome_of(at_least(1.5));
+  EXPECT_EQ(measured["row"]["part"], "your_machine");
+  EXPECT_EQ(measured["need"], "need >= 1.50x");
+  EXPECT_EQ(measured["allowed"], json::array({1.5, nullptr}));
+  EXPECT_EQ(measured["verdict"], "pass");
+}
+
+}  // namespace
+}  // namespace gradsync::gate

@@ -1,0 +1,66 @@
+// The pages of a gate as people see them, to the letter. GRADSYNC_ACCEPT_GOLDEN=1 rewrites the
+// files: read the difference before you commit it.
+#include <gmock/gmock.h>
+
+#include <cstdlib>
+#include <fstream>
+#include <sstream>
+
+#include "harness/gate/page.h"
+#include "harness/report/text_width.h"
+#include "tests/harness/gate/sample_gate.h"
+
+namespace gradsync::gate {
+namespace {
+
+using nlohmann::json;
+
+const std::string kGoldenDirectory = GRADSYNC_SOURCE_DIR "/tests/harness/gate/golden/";
+
+void expect_golden(const std::string& name, const std::string& text) {
+  const std::string path = kGoldenDirectory + name;
+  if (std::getenv("GRADSYNC_ACCEPT_GOLDEN")) std::ofstream(path) << text;
+  std::stringstream expected;
+  expected << std::ifstream(path).rdbuf();
+  EXPECT_EQ(text, expected.str()) << "expected: " << path;
+}
+
+std::size_t widest_line(const std::string& text) {
+  std::size_t widest = 0;
+  std::istringstream lines(text);
+  for (std::string line; std::getline(lines, line);) {
+    widest = std::max(widest, report::display_width(line));
+  }
+  return widest;
+}
+
+TEST(GoldenGate, EveryVerdictInATerminal) {
+  const std::string text = gate_text(to_json(testing::sample_gate()));
+  expect_golden("every_verdict.txt", text);
+  EXPECT_EQ(widest_line(text), kTerminalWidth) << "the exit status stands at the end of its line";
+}
+
+TEST(GoldenGate, EveryVerdictInASummary) {
+  expect_golden("every_verdict.md", gate_markdown(to_json(testing::sample_gate())));
+}
+
+TEST(GoldenGate, CountsAlone) {
+  const json gate = to_json(testing::sample_counts_gate());
+  expect_golden("counts.txt", gate_text(gate));
+  expect_golden("counts.md", gate_markdown(gate));
+}
+
+TEST(GoldenGate, LongNamesHaveALineOfTheirOwn) {
+  const std::string text = gate_text(to_json(testing::sample_gate_with_long_names()));
+  expect_golden("long_names.txt", text);
+  EXPECT_LE(widest_line(text), kTerminalWidth);
+}
+
+TEST(GoldenGate, AWiderTerminalIsUsed) {
+  const json gate = to_json(testing::sample_gate_with_long_names());
+  EXPECT_GT(widest_line(gate_text(gate, 120)), kTerminalWidth);
+  EXPECT_LE(widest_line(gate_text(gate, 120)), 120U);
+}
+
+}  // namespace
+}  // namespace gradsync::gate

@@ -1,0 +1,198 @@
+#include "tests/harness/gate/sample_gate.h"
+
+#include "tests/harness/report/sample_run.h"
+
+namespace gradsync::testing {
+
+using gate::CountDifference;
+using gate::Effect;
+using gate::GateReport;
+using gate::Measure;
+using gate::MeasureDecision;
+using gate::RowCounts;
+using gate::RowDecision;
+using gate::RowReport;
+using gate::Verdict;
+using nlohmann::json;
+
+namespace {
+
+Effect effect(double value, double lo, double hi) {
+  return {value, stats::Interval{lo, hi}};
+}
+
+MeasureDecision measured(const Effect& candidate, const Effect& control, double p_slower) {
+  MeasureDecision measure;
+  measure.effect = candidate;
+  measure.control = control;
+  measure.p.not_slower = 1 - p_slower;
+  measure.p_slower = p_slower;
+  measure.components = {.within = 1e-4, .between = 4e-6};
+  return measure;
+}
+
+// Two starts of eight turns, in which nothing differs.
+RowReport row_that_passes(const std::string& topology, const std::string& strategy) {
+  RowReport row;
+  row.row = {"", sample_cell(topology, strategy)};
+  row.counts = RowCounts{};
+  RowDecision times;
+  times.verdict = Verdict::Pass;
+  times.reason = "0.2 % slower [-0.1, 0.5], surely less than 3 %";
+  times.turns = 16;
+  times.is_open = false;
+  times.measures[Measure::Low] =
+      measured(effect(0.002, -0.001, 0.005), effect(0.001, -0.002, 0.004), 1);
+  times.measures[Measure::Mean] =
+      measured(effect(-0.004, -0.013, 0.006), effect(0.003, -0.008, 0.014), 1);
+  row.times = times;
+  row.starts = 2;
+  return row;
+}
+
+RowReport slower_row() {
+  RowReport row = row_that_passes("1x2", "baseline");
+  row.times->verdict = Verdict::Regression;
+  row.times->reason =
+      "3.1 % slower [2.7, 3.6] (p = 0.00012), more than the margin of 1 %; again in fresh starts: "
+      "3.0 % slower [2.5, 3.6] (p = 1.5e-05)";
+  MeasureDecision& low = row.times->measures[Measure::Low];
+  low = measured(effect(0.031, 0.027, 0.036), effect(0.001, -0.002, 0.004), 0.00012);
+  low.confirmed_effect = effect(0.030, 0.025, 0.036);
+  low.confirmed_p = 1.5e-05;
+  row.times->measures[Measure::Mean] =
+      measured(effect(0.034, 0.021, 0.047), effect(0.003, -0.008, 0.014), 0.004);
+  row.confirmation_turns = 16;
+  return row;
+}
+
+RowReport row_without_no_sync() {
+  RowReport row = row_that_passes("2x1_1gbit", "no_sync");
+  row.counts->differences = {
+      {"events", "micro-batch 1: 14 more all_reduces, 8.3 MiB: no_sync has no effect"},
+      {"collectives",
+       "per step: all_reduce 56 (34655992 bytes) where the baseline has 14 (8663998 bytes)"},
+      {"peak_allocated_bytes", "peak of rank 1 is 1 byte more (activation)"}};
+  return row;
+}
+
+RowReport undecided_row() {
+  RowReport row = row_that_passes("2x1_1gbit", "baseline");
+  row.times->verdict = Verdict::Undecided;
+  row.times->reason =
+      "1.8 % slower [0.6, 3.4], neither surely more than 1 % nor surely less than 3 %; 3.4 % would "
+      "have been seen; about 40 turns would decide it, or a quieter machine";
+  row.times->turns = 24;
+  row.times->smallest_visible = 0.034;
+  row.times->turns_needed = 40;
+  row.times->measures[Measure::Low] =
+      measured(effect(0.018, 0.006, 0.034), effect(0.004, -0.006, 0.016), 0.3);
+  row.starts = 3;
+  return row;
+}
+
+RowReport unfit_row() {
+  RowReport row = row_that_passes("2x1_1gbit", "accumulate");
+  row.times->verdict = Verdict::Unfit;
+  row.times->reason =
+      "the control, the same build as the baseline, is off: 2.6 % slower [1.9, 3.3] (p = 0.0008); "
+      "it is the machine, not the change";
+  row.times->measures[Measure::Low] =
+      measured(effect(0.027, 0.019, 0.035), effect(0.026, 0.019, 0.033), 0.002);
+  return row;
+}
+
+gate::Claim wanted(gate::Claim::Kind kind, double limit) {
+  gate::Claim claim;
+  claim.kind = kind;
+  claim.limit = limit;
+  return claim;
+}
+
+gate::ClaimOutcome claim(const std::string& above, const std::string& topology, double ratio,
+                         const json& ci95, const gate::Claim& wanted, Verdict verdict,
+                         const std::string& reason) {
+  gate::ClaimOutcome outcome;
+  outcome.about = above + " against no_sync";
+  outcome.name = above + " / no_sync, " + topology;
+  outcome.row = {"", sample_cell(topology, above)};
+  outcome.over = {"", sample_cell(topology, "no_sync")};
+  outcome.need = wanted.need();
+  outcome.allowed = wanted.allowed();
+  outcome.ratio = {{"ratio", ratio}, {"ci95", ci95}, {"pairs", 4}};
+  outcome.verdict = verdict;
+  outcome.reason = reason;
+  return outcome;
+}
+
+json context_of(const std::string& commit) {
+  json context = sample_context();
+  context["commit"] = commit;
+  return context;
+}
+
+}  // namespace
+
+GateReport sample_gate() {
+  GateReport gate;
+  gate.plan = "smoke";
+  gate.baseline = {"build/before", context_of("3f2c1ab")};
+  gate.candidate = {"build/release", context_of("9aa01c2-dirty")};
+  gate.settings = to_json(gate::Settings{});
+  gate.notes = {"the machine has 2 CPUs, and 2 ranks of 3 arms wait on them"};
+  gate.rows = {row_that_passes("1x2", "no_sync"), slower_row(), row_without_no_sync(),
+               undecided_row(), unfit_row()};
+  gate.claims_file = "gates/smoke.json";
+  gate.claims = {
+      claim("baseline", "2x1_1gbit", 2.2, {2.11, 2.3}, wanted(gate::Claim::Kind::AtLeast, 1.5),
+            Verdict::Pass, ""),
+      claim("accumulate", "1x2", 1.04, {0.98, 1.09}, wanted(gate::Claim::Kind::Within, 0.05),
+            Verdict::Undecided, "the interval crosses the limit: rerun with --launches 20"),
+      claim("no_sync_improper", "2x1_1gbit", 1.5, {1.4, 1.6},
+            wanted(gate::Claim::Kind::AtLeast, 2.0), Verdict::Regression,
+            "the whole interval is outside")};
+  gate.duration_s = 212;
+  gate.time_budget_s = 300;
+  return gate;
+}
+
+GateReport sample_counts_gate() {
+  GateReport gate;
+  gate.plan = "smoke";
+  gate.baseline = {"results/runs/stored", context_of("3f2c1ab")};
+  gate.candidate = {"results/runs/new", context_of("9aa01c2")};
+  gate.differences = {{{"field", "cpu_model"},
+                       {"a", "Processor P"},
+                       {"b", "Processor Q"},
+                       {"effect", "forbids_times"},
+                       {"topology", nullptr},
+                       {"scale", nullptr}},
+                      {{"field", "start_time"},
+                       {"a", "2026-01-31T12:00:00Z"},
+                       {"b", "2026-02-28T12:00:00Z"},
+                       {"effect", "none"},
+                       {"topology", nullptr},
+                       {"scale", nullptr}}};
+  for (const char* strategy : {"baseline", "no_sync"}) {
+    RowReport row = row_that_passes("1x2", strategy);
+    row.times.reset();
+    row.no_times_because = "counts and bytes only";
+    row.starts = 0;
+    gate.rows.push_back(row);
+  }
+  return gate;
+}
+
+GateReport sample_gate_with_long_names() {
+  GateReport gate = sample_gate();
+  gate.plan = "slowdown_table";
+  gate.claims_file.clear();
+  gate.claims.clear();
+  for (RowReport& row : gate.rows) row.row.part = "guides_machines";
+  RowReport other = row_that_passes("t4_2x1", "no_sync_improper");
+  other.row.part = "your_machine";
+  gate.rows.push_back(other);
+  return gate;
+}
+
+}  // namespace gradsync::testing

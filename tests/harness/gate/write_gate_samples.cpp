@@ -1,0 +1,16 @@
+// Writes DIR/*.json, what a gate writes, for schema_test.py and for the tests of plot/.
+#include "harness/results/store.h"
+#include "tests/harness/gate/sample_gate.h"
+
+int main(int argc, char** argv) {
+  using namespace gradsync;  // NOLINT(google-build-using-namespace): main is the program's top
+  if (argc != 2) return 2;
+  const std::string directory = std::string(argv[1]) + "/";
+  const auto write = [&](const char* name, const gate::GateReport& report) {
+    results::write_atomically(directory + name, to_json(report).dump(1) + "\n");
+  };
+  write("gate.json", testing::sample_gate());
+  write("gate_counts.json", testing::sample_counts_gate());
+  write("gate_long_names.json", testing::sample_gate_with_long_names());
+  return 0;
+}
