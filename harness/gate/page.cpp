@@ -35,6 +35,20 @@ std::string upper(std::string text) {
   return text;
 }
 
+// The words of `text`; "1 %" is one.
+std::vector<std::string> words_of(const std::string& text) {
+  std::vector<std::string> words;
+  std::istringstream stream(text);
+  for (std::string word; stream >> word;) {
+    if (word.front() == '%' && !words.empty()) {
+      words.back().append(" ").append(word);
+    } else {
+      words.push_back(word);
+    }
+  }
+  return words;
+}
+
 // The words of `text` in lines of at most `width` columns, each after `indent` blanks.
 std::string wrapped(const std::string& text, std::size_t indent, std::size_t width) {
   const std::string blanks(indent, ' ');
@@ -45,8 +59,7 @@ std::string wrapped(const std::string& text, std::size_t indent, std::size_t wid
     out.append(blanks).append(line).append("\n");
     line.clear();
   };
-  std::istringstream words(text);
-  for (std::string word; words >> word;) {
+  for (const std::string& word : words_of(text)) {
     if (indent + display_width(line) + 1 + display_width(word) > width) end_line();
     if (!line.empty()) line += ' ';
     line += word;
@@ -265,19 +278,29 @@ std::vector<std::string> all_notes(const json& gate) {
   return notes;
 }
 
+std::string verdict_cell(const json& entry) {
+  const std::string verdict = entry["verdict"];
+  return verdict == "pass" ? verdict : fmt::format("**{}**", verdict);
+}
+
+// Columns of times only where there are any.
 std::string row_table(const json& rows) {
-  TextTable table({{"verdict", Align::Left},
-                   {"row", Align::Left},
-                   {"low quantile"},
-                   {"mean"},
-                   {"control"},
-                   {"turns"}});
+  const bool timed = std::any_of(rows.begin(), rows.end(),
+                                 [](const json& row) { return row["times"].is_object(); });
+  std::vector<TextTable::Column> columns{{"verdict", Align::Left}, {"row", Align::Left}};
+  for (const char* head : {"low quantile", "mean", "control", "turns"}) {
+    if (timed) columns.push_back({head});
+  }
+  TextTable table(columns);
   for (const json& row : rows) {
-    const std::string turns = turns_text(row);
-    table.add_row(
-        {row["verdict"] == "pass" ? "pass" : fmt::format("**{}**", plain_text(row["verdict"])),
-         plain_text(row["name"]), measure_text(row, "low"), measure_text(row, "mean"),
-         control_text(row), turns.empty() ? "-" : turns.substr(0, turns.find(' '))});
+    std::vector<std::string> cells{verdict_cell(row), plain_text(row["name"])};
+    if (timed) {
+      const std::string turns = turns_text(row);
+      cells.insert(cells.end(),
+                   {measure_text(row, "low"), measure_text(row, "mean"), control_text(row),
+                    turns.empty() ? "-" : turns.substr(0, turns.find(' '))});
+    }
+    table.add_row(std::move(cells));
   }
   return table.to_markdown();
 }
@@ -285,10 +308,9 @@ std::string row_table(const json& rows) {
 std::string claim_table(const json& claims) {
   TextTable table({{"verdict", Align::Left}, {"claim", Align::Left}, {"ratio"}, {"needed"}});
   for (const json& claim : claims) {
-    table.add_row(
-        {claim["verdict"] == "pass" ? "pass" : fmt::format("**{}**", plain_text(claim["verdict"])),
-         plain_text(claim["name"]), report::ratio_text(claim["ratio"]),
-         plain_text(claim["need"]).substr(std::string("need ").size())});
+    table.add_row({verdict_cell(claim), plain_text(claim["name"]),
+                   report::ratio_text(claim["ratio"]),
+                   plain_text(claim["need"]).substr(std::string("need ").size())});
   }
   return table.to_markdown();
 }

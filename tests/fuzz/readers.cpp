@@ -10,6 +10,7 @@
 #include <string>
 
 #include "harness/base/errors.h"
+#include "harness/gate/gate_file.h"
 #include "harness/launch/topology.h"
 #include "harness/plan/plan.h"
 #include "harness/results/store.h"
@@ -89,6 +90,13 @@ bool accepts_data(std::string_view bytes) {
   });
 }
 
+bool accepts_gate(std::string_view bytes) {
+  const MemoryFile file(bytes);
+  return accepted([&] {
+    for (const gate::Claim& claim : gate::read_gate_file(file.path()).claims) claim.need();
+  });
+}
+
 bool accepts_plan(std::string_view bytes) {
   constexpr std::size_t kMostExpanded = 1000;  // trials: more take time and teach nothing
   const MemoryFile file(bytes);
@@ -136,13 +144,11 @@ bool accepts_trials(std::string_view bytes) {
 }  // namespace
 
 const std::vector<Reader>& readers() {
-  static const std::vector<Reader> all = {{"data", accepts_data},
-                                          {"plan", accepts_plan},
-                                          {"profile", accepts_profile},
-                                          {"result", accepts_result},
-                                          {"safetensors", accepts_safetensors},
-                                          {"topology", accepts_topology},
-                                          {"trials", accepts_trials}};
+  static const std::vector<Reader> all = {
+      {"data", accepts_data},         {"gate", accepts_gate},
+      {"plan", accepts_plan},         {"profile", accepts_profile},
+      {"result", accepts_result},     {"safetensors", accepts_safetensors},
+      {"topology", accepts_topology}, {"trials", accepts_trials}};
   return all;
 }
 
