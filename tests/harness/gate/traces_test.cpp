@@ -1,0 +1,113 @@
+#include "harness/gate/traces.h"
+
+#include <gmock/gmock.h>
+
+#include "harness/base/errors.h"
+#include "tests/harness/gate/synthetic_turns.h"
+#include "tests/models/temporary_folder.h"
+
+namespace gradsync::gate {
+namespace {
+
+using ::testing::ElementsAre;
+using ::testing::HasSubstr;
+
+TEST(Rounding, KeepsFiveDigits) {
+  TurnFamily family = synthetic_family({});
+  family.rows[0].turns[0].of(Arm::Baseline) = {0.012345678, 1.23456789, 98765.4321, 2e-5};
+  round_for_storage(family);
+  EXPECT_THAT(family.rows[0].turns[0].of(Arm::Baseline),
+              ElementsAre(0.012346, 1.2346, 98765, 2e-5));
+  const nlohmann::json step = family.rows[1].turns[7].of(Arm::Control)[3];
+  EXPECT_LE(step.dump().size(), std::string("0.0098765").size()) << step;
+}
+
+const Settings kSettings;
+
+std::string refused(const std::string& folder) {
+  return test::message_of<ConfigError>([&] { read_families(folder); });
+}
+
+TEST(ReadFamilies, FollowsTheOrderOfTheNames) {
+  const test::TemporaryFolder folder;
+  const TurnFamily five = synthetic_family({.extra_work = 0.05});
+  folder.write("b.turns.json", to_json(five).dump());
+  folder.write("a.turns.json", to_json(synthetic_family({.extra_work = 0.03})).dump());
+  folder.write("error_rates.json", "{}");
+  const std::vector<StoredFamily> families = read_families(folder.file(""));
+  ASSERT_EQ(families.size(), 2U);
+  EXPECT_EQ(families[0].file, folder.file("a.turns.json"));
+  EXPECT_EQ(families[0].turns.extra_work, 0.03);
+  EXPECT_EQ(to_json(families[1].turns), to_json(five));
+}
+
+TEST(ReadFamilies, RefusesWhatIsNoFamilyByItsName) {
+  const test::TemporaryFolder folder;
+  EXPECT_THAT(refused(folder.file("nowhere")),
+              HasSubstr("nowhere: cannot be read: No such file or directory"));
+  folder.write("a.turns.json", R"({"schema": "gradsync.gate_turns/1")");
+  EXPECT_THAT(refused(folder.file("")), HasSubstr("a.turns.json: not valid JSON"));
+  folder.write("a.turns.json", R"({"schema": "other/1"})");
+  EXPECT_THAT(refused(folder.file("")), HasSubstr("a.turns.json: field 'schema': got \"other/1\""));
+}
+
+TEST(StartPools, AStartBringsAllItsRowsAndEachExtraWorkHasItsPool) {
+  const std::vector<StoredFamily> families{
+      {"first", synthetic_family({.extra_work = 0.03, .starts = 2, .seed = 1})},
+      {"second", synthetic_family({.extra_work = 0, .starts = 3, .seed = 2})},
+      {"third", synthetic_family({.extra_work = 0.03, .starts = 1, .seed = 3})}};
+  const std::vector<StartPool> pools = start_pools(families, kSettings);
+  ASSERT_EQ(pools.size(), 2U);
+  EXPECT_EQ(pools[0].frame.extra_work, 0);
+  EXPECT_EQ(pools[0].starts.size(), 3U);
+  EXPECT_EQ(pools[1].frame.extra_work, 0.03);
+  ASSERT_EQ(pools[1].starts.size(), 3U);
+  EXPECT_TRUE(pools[1].frame.rows[0].turns.empty());
+  const StoredStart& last = pools[1].starts[2];
+  ASSERT_EQ(last.turns.size(), 2U);
+  EXPECT_EQ(last.turns[1].size(), 8U);
+  EXPECT_EQ(last.turns[1][5].step_s, families[2].turns.rows[1].turns[5].step_s);
+}
+
+TEST(StartPools, WhatCannotStandTogetherIsRefused) {
+  const StoredFamily first{"first", synthetic_family({})};
+  const auto sentence = [&](TurnFamily second) {
+    return test::message_of<ConfigError>([&] {
+      start_pools({first, {"second", std::move(second)}}, kSettings);
+    });
+  };
+  EXPECT_EQ(sentence(synthetic_family({.block_steps = 10})),
+            "second: field 'settings.block_steps': got 10, expected 20, as in the first file");
+  EXPECT_EQ(sentence(synthetic_family({.rows = 3})),
+            "second: field 'rows': got other rows, expected the rows of the first file");
+  TurnFamily closed_early = synthetic_family({});
+  closed_early.rows[1].turns.resize(16);
+  EXPECT_EQ(sentence(closed_early),
+            "second: field 'rows[1].turns': got 0 turns of start 2, expected 8, since a gate is "
+            "composed of whole starts");
+}
+
+TEST(Composing, NumbersTheStartsAnewAndKeepsTheirTurns) {
+  const StartPool pool = synthetic_pool({.starts = 6});
+  const TurnFamily gate = composed_of(pool, {4, 1});
+  ASSERT_EQ(gate.rows.size(), 2U);
+  ASSERT_EQ(gate.rows[1].turns.size(), 16U);
+  EXPECT_EQ(gate.rows[1].turns[7].start, 0);
+  EXPECT_EQ(gate.rows[1].turns[8].start, 1);
+  EXPECT_EQ(gate.rows[1].turns[2].step_s, pool.starts[4].turns[1][2].step_s);
+  EXPECT_EQ(gate.rows[1].turns[10].order, pool.starts[1].turns[1][2].order);
+  EXPECT_THROW(composed_of(pool, {6}), InternalError);
+}
+
+TEST(Composing, AGateTakesTheStartsOfItsLooksAndOfItsConfirmation) {
+  EXPECT_EQ(starts_per_gate(kSettings), 5U) << "24 and 16 turns in starts of 8";
+  Settings uneven = kSettings;
+  uneven.looks.erase(uneven.looks.begin() + 1);  // leaves 8 and 24 turns
+  EXPECT_THROW(starts_per_gate(uneven), InternalError);
+  Settings half = kSettings;
+  half.confirmation_turns = 12;
+  EXPECT_THROW(starts_per_gate(half), InternalError);
+}
+
+}  // namespace
+}  // namespace gradsync::gate
