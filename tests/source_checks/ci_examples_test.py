@@ -1,0 +1,70 @@
+"""The CI jobs that benchmarks/gates/README.md shows can be pasted: YAML, and bash inside of it."""
+
+import re
+import subprocess
+import sys
+import unittest
+from pathlib import Path
+
+README = Path(__file__).resolve().parents[2] / "benchmarks/gates/README.md"
+SKIPPED = 77
+EXPRESSION = re.compile(r"\$\{\{.*?\}\}")  # GitHub fills it in before a shell sees it
+
+try:
+    import yaml
+except ImportError:
+    print("skipped: this Python has no yaml; harness/setup --oracles brings it")
+    sys.exit(SKIPPED)
+
+
+def examples():
+    return [
+        yaml.safe_load(text)
+        for text in re.findall(
+            r"^```yaml\n(.*?)^```$", README.read_text(), re.DOTALL | re.MULTILINE
+        )
+    ]
+
+
+class CiExamples(unittest.TestCase):
+    def setUp(self):
+        self.github, self.gitlab = examples()
+
+    def assert_is_a_gate(self, scripts):
+        for script in scripts:
+            done = subprocess.run(
+                ["bash", "-n"], input=EXPRESSION.sub("x", script), capture_output=True, text=True
+            )
+            self.assertEqual((done.returncode, done.stderr), (0, ""), script)
+        whole = "\n".join(scripts)
+        for words in (
+            "harness/setup",
+            "harness/cmake/build release gradsync",
+            "gradsync gate smoke",
+        ):
+            self.assertIn(words, whole)
+        for option in ("--baseline ../baseline/build/release", "--candidate build/release"):
+            self.assertIn(option, whole)
+
+    def test_github(self):
+        job = self.github["jobs"]["gate"]
+        self.assertIn("runs-on", job)
+        self.assert_is_a_gate([step["run"] for step in job["steps"] if "run" in step])
+        for step in job["steps"]:
+            self.assertEqual(len({"run", "uses"} & set(step)), 1, step)
+
+    def test_gitlab(self):
+        job = self.gitlab["gate"]
+        self.assert_is_a_gate(job["before_script"] + job["script"])
+        self.assertEqual(job["allow_failure"], {"exit_codes": [3, 4]})
+
+    def test_undecided_and_unfit_do_not_fail_the_job_and_all_else_does(self):
+        (gate,) = (
+            s["run"] for s in self.github["jobs"]["gate"]["steps"] if s.get("name") == "Gate"
+        )
+        statuses = re.findall(r"^\s*(\S+)\) (echo|exit)", gate, re.MULTILINE)
+        self.assertEqual(statuses, [("3", "echo"), ("4", "echo"), ("*", "exit")])
+
+
+if __name__ == "__main__":
+    unittest.main(verbosity=2)
