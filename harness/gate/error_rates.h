@@ -37,7 +37,7 @@ std::string error_rate_tables(const ErrorRates& rates);
 
 // How many gates are drawn for each extra work, and by which seed: more make steadier rates.
 struct Reuse {
-  int gates = 200;
+  int gates = 100;
   std::uint64_t seed = 42;
 };
 

@@ -28,8 +28,8 @@ const fs::path kFolder = GRADSYNC_SOURCE_DIR "/results/gate";
 
 // What may lie beside stored turns.
 bool is_known(const fs::path& file) {
-  static const std::set<std::string> names{"README.md", kErrorRatesFile, "power_curve.png",
-                                           "power_curve.svg"};
+  static const std::set<std::string> names{"README.md", kErrorRatesFile, "self_test.json",
+                                           "power_curve.png", "power_curve.svg"};
   const std::string name = file.filename().string();
   return names.contains(name) || name.ends_with(kTurnsSuffix);
 }
