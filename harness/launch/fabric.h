@@ -33,11 +33,12 @@ class Fabric {
   virtual int enter(int rank) const = 0;
 
   // Measures what the shaped link between the first two nodes (of one node: ranks) really carries,
-  // with plain TCP for `duration_s`. Returns {"rate_bits_per_s", "payload_bits_per_s" (what the
-  // rate should carry), "measured_payload_bits_per_s", "round_trip_s", "free_burst_bytes" (let
-  // through beyond the rate after idle time), "congestion_control"}, or null where that link is not
-  // shaped. Blocks for the duration and a quarter of a second. Run it while no rank runs: it
-  // competes for the link. Errors: EnvironmentError.
+  // with as much plain TCP as its rate carries in `duration_s`. Returns {"rate_bits_per_s",
+  // "payload_bits_per_s" (what the rate should carry), "measured_payload_bits_per_s",
+  // "round_trip_s", "free_burst_bytes" (let through beyond the rate after idle time),
+  // "congestion_control"}, or null where that link is not shaped. Blocks for the duration and a
+  // third of a second, longer where the link carries less than its rate. Run it while no rank runs:
+  // it competes for the link. Errors: EnvironmentError.
   virtual nlohmann::json self_test(double duration_s) const = 0;
 };
 

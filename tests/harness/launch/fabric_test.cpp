@@ -1,17 +1,17 @@
 // The cluster on one machine, with real namespaces and real traffic.
+//
+// Shapes are read back from the kernel, to the bit. Traffic shows that they act: a link never
+// carries more than its rate; how much less is the machine's affair, and link_rate_test's.
 #include "harness/launch/fabric.h"
 
-#include <fcntl.h>
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 #include <net/if.h>
-#include <signal.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <array>
-#include <cmath>
-#include <fstream>
-#include <iterator>
+#include <map>
 #include <set>
 #include <string>
 
@@ -19,6 +19,8 @@
 #include "harness/launch/link_shape.h"
 #include "harness/launch/namespaces.h"
 #include "in_child.h"
+#include "iperf3.h"
+#include "kernel_links.h"
 
 namespace gradsync::launch {
 namespace {
@@ -26,7 +28,11 @@ namespace {
 using nlohmann::json;
 using testing::HasSubstr;
 
-constexpr int kAttempts = 4;  // a busy machine may spoil some of them
+// Of what the rate should carry. Above, there is the bucket that a busy machine may hide from the
+// self-test: 0.3 % of what it sends at 100 Mbit/s. Below, a machine may be slow: what carries less
+// than a fifth is no link of that rate, or is measured in other units.
+constexpr double kMostShare = 1.01;
+constexpr double kLeastShare = 0.2;
 
 Topology cluster(int nodes, int ranks_per_node, std::optional<double> inter,
                  std::optional<double> intra = {}) {
@@ -46,24 +52,39 @@ class FabricTest : public testing::Test {
   }
 };
 
-// The measurement of an attempt that came within 3 % of what the rate should carry, or of the last.
-json good_self_test(const Fabric& fabric, double payload) {
-  json measured;
-  for (int attempt = 0; attempt < kAttempts; ++attempt) {
-    measured = fabric.self_test(0.6);
-    const double got = measured.at("measured_payload_bits_per_s");
-    if (std::abs(got / payload - 1) <= 0.03) break;
-  }
-  return measured;
-}
-
-void expect_rate(const Fabric& fabric, double rate_bits_per_s) {
+void expect_carries(const json& measured, double rate_bits_per_s) {
   const double payload = 1448.0 / 1514.0 * rate_bits_per_s;
-  const json measured = good_self_test(fabric, payload);
   EXPECT_DOUBLE_EQ(measured.at("rate_bits_per_s").get<double>(), rate_bits_per_s);
   EXPECT_NEAR(measured.at("payload_bits_per_s").get<double>(), payload, 1);
-  EXPECT_NEAR(measured.at("measured_payload_bits_per_s").get<double>() / payload, 1, 0.03)
-      << measured;
+  const double share = measured.at("measured_payload_bits_per_s").get<double>() / payload;
+  EXPECT_LT(share, kMostShare) << measured;
+  EXPECT_GT(share, kLeastShare) << measured;
+}
+
+// The links that the kernel shapes now are `count[device]` of each device, of this rate each, and
+// batches on hosts suit the rate of the path.
+void expect_shaped(const std::map<std::string, int>& count,
+                   const std::map<std::string, double>& rate, double path_rate) {
+  std::map<std::string, int> found;
+  for (const KernelLink& link : kernel_links()) {
+    if (link.device == "eth0") {
+      EXPECT_EQ(link.gso_max_bytes, shape_link(path_rate).gso_max_bytes);
+    }
+    if (link.shaping.empty()) continue;
+    ++found[link.device];
+    ASSERT_TRUE(rate.contains(link.device)) << link.device << " is shaped";
+    const LinkShape shape = shape_link(rate.at(link.device));
+    EXPECT_EQ(link.shaping, "tbf");
+    EXPECT_EQ(link.rate_bits_per_s, shape.rate_bits_per_s) << link.device;
+    // The kernel keeps the bucket and the queue as times, in ticks.
+    EXPECT_NEAR(link.burst_bytes / shape.burst_bytes, 1, 0.01) << link.device;
+    EXPECT_NEAR(link.latency_s, 0.1, 0.001) << link.device;
+  }
+  EXPECT_EQ(found, count);
+}
+
+void expect_hosts_shaped(int hosts, double rate_bits_per_s) {
+  expect_shaped({{"eth0", hosts}}, {{"eth0", rate_bits_per_s}}, rate_bits_per_s);
 }
 
 std::string network_of(const Fabric& fabric, int rank) {
@@ -75,11 +96,14 @@ std::string network_of(const Fabric& fabric, int rank) {
   });
 }
 
+// The interfaces of this process's own network that have a name as a fabric gives it. Others come
+// and go with what else runs on the machine.
 std::set<std::string> own_interfaces() {
   std::set<std::string> names;
   struct if_nameindex* const all = ::if_nameindex();
   for (auto* entry = all; entry != nullptr && entry->if_index != 0; ++entry) {
-    names.insert(entry->if_name);
+    const std::string name = entry->if_name;
+    if (name == "br0" || name == "uplink" || name.starts_with("port")) names.insert(name);
   }
   ::if_freenameindex(all);
   return names;
@@ -95,17 +119,20 @@ TEST(Loopback, IsTheNetworkOfOneUnshapedNode) {
 
 TEST_F(FabricTest, TwoNodesCarryTheRateAndLittleForFree) {
   const auto fabric = make_fabric(cluster(2, 1, 200e6));
-  expect_rate(*fabric, 200e6);
-  const json measured = good_self_test(*fabric, payload_bits_per_s(200e6));
+  expect_hosts_shaped(2, 200e6);
+  const json measured = fabric->self_test(0.6);
+  expect_carries(measured, 200e6);
   EXPECT_EQ(measured.at("congestion_control"), "reno");
-  EXPECT_LT(measured.at("free_burst_bytes").get<double>(), 20 * 1024) << measured;
+  // Delays hide free bytes and never add to them.
+  EXPECT_LE(measured.at("free_burst_bytes").get<double>(), shape_link(200e6).burst_bytes)
+      << measured;
   EXPECT_GT(measured.at("round_trip_s").get<double>(), 0);
-  EXPECT_LT(measured.at("round_trip_s").get<double>(), 0.01);
 }
 
 TEST_F(FabricTest, FourNodesReachEachOther) {
   const auto fabric = make_fabric(cluster(4, 1, 100e6));
-  expect_rate(*fabric, 100e6);
+  expect_hosts_shaped(4, 100e6);
+  expect_carries(fabric->self_test(0.6), 100e6);
   std::set<std::string> addresses;
   std::set<std::string> networks;
   for (int rank = 0; rank < 4; ++rank) {
@@ -119,20 +146,24 @@ TEST_F(FabricTest, FourNodesReachEachOther) {
 }
 
 TEST_F(FabricTest, RanksOfANodeShareItsNetworkUnlessTheirLinkIsShaped) {
-  const auto shared = make_fabric(cluster(2, 2, 100e6));
+  auto shared = make_fabric(cluster(2, 2, 100e6));
+  expect_hosts_shaped(2, 100e6);
   EXPECT_EQ(network_of(*shared, 0), network_of(*shared, 1));
   EXPECT_NE(network_of(*shared, 1), network_of(*shared, 2));
   EXPECT_EQ(shared->endpoint(1).node, 0);
   EXPECT_EQ(shared->endpoint(2).node, 1);
+  shared.reset();
 
   const auto apart = make_fabric(cluster(1, 2, {}, 400e6));
   EXPECT_NE(network_of(*apart, 0), network_of(*apart, 1));
-  expect_rate(*apart, 400e6);
+  expect_hosts_shaped(2, 400e6);
+  expect_carries(apart->self_test(0.6), 400e6);
 }
 
 TEST_F(FabricTest, BothRatesMeetBetweenNodesOfShapedRanks) {
   const auto fabric = make_fabric(cluster(2, 2, 100e6, 400e6));
-  expect_rate(*fabric, 100e6);
+  expect_shaped({{"eth0", 4}, {"uplink", 2}}, {{"eth0", 400e6}, {"uplink", 100e6}}, 100e6);
+  expect_carries(fabric->self_test(0.6), 100e6);
   for (int rank = 1; rank < 4; ++rank) {
     EXPECT_EQ(try_to_connect(*fabric, 0, rank), "") << rank;
     EXPECT_NE(network_of(*fabric, rank), network_of(*fabric, rank - 1));
@@ -141,6 +172,7 @@ TEST_F(FabricTest, BothRatesMeetBetweenNodesOfShapedRanks) {
 
 TEST_F(FabricTest, NodesWithoutARateAreStillNodes) {
   const auto fabric = make_fabric(cluster(2, 1, {}));
+  for (const KernelLink& link : kernel_links()) EXPECT_EQ(link.shaping, "") << link.device;
   EXPECT_TRUE(fabric->self_test(0.1).is_null());
   EXPECT_NE(network_of(*fabric, 0), network_of(*fabric, 1));
   EXPECT_EQ(try_to_connect(*fabric, 0, 1), "");
@@ -163,10 +195,9 @@ TEST_F(FabricTest, WorksForUsersWithoutPrivilege) {
     become_nobody();
     if (!NamespaceSet(1).through_user_namespace()) return "no user namespace was made";
     const auto fabric = make_fabric(cluster(2, 1, 200e6));
-    const double payload = payload_bits_per_s(200e6);
-    const json measured = good_self_test(*fabric, payload);
-    const double ratio = measured.at("measured_payload_bits_per_s").get<double>() / payload;
-    return std::abs(ratio - 1) <= 0.03 ? "carried" : measured.dump();
+    expect_hosts_shaped(2, 200e6);
+    expect_carries(fabric->self_test(0.6), 200e6);
+    return HasFailure() ? "see above" : "carried";
   });
   EXPECT_EQ(answer, "carried");
 }
@@ -183,45 +214,20 @@ TEST_F(FabricTest, WhatIproute2RefusesIsToldInItsWords) {
   EXPECT_THROW(namespaces.run_batch(0, "no_such_program", ""), EnvironmentError);
 }
 
-// What iperf3, which others trust, gets over the same link in one second; 0 where it failed.
-double iperf3_bits_per_s(const Fabric& fabric) {
-  const std::string program = find_program("iperf3");
-  const auto run = [&](int rank, const char* output, std::vector<const char*> arguments) {
-    const pid_t child = ::fork();
-    if (child == 0) {
-      const int file = ::open(output, O_WRONLY | O_CREAT | O_TRUNC, 0600);
-      if (fabric.enter(rank) != 0 || ::dup2(file, 1) < 0) ::_exit(1);
-      arguments.push_back(nullptr);
-      ::execv(program.c_str(), const_cast<char**>(arguments.data()));
-      ::_exit(1);
-    }
-    return child;
-  };
-  const std::string output = testing::TempDir() + "gradsync_iperf3.json";
-  const std::string address = fabric.endpoint(0).address;
-  const pid_t server = run(0, "/dev/null", {"iperf3", "-s", "-1"});
-  ::usleep(300'000);
-  wait_for_exit(
-      run(1, output.c_str(), {"iperf3", "-c", address.c_str(), "-t", "1", "-O", "1", "-J"}));
-  ::kill(server, SIGTERM);
-  wait_for_exit(server);
-  std::ifstream file(output);
-  const json report = json::parse(file, nullptr, false);
-  ::unlink(output.c_str());
-  const json::json_pointer received("/end/sum_received/bits_per_second");
-  return report.is_object() && report.contains(received) ? report.at(received).get<double>() : 0;
-}
-
+// Of both the best of a few attempts, in turns. Two programs that measure one link differ by per
+// cents, and where others compete for the processor by more; but not by a factor.
 TEST_F(FabricTest, AgreesWithIperf3) {
   if (find_program("iperf3").empty()) GTEST_SKIP() << "iperf3 is not installed";
   const auto fabric = make_fabric(cluster(2, 1, 200e6));
   double ours = 0;
-  double theirs = 1;
-  for (int attempt = 0; attempt < kAttempts && std::abs(ours / theirs - 1) > 0.02; ++attempt) {
-    theirs = iperf3_bits_per_s(*fabric);
-    ours = fabric->self_test(0.6).at("measured_payload_bits_per_s");
+  double theirs = 0;
+  for (int attempt = 0; attempt < 4; ++attempt) {
+    theirs = std::max(theirs, iperf3_bits_per_s(*fabric));
+    ours = std::max(ours, fabric->self_test(0.6).at("measured_payload_bits_per_s").get<double>());
+    if (std::min(ours, theirs) > 0.97 * std::max(ours, theirs)) break;
   }
-  EXPECT_NEAR(ours / theirs, 1, 0.02) << "iperf3 " << theirs << ", self-test " << ours;
+  EXPECT_LT(std::max(ours, theirs), 2 * std::min(ours, theirs))
+      << "iperf3 " << theirs << ", self-test " << ours;
 }
 
 }  // namespace

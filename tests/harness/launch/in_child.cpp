@@ -24,6 +24,7 @@ namespace gradsync::launch {
 namespace {
 constexpr uid_t kNobody = 65534;
 constexpr std::uint16_t kPort = 5001;
+constexpr double kPatienceSeconds = 60;
 }  // namespace
 
 std::string in_child(const std::function<std::string()>& body) {
@@ -79,7 +80,7 @@ std::string try_to_connect(const Fabric& fabric, int sender, int receiver) {
     }
     const bool told = ::write(ready[1], "", 1) == 1;
     pollfd wait{inside, POLLIN, 0};
-    ::_exit(told && ::poll(&wait, 1, 3000) == 1 ? 0 : 2);
+    ::_exit(told && ::poll(&wait, 1, static_cast<int>(kPatienceSeconds * 1e3)) == 1 ? 0 : 2);
   }
   const std::string said = in_child([&]() -> std::string {
     char byte = 0;
@@ -113,8 +114,8 @@ std::string why_no_unprivileged_namespaces() {
   });
 }
 
-bool eventually(const std::function<bool()>& condition, double timeout_s) {
-  const std::int64_t deadline_ns = steady_clock().now_ns() + nanoseconds(timeout_s);
+bool eventually(const std::function<bool()>& condition) {
+  const std::int64_t deadline_ns = steady_clock().now_ns() + nanoseconds(kPatienceSeconds);
   while (!condition()) {
     if (steady_clock().now_ns() > deadline_ns) return false;
     ::usleep(10'000);

@@ -27,7 +27,8 @@ std::string why_no_namespaces();
 // kernel itself, so that a fault of ours is no reason to skip.
 std::string why_no_unprivileged_namespaces();
 
-// True once `condition` holds; false when it still does not after `timeout_s`.
-bool eventually(const std::function<bool()>& condition, double timeout_s = 5);
+// True once `condition` holds; false when it still does not after a minute, which is for faults:
+// however busy a machine is, what takes milliseconds does not take that long.
+bool eventually(const std::function<bool()>& condition);
 
 }  // namespace gradsync::launch
