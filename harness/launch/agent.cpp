@@ -124,7 +124,9 @@ class Agent {
     }
   }
 
+  // Of an ending, the leader must know where the rank was by then.
   void tell(const RankEvent& event) {
+    if (event.kind != RankEvent::Kind::Message) send_pages(clock_.now_ns());
     json message{{"group", group_}, {"rank", event.rank}};
     if (event.kind == RankEvent::Kind::Message) {
       message["message"] = event.message;
@@ -138,7 +140,10 @@ class Agent {
 
   void tell_pages() {
     const std::int64_t now_ns = clock_.now_ns();
-    if (!ranks_ || seconds(now_ns - told_ns_) < kPagesEveryS) return;
+    if (ranks_ && seconds(now_ns - told_ns_) >= kPagesEveryS) send_pages(now_ns);
+  }
+
+  void send_pages(std::int64_t now_ns) {
     told_ns_ = now_ns;
     json pages = json::array();
     for (int rank = first(); rank < first() + options_.place.ranks; ++rank) {

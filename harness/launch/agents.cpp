@@ -5,6 +5,7 @@
 #include <poll.h>
 
 #include <algorithm>
+#include <functional>
 #include <map>
 #include <set>
 
@@ -42,14 +43,15 @@ std::vector<json> read_or_close(JsonLines& lines) {
   }
 }
 
-// Returns the next message of one connection; null: none came in time.
-json receive(JsonLines& lines, double timeout_s) {
+// Returns the next message of one connection that is `wanted`; null: none came in time.
+json receive(JsonLines& lines, double timeout_s, const std::function<bool(const json&)>& wanted) {
   const std::int64_t deadline_ns = steady_clock().now_ns() + nanoseconds(timeout_s);
   while (lines.is_open()) {
-    const auto messages = read_or_close(lines);
-    if (!messages.empty()) return messages.front();
+    for (const json& message : read_or_close(lines)) {
+      if (wanted(message)) return message;
+    }
     const double left_s = seconds(deadline_ns - steady_clock().now_ns());
-    if (left_s <= 0) break;
+    if (left_s <= 0 || !lines.is_open()) break;
     pollfd wait{lines.fd(), POLLIN, 0};
     ::poll(&wait, 1, static_cast<int>(left_s * 1e3) + 1);
   }
@@ -85,7 +87,7 @@ void Agents::join(UniqueFd connection) {
   auto task = std::make_unique<Task>();
   task->address = peer_address(connection.get());
   task->lines = JsonLines(std::move(connection), fmt::format("a task at {}", task->address));
-  const json message = receive(task->lines, kHelloS);
+  const json message = receive(task->lines, kHelloS, [](const json&) { return true; });
   if (message.is_object() && message.contains("hello")) admit(std::move(task), message["hello"]);
 }
 
@@ -125,9 +127,12 @@ ClockOffset Agents::measure_clock(Task& task) {
     Ping ping;
     ping.sent_ns = steady_clock().now_ns();
     task.lines.send({{"ping", number}});
-    const json answer = receive(task.lines, kPingS);
+    // What answers an earlier ping came too late for it, and is no answer to this one.
+    const json answer = receive(task.lines, kPingS, [number](const json& message) {
+      return message.value("pong", -1) == number;
+    });
     ping.received_ns = steady_clock().now_ns();
-    if (!answer.is_object() || answer.value("pong", -1) != number) continue;
+    if (answer.is_null()) continue;
     ping.remote_ns = answer.at("clock_ns");
     pings.push_back(ping);
   }

@@ -1,8 +1,10 @@
 // The leading task and its agents over loopback: agents are threads here, ranks real processes.
 #include "harness/launch/agents.h"
 
+#include <fmt/format.h>
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
+#include <poll.h>
 #include <signal.h>
 
 #include <future>
@@ -13,6 +15,7 @@
 #include "harness/base/clock.h"
 #include "harness/base/errors.h"
 #include "harness/launch/agent.h"
+#include "harness/launch/json_lines.h"
 #include "harness/launch/tcp.h"
 
 namespace gradsync::launch {
@@ -23,7 +26,7 @@ using testing::AllOf;
 using testing::HasSubstr;
 using Kind = RankEvent::Kind;
 
-constexpr double kPatience = 20;
+constexpr double kPatience = 60;  // for what takes milliseconds, on a busy machine too
 const json kIdentity = {{"commit", "abc"}, {"plan", {{"steps", 8}}}};
 
 // Another host's clock: this one's, `ahead_ns` later.
@@ -126,11 +129,13 @@ TEST(Agents, ADeadRankIsAnEventAndTheNextGroupIsWhole) {
   Agents& agents = job.lead();
   {
     RemoteRanks ranks(agents, {});
+    ranks.send(1, {{"do", "page"}, {"step", 5}});
     ranks.send(1, {{"do", "die"}, {"signal", SIGKILL}});
     const RankEvent event = next(ranks);
     EXPECT_EQ(event.kind, Kind::Killed);
     EXPECT_EQ(event.rank, 1);
     EXPECT_EQ(event.signal, SIGKILL);
+    EXPECT_EQ(ranks.page(1).step, 5) << "where it was by then";
     EXPECT_FALSE(ranks.running(1));
     EXPECT_TRUE(ranks.running(0));
   }
@@ -176,15 +181,27 @@ TEST(Agents, AnotherPlanIsRefusedBeforeTheFirstRankAndEveryTaskIsTold) {
   EXPECT_THAT(job.ending(1), refusal);
 }
 
-TEST(Agents, AMissingTaskIsNamed) {
+// What a leader says who waits so long for three tasks, of which only task 1 comes.
+std::string complaint_about_two_tasks(double timeout_s) {
   Job job(3, 1);
   job.add_agent(1);
   try {
-    job.lead(0.5);
-    FAIL() << "went on without two tasks";
+    job.lead(timeout_s);
   } catch (const EnvironmentError& error) {
-    EXPECT_THAT(error.what(), HasSubstr("task 0, 2 of 3 did not join within 0.5 s"));
+    return error.what();
   }
+  return "went on without two tasks";
+}
+
+TEST(Agents, AMissingTaskIsNamed) {
+  std::string complaint;
+  double timeout_s = 0.25;
+  do {  // on a busy machine task 1 may be late, too
+    timeout_s *= 2;
+    complaint = complaint_about_two_tasks(timeout_s);
+  } while (complaint.starts_with("task 0, 1, 2 of 3") && timeout_s < kPatience);
+  EXPECT_THAT(complaint,
+              HasSubstr(fmt::format("task 0, 2 of 3 did not join within {} s", timeout_s)));
 }
 
 TEST(Agents, TwoTasksWithOneNumberAreRefused) {
@@ -204,7 +221,7 @@ TEST(Agents, AStrangerAtThePortIsIgnored) {
 }
 
 TEST(Agents, AnOtherClocksOffsetIsFoundWithinItsBound) {
-  constexpr std::int64_t kAheadNs = 1'234'567'890;
+  constexpr std::int64_t kAheadNs = 1'234'567'890'123;
   const ShiftedClock ahead(kAheadNs);
   Job job(2, 1);
   job.add_agent(0);
@@ -213,11 +230,44 @@ TEST(Agents, AnOtherClocksOffsetIsFoundWithinItsBound) {
   const auto check = [](const json& clock, double truth_s) {
     const double error_s = clock.at("error_s").get<double>();
     EXPECT_GT(error_s, 0);
-    EXPECT_LT(error_s, 0.1);
+    EXPECT_LT(error_s, 10);  // the quickest of many questions; two minutes would hide the offset
     EXPECT_NEAR(clock.at("offset_s").get<double>(), truth_s, error_s);
   };
   check(clocks.at(0), 0);
   check(clocks.at(1), seconds(kAheadNs));
+}
+
+// A task that is held up until its first answer is too late, as a busy machine may do it.
+void answer_late(int port) {
+  JsonLines leader(connect_to("127.0.0.1", port, kPatience), "the leader");
+  leader.send(
+      {{"hello",
+        {{"task", 0}, {"host", "slow"}, {"identity", kIdentity}, {"cpus", json::array()}}}});
+  std::vector<json> pings;
+  bool held_up = true;
+  while (leader.is_open()) {
+    pollfd wait{leader.fd(), POLLIN, 0};
+    ::poll(&wait, 1, 1000);
+    for (const json& message : leader.read()) pings.push_back(message.at("ping"));
+    held_up = held_up && pings.size() < 2;  // the second comes when the first was given up
+    if (held_up) continue;
+    for (const json& ping : pings) {
+      leader.send({{"pong", ping}, {"clock_ns", steady_clock().now_ns()}});
+    }
+    pings.clear();
+  }
+}
+
+TEST(Agents, AnAnswerThatComesTooLateIsNotTakenForTheNext) {
+  UniqueFd listener = listen_on(0);
+  auto task = std::async(std::launch::async, answer_late, bound_port(listener.get()));
+  {
+    Agents agents(std::move(listener), place_of(0, 1, 1), kIdentity, kPatience);
+    const json clock = agents.clocks().at(0);
+    ASSERT_TRUE(clock.at("offset_s").is_number()) << clock;
+    EXPECT_LE(std::abs(clock.at("offset_s").get<double>()), clock.at("error_s").get<double>());
+  }
+  task.get();
 }
 
 TEST(Tcp, NobodyAtThePortIsSaidWithinTheDeadline) {

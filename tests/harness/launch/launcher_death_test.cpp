@@ -6,9 +6,9 @@
 #include <unistd.h>
 
 #include <array>
+#include <cerrno>
 #include <filesystem>
 #include <nlohmann/json.hpp>
-#include <set>
 #include <string>
 
 #include "harness/launch/local_ranks.h"
@@ -27,17 +27,6 @@ Topology shaped_pair() {
   topology.ranks_per_node = 1;
   topology.inter_node_bits_per_s = 1e8;
   return topology;
-}
-
-// The network namespaces that any process is in.
-std::set<std::string> living_networks() {
-  std::set<std::string> networks;
-  for (const auto& entry : fs::directory_iterator("/proc")) {
-    std::error_code gone;
-    const fs::path network = fs::read_symlink(entry.path() / "ns" / "net", gone);
-    if (!gone) networks.insert(network.string());
-  }
-  return networks;
 }
 
 // A launcher with two ranks in two namespaces: writes their pids and networks, then waits for its
@@ -77,9 +66,8 @@ void expect_nothing_survives(bool unprivileged) {
   ::close(pipe[0]);
   ASSERT_GT(size, 0) << "the launcher failed";
   const json launched = json::parse(text.substr(0, static_cast<std::size_t>(size)));
-  for (const std::string network : launched.at("networks")) {
-    EXPECT_TRUE(living_networks().contains(network));
-  }
+  const std::string own_network = fs::read_symlink("/proc/self/ns/net").string();
+  for (const std::string network : launched.at("networks")) EXPECT_NE(network, own_network);
 
   ::kill(launcher, SIGKILL);
   wait_for_exit(launcher);
@@ -88,9 +76,10 @@ void expect_nothing_survives(bool unprivileged) {
     EXPECT_TRUE(ended) << "rank " << pid << " outlived its launcher";
     if (!ended) ::kill(pid, SIGKILL);
   }
-  for (const std::string network : launched.at("networks")) {
-    EXPECT_FALSE(living_networks().contains(network)) << network;
-  }
+  // A namespace without a name lives as long as a process or a descriptor in one. All that the
+  // launcher started would be our child by now.
+  EXPECT_EQ(::waitpid(-1, nullptr, WNOHANG), -1) << "a process was left";
+  EXPECT_EQ(errno, ECHILD);
 }
 
 TEST(LauncherDeath, TakesRanksAndNamespacesAlong) {

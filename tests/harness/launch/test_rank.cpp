@@ -60,5 +60,6 @@ void obey(ControlChannel& channel, const json& order) {
 
 int main() {
   ControlChannel channel;
-  for (;;) obey(channel, channel.receive(60));
+  constexpr double kPatience = 600;
+  for (;;) obey(channel, channel.receive(kPatience));
 }

@@ -3,32 +3,24 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
-#include <filesystem>
-#include <fstream>
 #include <string>
 
 #include "harness/base/errors.h"
+#include "tests/models/temporary_folder.h"
 
 namespace gradsync::launch {
 namespace {
 
 using testing::AllOf;
 using testing::HasSubstr;
-namespace fs = std::filesystem;
 
 const std::string kShipped = GRADSYNC_SOURCE_DIR "/benchmarks/topologies";
 
 class TopologyFile : public testing::Test {
  protected:
-  TopologyFile() : directory_(fs::path(testing::TempDir()) / "gradsync_topology_test") {
-    fs::create_directories(directory_);
-  }
-  ~TopologyFile() override { fs::remove_all(directory_); }
-
   // The topology of a file with this text, or the complaint about it.
   Topology parse(const std::string& text, int scale = 1) {
-    std::ofstream(directory_ / "mine.json") << text;
-    return read_topology((directory_ / "mine.json").string(), kShipped, scale);
+    return read_topology(folder_.write("mine.json", text), kShipped, scale);
   }
   std::string complaint(const std::string& text) {
     try {
@@ -48,7 +40,7 @@ class TopologyFile : public testing::Test {
     return text + R"("intra_node": null})";
   }
 
-  fs::path directory_;
+  test::TemporaryFolder folder_;
 };
 
 TEST_F(TopologyFile, ReadsRatesAndScalesThem) {
