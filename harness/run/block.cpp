@@ -1,14 +1,12 @@
 #include "harness/run/block.h"
 
-#include <fmt/format.h>
-
 #include <algorithm>
-#include <cmath>
 
 #include "harness/base/errors.h"
 #include "harness/comm/process_groups.h"
 #include "harness/measure/exposed.h"
 #include "harness/measure/memory.h"
+#include "harness/run/block_times.h"
 #include "harness/run/expectation.h"
 #include "harness/run/extra_work.h"
 #include "harness/run/finite.h"
@@ -22,12 +20,6 @@ namespace {
 
 using measure::Phase;
 using measure::StepTimes;
-
-// Steps touch, so their sum is the block; more than this apart, the clock or this code is broken.
-constexpr double kBlockTolerance = 1e-3;
-// A scheduler may take the processor away between the two readings that bound a block; that is no
-// fault of the steps, and a block of milliseconds must not be lost to it.
-constexpr double kPreemptionS = 10e-3;
 
 // Warm-up steps count from -warmup to -1 in the ledger, timed ones from 0. `memory`, if any,
 // records the last of them. `extra`, if any, is done in each.
@@ -197,13 +189,8 @@ BlockResult run_block(const RankContext& context, Workload& workload, const plan
   }
   result.ledger = check_ledger(workload, *strategy, windows, accumulation,
                                context.spec.as_published ? kColdSteps : 0, events);
-  double sum_s = 0;
-  for (const double step_s : result.rank.step_s) sum_s += step_s;
-  if (!result.ledger.matches) {
-    result.invalid = "ledger: " + result.ledger.mismatch;
-  } else if (std::abs(sum_s - block_s) > std::max(kBlockTolerance * block_s, kPreemptionS)) {
-    result.invalid = fmt::format("steps sum to {:.6f} s, the block took {:.6f} s", sum_s, block_s);
-  }
+  result.invalid = result.ledger.matches ? first_mistiming(steps, windows.size(), block_s)
+                                         : "ledger: " + result.ledger.mismatch;
   const bool values_mean_something = context.spec.backend != "fake" && !workload.paced();
   if (result.invalid.empty() && values_mean_something) {
     result.invalid = non_finite_values(workload.wrapper(), sync::loss_watch().first_non_finite(),

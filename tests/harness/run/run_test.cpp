@@ -4,6 +4,7 @@
 #include <numeric>
 
 #include "harness/base/errors.h"
+#include "harness/run/block_times.h"
 #include "harness/run/expectation.h"
 #include "harness/run/launch_spec.h"
 #include "harness/run/merge.h"
@@ -83,6 +84,28 @@ TEST(Expectation, NamesTheFirstDifference) {
   EXPECT_EQ(first_mismatch(wanted, events_of({{}, {100, 201}}, {1, 0}), 0),
             "step 1, micro-batch 2: all_reduce 1 has 201 bytes, declared 200");
   EXPECT_NE(first_mismatch(wanted, events_of({{}, {100, 200}}, {0, 0}), 0), "");
+}
+
+measure::StepTimes step_of(double start_s, double end_s) {
+  return {nanoseconds(start_s), nanoseconds(end_s), {}};
+}
+
+TEST(BlockTimes, StepsTouchAndFitIntoTheirBlock) {
+  EXPECT_EQ(first_mistiming({step_of(1, 2), step_of(2, 4)}, 2, 3), "");
+  EXPECT_EQ(first_mistiming({step_of(1, 2), step_of(2, 4)}, 3, 3), "2 steps have times, of 3");
+  EXPECT_EQ(first_mistiming({step_of(1, 2), step_of(2.5, 4)}, 2, 3),
+            "step 2 begins 500000000 ns after the end of the one before it");
+  EXPECT_EQ(first_mistiming({step_of(1, 2), step_of(2, 4)}, 2, 2.9),
+            "steps sum to 3.000000 s, the block took 2.900000 s");
+}
+
+TEST(BlockTimes, WhatTheSchedulerTakesBesideThemIsNoFaultOfSteps) {
+  EXPECT_EQ(first_mistiming({step_of(1, 1.001)}, 1, 30), "");
+}
+
+TEST(BlockTimes, ADevicesClockMayDifferALittle) {
+  EXPECT_EQ(first_mistiming({step_of(0, 0.5)}, 1, 0.491), "");
+  EXPECT_NE(first_mistiming({step_of(0, 0.5)}, 1, 0.489), "");
 }
 
 nlohmann::json message_of(int rank, const std::vector<double>& step_s) {
