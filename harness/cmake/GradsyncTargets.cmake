@@ -38,13 +38,30 @@ function(gradsync_library name)
   endif()
 endfunction()
 
+# gradsync_test_properties(NAME LABELS unit [TIMEOUT seconds]) gives a test its labels and what follows
+# from them: how long it may take, and whether others may run beside it. The limits are for hangs
+# alone: what takes a minute here takes many on a busy machine, and under a sanitizer. TIMEOUT can
+# only raise them.
+function(gradsync_test_properties name)
+  cmake_parse_arguments(ARG "" "TIMEOUT" "LABELS" ${ARGN})
+  set(timeout_s 600)
+  if(NOT "unit" IN_LIST ARG_LABELS)
+    set(timeout_s 1800)
+  endif()
+  if(ARG_TIMEOUT AND ARG_TIMEOUT GREATER timeout_s)
+    set(timeout_s ${ARG_TIMEOUT})
+  endif()
+  set_tests_properties(${name} PROPERTIES LABELS "${ARG_LABELS}" TIMEOUT ${timeout_s})
+  if(NOT "unit" IN_LIST ARG_LABELS AND NOT "plot" IN_LIST ARG_LABELS)
+    # Several ranks, links and pinned cores: beside other tests they would only slow each other.
+    set_tests_properties(${name} PROPERTIES RUN_SERIAL ON)
+  endif()
+endfunction()
+
 # gradsync_test(PATH LABELS unit SOURCES a_test.cpp... [DEPS ...] [TORCH] [TIMEOUT seconds])
 # Makes one GoogleTest program and registers its cases with ctest under the given labels.
 function(gradsync_test name)
   cmake_parse_arguments(ARG "TORCH" "TIMEOUT" "SOURCES;DEPS;LABELS" ${ARGN})
-  if(NOT ARG_TIMEOUT)
-    set(ARG_TIMEOUT 60)
-  endif()
   add_executable(${name} ${ARG_SOURCES})
   target_link_libraries(${name} PRIVATE gradsync_flags ${ARG_DEPS} GTest::gmock_main)
   target_compile_definitions(${name} PRIVATE GRADSYNC_SOURCE_DIR="${PROJECT_SOURCE_DIR}")
@@ -55,11 +72,7 @@ function(gradsync_test name)
   endif()
   gradsync_build_fast(${name})
   add_test(NAME ${name} COMMAND ${name})
-  set_tests_properties(${name} PROPERTIES LABELS "${ARG_LABELS}" TIMEOUT ${ARG_TIMEOUT})
-  if(NOT "unit" IN_LIST ARG_LABELS)
-    # Several ranks and deadlines: beside other tests these would time out on a small machine.
-    set_tests_properties(${name} PROPERTIES RUN_SERIAL ON)
-  endif()
+  gradsync_test_properties(${name} LABELS ${ARG_LABELS} TIMEOUT ${ARG_TIMEOUT})
 endfunction()
 
 # The interpreter for tests written in Python: the one set-up made ready, else the system's.
@@ -74,18 +87,13 @@ endif()
 # Registers NAME.py of the caller's folder, or FILE, with ctest. It skips by exit status 77.
 function(gradsync_python_test name)
   cmake_parse_arguments(ARG "" "FILE;TIMEOUT" "ARGS;LABELS;ENVIRONMENT" ${ARGN})
-  if(NOT ARG_TIMEOUT)
-    set(ARG_TIMEOUT 120)
-  endif()
   if(NOT ARG_FILE)
     set(ARG_FILE ${CMAKE_CURRENT_SOURCE_DIR}/${name}.py)
   endif()
   add_test(NAME ${name} COMMAND ${GRADSYNC_TEST_PYTHON} ${ARG_FILE} ${ARG_ARGS})
-  set_tests_properties(${name} PROPERTIES LABELS "${ARG_LABELS}" TIMEOUT ${ARG_TIMEOUT}
+  set_tests_properties(${name} PROPERTIES
     SKIP_RETURN_CODE 77 ENVIRONMENT "PYTHONDONTWRITEBYTECODE=1;${ARG_ENVIRONMENT}")
-  if("distributed" IN_LIST ARG_LABELS)
-    set_tests_properties(${name} PROPERTIES RUN_SERIAL ON)
-  endif()
+  gradsync_test_properties(${name} LABELS ${ARG_LABELS} TIMEOUT ${ARG_TIMEOUT})
 endfunction()
 
 # gradsync_use_headers(TARGET PCH LINK lib... HEADERS <a.h>...)

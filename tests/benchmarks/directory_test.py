@@ -7,8 +7,6 @@ from program import PACED, PROGRAM, QUICK, ProgramTest, can_unshare, private_fla
 
 # Three trials of a second in all.
 THREE = QUICK | {"launches": 3}
-# Longer than all that is tried beside it.
-LONG = PACED | {"steps": 12}
 
 
 class TakenTest(ProgramTest):
@@ -122,24 +120,23 @@ class FullDiskTest(ProgramTest):
 
 class TwoRunsTest(ProgramTest):
     def start_first(self):
-        process = self.start("run", self.plan_file(LONG, "first.json"), "--out", self.place / "run")
-        self.wait_until(lambda: len(self.rank_processes()) == 2, what="the first run")
-        return process
+        return self.start("run", self.plan_file(PACED, "first.json"), "--out", self.place / "run")
 
     def test_into_one_directory(self):
         first = self.start_first()
-        for arguments in ((), ("--force",), ("--resume",)):
-            with self.subTest(arguments=arguments):
-                outcome = self.run_plan(LONG, *arguments)
-                self.assert_refused(outcome, str(self.place / "run"), "another run")
+        with self.frozen(first):
+            for arguments in ((), ("--force",), ("--resume",)):
+                with self.subTest(arguments=arguments):
+                    outcome = self.run_plan(PACED, *arguments)
+                    self.assert_refused(outcome, str(self.place / "run"), "another run")
         outcome = self.finish(first)
         self.assertEqual(outcome.status, 0, outcome.err)
         self.assertEqual([trial["status"] for trial in self.trials()], ["ok", "ok"])
 
     def test_into_two_directories(self):
         first = self.start_first()
-        second = self.run_plan(QUICK, out="second")
-        self.assertIsNone(first.poll(), "the first run was to last longer")
+        with self.frozen(first):
+            second = self.run_plan(QUICK, out="second")
         self.assertEqual(second.status, 0, second.err)
         self.assertRegex(
             second.err, rf"(?m)^warn: another gradsync runs \(process .*\b{first.pid}\b"

@@ -4,7 +4,7 @@ import os
 import socket
 import unittest
 
-from program import PROGRAM, QUICK, ProgramTest, can_unshare, with_cells
+from program import PROGRAM, QUICK, ProgramTest, can_unshare, free_port, with_cells
 
 BERT = with_cells(QUICK, model=["bert_tiny"], micro_batch_size=[2], sequence_length=[16])
 
@@ -27,10 +27,7 @@ class PortTest(ProgramTest):
                 self.assert_refused(outcome, "'MASTER_PORT'", f"got {port}", "0 to 65535")
 
     def test_a_port_of_ones_own_choice(self):
-        with socket.socket() as finder:
-            finder.bind(("127.0.0.1", 0))
-            port = finder.getsockname()[1]
-        outcome = self.run_plan(QUICK, env={"MASTER_PORT": str(port)})
+        outcome = self.run_plan(QUICK, env={"MASTER_PORT": str(free_port())})
         self.assertEqual(outcome.status, 0, outcome.err)
 
 

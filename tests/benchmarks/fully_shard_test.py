@@ -6,11 +6,10 @@ reduced in which micro-batch must not.
 
 import json
 import os
-import socket
 import sys
 import unittest
 
-from program import QUICK, ROOT, ProgramTest, with_cells
+from program import QUICK, ROOT, ProgramTest, free_port, with_cells
 
 SKIPPED = 77
 RANKS = 2
@@ -78,9 +77,7 @@ def rank_main():
 
 class FullyShardTest(ProgramTest):
     def steps_of_torch(self):
-        with socket.socket() as finder:
-            finder.bind(("127.0.0.1", 0))
-            port = str(finder.getsockname()[1])
+        port = str(free_port())
         ranks = [
             self.start(
                 __file__,

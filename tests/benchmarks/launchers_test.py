@@ -14,7 +14,7 @@ import subprocess
 import sys
 import unittest
 
-from program import PACED, PROGRAM, QUICK, ProgramTest
+from program import PACED, PROGRAM, QUICK, ProgramTest, free_port
 
 TORCH_PYTHON = os.environ.get("GRADSYNC_TEST_PYTHON", sys.executable)
 SBIN = os.environ.get("PATH", "") + ":/usr/sbin:/sbin"
@@ -27,12 +27,6 @@ def find(program):
 def has_torchrun():
     look = [TORCH_PYTHON, "-c", "import torch.distributed.run"]
     return subprocess.run(look, capture_output=True).returncode == 0
-
-
-def free_port():
-    with socket.socket() as listener:
-        listener.bind(("127.0.0.1", 0))
-        return listener.getsockname()[1]
 
 
 class LauncherTest(ProgramTest):
@@ -56,23 +50,21 @@ class LauncherTest(ProgramTest):
             self.assertLessEqual(abs(clock["offset_s"]), clock["error_s"])
 
     def kill_a_rank(self, process, rank):
-        target = self.wait_until(
-            lambda: (
-                (found := self.rank_processes().get(rank))
-                and found.look()[1] in ("forward", "backward", "wait")
-                and found
-            ),
-            what=f"rank {rank} at work",
+        """Returns the outcome and the number of the trial that the rank worked at."""
+        held, order = self.hold(
+            rank, lambda activity, _: activity in ("forward", "backward", "wait")
         )
-        target.signal(signal.SIGKILL)
-        return self.finish(process)
+        held.signal(signal.SIGKILL)
+        return self.finish(process), order
 
-    def assert_went_on(self, rank):
-        """The trial the rank died in failed, the next one ran."""
+    def assert_went_on(self, rank, order):
+        """The trial that the rank died in failed, and no other."""
         trials = self.trials()
-        self.assertEqual([trial["status"] for trial in trials], ["failed", "ok"])
-        self.assertIn(f"[rank {rank}/2", trials[0]["reason"])
-        self.assertIn("killed by signal 9", trials[0]["reason"])
+        expected = ["ok", "ok"]
+        expected[order] = "failed"
+        self.assertEqual([trial["status"] for trial in trials], expected)
+        self.assertIn(f"[rank {rank}/2", trials[order]["reason"])
+        self.assertIn("killed by signal 9", trials[order]["reason"])
         self.assertEqual(self.result()["exit_status"], 5)
 
 
@@ -108,13 +100,13 @@ class ByHandTest(LauncherTest):
         plan = PACED | {"cells": PACED["cells"] | {"scale": [1]}, "steps": 1}
         plan["cells"]["model"] = ["paced_bert_base_t4"]
         follower = self.start_task(1, plan)
-        outcome = self.kill_a_rank(self.start_task(0, plan), 1)
+        outcome, order = self.kill_a_rank(self.start_task(0, plan), 1)
         self.assertEqual(outcome.status, 5, outcome.err)
-        self.assert_went_on(1)
+        self.assert_went_on(1, order)
         self.assertEqual(self.finish(follower).status, 5)
 
     def test_a_host_is_lost(self):
-        plan = PACED | {"cells": PACED["cells"] | {"scale": [1]}, "steps": 1}
+        plan = PACED | {"cells": PACED["cells"] | {"scale": [1]}, "steps": 1000}
         follower = self.start_task(1, plan)
         leader = self.start_task(0, plan)
         self.wait_until(lambda: len(self.rank_processes()) == 2, what="two ranks")
@@ -125,7 +117,7 @@ class ByHandTest(LauncherTest):
         self.assertEqual(self.result()["exit_status"], 5)
 
     def test_interrupt(self):
-        plan = PACED | {"cells": PACED["cells"] | {"scale": [1]}}
+        plan = PACED | {"cells": PACED["cells"] | {"scale": [1]}, "steps": 1000}
         follower = self.start_task(1, plan)
         leader = self.start_task(0, plan)
         self.wait_until(lambda: len(self.rank_processes()) == 2, what="two ranks")
@@ -147,8 +139,11 @@ class ByHandTest(LauncherTest):
         self.assert_refused(outcome, "task 0 does not answer", str(self.port), status=4)
 
     def test_a_task_never_comes(self):
-        outcome = self.finish(self.start_task(0, QUICK, "--join-timeout", "0.5"))
-        self.assert_refused(outcome, "task 1 of 2 did not join within 0.5 s", status=4)
+        for timeout_s in (0.5, 5, 50):  # on a busy machine the leader's own part needs longer
+            outcome = self.finish(self.start_task(0, QUICK, "--join-timeout", timeout_s))
+            if "task 0, 1 of 2" not in outcome.err:
+                break
+        self.assert_refused(outcome, f"task 1 of 2 did not join within {timeout_s} s", status=4)
 
     def test_the_port_is_taken(self):
         with socket.socket() as taken:
@@ -169,7 +164,8 @@ class ByHandTest(LauncherTest):
 
     def test_scaled_cells_are_skipped(self):
         outcome = self.call(
-            *self.arguments(PACED), env={"RANK": "0", "WORLD_SIZE": "1", "MASTER_PORT": "29517"}
+            *self.arguments(PACED),
+            env={"RANK": "0", "WORLD_SIZE": "1", "MASTER_PORT": str(self.port)},
         )
         self.assertEqual(outcome.status, 4, outcome.err)
         self.assertIn("scale 50 needs links scaled", self.trials()[0]["reason"])
@@ -196,9 +192,9 @@ class TorchrunTest(LauncherTest):
 
     def test_a_rank_dies_and_the_plan_goes_on(self):
         plan = PACED | {"cells": PACED["cells"] | {"scale": [1]}, "steps": 1}
-        outcome = self.kill_a_rank(self.torchrun(plan), 1)
+        outcome, order = self.kill_a_rank(self.torchrun(plan), 1)
         self.assertNotEqual(outcome.status, 0)  # torchrun's own word for a failed job
-        self.assert_went_on(1)
+        self.assert_went_on(1, order)
 
 
 @unittest.skipUnless(find("mpirun"), "no mpirun")
@@ -242,7 +238,9 @@ SwitchType=switch/none
 SelectType=select/cons_tres
 SelectTypeParameters=CR_Core
 ReturnToService=2
-SlurmdTimeout=30
+SlurmdTimeout=300
+MessageTimeout=100
+TCPTimeout=60
 NodeName={host} NodeAddr=127.0.0.1 CPUs={cpus} State=UNKNOWN
 PartitionName=all Nodes={host} Default=YES OverSubscribe=FORCE:4 State=UP
 """
@@ -282,10 +280,10 @@ class SrunTest(LauncherTest):
             f"--socket={self.slurm}/munge.socket", f"--pid-file={self.slurm}/munged.pid",
             f"--log-file={self.slurm}/munged.log", f"--seed-file={self.slurm}/munge.seed",
         )  # fmt: skip
-        self.wait_until((self.slurm / "munge.socket").exists, 10, "munged")
+        self.wait_until((self.slurm / "munge.socket").exists, what="munged")
         self.daemon("slurmctld", "-D", "-f", self.configuration)
         self.daemon("slurmd", "-D", "-f", self.configuration, "-N", host)
-        self.wait_until(self.node_is_idle, 30, f"an idle node\n{self.logs()}")
+        self.wait_until(self.node_is_idle, what=f"an idle node\n{self.logs()}")
 
     def daemon(self, program, *arguments):
         self.daemons.append(
@@ -303,7 +301,7 @@ class SrunTest(LauncherTest):
         for process in reversed(self.daemons):
             process.terminate()
             try:
-                process.wait(10)
+                process.wait(60)
             except subprocess.TimeoutExpired:
                 process.kill()
                 process.wait()

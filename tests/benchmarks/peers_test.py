@@ -25,6 +25,8 @@ from wrappers import WRAPPERS  # noqa: E402
 # Small enough for a few seconds of training; most of the time goes into imports.
 TINY = ("--model", "bert_tiny", "--micro-batch-size", "2", "--sequence-length", "8")
 SHORT = ("--steps", "2", "--warmup-steps", "1", "--rounds", "1", "--launches", "1")
+# One rank may be ready, and wait, long before a busy machine has imported torch for the other.
+PATIENT = ("--timeout-s", "600")
 # What models/record_profile.py takes: bert_tiny as transformers has it.
 TINY_BERT = """
 import torch
@@ -171,7 +173,7 @@ class Comparison(ProgramTest):
     def compare(self, *options):
         """Starts compare.py on the smallest work."""
         command = (sys.executable, str(PEERS / "compare.py"), "--program", PROGRAM, *TINY, *SHORT)
-        return self.start(*options, command=command)
+        return self.start(*PATIENT, *options, command=command)
 
     def assert_compared(self, *options, peers, wrapper="ddp", expected):
         """`expected`: {operation: counts, in the order of the wrapper's strategies}"""
@@ -179,7 +181,7 @@ class Comparison(ProgramTest):
         options = (*options, "--wrapper", wrapper, "--json", file)
         for peer in peers:
             options += ("--peer", peer)
-        outcome = self.finish(self.compare(*options), timeout_s=240)
+        outcome = self.finish(self.compare(*options))
         self.assertEqual(outcome.status, 0, outcome.err)
         for strategy in strategies:
             self.assertRegex(outcome.out, rf"\| {strategy} +\| +\d+\.\d{{4}} \| +\d+\.\d{{4}} \|")
@@ -224,7 +226,7 @@ class Launches(Comparison):
         process = self.compare("--topology", "2x1_1gbit", "--peer", "torch")
         self.wait_until(self.peer_ranks, what="a rank of the peer")
         process.send_signal(signal.SIGKILL)
-        process.communicate(timeout=10)
+        self.finish(process)
 
     def peer_ranks(self):
         return [pid for pid in self.marked_processes() if runs(PEERS / "rank.py", pid)]
@@ -248,7 +250,7 @@ class SlowLaunches(Comparison):
         (self.place / "tiny.py").write_text(TINY_BERT)
         build = f"{self.place / 'tiny.py'}:build"
         record = (sys.executable, str(recorder), build, "--steps", "1", "--out", profile)
-        recorded = self.finish(self.start(command=record), timeout_s=120)
+        recorded = self.finish(self.start(command=record))
         if recorded.status == 4:  # too busy a machine for a profile
             self.skipTest(recorded.err)
         self.assertEqual(recorded.status, 0, recorded.err)

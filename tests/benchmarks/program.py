@@ -4,11 +4,14 @@ Every process a test starts carries a mark in its environment, which ranks inher
 processes from those of another run on the same machine.
 """
 
+import contextlib
 import functools
 import json
 import os
+import random
 import shutil
 import signal
+import socket
 import struct
 import subprocess
 import tempfile
@@ -21,10 +24,11 @@ from pathlib import Path
 ROOT = Path(__file__).resolve().parents[2]
 PROGRAM = os.environ.get("GRADSYNC_PROGRAM", str(ROOT / "build" / "release" / "gradsync"))
 MARK = "GRADSYNC_TEST_MARK"
-WATCHDOG_S = 90  # no run of these tests takes as long, on a busy machine either
-GONE_WITHIN_S = 2.0
+# These two are for hangs alone, and far above what a busy machine takes.
+WATCHDOG_S = 600
+GONE_WITHIN_S = 60
 
-# Two ranks on one node, a tiny model, one trial: a second.
+# Two ranks on one node, a tiny model, one trial: a second, and the deadline is for hangs alone.
 QUICK = {
     "schema": "gradsync.plan/1",
     "name": "quick",
@@ -36,7 +40,7 @@ QUICK = {
     },
     "steps": 3,
     "warmup_steps": 2,
-    "timeout_s": 30,
+    "timeout_s": 300,
 }
 
 # Forward, backward and the wait for the link last long enough to be hit on purpose.
@@ -56,6 +60,23 @@ PACED = QUICK | {
 
 def with_cells(plan, **cells):
     return plan | {"cells": plan["cells"] | cells}
+
+
+def free_port():
+    """A port that nobody has, and that the kernel does not give to whoever asks for any."""
+    first_given = int(Path("/proc/sys/net/ipv4/ip_local_port_range").read_text().split()[0])
+    while True:
+        port = random.randrange(10_000, max(first_given, 20_000))
+        with socket.socket() as finder:
+            try:
+                finder.bind(("", port))
+            except OSError:
+                continue
+        return port
+
+
+class NoSuchMoment(AssertionError):
+    """All that was started has ended, and what a test waited for never was."""
 
 
 @dataclass
@@ -86,9 +107,9 @@ def traces_in_host():
     names = Path("/run/netns")
     mounts = Path("/proc/self/mountinfo").read_text().splitlines()
     return (
-        sorted(os.listdir("/sys/class/net")),
-        sorted(os.listdir(names)) if names.exists() else [],
-        sum(" - nsfs " in line for line in mounts),
+        {f"interface {name}" for name in os.listdir("/sys/class/net")}
+        | {f"namespace {path.name}" for path in (names.iterdir() if names.exists() else ())}
+        | {f"mount {line}" for line in mounts if " - nsfs " in line}
     )
 
 
@@ -174,6 +195,62 @@ class ProgramTest(unittest.TestCase):
             time.sleep(0.002)
         return self.fail(f"{what} did not come within {timeout_s} s")
 
+    def hold(self, rank, wanted, trial=0):
+        """Stops `rank` in trial number `trial` or later, when wanted(activity, in_collective).
+
+        Returns it and the number of its trial. Errors: NoSuchMoment.
+        """
+
+        def there(process):
+            order, activity, in_collective = process.look()
+            return order >= trial and wanted(activity, in_collective)
+
+        def caught():
+            if all(started.poll() is not None for started in self.started):
+                raise NoSuchMoment(f"rank {rank} was never seen where it should be stopped")
+            process = self.rank_processes().get(rank)
+            while process:
+                try:
+                    if there(process):
+                        stop(process.pid)
+                        if there(process):
+                            return process, process.look()[0]
+                        process.signal(signal.SIGCONT)
+                except (FileNotFoundError, ProcessLookupError):
+                    return None  # that group of ranks has ended
+                time.sleep(0.001)
+            return None
+
+        return self.wait_until(caught, what=f"such a moment of rank {rank}")
+
+    def stop_both_ranks(self):
+        """Stops the two ranks of a launch: one that ends meanwhile was of the launch before."""
+
+        def stopped():
+            ranks = self.rank_processes()
+            try:
+                for process in ranks.values():
+                    stop(process.pid)
+            except (FileNotFoundError, ProcessLookupError):
+                return False
+            return len(ranks) == 2
+
+        self.wait_until(stopped, what="two ranks to stop")
+
+    @contextlib.contextmanager
+    def frozen(self, process):
+        """The program and its ranks stand still, however long what is done meanwhile takes."""
+        self.wait_until(lambda: len(self.rank_processes()) == 2, what="both ranks")
+        stop(process.pid)
+        still = self.marked_processes()
+        for pid in still:
+            stop(pid)
+        try:
+            yield
+        finally:
+            for pid in still:
+                os.kill(pid, signal.SIGCONT)
+
     def marked_processes(self):
         wanted = f"{MARK}={self.mark}".encode()
         found = []
@@ -219,8 +296,25 @@ class ProgramTest(unittest.TestCase):
         while self.marked_processes() and time.monotonic() < until:
             time.sleep(0.02)
         self.assertEqual(self.marked_processes(), [], "processes are left")
-        self.assertEqual(traces_in_host(), self.before, "interfaces or namespaces are left")
+        # What else runs on the machine may come and go: what stays is ours.
+        while (left := traces_in_host() - self.before) and time.monotonic() < until:
+            time.sleep(0.02)
+        self.assertEqual(left, set(), "interfaces or namespaces are left")
         self.assertEqual(list(self.place.rglob("*.tmp-*")), [], "temporary files are left")
+
+
+def stop(pid):
+    """Returns when every thread of the process stands still. Errors: it has ended, an OSError."""
+    os.kill(pid, signal.SIGSTOP)
+    while (states := thread_states(pid)) != {"T"}:
+        if states <= set("ZX"):
+            raise ProcessLookupError(f"process {pid} has ended")
+        time.sleep(0.001)
+
+
+def thread_states(pid):
+    stats = [path.read_text() for path in Path(f"/proc/{pid}/task").glob("*/stat")]
+    return {stat.rpartition(")")[2].split()[0] for stat in stats}
 
 
 class RankProcess:

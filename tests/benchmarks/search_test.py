@@ -129,8 +129,8 @@ class SearchTest(SearchCase):
             *("search", self.plan_file(PACED), "--out", self.place / "search"),
             *(*BUDGET, "--strategy", "no_sync"),
         )
-        self.wait_until(lambda: len(self.rank_processes()) == 2, what="both ranks")
-        self.rank_processes()[1].signal(signal.SIGKILL)
+        held, _ = self.hold(1, lambda *_: True)
+        held.signal(signal.SIGKILL)
         outcome = self.finish(process)
         self.assertEqual(outcome.status, 5, outcome.err)
         (cell,) = self.found()["cells"]

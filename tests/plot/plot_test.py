@@ -35,7 +35,7 @@ LEAST_SHARE = {"slowdown.png": 0.005, "steps.png": 0.0003, "timeline": 0.005}
 
 def plot(directory):
     return subprocess.run(
-        [sys.executable, str(PLOT), str(directory)], capture_output=True, text=True, timeout=120
+        [sys.executable, str(PLOT), str(directory)], capture_output=True, text=True, timeout=600
     )
 
 

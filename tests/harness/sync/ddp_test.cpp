@@ -107,11 +107,11 @@ TEST(Ddp, BucketsAreCutAtTheRebuild) {
 // Counts all_reduces of one micro-batch run as `body` says.
 template <typename Body>
 int all_reduces(RankHarness& rank, Body body) {
-  rank.ledger.settle(1);
+  rank.ledger.settle(kTimeoutS);
   rank.ledger.clear();
   rank.ledger.set_place(0, 0);
   body();
-  rank.ledger.settle(1);
+  rank.ledger.settle(kTimeoutS);
   int count = 0;
   for (const comm::CommEvent& event : rank.ledger.events()) {
     count += std::string(event.op) == "all_reduce" ? 1 : 0;

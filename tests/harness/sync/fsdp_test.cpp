@@ -177,11 +177,11 @@ std::string mismatch_of_step(RankHarness& rank, FullyShardedDataParallel& model,
   models::DataLoader data(data_options, 4);
   sync::Training training{model,         optimizer,   scheduler,      data,
                           rank.recorder, rank.ledger, rank.world_size};
-  rank.ledger.settle(5);
+  rank.ledger.settle(kTimeoutS);
   rank.ledger.clear();
   rank.recorder.begin_block();
   strategy->step(training, kMicroBatches);
-  rank.ledger.settle(5);
+  rank.ledger.settle(kTimeoutS);
   const auto syncs = strategy->declared_syncs(kMicroBatches, model.flag_read());
   return run::first_mismatch(model.declared(syncs), rank.ledger.events(), 0);
 }
@@ -199,7 +199,7 @@ TEST(Fsdp, CommunicatesWhatItDeclares) {
 }
 
 int count(RankHarness& rank, const std::string& op) {
-  rank.ledger.settle(5);
+  rank.ledger.settle(kTimeoutS);
   int total = 0;
   for (const comm::CommEvent& event : rank.ledger.events()) total += event.op == op ? 1 : 0;
   return total;
@@ -211,7 +211,7 @@ TEST(Fsdp, BackwardDecidesAndForwardDoesNot) {
     FullyShardedDataParallel model(std::make_shared<ToyLayers>(), FsdpGroups{rank.group, nullptr},
                                    {});
     const auto reductions_of = [&](bool guard_forward, bool guard_backward) {
-      rank.ledger.settle(5);
+      rank.ledger.settle(kTimeoutS);
       rank.ledger.clear();
       train(model, rank.rank, 1, guard_forward, guard_backward);
       return count(rank, "reduce_scatter");

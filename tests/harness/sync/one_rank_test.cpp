@@ -50,7 +50,7 @@ std::unique_ptr<sync::Wrapper> wrapped(const std::string& wrapper, const Group& 
 Seen train(RankHarness& rank, const Group& group, const std::string& wrapper,
            const std::string& strategy_name) {
   constexpr int kMicroBatches = 3;
-  rank.ledger.settle(5);
+  rank.ledger.settle(kTimeoutS);
   rank.ledger.clear();
   const auto model = wrapped(wrapper, group);
   const auto strategy = sync::find_strategy(strategy_name).make();
@@ -69,7 +69,7 @@ Seen train(RankHarness& rank, const Group& group, const std::string& wrapper,
     strategy->step(training, kMicroBatches);
     rank.recorder.end_step();
   }
-  rank.ledger.settle(5);
+  rank.ledger.settle(kTimeoutS);
   Seen seen;
   for (const auto& event : rank.ledger.events()) {
     seen.collectives.emplace_back(event.op, event.bytes);

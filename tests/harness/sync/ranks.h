@@ -21,6 +21,10 @@
 
 namespace gradsync::test {
 
+// Of every collective of a test: for hangs alone. Larger than any delay on a busy machine, where
+// four ranks share what is left of two cores.
+constexpr double kTimeoutS = 120;
+
 struct RankHarness {
   int rank;
   int world_size;
@@ -48,7 +52,6 @@ enum RankExit { kRankPassed = 0, kRankFailed = 1, kRankThrew = 2 };
 // The life of one rank's process.
 inline int run_rank(int rank, int world_size, const std::string& store_file,
                     const std::function<void(RankHarness&)>& body) {
-  constexpr double kTimeoutS = 10;
   at::set_num_threads(1);  // more ranks than cores: OpenMP's waiting threads would starve others
   try {
     comm::Ledger ledger(steady_clock());
@@ -72,8 +75,8 @@ inline int run_rank(int rank, int world_size, const std::string& store_file,
 }
 
 // Runs `body` on `world_size` ranks and fails where an expectation fails in any of them.
-// Errors: std::runtime_error where a rank threw. Ten seconds is the deadline of every collective,
-// so a test that hangs fails instead.
+// Errors: std::runtime_error where a rank threw. Every collective has a deadline, so a test that
+// hangs fails instead.
 inline void run_ranks(int world_size, const std::function<void(RankHarness&)>& body) {
   const auto codes = fork_ranks(world_size, [&](int rank, const std::string& store_file) {
     return run_rank(rank, world_size, store_file, body);

@@ -9,6 +9,7 @@
 #include "harness/sync/ddp.h"
 #include "harness/sync/strategies/strategy.h"
 #include "tests/harness/sync/ranks.h"
+#include "tests/models/temporary_folder.h"
 
 namespace gradsync::test {
 namespace {
@@ -25,7 +26,7 @@ struct Outcome {
 
 class TokensFile {
  public:
-  TokensFile() : path_(::testing::TempDir() + "toy_tokens.jsonl") {
+  TokensFile() : path_(folder_.file("toy_tokens.jsonl")) {
     std::FILE* file = std::fopen(path_.c_str(), "w");
     for (int i = 0; i < kRanks * kMicroBatches * 2 * 4; ++i) {
       std::fprintf(file, "{\"input_ids\": [%d, %d, %d, %d], \"label\": 1}\n", i % 11, i % 7, i % 5,
@@ -33,10 +34,10 @@ class TokensFile {
     }
     std::fclose(file);
   }
-  ~TokensFile() { std::remove(path_.c_str()); }
   const std::string& path() const { return path_; }
 
  private:
+  TemporaryFolder folder_;
   std::string path_;
 };
 
@@ -61,7 +62,7 @@ Outcome train(RankHarness& rank, const std::string& strategy_name, const std::st
     training.step = step - 3;  // the bucket rebuild lies in the first two
     strategy->step(training, kMicroBatches);
     rank.recorder.end_step();
-    rank.ledger.settle(5);
+    rank.ledger.settle(kTimeoutS);
     if (training.step == -1) rank.ledger.clear();
   }
   Outcome outcome;
@@ -82,7 +83,7 @@ void expect_of_all(const std::function<void(const Outcomes&)>& check) {
   run_ranks(kRanks, [&](RankHarness& rank) {
     Outcomes outcomes;
     for (const auto& entry : sync::strategies()) {
-      rank.ledger.settle(5);
+      rank.ledger.settle(kTimeoutS);
       rank.ledger.clear();
       outcomes[entry.name] = train(rank, entry.name, tokens.path());
     }
