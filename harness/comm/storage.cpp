@@ -1,11 +1,24 @@
 #include "harness/comm/storage.h"
 
+#include "harness/base/clock.h"
+#include "harness/measure/memory.h"
+
 namespace gradsync::comm {
 
 void release_storage(const at::Tensor& tensor) {
   c10::StorageImpl* storage = tensor.storage().unsafeGetStorageImpl();
   storage->set_data_ptr_noswap(at::DataPtr(nullptr, tensor.device()));
   storage->set_nbytes(0);
+}
+
+void await_release(std::int64_t bytes) {
+  constexpr std::int64_t kPollNs = 50'000;
+  constexpr double kPatienceS = 2;
+  const Clock& clock = steady_clock();
+  const std::int64_t deadline_ns = clock.now_ns() + nanoseconds(kPatienceS);
+  while (measure::meter().allocated_bytes() > bytes && clock.now_ns() < deadline_ns) {
+    clock.sleep_until_ns(clock.now_ns() + kPollNs);
+  }
 }
 
 void refill_storage(const at::Tensor& tensor) {

@@ -3,11 +3,19 @@
 
 #include <ATen/core/Tensor.h>
 
+#include <cstdint>
+
 namespace gradsync::comm {
 
 // Frees the memory of `tensor` and of every view of it; their shapes remain. Also where somebody
 // else still holds the tensor: gloo's threads keep a reference a moment longer than its work takes.
 void release_storage(const at::Tensor& tensor);
+
+// Returns when tensors hold no more than `bytes`, as measure::meter() counts. For tensors that are
+// torch's own and cannot be released: what its collectives pack is gone when the last thread of
+// gloo has let go of it, and on a busy machine that may be many steps later. Blocks for two seconds
+// at most; nothing is to hold more.
+void await_release(std::int64_t bytes);
 
 // Gives a released tensor, contiguous and at offset 0, memory again. Its values are undefined.
 void refill_storage(const at::Tensor& tensor);

@@ -3,6 +3,8 @@
 #include <numeric>
 
 #include "harness/base/errors.h"
+#include "harness/comm/storage.h"
+#include "harness/measure/memory.h"
 #include "harness/run/memory_prediction.h"
 #include "harness/run/paced_optimizer.h"
 #include "harness/sync/ddp.h"
@@ -126,11 +128,14 @@ void Workload::settle(const RankContext& context) {
   const auto baseline = sync::find_strategy("baseline").make();
   sync::Training training = this->training(context);
   context.recorder.begin_block();
+  std::int64_t held_after_first = 0;
   for (int step = 0; step < steps; ++step) {
     training.step = -1;
     baseline->step(training, 1);
     context.recorder.end_step();
+    if (step == 0) held_after_first = measure::meter().allocated_bytes();
   }
+  comm::await_release(held_after_first);  // the buckets before the rebuild
   context.recorder.end_block();
 }
 

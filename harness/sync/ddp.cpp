@@ -57,6 +57,7 @@ DistributedDataParallel::DistributedDataParallel(
   if (parameters_.empty()) {
     throw ConfigError("DistributedDataParallel needs a model with a parameter that requires grad");
   }
+  const std::int64_t held_before = measure::meter().allocated_bytes();
   c10d::verify_params_across_processes(process_group_, parameters_, std::nullopt);
   std::vector<at::Tensor> states;
   for (const at::Tensor& parameter : module_->parameters()) states.push_back(parameter.detach());
@@ -64,6 +65,7 @@ DistributedDataParallel::DistributedDataParallel(
     for (const at::Tensor& buffer : buffers_) states.push_back(buffer.detach());
   }
   c10d::broadcast_coalesced(process_group_, states, kBroadcastBucketBytes, 0);
+  comm::await_release(held_before);
   build_reducer();
   label_memory();
 }
