@@ -18,13 +18,6 @@ namespace {
 using nlohmann::json;
 namespace fs = std::filesystem;
 
-std::string program_of(const std::string& build) {
-  const std::string program = fs::is_directory(build) ? build + "/gradsync" : build;
-  if (fs::is_regular_file(program) && ::access(program.c_str(), X_OK) == 0) return program;
-  throw ConfigError(fmt::format(
-      "{}: expected a build directory with the program gradsync in it, or the program", build));
-}
-
 std::string event_of(const json& message) {
   const auto event = message.find("event");
   return event != message.end() && event->is_string() ? event->get<std::string>() : "";
@@ -54,6 +47,13 @@ std::vector<std::string> command_of(const std::string& program,
 }
 
 }  // namespace
+
+std::string program_of(const std::string& build) {
+  const std::string program = fs::is_directory(build) ? build + "/gradsync" : build;
+  if (fs::is_regular_file(program) && ::access(program.c_str(), X_OK) == 0) return program;
+  throw ConfigError(fmt::format(
+      "{}: expected a build directory with the program gradsync in it, or the program", build));
+}
 
 std::vector<std::string> arm_arguments(const RunOptions& options, double extra_work) {
   std::vector<std::string> arguments{plan::resolve_plan(options.plan, plans_directory())};

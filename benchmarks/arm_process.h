@@ -47,6 +47,10 @@ struct ArmFailure {
   std::string reason;
 };
 
+// Returns the program of `build`: a build directory with `gradsync` in it, or the program itself.
+// Errors: ConfigError where there is none.
+std::string program_of(const std::string& build);
+
 // Returns what follows `arm` on its command line for the plan of `options`, whose name is looked up
 // here: every build must run the same plan, not the one of that name beside it. `extra_work`: share
 // of its own step that the build does in addition; 0: none. Errors: ConfigError.

@@ -12,6 +12,7 @@ namespace gradsync::cli {
 
 void add_run_command(CLI::App& app, ExitStatus& status);
 void add_search_command(CLI::App& app, ExitStatus& status);
+void add_gate_command(CLI::App& app, ExitStatus& status);
 void add_report_command(CLI::App& app, ExitStatus& status);
 void add_doctor_command(CLI::App& app, ExitStatus& status);
 void add_list_command(CLI::App& app, ExitStatus& status);

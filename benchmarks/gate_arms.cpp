@@ -2,6 +2,7 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <filesystem>
 
 #include "harness/base/errors.h"
@@ -54,6 +55,13 @@ results::TrialRecord not_run(const GateRow& row, const ArmFailure& failure) {
   return record;
 }
 
+int warmup_steps_of(const plan::Plan& plan, const std::string& part_name) {
+  for (const plan::Part& part : plan.parts) {
+    if (part.name == part_name) return part.warmup_steps;
+  }
+  return plan::Part{}.warmup_steps;
+}
+
 bool ends_the_ranks(results::Status status) {
   return status != results::Status::Ok && status != results::Status::Invalid;
 }
@@ -90,20 +98,21 @@ bool GateArms::same_program() const {
                                      error);
 }
 
-std::vector<GateRow> GateArms::rows() const {
-  std::vector<GateRow> rows;
+std::vector<GateRow> GateArms::rows(const std::vector<gate::RowFilter>& filters) const {
+  std::vector<gate::Row> all;
+  for (const ArmLaunch& launch : of(Arm::Baseline).launches()) {
+    for (const json& cell : launch.cells) all.push_back({launch.part, cell});
+  }
+  const std::vector<gate::Row> selected = gate::select_rows(all, filters);
   const plan::Plan plan = checked_plan(options_);
+  std::vector<GateRow> rows;
   const auto& launches = of(Arm::Baseline).launches();
   for (std::size_t launch = 0; launch < launches.size(); ++launch) {
-    int warmup_steps = 0;
-    for (const plan::Part& part : plan.parts) {
-      if (part.name == launches[launch].part) warmup_steps = part.warmup_steps;
-    }
+    const int warmup_steps = warmup_steps_of(plan, launches[launch].part);
     for (std::size_t cell = 0; cell < launches[launch].cells.size(); ++cell) {
-      rows.push_back({{launches[launch].part, launches[launch].cells[cell]},
-                      launch,
-                      cell,
-                      warmup_steps});
+      const gate::Row row{launches[launch].part, launches[launch].cells[cell]};
+      if (std::find(selected.begin(), selected.end(), row) == selected.end()) continue;
+      rows.push_back({row, launch, cell, warmup_steps});
     }
   }
   return rows;

@@ -47,8 +47,9 @@ class GateArms {
   const ArmProcess& of(gate::Arm arm) const { return *arms_[static_cast<std::size_t>(arm)]; }
   bool same_program() const;
 
-  // Every row of the plan, as the baseline says them.
-  std::vector<GateRow> rows() const;
+  // The rows of the plan that any of `filters` picks, as the baseline says them; without filters
+  // all. Errors: ConfigError where one picks none.
+  std::vector<GateRow> rows(const std::vector<gate::RowFilter>& filters) const;
 
   // Runs a block of `row` in `arm`, in whose ranks the row's launch is opened if it is not. What
   // could not be run is a record with the status and the reason.

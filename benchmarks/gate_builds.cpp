@@ -15,7 +15,6 @@ namespace gradsync::cli {
 namespace {
 
 using gate::Arm;
-using nlohmann::json;
 
 // One comparison of two builds, stage by stage.
 class BuildGate {
@@ -27,7 +26,7 @@ class BuildGate {
         line_(question.options.run.quiet, question.time_budget_s),
         arms_(question.options.run, {question.options.baseline, question.options.candidate, 0},
               &interrupt_flag()),
-        measurement_(arms_, selected_rows(), settings_, plan_.seed,
+        measurement_(arms_, arms_.rows(question.rows), settings_, plan_.seed,
                      [this](const GateProgress& progress) { line_.show(progress); }) {}
 
   GateFindings run() {
@@ -45,17 +44,6 @@ class BuildGate {
   }
 
  private:
-  std::vector<GateRow> selected_rows() const {
-    std::vector<gate::Row> rows;
-    for (const GateRow& row : arms_.rows()) rows.push_back(row.row);
-    const std::vector<gate::Row> selected = gate::select_rows(rows, question_.rows);
-    std::vector<GateRow> out = arms_.rows();
-    std::erase_if(out, [&](const GateRow& row) {
-      return std::find(selected.begin(), selected.end(), row.row) == selected.end();
-    });
-    return out;
-  }
-
   void note_what_is_compared() {
     if (arms_.same_program()) {
       notes_.push_back("both builds are the same file: what differs is chance");
@@ -73,10 +61,9 @@ class BuildGate {
   void require_valid_times() const {
     for (const Arm arm : {Arm::Baseline, Arm::Candidate}) {
       if (arms_.of(arm).build().value("timing_valid", false)) continue;
-      throw EnvironmentError(
-          fmt::format("{} {}: times of a debug or sanitizer build mean nothing",
-                      gate::to_string(arm), arms_.of(arm).program()),
-          "build it with the release preset, or compare with --counts-only");
+      throw EnvironmentError(fmt::format("{} {}: times of a debug or sanitizer build mean nothing",
+                                         gate::to_string(arm), arms_.of(arm).program()),
+                             "build it with the release preset, or compare with --counts-only");
     }
   }
 
@@ -108,14 +95,15 @@ class BuildGate {
     fit_to_budget();
     arms_.start_control();
     decide();
+    const int turns = settings_.start_turns;
     int taken = 0;
-    for (std::size_t look = 0; look < settings_.looks.size(); ++look) {
+    for (const gate::Look& look : settings_.looks) {
       const std::vector<std::size_t> open = rows_that(&gate::RowDecision::is_open);
-      if (open.empty()) break;
-      measurement_.start(
-          fmt::format("start {} of at most {}", look + 1, settings_.looks.size()), open,
-          settings_.looks[look].turns - taken);
-      taken = settings_.looks[look].turns;
+      for (; taken < look.turns && !open.empty(); taken += turns) {
+        measurement_.start(fmt::format("start {} of at most {}", 1 + taken / turns,
+                                       settings_.looks.back().turns / turns),
+                           open, turns);
+      }
       decide();
     }
     confirm();
@@ -124,7 +112,7 @@ class BuildGate {
   void confirm() {
     const std::vector<std::size_t> found = rows_that(&gate::RowDecision::needs_confirmation);
     if (found.empty()) return;
-    const int turns = settings_.looks.front().turns;
+    const int turns = settings_.start_turns;
     const int starts = settings_.confirmation_turns / turns;
     for (int start = 0; start < starts; ++start) {
       measurement_.confirm(fmt::format("confirmation {} of {}", start + 1, starts), found, turns);
@@ -156,8 +144,7 @@ class BuildGate {
     row.counts = measurement_.counts(index);
     const auto timed = std::find(timed_.begin(), timed_.end(), index);
     if (timed == timed_.end()) {
-      row.no_times_because =
-          no_times_because_.empty() ? measured.unfit_because : no_times_because_;
+      row.no_times_because = no_times_because_.empty() ? measured.unfit_because : no_times_because_;
       return row;
     }
     row.times = decision_.rows[static_cast<std::size_t>(timed - timed_.begin())];
@@ -185,27 +172,13 @@ class BuildGate {
     for (std::size_t i = 0; i < measurement_.rows().size(); ++i) {
       report.rows.push_back(report_of(i));
       const MeasuredRow& row = measurement_.rows()[i];
-      findings.candidate.insert(findings.candidate.end(), row.candidate.begin(),
-                                row.candidate.end());
+      findings.candidate.insert(findings.candidate.end(), row.candidate_times.begin(),
+                                row.candidate_times.end());
     }
     report.duration_s = line_.elapsed_s();
     report.time_budget_s = question_.time_budget_s;
-    findings.turns = family();
+    findings.turns = measurement_.family(timed_);
     return findings;
-  }
-
-  gate::TurnFamily family() const {
-    gate::TurnFamily family;
-    family.context = json::object();
-    family.block_steps = settings_.block_steps;
-    family.settle_steps = settings_.settle_steps;
-    for (const std::size_t index : timed_) {
-      const MeasuredRow& row = measurement_.rows()[index];
-      std::vector<gate::Turn> turns = row.turns;
-      turns.insert(turns.end(), row.confirmation.begin(), row.confirmation.end());
-      family.rows.push_back({row.row.row.part, row.row.row.cell, std::move(turns)});
-    }
-    return family;
   }
 
   const GateQuestion& question_;
@@ -222,6 +195,8 @@ class BuildGate {
 
 }  // namespace
 
-GateFindings compare_builds(const GateQuestion& question) { return BuildGate(question).run(); }
+GateFindings compare_builds(const GateQuestion& question) {
+  return BuildGate(question).run();
+}
 
 }  // namespace gradsync::cli

@@ -12,7 +12,7 @@ namespace gradsync::cli {
 struct GateFindings {
   gate::GateReport report;
   gate::TurnFamily turns;                       // without rows where no times were measured
-  std::vector<results::TrialRecord> candidate;  // every trial of it, for claims
+  std::vector<results::TrialRecord> candidate;  // every block of it, for claims
 };
 
 // Blocks for as long as the time budget says, or less; how far it is goes to stderr.

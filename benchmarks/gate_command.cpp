@@ -8,6 +8,7 @@
 #include "benchmarks/gate_builds.h"
 #include "benchmarks/gate_question.h"
 #include "benchmarks/gate_runs.h"
+#include "benchmarks/gate_selftest.h"
 #include "benchmarks/interrupt.h"
 #include "benchmarks/paths.h"
 #include "benchmarks/plots.h"
@@ -38,9 +39,8 @@ std::string directory_for(const GateQuestion& question) {
 // The candidate's turns as a run of its own, for claims about its rows.
 report::FinishedRun run_of(const GateQuestion& question, const GateFindings& findings) {
   const plan::Plan plan = checked_plan(question.options.run);
-  report::FinishedRun run{.directory = findings.report.candidate.name,
-                          .result = {},
-                          .trials = findings.candidate};
+  report::FinishedRun run{
+      .directory = findings.report.candidate.name, .result = {}, .trials = findings.candidate};
   run.result = report::build_result(findings.report.candidate.context, plan.source, run.trials);
   return run;
 }
@@ -61,25 +61,38 @@ gate::GateReport answer(const GateQuestion& question, const std::string& directo
       return gate_between_builds(question, directory);
     case GateKind::Against:
       return compare_with_stored(question, directory);
-    case GateKind::Claims:
-    case GateKind::Results:
+    default:
       break;
   }
   return judge_claims(question, directory);
 }
 
-ExitStatus run_gate(const GateOptions& options) {
-  const GateQuestion question = read_gate_question(options);
+// Prints the rates, and keeps those that were measured beside their turns.
+ExitStatus print_error_rates(const GateQuestion& question) {
+  const GateOptions& options = question.options;
+  gate::ErrorRates rates;
+  if (question.kind == GateKind::Replay) {
+    rates = gate::replay_folder(options.replay, question.settings);
+  } else {
+    const std::string directory = directory_for(question);
+    results::prepare_directory(directory, false, false);
+    warn_about_this_host(checked_plan(options.run));
+    rates = measure_error_rates(question, directory);
+    results::write_atomically(directory + "/" + gate::kErrorRatesFile,
+                              gate::to_json(rates).dump(1) + "\n");
+    log::info("Raw: " + directory + "/");
+  }
+  std::cout << (options.run.json ? gate::to_json(rates).dump(1) + "\n"
+                                 : gate::error_rate_tables(rates))
+            << std::flush;
+  return ExitStatus::Ok;
+}
+
+ExitStatus compare(const GateQuestion& question) {
+  const GateOptions& options = question.options;
   const std::string directory = directory_for(question);
   results::prepare_directory(directory, false, options.run.force);
-  catch_interrupts();
-  gate::GateReport report;
-  try {
-    report = answer(question, directory);
-  } catch (const run::Interrupted&) {
-    log::error("interrupted: there is no verdict");
-    return ExitStatus::Interrupted;
-  }
+  const gate::GateReport report = answer(question, directory);
   const json gate = gate::to_json(report);
   const std::string summary = gate::gate_markdown(gate);
   results::write_atomically(directory + "/" + results::kGateFile, gate.dump(1) + "\n");
@@ -89,6 +102,19 @@ ExitStatus run_gate(const GateOptions& options) {
   std::cout << (options.run.json ? gate.dump(1) + "\n" : gate::gate_text(gate)) << std::flush;
   log::info("Raw: " + directory + "/");
   return gate::exit_status_of(gate::verdict_of(report));
+}
+
+ExitStatus run_gate(const GateOptions& options) {
+  const GateQuestion question = read_gate_question(options);
+  catch_interrupts();
+  try {
+    const bool about_itself =
+        question.kind == GateKind::SelfTest || question.kind == GateKind::Replay;
+    return about_itself ? print_error_rates(question) : compare(question);
+  } catch (const run::Interrupted&) {
+    log::error("interrupted: there is no verdict");
+    return ExitStatus::Interrupted;
+  }
 }
 
 }  // namespace

@@ -22,13 +22,23 @@ std::string why_unfit(Arm arm, const TrialRecord& trial) {
                      trial.reason);
 }
 
+// What many blocks can be kept of.
+TrialRecord without_events(TrialRecord trial) {
+  for (results::RankRecord& rank : trial.ranks) {
+    rank.memory_timeline.clear();
+    rank.timeline_events.clear();
+    rank.timeline_phases.clear();
+  }
+  return trial;
+}
+
 }  // namespace
 
 GateMeasurement::GateMeasurement(GateArms& arms, const std::vector<GateRow>& rows,
                                  const gate::Settings& settings, std::uint64_t seed,
                                  std::function<void(const GateProgress&)> tick)
     : arms_(arms), settings_(settings), random_(seed), tick_(std::move(tick)) {
-  for (const GateRow& row : rows) rows_.push_back({row, {}, {}, {}, {}, {}});
+  for (const GateRow& row : rows) rows_.push_back({row, {}, {}, {}, {}, {}, {}});
 }
 
 std::vector<std::vector<std::size_t>> GateMeasurement::by_launch(
@@ -125,7 +135,9 @@ bool GateMeasurement::keep(MeasuredRow& row, Arm arm, TrialRecord trial) {
   tick_(progress_);
   const bool good = trial.status == Status::Ok && !trial.step_s.empty();
   if (!good && row.unfit_because.empty()) row.unfit_because = why_unfit(arm, trial);
-  (arm == Arm::Candidate ? row.candidate : row.baseline).push_back(std::move(trial));
+  auto& kept = arm == Arm::Candidate ? row.candidate : row.baseline;
+  if (kept.empty() || !gate::count_differences(kept.front(), trial).empty()) kept.push_back(trial);
+  if (arm == Arm::Candidate && good) row.candidate_times.push_back(without_events(trial));
   return good;
 }
 
@@ -137,6 +149,20 @@ std::vector<gate::RowEvidence> GateMeasurement::evidence() const {
                         row.unfit_because});
   }
   return evidence;
+}
+
+gate::TurnFamily GateMeasurement::family(const std::vector<std::size_t>& which) const {
+  gate::TurnFamily family;
+  family.context = nlohmann::json::object();
+  family.block_steps = settings_.block_steps;
+  family.settle_steps = settings_.settle_steps;
+  for (const std::size_t index : which) {
+    const MeasuredRow& row = rows_[index];
+    std::vector<gate::Turn> turns = row.turns;
+    turns.insert(turns.end(), row.confirmation.begin(), row.confirmation.end());
+    family.rows.push_back({row.row.row.part, row.row.row.cell, std::move(turns)});
+  }
+  return family;
 }
 
 gate::RowCounts GateMeasurement::counts(std::size_t row) const {

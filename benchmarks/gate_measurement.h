@@ -20,8 +20,11 @@ namespace gradsync::cli {
 // Everything that was measured of one row.
 struct MeasuredRow {
   GateRow row;
-  std::vector<results::TrialRecord> baseline;   // of the control too, which is the same build
+  // The first block of each build, and every other that counts otherwise than the first did. Blocks
+  // of the control are the baseline's.
+  std::vector<results::TrialRecord> baseline;
   std::vector<results::TrialRecord> candidate;
+  std::vector<results::TrialRecord> candidate_times;  // every block of it, without its events
   std::vector<gate::Turn> turns;
   std::vector<gate::Turn> confirmation;
   std::string unfit_because;  // why its times cannot be measured; "": they can
@@ -47,14 +50,15 @@ class GateMeasurement {
   std::vector<gate::LaunchCost> costs() const;
 
   // Starts the ranks of all arms afresh and takes `turns` turns of each of the rows `which`, row by
-  // row in every turn. A row that fails in an arm takes no more turns: that of the baseline makes it
-  // unfit, that of the candidate is a difference of counts.
+  // row in every turn. A row that fails in an arm takes no more turns: that of the baseline makes
+  // it unfit, that of the candidate is a difference of counts.
   void start(const std::string& stage, const std::vector<std::size_t>& which, int turns);
   void confirm(const std::string& stage, const std::vector<std::size_t>& which, int turns);
 
   const std::vector<MeasuredRow>& rows() const { return rows_; }
   std::vector<gate::RowEvidence> evidence() const;
-  // Trials of both builds, row by row.
+  // The turns of the rows `which`, the confirmation's last.
+  gate::TurnFamily family(const std::vector<std::size_t>& which) const;
   gate::RowCounts counts(std::size_t row) const;
   int starts() const { return starts_; }
 

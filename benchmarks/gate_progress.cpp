@@ -43,9 +43,9 @@ void GateProgressLine::show(const GateProgress& progress) {
   if (!new_stage && seconds(now_ns - shown_ns_) < kRefreshS) return;
   shown_ns_ = now_ns;
   std::cerr << kClearLine
-            << fmt::format("{} | block {}/{} | {} of at most {}", progress.stage, progress.done,
-                           progress.of, format_duration(elapsed_s()), format_duration(budget_s_))
-            << std::flush;
+            << fmt::format("{} | block {}/{} | {}", progress.stage, progress.done, progress.of,
+                           format_duration(elapsed_s()))
+            << (budget_s_ > 0 ? " of at most " + format_duration(budget_s_) : "") << std::flush;
 }
 
 }  // namespace gradsync::cli

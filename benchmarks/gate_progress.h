@@ -11,7 +11,7 @@ namespace gradsync::cli {
 
 class GateProgressLine {
  public:
-  // `budget_s`: of the whole gate, shown beside what is spent.
+  // `budget_s`: of the whole gate, shown beside what is spent; 0: it has none.
   GateProgressLine(bool quiet, double budget_s);
   // Clears the line it may have left.
   ~GateProgressLine();

@@ -6,11 +6,15 @@
 
 #include "benchmarks/paths.h"
 #include "harness/base/errors.h"
+#include "harness/base/named_files.h"
 #include "harness/base/units.h"
-#include "harness/plan/plan.h"
+#include "harness/plan/cell.h"
 
 namespace gradsync::cli {
 namespace {
+
+// Sixteen rows with steps of about 10 ms on two cores.
+constexpr const char* kSelfTestPlan = "gate";
 
 // Puts what `text` says into `value`, where there is a text.
 template <typename Parse>
@@ -50,6 +54,10 @@ void refuse(bool unwanted, const char* what) {
 }
 
 GateKind kind_of(const GateOptions& options) {
+  refuse(options.selftest && !options.replay.empty(), "--selftest and --replay: give one of them");
+  refuse(options.selftest && options.run.force, "--selftest: got --force; choose another --out");
+  if (options.selftest) return GateKind::SelfTest;
+  if (!options.replay.empty()) return GateKind::Replay;
   const bool builds = !options.baseline.empty();
   const bool against = !options.against.empty();
   const bool results = !options.results.empty();
@@ -94,6 +102,18 @@ void add_gate_options(CLI::App& command, GateOptions& options) {
   command.add_option("--time-budget", options.time_budget, "How long it may take (5m)");
   command.add_flag("--counts-only", options.counts_only, "Compare counts and bytes, no times");
   command.add_option("--markdown", options.markdown, "Also write the summary to this file");
+  command.add_flag("--selftest", options.selftest,
+                   "Measure the gate's own error rates: a build against itself, work added");
+  command
+      .add_option("--starts", options.selftest_options.starts,
+                  "--selftest: fresh starts for each share of extra work (10)")
+      ->check(CLI::Range(1, plan::kLargestCount));
+  command
+      .add_option("--extra-work", options.selftest_options.extra_work,
+                  "--selftest: shares of work to add (0%,1%,2%,3%,5%,10%)")
+      ->delimiter(',');
+  command.add_option("--replay", options.replay,
+                     "Decide again on the turns that a directory of --selftest holds");
   command.add_flag("--json", options.run.json, "Print gate.json instead of the table");
 }
 
@@ -102,14 +122,18 @@ GateQuestion read_gate_question(const GateOptions& options) {
   question.options = options;
   question.kind = kind_of(options);
   if (!options.gates.empty()) {
-    question.file = gate::read_gate_file(plan::resolve_file("gate", options.gates, gates_directory()));
+    question.file = gate::read_gate_file(find_json_file("gate", options.gates, gates_directory()));
     RunOptions& run = question.options.run;
     if (run.plan.empty()) run.plan = question.file->plan;
     run.overrides.insert(run.overrides.begin(), question.file->overrides.begin(),
                          question.file->overrides.end());
   }
-  const bool has_stored_plan =
-      question.kind == GateKind::Results || question.kind == GateKind::Against;
+  const bool has_stored_plan = question.kind == GateKind::Results ||
+                               question.kind == GateKind::Against ||
+                               question.kind == GateKind::Replay;
+  if (question.kind == GateKind::SelfTest && question.options.run.plan.empty()) {
+    question.options.run.plan = kSelfTestPlan;
+  }
   refuse(!has_stored_plan && question.options.run.plan.empty(),
          "PLAN is missing: which rows are to be compared?");
   question.settings = settings_of(options, question.file);

@@ -11,6 +11,11 @@
 
 namespace gradsync::cli {
 
+struct SelfTestOptions {
+  std::vector<std::string> extra_work = {"0%", "1%", "2%", "3%", "5%", "10%"};
+  int starts = 10;  // of each: what one gate takes, with a confirmation
+};
+
 // As on the command line; "": not given.
 struct GateOptions {
   RunOptions run;  // the plan with its overrides, --out, --json, --quiet
@@ -26,14 +31,19 @@ struct GateOptions {
   std::string time_budget = "5m";
   std::string markdown;
   bool counts_only = false;
+  bool selftest = false;
+  SelfTestOptions selftest_options;
+  std::string replay;
 };
 
 // What the candidate is held against.
 enum class GateKind {
-  Builds,   // another build, in turns
-  Against,  // a stored run of another build
-  Claims,   // fixed claims alone, of a fresh run
-  Results,  // fixed claims alone, of a stored run
+  Builds,    // another build, in turns
+  Against,   // a stored run of another build
+  Claims,    // fixed claims alone, of a fresh run
+  Results,   // fixed claims alone, of a stored run
+  SelfTest,  // a build against itself, with known work added: the gate's own error rates
+  Replay,    // the same from stored turns
 };
 
 struct GateQuestion {

@@ -41,8 +41,9 @@ void add_claims(gate::GateReport& report, const GateQuestion& question,
 gate::GateReport compare_with_stored(const GateQuestion& question, const std::string& directory) {
   const std::int64_t begin_ns = steady_clock().now_ns();
   const report::FinishedRun baseline = read_run(question.options.against);
-  const report::FinishedRun candidate = run_plan_with(
-      candidate_of(question.options), with_plan(question, directory), directory + "/" + results::kCandidateRun);
+  const report::FinishedRun candidate =
+      run_plan_with(candidate_of(question.options), with_plan(question, directory),
+                    directory + "/" + results::kCandidateRun);
   gate::GateReport report =
       gate::judge_against(baseline, candidate, question.settings,
                           {.rows = question.rows, .times = !question.options.counts_only});

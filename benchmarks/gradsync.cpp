@@ -40,6 +40,7 @@ int parse_and_run(int argc, char** argv) {
   });
   add_run_command(app, status);
   add_search_command(app, status);
+  add_gate_command(app, status);
   add_report_command(app, status);
   add_doctor_command(app, status);
   add_list_command(app, status);

@@ -19,6 +19,9 @@ inline std::vector<std::string> rank_command() {
 inline std::string plans_directory() {
   return source_file("benchmarks/plans");
 }
+inline std::string gates_directory() {
+  return source_file("benchmarks/gates");
+}
 inline std::string topologies_directory() {
   return source_file("benchmarks/topologies");
 }

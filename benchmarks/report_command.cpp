@@ -6,33 +6,19 @@
 #include <iostream>
 
 #include "benchmarks/commands.h"
+#include "benchmarks/finished_runs.h"
 #include "benchmarks/published_tables.h"
-#include "harness/base/log.h"
 #include "harness/report/benchmark_json.h"
 #include "harness/report/comparison_page.h"
 #include "harness/report/csv.h"
 #include "harness/report/markdown.h"
-#include "harness/report/result.h"
 #include "harness/report/run_comparison.h"
 #include "harness/report/trace.h"
-#include "harness/results/store.h"
 
 namespace gradsync::cli {
 namespace {
 
 using nlohmann::json;
-
-// Summaries are made again from the trials: they may be newer than result.json after a crash.
-report::FinishedRun read_run(const std::string& directory) {
-  report::FinishedRun run{.directory = directory, .result = {}, .trials = {}};
-  const json stored = results::read_result(directory);
-  std::string warning;
-  run.trials = results::read_trials(directory, &warning);
-  if (!warning.empty()) log::warn(warning);
-  run.result = report::build_result(stored.at("context"), stored.at("plan"), run.trials);
-  run.result["exit_status"] = stored.value("exit_status", json(nullptr));
-  return run;
-}
 
 std::string formatted(const report::FinishedRun& run, const std::string& format) {
   if (format == "json") return run.result.dump(1) + "\n";

@@ -27,6 +27,10 @@ void warn_about_host(const json& host, const json& gpus) {
 
 }  // namespace
 
+void warn_about_this_host(const plan::Plan& plan) {
+  warn_about_host(launch::probe_host(), gpus_for(plan));
+}
+
 std::unique_ptr<Session> start_session(const RunOptions& options, const plan::Plan& plan,
                                        launch::Agents* agents) {
   json host = launch::probe_host();

@@ -8,6 +8,9 @@
 
 namespace gradsync::cli {
 
+// Warns of what would spoil a number on this machine or in this build.
+void warn_about_this_host(const plan::Plan& plan);
+
 // Looks at the machine, warns of what would spoil a number, takes over Ctrl-C and opens a session.
 // `agents`: those of an outside launcher; null: this process starts the ranks itself.
 // Errors: as Session.

@@ -20,6 +20,13 @@ function(gradsync_build_fast target)
   target_compile_options(${target} PRIVATE $<$<CONFIG:Release>:-O1>)
 endfunction()
 
+# A unity build (the presets' CMAKE_UNITY_BUILD) reads shared headers once for several sources.
+# gradsync_apart(a.cpp...): these sources of the caller's folder use names of their own that others
+# beside them use too, and are compiled by themselves.
+function(gradsync_apart)
+  set_source_files_properties(${ARGN} PROPERTIES SKIP_UNITY_BUILD_INCLUSION ON)
+endfunction()
+
 # gradsync_library(NAME SOURCES a.cpp... [DEPS gradsync::x...] [TORCH] [COLD])
 # Makes the static library gradsync_NAME, alias gradsync::NAME. TORCH compiles it with LibTorch's
 # precompiled header and links LibTorch. COLD: none of it runs inside a timed step.

@@ -18,8 +18,9 @@ namespace fs = std::filesystem;
 namespace {
 
 // What a run writes, and so what --force may remove.
-constexpr const char* kOurs[] = {kTrialsFile,      kResultFile, kSearchFile,
-                                 "benchmark.json", "table.md",  "plots"};
+constexpr const char* kOurs[] = {kTrialsFile, kResultFile,   kSearchFile,   kGateFile,
+                                 kTurnsFile,  kGatePlanFile, kCandidateRun, "benchmark.json",
+                                 "table.md",  "plots"};
 
 // "result.json.tmp-4711": our mark, then digits to the end.
 bool is_temporary(const fs::path& path) {

@@ -22,6 +22,10 @@ namespace gradsync::results {
 inline constexpr const char* kTrialsFile = "trials.jsonl";
 inline constexpr const char* kResultFile = "result.json";
 inline constexpr const char* kSearchFile = "search.json";
+inline constexpr const char* kGateFile = "gate.json";
+inline constexpr const char* kTurnsFile = "gate.turns.json";
+inline constexpr const char* kGatePlanFile = "plan.json";  // of a stored run, run again
+inline constexpr const char* kCandidateRun = "candidate";  // a directory: that run
 
 // Makes `directory`, parents included, fit for a run: new or empty; or holding an earlier run,
 // which `resume` keeps and `force` removes (our own files only, never others'). Removes the

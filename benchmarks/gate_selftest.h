@@ -1,0 +1,18 @@
+// The gate's own error rates: builds whose difference is known take turns as in a gate.
+#pragma once
+
+#include <string>
+
+#include "benchmarks/gate_question.h"
+#include "harness/gate/error_rates.h"
+
+namespace gradsync::cli {
+
+// Lets the baseline build (this program, where none was named) take turns with itself, once for
+// each share of extra work in every round of starts, in random order; keeps the turns of each share
+// in a file of its own in `directory`, written after every start; and returns what the gate decides
+// on them. Blocks for about 1.5 minutes per start of 16 rows with steps of 10 ms.
+// Errors: as compare_builds; EnvironmentError where a row cannot be measured.
+gate::ErrorRates measure_error_rates(const GateQuestion& question, const std::string& directory);
+
+}  // namespace gradsync::cli

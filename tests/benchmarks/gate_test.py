@@ -1,0 +1,277 @@
+"""gradsync gate: two builds, a stored run, and claims, as a CI job calls it.
+
+A candidate that behaves differently is the real program behind a script that changes what it says
+or is asked: what the gate sees is what such a build would say. No verdict on times is expected that
+a busy machine could not give: there it may be undecided or unfit, but never what is wrong.
+"""
+
+import json
+import os
+import signal
+import sys
+import unittest
+
+from program import PROGRAM, QUICK, ROOT, ProgramTest, with_cells
+
+PASS, REGRESSION, USAGE, UNDECIDED, UNFIT, INTERRUPTED = 0, 1, 2, 3, 4, 130
+
+ROWS = with_cells(QUICK, strategy=["baseline", "no_sync"])
+
+# Stands between the gate and a real arm. `change(request)` and `alter(record)` are put in.
+PROXY = """#!{python}
+import json, signal, subprocess, sys
+signal.signal(signal.SIGINT, signal.SIG_IGN)
+{change}
+arm = subprocess.Popen([{program!r}, *sys.argv[1:]], stdin=subprocess.PIPE, stdout=subprocess.PIPE,
+                       text=True)
+def say():
+    for line in arm.stdout:
+        message = json.loads(line)
+        if message["event"] == "busy":
+            print(line, end="", flush=True)
+            continue
+        if message["event"] == "trial":
+            alter(message["trial"])
+        print(json.dumps(message), flush=True)
+        return True
+    return False
+say()
+for line in sys.stdin:
+    request = json.loads(line)
+    change(request)
+    arm.stdin.write(json.dumps(request) + "\\n")
+    arm.stdin.flush()
+    if not say():
+        break
+arm.stdin.close()
+sys.exit(arm.wait())
+"""
+
+NOTHING = """
+def change(request): pass
+def alter(trial): pass
+"""
+
+# Asked for no_sync (the second row), this build runs baseline, and calls it no_sync.
+LOST_NO_SYNC = """
+def change(request):
+    if request.get("turn", {}).get("cell") == 1:
+        request["turn"]["cell"] = 0
+def alter(trial):
+    pass
+"""
+
+ONE_BYTE = """
+def change(request): pass
+def alter(trial):
+    trial["ranks"][1]["peak_allocated_bytes"] += 1
+"""
+
+ONE_MORE = """
+def change(request): pass
+def alter(trial):
+    for rank in trial["ranks"]:
+        rank["timeline_events"].append(dict(rank["timeline_events"][-1], bytes=4))
+    trial["ledger"]["per_step"]["all_reduce"]["count"] += 1
+    trial["ledger"]["per_step"]["all_reduce"]["bytes"] += 4
+"""
+
+EXTRA_WORK = """#!/bin/sh
+exec {program} "$@" --extra-work {share}
+"""
+
+
+class GateTest(ProgramTest):
+    def script(self, text, name="candidate"):
+        path = self.place / name
+        path.write_text(text)
+        path.chmod(0o755)
+        return path
+
+    def proxy(self, change):
+        return self.script(PROXY.format(python=sys.executable, program=PROGRAM, change=change))
+
+    def gate(self, *arguments, plan=ROWS, candidate=PROGRAM, out="gate", **options):
+        return self.call(
+            "gate",
+            self.plan_file(plan),
+            "--baseline",
+            PROGRAM,
+            "--candidate",
+            candidate,
+            "--out",
+            self.place / out,
+            *arguments,
+            **options,
+        )
+
+    def report(self, out="gate"):
+        return json.loads((self.place / out / "gate.json").read_text())
+
+    def turns(self, out="gate"):
+        return json.loads((self.place / out / "gate.turns.json").read_text())
+
+
+class Counts(GateTest):
+    def test_the_same_build_passes(self):
+        outcome = self.gate("--counts-only")
+        self.assertEqual(outcome.status, PASS, outcome.err)
+        self.assertIn("VERDICT: PASS", outcome.out)
+        report = self.report()
+        self.assertEqual(report["exit_status"], PASS)
+        self.assertEqual([row["verdict"] for row in report["rows"]], ["pass", "pass"])
+        self.assertTrue(any("same file" in note for note in report["notes"]), report["notes"])
+
+    def test_a_build_that_says_the_same_passes_through_the_script_too(self):
+        outcome = self.gate("--counts-only", candidate=self.proxy(NOTHING))
+        self.assertEqual(outcome.status, PASS, outcome.err)
+        self.assertEqual(self.report()["notes"], [])
+
+    def assert_regression(self, change, *texts):
+        outcome = self.gate(candidate=self.proxy(change))
+        self.assertEqual(outcome.status, REGRESSION, outcome.err)
+        rows = [row for row in self.report()["rows"] if row["verdict"] == "regression"]
+        for text in texts:
+            self.assertIn(text, rows[0]["reason"])
+        self.assertTrue(all(row["times"] is None for row in rows))
+        return rows
+
+    def test_a_lost_no_sync(self):
+        rows = self.assert_regression(LOST_NO_SYNC, "micro-batch 1", "no_sync has no effect")
+        self.assertEqual([row["cell"]["strategy"] for row in rows], ["no_sync"])
+
+    def test_one_byte_more_at_peak(self):
+        self.assertEqual(len(self.assert_regression(ONE_BYTE, "rank 1", "1 byte more")), 2)
+
+    def test_one_all_reduce_more(self):
+        self.assertEqual(len(self.assert_regression(ONE_MORE, "micro-batch 2")), 2)
+
+
+class Times(GateTest):
+    def test_a_build_against_itself(self):
+        outcome = self.gate("--rows", "strategy=no_sync", "--time-budget", "10m")
+        # One false alarm in a hundred is what the gate allows itself, and it confirms each.
+        self.assertIn(outcome.status, (PASS, UNDECIDED, UNFIT), outcome.out + outcome.err)
+        [row] = self.report()["rows"]
+        self.assertEqual(row["cell"]["strategy"], "no_sync")
+        times = row["times"]
+        self.assertIn(times["turns"], (8, 16, 24))
+        self.assertEqual(times["starts"], times["turns"] // self.report()["settings"]["start_turns"])
+        [turns] = self.turns()["rows"]
+        self.assertEqual(len(turns["turns"]), times["turns"])
+        for turn in turns["turns"]:
+            self.assertEqual(sorted(turn["order"]), ["baseline", "candidate", "control"])
+            self.assertEqual(len(turn["candidate_s"]), self.turns()["settings"]["block_steps"])
+        orders = [turn["order"] for turn in turns["turns"]]
+        self.assertEqual(orders[1::2], [order[::-1] for order in orders[::2]])
+
+    def test_half_as_much_work_again_does_not_pass(self):
+        candidate = self.script(EXTRA_WORK.format(program=PROGRAM, share="50%"))
+        outcome = self.gate("--rows", "strategy=no_sync", "--time-budget", "10m", candidate=candidate)
+        self.assertIn(outcome.status, (REGRESSION, UNDECIDED, UNFIT), outcome.out + outcome.err)
+        [row] = self.report()["rows"]
+        self.assertGreater(row["times"]["low"]["effect"]["value"], 0.1, outcome.out)
+
+    def test_too_small_a_time_budget(self):
+        outcome = self.gate("--time-budget", "2s")
+        self.assertEqual(outcome.status, USAGE, outcome.err)
+        self.assertIn("--time-budget", outcome.err)
+        self.assertEqual(outcome.out, "")
+
+    def test_ctrl_c_ends_everything(self):
+        process = self.start(
+            "gate",
+            self.plan_file(ROWS),
+            *("--baseline", PROGRAM, "--candidate", PROGRAM, "--out", self.place / "gate"),
+        )
+        self.wait_until(lambda: len(self.rank_processes()) > 0, what="a rank")
+        process.send_signal(signal.SIGINT)
+        self.assertEqual(self.finish(process).status, INTERRUPTED)
+
+
+class Stored(GateTest):
+    def test_the_same_plan_again(self):
+        self.run_plan(ROWS, out="stored")
+        outcome = self.call(
+            "gate", "--against", self.place / "stored", "--counts-only", "--out", self.place / "gate"
+        )
+        self.assertEqual(outcome.status, PASS, outcome.out + outcome.err)
+        self.assertEqual(len(self.report()["rows"]), 2)
+
+    def test_another_size_of_buckets(self):
+        self.run_plan(ROWS, out="stored")
+        lines = (self.place / "stored" / "trials.jsonl").read_text().splitlines()
+        trial = json.loads(lines[-1])
+        trial["ledger"]["per_step"]["all_reduce"]["count"] -= 1
+        trial["ledger"]["expected"] = trial["ledger"]["per_step"]
+        lines[-1] = json.dumps(trial)
+        (self.place / "stored" / "trials.jsonl").write_text("\n".join(lines) + "\n")
+        outcome = self.call("gate", "--against", self.place / "stored", "--out", self.place / "gate")
+        self.assertEqual(outcome.status, REGRESSION, outcome.out + outcome.err)
+
+
+class Claims(GateTest):
+    def gates(self, **claim):
+        path = self.place / "gates.json"
+        source = {
+            "schema": "gradsync.gates/1",
+            "plan": str(self.plan_file(ROWS)),
+            "about": "what must hold",
+            "claims": [
+                {
+                    "about": "needless synchronization",
+                    "ratio": [{"strategy": "baseline"}, {"strategy": "no_sync"}],
+                }
+                | claim
+            ],
+        }
+        path.write_text(json.dumps(source))
+        return path
+
+    def test_of_a_stored_run(self):
+        self.run_plan(ROWS, "--set", "rounds=4", out="stored")
+        for limit, verdict in (({"at_least": 0.0001}, PASS), ({"at_least": 1000}, REGRESSION)):
+            with self.subTest(limit=limit):
+                outcome = self.call(
+                    *("gate", "--gates", self.gates(**limit), "--results", self.place / "stored"),
+                    *("--out", self.place / "gate", "--force"),
+                )
+                self.assertEqual(outcome.status, verdict, outcome.out + outcome.err)
+
+    def test_of_a_fresh_run(self):
+        outcome = self.call(
+            "gate", "--gates", self.gates(at_most=1000), "--out", self.place / "gate"
+        )
+        # One round has no interval, and what has none proves nothing.
+        self.assertEqual(outcome.status, UNDECIDED, outcome.out + outcome.err)
+        [claim] = self.report()["claims"]
+        self.assertEqual(claim["verdict"], "undecided")
+
+
+class BadInput(GateTest):
+    def test_nothing_to_compare(self):
+        plan = self.plan_file(ROWS)
+        self.assert_refused(self.call("gate", plan), "nothing to compare")
+        self.assert_refused(self.call("gate", plan, "--baseline", PROGRAM), "--candidate")
+        self.assert_refused(
+            self.call("gate", "--baseline", PROGRAM, "--candidate", PROGRAM), "PLAN is missing"
+        )
+
+    def test_no_build(self):
+        self.assert_refused(self.gate(candidate=self.place / "nowhere"), "nowhere")
+        self.assert_refused(self.gate(candidate="/bin/true"), "/bin/true")
+        broken = self.script("#!/bin/sh\necho out of order >&2\nexit 3\n")
+        self.assert_refused(self.gate(candidate=broken, out="second"), "out of order")
+
+    def test_rows_that_no_cell_has(self):
+        outcome = self.gate("--rows", "strategy=accumulate")
+        self.assert_refused(outcome, "strategy=accumulate")
+
+    def test_percentages(self):
+        for option in ("--margin", "--alpha", "--smallest-effect"):
+            self.assert_refused(self.gate(option, "much", out=option), option, "much")
+
+
+if __name__ == "__main__":
+    os.chdir(ROOT)
+    unittest.main(verbosity=2)
