@@ -11,6 +11,7 @@
 
 #include "harness/base/units.h"
 #include "harness/gate/verdict.h"
+#include "harness/report/comparison_page.h"
 #include "harness/report/labels.h"
 #include "harness/report/text_table.h"
 #include "harness/report/text_width.h"
@@ -265,8 +266,10 @@ std::vector<std::string> difference_notes(const json& gate) {
   std::vector<std::string> notes;
   for (const json& difference : gate["differences"]) {
     if (difference["effect"] == "none") continue;
-    notes.push_back(fmt::format("{} differs: {} and {}", plain_text(difference["field"]),
-                                plain_text(difference["a"]), plain_text(difference["b"])));
+    const std::string field = difference["field"];
+    notes.push_back(fmt::format("{} differs: {} and {}", field,
+                                report::context_value_text(field, difference["a"]),
+                                report::context_value_text(field, difference["b"])));
   }
   return notes;
 }

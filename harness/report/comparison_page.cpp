@@ -43,13 +43,6 @@ std::string warning_lines(const char* name, const json& run) {
   return text;
 }
 
-std::string value_text(const std::string& name, const json& value) {
-  if (value.is_null()) return "-";
-  if (value.is_number() && name.ends_with("bits_per_s")) return format_rate(value.get<double>());
-  if (value.is_number_float()) return fmt::format("{:.4g}", value.get<double>());
-  return truncate(plain_text(value), kWidestValue);
-}
-
 // What has no effect on times is left out: the JSON has it.
 std::string difference_table(const json& differences) {
   TextTable table(
@@ -59,7 +52,8 @@ std::string difference_table(const json& differences) {
     if (difference["effect"] == "none") continue;
     any = true;
     const std::string name = difference["field"];
-    table.add_row({name, value_text(name, difference["a"]), value_text(name, difference["b"]),
+    table.add_row({name, context_value_text(name, difference["a"]),
+                   context_value_text(name, difference["b"]),
                    difference["effect"] == "forbids_times" ? "not compared" : "may be in B/A"});
   }
   return any ? table.to_markdown() : "Nothing in their contexts differs that times depend on.\n";
@@ -99,6 +93,13 @@ std::string only_in(const json& comparison, const char* run, const char* list) {
 }
 
 }  // namespace
+
+std::string context_value_text(const std::string& field, const json& value) {
+  if (value.is_null()) return "-";
+  if (value.is_number() && field.ends_with("bits_per_s")) return format_rate(value.get<double>());
+  if (value.is_number_float()) return fmt::format("{:.4g}", value.get<double>());
+  return truncate(plain_text(value), kWidestValue);
+}
 
 std::string comparison_markdown(const json& comparison) {
   const json& a = comparison["a"];

@@ -12,4 +12,8 @@ namespace gradsync::report {
 // that only one run has. Every number comes from `comparison`.
 std::string comparison_markdown(const nlohmann::json& comparison);
 
+// Returns `value` of a context's `field` as people read it, in one short line: "954.8 Mbit/s",
+// "0.0148", "-" where it is not known.
+std::string context_value_text(const std::string& field, const nlohmann::json& value);
+
 }  // namespace gradsync::report

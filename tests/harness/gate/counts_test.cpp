@@ -53,6 +53,11 @@ std::vector<std::string> sentences(const TrialRecord& baseline, const TrialRecor
   return texts;
 }
 
+// The kind of the first difference; "" where there is none.
+std::string first_kind(const RowCounts& counts) {
+  return counts.differences.empty() ? "" : counts.differences.front().what;
+}
+
 std::vector<std::string> sentences(const TrialRecord& candidate) {
   return sentences(trial_of("no_sync"), candidate);
 }
@@ -82,8 +87,9 @@ TEST(CountDifferences, ALostNoSyncMayBeginLater) {
     std::erase_if(rank.timeline_events,
                   [](const TimelineEvent& event) { return event.micro_batch == 0; });
   }
-  EXPECT_EQ(sentences(later).front(),
-            "micro-batch 2: 14 more all_reduces, 8.3 MiB: no_sync has no effect");
+  EXPECT_THAT(
+      sentences(later),
+      ::testing::Contains("micro-batch 2: 14 more all_reduces, 8.3 MiB: no_sync has no effect"));
 }
 
 TEST(CountDifferences, OneSmallAllReduceInAnEarlyMicroBatchIsNoLostNoSync) {
@@ -215,6 +221,7 @@ TEST(CountDifferences, AStatusIsOneAndAnInvalidTrialStillSaysWhy) {
   invalid.status = Status::Invalid;
   invalid.reason = "ledger: step 1, micro-batch 1: 14 all_reduces, declared 0";
   const auto texts = sentences(invalid);
+  ASSERT_EQ(texts.size(), 3U);
   EXPECT_EQ(texts.front(), "micro-batch 1: 14 more all_reduces, 8.3 MiB: no_sync has no effect");
   EXPECT_EQ(texts.back(),
             "the candidate is invalid (ledger: step 1, micro-batch 1: 14 all_reduces, declared 0) "
@@ -234,7 +241,7 @@ TEST(CompareCounts, EveryTrialOfTheCandidateMustAgree) {
   const TrialRecord bad = lost_no_sync();
   EXPECT_THAT(compare_counts({&good, &good}, {&good, &good}).differences, IsEmpty());
   const RowCounts counts = compare_counts({&good}, {&good, &bad});
-  EXPECT_EQ(counts.differences.front().what, "events");
+  EXPECT_EQ(first_kind(counts), "events");
   EXPECT_EQ(counts.unfit_because, "");
 }
 
@@ -268,7 +275,7 @@ TEST(CompareCounts, WithoutATrialToHoldItAgainstARowIsUnfit) {
             "the candidate is skipped (no namespaces): nothing to compare");
   EXPECT_EQ(compare_counts({}, {&good}).unfit_because, "the baseline has no trial of this row");
   EXPECT_THAT(compare_counts({&failed, &good}, {&good}).differences, IsEmpty());
-  EXPECT_EQ(compare_counts({&good}, {&failed}).differences.front().what, "status");
+  EXPECT_EQ(first_kind(compare_counts({&good}, {&failed})), "status");
 }
 
 TEST(MissingRows, OfEitherSideAreNamed) {
