@@ -79,16 +79,28 @@ RowDecision decide_by_interval(const Effect& effect, const Settings& settings) {
   return decision;
 }
 
+// Whether the run has times of this row, whatever they may be compared with.
+bool has_times(const FinishedRun& run, const Row& row) {
+  const json& cells = run.result["cells"];
+  return std::any_of(cells.begin(), cells.end(), [&](const json& cell) {
+    return row_of(cell) == row && cell["step_s"].is_object();
+  });
+}
+
 RowReport report_on(const json& cell, const FinishedRun& baseline, const FinishedRun& candidate,
                     const Settings& settings, bool times) {
   RowReport report;
   report.row = row_of(cell);
   report.took_turns = false;
+  const Row in_baseline{cell["a"]["part"].get<std::string>(), report.row.cell};
+  const Row in_candidate{cell["b"]["part"].get<std::string>(), report.row.cell};
   report.counts =
-      compare_counts(trials_of(baseline, {cell["a"]["part"].get<std::string>(), report.row.cell}),
-                     trials_of(candidate, {cell["b"]["part"].get<std::string>(), report.row.cell}));
+      compare_counts(trials_of(baseline, in_baseline), trials_of(candidate, in_candidate));
   if (!times) {
     report.no_times_because = "counts and bytes only";
+  } else if (!has_times(baseline, in_baseline) && !has_times(candidate, in_candidate)) {
+    report.no_times_because =
+        "neither run has times; " + cell["null_reasons"]["step_ratio"].get<std::string>();
   } else if (cell["step_ratio"].is_object()) {
     report.times = decide_by_interval(effect_from(cell["step_ratio"]), settings);
   } else {

@@ -26,7 +26,8 @@ struct AgainstOptions {
 // that only the candidate has. A row's times are decided by the 95 % interval of the ratio of its
 // means: a pass where it lies below the smallest effect, a regression where it lies above the
 // margin, undecided where it does neither, where there is none, or where contexts forbid a
-// comparison; the fields that do are named.
+// comparison; the fields that do are named. Where neither run has times of a row (one rank stands
+// for all, threads share cores, out of memory) there is nothing to refuse, and its counts decide.
 // Errors: ConfigError where a filter selects no row, or a row is none of this version's.
 GateReport judge_against(const report::FinishedRun& baseline, const report::FinishedRun& candidate,
                          const Settings& settings, const AgainstOptions& options = {});

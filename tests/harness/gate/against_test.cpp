@@ -139,6 +139,23 @@ TEST(Against, AnotherMachineIsRefusedItsTimesAndKeepsItsCounts) {
   EXPECT_EQ(counts_only.rows.front().no_times_because, "counts and bytes only");
 }
 
+TEST(Against, WhereNeitherRunHasTimesCountsDecide) {
+  SampleRun untimed = your_machine();
+  for (TrialRecord& trial : untimed.trials) {
+    trial.model_info["timing_valid"] = false;
+    trial.model_info["timing_reason"] = "4 compute threads share 2 cores";
+  }
+  const GateReport report =
+      judge_against(finished(untimed, "a"), finished(untimed, "b"), kSettings);
+  EXPECT_THAT(verdicts(report), Each(Verdict::Pass));
+  EXPECT_FALSE(report.rows.front().times);
+  EXPECT_EQ(report.rows.front().no_times_because,
+            "neither run has times; A: 4 compute threads share 2 cores");
+  const GateReport one_sided = judged(untimed);
+  EXPECT_THAT(verdicts(one_sided), Each(Verdict::Undecided));
+  EXPECT_EQ(one_sided.rows.front().times->reason, "B: 4 compute threads share 2 cores");
+}
+
 TEST(Against, WithoutAnIntervalNothingIsDecided) {
   SampleRun once = your_machine();
   std::erase_if(once.trials, [](const TrialRecord& trial) { return trial.launch > 0; });
