@@ -79,7 +79,8 @@ class Looks {
     const bool is_last = look.turns == settings_.looks.back().turns;
     for (std::size_t row = 0; row < rows_.size(); ++row) {
       RowProgress& progress = progress_[row];
-      const bool has_turns = seen_[row][Measure::Low].turns() >= std::size_t(look.turns);
+      const bool has_turns =
+          seen_[row][Measure::Low].turns() >= static_cast<std::size_t>(look.turns);
       if (!progress.is_open || !has_turns) continue;
       progress.turns = look.turns;
       for (const Measure measure : kMeasures) {

@@ -22,7 +22,8 @@ double control_p(const PValues& p) {
 }
 
 bool was_run(const RowDifferences& confirmation, const Settings& settings) {
-  return confirmation[Measure::Low].turns() >= std::size_t(settings.confirmation_turns);
+  return confirmation[Measure::Low].turns() >=
+         static_cast<std::size_t>(settings.confirmation_turns);
 }
 
 // All rows of a gate on their way to their verdicts.

@@ -29,16 +29,18 @@ std::vector<std::size_t> doubled_ranks(const std::vector<double>& distances) {
   return ranks;
 }
 
-// The probability of each sum of the values that come with a fair coin's heads, from 0 on.
+// The probability of each sum of the values that come with a fair coin's heads, from 0 on; none is 0.
 std::vector<double> coin_sums(const std::vector<std::size_t>& values) {
-  std::vector<double> probability{1.0};
+  std::vector<double> probability(std::accumulate(values.begin(), values.end(), std::size_t{1}),
+                                  0.0);
+  probability[0] = 1.0;
+  std::size_t largest = 0;
   for (const std::size_t value : values) {
-    std::vector<double> next(probability.size() + value, 0.0);
-    for (std::size_t sum = 0; sum < probability.size(); ++sum) {
-      next[sum] += probability[sum] / 2;
-      next[sum + value] += probability[sum] / 2;
+    largest += value;
+    for (std::size_t sum = largest; sum >= value; --sum) {
+      probability[sum] = (probability[sum] + probability[sum - value]) / 2;
     }
-    probability = std::move(next);
+    for (std::size_t sum = 0; sum < value; ++sum) probability[sum] /= 2;
   }
   return probability;
 }
