@@ -6,7 +6,6 @@
 #include <numeric>
 
 #include "harness/base/errors.h"
-#include "harness/stats/sample.h"
 
 namespace gradsync::stats {
 namespace {
@@ -29,7 +28,8 @@ std::vector<std::size_t> doubled_ranks(const std::vector<double>& distances) {
   return ranks;
 }
 
-// The probability of each sum of the values that come with a fair coin's heads, from 0 on; none is 0.
+// The probability of each sum of the values that come with a fair coin's heads, from 0 on; none is
+// 0.
 std::vector<double> coin_sums(const std::vector<std::size_t>& values) {
   std::vector<double> probability(std::accumulate(values.begin(), values.end(), std::size_t{1}),
                                   0.0);
@@ -45,6 +45,7 @@ std::vector<double> coin_sums(const std::vector<std::size_t>& values) {
   return probability;
 }
 
+// Sorted.
 std::vector<double> pairwise_means(const std::vector<double>& values) {
   std::vector<double> means;
   means.reserve(values.size() * (values.size() + 1) / 2);
@@ -53,6 +54,12 @@ std::vector<double> pairwise_means(const std::vector<double>& values) {
   }
   std::sort(means.begin(), means.end());
   return means;
+}
+
+double median_of_sorted(const std::vector<double>& values) {
+  const std::size_t middle = values.size() / 2;
+  if (values.size() % 2 == 1) return values[middle];
+  return (values[middle - 1] + values[middle]) / 2;
 }
 
 }  // namespace
@@ -78,7 +85,7 @@ double signed_rank_p(const std::vector<double>& differences, double margin) {
 
 double hodges_lehmann_value(const std::vector<double>& differences) {
   GRADSYNC_CHECK(differences.size(), >, std::size_t{0});
-  return quantile(pairwise_means(differences), 0.5);
+  return median_of_sorted(pairwise_means(differences));
 }
 
 Shift hodges_lehmann(const std::vector<double>& differences, double level) {
@@ -86,7 +93,7 @@ Shift hodges_lehmann(const std::vector<double>& differences, double level) {
   GRADSYNC_CHECK(level, >, 0.0);
   GRADSYNC_CHECK(level, <, 1.0);
   const std::vector<double> means = pairwise_means(differences);
-  Shift shift{quantile(means, 0.5), std::nullopt};
+  Shift shift{median_of_sorted(means), std::nullopt};
 
   // Without ties the sum of positive ranks about m is the number of these means above m. So the
   // k-th of them bounds the margins whose sum has a probability above the tail.
