@@ -27,9 +27,9 @@ TEST(ModeratedVariance, ThoseThatAgreeBecomeOne) {
 
 TEST(ModeratedVariance, ThoseThatDifferKeepWhatIsTheirs) {
   // Two logarithms `apart` have the variance apart^2 / 2. With 4 degrees chance makes
-  // trigamma(2) = pi^2 / 6 - 1 of it. Chosen so that trigamma(1) = pi^2 / 6 is left: that is a prior
-  // of 2 degrees, worth exp(apart / 2 - digamma(2) + log 2 + digamma(1) - log 1)
-  // = 2 exp(apart / 2 - 1), because digamma(2) - digamma(1) = 1.
+  // trigamma(2) = pi^2 / 6 - 1 of it. Chosen so that trigamma(1) = pi^2 / 6 is left: that is a
+  // prior of 2 degrees, worth exp(apart / 2 - digamma(2) + log 2 + digamma(1) - log 1) = 2
+  // exp(apart / 2 - 1), because digamma(2) - digamma(1) = 1.
   const double trigamma_1 = std::acos(-1.0) * std::acos(-1.0) / 6;
   const double apart = std::sqrt(2 * (2 * trigamma_1 - 1));
   const double prior = 2 * std::exp(apart / 2 - 1);
