@@ -47,7 +47,8 @@ struct Settings {
   double low_quantile = 0.10;  // of a block's steps; smaller: fewer disturbances, fewer steps count
   std::vector<Look> looks = {{8, 0.0, 0.4}, {16, 0.4, 0.3}, {24, 0.6, 0.3}};
   // Turns of a row in one start of the arms; even. Smaller: more starts for the same turns, so that
-  // what a start draws averages out and is better known, but more time spent on starting.
+  // what a start draws averages out and is better known, but more time spent on starting, and a
+  // start's shift is moved by fewer stalled blocks (4 turns bear one, 8 bear two).
   int start_turns = 4;
   int confirmation_turns = 16;  // in fresh starts
   int block_steps = 20;         // larger: less noise per turn, fewer turns per minute
