@@ -17,6 +17,10 @@ void release_storage(const at::Tensor& tensor);
 // at most; nothing is to hold more.
 void await_release(std::int64_t bytes);
 
+// Returns `tensor` with the memory it had, in a storage that nobody else holds; who does hold the
+// tensor has an empty one from now on. So its memory goes when its new owner lets it go.
+at::Tensor reclaim_storage(const at::Tensor& tensor);
+
 // Gives a released tensor, contiguous and at offset 0, memory again. Its values are undefined.
 void refill_storage(const at::Tensor& tensor);
 

@@ -15,6 +15,7 @@ namespace gradsync::sync {
 using measure::MemoryCategory;
 using measure::MemoryScope;
 
+using comm::reclaim_storage;
 using comm::refill_storage;
 using comm::release_storage;
 
@@ -185,6 +186,9 @@ void FlatUnit::finish_reduce() {
   if (groups_.replicate) {
     std::vector<at::Tensor> sums{reduce_output_};
     groups_.replicate->allreduce(sums)->wait();
+    // It may become the gradient, which goes with the optimizer's step and not when a thread of
+    // gloo lets go of it.
+    reduce_output_ = reclaim_storage(reduce_output_);
     ranks *= groups_.replicate->getSize();
   }
   reduce_output_.div_(ranks);

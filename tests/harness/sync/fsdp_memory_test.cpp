@@ -3,6 +3,11 @@
 #include <ATen/ATen.h>
 #include <gtest/gtest.h>
 
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "harness/comm/fake_backend.h"
 #include "harness/measure/memory.h"
 #include "harness/sync/backward.h"
 #include "harness/sync/fsdp/fsdp.h"
@@ -118,6 +123,57 @@ TEST(FsdpMemory, TheFormulaIsWhatTheWrapperHolds) {
       }
     });
   }
+}
+
+// Sums nothing, and never lets go of what it was given, as a thread of gloo does for a moment.
+class HoldingBackend final : public c10d::Backend {
+ public:
+  explicit HoldingBackend(int world_size)
+      : Backend(0, world_size), fake_(comm::make_fake_backend(0, world_size)) {}
+
+  const std::string getBackendName() const override { return "fake"; }  // NOLINT: as the base class
+  c10::intrusive_ptr<c10d::Work> broadcast(std::vector<at::Tensor>& tensors,
+                                           const c10d::BroadcastOptions& options) override {
+    return fake_->broadcast(tensors, options);
+  }
+  c10::intrusive_ptr<c10d::Work> allreduce(std::vector<at::Tensor>& tensors,
+                                           const c10d::AllreduceOptions& options) override {
+    held_.insert(held_.end(), tensors.begin(), tensors.end());
+    return fake_->allreduce(tensors, options);
+  }
+
+ private:
+  c10::intrusive_ptr<c10d::Backend> fake_;
+  std::vector<at::Tensor> held_;
+};
+
+c10::intrusive_ptr<c10d::ProcessGroup> group_of(const RankHarness& rank,
+                                                const c10::intrusive_ptr<c10d::Backend>& backend) {
+  constexpr auto kCustom = c10d::ProcessGroup::BackendType::CUSTOM;
+  auto group = c10::make_intrusive<c10d::ProcessGroup>(rank.store, 0, backend->getSize());
+  group->setBackend(at::kCPU, kCustom, backend);
+  group->setDefaultBackend(kCustom);
+  group->setGroupName("holding");
+  return group;
+}
+
+std::int64_t sharded_gradients() {
+  return measure::bytes_of(measure::meter().allocated_by_category(),
+                           measure::MemoryCategory::ShardedGradient);
+}
+
+// Else a peak would depend on how soon that thread runs.
+TEST(FsdpMemory, AGradientSummedAcrossNodesGoesWhenItsOwnerLetsItGo) {
+  run_ranks(1, [](RankHarness& rank) {
+    measure::meter().install();
+    const auto nodes = group_of(rank, c10::make_intrusive<HoldingBackend>(2));
+    FullyShardedDataParallel model(std::make_shared<ToyLayers>(), FsdpGroups{rank.group, nodes},
+                                   {});
+    sync::backward(model.forward(toy_batch(0, 0)), 1, nullptr);
+    EXPECT_EQ(sharded_gradients(), (40 + 3 * 80) * 4);
+    for (const at::Tensor& shard : model.parameters()) shard.mutable_grad().reset();
+    EXPECT_EQ(sharded_gradients(), 0);
+  });
 }
 
 }  // namespace
