@@ -3,7 +3,7 @@
 import json
 import unittest
 
-from program import QUICK, ProgramTest, with_cells
+from program import QUICK, ProgramTest, needs_network_namespaces, with_cells
 
 FSDP = with_cells(
     QUICK,
@@ -28,11 +28,24 @@ class PredictTest(ProgramTest):
             self.skipTest(f"declared for torch 2.11, this is {torch}")
 
     def test_every_row_of_a_run_has_both(self):
-        outcome = self.run_plan(FSDP, out="run")
+        self.assert_as_predicted(FSDP, rows=8)
+
+    @needs_network_namespaces
+    def test_hybrid_sharding_on_two_nodes(self):
+        plan = with_cells(FSDP, topology=["2x2"], wrapper=["fsdp"], hybrid_shard=[True])
+        self.assert_as_predicted(plan, rows=4)
+
+    def test_one_rank_of_a_world(self):
+        """Nothing is copied for the wire, where nothing is sent."""
+        plan = with_cells(FSDP, topology=["3x2"], wrapper=["fsdp"], hybrid_shard=[True, False])
+        self.assert_as_predicted(plan, "--backend", "fake", rows=8)
+
+    def assert_as_predicted(self, plan, *arguments, rows):
+        outcome = self.run_plan(plan, *arguments)
         self.assertEqual(outcome.status, 0, outcome.err)
         self.skip_unless_declared()
-        cells = self.result("run")["cells"]
-        self.assertEqual(len(cells), 8)
+        cells = self.result()["cells"]
+        self.assertEqual(len(cells), rows)
         for cell in cells:
             for name in ("peak_allocated_bytes", "peak_by_category"):
                 self.assertEqual(cell[f"predicted_{name}"], cell[name], cell["cell"])

@@ -55,6 +55,21 @@ TEST(MemoryPrediction, OfFsdpByHand) {
   EXPECT_EQ(measure::bytes_of(reduced.peak_by_category, MemoryCategory::ShardedGradient), 8);
 }
 
+// What a node's ranks share is whole on each node; to sum it across nodes takes no memory.
+TEST(MemoryPrediction, OfHybridShardingIsThatOfOneNode) {
+  plan::Cell cell;
+  cell.wrapper = "fsdp";
+  run::LaunchSpec where;
+  where.topology.ranks_per_node = 4;
+  const auto one_node = run::predict_memory(cell, where).memory;
+  where.topology.nodes = 3;
+  const auto three_nodes = run::predict_memory(cell, where).memory;
+  cell.hybrid_shard = true;
+  const auto hybrid = run::predict_memory(cell, where).memory;
+  EXPECT_EQ(hybrid, one_node);
+  EXPECT_GT(hybrid->peak_bytes, three_nodes->peak_bytes);
+}
+
 TEST(MemoryPrediction, SyncsAreThoseThatStrategiesDeclare) {
   for (const auto& [wrapper, flag] :
        {std::pair{"ddp", sync::FlagRead::InForward}, {"fsdp", sync::FlagRead::InBackward}}) {

@@ -136,11 +136,7 @@ TEST(Fsdp, HybridShardingTrainsTheSame) {
   constexpr int kSteps = 3;
   run_ranks(4, [&](RankHarness& rank) {
     const Values wanted = trained_alone(4, kSteps);
-    const int node = rank.rank / 2;
-    const int place = rank.rank % 2;
-    const FsdpGroups groups{subgroup(rank, "node" + std::to_string(node), place, 2),
-                            subgroup(rank, "place" + std::to_string(place), node, 2)};
-    FullyShardedDataParallel model(std::make_shared<ToyLayers>(), groups, {});
+    FullyShardedDataParallel model(std::make_shared<ToyLayers>(), hybrid_groups(rank, 2), {});
     EXPECT_EQ(model.parameters()[1].numel(), 40);  // half of a unit's 80, not a quarter
     train(model, rank.rank, kSteps, true, true);
     expect_close(whole_parameters(model), wanted, 2e-6);

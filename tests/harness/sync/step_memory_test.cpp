@@ -24,6 +24,7 @@
 #include "models/mlp.h"
 #include "models/paced.h"
 #include "tests/harness/sync/ranks.h"
+#include "tests/harness/sync/toy_layers.h"
 
 namespace gradsync::test {
 namespace {
@@ -214,20 +215,22 @@ Point point_of(int number) {
   return {kShapes[at / 4 % kShapes.size()], policies()[at % policies().size()]};
 }
 
-void expect_fsdp_as_predicted(RankHarness& rank, const Subject& subject, int bits,
+void expect_fsdp_as_predicted(const sync::FsdpGroups& groups, const Subject& subject, int bits,
                               const Point& point) {
   const FsdpOptions options = options_of(bits);
   const Footprint footprint = subject.footprint(point.shape);
   const auto wrap = [&](std::shared_ptr<models::Model> model) {
-    return std::make_unique<sync::FullyShardedDataParallel>(
-        std::move(model), sync::FsdpGroups{rank.group, nullptr}, options);
+    return std::make_unique<sync::FullyShardedDataParallel>(std::move(model), groups, options);
   };
+  const int ranks = groups.shard->getSize();
+  const int nodes = groups.replicate ? groups.replicate->getSize() : 1;
   expect_same(measured(subject, point.shape, point.syncs, wrap),
-              fsdp_step_memory(memory_of(options, rank.world_size), footprint, point.syncs,
+              fsdp_step_memory(memory_of(options, ranks), footprint, point.syncs,
                                other_bytes(footprint, point.shape)),
-              fmt::format("{} of {} x {} on {} ranks, options {}, syncs {}", subject.name,
-                          point.shape.examples, point.shape.length, rank.world_size, bits,
-                          fmt::join(point.syncs, " ")));
+              fmt::format("{} of {} x {}, shared by {} ranks on each of {} nodes, options {}, "
+                          "syncs {}",
+                          subject.name, point.shape.examples, point.shape.length, ranks, nodes,
+                          bits, fmt::join(point.syncs, " ")));
 }
 
 // Every model x 32 options, dealt out over 1 to 4 ranks, 2 shapes and 5 policies: 128 points.
@@ -248,7 +251,29 @@ TEST_F(StepMemoryFormula, OfFsdpIsWhatTheMeterCounts) {
       for (const Subject& subject : subjects()) {
         for (int bits = 0; bits < 32; ++bits, ++number) {
           if ((bits + number / 32) % 4 + 1 != rank.world_size) continue;
-          expect_fsdp_as_predicted(rank, subject, bits, point_of(number));
+          expect_fsdp_as_predicted({rank.group, nullptr}, subject, bits, point_of(number));
+        }
+      }
+    });
+  }
+}
+
+// Every model x 32 options, dealt out over 2 x 2, 3 x 1 and 1 x 2 ranks on nodes: 128 points.
+TEST_F(StepMemoryFormula, OfHybridShardingIsWhatTheMeterCounts) {
+  struct Layout {
+    int nodes;
+    int ranks_per_node;
+  };
+  const std::vector<Layout> layouts{{2, 2}, {3, 1}, {1, 2}};
+  for (std::size_t i = 0; i < layouts.size(); ++i) {
+    run_ranks(layouts[i].nodes * layouts[i].ranks_per_node, [&](RankHarness& rank) {
+      measure::meter().install();
+      const sync::FsdpGroups groups = hybrid_groups(rank, layouts[i].ranks_per_node);
+      std::size_t number = 0;
+      for (const Subject& subject : subjects()) {
+        for (int bits = 0; bits < 32; ++bits, ++number) {
+          if (number % layouts.size() != i) continue;
+          expect_fsdp_as_predicted(groups, subject, bits, point_of(static_cast<int>(number)));
         }
       }
     });

@@ -9,6 +9,7 @@
 
 #include "harness/sync/fsdp/fsdp.h"
 #include "models/model.h"
+#include "tests/harness/sync/ranks.h"
 
 namespace gradsync::test {
 
@@ -75,6 +76,17 @@ inline std::vector<sync::FsdpOptions> all_options() {
     }
   }
   return all;
+}
+
+// Groups of hybrid sharding, as if each `ranks_per_node` consecutive ranks were a node. Collective;
+// once for a layout.
+inline sync::FsdpGroups hybrid_groups(const RankHarness& rank, int ranks_per_node) {
+  const int node = rank.rank / ranks_per_node;
+  const int place = rank.rank % ranks_per_node;
+  const std::string layout = std::to_string(ranks_per_node) + " per node, ";
+  return {subgroup(rank, layout + "node " + std::to_string(node), place, ranks_per_node),
+          subgroup(rank, layout + "place " + std::to_string(place), node,
+                   rank.world_size / ranks_per_node)};
 }
 
 }  // namespace gradsync::test
