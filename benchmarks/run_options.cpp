@@ -122,7 +122,9 @@ void add_plan_options(CLI::App& command, RunOptions& options) {
   add_shorthand(command, options, "--device", "device", "cpu or cuda");
   add_shorthand(command, options, "--backend", "backend",
                 "gloo, nccl, or fake: one real rank of the world, nothing is sent");
-  command.add_option("--weights", options.weights, "Start from a safetensors checkpoint");
+  command.add_option("--weights", options.weights,
+                     "Start from a checkpoint: a safetensors file, an index of several, or the "
+                     "folder that has them");
   command.add_option("--data", options.data, "Train on token ids from a JSON Lines file");
 }
 

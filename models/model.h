@@ -92,7 +92,7 @@ struct ModelOptions {
   at::Device device = at::kCPU;
   std::uint64_t seed = 42;  // initial parameters; the same on every rank
   int scale = 1;            // paced models: parameters are divided by it
-  std::string weights;      // a Hugging Face safetensors file; empty: random initialisation
+  std::string weights;      // path of a Checkpoint; empty: random initialisation
   // What a paced model waits on, the pace of `device`; required for those.
   std::shared_ptr<const Pace> pace;
 

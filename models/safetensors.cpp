@@ -7,7 +7,7 @@
 #include <map>
 
 #include "harness/base/errors.h"
-#include "models/safetensors_file.h"
+#include "models/checkpoint.h"
 
 namespace gradsync::models {
 namespace {
@@ -40,13 +40,13 @@ std::string parameter_name(std::string stored) {
   return stored;
 }
 
-// Parameter name -> name in the file.
-std::map<std::string, std::string> stored_names(const SafetensorsFile& file) {
+// Parameter name -> name in the checkpoint.
+std::map<std::string, std::string> stored_names(const Checkpoint& checkpoint) {
   std::map<std::string, std::string> names;
-  for (const auto& [stored, tensor] : file.tensors()) {
+  for (const auto& [stored, file] : checkpoint.tensors()) {
     const auto [first, is_new] = names.emplace(parameter_name(stored), stored);
     if (!is_new) {
-      throw ConfigError(file.path(), stored, "a second tensor for " + first->first,
+      throw ConfigError(file->path(), stored, "a second tensor for " + first->first,
                         fmt::format("only '{}'", first->second));
     }
   }
@@ -66,23 +66,24 @@ void copy(const SafetensorsFile& file, const std::string& stored, at::Tensor& pa
 }  // namespace
 
 LoadReport load_safetensors(const std::string& path, torch::nn::Module& model) {
-  const SafetensorsFile file(path);
-  std::map<std::string, std::string> names = stored_names(file);
+  const Checkpoint checkpoint(path);
+  std::map<std::string, std::string> names = stored_names(checkpoint);
   LoadReport report;
   for (auto& item : model.named_parameters()) {
     const auto found = names.find(item.key());
     if (found != names.end()) {
-      copy(file, found->second, item.value());
+      copy(*checkpoint.tensors().at(found->second), found->second, item.value());
       names.erase(found);
     } else if (may_be_missing(item.key())) {
       report.initialised.push_back(item.key());
     } else {
-      throw ConfigError(path, item.key(), "no such tensor", "this tensor");
+      throw ConfigError(checkpoint.path(), item.key(), "no such tensor", "this tensor");
     }
   }
   for (const auto& [parameter, stored] : names) {
     if (!may_be_unused(parameter)) {
-      throw ConfigError(path, stored, "an unexpected tensor", "only what the model has");
+      throw ConfigError(checkpoint.tensors().at(stored)->path(), stored, "an unexpected tensor",
+                        "only what the model has");
     }
     report.unused.push_back(stored);
   }

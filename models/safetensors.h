@@ -1,8 +1,8 @@
-// Reads Hugging Face's safetensors files into a model's parameters.
+// Reads Hugging Face's checkpoints, one safetensors file or several, into a model's parameters.
 //
-// Layout: 8 bytes little-endian header length N, N bytes of JSON {"name": {"dtype", "shape",
-// "data_offsets": [begin, end]}, "__metadata__": {...}}, then the data that the offsets index.
-// Source: the safetensors format specification.
+// Layout of a file: 8 bytes little-endian header length N, N bytes of JSON {"name": {"dtype",
+// "shape", "data_offsets": [begin, end]}, "__metadata__": {...}}, then the data that the offsets
+// index. Source: the safetensors format specification.
 #pragma once
 
 #include <torch/nn/module.h>
@@ -18,12 +18,13 @@ struct LoadReport {
   std::vector<std::string> unused;  // tensors the model lacks: another task's heads, old buffers
 };
 
-// Copies every tensor of `path` into the parameter of its name; F32, F16 and BF16 are converted to
-// the parameter's type. What real checkpoints have is accepted: the older names gamma and beta, no
-// "bert." prefix, no classifier or pooler, additional cls.* heads and stored position ids. Errors:
-// ConfigError with file, tensor, got, expected for a truncated or malformed file, overlapping or
-// outlying offsets, a wrong shape, another type, a missing or an unexpected tensor, or one that is
-// there twice under two names. The model is then partly loaded.
+// Copies every tensor of the checkpoint at `path` (a file, an index or a folder: see Checkpoint)
+// into the parameter of its name; F32, F16 and BF16 are converted to the parameter's type. What
+// real checkpoints have is accepted: the older names gamma and beta, no "bert." prefix, no
+// classifier or pooler, additional cls.* heads and stored position ids. Errors: ConfigError with
+// file, tensor, got, expected for a truncated or malformed file, overlapping or outlying offsets,
+// files that disagree with their index, a wrong shape, another type, a missing or an unexpected
+// tensor, or one that is there twice under two names. The model is then partly loaded.
 LoadReport load_safetensors(const std::string& path, torch::nn::Module& model);
 
 }  // namespace gradsync::models

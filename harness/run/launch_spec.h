@@ -34,7 +34,7 @@ struct LaunchSpec {
   std::string backend = "gloo";      // "fake": this rank is the only one of its world that exists
   std::int64_t fold_from_bytes = 0;  // see plan::Plan
   int ranks_per_host = 1;            // consecutive ranks that share a machine, and so its GPUs
-  std::string weights;               // safetensors file, or empty
+  std::string weights;               // path of a checkpoint (models/checkpoint.h), or empty
   std::string data;                  // JSON Lines of token ids, or empty
   bool resident = false;  // the trials are only a menu of cells: made at once, run when told
   double extra_work =

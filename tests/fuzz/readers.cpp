@@ -14,6 +14,7 @@
 #include "harness/launch/topology.h"
 #include "harness/plan/plan.h"
 #include "harness/results/store.h"
+#include "models/checkpoint.h"
 #include "models/data_file.h"
 #include "models/profile.h"
 #include "models/safetensors_file.h"
@@ -129,6 +130,11 @@ bool accepts_safetensors(std::string_view bytes) {
   return accepted([&] { const models::SafetensorsFile tensors(file.path()); });
 }
 
+bool accepts_shard_index(std::string_view bytes) {
+  const MemoryFile file(bytes);
+  return accepted([&] { models::read_weight_map(file.path()); });
+}
+
 bool accepts_topology(std::string_view bytes) {
   const MemoryFile file(bytes);
   return accepted([&] { launch::read_topology(file.path(), "", 2); });
@@ -144,11 +150,15 @@ bool accepts_trials(std::string_view bytes) {
 }  // namespace
 
 const std::vector<Reader>& readers() {
-  static const std::vector<Reader> all = {
-      {"data", accepts_data},         {"gate", accepts_gate},
-      {"plan", accepts_plan},         {"profile", accepts_profile},
-      {"result", accepts_result},     {"safetensors", accepts_safetensors},
-      {"topology", accepts_topology}, {"trials", accepts_trials}};
+  static const std::vector<Reader> all = {{"data", accepts_data},
+                                          {"gate", accepts_gate},
+                                          {"plan", accepts_plan},
+                                          {"profile", accepts_profile},
+                                          {"result", accepts_result},
+                                          {"safetensors", accepts_safetensors},
+                                          {"shard_index", accepts_shard_index},
+                                          {"topology", accepts_topology},
+                                          {"trials", accepts_trials}};
   return all;
 }
 

@@ -15,7 +15,7 @@ struct Reader {
   bool (*accepts)(std::string_view bytes);
 };
 
-// "data", "gate", "plan", "profile", "result", "safetensors", "topology", "trials".
+// "data", "gate", "plan", "profile", "result", "safetensors", "shard_index", "topology", "trials".
 const std::vector<Reader>& readers();
 
 }  // namespace gradsync::fuzz

@@ -1,9 +1,10 @@
 """Writes what transformers' Mixtral answers, for mixtral_oracle_test to compare with.
 
 usage: mixtral_oracle.py FOLDER LAYERS HIDDEN HEADS KEY_VALUE_HEADS INTERMEDIATE VOCABULARY
-FOLDER gets model.safetensors (random weights, as save_pretrained names and shapes them),
-logits.safetensors and gradients.safetensors (of the first batch's loss) and answers.json: a padded
-and an unpadded batch, losses, buffers, and the order in which backward makes gradients ready.
+FOLDER gets model.safetensors (random weights, as save_pretrained names and shapes them), the
+same in several files in in_shards/, logits.safetensors and gradients.safetensors (of the first
+batch's loss) and answers.json: a padded and an unpadded batch, losses, buffers, and the order in
+which backward makes gradients ready.
 Exit status 77: transformers cannot be imported.
 """
 
@@ -80,6 +81,7 @@ def main(folder, *size):
     sizes = [int(number) for number in size]
     model = build_model(*sizes)
     model.save_pretrained(folder)
+    model.save_pretrained(folder / "in_shards", max_shard_size="500KB")
     padded_out, padded = answer(model, build_batch(sizes[-1], padded=True))
     ready = note_order(model)
     padded_out.loss.backward()

@@ -2,6 +2,9 @@
 #include <ATen/ATen.h>
 #include <gmock/gmock.h>
 
+#include <set>
+
+#include "models/checkpoint.h"
 #include "models/mixtral.h"
 #include "models/safetensors.h"
 #include "models/safetensors_file.h"
@@ -60,6 +63,23 @@ TEST_F(MixtralOracle, HasTheTensorsOfACheckpoint) {
   for (const auto& [name, tensor] : file.tensors()) theirs[name] = tensor.shape;
   EXPECT_EQ(ours, theirs);
   EXPECT_TRUE(model_->freshly_initialised().empty());
+}
+
+// As save_pretrained cuts them.
+TEST_F(MixtralOracle, ReadsTheSameFromSeveralFiles) {
+  const std::string folder = asked_->folder.file("in_shards");
+  const Checkpoint checkpoint(folder);
+  std::set<const SafetensorsFile*> files;
+  for (const auto& [name, file] : checkpoint.tensors()) files.insert(file);
+  EXPECT_GT(files.size(), 2U);
+  ModelOptions options;
+  options.weights = folder;
+  const auto model = find_model("mixtral_tiny").make(options);
+  const auto whole = model_->named_parameters();
+  for (const auto& item : model->named_parameters()) {
+    EXPECT_TRUE(item.value().equal(whole[item.key()])) << item.key();
+  }
+  EXPECT_TRUE(model->freshly_initialised().empty());
 }
 
 TEST_F(MixtralOracle, HasTheSameBuffers) {

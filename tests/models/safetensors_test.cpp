@@ -3,50 +3,22 @@
 #include <ATen/ATen.h>
 #include <gmock/gmock.h>
 
-#include <cstring>
-#include <nlohmann/json.hpp>
-
 #include "harness/base/errors.h"
 #include "models/bert.h"
 #include "models/safetensors_file.h"
+#include "tests/models/stored_tensors.h"
 #include "tests/models/temporary_folder.h"
 
 namespace gradsync::models {
 namespace {
 
-using nlohmann::json;
+using test::bytes_of;
+using test::file_of;
+using test::StoredTensors;
 using testing::AllOf;
 using testing::HasSubstr;
 using testing::IsEmpty;
 using testing::UnorderedElementsAre;
-
-std::string file_of(const std::string& header, const std::string& data) {
-  const std::uint64_t length = header.size();
-  std::string text(8, '\0');
-  std::memcpy(text.data(), &length, 8);
-  return text + header + data;
-}
-
-std::string bytes_of(const at::Tensor& tensor) {
-  const at::Tensor contiguous = tensor.detach().contiguous();
-  return {static_cast<const char*>(contiguous.data_ptr()), contiguous.nbytes()};
-}
-
-// Name -> tensor, and the file made of it.
-class Checkpoint {
- public:
-  void add(const std::string& name, const at::Tensor& tensor, const std::string& dtype = "F32") {
-    const std::size_t begin = data_.size();
-    data_ += bytes_of(tensor);
-    header_[name] = {
-        {"dtype", dtype}, {"shape", tensor.sizes().vec()}, {"data_offsets", {begin, data_.size()}}};
-  }
-  std::string text() const { return file_of(header_.dump(), data_); }
-
- private:
-  json header_ = {{"__metadata__", {{"format", "pt"}}}};
-  std::string data_;
-};
 
 BertConfig tiny() {
   return {
@@ -55,8 +27,8 @@ BertConfig tiny() {
 
 // Every parameter of a BERT, under the name that `rename` makes of its own ("": left out).
 template <typename Rename>
-Checkpoint checkpoint_of(const BertForSequenceClassification& model, Rename rename) {
-  Checkpoint checkpoint;
+StoredTensors checkpoint_of(const BertForSequenceClassification& model, Rename rename) {
+  StoredTensors checkpoint;
   for (const auto& item : model.named_parameters()) {
     const std::string name = rename(item.key());
     if (!name.empty()) checkpoint.add(name, item.value());
@@ -74,10 +46,10 @@ std::string renamed(std::string name, const std::string& from, const std::string
 
 class LoadSafetensors : public testing::Test {
  protected:
-  LoadReport load(const Checkpoint& checkpoint) {
+  LoadReport load(const StoredTensors& checkpoint) {
     return load_safetensors(folder_.write("model.safetensors", checkpoint.text()), model_);
   }
-  std::string complaint(const Checkpoint& checkpoint) {
+  std::string complaint(const StoredTensors& checkpoint) {
     return test::message_of<ConfigError>([&] { load(checkpoint); });
   }
   void expect_loaded(const std::vector<std::string>& but = {}) {
@@ -102,7 +74,7 @@ TEST_F(LoadSafetensors, TakesEveryParameter) {
 }
 
 TEST_F(LoadSafetensors, APretrainedCheckpointKeepsTheClassifierAtRandomAndIgnoresItsHeads) {
-  Checkpoint checkpoint = checkpoint_of(source_, [](const std::string& name) {
+  StoredTensors checkpoint = checkpoint_of(source_, [](const std::string& name) {
     if (name.starts_with("classifier.")) return std::string();
     return renamed(renamed(name, "LayerNorm.weight", "LayerNorm.gamma"), "LayerNorm.bias",
                    "LayerNorm.beta");
@@ -131,7 +103,7 @@ TEST_F(LoadSafetensors, ABareEncodersNamesLackThePrefixAndMayLackThePooler) {
 
 TEST_F(LoadSafetensors, ConvertsHalfPrecision) {
   const auto load_as = [&](at::ScalarType type, const std::string& dtype) {
-    Checkpoint checkpoint;
+    StoredTensors checkpoint;
     for (const auto& item : source_.named_parameters()) {
       checkpoint.add(item.key(), item.value().to(type), dtype);
     }
@@ -154,27 +126,27 @@ TEST_F(LoadSafetensors, AMissingTensorIsNamed) {
 }
 
 TEST_F(LoadSafetensors, AnUnexpectedTensorIsNamed) {
-  Checkpoint checkpoint = checkpoint_of(source_, same_name);
+  StoredTensors checkpoint = checkpoint_of(source_, same_name);
   checkpoint.add("bert.encoder.layer.1.output.dense.bias", at::zeros({8}));
   EXPECT_THAT(complaint(checkpoint),
               HasSubstr("'bert.encoder.layer.1.output.dense.bias': got an unexpected tensor"));
 }
 
 TEST_F(LoadSafetensors, ATensorThereTwiceIsNamed) {
-  Checkpoint checkpoint = checkpoint_of(source_, same_name);
+  StoredTensors checkpoint = checkpoint_of(source_, same_name);
   checkpoint.add("pooler.dense.bias", at::zeros({8}));
   EXPECT_THAT(complaint(checkpoint), HasSubstr("a second tensor for bert.pooler.dense.bias"));
 }
 
 TEST_F(LoadSafetensors, AnotherShapeIsNamedWithBoth) {
-  Checkpoint checkpoint = checkpoint_of(
+  StoredTensors checkpoint = checkpoint_of(
       source_, [](const std::string& name) { return name == "classifier.bias" ? "" : name; });
   checkpoint.add("classifier.bias", at::zeros({3}));
   EXPECT_THAT(complaint(checkpoint), HasSubstr("'classifier.bias': got shape [3], expected [2]"));
 }
 
 TEST_F(LoadSafetensors, AnotherTypeIsNamed) {
-  Checkpoint checkpoint = checkpoint_of(
+  StoredTensors checkpoint = checkpoint_of(
       source_, [](const std::string& name) { return name == "classifier.bias" ? "" : name; });
   checkpoint.add("classifier.bias", at::zeros({2}, at::kDouble), "F64");
   EXPECT_THAT(complaint(checkpoint),
