@@ -81,6 +81,9 @@ GateKind kind_of(const GateOptions& options) {
 void add_gate_options(CLI::App& command, GateOptions& options) {
   add_plan_options(command, options.run);
   command.get_option("PLAN")->required(false);
+  command.add_option("--out", options.run.out, "Directory for the results");
+  command.add_flag("--force", options.run.force, "Replace the gate in --out");
+  command.add_flag("--quiet", options.run.quiet, "Only errors on stderr");
   command.add_option("--baseline", options.baseline,
                      "Build that is known to be good: its directory or its program");
   command.add_option("--candidate", options.candidate, "Build in question (this program)");

@@ -139,6 +139,21 @@ class SearchTest(SearchCase):
         self.assertIn(cell["reason"], outcome.out)
         self.assert_obeys_schema(self.found())
 
+    def test_a_trial_that_failed_is_not_one_that_does_not_fit(self):
+        plan = with_cells(PACED, memory_budget_bytes=["1GiB"]) | {"steps": 20}
+        process = self.start(
+            *("search", self.plan_file(plan), "--out", self.place / "search"),
+            *("--largest", "accumulation_steps", "--to", 4, "--strategy", "no_sync"),
+        )
+        self.wait_until(lambda: len(self.rank_processes()) == 2, what="both ranks")
+        self.rank_processes()[1].signal(signal.SIGKILL)
+        outcome = self.finish(process)
+        self.assertEqual(outcome.status, 5, outcome.err)
+        (cell,) = self.found()["cells"]
+        self.assertEqual((cell["outcome"], cell["edge"]), ("stopped", None))
+        self.assertEqual([probe["status"] for probe in cell["probes"]], ["failed"])
+        self.assertIn("accumulation_steps 1: failed: ", cell["reason"])
+
     def test_interrupted(self):
         process = self.start(
             "search", self.plan_file(SHARDED), "--out", self.place / "search", *BUDGET
