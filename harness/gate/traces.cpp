@@ -107,7 +107,7 @@ std::vector<StartPool> start_pools(const std::vector<StoredFamily>& families,
     if (pool == pools.end()) {
       pool = pools.insert(pools.end(), {without_turns(stored.turns), {}});
     }
-    const auto turns = static_cast<std::size_t>(settings.looks.front().turns);
+    const auto turns = static_cast<std::size_t>(settings.start_turns);
     for (StoredStart& start : starts_of(stored, turns)) pool->starts.push_back(std::move(start));
   }
   std::sort(pools.begin(), pools.end(), [](const StartPool& a, const StartPool& b) {
@@ -117,12 +117,11 @@ std::vector<StartPool> start_pools(const std::vector<StoredFamily>& families,
 }
 
 std::size_t starts_per_gate(const Settings& settings) {
-  const int turns = settings.looks.front().turns;
-  for (std::size_t look = 0; look < settings.looks.size(); ++look) {
-    GRADSYNC_CHECK(settings.looks[look].turns, ==, turns * (static_cast<int>(look) + 1));
-  }
-  GRADSYNC_CHECK(settings.confirmation_turns % turns, ==, 0);
-  return settings.looks.size() + static_cast<std::size_t>(settings.confirmation_turns / turns);
+  const int looked_at = settings.looks.back().turns;
+  GRADSYNC_CHECK(looked_at % settings.start_turns, ==, 0);
+  GRADSYNC_CHECK(settings.confirmation_turns % settings.start_turns, ==, 0);
+  const int starts = (looked_at + settings.confirmation_turns) / settings.start_turns;
+  return static_cast<std::size_t>(starts);
 }
 
 TurnFamily composed_of(const StartPool& pool, const std::vector<std::size_t>& starts) {

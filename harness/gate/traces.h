@@ -44,13 +44,12 @@ std::vector<StoredFamily> read_families(const std::string& folder);
 
 // Returns the starts of all families: a pool for each extra work, in increasing order; inside of it
 // as given.   Errors: ConfigError with the file where rows or blocks differ from the first
-// family's, or where a start has not the first look's turns of every row, because a row was closed
-// early.
+// family's, or where a start has not settings.start_turns of every row, because one was closed.
 std::vector<StartPool> start_pools(const std::vector<StoredFamily>& families,
                                    const Settings& settings);
 
 // Returns how many starts one gate takes: those of its looks, then those of a confirmation.
-// Errors: InternalError where these are no whole starts of as many turns as the first look.
+// Errors: InternalError where either takes a part of a start.
 std::size_t starts_per_gate(const Settings& settings);
 
 // Returns the gate made of these starts of the pool, in this order, numbered from 0 on.

@@ -68,7 +68,7 @@ TurnFamily synthetic_family(const Synthetic& synthetic) {
 
 StartPool synthetic_pool(const Synthetic& synthetic) {
   Settings settings;
-  settings.looks.front().turns = synthetic.turns_per_start;
+  settings.start_turns = synthetic.turns_per_start;
   return start_pools({{"synthetic", synthetic_family(synthetic)}}, settings).front();
 }
 

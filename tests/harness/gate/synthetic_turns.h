@@ -11,8 +11,8 @@ namespace gradsync::gate {
 struct Synthetic {
   double extra_work = 0;
   int rows = 2;
-  int starts = 5;
-  int turns_per_start = 8;
+  int starts = 10;
+  int turns_per_start = 4;
   int block_steps = 20;
   double drift_per_turn = 0;  // all arms grow slower by this share from turn to turn
   double start_sd = 0;        // of what layout and placement do to one arm in one start

@@ -65,8 +65,8 @@ TEST(StartPools, AStartBringsAllItsRowsAndEachExtraWorkHasItsPool) {
   EXPECT_TRUE(pools[1].frame.rows[0].turns.empty());
   const StoredStart& last = pools[1].starts[2];
   ASSERT_EQ(last.turns.size(), 2U);
-  EXPECT_EQ(last.turns[1].size(), 8U);
-  EXPECT_EQ(last.turns[1][5].step_s, families[2].turns.rows[1].turns[5].step_s);
+  EXPECT_EQ(last.turns[1].size(), 4U);
+  EXPECT_EQ(last.turns[1][3].step_s, families[2].turns.rows[1].turns[3].step_s);
 }
 
 TEST(StartPools, WhatCannotStandTogetherIsRefused) {
@@ -83,7 +83,7 @@ TEST(StartPools, WhatCannotStandTogetherIsRefused) {
   TurnFamily closed_early = synthetic_family({});
   closed_early.rows[1].turns.resize(16);
   EXPECT_EQ(sentence(closed_early),
-            "second: field 'rows[1].turns': got 0 turns of start 2, expected 8, since a gate is "
+            "second: field 'rows[1].turns': got 0 turns of start 4, expected 4, since a gate is "
             "composed of whole starts");
 }
 
@@ -91,21 +91,21 @@ TEST(Composing, NumbersTheStartsAnewAndKeepsTheirTurns) {
   const StartPool pool = synthetic_pool({.starts = 6});
   const TurnFamily gate = composed_of(pool, {4, 1});
   ASSERT_EQ(gate.rows.size(), 2U);
-  ASSERT_EQ(gate.rows[1].turns.size(), 16U);
-  EXPECT_EQ(gate.rows[1].turns[7].start, 0);
-  EXPECT_EQ(gate.rows[1].turns[8].start, 1);
+  ASSERT_EQ(gate.rows[1].turns.size(), 8U);
+  EXPECT_EQ(gate.rows[1].turns[3].start, 0);
+  EXPECT_EQ(gate.rows[1].turns[4].start, 1);
   EXPECT_EQ(gate.rows[1].turns[2].step_s, pool.starts[4].turns[1][2].step_s);
-  EXPECT_EQ(gate.rows[1].turns[10].order, pool.starts[1].turns[1][2].order);
+  EXPECT_EQ(gate.rows[1].turns[6].order, pool.starts[1].turns[1][2].order);
   EXPECT_THROW(composed_of(pool, {6}), InternalError);
 }
 
 TEST(Composing, AGateTakesTheStartsOfItsLooksAndOfItsConfirmation) {
-  EXPECT_EQ(starts_per_gate(kSettings), 5U) << "24 and 16 turns in starts of 8";
+  EXPECT_EQ(starts_per_gate(kSettings), 10U) << "24 and 16 turns in starts of 4";
   Settings uneven = kSettings;
-  uneven.looks.erase(uneven.looks.begin() + 1);  // leaves 8 and 24 turns
+  uneven.start_turns = 10;
   EXPECT_THROW(starts_per_gate(uneven), InternalError);
   Settings half = kSettings;
-  half.confirmation_turns = 12;
+  half.confirmation_turns = 14;
   EXPECT_THROW(starts_per_gate(half), InternalError);
 }
 

@@ -18,7 +18,7 @@ int main(int argc, char** argv) {
   for (const double extra_work : {0.0, 0.01, 0.02, 0.03, 0.05, 0.1}) {
     const StartPool pool = synthetic_pool({.extra_work = extra_work,
                                            .rows = 4,
-                                           .starts = 20,
+                                           .starts = 40,
                                            .drift_per_turn = 0.0005,
                                            .start_sd = 0.003,
                                            .block_sd = 0.01});
