@@ -71,6 +71,10 @@ void scale_to_one(std::vector<Look>& looks, double Look::*weight) {
 
 }  // namespace
 
+std::vector<Look> default_looks() {
+  return {{8, 0.0, 0.4}, {16, 0.4, 0.3}, {24, 0.6, 0.3}};
+}
+
 void validate(const Settings& settings, const std::string& file) {
   require(settings.margin >= 0 && settings.margin < 1, file, "margin", settings.margin,
           "a share from 0 to below 1");

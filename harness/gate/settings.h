@@ -34,6 +34,9 @@ struct Look {
   double not_slower_weight = 0;
 };
 
+// Returns those of the table above.
+std::vector<Look> default_looks();
+
 struct Settings {
   double margin = 0.01;           // larger: more shifts pass; 0.01 is 1 %
   double smallest_effect = 0.03;  // smaller: more turns are needed to pass
@@ -45,7 +48,7 @@ struct Settings {
   double alpha = 0.01;         // chance of any false alarm in a gate without a regression
   double miss_rate = 0.01;     // chance that a row slower by the smallest effect passes
   double low_quantile = 0.10;  // of a block's steps; smaller: fewer disturbances, fewer steps count
-  std::vector<Look> looks = {{8, 0.0, 0.4}, {16, 0.4, 0.3}, {24, 0.6, 0.3}};
+  std::vector<Look> looks = default_looks();
   // Turns of a row in one start of the arms; even. Smaller: more starts for the same turns, so that
   // what a start draws averages out and is better known, but more time spent on starting, and a
   // start's shift is moved by fewer stalled blocks (4 turns bear one, 8 bear two).
