@@ -80,6 +80,7 @@ ExitStatus print_error_rates(const GateQuestion& question) {
     rates = measure_error_rates(question, directory);
     results::write_atomically(directory + "/" + gate::kErrorRatesFile,
                               gate::to_json(rates).dump(1) + "\n");
+    make_plots("power_curve.py", directory + "/" + gate::kErrorRatesFile);
     log::info("Raw: " + directory + "/");
   }
   std::cout << (options.run.json ? gate::to_json(rates).dump(1) + "\n"
@@ -98,7 +99,7 @@ ExitStatus compare(const GateQuestion& question) {
   results::write_atomically(directory + "/" + results::kGateFile, gate.dump(1) + "\n");
   results::write_atomically(directory + "/table.md", summary);
   if (!options.markdown.empty()) results::write_atomically(options.markdown, summary);
-  make_plots(directory);
+  make_plots("forest.py", directory + "/" + results::kGateFile);
   std::cout << (options.run.json ? gate.dump(1) + "\n" : gate::gate_text(gate)) << std::flush;
   log::info("Raw: " + directory + "/");
   return gate::exit_status_of(gate::verdict_of(report));

@@ -26,15 +26,15 @@ bool has_matplotlib() {
 
 }  // namespace
 
-void make_plots(const std::string& directory) {
+void make_plots(const std::string& script, const std::string& argument) {
   const std::string remedy = fmt::format(
-      "to draw them: harness/setup, then build/deps/venv/bin/python plot/plot.py {}", directory);
+      "to draw them: harness/setup, then build/deps/venv/bin/python plot/{} {}", script, argument);
   if (!has_matplotlib()) {
     log::warn(fmt::format("no plots: {} is no Python with matplotlib; {}", python(), remedy));
     return;
   }
   const int status =
-      run_program({python(), source_file("plot/plot.py"), directory}, Output::AllToStderr);
+      run_program({python(), source_file("plot/" + script), argument}, Output::AllToStderr);
   if (status != 0) {
     log::warn(fmt::format("no plots ({} exited with {}); {}", python(), status, remedy));
   }

@@ -261,7 +261,7 @@ json Session::finish(ExitStatus status) {
   results::write_atomically(directory_ + "/table.md", page);
   results::write_atomically(directory_ + "/benchmark.json",
                             report::benchmark_json(result, trials_).dump(1) + "\n");
-  if (status != ExitStatus::Interrupted) make_plots(directory_);
+  if (status != ExitStatus::Interrupted) make_plots("plot.py", directory_);
   std::cout << (options_.json ? result.dump(1) + "\n" : page) << std::flush;
   return result;
 }

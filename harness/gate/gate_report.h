@@ -21,8 +21,9 @@ inline constexpr const char* kGateSchema = "gradsync.gate/1";
 
 // One of the two that are compared.
 struct Side {
-  std::string name;        // a build directory or program, or a directory of results
-  nlohmann::json context;  // what is known of it: "gradsync", "commit", "build_type", "torch", ...
+  std::string name;  // a build directory or program, or a directory of results
+  nlohmann::json context = nlohmann::json::object();  // what is known of it: "gradsync", "commit",
+                                                      // "build_type", "torch", ...
 };
 
 struct RowReport {

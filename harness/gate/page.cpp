@@ -333,13 +333,22 @@ std::string bullets(const json& gate) {
   return text;
 }
 
+// Claims about one run have no baseline.
+std::vector<std::string> sides_of(const json& gate) {
+  std::vector<std::string> sides;
+  for (const char* side : {"baseline", "candidate"}) {
+    if (!plain_text(gate[side]["name"]).empty()) sides.emplace_back(side);
+  }
+  return sides;
+}
+
 }  // namespace
 
 std::string gate_text(const json& gate, std::size_t width) {
   const std::string claims = claims_text(gate);
   std::string text = fmt::format("GATE {}{}\n", plain_text(gate["plan"]),
                                  claims.empty() ? "" : fmt::format(" (claims: {})", claims));
-  for (const char* side : {"baseline", "candidate"}) {
+  for (const std::string& side : sides_of(gate)) {
     const std::string head = fmt::format("{}: {}", side, plain_text(gate[side]["name"]));
     text += wrapped(head + ", " + build_text(gate[side]), 0, width);
   }
@@ -373,7 +382,7 @@ std::string gate_markdown(const json& gate) {
   const std::string reasons = bullets(gate);
   if (!reasons.empty()) text.append("\n").append(reasons);
   text += "\n";
-  for (const char* side : {"baseline", "candidate"}) {
+  for (const std::string& side : sides_of(gate)) {
     text +=
         fmt::format("- {}: {}, {}\n", side, plain_text(gate[side]["name"]), build_text(gate[side]));
   }

@@ -20,7 +20,7 @@ namespace {
 // What a run writes, and so what --force may remove.
 constexpr const char* kOurs[] = {kTrialsFile, kResultFile,   kSearchFile,   kGateFile,
                                  kTurnsFile,  kGatePlanFile, kCandidateRun, "benchmark.json",
-                                 "table.md",  "plots"};
+                                 "table.md",  "plots",       "forest.png",  "forest.svg"};
 
 // "result.json.tmp-4711": our mark, then digits to the end.
 bool is_temporary(const fs::path& path) {

@@ -156,7 +156,9 @@ class Times(GateTest):
         self.assertEqual(row["cell"]["strategy"], "no_sync")
         times = row["times"]
         self.assertIn(times["turns"], (8, 16, 24))
-        self.assertEqual(times["starts"], times["turns"] // self.report()["settings"]["start_turns"])
+        self.assertEqual(
+            times["starts"], times["turns"] // self.report()["settings"]["start_turns"]
+        )
         [turns] = self.turns()["rows"]
         self.assertEqual(len(turns["turns"]), times["turns"])
         for turn in turns["turns"]:
@@ -167,7 +169,9 @@ class Times(GateTest):
 
     def test_half_as_much_work_again_does_not_pass(self):
         candidate = self.script(EXTRA_WORK.format(program=PROGRAM, share="50%"))
-        outcome = self.gate("--rows", "strategy=no_sync", "--time-budget", "10m", candidate=candidate)
+        outcome = self.gate(
+            "--rows", "strategy=no_sync", "--time-budget", "10m", candidate=candidate
+        )
         self.assertIn(outcome.status, (REGRESSION, UNDECIDED, UNFIT), outcome.out + outcome.err)
         [row] = self.report()["rows"]
         self.assertGreater(row["times"]["low"]["effect"]["value"], 0.1, outcome.out)
@@ -193,7 +197,12 @@ class Stored(GateTest):
     def test_the_same_plan_again(self):
         self.run_plan(ROWS, out="stored")
         outcome = self.call(
-            "gate", "--against", self.place / "stored", "--counts-only", "--out", self.place / "gate"
+            "gate",
+            "--against",
+            self.place / "stored",
+            "--counts-only",
+            "--out",
+            self.place / "gate",
         )
         self.assertEqual(outcome.status, PASS, outcome.out + outcome.err)
         self.assertEqual(len(self.report()["rows"]), 2)
@@ -206,7 +215,9 @@ class Stored(GateTest):
         trial["ledger"]["expected"] = trial["ledger"]["per_step"]
         lines[-1] = json.dumps(trial)
         (self.place / "stored" / "trials.jsonl").write_text("\n".join(lines) + "\n")
-        outcome = self.call("gate", "--against", self.place / "stored", "--out", self.place / "gate")
+        outcome = self.call(
+            "gate", "--against", self.place / "stored", "--out", self.place / "gate"
+        )
         self.assertEqual(outcome.status, REGRESSION, outcome.out + outcome.err)
 
 
@@ -246,6 +257,7 @@ class Claims(GateTest):
         self.assertEqual(outcome.status, UNDECIDED, outcome.out + outcome.err)
         [claim] = self.report()["claims"]
         self.assertEqual(claim["verdict"], "undecided")
+        self.assertNotIn("baseline:", outcome.out)
 
 
 class BadInput(GateTest):
