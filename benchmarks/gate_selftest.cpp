@@ -2,8 +2,11 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <numeric>
 #include <stdexcept>
+#include <utility>
+#include <vector>
 
 #include "benchmarks/gate_measurement.h"
 #include "benchmarks/gate_progress.h"
@@ -29,19 +32,9 @@ double share_of(const std::string& text) {
   }
 }
 
-// What the turns depend on, as far as it can be read here.
-json context_of(const GateArms& arms) {
-  return {{"start_time", utc_timestamp()},
-          {"host", launch::probe_host()},
-          {"build", arms.of(gate::Arm::Baseline).build()}};
+std::string build_of(const GateOptions& options) {
+  return options.baseline.empty() ? rank_command().front() : options.baseline;
 }
-
-// One share of extra work and what was measured with it.
-struct Share {
-  double extra_work = 0;
-  std::string file;
-  GateMeasurement measurement;
-};
 
 void require_all_rows(const GateMeasurement& measurement) {
   for (const MeasuredRow& row : measurement.rows()) {
@@ -57,45 +50,81 @@ std::vector<std::size_t> all_of(std::size_t count) {
   return list;
 }
 
+class SelfTest {
+ public:
+  SelfTest(const GateQuestion& question, const std::string& directory)
+      : question_(question),
+        arms_(question.options.run, {build_of(question.options), build_of(question.options), 0},
+              &interrupt_flag()),
+        rows_(arms_.rows(question.rows)),
+        seed_(checked_plan(question.options.run).seed),
+        random_(seed_),
+        line_(question.options.run.quiet, 0),
+        context_{{"start_time", utc_timestamp()},
+                 {"host", launch::probe_host()},
+                 {"build", arms_.of(gate::Arm::Baseline).build()}} {
+    arms_.start_control();
+    const std::string time = utc_timestamp(true);
+    for (const std::string& text : question.options.selftest_options.extra_work) {
+      add_share(text, fmt::format("{}/extra_{}_{}{}", directory, text.substr(0, text.find('%')),
+                                  time, gate::kTurnsSuffix));
+    }
+  }
+
+  // Every share once, in random order: a machine that drifts drifts for all of them.
+  void take_starts(int start) {
+    std::vector<std::size_t> order = all_of(shares_.size());
+    for (std::size_t i = order.size(); i > 1; --i) {
+      std::swap(order[i - 1], order[random_.below(i)]);
+    }
+    for (const std::size_t index : order) take_start(shares_[index], start);
+  }
+
+ private:
+  // One share of extra work, and what was measured with it.
+  struct Share {
+    double extra_work = 0;
+    std::string file;
+    GateMeasurement measurement;
+  };
+
+  void add_share(const std::string& text, std::string file) {
+    const auto tick = [this](const GateProgress& progress) { line_.show(progress); };
+    shares_.push_back(
+        {share_of(text), std::move(file),
+         GateMeasurement(arms_, rows_, question_.settings, seed_ + shares_.size(), tick)});
+  }
+
+  void take_start(Share& share, int start) {
+    arms_.restart_candidate(share.extra_work);
+    share.measurement.start(
+        fmt::format("start {} of {}, {:g} % of extra work", start + 1,
+                    question_.options.selftest_options.starts, 100 * share.extra_work),
+        all_of(rows_.size()), question_.settings.start_turns);
+    require_all_rows(share.measurement);
+    gate::TurnFamily family = share.measurement.family(all_of(rows_.size()));
+    family.context = context_;
+    family.extra_work = share.extra_work;
+    gate::round_for_storage(family);
+    results::write_atomically(share.file, gate::to_json(family).dump() + "\n");
+  }
+
+  const GateQuestion& question_;
+  GateArms arms_;
+  std::vector<GateRow> rows_;
+  std::uint64_t seed_;
+  stats::Random random_;
+  GateProgressLine line_;
+  json context_;
+  std::vector<Share> shares_;
+};
+
 }  // namespace
 
 gate::ErrorRates measure_error_rates(const GateQuestion& question, const std::string& directory) {
-  const SelfTestOptions& options = question.options.selftest_options;
-  const std::string build =
-      question.options.baseline.empty() ? rank_command().front() : question.options.baseline;
-  GateArms arms(question.options.run, {build, build, 0}, &interrupt_flag());
-  arms.start_control();
-  GateProgressLine line(question.options.run.quiet, 0);
-  const auto tick = [&](const GateProgress& progress) { line.show(progress); };
-  const plan::Plan plan = checked_plan(question.options.run);
-  const std::vector<GateRow> rows = arms.rows(question.rows);
-  const json context = context_of(arms);
-  const std::string stamp = utc_timestamp(true);
-  std::vector<Share> shares;
-  for (const std::string& text : options.extra_work) {
-    const std::string file = fmt::format("{}/extra_{}_{}{}", directory,
-                                         text.substr(0, text.find('%')), stamp, gate::kTurnsSuffix);
-    const std::uint64_t seed = plan.seed + shares.size();
-    shares.push_back(
-        {share_of(text), file, GateMeasurement(arms, rows, question.settings, seed, tick)});
-  }
-  stats::Random random(plan.seed);
-  for (int start = 0; start < options.starts; ++start) {
-    std::vector<std::size_t> order = all_of(shares.size());
-    for (std::size_t i = order.size(); i > 1; --i) std::swap(order[i - 1], order[random.below(i)]);
-    for (const std::size_t index : order) {
-      Share& share = shares[index];
-      arms.restart_candidate(share.extra_work);
-      share.measurement.start(fmt::format("start {} of {}, {:g} % of extra work", start + 1,
-                                          options.starts, 100 * share.extra_work),
-                              all_of(rows.size()), question.settings.start_turns);
-      require_all_rows(share.measurement);
-      gate::TurnFamily family = share.measurement.family(all_of(rows.size()));
-      family.context = context;
-      family.extra_work = share.extra_work;
-      gate::round_for_storage(family);
-      results::write_atomically(share.file, gate::to_json(family).dump() + "\n");
-    }
+  SelfTest test(question, directory);
+  for (int start = 0; start < question.options.selftest_options.starts; ++start) {
+    test.take_starts(start);
   }
   return gate::replay_folder(directory, question.settings);
 }

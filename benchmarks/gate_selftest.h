@@ -11,7 +11,7 @@ namespace gradsync::cli {
 // Lets the baseline build (this program, where none was named) take turns with itself, once for
 // each share of extra work in every round of starts, in random order; keeps the turns of each share
 // in a file of its own in `directory`, written after every start; and returns what the gate decides
-// on them. Blocks for about 1.5 minutes per start of 16 rows with steps of 10 ms.
+// on them. Blocks: every start has Settings::start_turns turns of every row, and none ends early.
 // Errors: as compare_builds; EnvironmentError where a row cannot be measured.
 gate::ErrorRates measure_error_rates(const GateQuestion& question, const std::string& directory);
 
