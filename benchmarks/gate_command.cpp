@@ -67,6 +67,15 @@ gate::GateReport answer(const GateQuestion& question, const std::string& directo
   return judge_claims(question, directory);
 }
 
+void warn_of_too_few_starts(const gate::ErrorRates& rates) {
+  const std::size_t needed = gate::starts_per_gate(rates.settings);
+  for (const gate::Replay& replay : rates.replays) {
+    if (!replay.gates.empty() || replay.reuses_starts) continue;
+    log::warn(fmt::format("{:g} % of extra work: too few starts for a gate, which takes {}",
+                          100 * replay.extra_work, needed));
+  }
+}
+
 // Prints the rates, and keeps those that were measured beside their turns.
 ExitStatus print_error_rates(const GateQuestion& question) {
   const GateOptions& options = question.options;
@@ -83,6 +92,7 @@ ExitStatus print_error_rates(const GateQuestion& question) {
     make_plots("power_curve.py", directory + "/" + gate::kErrorRatesFile);
     log::info("Raw: " + directory + "/");
   }
+  warn_of_too_few_starts(rates);
   std::cout << (options.run.json ? gate::to_json(rates).dump(1) + "\n"
                                  : gate::error_rate_tables(rates))
             << std::flush;

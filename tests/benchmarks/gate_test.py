@@ -193,6 +193,25 @@ class Times(GateTest):
         self.assertEqual(self.finish(process).status, INTERRUPTED)
 
 
+class SelfTest(GateTest):
+    def test_its_turns_are_kept_and_decided_again(self):
+        arguments = ("gate", "--selftest", self.plan_file(ROWS), "--rows", "strategy=no_sync")
+        work = ("--extra-work", "0%,50%", "--starts", "1")
+        measured = self.call(*arguments, *work, "--out", self.place / "rates")
+        self.assertEqual(measured.status, 0, measured.err)
+        self.assertIn("too few starts for a gate, which takes 10", measured.err)
+        families = [
+            json.loads(path.read_text())
+            for path in sorted((self.place / "rates").glob("*.turns.json"))
+        ]
+        self.assertEqual([family["extra_work"] for family in families], [0, 0.5])
+        for family in families:
+            [row] = family["rows"]
+            self.assertEqual([turn["start"] for turn in row["turns"]], [0, 0, 0, 0])
+        again = self.call("gate", "--replay", self.place / "rates")
+        self.assertEqual((again.status, again.out), (0, measured.out), again.err)
+
+
 class Stored(GateTest):
     def test_the_same_plan_again(self):
         self.run_plan(ROWS, out="stored")
