@@ -102,7 +102,7 @@ void add_gate_options(CLI::App& command, GateOptions& options) {
   command.add_option("--smallest-effect", options.smallest_effect,
                      "Slower by this is seen, or the verdict is undecided (3%)");
   command.add_option("--alpha", options.alpha, "Chance of any false alarm (1%)");
-  command.add_option("--time-budget", options.time_budget, "How long it may take (5m)");
+  command.add_option("--time-budget", options.time_budget, "How long it may take (10m)");
   command.add_flag("--counts-only", options.counts_only, "Compare counts and bytes, no times");
   command.add_option("--markdown", options.markdown, "Also write the summary to this file");
   command.add_flag("--selftest", options.selftest,

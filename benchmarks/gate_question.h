@@ -28,7 +28,7 @@ struct GateOptions {
   std::string margin;
   std::string smallest_effect;
   std::string alpha;
-  std::string time_budget = "5m";
+  std::string time_budget = "10m";
   std::string markdown;
   bool counts_only = false;
   bool selftest = false;
