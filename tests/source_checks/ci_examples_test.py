@@ -40,7 +40,7 @@ class CiExamples(unittest.TestCase):
         for words in (
             "harness/setup",
             "harness/cmake/build release gradsync",
-            "gradsync gate smoke",
+            "gradsync gate gate",
         ):
             self.assertIn(words, whole)
         for option in ("--baseline ../baseline/build/release", "--candidate build/release"):
