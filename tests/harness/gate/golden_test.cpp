@@ -2,13 +2,12 @@
 // files: read the difference before you commit it.
 #include <gmock/gmock.h>
 
-#include <cstdlib>
-#include <fstream>
 #include <sstream>
 
 #include "harness/gate/page.h"
 #include "harness/report/text_width.h"
 #include "tests/harness/gate/sample_gate.h"
+#include "tests/harness/report/golden.h"
 
 namespace gradsync::gate {
 namespace {
@@ -18,11 +17,7 @@ using nlohmann::json;
 const std::string kGoldenDirectory = GRADSYNC_SOURCE_DIR "/tests/harness/gate/golden/";
 
 void expect_golden(const std::string& name, const std::string& text) {
-  const std::string path = kGoldenDirectory + name;
-  if (std::getenv("GRADSYNC_ACCEPT_GOLDEN")) std::ofstream(path) << text;
-  std::stringstream expected;
-  expected << std::ifstream(path).rdbuf();
-  EXPECT_EQ(text, expected.str()) << "expected: " << path;
+  testing::expect_golden(kGoldenDirectory + name, text);
 }
 
 std::size_t widest_line(const std::string& text) {

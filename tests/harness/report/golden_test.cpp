@@ -2,8 +2,6 @@
 // the difference before you commit it.
 #include <gmock/gmock.h>
 
-#include <cstdlib>
-#include <fstream>
 #include <sstream>
 
 #include "harness/base/json_fields.h"
@@ -13,6 +11,7 @@
 #include "harness/report/run_comparison.h"
 #include "harness/report/search_page.h"
 #include "harness/report/text_width.h"
+#include "tests/harness/report/golden.h"
 #include "tests/harness/report/sample_run.h"
 
 namespace gradsync::report {
@@ -38,11 +37,7 @@ std::string page_of(const SampleRun& run) {
 }
 
 void expect_golden(const std::string& name, const std::string& text) {
-  const std::string path = kGoldenDirectory + name;
-  if (std::getenv("GRADSYNC_ACCEPT_GOLDEN")) std::ofstream(path) << text;
-  std::stringstream expected;
-  expected << std::ifstream(path).rdbuf();
-  EXPECT_EQ(text, expected.str()) << "expected: " << path;
+  testing::expect_golden(kGoldenDirectory + name, text);
 }
 
 std::size_t widest_table_row(const std::string& text) {
