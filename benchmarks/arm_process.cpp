@@ -6,7 +6,6 @@
 
 #include <filesystem>
 
-#include "benchmarks/paths.h"
 #include "harness/base/clock.h"
 #include "harness/base/errors.h"
 #include "harness/base/json_fields.h"
@@ -56,15 +55,10 @@ std::string program_of(const std::string& build) {
 }
 
 std::vector<std::string> arm_arguments(const RunOptions& options, double extra_work) {
-  std::vector<std::string> arguments{plan::resolve_plan(options.plan, plans_directory())};
-  const auto add = [&](const std::string& option, const std::string& value) {
-    arguments.push_back(option);
-    arguments.push_back(value);
-  };
-  for (const std::string& text : options.overrides) add("--set", text);
-  if (!options.weights.empty()) add("--weights", options.weights);
-  if (!options.data.empty()) add("--data", options.data);
-  if (extra_work > 0) add("--extra-work", fmt::format("{}%", 100 * extra_work));
+  std::vector<std::string> arguments = plan_arguments(options);
+  if (extra_work > 0) {
+    arguments.insert(arguments.end(), {"--extra-work", fmt::format("{}%", 100 * extra_work)});
+  }
   return arguments;
 }
 

@@ -97,6 +97,7 @@ class ArmProcess {
   // Whether the process still answers. Once it does not, it has been ended and reaped.
   bool alive() const { return child_.running(); }
   bool is_open() const { return open_launch_.has_value(); }
+  const std::optional<std::size_t>& open_launch() const { return open_launch_; }
 
  private:
   void take_hello(const nlohmann::json& hello);

@@ -4,10 +4,8 @@
 
 #include "benchmarks/child_program.h"
 #include "benchmarks/interrupt.h"
-#include "benchmarks/paths.h"
 #include "harness/base/errors.h"
 #include "harness/base/log.h"
-#include "harness/plan/plan.h"
 #include "harness/report/result.h"
 #include "harness/results/store.h"
 #include "harness/run/coordinator.h"
@@ -29,16 +27,10 @@ report::FinishedRun read_run(const std::string& directory) {
 
 report::FinishedRun run_plan_with(const std::string& program, const RunOptions& options,
                                   const std::string& directory) {
-  std::vector<std::string> command{program, "run",
-                                   plan::resolve_plan(options.plan, plans_directory())};
-  const auto add = [&](const std::string& option, const std::string& value) {
-    command.push_back(option);
-    command.push_back(value);
-  };
-  add("--out", directory);
-  for (const std::string& text : options.overrides) add("--set", text);
-  if (!options.weights.empty()) add("--weights", options.weights);
-  if (!options.data.empty()) add("--data", options.data);
+  const std::vector<std::string> arguments = plan_arguments(options);
+  std::vector<std::string> command{program, "run"};
+  command.insert(command.end(), arguments.begin(), arguments.end());
+  command.insert(command.end(), {"--out", directory});
   if (options.quiet) command.emplace_back("--quiet");
   const int status = run_program(command, Output::MessagesToStderr);
   if (interrupt_flag().load()) throw run::Interrupted();

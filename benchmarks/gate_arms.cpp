@@ -62,17 +62,13 @@ int warmup_steps_of(const plan::Plan& plan, const std::string& part_name) {
   return plan::Part{}.warmup_steps;
 }
 
-bool ends_the_ranks(results::Status status) {
-  return status != results::Status::Ok && status != results::Status::Invalid;
-}
-
 }  // namespace
 
 GateArms::GateArms(const RunOptions& options, const GateBuilds& builds,
                    const std::atomic<bool>* interrupted)
     : options_(options), builds_(builds), interrupted_(interrupted) {
   arms_[0] = start(builds_.baseline, 0);
-  arms_[1] = start(builds_.candidate, builds_.extra_work);
+  arms_[1] = start(builds_.candidate, 0);
   require_same_rows(of(Arm::Baseline), of(Arm::Candidate));
 }
 
@@ -87,7 +83,6 @@ void GateArms::start_control() {
 
 void GateArms::restart_candidate(double extra_work) {
   const auto candidate = static_cast<std::size_t>(Arm::Candidate);
-  open_[candidate].reset();
   arms_[candidate].reset();
   arms_[candidate] = start(builds_.candidate, extra_work);
 }
@@ -119,22 +114,16 @@ std::vector<GateRow> GateArms::rows(const std::vector<gate::RowFilter>& filters)
 }
 
 results::TrialRecord GateArms::run(Arm arm, const GateRow& row, int warmup_steps, int steps) {
-  auto& open = open_[static_cast<std::size_t>(arm)];
-  if (open != row.launch) {
-    open.reset();
-    if (const auto failure = of(arm).open(row.launch)) return not_run(row, *failure);
-    open = row.launch;
+  ArmProcess& process = of(arm);
+  if (process.open_launch() != row.launch) {
+    if (const auto failure = process.open(row.launch)) return not_run(row, *failure);
   }
-  results::TrialRecord trial =
-      of(arm).turn({.cell = row.cell, .warmup_steps = warmup_steps, .steps = steps});
-  if (ends_the_ranks(trial.status)) open.reset();
-  return trial;
+  return process.turn({.cell = row.cell, .warmup_steps = warmup_steps, .steps = steps});
 }
 
 void GateArms::close() {
-  for (std::size_t arm = 0; arm < arms_.size(); ++arm) {
-    if (arms_[arm] && open_[arm]) arms_[arm]->close();
-    open_[arm].reset();
+  for (const auto& arm : arms_) {
+    if (arm) arm->close();
   }
 }
 

@@ -27,7 +27,6 @@ struct GateRow {
 struct GateBuilds {
   std::string baseline;
   std::string candidate;
-  double extra_work = 0;  // share that the candidate does in addition; 0: none
 };
 
 class GateArms {
@@ -40,7 +39,7 @@ class GateArms {
 
   void start_control();
 
-  // Ends the candidate, and starts it once more with another share of extra work.
+  // Ends the candidate, and starts it once more with this share of extra work; before, it has none.
   void restart_candidate(double extra_work);
 
   ArmProcess& of(gate::Arm arm) { return *arms_[static_cast<std::size_t>(arm)]; }
@@ -66,7 +65,6 @@ class GateArms {
   GateBuilds builds_;
   const std::atomic<bool>* interrupted_;
   std::array<std::unique_ptr<ArmProcess>, gate::kArms.size()> arms_;
-  std::array<std::optional<std::size_t>, gate::kArms.size()> open_;  // launch
 };
 
 }  // namespace gradsync::cli

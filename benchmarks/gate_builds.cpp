@@ -24,7 +24,7 @@ class BuildGate {
         settings_(question.settings),
         plan_(checked_plan(question.options.run)),
         line_(question.options.run.quiet, question.time_budget_s),
-        arms_(question.options.run, {question.options.baseline, question.options.candidate, 0},
+        arms_(question.options.run, {question.options.baseline, question.options.candidate},
               &interrupt_flag()),
         measurement_(arms_, arms_.rows(question.rows), settings_, plan_.seed,
                      [this](const GateProgress& progress) { line_.show(progress); }) {}

@@ -48,7 +48,7 @@ report::FinishedRun run_of(const GateQuestion& question, const GateFindings& fin
 gate::GateReport gate_between_builds(const GateQuestion& question, const std::string& directory) {
   warn_about_this_host(checked_plan(question.options.run));
   GateFindings findings = compare_builds(question);
-  add_claims(findings.report, question, run_of(question, findings));
+  if (has_claims(question)) add_claims(findings.report, question, run_of(question, findings));
   gate::round_for_storage(findings.turns);
   results::write_atomically(directory + "/" + results::kTurnsFile,
                             gate::to_json(findings.turns).dump() + "\n");

@@ -31,9 +31,13 @@ gate::Side side_of(const report::FinishedRun& run, const std::string& name) {
 
 }  // namespace
 
+bool has_claims(const GateQuestion& question) {
+  return question.file && !question.file->claims.empty();
+}
+
 void add_claims(gate::GateReport& report, const GateQuestion& question,
                 const report::FinishedRun& run) {
-  if (!question.file || question.file->claims.empty()) return;
+  if (!has_claims(question)) return;
   report.claims_file = question.file->file;
   report.claims = gate::evaluate_claims(question.file->claims, run);
 }

@@ -14,6 +14,8 @@ gate::GateReport compare_with_stored(const GateQuestion& question, const std::st
 // Judges the claims of the gate file: of a stored run, or of a fresh one in `directory`.
 gate::GateReport judge_claims(const GateQuestion& question, const std::string& directory);
 
+bool has_claims(const GateQuestion& question);
+
 // Adds to `report` how the claims of the gate file, if any, turned out in `run`.
 void add_claims(gate::GateReport& report, const GateQuestion& question,
                 const report::FinishedRun& run);

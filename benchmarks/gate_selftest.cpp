@@ -54,7 +54,7 @@ class SelfTest {
  public:
   SelfTest(const GateQuestion& question, const std::string& directory)
       : question_(question),
-        arms_(question.options.run, {build_of(question.options), build_of(question.options), 0},
+        arms_(question.options.run, {build_of(question.options), build_of(question.options)},
               &interrupt_flag()),
         rows_(arms_.rows(question.rows)),
         seed_(checked_plan(question.options.run).seed),

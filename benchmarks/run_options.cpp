@@ -161,6 +161,18 @@ plan::Plan checked_plan(const RunOptions& options) {
   return plan;
 }
 
+std::vector<std::string> plan_arguments(const RunOptions& options) {
+  std::vector<std::string> arguments{plan::resolve_plan(options.plan, plans_directory())};
+  const auto add = [&](const char* option, const std::string& value) {
+    arguments.emplace_back(option);
+    arguments.push_back(value);
+  };
+  for (const std::string& text : options.overrides) add("--set", text);
+  if (!options.weights.empty()) add("--weights", options.weights);
+  if (!options.data.empty()) add("--data", options.data);
+  return arguments;
+}
+
 void require_device(const plan::Plan& plan) {
   if (plan.device == "cpu") return;
   constexpr const char* kWithout = "use --device cpu --backend gloo";

@@ -45,6 +45,10 @@ void check_directory_flags(const RunOptions& options);
 // Errors: ConfigError.
 plan::Plan checked_plan(const RunOptions& options);
 
+// Returns what tells another gradsync this plan: its file, as found from here, every override,
+// --weights and --data.   Errors: ConfigError where there is no such plan.
+std::vector<std::string> plan_arguments(const RunOptions& options);
+
 // Errors: EnvironmentError where the plan's device is none of this build's or this machine's.
 void require_device(const plan::Plan& plan);
 
