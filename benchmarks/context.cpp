@@ -111,6 +111,7 @@ json make_context(const RunOptions& options, const plan::Plan& plan, const json&
       plan.fold_from_bytes > 0 ? json(plan.fold_from_bytes) : json(nullptr);
   context["blas"] = blas_name();
   context["threads_per_rank"] = plan.threads_per_rank;
+  context["gloo_loop"] = plan.gloo_loop;
   const bool pinned = plan.device == "cpu" && plan.backend != "fake";
   context["pinning"] = pinned ? "one core per rank, round robin" : "none";
   context["gpu"] = gpu_models(gpus);

@@ -62,6 +62,7 @@ run::LaunchSpec LaunchJobs::spec_of(const plan::Launch& launch,
   spec.timeout_s = plan_.timeout_s;
   spec.as_published = plan_.window_rule == "as_published";
   spec.threads_per_rank = plan_.threads_per_rank;
+  spec.gloo_loop_yields = plan_.gloo_loop == "yields";
   spec.device = plan_.device;
   spec.backend = plan_.backend;
   spec.fold_from_bytes = plan_.fold_from_bytes;

@@ -151,6 +151,10 @@ void read_conditions(JsonFields& fields, Plan& plan) {
   if (plan.backend == "fake" && plan.device != "cpu") {
     fields.fail("backend", "\"gloo\" or \"nccl\" where device is \"cuda\"");
   }
+  plan.gloo_loop = read_choice(fields, "gloo_loop", {"spins", "yields"});
+  if (plan.gloo_loop == "yields" && plan.backend != "gloo") {
+    fields.fail("gloo_loop", "\"spins\" where backend is not \"gloo\"");
+  }
   plan.fold_from_bytes = read_fold_from_bytes(fields);
   if (plan.fold_from_bytes > 0 && plan.backend != "fake") {
     fields.fail("fold_from_bytes", "0, or backend \"fake\": folded tensors hold garbage");

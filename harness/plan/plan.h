@@ -75,6 +75,7 @@ struct Plan {
   int threads_per_rank = 1;
   std::string device = "cpu";    // or "cuda"
   std::string backend = "gloo";  // or "nccl"; "fake": one real rank of the world, nothing is sent
+  std::string gloo_loop = "spins";   // as torch has it; "yields": see comm/gloo_loop.h
   std::int64_t fold_from_bytes = 0;  // tensors of this size and more share one small memory and
                                      // hold garbage (measure/folding.h); 0: none
   std::vector<Part> parts;

@@ -10,9 +10,16 @@ inline constexpr std::array kSharedFields = {"steps", "total_steps", "warmup_ste
                                              "launches"};
 
 // Fields that only the plan has.
-inline constexpr std::array kPlanFields = {"name",           "about",     "parts",
-                                           "seed",           "device",    "backend",
-                                           "window_rule",    "timeout_s", "threads_per_rank",
-                                           "fold_from_bytes"};
+inline constexpr std::array kPlanFields = {"name",
+                                           "about",
+                                           "parts",
+                                           "seed",
+                                           "device",
+                                           "backend",
+                                           "window_rule",
+                                           "timeout_s",
+                                           "threads_per_rank",
+                                           "fold_from_bytes",
+                                           "gloo_loop"};
 
 }  // namespace gradsync::plan

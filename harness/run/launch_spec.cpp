@@ -35,6 +35,7 @@ json to_json(const LaunchSpec& spec) {
           {"threads_per_rank", spec.threads_per_rank},
           {"device", spec.device},
           {"backend", spec.backend},
+          {"gloo_loop_yields", spec.gloo_loop_yields},
           {"fold_from_bytes", spec.fold_from_bytes},
           {"ranks_per_host", spec.ranks_per_host},
           {"weights", spec.weights},
@@ -55,6 +56,7 @@ LaunchSpec launch_spec_from_json(const json& in) {
   spec.threads_per_rank = in.at("threads_per_rank");
   spec.device = in.at("device");
   spec.backend = in.at("backend");
+  spec.gloo_loop_yields = in.at("gloo_loop_yields");
   spec.fold_from_bytes = in.at("fold_from_bytes");
   spec.ranks_per_host = in.at("ranks_per_host");
   spec.weights = in.at("weights");

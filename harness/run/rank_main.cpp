@@ -12,6 +12,7 @@
 #include <vector>
 
 #include "harness/base/errors.h"
+#include "harness/comm/gloo_loop.h"
 #include "harness/comm/process_groups.h"
 #include "harness/comm/store.h"
 #include "harness/measure/folding.h"
@@ -84,6 +85,7 @@ class Rank {
     at::set_num_threads(spec_.threads_per_rank);
     at::manual_seed(spec_.seed + static_cast<std::uint64_t>(place_.rank));  // dropout's masks
     if (is_paced(spec_)) prefer_prompt_wakeups();  // before gloo starts its threads
+    comm::let_gloo_loop_yield(spec_.gloo_loop_yields);
     comm::GroupOptions options;
     options.rank = place_.rank;
     options.world_size = place_.world_size;
