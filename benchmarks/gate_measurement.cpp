@@ -38,7 +38,7 @@ GateMeasurement::GateMeasurement(GateArms& arms, const std::vector<GateRow>& row
                                  const gate::Settings& settings, std::uint64_t seed,
                                  std::function<void(const GateProgress&)> tick)
     : arms_(arms), settings_(settings), random_(seed), tick_(std::move(tick)) {
-  for (const GateRow& row : rows) rows_.push_back({row, {}, {}, {}, {}, {}, {}});
+  for (const GateRow& row : rows) rows_.emplace_back().row = row;
 }
 
 std::vector<std::vector<std::size_t>> GateMeasurement::by_launch(
@@ -60,10 +60,21 @@ void GateMeasurement::count() {
       if (first_of_launch) {
         start_s_[row.row.launch] = seconds(steady_clock().now_ns() - begin_ns);
       }
+      if (!first_of_launch) note_switch(row.row.launch, begin_ns, trial);
       keep(row, arm, std::move(trial));
     }
   }
   arms_.close();
+}
+
+// The quickest says what it costs at least; some of the others waited for the machine.
+void GateMeasurement::note_switch(std::size_t launch, std::int64_t begin_ns,
+                                  const TrialRecord& trial) {
+  double beyond_s = seconds(steady_clock().now_ns() - begin_ns);
+  for (const double step_s : trial.step_s) beyond_s -= step_s;
+  for (const double step_s : trial.warmup_step_s) beyond_s -= step_s;
+  const auto [known, added] = switch_s_.try_emplace(launch, beyond_s);
+  if (!added) known->second = std::max(0.0, std::min(known->second, beyond_s));
 }
 
 std::vector<gate::LaunchCost> GateMeasurement::costs() const {
@@ -72,6 +83,8 @@ std::vector<gate::LaunchCost> GateMeasurement::costs() const {
     if (!row.unfit_because.empty()) continue;
     gate::LaunchCost& cost = launches[row.row.launch];
     cost.start_s = static_cast<double>(gate::kArms.size()) * start_s_.at(row.row.launch);
+    const auto switch_s = switch_s_.find(row.row.launch);
+    cost.switch_s = switch_s == switch_s_.end() ? 0 : switch_s->second;
     cost.step_s.push_back(stats::mean(row.baseline.front().step_s));
   }
   std::vector<gate::LaunchCost> out;
@@ -92,7 +105,8 @@ void GateMeasurement::confirm(const std::string& stage, const std::vector<std::s
 void GateMeasurement::take_turns(const std::string& stage, const std::vector<std::size_t>& which,
                                  int turns, Turns into) {
   const std::size_t arms = gate::kArms.size();
-  progress_ = {stage, 0, which.size() * arms * static_cast<std::size_t>(turns + 1)};
+  const auto passes = static_cast<std::size_t>(settings_.passes);
+  progress_ = {stage, 0, which.size() * arms * (static_cast<std::size_t>(turns) * passes + 1)};
   arms_.close();
   for (const auto& launch : by_launch(which)) {
     warm_up(launch);
@@ -106,13 +120,19 @@ void GateMeasurement::take_turns(const std::string& stage, const std::vector<std
   ++starts_;
 }
 
-// What a first step pays for is paid before the first turn.
+// What a first step pays for is paid before the first turn. The baseline's first steps say how many
+// of them fill a pass, the same number in every start.
 void GateMeasurement::warm_up(const std::vector<std::size_t>& which) {
   for (const Arm arm : gate::kArms) {
     for (const std::size_t index : which) {
       MeasuredRow& row = rows_[index];
       if (!row.unfit_because.empty()) continue;
-      keep(row, arm, arms_.run(arm, row.row, row.row.warmup_steps, 1));
+      const int steps = row.pass_steps == 0 ? kCountedSteps : 1;
+      TrialRecord trial = arms_.run(arm, row.row, row.row.warmup_steps, steps);
+      if (row.pass_steps == 0 && !trial.step_s.empty()) {
+        row.pass_steps = gate::pass_steps(settings_, stats::mean(trial.step_s));
+      }
+      keep(row, arm, std::move(trial));
     }
   }
 }
@@ -121,11 +141,15 @@ void GateMeasurement::take_turn(MeasuredRow& row, const gate::ArmOrder& order, T
   gate::Turn turn;
   turn.start = starts_;
   turn.order = order;
-  for (const Arm arm : order) {
-    if (!row.unfit_because.empty()) return;
-    TrialRecord trial = arms_.run(arm, row.row, settings_.settle_steps, settings_.block_steps);
-    turn.of(arm) = trial.step_s;
-    if (!keep(row, arm, std::move(trial))) return;
+  gate::ArmOrder pass_order = order;
+  for (int pass = 0; pass < settings_.passes; ++pass) {
+    for (const Arm arm : pass_order) {
+      if (!row.unfit_because.empty()) return;
+      TrialRecord trial = arms_.run(arm, row.row, settings_.settle_steps, row.pass_steps);
+      turn.of(arm).insert(turn.of(arm).end(), trial.step_s.begin(), trial.step_s.end());
+      if (!keep(row, arm, std::move(trial))) return;
+    }
+    std::reverse(pass_order.begin(), pass_order.end());
   }
   (row.*into).push_back(std::move(turn));
 }
@@ -154,7 +178,7 @@ std::vector<gate::RowEvidence> GateMeasurement::evidence() const {
 gate::TurnFamily GateMeasurement::family(const std::vector<std::size_t>& which) const {
   gate::TurnFamily family;
   family.context = nlohmann::json::object();
-  family.block_steps = settings_.block_steps;
+  family.passes = settings_.passes;
   family.settle_steps = settings_.settle_steps;
   for (const std::size_t index : which) {
     const MeasuredRow& row = rows_[index];

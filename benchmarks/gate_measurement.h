@@ -20,11 +20,12 @@ namespace gradsync::cli {
 // Everything that was measured of one row.
 struct MeasuredRow {
   GateRow row;
+  int pass_steps = 0;  // timed steps of a pass; 0: not known before the first start
   // The first block of each build, and every other that counts otherwise than the first did. Blocks
   // of the control are the baseline's.
   std::vector<results::TrialRecord> baseline;
   std::vector<results::TrialRecord> candidate;
-  std::vector<results::TrialRecord> candidate_times;  // every block of it, without its events
+  std::vector<results::TrialRecord> candidate_times;  // every pass of it, without its events
   std::vector<gate::Turn> turns;
   std::vector<gate::Turn> confirmation;
   std::string unfit_because;  // why its times cannot be measured; "": they can
@@ -34,12 +35,12 @@ struct MeasuredRow {
 struct GateProgress {
   std::string stage;  // "counts", "start 2 of at most 3", "confirmation 1 of 2"
   std::size_t done = 0;
-  std::size_t of = 0;  // blocks of this stage
+  std::size_t of = 0;  // passes of this stage
 };
 
 class GateMeasurement {
  public:
-  // `tick` is called after every block. The seed decides the order of the blocks of every turn.
+  // `tick` is called after every pass. The seed decides the order of the arms in every turn.
   GateMeasurement(GateArms& arms, const std::vector<GateRow>& rows, const gate::Settings& settings,
                   std::uint64_t seed, std::function<void(const GateProgress&)> tick);
 
@@ -68,6 +69,7 @@ class GateMeasurement {
                   Turns into);
   void warm_up(const std::vector<std::size_t>& which);
   void take_turn(MeasuredRow& row, const gate::ArmOrder& order, Turns into);
+  void note_switch(std::size_t launch, std::int64_t begin_ns, const results::TrialRecord& trial);
   // Returns whether the trial has times that stand; otherwise the row has taken its last turn.
   bool keep(MeasuredRow& row, gate::Arm arm, results::TrialRecord trial);
   std::vector<std::vector<std::size_t>> by_launch(const std::vector<std::size_t>& which) const;
@@ -78,7 +80,8 @@ class GateMeasurement {
   std::function<void(const GateProgress&)> tick_;
   GateProgress progress_;
   std::vector<MeasuredRow> rows_;
-  std::map<std::size_t, double> start_s_;  // of a launch: until its ranks are up in one arm
+  std::map<std::size_t, double> start_s_;   // of a launch: until its ranks are up in one arm
+  std::map<std::size_t, double> switch_s_;  // of a launch: what a trial takes beyond its steps
   int starts_ = 0;
 };
 

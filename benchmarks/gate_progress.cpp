@@ -36,14 +36,14 @@ void GateProgressLine::show(const GateProgress& progress) {
   const bool new_stage = progress.stage != stage_;
   stage_ = progress.stage;
   if (!terminal_) {
-    if (new_stage) log::info(fmt::format("{}: {} blocks", progress.stage, progress.of));
+    if (new_stage) log::info(fmt::format("{}: {} passes", progress.stage, progress.of));
     return;
   }
   const std::int64_t now_ns = steady_clock().now_ns();
   if (!new_stage && seconds(now_ns - shown_ns_) < kRefreshS) return;
   shown_ns_ = now_ns;
   std::cerr << kClearLine
-            << fmt::format("{} | block {}/{} | {}", progress.stage, progress.done, progress.of,
+            << fmt::format("{} | pass {}/{} | {}", progress.stage, progress.done, progress.of,
                            format_duration(elapsed_s()))
             << (budget_s_ > 0 ? " of at most " + format_duration(budget_s_) : "") << std::flush;
 }

@@ -50,6 +50,16 @@ std::vector<std::size_t> all_of(std::size_t count) {
   return list;
 }
 
+json context_of(const plan::Plan& plan, const json& build) {
+  json context = launch::probe_host();
+  context.update(build);
+  context.update({{"plan", plan.name},
+                  {"backend", plan.backend},
+                  {"gloo_loop", plan.gloo_loop},
+                  {"start_time", utc_timestamp()}});
+  return context;
+}
+
 class SelfTest {
  public:
   SelfTest(const GateQuestion& question, const std::string& directory)
@@ -57,12 +67,10 @@ class SelfTest {
         arms_(question.options.run, {build_of(question.options), build_of(question.options)},
               &interrupt_flag()),
         rows_(arms_.rows(question.rows)),
-        seed_(checked_plan(question.options.run).seed),
-        random_(seed_),
+        plan_(checked_plan(question.options.run)),
+        random_(plan_.seed),
         line_(question.options.run.quiet, 0),
-        context_{{"start_time", utc_timestamp()},
-                 {"host", launch::probe_host()},
-                 {"build", arms_.of(gate::Arm::Baseline).build()}} {
+        context_(context_of(plan_, arms_.of(gate::Arm::Baseline).build())) {
     arms_.start_control();
     const std::string time = utc_timestamp(true);
     for (const std::string& text : question.options.selftest_options.extra_work) {
@@ -92,7 +100,7 @@ class SelfTest {
     const auto tick = [this](const GateProgress& progress) { line_.show(progress); };
     shares_.push_back(
         {share_of(text), std::move(file),
-         GateMeasurement(arms_, rows_, question_.settings, seed_ + shares_.size(), tick)});
+         GateMeasurement(arms_, rows_, question_.settings, plan_.seed + shares_.size(), tick)});
   }
 
   void take_start(Share& share, int start) {
@@ -112,7 +120,7 @@ class SelfTest {
   const GateQuestion& question_;
   GateArms arms_;
   std::vector<GateRow> rows_;
-  std::uint64_t seed_;
+  plan::Plan plan_;
   stats::Random random_;
   GateProgressLine line_;
   json context_;

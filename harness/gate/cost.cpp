@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <numeric>
 
 #include "harness/base/errors.h"
 #include "harness/base/units.h"
@@ -14,9 +15,9 @@ namespace gradsync::gate {
 
 namespace {
 
-double turns_s(double step_s, int turns, const Settings& settings) {
-  return step_s * turns * static_cast<double>(kArms.size()) *
-         (settings.block_steps + settings.settle_steps);
+double turns_s(double step_s, double switch_s, int turns, const Settings& settings) {
+  const int steps = pass_steps(settings, step_s) + settings.settle_steps;
+  return (step_s * steps + switch_s) * settings.passes * static_cast<double>(kArms.size()) * turns;
 }
 
 double looks_s(const std::vector<LaunchCost>& launches, const Settings& settings) {
@@ -24,7 +25,7 @@ double looks_s(const std::vector<LaunchCost>& launches, const Settings& settings
   for (const LaunchCost& launch : launches) {
     sum += launch.start_s * (settings.looks.back().turns / settings.start_turns);
     for (const double step_s : launch.step_s) {
-      sum += turns_s(step_s, settings.looks.back().turns, settings);
+      sum += turns_s(step_s, launch.switch_s, settings.looks.back().turns, settings);
     }
   }
   return sum;
@@ -40,17 +41,20 @@ bool can_find_slower(const Settings& settings) {
                      [](const Look& look) { return look.slower_weight > 0; });
 }
 
+// Of the rows that take longest.
 double confirmation_s(const std::vector<LaunchCost>& launches, const Settings& settings) {
   if (!can_find_slower(settings)) return 0;
-  const int starts = settings.confirmation_turns / settings.start_turns;
-  double longest = 0;
+  double sum = 0;
+  std::vector<double> rows_s;
   for (const LaunchCost& launch : launches) {
+    sum += launch.start_s * (settings.confirmation_turns / settings.start_turns);
     for (const double step_s : launch.step_s) {
-      longest = std::max(longest, launch.start_s * starts +
-                                      turns_s(step_s, settings.confirmation_turns, settings));
+      rows_s.push_back(turns_s(step_s, launch.switch_s, settings.confirmation_turns, settings));
     }
   }
-  return longest;
+  std::sort(rows_s.rbegin(), rows_s.rend());
+  rows_s.resize(std::min(rows_s.size(), static_cast<std::size_t>(settings.confirmed_rows)));
+  return std::accumulate(rows_s.begin(), rows_s.end(), sum);
 }
 
 Forecast forecast_of(const std::vector<LaunchCost>& launches, const Settings& settings) {
@@ -86,7 +90,9 @@ std::string to_text(const Forecast& forecast, const Settings& settings) {
                                   "start", "starts"),
                   enough(forecast.total_s()));
   if (forecast.confirmation_s > 0) {
-    text += fmt::format(", of which {} to confirm one row", enough(forecast.confirmation_s));
+    const auto confirmed = static_cast<std::size_t>(settings.confirmed_rows);
+    text += fmt::format(", of which {} to confirm {}", enough(forecast.confirmation_s),
+                        report::counted(std::min(forecast.rows, confirmed), "row", "rows"));
   }
   return text;
 }

@@ -17,6 +17,7 @@ namespace gradsync::gate {
 
 struct LaunchCost {
   double start_s = 0;          // from starting the ranks of all three arms to their first turn
+  double switch_s = 0;         // what a pass takes beyond its steps
   std::vector<double> step_s;  // of each row, one step of one arm
 };
 
@@ -25,17 +26,17 @@ struct Forecast {
   std::size_t rows = 0;
   std::size_t looks = 0;      // that fit
   double looks_s = 0;         // those looks of all rows
-  double confirmation_s = 0;  // of the one row that takes longest; 0: nothing can be found slower
+  double confirmation_s = 0;  // of as many rows as are confirmed; 0: nothing can be found slower
   double total_s() const { return looks_s + confirmation_s; }
 };
 
 // Returns the forecast of as many looks as fit into `budget_s`, all of them without a budget. Room
-// for one confirmation is kept where those looks can find a row slower.
+// for the confirmation is kept where those looks can find a row slower.
 // Errors: ConfigError about --time-budget where not even one look fits, saying what it needs.
 Forecast forecast(const std::vector<LaunchCost>& launches, const Settings& settings,
                   std::optional<double> budget_s);
 
-// Returns "16 rows, 24 turns each in 3 starts: at most 4m12s, of which 20s to confirm one row".
+// Returns "16 rows, 24 turns each in 3 starts: at most 4m12s, of which 40s to confirm 4 rows".
 std::string to_text(const Forecast& forecast, const Settings& settings);
 
 }  // namespace gradsync::gate

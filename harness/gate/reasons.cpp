@@ -32,6 +32,14 @@ std::string confirmation(const RowDecision& row, Measure measure) {
                      of_measure.confirmed_p.value_or(1));
 }
 
+std::string in_fresh_starts(const RowDecision& row, Measure measure) {
+  if (row.needs_confirmation) return "not yet confirmed in fresh starts";
+  if (!row.measures[measure].confirmed_effect) {
+    return "in fresh starts rows that are clearer were measured in its place";
+  }
+  return "again in fresh starts: " + confirmation(row, measure);
+}
+
 std::string remedy(const RowDecision& row) {
   if (!row.turns_needed) return "more turns would decide it, or a quieter machine";
   if (*row.turns_needed > kNeverTurns) {
@@ -55,10 +63,8 @@ std::string to_text(const Effect& effect) {
 
 std::string regression_reason(const RowDecision& row, const Grounds& grounds,
                               const Settings& settings) {
-  return fmt::format(
-      "{}, more than the margin of {}; {}", finding(row, grounds.measure), share(settings.margin),
-      row.needs_confirmation ? "not yet confirmed in fresh starts"
-                             : "again in fresh starts: " + confirmation(row, grounds.measure));
+  return fmt::format("{}, more than the margin of {}; {}", finding(row, grounds.measure),
+                     share(settings.margin), in_fresh_starts(row, grounds.measure));
 }
 
 std::string unconfirmed_reason(const RowDecision& row, const Grounds& grounds,

@@ -17,6 +17,8 @@ namespace {
 
 constexpr double kSumTolerance = 1e-9;
 constexpr int kFewestStarts = 2;
+constexpr double kLongestBlock_s = 3600;
+constexpr long kFewestPassSteps = 2;
 
 void require(bool holds, const std::string& file, const std::string& field, double got,
              const std::string& expected) {
@@ -75,6 +77,11 @@ std::vector<Look> default_looks() {
   return {{8, 0.0, 0.4}, {16, 0.4, 0.3}, {24, 0.6, 0.3}};
 }
 
+int pass_steps(const Settings& settings, double step_s) {
+  const long fit = std::lround(settings.block_s / settings.passes / step_s);
+  return static_cast<int>(std::max(kFewestPassSteps, fit));
+}
+
 void validate(const Settings& settings, const std::string& file) {
   require(settings.margin >= 0 && settings.margin < 1, file, "margin", settings.margin,
           "a share from 0 to below 1");
@@ -97,7 +104,12 @@ void validate(const Settings& settings, const std::string& file) {
   require(settings.confirmation_turns > 0 && settings.confirmation_turns % start_turns == 0, file,
           "confirmation_turns", settings.confirmation_turns,
           fmt::format("a multiple of the {} turns of a start", start_turns));
-  require(settings.block_steps > 0, file, "block_steps", settings.block_steps, "1 or more");
+  require(settings.confirmed_rows > 0, file, "confirmed_rows", settings.confirmed_rows,
+          "1 or more");
+  require(settings.block_s > 0 && settings.block_s <= kLongestBlock_s, file, "block_s",
+          settings.block_s, fmt::format("seconds above 0, at most {:g}", kLongestBlock_s));
+  require(settings.passes > 0 && settings.passes % 2 == 0, file, "passes", settings.passes,
+          "an even number, because every order is followed by its mirror");
   require(settings.settle_steps >= 0, file, "settle_steps", settings.settle_steps, "0 or more");
 }
 
@@ -151,7 +163,9 @@ json to_json(const Settings& settings) {
           {"looks", looks},
           {"start_turns", settings.start_turns},
           {"confirmation_turns", settings.confirmation_turns},
-          {"block_steps", settings.block_steps},
+          {"confirmed_rows", settings.confirmed_rows},
+          {"block_s", settings.block_s},
+          {"passes", settings.passes},
           {"settle_steps", settings.settle_steps}};
 }
 

@@ -47,16 +47,27 @@ struct Settings {
   double mean_smallest_effect = 0.10;
   double alpha = 0.01;         // chance of any false alarm in a gate without a regression
   double miss_rate = 0.01;     // chance that a row slower by the smallest effect passes
-  double low_quantile = 0.10;  // of a block's steps; smaller: fewer disturbances, fewer steps count
+  double low_quantile = 0.25;  // of a block's steps; smaller: fewer disturbances, fewer steps count
   std::vector<Look> looks = default_looks();
   // Turns of a row in one start of the arms; even. Smaller: more starts for the same turns, so that
   // what a start draws averages out and is better known, but more time spent on starting, and a
   // start's shift is moved by fewer stalled blocks (4 turns bear one, 8 bear two).
   int start_turns = 4;
   int confirmation_turns = 16;  // in fresh starts
-  int block_steps = 20;         // larger: less noise per turn, fewer turns per minute
-  int settle_steps = 1;         // untimed, after each switch: caches and links find their state
+  // The clearest of the rows that were found slower, at most so many: one is enough for a
+  // regression, and each takes its turns.
+  int confirmed_rows = 4;
+  double block_s = 0.12;  // of timed steps; larger: less noise per turn, fewer turns per minute
+  // A block is cut into so many passes, and the arms take turns pass by pass; even, so that every
+  // order is followed by its mirror. More: what disturbs the machine for a tenth of a second meets
+  // all arms and not one, but more time goes into settling.
+  int passes = 4;
+  int settle_steps = 1;  // untimed, after each switch: caches and links find their state
 };
+
+// Returns how many timed steps of `step_s` seconds a pass has: as many as fill its share of
+// block_s, at least 2.
+int pass_steps(const Settings& settings, double step_s);
 
 // Refuses settings that make no sense. `file`: where they come from, for messages.
 // Errors: ConfigError with file and field.

@@ -42,7 +42,7 @@ void check_alike(const StoredFamily& stored, const TurnFamily& frame) {
     }
   };
   const TurnFamily& turns = stored.turns;
-  check_number("settings.block_steps", turns.block_steps, frame.block_steps);
+  check_number("settings.passes", turns.passes, frame.passes);
   check_number("settings.settle_steps", turns.settle_steps, frame.settle_steps);
   const auto same_row = [](const RowTurns& a, const RowTurns& b) {
     return a.part == b.part && a.cell == b.cell;

@@ -42,7 +42,7 @@ ArmOrder order_from(JsonFields& fields) {
   fields.fail("order", "baseline, candidate and control, each once");
 }
 
-std::vector<double> steps_from(JsonFields& fields, Arm arm, int block_steps) {
+std::vector<double> steps_from(JsonFields& fields, Arm arm) {
   const std::string name = to_string(arm) + "_s";
   std::vector<double> steps;
   for (const json& step : list_field(fields, name)) {
@@ -52,25 +52,27 @@ std::vector<double> steps_from(JsonFields& fields, Arm arm, int block_steps) {
     }
     steps.push_back(value);
   }
-  if (steps.size() != static_cast<std::size_t>(block_steps)) {
-    fields.fail(name, fmt::format("{} steps, as settings.block_steps says", block_steps),
-                fmt::format("{}", steps.size()));
-  }
+  if (steps.empty()) fields.fail(name, "at least one step", "none");
   return steps;
 }
 
-Turn turn_from(const json& in, const std::string& file, const std::string& path, int block_steps) {
+Turn turn_from(const json& in, const std::string& file, const std::string& path) {
   JsonFields fields(in, file, path);
   Turn turn;
   turn.start = int_field(fields, "start", 0);
   turn.order = order_from(fields);
-  for (const Arm arm : kArms) turn.of(arm) = steps_from(fields, arm, block_steps);
+  for (const Arm arm : kArms) {
+    turn.of(arm) = steps_from(fields, arm);
+    const std::size_t expected = turn.of(Arm::Baseline).size();
+    if (turn.of(arm).size() == expected) continue;
+    fields.fail(to_string(arm) + "_s", fmt::format("{} steps, as many as the baseline's", expected),
+                fmt::format("{}", turn.of(arm).size()));
+  }
   fields.finish();
   return turn;
 }
 
-RowTurns row_from(const json& in, const std::string& file, const std::string& path,
-                  int block_steps) {
+RowTurns row_from(const json& in, const std::string& file, const std::string& path) {
   JsonFields fields(in, file, path);
   RowTurns row;
   row.part = fields.string("part");
@@ -79,7 +81,7 @@ RowTurns row_from(const json& in, const std::string& file, const std::string& pa
   const json& turns = list_field(fields, "turns");
   for (std::size_t i = 0; i < turns.size(); ++i) {
     const std::string place = fmt::format("{}turns[{}].", path, i);
-    row.turns.push_back(turn_from(turns[i], file, place, block_steps));
+    row.turns.push_back(turn_from(turns[i], file, place));
     const int earlier = i == 0 ? 0 : row.turns[i - 1].start;
     const int start = row.turns[i].start;
     if (start != earlier && start != earlier + 1) {
@@ -112,12 +114,11 @@ json to_json(const TurnFamily& family) {
     for (const Turn& turn : row.turns) turns.push_back(turn_to_json(turn));
     rows.push_back({{"part", row.part}, {"cell", row.cell}, {"turns", turns}});
   }
-  return {
-      {"schema", kTurnsSchema},
-      {"context", family.context},
-      {"extra_work", family.extra_work},
-      {"settings", {{"block_steps", family.block_steps}, {"settle_steps", family.settle_steps}}},
-      {"rows", rows}};
+  return {{"schema", kTurnsSchema},
+          {"context", family.context},
+          {"extra_work", family.extra_work},
+          {"settings", {{"passes", family.passes}, {"settle_steps", family.settle_steps}}},
+          {"rows", rows}};
 }
 
 TurnFamily turn_family_from_json(const json& in, const std::string& file) {
@@ -129,12 +130,12 @@ TurnFamily turn_family_from_json(const json& in, const std::string& file) {
   family.extra_work = fields.number("extra_work");
   if (!(family.extra_work >= 0)) fields.fail("extra_work", "a share of at least 0");
   JsonFields settings(fields.raw("settings", true), file, "settings.");
-  family.block_steps = int_field(settings, "block_steps", 1);
+  family.passes = int_field(settings, "passes", 1);
   family.settle_steps = int_field(settings, "settle_steps", 0);
   settings.finish();
   const json& rows = list_field(fields, "rows");
   for (std::size_t i = 0; i < rows.size(); ++i) {
-    family.rows.push_back(row_from(rows[i], file, fmt::format("rows[{}].", i), family.block_steps));
+    family.rows.push_back(row_from(rows[i], file, fmt::format("rows[{}].", i)));
   }
   fields.finish();
   return family;

@@ -39,9 +39,10 @@ class Family {
   std::vector<RowDecision> decide() {
     for (std::size_t row = 0; row < decided_.size(); ++row) describe(row);
     adjust_for_rows();
-    for (std::size_t row = 0; row < decided_.size(); ++row) count_findings(row);
+    choose_for_confirmation();
     test_confirmations();
     for (std::size_t row = 0; row < decided_.size(); ++row) conclude(row);
+    conclude_unchosen_findings();
     return decided_;
   }
 
@@ -102,12 +103,32 @@ class Family {
     return evidence_[row].unfit_because.empty() && !control_off(row);
   }
 
-  void count_findings(std::size_t row) {
-    if (!can_be_slower(row)) return;
-    for (const Measure measure : kMeasures) findings_ += is_slower(row, measure) ? 1 : 0;
-    if (!is_slower(row, Measure::Low) && !is_slower(row, Measure::Mean)) return;
-    ++found_rows_;
-    decided_[row].needs_confirmation = !was_run(evidence_[row].confirmation, settings_);
+  bool is_found(std::size_t row) const {
+    return can_be_slower(row) && (is_slower(row, Measure::Low) || is_slower(row, Measure::Mean));
+  }
+
+  double smallest_p(std::size_t row) const {
+    const ByMeasure<MeasureDecision>& measures = decided_[row].measures;
+    return std::min(measures[Measure::Low].p.slower, measures[Measure::Mean].p.slower);
+  }
+
+  // The choice rests on the looks alone, so it is the same after the confirmation.
+  void choose_for_confirmation() {
+    std::vector<std::size_t> found;
+    for (std::size_t row = 0; row < decided_.size(); ++row) {
+      if (is_found(row)) found.push_back(row);
+    }
+    std::stable_sort(found.begin(), found.end(),
+                     [&](std::size_t a, std::size_t b) { return smallest_p(a) < smallest_p(b); });
+    const auto most = static_cast<std::size_t>(settings_.confirmed_rows);
+    found.resize(std::min(most, found.size()));
+    chosen_.assign(decided_.size(), false);
+    for (const std::size_t row : found) {
+      chosen_[row] = true;
+      for (const Measure measure : kMeasures) confirmable_ += is_slower(row, measure) ? 1 : 0;
+      decided_[row].needs_confirmation = !was_run(evidence_[row].confirmation, settings_);
+    }
+    chosen_rows_ = found.size();
   }
 
   // Fresh starts add to what is known of the spread, but the shift must show in them alone.
@@ -137,10 +158,11 @@ class Family {
     decision.confirmed_control = effect_of(fresh.control, fresh.start, spread.control);
     const PValues p =
         p_values(fresh, spread, settings_.margin, smallest_effect_of(measure, settings_));
-    const auto controls = static_cast<double>(control_tests(std::max<std::size_t>(1, found_rows_)));
+    const auto controls =
+        static_cast<double>(control_tests(std::max<std::size_t>(1, chosen_rows_)));
     decision.confirmed_p_control = std::min(1.0, controls * control_p(p));
     if (can_be_slower(row) && is_slower(row, measure)) {
-      decision.confirmed_p = std::min(1.0, static_cast<double>(findings_) * p.slower);
+      decision.confirmed_p = std::min(1.0, static_cast<double>(confirmable_) * p.slower);
     }
   }
 
@@ -150,8 +172,10 @@ class Family {
       set(decision, Verdict::Unfit, evidence_[row].unfit_because);
     } else if (const auto measure = control_off(row)) {
       set(decision, Verdict::Unfit, control_reason(decision, {*measure}));
-    } else if (is_slower(row, Measure::Low) || is_slower(row, Measure::Mean)) {
+    } else if (chosen_[row]) {
       conclude_finding(row);
+    } else if (is_found(row)) {
+      conclude_unchosen(row, Verdict::Undecided);
     } else if (is_pass(progress_[row].p, settings_)) {
       set(decision, Verdict::Pass, pass_reason(decision, settings_));
     } else {
@@ -159,9 +183,28 @@ class Family {
     }
   }
 
+  Measure found_in(std::size_t row) const {
+    return is_slower(row, Measure::Low) ? Measure::Low : Measure::Mean;
+  }
+
+  void conclude_unchosen(std::size_t row, Verdict verdict) {
+    set(decided_[row], verdict, regression_reason(decided_[row], {found_in(row)}, settings_));
+  }
+
+  // That findings of these starts come again is then known, and each of them holds at alpha.
+  void conclude_unchosen_findings() {
+    const bool any_confirmed = std::any_of(decided_.begin(), decided_.end(), [](const auto& row) {
+      return row.verdict == Verdict::Regression;
+    });
+    if (!any_confirmed) return;
+    for (std::size_t row = 0; row < decided_.size(); ++row) {
+      if (is_found(row) && !chosen_[row]) conclude_unchosen(row, Verdict::Regression);
+    }
+  }
+
   void conclude_finding(std::size_t row) {
     RowDecision& decision = decided_[row];
-    const Measure found = is_slower(row, Measure::Low) ? Measure::Low : Measure::Mean;
+    const Measure found = found_in(row);
     if (decision.needs_confirmation) {
       set(decision, Verdict::Undecided, regression_reason(decision, {found}, settings_));
       return;
@@ -207,8 +250,9 @@ class Family {
   const Settings& settings_;
   std::vector<RowProgress> progress_;
   std::vector<RowDecision> decided_;
-  std::size_t findings_ = 0;    // measures found slower, over all rows
-  std::size_t found_rows_ = 0;  // rows with any
+  std::vector<bool> chosen_;     // rows for confirmation
+  std::size_t chosen_rows_ = 0;  // how many
+  std::size_t confirmable_ = 0;  // measures found slower, over these
 };
 
 }  // namespace

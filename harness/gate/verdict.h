@@ -10,10 +10,11 @@
 //                 most that chance, and no row passes only because it was not seen to be slower
 //   control       the same build against itself is tested like the candidate, in both directions,
 //                 as a family of its own at alpha; where it is off the row is unfit
-//   confirmation  what was found slower is measured once more in fresh starts and must be found
-//                 slower there by itself, at alpha over the number of findings, with the control
-//                 clean. A false alarm then has to happen twice; what was drawn once is drawn
-//                 again.
+//   confirmation  what was found slower, the clearest rows of it, is measured once more in fresh
+//                 starts and must be found slower there by itself, at alpha over the number of
+//                 findings that are measured again, with the control clean. Other findings stand
+//                 with the first that is confirmed: by themselves they hold at alpha. A false alarm
+//                 then has to happen twice; what was drawn once is drawn again.
 #pragma once
 
 #include <optional>
@@ -65,7 +66,7 @@ struct RowDecision {
   std::string reason;               // one sentence without a full stop
   int turns = 0;                    // that were looked at; later ones do not count
   bool is_open = true;              // takes part in the next start
-  bool needs_confirmation = false;  // found slower, confirmation not run
+  bool needs_confirmation = false;  // found slower, one of the clearest, confirmation not run
   ByMeasure<MeasureDecision> measures;
   // Of an undecided row: the smallest effect that it could have seen, the upper end of the interval
   // of the measure that is undecided, as a share; and the turns that would decide it.

@@ -163,7 +163,8 @@ class Times(GateTest):
         self.assertEqual(len(turns["turns"]), times["turns"])
         for turn in turns["turns"]:
             self.assertEqual(sorted(turn["order"]), ["baseline", "candidate", "control"])
-            self.assertEqual(len(turn["candidate_s"]), self.turns()["settings"]["block_steps"])
+            self.assertEqual(len(turn["candidate_s"]), len(turn["baseline_s"]))
+            self.assertEqual(len(turn["candidate_s"]) % self.turns()["settings"]["passes"], 0)
         orders = [turn["order"] for turn in turns["turns"]]
         self.assertEqual(orders[1::2], [order[::-1] for order in orders[::2]])
 

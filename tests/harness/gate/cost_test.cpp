@@ -9,46 +9,63 @@ namespace {
 
 using ::testing::HasSubstr;
 
-// One turn of a row: three arms, 21 steps of 10 ms each, 0.63 s. Two launches of two rows.
-const std::vector<LaunchCost> kLaunches = {{4.0, {0.010, 0.010}}, {6.0, {0.010, 0.020}}};
+// A pass is 50 ms of steps: 5 of 10 ms, 2 of 25 ms, one more to settle, and 5 ms to switch. So a
+// turn, 4 passes of 3 arms, takes 12 x 65 ms = 0.78 s or 12 x 80 ms = 0.96 s, and 3.3 s of all
+// rows.
+const std::vector<LaunchCost> kLaunches = {{4.0, 0.005, {0.010, 0.010}},
+                                           {6.0, 0.005, {0.010, 0.025}}};
+
+Settings fifth_of_a_second() {
+  Settings settings;
+  settings.block_s = 0.2;
+  return settings;
+}
+
+TEST(GateCost, PassesFillTheirShareOfABlock) {
+  const Settings settings = fifth_of_a_second();
+  EXPECT_EQ(pass_steps(settings, 0.010), 5);
+  EXPECT_EQ(pass_steps(settings, 0.011), 5);
+  EXPECT_EQ(pass_steps(settings, 0.025), 2);
+  EXPECT_EQ(pass_steps(settings, 2.0), 2);
+}
 
 TEST(GateCost, IsStartsAndTurnsByHand) {
-  const Forecast all = forecast(kLaunches, Settings{}, std::nullopt);
+  const Forecast all = forecast(kLaunches, fifth_of_a_second(), std::nullopt);
   EXPECT_EQ(all.rows, 4U);
   EXPECT_EQ(all.looks, 3U);
-  // 6 starts of 10 s; 24 turns of 5 x 0.63 s.
-  EXPECT_NEAR(all.looks_s, 60 + 24 * 5 * 0.63, 1e-9);
-  // The row of 20 ms: 4 starts of its launch, 16 turns of 1.26 s.
-  EXPECT_NEAR(all.confirmation_s, 24 + 16 * 1.26, 1e-9);
+  // 6 starts of 10 s.
+  EXPECT_NEAR(all.looks_s, 60 + 24 * 3.3, 1e-9);
+  // 4 starts of 10 s, and every row once more.
+  EXPECT_NEAR(all.confirmation_s, 40 + 16 * 3.3, 1e-9);
 }
 
 TEST(GateCost, AsManyLooksAsFit) {
-  const Forecast all = forecast(kLaunches, Settings{}, std::nullopt);
-  EXPECT_EQ(forecast(kLaunches, Settings{}, all.total_s()).looks, 3U);
-  const Forecast two = forecast(kLaunches, Settings{}, all.total_s() - 0.1);
+  const Forecast all = forecast(kLaunches, fifth_of_a_second(), std::nullopt);
+  EXPECT_EQ(forecast(kLaunches, fifth_of_a_second(), all.total_s()).looks, 3U);
+  const Forecast two = forecast(kLaunches, fifth_of_a_second(), all.total_s() - 0.1);
   EXPECT_EQ(two.looks, 2U);
-  EXPECT_NEAR(two.looks_s, 40 + 16 * 5 * 0.63, 1e-9);
+  EXPECT_NEAR(two.looks_s, 40 + 16 * 3.3, 1e-9);
   // One look cannot find these rows slower, so it needs no confirmation.
-  const Forecast one = forecast(kLaunches, Settings{}, 20 + 8 * 5 * 0.63 + 0.001);
+  const Forecast one = forecast(kLaunches, fifth_of_a_second(), 20 + 8 * 3.3 + 0.001);
   EXPECT_EQ(one.looks, 1U);
   EXPECT_EQ(one.confirmation_s, 0);
 }
 
 TEST(GateCost, TooLittleForOneLookSaysWhatItNeeds) {
   try {
-    forecast(kLaunches, Settings{}, 45);
+    forecast(kLaunches, fifth_of_a_second(), 45);
     FAIL() << "accepted";
   } catch (const ConfigError& error) {
     EXPECT_STREQ(error.what(),
-                 "--time-budget: got 45s, expected at least 46s: 4 rows, 8 turns each in 2 "
-                 "starts: at most 46s");
+                 "--time-budget: got 45s, expected at least 47s: 4 rows, 8 turns each in 2 "
+                 "starts: at most 47s");
   }
 }
 
 TEST(GateCost, ReadsInOneLine) {
-  const Settings settings;
+  const Settings settings = fifth_of_a_second();
   EXPECT_EQ(to_text(forecast(kLaunches, settings, std::nullopt), settings),
-            "4 rows, 24 turns each in 6 starts: at most 3m00s, of which 45s to confirm one row");
+            "4 rows, 24 turns each in 6 starts: at most 3m52s, of which 1m33s to confirm 4 rows");
 }
 
 }  // namespace

@@ -67,7 +67,9 @@ TEST(GateSettings, NonsenseIsNamed) {
     EXPECT_THAT(change(&Settings::miss_rate, value), HasSubstr("'miss_rate'"));
   }
   EXPECT_THAT(change(&Settings::low_quantile, 0.6), HasSubstr("'low_quantile'"));
-  EXPECT_THAT(complaint([](Settings& s) { s.block_steps = 0; }), HasSubstr("'block_steps'"));
+  EXPECT_THAT(complaint([](Settings& s) { s.confirmed_rows = 0; }), HasSubstr("'confirmed_rows'"));
+  EXPECT_THAT(complaint([](Settings& s) { s.block_s = 0; }), HasSubstr("'block_s'"));
+  EXPECT_THAT(complaint([](Settings& s) { s.passes = 3; }), HasSubstr("'passes': got 3"));
   EXPECT_THAT(complaint([](Settings& s) { s.settle_steps = -1; }), HasSubstr("'settle_steps'"));
   EXPECT_THAT(complaint([](Settings& s) { s.confirmation_turns = 14; }),
               HasSubstr("'confirmation_turns': got 14, expected a multiple of the 4 turns of a "

@@ -58,7 +58,7 @@ TurnFamily synthetic_family(const Synthetic& synthetic) {
   TurnFamily family;
   family.context = {{"gradsync", "0.1.0"}, {"plan", "synthetic"}};
   family.extra_work = synthetic.extra_work;
-  family.block_steps = synthetic.block_steps;
+  family.passes = synthetic.passes;
   family.settle_steps = 1;
   for (int row = 0; row < synthetic.rows; ++row) {
     family.rows.push_back(row_of(synthetic, row, random));

@@ -14,6 +14,7 @@ struct Synthetic {
   int starts = 10;
   int turns_per_start = 4;
   int block_steps = 20;
+  int passes = 4;
   double drift_per_turn = 0;  // all arms grow slower by this share from turn to turn
   double start_sd = 0;        // of what layout and placement do to one arm in one start
   double block_sd = 0.003;    // of the mood that the steps of a block share

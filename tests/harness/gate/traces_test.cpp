@@ -76,8 +76,8 @@ TEST(StartPools, WhatCannotStandTogetherIsRefused) {
       start_pools({first, {"second", std::move(second)}}, kSettings);
     });
   };
-  EXPECT_EQ(sentence(synthetic_family({.block_steps = 10})),
-            "second: field 'settings.block_steps': got 10, expected 20, as in the first file");
+  EXPECT_EQ(sentence(synthetic_family({.passes = 2})),
+            "second: field 'settings.passes': got 2, expected 4, as in the first file");
   EXPECT_EQ(sentence(synthetic_family({.rows = 3})),
             "second: field 'rows': got other rows, expected the rows of the first file");
   TurnFamily closed_early = synthetic_family({});

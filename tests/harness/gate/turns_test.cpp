@@ -77,8 +77,11 @@ TEST(Turns, OfATurnAreReadStrictly) {
       in_turn("order", {"baseline", "baseline", "control"}),
       HasSubstr("field 'rows[0].turns[1].order': got [\"baseline\",\"baseline\",\"control\"], "
                 "expected baseline, candidate and control, each once"));
-  EXPECT_THAT(in_turn("candidate_s", {0.01}),
-              HasSubstr("'rows[0].turns[1].candidate_s': got 1, expected 2 steps"));
+  EXPECT_THAT(
+      in_turn("candidate_s", {0.01}),
+      HasSubstr(
+          "'rows[0].turns[1].candidate_s': got 1, expected 2 steps, as many as the baseline's"));
+  EXPECT_THAT(in_turn("baseline_s", json::array()), HasSubstr("got none, expected at least one"));
   for (const json& step : {json(0.0), json(-0.01), json("0.01"), json(nullptr)}) {
     EXPECT_THAT(in_turn("control_s", {0.01, step}),
                 HasSubstr(fmt::format("control_s': got {}, expected a list of positive numbers",

@@ -85,6 +85,39 @@ TEST(GateVerdict, AFindingThatDoesNotComeAgainIsNone) {
   EXPECT_THAT(row.reason, HasSubstr("but in fresh starts 0.0 % "));
 }
 
+TEST(GateVerdict, TheClearestFindingsAreConfirmedAndTheOthersAreNot) {
+  auto rows = family({.effect = 0.025, .turn = 0.02});
+  for (std::size_t row = 1; row <= 5; ++row) rows[row].turns = made_row(kSlower);
+  Decision decision = decide(rows, Settings{});
+  std::vector<std::size_t> chosen;
+  for (std::size_t row = 0; row < rows.size(); ++row) {
+    if (decision.rows[row].needs_confirmation) chosen.push_back(row);
+  }
+  EXPECT_THAT(chosen, testing::ElementsAre(1, 2, 3, 4));
+  EXPECT_LE(decision.rows[0].measures[Measure::Low].p_slower, 0.01) << "found, but less clear";
+
+  for (const std::size_t row : chosen) rows[row].confirmation = confirmation(kSlower);
+  decision = decide(rows, Settings{});
+  EXPECT_EQ(decision.verdict, Verdict::Regression);
+  for (const std::size_t row : chosen) {
+    EXPECT_EQ(decision.rows[row].verdict, Verdict::Regression);
+    // Two findings of each of the four that were measured again.
+    EXPECT_DOUBLE_EQ(*decision.rows[row].measures[Measure::Low].confirmed_p, 8 * std::exp2(-16));
+  }
+  const auto expect_others = [&](Verdict verdict) {
+    for (const std::size_t row : {0, 5}) {
+      EXPECT_EQ(decision.rows[row].verdict, verdict);
+      EXPECT_FALSE(decision.rows[row].needs_confirmation);
+      EXPECT_THAT(decision.rows[row].reason, HasSubstr("rows that are clearer were measured"));
+    }
+  };
+  expect_others(Verdict::Regression);
+  for (const std::size_t row : chosen) rows[row].confirmation = confirmation({});
+  decision = decide(rows, Settings{});
+  EXPECT_EQ(decision.verdict, Verdict::Undecided);
+  expect_others(Verdict::Undecided);
+}
+
 TEST(GateVerdict, AShortConfirmationIsNone) {
   RowDifferences fresh = confirmation(kSlower);
   for (const Measure measure : kMeasures) fresh[measure] = fresh[measure].first(15);
