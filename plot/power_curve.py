@@ -150,9 +150,9 @@ def draw(rates: dict[str, Any]) -> Any:
     entries += [Patch(color=colour, label=verdict) for verdict, colour in VERDICTS.items()]
     words = "\n".join(false_alarm_words(replays))
     box = {"boxstyle": "round", "facecolor": "white", "edgecolor": style.GREY, "linewidth": 0.6}
-    place = {"ha": "right", "va": "center", "fontsize": 7, "bbox": box}
+    place = {"ha": "left", "va": "center", "fontsize": 7, "bbox": box}
     if words:
-        axes[0].text(0.98, 0.3, words, transform=axes[0].transAxes, **place)
+        axes[0].text(0.02, 0.78, words, transform=axes[0].transAxes, **place)
     reused = any(replay["starts_are"] == "reused" for replay in replays)
     title = f"Error rates of the gate: {rates['name']}\n"
     title += "95 % intervals, of rows as if they were independent"
