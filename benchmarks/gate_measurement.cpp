@@ -73,8 +73,8 @@ void GateMeasurement::note_switch(std::size_t launch, std::int64_t begin_ns,
   double beyond_s = seconds(steady_clock().now_ns() - begin_ns);
   for (const double step_s : trial.step_s) beyond_s -= step_s;
   for (const double step_s : trial.warmup_step_s) beyond_s -= step_s;
-  const auto [known, added] = switch_s_.try_emplace(launch, beyond_s);
-  if (!added) known->second = std::max(0.0, std::min(known->second, beyond_s));
+  double& quickest_s = switch_s_.try_emplace(launch, beyond_s).first->second;
+  quickest_s = std::max(0.0, std::min(quickest_s, beyond_s));
 }
 
 std::vector<gate::LaunchCost> GateMeasurement::costs() const {

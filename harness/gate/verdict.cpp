@@ -175,7 +175,7 @@ class Family {
     } else if (chosen_[row]) {
       conclude_finding(row);
     } else if (is_found(row)) {
-      conclude_unchosen(row, Verdict::Undecided);
+      return;  // until it is known whether a chosen one is confirmed
     } else if (is_pass(progress_[row].p, settings_)) {
       set(decision, Verdict::Pass, pass_reason(decision, settings_));
     } else {
@@ -187,18 +187,15 @@ class Family {
     return is_slower(row, Measure::Low) ? Measure::Low : Measure::Mean;
   }
 
-  void conclude_unchosen(std::size_t row, Verdict verdict) {
-    set(decided_[row], verdict, regression_reason(decided_[row], {found_in(row)}, settings_));
-  }
-
   // That findings of these starts come again is then known, and each of them holds at alpha.
   void conclude_unchosen_findings() {
     const bool any_confirmed = std::any_of(decided_.begin(), decided_.end(), [](const auto& row) {
       return row.verdict == Verdict::Regression;
     });
-    if (!any_confirmed) return;
     for (std::size_t row = 0; row < decided_.size(); ++row) {
-      if (is_found(row) && !chosen_[row]) conclude_unchosen(row, Verdict::Regression);
+      if (!is_found(row) || chosen_[row]) continue;
+      set(decided_[row], any_confirmed ? Verdict::Regression : Verdict::Undecided,
+          regression_reason(decided_[row], {found_in(row)}, settings_));
     }
   }
 

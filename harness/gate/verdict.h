@@ -12,9 +12,9 @@
 //                 as a family of its own at alpha; where it is off the row is unfit
 //   confirmation  what was found slower, the clearest rows of it, is measured once more in fresh
 //                 starts and must be found slower there by itself, at alpha over the number of
-//                 findings that are measured again, with the control clean. Other findings stand
-//                 with the first that is confirmed: by themselves they hold at alpha. A false alarm
-//                 then has to happen twice; what was drawn once is drawn again.
+//                 findings that are measured again, with the control clean. A false alarm then has
+//                 to happen twice; what was drawn once is drawn again. The other findings, which
+//                 hold at alpha by themselves, stand with the first that is confirmed.
 #pragma once
 
 #include <optional>
