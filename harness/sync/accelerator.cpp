@@ -1,14 +1,29 @@
 #include "harness/sync/accelerator.h"
 
+#include <fmt/format.h>
+
 #include <utility>
 
+#include "harness/base/errors.h"
 #include "harness/sync/backward.h"
 #include "harness/sync/sync_due.h"
 
 namespace gradsync::sync {
 
+Accelerator::Accelerator(const GradientAccumulationPlugin& plugin, int world_size)
+    : plugin_(plugin), world_size_(world_size) {
+  if (plugin.num_steps < 1) {
+    throw ConfigError(fmt::format(
+        "GradientAccumulationPlugin: num_steps: got {}, expected at least 1", plugin.num_steps));
+  }
+}
+
+bool Accelerator::end_of_dataloader() const {
+  return epoch_ != nullptr && epoch_->at_end();
+}
+
 Accelerator::Window Accelerator::accumulate(const std::vector<Wrapper*>& models) {
-  const bool last_of_data = plugin_.sync_with_dataloader && end_of_dataloader_;
+  const bool last_of_data = plugin_.sync_with_dataloader && end_of_dataloader();
   sync_gradients_ = sync_due(++micro_batch_, plugin_.num_steps, last_of_data);
   if (last_of_data) micro_batch_ = 0;
   Window window;
@@ -22,6 +37,20 @@ void Accelerator::backward(at::Tensor loss, measure::StepRecorder* recorder) {
   sync::backward(std::move(loss), plugin_.num_steps, recorder);
 }
 
+Epoch::Epoch(Accelerator& accelerator, std::int64_t micro_batches)
+    : accelerator_(accelerator), outer_(accelerator.epoch_), micro_batches_(micro_batches) {
+  accelerator.epoch_ = this;
+}
+
+Epoch::~Epoch() {
+  accelerator_.epoch_ = outer_;
+}
+
+bool Epoch::next() {
+  if (begun_ <= micro_batches_) ++begun_;
+  return begun_ <= micro_batches_;
+}
+
 void PreparedOptimizer::step() {
   if (accelerator_.sync_gradients()) optimizer_.step();
 }
@@ -31,11 +60,15 @@ void PreparedOptimizer::zero_grad() {
 }
 
 void PreparedScheduler::step() {
+  if (!options_.step_with_optimizer) {
+    scheduler_.step();
+    return;
+  }
   if (!accelerator_.sync_gradients()) {
     if (accelerator_.plugin().adjust_scheduler) scheduler_.count_step();
     return;
   }
-  const int times = split_batches_ ? 1 : accelerator_.world_size();
+  const int times = options_.split_batches ? 1 : accelerator_.world_size();
   for (int i = 0; i < times; ++i) scheduler_.step();
 }
 

@@ -1,14 +1,15 @@
 // Accelerate's gradient-accumulation API, the part that decides when gradients are synchronized.
 //
-//   for (...) {
-//     auto window = accelerator.accumulate(model);
+//   for (Epoch epoch(accelerator, micro_batches); epoch.next();) {
+//     const auto window = accelerator.accumulate(model);
 //     at::Tensor loss = model.forward(batch);
 //     accelerator.backward(loss);
 //     optimizer.step();       // does nothing until a sync is due
 //     scheduler.step();
-//     optimizer.zero_grad();
+//     optimizer.zero_grad();  // at the end: before forward it would drop what the window gathered
 //   }
-// Source of the semantics: accelerate/accelerator.py, scheduler.py, optimizer.py, 1.x.
+// Source of the semantics: accelerate/accelerator.py, scheduler.py, optimizer.py, 1.x. What it
+// promises, with a test each, and where this API differs: tests/README.md, "Accelerate's promises".
 #pragma once
 
 #include <cstdint>
@@ -28,10 +29,12 @@ struct GradientAccumulationPlugin {
   bool sync_each_batch = false;      // reduce in every micro-batch; the optimizer steps as before
 };
 
+class Epoch;
+
 class Accelerator {
  public:
-  Accelerator(const GradientAccumulationPlugin& plugin, int world_size)
-      : plugin_(plugin), world_size_(world_size) {}
+  // Errors: ConfigError for a plugin whose num_steps is below 1.
+  Accelerator(const GradientAccumulationPlugin& plugin, int world_size);
 
   // One micro-batch's context: holds no_sync for every model whose gradients are not due.
   class [[nodiscard]] Window {
@@ -48,26 +51,53 @@ class Accelerator {
   // Use as `auto guard = accelerator.no_sync(model);` around forward and backward.
   NoSyncGuard no_sync(Wrapper& model) { return model.no_sync(); }
 
+  // After several forwards under no_sync: the model's next backward, and no later one, reduces what
+  // it and those before it gave. Local. Errors: as Wrapper::trigger_sync_in_backward.
+  void trigger_sync_in_backward(Wrapper& model) { model.trigger_sync_in_backward(); }
+
   // Runs backward of loss / num_steps; always divided, also in a short last window.
   // Collective where the micro-batch synchronizes.
   void backward(at::Tensor loss, measure::StepRecorder* recorder = nullptr);
 
-  // True when the current micro-batch completes a window: optimizers and schedulers then act.
+  // True when the current micro-batch completes a window, and before the first one: optimizers and
+  // schedulers then act.
   bool sync_gradients() const { return sync_gradients_; }
-  // The data loader says so before its last micro-batch, and takes it back afterwards.
-  void set_end_of_dataloader(bool end) { end_of_dataloader_ = end; }
+  // True during the last micro-batch of the innermost Epoch.
+  bool end_of_dataloader() const;
 
   const GradientAccumulationPlugin& plugin() const { return plugin_; }
   int world_size() const { return world_size_; }
-  // Forgets the micro-batches of an unfinished window.
-  void reset() { micro_batch_ = 0; }
 
  private:
+  friend class Epoch;
   GradientAccumulationPlugin plugin_;
   int world_size_;
-  std::int64_t micro_batch_ = 0;  // since the data last ended
+  std::int64_t micro_batch_ = 0;  // since the end of the data last closed a window
   bool sync_gradients_ = true;
-  bool end_of_dataloader_ = false;
+  const Epoch* epoch_ = nullptr;  // the innermost
+};
+
+// One pass over the data, whose end closes a window that is still open. Passes nest, as an
+// evaluation inside of training does: the end of the innermost counts, and once it is over, or left
+// by a break or an exception, that of the one around it.
+class Epoch {
+ public:
+  // The accelerator must outlive it.
+  Epoch(Accelerator& accelerator, std::int64_t micro_batches);
+  ~Epoch();
+  Epoch(const Epoch&) = delete;
+  Epoch& operator=(const Epoch&) = delete;
+
+  // Begins the next micro-batch. Returns false when there is none.
+  bool next();
+  // True during the last micro-batch.
+  bool at_end() const { return begun_ == micro_batches_; }
+
+ private:
+  Accelerator& accelerator_;
+  const Epoch* outer_;
+  std::int64_t micro_batches_;
+  std::int64_t begun_ = 0;  // one more than there are, once all are over
 };
 
 // An optimizer that acts only where a sync is due.
@@ -85,19 +115,24 @@ class PreparedOptimizer : public Optimizer {
   const Accelerator& accelerator_;
 };
 
+struct SchedulerOptions {
+  bool split_batches = false;       // the ranks share one process' micro-batch: its schedule fits
+  bool step_with_optimizer = true;  // false: acts at every call, whether a sync is due or not
+};
+
 // A scheduler that acts only where a sync is due, then once per rank: the schedule was written for
 // one process that sees the whole data. With split_batches it acts once.
 class PreparedScheduler {
  public:
   PreparedScheduler(LinearWarmup& scheduler, const Accelerator& accelerator,
-                    bool split_batches = false)
-      : scheduler_(scheduler), accelerator_(accelerator), split_batches_(split_batches) {}
+                    const SchedulerOptions& options = {})
+      : scheduler_(scheduler), accelerator_(accelerator), options_(options) {}
   void step();
 
  private:
   LinearWarmup& scheduler_;
   const Accelerator& accelerator_;
-  bool split_batches_;
+  SchedulerOptions options_;
 };
 
 }  // namespace gradsync::sync

@@ -165,6 +165,17 @@ at::Tensor DistributedDataParallel::after_forward(at::Tensor loss) {
   return loss;
 }
 
+// Arms the Reducer, which the forwards under no_sync did not. To find unused parameters it would
+// need the graph of the outputs of those forwards.
+void DistributedDataParallel::trigger_sync_in_backward() {
+  if (options_.find_unused_parameters && !options_.static_graph) {
+    throw ConfigError(
+        "trigger_sync_in_backward: the model has find_unused_parameters, expected a model without "
+        "(they are found in forward, and without it all count as unused)");
+  }
+  reducer_->prepare_for_backward(std::vector<at::Tensor>{});
+}
+
 // One message for each dtype, as c10d::broadcast_coalesced packs them. But the message's memory
 // goes back at once, though a thread of gloo may hold the tensor a moment longer: a peak is then
 // the same byte every time.

@@ -49,6 +49,8 @@ class DistributedDataParallel final : public Wrapper {
   at::Tensor forward(const models::Batch& batch) override;
 
   FlagRead flag_read() const override { return FlagRead::InForward; }
+  // Errors: ConfigError under find_unused_parameters: forward finds them.
+  void trigger_sync_in_backward() override;
   // Buckets as they are now (they change at the rebuild).
   std::vector<Collectives> declared(const std::vector<bool>& syncs) const override;
 

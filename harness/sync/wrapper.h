@@ -48,6 +48,12 @@ class Wrapper {
   bool require_backward_grad_sync() const { return require_backward_grad_sync_; }
   virtual FlagRead flag_read() const = 0;
 
+  // The next backward, and no later one, reduces gradients though its forward ran under no_sync:
+  // for what reads the flag in forward. What reads it in backward, as FSDP does, reduces outside of
+  // no_sync anyway, and does nothing here. Local.
+  // Errors: ConfigError where forward must have seen what backward will use.
+  virtual void trigger_sync_in_backward() {}
+
   // What the optimizer steps: whole parameters, or this rank's shards of them.
   virtual const std::vector<at::Tensor>& parameters() const = 0;
   // What they are called in messages, in the same order: "parameter ...", or "unit ...".

@@ -17,19 +17,19 @@ namespace gradsync::test {
 
 constexpr int kOracleIsMissing = 77;  // the script's exit status where it cannot import its oracle
 
-// What tests/models/SCRIPT wrote when it was called with a new folder and `arguments`.
+// What tests/FOLDER/SCRIPT wrote when it was called with a new folder and `arguments`.
 struct Answers {
   TemporaryFolder folder;
   int status = 0;
   std::string log;
   nlohmann::json values;  // answers.json, where status is 0
 
-  Answers(const std::string& script, const std::string& arguments) {
+  Answers(const std::string& script, const std::string& arguments,
+          const std::string& script_folder = "models") {
     const char* chosen = std::getenv("GRADSYNC_PYTHON");
-    const std::string command =
-        fmt::format("'{}' -B '{}/tests/models/{}' '{}' {} >'{}' 2>&1",
-                    chosen != nullptr ? chosen : GRADSYNC_PYTHON, GRADSYNC_SOURCE_DIR, script,
-                    folder.file(""), arguments, folder.file("log"));
+    const std::string command = fmt::format(
+        "'{}' -B '{}/tests/{}/{}' '{}' {} >'{}' 2>&1", chosen != nullptr ? chosen : GRADSYNC_PYTHON,
+        GRADSYNC_SOURCE_DIR, script_folder, script, folder.file(""), arguments, folder.file("log"));
     const int ended = std::system(command.c_str());
     status = WIFEXITED(ended) ? WEXITSTATUS(ended) : -1;
     std::stringstream text;

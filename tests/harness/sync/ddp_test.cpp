@@ -104,21 +104,6 @@ TEST(Ddp, BucketsAreCutAtTheRebuild) {
   });
 }
 
-// Counts all_reduces of one micro-batch run as `body` says.
-template <typename Body>
-int all_reduces(RankHarness& rank, Body body) {
-  rank.ledger.settle(kTimeoutS);
-  rank.ledger.clear();
-  rank.ledger.set_place(0, 0);
-  body();
-  rank.ledger.settle(kTimeoutS);
-  int count = 0;
-  for (const comm::CommEvent& event : rank.ledger.events()) {
-    count += std::string(event.op) == "all_reduce" ? 1 : 0;
-  }
-  return count;
-}
-
 TEST(Ddp, ForwardDecidesAndBackwardDoesNot) {
   run_ranks(2, [](RankHarness& rank) {
     DistributedDataParallel model(std::make_shared<ToyModel>(), rank.group, {});

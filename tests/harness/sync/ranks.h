@@ -46,6 +46,24 @@ inline c10::intrusive_ptr<c10d::ProcessGroup> subgroup(const RankHarness& of,
   return comm::make_process_group(of.store, options, of.ledger);
 }
 
+// Counts the collectives of kind `op` that this rank issues in `body`.
+template <typename Body>
+int count_collectives(RankHarness& rank, const std::string& op, Body body) {
+  rank.ledger.settle(kTimeoutS);
+  rank.ledger.clear();
+  rank.ledger.set_place(0, 0);
+  body();
+  rank.ledger.settle(kTimeoutS);
+  int count = 0;
+  for (const comm::CommEvent& event : rank.ledger.events()) count += event.op == op ? 1 : 0;
+  return count;
+}
+
+template <typename Body>
+int all_reduces(RankHarness& rank, Body body) {
+  return count_collectives(rank, "all_reduce", body);
+}
+
 // What a rank's process ends with.
 enum RankExit { kRankPassed = 0, kRankFailed = 1, kRankThrew = 2 };
 
