@@ -8,6 +8,7 @@
 
 #include "models/mlp_sizes.h"
 #include "models/module_path.h"
+#include "models/token_counts.h"
 
 namespace gradsync::models {
 Mlp::Mlp(std::uint64_t seed, at::Device device) {
@@ -25,8 +26,7 @@ Mlp::Mlp(std::uint64_t seed, at::Device device) {
 at::Tensor Mlp::loss(const Batch& batch) {
   // Each token adds to one of 64 features, so that any sequence length fits.
   const at::Tensor ids = batch.input_ids % kMlpWidths[0];
-  at::Tensor x = at::zeros({ids.size(0), kMlpWidths[0]}, weights_[0].options())
-                     .scatter_add(1, ids, at::ones(ids.sizes(), weights_[0].options()));
+  at::Tensor x = token_counts(ids, kMlpWidths[0], weights_[0].options());
   for (std::size_t i = 0; i < weights_.size(); ++i) {
     x = run_unit(i, x, [&](const at::Tensor& input) {
       const at::Tensor output = at::linear(input, weights_[i], biases_[i]);

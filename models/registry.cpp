@@ -5,6 +5,7 @@
 #include "harness/base/errors.h"
 #include "harness/base/named.h"
 #include "models/bert.h"
+#include "models/branching.h"
 #include "models/mixtral.h"
 #include "models/mlp.h"
 #include "models/paced.h"
@@ -97,8 +98,25 @@ ModelEntry mlp() {
           }};
 }
 
+ModelEntry branching(const std::string& name, const std::string& about, UntakenBranch untaken) {
+  return {name, about, Compute::Real, [name, untaken](const ModelOptions& options) {
+            refuse_special_options(name, options);
+            auto model = std::make_shared<Branching>(untaken, options.seed, options.device);
+            load_weights(options, *model);
+            return model;
+          }};
+}
+
 std::vector<ModelEntry> entries_of_the_suite() {
-  std::vector<ModelEntry> entries{mlp()};
+  std::vector<ModelEntry> entries{
+      mlp(),
+      branching("branching",
+                "a perceptron, 0.6 M parameters: the data takes one of two branches, the other is "
+                "unused",
+                UntakenBranch::Unused),
+      branching("branching_times_zero",
+                "the same, where the other branch is computed as well, times 0",
+                UntakenBranch::TimesZero)};
   for (const auto& model : berts()) {
     entries.push_back(bert(model.name, model.about, model.config));
   }
