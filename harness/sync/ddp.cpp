@@ -8,8 +8,10 @@
 #include <torch/csrc/utils/tensor_flatten.h>
 #include <torch/csrc/distributed/c10d/comm.hpp>
 
+#include <cctype>
 #include <limits>
 #include <map>
+#include <string>
 #include <type_traits>
 #include <utility>
 
@@ -43,6 +45,34 @@ struct Sink : torch::autograd::Function<Sink> {
     return {gradients[0], at::Tensor()};
   }
 };
+
+// What c10d says at the forward after a backward that did not end, and where in that it counts the
+// parameters which got no gradient, by their number: "... for rank 1: 2 3".
+constexpr const char* kUnfinished = "Expected to have finished reduction in the prior iteration";
+constexpr const char* kWithoutGradient = "did not receive grad for rank ";
+
+std::vector<std::size_t> numbers_without_gradient(const std::string& said) {
+  std::vector<std::size_t> numbers;
+  auto at = said.find(kWithoutGradient);
+  if (at != std::string::npos) at = said.find(':', at);
+  bool in_number = false;
+  for (; at < said.size() && said[at] != '\n'; ++at) {
+    const bool digit = std::isdigit(static_cast<unsigned char>(said[at])) != 0;
+    if (digit && !in_number) numbers.push_back(0);
+    if (digit) numbers.back() = 10 * numbers.back() + static_cast<std::size_t>(said[at] - '0');
+    in_number = digit;
+  }
+  return numbers;
+}
+
+// "parameter left_weight and 1 more"
+std::string words_for(const std::vector<std::size_t>& numbers,
+                      const std::vector<std::string>& names) {
+  if (numbers.empty() || numbers.front() >= names.size()) return "a parameter";
+  std::string words = names[numbers.front()];
+  if (numbers.size() > 1) words += " and " + std::to_string(numbers.size() - 1) + " more";
+  return words;
+}
 
 }  // namespace
 
@@ -97,7 +127,7 @@ void DistributedDataParallel::build_reducer() {
   // Until the first synchronized backward has shown in which order gradients become ready, one
   // bucket holds everything; the caps apply at the rebuild.
   std::vector<std::size_t> limits{std::numeric_limits<std::int64_t>::max()};
-  if (options_.find_unused_parameters && !options_.static_graph) {
+  if (searches_for_unused()) {
     limits = {static_cast<std::size_t>(options_.first_bucket_bytes),
               static_cast<std::size_t>(options_.bucket_cap_bytes)};
   }
@@ -144,20 +174,19 @@ void DistributedDataParallel::before_forward() {
         "static_graph: the first micro-batch is inside no_sync, expected a synchronized one first "
         "(torch's Reducer learns the graph from it)");
   }
-  if (at::GradMode::is_enabled()) reducer_->rebuild_buckets();
+  if (at::GradMode::is_enabled()) rebuild_buckets();
   if (require_forward_param_sync_ && broadcasts_buffers()) sync_buffers();
 }
 
 at::Tensor DistributedDataParallel::after_forward(at::Tensor loss) {
-  const bool find_unused = options_.find_unused_parameters && !options_.static_graph;
   if (at::GradMode::is_enabled() && require_backward_grad_sync()) {
     require_forward_param_sync_ = true;
-    reducer_->prepare_for_backward(find_unused ? std::vector<at::Tensor>{loss}
-                                               : std::vector<at::Tensor>{});
+    reducer_->prepare_for_backward(searches_for_unused() ? std::vector<at::Tensor>{loss}
+                                                         : std::vector<at::Tensor>{});
   } else {
     require_forward_param_sync_ = false;
   }
-  if (find_unused) return Sink::apply(loss, nullptr);
+  if (searches_for_unused()) return Sink::apply(loss, nullptr);
   if (options_.static_graph && !delay_all_reduce_enqueued_ && at::GradMode::is_enabled()) {
     delay_all_reduce_enqueued_ = true;
     return Sink::apply(loss, reducer_.get());
@@ -168,12 +197,30 @@ at::Tensor DistributedDataParallel::after_forward(at::Tensor loss) {
 // Arms the Reducer, which the forwards under no_sync did not. To find unused parameters it would
 // need the graph of the outputs of those forwards.
 void DistributedDataParallel::trigger_sync_in_backward() {
-  if (options_.find_unused_parameters && !options_.static_graph) {
+  if (searches_for_unused()) {
     throw ConfigError(
         "trigger_sync_in_backward: the model has find_unused_parameters, expected a model without "
         "(they are found in forward, and without it all count as unused)");
   }
   reducer_->prepare_for_backward(std::vector<at::Tensor>{});
+}
+
+// Does so once; looks each time whether the backward before has ended.
+void DistributedDataParallel::rebuild_buckets() {
+  try {
+    reducer_->rebuild_buckets();
+  } catch (const c10::Error& error) {
+    const std::string said = error.what_without_backtrace();
+    if (said.find(kUnfinished) == std::string::npos) throw;
+    throw UnfinishedReduction(
+        words_for(numbers_without_gradient(said), parameter_names()) +
+        " got no gradient in the last synchronized micro-batch, whose gradients are therefore not "
+        "the mean over the ranks; " +
+        (options_.static_graph
+             ? "the training graph has changed, expected that of the first one, under static_graph"
+             : "expected every parameter in use, or find_unused_parameters") +
+        " (torch: " + kUnfinished + ")");
+  }
 }
 
 // One message for each dtype, as c10d::broadcast_coalesced packs them. But the message's memory
@@ -221,7 +268,7 @@ std::vector<Collectives> DistributedDataParallel::declared(const std::vector<boo
   DdpTraffic traffic;
   traffic.bucket_bytes = reduction_bytes();
   if (broadcasts_buffers()) traffic.buffer_bytes = buffer_bytes_by_dtype();
-  if (options_.find_unused_parameters && !options_.static_graph) {
+  if (searches_for_unused()) {
     // The Reducer's map of locally used parameters, int32 per parameter.
     traffic.unused_map_bytes = static_cast<std::int64_t>(parameters_.size() * sizeof(std::int32_t));
   }

@@ -13,6 +13,7 @@
 
 #include <memory>
 #include <optional>
+#include <stdexcept>
 #include <vector>
 
 #include "harness/measure/step_recorder.h"
@@ -34,6 +35,15 @@ struct DdpOptions {
   measure::StepRecorder* recorder = nullptr;  // told of phases; may be null
 };
 
+// The last synchronized backward of this rank did not end: parameters that it waited for got no
+// gradient. That backward itself says nothing, and what it leaves is this rank's own gradients, not
+// the mean over the ranks; the ranks whose parameters all got one wait for this one in theirs. So
+// the next forward, which raises this, is the first to tell, and a rank that ends by it frees them.
+class UnfinishedReduction : public std::runtime_error {
+ public:
+  using std::runtime_error::runtime_error;
+};
+
 class DistributedDataParallel final : public Wrapper {
  public:
   // Verifies that all ranks have the same parameter shapes, gives every rank rank 0's parameters
@@ -45,7 +55,8 @@ class DistributedDataParallel final : public Wrapper {
 
   // Returns the loss, scalar, with its graph.
   // Collective when it synchronizes buffers or, once, rebuilds the buckets.
-  // Errors: ConfigError for static_graph whose first micro-batch is not synchronized.
+  // Errors: ConfigError for static_graph whose first micro-batch is not synchronized;
+  // UnfinishedReduction. Where grad mode is off, neither.
   at::Tensor forward(const models::Batch& batch) override;
 
   FlagRead flag_read() const override { return FlagRead::InForward; }
@@ -69,7 +80,11 @@ class DistributedDataParallel final : public Wrapper {
 
  private:
   void build_reducer();
+  void rebuild_buckets();
   void label_memory();
+  bool searches_for_unused() const {
+    return options_.find_unused_parameters && !options_.static_graph;
+  }
   void before_forward();
   at::Tensor after_forward(at::Tensor loss);
   void sync_buffers();

@@ -4,7 +4,6 @@
 #include <ATen/ATen.h>
 #include <gtest/gtest.h>
 
-#include "harness/base/errors.h"
 #include "harness/sync/backward.h"
 #include "tests/harness/sync/ranks.h"
 
@@ -165,37 +164,6 @@ TEST(Ddp, BuffersAreBroadcastBeforeASynchronizedForwardOnly) {
       sync::backward(model.forward(batch), 1, nullptr);  // follows an unsynchronized one: does not
     }
     EXPECT_EQ(module->counter[0].item<float>(), static_cast<float>(rank.rank + 1));
-  });
-}
-
-TEST(Ddp, FindsParametersUnusedOnOneRank) {
-  run_ranks(2, [](RankHarness& rank) {
-    const auto module = std::make_shared<ToyModel>();
-    DistributedDataParallel model(module, rank.group, {.find_unused_parameters = true});
-    for (int i = 0; i < 3; ++i) {
-      sync::backward(model.forward(toy_batch(rank.rank, i, rank.rank == 0)), 1, nullptr);
-    }
-    EXPECT_TRUE(module->branch.grad().defined());
-  });
-}
-
-TEST(Ddp, WithoutSearchAnUnusedParameterFailsTheNextForward) {
-  EXPECT_THROW(
-      run_ranks(1,
-                [](RankHarness& rank) {
-                  DistributedDataParallel model(std::make_shared<ToyModel>(), rank.group, {});
-                  for (int i = 0; i < 2; ++i) {
-                    sync::backward(model.forward(toy_batch(rank.rank, i, false)), 1, nullptr);
-                  }
-                }),
-      std::runtime_error);
-}
-
-TEST(Ddp, StaticGraphMustBeginSynchronized) {
-  run_ranks(1, [](RankHarness& rank) {
-    DistributedDataParallel model(std::make_shared<ToyModel>(), rank.group, {.static_graph = true});
-    const auto guard = model.no_sync();
-    EXPECT_THROW(model.forward(toy_batch(0, 0)), ConfigError);
   });
 }
 
