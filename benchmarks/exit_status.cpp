@@ -1,7 +1,7 @@
 #include "benchmarks/exit_status.h"
 
 #include <algorithm>
-#include <cstddef>
+#include <string>
 
 #include "harness/run/coordinator.h"
 
@@ -14,6 +14,25 @@ bool is(const std::exception& error) {
   return dynamic_cast<const Type*>(&error) != nullptr;
 }
 
+using results::Status;
+using results::TrialRecord;
+
+bool failed_as_expected(const TrialRecord& trial, const plan::Plan& plan) {
+  return std::any_of(plan.parts.begin(), plan.parts.end(), [&](const plan::Part& part) {
+    return trial.status == Status::Failed && trial.part == part.name &&
+           !part.expected_failure.empty() &&
+           trial.reason.find(part.expected_failure) != std::string::npos;
+  });
+}
+
+bool went_wrong(const TrialRecord& trial, const plan::Plan& plan) {
+  // Out of a memory budget is an answer; out of the machine's memory is not.
+  if (trial.status == Status::Oom) return !trial.cell.contains("memory_budget_bytes");
+  const bool bad = trial.status == Status::Failed || trial.status == Status::Timeout ||
+                   trial.status == Status::Invalid;
+  return bad && !failed_as_expected(trial, plan);
+}
+
 }  // namespace
 
 ExitStatus exit_status_of(const std::exception& error) {
@@ -24,21 +43,17 @@ ExitStatus exit_status_of(const std::exception& error) {
   return ExitStatus::Internal;
 }
 
-ExitStatus exit_status_of(const std::vector<results::TrialRecord>& trials) {
-  using results::Status;
-  const auto count = [&](auto... statuses) {
-    return std::count_if(trials.begin(), trials.end(), [&](const results::TrialRecord& trial) {
-      return ((trial.status == statuses) || ...);
-    });
+ExitStatus exit_status_of(const std::vector<TrialRecord>& trials, const plan::Plan& plan) {
+  const auto any = [&](const auto& holds) {
+    return std::any_of(trials.begin(), trials.end(), holds);
   };
-  // Out of a memory budget is an answer; out of the machine's memory is not.
-  const bool out_of_machine = std::any_of(trials.begin(), trials.end(), [](const auto& trial) {
-    return trial.status == Status::Oom && !trial.cell.contains("memory_budget_bytes");
-  });
-  if (out_of_machine || count(Status::Failed, Status::Timeout, Status::Invalid) > 0) {
+  if (any([&](const TrialRecord& trial) { return went_wrong(trial, plan); })) {
     return ExitStatus::Failed;
   }
-  return count(Status::Ok) > 0 ? ExitStatus::Ok : ExitStatus::Unfit;
+  const auto answered = [&](const TrialRecord& trial) {
+    return trial.status == Status::Ok || failed_as_expected(trial, plan);
+  };
+  return any(answered) ? ExitStatus::Ok : ExitStatus::Unfit;
 }
 
 }  // namespace gradsync::cli

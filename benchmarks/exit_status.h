@@ -5,6 +5,7 @@
 #include <vector>
 
 #include "harness/base/errors.h"
+#include "harness/plan/plan.h"
 #include "harness/results/records.h"
 
 namespace gradsync::cli {
@@ -12,7 +13,8 @@ namespace gradsync::cli {
 // Returns the status that an exception stands for; Internal for one that is none of ours.
 ExitStatus exit_status_of(const std::exception& error);
 
-// Returns the program's exit status for these trials: design.md, section 5.
-ExitStatus exit_status_of(const std::vector<results::TrialRecord>& trials);
+// Returns the program's exit status for these trials of `plan`: design.md, section 5. A trial that
+// failed as its part of the plan expects has answered, and does not count as failed.
+ExitStatus exit_status_of(const std::vector<results::TrialRecord>& trials, const plan::Plan& plan);
 
 }  // namespace gradsync::cli

@@ -120,7 +120,7 @@ ExitStatus run_session(const RunOptions& options, const plan::Plan& plan, launch
                            session->directory(), resume_command(options, session->directory())));
     return ExitStatus::Interrupted;
   }
-  const ExitStatus status = exit_status_of(session->trials());
+  const ExitStatus status = exit_status_of(session->trials(), plan);
   session->finish(status);
   return status;
 }

@@ -125,6 +125,7 @@ std::vector<Part> read_parts(const JsonFields& plan_fields, const json& list,
       if (other.name == part.name) fields.fail("name", "a name no other part has");
     }
     part.about = fields.string("about", "");
+    part.expected_failure = fields.string("expected_failure", "");
     read_counts(fields, needs_warmup, part);
     const json cells = merge_cells(plan_cells, fields.raw("cells", false), fields);
     fields.finish();

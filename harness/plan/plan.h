@@ -62,6 +62,8 @@ struct Part {
                             // 0 under as_published, which has none, and where nothing is timed
   int rounds = 1;
   int launches = 1;
+  std::string expected_failure;  // a trial that fails for a reason which holds this text has given
+                                 // the answer it was asked for; "": none is to fail
 };
 
 struct Plan {
