@@ -71,6 +71,8 @@ std::vector<Axis> make_axes() {
           {"gradient_as_bucket_view", flag(&Cell::gradient_as_bucket_view)},
           {"find_unused_parameters", flag(&Cell::find_unused_parameters)},
           {"static_graph", flag(&Cell::static_graph)},
+          {"compression", one_of(&Cell::compression, {"none", "fp16", "bf16"})},
+          {"fused_optimizer", flag(&Cell::fused_optimizer)},
           {"scale", count(&Cell::scale)},
           {"dtype", one_of(&Cell::dtype, kDtypes)},
           {"balanced_routing", flag(&Cell::balanced_routing)},
@@ -135,6 +137,7 @@ void drop_foreign_options(Cell& cell) {
     cell.gradient_as_bucket_view = defaults.gradient_as_bucket_view;
     cell.find_unused_parameters = defaults.find_unused_parameters;
     cell.static_graph = defaults.static_graph;
+    cell.compression = defaults.compression;
   }
 }
 
@@ -159,9 +162,29 @@ void check_combination(const Cell& cell, const JsonFields& fields) {
     fields.fail("strategy", "baseline, no_sync_improper, no_sync or accumulate under wrapper ddp",
                 "\"sync_each_batch\"");
   }
+  if (cell.wrapper == "ddp" && cell.dtype != "float32" && cell.compression != "none") {
+    fields.fail("compression", "none where dtype is " + cell.dtype + ", which has 2 bytes already",
+                fmt::format("\"{}\"", cell.compression));
+  }
 }
 
 }  // namespace
+
+json with_defaults(const json& cell) {
+  const Cell defaults;
+  json whole = {{"dtype", defaults.dtype},
+                {"balanced_routing", defaults.balanced_routing},
+                {"compression", defaults.compression},
+                {"fused_optimizer", defaults.fused_optimizer}};
+  whole.update(cell);
+  return whole;
+}
+
+bool syncs_every_micro_batch(const std::string& wrapper, const std::string& strategy) {
+  const bool improper_works = wrapper == "fsdp";  // it reads the flag in backward
+  return strategy == "baseline" || strategy == "sync_each_batch" ||
+         (strategy == "no_sync_improper" && !improper_works);
+}
 
 std::int64_t size_from_json(const json& value, const std::string& zero,
                             const std::string& example) {
@@ -213,6 +236,8 @@ void to_json(json& out, const Cell& cell) {
          {"scale", cell.scale}};
   if (cell.dtype != Cell{}.dtype) out["dtype"] = cell.dtype;
   if (cell.balanced_routing) out["balanced_routing"] = true;
+  if (cell.compression != Cell{}.compression) out["compression"] = cell.compression;
+  if (!cell.fused_optimizer) out["fused_optimizer"] = false;
   if (cell.memory_budget_bytes > 0) out["memory_budget_bytes"] = cell.memory_budget_bytes;
   if (cell.wrapper != "fsdp") return;
   out.update({{"reshard_after_forward", cell.reshard_after_forward},

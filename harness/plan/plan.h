@@ -31,6 +31,9 @@ struct Cell {
   std::string dtype = "float32";         // of parameters as stored, and so of their moments
   bool balanced_routing = false;         // a Mixtral's experts get as many tokens, whatever its
                                          // router says: memory is then the same in every step
+  std::string compression = "none";      // under wrapper ddp: gradients cross the wire in "fp16" or
+                                         // "bf16" (sync/compress_hook.h)
+  bool fused_optimizer = true;           // false: AdamW parameter by parameter (sync/adamw.h)
   // Under wrapper fsdp only; elsewhere they keep these values. See sync/fsdp/fsdp.h.
   bool reshard_after_forward = true;      // FULL_SHARD; false: SHARD_GRAD_OP
   bool reshard_after_backward = true;     // false: keep parameters gathered between micro-batches

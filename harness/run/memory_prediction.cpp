@@ -2,6 +2,7 @@
 
 #include <numeric>
 
+#include "harness/plan/cell.h"
 #include "harness/sync/ddp_memory.h"
 #include "harness/sync/fsdp/memory_formula.h"
 #include "models/suite.h"
@@ -23,6 +24,8 @@ std::string objection(const plan::Cell& cell, const LaunchSpec& where) {
   if (cell.find_unused_parameters || cell.static_graph) {
     return "what find_unused_parameters and static_graph hold is not declared";
   }
+  if (cell.compression != "none") return "what compression holds is not declared";
+  if (!cell.fused_optimizer) return "declared is what the fused optimizer holds";
   return "";
 }
 
@@ -51,10 +54,8 @@ sync::FsdpMemory fsdp_memory(const plan::Cell& cell, const LaunchSpec& where) {
 }  // namespace
 
 std::vector<bool> syncs_of(const plan::Cell& cell) {
-  const bool improper_works = cell.wrapper == "fsdp";  // it reads the flag in backward
-  const bool each = cell.strategy == "baseline" || cell.strategy == "sync_each_batch" ||
-                    (cell.strategy == "no_sync_improper" && !improper_works);
-  std::vector<bool> syncs(static_cast<std::size_t>(cell.accumulation_steps), each);
+  std::vector<bool> syncs(static_cast<std::size_t>(cell.accumulation_steps),
+                          plan::syncs_every_micro_batch(cell.wrapper, cell.strategy));
   syncs.back() = true;
   return syncs;
 }

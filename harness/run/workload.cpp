@@ -55,6 +55,11 @@ models::DataOptions data_options(const RankContext& context, const plan::Cell& c
   return options;
 }
 
+std::optional<at::ScalarType> compress_to(const std::string& compression) {
+  if (compression == "none") return std::nullopt;
+  return compression == "fp16" ? at::kHalf : at::kBFloat16;
+}
+
 // A scaled model has the caps scaled with it, so that it has the same buckets.
 sync::DdpOptions ddp_options(const RankContext& context, const plan::Cell& cell) {
   sync::DdpOptions options;
@@ -67,6 +72,7 @@ sync::DdpOptions ddp_options(const RankContext& context, const plan::Cell& cell)
   options.find_unused_parameters = cell.find_unused_parameters;
   options.static_graph = cell.static_graph;
   options.gradient_as_bucket_view = cell.gradient_as_bucket_view;
+  options.compress_to = compress_to(cell.compression);
   options.recorder = &context.recorder;
   return options;
 }
@@ -95,21 +101,32 @@ std::unique_ptr<sync::Wrapper> wrapped(const RankContext& context, const plan::C
                                                          ddp_options(context, cell));
 }
 
+// A paced model's optimizer takes the time that its profile says.
+std::unique_ptr<sync::Optimizer> make_optimizer(const RankContext& context, const plan::Cell& cell,
+                                                sync::Wrapper& model) {
+  if (model.module().compute() == models::Compute::Paced) {
+    if (!cell.fused_optimizer) {
+      throw ConfigError("fused_optimizer: got false for model " + cell.model +
+                        ", expected true: a paced model has its optimizer's time in its profile");
+    }
+    return std::make_unique<PacedOptimizer>(model.parameters(), model.module().paced_optimizer_s(),
+                                            context.pace);
+  }
+  if (!cell.fused_optimizer) {
+    return std::make_unique<sync::PerParameterAdamW>(model.parameters(), sync::AdamWOptions{});
+  }
+  return std::make_unique<sync::FusedAdamW>(model.parameters(), sync::AdamWOptions{});
+}
+
 }  // namespace
 
 Workload::Workload(const RankContext& context, const plan::Cell& cell) : cell_(cell) {
   auto module = models::find_model(cell.model).make(model_options(context, cell));
-  const double paced_optimizer_s = module->paced_optimizer_s();
   data_ = std::make_unique<models::DataLoader>(
       data_options(context, cell, *module),
       cell.lengths == "mrpc" ? kPreparedEpoch : kPreparedBatches);
   model_ = wrapped(context, cell, std::move(module));
-  if (paced()) {
-    optimizer_ =
-        std::make_unique<PacedOptimizer>(model_->parameters(), paced_optimizer_s, context.pace);
-  } else {
-    optimizer_ = std::make_unique<sync::FusedAdamW>(model_->parameters(), sync::AdamWOptions{});
-  }
+  optimizer_ = make_optimizer(context, cell, *model_);
   scheduler_ = std::make_unique<sync::LinearWarmup>(*optimizer_, kWarmupSchedulerSteps,
                                                     kTotalSchedulerSteps);
 }

@@ -4,13 +4,25 @@
 #include <ATen/ops/_fused_adamw.h>
 #include <ATen/ops/zeros.h>
 #include <ATen/ops/zeros_like.h>
+#include <torch/optim/adamw.h>
 
 #include <algorithm>
+#include <tuple>
 #include <utility>
 
 #include "harness/measure/memory.h"
 
 namespace gradsync::sync {
+namespace {
+
+torch::optim::AdamWOptions torch_options(const AdamWOptions& options) {
+  return torch::optim::AdamWOptions(options.lr)
+      .betas(std::make_tuple(options.beta1, options.beta2))
+      .eps(options.eps)
+      .weight_decay(options.weight_decay);
+}
+
+}  // namespace
 
 FusedAdamW::FusedAdamW(std::vector<at::Tensor> parameters, const AdamWOptions& options)
     : parameters_(std::move(parameters)), options_(options) {
@@ -43,6 +55,35 @@ void FusedAdamW::step() {
 
 void FusedAdamW::zero_grad() {
   for (at::Tensor& parameter : parameters_) parameter.mutable_grad().reset();
+}
+
+struct PerParameterAdamW::Engine {
+  torch::optim::AdamW adamw;
+  torch::optim::OptimizerOptions& options() { return adamw.param_groups().front().options(); }
+};
+
+PerParameterAdamW::PerParameterAdamW(std::vector<at::Tensor> parameters,
+                                     const AdamWOptions& options)
+    : parameters_(std::move(parameters)),
+      engine_(new Engine{torch::optim::AdamW(parameters_, torch_options(options))}) {}
+
+PerParameterAdamW::~PerParameterAdamW() = default;
+
+void PerParameterAdamW::step() {
+  const measure::MemoryScope memory(measure::MemoryCategory::OptimizerState);
+  engine_->adamw.step();
+}
+
+void PerParameterAdamW::zero_grad() {
+  for (at::Tensor& parameter : parameters_) parameter.mutable_grad().reset();
+}
+
+double PerParameterAdamW::lr() const {
+  return engine_->options().get_lr();
+}
+
+void PerParameterAdamW::set_lr(double lr) {
+  engine_->options().set_lr(lr);
 }
 
 LinearWarmup::LinearWarmup(Optimizer& optimizer, std::int64_t warmup, std::int64_t total)

@@ -1,4 +1,5 @@
-// AdamW in one fused pass over every parameter (at::_fused_adamw_), and a linear warm-up schedule.
+// AdamW in one fused pass over every parameter (at::_fused_adamw_), the same parameter by
+// parameter, and a linear warm-up schedule.
 //
 // torch::optim::AdamW walks the parameters one by one in C++ and takes twice as long; Python's
 // default on the guide's machines is the fused or foreach form.
@@ -7,6 +8,7 @@
 #include <ATen/core/Tensor.h>
 
 #include <cstdint>
+#include <memory>
 #include <vector>
 
 namespace gradsync::sync {
@@ -47,6 +49,23 @@ class FusedAdamW : public Optimizer {
   std::vector<at::Tensor> exp_avg_sq_;
   std::vector<at::Tensor> state_steps_;
   AdamWOptions options_;
+};
+
+// torch's own in C++. Its moments are made in the first step.
+class PerParameterAdamW : public Optimizer {
+ public:
+  PerParameterAdamW(std::vector<at::Tensor> parameters, const AdamWOptions& options);
+  ~PerParameterAdamW() override;
+
+  void step() override;
+  void zero_grad() override;
+  double lr() const override;
+  void set_lr(double lr) override;
+
+ private:
+  struct Engine;  // torch::optim::AdamW, whose header is long
+  std::vector<at::Tensor> parameters_;
+  std::unique_ptr<Engine> engine_;
 };
 
 // lr rises linearly over `warmup` scheduler steps, then falls linearly to zero at `total`.

@@ -18,6 +18,7 @@
 #include "harness/base/errors.h"
 #include "harness/comm/storage.h"
 #include "harness/measure/memory.h"
+#include "harness/sync/compress_hook.h"
 
 namespace gradsync::sync {
 namespace {
@@ -148,6 +149,16 @@ void DistributedDataParallel::build_reducer() {
     reducer_->set_static_graph();
     logger_->set_static_graph();
   }
+  if (options_.compress_to) compress_gradients();
+}
+
+void DistributedDataParallel::compress_gradients() {
+  for (const at::Tensor& parameter : parameters_) {
+    if (parameter.scalar_type() == at::kFloat) continue;
+    throw ConfigError(std::string("compress_to: got a parameter of ") +
+                      c10::toString(parameter.scalar_type()) + ", expected Float");
+  }
+  reducer_->register_comm_hook(make_compress_hook(process_group_, *options_.compress_to));
 }
 
 // The heart of the matter. The flag that no_sync clears is read here, in forward, and only here:
@@ -251,7 +262,13 @@ std::vector<std::string> DistributedDataParallel::parameter_names() const {
 }
 
 std::vector<std::int64_t> DistributedDataParallel::reduction_bytes() const {
-  return logger_->get_bucket_sizes();
+  std::vector<std::int64_t> bytes = logger_->get_bucket_sizes();
+  if (options_.compress_to) {
+    const auto shrink = static_cast<std::int64_t>(c10::elementSize(at::kFloat) /
+                                                  c10::elementSize(*options_.compress_to));
+    for (std::int64_t& bucket : bytes) bucket /= shrink;
+  }
+  return bytes;
 }
 
 std::vector<std::int64_t> DistributedDataParallel::buffer_bytes_by_dtype() const {

@@ -32,6 +32,8 @@ struct DdpOptions {
   bool static_graph = false;
   bool gradient_as_bucket_view = false;
   bool broadcast_buffers = true;
+  // Of gradients on the wire, two bytes each (compress_hook.h); unset: as they are.
+  std::optional<at::ScalarType> compress_to = std::nullopt;
   measure::StepRecorder* recorder = nullptr;  // told of phases; may be null
 };
 
@@ -48,7 +50,8 @@ class DistributedDataParallel final : public Wrapper {
  public:
   // Verifies that all ranks have the same parameter shapes, gives every rank rank 0's parameters
   // and buffers, and builds the Reducer.
-  // Collective: on all ranks, same order. Errors: CommError, c10::Error where shapes differ.
+  // Collective: on all ranks, same order. Errors: CommError, c10::Error where shapes differ,
+  // ConfigError where compress_to is to cast parameters that are not float32.
   DistributedDataParallel(std::shared_ptr<models::Model> module,
                           c10::intrusive_ptr<c10d::ProcessGroup> process_group,
                           const DdpOptions& options);
@@ -65,7 +68,7 @@ class DistributedDataParallel final : public Wrapper {
   // Buckets as they are now (they change at the rebuild).
   std::vector<Collectives> declared(const std::vector<bool>& syncs) const override;
 
-  // The Reducer's buckets as they are now (they change at the rebuild).
+  // The Reducer's buckets as they are now (they change at the rebuild), and as they are sent.
   std::vector<std::int64_t> reduction_bytes() const override;
 
   // Parameters that take part, in registration order.
@@ -81,6 +84,7 @@ class DistributedDataParallel final : public Wrapper {
  private:
   void build_reducer();
   void rebuild_buckets();
+  void compress_gradients();
   void label_memory();
   bool searches_for_unused() const {
     return options_.find_unused_parameters && !options_.static_graph;

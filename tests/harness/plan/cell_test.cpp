@@ -1,3 +1,5 @@
+#include "harness/plan/cell.h"
+
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -54,12 +56,14 @@ TEST(Cells, EveryAxisOfDdpReachesItsField) {
                   {"scale", {50}},
                   {"memory_budget_bytes", {"1GiB"}},
                   {"dtype", {"bfloat16"}},
-                  {"balanced_routing", {true}}};
+                  {"balanced_routing", {true}},
+                  {"fused_optimizer", {false}}};
   Cell expected{"4x8",  "bert_base", "ddp", "no_sync", 2,    3, 7,
                 "mrpc", 25 << 20,    true,  true,      true, 50};
   expected.memory_budget_bytes = 1 << 30;
   expected.dtype = "bfloat16";
   expected.balanced_routing = true;
+  expected.fused_optimizer = false;
   const Cell cell = only_cell(axes);
   EXPECT_EQ(cell, expected);
   EXPECT_EQ(json(cell).size(), axes.size());
@@ -98,6 +102,43 @@ TEST(Cells, FsdpGathersAndReducesAsParametersAreStored) {
   EXPECT_EQ(mixed.reduce_dtype, "float32");
   EXPECT_EQ(only_cell({{"wrapper", {"fsdp"}}}).param_dtype, "float32");
   EXPECT_FALSE(json(Cell{}).contains("dtype")) << "as older results have it";
+}
+
+TEST(Cells, GradientsOfFourBytesMayBeCompressed) {
+  const Cell cell = only_cell({{"compression", {"bf16"}}});
+  EXPECT_EQ(cell.compression, "bf16");
+  EXPECT_FALSE(json(Cell{}).contains("compression")) << "as older results have it";
+  EXPECT_FALSE(json(Cell{}).contains("fused_optimizer")) << "as older results have it";
+  EXPECT_EQ(only_cell({{"wrapper", {"fsdp"}}, {"compression", {"fp16"}}}).compression, "none");
+  EXPECT_EQ(complaint_about_axis("compression", {"fp8"}),
+            "p.json: field 'cells.compression': got \"fp8\", expected one of none, fp16, bf16");
+  json plan = sample_plan();
+  plan["cells"].update({{"dtype", {"bfloat16"}}, {"compression", {"none", "fp16"}}});
+  EXPECT_EQ(complaint(plan),
+            "p.json: field 'cells.compression': got \"fp16\", expected none where dtype is "
+            "bfloat16, which has 2 bytes already");
+}
+
+TEST(Cells, WhatAFileLeavesOutHasItsDefault) {
+  const json whole = with_defaults(Cell{});
+  EXPECT_EQ(whole["compression"], "none");
+  EXPECT_EQ(cell_from_json(whole, "r.json"), Cell{});
+  Cell other;
+  other.fused_optimizer = false;
+  other.dtype = "bfloat16";
+  other.balanced_routing = true;
+  EXPECT_EQ(cell_from_json(with_defaults(other), "r.json"), other);
+}
+
+TEST(Cells, AMisplacedNoSyncSavesReductionsUnderFsdpAlone) {
+  EXPECT_TRUE(syncs_every_micro_batch("ddp", "no_sync_improper"));
+  EXPECT_FALSE(syncs_every_micro_batch("fsdp", "no_sync_improper"));
+  for (const char* wrapper : {"ddp", "fsdp"}) {
+    EXPECT_TRUE(syncs_every_micro_batch(wrapper, "baseline"));
+    EXPECT_FALSE(syncs_every_micro_batch(wrapper, "no_sync"));
+    EXPECT_FALSE(syncs_every_micro_batch(wrapper, "accumulate"));
+  }
+  EXPECT_TRUE(syncs_every_micro_batch("fsdp", "sync_each_batch"));
 }
 
 TEST(Cells, OptionsOfTheOtherWrapperMakeNoCells) {
