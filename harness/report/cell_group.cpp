@@ -5,6 +5,8 @@
 #include <map>
 #include <utility>
 
+#include "harness/plan/cell.h"
+
 namespace gradsync::report {
 
 using nlohmann::json;
@@ -47,7 +49,8 @@ json plan_list(const json& plan, const std::string& part, const std::string& par
 // Something that sorts: [place in the plan's list, the value itself].
 json sort_key(const json& plan, const CellGroup& group) {
   json key = json::array();
-  for (const auto& [parameter, value] : group.cell.items()) {
+  const json parameters = plan::with_defaults(group.cell);
+  for (const auto& [parameter, value] : parameters.items()) {
     if (parameter == "strategy" || parameter == "topology") continue;
     const json list = plan_list(plan, group.part, parameter);
     key.push_back(json::array({list.is_array() ? position_in(list, value) : 0, value}));

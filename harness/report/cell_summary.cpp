@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <array>
 #include <cmath>
 #include <map>
 #include <optional>
@@ -58,10 +59,21 @@ std::string interval_kind(const stats::Estimate& estimate) {
   return "none: " + estimate.no_interval_because;
 }
 
+// What is made of a step's times, and so unknown where they are.
+constexpr std::array kTimes = {"step_s", "micro_batch_s", "sample_s"};
+
+// The examples that all ranks train on in a micro-batch; nothing in a cell that does not say.
+std::optional<double> examples_of_a_micro_batch(const json& out) {
+  const json& cell = out["cell"];
+  if (!cell.contains("micro_batch_size") || !out["nodes"].is_number()) return std::nullopt;
+  return cell["micro_batch_size"].get<double>() * out["nodes"].get<double>() *
+         out["ranks_per_node"].get<double>();
+}
+
 void add_times(json& out, const CellGroup& group, bool as_published) {
   const auto summary = stats::summarize(all_steps(group.ok_trials()));
   if (!summary) {
-    for (const char* name : {"step_s", "micro_batch_s"}) set_unknown(out, name, "no timed step");
+    for (const char* name : kTimes) set_unknown(out, name, "no timed step");
     return;
   }
   const stats::Estimate estimate = stats::bootstrap_mean(steps_by_launch(group));
@@ -69,10 +81,17 @@ void add_times(json& out, const CellGroup& group, bool as_published) {
   out["interval"] = interval_kind(estimate);
   out["step_s"] = summary_to_json(*summary, ci95, 1.0);
   if (as_published) {
-    set_unknown(out, "micro_batch_s", "as_published windows hold unequal numbers of micro-batches");
+    for (const char* name : {"micro_batch_s", "sample_s"}) {
+      set_unknown(out, name, "as_published windows hold unequal numbers of micro-batches");
+    }
+    return;
+  }
+  const int micro_batches = group.cell.value("accumulation_steps", 1);
+  out["micro_batch_s"] = summary_to_json(*summary, ci95, micro_batches);
+  if (const auto examples = examples_of_a_micro_batch(out)) {
+    out["sample_s"] = summary_to_json(*summary, ci95, micro_batches * *examples);
   } else {
-    out["micro_batch_s"] =
-        summary_to_json(*summary, ci95, group.cell.value("accumulation_steps", 1));
+    set_unknown(out, "sample_s", "the cell has no micro_batch_size");
   }
 }
 
@@ -272,9 +291,8 @@ json summarize_cell(const json& context, const CellGroup& group, bool as_publish
     add_times(out, group, as_published);
     add_parts_of_a_step(out, trials, as_published);
   } else {
-    for (const char* name : {"step_s", "micro_batch_s", "exposed_comm_s", "phase_s"}) {
-      set_unknown(out, name, no_times);
-    }
+    for (const char* name : kTimes) set_unknown(out, name, no_times);
+    for (const char* name : {"exposed_comm_s", "phase_s"}) set_unknown(out, name, no_times);
   }
   return out;
 }

@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <cmath>
 #include <map>
 #include <set>
 
@@ -31,6 +32,27 @@ bool peaks_differ(const PartView& part) {
   return !peaks.empty() && *peaks.rbegin() > kNotable * *peaks.begin();
 }
 
+// Where steps hold different numbers of examples, their times do not compare.
+bool steps_differ_in_size(const PartView& part) {
+  const auto examples = [](const json& cell) {
+    const json& step = cell["step_s"];
+    const json sample = cell.value("sample_s", json());
+    return step.is_object() && sample.is_object()
+               ? std::lround(step["mean"].get<double>() / sample["mean"].get<double>())
+               : 0;
+  };
+  std::set<long> numbers;
+  for (const json& cell : part.cells) numbers.insert(examples(cell));
+  numbers.erase(0);
+  return numbers.size() > 1;
+}
+
+std::string sample_text(const json& cell) {
+  const json sample = cell.value("sample_s", json());
+  const bool known = cell.value("status", "") == "ok" && sample.is_object();
+  return known ? fmt::format("{:.3f}", 1e3 * sample["mean"].get<double>()) : "-";
+}
+
 std::string step_text(const json& cell, int decimals) {
   std::string status = cell.value("status", "");
   if (status != "ok") return status;
@@ -47,20 +69,27 @@ std::string strategy_text(const json& cell) {
   return itself ? label + " (reference)" : label;
 }
 
+// Columns that only some tables have.
+struct Columns {
+  bool samples = false;
+  bool peaks = false;
+};
+
 // A cell of which a trial failed keeps its numbers in result.json; a table must not print them as
 // if all had gone well.
 std::vector<std::string> numbers_of(const json& cell, const std::vector<std::string>& ops,
-                                    bool peaks, int decimals) {
+                                    const Columns& columns, int decimals) {
   const bool ok = cell.value("status", "") == "ok";
   const json& exposed = cell["exposed_comm_s"];
   const json& counts = cell["collectives_per_step"];
-  std::vector<std::string> texts = {step_text(cell, decimals),
-                                    ok ? ratio_text(cell["slowdown"]) : "-"};
+  std::vector<std::string> texts = {step_text(cell, decimals)};
+  if (columns.samples) texts.push_back(sample_text(cell));
+  texts.push_back(ok ? ratio_text(cell["slowdown"]) : "-");
   texts.push_back(ok && exposed.is_number() ? seconds_text(exposed, decimals) + " s" : "-");
   for (const std::string& op : ops) texts.push_back(ok ? count_text(counts, op) : "-");
   texts.push_back(ok && counts.is_object() ? format_bytes(moved_bytes(cell["collectives_per_step"]))
                                            : "-");
-  if (peaks) {
+  if (columns.peaks) {
     const json& peak = cell["peak_allocated_bytes"];
     texts.push_back(ok && peak.is_number() ? format_bytes(peak.get<double>()) : "-");
   }
@@ -80,6 +109,7 @@ std::string what_the_columns_mean(const PartView& part) {
     text += fmt::format(";\nslowdown vs no_sync, paired by round, 95 % CI over {} pairs",
                         range_text(timed.pairs));
   }
+  if (steps_differ_in_size(part)) text += ";\nms/sample = that over the examples of all ranks";
   return text + "; moved = bytes of all collectives, per rank and step.\n";
 }
 
@@ -108,14 +138,16 @@ std::string full_sizes(const PartView& part) {
 }
 
 TextTable empty_table(const std::vector<std::string>& varying, const std::vector<std::string>& ops,
-                      bool peaks) {
+                      const Columns& optional) {
   std::vector<TextTable::Column> columns = {{"topology", Align::Left}};
   for (const std::string& name : varying) columns.push_back({name, Align::Left});
   columns.push_back({"strategy", Align::Left});
-  for (const char* head : {"s/step", "slowdown", "exposed"}) columns.push_back({head});
+  columns.push_back({"s/step"});
+  if (optional.samples) columns.push_back({"ms/sample"});
+  for (const char* head : {"slowdown", "exposed"}) columns.push_back({head});
   for (const std::string& op : ops) columns.push_back({op});
   columns.push_back({"moved"});
-  if (peaks) columns.push_back({"peak alloc."});
+  if (optional.peaks) columns.push_back({"peak alloc."});
   return TextTable(columns);
 }
 
@@ -124,17 +156,16 @@ TextTable empty_table(const std::vector<std::string>& varying, const std::vector
 std::string detail_table(const PartView& part) {
   const auto varying = part.varying_parameters();
   const auto ops = counted_ops(part.cells);
-  const bool peaks = peaks_differ(part);
+  const Columns optional{steps_differ_in_size(part), peaks_differ(part)};
   const int decimals = decimals_for(part.cells);
-  TextTable table = empty_table(varying, ops, peaks);
+  TextTable table = empty_table(varying, ops, optional);
   TopologyColumn topology(part);
   for (std::size_t row = 0; row < part.cells.size(); ++row) {
     const json& cell = part.cells[row];
     std::vector<std::string> texts = {topology.text(row)};
-    for (const std::string& name : varying)
-      texts.push_back(plain_text(cell["cell"].value(name, json())));
+    for (const std::string& name : varying) texts.push_back(setting_text(cell["cell"], name));
     texts.push_back(strategy_text(cell));
-    for (std::string& text : numbers_of(cell, ops, peaks, decimals))
+    for (std::string& text : numbers_of(cell, ops, optional, decimals))
       texts.push_back(std::move(text));
     table.add_row(std::move(texts));
   }

@@ -7,6 +7,8 @@
 #include <optional>
 #include <regex>
 
+#include "harness/plan/cell.h"
+
 namespace gradsync::report {
 
 using nlohmann::json;
@@ -110,6 +112,10 @@ int decimals_for(const std::vector<json>& result_cells) {
 
 std::string plain_text(const json& value) {
   return value.is_string() ? value.get<std::string>() : value.dump();
+}
+
+std::string setting_text(const json& cell, const std::string& name) {
+  return plain_text(plan::with_defaults(cell).value(name, json()));
 }
 
 std::string counted(std::size_t count, const std::string& singular, const std::string& plural) {

@@ -48,6 +48,9 @@ int decimals_for(const std::vector<nlohmann::json>& result_cells);
 // The text of `value` where it is a string, its JSON otherwise: 4, true, bert_mini.
 std::string plain_text(const nlohmann::json& value);
 
+// The text of a parameter of a cell, as a plan would have it.
+std::string setting_text(const nlohmann::json& cell, const std::string& name);
+
 // "1 launch", "4 launches" and the like.
 std::string counted(std::size_t count, const std::string& singular, const std::string& plural);
 

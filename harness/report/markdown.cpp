@@ -6,6 +6,7 @@
 #include <set>
 
 #include "harness/base/units.h"
+#include "harness/report/best_of_all.h"
 #include "harness/report/detail_table.h"
 #include "harness/report/finding.h"
 #include "harness/report/guide_memory_table.h"
@@ -15,6 +16,7 @@
 #include "harness/report/memory_table.h"
 #include "harness/report/notes.h"
 #include "harness/report/part_view.h"
+#include "harness/report/step_laws.h"
 
 namespace gradsync::report {
 
@@ -116,7 +118,7 @@ std::string shared_memory_terms(const PartView& part) {
   return text;
 }
 
-std::string part_text(const PartView& part, const References& references) {
+std::string part_text(const PartView& part, const json& best, const References& references) {
   std::string text;
   if (!part.name.empty()) text += "\n## " + part.name + "\n";
   if (!part.about.empty()) text += "\n" + part.about + "\n";
@@ -129,7 +131,8 @@ std::string part_text(const PartView& part, const References& references) {
   if (!guide.empty()) {
     text += "\nSeconds per batch (one optimizer step), in the guide's layout:\n\n" + guide;
   }
-  const std::string found = findings(part) + memory_findings(part);
+  const std::string found = findings(part) + memory_findings(part) + step_law_sentences(part) +
+                            best_sentences(best, part);
   if (!found.empty()) text += "\n" + found;
   return text;
 }
@@ -141,7 +144,7 @@ std::string result_markdown(const json& result, const References& references,
   std::string text = head(result);
   PartView whole;  // the rows of one published table may be parts of a plan
   for (const PartView& part : parts_of(result)) {
-    text += part_text(part, references);
+    text += part_text(part, result.value("best", json::array()), references);
     whole.context = part.context;
     whole.cells.insert(whole.cells.end(), part.cells.begin(), part.cells.end());
   }

@@ -1,7 +1,10 @@
 #include "harness/report/result.h"
 
+#include "harness/report/best_of_all.h"
 #include "harness/report/cell_summary.h"
 #include "harness/report/comparison.h"
+#include "harness/report/part_view.h"
+#include "harness/report/step_laws.h"
 
 namespace gradsync::report {
 
@@ -52,11 +55,14 @@ json build_result(const json& context, const json& plan,
     add_comparisons(cell, groups, group);
     cells.push_back(std::move(cell));
   }
-  return {{"schema", kResultSchema},
-          {"context", context},
-          {"plan", plan},
-          {"cells", cells},
-          {"exit_status", nullptr}};
+  json result = {
+      {"schema", kResultSchema}, {"context", context},    {"plan", plan},
+      {"cells", cells},          {"laws", json::array()}, {"best", best_of_all(groups, cells)},
+      {"exit_status", nullptr}};
+  for (const PartView& part : parts_of(result)) {
+    for (json& law : step_laws(part)) result["laws"].push_back(std::move(law));
+  }
+  return result;
 }
 
 }  // namespace gradsync::report

@@ -158,6 +158,19 @@ TEST(Result, TimesOfCrowdedCoresAreNotGivenButCountsAre) {
   EXPECT_EQ(cell["collectives_per_step"]["all_reduce"]["count"], 14);
 }
 
+TEST(Result, AnExampleIsOneOfAllMicroBatchesAndRanks) {
+  const json cell = cell_of(result_of({trial_of("no_sync", 0, {1.6})}), "no_sync");
+  EXPECT_DOUBLE_EQ(cell["sample_s"]["mean"], 1.6 / (4 * 16 * 2));
+  TrialRecord trial = trial_of("no_sync", 0, {1.6});
+  trial.cell.erase("micro_batch_size");
+  const json unsaid = cell_of(result_of({trial}), "no_sync");
+  EXPECT_TRUE(unsaid["sample_s"].is_null());
+  EXPECT_EQ(unsaid["null_reasons"]["sample_s"], "the cell has no micro_batch_size");
+  const json published = cell_of(
+      result_of({trial_of("no_sync", 0, {1.6})}, {{"window_rule", "as_published"}}), "no_sync");
+  EXPECT_TRUE(published["sample_s"].is_null());
+}
+
 TEST(Result, PhasesAndExposedCommunicationAreThoseOfTheSlowestRank) {
   TrialRecord trial = trial_of("no_sync", 0, {1.0, 1.0});
   for (auto& rank : trial.ranks) {

@@ -168,7 +168,61 @@ void run_out(TrialRecord& trial, const std::string& place) {
   trial.ledger = {};
 }
 
+// Adds the trials of a cell under both strategies.
+void add_to_sweep(SampleRun& run, const std::string& part, const json& change) {
+  for (int launch = 0; launch < 2; ++launch) {
+    for (const char* strategy : {"baseline", "no_sync"}) {
+      json cell = sample_cell("2x1_1gbit", strategy);
+      cell.update(change);
+      const json& topology = run.context["topologies"][cell["topology"].get<std::string>()];
+      const int nodes = topology["nodes"];
+      const int syncs = syncs_once(strategy) ? 1 : cell["accumulation_steps"].get<int>();
+      double sync_s = 0.2e9 / topology["inter_node_bits_per_s"].get<double>() * nodes / 2;
+      if (cell.contains("compression")) sync_s /= 2;
+      if (cell["bucket_cap_bytes"] == kMiB) sync_s *= 2;
+      const double step_s = 0.01 + 0.1 * cell["accumulation_steps"].get<int>() + sync_s * syncs;
+      TrialRecord trial =
+          sample_trial(part, cell, launch, {step_s * (1 + 0.01 * launch), step_s * 1.005});
+      trial.ranks.resize(static_cast<std::size_t>(nodes), trial.ranks[1]);
+      for (int node = 0; node < nodes; ++node) {
+        trial.ranks[node].rank = trial.ranks[node].node = node;
+      }
+      const std::int64_t bytes = cell.contains("compression") ? 22'000'000 : 44'000'000;
+      trial.ledger.per_step = {{"all_reduce", {4 * syncs, bytes * syncs}}};
+      trial.ledger.expected = trial.ledger.per_step;
+      trial.order = static_cast<int>(run.trials.size());
+      run.trials.push_back(std::move(trial));
+    }
+  }
+}
+
 }  // namespace
+
+SampleRun sample_sweep_run() {
+  SampleRun run;
+  run.context = sample_context();
+  for (const char* name : {"2x1_2gbit", "2x1_4gbit", "3x1_1gbit", "4x1_1gbit"}) {
+    run.context["topologies"][name] = {{"nodes", name[0] - '0'},
+                                       {"ranks_per_node", 1},
+                                       {"inter_node_bits_per_s", (name[4] - '0') * 1e9}};
+  }
+  run.plan = {{"name", "sweeps"}};
+  for (const int accumulation_steps : {1, 2, 4, 8}) {
+    add_to_sweep(run, "accumulation", {{"accumulation_steps", accumulation_steps}});
+    add_to_sweep(run, "accumulation",
+                 {{"accumulation_steps", accumulation_steps}, {"compression", "fp16"}});
+  }
+  for (const std::int64_t cap_bytes : {std::int64_t{0}, kMiB, 5 * kMiB, 25 * kMiB}) {
+    add_to_sweep(run, "buckets", {{"bucket_cap_bytes", cap_bytes}});
+  }
+  for (const char* topology : {"2x1_1gbit", "2x1_2gbit", "2x1_4gbit"}) {
+    add_to_sweep(run, "links", {{"topology", topology}});
+  }
+  for (const char* topology : {"2x1_1gbit", "3x1_1gbit", "4x1_1gbit"}) {
+    add_to_sweep(run, "nodes", {{"topology", topology}});
+  }
+  return run;
+}
 
 json sample_cell(const std::string& topology, const std::string& strategy, const std::string& model,
                  int scale) {

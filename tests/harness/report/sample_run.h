@@ -30,6 +30,13 @@ SampleRun sample_memory_run();
 // times: fits with 58 GiB, out of a budget of 79 GiB, fits with 58.5 GiB.
 SampleRun sample_mixtral_run();
 
+// Returns a run of sweeps on two nodes and more, in two launches, by parts: "accumulation" (1, 2, 4
+// and 8, without and with compression), "buckets" (four caps), "links" (1, 2 and 4 Gbit/s), "nodes"
+// (2, 3 and 4). A step takes 0.01 s, 0.1 s per micro-batch, and for each synchronization 0.2 s on
+// two nodes at 1 Gbit/s: less in proportion on a faster link, half of it in fp16, twice as much in
+// buckets of 1 MiB, half of it more for each further node.
+SampleRun sample_sweep_run();
+
 nlohmann::json sample_context();
 
 // Returns one trial of two ranks that ended well, its steps as given; the second rank is 1 ms

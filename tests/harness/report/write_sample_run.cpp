@@ -1,8 +1,10 @@
-// write_sample_run DIR [memory]: the sample run, or the one of memory, as a directory of result
-// files, for tests in other languages.
+// write_sample_run DIR [memory|sweep]: the sample run, or the one of memory or of sweeps, as a
+// directory of result files, for tests in other languages.
 #include <exception>
 #include <fstream>
 #include <iostream>
+#include <map>
+#include <string>
 
 #include "harness/report/benchmark_json.h"
 #include "harness/report/markdown.h"
@@ -11,13 +13,17 @@
 
 int main(int argc, char** argv) {
   using namespace gradsync;
-  const bool memory = argc == 3 && std::string(argv[2]) == "memory";
-  if (argc != 2 && !memory) {
-    std::cerr << "usage: write_sample_run DIR [memory]\n";
+  const std::map<std::string, testing::SampleRun (*)()> samples = {
+      {"", testing::sample_run},
+      {"memory", testing::sample_memory_run},
+      {"sweep", testing::sample_sweep_run}};
+  const auto sample = samples.find(argc == 3 ? argv[2] : "");
+  if (argc < 2 || argc > 3 || sample == samples.end()) {
+    std::cerr << "usage: write_sample_run DIR [memory|sweep]\n";
     return 2;
   }
   const std::string directory = argv[1];
-  auto run = memory ? testing::sample_memory_run() : testing::sample_run();
+  auto run = sample->second();
   run.plan["schema"] = "gradsync.plan/1";
   run.context["end_time"] = "2026-01-31T12:05:00Z";
   run.context["command_line"] = "gradsync run " + run.plan["name"].get<std::string>();

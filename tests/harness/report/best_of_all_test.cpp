@@ -1,0 +1,98 @@
+#include "harness/report/best_of_all.h"
+
+#include <gmock/gmock.h>
+
+#include "harness/report/result.h"
+#include "tests/harness/report/sample_run.h"
+
+namespace gradsync::report {
+namespace {
+
+using nlohmann::json;
+using results::TrialRecord;
+using testing::sample_cell;
+using testing::sample_context;
+using testing::sample_trial;
+
+struct Row {
+  std::string strategy;
+  json options;
+  double step_s;
+};
+
+// Two launches, the second 10 % slower throughout.
+json result_of(const std::vector<Row>& rows) {
+  std::vector<TrialRecord> trials;
+  for (const int launch : {0, 1}) {
+    for (const Row& row : rows) {
+      json cell = sample_cell("2x1_1gbit", row.strategy);
+      cell.update(row.options);
+      const double step_s = row.step_s * (1 + 0.1 * launch);
+      trials.push_back(sample_trial("", cell, launch, {step_s, step_s}));
+    }
+  }
+  return build_result(sample_context(), json::object(), trials);
+}
+
+std::string sentences(const json& result) {
+  return best_sentences(result["best"], parts_of(result).at(0));
+}
+
+const json kNone = json::object();
+const json kFp16 = {{"compression", "fp16"}};
+const json kView = {{"gradient_as_bucket_view", true}};
+
+TEST(BestOfAll, ACompressedOneHasTheFastestWithWholeGradientsBesideIt) {
+  const json result = result_of({{"baseline", kNone, 4},
+                                 {"no_sync", kNone, 2},
+                                 {"baseline", kFp16, 3},
+                                 {"no_sync", kFp16, 1},
+                                 {"no_sync", kView, 1.5}});
+  const json& best = result["best"];
+  ASSERT_EQ(best.size(), 2U);
+  EXPECT_EQ(best[0]["among"], "all");
+  EXPECT_EQ(best[0]["cell"]["compression"], "fp16");
+  EXPECT_EQ(best[0]["cell"]["strategy"], "no_sync");
+  EXPECT_EQ(best[0]["of"], 5);
+  EXPECT_EQ(best[0]["pairs"], 2);
+  EXPECT_NEAR(best[0]["ratio"], 0.5, 1e-9) << "in the same rounds: no launch disturbs it";
+  EXPECT_EQ(best[1]["among"], "whole_gradients");
+  EXPECT_EQ(best[1]["of"], 3);
+  EXPECT_NEAR(best[1]["ratio"], 0.75, 1e-9);
+  EXPECT_FALSE(best[1]["vs"].contains("compression"));
+  EXPECT_EQ(sentences(result),
+            "Best of 5 on 2 nodes x 1 rank, 1 Gbit/s: no_sync, compression fp16, 1.050 s/step; "
+            "0.50x [0.50, 0.50] of no_sync with every option at its default; its gradients are "
+            "rounded on the wire.\n"
+            "Best of 3 on 2 nodes x 1 rank, 1 Gbit/s with whole gradients: no_sync, "
+            "gradient_as_bucket_view true, 1.575 s/step; 0.75x [0.75, 0.75] of no_sync with every "
+            "option at its default.\n");
+}
+
+TEST(BestOfAll, WhereNoOptionHelpsTheDefaultsAreTheBest) {
+  const json result =
+      result_of({{"baseline", kNone, 4}, {"no_sync", kNone, 1}, {"no_sync", kView, 2}});
+  ASSERT_EQ(result["best"].size(), 1U);
+  EXPECT_EQ(result["best"][0]["cell"], result["best"][0]["vs"]);
+  EXPECT_EQ(sentences(result),
+            "Best of 3 on 2 nodes x 1 rank, 1 Gbit/s: no_sync, 1.050 s/step, with every option at "
+            "its default.\n");
+}
+
+TEST(BestOfAll, OtherWorkIsNotCompared) {
+  const json result =
+      result_of({{"no_sync", kNone, 4},
+                 {"no_sync", {{"accumulation_steps", 1}}, 1},
+                 {"no_sync", {{"accumulation_steps", 1}, {"compression", "bf16"}}, 2}});
+  ASSERT_EQ(result["best"].size(), 1U) << "with 4 micro-batches nothing varies";
+  EXPECT_EQ(result["best"][0]["cell"]["accumulation_steps"], 1);
+  EXPECT_THAT(sentences(result), ::testing::HasSubstr("1 Gbit/s, accumulation_steps 1: no_sync, "));
+}
+
+TEST(BestOfAll, ThereIsNoneWithoutDefaultsOrWithoutOptions) {
+  EXPECT_TRUE(result_of({{"baseline", kNone, 4}, {"no_sync", kNone, 1}})["best"].empty());
+  EXPECT_TRUE(result_of({{"no_sync", kFp16, 4}, {"no_sync", kView, 1}})["best"].empty());
+}
+
+}  // namespace
+}  // namespace gradsync::report
