@@ -51,6 +51,49 @@ TEST(ShippedPlans, SlowdownTableCanBeCountedAsPublished) {
   }
 }
 
+std::vector<Cell> cells_of(const std::string& name, const std::string& part) {
+  const Plan plan = read_plan(resolve_plan(name, kDirectory), {});
+  for (const Part& candidate : plan.parts) {
+    if (candidate.name == part) return candidate.cells;
+  }
+  return {};
+}
+
+template <typename Value>
+std::set<Value> values_of(const std::vector<Cell>& cells, Value Cell::*field) {
+  std::set<Value> values;
+  for (const Cell& cell : cells) values.insert(cell.*field);
+  return values;
+}
+
+TEST(ShippedPlans, SweepsVaryWhatTheirNamesSay) {
+  using testing::ElementsAre;
+  constexpr std::int64_t kMiB = 1 << 20;
+  for (const char* part : {"your_machine", "guides_machines"}) {
+    EXPECT_THAT(values_of(cells_of("accumulation_sweep", part), &Cell::accumulation_steps),
+                ElementsAre(1, 2, 4, 8, 16, 32));
+    EXPECT_THAT(values_of(cells_of("bucket_sweep", part), &Cell::bucket_cap_bytes),
+                ElementsAre(0, kMiB, 5 * kMiB, 10 * kMiB, 25 * kMiB, 50 * kMiB, 100 * kMiB));
+    EXPECT_THAT(values_of(cells_of("compression_sweep", part), &Cell::compression),
+                ElementsAre("bf16", "fp16", "none"));
+  }
+  EXPECT_THAT(values_of(cells_of("ranks_sweep", ""), &Cell::topology),
+              ElementsAre("t4_2x1", "t4_3x1", "t4_4x1"));
+  EXPECT_EQ(values_of(cells_of("link_sweep", ""), &Cell::topology).size(), 5U);
+  const auto options = cells_of("options_sweep", "");
+  EXPECT_THAT(values_of(options, &Cell::gradient_as_bucket_view), ElementsAre(false, true));
+  EXPECT_THAT(values_of(options, &Cell::fused_optimizer), ElementsAre(false, true));
+}
+
+TEST(ShippedPlans, BestOfAllHasTheGuidesFourBeside) {
+  const auto all = cells_of("best_of_all", "");
+  const auto guides = cells_of("slowdown_table", "guides_machines");
+  EXPECT_EQ(guides.size(), 8U);
+  for (const Cell& cell : guides) {
+    EXPECT_THAT(all, testing::Contains(cell)) << nlohmann::json(cell);
+  }
+}
+
 // results/reference/memory_table.json
 TEST(ShippedPlans, Mixtral8x7bHasTheRowsOfThePublishedMemoryTable) {
   const Plan plan = read_plan(resolve_plan("mixtral_8x7b", kDirectory), {});
