@@ -21,6 +21,7 @@ import slowdown
 import step_memory
 import steps
 import style
+import sweep
 import timeline
 
 
@@ -31,6 +32,7 @@ def draw_all(run: run_data.Run) -> dict[str, object]:
         "steps": steps.draw(run),
     }
     figures.update(memory.draw_all(run))
+    figures.update(sweep.draw_all(run))
     figures.update(timeline.draw_all(run))
     figures.update(step_memory.draw_all(run))
     return {name: figure for name, figure in figures.items() if figure is not None}

@@ -89,6 +89,7 @@ class Run:
     parts: list[Part]
     trials: list[dict[str, Any]]
     reference: dict[str, Any] | None
+    laws: list[dict[str, Any]]
 
     def trials_of(self, cell: dict[str, Any]) -> list[dict[str, Any]]:
         """The trials of this cell that ended well, in the order they ran."""
@@ -168,4 +169,5 @@ def read(directory: Path) -> Run:
         parts=list(parts.values()),
         trials=_read_trials(directory / "trials.jsonl"),
         reference=reference,
+        laws=result.get("laws", []),
     )

@@ -20,6 +20,13 @@ COLOURS = {
     "no_sync": "#0072B2",
     "accumulate": "#56B4E9",
 }
+# What cells leave out where it has its default.
+LEFT_OUT = {
+    "balanced_routing": False,
+    "compression": "none",
+    "dtype": "float32",
+    "fused_optimizer": True,
+}
 LABELS = {"no_sync_improper": "no_sync improperly"}
 INK = "#222222"
 GREY = "#8A8A8A"
@@ -54,7 +61,7 @@ def strategy_label(strategy: str) -> str:
     return LABELS.get(strategy, strategy)
 
 
-def _rate(bits_per_s: float) -> str:
+def rate_text(bits_per_s: float) -> str:
     if bits_per_s >= 1e9:
         return f"{bits_per_s / 1e9:.4g} Gbit/s"
     return f"{bits_per_s / 1e6:.4g} Mbit/s"
@@ -70,7 +77,7 @@ def topology_label(context: dict[str, Any], cell: dict[str, Any], separator: str
         return name
     shape = f"{nodes} node{'s' * (nodes > 1)} × {ranks} rank{'s' * (ranks > 1)}"
     rate = topology.get("inter_node_bits_per_s" if nodes > 1 else "intra_node_bits_per_s")
-    return shape if rate is None else f"{shape}{separator}{_rate(rate)}"
+    return shape if rate is None else f"{shape}{separator}{rate_text(rate)}"
 
 
 def sharding_label(cell: dict[str, Any]) -> str:
@@ -81,7 +88,8 @@ def sharding_label(cell: dict[str, Any]) -> str:
 
 
 def parameter_words(name: str, value: Any) -> str:
-    """'accumulation 4', 'budget 316 MiB', 'param_dtype bfloat16'."""
+    """'accumulation 4', 'budget 316 MiB', 'param_dtype bfloat16'; None: the cell leaves it out."""
+    value = LEFT_OUT.get(name) if value is None else value
     if name == "accumulation_steps":
         return f"accumulation {value}"
     if name == "memory_budget_bytes":

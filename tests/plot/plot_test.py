@@ -25,6 +25,7 @@ import run_data  # noqa: E402
 import slowdown  # noqa: E402
 import step_memory  # noqa: E402
 import style  # noqa: E402
+import sweep  # noqa: E402
 import timeline  # noqa: E402
 
 WRITE_SAMPLE_RUN = sys.argv.pop(1)
@@ -182,6 +183,7 @@ class DrawsMemory(WithSampleRun):
         places = ("sweep_2x1_1gbit_full_shard", "sweep_2x1_1gbit_shard_grad_op", "budget_2x1_1gbit")
         kinds = ("step_memory", "timeline")
         several = {f"{kind}_{place}_accumulation_4" for kind in kinds for place in places}
+        several |= {"sweep_sweep_accumulation", "sweep_budget_accumulation"}
         self.assertEqual(names, {"memory", "slowdown", "steps"} | several)
 
     def test_each_category_takes_the_room_it_had(self):
@@ -236,6 +238,85 @@ class DrawsMemory(WithSampleRun):
             cell["cell"]["topology"] = "1x2"
         names = set(memory.draw_all(self.run_))
         self.assertEqual(names, {"memory_2x1_1gbit", "memory_1x2"})
+
+
+class DrawsSweeps(WithSampleRun):
+    sample = ("sweep",)
+
+    def setUp(self):
+        super().setUp()
+        self.run_ = run_data.read(self.directory)
+        self.figures = sweep.draw_all(self.run_)
+
+    def lines(self, name):
+        """The lines and points of a picture's first panel."""
+        return self.figures[f"sweep_{name}"].axes[0].lines
+
+    def points(self, name, strategy):
+        """By place from left to right: (milliseconds, whether it is filled)."""
+        found = {}
+        for line in self.lines(name):
+            if line.get_marker() == "o" and line.get_color() == style.COLOURS[strategy]:
+                filled = line.get_markerfacecolor() != "white"
+                found.setdefault(line.get_xdata()[0], []).append((line.get_ydata()[0], filled))
+        return found
+
+    def ticks(self, name):
+        axes = self.figures[f"sweep_{name}"].axes[0]
+        return [text.get_text() for text in axes.get_xticklabels()]
+
+    def per_example(self, step_s, accumulation):
+        return 1e3 * step_s / (accumulation * 16 * 2)  # of two ranks
+
+    def test_each_axis_has_its_picture_and_each_value_its_place(self):
+        accumulation, buckets = "accumulation_accumulation", "buckets_bucket_cap"
+        names = {accumulation, buckets, "links_link", "nodes_nodes"}
+        self.assertEqual(set(self.figures), {f"sweep_{name}" for name in names})
+        self.assertEqual(self.ticks(accumulation), ["1", "2", "4", "8"])
+        self.assertEqual(self.ticks(buckets), ["default", "1 MiB", "5 MiB", "25 MiB"])
+        self.assertEqual(self.ticks("links_link"), ["1 Gbit/s", "2 Gbit/s", "4 Gbit/s"])
+        self.assertEqual(self.ticks("nodes_nodes"), ["2", "3", "4"])
+
+    def test_points_are_milliseconds_per_example(self):
+        points = self.points("accumulation_accumulation", "no_sync")
+        cells = [c for c in self.run_.parts[0].cells if c["cell"]["strategy"] == "no_sync"]
+        self.assertEqual(len(cells), 8)
+        for cell in cells:
+            accumulation = cell["cell"]["accumulation_steps"]
+            wanted = self.per_example(cell["step_s"]["mean"], accumulation)
+            drawn = [height for height, _ in points[[1, 2, 4, 8].index(accumulation)]]
+            self.assertAlmostEqual(min(drawn, key=lambda height: abs(height - wanted)), wanted)
+
+    def test_points_that_the_law_has_not_seen_are_hollow(self):
+        points = self.points("accumulation_accumulation", "baseline")
+        self.assertEqual(
+            {place: [filled for _, filled in at] for place, at in points.items()},
+            {0: [True] * 2, 1: [False] * 2, 2: [True] * 2, 3: [False] * 2},
+        )
+        others = self.points("links_link", "baseline").values()
+        self.assertTrue(all(filled for at in others for _, filled in at))
+
+    def test_the_law_is_the_line_beside_the_points(self):
+        drawn = [
+            [round(height, 9) for height in line.get_ydata()]
+            for line in self.lines("accumulation_accumulation")
+            if line.get_marker() != "o" and line.get_linestyle() != "None"
+        ]
+        for law in self.run_.laws:
+            for strategy in ("baseline", "no_sync"):
+                wanted = [
+                    round(self.per_example(point["law_s"], point["accumulation_steps"]), 9)
+                    for point in law["points"]
+                    if point["strategy"] == strategy
+                ]
+                self.assertIn(wanted, drawn)
+
+    def test_a_failed_cell_is_no_point_and_two_points_are_no_line(self):
+        self.assertEqual(len(self.points("links_link", "baseline")), 3)
+        self.run_.parts[2].cells[0].update(status="failed", reason="killed")
+        self.figures = sweep.draw_all(self.run_)
+        self.assertEqual(len(self.points("links_link", "baseline")), 0)
+        self.assertEqual(len(self.points("links_link", "no_sync")), 3)
 
 
 class Sweeps(unittest.TestCase):
