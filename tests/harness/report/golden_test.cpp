@@ -115,10 +115,6 @@ TEST(GoldenTable, OfMemoryWithoutTimesAndPredictions) {
   expect_golden("memory_without_times.md", page_of(run));
 }
 
-TEST(GoldenTable, OfSweeps) {
-  expect_golden("sweeps.md", page_of(testing::sample_sweep_run()));
-}
-
 TEST(GoldenTable, OfMixtralBesideThePublishedRows) {
   const std::string page = page_of(testing::sample_mixtral_run());
   expect_golden("mixtral_8x7b.md", page);
