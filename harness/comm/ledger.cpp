@@ -8,6 +8,19 @@
 #include "harness/base/errors.h"
 
 namespace gradsync::comm {
+namespace {
+
+thread_local const char* recorded_as = nullptr;  // null: under its own name
+
+}  // namespace
+
+RecordedAs::RecordedAs(const char* op) : outer_(recorded_as) {
+  recorded_as = op;
+}
+
+RecordedAs::~RecordedAs() {
+  recorded_as = outer_;
+}
 
 void Ledger::set_place(std::int32_t step, std::int32_t micro_batch) {
   const std::lock_guard lock(mutex_);
@@ -17,6 +30,7 @@ void Ledger::set_place(std::int32_t step, std::int32_t micro_batch) {
 }
 
 std::size_t Ledger::start(const char* op, std::int64_t bytes) {
+  if (recorded_as != nullptr) op = recorded_as;
   const std::lock_guard lock(mutex_);
   Record& record = records_.emplace_back();
   const bool is_bucket = micro_batch_ >= 0 && std::string_view(op) == "all_reduce";

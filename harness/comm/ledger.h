@@ -26,13 +26,27 @@ namespace gradsync::comm {
 
 // One collective as this rank saw it. `bytes` is the size of its tensors on this rank, once.
 struct CommEvent {
-  const char* op = "";  // "all_reduce", "broadcast", ...; a string literal
+  const char* op = "";  // "all_reduce", "broadcast", ..., or as RecordedAs says; a string literal
   std::int64_t bytes = 0;
   std::int32_t step = -1;  // -1: outside any step (set-up, barriers between blocks)
   std::int32_t micro_batch = -1;
   std::int32_t bucket = -1;   // position among the all_reduces of its micro-batch
   std::int64_t start_ns = 0;  // when it was issued; on a device: when it could begin
   std::int64_t end_ns = 0;    // when it completed here; 0: not yet
+};
+
+// While it lives, collectives that this thread begins are recorded under another name, in whatever
+// ledger. For those whose number must not be taken for that of the gradients' (an all_reduce of
+// another name is no bucket's). Scopes nest: the innermost counts.
+class RecordedAs {
+ public:
+  explicit RecordedAs(const char* op);  // a string literal
+  ~RecordedAs();
+  RecordedAs(const RecordedAs&) = delete;
+  RecordedAs& operator=(const RecordedAs&) = delete;
+
+ private:
+  const char* outer_;
 };
 
 class Ledger {

@@ -2,6 +2,7 @@
 
 #include <gtest/gtest.h>
 
+#include <array>
 #include <thread>
 
 #include "harness/base/errors.h"
@@ -43,6 +44,32 @@ TEST(Ledger, BucketsCountAnewInEachMicroBatch) {
     ledger.start("all_reduce", 1);
   }
   EXPECT_EQ(ledger.events()[1].bucket, 0);
+}
+
+TEST(Ledger, ACollectiveOfAnotherNameIsNoBucket) {
+  FakeClock clock;
+  Ledger ledger(clock);
+  ledger.set_place(0, 0);
+  ledger.start("all_reduce", 1);
+  {
+    const RecordedAs outer("outer");
+    {
+      const RecordedAs inner("inner");
+      ledger.start("all_reduce", 2);
+    }
+    ledger.start("all_gather", 3);
+    // Another thread's collectives keep their names.
+    std::thread([&] { ledger.start("broadcast", 4); }).join();
+  }
+  ledger.start("all_reduce", 5);
+  const auto events = ledger.events();
+  ASSERT_EQ(events.size(), 5U);
+  const std::array names{"all_reduce", "inner", "outer", "broadcast", "all_reduce"};
+  const std::array buckets{0, -1, -1, -1, 1};
+  for (std::size_t i = 0; i < names.size(); ++i) {
+    EXPECT_STREQ(events[i].op, names[i]) << i;
+    EXPECT_EQ(events[i].bucket, buckets[i]) << i;
+  }
 }
 
 TEST(Ledger, SettleWaitsForCompletionAndNamesWhatIsMissing) {
