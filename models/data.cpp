@@ -6,11 +6,12 @@
 #include <algorithm>
 #include <cmath>
 #include <numeric>
-#include <random>
 #include <vector>
 
 #include "harness/base/errors.h"
 #include "models/data_file.h"
+#include "models/pictures.h"
+#include "models/seeded_random.h"
 
 namespace gradsync::models {
 namespace {
@@ -26,32 +27,17 @@ constexpr double kMrpcLongest = 103;
 // Ids below this are special tokens in BERT's vocabularies.
 constexpr std::int64_t kFirstOrdinaryToken = 106;
 
-// Raw engine output only: what std's distributions make of it differs between libraries.
-class Random {
- public:
-  explicit Random(std::uint64_t seed) : engine_(seed) {}
-  double uniform() { return static_cast<double>(engine_() >> 11) * 0x1p-53; }
-  std::int64_t below(std::int64_t limit) {
-    return static_cast<std::int64_t>(uniform() * static_cast<double>(limit));
-  }
-  // Box and Muller's transform.
-  double normal() {
-    const double radius = std::sqrt(-2 * std::log(1 - uniform()));
-    return radius * std::cos(2 * M_PI * uniform());
-  }
-
- private:
-  std::mt19937_64 engine_;
-};
-
-std::int64_t mrpc_length(Random& random, std::int64_t longest) {
+std::int64_t mrpc_length(SeededRandom& random, std::int64_t longest) {
   const double tokens = kMrpcMeanTokens + kMrpcSdTokens * random.normal();
   const double clipped = std::clamp(std::round(tokens), kMrpcShortest, kMrpcLongest);
   return std::min(static_cast<std::int64_t>(clipped), longest);
 }
 
 std::vector<Example> synthetic_examples(const DataOptions& options) {
-  Random random(options.seed);
+  if (options.pictures) {
+    return synthetic_pictures(kMrpcExamples, options.sequence_length, options.seed);
+  }
+  SeededRandom random(options.seed);
   const std::int64_t first =
       options.vocabulary_size > kFirstOrdinaryToken ? kFirstOrdinaryToken : 0;
   std::vector<Example> examples(kMrpcExamples);
@@ -67,23 +53,47 @@ std::vector<Example> synthetic_examples(const DataOptions& options) {
   return examples;
 }
 
+// Who deals out the examples that a rank sees among themselves, and which of them it is.
+struct Dealing {
+  std::size_t rank = 0;
+  std::size_t ranks = 1;
+};
+
+// Leaves the examples of this rank's class in `order`; the ranks of a class share them.
+Dealing keep_own_class(std::vector<std::size_t>& order, const std::vector<Example>& examples,
+                       const DataOptions& options) {
+  const std::int64_t classes = std::ranges::max_element(examples, {}, &Example::label)->label + 1;
+  const std::int64_t own = options.rank % classes;
+  std::erase_if(order, [&](std::size_t i) { return examples[i].label != own; });
+  if (order.empty()) {
+    throw ConfigError(fmt::format(
+        "class_skew: got no example with label {}, expected some for rank {}", own, options.rank));
+  }
+  const std::int64_t ranks = (options.world_size - own + classes - 1) / classes;
+  return {static_cast<std::size_t>(options.rank / classes), static_cast<std::size_t>(ranks)};
+}
+
 // The examples of one epoch in shuffled order, this rank's share: every world_size-th, as torch's
 // DistributedSampler deals them. What the last batches lack is taken from the beginning again, as
 // Accelerate does (even_batches), so that all ranks have as many batches, all of one size.
-std::vector<std::size_t> share_of(std::size_t examples, int epoch, const DataOptions& options) {
-  std::vector<std::size_t> order(examples);
+std::vector<std::size_t> share_of(const std::vector<Example>& examples, int epoch,
+                                  const DataOptions& options) {
+  std::vector<std::size_t> order(examples.size());
   std::iota(order.begin(), order.end(), 0);
-  Random random(options.seed + 0x9E3779B97F4A7C15ULL * static_cast<std::uint64_t>(epoch + 1));
-  for (std::size_t i = examples - 1; i > 0; --i) {
+  SeededRandom random(options.seed + 0x9E3779B97F4A7C15ULL * static_cast<std::uint64_t>(epoch + 1));
+  for (std::size_t i = order.size() - 1; i > 0; --i) {
     std::swap(order[i],
               order[static_cast<std::size_t>(random.below(static_cast<std::int64_t>(i) + 1))]);
   }
-  const auto ranks = static_cast<std::size_t>(options.world_size);
+  Dealing dealing{static_cast<std::size_t>(options.rank),
+                  static_cast<std::size_t>(options.world_size)};
   const auto size = static_cast<std::size_t>(options.micro_batch_size);
-  const std::size_t batches = (examples + ranks * size - 1) / (ranks * size);
+  const std::size_t together = dealing.ranks * size;
+  const std::size_t batches = (examples.size() + together - 1) / together;
+  if (options.class_skew) dealing = keep_own_class(order, examples, options);
   std::vector<std::size_t> share;
   for (std::size_t i = 0; i < batches * size; ++i) {
-    share.push_back(order[(static_cast<std::size_t>(options.rank) + i * ranks) % examples]);
+    share.push_back(order[(dealing.rank + i * dealing.ranks) % order.size()]);
   }
   return share;
 }
@@ -114,13 +124,16 @@ Batch batch_of(const std::vector<const Example*>& examples, const DataOptions& o
 
 DataLoader::DataLoader(const DataOptions& options, int batches) {
   GRADSYNC_CHECK(batches, >, 0);
+  if (options.pictures && options.varying_lengths) {
+    throw ConfigError("lengths: got mrpc for a model that reads pictures, expected fixed");
+  }
   const std::vector<Example> examples =
       options.file.empty()
           ? synthetic_examples(options)
           : read_examples(options.file, options.vocabulary_size, options.sequence_length);
   const auto size = static_cast<std::size_t>(options.micro_batch_size);
   for (int epoch = 0; static_cast<int>(batches_.size()) < batches; ++epoch) {
-    const std::vector<std::size_t> share = share_of(examples.size(), epoch, options);
+    const std::vector<std::size_t> share = share_of(examples, epoch, options);
     batches_per_epoch_ = static_cast<int>(share.size() / size);
     for (std::size_t first = 0; first < share.size(); first += size) {
       if (static_cast<int>(batches_.size()) == batches) break;

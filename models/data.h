@@ -2,7 +2,8 @@
 //
 // MRPC's training set has 3668 sentence pairs. The synthetic set has as many examples with a length
 // distribution like that of the tokenized pairs; token ids are random, since neither step time nor
-// synchronization depends on their meaning.
+// synchronization depends on their meaning. Where a model reads pictures, they are those of
+// models/pictures.h: as many, and all of one size.
 #pragma once
 
 #include <cstdint>
@@ -20,6 +21,8 @@ struct DataOptions {
   int sequence_length = 64;      // fixed: every example has it; mrpc: the longest allowed
   bool varying_lengths = false;  // mrpc: padded to the longest in the batch, as the guide's script
   std::int64_t vocabulary_size = 28996;
+  bool pictures = false;    // what the synthetic set has instead of token ids
+  bool class_skew = false;  // each rank sees one class alone: label rank % classes
   std::uint64_t seed = 42;
   std::string file;  // JSON Lines: {"input_ids": [...], "label": 0 or 1}
   at::Device device = at::kCPU;
@@ -30,7 +33,8 @@ struct DataOptions {
 // window.
 class DataLoader {
  public:
-  // Errors: ConfigError for a bad data file (names line and field).
+  // Errors: ConfigError for a bad data file (names line and field), for pictures of varying
+  // lengths, and for class_skew where no example has this rank's label.
   DataLoader(const DataOptions& options, int batches);
 
   const Batch& next();

@@ -67,6 +67,9 @@ class Model : public torch::nn::Module {
   // Token ids go from 0 to this, exclusive; 0: the model reads none.
   virtual std::int64_t vocabulary_size() const { return 0; }
 
+  // Whether they are the pixels of pictures (models/pictures.h), and not a text's tokens.
+  virtual bool reads_pictures() const { return false; }
+
   // Names of parameters that ModelOptions::weights does not hold, so that they kept their random
   // values (a new task's classifier); empty without weights.
   const std::vector<std::string>& freshly_initialised() const { return freshly_initialised_; }

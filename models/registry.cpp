@@ -6,6 +6,7 @@
 #include "harness/base/named.h"
 #include "models/bert.h"
 #include "models/branching.h"
+#include "models/convnet.h"
 #include "models/mixtral.h"
 #include "models/mlp.h"
 #include "models/paced.h"
@@ -107,9 +108,20 @@ ModelEntry branching(const std::string& name, const std::string& about, UntakenB
           }};
 }
 
+ModelEntry convnet() {
+  return {"convnet", "three convolutions with batch normalization, 0.1 M parameters, for pictures",
+          Compute::Real, [](const ModelOptions& options) {
+            refuse_special_options("convnet", options);
+            auto model = std::make_shared<ConvNet>(options.seed, options.device);
+            load_weights(options, *model);
+            return model;
+          }};
+}
+
 std::vector<ModelEntry> entries_of_the_suite() {
   std::vector<ModelEntry> entries{
       mlp(),
+      convnet(),
       branching("branching",
                 "a perceptron, 0.6 M parameters: the data takes one of two branches, the other is "
                 "unused",

@@ -73,6 +73,9 @@ std::string profile_path(const std::string& name) {
 
 DeclaredFootprint declared_footprint(const std::string& name, const FootprintOptions& options) {
   if (name == "mlp") return {mlp_footprint(options.shape), ""};
+  if (name == "convnet") {
+    return {std::nullopt, "what a convolution's kernels hold depends on the processor"};
+  }
   if (const BertConfig* config = config_of(berts(), name)) return bert(*config, options.shape);
   if (const MixtralConfig* config = config_of(mixtrals(), name)) return mixtral(*config, options);
   if (name.ends_with(".json")) return {paced_footprint(read_profile(name), options.scale), ""};

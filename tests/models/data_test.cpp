@@ -9,6 +9,7 @@
 #include <map>
 
 #include "harness/base/errors.h"
+#include "models/pictures.h"
 #include "tests/models/temporary_folder.h"
 
 namespace gradsync::models {
@@ -184,6 +185,86 @@ TEST(Data, AFilesExamplesArePaddedAndCut) {
   EXPECT_TRUE(batch.attention_mask[one].equal(at::tensor({1, 0, 0, 0}, at::kLong)));
   EXPECT_TRUE(batch.input_ids[1 - one].equal(at::tensor({8, 8, 8, 8}, at::kLong)));
   EXPECT_EQ(batch.labels[one].item<std::int64_t>(), 1);
+}
+
+DataOptions skewed_pictures(int rank, int world_size) {
+  DataOptions options;
+  options.rank = rank;
+  options.world_size = world_size;
+  options.micro_batch_size = 8;
+  options.sequence_length = 256;
+  options.pictures = true;
+  options.class_skew = true;
+  return options;
+}
+
+std::vector<std::int64_t> labels_of(const Batch& batch) {
+  return {batch.labels.data_ptr<std::int64_t>(),
+          batch.labels.data_ptr<std::int64_t>() + batch.labels.numel()};
+}
+
+TEST(Pictures, EachClassHasItsBrightnessAndContrast) {
+  for (int rank = 0; rank < 3; ++rank) {
+    const Batch batch = DataLoader(skewed_pictures(rank, 3), 1).next();
+    EXPECT_THAT(labels_of(batch), Each(rank));
+    const at::Tensor pixels = batch.input_ids.to(at::kDouble);
+    const PictureClass& shown = kPictureClasses[static_cast<std::size_t>(rank)];
+    // Of 2048 pixels; the darkest and brightest are cut off.
+    EXPECT_NEAR(pixels.mean().item<double>(), shown.brightness, 5) << shown.name;
+    EXPECT_NEAR(pixels.std().item<double>(), shown.contrast, 5) << shown.name;
+    EXPECT_GE(pixels.min().item<double>(), 0);
+    EXPECT_LT(pixels.max().item<double>(), kPixelLevels);
+  }
+}
+
+TEST(Pictures, WithoutSkewABatchHasAllClasses) {
+  DataOptions options = skewed_pictures(0, 2);
+  options.class_skew = false;
+  options.micro_batch_size = 64;
+  const Batch batch = DataLoader(options, 1).next();
+  EXPECT_THAT(labels_of(batch), testing::IsSupersetOf({0, 1, 2}));
+}
+
+TEST(Pictures, HaveOneSize) {
+  DataOptions options = skewed_pictures(0, 2);
+  options.varying_lengths = true;
+  EXPECT_THAT(test::message_of<ConfigError>([&] { DataLoader(options, 1); }),
+              HasSubstr("lengths: got mrpc for a model that reads pictures, expected fixed"));
+}
+
+// Five ranks and two classes: ranks 0, 2 and 4 share the examples with label 0.
+TEST(ClassSkew, RanksOfOneClassShareItsExamples) {
+  const test::TemporaryFolder folder;
+  DataOptions options;
+  options.file = numbered_file(folder, 60);
+  options.world_size = 5;
+  options.micro_batch_size = 4;
+  options.sequence_length = 5;
+  options.class_skew = true;
+  std::map<std::int64_t, int> times_seen;
+  for (int rank = 0; rank < 5; ++rank) {
+    options.rank = rank;
+    DataLoader data(options, 2);
+    EXPECT_EQ(data.batches_per_epoch(), 3);  // as without skew: 60 / (5 x 4)
+    for (int i = 0; i < 2; ++i) {
+      const Batch& batch = data.next();
+      EXPECT_THAT(labels_of(batch), Each(rank % 2));
+      for (std::int64_t row = 0; row < 4; ++row) {
+        ++times_seen[batch.input_ids[row][0].item<std::int64_t>()];
+      }
+    }
+  }
+  // 24 of label 0 by three ranks, 16 of label 1 by two: no example twice.
+  EXPECT_EQ(times_seen.size(), 40U);
+}
+
+TEST(ClassSkew, NamesTheRankWhoseClassHasNoExample) {
+  const test::TemporaryFolder folder;
+  DataOptions options;
+  options.file = folder.write("ones.jsonl", "{\"input_ids\": [1], \"label\": 1}\n");
+  options.class_skew = true;
+  EXPECT_EQ(test::message_of<ConfigError>([&] { DataLoader(options, 1); }),
+            "class_skew: got no example with label 0, expected some for rank 0");
 }
 
 struct BadLine {
