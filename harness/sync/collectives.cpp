@@ -1,10 +1,25 @@
 #include "harness/sync/collectives.h"
 
+#include <algorithm>
+
+#include "models/footprint.h"
+
 namespace gradsync::sync {
+
+Collectives batch_norm_collectives(const std::vector<std::int64_t>& channels, int ranks) {
+  if (channels.empty() || ranks == 1) return {};
+  Collectives done;
+  for (const std::int64_t count : channels) {
+    done[kBatchNormGather].push_back(ranks * (2 * count + 1) * models::kFloatBytes);
+    done[kBatchNormReduce].push_back(2 * count * models::kFloatBytes);
+  }
+  std::ranges::reverse(done[kBatchNormReduce]);  // backward begins with the last layer
+  return done;
+}
 
 std::vector<Collectives> declared_collectives(const DdpTraffic& traffic,
                                               const std::vector<bool>& syncs) {
-  std::vector<Collectives> step(syncs.size());
+  std::vector<Collectives> step(syncs.size(), traffic.batch_norm);
   for (std::size_t i = 0; i < syncs.size(); ++i) {
     const bool after_a_sync = i == 0 ? syncs.back() : syncs[i - 1];
     if (after_a_sync && !traffic.buffer_bytes.empty()) step[i]["broadcast"] = traffic.buffer_bytes;

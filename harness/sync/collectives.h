@@ -12,11 +12,22 @@ namespace gradsync::sync {
 // The collectives of one micro-batch: for each operation the sizes in bytes, in the order issued.
 using Collectives = std::map<std::string, std::vector<std::int64_t>>;
 
+// What SyncBatchNorm's collectives are recorded as: an all_gather in forward and an all_reduce in
+// backward of each layer, whose numbers must not be taken for those of gradients.
+inline constexpr const char* kBatchNormGather = "batch_norm_all_gather";
+inline constexpr const char* kBatchNormReduce = "batch_norm_all_reduce";
+
+// Returns the collectives of SyncBatchNorm's layers in one micro-batch, as recorded: `channels` of
+// each layer, in the order of forward. A rank gives the others mean, variance and a count, and sums
+// two gradients with them. On one rank: none.
+Collectives batch_norm_collectives(const std::vector<std::int64_t>& channels, int ranks);
+
 // What one micro-batch moves under DDP.
 struct DdpTraffic {
   std::vector<std::int64_t> bucket_bytes;  // of the Reducer, in the order they are reduced
   std::vector<std::int64_t> buffer_bytes;  // one broadcast each: one per dtype
   std::int64_t unused_map_bytes = 0;       // find_unused_parameters: one more all_reduce; 0: none
+  Collectives batch_norm;                  // in every micro-batch, whether it syncs or not
 };
 
 // Returns the collectives of a step whose micro-batch i reduces gradients where syncs[i]. Buffers

@@ -19,6 +19,7 @@
 #include "harness/comm/storage.h"
 #include "harness/measure/memory.h"
 #include "harness/sync/compress_hook.h"
+#include "harness/sync/sync_batch_norm.h"
 
 namespace gradsync::sync {
 namespace {
@@ -88,6 +89,9 @@ DistributedDataParallel::DistributedDataParallel(
   if (parameters_.empty()) {
     throw ConfigError("DistributedDataParallel needs a model with a parameter that requires grad");
   }
+  if (options_.sync_batch_norm) {
+    synchronize_batch_norm(*module_, process_group_, options_.recorder);
+  }
   const std::int64_t held_before = measure::meter().allocated_bytes();
   c10d::verify_params_across_processes(process_group_, parameters_, std::nullopt);
   std::vector<at::Tensor> states;
@@ -144,7 +148,7 @@ void DistributedDataParallel::build_reducer() {
   logger_ = std::make_shared<c10d::Logger>(reducer_);
   reducer_->set_logger(logger_);
   logger_->set_construction_data_and_log(module_->name(), {}, -1, options_.broadcast_buffers,
-                                         /*has_sync_bn=*/false, options_.static_graph);
+                                         options_.sync_batch_norm, options_.static_graph);
   if (options_.static_graph) {
     reducer_->set_static_graph();
     logger_->set_static_graph();
@@ -288,6 +292,10 @@ std::vector<Collectives> DistributedDataParallel::declared(const std::vector<boo
   if (searches_for_unused()) {
     // The Reducer's map of locally used parameters, int32 per parameter.
     traffic.unused_map_bytes = static_cast<std::int64_t>(parameters_.size() * sizeof(std::int32_t));
+  }
+  if (options_.sync_batch_norm) {
+    traffic.batch_norm =
+        batch_norm_collectives(batch_norm_channels(*module_), process_group_->getSize());
   }
   return declared_collectives(traffic, syncs);
 }

@@ -34,6 +34,7 @@ struct DdpOptions {
   bool broadcast_buffers = true;
   // Of gradients on the wire, two bytes each (compress_hook.h); unset: as they are.
   std::optional<at::ScalarType> compress_to = std::nullopt;
+  bool sync_batch_norm = false;  // normalize over all ranks: sync_batch_norm.h
   measure::StepRecorder* recorder = nullptr;  // told of phases; may be null
 };
 
@@ -51,13 +52,15 @@ class DistributedDataParallel final : public Wrapper {
   // Verifies that all ranks have the same parameter shapes, gives every rank rank 0's parameters
   // and buffers, and builds the Reducer.
   // Collective: on all ranks, same order. Errors: CommError, c10::Error where shapes differ,
-  // ConfigError where compress_to is to cast parameters that are not float32.
+  // ConfigError where compress_to is to cast parameters that are not float32, or for
+  // sync_batch_norm and a model without batch normalization.
   DistributedDataParallel(std::shared_ptr<models::Model> module,
                           c10::intrusive_ptr<c10d::ProcessGroup> process_group,
                           const DdpOptions& options);
 
   // Returns the loss, scalar, with its graph.
-  // Collective when it synchronizes buffers or, once, rebuilds the buckets.
+  // Collective when it synchronizes buffers or, once, rebuilds the buckets; with sync_batch_norm
+  // always, and so is its backward.
   // Errors: ConfigError for static_graph whose first micro-batch is not synchronized;
   // UnfinishedReduction. Where grad mode is off, neither.
   at::Tensor forward(const models::Batch& batch) override;

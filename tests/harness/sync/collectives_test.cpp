@@ -31,5 +31,21 @@ TEST(Collectives, KeepingParametersSavesGathers) {
   EXPECT_EQ(step[1].at("all_gather"), (Sizes{2, 1}));
 }
 
+TEST(Collectives, SyncBatchNormsAreInEveryMicroBatchAndBackwardsInReverse) {
+  sync::DdpTraffic traffic;
+  traffic.bucket_bytes = {100, 200};
+  traffic.batch_norm = sync::batch_norm_collectives({3, 10}, 4);
+  const auto step = declared_collectives(traffic, {false, true});
+  for (const sync::Collectives& micro_batch : step) {
+    // Of each of 4 ranks two numbers a channel and a count; of each channel two sums; 4 bytes each.
+    EXPECT_EQ(micro_batch.at("batch_norm_all_gather"), (Sizes{4 * 7 * 4, 4 * 21 * 4}));
+    EXPECT_EQ(micro_batch.at("batch_norm_all_reduce"), (Sizes{20 * 4, 6 * 4}));
+  }
+  EXPECT_FALSE(step[0].contains("all_reduce"));
+  EXPECT_EQ(step[1].at("all_reduce"), (Sizes{100, 200}));
+  EXPECT_TRUE(sync::batch_norm_collectives({3, 10}, 1).empty());
+  EXPECT_TRUE(sync::batch_norm_collectives({}, 4).empty());
+}
+
 }  // namespace
 }  // namespace gradsync::test

@@ -281,19 +281,21 @@ TEST_F(StepMemoryFormula, OfHybridShardingIsWhatTheMeterCounts) {
 }
 
 void expect_ddp_as_predicted(RankHarness& rank, const Subject& subject, bool view,
-                             const Point& point) {
-  const Footprint footprint = subject.footprint(point.shape);
+                             const Point& point, bool broadcast_buffers = true) {
+  Footprint footprint = subject.footprint(point.shape);
+  const std::int64_t other = other_bytes(footprint, point.shape);
+  if (!broadcast_buffers) footprint.buffer_bytes.clear();
   sync::DdpOptions options;
   options.gradient_as_bucket_view = view;
+  options.broadcast_buffers = broadcast_buffers;
   const auto wrap = [&](std::shared_ptr<models::Model> model) {
     return std::make_unique<sync::DistributedDataParallel>(std::move(model), rank.group, options);
   };
-  expect_same(
-      measured(subject, point.shape, point.syncs, wrap),
-      sync::ddp_step_memory(view, footprint, point.syncs, other_bytes(footprint, point.shape)),
-      fmt::format("{} of {} x {} on {} ranks, view {}, syncs {}", subject.name,
-                  point.shape.examples, point.shape.length, rank.world_size, view,
-                  fmt::join(point.syncs, " ")));
+  expect_same(measured(subject, point.shape, point.syncs, wrap),
+              sync::ddp_step_memory(view, footprint, point.syncs, other),
+              fmt::format("{} of {} x {} on {} ranks, view {}, buffers broadcast {}, syncs {}",
+                          subject.name, point.shape.examples, point.shape.length, rank.world_size,
+                          view, broadcast_buffers, fmt::join(point.syncs, " ")));
 }
 
 // Every model x both kinds of gradients x 5 policies on 1 to 3 ranks: 120 points.
@@ -311,6 +313,19 @@ TEST_F(StepMemoryFormula, OfDdpIsWhatTheMeterCounts) {
       }
     });
   }
+}
+
+// Those with buffers, which then go into no message: 4 points.
+TEST_F(StepMemoryFormula, OfDdpThatBroadcastsNoBuffersIsWhatTheMeterCounts) {
+  run_ranks(2, [](RankHarness& rank) {
+    measure::meter().install();
+    for (const Subject& subject : subjects()) {
+      if (subject.name != "bert" && subject.name != "paced") continue;
+      for (const bool view : {false, true}) {
+        expect_ddp_as_predicted(rank, subject, view, point_of(1), /*broadcast_buffers=*/false);
+      }
+    }
+  });
 }
 
 }  // namespace
