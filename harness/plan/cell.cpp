@@ -73,6 +73,9 @@ std::vector<Axis> make_axes() {
           {"static_graph", flag(&Cell::static_graph)},
           {"compression", one_of(&Cell::compression, {"none", "fp16", "bf16"})},
           {"fused_optimizer", flag(&Cell::fused_optimizer)},
+          {"broadcast_buffers", flag(&Cell::broadcast_buffers)},
+          {"sync_batch_norm", flag(&Cell::sync_batch_norm)},
+          {"class_skew", flag(&Cell::class_skew)},
           {"scale", count(&Cell::scale)},
           {"dtype", one_of(&Cell::dtype, kDtypes)},
           {"balanced_routing", flag(&Cell::balanced_routing)},
@@ -138,6 +141,7 @@ void drop_foreign_options(Cell& cell) {
     cell.find_unused_parameters = defaults.find_unused_parameters;
     cell.static_graph = defaults.static_graph;
     cell.compression = defaults.compression;
+    cell.broadcast_buffers = defaults.broadcast_buffers;
   }
 }
 
@@ -166,19 +170,23 @@ void check_combination(const Cell& cell, const JsonFields& fields) {
     fields.fail("compression", "none where dtype is " + cell.dtype + ", which has 2 bytes already",
                 fmt::format("\"{}\"", cell.compression));
   }
+  if (cell.sync_batch_norm && cell.wrapper != "ddp") {
+    fields.fail("sync_batch_norm", "false under wrapper fsdp", "true");
+  }
+}
+
+// Fields of a cell that the first results did not have.
+json later_fields(const Cell& cell) {
+  return {{"dtype", cell.dtype},
+          {"balanced_routing", cell.balanced_routing},
+          {"compression", cell.compression},
+          {"fused_optimizer", cell.fused_optimizer},
+          {"class_skew", cell.class_skew},
+          {"broadcast_buffers", cell.broadcast_buffers},
+          {"sync_batch_norm", cell.sync_batch_norm}};
 }
 
 }  // namespace
-
-json with_defaults(const json& cell) {
-  const Cell defaults;
-  json whole = {{"dtype", defaults.dtype},
-                {"balanced_routing", defaults.balanced_routing},
-                {"compression", defaults.compression},
-                {"fused_optimizer", defaults.fused_optimizer}};
-  whole.update(cell);
-  return whole;
-}
 
 bool syncs_every_micro_batch(const std::string& wrapper, const std::string& strategy) {
   const bool improper_works = wrapper == "fsdp";  // it reads the flag in backward
@@ -220,6 +228,17 @@ std::vector<Cell> multiply_out(const json& cells, const std::string& file,
   return each_once(product);
 }
 
+const json& unwritten_fields() {
+  static const json fields = later_fields(Cell{});
+  return fields;
+}
+
+json with_defaults(const json& cell) {
+  json whole = unwritten_fields();
+  whole.update(cell);
+  return whole;
+}
+
 void to_json(json& out, const Cell& cell) {
   out = {{"topology", cell.topology},
          {"model", cell.model},
@@ -234,10 +253,10 @@ void to_json(json& out, const Cell& cell) {
          {"find_unused_parameters", cell.find_unused_parameters},
          {"static_graph", cell.static_graph},
          {"scale", cell.scale}};
-  if (cell.dtype != Cell{}.dtype) out["dtype"] = cell.dtype;
-  if (cell.balanced_routing) out["balanced_routing"] = true;
-  if (cell.compression != Cell{}.compression) out["compression"] = cell.compression;
-  if (!cell.fused_optimizer) out["fused_optimizer"] = false;
+  const json later = later_fields(cell);
+  for (const auto& [field, value] : later.items()) {
+    if (value != unwritten_fields()[field]) out[field] = value;
+  }
   if (cell.memory_budget_bytes > 0) out["memory_budget_bytes"] = cell.memory_budget_bytes;
   if (cell.wrapper != "fsdp") return;
   out.update({{"reshard_after_forward", cell.reshard_after_forward},

@@ -29,11 +29,14 @@ struct Cell {
   int scale = 1;                         // bytes and link rates are divided by it (paced models)
   std::int64_t memory_budget_bytes = 0;  // of a rank's tensors; 0: what the machine has
   std::string dtype = "float32";         // of parameters as stored, and so of their moments
+  bool class_skew = false;               // each rank sees examples of one class alone
   bool balanced_routing = false;         // a Mixtral's experts get as many tokens, whatever its
                                          // router says: memory is then the same in every step
   std::string compression = "none";      // under wrapper ddp: gradients cross the wire in "fp16" or
                                          // "bf16" (sync/compress_hook.h)
   bool fused_optimizer = true;           // false: AdamW parameter by parameter (sync/adamw.h)
+  bool broadcast_buffers = true;         // ddp: rank 0's before a forward that follows a sync
+  bool sync_batch_norm = false;          // ddp: normalize with the statistics of all ranks
   // Under wrapper fsdp only; elsewhere they keep these values. See sync/fsdp/fsdp.h.
   bool reshard_after_forward = true;      // FULL_SHARD; false: SHARD_GRAD_OP
   bool reshard_after_backward = true;     // false: keep parameters gathered between micro-batches
@@ -47,7 +50,12 @@ struct Cell {
   bool operator==(const Cell&) const = default;
 };
 
+// Fields that are as in unwritten_fields() are left out.
 void to_json(nlohmann::json& out, const Cell& cell);
+
+// Returns the fields that came later than the first results, with the values that every cell had
+// before: a cell without them is the same cell in older results and in newer ones.
+const nlohmann::json& unwritten_fields();
 
 // Returns the cell that a results file or a launch specification holds; strict.
 // Errors: ConfigError naming `file` and the field.

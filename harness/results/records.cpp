@@ -142,6 +142,18 @@ MemoryTimelinePoint memory_point_from(const json& in) {
           in.at("phase").get<std::string>(), in.value("unit", ""), bytes_by_name(in.at("bytes"))};
 }
 
+json statistics_to_json(const std::optional<RunningStatistics>& statistics) {
+  if (!statistics) return nullptr;
+  return {{"mean", numbers_to_json(statistics->mean)},
+          {"variance", numbers_to_json(statistics->variance)}};
+}
+
+std::optional<RunningStatistics> statistics_from(const json& in) {
+  const auto found = in.find("running_statistics");
+  if (found == in.end() || found->is_null()) return std::nullopt;
+  return RunningStatistics{numbers_from(found->at("mean")), numbers_from(found->at("variance"))};
+}
+
 template <typename Item>
 json list_to_json(const std::vector<Item>& items, json (*convert)(const Item&)) {
   json out = json::array();
@@ -197,6 +209,7 @@ void to_json(json& out, const RankRecord& rank) {
          {"peak_reserved_bytes", optional_to_json(rank.peak_reserved_bytes)},
          {"peak_reserved_estimate_bytes", optional_to_json(rank.peak_reserved_estimate_bytes)},
          {"memory_timeline", list_to_json(rank.memory_timeline, memory_point_to_json)},
+         {"running_statistics", statistics_to_json(rank.running_statistics)},
          {"timeline_events", list_to_json(rank.timeline_events, event_to_json)},
          {"timeline_phases", list_to_json(rank.timeline_phases, phase_to_json)}};
 }
@@ -219,6 +232,7 @@ void from_json(const json& in, RankRecord& rank) {
   if (in.contains("memory_timeline")) {
     rank.memory_timeline = list_from(in, "memory_timeline", memory_point_from);
   }
+  rank.running_statistics = statistics_from(in);
   rank.timeline_events = list_from(in, "timeline_events", event_from);
   rank.timeline_phases = list_from(in, "timeline_phases", phase_from);
 }

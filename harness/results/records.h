@@ -58,6 +58,12 @@ struct MemoryTimelinePoint {
   std::map<std::string, std::int64_t> bytes;  // by category; one that is absent held none
 };
 
+// What the batch normalization layers of a rank's model remember, all layers' channels in a row.
+struct RunningStatistics {
+  std::vector<double> mean;
+  std::vector<double> variance;
+};
+
 struct RankRecord {
   int rank = 0;
   int node = 0;
@@ -74,6 +80,8 @@ struct RankRecord {
   // One step, rank 0's only: the last warm-up step, so that no timed one pays for it; the last
   // timed step where nothing is warmed up and nothing timed. Empty: not recorded.
   std::vector<MemoryTimelinePoint> memory_timeline;
+  // After the block; unset: the model has no batch normalization.
+  std::optional<RunningStatistics> running_statistics;
   std::vector<TimelineEvent> timeline_events;  // of the last timed step
   std::vector<TimelinePhase> timeline_phases;
 };

@@ -14,6 +14,7 @@
 #include "harness/run/step_memory.h"
 #include "harness/run/window_rule.h"
 #include "harness/sync/backward.h"
+#include "models/batch_norm.h"
 
 namespace gradsync::run {
 namespace {
@@ -60,6 +61,22 @@ double exposed_s(const StepTimes& step, const std::vector<comm::CommEvent>& even
     if (interval.phase == Phase::Wait) waiting.emplace_back(interval.start_ns, interval.end_ns);
   }
   return seconds(measure::exposed_ns(std::move(communication), std::move(waiting)));
+}
+
+// Each layer's in its turn. Blocks: until the device has them.
+std::optional<results::RunningStatistics> running_statistics(const models::Model& model) {
+  const auto layers = models::batch_norms_of(model);
+  if (layers.empty()) return std::nullopt;
+  results::RunningStatistics statistics;
+  const auto append = [](std::vector<double>& to, const at::Tensor& values) {
+    const at::Tensor numbers = values.to(at::kCPU, at::kDouble);
+    to.insert(to.end(), numbers.data_ptr<double>(), numbers.data_ptr<double>() + numbers.numel());
+  };
+  for (const auto& layer : layers) {
+    append(statistics.mean, layer->running_mean);
+    append(statistics.variance, layer->running_var);
+  }
+  return statistics;
 }
 
 // The last timed step as an example for the timeline plot, in seconds since it began.
@@ -192,6 +209,9 @@ BlockResult run_block(const RankContext& context, Workload& workload, const plan
   result.invalid = result.ledger.matches ? first_mistiming(steps, windows.size(), block_s)
                                          : "ledger: " + result.ledger.mismatch;
   const bool values_mean_something = context.spec.backend != "fake" && !workload.paced();
+  if (values_mean_something) {
+    result.rank.running_statistics = running_statistics(training.model.module());
+  }
   if (result.invalid.empty() && values_mean_something) {
     result.invalid = non_finite_values(workload.wrapper(), sync::loss_watch().first_non_finite(),
                                        warmup, windows);

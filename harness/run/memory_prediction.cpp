@@ -66,10 +66,11 @@ MemoryPrediction predict_memory(const plan::Cell& cell, const LaunchSpec& where)
   const auto declared = models::declared_footprint(
       cell.model, {.shape = shape, .scale = cell.scale, .balanced_routing = cell.balanced_routing});
   if (!declared.footprint) return {std::nullopt, declared.unknown_because};
-  const models::Footprint& footprint = *declared.footprint;
+  models::Footprint footprint = *declared.footprint;
   const std::int64_t other = std::accumulate(footprint.buffer_bytes.begin(),
                                              footprint.buffer_bytes.end(), resident_bytes(shape));
   if (cell.wrapper == "ddp") {
+    if (!cell.broadcast_buffers) footprint.buffer_bytes.clear();  // none goes into a message
     return {sync::ddp_step_memory(cell.gradient_as_bucket_view, footprint, syncs_of(cell), other),
             ""};
   }

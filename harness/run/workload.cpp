@@ -48,6 +48,8 @@ models::DataOptions data_options(const RankContext& context, const plan::Cell& c
   options.micro_batch_size = cell.micro_batch_size;
   options.sequence_length = cell.sequence_length;
   options.varying_lengths = cell.lengths == "mrpc";
+  options.pictures = model.reads_pictures();
+  options.class_skew = cell.class_skew;
   if (model.vocabulary_size() > 0) options.vocabulary_size = model.vocabulary_size();
   options.seed = context.spec.seed;
   options.file = context.spec.data;
@@ -73,6 +75,8 @@ sync::DdpOptions ddp_options(const RankContext& context, const plan::Cell& cell)
   options.static_graph = cell.static_graph;
   options.gradient_as_bucket_view = cell.gradient_as_bucket_view;
   options.compress_to = compress_to(cell.compression);
+  options.broadcast_buffers = cell.broadcast_buffers;
+  options.sync_batch_norm = cell.sync_batch_norm;
   options.recorder = &context.recorder;
   return options;
 }

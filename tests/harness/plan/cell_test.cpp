@@ -53,6 +53,9 @@ TEST(Cells, EveryAxisOfDdpReachesItsField) {
                   {"gradient_as_bucket_view", {true}},
                   {"find_unused_parameters", {true}},
                   {"static_graph", {true}},
+                  {"broadcast_buffers", {false}},
+                  {"sync_batch_norm", {true}},
+                  {"class_skew", {true}},
                   {"scale", {50}},
                   {"memory_budget_bytes", {"1GiB"}},
                   {"dtype", {"bfloat16"}},
@@ -64,9 +67,32 @@ TEST(Cells, EveryAxisOfDdpReachesItsField) {
   expected.dtype = "bfloat16";
   expected.balanced_routing = true;
   expected.fused_optimizer = false;
+  expected.broadcast_buffers = false;
+  expected.sync_batch_norm = true;
+  expected.class_skew = true;
   const Cell cell = only_cell(axes);
   EXPECT_EQ(cell, expected);
   EXPECT_EQ(json(cell).size(), axes.size());
+}
+
+// So that a cell of an older result is the same cell.
+TEST(Cells, LaterFieldsAreWrittenOnlyWhereTheyDiffer) {
+  const json written = json(Cell{});
+  for (const auto& [field, value] : unwritten_fields().items()) {
+    EXPECT_FALSE(written.contains(field)) << field;
+    json back = written;
+    back[field] = value;
+    EXPECT_EQ(cell_from_json(back, "r.json"), Cell{}) << field;
+  }
+  EXPECT_TRUE(unwritten_fields()["broadcast_buffers"].get<bool>());
+  EXPECT_FALSE(unwritten_fields()["sync_batch_norm"].get<bool>());
+}
+
+TEST(Cells, SyncBatchNormIsDdpsAlone) {
+  json plan = sample_plan();
+  plan["cells"] = {{"wrapper", {"fsdp"}}, {"sync_batch_norm", {false, true}}};
+  EXPECT_EQ(complaint(plan),
+            "p.json: field 'cells.sync_batch_norm': got true, expected false under wrapper fsdp");
 }
 
 TEST(Cells, EveryAxisOfFsdpReachesItsField) {

@@ -49,6 +49,20 @@ TEST(Records, BytesStayExact) {
   EXPECT_EQ(back.predicted_peak_by_category, sample_trial().predicted_peak_by_category);
 }
 
+TEST(Records, RunningStatisticsSurviveAndOlderTrialsHaveNone) {
+  json trial = sample_trial();
+  const auto statistics = trial.get<TrialRecord>().ranks.at(1).running_statistics;
+  ASSERT_TRUE(statistics.has_value());
+  EXPECT_EQ(statistics->mean, (std::vector<double>{0.25, -1.5}));
+  EXPECT_EQ(statistics->variance, (std::vector<double>{1.0, 0.5}));
+  trial["ranks"][0]["running_statistics"] = nullptr;
+  trial["ranks"][1].erase("running_statistics");
+  const auto back = trial.get<TrialRecord>();
+  for (const RankRecord& rank : back.ranks) EXPECT_FALSE(rank.running_statistics.has_value());
+  trial["ranks"][1]["running_statistics"] = 3;
+  EXPECT_THROW(trial.get<TrialRecord>(), json::exception);
+}
+
 TEST(Records, OlderTrialsHaveNoPrediction) {
   json older = sample_trial();
   older.erase("predicted_peak_allocated_bytes");

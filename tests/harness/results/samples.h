@@ -64,6 +64,7 @@ inline TrialRecord sample_trial(int launch = 0, int round = 0) {
     record.peak_reserved_estimate_bytes = 9007199254740995;
     record.memory_timeline = {{0.0, -1, "", "", {{"other", 1}}},
                               {0.125, 0, "forward", "layer3", {{"activation", 9007199254740993}}}};
+    record.running_statistics = {{0.25 * rank, -1.5}, {1.0, 0.5}};
     record.timeline_events = {{"all_reduce", 1048576, 3, 0, 0.2, 0.21}};
     record.timeline_phases = {{"forward", 0, 0.0, 0.025}};
     trial.ranks.push_back(record);

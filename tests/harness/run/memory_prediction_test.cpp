@@ -100,6 +100,20 @@ TEST(MemoryPrediction, WhatIsNotDeclaredHasAReason) {
   EXPECT_NE(reason({}).find("CPU"), std::string::npos);
 }
 
+// Two buffers of 512 positions, 8 bytes each, are packed into a message where they are broadcast.
+TEST(MemoryPrediction, WithoutBroadcastNoBufferIsInAMessage) {
+  plan::Cell cell;
+  cell.model = "bert_tiny";
+  const run::LaunchSpec where;
+  const auto highest = [&] {
+    return measure::bytes_of(run::predict_memory(cell, where).memory->highest_by_category,
+                             MemoryCategory::Communication);
+  };
+  const std::int64_t with = highest();
+  cell.broadcast_buffers = false;
+  EXPECT_EQ(with - highest(), 2 * 512 * 8);
+}
+
 // 46.7 G parameters on 8 ranks: none of them is made.
 TEST(MemoryPrediction, OfAModelTooLargeToBeMade) {
   plan::Cell cell;
