@@ -87,6 +87,16 @@ def sharding_label(cell: dict[str, Any]) -> str:
     return "FULL_SHARD" if cell["reshard_after_forward"] else "SHARD_GRAD_OP"
 
 
+# What a cell leaves out has this value: gradsync::plan::unwritten_fields().
+UNWRITTEN = {
+    "balanced_routing": False,
+    "broadcast_buffers": True,
+    "class_skew": False,
+    "dtype": "float32",
+    "sync_batch_norm": False,
+}
+
+
 def parameter_words(name: str, value: Any) -> str:
     """'accumulation 4', 'budget 316 MiB', 'param_dtype bfloat16'; None: the cell leaves it out."""
     value = LEFT_OUT.get(name) if value is None else value
@@ -94,7 +104,7 @@ def parameter_words(name: str, value: Any) -> str:
         return f"accumulation {value}"
     if name == "memory_budget_bytes":
         return "no budget" if value is None else f"budget {value / 2**20:.4g} MiB"
-    return f"{name} {value}"
+    return f"{name} {UNWRITTEN.get(name) if value is None else value}"
 
 
 def setting_words(part: Any, cell: dict[str, Any], besides: Collection[str] = ()) -> list[str]:

@@ -35,7 +35,7 @@ std::string run_name(const json& result, const PartView& part, const json& cell)
   if (!part.name.empty()) name += fmt::format("/{}", part.name);
   name += fmt::format("/{}", cell["cell"].value("topology", ""));
   for (const std::string& parameter : part.varying_parameters()) {
-    name += fmt::format("/{}:{}", parameter, setting_text(cell["cell"], parameter));
+    name += fmt::format("/{}:{}", parameter, parameter_text(cell["cell"], parameter));
   }
   return fmt::format("{}/{}", name, cell["cell"].value("strategy", ""));
 }

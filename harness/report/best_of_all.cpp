@@ -117,7 +117,7 @@ std::string place_of(const PartView& part, const json& cell) {
   std::string text = topology_label(part.context, cell).text();
   for (const std::string& name : part.varying_parameters()) {
     if (is_option(name)) continue;
-    text += fmt::format(", {} {}", name, setting_text(cell["cell"], name));
+    text += fmt::format(", {} {}", name, parameter_text(cell["cell"], name));
   }
   return text;
 }

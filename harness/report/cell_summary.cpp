@@ -9,6 +9,7 @@
 #include <optional>
 #include <set>
 
+#include "harness/report/running_statistics.h"
 #include "harness/stats/sample.h"
 
 namespace gradsync::report {
@@ -180,6 +181,21 @@ void add_peak(json& out, const char* name, const Trials& trials,
   }
 }
 
+// Of the trial in which the ranks were farthest apart at its end.
+void add_running_statistics(json& out, const Trials& trials) {
+  std::optional<StatisticsSpread> widest;
+  for (const TrialRecord* trial : trials) {
+    const auto spread = statistics_spread(*trial);
+    if (!spread) continue;
+    if (!widest) widest = spread;
+    widest->mean_gap = std::max(widest->mean_gap, spread->mean_gap);
+    widest->variance_ratio = std::max(widest->variance_ratio, spread->variance_ratio);
+  }
+  if (!widest) return;  // a model without batch normalization, or one rank
+  out["running_statistics"] = {{"mean_gap", widest->mean_gap},
+                               {"variance_ratio", widest->variance_ratio}};
+}
+
 // Every trial of a cell has the same one, those that did not end well included.
 void add_prediction(json& out, const CellGroup& group) {
   for (const TrialRecord* trial : group.trials) {
@@ -278,6 +294,7 @@ json summarize_cell(const json& context, const CellGroup& group, bool as_publish
     }
   } else {
     add_collectives(out, trials);
+    add_running_statistics(out, trials);
     const std::string no_peak = context.value("peak_memory_reason", "not measured");
     add_peak(out, "peak_allocated_bytes", trials, &RankRecord::peak_allocated_bytes, no_peak);
     add_peak_composition(out, trials, no_peak);

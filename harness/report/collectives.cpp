@@ -9,7 +9,8 @@ using nlohmann::json;
 
 namespace {
 
-constexpr std::array kCountedOps = {"all_reduce", "reduce_scatter", "all_gather"};
+constexpr std::array kCountedOps = {"all_reduce", "reduce_scatter", "all_gather",
+                                    "batch_norm_all_gather", "batch_norm_all_reduce"};
 
 }  // namespace
 

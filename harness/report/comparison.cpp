@@ -62,4 +62,14 @@ const CellGroup* sibling(const std::vector<CellGroup>& groups, const CellGroup& 
   return nullptr;
 }
 
+const CellGroup* with_local_statistics(const std::vector<CellGroup>& groups,
+                                       const CellGroup& group) {
+  json local = group.cell;
+  local.erase("sync_batch_norm");  // false is not written
+  for (const CellGroup& other : groups) {
+    if (other.part == group.part && other.cell == local) return &other;
+  }
+  return nullptr;
+}
+
 }  // namespace gradsync::report

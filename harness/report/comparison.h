@@ -17,4 +17,8 @@ nlohmann::json compare_steps(const CellGroup& cell, const CellGroup& reference);
 const CellGroup* sibling(const std::vector<CellGroup>& groups, const CellGroup& group,
                          const std::string& strategy);
 
+// Returns the group that is `group` without SyncBatchNorm, or nullptr.
+const CellGroup* with_local_statistics(const std::vector<CellGroup>& groups,
+                                       const CellGroup& group);
+
 }  // namespace gradsync::report

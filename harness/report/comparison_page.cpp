@@ -81,7 +81,7 @@ std::string only_in(const json& comparison, const char* run, const char* list) {
   for (const json& cell : comparison[list]) {
     std::string place = cell["cell"].value("topology", "");
     for (const std::string& parameter : all.varying_parameters()) {
-      place += fmt::format(", {} {}", parameter, setting_text(cell["cell"], parameter));
+      place += fmt::format(", {} {}", parameter, parameter_text(cell["cell"], parameter));
     }
     strategies[place].push_back(strategy_label(cell["cell"].value("strategy", "")));
   }

@@ -38,7 +38,7 @@ std::string table_of(const PartView& part, const std::vector<Column>& columns) {
     const json& cell = part.cells[row];
     std::vector<std::string> texts = {topology.text(row)};
     for (const std::string& name : varying) {
-      texts.push_back(setting_text(cell["cell"], name));
+      texts.push_back(parameter_text(cell["cell"], name));
     }
     texts.push_back(strategy_label(cell["cell"].value("strategy", "")));
     for (const Column& column : columns) texts.push_back(column.text(cell));
@@ -86,7 +86,7 @@ bool has_ratio(const json& cell) {
 std::string name_of(const PartView& part, const json& cell) {
   std::string name = topology_label(part.context, cell).text();
   for (const std::string& parameter : part.varying_parameters()) {
-    name += fmt::format(", {} {}", parameter, setting_text(cell["cell"], parameter));
+    name += fmt::format(", {} {}", parameter, parameter_text(cell["cell"], parameter));
   }
   return name + ", " + strategy_label(cell["cell"].value("strategy", ""));
 }

@@ -42,6 +42,9 @@ constexpr Column kColumns[] = {
     {"peak_reserved_bytes", "/peak_reserved_bytes"},
     {"peak_reserved_estimate_bytes", "/peak_reserved_estimate_bytes"},
     {"predicted_peak_allocated_bytes", "/predicted_peak_allocated_bytes"},
+    {"running_mean_gap", "/running_statistics/mean_gap"},
+    {"running_variance_ratio", "/running_statistics/variance_ratio"},
+    {"step_vs_local_statistics", "/vs_local_statistics/ratio"},
 };
 
 std::string quoted(const std::string& text) {

@@ -66,7 +66,7 @@ std::string place_text(const PartView& part, const json& setting, bool links_nee
                                                  : topology.shape);
   if (links_needed) text = "On " + topology.text();
   for (const std::string& name : part.varying_parameters()) {
-    text += fmt::format(", {} {}", name, setting_text(setting["cell"], name));
+    text += fmt::format(", {} {}", name, parameter_text(setting["cell"], name));
   }
   return text + (is_paced(setting) ? " (paced compute)" : "");
 }

@@ -114,7 +114,7 @@ std::string plain_text(const json& value) {
   return value.is_string() ? value.get<std::string>() : value.dump();
 }
 
-std::string setting_text(const json& cell, const std::string& name) {
+std::string parameter_text(const json& cell, const std::string& name) {
   return plain_text(plan::with_defaults(cell).value(name, json()));
 }
 

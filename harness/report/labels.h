@@ -49,7 +49,7 @@ int decimals_for(const std::vector<nlohmann::json>& result_cells);
 std::string plain_text(const nlohmann::json& value);
 
 // The text of a parameter of a cell, as a plan would have it.
-std::string setting_text(const nlohmann::json& cell, const std::string& name);
+std::string parameter_text(const nlohmann::json& cell, const std::string& name);
 
 // "1 launch", "4 launches" and the like.
 std::string counted(std::size_t count, const std::string& singular, const std::string& plural);

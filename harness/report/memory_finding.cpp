@@ -42,7 +42,7 @@ std::string place_text(const PartView& part, const json& setting) {
     if (name == "reshard_after_forward") {
       text += ", " + sharding_label(cell);
     } else if (name != "memory_budget_bytes") {
-      text += fmt::format(", {} {}", name, plain_text(cell.value(name, json())));
+      text += fmt::format(", {} {}", name, parameter_text(cell, name));
     }
   }
   return text;

@@ -50,10 +50,10 @@ std::string bytes_text(const std::optional<double>& bytes) {
   return bytes ? format_bytes(*bytes) : "-";
 }
 
-std::string parameter_text(const json& cell, const std::string& name) {
+std::string setting_text(const json& cell, const std::string& name) {
+  if (name != kBudget) return parameter_text(cell["cell"], name);
   const json value = cell["cell"].value(name, json());
-  if (name == kBudget) return value.is_null() ? "none" : format_bytes(value.get<double>());
-  return plain_text(value);
+  return value.is_null() ? "none" : format_bytes(value.get<double>());
 }
 
 std::string step_text(const json& cell, int decimals) {
@@ -85,11 +85,11 @@ std::vector<Column> naming_columns(const PartView& part) {
   }
   for (const std::string& name : varying) {
     if (name == kSharding || name == "wrapper" || name == kAccumulation) continue;
-    const auto value = [name](const json& cell) { return parameter_text(cell, name); };
+    const auto value = [name](const json& cell) { return setting_text(cell, name); };
     columns.push_back({name == kBudget ? "budget" : name, Align::Left, value});
   }
   if (contains(varying, kAccumulation)) {
-    const auto count = [](const json& cell) { return parameter_text(cell, kAccumulation); };
+    const auto count = [](const json& cell) { return setting_text(cell, kAccumulation); };
     columns.push_back({"accum", Align::Right, count});
   }
   const auto strategy = [](const json& cell) {

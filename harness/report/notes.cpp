@@ -39,7 +39,7 @@ std::string interval_notes(const PartView& part) {
 std::string name_of(const PartView& part, const json& cell) {
   std::string name = topology_label(part.context, cell).text();
   for (const std::string& parameter : part.varying_parameters()) {
-    name += fmt::format(", {} {}", parameter, setting_text(cell["cell"], parameter));
+    name += fmt::format(", {} {}", parameter, parameter_text(cell["cell"], parameter));
   }
   return name;
 }

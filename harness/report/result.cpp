@@ -24,6 +24,19 @@ json compared(const std::vector<CellGroup>& groups, const CellGroup& group,
   return comparison;
 }
 
+// What SyncBatchNorm costs, paired by round with the same cell without it.
+void compare_with_local(json& cell, const std::vector<CellGroup>& groups, const CellGroup& group) {
+  const CellGroup* local = with_local_statistics(groups, group);
+  std::string problem;
+  if (local == nullptr) problem = "the plan has no such cell with sync_batch_norm false";
+  if (problem.empty() && cell["step_s"].is_null()) problem = "no time";
+  if (problem.empty()) {
+    cell["vs_local_statistics"] = compare_steps(group, *local);
+    if (cell["vs_local_statistics"].is_null()) problem = "no round in which both ran";
+  }
+  if (!problem.empty()) set_unknown(cell, "vs_local_statistics", problem);
+}
+
 void add_comparisons(json& cell, const std::vector<CellGroup>& groups, const CellGroup& group) {
   std::string problem;
   if (cell["step_s"].is_null()) {
@@ -32,6 +45,8 @@ void add_comparisons(json& cell, const std::vector<CellGroup>& groups, const Cel
     cell["slowdown"] = compared(groups, group, kReferenceStrategy, problem);
   }
   if (!problem.empty()) set_unknown(cell, "slowdown", problem);
+
+  if (group.cell.value("sync_batch_norm", false)) compare_with_local(cell, groups, group);
 
   // Whether a misplaced no_sync saves anything is a question about the baseline, so it is answered
   // by pairing with that, not by dividing two slowdowns.

@@ -99,7 +99,7 @@ std::string place_of(const PartView& part, const json& law) {
     if (name == kAccumulation) continue;
     text += ", ";
     text += name == "reshard_after_forward" ? sharding_label(law["cell"])
-                                            : name + " " + setting_text(law["cell"], name);
+                                            : name + " " + parameter_text(law["cell"], name);
   }
   return text;
 }
