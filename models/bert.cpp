@@ -88,18 +88,20 @@ class BertForSequenceClassification::Bert : public torch::nn::Module {
         encoder_(register_module("encoder", std::make_shared<Encoder>(config))),
         pooler_(register_module("pooler", std::make_shared<Pooler>(config))) {}
 
-  // Returns the pooled first token, [micro_batch, hidden]. `model` owns this and runs its units.
-  Tensor operator()(const Batch& batch, BertForSequenceClassification& model) {
+  // Returns [micro_batch, sequence_length, hidden]. `model` owns this and runs its units.
+  Tensor encode(const Batch& batch, BertForSequenceClassification& model) {
     Tensor mask;  // undefined: nothing is padded, and attention needs no mask
     if (batch.attention_mask.defined()) {
       const Tensor padding = (batch.attention_mask == 0).unsqueeze(1).unsqueeze(2);
       mask = at::zeros(padding.sizes(), padding.options().dtype(at::kFloat))
                  .masked_fill_(padding, -std::numeric_limits<float>::infinity());
     }
-    const Tensor embedded = (*embeddings_)(batch.input_ids);
-    const Tensor encoded = (*encoder_)(embedded, mask, model);
-    return (*pooler_)(encoded);
+    const Tensor embedded = model.run_begin([&] { return (*embeddings_)(batch.input_ids); });
+    return (*encoder_)(embedded, mask, model);
   }
+
+  // Returns the first token, pooled: [micro_batch, hidden].
+  Tensor pool(const Tensor& encoded) { return (*pooler_)(encoded); }
 
  private:
   struct Embeddings : torch::nn::Module {
@@ -272,12 +274,20 @@ BertForSequenceClassification::BertForSequenceClassification(const BertConfig& c
   to(device);
 }
 
-Tensor BertForSequenceClassification::logits(const Batch& batch) {
+Tensor BertForSequenceClassification::encode(const Batch& batch) {
   if (batch.input_ids.size(1) > config_.positions) {
     throw ConfigError(fmt::format("sequence_length: got {} tokens, expected at most BERT's {}",
                                   batch.input_ids.size(1), config_.positions));
   }
-  return (*classifier_)(at::dropout((*bert_)(batch, *this), config_.dropout, is_training()));
+  return bert_->encode(batch, *this);
+}
+
+Tensor BertForSequenceClassification::classify(const Tensor& encoded) {
+  return (*classifier_)(at::dropout(bert_->pool(encoded), config_.dropout, is_training()));
+}
+
+Tensor BertForSequenceClassification::logits(const Batch& batch) {
+  return classify(encode(batch));
 }
 
 std::vector<Unit> BertForSequenceClassification::units() const {
@@ -289,8 +299,16 @@ std::vector<Unit> BertForSequenceClassification::units() const {
   return result;
 }
 
+std::optional<std::vector<std::int64_t>> BertForSequenceClassification::unit_output_shape(
+    std::size_t /*unit*/, const Batch& batch) const {
+  return std::vector<std::int64_t>{batch.input_ids.size(0), batch.input_ids.size(1),
+                                   config_.hidden};
+}
+
 Tensor BertForSequenceClassification::loss(const Batch& batch) {
-  return at::cross_entropy_loss(logits(batch), batch.labels);
+  return run_end(encode(batch), [&](const Tensor& encoded) {
+    return at::cross_entropy_loss(classify(encoded), batch.labels);
+  });
 }
 
 }  // namespace gradsync::models

@@ -24,11 +24,17 @@ class BertForSequenceClassification : public Model {
   at::Tensor logits(const Batch& batch);
 
   std::vector<Unit> units() const override;  // one per encoder layer
+  std::optional<std::vector<std::int64_t>> unit_output_shape(std::size_t unit,
+                                                             const Batch& batch) const override;
   std::int64_t vocabulary_size() const override { return config_.vocabulary; }
 
  private:
   class Bert;
   class Dense;
+  // Returns the last layer's hidden states, [micro_batch, sequence_length, hidden].
+  at::Tensor encode(const Batch& batch);
+  at::Tensor classify(const at::Tensor& encoded);
+
   BertConfig config_;
   std::shared_ptr<Bert> bert_;
   std::shared_ptr<Dense> classifier_;

@@ -24,16 +24,19 @@ Mlp::Mlp(std::uint64_t seed, at::Device device) {
 }
 
 at::Tensor Mlp::loss(const Batch& batch) {
-  // Each token adds to one of 64 features, so that any sequence length fits.
-  const at::Tensor ids = batch.input_ids % kMlpWidths[0];
-  at::Tensor x = token_counts(ids, kMlpWidths[0], weights_[0].options());
+  at::Tensor x = run_begin([&] {
+    // Each token adds to one of 64 features, so that any sequence length fits.
+    const at::Tensor ids = batch.input_ids % kMlpWidths[0];
+    return token_counts(ids, kMlpWidths[0], weights_[0].options());
+  });
   for (std::size_t i = 0; i < weights_.size(); ++i) {
     x = run_unit(i, x, [&](const at::Tensor& input) {
       const at::Tensor output = at::linear(input, weights_[i], biases_[i]);
       return i + 1 < weights_.size() ? at::relu(output) : output;
     });
   }
-  return at::cross_entropy_loss(x, batch.labels);
+  return run_end(
+      x, [&](const at::Tensor& logits) { return at::cross_entropy_loss(logits, batch.labels); });
 }
 
 std::vector<Unit> Mlp::units() const {
@@ -43,6 +46,11 @@ std::vector<Unit> Mlp::units() const {
     result.push_back({name, parameters_below(*this, name + "_")});
   }
   return result;
+}
+
+std::optional<std::vector<std::int64_t>> Mlp::unit_output_shape(std::size_t unit,
+                                                                const Batch& batch) const {
+  return std::vector<std::int64_t>{batch.input_ids.size(0), kMlpWidths.at(unit + 1)};
 }
 
 std::int64_t Mlp::vocabulary_size() const {

@@ -13,6 +13,8 @@ class Mlp : public Model {
   // Uses input_ids [micro_batch, sequence_length] as numbers, folded to 64 features, and labels.
   at::Tensor loss(const Batch& batch) override;
   std::vector<Unit> units() const override;  // one per linear layer
+  std::optional<std::vector<std::int64_t>> unit_output_shape(std::size_t unit,
+                                                             const Batch& batch) const override;
   std::int64_t vocabulary_size() const override;
 
  private:

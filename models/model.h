@@ -11,6 +11,7 @@
 #include <cstdint>
 #include <functional>
 #include <memory>
+#include <optional>
 #include <string>
 #include <utility>
 #include <vector>
@@ -40,11 +41,18 @@ struct Unit {
 // What may happen around each unit of a model, as its parameters come and go. Both calls get the
 // unit's index in units() and its main tensor (hidden states), and return the tensor to go on with:
 // the same one, or one with another place in autograd's graph. The default does nothing.
+//
+// Hooks can also leave a part of the model out, which another process runs: a unit that is not run
+// has no calls made for it and passes on what it got. Without its begin the model starts from an
+// undefined tensor; without its end, loss() returns what the last unit handed on.
 class UnitHooks {
  public:
   virtual ~UnitHooks() = default;
   virtual at::Tensor before_forward(std::size_t unit, at::Tensor input) { return input; }
   virtual at::Tensor after_forward(std::size_t unit, at::Tensor output) { return output; }
+  virtual bool runs(std::size_t unit) const { return true; }
+  virtual bool runs_begin() const { return true; }  // what comes before the first unit
+  virtual bool runs_end() const { return true; }    // what comes after the last, with the loss
 };
 
 class Model : public torch::nn::Module {
@@ -60,6 +68,13 @@ class Model : public torch::nn::Module {
   // Returns the units in the order in which forward runs them, each once. Parameters in none of
   // them belong to the model as a whole. Empty: the model cannot be divided.
   virtual std::vector<Unit> units() const { return {}; }
+
+  // Returns the shape of what unit `unit` hands to the next one for `batch`; nothing: the model
+  // does not say, and cannot be cut between two units. Elements are float32.
+  virtual std::optional<std::vector<std::int64_t>> unit_output_shape(std::size_t unit,
+                                                                     const Batch& batch) const {
+    return std::nullopt;
+  }
 
   // From now on, forward calls `hooks` around every unit; null: none. They must outlive their use.
   void set_unit_hooks(UnitHooks* hooks) { unit_hooks_ = hooks; }
@@ -78,10 +93,24 @@ class Model : public torch::nn::Module {
   }
 
  protected:
+  // Returns begin(), the input of the first unit, unless the hooks leave it out.
+  template <typename Begin>
+  at::Tensor run_begin(const Begin& begin) {
+    return unit_hooks_ == nullptr || unit_hooks_->runs_begin() ? begin() : at::Tensor();
+  }
+
+  // Returns end(output), the loss, where `output` is the last unit's; `output` where the hooks
+  // leave the end out.
+  template <typename End>
+  at::Tensor run_end(const at::Tensor& output, const End& end) {
+    return unit_hooks_ == nullptr || unit_hooks_->runs_end() ? end(output) : output;
+  }
+
   // Returns forward(input), the output of unit `index` of units(), with the hooks called around it.
   template <typename Forward>
   at::Tensor run_unit(std::size_t index, at::Tensor input, const Forward& forward) {
     if (unit_hooks_ == nullptr) return forward(std::move(input));
+    if (!unit_hooks_->runs(index)) return input;
     at::Tensor output = forward(unit_hooks_->before_forward(index, std::move(input)));
     return unit_hooks_->after_forward(index, std::move(output));
   }

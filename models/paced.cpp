@@ -5,6 +5,7 @@
 #include <torch/csrc/autograd/variable.h>
 
 #include <algorithm>
+#include <optional>
 #include <utility>
 
 #include "harness/base/clock.h"
@@ -21,13 +22,33 @@ using Layers = std::shared_ptr<const std::vector<PacedModel::Layer>>;
 
 // One forward and its backward. A scalar, the signal, ties all layers into a graph; what comes back
 // along it is the gradient of the loss.
+// Where hooks leave layers out, a stretch begins with the first layer that runs here, when what it
+// works on has come.
 struct Pass {
   Pass(Layers the_layers, std::shared_ptr<const Pace> the_pace)
       : layers(std::move(the_layers)), pace(std::move(the_pace)), forward(pace->begin()) {}
 
-  void await_forward(std::size_t index) const { forward->await((*layers)[index].forward_until_ns); }
+  // Notes that layer `index` runs here.
+  void enter_forward(std::size_t index) {
+    if (first_layer) return;
+    first_layer = index;
+    if (index == 0) return;  // began with the pass
+    forward = pace->begin();
+    forward_from_ns = (*layers)[index - 1].forward_until_ns;
+  }
+  void await_forward(std::size_t index) const {
+    forward->await((*layers)[index].forward_until_ns - forward_from_ns);
+  }
+
+  // Begins backward with layer `index`, the last one here, whose gradients it makes.
+  void start_backward(std::size_t index, const at::Tensor& signal,
+                      std::unique_ptr<Stretch> stretch) {
+    backward = std::move(stretch);
+    if (index + 1 < layers->size()) backward_from_ns = (*layers)[index + 1].backward_until_ns;
+    prepare(index, signal);
+  }
   void await_backward(std::size_t index) const {
-    backward->await((*layers)[index].backward_until_ns);
+    backward->await((*layers)[index].backward_until_ns - backward_from_ns);
   }
 
   // Makes the gradients of layer `index`, so that they are there when its wait is over.
@@ -42,10 +63,13 @@ struct Pass {
 
   const Layers layers;
   const std::shared_ptr<const Pace> pace;
-  const std::unique_ptr<Stretch> forward;
+  std::unique_ptr<Stretch> forward;
   std::unique_ptr<Stretch> backward;
-  variable_list due;       // gradients of the layer whose backward is over
-  variable_list prepared;  // of the one after it
+  std::optional<std::size_t> first_layer;  // of those that run here
+  std::int64_t forward_from_ns = 0;        // what the layers before it take
+  std::int64_t backward_from_ns = 0;       // what the layers after the last one here take
+  variable_list due;                       // gradients of the layer whose backward is over
+  variable_list prepared;                  // of the one after it
 };
 
 // A place in the graph where the pass does something in backward. Nodes of our own, not
@@ -74,9 +98,13 @@ class GiveGradient final : public Step {
 class AwaitLayer final : public Step {
   using Step::Step;
   variable_list apply(variable_list&& gradients) override {
+    // Where the loss is elsewhere, backward begins when its gradient has come from there.
+    if (pass_->backward == nullptr) {
+      pass_->start_backward(index_, gradients[0], pass_->pace->begin());
+    }
     pass_->due = std::exchange(pass_->prepared, {});
     // The next layer's too: where it takes no time, there is no wait to hide them in.
-    if (index_ > 0) pass_->prepare(index_ - 1, gradients[0]);
+    if (index_ > *pass_->first_layer) pass_->prepare(index_ - 1, gradients[0]);
     pass_->await_backward(index_);
     return std::move(gradients);
   }
@@ -86,9 +114,9 @@ class AwaitLayer final : public Step {
 class StartBackward final : public Step {
   using Step::Step;
   variable_list apply(variable_list&& gradients) override {
-    pass_->backward =
-        pass_->pace->begin_after(*pass_->forward, pass_->layers->back().forward_until_ns);
-    pass_->prepare(index_, gradients[0]);
+    const std::int64_t forward_ns = pass_->layers->back().forward_until_ns - pass_->forward_from_ns;
+    pass_->start_backward(index_, gradients[0],
+                          pass_->pace->begin_after(*pass_->forward, forward_ns));
     return std::move(gradients);
   }
 };
@@ -124,6 +152,7 @@ class Graph {
 // One layer: its place in the graph, then its wait, which hides the former. Backward, in reverse,
 // waits first.
 at::Tensor run_layer(const std::shared_ptr<Pass>& pass, std::size_t index, at::Tensor signal) {
+  pass->enter_forward(index);
   if (at::GradMode::is_enabled()) {
     const std::vector<at::Tensor>& parameters = (*pass->layers)[index].parameters;
     Graph graph(signal);
@@ -219,12 +248,12 @@ void PacedModel::refuse_other_order(const Profile& profile) const {
 
 at::Tensor PacedModel::loss(const Batch& /*batch*/) {
   const auto pass = std::make_shared<Pass>(layers_, pace_);
-  at::Tensor signal = at::zeros({}, options_);
+  at::Tensor signal = run_begin([&] { return at::zeros({}, options_); });
   for (std::size_t i = 0; i < layers_->size(); ++i) {
     signal =
         run_unit(i, signal, [&](const at::Tensor& input) { return run_layer(pass, i, input); });
   }
-  return end_forward(pass, signal);
+  return run_end(signal, [&](const at::Tensor& last) { return end_forward(pass, last); });
 }
 
 }  // namespace gradsync::models

@@ -40,6 +40,11 @@ class PacedModel : public Model {
   // One per layer of the profile. Their main tensor is a scalar: nothing on the way forward, on the
   // way back the gradient of the loss.
   std::vector<Unit> units() const override { return units_; }
+  // A scalar: what a layer of the machine re-enacted hands on is not in a profile.
+  std::optional<std::vector<std::int64_t>> unit_output_shape(std::size_t,
+                                                             const Batch&) const override {
+    return std::vector<std::int64_t>{};
+  }
 
   Compute compute() const override { return Compute::Paced; }
   double paced_optimizer_s() const override { return optimizer_s_; }

@@ -27,6 +27,28 @@ std::int64_t bytes_of(const std::vector<Tensors>& lists) {
   return total;
 }
 
+// A receipt of gloo's, which has no future: complete when somebody has waited for it.
+class AwaitedWork final : public Work {
+ public:
+  AwaitedWork(WorkPtr inner, Ledger& ledger, std::size_t index)
+      : inner_(std::move(inner)), ledger_(ledger), index_(index) {}
+
+  bool wait(std::chrono::milliseconds timeout) override {
+    const bool done = inner_->wait(timeout);
+    if (!std::exchange(recorded_, true)) ledger_.complete(index_);
+    return done;
+  }
+  bool isCompleted() override { return inner_->isCompleted(); }
+  int sourceRank() const override { return inner_->sourceRank(); }
+  void abort() override { inner_->abort(); }
+
+ private:
+  WorkPtr inner_;
+  Ledger& ledger_;
+  std::size_t index_;
+  bool recorded_ = false;
+};
+
 class RecordingBackend final : public c10d::Backend {
  public:
   RecordingBackend(c10::intrusive_ptr<c10d::Backend> inner, Ledger& ledger, Gpu* nccl_on)
@@ -106,8 +128,12 @@ class RecordingBackend final : public c10d::Backend {
     return record("send", bytes_of(tensors),
                   [&] { return inner_->send(tensors, destination, tag); });
   }
+  // On gloo it is the waiting for it that takes until the peer has sent.
   WorkPtr recv(Tensors& tensors, int source, int tag) override {
-    return record("recv", bytes_of(tensors), [&] { return inner_->recv(tensors, source, tag); });
+    const auto issue = [&] { return inner_->recv(tensors, source, tag); };
+    if (nccl_on_ != nullptr) return record("recv", bytes_of(tensors), issue);
+    const std::size_t index = ledger_.start("recv", bytes_of(tensors));
+    return c10::make_intrusive<AwaitedWork>(issue(), ledger_, index);
   }
   WorkPtr barrier(const c10d::BarrierOptions& options) override {
     return record("barrier", 0, [&] { return inner_->barrier(options); });
@@ -126,7 +152,7 @@ class RecordingBackend final : public c10d::Backend {
     return work;
   }
 
-  // gloo's send, recv and barrier have no future; they are complete, for us, when issued.
+  // gloo's send and barrier have no future; they are complete, for us, when issued.
   bool complete_with_future(Work& work, std::size_t index) {
     c10::intrusive_ptr<c10::ivalue::Future> future;
     try {

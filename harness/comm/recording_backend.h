@@ -3,7 +3,8 @@
 // It sits between c10d and gloo or NCCL, registered as the process group's own backend, so that the
 // Reducer, FSDP and anything else that communicates goes through it without knowing. gloo's
 // operations are complete when their future says so, on the thread that completed them, also where
-// they communicate a GPU's tensors through copies of their own. NCCL's are when its stream has
+// they communicate a GPU's tensors through copies of their own; what it receives, when it has been
+// waited for. NCCL's are when its stream has
 // passed them, which a mark in the device's queue tells (comm/gpu.h); their future would tell too,
 // but would keep the memory of their tensors from being used again at once.
 #pragma once

@@ -63,7 +63,8 @@ const std::vector<std::string> kDtypes{"float32", "bfloat16"};
 std::vector<Axis> make_axes() {
   return {{"topology", name(&Cell::topology)},
           {"model", name(&Cell::model)},
-          {"wrapper", one_of(&Cell::wrapper, {"ddp", "fsdp"})},
+          {"wrapper", one_of(&Cell::wrapper,
+                             {"ddp", "fsdp", "local", "by_hand", "by_hand_coalesced", "pipeline"})},
           {"micro_batch_size", count(&Cell::micro_batch_size)},
           {"sequence_length", count(&Cell::sequence_length)},
           {"lengths", one_of(&Cell::lengths, {"fixed", "mrpc"})},
@@ -89,7 +90,7 @@ std::vector<Axis> make_axes() {
           {"memory_budget_bytes", size(&Cell::memory_budget_bytes, "no budget", "79GiB")},
           {"accumulation_steps", count(&Cell::accumulation_steps)},
           {"strategy", one_of(&Cell::strategy, {"baseline", "no_sync_improper", "no_sync",
-                                                "accumulate", "sync_each_batch"})}};
+                                                "accumulate", "sync_each_batch", "pipelined"})}};
 }
 
 void set(const Axis& axis, Cell& cell, const json& value, const JsonFields& fields) {
@@ -161,10 +162,25 @@ std::vector<Cell> each_once(const std::vector<Cell>& cells) {
   return unique;
 }
 
+// Those that mean something under a wrapper. Without gradients to reduce there is nothing to
+// decide.
+std::vector<std::string> strategies_under(const std::string& wrapper) {
+  if (wrapper == "local") return {"baseline"};
+  if (wrapper == "pipeline") return {"baseline", "pipelined"};
+  std::vector<std::string> strategies{"baseline", "no_sync_improper", "no_sync", "accumulate"};
+  if (wrapper == "fsdp") strategies.emplace_back("sync_each_batch");
+  return strategies;
+}
+
 void check_combination(const Cell& cell, const JsonFields& fields) {
-  if (cell.strategy == "sync_each_batch" && cell.wrapper != "fsdp") {
-    fields.fail("strategy", "baseline, no_sync_improper, no_sync or accumulate under wrapper ddp",
-                "\"sync_each_batch\"");
+  const auto allowed = strategies_under(cell.wrapper);
+  if (std::find(allowed.begin(), allowed.end(), cell.strategy) == allowed.end()) {
+    fields.fail("strategy",
+                fmt::format("{} under wrapper {}", fmt::join(allowed, ", "), cell.wrapper),
+                json(cell.strategy).dump());
+  }
+  if (cell.wrapper == "pipeline" && cell.lengths != "fixed") {
+    fields.fail("lengths", "fixed under wrapper pipeline", json(cell.lengths).dump());
   }
   if (cell.wrapper == "ddp" && cell.dtype != "float32" && cell.compression != "none") {
     fields.fail("compression", "none where dtype is " + cell.dtype + ", which has 2 bytes already",

@@ -83,8 +83,8 @@ std::vector<Launch> expand(const Plan& plan) {
         Launch start{part.name, cells.topology, launch, cells.scale, {}};
         for (int round = 0; round < part.rounds; ++round) {
           for (const auto i : draw_order(cells.cells.size(), plan.seed, p, g, launch, round)) {
-            start.trials.push_back(
-                {order++, cells.cells[i], round, steps_of(part, launch, round), part.warmup_steps});
+            start.trials.push_back({order++, cells.cells[i], round, steps_of(part, launch, round),
+                                    part.warmup_steps, part.distance_steps});
           }
         }
         launches.push_back(std::move(start));

@@ -73,6 +73,7 @@ void read_counts(JsonFields& fields, bool needs_warmup, Part& part) {
   part.rounds = read_count(fields, "rounds", 1, part.rounds);
   part.launches = read_count(fields, "launches", 1, part.launches);
   part.warmup_steps = read_count(fields, "warmup_steps", 0, part.warmup_steps);
+  part.distance_steps = read_count(fields, "distance_steps", 0, part.distance_steps);
   if (needs_warmup && part.warmup_steps < 1) {
     fields.fail("warmup_steps",
                 "at least 1: the first step after another cell's is not a steady one (window_rule "
@@ -162,6 +163,19 @@ void read_conditions(JsonFields& fields, Plan& plan) {
   }
 }
 
+// Under backend fake a rank has no peers, and a stage would wait for them.
+void refuse_lonely_stages(const JsonFields& fields, const Plan& plan) {
+  if (plan.backend != "fake") return;
+  for (const Part& part : plan.parts) {
+    for (const Cell& cell : part.cells) {
+      if (cell.wrapper == "pipeline") {
+        fields.fail("backend", "\"gloo\" or \"nccl\" where a cell's wrapper is pipeline",
+                    "\"fake\"");
+      }
+    }
+  }
+}
+
 }  // namespace
 
 Plan parse_plan(const json& source, const std::string& file) {
@@ -187,6 +201,7 @@ Plan parse_plan(const json& source, const std::string& file) {
     plan.parts = {whole};
   }
   fields.finish();
+  refuse_lonely_stages(fields, plan);
   return plan;
 }
 

@@ -16,7 +16,8 @@ namespace gradsync::plan {
 struct Cell {
   std::string topology = "1x2";
   std::string model = "bert_mini";
-  std::string wrapper = "ddp";
+  std::string wrapper = "ddp";  // "fsdp", or a step on the road to DDP: "local", "by_hand",
+                                // "by_hand_coalesced", "pipeline"
   std::string strategy = "baseline";
   int accumulation_steps = 4;         // micro-batches per step
   int micro_batch_size = 16;          // examples per rank and micro-batch
@@ -71,6 +72,8 @@ struct Part {
                             // launches: 8, 7, 7, 7); 0: use `steps`
   int warmup_steps = 3;     // per trial; at least 1 (the bucket rebuild is past before the first);
                             // 0 under as_published, which has none, and where nothing is timed
+  int distance_steps = 0;   // per trial, after the timed ones and outside the clock: after each of
+                            // them the ranks compare their parameters
   int rounds = 1;
   int launches = 1;
   std::string expected_failure;  // a trial that fails for a reason which holds this text has given
@@ -115,6 +118,7 @@ struct Trial {
   int round = 0;
   int steps = 0;
   int warmup_steps = 0;
+  int distance_steps = 0;
 };
 
 // One start of all ranks of one topology, with its trials in the order they run.

@@ -6,8 +6,8 @@
 namespace gradsync::plan {
 
 // Fields that a plan and each of its parts may have; a part's own value wins.
-inline constexpr std::array kSharedFields = {"steps", "total_steps", "warmup_steps", "rounds",
-                                             "launches"};
+inline constexpr std::array kSharedFields = {"steps",          "total_steps", "warmup_steps",
+                                             "distance_steps", "rounds",      "launches"};
 
 // Fields that only the plan has.
 inline constexpr std::array kPlanFields = {"name",

@@ -15,8 +15,8 @@ using results::TrialRecord;
 
 namespace {
 
-constexpr std::array kStrategyOrder = {"baseline", "sync_each_batch", "no_sync_improper", "no_sync",
-                                       "accumulate"};
+constexpr std::array kStrategyOrder = {"baseline", "sync_each_batch", "no_sync_improper",
+                                       "no_sync",  "accumulate",      "pipelined"};
 
 // From the mildest to the worst: what a whole cell is called when its trials differ.
 constexpr std::array kSeverity = {Status::Ok,      Status::Skipped, Status::Oom,

@@ -9,6 +9,7 @@
 #include <optional>
 #include <set>
 
+#include "harness/report/rank_summary.h"
 #include "harness/report/running_statistics.h"
 #include "harness/stats/sample.h"
 
@@ -131,6 +132,24 @@ void add_parts_of_a_step(json& out, const Trials& trials, bool as_published) {
   if (!kept.empty()) out["exposed_comm_s"] = stats::mean(kept);
   if (phase_means.empty()) set_unknown(out, "phase_s", "not recorded");
   if (!phase_means.empty()) out["phase_s"] = phase_means;
+}
+
+void add_idle_share(json& out, const Trials& trials) {
+  const std::vector<double> by_rank = idle_share_by_rank(trials);
+  if (by_rank.empty()) {
+    set_unknown(out, "idle_share", "not recorded");
+  } else {
+    out["idle_share"] = {{"mean", stats::mean(by_rank)}, {"by_rank", by_rank}};
+  }
+}
+
+void add_parameter_distance(json& out, const Trials& trials) {
+  const std::vector<double> after_step = largest_parameter_distance(trials);
+  if (after_step.empty()) {
+    set_unknown(out, "parameter_distance", "not measured");
+  } else {
+    out["parameter_distance"] = {{"last", after_step.back()}, {"after_step", after_step}};
+  }
 }
 
 void add_collectives(json& out, const Trials& trials) {
@@ -288,13 +307,15 @@ json summarize_cell(const json& context, const CellGroup& group, bool as_publish
   std::string no_times = timing_objection(context, group);
   if (trials.empty()) {
     no_times = "no trial ended well";
-    for (const char* name : {"collectives_per_step", "peak_allocated_bytes", "peak_by_category",
-                             "peak_reserved_bytes", "peak_reserved_estimate_bytes"}) {
+    for (const char* name :
+         {"collectives_per_step", "peak_allocated_bytes", "peak_by_category", "peak_reserved_bytes",
+          "peak_reserved_estimate_bytes", "parameter_distance"}) {
       set_unknown(out, name, no_times);
     }
   } else {
     add_collectives(out, trials);
     add_running_statistics(out, trials);
+    add_parameter_distance(out, trials);
     const std::string no_peak = context.value("peak_memory_reason", "not measured");
     add_peak(out, "peak_allocated_bytes", trials, &RankRecord::peak_allocated_bytes, no_peak);
     add_peak_composition(out, trials, no_peak);
@@ -307,9 +328,11 @@ json summarize_cell(const json& context, const CellGroup& group, bool as_publish
   if (no_times.empty()) {
     add_times(out, group, as_published);
     add_parts_of_a_step(out, trials, as_published);
+    add_idle_share(out, trials);
   } else {
     for (const char* name : kTimes) set_unknown(out, name, no_times);
-    for (const char* name : {"exposed_comm_s", "phase_s"}) set_unknown(out, name, no_times);
+    for (const char* name : {"exposed_comm_s", "phase_s", "idle_share"})
+      set_unknown(out, name, no_times);
   }
   return out;
 }

@@ -9,8 +9,9 @@ using nlohmann::json;
 
 namespace {
 
-constexpr std::array kCountedOps = {"all_reduce", "reduce_scatter", "all_gather",
-                                    "batch_norm_all_gather", "batch_norm_all_reduce"};
+constexpr std::array kCountedOps = {
+    "all_reduce", "reduce_scatter",        "all_gather",           "send",
+    "recv",       "batch_norm_all_gather", "batch_norm_all_reduce"};
 
 }  // namespace
 

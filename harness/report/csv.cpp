@@ -32,6 +32,8 @@ constexpr Column kColumns[] = {
     {"slowdown_ci95_lo", "/slowdown/ci95/0"},
     {"slowdown_ci95_hi", "/slowdown/ci95/1"},
     {"exposed_comm_s", "/exposed_comm_s"},
+    {"idle_share", "/idle_share/mean"},
+    {"parameter_distance", "/parameter_distance/last"},
     {"all_reduce_count", "/collectives_per_step/all_reduce/count"},
     {"all_reduce_bytes", "/collectives_per_step/all_reduce/bytes"},
     {"reduce_scatter_count", "/collectives_per_step/reduce_scatter/count"},

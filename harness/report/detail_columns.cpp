@@ -54,12 +54,43 @@ DetailColumn exposed_column(int decimals) {
   return {"exposed", text, ""};
 }
 
+DetailColumn idle_column() {
+  const auto text = [](const json& cell) -> std::string {
+    const json share = number_in(cell, "idle_share", "mean");
+    return share.is_number() ? fmt::format("{:.1f} %", 100 * share.get<double>()) : "-";
+  };
+  return {"idle", text,
+          "idle = share of a step in which a rank has nothing to compute, mean over the ranks"};
+}
+
 DetailColumn moved_column() {
   const auto text = [](const json& cell) {
     const json& counts = cell["collectives_per_step"];
     return counts.is_object() ? format_bytes(moved_bytes(counts)) : "-";
   };
   return {"moved", text, "moved = bytes of all collectives, per rank and step"};
+}
+
+// "0" only where it is 0.
+DetailColumn distance_column(std::size_t steps) {
+  const auto text = [](const json& cell) -> std::string {
+    const json last = number_in(cell, "parameter_distance", "last");
+    if (!last.is_number()) return "-";
+    return last == 0 ? "0" : fmt::format("{:.1e}", last.get<double>());
+  };
+  return {"distance", text,
+          fmt::format("distance = |p - q| / |q| of a rank's parameters p and rank 0's q, {} from a "
+                      "common start",
+                      counted(steps, "step", "steps"))};
+}
+
+// Steps after which the ranks' parameters were compared; 0: in no cell.
+std::size_t distance_steps(const PartView& part) {
+  for (const json& cell : part.cells) {
+    if (!number_in(cell, "parameter_distance", "last").is_number()) continue;
+    return cell["parameter_distance"]["after_step"].size();
+  }
+  return 0;
 }
 
 // Where the cells' peaks differ by more than a hundredth: a column of equal numbers tells nothing.
@@ -107,6 +138,9 @@ std::vector<DetailColumn> detail_columns(const PartView& part) {
   columns.push_back(
       {"slowdown", [](const json& cell) { return ratio_text(cell["slowdown"]); }, ""});
   columns.push_back(exposed_column(decimals_for(part.cells)));
+  if (any(part, [](const json& cell) { return is_on_the_road(cell["cell"]); })) {
+    columns.push_back(idle_column());
+  }
   for (const std::string& op : counted_ops(part.cells)) {
     const auto count = [op](const json& cell) {
       return count_text(cell["collectives_per_step"], op);
@@ -114,6 +148,7 @@ std::vector<DetailColumn> detail_columns(const PartView& part) {
     columns.push_back({op, count, ""});
   }
   columns.push_back(moved_column());
+  if (const auto steps = distance_steps(part); steps > 0) columns.push_back(distance_column(steps));
   if (peaks_differ(part)) columns.push_back(peak_column());
   if (any(part, [](const json& cell) { return cell.contains("vs_local_statistics"); })) {
     columns.push_back(vs_local_column());

@@ -100,7 +100,11 @@ bool labels_collide(const PartView& part, const std::vector<json>& settings) {
   return std::adjacent_find(labels.begin(), labels.end()) != labels.end();
 }
 
+// Not where ways other than the guide's stand beside its four.
 bool is_comparable(const PartView& part) {
+  const bool others = std::any_of(part.cells.begin(), part.cells.end(),
+                                  [](const json& cell) { return is_on_the_road(cell["cell"]); });
+  if (others) return false;
   int present = 0;
   for (const char* strategy : kStrategies) {
     const auto has = [&](const json& cell) {

@@ -80,6 +80,11 @@ std::string sharding_label(const json& cell) {
   return cell.value("reshard_after_forward", true) ? "FULL_SHARD" : "SHARD_GRAD_OP";
 }
 
+bool is_on_the_road(const json& cell) {
+  const std::string wrapper = cell.value("wrapper", "");
+  return wrapper == "local" || wrapper == "pipeline" || wrapper.starts_with("by_hand");
+}
+
 std::optional<OomPlace> oom_place(const json& result_cell) {
   static const std::regex pattern("micro-batch ([0-9]{1,9}), ([a-z]+)");
   const std::string reason = result_cell.value("reason", "");

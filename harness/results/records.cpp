@@ -197,21 +197,23 @@ Status status_from_string(const std::string& text) {
 void to_json(json& out, const RankRecord& rank) {
   json phases = json::object();
   for (const auto& [phase, values] : rank.phase_s) phases[phase] = numbers_to_json(values);
-  out = {{"rank", rank.rank},
-         {"node", rank.node},
-         {"step_s", numbers_to_json(rank.step_s)},
-         {"warmup_step_s", numbers_to_json(rank.warmup_step_s)},
-         {"phase_s", std::move(phases)},
-         {"exposed_comm_s", numbers_to_json(rank.exposed_comm_s)},
-         {"block_s", number_or_null(rank.block_s)},
-         {"peak_allocated_bytes", optional_to_json(rank.peak_allocated_bytes)},
-         {"peak_by_category", names_or_null(rank.peak_by_category)},
-         {"peak_reserved_bytes", optional_to_json(rank.peak_reserved_bytes)},
-         {"peak_reserved_estimate_bytes", optional_to_json(rank.peak_reserved_estimate_bytes)},
-         {"memory_timeline", list_to_json(rank.memory_timeline, memory_point_to_json)},
-         {"running_statistics", statistics_to_json(rank.running_statistics)},
-         {"timeline_events", list_to_json(rank.timeline_events, event_to_json)},
-         {"timeline_phases", list_to_json(rank.timeline_phases, phase_to_json)}};
+  out = {
+      {"rank", rank.rank},
+      {"node", rank.node},
+      {"step_s", numbers_to_json(rank.step_s)},
+      {"warmup_step_s", numbers_to_json(rank.warmup_step_s)},
+      {"phase_s", std::move(phases)},
+      {"exposed_comm_s", numbers_to_json(rank.exposed_comm_s)},
+      {"block_s", number_or_null(rank.block_s)},
+      {"peak_allocated_bytes", optional_to_json(rank.peak_allocated_bytes)},
+      {"peak_by_category", names_or_null(rank.peak_by_category)},
+      {"peak_reserved_bytes", optional_to_json(rank.peak_reserved_bytes)},
+      {"peak_reserved_estimate_bytes", optional_to_json(rank.peak_reserved_estimate_bytes)},
+      {"parameter_distance",
+       rank.parameter_distance.empty() ? json(nullptr) : numbers_to_json(rank.parameter_distance)},
+      {"memory_timeline", list_to_json(rank.memory_timeline, memory_point_to_json)},
+      {"timeline_events", list_to_json(rank.timeline_events, event_to_json)},
+      {"timeline_phases", list_to_json(rank.timeline_phases, phase_to_json)}};
 }
 
 void from_json(const json& in, RankRecord& rank) {
@@ -229,6 +231,9 @@ void from_json(const json& in, RankRecord& rank) {
   rank.peak_by_category = optional_bytes_by_name(in, "peak_by_category");
   rank.peak_reserved_bytes = optional_bytes(in, "peak_reserved_bytes");
   rank.peak_reserved_estimate_bytes = optional_bytes(in, "peak_reserved_estimate_bytes");
+  if (in.contains("parameter_distance") && !in["parameter_distance"].is_null()) {
+    rank.parameter_distance = numbers_from(in["parameter_distance"]);
+  }
   if (in.contains("memory_timeline")) {
     rank.memory_timeline = list_from(in, "memory_timeline", memory_point_from);
   }

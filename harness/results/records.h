@@ -77,6 +77,9 @@ struct RankRecord {
   std::map<std::string, std::int64_t> peak_by_category;  // what it consisted of; empty: unknown
   std::optional<std::int64_t> peak_reserved_bytes;
   std::optional<std::int64_t> peak_reserved_estimate_bytes;
+  // |p - q| / |q| of this rank's parameters p and rank 0's q, after each step from a common start,
+  // outside the clock. Empty: not measured.
+  std::vector<double> parameter_distance;
   // One step, rank 0's only: the last warm-up step, so that no timed one pays for it; the last
   // timed step where nothing is warmed up and nothing timed. Empty: not recorded.
   std::vector<MemoryTimelinePoint> memory_timeline;

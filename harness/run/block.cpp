@@ -11,6 +11,7 @@
 #include "harness/run/extra_work.h"
 #include "harness/run/finite.h"
 #include "harness/run/memory_prediction.h"
+#include "harness/run/parameter_distance.h"
 #include "harness/run/step_memory.h"
 #include "harness/run/window_rule.h"
 #include "harness/sync/backward.h"
@@ -164,6 +165,34 @@ results::LedgerRecord check_ledger(const Workload& workload, const sync::Strateg
   return record;
 }
 
+// Whether the values of this rank's parameters mean anything.
+bool computes(const RankContext& context, Workload& workload) {
+  return context.spec.backend != "fake" && !workload.paced();
+}
+
+// Returns the distance to rank 0's parameters after each of `steps` more steps, which begin with
+// the same ones on all ranks; nothing where there is none to tell. Collective.
+std::vector<double> distances_of(const RankContext& context, Workload& workload,
+                                 sync::Strategy& strategy, sync::Training& training, int steps,
+                                 int accumulation_steps) {
+  const sync::Wrapper& model = workload.wrapper();
+  const bool comparable =
+      computes(context, workload) && model.replicates() && context.world_size > 1;
+  if (steps == 0 || !comparable) return {};
+  std::vector<double> distances;
+  start_alike(model, *context.group);
+  context.recorder.begin_block();
+  training.step = -1;
+  for (int i = 0; i < steps; ++i) {
+    strategy.step(training, accumulation_steps);
+    context.recorder.end_step();
+    context.ledger.set_place(-1, -1);
+    distances.push_back(parameter_distance(model, *context.group));
+  }
+  context.recorder.end_block();
+  return distances;
+}
+
 }  // namespace
 
 BlockResult run_block(const RankContext& context, Workload& workload, const plan::Trial& trial,
@@ -208,14 +237,15 @@ BlockResult run_block(const RankContext& context, Workload& workload, const plan
                                context.spec.as_published ? kColdSteps : 0, events);
   result.invalid = result.ledger.matches ? first_mistiming(steps, windows.size(), block_s)
                                          : "ledger: " + result.ledger.mismatch;
-  const bool values_mean_something = context.spec.backend != "fake" && !workload.paced();
-  if (values_mean_something) {
+  if (computes(context, workload)) {
     result.rank.running_statistics = running_statistics(training.model.module());
   }
-  if (result.invalid.empty() && values_mean_something) {
+  if (result.invalid.empty() && computes(context, workload)) {
     result.invalid = non_finite_values(workload.wrapper(), sync::loss_watch().first_non_finite(),
                                        warmup, windows);
   }
+  result.rank.parameter_distance =
+      distances_of(context, workload, *strategy, training, trial.distance_steps, accumulation);
   return result;
 }
 

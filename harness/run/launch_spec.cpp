@@ -9,7 +9,8 @@ json to_json(const plan::Trial& trial) {
           {"cell", trial.cell},
           {"round", trial.round},
           {"steps", trial.steps},
-          {"warmup_steps", trial.warmup_steps}};
+          {"warmup_steps", trial.warmup_steps},
+          {"distance_steps", trial.distance_steps}};
 }
 
 plan::Trial trial_from_json(const json& in) {
@@ -19,6 +20,7 @@ plan::Trial trial_from_json(const json& in) {
   trial.round = in.at("round");
   trial.steps = in.at("steps");
   trial.warmup_steps = in.at("warmup_steps");
+  trial.distance_steps = in.at("distance_steps");
   return trial;
 }
 

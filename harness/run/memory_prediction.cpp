@@ -21,6 +21,9 @@ std::string objection(const plan::Cell& cell, const LaunchSpec& where) {
   if (cell.dtype != "float32" || cell.param_dtype != "float32") {
     return "in bfloat16 the CPU's products take memory that depends on the processor";
   }
+  if (cell.wrapper != "ddp" && cell.wrapper != "fsdp") {
+    return "what wrapper " + cell.wrapper + " holds is not declared";
+  }
   if (cell.find_unused_parameters || cell.static_graph) {
     return "what find_unused_parameters and static_graph hold is not declared";
   }

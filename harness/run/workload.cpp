@@ -7,8 +7,10 @@
 #include "harness/measure/memory.h"
 #include "harness/run/memory_prediction.h"
 #include "harness/run/paced_optimizer.h"
+#include "harness/sync/by_hand.h"
 #include "harness/sync/ddp.h"
 #include "harness/sync/fsdp/fsdp.h"
+#include "harness/sync/pipeline.h"
 
 namespace gradsync::run {
 namespace {
@@ -43,8 +45,10 @@ models::ModelOptions model_options(const RankContext& context, const plan::Cell&
 models::DataOptions data_options(const RankContext& context, const plan::Cell& cell,
                                  const models::Model& model) {
   models::DataOptions options;
-  options.rank = context.rank;
-  options.world_size = context.world_size;
+  // The stages of a pipeline work on the same micro-batches.
+  const bool shares = cell.wrapper != "pipeline";
+  options.rank = shares ? context.rank : 0;
+  options.world_size = shares ? context.world_size : 1;
   options.micro_batch_size = cell.micro_batch_size;
   options.sequence_length = cell.sequence_length;
   options.varying_lengths = cell.lengths == "mrpc";
@@ -93,6 +97,11 @@ sync::FsdpOptions fsdp_options(const RankContext& context, const plan::Cell& cel
   return options;
 }
 
+sync::Reduction reduction_of(const std::string& wrapper) {
+  if (wrapper == "local") return sync::Reduction::None;
+  return wrapper == "by_hand" ? sync::Reduction::PerParameter : sync::Reduction::Coalesced;
+}
+
 std::unique_ptr<sync::Wrapper> wrapped(const RankContext& context, const plan::Cell& cell,
                                        std::shared_ptr<models::Model> module) {
   if (cell.wrapper == "fsdp") {
@@ -100,6 +109,14 @@ std::unique_ptr<sync::Wrapper> wrapped(const RankContext& context, const plan::C
         std::move(module),
         cell.hybrid_shard ? context.hybrid : sync::FsdpGroups{context.group, nullptr},
         fsdp_options(context, cell));
+  }
+  if (cell.wrapper == "pipeline") {
+    return std::make_unique<sync::PipelineStage>(std::move(module), context.group,
+                                                 &context.recorder);
+  }
+  if (cell.wrapper != "ddp") {
+    return std::make_unique<sync::ByHand>(std::move(module), context.group,
+                                          reduction_of(cell.wrapper), &context.recorder);
   }
   return std::make_unique<sync::DistributedDataParallel>(std::move(module), context.group,
                                                          ddp_options(context, cell));

@@ -81,4 +81,17 @@ std::vector<Collectives> declared_collectives(const FsdpTraffic& traffic,
   return step;
 }
 
+std::vector<Collectives> declared_collectives(const StageTraffic& traffic,
+                                              std::size_t micro_batches) {
+  Collectives one;
+  const bool has_previous = traffic.from_previous_bytes > 0;
+  if (has_previous) one["recv"].push_back(traffic.from_previous_bytes);
+  if (traffic.to_next_bytes > 0) {
+    one["send"].push_back(traffic.to_next_bytes);
+    one["recv"].push_back(traffic.to_next_bytes);
+  }
+  if (has_previous) one["send"].push_back(traffic.from_previous_bytes);
+  return std::vector<Collectives>(micro_batches, one);
+}
+
 }  // namespace gradsync::sync

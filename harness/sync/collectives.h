@@ -55,4 +55,15 @@ struct FsdpTraffic {
 std::vector<Collectives> declared_collectives(const FsdpTraffic& traffic,
                                               const std::vector<bool>& syncs);
 
+// What one micro-batch moves between this stage of a pipeline and its neighbours: activations on
+// the way forward, their gradients, of the same size, on the way back.
+struct StageTraffic {
+  std::int64_t from_previous_bytes = 0;  // 0: the first stage
+  std::int64_t to_next_bytes = 0;        // 0: the last stage
+};
+
+// Returns the collectives of a step of `micro_batches`, each forward and then backward.
+std::vector<Collectives> declared_collectives(const StageTraffic& traffic,
+                                              std::size_t micro_batches);
+
 }  // namespace gradsync::sync

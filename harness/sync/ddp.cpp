@@ -3,7 +3,6 @@
 #include <ATen/core/grad_mode.h>
 #include <torch/csrc/autograd/custom_function.h>
 #include <torch/csrc/autograd/engine.h>
-#include <torch/csrc/autograd/utils/lambda_post_hook.h>
 #include <torch/csrc/autograd/variable.h>
 #include <torch/csrc/utils/tensor_flatten.h>
 #include <torch/csrc/distributed/c10d/comm.hpp>
@@ -19,6 +18,7 @@
 #include "harness/comm/storage.h"
 #include "harness/measure/memory.h"
 #include "harness/sync/compress_hook.h"
+#include "harness/sync/parameter_memory.h"
 #include "harness/sync/sync_batch_norm.h"
 
 namespace gradsync::sync {
@@ -102,28 +102,7 @@ DistributedDataParallel::DistributedDataParallel(
   c10d::broadcast_coalesced(process_group_, states, kBroadcastBucketBytes, 0);
   comm::await_release(held_before);
   build_reducer();
-  label_memory();
-}
-
-// A parameter stays on this rank. A gradient is one once its accumulator has it: backward made it
-// like any other tensor; one that is a view of a bucket counts as that bucket. The hooks come after
-// the Reducer's, and are not made where nobody counts.
-void DistributedDataParallel::label_memory() {
-  using torch::autograd::variable_list;
-  if (!measure::meter().installed()) return;
-  for (const at::Tensor& parameter : parameters_) {
-    measure::relabel_memory(parameter.storage().data(), measure::MemoryCategory::ShardedParameter);
-    accumulators_.push_back(torch::autograd::impl::grad_accumulator(parameter));
-    accumulators_.back()->add_post_hook(std::make_unique<torch::autograd::utils::LambdaPostHook>(
-        [parameter](const variable_list& outputs, const variable_list&) {
-          if (const at::Tensor& gradient = parameter.grad(); gradient.defined()) {
-            measure::relabel_memory(gradient.storage().data(),
-                                    measure::MemoryCategory::UnshardedGradient,
-                                    measure::MemoryCategory::Activation);
-          }
-          return outputs;
-        }));
-  }
+  accumulators_ = label_parameter_memory(parameters_);  // after the Reducer's hooks
 }
 
 void DistributedDataParallel::build_reducer() {

@@ -88,7 +88,6 @@ class DistributedDataParallel final : public Wrapper {
   void build_reducer();
   void rebuild_buckets();
   void compress_gradients();
-  void label_memory();
   bool searches_for_unused() const {
     return options_.find_unused_parameters && !options_.static_graph;
   }

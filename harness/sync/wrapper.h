@@ -66,6 +66,9 @@ class Wrapper {
   // FSDP's units.
   virtual std::vector<std::int64_t> reduction_bytes() const = 0;
 
+  // Whether every rank has all parameters, which are the same where gradients are synchronized.
+  virtual bool replicates() const { return true; }
+
   virtual models::Model& module() = 0;
 
  private:

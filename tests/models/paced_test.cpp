@@ -74,6 +74,43 @@ TEST(Paced, ForwardAndBackwardTakeTheProfilesTime) {
   EXPECT_EQ(model.paced_optimizer_s(), 0.25);
 }
 
+// Leaves out all of three layers but those from `first` to before `end`, as a stage does.
+class OnlyLayers : public UnitHooks {
+ public:
+  OnlyLayers(std::size_t first, std::size_t end) : first_(first), end_(end) {}
+  bool runs(std::size_t unit) const override { return unit >= first_ && unit < end_; }
+  bool runs_begin() const override { return first_ == 0; }
+  bool runs_end() const override { return end_ == 3; }
+  at::Tensor before_forward(std::size_t, at::Tensor input) override {
+    return input.defined() ? input : at::zeros({});
+  }
+
+ private:
+  std::size_t first_;
+  std::size_t end_;
+};
+
+// Layer a takes 10 and 30 ms, b 20 and 50, c none: whatever runs elsewhere takes no time here.
+TEST(Paced, LayersThatAreLeftOutTakeNoTime) {
+  FakeClock clock;
+  PacedModel model(small_profile(), 1, host_pace(clock), at::kCPU);
+  const auto took_ms = [&](OnlyLayers layers) {
+    model.set_unit_hooks(&layers);
+    const std::int64_t start = clock.now_ns();
+    const at::Tensor loss = model.loss({});
+    const std::int64_t forward_ms = (clock.now_ns() - start) / 1'000'000;
+    loss.backward();
+    model.set_unit_hooks(nullptr);
+    return std::pair(forward_ms, (clock.now_ns() - start) / 1'000'000 - forward_ms);
+  };
+  EXPECT_EQ(took_ms({0, 1}), std::pair(std::int64_t{10}, std::int64_t{30}));
+  EXPECT_FALSE(model.parameters()[2].grad().defined());
+  EXPECT_EQ(took_ms({1, 3}), std::pair(std::int64_t{20}, std::int64_t{50}));
+  const double once = PacedModel::gradient_value(0);
+  EXPECT_EQ(model.parameters()[0].grad()[0][0].item<double>(), once);
+  EXPECT_EQ(model.parameters()[2].grad()[0].item<double>(), PacedModel::gradient_value(2));
+}
+
 TEST(Paced, OnlyAHostsLeadHidesBetweenForwardAndBackward) {
   FakeClock clock;
   PacedModel model(small_profile(), 1, host_pace(clock), at::kCPU);

@@ -53,6 +53,7 @@ class FullyShardedDataParallel final : public Wrapper, private models::UnitHooks
   at::Tensor forward(const models::Batch& batch) override;
 
   FlagRead flag_read() const override { return FlagRead::InBackward; }
+  bool replicates() const override { return false; }
   // Shards, [elements / ranks] each: the root unit's first, then in the order of forward.
   const std::vector<at::Tensor>& parameters() const override { return shards_; }
   std::vector<std::string> parameter_names() const override;

@@ -32,6 +32,8 @@ struct Training {
 
   // The next micro-batch; also tells recorder and ledger that it begins.
   const models::Batch& next_batch(int micro_batch);
+  // Goes on with a micro-batch whose forward has run before: tells recorder and ledger.
+  void return_to(int micro_batch);
   // Backward of loss / micro_batches.
   void backward(at::Tensor loss, int micro_batches);
   // optimizer.step(), scheduler.step() and optimizer.zero_grad(), as one timed phase.

@@ -13,6 +13,12 @@ const models::Batch& Training::next_batch(int micro_batch) {
   return data.next();
 }
 
+void Training::return_to(int micro_batch) {
+  recorder.begin_micro_batch(micro_batch);
+  ledger.set_place(step, micro_batch);
+  measure::meter().set_place(step, micro_batch, "backward");
+}
+
 void Training::backward(at::Tensor loss, int micro_batches) {
   sync::backward(std::move(loss), micro_batches, &recorder);
 }

@@ -203,9 +203,10 @@ TEST(Cells, BucketCapIsBytesOrTextWithAUnit) {
 TEST(Cells, WrongValuesAreQuotedWithTheRightOnes) {
   EXPECT_EQ(complaint_about_axis("strategy", {"nosync"}),
             "p.json: field 'cells.strategy': got \"nosync\", expected one of baseline, "
-            "no_sync_improper, no_sync, accumulate, sync_each_batch");
+            "no_sync_improper, no_sync, accumulate, sync_each_batch, pipelined");
   EXPECT_EQ(complaint_about_axis("wrapper", {"zero"}),
-            "p.json: field 'cells.wrapper': got \"zero\", expected one of ddp, fsdp");
+            "p.json: field 'cells.wrapper': got \"zero\", expected one of ddp, fsdp, local, "
+            "by_hand, by_hand_coalesced, pipeline");
   EXPECT_EQ(complaint_about_axis("lengths", {"long"}),
             "p.json: field 'cells.lengths': got \"long\", expected one of fixed, mrpc");
   EXPECT_EQ(complaint_about_axis("model", {""}),
@@ -255,6 +256,34 @@ TEST(Cells, SyncEachBatchBelongsToFsdp) {
   EXPECT_EQ(complaint(plan), "no error");
   plan["cells"]["wrapper"] = {"fsdp", "ddp"};
   EXPECT_THAT(complaint(plan), HasSubstr("under wrapper ddp"));
+}
+
+TEST(Cells, WaysThatReduceNothingHaveNoStrategiesThatDecideIt) {
+  json plan = sample_plan();
+  plan["cells"]["wrapper"] = {"local"};
+  plan["cells"]["strategy"] = {"baseline"};
+  EXPECT_EQ(complaint(plan), "no error");
+  plan["cells"]["strategy"] = {"no_sync"};
+  EXPECT_EQ(
+      complaint(plan),
+      "p.json: field 'cells.strategy': got \"no_sync\", expected baseline under wrapper local");
+  plan["cells"]["wrapper"] = {"pipeline"};
+  EXPECT_THAT(complaint(plan), HasSubstr("expected baseline, pipelined under wrapper pipeline"));
+  plan["cells"]["strategy"] = {"baseline", "pipelined"};
+  EXPECT_EQ(complaint(plan), "no error");
+  plan["cells"]["wrapper"] = {"by_hand"};
+  EXPECT_THAT(complaint(plan), HasSubstr("under wrapper by_hand"));
+}
+
+TEST(Cells, StagesTakeMicroBatchesOfOneShapeAndRealPeers) {
+  json plan = sample_plan();
+  plan["cells"]["wrapper"] = {"pipeline"};
+  plan["cells"]["strategy"] = {"baseline"};
+  plan["cells"]["lengths"] = {"mrpc"};
+  EXPECT_THAT(complaint(plan), HasSubstr("got \"mrpc\", expected fixed under wrapper pipeline"));
+  plan["cells"]["lengths"] = {"fixed"};
+  plan["backend"] = "fake";
+  EXPECT_THAT(complaint(plan), HasSubstr("'backend': got \"fake\""));
 }
 
 TEST(Cells, ProductsBeyondReasonAreRefusedAtOnce) {

@@ -76,8 +76,8 @@ TEST(ParsePlan, UnknownFieldNamesThoseThereAre) {
   EXPECT_EQ(
       complaint_about("step", 3),
       "p.json: field 'step': got an unknown field, expected one of about, backend, cells, "
-      "device, fold_from_bytes, gloo_loop, launches, name, parts, rounds, schema, seed, steps, "
-      "threads_per_rank, "
+      "device, distance_steps, fold_from_bytes, gloo_loop, launches, name, parts, rounds, "
+      "schema, seed, steps, threads_per_rank, "
       "timeout_s, total_steps, warmup_steps, window_rule");
   json parts = sample_plan_in_parts();
   parts["parts"][1]["seed"] = 3;
@@ -94,6 +94,19 @@ TEST(ParsePlan, CountsAreWholeAndPositive) {
     EXPECT_THAT(complaint_about(field, 3000000000), HasSubstr("at most 1000000"));
   }
   EXPECT_THAT(complaint_about("seed", -1), HasSubstr("an integer of at least 0"));
+}
+
+TEST(ParsePlan, APartMayMeasureDistances) {
+  json source = sample_plan_in_parts();
+  source["parts"][1]["distance_steps"] = 7;
+  const Plan plan = parse_plan(source, "p.json");
+  EXPECT_EQ(plan.parts.at(0).distance_steps, 0);
+  for (const Launch& launch : expand(plan)) {
+    for (const Trial& trial : launch.trials) {
+      EXPECT_EQ(trial.distance_steps, launch.part == "slow" ? 7 : 0);
+    }
+  }
+  EXPECT_THAT(complaint_about("distance_steps", -1), HasSubstr("an integer of at least 0"));
 }
 
 TEST(ParsePlan, TimeoutIsPositive) {

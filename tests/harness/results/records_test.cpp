@@ -124,6 +124,16 @@ TEST(Records, OlderTrialsHaveNoMemoryOverAStep) {
   EXPECT_TRUE(older.get<TrialRecord>().ranks.at(0).memory_timeline.empty());
 }
 
+TEST(Records, ADistanceThatWasNotMeasuredIsNull) {
+  json out = sample_trial();
+  EXPECT_EQ(out["ranks"][1]["parameter_distance"], json({0.125, 0.25}));
+  out["ranks"][0]["parameter_distance"] = nullptr;
+  out["ranks"][1].erase("parameter_distance");  // as older versions wrote
+  const auto back = out.get<TrialRecord>();
+  EXPECT_TRUE(back.ranks.at(0).parameter_distance.empty());
+  EXPECT_TRUE(json(back).at("ranks").at(1).at("parameter_distance").is_null());
+}
+
 TEST(Records, RefuseWhatIsNoTrial) {
   const json good = sample_trial();
   const auto refused = [&](const char* field, const json& value) {

@@ -56,7 +56,8 @@ inline TrialRecord sample_trial(int launch = 0, int round = 0) {
     record.node = rank;
     record.step_s = {0.25, 0.26 - rank * 0.01};
     record.warmup_step_s = {0.5};
-    record.phase_s = {{"forward", {0.1, 0.1}}, {"backward", {0.15, 0.16}}};
+    record.phase_s = {
+        {"forward", {0.1, 0.1}}, {"backward", {0.1, 0.1}}, {"wait", {0.05, 0.06 - rank * 0.01}}};
     record.exposed_comm_s = {0.01, 0.02};
     record.block_s = 0.51;
     record.peak_allocated_bytes = 9007199254740993;  // not representable as a double
@@ -65,6 +66,7 @@ inline TrialRecord sample_trial(int launch = 0, int round = 0) {
     record.memory_timeline = {{0.0, -1, "", "", {{"other", 1}}},
                               {0.125, 0, "forward", "layer3", {{"activation", 9007199254740993}}}};
     record.running_statistics = {{0.25 * rank, -1.5}, {1.0, 0.5}};
+    record.parameter_distance = {rank * 0.125, rank * 0.25};
     record.timeline_events = {{"all_reduce", 1048576, 3, 0, 0.2, 0.21}};
     record.timeline_phases = {{"forward", 0, 0.0, 0.025}};
     trial.ranks.push_back(record);

@@ -140,6 +140,7 @@ TEST(LaunchSpecJson, SurvivesTheChannel) {
   trial.cell.strategy = "no_sync";
   trial.cell.scale = 50;
   trial.steps = 5;
+  trial.distance_steps = 6;
   spec.trials = {trial};
   spec.seed = 9;
   spec.as_published = true;
@@ -148,6 +149,7 @@ TEST(LaunchSpecJson, SurvivesTheChannel) {
   const LaunchSpec back = launch_spec_from_json(nlohmann::json::parse(to_json(spec).dump()));
   EXPECT_EQ(back.trials.at(0).order, 7);
   EXPECT_EQ(back.trials.at(0).cell, trial.cell);
+  EXPECT_EQ(back.trials.at(0).distance_steps, 6);
   EXPECT_EQ(back.seed, 9U);
   EXPECT_TRUE(back.as_published);
   EXPECT_TRUE(back.resident);

@@ -47,5 +47,16 @@ TEST(Collectives, SyncBatchNormsAreInEveryMicroBatchAndBackwardsInReverse) {
   EXPECT_TRUE(sync::batch_norm_collectives({}, 4).empty());
 }
 
+TEST(Collectives, AStageReceivesAndSendsOnTheWayForwardAndBack) {
+  const auto middle = declared_collectives(sync::StageTraffic{10, 20}, 2);
+  ASSERT_EQ(middle.size(), 2U);
+  EXPECT_EQ(middle[1].at("recv"), (Sizes{10, 20}));  // activations, then gradients
+  EXPECT_EQ(middle[1].at("send"), (Sizes{20, 10}));
+  const auto first = declared_collectives(sync::StageTraffic{0, 20}, 1);
+  EXPECT_EQ(first[0].at("send"), (Sizes{20}));
+  EXPECT_EQ(first[0].at("recv"), (Sizes{20}));
+  EXPECT_TRUE(declared_collectives(sync::StageTraffic{}, 1)[0].empty());
+}
+
 }  // namespace
 }  // namespace gradsync::test

@@ -188,6 +188,7 @@ TEST(Fsdp, CommunicatesWhatItDeclares) {
       FullyShardedDataParallel model(std::make_shared<ToyLayers>(), FsdpGroups{rank.group, nullptr},
                                      options);
       for (const auto& entry : sync::strategies()) {
+        if (entry.wrappers == std::vector<std::string>{"pipeline"}) continue;  // reduces nothing
         EXPECT_EQ(mismatch_of_step(rank, model, entry.name), "") << entry.name;
       }
     }

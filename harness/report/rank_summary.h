@@ -1,0 +1,21 @@
+// What the ranks of a cell's trials have to tell beside the time of the slowest: how long each
+// stood idle, and how far apart their parameters are. Pure functions of records.
+#pragma once
+
+#include <vector>
+
+#include "harness/results/records.h"
+
+namespace gradsync::report {
+
+// Returns, by rank, which share of its timed steps a rank spent in phase "wait", where it has no
+// computation of its own left: over all steps of all trials, 0 to 1. Empty where a rank's phases
+// were not recorded.
+std::vector<double> idle_share_by_rank(const std::vector<const results::TrialRecord*>& trials);
+
+// Returns, step by step from a common start, the largest distance of any rank in any trial
+// (results::RankRecord::parameter_distance). Empty where none was measured.
+std::vector<double> largest_parameter_distance(
+    const std::vector<const results::TrialRecord*>& trials);
+
+}  // namespace gradsync::report

@@ -1,0 +1,19 @@
+// What a wrapper says of the memory of parameters that a rank holds whole.
+#pragma once
+
+#include <ATen/core/Tensor.h>
+
+#include <vector>
+
+#include "models/autograd_node.h"
+
+namespace gradsync::sync {
+
+// Labels `parameters` as what stays on this rank, and from now on each of their gradients once its
+// accumulator has it: backward made it like any other tensor. A gradient that is a view of a bucket
+// counts as that bucket. Returns the accumulators, which must be kept: they hold the hooks. Nothing
+// where nobody counts. Call it after all other hooks of the accumulators are made.
+[[nodiscard]] std::vector<models::NodePtr> label_parameter_memory(
+    const std::vector<at::Tensor>& parameters);
+
+}  // namespace gradsync::sync
