@@ -55,7 +55,8 @@ def _pictures(run: Run) -> list[Lines]:
     """The lines of each picture, of the cells with a peak or out of a budget, by accumulation."""
     pictures: dict[str, Lines] = {}
     for cell in (cell for part in run.parts for cell in part.cells):
-        if cell["peak_allocated_bytes"] is not None or cell["status"] == "oom":
+        has_peak = cell["peak_allocated_bytes"] is not None or cell["status"] == "oom"
+        if has_peak and style.sharding_label(cell["cell"]) in SHARDINGS:
             line = (style.sharding_label(cell["cell"]), cell["cell"]["strategy"])
             lines = pictures.setdefault(_picture_of(cell["cell"]), {})
             lines.setdefault(line, []).append(cell)

@@ -11,7 +11,14 @@ from typing import Any
 REFERENCE = Path(__file__).resolve().parent.parent / "results/reference/slowdown_table.json"
 RESULT_SCHEMA = "gradsync.result/1"
 TRIAL_SCHEMA = "gradsync.trial/1"
-STRATEGIES = ["baseline", "sync_each_batch", "no_sync_improper", "no_sync", "accumulate"]
+STRATEGIES = [
+    "baseline",
+    "sync_each_batch",
+    "no_sync_improper",
+    "no_sync",
+    "accumulate",
+    "pipelined",
+]
 TWIN_MODEL = "paced_bert_base_t4"
 TWIN_ROWS = {"t4_2x1": "multi_node", "t4_1x2": "single_node"}
 
@@ -105,7 +112,8 @@ class Run:
     def published(self, cell: dict[str, Any]) -> list[float] | None:
         """The runs behind the published number that this cell re-enacts, if it does."""
         row = TWIN_ROWS.get(cell["cell"]["topology"])
-        if self.reference is None or row is None or cell["cell"]["model"] != TWIN_MODEL:
+        twin = cell["cell"]["model"] == TWIN_MODEL and cell["cell"]["wrapper"] == "ddp"
+        if self.reference is None or row is None or not twin:
             return None
         return self.reference["raw_runs"][row].get(cell["cell"]["strategy"])
 

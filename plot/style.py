@@ -19,6 +19,7 @@ COLOURS = {
     "no_sync_improper": "#E69F00",
     "no_sync": "#0072B2",
     "accumulate": "#56B4E9",
+    "pipelined": "#009E73",
 }
 # What cells leave out where it has its default.
 LEFT_OUT = {
@@ -81,9 +82,9 @@ def topology_label(context: dict[str, Any], cell: dict[str, Any], separator: str
 
 
 def sharding_label(cell: dict[str, Any]) -> str:
-    """PyTorch's name for how FSDP keeps parameters; "DDP" where nothing is sharded."""
+    """PyTorch's name for how FSDP keeps parameters; "DDP", or another wrapper's own name."""
     if cell["wrapper"] != "fsdp":
-        return "DDP"
+        return "DDP" if cell["wrapper"] == "ddp" else cell["wrapper"]
     return "FULL_SHARD" if cell["reshard_after_forward"] else "SHARD_GRAD_OP"
 
 

@@ -20,7 +20,7 @@ TALL_LANE = 2.0  # of communication, where many collectives are in flight at onc
 CROWDED = 3
 GAP = 0.15  # between the lanes of a rank; between ranks it is three times as wide
 SHARDED_REDUCTION = "reduce_scatter"  # FSDP's, of a unit
-SHOWN = ("baseline", "sync_each_batch", "no_sync")
+SHOWN = ("baseline", "sync_each_batch", "no_sync", "pipelined")
 
 
 def _bar(

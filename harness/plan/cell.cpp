@@ -187,7 +187,7 @@ void check_combination(const Cell& cell, const JsonFields& fields) {
                 fmt::format("\"{}\"", cell.compression));
   }
   if (cell.sync_batch_norm && cell.wrapper != "ddp") {
-    fields.fail("sync_batch_norm", "false under wrapper fsdp", "true");
+    fields.fail("sync_batch_norm", "false under wrapper " + cell.wrapper, "true");
   }
 }
 

@@ -94,6 +94,22 @@ TEST(ShippedPlans, BestOfAllHasTheGuidesFourBeside) {
   }
 }
 
+// Two ranks that share the work, and one process or two stages that do all of it.
+TEST(ShippedPlans, EveryWayOnTheRoadToDdpTakesTheSameExamplesPerStep) {
+  const Plan plan = read_plan(resolve_plan("road_to_ddp", kDirectory), {});
+  std::set<std::string> wrappers;
+  for (const Part& part : plan.parts) {
+    for (const Cell& cell : part.cells) {
+      const bool shared = cell.topology != "1x1" && cell.wrapper != "pipeline";
+      EXPECT_EQ(cell.accumulation_steps * (shared ? 2 : 1), 8) << part.name;
+      EXPECT_EQ(part.distance_steps > 0, shared && part.cells.front().model == "bert_mini");
+      wrappers.insert(cell.wrapper);
+    }
+  }
+  EXPECT_THAT(wrappers,
+              testing::ElementsAre("by_hand", "by_hand_coalesced", "ddp", "local", "pipeline"));
+}
+
 // results/reference/memory_table.json
 TEST(ShippedPlans, Mixtral8x7bHasTheRowsOfThePublishedMemoryTable) {
   const Plan plan = read_plan(resolve_plan("mixtral_8x7b", kDirectory), {});
