@@ -20,6 +20,7 @@ except ImportError:
     sys.exit(SKIPPED)
 
 sys.path.insert(0, str(PLOT.parent))
+import idle  # noqa: E402
 import memory  # noqa: E402
 import run_data  # noqa: E402
 import slowdown  # noqa: E402
@@ -159,6 +160,34 @@ class LeavesOutWhatWasNotMeasured(WithSampleRun):
         real, paced = (part.cells for part in run.parts)
         self.assertTrue(all(run.published(cell) is None for cell in real))
         self.assertTrue(all(len(run.published(cell)) == 3 for cell in paced))
+
+
+class DrawsWhoWaits(WithSampleRun):
+    def test_bars_by_rank_theory_and_distances(self):
+        def on_the_road(result):
+            stages, pipelined, alone, *_ = result["cells"]
+            for cell, strategy in ((stages, "baseline"), (pipelined, "pipelined")):
+                cell["cell"].update(wrapper="pipeline", strategy=strategy)
+            stages["idle_share"] = {"mean": 0.5, "by_rank": [0.5, 0.25]}
+            pipelined["idle_share"] = {"mean": 0.2, "by_rank": [0.125, 0.25]}
+            alone["cell"].update(wrapper="local", strategy="baseline")
+            alone["idle_share"] = {"mean": 0.0, "by_rank": [0.0, 0.0]}
+            alone["parameter_distance"] = {"last": 0.5, "after_step": [0.25, 0.5]}
+            result["cells"] = [stages, pipelined, alone]
+
+        self.edit_result(on_the_road)
+        figure = idle.draw(run_data.read(self.directory))
+        bars, lines = figure.axes
+        widths = [bar.get_width() for bar in bars.patches]
+        self.assertEqual(widths, [50, 25, 12.5, 25, 0, 0])
+        # Of two stages, with 4 micro-batches: 1/2, and pipelined 1/5.
+        marks = [mark.get_xdata()[0] for mark in bars.lines]
+        self.assertEqual([round(mark, 9) for mark in marks], [50, 20])
+        (line,) = lines.lines
+        self.assertEqual(list(line.get_ydata()), [0, 0.25, 0.5])
+
+    def test_without_such_a_way_there_is_none(self):
+        self.assertIsNone(idle.draw(run_data.read(self.directory)))
 
 
 class DrawsMemory(WithSampleRun):
