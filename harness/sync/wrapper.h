@@ -1,8 +1,9 @@
 // What a strategy trains through: a model whose gradients are synchronized over the ranks.
 //
-// The wrapper (DDP, FSDP) says how gradients are synchronized, the strategy says when. Both
-// wrappers have the one flag that no_sync clears. They differ in who reads it, and that decides
-// what an improper no_sync does: DDP reads it in forward, FSDP in backward.
+// The wrapper (DDP, FSDP, a step on the road to DDP) says how gradients are synchronized, the
+// strategy says when. All wrappers have the one flag that no_sync clears. They differ in who reads
+// it, and that decides what an improper no_sync does: DDP reads it in forward, the others in
+// backward.
 #pragma once
 
 #include <ATen/core/Tensor.h>
