@@ -8,6 +8,7 @@
 #include "benchmarks/commands.h"
 #include "benchmarks/finished_runs.h"
 #include "benchmarks/published_tables.h"
+#include "harness/report/attribution_table.h"
 #include "harness/report/benchmark_json.h"
 #include "harness/report/comparison_page.h"
 #include "harness/report/csv.h"
@@ -24,7 +25,8 @@ std::string formatted(const report::FinishedRun& run, const std::string& format)
   if (format == "json") return run.result.dump(1) + "\n";
   if (format == "csv") return report::result_csv(run.result);
   if (format == "benchmark") return report::benchmark_json(run.result, run.trials).dump(1) + "\n";
-  if (format == "trace") return report::trace_json(run.trials).dump() + "\n";
+  if (format == "attribution") return report::attribution_page(run.result);
+  if (format == "trace") return report::trace_json(run.result["context"], run.trials).dump() + "\n";
   return report::result_markdown(run.result, published_tables(), {.raw_directory = run.directory});
 }
 
@@ -61,8 +63,10 @@ void add_report_command(CLI::App& app, ExitStatus&) {
       ->add_option("DIR", options->directories,
                    "Directories of finished runs; of two, markdown and json compare")
       ->required();
-  command->add_option("--format", options->format, "markdown, csv, json, benchmark or trace")
-      ->check(CLI::IsMember({"markdown", "csv", "json", "benchmark", "trace"}));
+  command
+      ->add_option("--format", options->format,
+                   "markdown, csv, json, benchmark, attribution or trace")
+      ->check(CLI::IsMember({"markdown", "csv", "json", "benchmark", "attribution", "trace"}));
   command->add_flag("--each", options->each, "Print two runs in turn instead of comparing them");
   command->callback([options] {
     try {

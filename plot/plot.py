@@ -15,6 +15,7 @@ try:
 except ImportError as error:
     sys.exit(f"error: {error}; install it with pip, or use the Python that set-up made ready")
 
+import attribution
 import idle
 import memory
 import run_data
@@ -32,6 +33,7 @@ def draw_all(run: run_data.Run) -> dict[str, object]:
         "slowdown": slowdown.draw(run),
         "steps": steps.draw(run),
         "idle": idle.draw(run),
+        "attribution": attribution.draw(run),
     }
     figures.update(memory.draw_all(run))
     figures.update(sweep.draw_all(run))

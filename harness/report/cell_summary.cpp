@@ -9,6 +9,7 @@
 #include <optional>
 #include <set>
 
+#include "harness/report/attribution.h"
 #include "harness/report/rank_summary.h"
 #include "harness/report/running_statistics.h"
 #include "harness/stats/sample.h"
@@ -149,6 +150,16 @@ void add_parameter_distance(json& out, const Trials& trials) {
     set_unknown(out, "parameter_distance", "not measured");
   } else {
     out["parameter_distance"] = {{"last", after_step.back()}, {"after_step", after_step}};
+  }
+}
+
+void add_attribution(json& out, const json& context, const Trials& trials) {
+  std::string why_unknown;
+  json attribution = attribution_json(trials, HostClocks(context), why_unknown);
+  if (attribution.is_null()) {
+    set_unknown(out, "attribution", why_unknown);
+  } else {
+    out["attribution"] = std::move(attribution);
   }
 }
 
@@ -329,10 +340,12 @@ json summarize_cell(const json& context, const CellGroup& group, bool as_publish
     add_times(out, group, as_published);
     add_parts_of_a_step(out, trials, as_published);
     add_idle_share(out, trials);
+    add_attribution(out, context, trials);
   } else {
     for (const char* name : kTimes) set_unknown(out, name, no_times);
-    for (const char* name : {"exposed_comm_s", "phase_s", "idle_share"})
+    for (const char* name : {"exposed_comm_s", "phase_s", "idle_share", "attribution"}) {
       set_unknown(out, name, no_times);
+    }
   }
   return out;
 }

@@ -6,6 +6,7 @@
 #include <set>
 
 #include "harness/base/units.h"
+#include "harness/report/attribution_table.h"
 #include "harness/report/best_of_all.h"
 #include "harness/report/detail_table.h"
 #include "harness/report/finding.h"
@@ -127,6 +128,8 @@ std::string part_text(const PartView& part, const json& best, const References& 
   text += (about_memory ? shared_memory_terms(part) : "") + shared_parameters(part) + "\n";
   text += "\n" + (about_memory ? memory_table(part) : detail_table(part));
   if (const std::string lines = notes(part); !lines.empty()) text += "\n" + lines;
+  const std::string attribution = about_memory ? "" : attribution_table(part);
+  if (!attribution.empty()) text += "\n" + attribution;
   const std::string guide = guide_table(part, references.slowdown_table);
   if (!guide.empty()) {
     text += "\nSeconds per batch (one optimizer step), in the guide's layout:\n\n" + guide;

@@ -17,9 +17,9 @@ struct References {
 };
 
 // Returns the page: what ran and on what, then for each part of the plan what kind of compute it
-// was, its table (of times, or of memory), notes, the guide's own table where the part has its
-// rows, and the finding in words. Every number comes from `result` (schema gradsync.result/1) or
-// `references`.
+// was, its table (of times, or of memory), notes, where a step went (attribution_table.h), the
+// guide's own table where the part has its rows, and the finding in words. Every number comes from
+// `result` (schema gradsync.result/1) or `references`.
 std::string result_markdown(const nlohmann::json& result, const References& references,
                             const MarkdownOptions& options = {});
 

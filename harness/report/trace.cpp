@@ -2,65 +2,230 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
+#include <cmath>
 #include <string>
 
+#include "harness/report/attribution.h"
 #include "harness/report/cell_group.h"
+#include "harness/report/labels.h"
 
 namespace gradsync::report {
 
 using nlohmann::json;
+using results::MemoryTimelinePoint;
 using results::RankRecord;
+using results::TimelineEvent;
+using results::TimelinePhase;
+using results::TrialRecord;
 
 namespace {
 
-json name_event(const char* kind, std::size_t process, int thread, const std::string& name) {
-  return {
-      {"ph", "M"}, {"name", kind}, {"pid", process}, {"tid", thread}, {"args", {{"name", name}}}};
+constexpr int kComputeThread = 1;
+constexpr int kFirstCommunicationThread = 2;
+
+// Whole nanoseconds: viewers round every time for itself, and spans that touch must not overlap.
+struct TraceSpan {
+  std::int64_t start_ns = 0;
+  std::int64_t end_ns = 0;
+};
+
+std::int64_t whole_ns(double at_s) {
+  return std::llround(at_s * 1e9);
 }
 
-json span(std::size_t process, int thread, const std::string& name, double start_s, double end_s,
-          json arguments) {
-  return {{"ph", "X"},
-          {"pid", process},
-          {"tid", thread},
-          {"name", name},
-          {"ts", start_s * 1e6},
-          {"dur", (end_s - start_s) * 1e6},
-          {"args", std::move(arguments)}};
+double in_us(std::int64_t at_ns) {
+  return static_cast<double>(at_ns) / 1e3;
 }
 
-void add_rank(json& events, std::size_t process, const RankRecord& rank) {
-  const int compute = 2 * rank.rank;
-  const int communication = compute + 1;
-  events.push_back(name_event("thread_name", process, compute, fmt::format("rank {}", rank.rank)));
-  events.push_back(name_event("thread_name", process, communication,
-                              fmt::format("rank {} communication", rank.rank)));
-  for (const auto& phase : rank.timeline_phases) {
-    events.push_back(span(process, compute, phase.phase, phase.start_s, phase.end_s,
-                          {{"micro_batch", phase.micro_batch}}));
+// The events of one rank's process, one by one.
+class RankTrace {
+ public:
+  RankTrace(json& events, int process, double start_s)
+      : events_(events), process_(process), start_s_(start_s) {}
+
+  TraceSpan span(double start_s, double end_s) const {
+    return {whole_ns(start_s_ + start_s), whole_ns(start_s_ + end_s)};
   }
-  for (const auto& event : rank.timeline_events) {
-    const std::string name =
-        event.bucket < 0 ? event.op : fmt::format("{} bucket {}", event.op, event.bucket);
-    events.push_back(span(process, communication, name, event.start_s, event.end_s,
-                          {{"micro_batch", event.micro_batch}, {"bytes", event.bytes}}));
+
+  void add_process_name(const std::string& name) {
+    add("M", "process_name", 0, {{"args", {{"name", name}}}});
+    add("M", "process_sort_index", 0, {{"args", {{"sort_index", process_}}}});
+  }
+
+  void add_thread_name(int thread, const std::string& name) {
+    add("M", "thread_name", thread, {{"args", {{"name", name}}}});
+    add("M", "thread_sort_index", thread, {{"args", {{"sort_index", thread}}}});
+  }
+
+  void add_slice(int thread, const std::string& name, const TraceSpan& span, json arguments) {
+    add("X", name, thread,
+        {{"ts", in_us(span.start_ns)},
+         {"dur", in_us(span.end_ns - span.start_ns)},
+         {"args", std::move(arguments)}});
+  }
+
+  // From the slice of the compute thread at `from_ns` to the slice of `thread` at `to_ns`.
+  void add_arrow(const std::string& name, int number, std::int64_t from_ns, int thread,
+                 std::int64_t to_ns) {
+    const json common = {{"cat", "collective"}, {"id", number}};
+    json begin = common;
+    begin["ts"] = in_us(from_ns);
+    add("s", name, kComputeThread, std::move(begin));
+    json end = common;
+    end["ts"] = in_us(to_ns);
+    end["bp"] = "e";  // ends in the slice around it, not in the one after
+    add("f", name, thread, std::move(end));
+  }
+
+  void add_counter(const std::string& name, double at_s, json values) {
+    add("C", name, kComputeThread,
+        {{"ts", in_us(span(at_s, at_s).start_ns)}, {"args", std::move(values)}});
+  }
+
+ private:
+  void add(const char* phase, const std::string& name, int thread, json rest) {
+    rest.update({{"ph", phase}, {"name", name}, {"pid", process_}, {"tid", thread}});
+    events_.push_back(std::move(rest));
+  }
+
+  json& events_;
+  int process_;
+  double start_s_;
+};
+
+std::string event_name(const TimelineEvent& event) {
+  return event.bucket < 0 ? event.op : fmt::format("{} bucket {}", event.op, event.bucket);
+}
+
+// The rows that hold a collective each: row i is free again from ends_ns[i] on.
+class Rows {
+ public:
+  // Returns the first row whose spans so far have all ended when this one begins.
+  int place(const TraceSpan& span) {
+    std::size_t row = 0;
+    while (row < ends_ns_.size() && ends_ns_[row] > span.start_ns) ++row;
+    if (row == ends_ns_.size()) ends_ns_.emplace_back();
+    ends_ns_[row] = span.end_ns;
+    return static_cast<int>(row);
+  }
+  int count() const { return static_cast<int>(ends_ns_.size()); }
+
+ private:
+  std::vector<std::int64_t> ends_ns_;
+};
+
+void add_compute(RankTrace& trace, const RankRecord& rank, json about_step) {
+  trace.add_thread_name(kComputeThread, "compute");
+  trace.add_slice(kComputeThread, "step", trace.span(0, rank.step_s.back()), std::move(about_step));
+  for (const TimelinePhase& phase : rank.timeline_phases) {
+    trace.add_slice(kComputeThread, phase.phase, trace.span(phase.start_s, phase.end_s),
+                    {{"micro_batch", phase.micro_batch}});
+  }
+}
+
+// Divides the slice of a collective where some rank issued it later than this one.
+void add_lateness(RankTrace& trace, const CollectiveParts& parts, const TraceSpan& span,
+                  int thread) {
+  const std::int64_t all_issued_ns = trace.span(0, parts.all_issued_s).end_ns;
+  if (all_issued_ns <= span.start_ns) return;
+  const std::int64_t late_until_ns = std::min(all_issued_ns, span.end_ns);
+  trace.add_slice(thread, fmt::format("late: rank {}", parts.last_rank),
+                  {span.start_ns, late_until_ns}, json::object());
+  if (late_until_ns == span.end_ns) return;
+  trace.add_slice(thread, "issued by all", {late_until_ns, span.end_ns}, json::object());
+}
+
+// `parts` is null where it is not known what the collective waited for.
+void add_collective(RankTrace& trace, const TimelineEvent& event, const CollectiveParts* parts,
+                    const TraceSpan& span, int thread, int number) {
+  const std::string name = event_name(event);
+  json arguments = {{"micro_batch", event.micro_batch}, {"bytes", event.bytes}};
+  if (parts != nullptr) {
+    arguments["own_compute_s"] = parts->parts.own_compute_s;
+    arguments["late_peer_s"] = parts->parts.late_peer_s;
+    arguments["wire_s"] = parts->parts.wire_s;
+  }
+  trace.add_slice(thread, name, span, std::move(arguments));
+  if (parts != nullptr) add_lateness(trace, *parts, span, thread);
+  trace.add_arrow(name, number, span.start_ns, thread, span.end_ns - 1);
+}
+
+void add_communication(RankTrace& trace, const RankRecord& rank, const RankParts* parts,
+                       int& arrows) {
+  Rows rows;
+  for (std::size_t i = 0; i < rank.timeline_events.size(); ++i) {
+    const TimelineEvent& event = rank.timeline_events[i];
+    TraceSpan span = trace.span(event.start_s, event.end_s);
+    span.end_ns = std::max(span.end_ns, span.start_ns + 1);  // an arrow ends inside of it
+    const int thread = kFirstCommunicationThread + rows.place(span);
+    const CollectiveParts* collective = parts == nullptr ? nullptr : &parts->collectives[i];
+    add_collective(trace, event, collective, span, thread, ++arrows);
+  }
+  for (int row = 0; row < rows.count(); ++row) {
+    trace.add_thread_name(kFirstCommunicationThread + row,
+                          row == 0 ? "communication" : fmt::format("communication {}", row + 1));
+  }
+}
+
+// A category that holds nothing any more is 0 there: a counter that is not named keeps its value.
+void add_memory(RankTrace& trace, const RankRecord& rank) {
+  json none = json::object();
+  for (const MemoryTimelinePoint& point : rank.memory_timeline) {
+    for (const auto& [category, bytes] : point.bytes) none[category] = 0;
+  }
+  for (const MemoryTimelinePoint& point : rank.memory_timeline) {
+    json held = none;
+    held.update(json(point.bytes));
+    trace.add_counter("memory", point.at_s, std::move(held));
+  }
+}
+
+// What tells the cell from the others of its part; the slice of its step has the whole cell.
+std::string cell_name(const CellGroup& group) {
+  std::string name = group.part.empty() ? "" : group.part + " ";
+  for (const char* field : {"topology", "model", "strategy"}) {
+    name += plain_text(group.cell.value(field, json(""))) + " ";
+  }
+  return name;
+}
+
+bool has_timeline(const RankRecord& rank) {
+  return !rank.step_s.empty() && !rank.timeline_phases.empty();
+}
+
+void add_trial(json& events, const CellGroup& group, const TrialRecord& trial,
+               const HostClocks& clocks, int& processes, int& arrows) {
+  std::string unaligned;
+  const std::vector<double> starts_s = step_starts_s(trial, clocks, unaligned);
+  const StepParts parts = step_parts(trial, clocks);
+  for (std::size_t i = 0; i < trial.ranks.size(); ++i) {
+    const RankRecord& rank = trial.ranks[i];
+    if (!has_timeline(rank)) continue;
+    const RankParts* known = parts.ranks.empty() ? nullptr : &parts.ranks[i];
+    RankTrace trace(events, ++processes, starts_s.empty() ? 0 : starts_s[i]);
+    trace.add_process_name(fmt::format("{}rank {}", cell_name(group), rank.rank));
+    add_compute(trace, rank,
+                {{"part", group.part},
+                 {"cell", group.cell},
+                 {"launch", trial.launch},
+                 {"round", trial.round},
+                 {"step", rank.step_s.size() - 1}});
+    add_communication(trace, rank, known, arrows);
+    add_memory(trace, rank);
   }
 }
 
 }  // namespace
 
-json trace_json(const std::vector<results::TrialRecord>& trials) {
+json trace_json(const json& context, const std::vector<TrialRecord>& trials) {
+  const HostClocks clocks(context);
   json events = json::array();
-  std::size_t process = 0;
+  int processes = 0;
+  int arrows = 0;
   for (const CellGroup& group : group_by_cell({}, trials, {})) {
     const auto ok = group.ok_trials();
-    if (ok.empty()) continue;
-    const std::string name =
-        fmt::format("{} {} {} {}", group.part, group.cell.value("topology", ""),
-                    group.cell.value("model", ""), group.cell.value("strategy", ""));
-    events.push_back(name_event("process_name", process, 0, name));
-    for (const RankRecord& rank : ok.back()->ranks) add_rank(events, process, rank);
-    ++process;
+    if (!ok.empty()) add_trial(events, group, *ok.back(), clocks, processes, arrows);
   }
   return {{"displayTimeUnit", "ms"}, {"traceEvents", events}};
 }

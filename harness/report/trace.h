@@ -1,4 +1,16 @@
-// The example step of each cell as a Chrome trace (about:tracing, Perfetto).
+// The example step of each cell as a trace that Perfetto (ui.perfetto.dev) and Chrome's
+// about:tracing open: the Trace Event Format.
+//
+//   process  rank 0 of a cell
+//     compute            |------------------------- step -------------------------|
+//                        |-- forward --|------ backward ------|-- wait --|-- opt --|
+//     communication                         \->|-- all_reduce bucket 0 --|>
+//     communication 2                              \->|-- all_reduce bucket 1 --|>
+//     memory             what the rank's tensors held, by category
+//
+// An arrow leads from where the rank issued a collective to where that had its result. Collectives
+// that are in flight at once have rows of their own: slices of one row must nest or follow each
+// other, viewers drop what overlaps.
 #pragma once
 
 #include <nlohmann/json.hpp>
@@ -8,9 +20,13 @@
 
 namespace gradsync::report {
 
-// Returns {"traceEvents": [...]}: one process per cell (its last trial that ended well), two rows
-// per rank: what the rank did, and which collectives ran. Times in microseconds from the start of
-// the step, as that format wants.
-nlohmann::json trace_json(const std::vector<results::TrialRecord>& trials);
+// Returns {"traceEvents": [...]}: for each cell the last timed step of its last trial that ended
+// well, one process per rank. Times in microseconds since the step began on the first of the ranks
+// where their clocks are known (`context`, as in result.json), on each rank itself elsewhere.
+// A collective that a rank issued late is divided in two: "late: rank 1" and "issued by all".
+// Memory is that of the last warm-up step, laid over the timed one; on ranks that recorded it.
+// Source: "Trace Event Format", Google, the events X, M, C, s and f.
+nlohmann::json trace_json(const nlohmann::json& context,
+                          const std::vector<results::TrialRecord>& trials);
 
 }  // namespace gradsync::report

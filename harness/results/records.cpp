@@ -66,6 +66,12 @@ std::optional<std::int64_t> optional_bytes(const json& in, const char* name) {
   return integer_from<std::int64_t>(*found);
 }
 
+std::optional<double> optional_number(const json& in, const char* name) {
+  const auto found = in.find(name);
+  if (found == in.end() || found->is_null()) return std::nullopt;
+  return found->get<double>();
+}
+
 json names_or_null(const std::map<std::string, std::int64_t>& bytes) {
   return bytes.empty() ? json(nullptr) : json(bytes);
 }
@@ -212,6 +218,8 @@ void to_json(json& out, const RankRecord& rank) {
       {"parameter_distance",
        rank.parameter_distance.empty() ? json(nullptr) : numbers_to_json(rank.parameter_distance)},
       {"memory_timeline", list_to_json(rank.memory_timeline, memory_point_to_json)},
+      {"running_statistics", statistics_to_json(rank.running_statistics)},
+      {"timeline_start_s", optional_to_json(rank.timeline_start_s)},
       {"timeline_events", list_to_json(rank.timeline_events, event_to_json)},
       {"timeline_phases", list_to_json(rank.timeline_phases, phase_to_json)}};
 }
@@ -238,6 +246,7 @@ void from_json(const json& in, RankRecord& rank) {
     rank.memory_timeline = list_from(in, "memory_timeline", memory_point_from);
   }
   rank.running_statistics = statistics_from(in);
+  rank.timeline_start_s = optional_number(in, "timeline_start_s");
   rank.timeline_events = list_from(in, "timeline_events", event_from);
   rank.timeline_phases = list_from(in, "timeline_phases", phase_from);
 }

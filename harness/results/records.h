@@ -85,7 +85,10 @@ struct RankRecord {
   std::vector<MemoryTimelinePoint> memory_timeline;
   // After the block; unset: the model has no batch normalization.
   std::optional<RunningStatistics> running_statistics;
-  std::vector<TimelineEvent> timeline_events;  // of the last timed step
+  // When the last timed step began, in seconds on the clock of this rank's host: steps of ranks of
+  // one host can be laid beside each other by it. Unset: recorded before there was this field.
+  std::optional<double> timeline_start_s;
+  std::vector<TimelineEvent> timeline_events;  // of that step, in the order issued
   std::vector<TimelinePhase> timeline_phases;
 };
 

@@ -80,10 +80,11 @@ std::optional<results::RunningStatistics> running_statistics(const models::Model
   return statistics;
 }
 
-// The last timed step as an example for the timeline plot, in seconds since it began.
+// The last timed step as an example, in seconds since it began, and when that was.
 void keep_timeline(results::RankRecord& rank, const StepTimes& step,
                    const std::vector<comm::CommEvent>& events, int index) {
   const auto since = [&](std::int64_t ns) { return seconds(ns - step.start_ns); };
+  rank.timeline_start_s = seconds(step.start_ns);
   for (const comm::CommEvent& event : events) {
     if (event.step != index) continue;
     rank.timeline_events.push_back({event.op, event.bytes, event.micro_batch, event.bucket,

@@ -36,7 +36,7 @@ class LauncherTest(ProgramTest):
     def assert_ran(self, outcome, launcher, topology, ranks):
         self.assertEqual(outcome.status, 0, outcome.err)
         # Only the leading task prints: one table, however many tasks.
-        self.assertEqual(outcome.out.count("| strategy"), 1, outcome.out)
+        self.assertEqual(outcome.out.count("s/step |"), 1, outcome.out)
         result = self.result()
         self.assertEqual(result["exit_status"], 0)
         self.assertEqual(result["context"]["launcher"], launcher)

@@ -20,6 +20,7 @@ except ImportError:
     sys.exit(SKIPPED)
 
 sys.path.insert(0, str(PLOT.parent))
+import attribution  # noqa: E402
 import idle  # noqa: E402
 import memory  # noqa: E402
 import run_data  # noqa: E402
@@ -188,6 +189,38 @@ class DrawsWhoWaits(WithSampleRun):
 
     def test_without_such_a_way_there_is_none(self):
         self.assertIsNone(idle.draw(run_data.read(self.directory)))
+
+
+class DrawsWhereAStepWent(WithSampleRun):
+    def attribute(self, result):
+        """Rank 0 of every cell of the first part waits half of a step, for the wire alone."""
+        for cell in result["cells"]:
+            if cell["part"] == "your_machine":
+                parts = {"own_compute_s": 0.25, "late_peer_s": 0.0, "wire_s": 0.25}
+                waiting = {"rank": 0, **parts}
+                computing = {"rank": 1, **parts, "own_compute_s": 0.5, "wire_s": 0.0}
+                cell["attribution"] = {"ranks": [waiting, computing]}
+
+    def test_each_part_takes_the_room_it_had(self):
+        self.edit_result(self.attribute)
+        figure = attribution.draw(run_data.read(self.directory))
+        (axes,) = figure.axes
+        names = [label.get_text() for label in axes.get_yticklabels()]
+        self.assertEqual(len(names), 2 * 8, "a bar for each rank of each cell")
+        self.assertEqual(names[:2], ["baseline, rank 0", "rank 1"])
+        settings = [text.get_text() for text in axes.texts]
+        self.assertEqual(settings, ["1 node × 2 ranks", "2 nodes × 1 rank, 1 Gbit/s"])
+        style.save({"attribution": figure}, self.directory)
+        own, late, wire = (
+            share_of(colour, self.directory / "attribution.png")
+            for colour, _ in attribution.PARTS.values()
+        )
+        self.assertGreater(wire, 0.02)
+        self.assertLess(late, 0.1 * wire, "in the legend alone")
+        self.assertAlmostEqual(own / wire, 3, delta=0.5)
+
+    def test_a_run_that_does_not_say_it_has_no_such_picture(self):
+        self.assertIsNone(attribution.draw(run_data.read(self.directory)))
 
 
 class DrawsMemory(WithSampleRun):

@@ -7,7 +7,6 @@
 #include "harness/report/guide_table.h"
 #include "harness/report/labels.h"
 #include "harness/report/result.h"
-#include "harness/report/trace.h"
 #include "tests/harness/report/sample_run.h"
 
 namespace gradsync::report {
@@ -38,20 +37,6 @@ TEST(Csv, UnknownIsEmptyAndTextIsQuoted) {
   const std::string text =
       result_csv(build_result(json::object(), {}, {}, {{"", cell, "no \"ip\", no tc"}}));
   EXPECT_THAT(text, HasSubstr(",skipped,\"no \"\"ip\"\", no tc\",real,0,0,,,"));
-}
-
-TEST(Trace, HasTheExampleStepInMicroseconds) {
-  auto trial = sample_trial("", sample_cell("1x2", "no_sync"), 0, {1.0});
-  for (auto& rank : trial.ranks) rank.timeline_events.clear();
-  trial.ranks[0].timeline_events = {{"all_reduce", 1000000, 0, 0, 0.15, 0.25}};
-  const json events = trace_json({trial})["traceEvents"];
-  const auto is_bucket = [](const json& event) { return event["name"] == "all_reduce bucket 0"; };
-  const auto event = std::find_if(events.begin(), events.end(), is_bucket);
-  ASSERT_NE(event, events.end());
-  EXPECT_EQ((*event)["ph"], "X");
-  EXPECT_DOUBLE_EQ((*event)["ts"], 0.15e6);
-  EXPECT_DOUBLE_EQ((*event)["dur"], 0.1e6);
-  EXPECT_EQ((*event)["args"]["bytes"], 1000000);
 }
 
 TEST(Labels, ATopologyIsDescribedByWhateverIsKnown) {

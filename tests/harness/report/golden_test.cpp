@@ -5,6 +5,7 @@
 #include <sstream>
 
 #include "harness/base/json_fields.h"
+#include "harness/report/attribution_table.h"
 #include "harness/report/comparison_page.h"
 #include "harness/report/markdown.h"
 #include "harness/report/result.h"
@@ -119,6 +120,44 @@ TEST(GoldenTable, OfMixtralBesideThePublishedRows) {
   const std::string page = page_of(testing::sample_mixtral_run());
   expect_golden("mixtral_8x7b.md", page);
   EXPECT_LE(widest_table_row(page), 80U) << "fits a terminal";
+}
+
+// The second rank's step begins 4 ms after the first's; two nodes are two hosts.
+SampleRun run_of_two_hosts() {
+  SampleRun run = sample_run();
+  std::erase_if(run.trials, [](const TrialRecord& trial) { return trial.part != "your_machine"; });
+  run.context["launcher"] = "torchrun";
+  run.context["clocks"] = {{{"node", 0}, {"offset_s", 0.0}, {"error_s", 2e-6}},
+                           {{"node", 1}, {"offset_s", 900.0}, {"error_s", 9.3e-6}}};
+  for (TrialRecord& trial : run.trials) {
+    for (auto& rank : trial.ranks) {
+      rank.timeline_start_s = 50 + 0.004 * rank.rank + 900 * rank.node;
+    }
+  }
+  return run;
+}
+
+TEST(GoldenTable, OfWhereAStepWent) {
+  const SampleRun run = run_of_two_hosts();
+  const json result = build_result(run.context, run.plan, run.trials);
+  const std::string table = attribution_table(parts_of(result).front());
+  expect_golden("attribution.md", table);
+  EXPECT_LE(widest_table_row(table), 120U);
+  EXPECT_NE(page_of(result).find(table), std::string::npos) << "it is part of the page";
+}
+
+TEST(GoldenTable, OfWhereAStepWentByBucketAndRank) {
+  SampleRun run = run_of_two_hosts();
+  std::erase_if(run.trials, [](const TrialRecord& trial) {
+    return trial.launch > 0 || trial.cell["topology"] != "2x1_1gbit" ||
+           !trial.cell["strategy"].get<std::string>().starts_with("no_sync");
+  });
+  for (TrialRecord& trial : run.trials) {
+    if (trial.cell["strategy"] != "no_sync_improper") continue;
+    trial.ranks[1].timeline_start_s.reset();
+  }
+  expect_golden("attribution_by_bucket.md",
+                attribution_page(build_result(run.context, run.plan, run.trials)));
 }
 
 FinishedRun finished(const SampleRun& run, const std::string& directory) {

@@ -118,10 +118,11 @@ TEST(Result, WithoutAGoodTrialEveryNumberIsNullWithAReason) {
   const json cell =
       cell_of(result_of({failed_trial("no_sync", 0, Status::Invalid, "ledger")}), "no_sync");
   EXPECT_EQ(cell["status"], "invalid");
-  for (const char* name : {"step_s", "micro_batch_s", "slowdown", "collectives_per_step",
-                           "exposed_comm_s", "phase_s", "peak_allocated_bytes", "peak_by_category",
-                           "peak_reserved_bytes", "peak_reserved_estimate_bytes",
-                           "predicted_peak_allocated_bytes", "predicted_peak_by_category"}) {
+  for (const char* name :
+       {"step_s", "micro_batch_s", "slowdown", "collectives_per_step", "exposed_comm_s", "phase_s",
+        "attribution", "peak_allocated_bytes", "peak_by_category", "peak_reserved_bytes",
+        "peak_reserved_estimate_bytes", "predicted_peak_allocated_bytes",
+        "predicted_peak_by_category"}) {
     EXPECT_TRUE(cell[name].is_null()) << name;
     EXPECT_FALSE(cell["null_reasons"][name].get<std::string>().empty()) << name;
   }

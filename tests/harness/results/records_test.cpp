@@ -134,6 +134,16 @@ TEST(Records, ADistanceThatWasNotMeasuredIsNull) {
   EXPECT_TRUE(json(back).at("ranks").at(1).at("parameter_distance").is_null());
 }
 
+TEST(Records, OlderTrialsDoNotSayWhenTheirExampleBegan) {
+  json older = sample_trial();
+  EXPECT_EQ(older.get<TrialRecord>().ranks.at(1).timeline_start_s, 1234.75);
+  older["ranks"][0].erase("timeline_start_s");
+  older["ranks"][1]["timeline_start_s"] = nullptr;
+  const auto back = older.get<TrialRecord>();
+  EXPECT_FALSE(back.ranks.at(0).timeline_start_s.has_value());
+  EXPECT_TRUE(json(back).at("ranks").at(1).at("timeline_start_s").is_null());
+}
+
 TEST(Records, RefuseWhatIsNoTrial) {
   const json good = sample_trial();
   const auto refused = [&](const char* field, const json& value) {

@@ -67,6 +67,7 @@ inline TrialRecord sample_trial(int launch = 0, int round = 0) {
                               {0.125, 0, "forward", "layer3", {{"activation", 9007199254740993}}}};
     record.running_statistics = {{0.25 * rank, -1.5}, {1.0, 0.5}};
     record.parameter_distance = {rank * 0.125, rank * 0.25};
+    record.timeline_start_s = 1234.5 + 0.25 * rank;
     record.timeline_events = {{"all_reduce", 1048576, 3, 0, 0.2, 0.21}};
     record.timeline_phases = {{"forward", 0, 0.0, 0.025}};
     trial.ranks.push_back(record);

@@ -33,7 +33,12 @@ def load(text):
 
 # Fields that trials of this version written earlier lack: such files stay valid.
 ADDED_TO_TRIALS = {"predicted_peak_allocated_bytes", "predicted_peak_by_category"}
-ADDED_TO_RANKS = {"memory_timeline", "peak_by_category", "peak_reserved_estimate_bytes"}
+ADDED_TO_RANKS = {
+    "memory_timeline",
+    "peak_by_category",
+    "peak_reserved_estimate_bytes",
+    "timeline_start_s",
+}
 
 
 @functools.cache
@@ -109,6 +114,7 @@ class TrialTest(SchemaCase):
         point = good["ranks"][0]["memory_timeline"][1]
         for wrong in ({"bytes": {"other": -1}}, {"at_s": -1}, {"surprise": 1}, {"micro_batch": -2}):
             self.assert_refused("trial", good, "ranks", 0, "memory_timeline", to=[point | wrong])
+        self.assert_refused("trial", good, "ranks", 0, "timeline_start_s", to="noon")
         self.assert_refused("trial", good, "predicted_peak_allocated_bytes", to=1.5)
         self.assert_refused("trial", good, "predicted_peak_by_category", to={"other": -1})
         self.assert_refused("trial", good, "ledger", "per_step", "all_reduce", to={"count": 1})
@@ -144,6 +150,9 @@ class ResultTest(SchemaCase):
             (("step_s", "mean"), None),
             (("step_s", "ci95"), [1.0]),
             (("slowdown", "ratio"), 0),
+            (("attribution", "steps"), 0),
+            (("attribution", "ranks", 0, "wire_s"), -1),
+            (("attribution", "ranks", 0, "collectives", 0, "bucket"), None),
             (("peak_allocated_bytes",), 1.5),
         ):
             self.assert_refused("result", self.result, "cells", ok, *path, to=wrong)
@@ -153,6 +162,7 @@ class ResultTest(SchemaCase):
             for field in (
                 "step_s",
                 "slowdown",
+                "attribution",
                 "peak_by_category",
                 "peak_reserved_bytes",
                 "peak_reserved_estimate_bytes",

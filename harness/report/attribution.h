@@ -1,0 +1,84 @@
+// Where the time of one step went, rank by rank and collective by collective: this rank's own
+// compute, a late peer, or the wire.
+//
+// A step is an instant after another in which the rank's thread either did something of its own
+// (every phase but "wait", and what lies between phases) or only waited. Of the waiting, the part
+// in which a collective of the rank was in flight is exposed communication (measure/exposed.h).
+// Each such instant is charged to one collective, the one issued first of those in flight: what was
+// issued after it stands in line behind it.
+//
+//   own compute   the thread worked, or nothing was in flight
+//   late peer     it waited for a collective that some rank had not issued yet: nothing that any
+//                 link could do would have ended the wait
+//   wire          it waited for a collective that all ranks had issued: the transfer, and what the
+//                 library does for it
+//
+//   rank 0  |-- backward --|·····late peer·····|######wire######|
+//   rank 1  |-------- backward ----------------|######wire######|
+//                          ^ rank 0 issues     ^ rank 1 issues
+//
+// The three are a partition: they sum to the step. It takes times of several ranks on one clock.
+// All pure functions of records.
+#pragma once
+
+#include <map>
+#include <nlohmann/json.hpp>
+#include <string>
+#include <vector>
+
+#include "harness/report/host_clocks.h"
+#include "harness/results/records.h"
+
+namespace gradsync::report {
+
+struct TimeParts {
+  double own_compute_s = 0;
+  double late_peer_s = 0;
+  double wire_s = 0;
+
+  double exposed_s() const { return late_peer_s + wire_s; }
+  double total_s() const { return own_compute_s + exposed_s(); }
+};
+
+// What was charged to one collective of the step on one rank. Its own compute is what hid it.
+struct CollectiveParts {
+  TimeParts parts;
+  int last_rank = 0;        // the one that issued it last
+  double all_issued_s = 0;  // when that was, in seconds since this rank's step began
+};
+
+struct RankParts {
+  int rank = 0;
+  int node = 0;
+  TimeParts parts;                           // of the whole step
+  std::vector<CollectiveParts> collectives;  // one for each of its timeline_events, in their order
+};
+
+struct StepParts {
+  std::vector<RankParts> ranks;
+  // Two hosts' clocks are compared within this: the border between late peer and wire of one
+  // collective may be off by as much. 0: one clock.
+  double clock_error_s = 0;
+  std::string unknown_because;  // where there are no ranks; empty otherwise
+};
+
+// Returns when the step whose timeline the trial has, the last timed one, began on each rank, in
+// the order of its ranks and in seconds since it began on the first. Empty where that cannot be
+// told, and `why_unknown` says why.
+std::vector<double> step_starts_s(const results::TrialRecord& trial, const HostClocks& clocks,
+                                  std::string& why_unknown);
+
+// Returns the parts of that step. Unknown where the ranks' times cannot be laid over each other, or
+// the ranks did not take part in the same collectives.
+StepParts step_parts(const results::TrialRecord& trial, const HostClocks& clocks);
+
+// Returns the mean over those of `trials` whose parts are known, as "attribution" of a cell in
+// result.json:
+//   {"steps", "clock_error_s", "ranks": [{"rank", "node", "own_compute_s", "late_peer_s", "wire_s",
+//    "waited_for_s": {"1": ...}, "collectives": [{"op", "bucket", "own_compute_s", ...}]}]}
+// "waited_for_s" says for which rank the late peer's seconds were, "collectives" are gathered by
+// operation and bucket. null where no trial's are known, and `why_unknown` says why.
+nlohmann::json attribution_json(const std::vector<const results::TrialRecord*>& trials,
+                                const HostClocks& clocks, std::string& why_unknown);
+
+}  // namespace gradsync::report

@@ -1,0 +1,21 @@
+// Exposed communication by its cause, as tables: what of a step was own compute, what waited for a
+// late peer, and what for the wire (attribution.h says what these are).
+#pragma once
+
+#include <string>
+
+#include "harness/report/part_view.h"
+
+namespace gradsync::report {
+
+// Returns a line that says what the columns mean and the table, one row per cell, in means over the
+// ranks. Empty where no cell has an attribution.
+std::string attribution_table(const PartView& part);
+
+// Returns a page with a table for each cell of `result` (schema gradsync.result/1), one row per
+// collective and rank: what hid it, and how long the rank waited for it. Two more rows per rank
+// make it whole: what was computed with nothing in flight, and the step. Cells without an
+// attribution say why.
+std::string attribution_page(const nlohmann::json& result);
+
+}  // namespace gradsync::report

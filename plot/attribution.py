@@ -1,0 +1,88 @@
+"""Bars: where a step of each rank went, to its own compute, to a late peer, or to the wire."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import style
+from matplotlib.patches import Patch
+from run_data import Part, Run
+
+# The name in the field: its colour and what it is called.
+PARTS = {
+    "own_compute_s": ("#3182BD", "own compute"),
+    "late_peer_s": ("#D55E00", "waiting for a late peer"),
+    "wire_s": ("#E69F00", "waiting for the wire"),
+}
+BAR = 0.8
+BETWEEN_CELLS = 0.5
+BETWEEN_SETTINGS = 0.7  # more, and with the name of the setting
+INCHES_OF_A_BAR = 0.19
+
+
+def _shown(part: Part) -> dict[str, list[dict[str, Any]]]:
+    """The cells that say where their steps went, by setting; of a sweep, those of one."""
+    shown = {
+        setting: [cell for cell in part.cells_of(setting) if cell.get("attribution")]
+        for setting in part.example_settings()
+    }
+    return {setting: cells for setting, cells in shown.items() if cells}
+
+
+def _draw_rank(axes: Any, rank: dict[str, Any], y: float) -> None:
+    left = 0.0
+    for name, (colour, _) in PARTS.items():
+        axes.barh(y, rank[name], left=left, height=BAR, color=colour)
+        left += rank[name]
+
+
+def _setting_name(run: Run, part: Part, cell: dict[str, Any]) -> str:
+    words = [style.topology_label(run.context, cell, separator=", ")]
+    return ", ".join(words + style.setting_words(part, cell["cell"]))
+
+
+def _draw_part(axes: Any, run: Run, part: Part) -> None:
+    y = 0.0
+    ticks, names = [], []
+    for cells in _shown(part).values():
+        y += BETWEEN_SETTINGS
+        title = {"fontsize": 8, "fontweight": "bold", "va": "center"}
+        axes.annotate(_setting_name(run, part, cells[0]), (0, y - BETWEEN_SETTINGS / 2), **title)
+        for cell in cells:
+            ranks = cell["attribution"]["ranks"]
+            y += BETWEEN_CELLS
+            for rank in ranks:
+                _draw_rank(axes, rank, y)
+                ticks.append(y)
+                first = rank is ranks[0]
+                strategy = style.strategy_label(cell["cell"]["strategy"]) + ", " if first else ""
+                names.append(f"{strategy}rank {rank['rank']}")
+                y += 1
+    axes.set_yticks(ticks, names, fontsize=7)
+    axes.tick_params(axis="y", length=0)
+    axes.set_ylim(y, -BETWEEN_SETTINGS)
+    axes.set_xlim(left=0)
+    axes.grid(axis="x")
+    axes.set_xlabel("seconds of the last timed step, mean over trials")
+    axes.set_title(style.part_title(part), fontsize=9)
+
+
+def _bars(part: Part) -> int:
+    cells = [cell for cells in _shown(part).values() for cell in cells]
+    return sum(len(cell["attribution"]["ranks"]) + 1 for cell in cells)
+
+
+def draw(run: Run) -> Any | None:
+    """Returns the figure, a panel per part, or None where no cell says where its steps went."""
+    parts = [part for part in run.parts if _shown(part)]
+    if not parts:
+        return None
+    heights = [0.9 + INCHES_OF_A_BAR * _bars(part) for part in parts]
+    figure, axes = style.plt.subplots(
+        len(parts), 1, figsize=(8, sum(heights) + 1), squeeze=False, height_ratios=heights
+    )
+    for panel, part in zip(axes[:, 0], parts, strict=True):
+        _draw_part(panel, run, part)
+    entries = [Patch(color=colour, label=name) for colour, name in PARTS.values()]
+    style.finish(figure, run, "Where a step went, by rank", entries)
+    return figure
