@@ -108,7 +108,11 @@ def _chosen(run: Run, part: Part) -> dict[str, list[dict[str, Any]]]:
     chosen = {}
     for setting, by_accumulation in part.sweeps().items():
         shown = {
-            steps: [cell for cell in cells if cell["cell"]["strategy"] in SHOWN]
+            steps: [
+                cell
+                for cell in cells
+                if cell["cell"]["wrapper"] == "fsdp" and cell["cell"]["strategy"] in SHOWN
+            ]
             for steps, cells in by_accumulation.items()
         }
         recorded = {

@@ -33,7 +33,7 @@ bool knows_its_times(const RankRecord& rank) {
   const auto known = [](const auto& span) {
     return std::isfinite(span.start_s) && std::isfinite(span.end_s);
   };
-  return !rank.step_s.empty() && std::isfinite(rank.step_s.back()) &&
+  return !rank.step_s.empty() && std::isfinite(rank.step_s.back()) && rank.step_s.back() >= 0 &&
          std::all_of(rank.timeline_events.begin(), rank.timeline_events.end(), known) &&
          std::all_of(rank.timeline_phases.begin(), rank.timeline_phases.end(), known);
 }
@@ -54,8 +54,8 @@ std::string obstacle_in(const TrialRecord& trial) {
   return "";
 }
 
-// How far apart two clocks of those that the ranks have may be believed wrongly.
-double clock_error_s(const TrialRecord& trial, const HostClocks& clocks) {
+// How far off the difference of two hosts' clocks may be; 0: one host, or one clock.
+double error_between_hosts_s(const TrialRecord& trial, const HostClocks& clocks) {
   std::map<int, double> by_node;
   for (const RankRecord& rank : trial.ranks) by_node[rank.node] = clocks.of(rank.node)->error_s;
   std::vector<double> errors_s;
@@ -228,7 +228,7 @@ StepParts step_parts(const TrialRecord& trial, const HostClocks& clocks) {
   const std::vector<double> starts_s = step_starts_s(trial, clocks, out.unknown_because);
   if (out.unknown_because.empty()) out.unknown_because = obstacle_in(trial);
   if (!out.unknown_because.empty()) return out;
-  out.clock_error_s = clock_error_s(trial, clocks);
+  out.clock_error_s = error_between_hosts_s(trial, clocks);
   for (std::size_t i = 0; i < starts_s.size(); ++i) {
     out.ranks.push_back(rank_parts(trial, starts_s, i));
   }

@@ -80,8 +80,8 @@ struct RankRecord {
   // |p - q| / |q| of this rank's parameters p and rank 0's q, after each step from a common start,
   // outside the clock. Empty: not measured.
   std::vector<double> parameter_distance;
-  // One step, rank 0's only: the last warm-up step, so that no timed one pays for it; the last
-  // timed step where nothing is warmed up and nothing timed. Empty: not recorded.
+  // One step, rank 0's only: a warm-up step, so that no timed one pays for it; one of the others
+  // where nothing is warmed up and nothing timed. Empty: not recorded.
   std::vector<MemoryTimelinePoint> memory_timeline;
   // After the block; unset: the model has no batch normalization.
   std::optional<RunningStatistics> running_statistics;

@@ -24,14 +24,16 @@ using measure::Phase;
 using measure::StepTimes;
 
 // Warm-up steps count from -warmup to -1 in the ledger, timed ones from 0. `memory`, if any,
-// records the last of them. `extra`, if any, is done in each.
+// records one of them: the last but one, so that what recording costs is made up for before another
+// step begins to count; of a single step, that. `extra`, if any, is done in each.
 std::vector<StepTimes> run_steps(const RankContext& context, sync::Strategy& strategy,
                                  sync::Training& training, const std::vector<int>& windows,
                                  int first_step, StepMemory* memory, ExtraWork* extra) {
   context.recorder.begin_block();
+  const std::size_t recorded_step = windows.size() < 2 ? 0 : windows.size() - 2;
   for (std::size_t i = 0; i < windows.size(); ++i) {
     training.step = first_step + static_cast<int>(i);
-    const bool recorded = memory != nullptr && i + 1 == windows.size();
+    const bool recorded = memory != nullptr && i == recorded_step;
     if (recorded) memory->begin(training.step);
     strategy.step(training, windows[i]);
     if (recorded) memory->end();
@@ -213,7 +215,7 @@ BlockResult run_block(const RankContext& context, Workload& workload, const plan
   comm::barrier(*context.group);
 
   // No timed step pays for the recording: where none is warmed up, none is timed, but as published.
-  StepMemory memory(context, trial.cell);
+  StepMemory memory(context, trial);
   const bool in_timed_step = warmup.empty() && !context.spec.as_published;
   const auto warmup_steps =
       run_steps(context, *strategy, training, warmup, -1 - trial.warmup_steps, &memory, extra);

@@ -13,6 +13,12 @@ namespace {
 // files. The first and the last instant are apart from these, which are merged into higher ones.
 constexpr std::size_t kPoints = 398;
 
+// Whether no timed step can notice the recording: memory is not what such a trial is about.
+bool makes_up_for_it(const RankContext& context, const plan::Trial& trial) {
+  constexpr int kEnough = 2;  // the recorded step, and one in which the others wait for this rank
+  return trial.warmup_steps >= kEnough && !context.spec.resident;
+}
+
 // The categories of which there is something.
 std::map<std::string, std::int64_t> held_by_name(const measure::CategoryBytes& bytes) {
   auto named = by_name(bytes);
@@ -22,10 +28,10 @@ std::map<std::string, std::int64_t> held_by_name(const measure::CategoryBytes& b
 
 }  // namespace
 
-StepMemory::StepMemory(const RankContext& context, const plan::Cell& cell)
+StepMemory::StepMemory(const RankContext& context, const plan::Trial& trial)
     : clock_(context.clock),
-      wanted_(context.rank == 0 && context.gpu == nullptr && cell.wrapper == "fsdp" &&
-              measure::meter().installed()) {}
+      wanted_(context.rank == 0 && context.gpu == nullptr && measure::meter().installed() &&
+              (trial.cell.wrapper == "fsdp" || makes_up_for_it(context, trial))) {}
 
 StepMemory::~StepMemory() {
   if (wanted_) measure::meter().end_timeline();

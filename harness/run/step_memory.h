@@ -1,7 +1,8 @@
-// What rank 0 held over one step of a trial, for the picture of it.
+// What rank 0 held over one step of a trial, for pictures and traces of it.
 //
-// Only under FSDP, where memory comes and goes with every unit; and on the CPU, where the meter
-// sees every tensor. Recording costs time, so the step must be one that is not timed.
+// On the CPU, where the meter sees every tensor. Recording costs time, so the step must be one that
+// is not timed. Under FSDP, where memory comes and goes with every unit, every trial has it; under
+// other wrappers those with two warm-up steps, and not the turns of a gate.
 #pragma once
 
 #include <cstdint>
@@ -13,10 +14,10 @@
 
 namespace gradsync::run {
 
-// Does nothing on other ranks, under another wrapper and on a GPU.
+// Does nothing on other ranks, in other trials and on a GPU.
 class StepMemory {
  public:
-  StepMemory(const RankContext& context, const plan::Cell& cell);
+  StepMemory(const RankContext& context, const plan::Trial& trial);
   // Ends a recording that an exception cut off.
   ~StepMemory();
   StepMemory(const StepMemory&) = delete;

@@ -48,6 +48,8 @@ class LauncherTest(ProgramTest):
         for clock in result["context"]["clocks"]:
             # One host: the clocks are one, and the bound must hold that.
             self.assertLessEqual(abs(clock["offset_s"]), clock["error_s"])
+        for cell in result["cells"]:
+            self.assertNotIn("clock", cell["null_reasons"].get("attribution", ""))
 
     def kill_a_rank(self, process, rank):
         """Returns the outcome and the number of the trial that the rank worked at."""

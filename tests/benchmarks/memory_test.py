@@ -70,6 +70,22 @@ class MemoryTest(ProgramTest):
             self.assertEqual(phases - {""}, {"forward", "backward", "optimizer"})
             self.assertTrue(any("unit" in point for point in points))
 
+    def test_memory_over_a_step_under_ddp(self):
+        plan = with_cells(FSDP, wrapper=["ddp"], strategy=["baseline", "no_sync"])
+        outcome = self.run_plan(plan)
+        self.assertEqual(outcome.status, 0, outcome.err)
+        for trial in self.trials():
+            first, second = trial["ranks"]
+            held = [sum(point["bytes"].values()) for point in first["memory_timeline"]]
+            self.assertEqual(max(held), first["peak_allocated_bytes"], "of a step like the timed")
+            self.assertEqual(second["memory_timeline"], [])
+
+    def test_without_a_step_to_make_up_for_it_nothing_is_recorded_under_ddp(self):
+        outcome = self.run_plan(with_cells(FSDP, wrapper=["ddp"]) | {"warmup_steps": 1})
+        self.assertEqual(outcome.status, 0, outcome.err)
+        (trial,) = self.trials()
+        self.assertEqual([rank["memory_timeline"] for rank in trial["ranks"]], [[], []])
+
     def test_a_first_forward_that_does_not_fit(self):
         """The resident set fits; what is gathered, or the activations then, do not."""
         large = with_cells(FSDP, micro_batch_size=[64], sequence_length=[64])
