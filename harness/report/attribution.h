@@ -21,7 +21,6 @@
 // All pure functions of records.
 #pragma once
 
-#include <map>
 #include <nlohmann/json.hpp>
 #include <string>
 #include <vector>

@@ -47,7 +47,9 @@ json slice_named(const TrialRecord& trial, const std::string& name, int process)
 TEST(Trace, EachRankIsAProcessWithThreadsThatSayWhatTheyAre) {
   std::vector<std::string> names;
   for (const json& event : events_of(traced_trial(), "M")) {
-    if (event["args"].contains("name")) names.push_back(event["args"]["name"]);
+    if (event["args"].contains("name")) {
+      names.push_back(event["args"]["name"].get<std::string>());
+    }
   }
   EXPECT_THAT(names, ::testing::ElementsAre(
                          "a_part 2x1_1gbit bert_mini no_sync rank 0", "compute", "communication",
