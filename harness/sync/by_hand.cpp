@@ -122,8 +122,9 @@ std::vector<std::int64_t> ByHand::reduction_bytes() const {
 
 std::vector<Collectives> ByHand::declared(const std::vector<bool>& syncs) const {
   if (reduction_ == Reduction::None) return std::vector<Collectives>(syncs.size());
-  return declared_collectives(DdpTraffic{.bucket_bytes = reduction_bytes(), .buffer_bytes = {}},
-                              syncs);
+  DdpTraffic traffic;
+  traffic.bucket_bytes = reduction_bytes();
+  return declared_collectives(traffic, syncs);
 }
 
 }  // namespace gradsync::sync

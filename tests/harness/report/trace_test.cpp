@@ -30,7 +30,8 @@ TrialRecord traced_trial() {
 std::vector<json> events_of(const TrialRecord& trial, const std::string& kind,
                             const json& context = json::object()) {
   std::vector<json> found;
-  for (const json& event : trace_json(context, {trial})["traceEvents"]) {
+  const json trace = trace_json(context, {trial});
+  for (const json& event : trace["traceEvents"]) {
     if (event["ph"] == kind) found.push_back(event);
   }
   return found;
