@@ -28,8 +28,8 @@ TopologyLabel topology_label(const nlohmann::json& context, const nlohmann::json
 // forward or keeps them until backward; "DDP" where nothing is sharded. `cell`: its parameters.
 std::string sharding_label(const nlohmann::json& cell);
 
-// Whether this cell trains in one of the ways that lead to DDP (sync/by_hand.h, sync/pipeline.h), in
-// which the question is who waits. `cell`: its parameters.
+// Whether this cell trains in one of the ways that lead to DDP (sync/by_hand.h, sync/pipeline.h),
+// in which the question is who waits. `cell`: its parameters.
 bool is_on_the_road(const nlohmann::json& cell);
 
 // Where a cell ran out of memory, from its reason: {"backward", 2}. Nothing where the reason names

@@ -35,8 +35,10 @@ def load(text):
 ADDED_TO_TRIALS = {"predicted_peak_allocated_bytes", "predicted_peak_by_category"}
 ADDED_TO_RANKS = {
     "memory_timeline",
+    "parameter_distance",
     "peak_by_category",
     "peak_reserved_estimate_bytes",
+    "running_statistics",
     "timeline_start_s",
 }
 

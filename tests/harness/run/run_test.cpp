@@ -46,7 +46,7 @@ std::vector<comm::CommEvent> events_of(const std::vector<std::vector<std::int64_
   return events;
 }
 
-const sync::DdpTraffic kTraffic{{100, 200}, {16}, 0};
+const sync::DdpTraffic kTraffic{{100, 200}, {16}, 0, {}};
 
 std::vector<sync::Collectives> declared(const std::vector<bool>& syncs) {
   return sync::declared_collectives(kTraffic, syncs);
