@@ -59,25 +59,34 @@ class ConvNet::Layer : public torch::nn::Module {
   std::shared_ptr<BatchNorm2d> norm_;
 };
 
+// A module of its own, so that its parameters are registered behind the layers'.
+struct ConvNet::Head : torch::nn::Module {
+  Head(at::Generator& generator, at::Device device) {
+    const auto classes = static_cast<std::int64_t>(kPictureClasses.size());
+    const double scale = 1 / std::sqrt(static_cast<double>(kChannels.back()));
+    weight = register_parameter("weight",
+                                drawn({classes, kChannels.back()}, scale, generator).to(device));
+    bias = register_parameter("bias", at::zeros({classes}).to(device));
+  }
+  at::Tensor weight;
+  at::Tensor bias;
+};
+
 ConvNet::ConvNet(std::uint64_t seed, at::Device device) {
   auto generator = at::make_generator<at::CPUGeneratorImpl>(seed);
   for (std::size_t i = 0; i < kStrides.size(); ++i) {
     layers_.push_back(
         register_module(fmt::format("layer{}", i), std::make_shared<Layer>(i, generator, device)));
   }
-  const auto classes = static_cast<std::int64_t>(kPictureClasses.size());
-  const double scale = 1 / std::sqrt(static_cast<double>(kChannels.back()));
-  head_weight_ = register_parameter(
-      "head_weight", drawn({classes, kChannels.back()}, scale, generator).to(device));
-  head_bias_ = register_parameter("head_bias", at::zeros({classes}).to(device));
+  head_ = register_module("head", std::make_shared<Head>(generator, device));
 }
 
 at::Tensor ConvNet::logits(const Batch& batch) {
-  at::Tensor x = as_pictures(batch.input_ids, head_weight_.scalar_type());
+  at::Tensor x = as_pictures(batch.input_ids, head_->weight.scalar_type());
   for (std::size_t i = 0; i < layers_.size(); ++i) {
     x = run_unit(i, x, [&](const at::Tensor& input) { return (*layers_[i])(input); });
   }
-  return at::linear(x.mean({2, 3}), head_weight_, head_bias_);
+  return at::linear(x.mean({2, 3}), head_->weight, head_->bias);
 }
 
 at::Tensor ConvNet::loss(const Batch& batch) {

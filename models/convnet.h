@@ -28,9 +28,9 @@ class ConvNet : public Model {
 
  private:
   class Layer;
+  struct Head;
   std::vector<std::shared_ptr<Layer>> layers_;
-  at::Tensor head_weight_;
-  at::Tensor head_bias_;
+  std::shared_ptr<Head> head_;
 };
 
 }  // namespace gradsync::models

@@ -4,7 +4,9 @@
 
 #include <algorithm>
 #include <cmath>
+#include <ranges>
 #include <string>
+#include <vector>
 
 #include "harness/report/attribution.h"
 #include "harness/report/cell_group.h"
@@ -169,12 +171,12 @@ void add_communication(RankTrace& trace, const RankRecord& rank, const RankParts
 }
 
 // A category that holds nothing any more is 0 there: a counter that is not named keeps its value.
-void add_memory(RankTrace& trace, const RankRecord& rank) {
+void add_memory(RankTrace& trace, const std::vector<MemoryTimelinePoint>& timeline) {
   json none = json::object();
-  for (const MemoryTimelinePoint& point : rank.memory_timeline) {
+  for (const MemoryTimelinePoint& point : timeline) {
     for (const auto& [category, bytes] : point.bytes) none[category] = 0;
   }
-  for (const MemoryTimelinePoint& point : rank.memory_timeline) {
+  for (const MemoryTimelinePoint& point : timeline) {
     json held = none;
     held.update(json(point.bytes));
     trace.add_counter("memory", point.at_s, std::move(held));
@@ -194,8 +196,21 @@ bool has_timeline(const RankRecord& rank) {
   return !rank.step_s.empty() && !rank.timeline_phases.empty();
 }
 
-void add_trial(json& events, const CellGroup& group, const TrialRecord& trial,
-               const HostClocks& clocks, int& processes, int& arrows) {
+// What the rank held over a step of the last trial that recorded it; nothing where none did.
+std::vector<MemoryTimelinePoint> memory_of(const std::vector<const TrialRecord*>& trials,
+                                           int rank) {
+  for (const TrialRecord* trial : std::views::reverse(trials)) {
+    for (const RankRecord& record : trial->ranks) {
+      if (record.rank == rank && !record.memory_timeline.empty()) return record.memory_timeline;
+    }
+  }
+  return {};
+}
+
+// Adds the last of the cell's trials that ended well.
+void add_cell(json& events, const CellGroup& group, const std::vector<const TrialRecord*>& ok,
+              const HostClocks& clocks, int& processes, int& arrows) {
+  const TrialRecord& trial = *ok.back();
   std::string unaligned;
   const std::vector<double> starts_s = step_starts_s(trial, clocks, unaligned);
   const StepParts parts = step_parts(trial, clocks);
@@ -212,7 +227,7 @@ void add_trial(json& events, const CellGroup& group, const TrialRecord& trial,
                  {"round", trial.round},
                  {"step", rank.step_s.size() - 1}});
     add_communication(trace, rank, known, arrows);
-    add_memory(trace, rank);
+    add_memory(trace, memory_of(ok, rank.rank));
   }
 }
 
@@ -225,7 +240,7 @@ json trace_json(const json& context, const std::vector<TrialRecord>& trials) {
   int arrows = 0;
   for (const CellGroup& group : group_by_cell({}, trials, {})) {
     const auto ok = group.ok_trials();
-    if (!ok.empty()) add_trial(events, group, *ok.back(), clocks, processes, arrows);
+    if (!ok.empty()) add_cell(events, group, ok, clocks, processes, arrows);
   }
   return {{"displayTimeUnit", "ms"}, {"traceEvents", events}};
 }

@@ -13,10 +13,12 @@ namespace {
 // files. The first and the last instant are apart from these, which are merged into higher ones.
 constexpr std::size_t kPoints = 398;
 
-// Whether no timed step can notice the recording: memory is not what such a trial is about.
-bool makes_up_for_it(const RankContext& context, const plan::Trial& trial) {
+// Of trials that are not about memory the first of a cell is enough for a trace, if no timed step
+// can notice the recording.
+bool serves_the_trace(const RankContext& context, const plan::Trial& trial) {
   constexpr int kEnough = 2;  // the recorded step, and one in which the others wait for this rank
-  return trial.warmup_steps >= kEnough && !context.spec.resident;
+  return context.spec.launch == 0 && trial.round == 0 && trial.warmup_steps >= kEnough &&
+         !context.spec.resident;
 }
 
 // The categories of which there is something.
@@ -31,7 +33,7 @@ std::map<std::string, std::int64_t> held_by_name(const measure::CategoryBytes& b
 StepMemory::StepMemory(const RankContext& context, const plan::Trial& trial)
     : clock_(context.clock),
       wanted_(context.rank == 0 && context.gpu == nullptr && measure::meter().installed() &&
-              (trial.cell.wrapper == "fsdp" || makes_up_for_it(context, trial))) {}
+              (trial.cell.wrapper == "fsdp" || serves_the_trace(context, trial))) {}
 
 StepMemory::~StepMemory() {
   if (wanted_) measure::meter().end_timeline();

@@ -2,7 +2,7 @@
 //
 // On the CPU, where the meter sees every tensor. Recording costs time, so the step must be one that
 // is not timed. Under FSDP, where memory comes and goes with every unit, every trial has it; under
-// other wrappers those with two warm-up steps, and not the turns of a gate.
+// other wrappers the first of a cell, where it has two warm-up steps, and not the turns of a gate.
 #pragma once
 
 #include <cstdint>

@@ -6,6 +6,7 @@
 #include <fmt/format.h>
 #include <torch/csrc/autograd/custom_function.h>
 
+#include <exception>
 #include <functional>
 #include <numeric>
 #include <set>
@@ -76,8 +77,16 @@ PipelineStage::PipelineStage(std::shared_ptr<models::Model> module,
   module_->set_unit_hooks(this);
 }
 
+// A message whose memory goes before the peer has it is lost, and the peer waits for it in vain.
 PipelineStage::~PipelineStage() {
   module_->set_unit_hooks(nullptr);
+  for (const Sent& sent : activation_gradients_) {
+    try {
+      sent.work->wait();
+    } catch (const std::exception&) {
+      break;  // the peer is gone, or the group's deadline has passed: nobody waits for the others
+    }
+  }
 }
 
 void PipelineStage::take_parameters(const std::vector<models::Unit>& units) {

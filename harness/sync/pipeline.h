@@ -38,6 +38,7 @@ class PipelineStage final : public Wrapper, private models::UnitHooks {
   PipelineStage(std::shared_ptr<models::Model> module,
                 c10::intrusive_ptr<c10d::ProcessGroup> process_group,
                 measure::StepRecorder* recorder);
+  // Blocks: until the previous stage has the gradients of its activations.
   ~PipelineStage() override;
 
   // Returns the loss on the last rank; on the others 0, whose backward waits for the gradient of

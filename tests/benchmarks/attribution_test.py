@@ -47,12 +47,11 @@ class AttributionTest(ProgramTest):
         self.assertIn("| own compute |", outcome.out)
 
     def test_a_rank_that_is_held_is_what_the_other_waited_for(self):
-        # As published there is no warm-up: the only forward of a trial is in its timed step.
-        plan = self.plan_file(PACED | {"steps": 1})
-        process = self.start(
-            "run", plan, "--out", self.place / "run", "--window-rule", "as_published"
-        )
-        held, order = self.hold(1, lambda activity, _: activity == "forward")
+        plan = self.plan_file(PACED)
+        process = self.start("run", plan, "--out", self.place / "run")
+        # The second trial: the model has settled, which takes steps of its own.
+        last = PACED["warmup_steps"] + PACED["steps"] - 1
+        held, order = self.hold(1, lambda activity, _: activity == "forward", trial=1, step=last)
         other = self.rank_processes()[0]
         self.wait_until(lambda: other.look()[1:] == ("wait", True), what="rank 0's wait")
         time.sleep(HELD_S)

@@ -195,15 +195,18 @@ class ProgramTest(unittest.TestCase):
             time.sleep(0.002)
         return self.fail(f"{what} did not come within {timeout_s} s")
 
-    def hold(self, rank, wanted, trial=0):
+    def hold(self, rank, wanted, trial=0, step=0):
         """Stops `rank` in trial number `trial` or later, when wanted(activity, in_collective).
 
-        Returns it and the number of its trial. Errors: NoSuchMoment.
+        `step`: so many steps of the trial have ended, or more. Returns the rank and the number of
+        its trial. Errors: NoSuchMoment.
         """
 
         def there(process):
             order, activity, in_collective = process.look()
-            return order >= trial and wanted(activity, in_collective)
+            return (
+                order >= trial and process.steps_ended() >= step and wanted(activity, in_collective)
+            )
 
         def caught():
             if all(started.poll() is not None for started in self.started):
@@ -337,9 +340,16 @@ class RankProcess:
 
     def look(self):
         """Returns (trial, activity, whether a collective is under way)."""
-        with open(f"/proc/{self.pid}/fd/{self.page_fd}", "rb") as page:
-            fields = self.LAYOUT.unpack(page.read(self.LAYOUT.size))
+        fields = self._page()
         return fields[0], self.ACTIVITIES[fields[3]], fields[4] > fields[5]
+
+    def steps_ended(self):
+        """Returns how many steps of its trial have ended, those of the warm-up among them."""
+        return self._page()[1]
+
+    def _page(self):
+        with open(f"/proc/{self.pid}/fd/{self.page_fd}", "rb") as page:
+            return self.LAYOUT.unpack(page.read(self.LAYOUT.size))
 
     def signal(self, number):
         os.kill(self.pid, number)

@@ -55,7 +55,7 @@ def our_names():
         names[f"convolutions.{i}.weight"] = f"layer{i}.weight"
         for tensor in ("weight", "bias", "running_mean", "running_var", "num_batches_tracked"):
             names[f"norms.{i}.{tensor}"] = f"layer{i}.norm.{tensor}"
-    return names | {"head.weight": "head_weight", "head.bias": "head_bias"}
+    return names | {"head.weight": "head.weight", "head.bias": "head.bias"}
 
 
 def renamed(tensors):

@@ -142,6 +142,19 @@ TEST(Trace, ACategoryThatIsGoneCountsZero) {
   EXPECT_DOUBLE_EQ(counters[1]["ts"], 0.5e6);
 }
 
+TEST(Trace, MemoryIsThatOfTheLastTrialThatRecordedIt) {
+  std::vector<TrialRecord> trials{traced_trial(), traced_trial(), traced_trial()};
+  trials[0].ranks[0].memory_timeline = {{0.0, -1, "", "", {{"other", 7}}}};
+  trials[1].ranks[0].memory_timeline = {{0.0, -1, "", "", {{"other", 8}}}};
+  for (std::size_t i = 0; i < trials.size(); ++i) trials[i].round = static_cast<int>(i);
+  std::vector<json> counters;
+  const json trace = trace_json(json::object(), trials);
+  for (const json& event : trace["traceEvents"]) {
+    if (event["ph"] == "C") counters.push_back(event["args"]);
+  }
+  EXPECT_THAT(counters, ::testing::ElementsAre(json{{"other", 8}}));
+}
+
 TEST(Trace, AFailedTrialIsNotShown) {
   TrialRecord failed = traced_trial();
   failed.status = results::Status::Failed;

@@ -196,13 +196,13 @@ TEST(SyncBatchNorm, CommunicatesInEveryMicroBatchUnderNoSyncToo) {
   constexpr int kMicroBatches = 3;
   run_ranks(2, [](RankHarness& rank) {
     for (const char* name : {"baseline", "no_sync"}) {
-      rank.ledger.settle(kTimeoutS);
-      rank.ledger.clear();
       DistributedDataParallel model(convnet(), rank.group,
                                     {.first_bucket_bytes = 4096,
                                      .bucket_cap_bytes = 65536,
                                      .sync_batch_norm = true,
                                      .recorder = &rank.recorder});
+      rank.ledger.settle(kTimeoutS);
+      rank.ledger.clear();  // what the constructor gathered
       const auto events = events_of_a_step(rank, model, name, kMicroBatches);
       const auto seen = by_micro_batch(events, kMicroBatches);
       const bool each = std::string(name) == "baseline";
