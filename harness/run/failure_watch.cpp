@@ -36,6 +36,7 @@ void FailureWatch::note(const RankEvent& event) {
   const std::string label = fmt::format("[{}] ", group_.label(event.rank));
   const std::string place = launch::describe(group_.page(event.rank));
   if (event.kind == RankEvent::Kind::Message) {
+    told_.insert(event.rank);
     const bool by_peer = event.message.at("by_peer").get<bool>();
     const auto status = event.message.at("status").get<std::string>();
     const auto what = event.message.at("what").get<std::string>();
@@ -54,7 +55,7 @@ void FailureWatch::note(const RankEvent& event) {
   } else if (event.kind == RankEvent::Kind::Lost) {
     keep({Blame::Died, "failed", fmt::format("{}{} in {}", label, event.lost, place),
           order_of(event.rank)});
-  } else if (event.exit_code != 0) {
+  } else if (event.exit_code != 0 && !told_.contains(event.rank)) {
     keep({Blame::Hang, "failed",
           fmt::format("{}exited with status {} in {}", label, event.exit_code, place),
           order_of(event.rank)});

@@ -4,6 +4,7 @@
 
 #include <nlohmann/json.hpp>
 #include <optional>
+#include <set>
 #include <string>
 
 #include "harness/launch/rank_group.h"
@@ -42,6 +43,7 @@ class FailureWatch {
   int order_of(int rank) const;
 
   const launch::RankGroup& group_;
+  std::set<int> told_;  // ranks that said why they end: their exit is no news
   std::optional<Failure> cause_;
 };
 
