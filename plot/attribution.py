@@ -20,10 +20,16 @@ BETWEEN_SETTINGS = 0.7  # more, and with the name of the setting
 INCHES_OF_A_BAR = 0.19
 
 
+def _waits(cell: dict[str, Any]) -> bool:
+    """Whether the cell says where its steps went, and communicates: else they are own compute."""
+    attribution = cell.get("attribution")
+    return bool(attribution) and any(rank["collectives"] for rank in attribution["ranks"])
+
+
 def _shown(part: Part) -> dict[str, list[dict[str, Any]]]:
     """The cells that say where their steps went, by setting; of a sweep, those of one."""
     shown = {
-        setting: [cell for cell in part.cells_of(setting) if cell.get("attribution")]
+        setting: [cell for cell in part.cells_of(setting) if _waits(cell)]
         for setting in part.example_settings()
     }
     return {setting: cells for setting, cells in shown.items() if cells}

@@ -19,7 +19,26 @@ STRATEGIES = [
     "accumulate",
     "pipelined",
 ]
-TWIN_MODEL = "paced_bert_base_t4"
+# What a cell leaves out has this value: gradsync::plan::unwritten_fields().
+UNWRITTEN = {
+    "balanced_routing": False,
+    "broadcast_buffers": True,
+    "class_skew": False,
+    "compression": "none",
+    "dtype": "float32",
+    "fused_optimizer": True,
+    "sync_batch_norm": False,
+}
+# The guide's runs, re-enacted: 4 micro-batches a step, and DDP as it comes.
+TWIN = UNWRITTEN | {
+    "model": "paced_bert_base_t4",
+    "wrapper": "ddp",
+    "accumulation_steps": 4,
+    "bucket_cap_bytes": 0,
+    "gradient_as_bucket_view": False,
+    "find_unused_parameters": False,
+    "static_graph": False,
+}
 TWIN_ROWS = {"t4_2x1": "multi_node", "t4_1x2": "single_node"}
 
 
@@ -112,7 +131,7 @@ class Run:
     def published(self, cell: dict[str, Any]) -> list[float] | None:
         """The runs behind the published number that this cell re-enacts, if it does."""
         row = TWIN_ROWS.get(cell["cell"]["topology"])
-        twin = cell["cell"]["model"] == TWIN_MODEL and cell["cell"]["wrapper"] == "ddp"
+        twin = all(cell["cell"].get(name, value) == value for name, value in TWIN.items())
         if self.reference is None or row is None or not twin:
             return None
         return self.reference["raw_runs"][row].get(cell["cell"]["strategy"])

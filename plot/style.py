@@ -11,6 +11,7 @@ import matplotlib
 
 matplotlib.use("Agg")
 import matplotlib.pyplot as plt
+from run_data import UNWRITTEN
 
 # Okabe and Ito's palette, "Color Universal Design", 2008.
 COLOURS = {
@@ -20,13 +21,6 @@ COLOURS = {
     "no_sync": "#0072B2",
     "accumulate": "#56B4E9",
     "pipelined": "#009E73",
-}
-# What cells leave out where it has its default.
-LEFT_OUT = {
-    "balanced_routing": False,
-    "compression": "none",
-    "dtype": "float32",
-    "fused_optimizer": True,
 }
 LABELS = {"no_sync_improper": "no_sync improperly"}
 INK = "#222222"
@@ -88,24 +82,14 @@ def sharding_label(cell: dict[str, Any]) -> str:
     return "FULL_SHARD" if cell["reshard_after_forward"] else "SHARD_GRAD_OP"
 
 
-# What a cell leaves out has this value: gradsync::plan::unwritten_fields().
-UNWRITTEN = {
-    "balanced_routing": False,
-    "broadcast_buffers": True,
-    "class_skew": False,
-    "dtype": "float32",
-    "sync_batch_norm": False,
-}
-
-
 def parameter_words(name: str, value: Any) -> str:
     """'accumulation 4', 'budget 316 MiB', 'param_dtype bfloat16'; None: the cell leaves it out."""
-    value = LEFT_OUT.get(name) if value is None else value
+    value = UNWRITTEN.get(name) if value is None else value
     if name == "accumulation_steps":
         return f"accumulation {value}"
     if name == "memory_budget_bytes":
         return "no budget" if value is None else f"budget {value / 2**20:.4g} MiB"
-    return f"{name} {UNWRITTEN.get(name) if value is None else value}"
+    return f"{name} {value}"
 
 
 def setting_words(part: Any, cell: dict[str, Any], besides: Collection[str] = ()) -> list[str]:

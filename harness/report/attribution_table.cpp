@@ -31,9 +31,17 @@ std::string why_it_does_not(const json& cell) {
                         : status + ", " + cell.value("reason", "");
 }
 
+bool communicated(const json& attribution) {
+  return std::ranges::any_of(attribution["ranks"],
+                             [](const json& rank) { return !rank["collectives"].empty(); });
+}
+
+// Of cells that communicate: without, a step is own compute and no question.
 PartView with_attribution(const PartView& part) {
   PartView shown = part;
-  std::erase_if(shown.cells, [](const json& cell) { return !tells_where_it_went(cell); });
+  std::erase_if(shown.cells, [](const json& cell) {
+    return !tells_where_it_went(cell) || !communicated(cell["attribution"]);
+  });
   return shown;
 }
 
@@ -104,7 +112,7 @@ std::string what_the_parts_mean(const PartView& shown) {
 std::string place_of_cell(const PartView& part, const json& cell) {
   std::string text = topology_label(part.context, cell).text();
   for (const std::string& name : part.varying_parameters()) {
-    text += fmt::format(", {} {}", name, plain_text(cell["cell"].value(name, json())));
+    text += fmt::format(", {} {}", name, parameter_text(cell["cell"], name));
   }
   return text + ": " + strategy_label(cell["cell"].value("strategy", ""));
 }
@@ -164,8 +172,7 @@ std::string attribution_table(const PartView& part) {
   for (std::size_t row = 0; row < shown.cells.size(); ++row) {
     const json& cell = shown.cells[row];
     std::vector<std::string> texts = {topology.text(row)};
-    for (const std::string& name : varying)
-      texts.push_back(plain_text(cell["cell"].value(name, json())));
+    for (const std::string& name : varying) texts.push_back(parameter_text(cell["cell"], name));
     texts.push_back(strategy_label(cell["cell"].value("strategy", "")));
     const json& attribution = cell["attribution"];
     for (const char* name : {"own_compute_s", "late_peer_s", "wire_s"}) {

@@ -8,8 +8,8 @@
 
 namespace gradsync::report {
 
-// Returns a line that says what the columns mean and the table, one row per cell, in means over the
-// ranks. Empty where no cell has an attribution.
+// Returns a line that says what the columns mean and the table, one row per cell that communicates,
+// in means over the ranks. Empty where no such cell has an attribution.
 std::string attribution_table(const PartView& part);
 
 // Returns a page with a table for each cell of `result` (schema gradsync.result/1), one row per

@@ -79,10 +79,11 @@ std::string full_sizes(const PartView& part) {
                          ? fmt::format("\nBytes and link rates are divided by {}", *scales.begin())
                          : std::string("\nBytes and link rates are divided by the scale");
   text += "; moved, at full size: ";
-  bool first = true;
+  std::string last;
   for (auto size = sizes.rbegin(); size != sizes.rend(); ++size) {
-    text += (first ? "" : ", ") + size->second;
-    first = false;
+    if (size->second == last) continue;  // alike in the digits that are shown
+    text += (last.empty() ? "" : ", ") + size->second;
+    last = size->second;
   }
   return text + ".\n";
 }

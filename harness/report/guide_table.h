@@ -12,9 +12,10 @@
 
 namespace gradsync::report {
 
-// Returns the table, or "" for a part that has no two of the guide's four strategies. Where the
-// part is the twin of the guide's machines (paced_bert_base_t4 on t4_2x1 and t4_1x2) and
-// `reference` is results/reference/slowdown_table.json, each measured row is followed by the
+// Returns the table, or "" for a part that has no two of the guide's four strategies, or in which
+// accumulation_steps vary. Where the part is the twin of the guide's machines (paced_bert_base_t4
+// on t4_2x1 and t4_1x2) and `reference` is results/reference/slowdown_table.json, each measured row
+// that trains as the guide's runs did (4 micro-batches, DDP's defaults) is followed by the
 // published one and by whether the measured mean lies inside the 95 % interval of the published
 // runs; below the table stands the mean absolute error over all cells.
 std::string guide_table(const PartView& part, const nlohmann::json& reference);

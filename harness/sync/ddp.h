@@ -34,7 +34,7 @@ struct DdpOptions {
   bool broadcast_buffers = true;
   // Of gradients on the wire, two bytes each (compress_hook.h); unset: as they are.
   std::optional<at::ScalarType> compress_to = std::nullopt;
-  bool sync_batch_norm = false;  // normalize over all ranks: sync_batch_norm.h
+  bool sync_batch_norm = false;               // normalize over all ranks: sync_batch_norm.h
   measure::StepRecorder* recorder = nullptr;  // told of phases; may be null
 };
 

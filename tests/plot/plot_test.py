@@ -1,6 +1,7 @@
 """Draws the sample run and looks at what comes out: plot_test.py PATH/TO/write_sample_run."""
 
 import json
+import re
 import subprocess
 import sys
 import tempfile
@@ -161,6 +162,16 @@ class LeavesOutWhatWasNotMeasured(WithSampleRun):
         real, paced = (part.cells for part in run.parts)
         self.assertTrue(all(run.published(cell) is None for cell in real))
         self.assertTrue(all(len(run.published(cell)) == 3 for cell in paced))
+        for other in ({"accumulation_steps": 8}, {"compression": "fp16"}, {"wrapper": "fsdp"}):
+            cell = paced[0] | {"cell": paced[0]["cell"] | other}
+            self.assertIsNone(run.published(cell), other)
+
+
+class KnowsWhatCellsLeaveOut(unittest.TestCase):
+    def test_the_fields_are_the_programs(self):
+        source = (ROOT / "harness/plan/cell.cpp").read_text()
+        fields = source.split("json later_fields(const Cell& cell) {")[1].split("}};")[0]
+        self.assertEqual(set(re.findall(r'"(\w+)"', fields)), set(run_data.UNWRITTEN))
 
 
 class DrawsWhoWaits(WithSampleRun):
@@ -197,6 +208,7 @@ class DrawsWhereAStepWent(WithSampleRun):
         for cell in result["cells"]:
             if cell["part"] == "your_machine":
                 parts = {"own_compute_s": 0.25, "late_peer_s": 0.0, "wire_s": 0.25}
+                parts["collectives"] = [{"op": "all_reduce", "bucket": 0, **parts}]
                 waiting = {"rank": 0, **parts}
                 computing = {"rank": 1, **parts, "own_compute_s": 0.5, "wire_s": 0.0}
                 cell["attribution"] = {"ranks": [waiting, computing]}

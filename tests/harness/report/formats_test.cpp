@@ -54,32 +54,65 @@ TEST(Labels, DecimalsSuitTheShortestStep) {
   EXPECT_EQ(decimals_for({{{"step_s", nullptr}}}), 3);
 }
 
-TEST(GuideTable, SaysWhichCellsMissThePublishedRuns) {
-  const json reference = {{"published",
-                           {{"multi_node",
-                             {{"baseline", {2.0, 0.01}},
-                              {"no_sync_improper", {2.0, 0.01}},
-                              {"no_sync", {1.0, 0.015}},
-                              {"accumulate", {1.0, 0.015}}}}}},
-                          {"raw_runs",
-                           {{"multi_node",
-                             {{"baseline", {1.9, 2.0, 2.1}},
-                              {"no_sync_improper", {1.9, 2.0, 2.1}},
-                              {"no_sync", {0.9, 1.0, 1.1}},
-                              {"accumulate", {0.9, 1.0, 1.1}}}}}}};
+json published_reference() {
+  return {{"published",
+           {{"multi_node",
+             {{"baseline", {2.0, 0.01}},
+              {"no_sync_improper", {2.0, 0.01}},
+              {"no_sync", {1.0, 0.015}},
+              {"accumulate", {1.0, 0.015}}}}}},
+          {"raw_runs",
+           {{"multi_node",
+             {{"baseline", {1.9, 2.0, 2.1}},
+              {"no_sync_improper", {1.9, 2.0, 2.1}},
+              {"no_sync", {0.9, 1.0, 1.1}},
+              {"accumulate", {0.9, 1.0, 1.1}}}}}}};
+}
+
+// The guide's table of cells with a step of so many seconds each.
+std::string table_of_cells(const std::vector<std::pair<json, double>>& cells) {
   std::vector<results::TrialRecord> trials;
-  for (const auto& [strategy, step] : {std::pair{"baseline", 2.2}, std::pair{"no_sync", 1.3}}) {
-    trials.push_back(
-        sample_trial("", sample_cell("t4_2x1", strategy, "paced_bert_base_t4", 50), 0, {step}));
+  for (const auto& [cell, step_s] : cells) {
+    trials.push_back(sample_trial("", cell, 0, {step_s}));
   }
   const json result = build_result(testing::sample_context(), {}, trials);
-  const std::string table = guide_table(parts_of(result).front(), reference);
+  return guide_table(parts_of(result).front(), published_reference());
+}
+
+json paced_cell(const std::string& strategy) {
+  return sample_cell("t4_2x1", strategy, "paced_bert_base_t4", 50);
+}
+
+TEST(GuideTable, SaysWhichCellsMissThePublishedRuns) {
+  const std::string table =
+      table_of_cells({{paced_cell("baseline"), 2.2}, {paced_cell("no_sync"), 1.3}});
   // Half widths 4.303 x 0.1 / sqrt(3) = 0.248; errors 10 % and 30 %.
   EXPECT_THAT(table, HasSubstr("[1.75, 2.25] inside"));
   EXPECT_THAT(table, HasSubstr("[0.75, 1.25] OUTSIDE"));
   EXPECT_THAT(table, HasSubstr("1 of 2 measured means"));
   EXPECT_THAT(table, HasSubstr("mean absolute error over the cells 20.0 %"));
   EXPECT_THAT(table, HasSubstr("1.00±0.015s"));
+}
+
+TEST(GuideTable, WhatTheGuideDidNotRunIsNotHeldAgainstItsRuns) {
+  for (const json& other : {json{{"accumulation_steps", 8}}, json{{"compression", "fp16"}},
+                            json{{"bucket_cap_bytes", 1 << 20}}}) {
+    json baseline = paced_cell("baseline");
+    json no_sync = paced_cell("no_sync");
+    baseline.update(other);
+    no_sync.update(other);
+    const std::string table = table_of_cells({{baseline, 2.2}, {no_sync, 1.3}});
+    EXPECT_THAT(table, HasSubstr("Multi-Node")) << other;
+    EXPECT_EQ(table.find("published"), std::string::npos) << other;
+  }
+}
+
+TEST(GuideTable, ASweepOverAccumulationHasNone) {
+  json twice = paced_cell("no_sync");
+  twice["accumulation_steps"] = 8;
+  EXPECT_EQ(
+      table_of_cells({{paced_cell("baseline"), 2.2}, {paced_cell("no_sync"), 1.3}, {twice, 2.4}}),
+      "");
 }
 
 TEST(GuideTable, OtherMachinesGetNoPublishedRow) {
