@@ -120,8 +120,7 @@ ModelEntry convnet() {
 
 std::vector<ModelEntry> entries_of_the_suite() {
   std::vector<ModelEntry> entries{
-      mlp(),
-      convnet(),
+      mlp(), convnet(),
       branching("branching",
                 "a perceptron, 0.6 M parameters: the data takes one of two branches, the other is "
                 "unused",
