@@ -12,7 +12,7 @@
 #include "harness/base/errors.h"
 #include "harness/comm/storage.h"
 #include "harness/measure/memory.h"
-#include "harness/sync/parameter_memory.h"
+#include "harness/sync/parameters.h"
 
 namespace gradsync::sync {
 
@@ -103,11 +103,7 @@ void ByHand::enter(Phase phase) {
 }
 
 std::vector<std::string> ByHand::parameter_names() const {
-  std::vector<std::string> names;
-  for (const auto& item : module_->named_parameters()) {
-    if (item.value().requires_grad()) names.push_back("parameter " + item.key());
-  }
-  return names;
+  return trained_parameter_names(*module_);
 }
 
 std::vector<std::int64_t> ByHand::reduction_bytes() const {

@@ -18,7 +18,7 @@
 #include "harness/comm/storage.h"
 #include "harness/measure/memory.h"
 #include "harness/sync/compress_hook.h"
-#include "harness/sync/parameter_memory.h"
+#include "harness/sync/parameters.h"
 #include "harness/sync/sync_batch_norm.h"
 
 namespace gradsync::sync {
@@ -237,11 +237,7 @@ void DistributedDataParallel::sync_buffers() {
 }
 
 std::vector<std::string> DistributedDataParallel::parameter_names() const {
-  std::vector<std::string> names;
-  for (const auto& item : module_->named_parameters()) {
-    if (item.value().requires_grad()) names.push_back("parameter " + item.key());
-  }
-  return names;
+  return trained_parameter_names(*module_);
 }
 
 std::vector<std::int64_t> DistributedDataParallel::reduction_bytes() const {

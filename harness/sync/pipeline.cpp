@@ -15,7 +15,7 @@
 #include "harness/base/errors.h"
 #include "harness/comm/storage.h"
 #include "harness/measure/memory.h"
-#include "harness/sync/parameter_memory.h"
+#include "harness/sync/parameters.h"
 
 namespace gradsync::sync {
 

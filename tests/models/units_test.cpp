@@ -221,7 +221,7 @@ TEST_P(Units, RunWithoutAGraphToo) {
 INSTANTIATE_TEST_SUITE_P(
     Models, Units,
     testing::Values(Divided{"mlp", numbered("layer", 3), {}},
-                    Divided{"convnet", numbered("layer", 3), {"head_"}},
+                    Divided{"convnet", numbered("layer", 3), {"head."}},
                     Divided{"bert_tiny",
                             numbered("bert.encoder.layer.", 2),
                             {"bert.embeddings.", "bert.pooler.", "classifier."}},

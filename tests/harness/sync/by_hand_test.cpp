@@ -29,16 +29,7 @@ std::vector<at::Tensor> gradients_of_one_process(int world_size, int micro_batch
       sync::backward(loss, world_size * micro_batches, nullptr);
     }
   }
-  std::vector<at::Tensor> gradients;
-  for (const at::Tensor& parameter : model.parameters()) gradients.push_back(parameter.grad());
-  return gradients;
-}
-
-void expect_gradients(const ByHand& model, const std::vector<at::Tensor>& wanted) {
-  for (std::size_t i = 0; i < wanted.size(); ++i) {
-    EXPECT_TRUE(at::allclose(model.parameters()[i].grad(), wanted[i], 1e-5, 1e-7))
-        << "tensor " << i;
-  }
+  return gradients_held_by(model);
 }
 
 class ByHandReductions : public ::testing::TestWithParam<Reduction> {};

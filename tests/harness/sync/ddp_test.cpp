@@ -22,16 +22,7 @@ std::vector<at::Tensor> reference_gradients(int world_size, int micro_batches) {
       sync::backward(loss, 1, nullptr);
     }
   }
-  std::vector<at::Tensor> gradients;
-  for (const at::Tensor& parameter : model.parameters()) gradients.push_back(parameter.grad());
-  return gradients;
-}
-
-void expect_gradients(const DistributedDataParallel& model, const std::vector<at::Tensor>& wanted) {
-  for (std::size_t i = 0; i < wanted.size(); ++i) {
-    EXPECT_TRUE(at::allclose(model.parameters()[i].grad(), wanted[i], 1e-5, 1e-7))
-        << "tensor " << i;
-  }
+  return gradients_held_by(model);
 }
 
 class DdpVariants : public ::testing::TestWithParam<DdpOptions> {};

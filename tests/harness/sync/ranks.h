@@ -16,6 +16,7 @@
 #include "harness/base/clock.h"
 #include "harness/comm/process_groups.h"
 #include "harness/measure/step_recorder.h"
+#include "harness/sync/wrapper.h"
 #include "models/model.h"
 #include "tests/harness/comm/fork_ranks.h"
 
@@ -133,6 +134,20 @@ inline models::Batch toy_batch(int rank, int index, bool branch = true) {
   batch.input_ids = at::arange(8, at::kLong).reshape({2, 4}) + 3 * rank + 7 * index;
   batch.labels = at::full({2}, branch ? 1 : 0, at::kLong);
   return batch;
+}
+
+// What backward left with the parameters, in the order of registration.
+inline std::vector<at::Tensor> gradients_held_by(const models::Model& model) {
+  std::vector<at::Tensor> gradients;
+  for (const at::Tensor& parameter : model.parameters()) gradients.push_back(parameter.grad());
+  return gradients;
+}
+
+inline void expect_gradients(const sync::Wrapper& model, const std::vector<at::Tensor>& wanted) {
+  for (std::size_t i = 0; i < wanted.size(); ++i) {
+    EXPECT_TRUE(at::allclose(model.parameters()[i].grad(), wanted[i], 1e-5, 1e-7))
+        << "tensor " << i;
+  }
 }
 
 }  // namespace gradsync::test

@@ -1,13 +1,18 @@
-// What a wrapper says of the memory of parameters that a rank holds whole.
+// Parameters that a rank holds whole: their names, and what a wrapper says of their memory.
 #pragma once
 
 #include <ATen/core/Tensor.h>
 
+#include <string>
 #include <vector>
 
 #include "models/autograd_node.h"
+#include "models/model.h"
 
 namespace gradsync::sync {
+
+// Returns "parameter NAME" of each that requires grad, in the order of registration.
+std::vector<std::string> trained_parameter_names(const models::Model& model);
 
 // Labels `parameters` as what stays on this rank, and from now on each of their gradients once its
 // accumulator has it: backward made it like any other tensor. A gradient that is a view of a bucket

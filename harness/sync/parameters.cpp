@@ -1,4 +1,4 @@
-#include "harness/sync/parameter_memory.h"
+#include "harness/sync/parameters.h"
 
 #include <torch/csrc/autograd/custom_function.h>
 #include <torch/csrc/autograd/utils/lambda_post_hook.h>
@@ -9,6 +9,14 @@
 #include "harness/measure/memory.h"
 
 namespace gradsync::sync {
+
+std::vector<std::string> trained_parameter_names(const models::Model& model) {
+  std::vector<std::string> names;
+  for (const auto& item : model.named_parameters()) {
+    if (item.value().requires_grad()) names.push_back("parameter " + item.key());
+  }
+  return names;
+}
 
 std::vector<models::NodePtr> label_parameter_memory(const std::vector<at::Tensor>& parameters) {
   using torch::autograd::variable_list;
