@@ -201,26 +201,10 @@ class Comparison(ProgramTest):
 
 
 class Launches(Comparison):
-    def test_accelerate_on_one_node(self):
-        expected = {"all_reduce": [8, 8, 2, 2]}
-        self.assert_compared("--topology", "1x2", peers=["accelerate"], expected=expected)
-
     def test_torch_over_a_shaped_link(self):
         self.assert_compared(
             "--topology", "2x1_1gbit", peers=["torch"], expected={"all_reduce": [8, 8, 2, 2]}
         )
-
-    def test_fully_shard_and_no_prefetch(self):
-        """Two layers, each gathered twice a micro-batch, and a root, gathered once."""
-        blocks = self.assert_compared(
-            "--topology",
-            "1x2",
-            peers=["torch", "no_prefetch"],
-            wrapper="fsdp",
-            expected={"all_gather": [20] * 5, "reduce_scatter": [12, 3, 3, 3, 12]},
-        )
-        for side, prefetch in {"ours": True, "no_prefetch": False}.items():
-            self.assertEqual({block["cell"]["prefetch"] for block in blocks[side]}, {prefetch})
 
     def test_nothing_is_left_after_it_was_killed(self):
         process = self.compare("--topology", "2x1_1gbit", "--peer", "torch")
@@ -234,6 +218,22 @@ class Launches(Comparison):
 
 # More minutes of the same: ctest's peers_slow_test.
 class SlowLaunches(Comparison):
+    def test_accelerate_on_one_node(self):
+        expected = {"all_reduce": [8, 8, 2, 2]}
+        self.assert_compared("--topology", "1x2", peers=["accelerate"], expected=expected)
+
+    def test_fully_shard_and_no_prefetch(self):
+        """Two layers, each gathered twice a micro-batch, and a root, gathered once."""
+        blocks = self.assert_compared(
+            "--topology",
+            "1x2",
+            peers=["torch", "no_prefetch"],
+            wrapper="fsdp",
+            expected={"all_gather": [20] * 5, "reduce_scatter": [12, 3, 3, 3, 12]},
+        )
+        for side, prefetch in {"ours": True, "no_prefetch": False}.items():
+            self.assertEqual({block["cell"]["prefetch"] for block in blocks[side]}, {prefetch})
+
     def test_fully_shard_that_keeps_parameters(self):
         """Two layers and a root, each gathered once a micro-batch."""
         self.assert_compared(

@@ -182,26 +182,31 @@ std::vector<FsdpOptions> options_for(const std::string& model, int world_size) {
   return {all[i], all[all.size() - 1 - i]};
 }
 
+void expect_all_alike(const Recipe& recipe, int world_size) {
+  run_ranks(world_size, [&](RankHarness& rank) {
+    const Trained alone = trained_alone(rank, recipe);
+    const Trained ddp = trained_by_ddp(rank, recipe);
+    const double to_alone = world_size == 1 ? 0 : kTolerance;
+    expect_alike(ddp, alone, to_alone, "ddp");
+    for (const FsdpOptions& options : options_for(recipe.model, world_size)) {
+      // In half of them, and in half of those with each choice.
+      const bool no_sync =
+          (options.reshard_after_forward == options.reshard_after_backward) == options.prefetch;
+      const Trained fsdp = trained_by_fsdp(rank, {rank.group, nullptr}, recipe, options, no_sync);
+      const std::string what = words(options, no_sync);
+      expect_alike(fsdp, alone, to_alone, "alone, " + what);
+      expect_alike(fsdp, ddp, no_sync ? tolerance_to_ddp(world_size) : kTolerance, "ddp, " + what);
+    }
+  });
+}
+
 TEST_P(FsdpModels, TrainAsUnderDdpAndAlone) {
-  const Recipe recipe{GetParam()};
-  for (const int world_size : {1, 2, 3, 4}) {
-    run_ranks(world_size, [&](RankHarness& rank) {
-      const Trained alone = trained_alone(rank, recipe);
-      const Trained ddp = trained_by_ddp(rank, recipe);
-      const double to_alone = world_size == 1 ? 0 : kTolerance;
-      expect_alike(ddp, alone, to_alone, "ddp");
-      for (const FsdpOptions& options : options_for(recipe.model, world_size)) {
-        // In half of them, and in half of those with each choice.
-        const bool no_sync =
-            (options.reshard_after_forward == options.reshard_after_backward) == options.prefetch;
-        const Trained fsdp = trained_by_fsdp(rank, {rank.group, nullptr}, recipe, options, no_sync);
-        const std::string what = words(options, no_sync);
-        expect_alike(fsdp, alone, to_alone, "alone, " + what);
-        expect_alike(fsdp, ddp, no_sync ? tolerance_to_ddp(world_size) : kTolerance,
-                     "ddp, " + what);
-      }
-    });
-  }
+  for (const int world_size : {1, 2, 3}) expect_all_alike({GetParam()}, world_size);
+}
+
+// ctest's fsdp_models_slow_test.
+TEST_P(FsdpModels, TrainAsUnderDdpAndAloneOnFourRanks) {
+  expect_all_alike({GetParam()}, 4);
 }
 
 // Two nodes of two ranks.
