@@ -86,6 +86,7 @@ TEST(BestOfAll, OtherWorkIsNotCompared) {
                  {"no_sync", {{"accumulation_steps", 1}, {"compression", "bf16"}}, 2}});
   ASSERT_EQ(result["best"].size(), 1U) << "with 4 micro-batches nothing varies";
   EXPECT_EQ(result["best"][0]["cell"]["accumulation_steps"], 1);
+  EXPECT_EQ(result["best"][0]["of"], 2);
   EXPECT_THAT(sentences(result), ::testing::HasSubstr("1 Gbit/s, accumulation_steps 1: no_sync, "));
 }
 
