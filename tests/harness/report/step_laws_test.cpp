@@ -115,6 +115,8 @@ TEST(StepLaws, AMisplacedNoSyncReducesAsItsWrapperReadsTheFlag) {
 
 TEST(StepLaws, FailedCellsCountForNothing) {
   auto trials = sweep_with_an_outlier();
+  trials.push_back(trials.back());  // its other launch failed: the cell still has times
+  trials.back().launch = 1;
   trials.back().status = results::Status::Timeout;
   trials.back().reason = "no progress";
   const json law = result_of(trials)["laws"][0];
