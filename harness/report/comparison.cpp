@@ -31,6 +31,13 @@ std::map<Round, double> mean_by_round(const CellGroup& group) {
   return means;
 }
 
+const CellGroup* find_group(const std::vector<CellGroup>& groups, const std::string& part,
+                            const json& cell) {
+  const auto found = std::ranges::find_if(
+      groups, [&](const CellGroup& group) { return group.part == part && group.cell == cell; });
+  return found == groups.end() ? nullptr : &*found;
+}
+
 }  // namespace
 
 json compare_steps(const CellGroup& cell, const CellGroup& reference) {
@@ -52,24 +59,16 @@ json compare_steps(const CellGroup& cell, const CellGroup& reference) {
 
 const CellGroup* sibling(const std::vector<CellGroup>& groups, const CellGroup& group,
                          const std::string& strategy) {
-  const json rest = without_strategy(group.cell);
-  for (const CellGroup& other : groups) {
-    if (other.part == group.part && other.cell.value("strategy", "") == strategy &&
-        without_strategy(other.cell) == rest) {
-      return &other;
-    }
-  }
-  return nullptr;
+  json cell = group.cell;
+  cell["strategy"] = strategy;
+  return find_group(groups, group.part, cell);
 }
 
 const CellGroup* with_local_statistics(const std::vector<CellGroup>& groups,
                                        const CellGroup& group) {
-  json local = group.cell;
-  local.erase("sync_batch_norm");  // false is not written
-  for (const CellGroup& other : groups) {
-    if (other.part == group.part && other.cell == local) return &other;
-  }
-  return nullptr;
+  json cell = group.cell;
+  cell.erase("sync_batch_norm");  // false is not written
+  return find_group(groups, group.part, cell);
 }
 
 }  // namespace gradsync::report

@@ -9,7 +9,6 @@
 #include <exception>
 #include <functional>
 #include <numeric>
-#include <set>
 #include <utility>
 
 #include "harness/base/errors.h"
