@@ -1,0 +1,44 @@
+// What the watcher saw of a training job, in one rank's own order of time.
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <vector>
+
+namespace gradsync::watch {
+
+enum class EventKind {
+  Forward,        // of a wrapped model; `name`: "DistributedDataParallel", ...
+  Backward,       // one run of autograd's engine
+  Collective,     // `name`: "all_reduce", "broadcast", "reduce_scatter", "all_gather", ...
+  OptimizerStep,  // `name`: "AdamW", ...
+  NoSyncEnter,    // the hook alone sees these two: `file` and `line` of the `with`
+  NoSyncLeave,
+  Wrap,  // a model was wrapped; `name`: the wrapper, `detail`: its options
+  Sync,  // FSDP2: set_requires_gradient_sync(`detail`: "true" or "false")
+};
+
+// Times are of CLOCK_MONOTONIC, which Python reads as time.monotonic_ns().
+struct Event {
+  EventKind kind = EventKind::Collective;
+  std::int64_t start_ns = 0;
+  std::int64_t end_ns = 0;  // of a collective: when it was complete; start_ns where not known
+  std::string name;
+  std::int64_t bytes = -1;  // of a collective, per rank, as design.md counts them; -1: not known
+  std::int64_t object = 0;  // tells models, optimizers and process groups apart; 0: not known
+  std::int64_t thread = 0;
+  std::string file;  // where the job called it; empty: not known
+  int line = 0;
+  std::string detail;
+};
+
+// One process of the job.
+struct RankEvents {
+  int rank = -1;  // -1: it never had a process group
+  int world_size = 0;
+  std::int64_t pid = 0;
+  std::vector<Event> events;        // by start_ns
+  std::vector<std::string> faults;  // what the watcher could not see, in sentences
+};
+
+}  // namespace gradsync::watch
