@@ -28,8 +28,9 @@ LAYERS = [
     "run",
     "report",
     "gate",
+    "watch",
 ]
-TORCH_FREE = {"base", "stats", "results", "plan", "launch", "report", "gate"}
+TORCH_FREE = {"base", "stats", "results", "plan", "launch", "report", "gate", "watch"}
 ROOTS = ("harness/", "models/", "benchmarks/", "tests/")
 
 CLOCK_READER = "harness/base/clock.cpp"

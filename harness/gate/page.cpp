@@ -6,7 +6,6 @@
 #include <algorithm>
 #include <cctype>
 #include <map>
-#include <sstream>
 #include <vector>
 
 #include "harness/base/units.h"
@@ -24,6 +23,7 @@ using report::display_width;
 using report::pad_right;
 using report::plain_text;
 using report::TextTable;
+using report::wrapped;
 
 namespace {
 
@@ -34,39 +34,6 @@ std::string upper(std::string text) {
   std::transform(text.begin(), text.end(), text.begin(),
                  [](unsigned char c) { return static_cast<char>(std::toupper(c)); });
   return text;
-}
-
-// The words of `text`; "1 %" is one.
-std::vector<std::string> words_of(const std::string& text) {
-  std::vector<std::string> words;
-  std::istringstream stream(text);
-  for (std::string word; stream >> word;) {
-    if (word.front() == '%' && !words.empty()) {
-      words.back().append(" ").append(word);
-    } else {
-      words.push_back(word);
-    }
-  }
-  return words;
-}
-
-// The words of `text` in lines of at most `width` columns, each after `indent` blanks.
-std::string wrapped(const std::string& text, std::size_t indent, std::size_t width) {
-  const std::string blanks(indent, ' ');
-  std::string out;
-  std::string line;
-  const auto end_line = [&] {
-    if (line.empty()) return;
-    out.append(blanks).append(line).append("\n");
-    line.clear();
-  };
-  for (const std::string& word : words_of(text)) {
-    if (indent + display_width(line) + 1 + display_width(word) > width) end_line();
-    if (!line.empty()) line += ' ';
-    line += word;
-  }
-  end_line();
-  return out;
 }
 
 std::string field(const json& context, const char* name) {

@@ -2,6 +2,8 @@
 
 #include <algorithm>
 #include <cstdint>
+#include <sstream>
+#include <vector>
 
 namespace gradsync::report {
 namespace {
@@ -31,6 +33,20 @@ std::size_t columns_of(std::uint32_t code) {
                     within(0xF900, 0xFAFF) || within(0xFE30, 0xFE6F) || within(0xFF00, 0xFF60) ||
                     within(0x1F300, 0x1FAFF);
   return wide ? 2 : 1;
+}
+
+// The words of `text`; "1 %" is one.
+std::vector<std::string> words_of(const std::string& text) {
+  std::vector<std::string> words;
+  std::istringstream stream(text);
+  for (std::string word; stream >> word;) {
+    if (word.front() == '%' && !words.empty()) {
+      words.back().append(" ").append(word);
+    } else {
+      words.push_back(word);
+    }
+  }
+  return words;
 }
 
 }  // namespace
@@ -66,6 +82,24 @@ std::string truncate(std::string_view text, std::size_t width) {
     text.remove_prefix(character.bytes);
   }
   return kept + "…";
+}
+
+std::string wrapped(const std::string& text, std::size_t indent, std::size_t width) {
+  const std::string blanks(indent, ' ');
+  std::string out;
+  std::string line;
+  const auto end_line = [&] {
+    if (line.empty()) return;
+    out.append(blanks).append(line).append("\n");
+    line.clear();
+  };
+  for (const std::string& word : words_of(text)) {
+    if (indent + display_width(line) + 1 + display_width(word) > width) end_line();
+    if (!line.empty()) line += ' ';
+    line += word;
+  }
+  end_line();
+  return out;
 }
 
 }  // namespace gradsync::report

@@ -18,4 +18,8 @@ std::string pad_left(std::string_view text, std::size_t width);
 // Returns `text` cut to `width` columns, never inside a character; a cut text ends in "…".
 std::string truncate(std::string_view text, std::size_t width);
 
+// Returns the words of `text` in lines of at most `width` columns where they allow it, each after
+// `indent` blanks and ended by a newline. "1 %" is one word.
+std::string wrapped(const std::string& text, std::size_t indent, std::size_t width);
+
 }  // namespace gradsync::report

@@ -8,14 +8,18 @@
 namespace gradsync::watch {
 
 enum class EventKind {
-  Forward,        // of a wrapped model; `name`: "DistributedDataParallel", ...
-  Backward,       // one run of autograd's engine
+  Forward,  // of a wrapped model; `name`: "DistributedDataParallel", "FullyShardedDataParallel",
+            // "FSDPModule" (fully_shard); `detail`: words, of which "no_grad", "eval" and "no_sync"
+            // (the wrapper's flag was off) have a meaning; empty also where nothing is known
+  Backward,       // one run of autograd; `detail`: gradients that it accumulated, "0" where it was
+                  // torch.autograd.grad or its like; empty: not known
   Collective,     // `name`: "all_reduce", "broadcast", "reduce_scatter", "all_gather", ...
-  OptimizerStep,  // `name`: "AdamW", ...
+  OptimizerStep,  // `name`: "AdamW", ...; `detail`: "skipped" where a gradient scaler left it out
   NoSyncEnter,    // the hook alone sees these two: `file` and `line` of the `with`
   NoSyncLeave,
-  Wrap,  // a model was wrapped; `name`: the wrapper, `detail`: its options
+  Wrap,  // a model was wrapped; `name`: the wrapper, `detail`: its options as "name=value" words
   Sync,  // FSDP2: set_requires_gradient_sync(`detail`: "true" or "false")
+  ZeroGrad,  // gradients were cleared; what later micro-batches add starts from nothing
 };
 
 // Times are of CLOCK_MONOTONIC, which Python reads as time.monotonic_ns().
@@ -24,7 +28,8 @@ struct Event {
   std::int64_t start_ns = 0;
   std::int64_t end_ns = 0;  // of a collective: when it was complete; start_ns where not known
   std::string name;
-  std::int64_t bytes = -1;  // of a collective, per rank, as design.md counts them; -1: not known
+  std::int64_t bytes = -1;  // of a collective: its tensor, once per rank; of a Wrap: all gradients
+                            // of the model; -1: not known
   std::int64_t object = 0;  // tells models, optimizers and process groups apart; 0: not known
   std::int64_t thread = 0;
   std::string file;  // where the job called it; empty: not known

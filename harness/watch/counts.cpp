@@ -1,0 +1,214 @@
+#include "harness/watch/counts.h"
+
+#include <algorithm>
+#include <map>
+
+namespace gradsync::watch {
+
+namespace {
+
+using EventPointers = std::vector<const Event*>;
+using Models = std::set<std::int64_t>;
+
+bool is_wrapped(const MicroBatch& micro_batch) {
+  return !micro_batch.forwards.empty();
+}
+
+bool is_fsdp(const MicroBatch& micro_batch) {
+  return std::any_of(
+      micro_batch.forwards.begin(), micro_batch.forwards.end(),
+      [](const Event* forward) { return wrapper_kind(*forward) == WrapperKind::Fsdp; });
+}
+
+Models models_of(const MicroBatch& micro_batch) {
+  Models models;
+  for (const Event* forward : micro_batch.forwards) models.insert(forward->object);
+  return models;
+}
+
+bool is_broadcast(const Event* collective) {
+  return collective->name.find("broadcast") != std::string::npos;
+}
+
+// Collectives in backward that are or may be of gradients.
+EventPointers reductions_of(const MicroBatch& micro_batch) {
+  EventPointers reductions;
+  const bool fsdp = is_fsdp(micro_batch);
+  for (const Event* collective : micro_batch.in_backward) {
+    const bool gathers = collective->name.find("all_gather") != std::string::npos;
+    if (fsdp && (gathers || is_broadcast(collective))) continue;
+    reductions.push_back(collective);
+  }
+  return reductions;
+}
+
+EventPointers broadcasts_of(const MicroBatch& micro_batch) {
+  EventPointers broadcasts;
+  std::copy_if(micro_batch.in_forward.begin(), micro_batch.in_forward.end(),
+               std::back_inserter(broadcasts), is_broadcast);
+  return broadcasts;
+}
+
+OpSums sums_of(const EventPointers& collectives) {
+  OpSums sums;
+  for (const Event* collective : collectives) add(sums, *collective);
+  return sums;
+}
+
+// By bytes where they are known, else by number.
+std::int64_t size_of(const OpSums& sums) {
+  return total_bytes(sums).value_or(total_count(sums));
+}
+
+// What the micro-batches of some models do in backward although they do not synchronize.
+class Quiet {
+ public:
+  explicit Quiet(const Steps& steps) {
+    for (const Step& step : steps.steps) look_at(step);
+  }
+
+  // Empty where nothing is known.
+  const OpSums& of(const MicroBatch& micro_batch) const {
+    static const OpSums nothing;
+    const auto found = quiet_.find(models_of(micro_batch));
+    return found == quiet_.end() || is_fsdp(micro_batch) ? nothing : found->second;
+  }
+
+ private:
+  void look_at(const Step& step) {
+    std::map<Models, std::vector<OpSums>> by_models;
+    for (const MicroBatch& micro_batch : step.micro_batches) {
+      if (!is_wrapped(micro_batch) || is_fsdp(micro_batch)) continue;
+      const Models models = models_of(micro_batch);
+      by_models[models].push_back(sums_of(reductions_of(micro_batch)));
+      if (micro_batch.forward_is_unsynced) offer(models, by_models[models].back());
+    }
+    // Where nobody saw the wrapper's flag, the sizes must tell.
+    for (const auto& [models, sums] : by_models) {
+      const auto [least, most] = std::minmax_element(sums.begin(), sums.end(), is_smaller);
+      if (models.contains(0) && 2 * size_of(*least) < size_of(*most)) offer(models, *least);
+    }
+  }
+
+  static bool is_smaller(const OpSums& a, const OpSums& b) { return size_of(a) < size_of(b); }
+
+  void offer(const Models& models, const OpSums& sums) {
+    const auto [known, is_new] = quiet_.try_emplace(models, sums);
+    if (!is_new && is_smaller(sums, known->second)) known->second = sums;
+  }
+
+  std::map<Models, OpSums> quiet_;
+};
+
+bool synchronizes(const MicroBatch& micro_batch, const Quiet& quiet) {
+  return total_count(sums_of(reductions_of(micro_batch))) > total_count(quiet.of(micro_batch));
+}
+
+// How long the job waited for the last of these; absent where nobody knows when they ended.
+std::optional<std::int64_t> waited_ns(const EventPointers& reductions) {
+  std::int64_t issued_ns = 0;
+  std::int64_t complete_ns = 0;
+  bool known = false;
+  for (const Event* reduction : reductions) {
+    issued_ns = std::max(issued_ns, reduction->start_ns);
+    complete_ns = std::max(complete_ns, reduction->end_ns);
+    known |= reduction->end_ns > reduction->start_ns;
+  }
+  if (!known) return std::nullopt;
+  return complete_ns - issued_ns;
+}
+
+void add_excess(StepCounts& counts, const EventPointers& collectives) {
+  for (const Event* collective : collectives) add(counts.excess, *collective);
+}
+
+bool share_a_model(const Models& a, const Models& b) {
+  return std::any_of(a.begin(), a.end(), [&](std::int64_t model) { return b.contains(model); });
+}
+
+// The forward after a synchronized one broadcasts buffers anew.
+void add_broadcasts_behind(StepCounts& counts, std::size_t index) {
+  const std::vector<MicroBatch>& all = counts.step->micro_batches;
+  const Models models = models_of(all[index]);
+  for (std::size_t i = index + 1; i < all.size(); ++i) {
+    if (!share_a_model(models, models_of(all[i]))) continue;
+    for (const Event* broadcast : broadcasts_of(all[i])) {
+      add(counts.excess, *broadcast);
+      if (counts.excess_ns) *counts.excess_ns += broadcast->end_ns - broadcast->start_ns;
+    }
+    return;
+  }
+}
+
+// From the last micro-batch back: what synchronizes although each of its models does so later.
+void find_excess(StepCounts& counts, const Quiet& quiet) {
+  Models synchronized_later;
+  const std::vector<MicroBatch>& all = counts.step->micro_batches;
+  for (std::size_t i = all.size(); i-- > 0;) {
+    if (!is_wrapped(all[i]) || !synchronizes(all[i], quiet)) continue;
+    const Models models = models_of(all[i]);
+    const bool is_excess = std::includes(synchronized_later.begin(), synchronized_later.end(),
+                                         models.begin(), models.end());
+    synchronized_later.insert(models.begin(), models.end());
+    if (!is_excess) continue;
+    const EventPointers reductions = reductions_of(all[i]);
+    counts.excess_micro_batches.insert(counts.excess_micro_batches.begin(), &all[i]);
+    const auto waited = waited_ns(reductions);
+    counts.excess_ns = counts.excess_ns && waited
+                           ? std::optional<std::int64_t>(*counts.excess_ns + *waited)
+                           : std::nullopt;
+    const OpSums gradients = without(sums_of(reductions), quiet.of(all[i]));
+    for (const auto& [op, sum] : gradients) add(counts.excess, op, sum);
+    add_broadcasts_behind(counts, i);
+  }
+}
+
+// Of the model that synchronized most often, and among those of the one with most micro-batches.
+void count_micro_batches(StepCounts& counts, const Quiet& quiet) {
+  std::map<std::int64_t, std::pair<int, int>> by_model;  // synchronized, micro-batches
+  for (const MicroBatch& micro_batch : counts.step->micro_batches) {
+    if (!is_wrapped(micro_batch)) {
+      ++counts.alone;
+      counts.alone_collectives += static_cast<int>(micro_batch.in_backward.size());
+      continue;
+    }
+    const bool synced = synchronizes(micro_batch, quiet);
+    if (synced) counts.reductions += static_cast<int>(reductions_of(micro_batch).size());
+    counts.has_fsdp |= is_fsdp(micro_batch);
+    if (!broadcasts_of(micro_batch).empty()) ++counts.micro_batches_with_broadcasts;
+    for (const std::int64_t model : models_of(micro_batch)) {
+      by_model[model].first += synced ? 1 : 0;
+      ++by_model[model].second;
+      counts.models_are_known &= model != 0;
+    }
+  }
+  std::pair<int, int> most{0, 0};
+  for (const auto& [model, count] : by_model) most = std::max(most, count);
+  counts.synchronized = most.first;
+  counts.micro_batches = most.second;
+}
+
+}  // namespace
+
+WrapperKind wrapper_kind(const Event& forward) {
+  if (forward.name == "DistributedDataParallel") return WrapperKind::Ddp;
+  const bool is_fsdp = forward.name == "FullyShardedDataParallel" || forward.name == "FSDPModule";
+  return is_fsdp ? WrapperKind::Fsdp : WrapperKind::None;
+}
+
+std::vector<StepCounts> count_steps(const Steps& steps) {
+  const Quiet quiet(steps);
+  std::vector<StepCounts> all;
+  for (const Step& step : steps.steps) {
+    if (!step.is_complete) continue;
+    StepCounts counts;
+    counts.step = &step;
+    counts.collectives = collectives_of(step);
+    count_micro_batches(counts, quiet);
+    find_excess(counts, quiet);
+    all.push_back(std::move(counts));
+  }
+  return all;
+}
+
+}  // namespace gradsync::watch

@@ -1,0 +1,58 @@
+// What each optimizer step synchronized, and what of it was more than enough.
+//
+// A micro-batch synchronizes where gradients are exchanged in its backward: under DDP any
+// collective begun there, under FSDP any but an all-gather or a broadcast. Under DDP other
+// collectives can run in every backward as well (SyncBatchNorm's, a tensor-parallel layer's): what
+// a micro-batch exchanges that does not synchronize is not counted as gradients in the others. Such
+// a one ran its forward under no_sync or, where nobody saw that, exchanged less than half of what
+// another one of its step did.
+//
+// One synchronization per step and model is enough: the last one. Each earlier one is excess, with
+// the broadcast of buffers that it causes before the next forward.
+//
+// The time of an excess synchronization is from when its last collective was issued to when the
+// last one was complete: DDP and FSDP issue the last when backward has nothing left to compute, and
+// wait. Assumed: compute and wire do not slow each other down; on a slower machine they do, and the
+// fix saves more.
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <set>
+#include <string>
+#include <vector>
+
+#include "harness/watch/op_sums.h"
+#include "harness/watch/steps.h"
+
+namespace gradsync::watch {
+
+enum class WrapperKind { None, Ddp, Fsdp };
+
+// Returns which wrapper's forward this is, by its name.
+WrapperKind wrapper_kind(const Event& forward);
+
+// One step in numbers. All of one model: the one that synchronized most often.
+struct StepCounts {
+  const Step* step = nullptr;
+  int micro_batches = 0;                  // with a wrapped forward
+  int synchronized = 0;                   // of these
+  int reductions = 0;                     // collectives of gradients in the whole step
+  int alone = 0;                          // runs of autograd without a wrapped forward
+  int alone_collectives = 0;              // begun in these
+  int micro_batches_with_broadcasts = 0;  // begun in their forwards
+  bool has_fsdp = false;
+  bool models_are_known = true;  // false: two models could pass for two micro-batches of one
+  OpSums collectives;
+  OpSums excess;
+  std::vector<const MicroBatch*> excess_micro_batches;  // in order
+  std::optional<std::int64_t> excess_ns = 0;  // absent: it is not known when collectives ended
+
+  double duration_s() const { return static_cast<double>(step->end_ns - step->start_ns) * 1e-9; }
+};
+
+// Returns the counts of every step that is complete, skipped ones included. `steps` must outlive
+// what is returned.
+std::vector<StepCounts> count_steps(const Steps& steps);
+
+}  // namespace gradsync::watch

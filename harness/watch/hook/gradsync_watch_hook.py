@@ -1,0 +1,502 @@
+"""Sees from inside Python what the native library cannot: which model ran, under which no_sync, and
+from which line of the job.
+
+It waits for torch's own modules to be imported and then stands around a few of their functions:
+forwards and no_sync of wrapped models, torch.autograd.backward, optimizers, GradScaler.step. Each
+call becomes a line of JSON in $GRADSYNC_WATCH_DIR/hook-<process id>.jsonl, in fields of
+harness/watch/event.h. Times are of CLOCK_MONOTONIC, in nanoseconds.
+
+Two rules: nothing here changes what the job computes, and nothing that goes wrong here reaches it.
+The first exception ends the hook with a line that says so; the job's functions go on without it.
+Only the standard library is used, and torch only once the job has imported it.
+"""
+
+import atexit
+import contextlib
+import functools
+import importlib.machinery
+import itertools
+import json
+import os
+import sys
+import threading
+import time
+import weakref
+
+SCHEMA = "gradsync.watch_hook/1"
+# Lines kept in memory until so many are there, or an optimizer steps. Larger: fewer system calls,
+# and more is lost when the process is killed.
+LINES_AT_ONCE = 64
+# A job of 50 lines a step writes so much in some 7000 steps.
+MOST_BYTES = 64 * 2**20
+
+
+def now_ns():
+    return time.monotonic_ns()
+
+
+class Writer:
+    """The file of this process, opened by its first event."""
+
+    def __init__(self, folder):
+        self.folder = folder
+        self.lock = threading.RLock()
+        self.lines = []
+        self.file = None
+        self.written = 0
+        self.is_on = True
+        self.knows_rank = False
+
+    def write(self, kind, **fields):
+        with self.lock:
+            if not self.is_on:
+                return
+            if self.file is None:
+                self.open()
+            if not self.knows_rank:
+                self.write_rank()
+            self.add({"kind": kind, **fields})
+            if kind == "optimizer_step" or len(self.lines) >= LINES_AT_ONCE:
+                self.flush()
+
+    def open(self):
+        path = os.path.join(self.folder, f"hook-{os.getpid()}.jsonl")
+        flags = os.O_WRONLY | os.O_CREAT | os.O_APPEND | os.O_CLOEXEC
+        self.file = os.open(path, flags, 0o600)
+        if os.fstat(self.file).st_size == 0:
+            version = ".".join(map(str, sys.version_info[:3]))
+            self.add({"kind": "start", "schema": SCHEMA, "pid": os.getpid(), "python": version})
+
+    def write_rank(self):
+        torch = sys.modules.get("torch")
+        distributed = getattr(torch, "distributed", None)
+        if distributed is None or not distributed.is_available():
+            return
+        if distributed.is_initialized():
+            self.knows_rank = True
+            size = distributed.get_world_size()
+            self.add({"kind": "rank", "rank": distributed.get_rank(), "world_size": size})
+
+    def add(self, line):
+        self.lines.append(json.dumps(line, separators=(",", ":")) + "\n")
+
+    def flush(self):
+        with self.lock:
+            if self.file is None or not self.lines:
+                return
+            data = "".join(self.lines).encode()
+            self.lines = []
+            if self.written + len(data) > MOST_BYTES:
+                self.is_on = False
+                sentence = f"the Python hook stopped after {self.written} bytes"
+                data = json.dumps({"kind": "fault", "sentence": sentence}).encode() + b"\n"
+            while data:
+                count = os.write(self.file, data)
+                self.written += count
+                data = data[count:]
+
+    def fault(self, sentence):
+        with self.lock:
+            if self.file is None:
+                self.open()
+            self.add({"kind": "fault", "sentence": sentence})
+            self.flush()
+
+    def stop(self, sentence):
+        """Ends the hook: what it saw so far is kept, and why it ends."""
+        with self.lock:
+            if self.is_on:
+                self.is_on = False
+                self.fault(sentence)
+
+    def forget(self):
+        """In the child of a fork: the parent's lines are the parent's."""
+        self.lock = threading.RLock()
+        self.lines = []
+        self.file = None
+        self.written = 0
+        self.knows_rank = False
+
+
+writer = None
+
+
+def guarded(record):
+    """The function, which does nothing once the hook is off, and turns it off rather than let an
+    exception out.
+    """
+
+    @functools.wraps(record)
+    def safe(*args, **kwargs):
+        if not writer.is_on:
+            return None
+        try:
+            return record(*args, **kwargs)
+        except Exception as error:
+            with contextlib.suppress(Exception):
+                reason = f"{type(error).__name__}: {error}"
+                writer.stop(f"the Python hook stopped in {record.__name__}: {reason}")
+            return None
+
+    return safe
+
+
+# ---- which object, and which line ------------------------------------------------------------
+
+numbers = weakref.WeakKeyDictionary()
+numbers_lock = threading.Lock()
+next_number = itertools.count(1)
+
+
+def number_of(thing):
+    """A number for a model or an optimizer, from 1. Unlike id(), none is given twice."""
+    with numbers_lock:
+        if thing not in numbers:
+            numbers[thing] = next(next_number)
+        return numbers[thing]
+
+
+def library_folders():
+    """Folders whose code is not the job's own."""
+    folders = [os.path.dirname(os.__file__), os.path.dirname(os.path.abspath(__file__))]
+    folders += [p for p in sys.path if os.path.basename(p) in ("site-packages", "dist-packages")]
+    folders.append(os.path.dirname(sys.modules["torch"].__file__))
+    return tuple(os.path.join(folder, "") for folder in folders)
+
+
+@functools.cache
+def is_library(file):
+    if file.startswith("<"):  # frozen modules; what was given to python -c is the job's
+        return file not in ("<string>", "<stdin>")
+    return os.path.abspath(file).startswith(library_folders())
+
+
+def call_site():
+    """File and line of the innermost function of the job itself that led here."""
+    frame = sys._getframe(1)
+    while frame is not None:
+        if not is_library(frame.f_code.co_filename):
+            return {"file": frame.f_code.co_filename, "line": frame.f_lineno}
+        frame = frame.f_back
+    return {}
+
+
+def write_span(kind, start_ns, **fields):
+    span = {"start_ns": start_ns, "end_ns": now_ns(), "thread": threading.get_native_id()}
+    writer.write(kind, **span, **fields)
+
+
+# ---- what is recorded ------------------------------------------------------------------------
+
+
+@guarded
+def record_wrap(model, name, options):
+    """`options`: those attributes of the model that it has."""
+    values = {option: getattr(model, option) for option in options if hasattr(model, option)}
+    detail = " ".join(f"{option}={str(value).lower()}" for option, value in values.items())
+    gradients = [p for p in model.parameters() if p.requires_grad]
+    is_whole = name == "DistributedDataParallel"  # of the others each rank has a share
+    size = sum(p.numel() * p.element_size() for p in gradients) if is_whole else -1
+    fields = {"name": name, "object": number_of(model), "bytes": size, "detail": detail}
+    write_span("wrap", now_ns(), **fields, **call_site())
+
+
+def words_of(model, is_unsynced):
+    words = [] if sys.modules["torch"].is_grad_enabled() else ["no_grad"]
+    words += [] if model.training else ["eval"]
+    words += ["no_sync"] if is_unsynced(model) else []
+    return " ".join(words)
+
+
+class Depth(threading.local):
+    """Forwards of wrapped models that this thread is in: of nested ones the outermost counts."""
+
+    value = 0
+
+
+depth = Depth()
+
+
+@guarded
+def begin_forward(model, is_unsynced):
+    return {"start_ns": now_ns(), "detail": words_of(model, is_unsynced), **call_site()}
+
+
+@guarded
+def end_forward(model, name, begun):
+    if begun is not None:
+        write_span("forward", name=name, object=number_of(model), **begun)
+
+
+@guarded
+def begin_call():
+    return {"start_ns": now_ns(), **call_site()}
+
+
+@guarded
+def end_call(kind, begun, **fields):
+    if begun is not None:
+        write_span(kind, **begun, **fields)
+
+
+@guarded
+def record_no_sync(kind, model):
+    write_span(kind, now_ns(), object=number_of(model), **call_site())
+
+
+@guarded
+def record_flag(model, args, kwargs):
+    value = args[0] if args else kwargs["requires_gradient_sync"]
+    fields = {"object": number_of(model), "detail": "true" if value else "false"}
+    write_span("sync", now_ns(), **fields, **call_site())
+
+
+class OptimizerSteps(threading.local):
+    """Steps of optimizers, between the two hooks that torch calls around each."""
+
+    def __init__(self):
+        self.begun = []
+        self.count = 0
+
+    def before(self, optimizer, args, kwargs):
+        self.begun.append(begin_call())
+
+    def after(self, optimizer, args, kwargs):
+        self.count += 1
+        begun = self.begun.pop()
+        name, number = type(optimizer).__name__, number_of(optimizer)
+        end_call("optimizer_step", begun, name=name, object=number)
+
+
+optimizer_steps = OptimizerSteps()
+
+
+@guarded
+def record_skipped(begun, steps_before, args, kwargs):
+    optimizer = args[0] if args else kwargs["optimizer"]
+    if optimizer_steps.count == steps_before and isinstance(
+        optimizer, sys.modules["torch"].optim.Optimizer
+    ):
+        fields = {"object": number_of(optimizer), "detail": "skipped"}
+        end_call("optimizer_step", begun, name=type(optimizer).__name__, **fields)
+
+
+# ---- how torch is made to tell -----------------------------------------------------------------
+
+
+def is_passed_by():
+    """Whether a call goes straight to torch: the hook is off, or a compiler is tracing."""
+    return not writer.is_on or sys.modules["torch"].compiler.is_compiling()
+
+
+def watch_forward(cls, name, is_unsynced):
+    original = cls.forward
+
+    @functools.wraps(original)
+    def forward(self, *args, **kwargs):
+        if depth.value > 0 or is_passed_by():
+            return original(self, *args, **kwargs)
+        begun = begin_forward(self, is_unsynced)
+        depth.value += 1
+        try:
+            return original(self, *args, **kwargs)
+        finally:
+            depth.value -= 1
+            end_forward(self, name, begun)
+
+    cls.forward = forward
+
+
+def watch_no_sync(cls):
+    original = cls.no_sync
+
+    @functools.wraps(original)
+    @contextlib.contextmanager
+    def no_sync(self):
+        with original(self):
+            record_no_sync("no_sync_enter", self)
+            try:
+                yield
+            finally:
+                record_no_sync("no_sync_leave", self)
+
+    cls.no_sync = no_sync
+
+
+def watch_init(cls, name, options):
+    original = cls.__init__
+
+    @functools.wraps(original)
+    def init(self, *args, **kwargs):
+        original(self, *args, **kwargs)
+        record_wrap(self, name, options)
+
+    cls.__init__ = init
+
+
+def watch_ddp(module):
+    cls = module.DistributedDataParallel
+    name = "DistributedDataParallel"
+    watch_init(cls, name, ("find_unused_parameters", "static_graph", "broadcast_buffers"))
+    watch_forward(cls, name, lambda model: not model.require_backward_grad_sync)
+    watch_no_sync(cls)
+
+
+def watch_fsdp(module):
+    cls = module.FullyShardedDataParallel
+    name = "FullyShardedDataParallel"
+    watch_init(cls, name, ("sharding_strategy",))
+    watch_forward(cls, name, lambda model: False)  # FSDP reads its flag in backward
+    watch_no_sync(cls)
+
+
+def watch_fully_shard(module):
+    original = module.fully_shard
+
+    @functools.wraps(original)
+    def fully_shard(*args, **kwargs):
+        result = original(*args, **kwargs)
+        for model in result if isinstance(result, list) else [result]:
+            record_wrap(model, "FSDPModule", ())
+        return result
+
+    module.fully_shard = fully_shard
+    cls = module.FSDPModule
+    original_flag = cls.set_requires_gradient_sync
+
+    @functools.wraps(original_flag)
+    def set_requires_gradient_sync(self, *args, **kwargs):
+        record_flag(self, args, kwargs)
+        return original_flag(self, *args, **kwargs)
+
+    cls.set_requires_gradient_sync = set_requires_gradient_sync
+
+
+def watch_fsdp_state(module):
+    """Forwards of fully_shard's root: FSDP's own hooks around them know which module that is."""
+    cls = module.FSDPState
+    before, after = cls._pre_forward, cls._post_forward
+    begun = weakref.WeakKeyDictionary()
+
+    @guarded
+    def keep_root(state, start):
+        if state._state_ctx.iter_forward_root is state and state not in begun:
+            begun[state] = start
+
+    @guarded
+    def end_root(state, args):
+        if state._state_ctx.iter_forward_root is not state and state in begun:
+            end_forward(args[0], "FSDPModule", begun.pop(state))
+
+    @functools.wraps(before)
+    def pre_forward(self, *args, **kwargs):
+        if is_passed_by():
+            return before(self, *args, **kwargs)
+        start = begin_forward(args[0], lambda model: False)
+        result = before(self, *args, **kwargs)
+        keep_root(self, start)
+        return result
+
+    @functools.wraps(after)
+    def post_forward(self, *args, **kwargs):
+        result = after(self, *args, **kwargs)
+        end_root(self, args)
+        return result
+
+    cls._pre_forward, cls._post_forward = pre_forward, post_forward
+
+
+def watch_calls(owner, name, kind):
+    """Records every call of a function of a module or a class."""
+    original = getattr(owner, name)
+
+    @functools.wraps(original)
+    def watched(*args, **kwargs):
+        if is_passed_by():
+            return original(*args, **kwargs)
+        begun = begin_call()
+        try:
+            return original(*args, **kwargs)
+        finally:
+            end_call(kind, begun)
+
+    setattr(owner, name, watched)
+
+
+def watch_autograd(module):
+    watch_calls(module, "backward", "backward")
+
+
+def watch_modules(module):
+    watch_calls(module.Module, "zero_grad", "zero_grad")
+
+
+def watch_optimizers(module):
+    watch_calls(module.Optimizer, "zero_grad", "zero_grad")
+    module.register_optimizer_step_pre_hook(guarded(optimizer_steps.before))
+    module.register_optimizer_step_post_hook(guarded(optimizer_steps.after))
+
+
+def watch_grad_scaler(module):
+    cls = module.GradScaler
+    original = cls.step
+
+    @functools.wraps(original)
+    def step(self, *args, **kwargs):
+        steps = optimizer_steps.count
+        begun = begin_call()
+        result = original(self, *args, **kwargs)
+        record_skipped(begun, steps, args, kwargs)
+        return result
+
+    cls.step = step
+
+
+WATCHED = {
+    "torch.amp.grad_scaler": watch_grad_scaler,
+    "torch.autograd": watch_autograd,
+    "torch.distributed.fsdp._fully_shard._fsdp_state": watch_fsdp_state,
+    "torch.distributed.fsdp._fully_shard._fully_shard": watch_fully_shard,
+    "torch.distributed.fsdp.fully_sharded_data_parallel": watch_fsdp,
+    "torch.nn.modules.module": watch_modules,
+    "torch.nn.parallel.distributed": watch_ddp,
+    "torch.optim.optimizer": watch_optimizers,
+}
+
+
+class Finder:
+    """Finds the modules of WATCHED as Python would, and has each watched once it has run."""
+
+    @staticmethod
+    def find_spec(name, path=None, target=None):
+        watch = WATCHED.get(name)
+        if watch is None:
+            return None
+        spec = importlib.machinery.PathFinder.find_spec(name, path, target)
+        if spec is None or spec.loader is None:
+            return None
+        execute = spec.loader.exec_module
+
+        def exec_module(module):
+            execute(module)
+            try:
+                watch(module)
+            except Exception as error:
+                reason = f"{type(error).__name__}: {error}"
+                with contextlib.suppress(Exception):
+                    writer.fault(f"the Python hook cannot watch {name}: {reason}")
+
+        spec.loader.exec_module = exec_module
+        return spec
+
+
+def start():
+    """Begins to watch this process; nothing happens where gradsync watch did not ask for it."""
+    global writer
+    folder = os.environ.get("GRADSYNC_WATCH_DIR")
+    if not folder or writer is not None:
+        return
+    writer = Writer(folder)
+    os.register_at_fork(after_in_child=writer.forget)
+    atexit.register(guarded(writer.flush))
+    sys.meta_path.insert(0, Finder)

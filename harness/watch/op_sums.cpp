@@ -1,0 +1,50 @@
+#include "harness/watch/op_sums.h"
+
+namespace gradsync::watch {
+
+void add(OpSums& sums, const std::string& op, const OpSum& more) {
+  OpSum& sum = sums[op];
+  sum.count += more.count;
+  if (sum.bytes && more.bytes) {
+    *sum.bytes += *more.bytes;
+  } else {
+    sum.bytes.reset();
+  }
+}
+
+void add(OpSums& sums, const Event& collective) {
+  add(sums, collective.name,
+      {1, collective.bytes < 0 ? std::nullopt : std::optional<std::int64_t>(collective.bytes)});
+}
+
+OpSums without(const OpSums& sums, const OpSums& part) {
+  OpSums left = sums;
+  for (const auto& [op, taken] : part) {
+    OpSum& sum = left[op];
+    sum.count -= taken.count;
+    if (sum.bytes && taken.bytes) {
+      *sum.bytes -= *taken.bytes;
+    } else {
+      sum.bytes.reset();
+    }
+    if (sum.count <= 0) left.erase(op);
+  }
+  return left;
+}
+
+std::int64_t total_count(const OpSums& sums) {
+  std::int64_t count = 0;
+  for (const auto& [op, sum] : sums) count += sum.count;
+  return count;
+}
+
+std::optional<std::int64_t> total_bytes(const OpSums& sums) {
+  std::int64_t bytes = 0;
+  for (const auto& [op, sum] : sums) {
+    if (!sum.bytes) return std::nullopt;
+    bytes += *sum.bytes;
+  }
+  return bytes;
+}
+
+}  // namespace gradsync::watch

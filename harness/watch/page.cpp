@@ -1,0 +1,117 @@
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+
+#include "harness/base/units.h"
+#include "harness/report/labels.h"
+#include "harness/report/text_table.h"
+#include "harness/report/text_width.h"
+#include "harness/watch/watched.h"
+
+namespace gradsync::watch {
+
+using report::Align;
+using report::TextTable;
+using report::wrapped;
+
+namespace {
+
+constexpr std::size_t kWidth = 80;
+constexpr std::size_t kIndent = 2;
+
+std::string counted(int count, const char* singular, const char* plural) {
+  return report::counted(static_cast<std::size_t>(count), singular, plural);
+}
+
+std::string bytes_text(const std::optional<std::int64_t>& bytes) {
+  return bytes ? format_bytes(static_cast<double>(*bytes)) : "-";
+}
+
+// Two cells; an operation that is not among `sums` was not used.
+void add_cells(std::vector<std::string>& row, const OpSums& sums, const std::string& op) {
+  const auto found = sums.find(op);
+  const OpSum sum = found == sums.end() ? OpSum{} : found->second;
+  row.push_back(std::to_string(sum.count));
+  row.push_back(bytes_text(sum.bytes));
+}
+
+std::string table_of(const TypicalStep& typical) {
+  if (typical.collectives.empty()) return "";
+  TextTable table({{"per step and rank", Align::Left},
+                   {"now"},
+                   {"bytes"},
+                   {"enough"},
+                   {"bytes"},
+                   {"excess"},
+                   {"bytes"}});
+  for (const auto& [op, sum] : typical.collectives) {
+    std::vector<std::string> row{op};
+    for (const OpSums* sums : {&typical.collectives, &typical.ideal, &typical.excess}) {
+      add_cells(row, *sums, op);
+    }
+    table.add_row(std::move(row));
+  }
+  return table.to_markdown() + "\n";
+}
+
+// "0.512 s per step (median), of which 0.301 s (59 %) for the excess"
+std::string times_of(const TypicalStep& typical) {
+  if (!typical.step_s) return "";
+  std::string text = fmt::format("{:.3f} s per step (median of {})", *typical.step_s,
+                                 counted(typical.steps, "step", "steps"));
+  if (typical.excess.empty()) return text + "\n\n";
+  if (!typical.excess_s) {
+    text += "; what of it the excess took is not known: " + typical.no_excess_s_because;
+  } else if (*typical.step_s > 0) {
+    text += fmt::format(", of which {:.3f} s ({:.0f} %) wait for the excess", *typical.excess_s,
+                        100 * *typical.excess_s / *typical.step_s);
+  }
+  return wrapped(text, 0, kWidth) + "\n";
+}
+
+std::string head_of(const Watched& watched) {
+  std::string text = fmt::format("WATCH {} of {}", watched.ranks.size(),
+                                 counted(watched.world_size, "rank", "ranks"));
+  if (!watched.wrappers.empty()) {
+    text += fmt::format(", {}", fmt::join(watched.wrappers, " and "));
+  }
+  if (!watched.ranks.empty()) {
+    const WatchedRank& rank = watched.ranks.front();
+    text += fmt::format("; rank {}: {}", rank.rank, counted(rank.steps, "step", "steps"));
+    if (watched.typical) {
+      text += fmt::format(", mostly of {}",
+                          counted(watched.typical->micro_batches, "micro-batch", "micro-batches"));
+    }
+    if (rank.skipped_steps > 0) text += fmt::format(", {} skipped", rank.skipped_steps);
+    if (rank.evaluation_forwards > 0) {
+      text += fmt::format(", {} of evaluation",
+                          counted(rank.evaluation_forwards, "forward", "forwards"));
+    }
+  }
+  return wrapped(text, 0, kWidth) + "\n";
+}
+
+std::string verdict_text(const Verdict& verdict, const char* label) {
+  std::string text = wrapped(fmt::format("{}: {}", label, verdict.sentence), 0, kWidth);
+  if (!verdict.why.empty()) text += wrapped("why: " + verdict.why, kIndent, kWidth);
+  if (verdict.change) {
+    const std::string place = place_text(verdict.change->file, verdict.change->line);
+    text += wrapped(
+        fmt::format("change{}{}: {}", place.empty() ? "" : " ", place, verdict.change->what),
+        kIndent, kWidth);
+  }
+  return text;
+}
+
+}  // namespace
+
+std::string watch_page(const Watched& watched) {
+  std::string text = head_of(watched);
+  if (watched.typical) text += table_of(*watched.typical) + times_of(*watched.typical);
+  for (std::size_t i = 0; i < watched.verdicts.size(); ++i) {
+    text += verdict_text(watched.verdicts[i], i == 0 ? "VERDICT" : "ALSO");
+  }
+  for (const std::string& fault : watched.faults) text += wrapped("note: " + fault, 0, kWidth);
+  return text;
+}
+
+}  // namespace gradsync::watch

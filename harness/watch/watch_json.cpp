@@ -1,0 +1,78 @@
+#include "harness/watch/watched.h"
+
+namespace gradsync::watch {
+
+using nlohmann::json;
+
+namespace {
+
+template <typename Value>
+json or_null(const std::optional<Value>& value) {
+  return value ? json(*value) : json();
+}
+
+json text_or_null(const std::string& text) {
+  return text.empty() ? json() : json(text);
+}
+
+json to_json(const OpSums& sums) {
+  json out = json::object();
+  for (const auto& [op, sum] : sums) {
+    out[op] = {{"count", sum.count}, {"bytes", or_null(sum.bytes)}};
+  }
+  return out;
+}
+
+json to_json(const Verdict& verdict) {
+  json change;
+  if (verdict.change) {
+    change = {{"file", text_or_null(verdict.change->file)},
+              {"line", verdict.change->line > 0 ? json(verdict.change->line) : json()},
+              {"what", verdict.change->what}};
+  }
+  return {{"kind", to_string(verdict.kind)},
+          {"sentence", verdict.sentence},
+          {"why", text_or_null(verdict.why)},
+          {"change", std::move(change)},
+          {"fails", verdict.fails}};
+}
+
+json to_json(const TypicalStep& typical) {
+  return {{"micro_batches", typical.micro_batches},
+          {"synchronized", typical.synchronized},
+          {"steps", typical.steps},
+          {"collectives", to_json(typical.collectives)},
+          {"ideal", to_json(typical.ideal)},
+          {"excess", to_json(typical.excess)},
+          {"step_s", or_null(typical.step_s)},
+          {"excess_s", or_null(typical.excess_s)},
+          {"no_excess_s_because", text_or_null(typical.no_excess_s_because)}};
+}
+
+json to_json(const WatchedRank& rank) {
+  return {{"rank", rank.rank < 0 ? json() : json(rank.rank)},
+          {"pid", rank.pid},
+          {"steps", rank.steps},
+          {"skipped_steps", rank.skipped_steps},
+          {"evaluation_forwards", rank.evaluation_forwards},
+          {"collectives", to_json(rank.collectives)}};
+}
+
+}  // namespace
+
+json watch_json(const Watched& watched) {
+  json ranks = json::array();
+  for (const WatchedRank& rank : watched.ranks) ranks.push_back(to_json(rank));
+  json verdicts = json::array();
+  for (const Verdict& verdict : watched.verdicts) verdicts.push_back(to_json(verdict));
+  return {{"schema", kWatchSchema},
+          {"world_size", watched.world_size},
+          {"wrappers", watched.wrappers},
+          {"ranks", std::move(ranks)},
+          {"per_step", watched.typical ? to_json(*watched.typical) : json()},
+          {"verdicts", std::move(verdicts)},
+          {"has_excess", has_excess(watched)},
+          {"faults", watched.faults}};
+}
+
+}  // namespace gradsync::watch

@@ -1,0 +1,180 @@
+#include "harness/watch/watched.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <map>
+#include <set>
+#include <span>
+#include <utility>
+
+#include "harness/stats/sample.h"
+#include "harness/watch/counts.h"
+#include "harness/watch/steps.h"
+
+namespace gradsync::watch {
+
+namespace {
+
+// One rank with all that is derived of it.
+struct Examined {
+  explicit Examined(const RankEvents& seen)
+      : events(&seen),
+        steps(cut_into_steps(seen.events)),
+        counts(count_steps(steps)),
+        verdicts(judge(seen, steps, counts)) {}
+
+  const RankEvents* events;
+  Steps steps;
+  std::vector<StepCounts> counts;
+  std::vector<Verdict> verdicts;
+};
+
+// The processes that count, by rank.
+std::vector<const RankEvents*> training_processes(const std::vector<RankEvents>& processes) {
+  std::map<int, const RankEvents*> by_rank;
+  for (const RankEvents& process : processes) {
+    if (process.rank < 0 && process.events.empty()) continue;
+    const RankEvents*& known = by_rank[process.rank];
+    if (known == nullptr || known->events.size() < process.events.size()) known = &process;
+  }
+  if (by_rank.size() > 1) by_rank.erase(-1);
+  std::vector<const RankEvents*> chosen;
+  for (const auto& [rank, process] : by_rank) chosen.push_back(process);
+  return chosen;
+}
+
+WatchedRank watched_rank(const Examined& rank) {
+  WatchedRank watched;
+  watched.rank = rank.events->rank;
+  watched.pid = rank.events->pid;
+  for (const Step& step : rank.steps.steps) {
+    watched.evaluation_forwards += step.evaluation_forwards;
+    if (!step.is_complete) continue;
+    ++(step.is_skipped ? watched.skipped_steps : watched.steps);
+  }
+  for (const Event& event : rank.events->events) {
+    if (event.kind == EventKind::Collective) add(watched.collectives, event);
+  }
+  return watched;
+}
+
+bool went_through_the_same_steps(const std::vector<Examined>& ranks) {
+  return std::all_of(ranks.begin(), ranks.end(), [&](const Examined& rank) {
+    return std::equal(rank.counts.begin(), rank.counts.end(), ranks[0].counts.begin(),
+                      ranks[0].counts.end(), [](const StepCounts& a, const StepCounts& b) {
+                        return a.micro_batches == b.micro_batches &&
+                               a.synchronized == b.synchronized;
+                      });
+  });
+}
+
+// The excess of step `index`, in seconds; the least over `ranks`, of which there is one or more.
+std::optional<double> excess_s(std::span<const Examined> ranks, std::size_t index) {
+  std::optional<std::int64_t> least_ns;
+  for (const Examined& rank : ranks) {
+    const auto& excess_ns = rank.counts[index].excess_ns;
+    if (!excess_ns) return std::nullopt;
+    least_ns = std::min(least_ns.value_or(*excess_ns), *excess_ns);
+  }
+  return static_cast<double>(*least_ns) * 1e-9;
+}
+
+std::optional<double> median_of(const std::vector<double>& values) {
+  if (values.empty()) return std::nullopt;
+  return stats::quantile(values, 0.5);
+}
+
+void add_times(TypicalStep& typical, const std::vector<Examined>& ranks, const UsualStep& usual) {
+  const std::span<const Examined> compared(ranks.data(),
+                                           went_through_the_same_steps(ranks) ? ranks.size() : 1);
+  std::vector<double> steps_s;
+  std::vector<double> excesses_s;
+  for (const StepCounts* step : usual.all) {
+    steps_s.push_back(step->duration_s());
+    const auto index = static_cast<std::size_t>(step - ranks[0].counts.data());
+    if (const auto known_s = excess_s(compared, index)) excesses_s.push_back(*known_s);
+  }
+  typical.step_s = median_of(steps_s);
+  typical.excess_s = median_of(excesses_s);
+  if (!typical.excess_s) typical.no_excess_s_because = "it is not known when collectives ended";
+}
+
+std::optional<TypicalStep> typical_step(const std::vector<Examined>& ranks) {
+  const auto usual = usual_step(ranks[0].counts);
+  if (!usual) return std::nullopt;
+  TypicalStep typical;
+  typical.micro_batches = usual->micro_batches;
+  typical.synchronized = usual->synchronized;
+  typical.steps = static_cast<int>(usual->all.size());
+  typical.collectives = usual->example->collectives;
+  typical.excess = usual->example->excess;
+  typical.ideal = without(typical.collectives, typical.excess);
+  add_times(typical, ranks, *usual);
+  return typical;
+}
+
+// Those of the first rank; where another one is judged otherwise, nothing is certain.
+std::vector<Verdict> agreed_verdicts(const std::vector<Examined>& ranks) {
+  for (const Examined& rank : ranks) {
+    if (rank.verdicts[0].kind == ranks[0].verdicts[0].kind) continue;
+    return {
+        {VerdictKind::NotRecognised, "not recognised",
+         fmt::format("ranks do not agree: rank {}: {}; rank {}: {}", ranks[0].events->rank,
+                     ranks[0].verdicts[0].sentence, rank.events->rank, rank.verdicts[0].sentence),
+         std::nullopt, false}};
+  }
+  return ranks[0].verdicts;
+}
+
+std::vector<std::string> wrappers_of(const std::vector<Examined>& ranks) {
+  std::set<std::string> names;
+  for (const Event& event : ranks[0].events->events) {
+    if (event.kind == EventKind::Forward) names.insert(event.name);
+  }
+  return {names.begin(), names.end()};
+}
+
+void add_faults(Watched& watched, const std::vector<RankEvents>& processes) {
+  const auto seen = std::ssize(watched.ranks);
+  if (watched.world_size > 1 && seen < watched.world_size) {
+    watched.faults.push_back(
+        fmt::format("{} of {} ranks were seen: the others ran elsewhere, or without the watcher",
+                    seen, watched.world_size));
+  }
+  std::set<std::string> told;
+  for (const RankEvents& process : processes) {
+    for (const std::string& fault : process.faults) {
+      if (told.insert(fault).second) watched.faults.push_back(fault);
+    }
+  }
+}
+
+}  // namespace
+
+Watched summarize(const std::vector<RankEvents>& processes) {
+  Watched watched;
+  std::vector<Examined> ranks;
+  for (const RankEvents* process : training_processes(processes)) ranks.emplace_back(*process);
+  for (const Examined& rank : ranks) {
+    watched.world_size = std::max(watched.world_size, rank.events->world_size);
+    watched.ranks.push_back(watched_rank(rank));
+  }
+  if (ranks.empty()) {
+    watched.verdicts = {
+        {VerdictKind::NoSteps, "no process that uses torch was seen", "", std::nullopt, false}};
+  } else {
+    watched.wrappers = wrappers_of(ranks);
+    watched.typical = typical_step(ranks);
+    watched.verdicts = agreed_verdicts(ranks);
+  }
+  add_faults(watched, processes);
+  return watched;
+}
+
+bool has_excess(const Watched& watched) {
+  return std::any_of(watched.verdicts.begin(), watched.verdicts.end(),
+                     [](const Verdict& verdict) { return verdict.fails; });
+}
+
+}  // namespace gradsync::watch

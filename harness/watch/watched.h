@@ -1,0 +1,68 @@
+// All that was seen of a job, put together: what `gradsync watch` prints and writes.
+#pragma once
+
+#include <nlohmann/json.hpp>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "harness/watch/event.h"
+#include "harness/watch/op_sums.h"
+#include "harness/watch/verdict.h"
+
+namespace gradsync::watch {
+
+inline constexpr const char* kWatchSchema = "gradsync.watch/1";
+
+// The step that stands for most of one rank's; see UsualStep.
+struct TypicalStep {
+  int micro_batches = 0;
+  int synchronized = 0;
+  int steps = 0;  // how many have this shape
+  OpSums collectives;
+  OpSums excess;                    // of these, more than enough
+  OpSums ideal;                     // without the excess
+  std::optional<double> step_s;     // median; from the end of the optimizer before
+  std::optional<double> excess_s;   // median of what the excess took; absent: not known
+  std::string no_excess_s_because;  // set where it is absent
+};
+
+struct WatchedRank {
+  int rank = -1;
+  std::int64_t pid = 0;
+  int steps = 0;
+  int skipped_steps = 0;
+  int evaluation_forwards = 0;
+  OpSums collectives;  // all that the process took part in, set-up included
+};
+
+struct Watched {
+  int world_size = 0;
+  std::vector<std::string> wrappers;   // of the models that ran, such as "DistributedDataParallel"
+  std::vector<WatchedRank> ranks;      // by rank; those that were seen
+  std::optional<TypicalStep> typical;  // of the lowest rank
+  std::vector<Verdict> verdicts;       // the first is on when the job synchronizes
+  std::vector<std::string> faults;     // what was not seen, a sentence each
+};
+
+// Returns what the processes of a job amount to: verdicts and numbers are the lowest rank's, where
+// the ranks agree. `processes` may come in any order; those that neither had a rank nor ran
+// anything are left out, and of several with one rank (a restarted job) the one with most events
+// counts.
+// The excess in seconds of a step is the least over the ranks, where these went through the same
+// steps: the rank that comes last to a collective waits for the wire alone, and a late peer would
+// be waited for without the excess too.
+Watched summarize(const std::vector<RankEvents>& processes);
+
+// Returns the page for a terminal, 80 columns where words allow it: the verdicts with what to
+// change, then collectives per step, needed and in excess.
+std::string watch_page(const Watched& watched);
+
+// Returns the object of schema gradsync.watch/1. What is not known is null.
+nlohmann::json watch_json(const Watched& watched);
+
+// Returns whether `--fail-on-excess` fails the job: it certainly synchronizes more often than
+// needed, or never.
+bool has_excess(const Watched& watched);
+
+}  // namespace gradsync::watch
