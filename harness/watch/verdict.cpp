@@ -25,6 +25,7 @@ namespace {
 // for drift.
 constexpr std::int64_t kLoggingBytes = 4096;
 constexpr std::int64_t kUnknownBytes = std::numeric_limits<std::int64_t>::max();
+constexpr std::int64_t kEndOfTime = std::numeric_limits<std::int64_t>::max();
 
 constexpr std::array<std::pair<VerdictKind, const char*>, 10> kKinds{{
     {VerdictKind::OncePerStep, "once_per_step"},
@@ -266,6 +267,13 @@ Verdict judge_some_never(const RankEvents& rank, const Steps& steps, const Count
   return verdict;
 }
 
+// Whether anything was exchanged outside of backward that can make ranks alike, be it ever so
+// small.
+bool exchanges_outside(const Steps& steps) {
+  return std::any_of(steps.steps.begin(), steps.steps.end(),
+                     [](const Step& step) { return averaged_bytes(step.outside) > 0; });
+}
+
 // No step ran forward of a wrapped model.
 Verdict judge_unwrapped(const RankEvents& rank, const Steps& steps, const Counted& judged) {
   std::int64_t inside = 0;
@@ -275,17 +283,14 @@ Verdict judge_unwrapped(const RankEvents& rank, const Steps& steps, const Counte
         "no model of a wrapper that is known here ran forward, but collectives ran in backward: "
         "another wrapper, or parallel layers?");
   }
-  if (averages_by_hand(rank, steps)) {
+  const Event* wrap = last_before(rank, EventKind::Wrap, kEndOfTime);
+  if (wrap == nullptr || has_event(rank, EventKind::Forward) || averages_by_hand(rank, steps)) {
     return not_recognised(
-        "no wrapped model ran forward, but ranks exchange data outside of backward: gradients "
-        "averaged by hand?");
-  }
-  const Event* wrap = last_before(rank, EventKind::Wrap, std::numeric_limits<std::int64_t>::max());
-  if (wrap == nullptr || has_event(rank, EventKind::Forward)) {
-    return not_recognised(
-        "no step ran a wrapped model, and nothing that could be gradients was exchanged: ranks "
-        "that "
-        "are meant to train apart?");
+        exchanges_outside(steps)
+            ? "no wrapped model ran forward, but ranks exchange data outside of backward: "
+              "gradients averaged by hand?"
+            : "no step ran a wrapped model, and nothing that could be gradients was exchanged: "
+              "ranks that are meant to train apart?");
   }
   Verdict verdict;
   verdict.kind = VerdictKind::Never;

@@ -14,6 +14,8 @@
 #include "harness/launch/topology.h"
 #include "harness/plan/plan.h"
 #include "harness/results/store.h"
+#include "harness/watch/hook_events.h"
+#include "harness/watch/watched.h"
 #include "models/checkpoint.h"
 #include "models/data_file.h"
 #include "models/profile.h"
@@ -147,6 +149,14 @@ bool accepts_trials(std::string_view bytes) {
   });
 }
 
+bool accepts_watch_hook(std::string_view bytes) {
+  return accepted([&] {
+    watch::RankEvents process;
+    watch::merge(process, watch::parse_hook_events(bytes, "hook.jsonl"));
+    watch::watch_page(watch::summarize({process}));
+  });
+}
+
 }  // namespace
 
 const std::vector<Reader>& readers() {
@@ -158,7 +168,8 @@ const std::vector<Reader>& readers() {
                                           {"safetensors", accepts_safetensors},
                                           {"shard_index", accepts_shard_index},
                                           {"topology", accepts_topology},
-                                          {"trials", accepts_trials}};
+                                          {"trials", accepts_trials},
+                                          {"watch_hook", accepts_watch_hook}};
   return all;
 }
 

@@ -15,7 +15,8 @@ struct Reader {
   bool (*accepts)(std::string_view bytes);
 };
 
-// "data", "gate", "plan", "profile", "result", "safetensors", "shard_index", "topology", "trials".
+// "data", "gate", "plan", "profile", "result", "safetensors", "shard_index", "topology", "trials",
+// "watch_hook".
 const std::vector<Reader>& readers();
 
 }  // namespace gradsync::fuzz

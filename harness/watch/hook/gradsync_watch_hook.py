@@ -68,11 +68,8 @@ class Writer:
             self.add({"kind": "start", "schema": SCHEMA, "pid": os.getpid(), "python": version})
 
     def write_rank(self):
-        torch = sys.modules.get("torch")
-        distributed = getattr(torch, "distributed", None)
-        if distributed is None or not distributed.is_available():
-            return
-        if distributed.is_initialized():
+        distributed = torch.distributed
+        if distributed.is_available() and distributed.is_initialized():
             self.knows_rank = True
             size = distributed.get_world_size()
             self.add({"kind": "rank", "rank": distributed.get_rank(), "world_size": size})
@@ -119,6 +116,7 @@ class Writer:
 
 
 writer = None
+torch = None  # once the job imports it
 
 
 def guarded(record):
@@ -160,7 +158,7 @@ def library_folders():
     """Folders whose code is not the job's own."""
     folders = [os.path.dirname(os.__file__), os.path.dirname(os.path.abspath(__file__))]
     folders += [p for p in sys.path if os.path.basename(p) in ("site-packages", "dist-packages")]
-    folders.append(os.path.dirname(sys.modules["torch"].__file__))
+    folders.append(os.path.dirname(torch.__file__))
     return tuple(os.path.join(folder, "") for folder in folders)
 
 
@@ -202,7 +200,7 @@ def record_wrap(model, name, options):
 
 
 def words_of(model, is_unsynced):
-    words = [] if sys.modules["torch"].is_grad_enabled() else ["no_grad"]
+    words = [] if torch.is_grad_enabled() else ["no_grad"]
     words += [] if model.training else ["eval"]
     words += ["no_sync"] if is_unsynced(model) else []
     return " ".join(words)
@@ -274,9 +272,8 @@ optimizer_steps = OptimizerSteps()
 @guarded
 def record_skipped(begun, steps_before, args, kwargs):
     optimizer = args[0] if args else kwargs["optimizer"]
-    if optimizer_steps.count == steps_before and isinstance(
-        optimizer, sys.modules["torch"].optim.Optimizer
-    ):
+    is_watched = isinstance(optimizer, torch.optim.Optimizer)
+    if is_watched and optimizer_steps.count == steps_before:
         fields = {"object": number_of(optimizer), "detail": "skipped"}
         end_call("optimizer_step", begun, name=type(optimizer).__name__, **fields)
 
@@ -286,15 +283,28 @@ def record_skipped(begun, steps_before, args, kwargs):
 
 def is_passed_by():
     """Whether a call goes straight to torch: the hook is off, or a compiler is tracing."""
-    return not writer.is_on or sys.modules["torch"].compiler.is_compiling()
+    return not writer.is_on or torch.compiler.is_compiling()
+
+
+def standing_for(original):
+    """Makes the decorated function look like `original`. torch.compile passes over it, not over what
+    it calls.
+    """
+
+    def decorate(function):
+        with contextlib.suppress(AttributeError):
+            torch._C._dynamo.eval_frame.skip_code(function.__code__)
+        return functools.wraps(original)(function)
+
+    return decorate
 
 
 def watch_forward(cls, name, is_unsynced):
     original = cls.forward
 
-    @functools.wraps(original)
+    @standing_for(original)
     def forward(self, *args, **kwargs):
-        if depth.value > 0 or is_passed_by():
+        if is_passed_by() or depth.value > 0:
             return original(self, *args, **kwargs)
         begun = begin_forward(self, is_unsynced)
         depth.value += 1
@@ -326,7 +336,7 @@ def watch_no_sync(cls):
 def watch_init(cls, name, options):
     original = cls.__init__
 
-    @functools.wraps(original)
+    @standing_for(original)
     def init(self, *args, **kwargs):
         original(self, *args, **kwargs)
         record_wrap(self, name, options)
@@ -353,7 +363,7 @@ def watch_fsdp(module):
 def watch_fully_shard(module):
     original = module.fully_shard
 
-    @functools.wraps(original)
+    @standing_for(original)
     def fully_shard(*args, **kwargs):
         result = original(*args, **kwargs)
         for model in result if isinstance(result, list) else [result]:
@@ -364,7 +374,7 @@ def watch_fully_shard(module):
     cls = module.FSDPModule
     original_flag = cls.set_requires_gradient_sync
 
-    @functools.wraps(original_flag)
+    @standing_for(original_flag)
     def set_requires_gradient_sync(self, *args, **kwargs):
         record_flag(self, args, kwargs)
         return original_flag(self, *args, **kwargs)
@@ -388,7 +398,7 @@ def watch_fsdp_state(module):
         if state._state_ctx.iter_forward_root is not state and state in begun:
             end_forward(args[0], "FSDPModule", begun.pop(state))
 
-    @functools.wraps(before)
+    @standing_for(before)
     def pre_forward(self, *args, **kwargs):
         if is_passed_by():
             return before(self, *args, **kwargs)
@@ -397,7 +407,7 @@ def watch_fsdp_state(module):
         keep_root(self, start)
         return result
 
-    @functools.wraps(after)
+    @standing_for(after)
     def post_forward(self, *args, **kwargs):
         result = after(self, *args, **kwargs)
         end_root(self, args)
@@ -410,7 +420,7 @@ def watch_calls(owner, name, kind):
     """Records every call of a function of a module or a class."""
     original = getattr(owner, name)
 
-    @functools.wraps(original)
+    @standing_for(original)
     def watched(*args, **kwargs):
         if is_passed_by():
             return original(*args, **kwargs)
@@ -441,7 +451,7 @@ def watch_grad_scaler(module):
     cls = module.GradScaler
     original = cls.step
 
-    @functools.wraps(original)
+    @standing_for(original)
     def step(self, *args, **kwargs):
         steps = optimizer_steps.count
         begun = begin_call()
@@ -478,8 +488,10 @@ class Finder:
         execute = spec.loader.exec_module
 
         def exec_module(module):
+            global torch
             execute(module)
             try:
+                torch = sys.modules["torch"]
                 watch(module)
             except Exception as error:
                 reason = f"{type(error).__name__}: {error}"

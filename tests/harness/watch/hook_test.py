@@ -1,0 +1,354 @@
+"""The Python hook in real jobs: training scripts of two ranks, gloo, without the native library.
+
+Usage: hook_test.py JUDGE_JOBS. A script counts its collectives by itself (jobs/training.py); with
+these and the hook's events JUDGE_JOBS says what gradsync watch would.
+"""
+
+import json
+import os
+import socket
+import subprocess
+import sys
+import tempfile
+import unittest
+from pathlib import Path
+
+HERE = Path(__file__).resolve().parent
+ROOT = HERE.parents[2]
+JOBS = HERE / "jobs"
+HOOK = ROOT / "harness" / "watch" / "hook"
+EXPECTED = json.loads((JOBS / "expected.json").read_text())
+RANKS = 2
+DEADLINE_S = 600  # for hangs alone
+SKIPPED = 77  # as SKIP_RETURN_CODE in CMakeLists.txt
+
+try:
+    import accelerate  # noqa: F401
+    import torch  # noqa: F401
+except ImportError:
+    print("skipped: Python's torch is not installed; harness/setup --oracles has it")
+    sys.exit(SKIPPED)
+
+
+def free_port():
+    with socket.socket() as listener:
+        listener.bind(("127.0.0.1", 0))
+        return listener.getsockname()[1]
+
+
+def environment(folder=None, **more):
+    kept = {k: v for k, v in os.environ.items() if not k.startswith(("GRADSYNC_", "PYTHON"))}
+    kept |= {"OMP_NUM_THREADS": "1", "PYTHONDONTWRITEBYTECODE": "1"}
+    if folder is not None:
+        kept |= {"GRADSYNC_WATCH_DIR": str(folder), "PYTHONPATH": str(HOOK)}
+    return kept | more
+
+
+def run_python(*arguments, **more):
+    return subprocess.run(
+        [sys.executable, *map(str, arguments)],
+        capture_output=True,
+        text=True,
+        timeout=DEADLINE_S,
+        check=False,
+        **more,
+    )
+
+
+def run_job(script, folder=None):
+    """Returns of each rank its exit status and what it printed. `folder`: with the hook."""
+    place = {"MASTER_ADDR": "127.0.0.1", "MASTER_PORT": str(free_port())}
+    if folder is not None:
+        place["JOB_COLLECTIVES"] = str(folder)
+    ranks = []
+    for rank in range(RANKS):
+        place |= {"RANK": str(rank), "LOCAL_RANK": str(rank), "WORLD_SIZE": str(RANKS)}
+        ranks.append(
+            subprocess.Popen(
+                [sys.executable, str(script)],
+                env=environment(folder, **place),
+                stdout=subprocess.PIPE,
+                stderr=subprocess.PIPE,
+                text=True,
+            )
+        )
+    try:
+        return [(*rank.communicate(timeout=DEADLINE_S), rank.returncode) for rank in ranks]
+    finally:
+        for rank in ranks:
+            rank.kill()
+
+
+def events_of(folder):
+    """Returns the lines of every hook's file, by rank."""
+    by_rank = {}
+    for path in Path(folder).glob("hook-*.jsonl"):
+        lines = [json.loads(line) for line in path.read_text().splitlines()]
+        rank = next((line["rank"] for line in lines if line["kind"] == "rank"), None)
+        by_rank[rank] = lines
+    return by_rank
+
+
+def of_kind(lines, kind):
+    return [line for line in lines if line["kind"] == kind]
+
+
+def line_to_change(script):
+    for number, line in enumerate(script.read_text().splitlines(), 1):
+        if "# to change" in line:
+            return number
+    return None
+
+
+class JobsTest(unittest.TestCase):
+    """Each training script gets the verdict that it deserves, and none of them notices."""
+
+    def check(self, name):
+        script = JOBS / f"{name}.py"
+        expected = EXPECTED[name]
+        with tempfile.TemporaryDirectory(prefix="gradsync_test_") as folder:
+            counts = []
+            for out, err, status in run_job(script, folder):
+                self.assertEqual(status, 0, err)
+                counts.append(json.loads(out.splitlines()[-1])["collectives"])
+            judged = subprocess.run(
+                [self.program, folder], capture_output=True, text=True, check=True
+            )
+        watched = json.loads(judged.stdout)
+        verdict = watched["verdicts"][0]
+        shown = json.dumps(watched["verdicts"], indent=1)
+        self.assertEqual(watched["faults"], [])
+        self.assertEqual(verdict["kind"], expected["kind"], shown)
+        self.assertEqual([v["kind"] for v in watched["verdicts"][1:]], expected["also"], shown)
+        self.assertEqual(watched["has_excess"], expected["fails"], shown)
+        if expected["why"]:
+            self.assertIn(expected["why"], verdict["why"])
+        if line := line_to_change(script):
+            change = next(v["change"] for v in watched["verdicts"] if v["change"])
+            self.assertEqual((Path(change["file"]), change["line"]), (script, line), shown)
+        else:
+            self.assertTrue(all(v["change"] is None for v in watched["verdicts"]), shown)
+        step = watched["per_step"]
+        self.assertEqual(step["micro_batches"], expected["micro_batches"])
+        self.assertEqual(step["synchronized"], expected["synchronized"])
+        self.assertEqual([rank["collectives"] for rank in watched["ranks"]], counts)
+
+
+def add_test_of(name):
+    setattr(JobsTest, f"test_{name}", lambda self: self.check(name))
+
+
+for each in EXPECTED:
+    add_test_of(each)
+
+
+class EventsTest(unittest.TestCase):
+    """What the hook writes of a job, event by event."""
+
+    @classmethod
+    def setUpClass(cls):
+        with tempfile.TemporaryDirectory(prefix="gradsync_test_") as folder:
+            cls.results = run_job(JOBS / "improper.py", folder)
+            cls.by_rank = events_of(folder)
+        cls.source = (JOBS / "improper.py").read_text().splitlines()
+
+    def test_every_rank_writes_one_file_that_begins_with_a_start(self):
+        self.assertEqual(set(self.by_rank), set(range(RANKS)))
+        for lines in self.by_rank.values():
+            self.assertEqual(lines[0]["kind"], "start")
+            self.assertEqual(lines[0]["schema"], "gradsync.watch_hook/1")
+            self.assertEqual(of_kind(lines, "rank")[0]["world_size"], RANKS)
+            self.assertEqual(of_kind(lines, "fault"), [])
+
+    def test_counts(self):
+        for lines in self.by_rank.values():
+            counts = {
+                kind: len(of_kind(lines, kind))
+                for kind in ("wrap", "forward", "backward", "no_sync_enter", "no_sync_leave")
+            }
+            expected = {"wrap": 1, "forward": 24, "backward": 24}
+            expected |= {"no_sync_enter": 18, "no_sync_leave": 18}
+            self.assertEqual(counts, expected)
+            self.assertEqual(len(of_kind(lines, "optimizer_step")), 6)
+            self.assertEqual(len(of_kind(lines, "zero_grad")), 6)
+
+    def test_places_are_the_jobs_own_lines(self):
+        for lines in self.by_rank.values():
+            for kind, code in (
+                ("wrap", "DistributedDataParallel(make_model())"),
+                ("forward", "model(inputs)"),
+                ("no_sync_enter", "model.no_sync()"),
+                ("backward", "loss.backward()"),
+                ("optimizer_step", "optimizer.step()"),
+                ("zero_grad", "optimizer.zero_grad()"),
+            ):
+                for event in of_kind(lines, kind):
+                    self.assertEqual(Path(event["file"]), JOBS / "improper.py")
+                    self.assertIn(code, self.source[event["line"] - 1])
+
+    def test_a_wrap_has_the_options_and_the_size_of_the_gradients(self):
+        for lines in self.by_rank.values():
+            (wrap,) = of_kind(lines, "wrap")
+            self.assertEqual(wrap["bytes"], 4 * (12 * 12 + 12 + 12 + 1))
+            self.assertIn("find_unused_parameters=false", wrap["detail"].split())
+            self.assertEqual({e["object"] for e in of_kind(lines, "forward")}, {wrap["object"]})
+
+    def test_times_are_of_the_monotonic_clock_and_nest(self):
+        for lines in self.by_rank.values():
+            events = [line for line in lines if "start_ns" in line]
+            self.assertTrue(all(event["start_ns"] <= event["end_ns"] for event in events))
+            backwards = of_kind(lines, "backward")
+            for enter, leave in zip(
+                of_kind(lines, "no_sync_enter"), of_kind(lines, "no_sync_leave"), strict=True
+            ):
+                inside = [
+                    b
+                    for b in backwards
+                    if enter["end_ns"] <= b["start_ns"] and b["end_ns"] <= leave["start_ns"]
+                ]
+                self.assertEqual(len(inside), 1)
+
+
+class HarmlessTest(unittest.TestCase):
+    """Whatever happens to the hook, the job runs as it would have."""
+
+    def setUp(self):
+        self.folder = tempfile.TemporaryDirectory(prefix="gradsync_test_")
+        self.addCleanup(self.folder.cleanup)
+        self.path = Path(self.folder.name)
+
+    def write(self, name, text):
+        path = self.path / name
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_text(text)
+        return path
+
+    def test_output_and_status_are_those_without_it(self):
+        script = self.write(
+            "job.py",
+            "import sys\n"
+            "import torch\n"
+            "layer = torch.nn.Linear(2, 1)\n"
+            "optimizer = torch.optim.SGD(layer.parameters(), lr=0.1)\n"
+            "layer(torch.ones(1, 2)).sum().backward()\n"
+            "optimizer.step()\n"
+            "print(sys.argv[1:], layer.weight.grad.tolist())\n"
+            "print('to stderr', file=sys.stderr)\n"
+            "sys.exit(3)\n",
+        )
+        plain = run_python(script, "a b", env=environment())
+        watched = run_python(script, "a b", env=environment(self.path))
+        self.assertEqual(plain.returncode, 3)
+        for result in ("returncode", "stdout", "stderr"):
+            self.assertEqual(getattr(watched, result), getattr(plain, result))
+        self.assertEqual(len(list(self.path.glob("hook-*.jsonl"))), 1)
+
+    def test_a_folder_that_is_gone_turns_it_off(self):
+        script = self.write("job.py", ONE_STEP + "print(hook.writer.is_on)\n")
+        result = run_python(script, env=environment(self.path / "gone"))
+        self.assertEqual((result.returncode, result.stdout, result.stderr), (0, "False\n", ""))
+
+    def test_an_exception_in_it_ends_it_and_nothing_else(self):
+        script = self.write(
+            "job.py",
+            "import gradsync_watch_hook as hook\n"
+            "hook.call_site = lambda: 1 / 0\n" + ONE_STEP + "print('trained')\n",
+        )
+        result = run_python(script, env=environment(self.path))
+        self.assertEqual((result.returncode, result.stdout, result.stderr), (0, "trained\n", ""))
+        (lines,) = events_of(self.path).values()
+        (fault,) = of_kind(lines, "fault")
+        self.assertRegex(fault["sentence"], "^the Python hook stopped in .*ZeroDivisionError")
+
+    def test_a_torch_that_has_changed_is_told(self):
+        script = self.write(
+            "job.py",
+            "import gradsync_watch_hook as hook\n"
+            "def changed(module):\n"
+            "    raise AttributeError('no such class')\n"
+            "hook.WATCHED['torch.autograd'] = changed\n" + ONE_STEP,
+        )
+        result = run_python(script, env=environment(self.path))
+        self.assertEqual((result.returncode, result.stderr), (0, ""))
+        (lines,) = events_of(self.path).values()
+        (fault,) = of_kind(lines, "fault")
+        self.assertIn("cannot watch torch.autograd: AttributeError", fault["sentence"])
+        self.assertEqual(len(of_kind(lines, "optimizer_step")), 1)
+
+    def test_exceptions_of_the_job_pass(self):
+        script = self.write(
+            "job.py",
+            "import torch\n"
+            "try:\n"
+            "    torch.ones(2, requires_grad=True).backward()\n"
+            "except RuntimeError as error:\n"
+            "    print(type(error).__name__)\n"
+            "torch.nn.Linear(1, 1).zero_grad(surprise=1)\n",
+        )
+        result = run_python(script, env=environment(self.path))
+        self.assertEqual((result.returncode, result.stdout), (1, "RuntimeError\n"))
+        self.assertTrue(result.stderr.rstrip().endswith("argument 'surprise'"), result.stderr)
+
+    def test_another_sitecustomize_runs_too(self):
+        self.write("other/sitecustomize.py", "import sys\nsys.customized = __name__\n")
+        more = {"PYTHONPATH": os.pathsep.join((str(HOOK), str(self.path / "other")))}
+        code = "import sys, sitecustomize; print(sys.customized, sitecustomize.__file__)"
+        result = run_python("-c", code, env=environment(self.path, **more))
+        expected = f"sitecustomize {self.path / 'other' / 'sitecustomize.py'}\n"
+        self.assertEqual((result.stdout, result.stderr), (expected, ""))
+
+    def test_a_child_of_a_fork_leaves_the_parents_events_alone(self):
+        script = self.write(
+            "job.py",
+            ONE_STEP + "import os\n"
+            "layer(torch.ones(1, 2)).sum().backward()\n"  # not yet on the disk
+            "if (child := os.fork()) == 0:\n"
+            "    layer(torch.ones(1, 2)).sum().backward()\n"
+            "    raise SystemExit\n"
+            "os.waitpid(child, 0)\n",
+        )
+        result = run_python(script, env=environment(self.path))
+        self.assertEqual((result.returncode, result.stderr), (0, ""))
+        counts = sorted(
+            len(of_kind([json.loads(line) for line in p.read_text().splitlines()], "backward"))
+            for p in self.path.glob("hook-*.jsonl")
+        )
+        self.assertEqual(counts, [1, 2])
+
+    def test_a_process_without_torch_leaves_no_file(self):
+        result = run_python("-c", "print('hello')", env=environment(self.path))
+        self.assertEqual((result.stdout, result.stderr), ("hello\n", ""))
+        self.assertEqual(list(self.path.iterdir()), [])
+
+    def test_without_a_folder_it_does_nothing(self):
+        code = "import sys; print([f for f in sys.meta_path if f.__module__ == 'gradsync_watch_hook'])"
+        more = {"PYTHONPATH": str(HOOK)}
+        result = run_python("-c", code, env=environment(**more))
+        self.assertEqual((result.stdout, result.stderr), ("[]\n", ""))
+
+    def test_functions_look_as_they_did(self):
+        code = (
+            "import inspect, torch\n"
+            "from torch.nn.parallel import DistributedDataParallel as D\n"
+            "print(inspect.signature(D.__init__), D.forward.__name__, D.no_sync.__doc__[:60])\n"
+            "print(inspect.signature(torch.autograd.backward))\n"
+        )
+        plain = run_python("-c", code, env=environment())
+        watched = run_python("-c", code, env=environment(self.path))
+        self.assertEqual(watched.stdout, plain.stdout)
+        self.assertIn("find_unused_parameters", plain.stdout)
+
+
+ONE_STEP = (
+    "import gradsync_watch_hook as hook\n"
+    "import torch\n"
+    "layer = torch.nn.Linear(2, 1)\n"
+    "optimizer = torch.optim.SGD(layer.parameters(), lr=0.1)\n"
+    "layer(torch.ones(1, 2)).sum().backward()\n"
+    "optimizer.step()\n"
+)
+
+
+if __name__ == "__main__":
+    JobsTest.program = sys.argv.pop(1)
+    unittest.main(verbosity=2)

@@ -1,0 +1,102 @@
+"""What the training scripts beside this file share: data, a tiny model, and their own count.
+
+A script counts its collectives by itself, where torch dispatches them, and prints the count as its
+last line: {"rank": 0, "collectives": {"all_reduce": {"count": 8, "bytes": 1344}}}. With
+JOB_COLLECTIVES=DIR it writes each of them to DIR/collectives-<process id>.jsonl as well.
+"""
+
+import functools
+import json
+import os
+import time
+
+import torch
+import torch.distributed as dist
+from torch.utils._python_dispatch import TorchDispatchMode
+
+STEPS = 6
+ACCUMULATION_STEPS = 4
+FEATURES = 12
+
+# c10d's operation -> its name in a sync ledger, and the argument that has its size.
+OPERATIONS = {
+    "allreduce_": ("all_reduce", 0),
+    "broadcast_": ("broadcast", 0),
+    "allgather_": ("all_gather", 0),
+    "_allgather_base_": ("all_gather", 0),
+    "reduce_scatter_": ("reduce_scatter", 1),
+    "_reduce_scatter_base_": ("reduce_scatter", 1),
+    "barrier": ("barrier", None),
+}
+
+
+def size_of(value):
+    if isinstance(value, torch.Tensor):
+        return value.numel() * value.element_size()
+    return sum(size_of(each) for each in value)
+
+
+class OwnCount(TorchDispatchMode):
+    def __init__(self):
+        super().__init__()
+        self.collectives = []
+
+    def __torch_dispatch__(self, function, types, args=(), kwargs=None):
+        if function.namespace == "c10d":
+            name, sized = OPERATIONS[function._schema.name.removeprefix("c10d::")]
+            size = 0 if sized is None else size_of(args[sized])
+            self.collectives.append((name, size, time.monotonic_ns()))
+        return function(*args, **(kwargs or {}))
+
+    def sums(self):
+        sums = {}
+        for name, size, _ in self.collectives:
+            entry = sums.setdefault(name, {"count": 0, "bytes": 0})
+            entry["count"] += 1
+            entry["bytes"] += size
+        return sums
+
+    def write(self, folder):
+        with open(os.path.join(folder, f"collectives-{os.getpid()}.jsonl"), "w") as file:
+            for name, size, at_ns in self.collectives:
+                file.write(json.dumps({"name": name, "bytes": size, "start_ns": at_ns}) + "\n")
+
+
+def counted(main):
+    """Runs the script's `main` when the script does, in a process group, and counts."""
+
+    @functools.wraps(main)
+    def run():
+        torch.set_num_threads(1)
+        torch.manual_seed(0)
+        dist.init_process_group("gloo")
+        own_count = OwnCount()
+        with own_count:
+            main()
+        if folder := os.environ.get("JOB_COLLECTIVES"):
+            own_count.write(folder)
+        print(json.dumps({"rank": dist.get_rank(), "collectives": own_count.sums()}), flush=True)
+        dist.destroy_process_group()
+
+    return run
+
+
+def make_model(batch_norm=False):
+    layers = [torch.nn.Linear(FEATURES, FEATURES), torch.nn.ReLU(), torch.nn.Linear(FEATURES, 1)]
+    if batch_norm:
+        layers.insert(1, torch.nn.BatchNorm1d(FEATURES))
+    return torch.nn.Sequential(*layers)
+
+
+def batches(count):
+    """Yields inputs and targets, other ones on each rank."""
+    generator = torch.Generator().manual_seed(1 + dist.get_rank())
+    for _ in range(count):
+        yield torch.randn(8, FEATURES, generator=generator), torch.randn(8, 1, generator=generator)
+
+
+def windows(steps=STEPS, accumulation_steps=ACCUMULATION_STEPS):
+    """Yields for each step its micro-batches, as (is_last, inputs, targets)."""
+    data = batches(steps * accumulation_steps)
+    for _ in range(steps):
+        yield [(i == accumulation_steps - 1, *next(data)) for i in range(accumulation_steps)]

@@ -1,0 +1,177 @@
+// A training job written down event by event, for tests of what is made of it.
+#pragma once
+
+#include <algorithm>
+#include <cstdint>
+#include <string>
+#include <utility>
+
+#include "harness/watch/event.h"
+
+namespace gradsync::testing {
+
+inline constexpr std::int64_t kMillisecond = 1'000'000;
+inline constexpr int kBuckets = 2;
+inline constexpr std::int64_t kBucketBytes = 1000;
+inline constexpr std::int64_t kWaitMs = 30;  // from the last bucket's issue to its completion
+
+// Every call adds what the job does next. Forwards take 10 ms, a backward 20 ms and the wait for
+// its collectives, an optimizer 5 ms; 1 ms lies between any two.
+class MadeJob {
+ public:
+  using Event = watch::Event;
+  using EventKind = watch::EventKind;
+  using RankEvents = watch::RankEvents;
+
+  explicit MadeJob(int rank = 0, int world_size = 2) {
+    process_.rank = rank;
+    process_.world_size = world_size;
+    process_.pid = 100 + rank;
+  }
+
+  std::string wrapper = "DistributedDataParallel";
+  std::string reduction = "all_reduce";
+  bool ends_are_known = true;  // of collectives
+
+  MadeJob& wrap(std::int64_t model = 1, const std::string& options = "", std::int64_t bytes = -1) {
+    Event& event = add(EventKind::Wrap, 1);
+    name(event, wrapper, model, 5);
+    event.detail = options;
+    event.bytes = bytes;
+    return collective("broadcast", kBuckets * kBucketBytes);
+  }
+
+  MadeJob& forward(std::int64_t model = 1, const std::string& detail = "") {
+    Event& event = add(EventKind::Forward, 10);
+    name(event, wrapper, model, 21);
+    event.detail = detail;
+    return *this;
+  }
+
+  // The forward that broadcasts buffers.
+  MadeJob& forward_with_buffers(std::int64_t model = 1, const std::string& detail = "") {
+    const std::int64_t start_ns = now_ns_;
+    forward(model, detail);
+    add_at(start_ns + kMillisecond, 2, "broadcast", 64);
+    return *this;
+  }
+
+  // The backward that reduces nothing.
+  MadeJob& backward() {
+    add(EventKind::Backward, 20);
+    return *this;
+  }
+
+  // The backward with `count` collectives of gradients, of which the last is issued after 20 ms.
+  MadeJob& reducing(int count = kBuckets, std::int64_t bytes = kBucketBytes) {
+    const std::int64_t start_ns = now_ns_;
+    add(EventKind::Backward, 20 + kWaitMs);
+    for (int i = 0; i < count; ++i) {
+      add_at(start_ns + (20 - (count - 1 - i)) * kMillisecond, kWaitMs, reduction, bytes);
+    }
+    return *this;
+  }
+
+  // A collective beside forward and backward.
+  MadeJob& collective(const std::string& op, std::int64_t bytes) {
+    add_at(now_ns_, 2, op, bytes);
+    now_ns_ += 3 * kMillisecond;
+    return *this;
+  }
+
+  MadeJob& optimizer(const std::string& detail = "") {
+    Event& event = add(EventKind::OptimizerStep, 5);
+    event.name = "SGD";
+    event.detail = detail;
+    return *this;
+  }
+
+  MadeJob& zero_grad(int line = 31) {
+    name(add(EventKind::ZeroGrad, 1), "", 0, line);
+    return *this;
+  }
+
+  MadeJob& enter_no_sync(std::int64_t model = 1, int line = 11) {
+    name(add(EventKind::NoSyncEnter, 0), "", model, line);
+    return *this;
+  }
+
+  MadeJob& leave_no_sync(std::int64_t model = 1) {
+    name(add(EventKind::NoSyncLeave, 0), "", model, 11);
+    return *this;
+  }
+
+  MadeJob& flag(bool value, int line = 41) {
+    Event& event = add(EventKind::Sync, 0);
+    name(event, "", 1, line);
+    event.detail = value ? "true" : "false";
+    return *this;
+  }
+
+  // What is added between the two happens inside of this event.
+  MadeJob& begin(EventKind kind) {
+    open_ = process_.events.size();
+    add(kind, 0);
+    return *this;
+  }
+  MadeJob& end() {
+    process_.events[open_].end_ns = now_ns_;
+    now_ns_ += kMillisecond;
+    return *this;
+  }
+
+  MadeJob& fault(const std::string& sentence) {
+    process_.faults.push_back(sentence);
+    return *this;
+  }
+
+  // `count` times what `part` adds.
+  template <typename Part>
+  MadeJob& times(int count, Part part) {
+    for (int i = 0; i < count; ++i) part(*this);
+    return *this;
+  }
+
+  // The process, its events by time.
+  RankEvents process() const {
+    RankEvents sorted = process_;
+    std::stable_sort(sorted.events.begin(), sorted.events.end(),
+                     [](const Event& a, const Event& b) { return a.start_ns < b.start_ns; });
+    return sorted;
+  }
+
+ private:
+  static void name(Event& event, const std::string& name, std::int64_t object, int line) {
+    event.name = name;
+    event.object = object;
+    event.file = "/home/someone/train.py";
+    event.line = line;
+  }
+
+  Event& add(EventKind kind, std::int64_t milliseconds) {
+    Event event;
+    event.kind = kind;
+    event.start_ns = now_ns_;
+    event.end_ns = now_ns_ + milliseconds * kMillisecond;
+    now_ns_ = event.end_ns + kMillisecond;
+    process_.events.push_back(std::move(event));
+    return process_.events.back();
+  }
+
+  void add_at(std::int64_t start_ns, std::int64_t milliseconds, const std::string& op,
+              std::int64_t bytes) {
+    Event event;
+    event.kind = EventKind::Collective;
+    event.start_ns = start_ns;
+    event.end_ns = ends_are_known ? start_ns + milliseconds * kMillisecond : start_ns;
+    event.name = op;
+    event.bytes = bytes;
+    process_.events.push_back(std::move(event));
+  }
+
+  RankEvents process_;
+  std::int64_t now_ns_ = 1000 * kMillisecond;
+  std::size_t open_ = 0;
+};
+
+}  // namespace gradsync::testing

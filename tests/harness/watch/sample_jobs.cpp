@@ -1,0 +1,88 @@
+#include "tests/harness/watch/sample_jobs.h"
+
+namespace gradsync::testing {
+
+namespace {
+
+void unsynced(MadeJob& job) {
+  job.forward(1, "no_sync").backward();
+}
+
+void proper_step(MadeJob& job) {
+  job.enter_no_sync().times(3, unsynced).leave_no_sync();
+  job.forward().reducing().optimizer().zero_grad();
+}
+
+void improper_step(MadeJob& job) {
+  job.times(3, [](MadeJob& j) { j.forward().enter_no_sync().reducing().leave_no_sync(); });
+  job.forward().reducing().optimizer().zero_grad();
+}
+
+}  // namespace
+
+MadeJob proper_job(int rank) {
+  return MadeJob(rank).wrap().times(6, proper_step);
+}
+
+MadeJob improper_job(int rank) {
+  return MadeJob(rank).wrap().times(6, improper_step);
+}
+
+MadeJob never_job(int rank) {
+  return MadeJob(rank).wrap().times(6, [](MadeJob& job) {
+    job.enter_no_sync().times(4, unsynced).leave_no_sync().optimizer().zero_grad();
+  });
+}
+
+MadeJob fsdp_job(int rank) {
+  MadeJob job(rank);
+  job.wrapper = "FSDPModule";
+  job.reduction = "reduce_scatter";
+  return job.wrap().times(6, [](MadeJob& j) {
+    j.times(4, [](MadeJob& k) { k.forward().reducing(); }).optimizer().zero_grad();
+  });
+}
+
+MadeJob cleared_job(int rank) {
+  return MadeJob(rank).wrap().times(6, [](MadeJob& job) {
+    job.forward().reducing().zero_grad(33).forward().reducing().optimizer().zero_grad();
+  });
+}
+
+MadeJob batch_norm_job(int rank) {
+  return MadeJob(rank).wrap(1, "find_unused_parameters=true").times(6, [](MadeJob& job) {
+    job.times(4, [](MadeJob& j) { j.forward_with_buffers().reducing(); }).optimizer();
+  });
+}
+
+std::vector<watch::RankEvents> job_without_times() {
+  std::vector<watch::RankEvents> processes;
+  for (const int rank : {0, 1}) {
+    MadeJob job(rank);
+    job.ends_are_known = false;
+    job.wrap().times(4, [](MadeJob& j) {
+      j.times(4, [](MadeJob& k) { k.forward().reducing(kBuckets, -1); }).optimizer();
+    });
+    processes.push_back(job.process());
+  }
+  return processes;
+}
+
+std::vector<SampleJob> sample_jobs() {
+  const auto two = [](MadeJob (*job)(int)) {
+    return std::vector<watch::RankEvents>{job(0).process(), job(1).process()};
+  };
+  MadeJob alone = MadeJob(0, 4).wrap().forward(1, "no_grad eval").times(6, proper_step);
+  alone.fault("12 of 900 events are not in its file").optimizer();
+  return {{"proper", two(proper_job)},
+          {"improper", two(improper_job)},
+          {"never", two(never_job)},
+          {"fsdp", two(fsdp_job)},
+          {"cleared", two(cleared_job)},
+          {"batch_norm", two(batch_norm_job)},
+          {"without_times", job_without_times()},
+          {"one_of_four", {alone.process()}},
+          {"nothing", {}}};
+}
+
+}  // namespace gradsync::testing

@@ -1,0 +1,30 @@
+// Jobs that several tests look at: one rank of each.
+#pragma once
+
+#include <string>
+#include <vector>
+
+#include "tests/harness/watch/made_job.h"
+
+namespace gradsync::testing {
+
+// Six steps of 4 micro-batches, as their names say.
+MadeJob proper_job(int rank);
+MadeJob improper_job(int rank);    // no_sync round backward alone
+MadeJob never_job(int rank);       // all under no_sync
+MadeJob fsdp_job(int rank);        // without no_sync
+MadeJob cleared_job(int rank);     // gradients cleared between two micro-batches
+MadeJob batch_norm_job(int rank);  // every micro-batch, buffers too, unused parameters searched
+
+// Two ranks of a job that synchronizes in every micro-batch; sizes and ends were not seen.
+std::vector<watch::RankEvents> job_without_times();
+
+struct SampleJob {
+  std::string name;
+  std::vector<watch::RankEvents> processes;
+};
+
+// All of these, of two ranks each, and an odd one: one of four ranks was seen, with faults.
+std::vector<SampleJob> sample_jobs();
+
+}  // namespace gradsync::testing

@@ -1,0 +1,100 @@
+"""What gradsync watch writes obeys results/schema/watch.schema.json, which refuses what it should.
+
+Usage: schema_test.py WRITE_WATCH_SAMPLES, the program that writes samples into a directory.
+"""
+
+import copy
+import functools
+import json
+import subprocess
+import sys
+import tempfile
+import unittest
+from pathlib import Path
+
+SCHEMA = Path(__file__).resolve().parents[3] / "results" / "schema" / "watch.schema.json"
+SKIPPED = 77  # as SKIP_RETURN_CODE in CMakeLists.txt
+
+try:
+    import jsonschema
+except ImportError:
+    print("skipped: jsonschema is not installed; harness/setup --oracles has it")
+    sys.exit(SKIPPED)
+
+
+@functools.cache
+def validator():
+    schema = json.loads(SCHEMA.read_text())
+    jsonschema.Draft202012Validator.check_schema(schema)
+    return jsonschema.Draft202012Validator(schema)
+
+
+def complaints(value):
+    return [f"{error.json_path}: {error.message}" for error in validator().iter_errors(value)]
+
+
+def place_in(value, path):
+    return functools.reduce(lambda inner, step: inner[step], path, value)
+
+
+class WatchTest(unittest.TestCase):
+    @classmethod
+    def setUpClass(cls):
+        with tempfile.TemporaryDirectory(prefix="gradsync_test_") as folder:
+            subprocess.run([cls.program, folder], check=True)
+            cls.jobs = {p.stem: json.loads(p.read_text()) for p in Path(folder).glob("*.json")}
+        cls.job = cls.jobs["improper"]
+
+    def test_written_jobs_are_valid(self):
+        self.assertEqual(len(self.jobs), 9)
+        for name, job in self.jobs.items():
+            self.assertEqual(complaints(job), [], name)
+        kinds = {job["verdicts"][0]["kind"] for job in self.jobs.values()}
+        self.assertGreaterEqual(
+            kinds, {"once_per_step", "more_than_once", "never", "not_recognised", "no_steps"}
+        )
+
+    def test_every_field_is_required(self):
+        for path in (
+            (),
+            ("ranks", 0),
+            ("ranks", 0, "collectives", "all_reduce"),
+            ("per_step",),
+            ("per_step", "excess", "all_reduce"),
+            ("verdicts", 0),
+            ("verdicts", 0, "change"),
+        ):
+            for field in place_in(self.job, path):
+                wrong = copy.deepcopy(self.job)
+                del place_in(wrong, path)[field]
+                self.assertNotEqual(complaints(wrong), [], f"{path}: {field} may be missing")
+
+    def test_wrong_values_are_refused(self):
+        for path, to in (
+            (("schema",), "gradsync.watch/2"),
+            (("surprise",), 1),
+            (("world_size",), -1),
+            (("verdicts",), []),
+            (("verdicts", 0, "kind"), "fine"),
+            (("verdicts", 0, "sentence"), ""),
+            (("verdicts", 0, "change", "line"), 0),
+            (("per_step", "steps"), 0),
+            (("per_step", "step_s"), -1),
+            (("per_step", "excess_s"), None),
+            (("per_step", "collectives", "all_reduce", "count"), 0),
+            (("per_step", "collectives", "all_reduce", "bytes"), -1),
+            (("ranks", 0, "rank"), -1),
+        ):
+            wrong = copy.deepcopy(self.job)
+            place_in(wrong, path[:-1])[path[-1]] = to
+            self.assertNotEqual(complaints(wrong), [], f"{path} = {to!r} was accepted")
+
+    def test_nobody_fails_for_what_is_not_recognised(self):
+        wrong = copy.deepcopy(self.jobs["cleared"])
+        wrong["verdicts"][0]["fails"] = True
+        self.assertNotEqual(complaints(wrong), [])
+
+
+if __name__ == "__main__":
+    WatchTest.program = sys.argv.pop(1)
+    unittest.main(verbosity=2)

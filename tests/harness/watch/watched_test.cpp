@@ -1,0 +1,125 @@
+#include "harness/watch/watched.h"
+
+#include <gmock/gmock.h>
+
+#include "tests/harness/watch/sample_jobs.h"
+
+namespace gradsync::watch {
+namespace {
+
+using gradsync::testing::kBucketBytes;
+using gradsync::testing::kMillisecond;
+using gradsync::testing::kWaitMs;
+using gradsync::testing::MadeJob;
+using ::testing::DoubleEq;
+using ::testing::ElementsAre;
+using ::testing::HasSubstr;
+using ::testing::IsEmpty;
+using ::testing::Optional;
+using ::testing::SizeIs;
+
+RankEvents improper_rank(int rank) {
+  return gradsync::testing::improper_job(rank).process();
+}
+
+// The rank, whose collectives take `milliseconds` more.
+RankEvents later(RankEvents process, std::int64_t milliseconds) {
+  for (Event& event : process.events) {
+    if (event.kind == EventKind::Collective) event.end_ns += milliseconds * kMillisecond;
+  }
+  return process;
+}
+
+TEST(Summarize, CountsTheTypicalStepAndWhatOfItIsExcess) {
+  const Watched watched = summarize({improper_rank(1), improper_rank(0)});
+  EXPECT_EQ(watched.world_size, 2);
+  EXPECT_THAT(watched.wrappers, ElementsAre("DistributedDataParallel"));
+  ASSERT_THAT(watched.ranks, SizeIs(2));
+  EXPECT_EQ(watched.ranks[0].rank, 0);
+  EXPECT_EQ(watched.ranks[0].steps, 6);
+  // One broadcast of the set-up, and 8 all_reduces in each of 6 steps.
+  EXPECT_EQ(watched.ranks[1].collectives.at("broadcast").count, 1);
+  EXPECT_EQ(watched.ranks[1].collectives.at("all_reduce"), (OpSum{48, 48 * kBucketBytes}));
+  ASSERT_TRUE(watched.typical.has_value());
+  EXPECT_EQ(watched.typical->micro_batches, 4);
+  EXPECT_EQ(watched.typical->synchronized, 4);
+  EXPECT_EQ(watched.typical->steps, 5);
+  EXPECT_EQ(watched.typical->collectives.at("all_reduce"), (OpSum{8, 8 * kBucketBytes}));
+  EXPECT_EQ(watched.typical->ideal.at("all_reduce"), (OpSum{2, 2 * kBucketBytes}));
+  EXPECT_EQ(watched.typical->excess.at("all_reduce"), (OpSum{6, 6 * kBucketBytes}));
+  EXPECT_THAT(watched.typical->excess_s, Optional(DoubleEq(3 * kWaitMs * 1e-3)));
+  EXPECT_THAT(watched.faults, IsEmpty());
+  EXPECT_TRUE(has_excess(watched));
+}
+
+TEST(Summarize, TheRankThatWaitsForTheWireAloneTellsTheExcess) {
+  for (const int late : {0, 1}) {
+    const Watched watched = summarize(
+        {later(improper_rank(0), late == 0 ? 0 : 20), later(improper_rank(1), late == 0 ? 20 : 0)});
+    EXPECT_THAT(watched.typical->excess_s, Optional(DoubleEq(3 * kWaitMs * 1e-3)));
+  }
+}
+
+TEST(Summarize, RanksOfOtherStepsAreNotCompared) {
+  RankEvents shorter = gradsync::testing::proper_job(1).process();
+  const Watched watched = summarize({later(improper_rank(0), 20), shorter});
+  EXPECT_THAT(watched.typical->excess_s, Optional(DoubleEq(3 * (kWaitMs + 20) * 1e-3)));
+}
+
+TEST(Summarize, RanksThatDisagreeAreNotRecognised) {
+  const Watched watched = summarize({improper_rank(0), gradsync::testing::proper_job(1).process()});
+  ASSERT_THAT(watched.verdicts, SizeIs(1));
+  EXPECT_EQ(watched.verdicts[0].kind, VerdictKind::NotRecognised);
+  EXPECT_THAT(watched.verdicts[0].why, HasSubstr("rank 0: synchronizes in every micro-batch"));
+  EXPECT_THAT(watched.verdicts[0].why, HasSubstr("rank 1: synchronizes once"));
+  EXPECT_FALSE(has_excess(watched));
+}
+
+TEST(Summarize, ProcessesThatDidNothingAreLeftOut) {
+  RankEvents launcher;
+  launcher.pid = 7;
+  RankEvents helper;  // it ran something, but has no rank
+  helper.events = MadeJob(-1, 0).forward().process().events;
+  const Watched watched = summarize({launcher, helper, improper_rank(0), improper_rank(1)});
+  EXPECT_THAT(watched.ranks, SizeIs(2));
+  EXPECT_EQ(watched.verdicts[0].kind, VerdictKind::MoreThanOnce);
+}
+
+TEST(Summarize, ARestartedRankCountsOnce) {
+  RankEvents first = MadeJob(0).wrap().forward().process();
+  const Watched watched = summarize({first, improper_rank(0), improper_rank(1)});
+  ASSERT_THAT(watched.ranks, SizeIs(2));
+  EXPECT_EQ(watched.ranks[0].steps, 6);
+}
+
+TEST(Summarize, RanksThatWereNotSeenAreTold) {
+  RankEvents rank = improper_rank(0);
+  rank.world_size = 4;
+  rank.faults = {"the disk is full"};
+  RankEvents other = improper_rank(1);
+  other.world_size = 4;
+  other.faults = rank.faults;
+  const Watched watched = summarize({rank, other});
+  ASSERT_THAT(watched.faults, SizeIs(2));
+  EXPECT_THAT(watched.faults[0], HasSubstr("2 of 4 ranks were seen"));
+  EXPECT_EQ(watched.faults[1], "the disk is full");
+}
+
+TEST(Summarize, OfNothingThereIsAVerdictToo) {
+  const Watched watched = summarize({});
+  ASSERT_THAT(watched.verdicts, SizeIs(1));
+  EXPECT_EQ(watched.verdicts[0].sentence, "no process that uses torch was seen");
+  EXPECT_FALSE(has_excess(watched));
+  EXPECT_TRUE(watch_json(watched)["per_step"].is_null());
+}
+
+TEST(WatchJson, UnknownIsNull) {
+  const auto json = watch_json(summarize(gradsync::testing::job_without_times()));
+  EXPECT_TRUE(json["per_step"]["excess_s"].is_null());
+  EXPECT_EQ(json["per_step"]["no_excess_s_because"], "it is not known when collectives ended");
+  EXPECT_TRUE(json["per_step"]["collectives"]["all_reduce"]["bytes"].is_null());
+  EXPECT_EQ(json["per_step"]["collectives"]["all_reduce"]["count"], 8);
+}
+
+}  // namespace
+}  // namespace gradsync::watch
