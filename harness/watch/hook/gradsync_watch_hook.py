@@ -287,8 +287,8 @@ def is_passed_by():
 
 
 def standing_for(original):
-    """Makes the decorated function look like `original`. torch.compile passes over it, not over what
-    it calls.
+    """Makes the decorated function look like `original`, and torch.compile pass over it, though not
+    over what it calls.
     """
 
     def decorate(function):

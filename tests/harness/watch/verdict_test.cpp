@@ -265,6 +265,13 @@ TEST(NoAccusation, TwoModelsWithoutTheHookAreAskedAboutAtMost) {
   EXPECT_FALSE(verdict.fails);
 }
 
+TEST(NoAccusation, WithoutTheHookNobodyFailsForNever) {
+  const Verdict verdict =
+      verdict_on(four_steps([](MadeJob& j) { j.forward(0).backward().optimizer(); }));
+  EXPECT_EQ(verdict.kind, VerdictKind::Never);
+  EXPECT_FALSE(verdict.fails);
+}
+
 TEST(NoAccusation, ModelsThatShareMicroBatches) {
   expect_not_recognised(four_steps([](MadeJob& j) {
                           j.forward(1).forward(2).reducing().forward(1).reducing().optimizer();
