@@ -17,6 +17,7 @@ void add_report_command(CLI::App& app, ExitStatus& status);
 void add_doctor_command(CLI::App& app, ExitStatus& status);
 void add_list_command(CLI::App& app, ExitStatus& status);
 void add_predict_command(CLI::App& app, ExitStatus& status);
+void add_watch_command(CLI::App& app, ExitStatus& status);
 void add_arm_command(CLI::App& app, ExitStatus& status);  // for a gate, not for people
 
 }  // namespace gradsync::cli

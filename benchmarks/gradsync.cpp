@@ -45,6 +45,7 @@ int parse_and_run(int argc, char** argv) {
   add_doctor_command(app, status);
   add_list_command(app, status);
   add_predict_command(app, status);
+  add_watch_command(app, status);
   add_arm_command(app, status);
   add_rank_command(app, status);
   try {

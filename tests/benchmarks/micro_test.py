@@ -47,6 +47,7 @@ class MicroTest(ProgramTest):
             {
                 "recorder_phase",
                 "ledger_event",
+                "watched_event",
                 "allocation",
                 "caching_allocator_model",
                 "no_sync_toggle",

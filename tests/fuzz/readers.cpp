@@ -15,6 +15,7 @@
 #include "harness/plan/plan.h"
 #include "harness/results/store.h"
 #include "harness/watch/hook_events.h"
+#include "harness/watch/read_events.h"
 #include "harness/watch/watched.h"
 #include "models/checkpoint.h"
 #include "models/data_file.h"
@@ -149,6 +150,11 @@ bool accepts_trials(std::string_view bytes) {
   });
 }
 
+bool accepts_watch_events(std::string_view bytes) {
+  const MemoryFile file(bytes);
+  return accepted([&] { watch::read_events(file.path()); });
+}
+
 bool accepts_watch_hook(std::string_view bytes) {
   return accepted([&] {
     watch::RankEvents process;
@@ -169,6 +175,7 @@ const std::vector<Reader>& readers() {
                                           {"shard_index", accepts_shard_index},
                                           {"topology", accepts_topology},
                                           {"trials", accepts_trials},
+                                          {"watch_events", accepts_watch_events},
                                           {"watch_hook", accepts_watch_hook}};
   return all;
 }

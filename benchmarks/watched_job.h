@@ -1,0 +1,41 @@
+// A training command, run as it would run without us.
+//
+// It shares our standard streams, our process group and so our terminal: Ctrl-C and Ctrl-Z reach it
+// from there. What is sent to us alone is passed on, and we outlive it to say what was seen.
+#pragma once
+
+#include <functional>
+#include <string>
+#include <utility>
+#include <vector>
+
+namespace gradsync::cli {
+
+using EnvironmentChanges = std::vector<std::pair<std::string, std::string>>;
+
+// Runs `command`, looked up in PATH, with `changes` on top of our environment. Calls `look` every
+// half second. Returns its exit status as a shell gives it: 128 + its number after a signal, 127
+// where there is no such program and 126 where it is none (an error is then printed). Blocks. Call
+// once: the signals SIGINT, SIGTERM, SIGHUP, SIGQUIT, SIGUSR1 and SIGUSR2 are its own afterwards.
+int run_watched_job(const std::vector<std::string>& command, const EnvironmentChanges& changes,
+                    const std::function<void()>& look);
+
+// Where the processes of a job write what happens to them.
+class EventFolder {
+ public:
+  // `keep`: a new or empty folder that stays; "": one of our own in TMPDIR or /tmp, removed at the
+  // end.   Errors: ConfigError where `keep` holds something, EnvironmentError where it cannot be
+  // made.
+  explicit EventFolder(const std::string& keep);
+  ~EventFolder();
+  EventFolder(const EventFolder&) = delete;
+  EventFolder& operator=(const EventFolder&) = delete;
+
+  const std::string& path() const { return path_; }  // absolute
+
+ private:
+  std::string path_;
+  bool is_kept_;
+};
+
+}  // namespace gradsync::cli

@@ -1,0 +1,161 @@
+#include "harness/watch/preload_library.h"
+
+#include <fmt/format.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <array>
+#include <cstdlib>
+#include <filesystem>
+#include <fstream>
+#include <iterator>
+#include <sstream>
+
+#include "harness/base/errors.h"
+#include "harness/launch/namespaces.h"
+#include "harness/watch/program_output.h"
+
+namespace gradsync::watch {
+namespace {
+
+namespace fs = std::filesystem;
+
+constexpr const char* kLoader = "libgradsync_loader.so";
+constexpr const char* kWatcher = "libgradsync_watcher.so";
+constexpr const char* kPreload = "/harness/watch/preload/";
+
+// All that the libraries are made of; a change of any is another build.
+constexpr std::array kSources = {"harness/watch/event.h",
+                                 "harness/watch/preload/event_file.h",
+                                 "harness/watch/preload/loader.cpp",
+                                 "harness/watch/preload/recorder.cpp",
+                                 "harness/watch/preload/recorder.h",
+                                 "harness/watch/preload/watcher.cpp"};
+
+using Words = std::vector<std::string>;
+
+Words operator+(Words left, const Words& right) {
+  left.insert(left.end(), right.begin(), right.end());
+  return left;
+}
+
+Words common_options() {
+  return {"-std=c++20", "-O2", "-DNDEBUG", "-fPIC", "-shared", "-fvisibility=hidden", "-w"};
+}
+
+std::string variable(const char* name) {
+  const char* value = std::getenv(name);
+  return value == nullptr ? "" : value;
+}
+
+std::string find_compiler() {
+  for (const std::string& name :
+       {variable("CXX"), std::string("c++"), std::string("g++"), std::string("clang++")}) {
+    if (name.find('/') != std::string::npos && ::access(name.c_str(), X_OK) == 0) return name;
+    if (!name.empty() && !launch::find_program(name).empty()) return launch::find_program(name);
+  }
+  throw EnvironmentError("there is no C++ compiler to build the watcher with",
+                         "install g++ or clang++, or set CXX");
+}
+
+std::string file_identity(const std::string& path) {
+  struct stat status {};
+  if (::stat(path.c_str(), &status) != 0) return path;
+  return fmt::format("{} {} {}", path, status.st_size, status.st_mtime);
+}
+
+std::string text_of(const std::string& path) {
+  std::ifstream file(path, std::ios::binary);
+  if (!file) throw EnvironmentError(path + " is missing", "restore the checkout of gradsync");
+  return {std::istreambuf_iterator<char>(file), {}};
+}
+
+std::uint64_t fnv_1a(std::string_view text) {
+  std::uint64_t hash = 0xcbf29ce484222325U;
+  for (const char c : text) hash = (hash ^ static_cast<unsigned char>(c)) * 0x100000001b3U;
+  return hash;
+}
+
+std::string first_error_in(const std::string& text) {
+  std::istringstream lines(text);
+  std::string first;
+  for (std::string line; std::getline(lines, line);) {
+    if (first.empty()) first = line;
+    if (line.find("error") != std::string::npos) return line;
+  }
+  return first;
+}
+
+void run(const Words& command) {
+  const ProgramOutput output = output_of(command);
+  if (output.status == 0) return;
+  throw EnvironmentError(
+      fmt::format("the watcher cannot be built: {}", first_error_in(output.text)),
+      "the job can be run without gradsync watch; report the torch version");
+}
+
+}  // namespace
+
+std::string preload_cache() {
+  const std::string cache = variable("XDG_CACHE_HOME");
+  if (!cache.empty()) return cache + "/gradsync/watch";
+  const std::string home = variable("HOME");
+  return home.empty() ? "" : home + "/.cache/gradsync/watch";
+}
+
+PreloadBuild::PreloadBuild(JobTorch torch, std::string source_dir, const std::string& cache)
+    : torch_(std::move(torch)), source_dir_(std::move(source_dir)), compiler_(find_compiler()) {
+  std::string all = fmt::format("{} {} {} {} {}", torch_.version, torch_.cxx11_abi,
+                                file_identity(torch_.folder + "/lib/libtorch_cpu.so"),
+                                file_identity(compiler_), fmt::join(common_options(), " "));
+  for (const char* source : kSources) all += text_of(source_dir_ + "/" + source);
+  folder_ = fmt::format("{}/torch-{}-{:016x}", cache, torch_.version, fnv_1a(all));
+}
+
+std::optional<PreloadLibrary> PreloadBuild::find() const {
+  PreloadLibrary library{folder_ + "/" + kLoader, folder_ + "/" + kWatcher};
+  if (!fs::exists(library.loader) || !fs::exists(library.watcher)) return std::nullopt;
+  return library;
+}
+
+PreloadLibrary PreloadBuild::build() const {
+  const std::string temporary = fmt::format("{}.tmp-{}", folder_, ::getpid());
+  std::error_code error;
+  fs::create_directories(temporary, error);
+  if (error) {
+    throw EnvironmentError(fmt::format("{} cannot be made: {}", temporary, error.message()),
+                           "set XDG_CACHE_HOME to a folder that can be written");
+  }
+  try {
+    compile(temporary);
+  } catch (const EnvironmentError&) {
+    fs::remove_all(temporary, error);
+    throw;
+  }
+  fs::rename(temporary, folder_, error);
+  if (error) fs::remove_all(temporary, error);  // another job was faster, with the same result
+  if (auto library = find()) return *library;
+  throw EnvironmentError(fmt::format("{} cannot be kept", folder_),
+                         "set XDG_CACHE_HOME to a folder that can be written");
+}
+
+void PreloadBuild::compile(const std::string& folder) const {
+  const std::string sources = source_dir_ + kPreload;
+  // Only what is used: the loader goes into processes that know nothing of C++.
+  run(Words{compiler_} + common_options() +
+      Words{"-fno-exceptions", "-fno-rtti", sources + "loader.cpp", "-o", folder + "/" + kLoader,
+            "-Wl,--as-needed", "-ldl"});
+  run(Words{compiler_} + common_options() +
+      Words{fmt::format("-D_GLIBCXX_USE_CXX11_ABI={}", torch_.cxx11_abi ? 1 : 0),
+            "-DUSE_DISTRIBUTED",
+            fmt::format("-DGRADSYNC_WATCH_TORCH_VERSION=\"{}\"", torch_.version),
+            "-I" + source_dir_, "-isystem", torch_.folder + "/include", "-isystem",
+            torch_.folder + "/include/torch/csrc/api/include", sources + "watcher.cpp",
+            sources + "recorder.cpp", "-o", folder + "/" + kWatcher,
+            // Needed by name: torch's symbols are not global in a Python process. Its own needs
+            // are its own affair.
+            "-L" + torch_.folder + "/lib", "-Wl,--no-as-needed", "-ltorch_cpu", "-lc10",
+            "-Wl,--allow-shlib-undefined"});
+}
+
+}  // namespace gradsync::watch

@@ -1,0 +1,65 @@
+#include "harness/watch/program_output.h"
+
+#include <fcntl.h>
+#include <fmt/format.h>
+#include <spawn.h>
+#include <sys/mman.h>
+#include <sys/stat.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <cerrno>
+#include <cstring>
+
+#include "harness/base/errors.h"
+#include "harness/launch/unique_fd.h"
+
+namespace gradsync::watch {
+namespace {
+
+[[noreturn]] void throw_unstartable(const std::string& program, int error) {
+  throw EnvironmentError(fmt::format("{} cannot be started: {}", program, std::strerror(error)),
+                         "check that it is installed, and the limits of processes and open files");
+}
+
+std::string content(int fd) {
+  struct stat status {};
+  if (::fstat(fd, &status) != 0) return "";
+  std::string text(static_cast<std::size_t>(status.st_size), '\0');
+  const ssize_t size = ::pread(fd, text.data(), text.size(), 0);
+  text.resize(size > 0 ? static_cast<std::size_t>(size) : 0);
+  while (!text.empty() && text.back() == '\n') text.pop_back();
+  return text;
+}
+
+}  // namespace
+
+ProgramOutput output_of(const std::vector<std::string>& command) {
+  // In memory: a pipe could fill up.
+  const launch::UniqueFd output(::memfd_create("gradsync_program_output", MFD_CLOEXEC));
+  if (!output) throw_unstartable(command.at(0), errno);
+  std::vector<char*> arguments;
+  for (const std::string& word : command) arguments.push_back(const_cast<char*>(word.c_str()));
+  arguments.push_back(nullptr);
+  posix_spawn_file_actions_t files;
+  ::posix_spawn_file_actions_init(&files);
+  ::posix_spawn_file_actions_addopen(&files, STDIN_FILENO, "/dev/null", O_RDONLY, 0);
+  ::posix_spawn_file_actions_adddup2(&files, output.get(), STDOUT_FILENO);
+  ::posix_spawn_file_actions_adddup2(&files, output.get(), STDERR_FILENO);
+  pid_t pid = 0;
+  const int error = ::posix_spawnp(&pid, arguments[0], &files, nullptr, arguments.data(), environ);
+  ::posix_spawn_file_actions_destroy(&files);
+  if (error != 0) throw_unstartable(command.at(0), error);
+  int status = 0;
+  while (::waitpid(pid, &status, 0) < 0 && errno == EINTR) {
+  }
+  return {shell_status(status), content(output.get())};
+}
+
+int shell_status(int wait_status) {
+  constexpr int kSignalled = 128;
+  if (WIFSIGNALED(wait_status)) return kSignalled + WTERMSIG(wait_status);
+  return WEXITSTATUS(wait_status);
+}
+
+}  // namespace gradsync::watch

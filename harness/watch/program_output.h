@@ -1,0 +1,21 @@
+// Another program, run to its end for what it says.
+#pragma once
+
+#include <string>
+#include <vector>
+
+namespace gradsync::watch {
+
+struct ProgramOutput {
+  int status = -1;   // its exit status; 128 + its number where a signal ended it
+  std::string text;  // its standard output and errors, as they came, without the last newline
+};
+
+// Runs `command`, looked up in PATH, with nothing to read. Blocks until it ends.
+// Errors: EnvironmentError where it cannot be started.
+ProgramOutput output_of(const std::vector<std::string>& command);
+
+// The exit status by which a shell reports such an end (waitpid's).
+int shell_status(int wait_status);
+
+}  // namespace gradsync::watch

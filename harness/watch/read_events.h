@@ -1,0 +1,37 @@
+// Reads what the watched processes of a job left, above all the files of the preloaded library
+// (preload/event_file.h). They may be of processes that still run.
+//
+// What an Event says beyond event.h: of a Backward, `detail` is the number of leaves (parameters)
+// whose gradients it reached, to accumulate or to return them; of a Collective, `detail` is the
+// name of its process group and `object` a number made of it, the same on every rank.
+#pragma once
+
+#include <string>
+#include <vector>
+
+#include "harness/watch/event.h"
+
+namespace gradsync::watch {
+
+// Returns the events of one file. One that was cut off gives what is whole, and a fault that says
+// so.   Errors: ConfigError where the file is none of the watcher's, or one of another version.
+RankEvents read_events(const std::string& path);
+
+// What a job's folder holds.
+struct WatchedFolder {
+  std::vector<RankEvents> ranks;    // processes with events, by rank, then process id
+  bool reached = false;             // the preloaded library was in some process of the job
+  int torch_processes = 0;          // those in which it found torch
+  std::vector<std::string> faults;  // of processes that it could not watch, a sentence each
+};
+
+// Reads all files in `directory`, those of the Python hook (hook_events.h) too. A process of which
+// the hook alone knows is a fault: its collectives were not seen, which does not mean that there
+// were none.   Errors: as read_events.
+WatchedFolder read_folder(const std::string& directory);
+
+// Returns how many optimizer steps the rank with the most has begun. For a glance while the job
+// runs: reads headers alone, and passes over what it cannot read.
+std::int64_t optimizer_steps_so_far(const std::string& directory);
+
+}  // namespace gradsync::watch

@@ -1,0 +1,309 @@
+// What the recorder keeps, the reader gives back: whole files, files of killed and of forked
+// processes, files that could not grow, files that were cut off.
+#include "harness/watch/read_events.h"
+
+#include <gmock/gmock.h>
+#include <sys/resource.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <csignal>
+#include <functional>
+#include <sstream>
+#include <thread>
+
+#include "harness/base/errors.h"
+#include "harness/watch/preload/recorder.h"
+#include "tests/harness/watch/preload/temporary_folder.h"
+
+namespace gradsync::watch {
+namespace {
+
+using testing::AllOf;
+using testing::ElementsAre;
+using testing::Field;
+using testing::HasSubstr;
+using testing::IsEmpty;
+using testing::SizeIs;
+using testing::ThrowsMessage;
+
+std::string file_of(const TestFolder& folder, pid_t pid) {
+  return folder.path() + "/" + kEventFilePrefix + std::to_string(pid) + kEventFileSuffix;
+}
+
+std::string bytes_of(const std::string& path) {
+  std::ostringstream bytes;
+  bytes << std::ifstream(path, std::ios::binary).rdbuf();
+  return bytes.str();
+}
+
+// Runs `body` in a child, and returns its pid and wait status once it has ended.
+std::pair<pid_t, int> in_child(const std::function<void()>& body) {
+  const pid_t pid = ::fork();
+  if (pid == 0) {
+    body();
+    ::_exit(0);
+  }
+  int status = 0;
+  ::waitpid(pid, &status, 0);
+  return {pid, status};
+}
+
+TEST(Recorder, WhatItKeepsIsReadBack) {
+  const TestFolder folder;
+  Recorder recorder;
+  recorder.open(folder.path().c_str(), "2.11.0");
+  recorder.set_place(1, 2);
+  recorder.end(recorder.begin({.kind = EventKind::Forward, .name = "DistributedDataParallel"}));
+  const auto backward = recorder.begin({.kind = EventKind::Backward, .name = "backward"});
+  recorder.begin({.name = "all_reduce", .bytes = 4096, .object = 77, .detail = "default_pg"});
+  recorder.count(backward);
+  recorder.count(backward);
+  recorder.end(backward);
+  recorder.end(recorder.begin({.kind = EventKind::OptimizerStep, .name = "AdamW"}));
+
+  const RankEvents read = read_events(file_of(folder, ::getpid()));
+
+  EXPECT_EQ(read.rank, 1);
+  EXPECT_EQ(read.world_size, 2);
+  EXPECT_EQ(read.pid, ::getpid());
+  EXPECT_THAT(read.faults, IsEmpty());
+  ASSERT_THAT(read.events, SizeIs(4));
+  EXPECT_EQ(read.events[0].kind, EventKind::Forward);
+  EXPECT_EQ(read.events[0].name, "DistributedDataParallel");
+  EXPECT_EQ(read.events[1].kind, EventKind::Backward);
+  EXPECT_EQ(read.events[1].detail, "2");
+  const Event& collective = read.events[2];
+  EXPECT_EQ(collective.kind, EventKind::Collective);
+  EXPECT_EQ(collective.name, "all_reduce");
+  EXPECT_EQ(collective.bytes, 4096);
+  EXPECT_EQ(collective.object, 77);
+  EXPECT_EQ(collective.detail, "default_pg");
+  EXPECT_EQ(collective.thread, ::gettid());
+  EXPECT_EQ(collective.end_ns, collective.start_ns) << "it was never complete";
+  EXPECT_EQ(read.events[3].kind, EventKind::OptimizerStep);
+  EXPECT_GT(read.events[1].end_ns, collective.start_ns) << "they overlap";
+  EXPECT_LE(read.events[1].end_ns, read.events[3].start_ns);
+}
+
+TEST(Recorder, ALaterEndCountsAndAnEarlierDoesNot) {
+  const TestFolder folder;
+  Recorder recorder;
+  recorder.open(folder.path().c_str(), "2.11.0");
+  const auto first = recorder.begin({.name = "all_reduce"});
+  recorder.end(first);
+  const std::int64_t once = read_events(file_of(folder, ::getpid())).events.at(0).end_ns;
+  recorder.end(first);
+  EXPECT_GT(read_events(file_of(folder, ::getpid())).events.at(0).end_ns, once);
+}
+
+TEST(Recorder, TheLargestGroupIsTheProcesssPlace) {
+  const TestFolder folder;
+  Recorder recorder;
+  recorder.open(folder.path().c_str(), "2.11.0");
+  recorder.set_place(0, 1);
+  recorder.set_place(3, 4);
+  recorder.set_place(1, 2);
+  const RankEvents read = read_events(file_of(folder, ::getpid()));
+  EXPECT_EQ(read.rank, 3);
+  EXPECT_EQ(read.world_size, 4);
+}
+
+TEST(Recorder, LongNamesAreCutAndOddOnesMadeReadable) {
+  const TestFolder folder;
+  Recorder recorder;
+  recorder.open(folder.path().c_str(), "2.11.0");
+  recorder.begin({.name = std::string(100, 'x'), .detail = "a\nb\x1b[31m"});
+  const Event event = read_events(file_of(folder, ::getpid())).events.at(0);
+  EXPECT_EQ(event.name, std::string(39, 'x'));
+  EXPECT_EQ(event.detail, "a?b?[31m");
+}
+
+// More than one chunk of the file holds, and from several threads at once.
+TEST(Recorder, KeepsAllEventsOfAllThreads) {
+  constexpr int kThreads = 4;
+  constexpr int kEach = 5000;
+  const TestFolder folder;
+  Recorder recorder;
+  recorder.open(folder.path().c_str(), "2.11.0");
+  std::vector<std::thread> threads;
+  for (int thread = 0; thread < kThreads; ++thread) {
+    threads.emplace_back([&recorder] {
+      for (int i = 0; i < kEach; ++i) recorder.end(recorder.begin({.name = "send", .bytes = i}));
+    });
+  }
+  for (std::thread& thread : threads) thread.join();
+
+  const RankEvents read = read_events(file_of(folder, ::getpid()));
+  ASSERT_THAT(read.events, SizeIs(kThreads * kEach));
+  EXPECT_THAT(read.faults, IsEmpty());
+  std::int64_t sum = 0;
+  for (const Event& event : read.events) sum += event.bytes;
+  EXPECT_EQ(sum, std::int64_t{kThreads} * kEach * (kEach - 1) / 2);
+  EXPECT_TRUE(
+      std::is_sorted(read.events.begin(), read.events.end(),
+                     [](const Event& a, const Event& b) { return a.start_ns < b.start_ns; }));
+}
+
+TEST(Recorder, AKilledProcessLosesNothing) {
+  const TestFolder folder;
+  const auto [pid, status] = in_child([&] {
+    Recorder recorder;
+    recorder.open(folder.path().c_str(), "2.11.0");
+    for (int i = 0; i < 100; ++i) recorder.begin({.name = "all_reduce", .bytes = i});
+    ::raise(SIGKILL);
+  });
+  ASSERT_TRUE(WIFSIGNALED(status));
+  const RankEvents read = read_events(file_of(folder, pid));
+  EXPECT_THAT(read.events, SizeIs(100));
+  EXPECT_THAT(read.faults, IsEmpty());
+}
+
+TEST(Recorder, AForkedProcessHasAFileOfItsOwn) {
+  const TestFolder folder;
+  Recorder recorder;
+  recorder.open(folder.path().c_str(), "2.11.0");
+  const auto of_parent = recorder.begin({.name = "broadcast"});
+  const auto [pid, status] = in_child([&] {
+    recorder.after_fork();
+    recorder.end(of_parent);  // not the child's to end
+    recorder.begin({.name = "all_reduce"});
+  });
+  ASSERT_EQ(status, 0);
+  const RankEvents parent = read_events(file_of(folder, ::getpid()));
+  EXPECT_THAT(parent.events, ElementsAre(Field(&Event::name, "broadcast")));
+  EXPECT_EQ(parent.events[0].end_ns, parent.events[0].start_ns);
+  const RankEvents child = read_events(file_of(folder, pid));
+  EXPECT_THAT(child.events, ElementsAre(Field(&Event::name, "all_reduce")));
+  EXPECT_EQ(child.pid, pid);
+}
+
+TEST(Recorder, AForkedProcessWithoutEventsLeavesNoFile) {
+  const TestFolder folder;
+  Recorder recorder;
+  recorder.open(folder.path().c_str(), "2.11.0");
+  const auto [pid, status] = in_child([&] { recorder.after_fork(); });
+  ASSERT_EQ(status, 0);
+  EXPECT_FALSE(std::filesystem::exists(file_of(folder, pid)));
+}
+
+// The process goes on, and the file says what it lacks.
+TEST(Recorder, AFileThatMayNotGrowIsToldOf) {
+  const TestFolder folder;
+  constexpr int kEvents = 10000;
+  const auto [pid, status] = in_child([&] {
+    const rlimit one_chunk{kChunkBytes, kChunkBytes};
+    ::setrlimit(RLIMIT_FSIZE, &one_chunk);
+    Recorder recorder;
+    recorder.open(folder.path().c_str(), "2.11.0");
+    for (int i = 0; i < kEvents; ++i) recorder.begin({.name = "all_reduce"});
+  });
+  ASSERT_EQ(status, 0) << "it must not be ended by a signal";
+  const RankEvents read = read_events(file_of(folder, pid));
+  const std::size_t room = (kChunkBytes - kHeaderBytes) / sizeof(EventRecord);
+  EXPECT_THAT(read.events, SizeIs(room));
+  EXPECT_THAT(read.faults,
+              ElementsAre("the file of events cannot grow: File too large",
+                          std::to_string(kEvents - room) + " of 10000 events are not in its file"));
+}
+
+TEST(Recorder, WithoutAFolderNothingHappens) {
+  Recorder recorder;
+  recorder.open("/nonexistent/folder", "2.11.0");
+  recorder.end(recorder.begin({.name = "all_reduce"}));
+  recorder.set_place(0, 2);
+  recorder.fault("nobody hears it");
+  recorder.count_optimizer_step();
+}
+
+TEST(Recorder, KeepsTheFirstFault) {
+  const TestFolder folder;
+  Recorder recorder;
+  recorder.open(folder.path().c_str(), "2.11.0");
+  recorder.fault("the first");
+  recorder.fault("the second");
+  EXPECT_THAT(read_events(file_of(folder, ::getpid())).faults, ElementsAre("the first"));
+}
+
+TEST(ReadEvents, AFileThatIsCutOffGivesWhatIsWhole) {
+  const TestFolder folder;
+  Recorder recorder;
+  recorder.open(folder.path().c_str(), "2.11.0");
+  for (int i = 0; i < 3; ++i) recorder.begin({.name = "all_reduce", .bytes = i});
+  const std::string bytes = bytes_of(file_of(folder, ::getpid()));
+  const std::string cut =
+      folder.write("cut", bytes.substr(0, kHeaderBytes + 2 * sizeof(EventRecord) + 50));
+  const RankEvents read = read_events(cut);
+  EXPECT_THAT(read.events, SizeIs(2));
+  EXPECT_THAT(read.faults, ElementsAre("1 of 3 events are not in its file"));
+}
+
+TEST(ReadEvents, AFileWithoutItsHeaderIsAFault) {
+  const TestFolder folder;
+  for (const std::string& text : {std::string(), std::string("GSWAT"), std::string(100, '\0')}) {
+    const std::string path = folder.write("short", text);
+    EXPECT_THAT(read_events(path).faults, ElementsAre(path + " ends before its first event"));
+  }
+}
+
+TEST(ReadEvents, ForeignFilesAreRefused) {
+  const TestFolder folder;
+  const std::string path = folder.write("foreign", "GSWATCH9" + std::string(2000, 'x'));
+  EXPECT_THAT(
+      [&] { read_events(path); },
+      ThrowsMessage<ConfigError>(path + ": field 'magic': got other bytes, expected GSWATCH1"));
+  EXPECT_THAT([&] { read_events(folder.path() + "/absent"); },
+              ThrowsMessage<ConfigError>(HasSubstr("cannot be read")));
+}
+
+TEST(ReadEvents, AnEventThatCannotBeIsRefused) {
+  const TestFolder folder;
+  Recorder recorder;
+  recorder.open(folder.path().c_str(), "2.11.0");
+  recorder.begin({.name = "all_reduce"});
+  std::string bytes = bytes_of(file_of(folder, ::getpid()));
+  bytes[kHeaderBytes + offsetof(EventRecord, kind)] = 9;
+  const std::string path = folder.write("damaged", bytes);
+  EXPECT_THAT(
+      [&] { read_events(path); },
+      ThrowsMessage<ConfigError>(path + ": field 'events[0].kind': got 9, expected 0 to 3"));
+}
+
+TEST(ReadFolder, SaysWhatThePreloadedLibraryLeft) {
+  const TestFolder folder;
+  EXPECT_FALSE(read_folder(folder.path()).reached);
+  folder.write("reached", "");
+  folder.write("loader-12.fault", "it uses another torch\n");
+  Recorder of_launcher;  // it has torch, and does nothing with it
+  of_launcher.open(folder.path().c_str(), "2.11.0");
+  const auto [rank_0, ignored] = in_child([&] {
+    Recorder recorder;
+    recorder.open(folder.path().c_str(), "2.11.0");
+    recorder.set_place(0, 2);
+    recorder.count_optimizer_step();
+    recorder.begin({.kind = EventKind::OptimizerStep, .name = "SGD"});
+  });
+  const WatchedFolder read = read_folder(folder.path());
+  EXPECT_TRUE(read.reached);
+  EXPECT_EQ(read.torch_processes, 2);
+  EXPECT_THAT(read.faults, ElementsAre("it uses another torch"));
+  EXPECT_THAT(read.ranks,
+              ElementsAre(AllOf(Field(&RankEvents::rank, 0), Field(&RankEvents::pid, rank_0))));
+  EXPECT_EQ(optimizer_steps_so_far(folder.path()), 1);
+}
+
+constexpr const char* kStart =
+    R"({"kind":"start","schema":"gradsync.watch_hook/1","pid":4711,"python":"3.11.2"})";
+constexpr const char* kStep = R"({"kind":"optimizer_step","start_ns":5,"end_ns":9,"name":"SGD"})";
+
+TEST(ReadFolder, AProcessThatOnlyTheHookSawIsNotTakenForOneThatNeverSynchronizes) {
+  const TestFolder folder;
+  folder.write("hook-4711.jsonl", std::string(kStart) + "\n" + kStep + "\n");
+  const WatchedFolder read = read_folder(folder.path());
+  EXPECT_THAT(read.ranks, IsEmpty());
+  EXPECT_THAT(read.faults, ElementsAre("process 4711: the preloaded library did not reach it, its "
+                                       "collectives are not known"));
+}
+
+}  // namespace
+}  // namespace gradsync::watch
