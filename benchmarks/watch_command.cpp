@@ -180,9 +180,8 @@ void add_watch_command(CLI::App& app, ExitStatus& status) {
   command->add_flag("--quiet", options->quiet, "Say nothing of a job without excess");
   command->add_flag("--fail-on-excess", options->fail_on_excess,
                     "Exit with 1 where the job succeeds but synchronizes more than it should");
-  command->prefix_command();
-  command->callback([command, options, &status] {
-    options->command = command->remaining();
+  command->add_option("COMMAND", options->command, "The job and its arguments, after --");
+  command->callback([options, &status] {
     if (options->command.empty()) {
       throw ConfigError("watch: COMMAND is missing: gradsync watch [options] -- torchrun ...");
     }
