@@ -135,6 +135,14 @@ std::vector<std::string> wrappers_of(const std::vector<Examined>& ranks) {
   return {names.begin(), names.end()};
 }
 
+// The numbers accuse no more than the words.
+void claim_no_excess(TypicalStep& typical) {
+  typical.excess.clear();
+  typical.ideal = typical.collectives;
+  typical.excess_s.reset();
+  typical.no_excess_s_because = "it is not recognised what would be enough";
+}
+
 void add_faults(Watched& watched, const std::vector<RankEvents>& processes) {
   const auto seen = std::ssize(watched.ranks);
   if (watched.world_size > 1 && seen < watched.world_size) {
@@ -167,6 +175,9 @@ Watched summarize(const std::vector<RankEvents>& processes) {
     watched.wrappers = wrappers_of(ranks);
     watched.typical = typical_step(ranks);
     watched.verdicts = agreed_verdicts(ranks);
+    if (watched.typical && watched.verdicts[0].kind == VerdictKind::NotRecognised) {
+      claim_no_excess(*watched.typical);
+    }
   }
   add_faults(watched, processes);
   return watched;

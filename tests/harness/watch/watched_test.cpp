@@ -75,6 +75,15 @@ TEST(Summarize, RanksThatDisagreeAreNotRecognised) {
   EXPECT_FALSE(has_excess(watched));
 }
 
+TEST(Summarize, WhereNothingIsRecognisedNoNumberAccuses) {
+  const Watched watched = summarize(
+      {gradsync::testing::cleared_job(0).process(), gradsync::testing::cleared_job(1).process()});
+  EXPECT_EQ(watched.verdicts[0].kind, VerdictKind::NotRecognised);
+  EXPECT_THAT(watched.typical->excess, IsEmpty());
+  EXPECT_EQ(watched.typical->ideal, watched.typical->collectives);
+  EXPECT_EQ(watched.typical->excess_s, std::nullopt);
+}
+
 TEST(Summarize, ProcessesThatDidNothingAreLeftOut) {
   RankEvents launcher;
   launcher.pid = 7;
