@@ -118,10 +118,6 @@ std::optional<std::int64_t> waited_ns(const EventPointers& reductions) {
   return complete_ns - issued_ns;
 }
 
-void add_excess(StepCounts& counts, const EventPointers& collectives) {
-  for (const Event* collective : collectives) add(counts.excess, *collective);
-}
-
 bool share_a_model(const Models& a, const Models& b) {
   return std::any_of(a.begin(), a.end(), [&](std::int64_t model) { return b.contains(model); });
 }
