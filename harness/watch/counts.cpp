@@ -188,7 +188,7 @@ void count_micro_batches(StepCounts& counts, const Quiet& quiet) {
 
 WrapperKind wrapper_kind(const Event& forward) {
   if (forward.name == "DistributedDataParallel") return WrapperKind::Ddp;
-  const bool is_fsdp = forward.name == "FullyShardedDataParallel" || forward.name == "FSDPModule";
+  const bool is_fsdp = forward.name == "FullyShardedDataParallel" || forward.name == "fully_shard";
   return is_fsdp ? WrapperKind::Fsdp : WrapperKind::None;
 }
 

@@ -121,14 +121,15 @@ void take_what_the_hook_knows(Event& event, const Event& hook) {
 }
 
 // Joins the events of `kind` of both sides that overlap. Every event of the hook that the library
-// did not see is added; where `hooks_times_count`, so is every other, in place of the library's.
+// did not see is added; where `hooks_times_count`, so is every other, in place of the library's
+// but with its detail.
 void join(std::vector<Event>& native, const std::vector<Event>& hook, EventKind kind,
           bool hooks_times_count) {
   const auto seen = of_kind(native, kind);
   std::vector<Event> added;
   std::vector<bool> replaced(native.size(), false);
   std::size_t first = 0;
-  for (const Event& event : hook) {
+  for (Event event : hook) {
     if (event.kind != kind) continue;
     while (first < seen.size() && native[seen[first]].end_ns < event.start_ns) ++first;
     bool known = false;
@@ -137,10 +138,14 @@ void join(std::vector<Event>& native, const std::vector<Event>& hook, EventKind 
       if (other.start_ns > event.end_ns) break;
       if (!overlap(other, event)) continue;
       known = true;
-      take_what_the_hook_knows(other, event);
-      replaced[seen[i]] = hooks_times_count;
+      if (hooks_times_count) {
+        if (event.detail.empty() || event.detail == "0") event.detail = other.detail;
+        replaced[seen[i]] = true;
+      } else {
+        take_what_the_hook_knows(other, event);
+      }
     }
-    if (!known || hooks_times_count) added.push_back(event);
+    if (!known || hooks_times_count) added.push_back(std::move(event));
   }
   std::vector<Event> kept;
   for (std::size_t i = 0; i < native.size(); ++i) {

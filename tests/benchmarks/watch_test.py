@@ -104,7 +104,7 @@ def counts_of(events):
     return {kind: len(of_kind(events, kind)) for kind in kinds} | {"collectives": collectives}
 
 
-class CountsTest(WatchTest):
+class CountingTest(WatchTest):
     def assert_counts_are_the_jobs(self, job):
         """Returns the events of each rank."""
         outcome, counted = self.watch_training(job)
@@ -117,6 +117,10 @@ class CountsTest(WatchTest):
             self.assertEqual(counts_of(rank["events"]), counted[rank["rank"]])
         return [rank["events"] for rank in seen]
 
+
+class CountsTest(CountingTest):
+    """What every change is tested with."""
+
     def test_ddp_without_no_sync(self):
         for events in self.assert_counts_are_the_jobs("ddp"):
             self.assertEqual(
@@ -127,6 +131,48 @@ class CountsTest(WatchTest):
             )
             # Three linear layers and the normalization: eight tensors.
             self.assertEqual({event["detail"] for event in of_kind(events, "backward")}, {"8"})
+            self.assert_completions_are_known(events)
+
+    def assert_completions_are_known(self, events):
+        """As gloo tells when a collective is complete."""
+        reductions = [
+            event for event in of_kind(events, "collective") if event["name"] == "all_reduce"
+        ]
+        self.assertTrue(reductions)
+        for event in reductions:
+            self.assertGreater(event["end_ns"], event["start_ns"])
+        # The optimizer starts when its gradients are there.
+        for step in of_kind(events, "optimizer_step"):
+            before = [event for event in reductions if event["start_ns"] < step["start_ns"]]
+            self.assertTrue(before)
+            self.assertLessEqual(max(event["end_ns"] for event in before), step["start_ns"])
+
+    def test_every_operation(self):
+        for events in self.assert_counts_are_the_jobs("operations"):
+            groups = {event["object"] for event in of_kind(events, "collective")}
+            self.assertEqual(len(groups), 2)
+            self.assertNotIn(0, groups)
+
+    def test_a_program_in_cpp(self):
+        plan = self.plan_file(QUICK)
+        outcome = self.watch(PROGRAM, "run", plan, "--out", self.place / "run", python=None)
+        self.assertEqual(outcome.status, 0, outcome.err)
+        ranks = [rank for rank in self.seen() if rank["rank"] >= 0]
+        self.assertEqual([rank["rank"] for rank in ranks], [0, 1])
+        accumulation = QUICK["cells"]["accumulation_steps"][0]
+        ledger = json.loads((self.place / "run" / "result.json").read_text())["cells"][0]
+        for rank in ranks:
+            self.assertEqual(rank["faults"], [])
+            steps, rest = divmod(len(of_kind(rank["events"], "backward")), accumulation)
+            self.assertEqual(rest, 0)
+            self.assertGreaterEqual(steps, QUICK["steps"] + QUICK["warmup_steps"])
+            reduced = counts_of(rank["events"])["collectives"]["all_reduce"]
+            in_a_step = ledger["collectives_per_step"]["all_reduce"]
+            self.assertEqual(reduced["bytes"], steps * in_a_step["bytes"])
+
+
+class SlowCountsTest(CountingTest):
+    """The others: each starts Python's torch in two ranks."""
 
     def test_no_sync(self):
         self.assert_counts_are_the_jobs("no_sync")
@@ -148,26 +194,6 @@ class CountsTest(WatchTest):
     def test_forked_workers_do_not_count(self):
         self.assert_counts_are_the_jobs("forked")
 
-    def test_every_operation(self):
-        for events in self.assert_counts_are_the_jobs("operations"):
-            groups = {event["object"] for event in of_kind(events, "collective")}
-            self.assertEqual(len(groups), 2)
-            self.assertNotIn(0, groups)
-
-    def test_gloo_tells_when_a_collective_is_complete(self):
-        for events in self.assert_counts_are_the_jobs("ddp"):
-            reductions = [
-                event for event in of_kind(events, "collective") if event["name"] == "all_reduce"
-            ]
-            self.assertTrue(reductions)
-            for event in reductions:
-                self.assertGreater(event["end_ns"], event["start_ns"])
-            # The optimizer starts when its gradients are there.
-            for step in of_kind(events, "optimizer_step"):
-                before = [event for event in reductions if event["start_ns"] < step["start_ns"]]
-                self.assertTrue(before)
-                self.assertLessEqual(max(event["end_ns"] for event in before), step["start_ns"])
-
     def test_a_killed_rank_loses_nothing(self):
         outcome, counted = self.watch_training("killed")
         self.assertNotEqual(outcome.status, 0)
@@ -176,18 +202,6 @@ class CountsTest(WatchTest):
         seen = counts_of(killed["events"])
         del seen["collectives"]["barrier"]  # after it has printed
         self.assertEqual(seen, counted[1])
-
-    def test_a_program_in_cpp(self):
-        plan = self.plan_file(QUICK)
-        outcome = self.watch(PROGRAM, "run", plan, "--out", self.place / "run", python=None)
-        self.assertEqual(outcome.status, 0, outcome.err)
-        ranks = [rank for rank in self.seen() if rank["rank"] >= 0]
-        self.assertEqual([rank["rank"] for rank in ranks], [0, 1])
-        steps = QUICK["steps"] + QUICK["warmup_steps"]
-        for rank in ranks:
-            self.assertEqual(rank["faults"], [])
-            backwards = of_kind(rank["events"], "backward")
-            self.assertEqual(len(backwards), steps * QUICK["cells"]["accumulation_steps"][0])
 
 
 class TransparencyTest(WatchTest):

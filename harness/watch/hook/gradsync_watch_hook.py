@@ -207,7 +207,7 @@ def words_of(model, is_unsynced):
 
 
 class Depth(threading.local):
-    """Forwards of wrapped models that this thread is in: of nested ones the outermost counts."""
+    """How many calls of a kind this thread is in: of nested ones the outermost counts."""
 
     value = 0
 
@@ -367,7 +367,7 @@ def watch_fully_shard(module):
     def fully_shard(*args, **kwargs):
         result = original(*args, **kwargs)
         for model in result if isinstance(result, list) else [result]:
-            record_wrap(model, "FSDPModule", ())
+            record_wrap(model, "fully_shard", ())
         return result
 
     module.fully_shard = fully_shard
@@ -396,7 +396,7 @@ def watch_fsdp_state(module):
     @guarded
     def end_root(state, args):
         if state._state_ctx.iter_forward_root is not state and state in begun:
-            end_forward(args[0], "FSDPModule", begun.pop(state))
+            end_forward(args[0], "fully_shard", begun.pop(state))
 
     @standing_for(before)
     def pre_forward(self, *args, **kwargs):
@@ -417,17 +417,20 @@ def watch_fsdp_state(module):
 
 
 def watch_calls(owner, name, kind):
-    """Records every call of a function of a module or a class."""
+    """Records calls of a function of a module or a class."""
     original = getattr(owner, name)
+    inside = Depth()
 
     @standing_for(original)
     def watched(*args, **kwargs):
-        if is_passed_by():
+        if is_passed_by() or inside.value > 0:
             return original(*args, **kwargs)
         begun = begin_call()
+        inside.value += 1
         try:
             return original(*args, **kwargs)
         finally:
+            inside.value -= 1
             end_call(kind, begun)
 
     setattr(owner, name, watched)

@@ -153,13 +153,17 @@ TEST(MergeHook, OfABackwardTheHooksTimesCount) {
   // One call of backward may be several runs for the library; torch.autograd.grad is one alone.
   native.events = {event(EventKind::Backward, 10, 20), event(EventKind::Backward, 105, 120),
                    event(EventKind::Backward, 130, 140)};
+  native.events[1].detail = "0";
+  native.events[2].detail = "8";
   RankEvents hook;
   hook.events = {hooked(EventKind::Backward, 100, 200)};
+  hook.events[0].detail = "";
   merge(native, hook);
   ASSERT_THAT(native.events, SizeIs(2));
   EXPECT_EQ(native.events[0].end_ns, 20);
   EXPECT_EQ(native.events[1].start_ns, 100);
   EXPECT_EQ(native.events[1].end_ns, 200);
+  EXPECT_EQ(native.events[1].detail, "8") << "gradients, which the library alone counts";
 }
 
 TEST(MergeHook, WhatTheHookAloneSeesIsAdded) {

@@ -36,7 +36,7 @@ MadeJob never_job(int rank) {
 
 MadeJob fsdp_job(int rank) {
   MadeJob job(rank);
-  job.wrapper = "FSDPModule";
+  job.wrapper = "fully_shard";
   job.reduction = "reduce_scatter";
   return job.wrap().times(6, [](MadeJob& j) {
     j.times(4, [](MadeJob& k) { k.forward().reducing(); }).optimizer().zero_grad();

@@ -275,7 +275,7 @@ TEST(Counts, BuffersBeyondTheFirstBroadcastAreExcess) {
 
 TEST(Counts, GatheringParametersIsNoReduction) {
   MadeJob job;
-  job.wrapper = "FSDPModule";
+  job.wrapper = "fully_shard";
   job.reduction = "reduce_scatter";
   job.flag(false).forward().begin(EventKind::Backward).collective("all_gather", 500).end();
   job.flag(true).forward().reducing().optimizer();

@@ -150,7 +150,7 @@ TEST(Verdict, StepsThatDoNotSynchronizeAmongOthers) {
 
 TEST(Verdict, FsdpWithoutNoSyncMayBeMeant) {
   MadeJob job;
-  job.wrapper = "FSDPModule";
+  job.wrapper = "fully_shard";
   job.reduction = "reduce_scatter";
   const Verdict verdict = verdict_on(four_steps(baseline, job));
   EXPECT_EQ(verdict.kind, VerdictKind::FsdpEveryMicroBatch);
@@ -161,7 +161,7 @@ TEST(Verdict, FsdpWithoutNoSyncMayBeMeant) {
 
 TEST(Verdict, FsdpThatReducesOnceIsGood) {
   MadeJob job;
-  job.wrapper = "FSDPModule";
+  job.wrapper = "fully_shard";
   job.reduction = "reduce_scatter";
   expect_good(four_steps(
       [](MadeJob& j) {
@@ -173,7 +173,7 @@ TEST(Verdict, FsdpThatReducesOnceIsGood) {
 
 TEST(Verdict, FsdpWhoseFlagStaysOff) {
   MadeJob job;
-  job.wrapper = "FSDPModule";
+  job.wrapper = "fully_shard";
   job.reduction = "reduce_scatter";
   const Verdict verdict = verdict_on(four_steps(
       [](MadeJob& j) {

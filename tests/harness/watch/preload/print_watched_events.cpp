@@ -2,6 +2,7 @@
 // usage: print_watched_events FOLDER
 #include <exception>
 #include <iostream>
+#include <iterator>
 #include <nlohmann/json.hpp>
 
 #include "harness/watch/read_events.h"
@@ -10,7 +11,10 @@ namespace gradsync::watch {
 namespace {
 
 nlohmann::json json_of(const Event& event) {
-  static constexpr const char* kKinds[] = {"forward", "backward", "collective", "optimizer_step"};
+  static constexpr const char* kKinds[] = {"forward",        "backward",      "collective",
+                                           "optimizer_step", "no_sync_enter", "no_sync_leave",
+                                           "wrap",           "sync",          "zero_grad"};
+  static_assert(std::size(kKinds) == static_cast<int>(EventKind::ZeroGrad) + 1);
   return {{"kind", kKinds[static_cast<int>(event.kind)]},
           {"start_ns", event.start_ns},
           {"end_ns", event.end_ns},
