@@ -30,6 +30,7 @@ import summary
 from wrappers import MODULES, NO_PREFETCH, PEERS, REPLAY, STRATEGIES, WRAPPERS
 
 ROOT = Path(__file__).resolve().parents[2]
+PROGRAM = str(ROOT / "build" / "release" / "gradsync")
 NONE = {"count": 0, "bytes": 0}
 
 
@@ -143,7 +144,7 @@ def parse(arguments):
         default="eager",
         help="transformers' implementation; eager does the arithmetic ours does",
     )
-    add("--program", default=str(ROOT / "build" / "release" / "gradsync"))
+    add("--program", default=PROGRAM)
     add("--json", type=Path, metavar="FILE", help="writes every step of both sides there")
     options = parser.parse_args(arguments)
     wrapper = WRAPPERS[options.wrapper]

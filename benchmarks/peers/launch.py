@@ -20,6 +20,10 @@ RANK = Path(__file__).resolve().parent / "rank.py"
 PORT = 29500  # free: the namespace is new
 
 
+def interface(topology):
+    return "lo" if topology.nodes == 1 else network.INTERFACE
+
+
 def environment(rank, topology):
     alone = topology.nodes == 1
     return os.environ | {
@@ -31,11 +35,12 @@ def environment(rank, topology):
         "LOCAL_WORLD_SIZE": str(topology.world_size if alone else 1),
         "MASTER_ADDR": "127.0.0.1" if alone else network.address(0),
         "MASTER_PORT": str(PORT),
-        "GRADSYNC_INTERFACE": "lo" if alone else network.INTERFACE,
+        "GRADSYNC_INTERFACE": interface(topology),
     }
 
 
-def start_rank(rank, topology, specification, output):
+def start_rank(rank, topology, command, output):
+    """Starts a rank that waits for a line on its standard input: connect() writes it."""
     parent, cpus = os.getpid(), sorted(os.sched_getaffinity(0))
 
     def prepare():
@@ -45,13 +50,24 @@ def start_rank(rank, topology, specification, output):
         network.die_with_parent(parent)
 
     return subprocess.Popen(
-        [sys.executable, str(RANK), specification],
+        command,
         stdin=subprocess.PIPE,
         stdout=output,
         env=environment(rank, topology),
         text=True,
         preexec_fn=prepare,
     )
+
+
+def connect(ranks, topology):
+    """Makes the links of all ranks, and lets them go."""
+    if topology.nodes > 1:
+        network.connect([rank.pid for rank in ranks], topology.rate_bits_per_s)
+    else:
+        network.run_batch("ip", ["link set lo up"])
+    for rank in ranks:
+        rank.stdin.write("go\n")
+        rank.stdin.flush()
 
 
 def finish(ranks, timeout_s):
@@ -62,7 +78,7 @@ def finish(ranks, timeout_s):
         if late or any(rank.poll() not in (None, 0) for rank in ranks):
             for rank in ranks:
                 rank.kill()
-            sys.exit(f"launch.py: the ranks took longer than {timeout_s} s" if late else 1)
+            sys.exit(f"the ranks took longer than {timeout_s} s" if late else 1)
         time.sleep(0.05)
     if any(rank.returncode != 0 for rank in ranks):
         sys.exit(1)
@@ -102,14 +118,9 @@ def main(specification):
 
 def run(spec, topology, specification, outputs):
     """Returns what each rank measured. Each has a file for what it prints."""
-    ranks = [start_rank(r, topology, specification, out) for r, out in enumerate(outputs)]
-    if topology.nodes > 1:
-        network.connect([rank.pid for rank in ranks], topology.rate_bits_per_s)
-    else:
-        network.run_batch("ip", ["link set lo up"])
-    for rank in ranks:
-        rank.stdin.write("go\n")
-        rank.stdin.flush()
+    command = [sys.executable, str(RANK), specification]
+    ranks = [start_rank(r, topology, command, out) for r, out in enumerate(outputs)]
+    connect(ranks, topology)
     finish(ranks, spec["launch_timeout_s"])
     return [read(output) for output in outputs]
 

@@ -41,6 +41,11 @@ def ratio_of(logs):
     return Ratio(math.exp(mean), math.exp(mean - half), math.exp(mean + half))
 
 
+def ratio_of_pairs(ours, theirs):
+    """Returns the Ratio ours / theirs of values that belong together, one pair per launch."""
+    return ratio_of([math.log(a / b) for a, b in zip(ours, theirs, strict=True)])
+
+
 def mean_step_s(launch, strategy):
     """Mean over every step of every round of one launch."""
     steps = [s for block in launch if block["strategy"] == strategy for s in block["step_s"]]
@@ -72,8 +77,7 @@ def _row(ours, peer, strategy, strategies):
         peer_logs = _log_slowdowns(peer, strategy)
         differences = [a - b for a, b in zip(our_logs, peer_logs, strict=True)]
         slowdowns = (ratio_of(our_logs), ratio_of(peer_logs), ratio_of(differences))
-    step_logs = [math.log(a / b) for a, b in zip(our_s, peer_s, strict=True)]
-    return Row(strategy, fmean(our_s), fmean(peer_s), ratio_of(step_logs), *slowdowns)
+    return Row(strategy, fmean(our_s), fmean(peer_s), ratio_of_pairs(our_s, peer_s), *slowdowns)
 
 
 def _log_slowdowns(launches, strategy):

@@ -60,8 +60,13 @@ function(gradsync_test_properties name)
   endif()
   set_tests_properties(${name} PROPERTIES LABELS "${ARG_LABELS}" TIMEOUT ${timeout_s})
   if(NOT "unit" IN_LIST ARG_LABELS AND NOT "plot" IN_LIST ARG_LABELS)
-    # Several ranks, links and pinned cores: beside other tests they would only slow each other.
-    set_tests_properties(${name} PROPERTIES RUN_SERIAL ON)
+    # Several ranks, links and pinned cores: beside many others they would only slow each other.
+    # Two at a time: while one waits, for a deadline or an interpreter, the other computes.
+    get_property(distributed_tests GLOBAL PROPERTY GRADSYNC_DISTRIBUTED_TESTS)
+    math(EXPR distributed_tests "${distributed_tests} + 1")
+    set_property(GLOBAL PROPERTY GRADSYNC_DISTRIBUTED_TESTS ${distributed_tests})
+    math(EXPR turn "${distributed_tests} % 2")
+    set_tests_properties(${name} PROPERTIES RESOURCE_LOCK "ranks of turn ${turn}")
   endif()
 endfunction()
 

@@ -262,6 +262,22 @@ class SlowLaunches(Comparison):
         models = {side: {block["cell"]["model"] for block in blocks[side]} for side in blocks}
         self.assertEqual(models, {"ours": {"bert_tiny"}, "replay": {str(profile)}})
 
+    def test_what_a_fix_saves(self):
+        """The watcher's verdict before and after; of eight buckets' bytes, six are too many."""
+        file = self.place / "saving.json"
+        options = ("--launches", "1", "--steps", "4", "--json", file, "--program", PROGRAM)
+        command = (sys.executable, str(PEERS / "saving.py"), "--topology", "2x1_1gbit", *options)
+        outcome = self.finish(self.start(command=command))
+        self.assertEqual(outcome.status, 0, outcome.err)
+        self.assertRegex(outcome.out, r"(?m)^\| 1 \|( \d+\.\d{3} \|){5}$")
+        self.assertRegex(outcome.out, r"VERDICT after: synchronizes once per optimizer step: good")
+        launches = json.loads(file.read_text())["launches"]
+        before, after = (launches[way][0]["per_step"] for way in ("improper", "no_sync"))
+        self.assertEqual(after["excess"], {})
+        self.assertEqual(after["collectives"], before["ideal"])
+        reduced = before["collectives"]["all_reduce"]["bytes"]
+        self.assertEqual(before["excess"]["all_reduce"]["bytes"], reduced * 3 // 4)
+
 
 class CommandLine(unittest.TestCase):
     def test_what_cannot_be_compared_is_one_sentence(self):
@@ -285,6 +301,18 @@ class CommandLine(unittest.TestCase):
                     )
                     self.assertEqual((done.returncode, done.stdout), (2, ""))
                     self.assertIn(sentence, done.stderr.splitlines()[-1])
+
+    def test_what_cannot_be_saved_is_one_sentence(self):
+        for options, sentence in {
+            ("--topology", "2x2_200mbit"): "expected for peers one node",
+            ("--steps", "1"): "got '1', expected 2 to",
+        }.items():
+            with self.subTest(options):
+                done = subprocess.run(
+                    [sys.executable, PEERS / "saving.py", *options], capture_output=True, text=True
+                )
+                self.assertEqual((done.returncode, done.stdout), (2, ""))
+                self.assertIn(sentence, done.stderr.splitlines()[-1])
 
 
 if __name__ == "__main__":
