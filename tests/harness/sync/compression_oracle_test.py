@@ -45,6 +45,9 @@ def rank_main(rank, hook, gradients, wanted, store):
     model.register_comm_hook(None, getattr(default_hooks, hook))
     model(torch.tensor(gradients[rank], dtype=torch.float32)).backward()
     found = model.module.weight.grad.tolist()
+    # Before the interpreter ends, so do the threads that run a hook's Python: the model holds them.
+    del model
+    torch.distributed.barrier()
     torch.distributed.destroy_process_group()
     if found != wanted:
         raise AssertionError(f"{hook}: {found}, by hand {wanted}")
