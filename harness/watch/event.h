@@ -26,7 +26,8 @@ enum class EventKind {
 struct Event {
   EventKind kind = EventKind::Collective;
   std::int64_t start_ns = 0;
-  std::int64_t end_ns = 0;  // of a collective: when it was complete; start_ns where not known
+  std::int64_t end_ns = 0;     // of a collective: when it was complete; start_ns where not known
+  std::int64_t issued_ns = 0;  // of a collective: when its call returned; 0: not known
   std::string name;
   std::int64_t bytes = -1;  // of a collective: its tensor, once per rank; of a Wrap: all gradients
                             // of the model; -1: not known

@@ -9,6 +9,7 @@
 #include <filesystem>
 #include <fstream>
 #include <iterator>
+#include <set>
 #include <sstream>
 
 #include "harness/base/errors.h"
@@ -24,13 +25,11 @@ constexpr const char* kLoader = "libgradsync_loader.so";
 constexpr const char* kWatcher = "libgradsync_watcher.so";
 constexpr const char* kPreload = "/harness/watch/preload/";
 
-// All that the libraries are made of; a change of any is another build.
-constexpr std::array kSources = {"harness/watch/event.h",
-                                 "harness/watch/preload/event_file.h",
-                                 "harness/watch/preload/loader.cpp",
-                                 "harness/watch/preload/recorder.cpp",
-                                 "harness/watch/preload/recorder.h",
-                                 "harness/watch/preload/watcher.cpp"};
+// What goes into every process of a job, and what into those with torch.
+constexpr std::array kLoaderSources = {
+    "loader.cpp",          "nccl.cpp",    "nccl_calls.cpp", "cuda_graphs.cpp", "captured_calls.cpp",
+    "next_definition.cpp", "recorder.cpp"};
+constexpr std::array kWatcherSources = {"watcher.cpp", "recorder.cpp"};
 
 using Words = std::vector<std::string>;
 
@@ -68,6 +67,25 @@ std::string text_of(const std::string& path) {
   std::ifstream file(path, std::ios::binary);
   if (!file) throw EnvironmentError(path + " is missing", "restore the checkout of gradsync");
   return {std::istreambuf_iterator<char>(file), {}};
+}
+
+// Returns all that the libraries are made of; a change of any is another build.
+std::string all_sources(const std::string& source_dir) {
+  std::string text = text_of(source_dir + "/harness/watch/event.h");
+  std::set<fs::path> files;
+  for (const auto& entry : fs::directory_iterator(source_dir + kPreload)) {
+    const fs::path kind = entry.path().extension();
+    if (kind == ".h" || kind == ".cpp") files.insert(entry.path());
+  }
+  for (const fs::path& file : files) text += text_of(file.string());
+  return text;
+}
+
+template <std::size_t size>
+Words in_preload(const std::string& source_dir, const std::array<const char*, size>& sources) {
+  Words paths;
+  for (const char* source : sources) paths.push_back(source_dir + kPreload + source);
+  return paths;
 }
 
 std::uint64_t fnv_1a(std::string_view text) {
@@ -108,7 +126,7 @@ PreloadBuild::PreloadBuild(JobTorch torch, std::string source_dir, const std::st
   std::string all = fmt::format("{} {} {} {} {}", torch_.version, torch_.cxx11_abi,
                                 file_identity(torch_.folder + "/lib/libtorch_cpu.so"),
                                 file_identity(compiler_), fmt::join(common_options(), " "));
-  for (const char* source : kSources) all += text_of(source_dir_ + "/" + source);
+  all += all_sources(source_dir_);
   folder_ = fmt::format("{}/torch-{}-{:016x}", cache, torch_.version, fnv_1a(all));
 }
 
@@ -139,19 +157,25 @@ PreloadLibrary PreloadBuild::build() const {
                          "set XDG_CACHE_HOME to a folder that can be written");
 }
 
+std::string compile_loader(const std::string& source_dir, const std::string& folder) {
+  const std::string loader = folder + "/" + kLoader;
+  // Only what is used: it goes into processes that know nothing of C++.
+  run(Words{find_compiler()} + common_options() +
+      Words{"-fno-exceptions", "-fno-rtti", "-I" + source_dir} +
+      in_preload(source_dir, kLoaderSources) + Words{"-o", loader, "-Wl,--as-needed", "-ldl"});
+  return loader;
+}
+
 void PreloadBuild::compile(const std::string& folder) const {
-  const std::string sources = source_dir_ + kPreload;
-  // Only what is used: the loader goes into processes that know nothing of C++.
-  run(Words{compiler_} + common_options() +
-      Words{"-fno-exceptions", "-fno-rtti", sources + "loader.cpp", "-o", folder + "/" + kLoader,
-            "-Wl,--as-needed", "-ldl"});
+  compile_loader(source_dir_, folder);
   run(Words{compiler_} + common_options() +
       Words{fmt::format("-D_GLIBCXX_USE_CXX11_ABI={}", torch_.cxx11_abi ? 1 : 0),
             "-DUSE_DISTRIBUTED",
             fmt::format("-DGRADSYNC_WATCH_TORCH_VERSION=\"{}\"", torch_.version),
             "-I" + source_dir_, "-isystem", torch_.folder + "/include", "-isystem",
-            torch_.folder + "/include/torch/csrc/api/include", sources + "watcher.cpp",
-            sources + "recorder.cpp", "-o", folder + "/" + kWatcher,
+            torch_.folder + "/include/torch/csrc/api/include"} +
+      in_preload(source_dir_, kWatcherSources) +
+      Words{"-o", folder + "/" + kWatcher,
             // Needed by name: torch's symbols are not global in a Python process. Its own needs
             // are its own affair.
             "-L" + torch_.folder + "/lib", "-Wl,--no-as-needed", "-ltorch_cpu", "-lc10",

@@ -22,6 +22,11 @@ struct PreloadLibrary {
 // neither variable is set.
 std::string preload_cache();
 
+// Compiles the first of them into `folder`, from the sources in `source_dir`, and returns its path.
+// It needs no torch.   Cost: some seconds.   Errors: EnvironmentError where there is no compiler or
+// it refuses.
+std::string compile_loader(const std::string& source_dir, const std::string& folder);
+
 class PreloadBuild {
  public:
   // For `torch`, from the sources in `source_dir` (the root of the checkout), kept in `cache`.

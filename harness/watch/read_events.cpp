@@ -13,6 +13,7 @@
 
 #include "harness/base/errors.h"
 #include "harness/watch/hook_events.h"
+#include "harness/watch/nccl_events.h"
 #include "harness/watch/preload/event_file.h"
 
 namespace gradsync::watch {
@@ -110,6 +111,9 @@ class Records {
     event.kind = static_cast<EventKind>(record.kind);
     event.start_ns = record.start_ns;
     event.end_ns = record.end_ns == 0 ? record.start_ns : record.end_ns;
+    if (event.kind == EventKind::Collective && record.count > 0) {
+      event.issued_ns = record.start_ns + record.count;
+    }
     event.name = text_of(record.name);
     event.bytes = record.bytes;
     event.object = record.object;
@@ -133,6 +137,14 @@ std::vector<std::string> files_with(const std::string& directory, std::string_vi
   }
   std::sort(paths.begin(), paths.end());
   return paths;
+}
+
+std::vector<RankEvents> read_files(const std::string& directory, std::string_view prefix) {
+  std::vector<RankEvents> processes;
+  for (const std::string& path : files_with(directory, prefix, kEventFileSuffix)) {
+    processes.push_back(read_events(path));
+  }
+  return processes;
 }
 
 std::string first_line_of(const std::string& path) {
@@ -174,16 +186,16 @@ WatchedFolder read_folder(const std::string& directory) {
   for (const std::string& path : files_with(directory, "", kFaultSuffix)) {
     folder.faults.push_back(first_line_of(path));
   }
-  std::vector<RankEvents> processes;
-  for (const std::string& path : files_with(directory, kEventFilePrefix, kEventFileSuffix)) {
-    processes.push_back(read_events(path));
-  }
-  const std::size_t torch_processes = processes.size();
-  folder.torch_processes = static_cast<int>(torch_processes);
+  // First, so that where the job still runs, the operations that made these calls are read, too.
+  std::vector<RankEvents> nccl = read_files(directory, kNcclFilePrefix);
+  std::vector<RankEvents> processes = read_files(directory, kEventFilePrefix);
+  folder.torch_processes = static_cast<int>(processes.size());
+  add_nccl_calls(std::move(nccl), processes);
+  const std::size_t reached = processes.size();
   add_hook_events(directory, processes);
   for (std::size_t i = 0; i < processes.size(); ++i) {
     RankEvents& process = processes[i];
-    if (i >= torch_processes) {
+    if (i >= reached) {
       add_unreached(process, folder.faults);
     } else if (!process.events.empty() || !process.faults.empty()) {
       folder.ranks.push_back(std::move(process));

@@ -3,7 +3,8 @@
 //
 // What an Event says beyond event.h: of a Backward, `detail` is the number of leaves (parameters)
 // whose gradients it reached, to accumulate or to return them; of a Collective, `detail` is the
-// name of its process group and `object` a number made of it, the same on every rank.
+// name of its process group and `object` a number made of it, the same on every rank. Of a call of
+// NCCL's that no operation of c10d's made, see nccl_events.h.
 #pragma once
 
 #include <string>
@@ -25,9 +26,9 @@ struct WatchedFolder {
   std::vector<std::string> faults;  // of processes that it could not watch, a sentence each
 };
 
-// Reads all files in `directory`, those of the Python hook (hook_events.h) too. A process of which
-// the hook alone knows is a fault: its collectives were not seen, which does not mean that there
-// were none.   Errors: as read_events.
+// Reads all files in `directory`, those on NCCL (nccl_events.h) and those of the Python hook
+// (hook_events.h) too. A process of which the hook alone knows is a fault: its collectives were not
+// seen, which does not mean that there were none.   Errors: as read_events.
 WatchedFolder read_folder(const std::string& directory);
 
 // Returns how many optimizer steps the rank with the most has begun. For a glance while the job

@@ -1,6 +1,7 @@
 #include "harness/watch/verdict.h"
 
 #include <fmt/format.h>
+#include <fmt/ranges.h>
 
 #include <algorithm>
 #include <array>
@@ -11,7 +12,9 @@
 #include <utility>
 
 #include "harness/base/errors.h"
+#include "harness/base/units.h"
 #include "harness/report/labels.h"
+#include "harness/watch/preload/event_file.h"
 
 namespace gradsync::watch {
 
@@ -319,6 +322,26 @@ Verdict judge_wrapped(const RankEvents& rank, const Steps& steps, const Counted&
           false};
 }
 
+// What the process asked of NCCL past torch's c10d, or ran by launching a CUDA graph.
+OpSums calls_of_nccl(const RankEvents& rank) {
+  OpSums calls;
+  for (const Event& event : rank.events) {
+    if (event.kind == EventKind::Collective && has_word(event, kNcclCall)) add(calls, event);
+  }
+  return calls;
+}
+
+// "12 all_reduce (48.0 KiB), 2 send (of unknown size)"
+std::string listed(const OpSums& sums) {
+  std::vector<std::string> texts;
+  for (const auto& [op, sum] : sums) {
+    const std::string bytes =
+        sum.bytes ? format_bytes(static_cast<double>(*sum.bytes)) : "of unknown size";
+    texts.push_back(fmt::format("{} {} ({})", sum.count, op, bytes));
+  }
+  return fmt::format("{}", fmt::join(texts, ", "));
+}
+
 Verdict first_verdict(const RankEvents& rank, const Steps& steps,
                       const std::vector<StepCounts>& counts) {
   if (rank.world_size <= 1) {
@@ -327,6 +350,10 @@ Verdict first_verdict(const RankEvents& rank, const Steps& steps,
   }
   const Counted judged = not_skipped(counts);
   if (judged.empty()) {
+    if (const OpSums calls = calls_of_nccl(rank); !calls.empty()) {
+      return not_recognised(
+          fmt::format("no optimizer step was seen; NCCL itself was called for {}", listed(calls)));
+    }
     return {VerdictKind::NoSteps, "no optimizer step was seen", "", std::nullopt, false};
   }
   if (!has_event(rank, EventKind::Collective)) {

@@ -13,6 +13,7 @@ namespace gradsync::watch {
 inline constexpr char kEventFileMagic[] = "GSWATCH1";  // the digit: version of what follows
 inline constexpr std::size_t kMagicBytes = 8;
 inline constexpr const char* kEventFilePrefix = "native-";  // then the process id
+inline constexpr const char* kNcclFilePrefix = "nccl-";     // of what NCCL was called for
 inline constexpr const char* kEventFileSuffix = ".events";
 
 // The header's place; the file is padded up to the first record.
@@ -45,14 +46,21 @@ struct EventRecord {
   std::int64_t bytes;     // of a collective; -1: not known
   std::int64_t object;    // of a collective: tells process groups apart; 0: not known
   std::int64_t thread;    // as the kernel numbers them
-  std::int64_t count;     // of a backward: leaves whose gradients it reached
-  char name[40];          // ends in NUL; cut where it is longer
-  char detail[32];        // of a collective: its process group's name
+  // Of a backward: leaves whose gradients it reached. Of a collective of c10d's: nanoseconds until
+  // its operator returned; 0: it has not.
+  std::int64_t count;
+  char name[40];    // ends in NUL; cut where it is longer
+  char detail[32];  // of a collective: its process group's name
 };
 static_assert(sizeof(EventRecord) == 128);
 static_assert(kHeaderBytes % sizeof(EventRecord) == 0 && kChunkBytes % sizeof(EventRecord) == 0);
 
 inline constexpr std::int64_t kMostRecords =
     (kMostChunks * kChunkBytes - kHeaderBytes) / sizeof(EventRecord);
+
+// The `detail` of a call of NCCL's, which has no process group's name.
+inline constexpr const char* kNcclCall = "NCCL";
+inline constexpr const char* kNcclCaptured = "NCCL captured";  // into a CUDA graph, to run later
+inline constexpr const char* kNcclReplayed = "NCCL replayed";  // by a launch of such a graph
 
 }  // namespace gradsync::watch

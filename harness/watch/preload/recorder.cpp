@@ -13,6 +13,8 @@
 #include <cstring>
 #include <ctime>
 
+#include "harness/watch/preload/locked.h"
+
 namespace gradsync::watch {
 namespace {
 
@@ -61,20 +63,10 @@ int reserve(int fd, std::size_t offset, std::size_t size) {
   return error;
 }
 
-class Locked {
- public:
-  explicit Locked(pthread_mutex_t& mutex) : mutex_(mutex) { ::pthread_mutex_lock(&mutex_); }
-  ~Locked() { ::pthread_mutex_unlock(&mutex_); }
-  Locked(const Locked&) = delete;
-  Locked& operator=(const Locked&) = delete;
-
- private:
-  pthread_mutex_t& mutex_;
-};
-
 }  // namespace
 
-void Recorder::open(const char* directory, const char* torch_version) noexcept {
+void Recorder::open(const char* directory, const char* torch_version, const char* prefix) noexcept {
+  prefix_ = prefix;
   put(directory_, directory);
   put(torch_version_, torch_version);
   const Locked locked(mutex_);
@@ -87,8 +79,8 @@ void Recorder::make_file() noexcept {
   for (int i = 0; fd < 0 && i < kMostFilesOfAProcess; ++i) {
     char more[8] = "";
     if (i > 0) std::snprintf(more, sizeof more, "-%d", i);
-    std::snprintf(path_, sizeof path_, "%s/%s%d%s%s", directory_, kEventFilePrefix, ::getpid(),
-                  more, kEventFileSuffix);
+    std::snprintf(path_, sizeof path_, "%s/%s%d%s%s", directory_, prefix_, ::getpid(), more,
+                  kEventFileSuffix);
     fd = ::open(path_, O_RDWR | O_CREAT | O_EXCL | O_CLOEXEC, 0600);
     if (fd < 0 && errno != EEXIST) break;
   }
@@ -182,6 +174,12 @@ void Recorder::end(Handle handle) noexcept {
   std::int64_t known = end.load();
   while (known < now && !end.compare_exchange_weak(known, now)) {
   }
+}
+
+void Recorder::issued(Handle handle) noexcept {
+  if (handle.record == nullptr || handle.life != life_) return;
+  const std::int64_t took_ns = now_ns() - handle.record->start_ns;
+  std::atomic_ref(handle.record->count).store(std::max<std::int64_t>(took_ns, 1));
 }
 
 void Recorder::count(Handle handle) noexcept {

@@ -34,14 +34,19 @@ class Recorder {
     std::string_view detail = {};
   };
 
-  // Makes DIRECTORY/native-PID.events. Call once, before all else.
-  void open(const char* directory, const char* torch_version) noexcept;
+  // Makes DIRECTORY/native-PID.events, or one of another `prefix`, which must outlive the recorder.
+  // Call once, before all else.
+  void open(const char* directory, const char* torch_version,
+            const char* prefix = kEventFilePrefix) noexcept;
 
   // Records an event that begins now. Any thread. Cost: about 0.2 us, a map of 1 MiB every 8192nd.
   Handle begin(const Begin& event) noexcept;
 
   // Its end, as known so far, is now. Any thread; the latest counts.
   void end(Handle handle) noexcept;
+
+  // The operator of a collective has returned now; it may still run.
+  void issued(Handle handle) noexcept;
 
   void count(Handle handle) noexcept;  // one more gradient
 
@@ -63,6 +68,7 @@ class Recorder {
   char* grow(std::size_t chunk) noexcept;
   char* map(std::size_t chunk) noexcept;
 
+  const char* prefix_ = kEventFilePrefix;
   char directory_[1024] = {};
   char path_[1088] = {};
   char torch_version_[64] = {};

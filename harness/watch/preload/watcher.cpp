@@ -271,6 +271,7 @@ void on_end(const at::RecordFunction&, at::ObserverContext* context) {
   if (span->depth == nullptr) return;
   --*span->depth;
   if (span->depth != &collectives) return;
+  recorder.issued(span->handle);
   try {
     c10::ThreadLocalDebugInfo::_pop(carrier_kind());
   } catch (...) {
