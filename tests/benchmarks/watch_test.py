@@ -141,6 +141,7 @@ class CountsTest(CountingTest):
         self.assertTrue(reductions)
         for event in reductions:
             self.assertGreater(event["end_ns"], event["start_ns"])
+            self.assertGreater(event["issued_ns"], event["start_ns"])
         # The optimizer starts when its gradients are there.
         for step in of_kind(events, "optimizer_step"):
             before = [event for event in reductions if event["start_ns"] < step["start_ns"]]

@@ -12,6 +12,7 @@
 // moves.
 #include "harness/watch/preload/nccl_abi.h"
 
+#include <atomic>
 #include <iterator>
 
 #include "harness/watch/preload/cuda_graphs.h"
@@ -25,6 +26,10 @@ namespace {
 constexpr const char* kLibraries[] = {"libnccl.so.2", nullptr};
 
 thread_local int depth = 0;  // of calls under way on this thread
+
+// Of the largest communicator that is this process's alone, as torch.nn.DataParallel makes one: it
+// says nothing about who else takes part in the job.
+constinit std::atomic<int> own_ranks{0};
 
 // What the count of a call is a count of.
 enum class Share {
@@ -56,7 +61,7 @@ int ranks_of(ncclComm_t comm, const void* caller) {
   static constinit NextDefinition user_rank("ncclCommUserRank", kLibraries);
   const int ranks = ask(count, caller, comm);
   const int rank = ask(user_rank, caller, comm);
-  if (ranks > 0 && rank >= 0) set_nccl_place(rank, ranks);
+  if (ranks > own_ranks && rank >= 0) set_nccl_place(rank, ranks);
   return ranks;
 }
 
@@ -77,17 +82,21 @@ void record(const Request& request, const void* caller) {
 }
 
 template <typename... Arguments>
-ncclResult_t call_on(NextDefinition& next, const void* caller, const Request& request,
-                     Arguments... arguments) {
+ncclResult_t call_on(NextDefinition& next, const void* caller, Arguments... arguments) {
   using Function = ncclResult_t (*)(Arguments...);
   const auto function = reinterpret_cast<Function>(next.find(caller));
-  if (function == nullptr) {
-    record_undefined(next.name());
-    return kNcclSystemError;
-  }
-  if (depth == 0 && nccl_is_watched()) record(request, caller);
+  if (function != nullptr) return function(arguments...);
+  record_undefined(next.name());
+  return kNcclSystemError;
+}
+
+template <typename... Arguments>
+ncclResult_t record_and_call_on(NextDefinition& next, const void* caller, const Request& request,
+                                Arguments... arguments) {
+  const bool is_seen = depth == 0 && nccl_is_watched() && next.find(caller) != nullptr;
+  if (is_seen) record(request, caller);
   ++depth;
-  const ncclResult_t result = function(arguments...);
+  const ncclResult_t result = call_on(next, caller, arguments...);
   --depth;
   return result;
 }
@@ -97,83 +106,97 @@ ncclResult_t call_on(NextDefinition& next, const void* caller, const Request& re
 
 using namespace gradsync::watch;
 
+ncclResult_t ncclCommInitAll(ncclComm_t* comms, int devices, const int* device_list) {
+  static constinit NextDefinition next("ncclCommInitAll", kLibraries);
+  const ncclResult_t result =
+      call_on(next, __builtin_return_address(0), comms, devices, device_list);
+  if (result == kNcclSuccess && devices > own_ranks) own_ranks = devices;
+  return result;
+}
+
 ncclResult_t ncclAllReduce(const void* send, void* receive, std::size_t count, ncclDataType_t type,
                            ncclRedOp_t op, ncclComm_t comm, cudaStream_t stream) {
   static constinit NextDefinition next("ncclAllReduce", kLibraries);
-  return call_on(next, __builtin_return_address(0), {"all_reduce", count, type, comm, stream}, send,
-                 receive, count, type, op, comm, stream);
+  return record_and_call_on(next, __builtin_return_address(0),
+                            {"all_reduce", count, type, comm, stream}, send, receive, count, type,
+                            op, comm, stream);
 }
 
 ncclResult_t ncclBroadcast(const void* send, void* receive, std::size_t count, ncclDataType_t type,
                            int root, ncclComm_t comm, cudaStream_t stream) {
   static constinit NextDefinition next("ncclBroadcast", kLibraries);
-  return call_on(next, __builtin_return_address(0), {"broadcast", count, type, comm, stream}, send,
-                 receive, count, type, root, comm, stream);
+  return record_and_call_on(next, __builtin_return_address(0),
+                            {"broadcast", count, type, comm, stream}, send, receive, count, type,
+                            root, comm, stream);
 }
 
 ncclResult_t ncclBcast(void* buffer, std::size_t count, ncclDataType_t type, int root,
                        ncclComm_t comm, cudaStream_t stream) {
   static constinit NextDefinition next("ncclBcast", kLibraries);
-  return call_on(next, __builtin_return_address(0), {"broadcast", count, type, comm, stream},
-                 buffer, count, type, root, comm, stream);
+  return record_and_call_on(next, __builtin_return_address(0),
+                            {"broadcast", count, type, comm, stream}, buffer, count, type, root,
+                            comm, stream);
 }
 
 ncclResult_t ncclReduce(const void* send, void* receive, std::size_t count, ncclDataType_t type,
                         ncclRedOp_t op, int root, ncclComm_t comm, cudaStream_t stream) {
   static constinit NextDefinition next("ncclReduce", kLibraries);
-  return call_on(next, __builtin_return_address(0), {"reduce", count, type, comm, stream}, send,
-                 receive, count, type, op, root, comm, stream);
+  return record_and_call_on(next, __builtin_return_address(0),
+                            {"reduce", count, type, comm, stream}, send, receive, count, type, op,
+                            root, comm, stream);
 }
 
 ncclResult_t ncclAllGather(const void* send, void* receive, std::size_t send_count,
                            ncclDataType_t type, ncclComm_t comm, cudaStream_t stream) {
   static constinit NextDefinition next("ncclAllGather", kLibraries);
-  return call_on(next, __builtin_return_address(0),
-                 {"all_gather", send_count, type, comm, stream, Share::OneRank}, send, receive,
-                 send_count, type, comm, stream);
+  return record_and_call_on(next, __builtin_return_address(0),
+                            {"all_gather", send_count, type, comm, stream, Share::OneRank}, send,
+                            receive, send_count, type, comm, stream);
 }
 
 ncclResult_t ncclReduceScatter(const void* send, void* receive, std::size_t receive_count,
                                ncclDataType_t type, ncclRedOp_t op, ncclComm_t comm,
                                cudaStream_t stream) {
   static constinit NextDefinition next("ncclReduceScatter", kLibraries);
-  return call_on(next, __builtin_return_address(0),
-                 {"reduce_scatter", receive_count, type, comm, stream, Share::OneRank}, send,
-                 receive, receive_count, type, op, comm, stream);
+  return record_and_call_on(next, __builtin_return_address(0),
+                            {"reduce_scatter", receive_count, type, comm, stream, Share::OneRank},
+                            send, receive, receive_count, type, op, comm, stream);
 }
 
 ncclResult_t ncclSend(const void* send, std::size_t count, ncclDataType_t type, int peer,
                       ncclComm_t comm, cudaStream_t stream) {
   static constinit NextDefinition next("ncclSend", kLibraries);
-  return call_on(next, __builtin_return_address(0), {"send", count, type, comm, stream}, send,
-                 count, type, peer, comm, stream);
+  return record_and_call_on(next, __builtin_return_address(0), {"send", count, type, comm, stream},
+                            send, count, type, peer, comm, stream);
 }
 
 ncclResult_t ncclRecv(void* receive, std::size_t count, ncclDataType_t type, int peer,
                       ncclComm_t comm, cudaStream_t stream) {
   static constinit NextDefinition next("ncclRecv", kLibraries);
-  return call_on(next, __builtin_return_address(0), {"recv", count, type, comm, stream}, receive,
-                 count, type, peer, comm, stream);
+  return record_and_call_on(next, __builtin_return_address(0), {"recv", count, type, comm, stream},
+                            receive, count, type, peer, comm, stream);
 }
 
 ncclResult_t ncclAlltoAll(const void* send, void* receive, std::size_t count, ncclDataType_t type,
                           ncclComm_t comm, cudaStream_t stream) {
   static constinit NextDefinition next("ncclAlltoAll", kLibraries);
-  return call_on(next, __builtin_return_address(0),
-                 {"all_to_all", count, type, comm, stream, Share::OneRank}, send, receive, count,
-                 type, comm, stream);
+  return record_and_call_on(next, __builtin_return_address(0),
+                            {"all_to_all", count, type, comm, stream, Share::OneRank}, send,
+                            receive, count, type, comm, stream);
 }
 
 ncclResult_t ncclGather(const void* send, void* receive, std::size_t count, ncclDataType_t type,
                         int root, ncclComm_t comm, cudaStream_t stream) {
   static constinit NextDefinition next("ncclGather", kLibraries);
-  return call_on(next, __builtin_return_address(0), {"gather", count, type, comm, stream}, send,
-                 receive, count, type, root, comm, stream);
+  return record_and_call_on(next, __builtin_return_address(0),
+                            {"gather", count, type, comm, stream}, send, receive, count, type, root,
+                            comm, stream);
 }
 
 ncclResult_t ncclScatter(const void* send, void* receive, std::size_t count, ncclDataType_t type,
                          int root, ncclComm_t comm, cudaStream_t stream) {
   static constinit NextDefinition next("ncclScatter", kLibraries);
-  return call_on(next, __builtin_return_address(0), {"scatter", count, type, comm, stream}, send,
-                 receive, count, type, root, comm, stream);
+  return record_and_call_on(next, __builtin_return_address(0),
+                            {"scatter", count, type, comm, stream}, send, receive, count, type,
+                            root, comm, stream);
 }

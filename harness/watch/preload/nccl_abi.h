@@ -32,6 +32,8 @@ inline constexpr std::int64_t kNcclTypeBytes[] = {1, 1, 4, 4, 8, 8, 2, 4, 8, 2, 
 #pragma GCC visibility push(default)  // of who defines them
 extern "C" {
 
+// Makes a communicator of `devices` ranks, all of this process.
+ncclResult_t ncclCommInitAll(ncclComm_t* comms, int devices, const int* device_list);
 ncclResult_t ncclCommCount(ncclComm_t comm, int* count);
 ncclResult_t ncclCommUserRank(ncclComm_t comm, int* rank);
 

@@ -61,6 +61,15 @@ void call_each() {
   tell(ncclAllGather(send, receive, 1, kInt8, nullptr, stream(3)));
 }
 
+// One process with several GPUs.
+void call_for_several_ranks() {
+  ncclComm_t comms[3] = {};
+  tell(ncclCommInitAll(comms, 3, nullptr));
+  for (ncclComm_t comm : comms) {
+    tell(ncclAllReduce(send, receive, 6, kInt8, kAverage, comm, stream(3)));
+  }
+}
+
 void call_in_a_child() {
   tell(all_reduce(1, stream(3)));
   std::fflush(stdout);
@@ -102,6 +111,7 @@ void launch_graphs() {
 
 extern "C" void run_job(const char* what) {
   if (std::strcmp(what, "each") == 0) call_each();
+  if (std::strcmp(what, "several ranks") == 0) call_for_several_ranks();
   if (std::strcmp(what, "child") == 0) call_in_a_child();
   if (std::strcmp(what, "graphs") == 0) launch_graphs();
   std::fflush(stdout);

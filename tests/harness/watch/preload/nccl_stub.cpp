@@ -21,6 +21,17 @@ ncclResult_t tell(const char* function, const void* send, const void* receive, s
 
 }  // namespace
 
+ncclResult_t ncclCommInitAll(ncclComm_t* comms, int devices, const int* device_list) {
+  static ncclComm made[8];
+  for (int i = 0; i < devices; ++i) {
+    made[i] = {i, devices};
+    comms[i] = &made[i];
+  }
+  std::printf(STUB_NAME " ncclCommInitAll %d of %p\n", devices,
+              static_cast<const void*>(device_list));
+  return gradsync::watch::kNcclSuccess;
+}
+
 ncclResult_t ncclCommCount(ncclComm_t comm, int* count) {
   if (comm == nullptr) return kInvalidArgument;
   *count = comm->ranks;

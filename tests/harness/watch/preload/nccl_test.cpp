@@ -143,6 +143,15 @@ TEST_F(NcclTest, WithoutNcclTheCallFailsAndIsTold) {
   }
 }
 
+TEST_F(NcclTest, AProcessThatIsSeveralRanksIsStillOneProcess) {
+  watch("local", "several ranks", {GRADSYNC_NCCL_JOB});
+  EXPECT_THAT(texts_of(seen()),
+              ElementsAre("all_reduce 6 NCCL", "all_reduce 6 NCCL", "all_reduce 6 NCCL"));
+  const Watched watched = summarize({seen()});
+  EXPECT_EQ(watched.verdicts[0].kind, VerdictKind::OneProcess);
+  EXPECT_THAT(watched.faults, IsEmpty());
+}
+
 TEST_F(NcclTest, AForkedProcessHasAFileOfItsOwn) {
   watch("local", "child", {GRADSYNC_NCCL_JOB});
   const WatchedFolder folder = read_folder(folder_.path());

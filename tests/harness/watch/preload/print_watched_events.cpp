@@ -18,6 +18,7 @@ nlohmann::json json_of(const Event& event) {
   return {{"kind", kKinds[static_cast<int>(event.kind)]},
           {"start_ns", event.start_ns},
           {"end_ns", event.end_ns},
+          {"issued_ns", event.issued_ns},
           {"name", event.name},
           {"bytes", event.bytes},
           {"object", event.object},

@@ -97,6 +97,20 @@ TEST(Recorder, ALaterEndCountsAndAnEarlierDoesNot) {
   EXPECT_GT(read_events(file_of(folder, ::getpid())).events.at(0).end_ns, once);
 }
 
+TEST(Recorder, WhenACallReturnedIsKept) {
+  const TestFolder folder;
+  Recorder recorder;
+  recorder.open(folder.path().c_str(), "2.11.0");
+  recorder.issued(recorder.begin({.name = "all_reduce"}));
+  recorder.begin({.name = "broadcast"});
+  const RankEvents read = read_events(file_of(folder, ::getpid()));
+  ASSERT_THAT(read.events, SizeIs(2));
+  EXPECT_GT(read.events[0].issued_ns, read.events[0].start_ns);
+  EXPECT_LE(read.events[0].issued_ns, read.events[1].start_ns + 1) << "1: the least it may take";
+  EXPECT_EQ(read.events[0].end_ns, read.events[0].start_ns) << "it was never complete";
+  EXPECT_EQ(read.events[1].issued_ns, 0);
+}
+
 TEST(Recorder, TheLargestGroupIsTheProcesssPlace) {
   const TestFolder folder;
   Recorder recorder;
@@ -290,6 +304,26 @@ TEST(ReadFolder, SaysWhatThePreloadedLibraryLeft) {
   EXPECT_THAT(read.ranks,
               ElementsAre(AllOf(Field(&RankEvents::rank, 0), Field(&RankEvents::pid, rank_0))));
   EXPECT_EQ(optimizer_steps_so_far(folder.path()), 1);
+}
+
+// What preload/watcher.cpp and preload/nccl.cpp record of one process.
+TEST(ReadFolder, CallsOfNcclBelongToTheOperationThatMadeThem) {
+  const TestFolder folder;
+  Recorder c10d;
+  c10d.open(folder.path().c_str(), "2.11.0");
+  Recorder nccl;
+  nccl.open(folder.path().c_str(), "", kNcclFilePrefix);
+  const auto operation = c10d.begin({.name = "all_reduce", .bytes = 12, .detail = "default_pg"});
+  nccl.begin({.name = "all_reduce", .bytes = 4, .detail = kNcclCall});
+  nccl.begin({.name = "all_reduce", .bytes = 8, .detail = kNcclCall});
+  c10d.issued(operation);
+  nccl.begin({.name = "send", .bytes = 16, .detail = kNcclCall});
+  const WatchedFolder read = read_folder(folder.path());
+  EXPECT_EQ(read.torch_processes, 1);
+  ASSERT_THAT(read.ranks, SizeIs(1));
+  EXPECT_THAT(read.ranks[0].events,
+              ElementsAre(Field(&Event::detail, "default_pg"), Field(&Event::name, "send")));
+  EXPECT_THAT(read.ranks[0].faults, ElementsAre(HasSubstr("NCCL was called for 1 send")));
 }
 
 constexpr const char* kStart =
