@@ -104,6 +104,11 @@ bool synchronizes(const MicroBatch& micro_batch, const Quiet& quiet) {
   return total_count(sums_of(reductions_of(micro_batch))) > total_count(quiet.of(micro_batch));
 }
 
+// Of one that synchronizes.
+OpSums gradients_of(const MicroBatch& micro_batch, const Quiet& quiet) {
+  return without(sums_of(reductions_of(micro_batch)), quiet.of(micro_batch));
+}
+
 // How long the job waited for the last of these; absent where nobody knows when they ended.
 std::optional<std::int64_t> waited_ns(const EventPointers& reductions) {
   std::int64_t issued_ns = 0;
@@ -122,16 +127,21 @@ bool share_a_model(const Models& a, const Models& b) {
   return std::any_of(a.begin(), a.end(), [&](std::int64_t model) { return b.contains(model); });
 }
 
+std::int64_t duration_ns(const EventPointers& events) {
+  std::int64_t sum_ns = 0;
+  for (const Event* event : events) sum_ns += event->end_ns - event->start_ns;
+  return sum_ns;
+}
+
 // The forward after a synchronized one broadcasts buffers anew.
 void add_broadcasts_behind(StepCounts& counts, std::size_t index) {
   const std::vector<MicroBatch>& all = counts.step->micro_batches;
   const Models models = models_of(all[index]);
   for (std::size_t i = index + 1; i < all.size(); ++i) {
     if (!share_a_model(models, models_of(all[i]))) continue;
-    for (const Event* broadcast : broadcasts_of(all[i])) {
-      add(counts.excess, *broadcast);
-      if (counts.excess_ns) *counts.excess_ns += broadcast->end_ns - broadcast->start_ns;
-    }
+    const EventPointers broadcasts = broadcasts_of(all[i]);
+    add(counts.excess, sums_of(broadcasts));
+    if (counts.excess_ns) *counts.excess_ns += duration_ns(broadcasts);
     return;
   }
 }
@@ -153,10 +163,67 @@ void find_excess(StepCounts& counts, const Quiet& quiet) {
     counts.excess_ns = counts.excess_ns && waited
                            ? std::optional<std::int64_t>(*counts.excess_ns + *waited)
                            : std::nullopt;
-    const OpSums gradients = without(sums_of(reductions), quiet.of(all[i]));
-    for (const auto& [op, sum] : gradients) add(counts.excess, op, sum);
+    add(counts.excess, gradients_of(all[i], quiet));
     add_broadcasts_behind(counts, i);
   }
+}
+
+// Needs the excess.
+std::optional<std::int64_t> one_synchronization_ns(const StepCounts& counts, const Quiet& quiet) {
+  if (!counts.excess_micro_batches.empty()) {
+    if (!counts.excess_ns) return std::nullopt;
+    return *counts.excess_ns / std::ssize(counts.excess_micro_batches);
+  }
+  std::optional<std::int64_t> waited;
+  std::int64_t broadcasts_ns = 0;
+  int synchronized = 0;
+  for (const MicroBatch& micro_batch : counts.step->micro_batches) {
+    broadcasts_ns += duration_ns(broadcasts_of(micro_batch));
+    if (!is_wrapped(micro_batch) || !synchronizes(micro_batch, quiet)) continue;
+    waited = waited_ns(reductions_of(micro_batch));
+    ++synchronized;
+  }
+  if (synchronized != 1 || !waited) return std::nullopt;
+  return *waited + broadcasts_ns;
+}
+
+// Shares out the broadcasts of buffers, which each synchronization causes in the next forward.
+// Returns whether all have the same share.
+bool add_shares(OpSums& synchronization, const OpSums& broadcasts, int synchronized) {
+  for (const auto& [op, sum] : broadcasts) {
+    if (sum.count % synchronized != 0 || sum.bytes.value_or(0) % synchronized != 0) return false;
+    OpSum share{sum.count / synchronized, sum.bytes};
+    if (share.bytes) *share.bytes /= synchronized;
+    add(synchronization, op, share);
+  }
+  return true;
+}
+
+// Nothing where no micro-batch synchronizes, or they are not alike.
+std::optional<StepParts> divided(const StepCounts& counts, const Quiet& quiet) {
+  const std::vector<MicroBatch>& all = counts.step->micro_batches;
+  StepParts parts;
+  OpSums broadcasts;
+  int synchronized = 0;
+  for (const MicroBatch& micro_batch : all) {
+    if (!is_wrapped(micro_batch) || models_of(micro_batch) != models_of(all.front())) return {};
+    OpSums own = sums_of(micro_batch.in_forward);
+    add(own, sums_of(micro_batch.in_backward));
+    own = without(own, sums_of(broadcasts_of(micro_batch)));
+    add(broadcasts, sums_of(broadcasts_of(micro_batch)));
+    if (synchronizes(micro_batch, quiet)) {
+      const OpSums gradients = gradients_of(micro_batch, quiet);
+      own = without(own, gradients);
+      if (synchronized++ == 0) parts.synchronization = gradients;
+      if (gradients != parts.synchronization) return {};
+    }
+    if (&micro_batch == &all.front()) parts.micro_batch = own;
+    if (own != parts.micro_batch) return {};
+  }
+  if (synchronized == 0 || !add_shares(parts.synchronization, broadcasts, synchronized)) return {};
+  const int count = static_cast<int>(all.size());
+  parts.fixed = without(counts.collectives, collectives_of(parts, count, synchronized));
+  return parts;
 }
 
 // Of the model that synchronized most often, and among those of the one with most micro-batches.
@@ -192,6 +259,10 @@ WrapperKind wrapper_kind(const Event& forward) {
   return is_fsdp ? WrapperKind::Fsdp : WrapperKind::None;
 }
 
+double StepCounts::optimizer_s() const {
+  return static_cast<double>(step->end_ns - step->optimizers.front()->start_ns) * 1e-9;
+}
+
 std::vector<StepCounts> count_steps(const Steps& steps) {
   const Quiet quiet(steps);
   std::vector<StepCounts> all;
@@ -202,6 +273,8 @@ std::vector<StepCounts> count_steps(const Steps& steps) {
     counts.collectives = collectives_of(step);
     count_micro_batches(counts, quiet);
     find_excess(counts, quiet);
+    counts.synchronization_ns = one_synchronization_ns(counts, quiet);
+    counts.parts = divided(counts, quiet);
     all.push_back(std::move(counts));
   }
   return all;

@@ -23,6 +23,7 @@
 #include <vector>
 
 #include "harness/watch/op_sums.h"
+#include "harness/watch/step_parts.h"
 #include "harness/watch/steps.h"
 
 namespace gradsync::watch {
@@ -47,8 +48,12 @@ struct StepCounts {
   OpSums excess;
   std::vector<const MicroBatch*> excess_micro_batches;  // in order
   std::optional<std::int64_t> excess_ns = 0;  // absent: it is not known when collectives ended
+  // Of one synchronization: the mean of those in excess or, without such, the only one's.
+  std::optional<std::int64_t> synchronization_ns;
+  std::optional<StepParts> parts;  // without times; absent: its micro-batches are not alike
 
   double duration_s() const { return static_cast<double>(step->end_ns - step->start_ns) * 1e-9; }
+  double optimizer_s() const;  // from when the first one began
 };
 
 // Returns the counts of every step that is complete, skipped ones included. `steps` must outlive

@@ -19,8 +19,11 @@ enum class EventKind {
   NoSyncLeave,
   Wrap,  // a model was wrapped; `name`: the wrapper, `detail`: its options as "name=value" words
   Sync,  // FSDP2: set_requires_gradient_sync(`detail`: "true" or "false")
-  ZeroGrad,  // gradients were cleared; what later micro-batches add starts from nothing
+  ZeroGrad,  // gradients were cleared; what later micro-batches add starts from nothing; `detail`:
+             // kByHand where the job did so, or changed them, by itself and not by zero_grad()
 };
+
+inline constexpr const char* kByHand = "by_hand";
 
 // Times are of CLOCK_MONOTONIC, which Python reads as time.monotonic_ns().
 struct Event {

@@ -17,6 +17,20 @@ void add(OpSums& sums, const Event& collective) {
       {1, collective.bytes < 0 ? std::nullopt : std::optional<std::int64_t>(collective.bytes)});
 }
 
+void add(OpSums& sums, const OpSums& more) {
+  for (const auto& [op, sum] : more) add(sums, op, sum);
+}
+
+OpSums times(int count, const OpSums& sums) {
+  OpSums product;
+  if (count == 0) return product;
+  for (const auto& [op, sum] : sums) {
+    product[op] = {count * sum.count,
+                   sum.bytes ? std::optional<std::int64_t>(count * *sum.bytes) : std::nullopt};
+  }
+  return product;
+}
+
 OpSums without(const OpSums& sums, const OpSums& part) {
   OpSums left = sums;
   for (const auto& [op, taken] : part) {

@@ -21,9 +21,13 @@ using OpSums = std::map<std::string, OpSum>;
 
 void add(OpSums& sums, const std::string& op, const OpSum& more);
 void add(OpSums& sums, const Event& collective);
+void add(OpSums& sums, const OpSums& more);
 
 // Returns `sums` without `part`, which must be contained in it.
 OpSums without(const OpSums& sums, const OpSums& part);
+
+// Returns `count` times `sums`; nothing where that is 0 times.
+OpSums times(int count, const OpSums& sums);
 
 std::int64_t total_count(const OpSums& sums);
 std::optional<std::int64_t> total_bytes(const OpSums& sums);  // absent where one is not known

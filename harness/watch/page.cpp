@@ -34,20 +34,18 @@ void add_cells(std::vector<std::string>& row, const OpSums& sums, const std::str
   row.push_back(bytes_text(sum.bytes));
 }
 
-std::string table_of(const TypicalStep& typical) {
+std::string table_of(const TypicalStep& typical, bool knows_enough) {
   if (typical.collectives.empty()) return "";
-  TextTable table({{"per step and rank", Align::Left},
-                   {"now"},
-                   {"bytes"},
-                   {"enough"},
-                   {"bytes"},
-                   {"excess"},
-                   {"bytes"}});
+  std::vector<TextTable::Column> columns{{"per step and rank", Align::Left}, {"now"}, {"bytes"}};
+  std::vector<const OpSums*> shown{&typical.collectives};
+  if (knows_enough) {
+    columns.insert(columns.end(), {{"enough"}, {"bytes"}, {"excess"}, {"bytes"}});
+    shown.insert(shown.end(), {&typical.ideal, &typical.excess});
+  }
+  TextTable table(std::move(columns));
   for (const auto& [op, sum] : typical.collectives) {
     std::vector<std::string> row{op};
-    for (const OpSums* sums : {&typical.collectives, &typical.ideal, &typical.excess}) {
-      add_cells(row, *sums, op);
-    }
+    for (const OpSums* sums : shown) add_cells(row, *sums, op);
     table.add_row(std::move(row));
   }
   return table.to_markdown() + "\n";
@@ -106,7 +104,9 @@ std::string verdict_text(const Verdict& verdict, const char* label) {
 
 std::string watch_page(const Watched& watched) {
   std::string text = head_of(watched);
-  if (watched.typical) text += table_of(*watched.typical) + times_of(*watched.typical);
+  if (watched.typical) {
+    text += table_of(*watched.typical, knows_what_is_enough(watched)) + times_of(*watched.typical);
+  }
   for (std::size_t i = 0; i < watched.verdicts.size(); ++i) {
     text += verdict_text(watched.verdicts[i], i == 0 ? "VERDICT" : "ALSO");
   }

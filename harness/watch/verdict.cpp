@@ -187,10 +187,11 @@ Verdict judge_excess(const UsualStep& usual) {
   const auto cleared = [](const StepCounts* step) { return !step->step->clearings.empty(); };
   const StepCounts& example = *usual.example;
   if (cleared(&example) && most(usual.all, cleared)) {
+    const Event& clearing = *example.step->clearings.front();
     return not_recognised(fmt::format(
-        "gradients are cleared between the micro-batches of a step{}, so they do not add up: each "
-        "may need a synchronization of its own",
-        at(*example.step->clearings.front())));
+        "gradients are {} between the micro-batches of a step{}, so they do not add up: each may "
+        "need a synchronization of its own",
+        clearing.detail == kByHand ? "changed by hand" : "cleared", at(clearing)));
   }
   if (example.excess_micro_batches.empty()) {
     return not_recognised(
@@ -430,6 +431,13 @@ std::string to_string(VerdictKind kind) {
     if (known == kind) return name;
   }
   throw InternalError("a kind of verdict without a name");
+}
+
+std::optional<VerdictKind> verdict_kind(std::string_view name) {
+  for (const auto& [kind, known] : kKinds) {
+    if (known == name) return kind;
+  }
+  return std::nullopt;
 }
 
 std::optional<UsualStep> usual_step(const std::vector<StepCounts>& counts) {

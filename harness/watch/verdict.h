@@ -8,6 +8,7 @@
 
 #include <optional>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "harness/watch/counts.h"
@@ -30,6 +31,7 @@ enum class VerdictKind {
 };
 
 std::string to_string(VerdictKind kind);  // "once_per_step", "more_than_once", ...
+std::optional<VerdictKind> verdict_kind(std::string_view name);  // nothing: there is no such kind
 
 // Where the job can be changed, and how.
 struct Change {

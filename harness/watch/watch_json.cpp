@@ -37,6 +37,15 @@ json to_json(const Verdict& verdict) {
           {"fails", verdict.fails}};
 }
 
+json to_json(const StepParts& parts) {
+  return {{"fixed", to_json(parts.fixed)},
+          {"micro_batch", to_json(parts.micro_batch)},
+          {"synchronization", to_json(parts.synchronization)},
+          {"fixed_s", or_null(parts.fixed_s)},
+          {"micro_batch_s", or_null(parts.micro_batch_s)},
+          {"synchronization_s", or_null(parts.synchronization_s)}};
+}
+
 json to_json(const TypicalStep& typical) {
   return {{"micro_batches", typical.micro_batches},
           {"synchronized", typical.synchronized},
@@ -46,7 +55,9 @@ json to_json(const TypicalStep& typical) {
           {"excess", to_json(typical.excess)},
           {"step_s", or_null(typical.step_s)},
           {"excess_s", or_null(typical.excess_s)},
-          {"no_excess_s_because", text_or_null(typical.no_excess_s_because)}};
+          {"no_excess_s_because", text_or_null(typical.no_excess_s_because)},
+          {"parts", typical.parts ? to_json(*typical.parts) : json()},
+          {"no_parts_because", text_or_null(typical.no_parts_because)}};
 }
 
 json to_json(const WatchedRank& rank) {

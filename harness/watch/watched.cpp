@@ -30,20 +30,6 @@ struct Examined {
   std::vector<Verdict> verdicts;
 };
 
-// The processes that count, by rank.
-std::vector<const RankEvents*> training_processes(const std::vector<RankEvents>& processes) {
-  std::map<int, const RankEvents*> by_rank;
-  for (const RankEvents& process : processes) {
-    if (process.rank < 0 && process.events.empty()) continue;
-    const RankEvents*& known = by_rank[process.rank];
-    if (known == nullptr || known->events.size() < process.events.size()) known = &process;
-  }
-  if (by_rank.size() > 1) by_rank.erase(-1);
-  std::vector<const RankEvents*> chosen;
-  for (const auto& [rank, process] : by_rank) chosen.push_back(process);
-  return chosen;
-}
-
 WatchedRank watched_rank(const Examined& rank) {
   WatchedRank watched;
   watched.rank = rank.events->rank;
@@ -69,13 +55,14 @@ bool went_through_the_same_steps(const std::vector<Examined>& ranks) {
   });
 }
 
-// The excess of step `index`, in seconds; the least over `ranks`, of which there is one or more.
-std::optional<double> excess_s(std::span<const Examined> ranks, std::size_t index) {
+// A time of step `index`, in seconds; the least over `ranks`, of which there is one or more.
+std::optional<double> least_s(std::span<const Examined> ranks, std::size_t index,
+                              std::optional<std::int64_t> StepCounts::*time_ns) {
   std::optional<std::int64_t> least_ns;
   for (const Examined& rank : ranks) {
-    const auto& excess_ns = rank.counts[index].excess_ns;
-    if (!excess_ns) return std::nullopt;
-    least_ns = std::min(least_ns.value_or(*excess_ns), *excess_ns);
+    const auto& known_ns = rank.counts[index].*time_ns;
+    if (!known_ns) return std::nullopt;
+    least_ns = std::min(least_ns.value_or(*known_ns), *known_ns);
   }
   return static_cast<double>(*least_ns) * 1e-9;
 }
@@ -85,19 +72,38 @@ std::optional<double> median_of(const std::vector<double>& values) {
   return stats::quantile(values, 0.5);
 }
 
+// Gives the parts their times. What is neither the optimizer nor waiting is the micro-batches'.
+void divide_time(TypicalStep& typical, std::optional<double> optimizer_s,
+                 std::optional<double> synchronization_s) {
+  if (!typical.parts || !synchronization_s) return;
+  const double rest_s = *typical.step_s - *optimizer_s - typical.synchronized * *synchronization_s;
+  if (rest_s < 0) return;  // steps that overlap each other
+  typical.parts->fixed_s = optimizer_s;
+  typical.parts->micro_batch_s = rest_s / typical.micro_batches;
+  typical.parts->synchronization_s = synchronization_s;
+}
+
 void add_times(TypicalStep& typical, const std::vector<Examined>& ranks, const UsualStep& usual) {
   const std::span<const Examined> compared(ranks.data(),
                                            went_through_the_same_steps(ranks) ? ranks.size() : 1);
   std::vector<double> steps_s;
+  std::vector<double> optimizers_s;
   std::vector<double> excesses_s;
+  std::vector<double> synchronizations_s;
+  const auto keep = [](std::vector<double>& values, const std::optional<double>& value) {
+    if (value) values.push_back(*value);
+  };
   for (const StepCounts* step : usual.all) {
     steps_s.push_back(step->duration_s());
+    optimizers_s.push_back(step->optimizer_s());
     const auto index = static_cast<std::size_t>(step - ranks[0].counts.data());
-    if (const auto known_s = excess_s(compared, index)) excesses_s.push_back(*known_s);
+    keep(excesses_s, least_s(compared, index, &StepCounts::excess_ns));
+    keep(synchronizations_s, least_s(compared, index, &StepCounts::synchronization_ns));
   }
   typical.step_s = median_of(steps_s);
   typical.excess_s = median_of(excesses_s);
   if (!typical.excess_s) typical.no_excess_s_because = "it is not known when collectives ended";
+  divide_time(typical, median_of(optimizers_s), median_of(synchronizations_s));
 }
 
 std::optional<TypicalStep> typical_step(const std::vector<Examined>& ranks) {
@@ -110,6 +116,11 @@ std::optional<TypicalStep> typical_step(const std::vector<Examined>& ranks) {
   typical.collectives = usual->example->collectives;
   typical.excess = usual->example->excess;
   typical.ideal = without(typical.collectives, typical.excess);
+  typical.parts = usual->example->parts;
+  if (!typical.parts) {
+    typical.no_parts_because = typical.synchronized == 0 ? "no micro-batch of it synchronizes"
+                                                         : "its micro-batches are not alike";
+  }
   add_times(typical, ranks, *usual);
   return typical;
 }
@@ -141,6 +152,8 @@ void claim_no_excess(TypicalStep& typical) {
   typical.ideal = typical.collectives;
   typical.excess_s.reset();
   typical.no_excess_s_because = "it is not recognised what would be enough";
+  typical.parts.reset();
+  typical.no_parts_because = typical.no_excess_s_because;
 }
 
 void add_faults(Watched& watched, const std::vector<RankEvents>& processes) {
@@ -159,6 +172,19 @@ void add_faults(Watched& watched, const std::vector<RankEvents>& processes) {
 }
 
 }  // namespace
+
+std::vector<const RankEvents*> training_processes(const std::vector<RankEvents>& processes) {
+  std::map<int, const RankEvents*> by_rank;
+  for (const RankEvents& process : processes) {
+    if (process.rank < 0 && process.events.empty()) continue;
+    const RankEvents*& known = by_rank[process.rank];
+    if (known == nullptr || known->events.size() < process.events.size()) known = &process;
+  }
+  if (by_rank.size() > 1) by_rank.erase(-1);
+  std::vector<const RankEvents*> chosen;
+  for (const auto& [rank, process] : by_rank) chosen.push_back(process);
+  return chosen;
+}
 
 Watched summarize(const std::vector<RankEvents>& processes) {
   Watched watched;
@@ -181,6 +207,11 @@ Watched summarize(const std::vector<RankEvents>& processes) {
   }
   add_faults(watched, processes);
   return watched;
+}
+
+bool knows_what_is_enough(const Watched& watched) {
+  const VerdictKind kind = watched.verdicts.front().kind;
+  return kind != VerdictKind::NotRecognised && kind != VerdictKind::Never;
 }
 
 bool has_excess(const Watched& watched) {

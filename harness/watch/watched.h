@@ -8,6 +8,7 @@
 
 #include "harness/watch/event.h"
 #include "harness/watch/op_sums.h"
+#include "harness/watch/step_parts.h"
 #include "harness/watch/verdict.h"
 
 namespace gradsync::watch {
@@ -25,6 +26,8 @@ struct TypicalStep {
   std::optional<double> step_s;     // median; from the end of the optimizer before
   std::optional<double> excess_s;   // median of what the excess took; absent: not known
   std::string no_excess_s_because;  // set where it is absent
+  std::optional<StepParts> parts;   // with times; absent: its micro-batches are not alike
+  std::string no_parts_because;     // set where they are absent; "" also in files without the field
 };
 
 struct WatchedRank {
@@ -45,21 +48,36 @@ struct Watched {
   std::vector<std::string> faults;     // what was not seen, a sentence each
 };
 
+// Returns the processes that count, by rank: those that neither had a rank nor ran anything are
+// left out, and of several with one rank (a restarted job) the one with most events counts.
+std::vector<const RankEvents*> training_processes(const std::vector<RankEvents>& processes);
+
 // Returns what the processes of a job amount to: verdicts and numbers are the lowest rank's, where
-// the ranks agree. `processes` may come in any order; those that neither had a rank nor ran
-// anything are left out, and of several with one rank (a restarted job) the one with most events
-// counts.
+// the ranks agree. `processes` may come in any order; training_processes count.
 // The excess in seconds of a step is the least over the ranks, where these went through the same
 // steps: the rank that comes last to a collective waits for the wire alone, and a late peer would
 // be waited for without the excess too.
 Watched summarize(const std::vector<RankEvents>& processes);
 
 // Returns the page for a terminal, 80 columns where words allow it: the verdicts with what to
-// change, then collectives per step, needed and in excess.
+// change, then collectives per step, needed and in excess; these two only where it is known what
+// would be enough.
 std::string watch_page(const Watched& watched);
 
 // Returns the object of schema gradsync.watch/1. What is not known is null.
 nlohmann::json watch_json(const Watched& watched);
+
+// Returns what watch_json made `value` of. `file`: what errors call it.   Errors: ConfigError with
+// file and field for anything that watch_json would not write; only what was added to the schema
+// later may be missing.
+Watched watched_from_json(const nlohmann::json& value, const std::string& file);
+
+// Returns a line for each operation of a step: how often and how many bytes now, those that would
+// be enough, and those in excess. Empty where it is not known.
+std::string watch_csv(const Watched& watched);
+
+// Returns whether it was recognised what would be enough: `ideal` and `excess` mean something.
+bool knows_what_is_enough(const Watched& watched);
 
 // Returns whether `--fail-on-excess` fails the job: it certainly synchronizes more often than
 // needed, or never.

@@ -10,6 +10,7 @@
 #include <string>
 
 #include "harness/base/errors.h"
+#include "harness/base/json_fields.h"
 #include "harness/gate/gate_file.h"
 #include "harness/launch/topology.h"
 #include "harness/plan/plan.h"
@@ -150,6 +151,18 @@ bool accepts_trials(std::string_view bytes) {
   });
 }
 
+bool accepts_watch(std::string_view bytes) {
+  constexpr int kMicroBatches = 1'000'000;
+  const MemoryFile file(bytes);
+  return accepted([&] {
+    const auto watched = watch::watched_from_json(read_json_file(file.path()), file.path());
+    watch::watch_page(watched);
+    watch::watch_csv(watched);
+    if (!watched.typical || !watched.typical->parts) return;
+    watch::collectives_of(*watched.typical->parts, kMicroBatches, kMicroBatches);
+  });
+}
+
 bool accepts_watch_events(std::string_view bytes) {
   const MemoryFile file(bytes);
   return accepted([&] { watch::read_events(file.path()); });
@@ -175,6 +188,7 @@ const std::vector<Reader>& readers() {
                                           {"shard_index", accepts_shard_index},
                                           {"topology", accepts_topology},
                                           {"trials", accepts_trials},
+                                          {"watch", accepts_watch},
                                           {"watch_events", accepts_watch_events},
                                           {"watch_hook", accepts_watch_hook}};
   return all;

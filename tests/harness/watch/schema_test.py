@@ -61,10 +61,13 @@ class WatchTest(unittest.TestCase):
             ("ranks", 0, "collectives", "all_reduce"),
             ("per_step",),
             ("per_step", "excess", "all_reduce"),
+            ("per_step", "parts"),
             ("verdicts", 0),
             ("verdicts", 0, "change"),
         ):
             for field in place_in(self.job, path):
+                if field in ("parts", "no_parts_because"):
+                    continue  # absent in older files
                 wrong = copy.deepcopy(self.job)
                 del place_in(wrong, path)[field]
                 self.assertNotEqual(complaints(wrong), [], f"{path}: {field} may be missing")
@@ -81,6 +84,9 @@ class WatchTest(unittest.TestCase):
             (("per_step", "steps"), 0),
             (("per_step", "step_s"), -1),
             (("per_step", "excess_s"), None),
+            (("per_step", "parts"), None),
+            (("per_step", "no_parts_because"), "it has parts"),
+            (("per_step", "parts", "synchronization_s"), -1),
             (("per_step", "collectives", "all_reduce", "count"), 0),
             (("per_step", "collectives", "all_reduce", "bytes"), -1),
             (("ranks", 0, "rank"), -1),
@@ -88,6 +94,13 @@ class WatchTest(unittest.TestCase):
             wrong = copy.deepcopy(self.job)
             place_in(wrong, path[:-1])[path[-1]] = to
             self.assertNotEqual(complaints(wrong), [], f"{path} = {to!r} was accepted")
+
+    def test_older_files_have_no_parts(self):
+        older = copy.deepcopy(self.job)
+        del older["per_step"]["parts"]
+        self.assertNotEqual(complaints(older), [], "only one of the two is missing")
+        del older["per_step"]["no_parts_because"]
+        self.assertEqual(complaints(older), [])
 
     def test_nobody_fails_for_what_is_not_recognised(self):
         wrong = copy.deepcopy(self.jobs["cleared"])

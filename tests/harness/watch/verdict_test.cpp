@@ -387,7 +387,9 @@ TEST(Verdict, KindsHaveNamesOfTheirOwn) {
   std::set<std::string> names;
   for (int i = 0; i <= static_cast<int>(VerdictKind::NotRecognised); ++i) {
     names.insert(to_string(static_cast<VerdictKind>(i)));
+    EXPECT_EQ(verdict_kind(to_string(static_cast<VerdictKind>(i))), static_cast<VerdictKind>(i));
   }
+  EXPECT_EQ(verdict_kind("fine"), std::nullopt);
   EXPECT_THAT(names, SizeIs(10));
 }
 

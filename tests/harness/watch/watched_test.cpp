@@ -12,10 +12,12 @@ using gradsync::testing::kMillisecond;
 using gradsync::testing::kWaitMs;
 using gradsync::testing::MadeJob;
 using ::testing::DoubleEq;
+using ::testing::DoubleNear;
 using ::testing::ElementsAre;
 using ::testing::HasSubstr;
 using ::testing::IsEmpty;
 using ::testing::Optional;
+using ::testing::Pair;
 using ::testing::SizeIs;
 
 RankEvents improper_rank(int rank) {
@@ -121,6 +123,83 @@ TEST(Summarize, OfNothingThereIsAVerdictToo) {
   EXPECT_EQ(watched.verdicts[0].sentence, "no process that uses torch was seen");
   EXPECT_FALSE(has_excess(watched));
   EXPECT_TRUE(watch_json(watched)["per_step"].is_null());
+}
+
+// Two ranks of the same steps.
+template <typename Step>
+TypicalStep typical_of(Step step) {
+  std::vector<RankEvents> processes;
+  for (const int rank : {0, 1}) processes.push_back(MadeJob(rank).wrap().times(4, step).process());
+  return *summarize(processes).typical;
+}
+
+TEST(StepParts, AreWhatTheStepWasMadeOf) {
+  const TypicalStep typical = *summarize({improper_rank(0), improper_rank(1)}).typical;
+  ASSERT_TRUE(typical.parts.has_value());
+  EXPECT_THAT(typical.parts->fixed, IsEmpty());
+  EXPECT_THAT(typical.parts->micro_batch, IsEmpty());
+  EXPECT_THAT(typical.parts->synchronization,
+              ElementsAre(Pair("all_reduce", OpSum{2, 2 * kBucketBytes})));
+  EXPECT_EQ(collectives_of(*typical.parts, 4, 4), typical.collectives);
+  EXPECT_EQ(collectives_of(*typical.parts, 4, 1), typical.ideal);
+  EXPECT_THAT(typical.parts->fixed_s, Optional(DoubleNear(0.005, 1e-9)));
+  EXPECT_THAT(typical.parts->synchronization_s, Optional(DoubleNear(kWaitMs * 1e-3, 1e-9)));
+  EXPECT_THAT(seconds_of(*typical.parts, 4, 4), Optional(DoubleNear(*typical.step_s, 1e-9)));
+  EXPECT_THAT(seconds_of(*typical.parts, 4, 1),
+              Optional(DoubleNear(*typical.step_s - *typical.excess_s, 1e-9)));
+}
+
+TEST(StepParts, OfAStepThatSynchronizesOnceSayWhatMoreWouldCost) {
+  const TypicalStep proper = typical_of([](MadeJob& job) {
+    job.times(3, [](MadeJob& j) { j.forward(1, "no_sync").backward(); });
+    job.forward().reducing().optimizer();
+  });
+  EXPECT_THAT(seconds_of(*proper.parts, 4, 4),
+              Optional(DoubleNear(*proper.step_s + 3 * kWaitMs * 1e-3, 1e-9)));
+  EXPECT_EQ(collectives_of(*proper.parts, 8, 8).at("all_reduce"), (OpSum{16, 16 * kBucketBytes}));
+}
+
+TEST(StepParts, WhatEveryMicroBatchDoesIsNoPartOfItsSynchronization) {
+  const TypicalStep typical = typical_of([](MadeJob& job) {
+    job.times(3, [](MadeJob& j) { j.forward(1, "no_sync").reducing(1, 10); });
+    job.forward().reducing(3, kBucketBytes).collective("all_reduce", 4).optimizer();
+  });
+  EXPECT_THAT(typical.parts->micro_batch, ElementsAre(Pair("all_reduce", OpSum{1, 10})));
+  EXPECT_THAT(typical.parts->synchronization,
+              ElementsAre(Pair("all_reduce", OpSum{2, 3 * kBucketBytes - 10})));
+  EXPECT_THAT(typical.parts->fixed, ElementsAre(Pair("all_reduce", OpSum{1, 4})));
+}
+
+TEST(StepParts, BuffersBelongToTheSynchronizationThatBroadcastsThem) {
+  const TypicalStep typical = typical_of([](MadeJob& job) {
+    job.times(4, [](MadeJob& j) { j.forward_with_buffers().reducing(); }).optimizer();
+  });
+  EXPECT_EQ(typical.parts->synchronization.at("broadcast"), (OpSum{1, 64}));
+  EXPECT_THAT(typical.parts->micro_batch, IsEmpty());
+}
+
+TEST(StepParts, OfMicroBatchesThatAreNotAlikeThereAreNone) {
+  const TypicalStep typical =
+      typical_of([](MadeJob& job) { job.forward().reducing(2).forward().reducing(3).optimizer(); });
+  EXPECT_FALSE(typical.parts.has_value());
+  EXPECT_EQ(typical.no_parts_because, "its micro-batches are not alike");
+  const TypicalStep models =
+      typical_of([](MadeJob& job) { job.forward(1).reducing().forward(2).reducing().optimizer(); });
+  EXPECT_EQ(models.no_parts_because, "its micro-batches are not alike");
+}
+
+TEST(StepParts, OfAJobThatNeverSynchronizesThereAreNone) {
+  const TypicalStep typical = *summarize({gradsync::testing::never_job(0).process(),
+                                          gradsync::testing::never_job(1).process()})
+                                   .typical;
+  EXPECT_FALSE(typical.parts.has_value());
+  EXPECT_EQ(typical.no_parts_because, "no micro-batch of it synchronizes");
+}
+
+TEST(StepParts, TimesThatNobodySawAreNotZero) {
+  const TypicalStep typical = *summarize(gradsync::testing::job_without_times()).typical;
+  EXPECT_EQ(typical.parts->synchronization.at("all_reduce"), (OpSum{2, std::nullopt}));
+  EXPECT_EQ(seconds_of(*typical.parts, 4, 1), std::nullopt);
 }
 
 TEST(WatchJson, UnknownIsNull) {

@@ -1,0 +1,218 @@
+#include <fmt/format.h>
+
+#include <limits>
+
+#include "harness/base/json_fields.h"
+#include "harness/watch/watched.h"
+
+namespace gradsync::watch {
+
+using nlohmann::json;
+
+namespace {
+
+// Larger ones are nobody's, and could not be multiplied by micro-batches.
+constexpr std::int64_t kMostOfAStep = std::int64_t{1} << 42;
+constexpr std::int64_t kMostMicroBatches = 1'000'000;
+constexpr std::int64_t kMost = std::numeric_limits<std::int64_t>::max();
+constexpr std::int64_t kMostInt = std::numeric_limits<int>::max();
+
+// A field of an object that is one as well.
+JsonFields inner(const JsonFields& outer, const json& value, const std::string& path) {
+  return {value, outer.file(), path + "."};
+}
+
+std::int64_t bounded(JsonFields& fields, const char* name, std::int64_t at_least,
+                     std::int64_t at_most) {
+  const std::int64_t value = fields.integer(name, at_least);
+  if (value > at_most) fields.fail(name, fmt::format("an integer of at most {}", at_most));
+  return value;
+}
+
+int small(JsonFields& fields, const char* name, std::int64_t at_least = 0,
+          std::int64_t at_most = kMostInt) {
+  return static_cast<int>(bounded(fields, name, at_least, at_most));
+}
+
+std::string sentence(JsonFields& fields, const char* name) {
+  std::string text = fields.string(name);
+  if (text.empty()) fields.fail(name, "a text that is not empty");
+  return text;
+}
+
+bool is_null(JsonFields& fields, const char* name) {
+  return fields.raw(name, true).is_null();
+}
+
+// "" for null.
+std::string sentence_or_null(JsonFields& fields, const char* name) {
+  return is_null(fields, name) ? "" : sentence(fields, name);
+}
+
+std::optional<double> seconds_or_null(JsonFields& fields, const char* name) {
+  if (is_null(fields, name)) return std::nullopt;
+  const double seconds = fields.number(name);
+  if (seconds < 0) fields.fail(name, "a number of at least 0, or null");
+  return seconds;
+}
+
+std::vector<std::string> sentences(JsonFields& fields, const char* name) {
+  const json& values = fields.raw(name, true);
+  if (!values.is_array()) fields.fail(name, "a list of texts");
+  std::vector<std::string> texts;
+  for (const json& value : values) {
+    if (!value.is_string() || value.get<std::string>().empty()) {
+      fields.fail(name, "a list of texts that are not empty");
+    }
+    texts.push_back(value.get<std::string>());
+  }
+  return texts;
+}
+
+OpSum read_sum(JsonFields fields, std::int64_t most_bytes) {
+  OpSum sum;
+  sum.count = bounded(fields, "count", 1, kMostOfAStep);
+  if (is_null(fields, "bytes")) {
+    sum.bytes.reset();
+  } else {
+    sum.bytes = bounded(fields, "bytes", 0, most_bytes);
+  }
+  fields.finish();
+  return sum;
+}
+
+OpSums read_sums(JsonFields& fields, const char* name, const std::string& path,
+                 std::int64_t most_bytes = kMostOfAStep) {
+  const json& values = fields.raw(name, true);
+  if (!values.is_object()) fields.fail(name, "an object of operations");
+  OpSums sums;
+  for (const auto& [op, value] : values.items()) {
+    sums[op] = read_sum(inner(fields, value, fmt::format("{}.{}.{}", path, name, op)), most_bytes);
+  }
+  return sums;
+}
+
+// A reader of the list's element, called with its fields and its path.
+template <typename Element, typename Read>
+std::vector<Element> read_list(JsonFields& fields, const char* name, Read read) {
+  const json& values = fields.raw(name, true);
+  if (!values.is_array()) fields.fail(name, "a list");
+  std::vector<Element> elements;
+  for (std::size_t i = 0; i < values.size(); ++i) {
+    const std::string path = fmt::format("{}[{}]", name, i);
+    elements.push_back(read(inner(fields, values[i], path), path));
+  }
+  return elements;
+}
+
+WatchedRank read_rank(JsonFields fields, const std::string& path) {
+  WatchedRank rank;
+  if (!is_null(fields, "rank")) rank.rank = small(fields, "rank");
+  rank.pid = bounded(fields, "pid", 0, kMost);
+  rank.steps = small(fields, "steps");
+  rank.skipped_steps = small(fields, "skipped_steps");
+  rank.evaluation_forwards = small(fields, "evaluation_forwards");
+  rank.collectives = read_sums(fields, "collectives", path, kMost);
+  fields.finish();
+  return rank;
+}
+
+StepParts read_parts(JsonFields fields) {
+  const std::string path = "per_step.parts";
+  StepParts parts;
+  parts.fixed = read_sums(fields, "fixed", path);
+  parts.micro_batch = read_sums(fields, "micro_batch", path);
+  parts.synchronization = read_sums(fields, "synchronization", path);
+  parts.fixed_s = seconds_or_null(fields, "fixed_s");
+  parts.micro_batch_s = seconds_or_null(fields, "micro_batch_s");
+  parts.synchronization_s = seconds_or_null(fields, "synchronization_s");
+  fields.finish();
+  return parts;
+}
+
+// Files of before they were there have neither of the two fields.
+void read_parts_if_there(JsonFields& fields, TypicalStep& typical) {
+  if (!fields.has("parts") && !fields.has("no_parts_because")) return;
+  const json& parts = fields.raw("parts", true);
+  typical.no_parts_because = sentence_or_null(fields, "no_parts_because");
+  if (parts.is_null() == typical.no_parts_because.empty()) {
+    fields.fail("no_parts_because", parts.is_null() ? "why there are no parts" : "null");
+  }
+  if (parts.is_null()) return;
+  typical.parts = read_parts(inner(fields, parts, "per_step.parts"));
+  if (collectives_of(*typical.parts, typical.micro_batches, typical.synchronized) !=
+      typical.collectives) {
+    fields.fail("parts", "parts that add up to collectives");
+  }
+}
+
+TypicalStep read_typical(JsonFields fields) {
+  TypicalStep typical;
+  typical.micro_batches = small(fields, "micro_batches", 0, kMostMicroBatches);
+  typical.synchronized = small(fields, "synchronized", 0, typical.micro_batches);
+  typical.steps = small(fields, "steps", 1);
+  typical.collectives = read_sums(fields, "collectives", "per_step");
+  typical.ideal = read_sums(fields, "ideal", "per_step");
+  typical.excess = read_sums(fields, "excess", "per_step");
+  if (without(typical.collectives, typical.excess) != typical.ideal) {
+    fields.fail("ideal", "collectives without excess");
+  }
+  typical.step_s = seconds_or_null(fields, "step_s");
+  typical.excess_s = seconds_or_null(fields, "excess_s");
+  typical.no_excess_s_because = sentence_or_null(fields, "no_excess_s_because");
+  if (typical.excess_s.has_value() != typical.no_excess_s_because.empty()) {
+    fields.fail("no_excess_s_because", typical.excess_s ? "null" : "why excess_s is not known");
+  }
+  read_parts_if_there(fields, typical);
+  fields.finish();
+  return typical;
+}
+
+Change read_change(JsonFields fields) {
+  Change change;
+  change.file = sentence_or_null(fields, "file");
+  if (!is_null(fields, "line")) change.line = small(fields, "line", 1);
+  change.what = sentence(fields, "what");
+  fields.finish();
+  return change;
+}
+
+Verdict read_verdict(JsonFields fields, const std::string& path) {
+  Verdict verdict;
+  const auto kind = verdict_kind(fields.string("kind"));
+  if (!kind) fields.fail("kind", "a kind of verdict");
+  verdict.kind = *kind;
+  verdict.sentence = sentence(fields, "sentence");
+  verdict.why = sentence_or_null(fields, "why");
+  const json& change = fields.raw("change", true);
+  if (!change.is_null()) verdict.change = read_change(inner(fields, change, path + ".change"));
+  verdict.fails = fields.boolean("fails");
+  if (verdict.kind == VerdictKind::NotRecognised && verdict.fails) {
+    fields.fail("fails", "false where nothing is recognised");
+  }
+  fields.finish();
+  return verdict;
+}
+
+}  // namespace
+
+Watched watched_from_json(const json& value, const std::string& file) {
+  JsonFields fields(value, file);
+  if (fields.string("schema") != kWatchSchema) fields.fail("schema", kWatchSchema);
+  Watched watched;
+  watched.world_size = small(fields, "world_size");
+  watched.wrappers = sentences(fields, "wrappers");
+  watched.ranks = read_list<WatchedRank>(fields, "ranks", read_rank);
+  const json& per_step = fields.raw("per_step", true);
+  if (!per_step.is_null()) watched.typical = read_typical(inner(fields, per_step, "per_step"));
+  watched.verdicts = read_list<Verdict>(fields, "verdicts", read_verdict);
+  if (watched.verdicts.empty()) fields.fail("verdicts", "one verdict or more");
+  watched.faults = sentences(fields, "faults");
+  if (fields.boolean("has_excess") != has_excess(watched)) {
+    fields.fail("has_excess", "whether a verdict fails");
+  }
+  fields.finish();
+  return watched;
+}
+
+}  // namespace gradsync::watch
