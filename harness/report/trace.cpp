@@ -11,6 +11,7 @@
 #include "harness/report/attribution.h"
 #include "harness/report/cell_group.h"
 #include "harness/report/labels.h"
+#include "harness/report/trace_events.h"
 
 namespace gradsync::report {
 
@@ -23,99 +24,29 @@ using results::TrialRecord;
 
 namespace {
 
-constexpr int kComputeThread = 1;
-constexpr int kFirstCommunicationThread = 2;
-
-// Whole nanoseconds: viewers round every time for itself, and spans that touch must not overlap.
-struct TraceSpan {
-  std::int64_t start_ns = 0;
-  std::int64_t end_ns = 0;
-};
+constexpr int kFirstCommunicationThread = kComputeThread + 1;
 
 std::int64_t whole_ns(double at_s) {
   return std::llround(at_s * 1e9);
 }
 
-double in_us(std::int64_t at_ns) {
-  return static_cast<double>(at_ns) / 1e3;
-}
-
-// The events of one rank's process, one by one.
-class RankTrace {
+// The process of one rank, whose times count from the begin of its step.
+class RankTrace : public TraceProcess {
  public:
   RankTrace(json& events, int process, double start_s)
-      : events_(events), process_(process), start_s_(start_s) {}
+      : TraceProcess(events, process), start_s_(start_s) {}
 
   TraceSpan span(double start_s, double end_s) const {
     return {whole_ns(start_s_ + start_s), whole_ns(start_s_ + end_s)};
   }
 
-  void add_process_name(const std::string& name) {
-    add("M", "process_name", 0, {{"args", {{"name", name}}}});
-    add("M", "process_sort_index", 0, {{"args", {{"sort_index", process_}}}});
-  }
-
-  void add_thread_name(int thread, const std::string& name) {
-    add("M", "thread_name", thread, {{"args", {{"name", name}}}});
-    add("M", "thread_sort_index", thread, {{"args", {{"sort_index", thread}}}});
-  }
-
-  void add_slice(int thread, const std::string& name, const TraceSpan& span, json arguments) {
-    add("X", name, thread,
-        {{"ts", in_us(span.start_ns)},
-         {"dur", in_us(span.end_ns - span.start_ns)},
-         {"args", std::move(arguments)}});
-  }
-
-  // From the slice of the compute thread at `from_ns` to the slice of `thread` at `to_ns`.
-  void add_arrow(const std::string& name, int number, std::int64_t from_ns, int thread,
-                 std::int64_t to_ns) {
-    const json common = {{"cat", "collective"}, {"id", number}};
-    json begin = common;
-    begin["ts"] = in_us(from_ns);
-    add("s", name, kComputeThread, std::move(begin));
-    json end = common;
-    end["ts"] = in_us(to_ns);
-    end["bp"] = "e";  // ends in the slice around it, not in the one after
-    add("f", name, thread, std::move(end));
-  }
-
-  void add_counter(const std::string& name, double at_s, json values) {
-    add("C", name, kComputeThread,
-        {{"ts", in_us(span(at_s, at_s).start_ns)}, {"args", std::move(values)}});
-  }
-
  private:
-  void add(const char* phase, const std::string& name, int thread, json rest) {
-    rest.update({{"ph", phase}, {"name", name}, {"pid", process_}, {"tid", thread}});
-    events_.push_back(std::move(rest));
-  }
-
-  json& events_;
-  int process_;
   double start_s_;
 };
 
 std::string event_name(const TimelineEvent& event) {
   return event.bucket < 0 ? event.op : fmt::format("{} bucket {}", event.op, event.bucket);
 }
-
-// The rows that hold a collective each: row i is free again from ends_ns[i] on.
-class Rows {
- public:
-  // Returns the first row whose spans so far have all ended when this one begins.
-  int place(const TraceSpan& span) {
-    std::size_t row = 0;
-    while (row < ends_ns_.size() && ends_ns_[row] > span.start_ns) ++row;
-    if (row == ends_ns_.size()) ends_ns_.emplace_back();
-    ends_ns_[row] = span.end_ns;
-    return static_cast<int>(row);
-  }
-  int count() const { return static_cast<int>(ends_ns_.size()); }
-
- private:
-  std::vector<std::int64_t> ends_ns_;
-};
 
 void add_compute(RankTrace& trace, const RankRecord& rank, json about_step) {
   trace.add_thread_name(kComputeThread, "compute");
@@ -164,10 +95,7 @@ void add_communication(RankTrace& trace, const RankRecord& rank, const RankParts
     const CollectiveParts* collective = parts == nullptr ? nullptr : &parts->collectives[i];
     add_collective(trace, event, collective, span, thread, ++arrows);
   }
-  for (int row = 0; row < rows.count(); ++row) {
-    trace.add_thread_name(kFirstCommunicationThread + row,
-                          row == 0 ? "communication" : fmt::format("communication {}", row + 1));
-  }
+  trace.add_thread_names(kFirstCommunicationThread, rows.count(), "communication");
 }
 
 // A category that holds nothing any more is 0 there: a counter that is not named keeps its value.
@@ -179,7 +107,7 @@ void add_memory(RankTrace& trace, const std::vector<MemoryTimelinePoint>& timeli
   for (const MemoryTimelinePoint& point : timeline) {
     json held = none;
     held.update(json(point.bytes));
-    trace.add_counter("memory", point.at_s, std::move(held));
+    trace.add_counter("memory", trace.span(point.at_s, point.at_s).start_ns, std::move(held));
   }
 }
 

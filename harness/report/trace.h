@@ -25,7 +25,6 @@ namespace gradsync::report {
 // where their clocks are known (`context`, as in result.json), on each rank itself elsewhere.
 // A collective that a rank issued late is divided in two: "late: rank 1" and "issued by all".
 // Memory is that of a warm-up step of the last trial that recorded one, laid over the timed step.
-// Source: "Trace Event Format", Google, the events X, M, C, s and f.
 nlohmann::json trace_json(const nlohmann::json& context,
                           const std::vector<results::TrialRecord>& trials);
 

@@ -4,6 +4,7 @@
 
 #include <gmock/gmock.h>
 
+#include "harness/report/trace_events.h"
 #include "tests/harness/report/sample_run.h"
 
 namespace gradsync::report {
@@ -159,6 +160,17 @@ TEST(Trace, AFailedTrialIsNotShown) {
   TrialRecord failed = traced_trial();
   failed.status = results::Status::Failed;
   EXPECT_TRUE(trace_json({}, {failed})["traceEvents"].empty());
+}
+
+TEST(NestingRows, ASpanIsInARowWhereItFollowsOrLiesInside) {
+  NestingRows rows;
+  EXPECT_EQ(rows.place({0, 100}), 0);
+  EXPECT_EQ(rows.place({0, 50}), 0);    // inside
+  EXPECT_EQ(rows.place({50, 80}), 0);   // follows, inside of the first
+  EXPECT_EQ(rows.place({70, 90}), 1);   // cuts the one before
+  EXPECT_EQ(rows.place({90, 120}), 1);  // cuts the first
+  EXPECT_EQ(rows.place({100, 130}), 0);
+  EXPECT_EQ(rows.count(), 2);
 }
 
 }  // namespace
