@@ -4,7 +4,9 @@
 #include <fmt/format.h>
 
 #include <CLI/CLI.hpp>
+#include <algorithm>
 #include <exception>
+#include <string_view>
 
 #include "benchmarks/commands.h"
 #include "benchmarks/exit_status.h"
@@ -30,6 +32,17 @@ void add_rank_command(CLI::App& app, ExitStatus& status) {
   });
 }
 
+// Takes the job of `gradsync watch` off the command line: CLI11 would take its words apart, "[a,b]"
+// into two.
+std::vector<std::string> take_watched_job(int& argc, char** argv) {
+  char** const end = argv + argc;
+  if (argc < 2 || std::string_view(argv[1]) != "watch") return {};
+  char** const mark = std::find(argv, end, std::string_view("--"));
+  if (mark == end) return {};
+  argc = static_cast<int>(mark - argv);
+  return {mark + 1, end};
+}
+
 int parse_and_run(int argc, char** argv) {
   ExitStatus status = ExitStatus::Ok;
   CLI::App app("Measures what gradient synchronization costs distributed training.", "gradsync");
@@ -45,7 +58,7 @@ int parse_and_run(int argc, char** argv) {
   add_doctor_command(app, status);
   add_list_command(app, status);
   add_predict_command(app, status);
-  add_watch_command(app, status);
+  add_watch_command(app, status, take_watched_job(argc, argv));
   add_arm_command(app, status);
   add_rank_command(app, status);
   try {

@@ -1,4 +1,5 @@
-// gradsync predict memory: what a rank will hold at most, before anything runs.
+// gradsync predict memory: what a rank will hold at most, before anything runs. gradsync predict
+// step is in predict_step_command.cpp.
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -182,8 +183,10 @@ void predict_memory_of(const Options& options) {
 }  // namespace
 
 void add_predict_command(CLI::App& app, ExitStatus&) {
-  CLI::App* predict = app.add_subcommand("predict", "Say beforehand what a run would hold");
+  CLI::App* predict =
+      app.add_subcommand("predict", "Say beforehand what a run would hold, or a job's step take");
   predict->require_subcommand(1);
+  add_predict_step_command(*predict);
   CLI::App* command = predict->add_subcommand(
       "memory", "The peak of a rank's memory, what it consists of and where it is reached");
   auto options = std::make_shared<Options>();

@@ -1,13 +1,15 @@
-// gradsync report: tables and other formats of finished runs, from their files alone; and two runs
-// side by side.
+// gradsync report: tables and other formats of finished runs and watched jobs, from their files
+// alone; and two of a kind side by side.
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 
+#include <algorithm>
 #include <iostream>
 
 #include "benchmarks/commands.h"
 #include "benchmarks/finished_runs.h"
 #include "benchmarks/published_tables.h"
+#include "benchmarks/watched_files.h"
 #include "harness/report/attribution_table.h"
 #include "harness/report/benchmark_json.h"
 #include "harness/report/comparison_page.h"
@@ -44,11 +46,33 @@ std::string compared(const std::vector<std::string>& directories, const std::str
   return format == "json" ? comparison.dump(1) + "\n" : report::comparison_markdown(comparison);
 }
 
+// Errors: ConfigError where the two are not of one kind, or a format is for runs alone.
+std::string compared_with_a_job(const std::vector<std::string>& paths, const std::string& format) {
+  if (!is_watched_job(paths[0]) || !is_watched_job(paths[1])) {
+    throw ConfigError(
+        fmt::format("got {} and {}, a run and a watched job, expected two of a kind: --each prints "
+                    "them in turn",
+                    paths[0], paths[1]));
+  }
+  if (format != "markdown") {
+    throw ConfigError(fmt::format(
+        "--format {}: two watched jobs are compared in markdown: --each prints them in turn",
+        format));
+  }
+  return compared_jobs(paths[0], paths[1]);
+}
+
 std::string report_on(const Options& options) {
-  if (options.compares()) return compared(options.directories, options.format);
+  const auto& paths = options.directories;
+  if (options.compares()) {
+    return std::any_of(paths.begin(), paths.end(), is_watched_job)
+               ? compared_with_a_job(paths, options.format)
+               : compared(paths, options.format);
+  }
   std::string text;
-  for (const std::string& directory : options.directories) {
-    text += formatted(read_run(directory), options.format);
+  for (const std::string& path : paths) {
+    text += is_watched_job(path) ? watched_job_as(path, options.format)
+                                 : formatted(read_run(path), options.format);
   }
   return text;
 }
@@ -60,8 +84,10 @@ void add_report_command(CLI::App& app, ExitStatus&) {
   CLI::App* command =
       app.add_subcommand("report", "Print finished runs again, in other formats; compare two");
   command
-      ->add_option("DIR", options->directories,
-                   "Directories of finished runs; of two, markdown and json compare")
+      ->add_option(
+          "DIR", options->directories,
+          "Directories of finished runs; of two, markdown and json compare. Of watched jobs: "
+          "the file of gradsync watch --json, or the folder of --keep")
       ->required();
   command
       ->add_option("--format", options->format,

@@ -14,6 +14,7 @@
 #include "harness/watch/job_torch.h"
 #include "harness/watch/preload_library.h"
 #include "harness/watch/read_events.h"
+#include "harness/watch/trace.h"
 #include "harness/watch/watched.h"
 
 namespace gradsync::cli {
@@ -25,6 +26,7 @@ struct WatchOptions {
   std::vector<std::string> command;
   std::string python;
   std::string json;
+  std::string trace;
   std::string keep;
   int steps = 0;  // 0: at the end alone
   bool quiet = false;
@@ -149,6 +151,9 @@ class Watcher {
     if (!options_.json.empty()) {
       results::write_atomically(options_.json, watch::watch_json(watched).dump(1) + "\n");
     }
+    if (!options_.trace.empty()) {
+      results::write_atomically(options_.trace, watch::watch_trace(seen.ranks).dump() + "\n");
+    }
     return options_.fail_on_excess && is_excessive ? ExitStatus::Regression : ExitStatus::Ok;
   }
 
@@ -166,21 +171,25 @@ class Watcher {
 
 }  // namespace
 
-void add_watch_command(CLI::App& app, ExitStatus& status) {
+void add_watch_command(CLI::App& app, ExitStatus& status, std::vector<std::string> job) {
   CLI::App* command = app.add_subcommand(
       "watch",
-      "Does a training job synchronize when it should? gradsync watch [options] -- COMMAND");
+      "Does a training job synchronize when it should? gradsync watch [options] -- COMMAND...");
   auto options = std::make_shared<WatchOptions>();
+  options->command = std::move(job);
   command->add_option("--steps", options->steps, "Print every that many optimizer steps too")
       ->check(CLI::Range(1, 1'000'000'000));
   command->add_option("--json", options->json, "Write what was seen into this file");
+  command->add_option(
+      "--trace", options->trace,
+      fmt::format("Write the last {} steps of each rank into this file, for Perfetto",
+                  watch::kMostTracedSteps));
   command->add_option("--keep", options->keep, "Keep there what each process of the job recorded");
   command->add_option("--python", options->python,
                       "The job's interpreter, where COMMAND does not show it");
   command->add_flag("--quiet", options->quiet, "Say nothing of a job without excess");
   command->add_flag("--fail-on-excess", options->fail_on_excess,
                     "Exit with 1 where the job succeeds but synchronizes more than it should");
-  command->add_option("COMMAND", options->command, "The job and its arguments, after --");
   command->callback([options, &status] {
     if (options->command.empty()) {
       throw ConfigError("watch: COMMAND is missing: gradsync watch [options] -- torchrun ...");

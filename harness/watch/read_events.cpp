@@ -207,6 +207,11 @@ WatchedFolder read_folder(const std::string& directory) {
   return folder;
 }
 
+bool is_watched_folder(const std::string& directory) {
+  std::error_code ignored;
+  return fs::is_regular_file(fs::path(directory) / kReachedFile, ignored);
+}
+
 std::int64_t optimizer_steps_so_far(const std::string& directory) {
   std::int64_t most = 0;
   for (const std::string& path : files_with(directory, kEventFilePrefix, kEventFileSuffix)) {

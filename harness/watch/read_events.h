@@ -31,6 +31,9 @@ struct WatchedFolder {
 // seen, which does not mean that there were none.   Errors: as read_events.
 WatchedFolder read_folder(const std::string& directory);
 
+// Returns whether `directory` is the folder of a job that was watched.
+bool is_watched_folder(const std::string& directory);
+
 // Returns how many optimizer steps the rank with the most has begun. For a glance while the job
 // runs: reads headers alone, and passes over what it cannot read.
 std::int64_t optimizer_steps_so_far(const std::string& directory);

@@ -325,8 +325,9 @@ class UnwatchedTest(WatchTest):
         folder.mkdir()
         (folder / "file").write_text("")
         self.assert_refused(
-            self.call("watch", "--keep", folder, "true"), "--keep: got", "which holds something"
+            self.call("watch", "--keep", folder, "--", "true"), "--keep: got", "holds something"
         )
+        self.assert_refused(self.call("watch", "true"), "true")
 
 
 if __name__ == "__main__":

@@ -2,9 +2,11 @@
 // the files: read the difference before you commit it.
 #include <gmock/gmock.h>
 
+#include <map>
 #include <sstream>
 
 #include "harness/report/text_width.h"
+#include "harness/watch/comparison.h"
 #include "harness/watch/watched.h"
 #include "tests/harness/report/golden.h"
 #include "tests/harness/watch/sample_jobs.h"
@@ -14,16 +16,30 @@ namespace {
 
 constexpr std::size_t kTerminalWidth = 80;
 
+void expect_page(const std::string& name, const std::string& page) {
+  gradsync::testing::expect_golden(
+      GRADSYNC_SOURCE_DIR "/tests/harness/watch/golden/" + name + ".txt", page);
+  std::istringstream lines(page);
+  for (std::string line; std::getline(lines, line);) {
+    EXPECT_LE(report::display_width(line), kTerminalWidth) << name << ": " << line;
+  }
+}
+
 TEST(GoldenWatch, PagesOfAllKindsOfJobs) {
   for (const auto& [name, processes] : gradsync::testing::sample_jobs()) {
-    const std::string page = watch_page(summarize(processes));
-    gradsync::testing::expect_golden(
-        GRADSYNC_SOURCE_DIR "/tests/harness/watch/golden/" + name + ".txt", page);
-    std::istringstream lines(page);
-    for (std::string line; std::getline(lines, line);) {
-      EXPECT_LE(report::display_width(line), kTerminalWidth) << name << ": " << line;
-    }
+    expect_page(name, watch_page(summarize(processes)));
   }
+}
+
+TEST(GoldenWatch, TwoJobsSideBySide) {
+  std::map<std::string, NamedJob> jobs;
+  for (const auto& [name, processes] : gradsync::testing::sample_jobs()) {
+    jobs[name] = {name + ".json", summarize(processes)};
+  }
+  expect_page("compared_before_and_after",
+              watch_comparison(jobs.at("improper"), jobs.at("proper")));
+  expect_page("compared_alike", watch_comparison(jobs.at("proper"), jobs.at("proper")));
+  expect_page("compared_nothing", watch_comparison(jobs.at("never"), jobs.at("nothing")));
 }
 
 }  // namespace
