@@ -25,7 +25,8 @@ std::string trace_of(const std::string& path) {
 }  // namespace
 
 bool is_watched_job(const std::string& path) {
-  return std::filesystem::is_regular_file(path) || watch::is_watched_folder(path);
+  std::error_code ignored;
+  return std::filesystem::is_regular_file(path, ignored) || watch::is_watched_folder(path);
 }
 
 watch::Watched read_watched_job(const std::string& path) {

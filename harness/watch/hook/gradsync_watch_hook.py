@@ -197,6 +197,8 @@ def record_wrap(model, name, options):
     size = sum(p.numel() * p.element_size() for p in gradients) if is_whole else -1
     fields = {"name": name, "object": number_of(model), "bytes": size, "detail": detail}
     write_span("wrap", now_ns(), **fields, **call_site())
+    if is_whole:
+        kept_gradients.add(model)
 
 
 def words_of(model, is_unsynced):
@@ -249,6 +251,67 @@ def record_flag(model, args, kwargs):
     write_span("sync", now_ns(), **fields, **call_site())
 
 
+class KeptGradients:
+    """What backward left of each model under DDP, to see whether the job changes it by hand before
+    the next one: `p.grad = None`, `p.grad.zero_()`. Of each model one gradient is looked at, and
+    not after an optimizer's step or a zero_grad(), which are seen themselves.
+    """
+
+    def __init__(self):
+        self.models = weakref.WeakKeyDictionary()  # to what look() returned; None: nothing yet
+        self.running = 0  # backwards, which may run others
+
+    def add(self, model):
+        self.models[model] = None
+
+    @staticmethod
+    def look(model):
+        """Which tensor the first gradient is, and how often that was changed."""
+        for parameter in model.parameters():
+            if parameter.grad is not None:
+                return id(parameter.grad), parameter.grad._version
+        return None
+
+    def before_backward(self):
+        self.running += 1
+        if self.running > 1:
+            return
+        kept = [(model, left) for model, left in self.models.items() if left is not None]
+        if any(self.look(model) != left for model, left in kept):
+            write_span("zero_grad", now_ns(), detail="by_hand")
+
+    def forget(self):
+        for model in list(self.models):
+            self.models[model] = None
+
+    def after_backward(self):
+        self.running -= 1
+        if self.running == 0:
+            for model in list(self.models):
+                self.models[model] = self.look(model)
+
+
+kept_gradients = KeptGradients()
+
+
+@guarded
+def begin_backward():
+    kept_gradients.before_backward()
+    return begin_call()
+
+
+@guarded
+def end_backward(kind, begun):
+    end_call(kind, begun)
+    kept_gradients.after_backward()
+
+
+@guarded
+def end_clearing(kind, begun):
+    end_call(kind, begun)
+    kept_gradients.forget()
+
+
 class OptimizerSteps(threading.local):
     """Steps of optimizers, between the two hooks that torch calls around each."""
 
@@ -264,6 +327,7 @@ class OptimizerSteps(threading.local):
         begun = self.begun.pop()
         name, number = type(optimizer).__name__, number_of(optimizer)
         end_call("optimizer_step", begun, name=name, object=number)
+        kept_gradients.forget()
 
 
 optimizer_steps = OptimizerSteps()
@@ -416,7 +480,7 @@ def watch_fsdp_state(module):
     cls._pre_forward, cls._post_forward = pre_forward, post_forward
 
 
-def watch_calls(owner, name, kind):
+def watch_calls(owner, name, kind, begin=begin_call, end=end_call):
     """Records calls of a function of a module or a class."""
     original = getattr(owner, name)
     inside = Depth()
@@ -425,27 +489,27 @@ def watch_calls(owner, name, kind):
     def watched(*args, **kwargs):
         if is_passed_by() or inside.value > 0:
             return original(*args, **kwargs)
-        begun = begin_call()
+        begun = begin()
         inside.value += 1
         try:
             return original(*args, **kwargs)
         finally:
             inside.value -= 1
-            end_call(kind, begun)
+            end(kind, begun)
 
     setattr(owner, name, watched)
 
 
 def watch_autograd(module):
-    watch_calls(module, "backward", "backward")
+    watch_calls(module, "backward", "backward", begin_backward, end_backward)
 
 
 def watch_modules(module):
-    watch_calls(module.Module, "zero_grad", "zero_grad")
+    watch_calls(module.Module, "zero_grad", "zero_grad", end=end_clearing)
 
 
 def watch_optimizers(module):
-    watch_calls(module.Optimizer, "zero_grad", "zero_grad")
+    watch_calls(module.Optimizer, "zero_grad", "zero_grad", end=end_clearing)
     module.register_optimizer_step_pre_hook(guarded(optimizer_steps.before))
     module.register_optimizer_step_post_hook(guarded(optimizer_steps.after))
 
