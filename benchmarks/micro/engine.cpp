@@ -9,8 +9,6 @@
 #include <c10/core/CPUAllocator.h>
 #include <torch/optim/adamw.h>
 
-#include <cstdlib>
-#include <filesystem>
 #include <torch/csrc/distributed/c10d/HashStore.hpp>
 
 #include "harness/base/clock.h"
@@ -20,7 +18,6 @@
 #include "harness/measure/step_recorder.h"
 #include "harness/sync/adamw.h"
 #include "harness/sync/ddp.h"
-#include "harness/watch/preload/recorder.h"
 #include "models/data.h"
 #include "models/model.h"
 #include "models/pace.h"
@@ -51,28 +48,6 @@ void ledger_event(benchmark::State& state) {
   }
 }
 BENCHMARK(ledger_event);
-
-// What a watched job pays for each event that is kept of it (harness/watch/preload). All of them
-// fit into the file: what finds no room costs less.
-struct WatchedProcess {
-  WatchedProcess() {
-    if (::mkdtemp(folder.data()) != nullptr) recorder.open(folder.c_str(), "");
-  }
-  ~WatchedProcess() {
-    std::error_code ignored;
-    std::filesystem::remove_all(folder, ignored);
-  }
-  std::string folder = (std::filesystem::temp_directory_path() / "gradsync_micro_XXXXXX").string();
-  watch::Recorder recorder;
-};
-
-void watched_event(benchmark::State& state) {
-  WatchedProcess process;
-  for (auto _ : state) {
-    process.recorder.end(process.recorder.begin({.name = "all_reduce", .detail = "default_pg"}));
-  }
-}
-BENCHMARK(watched_event)->Iterations(200000);
 
 // The meter's allocator. Torch's own stays that of every other benchmark here.
 c10::Allocator& metered_allocator() {

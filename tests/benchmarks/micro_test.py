@@ -8,12 +8,13 @@ from pathlib import Path
 from program import ProgramTest
 
 FOLDER = Path(os.environ["GRADSYNC_MICRO"])
+CACHE = FOLDER.parent / "watch_cache"  # of the preloaded library, as watch_test.py has it
 QUICK = ("--benchmark_format=json", "--benchmark_min_time=0.001")
 
 
 class MicroTest(ProgramTest):
-    def run_micro(self, program, *arguments):
-        outcome = self.call(*QUICK, *arguments, command=(str(FOLDER / program),))
+    def run_micro(self, program, *arguments, **options):
+        outcome = self.call(*QUICK, *arguments, command=(str(FOLDER / program),), **options)
         self.assertEqual(outcome.status, 0, outcome.err)
         return json.loads(outcome.out[outcome.out.index("{") :])["benchmarks"]
 
@@ -47,7 +48,6 @@ class MicroTest(ProgramTest):
             {
                 "recorder_phase",
                 "ledger_event",
-                "watched_event",
                 "allocation",
                 "caching_allocator_model",
                 "no_sync_toggle",
@@ -55,6 +55,16 @@ class MicroTest(ProgramTest):
                 "model_forward",
             },
             names,
+        )
+
+    def test_watch(self):
+        """Built for this torch, as for a job, and then in the process: with everything it times."""
+        kinds = ("optimizer_range", "collective", "operation")
+        runs = self.run_micro("micro_watch", env={"XDG_CACHE_HOME": str(CACHE)})
+        self.assertEqual([run for run in runs if run.get("error_occurred")], [])
+        self.assertEqual(
+            [run["name"].split("/iterations")[0] for run in runs],
+            ["recorder_event", *(f"{k}/alone" for k in kinds), *(f"{k}/watched" for k in kinds)],
         )
 
     def test_wrong_usage(self):
