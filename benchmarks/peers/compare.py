@@ -16,46 +16,19 @@ Exit status: 0; 2 usage; 4 torch, transformers, accelerate, the program or netwo
 missing; 5 a launch failed, or the collectives differ.
 """
 
-import argparse
 import dataclasses
 import itertools
 import json
-import subprocess
 import sys
 from pathlib import Path
 
 import launches
-import network
 import summary
-from wrappers import MODULES, NO_PREFETCH, PEERS, REPLAY, STRATEGIES, WRAPPERS
+from fitness import EXPECTED, refuse_missing, report_error
+from options import add_work, complete, make_parser, work_of
+from wrappers import NO_PREFETCH, PEERS, REPLAY, WRAPPERS
 
-ROOT = Path(__file__).resolve().parents[2]
-PROGRAM = str(ROOT / "build" / "release" / "gradsync")
 NONE = {"count": 0, "bytes": 0}
-
-
-class UnfitError(Exception):
-    """Something that this needs is missing here."""
-
-
-def refuse_missing(options):
-    """Errors: UnfitError with the remedy."""
-    modules = itertools.chain.from_iterable(MODULES.get(peer, ()) for peer in options.peer)
-    for module in dict.fromkeys(modules):
-        look = [sys.executable, "-c", f"import {module}"]
-        if subprocess.run(look, capture_output=True).returncode != 0:
-            raise UnfitError(
-                f"{sys.executable} cannot import {module}: run harness/setup --oracles"
-            )
-    if subprocess.run([*launches.private_network(), "true"], capture_output=True).returncode != 0:
-        raise UnfitError("network namespaces are forbidden here: gradsync doctor has the remedy")
-    if not Path(options.program).exists():
-        raise UnfitError(f"{options.program} is missing: run benchmarks/run smoke, which builds it")
-
-
-def topology_file(name):
-    shipped = ROOT / "benchmarks" / "topologies" / f"{name}.json"
-    return str(shipped if shipped.exists() else Path(name).resolve())
 
 
 def run_all(options, work):
@@ -95,32 +68,10 @@ def refuse_other_counts(ours, theirs, side, wrapper):
                 )
 
 
-def at_least(least, most=10**6):
-    def count(text):
-        if not text.isdecimal() or not least <= int(text) <= most:
-            raise argparse.ArgumentTypeError(f"got '{text}', expected {least} to {most}")
-        return int(text)
-
-    return count
-
-
 def parse(arguments):
-    parser = argparse.ArgumentParser(
-        description=__doc__,
-        formatter_class=argparse.RawDescriptionHelpFormatter,
-        allow_abbrev=False,
-    )
+    parser = make_parser(__doc__)
+    add_work(parser)
     add = parser.add_argument
-    add("--topology", default="2x1_1gbit", help="a name or a file (default: %(default)s)")
-    add("--model", choices=launches.BERT, default="bert_mini")
-    add("--wrapper", choices=WRAPPERS, default="ddp", help="default: %(default)s")
-    add(
-        "--reshard-after-forward",
-        action=argparse.BooleanOptionalAction,
-        default=True,
-        help="fsdp: free parameters between forward and backward (default), or keep them",
-    )
-    add("--strategy", choices=STRATEGIES, action="append", help="repeatable (default: all)")
     add(
         "--peer",
         choices=PEERS,
@@ -128,46 +79,19 @@ def parse(arguments):
         help="repeatable (default: both of Python or of fsdp)",
     )
     add("--profile", type=Path, metavar="FILE", help="of record_profile.py, for the peer replay")
-    add("--accumulation-steps", type=at_least(1), default=4)
-    add("--micro-batch-size", type=at_least(1), default=16)
-    add("--sequence-length", type=at_least(1, 512), default=64)
-    add("--steps", type=at_least(1), default=6, help="per strategy, round and launch")
-    add("--warmup-steps", type=at_least(1), default=2)
-    add("--rounds", type=at_least(1), default=2)
-    add("--launches", type=at_least(1, summary.MOST_LAUNCHES), default=4)
-    add("--seed", type=at_least(0), default=42)
-    add("--timeout-s", type=at_least(1), default=60, help="of a collective")
-    add("--launch-timeout-s", type=at_least(1), default=1800)
-    add(
-        "--attention",
-        choices=["eager", "sdpa"],
-        default="eager",
-        help="transformers' implementation; eager does the arithmetic ours does",
-    )
-    add("--program", default=PROGRAM)
-    add("--json", type=Path, metavar="FILE", help="writes every step of both sides there")
     options = parser.parse_args(arguments)
     wrapper = WRAPPERS[options.wrapper]
-    options.strategy = tuple(options.strategy or wrapper.strategies)
-    options.peer = tuple(options.peer or wrapper.peers)
-    peers = (*wrapper.peers, *wrapper.more_peers)
-    for got, known in ((options.strategy, wrapper.strategies), (options.peer, peers)):
-        for name in got:
-            if name not in known:
-                parser.error(f"{options.wrapper}: got '{name}', expected {', '.join(known)}")
+    complete(
+        parser,
+        options,
+        strategy=(wrapper.strategies, wrapper.strategies),
+        peer=(wrapper.peers, (*wrapper.peers, *wrapper.more_peers)),
+    )
     if (REPLAY in options.peer) != (options.profile is not None):
         parser.error("expected --peer replay and --profile together")
     if options.profile:
         options.profile = options.profile.resolve()
     return options
-
-
-def work_of(options):
-    fields = {field.name for field in dataclasses.fields(launches.Work)}
-    given = {key: value for key, value in vars(options).items() if key in fields}
-    given["topology"] = topology_file(options.topology)
-    network.read_topology(given["topology"])
-    return launches.Work(**given, strategies=options.strategy)
 
 
 def name_wrapper(work):
@@ -205,11 +129,10 @@ def main(arguments=None):
     options = parse(arguments)
     try:
         work = work_of(options)
-        refuse_missing(options)
+        refuse_missing(options.program, options.peer)
         report(options, work, run_all(options, work))
-    except (network.TopologyError, UnfitError, launches.LaunchError) as error:
-        print(f"compare: {error}", file=sys.stderr)
-        return {network.TopologyError: 2, UnfitError: 4, launches.LaunchError: 5}[type(error)]
+    except EXPECTED as error:
+        return report_error("compare", error)
     return 0
 
 

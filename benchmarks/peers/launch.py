@@ -101,7 +101,7 @@ def slowest(blocks):
 
 def main(specification):
     spec = json.loads(specification)
-    network.die_with_parent(spec["parent"])
+    network.die_with_parent(spec["parent"] or os.getppid())
     topology = network.read_topology(spec["topology"])
     with ExitStack() as open_files:
         outputs = [

@@ -12,7 +12,7 @@ import tempfile
 from dataclasses import dataclass
 from pathlib import Path
 
-from network import die_with_parent
+from network import die_with_parent, read_topology
 
 HERE = Path(__file__).resolve().parent
 # layers, hidden, heads, intermediate: as in models/registry.cpp
@@ -47,9 +47,10 @@ class Work:
     launch_timeout_s: int
 
 
-def run_ours(work, program, launch, other_cells):
+def run_ours(work, program, launch, other_cells, watch=()):
     """One `gradsync run` of one launch; `launch` changes the seed, and so the order of blocks.
-    `other_cells` are fields of the plan's cells that differ from the work."""
+    `other_cells` are fields of the plan's cells that differ from the work, `watch` is what the
+    command is given to, as its last words."""
     plan = {
         "schema": "gradsync.plan/1",
         "name": "peers",
@@ -74,7 +75,7 @@ def run_ours(work, program, launch, other_cells):
     with tempfile.TemporaryDirectory(prefix="gradsync_peers_") as folder:
         file, out = Path(folder) / "peers.json", Path(folder) / "run"
         file.write_text(json.dumps(plan))
-        command = [program, "run", file, "--out", out, "--quiet"]
+        command = [*watch, program, "run", file, "--out", out, "--quiet"]
         _call(command, work, os.environ | {"GRADSYNC_PYTHON": "false"})  # no plots
         trials = [json.loads(line) for line in (out / "trials.jsonl").read_text().splitlines()]
     return {
@@ -92,8 +93,9 @@ def run_ours(work, program, launch, other_cells):
     }
 
 
-def run_peer(work, peer, attention, launch):
-    """One launch of `peer` by the running interpreter, in a network of its own."""
+def run_peer(work, peer, attention, launch, watch=()):
+    """One launch of `peer` by the running interpreter, in a network of its own. `watch`: as
+    run_ours."""
     specification = {
         "peer": peer,
         "bert": BERT[work.model],
@@ -112,14 +114,19 @@ def run_peer(work, peer, attention, launch):
         "launch": launch,
         "timeout_s": work.timeout_s,
         "launch_timeout_s": work.launch_timeout_s,
-        "parent": os.getpid(),
+        "parent": None if watch else os.getpid(),
     }
     program = [sys.executable, HERE / "launch.py", json.dumps(specification)]
     environment = {
         "TORCH_CPP_LOG_LEVEL": "ERROR",  # no warning that addresses have no names
         "PATH": os.environ.get("PATH", "") + ":/usr/sbin:/sbin",  # ip and tc
     }
-    return json.loads(_call([*private_network(), *program], work, os.environ | environment))
+    command = [*watch, *private_network(), *program]
+    return json.loads(_call(command, work, os.environ | environment))
+
+
+def world_size(work):
+    return read_topology(work.topology).world_size
 
 
 def private_network():

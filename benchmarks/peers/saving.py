@@ -12,17 +12,17 @@ Exit status: 0; 2 usage; 4 torch, transformers, the program or network namespace
 launch failed.
 """
 
-import argparse
 import json
 import subprocess
 import sys
 import tempfile
 from pathlib import Path
 
-import compare
 import launches
 import network
 import summary
+from fitness import EXPECTED, refuse_missing, report_error
+from options import add_launches, at_least, make_parser, topology_file
 
 HERE = Path(__file__).resolve().parent
 WRONG, RIGHT = "improper", "no_sync"
@@ -30,21 +30,12 @@ VERDICTS = {WRONG: "more_than_once", RIGHT: "once_per_step"}
 
 
 def parse(arguments):
-    parser = argparse.ArgumentParser(
-        description=__doc__,
-        formatter_class=argparse.RawDescriptionHelpFormatter,
-        allow_abbrev=False,
-    )
+    parser = make_parser(__doc__)
     add = parser.add_argument
     add("--topology", default="2x1_200mbit", help="a name or a file (default: %(default)s)")
-    add("--steps", type=compare.at_least(2), default=6, help="of a launch (default: %(default)s)")
-    add("--launches", type=compare.at_least(1, summary.MOST_LAUNCHES), default=4)
-    add("--launch-timeout-s", type=compare.at_least(1), default=1800)
-    add("--program", default=compare.PROGRAM)
-    add("--json", type=Path, metavar="FILE", help="writes what the watcher saw of each launch")
-    options = parser.parse_args(arguments)
-    options.peer = ["torch"]  # what the job imports
-    return options
+    add("--steps", type=at_least(2), default=6, help="of a launch (default: %(default)s)")
+    add_launches(parser)
+    return parser.parse_args(arguments)
 
 
 def watch(options, topology, way):
@@ -82,7 +73,7 @@ def refuse_other_verdict(watched, way):
 
 def run_all(options):
     """Returns {way: [what was seen of a launch]}."""
-    topology = compare.topology_file(options.topology)
+    topology = topology_file(options.topology)
     network.read_topology(topology)
     results = {WRONG: [], RIGHT: []}
     for launch in range(options.launches):
@@ -126,13 +117,10 @@ def report(options, results):
 def main(arguments=None):
     options = parse(arguments)
     try:
-        compare.refuse_missing(options)
+        refuse_missing(options.program, ["torch"])  # what the job imports
         report(options, run_all(options))
-    except (network.TopologyError, compare.UnfitError, launches.LaunchError) as error:
-        print(f"saving: {error}", file=sys.stderr)
-        return {network.TopologyError: 2, compare.UnfitError: 4, launches.LaunchError: 5}[
-            type(error)
-        ]
+    except EXPECTED as error:
+        return report_error("saving", error)
     return 0
 
 

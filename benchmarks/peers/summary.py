@@ -21,7 +21,7 @@ REFERENCE = "no_sync"
 
 
 @dataclass(frozen=True)
-class Ratio:
+class Estimate:
     value: float
     low: float | None = None  # None: a single launch
     high: float | None = None
@@ -32,13 +32,21 @@ class Ratio:
         return f"{self.value:.3f} [{self.low:.3f}, {self.high:.3f}]"
 
 
+def mean_of(values):
+    """Returns the mean of values, one per launch."""
+    mean = fmean(values)
+    if len(values) == 1:
+        return Estimate(mean)
+    half = T_975[len(values) - 2] * stdev(values) / math.sqrt(len(values))
+    return Estimate(mean, mean - half, mean + half)
+
+
 def ratio_of(logs):
     """Returns the geometric mean of exp(logs), one per launch."""
-    mean = fmean(logs)
-    if len(logs) == 1:
-        return Ratio(math.exp(mean))
-    half = T_975[len(logs) - 2] * stdev(logs) / math.sqrt(len(logs))
-    return Ratio(math.exp(mean), math.exp(mean - half), math.exp(mean + half))
+    mean = mean_of(logs)
+    if mean.low is None:
+        return Estimate(math.exp(mean.value))
+    return Estimate(math.exp(mean.value), math.exp(mean.low), math.exp(mean.high))
 
 
 def ratio_of_pairs(ours, theirs):
@@ -57,10 +65,10 @@ class Row:
     strategy: str
     ours_s: float  # seconds per step
     peer_s: float
-    step_ratio: Ratio  # ours / peer
-    ours_slowdown: Ratio | None  # against no_sync; None: it was not run, or is this row
-    peer_slowdown: Ratio | None
-    slowdown_ratio: Ratio | None  # ours / peer
+    step_ratio: Estimate  # ours / peer
+    ours_slowdown: Estimate | None  # against no_sync; None: it was not run, or is this row
+    peer_slowdown: Estimate | None
+    slowdown_ratio: Estimate | None  # ours / peer
 
 
 def compare(ours, peer, strategies):
@@ -95,6 +103,11 @@ def table(rows, peer):
             [row.strategy, f"{row.ours_s:.4f}", f"{row.peer_s:.4f}", str(row.step_ratio)]
             + ["-" if ratio is None else str(ratio) for ratio in slowdowns]
         )
+    return markdown(cells)
+
+
+def markdown(cells):
+    """Returns a table; the first row has the heads, the first column is to the left."""
     widths = [max(map(len, column)) for column in zip(*cells, strict=True)]
     rule = "|".join(
         (":" if i == 0 else "-") + "-" * w + ("-" if i == 0 else ":") for i, w in enumerate(widths)

@@ -19,7 +19,9 @@ sys.path.insert(0, str(PEERS))
 import compare  # noqa: E402
 import launches  # noqa: E402
 import network  # noqa: E402
+import options  # noqa: E402
 import summary  # noqa: E402
+import watch_cost  # noqa: E402
 from wrappers import WRAPPERS  # noqa: E402
 
 # Small enough for a few seconds of training; most of the time goes into imports.
@@ -159,7 +161,7 @@ class SameWork(unittest.TestCase):
                     compare.refuse_other_counts(ours, theirs, "torch", WRAPPERS["fsdp"])
 
     def test_a_launch_that_fails_says_why(self):
-        work = compare.work_of(compare.parse(["--topology", "1x2"]))
+        work = options.work_of(compare.parse(["--topology", "1x2"]))
         with self.assertRaisesRegex(launches.LaunchError, "sh ended with status 3: no luck"):
             launches._call(["sh", "-c", "echo no luck >&2; exit 3"], work, dict(os.environ))
 
@@ -279,6 +281,79 @@ class SlowLaunches(Comparison):
         self.assertEqual(before["excess"]["all_reduce"]["bytes"], reduced * 3 // 4)
 
 
+class WatchCost(unittest.TestCase):
+    """What watch_cost.py makes of its launches; those are of ctest's watch_cost_slow_test."""
+
+    def test_ratios_are_of_launches_that_took_turns(self):
+        results = {
+            "alone": [{"blocks": [block("no_sync", 1.0)]}, {"blocks": [block("no_sync", 3.0)]}],
+            "watched": [{"blocks": [block("no_sync", 2.0)]}, {"blocks": [block("no_sync", 6.0)]}],
+        }
+        row = watch_cost.step_row(results, "no_sync")
+        self.assertEqual((row.alone_s, row.watched_s), (2.0, 4.0))
+        self.assertEqual(str(row.ratio), "2.000 [2.000, 2.000]")
+
+    def test_sides_take_turns(self):
+        sides = [side for _, side in watch_cost.turns(3)]
+        self.assertEqual(sides, ["alone", "watched", "watched", "alone", "alone", "watched"])
+
+    def test_a_job_that_was_not_watched_is_refused(self):
+        with tempfile.TemporaryDirectory() as folder:
+            file = Path(folder) / "watch.json"
+            with self.assertRaisesRegex(launches.LaunchError, "saw collectives of 0 ranks"):
+                watch_cost.refuse_unwatched(file, 2)
+            ranks = [{"collectives": {"all_reduce": {}}}, {"collectives": {}}]
+            file.write_text(json.dumps({"ranks": ranks}))
+            with self.assertRaisesRegex(launches.LaunchError, "of 1 ranks, expected 2"):
+                watch_cost.refuse_unwatched(file, 2)
+            watch_cost.refuse_unwatched(file, 1)
+
+
+@unittest.skipUnless(can_import("torch", "transformers"), "torch or transformers are missing")
+@needs_network_namespaces
+class WatchCostLaunches(ProgramTest):
+    def cost(self, kind, *more):
+        file = self.place / "cost.json"
+        command = (sys.executable, str(PEERS / "watch_cost.py"), kind, "--program", PROGRAM)
+        outcome = self.call(
+            *("--launches", "1", "--json", file, *more),
+            command=command,
+            env={"XDG_CACHE_HOME": str(Path(PROGRAM).parent / "watch_cache")},
+        )
+        self.assertEqual(outcome.status, 0, outcome.err)
+        return outcome.out, json.loads(file.read_text())
+
+    def assert_steps(self, job):
+        out, written = self.cost(
+            "step", *TINY, *SHORT[:-2], *PATIENT, "--job", job, "--strategy", "no_sync"
+        )
+        self.assertRegex(out, r"\| no_sync +\| +\d+\.\d{4} \| +\d+\.\d{4} \| +\d+\.\d{3} \|")
+        self.assertEqual(written["schema"], "gradsync.watch_cost.step/1")
+        (row,) = written["rows"]
+        for side in ("alone", "watched"):
+            (launch,) = written["launches"][side]
+            (made,) = launch["blocks"]
+            self.assertEqual(row[f"{side}_s"], sum(made["step_s"]) / len(made["step_s"]))
+        alone, watched = (written["launches"][side][0] for side in ("alone", "watched"))
+        self.assertEqual(watched["collectives"], alone["collectives"])
+
+    def test_steps_in_python(self):
+        self.assert_steps("torch")
+
+    def test_steps_in_cpp(self):
+        self.assert_steps("gradsync")
+
+    def test_start_and_first_build(self):
+        out, written = self.cost("start")
+        for words in ("watched - alone", "first, with the build"):
+            self.assertIn(words, out)
+        seconds = written["launches"]
+        self.assertAlmostEqual(
+            written["added_s"]["value"], seconds["watched"][0] - seconds["alone"][0]
+        )
+        self.assertGreater(seconds["first_s"], 0)
+
+
 class CommandLine(unittest.TestCase):
     def test_what_cannot_be_compared_is_one_sentence(self):
         with tempfile.TemporaryDirectory() as folder:
@@ -303,13 +378,31 @@ class CommandLine(unittest.TestCase):
                     self.assertIn(sentence, done.stderr.splitlines()[-1])
 
     def test_what_cannot_be_saved_is_one_sentence(self):
-        for options, sentence in {
+        for arguments, sentence in {
             ("--topology", "2x2_200mbit"): "expected for peers one node",
             ("--steps", "1"): "got '1', expected 2 to",
         }.items():
-            with self.subTest(options):
+            with self.subTest(arguments):
                 done = subprocess.run(
-                    [sys.executable, PEERS / "saving.py", *options], capture_output=True, text=True
+                    [sys.executable, PEERS / "saving.py", *arguments],
+                    capture_output=True,
+                    text=True,
+                )
+                self.assertEqual((done.returncode, done.stdout), (2, ""))
+                self.assertIn(sentence, done.stderr.splitlines()[-1])
+
+    def test_what_cannot_be_watched_is_one_sentence(self):
+        for arguments, sentence in {
+            (): "kind",
+            ("step", "--job", "jax"): "invalid choice",
+            ("step", "--strategy", "sync_each_batch"): "ddp: got 'sync_each_batch', expected",
+            ("start", "--launches", "0"): "got '0', expected 1 to 31",
+        }.items():
+            with self.subTest(arguments):
+                done = subprocess.run(
+                    [sys.executable, PEERS / "watch_cost.py", *arguments],
+                    capture_output=True,
+                    text=True,
                 )
                 self.assertEqual((done.returncode, done.stdout), (2, ""))
                 self.assertIn(sentence, done.stderr.splitlines()[-1])

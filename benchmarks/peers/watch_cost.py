@@ -1,0 +1,209 @@
+"""What `gradsync watch` costs: the steps of a job, or its start, watched beside the same unwatched.
+
+    benchmarks/peers/watch_cost step --launches 8 --steps 20 --json cost.json
+    benchmarks/peers/watch_cost step --job gradsync --strategy baseline
+    benchmarks/peers/watch_cost start --launches 8
+
+step    trains BERT-mini on two ranks of one node in Python, with torch's DistributedDataParallel
+        (--job torch), or in C++ (--job gradsync), and compares the slowest rank's steps. Who runs
+        first takes turns: alone, watched, watched, alone, ...
+start   runs a Python job of one step and compares how long it takes in all. The first watched one
+        builds the library, into a cache of its own, and is told apart.
+
+Ratios and differences are means over launches with Student's t at 95 %, as in README.md here.
+Progress goes to stderr, a table to stdout. Exit status: 0; 2 usage; 4 something is missing here; 5
+a launch failed, or was not watched.
+"""
+
+import dataclasses
+import json
+import os
+import subprocess
+import sys
+import tempfile
+import time
+from pathlib import Path
+
+import launches
+import summary
+from fitness import EXPECTED, refuse_missing, report_error
+from options import add_launches, add_work, complete, make_parser, work_of
+from wrappers import WRAPPERS
+
+ONE_STEP = Path(__file__).resolve().with_name("one_step.py")
+SIDES = ("alone", "watched")
+JOBS = ("torch", "gradsync")
+
+
+def turns(count):
+    """Yields (launch, side), forth in even launches, back in odd ones."""
+    for launch in range(count):
+        for side in SIDES if launch % 2 == 0 else reversed(SIDES):
+            print(f"launch {launch + 1}/{count} | {side}", file=sys.stderr)
+            yield launch, side
+
+
+def watch_command(options, file):
+    python = sys.executable
+    return [options.program, "watch", "--quiet", "--python", python, "--json", file, "--"]
+
+
+def refuse_unwatched(file, ranks):
+    """Errors: LaunchError where the watcher did not see the collectives of so many ranks."""
+    watched = json.loads(file.read_text()) if file.exists() else {"ranks": []}
+    seen = sum(bool(rank["collectives"]) for rank in watched["ranks"])
+    if seen != ranks:
+        raise launches.LaunchError(f"the watcher saw collectives of {seen} ranks, expected {ranks}")
+
+
+# ---- steps -----------------------------------------------------------------------------------
+
+
+def run_job(options, work, launch, watch):
+    if options.job == "gradsync":
+        return launches.run_ours(work, options.program, launch, {}, watch)
+    return launches.run_peer(work, options.job, options.attention, launch, watch)
+
+
+def measure_steps(options, work):
+    """Returns {side: [launch]}."""
+    results = {side: [] for side in SIDES}
+    for launch, side in turns(options.launches):
+        with tempfile.TemporaryDirectory(prefix="gradsync_watch_") as folder:
+            file = Path(folder) / "watch.json"
+            watch = watch_command(options, file) if side == "watched" else ()
+            results[side].append(run_job(options, work, launch, watch))
+            if watch:
+                refuse_unwatched(file, launches.world_size(work))
+    return results
+
+
+@dataclasses.dataclass(frozen=True)
+class StepRow:
+    strategy: str
+    alone_s: float  # seconds per step
+    watched_s: float
+    ratio: summary.Estimate  # watched / alone
+
+
+def step_row(results, strategy):
+    alone, watched = (
+        [summary.mean_step_s(launch["blocks"], strategy) for launch in results[side]]
+        for side in SIDES
+    )
+    ratio = summary.ratio_of_pairs(watched, alone)
+    return StepRow(strategy, summary.fmean(alone), summary.fmean(watched), ratio)
+
+
+def report_steps(options):
+    work = work_of(options)
+    refuse_missing(options.program, [options.job])
+    results = measure_steps(options, work)
+    rows = [step_row(results, strategy) for strategy in work.strategies]
+    print(
+        f"{work.model} under {work.wrapper} on {options.topology} ({options.job}), "
+        f"{work.accumulation_steps} micro-batches of {work.micro_batch_size} x "
+        f"{work.sequence_length}: slowest rank's step, 95 % intervals by Student's t over "
+        f"{options.launches} launches of each\n"
+    )
+    heads = ["strategy", "alone s/step", "watched s/step", "watched / alone"]
+    cells = [
+        [row.strategy, f"{row.alone_s:.4f}", f"{row.watched_s:.4f}", str(row.ratio)] for row in rows
+    ]
+    print(summary.markdown([heads, *cells]))
+    return {
+        "work": dataclasses.asdict(work),
+        "job": options.job,
+        "launches": results,
+        "rows": [dataclasses.asdict(row) for row in rows],
+    }
+
+
+# ---- start -----------------------------------------------------------------------------------
+
+
+def run_one_step(options, watch, environment):
+    """Returns its seconds, from its start to its end."""
+    begun = time.monotonic()
+    done = subprocess.run(
+        [*watch, sys.executable, ONE_STEP],
+        env=os.environ | environment,
+        stdin=subprocess.DEVNULL,
+        capture_output=True,
+        text=True,
+        timeout=options.launch_timeout_s,
+    )
+    seconds = time.monotonic() - begun
+    if done.returncode != 0:
+        last = (done.stderr.strip().splitlines() or ["it printed nothing"])[-1]
+        raise launches.LaunchError(f"one_step.py ended with status {done.returncode}: {last}")
+    return seconds
+
+
+def measure_starts(options):
+    """Returns {"first_s": seconds of the first watched one, side: [seconds]}."""
+    with tempfile.TemporaryDirectory(prefix="gradsync_watch_") as folder:
+        environment = {"XDG_CACHE_HOME": folder}
+        file = Path(folder) / "watch.json"
+        watch = watch_command(options, file)
+        print("the first one, which builds the library", file=sys.stderr)
+        run_one_step(options, (), environment)  # reads what both read
+        results = {"first_s": run_one_step(options, watch, environment)}
+        results |= {side: [] for side in SIDES}
+        for _, side in turns(options.launches):
+            file.unlink(missing_ok=True)
+            given = watch if side == "watched" else ()
+            results[side].append(run_one_step(options, given, environment))
+            if given:
+                refuse_unwatched(file, ranks=1)
+    return results
+
+
+def report_starts(options):
+    refuse_missing(options.program, ["torch"])
+    results = measure_starts(options)
+    means = {side: summary.mean_of(results[side]) for side in SIDES}
+    differences = [b - a for a, b in zip(*(results[side] for side in SIDES), strict=True)]
+    added = summary.mean_of(differences)
+    print(
+        "A Python job of one step, seconds from its start to its end, 95 % intervals by Student's "
+        f"t over {options.launches} launches of each\n"
+    )
+    cells = [["", "s"], *([side, str(means[side])] for side in SIDES)]
+    cells += [
+        ["watched - alone", str(added)],
+        ["first, with the build", f"{results['first_s']:.3f}"],
+    ]
+    print(summary.markdown(cells))
+    return {"launches": results, "added_s": dataclasses.asdict(added)}
+
+
+def parse(arguments):
+    parser = make_parser(__doc__)
+    kinds = parser.add_subparsers(dest="kind", required=True)
+    step = kinds.add_parser("step", allow_abbrev=False, help="what a step costs more")
+    step.add_argument("--job", choices=JOBS, default=JOBS[0], help="default: %(default)s")
+    add_work(step, topology="1x2")
+    start = kinds.add_parser("start", allow_abbrev=False, help="what start and end cost more")
+    add_launches(start)
+    options = parser.parse_args(arguments)
+    if options.kind == "step":
+        known = WRAPPERS[options.wrapper].strategies
+        complete(step, options, strategy=(("baseline", "no_sync"), known))
+    return options
+
+
+def main(arguments=None):
+    options = parse(arguments)
+    try:
+        content = {"step": report_steps, "start": report_starts}[options.kind](options)
+    except EXPECTED as error:
+        return report_error("watch_cost", error)
+    if options.json:
+        content = {"schema": f"gradsync.watch_cost.{options.kind}/1"} | content
+        options.json.write_text(json.dumps(content, indent=1) + "\n")
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
