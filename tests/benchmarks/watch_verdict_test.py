@@ -1,12 +1,17 @@
 """gradsync watch from end to end: each training script of tests/harness/watch/jobs/ under torchrun,
 with the verdict that it deserves and the collectives that it counted itself.
 
-The environment variable GRADSYNC_REPETITIONS says how often each script runs (once).
+    watch_verdict_test.py [--repetitions N] [--tally FILE] [VerdictTest] [SlowVerdictTest] ...
+
+Each script runs N times (once), whatever came of the times before. At the end, and as JSON in FILE,
+stands how often the verdict was right, and on how many ranks each collective was counted.
 """
 
+import argparse
 import json
-import os
+import sys
 import unittest
+from dataclasses import asdict, dataclass
 from pathlib import Path
 
 from program import ROOT, free_port
@@ -18,13 +23,31 @@ EXPECTED = json.loads((JOBS / "expected.json").read_text())
 MAIN = ("no_sync", "improper", "fsdp", "accelerate_accumulate")
 
 
+@dataclass
+class Tally:
+    """Of one job, over its repetitions."""
+
+    runs: int = 0
+    right_verdicts: int = 0
+    wrong_accusations: int = 0  # of a job that deserves none
+    ranks: int = 0  # that counted for themselves
+    ranks_counted_alike: int = 0
+
+
+tallies = {}  # by job
+repetitions = 1
+
+
 class JobTest(WatchTest):
     def check(self, name):
-        for repetition in range(int(os.environ.get("GRADSYNC_REPETITIONS", "1"))):
-            self.check_once(name, self.place / f"watched{repetition}.json")
+        for repetition in range(repetitions):
+            with self.subTest(name, repetition=repetition):
+                self.check_once(name, self.place / f"watched{repetition}.json")
 
     def check_once(self, name, file):
         expected = EXPECTED[name]
+        tally = tallies.setdefault(name, Tally())
+        tally.runs += 1
         outcome = self.watch(
             Path(TORCH_PYTHON).with_name("torchrun"),
             f"--nproc-per-node={RANKS}",
@@ -34,8 +57,15 @@ class JobTest(WatchTest):
             python=None,
             env={"OMP_NUM_THREADS": "1"},
         )
+        if outcome.status == 1 and not expected["fails"]:
+            tally.wrong_accusations += 1
         self.assertEqual(outcome.status, 1 if expected["fails"] else 0, outcome.err)
         watched = json.loads(file.read_text())
+        self.assert_counts(watched, outcome, tally)
+        self.assert_verdicts(watched, expected)
+        tally.right_verdicts += 1
+
+    def assert_verdicts(self, watched, expected):
         shown = json.dumps(watched["verdicts"], indent=1)
         verdict, *others = watched["verdicts"]
         self.assertEqual(watched["faults"], [])
@@ -46,12 +76,13 @@ class JobTest(WatchTest):
         self.assertEqual(watched["has_excess"], expected["fails"])
         self.assertEqual(watched["per_step"]["micro_batches"], expected["micro_batches"])
         self.assertEqual(watched["per_step"]["synchronized"], expected["synchronized"])
-        self.assert_counts(watched, outcome)
 
-    def assert_counts(self, watched, outcome):
+    def assert_counts(self, watched, outcome, tally):
         counted = {line["rank"]: line["collectives"] for line in objects_in(outcome.out)}
         self.assertEqual(sorted(counted), list(range(RANKS)))
         seen = {rank["rank"]: rank["collectives"] for rank in watched["ranks"]}
+        tally.ranks += len(counted)
+        tally.ranks_counted_alike += sum(seen.get(rank) == counted[rank] for rank in counted)
         self.assertEqual(seen, counted)
 
 
@@ -72,5 +103,37 @@ for each in EXPECTED:
     add_test_of(each)
 
 
+def total():
+    """Returns the sum of all tallies."""
+    fields = Tally.__dataclass_fields__
+    return Tally(**{field: sum(getattr(t, field) for t in tallies.values()) for field in fields})
+
+
+def print_tallies():
+    for name, tally in [*tallies.items(), ("all", total())]:
+        print(
+            f"{name}: {tally.right_verdicts} of {tally.runs} verdicts right, "
+            f"{tally.wrong_accusations} wrong accusations, collectives counted on "
+            f"{tally.ranks_counted_alike} of {tally.ranks} ranks",
+            file=sys.stderr,
+        )
+
+
+def main():
+    global repetitions
+    parser = argparse.ArgumentParser(description=__doc__, allow_abbrev=False, add_help=False)
+    parser.add_argument("--repetitions", type=int, default=1)
+    parser.add_argument("--tally", type=Path)
+    options, rest = parser.parse_known_args()
+    repetitions = options.repetitions
+    program = unittest.main(verbosity=2, argv=[sys.argv[0], *rest], exit=False)
+    print_tallies()
+    if options.tally:
+        by_job = {name: asdict(tally) for name, tally in tallies.items()}
+        content = {"repetitions": repetitions, "jobs": by_job, "all": asdict(total())}
+        options.tally.write_text(json.dumps(content, indent=1) + "\n")
+    return 0 if program.result.wasSuccessful() else 1
+
+
 if __name__ == "__main__":
-    unittest.main(verbosity=2)
+    sys.exit(main())
