@@ -10,26 +10,17 @@
 #include <vector>
 
 #include "benchmarks/arm_process.h"
+#include "benchmarks/resident_arms.h"
 #include "benchmarks/run_options.h"
-#include "harness/gate/rows.h"
-#include "harness/gate/turns.h"
 
 namespace gradsync::cli {
-
-// A row, and where an arm has it.
-struct GateRow {
-  gate::Row row;
-  std::size_t launch = 0;  // of ArmProcess::launches()
-  std::size_t cell = 0;    // of that launch
-  int warmup_steps = 0;    // of its part
-};
 
 struct GateBuilds {
   std::string baseline;
   std::string candidate;
 };
 
-class GateArms {
+class GateArms : public ResidentArms {
  public:
   // Starts baseline and candidate with the plan of `options`; the control only with
   // start_control(). `interrupted` is polled by everything here that blocks.
@@ -37,7 +28,7 @@ class GateArms {
   GateArms(const RunOptions& options, const GateBuilds& builds,
            const std::atomic<bool>* interrupted);
 
-  void start_control();
+  void start_control() override;
 
   // Ends the candidate, and starts it once more with this share of extra work; before, it has none.
   void restart_candidate(double extra_work);
@@ -50,13 +41,8 @@ class GateArms {
   // all. Errors: ConfigError where one picks none.
   std::vector<GateRow> rows(const std::vector<gate::RowFilter>& filters) const;
 
-  // Runs a block of `row` in `arm`, in whose ranks the row's launch is opened if it is not. What
-  // could not be run is a record with the status and the reason.
-  // Errors: run::Interrupted; ConfigError where an answer is none of the protocol.
-  results::TrialRecord run(gate::Arm arm, const GateRow& row, int warmup_steps, int steps);
-
-  // Ends the ranks of all arms: what is opened next starts afresh.
-  void close();
+  results::TrialRecord run(gate::Arm arm, const GateRow& row, int warmup_steps, int steps) override;
+  void close() override;
 
  private:
   std::unique_ptr<ArmProcess> start(const std::string& build, double extra_work) const;

@@ -6,6 +6,7 @@
 
 #include "benchmarks/commands.h"
 #include "benchmarks/gate_builds.h"
+#include "benchmarks/gate_jobs.h"
 #include "benchmarks/gate_question.h"
 #include "benchmarks/gate_runs.h"
 #include "benchmarks/gate_selftest.h"
@@ -45,13 +46,24 @@ report::FinishedRun run_of(const GateQuestion& question, const GateFindings& fin
   return run;
 }
 
+void store_turns(GateFindings& findings, const std::string& directory) {
+  gate::round_for_storage(findings.turns);
+  results::write_atomically(directory + "/" + results::kTurnsFile,
+                            gate::to_json(findings.turns).dump() + "\n");
+}
+
 gate::GateReport gate_between_builds(const GateQuestion& question, const std::string& directory) {
   warn_about_this_host(checked_plan(question.options.run));
   GateFindings findings = compare_builds(question);
   if (has_claims(question)) add_claims(findings.report, question, run_of(question, findings));
-  gate::round_for_storage(findings.turns);
-  results::write_atomically(directory + "/" + results::kTurnsFile,
-                            gate::to_json(findings.turns).dump() + "\n");
+  store_turns(findings, directory);
+  return findings.report;
+}
+
+gate::GateReport gate_between_jobs(const GateQuestion& question, const std::string& directory) {
+  warn_about_this_host(plan::Plan{});
+  GateFindings findings = compare_jobs(question, directory);
+  store_turns(findings, directory);
   return findings.report;
 }
 
@@ -59,6 +71,8 @@ gate::GateReport answer(const GateQuestion& question, const std::string& directo
   switch (question.kind) {
     case GateKind::Builds:
       return gate_between_builds(question, directory);
+    case GateKind::Jobs:
+      return gate_between_jobs(question, directory);
     case GateKind::Against:
       return compare_with_stored(question, directory);
     default:

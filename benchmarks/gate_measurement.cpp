@@ -34,7 +34,7 @@ TrialRecord without_events(TrialRecord trial) {
 
 }  // namespace
 
-GateMeasurement::GateMeasurement(GateArms& arms, const std::vector<GateRow>& rows,
+GateMeasurement::GateMeasurement(ResidentArms& arms, const std::vector<GateRow>& rows,
                                  const gate::Settings& settings, std::uint64_t seed,
                                  std::function<void(const GateProgress&)> tick)
     : arms_(arms), settings_(settings), random_(seed), tick_(std::move(tick)) {

@@ -6,7 +6,7 @@
 #include <string>
 #include <vector>
 
-#include "benchmarks/gate_arms.h"
+#include "benchmarks/resident_arms.h"
 #include "harness/gate/cost.h"
 #include "harness/gate/counts.h"
 #include "harness/gate/settings.h"
@@ -41,8 +41,9 @@ struct GateProgress {
 class GateMeasurement {
  public:
   // `tick` is called after every pass. The seed decides the order of the arms in every turn.
-  GateMeasurement(GateArms& arms, const std::vector<GateRow>& rows, const gate::Settings& settings,
-                  std::uint64_t seed, std::function<void(const GateProgress&)> tick);
+  GateMeasurement(ResidentArms& arms, const std::vector<GateRow>& rows,
+                  const gate::Settings& settings, std::uint64_t seed,
+                  std::function<void(const GateProgress&)> tick);
 
   // Runs one short block of every row in baseline and candidate.
   void count();
@@ -74,7 +75,7 @@ class GateMeasurement {
   bool keep(MeasuredRow& row, gate::Arm arm, results::TrialRecord trial);
   std::vector<std::vector<std::size_t>> by_launch(const std::vector<std::size_t>& which) const;
 
-  GateArms& arms_;
+  ResidentArms& arms_;
   gate::Settings settings_;
   stats::Random random_;
   std::function<void(const GateProgress&)> tick_;

@@ -2,7 +2,10 @@
 
 #include <fmt/format.h>
 
+#include <filesystem>
 #include <stdexcept>
+#include <system_error>
+#include <utility>
 
 #include "benchmarks/paths.h"
 #include "harness/base/errors.h"
@@ -12,6 +15,8 @@
 
 namespace gradsync::cli {
 namespace {
+
+namespace fs = std::filesystem;
 
 // Sixteen rows with steps of about 10 ms on two cores.
 constexpr const char* kSelfTestPlan = "gate";
@@ -53,6 +58,45 @@ void refuse(bool unwanted, const char* what) {
   if (unwanted) throw ConfigError(what);
 }
 
+// Both sides are builds or both are training commands. A gate of commands has no PLAN: what is
+// compared is their optimizer step.
+bool names_build(const std::string& text) {
+  std::error_code too_long;
+  return fs::is_directory(text, too_long) || fs::path(text).filename() == "gradsync";
+}
+
+bool is_of_commands(const GateOptions& options) {
+  const bool has_plan = !options.run.plan.empty() || !options.gates.empty();
+  for (const auto& [option, text] :
+       {std::pair{"--baseline", options.baseline}, std::pair{"--candidate", options.candidate}}) {
+    std::error_code too_long;
+    const bool is_command = text.find(' ') != std::string::npos && !fs::exists(text, too_long);
+    if (!has_plan || !is_command) continue;
+    throw ConfigError(fmt::format(
+        "{}: got the command '{}' and a PLAN: training commands are compared without one", option,
+        text));
+  }
+  if (has_plan) return false;
+  const bool baseline_is_build = names_build(options.baseline);
+  refuse(baseline_is_build != names_build(options.candidate),
+         "--baseline and --candidate: got a build and a command, expected two builds and a PLAN, "
+         "or two commands");
+  return !baseline_is_build;
+}
+
+GateKind kind_of_two(const GateOptions& options) {
+  const bool are_commands = is_of_commands(options);
+  refuse(!are_commands && !options.python.empty(),
+         "--python: got two builds, expected training commands, whose interpreter it is");
+  if (!are_commands) return GateKind::Builds;
+  const RunOptions& run = options.run;
+  refuse(
+      !options.rows.empty() || !run.overrides.empty() || !run.weights.empty() || !run.data.empty(),
+      "--baseline: got training commands, which have no plan: expected none of the options "
+      "that change one or pick its rows");
+  return GateKind::Jobs;
+}
+
 GateKind kind_of(const GateOptions& options) {
   refuse(options.selftest && !options.replay.empty(), "--selftest and --replay: give one of them");
   refuse(options.selftest && options.run.force, "--selftest: got --force; choose another --out");
@@ -68,7 +112,7 @@ GateKind kind_of(const GateOptions& options) {
          "--candidate needs --baseline BUILD or --against DIR");
   refuse(results && options.gates.empty(), "--results needs --gates NAME, whose claims are judged");
   refuse(results && !options.run.plan.empty(), "--results: got a PLAN, too; the run is over");
-  if (builds) return GateKind::Builds;
+  if (builds) return kind_of_two(options);
   if (against) return GateKind::Against;
   refuse(options.gates.empty(),
          "nothing to compare: give --baseline BUILD --candidate BUILD, --against DIR, or --gates "
@@ -85,8 +129,12 @@ void add_gate_options(CLI::App& command, GateOptions& options) {
   command.add_flag("--force", options.run.force, "Replace the gate in --out");
   command.add_flag("--quiet", options.run.quiet, "Only errors on stderr");
   command.add_option("--baseline", options.baseline,
-                     "Build that is known to be good: its directory or its program");
-  command.add_option("--candidate", options.candidate, "Build in question (this program)");
+                     "What is known to be good: a build, its directory or its program; or, without "
+                     "PLAN, a training command in quotes");
+  command.add_option("--candidate", options.candidate,
+                     "Build in question (this program), or the other training command");
+  command.add_option("--python", options.python,
+                     "The commands' interpreter, where they do not show it");
   command.add_option("--against", options.against,
                      "Results of a run to hold the candidate against, instead of a build");
   command.add_option("--gates", options.gates,
@@ -134,10 +182,11 @@ GateQuestion read_gate_question(const GateOptions& options) {
   const bool has_stored_plan = question.kind == GateKind::Results ||
                                question.kind == GateKind::Against ||
                                question.kind == GateKind::Replay;
+  const bool needs_plan = !has_stored_plan && question.kind != GateKind::Jobs;
   if (question.kind == GateKind::SelfTest && question.options.run.plan.empty()) {
     question.options.run.plan = kSelfTestPlan;
   }
-  refuse(!has_stored_plan && question.options.run.plan.empty(),
+  refuse(needs_plan && question.options.run.plan.empty(),
          "PLAN is missing: which rows are to be compared?");
   question.settings = settings_of(options, question.file);
   question.rows = filters_of(options, question.file);

@@ -1,4 +1,5 @@
-// What `gradsync gate` was asked: which builds or results, which rows, and what counts as slower.
+// What `gradsync gate` was asked: which builds, training commands or results, which rows, and what
+// counts as slower.
 #pragma once
 
 #include <optional>
@@ -22,6 +23,7 @@ struct GateOptions {
   std::string gates;
   std::string baseline;
   std::string candidate;
+  std::string python;  // of training commands
   std::string against;
   std::string results;
   std::vector<std::string> rows;
@@ -39,6 +41,7 @@ struct GateOptions {
 // What the candidate is held against.
 enum class GateKind {
   Builds,    // another build, in turns
+  Jobs,      // another training command, in turns
   Against,   // a stored run of another build
   Claims,    // fixed claims alone, of a fresh run
   Results,   // fixed claims alone, of a stored run

@@ -8,6 +8,7 @@
 #include <utility>
 #include <vector>
 
+#include "benchmarks/gate_arms.h"
 #include "benchmarks/gate_measurement.h"
 #include "benchmarks/gate_progress.h"
 #include "benchmarks/interrupt.h"

@@ -1,18 +1,17 @@
 // gradsync watch: does a training job synchronize when it should, and what does that cost it?
 #include <fmt/format.h>
 
-#include <cstdlib>
 #include <filesystem>
 #include <limits>
 #include <memory>
 
 #include "benchmarks/commands.h"
-#include "benchmarks/paths.h"
 #include "benchmarks/watched_job.h"
+#include "harness/base/build_info.h"
 #include "harness/base/log.h"
 #include "harness/results/store.h"
+#include "harness/watch/environment.h"
 #include "harness/watch/job_torch.h"
-#include "harness/watch/preload_library.h"
 #include "harness/watch/read_events.h"
 #include "harness/watch/trace.h"
 #include "harness/watch/watched.h"
@@ -32,40 +31,6 @@ struct WatchOptions {
   bool quiet = false;
   bool fail_on_excess = false;
 };
-
-std::string variable(const char* name) {
-  const char* value = std::getenv(name);
-  return value == nullptr ? "" : value;
-}
-
-std::string before(const std::string& first, const std::string& others) {
-  return others.empty() ? first : first + ":" + others;
-}
-
-// LD_PRELOAD is divided at spaces and colons: a path with such gets another name in `folder`.
-std::string preloadable(const std::string& path, const std::string& folder) {
-  if (path.find_first_of(" :") == std::string::npos) return path;
-  const fs::path link = fs::path(folder) / "loader.so";
-  fs::create_symlink(path, link);
-  return link.string();
-}
-
-EnvironmentChanges watching(const watch::JobTorch& torch, const watch::PreloadLibrary& library,
-                            const std::string& folder) {
-  return {{"GRADSYNC_WATCH_DIR", folder},
-          {"GRADSYNC_WATCH_LIBRARY", library.watcher},
-          {"GRADSYNC_WATCH_TORCH", torch.folder + "/lib/libtorch_cpu.so"},
-          {"LD_PRELOAD", before(preloadable(library.loader, folder), variable("LD_PRELOAD"))},
-          {"PYTHONPATH", before(source_file("harness/watch/hook"), variable("PYTHONPATH"))}};
-}
-
-watch::PreloadLibrary library_for(const watch::JobTorch& torch, const std::string& folder) {
-  const std::string cache = watch::preload_cache();
-  const watch::PreloadBuild build(torch, build_info().source_dir, cache.empty() ? folder : cache);
-  if (const auto library = build.find()) return *library;
-  log::info(fmt::format("building the watcher for torch {}, once: about 20 s ...", torch.version));
-  return build.build();
-}
 
 // Why there is nothing to tell; "" where there is.
 std::string why_nothing_was_seen(const watch::WatchedFolder& folder) {
@@ -99,7 +64,8 @@ class Watcher {
   EnvironmentChanges prepare() {
     try {
       const watch::JobTorch torch = watch::find_job_torch(options_.command, options_.python);
-      return watching(torch, library_for(torch, folder_.path()), folder_.path());
+      return watch::watching(torch, library_for(torch, folder_.path()), build_info().source_dir,
+                             folder_.path());
     } catch (const EnvironmentError& error) {
       why_not_watched_ = error.what();
     } catch (const fs::filesystem_error& error) {

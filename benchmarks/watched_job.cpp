@@ -13,10 +13,10 @@
 #include <cstring>
 #include <filesystem>
 
+#include "harness/base/build_info.h"
 #include "harness/base/clock.h"
 #include "harness/base/errors.h"
 #include "harness/base/log.h"
-#include "harness/launch/task_place.h"
 #include "harness/watch/program_output.h"
 
 namespace gradsync::cli {
@@ -70,14 +70,6 @@ class HeldSignals {
   sigset_t before_{};
 };
 
-std::vector<std::string> environment_with(const EnvironmentChanges& changes) {
-  launch::Environment merged = launch::process_environment();
-  for (const auto& [name, value] : changes) merged[name] = value;
-  std::vector<std::string> strings;
-  for (const auto& [name, value] : merged) strings.push_back(name + "=" + value);
-  return strings;
-}
-
 std::vector<char*> pointers(const std::vector<std::string>& strings) {
   std::vector<char*> result;
   for (const std::string& string : strings) result.push_back(const_cast<char*>(string.c_str()));
@@ -87,7 +79,7 @@ std::vector<char*> pointers(const std::vector<std::string>& strings) {
 
 // Returns 0 or an errno.
 int start(const std::vector<std::string>& command, const EnvironmentChanges& changes) {
-  const std::vector<std::string> environment = environment_with(changes);
+  const std::vector<std::string> environment = watch::environment_with(changes);
   const HeldSignals held;
   posix_spawnattr_t attributes;
   ::posix_spawnattr_init(&attributes);
@@ -130,6 +122,14 @@ int run_watched_job(const std::vector<std::string>& command, const EnvironmentCh
     return error == ENOENT ? kNoSuchProgram : kNoProgram;
   }
   return watch::shell_status(wait_for_job(look));
+}
+
+watch::PreloadLibrary library_for(const watch::JobTorch& torch, const std::string& folder) {
+  const std::string cache = watch::preload_cache();
+  const watch::PreloadBuild build(torch, build_info().source_dir, cache.empty() ? folder : cache);
+  if (const auto library = build.find()) return *library;
+  log::info(fmt::format("building the watcher for torch {}, once: about 20 s ...", torch.version));
+  return build.build();
 }
 
 EventFolder::EventFolder(const std::string& keep) : is_kept_(!keep.empty()) {

@@ -6,12 +6,13 @@
 
 #include <functional>
 #include <string>
-#include <utility>
 #include <vector>
+
+#include "harness/watch/environment.h"
 
 namespace gradsync::cli {
 
-using EnvironmentChanges = std::vector<std::pair<std::string, std::string>>;
+using watch::EnvironmentChanges;
 
 // Runs `command`, looked up in PATH, with `changes` on top of our environment. Calls `look` every
 // half second. Returns its exit status as a shell gives it: 128 + its number after a signal, 127
@@ -19,6 +20,10 @@ using EnvironmentChanges = std::vector<std::pair<std::string, std::string>>;
 // once: the signals SIGINT, SIGTERM, SIGHUP, SIGQUIT, SIGUSR1 and SIGUSR2 are its own afterwards.
 int run_watched_job(const std::vector<std::string>& command, const EnvironmentChanges& changes,
                     const std::function<void()>& look);
+
+// Returns the libraries to preload into a job with this torch, built where there are none yet: in
+// the cache, or where the environment names none in `folder`.   Errors: as PreloadBuild.
+watch::PreloadLibrary library_for(const watch::JobTorch& torch, const std::string& folder);
 
 // Where the processes of a job write what happens to them.
 class EventFolder {

@@ -21,7 +21,7 @@ inline constexpr const char* kGateSchema = "gradsync.gate/1";
 
 // One of the two that are compared.
 struct Side {
-  std::string name;  // a build directory or program, or a directory of results
+  std::string name;  // a build's program, a training command, or a directory of results
   nlohmann::json context = nlohmann::json::object();  // what is known of it: "gradsync", "commit",
                                                       // "build_type", "torch", ...
 };

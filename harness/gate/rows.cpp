@@ -164,7 +164,7 @@ std::vector<std::string> place_names(const std::vector<Row>& rows) {
   for (const Row& row : rows) {
     std::vector<std::string> words;
     if (parts && !row.part.empty()) words.push_back(row.part);
-    words.push_back(row.cell.value("topology", ""));
+    if (row.cell.contains("topology")) words.push_back(row.cell["topology"].get<std::string>());
     for (const std::string& parameter : varying[row.part]) {
       if (!row.cell.contains(parameter)) continue;
       words.push_back(fmt::format("{} {}", parameter, report::plain_text(row.cell[parameter])));
@@ -177,7 +177,11 @@ std::vector<std::string> place_names(const std::vector<Row>& rows) {
 std::vector<std::string> row_names(const std::vector<Row>& rows) {
   std::vector<std::string> names = place_names(rows);
   for (std::size_t i = 0; i < rows.size(); ++i) {
-    names[i] += ", " + report::strategy_label(rows[i].cell.value("strategy", ""));
+    const json& cell = rows[i].cell;
+    if (cell.contains("job")) names[i] = cell["job"].get<std::string>();
+    if (cell.contains("strategy")) {
+      names[i] += ", " + report::strategy_label(cell["strategy"].get<std::string>());
+    }
   }
   return names;
 }

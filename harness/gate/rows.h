@@ -1,8 +1,9 @@
 // The rows of a gate: which there are, which of them a user picks, and what they are called.
 //
-// A row is one cell of one part of a plan. A filter names parameters and the values they may have,
-// as --set does: "strategy=no_sync,topology=2x1_1gbit", "strategy=no_sync,accumulate". All of a
-// filter's parameters must fit, and any of several filters.
+// A row is one cell of one part of a plan; or, of training commands, {"job": "optimizer step"}. A
+// filter names parameters and the values they may have, as --set does:
+// "strategy=no_sync,topology=2x1_1gbit", "strategy=no_sync,accumulate". All of a filter's
+// parameters must fit, and any of several filters.
 #pragma once
 
 #include <nlohmann/json.hpp>

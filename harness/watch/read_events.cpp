@@ -152,6 +152,26 @@ std::string first_line_of(const std::string& path) {
   return text.substr(0, text.find('\n'));
 }
 
+// What the process's largest group says, or else its environment.
+JobPlace place_of(const EventFileHeader& header) {
+  if (header.world_size > 0) return {header.pid, header.rank, header.world_size};
+  return {header.pid, header.environment_rank, header.environment_world_size};
+}
+
+// Of the files that can be read by now.
+std::vector<EventFileHeader> headers_so_far(const std::string& directory) {
+  std::vector<EventFileHeader> headers;
+  for (const std::string& path : files_with(directory, kEventFilePrefix, kEventFileSuffix)) {
+    std::ifstream file(path, std::ios::binary);
+    EventFileHeader header{};
+    if (file.read(reinterpret_cast<char*>(&header), sizeof header) &&
+        std::memcmp(header.magic, kEventFileMagic, kMagicBytes) == 0) {
+      headers.push_back(header);
+    }
+  }
+  return headers;
+}
+
 // Of a process that only the hook saw.
 void add_unreached(const RankEvents& process, std::vector<std::string>& faults) {
   if (!process.events.empty()) {
@@ -172,10 +192,10 @@ RankEvents read_events(const std::string& path) {
     result.faults.push_back(fmt::format("{} ends before its first event", path));
     return result;
   }
-  const bool has_group = header->world_size > 0;
-  result.rank = has_group ? header->rank : header->environment_rank;
-  result.world_size = has_group ? header->world_size : header->environment_world_size;
-  result.pid = header->pid;
+  const JobPlace place = place_of(*header);
+  result.rank = place.rank;
+  result.world_size = place.world_size;
+  result.pid = place.pid;
   if (*header->fault != '\0') result.faults.push_back(text_of(header->fault));
   return Records(path, bytes, header->claimed).read_into(result);
 }
@@ -214,15 +234,17 @@ bool is_watched_folder(const std::string& directory) {
 
 std::int64_t optimizer_steps_so_far(const std::string& directory) {
   std::int64_t most = 0;
-  for (const std::string& path : files_with(directory, kEventFilePrefix, kEventFileSuffix)) {
-    std::ifstream file(path, std::ios::binary);
-    EventFileHeader header{};
-    if (file.read(reinterpret_cast<char*>(&header), sizeof header) &&
-        std::memcmp(header.magic, kEventFileMagic, kMagicBytes) == 0) {
-      most = std::max(most, header.optimizer_steps);
-    }
+  for (const EventFileHeader& header : headers_so_far(directory)) {
+    most = std::max(most, header.optimizer_steps);
   }
   return most;
+}
+
+std::vector<JobPlace> places_so_far(const std::string& directory) {
+  std::vector<JobPlace> places;
+  for (const EventFileHeader& header : headers_so_far(directory))
+    places.push_back(place_of(header));
+  return places;
 }
 
 }  // namespace gradsync::watch

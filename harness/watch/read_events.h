@@ -7,6 +7,7 @@
 // NCCL's that no operation of c10d's made, see nccl_events.h.
 #pragma once
 
+#include <cstdint>
 #include <string>
 #include <vector>
 
@@ -37,5 +38,16 @@ bool is_watched_folder(const std::string& directory);
 // Returns how many optimizer steps the rank with the most has begun. For a glance while the job
 // runs: reads headers alone, and passes over what it cannot read.
 std::int64_t optimizer_steps_so_far(const std::string& directory);
+
+// Which rank a process is.
+struct JobPlace {
+  std::int64_t pid = 0;
+  int rank = -1;       // -1: it has none so far
+  int world_size = 0;  // 0: as above
+};
+
+// Returns the places of the processes with events, in the order of their files' names; as
+// optimizer_steps_so_far() for a glance.
+std::vector<JobPlace> places_so_far(const std::string& directory);
 
 }  // namespace gradsync::watch

@@ -4,7 +4,7 @@
 
 #include <new>
 
-#include "harness/watch/preload/locked.h"
+#include "harness/watch/preload/inside.h"
 
 namespace gradsync::watch {
 

@@ -11,20 +11,13 @@
 #include <cstdio>
 #include <cstdlib>
 #include <cstring>
-#include <ctime>
 
-#include "harness/watch/preload/locked.h"
+#include "harness/watch/preload/inside.h"
 
 namespace gradsync::watch {
 namespace {
 
 constexpr int kMostFilesOfAProcess = 10;  // one for each program that it became by exec
-
-std::int64_t now_ns() {
-  timespec now{};
-  ::clock_gettime(CLOCK_MONOTONIC, &now);
-  return std::int64_t{now.tv_sec} * 1'000'000'000 + now.tv_nsec;
-}
 
 std::int64_t this_thread() {
   thread_local const std::int64_t id = ::syscall(SYS_gettid);

@@ -25,6 +25,7 @@
 #include <torch/csrc/distributed/c10d/ProcessGroup.hpp>
 #include <utility>
 
+#include "harness/watch/preload/hold.h"
 #include "harness/watch/preload/recorder.h"
 
 namespace gradsync::watch {
@@ -33,6 +34,7 @@ namespace {
 using Inputs = c10::ArrayRef<const c10::IValue>;
 
 constinit Recorder recorder;
+constinit Hold hold;
 
 // What is under way on this thread: only the outermost of each is an event of its own.
 thread_local int forwards = 0;    // FSDP1 wraps units inside of the root
@@ -205,6 +207,7 @@ Recorder::Handle backward_of(int graph_task) {
 // In the child: another thread of the parent may have held the lock.
 void after_fork() {
   recorder.after_fork();
+  hold.after_fork();
   new (&runs) Runs;
 }
 
@@ -264,12 +267,20 @@ std::unique_ptr<at::ObserverContext> on_start(const at::RecordFunction& range) {
   }
 }
 
+// A job can be held where an optimizer's step ends and nothing else is under way on its thread: an
+// optimizer that steps inside of backward would keep back gradients that peers wait for.
+void end_optimizer() {
+  if (optimizers > 0 || nodes > 0 || forwards > 0 || collectives > 0) return;
+  if (const char* fault = hold.step_ended()) recorder.fault(fault);
+}
+
 void on_end(const at::RecordFunction&, at::ObserverContext* context) {
   auto* span = static_cast<Span*>(context);
   if (span == nullptr) return;
   if (span->ends) recorder.end(span->handle);
   if (span->depth == nullptr) return;
   --*span->depth;
+  if (span->depth == &optimizers) end_optimizer();
   if (span->depth != &collectives) return;
   recorder.issued(span->handle);
   try {
@@ -283,6 +294,7 @@ __attribute__((constructor)) void begin() {
   const char* directory = std::getenv("GRADSYNC_WATCH_DIR");
   if (directory == nullptr || *directory == '\0') return;
   recorder.open(directory, GRADSYNC_WATCH_TORCH_VERSION);
+  hold.open(directory);
   ::pthread_atfork(nullptr, nullptr, after_fork);
   try {
     at::addGlobalCallback(at::RecordFunctionCallback(on_start, on_end)

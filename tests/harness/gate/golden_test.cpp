@@ -45,6 +45,12 @@ TEST(GoldenGate, CountsAlone) {
   expect_golden("counts.md", gate_markdown(gate));
 }
 
+TEST(GoldenGate, TrainingCommands) {
+  const json gate = to_json(testing::sample_jobs_gate());
+  expect_golden("jobs.txt", gate_text(gate));
+  expect_golden("jobs.md", gate_markdown(gate));
+}
+
 TEST(GoldenGate, LongNamesHaveALineOfTheirOwn) {
   const std::string text = gate_text(to_json(testing::sample_gate_with_long_names()));
   expect_golden("long_names.txt", text);

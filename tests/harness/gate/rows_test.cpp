@@ -102,6 +102,11 @@ TEST(RowNames, SayWhatTellsRowsOfAPartApart) {
   EXPECT_THAT(place_names({rows[1]}), ElementsAre("1x2"));
 }
 
+TEST(RowNames, OfTrainingCommandsSayWhatIsCompared) {
+  const std::vector<Row> rows = {Row{"", {{"job", "optimizer step"}}}};
+  EXPECT_THAT(row_names(rows), ElementsAre("optimizer step"));
+}
+
 TEST(CellWith, ChangesParametersAndKeepsTheOthers) {
   const json cell = sample_cell("1x2", "baseline");
   const plan::Cell changed = cell_with(cell, {{"strategy", "no_sync"}}, "ratio");

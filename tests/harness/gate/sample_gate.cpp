@@ -183,6 +183,25 @@ GateReport sample_counts_gate() {
   return gate;
 }
 
+GateReport sample_jobs_gate() {
+  GateReport gate;
+  gate.plan = "jobs";
+  gate.baseline = {"torchrun --standalone train.py", {{"torch", "2.11.0"}, {"world_size", 2}}};
+  gate.candidate = {"torchrun --standalone improper.py", {{"torch", "2.11.0"}, {"world_size", 2}}};
+  RowReport row;
+  row.row = {"", {{"job", "optimizer step"}}};
+  row.counts.emplace();
+  row.counts->differences = {
+      {"events", "micro-batch 1: 14 more all_reduces, 413.1 MiB: no_sync has no effect"},
+      {"verdict",
+       "candidate: synchronizes in every micro-batch (4 x per step; 1 is enough): no_sync encloses "
+       "backward but not forward, improper.py line 17; change improper.py line 17: enclose the "
+       "forward too: it decides whether backward synchronizes"}};
+  row.no_times_because = "counts differ: times were not measured";
+  gate.rows = {row};
+  return gate;
+}
+
 GateReport sample_gate_with_long_names() {
   GateReport gate = sample_gate();
   gate.plan = "slowdown_table";

@@ -12,6 +12,9 @@ gate::GateReport sample_gate();
 // The same rows against a stored run of another machine: counts and bytes alone.
 gate::GateReport sample_counts_gate();
 
+// Two training commands, of which the candidate lost its no_sync.
+gate::GateReport sample_jobs_gate();
+
 // Rows with names too long for a terminal's line.
 gate::GateReport sample_gate_with_long_names();
 

@@ -52,7 +52,7 @@ class GateTest(unittest.TestCase):
         self.assertNotEqual(complaints(wrong), [], f"{path} = {to!r} was accepted")
 
     def test_written_gates_are_valid_and_show_every_verdict(self):
-        self.assertEqual(set(self.gates), {"gate", "gate_counts", "gate_long_names"})
+        self.assertEqual(set(self.gates), {"gate", "gate_counts", "gate_jobs", "gate_long_names"})
         for name, gate in self.gates.items():
             self.assertEqual(complaints(gate), [], name)
         verdicts = {row["verdict"] for row in self.gate["rows"]}

@@ -11,6 +11,7 @@ int main(int argc, char** argv) {
   };
   write("gate.json", testing::sample_gate());
   write("gate_counts.json", testing::sample_counts_gate());
+  write("gate_jobs.json", testing::sample_jobs_gate());
   write("gate_long_names.json", testing::sample_gate_with_long_names());
   return 0;
 }

@@ -1,0 +1,183 @@
+#include "benchmarks/job_arms.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <set>
+#include <stdexcept>
+
+#include "harness/base/build_info.h"
+#include "harness/base/errors.h"
+#include "harness/base/words.h"
+#include "harness/launch/tcp.h"
+#include "harness/run/watched_group.h"
+#include "harness/watch/job_counts.h"
+#include "harness/watch/read_events.h"
+
+namespace gradsync::cli {
+namespace {
+
+using gate::Arm;
+using results::Status;
+using results::TrialRecord;
+
+// DDP arranges its buckets in the second step; the third is as all that follow.
+constexpr int kWarmupSteps = 3;
+
+// The place of every job's rendezvous, where its command names none: several run at once.
+watch::EnvironmentChanges own_port() {
+  const std::string port = std::to_string(launch::bound_port(launch::listen_on(0).get()));
+  return {{"MASTER_PORT", port}, {"PET_MASTER_PORT", port}};
+}
+
+// Of each of the last `count` steps the slowest process; fewer where the first one is among them,
+// whose beginning nobody saw.
+std::vector<double> slowest(const watch::TakenBlock& block, std::size_t skipped_at_end,
+                            std::size_t count) {
+  std::vector<double> slowest_s;
+  for (const watch::TakenSteps& process : block.processes) {
+    const std::size_t end = process.step_s.size() - skipped_at_end;
+    const std::size_t begin = end - std::min(end, count);
+    slowest_s.resize(end - begin);
+    for (std::size_t i = begin; i < end; ++i) {
+      slowest_s[i - begin] = std::max(slowest_s[i - begin], process.step_s[i]);
+    }
+  }
+  return slowest_s;
+}
+
+// What the processes of the block did in the steps of which all is written: the Python hook writes
+// a step's lines when its optimizer is done, which is after a process is held there.
+std::vector<watch::RankEvents> events_of(const std::string& folder, const watch::TakenBlock& block,
+                                         std::int64_t ended) {
+  std::set<std::int64_t> pids;
+  for (const watch::TakenSteps& process : block.processes) pids.insert(process.pid);
+  std::vector<watch::RankEvents> processes = watch::read_folder(folder).ranks;
+  std::erase_if(processes, [&](const auto& process) { return !pids.contains(process.pid); });
+  return watch::first_steps(std::move(processes), static_cast<std::size_t>(ended - 1));
+}
+
+}  // namespace
+
+JobArms::JobArms(const GateOptions& options, const std::string& directory,
+                 const std::atomic<bool>* interrupted)
+    : interrupted_(interrupted),
+      jobs_{make_job(Arm::Baseline, "--baseline", options.baseline, options, directory),
+            make_job(Arm::Candidate, "--candidate", options.candidate, options, directory),
+            make_job(Arm::Control, "--baseline", options.baseline, options, directory)} {}
+
+JobArms::Job JobArms::make_job(Arm arm, const std::string& option, const std::string& text,
+                               const GateOptions& options, const std::string& directory) const {
+  Job job;
+  job.text = text;
+  try {
+    job.command = split_words(text);
+  } catch (const std::invalid_argument& error) {
+    throw ConfigError(fmt::format("{}: got {}, expected {}", option, text, error.what()));
+  }
+  if (job.command.empty()) throw ConfigError(option + ": got no command");
+  job.torch = watch::find_job_torch(job.command, options.python);
+  job.library = library_for(job.torch, directory);
+  job.log = fmt::format("{}/{}.log", directory, gate::to_string(arm));
+  return job;
+}
+
+GateRow JobArms::row() {
+  return {.row = {.part = "", .cell = {{"job", "optimizer step"}}}, .warmup_steps = kWarmupSteps};
+}
+
+void JobArms::open(Job& job) const {
+  job.folder = std::make_unique<EventFolder>("");
+  watch::EnvironmentChanges environment =
+      watch::watching(job.torch, job.library, build_info().source_dir, job.folder->path());
+  for (auto& change : own_port()) environment.push_back(std::move(change));
+  const auto poll = [interrupted = interrupted_] {
+    if (interrupted != nullptr && interrupted->load()) throw run::Interrupted();
+  };
+  job.held = std::make_unique<watch::HeldJob>(
+      watch::JobStart{job.command, environment, job.folder->path(), job.log}, watch::JobDeadlines{},
+      poll);
+}
+
+TrialRecord JobArms::run(Arm arm, const GateRow& row, int warmup_steps, int steps) {
+  Job& job = of(arm);
+  TrialRecord record;
+  record.part = row.row.part;
+  record.cell = row.row.cell;
+  const bool is_first = !job.held;
+  if (is_first) open(job);
+  const watch::TakenBlock block = job.held->run(warmup_steps + steps);
+  if (!block.failure.empty()) {
+    fail(arm, block, record);
+    return record;
+  }
+  const auto timed = static_cast<std::size_t>(steps);
+  record.step_s = slowest(block, 0, timed);
+  record.warmup_step_s = slowest(block, timed, static_cast<std::size_t>(warmup_steps));
+  if (is_first) count(arm, block, warmup_steps, record);
+  return record;
+}
+
+void JobArms::count(Arm arm, const watch::TakenBlock& block, int warmup_steps,
+                    TrialRecord& record) {
+  Job& job = of(arm);
+  const auto events = events_of(job.folder->path(), block, job.held->ended());
+  if (!job.watched) {
+    job.watched = watch::summarize(events);
+    require_as_many_ranks(arm);
+  }
+  watch::count_step(events, static_cast<std::size_t>(warmup_steps - 1),
+                    "the " + gate::to_string(arm), record);
+}
+
+void JobArms::require_as_many_ranks(Arm arm) const {
+  const auto& expected = of(Arm::Baseline).watched;
+  const auto& got = of(arm).watched;
+  if (!expected || expected->world_size == got->world_size) return;
+  throw ConfigError(fmt::format("--candidate: got a job of {} ranks, expected {} as the baseline's",
+                                got->world_size, expected->world_size));
+}
+
+void JobArms::fail(Arm arm, const watch::TakenBlock& block, TrialRecord& record) {
+  Job& job = of(arm);
+  const std::string who = "the " + gate::to_string(arm);
+  const bool stepped = job.held->ended() > 0 || job.watched;
+  job.held.reset();
+  if (!stepped && block.ended_well) {
+    throw EnvironmentError(who + " ended without an optimizer step that could be seen",
+                           "`gradsync watch -- COMMAND` says why");
+  }
+  if (!stepped) throw ConfigError(fmt::format("{} {}", who, block.failure));
+  record.status = block.ended_well ? Status::Skipped : Status::Failed;
+  record.reason = block.failure;
+  if (block.ended_well && over_early_.empty()) {
+    over_early_ = fmt::format("{} {}", who, block.failure);
+  }
+}
+
+void JobArms::close() {
+  for (Job& job : jobs_) {
+    job.held.reset();
+    job.folder.reset();
+  }
+}
+
+gate::Side JobArms::side(Arm arm) const {
+  const Job& job = of(arm);
+  gate::Side side{job.text, {{"torch", job.torch.version}}};
+  if (job.watched) {
+    side.context["world_size"] = job.watched->world_size;
+    side.context["verdict"] = job.watched->verdicts.front().sentence;
+  }
+  return side;
+}
+
+bool JobArms::same_command() const {
+  return of(Arm::Baseline).command == of(Arm::Candidate).command;
+}
+
+const std::optional<watch::Watched>& JobArms::watched(Arm arm) const {
+  return of(arm).watched;
+}
+
+}  // namespace gradsync::cli

@@ -1,0 +1,78 @@
+// The training commands of a gate, resident side by side: each is watched, held at the end of an
+// optimizer step, and takes its steps when it is its turn (harness/watch/held_job.h).
+//
+// A fresh start of an arm is the command once more. What a job communicates is counted in the last
+// warm-up step of every start; by then DDP has arranged its buckets.
+#pragma once
+
+#include <array>
+#include <atomic>
+#include <memory>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "benchmarks/gate_question.h"
+#include "benchmarks/resident_arms.h"
+#include "benchmarks/watched_job.h"
+#include "harness/gate/gate_report.h"
+#include "harness/watch/held_job.h"
+#include "harness/watch/watched.h"
+
+namespace gradsync::cli {
+
+class JobArms : public ResidentArms {
+ public:
+  // The commands are --baseline and --candidate; `directory` gets the jobs' output, a file for each
+  // arm. `interrupted` is polled by everything here that blocks.
+  // Errors: ConfigError for a command that is none; EnvironmentError where there is no torch to
+  // watch, or the watcher cannot be built for it.
+  JobArms(const GateOptions& options, const std::string& directory,
+          const std::atomic<bool>* interrupted);
+
+  // The one row that a gate of jobs has.
+  static GateRow row();
+
+  void start_control() override {}  // as the others it starts with its first block
+
+  // Errors: also ConfigError where a job fails before its first step ever, has other ranks than the
+  // baseline, or cannot be held; EnvironmentError where it ends without a step that could be seen.
+  results::TrialRecord run(gate::Arm arm, const GateRow& row, int warmup_steps, int steps) override;
+  void close() override;
+
+  gate::Side side(gate::Arm arm) const;
+  bool same_command() const;
+  // What was seen of an arm in its first start; absent: it took no block.
+  const std::optional<watch::Watched>& watched(gate::Arm arm) const;
+  // "the baseline made 12 of 20 steps, then exited with status 0" of the first job that was over
+  // before its turn was; "": none was.
+  const std::string& over_early() const { return over_early_; }
+
+ private:
+  struct Job {
+    std::string text;
+    std::vector<std::string> command;
+    watch::JobTorch torch;
+    watch::PreloadLibrary library;
+    std::string log;
+    std::optional<watch::Watched> watched;
+    std::unique_ptr<EventFolder> folder;  // of the start that is resident
+    std::unique_ptr<watch::HeldJob> held;
+  };
+
+  Job make_job(gate::Arm arm, const std::string& option, const std::string& text,
+               const GateOptions& options, const std::string& directory) const;
+  Job& of(gate::Arm arm) { return jobs_[static_cast<std::size_t>(arm)]; }
+  const Job& of(gate::Arm arm) const { return jobs_[static_cast<std::size_t>(arm)]; }
+  void open(Job& job) const;
+  void count(gate::Arm arm, const watch::TakenBlock& block, int warmup_steps,
+             results::TrialRecord& record);
+  void require_as_many_ranks(gate::Arm arm) const;
+  void fail(gate::Arm arm, const watch::TakenBlock& block, results::TrialRecord& record);
+
+  const std::atomic<bool>* interrupted_;
+  std::array<Job, gate::kArms.size()> jobs_;
+  std::string over_early_;
+};
+
+}  // namespace gradsync::cli

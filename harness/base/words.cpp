@@ -1,0 +1,69 @@
+#include "harness/base/words.h"
+
+#include <cstddef>
+#include <stdexcept>
+#include <string_view>
+#include <utility>
+
+namespace gradsync {
+namespace {
+
+constexpr std::string_view kBlanks = " \t\n";
+constexpr std::string_view kEscapedInQuotes = "\"\\$`";  // there a backslash is one before others
+
+class Splitter {
+ public:
+  explicit Splitter(const std::string& text) : text_(text) {}
+
+  std::vector<std::string> split() {
+    while (at_ < text_.size()) take(text_[at_++]);
+    end_word();
+    return std::move(words_);
+  }
+
+ private:
+  void take(char c) {
+    if (kBlanks.find(c) != std::string_view::npos) return end_word();
+    is_word_ = true;
+    if (c == '\'') return take_single_quoted();
+    if (c == '"') return take_double_quoted();
+    word_ += c == '\\' ? next("a character after the last backslash") : c;
+  }
+
+  void take_single_quoted() {
+    for (char c = next("a closing '"); c != '\''; c = next("a closing '")) word_ += c;
+  }
+
+  void take_double_quoted() {
+    for (char c = next("a closing \""); c != '"'; c = next("a closing \"")) {
+      const bool escapes = c == '\\' && at_ < text_.size() &&
+                           kEscapedInQuotes.find(text_[at_]) != std::string_view::npos;
+      word_ += escapes ? text_[at_++] : c;
+    }
+  }
+
+  char next(const char* expected) {
+    if (at_ == text_.size()) throw std::invalid_argument(expected);
+    return text_[at_++];
+  }
+
+  void end_word() {
+    if (is_word_) words_.push_back(std::move(word_));
+    word_.clear();
+    is_word_ = false;
+  }
+
+  const std::string& text_;
+  std::size_t at_ = 0;
+  std::string word_;
+  bool is_word_ = false;  // an empty one in quotes is one, too
+  std::vector<std::string> words_;
+};
+
+}  // namespace
+
+std::vector<std::string> split_words(const std::string& text) {
+  return Splitter(text).split();
+}
+
+}  // namespace gradsync

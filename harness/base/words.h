@@ -1,0 +1,15 @@
+// A command written in one string, as its words.
+#pragma once
+
+#include <string>
+#include <vector>
+
+namespace gradsync {
+
+// Returns the words of `text` as a shell divides them: at blanks that are neither quoted ('...',
+// "...") nor behind a backslash. Nothing is expanded: no variables, no wildcards, no commands.
+// Errors: std::invalid_argument, saying what was expected, where a quote is not closed or nothing
+// follows a backslash.
+std::vector<std::string> split_words(const std::string& text);
+
+}  // namespace gradsync

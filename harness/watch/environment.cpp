@@ -1,0 +1,43 @@
+#include "harness/watch/environment.h"
+
+#include <cstdlib>
+#include <filesystem>
+
+#include "harness/launch/task_place.h"
+
+namespace gradsync::watch {
+namespace {
+
+std::string before_variable(const std::string& first, const char* name) {
+  const char* others = std::getenv(name);
+  return others == nullptr || *others == '\0' ? first : first + ":" + others;
+}
+
+// LD_PRELOAD is divided at spaces and colons: a path with such gets another name in `folder`.
+std::string preloadable(const std::string& path, const std::string& folder) {
+  if (path.find_first_of(" :") == std::string::npos) return path;
+  const std::filesystem::path link = std::filesystem::path(folder) / "loader.so";
+  std::filesystem::create_symlink(path, link);
+  return link.string();
+}
+
+}  // namespace
+
+EnvironmentChanges watching(const JobTorch& torch, const PreloadLibrary& library,
+                            const std::string& source_dir, const std::string& folder) {
+  return {{kFolderVariable, folder},
+          {"GRADSYNC_WATCH_LIBRARY", library.watcher},
+          {"GRADSYNC_WATCH_TORCH", torch.folder + "/lib/libtorch_cpu.so"},
+          {"LD_PRELOAD", before_variable(preloadable(library.loader, folder), "LD_PRELOAD")},
+          {"PYTHONPATH", before_variable(source_dir + "/harness/watch/hook", "PYTHONPATH")}};
+}
+
+std::vector<std::string> environment_with(const EnvironmentChanges& changes) {
+  launch::Environment merged = launch::process_environment();
+  for (const auto& [name, value] : changes) merged[name] = value;
+  std::vector<std::string> strings;
+  for (const auto& [name, value] : merged) strings.push_back(name + "=" + value);
+  return strings;
+}
+
+}  // namespace gradsync::watch

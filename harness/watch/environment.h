@@ -1,0 +1,27 @@
+// What a job's environment needs so that the job is watched.
+#pragma once
+
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "harness/watch/job_torch.h"
+#include "harness/watch/preload_library.h"
+
+namespace gradsync::watch {
+
+using EnvironmentChanges = std::vector<std::pair<std::string, std::string>>;
+
+// The variable that names the folder of events, in every process of a watched job.
+inline constexpr const char* kFolderVariable = "GRADSYNC_WATCH_DIR";
+
+// Returns the changes that let the processes of a job record into `folder`, on top of what our own
+// environment preloads and imports. `source_dir`: the root of the checkout.
+// Errors: std::filesystem::filesystem_error where `folder` cannot be written.
+EnvironmentChanges watching(const JobTorch& torch, const PreloadLibrary& library,
+                            const std::string& source_dir, const std::string& folder);
+
+// Returns our environment with `changes`, as "NAME=value" each.
+std::vector<std::string> environment_with(const EnvironmentChanges& changes);
+
+}  // namespace gradsync::watch

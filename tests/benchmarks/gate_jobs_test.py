@@ -1,0 +1,145 @@
+"""gradsync gate between two training commands: real jobs of two ranks that take turns.
+
+No verdict on times is expected that a busy machine could not give.
+"""
+
+import json
+import os
+import shlex
+import signal
+import unittest
+from pathlib import Path
+
+from program import PROGRAM, QUICK, ROOT, ProgramTest
+from watch_test import CACHE, TORCH_PYTHON
+
+PASS, REGRESSION, USAGE, UNDECIDED, UNFIT, INTERRUPTED = 0, 1, 2, 3, 4, 130
+HERE = Path(__file__).resolve().parent
+JOBS = ROOT / "tests" / "harness" / "watch" / "jobs"
+ENDLESS = HERE / "endless_training.py"
+STEPS = 6  # of each of JOBS
+
+
+def command(*words):
+    return shlex.join(map(str, words))
+
+
+def job_of(ranks, script, *arguments):
+    return command(TORCH_PYTHON, HERE / "start_ranks.py", ranks, script, *arguments)
+
+
+def two_ranks(script, *arguments):
+    return job_of(2, script, *arguments)
+
+
+class GateJobsTest(ProgramTest):
+    def start_gate(self, baseline, candidate, *options):
+        return self.start(
+            *("gate", "--baseline", baseline, "--candidate", candidate),
+            *("--out", self.place / "gate", *options),
+            env={"XDG_CACHE_HOME": str(CACHE), "TMPDIR": str(self.place)},
+        )
+
+    def gate(self, *arguments):
+        return self.finish(self.start_gate(*arguments))
+
+    def report(self):
+        return json.loads((self.place / "gate" / "gate.json").read_text())
+
+    def row(self):
+        [row] = self.report()["rows"]
+        return row
+
+
+class Counts(GateJobsTest):
+    def test_a_lost_no_sync_and_the_line_to_change(self):
+        outcome = self.gate(two_ranks(JOBS / "no_sync.py"), two_ranks(JOBS / "improper.py"))
+        self.assertEqual(outcome.status, REGRESSION, outcome.out + outcome.err)
+        row = self.row()
+        differences = {each["what"]: each["sentence"] for each in row["counts"]["differences"]}
+        self.assertEqual(sorted(differences), ["collectives", "events", "verdict"])
+        self.assertEqual(
+            differences["events"],
+            "micro-batch 1: 1 more all_reduce, 676 bytes: no_sync has no effect",
+        )
+        self.assertEqual(
+            differences["collectives"],
+            "per step: all_reduce 4 (2704 bytes) where the baseline has 1 (676 bytes)",
+        )
+        lines = (JOBS / "improper.py").read_text().splitlines()
+        line = next(i for i, text in enumerate(lines, 1) if text.endswith("# to change"))
+        self.assertIn("synchronizes in every micro-batch (4 x per step", differences["verdict"])
+        self.assertIn(
+            f"change improper.py line {line}: enclose the forward", differences["verdict"]
+        )
+        self.assertIsNone(row["times"])
+        self.assertIn("counts differ", row["null_reasons"]["times"])
+        self.assertEqual(self.report()["candidate"]["context"]["world_size"], 2)
+        self.assertIn("VERDICT: NOT PASSED", outcome.out)
+
+    def test_a_job_that_is_over_is_undecided(self):
+        job = two_ranks(JOBS / "no_sync.py")
+        outcome = self.gate(job, job)
+        self.assertEqual(outcome.status, UNDECIDED, outcome.out + outcome.err)
+        row = self.row()
+        self.assertEqual(row["counts"], {"differences": [], "unfit_because": ""})
+        self.assertEqual(row["verdict"], "undecided")
+        self.assertRegex(
+            row["reason"],
+            rf"^the (baseline|candidate|control) made {STEPS} of \d+ steps, then exited with "
+            r"status 0: a start takes about \d+ steps$",
+        )
+        self.assertIn("both commands are the same: what differs is chance", self.report()["notes"])
+        self.assertTrue((self.place / "gate" / "control.log").exists())
+
+
+class BadInput(GateJobsTest):
+    def test_what_is_no_pair_of_commands(self):
+        job = two_ranks(JOBS / "no_sync.py")
+        self.assert_refused(self.gate(PROGRAM, job), "a build and a command")
+        self.assert_refused(self.gate("'unclosed", job), "--baseline", "a closing '")
+        self.assert_refused(self.gate(job, job, "--rows", "strategy=no_sync"), "no plan")
+        refused = self.call("gate", self.plan_file(QUICK), "--baseline", job, "--candidate", job)
+        self.assert_refused(refused, "--baseline", "without one")
+
+    def test_commands_that_do_not_start(self):
+        missing = command(TORCH_PYTHON, self.place / "missing.py")
+        outcome = self.gate(missing, missing)
+        self.assert_refused(outcome, "the baseline made 0 of", "missing.py", "baseline.log")
+
+
+class Slow(GateJobsTest):
+    def test_other_numbers_of_ranks(self):
+        outcome = self.gate(two_ranks(ENDLESS), job_of(1, ENDLESS))
+        self.assert_refused(
+            outcome, "--candidate: got a job of 1 ranks, expected 2 as the baseline's"
+        )
+
+    def test_equal_jobs_take_turns_that_can_be_replayed(self):
+        outcome = self.gate(two_ranks(ENDLESS), two_ranks(ENDLESS))
+        self.assertIn(outcome.status, (PASS, UNDECIDED, UNFIT), outcome.out + outcome.err)
+        row = self.row()
+        self.assertGreaterEqual(row["times"]["turns"], 8)
+        turns = json.loads((self.place / "gate" / "gate.turns.json").read_text())
+        [stored] = turns["rows"]
+        self.assertEqual(len(stored["turns"]), row["times"]["turns"])
+        for turn in stored["turns"]:
+            self.assertGreaterEqual(min(turn["baseline_s"]), 0.005)
+
+    def test_a_slower_job_does_not_pass(self):
+        outcome = self.gate(two_ranks(ENDLESS), two_ranks(ENDLESS, 0.005))
+        self.assertIn(outcome.status, (REGRESSION, UNDECIDED, UNFIT), outcome.out + outcome.err)
+
+    def interrupted_gate(self, number):
+        gate = self.start_gate(two_ranks(ENDLESS), two_ranks(ENDLESS))
+        self.wait_until(lambda: (self.place / "gate" / "candidate.log").exists())
+        gate.send_signal(number)
+        return self.finish(gate)
+
+    def test_ctrl_c_ends_the_jobs(self):
+        self.assertEqual(self.interrupted_gate(signal.SIGINT).status, INTERRUPTED)
+
+
+if __name__ == "__main__":
+    os.chdir(ROOT)
+    unittest.main(verbosity=2)

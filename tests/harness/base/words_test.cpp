@@ -1,0 +1,45 @@
+#include "harness/base/words.h"
+
+#include <gmock/gmock.h>
+
+#include <stdexcept>
+
+namespace gradsync {
+namespace {
+
+using testing::ElementsAre;
+using testing::IsEmpty;
+using testing::StrEq;
+using testing::ThrowsMessage;
+
+TEST(SplitWords, DividesAtBlanksAlone) {
+  EXPECT_THAT(split_words("torchrun  --nproc-per-node=2\ttrain.py\n"),
+              ElementsAre("torchrun", "--nproc-per-node=2", "train.py"));
+  EXPECT_THAT(split_words(" "), IsEmpty());
+}
+
+TEST(SplitWords, KeepsWhatIsQuotedTogether) {
+  EXPECT_THAT(split_words("python 'my job.py' --name=\"a b\"c ''"),
+              ElementsAre("python", "my job.py", "--name=a bc", ""));
+}
+
+TEST(SplitWords, TakesBackslashesAsAShellDoes) {
+  EXPECT_THAT(split_words(R"(a\ b '\n' "\n" "\"" \\)"),
+              ElementsAre("a b", "\\n", "\\n", "\"", "\\"));
+}
+
+TEST(SplitWords, ExpandsNothing) {
+  EXPECT_THAT(split_words("python $HOME/*.py ~"), ElementsAre("python", "$HOME/*.py", "~"));
+}
+
+TEST(SplitWords, RefusesWhatIsNotClosed) {
+  EXPECT_THAT([] { split_words("python 'job.py"); },
+              ThrowsMessage<std::invalid_argument>(StrEq("a closing '")));
+  EXPECT_THAT([] { split_words("python \"job.py"); },
+              ThrowsMessage<std::invalid_argument>(StrEq("a closing \"")));
+  EXPECT_THAT([] { split_words("python \\"); },
+              ThrowsMessage<std::invalid_argument>(StrEq("a character after the last backslash")));
+}
+
+}  // namespace
+}  // namespace gradsync
