@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <set>
 
 #include "harness/base/clock.h"
 #include "harness/stats/sample.h"
@@ -53,14 +54,17 @@ std::vector<std::vector<std::size_t>> GateMeasurement::by_launch(
 void GateMeasurement::count() {
   progress_ = {"counts", 0, 2 * rows_.size()};
   for (const Arm arm : {Arm::Baseline, Arm::Candidate}) {
+    std::set<std::size_t> resident;  // launches whose ranks are up in this arm
     for (MeasuredRow& row : rows_) {
+      const std::size_t launch = row.row.launch;
+      const bool opens = resident.insert(launch).second;
       const std::int64_t begin_ns = steady_clock().now_ns();
-      const bool first_of_launch = !start_s_.contains(row.row.launch);
       TrialRecord trial = arms_.run(arm, row.row, row.row.warmup_steps, kCountedSteps);
-      if (first_of_launch) {
-        start_s_[row.row.launch] = seconds(steady_clock().now_ns() - begin_ns);
+      if (opens) {
+        start_s_[launch] = std::max(start_s_[launch], seconds(steady_clock().now_ns() - begin_ns));
+      } else {
+        note_switch(launch, begin_ns, trial);
       }
-      if (!first_of_launch) note_switch(row.row.launch, begin_ns, trial);
       keep(row, arm, std::move(trial));
     }
   }

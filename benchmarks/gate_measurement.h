@@ -81,7 +81,7 @@ class GateMeasurement {
   std::function<void(const GateProgress&)> tick_;
   GateProgress progress_;
   std::vector<MeasuredRow> rows_;
-  std::map<std::size_t, double> start_s_;   // of a launch: until its ranks are up in one arm
+  std::map<std::size_t, double> start_s_;   // of a launch: until its ranks are up in an arm
   std::map<std::size_t, double> switch_s_;  // of a launch: what a trial takes beyond its steps
   int starts_ = 0;
 };

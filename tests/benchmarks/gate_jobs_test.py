@@ -36,7 +36,7 @@ class GateJobsTest(ProgramTest):
     def start_gate(self, baseline, candidate, *options):
         return self.start(
             *("gate", "--baseline", baseline, "--candidate", candidate),
-            *("--out", self.place / "gate", *options),
+            *("--out", self.place / "gate", "--time-budget", "1000m", *options),
             env={"XDG_CACHE_HOME": str(CACHE), "TMPDIR": str(self.place)},
         )
 
@@ -60,7 +60,7 @@ class Counts(GateJobsTest):
         self.assertEqual(sorted(differences), ["collectives", "events", "verdict"])
         self.assertEqual(
             differences["events"],
-            "micro-batch 1: 1 more all_reduce, 676 bytes: no_sync has no effect",
+            "micro-batch 1: 1 more all_reduce, 676 B: no_sync has no effect",
         )
         self.assertEqual(
             differences["collectives"],
