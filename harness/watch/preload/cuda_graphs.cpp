@@ -28,6 +28,7 @@ constexpr std::uintptr_t kLegacyStream = 1;  // 0 means it, too; it cannot be ca
 
 constexpr const char* kLibraries[] = {"libcudart.so.13", "libcudart.so.12", "libcudart.so.11.0",
                                       nullptr};
+constexpr SymbolVersions kVersions = SymbolVersions::Yes;
 
 constinit CapturedCalls captured;
 
@@ -45,7 +46,7 @@ cudaError_t call_on(NextDefinition& next, const void* caller, Arguments... argum
 }
 
 void begin(const void* caller, cudaStream_t stream) {
-  static constinit NextDefinition next("cudaStreamIsCapturing", kLibraries);
+  static constinit NextDefinition next("cudaStreamIsCapturing", kLibraries, kVersions);
   is_capturing = reinterpret_cast<AskStream>(next.find(caller));
   captured.begin(stream);
 }
@@ -89,7 +90,7 @@ using namespace gradsync::watch;
 extern "C" {
 
 cudaError_t cudaStreamBeginCapture(cudaStream_t stream, int mode) {
-  static constinit NextDefinition next("cudaStreamBeginCapture", kLibraries);
+  static constinit NextDefinition next("cudaStreamBeginCapture", kLibraries, kVersions);
   const void* caller = __builtin_return_address(0);
   const cudaError_t result = call_on(next, caller, stream, mode);
   if (result == kSuccess && nccl_is_watched()) begin(caller, stream);
@@ -97,7 +98,7 @@ cudaError_t cudaStreamBeginCapture(cudaStream_t stream, int mode) {
 }
 
 cudaError_t cudaStreamEndCapture(cudaStream_t stream, cudaGraph_t* graph) {
-  static constinit NextDefinition next("cudaStreamEndCapture", kLibraries);
+  static constinit NextDefinition next("cudaStreamEndCapture", kLibraries, kVersions);
   const cudaError_t result = call_on(next, __builtin_return_address(0), stream, graph);
   captured.end(stream, result == kSuccess ? *graph : nullptr);
   return result;
@@ -106,37 +107,37 @@ cudaError_t cudaStreamEndCapture(cudaStream_t stream, cudaGraph_t* graph) {
 // Up to CUDA 11 it had five arguments, since then three. What is not there is passed on unread.
 cudaError_t cudaGraphInstantiate(cudaGraphExec_t* executable, cudaGraph_t graph, std::uintptr_t a,
                                  std::uintptr_t b, std::uintptr_t c) {
-  static constinit NextDefinition next("cudaGraphInstantiate", kLibraries);
+  static constinit NextDefinition next("cudaGraphInstantiate", kLibraries, kVersions);
   return instantiate(next, __builtin_return_address(0), executable, graph, a, b, c);
 }
 
 cudaError_t cudaGraphInstantiateWithFlags(cudaGraphExec_t* executable, cudaGraph_t graph,
                                           unsigned long long flags) {
-  static constinit NextDefinition next("cudaGraphInstantiateWithFlags", kLibraries);
+  static constinit NextDefinition next("cudaGraphInstantiateWithFlags", kLibraries, kVersions);
   return instantiate(next, __builtin_return_address(0), executable, graph, flags);
 }
 
 cudaError_t cudaGraphInstantiateWithParams(cudaGraphExec_t* executable, cudaGraph_t graph,
                                            void* parameters) {
-  static constinit NextDefinition next("cudaGraphInstantiateWithParams", kLibraries);
+  static constinit NextDefinition next("cudaGraphInstantiateWithParams", kLibraries, kVersions);
   return instantiate(next, __builtin_return_address(0), executable, graph, parameters);
 }
 
 cudaError_t cudaGraphLaunch(cudaGraphExec_t executable, cudaStream_t stream) {
-  static constinit NextDefinition next("cudaGraphLaunch", kLibraries);
+  static constinit NextDefinition next("cudaGraphLaunch", kLibraries, kVersions);
   const cudaError_t result = call_on(next, __builtin_return_address(0), executable, stream);
   if (result == kSuccess) captured.for_each(executable, replay);
   return result;
 }
 
 cudaError_t cudaGraphDestroy(cudaGraph_t graph) {
-  static constinit NextDefinition next("cudaGraphDestroy", kLibraries);
+  static constinit NextDefinition next("cudaGraphDestroy", kLibraries, kVersions);
   captured.forget_graph(graph);
   return call_on(next, __builtin_return_address(0), graph);
 }
 
 cudaError_t cudaGraphExecDestroy(cudaGraphExec_t executable) {
-  static constinit NextDefinition next("cudaGraphExecDestroy", kLibraries);
+  static constinit NextDefinition next("cudaGraphExecDestroy", kLibraries, kVersions);
   captured.forget_executable(executable);
   return call_on(next, __builtin_return_address(0), executable);
 }

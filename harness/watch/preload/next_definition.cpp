@@ -33,7 +33,9 @@ void* NextDefinition::find(const void* caller) noexcept {
 }
 
 void* NextDefinition::look_up(const void* caller) const noexcept {
-  void* definition = ::dlsym(RTLD_NEXT, name_);
+  void* definition = nullptr;
+  if (versions_ == SymbolVersions::Yes) definition = in_library_of(caller, name_);
+  if (definition == nullptr) definition = ::dlsym(RTLD_NEXT, name_);
   if (definition == nullptr) definition = in_library_of(caller, name_);
   for (const char* const* library = libraries_; definition == nullptr && *library; ++library) {
     definition = in_loaded(*library, name_);

@@ -6,6 +6,10 @@
 // libraries that came along with the caller: in a Python process torch alone sees its
 // libnccl.so.2, for modules are loaded with RTLD_LOCAL. The caller's return address leads there. So
 // of two copies of a library in one process each keeps its own callers.
+//
+// The symbols of CUDA's runtime have versions, and a caller is bound to the one it was linked with
+// even where all see another. RTLD_NEXT knows of no versions: there the caller's libraries go
+// first.
 #pragma once
 
 #include <pthread.h>
@@ -14,14 +18,17 @@
 
 namespace gradsync::watch {
 
+enum class SymbolVersions { No, Yes };
+
 // One per function. Constant-initialized and never destroyed: calls come before and after main.
 class NextDefinition {
  public:
   // `libraries`: where to look at last, those that are loaded, for callers that do not name them
   // among what they need, and calls that end in a jump, which seem to come from elsewhere. Ends in
   // null.
-  constexpr NextDefinition(const char* name, const char* const* libraries)
-      : name_(name), libraries_(libraries) {}
+  constexpr NextDefinition(const char* name, const char* const* libraries,
+                           SymbolVersions versions = SymbolVersions::No)
+      : name_(name), libraries_(libraries), versions_(versions) {}
 
   const char* name() const { return name_; }
 
@@ -42,6 +49,7 @@ class NextDefinition {
 
   const char* name_;
   const char* const* libraries_;
+  SymbolVersions versions_;
   Site sites_[kSites];
   pthread_mutex_t mutex_ = PTHREAD_MUTEX_INITIALIZER;  // of who adds a site
 };

@@ -1,4 +1,4 @@
-// A libcudart.so.13 that runs nothing: each function prints what it was given, handles are numbers,
+// A libcudart.so that runs nothing: each function prints what it was given, handles are numbers,
 // and its symbols have a version, as the real one's.
 #include "tests/harness/watch/preload/cudart_stub.h"
 
@@ -12,7 +12,7 @@ long graphs = 0x1000;
 long executables = 0x2000;
 
 cudaError_t tell(const char* function, const void* handle, unsigned long long other = 0) {
-  std::printf("cudart %s %p %llu\n", function, handle, other);
+  std::printf(STUB_NAME " %s %p %llu\n", function, handle, other);
   const char* result = std::getenv("STUB_RESULT");
   return result == nullptr ? 0 : std::atoi(result);
 }

@@ -121,6 +121,13 @@ TEST_F(NcclTest, EachCallerKeepsItsNccl) {
   EXPECT_THAT(seen().events, SizeIs(26));
 }
 
+// All see the first one's; the other's callers were linked with another version of the symbols.
+TEST_F(NcclTest, EachCallerKeepsItsVersionOfCuda) {
+  const std::string text = watch("global", "graphs", {GRADSYNC_NCCL_JOB, GRADSYNC_NCCL_JOB_OTHER});
+  EXPECT_THAT(
+      text, AllOf(HasSubstr("cudart 13 cudaGraphLaunch"), HasSubstr("cudart 12 cudaGraphLaunch")));
+}
+
 TEST_F(NcclTest, ACallerThatDoesNotNameItsNcclGetsTheOneThatIsLoaded) {
   const ProgramOutput watched = run({preload(), watch_dir()}, "local", "child",
                                     {GRADSYNC_NCCL_STUB, GRADSYNC_NCCL_JOB_ALONE});
