@@ -86,6 +86,7 @@ bool capture(const NcclCall& call, cudaStream_t stream) noexcept {
 
 using namespace gradsync::watch;
 
+// NOLINTBEGIN(readability-identifier-naming): the names are CUDA's
 #pragma GCC visibility push(default)
 extern "C" {
 
@@ -144,3 +145,4 @@ cudaError_t cudaGraphExecDestroy(cudaGraphExec_t executable) {
 
 }  // extern "C"
 #pragma GCC visibility pop
+// NOLINTEND(readability-identifier-naming)

@@ -29,6 +29,7 @@ inline constexpr std::int64_t kNcclTypeBytes[] = {1, 1, 4, 4, 8, 8, 2, 4, 8, 2, 
 
 }  // namespace gradsync::watch
 
+// NOLINTBEGIN(readability-identifier-naming): the names are NCCL's
 #pragma GCC visibility push(default)  // of who defines them
 extern "C" {
 
@@ -64,3 +65,4 @@ ncclResult_t ncclScatter(const void* send, void* receive, std::size_t count, ncc
 
 }  // extern "C"
 #pragma GCC visibility pop
+// NOLINTEND(readability-identifier-naming)
