@@ -10,6 +10,7 @@
 
 #include <cerrno>
 #include <climits>
+#include <csignal>
 #include <cstdio>
 #include <cstring>
 
@@ -90,6 +91,7 @@ void Hold::wait_for_turn() noexcept {
   while (taker_->ended >= steps) {
     if (!wait_while(&page_->allowed, steps) && holder_is_gone()) {
       is_free_ = true;
+      ::kill(::getpid(), SIGTERM);
       return;
     }
     steps = allowed.load(std::memory_order_acquire);

@@ -2,8 +2,9 @@
 //
 // Between two optimizer steps no backward is under way: whatever this process owes its peers has
 // been issued, so a job whose processes all wait there waits for nothing but its turn. Other
-// threads and processes of the job (data loaders) go on. As in the recorder nothing here throws,
-// prints or ends the process, and a process whose holder is gone is held no more.
+// threads and processes of the job (data loaders) go on. As in the recorder nothing here throws or
+// prints. A process whose holder died before it could end the job is ended here: it ran for the
+// holder alone, and nobody else would.
 #pragma once
 
 #include <pthread.h>
@@ -23,8 +24,9 @@ class Hold {
 
   // Notes that this process ended an optimizer step. Returns at once where there are no turns to
   // take or steps left; else blocks the calling thread, without using the CPU, until more steps are
-  // allowed or the holder is gone. Any thread, one after the other.
-  // Returns a sentence where there are turns but this process cannot take them; else null.
+  // allowed. Where the holder is gone the process gets SIGTERM, and is held no more. Any thread,
+  // one after the other. Returns a sentence where there are turns but this process cannot take
+  // them; else null.
   const char* step_ended() noexcept;
 
   // In a child, right after fork(): it takes a place of its own at its first step.

@@ -61,9 +61,10 @@ class Child {
     wait();
   }
   bool has_ended() {
-    if (pid_ > 0 && ::waitpid(pid_, nullptr, WNOHANG) == pid_) pid_ = -1;
+    if (pid_ > 0 && ::waitpid(pid_, &status_, WNOHANG) == pid_) pid_ = -1;
     return pid_ < 0;
   }
+  int status() const { return status_; }  // once it has ended
   int wait() {
     int status = 0;
     ::waitpid(std::exchange(pid_, -1), &status, 0);
@@ -72,6 +73,7 @@ class Child {
 
  private:
   pid_t pid_;
+  int status_ = 0;
 };
 
 void take_steps(const std::string& folder, int steps) {
@@ -130,7 +132,7 @@ TEST(Hold, AStepBeginsWhereTheOneBeforeEndedOrAtItsRelease) {
   EXPECT_THROW(turns.steps(0, 0, 4), InternalError);
 }
 
-TEST(Hold, GoesOnWhenItsHolderIsKilled) {
+TEST(Hold, EndsTheProcessWhenItsHolderIsKilled) {
   const TestFolder folder;
   std::array<int, 2> ready{};
   ASSERT_EQ(::pipe(ready.data()), 0);
@@ -145,7 +147,9 @@ TEST(Hold, GoesOnWhenItsHolderIsKilled) {
   sleep_s(kLongEnoughToSlipS);
   EXPECT_FALSE(job.has_ended()) << "it was not held";
   holder.kill();
-  EXPECT_TRUE(comes_true([&] { return job.has_ended(); }));
+  ASSERT_TRUE(comes_true([&] { return job.has_ended(); }));
+  ASSERT_TRUE(WIFSIGNALED(job.status()));
+  EXPECT_EQ(WTERMSIG(job.status()), SIGTERM);
 }
 
 TEST(Hold, GoesOnWhenItsHolderLetsGo) {
