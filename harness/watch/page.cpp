@@ -66,16 +66,26 @@ std::string times_of(const TypicalStep& typical) {
   return wrapped(text, 0, kWidth) + "\n";
 }
 
+// Who was seen of whom.
+std::string cast_of(const Watched& watched) {
+  const auto seen = static_cast<int>(watched.ranks.size());
+  if (watched.world_size == 0 && seen > 0) {
+    return counted(seen, "process", "processes") + " without a process group";
+  }
+  return fmt::format("{} of {}", seen, counted(watched.world_size, "rank", "ranks"));
+}
+
 std::string head_of(const Watched& watched) {
-  std::string text = fmt::format("WATCH {} of {}", watched.ranks.size(),
-                                 counted(watched.world_size, "rank", "ranks"));
+  std::string text = "WATCH " + cast_of(watched);
   if (!watched.wrappers.empty()) {
     text += fmt::format(", {}", fmt::join(watched.wrappers, " and "));
   }
   if (!watched.ranks.empty()) {
     const WatchedRank& rank = watched.ranks.front();
-    text += fmt::format("; rank {}: {}", rank.rank, counted(rank.steps, "step", "steps"));
-    if (watched.typical) {
+    text += "; ";
+    if (rank.rank >= 0) text += fmt::format("rank {}: ", rank.rank);
+    text += counted(rank.steps, "step", "steps");
+    if (watched.typical && watched.typical->micro_batches > 0) {
       text += fmt::format(", mostly of {}",
                           counted(watched.typical->micro_batches, "micro-batch", "micro-batches"));
     }

@@ -74,6 +74,7 @@ std::vector<SampleJob> sample_jobs() {
   };
   MadeJob alone = MadeJob(0, 4).wrap().forward(1, "no_grad eval").times(6, proper_step);
   alone.fault("12 of 900 events are not in its file").optimizer();
+  MadeJob no_group = MadeJob(-1, 0).times(6, [](MadeJob& job) { job.backward().optimizer(); });
   return {{"proper", two(proper_job)},
           {"improper", two(improper_job)},
           {"never", two(never_job)},
@@ -82,6 +83,7 @@ std::vector<SampleJob> sample_jobs() {
           {"batch_norm", two(batch_norm_job)},
           {"without_times", job_without_times()},
           {"one_of_four", {alone.process()}},
+          {"one_process", {no_group.process()}},
           {"nothing", {}}};
 }
 
