@@ -17,6 +17,7 @@ def main():
             accelerator.backward(mse_loss(model(inputs), targets))
             optimizer.step()
             optimizer.zero_grad()
+    accelerator.free_memory()
 
 
 if __name__ == "__main__":

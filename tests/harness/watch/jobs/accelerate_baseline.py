@@ -18,6 +18,7 @@ def main():
             accelerator.backward(mse_loss(outputs, targets))
         optimizer.step()
         optimizer.zero_grad()
+    accelerator.free_memory()
 
 
 if __name__ == "__main__":

@@ -6,6 +6,7 @@ JOB_COLLECTIVES=DIR it writes each of them to DIR/collectives-<process id>.jsonl
 """
 
 import functools
+import gc
 import json
 import os
 import time
@@ -76,6 +77,9 @@ def counted(main):
         if folder := os.environ.get("JOB_COLLECTIVES"):
             own_count.write(folder)
         print(json.dumps({"rank": dist.get_rank(), "collectives": own_count.sums()}), flush=True)
+        # Before the interpreter ends, so must gloo's threads, which let go of Python's tensors: a
+        # group ends them when nobody has it any more. Else a rank aborts now and then.
+        gc.collect()
         dist.destroy_process_group()
 
     return run
