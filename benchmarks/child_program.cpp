@@ -8,6 +8,7 @@
 #include <csignal>
 
 #include "benchmarks/interrupt.h"
+#include "harness/base/child_process.h"
 #include "harness/base/clock.h"
 
 namespace gradsync::cli {
@@ -34,9 +35,7 @@ int wait_for(pid_t pid) {
 }  // namespace
 
 int run_program(const std::vector<std::string>& command, Output output) {
-  std::vector<char*> arguments;
-  for (const std::string& word : command) arguments.push_back(const_cast<char*>(word.c_str()));
-  arguments.push_back(nullptr);
+  const std::vector<char*> arguments = pointers_to(command);
   posix_spawn_file_actions_t actions;
   posix_spawn_file_actions_init(&actions);
   if (output == Output::Nowhere) {

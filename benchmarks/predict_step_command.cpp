@@ -6,7 +6,6 @@
 
 #include "benchmarks/commands.h"
 #include "benchmarks/watched_files.h"
-#include "harness/base/units.h"
 #include "harness/report/labels.h"
 #include "harness/report/text_table.h"
 #include "harness/report/text_width.h"
@@ -22,8 +21,7 @@ constexpr std::size_t kWidth = 80;
 // What a watched step cannot tell.
 constexpr const char* kNotPredicted =
     "Not predicted: another link, number of ranks or size of a micro-batch, and memory. Compute "
-    "and "
-    "wire are taken not to slow each other down.";
+    "and wire are taken not to slow each other down.";
 
 struct Options {
   std::string job;
@@ -69,14 +67,10 @@ std::vector<Row> rows_of(const TypicalStep& typical, const std::vector<int>& acc
 }
 
 json to_json(const Row& row) {
-  json collectives = json::object();
-  for (const auto& [op, sum] : row.collectives) {
-    collectives[op] = {{"count", sum.count}, {"bytes", sum.bytes ? json(*sum.bytes) : json()}};
-  }
   return {{"accumulation_steps", row.micro_batches},
           {"synchronized", row.synchronized},
           {"is_measured", row.is_measured},
-          {"collectives", std::move(collectives)},
+          {"collectives", watch::to_json(row.collectives)},
           {"step_s", row.step_s ? json(*row.step_s) : json()}};
 }
 
@@ -100,11 +94,9 @@ void print_rows(const std::vector<Row>& rows) {
                                    std::to_string(row.synchronized), seconds_text(row, 1),
                                    seconds_text(row, row.micro_batches)};
     for (const std::string& op : ops) {
-      const auto found = row.collectives.find(op);
-      words.push_back(std::to_string(found == row.collectives.end() ? 0 : found->second.count));
+      words.push_back(std::to_string(watch::sum_of(row.collectives, op).count));
     }
-    const auto bytes = watch::total_bytes(row.collectives);
-    words.push_back(bytes ? format_bytes(static_cast<double>(*bytes)) : "-");
+    words.push_back(watch::bytes_text(watch::total_bytes(row.collectives)));
     words.emplace_back(row.is_measured ? "as watched" : "");
     table.add_row(std::move(words));
   }

@@ -14,7 +14,7 @@
 #include <optional>
 #include <string_view>
 
-#include "harness/base/clock.h"
+#include "harness/base/child_process.h"
 #include "harness/base/errors.h"
 
 namespace gradsync::cli {
@@ -39,10 +39,8 @@ class SpawnPlan {
   SpawnPlan& operator=(const SpawnPlan&) = delete;
 
   // Returns 0 or an errno.
-  int spawn(std::vector<std::string> command, pid_t& pid) const {
-    std::vector<char*> argv;
-    for (std::string& word : command) argv.push_back(word.data());
-    argv.push_back(nullptr);
+  int spawn(const std::vector<std::string>& command, pid_t& pid) const {
+    const std::vector<char*> argv = pointers_to(command);
     return ::posix_spawn(&pid, argv[0], &files_, &attributes_, argv.data(), environ);
   }
 
@@ -50,27 +48,6 @@ class SpawnPlan {
   posix_spawn_file_actions_t files_;
   posix_spawnattr_t attributes_;
 };
-
-// Returns the wait status once the process has ended; nothing: it has not within `timeout_s`.
-std::optional<int> reap(pid_t pid, double timeout_s) {
-  constexpr double kLookS = 0.005;
-  const std::int64_t deadline_ns = steady_clock().now_ns() + nanoseconds(timeout_s);
-  for (;;) {
-    int status = 0;
-    if (::waitpid(pid, &status, WNOHANG) == pid) return status;
-    const std::int64_t now_ns = steady_clock().now_ns();
-    if (now_ns >= deadline_ns) return std::nullopt;
-    steady_clock().sleep_until_ns(now_ns + nanoseconds(kLookS));
-  }
-}
-
-std::string describe_end(int wait_status) {
-  if (!WIFSIGNALED(wait_status)) {
-    return fmt::format("exited with status {}", WEXITSTATUS(wait_status));
-  }
-  const int signal = WTERMSIG(wait_status);
-  return fmt::format("was killed by signal {} ({})", signal, strsignal(signal));
-}
 
 [[noreturn]] void throw_unstartable(const std::string& program, const char* step, int error) {
   throw EnvironmentError(
@@ -80,7 +57,7 @@ std::string describe_end(int wait_status) {
 
 }  // namespace
 
-TalkingChild::TalkingChild(std::vector<std::string> command) : program_(command.at(0)) {
+TalkingChild::TalkingChild(const std::vector<std::string>& command) : program_(command.at(0)) {
   std::array<int, 2> talk{};
   if (::socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, talk.data()) != 0) {
     throw_unstartable(program_, "socketpair", errno);
@@ -89,7 +66,7 @@ TalkingChild::TalkingChild(std::vector<std::string> command) : program_(command.
   const launch::UniqueFd theirs(talk[1]);
   diagnostics_ = launch::UniqueFd(::memfd_create("gradsync_child_diagnostics", MFD_CLOEXEC));
   if (!diagnostics_) throw_unstartable(program_, "memfd_create", errno);
-  const int error = SpawnPlan(theirs.get(), diagnostics_.get()).spawn(std::move(command), pid_);
+  const int error = SpawnPlan(theirs.get(), diagnostics_.get()).spawn(command, pid_);
   if (error == ENOEXEC) throw ConfigError(program_ + ": it is no program");
   if (error != 0) throw_unstartable(program_, "posix_spawn", error);
   lines_ = launch::JsonLines(std::move(ours), program_);
@@ -105,15 +82,15 @@ void TalkingChild::kill() const {
 
 std::string TalkingChild::end(double grace_s) {
   lines_.close();
-  std::optional<int> status = reap(pid_, grace_s);
+  std::optional<int> status = wait_for_end(pid_, grace_s);
   if (!status) {
     ::kill(-pid_, SIGTERM);
-    status = reap(pid_, grace_s);
+    status = wait_for_end(pid_, grace_s);
   }
   if (!status) {
     ::kill(-pid_, SIGKILL);
     constexpr double kKernelS = 60;  // as long as it takes it to end a process
-    status = reap(pid_, kKernelS);
+    status = wait_for_end(pid_, kKernelS);
   }
   pid_ = -1;
   const std::string last = last_diagnostic();

@@ -17,7 +17,7 @@ class TalkingChild {
  public:
   // Starts command[0], a path, with the words after it as arguments.
   // Errors: ConfigError where that is no program; EnvironmentError where no process can be started.
-  explicit TalkingChild(std::vector<std::string> command);
+  explicit TalkingChild(const std::vector<std::string>& command);
   ~TalkingChild();  // ends what still runs, without grace
   TalkingChild(const TalkingChild&) = delete;
   TalkingChild& operator=(const TalkingChild&) = delete;

@@ -14,9 +14,11 @@
 #include <filesystem>
 
 #include "harness/base/build_info.h"
+#include "harness/base/child_process.h"
 #include "harness/base/clock.h"
 #include "harness/base/errors.h"
 #include "harness/base/log.h"
+#include "harness/launch/task_place.h"
 #include "harness/watch/program_output.h"
 
 namespace gradsync::cli {
@@ -70,16 +72,9 @@ class HeldSignals {
   sigset_t before_{};
 };
 
-std::vector<char*> pointers(const std::vector<std::string>& strings) {
-  std::vector<char*> result;
-  for (const std::string& string : strings) result.push_back(const_cast<char*>(string.c_str()));
-  result.push_back(nullptr);
-  return result;
-}
-
 // Returns 0 or an errno.
 int start(const std::vector<std::string>& command, const EnvironmentChanges& changes) {
-  const std::vector<std::string> environment = watch::environment_with(changes);
+  const std::vector<std::string> environment = launch::environment_with(changes);
   const HeldSignals held;
   posix_spawnattr_t attributes;
   ::posix_spawnattr_init(&attributes);
@@ -87,7 +82,7 @@ int start(const std::vector<std::string>& command, const EnvironmentChanges& cha
   ::posix_spawnattr_setflags(&attributes, POSIX_SPAWN_SETSIGMASK);
   pid_t pid = 0;
   const int error = ::posix_spawnp(&pid, command.at(0).c_str(), nullptr, &attributes,
-                                   pointers(command).data(), pointers(environment).data());
+                                   pointers_to(command).data(), pointers_to(environment).data());
   ::posix_spawnattr_destroy(&attributes);
   if (error == 0) job = pid;
   return error;

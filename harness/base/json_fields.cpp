@@ -3,13 +3,10 @@
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 
-#include <cerrno>
-#include <cstring>
-#include <fstream>
-#include <iterator>
 #include <utility>
 
 #include "harness/base/errors.h"
+#include "harness/base/whole_file.h"
 
 namespace gradsync {
 
@@ -112,17 +109,11 @@ json parse_json(std::string_view text) {
 }
 
 json read_json_file(const std::string& path) {
-  std::ifstream file(path, std::ios::binary);
-  if (!file) {
-    throw ConfigError(fmt::format("{}: cannot be read: {}", path, std::strerror(errno)));
-  }
+  const std::string text = whole_file(path);
   try {
-    const std::string text{std::istreambuf_iterator<char>(file), std::istreambuf_iterator<char>()};
     return parse_json(text);
   } catch (const json::exception& error) {
     throw ConfigError(fmt::format("{}: not valid JSON: {}", path, error.what()));
-  } catch (const std::ios_base::failure&) {  // a directory, a failing disk
-    throw ConfigError(fmt::format("{}: cannot be read: {}", path, std::strerror(errno)));
   }
 }
 

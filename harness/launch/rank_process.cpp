@@ -16,6 +16,7 @@
 #include <cstring>
 #include <new>
 
+#include "harness/base/child_process.h"
 #include "harness/base/errors.h"
 #include "harness/launch/task_place.h"
 
@@ -33,23 +34,6 @@ struct Failure {
   throw EnvironmentError(
       fmt::format("rank {} cannot be started: {}: {}", rank, step, std::strerror(error)),
       "check the program's path and the limits of processes and open files");
-}
-
-// NAME=VALUE strings: the launcher's environment with `overrides` on top.
-std::vector<std::string> merge_environment(
-    const std::vector<std::pair<std::string, std::string>>& overrides) {
-  Environment merged = process_environment();
-  for (const auto& [name, value] : overrides) merged[name] = value;
-  std::vector<std::string> strings;
-  for (const auto& [name, value] : merged) strings.push_back(name + "=" + value);
-  return strings;
-}
-
-std::vector<char*> pointers(std::vector<std::string>& strings) {
-  std::vector<char*> result;
-  for (std::string& string : strings) result.push_back(string.data());
-  result.push_back(nullptr);
-  return result;
 }
 
 // Everything the child needs, laid out before fork(): after it, system calls only.
@@ -143,9 +127,9 @@ RankProcess::RankProcess(int rank, const Fabric& fabric, RankStart start) {
 
   start.environment.emplace_back("GRADSYNC_CONTROL_FD", std::to_string(theirs.get()));
   start.environment.emplace_back("GRADSYNC_PAGE_FD", std::to_string(page_fd.get()));
-  std::vector<std::string> environment = merge_environment(start.environment);
-  const std::vector<char*> argv = pointers(start.command);
-  const std::vector<char*> envp = pointers(environment);
+  const std::vector<std::string> environment = environment_with(start.environment);
+  const std::vector<char*> argv = pointers_to(start.command);
+  const std::vector<char*> envp = pointers_to(environment);
   const ChildPlan plan{&fabric,
                        rank,
                        start.cpu,

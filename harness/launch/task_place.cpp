@@ -243,6 +243,14 @@ Environment process_environment() {
   return variables;
 }
 
+std::vector<std::string> environment_with(const EnvironmentChanges& changes) {
+  Environment merged = process_environment();
+  for (const auto& [name, value] : changes) merged[name] = value;
+  std::vector<std::string> strings;
+  for (const auto& [name, value] : merged) strings.push_back(name + "=" + value);
+  return strings;
+}
+
 std::optional<TaskPlace> find_task_place(const Environment& environment, int ranks_per_node) {
   const Reader reader(environment);
   TaskPlace place;

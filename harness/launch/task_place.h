@@ -20,6 +20,8 @@
 #include <map>
 #include <optional>
 #include <string>
+#include <utility>
+#include <vector>
 
 #include "harness/launch/topology.h"
 
@@ -30,6 +32,12 @@ using Environment = std::map<std::string, std::string>;
 
 // Returns this process's environment.
 Environment process_environment();
+
+// Variables for a child, by name and value; of two with one name the later counts.
+using EnvironmentChanges = std::vector<std::pair<std::string, std::string>>;
+
+// Returns this process's environment with `changes` on top, as "NAME=VALUE" each.
+std::vector<std::string> environment_with(const EnvironmentChanges& changes);
 
 struct TaskPlace {
   std::string launcher;  // "torchrun", "PyTorchJob", "mpirun", "srun" or "environment" (by hand)

@@ -4,7 +4,6 @@
 
 #include <set>
 
-#include "harness/base/units.h"
 #include "harness/report/labels.h"
 #include "harness/report/text_table.h"
 #include "harness/report/text_width.h"
@@ -20,10 +19,9 @@ OpSums collectives_of(const NamedJob& job) {
 }
 
 void add_cells(std::vector<std::string>& row, const OpSums& sums, const std::string& op) {
-  const auto found = sums.find(op);
-  const OpSum sum = found == sums.end() ? OpSum{} : found->second;
+  const OpSum sum = sum_of(sums, op);
   row.push_back(std::to_string(sum.count));
-  row.push_back(sum.bytes ? format_bytes(static_cast<double>(*sum.bytes)) : "-");
+  row.push_back(bytes_text(sum.bytes));
 }
 
 std::string table_of(const OpSums& a, const OpSums& b) {

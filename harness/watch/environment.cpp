@@ -3,8 +3,6 @@
 #include <cstdlib>
 #include <filesystem>
 
-#include "harness/launch/task_place.h"
-
 namespace gradsync::watch {
 namespace {
 
@@ -30,14 +28,6 @@ EnvironmentChanges watching(const JobTorch& torch, const PreloadLibrary& library
           {"GRADSYNC_WATCH_TORCH", torch.folder + "/lib/libtorch_cpu.so"},
           {"LD_PRELOAD", before_variable(preloadable(library.loader, folder), "LD_PRELOAD")},
           {"PYTHONPATH", before_variable(source_dir + "/harness/watch/hook", "PYTHONPATH")}};
-}
-
-std::vector<std::string> environment_with(const EnvironmentChanges& changes) {
-  launch::Environment merged = launch::process_environment();
-  for (const auto& [name, value] : changes) merged[name] = value;
-  std::vector<std::string> strings;
-  for (const auto& [name, value] : merged) strings.push_back(name + "=" + value);
-  return strings;
 }
 
 }  // namespace gradsync::watch

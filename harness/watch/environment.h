@@ -2,15 +2,14 @@
 #pragma once
 
 #include <string>
-#include <utility>
-#include <vector>
 
+#include "harness/launch/task_place.h"
 #include "harness/watch/job_torch.h"
 #include "harness/watch/preload_library.h"
 
 namespace gradsync::watch {
 
-using EnvironmentChanges = std::vector<std::pair<std::string, std::string>>;
+using launch::EnvironmentChanges;
 
 // The variable that names the folder of events, in every process of a watched job.
 inline constexpr const char* kFolderVariable = "GRADSYNC_WATCH_DIR";
@@ -20,8 +19,5 @@ inline constexpr const char* kFolderVariable = "GRADSYNC_WATCH_DIR";
 // Errors: std::filesystem::filesystem_error where `folder` cannot be written.
 EnvironmentChanges watching(const JobTorch& torch, const PreloadLibrary& library,
                             const std::string& source_dir, const std::string& folder);
-
-// Returns our environment with `changes`, as "NAME=value" each.
-std::vector<std::string> environment_with(const EnvironmentChanges& changes);
 
 }  // namespace gradsync::watch

@@ -41,6 +41,9 @@ struct Event {
   std::string detail;
 };
 
+// Sorts by start_ns; of events that begin together the order stays.
+void sort_by_time(std::vector<Event>& events);
+
 // One process of the job.
 struct RankEvents {
   int rank = -1;  // -1: it never had a process group

@@ -16,9 +16,9 @@
 #include <sstream>
 #include <utility>
 
+#include "harness/base/child_process.h"
 #include "harness/base/clock.h"
 #include "harness/base/errors.h"
-#include "harness/watch/program_output.h"
 #include "harness/watch/read_events.h"
 
 namespace gradsync::watch {
@@ -31,16 +31,9 @@ constexpr double kReapS = 0.005;
 constexpr double kKernelS = 60;       // as long as it takes it to end a process
 constexpr std::size_t kTail = 65536;  // bytes of output in which the last words are looked for
 
-std::vector<char*> pointers(const std::vector<std::string>& strings) {
-  std::vector<char*> result;
-  for (const std::string& string : strings) result.push_back(const_cast<char*>(string.c_str()));
-  result.push_back(nullptr);
-  return result;
-}
-
 // Returns 0 or an errno.
 int spawn(const JobStart& start, pid_t& pid) {
-  const std::vector<std::string> environment = environment_with(start.environment);
+  const std::vector<std::string> environment = launch::environment_with(start.environment);
   posix_spawn_file_actions_t files;
   ::posix_spawn_file_actions_init(&files);
   ::posix_spawn_file_actions_addopen(&files, STDIN_FILENO, "/dev/null", O_RDONLY, 0);
@@ -50,8 +43,9 @@ int spawn(const JobStart& start, pid_t& pid) {
   posix_spawnattr_t attributes;
   ::posix_spawnattr_init(&attributes);
   ::posix_spawnattr_setflags(&attributes, POSIX_SPAWN_SETPGROUP);
-  const int error = ::posix_spawnp(&pid, start.command.at(0).c_str(), &files, &attributes,
-                                   pointers(start.command).data(), pointers(environment).data());
+  const int error =
+      ::posix_spawnp(&pid, start.command.at(0).c_str(), &files, &attributes,
+                     pointers_to(start.command).data(), pointers_to(environment).data());
   ::posix_spawnattr_destroy(&attributes);
   ::posix_spawn_file_actions_destroy(&files);
   return error;
@@ -80,14 +74,6 @@ std::string last_words(const std::string& path, std::int64_t start) {
     if (line.find("Error") != std::string::npos) with_error = line;
   }
   return with_error.empty() ? with_words : with_error;
-}
-
-std::string describe_end(int wait_status) {
-  if (!WIFSIGNALED(wait_status)) {
-    return fmt::format("exited with status {}", WEXITSTATUS(wait_status));
-  }
-  const int signal = WTERMSIG(wait_status);
-  return fmt::format("was killed by signal {} ({})", signal, strsignal(signal));
 }
 
 // Whether a process has this job's folder in its environment: then it is one of the job's, in
@@ -119,16 +105,6 @@ void kill_what_is_left(const std::string& folder) {
     for (const pid_t pid : left) ::kill(pid, SIGKILL);
     steady_clock().sleep_until_ns(steady_clock().now_ns() + nanoseconds(kReapS));
   }
-}
-
-bool reap(pid_t pid, double timeout_s) {
-  const std::int64_t deadline_ns = steady_clock().now_ns() + nanoseconds(timeout_s);
-  while (::waitpid(pid, nullptr, WNOHANG) != pid) {
-    const std::int64_t now_ns = steady_clock().now_ns();
-    if (now_ns >= deadline_ns) return false;
-    steady_clock().sleep_until_ns(now_ns + nanoseconds(kReapS));
-  }
-  return true;
 }
 
 }  // namespace
@@ -251,9 +227,9 @@ void HeldJob::end() {
   turns_.free();
   if (pid_ > 0) {
     ::kill(-pid_, SIGTERM);
-    if (!reap(pid_, deadlines_.grace_s)) {
+    if (!wait_for_end(pid_, deadlines_.grace_s)) {
       ::kill(-pid_, SIGKILL);
-      reap(pid_, kKernelS);
+      wait_for_end(pid_, kKernelS);
     }
     pid_ = -1;
   }

@@ -4,16 +4,14 @@
 
 #include <algorithm>
 #include <array>
-#include <cerrno>
 #include <cstring>
-#include <filesystem>
-#include <fstream>
-#include <iterator>
 #include <limits>
 #include <utility>
 
 #include "harness/base/errors.h"
 #include "harness/base/json_fields.h"
+#include "harness/base/whole_file.h"
+#include "harness/watch/process_files.h"
 
 namespace gradsync::watch {
 
@@ -95,11 +93,6 @@ bool overlap(const Event& a, const Event& b) {
   return a.start_ns <= b.end_ns && b.start_ns <= a.end_ns;
 }
 
-void sort_by_time(std::vector<Event>& events) {
-  std::stable_sort(events.begin(), events.end(),
-                   [](const Event& a, const Event& b) { return a.start_ns < b.start_ns; });
-}
-
 // The indices of the events of one kind, by time.
 std::vector<std::size_t> of_kind(const std::vector<Event>& events, EventKind kind) {
   std::vector<std::size_t> indices;
@@ -179,18 +172,7 @@ RankEvents parse_hook_events(std::string_view text, const std::string& name) {
 }
 
 RankEvents read_hook_events(const std::string& path) {
-  const auto refuse = [&] {
-    throw ConfigError(fmt::format("{}: cannot be read: {}", path, std::strerror(errno)));
-  };
-  std::ifstream file(path, std::ios::binary);
-  if (!file) refuse();
-  std::string text;
-  try {
-    text.assign(std::istreambuf_iterator<char>(file), std::istreambuf_iterator<char>());
-  } catch (const std::ios_base::failure&) {  // a directory, a failing disk
-    refuse();
-  }
-  return parse_hook_events(text, path);
+  return parse_hook_events(whole_file(path), path);
 }
 
 void merge(RankEvents& native, const RankEvents& hook) {
@@ -209,15 +191,7 @@ void merge(RankEvents& native, const RankEvents& hook) {
 }
 
 void add_hook_events(const std::string& directory, std::vector<RankEvents>& ranks) {
-  std::vector<std::string> paths;
-  for (const auto& entry : std::filesystem::directory_iterator(directory)) {
-    const std::string name = entry.path().filename().string();
-    if (name.starts_with(kHookFilePrefix) && name.ends_with(kHookFileSuffix)) {
-      paths.push_back(entry.path().string());
-    }
-  }
-  std::sort(paths.begin(), paths.end());
-  for (const std::string& path : paths) {
+  for (const std::string& path : files_with(directory, kHookFilePrefix, kHookFileSuffix)) {
     RankEvents hook;
     try {
       hook = read_hook_events(path);

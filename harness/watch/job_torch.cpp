@@ -146,7 +146,7 @@ int number_after(const std::string& text, const std::string& name) {
   return number;
 }
 
-std::string whole_file(const std::string& path) {
+std::string text_or_nothing(const std::string& path) {
   std::ifstream file(path, std::ios::binary);
   return {std::istreambuf_iterator<char>(file), {}};
 }
@@ -168,14 +168,14 @@ JobTorch examine_torch(const std::string& folder) {
   require(kLibrary, "a torch that is linked statically cannot be watched");
   require(kRecordFunction, "install torch from its wheel, which brings its headers");
   require(kVersionHeader, "the watcher needs torch 2.11 or later");
-  const std::string header = whole_file(folder + "/" + kVersionHeader);
+  const std::string header = text_or_nothing(folder + "/" + kVersionHeader);
   const int major = number_after(header, "define TORCH_VERSION_MAJOR ");
   const int minor = number_after(header, "define TORCH_VERSION_MINOR ");
   const int patch = number_after(header, "define TORCH_VERSION_PATCH ");
   check_age(folder, major, minor);
   JobTorch torch{folder, fmt::format("{}.{}.{}", major, minor, patch), true};
   // How std::string is named in what the library exports.
-  torch.cxx11_abi = whole_file(folder + "/lib/libc10.so").find("__cxx11") != std::string::npos;
+  torch.cxx11_abi = text_or_nothing(folder + "/lib/libc10.so").find("__cxx11") != std::string::npos;
   return torch;
 }
 

@@ -177,8 +177,7 @@ void merge_nccl(RankEvents& process, const RankEvents& nccl) {
   }
   tell_of_others(others, process.faults);
   process.events.insert(process.events.end(), others.begin(), others.end());
-  std::stable_sort(process.events.begin(), process.events.end(),
-                   [](const Event& a, const Event& b) { return a.start_ns < b.start_ns; });
+  sort_by_time(process.events);
   process.faults.insert(process.faults.end(), nccl.faults.begin(), nccl.faults.end());
 }
 

@@ -1,5 +1,7 @@
 #include "harness/watch/op_sums.h"
 
+#include "harness/base/units.h"
+
 namespace gradsync::watch {
 
 void add(OpSums& sums, const std::string& op, const OpSum& more) {
@@ -46,6 +48,11 @@ OpSums without(const OpSums& sums, const OpSums& part) {
   return left;
 }
 
+OpSum sum_of(const OpSums& sums, const std::string& op) {
+  const auto found = sums.find(op);
+  return found == sums.end() ? OpSum{} : found->second;
+}
+
 std::int64_t total_count(const OpSums& sums) {
   std::int64_t count = 0;
   for (const auto& [op, sum] : sums) count += sum.count;
@@ -59,6 +66,18 @@ std::optional<std::int64_t> total_bytes(const OpSums& sums) {
     bytes += *sum.bytes;
   }
   return bytes;
+}
+
+std::string bytes_text(const std::optional<std::int64_t>& bytes) {
+  return bytes ? format_bytes(static_cast<double>(*bytes)) : "-";
+}
+
+nlohmann::json to_json(const OpSums& sums) {
+  nlohmann::json out = nlohmann::json::object();
+  for (const auto& [op, sum] : sums) {
+    out[op] = {{"count", sum.count}, {"bytes", sum.bytes ? nlohmann::json(*sum.bytes) : nullptr}};
+  }
+  return out;
 }
 
 }  // namespace gradsync::watch

@@ -3,6 +3,7 @@
 
 #include <cstdint>
 #include <map>
+#include <nlohmann/json.hpp>
 #include <optional>
 #include <string>
 
@@ -29,7 +30,15 @@ OpSums without(const OpSums& sums, const OpSums& part);
 // Returns `count` times `sums`; nothing where that is 0 times.
 OpSums times(int count, const OpSums& sums);
 
+// Returns the sum of one operation; of one that was not used 0.
+OpSum sum_of(const OpSums& sums, const std::string& op);
+
 std::int64_t total_count(const OpSums& sums);
 std::optional<std::int64_t> total_bytes(const OpSums& sums);  // absent where one is not known
+
+std::string bytes_text(const std::optional<std::int64_t>& bytes);  // "1.5 KiB"; "-" where absent
+
+// {"all_reduce": {"count": 2, "bytes": 1000}}; bytes null where they are not known.
+nlohmann::json to_json(const OpSums& sums);
 
 }  // namespace gradsync::watch

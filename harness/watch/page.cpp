@@ -1,7 +1,6 @@
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 
-#include "harness/base/units.h"
 #include "harness/report/labels.h"
 #include "harness/report/text_table.h"
 #include "harness/report/text_width.h"
@@ -22,14 +21,9 @@ std::string counted(int count, const char* singular, const char* plural) {
   return report::counted(static_cast<std::size_t>(count), singular, plural);
 }
 
-std::string bytes_text(const std::optional<std::int64_t>& bytes) {
-  return bytes ? format_bytes(static_cast<double>(*bytes)) : "-";
-}
-
 // Two cells; an operation that is not among `sums` was not used.
 void add_cells(std::vector<std::string>& row, const OpSums& sums, const std::string& op) {
-  const auto found = sums.find(op);
-  const OpSum sum = found == sums.end() ? OpSum{} : found->second;
+  const OpSum sum = sum_of(sums, op);
   row.push_back(std::to_string(sum.count));
   row.push_back(bytes_text(sum.bytes));
 }
@@ -101,12 +95,7 @@ std::string head_of(const Watched& watched) {
 std::string verdict_text(const Verdict& verdict, const char* label) {
   std::string text = wrapped(fmt::format("{}: {}", label, verdict.sentence), 0, kWidth);
   if (!verdict.why.empty()) text += wrapped("why: " + verdict.why, kIndent, kWidth);
-  if (verdict.change) {
-    const std::string place = place_text(verdict.change->file, verdict.change->line);
-    text += wrapped(
-        fmt::format("change{}{}: {}", place.empty() ? "" : " ", place, verdict.change->what),
-        kIndent, kWidth);
-  }
+  if (verdict.change) text += wrapped(change_text(*verdict.change), kIndent, kWidth);
   return text;
 }
 

@@ -14,6 +14,7 @@
 
 #include "harness/base/errors.h"
 #include "harness/launch/namespaces.h"
+#include "harness/watch/preload/fnv_1a.h"
 #include "harness/watch/program_output.h"
 
 namespace gradsync::watch {
@@ -86,12 +87,6 @@ Words in_preload(const std::string& source_dir, const std::array<const char*, si
   Words paths;
   for (const char* source : sources) paths.push_back(source_dir + kPreload + source);
   return paths;
-}
-
-std::uint64_t fnv_1a(std::string_view text) {
-  std::uint64_t hash = 0xcbf29ce484222325U;
-  for (const char c : text) hash = (hash ^ static_cast<unsigned char>(c)) * 0x100000001b3U;
-  return hash;
 }
 
 std::string first_error_in(const std::string& text) {

@@ -11,6 +11,7 @@
 #include <cerrno>
 #include <cstring>
 
+#include "harness/base/child_process.h"
 #include "harness/base/errors.h"
 #include "harness/launch/unique_fd.h"
 
@@ -38,9 +39,7 @@ ProgramOutput output_of(const std::vector<std::string>& command) {
   // In memory: a pipe could fill up.
   const launch::UniqueFd output(::memfd_create("gradsync_program_output", MFD_CLOEXEC));
   if (!output) throw_unstartable(command.at(0), errno);
-  std::vector<char*> arguments;
-  for (const std::string& word : command) arguments.push_back(const_cast<char*>(word.c_str()));
-  arguments.push_back(nullptr);
+  const std::vector<char*> arguments = pointers_to(command);
   posix_spawn_file_actions_t files;
   ::posix_spawn_file_actions_init(&files);
   ::posix_spawn_file_actions_addopen(&files, STDIN_FILENO, "/dev/null", O_RDONLY, 0);

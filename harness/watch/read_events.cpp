@@ -7,14 +7,15 @@
 #include <cstring>
 #include <filesystem>
 #include <fstream>
-#include <iterator>
 #include <optional>
 #include <tuple>
 
 #include "harness/base/errors.h"
+#include "harness/base/whole_file.h"
 #include "harness/watch/hook_events.h"
 #include "harness/watch/nccl_events.h"
 #include "harness/watch/preload/event_file.h"
+#include "harness/watch/process_files.h"
 
 namespace gradsync::watch {
 namespace {
@@ -23,12 +24,6 @@ namespace fs = std::filesystem;
 
 constexpr const char* kReachedFile = "reached";  // as preload/loader.cpp writes them
 constexpr const char* kFaultSuffix = ".fault";
-
-std::string whole_file(const std::string& path) {
-  std::ifstream file(path, std::ios::binary);
-  if (!file) throw ConfigError(fmt::format("{}: cannot be read", path));
-  return {std::istreambuf_iterator<char>(file), {}};
-}
 
 // Text of a field of fixed size. What a terminal or JSON would stumble over becomes a question
 // mark.
@@ -75,8 +70,7 @@ class Records {
         result.events.push_back(event_of(i, record));
       }
     }
-    std::stable_sort(result.events.begin(), result.events.end(),
-                     [](const Event& a, const Event& b) { return a.start_ns < b.start_ns; });
+    sort_by_time(result.events);
     const std::int64_t lost = claimed_ - held + unfinished;
     if (lost > 0) {
       result.faults.push_back(fmt::format("{} of {} events are not in its file", lost, claimed_));
@@ -127,17 +121,6 @@ class Records {
   std::string_view bytes_;
   std::int64_t claimed_;
 };
-
-std::vector<std::string> files_with(const std::string& directory, std::string_view prefix,
-                                    std::string_view suffix) {
-  std::vector<std::string> paths;
-  for (const auto& entry : fs::directory_iterator(directory)) {
-    const std::string name = entry.path().filename().string();
-    if (name.starts_with(prefix) && name.ends_with(suffix)) paths.push_back(entry.path().string());
-  }
-  std::sort(paths.begin(), paths.end());
-  return paths;
-}
 
 std::vector<RankEvents> read_files(const std::string& directory, std::string_view prefix) {
   std::vector<RankEvents> processes;

@@ -478,4 +478,9 @@ std::string place_text(const std::string& file, int line) {
   return fmt::format("{} line {}", std::filesystem::path(file).filename().string(), line);
 }
 
+std::string change_text(const Change& change) {
+  const std::string place = place_text(change.file, change.line);
+  return fmt::format("change{}{}: {}", place.empty() ? "" : " ", place, change.what);
+}
+
 }  // namespace gradsync::watch

@@ -69,4 +69,7 @@ std::vector<Verdict> judge(const RankEvents& rank, const Steps& steps,
 // "train.py line 11": the place without its folders; empty where it is not known.
 std::string place_text(const std::string& file, int line);
 
+// "change train.py line 11: enclose the forward too"
+std::string change_text(const Change& change);
+
 }  // namespace gradsync::watch

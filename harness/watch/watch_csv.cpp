@@ -8,8 +8,7 @@ namespace {
 
 // "2,1000": count and bytes of an operation, bytes empty where they are not known.
 std::string cells_of(const OpSums& sums, const std::string& op) {
-  const auto found = sums.find(op);
-  const OpSum sum = found == sums.end() ? OpSum{} : found->second;
+  const OpSum sum = sum_of(sums, op);
   return fmt::format("{},{}", sum.count, sum.bytes ? std::to_string(*sum.bytes) : "");
 }
 

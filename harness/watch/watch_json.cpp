@@ -15,14 +15,6 @@ json text_or_null(const std::string& text) {
   return text.empty() ? json() : json(text);
 }
 
-json to_json(const OpSums& sums) {
-  json out = json::object();
-  for (const auto& [op, sum] : sums) {
-    out[op] = {{"count", sum.count}, {"bytes", or_null(sum.bytes)}};
-  }
-  return out;
-}
-
 json to_json(const Verdict& verdict) {
   json change;
   if (verdict.change) {

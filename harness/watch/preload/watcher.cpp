@@ -25,6 +25,7 @@
 #include <torch/csrc/distributed/c10d/ProcessGroup.hpp>
 #include <utility>
 
+#include "harness/watch/preload/fnv_1a.h"
 #include "harness/watch/preload/hold.h"
 #include "harness/watch/preload/recorder.h"
 
@@ -137,11 +138,9 @@ std::int64_t bytes_of(const Operation& operation, Inputs inputs) {
   }
 }
 
-// FNV-1a: the same on every rank.
+// The same on every rank, and not 0.
 std::int64_t number_of(std::string_view text) {
-  std::uint64_t hash = 0xcbf29ce484222325U;
-  for (const char c : text) hash = (hash ^ static_cast<unsigned char>(c)) * 0x100000001b3U;
-  return static_cast<std::int64_t>(hash >> 1 | 1);
+  return static_cast<std::int64_t>(fnv_1a(text) >> 1 | 1);
 }
 
 // Returns the group's name; "" where it has none. Tells the recorder this process's place in it.
