@@ -31,11 +31,7 @@ GateFindings compare_builds(const GateQuestion& question) {
   const plan::Plan plan = checked_plan(options.run);
   GateArms arms(options.run, {options.baseline, options.candidate}, &interrupt_flag());
   GateStages stages(arms, arms.rows(question.rows), question, plan.seed);
-  if (!stages.count()) {
-    stages.leave_times_out("counts differ: times were not measured");
-  } else if (options.counts_only) {
-    stages.leave_times_out("not measured: --counts-only");
-  } else {
+  if (stages.wants_times(stages.count())) {
     require_valid_times(arms);
     stages.measure_times();
   }

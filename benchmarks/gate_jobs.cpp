@@ -18,10 +18,8 @@ constexpr const char* kName = "jobs";
 std::string sentence_of(const watch::Verdict& verdict) {
   std::string text = "candidate: " + verdict.sentence;
   if (!verdict.why.empty()) text += ": " + verdict.why;
-  if (!verdict.change) return text;
-  const std::string place = watch::place_text(verdict.change->file, verdict.change->line);
-  return text +
-         fmt::format("; change{}{}: {}", place.empty() ? "" : " ", place, verdict.change->what);
+  if (verdict.change) text += "; " + watch::change_text(*verdict.change);
+  return text;
 }
 
 // The watcher's words for what the counts of the candidate mean; nothing where it has none that it
@@ -76,13 +74,7 @@ GateFindings compare_jobs(const GateQuestion& question, const std::string& direc
   JobArms arms(question.options, directory, &interrupt_flag());
   GateStages stages(arms, {JobArms::row()}, question, plan::Plan{}.seed);
   const bool alike = stages.count() && !is_newly_wrong(arms);
-  if (!alike) {
-    stages.leave_times_out("counts differ: times were not measured");
-  } else if (question.options.counts_only) {
-    stages.leave_times_out("not measured: --counts-only");
-  } else {
-    stages.measure_times();
-  }
+  if (stages.wants_times(alike)) stages.measure_times();
   arms.close();
   GateFindings findings = stages.findings();
   gate::GateReport& report = findings.report;

@@ -37,6 +37,15 @@ bool GateStages::count() {
   return true;
 }
 
+bool GateStages::wants_times(bool alike) {
+  if (!alike) {
+    no_times_because_ = "counts differ: times were not measured";
+  } else if (question_.options.counts_only) {
+    no_times_because_ = "not measured: --counts-only";
+  }
+  return no_times_because_.empty();
+}
+
 std::vector<std::size_t> GateStages::rows_with_times() const {
   std::vector<std::size_t> rows;
   for (std::size_t i = 0; i < measurement_.rows().size(); ++i) {

@@ -29,8 +29,9 @@ class GateStages {
   // Counts a block of every row in baseline and candidate. Returns whether all count alike.
   bool count();
 
-  // Why measure_times() is not called.
-  void leave_times_out(const std::string& because) { no_times_because_ = because; }
+  // Returns whether times are to be measured, after count(); where not, the findings say why.
+  // `alike`: nothing that was counted differs.
+  bool wants_times(bool alike);
 
   // Measures for as long as the time budget says, or less; how far it is goes to stderr.
   // Errors: run::Interrupted; ConfigError for a budget or an alpha that make no gate.

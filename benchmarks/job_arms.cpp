@@ -57,29 +57,32 @@ std::vector<watch::RankEvents> events_of(const std::string& folder, const watch:
   return watch::first_steps(std::move(processes), static_cast<std::size_t>(ended - 1));
 }
 
+JobCommand read_command(const std::string& option, const std::string& text,
+                        const GateOptions& options, const std::string& directory) {
+  JobCommand command;
+  command.text = text;
+  try {
+    command.words = split_words(text);
+  } catch (const std::invalid_argument& error) {
+    throw ConfigError(fmt::format("{}: got {}, expected {}", option, text, error.what()));
+  }
+  if (command.words.empty()) throw ConfigError(option + ": got no command");
+  command.torch = watch::find_job_torch(command.words, options.python);
+  command.library = library_for(command.torch, directory);
+  return command;
+}
+
 }  // namespace
 
 JobArms::JobArms(const GateOptions& options, const std::string& directory,
                  const std::atomic<bool>* interrupted)
-    : interrupted_(interrupted),
-      jobs_{make_job(Arm::Baseline, "--baseline", options.baseline, options, directory),
-            make_job(Arm::Candidate, "--candidate", options.candidate, options, directory),
-            make_job(Arm::Control, "--baseline", options.baseline, options, directory)} {}
-
-JobArms::Job JobArms::make_job(Arm arm, const std::string& option, const std::string& text,
-                               const GateOptions& options, const std::string& directory) const {
-  Job job;
-  job.text = text;
-  try {
-    job.command = split_words(text);
-  } catch (const std::invalid_argument& error) {
-    throw ConfigError(fmt::format("{}: got {}, expected {}", option, text, error.what()));
+    : interrupted_(interrupted) {
+  of(Arm::Baseline).command = read_command("--baseline", options.baseline, options, directory);
+  of(Arm::Candidate).command = read_command("--candidate", options.candidate, options, directory);
+  of(Arm::Control).command = of(Arm::Baseline).command;
+  for (const Arm arm : gate::kArms) {
+    of(arm).log = fmt::format("{}/{}.log", directory, gate::to_string(arm));
   }
-  if (job.command.empty()) throw ConfigError(option + ": got no command");
-  job.torch = watch::find_job_torch(job.command, options.python);
-  job.library = library_for(job.torch, directory);
-  job.log = fmt::format("{}/{}.log", directory, gate::to_string(arm));
-  return job;
 }
 
 GateRow JobArms::row() {
@@ -88,15 +91,15 @@ GateRow JobArms::row() {
 
 void JobArms::open(Job& job) const {
   job.folder = std::make_unique<EventFolder>("");
-  watch::EnvironmentChanges environment =
-      watch::watching(job.torch, job.library, build_info().source_dir, job.folder->path());
+  watch::EnvironmentChanges environment = watch::watching(
+      job.command.torch, job.command.library, build_info().source_dir, job.folder->path());
   for (auto& change : own_port()) environment.push_back(std::move(change));
   const auto poll = [interrupted = interrupted_] {
     if (interrupted != nullptr && interrupted->load()) throw run::Interrupted();
   };
   job.held = std::make_unique<watch::HeldJob>(
-      watch::JobStart{job.command, environment, job.folder->path(), job.log}, watch::JobDeadlines{},
-      poll);
+      watch::JobStart{job.command.words, environment, job.folder->path(), job.log},
+      watch::JobDeadlines{}, poll);
 }
 
 TrialRecord JobArms::run(Arm arm, const GateRow& row, int warmup_steps, int steps) {
@@ -164,7 +167,7 @@ void JobArms::close() {
 
 gate::Side JobArms::side(Arm arm) const {
   const Job& job = of(arm);
-  gate::Side side{job.text, {{"torch", job.torch.version}}};
+  gate::Side side{job.command.text, {{"torch", job.command.torch.version}}};
   if (job.watched) {
     side.context["world_size"] = job.watched->world_size;
     side.context["verdict"] = job.watched->verdicts.front().sentence;
@@ -173,7 +176,7 @@ gate::Side JobArms::side(Arm arm) const {
 }
 
 bool JobArms::same_command() const {
-  return of(Arm::Baseline).command == of(Arm::Candidate).command;
+  return of(Arm::Baseline).command.words == of(Arm::Candidate).command.words;
 }
 
 const std::optional<watch::Watched>& JobArms::watched(Arm arm) const {

@@ -21,6 +21,14 @@
 
 namespace gradsync::cli {
 
+// A training command, and what it is watched with.
+struct JobCommand {
+  std::string text;                // as it was given
+  std::vector<std::string> words;  // of it
+  watch::JobTorch torch;
+  watch::PreloadLibrary library;
+};
+
 class JobArms : public ResidentArms {
  public:
   // The commands are --baseline and --candidate; `directory` gets the jobs' output, a file for each
@@ -50,18 +58,13 @@ class JobArms : public ResidentArms {
 
  private:
   struct Job {
-    std::string text;
-    std::vector<std::string> command;
-    watch::JobTorch torch;
-    watch::PreloadLibrary library;
+    JobCommand command;
     std::string log;
     std::optional<watch::Watched> watched;
     std::unique_ptr<EventFolder> folder;  // of the start that is resident
     std::unique_ptr<watch::HeldJob> held;
   };
 
-  Job make_job(gate::Arm arm, const std::string& option, const std::string& text,
-               const GateOptions& options, const std::string& directory) const;
   Job& of(gate::Arm arm) { return jobs_[static_cast<std::size_t>(arm)]; }
   const Job& of(gate::Arm arm) const { return jobs_[static_cast<std::size_t>(arm)]; }
   void open(Job& job) const;

@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <deque>
 #include <limits>
 #include <span>
 #include <string>
@@ -134,25 +135,30 @@ void draw_communication(TraceProcess& process, Slices& slices, int first_thread,
   process.add_thread_names(first_thread, rows.count(), "communication");
 }
 
-std::int64_t first_start_ns(const std::vector<RankEvents>& processes) {
-  std::int64_t first_ns = std::numeric_limits<std::int64_t>::max();
+// Those of which a step is drawn.
+std::deque<Traced> traced_ranks(const std::vector<RankEvents>& processes) {
+  std::deque<Traced> ranks;
   for (const RankEvents* rank : training_processes(processes)) {
-    const Traced traced(*rank);
-    if (!traced.steps.empty()) first_ns = std::min(first_ns, traced.steps.front().start_ns);
+    if (ranks.emplace_back(*rank).steps.empty()) ranks.pop_back();
   }
+  return ranks;
+}
+
+std::int64_t first_start_ns(const std::deque<Traced>& ranks) {
+  std::int64_t first_ns = std::numeric_limits<std::int64_t>::max();
+  for (const Traced& rank : ranks) first_ns = std::min(first_ns, rank.steps.front().start_ns);
   return first_ns;
 }
 
 }  // namespace
 
 json watch_trace(const std::vector<RankEvents>& processes) {
-  const std::int64_t origin_ns = first_start_ns(processes);
+  const std::deque<Traced> ranks = traced_ranks(processes);
+  const std::int64_t origin_ns = first_start_ns(ranks);
   json events = json::array();
   int number = 0;
   int arrows = 0;
-  for (const RankEvents* rank : training_processes(processes)) {
-    const Traced traced(*rank);
-    if (traced.steps.empty()) continue;
+  for (const Traced& traced : ranks) {
     TraceProcess process(events, ++number);
     process.add_process_name(traced.rank < 0 ? "a process" : fmt::format("rank {}", traced.rank));
     Slices compute(origin_ns);
