@@ -355,10 +355,18 @@ class WatchCostLaunches(ProgramTest):
 
 
 class CommandLine(unittest.TestCase):
+    def assert_refused(self, program, arguments, sentence):
+        with self.subTest(program, arguments=arguments):
+            done = subprocess.run(
+                [sys.executable, PEERS / program, *arguments], capture_output=True, text=True
+            )
+            self.assertEqual((done.returncode, done.stdout), (2, ""))
+            self.assertIn(sentence, done.stderr.splitlines()[-1])
+
     def test_what_cannot_be_compared_is_one_sentence(self):
         with tempfile.TemporaryDirectory() as folder:
             (Path(folder) / "wrong.json").write_text("{}")
-            for options, sentence in {
+            for arguments, sentence in {
                 ("--topology", "2x2_200mbit"): "expected for peers one node",
                 ("--topology", "nowhere"): "cannot be read: No such file",
                 ("--topology", f"{folder}/wrong.json"): "no topology: KeyError('nodes')",
@@ -368,28 +376,14 @@ class CommandLine(unittest.TestCase):
                 ("--wrapper", "fsdp", "--peer", "accelerate"): "expected torch, no_prefetch",
                 ("--peer", "replay"): "expected --peer replay and --profile together",
             }.items():
-                with self.subTest(options):
-                    done = subprocess.run(
-                        [sys.executable, PEERS / "compare.py", *options],
-                        capture_output=True,
-                        text=True,
-                    )
-                    self.assertEqual((done.returncode, done.stdout), (2, ""))
-                    self.assertIn(sentence, done.stderr.splitlines()[-1])
+                self.assert_refused("compare.py", arguments, sentence)
 
     def test_what_cannot_be_saved_is_one_sentence(self):
         for arguments, sentence in {
             ("--topology", "2x2_200mbit"): "expected for peers one node",
             ("--steps", "1"): "got '1', expected 2 to",
         }.items():
-            with self.subTest(arguments):
-                done = subprocess.run(
-                    [sys.executable, PEERS / "saving.py", *arguments],
-                    capture_output=True,
-                    text=True,
-                )
-                self.assertEqual((done.returncode, done.stdout), (2, ""))
-                self.assertIn(sentence, done.stderr.splitlines()[-1])
+            self.assert_refused("saving.py", arguments, sentence)
 
     def test_what_cannot_be_watched_is_one_sentence(self):
         for arguments, sentence in {
@@ -398,14 +392,7 @@ class CommandLine(unittest.TestCase):
             ("step", "--strategy", "sync_each_batch"): "ddp: got 'sync_each_batch', expected",
             ("start", "--launches", "0"): "got '0', expected 1 to 31",
         }.items():
-            with self.subTest(arguments):
-                done = subprocess.run(
-                    [sys.executable, PEERS / "watch_cost.py", *arguments],
-                    capture_output=True,
-                    text=True,
-                )
-                self.assertEqual((done.returncode, done.stdout), (2, ""))
-                self.assertIn(sentence, done.stderr.splitlines()[-1])
+            self.assert_refused("watch_cost.py", arguments, sentence)
 
 
 if __name__ == "__main__":

@@ -4,7 +4,6 @@ Usage: schema_test.py WRITE_GATE_SAMPLES, the program that writes samples into a
 """
 
 import copy
-import functools
 import json
 import subprocess
 import sys
@@ -12,30 +11,11 @@ import tempfile
 import unittest
 from pathlib import Path
 
-SCHEMA = Path(__file__).resolve().parents[3] / "results" / "schema" / "gate.schema.json"
-SKIPPED = 77  # as SKIP_RETURN_CODE in CMakeLists.txt
+sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
+
+from schemas import complaints, place_in
+
 SLOWER, LOST_NO_SYNC = 1, 2  # rows of the written gate
-
-try:
-    import jsonschema
-except ImportError:
-    print("skipped: jsonschema is not installed; harness/setup --oracles has it")
-    sys.exit(SKIPPED)
-
-
-@functools.cache
-def validator():
-    schema = json.loads(SCHEMA.read_text())
-    jsonschema.Draft202012Validator.check_schema(schema)
-    return jsonschema.Draft202012Validator(schema)
-
-
-def complaints(value):
-    return [f"{error.json_path}: {error.message}" for error in validator().iter_errors(value)]
-
-
-def place_in(value, path):
-    return functools.reduce(lambda inner, step: inner[step], path, value)
 
 
 class GateTest(unittest.TestCase):
@@ -49,12 +29,12 @@ class GateTest(unittest.TestCase):
     def assert_refused(self, *path, to):
         wrong = copy.deepcopy(self.gate)
         place_in(wrong, path[:-1])[path[-1]] = to
-        self.assertNotEqual(complaints(wrong), [], f"{path} = {to!r} was accepted")
+        self.assertNotEqual(complaints("gate", wrong), [], f"{path} = {to!r} was accepted")
 
     def test_written_gates_are_valid_and_show_every_verdict(self):
         self.assertEqual(set(self.gates), {"gate", "gate_counts", "gate_jobs", "gate_long_names"})
         for name, gate in self.gates.items():
-            self.assertEqual(complaints(gate), [], name)
+            self.assertEqual(complaints("gate", gate), [], name)
         verdicts = {row["verdict"] for row in self.gate["rows"]}
         self.assertEqual(verdicts, {"pass", "regression", "undecided", "unfit"})
         self.assertNotEqual(self.gates["gate_counts"]["differences"], [])
@@ -77,7 +57,9 @@ class GateTest(unittest.TestCase):
             for field in place_in(self.gate, path):
                 wrong = copy.deepcopy(self.gate)
                 del place_in(wrong, path)[field]
-                self.assertNotEqual(complaints(wrong), [], f"{path}: {field} may be missing")
+                self.assertNotEqual(
+                    complaints("gate", wrong), [], f"{path}: {field} may be missing"
+                )
 
     def test_wrong_values_are_refused(self):
         for path, wrong in (

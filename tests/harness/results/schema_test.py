@@ -4,33 +4,17 @@ Usage: schema_test.py WRITE_SAMPLES, the program that writes a sample run into a
 """
 
 import copy
-import functools
-import json
 import subprocess
 import sys
 import tempfile
 import unittest
 from pathlib import Path
 
-SCHEMAS = Path(__file__).resolve().parents[3] / "results" / "schema"
-SKIPPED = 77  # as SKIP_RETURN_CODE in CMakeLists.txt
+sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
+
+from schemas import complaints, load, place_in
+
 OK_IN_BOTH = 1  # index of such a cell in the written comparison
-
-try:
-    import jsonschema
-except ImportError:
-    print("skipped: jsonschema is not installed; harness/setup --oracles has it")
-    sys.exit(SKIPPED)
-
-
-def refuse_constant(name):
-    raise ValueError(f"{name} is no JSON")
-
-
-def load(text):
-    return json.loads(text, parse_constant=refuse_constant)
-
-
 # Fields that trials of this version written earlier lack: such files stay valid.
 ADDED_TO_TRIALS = {"predicted_peak_allocated_bytes", "predicted_peak_by_category"}
 ADDED_TO_RANKS = {
@@ -41,17 +25,6 @@ ADDED_TO_RANKS = {
     "running_statistics",
     "timeline_start_s",
 }
-
-
-@functools.cache
-def validator(kind):
-    schema = load((SCHEMAS / f"{kind}.schema.json").read_text())
-    jsonschema.Draft202012Validator.check_schema(schema)
-    return jsonschema.Draft202012Validator(schema)
-
-
-def complaints(kind, value):
-    return [f"{error.json_path}: {error.message}" for error in validator(kind).iter_errors(value)]
 
 
 class SchemaCase(unittest.TestCase):
@@ -69,10 +42,7 @@ class SchemaCase(unittest.TestCase):
 
     def assert_refused(self, kind, value, *path, to):
         wrong = copy.deepcopy(value)
-        place = wrong
-        for step in path[:-1]:
-            place = place[step]
-        place[path[-1]] = to
+        place_in(wrong, path[:-1])[path[-1]] = to
         self.assertNotEqual(complaints(kind, wrong), [], f"{path} = {to!r} was accepted")
 
 
@@ -198,15 +168,11 @@ class ComparisonTest(SchemaCase):
             ("cells", OK_IN_BOTH),
             ("cells", OK_IN_BOTH, "b"),
         ):
-            place = self.place(self.comparison, path)
+            place = place_in(self.comparison, path)
             for field in place:
                 wrong = copy.deepcopy(self.comparison)
-                del self.place(wrong, path)[field]
+                del place_in(wrong, path)[field]
                 self.assertNotEqual(complaints("comparison", wrong), [], f"{path}: no {field}")
-
-    @staticmethod
-    def place(value, path):
-        return functools.reduce(lambda inner, step: inner[step], path, value)
 
     def test_wrong_values_are_refused(self):
         for path, wrong in (

@@ -1,12 +1,9 @@
 #include "harness/watch/hook_events.h"
 
 #include <gmock/gmock.h>
-#include <unistd.h>
-
-#include <filesystem>
-#include <fstream>
 
 #include "harness/base/errors.h"
+#include "tests/models/temporary_folder.h"
 
 namespace gradsync::watch {
 namespace {
@@ -187,27 +184,17 @@ TEST(MergeHook, WhatTheHookAloneSeesIsAdded) {
 
 class HookFolder : public ::testing::Test {
  protected:
-  void SetUp() override {
-    path_ = (std::filesystem::temp_directory_path() / "gradsync_test_XXXXXX").string();
-    ASSERT_NE(::mkdtemp(path_.data()), nullptr);
-  }
-  void TearDown() override { std::filesystem::remove_all(path_); }
-
-  void write(const std::string& name, const std::string& text) const {
-    std::ofstream(path_ + "/" + name) << text;
-  }
-
-  std::string path_;
+  test::TemporaryFolder folder_;
 };
 
 TEST_F(HookFolder, EachFileJoinsItsProcess) {
-  write("hook-42.jsonl", kStart + kRank + kForward);
-  write("hook-43.jsonl", "nonsense\n");
-  write("native-42.events", "of another reader");
+  folder_.write("hook-42.jsonl", kStart + kRank + kForward);
+  folder_.write("hook-43.jsonl", "nonsense\n");
+  folder_.write("native-42.events", "of another reader");
   std::vector<RankEvents> ranks(2);
   ranks[0].pid = 41;
   ranks[1].pid = 42;
-  add_hook_events(path_, ranks);
+  add_hook_events(folder_.path(), ranks);
   ASSERT_THAT(ranks, SizeIs(3));
   EXPECT_THAT(ranks[0].events, IsEmpty());
   EXPECT_THAT(ranks[1].events, SizeIs(1));
@@ -217,8 +204,8 @@ TEST_F(HookFolder, EachFileJoinsItsProcess) {
 }
 
 TEST_F(HookFolder, AFileThatCannotBeReadIsRefused) {
-  EXPECT_THROW(read_hook_events(path_ + "/none"), ConfigError);
-  EXPECT_THROW(read_hook_events(path_), ConfigError) << "a directory";
+  EXPECT_THROW(read_hook_events(folder_.file("none")), ConfigError);
+  EXPECT_THROW(read_hook_events(folder_.path()), ConfigError) << "a directory";
 }
 
 }  // namespace

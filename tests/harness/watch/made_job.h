@@ -135,8 +135,7 @@ class MadeJob {
   // The process, its events by time.
   RankEvents process() const {
     RankEvents sorted = process_;
-    std::stable_sort(sorted.events.begin(), sorted.events.end(),
-                     [](const Event& a, const Event& b) { return a.start_ns < b.start_ns; });
+    watch::sort_by_time(sorted.events);
     return sorted;
   }
 

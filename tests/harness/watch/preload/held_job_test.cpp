@@ -9,10 +9,12 @@
 
 #include "harness/base/errors.h"
 #include "harness/watch/read_events.h"
-#include "tests/harness/watch/preload/temporary_folder.h"
+#include "tests/models/temporary_folder.h"
 
 namespace gradsync::watch {
 namespace {
+
+using test::TemporaryFolder;
 
 using testing::AllOf;
 using testing::Each;
@@ -55,8 +57,8 @@ class HeldJobTest : public testing::Test {
     }
   }
 
-  TestFolder events_;
-  TestFolder logs_;
+  TemporaryFolder events_;
+  TemporaryFolder logs_;
 };
 
 TEST_F(HeldJobTest, TakesBlocksOfSteps) {

@@ -5,10 +5,12 @@
 #include <gmock/gmock.h>
 
 #include "harness/base/errors.h"
-#include "tests/harness/watch/preload/temporary_folder.h"
+#include "tests/models/temporary_folder.h"
 
 namespace gradsync::watch {
 namespace {
+
+using test::TemporaryFolder;
 
 using testing::AllOf;
 using testing::HasSubstr;
@@ -41,7 +43,7 @@ class JobTorchTest : public testing::Test {
     EXPECT_EQ(find_job_torch(command).folder, torch()) << command.front();
   }
 
-  TestFolder folder_;
+  TemporaryFolder folder_;
   std::string python_;
 };
 

@@ -9,10 +9,12 @@
 #include "harness/watch/program_output.h"
 #include "harness/watch/read_events.h"
 #include "harness/watch/watched.h"
-#include "tests/harness/watch/preload/temporary_folder.h"
+#include "tests/models/temporary_folder.h"
 
 namespace gradsync::watch {
 namespace {
+
+using test::TemporaryFolder;
 
 namespace fs = std::filesystem;
 using testing::AllOf;
@@ -64,8 +66,8 @@ class NcclTest : public testing::Test {
     return folder.ranks.empty() ? RankEvents{} : folder.ranks[0];
   }
 
-  TestFolder folder_;
-  static inline std::optional<TestFolder> build_;
+  TemporaryFolder folder_;
+  static inline std::optional<TemporaryFolder> build_;
   static inline std::string loader_;
 };
 

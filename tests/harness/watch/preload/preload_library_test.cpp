@@ -8,10 +8,12 @@
 
 #include "harness/base/errors.h"
 #include "harness/watch/program_output.h"
-#include "tests/harness/watch/preload/temporary_folder.h"
+#include "tests/models/temporary_folder.h"
 
 namespace gradsync::watch {
 namespace {
+
+using test::TemporaryFolder;
 
 namespace fs = std::filesystem;
 using testing::AllOf;
@@ -47,7 +49,7 @@ class PreloadLibraryTest : public testing::Test {
   PreloadBuild build() const { return {torch(), GRADSYNC_SOURCE_DIR, cache()}; }
   bool cache_is_empty() const { return !fs::exists(cache()) || fs::is_empty(cache()); }
 
-  TestFolder folder_;
+  TemporaryFolder folder_;
 };
 
 // A compiler that makes what it is asked for, without a look at the sources.

@@ -14,10 +14,12 @@
 
 #include "harness/base/errors.h"
 #include "harness/watch/preload/recorder.h"
-#include "tests/harness/watch/preload/temporary_folder.h"
+#include "tests/models/temporary_folder.h"
 
 namespace gradsync::watch {
 namespace {
+
+using test::TemporaryFolder;
 
 using testing::AllOf;
 using testing::ElementsAre;
@@ -27,7 +29,7 @@ using testing::IsEmpty;
 using testing::SizeIs;
 using testing::ThrowsMessage;
 
-std::string file_of(const TestFolder& folder, pid_t pid) {
+std::string file_of(const TemporaryFolder& folder, pid_t pid) {
   return folder.path() + "/" + kEventFilePrefix + std::to_string(pid) + kEventFileSuffix;
 }
 
@@ -50,7 +52,7 @@ std::pair<pid_t, int> in_child(const std::function<void()>& body) {
 }
 
 TEST(Recorder, WhatItKeepsIsReadBack) {
-  const TestFolder folder;
+  const TemporaryFolder folder;
   Recorder recorder;
   recorder.open(folder.path().c_str(), "2.11.0");
   recorder.set_place(1, 2);
@@ -87,7 +89,7 @@ TEST(Recorder, WhatItKeepsIsReadBack) {
 }
 
 TEST(Recorder, ALaterEndCountsAndAnEarlierDoesNot) {
-  const TestFolder folder;
+  const TemporaryFolder folder;
   Recorder recorder;
   recorder.open(folder.path().c_str(), "2.11.0");
   const auto first = recorder.begin({.name = "all_reduce"});
@@ -98,7 +100,7 @@ TEST(Recorder, ALaterEndCountsAndAnEarlierDoesNot) {
 }
 
 TEST(Recorder, WhenACallReturnedIsKept) {
-  const TestFolder folder;
+  const TemporaryFolder folder;
   Recorder recorder;
   recorder.open(folder.path().c_str(), "2.11.0");
   recorder.issued(recorder.begin({.name = "all_reduce"}));
@@ -112,7 +114,7 @@ TEST(Recorder, WhenACallReturnedIsKept) {
 }
 
 TEST(Recorder, TheLargestGroupIsTheProcesssPlace) {
-  const TestFolder folder;
+  const TemporaryFolder folder;
   Recorder recorder;
   recorder.open(folder.path().c_str(), "2.11.0");
   recorder.set_place(0, 1);
@@ -124,7 +126,7 @@ TEST(Recorder, TheLargestGroupIsTheProcesssPlace) {
 }
 
 TEST(Recorder, LongNamesAreCutAndOddOnesMadeReadable) {
-  const TestFolder folder;
+  const TemporaryFolder folder;
   Recorder recorder;
   recorder.open(folder.path().c_str(), "2.11.0");
   recorder.begin({.name = std::string(100, 'x'), .detail = "a\nb\x1b[31m"});
@@ -137,7 +139,7 @@ TEST(Recorder, LongNamesAreCutAndOddOnesMadeReadable) {
 TEST(Recorder, KeepsAllEventsOfAllThreads) {
   constexpr int kThreads = 4;
   constexpr int kEach = 5000;
-  const TestFolder folder;
+  const TemporaryFolder folder;
   Recorder recorder;
   recorder.open(folder.path().c_str(), "2.11.0");
   std::vector<std::thread> threads;
@@ -160,7 +162,7 @@ TEST(Recorder, KeepsAllEventsOfAllThreads) {
 }
 
 TEST(Recorder, AKilledProcessLosesNothing) {
-  const TestFolder folder;
+  const TemporaryFolder folder;
   const auto [pid, status] = in_child([&] {
     Recorder recorder;
     recorder.open(folder.path().c_str(), "2.11.0");
@@ -174,7 +176,7 @@ TEST(Recorder, AKilledProcessLosesNothing) {
 }
 
 TEST(Recorder, AForkedProcessHasAFileOfItsOwn) {
-  const TestFolder folder;
+  const TemporaryFolder folder;
   Recorder recorder;
   recorder.open(folder.path().c_str(), "2.11.0");
   const auto of_parent = recorder.begin({.name = "broadcast"});
@@ -193,7 +195,7 @@ TEST(Recorder, AForkedProcessHasAFileOfItsOwn) {
 }
 
 TEST(Recorder, AForkedProcessWithoutEventsLeavesNoFile) {
-  const TestFolder folder;
+  const TemporaryFolder folder;
   Recorder recorder;
   recorder.open(folder.path().c_str(), "2.11.0");
   const auto [pid, status] = in_child([&] { recorder.after_fork(); });
@@ -203,7 +205,7 @@ TEST(Recorder, AForkedProcessWithoutEventsLeavesNoFile) {
 
 // The process goes on, and the file says what it lacks.
 TEST(Recorder, AFileThatMayNotGrowIsToldOf) {
-  const TestFolder folder;
+  const TemporaryFolder folder;
   constexpr int kEvents = 10000;
   const auto [pid, status] = in_child([&] {
     const rlimit one_chunk{kChunkBytes, kChunkBytes};
@@ -231,7 +233,7 @@ TEST(Recorder, WithoutAFolderNothingHappens) {
 }
 
 TEST(Recorder, KeepsTheFirstFault) {
-  const TestFolder folder;
+  const TemporaryFolder folder;
   Recorder recorder;
   recorder.open(folder.path().c_str(), "2.11.0");
   recorder.fault("the first");
@@ -240,7 +242,7 @@ TEST(Recorder, KeepsTheFirstFault) {
 }
 
 TEST(ReadEvents, AFileThatIsCutOffGivesWhatIsWhole) {
-  const TestFolder folder;
+  const TemporaryFolder folder;
   Recorder recorder;
   recorder.open(folder.path().c_str(), "2.11.0");
   for (int i = 0; i < 3; ++i) recorder.begin({.name = "all_reduce", .bytes = i});
@@ -253,7 +255,7 @@ TEST(ReadEvents, AFileThatIsCutOffGivesWhatIsWhole) {
 }
 
 TEST(ReadEvents, AFileWithoutItsHeaderIsAFault) {
-  const TestFolder folder;
+  const TemporaryFolder folder;
   for (const std::string& text : {std::string(), std::string("GSWAT"), std::string(100, '\0')}) {
     const std::string path = folder.write("short", text);
     EXPECT_THAT(read_events(path).faults, ElementsAre(path + " ends before its first event"));
@@ -261,7 +263,7 @@ TEST(ReadEvents, AFileWithoutItsHeaderIsAFault) {
 }
 
 TEST(ReadEvents, ForeignFilesAreRefused) {
-  const TestFolder folder;
+  const TemporaryFolder folder;
   const std::string path = folder.write("foreign", "GSWATCH9" + std::string(2000, 'x'));
   EXPECT_THAT(
       [&] { read_events(path); },
@@ -271,7 +273,7 @@ TEST(ReadEvents, ForeignFilesAreRefused) {
 }
 
 TEST(ReadEvents, AnEventThatCannotBeIsRefused) {
-  const TestFolder folder;
+  const TemporaryFolder folder;
   Recorder recorder;
   recorder.open(folder.path().c_str(), "2.11.0");
   recorder.begin({.name = "all_reduce"});
@@ -284,7 +286,7 @@ TEST(ReadEvents, AnEventThatCannotBeIsRefused) {
 }
 
 TEST(ReadFolder, SaysWhatThePreloadedLibraryLeft) {
-  const TestFolder folder;
+  const TemporaryFolder folder;
   EXPECT_FALSE(read_folder(folder.path()).reached);
   folder.write("reached", "");
   folder.write("loader-12.fault", "it uses another torch\n");
@@ -308,7 +310,7 @@ TEST(ReadFolder, SaysWhatThePreloadedLibraryLeft) {
 
 // What preload/watcher.cpp and preload/nccl.cpp record of one process.
 TEST(ReadFolder, CallsOfNcclBelongToTheOperationThatMadeThem) {
-  const TestFolder folder;
+  const TemporaryFolder folder;
   Recorder c10d;
   c10d.open(folder.path().c_str(), "2.11.0");
   Recorder nccl;
@@ -331,7 +333,7 @@ constexpr const char* kStart =
 constexpr const char* kStep = R"({"kind":"optimizer_step","start_ns":5,"end_ns":9,"name":"SGD"})";
 
 TEST(ReadFolder, AProcessThatOnlyTheHookSawIsNotTakenForOneThatNeverSynchronizes) {
-  const TestFolder folder;
+  const TemporaryFolder folder;
   folder.write("hook-4711.jsonl", std::string(kStart) + "\n" + kStep + "\n");
   const WatchedFolder read = read_folder(folder.path());
   EXPECT_THAT(read.ranks, IsEmpty());

@@ -14,10 +14,12 @@
 #include "harness/base/clock.h"
 #include "harness/base/errors.h"
 #include "harness/watch/preload/hold.h"
-#include "tests/harness/watch/preload/temporary_folder.h"
+#include "tests/models/temporary_folder.h"
 
 namespace gradsync::watch {
 namespace {
+
+using test::TemporaryFolder;
 
 using testing::HasSubstr;
 using testing::IsEmpty;
@@ -88,7 +90,7 @@ std::int64_t ended(const Turns& turns) {
 }
 
 TEST(Hold, WithoutTurnsNobodyIsHeld) {
-  const TestFolder folder;
+  const TemporaryFolder folder;
   Hold hold;
   hold.open(folder.path().c_str());
   EXPECT_EQ(hold.step_ended(), nullptr);
@@ -98,7 +100,7 @@ TEST(Hold, WithoutTurnsNobodyIsHeld) {
 }
 
 TEST(Hold, TakesAsManyStepsAsItMayAndWaits) {
-  const TestFolder folder;
+  const TemporaryFolder folder;
   Turns turns(folder.path());
   Child job([&] { take_steps(folder.path(), 9); });
   ASSERT_TRUE(comes_true([&] { return turns.arrivals() == 1; }));
@@ -116,7 +118,7 @@ TEST(Hold, TakesAsManyStepsAsItMayAndWaits) {
 }
 
 TEST(Hold, AStepBeginsWhereTheOneBeforeEndedOrAtItsRelease) {
-  const TestFolder folder;
+  const TemporaryFolder folder;
   Turns turns(folder.path());
   Child job([&] { take_steps(folder.path(), 9); });
   ASSERT_TRUE(comes_true([&] { return turns.arrivals() == 1; }));
@@ -133,7 +135,7 @@ TEST(Hold, AStepBeginsWhereTheOneBeforeEndedOrAtItsRelease) {
 }
 
 TEST(Hold, EndsTheProcessWhenItsHolderIsKilled) {
-  const TestFolder folder;
+  const TemporaryFolder folder;
   std::array<int, 2> ready{};
   ASSERT_EQ(::pipe(ready.data()), 0);
   Child holder([&] {
@@ -153,7 +155,7 @@ TEST(Hold, EndsTheProcessWhenItsHolderIsKilled) {
 }
 
 TEST(Hold, GoesOnWhenItsHolderLetsGo) {
-  const TestFolder folder;
+  const TemporaryFolder folder;
   auto turns = std::make_unique<Turns>(folder.path());
   Child job([&] { take_steps(folder.path(), 1000); });
   ASSERT_TRUE(comes_true([&] { return turns->arrivals() == 1; }));
@@ -162,7 +164,7 @@ TEST(Hold, GoesOnWhenItsHolderLetsGo) {
 }
 
 TEST(Hold, AForkedProcessTakesAPlaceOfItsOwn) {
-  const TestFolder folder;
+  const TemporaryFolder folder;
   Turns turns(folder.path());
   turns.allow(10);
   Hold hold;
@@ -184,7 +186,7 @@ TEST(Hold, AForkedProcessTakesAPlaceOfItsOwn) {
 }
 
 TEST(Hold, WhatIsNoFileOfTurnsIsASentenceAndHoldsNobody) {
-  const TestFolder folder;
+  const TemporaryFolder folder;
   folder.write(kTurnsFile, "something else");
   Hold hold;
   hold.open(folder.path().c_str());
@@ -193,7 +195,7 @@ TEST(Hold, WhatIsNoFileOfTurnsIsASentenceAndHoldsNobody) {
 }
 
 TEST(Hold, MoreProcessesThanThereArePlacesAreNotHeld) {
-  const TestFolder folder;
+  const TemporaryFolder folder;
   Turns turns(folder.path());
   turns.allow(10);
   for (std::size_t i = 0; i < kMostTakers; ++i) take_steps(folder.path(), 1);
@@ -204,7 +206,7 @@ TEST(Hold, MoreProcessesThanThereArePlacesAreNotHeld) {
 }
 
 TEST(Turns, KeepTheLatestSteps) {
-  const TestFolder folder;
+  const TemporaryFolder folder;
   Turns turns(folder.path());
   const auto all = static_cast<std::int64_t>(kKeptSteps) + 5;
   turns.allow(2 * all);
