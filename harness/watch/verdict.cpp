@@ -7,7 +7,6 @@
 #include <array>
 #include <filesystem>
 #include <limits>
-#include <map>
 #include <string_view>
 #include <utility>
 
@@ -43,8 +42,6 @@ constexpr std::array<std::pair<VerdictKind, const char*>, 10> kKinds{{
     {VerdictKind::NotRecognised, "not_recognised"},
 }};
 
-using Counted = std::vector<const StepCounts*>;
-
 Verdict not_recognised(const std::string& why) {
   return {VerdictKind::NotRecognised, "not recognised", why, std::nullopt, false};
 }
@@ -57,14 +54,6 @@ std::string at(const Event& event) {
 
 Change change_at(const Event& event, std::string what) {
   return {event.file, event.line, std::move(what)};
-}
-
-Counted not_skipped(const std::vector<StepCounts>& counts) {
-  Counted kept;
-  for (const StepCounts& step : counts) {
-    if (!step.step->is_skipped) kept.push_back(&step);
-  }
-  return kept;
 }
 
 template <typename Predicate>
@@ -406,24 +395,6 @@ std::optional<Verdict> judge_buffers(const UsualStep& usual) {
                  "each forward after a synchronized one broadcasts them", std::nullopt, false};
 }
 
-// The last of those whose collectives most of `steps` have.
-const StepCounts* most_alike(const Counted& steps) {
-  std::vector<std::pair<const StepCounts*, int>> kinds;  // the last of each, and how many
-  for (const StepCounts* step : steps) {
-    const auto known = std::find_if(kinds.begin(), kinds.end(), [&](const auto& kind) {
-      return kind.first->collectives == step->collectives;
-    });
-    if (known == kinds.end()) {
-      kinds.emplace_back(step, 1);
-    } else {
-      *known = {step, known->second + 1};
-    }
-  }
-  return std::max_element(kinds.begin(), kinds.end(),
-                          [](const auto& a, const auto& b) { return a.second < b.second; })
-      ->first;
-}
-
 }  // namespace
 
 std::string to_string(VerdictKind kind) {
@@ -438,26 +409,6 @@ std::optional<VerdictKind> verdict_kind(std::string_view name) {
     if (known == name) return kind;
   }
   return std::nullopt;
-}
-
-std::optional<UsualStep> usual_step(const std::vector<StepCounts>& counts) {
-  Counted judged = not_skipped(counts);
-  if (judged.empty()) return std::nullopt;
-  if (judged.size() > 1) judged.erase(judged.begin());
-  const auto is_wrapped = [](const StepCounts* step) { return step->micro_batches > 0; };
-  if (std::any_of(judged.begin(), judged.end(), is_wrapped)) {
-    std::erase_if(judged, [&](const StepCounts* step) { return !is_wrapped(step); });
-  }
-  std::map<std::pair<int, int>, Counted> by_shape;
-  for (const StepCounts* step : judged) {
-    by_shape[{step->synchronized, step->micro_batches}].push_back(step);
-  }
-  // Of shapes that are equally common the one that synchronizes least: a tie accuses nobody.
-  const auto usual = std::max_element(
-      by_shape.begin(), by_shape.end(),
-      [](const auto& a, const auto& b) { return a.second.size() < b.second.size(); });
-  return UsualStep{usual->first.second, usual->first.first, usual->second,
-                   most_alike(usual->second)};
 }
 
 std::vector<Verdict> judge(const RankEvents& rank, const Steps& steps,

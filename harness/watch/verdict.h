@@ -14,6 +14,7 @@
 #include "harness/watch/counts.h"
 #include "harness/watch/event.h"
 #include "harness/watch/steps.h"
+#include "harness/watch/usual_step.h"
 
 namespace gradsync::watch {
 
@@ -47,19 +48,6 @@ struct Verdict {
   std::optional<Change> change;
   bool fails = false;  // it is certain that the job should be changed: `--fail-on-excess` fails
 };
-
-// A rank's steps of the shape that most of them have.
-struct UsualStep {
-  int micro_batches = 0;
-  int synchronized = 0;
-  std::vector<const StepCounts*> all;   // of this shape, in order
-  const StepCounts* example = nullptr;  // the last of those whose collectives most of them have
-};
-
-// Returns the usual among the steps that were not skipped, or nothing where there is none. Steps
-// without a wrapped model are left out where there are others, and so is the first step: DDP
-// arranges its buckets in it.
-std::optional<UsualStep> usual_step(const std::vector<StepCounts>& counts);
 
 // Returns the verdicts on a rank: the first is on when it synchronizes, others stand beside it.
 // `steps` must be those of `rank`, and `counts` those of `steps`.
