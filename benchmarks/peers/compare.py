@@ -32,7 +32,7 @@ NONE = {"count": 0, "bytes": 0}
 
 
 def run_all(options, work):
-    """Returns {side: [launch]}, in turns: forth in even launches, back in odd ones."""
+    """Returns {side: [launch]}, in turns."""
     sides = ["ours", *options.peer]
     of_gradsync = {
         "ours": {},
@@ -40,15 +40,13 @@ def run_all(options, work):
         REPLAY: {"model": [str(options.profile)]},
     }
     results = {side: [] for side in sides}
-    for launch in range(options.launches):
-        for side in sides if launch % 2 == 0 else reversed(sides):
-            print(f"launch {launch + 1}/{options.launches} | {side}", file=sys.stderr)
-            if side in of_gradsync:
-                result = launches.run_ours(work, options.program, launch, of_gradsync[side])
-            else:
-                result = launches.run_peer(work, side, options.attention, launch)
-            results[side].append(result)
-            refuse_other_counts(results["ours"], results[side], side, WRAPPERS[work.wrapper])
+    for launch, side in launches.turns(options.launches, sides):
+        if side in of_gradsync:
+            result = launches.run_ours(work, options.program, launch, of_gradsync[side])
+        else:
+            result = launches.run_peer(work, side, options.attention, launch)
+        results[side].append(result)
+        refuse_other_counts(results["ours"], results[side], side, WRAPPERS[work.wrapper])
     return results
 
 

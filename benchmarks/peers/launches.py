@@ -129,6 +129,14 @@ def world_size(work):
     return read_topology(work.topology).world_size
 
 
+def turns(count, sides):
+    """Yields (launch, side), forth in even launches, back in odd ones. Each is told on stderr."""
+    for launch in range(count):
+        for side in sides if launch % 2 == 0 else reversed(sides):
+            print(f"launch {launch + 1}/{count} | {side}", file=sys.stderr)
+            yield launch, side
+
+
 def private_network():
     """Returns what runs a command in a new network namespace, of which it is root."""
     return ["unshare", *([] if os.geteuid() == 0 else ["-r"]), "-n"]

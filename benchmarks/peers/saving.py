@@ -76,10 +76,8 @@ def run_all(options):
     topology = topology_file(options.topology)
     network.read_topology(topology)
     results = {WRONG: [], RIGHT: []}
-    for launch in range(options.launches):
-        for way in results if launch % 2 == 0 else reversed(results):
-            print(f"launch {launch + 1}/{options.launches} | {way}", file=sys.stderr)
-            results[way].append(watch(options, topology, way))
+    for _, way in launches.turns(options.launches, (WRONG, RIGHT)):
+        results[way].append(watch(options, topology, way))
     return results
 
 

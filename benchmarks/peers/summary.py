@@ -50,7 +50,7 @@ def ratio_of(logs):
 
 
 def ratio_of_pairs(ours, theirs):
-    """Returns the Ratio ours / theirs of values that belong together, one pair per launch."""
+    """Returns the Estimate of ours / theirs. Values belong together, one pair per launch."""
     return ratio_of([math.log(a / b) for a, b in zip(ours, theirs, strict=True)])
 
 

@@ -35,14 +35,6 @@ SIDES = ("alone", "watched")
 JOBS = ("torch", "gradsync")
 
 
-def turns(count):
-    """Yields (launch, side), forth in even launches, back in odd ones."""
-    for launch in range(count):
-        for side in SIDES if launch % 2 == 0 else reversed(SIDES):
-            print(f"launch {launch + 1}/{count} | {side}", file=sys.stderr)
-            yield launch, side
-
-
 def watch_command(options, file):
     python = sys.executable
     return [options.program, "watch", "--quiet", "--python", python, "--json", file, "--"]
@@ -68,7 +60,7 @@ def run_job(options, work, launch, watch):
 def measure_steps(options, work):
     """Returns {side: [launch]}."""
     results = {side: [] for side in SIDES}
-    for launch, side in turns(options.launches):
+    for launch, side in launches.turns(options.launches, SIDES):
         with tempfile.TemporaryDirectory(prefix="gradsync_watch_") as folder:
             file = Path(folder) / "watch.json"
             watch = watch_command(options, file) if side == "watched" else ()
@@ -150,7 +142,7 @@ def measure_starts(options):
         run_one_step(options, (), environment)  # reads what both read
         results = {"first_s": run_one_step(options, watch, environment)}
         results |= {side: [] for side in SIDES}
-        for _, side in turns(options.launches):
+        for _, side in launches.turns(options.launches, SIDES):
             file.unlink(missing_ok=True)
             given = watch if side == "watched" else ()
             results[side].append(run_one_step(options, given, environment))

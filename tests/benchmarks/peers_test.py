@@ -294,7 +294,7 @@ class WatchCost(unittest.TestCase):
         self.assertEqual(str(row.ratio), "2.000 [2.000, 2.000]")
 
     def test_sides_take_turns(self):
-        sides = [side for _, side in watch_cost.turns(3)]
+        sides = [side for _, side in launches.turns(3, watch_cost.SIDES)]
         self.assertEqual(sides, ["alone", "watched", "watched", "alone", "alone", "watched"])
 
     def test_a_job_that_was_not_watched_is_refused(self):

@@ -10,6 +10,7 @@
 
 #include <atomic>
 
+#include "harness/watch/preload/call_on.h"
 #include "harness/watch/preload/captured_calls.h"
 #include "harness/watch/preload/event_file.h"
 #include "harness/watch/preload/next_definition.h"
@@ -36,15 +37,6 @@ constinit CapturedCalls captured;
 using AskStream = cudaError_t (*)(cudaStream_t, int*);
 constinit std::atomic<AskStream> is_capturing{nullptr};
 
-template <typename... Arguments>
-cudaError_t call_on(NextDefinition& next, const void* caller, Arguments... arguments) {
-  using Function = cudaError_t (*)(Arguments...);
-  const auto function = reinterpret_cast<Function>(next.find(caller));
-  if (function != nullptr) return function(arguments...);
-  record_undefined(next.name());
-  return kSymbolNotFound;
-}
-
 void begin(const void* caller, cudaStream_t stream) {
   static constinit NextDefinition next("cudaStreamIsCapturing", kLibraries, kVersions);
   is_capturing = reinterpret_cast<AskStream>(next.find(caller));
@@ -54,7 +46,7 @@ void begin(const void* caller, cudaStream_t stream) {
 template <typename... More>
 cudaError_t instantiate(NextDefinition& next, const void* caller, cudaGraphExec_t* executable,
                         cudaGraph_t graph, More... more) {
-  const cudaError_t result = call_on(next, caller, executable, graph, more...);
+  const cudaError_t result = call_on<kSymbolNotFound>(next, caller, executable, graph, more...);
   if (result == kSuccess) captured.instantiate(graph, *executable);
   return result;
 }
@@ -93,14 +85,15 @@ extern "C" {
 cudaError_t cudaStreamBeginCapture(cudaStream_t stream, int mode) {
   static constinit NextDefinition next("cudaStreamBeginCapture", kLibraries, kVersions);
   const void* caller = __builtin_return_address(0);
-  const cudaError_t result = call_on(next, caller, stream, mode);
+  const cudaError_t result = call_on<kSymbolNotFound>(next, caller, stream, mode);
   if (result == kSuccess && nccl_is_watched()) begin(caller, stream);
   return result;
 }
 
 cudaError_t cudaStreamEndCapture(cudaStream_t stream, cudaGraph_t* graph) {
   static constinit NextDefinition next("cudaStreamEndCapture", kLibraries, kVersions);
-  const cudaError_t result = call_on(next, __builtin_return_address(0), stream, graph);
+  const cudaError_t result =
+      call_on<kSymbolNotFound>(next, __builtin_return_address(0), stream, graph);
   captured.end(stream, result == kSuccess ? *graph : nullptr);
   return result;
 }
@@ -126,7 +119,8 @@ cudaError_t cudaGraphInstantiateWithParams(cudaGraphExec_t* executable, cudaGrap
 
 cudaError_t cudaGraphLaunch(cudaGraphExec_t executable, cudaStream_t stream) {
   static constinit NextDefinition next("cudaGraphLaunch", kLibraries, kVersions);
-  const cudaError_t result = call_on(next, __builtin_return_address(0), executable, stream);
+  const cudaError_t result =
+      call_on<kSymbolNotFound>(next, __builtin_return_address(0), executable, stream);
   if (result == kSuccess) captured.for_each(executable, replay);
   return result;
 }
@@ -134,13 +128,13 @@ cudaError_t cudaGraphLaunch(cudaGraphExec_t executable, cudaStream_t stream) {
 cudaError_t cudaGraphDestroy(cudaGraph_t graph) {
   static constinit NextDefinition next("cudaGraphDestroy", kLibraries, kVersions);
   captured.forget_graph(graph);
-  return call_on(next, __builtin_return_address(0), graph);
+  return call_on<kSymbolNotFound>(next, __builtin_return_address(0), graph);
 }
 
 cudaError_t cudaGraphExecDestroy(cudaGraphExec_t executable) {
   static constinit NextDefinition next("cudaGraphExecDestroy", kLibraries, kVersions);
   captured.forget_executable(executable);
-  return call_on(next, __builtin_return_address(0), executable);
+  return call_on<kSymbolNotFound>(next, __builtin_return_address(0), executable);
 }
 
 }  // extern "C"

@@ -15,6 +15,7 @@
 #include <atomic>
 #include <iterator>
 
+#include "harness/watch/preload/call_on.h"
 #include "harness/watch/preload/cuda_graphs.h"
 #include "harness/watch/preload/event_file.h"
 #include "harness/watch/preload/nccl_calls.h"
@@ -82,21 +83,12 @@ void record(const Request& request, const void* caller) {
 }
 
 template <typename... Arguments>
-ncclResult_t call_on(NextDefinition& next, const void* caller, Arguments... arguments) {
-  using Function = ncclResult_t (*)(Arguments...);
-  const auto function = reinterpret_cast<Function>(next.find(caller));
-  if (function != nullptr) return function(arguments...);
-  record_undefined(next.name());
-  return kNcclSystemError;
-}
-
-template <typename... Arguments>
 ncclResult_t record_and_call_on(NextDefinition& next, const void* caller, const Request& request,
                                 Arguments... arguments) {
   const bool is_seen = depth == 0 && nccl_is_watched() && next.find(caller) != nullptr;
   if (is_seen) record(request, caller);
   ++depth;
-  const ncclResult_t result = call_on(next, caller, arguments...);
+  const ncclResult_t result = call_on<kNcclSystemError>(next, caller, arguments...);
   --depth;
   return result;
 }
@@ -109,7 +101,7 @@ using namespace gradsync::watch;
 ncclResult_t ncclCommInitAll(ncclComm_t* comms, int devices, const int* device_list) {
   static constinit NextDefinition next("ncclCommInitAll", kLibraries);
   const ncclResult_t result =
-      call_on(next, __builtin_return_address(0), comms, devices, device_list);
+      call_on<kNcclSystemError>(next, __builtin_return_address(0), comms, devices, device_list);
   if (result == kNcclSuccess && devices > own_ranks) own_ranks = devices;
   return result;
 }
