@@ -10,13 +10,15 @@ constexpr std::int64_t kNanosecondsPerSecond = 1'000'000'000;
 // Larger wakes more precisely and takes more processor time from the communication threads.
 constexpr std::int64_t kSpinNs = 60'000;
 
+std::int64_t read_ns(clockid_t clock) {
+  timespec now{};
+  clock_gettime(clock, &now);
+  return now.tv_sec * kNanosecondsPerSecond + now.tv_nsec;
+}
+
 class SteadyClock final : public Clock {
  public:
-  std::int64_t now_ns() const override {
-    timespec now{};
-    clock_gettime(CLOCK_MONOTONIC, &now);
-    return now.tv_sec * kNanosecondsPerSecond + now.tv_nsec;
-  }
+  std::int64_t now_ns() const override { return read_ns(CLOCK_MONOTONIC); }
 
   void sleep_until_ns(std::int64_t deadline_ns) const override {
     const std::int64_t wake_ns = deadline_ns - kSpinNs;
@@ -35,6 +37,10 @@ class SteadyClock final : public Clock {
 const Clock& steady_clock() {
   static const SteadyClock clock;
   return clock;
+}
+
+std::int64_t thread_processor_ns() {
+  return read_ns(CLOCK_THREAD_CPUTIME_ID);
 }
 
 std::string utc_timestamp(bool compact) {

@@ -24,6 +24,9 @@ class Clock {
 // microsecond or two instead of the scheduler's 50.
 const Clock& steady_clock();
 
+// Returns the processor time that the calling thread has used since it began, in nanoseconds.
+std::int64_t thread_processor_ns();
+
 // A clock that stands still until told otherwise; sleeping moves it. For tests.
 class FakeClock : public Clock {
  public:

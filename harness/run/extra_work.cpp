@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <cmath>
 
+#include "harness/base/clock.h"
 #include "harness/comm/process_groups.h"
 #include "harness/run/block.h"
 #include "harness/stats/sample.h"
@@ -22,16 +23,16 @@ constexpr int kTimedSteps = 10;
 constexpr int kBatches = 20;
 constexpr std::int64_t kOperationsPerBatch = 200;
 
-double median(const std::vector<double>& values) {
-  return stats::quantile(values, 0.5);
-}
+// Of steps: what disturbs one only makes it longer, and a gate judges by their low quantile.
+constexpr double kUndisturbed = 0.25;
 
-double time_step(const RankContext& context, Workload& workload, const plan::Cell& cell) {
+double time_step(const RankContext& context, Workload& workload, const plan::Cell& cell,
+                 ExtraWork* extra = nullptr) {
   plan::Trial trial;
   trial.cell = cell;
   trial.warmup_steps = kWarmupSteps;
   trial.steps = kTimedSteps;
-  return median(run_block(context, workload, trial).rank.step_s);
+  return stats::quantile(run_block(context, workload, trial, extra).rank.step_s, kUndisturbed);
 }
 
 double time_operation(const RankContext& context) {
@@ -47,7 +48,7 @@ double time_operation(const RankContext& context) {
   for (const measure::StepTimes& times : context.recorder.steps()) {
     batch_s.push_back(times.total_s());
   }
-  return median(batch_s) / kOperationsPerBatch;
+  return stats::quantile(batch_s, 0.5) / kOperationsPerBatch;
 }
 
 }  // namespace
@@ -66,7 +67,14 @@ ExtraWork::ExtraWork(std::int64_t operations, at::Device device) : operations_(o
 
 void ExtraWork::run() {
   const at::NoGradGuard no_grad;
+  const std::int64_t begun_ns = thread_processor_ns();
   for (std::int64_t i = 0; i < operations_; ++i) sums_.add_(ones_);
+  spent_ns_ += thread_processor_ns() - begun_ns;
+  ++runs_;
+}
+
+double ExtraWork::mean_run_s() const {
+  return runs_ == 0 ? 0 : seconds(spent_ns_) / static_cast<double>(runs_);
 }
 
 std::int64_t ExtraWork::done() const {
@@ -81,7 +89,12 @@ ExtraWork calibrated_extra_work(double share, const RankContext& context, Worklo
                                 const plan::Cell& cell) {
   const double step_s = time_step(context, workload, cell);
   comm::barrier(*context.group);
-  return {operations_for(share, step_s, time_operation(context)), at::Device(context.spec.device)};
+  const at::Device device(context.spec.device);
+  ExtraWork work(operations_for(share, step_s, time_operation(context)), device);
+  if (!device.is_cpu()) return work;  // the thread's own time is not the device's
+  time_step(context, workload, cell, &work);
+  const double operation_s = work.mean_run_s() / static_cast<double>(work.operations());
+  return {operations_for(share, step_s, operation_s), device};
 }
 
 }  // namespace gradsync::run

@@ -2,6 +2,7 @@
 
 #include <gtest/gtest.h>
 
+#include <ctime>
 #include <regex>
 
 namespace gradsync {
@@ -50,6 +51,18 @@ TEST(SteadyClock, SleepReturnsAtOnceWhenTheDeadlineIsPast) {
   steady_clock().sleep_until_ns(begin - nanoseconds(3600.0));
   steady_clock().sleep_until_ns(0);
   EXPECT_LT(seconds(steady_clock().now_ns() - begin), 60.0);
+}
+
+TEST(ThreadProcessorTime, GrowsWithWorkAndNotWithSleep) {
+  const std::int64_t begin = thread_processor_ns();
+  const std::int64_t asleep = steady_clock().now_ns();
+  timespec nap{0, 50'000'000};
+  nanosleep(&nap, nullptr);
+  const std::int64_t slept = thread_processor_ns();
+  EXPECT_LT(slept - begin, steady_clock().now_ns() - asleep);
+  while (thread_processor_ns() < slept + 1'000'000) {
+  }
+  EXPECT_GE(steady_clock().now_ns() - asleep, 50'000'000);
 }
 
 TEST(Clock, SecondsAndNanosecondsAreInverse) {

@@ -27,6 +27,17 @@ TEST(ExtraWork, EveryRunDoesTheWholeCount) {
   }
 }
 
+TEST(ExtraWork, KnowsWhatARunCosts) {
+  ExtraWork work(1000, at::kCPU);
+  EXPECT_EQ(work.mean_run_s(), 0);
+  work.run();
+  const double one_s = work.mean_run_s();
+  EXPECT_GT(one_s, 1000 * 50e-9);  // 2048 additions each
+  EXPECT_LT(one_s, 10);
+  for (int i = 0; i < 4; ++i) work.run();
+  EXPECT_LT(work.mean_run_s(), 5 * one_s) << "a sum, not a mean";
+}
+
 TEST(ExtraWork, SurvivesBeingMoved) {
   ExtraWork work(5, at::kCPU);
   work.run();
