@@ -94,6 +94,7 @@ def slowest(blocks):
     return {
         "strategy": blocks[0]["strategy"],
         "round": blocks[0]["round"],
+        "recorded": blocks[0]["recorded"],
         "step_s": [max(steps) for steps in zip(*(b["step_s"] for b in blocks), strict=True)],
         "rank_step_s": [b["step_s"] for b in blocks],
     }

@@ -93,9 +93,10 @@ def run_ours(work, program, launch, other_cells, watch=()):
     }
 
 
-def run_peer(work, peer, attention, launch, watch=()):
+def run_peer(work, peer, attention, launch, watch=(), switches_recording=False):
     """One launch of `peer` by the running interpreter, in a network of its own. `watch`: as
-    run_ours."""
+    run_ours. `switches_recording`: a watched one runs each block twice, the watcher's callbacks
+    once on and once off, which the block's "recorded" says."""
     specification = {
         "peer": peer,
         "bert": BERT[work.model],
@@ -112,6 +113,7 @@ def run_peer(work, peer, attention, launch, watch=()):
         "rounds": work.rounds,
         "seed": work.seed,
         "launch": launch,
+        "switches_recording": switches_recording,
         "timeout_s": work.timeout_s,
         "launch_timeout_s": work.launch_timeout_s,
         "parent": None if watch else os.getpid(),

@@ -20,6 +20,7 @@ from datetime import timedelta
 import torch
 import torch.distributed as dist
 from collectives import CountsCollectives
+from recording_switch import RecordingSwitch
 from strategies import STRATEGIES, AccelerateTraining, FullyShardTraining, TorchTraining
 from torch.distributed.fsdp import fully_shard
 from torch.nn.parallel import DistributedDataParallel
@@ -110,23 +111,37 @@ def run_steps(step, training, count):
     return [end - begin for begin, end in itertools.pairwise(marks)]
 
 
-def run_blocks(spec, training):
-    """Every strategy once a round, in an order drawn from the seed: the same on every rank."""
+def order_of_blocks(spec):
+    """Yields (round, strategy, recorded): every strategy once a round, in an order drawn from the
+    seed, the same on every rank. recorded: None, or one block each of True and False."""
     order = random.Random(f"{spec['seed']} {spec['launch']}")
-    blocks = []
+    sides = [True, False] if spec["switches_recording"] else [None]
     for round_ in range(spec["rounds"]):
         for name in order.sample(spec["strategies"], len(spec["strategies"])):
-            dist.barrier()
-            warmup_step_s = run_steps(STRATEGIES[name], training, spec["warmup_steps"])
-            step_s = run_steps(STRATEGIES[name], training, spec["steps"])
-            blocks.append(
-                {
-                    "strategy": name,
-                    "round": round_,
-                    "step_s": step_s,
-                    "warmup_step_s": warmup_step_s,
-                }
-            )
+            for recorded in order.sample(sides, len(sides)):
+                yield round_, name, recorded
+
+
+def run_blocks(spec, training):
+    switch = RecordingSwitch() if spec["switches_recording"] else None
+    blocks = []
+    for round_, name, recorded in order_of_blocks(spec):
+        if switch:
+            switch.set(recorded)
+        dist.barrier()
+        warmup_step_s = run_steps(STRATEGIES[name], training, spec["warmup_steps"])
+        step_s = run_steps(STRATEGIES[name], training, spec["steps"])
+        blocks.append(
+            {
+                "strategy": name,
+                "round": round_,
+                "recorded": recorded,
+                "step_s": step_s,
+                "warmup_step_s": warmup_step_s,
+            }
+        )
+    if switch:
+        switch.set(True)
     return blocks
 
 

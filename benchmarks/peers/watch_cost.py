@@ -2,11 +2,16 @@
 
     benchmarks/peers/watch_cost step --launches 8 --steps 20 --json cost.json
     benchmarks/peers/watch_cost step --job gradsync --strategy baseline
+    benchmarks/peers/watch_cost callbacks --launches 4 --rounds 10
     benchmarks/peers/watch_cost start --launches 8
 
 step    trains BERT-mini on two ranks of one node in Python, with torch's DistributedDataParallel
         (--job torch), or in C++ (--job gradsync), and compares the slowest rank's steps. Who runs
         first takes turns: alone, watched, watched, alone, ...
+callbacks
+        trains the Python job watched only, and switches what torch calls the watcher for off and
+        on between blocks of steps. Each launch is compared with itself, which is much narrower than
+        `step`; what the Python hook of the watcher costs is on both sides.
 start   runs a Python job of one step and compares how long it takes in all. The first watched one
         builds the library, into a cache of its own, and is told apart.
 
@@ -87,27 +92,84 @@ def step_row(results, strategy):
     return StepRow(strategy, summary.fmean(alone), summary.fmean(watched), ratio)
 
 
+def print_rows(rows, options, work, job, sides):
+    print(
+        f"{work.model} under {work.wrapper} on {options.topology} ({job}), "
+        f"{work.accumulation_steps} micro-batches of {work.micro_batch_size} x "
+        f"{work.sequence_length}: slowest rank's step, 95 % intervals by Student's t over "
+        f"{options.launches} launches of each\n"
+    )
+    without, with_it = sides
+    heads = ["strategy", f"{without} s/step", f"{with_it} s/step", f"{with_it} / {without}"]
+    cells = [
+        [row.strategy, f"{row.alone_s:.4f}", f"{row.watched_s:.4f}", str(row.ratio)] for row in rows
+    ]
+    print(summary.markdown([heads, *cells]))
+
+
 def report_steps(options):
     work = work_of(options)
     refuse_missing(options.program, [options.job])
     results = measure_steps(options, work)
     rows = [step_row(results, strategy) for strategy in work.strategies]
-    print(
-        f"{work.model} under {work.wrapper} on {options.topology} ({options.job}), "
-        f"{work.accumulation_steps} micro-batches of {work.micro_batch_size} x "
-        f"{work.sequence_length}: slowest rank's step, 95 % intervals by Student's t over "
-        f"{options.launches} launches of each\n"
-    )
-    heads = ["strategy", "alone s/step", "watched s/step", "watched / alone"]
-    cells = [
-        [row.strategy, f"{row.alone_s:.4f}", f"{row.watched_s:.4f}", str(row.ratio)] for row in rows
-    ]
-    print(summary.markdown([heads, *cells]))
+    print_rows(rows, options, work, options.job, SIDES)
     return {
         "work": dataclasses.asdict(work),
         "job": options.job,
         "launches": results,
         "rows": [dataclasses.asdict(row) for row in rows],
+    }
+
+
+# ---- callbacks -------------------------------------------------------------------------------
+
+
+def measure_callbacks(options, work):
+    """Returns [launch], each with blocks that were recorded and blocks that were not."""
+    results = []
+    for launch in range(options.launches):
+        print(f"launch {launch + 1}/{options.launches}", file=sys.stderr)
+        with tempfile.TemporaryDirectory(prefix="gradsync_watch_") as folder:
+            file = Path(folder) / "watch.json"
+            watch = watch_command(options, file)
+            results.append(
+                launches.run_peer(
+                    work, "torch", options.attention, launch, watch, switches_recording=True
+                )
+            )
+            refuse_unwatched(file, launches.world_size(work))
+    return results
+
+
+def sides_of(results):
+    """Returns what step_row takes, of [launch] from measure_callbacks."""
+    return {
+        side: [
+            {"blocks": [block for block in launch["blocks"] if block["recorded"] == recorded]}
+            for launch in results
+        ]
+        for side, recorded in zip(SIDES, (False, True), strict=True)
+    }
+
+
+def report_callbacks(options):
+    work = work_of(options)
+    refuse_missing(options.program, ["torch"])
+    results = measure_callbacks(options, work)
+    rows = [step_row(sides_of(results), strategy) for strategy in work.strategies]
+    print_rows(rows, options, work, "torch", ("off", "on"))
+    return {
+        "work": dataclasses.asdict(work),
+        "launches": results,
+        "rows": [
+            {
+                "strategy": row.strategy,
+                "off_s": row.alone_s,
+                "on_s": row.watched_s,
+                "ratio": dataclasses.asdict(row.ratio),
+            }
+            for row in rows
+        ],
     }
 
 
@@ -176,19 +238,30 @@ def parse(arguments):
     step = kinds.add_parser("step", allow_abbrev=False, help="what a step costs more")
     step.add_argument("--job", choices=JOBS, default=JOBS[0], help="default: %(default)s")
     add_work(step, topology="1x2")
+    callbacks = kinds.add_parser(
+        "callbacks", allow_abbrev=False, help="what recording a step costs, inside of a launch"
+    )
+    add_work(callbacks, topology="1x2")
     start = kinds.add_parser("start", allow_abbrev=False, help="what start and end cost more")
     add_launches(start)
     options = parser.parse_args(arguments)
-    if options.kind == "step":
+    if options.kind != "start":
         known = WRAPPERS[options.wrapper].strategies
-        complete(step, options, strategy=(("baseline", "no_sync"), known))
+        complete(
+            {"step": step, "callbacks": callbacks}[options.kind],
+            options,
+            strategy=(("baseline", "no_sync"), known),
+        )
     return options
+
+
+REPORTS = {"step": report_steps, "callbacks": report_callbacks, "start": report_starts}
 
 
 def main(arguments=None):
     options = parse(arguments)
     try:
-        content = {"step": report_steps, "start": report_starts}[options.kind](options)
+        content = REPORTS[options.kind](options)
     except EXPECTED as error:
         return report_error("watch_cost", error)
     if options.json:

@@ -297,6 +297,14 @@ class WatchCost(unittest.TestCase):
         sides = [side for _, side in launches.turns(3, watch_cost.SIDES)]
         self.assertEqual(sides, ["alone", "watched", "watched", "alone", "alone", "watched"])
 
+    def test_blocks_are_told_apart_by_whether_they_were_recorded(self):
+        blocks = [
+            block("no_sync", seconds) | {"recorded": on}
+            for seconds, on in ((2.0, True), (1.0, False), (3.0, False), (6.0, True))
+        ]
+        row = watch_cost.step_row(watch_cost.sides_of([{"blocks": blocks}]), "no_sync")
+        self.assertEqual((row.alone_s, row.watched_s, row.ratio.value), (2.0, 4.0, 2.0))
+
     def test_a_job_that_was_not_watched_is_refused(self):
         with tempfile.TemporaryDirectory() as folder:
             file = Path(folder) / "watch.json"
@@ -342,6 +350,15 @@ class WatchCostLaunches(ProgramTest):
 
     def test_steps_in_cpp(self):
         self.assert_steps("gradsync")
+
+    def test_callbacks_are_switched_between_blocks(self):
+        out, written = self.cost("callbacks", *TINY, *SHORT[:-2], *PATIENT, "--strategy", "no_sync")
+        self.assertRegex(out, r"strategy +\| +off s/step \| +on s/step \| +on / off")
+        self.assertEqual(written["schema"], "gradsync.watch_cost.callbacks/1")
+        (launch,) = written["launches"]
+        mean_s = {block["recorded"]: sum(block["step_s"]) / 2 for block in launch["blocks"]}
+        (row,) = written["rows"]
+        self.assertEqual({True: row["on_s"], False: row["off_s"]}, mean_s)
 
     def test_start_and_first_build(self):
         out, written = self.cost("start")

@@ -12,6 +12,8 @@
 #include "harness/base/errors.h"
 #include "harness/base/json_fields.h"
 #include "harness/gate/gate_file.h"
+#include "harness/gate/row_decision.h"
+#include "harness/gate/turns.h"
 #include "harness/launch/topology.h"
 #include "harness/plan/plan.h"
 #include "harness/results/store.h"
@@ -151,6 +153,15 @@ bool accepts_trials(std::string_view bytes) {
   });
 }
 
+bool accepts_turns(std::string_view bytes) {
+  const MemoryFile file(bytes);
+  return accepted([&] {
+    const auto family = gate::turn_family_from_json(read_json_file(file.path()), file.path());
+    gate::to_json(family).dump();
+    for (const gate::RowTurns& row : family.rows) gate::differences(row.turns, 0.25);
+  });
+}
+
 bool accepts_watch(std::string_view bytes) {
   constexpr int kMicroBatches = 1'000'000;
   const MemoryFile file(bytes);
@@ -188,6 +199,7 @@ const std::vector<Reader>& readers() {
                                           {"shard_index", accepts_shard_index},
                                           {"topology", accepts_topology},
                                           {"trials", accepts_trials},
+                                          {"turns", accepts_turns},
                                           {"watch", accepts_watch},
                                           {"watch_events", accepts_watch_events},
                                           {"watch_hook", accepts_watch_hook}};

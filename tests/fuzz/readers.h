@@ -16,7 +16,7 @@ struct Reader {
 };
 
 // "data", "gate", "plan", "profile", "result", "safetensors", "shard_index", "topology", "trials",
-// "watch", "watch_events", "watch_hook".
+// "turns", "watch", "watch_events", "watch_hook".
 const std::vector<Reader>& readers();
 
 }  // namespace gradsync::fuzz
