@@ -292,6 +292,7 @@ class WatchCost(unittest.TestCase):
         row = watch_cost.step_row(results, "no_sync")
         self.assertEqual((row.alone_s, row.watched_s), (2.0, 4.0))
         self.assertEqual(str(row.ratio), "2.000 [2.000, 2.000]")
+        self.assertEqual(row.added_ms.value, 2000.0)
 
     def test_sides_take_turns(self):
         sides = [side for _, side in launches.turns(3, watch_cost.SIDES)]
@@ -335,7 +336,9 @@ class WatchCostLaunches(ProgramTest):
         out, written = self.cost(
             "step", *TINY, *SHORT[:-2], *PATIENT, "--job", job, "--strategy", "no_sync"
         )
-        self.assertRegex(out, r"\| no_sync +\| +\d+\.\d{4} \| +\d+\.\d{4} \| +\d+\.\d{3} \|")
+        self.assertRegex(
+            out, r"no_sync +\| +\d+\.\d{4} \| +\d+\.\d{4} \| +\d+\.\d{3} \| +-?\d+\.\d{3} \|"
+        )
         self.assertEqual(written["schema"], "gradsync.watch_cost.step/1")
         (row,) = written["rows"]
         for side in ("alone", "watched"):
@@ -353,7 +356,9 @@ class WatchCostLaunches(ProgramTest):
 
     def test_callbacks_are_switched_between_blocks(self):
         out, written = self.cost("callbacks", *TINY, *SHORT[:-2], *PATIENT, "--strategy", "no_sync")
-        self.assertRegex(out, r"strategy +\| +off s/step \| +on s/step \| +on / off")
+        self.assertRegex(
+            out, r"strategy +\| +off s/step \| +on s/step \| +on / off \| +on - off, ms"
+        )
         self.assertEqual(written["schema"], "gradsync.watch_cost.callbacks/1")
         (launch,) = written["launches"]
         mean_s = {block["recorded"]: sum(block["step_s"]) / 2 for block in launch["blocks"]}

@@ -3,8 +3,8 @@ from which line of the job.
 
 It waits for torch's own modules to be imported and then stands around a few of their functions:
 forwards and no_sync of wrapped models, torch.autograd.backward, optimizers, GradScaler.step. Each
-call becomes a line of JSON in $GRADSYNC_WATCH_DIR/hook-<process id>.jsonl, in fields of
-harness/watch/event.h. Times are of CLOCK_MONOTONIC, in nanoseconds.
+call becomes a line in $GRADSYNC_WATCH_DIR/hook-<process id>.jsonl (gradsync_watch_writer.py). Times
+are of CLOCK_MONOTONIC, in nanoseconds.
 
 Two rules: nothing here changes what the job computes, and nothing that goes wrong here reaches it.
 The first exception ends the hook with a line that says so; the job's functions go on without it.
@@ -16,103 +16,17 @@ import contextlib
 import functools
 import importlib.machinery
 import itertools
-import json
 import os
 import sys
 import threading
 import time
 import weakref
 
-SCHEMA = "gradsync.watch_hook/1"
-# Lines kept in memory until so many are there, or an optimizer steps. Larger: fewer system calls,
-# and more is lost when the process is killed.
-LINES_AT_ONCE = 64
-# A job of 50 lines a step writes so much in some 7000 steps.
-MOST_BYTES = 64 * 2**20
+from gradsync_watch_writer import Writer
 
 
 def now_ns():
     return time.monotonic_ns()
-
-
-class Writer:
-    """The file of this process, opened by its first event."""
-
-    def __init__(self, folder):
-        self.folder = folder
-        self.lock = threading.RLock()
-        self.lines = []
-        self.file = None
-        self.written = 0
-        self.is_on = True
-        self.knows_rank = False
-
-    def write(self, kind, **fields):
-        with self.lock:
-            if not self.is_on:
-                return
-            if self.file is None:
-                self.open()
-            if not self.knows_rank:
-                self.write_rank()
-            self.add({"kind": kind, **fields})
-            if kind == "optimizer_step" or len(self.lines) >= LINES_AT_ONCE:
-                self.flush()
-
-    def open(self):
-        path = os.path.join(self.folder, f"hook-{os.getpid()}.jsonl")
-        flags = os.O_WRONLY | os.O_CREAT | os.O_APPEND | os.O_CLOEXEC
-        self.file = os.open(path, flags, 0o600)
-        if os.fstat(self.file).st_size == 0:
-            version = ".".join(map(str, sys.version_info[:3]))
-            self.add({"kind": "start", "schema": SCHEMA, "pid": os.getpid(), "python": version})
-
-    def write_rank(self):
-        distributed = torch.distributed
-        if distributed.is_available() and distributed.is_initialized():
-            self.knows_rank = True
-            size = distributed.get_world_size()
-            self.add({"kind": "rank", "rank": distributed.get_rank(), "world_size": size})
-
-    def add(self, line):
-        self.lines.append(json.dumps(line, separators=(",", ":")) + "\n")
-
-    def flush(self):
-        with self.lock:
-            if self.file is None or not self.lines:
-                return
-            data = "".join(self.lines).encode()
-            self.lines = []
-            if self.written + len(data) > MOST_BYTES:
-                self.is_on = False
-                sentence = f"the Python hook stopped after {self.written} bytes"
-                data = json.dumps({"kind": "fault", "sentence": sentence}).encode() + b"\n"
-            while data:
-                count = os.write(self.file, data)
-                self.written += count
-                data = data[count:]
-
-    def fault(self, sentence):
-        with self.lock:
-            if self.file is None:
-                self.open()
-            self.add({"kind": "fault", "sentence": sentence})
-            self.flush()
-
-    def stop(self, sentence):
-        """Ends the hook: what it saw so far is kept, and why it ends."""
-        with self.lock:
-            if self.is_on:
-                self.is_on = False
-                self.fault(sentence)
-
-    def forget(self):
-        """In the child of a fork: the parent's lines are the parent's."""
-        self.lock = threading.RLock()
-        self.lines = []
-        self.file = None
-        self.written = 0
-        self.knows_rank = False
 
 
 writer = None
