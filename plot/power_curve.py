@@ -9,6 +9,7 @@ from __future__ import annotations
 import argparse
 import json
 import sys
+import textwrap
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -34,6 +35,7 @@ VERDICTS = {
 }
 BAR = 0.7  # of the room that one share of extra work has
 ABOVE = 1.06  # all shares: where a dotted line says what it is
+ALARM_COLUMNS = 100  # of the lines below the curves
 SPREAD = 0.0012  # between markers of one extra work, so that their intervals can be told apart
 
 Replay = dict[str, Any]
@@ -134,7 +136,8 @@ def false_alarm_words(replays: list[Replay]) -> list[str]:
     if not nothing:
         return []
     each = [f"{by['by']} {_interval_words(by['gates'])}" for by in nothing[0]["flagged"]]
-    return ["Gates flagged without extra work:", *each]
+    words = "Gates flagged without extra work: " + ", ".join(each)
+    return textwrap.wrap(words, ALARM_COLUMNS)
 
 
 def draw(rates: dict[str, Any]) -> Any:
@@ -148,11 +151,9 @@ def draw(rates: dict[str, Any]) -> Any:
         for number, by in enumerate(replays[0]["flagged"])
     ]
     entries += [Patch(color=colour, label=verdict) for verdict, colour in VERDICTS.items()]
-    words = "\n".join(false_alarm_words(replays))
-    box = {"boxstyle": "round", "facecolor": "white", "edgecolor": style.GREY, "linewidth": 0.6}
-    place = {"ha": "left", "va": "center", "fontsize": 7, "bbox": box}
-    if words:
-        axes[0].text(0.02, 0.78, words, transform=axes[0].transAxes, **place)
+    # Below the axes: inside of them every place is where some curve may be.
+    place = {"transform": axes[0].transAxes, "ha": "center", "va": "top", "fontsize": 7}
+    axes[0].text(0.5, -0.18, "\n".join(false_alarm_words(replays)), **place)
     reused = any(replay["starts_are"] == "reused" for replay in replays)
     title = f"Error rates of the gate: {rates['name']}\n"
     title += "95 % intervals, of rows as if they were independent"
