@@ -77,7 +77,7 @@ void divide_time(TypicalStep& typical, std::optional<double> optimizer_s,
                  std::optional<double> synchronization_s) {
   if (!typical.parts || !synchronization_s) return;
   const double rest_s = *typical.step_s - *optimizer_s - typical.synchronized * *synchronization_s;
-  if (rest_s < 0) return;  // steps that overlap each other
+  if (rest_s < 0) return;  // steps that overlap each other, or medians of too different steps
   typical.parts->fixed_s = optimizer_s;
   typical.parts->micro_batch_s = rest_s / typical.micro_batches;
   typical.parts->synchronization_s = synchronization_s;

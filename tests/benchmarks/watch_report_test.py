@@ -117,10 +117,14 @@ class PredictTest(WatchedJobTest):
         self.assertEqual(sorted(rows), [(4, 1), (4, 4)])
         self.assertEqual([row["is_measured"] for row in rows.values()], [False, True])
         self.assertEqual(rows[4, 4]["collectives"], written["collectives"])
-        self.assertAlmostEqual(rows[4, 4]["step_s"], written["step_s"])
         self.assertEqual(rows[4, 1]["collectives"], written["ideal"])
+        synchronization_s = written["parts"]["synchronization_s"]
+        if synchronization_s is None:  # a busy machine: medians that do not add up to a step
+            self.assertEqual([row["step_s"] for row in rows.values()], [None, None])
+            return
+        self.assertAlmostEqual(rows[4, 4]["step_s"], written["step_s"])
         saved = written["step_s"] - rows[4, 1]["step_s"]
-        self.assertAlmostEqual(saved, 3 * written["parts"]["synchronization_s"])
+        self.assertAlmostEqual(saved, 3 * synchronization_s)
 
     def test_other_accumulations(self):
         rows = self.predicted(self.job.events, "--accumulation-steps", "1,8")
@@ -131,7 +135,9 @@ class PredictTest(WatchedJobTest):
     def test_the_table_says_what_it_cannot(self):
         outcome = self.call("predict", "step", self.job.json)
         self.assertEqual(outcome.status, 0, outcome.err)
-        for words in ("as watched", "s/micro-batch", "T = ", "Not predicted: another link"):
+        parts = json.loads(self.job.json.read_text())["per_step"]["parts"]
+        law = "Seconds are not known" if parts["synchronization_s"] is None else "T = "
+        for words in ("as watched", "s/micro-batch", law, "Not predicted: another link"):
             self.assertIn(words, outcome.out)
 
     def test_refusals(self):
