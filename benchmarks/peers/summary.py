@@ -60,6 +60,11 @@ def mean_step_s(launch, strategy):
     return fmean(steps)
 
 
+def difference_of_pairs(ours, theirs):
+    """Returns the Estimate of ours - theirs. Values belong together, one pair per launch."""
+    return mean_of([a - b for a, b in zip(ours, theirs, strict=True)])
+
+
 @dataclass(frozen=True)
 class Row:
     strategy: str

@@ -23,6 +23,7 @@ a launch failed, or was not watched.
 """
 
 import dataclasses
+import functools
 import json
 import os
 import subprocess
@@ -64,16 +65,21 @@ def run_job(options, work, launch, watch):
     return launches.run_peer(work, options.job, options.attention, launch, watch)
 
 
+def run_watched(options, work, run):
+    """Returns the launch that run(watch) makes.   Errors: LaunchError where it was not watched."""
+    with tempfile.TemporaryDirectory(prefix="gradsync_watch_") as folder:
+        file = Path(folder) / "watch.json"
+        launch = run(watch_command(options, file))
+        refuse_unwatched(file, launches.world_size(work))
+    return launch
+
+
 def measure_steps(options, work):
     """Returns {side: [launch]}."""
     results = {side: [] for side in SIDES}
     for launch, side in launches.turns(options.launches, SIDES):
-        with tempfile.TemporaryDirectory(prefix="gradsync_watch_") as folder:
-            file = Path(folder) / "watch.json"
-            watch = watch_command(options, file) if side == "watched" else ()
-            results[side].append(run_job(options, work, launch, watch))
-            if watch:
-                refuse_unwatched(file, launches.world_size(work))
+        run = functools.partial(run_job, options, work, launch)
+        results[side].append(run_watched(options, work, run) if side == "watched" else run(()))
     return results
 
 
@@ -92,7 +98,7 @@ def step_row(results, strategy):
         for side in SIDES
     )
     ratio = summary.ratio_of_pairs(watched, alone)
-    added_ms = summary.mean_of([1e3 * (b - a) for a, b in zip(alone, watched, strict=True)])
+    added_ms = summary.difference_of_pairs(*([1e3 * s for s in side] for side in (watched, alone)))
     return StepRow(strategy, summary.fmean(alone), summary.fmean(watched), ratio, added_ms)
 
 
@@ -139,17 +145,11 @@ def report_steps(options):
 def measure_callbacks(options, work):
     """Returns [launch], each with blocks that were recorded and blocks that were not."""
     results = []
-    for launch in range(options.launches):
-        print(f"launch {launch + 1}/{options.launches}", file=sys.stderr)
-        with tempfile.TemporaryDirectory(prefix="gradsync_watch_") as folder:
-            file = Path(folder) / "watch.json"
-            watch = watch_command(options, file)
-            results.append(
-                launches.run_peer(
-                    work, "torch", options.attention, launch, watch, switches_recording=True
-                )
-            )
-            refuse_unwatched(file, launches.world_size(work))
+    for launch, _ in launches.turns(options.launches, ("watched",)):
+        run = functools.partial(
+            launches.run_peer, work, "torch", options.attention, launch, switches_recording=True
+        )
+        results.append(run_watched(options, work, run))
     return results
 
 
@@ -168,7 +168,8 @@ def report_callbacks(options):
     work = work_of(options)
     refuse_missing(options.program, ["torch"])
     results = measure_callbacks(options, work)
-    rows = [step_row(sides_of(results), strategy) for strategy in work.strategies]
+    sides = sides_of(results)
+    rows = [step_row(sides, strategy) for strategy in work.strategies]
     print_rows(rows, options, work, "torch", ("off", "on"))
     return {
         "work": dataclasses.asdict(work),
@@ -230,8 +231,7 @@ def report_starts(options):
     refuse_missing(options.program, ["torch"])
     results = measure_starts(options)
     means = {side: summary.mean_of(results[side]) for side in SIDES}
-    differences = [b - a for a, b in zip(*(results[side] for side in SIDES), strict=True)]
-    added = summary.mean_of(differences)
+    added = summary.difference_of_pairs(results["watched"], results["alone"])
     print(
         "A Python job of one step, seconds from its start to its end, 95 % intervals by Student's "
         f"t over {options.launches} launches of each\n"
@@ -260,11 +260,7 @@ def parse(arguments):
     options = parser.parse_args(arguments)
     if options.kind != "start":
         known = WRAPPERS[options.wrapper].strategies
-        complete(
-            {"step": step, "callbacks": callbacks}[options.kind],
-            options,
-            strategy=(("baseline", "no_sync"), known),
-        )
+        complete(kinds.choices[options.kind], options, strategy=(("baseline", "no_sync"), known))
     return options
 
 

@@ -13,6 +13,7 @@
 #include "harness/base/json_fields.h"
 #include "harness/gate/gate_file.h"
 #include "harness/gate/row_decision.h"
+#include "harness/gate/settings.h"
 #include "harness/gate/turns.h"
 #include "harness/launch/topology.h"
 #include "harness/plan/plan.h"
@@ -158,7 +159,9 @@ bool accepts_turns(std::string_view bytes) {
   return accepted([&] {
     const auto family = gate::turn_family_from_json(read_json_file(file.path()), file.path());
     gate::to_json(family).dump();
-    for (const gate::RowTurns& row : family.rows) gate::differences(row.turns, 0.25);
+    for (const gate::RowTurns& row : family.rows) {
+      gate::differences(row.turns, gate::Settings{}.low_quantile);
+    }
   });
 }
 
