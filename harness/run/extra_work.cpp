@@ -70,15 +70,14 @@ void ExtraWork::run() {
   const std::int64_t begun_ns = thread_processor_ns();
   for (std::int64_t i = 0; i < operations_; ++i) sums_.add_(ones_);
   spent_ns_ += thread_processor_ns() - begun_ns;
-  ++runs_;
-}
-
-double ExtraWork::mean_run_s() const {
-  return runs_ == 0 ? 0 : seconds(spent_ns_) / static_cast<double>(runs_);
 }
 
 std::int64_t ExtraWork::done() const {
   return std::llround(sums_[0].item<double>());
+}
+
+double ExtraWork::mean_operation_s() const {
+  return spent_ns_ == 0 ? 0 : seconds(spent_ns_) / static_cast<double>(done());
 }
 
 std::int64_t operations_for(double share, double step_s, double operation_s) {
@@ -93,8 +92,7 @@ ExtraWork calibrated_extra_work(double share, const RankContext& context, Worklo
   ExtraWork work(operations_for(share, step_s, time_operation(context)), device);
   if (!device.is_cpu()) return work;  // the thread's own time is not the device's
   time_step(context, workload, cell, &work);
-  const double operation_s = work.mean_run_s() / static_cast<double>(work.operations());
-  return {operations_for(share, step_s, operation_s), device};
+  return {operations_for(share, step_s, work.mean_operation_s()), device};
 }
 
 }  // namespace gradsync::run

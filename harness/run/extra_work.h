@@ -33,15 +33,15 @@ class ExtraWork {
   void run();
 
   std::int64_t operations() const { return operations_; }
-  // Returns processor seconds of this thread per run() so far; 0 before the first.
-  double mean_run_s() const;
   // Returns how many operations run() has done so far; up to 2^24, where a float that is added to
   // stands still. Blocks until a device has done them.
   std::int64_t done() const;
+  // Returns processor seconds of this thread per operation done so far; 0 before the first run().
+  // On a device that is not what they cost.
+  double mean_operation_s() const;
 
  private:
   std::int64_t operations_;
-  std::int64_t runs_ = 0;
   std::int64_t spent_ns_ = 0;  // in run(), processor time
   std::vector<float> memory_;  // of the tensors, on the CPU
   at::Tensor sums_;

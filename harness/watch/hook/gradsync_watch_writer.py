@@ -66,7 +66,7 @@ class Writer:
             if self.written + len(data) > MOST_BYTES:
                 self.is_on = False
                 sentence = f"the Python hook stopped after {self.written} bytes"
-                data = json.dumps({"kind": "fault", "sentence": sentence}).encode() + b"\n"
+                data = json.dumps({"kind": "full", "sentence": sentence}).encode() + b"\n"
             while data:
                 count = os.write(self.file, data)
                 self.written += count

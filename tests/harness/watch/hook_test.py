@@ -244,15 +244,18 @@ class HarmlessTest(unittest.TestCase):
         self.assertEqual(len(list(self.path.glob("hook-*.jsonl"))), 1)
 
     def test_a_folder_that_is_gone_turns_it_off(self):
-        script = self.write("job.py", ONE_STEP + "print(hook.writer.is_on)\n")
+        is_on = "import gradsync_watch_recording as r; print(r.writer.is_on)\n"
+        script = self.write("job.py", ONE_STEP + is_on)
         result = run_python(script, env=environment(self.path / "gone"))
         self.assertEqual((result.returncode, result.stdout, result.stderr), (0, "False\n", ""))
 
     def test_an_exception_in_it_ends_it_and_nothing_else(self):
         script = self.write(
             "job.py",
-            "import gradsync_watch_hook as hook\n"
-            "hook.call_site = lambda: 1 / 0\n" + ONE_STEP + "print('trained')\n",
+            "import gradsync_watch_recording\n"
+            "gradsync_watch_recording.call_site = lambda: 1 / 0\n"
+            + ONE_STEP
+            + "print('trained')\n",
         )
         result = run_python(script, env=environment(self.path))
         self.assertEqual((result.returncode, result.stdout, result.stderr), (0, "trained\n", ""))
@@ -340,7 +343,6 @@ class HarmlessTest(unittest.TestCase):
 
 
 ONE_STEP = (
-    "import gradsync_watch_hook as hook\n"
     "import torch\n"
     "layer = torch.nn.Linear(2, 1)\n"
     "optimizer = torch.optim.SGD(layer.parameters(), lr=0.1)\n"
