@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <map>
+#include <tuple>
 
 namespace gradsync::watch {
 
@@ -63,25 +64,51 @@ std::int64_t size_of(const OpSums& sums) {
 // What the micro-batches of some models do in backward although they do not synchronize.
 class Quiet {
  public:
-  explicit Quiet(const Steps& steps) {
+  explicit Quiet(const Steps& steps) : gradient_bytes_(steps.gradient_bytes) {
     for (const Step& step : steps.steps) look_at(step);
+    // Models of which every micro-batch was told not to synchronize, and did.
+    std::erase_if(quiet_, [&](const auto& entry) {
+      const auto& [models, sums] = entry;
+      return most_synced_[models] <= total_count(sums) &&
+             is_synchronization(models, sums).value_or(false);
+    });
   }
 
   // Empty where nothing is known.
   const OpSums& of(const MicroBatch& micro_batch) const {
     static const OpSums nothing;
     const auto found = quiet_.find(models_of(micro_batch));
-    return found == quiet_.end() || is_fsdp(micro_batch) ? nothing : found->second;
+    return found == quiet_.end() ? nothing : found->second;
+  }
+
+  // Whether so much is at least half of what a synchronization of these models moves: gradients may
+  // be halved on their way. Nothing where that is not known.
+  std::optional<bool> is_synchronization(const Models& models, const OpSums& sums) const {
+    const auto bytes = total_bytes(sums);
+    std::int64_t gradient_bytes = 0;
+    for (const std::int64_t model : models) {
+      const auto known = gradient_bytes_.find(model);
+      if (known == gradient_bytes_.end()) return std::nullopt;
+      gradient_bytes += known->second;
+    }
+    if (!bytes || gradient_bytes == 0) return std::nullopt;
+    return 2 * *bytes >= gradient_bytes;
   }
 
  private:
   void look_at(const Step& step) {
     std::map<Models, std::vector<OpSums>> by_models;
     for (const MicroBatch& micro_batch : step.micro_batches) {
-      if (!is_wrapped(micro_batch) || is_fsdp(micro_batch)) continue;
+      if (!is_wrapped(micro_batch)) continue;
       const Models models = models_of(micro_batch);
-      by_models[models].push_back(sums_of(reductions_of(micro_batch)));
-      if (micro_batch.forward_is_unsynced) offer(models, by_models[models].back());
+      const OpSums sums = sums_of(reductions_of(micro_batch));
+      if (micro_batch.is_unsynced) {
+        offer(models, sums);
+      } else {
+        std::int64_t& most = most_synced_[models];
+        most = std::max(most, total_count(sums));
+      }
+      if (!is_fsdp(micro_batch)) by_models[models].push_back(sums);
     }
     // Where nobody saw the wrapper's flag, the sizes must tell.
     for (const auto& [models, sums] : by_models) {
@@ -97,11 +124,20 @@ class Quiet {
     if (!is_new && is_smaller(sums, known->second)) known->second = sums;
   }
 
+  const std::map<std::int64_t, std::int64_t>& gradient_bytes_;
   std::map<Models, OpSums> quiet_;
+  std::map<Models, std::int64_t> most_synced_;  // collectives of one that was not told so
 };
 
+// One that was told not to may exchange a little more than others that were: layers can be left
+// out.
 bool synchronizes(const MicroBatch& micro_batch, const Quiet& quiet) {
-  return total_count(sums_of(reductions_of(micro_batch))) > total_count(quiet.of(micro_batch));
+  const OpSums sums = sums_of(reductions_of(micro_batch));
+  const OpSums& quiet_sums = quiet.of(micro_batch);
+  if (total_count(sums) <= total_count(quiet_sums)) return false;
+  if (!micro_batch.is_unsynced) return true;
+  const OpSums more = without(sums, quiet_sums);
+  return quiet.is_synchronization(models_of(micro_batch), more).value_or(true);
 }
 
 // Of one that synchronizes.
@@ -226,12 +262,22 @@ std::optional<StepParts> divided(const StepCounts& counts, const Quiet& quiet) {
   return parts;
 }
 
+struct ModelCounts {
+  int synchronized = 0;
+  int micro_batches = 0;
+  int behind_the_last = 0;
+};
+
+bool is_counted_before(const ModelCounts& a, const ModelCounts& b) {
+  return std::tuple(a.synchronized, a.micro_batches, -a.behind_the_last) <
+         std::tuple(b.synchronized, b.micro_batches, -b.behind_the_last);
+}
+
 // Of the model that synchronized most often, and among those of the one with most micro-batches.
 void count_micro_batches(StepCounts& counts, const Quiet& quiet) {
-  std::map<std::int64_t, std::pair<int, int>> by_model;  // synchronized, micro-batches
+  std::map<std::int64_t, ModelCounts> by_model;
   for (const MicroBatch& micro_batch : counts.step->micro_batches) {
     if (!is_wrapped(micro_batch)) {
-      ++counts.alone;
       counts.alone_collectives += static_cast<int>(micro_batch.in_backward.size());
       continue;
     }
@@ -240,27 +286,26 @@ void count_micro_batches(StepCounts& counts, const Quiet& quiet) {
     counts.has_fsdp |= is_fsdp(micro_batch);
     if (!broadcasts_of(micro_batch).empty()) ++counts.micro_batches_with_broadcasts;
     for (const std::int64_t model : models_of(micro_batch)) {
-      by_model[model].first += synced ? 1 : 0;
-      ++by_model[model].second;
+      ModelCounts& of_model = by_model[model];
+      of_model.synchronized += synced ? 1 : 0;
+      ++of_model.micro_batches;
+      of_model.behind_the_last = synced ? 0 : of_model.behind_the_last + 1;
       counts.models_are_known &= model != 0;
     }
   }
-  std::pair<int, int> most{0, 0};
-  for (const auto& [model, count] : by_model) most = std::max(most, count);
-  counts.synchronized = most.first;
-  counts.micro_batches = most.second;
+  ModelCounts most;
+  for (const auto& [model, count] : by_model) most = std::max(most, count, is_counted_before);
+  counts.synchronized = most.synchronized;
+  counts.micro_batches = most.micro_batches;
+  counts.behind_the_last = most.behind_the_last;
 }
 
 }  // namespace
 
-WrapperKind wrapper_kind(const Event& forward) {
-  if (forward.name == "DistributedDataParallel") return WrapperKind::Ddp;
-  const bool is_fsdp = forward.name == "FullyShardedDataParallel" || forward.name == "fully_shard";
-  return is_fsdp ? WrapperKind::Fsdp : WrapperKind::None;
-}
-
 double StepCounts::optimizer_s() const {
-  return static_cast<double>(step->end_ns - step->optimizers.front()->start_ns) * 1e-9;
+  const std::int64_t begin_ns =
+      step->in_closure ? step->in_closure->end_ns : step->optimizers.front()->start_ns;
+  return static_cast<double>(step->end_ns - begin_ns) * 1e-9;
 }
 
 std::vector<StepCounts> count_steps(const Steps& steps) {

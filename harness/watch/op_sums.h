@@ -1,6 +1,7 @@
 // Collectives summed by operation, of which the sizes may not be known.
 #pragma once
 
+#include <compare>
 #include <cstdint>
 #include <map>
 #include <nlohmann/json.hpp>
@@ -14,7 +15,7 @@ namespace gradsync::watch {
 struct OpSum {
   std::int64_t count = 0;
   std::optional<std::int64_t> bytes = 0;  // absent: the size of one of them is not known
-  bool operator==(const OpSum&) const = default;
+  auto operator<=>(const OpSum&) const = default;
 };
 
 // By operation: "all_reduce", "broadcast", ...; operations that were not used are absent.

@@ -94,6 +94,9 @@ class Cutter {
         return see_optimizer(event);
       case EventKind::ZeroGrad:
         return see_clearing(event);
+      case EventKind::Sync:
+        flags_[event.object] = event.detail == "true";
+        return;
       default:
         return no_syncs_.see(event);
     }
@@ -117,13 +120,13 @@ class Cutter {
       return;
     }
     if (!open_.backwards.empty()) close_micro_batch();
-    const bool is_unsynced = has_word(forward, "no_sync") || no_syncs_.covers(forward.object);
     if (open_.forwards.empty()) {
       open_.no_sync_at_forward = no_syncs_.innermost();
-      open_.forward_is_unsynced = is_unsynced;
+      open_.is_unsynced = true;
       first_place_ = places_.size();
     }
-    open_.forward_is_unsynced = open_.forward_is_unsynced && is_unsynced;
+    open_.is_unsynced = open_.is_unsynced && (is_fsdp(forward) || has_word(forward, "no_sync") ||
+                                              no_syncs_.covers(forward.object));
     open_.forwards.push_back(&forward);
     add_place(forward);
   }
@@ -132,7 +135,15 @@ class Cutter {
     begin(backward);
     // Without a forward, each run of autograd is taken for a micro-batch of its own.
     if (open_.forwards.empty() && !open_.backwards.empty()) close_micro_batch();
-    if (open_.backwards.empty()) open_.no_sync_at_backward = no_syncs_.innermost();
+    if (open_.backwards.empty()) {
+      open_.no_sync_at_backward = no_syncs_.innermost();
+      open_.is_unsynced =
+          open_.is_unsynced &&
+          std::all_of(open_.forwards.begin(), open_.forwards.end(), [&](const Event* forward) {
+            return !is_fsdp(*forward) || no_syncs_.covers(forward->object) ||
+                   is_flagged_off(forward->object);
+          });
+    }
     open_.backwards.push_back(&backward);
     if (clearing_ != nullptr) step_.clearings.push_back(std::exchange(clearing_, nullptr));
     add_place(backward);
@@ -154,6 +165,13 @@ class Cutter {
   // Only one that a backward of the same step precedes and another one follows is between two.
   void see_clearing(const Event& clearing) {
     if (!step_.micro_batches.empty() || !open_.backwards.empty()) clearing_ = &clearing;
+  }
+
+  static bool is_fsdp(const Event& forward) { return wrapper_kind(forward) == WrapperKind::Fsdp; }
+
+  bool is_flagged_off(std::int64_t model) const {
+    const auto flag = flags_.find(model);
+    return flag != flags_.end() && !flag->second;
   }
 
   void begin(const Event& event) {
@@ -181,10 +199,15 @@ class Cutter {
         has_word(optimizer, "skipped") && (step.optimizers.empty() || step.is_skipped);
     step.optimizers.push_back(&optimizer);
     step.end_ns = std::max(step.end_ns, optimizer.end_ns);
-    const auto first = std::lower_bound(
+    auto inside = std::lower_bound(
         all_backwards_.begin(), all_backwards_.end(), optimizer.start_ns,
         [](const Event* backward, std::int64_t at_ns) { return backward->start_ns < at_ns; });
-    step.has_closure |= first != all_backwards_.end() && contains(optimizer, **first);
+    int runs = 0;
+    for (; inside != all_backwards_.end() && contains(optimizer, **inside); ++inside) {
+      step.in_closure = *inside;
+      ++runs;
+    }
+    step.repeats_closure |= runs > 1;
   }
 
   void close_step() {
@@ -196,6 +219,7 @@ class Cutter {
 
   const EventPointers& all_backwards_;
   OpenNoSyncs no_syncs_;
+  std::map<std::int64_t, bool> flags_;  // FSDP2's, by model: whether gradients synchronize
   std::vector<Step> steps_;
   std::vector<Place> places_;
   std::size_t first_place_ = 0;  // of the micro-batch that is open
@@ -246,14 +270,15 @@ class Placer {
   std::size_t step_ = 0;
 };
 
-// What is cut: outermost forwards and backwards, optimizers, clearings and no_sync, in the order in
-// which Cutter takes them.
+// What is cut: outermost forwards and backwards, optimizers, clearings, no_sync and flags, in the
+// order in which Cutter takes them.
 EventPointers in_cutting_order(const std::vector<Event>& events, const EventPointers& backwards) {
   EventPointers order = backwards;
   for (const EventPointers& more :
        {outermost(events, EventKind::Forward, backwards),
         outermost(events, EventKind::OptimizerStep, {}), of_kind(events, EventKind::ZeroGrad),
-        of_kind(events, EventKind::NoSyncEnter), of_kind(events, EventKind::NoSyncLeave)}) {
+        of_kind(events, EventKind::NoSyncEnter), of_kind(events, EventKind::NoSyncLeave),
+        of_kind(events, EventKind::Sync)}) {
     order.insert(order.end(), more.begin(), more.end());
   }
   const auto time = [](const Event* event) {
@@ -275,9 +300,18 @@ Steps cut_into_steps(const std::vector<Event>& events) {
   Placer placer(cutter);
   for (const Event& event : events) {
     if (event.kind == EventKind::Collective) placer.place(event, steps);
+    if (event.kind == EventKind::Wrap && event.object != 0 && event.bytes >= 0) {
+      steps.gradient_bytes[event.object] = event.bytes;
+    }
   }
   steps.steps = std::move(cutter.steps());
   return steps;
+}
+
+WrapperKind wrapper_kind(const Event& forward) {
+  if (forward.name == "DistributedDataParallel") return WrapperKind::Ddp;
+  const bool is_fsdp = forward.name == "FullyShardedDataParallel" || forward.name == "fully_shard";
+  return is_fsdp ? WrapperKind::Fsdp : WrapperKind::None;
 }
 
 OpSums collectives_of(const Step& step) {

@@ -9,6 +9,8 @@
 //                  accumulate gradients. The next forward with a gradient begins another. Forwards
 //                  inside a backward (checkpointing) or inside another wrapped forward belong to
 //                  it.
+//   unsynchronized a micro-batch of which every model's wrapper was seen to be told so: DDP reads
+//                  its flag in forward, FSDP in backward.
 //   evaluation     forwards known to have no gradient, and those that no backward follows. Others
 //                  count among the forwards of the next micro-batch, which changes no count of it.
 //   step           ends with an optimizer's step; steps of optimizers with no backward between them
@@ -19,6 +21,7 @@
 #pragma once
 
 #include <cstdint>
+#include <map>
 #include <string_view>
 #include <vector>
 
@@ -30,17 +33,20 @@ namespace gradsync::watch {
 // Pointers are to the events that it was made of.
 struct MicroBatch {
   std::vector<const Event*> forwards;     // with a gradient; empty: autograd ran by itself
-  std::vector<const Event*> backwards;    // empty only where a job was cut off
+  std::vector<const Event*> backwards;    // one at least
   std::vector<const Event*> in_forward;   // collectives: buffers; under FSDP parameters
   std::vector<const Event*> in_backward;  // collectives: gradients; under FSDP parameters as well
   // Where the no_sync was entered that was open when the first forward, or the first backward,
   // began. null: none was, or nobody saw.
   const Event* no_sync_at_forward = nullptr;
   const Event* no_sync_at_backward = nullptr;
-  // Every forward knew that its gradients will not be synchronized: its wrapper's flag was off, or
-  // a no_sync of its model was open.
-  bool forward_is_unsynced = false;
+  bool is_unsynced = false;  // as above
 };
+
+enum class WrapperKind { None, Ddp, Fsdp };
+
+// Returns which wrapper's forward this is, by its name.
+WrapperKind wrapper_kind(const Event& forward);
 
 struct Step {
   std::int64_t start_ns = 0;  // the end of the step before; of the first: its first forward
@@ -53,13 +59,18 @@ struct Step {
   int evaluation_forwards = 0;
   bool is_complete = false;  // false: the job ended before its optimizer stepped
   bool is_skipped = false;   // by a gradient scaler
-  bool has_closure = false;  // the optimizer ran backward by itself, as LBFGS does
+  // The last backward that the optimizer ran by itself; null: none. Trainers that pass a closure
+  // have one there, LBFGS has several.
+  const Event* in_closure = nullptr;
+  bool repeats_closure = false;
 };
 
 struct Steps {
   std::vector<Step> steps;            // in order; the last one may be incomplete
   std::vector<const Event*> set_up;   // collectives before the first forward or backward
   std::vector<const Event*> closing;  // collectives behind the last step
+  // Of each wrapped model, by its object; of one that is absent nobody knows.
+  std::map<std::int64_t, std::int64_t> gradient_bytes;
 };
 
 // Returns the steps of a process. `events` must be sorted by start_ns, and outlive what is

@@ -7,22 +7,22 @@
 namespace gradsync::watch {
 namespace {
 
+constexpr int kOften = 2;  // so many synchronizations of a step, or more: too many
+
+// Those that have the commonest `shape`, in order; of equally common ones the least.
+template <typename Shape>
+Counted most_common(const Counted& steps, Shape shape) {
+  std::map<decltype(shape(steps.front())), Counted> by_shape;
+  for (const StepCounts* step : steps) by_shape[shape(step)].push_back(step);
+  return std::max_element(
+             by_shape.begin(), by_shape.end(),
+             [](const auto& a, const auto& b) { return a.second.size() < b.second.size(); })
+      ->second;
+}
+
 // The last of those whose collectives most of `steps` have.
 const StepCounts* most_alike(const Counted& steps) {
-  std::vector<std::pair<const StepCounts*, int>> kinds;  // the last of each, and how many
-  for (const StepCounts* step : steps) {
-    const auto known = std::find_if(kinds.begin(), kinds.end(), [&](const auto& kind) {
-      return kind.first->collectives == step->collectives;
-    });
-    if (known == kinds.end()) {
-      kinds.emplace_back(step, 1);
-    } else {
-      *known = {step, known->second + 1};
-    }
-  }
-  return std::max_element(kinds.begin(), kinds.end(),
-                          [](const auto& a, const auto& b) { return a.second < b.second; })
-      ->first;
+  return most_common(steps, [](const StepCounts* step) { return step->collectives; }).back();
 }
 
 }  // namespace
@@ -43,16 +43,14 @@ std::optional<UsualStep> usual_step(const std::vector<StepCounts>& counts) {
   if (std::any_of(judged.begin(), judged.end(), is_wrapped)) {
     std::erase_if(judged, [&](const StepCounts* step) { return !is_wrapped(step); });
   }
-  std::map<std::pair<int, int>, Counted> by_shape;
-  for (const StepCounts* step : judged) {
-    by_shape[{step->synchronized, step->micro_batches}].push_back(step);
-  }
-  // Of shapes that are equally common the one that synchronizes least: a tie accuses nobody.
-  const auto usual = std::max_element(
-      by_shape.begin(), by_shape.end(),
-      [](const auto& a, const auto& b) { return a.second.size() < b.second.size(); });
-  return UsualStep{usual->first.second, usual->first.first, usual->second,
-                   most_alike(usual->second)};
+  // In both the least of what is equally common synchronizes least: a tie accuses nobody.
+  judged = most_common(judged,
+                       [](const StepCounts* step) { return std::min(step->synchronized, kOften); });
+  judged = most_common(judged, [](const StepCounts* step) {
+    return std::pair(step->synchronized, step->micro_batches);
+  });
+  const StepCounts& any = *judged.front();
+  return UsualStep{any.micro_batches, any.synchronized, judged, most_alike(judged)};
 }
 
 }  // namespace gradsync::watch

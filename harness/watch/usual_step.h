@@ -10,7 +10,8 @@ namespace gradsync::watch {
 
 using Counted = std::vector<const StepCounts*>;
 
-// A rank's steps of the shape that most of them have.
+// A rank's steps of the shape that most of them have: most synchronize never, once or more often,
+// and most of those so often in so many micro-batches.
 struct UsualStep {
   int micro_batches = 0;
   int synchronized = 0;

@@ -29,10 +29,11 @@ constexpr std::int64_t kLoggingBytes = 4096;
 constexpr std::int64_t kUnknownBytes = std::numeric_limits<std::int64_t>::max();
 constexpr std::int64_t kEndOfTime = std::numeric_limits<std::int64_t>::max();
 
-constexpr std::array<std::pair<VerdictKind, const char*>, 10> kKinds{{
+constexpr std::array<std::pair<VerdictKind, const char*>, 11> kKinds{{
     {VerdictKind::OncePerStep, "once_per_step"},
     {VerdictKind::MoreThanOnce, "more_than_once"},
     {VerdictKind::Never, "never"},
+    {VerdictKind::TooEarly, "too_early"},
     {VerdictKind::SomeStepsNever, "some_steps_never"},
     {VerdictKind::FsdpEveryMicroBatch, "fsdp_every_micro_batch"},
     {VerdictKind::UnusedParameters, "unused_parameters"},
@@ -113,14 +114,14 @@ std::string how_often(const UsualStep& usual) {
 
 // Backward was inside a no_sync that did not hold its forward.
 const Event* misplaced_no_sync(const MicroBatch& micro_batch) {
-  return micro_batch.forward_is_unsynced || micro_batch.no_sync_at_forward != nullptr
+  return micro_batch.is_unsynced || micro_batch.no_sync_at_forward != nullptr
              ? nullptr
              : micro_batch.no_sync_at_backward;
 }
 
 // Forward was inside a no_sync, of another model.
 const Event* foreign_no_sync(const MicroBatch& micro_batch) {
-  return micro_batch.forward_is_unsynced ? nullptr : micro_batch.no_sync_at_forward;
+  return micro_batch.is_unsynced ? nullptr : micro_batch.no_sync_at_forward;
 }
 
 // Why DDP synchronized too often, by the first micro-batch of the example that tells it.
@@ -137,7 +138,7 @@ void explain_excess(Verdict& verdict, const StepCounts& example) {
       verdict.change = change_at(*foreign, "enter no_sync of the model that runs");
       return;
     }
-    if (micro_batch->forward_is_unsynced) {
+    if (micro_batch->is_unsynced) {
       verdict.why = "backward synchronizes although its forward ran under no_sync";
       return;
     }
@@ -172,16 +173,25 @@ Verdict judge_fsdp(const UsualStep& usual) {
   return verdict;
 }
 
+bool is_cleared_between(const StepCounts* step) {
+  return !step->step->clearings.empty();
+}
+
+bool does_not_add_up(const UsualStep& usual) {
+  return is_cleared_between(usual.example) && most(usual.all, is_cleared_between);
+}
+
+Verdict judge_cleared(const StepCounts& example) {
+  const Event& clearing = *example.step->clearings.front();
+  return not_recognised(fmt::format(
+      "gradients are {} between the micro-batches of a step{}, so they do not add up: each may "
+      "need a synchronization of its own",
+      clearing.detail == kByHand ? "changed by hand" : "cleared", at(clearing)));
+}
+
 Verdict judge_excess(const UsualStep& usual) {
-  const auto cleared = [](const StepCounts* step) { return !step->step->clearings.empty(); };
   const StepCounts& example = *usual.example;
-  if (cleared(&example) && most(usual.all, cleared)) {
-    const Event& clearing = *example.step->clearings.front();
-    return not_recognised(fmt::format(
-        "gradients are {} between the micro-batches of a step{}, so they do not add up: each may "
-        "need a synchronization of its own",
-        clearing.detail == kByHand ? "changed by hand" : "cleared", at(clearing)));
-  }
+  if (does_not_add_up(usual)) return judge_cleared(example);
   if (example.excess_micro_batches.empty()) {
     return not_recognised(
         "models share micro-batches: each synchronization is the last one of one of them");
@@ -200,20 +210,27 @@ Verdict judge_excess(const UsualStep& usual) {
   return verdict;
 }
 
-// Why no micro-batch synchronized, by the last one of the example.
-void explain_never(Verdict& verdict, const RankEvents& rank, const StepCounts& example) {
+// The last with a wrapped forward; null where there is none.
+const MicroBatch* last_wrapped(const StepCounts& example) {
   const MicroBatch* last = nullptr;
   for (const MicroBatch& micro_batch : example.step->micro_batches) {
     if (!micro_batch.forwards.empty()) last = &micro_batch;
   }
+  return last;
+}
+
+// Why the last micro-batch did not synchronize. `which`: those that did not, "every micro-batch".
+void explain_never(Verdict& verdict, const RankEvents& rank, const StepCounts& example,
+                   const char* which) {
+  const MicroBatch* last = last_wrapped(example);
   if (last == nullptr) return;
   const Event* no_sync = last->no_sync_at_forward;
   if (no_sync != nullptr && last->no_sync_at_backward == nullptr) {
     verdict.why =
         "no_sync encloses forward though not backward, and forward decides" + at(*no_sync);
   } else if (no_sync != nullptr) {
-    verdict.why = "no_sync encloses every micro-batch of a step" + at(*no_sync);
-  } else if (last->forward_is_unsynced) {
+    verdict.why = fmt::format("no_sync encloses {} of a step{}", which, at(*no_sync));
+  } else if (last->is_unsynced) {
     verdict.why = "the wrapper's require_backward_grad_sync is off without a no_sync";
   }
   if (no_sync != nullptr) {
@@ -222,7 +239,7 @@ void explain_never(Verdict& verdict, const RankEvents& rank, const StepCounts& e
   }
   const Event* flag = last_before(rank, EventKind::Sync, last->backwards.front()->end_ns);
   if (flag != nullptr && flag->detail == "false") {
-    verdict.why = "set_requires_gradient_sync(False) holds in every micro-batch" + at(*flag);
+    verdict.why = fmt::format("set_requires_gradient_sync(False) holds in {}{}", which, at(*flag));
     verdict.change = change_at(*flag, "call it with True before the last micro-batch of a step");
   }
 }
@@ -241,7 +258,26 @@ Verdict judge_never(const RankEvents& rank, const Steps& steps, const UsualStep&
   // Without the hook a backward seems to end with its last node, and what DDP issues then is
   // missed.
   verdict.fails = usual.example->models_are_known;
-  explain_never(verdict, rank, *usual.example);
+  explain_never(verdict, rank, *usual.example, "every micro-batch");
+  return verdict;
+}
+
+// Where micro-batches come after the last that synchronizes.
+Verdict judge_too_early(const RankEvents& rank, const Steps& steps, const UsualStep& usual) {
+  const StepCounts& example = *usual.example;
+  if (does_not_add_up(usual)) return judge_cleared(example);
+  if (averages_by_hand(rank, steps)) {
+    return not_recognised(
+        "no backward synchronizes what the last micro-batches add, but ranks exchange data "
+        "outside of it: gradients averaged by hand?");
+  }
+  Verdict verdict;
+  verdict.kind = VerdictKind::TooEarly;
+  verdict.sentence = fmt::format("the last {} of {} micro-batches never synchronize: ranks drift",
+                                 example.behind_the_last, example.micro_batches);
+  verdict.why = "an earlier micro-batch synchronizes, which does nothing for those behind it";
+  verdict.fails = example.models_are_known && last_wrapped(example)->is_unsynced;
+  explain_never(verdict, rank, example, "the last micro-batch");
   return verdict;
 }
 
@@ -298,6 +334,24 @@ Verdict judge_unwrapped(const RankEvents& rank, const Steps& steps, const Counte
   return verdict;
 }
 
+// DDP arranges its buckets in the first step, which tells nothing about the others.
+Verdict judge_once(const Counted& wrapped) {
+  Counted more_often;
+  for (const StepCounts* step : wrapped) {
+    const bool may_be_meant = step->has_fsdp || is_cleared_between(step);
+    if (step == wrapped.front() || may_be_meant || !step->models_are_known) continue;
+    if (!step->excess_micro_batches.empty()) more_often.push_back(step);
+  }
+  Verdict verdict;
+  verdict.kind = VerdictKind::OncePerStep;
+  verdict.sentence = "synchronizes once per optimizer step: good";
+  if (more_often.empty()) return verdict;
+  explain_excess(verdict, *more_often.back());
+  verdict.sentence = fmt::format("synchronizes once per optimizer step, but more often in {} of {}",
+                                 more_often.size(), counted(wrapped.size() - 1, "step", "steps"));
+  return verdict;
+}
+
 Verdict judge_wrapped(const RankEvents& rank, const Steps& steps, const Counted& judged,
                       const UsualStep& usual) {
   Counted wrapped;
@@ -306,10 +360,13 @@ Verdict judge_wrapped(const RankEvents& rank, const Steps& steps, const Counted&
   const auto never = std::count_if(wrapped.begin(), wrapped.end(),
                                    [](const StepCounts* step) { return step->synchronized == 0; });
   if (never == std::ssize(wrapped)) return judge_never(rank, steps, usual);
+  const auto is_too_early = [](const StepCounts* step) { return step->behind_the_last > 0; };
+  if (usual.synchronized > 0 && is_too_early(usual.example) && most(usual.all, is_too_early)) {
+    return judge_too_early(rank, steps, usual);
+  }
   if (usual.synchronized > 1) return judge_excess(usual);
   if (never > 0) return judge_some_never(rank, steps, wrapped);
-  return {VerdictKind::OncePerStep, "synchronizes once per optimizer step: good", "", std::nullopt,
-          false};
+  return judge_once(wrapped);
 }
 
 // What the process asked of NCCL past torch's c10d, or ran by launching a CUDA graph.
@@ -346,16 +403,17 @@ Verdict first_verdict(const RankEvents& rank, const Steps& steps,
     }
     return {VerdictKind::NoSteps, "no optimizer step was seen", "", std::nullopt, false};
   }
-  if (!has_event(rank, EventKind::Collective)) {
-    return not_recognised("no collective was seen: the native library did not run in the job");
-  }
-  if (most(judged, [](const StepCounts* step) { return step->step->has_closure; })) {
+  if (most(judged, [](const StepCounts* step) { return step->step->repeats_closure; })) {
     return not_recognised(
         "the optimizer runs forward and backward by itself, as LBFGS does: each run needs its "
         "gradients");
   }
   const auto usual = usual_step(counts);
   if (usual->micro_batches == 0) return judge_unwrapped(rank, steps, judged);
+  if (!has_event(rank, EventKind::Collective)) {
+    return not_recognised(
+        "no collective was seen, not even those that wrap a model: they pass by torch's c10d?");
+  }
   return judge_wrapped(rank, steps, judged, *usual);
 }
 

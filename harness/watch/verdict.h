@@ -22,6 +22,7 @@ enum class VerdictKind {
   OncePerStep,          // good
   MoreThanOnce,         // DDP synchronizes in more micro-batches of a step than the last
   Never,                // in no step: ranks drift
+  TooEarly,             // micro-batches behind the last that does are not synchronized: as above
   SomeStepsNever,       // in some steps
   FsdpEveryMicroBatch,  // FSDP does, which saves memory: by choice or mistake
   UnusedParameters,     // beside another: they are searched in every step

@@ -20,7 +20,7 @@ from watch_test import RANKS, TORCH_PYTHON, WatchTest, objects_in
 JOBS = ROOT / "tests" / "harness" / "watch" / "jobs"
 EXPECTED = json.loads((JOBS / "expected.json").read_text())
 # The others take minutes together.
-MAIN = ("no_sync", "improper", "fsdp", "accelerate_accumulate")
+MAIN = ("no_sync", "improper", "too_early", "fsdp", "accelerate_accumulate")
 
 
 @dataclass

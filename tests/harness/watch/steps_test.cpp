@@ -151,8 +151,18 @@ TEST(Steps, AnOptimizerThatRunsTheModelItselfIsSeen) {
   job.begin(EventKind::OptimizerStep).times(3, synced).end();
   const Cut cut(job);
   ASSERT_THAT(cut.counts, SizeIs(1));
-  EXPECT_TRUE(cut.counts[0].step->has_closure);
+  EXPECT_TRUE(cut.counts[0].step->repeats_closure);
   EXPECT_EQ(cut.counts[0].micro_batches, 3);
+}
+
+TEST(Steps, WhatAnOptimizerRunsByItselfIsNotItsOwnTime) {
+  MadeJob job;
+  job.begin(EventKind::OptimizerStep).forward().reducing().end();
+  const Cut cut(job);
+  ASSERT_THAT(cut.counts, SizeIs(1));
+  EXPECT_FALSE(cut.counts[0].step->repeats_closure);
+  EXPECT_LT(cut.counts[0].optimizer_s(), 0.005);
+  EXPECT_GT(cut.counts[0].duration_s(), 0.050);
 }
 
 TEST(Steps, OptimizersInsideBackwardEndAStep) {
@@ -166,7 +176,7 @@ TEST(Steps, OptimizersInsideBackwardEndAStep) {
   for (const StepCounts& step : cut.counts) {
     EXPECT_EQ(step.micro_batches, 1);
     EXPECT_EQ(step.collectives.at("all_reduce").count, 2);
-    EXPECT_FALSE(step.step->has_closure);
+    EXPECT_EQ(step.step->in_closure, nullptr);
   }
 }
 
@@ -195,16 +205,16 @@ TEST(Steps, ForwardKnowsWhichNoSyncWasOpen) {
   ASSERT_THAT(micro_batches, SizeIs(2));
   EXPECT_EQ(micro_batches[0].no_sync_at_forward->line, 11);
   EXPECT_EQ(micro_batches[0].no_sync_at_backward->line, 12);
-  EXPECT_TRUE(micro_batches[0].forward_is_unsynced);
+  EXPECT_TRUE(micro_batches[0].is_unsynced);
   EXPECT_EQ(micro_batches[1].no_sync_at_forward, nullptr);
   EXPECT_EQ(micro_batches[1].no_sync_at_backward, nullptr);
-  EXPECT_FALSE(micro_batches[1].forward_is_unsynced);
+  EXPECT_FALSE(micro_batches[1].is_unsynced);
 }
 
 TEST(Steps, ANoSyncOfAnotherModelDoesNotHoldTheForward) {
   const Cut job(MadeJob().enter_no_sync(2).forward(1).reducing().leave_no_sync(2).optimizer());
   const MicroBatch& micro_batch = job.steps.steps.at(0).micro_batches.at(0);
-  EXPECT_FALSE(micro_batch.forward_is_unsynced);
+  EXPECT_FALSE(micro_batch.is_unsynced);
   ASSERT_NE(micro_batch.no_sync_at_forward, nullptr);
 }
 

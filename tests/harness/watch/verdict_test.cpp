@@ -11,6 +11,7 @@ namespace gradsync::watch {
 namespace {
 
 using gradsync::testing::kBucketBytes;
+using gradsync::testing::kBuckets;
 using gradsync::testing::MadeJob;
 using ::testing::HasSubstr;
 using ::testing::IsEmpty;
@@ -148,6 +149,74 @@ TEST(Verdict, StepsThatDoNotSynchronizeAmongOthers) {
   EXPECT_EQ(verdict.sentence, "4 of 12 steps never synchronize: ranks drift");
 }
 
+void synced_first(MadeJob& job) {
+  job.forward().reducing().times(3, unsynced).optimizer().zero_grad();
+}
+
+TEST(Verdict, ASynchronizationThatComesTooEarly) {
+  const Verdict verdict = verdict_on(four_steps(synced_first));
+  expect_accused(verdict, VerdictKind::TooEarly);
+  EXPECT_EQ(verdict.sentence, "the last 3 of 4 micro-batches never synchronize: ranks drift");
+  EXPECT_EQ(verdict.why, "no_sync encloses the last micro-batch of a step, train.py line 11");
+  EXPECT_EQ(verdict.change->what, "leave the last micro-batch of a step out of it");
+}
+
+TEST(Verdict, FsdpWhoseFlagIsSwitchedOffTooEarly) {
+  MadeJob job;
+  job.wrapper = "fully_shard";
+  job.reduction = "reduce_scatter";
+  const Verdict verdict = verdict_on(four_steps(
+      [](MadeJob& j) {
+        j.flag(true).forward().reducing().flag(false);
+        j.times(3, [](MadeJob& k) { k.forward().backward(); }).optimizer();
+      },
+      job));
+  expect_accused(verdict, VerdictKind::TooEarly);
+  EXPECT_EQ(verdict.why,
+            "set_requires_gradient_sync(False) holds in the last micro-batch, train.py line 41");
+}
+
+TEST(NoAccusation, ALastMicroBatchOfWhichNobodyKnowsWhyItIsQuiet) {
+  const auto step = [](MadeJob& j) { j.forward().reducing().forward().backward().optimizer(); };
+  const Verdict verdict = verdict_on(four_steps(step));
+  EXPECT_EQ(verdict.kind, VerdictKind::TooEarly);
+  EXPECT_FALSE(verdict.fails);
+}
+
+TEST(NoAccusation, GradientsAveragedByHandAfterTheLastMicroBatch) {
+  const auto step = [](MadeJob& j) {
+    j.forward().reducing().times(3, unsynced).collective("all_reduce", 100'000).optimizer();
+  };
+  expect_not_recognised(four_steps(step), "by hand");
+}
+
+TEST(NoAccusation, GradientsClearedBehindASynchronization) {
+  const auto step = [](MadeJob& j) {
+    j.forward().reducing().zero_grad().times(2, unsynced).optimizer();
+  };
+  expect_not_recognised(four_steps(step), "cleared");
+}
+
+// Steps of so many micro-batches, each of which synchronizes.
+void synced_steps(MadeJob& job, const std::vector<int>& micro_batches) {
+  for (const int count : micro_batches) job.times(count, synced).optimizer().zero_grad();
+}
+
+TEST(Verdict, MicroBatchesWhoseNumberVaries) {
+  const Verdict verdict = verdict_on(four_steps([](MadeJob& j) {
+    synced_steps(j, {2, 1, 3, 1, 4, 1});
+  }));
+  EXPECT_EQ(verdict.kind, VerdictKind::OncePerStep) << "fewer than half";
+  EXPECT_EQ(verdict.sentence,
+            "synchronizes once per optimizer step, but more often in 11 of 23 steps");
+  EXPECT_EQ(verdict.why, "no no_sync was entered");
+  EXPECT_FALSE(verdict.fails);
+  expect_accused(verdict_on(four_steps([](MadeJob& j) {
+                   synced_steps(j, {1, 1, 2, 3, 4});
+                 })),
+                 VerdictKind::MoreThanOnce);
+}
+
 TEST(Verdict, FsdpWithoutNoSyncMayBeMeant) {
   MadeJob job;
   job.wrapper = "fully_shard";
@@ -167,6 +236,23 @@ TEST(Verdict, FsdpThatReducesOnceIsGood) {
       [](MadeJob& j) {
         j.flag(false).times(3, [](MadeJob& k) { k.forward().backward(); });
         j.flag(true).forward().reducing().optimizer();
+      },
+      job));
+}
+
+TEST(Verdict, FsdpWithTensorParallelLayersThatReducesOnceIsGood) {
+  MadeJob job;
+  job.wrapper = "fully_shard";
+  const auto parallel_layers = [](MadeJob& j) {
+    j.times(3, [](MadeJob& k) { k.collective("all_reduce", 500); });
+  };
+  expect_good(four_steps(
+      [&](MadeJob& j) {
+        j.flag(false).times(3, [&](MadeJob& k) {
+          k.forward().begin(EventKind::Backward).times(1, parallel_layers).end();
+        });
+        j.flag(true).forward().begin(EventKind::Backward).times(1, parallel_layers);
+        j.collective("reduce_scatter", kBucketBytes).end().optimizer();
       },
       job));
 }
@@ -353,7 +439,7 @@ TEST(NoAccusation, RanksThatTrainApart) {
 
 TEST(NoAccusation, WithoutCollectivesNothingIsKnown) {
   const auto step = [](MadeJob& j) { j.times(4, unsynced).optimizer(); };
-  expect_not_recognised(MadeJob().times(4, step), "native library did not run");
+  expect_not_recognised(MadeJob().times(4, step), "no collective was seen");
 }
 
 TEST(NoAccusation, ABackwardThatIsToldToSynchronizeUnderNoSync) {
@@ -365,6 +451,33 @@ TEST(NoAccusation, ABackwardThatIsToldToSynchronizeUnderNoSync) {
         .leave_no_sync()
         .reducing()
         .optimizer();
+  }));
+}
+
+TEST(NoAccusation, BackwardsThatAreAllToldToSynchronizeUnderNoSync) {
+  const auto step = [](MadeJob& j) {
+    j.enter_no_sync().forward(1, "no_sync").forward(1, "no_sync").leave_no_sync();
+    j.backward().reducing().optimizer();
+  };
+  expect_good(MadeJob().wrap(1, "", kBuckets * kBucketBytes).times(4, step));
+}
+
+TEST(NoAccusation, LayersThatAreLeftOutBySomeMicroBatches) {
+  const auto quiet = [](MadeJob& j, int layers) {
+    j.enter_no_sync().forward(1, "no_sync").reducing(layers, 10).leave_no_sync();
+  };
+  const auto step = [&](MadeJob& j) {
+    quiet(j, 3);
+    quiet(j, 5);
+    j.forward().reducing(7, kBucketBytes).optimizer();
+  };
+  expect_good(MadeJob().wrap(1, "", 7 * kBucketBytes).times(4, step));
+}
+
+TEST(NoAccusation, AnOptimizerThatIsGivenAClosure) {
+  expect_good(four_steps([](MadeJob& j) {
+    j.times(3, unsynced);
+    j.begin(EventKind::OptimizerStep).forward().reducing().end();
   }));
 }
 
@@ -390,7 +503,7 @@ TEST(Verdict, KindsHaveNamesOfTheirOwn) {
     EXPECT_EQ(verdict_kind(to_string(static_cast<VerdictKind>(i))), static_cast<VerdictKind>(i));
   }
   EXPECT_EQ(verdict_kind("fine"), std::nullopt);
-  EXPECT_THAT(names, SizeIs(10));
+  EXPECT_THAT(names, SizeIs(11));
 }
 
 TEST(UsualStep, IsTheCommonOneWithTheCommonCollectives) {
