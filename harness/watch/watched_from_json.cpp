@@ -11,8 +11,9 @@ using nlohmann::json;
 
 namespace {
 
-// Larger ones are nobody's, and could not be multiplied by micro-batches.
-constexpr std::int64_t kMostOfAStep = std::int64_t{1} << 42;
+// Larger ones are nobody's. What is multiplied by micro-batches must stay far below.
+constexpr std::int64_t kMostOfAStep = std::int64_t{1} << 53;
+constexpr std::int64_t kMostOfAMicroBatch = std::int64_t{1} << 42;
 constexpr std::int64_t kMostMicroBatches = 1'000'000;
 constexpr std::int64_t kMost = std::numeric_limits<std::int64_t>::max();
 constexpr std::int64_t kMostInt = std::numeric_limits<int>::max();
@@ -69,25 +70,26 @@ std::vector<std::string> sentences(JsonFields& fields, const char* name) {
   return texts;
 }
 
-OpSum read_sum(JsonFields fields, std::int64_t most_bytes) {
+// `most`: of anything.
+OpSum read_sum(JsonFields fields, std::int64_t most) {
   OpSum sum;
-  sum.count = bounded(fields, "count", 1, kMostOfAStep);
+  sum.count = bounded(fields, "count", 1, most);
   if (is_null(fields, "bytes")) {
     sum.bytes.reset();
   } else {
-    sum.bytes = bounded(fields, "bytes", 0, most_bytes);
+    sum.bytes = bounded(fields, "bytes", 0, most);
   }
   fields.finish();
   return sum;
 }
 
 OpSums read_sums(JsonFields& fields, const char* name, const std::string& path,
-                 std::int64_t most_bytes = kMostOfAStep) {
+                 std::int64_t most = kMostOfAStep) {
   const json& values = fields.raw(name, true);
   if (!values.is_object()) fields.fail(name, "an object of operations");
   OpSums sums;
   for (const auto& [op, value] : values.items()) {
-    sums[op] = read_sum(inner(fields, value, fmt::format("{}.{}.{}", path, name, op)), most_bytes);
+    sums[op] = read_sum(inner(fields, value, fmt::format("{}.{}.{}", path, name, op)), most);
   }
   return sums;
 }
@@ -121,8 +123,8 @@ StepParts read_parts(JsonFields fields) {
   const std::string path = "per_step.parts";
   StepParts parts;
   parts.fixed = read_sums(fields, "fixed", path);
-  parts.micro_batch = read_sums(fields, "micro_batch", path);
-  parts.synchronization = read_sums(fields, "synchronization", path);
+  parts.micro_batch = read_sums(fields, "micro_batch", path, kMostOfAMicroBatch);
+  parts.synchronization = read_sums(fields, "synchronization", path, kMostOfAMicroBatch);
   parts.fixed_s = seconds_or_null(fields, "fixed_s");
   parts.micro_batch_s = seconds_or_null(fields, "micro_batch_s");
   parts.synchronization_s = seconds_or_null(fields, "synchronization_s");

@@ -78,6 +78,15 @@ TEST(WatchedFromJson, ErrorsNameFileFieldGotAndExpected) {
             "watch.json: field '(top level)': got [], expected an object");
 }
 
+// What is multiplied by micro-batches is bounded, a step of the largest models is not.
+TEST(WatchedFromJson, AStepMayMoveMoreThanAMicroBatch) {
+  constexpr std::int64_t kHuge = std::int64_t{1} << 45;
+  EXPECT_THAT(complaint_about("/per_step/collectives/all_reduce/bytes", kHuge),
+              HasSubstr("field 'per_step.ideal'"));
+  EXPECT_THAT(complaint_about("/per_step/parts/synchronization/all_reduce/bytes", kHuge),
+              HasSubstr("expected an integer of at most 4398046511104"));
+}
+
 TEST(WatchedFromJson, FieldsThatContradictEachOtherAreRefused) {
   EXPECT_EQ(complaint_about("/has_excess", false),
             "watch.json: field 'has_excess': got false, expected whether a verdict fails");
