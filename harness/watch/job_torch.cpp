@@ -11,6 +11,7 @@
 #include <fstream>
 #include <iterator>
 #include <optional>
+#include <regex>
 #include <sstream>
 #include <tuple>
 
@@ -28,6 +29,7 @@ constexpr const char* kRecordFunction = "include/ATen/record_function.h";
 constexpr const char* kVersionHeader = "include/torch/headeronly/version.h";
 constexpr int kOldestMajor = 2;
 constexpr int kOldestMinor = 11;
+constexpr double kAnswerS = 120;  // an interpreter may come over a slow network
 
 // Finds torch as `import torch` would, without the seconds that takes.
 constexpr const char* kWhereIsTorch =
@@ -51,8 +53,10 @@ std::string program_of(const std::string& word) {
   return fs::is_regular_file(word, ignored) && ::access(word.c_str(), X_OK) == 0 ? word : "";
 }
 
+// "python", "python3", "python3.13t". Whatever else is named so is not asked: it would run.
 bool is_python(const std::string& program) {
-  return fs::path(program).filename().string().starts_with("python");
+  static const std::regex name("python[0-9]*(\\.[0-9]+)*[td]*");
+  return std::regex_match(fs::path(program).filename().string(), name);
 }
 
 // Returns the interpreter on a script's first line, or on its second in the form that pip writes
@@ -103,7 +107,7 @@ std::string loader_of(const std::string& path) {
 std::string torch_linked_with(const std::string& program) {
   const std::string loader = loader_of(program);
   if (loader.empty()) return "";
-  std::istringstream lines(output_of({loader, "--list", program}).text);
+  std::istringstream lines(output_of({loader, "--list", program}, kAnswerS).text);
   for (std::string line; std::getline(lines, line);) {
     const auto arrow = line.find(" => /");
     if (line.find("libtorch_cpu.so") == std::string::npos || arrow == std::string::npos) continue;
@@ -114,7 +118,7 @@ std::string torch_linked_with(const std::string& program) {
 }
 
 std::string torch_of_python(const std::string& python) {
-  const std::string text = output_of({python, "-c", kWhereIsTorch}).text;
+  const std::string text = output_of({python, "-c", kWhereIsTorch}, kAnswerS).text;
   constexpr std::string_view kMark = "torch:";
   const auto mark = text.rfind(kMark);
   std::string folder = mark == std::string::npos ? "" : text.substr(mark + kMark.size());

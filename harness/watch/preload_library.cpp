@@ -100,7 +100,8 @@ std::string first_error_in(const std::string& text) {
 }
 
 void run(const Words& command) {
-  const ProgramOutput output = output_of(command);
+  constexpr double kBuildS = 900;
+  const ProgramOutput output = output_of(command, kBuildS);
   if (output.status == 0) return;
   throw EnvironmentError(
       fmt::format("the watcher cannot be built: {}", first_error_in(output.text)),

@@ -9,6 +9,7 @@
 #include <unistd.h>
 
 #include <cerrno>
+#include <csignal>
 #include <cstring>
 
 #include "harness/base/child_process.h"
@@ -35,7 +36,7 @@ std::string content(int fd) {
 
 }  // namespace
 
-ProgramOutput output_of(const std::vector<std::string>& command) {
+ProgramOutput output_of(const std::vector<std::string>& command, double timeout_s) {
   // In memory: a pipe could fill up.
   const launch::UniqueFd output(::memfd_create("gradsync_program_output", MFD_CLOEXEC));
   if (!output) throw_unstartable(command.at(0), errno);
@@ -49,10 +50,13 @@ ProgramOutput output_of(const std::vector<std::string>& command) {
   const int error = ::posix_spawnp(&pid, arguments[0], &files, nullptr, arguments.data(), environ);
   ::posix_spawn_file_actions_destroy(&files);
   if (error != 0) throw_unstartable(command.at(0), error);
-  int status = 0;
-  while (::waitpid(pid, &status, 0) < 0 && errno == EINTR) {
+  if (const auto status = wait_for_end(pid, timeout_s)) {
+    return {shell_status(*status), content(output.get())};
   }
-  return {shell_status(status), content(output.get())};
+  ::kill(pid, SIGKILL);
+  ::waitpid(pid, nullptr, 0);
+  throw EnvironmentError(fmt::format("{} did not end within {:g} s", command.at(0), timeout_s),
+                         "run it by hand: it waits for something");
 }
 
 int shell_status(int wait_status) {

@@ -12,8 +12,9 @@ struct ProgramOutput {
 };
 
 // Runs `command`, looked up in PATH, with nothing to read. Blocks until it ends.
-// Errors: EnvironmentError where it cannot be started.
-ProgramOutput output_of(const std::vector<std::string>& command);
+// Errors: EnvironmentError where it cannot be started, or has not ended within `timeout_s` and was
+// killed.
+ProgramOutput output_of(const std::vector<std::string>& command, double timeout_s);
 
 // The exit status by which a shell reports such an end (waitpid's).
 int shell_status(int wait_status);

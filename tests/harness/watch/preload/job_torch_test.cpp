@@ -4,6 +4,8 @@
 
 #include <gmock/gmock.h>
 
+#include <filesystem>
+
 #include "harness/base/errors.h"
 #include "tests/models/temporary_folder.h"
 
@@ -72,6 +74,13 @@ TEST_F(JobTorchTest, AnInterpreterThatIsNamedGoesFirst) {
 TEST_F(JobTorchTest, NamesOfFilesThatAreNoProgramsArePassedOver) {
   const std::string data = folder_.write("bin/python_data", "#!" + python_ + "\n");
   expect_found({data, python_});
+}
+
+TEST_F(JobTorchTest, ProgramsThatAreOnlyNamedLikePythonAreNotStarted) {
+  const std::string ran = folder_.path() + "/ran";
+  const std::string job = folder_.write("bin/python_train", "#!/bin/sh\ntouch " + ran + "\n", true);
+  expect_found({job, python_});
+  EXPECT_FALSE(std::filesystem::exists(ran));
 }
 
 TEST_F(JobTorchTest, TheOldNamesOfStringsAreToldApart) {

@@ -26,6 +26,8 @@ using testing::SizeIs;
 
 using Words = std::vector<std::string>;
 
+constexpr double kEndS = 120;
+
 class NcclTest : public testing::Test {
  protected:
   static void SetUpTestSuite() {
@@ -52,7 +54,7 @@ class NcclTest : public testing::Test {
     command.insert(command.end(), environment.begin(), environment.end());
     command.insert(command.end(), {GRADSYNC_NCCL_HOST, scope, job});
     command.insert(command.end(), libraries.begin(), libraries.end());
-    return output_of(command);
+    return output_of(command, kEndS);
   }
 
   static std::string preload() { return "LD_PRELOAD=" + loader_; }
@@ -204,7 +206,7 @@ TEST_F(NcclTest, AJobThatAsksNcclItselfIsNotRecognisedButCounted) {
 
 // Shells and compilers of a job carry it as well.
 TEST_F(NcclTest, TheLibraryNeedsTheCLibraryAlone) {
-  const ProgramOutput dynamic = output_of({"readelf", "-d", loader_});
+  const ProgramOutput dynamic = output_of({"readelf", "-d", loader_}, kEndS);
   ASSERT_EQ(dynamic.status, 0) << dynamic.text;
   EXPECT_THAT(dynamic.text,
               AllOf(HasSubstr("[libc.so"), Not(HasSubstr("libstdc++")), Not(HasSubstr("libgcc"))));

@@ -20,6 +20,8 @@ using testing::AllOf;
 using testing::HasSubstr;
 using testing::ThrowsMessage;
 
+constexpr double kEndS = 60;
+
 // Sets a variable of the environment until the end of a scope.
 class Variable {
  public:
@@ -123,13 +125,21 @@ TEST(PreloadCache, IsWhereTheEnvironmentSays) {
 }
 
 TEST(ProgramOutput, HasBothStreamsAndTheStatusOfAShell) {
-  const ProgramOutput output = output_of({"sh", "-c", "echo out; echo err >&2; exit 3"});
+  const ProgramOutput output = output_of({"sh", "-c", "echo out; echo err >&2; exit 3"}, kEndS);
   EXPECT_EQ(output.status, 3);
   EXPECT_EQ(output.text, "out\nerr");
-  EXPECT_EQ(output_of({"sh", "-c", "kill -9 $$"}).status, 137);
-  EXPECT_THAT([] { output_of({"/nonexistent/program"}); },
+  EXPECT_EQ(output_of({"sh", "-c", "kill -9 $$"}, kEndS).status, 137);
+  EXPECT_THAT([] { output_of({"/nonexistent/program"}, kEndS); },
               ThrowsMessage<EnvironmentError>(
                   HasSubstr("/nonexistent/program cannot be started: No such file")));
+}
+
+TEST(ProgramOutput, IsNotWaitedForForEver) {
+  EXPECT_THAT(
+      [] {
+        output_of({"sleep", "1000"}, 0.05);
+      },
+      ThrowsMessage<EnvironmentError>(HasSubstr("sleep did not end within 0.05 s")));
 }
 
 }  // namespace
