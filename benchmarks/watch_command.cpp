@@ -4,6 +4,7 @@
 #include <filesystem>
 #include <limits>
 #include <memory>
+#include <optional>
 
 #include "benchmarks/commands.h"
 #include "benchmarks/watched_job.h"
@@ -48,7 +49,7 @@ std::string why_nothing_was_seen(const watch::WatchedFolder& folder) {
 
 class Watcher {
  public:
-  explicit Watcher(const WatchOptions& options) : options_(options), folder_(options.keep) {}
+  explicit Watcher(const WatchOptions& options) : options_(options) {}
 
   // Returns the exit status: that of the job, unless it succeeded and there is something to say
   // against it.
@@ -63,9 +64,10 @@ class Watcher {
   // same.
   EnvironmentChanges prepare() {
     try {
+      folder_.emplace(options_.keep);
       const watch::JobTorch torch = watch::find_job_torch(options_.command, options_.python);
-      return watch::watching(torch, library_for(torch, folder_.path()), build_info().source_dir,
-                             folder_.path());
+      return watch::watching(torch, library_for(torch, folder_->path()), build_info().source_dir,
+                             folder_->path());
     } catch (const EnvironmentError& error) {
       why_not_watched_ = error.what();
     } catch (const fs::filesystem_error& error) {
@@ -76,12 +78,12 @@ class Watcher {
 
   // Every --steps steps, what was seen so far. The job does not wait for it.
   void look() {
-    if (options_.steps == 0) return;
+    if (options_.steps == 0 || !why_not_watched_.empty()) return;
     try {
-      const std::int64_t blocks = watch::optimizer_steps_so_far(folder_.path()) / options_.steps;
+      const std::int64_t blocks = watch::optimizer_steps_so_far(folder_->path()) / options_.steps;
       if (blocks <= blocks_told_) return;
       blocks_told_ = blocks;
-      log::info(watch::watch_page(watch::summarize(watch::read_folder(folder_.path()).ranks)));
+      log::info(watch::watch_page(watch::summarize(watch::read_folder(folder_->path()).ranks)));
     } catch (const std::exception& error) {
       log::warn(error.what());
       blocks_told_ = std::numeric_limits<std::int64_t>::max();
@@ -104,7 +106,7 @@ class Watcher {
     if (!why_not_watched_.empty()) {
       return tell_nothing(fmt::format("the job was not watched: {}", why_not_watched_));
     }
-    const watch::WatchedFolder seen = watch::read_folder(folder_.path());
+    const watch::WatchedFolder seen = watch::read_folder(folder_->path());
     for (const std::string& fault : seen.faults) {
       log::warn(fmt::format("a process is not watched: {}", fault));
     }
@@ -130,8 +132,8 @@ class Watcher {
   }
 
   const WatchOptions& options_;
-  EventFolder folder_;
-  std::string why_not_watched_;  // empty: it is
+  std::optional<EventFolder> folder_;  // absent where none could be made: then it is not watched
+  std::string why_not_watched_;        // empty: it is
   std::int64_t blocks_told_ = 0;
 };
 

@@ -2,6 +2,7 @@
 #pragma once
 
 #include <cstdint>
+#include <limits>
 #include <string>
 #include <vector>
 
@@ -44,13 +45,15 @@ struct Event {
 // Sorts by start_ns; of events that begin together the order stays.
 void sort_by_time(std::vector<Event>& events);
 
-// One process of the job.
+// What one process says of itself, or one of the files that it left.
 struct RankEvents {
   int rank = -1;  // -1: it never had a process group
   int world_size = 0;
   std::int64_t pid = 0;
   std::vector<Event> events;        // by start_ns
   std::vector<std::string> faults;  // what the watcher could not see, in sentences
+  // Of what began later, events were left out because there were too many.
+  std::int64_t complete_until_ns = std::numeric_limits<std::int64_t>::max();
 };
 
 }  // namespace gradsync::watch

@@ -61,6 +61,12 @@ void read_start(JsonFields& fields, RankEvents& events) {
   fields.string("python");
 }
 
+std::int64_t last_start_ns(const RankEvents& process) {
+  std::int64_t last_ns = 0;
+  for (const Event& event : process.events) last_ns = std::max(last_ns, event.start_ns);
+  return last_ns;
+}
+
 void read_line(const json& line, const std::string& place, RankEvents& events) {
   JsonFields fields(line, place);
   const std::string kind = fields.string("kind");
@@ -71,8 +77,9 @@ void read_line(const json& line, const std::string& place, RankEvents& events) {
   } else if (kind == "rank") {
     events.rank = read_int(fields, "rank", 0);
     events.world_size = read_int(fields, "world_size", 1);
-  } else if (kind == "fault") {
+  } else if (kind == "fault" || kind == "full") {
     events.faults.push_back(fields.string("sentence"));
+    if (kind == "full") events.complete_until_ns = last_start_ns(events);
   } else if (known != kKinds.end()) {
     events.events.push_back(read_event(fields, known->second));
   } else {
@@ -176,8 +183,13 @@ RankEvents read_hook_events(const std::string& path) {
 }
 
 void merge(RankEvents& native, const RankEvents& hook) {
-  if (native.rank < 0) native.rank = hook.rank;
-  if (native.world_size == 0) native.world_size = hook.world_size;
+  // The hook asks the default group; the library sees those that communicate, of which each may be
+  // a part of the job.
+  if (hook.rank >= 0 && hook.world_size >= native.world_size) {
+    native.rank = hook.rank;
+    native.world_size = hook.world_size;
+  }
+  native.complete_until_ns = std::min(native.complete_until_ns, hook.complete_until_ns);
   if (native.pid == 0) native.pid = hook.pid;
   join(native.events, hook.events, EventKind::Forward, false);
   join(native.events, hook.events, EventKind::OptimizerStep, false);

@@ -11,6 +11,7 @@
 //
 //   {"kind": "rank", "rank": 0, "world_size": 2}      as soon as the process has a group
 //   {"kind": "fault", "sentence": "..."}              what the hook could not see
+//   {"kind": "full", "sentence": "..."}               the last line of a file that grew too large
 #pragma once
 
 #include <string>
@@ -35,7 +36,8 @@ RankEvents read_hook_events(const std::string& path);
 // Adds to `native` what the hook saw of the same process. A forward or an optimizer step that both
 // saw is one event, from when either saw it begin until neither saw it run, with the hook's object,
 // place and detail. Of a backward the hook's times count: they end when the job goes on, the
-// library's with autograd's last node. Rank and world size are those of whichever side knows them.
+// library's with autograd's last node. Rank and world size are those of whichever side knows the
+// larger group.
 void merge(RankEvents& native, const RankEvents& hook);
 
 // Reads the hooks' files in `directory` and merges each into the process of `ranks` with its

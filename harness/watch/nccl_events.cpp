@@ -162,6 +162,7 @@ void tell_of_others(const std::vector<Event>& others, std::vector<std::string>& 
 void merge_nccl(RankEvents& process, const RankEvents& nccl) {
   if (process.rank < 0) process.rank = nccl.rank;
   if (process.world_size == 0) process.world_size = nccl.world_size;
+  process.complete_until_ns = std::min(process.complete_until_ns, nccl.complete_until_ns);
   std::vector<Event> others;
   {
     Operations operations(process.events);

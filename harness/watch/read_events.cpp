@@ -71,6 +71,9 @@ class Records {
       }
     }
     sort_by_time(result.events);
+    if (held < claimed_ && !result.events.empty()) {
+      result.complete_until_ns = result.events.back().start_ns;
+    }
     const std::int64_t lost = claimed_ - held + unfinished;
     if (lost > 0) {
       result.faults.push_back(fmt::format("{} of {} events are not in its file", lost, claimed_));
@@ -155,6 +158,13 @@ std::vector<EventFileHeader> headers_so_far(const std::string& directory) {
   return headers;
 }
 
+// Where one of a process's files was full before the others, what these still say is half of the
+// truth: forwards whose collectives nobody wrote down.
+void drop_incomplete_end(RankEvents& process) {
+  std::erase_if(process.events,
+                [&](const Event& event) { return event.start_ns > process.complete_until_ns; });
+}
+
 // Of a process that only the hook saw.
 void add_unreached(const RankEvents& process, std::vector<std::string>& faults) {
   if (!process.events.empty()) {
@@ -198,6 +208,7 @@ WatchedFolder read_folder(const std::string& directory) {
   add_hook_events(directory, processes);
   for (std::size_t i = 0; i < processes.size(); ++i) {
     RankEvents& process = processes[i];
+    drop_incomplete_end(process);
     if (i >= reached) {
       add_unreached(process, folder.faults);
     } else if (!process.events.empty() || !process.faults.empty()) {

@@ -66,7 +66,8 @@ void Recorder::open(const char* directory, const char* torch_version, const char
   make_file();
 }
 
-// The name is the process's; where it was another program before, a number more.
+// The name is the process's; where it was another program before, a number more. Room for events is
+// made with the first one: data loaders import torch, too, and have none.
 void Recorder::make_file() noexcept {
   int fd = -1;
   for (int i = 0; fd < 0 && i < kMostFilesOfAProcess; ++i) {
@@ -77,23 +78,21 @@ void Recorder::make_file() noexcept {
     fd = ::open(path_, O_RDWR | O_CREAT | O_EXCL | O_CLOEXEC, 0600);
     if (fd < 0 && errno != EEXIST) break;
   }
-  char* first = nullptr;
+  EventFileHeader* header = nullptr;
   if (fd >= 0) {
     ::close(fd);
-    first = map(0);
+    header = reinterpret_cast<EventFileHeader*>(map(0, kHeaderBytes));
   }
-  if (first == nullptr) {
+  if (header == nullptr) {
     full_ = true;
     return;
   }
-  auto* header = reinterpret_cast<EventFileHeader*>(first);
   std::memcpy(header->magic, kEventFileMagic, kMagicBytes);
   header->pid = ::getpid();
   header->rank = -1;
   header->environment_rank = number_from_environment("RANK", -1);
   header->environment_world_size = number_from_environment("WORLD_SIZE", 0);
   put(header->torch_version, torch_version_);
-  chunks_[0] = first;
   header_ = header;
 }
 
@@ -106,13 +105,13 @@ bool Recorder::ready() noexcept {
 }
 
 // Returns null where the disk has no room, or the file may not grow.
-char* Recorder::map(std::size_t chunk) noexcept {
+char* Recorder::map(std::size_t offset, std::size_t size) noexcept {
   const int fd = ::open(path_, O_RDWR | O_CLOEXEC);
-  int error = fd < 0 ? errno : reserve(fd, chunk * kChunkBytes, kChunkBytes);
+  int error = fd < 0 ? errno : reserve(fd, offset, size);
   void* mapped = MAP_FAILED;
   if (error == 0) {
-    mapped = ::mmap(nullptr, kChunkBytes, PROT_READ | PROT_WRITE, MAP_SHARED, fd,
-                    static_cast<off_t>(chunk * kChunkBytes));
+    mapped =
+        ::mmap(nullptr, size, PROT_READ | PROT_WRITE, MAP_SHARED, fd, static_cast<off_t>(offset));
     if (mapped == MAP_FAILED) error = errno;
   }
   if (fd >= 0) ::close(fd);  // what stays open may be closed by the job, and its number reused
@@ -128,7 +127,7 @@ char* Recorder::grow(std::size_t chunk) noexcept {
   const Locked locked(mutex_);
   char* mapped = chunks_[chunk];
   if (mapped == nullptr && !full_) {
-    mapped = map(chunk);
+    mapped = map(chunk * kChunkBytes, kChunkBytes);
     chunks_[chunk] = mapped;
     if (mapped == nullptr) full_ = true;
   }

@@ -66,7 +66,7 @@ class Recorder {
   void make_file() noexcept;
   EventRecord* place(std::int64_t index) noexcept;
   char* grow(std::size_t chunk) noexcept;
-  char* map(std::size_t chunk) noexcept;
+  char* map(std::size_t offset, std::size_t size) noexcept;
 
   const char* prefix_ = kEventFilePrefix;
   char directory_[1024] = {};

@@ -2,6 +2,9 @@
 
 #include <gmock/gmock.h>
 
+#include <tuple>
+#include <utility>
+
 #include "harness/base/errors.h"
 #include "tests/models/temporary_folder.h"
 
@@ -180,6 +183,20 @@ TEST(MergeHook, WhatTheHookAloneSeesIsAdded) {
   EXPECT_EQ(native.pid, 42);
   EXPECT_EQ(native.rank, 1);
   EXPECT_EQ(native.world_size, 2);
+}
+
+TEST(MergeHook, ThePlaceIsThatInTheLargerGroup) {
+  const auto place_of_both = [](std::pair<int, int> in_native, std::pair<int, int> in_hook) {
+    RankEvents native;
+    std::tie(native.rank, native.world_size) = in_native;
+    RankEvents hook;
+    std::tie(hook.rank, hook.world_size) = in_hook;
+    merge(native, hook);
+    return std::pair(native.rank, native.world_size);
+  };
+  EXPECT_EQ(place_of_both({0, 2}, {3, 4}), std::pair(3, 4)) << "it used a part of the job alone";
+  EXPECT_EQ(place_of_both({5, 8}, {1, 4}), std::pair(5, 8));
+  EXPECT_EQ(place_of_both({0, 2}, {-1, 0}), std::pair(0, 2));
 }
 
 class HookFolder : public ::testing::Test {

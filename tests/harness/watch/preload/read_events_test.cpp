@@ -125,6 +125,18 @@ TEST(Recorder, TheLargestGroupIsTheProcesssPlace) {
   EXPECT_EQ(read.world_size, 4);
 }
 
+// Every data loader imports torch.
+TEST(Recorder, AProcessWithoutEventsTakesHardlyAnyRoom) {
+  const TemporaryFolder folder;
+  Recorder recorder;
+  recorder.open(folder.path().c_str(), "2.11.0");
+  recorder.set_place(0, 2);
+  EXPECT_EQ(std::filesystem::file_size(file_of(folder, ::getpid())), kHeaderBytes);
+  recorder.begin({.name = "all_reduce"});
+  EXPECT_EQ(std::filesystem::file_size(file_of(folder, ::getpid())), kChunkBytes);
+  EXPECT_EQ(read_events(file_of(folder, ::getpid())).world_size, 2);
+}
+
 TEST(Recorder, LongNamesAreCutAndOddOnesMadeReadable) {
   const TemporaryFolder folder;
   Recorder recorder;
@@ -306,6 +318,51 @@ TEST(ReadFolder, SaysWhatThePreloadedLibraryLeft) {
   EXPECT_THAT(read.ranks,
               ElementsAre(AllOf(Field(&RankEvents::rank, 0), Field(&RankEvents::pid, rank_0))));
   EXPECT_EQ(optimizer_steps_so_far(folder.path()), 1);
+}
+
+std::string hook_file(pid_t pid, const std::string& lines) {
+  return R"({"kind":"start","schema":"gradsync.watch_hook/1","pid":)" + std::to_string(pid) +
+         R"(,"python":"3.11.2"})" + "\n" + lines;
+}
+
+constexpr const char* kWrapAtFirst = R"({"kind":"wrap","start_ns":1})"
+                                     "\n";
+
+// Forwards whose collectives nobody wrote down would be taken for such that never synchronized.
+TEST(ReadFolder, WhatIsBehindTheEndOfAFullFileIsLeftOut) {
+  const TemporaryFolder folder;
+  const auto [pid, status] = in_child([&] {
+    const rlimit one_chunk{kChunkBytes, kChunkBytes};
+    ::setrlimit(RLIMIT_FSIZE, &one_chunk);
+    Recorder recorder;
+    recorder.open(folder.path().c_str(), "2.11.0");
+    for (int i = 0; i < 10000; ++i) recorder.begin({.name = "all_reduce"});
+  });
+  ASSERT_EQ(status, 0);
+  const std::string late = R"({"kind":"forward","start_ns":9000000000000000000})"
+                           "\n";
+  folder.write("hook-" + std::to_string(pid) + ".jsonl", hook_file(pid, kWrapAtFirst + late));
+  const WatchedFolder read = read_folder(folder.path());
+  ASSERT_THAT(read.ranks, SizeIs(1));
+  EXPECT_EQ(read.ranks[0].events.front().kind, EventKind::Wrap);
+  EXPECT_EQ(read.ranks[0].events.back().kind, EventKind::Collective);
+}
+
+TEST(ReadFolder, WhatIsBehindTheEndOfTheHooksFullFileIsLeftOut) {
+  const TemporaryFolder folder;
+  const auto [pid, status] = in_child([&] {
+    Recorder recorder;
+    recorder.open(folder.path().c_str(), "2.11.0");
+    recorder.begin({.name = "all_reduce"});
+  });
+  ASSERT_EQ(status, 0);
+  const std::string full = R"({"kind":"full","sentence":"the hook stopped"})"
+                           "\n";
+  folder.write("hook-" + std::to_string(pid) + ".jsonl", hook_file(pid, kWrapAtFirst + full));
+  const WatchedFolder read = read_folder(folder.path());
+  ASSERT_THAT(read.ranks, SizeIs(1));
+  EXPECT_THAT(read.ranks[0].events, ElementsAre(Field(&Event::kind, EventKind::Wrap)));
+  EXPECT_THAT(read.ranks[0].faults, ElementsAre("the hook stopped"));
 }
 
 // What preload/watcher.cpp and preload/nccl.cpp record of one process.
