@@ -37,6 +37,23 @@ bool is_newly_wrong(const JobArms& arms) {
          !watch::has_excess(*arms.watched(Arm::Baseline));
 }
 
+// Whether the baseline's second start was seen, and the verdict on it is that on the first.
+bool has_steady_verdict(const JobArms& arms) {
+  const auto& baseline = arms.watched(Arm::Baseline);
+  const auto& control = arms.watched(Arm::Control);
+  return baseline && control && baseline->verdicts.front().kind == control->verdicts.front().kind &&
+         watch::has_excess(*baseline) == watch::has_excess(*control);
+}
+
+// Puts the watcher's words beside the counts that differ. Where none does that is not chance, they
+// are a difference only if they find something newly wrong.
+void add_verdict(gate::RowReport& row, const JobArms& arms) {
+  const auto difference = verdict_difference(arms);
+  if (!difference || !row.counts || !has_steady_verdict(arms)) return;
+  if (row.counts->differences.empty() && !is_newly_wrong(arms)) return;
+  row.counts->differences.push_back(*difference);
+}
+
 // What a start takes, where it is known.
 std::string steps_of_a_start(const GateStages& stages) {
   const int pass_steps = stages.pass_steps(0);
@@ -74,6 +91,7 @@ GateFindings compare_jobs(const GateQuestion& question, const std::string& direc
   JobArms arms(question.options, directory, &interrupt_flag());
   GateStages stages(arms, {JobArms::row()}, question, plan::Plan{}.seed);
   const bool alike = stages.count() && !is_newly_wrong(arms);
+  if (!alike) stages.count_control();
   if (stages.wants_times(alike)) stages.measure_times();
   arms.close();
   GateFindings findings = stages.findings();
@@ -82,9 +100,7 @@ GateFindings compare_jobs(const GateQuestion& question, const std::string& direc
   report.baseline = arms.side(Arm::Baseline);
   report.candidate = arms.side(Arm::Candidate);
   gate::RowReport& row = report.rows.front();
-  if (const auto difference = verdict_difference(arms); difference && !alike && row.counts) {
-    row.counts->differences.push_back(*difference);
-  }
+  if (!alike) add_verdict(row, arms);
   if (!arms.over_early().empty()) {
     leave_undecided(row, arms.over_early() + steps_of_a_start(stages));
   }

@@ -53,22 +53,31 @@ std::vector<std::vector<std::size_t>> GateMeasurement::by_launch(
 
 void GateMeasurement::count() {
   progress_ = {"counts", 0, 2 * rows_.size()};
-  for (const Arm arm : {Arm::Baseline, Arm::Candidate}) {
-    std::set<std::size_t> resident;  // launches whose ranks are up in this arm
-    for (MeasuredRow& row : rows_) {
-      const std::size_t launch = row.row.launch;
-      const bool opens = resident.insert(launch).second;
-      const std::int64_t begin_ns = steady_clock().now_ns();
-      TrialRecord trial = arms_.run(arm, row.row, row.row.warmup_steps, kCountedSteps);
-      if (opens) {
-        start_s_[launch] = std::max(start_s_[launch], seconds(steady_clock().now_ns() - begin_ns));
-      } else {
-        note_switch(launch, begin_ns, trial);
-      }
-      keep(row, arm, std::move(trial));
-    }
-  }
+  for (const Arm arm : {Arm::Baseline, Arm::Candidate}) count_in(arm);
   arms_.close();
+}
+
+void GateMeasurement::count_control() {
+  progress_ = {"counts of the control", 0, rows_.size()};
+  count_in(Arm::Control);
+  arms_.close();
+}
+
+void GateMeasurement::count_in(Arm arm) {
+  std::set<std::size_t> resident;  // launches whose ranks are up in this arm
+  for (MeasuredRow& row : rows_) {
+    const std::size_t launch = row.row.launch;
+    const bool opens = resident.insert(launch).second;
+    const std::int64_t begin_ns = steady_clock().now_ns();
+    TrialRecord trial = arms_.run(arm, row.row, row.row.warmup_steps, kCountedSteps);
+    if (opens) {
+      start_s_[launch] = std::max(start_s_[launch], seconds(steady_clock().now_ns() - begin_ns));
+    } else {
+      note_switch(launch, begin_ns, trial);
+    }
+    const std::string unfit = why_unfit(arm, trial);
+    if (!keep(row, arm, std::move(trial)) && arm == Arm::Control) row.uncounted_control = unfit;
+  }
 }
 
 // The quickest says what it costs at least; some of the others waited for the machine.
@@ -194,6 +203,8 @@ gate::TurnFamily GateMeasurement::family(const std::vector<std::size_t>& which) 
 }
 
 gate::RowCounts GateMeasurement::counts(std::size_t row) const {
+  // Whether what differs is chance was asked and not answered.
+  if (!rows_[row].uncounted_control.empty()) return {{}, rows_[row].uncounted_control};
   std::vector<const TrialRecord*> baseline;
   std::vector<const TrialRecord*> candidate;
   for (const TrialRecord& trial : rows_[row].baseline) baseline.push_back(&trial);

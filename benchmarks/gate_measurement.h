@@ -28,7 +28,8 @@ struct MeasuredRow {
   std::vector<results::TrialRecord> candidate_times;  // every pass of it, without its events
   std::vector<gate::Turn> turns;
   std::vector<gate::Turn> confirmation;
-  std::string unfit_because;  // why its times cannot be measured; "": they can
+  std::string unfit_because;      // why its times cannot be measured; "": they can
+  std::string uncounted_control;  // why the control has no counts; "": it has, or nobody asked
 };
 
 // Where a measurement is, for people.
@@ -48,6 +49,10 @@ class GateMeasurement {
   // Runs one short block of every row in baseline and candidate.
   void count();
 
+  // Runs one such block of every row in the control, whose counts are the baseline's: for rows that
+  // differ. What the baseline counts otherwise in its second start is chance, not the change.
+  void count_control();
+
   // Returns what the rows that count() could run will cost, from its steps.
   std::vector<gate::LaunchCost> costs() const;
 
@@ -66,6 +71,7 @@ class GateMeasurement {
 
  private:
   using Turns = std::vector<gate::Turn> MeasuredRow::*;
+  void count_in(gate::Arm arm);
   void take_turns(const std::string& stage, const std::vector<std::size_t>& which, int turns,
                   Turns into);
   void warm_up(const std::vector<std::size_t>& which);

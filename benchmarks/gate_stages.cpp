@@ -37,6 +37,11 @@ bool GateStages::count() {
   return true;
 }
 
+void GateStages::count_control() {
+  arms_.start_control();
+  measurement_.count_control();
+}
+
 bool GateStages::wants_times(bool alike) {
   if (!alike) {
     no_times_because_ = "counts differ: times were not measured";

@@ -29,6 +29,10 @@ class GateStages {
   // Counts a block of every row in baseline and candidate. Returns whether all count alike.
   bool count();
 
+  // Counts a block of every row in the control, too, where not all count alike: findings() then
+  // leave out in what the baseline differs from itself.
+  void count_control();
+
   // Returns whether times are to be measured, after count(); where not, the findings say why.
   // `alike`: nothing that was counted differs.
   bool wants_times(bool alike);

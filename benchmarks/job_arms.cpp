@@ -144,7 +144,8 @@ void JobArms::require_as_many_ranks(Arm arm) const {
 void JobArms::fail(Arm arm, const watch::TakenBlock& block, TrialRecord& record) {
   Job& job = of(arm);
   const std::string who = "the " + gate::to_string(arm);
-  const bool stepped = job.held->ended() > 0 || job.watched;
+  const bool is_known = job.watched || (arm == Arm::Control && of(Arm::Baseline).watched);
+  const bool stepped = job.held->ended() > 0 || is_known;
   job.held.reset();
   if (!stepped && block.ended_well) {
     throw EnvironmentError(who + " ended without an optimizer step that could be seen",

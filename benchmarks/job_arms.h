@@ -43,8 +43,9 @@ class JobArms : public ResidentArms {
 
   void start_control() override {}  // as the others it starts with its first block
 
-  // Errors: also ConfigError where a job fails before its first step ever, has other ranks than the
-  // baseline, or cannot be held; EnvironmentError where it ends without a step that could be seen.
+  // Errors: also ConfigError where a command fails before its first step ever, has other ranks than
+  // the baseline, or cannot be held; EnvironmentError where it ends without a step that could be
+  // seen.
   results::TrialRecord run(gate::Arm arm, const GateRow& row, int warmup_steps, int steps) override;
   void close() override;
 

@@ -17,6 +17,7 @@ PASS, REGRESSION, USAGE, UNDECIDED, UNFIT, INTERRUPTED = 0, 1, 2, 3, 4, 130
 HERE = Path(__file__).resolve().parent
 JOBS = ROOT / "tests" / "harness" / "watch" / "jobs"
 ENDLESS = HERE / "endless_training.py"
+UNSEEDED = HERE / "unseeded_training.py"
 STEPS = 6  # of each of JOBS
 
 
@@ -76,6 +77,15 @@ class Counts(GateJobsTest):
         self.assertIn("counts differ", row["null_reasons"]["times"])
         self.assertEqual(self.report()["candidate"]["context"]["world_size"], 2)
         self.assertIn("VERDICT: NOT PASSED", outcome.out)
+
+    def test_a_job_whose_collectives_vary_by_chance_is_unfit(self):
+        job = two_ranks(UNSEEDED)
+        outcome = self.gate(job, job)
+        self.assertEqual(outcome.status, UNFIT, outcome.out + outcome.err)
+        counts = self.row()["counts"]
+        self.assertEqual(counts["differences"], [])
+        self.assertIn("the baseline's own trials differ: ", counts["unfit_because"])
+        self.assertTrue((self.place / "gate" / "control.log").exists())
 
     def test_a_job_that_is_over_is_undecided(self):
         job = two_ranks(JOBS / "no_sync.py")

@@ -4,6 +4,7 @@
 #include <gmock/gmock.h>
 
 #include <map>
+#include <optional>
 #include <utility>
 
 #include "harness/base/clock.h"
@@ -13,7 +14,10 @@ namespace {
 
 using gate::Arm;
 using ::testing::ElementsAre;
+using ::testing::HasSubstr;
+using ::testing::IsEmpty;
 using ::testing::SizeIs;
+using ::testing::StrEq;
 
 constexpr double kStartS = 0.05;
 constexpr double kStepS = 0.001;
@@ -34,6 +38,12 @@ class MadeUpArms : public ResidentArms {
     record.cell = row.row.cell;
     record.warmup_step_s.assign(static_cast<std::size_t>(warmup_steps), kStepS);
     record.step_s.assign(static_cast<std::size_t>(steps), kStepS);
+    record.ledger.per_step["all_reduce"] = {all_reduces_[arm], 0};
+    record.ranks.emplace_back();
+    if (arm == fails_) {
+      record.status = results::Status::Failed;
+      record.reason = "made 0 of 5 steps";
+    }
     return record;
   }
 
@@ -42,7 +52,12 @@ class MadeUpArms : public ResidentArms {
   const std::vector<Arm>& asked() const { return asked_; }
   int starts() const { return starts_; }
 
+  void set_all_reduces(Arm arm, int count) { all_reduces_[arm] = count; }
+  void let_fail(Arm arm) { fails_ = arm; }
+
  private:
+  std::map<Arm, int> all_reduces_ = {{Arm::Baseline, 4}, {Arm::Candidate, 4}, {Arm::Control, 4}};
+  std::optional<Arm> fails_;
   std::map<Arm, bool> is_open_;
   std::vector<Arm> asked_;
   int starts_ = 0;
@@ -63,6 +78,42 @@ TEST(GateMeasurement, StartingAnArmIsNoSwitchOfItsTurn) {
   EXPECT_GE(cost.start_s, 3 * kStartS);
   EXPECT_EQ(cost.switch_s, 0) << "no arm ran two rows";
   EXPECT_THAT(cost.step_s, ElementsAre(kStepS));
+}
+
+TEST(GateMeasurement, WhatDiffersFromASteadyBaselineStaysDifferent) {
+  MadeUpArms arms;
+  arms.set_all_reduces(Arm::Candidate, 5);
+  GateMeasurement measurement = measurement_of(arms);
+  measurement.count();
+  EXPECT_THAT(measurement.counts(0).differences, SizeIs(1));
+  measurement.count_control();
+  EXPECT_THAT(arms.asked(), ElementsAre(Arm::Baseline, Arm::Candidate, Arm::Control));
+  EXPECT_THAT(measurement.counts(0).differences, SizeIs(1));
+  EXPECT_THAT(measurement.counts(0).unfit_because, IsEmpty());
+}
+
+TEST(GateMeasurement, WhatTheBaselineItselfCountsOtherwiseIsNoDifference) {
+  MadeUpArms arms;
+  arms.set_all_reduces(Arm::Candidate, 5);
+  arms.set_all_reduces(Arm::Control, 3);
+  GateMeasurement measurement = measurement_of(arms);
+  measurement.count();
+  measurement.count_control();
+  EXPECT_THAT(measurement.counts(0).differences, IsEmpty());
+  EXPECT_THAT(measurement.counts(0).unfit_because,
+              HasSubstr("the baseline's own trials differ: per step: all_reduce 3"));
+}
+
+TEST(GateMeasurement, WithoutCountsOfTheControlNothingIsKnown) {
+  MadeUpArms arms;
+  arms.set_all_reduces(Arm::Candidate, 5);
+  arms.let_fail(Arm::Control);
+  GateMeasurement measurement = measurement_of(arms);
+  measurement.count();
+  measurement.count_control();
+  EXPECT_THAT(measurement.counts(0).differences, IsEmpty());
+  EXPECT_THAT(measurement.counts(0).unfit_because,
+              StrEq("failed of the control: made 0 of 5 steps"));
 }
 
 TEST(GateMeasurement, AStartOpensEveryArmOnceAndTakesItsTurns) {
