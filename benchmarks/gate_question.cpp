@@ -58,20 +58,25 @@ void refuse(bool unwanted, const char* what) {
   if (unwanted) throw ConfigError(what);
 }
 
+bool is_path(const std::string& text) {
+  std::error_code too_long;
+  return text.find_first_of(" \t\n") == std::string::npos || fs::exists(text, too_long);
+}
+
 // Both sides are builds or both are training commands. A gate of commands has no PLAN: what is
-// compared is their optimizer step.
+// compared is their optimizer step. A command may end with what looks like a build, as in
+// "torchrun train.py --out runs/gradsync".
 bool names_build(const std::string& text) {
   std::error_code too_long;
-  return fs::is_directory(text, too_long) || fs::path(text).filename() == "gradsync";
+  return fs::is_directory(text, too_long) ||
+         (fs::path(text).filename() == "gradsync" && is_path(text));
 }
 
 bool is_of_commands(const GateOptions& options) {
   const bool has_plan = !options.run.plan.empty() || !options.gates.empty();
   for (const auto& [option, text] :
        {std::pair{"--baseline", options.baseline}, std::pair{"--candidate", options.candidate}}) {
-    std::error_code too_long;
-    const bool is_command = text.find(' ') != std::string::npos && !fs::exists(text, too_long);
-    if (!has_plan || !is_command) continue;
+    if (!has_plan || is_path(text)) continue;
     throw ConfigError(fmt::format(
         "{}: got the command '{}' and a PLAN: training commands are compared without one", option,
         text));

@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <regex>
 #include <set>
 #include <stdexcept>
 
@@ -57,6 +58,12 @@ std::vector<watch::RankEvents> events_of(const std::string& folder, const watch:
   return watch::first_steps(std::move(processes), static_cast<std::size_t>(ended - 1));
 }
 
+// "NAME=VALUE": before a command a shell takes it for a variable.
+bool is_assignment(const std::string& word) {
+  static const std::regex kAssignment("[A-Za-z_][A-Za-z0-9_]*=[^]*");
+  return std::regex_match(word, kAssignment);
+}
+
 JobCommand read_command(const std::string& option, const std::string& text,
                         const GateOptions& options, const std::string& directory) {
   JobCommand command;
@@ -67,6 +74,7 @@ JobCommand read_command(const std::string& option, const std::string& text,
     throw ConfigError(fmt::format("{}: got {}, expected {}", option, text, error.what()));
   }
   if (command.words.empty()) throw ConfigError(option + ": got no command");
+  if (is_assignment(command.words.front())) command.words.insert(command.words.begin(), "env");
   command.torch = watch::find_job_torch(command.words, options.python);
   command.library = library_for(command.torch, directory);
   return command;

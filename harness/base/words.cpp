@@ -23,6 +23,7 @@ class Splitter {
 
  private:
   void take(char c) {
+    if (goes_on(c)) return;
     if (kBlanks.find(c) != std::string_view::npos) return end_word();
     is_word_ = true;
     if (c == '\'') return take_single_quoted();
@@ -36,10 +37,18 @@ class Splitter {
 
   void take_double_quoted() {
     for (char c = next("a closing \""); c != '"'; c = next("a closing \"")) {
+      if (goes_on(c)) continue;
       const bool escapes = c == '\\' && at_ < text_.size() &&
                            kEscapedInQuotes.find(text_[at_]) != std::string_view::npos;
       word_ += escapes ? text_[at_++] : c;
     }
+  }
+
+  // Passes over a backslash and the end of its line: for a shell the line goes on.
+  bool goes_on(char c) {
+    const bool goes_on = c == '\\' && at_ < text_.size() && text_[at_] == '\n';
+    if (goes_on) ++at_;
+    return goes_on;
   }
 
   char next(const char* expected) {

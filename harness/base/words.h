@@ -7,7 +7,8 @@
 namespace gradsync {
 
 // Returns the words of `text` as a shell divides them: at blanks that are neither quoted ('...',
-// "...") nor behind a backslash. Nothing is expanded: no variables, no wildcards, no commands.
+// "...") nor behind a backslash; a backslash and the end of its line are nothing. Nothing is
+// expanded: no variables, no wildcards, no commands.
 // Errors: std::invalid_argument, saying what was expected, where a quote is not closed or nothing
 // follows a backslash.
 std::vector<std::string> split_words(const std::string& text);

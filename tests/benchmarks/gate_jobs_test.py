@@ -117,6 +117,14 @@ class BadInput(GateJobsTest):
         outcome = self.gate(missing, missing)
         self.assert_refused(outcome, "the baseline made 0 of", "missing.py", "baseline.log")
 
+    def test_a_command_may_end_with_what_looks_like_a_build(self):
+        job = command(TORCH_PYTHON, self.place / "missing.py", "--out", "runs/gradsync")
+        self.assert_refused(self.gate(job, job), "the baseline made 0 of", "missing.py")
+
+    def test_variables_may_stand_before_a_command(self):
+        job = "A=b C='d e' " + command(TORCH_PYTHON, self.place / "missing.py")
+        self.assert_refused(self.gate(job, job), "the baseline made 0 of", "missing.py")
+
 
 class Slow(GateJobsTest):
     def test_other_numbers_of_ranks(self):

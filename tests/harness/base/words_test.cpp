@@ -28,6 +28,12 @@ TEST(SplitWords, TakesBackslashesAsAShellDoes) {
               ElementsAre("a b", "\\n", "\\n", "\"", "\\"));
 }
 
+TEST(SplitWords, ALineGoesOnBehindABackslash) {
+  EXPECT_THAT(split_words("torchrun \\\n  --nnodes=\\\n1 \\\n train.py"),
+              ElementsAre("torchrun", "--nnodes=1", "train.py"));
+  EXPECT_THAT(split_words("\"a\\\nb\" 'a\\\nb'"), ElementsAre("ab", "a\\\nb"));
+}
+
 TEST(SplitWords, ExpandsNothing) {
   EXPECT_THAT(split_words("python $HOME/*.py ~"), ElementsAre("python", "$HOME/*.py", "~"));
 }
