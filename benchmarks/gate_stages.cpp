@@ -61,12 +61,12 @@ std::vector<std::size_t> GateStages::rows_with_times() const {
 }
 
 void GateStages::fit_to_budget() {
-  const double left_s = question_.time_budget_s - line_.elapsed_s();
-  const gate::Forecast forecast = gate::forecast(measurement_.costs(), settings_, left_s);
-  if (forecast.looks < settings_.looks.size()) {
-    notes_.push_back(fmt::format("the time budget allows {} of {} looks", forecast.looks,
-                                 settings_.looks.size()));
-  }
+  const double spent_s = line_.elapsed_s();
+  const std::vector<gate::LaunchCost> costs = measurement_.costs();
+  const gate::Forecast forecast =
+      gate::forecast(costs, settings_, question_.time_budget_s - spent_s);
+  const std::string note = gate::note_on_looks(forecast, costs, settings_, spent_s);
+  if (!note.empty()) notes_.push_back(note);
   settings_ = gate::with_first_looks(settings_, forecast.looks);
   log::info(gate::to_text(forecast, settings_));
 }

@@ -36,11 +36,6 @@ std::string enough(double duration_s) {
   return format_duration(std::ceil(duration_s));
 }
 
-bool can_find_slower(const Settings& settings) {
-  return std::any_of(settings.looks.begin(), settings.looks.end(),
-                     [](const Look& look) { return look.slower_weight > 0; });
-}
-
 // Of the rows that take longest.
 double confirmation_s(const std::vector<LaunchCost>& launches, const Settings& settings) {
   if (!can_find_slower(settings)) return 0;
@@ -66,6 +61,16 @@ Forecast forecast_of(const std::vector<LaunchCost>& launches, const Settings& se
   return result;
 }
 
+// What the fewest looks take that can find a row slower; nothing where all of them cannot.
+std::optional<Forecast> forecast_to_find_slower(const std::vector<LaunchCost>& launches,
+                                                const Settings& settings) {
+  for (std::size_t looks = 1; looks <= settings.looks.size(); ++looks) {
+    const Settings fewer = with_first_looks(settings, looks);
+    if (can_find_slower(fewer)) return forecast_of(launches, fewer);
+  }
+  return std::nullopt;
+}
+
 }  // namespace
 
 Forecast forecast(const std::vector<LaunchCost>& launches, const Settings& settings,
@@ -79,6 +84,18 @@ Forecast forecast(const std::vector<LaunchCost>& launches, const Settings& setti
                                   format_duration(*budget_s), enough(result.total_s()),
                                   to_text(result, fewer)));
   }
+}
+
+std::string note_on_looks(const Forecast& fitting, const std::vector<LaunchCost>& launches,
+                          const Settings& settings, double spent_s) {
+  if (fitting.looks == settings.looks.size()) return "";
+  std::string note =
+      fmt::format("the time budget allows {} of {} looks", fitting.looks, settings.looks.size());
+  const auto enough_looks = forecast_to_find_slower(launches, settings);
+  if (!enough_looks || fitting.looks >= enough_looks->looks) return note;
+  return note + fmt::format(": nothing can be found slower; --time-budget {:.0f}m would allow {}",
+                            std::ceil((spent_s + enough_looks->total_s()) / 60),
+                            enough_looks->looks);
 }
 
 std::string to_text(const Forecast& forecast, const Settings& settings) {

@@ -36,6 +36,12 @@ struct Forecast {
 Forecast forecast(const std::vector<LaunchCost>& launches, const Settings& settings,
                   std::optional<double> budget_s);
 
+// Returns "the time budget allows 2 of 3 looks" where not all of `settings` fit, "" where they do;
+// with the budget it would take where those that fit can find nothing slower. `spent_s`: of the
+// budget, before the looks.
+std::string note_on_looks(const Forecast& fitting, const std::vector<LaunchCost>& launches,
+                          const Settings& settings, double spent_s);
+
 // Returns "16 rows, 24 turns each in 3 starts: at most 4m12s, of which 40s to confirm 4 rows".
 std::string to_text(const Forecast& forecast, const Settings& settings);
 

@@ -106,7 +106,10 @@ std::string undecided_reason(const RowDecision& row, const Grounds& grounds,
   if (row.turns < settings.looks.back().turns) {
     text += fmt::format(" after {} of {} turns", row.turns, settings.looks.back().turns);
   }
-  if (row.smallest_visible) {
+  if (!can_find_slower(settings)) {
+    text +=
+        fmt::format("; nothing can be found slower within {} turns", settings.looks.back().turns);
+  } else if (row.smallest_visible) {
     text += fmt::format("; {:.1f} % would have been seen", 100 * *row.smallest_visible);
   }
   return text + "; " + remedy(row);

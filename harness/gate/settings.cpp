@@ -147,6 +147,11 @@ Settings with_first_looks(const Settings& settings, std::size_t looks) {
   return fewer;
 }
 
+bool can_find_slower(const Settings& settings) {
+  return std::any_of(settings.looks.begin(), settings.looks.end(),
+                     [](const Look& look) { return look.slower_weight > 0; });
+}
+
 json to_json(const Settings& settings) {
   json looks = json::array();
   for (const Look& look : settings.looks) {

@@ -89,6 +89,9 @@ void check_reachable(const Settings& settings, int rows, const std::string& file
 // hold. A question that has no weight in them keeps none: it stays open.
 Settings with_first_looks(const Settings& settings, std::size_t looks);
 
+// Returns whether any look can find a row slower; where none can, rows pass or stay undecided.
+bool can_find_slower(const Settings& settings);
+
 // Returns every setting by its name, as stored with a verdict.
 nlohmann::json to_json(const Settings& settings);
 

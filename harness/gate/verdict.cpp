@@ -224,7 +224,8 @@ class Family {
     const bool low_passes = decision.measures[Measure::Low].p.not_slower <= settings_.miss_rate;
     const Measure measure = low_passes ? Measure::Mean : Measure::Low;
     const auto& effect = decision.measures[measure].effect;
-    if (effect && effect->ci95) decision.smallest_visible = effect->ci95->hi;
+    const bool could_see = can_find_slower(settings_);
+    if (could_see && effect && effect->ci95) decision.smallest_visible = effect->ci95->hi;
     const stats::Variance& spread = progress_[row].spread[measure].not_slower;
     if (decision.turns > 0 && spread.degrees > 0) {
       const Differences seen =

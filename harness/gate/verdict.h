@@ -69,7 +69,8 @@ struct RowDecision {
   bool needs_confirmation = false;  // found slower, one of the clearest, confirmation not run
   ByMeasure<MeasureDecision> measures;
   // Of an undecided row: the smallest effect that it could have seen, the upper end of the interval
-  // of the measure that is undecided, as a share; and the turns that would decide it.
+  // of the measure that is undecided, as a share, where anything could be found slower; and the
+  // turns that would decide it.
   std::optional<double> smallest_visible;
   std::optional<int> turns_needed;
 };

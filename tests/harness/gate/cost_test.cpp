@@ -62,6 +62,19 @@ TEST(GateCost, TooLittleForOneLookSaysWhatItNeeds) {
   }
 }
 
+TEST(GateCost, LooksThatDoNotFitAreNoted) {
+  const Settings settings = fifth_of_a_second();
+  const auto note = [&](std::optional<double> budget_s) {
+    return note_on_looks(forecast(kLaunches, settings, budget_s), kLaunches, settings, 30);
+  };
+  EXPECT_EQ(note(std::nullopt), "");
+  EXPECT_EQ(note(200), "the time budget allows 2 of 3 looks");
+  // Two looks and the confirmation take 2 x (40 + 16 x 3.3) s, after the 30 s that are spent.
+  EXPECT_EQ(note(50),
+            "the time budget allows 1 of 3 looks: nothing can be found slower; --time-budget 4m "
+            "would allow 2");
+}
+
 TEST(GateCost, ReadsInOneLine) {
   const Settings settings = fifth_of_a_second();
   EXPECT_EQ(to_text(forecast(kLaunches, settings, std::nullopt), settings),

@@ -116,7 +116,9 @@ TEST(GateSettings, FewerLooksSpendEverythingToo) {
   validate(two, "two looks");
   EXPECT_DOUBLE_EQ(two.looks[1].slower_weight, 1.0);
   EXPECT_DOUBLE_EQ(two.looks[0].not_slower_weight, 0.4 / 0.7);
+  EXPECT_TRUE(can_find_slower(two));
   const Settings one = with_first_looks(Settings{}, 1);
+  EXPECT_FALSE(can_find_slower(one));
   EXPECT_EQ(one.looks[0].slower_weight, 0.0);
   EXPECT_EQ(one.looks[0].not_slower_weight, 1.0);
   EXPECT_THROW(with_first_looks(Settings{}, 4), InternalError);

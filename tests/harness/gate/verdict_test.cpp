@@ -9,6 +9,7 @@ namespace {
 
 using ::testing::HasSubstr;
 using ::testing::MatchesRegex;
+using ::testing::Not;
 
 constexpr MadeRow kSlower{.effect = 0.03};
 constexpr MadeRow kNoisy{.effect = 0.02, .turn = 0.05};
@@ -164,6 +165,15 @@ TEST(GateVerdict, UndecidedSaysWhatItSawAndWhatWouldDecide) {
               MatchesRegex("2\\.[01] % slower \\[.*\\], neither surely more than 1 % nor surely "
                            "less than 3 %; .* % would have been seen; about [0-9]+ turns would "
                            "decide it, or a quieter machine"));
+}
+
+TEST(GateVerdict, UndecidedClaimsToHaveSeenNothingWhereNothingCanBeFoundSlower) {
+  const Settings one_look = with_first_looks(Settings{}, 1);
+  const RowDecision row = decide(family(kNoisy), one_look).rows[0];
+  EXPECT_EQ(row.verdict, Verdict::Undecided);
+  EXPECT_FALSE(row.smallest_visible.has_value());
+  EXPECT_THAT(row.reason, HasSubstr("; nothing can be found slower within 8 turns; "));
+  EXPECT_THAT(row.reason, Not(HasSubstr("would have been seen")));
 }
 
 TEST(GateVerdict, AMeanThatIsUndecidedKeepsARowFromPassing) {
