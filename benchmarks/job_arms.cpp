@@ -133,6 +133,14 @@ void JobArms::count(Arm arm, const watch::TakenBlock& block, int warmup_steps,
                     TrialRecord& record) {
   Job& job = of(arm);
   const auto events = events_of(job.folder->path(), block, job.held->ended());
+  // Nothing counted on both sides would agree.
+  if (events.size() != block.processes.size()) {
+    throw EnvironmentError(
+        fmt::format("the {}: {} of {} processes left what they communicate in {}",
+                    gate::to_string(arm), events.size(), block.processes.size(),
+                    job.folder->path()),
+        "make room there, or set TMPDIR to a folder that has some");
+  }
   if (!job.watched) {
     job.watched = watch::summarize(events);
     require_as_many_ranks(arm);

@@ -45,7 +45,7 @@ class JobArms : public ResidentArms {
 
   // Errors: also ConfigError where a command fails before its first step ever, has other ranks than
   // the baseline, or cannot be held; EnvironmentError where it ends without a step that could be
-  // seen.
+  // seen, or its events could not be written.
   results::TrialRecord run(gate::Arm arm, const GateRow& row, int warmup_steps, int steps) override;
   void close() override;
 

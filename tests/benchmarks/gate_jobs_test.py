@@ -19,6 +19,21 @@ JOBS = ROOT / "tests" / "harness" / "watch" / "jobs"
 ENDLESS = HERE / "endless_training.py"
 UNSEEDED = HERE / "unseeded_training.py"
 STEPS = 6  # of each of JOBS
+# Takes away what the watcher writes, as if there were no room for it.
+UNWRITTEN = """
+import os, runpy, sys
+from pathlib import Path
+import torch
+
+class Unwritten(torch.optim.SGD):
+    def step(self):
+        events = Path(os.environ["GRADSYNC_WATCH_DIR"]) / f"native-{os.getpid()}.events"
+        events.unlink(missing_ok=True)
+        super().step()
+
+torch.optim.SGD = Unwritten
+runpy.run_path(sys.argv.pop(1), run_name="__main__")
+"""
 
 
 def command(*words):
@@ -86,6 +101,13 @@ class Counts(GateJobsTest):
         self.assertEqual(counts["differences"], [])
         self.assertIn("the baseline's own trials differ: ", counts["unfit_because"])
         self.assertTrue((self.place / "gate" / "control.log").exists())
+
+    def test_a_job_whose_events_are_not_written_says_so(self):
+        script = self.place / "unwritten.py"
+        script.write_text(UNWRITTEN)
+        job = two_ranks(script, ENDLESS)
+        outcome = self.gate(job, job)
+        self.assert_refused(outcome, "the baseline: 0 of", "TMPDIR", status=UNFIT)
 
     def test_a_job_that_is_over_is_undecided(self):
         job = two_ranks(JOBS / "no_sync.py")
