@@ -99,10 +99,11 @@ void Hold::wait_for_turn() noexcept {
   start_ns_ = now_ns();
 }
 
-// It keeps the file locked, and takes it away in the end.
+// It keeps the file locked, and takes it away in the end. A process that can open no file now, for
+// want of descriptors or memory, knows nothing of its holder.
 bool Hold::holder_is_gone() const noexcept {
   const int fd = ::open(path_, O_RDONLY | O_CLOEXEC);
-  if (fd < 0) return true;
+  if (fd < 0) return errno == ENOENT;
   const bool is_gone = ::flock(fd, LOCK_SH | LOCK_NB) == 0;
   ::close(fd);
   return is_gone;

@@ -2,6 +2,7 @@
 #include "harness/watch/turns.h"
 
 #include <gmock/gmock.h>
+#include <sys/resource.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -27,6 +28,7 @@ using testing::SizeIs;
 using testing::StrEq;
 
 constexpr double kLongEnoughToSlipS = 0.05;
+constexpr double kLongEnoughToLookForHolderS = 0.7;
 constexpr double kHangS = 120;
 
 void sleep_s(double duration_s) {
@@ -113,6 +115,24 @@ TEST(Hold, TakesAsManyStepsAsItMayAndWaits) {
   turns.allow(9);
   ASSERT_TRUE(comes_true([&] { return turns.arrivals() == 3; }));
   EXPECT_EQ(ended(turns), 9);
+  turns.free();
+  EXPECT_EQ(job.wait(), 0);
+}
+
+TEST(Hold, WhoCanOpenNoFileIsHeldOn) {
+  const TemporaryFolder folder;
+  Turns turns(folder.path());
+  turns.allow(1);
+  Child job([&] {
+    Hold hold;
+    hold.open(folder.path().c_str());
+    hold.step_ended();
+    const rlimit no_files{0, 0};
+    if (::setrlimit(RLIMIT_NOFILE, &no_files) == 0) hold.step_ended();
+  });
+  ASSERT_TRUE(comes_true([&] { return turns.arrivals() == 1; }));
+  sleep_s(kLongEnoughToLookForHolderS);
+  EXPECT_FALSE(job.has_ended());
   turns.free();
   EXPECT_EQ(job.wait(), 0);
 }
