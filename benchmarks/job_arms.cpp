@@ -11,6 +11,7 @@
 #include "harness/base/errors.h"
 #include "harness/base/words.h"
 #include "harness/launch/tcp.h"
+#include "harness/results/store.h"
 #include "harness/run/watched_group.h"
 #include "harness/watch/job_counts.h"
 #include "harness/watch/read_events.h"
@@ -88,9 +89,9 @@ JobArms::JobArms(const GateOptions& options, const std::string& directory,
   of(Arm::Baseline).command = read_command("--baseline", options.baseline, options, directory);
   of(Arm::Candidate).command = read_command("--candidate", options.candidate, options, directory);
   of(Arm::Control).command = of(Arm::Baseline).command;
-  for (const Arm arm : gate::kArms) {
-    of(arm).log = fmt::format("{}/{}.log", directory, gate::to_string(arm));
-  }
+  of(Arm::Baseline).log = directory + "/" + results::kBaselineOutput;
+  of(Arm::Candidate).log = directory + "/" + results::kCandidateOutput;
+  of(Arm::Control).log = directory + "/" + results::kControlOutput;
 }
 
 GateRow JobArms::row() {

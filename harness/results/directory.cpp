@@ -18,9 +18,10 @@ namespace fs = std::filesystem;
 namespace {
 
 // What a run writes, and so what --force may remove.
-constexpr const char* kOurs[] = {kTrialsFile, kResultFile,   kSearchFile,   kGateFile,
-                                 kTurnsFile,  kGatePlanFile, kCandidateRun, "benchmark.json",
-                                 "table.md",  "plots",       "forest.png",  "forest.svg"};
+constexpr const char* kOurs[] = {
+    kTrialsFile,      kResultFile,   kSearchFile,     kGateFile,        kTurnsFile,
+    kGatePlanFile,    kCandidateRun, kBaselineOutput, kCandidateOutput, kControlOutput,
+    "benchmark.json", "table.md",    "plots",         "forest.png",     "forest.svg"};
 
 // "result.json.tmp-4711": our mark, then digits to the end.
 bool is_temporary(const fs::path& path) {
@@ -101,9 +102,9 @@ void prepare_directory(const std::string& directory, bool resume, bool force) {
   if (resume) return;
   if (!force) {
     throw ConfigError(fmt::format(
-        "{}: not empty; choose another --out, or --resume to go on with the run in it, or --force "
-        "to replace that run",
-        directory));
+        "{}: not empty; choose another --out, or {}", directory,
+        holds_run ? "--resume to go on with the run in it, or --force to replace that run"
+                  : "--force to replace what an earlier command left in it"));
   }
   remove_earlier_run(directory);
 }

@@ -26,6 +26,10 @@ inline constexpr const char* kGateFile = "gate.json";
 inline constexpr const char* kTurnsFile = "gate.turns.json";
 inline constexpr const char* kGatePlanFile = "plan.json";  // of a stored run, run again
 inline constexpr const char* kCandidateRun = "candidate";  // a directory: that run
+// What the training commands of a gate print.
+inline constexpr const char* kBaselineOutput = "baseline.log";
+inline constexpr const char* kCandidateOutput = "candidate.log";
+inline constexpr const char* kControlOutput = "control.log";
 
 // Makes `directory`, parents included, fit for a run: new or empty; or holding an earlier run,
 // which `resume` keeps and `force` removes (our own files only, never others'). Removes the

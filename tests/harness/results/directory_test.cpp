@@ -16,6 +16,7 @@ namespace {
 namespace fs = std::filesystem;
 using testing::AllOf;
 using testing::HasSubstr;
+using testing::Not;
 
 constexpr bool kResume = true;
 constexpr bool kForce = true;
@@ -51,6 +52,22 @@ TEST(PrepareDirectory, RefusesATakenOneAndLeavesItAlone) {
   EXPECT_THAT(refusal<ConfigError>(dir.path()), AllOf(HasSubstr(dir.path()), HasSubstr("not empty"),
                                                       HasSubstr("--resume"), HasSubstr("--force")));
   EXPECT_EQ(slurp(dir / "trials.jsonl"), "x");
+}
+
+TEST(PrepareDirectory, OffersToResumeOnlyWhereThereIsARun) {
+  const TemporaryDirectory dir;
+  spill(dir / "gate.json", "x");
+  EXPECT_THAT(refusal<ConfigError>(dir.path()),
+              AllOf(HasSubstr("not empty"), HasSubstr("--force"), Not(HasSubstr("--resume"))));
+}
+
+TEST(PrepareDirectory, ForceRemovesWhatTheCommandsOfAGatePrinted) {
+  const TemporaryDirectory dir;
+  for (const char* name : {"gate.json", "baseline.log", "candidate.log", "control.log"}) {
+    spill(dir / name, "x");
+  }
+  prepare_directory(dir.path(), false, kForce);
+  EXPECT_TRUE(fs::is_empty(dir.path()));
 }
 
 TEST(PrepareDirectory, ResumeKeepsEverything) {
