@@ -1,7 +1,10 @@
 #include "benchmarks/watched_job.h"
 
+#include <fcntl.h>
 #include <fmt/format.h>
 #include <spawn.h>
+#include <sys/file.h>
+#include <sys/stat.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -12,6 +15,8 @@
 #include <cstdlib>
 #include <cstring>
 #include <filesystem>
+#include <string_view>
+#include <utility>
 
 #include "harness/base/build_info.h"
 #include "harness/base/child_process.h"
@@ -31,6 +36,9 @@ constexpr double kPollS = 0.05;
 constexpr double kLookS = 0.5;
 constexpr int kNoSuchProgram = 127;
 constexpr int kNoProgram = 126;
+constexpr std::string_view kFolderName = "gradsync_watch_";  // then letters that mkdtemp chooses
+constexpr std::size_t kFolderLetters = 6;
+constexpr std::int64_t kYoungS = 60;
 
 std::atomic<pid_t> job{0};
 static_assert(std::atomic<pid_t>::is_always_lock_free);
@@ -107,6 +115,44 @@ int wait_for_job(const std::function<void()>& look) {
   }
 }
 
+[[noreturn]] void fail_folder(const std::string& path, const std::error_code& error) {
+  throw EnvironmentError(fmt::format("{} cannot be made: {}", path, error.message()),
+                         "set TMPDIR, or --keep, to a folder that can be written");
+}
+
+// Returns none where somebody else holds it. Closed in what we start: only we hold it.
+launch::UniqueFd lock_folder(const std::string& path) {
+  launch::UniqueFd fd(::open(path.c_str(), O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC));
+  return fd && ::flock(fd.get(), LOCK_EX | LOCK_NB) == 0 ? std::move(fd) : launch::UniqueFd();
+}
+
+bool is_event_folder(const fs::path& path) {
+  const std::string name = path.filename().string();
+  return name.starts_with(kFolderName) && name.size() == kFolderName.size() + kFolderLetters;
+}
+
+// Whether both are folders of one user, and `path` was last changed well before `own`, which is
+// new. A younger one may be in use: it is made, and then locked.
+bool may_be_abandoned(const std::string& path, const std::string& own) {
+  struct stat status {};
+  struct stat own_status {};
+  return ::lstat(path.c_str(), &status) == 0 && ::lstat(own.c_str(), &own_status) == 0 &&
+         S_ISDIR(status.st_mode) && status.st_uid == own_status.st_uid &&
+         own_status.st_mtim.tv_sec - status.st_mtim.tv_sec > kYoungS;
+}
+
+// Removes what was left beside the new folder `own` by those who were killed.
+void remove_abandoned(const std::string& own) {
+  std::error_code error;
+  fs::directory_iterator entry(fs::path(own).parent_path(), error);
+  for (; !error && entry != fs::directory_iterator(); entry.increment(error)) {
+    const std::string path = entry->path().string();
+    if (!is_event_folder(path) || !may_be_abandoned(path, own)) continue;
+    std::error_code ignored;
+    if (const launch::UniqueFd lock = lock_folder(path)) fs::remove_all(path, ignored);
+  }
+}
+
 }  // namespace
 
 int run_watched_job(const std::vector<std::string>& command, const EnvironmentChanges& changes,
@@ -128,21 +174,32 @@ watch::PreloadLibrary library_for(const watch::JobTorch& torch, const std::strin
 }
 
 EventFolder::EventFolder(const std::string& keep) : is_kept_(!keep.empty()) {
-  std::error_code error;
   if (is_kept_) {
-    path_ = fs::absolute(keep).string();
-    fs::create_directories(path_, error);
-    if (!error && !fs::is_empty(path_)) {
-      throw ConfigError(fmt::format(
-          "--keep: got \"{}\", which holds something, expected a new or empty folder", keep));
-    }
+    make_kept(keep);
   } else {
-    path_ = (fs::temp_directory_path(error) / "gradsync_watch_XXXXXX").string();
-    if (::mkdtemp(path_.data()) == nullptr) error.assign(errno, std::generic_category());
+    make_temporary();
   }
-  if (!error) return;
-  throw EnvironmentError(fmt::format("{} cannot be made: {}", path_, error.message()),
-                         "set TMPDIR, or --keep, to a folder that can be written");
+}
+
+void EventFolder::make_kept(const std::string& keep) {
+  std::error_code error;
+  path_ = fs::absolute(keep).string();
+  fs::create_directories(path_, error);
+  if (error) fail_folder(path_, error);
+  if (fs::is_empty(path_)) return;
+  throw ConfigError(fmt::format(
+      "--keep: got \"{}\", which holds something, expected a new or empty folder", keep));
+}
+
+void EventFolder::make_temporary() {
+  std::error_code error;
+  const fs::path parent = fs::temp_directory_path(error);
+  if (error) fail_folder("a folder in TMPDIR", error);
+  path_ = (fs::absolute(parent) / (std::string(kFolderName) + std::string(kFolderLetters, 'X')))
+              .string();
+  if (::mkdtemp(path_.data()) == nullptr) fail_folder(path_, {errno, std::generic_category()});
+  lock_ = lock_folder(path_);
+  remove_abandoned(path_);
 }
 
 EventFolder::~EventFolder() {

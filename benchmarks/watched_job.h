@@ -8,6 +8,7 @@
 #include <string>
 #include <vector>
 
+#include "harness/launch/unique_fd.h"
 #include "harness/watch/environment.h"
 
 namespace gradsync::cli {
@@ -29,8 +30,8 @@ watch::PreloadLibrary library_for(const watch::JobTorch& torch, const std::strin
 class EventFolder {
  public:
   // `keep`: a new or empty folder that stays; "": one of our own in TMPDIR or /tmp, removed at the
-  // end.   Errors: ConfigError where `keep` holds something, EnvironmentError where it cannot be
-  // made.
+  // end, as are now those that others of this user left there when they were killed.
+  // Errors: ConfigError where `keep` holds something, EnvironmentError where it cannot be made.
   explicit EventFolder(const std::string& keep);
   ~EventFolder();
   EventFolder(const EventFolder&) = delete;
@@ -39,8 +40,12 @@ class EventFolder {
   const std::string& path() const { return path_; }  // absolute
 
  private:
+  void make_kept(const std::string& keep);
+  void make_temporary();
+
   std::string path_;
   bool is_kept_;
+  launch::UniqueFd lock_;  // of a temporary one: it is in use
 };
 
 }  // namespace gradsync::cli

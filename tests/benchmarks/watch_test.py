@@ -4,11 +4,13 @@ would have run without it.
 The preloaded library is built once, into a cache in the build folder.
 """
 
+import fcntl
 import json
 import os
 import signal
 import subprocess
 import sys
+import time
 import unittest
 from pathlib import Path
 
@@ -24,6 +26,14 @@ CACHE = Path(PROGRAM).parent / "watch_cache"
 RANKS = 2
 # A thread: what looks for torch looks when one is made.
 IMPORTS = "import torch, threading; threading.Thread().start()"
+PRINT_IF_LOCKED = """
+import fcntl, glob, os
+[folder] = glob.glob(os.path.join(os.environ["TMPDIR"], "gradsync_watch_*"))
+try:
+    fcntl.flock(os.open(folder, os.O_RDONLY), fcntl.LOCK_SH | fcntl.LOCK_NB)
+except BlockingIOError:
+    print("locked")
+"""
 VERSION_HEADER = """
 #define TORCH_VERSION_MAJOR 2
 #define TORCH_VERSION_MINOR 11
@@ -253,6 +263,45 @@ class TransparencyTest(WatchTest):
 
     def test_an_import_that_fails_looks_the_same(self):
         self.assert_same_as_without(TORCH_PYTHON, "-c", "import no_such_module")
+
+
+class FolderTest(WatchTest):
+    def folder(self, letters, age_s):
+        folder = self.place / f"gradsync_watch_{letters}"
+        folder.mkdir()
+        (folder / "turns").write_text("x")
+        changed = time.time() - age_s
+        os.utime(folder, (changed, changed))
+        return folder
+
+    def folders(self):
+        return sorted(self.place.glob("gradsync_watch_*"))
+
+    def call_watch(self, *job, temporary=None):
+        return self.call(
+            *("watch", "--python", self.place / "no_python", "--", *job),
+            env={"XDG_CACHE_HOME": str(CACHE), "TMPDIR": str(temporary or self.place)},
+        )
+
+    def test_what_a_killed_one_left_is_removed_by_the_next(self):
+        self.folder("killed", 3600)
+        young = self.folder("young_", 0)
+        locked = self.folder("locked", 3600)
+        other = self.folder("of_something_else", 3600)
+        descriptor = os.open(locked, os.O_RDONLY)
+        self.addCleanup(os.close, descriptor)
+        fcntl.flock(descriptor, fcntl.LOCK_EX)
+        self.assertEqual(self.call_watch("true").status, 0)
+        self.assertEqual(self.folders(), sorted([young, locked, other]))
+
+    def test_the_folder_is_locked_while_the_job_runs(self):
+        outcome = self.call_watch(sys.executable, "-c", PRINT_IF_LOCKED)
+        self.assertEqual(outcome.out, "locked\n", outcome.err)
+        self.assertEqual(self.folders(), [])
+
+    def test_a_folder_for_temporary_files_that_is_none(self):
+        outcome = self.call_watch("true", temporary=self.place / "missing")
+        self.assert_refused(outcome, "TMPDIR cannot be made", status=4)
 
 
 class UnwatchedTest(WatchTest):
