@@ -1,6 +1,7 @@
 #include "benchmarks/job_arms.h"
 
 #include <fmt/format.h>
+#include <fmt/ranges.h>
 
 #include <algorithm>
 #include <regex>
@@ -8,7 +9,9 @@
 #include <stdexcept>
 
 #include "harness/base/build_info.h"
+#include "harness/base/clock.h"
 #include "harness/base/errors.h"
+#include "harness/base/log.h"
 #include "harness/base/words.h"
 #include "harness/launch/tcp.h"
 #include "harness/results/store.h"
@@ -25,6 +28,7 @@ using results::TrialRecord;
 
 // DDP arranges its buckets in the second step; the third is as all that follow.
 constexpr int kWarmupSteps = 3;
+constexpr double kLookForFaultsS = 1;
 
 // The place of every job's rendezvous, where its command names none: several run at once.
 watch::EnvironmentChanges own_port() {
@@ -57,6 +61,13 @@ std::vector<watch::RankEvents> events_of(const std::string& folder, const watch:
   std::vector<watch::RankEvents> processes = watch::read_folder(folder).ranks;
   std::erase_if(processes, [&](const auto& process) { return !pids.contains(process.pid); });
   return watch::first_steps(std::move(processes), static_cast<std::size_t>(ended - 1));
+}
+
+// ": it uses X, but the watcher was built for Y", or nothing.
+std::string faults_in(const std::string& folder) {
+  const std::vector<std::string> faults = watch::faults_so_far(folder);
+  const std::set<std::string> distinct(faults.begin(), faults.end());
+  return distinct.empty() ? "" : fmt::format(": {}", fmt::join(distinct, "; "));
 }
 
 // "NAME=VALUE": before a command a shell takes it for a variable.
@@ -98,17 +109,31 @@ GateRow JobArms::row() {
   return {.row = {.part = "", .cell = {{"job", "optimizer step"}}}, .warmup_steps = kWarmupSteps};
 }
 
-void JobArms::open(Job& job) const {
+void JobArms::open(Arm arm) {
+  Job& job = of(arm);
   job.folder = std::make_unique<EventFolder>("");
   watch::EnvironmentChanges environment = watch::watching(
       job.command.torch, job.command.library, build_info().source_dir, job.folder->path());
   for (auto& change : own_port()) environment.push_back(std::move(change));
-  const auto poll = [interrupted = interrupted_] {
-    if (interrupted != nullptr && interrupted->load()) throw run::Interrupted();
+  const auto poll = [this, arm] {
+    if (interrupted_ != nullptr && interrupted_->load()) throw run::Interrupted();
+    tell_faults(arm);
   };
   job.held = std::make_unique<watch::HeldJob>(
       watch::JobStart{job.command.words, environment, job.folder->path(), job.log},
       watch::JobDeadlines{}, poll);
+}
+
+// Until a job was seen to step; later, a look would be in the way of what is timed.
+void JobArms::tell_faults(Arm arm) {
+  Job& job = of(arm);
+  const std::int64_t now_ns = steady_clock().now_ns();
+  if (job.watched || now_ns < job.next_look_ns) return;
+  job.next_look_ns = now_ns + nanoseconds(kLookForFaultsS);
+  for (const std::string& fault : watch::faults_so_far(job.folder->path())) {
+    if (!job.told.insert(fault).second) continue;
+    log::warn(fmt::format("the {}: {}", gate::to_string(arm), fault));
+  }
 }
 
 TrialRecord JobArms::run(Arm arm, const GateRow& row, int warmup_steps, int steps) {
@@ -117,7 +142,7 @@ TrialRecord JobArms::run(Arm arm, const GateRow& row, int warmup_steps, int step
   record.part = row.row.part;
   record.cell = row.row.cell;
   const bool is_first = !job.held;
-  if (is_first) open(job);
+  if (is_first) open(arm);
   const watch::TakenBlock block = job.held->run(warmup_steps + steps);
   if (!block.failure.empty()) {
     fail(arm, block, record);
@@ -165,10 +190,13 @@ void JobArms::fail(Arm arm, const watch::TakenBlock& block, TrialRecord& record)
   const bool stepped = job.held->ended() > 0 || is_known;
   job.held.reset();
   if (!stepped && block.ended_well) {
-    throw EnvironmentError(who + " ended without an optimizer step that could be seen",
+    throw EnvironmentError(fmt::format("{} ended without an optimizer step that could be seen{}",
+                                       who, faults_in(job.folder->path())),
                            "`gradsync watch -- COMMAND` says why");
   }
-  if (!stepped) throw ConfigError(fmt::format("{} {}", who, block.failure));
+  if (!stepped) {
+    throw ConfigError(fmt::format("{} {}{}", who, block.failure, faults_in(job.folder->path())));
+  }
   record.status = block.ended_well ? Status::Skipped : Status::Failed;
   record.reason = block.failure;
   if (block.ended_well && over_early_.empty()) {

@@ -9,6 +9,7 @@
 #include <atomic>
 #include <memory>
 #include <optional>
+#include <set>
 #include <string>
 #include <vector>
 
@@ -32,7 +33,8 @@ struct JobCommand {
 class JobArms : public ResidentArms {
  public:
   // The commands are --baseline and --candidate; `directory` gets the jobs' output, a file for each
-  // arm. `interrupted` is polled by everything here that blocks.
+  // arm. `interrupted` is polled by everything here that blocks. Why a process of a job cannot be
+  // watched, and so not be held, is a warning.
   // Errors: ConfigError for a command that is none; EnvironmentError where there is no torch to
   // watch, or the watcher cannot be built for it.
   JobArms(const GateOptions& options, const std::string& directory,
@@ -64,11 +66,14 @@ class JobArms : public ResidentArms {
     std::optional<watch::Watched> watched;
     std::unique_ptr<EventFolder> folder;  // of the start that is resident
     std::unique_ptr<watch::HeldJob> held;
+    std::set<std::string> told;     // faults that were told
+    std::int64_t next_look_ns = 0;  // for others
   };
 
   Job& of(gate::Arm arm) { return jobs_[static_cast<std::size_t>(arm)]; }
   const Job& of(gate::Arm arm) const { return jobs_[static_cast<std::size_t>(arm)]; }
-  void open(Job& job) const;
+  void open(gate::Arm arm);
+  void tell_faults(gate::Arm arm);
   void count(gate::Arm arm, const watch::TakenBlock& block, int warmup_steps,
              results::TrialRecord& record);
   void require_as_many_ranks(gate::Arm arm) const;

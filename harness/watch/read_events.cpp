@@ -241,4 +241,12 @@ std::vector<JobPlace> places_so_far(const std::string& directory) {
   return places;
 }
 
+std::vector<std::string> faults_so_far(const std::string& directory) {
+  std::vector<std::string> faults;
+  for (const std::string& path : files_with(directory, "", kFaultSuffix)) {
+    if (std::string fault = first_line_of(path); !fault.empty()) faults.push_back(std::move(fault));
+  }
+  return faults;
+}
+
 }  // namespace gradsync::watch

@@ -50,4 +50,8 @@ struct JobPlace {
 // optimizer_steps_so_far() for a glance.
 std::vector<JobPlace> places_so_far(const std::string& directory);
 
+// Returns the faults of processes into which the preloaded library could not be loaded, a sentence
+// each; for a glance, too.
+std::vector<std::string> faults_so_far(const std::string& directory);
+
 }  // namespace gradsync::watch

@@ -19,6 +19,13 @@ JOBS = ROOT / "tests" / "harness" / "watch" / "jobs"
 ENDLESS = HERE / "endless_training.py"
 UNSEEDED = HERE / "unseeded_training.py"
 STEPS = 6  # of each of JOBS
+# What the loader leaves of a process that uses another torch. Then it sleeps.
+UNLOADED = """
+import os, sys, time
+from pathlib import Path
+Path(os.environ["GRADSYNC_WATCH_DIR"], f"loader-{os.getpid()}.fault").write_text("it uses B\\n")
+time.sleep(float(sys.argv[1]))
+"""
 # Takes away what the watcher writes, as if there were no room for it.
 UNWRITTEN = """
 import os, runpy, sys
@@ -49,11 +56,12 @@ def two_ranks(script, *arguments):
 
 
 class GateJobsTest(ProgramTest):
-    def start_gate(self, baseline, candidate, *options):
+    def start_gate(self, baseline, candidate, *options, **more):
         return self.start(
             *("gate", "--baseline", baseline, "--candidate", candidate),
             *("--out", self.place / "gate", "--time-budget", "1000m", *options),
             env={"XDG_CACHE_HOME": str(CACHE), "TMPDIR": str(self.place)},
+            **more,
         )
 
     def gate(self, *arguments):
@@ -138,6 +146,20 @@ class BadInput(GateJobsTest):
         missing = command(TORCH_PYTHON, self.place / "missing.py")
         outcome = self.gate(missing, missing)
         self.assert_refused(outcome, "the baseline made 0 of", "missing.py", "baseline.log")
+
+    def test_a_job_that_cannot_be_watched_says_why_when_it_ends(self):
+        job = command(TORCH_PYTHON, "-c", UNLOADED, 0)
+        self.assert_refused(self.gate(job, job), "could be seen: it uses B", status=UNFIT)
+
+    def test_a_job_that_cannot_be_watched_says_why_while_it_runs(self):
+        job = command(TORCH_PYTHON, "-c", UNLOADED, 1000)
+        errors = self.place / "errors.txt"
+        with errors.open("w") as file:
+            gate = self.start_gate(job, job, stderr=file)
+            self.wait_until(lambda: "warn: the baseline: it uses B" in errors.read_text())
+            gate.send_signal(signal.SIGINT)
+            self.assertEqual(self.finish(gate).status, INTERRUPTED)
+        self.assertEqual(errors.read_text().count("it uses B"), 1)
 
     def test_a_command_may_end_with_what_looks_like_a_build(self):
         job = command(TORCH_PYTHON, self.place / "missing.py", "--out", "runs/gradsync")

@@ -318,6 +318,8 @@ TEST(ReadFolder, SaysWhatThePreloadedLibraryLeft) {
   EXPECT_THAT(read.ranks,
               ElementsAre(AllOf(Field(&RankEvents::rank, 0), Field(&RankEvents::pid, rank_0))));
   EXPECT_EQ(optimizer_steps_so_far(folder.path()), 1);
+  folder.write("loader-13.fault", "");  // about to be written
+  EXPECT_THAT(faults_so_far(folder.path()), ElementsAre("it uses another torch"));
 }
 
 std::string hook_file(pid_t pid, const std::string& lines) {
