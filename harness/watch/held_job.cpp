@@ -185,15 +185,14 @@ bool HeldJob::takes_too_long() {
 
 TakenBlock HeldJob::taken(std::int64_t first, std::int64_t steps) const {
   const std::vector<JobPlace> places = places_so_far(folder_);
-  const std::vector<Turns::Taker> takers = turns_.takers();
   TakenBlock block;
-  for (std::size_t i = 0; i < takers.size(); ++i) {
+  for (const Turns::Taker& taker : turns_.takers()) {
     TakenSteps process;
-    process.pid = takers[i].pid;
+    process.pid = taker.pid;
     for (const JobPlace& place : places) {
-      if (place.pid == takers[i].pid) process.rank = place.rank;
+      if (place.pid == taker.pid) process.rank = place.rank;
     }
-    for (const TakenStep& step : turns_.steps(i, first, steps)) {
+    for (const TakenStep& step : turns_.steps(taker, first, steps)) {
       if (step.start_ns > 0) process.step_s.push_back(seconds(step.end_ns - step.start_ns));
     }
     block.processes.push_back(std::move(process));

@@ -66,23 +66,26 @@ void Turns::free() {
 
 std::vector<Turns::Taker> Turns::takers() const {
   std::vector<Taker> takers;
-  for (TurnTaker& taker : page_->takers) {
-    const std::int64_t pid = std::atomic_ref(taker.pid).load();
-    if (pid == 0) continue;
-    takers.push_back({pid, std::atomic_ref(taker.ended).load(std::memory_order_acquire)});
+  for (std::size_t place = 0; place < kMostTakers; ++place) {
+    const std::int64_t pid = std::atomic_ref(page_->takers[place].pid).load();
+    if (pid != 0) takers.push_back({pid, ended_at(place), place});
   }
   return takers;
 }
 
-std::vector<TakenStep> Turns::steps(std::size_t taker, std::int64_t first,
+std::int64_t Turns::ended_at(std::size_t place) const {
+  return std::atomic_ref(page_->takers[place].ended).load(std::memory_order_acquire);
+}
+
+std::vector<TakenStep> Turns::steps(const Taker& taker, std::int64_t first,
                                     std::int64_t count) const {
-  GRADSYNC_CHECK(taker, <, takers().size());
-  const std::int64_t ended = takers()[taker].ended;
+  GRADSYNC_CHECK(taker.place, <, kMostTakers);
+  const std::int64_t ended = ended_at(taker.place);
   GRADSYNC_CHECK(first + count, <=, ended);
   GRADSYNC_CHECK(first + static_cast<std::int64_t>(kKeptSteps), >=, ended);
   std::vector<TakenStep> steps;
   for (std::int64_t step = first; step < first + count; ++step) {
-    steps.push_back(page_->takers[taker].steps[static_cast<std::size_t>(step) % kKeptSteps]);
+    steps.push_back(page_->takers[taker.place].steps[static_cast<std::size_t>(step) % kKeptSteps]);
   }
   return steps;
 }

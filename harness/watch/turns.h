@@ -2,6 +2,7 @@
 // reads when they were taken.
 #pragma once
 
+#include <cstddef>
 #include <cstdint>
 #include <string>
 #include <vector>
@@ -31,13 +32,14 @@ class Turns {
   struct Taker {
     std::int64_t pid = 0;
     std::int64_t ended = 0;  // steps
+    std::size_t place = 0;   // its own in the file; of a place that nobody has there is no taker
   };
   // Returns those there are, in the order in which they came.
   std::vector<Taker> takers() const;
 
-  // Returns the steps first, first + 1, ... of the taker with this index, which has ended them; of
-  // the latest kKeptSteps.   Errors: InternalError for others.
-  std::vector<TakenStep> steps(std::size_t taker, std::int64_t first, std::int64_t count) const;
+  // Returns the steps first, first + 1, ... of `taker`, which has ended them; of the latest
+  // kKeptSteps.   Errors: InternalError for others.
+  std::vector<TakenStep> steps(const Taker& taker, std::int64_t first, std::int64_t count) const;
 
   // How often a process came to the end of what it may take.
   std::uint32_t arrivals() const;
@@ -45,6 +47,8 @@ class Turns {
   void wait_for_arrival(std::uint32_t seen, double timeout_s) const;
 
  private:
+  std::int64_t ended_at(std::size_t place) const;
+
   launch::UniqueFd fd_;  // locked
   TurnsPage* page_ = nullptr;
 };

@@ -1,6 +1,7 @@
 // A process that takes steps, and whoever holds it: both ends of the file of turns.
 #include "harness/watch/turns.h"
 
+#include <fcntl.h>
 #include <gmock/gmock.h>
 #include <sys/resource.h>
 #include <sys/wait.h>
@@ -8,6 +9,7 @@
 
 #include <array>
 #include <csignal>
+#include <cstddef>
 #include <functional>
 #include <memory>
 #include <utility>
@@ -145,13 +147,14 @@ TEST(Hold, AStepBeginsWhereTheOneBeforeEndedOrAtItsRelease) {
   const std::int64_t released_ns = steady_clock().now_ns();
   turns.allow(3);
   ASSERT_TRUE(comes_true([&] { return turns.arrivals() == 2; }));
-  const std::vector<TakenStep> steps = turns.steps(0, 0, 3);
+  const Turns::Taker taker = turns.takers().front();
+  const std::vector<TakenStep> steps = turns.steps(taker, 0, 3);
   ASSERT_THAT(steps, SizeIs(3));
   EXPECT_EQ(steps[0].start_ns, 0);
   EXPECT_LT(steps[0].end_ns, released_ns);
   EXPECT_GE(steps[1].start_ns, released_ns);
   EXPECT_EQ(steps[2].start_ns, steps[1].end_ns);
-  EXPECT_THROW(turns.steps(0, 0, 4), InternalError);
+  EXPECT_THROW(turns.steps(taker, 0, 4), InternalError);
 }
 
 TEST(Hold, EndsTheProcessWhenItsHolderIsKilled) {
@@ -225,16 +228,33 @@ TEST(Hold, MoreProcessesThanThereArePlacesAreNotHeld) {
   EXPECT_THAT(turns.takers(), SizeIs(kMostTakers));
 }
 
+// A process may die between taking a place and saying whose it is.
+TEST(Turns, APlaceThatNobodyHasMovesNobodysSteps) {
+  const TemporaryFolder folder;
+  Turns turns(folder.path());
+  const std::uint32_t claimed = 1;
+  const launch::UniqueFd file(::open((folder.path() + "/" + kTurnsFile).c_str(), O_WRONLY));
+  ASSERT_EQ(::pwrite(file.get(), &claimed, sizeof claimed, offsetof(TurnsPage, claimed)),
+            static_cast<ssize_t>(sizeof claimed));
+  turns.allow(3);
+  take_steps(folder.path(), 2);
+  ASSERT_THAT(turns.takers(), SizeIs(1));
+  const std::vector<TakenStep> steps = turns.steps(turns.takers().front(), 0, 2);
+  EXPECT_GT(steps[0].end_ns, 0);
+  EXPECT_EQ(steps[1].start_ns, steps[0].end_ns);
+}
+
 TEST(Turns, KeepTheLatestSteps) {
   const TemporaryFolder folder;
   Turns turns(folder.path());
   const auto all = static_cast<std::int64_t>(kKeptSteps) + 5;
   turns.allow(2 * all);
   take_steps(folder.path(), static_cast<int>(all));
-  const std::vector<TakenStep> last = turns.steps(0, all - 2, 2);
+  const Turns::Taker taker = turns.takers().front();
+  const std::vector<TakenStep> last = turns.steps(taker, all - 2, 2);
   EXPECT_EQ(last[1].start_ns, last[0].end_ns);
-  EXPECT_EQ(turns.steps(0, 5, 1).front().start_ns > 0, true);
-  EXPECT_THROW(turns.steps(0, 4, 1), InternalError);
+  EXPECT_EQ(turns.steps(taker, 5, 1).front().start_ns > 0, true);
+  EXPECT_THROW(turns.steps(taker, 4, 1), InternalError);
 }
 
 TEST(Turns, AFolderThatCannotBeWrittenIsAnError) {
