@@ -179,7 +179,8 @@ void JobArms::require_as_many_ranks(Arm arm) const {
   const auto& expected = of(Arm::Baseline).watched;
   const auto& got = of(arm).watched;
   if (!expected || expected->world_size == got->world_size) return;
-  throw ConfigError(fmt::format("--candidate: got a job of {} ranks, expected {} as the baseline's",
+  const std::string who = arm == Arm::Candidate ? "--candidate" : "the " + gate::to_string(arm);
+  throw ConfigError(fmt::format("{}: got a job of {} ranks, expected {} as the baseline's", who,
                                 got->world_size, expected->world_size));
 }
 

@@ -80,7 +80,7 @@ std::string control_reason(const RowDecision& row, const Grounds& grounds) {
   const double p =
       grounds.in_confirmation ? of_measure.confirmed_p_control.value_or(1) : of_measure.p_control;
   return fmt::format(
-      "{}the control, the same build as the baseline, is off: {} (p = {:.2g}); it is "
+      "{}the control, the baseline once more, is off: {} (p = {:.2g}); it is "
       "the machine, not the change",
       grounds.in_confirmation ? "in fresh starts " : "", measured(grounds.measure, effect), p);
 }

@@ -95,7 +95,7 @@ RowReport unfit_row() {
   RowReport row = row_that_passes("2x1_1gbit", "accumulate");
   row.times->verdict = Verdict::Unfit;
   row.times->reason =
-      "the control, the same build as the baseline, is off: 2.6 % slower [1.9, 3.3] (p = 0.0008); "
+      "the control, the baseline once more, is off: 2.6 % slower [1.9, 3.3] (p = 0.0008); "
       "it is the machine, not the change";
   row.times->measures[Measure::Low] =
       measured(effect(0.027, 0.019, 0.035), effect(0.026, 0.019, 0.033), 0.002);

@@ -130,7 +130,7 @@ TEST(GateVerdict, AControlThatIsOffMakesTheRowUnfit) {
     const RowDecision row =
         first_of(family({.effect = 0.03, .control = control}, confirmation(kSlower)));
     EXPECT_EQ(row.verdict, Verdict::Unfit) << control;
-    EXPECT_THAT(row.reason, HasSubstr("the control, the same build as the baseline, is off: "));
+    EXPECT_THAT(row.reason, HasSubstr("the control, the baseline once more, is off: "));
     EXPECT_THAT(row.reason, HasSubstr("it is the machine, not the change"));
   }
 }
