@@ -214,7 +214,10 @@ void JobArms::close() {
 
 gate::Side JobArms::side(Arm arm) const {
   const Job& job = of(arm);
-  gate::Side side{job.command.text, {{"torch", job.command.torch.version}}};
+  gate::Side side{job.command.text,
+                  {{"gradsync", build_info().version},
+                   {"commit", build_info().commit},
+                   {"torch", job.command.torch.version}}};
   if (job.watched) {
     side.context["world_size"] = job.watched->world_size;
     side.context["verdict"] = job.watched->verdicts.front().sentence;

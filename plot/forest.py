@@ -10,6 +10,7 @@ from __future__ import annotations
 import argparse
 import json
 import sys
+import textwrap
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -37,6 +38,9 @@ MEASURES = {  # name in the field: label, marker, how far below the row's line
 }
 CONTROL_OFFSET = 0.36
 INCHES_OF_A_ROW = 0.42
+INCHES_OF_A_TITLE_LINE = 0.175
+TITLE_COLUMNS = 80  # letters of the title in a line
+TITLE_LINES = 2  # of each side
 PERCENT = 100
 
 
@@ -191,6 +195,21 @@ def _legend_entries(gate: Gate, rows: list[dict[str, Any]], claims: list[Any]) -
     return entries
 
 
+def _fitting(name: str) -> list[str]:
+    """A build or a command in as many lines as there is room for; what is left out are dots."""
+    return textwrap.wrap(name, TITLE_COLUMNS, max_lines=TITLE_LINES, placeholder=" ...")
+
+
+def _title(gate: Gate) -> str:
+    verdict = "passed" if gate.found["verdict"] == "pass" else "not passed"
+    baseline, candidate = gate.found["baseline"]["name"], gate.found["candidate"]["name"]
+    both = f"{baseline} against {candidate}"
+    lines = [both]
+    if len(both) > TITLE_COLUMNS:
+        lines = [*_fitting(baseline), *_fitting(f"against {candidate}")]
+    return "\n".join([f"Gate {gate.found['plan']}: {verdict}", *lines])
+
+
 def draw(gate: Gate) -> Any | None:
     """Returns the figure, or None where no row has an effect and no claim a ratio. A row without an
     effect beside others that have one is its word alone."""
@@ -200,16 +219,15 @@ def draw(gate: Gate) -> Any | None:
     if not panels:
         return None
     heights = [0.9 + INCHES_OF_A_ROW * len(entries) for entries in panels]
+    title = _title(gate)
+    height = sum(heights) + 0.75 + INCHES_OF_A_TITLE_LINE * len(title.splitlines())
     figure, axes = style.plt.subplots(
-        len(panels), 1, figsize=(8.4, sum(heights) + 1.1), squeeze=False, height_ratios=heights
+        len(panels), 1, figsize=(8.4, height), squeeze=False, height_ratios=heights
     )
     if rows:
         _draw_rows(axes[0][0], gate, rows)
     if claims:
         _draw_claims(axes[-1][0], claims)
-    verdict = "passed" if gate.found["verdict"] == "pass" else "not passed"
-    title = f"Gate {gate.found['plan']}: {verdict}\n"
-    title += f"{gate.found['baseline']['name']} against {gate.found['candidate']['name']}"
     style.finish(figure, gate, title, _legend_entries(gate, rows, claims))
     return figure
 

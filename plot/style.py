@@ -125,16 +125,22 @@ def part_title(part: Any) -> str:
 
 
 def provenance(run: Any) -> str:
+    """What made the picture, as far as it is known."""
     context = run.context
-    words = [f"gradsync {context.get('gradsync', '?')} ({context.get('commit', '?')})"]
-    words.append(f"torch {context.get('torch', '?')} {context.get('backend', '?')}")
-    words.append(f"plan {run.plan.get('name', '?')}, {context.get('start_time', '')[:10]}")
-    return ", ".join(words)
+    commit = context.get("commit")
+    groups = (
+        ("gradsync", context.get("gradsync"), commit and f"({commit})"),
+        ("torch", context.get("torch"), context.get("backend")),
+        ("plan", run.plan.get("name"), None),
+        ("", (context.get("start_time") or "")[:10], None),
+    )
+    return ", ".join(" ".join(filter(None, group)) for group in groups if group[1])
 
 
 def finish(figure: Any, run: Any, title: str, entries: list[Any] | None = None) -> None:
     """Adds the title, the legend below the panels, and at the foot what made the picture."""
-    figure.suptitle(title, fontsize=10.5, fontweight="bold")
+    # Names may hold a dollar, which is no formula.
+    figure.suptitle(title, fontsize=10.5, fontweight="bold", parse_math=False)
     height = figure.get_figheight()
     lines = -(-len(entries or []) // LEGEND_COLUMNS)
     used = (FOOT_INCHES + lines * LEGEND_INCHES) / height
@@ -148,7 +154,7 @@ def finish(figure: Any, run: Any, title: str, entries: list[Any] | None = None) 
             ncols=-(-len(entries) // lines),
             fontsize=8,
         )
-    foot = {"fontsize": 6, "color": GREY, "ha": "right", "va": "bottom"}
+    foot = {"fontsize": 6, "color": GREY, "ha": "right", "va": "bottom", "parse_math": False}
     figure.text(0.995, 0.03 / height, provenance(run), **foot)
 
 

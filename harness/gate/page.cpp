@@ -44,7 +44,7 @@ std::string field(const json& context, const char* name) {
 // "gradsync 0.1.0 (3f2c1ab Release), torch 2.11.0"; of a training command "torch 2.11.0, 2 ranks"
 std::string build_text(const json& side) {
   const json& context = side["context"];
-  if (!context.contains("gradsync")) {
+  if (!context.contains("build_type")) {
     std::string text = "torch " + field(context, "torch");
     if (context.contains("world_size")) {
       text += ", " + report::counted(context["world_size"].get<std::size_t>(), "rank", "ranks");

@@ -98,7 +98,9 @@ class Counts(GateJobsTest):
         )
         self.assertIsNone(row["times"])
         self.assertIn("counts differ", row["null_reasons"]["times"])
-        self.assertEqual(self.report()["candidate"]["context"]["world_size"], 2)
+        context = self.report()["candidate"]["context"]
+        self.assertEqual(context["world_size"], 2)
+        self.assertTrue(context["gradsync"] and context["commit"])
         self.assertIn("VERDICT: NOT PASSED", outcome.out)
 
     def test_a_job_whose_collectives_vary_by_chance_is_unfit(self):

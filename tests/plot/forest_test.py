@@ -114,6 +114,39 @@ class DrawsAGate(WithSampleGates):
         self.assertEqual(*written)
 
 
+class NamesWhatWasCompared(WithSampleGates):
+    def texts_of_a_gate_of(self, baseline, candidate):
+        """The picture, its title and its foot."""
+        for side, name in (("baseline", baseline), ("candidate", candidate)):
+            self.gate.found[side]["name"] = name
+        figure = self.draw()
+        figure.canvas.draw()
+        return figure, figure.texts[0], figure.texts[-1]
+
+    def test_a_dollar_is_no_formula(self):
+        name = "sh -c 'python $A_{$B train.py'"
+        _, title, _ = self.texts_of_a_gate_of(name, "b")
+        self.assertIn(f"{name} against b", title.get_text())
+
+    def test_long_commands_stay_inside_the_picture(self):
+        long = "torchrun --nproc-per-node 2 " + "/a/long/path/to/train.py --option " * 20
+        figure, title, _ = self.texts_of_a_gate_of("first " + long, "second " + long)
+        for word in ("first", "against second", "..."):
+            self.assertIn(word, title.get_text())
+        box = title.get_window_extent()
+        self.assertGreaterEqual(box.x0, 0)
+        self.assertLessEqual(box.x1, figure.bbox.width)
+        self.assertLessEqual(box.y1, figure.bbox.height)
+
+    def test_what_is_not_known_is_not_at_the_foot(self):
+        self.gate.found["candidate"]["context"] = {"torch": "2.11.0", "world_size": 2}
+        _, _, foot = self.texts_of_a_gate_of("a", "b")
+        self.assertEqual(foot.get_text(), f"torch 2.11.0, plan {self.gate.found['plan']}")
+        self.gate.found["candidate"]["context"] |= {"gradsync": "0.1.0", "commit": "3f2c1ab"}
+        _, _, foot = self.texts_of_a_gate_of("a", "b")
+        self.assertIn("gradsync 0.1.0 (3f2c1ab), torch 2.11.0", foot.get_text())
+
+
 class LeavesOutWhatWasNotMeasured(WithSampleGates):
     def test_a_row_without_times_is_its_word_alone(self):
         self.gate.found["rows"][2]["times"] = None

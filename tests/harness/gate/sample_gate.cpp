@@ -186,8 +186,10 @@ GateReport sample_counts_gate() {
 GateReport sample_jobs_gate() {
   GateReport gate;
   gate.plan = "jobs";
-  gate.baseline = {"torchrun --standalone train.py", {{"torch", "2.11.0"}, {"world_size", 2}}};
-  gate.candidate = {"torchrun --standalone improper.py", {{"torch", "2.11.0"}, {"world_size", 2}}};
+  const nlohmann::json context = {
+      {"gradsync", "0.1.0"}, {"commit", "3f2c1ab"}, {"torch", "2.11.0"}, {"world_size", 2}};
+  gate.baseline = {"torchrun --standalone train.py", context};
+  gate.candidate = {"torchrun --standalone improper.py", context};
   RowReport row;
   row.row = {"", {{"job", "optimizer step"}}};
   row.counts.emplace();
