@@ -46,12 +46,16 @@ bool has_steady_verdict(const JobArms& arms) {
 }
 
 // Puts the watcher's words beside the counts that differ. Where none does that is not chance, they
-// are a difference only if they find something newly wrong.
-void add_verdict(gate::RowReport& row, const JobArms& arms) {
+// are a difference only if they find something newly wrong, which the baseline never is.
+void add_verdict(gate::RowCounts& counts, const JobArms& arms) {
   const auto difference = verdict_difference(arms);
-  if (!difference || !row.counts || !has_steady_verdict(arms)) return;
-  if (row.counts->differences.empty() && !is_newly_wrong(arms)) return;
-  row.counts->differences.push_back(*difference);
+  if (!difference) return;
+  const bool are_alike = counts.differences.empty();
+  if (has_steady_verdict(arms)) {
+    if (!are_alike || is_newly_wrong(arms)) counts.differences.push_back(*difference);
+  } else if (are_alike && counts.unfit_because.empty()) {
+    counts.unfit_because = "the verdicts on the baseline's own starts differ";
+  }
 }
 
 // What a start takes, where it is known.
@@ -100,7 +104,7 @@ GateFindings compare_jobs(const GateQuestion& question, const std::string& direc
   report.baseline = arms.side(Arm::Baseline);
   report.candidate = arms.side(Arm::Candidate);
   gate::RowReport& row = report.rows.front();
-  if (!alike) add_verdict(row, arms);
+  if (!alike && row.counts) add_verdict(*row.counts, arms);
   if (!arms.over_early().empty()) {
     leave_undecided(row, arms.over_early() + steps_of_a_start(stages));
   }
