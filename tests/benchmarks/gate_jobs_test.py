@@ -116,7 +116,7 @@ class Counts(GateJobsTest):
         script = self.place / "unwritten.py"
         script.write_text(UNWRITTEN)
         job = two_ranks(script, ENDLESS)
-        outcome = self.gate(job, job)
+        outcome = self.gate(job, job, "--quiet")
         self.assert_refused(outcome, "the baseline: 0 of", "TMPDIR", status=UNFIT)
 
     def test_a_job_that_is_over_is_undecided(self):
@@ -174,9 +174,21 @@ class BadInput(GateJobsTest):
 
 class Slow(GateJobsTest):
     def test_other_numbers_of_ranks(self):
-        outcome = self.gate(two_ranks(ENDLESS), job_of(1, ENDLESS))
+        outcome = self.gate(two_ranks(ENDLESS), job_of(1, ENDLESS), "--quiet")
         self.assert_refused(
             outcome, "--candidate: got a job of 1 ranks, expected 2 as the baseline's"
+        )
+
+    def test_other_numbers_of_ranks_in_a_second_start(self):
+        one_less = "ranks=2; [ -e started ] && ranks=1; touch started; exec "
+        one_less += command(TORCH_PYTHON, HERE / "start_ranks.py") + " $ranks "
+        one_less += command(JOBS / "no_sync.py")
+        candidate = two_ranks(JOBS / "improper.py")
+        outcome = self.gate(
+            *(command("sh", "-c", one_less), candidate, "--python", TORCH_PYTHON, "--quiet")
+        )
+        self.assert_refused(
+            outcome, "the control: got a job of 1 ranks, expected 2 as the baseline's"
         )
 
     def test_equal_jobs_take_turns_that_can_be_replayed(self):
