@@ -4,7 +4,7 @@
 #include <fmt/ranges.h>
 
 #include <algorithm>
-#include <regex>
+#include <cctype>
 #include <set>
 #include <stdexcept>
 
@@ -72,8 +72,11 @@ std::string faults_in(const std::string& folder) {
 
 // "NAME=VALUE": before a command a shell takes it for a variable.
 bool is_assignment(const std::string& word) {
-  static const std::regex kAssignment("[A-Za-z_][A-Za-z0-9_]*=[^]*");
-  return std::regex_match(word, kAssignment);
+  const std::string name = word.substr(0, word.find('='));
+  const bool is_name = std::all_of(
+      name.begin(), name.end(), [](unsigned char c) { return std::isalnum(c) != 0 || c == '_'; });
+  return is_name && !name.empty() && name.size() < word.size() &&
+         std::isdigit(static_cast<unsigned char>(name.front())) == 0;
 }
 
 JobCommand read_command(const std::string& option, const std::string& text,

@@ -299,6 +299,14 @@ class FolderTest(WatchTest):
         self.assertEqual(outcome.out, "locked\n", outcome.err)
         self.assertEqual(self.folders(), [])
 
+    def test_the_job_may_change_its_own_folder(self):
+        code = "import os; print(os.environ['GRADSYNC_WATCH_DIR'])"
+        outcome = self.call(
+            *("watch", "--python", TORCH_PYTHON, "--", sys.executable, "-c", code),
+            env={"XDG_CACHE_HOME": str(CACHE), "TMPDIR": "."},
+        )
+        self.assertTrue(os.path.isabs(outcome.out), outcome.out + outcome.err)
+
     def test_a_folder_for_temporary_files_that_is_none(self):
         outcome = self.call_watch("true", temporary=self.place / "missing")
         self.assert_refused(outcome, "TMPDIR cannot be made", status=4)
