@@ -308,8 +308,10 @@ class FolderTest(WatchTest):
         self.assertTrue(os.path.isabs(outcome.out), outcome.out + outcome.err)
 
     def test_a_folder_for_temporary_files_that_is_none(self):
-        outcome = self.call_watch("true", temporary=self.place / "missing")
-        self.assert_refused(outcome, "TMPDIR cannot be made", status=4)
+        missing = self.place / "missing"
+        outcome = self.call_watch("sh", "-c", "echo out; exit 5", temporary=missing)
+        self.assertEqual((outcome.status, outcome.out), (5, "out\n"), outcome.err)
+        self.assertIn("the job was not watched: a folder in TMPDIR cannot be made", outcome.err)
 
 
 class UnwatchedTest(WatchTest):
