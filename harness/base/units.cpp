@@ -54,9 +54,16 @@ std::int64_t parse_size_bytes(std::string_view text) {
 }
 
 double parse_duration_s(std::string_view text) {
-  static constexpr std::array<Unit, 5> kUnits{
-      {{"ns", 1e-9}, {"us", 1e-6}, {"ms", 1e-3}, {"s", 1.0}, {"m", 60.0}}};
-  return parse_quantity(text, kUnits, "a duration with its unit, such as \"50us\" or \"5m\"");
+  static constexpr std::array<Unit, 6> kUnits{
+      {{"ns", 1e-9}, {"us", 1e-6}, {"ms", 1e-3}, {"s", 1.0}, {"m", 60.0}, {"h", 3600.0}}};
+  double sum_s = 0;
+  do {
+    const std::size_t end = text.find_first_of("0123456789.", text.find_first_of("numsh"));
+    const std::string_view part = text.substr(0, end);
+    sum_s += parse_quantity(part, kUnits, "a duration with its unit, such as \"50us\" or \"5m\"");
+    text.remove_prefix(part.size());
+  } while (!text.empty());
+  return sum_s;
 }
 
 double parse_percent(std::string_view text) {

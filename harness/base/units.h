@@ -17,7 +17,7 @@ double parse_rate_bits_per_s(std::string_view text);
 // Errors: std::invalid_argument whose text is what was expected.
 std::int64_t parse_size_bytes(std::string_view text);
 
-// Returns seconds. Accepts ns, us, ms, s, m (minutes).
+// Returns seconds. Accepts ns, us, ms, s, m (minutes), h, and what format_duration() writes.
 // Errors: std::invalid_argument whose text is what was expected.
 double parse_duration_s(std::string_view text);
 

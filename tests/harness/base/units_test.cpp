@@ -33,6 +33,10 @@ TEST(ParseDuration, ReadsSeconds) {
   EXPECT_DOUBLE_EQ(parse_duration_s("1.5ms"), 1.5e-3);
   EXPECT_DOUBLE_EQ(parse_duration_s("2s"), 2.0);
   EXPECT_DOUBLE_EQ(parse_duration_s("5m"), 300.0);
+  EXPECT_DOUBLE_EQ(parse_duration_s("0.5h"), 1800.0);
+  for (const double seconds : {0.0, 12.0, 220.0, 3660.0}) {
+    EXPECT_DOUBLE_EQ(parse_duration_s(format_duration(seconds)), seconds);
+  }
 }
 
 TEST(ParsePercent, ReadsShares) {
