@@ -26,9 +26,7 @@ std::int64_t this_thread() {
 
 template <std::size_t size>
 void put(char (&field)[size], std::string_view text) {
-  const std::size_t length = std::min(text.size(), size - 1);
-  std::memcpy(field, text.data(), length);
-  field[length] = '\0';
+  field[text.copy(field, size - 1)] = '\0';
 }
 
 int number_from_environment(const char* name, int otherwise) {
