@@ -124,7 +124,7 @@ TEST(Hold, TakesAsManyStepsAsItMayAndWaits) {
 TEST(Hold, WhoCanOpenNoFileIsHeldOn) {
   const TemporaryFolder folder;
   Turns turns(folder.path());
-  turns.allow(1);
+  turns.allow(2);
   Child job([&] {
     Hold hold;
     hold.open(folder.path().c_str());
