@@ -20,10 +20,15 @@ double turns_s(double step_s, double switch_s, int turns, const Settings& settin
   return (step_s * steps + switch_s) * settings.passes * static_cast<double>(kArms.size()) * turns;
 }
 
+// Whole: settings are valid.
+int starts_of(int turns, const Settings& settings) {
+  return turns / settings.start_turns;
+}
+
 double looks_s(const std::vector<LaunchCost>& launches, const Settings& settings) {
   double sum = 0;
   for (const LaunchCost& launch : launches) {
-    sum += launch.start_s * (settings.looks.back().turns / settings.start_turns);
+    sum += launch.start_s * starts_of(settings.looks.back().turns, settings);
     for (const double step_s : launch.step_s) {
       sum += turns_s(step_s, launch.switch_s, settings.looks.back().turns, settings);
     }
@@ -42,7 +47,7 @@ double confirmation_s(const std::vector<LaunchCost>& launches, const Settings& s
   double sum = 0;
   std::vector<double> rows_s;
   for (const LaunchCost& launch : launches) {
-    sum += launch.start_s * (settings.confirmation_turns / settings.start_turns);
+    sum += launch.start_s * starts_of(settings.confirmation_turns, settings);
     for (const double step_s : launch.step_s) {
       rows_s.push_back(turns_s(step_s, launch.switch_s, settings.confirmation_turns, settings));
     }

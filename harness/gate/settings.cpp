@@ -17,7 +17,7 @@ namespace {
 
 constexpr double kSumTolerance = 1e-9;
 constexpr int kFewestStarts = 2;
-constexpr double kLongestBlock_s = 3600;
+constexpr double kLongestBlockS = 3600;
 constexpr long kFewestPassSteps = 2;
 
 void require(bool holds, const std::string& file, const std::string& field, double got,
@@ -106,8 +106,8 @@ void validate(const Settings& settings, const std::string& file) {
           fmt::format("a multiple of the {} turns of a start", start_turns));
   require(settings.confirmed_rows > 0, file, "confirmed_rows", settings.confirmed_rows,
           "1 or more");
-  require(settings.block_s > 0 && settings.block_s <= kLongestBlock_s, file, "block_s",
-          settings.block_s, fmt::format("seconds above 0, at most {:g}", kLongestBlock_s));
+  require(settings.block_s > 0 && settings.block_s <= kLongestBlockS, file, "block_s",
+          settings.block_s, fmt::format("seconds above 0, at most {:g}", kLongestBlockS));
   require(settings.passes > 0 && settings.passes % 2 == 0, file, "passes", settings.passes,
           "an even number, because every order is followed by its mirror");
   require(settings.settle_steps >= 0, file, "settle_steps", settings.settle_steps, "0 or more");

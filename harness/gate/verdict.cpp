@@ -32,6 +32,7 @@ class Family {
   Family(const std::vector<RowEvidence>& rows, const Settings& settings)
       : evidence_(rows), settings_(settings), decided_(rows.size()) {
     std::vector<RowDifferences> turns;
+    turns.reserve(rows.size());
     for (const RowEvidence& row : rows) turns.push_back(row.turns);
     progress_ = go_through_looks(turns, settings);
   }

@@ -1,12 +1,12 @@
 // Collectives summed by operation, of which the sizes may not be known.
 #pragma once
 
-#include <compare>
 #include <cstdint>
 #include <map>
 #include <nlohmann/json.hpp>
 #include <optional>
 #include <string>
+#include <tuple>
 
 #include "harness/watch/event.h"
 
@@ -15,7 +15,10 @@ namespace gradsync::watch {
 struct OpSum {
   std::int64_t count = 0;
   std::optional<std::int64_t> bytes = 0;  // absent: the size of one of them is not known
-  auto operator<=>(const OpSum&) const = default;
+  bool operator==(const OpSum&) const = default;
+  bool operator<(const OpSum& other) const {
+    return std::tie(count, bytes) < std::tie(other.count, other.bytes);
+  }
 };
 
 // By operation: "all_reduce", "broadcast", ...; operations that were not used are absent.
