@@ -18,6 +18,10 @@ using results::TrialRecord;
 // Enough steps to see what one costs, few enough that counts are known in seconds.
 constexpr int kCountedSteps = 3;
 
+bool has_times(const TrialRecord& trial) {
+  return trial.status == Status::Ok && !trial.step_s.empty();
+}
+
 std::string why_unfit(Arm arm, const TrialRecord& trial) {
   return fmt::format("{} of the {}: {}", results::to_string(trial.status), gate::to_string(arm),
                      trial.reason);
@@ -75,8 +79,8 @@ void GateMeasurement::count_in(Arm arm) {
     } else {
       note_switch(launch, begin_ns, trial);
     }
-    const std::string unfit = why_unfit(arm, trial);
-    if (!keep(row, arm, std::move(trial)) && arm == Arm::Control) row.uncounted_control = unfit;
+    if (arm == Arm::Control && !has_times(trial)) row.uncounted_control = why_unfit(arm, trial);
+    keep(row, arm, std::move(trial));
   }
 }
 
@@ -170,7 +174,7 @@ void GateMeasurement::take_turn(MeasuredRow& row, const gate::ArmOrder& order, T
 bool GateMeasurement::keep(MeasuredRow& row, Arm arm, TrialRecord trial) {
   ++progress_.done;
   tick_(progress_);
-  const bool good = trial.status == Status::Ok && !trial.step_s.empty();
+  const bool good = has_times(trial);
   if (!good && row.unfit_because.empty()) row.unfit_because = why_unfit(arm, trial);
   auto& kept = arm == Arm::Candidate ? row.candidate : row.baseline;
   if (kept.empty() || !gate::count_differences(kept.front(), trial).empty()) kept.push_back(trial);

@@ -108,8 +108,7 @@ std::string law_text(const TypicalStep& typical) {
   const watch::StepParts& parts = *typical.parts;
   if (!watch::seconds_of(parts, 0, 0)) {
     return "Seconds are not known: it was not seen when collectives ended, or the medians of a "
-           "step's "
-           "parts came to more than the step's own.";
+           "step's parts came to more than the step's own.";
   }
   return fmt::format(
       "T = {:.4f} s + m {:.4f} s + s {:.4f} s for a step of m micro-batches, s of them "

@@ -16,9 +16,8 @@ bool is_wrapped(const MicroBatch& micro_batch) {
 }
 
 bool is_fsdp(const MicroBatch& micro_batch) {
-  return std::any_of(
-      micro_batch.forwards.begin(), micro_batch.forwards.end(),
-      [](const Event* forward) { return wrapper_kind(*forward) == WrapperKind::Fsdp; });
+  return std::any_of(micro_batch.forwards.begin(), micro_batch.forwards.end(),
+                     [](const Event* forward) { return is_of_fsdp(*forward); });
 }
 
 Models models_of(const MicroBatch& micro_batch) {

@@ -196,9 +196,7 @@ RankEvents read_events(const std::string& path) {
 WatchedFolder read_folder(const std::string& directory) {
   WatchedFolder folder;
   folder.reached = fs::exists(fs::path(directory) / kReachedFile);
-  for (const std::string& path : files_with(directory, "", kFaultSuffix)) {
-    folder.faults.push_back(first_line_of(path));
-  }
+  folder.faults = faults_so_far(directory);
   // First, so that where the job still runs, the operations that made these calls are read, too.
   std::vector<RankEvents> nccl = read_files(directory, kNcclFilePrefix);
   std::vector<RankEvents> processes = read_files(directory, kEventFilePrefix);

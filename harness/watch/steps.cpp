@@ -125,7 +125,7 @@ class Cutter {
       open_.is_unsynced = true;
       first_place_ = places_.size();
     }
-    open_.is_unsynced = open_.is_unsynced && (is_fsdp(forward) || has_word(forward, "no_sync") ||
+    open_.is_unsynced = open_.is_unsynced && (is_of_fsdp(forward) || has_word(forward, "no_sync") ||
                                               no_syncs_.covers(forward.object));
     open_.forwards.push_back(&forward);
     add_place(forward);
@@ -140,7 +140,7 @@ class Cutter {
       open_.is_unsynced =
           open_.is_unsynced &&
           std::all_of(open_.forwards.begin(), open_.forwards.end(), [&](const Event* forward) {
-            return !is_fsdp(*forward) || no_syncs_.covers(forward->object) ||
+            return !is_of_fsdp(*forward) || no_syncs_.covers(forward->object) ||
                    is_flagged_off(forward->object);
           });
     }
@@ -166,8 +166,6 @@ class Cutter {
   void see_clearing(const Event& clearing) {
     if (!step_.micro_batches.empty() || !open_.backwards.empty()) clearing_ = &clearing;
   }
-
-  static bool is_fsdp(const Event& forward) { return wrapper_kind(forward) == WrapperKind::Fsdp; }
 
   bool is_flagged_off(std::int64_t model) const {
     const auto flag = flags_.find(model);
@@ -308,10 +306,8 @@ Steps cut_into_steps(const std::vector<Event>& events) {
   return steps;
 }
 
-WrapperKind wrapper_kind(const Event& forward) {
-  if (forward.name == "DistributedDataParallel") return WrapperKind::Ddp;
-  const bool is_fsdp = forward.name == "FullyShardedDataParallel" || forward.name == "fully_shard";
-  return is_fsdp ? WrapperKind::Fsdp : WrapperKind::None;
+bool is_of_fsdp(const Event& forward) {
+  return forward.name == "FullyShardedDataParallel" || forward.name == "fully_shard";
 }
 
 OpSums collectives_of(const Step& step) {

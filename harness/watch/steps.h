@@ -43,11 +43,6 @@ struct MicroBatch {
   bool is_unsynced = false;  // as above
 };
 
-enum class WrapperKind { None, Ddp, Fsdp };
-
-// Returns which wrapper's forward this is, by its name.
-WrapperKind wrapper_kind(const Event& forward);
-
 struct Step {
   std::int64_t start_ns = 0;  // the end of the step before; of the first: its first forward
   std::int64_t end_ns = 0;    // of the last optimizer
@@ -79,6 +74,9 @@ Steps cut_into_steps(const std::vector<Event>& events);
 
 // Returns all collectives of the step.
 OpSums collectives_of(const Step& step);
+
+// Returns whether a forward is of a model under FSDP, be it wrapped or fully_shard's.
+bool is_of_fsdp(const Event& forward);
 
 // Returns whether a word stands in the event's `detail`: "no_grad" in "eval no_grad".
 bool has_word(const Event& event, std::string_view word);

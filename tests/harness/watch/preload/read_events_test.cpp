@@ -51,6 +51,19 @@ std::pair<pid_t, int> in_child(const std::function<void()>& body) {
   return {pid, status};
 }
 
+constexpr int kMoreThanAChunk = 10000;  // events
+
+// In a child whose files may not grow beyond a chunk.
+std::pair<pid_t, int> fill_one_chunk(const TemporaryFolder& folder) {
+  return in_child([&] {
+    const rlimit one_chunk{kChunkBytes, kChunkBytes};
+    ::setrlimit(RLIMIT_FSIZE, &one_chunk);
+    Recorder recorder;
+    recorder.open(folder.path().c_str(), "2.11.0");
+    for (int i = 0; i < kMoreThanAChunk; ++i) recorder.begin({.name = "all_reduce"});
+  });
+}
+
 TEST(Recorder, WhatItKeepsIsReadBack) {
   const TemporaryFolder folder;
   Recorder recorder;
@@ -218,21 +231,14 @@ TEST(Recorder, AForkedProcessWithoutEventsLeavesNoFile) {
 // The process goes on, and the file says what it lacks.
 TEST(Recorder, AFileThatMayNotGrowIsToldOf) {
   const TemporaryFolder folder;
-  constexpr int kEvents = 10000;
-  const auto [pid, status] = in_child([&] {
-    const rlimit one_chunk{kChunkBytes, kChunkBytes};
-    ::setrlimit(RLIMIT_FSIZE, &one_chunk);
-    Recorder recorder;
-    recorder.open(folder.path().c_str(), "2.11.0");
-    for (int i = 0; i < kEvents; ++i) recorder.begin({.name = "all_reduce"});
-  });
+  const auto [pid, status] = fill_one_chunk(folder);
   ASSERT_EQ(status, 0) << "it must not be ended by a signal";
   const RankEvents read = read_events(file_of(folder, pid));
   const std::size_t room = (kChunkBytes - kHeaderBytes) / sizeof(EventRecord);
   EXPECT_THAT(read.events, SizeIs(room));
-  EXPECT_THAT(read.faults,
-              ElementsAre("the file of events cannot grow: File too large",
-                          std::to_string(kEvents - room) + " of 10000 events are not in its file"));
+  EXPECT_THAT(read.faults, ElementsAre("the file of events cannot grow: File too large",
+                                       std::to_string(kMoreThanAChunk - room) +
+                                           " of 10000 events are not in its file"));
 }
 
 TEST(Recorder, WithoutAFolderNothingHappens) {
@@ -333,13 +339,7 @@ constexpr const char* kWrapAtFirst = R"({"kind":"wrap","start_ns":1})"
 // Forwards whose collectives nobody wrote down would be taken for such that never synchronized.
 TEST(ReadFolder, WhatIsBehindTheEndOfAFullFileIsLeftOut) {
   const TemporaryFolder folder;
-  const auto [pid, status] = in_child([&] {
-    const rlimit one_chunk{kChunkBytes, kChunkBytes};
-    ::setrlimit(RLIMIT_FSIZE, &one_chunk);
-    Recorder recorder;
-    recorder.open(folder.path().c_str(), "2.11.0");
-    for (int i = 0; i < 10000; ++i) recorder.begin({.name = "all_reduce"});
-  });
+  const auto [pid, status] = fill_one_chunk(folder);
   ASSERT_EQ(status, 0);
   const std::string late = R"({"kind":"forward","start_ns":9000000000000000000})"
                            "\n";
@@ -387,13 +387,11 @@ TEST(ReadFolder, CallsOfNcclBelongToTheOperationThatMadeThem) {
   EXPECT_THAT(read.ranks[0].faults, ElementsAre(HasSubstr("NCCL was called for 1 send")));
 }
 
-constexpr const char* kStart =
-    R"({"kind":"start","schema":"gradsync.watch_hook/1","pid":4711,"python":"3.11.2"})";
-constexpr const char* kStep = R"({"kind":"optimizer_step","start_ns":5,"end_ns":9,"name":"SGD"})";
-
 TEST(ReadFolder, AProcessThatOnlyTheHookSawIsNotTakenForOneThatNeverSynchronizes) {
   const TemporaryFolder folder;
-  folder.write("hook-4711.jsonl", std::string(kStart) + "\n" + kStep + "\n");
+  const std::string step = R"({"kind":"optimizer_step","start_ns":5,"end_ns":9,"name":"SGD"})"
+                           "\n";
+  folder.write("hook-4711.jsonl", hook_file(4711, step));
   const WatchedFolder read = read_folder(folder.path());
   EXPECT_THAT(read.ranks, IsEmpty());
   EXPECT_THAT(read.faults, ElementsAre("process 4711: the preloaded library did not reach it, its "
