@@ -4,9 +4,11 @@
 
 #include <algorithm>
 #include <filesystem>
+#include <utility>
 
 #include "harness/base/errors.h"
 #include "harness/plan/plan.h"
+#include "harness/results/block_time.h"
 
 namespace gradsync::cli {
 namespace {
@@ -81,6 +83,13 @@ void GateArms::start_control() {
   if (!control) control = start(builds_.baseline, 0);
 }
 
+void GateArms::exchange_baselines(bool exchanged) {
+  if (exchanged == are_exchanged_) return;
+  are_exchanged_ = exchanged;
+  std::swap(arms_[static_cast<std::size_t>(Arm::Baseline)],
+            arms_[static_cast<std::size_t>(Arm::Control)]);
+}
+
 void GateArms::restart_candidate(double extra_work) {
   const auto candidate = static_cast<std::size_t>(Arm::Candidate);
   arms_[candidate].reset();
@@ -113,12 +122,14 @@ std::vector<GateRow> GateArms::rows(const std::vector<gate::RowFilter>& filters)
   return rows;
 }
 
-results::TrialRecord GateArms::run(Arm arm, const GateRow& row, int warmup_steps, int steps) {
+Block GateArms::run(Arm arm, const GateRow& row, int warmup_steps, int steps) {
   ArmProcess& process = of(arm);
   if (process.open_launch() != row.launch) {
-    if (const auto failure = process.open(row.launch)) return not_run(row, *failure);
+    if (const auto failure = process.open(row.launch)) return {not_run(row, *failure)};
   }
-  return process.turn({.cell = row.cell, .warmup_steps = warmup_steps, .steps = steps});
+  Block block{process.turn({.cell = row.cell, .warmup_steps = warmup_steps, .steps = steps})};
+  if (const auto time = results::block_time(block.trial)) block.elapsed_s = time->elapsed_s;
+  return block;
 }
 
 void GateArms::close() {

@@ -29,6 +29,7 @@ class GateArms : public ResidentArms {
            const std::atomic<bool>* interrupted);
 
   void start_control() override;
+  void exchange_baselines(bool exchanged) override;
 
   // Ends the candidate, and starts it once more with this share of extra work; before, it has none.
   void restart_candidate(double extra_work);
@@ -41,7 +42,7 @@ class GateArms : public ResidentArms {
   // all. Errors: ConfigError where one picks none.
   std::vector<GateRow> rows(const std::vector<gate::RowFilter>& filters) const;
 
-  results::TrialRecord run(gate::Arm arm, const GateRow& row, int warmup_steps, int steps) override;
+  Block run(gate::Arm arm, const GateRow& row, int warmup_steps, int steps) override;
   void close() override;
 
  private:
@@ -51,6 +52,7 @@ class GateArms : public ResidentArms {
   GateBuilds builds_;
   const std::atomic<bool>* interrupted_;
   std::array<std::unique_ptr<ArmProcess>, gate::kArms.size()> arms_;
+  bool are_exchanged_ = false;
 };
 
 }  // namespace gradsync::cli

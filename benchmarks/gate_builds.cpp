@@ -31,7 +31,10 @@ GateFindings compare_builds(const GateQuestion& question) {
   const plan::Plan plan = checked_plan(options.run);
   GateArms arms(options.run, {options.baseline, options.candidate}, &interrupt_flag());
   GateStages stages(arms, arms.rows(question.rows), question, plan.seed);
-  if (stages.wants_times(stages.count())) {
+  stages.count();
+  const auto differ = stages.rows_that_differ();
+  if (!differ.empty()) stages.count_control(differ);
+  if (stages.wants_times(stages.rows_that_differ().empty())) {
     require_valid_times(arms);
     stages.measure_times();
   }

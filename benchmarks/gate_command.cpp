@@ -84,10 +84,22 @@ gate::GateReport answer(const GateQuestion& question, const std::string& directo
 void warn_of_too_few_starts(const gate::ErrorRates& rates) {
   const std::size_t needed = gate::starts_per_gate(rates.settings);
   for (const gate::Replay& replay : rates.replays) {
-    if (!replay.gates.empty() || replay.reuses_starts) continue;
-    log::warn(fmt::format("{:g} % of extra work: too few starts for a gate, which takes {}",
-                          100 * replay.extra_work, needed));
+    if (!replay.gates.empty()) continue;
+    const bool is_relabelled = replay.composition == gate::Composition::Relabelled;
+    log::warn(fmt::format(
+        "{:g} % of extra work: too few starts for a gate, which takes {} of one "
+        "self-test{}",
+        100 * replay.extra_work, needed, is_relabelled ? "" : ", and as many without extra work"));
   }
+}
+
+// A self-test adds to the turns that lie there; anything else is in the way.
+void prepare_for_turns(const std::string& directory) {
+  std::error_code error;
+  for (const auto& entry : fs::directory_iterator(directory, error)) {
+    if (entry.path().filename().string().ends_with(gate::kTurnsSuffix)) return;
+  }
+  results::prepare_directory(directory, false, false);
 }
 
 // Prints the rates, and keeps those that were measured beside their turns.
@@ -98,7 +110,7 @@ ExitStatus print_error_rates(const GateQuestion& question) {
     rates = gate::replay_folder(options.replay, question.settings);
   } else {
     const std::string directory = directory_for(question);
-    results::prepare_directory(directory, false, false);
+    prepare_for_turns(directory);
     warn_about_this_host(checked_plan(options.run));
     rates = measure_error_rates(question, directory);
     results::write_atomically(directory + "/" + gate::kErrorRatesFile,

@@ -94,8 +94,9 @@ void add_notes(std::vector<std::string>& notes, const JobArms& arms) {
 GateFindings compare_jobs(const GateQuestion& question, const std::string& directory) {
   JobArms arms(question.options, directory, &interrupt_flag());
   GateStages stages(arms, {JobArms::row()}, question, plan::Plan{}.seed);
-  const bool alike = stages.count() && !is_newly_wrong(arms);
-  if (!alike) stages.count_control();
+  stages.count();
+  const bool alike = stages.rows_that_differ().empty() && !is_newly_wrong(arms);
+  if (!alike) stages.count_control({0});
   if (stages.wants_times(alike)) stages.measure_times();
   arms.close();
   GateFindings findings = stages.findings();

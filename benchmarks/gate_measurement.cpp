@@ -3,10 +3,12 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <iterator>
+#include <numeric>
 #include <set>
 
 #include "harness/base/clock.h"
-#include "harness/stats/sample.h"
+#include "harness/base/log.h"
 
 namespace gradsync::cli {
 namespace {
@@ -18,8 +20,11 @@ using results::TrialRecord;
 // Enough steps to see what one costs, few enough that counts are known in seconds.
 constexpr int kCountedSteps = 3;
 
-bool has_times(const TrialRecord& trial) {
-  return trial.status == Status::Ok && !trial.step_s.empty();
+// In so many starts every arm has every place once.
+constexpr std::size_t kBalancedStarts = gate::kArms.size();
+
+bool has_times(const Block& block) {
+  return block.trial.status == Status::Ok && block.elapsed_s > 0;
 }
 
 std::string why_unfit(Arm arm, const TrialRecord& trial) {
@@ -57,52 +62,70 @@ std::vector<std::vector<std::size_t>> GateMeasurement::by_launch(
 
 void GateMeasurement::count() {
   progress_ = {"counts", 0, 2 * rows_.size()};
-  for (const Arm arm : {Arm::Baseline, Arm::Candidate}) count_in(arm);
+  std::vector<std::size_t> all(rows_.size());
+  std::iota(all.begin(), all.end(), std::size_t{0});
+  for (const Arm arm : {Arm::Baseline, Arm::Candidate}) count_in(arm, all);
   arms_.close();
 }
 
-void GateMeasurement::count_control() {
-  progress_ = {"counts of the control", 0, rows_.size()};
-  count_in(Arm::Control);
+void GateMeasurement::count_control(const std::vector<std::size_t>& which) {
+  progress_ = {"counts of the control", 0, which.size()};
+  count_in(Arm::Control, which);
   arms_.close();
 }
 
-void GateMeasurement::count_in(Arm arm) {
+void GateMeasurement::count_in(Arm arm, const std::vector<std::size_t>& which) {
   std::set<std::size_t> resident;  // launches whose ranks are up in this arm
-  for (MeasuredRow& row : rows_) {
+  for (const std::size_t index : which) {
+    MeasuredRow& row = rows_[index];
     const std::size_t launch = row.row.launch;
     const bool opens = resident.insert(launch).second;
     const std::int64_t begin_ns = steady_clock().now_ns();
-    TrialRecord trial = arms_.run(arm, row.row, row.row.warmup_steps, kCountedSteps);
+    Block block = arms_.run(arm, row.row, row.row.warmup_steps, kCountedSteps);
     if (opens) {
       start_s_[launch] = std::max(start_s_[launch], seconds(steady_clock().now_ns() - begin_ns));
     } else {
-      note_switch(launch, begin_ns, trial);
+      note_switch(launch, begin_ns, block);
     }
-    if (arm == Arm::Control && !has_times(trial)) row.uncounted_control = why_unfit(arm, trial);
-    keep(row, arm, std::move(trial));
+    block = last_try(row, arm, std::move(block));
+    if (!has_times(block)) {
+      const std::string because = why_unfit(arm, block.trial);
+      if (arm == Arm::Control) row.uncounted_control = because;
+      if (row.unfit_because.empty()) row.unfit_because = because;
+    }
+    if (arm == Arm::Baseline) row.counted_step_s = block.mean_step_s();
+    remember(row, arm, block.trial);
   }
 }
 
+// Ranks that could not be started and links that were not there yet fail by chance.
+Block GateMeasurement::last_try(const MeasuredRow& row, Arm arm, Block block) {
+  const Status status = block.trial.status;
+  if (arm == Arm::Baseline || status == Status::Ok || status == Status::Skipped) return block;
+  if (row.baseline.empty() || row.baseline.front().status == status) return block;
+  log::warn(fmt::format("{}; it is tried once more", why_unfit(arm, block.trial)));
+  return arms_.run(arm, row.row, row.row.warmup_steps, kCountedSteps);
+}
+
 // The quickest says what it costs at least; some of the others waited for the machine.
-void GateMeasurement::note_switch(std::size_t launch, std::int64_t begin_ns,
-                                  const TrialRecord& trial) {
-  double beyond_s = seconds(steady_clock().now_ns() - begin_ns);
-  for (const double step_s : trial.step_s) beyond_s -= step_s;
-  for (const double step_s : trial.warmup_step_s) beyond_s -= step_s;
+void GateMeasurement::note_switch(std::size_t launch, std::int64_t begin_ns, const Block& block) {
+  double beyond_s = seconds(steady_clock().now_ns() - begin_ns) - block.elapsed_s;
+  for (const double step_s : block.trial.warmup_step_s) beyond_s -= step_s;
   double& quickest_s = switch_s_.try_emplace(launch, beyond_s).first->second;
   quickest_s = std::max(0.0, std::min(quickest_s, beyond_s));
 }
 
-std::vector<gate::LaunchCost> GateMeasurement::costs() const {
+std::vector<gate::LaunchCost> GateMeasurement::costs(const std::vector<std::size_t>& which) const {
   std::map<std::size_t, gate::LaunchCost> launches;
-  for (const MeasuredRow& row : rows_) {
+  for (const std::size_t index : which) {
+    const MeasuredRow& row = rows_[index];
     if (!row.unfit_because.empty()) continue;
     gate::LaunchCost& cost = launches[row.row.launch];
     cost.start_s = static_cast<double>(gate::kArms.size()) * start_s_.at(row.row.launch);
     const auto switch_s = switch_s_.find(row.row.launch);
     cost.switch_s = switch_s == switch_s_.end() ? 0 : switch_s->second;
-    cost.step_s.push_back(stats::mean(row.baseline.front().step_s));
+    cost.warmup_steps = std::max(cost.warmup_steps, row.row.warmup_steps);
+    cost.step_s.push_back(row.counted_step_s);
   }
   std::vector<gate::LaunchCost> out;
   for (const auto& [launch, cost] : launches) out.push_back(cost);
@@ -125,8 +148,10 @@ void GateMeasurement::take_turns(const std::string& stage, const std::vector<std
   const auto passes = static_cast<std::size_t>(settings_.passes);
   progress_ = {stage, 0, which.size() * arms * (static_cast<std::size_t>(turns) * passes + 1)};
   arms_.close();
+  const gate::StartDraw draw = draw_start();
+  arms_.exchange_baselines(draw.exchanges_baselines);
   for (const auto& launch : by_launch(which)) {
-    warm_up(launch);
+    warm_up(launch, draw.order);
     std::map<std::size_t, std::vector<gate::ArmOrder>> orders;
     for (const std::size_t index : launch) orders[index] = gate::turn_orders(turns, random_);
     for (std::size_t turn = 0; turn < static_cast<std::size_t>(turns); ++turn) {
@@ -137,19 +162,41 @@ void GateMeasurement::take_turns(const std::string& stage, const std::vector<std
   ++starts_;
 }
 
-// What a first step pays for is paid before the first turn. The baseline's first steps say how many
-// of them fill a pass, the same number in every start.
-void GateMeasurement::warm_up(const std::vector<std::size_t>& which) {
-  for (const Arm arm : gate::kArms) {
+// Places are dealt out over all starts, those of a confirmation too.
+const gate::StartDraw& GateMeasurement::draw_start() {
+  const auto start = static_cast<std::size_t>(starts_);
+  if (start == draws_.size()) {
+    const auto next = gate::start_draws(kBalancedStarts, random_);
+    draws_.insert(draws_.end(), next.begin(), next.end());
+  }
+  return draws_[start];
+}
+
+// At which step since the start of the ranks each row's first turn begins, beyond the warm-up.
+std::map<std::size_t, int> GateMeasurement::draw_phases(const std::vector<std::size_t>& which) {
+  std::map<std::size_t, int> phases;
+  for (const std::size_t index : which) {
+    phases[index] =
+        static_cast<int>(random_.below(static_cast<std::size_t>(settings_.phase_steps)));
+  }
+  return phases;
+}
+
+// What a first step pays for is paid before the first turn, in the order in which the arms start.
+// The baseline's first steps say how many of them fill a pass, the same number in every start.
+void GateMeasurement::warm_up(const std::vector<std::size_t>& which, const gate::ArmOrder& order) {
+  const std::map<std::size_t, int> phases = draw_phases(which);
+  const int steps = starts_ == 0 ? kCountedSteps : 1;
+  for (const Arm arm : order) {
     for (const std::size_t index : which) {
       MeasuredRow& row = rows_[index];
       if (!row.unfit_because.empty()) continue;
-      const int steps = row.pass_steps == 0 ? kCountedSteps : 1;
-      TrialRecord trial = arms_.run(arm, row.row, row.row.warmup_steps, steps);
-      if (row.pass_steps == 0 && !trial.step_s.empty()) {
-        row.pass_steps = gate::pass_steps(settings_, stats::mean(trial.step_s));
+      const int warmup_steps = row.row.warmup_steps + phases.at(index);
+      Block block = arms_.run(arm, row.row, warmup_steps, steps);
+      if (row.pass_steps == 0 && arm == Arm::Baseline && has_times(block)) {
+        row.pass_steps = gate::pass_steps(settings_, block.mean_step_s());
       }
-      keep(row, arm, std::move(trial));
+      keep(row, arm, std::move(block));
     }
   }
 }
@@ -162,23 +209,35 @@ void GateMeasurement::take_turn(MeasuredRow& row, const gate::ArmOrder& order, T
   for (int pass = 0; pass < settings_.passes; ++pass) {
     for (const Arm arm : pass_order) {
       if (!row.unfit_because.empty()) return;
-      TrialRecord trial = arms_.run(arm, row.row, settings_.settle_steps, row.pass_steps);
-      turn.of(arm).insert(turn.of(arm).end(), trial.step_s.begin(), trial.step_s.end());
-      if (!keep(row, arm, std::move(trial))) return;
+      Block block = arms_.run(arm, row.row, settings_.settle_steps, row.pass_steps);
+      const std::vector<double>& steps = block.trial.step_s;
+      turn.of(arm).insert(turn.of(arm).end(), steps.begin(), steps.end());
+      turn.elapsed_s[static_cast<std::size_t>(arm)] += block.elapsed_s;
+      if (!keep(row, arm, std::move(block))) return;
     }
     std::reverse(pass_order.begin(), pass_order.end());
   }
   (row.*into).push_back(std::move(turn));
 }
 
-bool GateMeasurement::keep(MeasuredRow& row, Arm arm, TrialRecord trial) {
+void GateMeasurement::remember(MeasuredRow& row, Arm arm, const TrialRecord& trial) {
   ++progress_.done;
   tick_(progress_);
-  const bool good = has_times(trial);
-  if (!good && row.unfit_because.empty()) row.unfit_because = why_unfit(arm, trial);
   auto& kept = arm == Arm::Candidate ? row.candidate : row.baseline;
   if (kept.empty() || !gate::count_differences(kept.front(), trial).empty()) kept.push_back(trial);
-  if (arm == Arm::Candidate && good) row.candidate_times.push_back(without_events(trial));
+  if (arm == Arm::Candidate && trial.status == Status::Ok) {
+    row.candidate_times.push_back(without_events(trial));
+  }
+}
+
+bool GateMeasurement::keep(MeasuredRow& row, Arm arm, Block block) {
+  const bool good = has_times(block);
+  if (!good && row.unfit_because.empty()) {
+    row.unfit_because = why_unfit(arm, block.trial);
+    block = last_try(row, arm, std::move(block));
+    if (has_times(block)) row.unfit_because += "; when it was tried once more it did not fail";
+  }
+  remember(row, arm, block.trial);
   return good;
 }
 
@@ -197,6 +256,7 @@ gate::TurnFamily GateMeasurement::family(const std::vector<std::size_t>& which) 
   family.context = nlohmann::json::object();
   family.passes = settings_.passes;
   family.settle_steps = settings_.settle_steps;
+  family.starts.assign(draws_.begin(), std::next(draws_.begin(), starts_));
   for (const std::size_t index : which) {
     const MeasuredRow& row = rows_[index];
     std::vector<gate::Turn> turns = row.turns;

@@ -17,11 +17,8 @@ constexpr const char* kClearLine = "\r\033[K";
 
 }  // namespace
 
-GateProgressLine::GateProgressLine(bool quiet, double budget_s)
-    : quiet_(quiet),
-      terminal_(isatty(STDERR_FILENO) != 0),
-      budget_s_(budget_s),
-      begin_ns_(steady_clock().now_ns()) {}
+GateProgressLine::GateProgressLine(bool quiet)
+    : quiet_(quiet), terminal_(isatty(STDERR_FILENO) != 0), begin_ns_(steady_clock().now_ns()) {}
 
 GateProgressLine::~GateProgressLine() {
   if (!stage_.empty() && terminal_ && !quiet_) std::cerr << kClearLine << std::flush;

@@ -11,20 +11,21 @@ namespace gradsync::cli {
 
 class GateProgressLine {
  public:
-  // `budget_s`: of the whole gate, shown beside what is spent; 0: it has none.
-  GateProgressLine(bool quiet, double budget_s);
+  explicit GateProgressLine(bool quiet);
   // Clears the line it may have left.
   ~GateProgressLine();
   GateProgressLine(const GateProgressLine&) = delete;
   GateProgressLine& operator=(const GateProgressLine&) = delete;
 
+  // From now on `budget_s`, of the whole gate, is shown beside what is spent.
+  void set_budget(double budget_s) { budget_s_ = budget_s; }
   void show(const GateProgress& progress);
   double elapsed_s() const;
 
  private:
   bool quiet_;
   bool terminal_;
-  double budget_s_;
+  double budget_s_ = 0;  // 0: not known
   std::int64_t begin_ns_;
   std::int64_t shown_ns_ = 0;
   std::string stage_;

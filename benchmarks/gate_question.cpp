@@ -21,6 +21,9 @@ namespace fs = std::filesystem;
 // Sixteen rows with steps of about 10 ms on two cores.
 constexpr const char* kSelfTestPlan = "gate";
 
+// As the defaults have it: the mean step spreads so much more than the low quantile.
+constexpr double kMeanToSmallestEffect = 4.0 / 3;
+
 // Puts what `text` says into `value`, where there is a text.
 template <typename Parse>
 void read_into(double& value, const std::string& text, const char* option, Parse parse) {
@@ -41,6 +44,9 @@ gate::Settings settings_of(const GateOptions& options, const std::optional<gate:
   }
   read_into(settings.margin, options.margin, "--margin", parse_percent);
   read_into(settings.smallest_effect, options.smallest_effect, "--smallest-effect", parse_percent);
+  settings.mean_smallest_effect = kMeanToSmallestEffect * settings.smallest_effect;
+  read_into(settings.mean_smallest_effect, options.mean_smallest_effect, "--mean-smallest-effect",
+            parse_percent);
   read_into(settings.alpha, options.alpha, "--alpha", parse_percent);
   gate::validate(settings, "gate");
   return settings;
@@ -154,15 +160,20 @@ void add_gate_options(CLI::App& command, GateOptions& options) {
   command.add_option("--margin", options.margin, "Slower by up to this passes (1%)");
   command.add_option("--smallest-effect", options.smallest_effect,
                      "Slower by this is seen, or the verdict is undecided (3%)");
+  command.add_option(
+      "--mean-smallest-effect", options.mean_smallest_effect,
+      "The same of the mean step, which slow-downs that come and go make longer (4/3 "
+      "of --smallest-effect: 4%)");
   command.add_option("--alpha", options.alpha, "Chance of any false alarm (1%)");
-  command.add_option("--time-budget", options.time_budget, "How long it may take (10m)");
+  command.add_option("--time-budget", options.time_budget,
+                     "How long it may take, as in 10m (what the plan needs, which is announced)");
   command.add_flag("--counts-only", options.counts_only, "Compare counts and bytes, no times");
   command.add_option("--markdown", options.markdown, "Also write the summary to this file");
   command.add_flag("--selftest", options.selftest,
                    "Measure the gate's own error rates: a build against itself, work added");
   command
       .add_option("--starts", options.selftest_options.starts,
-                  "--selftest: fresh starts for each share of extra work (10)")
+                  "--selftest: fresh starts for each share of extra work (25)")
       ->check(CLI::Range(1, plan::kLargestCount));
   command
       .add_option("--extra-work", options.selftest_options.extra_work,
@@ -195,7 +206,10 @@ GateQuestion read_gate_question(const GateOptions& options) {
          "PLAN is missing: which rows are to be compared?");
   question.settings = settings_of(options, question.file);
   question.rows = filters_of(options, question.file);
-  read_into(question.time_budget_s, options.time_budget, "--time-budget", parse_duration_s);
+  if (!options.time_budget.empty()) {
+    question.time_budget_s.emplace();
+    read_into(*question.time_budget_s, options.time_budget, "--time-budget", parse_duration_s);
+  }
   return question;
 }
 

@@ -14,7 +14,7 @@ namespace gradsync::cli {
 
 struct SelfTestOptions {
   std::vector<std::string> extra_work = {"0%", "1%", "2%", "3%", "5%", "10%"};
-  int starts = 10;  // of each: what one gate takes, with a confirmation
+  int starts = 25;  // of each: one gate, fifteen for its looks and ten to confirm
 };
 
 // As on the command line; "": not given.
@@ -29,8 +29,9 @@ struct GateOptions {
   std::vector<std::string> rows;
   std::string margin;
   std::string smallest_effect;
+  std::string mean_smallest_effect;
   std::string alpha;
-  std::string time_budget = "10m";
+  std::string time_budget;
   std::string markdown;
   bool counts_only = false;
   bool selftest = false;
@@ -54,8 +55,8 @@ struct GateQuestion {
   GateKind kind = GateKind::Builds;
   std::optional<gate::GateFile> file;
   gate::Settings settings;
-  std::vector<gate::RowFilter> rows;  // none: all
-  double time_budget_s = 0;
+  std::vector<gate::RowFilter> rows;    // none: all
+  std::optional<double> time_budget_s;  // absent: what the plan needs
 };
 
 // Registers PLAN and the options of a gate. `options` must outlive `command`.

@@ -70,7 +70,7 @@ class SelfTest {
         rows_(arms_.rows(question.rows)),
         plan_(checked_plan(question.options.run)),
         random_(plan_.seed),
-        line_(question.options.run.quiet, 0),
+        line_(question.options.run.quiet),
         context_(context_of(plan_, arms_.of(gate::Arm::Baseline).build())) {
     arms_.start_control();
     const std::string time = utc_timestamp(true);
@@ -78,6 +78,7 @@ class SelfTest {
       add_share(text, fmt::format("{}/extra_{}_{}{}", directory, text.substr(0, text.find('%')),
                                   time, gate::kTurnsSuffix));
     }
+    check_against_earlier(directory);
   }
 
   // Every share once, in random order: a machine that drifts drifts for all of them.
@@ -102,6 +103,14 @@ class SelfTest {
     shares_.push_back(
         {share_of(text), std::move(file),
          GateMeasurement(arms_, rows_, question_.settings, plan_.seed + shares_.size(), tick)});
+  }
+
+  // Where other turns lie, these must be able to stand beside them.
+  void check_against_earlier(const std::string& directory) const {
+    const std::vector<gate::StoredFamily> earlier = gate::read_families(directory);
+    if (earlier.empty()) return;
+    gate::TurnFamily next = shares_.front().measurement.family(all_of(rows_.size()));
+    gate::check_alike(earlier.front(), next);
   }
 
   void take_start(Share& share, int start) {

@@ -5,6 +5,7 @@
 
 #include <algorithm>
 #include <cctype>
+#include <numeric>
 #include <set>
 #include <stdexcept>
 
@@ -50,6 +51,17 @@ std::vector<double> slowest(const watch::TakenBlock& block, std::size_t skipped_
     }
   }
   return slowest_s;
+}
+
+// How long the last `count` steps took in the process that took longest. Steps touch.
+double elapsed_s(const watch::TakenBlock& block, std::size_t count) {
+  double longest_s = 0;
+  for (const watch::TakenSteps& process : block.processes) {
+    const auto timed = static_cast<std::ptrdiff_t>(std::min(count, process.step_s.size()));
+    longest_s = std::max(longest_s,
+                         std::accumulate(process.step_s.end() - timed, process.step_s.end(), 0.0));
+  }
+  return longest_s;
 }
 
 // What the processes of the block did in the steps of which all is written: the Python hook writes
@@ -139,9 +151,10 @@ void JobArms::tell_faults(Arm arm) {
   }
 }
 
-TrialRecord JobArms::run(Arm arm, const GateRow& row, int warmup_steps, int steps) {
+Block JobArms::run(Arm arm, const GateRow& row, int warmup_steps, int steps) {
   Job& job = of(arm);
-  TrialRecord record;
+  Block result;
+  TrialRecord& record = result.trial;
   record.part = row.row.part;
   record.cell = row.row.cell;
   const bool is_first = !job.held;
@@ -149,13 +162,14 @@ TrialRecord JobArms::run(Arm arm, const GateRow& row, int warmup_steps, int step
   const watch::TakenBlock block = job.held->run(warmup_steps + steps);
   if (!block.failure.empty()) {
     fail(arm, block, record);
-    return record;
+    return result;
   }
   const auto timed = static_cast<std::size_t>(steps);
+  result.elapsed_s = elapsed_s(block, timed);
   record.step_s = slowest(block, 0, timed);
   record.warmup_step_s = slowest(block, timed, static_cast<std::size_t>(warmup_steps));
   if (is_first) count(arm, block, warmup_steps, record);
-  return record;
+  return result;
 }
 
 void JobArms::count(Arm arm, const watch::TakenBlock& block, int warmup_steps,

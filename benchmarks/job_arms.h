@@ -44,11 +44,12 @@ class JobArms : public ResidentArms {
   static GateRow row();
 
   void start_control() override {}  // as the others it starts with its first block
+  void exchange_baselines(bool exchanged) override {}  // every start of an arm is a new process
 
   // Errors: also ConfigError where a command fails before its first step ever, has other ranks than
   // the baseline, or cannot be held; EnvironmentError where it ends without a step that could be
   // seen, or its events could not be written.
-  results::TrialRecord run(gate::Arm arm, const GateRow& row, int warmup_steps, int steps) override;
+  Block run(gate::Arm arm, const GateRow& row, int warmup_steps, int steps) override;
   void close() override;
 
   gate::Side side(gate::Arm arm) const;

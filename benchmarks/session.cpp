@@ -21,6 +21,7 @@
 #include "harness/report/benchmark_json.h"
 #include "harness/report/markdown.h"
 #include "harness/report/result.h"
+#include "harness/results/block_time.h"
 #include "harness/run/merge.h"
 
 namespace gradsync::cli {
@@ -220,9 +221,8 @@ void Session::record(const results::TrialRecord& trial) {
   trials_.push_back(trial);
   std::optional<double> mean_s;
   if (has_valid_times(trial)) {
-    double sum_s = 0;
-    for (const double step_s : trial.step_s) sum_s += step_s;
-    mean_s = sum_s / static_cast<double>(trial.step_s.size());
+    const auto time = results::block_time(trial, plan_.window_rule == "as_published");
+    if (time) mean_s = time->mean_step_s();
   }
   progress_->finish(trial.status, trial.reason, mean_s);
   ++progress_index_;

@@ -1,4 +1,4 @@
-"""Bars: where a step of each rank went, to its own compute, to a late peer, or to the wire."""
+"""Bars: where a step of each rank went: own compute, copies, a late peer, or the wire."""
 
 from __future__ import annotations
 
@@ -11,6 +11,7 @@ from run_data import Part, Run
 # The name in the field: its colour and what it is called.
 PARTS = {
     "own_compute_s": ("#3182BD", "own compute"),
+    "copy_s": ("#CC79A7", "copying reduced buckets"),
     "late_peer_s": ("#D55E00", "waiting for a late peer"),
     "wire_s": ("#E69F00", "waiting for the wire"),
 }
@@ -38,8 +39,9 @@ def _shown(part: Part) -> dict[str, list[dict[str, Any]]]:
 def _draw_rank(axes: Any, rank: dict[str, Any], y: float) -> None:
     left = 0.0
     for name, (colour, _) in PARTS.items():
-        axes.barh(y, rank[name], left=left, height=BAR, color=colour)
-        left += rank[name]
+        length = rank.get(name, 0.0)
+        axes.barh(y, length, left=left, height=BAR, color=colour)
+        left += length
 
 
 def _setting_name(run: Run, part: Part, cell: dict[str, Any]) -> str:

@@ -24,7 +24,7 @@ from matplotlib.lines import Line2D
 from matplotlib.patches import Patch
 from run_data import DataError
 
-SCHEMA = "gradsync.gate_error_rates/1"
+SCHEMA = "gradsync.gate_error_rates/2"
 GATE_COLOUR = "#0072B2"
 LOOKS = [(GATE_COLOUR, "o"), ("#D55E00", "s"), ("#E69F00", "^"), ("#CC79A7", "v")]
 VERDICTS = {
@@ -58,22 +58,22 @@ def read(path: Path) -> dict[str, Any]:
 
 
 def shown(rates: dict[str, Any]) -> list[Replay]:
-    """The replay of each extra work that has gates, without reused starts where there is one."""
-    chosen: dict[float, Replay] = {}
-    for replay in rates["replays"]:
-        if replay["flagged"][0]["gates"]["of"] == 0:
-            continue
-        if replay["starts_are"] == "independent" or replay["extra_work"] not in chosen:
-            chosen[replay["extra_work"]] = replay
-    return [chosen[extra_work] for extra_work in sorted(chosen)]
+    """The replays that have gates, by extra work."""
+    with_gates = [replay for replay in rates["replays"] if replay["gates"] > 0]
+    return sorted(with_gates, key=lambda replay: replay["extra_work"])
+
+
+def flagged(replay: Replay) -> list[dict[str, Any]]:
+    """Who flags the row with extra work, or without any who flags any row."""
+    return replay["found"] or replay["false_alarms"]
 
 
 def _draw_line(
-    axes: Any, replays: list[Replay], flagged: list[Any], shift: float, look: dict
+    axes: Any, replays: list[Replay], rates: list[Any], shift: float, look: dict
 ) -> None:
     places = [replay["extra_work"] + shift for replay in replays]
-    axes.plot(places, [rate["rate"] for rate in flagged], **look)
-    for place, rate in zip(places, flagged, strict=True):
+    axes.plot(places, [rate["rate"] for rate in rates], **look)
+    for place, rate in zip(places, rates, strict=True):
         if rate["ci95"] is not None:
             axes.plot([place, place], rate["ci95"], color=look["color"], linewidth=1)
 
@@ -89,54 +89,58 @@ def _work_labels(replays: list[Replay]) -> list[str]:
 
 
 def _draw_power(axes: Any, rates: dict[str, Any], replays: list[Replay]) -> None:
-    flaggers = len(replays[0]["flagged"])
+    flaggers = len(flagged(replays[0]))
     for number in range(flaggers):
         shift = SPREAD * (number - (flaggers - 1) / 2)
-        flagged = [replay["flagged"][number]["rows"] for replay in replays]
-        _draw_line(axes, replays, flagged, shift, {**_look(number), "markersize": 4})
+        shares = [flagged(replay)[number]["gates"] for replay in replays]
+        _draw_line(axes, replays, shares, shift, {**_look(number), "markersize": 4})
     settings = rates["settings"]
     for name, words in (("margin", "margin"), ("smallest_effect", "smallest effect")):
         axes.axvline(settings[name], color=style.GREY, linewidth=0.8, linestyle=":")
         text = {"xytext": (3, 0), "textcoords": "offset points", "fontsize": 7, "va": "center"}
         axes.annotate(words, (settings[name], ABOVE), color=style.GREY, **text)
     axes.set_xticks([replay["extra_work"] for replay in replays], _work_labels(replays))
-    axes.set_xlabel("extra work of the candidate")
-    axes.set_ylabel("share of rows that are flagged")
+    axes.set_xlabel("extra work in one row; 0 %: in none")
+    axes.set_ylabel("share of gates that flag it")
     axes.set_ylim(-0.02, 1.1)
     axes.grid(axis="y")
-    axes.set_title("Who flags a row")
+    axes.set_title("Who flags it (0 %: any row)")
 
 
 def _draw_verdicts(axes: Any, replays: list[Replay]) -> None:
     for place, replay in enumerate(replays):
         bottom = 0.0
         for verdict, colour in VERDICTS.items():
-            share = replay["verdicts"]["rows"][verdict]["rate"]
+            share = replay["verdicts"][verdict]["rate"]
             axes.bar(place, share, BAR, bottom=bottom, color=colour)
             bottom += share
     axes.set_xticks(range(len(replays)), _work_labels(replays))
     axes.tick_params(axis="x", length=0)
-    axes.set_xlabel("extra work of the candidate")
-    axes.set_ylabel("share of rows")
+    axes.set_xlabel("extra work in one row; 0 %: in none")
+    axes.set_ylabel("share of gates")
     axes.set_ylim(0, 1)
-    axes.set_title("What the gate says of a row")
+    axes.set_title("What the gate says of it")
 
 
 def _interval_words(rate: dict[str, Any]) -> str:
-    words = f"{rate['count']} of {rate['of']}"
-    if rate["ci95"] is not None:
-        low, high = (100 * end for end in rate["ci95"])
-        words += f" [{low:.2g}, {high:.2g} %]"
-    return words
+    low, high = (100 * end for end in rate["ci95"])
+    return f"{100 * rate['rate']:.1f} % [{low:.1f}, {high:.1f}]"
+
+
+def _gates_words(replays: list[Replay]) -> str:
+    """ "30 gates", "20 to 30 gates": of each replay."""
+    counts = sorted(replay["gates"] for replay in replays)
+    numbers = f"{counts[0]}" if counts[0] == counts[-1] else f"{counts[0]} to {counts[-1]}"
+    return f"{numbers} gate{'' if counts[-1] == 1 else 's'}"
 
 
 def false_alarm_words(replays: list[Replay]) -> list[str]:
-    """Lines: how many gates without any extra work each flagged; none where there were none."""
+    """Lines: how often each flagged gates without any extra work; none where there were none."""
     nothing = [replay for replay in replays if replay["extra_work"] == 0]
     if not nothing:
         return []
-    each = [f"{by['by']} {_interval_words(by['gates'])}" for by in nothing[0]["flagged"]]
-    words = "Gates flagged without extra work: " + ", ".join(each)
+    each = [f"{by['by']} {_interval_words(by['gates'])}" for by in nothing[0]["false_alarms"]]
+    words = f"Flagged without extra work ({_gates_words(nothing)}): " + ", ".join(each)
     return textwrap.wrap(words, ALARM_COLUMNS)
 
 
@@ -148,16 +152,16 @@ def draw(rates: dict[str, Any]) -> Any:
     _draw_verdicts(axes[1], replays)
     entries: list[Any] = [
         Line2D([], [], label=by["by"], **_look(number))
-        for number, by in enumerate(replays[0]["flagged"])
+        for number, by in enumerate(flagged(replays[0]))
     ]
     entries += [Patch(color=colour, label=verdict) for verdict, colour in VERDICTS.items()]
     # Below the axes: inside of them every place is where some curve may be.
     place = {"transform": axes[0].transAxes, "ha": "center", "va": "top", "fontsize": 7}
     axes[0].text(0.5, -0.18, "\n".join(false_alarm_words(replays)), **place)
-    reused = any(replay["starts_are"] == "reused" for replay in replays)
     title = f"Error rates of the gate: {rates['name']}\n"
-    title += "95 % intervals, of rows as if they were independent"
-    title += ", where no start is used twice" if reused else ""
+    title += (
+        f"95 % intervals over gates, {_gates_words(replays)} of each; no start in two of a rate"
+    )
     run = SimpleNamespace(context=rates["context"], plan={"name": rates["context"].get("plan")})
     style.finish(figure, run, title, entries)
     return figure

@@ -50,7 +50,8 @@ def _cap_text(cap_bytes: int) -> str:
 @dataclass(frozen=True)
 class Axis:
     """What a picture has from left to right; `field` is the cell's that makes the difference, and a
-    panel holds what has the same `panel`."""
+    panel holds what has the same `panel`. A line joins only values that are `on_scale`: between a
+    size and a word there is nothing to interpolate."""
 
     name: str
     field: str
@@ -58,6 +59,7 @@ class Axis:
     value: Callable[[Run, dict[str, Any]], Any]
     text: Callable[[Any], str] = str
     panel: Callable[[Run, dict[str, Any]], str] = _same_topology
+    on_scale: Callable[[Any], bool] = lambda _: True
 
 
 AXES = (
@@ -73,6 +75,7 @@ AXES = (
         "cap of a bucket",
         lambda _, cell: cell["cell"].get("bucket_cap_bytes", 0),
         _cap_text,
+        on_scale=lambda cap_bytes: cap_bytes > 0,
     ),
     Axis("nodes", "topology", "nodes", _nodes, panel=_same_link),
     Axis("link", "topology", "link between nodes", _rate, style.rate_text, panel=_same_nodes),
@@ -121,13 +124,19 @@ def _law_of(run: Run, part: Part, line: Line) -> dict[Any, dict[str, Any]]:
     return {}
 
 
-def _draw_line(axes: Any, line: Line, places: dict[Any, int], dashes: str, law: Any) -> None:
+def _draw_line(
+    axes: Any, axis: Axis, line: Line, places: dict[Any, int], dashes: str, law: Any
+) -> None:
     colour = style.COLOURS[line.strategy]
     values = sorted(line.cells)
     x = [places[value] for value in values]
     means = [line.cells[value]["sample_s"]["mean"] * MS for value in values]
     held_out = {value for value, point in law.items() if point["held_out"]}
-    axes.plot(x, means, color=colour, linestyle="" if law else dashes)
+    if not law:
+        joined = [i for i, value in enumerate(values) if axis.on_scale(value)]
+        axes.plot(
+            [x[i] for i in joined], [means[i] for i in joined], color=colour, linestyle=dashes
+        )
     for place, value, mean in zip(x, values, means, strict=True):
         interval = line.cells[value]["sample_s"]["ci95"]
         if interval is not None:
@@ -178,7 +187,7 @@ def _draw(run: Run, part: Part, axis: Axis, lines: list[Line]) -> Any:
         for line in here:
             law = _law_of(run, part, line) if axis.name == "accumulation" else {}
             with_law = with_law or bool(law)
-            _draw_line(panel, line, places, looks[line.options], law)
+            _draw_line(panel, axis, line, places, looks[line.options], law)
         panel.set_xticks(range(len(values)), [axis.text(value) for value in values])
         panel.set_xlabel(axis.label)
         panel.set_ylabel("milliseconds per example")

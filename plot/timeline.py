@@ -12,6 +12,7 @@ PHASES = {
     "forward": ("#9ECAE1", None),
     "backward": ("#3182BD", None),
     "wait": ("#FFFFFF", "////"),
+    "copy": ("#CC79A7", None),
     "optimizer": ("#009E73", None),
 }
 BUCKETS = ("#E69F00", "#F5D08A")  # neighbours differ, so that each bucket can be seen

@@ -1,9 +1,10 @@
 """What raw steps of us and of a peer say about each other. Pure functions, no torch.
 
-Each figure is a geometric mean over launches: launch i of ours is paired with launch i of the peer,
-which ran next to it. Its 95 % interval is Student's t on the logarithms of the launches' ratios,
-with n = launches: steps and rounds of one launch share its luck and count once. One launch has no
-interval.
+Launch i of ours is paired with launch i of the peer, which ran next to it; steps and rounds of one
+launch share its luck and count once. A ratio of times is the ratio of their means over launches,
+with Fieller's 95 % interval: the r for which Student's t does not refuse that the mean of a - r b
+is 0. A ratio of two slowdowns has no seconds: it is a geometric mean, with Student's t on
+logarithms. Fewer than three launches have no interval.
 """
 
 import math
@@ -17,13 +18,14 @@ T_975 = (
     *(2.080, 2.074, 2.069, 2.064, 2.060, 2.056, 2.052, 2.048, 2.045, 2.042),
 )
 MOST_LAUNCHES = len(T_975) + 1
+FEWEST_LAUNCHES = 3
 REFERENCE = "no_sync"
 
 
 @dataclass(frozen=True)
 class Estimate:
     value: float
-    low: float | None = None  # None: a single launch
+    low: float | None = None  # None: too few launches, or they vary too much for an upper end
     high: float | None = None
 
     def __str__(self):
@@ -35,7 +37,7 @@ class Estimate:
 def mean_of(values):
     """Returns the mean of values, one per launch."""
     mean = fmean(values)
-    if len(values) == 1:
+    if len(values) < FEWEST_LAUNCHES:
         return Estimate(mean)
     half = T_975[len(values) - 2] * stdev(values) / math.sqrt(len(values))
     return Estimate(mean, mean - half, mean + half)
@@ -50,14 +52,36 @@ def ratio_of(logs):
 
 
 def ratio_of_pairs(ours, theirs):
-    """Returns the Estimate of ours / theirs. Values belong together, one pair per launch."""
-    return ratio_of([math.log(a / b) for a, b in zip(ours, theirs, strict=True)])
+    """Returns the Estimate of mean(ours) / mean(theirs) with Fieller's interval of pairs.
+
+    Values are seconds and belong together, one pair per launch.
+    """
+    n = len(ours)
+    a, b = fmean(ours), fmean(theirs)
+    if n < FEWEST_LAUNCHES:
+        return Estimate(a / b)
+    square_of_t = T_975[n - 2] ** 2
+
+    def covariance_of_means(xs, ys):
+        sum_of_products = sum(
+            (x - fmean(xs)) * (y - fmean(ys)) for x, y in zip(xs, ys, strict=True)
+        )
+        return sum_of_products / (n - 1) / n
+
+    square = b * b - square_of_t * covariance_of_means(theirs, theirs)
+    middle = a * b - square_of_t * covariance_of_means(ours, theirs)
+    constant = a * a - square_of_t * covariance_of_means(ours, ours)
+    if square <= 0:
+        return Estimate(a / b)
+    root = math.sqrt(max(0.0, middle * middle - square * constant))
+    return Estimate(a / b, max(0.0, (middle - root) / square), (middle + root) / square)
 
 
 def mean_step_s(launch, strategy):
-    """Mean over every step of every round of one launch."""
-    steps = [s for block in launch if block["strategy"] == strategy for s in block["step_s"]]
-    return fmean(steps)
+    """Elapsed seconds per step of one launch: of each block the slowest rank's, over all rounds."""
+    blocks = [block for block in launch if block["strategy"] == strategy]
+    elapsed_s = sum(max(map(sum, block["rank_step_s"])) for block in blocks)
+    return elapsed_s / sum(len(block["rank_step_s"][0]) for block in blocks)
 
 
 def difference_of_pairs(ours, theirs):
@@ -86,11 +110,18 @@ def _row(ours, peer, strategy, strategies):
     peer_s = [mean_step_s(launch, strategy) for launch in peer]
     slowdowns = (None, None, None)
     if REFERENCE in strategies and strategy != REFERENCE:
-        our_logs = _log_slowdowns(ours, strategy)
-        peer_logs = _log_slowdowns(peer, strategy)
-        differences = [a - b for a, b in zip(our_logs, peer_logs, strict=True)]
-        slowdowns = (ratio_of(our_logs), ratio_of(peer_logs), ratio_of(differences))
+        differences = [
+            a - b
+            for a, b in zip(
+                _log_slowdowns(ours, strategy), _log_slowdowns(peer, strategy), strict=True
+            )
+        ]
+        slowdowns = (_slowdown(ours, our_s), _slowdown(peer, peer_s), ratio_of(differences))
     return Row(strategy, fmean(our_s), fmean(peer_s), ratio_of_pairs(our_s, peer_s), *slowdowns)
+
+
+def _slowdown(launches, step_s):
+    return ratio_of_pairs(step_s, [mean_step_s(launch, REFERENCE) for launch in launches])
 
 
 def _log_slowdowns(launches, strategy):

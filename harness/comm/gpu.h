@@ -55,6 +55,10 @@ class Gpu : public measure::Timeline {
   virtual c10::intrusive_ptr<c10d::Backend> make_nccl_backend(
       const c10::intrusive_ptr<c10d::Store>& store, const NcclOptions& options) = 0;
 
+  // Blocks until torch has noticed the end of every collective so far. Until then it may hold their
+  // tensors; it lets go of them when the next one is asked for.   Cost: up to 0.1 s.
+  virtual void finish_collectives() = 0;
+
   // Queues a mark behind a collective of that backend, on a stream that does nothing else. Returns
   // its number, as mark() does. Never blocks.
   virtual std::int64_t mark_end(c10d::Work& collective) = 0;
@@ -63,7 +67,12 @@ class Gpu : public measure::Timeline {
   virtual MemoryPeaks peaks() const = 0;
   virtual void reset_peaks() = 0;
 
-  // From now on, what would take more than this from the device throws c10::OutOfMemoryError.
+  // Gives back to the device what torch's allocator has reserved and no tensor uses.
+  virtual void release_unused() = 0;
+
+  // From now on, what would take more than this from the device throws c10::OutOfMemoryError; so
+  // does this, where tensors hold more already. What no tensor uses is given back first: it would
+  // be handed out again whatever the budget.
   // Units: bytes reserved by torch's allocator; contexts and NCCL's buffers come on top.
   virtual void set_memory_budget(std::int64_t bytes) = 0;
 

@@ -54,7 +54,10 @@ std::string nccl_transports(const std::string& log) {
 std::optional<NcclObstacle> nccl_obstacle(const std::string& what, const std::string& wanted,
                                           const std::vector<std::string>& interfaces) {
   const auto says = [&](const char* text) { return what.find(text) != std::string::npos; };
-  if (!says("no socket interface found") && !says("no usable listening interface")) {
+  // "Bootstrap : no socket interface found", "NET/Socket : no interface found" and "NET/Socket : No
+  // usable listening interface found" of NCCL 2.28.
+  if (!says("no socket interface found") && !says("no interface found") &&
+      !says("o usable listening interface")) {
     return std::nullopt;
   }
   NcclObstacle obstacle;

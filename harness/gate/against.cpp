@@ -6,6 +6,7 @@
 #include <cstddef>
 #include <utility>
 
+#include "harness/gate/launch_level.h"
 #include "harness/report/labels.h"
 
 namespace gradsync::gate {
@@ -56,26 +57,46 @@ RowDecision undecided(const std::string& reason) {
   return decision;
 }
 
-RowDecision decide_by_interval(const Effect& effect, const Settings& settings) {
+// `effect` has the interval that is printed in tables, `corrected` that at the level for all rows.
+RowDecision decide_by_interval(const Effect& effect, const Effect& corrected,
+                               const std::string& level, const Settings& settings) {
   RowDecision decision = undecided("");
   decision.measures[Measure::Mean].effect = effect;
-  const std::string measured = to_text(effect);
-  if (!effect.ci95) {
-    decision.reason = measured + ", without an interval: a run has one block only";
-  } else if (effect.ci95->lo > settings.margin) {
+  const std::string measured = to_text(corrected) + " at " + level;
+  if (corrected.ci95->lo > settings.margin) {
     decision.verdict = Verdict::Regression;
     decision.reason =
         fmt::format("{}, all of it above the margin of {:g} %", measured, 100 * settings.margin);
-  } else if (effect.ci95->hi < settings.smallest_effect) {
+  } else if (corrected.ci95->hi < settings.smallest_effect) {
     decision.verdict = Verdict::Pass;
     decision.reason = measured;
   } else {
-    decision.smallest_visible = effect.ci95->hi;
+    decision.smallest_visible = corrected.ci95->hi;
     decision.reason = fmt::format(
         "{}: the interval reaches from below the margin of {:g} % to the smallest effect of {:g} % "
         "or beyond; two builds that take turns are told apart better",
         measured, 100 * settings.margin, 100 * settings.smallest_effect);
   }
+  return decision;
+}
+
+int fewest_launches(const json& cell) {
+  return std::min(cell["a"]["launches"].get<int>(), cell["b"]["launches"].get<int>());
+}
+
+RowDecision decide_times(const json& cell, const json& corrected, double level,
+                         const Settings& settings) {
+  const Effect effect = effect_from(cell["step_ratio"]);
+  const int launches = fewest_launches(cell);
+  const Effect at_level = effect_from(corrected["step_ratio"]);
+  if (launches >= kFewestLaunchesToDecide && at_level.ci95) {
+    return decide_by_interval(effect, at_level, level_text(level), settings);
+  }
+  RowDecision decision = undecided(fmt::format(
+      "{}, but a side has {}: {} of each are needed to decide on times", to_text(effect),
+      report::counted(static_cast<std::size_t>(launches), "launch", "launches"),
+      kFewestLaunchesToDecide));
+  decision.measures[Measure::Mean].effect = effect;
   return decision;
 }
 
@@ -87,7 +108,15 @@ bool has_times(const FinishedRun& run, const Row& row) {
   });
 }
 
-RowReport report_on(const json& cell, const FinishedRun& baseline, const FinishedRun& candidate,
+// How many rows have a ratio of times: each may be a false alarm.
+std::size_t timed_rows(const json& cells) {
+  return static_cast<std::size_t>(std::count_if(
+      cells.begin(), cells.end(), [](const json& cell) { return cell["step_ratio"].is_object(); }));
+}
+
+// `corrected` is the same cell with its interval at `level`.
+RowReport report_on(const json& cell, const json& corrected, double level,
+                    const FinishedRun& baseline, const FinishedRun& candidate,
                     const Settings& settings, bool times) {
   RowReport report;
   report.row = row_of(cell);
@@ -102,11 +131,11 @@ RowReport report_on(const json& cell, const FinishedRun& baseline, const Finishe
     report.no_times_because =
         "neither run has times; " + cell["null_reasons"]["step_ratio"].get<std::string>();
   } else if (cell["step_ratio"].is_object()) {
-    report.times = decide_by_interval(effect_from(cell["step_ratio"]), settings);
+    report.times = decide_times(cell, corrected, level, settings);
   } else {
     report.times = undecided(cell["null_reasons"]["step_ratio"].get<std::string>());
   }
-  report.starts = std::min(cell["a"]["launches"].get<int>(), cell["b"]["launches"].get<int>());
+  report.starts = fewest_launches(cell);
   return report;
 }
 
@@ -144,10 +173,17 @@ GateReport judge_against(const FinishedRun& baseline, const FinishedRun& candida
   report.plan = report::plain_text(comparison["b"]["plan"]);
   report.baseline = side_of(comparison["a"]);
   report.candidate = side_of(comparison["b"]);
-  report.settings = {{"margin", settings.margin}, {"smallest_effect", settings.smallest_effect}};
+  report.settings = {{"margin", settings.margin},
+                     {"smallest_effect", settings.smallest_effect},
+                     {"alpha", settings.alpha}};
   report.differences = comparison["differences"];
-  for (const json& cell : comparison["cells"]) {
-    report.rows.push_back(report_on(cell, baseline, candidate, settings, options.times));
+  const json& cells = comparison["cells"];
+  const double level = level_for(settings.alpha, timed_rows(cells));
+  json corrected = report::compare_runs(baseline, candidate, level);
+  select(corrected, options.rows);
+  for (std::size_t i = 0; i < cells.size(); ++i) {
+    report.rows.push_back(report_on(cells[i], corrected["cells"][i], level, baseline, candidate,
+                                    settings, options.times));
   }
   for (const MissingRow& missing :
        missing_rows(rows_of(comparison["only_in_a"]), rows_of(comparison["only_in_b"]))) {
@@ -167,6 +203,19 @@ GateReport judge_against(const FinishedRun& baseline, const FinishedRun& candida
         "times, too");
   }
   return report;
+}
+
+std::string other_outcome(const GateReport& report) {
+  std::vector<Row> rows;
+  for (const RowReport& row : report.rows) rows.push_back(row.row);
+  const auto names = row_names(rows);
+  for (std::size_t i = 0; i < rows.size(); ++i) {
+    if (!report.rows[i].counts) continue;
+    for (const CountDifference& difference : report.rows[i].counts->differences) {
+      if (difference.what == "status") return names[i] + ": " + difference.sentence;
+    }
+  }
+  return "";
 }
 
 }  // namespace gradsync::gate

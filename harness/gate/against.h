@@ -11,6 +11,7 @@
 #include <vector>
 
 #include "harness/gate/gate_report.h"
+#include "harness/gate/launch_level.h"
 #include "harness/gate/rows.h"
 #include "harness/gate/settings.h"
 #include "harness/report/run_comparison.h"
@@ -23,13 +24,20 @@ struct AgainstOptions {
 };
 
 // Returns the comparison of `candidate` with `baseline`, row by row of the baseline, then the rows
-// that only the candidate has. A row's times are decided by the 95 % interval of the ratio of its
-// means: a pass where it lies below the smallest effect, a regression where it lies above the
-// margin, undecided where it does neither, where there is none, or where contexts forbid a
-// comparison; the fields that do are named. Where neither run has times of a row (one rank stands
-// for all, threads share cores, out of memory) there is nothing to refuse, and its counts decide.
-// Errors: ConfigError where a filter selects no row, or a row is none of this version's.
+// that only the candidate has. A row's times are decided by the interval of the ratio of its means
+// over launches, at level 1 - alpha / rows for the rows that have times in both runs, so that alpha
+// is the chance of any false alarm: a pass where it lies below the smallest effect, a regression
+// where it lies above the margin. Undecided where it does neither, where a side has fewer than
+// kFewestLaunchesToDecide, or where contexts forbid a comparison; the fields that do are named.
+// Where neither run has times of a row (one rank stands for all, threads share cores, out of
+// memory) there is nothing to refuse, and its counts decide. Errors: ConfigError where a filter
+// selects no row, or a row is none of this version's.
 GateReport judge_against(const report::FinishedRun& baseline, const report::FinishedRun& candidate,
                          const Settings& settings, const AgainstOptions& options = {});
+
+// Returns how the first row that ended otherwise than the baseline's did so, as in "1x2, no_sync:
+// the candidate is timeout (...) where the baseline is ok"; "": none did. A failure may be the
+// machine's: the candidate is run once more before it counts.
+std::string other_outcome(const GateReport& report);
 
 }  // namespace gradsync::gate

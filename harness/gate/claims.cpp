@@ -8,6 +8,7 @@
 #include <optional>
 #include <utility>
 
+#include "harness/gate/launch_level.h"
 #include "harness/plan/cell.h"
 #include "harness/report/cell_group.h"
 #include "harness/report/cell_summary.h"
@@ -52,10 +53,6 @@ std::string remedy(const Allowed& allowed, double ratio, const stats::Interval& 
                      std::max(static_cast<std::size_t>(std::ceil(needed)), launches + 1));
 }
 
-std::size_t launches_of(const CellGroup& group) {
-  return report::steps_by_launch(group).size();
-}
-
 // Why the times of this row do not count; "" where they do.
 std::string objection(const json& context, const CellGroup& group) {
   const report::Outcome outcome = report::outcome_of(group);
@@ -68,7 +65,7 @@ std::string objection(const json& context, const CellGroup& group) {
   return no_times.empty() ? "" : "no times: " + no_times;
 }
 
-void judge(const Claim& claim, const CellGroup& above, const CellGroup& below,
+void judge(const Claim& claim, const CellGroup& above, const CellGroup& below, double level,
            ClaimOutcome& outcome) {
   json ratio = report::compare_steps(above, below);
   if (ratio.is_null()) {
@@ -77,23 +74,28 @@ void judge(const Claim& claim, const CellGroup& above, const CellGroup& below,
   }
   ratio.erase("vs");
   outcome.ratio = ratio;
-  if (!ratio["ci95"].is_array()) {
+  const auto launches = ratio["launches"].get<std::size_t>();
+  const json ends = report::compare_steps(above, below, level)["ci95"];
+  if (launches < kFewestLaunchesToDecide || !ends.is_array()) {
     outcome.verdict = Verdict::Undecided;
-    outcome.reason = "a single round has no interval: rerun with --launches 4";
+    outcome.reason = fmt::format("{}, and a claim needs {}: rerun with --launches {}",
+                                 report::counted(launches, "launch", "launches"),
+                                 kFewestLaunchesToDecide, kFewestLaunchesToDecide);
     return;
   }
-  const stats::Interval interval{ratio["ci95"][0].get<double>(), ratio["ci95"][1].get<double>()};
+  const stats::Interval interval{ends[0].get<double>(), ends[1].get<double>()};
+  const std::string words = fmt::format("interval at {}, {:.3g}x to {:.3g}x,", level_text(level),
+                                        interval.lo, interval.hi);
   const Allowed allowed = claim.allowed();
   if (contains(allowed, interval)) {
     outcome.verdict = Verdict::Pass;
   } else if (excludes(allowed, interval)) {
     outcome.verdict = Verdict::Regression;
-    outcome.reason = "the whole interval is outside";
+    outcome.reason = fmt::format("the whole {} is outside", words);
   } else {
     outcome.verdict = Verdict::Undecided;
-    outcome.reason =
-        fmt::format("the interval crosses the limit: {}",
-                    remedy(allowed, ratio["ratio"].get<double>(), interval, launches_of(above)));
+    outcome.reason = fmt::format("the {} crosses the limit: {}", words,
+                                 remedy(allowed, ratio["ratio"].get<double>(), interval, launches));
   }
 }
 
@@ -116,8 +118,15 @@ std::string side_name(const json& parameters) {
   return fmt::format("{}", fmt::join(words, ", "));
 }
 
+// A pair of rows that a claim is about.
+struct ClaimedPair {
+  const Claim* claim = nullptr;
+  const CellGroup* above = nullptr;
+  const CellGroup* below = nullptr;  // null: of a claim without rows, and so is above
+};
+
 ClaimOutcome outcome_of(const Claim& claim, const json& context, const CellGroup& above,
-                        const CellGroup& below) {
+                        const CellGroup& below, double level) {
   ClaimOutcome outcome;
   outcome.about = claim.about;
   outcome.name = fmt::format("{} / {}", side_name(claim.above), side_name(claim.below));
@@ -127,7 +136,7 @@ ClaimOutcome outcome_of(const Claim& claim, const json& context, const CellGroup
   outcome.allowed = claim.allowed();
   outcome.reason = objection(context, above);
   if (outcome.reason.empty()) outcome.reason = objection(context, below);
-  if (outcome.reason.empty()) judge(claim, above, below, outcome);
+  if (outcome.reason.empty()) judge(claim, above, below, level, outcome);
   return outcome;
 }
 
@@ -139,6 +148,25 @@ ClaimOutcome unmeasured(const Claim& claim) {
   outcome.allowed = claim.allowed();
   outcome.reason = "not measured: the run does not have both rows";
   return outcome;
+}
+
+// In the order of the claims; one without rows for a claim that is about none.
+std::vector<ClaimedPair> claimed_pairs(const std::vector<Claim>& claims,
+                                       const std::vector<CellGroup>& groups) {
+  std::vector<ClaimedPair> pairs;
+  for (const Claim& claim : claims) {
+    const std::size_t before = pairs.size();
+    const RowFilter above = RowFilter::of(claim.above, "ratio");
+    for (const CellGroup& group : groups) {
+      const Row row{group.part, group.cell};
+      if (!claim.where.matches(row) || !above.matches(row)) continue;
+      const CellGroup* below =
+          group_with(groups, group.part, cell_with(group.cell, claim.below, "ratio"));
+      if (below != nullptr) pairs.push_back({&claim, &group, below});
+    }
+    if (pairs.size() == before) pairs.push_back({&claim});
+  }
+  return pairs;
 }
 
 // The row without what its claim is about anyway.
@@ -168,23 +196,22 @@ void to_json(json& out, const ClaimOutcome& outcome) {
 }
 
 std::vector<ClaimOutcome> evaluate_claims(const std::vector<Claim>& claims,
-                                          const report::FinishedRun& run) {
+                                          const report::FinishedRun& run, double alpha) {
   const auto groups = report::group_by_cell(run.result["plan"], run.trials, {});
+  const std::vector<ClaimedPair> pairs = claimed_pairs(claims, groups);
+  const auto judged = std::count_if(pairs.begin(), pairs.end(),
+                                    [](const ClaimedPair& pair) { return pair.above != nullptr; });
+  const double level = level_for(alpha, static_cast<std::size_t>(judged));
   std::vector<ClaimOutcome> outcomes;
   std::vector<Row> places;
-  for (const Claim& claim : claims) {
-    const std::size_t before = outcomes.size();
-    const RowFilter above = RowFilter::of(claim.above, "ratio");
-    for (const CellGroup& group : groups) {
-      const Row row{group.part, group.cell};
-      if (!claim.where.matches(row) || !above.matches(row)) continue;
-      const CellGroup* below =
-          group_with(groups, group.part, cell_with(group.cell, claim.below, "ratio"));
-      if (below == nullptr) continue;
-      outcomes.push_back(outcome_of(claim, run.result["context"], group, *below));
-      places.push_back(place_of(claim, row));
+  for (const ClaimedPair& pair : pairs) {
+    if (pair.above == nullptr) {
+      outcomes.push_back(unmeasured(*pair.claim));
+      continue;
     }
-    if (outcomes.size() == before) outcomes.push_back(unmeasured(claim));
+    outcomes.push_back(
+        outcome_of(*pair.claim, run.result["context"], *pair.above, *pair.below, level));
+    places.push_back(place_of(*pair.claim, {pair.above->part, pair.above->cell}));
   }
   const auto names = place_names(places);
   auto place = names.begin();

@@ -1,9 +1,10 @@
 // Whether the claims of a gate file hold of a result: fixed ratios of step times.
 //
-// Both rows of a claim ran in the same rounds of the same launches, so that the ratio of a round is
-// free of whatever disturbed both (report/comparison.h). The ratio comes with a 95 % interval, and
-// it is the interval that is judged: wholly inside of what is claimed it passes, wholly outside it
-// is a regression, and across the limit it is undecided.
+// Both rows of a claim ran in the same rounds of the same launches, so that their ratio is free of
+// whatever disturbed both (report/comparison.h). It is printed with its 95 % interval over
+// launches, and judged by the interval at level 1 - alpha / n, for n pairs of rows that claims are
+// about: wholly inside of what is claimed it passes, wholly outside it is a regression, and across
+// the limit it is undecided, as it is with fewer launches than kFewestLaunchesToDecide.
 #pragma once
 
 #include <nlohmann/json.hpp>
@@ -23,7 +24,7 @@ struct ClaimOutcome {
   Row over;          // below
   std::string need;
   Allowed allowed;
-  nlohmann::json ratio;  // {"ratio", "ci95", "pairs"}, or null
+  nlohmann::json ratio;  // as report::compare_steps has it, at 95 %; or null
   Verdict verdict = Verdict::Unfit;
   std::string reason;  // why it is not passed; empty where it is
 };
@@ -32,8 +33,8 @@ void to_json(nlohmann::json& out, const ClaimOutcome& outcome);
 
 // Returns an outcome for each pair of rows of the run that a claim is about, in the order of the
 // claims; for a claim that is about none of its rows, one that says so. Unfit: not measured, or
-// measured where times mean nothing.
+// measured where times mean nothing. `alpha`: the chance that any verdict but "undecided" is wrong.
 std::vector<ClaimOutcome> evaluate_claims(const std::vector<Claim>& claims,
-                                          const report::FinishedRun& run);
+                                          const report::FinishedRun& run, double alpha);
 
 }  // namespace gradsync::gate

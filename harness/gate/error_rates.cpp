@@ -2,17 +2,20 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <array>
+#include <cmath>
 #include <filesystem>
 #include <functional>
-#include <optional>
 
 #include "harness/base/errors.h"
 #include "harness/gate/habits.h"
 #include "harness/gate/traces.h"
+#include "harness/report/labels.h"
 #include "harness/report/text_table.h"
 #include "harness/stats/error_rates.h"
-#include "harness/stats/interval.h"
+#include "harness/stats/sample.h"
+#include "harness/stats/student.h"
 
 namespace gradsync::gate {
 
@@ -20,57 +23,22 @@ using nlohmann::json;
 
 namespace {
 
+constexpr double kLevel = 0.95;
+constexpr std::size_t kFewestStarts = 3;  // for an interval
 constexpr std::array kVerdicts = {Verdict::Regression, Verdict::Pass, Verdict::Undecided,
                                   Verdict::Unfit};
 
-// How many of how many.
-struct Rate {
-  bool is_independent = true;  // each counted is independent of the others
-  std::int64_t count = 0;
-  std::int64_t of = 0;
-
-  void add(bool happened) {
-    ++of;
-    count += happened ? 1 : 0;
-  }
-  std::optional<stats::Interval> ci95() const {
-    if (of == 0 || !is_independent) return std::nullopt;
-    return stats::rate_interval(count, of);
-  }
-};
-
+using OfGate = std::function<bool(const GateOutcome&)>;
 using OfRow = std::function<bool(const GateOutcome&, std::size_t row)>;
+using Shares = std::vector<double>;  // by gate
 
-bool any_row(const GateOutcome& gate, const OfRow& holds) {
-  for (std::size_t row = 0; row < gate.rows.size(); ++row) {
-    if (holds(gate, row)) return true;
+Shares shares_of(const Replay& replay, const OfGate& holds) {
+  Shares shares;
+  for (const std::vector<GateOutcome>& outcomes : replay.gates) {
+    const auto count = std::count_if(outcomes.begin(), outcomes.end(), holds);
+    shares.push_back(static_cast<double>(count) / static_cast<double>(outcomes.size()));
   }
-  return false;
-}
-
-Rate rate_of_gates(const Replay& replay, const std::function<bool(const GateOutcome&)>& holds) {
-  Rate rate{!replay.reuses_starts};
-  for (const GateOutcome& gate : replay.gates) rate.add(holds(gate));
-  return rate;
-}
-
-Rate rate_of_rows(const Replay& replay, const OfRow& holds) {
-  Rate rate{!replay.reuses_starts};
-  for (const GateOutcome& gate : replay.gates) {
-    for (std::size_t row = 0; row < gate.rows.size(); ++row) rate.add(holds(gate, row));
-  }
-  return rate;
-}
-
-// What is counted: whole gates or rows.
-enum class Unit { Gate, Row };
-
-Rate rate_of_verdict(const Replay& replay, Unit unit, Verdict verdict) {
-  if (unit == Unit::Gate) {
-    return rate_of_gates(replay, [&](const GateOutcome& gate) { return gate.verdict == verdict; });
-  }
-  return rate_of_rows(
-      replay, [&](const GateOutcome& gate, std::size_t row) { return gate.rows[row] == verdict; });
+  return shares;
 }
 
 // Who flags a row, and whether it does.
@@ -92,87 +60,134 @@ std::vector<Flagger> flaggers() {
   return all;
 }
 
-Rate rate_flagged(const Replay& replay, Unit unit, const OfRow& flags) {
-  if (unit == Unit::Row) return rate_of_rows(replay, flags);
-  return rate_of_gates(replay, [&](const GateOutcome& gate) { return any_row(gate, flags); });
+// Whether any row is flagged that is the same in both: of all, or of all but the slowed one.
+OfGate false_alarm(const OfRow& flags) {
+  return [flags](const GateOutcome& gate) {
+    for (std::size_t row = 0; row < gate.rows.size(); ++row) {
+      if (row != gate.slowed_row && flags(gate, row)) return true;
+    }
+    return false;
+  };
 }
 
-json to_json(const Rate& rate) {
-  json out = {{"count", rate.count}, {"of", rate.of}, {"rate", nullptr}, {"ci95", nullptr}};
-  if (rate.of > 0) out["rate"] = static_cast<double>(rate.count) / static_cast<double>(rate.of);
-  if (const auto ci95 = rate.ci95()) out["ci95"] = {ci95->lo, ci95->hi};
-  return out;
+// Whether the slowed row is flagged.
+OfGate find(const OfRow& flags) {
+  return [flags](const GateOutcome& gate) { return flags(gate, gate.slowed_row.value()); };
 }
 
-json verdicts_json(const Replay& replay, Unit unit) {
-  json out = json::object();
-  for (const Verdict verdict : kVerdicts) {
-    out[to_string(verdict)] = to_json(rate_of_verdict(replay, unit, verdict));
+// Of the gate, or of its slowed row where it has one.
+OfGate says(Verdict verdict) {
+  return [verdict](const GateOutcome& gate) {
+    return (gate.slowed_row ? gate.rows[*gate.slowed_row] : gate.verdict) == verdict;
+  };
+}
+
+json interval_json(const std::optional<stats::Interval>& interval) {
+  return interval ? json{interval->lo, interval->hi} : json(nullptr);
+}
+
+json rate_json(const Shares& shares) {
+  if (shares.empty()) return {{"rate", nullptr}, {"ci95", nullptr}, {"shares", json::array()}};
+  return {{"rate", stats::mean(shares)},
+          {"ci95", interval_json(stats::share_interval(shares, kLevel))},
+          {"shares", shares}};
+}
+
+json flagged_json(const Replay& replay, OfGate (*when)(const OfRow&)) {
+  json flagged = json::array();
+  for (const Flagger& by : flaggers()) {
+    flagged.push_back({{"by", by.name}, {"gates", rate_json(shares_of(replay, when(by.flags)))}});
   }
-  return out;
+  return flagged;
 }
 
-// By look: the share of rows that the gate had found slower by then, before their confirmation.
+// By look: the share of gates that had found the slowed row by then, before its confirmation.
 json found_json(const Replay& replay, const std::vector<Look>& looks) {
   json found = json::array();
   for (const Look& look : looks) {
-    const Rate rate = rate_of_rows(replay, [&](const GateOutcome& gate, std::size_t row) {
+    const Shares shares = shares_of(replay, [&](const GateOutcome& gate) {
+      const std::size_t row = gate.slowed_row.value();
       return gate.rows[row] == Verdict::Regression && gate.turns[row] <= look.turns;
     });
-    found.push_back({{"turns", look.turns}, {"rows", to_json(rate)}});
+    found.push_back({{"turns", look.turns}, {"gates", rate_json(shares)}});
   }
   return found;
 }
 
 json to_json(const Replay& replay, const std::vector<Look>& looks) {
-  json flagged = json::array();
-  for (const Flagger& by : flaggers()) {
-    flagged.push_back({{"by", by.name},
-                       {"gates", to_json(rate_flagged(replay, Unit::Gate, by.flags))},
-                       {"rows", to_json(rate_flagged(replay, Unit::Row, by.flags))}});
+  json verdicts = json::object();
+  for (const Verdict verdict : kVerdicts) {
+    verdicts[to_string(verdict)] = rate_json(shares_of(replay, says(verdict)));
   }
-  return {
-      {"extra_work", replay.extra_work},
-      {"starts_are", replay.reuses_starts ? "reused" : "independent"},
-      {"starts", replay.starts},
-      {"flagged", flagged},
-      {"found_within", found_json(replay, looks)},
-      {"verdicts",
-       {{"gates", verdicts_json(replay, Unit::Gate)}, {"rows", verdicts_json(replay, Unit::Row)}}}};
+  const bool is_relabelled = replay.composition == Composition::Relabelled;
+  json out = {{"extra_work", replay.extra_work},
+              {"gates_are", is_relabelled ? "relabelled" : "one_row_slowed"},
+              {"starts", replay.starts},
+              {"gates", replay.gates.size()},
+              {"outcomes_of_a_gate", replay.gates.empty() ? 0 : replay.gates.front().size()},
+              {"false_alarms", flagged_json(replay, false_alarm)},
+              {"found", nullptr},
+              {"found_within", nullptr},
+              {"verdicts", verdicts}};
+  if (is_relabelled) return out;
+  out["found"] = flagged_json(replay, find);
+  out["found_within"] = found_json(replay, looks);
+  return out;
 }
 
-// "1.7 % [0.0, 9.1]", "98.4 %"
-std::string percent(const Rate& rate) {
-  std::string text =
-      fmt::format("{:.1f} %", 100 * static_cast<double>(rate.count) / static_cast<double>(rate.of));
-  if (const auto ci95 = rate.ci95()) {
-    text += fmt::format(" [{:.1f}, {:.1f}]", 100 * ci95->lo, 100 * ci95->hi);
+json to_json(const ControlShifts& control) {
+  json out = {{"starts", control.starts}};
+  for (const auto& [measure, name] : {std::pair{Measure::Low, "low"}, {Measure::Mean, "mean"}}) {
+    const ControlShift& shift = control.measures[measure];
+    out[name] = {{"shift", shift.value}, {"ci95", interval_json(shift.ci95)}};
   }
-  return text;
+  return out;
 }
 
-std::string table(const ErrorRates& rates, Unit unit) {
-  const std::array others = {Verdict::Pass, Verdict::Undecided, Verdict::Unfit};
+// "1.7 % [0.0, 9.1]"
+std::string percent(const Shares& shares) {
+  const stats::Interval ci95 = stats::share_interval(shares, kLevel);
+  return fmt::format("{:.1f} % [{:.1f}, {:.1f}]", 100 * stats::mean(shares), 100 * ci95.lo,
+                     100 * ci95.hi);
+}
+
+// Of the replays that are so composed; "" where none has a gate.
+std::string table(const ErrorRates& rates, Composition composition) {
+  const bool is_relabelled = composition == Composition::Relabelled;
   std::vector<report::TextTable::Column> columns = {
-      {"extra work"}, {"starts"}, {unit == Unit::Gate ? "gates" : "rows"}};
+      {"extra work"}, {"gates"}, {is_relabelled ? "labellings" : "slowed rows"}};
   for (const Flagger& by : flaggers()) columns.push_back({by.name});
-  for (const Verdict verdict : others) columns.push_back({to_string(verdict)});
+  for (const Verdict verdict : kVerdicts) columns.push_back({to_string(verdict)});
+  if (!is_relabelled) columns.push_back({"other rows flagged"});
   report::TextTable text(columns);
+  bool has_gates = false;
   for (const Replay& replay : rates.replays) {
-    if (replay.gates.empty()) continue;
-    std::vector<std::string> cells = {
-        fmt::format("{:g} %", 100 * replay.extra_work),
-        fmt::format("{}{}", replay.starts, replay.reuses_starts ? ", reused" : ""),
-        fmt::format("{}", rate_of_verdict(replay, unit, Verdict::Pass).of)};
+    if (replay.gates.empty() || replay.composition != composition) continue;
+    has_gates = true;
+    std::vector<std::string> cells = {fmt::format("{:g} %", 100 * replay.extra_work),
+                                      fmt::format("{}", replay.gates.size()),
+                                      fmt::format("{}", replay.gates.front().size())};
     for (const Flagger& by : flaggers()) {
-      cells.push_back(percent(rate_flagged(replay, unit, by.flags)));
+      const OfGate counts = is_relabelled ? false_alarm(by.flags) : find(by.flags);
+      cells.push_back(percent(shares_of(replay, counts)));
     }
-    for (const Verdict verdict : others) {
-      cells.push_back(percent(rate_of_verdict(replay, unit, verdict)));
+    for (const Verdict verdict : kVerdicts) {
+      cells.push_back(percent(shares_of(replay, says(verdict))));
+    }
+    if (!is_relabelled) {
+      cells.push_back(percent(shares_of(replay, false_alarm(flaggers().front().flags))));
     }
     text.add_row(cells);
   }
-  return text.to_markdown();
+  return has_gates ? text.to_markdown() : "";
+}
+
+// "low quantile 0.02 % [-0.05, 0.09], half-width 0.07 %"
+std::string words(const char* measure, const ControlShift& shift) {
+  std::string text = fmt::format("{} {:.2f} %", measure, 100 * shift.value);
+  if (!shift.ci95) return text;
+  return text + fmt::format(" [{:.2f}, {:.2f}], half-width {:.2f} %", 100 * shift.ci95->lo,
+                            100 * shift.ci95->hi, 50 * (shift.ci95->hi - shift.ci95->lo));
 }
 
 std::string last_name(const std::string& folder) {
@@ -180,36 +195,96 @@ std::string last_name(const std::string& folder) {
   return (path.has_filename() ? path : path.parent_path()).filename().string();
 }
 
+// Of each start of a family: the mean over rows of the control's shift.
+void add_start_means(const TurnFamily& family, const Settings& settings,
+                     ByMeasure<std::vector<double>>& means) {
+  std::vector<RowDifferences> rows;
+  for (const RowTurns& row : family.rows) {
+    rows.push_back(differences(row.turns, settings.low_quantile));
+  }
+  for (const Measure measure : kMeasures) {
+    std::vector<std::vector<double>> shifts;
+    for (const RowDifferences& row : rows) {
+      shifts.push_back(shifts_of(row[measure]).control);
+    }
+    for (std::size_t start = 0; !shifts.empty() && start < shifts.front().size(); ++start) {
+      std::vector<double> of_start;
+      for (const auto& row : shifts) {
+        if (start < row.size()) of_start.push_back(row[start]);
+      }
+      means[measure].push_back(stats::mean(of_start));
+    }
+  }
+}
+
+ControlShift shift_of(const std::vector<double>& means) {
+  ControlShift shift;
+  if (means.empty()) return shift;
+  const double centre = stats::mean(means);
+  shift.value = std::expm1(centre);
+  if (means.size() < kFewestStarts) return shift;
+  const auto n = static_cast<double>(means.size());
+  const double half = stats::student_t(n - 1, kLevel) * *stats::summarize(means)->sd / std::sqrt(n);
+  shift.ci95 = stats::Interval{std::expm1(centre - half), std::expm1(centre + half)};
+  return shift;
+}
+
 }  // namespace
+
+ControlShifts control_shifts(const std::vector<StoredFamily>& families, const Settings& settings) {
+  ByMeasure<std::vector<double>> means;
+  for (const StoredFamily& stored : families) add_start_means(stored.turns, settings, means);
+  ControlShifts shifts;
+  shifts.starts = means[Measure::Low].size();
+  for (const Measure measure : kMeasures) shifts.measures[measure] = shift_of(means[measure]);
+  return shifts;
+}
 
 json to_json(const ErrorRates& rates) {
   json replays = json::array();
   for (const Replay& replay : rates.replays) {
     replays.push_back(to_json(replay, rates.settings.looks));
   }
-  return {{"schema", kErrorRatesSchema},
-          {"name", rates.name},
-          {"context", rates.context},
-          {"settings", to_json(rates.settings)},
-          {"replays", replays}};
+  return {{"schema", kErrorRatesSchema},       {"name", rates.name},
+          {"context", rates.context},          {"settings", to_json(rates.settings)},
+          {"control", to_json(rates.control)}, {"replays", replays}};
 }
 
 std::string error_rate_tables(const ErrorRates& rates) {
-  return "Gates that each flags, and the gate's other verdicts:\n\n" + table(rates, Unit::Gate) +
-         "\nRows that each flags, and the gate's other verdicts:\n\n" + table(rates, Unit::Row);
+  std::string text;
+  const auto add = [&](const char* title, Composition composition) {
+    const std::string lines = table(rates, composition);
+    if (!lines.empty()) text += fmt::format("{}:\n\n{}\n", title, lines);
+  };
+  add("Gates without extra work, and who flags any row of them", Composition::Relabelled);
+  add("Gates with extra work in one row, and who finds it; what the gate says of that row",
+      Composition::OneRowSlowed);
+  return text + fmt::format("The control is slower than the baseline, over {}, by: {}; {}.\n",
+                            report::counted(rates.control.starts, "start", "starts"),
+                            words("low quantile", rates.control.measures[Measure::Low]),
+                            words("mean step", rates.control.measures[Measure::Mean]));
 }
 
-ErrorRates replay_folder(const std::string& folder, const Settings& settings, const Reuse& reuse) {
+ErrorRates replay_folder(const std::string& folder, const Settings& all, const ReplayDepth& depth) {
   const std::vector<StoredFamily> families = read_families(folder);
   if (families.empty()) {
     throw ConfigError(
         fmt::format("{}: has no stored turns, expected files named *{}", folder, kTurnsSuffix));
   }
-  ErrorRates rates{last_name(folder), families.front().turns.context, settings, {}};
-  stats::Random random(reuse.seed);
-  for (const StartPool& pool : start_pools(families, settings)) {
-    rates.replays.push_back(replay_independent(pool, settings));
-    rates.replays.push_back(replay_reused(pool, settings, reuse.gates, random));
+  const Settings settings = fitted_to(families, all);
+  ErrorRates rates{last_name(folder),
+                   families.front().turns.context,
+                   settings,
+                   control_shifts(families, settings),
+                   {}};
+  const std::vector<GatePool> pools = gate_pools(families, settings);
+  const GatePool none;
+  const bool has_equal = pools.front().extra_work == 0;
+  const GatePool& equal = has_equal ? pools.front() : none;
+  for (const GatePool& pool : pools) {
+    rates.replays.push_back(pool.extra_work == 0
+                                ? replay_relabelled(pool, settings, depth)
+                                : replay_one_row_slowed(pool, equal, settings, depth));
   }
   return rates;
 }

@@ -1,5 +1,7 @@
 #include "harness/gate/gate_report.h"
 
+#include <algorithm>
+
 #include "harness/report/cell_summary.h"
 
 namespace gradsync::gate {
@@ -64,7 +66,7 @@ json counts_to_json(const std::optional<RowCounts>& counts) {
 
 // The sentence that explains the verdict; of counts that differ the first.
 std::string reason_of(const RowReport& row) {
-  if (row.counts && !row.counts->differences.empty()) {
+  if (differs_exactly(row)) {
     return row.counts->differences.front().sentence;
   }
   if (row.counts && !row.counts->unfit_because.empty()) return row.counts->unfit_because;
@@ -91,14 +93,21 @@ json side_to_json(const Side& side) {
 
 }  // namespace
 
+bool differs_exactly(const RowReport& row) {
+  return row.counts && !row.counts->differences.empty();
+}
+
 Verdict verdict_of(const RowReport& row) {
-  if (row.counts && !row.counts->differences.empty()) return Verdict::Regression;
+  if (differs_exactly(row)) return Verdict::Regression;
   if (row.counts && !row.counts->unfit_because.empty()) return Verdict::Unfit;
   if (row.times) return row.times->verdict;
   return row.counts ? Verdict::Pass : Verdict::Unfit;
 }
 
 Verdict verdict_of(const GateReport& report) {
+  if (std::any_of(report.rows.begin(), report.rows.end(), differs_exactly)) {
+    return Verdict::Regression;
+  }
   std::vector<Verdict> verdicts;
   for (const RowReport& row : report.rows) verdicts.push_back(verdict_of(row));
   for (const ClaimOutcome& claim : report.claims) verdicts.push_back(claim.verdict);

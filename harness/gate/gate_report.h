@@ -2,7 +2,9 @@
 // the page prints it, CI keeps it, the forest plot draws it.
 //
 // A row has two parts that are decided apart: its counts, exactly, and its times, with known error
-// rates. A row is as bad as the worse of the two, and the gate as bad as its worst row or claim.
+// rates. A row is as bad as the worse of the two. An exact difference in any row makes the gate a
+// regression, whatever the others are: a row that the machine disturbed hides no lost no_sync.
+// Where none differs, the gate is as bad as its worst row or claim.
 #pragma once
 
 #include <nlohmann/json.hpp>
@@ -35,6 +37,9 @@ struct RowReport {
   int starts = 0;                    // fresh starts behind the times
   int confirmation_turns = 0;        // 0: nothing was confirmed
 };
+
+// Returns whether the row's counts differ from the baseline's by more than chance.
+bool differs_exactly(const RowReport& row);
 
 // Returns the verdict on a row: Regression where its counts differ, Unfit where those of the
 // baseline tell nothing, else that of its times; without times the counts alone decide.

@@ -34,11 +34,13 @@ bool is_clear(const ByMeasure<PValues>& p, std::size_t rows, const Settings& set
 class Looks {
  public:
   Looks(const std::vector<RowDifferences>& rows, const Settings& settings)
-      : rows_(rows),
-        settings_(settings),
-        progress_(rows.size()),
-        seen_(rows.size()),
-        own_(rows.size()) {}
+      : rows_(rows), settings_(settings), shifts_(rows.size()), progress_(rows.size()) {
+    for (std::size_t row = 0; row < rows_.size(); ++row) {
+      for (const Measure measure : kMeasures) {
+        shifts_[row][measure] = shifts_of(rows_[row][measure]);
+      }
+    }
+  }
 
   std::vector<RowProgress> go_through() {
     for (const Look& look : settings_.looks) take(look);
@@ -52,18 +54,17 @@ class Looks {
   void show(std::size_t row, int turns) {
     for (const Measure measure : kMeasures) {
       const Differences& all = rows_[row][measure];
-      Differences& seen = seen_[row][measure];
       const std::size_t count = turns > 0 ? static_cast<std::size_t>(turns) : all.turns();
-      if (seen.turns() == std::min(count, all.turns())) continue;
-      seen = all.first(count);
-      own_[row][measure] = start_spread(seen);
+      progress_[row].shifts[measure] = shifts_[row][measure].first(starts_within(all, count));
     }
   }
 
   void spread() {
     for (const Measure measure : kMeasures) {
       std::vector<StartSpread> spreads;
-      for (const auto& own : own_) spreads.push_back(own[measure]);
+      for (const RowProgress& row : progress_) {
+        spreads.push_back(start_spread(row.shifts[measure]));
+      }
       spreads = moderated(spreads);
       for (std::size_t row = 0; row < rows_.size(); ++row) {
         progress_[row].spread[measure] = spreads[row];
@@ -80,12 +81,12 @@ class Looks {
     for (std::size_t row = 0; row < rows_.size(); ++row) {
       RowProgress& progress = progress_[row];
       const bool has_turns =
-          seen_[row][Measure::Low].turns() >= static_cast<std::size_t>(look.turns);
+          rows_[row][Measure::Low].turns() >= static_cast<std::size_t>(look.turns);
       if (!progress.is_open || !has_turns) continue;
       progress.turns = look.turns;
       for (const Measure measure : kMeasures) {
         spend(progress.p[measure],
-              p_values(seen_[row][measure], progress.spread[measure], settings_.margin,
+              p_values(progress.shifts[measure], progress.spread[measure], settings_.margin,
                        smallest_effect_of(measure, settings_)),
               look);
       }
@@ -95,9 +96,8 @@ class Looks {
 
   const std::vector<RowDifferences>& rows_;
   const Settings& settings_;
+  std::vector<ByMeasure<Shifts>> shifts_;  // of all starts
   std::vector<RowProgress> progress_;
-  std::vector<RowDifferences> seen_;
-  std::vector<ByMeasure<StartSpread>> own_;  // of what is seen, not moderated
 };
 
 }  // namespace

@@ -11,9 +11,10 @@ namespace gradsync::gate {
 // One row after the looks that its turns allow.
 struct RowProgress {
   int turns = 0;                  // at its last look; 0: too few for the first one
+  ByMeasure<Shifts> shifts;       // of the starts of these turns; of all where there was no look
   bool is_open = true;            // may take more turns
   ByMeasure<PValues> p;           // the smallest over the looks of p / weight, at most 1
-  ByMeasure<StartSpread> spread;  // at its last look; of all its turns where there was none
+  ByMeasure<StartSpread> spread;  // of these shifts
 };
 
 // Returns the progress of rows that are decided on together. At a look every row stands with the

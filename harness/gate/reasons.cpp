@@ -10,7 +10,7 @@ namespace gradsync::gate {
 
 namespace {
 
-constexpr int kNeverTurns = 1000;  // more than anybody waits for
+constexpr int kNeverTurns = 2000;  // more than anybody waits for
 
 std::string share(double value) {
   return fmt::format("{:g} %", 100 * value);

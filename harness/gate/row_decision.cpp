@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <iterator>
 #include <limits>
 
 #include "harness/base/errors.h"
@@ -16,10 +17,10 @@ namespace {
 constexpr double kDisplayLevel = 0.95;
 constexpr double kPowerToDecide = 0.9;
 
-double measure_of(Measure measure, const std::vector<double>& steps, double low_quantile) {
-  GRADSYNC_CHECK(steps.size(), >, std::size_t{0});
+double measure_of(Measure measure, const Turn& turn, Arm arm, double low_quantile) {
+  GRADSYNC_CHECK(turn.of(arm).size(), >, std::size_t{0});
   const double value =
-      measure == Measure::Low ? stats::quantile(steps, low_quantile) : stats::mean(steps);
+      measure == Measure::Low ? stats::quantile(turn.of(arm), low_quantile) : turn.mean_step_s(arm);
   GRADSYNC_CHECK(value, >, 0.0);
   return value;
 }
@@ -40,20 +41,26 @@ double squares_about(const std::vector<double>& values, double centre) {
   return sum;
 }
 
-// Of `squares`, the sum over candidate and control, of which `free` vary freely (start_spread).
-stats::Variance correlated_variance(double squares, double starts, double free) {
-  if (free <= 0) return {};
-  return {squares / free, free * free / (free + (starts - 1) / 2)};
+template <typename Value>
+std::vector<Value> cut(const std::vector<Value>& list, std::size_t count) {
+  const auto end =
+      std::next(list.begin(), static_cast<std::ptrdiff_t>(std::min(count, list.size())));
+  return {list.begin(), end};
 }
 
-// Student's t: the second test of above_p.
-double start_level_p(const std::vector<double>& shifts, double threshold,
-                     const stats::Variance& spread) {
-  if (spread.degrees <= 0) return 1;
-  const double distance = stats::mean(shifts) - threshold;
-  const double error = std::sqrt(spread.value / static_cast<double>(shifts.size()));
-  if (error == 0) return distance > 0 ? 0 : 1;
-  return stats::student_tail(spread.degrees, distance / error);
+// The shift of each start.
+std::vector<double> shifts_of(const std::vector<double>& values, const std::vector<int>& start,
+                              Measure measure) {
+  std::vector<double> shifts;
+  for (const auto& group : by_start(values, start)) {
+    shifts.push_back(measure == Measure::Low ? stats::hodges_lehmann_value(group)
+                                             : stats::mean(group));
+  }
+  return shifts;
+}
+
+stats::Variance mean_square(double squares, double degrees) {
+  return degrees > 0 ? stats::Variance{squares / degrees, degrees} : stats::Variance{};
 }
 
 std::vector<double> turned(std::vector<double> values) {
@@ -85,55 +92,54 @@ double starts_needed(double gap, const stats::Variance& spread, double level) {
 }  // namespace
 
 Differences Differences::first(std::size_t turns) const {
-  const auto cut = [turns](const auto& list) {
-    auto copy = list;
-    copy.resize(std::min(turns, list.size()));
-    return copy;
-  };
-  return {cut(start), cut(candidate), cut(control)};
+  return {cut(start, turns), cut(candidate, turns), cut(control, turns), measure};
+}
+
+Shifts Shifts::first(std::size_t starts) const {
+  return {cut(candidate, starts), cut(control, starts)};
+}
+
+Shifts shifts_of(const Differences& row) {
+  return {shifts_of(row.candidate, row.start, row.measure),
+          shifts_of(row.control, row.start, row.measure)};
+}
+
+std::size_t starts_within(const Differences& row, std::size_t turns) {
+  std::size_t starts = 0;
+  for (std::size_t turn = 0; turn < std::min(turns, row.turns()); ++turn) {
+    if (turn == 0 || row.start[turn] != row.start[turn - 1]) ++starts;
+  }
+  return starts;
 }
 
 RowDifferences differences(const std::vector<Turn>& turns, double low_quantile) {
   RowDifferences row;
   for (const Measure measure : kMeasures) {
     Differences& of_measure = row[measure];
+    of_measure.measure = measure;
     for (const Turn& turn : turns) {
-      const double baseline = measure_of(measure, turn.of(Arm::Baseline), low_quantile);
-      const double candidate = measure_of(measure, turn.of(Arm::Candidate), low_quantile);
-      const double control = measure_of(measure, turn.of(Arm::Control), low_quantile);
+      const auto log_of = [&](Arm arm) {
+        return std::log(measure_of(measure, turn, arm, low_quantile));
+      };
+      const double baseline = log_of(Arm::Baseline);
+      const double control = log_of(Arm::Control);
       of_measure.start.push_back(turn.start);
-      of_measure.candidate.push_back(std::log(candidate / baseline));
-      of_measure.control.push_back(std::log(control / baseline));
+      of_measure.candidate.push_back(log_of(Arm::Candidate) - (baseline + control) / 2);
+      of_measure.control.push_back(control - baseline);
     }
   }
   return row;
 }
 
-std::vector<double> start_shifts(const std::vector<double>& values, const std::vector<int>& start) {
-  std::vector<double> shifts;
-  for (const auto& group : by_start(values, start)) {
-    shifts.push_back(stats::hodges_lehmann_value(group));
-  }
-  return shifts;
-}
-
-StartSpread start_spread(const Differences& row) {
-  if (row.turns() == 0) return {};
-  const std::vector<double> candidate = start_shifts(row.candidate, row.start);
-  const std::vector<double> control = start_shifts(row.control, row.start);
-  const auto starts = static_cast<double>(candidate.size());
-  const double own = squares_about(candidate, stats::mean(candidate));
-  const stats::Variance of_candidate =
-      correlated_variance(own + squares_about(control, 0), starts, 2 * starts - 1);
-  return {of_candidate, of_candidate,
-          correlated_variance(own + squares_about(control, stats::mean(control)), starts,
-                              2 * starts - 2)};
-}
-
-stats::Variance pooled(const stats::Variance& a, const stats::Variance& b) {
-  const double degrees = a.degrees + b.degrees;
-  if (degrees <= 0) return {};
-  return {(a.value * a.degrees + b.value * b.degrees) / degrees, degrees};
+StartSpread start_spread(const Shifts& row) {
+  if (row.starts() == 0) return {};
+  constexpr double kVarianceRatio = 1.5 / 2;  // of the candidate's difference to the control's
+  const auto starts = static_cast<double>(row.starts());
+  const double own = squares_about(row.candidate, stats::mean(row.candidate));
+  const double about_0 = squares_about(row.control, 0);
+  const double about_mean = squares_about(row.control, stats::mean(row.control));
+  return {mean_square(own + kVarianceRatio * about_0, 2 * starts - 1), mean_square(own, starts - 1),
+          mean_square(own / kVarianceRatio + about_mean, 2 * starts - 2)};
 }
 
 std::vector<StartSpread> moderated(const std::vector<StartSpread>& rows) {
@@ -143,35 +149,31 @@ std::vector<StartSpread> moderated(const std::vector<StartSpread>& rows) {
   return result;
 }
 
-double above_p(const std::vector<double>& values, const std::vector<int>& start, double threshold,
-               const stats::Variance& spread) {
-  if (values.empty()) return 1;
-  return std::max(stats::signed_rank_p(values, threshold),
-                  start_level_p(start_shifts(values, start), threshold, spread));
+double above_p(const std::vector<double>& shifts, double threshold, const stats::Variance& spread) {
+  if (shifts.empty() || spread.degrees <= 0) return 1;
+  const double distance = stats::mean(shifts) - threshold;
+  const double error = std::sqrt(spread.value / static_cast<double>(shifts.size()));
+  if (error == 0) return distance > 0 ? 0 : 1;
+  return stats::student_tail(spread.degrees, distance / error);
 }
 
-PValues p_values(const Differences& row, const StartSpread& spread, double margin,
+PValues p_values(const Shifts& row, const StartSpread& spread, double margin,
                  double smallest_effect) {
   const double slower = std::log1p(margin);
-  return {
-      above_p(row.candidate, row.start, slower, spread.slower),
-      above_p(turned(row.candidate), row.start, -std::log1p(smallest_effect), spread.not_slower),
-      above_p(row.control, row.start, slower, spread.control),
-      above_p(turned(row.control), row.start, slower, spread.control)};
+  return {above_p(row.candidate, slower, spread.slower),
+          above_p(turned(row.candidate), -std::log1p(smallest_effect), spread.not_slower),
+          above_p(row.control, slower, spread.control),
+          above_p(turned(row.control), slower, spread.control)};
 }
 
-std::optional<Effect> effect_of(const std::vector<double>& values, const std::vector<int>& start,
-                                const stats::Variance& spread) {
-  if (values.empty()) return std::nullopt;
-  const stats::Shift shift = stats::hodges_lehmann(values, kDisplayLevel);
-  Effect effect{std::expm1(shift.value), std::nullopt};
-  if (!shift.interval || spread.degrees <= 0) return effect;
-  const std::vector<double> shifts = start_shifts(values, start);
+std::optional<Effect> effect_of(const std::vector<double>& shifts, const stats::Variance& spread) {
+  if (shifts.empty()) return std::nullopt;
   const double centre = stats::mean(shifts);
+  Effect effect{std::expm1(centre), std::nullopt};
+  if (spread.degrees <= 0) return effect;
   const double half = stats::student_t(spread.degrees, kDisplayLevel) *
                       std::sqrt(spread.value / static_cast<double>(shifts.size()));
-  effect.ci95 = stats::Interval{std::expm1(std::min(shift.interval->lo, centre - half)),
-                                std::expm1(std::max(shift.interval->hi, centre + half))};
+  effect.ci95 = stats::Interval{std::expm1(centre - half), std::expm1(centre + half)};
   return effect;
 }
 

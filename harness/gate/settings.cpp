@@ -3,11 +3,10 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <array>
 #include <cmath>
-#include <limits>
 
 #include "harness/base/errors.h"
-#include "harness/gate/row_decision.h"
 
 namespace gradsync::gate {
 
@@ -56,25 +55,19 @@ void validate_looks(const std::vector<Look>& looks, int start_turns, const std::
           sum);
 }
 
-// The p-value of so many turns that all say the same, in the best look; infinite without weights.
-double smallest_spent_p(const std::vector<Look>& looks, double Look::*weight) {
-  double smallest = std::numeric_limits<double>::infinity();
-  for (const Look& look : looks) {
-    if (look.*weight > 0) smallest = std::min(smallest, std::exp2(-look.turns) / (look.*weight));
-  }
-  return smallest;
-}
-
-void scale_to_one(std::vector<Look>& looks, double Look::*weight) {
-  double sum = 0;
-  for (const Look& look : looks) sum += look.*weight;
-  for (Look& look : looks) look.*weight = sum > 0 ? look.*weight / sum : 0.0;
-}
-
 }  // namespace
 
-std::vector<Look> default_looks() {
-  return {{8, 0.0, 0.4}, {16, 0.4, 0.3}, {24, 0.6, 0.3}};
+std::vector<Look> default_looks(int start_turns) {
+  constexpr std::array kStarts = {2, 3, 4, 5, 6, 7, 8, 10, 12, 15, 18, 22, 27, 33};
+  constexpr int kFirstToPass = 5;
+  const auto passing = std::count_if(kStarts.begin(), kStarts.end(),
+                                     [](int starts) { return starts >= kFirstToPass; });
+  std::vector<Look> looks;
+  for (const int starts : kStarts) {
+    looks.push_back({starts * start_turns, 1.0 / kStarts.size(),
+                     starts >= kFirstToPass ? 1.0 / static_cast<double>(passing) : 0.0});
+  }
+  return looks;
 }
 
 int pass_steps(const Settings& settings, double step_s) {
@@ -111,40 +104,33 @@ void validate(const Settings& settings, const std::string& file) {
   require(settings.passes > 0 && settings.passes % 2 == 0, file, "passes", settings.passes,
           "an even number, because every order is followed by its mirror");
   require(settings.settle_steps >= 0, file, "settle_steps", settings.settle_steps, "0 or more");
+  require(settings.phase_steps > 0, file, "phase_steps", settings.phase_steps, "1 or more");
 }
 
-double smallest_reachable_alpha(const Settings& settings, int rows) {
-  const double tests = static_cast<double>(rows) * kMeasures.size();
-  return tests * std::max(smallest_spent_p(settings.looks, &Look::slower_weight),
-                          std::exp2(-settings.confirmation_turns));
+Settings with_start_turns(const Settings& settings, int start_turns) {
+  GRADSYNC_CHECK(start_turns, >, 0);
+  Settings other = settings;
+  const auto scaled = [&](int turns) { return turns / settings.start_turns * start_turns; };
+  other.start_turns = start_turns;
+  for (Look& look : other.looks) look.turns = scaled(look.turns);
+  other.confirmation_turns = scaled(settings.confirmation_turns);
+  return other;
 }
 
-double smallest_reachable_miss_rate(const Settings& settings) {
-  return smallest_spent_p(settings.looks, &Look::not_slower_weight);
-}
-
-void check_reachable(const Settings& settings, int rows, const std::string& file) {
-  const int turns = settings.looks.back().turns;
-  const auto refuse = [&](const std::string& field, double got, double smallest) {
-    if (got >= smallest) return;
-    throw ConfigError(
-        file, field, fmt::format("{:g}", got),
-        fmt::format("at least {:.2g}, the smallest that {} turns of {} rows can reach "
-                    "even where every turn says the same: more turns, or fewer rows",
-                    smallest, turns, rows));
-  };
-  refuse("alpha", settings.alpha, smallest_reachable_alpha(settings, rows));
-  refuse("miss_rate", settings.miss_rate, smallest_reachable_miss_rate(settings));
-}
-
-Settings with_first_looks(const Settings& settings, std::size_t looks) {
-  GRADSYNC_CHECK(looks, >, std::size_t{0});
-  GRADSYNC_CHECK(looks, <=, settings.looks.size());
+Settings within_starts(const Settings& settings, int starts) {
   Settings fewer = settings;
-  fewer.looks.resize(looks);
-  scale_to_one(fewer.looks, &Look::slower_weight);
-  scale_to_one(fewer.looks, &Look::not_slower_weight);
+  const int confirmation = std::max(1, starts * 2 / 5) * settings.start_turns;
+  fewer.confirmation_turns = std::min(settings.confirmation_turns, confirmation);
+  const int turns = starts * settings.start_turns - fewer.confirmation_turns;
+  while (fewer.looks.size() > 1 && fewer.looks.back().turns > turns) fewer.looks.pop_back();
   return fewer;
+}
+
+int turns_to_pass(const Settings& settings) {
+  for (const Look& look : settings.looks) {
+    if (look.not_slower_weight > 0) return look.turns;
+  }
+  return settings.looks.back().turns;
 }
 
 bool can_find_slower(const Settings& settings) {
@@ -171,7 +157,8 @@ json to_json(const Settings& settings) {
           {"confirmed_rows", settings.confirmed_rows},
           {"block_s", settings.block_s},
           {"passes", settings.passes},
-          {"settle_steps", settings.settle_steps}};
+          {"settle_steps", settings.settle_steps},
+          {"phase_steps", settings.phase_steps}};
 }
 
 }  // namespace gradsync::gate

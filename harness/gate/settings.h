@@ -5,20 +5,17 @@
 // right. `alpha` bounds false alarms of the whole gate, `miss_rate` bounds the silent pass of one
 // row that is slower by the smallest effect.
 //
-// Looks. At preset numbers of turns the decision is looked at, and a clear row ends there. Two
+// Looks. After preset numbers of starts the decision is looked at, and a clear row ends there. Two
 // questions are asked at each look, is it slower and is it not slower, and the error rate of each
-// is dealt out over the looks by fixed weights: a p-value of look k counts as p / weight_k.
-// Stopping anywhere keeps the rates. Why these weights, for 16 rows with two measures each, so 32
-// tests, at alpha = 1 %; n turns, all of them slower, have p = 2^-n, and a test that is first in
-// Holm's order needs weight x 1 % / 32:
+// is dealt out over the looks by fixed weights: a p-value of look k counts as p / weight_k. So the
+// rates hold wherever it stops, by a verdict or because the time is up, and the rows that are hard
+// to tell may take ten times the turns of the others: those cost little once most rows are closed.
 //
-//     turns   smallest p   slower: weight x 3.1e-4            not slower: weight x 1 %
-//         8     3.9e-3     0.0: out of reach, spend nothing   0.4 x 1 % = 4.0e-3: 8 of 8 needed
-//        16     1.5e-5     0.4: 1.2e-4, 8 times the smallest  0.3: 3.0e-3
-//        24     6.0e-8     0.6: 1.9e-4, 3145 times            0.3: 3.0e-3
-//
-// 1.2e-4 lets 16 turns have ranks of up to 4 in sum on the wrong side, 1.9e-4 lets 24 turns have
-// ranks of up to 33: a few turns that were disturbed do not hide a slower row.
+// Many looks cost little, too: with 14 of equal weight each must reach 1/14 of a level, which is
+// half a standard error more than with one. "Slower" is asked from the second start on, leaning on
+// the other rows for what a start may draw (row_decision.h); "not slower" stands on the row's own
+// starts and needs at least five to be worth asking: at 0.2 %, dealt out over its eleven looks,
+// Student's t wants 11.2 standard errors of 5 starts, 6.4 of 8, 4.7 of 15.
 #pragma once
 
 #include <nlohmann/json.hpp>
@@ -34,35 +31,40 @@ struct Look {
   double not_slower_weight = 0;
 };
 
-// Returns those of the table above.
-std::vector<Look> default_looks();
+// Returns 14 looks, after 2 to 33 starts of `start_turns` turns.
+std::vector<Look> default_looks(int start_turns);
 
 struct Settings {
   double margin = 0.01;           // larger: more shifts pass; 0.01 is 1 %
   double smallest_effect = 0.03;  // smaller: more turns are needed to pass
-  // The mean step sees every stall, so on a shared machine it spreads several times as much as the
-  // low quantile. It is there for what the low quantile cannot see, intermittent stalls: a step of
-  // three times its length in every 20th is 10 %. The margin is that of the low quantile, because a
-  // mean that is surely above it is a regression; but a pass at 3 % would never be reached.
-  double mean_smallest_effect = 0.10;
+  // The mean step sees every stall, so it spreads more than the low quantile, by a third on a quiet
+  // machine. It is there for what the low quantile cannot see, slow-downs that come and go: every
+  // 20th step doubled is 5 % of the mean. Larger: gates end sooner, and stalls of this size pass.
+  double mean_smallest_effect = 0.04;
   double alpha = 0.01;         // chance of any false alarm in a gate without a regression
-  double miss_rate = 0.01;     // chance that a row slower by the smallest effect passes
+  double miss_rate = 0.002;    // chance that a row slower by the smallest effect passes
   double low_quantile = 0.25;  // of a block's steps; smaller: fewer disturbances, fewer steps count
-  std::vector<Look> looks = default_looks();
   // Turns of a row in one start of the arms; even. Smaller: more starts for the same turns, so that
   // what a start draws averages out and is better known, but more time spent on starting, and a
-  // start's shift is moved by fewer stalled blocks (4 turns bear one, 8 bear two).
-  int start_turns = 4;
-  int confirmation_turns = 16;  // in fresh starts
-  // The clearest of the rows that were found slower, at most so many: one is enough for a
+  // stall that comes once in many steps meets the same few places of every start.
+  int start_turns = 10;
+  std::vector<Look> looks = default_looks(10);
+  int confirmation_turns = 100;  // in fresh starts
+  // The clearest of the rows that were found slower, at most so many at once: one is enough for a
   // regression, and each takes its turns.
-  int confirmed_rows = 4;
-  double block_s = 0.12;  // of timed steps; larger: less noise per turn, fewer turns per minute
+  int confirmed_rows = 2;
+  double block_s = 0.06;  // of timed steps; larger: less noise per turn, fewer turns per minute
   // A block is cut into so many passes, and the arms take turns pass by pass; even, so that every
   // order is followed by its mirror. More: what disturbs the machine for a tenth of a second meets
-  // all arms and not one, but more time goes into settling.
-  int passes = 4;
-  int settle_steps = 1;  // untimed, after each switch: caches and links find their state
+  // all arms and not one, but more time goes into switching.
+  int passes = 2;
+  // Untimed steps after each switch. The first step after a switch takes 1 % longer, in all arms;
+  // leaving it out costs a third of the time, and what always falls on it is never seen.
+  int settle_steps = 0;
+  // Steps after the warm-up of a start that are not timed, drawn anew for each start and row from 0
+  // to one less than this; the same in all arms. So what happens in every n-th step since the start
+  // meets other turns in every start.
+  int phase_steps = 8;
 };
 
 // Returns how many timed steps of `step_s` seconds a pass has: as many as fill its share of
@@ -73,23 +75,19 @@ int pass_steps(const Settings& settings, double step_s);
 // Errors: ConfigError with file and field.
 void validate(const Settings& settings, const std::string& file);
 
-// Returns the smallest alpha at which a row among `rows` can be found slower and be confirmed, when
-// every turn says so: 2^-turns / weight of the best look, or 2^-turns of the confirmation where
-// that is more, times the tests. And the smallest miss rate at which a row can be found not slower.
-// Infinite where no look has a weight.
-double smallest_reachable_alpha(const Settings& settings, int rows);
-double smallest_reachable_miss_rate(const Settings& settings);
+// Returns the settings with starts of so many turns, and the same looks in starts: for stored turns
+// of other lengths.
+Settings with_start_turns(const Settings& settings, int start_turns);
 
-// Refuses an alpha or a miss rate that so many rows cannot reach, naming the smallest they can.
-// Errors: ConfigError.
-void check_reachable(const Settings& settings, int rows, const std::string& file);
+// Returns the settings of a gate that ends after so many starts, those of its confirmation
+// included: with the looks until then, as a time budget ends them, so that weights stay. The
+// confirmation takes at most two fifths of the starts. With the first look at least, whatever
+// `starts` is.
+Settings within_starts(const Settings& settings, int starts);
 
-// Returns the settings with the first `looks` looks only, their weights scaled to sum to 1 again:
-// for a time budget that allows no more. Decided before anything is measured, so both error rates
-// hold. A question that has no weight in them keeps none: it stays open.
-Settings with_first_looks(const Settings& settings, std::size_t looks);
-
-// Returns whether any look can find a row slower; where none can, rows pass or stay undecided.
+// Returns the turns of the first look at which a row can pass, and whether any look can find a row
+// slower: a question without a weight stays open. All turns where no look has a weight for it.
+int turns_to_pass(const Settings& settings);
 bool can_find_slower(const Settings& settings);
 
 // Returns every setting by its name, as stored with a verdict.

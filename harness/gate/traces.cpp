@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <filesystem>
+#include <map>
 #include <string_view>
 #include <system_error>
 #include <utility>
@@ -28,62 +29,91 @@ std::vector<std::string> turn_files(const std::string& folder) {
   return files;
 }
 
-TurnFamily without_turns(TurnFamily family) {
-  for (RowTurns& row : family.rows) row.turns.clear();
-  return family;
+// To five significant digits.
+double rounded(double value) {
+  return std::stod(fmt::format("{:.4e}", value));
 }
 
-// Refuses a family whose starts cannot stand beside those of `frame`.
-void check_alike(const StoredFamily& stored, const TurnFamily& frame) {
-  const auto check_number = [&](const char* field, int got, int expected) {
-    if (got != expected) {
-      throw ConfigError(stored.file, field, fmt::format("{}", got),
-                        fmt::format("{}, as in the first file", expected));
-    }
-  };
-  const TurnFamily& turns = stored.turns;
-  check_number("settings.passes", turns.passes, frame.passes);
-  check_number("settings.settle_steps", turns.settle_steps, frame.settle_steps);
-  const auto same_row = [](const RowTurns& a, const RowTurns& b) {
-    return a.part == b.part && a.cell == b.cell;
-  };
-  if (!std::equal(turns.rows.begin(), turns.rows.end(), frame.rows.begin(), frame.rows.end(),
-                  same_row)) {
-    throw ConfigError(stored.file, "rows", "other rows", "the rows of the first file");
-  }
-}
-
-// The starts of one family, each with `turns` turns of every row.
-std::vector<StoredStart> starts_of(const StoredFamily& stored, std::size_t turns) {
-  std::vector<StoredStart> starts;
+// Refuses a family of which a start lacks turns of a row.
+void check_whole_starts(const StoredFamily& stored, std::size_t turns) {
   const std::vector<RowTurns>& rows = stored.turns.rows;
-  for (std::size_t row = 0; row < rows.size(); ++row) {
-    for (const Turn& turn : rows[row].turns) {
-      const auto start = static_cast<std::size_t>(turn.start);
-      if (start >= starts.size()) starts.resize(start + 1, {{rows.size(), std::vector<Turn>()}});
-      starts[start].turns[row].push_back(turn);
-    }
+  std::map<int, std::size_t> none;  // of each start that any row has
+  for (const RowTurns& row : rows) {
+    for (const Turn& turn : row.turns) none[turn.start] = 0;
   }
-  for (std::size_t start = 0; start < starts.size(); ++start) {
-    for (std::size_t row = 0; row < rows.size(); ++row) {
-      const std::size_t got = starts[start].turns[row].size();
-      if (got == turns) continue;
+  for (std::size_t row = 0; row < rows.size(); ++row) {
+    std::map<int, std::size_t> got = none;
+    for (const Turn& turn : rows[row].turns) ++got[turn.start];
+    for (const auto& [start, count] : got) {
+      if (count == turns) continue;
       throw ConfigError(stored.file, fmt::format("rows[{}].turns", row),
-                        fmt::format("{} turns of start {}", got, start),
+                        fmt::format("{} turns of start {}", count, start),
                         fmt::format("{}, since a gate is composed of whole starts", turns));
     }
   }
-  return starts;
+}
+
+// The gate of `count` starts from the `first` on.
+TurnFamily gate_of(const TurnFamily& family, int first, int count) {
+  TurnFamily gate = family;
+  gate.starts.clear();
+  for (int start = first; start < first + count; ++start) {
+    const auto index = static_cast<std::size_t>(start);
+    gate.starts.push_back(index < family.starts.size() ? family.starts[index] : StartDraw{});
+  }
+  for (RowTurns& row : gate.rows) {
+    std::erase_if(row.turns, [&](const Turn& turn) {
+      return turn.start < first || turn.start >= first + count;
+    });
+    for (Turn& turn : row.turns) turn.start -= first;
+  }
+  return gate;
 }
 
 }  // namespace
+
+Settings fitted_to(const std::vector<StoredFamily>& families, const Settings& settings) {
+  Settings fitted = settings;
+  auto starts = static_cast<int>(starts_per_gate(settings));
+  for (const StoredFamily& stored : families) {
+    const auto in_file = static_cast<int>(start_count(stored.turns));
+    if (in_file == 0) continue;
+    const std::vector<Turn>& turns = stored.turns.rows.front().turns;
+    const auto of_first = std::count_if(turns.begin(), turns.end(), [&](const Turn& turn) {
+      return turn.start == turns.front().start;
+    });
+    fitted = with_start_turns(settings, static_cast<int>(of_first));
+    starts = std::min(starts, in_file);
+  }
+  return within_starts(fitted, starts);
+}
+
+void check_alike(const StoredFamily& stored, const TurnFamily& first) {
+  const auto check_number = [&](const char* field, int got, int expected) {
+    if (got != expected) {
+      throw ConfigError(stored.file, field, fmt::format("{}", got),
+                        fmt::format("{}, as in the other turns", expected));
+    }
+  };
+  const TurnFamily& turns = stored.turns;
+  check_number("settings.passes", turns.passes, first.passes);
+  check_number("settings.settle_steps", turns.settle_steps, first.settle_steps);
+  const auto same_row = [](const RowTurns& a, const RowTurns& b) {
+    return a.part == b.part && a.cell == b.cell;
+  };
+  if (!std::equal(turns.rows.begin(), turns.rows.end(), first.rows.begin(), first.rows.end(),
+                  same_row)) {
+    throw ConfigError(stored.file, "rows", "other rows", "the rows of the other turns");
+  }
+}
 
 void round_for_storage(TurnFamily& family) {
   for (RowTurns& row : family.rows) {
     for (Turn& turn : row.turns) {
       for (std::vector<double>& steps : turn.step_s) {
-        for (double& step : steps) step = std::stod(fmt::format("{:.4e}", step));
+        for (double& step : steps) step = rounded(step);
       }
+      for (double& elapsed_s : turn.elapsed_s) elapsed_s = rounded(elapsed_s);
     }
   }
 }
@@ -96,26 +126,6 @@ std::vector<StoredFamily> read_families(const std::string& folder) {
   return families;
 }
 
-std::vector<StartPool> start_pools(const std::vector<StoredFamily>& families,
-                                   const Settings& settings) {
-  std::vector<StartPool> pools;
-  for (const StoredFamily& stored : families) {
-    check_alike(stored, families.front().turns);
-    auto pool = std::find_if(pools.begin(), pools.end(), [&](const StartPool& other) {
-      return other.frame.extra_work == stored.turns.extra_work;
-    });
-    if (pool == pools.end()) {
-      pool = pools.insert(pools.end(), {without_turns(stored.turns), {}});
-    }
-    const auto turns = static_cast<std::size_t>(settings.start_turns);
-    for (StoredStart& start : starts_of(stored, turns)) pool->starts.push_back(std::move(start));
-  }
-  std::sort(pools.begin(), pools.end(), [](const StartPool& a, const StartPool& b) {
-    return a.frame.extra_work < b.frame.extra_work;
-  });
-  return pools;
-}
-
 std::size_t starts_per_gate(const Settings& settings) {
   const int looked_at = settings.looks.back().turns;
   GRADSYNC_CHECK(looked_at % settings.start_turns, ==, 0);
@@ -124,19 +134,23 @@ std::size_t starts_per_gate(const Settings& settings) {
   return static_cast<std::size_t>(starts);
 }
 
-TurnFamily composed_of(const StartPool& pool, const std::vector<std::size_t>& starts) {
-  TurnFamily family = pool.frame;
-  for (std::size_t number = 0; number < starts.size(); ++number) {
-    GRADSYNC_CHECK(starts[number], <, pool.starts.size());
-    const StoredStart& start = pool.starts[starts[number]];
-    for (std::size_t row = 0; row < family.rows.size(); ++row) {
-      for (Turn turn : start.turns[row]) {
-        turn.start = static_cast<int>(number);
-        family.rows[row].turns.push_back(std::move(turn));
-      }
+std::vector<GatePool> gate_pools(const std::vector<StoredFamily>& families,
+                                 const Settings& settings) {
+  std::map<double, GatePool> pools;
+  const auto starts = static_cast<int>(starts_per_gate(settings));
+  for (const StoredFamily& stored : families) {
+    check_alike(stored, families.front().turns);
+    check_whole_starts(stored, static_cast<std::size_t>(settings.start_turns));
+    GatePool& pool = pools[stored.turns.extra_work];
+    pool.extra_work = stored.turns.extra_work;
+    for (int first = 0; first + starts <= static_cast<int>(start_count(stored.turns));
+         first += starts) {
+      pool.gates.push_back(gate_of(stored.turns, first, starts));
     }
   }
-  return family;
+  std::vector<GatePool> in_order;
+  for (auto& [extra_work, pool] : pools) in_order.push_back(std::move(pool));
+  return in_order;
 }
 
 }  // namespace gradsync::gate

@@ -1,9 +1,8 @@
-// Stored turns of real gates, taken apart into fresh starts from which gates are composed anew.
+// Stored turns of real gates, taken apart into gates that are decided on anew.
 //
 // Layout and placement are drawn once per start, so a start is the unit that is independent of the
-// others; turns inside one are not. A gate composed of starts that were measured with the same
-// extra work is a gate that could have happened: the rows of a start stay together, the turns keep
-// their order, and no start comes twice in one gate.
+// others; turns inside one are not. A gate takes starts of one file that followed each other, in
+// their order, and no start is in two gates.
 #pragma once
 
 #include <cstddef>
@@ -23,15 +22,10 @@ struct StoredFamily {
   TurnFamily turns;
 };
 
-// One fresh start of the arms.
-struct StoredStart {
-  std::vector<std::vector<Turn>> turns;  // by row, in the order they ran
-};
-
-// All starts with the same extra work, of the same rows and blocks.
-struct StartPool {
-  TurnFamily frame;  // extra work, blocks, rows and context of its gates, without turns
-  std::vector<StoredStart> starts;
+// The gates that were measured with one extra work, all of the same rows and blocks.
+struct GatePool {
+  double extra_work = 0;
+  std::vector<TurnFamily> gates;  // each with the starts of one gate, numbered from 0
 };
 
 // Rounds every step to five significant digits, a tenth of a per mille at most: stored turns are so
@@ -42,18 +36,24 @@ void round_for_storage(TurnFamily& family);
 // Errors: ConfigError where the folder or a file cannot be read, or a file holds no family.
 std::vector<StoredFamily> read_families(const std::string& folder);
 
-// Returns the starts of all families: a pool for each extra work, in increasing order; inside of it
-// as given.   Errors: ConfigError with the file where rows or blocks differ from the first
-// family's, or where a start has not settings.start_turns of every row, because one was closed.
-std::vector<StartPool> start_pools(const std::vector<StoredFamily>& families,
-                                   const Settings& settings);
-
 // Returns how many starts one gate takes: those of its looks, then those of a confirmation.
 // Errors: InternalError where either takes a part of a start.
 std::size_t starts_per_gate(const Settings& settings);
 
-// Returns the gate made of these starts of the pool, in this order, numbered from 0 on.
-// Errors: InternalError for a start that the pool has not.
-TurnFamily composed_of(const StartPool& pool, const std::vector<std::size_t>& starts);
+// Returns the settings as far as the stored starts go: with starts of their length, and with the
+// looks and the confirmation that the shortest file has starts for. So a file with fewer starts
+// than a whole gate may take is a gate that its time budget ended.
+Settings fitted_to(const std::vector<StoredFamily>& families, const Settings& settings);
+
+// Refuses a family whose starts cannot stand beside those of `first`: with other rows or blocks.
+// Errors: ConfigError with the file and the field.
+void check_alike(const StoredFamily& stored, const TurnFamily& first);
+
+// Returns the gates of all families: a pool for each extra work, in increasing order, also one
+// without gates; inside of it as given. The starts of a file that do not fill a gate are left out.
+// Errors: as check_alike; ConfigError where a start has not settings.start_turns of every row,
+// because one was closed.
+std::vector<GatePool> gate_pools(const std::vector<StoredFamily>& families,
+                                 const Settings& settings);
 
 }  // namespace gradsync::gate

@@ -5,11 +5,13 @@
 #include <algorithm>
 #include <cmath>
 #include <cstddef>
+#include <iterator>
 #include <limits>
 #include <utility>
 
 #include "harness/base/errors.h"
 #include "harness/base/json_fields.h"
+#include "harness/stats/sample.h"
 
 namespace gradsync::gate {
 
@@ -56,9 +58,23 @@ std::vector<double> steps_from(JsonFields& fields, Arm arm) {
   return steps;
 }
 
+std::array<double, kArms.size()> elapsed_from(JsonFields& fields) {
+  const json& list = list_field(fields, "elapsed_s");
+  std::array<double, kArms.size()> elapsed_s{};
+  if (list.size() != elapsed_s.size()) fields.fail("elapsed_s", "one number for each arm");
+  for (std::size_t arm = 0; arm < elapsed_s.size(); ++arm) {
+    elapsed_s[arm] = list[arm].is_number() ? list[arm].get<double>() : 0.0;
+    if (!(elapsed_s[arm] > 0) || !std::isfinite(elapsed_s[arm])) {
+      fields.fail("elapsed_s", "positive numbers", list[arm].dump());
+    }
+  }
+  return elapsed_s;
+}
+
 Turn turn_from(const json& in, const std::string& file, const std::string& path) {
   JsonFields fields(in, file, path);
   Turn turn;
+  if (in.is_object() && in.contains("elapsed_s")) turn.elapsed_s = elapsed_from(fields);
   turn.start = int_field(fields, "start", 0);
   turn.order = order_from(fields);
   for (const Arm arm : kArms) {
@@ -84,27 +100,78 @@ RowTurns row_from(const json& in, const std::string& file, const std::string& pa
     row.turns.push_back(turn_from(turns[i], file, place));
     const int earlier = i == 0 ? 0 : row.turns[i - 1].start;
     const int start = row.turns[i].start;
-    if (start != earlier && start != earlier + 1) {
+    if (start < earlier) {
       throw ConfigError(file, place + "start", fmt::format("{}", start),
-                        fmt::format("{} or {}", earlier, earlier + 1));
+                        fmt::format("{} or more", earlier));
     }
   }
   fields.finish();
   return row;
 }
 
+StartDraw draw_from(const json& in, const std::string& file, const std::string& path) {
+  JsonFields fields(in, file, path);
+  StartDraw draw;
+  draw.order = order_from(fields);
+  draw.exchanges_baselines = fields.boolean("exchanges_baselines");
+  fields.finish();
+  return draw;
+}
+
+// Every one equally likely, by Fisher and Yates's shuffle.
+ArmOrder random_order(stats::Random& random) {
+  ArmOrder order = kArms;
+  for (std::size_t i = order.size() - 1; i > 0; --i) {
+    std::swap(order[i], order[random.below(i + 1)]);
+  }
+  return order;
+}
+
+json order_to_json(const ArmOrder& order) {
+  json names = json::array();
+  for (const Arm arm : order) names.push_back(to_string(arm));
+  return names;
+}
+
 json turn_to_json(const Turn& turn) {
-  json order = json::array();
-  for (const Arm arm : turn.order) order.push_back(to_string(arm));
-  json out = {{"start", turn.start}, {"order", order}};
+  json out = {{"start", turn.start}, {"order", order_to_json(turn.order)}};
   for (const Arm arm : kArms) out[to_string(arm) + "_s"] = turn.of(arm);
+  const bool knows_elapsed = std::all_of(turn.elapsed_s.begin(), turn.elapsed_s.end(),
+                                         [](double elapsed_s) { return elapsed_s > 0; });
+  if (knows_elapsed) out["elapsed_s"] = turn.elapsed_s;
   return out;
+}
+
+// Of the three places in three starts: the second row is the first one shifted by one or by two.
+void add_latin_square(std::vector<ArmOrder>& orders, stats::Random& random) {
+  std::array<ArmOrder, kArms.size()> square{};
+  square.fill(random_order(random));
+  for (std::size_t row = 0; row < square.size(); ++row) {
+    std::rotate(square[row].begin(), std::next(square[row].begin(), static_cast<int>(row)),
+                square[row].end());
+  }
+  if (random.below(2) == 1) std::swap(square[1], square[2]);
+  orders.insert(orders.end(), square.begin(), square.end());
 }
 
 }  // namespace
 
 std::string to_string(Arm arm) {
   return kArmNames[static_cast<std::size_t>(arm)];
+}
+
+double Turn::mean_step_s(Arm arm) const {
+  GRADSYNC_CHECK(of(arm).size(), >, std::size_t{0});
+  const double known_s = elapsed_s[static_cast<std::size_t>(arm)];
+  return known_s > 0 ? known_s / static_cast<double>(of(arm).size()) : stats::mean(of(arm));
+}
+
+std::size_t start_count(const TurnFamily& family) {
+  int last = -1;
+  for (const RowTurns& row : family.rows) {
+    if (!row.turns.empty()) last = std::max(last, row.turns.back().start);
+  }
+  return static_cast<std::size_t>(last + 1);
 }
 
 json to_json(const TurnFamily& family) {
@@ -114,7 +181,13 @@ json to_json(const TurnFamily& family) {
     for (const Turn& turn : row.turns) turns.push_back(turn_to_json(turn));
     rows.push_back({{"part", row.part}, {"cell", row.cell}, {"turns", turns}});
   }
+  json starts = json::array();
+  for (const StartDraw& draw : family.starts) {
+    starts.push_back(
+        {{"order", order_to_json(draw.order)}, {"exchanges_baselines", draw.exchanges_baselines}});
+  }
   return {{"schema", kTurnsSchema},
+          {"starts", starts},
           {"context", family.context},
           {"extra_work", family.extra_work},
           {"settings", {{"passes", family.passes}, {"settle_steps", family.settle_steps}}},
@@ -123,8 +196,15 @@ json to_json(const TurnFamily& family) {
 
 TurnFamily turn_family_from_json(const json& in, const std::string& file) {
   JsonFields fields(in, file);
-  if (fields.string("schema") != kTurnsSchema) fields.fail("schema", kTurnsSchema);
+  const std::string schema = fields.string("schema");
+  if (schema != kTurnsSchema && schema != kOlderTurnsSchema) fields.fail("schema", kTurnsSchema);
   TurnFamily family;
+  if (schema == kTurnsSchema) {
+    const json& starts = list_field(fields, "starts");
+    for (std::size_t i = 0; i < starts.size(); ++i) {
+      family.starts.push_back(draw_from(starts[i], file, fmt::format("starts[{}].", i)));
+    }
+  }
   family.context = fields.raw("context", true);
   if (!family.context.is_object()) fields.fail("context", "an object");
   family.extra_work = fields.number("extra_work");
@@ -146,15 +226,22 @@ std::vector<ArmOrder> turn_orders(int turns, stats::Random& random) {
   GRADSYNC_CHECK(turns % 2, ==, 0);
   std::vector<ArmOrder> orders;
   for (int pair = 0; pair < turns / 2; ++pair) {
-    ArmOrder order = kArms;
-    for (std::size_t i = order.size() - 1; i > 0; --i) {
-      std::swap(order[i], order[random.below(i + 1)]);
-    }
+    ArmOrder order = random_order(random);
     orders.push_back(order);
     std::reverse(order.begin(), order.end());
     orders.push_back(order);
   }
   return orders;
+}
+
+std::vector<StartDraw> start_draws(std::size_t starts, stats::Random& random) {
+  std::vector<ArmOrder> orders;
+  while (orders.size() < starts) add_latin_square(orders, random);
+  std::vector<StartDraw> draws;
+  for (std::size_t start = 0; start < starts; ++start) {
+    draws.push_back({orders[start], random.below(2) == 1});
+  }
+  return draws;
 }
 
 }  // namespace gradsync::gate

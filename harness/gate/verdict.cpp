@@ -40,10 +40,11 @@ class Family {
   std::vector<RowDecision> decide() {
     for (std::size_t row = 0; row < decided_.size(); ++row) describe(row);
     adjust_for_rows();
-    choose_for_confirmation();
+    close_findings();
     test_confirmations();
     for (std::size_t row = 0; row < decided_.size(); ++row) conclude(row);
-    conclude_unchosen_findings();
+    if (!any_confirmed()) choose_for_confirmation();
+    conclude_other_findings();
     return decided_;
   }
 
@@ -57,10 +58,11 @@ class Family {
       const Differences& all = evidence_[row].turns[measure];
       const Differences seen =
           progress.turns > 0 ? all.first(static_cast<std::size_t>(progress.turns)) : all;
+      const Shifts& shifts = progress.shifts[measure];
       const StartSpread& spread = progress.spread[measure];
       MeasureDecision& of_measure = decision.measures[measure];
-      of_measure.effect = effect_of(seen.candidate, seen.start, spread.not_slower);
-      of_measure.control = effect_of(seen.control, seen.start, spread.control);
+      of_measure.effect = effect_of(shifts.candidate, spread.not_slower);
+      of_measure.control = effect_of(shifts.control, spread.control);
       of_measure.p = progress.p[measure];
       of_measure.components = components(seen);
     }
@@ -113,58 +115,62 @@ class Family {
     return std::min(measures[Measure::Low].p.slower, measures[Measure::Mean].p.slower);
   }
 
-  // The choice rests on the looks alone, so it is the same after the confirmation.
+  // Holm's method finds more than the looks close by themselves once another row is found.
+  void close_findings() {
+    for (std::size_t row = 0; row < decided_.size(); ++row) {
+      if (is_found(row)) decided_[row].is_open = false;
+    }
+  }
+
+  bool is_confirmable(std::size_t row) const {
+    return is_found(row) && was_run(evidence_[row].confirmation, settings_);
+  }
+
+  // Fresh starts, by their spread alone: whatever the looks leant on, this holds by itself.
+  void test_confirmations() {
+    for (std::size_t row = 0; row < decided_.size(); ++row) {
+      if (!is_confirmable(row)) continue;
+      ++confirmed_rows_;
+      for (const Measure measure : kMeasures) confirmed_tests_ += is_slower(row, measure) ? 1 : 0;
+    }
+    for (std::size_t row = 0; row < decided_.size(); ++row) {
+      if (!was_run(evidence_[row].confirmation, settings_)) continue;
+      for (const Measure measure : kMeasures) confirm(row, measure);
+    }
+  }
+
+  void confirm(std::size_t row, Measure measure) {
+    const Shifts fresh = shifts_of(evidence_[row].confirmation[measure]);
+    StartSpread spread = start_spread(fresh);
+    spread.slower = spread.not_slower;
+    MeasureDecision& decision = decided_[row].measures[measure];
+    decision.confirmed_effect = effect_of(fresh.candidate, spread.not_slower);
+    decision.confirmed_control = effect_of(fresh.control, spread.control);
+    const PValues p =
+        p_values(fresh, spread, settings_.margin, smallest_effect_of(measure, settings_));
+    const auto controls =
+        static_cast<double>(control_tests(std::max<std::size_t>(1, confirmed_rows_)));
+    decision.confirmed_p_control = std::min(1.0, controls * control_p(p));
+    if (is_found(row) && is_slower(row, measure)) {
+      decision.confirmed_p = std::min(1.0, static_cast<double>(confirmed_tests_) * p.slower);
+    }
+  }
+
+  bool any_confirmed() const {
+    return std::any_of(decided_.begin(), decided_.end(),
+                       [](const auto& row) { return row.verdict == Verdict::Regression; });
+  }
+
   void choose_for_confirmation() {
     std::vector<std::size_t> found;
     for (std::size_t row = 0; row < decided_.size(); ++row) {
-      if (is_found(row)) found.push_back(row);
+      if (is_found(row) && !is_confirmable(row)) found.push_back(row);
     }
     std::stable_sort(found.begin(), found.end(),
                      [&](std::size_t a, std::size_t b) { return smallest_p(a) < smallest_p(b); });
     const auto most = static_cast<std::size_t>(settings_.confirmed_rows);
     found.resize(std::min(most, found.size()));
-    chosen_.assign(decided_.size(), false);
-    for (const std::size_t row : found) {
-      chosen_[row] = true;
-      for (const Measure measure : kMeasures) confirmable_ += is_slower(row, measure) ? 1 : 0;
-      decided_[row].needs_confirmation = !was_run(evidence_[row].confirmation, settings_);
-    }
-    chosen_rows_ = found.size();
-  }
-
-  // Fresh starts add to what is known of the spread, but the shift must show in them alone.
-  void test_confirmations() {
-    for (const Measure measure : kMeasures) {
-      std::vector<StartSpread> spreads;
-      for (std::size_t row = 0; row < decided_.size(); ++row) {
-        const RowEvidence& evidence = evidence_[row];
-        const auto turns = static_cast<std::size_t>(decided_[row].turns);
-        const StartSpread before = start_spread(evidence.turns[measure].first(turns));
-        const StartSpread fresh = start_spread(evidence.confirmation[measure]);
-        spreads.push_back({pooled(before.slower, fresh.slower),
-                           pooled(before.not_slower, fresh.not_slower),
-                           pooled(before.control, fresh.control)});
-      }
-      spreads = moderated(spreads);
-      for (std::size_t row = 0; row < decided_.size(); ++row) {
-        if (was_run(evidence_[row].confirmation, settings_)) confirm(row, measure, spreads[row]);
-      }
-    }
-  }
-
-  void confirm(std::size_t row, Measure measure, const StartSpread& spread) {
-    const Differences& fresh = evidence_[row].confirmation[measure];
-    MeasureDecision& decision = decided_[row].measures[measure];
-    decision.confirmed_effect = effect_of(fresh.candidate, fresh.start, spread.not_slower);
-    decision.confirmed_control = effect_of(fresh.control, fresh.start, spread.control);
-    const PValues p =
-        p_values(fresh, spread, settings_.margin, smallest_effect_of(measure, settings_));
-    const auto controls =
-        static_cast<double>(control_tests(std::max<std::size_t>(1, chosen_rows_)));
-    decision.confirmed_p_control = std::min(1.0, controls * control_p(p));
-    if (can_be_slower(row) && is_slower(row, measure)) {
-      decision.confirmed_p = std::min(1.0, static_cast<double>(confirmable_) * p.slower);
-    }
+    for (const std::size_t row : found) decided_[row].needs_confirmation = true;
   }
 
   void conclude(std::size_t row) {
@@ -173,10 +179,10 @@ class Family {
       set(decision, Verdict::Unfit, evidence_[row].unfit_because);
     } else if (const auto measure = control_off(row)) {
       set(decision, Verdict::Unfit, control_reason(decision, {*measure}));
-    } else if (chosen_[row]) {
+    } else if (is_confirmable(row)) {
       conclude_finding(row);
     } else if (is_found(row)) {
-      return;  // until it is known whether a chosen one is confirmed
+      return;  // until it is known whether any is confirmed
     } else if (is_pass(progress_[row].p, settings_)) {
       set(decision, Verdict::Pass, pass_reason(decision, settings_));
     } else {
@@ -188,25 +194,19 @@ class Family {
     return is_slower(row, Measure::Low) ? Measure::Low : Measure::Mean;
   }
 
-  // That findings of these starts come again is then known, and each of them holds at alpha.
-  void conclude_unchosen_findings() {
-    const bool any_confirmed = std::any_of(decided_.begin(), decided_.end(), [](const auto& row) {
-      return row.verdict == Verdict::Regression;
-    });
+  // Where one is confirmed it is known that findings of these starts come again, and each of the
+  // others holds at alpha.
+  void conclude_other_findings() {
+    const Verdict verdict = any_confirmed() ? Verdict::Regression : Verdict::Undecided;
     for (std::size_t row = 0; row < decided_.size(); ++row) {
-      if (!is_found(row) || chosen_[row]) continue;
-      set(decided_[row], any_confirmed ? Verdict::Regression : Verdict::Undecided,
-          regression_reason(decided_[row], {found_in(row)}, settings_));
+      if (!is_found(row) || is_confirmable(row)) continue;
+      set(decided_[row], verdict, regression_reason(decided_[row], {found_in(row)}, settings_));
     }
   }
 
   void conclude_finding(std::size_t row) {
     RowDecision& decision = decided_[row];
     const Measure found = found_in(row);
-    if (decision.needs_confirmation) {
-      set(decision, Verdict::Undecided, regression_reason(decision, {found}, settings_));
-      return;
-    }
     for (const Measure measure : kMeasures) {
       if (*decision.measures[measure].confirmed_p_control > settings_.alpha) continue;
       set(decision, Verdict::Unfit, control_reason(decision, {measure, true}));
@@ -229,10 +229,8 @@ class Family {
     if (could_see && effect && effect->ci95) decision.smallest_visible = effect->ci95->hi;
     const stats::Variance& spread = progress_[row].spread[measure].not_slower;
     if (decision.turns > 0 && spread.degrees > 0) {
-      const Differences seen =
-          evidence_[row].turns[measure].first(static_cast<std::size_t>(decision.turns));
       decision.turns_needed =
-          turns_to_decide(stats::mean(start_shifts(seen.candidate, seen.start)), spread,
+          turns_to_decide(stats::mean(progress_[row].shifts[measure].candidate), spread,
                           settings_.margin, smallest_effect_of(measure, settings_),
                           settings_.alpha / static_cast<double>(slower_tests(decided_.size())),
                           settings_.miss_rate, settings_.start_turns, decision.turns);
@@ -249,9 +247,8 @@ class Family {
   const Settings& settings_;
   std::vector<RowProgress> progress_;
   std::vector<RowDecision> decided_;
-  std::vector<bool> chosen_;     // rows for confirmation
-  std::size_t chosen_rows_ = 0;  // how many
-  std::size_t confirmable_ = 0;  // measures found slower, over these
+  std::size_t confirmed_rows_ = 0;   // found, and measured once more
+  std::size_t confirmed_tests_ = 0;  // measures found slower, over these
 };
 
 }  // namespace

@@ -12,9 +12,12 @@
 //                 as a family of its own at alpha; where it is off the row is unfit
 //   confirmation  what was found slower, the clearest rows of it, is measured once more in fresh
 //                 starts and must be found slower there by itself, at alpha over the number of
-//                 findings that are measured again, with the control clean. A false alarm then has
-//                 to happen twice; what was drawn once is drawn again. The other findings, which
-//                 hold at alpha by themselves, stand with the first that is confirmed.
+//                 findings that were measured again, with the control clean. A false alarm then has
+//                 to happen twice; what was drawn once is drawn again. Where none is confirmed the
+//                 next ones are measured. The other findings, which hold at alpha by themselves,
+//                 stand with the first that is confirmed.
+//
+// A gate with a confirmed row is a regression whatever the others come to, so it may end there.
 #pragma once
 
 #include <optional>
@@ -66,7 +69,7 @@ struct RowDecision {
   std::string reason;               // one sentence without a full stop
   int turns = 0;                    // that were looked at; later ones do not count
   bool is_open = true;              // takes part in the next start
-  bool needs_confirmation = false;  // found slower, one of the clearest, confirmation not run
+  bool needs_confirmation = false;  // found slower, clearest of those whose confirmation is not run
   ByMeasure<MeasureDecision> measures;
   // Of an undecided row: the smallest effect that it could have seen, the upper end of the interval
   // of the measure that is undecided, as a share, where anything could be found slower; and the
@@ -82,8 +85,8 @@ struct Decision {
 
 // Returns the decision on `rows`, of which some may have had more turns than others. Turns beyond
 // the look that closed a row do not count, so what was stored is decided as it was decided then.
-// Call it after every start: the rows that are open take part in the next one; when none is, or no
-// look is left, run the confirmation of those that need it, and call it once more.
+// Call it after every look: first run the confirmation of the rows that need it, and call it again;
+// then the rows that are open take part in the next starts.
 // Errors: InternalError without rows.   Cost: milliseconds per row.
 Decision decide(const std::vector<RowEvidence>& rows, const Settings& settings);
 

@@ -6,9 +6,11 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <cstring>
 #include <utility>
 
 #include "harness/base/errors.h"
+#include "harness/measure/operator_scope.h"
 
 namespace gradsync::measure {
 namespace {
@@ -16,11 +18,6 @@ namespace {
 thread_local MemoryCategory current_category = MemoryCategory::Other;
 // Whether this thread is the rank's: it installed the meter, or has opened a scope.
 thread_local bool is_own_thread = false;
-
-// A block's name in the model of a GPU's allocator.
-std::uint64_t name_of(const void* data) {
-  return reinterpret_cast<std::uintptr_t>(data);
-}
 
 std::string sentence(const OutOfMemoryReport& report) {
   if (report.budget_bytes == 0) {
@@ -51,12 +48,19 @@ void relabel_memory(const void* data, MemoryCategory category,
 class MeteredAllocator final : public c10::Allocator {
  public:
   c10::DataPtr allocate(std::size_t bytes) override {
-    void* const data = bytes == 0 ? nullptr : meter().allocate(static_cast<std::int64_t>(bytes));
-    return {data, data, &give_back, c10::Device(c10::DeviceType::CPU)};
+    return owned(bytes == 0 ? nullptr : meter().allocate(static_cast<std::int64_t>(bytes)));
   }
   c10::DeleterFnPtr raw_deleter() const override { return &give_back; }
   void copy_data(void* to, const void* from, std::size_t bytes) const override {
     default_copy_data(to, from, bytes);
+  }
+
+  static c10::DataPtr owned(void* data) {
+    return {data, data, &give_back, c10::Device(c10::DeviceType::CPU)};
+  }
+  static bool owns(const c10::DataPtr& pointer) { return pointer.get_deleter() == &give_back; }
+  static void fold_output(const at::Tensor& output) {
+    if (output.defined() && output.has_storage()) meter().fold(output.storage());
   }
 
  private:
@@ -72,7 +76,10 @@ MemoryMeter& meter() {
 void MemoryMeter::install(const MemoryOptions& options) {
   const std::lock_guard lock(mutex_);
   GRADSYNC_CHECK(installed_, ==, false);
-  if (options.fold_from_bytes > 0) folded_ = std::make_unique<FoldedMemory>();
+  if (options.fold_from_bytes > 0) {
+    folded_ = std::make_unique<FoldedMemory>();
+    observe_operators(&MeteredAllocator::fold_output);
+  }
   fold_from_bytes_ = options.fold_from_bytes;
   estimate_reserved_ = options.estimate_reserved;
   if (estimate_reserved_) current_->reserved_model.emplace();
@@ -177,16 +184,18 @@ std::vector<MemoryPoint> MemoryMeter::end_timeline() {
 void* MemoryMeter::allocate(std::int64_t bytes) {
   if (!is_own_thread) return c10::alloc_cpu(static_cast<std::size_t>(bytes));
   const std::lock_guard lock(mutex_);
+  if (fold_failure_) std::rethrow_exception(std::exchange(fold_failure_, nullptr));
   const std::int64_t held_bytes = current_->allocated_bytes;
   if (budget_bytes_ && held_bytes + bytes > *budget_bytes_) {
     refuse(
         {bytes, std::max<std::int64_t>(0, *budget_bytes_ - held_bytes), *budget_bytes_, *place_});
   }
-  const bool fold = fold_from_bytes_ > 0 && bytes >= fold_from_bytes_;
+  const bool fold = is_to_fold(bytes) && !inside_operator();
   void* const data = ask_system(bytes, fold);
-  blocks_[data] = {bytes, current_category, fold, account_};
+  const std::uint64_t name = next_name_++;
+  blocks_[data] = {bytes, current_category, fold, account_, name};
   if (current_->reserved_model) {
-    const bool fits = current_->reserved_model->allocate(name_of(data), bytes);
+    const bool fits = current_->reserved_model->allocate(name, bytes);
     GRADSYNC_CHECK(fits, ==, true);  // it has no limit
   }
   current_->add(current_category, bytes);
@@ -205,7 +214,7 @@ void MemoryMeter::free(void* data) {
   const Block block = found->second;
   blocks_.erase(found);
   Account& account = accounts_.at(block.account);
-  if (account.reserved_model) account.reserved_model->free(name_of(data));
+  if (account.reserved_model) account.reserved_model->free(block.name);
   account.add(block.category, -block.bytes);
   add_to_timeline();
   lock.unlock();
@@ -214,6 +223,30 @@ void MemoryMeter::free(void* data) {
   } else {
     c10::free_cpu(data);
   }
+}
+
+// The block keeps its place in every account; only its address changes.
+void MemoryMeter::fold(const c10::Storage& storage) {
+  if (!MeteredAllocator::owns(storage.data_ptr())) return;
+  c10::DataPtr unfolded;  // freed after the lock, as a block that the meter does not know
+  const std::lock_guard lock(mutex_);
+  const auto found = blocks_.find(storage.data());
+  if (found == blocks_.end() || found->second.folded || !is_to_fold(found->second.bytes)) return;
+  const auto bytes = static_cast<std::size_t>(found->second.bytes);
+  void* data = nullptr;
+  try {
+    data = folded_->map(bytes);
+  } catch (const EnvironmentError&) {
+    fold_failure_ = std::current_exception();  // torch lets none out of its callbacks
+    return;
+  }
+  std::memcpy(data, storage.data(), bytes);
+  auto block = blocks_.extract(found);
+  block.key() = data;
+  block.mapped().folded = true;
+  blocks_.insert(std::move(block));
+  unfolded = storage.set_data_ptr(MeteredAllocator::owned(data));
+  if (spare_.try_emplace(bytes, unfolded.get()).second) unfolded.release_context();
 }
 
 void MemoryMeter::relabel(const void* data, MemoryCategory category,
@@ -234,8 +267,13 @@ void MemoryMeter::relabel(const void* data, MemoryCategory category,
   add_to_timeline();
 }
 
+bool MemoryMeter::is_to_fold(std::int64_t bytes) const {
+  return fold_from_bytes_ > 0 && bytes >= fold_from_bytes_;
+}
+
 void* MemoryMeter::ask_system(std::int64_t bytes, bool fold) {
   if (fold) return folded_->map(static_cast<std::size_t>(bytes));
+  if (const auto spare = spare_.extract(static_cast<std::size_t>(bytes))) return spare.mapped();
   try {
     return c10::alloc_cpu(static_cast<std::size_t>(bytes));
   } catch (const c10::Error&) {

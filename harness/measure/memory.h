@@ -20,6 +20,7 @@
 #pragma once
 
 #include <cstdint>
+#include <exception>
 #include <map>
 #include <memory>
 #include <mutex>
@@ -33,6 +34,10 @@
 #include "harness/measure/folding.h"
 #include "harness/measure/memory_category.h"
 #include "harness/measure/memory_timeline.h"
+
+namespace c10 {
+struct Storage;
+}
 
 namespace gradsync::measure {
 
@@ -59,7 +64,9 @@ void relabel_memory(const void* data, MemoryCategory category,
 
 struct MemoryOptions {
   // Tensors of this many bytes and more are folded onto one file (measure/folding.h) and hold
-  // garbage; they are counted like any other. 0: none.
+  // garbage; they are counted like any other. Not folded is what an operator asks for while it runs
+  // (measure/operator_scope.h): a kernel relies on it. What it returns is folded at its end, by a
+  // change of the storage's address. 0: none.
   std::int64_t fold_from_bytes = 0;
   // Feeds the model of a GPU's allocator (measure/caching_allocator_model.h) with the same stream.
   bool estimate_reserved = false;
@@ -127,6 +134,7 @@ class MemoryMeter {
     MemoryCategory category;
     bool folded;
     int account;
+    std::uint64_t name;  // in the model of a GPU's allocator
   };
   struct Account {
     CategoryBytes allocated{};
@@ -143,8 +151,10 @@ class MemoryMeter {
 
   void* allocate(std::int64_t bytes);
   void free(void* data);
+  void fold(const c10::Storage& storage);
   void relabel(const void* data, MemoryCategory category, std::optional<MemoryCategory> only_from);
   // With the lock held:
+  bool is_to_fold(std::int64_t bytes) const;
   void* ask_system(std::int64_t bytes, bool fold);
   [[noreturn]] void refuse(const OutOfMemoryReport& report);
   void add_to_timeline();
@@ -154,7 +164,12 @@ class MemoryMeter {
   bool estimate_reserved_ = false;
   std::int64_t fold_from_bytes_ = 0;
   std::unique_ptr<FoldedMemory> folded_;
+  // One block of each size that operators asked for and whose output was then folded: without them
+  // each operator would pay for page faults on all that it writes.
+  std::unordered_map<std::size_t, void*> spare_;
+  std::exception_ptr fold_failure_;                // of an output: the next allocation throws it
   std::unordered_map<const void*, Block> blocks_;  // by first byte
+  std::uint64_t next_name_ = 0;
   std::map<int, Account> accounts_{{0, {}}};
   int account_ = 0;
   Account* current_ = &accounts_[0];

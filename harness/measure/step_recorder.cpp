@@ -8,6 +8,7 @@ launch::Activity activity_of(Phase phase) {
     case Phase::Forward:
       return launch::Activity::Forward;
     case Phase::Backward:
+    case Phase::Copy:
       return launch::Activity::Backward;
     case Phase::Wait:
       return launch::Activity::Wait;
@@ -15,6 +16,25 @@ launch::Activity activity_of(Phase phase) {
       return launch::Activity::Optimizer;
   }
   return launch::Activity::Idle;
+}
+
+std::vector<Interval> with_joined_copies(const std::vector<Interval>& intervals) {
+  std::vector<Interval> joined;
+  for (const Interval& interval : intervals) {
+    const std::size_t count = joined.size();
+    const bool goes_on = interval.phase == Phase::Copy && count >= 2 &&
+                         joined[count - 2].phase == Phase::Copy &&
+                         joined[count - 2].micro_batch == interval.micro_batch &&
+                         joined[count - 1].phase == Phase::Wait &&
+                         interval.start_ns - joined[count - 2].end_ns < kShortestWaitNs;
+    if (goes_on) {
+      joined.pop_back();
+      joined.back().end_ns = interval.end_ns;
+    } else {
+      joined.push_back(interval);
+    }
+  }
+  return joined;
 }
 
 }  // namespace
@@ -53,7 +73,11 @@ void StepRecorder::end_step() {
 }
 
 void StepRecorder::end_block() {
-  if (timeline_ == nullptr) return;
+  if (timeline_ != nullptr) resolve_marks();
+  for (StepTimes& step : steps_) step.intervals = with_joined_copies(step.intervals);
+}
+
+void StepRecorder::resolve_marks() {
   const std::vector<std::int64_t> moments_ns =
       timeline_->reached([this] { publish(launch::Activity::Wait); });
   const auto resolve = [&](std::int64_t& mark) {

@@ -20,8 +20,16 @@
 namespace gradsync::measure {
 
 // Where a rank's own thread is. Wait: blocked on communication with no computation of its own left.
-enum class Phase : std::uint8_t { Forward, Backward, Wait, Optimizer };
-constexpr std::array<const char*, 4> kPhaseNames{"forward", "backward", "wait", "optimizer"};
+// Copy: between such waits it copies what was communicated to where it belongs.
+enum class Phase : std::uint8_t { Forward, Backward, Wait, Copy, Optimizer };
+constexpr std::array kPhases{Phase::Forward, Phase::Backward, Phase::Wait, Phase::Copy,
+                             Phase::Optimizer};
+constexpr std::array<const char*, kPhases.size()> kPhaseNames{"forward", "backward", "wait", "copy",
+                                                              "optimizer"};
+
+// A thread that stands still is woken no sooner, and what is shorter was no wait. Larger: short
+// waits pass for copying.
+constexpr std::int64_t kShortestWaitNs = 5'000;
 
 struct Interval {
   Phase phase = Phase::Forward;
@@ -53,8 +61,9 @@ class StepRecorder {
   // The current step begins where the last one ended.
   void begin_micro_batch(std::int32_t micro_batch);
   void end_step();
-  // Call after the last step of a block, before its times are read. Blocks until the device has
-  // done them; without one it does nothing. Errors: as Timeline::reached.
+  // Call after the last step of a block, before its times are read. Blocks until the device, if
+  // there is one, has done them. Copies with less than kShortestWaitNs of Wait between them become
+  // one: those of a bucket's gradients. Errors: as Timeline::reached.
   void end_block();
 
   // The thread is in `phase` from now on, until the next enter() or leave().
@@ -66,6 +75,7 @@ class StepRecorder {
  private:
   // Now: a time, or on a device the number of a mark, which end_block() turns into one.
   std::int64_t moment();
+  void resolve_marks();
   void publish(launch::Activity activity);
 
   const Clock& clock_;

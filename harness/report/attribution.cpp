@@ -112,11 +112,16 @@ std::optional<std::size_t> first_over(const std::vector<Span>& spans, double fro
 
 // Between two moments nothing changes: the whole stretch is charged to one thing.
 void charge(RankParts& out, const RankRecord& rank, double from_s, double to_s) {
-  const auto waits = [](const TimelinePhase& phase) { return phase.phase == "wait"; };
+  const auto during = [&](const char* name) {
+    const auto is_named = [name](const TimelinePhase& phase) { return phase.phase == name; };
+    return first_over(rank.timeline_phases, from_s, to_s, is_named).has_value();
+  };
   const auto any = [](const TimelineEvent&) { return true; };
   const auto head = first_over(rank.timeline_events, from_s, to_s, any);
   Part part = &TimeParts::own_compute_s;
-  if (head && first_over(rank.timeline_phases, from_s, to_s, waits)) {
+  if (during("copy")) {
+    part = &TimeParts::copy_s;
+  } else if (head && during("wait")) {
     const bool all_issued = from_s >= out.collectives[*head].all_issued_s;
     part = all_issued ? &TimeParts::wire_s : &TimeParts::late_peer_s;
   }
@@ -142,6 +147,7 @@ RankParts rank_parts(const TrialRecord& trial, const std::vector<double>& starts
 
 void add_to(TimeParts& sum, const TimeParts& more) {
   sum.own_compute_s += more.own_compute_s;
+  sum.copy_s += more.copy_s;
   sum.late_peer_s += more.late_peer_s;
   sum.wire_s += more.wire_s;
 }
@@ -177,6 +183,7 @@ struct RankSum {
 
 json parts_to_json(const TimeParts& sum, double steps) {
   return {{"own_compute_s", sum.own_compute_s / steps},
+          {"copy_s", sum.copy_s / steps},
           {"late_peer_s", sum.late_peer_s / steps},
           {"wire_s", sum.wire_s / steps}};
 }

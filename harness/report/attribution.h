@@ -1,13 +1,15 @@
 // Where the time of one step went, rank by rank and collective by collective: this rank's own
-// compute, a late peer, or the wire.
+// compute, copies of what was reduced, a late peer, or the wire.
 //
 // A step is an instant after another in which the rank's thread either did something of its own
-// (every phase but "wait", and what lies between phases) or only waited. Of the waiting, the part
+// (any phase but "copy" and "wait", and what lies between phases), copied what had been reduced to
+// where it belongs (phase "copy"), or only waited. Of the waiting, the part
 // in which a collective of the rank was in flight is exposed communication (measure/exposed.h).
 // Each such instant is charged to one collective, the one issued first of those in flight: what was
 // issued after it stands in line behind it.
 //
 //   own compute   the thread worked, or nothing was in flight
+//   copy          between two waits it copied a bucket to where its gradients are
 //   late peer     it waited for a collective that some rank had not issued yet: nothing that any
 //                 link could do would have ended the wait
 //   wire          it waited for a collective that all ranks had issued: the transfer, and what the
@@ -17,7 +19,7 @@
 //   rank 1  |-------- backward ----------------|######wire######|
 //                          ^ rank 0 issues     ^ rank 1 issues
 //
-// The three are a partition: they sum to the step. It takes times of several ranks on one clock.
+// The four are a partition: they sum to the step. It takes times of several ranks on one clock.
 // All pure functions of records.
 #pragma once
 
@@ -32,14 +34,16 @@ namespace gradsync::report {
 
 struct TimeParts {
   double own_compute_s = 0;
+  double copy_s = 0;
   double late_peer_s = 0;
   double wire_s = 0;
 
   double exposed_s() const { return late_peer_s + wire_s; }
-  double total_s() const { return own_compute_s + exposed_s(); }
+  double total_s() const { return own_compute_s + copy_s + exposed_s(); }
 };
 
-// What was charged to one collective of the step on one rank. Its own compute is what hid it.
+// What was charged to one collective of the step on one rank. Own compute and copies are what hid
+// it.
 struct CollectiveParts {
   TimeParts parts;
   int last_rank = 0;        // the one that issued it last
@@ -73,8 +77,9 @@ StepParts step_parts(const results::TrialRecord& trial, const HostClocks& clocks
 
 // Returns the mean over those of `trials` whose parts are known, as "attribution" of a cell in
 // result.json:
-//   {"steps", "clock_error_s", "ranks": [{"rank", "node", "own_compute_s", "late_peer_s", "wire_s",
-//    "waited_for_s": {"1": ...}, "collectives": [{"op", "bucket", "own_compute_s", ...}]}]}
+//   {"steps", "clock_error_s", "ranks": [{"rank", "node", "own_compute_s", "copy_s", "late_peer_s",
+//    "wire_s", "waited_for_s": {"1": ...}, "collectives": [{"op", "bucket", "own_compute_s",
+//    ...}]}]}
 // "waited_for_s" says for which rank the late peer's seconds were, "collectives" are gathered by
 // operation and bucket. null where no trial's are known, and `why_unknown` says why.
 nlohmann::json attribution_json(const std::vector<const results::TrialRecord*>& trials,

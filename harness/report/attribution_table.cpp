@@ -45,9 +45,33 @@ PartView with_attribution(const PartView& part) {
   return shown;
 }
 
+// Absent where none were told apart from waiting.
+double copies_s(const json& rank) {
+  return rank.value("copy_s", 0.0);
+}
+
+bool copied(const json& attribution) {
+  return std::ranges::any_of(attribution["ranks"],
+                             [](const json& rank) { return copies_s(rank) > 0; });
+}
+
+// The parts of a step by their names in result.json, and as a table calls them.
+struct PartColumn {
+  const char* name;
+  const char* head;
+};
+std::vector<PartColumn> part_columns(bool with_copies) {
+  std::vector<PartColumn> columns{{"own_compute_s", "own compute"},
+                                  {"copy_s", "copy"},
+                                  {"late_peer_s", "late peer"},
+                                  {"wire_s", "wire"}};
+  if (!with_copies) columns.erase(columns.begin() + 1);
+  return columns;
+}
+
 double mean_over_ranks(const json& attribution, const char* name) {
   double sum_s = 0;
-  for (const json& rank : attribution["ranks"]) sum_s += rank[name].get<double>();
+  for (const json& rank : attribution["ranks"]) sum_s += rank.value(name, 0.0);
   return sum_s / static_cast<double>(attribution["ranks"].size());
 }
 
@@ -88,7 +112,7 @@ std::string most_exposed(const json& attribution) {
   return largest_share(exposed_s);
 }
 
-std::string what_the_parts_mean(const PartView& shown) {
+std::string what_the_parts_mean(const PartView& shown, bool with_copies) {
   std::set<std::size_t> steps;
   double clock_error_s = 0;
   for (const json& cell : shown.cells) {
@@ -98,8 +122,9 @@ std::string what_the_parts_mean(const PartView& shown) {
   }
   std::string text = fmt::format(
       "Where a step went, by the last timed one of {} in each row, mean over ranks: own compute,\n"
-      "waiting for a peer that had not come to the same collective, waiting for the wire.",
-      steps == std::set<std::size_t>{1} ? "1 trial" : range_text(steps) + " trials");
+      "{}waiting for a peer that had not come to the same collective, waiting for the wire.",
+      steps == std::set<std::size_t>{1} ? "1 trial" : range_text(steps) + " trials",
+      with_copies ? "copying buckets, " : "");
   if (clock_error_s > 0) {
     text += fmt::format(
         "\nThe hosts' clocks agree within {:.1f} us: so far may each border between peer and wire "
@@ -117,41 +142,47 @@ std::string place_of_cell(const PartView& part, const json& cell) {
   return text + ": " + strategy_label(cell["cell"].value("strategy", ""));
 }
 
-void add_parts_row(TextTable& table, const std::string& name, const json& rank, const json& parts) {
+void add_parts_row(TextTable& table, const std::vector<PartColumn>& columns,
+                   const std::string& name, const json& rank, const json& parts) {
   constexpr int kDecimals = 6;  // a small bucket takes microseconds
   std::vector<std::string> texts = {name, plain_text(rank["rank"])};
-  for (const char* part : {"own_compute_s", "late_peer_s", "wire_s"}) {
-    texts.push_back(seconds_text(parts[part], kDecimals));
+  for (const PartColumn& column : columns) {
+    texts.push_back(seconds_text(parts.value(column.name, json()), kDecimals));
   }
   table.add_row(std::move(texts));
 }
 
-// What a rank computed while nothing was in flight: the rest, with no waiting in it.
-json uncovered_compute(const json& rank) {
+// What a rank did while nothing was in flight: the rest, with no waiting in it.
+json uncovered(const json& rank) {
   double own_compute_s = rank["own_compute_s"].get<double>();
+  double copy_s = copies_s(rank);
   for (const json& collective : rank["collectives"]) {
     own_compute_s -= collective["own_compute_s"].get<double>();
+    copy_s -= copies_s(collective);
   }
   return {{"own_compute_s", std::max(0.0, own_compute_s)},
+          {"copy_s", std::max(0.0, copy_s)},
           {"late_peer_s", nullptr},
           {"wire_s", nullptr}};
 }
 
 std::string by_collective(const json& attribution) {
-  TextTable table(
-      {{"collective", Align::Left}, {"rank"}, {"own compute"}, {"late peer"}, {"wire"}});
+  const std::vector<PartColumn> parts = part_columns(copied(attribution));
+  std::vector<TextTable::Column> columns{{"collective", Align::Left}, {"rank"}};
+  for (const PartColumn& part : parts) columns.push_back({part.head});
+  TextTable table(std::move(columns));
   const json& ranks = attribution["ranks"];
   // All ranks took part in the same ones.
   for (std::size_t i = 0; i < ranks[0]["collectives"].size(); ++i) {
     for (const json& rank : ranks) {
       const json& collective = rank["collectives"][i];
-      add_parts_row(table, collective_name(collective), rank, collective);
+      add_parts_row(table, parts, collective_name(collective), rank, collective);
     }
   }
   for (const json& rank : ranks) {
-    add_parts_row(table, "nothing in flight", rank, uncovered_compute(rank));
+    add_parts_row(table, parts, "nothing in flight", rank, uncovered(rank));
   }
-  for (const json& rank : ranks) add_parts_row(table, "step", rank, rank);
+  for (const json& rank : ranks) add_parts_row(table, parts, "step", rank, rank);
   return table.to_markdown();
 }
 
@@ -165,7 +196,10 @@ std::string attribution_table(const PartView& part) {
   std::vector<TextTable::Column> columns = {{"topology", Align::Left}};
   for (const std::string& name : varying) columns.push_back({name, Align::Left});
   columns.push_back({"strategy", Align::Left});
-  for (const char* head : {"own compute", "late peer", "wire"}) columns.push_back({head});
+  const bool with_copies = std::ranges::any_of(
+      shown.cells, [](const json& cell) { return copied(cell["attribution"]); });
+  const std::vector<PartColumn> parts = part_columns(with_copies);
+  for (const PartColumn& part : parts) columns.push_back({part.head});
   for (const char* head : {"latest", "most exposed"}) columns.push_back({head, Align::Left});
   TextTable table(columns);
   TopologyColumn topology(shown);
@@ -175,20 +209,20 @@ std::string attribution_table(const PartView& part) {
     for (const std::string& name : varying) texts.push_back(parameter_text(cell["cell"], name));
     texts.push_back(strategy_label(cell["cell"].value("strategy", "")));
     const json& attribution = cell["attribution"];
-    for (const char* name : {"own_compute_s", "late_peer_s", "wire_s"}) {
-      texts.push_back(seconds_text(mean_over_ranks(attribution, name), decimals) + " s");
+    for (const PartColumn& part : parts) {
+      texts.push_back(seconds_text(mean_over_ranks(attribution, part.name), decimals) + " s");
     }
     texts.push_back(latest_rank(attribution));
     texts.push_back(most_exposed(attribution));
     table.add_row(std::move(texts));
   }
-  return what_the_parts_mean(shown) + "\n" + table.to_markdown();
+  return what_the_parts_mean(shown, with_copies) + "\n" + table.to_markdown();
 }
 
 std::string attribution_page(const json& result) {
   std::string text =
       "Where a step went, by the last timed one of each trial: means in seconds.\n"
-      "own compute = what hid a collective; late peer, wire = what the rank waited for it.\n";
+      "own compute, copy = what hid a collective; late peer, wire = what the rank waited for it.\n";
   for (const PartView& part : parts_of(result)) {
     if (!part.name.empty()) text += "\n## " + part.name + "\n";
     for (const json& cell : part.cells) {

@@ -82,19 +82,26 @@ std::pair<const Timed*, std::size_t> fastest(const std::vector<Timed>& list, Cou
   return {best, number};
 }
 
+// The winner and what it is compared with were chosen because they came out fastest, and chance
+// chooses, too. So the interval is one that holds for every pair that there was to choose from, all
+// at once (Bonferroni's inequality).
 json entry(const char* among, const std::pair<const Timed*, std::size_t>& best,
-           const Timed& reference) {
+           const std::pair<const Timed*, std::size_t>& reference) {
   const CellGroup& group = *best.first->group;
-  const json comparison = compare_steps(group, *reference.group);
+  const std::size_t choices = best.second * reference.second;
+  const double level = 1 - (1 - stats::kUsualLevel) / static_cast<double>(choices);
+  const json comparison = compare_steps(group, *reference.first->group, level);
   const bool known = comparison.is_object();
   return {{"part", group.part},
           {"among", among},
           {"cell", group.cell},
           {"step_s", best.first->step_s},
           {"of", best.second},
-          {"vs", reference.group->cell},
+          {"vs", reference.first->group->cell},
           {"ratio", known ? comparison["ratio"] : json(nullptr)},
           {"ci95", known ? comparison["ci95"] : json(nullptr)},
+          {"choices", choices},
+          {"launches", known ? comparison["launches"] : json(0)},
           {"pairs", known ? comparison["pairs"] : json(0)}};
 }
 
@@ -122,15 +129,24 @@ std::string place_of(const PartView& part, const json& cell) {
   return text;
 }
 
+// That the pair was chosen for its times, and what its interval makes of that.
+std::string chosen_text(const json& best) {
+  const auto choices = best["choices"].get<std::size_t>();
+  if (best["ci95"].is_null()) {
+    return fmt::format("the fastest of {} pairs in {}", choices, launches_that_ran(best));
+  }
+  return fmt::format("an interval that holds for all {} pairs to choose from", choices);
+}
+
 std::string sentence(const json& best, const PartView& part, const json& cell, int decimals) {
   std::string text =
       fmt::format("Best of {} on {}{}: {}, {} s/step", best["of"].get<std::size_t>(),
                   place_of(part, cell), best["among"] == "all" ? "" : " with whole gradients",
                   words_for(best["cell"]), seconds_text(best["step_s"], decimals));
   if (best["cell"] == best["vs"]) return text + ", with every option at its default.\n";
-  text += fmt::format("; {} of {} with every option at its default",
+  text += fmt::format("; {} of {} with every option at its default, {}",
                       ratio_text(best["ratio"].is_null() ? json(nullptr) : best),
-                      strategy_label(best["vs"].value("strategy", "")));
+                      strategy_label(best["vs"].value("strategy", "")), chosen_text(best));
   return text + (compressed(best["cell"]) ? "; its gradients are rounded on the wire.\n" : ".\n");
 }
 
@@ -142,10 +158,10 @@ json best_of_all(const std::vector<CellGroup>& groups, const json& cells) {
     const auto reference = fastest(list, all_by_default);
     if (reference.first == nullptr || reference.second == list.size()) continue;
     const auto any = fastest(list, [](const json&) { return true; });
-    best.push_back(entry("all", any, *reference.first));
+    best.push_back(entry("all", any, reference));
     if (!compressed(any.first->group->cell)) continue;
     const auto whole = fastest(list, [](const json& cell) { return !compressed(cell); });
-    best.push_back(entry("whole_gradients", whole, *reference.first));
+    best.push_back(entry("whole_gradients", whole, reference));
   }
   return best;
 }

@@ -59,11 +59,17 @@ json sort_key(const json& plan, const CellGroup& group) {
   return key;
 }
 
+bool is_as_published(const json& plan) {
+  return plan.is_object() && plan.value("window_rule", "honest") == std::string("as_published");
+}
+
 class Grouper {
  public:
+  explicit Grouper(bool as_published) : as_published_(as_published) {}
+
   CellGroup& group(const std::string& part, const json& cell) {
     const auto [place, is_new] = index_.try_emplace({part, cell.dump()}, groups_.size());
-    if (is_new) groups_.push_back({part, cell, {}, ""});
+    if (is_new) groups_.push_back({part, cell, {}, "", as_published_});
     return groups_[place->second];
   }
 
@@ -87,6 +93,7 @@ class Grouper {
   }
 
  private:
+  bool as_published_;
   std::map<std::pair<std::string, std::string>, std::size_t> index_;
   std::vector<CellGroup> groups_;
 };
@@ -108,7 +115,7 @@ std::vector<CellGroup> group_by_cell(const json& plan, const std::vector<TrialRe
   for (const TrialRecord& trial : trials) in_order.push_back(&trial);
   std::stable_sort(in_order.begin(), in_order.end(),
                    [](const auto* left, const auto* right) { return left->order < right->order; });
-  Grouper grouper;
+  Grouper grouper(is_as_published(plan));
   for (const TrialRecord* trial : in_order) {
     grouper.group(trial->part, trial->cell).trials.push_back(trial);
   }

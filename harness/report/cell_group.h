@@ -21,6 +21,9 @@ struct CellGroup {
   nlohmann::json cell;
   std::vector<const results::TrialRecord*> trials;  // in the order they ran
   std::string skipped_because;                      // of a SkippedCell; empty otherwise
+  // The plan's window rule: windows hold different numbers of micro-batches, and rank 0's clock
+  // counts.
+  bool as_published = false;
 
   // Trials that ended well, the only ones whose numbers count.
   std::vector<const results::TrialRecord*> ok_trials() const;

@@ -6,10 +6,12 @@
 #include <array>
 #include <cmath>
 #include <map>
+#include <numeric>
 #include <optional>
 #include <set>
 
 #include "harness/report/attribution.h"
+#include "harness/report/launch_times.h"
 #include "harness/report/rank_summary.h"
 #include "harness/report/running_statistics.h"
 #include "harness/stats/sample.h"
@@ -40,26 +42,20 @@ std::vector<double> all_steps(const Trials& trials) {
   return steps;
 }
 
-json summary_to_json(const stats::Summary& summary, const json& ci95, double divisor) {
-  json interval = ci95;
+// `mean` is elapsed time; the others are of the slowest rank's steps, one by one, which add up to
+// more.
+json times_to_json(const stats::Estimate& mean, const std::vector<double>& steps, double divisor) {
+  const auto summary = *stats::summarize(steps);
+  json interval = interval_to_json(mean.interval);
   for (json& end : interval) end = end.get<double>() / divisor;
-  return {{"mean", summary.mean / divisor},
+  return {{"mean", mean.value / divisor},
           {"median", summary.median / divisor},
           {"sd", summary.sd ? json(*summary.sd / divisor) : json(nullptr)},
+          {"p5", stats::quantile(steps, 0.05) / divisor},
+          {"p95", stats::quantile(steps, 0.95) / divisor},
+          {"max", summary.max / divisor},
           {"ci95", interval},
           {"n", summary.n}};
-}
-
-std::string interval_kind(const stats::Estimate& estimate) {
-  switch (estimate.resampled) {
-    case stats::Resampled::LaunchesThenBlocks:
-      return "bootstrap over launches, then blocks";
-    case stats::Resampled::Blocks:
-      return "bootstrap over the blocks of one launch";
-    case stats::Resampled::Nothing:
-      break;
-  }
-  return "none: " + estimate.no_interval_because;
 }
 
 // What is made of a step's times, and so unknown where they are.
@@ -73,66 +69,67 @@ std::optional<double> examples_of_a_micro_batch(const json& out) {
          out["ranks_per_node"].get<double>();
 }
 
-void add_times(json& out, const CellGroup& group, bool as_published) {
-  const auto summary = stats::summarize(all_steps(group.ok_trials()));
-  if (!summary) {
+void add_times(json& out, const CellGroup& group) {
+  const std::vector<double> launches = launch_means(group);
+  const std::vector<double> steps = all_steps(group.ok_trials());
+  if (launches.empty() || steps.empty()) {
     for (const char* name : kTimes) set_unknown(out, name, "no timed step");
     return;
   }
-  const stats::Estimate estimate = stats::bootstrap_mean(steps_by_launch(group));
-  const json ci95 = interval_to_json(estimate.ci95);
-  out["interval"] = interval_kind(estimate);
-  out["step_s"] = summary_to_json(*summary, ci95, 1.0);
-  if (as_published) {
+  const stats::Estimate mean = stats::mean_of_launches(launches);
+  out["interval"] = interval_kind(mean, launches.size());
+  out["step_s"] = times_to_json(mean, steps, 1.0);
+  if (group.as_published) {
     for (const char* name : {"micro_batch_s", "sample_s"}) {
       set_unknown(out, name, "as_published windows hold unequal numbers of micro-batches");
     }
     return;
   }
   const int micro_batches = group.cell.value("accumulation_steps", 1);
-  out["micro_batch_s"] = summary_to_json(*summary, ci95, micro_batches);
+  out["micro_batch_s"] = times_to_json(mean, steps, micro_batches);
   if (const auto examples = examples_of_a_micro_batch(out)) {
-    out["sample_s"] = summary_to_json(*summary, ci95, micro_batches * *examples);
+    out["sample_s"] = times_to_json(mean, steps, micro_batches * *examples);
   } else {
     set_unknown(out, "sample_s", "the cell has no micro_batch_size");
   }
 }
 
-// The rank whose clock the step was taken from, so that phases and exposed communication add up to
-// the very step that is reported.
-const RankRecord* timing_rank(const TrialRecord& trial, std::size_t step, bool as_published) {
-  const RankRecord* chosen = nullptr;
-  for (const RankRecord& rank : trial.ranks) {
-    if (step >= rank.step_s.size()) continue;
-    if (as_published ? rank.rank == 0 : !chosen || rank.step_s[step] > chosen->step_s[step]) {
-      chosen = &rank;
-    }
-  }
-  return chosen;
+bool all_known(const std::vector<double>& values, std::size_t count) {
+  return values.size() == count && finite(values).size() == count;
 }
 
-void add_parts_of_a_step(json& out, const Trials& trials, bool as_published) {
-  std::vector<double> exposed;
-  std::map<std::string, std::vector<double>> phases;
-  for (const TrialRecord* trial : trials) {
-    for (std::size_t step = 0; step < trial->step_s.size(); ++step) {
-      const RankRecord* rank = timing_rank(*trial, step, as_published);
-      if (!rank) continue;
-      if (step < rank->exposed_comm_s.size()) exposed.push_back(rank->exposed_comm_s[step]);
-      for (const auto& [phase, values] : rank->phase_s) {
-        if (step < values.size()) phases[phase].push_back(values[step]);
-      }
+double sum(const std::vector<double>& values) {
+  return std::accumulate(values.begin(), values.end(), 0.0);
+}
+
+// Means of each phase, of exposed communication and of what no step has, on the clock of the rank
+// that each block's time is taken from: so they are parts of the very mean that is reported. What
+// some block has not recorded is not known.
+void add_parts_of_a_step(json& out, const CellGroup& group) {
+  const std::vector<TimedBlock> blocks = timed_blocks(group);
+  const std::vector<double> weights = step_weights(blocks);
+  std::map<std::string, double> phases;
+  std::set<std::string> incomplete;
+  double exposed_s = 0;
+  double unaccounted_s = 0;
+  bool has_exposed = true;
+  for (std::size_t i = 0; i < blocks.size(); ++i) {
+    const RankRecord& rank = *blocks[i].time.rank;
+    for (const auto& [phase, values] : rank.phase_s) {
+      if (!all_known(values, blocks[i].time.steps)) incomplete.insert(phase);
+      phases[phase] += weights[i] * sum(values);
     }
+    has_exposed = has_exposed && all_known(rank.exposed_comm_s, blocks[i].time.steps);
+    exposed_s += weights[i] * sum(rank.exposed_comm_s);
+    unaccounted_s += weights[i] * blocks[i].time.unaccounted_s();
   }
-  json phase_means = json::object();
-  for (const auto& [phase, values] : phases) {
-    if (const auto kept = finite(values); !kept.empty()) phase_means[phase] = stats::mean(kept);
-  }
-  const auto kept = finite(exposed);
-  if (kept.empty()) set_unknown(out, "exposed_comm_s", "not recorded");
-  if (!kept.empty()) out["exposed_comm_s"] = stats::mean(kept);
-  if (phase_means.empty()) set_unknown(out, "phase_s", "not recorded");
-  if (!phase_means.empty()) out["phase_s"] = phase_means;
+  for (const std::string& phase : incomplete) phases.erase(phase);
+  out["exposed_comm_s"] = exposed_s;
+  out["phase_s"] = phases;
+  out["unaccounted_s"] = unaccounted_s;
+  if (blocks.empty() || !has_exposed) set_unknown(out, "exposed_comm_s", "not recorded");
+  if (phases.empty()) set_unknown(out, "phase_s", "not recorded");
+  if (blocks.empty()) set_unknown(out, "unaccounted_s", "no timed step");
 }
 
 void add_idle_share(json& out, const Trials& trials) {
@@ -288,15 +285,9 @@ void set_unknown(json& cell, const std::string& name, const std::string& reason)
   cell["null_reasons"][name] = reason;
 }
 
-stats::Launches steps_by_launch(const CellGroup& group) {
-  std::map<int, std::vector<stats::BlockSum>> by_launch;
-  for (const TrialRecord* trial : group.ok_trials()) {
-    const auto kept = finite(trial->step_s);
-    if (!kept.empty()) by_launch[trial->launch].push_back(stats::block_sum(kept));
-  }
-  stats::Launches launches;
-  for (auto& [launch, blocks] : by_launch) launches.push_back(std::move(blocks));
-  return launches;
+std::string interval_kind(const stats::Estimate& estimate, std::size_t launches) {
+  if (!estimate.interval) return "none: " + estimate.no_interval_because;
+  return fmt::format("Student's t over {} launches", launches);
 }
 
 std::string timing_objection(const json& context, const CellGroup& group) {
@@ -311,7 +302,7 @@ std::string timing_objection(const json& context, const CellGroup& group) {
   return "";
 }
 
-json summarize_cell(const json& context, const CellGroup& group, bool as_published) {
+json summarize_cell(const json& context, const CellGroup& group) {
   json out = description(group);
   const Trials trials = group.ok_trials();
   add_prediction(out, group);
@@ -337,13 +328,14 @@ json summarize_cell(const json& context, const CellGroup& group, bool as_publish
              on_cpu ? "estimated only in launches with FSDP or a memory budget" : no_peak);
   }
   if (no_times.empty()) {
-    add_times(out, group, as_published);
-    add_parts_of_a_step(out, trials, as_published);
+    add_times(out, group);
+    add_parts_of_a_step(out, group);
     add_idle_share(out, trials);
     add_attribution(out, context, trials);
   } else {
     for (const char* name : kTimes) set_unknown(out, name, no_times);
-    for (const char* name : {"exposed_comm_s", "phase_s", "idle_share", "attribution"}) {
+    for (const char* name :
+         {"exposed_comm_s", "phase_s", "unaccounted_s", "idle_share", "attribution"}) {
       set_unknown(out, name, no_times);
     }
   }

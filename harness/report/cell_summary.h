@@ -7,7 +7,6 @@
 #include <string>
 
 #include "harness/report/cell_group.h"
-#include "harness/stats/bootstrap.h"
 #include "harness/stats/interval.h"
 
 namespace gradsync::report {
@@ -17,13 +16,12 @@ namespace gradsync::report {
 // real ("timing_valid": false in a trial's model_info; "timing_reason" beside either says more).
 std::string timing_objection(const nlohmann::json& context, const CellGroup& group);
 
-// Returns the timed steps of the trials that ended well, each trial a block of its launch.
-stats::Launches steps_by_launch(const CellGroup& group);
-
 // Returns the entry of this cell in result.json, all but what compares it with another cell.
-// `as_published`: the windows hold different numbers of micro-batches, and rank 0's clock counts.
-nlohmann::json summarize_cell(const nlohmann::json& context, const CellGroup& group,
-                              bool as_published);
+nlohmann::json summarize_cell(const nlohmann::json& context, const CellGroup& group);
+
+// Returns what the interval of an estimate from so many launches is, or why there is none:
+// "Student's t over 4 launches", "none: 2 launches, and an interval needs 3".
+std::string interval_kind(const stats::Estimate& estimate, std::size_t launches);
 
 // [lo, hi], or null.
 nlohmann::json interval_to_json(const std::optional<stats::Interval>& interval);

@@ -1,35 +1,15 @@
 #include "harness/report/comparison.h"
 
 #include <algorithm>
-#include <cmath>
-#include <map>
-#include <utility>
 
 #include "harness/report/cell_summary.h"
-#include "harness/stats/paired.h"
-#include "harness/stats/sample.h"
+#include "harness/report/launch_times.h"
 
 namespace gradsync::report {
 
 using nlohmann::json;
 
 namespace {
-
-using Round = std::pair<int, int>;  // launch, round
-
-bool positive(double value) {
-  return std::isfinite(value) && value > 0;
-}
-
-std::map<Round, double> mean_by_round(const CellGroup& group) {
-  std::map<Round, double> means;
-  for (const auto* trial : group.ok_trials()) {
-    const auto& steps = trial->step_s;
-    if (steps.empty() || !std::all_of(steps.begin(), steps.end(), positive)) continue;
-    means[{trial->launch, trial->round}] = stats::mean(steps);
-  }
-  return means;
-}
 
 const CellGroup* find_group(const std::vector<CellGroup>& groups, const std::string& part,
                             const json& cell) {
@@ -40,21 +20,18 @@ const CellGroup* find_group(const std::vector<CellGroup>& groups, const std::str
 
 }  // namespace
 
-json compare_steps(const CellGroup& cell, const CellGroup& reference) {
-  const auto means = mean_by_round(cell);
-  std::vector<stats::Pair> pairs;
-  for (const auto& [round, denominator] : mean_by_round(reference)) {
-    const auto numerator = means.find(round);
-    if (numerator == means.end()) continue;
-    pairs.push_back({round.first, round.second, numerator->second, denominator});
-  }
-  if (pairs.empty()) return nullptr;
-  const stats::Estimate ratio = stats::paired_ratio(pairs);
+json compare_steps(const CellGroup& cell, const CellGroup& reference, double level) {
+  const PairedMeans paired = paired_means(cell, reference);
+  if (paired.launches.empty()) return nullptr;
+  const stats::Estimate ratio = stats::ratio_of_pairs(paired.launches, level);
   const bool itself = &cell == &reference;
   return {{"vs", reference.cell.value("strategy", "")},
           {"ratio", itself ? 1.0 : ratio.value},
-          {"ci95", itself ? json(nullptr) : interval_to_json(ratio.ci95)},
-          {"pairs", pairs.size()}};
+          {"ci95", itself ? json(nullptr) : interval_to_json(ratio.interval)},
+          {"interval",
+           itself ? "none: compared with itself" : interval_kind(ratio, paired.launches.size())},
+          {"launches", paired.launches.size()},
+          {"pairs", paired.rounds}};
 }
 
 const CellGroup* sibling(const std::vector<CellGroup>& groups, const CellGroup& group,

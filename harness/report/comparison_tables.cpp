@@ -9,43 +9,15 @@
 #include <vector>
 
 #include "harness/base/units.h"
+#include "harness/report/cell_table.h"
 #include "harness/report/collectives.h"
 #include "harness/report/labels.h"
-#include "harness/report/text_table.h"
-#include "harness/report/topology_column.h"
 
 namespace gradsync::report {
 
 using nlohmann::json;
 
 namespace {
-
-struct Column {
-  std::string head;
-  std::function<std::string(const json& cell)> text;
-};
-
-// A row per cell: topology, what else varies, strategy, then `columns`.
-std::string table_of(const PartView& part, const std::vector<Column>& columns) {
-  const auto varying = part.varying_parameters();
-  std::vector<TextTable::Column> heads = {{"topology", Align::Left}};
-  for (const std::string& name : varying) heads.push_back({name, Align::Left});
-  heads.push_back({"strategy", Align::Left});
-  for (const Column& column : columns) heads.push_back({column.head});
-  TextTable table(heads);
-  TopologyColumn topology(part);
-  for (std::size_t row = 0; row < part.cells.size(); ++row) {
-    const json& cell = part.cells[row];
-    std::vector<std::string> texts = {topology.text(row)};
-    for (const std::string& name : varying) {
-      texts.push_back(parameter_text(cell["cell"], name));
-    }
-    texts.push_back(strategy_label(cell["cell"].value("strategy", "")));
-    for (const Column& column : columns) texts.push_back(column.text(cell));
-    table.add_row(std::move(texts));
-  }
-  return table.to_markdown();
-}
 
 std::vector<json> sides_of(const PartView& part) {
   std::vector<json> sides;
@@ -57,7 +29,7 @@ std::vector<json> sides_of(const PartView& part) {
 }
 
 // The two columns "HEAD A" and "HEAD B". A run in which a trial of the cell failed shows "-".
-void add_pair(std::vector<Column>& columns, const std::string& head,
+void add_pair(std::vector<CellColumn>& columns, const std::string& head,
               const std::function<std::string(const json& side)>& text) {
   for (const char* run : {"a", "b"}) {
     columns.push_back({head + (*run == 'a' ? " A" : " B"), [run, text](const json& cell) {
@@ -162,7 +134,7 @@ std::string verdict(const PartView& part) {
 std::string times_text(const PartView& part) {
   if (std::none_of(part.cells.begin(), part.cells.end(), has_ratio)) return notes(part);
   const int decimals = decimals_for(sides_of(part));
-  std::vector<Column> columns;
+  std::vector<CellColumn> columns;
   for (const char* run : {"a", "b"}) {
     columns.push_back({*run == 'a' ? "s/step A" : "s/step B", [run, decimals](const json& cell) {
                          return step_text(cell[run], decimals);
@@ -171,11 +143,11 @@ std::string times_text(const PartView& part) {
   columns.push_back({"B/A", [](const json& cell) { return ratio_text(cell["step_ratio"]); }});
   return "\ns/step = mean optimizer step with its 95 % CI; B/A = ratio of the means. The runs did "
          "not take turns:\nwhatever changed on the machine between them is in the ratio, too.\n\n" +
-         table_of(part, columns) + notes(part) + verdict(part);
+         cell_table(part, columns) + notes(part) + verdict(part);
 }
 
 std::string slowdowns_text(const PartView& part) {
-  std::vector<Column> columns;
+  std::vector<CellColumn> columns;
   add_pair(columns, "slowdown", [](const json& side) { return ratio_text(side["slowdown"]); });
   const auto sides = sides_of(part);
   const bool exposed = std::any_of(sides.begin(), sides.end(), [](const json& side) {
@@ -187,7 +159,7 @@ std::string slowdowns_text(const PartView& part) {
       return seconds.is_number() ? seconds_text(seconds, 3) + " s" : "-";
     });
   }
-  return "\nslowdown vs no_sync, paired by round inside each run:\n\n" + table_of(part, columns);
+  return "\nslowdown vs no_sync, paired by round inside each run:\n\n" + cell_table(part, columns);
 }
 
 // "all_reduce 56 (34701312 bytes) in A, 14 (8675328 bytes) in B"
@@ -226,7 +198,7 @@ std::string collectives_verdict(const PartView& part) {
 }
 
 std::string collectives_text(const PartView& part) {
-  std::vector<Column> columns;
+  std::vector<CellColumn> columns;
   for (const std::string& op : counted_ops(sides_of(part))) {
     add_pair(columns, op,
              [op](const json& side) { return count_text(side["collectives_per_step"], op); });
@@ -235,7 +207,7 @@ std::string collectives_text(const PartView& part) {
     const json& collectives = side["collectives_per_step"];
     return collectives.is_object() ? format_bytes(moved_bytes(collectives)) : "-";
   });
-  return "\nCollectives per rank and step:\n\n" + table_of(part, columns) +
+  return "\nCollectives per rank and step:\n\n" + cell_table(part, columns) +
          collectives_verdict(part);
 }
 

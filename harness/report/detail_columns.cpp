@@ -116,8 +116,7 @@ DetailColumn vs_local_column() {
   const auto text = [](const json& cell) {
     return ratio_text(cell.value("vs_local_statistics", json()));
   };
-  return {"vs local", text,
-          "vs local = s/step over that of the same row without SyncBatchNorm, paired by round"};
+  return {"vs local", text, "vs local = s/step over that of the same row without SyncBatchNorm"};
 }
 
 // How far the ranks' running statistics are apart: two columns, explained with the second.

@@ -12,6 +12,7 @@
 #include "harness/report/text_table.h"
 #include "harness/report/timed_steps.h"
 #include "harness/report/topology_column.h"
+#include "harness/stats/launch_interval.h"
 
 namespace gradsync::report {
 
@@ -19,13 +20,25 @@ using nlohmann::json;
 
 namespace {
 
+// More of a block's time than this in none of its steps is said in the row.
+constexpr double kUnaccountedShare = 1e-3;
+
+std::string unaccounted_text(const json& cell) {
+  const json& unaccounted = cell.value("unaccounted_s", json());
+  if (!unaccounted.is_number()) return "";
+  const double share = unaccounted.get<double>() / cell["step_s"]["mean"].get<double>();
+  if (share <= kUnaccountedShare) return "";
+  return fmt::format(" ({:.1f} % in no step)", 100 * share);
+}
+
 std::string step_text(const json& cell, int decimals) {
   std::string status = cell.value("status", "");
   if (status != "ok") return status;
   const json& step = cell["step_s"];
   if (!step.is_object()) return "-";
-  if (step["sd"].is_null()) return seconds_text(step["mean"], decimals);
-  return seconds_text(step["mean"], decimals) + " ± " + seconds_text(step["sd"], decimals);
+  std::string text = seconds_text(step["mean"], decimals);
+  if (!step["sd"].is_null()) text += " ± " + seconds_text(step["sd"], decimals);
+  return text + unaccounted_text(cell);
 }
 
 std::string strategy_text(const json& cell) {
@@ -42,14 +55,13 @@ std::string about_times(const PartView& part) {
   if (timed.steps.empty()) {
     return fmt::format("s/step = optimizer step of {}; no times (see below)", size);
   }
-  std::string text = fmt::format("s/step = optimizer step of {}, slowest rank, mean ± sd over {}",
-                                 size, timed.text());
-  if (timed.pairs == std::set<std::size_t>{1}) {
-    return text + ";\nslowdown vs no_sync, of one pair of blocks";
-  }
-  if (timed.pairs.empty()) return text;
-  return text + fmt::format(";\nslowdown vs no_sync, paired by round, 95 % CI over {} pairs",
-                            range_text(timed.pairs));
+  std::string text = fmt::format(
+      "s/step = optimizer step of {}, elapsed time of the slowest rank ± sd of its steps, {}", size,
+      timed.text());
+  if (timed.paired_launches.empty()) return text;
+  text += ";\nslowdown = s/step over that of no_sync";
+  if (*timed.paired_launches.rbegin() < stats::kFewestLaunches) return text;
+  return text + fmt::format(", 95 % CI over {} launches", range_text(timed.paired_launches));
 }
 
 std::string what_the_columns_mean(const PartView& part, const std::vector<DetailColumn>& columns) {

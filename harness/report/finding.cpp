@@ -13,12 +13,6 @@ using nlohmann::json;
 
 namespace {
 
-// A single pair tells nothing apart, however far from 1 it lies.
-bool told_apart(const json& comparison) {
-  const json& ci95 = comparison["ci95"];
-  return ci95.is_array() && (ci95[0].get<double>() > 1 || ci95[1].get<double>() < 1);
-}
-
 // The comparison under `field` of the cell with this strategy, or nullptr.
 const json* comparison_of(const PartView& part, const json& setting, const std::string& strategy,
                           const char* field) {
@@ -31,8 +25,8 @@ const json* comparison_of(const PartView& part, const json& setting, const std::
 std::string cost_clause(const json& slowdown) {
   const std::string ratio = ratio_text(slowdown);
   if (!slowdown["ci95"].is_array()) {
-    return fmt::format("syncing every micro-batch cost {} in the one pair of blocks that ran",
-                       ratio);
+    return fmt::format("syncing every micro-batch cost {} in {}", ratio,
+                       launches_that_ran(slowdown));
   }
   if (!told_apart(slowdown)) {
     return fmt::format("syncing every micro-batch costs nothing that could be told apart ({})",
@@ -41,22 +35,24 @@ std::string cost_clause(const json& slowdown) {
   return fmt::format("syncing every micro-batch costs {}", ratio);
 }
 
-std::string improper_clause(const json& against_baseline) {
-  const double saved = 1 - against_baseline["ratio"].get<double>();
-  if (saved <= kSameWithin || (!told_apart(against_baseline) && saved <= 3 * kSameWithin)) {
-    return "; a no_sync that misses forward saves nothing";
-  }
-  const std::string ratio = ratio_text(against_baseline);
-  return fmt::format("; a no_sync that misses forward takes {} of the baseline", ratio);
-}
+// What is said of a way from its ratio to another: that the two are the same, as far as the whole
+// interval is near 1; how far apart they are; or that neither is known.
+struct Sayings {
+  std::string subject;       // "accumulate"
+  std::string same;          // "does as well as no_sync"
+  std::string of;            // "no_sync"
+  bool faster_only = false;  // being slower is the same thing: it saves nothing
+};
 
-std::string accumulate_clause(const json& slowdown) {
-  if (std::abs(slowdown["ratio"].get<double>() - 1) <= kSameWithin) {
-    return "; accumulate does as well as no_sync";
-  }
-  return told_apart(slowdown)
-             ? fmt::format("; accumulate takes {} of no_sync", ratio_text(slowdown))
-             : "";
+std::string clause(const json& comparison, const Sayings& say) {
+  const std::string ratio = ratio_text(comparison);
+  const json& ci95 = comparison["ci95"];
+  if (!ci95.is_array()) return fmt::format("; {} took {} of {}", say.subject, ratio, say.of);
+  const bool not_faster = ci95[0].get<double>() >= 1 - kSameWithin;
+  const bool not_slower = say.faster_only || ci95[1].get<double>() <= 1 + kSameWithin;
+  if (not_faster && not_slower) return fmt::format("; {} {}", say.subject, say.same);
+  const char* verb = told_apart(comparison) ? "takes" : "could not be told apart:";
+  return fmt::format("; {} {} {} of {}", say.subject, verb, ratio, say.of);
 }
 
 std::string place_text(const PartView& part, const json& setting, bool links_needed) {
@@ -86,10 +82,11 @@ std::string findings(const PartView& part) {
     text += place_text(part, settings[i], ambiguous) + ", " + cost_clause(*cost);
     if (const json* improper =
             comparison_of(part, settings[i], "no_sync_improper", "vs_baseline")) {
-      text += improper_clause(*improper);
+      text += clause(*improper,
+                     {"a no_sync that misses forward", "saves nothing", "the baseline", true});
     }
     if (const json* accumulate = comparison_of(part, settings[i], "accumulate", "slowdown")) {
-      text += accumulate_clause(*accumulate);
+      text += clause(*accumulate, {"accumulate", "does as well as no_sync", "no_sync"});
     }
     text += ".\n";
   }

@@ -7,8 +7,9 @@
 
 namespace gradsync::report {
 
-// A misplaced no_sync "saves nothing" when its step is within this of the baseline's, or not told
-// apart from it and within three times this. Larger: claims equality more readily.
+// Two ways "do as well" where the whole interval of their ratio is within this of 1, and a
+// misplaced no_sync "saves nothing" where its interval leaves it no larger saving. Larger: claims
+// equality more readily.
 inline constexpr double kSameWithin = 0.03;
 
 // Returns one sentence per setting of the part (topology and whatever else varies), each on its own

@@ -105,6 +105,17 @@ std::string ratio_text(const json& comparison) {
   return fmt::format("{} [{:.2f}, {:.2f}]", ratio, ci95[0].get<double>(), ci95[1].get<double>());
 }
 
+bool told_apart(const json& comparison) {
+  const json& ci95 = comparison["ci95"];
+  return ci95.is_array() && (ci95[0].get<double>() > 1 || ci95[1].get<double>() < 1);
+}
+
+std::string launches_that_ran(const json& comparison) {
+  const auto launches = comparison["launches"].get<std::size_t>();
+  return launches == 1 ? "the one launch that ran"
+                       : fmt::format("the {} launches that ran", launches);
+}
+
 int decimals_for(const std::vector<json>& result_cells) {
   int decimals = 3;
   for (const json& cell : result_cells) {

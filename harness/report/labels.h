@@ -24,6 +24,12 @@ struct TopologyLabel {
 // scaled.
 TopologyLabel topology_label(const nlohmann::json& context, const nlohmann::json& result_cell);
 
+// Whether a comparison ("ratio", "ci95") has an interval, all of it on one side of 1.
+bool told_apart(const nlohmann::json& comparison);
+
+// "the one launch that ran", "the 2 launches that ran": where a comparison has no interval.
+std::string launches_that_ran(const nlohmann::json& comparison);
+
 // "FULL_SHARD" or "SHARD_GRAD_OP", PyTorch's names for FSDP that frees a unit's parameters after
 // forward or keeps them until backward; "DDP" where nothing is sharded. `cell`: its parameters.
 std::string sharding_label(const nlohmann::json& cell);

@@ -17,6 +17,7 @@
 #include "harness/report/memory_table.h"
 #include "harness/report/notes.h"
 #include "harness/report/part_view.h"
+#include "harness/report/spread_table.h"
 #include "harness/report/step_laws.h"
 
 namespace gradsync::report {
@@ -128,6 +129,8 @@ std::string part_text(const PartView& part, const json& best, const References& 
   text += (about_memory ? shared_memory_terms(part) : "") + shared_parameters(part) + "\n";
   text += "\n" + (about_memory ? memory_table(part) : detail_table(part));
   if (const std::string lines = notes(part); !lines.empty()) text += "\n" + lines;
+  const std::string spread = about_memory ? "" : spread_table(part);
+  if (!spread.empty()) text += "\n" + spread;
   const std::string attribution = about_memory ? "" : attribution_table(part);
   if (!attribution.empty()) text += "\n" + attribution;
   const std::string guide = guide_table(part, references.slowdown_table);

@@ -52,15 +52,12 @@ std::string place_text(const PartView& part, const json& setting) {
 std::string time_clause(const json& slowdown) {
   if (!slowdown.is_object()) return "";
   const std::string ratio = ratio_text(slowdown);
-  const json& ci95 = slowdown["ci95"];
-  if (!ci95.is_array()) {
-    return fmt::format("took {} the time of no_sync, in the one pair of blocks that ran,", ratio);
+  if (!slowdown["ci95"].is_array()) {
+    return fmt::format("took {} the time of no_sync, in {},", ratio, launches_that_ran(slowdown));
   }
-  const bool slower = ci95[0].get<double>() > 1;
-  const bool faster = ci95[1].get<double>() < 1;
-  if (!slower && !faster) {
+  if (!told_apart(slowdown))
     return fmt::format("costs no time that could be told apart ({})", ratio);
-  }
+  const bool slower = slowdown["ratio"].get<double>() > 1;
   return fmt::format("{} {} the time of no_sync", slower ? "costs" : "takes", ratio);
 }
 

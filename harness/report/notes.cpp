@@ -23,12 +23,7 @@ std::string interval_notes(const PartView& part) {
   std::string text;
   for (const std::string& kind : kinds) {
     if (kind.starts_with("none")) {
-      text += fmt::format("- No interval ({}): take more rounds or launches.\n", kind.substr(6));
-    } else if (kind.ends_with("one launch")) {
-      text += fmt::format(
-          "- 95 % intervals: {}. They do not cover what another start of the processes would "
-          "change.\n",
-          kind);
+      text += fmt::format("- No interval ({}): take more launches.\n", kind.substr(6));
     } else {
       text += fmt::format("- 95 % intervals: {}.\n", kind);
     }

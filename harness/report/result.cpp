@@ -3,6 +3,7 @@
 #include "harness/report/best_of_all.h"
 #include "harness/report/cell_summary.h"
 #include "harness/report/comparison.h"
+#include "harness/report/lower_bound.h"
 #include "harness/report/part_view.h"
 #include "harness/report/step_laws.h"
 
@@ -61,13 +62,16 @@ void add_comparisons(json& cell, const std::vector<CellGroup>& groups, const Cel
 json build_result(const json& context, const json& plan,
                   const std::vector<results::TrialRecord>& trials,
                   const std::vector<SkippedCell>& skipped) {
-  const bool as_published =
-      plan.is_object() && plan.value("window_rule", "honest") == std::string("as_published");
   const auto groups = group_by_cell(plan, trials, skipped);
   json cells = json::array();
   for (const CellGroup& group : groups) {
-    json cell = summarize_cell(context, group, as_published);
+    json cell = summarize_cell(context, group);
     add_comparisons(cell, groups, group);
+    if (cell["step_s"].is_object()) {
+      add_lower_bound(cell, context, groups, group);
+    } else {
+      set_unknown(cell, "lower_bound", cell["null_reasons"].value("step_s", "no time"));
+    }
     cells.push_back(std::move(cell));
   }
   json result = {

@@ -10,7 +10,7 @@
 #include "harness/report/cell_group.h"
 #include "harness/report/cell_summary.h"
 #include "harness/report/context_difference.h"
-#include "harness/stats/bootstrap.h"
+#include "harness/report/launch_times.h"
 
 namespace gradsync::report {
 
@@ -55,16 +55,16 @@ Matching match_cells(const json& cells_a, const json& cells_b) {
   return matching;
 }
 
-// Steps of the trials that ended well in one cell of a run, by launch.
+// The mean steps of one cell of a run, by launch.
 class Steps {
  public:
   explicit Steps(const FinishedRun& run)
       : groups_(group_by_cell(run.result["plan"], run.trials, {})) {}
 
-  stats::Launches of(const json& result_cell) const {
+  std::vector<double> of(const json& result_cell) const {
     for (const CellGroup& group : groups_) {
       if (group.part == result_cell["part"] && group.cell == result_cell["cell"]) {
-        return steps_by_launch(group);
+        return launch_means(group);
       }
     }
     return {};
@@ -73,13 +73,6 @@ class Steps {
  private:
   std::vector<CellGroup> groups_;
 };
-
-bool all_positive(const stats::Launches& launches) {
-  return std::all_of(launches.begin(), launches.end(), [](const auto& launch) {
-    return std::all_of(launch.begin(), launch.end(),
-                       [](const stats::BlockSum& block) { return block.sum > 0; });
-  });
-}
 
 // Why the times of this cell must not be compared; "" where they may be.
 std::string context_objection(const std::vector<ContextDifference>& differences, const json& cell) {
@@ -110,22 +103,13 @@ json side(const json& cell) {
   return out;
 }
 
-const char* interval_kind(const stats::Estimate& ratio) {
-  switch (ratio.resampled) {
-    case stats::Resampled::LaunchesThenBlocks:
-      return "bootstrap over the launches of each run, then blocks";
-    case stats::Resampled::Blocks:
-      return "bootstrap; of a run of one launch over its blocks";
-    case stats::Resampled::Nothing:
-      break;
+json ratio_to_json(const stats::Estimate& ratio, std::size_t launches_a, std::size_t launches_b) {
+  std::string interval = "none: " + ratio.no_interval_because;
+  if (ratio.interval) {
+    interval = fmt::format("Student's t over {} launches of A and {} of B", launches_a, launches_b);
   }
-  return "none: a run has one block only";
-}
-
-json ratio_to_json(const stats::Estimate& ratio) {
-  return {{"ratio", ratio.value},
-          {"ci95", interval_to_json(ratio.ci95)},
-          {"interval", interval_kind(ratio)}};
+  return {
+      {"ratio", ratio.value}, {"ci95", interval_to_json(ratio.interval)}, {"interval", interval}};
 }
 
 // True, false, or null where one of the two is not known.
@@ -136,8 +120,9 @@ json same_collectives(const json& a, const json& b) {
 
 class Comparison {
  public:
-  Comparison(const FinishedRun& a, const FinishedRun& b)
-      : differences_(context_differences(a.result["context"], b.result["context"])),
+  Comparison(const FinishedRun& a, const FinishedRun& b, double level)
+      : level_(level),
+        differences_(context_differences(a.result["context"], b.result["context"])),
         steps_a_(a),
         steps_b_(b) {}
 
@@ -185,18 +170,20 @@ class Comparison {
     }
     std::string missing = missing_time("A", *shared.a);
     if (missing.empty()) missing = missing_time("B", *shared.b);
-    const stats::Launches a = steps_a_.of(*shared.a);
-    const stats::Launches b = steps_b_.of(*shared.b);
-    if (missing.empty() && !(all_positive(a) && all_positive(b))) {
-      missing = "a block of steps took no time at all";
+    const std::vector<double> a = steps_a_.of(*shared.a);
+    const std::vector<double> b = steps_b_.of(*shared.b);
+    if (missing.empty() && (a.empty() || b.empty())) {
+      missing = "no block of steps has a time above 0";
     }
     if (!missing.empty()) {
       set_unknown(out, "step_ratio", missing);
       return;
     }
-    out["step_ratio"] = ratio_to_json(stats::bootstrap_ratio(b, a));
+    out["step_ratio"] =
+        ratio_to_json(stats::ratio_of_independent(b, a, level_), a.size(), b.size());
   }
 
+  double level_;
   std::vector<ContextDifference> differences_;
   Steps steps_a_;
   Steps steps_b_;
@@ -218,8 +205,8 @@ json names_of(const std::vector<const json*>& cells) {
 
 }  // namespace
 
-json compare_runs(const FinishedRun& a, const FinishedRun& b) {
-  const Comparison comparison(a, b);
+json compare_runs(const FinishedRun& a, const FinishedRun& b, double level) {
+  const Comparison comparison(a, b, level);
   const Matching matching = match_cells(a.result["cells"], b.result["cells"]);
   json cells = json::array();
   for (const SharedCell& shared : matching.shared) cells.push_back(comparison.cell(shared));

@@ -11,6 +11,7 @@
 #include <vector>
 
 #include "harness/results/records.h"
+#include "harness/stats/launch_interval.h"
 
 namespace gradsync::report {
 
@@ -29,11 +30,13 @@ struct FinishedRun {
 //   "cells", in the order of `a`: "part", "cell", "timing", "a" and "b" (status, launches, step_s,
 //   slowdown,
 //     exposed_comm_s and collectives_per_step as in result.json), "same_collectives" (true, false;
-//     null where one is not known), "step_ratio": {"ratio", "ci95", "interval"} of b over a
+//     null where one is not known), "step_ratio": {"ratio", "ci95", "interval"} of b over a, the
+//     interval at `level`
 //   "only_in_a", "only_in_b": "part" and "cell" of those that the other run does not have
 // A cell of `b` matches by its parameters and part, or else by its parameters alone.
 // What is null has its reason in "null_reasons" of the cell. Where times must not be compared,
 // step_s and exposed_comm_s of both are null, too.
-nlohmann::json compare_runs(const FinishedRun& a, const FinishedRun& b);
+nlohmann::json compare_runs(const FinishedRun& a, const FinishedRun& b,
+                            double level = stats::kUsualLevel);
 
 }  // namespace gradsync::report

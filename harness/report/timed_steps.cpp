@@ -27,7 +27,7 @@ TimedSteps timed_steps(const PartView& part) {
     timed.steps.insert(cell["step_s"]["n"].get<std::size_t>());
     timed.launches.insert(cell["launches"].get<std::size_t>());
     if (cell["slowdown"].is_object()) {
-      timed.pairs.insert(cell["slowdown"]["pairs"].get<std::size_t>());
+      timed.paired_launches.insert(cell["slowdown"]["launches"].get<std::size_t>());
     }
   }
   return timed;

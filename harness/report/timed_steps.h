@@ -1,4 +1,4 @@
-// How many steps, launches and pairs are behind the times of a table: what its head says of them.
+// How many steps and launches are behind the times of a table: what its head says of them.
 #pragma once
 
 #include <cstddef>
@@ -13,7 +13,7 @@ namespace gradsync::report {
 struct TimedSteps {
   std::set<std::size_t> steps;  // empty: no cell has a time
   std::set<std::size_t> launches;
-  std::set<std::size_t> pairs;
+  std::set<std::size_t> paired_launches;  // of the slowdowns
 
   // "29 steps in 4 launches", "7 to 8 steps in 1 launch".
   std::string text() const;

@@ -7,6 +7,8 @@
 #include <stdexcept>
 #include <utility>
 
+#include "harness/results/block_time.h"
+
 namespace gradsync::results {
 
 using nlohmann::json;
@@ -183,6 +185,11 @@ void refuse_unknown_version(const json& in) {
       501, fmt::format("schema is '{}', this version reads '{}'", schema, kTrialSchema), &in);
 }
 
+json unaccounted_or_null(const RankRecord& rank) {
+  const auto time = block_time(rank);
+  return time ? json(time->unaccounted_s()) : json(nullptr);
+}
+
 }  // namespace
 
 std::string to_string(Status status) {
@@ -211,6 +218,7 @@ void to_json(json& out, const RankRecord& rank) {
       {"phase_s", std::move(phases)},
       {"exposed_comm_s", numbers_to_json(rank.exposed_comm_s)},
       {"block_s", number_or_null(rank.block_s)},
+      {"unaccounted_s", unaccounted_or_null(rank)},
       {"peak_allocated_bytes", optional_to_json(rank.peak_allocated_bytes)},
       {"peak_by_category", names_or_null(rank.peak_by_category)},
       {"peak_reserved_bytes", optional_to_json(rank.peak_reserved_bytes)},

@@ -41,7 +41,7 @@ struct TimelineEvent {
   double end_s = 0;
 };
 
-// One stretch of a rank's own time: "forward", "backward", "wait" or "optimizer".
+// One stretch of a rank's own time: "forward", "backward", "wait", "copy" or "optimizer".
 struct TimelinePhase {
   std::string phase;
   int micro_batch = 0;
@@ -71,7 +71,7 @@ struct RankRecord {
   std::vector<double> warmup_step_s;
   std::map<std::string, std::vector<double>> phase_s;  // per timed step; sums to step_s
   std::vector<double> exposed_comm_s;                  // per timed step
-  double block_s = 0;  // the whole block by one pair of clock readings
+  double block_s = 0;  // the whole block by one pair of clock readings, on a GPU the device's
   // Over the timed steps. On the CPU every byte of every tensor; reserved is only estimated there.
   std::optional<std::int64_t> peak_allocated_bytes;
   std::map<std::string, std::int64_t> peak_by_category;  // what it consisted of; empty: unknown

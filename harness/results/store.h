@@ -24,8 +24,9 @@ inline constexpr const char* kResultFile = "result.json";
 inline constexpr const char* kSearchFile = "search.json";
 inline constexpr const char* kGateFile = "gate.json";
 inline constexpr const char* kTurnsFile = "gate.turns.json";
-inline constexpr const char* kGatePlanFile = "plan.json";  // of a stored run, run again
-inline constexpr const char* kCandidateRun = "candidate";  // a directory: that run
+inline constexpr const char* kGatePlanFile = "plan.json";          // of a stored run, run again
+inline constexpr const char* kCandidateRun = "candidate";          // a directory: that run
+inline constexpr const char* kCandidateAgain = "candidate_again";  // where that one failed
 // What the training commands of a gate print.
 inline constexpr const char* kBaselineOutput = "baseline.log";
 inline constexpr const char* kCandidateOutput = "candidate.log";

@@ -107,7 +107,7 @@ results::RankRecord rank_record(const RankContext& context, const std::vector<St
   rank.step_s = totals(steps);
   rank.block_s = block_s;
   for (std::size_t i = 0; i < steps.size(); ++i) {
-    for (const Phase phase : {Phase::Forward, Phase::Backward, Phase::Wait, Phase::Optimizer}) {
+    for (const Phase phase : measure::kPhases) {
       rank.phase_s[measure::kPhaseNames[static_cast<std::size_t>(phase)]].push_back(
           steps[i].phase_s(phase));
     }
@@ -119,10 +119,24 @@ results::RankRecord rank_record(const RankContext& context, const std::vector<St
   return rank;
 }
 
-// From here on a device's marks and peaks are those of one block.
+// On a device a block lasts as its steps do, from the device's first mark to its last: the host's
+// clock would add the start of its queue and the end of the wait for it.
+double elapsed_s(const RankContext& context, const std::vector<StepTimes>& steps, double block_s) {
+  if (context.gpu == nullptr || steps.empty()) return block_s;
+  return seconds(steps.back().end_ns - steps.front().start_ns);
+}
+
+// From here on a device's marks are those of one block. What torch still holds of collectives
+// before it is let go in the next one.
 void begin_on(comm::Gpu& gpu) {
+  gpu.finish_collectives();
   gpu.forget();
-  gpu.reset_peaks();
+}
+
+// From here on peaks are those of the timed steps.
+void reset_peaks(comm::Gpu* gpu) {
+  measure::meter().reset_peak();
+  if (gpu != nullptr) gpu->reset_peaks();
 }
 
 void keep_peaks(results::RankRecord& rank, const comm::MemoryPeaks& peaks) {
@@ -219,7 +233,7 @@ BlockResult run_block(const RankContext& context, Workload& workload, const plan
   const bool in_timed_step = warmup.empty() && !context.spec.as_published;
   const auto warmup_steps =
       run_steps(context, *strategy, training, warmup, -1 - trial.warmup_steps, &memory, extra);
-  measure::meter().reset_peak();
+  reset_peaks(context.gpu);
   const std::int64_t block_start_ns = context.clock.now_ns();
   const auto steps =
       run_steps(context, *strategy, training, windows, 0, in_timed_step ? &memory : nullptr, extra);
@@ -228,7 +242,7 @@ BlockResult run_block(const RankContext& context, Workload& workload, const plan
 
   const auto events = context.ledger.events();
   BlockResult result;
-  result.rank = rank_record(context, steps, events, block_s);
+  result.rank = rank_record(context, steps, events, elapsed_s(context, steps, block_s));
   result.rank.warmup_step_s = totals(warmup_steps);
   result.rank.memory_timeline = memory.points();
   if (context.gpu != nullptr) {

@@ -29,15 +29,15 @@ namespace {
 using nlohmann::json;
 
 // Refuses what a trial's tensors would hold beyond its budget, while it lives; 0: none. On a GPU
-// the budget is the allocator's, and stays until another takes its place.
+// the budget is for what the allocator reserves.
 class BudgetScope {
  public:
-  BudgetScope(std::int64_t bytes, comm::Gpu* gpu) {
+  BudgetScope(std::int64_t bytes, comm::Gpu* gpu) : gpu_(bytes > 0 ? gpu : nullptr) {
+    if (bytes == 0) return;
     if (gpu != nullptr) {
-      gpu->set_memory_budget(bytes > 0 ? bytes : std::numeric_limits<std::int64_t>::max());
+      gpu->set_memory_budget(bytes);
       return;
     }
-    if (bytes == 0) return;
     const std::int64_t held = measure::meter().allocated_bytes();
     if (held > bytes) {
       C10_THROW_ERROR(OutOfMemoryError,
@@ -47,9 +47,15 @@ class BudgetScope {
     }
     measure::meter().set_budget_bytes(bytes);
   }
-  ~BudgetScope() { measure::meter().set_budget_bytes(std::nullopt); }
+  ~BudgetScope() {
+    measure::meter().set_budget_bytes(std::nullopt);
+    if (gpu_ != nullptr) gpu_->set_memory_budget(std::numeric_limits<std::int64_t>::max());
+  }
   BudgetScope(const BudgetScope&) = delete;
   BudgetScope& operator=(const BudgetScope&) = delete;
+
+ private:
+  comm::Gpu* gpu_;  // null: it has no budget of this trial's
 };
 
 std::unique_ptr<RankGpu> open_gpu(const LaunchSpec& spec, const launch::RankPlace& place) {
@@ -205,6 +211,15 @@ class Rank {
     int account;  // of its memory
   };
 
+  // The allocator of a GPU keeps one account for all: what other workloads hold would be in the
+  // peak of this one and against its budget. So they go, but for arms that take turns. Collective.
+  void clear_gpu() {
+    if (!spec_.resident) workloads_.clear();
+    device()->finish_collectives();
+    comm::barrier(*group_);  // torch lets go of what earlier collectives held
+    device()->release_unused();
+  }
+
   // As published, every script starts cold: a workload of its own. Otherwise it stays resident.
   Workload& workload_for(const plan::Cell& cell) {
     if (spec_.as_published) workloads_.clear();
@@ -213,6 +228,7 @@ class Rank {
       measure::meter().switch_account(resident.account);
       return *resident.workload;
     }
+    if (gpu_) clear_gpu();
     measure::meter().switch_account(++last_account_);
     workloads_.push_back({std::make_unique<Workload>(*context_, cell), last_account_});
     Workload& workload = *workloads_.back().workload;

@@ -9,6 +9,20 @@
 
 namespace gradsync::stats {
 
+namespace {
+
+// Clopper and Pearson's; `events` need not be whole.
+Interval exact_interval(double events, double trials, double level) {
+  using Binomial = boost::math::binomial_distribution<double>;
+  const bool none = events <= 0;
+  const bool all = events >= trials;
+  const double tail = none || all ? 1 - level : (1 - level) / 2;
+  return {none ? 0.0 : Binomial::find_lower_bound_on_p(trials, events, tail),
+          all ? 1.0 : Binomial::find_upper_bound_on_p(trials, events, tail)};
+}
+
+}  // namespace
+
 std::vector<double> holm_adjusted(const std::vector<double>& p_values) {
   std::vector<std::size_t> order(p_values.size());
   std::iota(order.begin(), order.end(), std::size_t{0});
@@ -31,13 +45,18 @@ Interval rate_interval(std::int64_t events, std::int64_t trials, double level) {
   GRADSYNC_CHECK(events, >=, std::int64_t{0});
   GRADSYNC_CHECK(events, <=, trials);
   GRADSYNC_CHECK(trials, >, std::int64_t{0});
-  using Binomial = boost::math::binomial_distribution<double>;
-  const auto n = static_cast<double>(trials);
-  const auto k = static_cast<double>(events);
-  const bool one_sided = events == 0 || events == trials;
-  const double tail = one_sided ? 1 - level : (1 - level) / 2;
-  return {events == 0 ? 0.0 : Binomial::find_lower_bound_on_p(n, k, tail),
-          events == trials ? 1.0 : Binomial::find_upper_bound_on_p(n, k, tail)};
+  return exact_interval(static_cast<double>(events), static_cast<double>(trials), level);
+}
+
+Interval share_interval(const std::vector<double>& shares, double level) {
+  GRADSYNC_CHECK(shares.size(), >, std::size_t{0});
+  double sum = 0;
+  for (const double share : shares) {
+    GRADSYNC_CHECK(share, >=, 0.0);
+    GRADSYNC_CHECK(share, <=, 1.0);
+    sum += share;
+  }
+  return exact_interval(sum, static_cast<double>(shares.size()), level);
 }
 
 }  // namespace gradsync::stats

@@ -21,4 +21,12 @@ std::vector<double> holm_adjusted(const std::vector<double>& p_values);
 // Source: Clopper and Pearson, 1934; Boost.Math's beta distribution.
 Interval rate_interval(std::int64_t events, std::int64_t trials, double level = 0.95);
 
+// Returns the interval of the mean of independent shares, each between 0 and 1: what
+// rate_interval() says of sum(shares) events in as many trials as there are shares, by the same
+// formulas, which do not ask for whole numbers. Of shares that are all 0 or 1 it is the same
+// interval. Other shares vary less than coins of the same mean, so it then covers more often than
+// `level`; it asks for nothing about how shares are distributed, where Student's t takes shares
+// that are all 0 for certainty.   Errors: InternalError without shares, or for one outside [0, 1].
+Interval share_interval(const std::vector<double>& shares, double level = 0.95);
+
 }  // namespace gradsync::stats

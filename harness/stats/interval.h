@@ -13,14 +13,10 @@ struct Interval {
   bool operator==(const Interval&) const = default;
 };
 
-// What an interval varied: it says nothing about what was held fixed.
-enum class Resampled { Nothing, Blocks, LaunchesThenBlocks };
-
 struct Estimate {
   double value = 0;
-  std::optional<Interval> ci95;
-  Resampled resampled = Resampled::Nothing;
-  std::string no_interval_because;  // set where ci95 is not
+  std::optional<Interval> interval;  // at the level that was asked for
+  std::string no_interval_because;   // set where there is none
 };
 
 }  // namespace gradsync::stats

@@ -1,7 +1,7 @@
 // What a handful of numbers says by itself: mean, median, spread, quantiles.
 //
 // No assumption is made about where the numbers came from; whether they are independent is the
-// business of bootstrap.h. Pure functions, any unit in, the same unit out.
+// business of launch_interval.h. Pure functions, any unit in, the same unit out.
 #pragma once
 
 #include <cstddef>

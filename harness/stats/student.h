@@ -1,8 +1,8 @@
-// Student's t: the interval for a mean known only through a few independent runs.
+// Student's t: what a few independent values say of their mean.
 //
-// Used for published numbers, of which three runs are all there is, and by the gate for whole
-// starts of the ranks. Our own steps are not independent of each other; their intervals come from
-// bootstrap.h.
+// Published numbers, of which three runs are all there is, launches of a plan
+// (stats/launch_interval.h), and whole starts of a gate's ranks are such values. The steps of one
+// launch are not.
 #pragma once
 
 #include <optional>

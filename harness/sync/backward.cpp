@@ -7,8 +7,29 @@
 #include <cmath>
 
 #include "harness/measure/memory.h"
+#include "harness/sync/copy_watch.h"
 
 namespace gradsync::sync {
+namespace {
+
+// The engine runs queued callbacks in order once the graph is done. The Reducer queues its own,
+// which waits for the buckets, with the last gradient; the first of these is queued with the first
+// gradient, and the other one while the first runs: behind the Reducer's.
+void mark_wait(measure::StepRecorder* recorder) {
+  auto& engine = torch::autograd::Engine::get_default_engine();
+  engine.queue_callback([recorder, &engine] {
+    recorder->enter(measure::Phase::Wait);
+    watch_copies(*recorder);
+    engine.queue_callback(unwatch_copies);
+  });
+}
+
+// Where a lost peer ended the callbacks in between.
+struct CopiesUnwatched {
+  ~CopiesUnwatched() { unwatch_copies(); }
+};
+
+}  // namespace
 
 void LossWatch::note(const at::Tensor& loss) {
   const bool finite = !loss.is_cpu() || std::isfinite(loss.item<double>());
@@ -27,13 +48,9 @@ void backward(at::Tensor loss, int divisor, measure::StepRecorder* recorder) {
   measure::meter().set_phase("backward");
   loss_watch().note(loss);
   loss = loss / divisor;
+  const CopiesUnwatched in_the_end;
   if (recorder != nullptr) {
-    // The engine runs queued callbacks in order once the graph is done. The Reducer queues its own,
-    // which waits for the buckets, with the last gradient; ours is queued with the first.
-    loss.register_hook([recorder](const at::Tensor&) {
-      torch::autograd::Engine::get_default_engine().queue_callback(
-          [recorder] { recorder->enter(measure::Phase::Wait); });
-    });
+    loss.register_hook([recorder](const at::Tensor&) { mark_wait(recorder); });
   }
   torch::autograd::backward({loss}, {});
   if (recorder != nullptr) recorder->enter(measure::Phase::Backward);

@@ -28,9 +28,9 @@ LossWatch& loss_watch();
 
 // Runs backward from the scalar `loss` / `divisor`, and frees its graph. Collective where the
 // Reducer is armed: returns when every rank's gradients hold the mean. The recorder (may be null)
-// sees Backward while this rank computes, Wait until the last bucket has arrived, and Backward
-// again while the graph goes. Errors: whatever c10d throws when a peer is lost or the deadline
-// passes.
+// sees Backward while this rank computes, Wait until the last bucket has arrived, with a Copy for
+// each that is copied back meanwhile, and Backward again while the graph goes. Errors: whatever
+// c10d throws when a peer is lost or the deadline passes.
 void backward(at::Tensor loss, int divisor, measure::StepRecorder* recorder);
 
 }  // namespace gradsync::sync

@@ -222,18 +222,22 @@ void DistributedDataParallel::rebuild_buckets() {
 // the same byte every time.
 void DistributedDataParallel::sync_buffers() {
   const at::NoGradGuard no_grad;
-  if (options_.recorder != nullptr) options_.recorder->enter(measure::Phase::Wait);
+  const auto enter = [this](measure::Phase phase) {
+    if (options_.recorder != nullptr) options_.recorder->enter(phase);
+  };
   std::map<at::ScalarType, std::vector<at::Tensor>> by_dtype;
   for (const at::Tensor& buffer : buffers_) by_dtype[buffer.scalar_type()].push_back(buffer);
   for (const auto& [type, buffers] : by_dtype) {
     std::vector<at::Tensor> message{torch::utils::flatten_dense_tensors(buffers)};
     if (buffers.size() == 1) message[0] = message[0].clone();
+    enter(measure::Phase::Wait);
     process_group_->broadcast(message)->wait();
+    enter(measure::Phase::Copy);
     const auto values = torch::utils::unflatten_dense_tensors(message[0], buffers);
     for (std::size_t i = 0; i < buffers.size(); ++i) buffers[i].copy_(values[i]);
     comm::release_storage(message[0]);
   }
-  if (options_.recorder != nullptr) options_.recorder->enter(measure::Phase::Forward);
+  enter(measure::Phase::Forward);
 }
 
 std::vector<std::string> DistributedDataParallel::parameter_names() const {

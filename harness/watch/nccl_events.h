@@ -5,7 +5,8 @@
 //   several times coalesced ones, for each tensor; gathers and scatters of unequal parts, a
 //                 broadcast or reduce for each; gather, scatter and all_to_all, sends and receives
 //   otherwise     a barrier, an all_reduce of one element
-//   not at all    on another backend, such as gloo for tensors of the host
+//   not at all    on another backend, such as gloo for tensors of the host; in a job of one
+//                 process, a gather, scatter or reduce_scatter, which are copies
 // So what both saw is one event, c10d's. The calls it made are those on its thread until it
 // returned, and their bytes must be its own. What NCCL was called for besides, by torch past c10d,
 // by another library, or by a launch of a CUDA graph, is a collective of its own, whose `detail` is

@@ -146,12 +146,13 @@ class BadInput(GateJobsTest):
 
     def test_commands_that_do_not_start(self):
         missing = command(TORCH_PYTHON, self.place / "missing.py")
-        outcome = self.gate(missing, missing)
+        outcome = self.gate(missing, missing, "--quiet")
         self.assert_refused(outcome, "the baseline made 0 of", "missing.py", "baseline.log")
 
     def test_a_job_that_cannot_be_watched_says_why_when_it_ends(self):
         job = command(TORCH_PYTHON, "-c", UNLOADED, 0)
-        self.assert_refused(self.gate(job, job), "could be seen: it uses B", status=UNFIT)
+        outcome = self.gate(job, job, "--quiet")
+        self.assert_refused(outcome, "could be seen: it uses B", status=UNFIT)
 
     def test_a_job_that_cannot_be_watched_says_why_while_it_runs(self):
         job = command(TORCH_PYTHON, "-c", UNLOADED, 1000)
@@ -165,11 +166,13 @@ class BadInput(GateJobsTest):
 
     def test_a_command_may_end_with_what_looks_like_a_build(self):
         job = command(TORCH_PYTHON, self.place / "missing.py", "--out", "runs/gradsync")
-        self.assert_refused(self.gate(job, job), "the baseline made 0 of", "missing.py")
+        outcome = self.gate(job, job, "--quiet")
+        self.assert_refused(outcome, "the baseline made 0 of", "missing.py")
 
     def test_variables_may_stand_before_a_command(self):
         job = "A=b C='d e' " + command(TORCH_PYTHON, self.place / "missing.py")
-        self.assert_refused(self.gate(job, job), "the baseline made 0 of", "missing.py")
+        outcome = self.gate(job, job, "--quiet")
+        self.assert_refused(outcome, "the baseline made 0 of", "missing.py")
 
 
 class Slow(GateJobsTest):

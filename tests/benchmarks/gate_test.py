@@ -7,11 +7,12 @@ a busy machine could not give: there it may be undecided or unfit, but never wha
 
 import json
 import os
+import re
 import signal
 import sys
 import unittest
 
-from program import PROGRAM, QUICK, ROOT, ProgramTest, with_cells
+from program import PACED, PROGRAM, QUICK, ROOT, ProgramTest, with_cells
 
 PASS, REGRESSION, USAGE, UNDECIDED, UNFIT, INTERRUPTED = 0, 1, 2, 3, 4, 130
 
@@ -61,6 +62,39 @@ def alter(trial):
     pass
 """
 
+# One row of this build times out; the others are as they are.
+ONE_ROW_FAILS = """
+def change(request): pass
+def alter(trial):
+    if trial["cell"]["strategy"] == "baseline":
+        trial.update(status="timeout", reason="too slow", step_s=[])
+"""
+
+# Every process of this build has its own peak.
+BY_CHANCE = """
+import itertools
+from pathlib import Path
+for own in itertools.count(1):
+    try:
+        Path({place!r}, f"process_{{own}}").touch(exist_ok=False)
+        break
+    except FileExistsError:
+        pass
+def change(request): pass
+def alter(trial):
+    trial["ranks"][0]["peak_allocated_bytes"] += own
+"""
+
+# As a machine that could not start the ranks once.
+FAILS_ONCE = """
+from pathlib import Path
+def change(request): pass
+def alter(trial):
+    if not Path({mark!r}).exists():
+        Path({mark!r}).touch()
+        trial.update(status="failed", reason="no route to host", step_s=[])
+"""
+
 ONE_BYTE = """
 def change(request): pass
 def alter(trial):
@@ -91,12 +125,14 @@ class GateTest(ProgramTest):
     def proxy(self, change):
         return self.script(PROXY.format(python=sys.executable, program=PROGRAM, change=change))
 
-    def gate(self, *arguments, plan=ROWS, candidate=PROGRAM, out="gate", **options):
+    def gate(
+        self, *arguments, plan=ROWS, baseline=PROGRAM, candidate=PROGRAM, out="gate", **options
+    ):
         return self.call(
             "gate",
             self.plan_file(plan),
             "--baseline",
-            PROGRAM,
+            baseline,
             "--candidate",
             candidate,
             "--out",
@@ -140,6 +176,34 @@ class Counts(GateTest):
         rows = self.assert_regression(LOST_NO_SYNC, "micro-batch 1", "no_sync has no effect")
         self.assertEqual([row["cell"]["strategy"] for row in rows], ["no_sync"])
 
+    def test_a_lost_no_sync_beside_a_row_that_the_baseline_cannot_run(self):
+        baseline = self.script(
+            PROXY.format(python=sys.executable, program=PROGRAM, change=ONE_ROW_FAILS), "baseline"
+        )
+        candidate = self.proxy(LOST_NO_SYNC)
+        outcome = self.gate(candidate=candidate, baseline=baseline)
+        self.assertEqual(outcome.status, REGRESSION, outcome.out + outcome.err)
+        self.assertEqual([row["verdict"] for row in self.report()["rows"]], ["unfit", "regression"])
+
+    def test_what_differs_from_start_to_start_is_no_difference(self):
+        baseline = self.script(
+            PROXY.format(
+                python=sys.executable,
+                program=PROGRAM,
+                change=BY_CHANCE.format(place=str(self.place)),
+            ),
+            "baseline",
+        )
+        outcome = self.gate("--counts-only", baseline=baseline)
+        self.assertEqual(outcome.status, UNFIT, outcome.out + outcome.err)
+        self.assertIn("the baseline's own trials differ", self.report()["rows"][0]["reason"])
+
+    def test_a_candidate_that_fails_once_is_tried_again(self):
+        change = FAILS_ONCE.format(mark=str(self.place / "failed"))
+        outcome = self.gate("--counts-only", candidate=self.proxy(change))
+        self.assertEqual(outcome.status, PASS, outcome.out + outcome.err)
+        self.assertIn("no route to host; it is tried once more", outcome.err)
+
     def test_one_byte_more_at_peak(self):
         self.assertEqual(len(self.assert_regression(ONE_BYTE, "rank 1", "1 byte more")), 2)
 
@@ -149,13 +213,14 @@ class Counts(GateTest):
 
 class Times(GateTest):
     def test_a_build_against_itself(self):
-        outcome = self.gate("--rows", "strategy=no_sync", "--time-budget", "10m")
+        outcome = self.gate("--rows", "strategy=no_sync", "--time-budget", "3m")
         # One false alarm in a hundred is what the gate allows itself, and it confirms each.
         self.assertIn(outcome.status, (PASS, UNDECIDED, UNFIT), outcome.out + outcome.err)
         [row] = self.report()["rows"]
         self.assertEqual(row["cell"]["strategy"], "no_sync")
         times = row["times"]
-        self.assertIn(times["turns"], (8, 16, 24))
+        looks = [look["turns"] for look in self.report()["settings"]["looks"]]
+        self.assertIn(times["turns"], looks)
         self.assertEqual(
             times["starts"], times["turns"] // self.report()["settings"]["start_turns"]
         )
@@ -165,6 +230,11 @@ class Times(GateTest):
             self.assertEqual(sorted(turn["order"]), ["baseline", "candidate", "control"])
             self.assertEqual(len(turn["candidate_s"]), len(turn["baseline_s"]))
             self.assertEqual(len(turn["candidate_s"]) % self.turns()["settings"]["passes"], 0)
+            self.assertEqual(len(turn["elapsed_s"]), 3)
+        starts = self.turns()["starts"]
+        self.assertEqual(len(starts), times["starts"])
+        for place in range(3 if len(starts) >= 3 else 0):
+            self.assertEqual(len({start["order"][place] for start in starts[:3]}), 3)
         orders = [turn["order"] for turn in turns["turns"]]
         self.assertEqual(orders[1::2], [order[::-1] for order in orders[::2]])
 
@@ -180,8 +250,36 @@ class Times(GateTest):
     def test_too_small_a_time_budget(self):
         outcome = self.gate("--time-budget", "2s")
         self.assertEqual(outcome.status, USAGE, outcome.err)
-        self.assertIn("--time-budget", outcome.err)
+        self.assertIn("--time-budget: got 2s, expected more than", outcome.err)
+        self.assertNotIn("counts: ", outcome.err, "something ran before the refusal")
         self.assertEqual(outcome.out, "")
+
+    def test_a_budget_that_the_counts_show_to_be_too_small_leaves_counts_alone(self):
+        outcome = self.gate("--time-budget", "6s")
+        self.assertEqual(outcome.status, UNDECIDED, outcome.out + outcome.err)
+        self.assertIn("allows no look at them", outcome.err)
+        for row in self.report()["rows"]:
+            self.assertEqual(row["counts"]["differences"], [])
+            self.assertEqual((row["verdict"], row["times"]["turns"]), ("undecided", 0))
+
+    def test_without_a_budget_it_takes_what_the_plan_needs_and_says_so_before(self):
+        process = self.start(
+            "gate",
+            self.plan_file(PACED),
+            *("--baseline", PROGRAM, "--candidate", PROGRAM, "--out", self.place / "gate"),
+        )
+        said = []
+        while not said or "at most" not in said[-1] or "confirm" not in said[-1]:
+            said.append(process.stderr.readline())
+            self.assertTrue(said[-1], f"it ended first: {said}")
+        first = [i for i, line in enumerate(said) if "is known after the counts" in line]
+        counted = [i for i, line in enumerate(said) if "counts: 4 passes" in line]
+        self.assertEqual(sorted(first + counted), [*first, *counted], "announced, then counted")
+        self.assertEqual((len(first), len(counted)), (1, 1), said)
+        minutes = re.search(r"at most (\d+)m", said[-1])
+        self.assertGreater(int(minutes[1]), 10, "what no gate was given by default")
+        process.send_signal(signal.SIGINT)
+        self.assertEqual(self.finish(process).status, INTERRUPTED)
 
     def test_ctrl_c_ends_everything(self):
         process = self.start(
@@ -200,7 +298,7 @@ class SelfTest(GateTest):
         work = ("--extra-work", "0%,50%", "--starts", "1")
         measured = self.call(*arguments, *work, "--out", self.place / "rates")
         self.assertEqual(measured.status, 0, measured.err)
-        self.assertIn("too few starts for a gate, which takes 10", measured.err)
+        self.assertIn("too few starts for a gate, which takes 3", measured.err)
         families = [
             json.loads(path.read_text())
             for path in sorted((self.place / "rates").glob("*.turns.json"))
@@ -208,9 +306,23 @@ class SelfTest(GateTest):
         self.assertEqual([family["extra_work"] for family in families], [0, 0.5])
         for family in families:
             [row] = family["rows"]
-            self.assertEqual([turn["start"] for turn in row["turns"]], [0, 0, 0, 0])
+            self.assertEqual([turn["start"] for turn in row["turns"]], [0] * 10)
         again = self.call("gate", "--replay", self.place / "rates")
         self.assertEqual((again.status, again.out), (0, measured.out), again.err)
+
+    def test_another_one_adds_to_what_lies_there(self):
+        def measure(row):
+            return self.call(
+                *("gate", "--selftest", self.plan_file(ROWS), "--rows", f"strategy={row}"),
+                *("--extra-work", "0%", "--starts", "1", "--out", self.place / "rates"),
+            )
+
+        for count in (1, 2):
+            outcome = measure("no_sync")
+            self.assertEqual(outcome.status, 0, outcome.err)
+            self.assertEqual(len(list((self.place / "rates").glob("*.turns.json"))), count)
+        self.assertIn("over 2 starts", outcome.out)
+        self.assert_refused(measure("baseline"), "turns.json", "rows")
 
 
 class Stored(GateTest):
@@ -259,8 +371,20 @@ class Claims(GateTest):
         path.write_text(json.dumps(source))
         return path
 
+    def repeat_launch(self, launches):
+        """As if every launch had taken as long as the first: what is judged is then certain."""
+        file = self.place / "stored" / "trials.jsonl"
+        once = [json.loads(line) for line in file.read_text().splitlines()]
+        again = [
+            trial | {"launch": launch, "order": launch * len(once) + trial["order"]}
+            for launch in range(launches)
+            for trial in once
+        ]
+        file.write_text("".join(json.dumps(trial) + "\n" for trial in again))
+
     def test_of_a_stored_run(self):
-        self.run_plan(ROWS, "--set", "rounds=4", out="stored")
+        self.run_plan(ROWS, out="stored")
+        self.repeat_launch(4)
         for limit, verdict in (({"at_least": 0.0001}, PASS), ({"at_least": 1000}, REGRESSION)):
             with self.subTest(limit=limit):
                 outcome = self.call(
@@ -273,7 +397,7 @@ class Claims(GateTest):
         outcome = self.call(
             "gate", "--gates", self.gates(at_most=1000), "--out", self.place / "gate"
         )
-        # One round has no interval, and what has none proves nothing.
+        # One launch has no interval, and what has none proves nothing.
         self.assertEqual(outcome.status, UNDECIDED, outcome.out + outcome.err)
         [claim] = self.report()["claims"]
         self.assertEqual(claim["verdict"], "undecided")

@@ -1,7 +1,6 @@
 """benchmarks/peers: the same training in Python beside gradsync, and what is said about the two."""
 
 import json
-import math
 import os
 import re
 import signal
@@ -57,42 +56,59 @@ def runs(script, pid):
 
 
 def block(strategy, *step_s):
-    return {"strategy": strategy, "round": 0, "step_s": list(step_s)}
+    """A block of two ranks, the second a little faster."""
+    ranks = [list(step_s), [0.9 * step for step in step_s]]
+    return {"strategy": strategy, "round": 0, "step_s": ranks[0], "rank_step_s": ranks}
 
 
 class Summary(unittest.TestCase):
     OURS = (
         [block("baseline", 2.0, 4.0), block("baseline", 3.0, 3.0), block("no_sync", 1.0)],
-        [block("baseline", 6.0), block("no_sync", 2.0)],
+        [block("baseline", 3.6), block("no_sync", 1.2)],
+        [block("baseline", 3.0), block("no_sync", 1.0)],
     )
     PEER = (
         [block("baseline", 6.0), block("no_sync", 1.0)],
-        [block("baseline", 12.0), block("no_sync", 4.0)],
+        [block("baseline", 7.2), block("no_sync", 1.8)],
+        [block("baseline", 6.0), block("no_sync", 1.0)],
     )
 
     def test_ratios_by_hand(self):
         baseline, no_sync = summary.compare(self.OURS, self.PEER, ("baseline", "no_sync"))
-        self.assertEqual((baseline.ours_s, baseline.peer_s), (4.5, 9.0))
+        self.assertAlmostEqual(baseline.ours_s, 3.2)
+        self.assertAlmostEqual(baseline.peer_s, 6.4)
         self.assertAlmostEqual(baseline.step_ratio.value, 0.5)
         self.assertAlmostEqual(baseline.ours_slowdown.value, 3.0)
-        self.assertAlmostEqual(baseline.peer_slowdown.value, math.sqrt(6 * 3))
-        self.assertAlmostEqual(baseline.slowdown_ratio.value, math.sqrt(3 / 6 * 3 / 3))
-        self.assertAlmostEqual(no_sync.step_ratio.value, math.sqrt(1 * 0.5))
+        self.assertAlmostEqual(baseline.peer_slowdown.value, 19.2 / 3.8)
+        self.assertAlmostEqual(baseline.slowdown_ratio.value, (0.5 * 0.75 * 0.5) ** (1 / 3))
+        self.assertAlmostEqual(no_sync.step_ratio.value, 3.2 / 3.8)
         self.assertIsNone(no_sync.slowdown_ratio)
 
+    def test_a_step_is_elapsed_time(self):
+        """Ranks take turns in being slow: the slowest of each step make more than passed."""
+        turns = block("baseline") | {"rank_step_s": [[1.0, 0.2], [0.2, 0.9]], "step_s": [1.0, 0.9]}
+        self.assertAlmostEqual(summary.mean_step_s([turns], "baseline"), 0.6)
+
     def test_equal_launches_leave_no_doubt_and_others_do(self):
-        baseline, no_sync = summary.compare(self.OURS, self.PEER, ("baseline", "no_sync"))
+        baseline, _ = summary.compare(self.OURS, self.PEER, ("baseline", "no_sync"))
         self.assertAlmostEqual(baseline.step_ratio.low, 0.5)
         self.assertAlmostEqual(baseline.step_ratio.high, 0.5)
-        # Two logarithms, 0 and -log 2: t(1) = 12.706 times half their distance.
-        half = 12.706 * math.log(2) / 2
-        self.assertAlmostEqual(math.log(no_sync.step_ratio.high), -math.log(2) / 2 + half)
-        self.assertAlmostEqual(math.log(no_sync.step_ratio.low), -math.log(2) / 2 - half)
+        ours, theirs = (1.0, 1.0, 1.02, 1.05), (2.0, 2.1, 2.0, 2.05)
+        ratio = summary.ratio_of_pairs(ours, theirs)
+        at_low = summary.difference_of_pairs(ours, [ratio.low * b for b in theirs])
+        at_high = summary.difference_of_pairs(ours, [ratio.high * b for b in theirs])
+        self.assertAlmostEqual(at_low.low, 0)
+        self.assertAlmostEqual(at_high.high, 0)
+        self.assertLess(ratio.low, ratio.value)
 
-    def test_one_launch_has_no_interval(self):
-        (row,) = summary.compare(self.OURS[:1], self.PEER[:1], ("baseline",))
-        self.assertEqual(str(row.step_ratio), "0.500")
-        self.assertIsNone(row.ours_slowdown, "no_sync was not run")
+    def test_fewer_than_three_launches_have_no_interval(self):
+        for count in (1, 2):
+            (row,) = summary.compare(self.OURS[:count], self.PEER[:count], ("baseline",))
+            self.assertEqual(str(row.step_ratio), "0.500")
+            self.assertIsNone(row.ours_slowdown, "no_sync was not run")
+
+    def test_a_denominator_that_may_be_nothing_has_no_interval(self):
+        self.assertIsNone(summary.ratio_of_pairs((1, 1, 1), (1, 30, 2)).low)
 
     def test_the_table_has_a_row_per_strategy(self):
         rows = summary.compare(self.OURS, self.PEER, ("baseline", "no_sync"))
@@ -286,13 +302,14 @@ class WatchCost(unittest.TestCase):
 
     def test_ratios_are_of_launches_that_took_turns(self):
         results = {
-            "alone": [{"blocks": [block("no_sync", 1.0)]}, {"blocks": [block("no_sync", 3.0)]}],
-            "watched": [{"blocks": [block("no_sync", 2.0)]}, {"blocks": [block("no_sync", 6.0)]}],
+            side: [{"blocks": [block("no_sync", factor * s)]} for s in (1.8, 2.0, 2.2)]
+            for side, factor in (("alone", 1), ("watched", 2))
         }
         row = watch_cost.step_row(results, "no_sync")
-        self.assertEqual((row.alone_s, row.watched_s), (2.0, 4.0))
+        self.assertAlmostEqual(row.alone_s, 2.0)
+        self.assertAlmostEqual(row.watched_s, 4.0)
         self.assertEqual(str(row.ratio), "2.000 [2.000, 2.000]")
-        self.assertEqual(row.added_ms.value, 2000.0)
+        self.assertAlmostEqual(row.added_ms.value, 2000.0)
 
     def test_sides_take_turns(self):
         sides = [side for _, side in launches.turns(3, watch_cost.SIDES)]
@@ -344,7 +361,9 @@ class WatchCostLaunches(ProgramTest):
         for side in ("alone", "watched"):
             (launch,) = written["launches"][side]
             (made,) = launch["blocks"]
-            self.assertEqual(row[f"{side}_s"], sum(made["step_s"]) / len(made["step_s"]))
+            self.assertEqual(
+                row[f"{side}_s"], max(map(sum, made["rank_step_s"])) / len(made["step_s"])
+            )
         alone, watched = (written["launches"][side][0] for side in ("alone", "watched"))
         self.assertEqual(watched["collectives"], alone["collectives"])
 
@@ -361,7 +380,9 @@ class WatchCostLaunches(ProgramTest):
         )
         self.assertEqual(written["schema"], "gradsync.watch_cost.callbacks/1")
         (launch,) = written["launches"]
-        mean_s = {block["recorded"]: sum(block["step_s"]) / 2 for block in launch["blocks"]}
+        mean_s = {
+            block["recorded"]: max(map(sum, block["rank_step_s"])) / 2 for block in launch["blocks"]
+        }
         (row,) = written["rows"]
         self.assertEqual({True: row["on_s"], False: row["off_s"]}, mean_s)
 

@@ -24,6 +24,8 @@ from pathlib import Path
 ROOT = Path(__file__).resolve().parents[2]
 PROGRAM = os.environ.get("GRADSYNC_PROGRAM", str(ROOT / "build" / "release" / "gradsync"))
 MARK = "GRADSYNC_TEST_MARK"
+# The last two: where a container has its driver, and which GPUs are ours.
+INHERITED = ("PATH", "HOME", "TMPDIR", "LD_LIBRARY_PATH", "CUDA_VISIBLE_DEVICES")
 # These two are for hangs alone, and far above what a busy machine takes.
 WATCHDOG_S = 600
 GONE_WITHIN_S = 60
@@ -135,9 +137,7 @@ class ProgramTest(unittest.TestCase):
     # Starting
 
     def environment(self, **extra):
-        inherited = {
-            name: os.environ[name] for name in ("PATH", "HOME", "TMPDIR") if name in os.environ
-        }
+        inherited = {name: os.environ[name] for name in INHERITED if name in os.environ}
         # Without a Python that can draw, runs end sooner; the plots have tests of their own.
         return inherited | {MARK: self.mark, "GRADSYNC_PYTHON": "false"} | extra
 

@@ -77,6 +77,30 @@ class RoadToDdpTest(ProgramTest):
             self.assertEqual(len(cell["idle_share"]["by_rank"]), 2)
             self.assertIsNone(cell["parameter_distance"], "stages hold no replicas")
 
+    def test_a_mean_is_elapsed_time(self):
+        """Ranks take turns in being slow, most where they wait for each other least: step by step
+        the slowest add up to more than what passed."""
+        plan = with_cells(QUICK, wrapper=["local", "pipeline"], accumulation_steps=[2])
+        outcome = self.run_plan(plan | {"steps": 8, "launches": 3})
+        self.assertEqual(outcome.status, 0, outcome.err)
+        trials = self.trials()
+        for cell in self.result()["cells"]:
+            wrapper = cell["cell"]["wrapper"]
+            of_cell = [trial for trial in trials if trial["cell"] == cell["cell"]]
+            elapsed_s = [max(rank["block_s"] for rank in trial["ranks"]) for trial in of_cell]
+            steps = len(of_cell) * 8
+            self.assertAlmostEqual(cell["step_s"]["mean"] * steps, sum(elapsed_s), 9, wrapper)
+            for trial in of_cell:
+                longest_s = max(sum(rank["step_s"]) for rank in trial["ranks"])
+                self.assertGreaterEqual(sum(trial["step_s"]), longest_s * (1 - 1e-9), wrapper)
+                for rank in trial["ranks"]:
+                    self.assertAlmostEqual(
+                        rank["unaccounted_s"], rank["block_s"] - sum(rank["step_s"]), 9
+                    )
+            self.assertEqual(cell["interval"], "Student's t over 3 launches")
+            parts_s = sum(cell["phase_s"].values()) + cell["unaccounted_s"]
+            self.assertLessEqual(parts_s, cell["step_s"]["mean"] * (1 + 1e-9), wrapper)
+
     def test_the_plan_runs(self):
         """The suite's own plan, with small models in place of its own."""
         plan = ROOT / "benchmarks" / "plans" / "road_to_ddp.json"

@@ -1,7 +1,7 @@
-"""gradsync watch from end to end: each training script of tests/harness/watch/jobs/ under torchrun,
-with the verdict that it deserves and the collectives that it counted itself.
+"""gradsync watch from end to end: each training script of tests/harness/watch/jobs/ as a real job,
+with the verdict and the line that it deserves, and the collectives that it counted itself.
 
-    watch_verdict_test.py [--repetitions N] [--tally FILE] [VerdictTest] [SlowVerdictTest] ...
+    watch_verdict_test.py [--repetitions N] [--tally FILE] [VerdictTest] [TorchrunTest] ...
 
 Each script runs N times (once), whatever came of the times before. At the end, and as JSON in FILE,
 stands how often the verdict was right, and on how many ranks each collective was counted.
@@ -19,8 +19,10 @@ from watch_test import RANKS, TORCH_PYTHON, WatchTest, objects_in
 
 JOBS = ROOT / "tests" / "harness" / "watch" / "jobs"
 EXPECTED = json.loads((JOBS / "expected.json").read_text())
-# The others take minutes together.
-MAIN = ("no_sync", "improper", "too_early", "fsdp", "accelerate_accumulate")
+FORKED_RANKS = Path(__file__).with_name("forked_ranks.py")
+# Every rank that torchrun starts imports torch by itself. The others are forked in CI.
+UNDER_TORCHRUN = ("no_sync", "fsdp")
+BY_THEMSELVES = ("forked_by_itself",)
 
 
 @dataclass
@@ -38,7 +40,29 @@ tallies = {}  # by job
 repetitions = 1
 
 
+def launched_by_torchrun(script):
+    torchrun = Path(TORCH_PYTHON).with_name("torchrun")
+    return (torchrun, f"--nproc-per-node={RANKS}", f"--master-port={free_port()}", script)
+
+
+def launched_by_fork(script):
+    return (TORCH_PYTHON, FORKED_RANKS, RANKS, script)
+
+
+def launched_by_itself(script):
+    return (TORCH_PYTHON, script)
+
+
+def line_to_change(script):
+    for number, line in enumerate(script.read_text().splitlines(), 1):
+        if "# to change" in line:
+            return number
+    return None
+
+
 class JobTest(WatchTest):
+    launched = staticmethod(launched_by_torchrun)
+
     def check(self, name):
         for repetition in range(repetitions):
             with self.subTest(name, repetition=repetition):
@@ -49,13 +73,15 @@ class JobTest(WatchTest):
         tally = tallies.setdefault(name, Tally())
         tally.runs += 1
         outcome = self.watch(
-            Path(TORCH_PYTHON).with_name("torchrun"),
-            f"--nproc-per-node={RANKS}",
-            f"--master-port={free_port()}",
-            JOBS / f"{name}.py",
+            *self.launched(JOBS / f"{name}.py"),
             options=("--json", file, "--fail-on-excess"),
             python=None,
-            env={"OMP_NUM_THREADS": "1"},
+            env={
+                "MASTER_ADDR": "127.0.0.1",
+                "MASTER_PORT": str(free_port()),
+                "OMP_NUM_THREADS": "1",
+                "TORCHINDUCTOR_CACHE_DIR": str(self.place / "inductor"),
+            },
         )
         # Not by the exit status: a job that dies by itself may end with 1, too.
         watched = json.loads(file.read_text())
@@ -64,6 +90,7 @@ class JobTest(WatchTest):
         self.assertEqual(outcome.status, 1 if expected["fails"] else 0, outcome.err)
         self.assert_counts(watched, outcome, tally)
         self.assert_verdicts(watched, expected)
+        self.assert_line(watched, JOBS / f"{name}.py")
         tally.right_verdicts += 1
 
     def assert_verdicts(self, watched, expected):
@@ -78,6 +105,13 @@ class JobTest(WatchTest):
         self.assertEqual(watched["per_step"]["micro_batches"], expected["micro_batches"])
         self.assertEqual(watched["per_step"]["synchronized"], expected["synchronized"])
 
+    def assert_line(self, watched, script):
+        changes = [verdict["change"] for verdict in watched["verdicts"] if verdict["change"]]
+        line = line_to_change(script)
+        expected = (str(script), line) if line else None
+        named = (changes[0]["file"], changes[0]["line"]) if changes else None
+        self.assertEqual(named, expected)
+
     def assert_counts(self, watched, outcome, tally):
         counted = {line["rank"]: line["collectives"] for line in objects_in(outcome.out)}
         self.assertEqual(sorted(counted), list(range(RANKS)))
@@ -88,20 +122,37 @@ class JobTest(WatchTest):
 
 
 class VerdictTest(JobTest):
-    """What every change is tested with."""
+    """Of scripts whose ranks are forked from a process that has imported torch."""
+
+    launched = staticmethod(launched_by_fork)
 
 
-class SlowVerdictTest(JobTest):
-    """The others."""
+class TorchrunTest(JobTest):
+    """DDP and FSDP as users start them."""
 
 
-def add_test_of(name):
-    case = VerdictTest if name in MAIN else SlowVerdictTest
+class SlowTorchrunTest(JobTest):
+    """The others, as users start them."""
+
+
+class ByThemselvesTest(JobTest):
+    """Scripts that start their ranks."""
+
+    launched = staticmethod(launched_by_itself)
+
+
+def add_test(case, name):
     setattr(case, f"test_{name}", lambda self: self.check(name))
 
 
 for each in EXPECTED:
-    add_test_of(each)
+    if each in UNDER_TORCHRUN:
+        add_test(TorchrunTest, each)
+    elif each in BY_THEMSELVES:
+        add_test(ByThemselvesTest, each)
+    else:
+        add_test(VerdictTest, each)
+        add_test(SlowTorchrunTest, each)
 
 
 def total():

@@ -95,7 +95,7 @@ class DrawsAGate(WithSampleGates):
             self.assertIn((round(100 * control, 6), y + forest.CONTROL_OFFSET), points)
 
     def test_margin_and_smallest_effects_are_lines(self):
-        self.assertEqual(verticals(self.draw().axes[0]), [0, 1, 3, 10])
+        self.assertEqual(verticals(self.draw().axes[0]), [0, 1, 3, 4])
         del self.gate.found["settings"]["mean_smallest_effect"]
         self.assertEqual(verticals(self.draw().axes[0]), [0, 1, 3])
 

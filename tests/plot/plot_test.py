@@ -204,13 +204,16 @@ class DrawsWhoWaits(WithSampleRun):
 
 class DrawsWhereAStepWent(WithSampleRun):
     def attribute(self, result):
-        """Rank 0 of every cell of the first part waits half of a step, for the wire alone."""
+        """Of every cell of the first part rank 0 copies for a quarter of a step, and waits for half
+        of it, for the wire alone.
+        """
         for cell in result["cells"]:
             if cell["part"] == "your_machine":
-                parts = {"own_compute_s": 0.25, "late_peer_s": 0.0, "wire_s": 0.25}
+                parts = {"own_compute_s": 0.125, "copy_s": 0.125}
+                parts |= {"late_peer_s": 0.0, "wire_s": 0.25}
                 parts["collectives"] = [{"op": "all_reduce", "bucket": 0, **parts}]
                 waiting = {"rank": 0, **parts}
-                computing = {"rank": 1, **parts, "own_compute_s": 0.5, "wire_s": 0.0}
+                computing = {"rank": 1, **parts, "own_compute_s": 0.5, "copy_s": 0.0, "wire_s": 0.0}
                 cell["attribution"] = {"ranks": [waiting, computing]}
 
     def test_each_part_takes_the_room_it_had(self):
@@ -223,13 +226,14 @@ class DrawsWhereAStepWent(WithSampleRun):
         settings = [text.get_text() for text in axes.texts]
         self.assertEqual(settings, ["1 node × 2 ranks", "2 nodes × 1 rank, 1 Gbit/s"])
         style.save({"attribution": figure}, self.directory)
-        own, late, wire = (
+        own, copies, late, wire = (
             share_of(colour, self.directory / "attribution.png")
             for colour, _ in attribution.PARTS.values()
         )
         self.assertGreater(wire, 0.02)
         self.assertLess(late, 0.1 * wire, "in the legend alone")
-        self.assertAlmostEqual(own / wire, 3, delta=0.5)
+        self.assertAlmostEqual(own / wire, 2.5, delta=0.5)
+        self.assertAlmostEqual(copies / wire, 0.5, delta=0.15)
 
     def test_a_run_that_does_not_say_it_has_no_such_picture(self):
         self.assertIsNone(attribution.draw(run_data.read(self.directory)))

@@ -74,7 +74,7 @@ class Draws(WithErrorRates):
     def test_points_and_intervals_are_those_of_the_file(self):
         axes = power_curve.draw(self.rates).axes[0]
         replays = power_curve.shown(self.rates)
-        gate = [replay["flagged"][0]["rows"] for replay in replays]
+        gate = [power_curve.flagged(replay)[0]["gates"] for replay in replays]
         points, *rest = axes.get_lines()
         self.assertEqual(list(points.get_ydata()), [rate["rate"] for rate in gate])
         for line, rate in zip(rest, gate, strict=False):
@@ -99,33 +99,24 @@ class Draws(WithErrorRates):
 
 
 class Chooses(WithErrorRates):
-    def test_starts_that_are_not_reused_come_first(self):
-        kinds = [replay["starts_are"] for replay in power_curve.shown(self.rates)]
-        self.assertEqual(kinds, ["independent"] * 6)
-
-    def test_where_all_are_reused_there_are_rates_without_intervals(self):
-        reused = [r for r in self.rates["replays"] if r["starts_are"] == "reused"]
-        self.rates["replays"] = reused
-        axes = power_curve.draw(self.rates).axes[0]
-        flaggers = len(reused[0]["flagged"])
-        marks_of_settings = 2
-        self.assertEqual(len(axes.get_lines()), flaggers + marks_of_settings)
+    def test_without_extra_work_any_row_counts_and_with_it_the_slowed_one(self):
+        same, *slowed = power_curve.shown(self.rates)
+        self.assertEqual(power_curve.flagged(same), same["false_alarms"])
+        for replay in slowed:
+            self.assertEqual(power_curve.flagged(replay), replay["found"])
 
     def test_replays_without_a_gate_are_left_out(self):
-        nothing = {"count": 0, "of": 0, "rate": None, "ci95": None}
-        first = self.rates["replays"][0]
-        for by in first["flagged"]:
-            by.update(gates=nothing, rows=nothing)
+        self.rates["replays"][2]["gates"] = 0
         shown = power_curve.shown(self.rates)
-        self.assertEqual(shown[0]["starts_are"], "reused", "the same extra work has other gates")
-        self.assertEqual(len(shown), 6)
+        self.assertEqual([replay["extra_work"] for replay in shown], [0, 0.01, 0.03, 0.05, 0.1])
 
     def test_false_alarms_are_those_of_whole_gates_without_extra_work(self):
         lines = power_curve.false_alarm_words(power_curve.shown(self.rates))
         self.assertLessEqual(max(map(len, lines)), power_curve.ALARM_COLUMNS)
-        for by in self.rates["replays"][0]["flagged"]:
-            gates = by["gates"]
-            self.assertIn(f"{by['by']} {gates['count']} of {gates['of']}", " ".join(lines))
+        self.assertIn("(4 gates):", lines[0])
+        for by in self.rates["replays"][0]["false_alarms"]:
+            rate = 100 * by["gates"]["rate"]
+            self.assertIn(f"{by['by']} {rate:.1f} %", " ".join(lines))
         self.assertEqual(power_curve.false_alarm_words([self.rates["replays"][4]]), [])
 
 

@@ -1,8 +1,10 @@
 """The CI jobs that benchmarks/gates/README.md shows can be pasted: YAML, and bash inside of it."""
 
+import os
 import re
 import subprocess
 import sys
+import tempfile
 import unittest
 from pathlib import Path
 
@@ -64,6 +66,22 @@ class CiExamples(unittest.TestCase):
         )
         statuses = re.findall(r"^\s*(\S+)\) (echo|exit)", gate, re.MULTILINE)
         self.assertEqual(statuses, [("3", "echo"), ("4", "echo"), ("*", "exit")])
+        for status in range(6):
+            self.assertEqual(self.ends_with(gate, status), 0 if status in (0, 3, 4) else status)
+
+    def ends_with(self, script, status):
+        """Runs the step as GitHub does, where the gate ends with `status`."""
+        with tempfile.TemporaryDirectory() as place:
+            program = Path(place, "build/release/gradsync")
+            program.parent.mkdir(parents=True)
+            program.write_text(f"#!/bin/sh\nexit {status}\n")
+            program.chmod(0o755)
+            return subprocess.run(
+                ["bash", "--noprofile", "--norc", "-eo", "pipefail", "-c", script],
+                cwd=place,
+                env=os.environ | {"GITHUB_STEP_SUMMARY": f"{place}/summary.md"},
+                capture_output=True,
+            ).returncode
 
 
 if __name__ == "__main__":

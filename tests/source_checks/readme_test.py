@@ -1,7 +1,8 @@
 """The README's guided tour cannot go stale: its files and symbols exist.
 
 In the tables of README.md, `words` in backquotes that look like paths must be files or folders of
-the tree, and every other one must occur in one of the files its row names.
+the tree, and every other one must occur in one of the files its row names. So in the evidence of
+results/twelve_rules.md.
 """
 
 import re
@@ -59,6 +60,19 @@ class ReadmeTest(unittest.TestCase):
         self.assertGreater(len(named), 3, "the tour names hardly any file")
         complaints = [line for row in rows for line in row_complaints(row)]
         self.assertEqual(complaints, [])
+
+
+class TwelveRulesTest(unittest.TestCase):
+    def test_evidence_exists(self):
+        page = (ROOT / "results" / "twelve_rules.md").read_text()
+        rows = [line for line in page.splitlines() if re.match(r"\| \d+\. ", line)]
+        self.assertEqual([int(row.split()[1][:-1]) for row in rows], list(range(1, 13)))
+        for row in rows:
+            rule, evidence = row.split("|")[1], row.split("|")[3]
+            for part in evidence.split(";"):
+                words = CODE.findall(part)
+                self.assertTrue(words and looks_like_path(words[0]), f"{rule}: {part}")
+                self.assertEqual(row_complaints(part), [], rule)
 
 
 class RuleTest(unittest.TestCase):

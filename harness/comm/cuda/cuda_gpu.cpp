@@ -117,6 +117,10 @@ class CudaGpu final : public Gpu {
     return nccl_;
   }
 
+  void finish_collectives() override {
+    if (nccl_) nccl_->waitForPendingWorks();
+  }
+
   std::int64_t mark_end(c10d::Work& collective) override {
     EndOf::event(dynamic_cast<c10d::ProcessGroupNCCL::WorkNCCL&>(collective)).block(after_nccl_);
     const c10::cuda::CUDAStreamGuard guard(after_nccl_);
@@ -124,11 +128,12 @@ class CudaGpu final : public Gpu {
   }
 
   MemoryPeaks peaks() const override {
-    constexpr auto kAll = static_cast<std::size_t>(c10::CachingAllocator::StatType::AGGREGATE);
     const auto stats = caching::getDeviceStats(index_);
     return {stats.allocated_bytes[kAll].peak, stats.reserved_bytes[kAll].peak};
   }
   void reset_peaks() override { caching::resetPeakStats(index_); }
+
+  void release_unused() override { caching::emptyCache(); }
 
   void set_memory_budget(std::int64_t bytes) override {
     cudaDeviceProp properties{};
@@ -136,11 +141,23 @@ class CudaGpu final : public Gpu {
     const double share =
         static_cast<double>(bytes) / static_cast<double>(properties.totalGlobalMem);
     caching::setMemoryFraction(std::min(1.0, share), index_);
+    if (share >= 1) return;
+    release_unused();
+    const std::int64_t held = caching::getDeviceStats(index_).reserved_bytes[kAll].current;
+    if (held > bytes) {
+      C10_THROW_ERROR(OutOfMemoryError,
+                      fmt::format("parameters and optimizer alone reserve {} bytes, over a budget "
+                                  "of {} bytes",
+                                  held, bytes));
+    }
   }
 
   std::shared_ptr<const models::Pace> pace() override { return device_pace(index_); }
 
  private:
+  // Of the allocator's counts: of all of its pools.
+  static constexpr auto kAll = static_cast<std::size_t>(c10::CachingAllocator::StatType::AGGREGATE);
+
   c10::DeviceIndex index_;
   DeviceTimeline timeline_;
   c10::cuda::CUDAStream after_nccl_;

@@ -226,7 +226,17 @@ def watch_grad_scaler(module):
     cls.step = step
 
 
+def flush_at_end_of_workers(module):
+    """Processes that multiprocessing forks end without atexit, but with its own finalizers."""
+
+    def at_fork(flush):
+        module.Finalize(None, flush, exitpriority=0)
+
+    module.register_after_fork(flush_at_end, at_fork)
+
+
 WATCHED = {
+    "multiprocessing.util": flush_at_end_of_workers,
     "torch.amp.grad_scaler": watch_grad_scaler,
     "torch.autograd": watch_autograd,
     "torch.distributed.fsdp._fully_shard._fsdp_state": watch_fsdp_state,
@@ -254,7 +264,7 @@ class Finder:
         def exec_module(module):
             execute(module)
             try:
-                recording.torch = sys.modules["torch"]
+                recording.torch = sys.modules.get("torch")
                 watch(module)
             except Exception as error:
                 reason = f"{type(error).__name__}: {error}"
@@ -265,12 +275,17 @@ class Finder:
         return spec
 
 
+@guarded
+def flush_at_end():
+    recording.writer.flush()
+
+
 def start():
     """Begins to watch this process; nothing happens where gradsync watch did not ask for it."""
     folder = os.environ.get("GRADSYNC_WATCH_DIR")
     if not folder or recording.writer is not None:
         return
     recording.writer = Writer(folder)
-    os.register_at_fork(after_in_child=recording.writer.forget)
-    atexit.register(guarded(recording.writer.flush))
+    os.register_at_fork(after_in_child=recording.forget_parent)
+    atexit.register(flush_at_end)
     sys.meta_path.insert(0, Finder)

@@ -55,6 +55,13 @@ numbers_lock = threading.Lock()
 next_number = itertools.count(1)
 
 
+def forget_parent():
+    """In the child of a fork: no thread of the parent's is there to give the lock back."""
+    global numbers_lock
+    numbers_lock = threading.Lock()
+    writer.forget()
+
+
 def number_of(thing):
     """A number for a model or an optimizer, from 1. Unlike id(), none is given twice."""
     with numbers_lock:

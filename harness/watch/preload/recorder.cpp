@@ -19,9 +19,11 @@ namespace {
 
 constexpr int kMostFilesOfAProcess = 10;  // one for each program that it became by exec
 
+thread_local std::int64_t known_thread = 0;  // of the kernel's numbers; 0: not asked yet
+
 std::int64_t this_thread() {
-  thread_local const std::int64_t id = ::syscall(SYS_gettid);
-  return id;
+  if (known_thread == 0) known_thread = ::syscall(SYS_gettid);
+  return known_thread;
 }
 
 template <std::size_t size>
@@ -199,6 +201,7 @@ void Recorder::fault(const char* sentence) noexcept {
 // The parent's memory stays mapped, but nothing points there any more.
 void Recorder::after_fork() noexcept {
   mutex_ = PTHREAD_MUTEX_INITIALIZER;
+  known_thread = 0;
   ++life_;
   header_ = nullptr;
   for (auto& chunk : chunks_) chunk = nullptr;

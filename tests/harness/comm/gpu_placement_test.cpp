@@ -87,5 +87,15 @@ TEST(NcclObstacle, AMissingInterfaceNamesThoseThatThereAre) {
   EXPECT_FALSE(nccl_obstacle("NCCL error: remote process exited", "", {"eth0"}));
 }
 
+// All that NCCL 2.28.9 has of this kind, letter by letter.
+TEST(NcclObstacle, IsKnownByEachOfNcclsSentences) {
+  for (const char* sentence :
+       {"Bootstrap : no socket interface found", "NET/Socket : no interface found",
+        "NET/Socket : No usable listening interface found"}) {
+    EXPECT_TRUE(nccl_obstacle(std::string("NCCL error\nLast error:\n") + sentence, "", {"lo"}))
+        << sentence;
+  }
+}
+
 }  // namespace
 }  // namespace gradsync::comm

@@ -2,8 +2,11 @@
 
 #include <gmock/gmock.h>
 
+#include <utility>
+
 #include "harness/base/errors.h"
 #include "harness/report/result.h"
+#include "harness/stats/random.h"
 #include "tests/harness/report/sample_run.h"
 
 namespace gradsync::gate {
@@ -20,9 +23,16 @@ using testing::SampleRun;
 
 const Settings kSettings;
 
+// In eight launches: those of the sample twice, which are enough to pass what is the same.
 SampleRun your_machine() {
   SampleRun run = sample_run();
   std::erase_if(run.trials, [](const TrialRecord& trial) { return trial.part != "your_machine"; });
+  const std::vector<TrialRecord> once = run.trials;
+  for (TrialRecord trial : once) {
+    trial.launch += 4;
+    trial.order += static_cast<int>(once.size());
+    run.trials.push_back(std::move(trial));
+  }
   run.context["cpu_model"] = "Processor P";
   return run;
 }
@@ -46,9 +56,8 @@ SampleRun changed(const std::string& topology, const std::string& strategy, Chan
 }
 
 SampleRun slower(double by) {
-  return changed("2x1_1gbit", "no_sync", [by](TrialRecord& trial) {
-    for (double& step : trial.step_s) step *= 1 + by;
-  });
+  return changed("2x1_1gbit", "no_sync",
+                 [by](TrialRecord& trial) { testing::stretch(trial, 1 + by); });
 }
 
 const RowReport& row_of(const GateReport& report, const std::string& topology,
@@ -80,7 +89,7 @@ TEST(Against, TheSameRunPasses) {
   EXPECT_THAT(report.notes.front(), HasSubstr("did not take turns"));
   EXPECT_EQ(report.baseline.name, "stored");
   EXPECT_EQ(report.candidate.name, "new");
-  EXPECT_EQ(report.rows.front().starts, 3);
+  EXPECT_EQ(report.rows.front().starts, 8);
 }
 
 TEST(Against, AnIntervalAboveTheMarginIsARegression) {
@@ -101,7 +110,8 @@ TEST(Against, AnIntervalFromTheMarginToTheSmallestEffectIsUndecided) {
   EXPECT_EQ(verdict_of(row), Verdict::Undecided);
   EXPECT_THAT(row.times->reason, HasSubstr("1.5 % slower ["));
   EXPECT_THAT(row.times->reason, HasSubstr("two builds that take turns are told apart better"));
-  EXPECT_EQ(row.times->smallest_visible, row.times->measures[Measure::Mean].effect->ci95->hi);
+  EXPECT_THAT(row.times->reason, HasSubstr("] at 99.88 %: the interval reaches"));
+  EXPECT_GT(*row.times->smallest_visible, row.times->measures[Measure::Mean].effect->ci95->hi);
   EXPECT_EQ(verdict_of(row_of(report, "1x2", "no_sync")), Verdict::Pass);
 }
 
@@ -156,12 +166,51 @@ TEST(Against, WhereNeitherRunHasTimesCountsDecide) {
   EXPECT_EQ(one_sided.rows.front().times->reason, "B: 4 compute threads share 2 cores");
 }
 
-TEST(Against, WithoutAnIntervalNothingIsDecided) {
-  SampleRun once = your_machine();
-  std::erase_if(once.trials, [](const TrialRecord& trial) { return trial.launch > 0; });
-  const GateReport report = judge_against(finished(once, "a"), finished(once, "b"), kSettings);
-  EXPECT_THAT(verdicts(report), Each(Verdict::Undecided));
-  EXPECT_THAT(report.rows.front().times->reason, HasSubstr("without an interval"));
+SampleRun with_launches(SampleRun run, int launches) {
+  std::erase_if(run.trials, [&](const TrialRecord& trial) { return trial.launch >= launches; });
+  return run;
+}
+
+TEST(Against, FewerThanFourLaunchesOfASideDecideNothing) {
+  const report::FinishedRun enough = finished(your_machine(), "a");
+  for (const int launches : {1, 2, 3}) {
+    const report::FinishedRun fewer = finished(with_launches(slower(0.5), launches), "b");
+    for (const GateReport& report :
+         {judge_against(enough, fewer, kSettings), judge_against(fewer, enough, kSettings)}) {
+      EXPECT_THAT(verdicts(report), Each(Verdict::Undecided)) << launches;
+      EXPECT_THAT(report.rows.front().times->reason, HasSubstr("4 of each are needed"));
+    }
+  }
+}
+
+// A normal value, by the central limit of twelve.
+double normal(stats::Random& random) {
+  double sum = -6;
+  for (int i = 0; i < 12; ++i) sum += static_cast<double>(random.below(1U << 20)) / (1U << 20);
+  return sum;
+}
+
+// Every launch of a row is so much longer than in the sample, and by chance (1 %) longer or
+// shorter.
+SampleRun noisy(double by, stats::Random& random) {
+  SampleRun run = your_machine();
+  for (TrialRecord& trial : run.trials) {
+    testing::stretch(trial, (1 + by) * (1 + 0.01 * normal(random)));
+  }
+  return run;
+}
+
+TEST(Against, AllRowsTogetherAreFlaggedAtTheMarginWithProbabilityAlphaAtMost) {
+  stats::Random random(42);
+  constexpr int kRuns = 150;
+  int flagged = 0;
+  for (int i = 0; i < kRuns; ++i) {
+    const GateReport report = judge_against(
+        finished(noisy(0, random), "a"), finished(noisy(kSettings.margin, random), "b"), kSettings);
+    flagged += verdict_of(report) == Verdict::Regression ? 1 : 0;
+  }
+  // A half of alpha lies above: 0.75 of 150. With intervals at 95 % it was one in six.
+  EXPECT_LE(flagged, 4);
 }
 
 TEST(Against, RowsOfOneSideAreDifferences) {
@@ -177,6 +226,20 @@ TEST(Against, RowsOfOneSideAreDifferences) {
       judge_against(finished(fewer, "a"), finished(your_machine(), "b"), kSettings);
   EXPECT_THAT(first_sentence(row_of(added, "1x2", "accumulate")),
               HasSubstr("the baseline does not have this row"));
+}
+
+TEST(Against, ACandidateThatFailsIsToBeRunOnceMore) {
+  const GateReport failed = judged(changed("1x2", "no_sync", [](TrialRecord& trial) {
+    if (trial.launch != 1) return;
+    trial.status = results::Status::Timeout;
+    trial.reason = "after 60 s";
+    trial.step_s.clear();
+    trial.ranks.clear();
+  }));
+  EXPECT_EQ(verdict_of(failed), Verdict::Regression);
+  EXPECT_EQ(other_outcome(failed),
+            "1x2, no_sync: the candidate is timeout (after 60 s) where the baseline is ok");
+  EXPECT_EQ(other_outcome(judged(slower(0.04))), "");
 }
 
 TEST(Against, FiltersPickRows) {

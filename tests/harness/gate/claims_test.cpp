@@ -41,8 +41,11 @@ Claim at_least(double limit) {
   return claim_of("baseline", "no_sync", Claim::Kind::AtLeast, limit);
 }
 
-ClaimOutcome outcome_of(const Claim& claim, const SampleRun& run = sample_run()) {
-  const auto outcomes = evaluate_claims({claim}, finished(run));
+constexpr double kAlpha = 0.01;
+
+ClaimOutcome outcome_of(const Claim& claim, const SampleRun& run = sample_run(),
+                        double alpha = kAlpha) {
+  const auto outcomes = evaluate_claims({claim}, finished(run), alpha);
   EXPECT_EQ(outcomes.size(), 1U);
   return outcomes.front();
 }
@@ -67,7 +70,7 @@ TEST(Claims, PassWhereTheWholeIntervalIsInside) {
   EXPECT_EQ(outcome.reason, "");
   EXPECT_EQ(outcome.name, "baseline / no_sync, 2x1_1gbit");
   EXPECT_NEAR(outcome.ratio["ratio"].get<double>(), 2.0, 0.01);
-  EXPECT_EQ(outcome.ratio["pairs"], 3);
+  EXPECT_EQ(outcome.ratio["pairs"], 4);
   EXPECT_EQ(outcome.row.cell["strategy"], "baseline");
   EXPECT_EQ(outcome.over.cell["strategy"], "no_sync");
 }
@@ -79,7 +82,8 @@ TEST(Claims, AreARegressionWhereTheWholeIntervalIsOutside) {
         claim_of("no_sync", "baseline", Claim::Kind::Within, 0.4)}) {
     const ClaimOutcome outcome = outcome_of(claim);
     EXPECT_EQ(outcome.verdict, Verdict::Regression) << outcome.need;
-    EXPECT_EQ(outcome.reason, "the whole interval is outside");
+    EXPECT_THAT(outcome.reason, HasSubstr("the whole interval at 99 %, "));
+    EXPECT_THAT(outcome.reason, HasSubstr("x, is outside"));
   }
 }
 
@@ -96,28 +100,49 @@ TEST(Claims, AreUndecidedAcrossTheLimitAndSayWhatWouldDecide) {
   const double lo = ratio["ci95"][0];
   const double middle = ratio["ratio"];
   ASSERT_LT(lo, middle);
-  const ClaimOutcome near_end = outcome_of(at_least(lo + 0.01 * (middle - lo)), run);
+  constexpr double kAlphaOfTheTable = 0.05;
+  const auto judged = [&](double limit) {
+    return outcome_of(at_least(limit), run, kAlphaOfTheTable);
+  };
+  const ClaimOutcome near_end = judged(lo + 0.01 * (middle - lo));
   EXPECT_EQ(near_end.verdict, Verdict::Undecided);
-  EXPECT_EQ(near_end.reason, "the interval crosses the limit: rerun with --launches 5");
-  const ClaimOutcome further = outcome_of(at_least(middle - 0.25 * (middle - lo)), run);
+  EXPECT_EQ(near_end.reason,
+            "the interval at 95 %, 1.53x to 1.58x, crosses the limit: rerun with --launches 5");
+  const ClaimOutcome further = judged(middle - 0.25 * (middle - lo));
   EXPECT_EQ(further.verdict, Verdict::Undecided);
   EXPECT_THAT(further.reason,
               HasSubstr("rerun with --launches 6"));  // 16 times four, or a few more
-  const ClaimOutcome on_it = outcome_of(at_least(middle), run);
-  EXPECT_EQ(on_it.reason,
-            "the interval crosses the limit: the ratio is too near the limit to be told from it");
+  EXPECT_THAT(judged(middle).reason,
+              HasSubstr("crosses the limit: the ratio is too near the limit to be told from it"));
 }
 
-TEST(Claims, ASingleRoundDecidesNothing) {
-  const ClaimOutcome outcome = outcome_of(at_least(1.5), run_with_ratios({2.0}));
-  EXPECT_EQ(outcome.verdict, Verdict::Undecided);
-  EXPECT_EQ(outcome.reason, "a single round has no interval: rerun with --launches 4");
+TEST(Claims, ShareTheLevelOutOverAllPairsOfRows) {
+  const SampleRun run = run_with_ratios({1.54, 1.55, 1.56, 1.57});
+  const double lo = outcome_of(at_least(1.0), run).ratio["ci95"][0];
+  const Claim claim = at_least(lo - 1e-6);
+  EXPECT_EQ(outcome_of(claim, run, 0.05).verdict, Verdict::Pass) << "at 95 %";
+  const auto two = evaluate_claims({claim, claim}, finished(run), 0.05);
+  EXPECT_EQ(two[0].verdict, Verdict::Undecided) << "at 97.5 %";
+  EXPECT_EQ(two[0].ratio["ci95"][0], lo) << "what is printed stays 95 %";
+  Claim nowhere = claim;
+  nowhere.above = {{"strategy", "sync_each_batch"}};
+  EXPECT_EQ(evaluate_claims({claim, nowhere}, finished(run), 0.05)[0].verdict, Verdict::Pass)
+      << "what no row is judged by takes no share";
+}
+
+TEST(Claims, FewerThanFourLaunchesDecideNothing) {
+  const ClaimOutcome one = outcome_of(at_least(1.5), run_with_ratios({2.0}));
+  EXPECT_EQ(one.verdict, Verdict::Undecided);
+  EXPECT_EQ(one.reason, "1 launch, and a claim needs 4: rerun with --launches 4");
+  const ClaimOutcome three = outcome_of(at_least(1.5), run_with_ratios({2.0, 2.001, 1.999}));
+  EXPECT_EQ(three.verdict, Verdict::Undecided);
+  EXPECT_TRUE(three.ratio["ci95"].is_array()) << "printed all the same";
 }
 
 TEST(Claims, AreAboutEveryPairOfRowsTheyFit) {
   const auto outcomes =
       evaluate_claims({claim_of("baseline", "no_sync", Claim::Kind::AtLeast, 1.05, json::object())},
-                      finished(sample_run()));
+                      finished(sample_run()), kAlpha);
   std::vector<std::string> names;
   for (const ClaimOutcome& outcome : outcomes) {
     names.push_back(outcome.name);

@@ -35,18 +35,28 @@ class ErrorRates(unittest.TestCase):
     def test_what_is_written_is_valid(self):
         complaints = [error.message for error in self.validator.iter_errors(self.rates)]
         self.assertEqual(complaints, [])
-        kinds = [replay["starts_are"] for replay in self.rates["replays"]]
-        self.assertEqual(set(kinds), {"independent", "reused"})
+        kinds = [replay["gates_are"] for replay in self.rates["replays"]]
+        self.assertEqual(set(kinds), {"relabelled", "one_row_slowed"})
+
+    def test_what_older_versions_wrote_stays_valid(self):
+        replay = {"extra_work": 0.03, "starts_are": "reused", "starts": 10}
+        replay |= {"flagged": [], "found_within": [], "verdicts": {}}
+        older = {key: self.rates[key] for key in ("name", "context", "settings")}
+        older |= {"schema": "gradsync.gate_error_rates/1", "replays": [replay]}
+        self.assertTrue(self.validator.is_valid(older))
+        replay["starts_are"] = "fresh"
+        self.assertFalse(self.validator.is_valid(older))
 
     def test_what_is_wrong_is_refused(self):
-        flagged = ("replays", 0, "flagged", 0, "rows")
+        flagged = ("replays", 0, "false_alarms", 0, "gates")
         for path, wrong in (
-            (("schema",), "gradsync.gate_error_rates/2"),
+            (("schema",), "gradsync.gate_error_rates/3"),
+            (("control", "low", "ci95"), [0.1]),
             (("unknown",), 1),
-            (("replays", 0, "starts_are"), "fresh"),
+            (("replays", 0, "gates_are"), "reused"),
             (("replays", 0, "extra_work"), -0.1),
-            (("replays", 0, "verdicts", "gates", "maybe"), {}),
-            ((*flagged, "count"), -1),
+            (("replays", 0, "verdicts", "maybe"), {}),
+            ((*flagged, "shares"), [2]),
             ((*flagged, "rate"), 1.5),
             ((*flagged, "ci95"), [0.5]),
         ):

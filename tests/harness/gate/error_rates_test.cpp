@@ -13,122 +13,168 @@ namespace {
 using nlohmann::json;
 using ::testing::HasSubstr;
 
-// Two gates of two rows: one flags its first row, the other is unfit in one and passes one.
-Replay by_hand() {
-  GateOutcome alarm;
-  alarm.verdict = Verdict::Regression;
-  alarm.rows = {Verdict::Regression, Verdict::Pass};
-  alarm.turns = {24, 8};
-  alarm.habits = {{false, false}, {true, false}, {true, true}};
-  GateOutcome unfit;
-  unfit.verdict = Verdict::Unfit;
-  unfit.rows = {Verdict::Unfit, Verdict::Pass};
-  unfit.turns = {24, 16};
-  unfit.habits = {{false, false}, {false, true}, {false, false}};
-  return {0.03, false, 10, {alarm, unfit}};
+GateOutcome outcome(Verdict verdict, const std::vector<Verdict>& rows,
+                    const std::vector<std::vector<bool>>& habits) {
+  GateOutcome outcome;
+  outcome.verdict = verdict;
+  outcome.rows = rows;
+  outcome.turns = std::vector<int>(rows.size(), 24);
+  outcome.habits = habits;
+  return outcome;
 }
 
-json by_name(const json& replay, const std::string& name) {
-  for (const json& by : replay.at("flagged")) {
-    if (by.at("by") == name) return by;
+const std::vector<std::vector<bool>> kNoHabits(3, {false, false});
+
+// Two gates of two rows with two labellings each: one alarms in one of them, the other never.
+Replay relabelled_by_hand() {
+  const GateOutcome pass = outcome(Verdict::Pass, {Verdict::Pass, Verdict::Pass}, kNoHabits);
+  const GateOutcome alarm = outcome(Verdict::Regression, {Verdict::Regression, Verdict::Pass},
+                                    {{false, false}, {true, true}, {false, false}});
+  return {0, Composition::Relabelled, 20, {{alarm, pass}, {pass, pass}}};
+}
+
+// One gate of two rows: the first is found where it is slowed, at the second look; the second is
+// not, but the first is.
+Replay slowed_by_hand() {
+  GateOutcome first = outcome(Verdict::Regression, {Verdict::Regression, Verdict::Pass},
+                              {{true, false}, {true, false}, {true, false}});
+  first.slowed_row = 0;
+  first.turns[0] = 16;
+  GateOutcome second = outcome(Verdict::Regression, {Verdict::Regression, Verdict::Undecided},
+                               {{false, true}, {true, true}, {false, false}});
+  second.slowed_row = 1;
+  return {0.03, Composition::OneRowSlowed, 20, {{first, second}}};
+}
+
+ErrorRates by_hand(const std::vector<Replay>& replays) {
+  ErrorRates rates{"by hand", json::object(), ten_starts(), {}, replays};
+  rates.control.starts = 40;
+  rates.control.measures[Measure::Low] = {0.0002, stats::Interval{-0.0005, 0.0009}};
+  return rates;
+}
+
+json by_name(const json& flagged, const std::string& name) {
+  for (const json& by : flagged) {
+    if (by.at("by") == name) return by.at("gates");
   }
   return nullptr;
 }
 
-json count(std::int64_t count, std::int64_t of) {
-  const stats::Interval interval = stats::rate_interval(count, of);
-  return {{"count", count},
-          {"of", of},
-          {"rate", static_cast<double>(count) / static_cast<double>(of)},
-          {"ci95", {interval.lo, interval.hi}}};
+json rate(const std::vector<double>& shares) {
+  const stats::Interval interval = stats::share_interval(shares);
+  double sum = 0;
+  for (const double share : shares) sum += share;
+  return {{"rate", sum / static_cast<double>(shares.size())},
+          {"ci95", {interval.lo, interval.hi}},
+          {"shares", shares}};
 }
 
-TEST(ErrorRates, CountsGatesAndRowsApart) {
-  const json out = to_json(ErrorRates{"by hand", json::object(), Settings{}, {by_hand()}});
-  EXPECT_EQ(out.at("schema"), "gradsync.gate_error_rates/1");
+TEST(ErrorRates, FalseAlarmsAreSharesOfLabellingsByGate) {
+  const json out = to_json(by_hand({relabelled_by_hand()}));
+  EXPECT_EQ(out.at("schema"), "gradsync.gate_error_rates/2");
   const json& replay = out.at("replays").at(0);
-  EXPECT_EQ(replay.at("extra_work"), 0.03);
-  EXPECT_EQ(replay.at("starts_are"), "independent");
-  EXPECT_EQ(by_name(replay, "gate").at("gates"), count(1, 2));
-  EXPECT_EQ(by_name(replay, "gate").at("rows"), count(1, 4));
-  EXPECT_EQ(by_name(replay, "fixed 5 %").at("gates"), count(0, 2));
-  EXPECT_EQ(by_name(replay, "sequential arms").at("gates"), count(2, 2));
-  EXPECT_EQ(by_name(replay, "sequential arms").at("rows"), count(2, 4));
-  EXPECT_EQ(by_name(replay, "pooled Mann-Whitney").at("gates"), count(1, 2));
-  EXPECT_EQ(by_name(replay, "pooled Mann-Whitney").at("rows"), count(2, 4));
-  EXPECT_EQ(replay.at("verdicts").at("gates").at("unfit"), count(1, 2));
-  EXPECT_EQ(replay.at("verdicts").at("gates").at("pass"), count(0, 2));
-  EXPECT_EQ(replay.at("verdicts").at("rows").at("pass"), count(2, 4));
+  EXPECT_EQ(replay.at("gates_are"), "relabelled");
+  EXPECT_EQ(replay.at("gates"), 2);
+  EXPECT_EQ(replay.at("outcomes_of_a_gate"), 2);
+  EXPECT_EQ(by_name(replay.at("false_alarms"), "gate"), rate({0.5, 0}));
+  EXPECT_EQ(by_name(replay.at("false_alarms"), "sequential arms"), rate({0.5, 0}));
+  EXPECT_EQ(by_name(replay.at("false_alarms"), "fixed threshold"), rate({0, 0}));
+  EXPECT_EQ(replay.at("verdicts").at("pass"), rate({0.5, 1}));
+  EXPECT_TRUE(replay.at("found").is_null());
 }
 
 TEST(ErrorRates, AnAlarmCountsThoughTheGateIsUnfit) {
-  Replay replay = by_hand();
-  replay.gates[1].rows[1] = Verdict::Regression;
-  const json out = to_json(ErrorRates{"by hand", json::object(), Settings{}, {replay}});
-  EXPECT_EQ(by_name(out.at("replays").at(0), "gate").at("gates"), count(2, 2));
+  Replay replay = relabelled_by_hand();
+  replay.gates[0][0].verdict = Verdict::Unfit;
+  const json out = to_json(by_hand({replay})).at("replays").at(0);
+  EXPECT_EQ(by_name(out.at("false_alarms"), "gate"), rate({0.5, 0}));
+  EXPECT_EQ(out.at("verdicts").at("unfit"), rate({0.5, 0}));
 }
 
-TEST(ErrorRates, SaysHowManyTurnsItTookToFindWhatIsSlower) {
-  const json out = to_json(ErrorRates{"by hand", json::object(), Settings{}, {by_hand()}});
-  const json& found = out.at("replays").at(0).at("found_within");
-  ASSERT_EQ(found.size(), 3U);
-  EXPECT_EQ(found.at(1), (json{{"turns", 16}, {"rows", count(0, 4)}}));
-  EXPECT_EQ(found.at(2), (json{{"turns", 24}, {"rows", count(1, 4)}}));
+TEST(ErrorRates, PowerIsOfTheSlowedRowAndAlarmsOfTheOthers) {
+  const json out = to_json(by_hand({slowed_by_hand()})).at("replays").at(0);
+  EXPECT_EQ(out.at("gates_are"), "one_row_slowed");
+  EXPECT_EQ(by_name(out.at("found"), "gate"), rate({0.5}));
+  EXPECT_EQ(by_name(out.at("found"), "fixed threshold"), rate({1}));
+  EXPECT_EQ(by_name(out.at("found"), "pooled Mann-Whitney"), rate({0.5}));
+  EXPECT_EQ(by_name(out.at("false_alarms"), "gate"), rate({0.5}));
+  EXPECT_EQ(by_name(out.at("false_alarms"), "fixed threshold"), rate({0}));
+  EXPECT_EQ(out.at("verdicts").at("undecided"), rate({0.5})) << "of the slowed row";
+  EXPECT_EQ(out.at("found_within").at(1), (json{{"turns", 24}, {"gates", rate({0.5})}}));
+  EXPECT_EQ(out.at("found_within").at(0), (json{{"turns", 8}, {"gates", rate({0})}}));
 }
 
-TEST(ErrorRates, ReusedStartsHaveNoIntervalAndNoGatesNoRate) {
-  Replay reused = by_hand();
-  reused.reuses_starts = true;
-  const Replay none{0.05, false, 0, {}};
-  const ErrorRates rates{"by hand", json::object(), Settings{}, {reused, none}};
-  const json out = to_json(rates);
-  const json counted = by_name(out.at("replays").at(0), "gate").at("rows");
-  EXPECT_EQ(counted, (json{{"count", 1}, {"of", 4}, {"rate", 0.25}, {"ci95", nullptr}}));
-  const json nothing = by_name(out.at("replays").at(1), "gate").at("rows");
-  EXPECT_EQ(nothing, (json{{"count", 0}, {"of", 0}, {"rate", nullptr}, {"ci95", nullptr}}));
-  EXPECT_THAT(error_rate_tables(rates), testing::Not(HasSubstr("\n|        5 % |")));
+TEST(ErrorRates, NoGatesHaveNoRateAndNoLine) {
+  const ErrorRates rates = by_hand({{0.05, Composition::OneRowSlowed, 0, {}}});
+  const json out = to_json(rates).at("replays").at(0);
+  EXPECT_EQ(by_name(out.at("found"), "gate"),
+            (json{{"rate", nullptr}, {"ci95", nullptr}, {"shares", json::array()}}));
+  EXPECT_EQ(
+      error_rate_tables(rates),
+      "The control is slower than the baseline, over 40 starts, by: low quantile 0.02 % [-0.05, "
+      "0.09], half-width 0.07 %; mean step 0.00 %.\n");
 }
 
-TEST(ErrorRates, AreTwoTables) {
-  Replay reused = by_hand();
-  reused.reuses_starts = true;
-  const ErrorRates rates{"by hand", json::object(), Settings{}, {by_hand(), reused}};
-  EXPECT_EQ(error_rate_tables(rates),
-            R"(Gates that each flags, and the gate's other verdicts:
+TEST(ErrorRates, AreTwoTablesAndTheControl) {
+  const std::string text = error_rate_tables(by_hand({relabelled_by_hand(), slowed_by_hand()}));
+  EXPECT_THAT(text, HasSubstr("Gates without extra work, and who flags any row of them:\n\n| "));
+  EXPECT_THAT(text, HasSubstr("|        0 % |     2 |          2 | 25.0 % [0.0, 93.9] |"));
+  EXPECT_THAT(
+      text,
+      HasSubstr(
+          "|        3 % |     1 |           2 | 50.0 % [0.0, 100.0] | 100.0 % [5.0, 100.0] |"));
+  EXPECT_THAT(text, HasSubstr("other rows flagged"));
+}
 
-| extra work |     starts | gates |               gate |         fixed 5 % |       sequential arms | pooled Mann-Whitney |              pass |         undecided |              unfit |
-|-----------:|-----------:|------:|-------------------:|------------------:|----------------------:|--------------------:|------------------:|------------------:|-------------------:|
-|        3 % |         10 |     2 | 50.0 % [1.3, 98.7] | 0.0 % [0.0, 77.6] | 100.0 % [22.4, 100.0] |  50.0 % [1.3, 98.7] | 0.0 % [0.0, 77.6] | 0.0 % [0.0, 77.6] | 50.0 % [1.3, 98.7] |
-|        3 % | 10, reused |     2 |             50.0 % |             0.0 % |               100.0 % |              50.0 % |             0.0 % |             0.0 % |             50.0 % |
-
-Rows that each flags, and the gate's other verdicts:
-
-| extra work |     starts | rows |               gate |         fixed 5 % |    sequential arms | pooled Mann-Whitney |               pass |         undecided |              unfit |
-|-----------:|-----------:|-----:|-------------------:|------------------:|-------------------:|--------------------:|-------------------:|------------------:|-------------------:|
-|        3 % |         10 |    4 | 25.0 % [0.6, 80.6] | 0.0 % [0.0, 52.7] | 50.0 % [6.8, 93.2] |  50.0 % [6.8, 93.2] | 50.0 % [6.8, 93.2] | 0.0 % [0.0, 52.7] | 25.0 % [0.6, 80.6] |
-|        3 % | 10, reused |    4 |             25.0 % |             0.0 % |             50.0 % |              50.0 % |             50.0 % |             0.0 % |             25.0 % |
-)");
+TEST(ControlShift, IsThatOfTheThirdPlaceWhereNobodyDraws) {
+  TurnFamily family = synthetic_family({.starts = 60, .third_place = 0.02, .block_sd = 0.001});
+  const auto shift_of = [](const TurnFamily& turns) {
+    return control_shifts({{"file", turns}}, ten_starts());
+  };
+  const ControlShifts drawn = shift_of(family);
+  EXPECT_EQ(drawn.starts, 60U);
+  const stats::Interval interval = drawn.measures[Measure::Low].ci95.value();
+  EXPECT_LT(interval.lo, 0);
+  EXPECT_GT(interval.hi, 0);
+  for (RowTurns& row : family.rows) {
+    for (Turn& turn : row.turns) {
+      for (double& step : turn.of(Arm::Control)) step *= 0.98;
+    }
+  }
+  EXPECT_LT(shift_of(family).measures[Measure::Low].ci95->hi, -0.005);
+  EXPECT_FALSE(shift_of(synthetic_family({.starts = 2})).measures[Measure::Mean].ci95);
 }
 
 TEST(ReplayFolder, CountsWhatIsStoredThereAndIsNamedAfterIt) {
   const test::TemporaryFolder folder;
   folder.write("same.turns.json", to_json(synthetic_family({})).dump());
-  folder.write("more.turns.json", to_json(synthetic_family({.extra_work = 0.1})).dump());
-  const ErrorRates rates = replay_folder(folder.file(""), Settings{}, {.gates = 3});
+  folder.write("more.turns.json", to_json(synthetic_family({.extra_work = 0.1, .seed = 2})).dump());
+  folder.write("more_later.turns.json",
+               to_json(synthetic_family({.extra_work = 0.1, .seed = 3})).dump());
+  const ErrorRates rates = replay_folder(folder.file(""), ten_starts(), {.labellings = 4});
   EXPECT_THAT(rates.name, testing::StartsWith("gradsync_"));
   EXPECT_EQ(rates.context.at("plan"), "synthetic");
-  ASSERT_EQ(rates.replays.size(), 4U) << "two pools, each without and with reuse";
+  EXPECT_EQ(rates.control.starts, 30U);
+  ASSERT_EQ(rates.replays.size(), 2U);
   const json out = to_json(rates);
-  EXPECT_EQ(by_name(out.at("replays").at(0), "gate").at("gates"), count(0, 1));
-  EXPECT_EQ(out.at("replays").at(1).at("starts_are"), "reused");
-  EXPECT_EQ(out.at("replays").at(1).at("verdicts").at("rows").at("pass").at("of"), 6);
-  EXPECT_EQ(by_name(out.at("replays").at(2), "gate").at("rows"), count(2, 2));
+  EXPECT_EQ(by_name(out.at("replays").at(0).at("false_alarms"), "gate"), rate({0}));
+  EXPECT_EQ(out.at("replays").at(0).at("outcomes_of_a_gate"), 4);
+  EXPECT_EQ(by_name(out.at("replays").at(1).at("found"), "gate"), rate({1}))
+      << "one gate without extra work allows one with it";
+}
+
+TEST(ReplayFolder, WithoutStartsThatAreTheSameThereIsNoPower) {
+  const test::TemporaryFolder folder;
+  folder.write("more.turns.json", to_json(synthetic_family({.extra_work = 0.1})).dump());
+  const ErrorRates rates = replay_folder(folder.file(""), ten_starts());
+  ASSERT_EQ(rates.replays.size(), 1U);
+  EXPECT_TRUE(rates.replays.front().gates.empty());
 }
 
 TEST(ReplayFolder, AFolderWithoutTurnsIsRefused) {
   const test::TemporaryFolder folder;
   const std::string sentence =
-      test::message_of<ConfigError>([&] { replay_folder(folder.file(""), Settings{}); });
+      test::message_of<ConfigError>([&] { replay_folder(folder.file(""), ten_starts()); });
   EXPECT_THAT(sentence, HasSubstr("has no stored turns, expected files named *.turns.json"));
 }
 

@@ -53,11 +53,22 @@ TEST(GateVerdict, IsTheWorstOfRowsAndClaims) {
   EXPECT_EQ(to_json(gate)["exit_status"], 0);
   gate.claims.emplace_back().verdict = Verdict::Undecided;
   EXPECT_EQ(to_json(gate)["exit_status"], 3);
-  gate.rows.push_back(row_with(kDifferent, Verdict::Pass));
+  gate.rows.push_back(row_with(kSame, Verdict::Regression));
   EXPECT_EQ(to_json(gate)["exit_status"], 1);
   gate.claims.emplace_back().verdict = Verdict::Unfit;
   EXPECT_EQ(to_json(gate)["exit_status"], 4);
   EXPECT_EQ(to_json(gate)["verdict"], "unfit");
+}
+
+TEST(GateVerdict, AnExactDifferenceIsARegressionWhateverOtherRowsAre) {
+  GateReport gate;
+  gate.rows = {row_with(kSame, Verdict::Unfit), row_with(kNothing, Verdict::Undecided),
+               row_with(kDifferent, std::nullopt)};
+  gate.claims.emplace_back().verdict = Verdict::Unfit;
+  EXPECT_EQ(to_json(gate)["exit_status"], 1);
+  EXPECT_EQ(to_json(gate)["verdict"], "regression");
+  gate.rows.pop_back();
+  EXPECT_EQ(to_json(gate)["exit_status"], 4);
 }
 
 TEST(GateJson, ARowsReasonIsThatOfItsVerdict) {

@@ -13,12 +13,12 @@ struct MadeRow {
   double control = 0;     // of the control
   double turn = 0.004;    // largest distance of a turn from its start's shift
   double start = 0.0005;  // distance of a start's shift from the effect, up and down in turn
-  int starts = 6;
-  int start_turns = 4;
+  int starts = 33;
+  int start_turns = 10;
 };
 
-// Returns the same for both measures: the turns of a start lie evenly about its shift, so that
-// shift is their Hodges-Lehmann estimate.
+// Returns the same for both measures: the turns of a start lie evenly about its shift, which so is
+// their mean and their Hodges-Lehmann estimate.
 inline RowDifferences made_row(const MadeRow& row) {
   Differences of;
   for (int start = 0; start < row.starts; ++start) {
@@ -30,7 +30,9 @@ inline RowDifferences made_row(const MadeRow& row) {
       of.control.push_back(std::log1p(row.control) - shift + row.turn * place);
     }
   }
-  return {{of, of}};
+  RowDifferences both{{of, of}};
+  both[Measure::Mean].measure = Measure::Mean;
+  return both;
 }
 
 }  // namespace gradsync::gate

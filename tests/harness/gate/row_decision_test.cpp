@@ -3,10 +3,8 @@
 #include <gmock/gmock.h>
 
 #include <cmath>
-#include <numeric>
 
 #include "harness/base/errors.h"
-#include "harness/stats/signed_rank.h"
 
 namespace gradsync::gate {
 namespace {
@@ -36,7 +34,8 @@ TEST(Differences, AreLogarithmsOfLowQuantilesAndMeans) {
   const RowDifferences row = differences({turn}, 0.10);
   EXPECT_THAT(row[Measure::Low].candidate, ElementsAre(DoubleEq(std::log(3.0 / 2))));
   EXPECT_THAT(row[Measure::Low].control, ElementsAre(0.0));
-  EXPECT_THAT(row[Measure::Mean].candidate, ElementsAre(DoubleEq(std::log(7.0 / 6))));
+  // Both of the baseline's kind count alike: log(7) - (log(6) + log(7)) / 2.
+  EXPECT_THAT(row[Measure::Mean].candidate, ElementsAre(DoubleNear(std::log(7.0 / 6) / 2, 1e-12)));
   EXPECT_THAT(row[Measure::Mean].control, ElementsAre(DoubleEq(std::log(7.0 / 6))));
   EXPECT_THAT(row[Measure::Mean].start, ElementsAre(3));
 }
@@ -54,37 +53,50 @@ TEST(Differences, TheFirstAreCutInAllThree) {
   EXPECT_EQ(row.first(7).turns(), 3U);
 }
 
-TEST(StartShifts, OneForEachStart) {
-  EXPECT_THAT(start_shifts({0.01, 0.03, 0.05, 0.02, 0.04, 0.9}, {0, 0, 0, 4, 4, 4}),
-              ElementsAre(DoubleEq(0.03), DoubleEq(0.25)));
-  EXPECT_TRUE(start_shifts({}, {}).empty());
+TEST(StartShifts, AreRobustForTheLowQuantileAlone) {
+  Differences row{
+      {0, 0, 0, 4, 4, 4}, {0.01, 0.03, 0.05, 0.02, 0.04, 0.9}, {0.02, 0.02, 0.02, 0.0, 0.0, 0.06}};
+  EXPECT_THAT(shifts_of(row).candidate, ElementsAre(DoubleEq(0.03), DoubleEq(0.25)));
+  EXPECT_THAT(shifts_of(row).control, ElementsAre(DoubleEq(0.02), DoubleEq(0.015)));
+  row.measure = Measure::Mean;
+  EXPECT_THAT(shifts_of(row).candidate, ElementsAre(DoubleEq(0.03), DoubleEq(0.32)));
+  EXPECT_EQ(shifts_of({}).starts(), 0U);
+  EXPECT_THAT(shifts_of(row).first(1).control, ElementsAre(DoubleEq(0.02)));
+  EXPECT_EQ(starts_within(row, 0), 0U);
+  EXPECT_EQ(starts_within(row, 3), 1U);
+  EXPECT_EQ(starts_within(row, 9), 2U);
+}
+
+TEST(StartShifts, OfTheMeanHearAStallThatIsRare) {
+  Turn turn;
+  for (const Arm arm : kArms) turn.of(arm) = std::vector<double>(4, 0.01);
+  std::vector<Turn> turns(10, turn);
+  for (const std::size_t stalled : {2, 7}) turns[stalled].of(Arm::Candidate)[1] = 0.02;
+  const RowDifferences row = differences(turns, 0.25);
+  EXPECT_THAT(shifts_of(row[Measure::Low]).candidate, ElementsAre(0.0));
+  // Two of ten turns with a quarter more.
+  EXPECT_THAT(shifts_of(row[Measure::Mean]).candidate,
+              ElementsAre(DoubleNear(0.2 * std::log(1.25), 1e-12)));
 }
 
 TEST(StartSpread, ByHand) {
   // Candidate: 0.01 to either side of 0.02; control: 0.02 and 0, so 0.01 to either side of 0.01.
-  const StartSpread spread = start_spread({{0, 1}, {0.01, 0.03}, {0.02, 0.0}});
-  for (const stats::Variance& of_candidate : {spread.slower, spread.not_slower}) {
-    EXPECT_NEAR(of_candidate.value, (2e-4 + 4e-4) / 3, 1e-15);  // the control's about 0
-    EXPECT_NEAR(of_candidate.degrees, 9 / 3.5, 1e-12);
-  }
-  EXPECT_NEAR(spread.control.value, (2e-4 + 2e-4) / 2, 1e-15);
-  EXPECT_NEAR(spread.control.degrees, 4 / 2.5, 1e-12);
+  const StartSpread spread = start_spread({{0.01, 0.03}, {0.02, 0.0}});
+  EXPECT_NEAR(spread.slower.value, (2e-4 + 0.75 * 4e-4) / 3, 1e-15);  // the control's about 0
+  EXPECT_EQ(spread.slower.degrees, 3);
+  EXPECT_NEAR(spread.not_slower.value, 2e-4, 1e-15);  // the candidate's alone
+  EXPECT_EQ(spread.not_slower.degrees, 1);
+  EXPECT_NEAR(spread.control.value, (2e-4 / 0.75 + 2e-4) / 2, 1e-15);
+  EXPECT_EQ(spread.control.degrees, 2);
 }
 
 TEST(StartSpread, OfOneStartIsTheControls) {
-  const StartSpread spread = start_spread({{0, 0}, {0.05, 0.07}, {0.01, 0.03}});
-  EXPECT_NEAR(spread.slower.value, 0.02 * 0.02, 1e-15);
+  const StartSpread spread = start_spread({{0.06}, {0.02}});
+  EXPECT_NEAR(spread.slower.value, 0.75 * 0.02 * 0.02, 1e-15);
   EXPECT_EQ(spread.slower.degrees, 1);
+  EXPECT_EQ(spread.not_slower.degrees, 0);
   EXPECT_EQ(spread.control.degrees, 0);
   EXPECT_EQ(start_spread({}).slower.degrees, 0);
-}
-
-TEST(StartSpread, PoolsByDegrees) {
-  const stats::Variance both = pooled({1.0, 1.0}, {4.0, 2.0});
-  EXPECT_DOUBLE_EQ(both.value, 3.0);
-  EXPECT_DOUBLE_EQ(both.degrees, 3.0);
-  EXPECT_DOUBLE_EQ(pooled({}, {4.0, 2.0}).value, 4.0);
-  EXPECT_EQ(pooled({}, {}).degrees, 0);
 }
 
 TEST(StartSpread, LeansOnOtherRowsButForPassing) {
@@ -98,69 +110,61 @@ TEST(StartSpread, LeansOnOtherRowsButForPassing) {
   EXPECT_EQ(rows[2].control.degrees, 0);
 }
 
-TEST(AboveP, IsTheLargerOfBothTests) {
-  const std::vector<double> values{0.02, 0.03, 0.04};
-  const std::vector<int> start{0, 1, 2};
-  // t = (0.03 - 0.00) / sqrt(3e-4 / 3) = 3 has 4.8 %; three turns have 1/8.
-  EXPECT_LT(tail_of_two_degrees(3), 1.0 / 8);
-  EXPECT_DOUBLE_EQ(above_p(values, start, 0, {3e-4, 2}), 1.0 / 8);
-  // t = 1 has 21 %.
-  EXPECT_NEAR(above_p(values, start, 0, {27e-4, 2}), tail_of_two_degrees(1), 1e-12);
-  EXPECT_NEAR(above_p(values, start, 0.005, {3e-4, 2}), 1.0 / 8, 1e-12);
+TEST(AboveP, IsStudentsOfTheShifts) {
+  const std::vector<double> shifts{0.02, 0.03, 0.04};
+  // t = (0.03 - 0.00) / sqrt(3e-4 / 3) = 3, and 1 at nine times the variance.
+  EXPECT_NEAR(above_p(shifts, 0, {3e-4, 2}), tail_of_two_degrees(3), 1e-12);
+  EXPECT_NEAR(above_p(shifts, 0, {27e-4, 2}), tail_of_two_degrees(1), 1e-12);
+  EXPECT_NEAR(above_p(shifts, 0.02, {3e-4, 2}), tail_of_two_degrees(1), 1e-12);
 }
 
-TEST(AboveP, ManyTurnsOfOneStartDoNotReplaceStarts) {
-  std::vector<double> values;
-  for (int i = 0; i < 24; ++i) values.push_back(0.03 + 1e-4 * i);
-  const std::vector<int> one_start(24, 0);
-  EXPECT_LT(stats::signed_rank_p(values, 0.01), 1e-7);
-  const double shift = std::accumulate(values.begin(), values.end(), 0.0) / 24;
-  EXPECT_NEAR(above_p(values, one_start, 0.01, {0.02 * 0.02, 2}),
-              tail_of_two_degrees((shift - 0.01) / 0.02), 1e-12);
-}
-
-TEST(AboveP, WithoutTurnsOrSpreadNothingIsKnown) {
-  EXPECT_EQ(above_p({}, {}, 0, {1, 5}), 1);
-  EXPECT_EQ(above_p({0.1, 0.2}, {0, 0}, 0, {}), 1);
-  EXPECT_DOUBLE_EQ(above_p({0.1, 0.1}, {0, 1}, 0, {0, 2}), 0.25);  // starts that do not vary
-  EXPECT_EQ(above_p({0.1, 0.1}, {0, 1}, 0.2, {0, 2}), 1);
+TEST(AboveP, WithoutShiftsOrSpreadNothingIsKnown) {
+  EXPECT_EQ(above_p({}, 0, {1, 5}), 1);
+  EXPECT_EQ(above_p({0.15}, 0, {}), 1);
+  EXPECT_EQ(above_p({0.1, 0.1}, 0, {0, 2}), 0);  // starts that do not vary
+  EXPECT_EQ(above_p({0.1, 0.1}, 0.2, {0, 2}), 1);
 }
 
 TEST(PValues, AskTheFourQuestions) {
-  const Differences row{{0, 1, 2, 3}, {0.02, 0.021, 0.022, 0.023}, {-0.02, -0.021, -0.022, -0.023}};
-  const stats::Variance small{1e-12, 50};
-  const StartSpread sure{small, small, small};
-  const PValues p = p_values(row, sure, 0.01, 0.03);
-  EXPECT_DOUBLE_EQ(p.slower, 1.0 / 16);
-  EXPECT_DOUBLE_EQ(p.not_slower, 1.0 / 16);
-  EXPECT_DOUBLE_EQ(p.control_slower, 1);
-  EXPECT_DOUBLE_EQ(p.control_faster, 1.0 / 16);
-  // Shares, not logarithms: 0.0222 is below log(1.0225), 0.02225.
-  EXPECT_GT(p_values(row, sure, 0.0225, 0.03).slower, 1.0 / 16);
-  EXPECT_DOUBLE_EQ(p_values(row, sure, 0.01, 0.0233).not_slower, 1.0 / 16);
+  const Shifts row{{0.02, 0.021, 0.022, 0.023}, {-0.02, -0.021, -0.022, -0.023}};
+  const stats::Variance of_each{4e-4, 2};  // so the error of the mean is 0.01
+  const StartSpread spread{of_each, of_each, of_each};
+  const PValues p = p_values(row, spread, 0.01, 0.03);
+  // Thresholds are shares: their logarithms are what shifts are held against.
+  EXPECT_NEAR(p.slower, tail_of_two_degrees((0.0215 - std::log(1.01)) / 0.01), 1e-12);
+  EXPECT_NEAR(p.not_slower, tail_of_two_degrees((std::log(1.03) - 0.0215) / 0.01), 1e-12);
+  EXPECT_NEAR(p.control_slower, tail_of_two_degrees((-0.0215 - std::log(1.01)) / 0.01), 1e-12);
+  EXPECT_NEAR(p.control_faster, tail_of_two_degrees((0.0215 - std::log(1.01)) / 0.01), 1e-12);
 }
 
-TEST(EffectOf, TheIntervalHoldsWhatNeitherTestRefuses) {
-  const std::vector<double> values{0.011, 0.042,  -0.013, 0.035,  0.021,
-                                   0.031, 0.0502, 0.0073, 0.0191, 0.0277};
-  const std::vector<int> start{0, 0, 0, 0, 1, 1, 1, 2, 2, 2};
-  for (const double variance : {1e-6, 4e-4}) {  // the turns' interval is the wider one; the starts'
-    const stats::Variance spread{variance, 5};
-    const auto effect = effect_of(values, start, spread);
-    ASSERT_TRUE(effect.has_value());
-    for (double margin = -0.08; margin < 0.1; margin += 0.0007) {
-      const bool refused = above_p(values, start, margin, spread) <= 0.025 ||
-                           above_p(negative(values), start, -margin, spread) <= 0.025;
-      EXPECT_EQ(effect->ci95->contains(std::expm1(margin)), !refused) << margin << " " << variance;
-    }
+TEST(PValues, EachQuestionHasItsSpread) {
+  const Shifts row{{0.02, 0.02}, {0.02, 0.02}};
+  const stats::Variance known{1e-12, 50};
+  const stats::Variance unknown{};
+  EXPECT_LT(p_values(row, {known, unknown, unknown}, 0.01, 0.03).slower, 1e-9);
+  EXPECT_EQ(p_values(row, {known, unknown, unknown}, 0.01, 0.03).not_slower, 1);
+  EXPECT_LT(p_values(row, {unknown, known, unknown}, 0.01, 0.03).not_slower, 1e-9);
+  EXPECT_LT(p_values(row, {unknown, unknown, known}, 0.01, 0.03).control_slower, 1e-9);
+}
+
+TEST(EffectOf, TheIntervalHoldsWhatTheTestDoesNotRefuse) {
+  const std::vector<double> shifts{0.011, 0.042, -0.013, 0.035, 0.021};
+  const stats::Variance spread{4e-4, 4};
+  const auto effect = effect_of(shifts, spread);
+  ASSERT_TRUE(effect.has_value());
+  EXPECT_NEAR(effect->value, std::expm1(0.0192), 1e-12);
+  for (double margin = -0.08; margin < 0.1; margin += 0.0007) {
+    const bool refused = above_p(shifts, margin, spread) <= 0.025 ||
+                         above_p(negative(shifts), -margin, spread) <= 0.025;
+    EXPECT_EQ(effect->ci95->contains(std::expm1(margin)), !refused) << margin;
   }
 }
 
 TEST(EffectOf, SaysWhatItDoesNotKnow) {
-  EXPECT_FALSE(effect_of({}, {}, {1, 1}).has_value());
-  const auto few = effect_of({0.01, 0.02}, {0, 0}, {1e-4, 3});
-  EXPECT_NEAR(few->value, std::expm1(0.015), 1e-12);
-  EXPECT_FALSE(few->ci95.has_value());
+  EXPECT_FALSE(effect_of({}, {1, 1}).has_value());
+  const auto one = effect_of({0.015}, {});
+  EXPECT_NEAR(one->value, std::expm1(0.015), 1e-12);
+  EXPECT_FALSE(one->ci95.has_value());
 }
 
 TEST(Components, AreOfTheCandidatesTurns) {

@@ -119,7 +119,11 @@ gate::ClaimOutcome claim(const std::string& above, const std::string& topology, 
   outcome.over = {"", sample_cell(topology, "no_sync")};
   outcome.need = wanted.need();
   outcome.allowed = wanted.allowed();
-  outcome.ratio = {{"ratio", ratio}, {"ci95", ci95}, {"pairs", 4}};
+  outcome.ratio = {{"ratio", ratio},
+                   {"ci95", ci95},
+                   {"interval", "Student's t over 4 launches"},
+                   {"launches", 4},
+                   {"pairs", 4}};
   outcome.verdict = verdict;
   outcome.reason = reason;
   return outcome;

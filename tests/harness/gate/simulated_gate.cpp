@@ -41,9 +41,12 @@ void SimulatedGate::add_start(RowDifferences& row, double effect, int start, int
     for (const Measure measure : kMeasures) {
       const auto& of = log_time[measure];
       const double baseline = of[static_cast<std::size_t>(Arm::Baseline)];
+      const double control = of[static_cast<std::size_t>(Arm::Control)];
+      row[measure].measure = measure;
       row[measure].start.push_back(start);
-      row[measure].candidate.push_back(of[static_cast<std::size_t>(Arm::Candidate)] - baseline);
-      row[measure].control.push_back(of[static_cast<std::size_t>(Arm::Control)] - baseline);
+      row[measure].candidate.push_back(of[static_cast<std::size_t>(Arm::Candidate)] -
+                                       (baseline + control) / 2);
+      row[measure].control.push_back(control - baseline);
     }
   }
 }
@@ -66,15 +69,23 @@ Decision SimulatedGate::run(const Settings& settings) {
   for (RowDifferences& row : measure(settings.looks.back().turns, start_turns)) {
     rows.push_back({std::move(row), {}, ""});
   }
-  const Decision before = decide(rows, settings);
-  bool is_found = false;
-  for (const RowDecision& row : before.rows) is_found = is_found || row.needs_confirmation;
-  if (!is_found) return before;
-  const auto confirmations = measure(settings.confirmation_turns, start_turns);
-  for (std::size_t row = 0; row < rows.size(); ++row) {
-    if (before.rows[row].needs_confirmation) rows[row].confirmation = confirmations[row];
+  return decide_with_confirmations(rows, settings, [&](std::size_t row) {
+    return measure(settings.confirmation_turns, start_turns)[row];
+  });
+}
+
+Decision decide_with_confirmations(std::vector<RowEvidence>& rows, const Settings& settings,
+                                   const std::function<RowDifferences(std::size_t)>& measure) {
+  while (true) {
+    Decision decision = decide(rows, settings);
+    bool confirms = false;
+    for (std::size_t row = 0; row < rows.size(); ++row) {
+      if (!decision.rows[row].needs_confirmation) continue;
+      rows[row].confirmation = measure(row);
+      confirms = true;
+    }
+    if (!confirms) return decision;
   }
-  return decide(rows, settings);
 }
 
 }  // namespace gradsync::gate

@@ -6,6 +6,7 @@
 #pragma once
 
 #include <cstdint>
+#include <functional>
 #include <vector>
 
 #include "harness/gate/verdict.h"
@@ -50,5 +51,9 @@ class SimulatedGate {
   Machine machine_;
   stats::Random random_;
 };
+
+// Returns the decision on these rows, each measured once more where it needs a confirmation.
+Decision decide_with_confirmations(std::vector<RowEvidence>& rows, const Settings& settings,
+                                   const std::function<RowDifferences(std::size_t)>& measure);
 
 }  // namespace gradsync::gate

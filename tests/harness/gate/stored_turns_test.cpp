@@ -1,8 +1,9 @@
 // The figures that are published of the gate follow from the turns that are stored beside them.
 //
-// Each folder of results/gate/ has stored turns and the error rates that came of them, all of which
-// is replayed here. After an intended change of the decision GRADSYNC_ACCEPT_GOLDEN=1 writes the
-// error rates anew: read the difference before you commit it, and draw the curve again.
+// Each folder of results/gate/ has stored turns and the error rates that came of them: the share of
+// every gate, of which some are replayed here, and the rates, which follow from the shares. After
+// an intended change of the decision GRADSYNC_ACCEPT_GOLDEN=1 writes the error rates anew: read the
+// difference before you commit it, and draw the curve again.
 #include <fmt/format.h>
 #include <gmock/gmock.h>
 
@@ -17,6 +18,8 @@
 #include "harness/gate/error_rates.h"
 #include "harness/gate/settings.h"
 #include "harness/gate/traces.h"
+#include "harness/stats/error_rates.h"
+#include "harness/stats/sample.h"
 
 namespace gradsync::gate {
 namespace {
@@ -75,22 +78,57 @@ TEST(StoredTurns, NothingElseLiesThere) {
   }
 }
 
-TEST(StoredTurns, GiveTheFiguresBesideThem) {
-  const std::vector<fs::path> folders = folders_of_turns();
-  if (folders.empty()) GTEST_SKIP() << "no turns are stored in results/gate";
-  for (const fs::path& folder : folders) {
-    const json replayed = to_json(replay_folder(folder.string(), Settings{}));
-    const fs::path file = folder / kErrorRatesFile;
-    if (std::getenv("GRADSYNC_ACCEPT_GOLDEN")) std::ofstream(file) << replayed.dump(1) << "\n";
-    EXPECT_EQ(difference(read_json_file(file.string()), replayed, ""), "") << file;
+// Of each pool so many gates are replayed here; more would take minutes.
+constexpr std::size_t kReplayedGates = 2;
+
+// The figures of all gates whose shares are stored, and of those that are replayed.
+void expect_rate_of_shares(const json& stored, const json& replayed, const std::string& place) {
+  const auto shares = stored.at("shares").get<std::vector<double>>();
+  const auto first = replayed.at("shares").get<std::vector<double>>();
+  ASSERT_GE(shares.size(), first.size()) << place;
+  const auto same = [](double a, double b) { return std::abs(a - b) <= 1e-9; };
+  EXPECT_TRUE(std::equal(first.begin(), first.end(), shares.begin(), same)) << place;
+  if (shares.empty()) return;
+  const stats::Interval interval = stats::share_interval(shares);
+  EXPECT_EQ(difference(stored.at("rate"), stats::mean(shares), place), "");
+  EXPECT_EQ(difference(stored.at("ci95"), {interval.lo, interval.hi}, place), "");
+}
+
+// Every rate anywhere in the two, at the same places.
+void expect_rates(const json& stored, const json& replayed, const std::string& place) {
+  if (stored.is_object() && stored.contains("shares")) {
+    expect_rate_of_shares(stored, replayed, place);
+    return;
+  }
+  if (!stored.is_structured()) return;
+  ASSERT_EQ(stored.size(), replayed.size()) << place;
+  for (const auto& [key, value] : stored.items()) {
+    const json& other = stored.is_object() ? replayed.at(key) : replayed.at(std::stoul(key));
+    expect_rates(value, other, place + "/" + key);
   }
 }
 
-TEST(StoredTurns, AreEnoughForAGateWithoutReuse) {
+TEST(StoredTurns, GiveTheFiguresBesideThem) {
+  const std::vector<fs::path> folders = folders_of_turns();
+  if (folders.empty()) GTEST_SKIP() << "no turns are stored in results/gate";
+  const bool writes = std::getenv("GRADSYNC_ACCEPT_GOLDEN") != nullptr;
+  for (const fs::path& folder : folders) {
+    const ReplayDepth depth = writes ? ReplayDepth{} : ReplayDepth{.gates = kReplayedGates};
+    const json replayed = to_json(replay_folder(folder.string(), Settings{}, depth));
+    const fs::path file = folder / kErrorRatesFile;
+    if (writes) std::ofstream(file) << replayed.dump(1) << "\n";
+    const json stored = read_json_file(file.string());
+    EXPECT_EQ(difference(stored.at("settings"), replayed.at("settings"), "settings"), "") << file;
+    EXPECT_EQ(difference(stored.at("control"), replayed.at("control"), "control"), "") << file;
+    expect_rates(stored.at("replays"), replayed.at("replays"), file.string());
+  }
+}
+
+TEST(StoredTurns, AreEnoughForAGate) {
   for (const fs::path& folder : folders_of_turns()) {
-    for (const StartPool& pool : start_pools(read_families(folder.string()), Settings{})) {
-      EXPECT_GE(pool.starts.size(), starts_per_gate(Settings{}))
-          << folder << ", extra work " << pool.frame.extra_work;
+    const std::vector<StoredFamily> families = read_families(folder.string());
+    for (const GatePool& pool : gate_pools(families, fitted_to(families, Settings{}))) {
+      EXPECT_GE(pool.gates.size(), 1U) << folder << ", extra work " << pool.extra_work;
     }
   }
 }

@@ -4,7 +4,6 @@
 #include <cmath>
 #include <numbers>
 
-#include "harness/gate/settings.h"
 #include "harness/stats/random.h"
 
 namespace gradsync::gate {
@@ -31,11 +30,14 @@ std::vector<double> block(const Synthetic& synthetic, double shift, stats::Rando
   return steps;
 }
 
-RowTurns row_of(const Synthetic& synthetic, int number, stats::Random& random) {
+RowTurns row_of(const Synthetic& synthetic, int number, const std::vector<StartDraw>& draws,
+                stats::Random& random) {
   RowTurns row{"", {{"strategy", "no_sync"}, {"accumulation_steps", number + 1}}, {}};
   for (int start = 0; start < synthetic.starts; ++start) {
     std::array<double, kArms.size()> layout{};
     for (double& arm : layout) arm = synthetic.start_sd * normal(random);
+    const Arm third = draws[static_cast<std::size_t>(start)].order.back();
+    layout[static_cast<std::size_t>(third)] -= synthetic.third_place;
     for (const ArmOrder& order : turn_orders(synthetic.turns_per_start, random)) {
       Turn& turn = row.turns.emplace_back();
       turn.start = start;
@@ -60,16 +62,25 @@ TurnFamily synthetic_family(const Synthetic& synthetic) {
   family.extra_work = synthetic.extra_work;
   family.passes = synthetic.passes;
   family.settle_steps = 1;
+  stats::Random of_draws(synthetic.seed + 1000);
+  family.starts = start_draws(static_cast<std::size_t>(synthetic.starts), of_draws);
   for (int row = 0; row < synthetic.rows; ++row) {
-    family.rows.push_back(row_of(synthetic, row, random));
+    family.rows.push_back(row_of(synthetic, row, family.starts, random));
   }
   return family;
 }
 
-StartPool synthetic_pool(const Synthetic& synthetic) {
+Settings ten_starts() {
   Settings settings;
-  settings.start_turns = synthetic.turns_per_start;
-  return start_pools({{"synthetic", synthetic_family(synthetic)}}, settings).front();
+  settings.miss_rate = 0.01;
+  settings.start_turns = 4;
+  settings.looks = {{8, 0.5, 0.0}, {24, 0.5, 1.0}};
+  settings.confirmation_turns = 16;
+  return settings;
+}
+
+GatePool synthetic_pool(const Synthetic& synthetic) {
+  return gate_pools({{"synthetic", synthetic_family(synthetic)}}, ten_starts()).front();
 }
 
 }  // namespace gradsync::gate

@@ -22,7 +22,7 @@ TEST(Rounding, KeepsFiveDigits) {
   EXPECT_LE(step.dump().size(), std::string("0.0098765").size()) << step;
 }
 
-const Settings kSettings;
+const Settings kSettings = ten_starts();
 
 std::string refused(const std::string& folder) {
   return test::message_of<ConfigError>([&] { read_families(folder); });
@@ -51,35 +51,45 @@ TEST(ReadFamilies, RefusesWhatIsNoFamilyByItsName) {
   EXPECT_THAT(refused(folder.file("")), HasSubstr("a.turns.json: field 'schema': got \"other/1\""));
 }
 
-TEST(StartPools, AStartBringsAllItsRowsAndEachExtraWorkHasItsPool) {
+TEST(GatePools, AGateTakesStartsOfOneFileAndNoneTwice) {
   const std::vector<StoredFamily> families{
-      {"first", synthetic_family({.extra_work = 0.03, .starts = 2, .seed = 1})},
-      {"second", synthetic_family({.extra_work = 0, .starts = 3, .seed = 2})},
-      {"third", synthetic_family({.extra_work = 0.03, .starts = 1, .seed = 3})}};
-  const std::vector<StartPool> pools = start_pools(families, kSettings);
+      {"first", synthetic_family({.extra_work = 0.03, .starts = 10, .seed = 1})},
+      {"second", synthetic_family({.extra_work = 0, .starts = 9, .seed = 2})},
+      {"third", synthetic_family({.extra_work = 0.03, .starts = 24, .seed = 3})}};
+  const std::vector<GatePool> pools = gate_pools(families, kSettings);
   ASSERT_EQ(pools.size(), 2U);
-  EXPECT_EQ(pools[0].frame.extra_work, 0);
-  EXPECT_EQ(pools[0].starts.size(), 3U);
-  EXPECT_EQ(pools[1].frame.extra_work, 0.03);
-  ASSERT_EQ(pools[1].starts.size(), 3U);
-  EXPECT_TRUE(pools[1].frame.rows[0].turns.empty());
-  const StoredStart& last = pools[1].starts[2];
-  ASSERT_EQ(last.turns.size(), 2U);
-  EXPECT_EQ(last.turns[1].size(), 4U);
-  EXPECT_EQ(last.turns[1][3].step_s, families[2].turns.rows[1].turns[3].step_s);
+  EXPECT_EQ(pools[0].extra_work, 0);
+  EXPECT_TRUE(pools[0].gates.empty()) << "nine starts are too few";
+  EXPECT_EQ(pools[1].extra_work, 0.03);
+  ASSERT_EQ(pools[1].gates.size(), 3U) << "four of the 24 are left out";
+  const TurnFamily& last = pools[1].gates[2];
+  ASSERT_EQ(last.rows.size(), 2U);
+  ASSERT_EQ(last.rows[1].turns.size(), 40U);
+  EXPECT_EQ(last.rows[1].turns[3].start, 0);
+  EXPECT_EQ(last.rows[1].turns[4].start, 1);
+  EXPECT_EQ(last.rows[1].turns[6].step_s, families[2].turns.rows[1].turns[46].step_s);
+  ASSERT_EQ(last.starts.size(), 10U);
+  EXPECT_EQ(last.starts[3], families[2].turns.starts[13]);
 }
 
-TEST(StartPools, WhatCannotStandTogetherIsRefused) {
+TEST(GatePools, StartsThatNobodyDrewCameUpInTheOldOrder) {
+  TurnFamily older = synthetic_family({});
+  older.starts.clear();
+  const TurnFamily gate = gate_pools({{"older", older}}, kSettings).front().gates.front();
+  EXPECT_EQ(gate.starts, std::vector<StartDraw>(10));
+}
+
+TEST(GatePools, WhatCannotStandTogetherIsRefused) {
   const StoredFamily first{"first", synthetic_family({})};
   const auto sentence = [&](TurnFamily second) {
     return test::message_of<ConfigError>([&] {
-      start_pools({first, {"second", std::move(second)}}, kSettings);
+      gate_pools({first, {"second", std::move(second)}}, kSettings);
     });
   };
   EXPECT_EQ(sentence(synthetic_family({.passes = 2})),
-            "second: field 'settings.passes': got 2, expected 4, as in the first file");
+            "second: field 'settings.passes': got 2, expected 4, as in the other turns");
   EXPECT_EQ(sentence(synthetic_family({.rows = 3})),
-            "second: field 'rows': got other rows, expected the rows of the first file");
+            "second: field 'rows': got other rows, expected the rows of the other turns");
   TurnFamily closed_early = synthetic_family({});
   closed_early.rows[1].turns.resize(16);
   EXPECT_EQ(sentence(closed_early),
@@ -87,19 +97,7 @@ TEST(StartPools, WhatCannotStandTogetherIsRefused) {
             "composed of whole starts");
 }
 
-TEST(Composing, NumbersTheStartsAnewAndKeepsTheirTurns) {
-  const StartPool pool = synthetic_pool({.starts = 6});
-  const TurnFamily gate = composed_of(pool, {4, 1});
-  ASSERT_EQ(gate.rows.size(), 2U);
-  ASSERT_EQ(gate.rows[1].turns.size(), 8U);
-  EXPECT_EQ(gate.rows[1].turns[3].start, 0);
-  EXPECT_EQ(gate.rows[1].turns[4].start, 1);
-  EXPECT_EQ(gate.rows[1].turns[2].step_s, pool.starts[4].turns[1][2].step_s);
-  EXPECT_EQ(gate.rows[1].turns[6].order, pool.starts[1].turns[1][2].order);
-  EXPECT_THROW(composed_of(pool, {6}), InternalError);
-}
-
-TEST(Composing, AGateTakesTheStartsOfItsLooksAndOfItsConfirmation) {
+TEST(GatePools, AGateTakesTheStartsOfItsLooksAndOfItsConfirmation) {
   EXPECT_EQ(starts_per_gate(kSettings), 10U) << "24 and 16 turns in starts of 4";
   Settings uneven = kSettings;
   uneven.start_turns = 10;

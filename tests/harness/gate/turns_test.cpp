@@ -6,6 +6,8 @@
 #include <algorithm>
 #include <functional>
 #include <map>
+#include <set>
+#include <utility>
 
 #include "harness/base/errors.h"
 
@@ -16,7 +18,8 @@ using nlohmann::json;
 using ::testing::HasSubstr;
 
 TurnFamily sample_family() {
-  Turn first{0, {Arm::Control, Arm::Baseline, Arm::Candidate}, {}};
+  Turn first{.start = 0, .order = {Arm::Control, Arm::Baseline, Arm::Candidate}, .step_s = {}};
+  first.elapsed_s = {0.020, 0.024, 0.028};
   first.of(Arm::Baseline) = {0.010, 0.011};
   first.of(Arm::Candidate) = {0.012, 0.013};
   first.of(Arm::Control) = {0.014, 0.015};
@@ -27,6 +30,7 @@ TurnFamily sample_family() {
           0.03,
           2,
           1,
+          {{}, {{Arm::Candidate, Arm::Control, Arm::Baseline}, true}},
           {{"part one", {{"strategy", "no_sync"}}, {first, second}},
            {"", {{"strategy", "baseline"}}, {}}}};
 }
@@ -52,12 +56,34 @@ TEST(Turns, SurviveJson) {
   EXPECT_EQ(again.rows[0].turns[0].of(Arm::Control), (std::vector<double>{0.014, 0.015}));
   EXPECT_EQ(again.rows[0].turns[1].start, 1);
   EXPECT_EQ(again.extra_work, 0.03);
+  EXPECT_EQ(out["starts"][1],
+            (json{{"order", {"candidate", "control", "baseline"}}, {"exchanges_baselines", true}}));
+  EXPECT_EQ(again.starts, sample_family().starts);
+  EXPECT_EQ(out["rows"][0]["turns"][0]["elapsed_s"], (json{0.020, 0.024, 0.028}));
+}
+
+TEST(Turns, OfOlderVersionsStartedInOneOrderAndKnowNoElapsedTime) {
+  json out = to_json(sample_family());
+  out["schema"] = kOlderTurnsSchema;
+  out.erase("starts");
+  for (json& turn : out["rows"][0]["turns"]) turn.erase("elapsed_s");
+  const TurnFamily older = turn_family_from_json(out, "turns.json");
+  EXPECT_TRUE(older.starts.empty());
+  EXPECT_DOUBLE_EQ(older.rows[0].turns[0].mean_step_s(Arm::Candidate), 0.0125);
+}
+
+TEST(Turns, TheMeanStepIsElapsedTime) {
+  const Turn turn = sample_family().rows[0].turns[0];
+  EXPECT_DOUBLE_EQ(turn.mean_step_s(Arm::Baseline), 0.010) << "not the mean of 10 and 11 ms";
+  EXPECT_THROW(Turn{}.mean_step_s(Arm::Baseline), InternalError);
 }
 
 TEST(Turns, AreReadStrictly) {
   EXPECT_EQ(complaint([](json&) {}), "accepted");
-  EXPECT_THAT(complaint([](json& in) { in["schema"] = "gradsync.gate_turns/2"; }),
-              HasSubstr("turns.json: field 'schema': got \"gradsync.gate_turns/2\""));
+  EXPECT_THAT(complaint([](json& in) { in["schema"] = "gradsync.gate_turns/9"; }),
+              HasSubstr("turns.json: field 'schema': got \"gradsync.gate_turns/9\""));
+  EXPECT_THAT(complaint([](json& in) { in["starts"][1]["order"] = {"control"}; }),
+              HasSubstr("field 'starts[1].order'"));
   EXPECT_THAT(complaint([](json& in) { in["more"] = 1; }), HasSubstr("field 'more'"));
   EXPECT_THAT(complaint([](json& in) { in["settings"].erase("settle_steps"); }),
               HasSubstr("field 'settings.settle_steps'"));
@@ -87,7 +113,10 @@ TEST(Turns, OfATurnAreReadStrictly) {
                 HasSubstr(fmt::format("control_s': got {}, expected a list of positive numbers",
                                       step.dump())));
   }
-  EXPECT_THAT(in_turn("start", 2), HasSubstr("turns[1].start': got 2, expected 0 or 1"));
+  EXPECT_THAT(in_turn("elapsed_s", {1, 1}), HasSubstr("one number for each arm"));
+  EXPECT_THAT(in_turn("elapsed_s", {1, 0, 1}), HasSubstr("got 0, expected positive numbers"));
+  EXPECT_EQ(in_turn("start", 7), "accepted") << "the row was closed in between";
+  EXPECT_THAT(in_turn("start", -1), HasSubstr("turns[1].start': got -1"));
   EXPECT_THAT(in_turn("start", std::int64_t{1} << 40), HasSubstr("a smaller number"));
 }
 
@@ -114,6 +143,47 @@ TEST(TurnOrders, AreAllEquallyLikely) {
   ASSERT_EQ(seen.size(), 6U);
   // 1000 each with a deviation of 29; five of those are never seen by chance.
   for (const auto& [order, count] : seen) EXPECT_NEAR(count, kPairs / 6, 145);
+}
+
+constexpr std::size_t kManyStarts = 3 * 6000;
+
+TEST(StartDraws, InEveryThreeStartsEveryArmHasEveryPlaceOnce) {
+  stats::Random random(7);
+  const auto draws = start_draws(kManyStarts, random);
+  ASSERT_EQ(draws.size(), kManyStarts);
+  for (std::size_t start = 0; start < draws.size(); start += 3) {
+    for (std::size_t place = 0; place < 3; ++place) {
+      const std::set<Arm> arms{draws[start].order[place], draws[start + 1].order[place],
+                               draws[start + 2].order[place]};
+      ASSERT_EQ(arms.size(), 3U) << "start " << start << ", place " << place;
+    }
+  }
+  stats::Random same(7);
+  EXPECT_EQ(start_draws(kManyStarts, same), draws);
+  EXPECT_EQ(start_draws(4, same).size(), 4U);
+}
+
+TEST(StartDraws, EverySquareIsEquallyLikely) {
+  stats::Random random(42);
+  const auto draws = start_draws(kManyStarts, random);
+  std::map<std::pair<ArmOrder, ArmOrder>, int> seen;  // the third start follows from these
+  for (std::size_t start = 0; start < draws.size(); start += 3) {
+    ++seen[{draws[start].order, draws[start + 1].order}];
+  }
+  ASSERT_EQ(seen.size(), 12U);
+  // 500 each with a deviation of 21.
+  for (const auto& [orders, count] : seen) EXPECT_NEAR(count, 500, 105);
+}
+
+TEST(StartDraws, EitherBaselineProcessIsTheControlEquallyOftenInEveryPlace) {
+  stats::Random random(42);
+  std::map<std::pair<Arm, bool>, int> first;  // who starts first, and whether exchanged
+  for (const StartDraw& draw : start_draws(kManyStarts, random)) {
+    ++first[{draw.order[0], draw.exchanges_baselines}];
+  }
+  ASSERT_EQ(first.size(), 6U);
+  // 3000 each with a deviation of 50.
+  for (const auto& [who, count] : first) EXPECT_NEAR(count, 3000, 250);
 }
 
 TEST(TurnOrders, OddNumbersHaveNoPairs) {

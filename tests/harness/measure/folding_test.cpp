@@ -1,9 +1,13 @@
 // Folded tensors: as large as asked, counted like any other, and hardly there.
 #include <ATen/ATen.h>
+#include <c10/core/CPUAllocator.h>
 #include <fmt/format.h>
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
+#include <torch/csrc/autograd/custom_function.h>
+#include <torch/library.h>
 
+#include <cstring>
 #include <fstream>
 
 #include "harness/base/errors.h"
@@ -77,6 +81,84 @@ TEST(Folding, MatrixProductsRunOnFoldedTensors) {
   input.fill_(2);
   const at::Tensor output = input.matmul(weight.t());
   EXPECT_EQ(output[1][2047].item<float>(), 1024);
+}
+
+// An operator whose kernel keeps what it needs in the tensors' allocator, by each of the ways there
+// are: returns whether all of it is still there at the end, in a tensor as large as its argument.
+at::Tensor with_workspaces(const at::Tensor& input) {
+  c10::Allocator& allocator = *c10::GetCPUAllocator();
+  void* const scratchpad = allocator.raw_allocate(kMiB);
+  const c10::DataPtr pointers = allocator.allocate(kMiB);
+  const at::Tensor indices = at::full({kMiB}, 3, at::kByte);
+  std::memset(scratchpad, 1, kMiB);
+  std::memset(pointers.get(), 2, kMiB);
+  const at::Tensor output = at::zeros_like(input);
+  const bool kept = static_cast<const char*>(scratchpad)[kMiB - 1] == 1 &&
+                    static_cast<const char*>(pointers.get())[0] == 2 &&
+                    indices.eq(3).all().item<bool>();
+  allocator.raw_deallocate(scratchpad);
+  return output.fill_(kept ? 1 : 0);
+}
+
+TORCH_LIBRARY(folding_test, library) {
+  library.def("with_workspaces(Tensor input) -> Tensor");
+  library.def("in_two(Tensor input) -> Tensor[]");
+}
+TORCH_LIBRARY_IMPL(folding_test, CompositeExplicitAutograd, library) {
+  library.impl("with_workspaces", &with_workspaces);
+  library.impl("in_two", [](const at::Tensor& input) {
+    return std::vector<at::Tensor>{at::zeros_like(input), at::ones_like(input)};
+  });
+}
+
+template <typename Output>
+Output call(const char* name, const at::Tensor& input) {
+  return c10::Dispatcher::singleton()
+      .findSchemaOrThrow(name, "")
+      .typed<Output(const at::Tensor&)>()
+      .call(input);
+}
+
+bool share_memory(const at::Tensor& one, const at::Tensor& other) {
+  other.fill_(0);
+  one.fill_(5);
+  return other.flatten()[0].item<double>() == 5;
+}
+
+// oneDNN's kernels for AVX512_CORE_BF16 do so, and jump to what they find there.
+TEST(Folding, AKernelKeepsWhatItWroteInsideOfAnOperator) {
+  const at::Tensor input = at::empty({kMiB}, at::kFloat);
+  const std::int64_t before = meter().allocated_bytes();
+  const auto output = call<at::Tensor>("folding_test::with_workspaces", input);
+  EXPECT_EQ(output[0].item<float>(), 1) << "the kernel's room was folded";
+  EXPECT_EQ(meter().allocated_bytes() - before, 4 * kMiB);  // its own, as if never moved
+  EXPECT_TRUE(share_memory(input, output)) << "what the operator returned is not folded";
+}
+
+TEST(Folding, EachOfSeveralOutputsIsFolded) {
+  const at::Tensor input = at::empty({kMiB}, at::kFloat);
+  const auto outputs = call<std::vector<at::Tensor>>("folding_test::in_two", input);
+  ASSERT_EQ(outputs.size(), 2);
+  EXPECT_TRUE(share_memory(outputs[0], outputs[1]));
+}
+
+// The backward of a graph is one call of the dispatcher, in which nodes and hooks work as outside.
+TEST(Folding, WhatANodeOfTheGraphMakesIsFolded) {
+  struct Observed : torch::autograd::Function<Observed> {
+    static at::Tensor forward(torch::autograd::AutogradContext*, const at::Tensor& input) {
+      return input.sum();
+    }
+    static torch::autograd::variable_list backward(torch::autograd::AutogradContext*,
+                                                   const torch::autograd::variable_list&) {
+      const at::Tensor first = at::zeros({kMiB}, at::kFloat);
+      const at::Tensor second = at::zeros({kMiB}, at::kFloat);
+      EXPECT_TRUE(share_memory(first, second));
+      return {first};
+    }
+  };
+  const at::Tensor input = at::empty({kMiB}, at::kFloat).requires_grad_();
+  Observed::apply(input).backward();
+  EXPECT_TRUE(share_memory(input.grad(), at::empty({kMiB}, at::kFloat)));
 }
 
 TEST(Folding, TellsWhenTheProcessHasNoMapsLeft) {

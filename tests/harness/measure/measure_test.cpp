@@ -41,6 +41,34 @@ TEST(StepRecorder, PhasesFillTheStepAndStepsTouch) {
   EXPECT_EQ(recorder.steps()[0].end_ns, step.start_ns);
 }
 
+// Of two buckets, the first of three gradients; the second arrives while the first is copied, the
+// third not.
+TEST(StepRecorder, CopiesWithNoWaitBetweenThemAreOne) {
+  FakeClock clock;
+  StepRecorder recorder(clock);
+  recorder.begin_block();
+  for (const std::int64_t wait_ns : {7 * kMs, kShortestWaitNs - 1, std::int64_t{0}, kMs}) {
+    recorder.enter(Phase::Wait);
+    clock.advance_ns(wait_ns);
+    recorder.enter(Phase::Copy);
+    clock.advance_ns(2 * kMs);
+  }
+  recorder.enter(Phase::Wait);
+  clock.advance_ns(kShortestWaitNs - 1);
+  recorder.enter(Phase::Backward);
+  recorder.end_step();
+  recorder.end_block();
+  const StepTimes& step = recorder.steps().front();
+  std::vector<Phase> phases;
+  for (const Interval& interval : step.intervals) phases.push_back(interval.phase);
+  EXPECT_EQ(phases, (std::vector{Phase::Wait, Phase::Copy, Phase::Wait, Phase::Copy, Phase::Wait,
+                                 Phase::Backward}));
+  double sum_s = 0;
+  for (const Phase phase : kPhases) sum_s += step.phase_s(phase);
+  EXPECT_DOUBLE_EQ(sum_s, step.total_s());
+  EXPECT_DOUBLE_EQ(step.phase_s(Phase::Copy), 8e-3 + 1e-9 * (kShortestWaitNs - 1));
+}
+
 TEST(StepRecorder, OnADevicePhasesAreWhereItsQueueCameToThem) {
   FakeClock clock;
   test::FakeTimeline timeline;

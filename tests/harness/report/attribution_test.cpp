@@ -90,6 +90,26 @@ TEST(Attribution, AnInstantBelongsToTheOneIssuedFirst) {
   expect_parts(step.ranks.at(0).parts, 1.0, 0, 1.0);
 }
 
+// Bucket 0 is copied from 1.0 to 1.25 while bucket 1 is on the wire, and bucket 1 when all is over.
+TEST(Attribution, CopiesBetweenWaitsAreNoWaiting) {
+  const std::vector<TimelinePhase> phases{{"backward", 0, 0, 0.5}, {"wait", 0, 0.5, 1.0},
+                                          {"copy", 0, 1.0, 1.25},  {"wait", 0, 1.25, 1.5},
+                                          {"copy", 0, 1.5, 1.75},  {"backward", 0, 1.75, 2.0}};
+  const std::vector<TimelineEvent> events{bucket(0, 0.25, 1.0), bucket(1, 0.5, 1.5)};
+  const TrialRecord trial =
+      trial_with({rank_of(0, 1, 2.0, phases, events), rank_of(1, 1, 2.0, phases, events)});
+  const StepParts step = step_parts(trial, {});
+  const RankParts& rank = step.ranks.at(0);
+  expect_parts(rank.parts, 0.75, 0, 0.75);
+  EXPECT_DOUBLE_EQ(rank.parts.copy_s, 0.5);
+  EXPECT_DOUBLE_EQ(rank.parts.total_s(), 2.0);
+  EXPECT_DOUBLE_EQ(rank.collectives.at(0).parts.copy_s, 0);
+  EXPECT_DOUBLE_EQ(rank.collectives.at(1).parts.copy_s, 0.25) << "what hid it";
+  std::string why;
+  const json attribution = attribution_json({&trial}, {}, why);
+  EXPECT_DOUBLE_EQ(attribution["ranks"][0]["copy_s"].get<double>(), 0.5);
+}
+
 TEST(Attribution, WaitingWithNothingInFlightIsTheRanksOwn) {
   const std::vector<TimelinePhase> phases{{"wait", 0, 0, 1.0}};
   const std::vector<TimelineEvent> events{bucket(0, 0.25, 0.5)};

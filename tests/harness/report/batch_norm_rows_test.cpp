@@ -62,7 +62,7 @@ std::vector<TrialRecord> local_and_synchronized() {
       }
       trial.launch = launch;
       trial.order = static_cast<int>(trials.size());
-      trial.step_s = {(launch + 1) * (synchronized ? 1.5 : 1.0)};
+      testing::stretch(trial, (launch + 1) * (synchronized ? 1.5 : 1.0));
       trials.push_back(trial);
     }
   }

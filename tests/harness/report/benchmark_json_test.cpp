@@ -44,16 +44,16 @@ TEST(BenchmarkJson, HasTheFieldsThatComparePyReads) {
 
 TEST(BenchmarkJson, EveryTimedStepIsARepetition) {
   const auto cell = entries(document_of(sample_run()), "slowdown_table/your_machine/1x2/baseline");
-  ASSERT_EQ(cell.size(), 12U + 4U);
+  ASSERT_EQ(cell.size(), 16U + 4U);
   std::set<int> indices;
-  for (int i = 0; i < 12; ++i) {
+  for (int i = 0; i < 16; ++i) {
     EXPECT_EQ(cell[i]["run_type"], "iteration");
-    EXPECT_EQ(cell[i]["repetitions"], 12);
+    EXPECT_EQ(cell[i]["repetitions"], 16);
     indices.insert(cell[i]["repetition_index"].get<int>());
   }
-  EXPECT_EQ(indices.size(), 12U);
-  EXPECT_EQ(cell[12]["name"], "slowdown_table/your_machine/1x2/baseline_mean");
-  EXPECT_EQ(cell[14]["aggregate_name"], "stddev");
+  EXPECT_EQ(indices.size(), 16U);
+  EXPECT_EQ(cell[16]["name"], "slowdown_table/your_machine/1x2/baseline_mean");
+  EXPECT_EQ(cell[18]["aggregate_name"], "stddev");
 }
 
 TEST(BenchmarkJson, AggregatesAreThoseOfTheResult) {
@@ -64,9 +64,9 @@ TEST(BenchmarkJson, AggregatesAreThoseOfTheResult) {
   const std::string name =
       "slowdown_table/your_machine/" + first["cell"]["topology"].get<std::string>() + "/baseline";
   const auto cell = entries(document, name);
-  EXPECT_NEAR(cell[12]["real_time"].get<double>(), 1e3 * first["step_s"]["mean"].get<double>(),
+  EXPECT_NEAR(cell[16]["real_time"].get<double>(), 1e3 * first["step_s"]["mean"].get<double>(),
               1e-9);
-  EXPECT_NEAR(cell[14]["real_time"].get<double>(), 1e3 * first["step_s"]["sd"].get<double>(), 1e-9);
+  EXPECT_NEAR(cell[18]["real_time"].get<double>(), 1e3 * first["step_s"]["sd"].get<double>(), 1e-9);
 }
 
 TEST(BenchmarkJson, ACellWithoutTimesIsNamedAndNotAZero) {

@@ -20,10 +20,10 @@ struct Row {
   double step_s;
 };
 
-// Two launches, the second 10 % slower throughout.
-json result_of(const std::vector<Row>& rows) {
+// Three launches, each 10 % slower throughout than the one before.
+std::vector<TrialRecord> trials_of(const std::vector<Row>& rows) {
   std::vector<TrialRecord> trials;
-  for (const int launch : {0, 1}) {
+  for (const int launch : {0, 1, 2}) {
     for (const Row& row : rows) {
       json cell = sample_cell("2x1_1gbit", row.strategy);
       cell.update(row.options);
@@ -31,7 +31,11 @@ json result_of(const std::vector<Row>& rows) {
       trials.push_back(sample_trial("", cell, launch, {step_s, step_s}));
     }
   }
-  return build_result(sample_context(), json::object(), trials);
+  return trials;
+}
+
+json result_of(const std::vector<Row>& rows) {
+  return build_result(sample_context(), json::object(), trials_of(rows));
 }
 
 std::string sentences(const json& result) {
@@ -54,19 +58,20 @@ TEST(BestOfAll, ACompressedOneHasTheFastestWithWholeGradientsBesideIt) {
   EXPECT_EQ(best[0]["cell"]["compression"], "fp16");
   EXPECT_EQ(best[0]["cell"]["strategy"], "no_sync");
   EXPECT_EQ(best[0]["of"], 5);
-  EXPECT_EQ(best[0]["pairs"], 2);
+  EXPECT_EQ(best[0]["choices"], 10) << "five cells against two with every option at its default";
+  EXPECT_EQ(best[0]["launches"], 3);
   EXPECT_NEAR(best[0]["ratio"], 0.5, 1e-9) << "in the same rounds: no launch disturbs it";
   EXPECT_EQ(best[1]["among"], "whole_gradients");
   EXPECT_EQ(best[1]["of"], 3);
   EXPECT_NEAR(best[1]["ratio"], 0.75, 1e-9);
   EXPECT_FALSE(best[1]["vs"].contains("compression"));
   EXPECT_EQ(sentences(result),
-            "Best of 5 on 2 nodes x 1 rank, 1 Gbit/s: no_sync, compression fp16, 1.050 s/step; "
-            "0.50x [0.50, 0.50] of no_sync with every option at its default; its gradients are "
-            "rounded on the wire.\n"
+            "Best of 5 on 2 nodes x 1 rank, 1 Gbit/s: no_sync, compression fp16, 1.100 s/step; "
+            "0.50x [0.50, 0.50] of no_sync with every option at its default, an interval that "
+            "holds for all 10 pairs to choose from; its gradients are rounded on the wire.\n"
             "Best of 3 on 2 nodes x 1 rank, 1 Gbit/s with whole gradients: no_sync, "
-            "gradient_as_bucket_view true, 1.575 s/step; 0.75x [0.75, 0.75] of no_sync with every "
-            "option at its default.\n");
+            "gradient_as_bucket_view true, 1.650 s/step; 0.75x [0.75, 0.75] of no_sync with every "
+            "option at its default, an interval that holds for all 6 pairs to choose from.\n");
 }
 
 TEST(BestOfAll, WhereNoOptionHelpsTheDefaultsAreTheBest) {
@@ -75,8 +80,35 @@ TEST(BestOfAll, WhereNoOptionHelpsTheDefaultsAreTheBest) {
   ASSERT_EQ(result["best"].size(), 1U);
   EXPECT_EQ(result["best"][0]["cell"], result["best"][0]["vs"]);
   EXPECT_EQ(sentences(result),
-            "Best of 3 on 2 nodes x 1 rank, 1 Gbit/s: no_sync, 1.050 s/step, with every option at "
+            "Best of 3 on 2 nodes x 1 rank, 1 Gbit/s: no_sync, 1.100 s/step, with every option at "
             "its default.\n");
+}
+
+// The winner of many is compared at a level that holds for each of them.
+TEST(BestOfAll, TheIntervalIsCorrectedForTheChoice) {
+  const auto width_among = [](int others) {
+    std::vector<Row> rows{{"no_sync", kNone, 2}, {"no_sync", kView, 1}};
+    for (int i = 0; i < others; ++i) {
+      rows.push_back({"no_sync", {{"bucket_cap_bytes", (i + 1) << 20}}, 3.0 + i});
+    }
+    auto trials = trials_of(rows);
+    for (TrialRecord& trial : trials) {
+      const bool is_best = trial.cell.contains("gradient_as_bucket_view");
+      if (is_best) testing::stretch(trial, 1 + 0.01 * trial.launch);
+    }
+    const json best = build_result(sample_context(), json::object(), trials)["best"][0];
+    EXPECT_EQ(best["choices"], others + 2);
+    return best["ci95"][1].get<double>() - best["ci95"][0].get<double>();
+  };
+  EXPECT_GT(width_among(8), 2 * width_among(0));
+}
+
+TEST(BestOfAll, WithoutAnIntervalItSaysOfHowManyItIsTheFastest) {
+  auto trials = trials_of({{"no_sync", kNone, 2}, {"no_sync", kView, 1}});
+  std::erase_if(trials, [](const TrialRecord& trial) { return trial.launch > 0; });
+  EXPECT_THAT(sentences(build_result(sample_context(), json::object(), trials)),
+              ::testing::HasSubstr("0.50x of no_sync with every option at its default, the fastest "
+                                   "of 2 pairs in the one launch that ran"));
 }
 
 TEST(BestOfAll, OtherWorkIsNotCompared) {

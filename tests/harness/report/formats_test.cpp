@@ -26,7 +26,7 @@ TEST(Csv, OneLinePerCellAndEveryLineAsManyFields) {
   std::istringstream lines(text);
   int count = 0;
   for (std::string line; std::getline(lines, line); ++count) {
-    EXPECT_EQ(std::count(line.begin(), line.end(), ','), 40) << line;
+    EXPECT_EQ(std::count(line.begin(), line.end(), ','), 46) << line;
     EXPECT_EQ(line.back(), '\r');
   }
   EXPECT_EQ(count, 1 + 16);

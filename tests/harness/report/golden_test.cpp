@@ -175,7 +175,7 @@ SampleRun later_run() {
   });
   for (TrialRecord& trial : run.trials) {
     if (trial.cell["topology"] != "2x1_1gbit" || trial.cell["strategy"] != "baseline") continue;
-    for (double& step_s : trial.step_s) step_s *= 1.04;
+    testing::stretch(trial, 1.04);
   }
   return run;
 }

@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <cmath>
 
+#include "harness/report/markdown.h"
 #include "tests/harness/report/sample_run.h"
 
 namespace gradsync::report {
@@ -53,34 +54,83 @@ TEST(Result, HoldsWhatItWasMadeFrom) {
 
 TEST(Result, PoolsTheStepsOfAllLaunches) {
   const json result =
-      result_of({trial_of("no_sync", 0, {1.0, 2.0}), trial_of("no_sync", 1, {3.0, 6.0})});
+      result_of({trial_of("no_sync", 0, {1.0, 2.0}), trial_of("no_sync", 1, {3.0, 6.0}),
+                 trial_of("no_sync", 2, {4.0, 5.0})});
   const json cell = cell_of(result, "no_sync");
-  EXPECT_DOUBLE_EQ(cell["step_s"]["mean"], 3.0);
-  EXPECT_DOUBLE_EQ(cell["step_s"]["median"], 2.5);
-  EXPECT_DOUBLE_EQ(cell["step_s"]["sd"], std::sqrt(14.0 / 3));  // squares 4 + 1 + 0 + 9
-  EXPECT_EQ(cell["step_s"]["n"], 4);
-  EXPECT_EQ(cell["step_s"]["ci95"], json({1.5, 4.5}));  // launches vary as a whole
-  EXPECT_DOUBLE_EQ(cell["micro_batch_s"]["mean"], 0.75);
-  EXPECT_DOUBLE_EQ(cell["micro_batch_s"]["ci95"][1], 1.125);
-  EXPECT_EQ(cell["launches"], 2);
-  EXPECT_EQ(cell["blocks"], 2);
+  EXPECT_DOUBLE_EQ(cell["step_s"]["mean"], 3.5);
+  EXPECT_DOUBLE_EQ(cell["step_s"]["median"], 3.5);
+  EXPECT_DOUBLE_EQ(cell["step_s"]["sd"], std::sqrt(17.5 / 5));  // deviations 2.5 1.5 0.5, twice
+  EXPECT_DOUBLE_EQ(cell["step_s"]["p5"], 1.25);
+  EXPECT_DOUBLE_EQ(cell["step_s"]["p95"], 5.75);
+  EXPECT_DOUBLE_EQ(cell["step_s"]["max"], 6.0);
+  EXPECT_EQ(cell["step_s"]["n"], 6);
+  // Launches of 1.5, 4.5 and 4.5 s: s = sqrt(3), and t of 2 degrees is 4.302653.
+  EXPECT_NEAR(cell["step_s"]["ci95"][1].get<double>(), 3.5 + 4.302653, 1e-6);
+  EXPECT_EQ(cell["interval"], "Student's t over 3 launches");
+  EXPECT_DOUBLE_EQ(cell["micro_batch_s"]["mean"], 0.875);
+  EXPECT_NEAR(cell["micro_batch_s"]["ci95"][1].get<double>(), (3.5 + 4.302653) / 4, 1e-6);
+  EXPECT_EQ(cell["launches"], 3);
+  EXPECT_EQ(cell["blocks"], 3);
   EXPECT_EQ(cell["nodes"], 2);
   EXPECT_EQ(cell["ranks_per_node"], 1);
   EXPECT_EQ(cell["timing"], "real");
 }
 
-TEST(Result, SlowdownPairsRoundsAndNotAverages) {
-  // The second launch is twice as slow for both; the ratio is 2 in each and so 2 in all.
+TEST(Result, SlowdownIsOfElapsedTimesLaunchByLaunch) {
+  // The last launch is slower by half for both; the ratio is 2 in each and so 2 in all.
   const json result =
       result_of({trial_of("baseline", 0, {2.0}), trial_of("no_sync", 0, {1.0}),
-                 trial_of("baseline", 1, {4.0, 4.0, 4.0}), trial_of("no_sync", 1, {2.0})});
+                 trial_of("baseline", 1, {2.0, 2.0}), trial_of("no_sync", 1, {1.0}),
+                 trial_of("baseline", 2, {3.0, 3.0, 3.0}), trial_of("no_sync", 2, {1.5})});
   const json slowdown = cell_of(result, "baseline")["slowdown"];
   EXPECT_EQ(slowdown["vs"], "no_sync");
   EXPECT_NEAR(slowdown["ratio"].get<double>(), 2.0, 1e-12);
-  EXPECT_NEAR(slowdown["ci95"][0].get<double>(), 2.0, 1e-12);
-  EXPECT_EQ(slowdown["pairs"], 2);
+  EXPECT_NEAR(slowdown["ci95"][0].get<double>(), 2.0, 1e-6);
+  EXPECT_EQ(slowdown["interval"], "Student's t over 3 launches");
+  EXPECT_EQ(slowdown["launches"], 3);
+  EXPECT_EQ(slowdown["pairs"], 3);
   EXPECT_DOUBLE_EQ(cell_of(result, "no_sync")["slowdown"]["ratio"], 1.0);
   EXPECT_TRUE(cell_of(result, "no_sync")["slowdown"]["ci95"].is_null());
+}
+
+TEST(Result, SeveralBlocksOfOneLaunchAreNoLaunches) {
+  std::vector<TrialRecord> trials;
+  for (int round = 0; round < 6; ++round) {
+    for (const auto& [strategy, step_s] : {std::pair{"baseline", 2.0}, std::pair{"no_sync", 1.0}}) {
+      trials.push_back(trial_of(strategy, 0, {step_s + 0.01 * round}));
+      trials.back().round = round;
+    }
+  }
+  const json baseline = cell_of(result_of(trials), "baseline");
+  EXPECT_TRUE(baseline["step_s"]["ci95"].is_null());
+  EXPECT_EQ(baseline["interval"], "none: 1 launch, and an interval needs 3");
+  EXPECT_TRUE(baseline["slowdown"]["ci95"].is_null());
+  EXPECT_EQ(baseline["slowdown"]["interval"], baseline["interval"]);
+  EXPECT_EQ(baseline["slowdown"]["pairs"], 6);
+}
+
+// Ranks take turns in being slow, so that step by step the slowest make 1.9 s of a block of 1.4 s.
+TEST(Result, AMeanStepIsElapsedTime) {
+  std::vector<TrialRecord> trials;
+  for (int launch = 0; launch < 3; ++launch) {
+    for (const char* strategy : {"baseline", "no_sync"}) {
+      TrialRecord trial = trial_of(strategy, launch, {1.0, 0.9});
+      for (auto& rank : trial.ranks) {
+        rank.step_s = rank.rank == 0 ? std::vector{1.0, 0.4} : std::vector{0.4, 0.9};
+        rank.block_s = rank.rank == 0 ? 1.4 : 1.3;
+        if (std::string(strategy) == "baseline") rank.block_s *= 2;
+      }
+      trials.push_back(std::move(trial));
+    }
+  }
+  const json result = result_of(trials);
+  EXPECT_DOUBLE_EQ(cell_of(result, "no_sync")["step_s"]["mean"], 0.7);
+  EXPECT_DOUBLE_EQ(cell_of(result, "no_sync")["step_s"]["median"], 0.95);
+  EXPECT_DOUBLE_EQ(cell_of(result, "no_sync")["unaccounted_s"], 0);
+  EXPECT_DOUBLE_EQ(cell_of(result, "baseline")["slowdown"]["ratio"], 2);
+  // Half of the baseline's block is in none of its steps, and its row says so.
+  EXPECT_DOUBLE_EQ(cell_of(result, "baseline")["unaccounted_s"], 0.7);
+  EXPECT_THAT(result_markdown(result, {}, {}), HasSubstr("(50.0 % in no step)"));
 }
 
 TEST(Result, ImproperIsComparedWithTheBaseline) {
@@ -176,15 +226,17 @@ TEST(Result, PhasesAndExposedCommunicationAreThoseOfTheSlowestRank) {
   TrialRecord trial = trial_of("no_sync", 0, {1.0, 1.0});
   for (auto& rank : trial.ranks) {
     const bool first = rank.rank == 0;
-    rank.step_s = first ? std::vector{1.0, 0.5} : std::vector{0.4, 1.0};
-    rank.exposed_comm_s = first ? std::vector{0.1, 7.0} : std::vector{7.0, 0.3};
-    rank.phase_s = {{"forward", first ? std::vector{0.2, 7.0} : std::vector{7.0, 0.4}}};
+    rank.step_s = first ? std::vector{1.0, 0.5} : std::vector{0.9, 0.8};
+    rank.block_s = first ? 1.5 : 1.7;
+    rank.exposed_comm_s = first ? std::vector{0.1, 7.0} : std::vector{0.3, 0.5};
+    rank.phase_s = {{"forward", first ? std::vector{0.2, 7.0} : std::vector{0.9, 0.8}}};
   }
   const json honest = cell_of(result_of({trial}), "no_sync");
-  EXPECT_DOUBLE_EQ(honest["exposed_comm_s"], 0.2);
-  EXPECT_DOUBLE_EQ(honest["phase_s"]["forward"], 0.3);
+  EXPECT_DOUBLE_EQ(honest["exposed_comm_s"], 0.4);
+  EXPECT_DOUBLE_EQ(honest["phase_s"]["forward"], honest["step_s"]["mean"]);
   const json published = cell_of(result_of({trial}, {{"window_rule", "as_published"}}), "no_sync");
   EXPECT_DOUBLE_EQ(published["exposed_comm_s"], 3.55);
+  EXPECT_DOUBLE_EQ(published["step_s"]["mean"], 0.75);
   EXPECT_TRUE(published["micro_batch_s"].is_null());
 }
 

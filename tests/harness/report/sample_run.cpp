@@ -11,7 +11,7 @@ using results::TrialRecord;
 namespace {
 
 constexpr std::array kStrategies = {"baseline", "no_sync_improper", "no_sync", "accumulate"};
-constexpr int kLaunches = 3;
+constexpr int kLaunches = 4;
 constexpr int kSteps = 4;
 
 bool syncs_once(const std::string& strategy) {
@@ -273,6 +273,19 @@ TrialRecord sample_trial(const std::string& part, const json& cell, int launch,
   return trial;
 }
 
+void stretch(TrialRecord& trial, double factor) {
+  const auto stretch_all = [factor](std::vector<double>& times) {
+    for (double& time : times) time *= factor;
+  };
+  stretch_all(trial.step_s);
+  for (results::RankRecord& rank : trial.ranks) {
+    stretch_all(rank.step_s);
+    stretch_all(rank.exposed_comm_s);
+    for (auto& [phase, times] : rank.phase_s) stretch_all(times);
+    rank.block_s *= factor;
+  }
+}
+
 SampleRun sample_run() {
   SampleRun run;
   run.context = sample_context();
@@ -308,7 +321,7 @@ SampleRun sample_memory_run() {
                {{{"name", "sweep"}, {"about", "Over accumulation, in both shardings."}},
                 {{"name", "budget"}, {"about", "In a budget between the two peaks."}}}}};
   for (const bool with_budget : {false, true}) {
-    for (int launch = 0; launch < 2; ++launch) {
+    for (int launch = 0; launch < 4; ++launch) {
       for (const bool reshard_after_forward : {true, false}) {
         if (with_budget && !reshard_after_forward) continue;
         for (const int accumulation_steps : {1, 2, 4}) {

@@ -1,4 +1,4 @@
-// A small run made by hand: two parts, two topologies each, the guide's four strategies, three
+// A small run made by hand: two parts, two topologies each, the guide's four strategies, four
 // launches. Its numbers follow a simple rule (in the .cpp), so that tests can work out what to
 // expect.
 #pragma once
@@ -21,9 +21,10 @@ struct SampleRun {
 SampleRun sample_run();
 
 // Returns a run of FSDP on two nodes, with a row out of its budget. Two parts, "sweep" without a
-// budget and "budget" with one; two launches; accumulation 1, 2 and 4; no_sync and sync_each_batch.
-// Under no_sync a step takes 0.1 s per micro-batch and one reduction of 0.05 s, and holds 48 MiB of
-// gradients when it accumulates; sync_each_batch reduces in each, and holds 16 MiB.
+// budget and "budget" with one; four launches; accumulation 1, 2 and 4; no_sync and
+// sync_each_batch. Under no_sync a step takes 0.1 s per micro-batch and one reduction of 0.05 s,
+// and holds 48 MiB of gradients when it accumulates; sync_each_batch reduces in each, and holds 16
+// MiB.
 SampleRun sample_memory_run();
 
 // Returns one rank of eight of mixtral_8x7b, in the three rows that the guide published, without
@@ -43,6 +44,9 @@ nlohmann::json sample_context();
 // faster.
 results::TrialRecord sample_trial(const std::string& part, const nlohmann::json& cell, int launch,
                                   std::vector<double> step_s);
+
+// Makes all that the trial took `factor` times as long: steps and blocks, not its timeline.
+void stretch(results::TrialRecord& trial, double factor);
 
 // Returns a cell of accumulation_steps 4.
 nlohmann::json sample_cell(const std::string& topology, const std::string& strategy,

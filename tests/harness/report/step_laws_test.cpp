@@ -71,7 +71,7 @@ TEST(StepLaws, ASweepGivesTheCostsThatItsStepsWereMadeFrom) {
 // The last no_sync is twice as long as by the law.
 std::vector<TrialRecord> sweep_with_an_outlier() {
   auto trials = sweep(kTwo, kAccumulations);
-  for (double& step_s : trials.back().step_s) step_s *= 2;
+  testing::stretch(trials.back(), 2);
   return trials;
 }
 
@@ -93,7 +93,7 @@ TEST(StepLaws, TheSentenceSaysHowFarItIsOffAndWhere) {
 TEST(StepLaws, CellsThatDifferInMoreHaveLawsOfTheirOwn) {
   auto trials = sweep(kTwo, kAccumulations);
   for (auto& trial : sweep(kTwo, kAccumulations, {{"compression", "fp16"}})) {
-    for (double& step_s : trial.step_s) step_s *= 0.5;
+    testing::stretch(trial, 0.5);
     trials.push_back(trial);
   }
   const json result = result_of(trials);

@@ -24,6 +24,7 @@ ADDED_TO_RANKS = {
     "peak_reserved_estimate_bytes",
     "running_statistics",
     "timeline_start_s",
+    "unaccounted_s",
 }
 
 

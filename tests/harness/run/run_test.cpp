@@ -3,7 +3,9 @@
 
 #include <numeric>
 
+#include "harness/base/clock.h"
 #include "harness/base/errors.h"
+#include "harness/measure/step_recorder.h"
 #include "harness/run/block_times.h"
 #include "harness/run/expectation.h"
 #include "harness/run/launch_spec.h"
@@ -97,6 +99,50 @@ TEST(BlockTimes, StepsTouchAndFitIntoTheirBlock) {
             "step 2 begins 500000000 ns after the end of the one before it");
   EXPECT_EQ(first_mistiming({step_of(1, 2), step_of(2, 4)}, 2, 2.9),
             "steps sum to 3.000000 s, the block took 2.900000 s");
+}
+
+// A recorder, and the ways in which one could be broken.
+class BrokenRecorder {
+ public:
+  enum class Fault { None, LosesAStep, BeginsAStepLate, RunsFast };
+
+  explicit BrokenRecorder(Fault fault) : fault_(fault), recorder_(fast_) {}
+
+  // Records steps of 1, 2 and 3 s. Returns what first_mistiming says of them.
+  std::string block() {
+    const std::int64_t begin_ns = clock_.now_ns();
+    recorder_.begin_block();
+    for (const int length_s : {1, 2, 3}) {
+      recorder_.enter(measure::Phase::Forward);
+      pass(length_s);
+      recorder_.end_step();
+    }
+    auto steps = recorder_.steps();
+    if (fault_ == Fault::LosesAStep) steps.erase(steps.begin() + 1);
+    if (fault_ == Fault::BeginsAStepLate) steps[1].start_ns += 1000;
+    return first_mistiming(steps, 3, seconds(clock_.now_ns() - begin_ns));
+  }
+
+ private:
+  void pass(int length_s) {
+    clock_.advance_ns(nanoseconds(length_s));
+    fast_.advance_ns(nanoseconds(fault_ == Fault::RunsFast ? 1.01 * length_s : length_s));
+  }
+
+  Fault fault_;
+  FakeClock clock_;  // of the block
+  FakeClock fast_;   // of the steps
+  measure::StepRecorder recorder_;
+};
+
+TEST(BlockTimes, ABrokenRecorderMakesATrialInvalid) {
+  using Fault = BrokenRecorder::Fault;
+  EXPECT_EQ(BrokenRecorder(Fault::None).block(), "");
+  EXPECT_EQ(BrokenRecorder(Fault::LosesAStep).block(), "2 steps have times, of 3");
+  EXPECT_EQ(BrokenRecorder(Fault::BeginsAStepLate).block(),
+            "step 2 begins 1000 ns after the end of the one before it");
+  EXPECT_EQ(BrokenRecorder(Fault::RunsFast).block(),
+            "steps sum to 6.060000 s, the block took 6.000000 s");
 }
 
 TEST(BlockTimes, WhatTheSchedulerTakesBesideThemIsNoFaultOfSteps) {

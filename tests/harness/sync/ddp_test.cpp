@@ -94,6 +94,47 @@ TEST(Ddp, BucketsAreCutAtTheRebuild) {
   });
 }
 
+// Returns the phases of a synchronized backward, after the rebuild of buckets, as they are noted:
+// before copies that follow each other at once are joined.
+std::vector<measure::Phase> phases_of_backward(RankHarness& rank, const DdpOptions& options,
+                                               bool synced = true) {
+  DistributedDataParallel model(std::make_shared<ToyModel>(), rank.group, options);
+  sync::backward(model.forward(toy_batch(rank.rank, 0)), 1, nullptr);
+  sync::backward(model.forward(toy_batch(rank.rank, 0)), 1, nullptr);
+  std::optional<sync::NoSyncGuard> guard;
+  if (!synced) guard.emplace(model);
+  const at::Tensor loss = model.forward(toy_batch(rank.rank, 0));
+  rank.recorder.begin_block();
+  sync::backward(loss, 1, &rank.recorder);
+  loss.add(1);  // nothing is watched any more
+  rank.recorder.end_step();
+  std::vector<measure::Phase> phases;
+  for (const auto& interval : rank.recorder.steps().front().intervals) {
+    phases.push_back(interval.phase);
+  }
+  return phases;
+}
+
+TEST(Ddp, WhatIsCopiedBackIsNoWaiting) {
+  using enum measure::Phase;
+  run_ranks(2, [](RankHarness& rank) {
+    const DdpOptions two_buckets{.first_bucket_bytes = 16, .bucket_cap_bytes = 64};
+    // Each of the three gradients is copied by itself.
+    EXPECT_EQ(phases_of_backward(rank, two_buckets),
+              (std::vector{Backward, Wait, Copy, Wait, Copy, Wait, Copy, Wait, Backward}));
+    EXPECT_EQ(phases_of_backward(rank, two_buckets, false),
+              (std::vector{Backward, Wait, Backward}));
+  });
+}
+
+TEST(Ddp, GradientsThatAreViewsOfBucketsAreNotCopied) {
+  using enum measure::Phase;
+  run_ranks(2, [](RankHarness& rank) {
+    EXPECT_EQ(phases_of_backward(rank, {.gradient_as_bucket_view = true}),
+              (std::vector{Backward, Wait, Backward}));
+  });
+}
+
 TEST(Ddp, ForwardDecidesAndBackwardDoesNot) {
   run_ranks(2, [](RankHarness& rank) {
     DistributedDataParallel model(std::make_shared<ToyModel>(), rank.group, {});

@@ -1,7 +1,5 @@
-"""The Python hook in real jobs: training scripts of two ranks, gloo, without the native library.
-
-Usage: hook_test.py JUDGE_JOBS. A script counts its collectives by itself (jobs/training.py); with
-these and the hook's events JUDGE_JOBS says what gradsync watch would.
+"""The Python hook alone, without the native library: what it writes of a job of two ranks, and that
+nothing that goes wrong in it reaches the job.
 """
 
 import json
@@ -17,13 +15,11 @@ HERE = Path(__file__).resolve().parent
 ROOT = HERE.parents[2]
 JOBS = HERE / "jobs"
 HOOK = ROOT / "harness" / "watch" / "hook"
-EXPECTED = json.loads((JOBS / "expected.json").read_text())
 RANKS = 2
 DEADLINE_S = 600  # for hangs alone
 SKIPPED = 77  # as SKIP_RETURN_CODE in CMakeLists.txt
 
 try:
-    import accelerate  # noqa: F401
     import torch  # noqa: F401
 except ImportError:
     print("skipped: Python's torch is not installed; harness/setup --oracles has it")
@@ -58,8 +54,6 @@ def run_python(*arguments, **more):
 def run_job(script, folder=None):
     """Returns of each rank its exit status and what it printed. `folder`: with the hook."""
     place = {"MASTER_ADDR": "127.0.0.1", "MASTER_PORT": str(free_port())}
-    if folder is not None:
-        place["JOB_COLLECTIVES"] = str(folder)
     ranks = []
     for rank in range(RANKS):
         place |= {"RANK": str(rank), "LOCAL_RANK": str(rank), "WORLD_SIZE": str(RANKS)}
@@ -91,55 +85,6 @@ def events_of(folder):
 
 def of_kind(lines, kind):
     return [line for line in lines if line["kind"] == kind]
-
-
-def line_to_change(script):
-    for number, line in enumerate(script.read_text().splitlines(), 1):
-        if "# to change" in line:
-            return number
-    return None
-
-
-class JobsTest(unittest.TestCase):
-    """Each training script gets the verdict that it deserves, and none of them notices."""
-
-    def check(self, name):
-        script = JOBS / f"{name}.py"
-        expected = EXPECTED[name]
-        with tempfile.TemporaryDirectory(prefix="gradsync_test_") as folder:
-            counts = []
-            for out, err, status in run_job(script, folder):
-                self.assertEqual(status, 0, err)
-                counts.append(json.loads(out.splitlines()[-1])["collectives"])
-            judged = subprocess.run(
-                [self.program, folder], capture_output=True, text=True, check=True
-            )
-        watched = json.loads(judged.stdout)
-        verdict = watched["verdicts"][0]
-        shown = json.dumps(watched["verdicts"], indent=1)
-        self.assertEqual(watched["faults"], [])
-        self.assertEqual(verdict["kind"], expected["kind"], shown)
-        self.assertEqual([v["kind"] for v in watched["verdicts"][1:]], expected["also"], shown)
-        self.assertEqual(watched["has_excess"], expected["fails"], shown)
-        if expected["why"]:
-            self.assertIn(expected["why"], verdict["why"])
-        if line := line_to_change(script):
-            change = next(v["change"] for v in watched["verdicts"] if v["change"])
-            self.assertEqual((Path(change["file"]), change["line"]), (script, line), shown)
-        else:
-            self.assertTrue(all(v["change"] is None for v in watched["verdicts"]), shown)
-        step = watched["per_step"]
-        self.assertEqual(step["micro_batches"], expected["micro_batches"])
-        self.assertEqual(step["synchronized"], expected["synchronized"])
-        self.assertEqual([rank["collectives"] for rank in watched["ranks"]], counts)
-
-
-def add_test_of(name):
-    setattr(JobsTest, f"test_{name}", lambda self: self.check(name))
-
-
-for each in EXPECTED:
-    add_test_of(each)
 
 
 class EventsTest(unittest.TestCase):
@@ -222,6 +167,10 @@ class HarmlessTest(unittest.TestCase):
         path.parent.mkdir(parents=True, exist_ok=True)
         path.write_text(text)
         return path
+
+    def lines_of_files(self):
+        paths = self.path.glob("hook-*.jsonl")
+        return [[json.loads(line) for line in p.read_text().splitlines()] for p in paths]
 
     def test_output_and_status_are_those_without_it(self):
         script = self.write(
@@ -312,11 +261,32 @@ class HarmlessTest(unittest.TestCase):
         )
         result = run_python(script, env=environment(self.path))
         self.assertEqual((result.returncode, result.stderr), (0, ""))
-        counts = sorted(
-            len(of_kind([json.loads(line) for line in p.read_text().splitlines()], "backward"))
-            for p in self.path.glob("hook-*.jsonl")
-        )
+        counts = sorted(len(of_kind(lines, "backward")) for lines in self.lines_of_files())
         self.assertEqual(counts, [1, 2])
+
+    def test_what_a_process_of_multiprocessing_does_last_is_kept(self):
+        script = self.write(
+            "job.py",
+            ONE_STEP + "import torch.multiprocessing\n"
+            "def work():\n"
+            "    layer.zero_grad()\n"
+            "process = torch.multiprocessing.get_context('fork').Process(target=work)\n"
+            "process.start()\n"
+            "process.join()\n"
+            "raise SystemExit(process.exitcode)\n",
+        )
+        result = run_python(script, env=environment(self.path))
+        self.assertEqual((result.returncode, result.stderr), (0, ""))
+        kinds = [{line["kind"] for line in lines} for lines in self.lines_of_files()]
+        self.assertEqual(sum("zero_grad" in each for each in kinds), 1, kinds)
+
+    def test_multiprocessing_before_torch_is_no_fault(self):
+        script = self.write("job.py", "import multiprocessing.util\n" + ONE_STEP)
+        result = run_python(script, env=environment(self.path))
+        self.assertEqual((result.returncode, result.stderr), (0, ""))
+        (lines,) = events_of(self.path).values()
+        self.assertEqual(of_kind(lines, "fault"), [])
+        self.assertEqual(len(of_kind(lines, "optimizer_step")), 1)
 
     def test_a_process_without_torch_leaves_no_file(self):
         result = run_python("-c", "print('hello')", env=environment(self.path))
@@ -352,5 +322,4 @@ ONE_STEP = (
 
 
 if __name__ == "__main__":
-    JobsTest.program = sys.argv.pop(1)
     unittest.main(verbosity=2)

@@ -39,6 +39,12 @@ class Process {
     return *this;
   }
 
+  Process& of_one() {
+    c10d_.world_size = 1;
+    nccl_.world_size = 1;
+    return *this;
+  }
+
   Process& last_never_returns() {
     c10d_.events.back().issued_ns = kNotReturned;
     return *this;
@@ -193,6 +199,20 @@ TEST(MergeNccl, AnOperationThatCalledNothingIsTold) {
                                 .merged();
   EXPECT_THAT(merged.faults, ElementsAre("1 of 2 broadcast called nothing of NCCL, though their "
                                          "group does"));
+}
+
+// torch copies what it need not send.
+TEST(MergeNccl, AProcessAloneNeedNotCallNccl) {
+  const RankEvents merged = Process()
+                                .of_one()
+                                .c10d("all_reduce", 8)
+                                .nccl("all_reduce", 8)
+                                .c10d("reduce_scatter", 16)
+                                .c10d("all_reduce", 8)
+                                .nccl("all_reduce", 8)
+                                .merged();
+  EXPECT_EQ(sums_of(merged), (OpSums{{"all_reduce", {2, 16}}, {"reduce_scatter", {1, 16}}}));
+  EXPECT_THAT(merged.faults, IsEmpty());
 }
 
 TEST(MergeNccl, ALaunchOfAGraphRunsItsCallsOnceMore) {

@@ -14,7 +14,7 @@ def main():
     optimizer = torch.optim.SGD(model.parameters(), lr=0.01)
     for window in windows():
         for index, (_, inputs, targets) in enumerate(window):
-            with contextlib.nullcontext() if index == 0 else model.no_sync():
+            with contextlib.nullcontext() if index == 0 else model.no_sync():  # to change
                 mse_loss(model(inputs), targets).backward()
         optimizer.step()
         optimizer.zero_grad()

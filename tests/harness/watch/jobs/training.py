@@ -1,15 +1,12 @@
 """What the training scripts beside this file share: data, a tiny model, and their own count.
 
 A script counts its collectives by itself, where torch dispatches them, and prints the count as its
-last line: {"rank": 0, "collectives": {"all_reduce": {"count": 8, "bytes": 1344}}}. With
-JOB_COLLECTIVES=DIR it writes each of them to DIR/collectives-<process id>.jsonl as well.
+last line: {"rank": 0, "collectives": {"all_reduce": {"count": 8, "bytes": 1344}}}.
 """
 
 import functools
 import gc
 import json
-import os
-import time
 
 import torch
 import torch.distributed as dist
@@ -40,27 +37,20 @@ def size_of(value):
 class OwnCount(TorchDispatchMode):
     def __init__(self):
         super().__init__()
-        self.collectives = []
+        self.sums = {}
+
+    @classmethod
+    def ignore_compile_internals(cls):
+        """Else torch.compile, which may not hide operators from a mode, would compile nothing."""
+        return True
 
     def __torch_dispatch__(self, function, types, args=(), kwargs=None):
         if function.namespace == "c10d":
             name, sized = OPERATIONS[function._schema.name.removeprefix("c10d::")]
-            size = 0 if sized is None else size_of(args[sized])
-            self.collectives.append((name, size, time.monotonic_ns()))
-        return function(*args, **(kwargs or {}))
-
-    def sums(self):
-        sums = {}
-        for name, size, _ in self.collectives:
-            entry = sums.setdefault(name, {"count": 0, "bytes": 0})
+            entry = self.sums.setdefault(name, {"count": 0, "bytes": 0})
             entry["count"] += 1
-            entry["bytes"] += size
-        return sums
-
-    def write(self, folder):
-        with open(os.path.join(folder, f"collectives-{os.getpid()}.jsonl"), "w") as file:
-            for name, size, at_ns in self.collectives:
-                file.write(json.dumps({"name": name, "bytes": size, "start_ns": at_ns}) + "\n")
+            entry["bytes"] += 0 if sized is None else size_of(args[sized])
+        return function(*args, **(kwargs or {}))
 
 
 def counted(main):
@@ -74,9 +64,7 @@ def counted(main):
         own_count = OwnCount()
         with own_count:
             main()
-        if folder := os.environ.get("JOB_COLLECTIVES"):
-            own_count.write(folder)
-        print(json.dumps({"rank": dist.get_rank(), "collectives": own_count.sums()}), flush=True)
+        print(json.dumps({"rank": dist.get_rank(), "collectives": own_count.sums}), flush=True)
         # Before the interpreter ends, so must gloo's threads, which let go of Python's tensors: a
         # group ends them when nobody has it any more. Else a rank aborts now and then.
         gc.collect()

@@ -12,7 +12,7 @@ def main():
     optimizer = torch.optim.SGD(model.parameters(), lr=0.01)
     for step, window in enumerate(windows()):
         for _, inputs, targets in window[: 1 + step % len(window)]:
-            mse_loss(model(inputs), targets).backward()
+            mse_loss(model(inputs), targets).backward()  # to change
         optimizer.step()
         optimizer.zero_grad()
 

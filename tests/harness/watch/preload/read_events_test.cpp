@@ -217,6 +217,7 @@ TEST(Recorder, AForkedProcessHasAFileOfItsOwn) {
   const RankEvents child = read_events(file_of(folder, pid));
   EXPECT_THAT(child.events, ElementsAre(Field(&Event::name, "all_reduce")));
   EXPECT_EQ(child.pid, pid);
+  EXPECT_EQ(child.events[0].thread, pid) << "calls of NCCL find theirs by it";
 }
 
 TEST(Recorder, AForkedProcessWithoutEventsLeavesNoFile) {

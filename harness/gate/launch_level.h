@@ -1,0 +1,22 @@
+// At which level intervals over launches decide, where a gate compares runs and not turns: claims,
+// and a run against a stored one.
+#pragma once
+
+#include <cstddef>
+#include <string>
+
+namespace gradsync::gate {
+
+// On each side. Of three the interval at a level for many rows is so wide that it decides nothing,
+// and is wrong more often than it says where noise is skewed.
+inline constexpr int kFewestLaunchesToDecide = 4;
+
+// Returns the level of the interval of one row, 1 - alpha / rows, by Bonferroni's inequality: that
+// any of the intervals misses its truth has then probability alpha at most, however rows depend on
+// each other.
+double level_for(double alpha, std::size_t rows);
+
+// Returns "99.94 %".
+std::string level_text(double level);
+
+}  // namespace gradsync::gate

@@ -1,0 +1,83 @@
+"""Published figures are what their stored steps say: published_test.py PATH/TO/gradsync."""
+
+import json
+import re
+import sys
+import unittest
+from pathlib import Path
+from statistics import fmean
+
+ROOT = Path(__file__).resolve().parent.parent.parent
+sys.path.insert(0, str(ROOT / "results" / "published"))
+sys.path.insert(0, str(ROOT / "benchmarks" / "peers"))
+import make  # noqa: E402
+import summary  # noqa: E402
+
+PROGRAM = sys.argv.pop(1)
+MOST_BYTES = 1 << 20  # of a figure
+
+
+def launch_means(trials, cell):
+    """Elapsed seconds per step of each launch, by hand."""
+    of_cell = [trial for trial in trials if trial["cell"] == cell and trial["status"] == "ok"]
+    means = []
+    for launch in sorted({trial["launch"] for trial in of_cell}):
+        blocks = [trial for trial in of_cell if trial["launch"] == launch]
+        elapsed_s = sum(max(rank["block_s"] for rank in trial["ranks"]) for trial in blocks)
+        means.append(elapsed_s / sum(len(trial["step_s"]) for trial in blocks))
+    return means
+
+
+class PublishedTest(unittest.TestCase):
+    def figures(self):
+        for name in make.FIGURES:
+            folder = make.HERE / name
+            lines = (folder / "trials.jsonl").read_text().splitlines()
+            result = json.loads((folder / "result.json").read_text())
+            with self.subTest(figure=name):
+                yield folder, result, [json.loads(line) for line in lines]
+
+    def test_text_is_made_from_the_data(self):
+        for name, figure in make.FIGURES.items():
+            with self.subTest(figure=name):
+                document = (ROOT / figure.document).read_text()
+                (place,) = make.place_of(name).finditer(document)
+                self.assertEqual(place[2], make.text_of(name, PROGRAM))
+
+    def test_every_place_has_a_figure(self):
+        for document in (*ROOT.glob("*.md"), *ROOT.glob("*/**/*.md")):
+            if (ROOT / "build") in document.parents:
+                continue
+            for name in re.findall(r"<!-- published: (\S+) -->", document.read_text()):
+                figure = make.FIGURES.get(name)
+                self.assertIsNotNone(figure, f"{document}: {name}")
+                self.assertEqual(ROOT / figure.document, document)
+
+    def test_means_and_slowdowns_by_hand(self):
+        for _, result, trials in self.figures():
+            for cell in result["cells"]:
+                means = launch_means(trials, cell["cell"])
+                self.assertAlmostEqual(cell["step_s"]["mean"], fmean(means), 9)
+                slowdown = cell["slowdown"]
+                if slowdown is None or slowdown["ci95"] is None:
+                    continue
+                reference = launch_means(trials, cell["cell"] | {"strategy": slowdown["vs"]})
+                ratio = summary.ratio_of_pairs(means, reference)
+                self.assertAlmostEqual(slowdown["ratio"], ratio.value, 9)
+                # The peers' table of Student's t has four digits.
+                self.assertAlmostEqual(slowdown["ci95"][0], ratio.low, 3)
+                self.assertAlmostEqual(slowdown["ci95"][1], ratio.high, 3)
+
+    def test_made_from_a_clean_commit_and_small(self):
+        for folder, result, trials in self.figures():
+            self.assertRegex(result["context"]["commit"], r"^[0-9a-f]{7,}$")
+            self.assertTrue(result["context"]["timing_valid"])
+            self.assertEqual(result["exit_status"], 0)
+            self.assertLess(sum(file.stat().st_size for file in folder.iterdir()), MOST_BYTES)
+            for trial in trials:
+                for rank in trial["ranks"]:
+                    self.assertFalse(any(rank[name] for name in make.TIMELINES))
+
+
+if __name__ == "__main__":
+    unittest.main()
