@@ -29,6 +29,9 @@ c10::intrusive_ptr<c10d::ProcessGroup> make_process_group(
     const c10::intrusive_ptr<c10d::Store>& store, const GroupOptions& options, Ledger& ledger);
 
 // gloo, in a file of its own, the only one that includes its headers. NCCL is the GPU's.
+// From then on this process ignores SIGPIPE, as every Python process does: gloo writes to its
+// sockets by writev, so the signal would end a rank whose peer has just gone, before it can say
+// which.
 c10::intrusive_ptr<c10d::Backend> make_gloo_backend(const c10::intrusive_ptr<c10d::Store>& store,
                                                     const GroupOptions& options);
 

@@ -5,6 +5,8 @@
 #include <unistd.h>
 
 #include <algorithm>
+#include <array>
+#include <cerrno>
 #include <cstdio>
 
 #include "harness/run/expectation.h"
@@ -336,6 +338,18 @@ TEST(UnusedParameters, WithoutSearchGradientsSilentlyDifferAndTheNextForwardSays
 [[noreturn]] void leave() {
   std::fflush(nullptr);
   _exit(testing::Test::HasFailure() ? kRankFailed : kRankPassed);
+}
+
+// The rank that is left may write to the other's socket before its loop has read that this is gone.
+TEST(UnusedParameters, ARankOutlivesAWriteToWhatIsGone) {
+  run_ranks(kRanks, [](RankHarness&) {
+    std::array<int, 2> ends{};
+    ASSERT_EQ(::pipe(ends.data()), 0);
+    ::close(ends[0]);
+    EXPECT_EQ(::write(ends[1], "x", 1), -1);
+    EXPECT_EQ(errno, EPIPE);
+    ::close(ends[1]);
+  });
 }
 
 TEST(UnusedParameters, WithoutSearchARankThatUsedAllWaitsUntilTheOtherOneEnds) {
