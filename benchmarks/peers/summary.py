@@ -142,16 +142,17 @@ def table(rows, peer):
     return markdown(cells)
 
 
-def markdown(cells):
-    """Returns a table; the first row has the heads, the first column is to the left."""
+def markdown(cells, left=1):
+    """Returns a table; the first row has the heads, the first `left` columns are to the left."""
     widths = [max(map(len, column)) for column in zip(*cells, strict=True)]
     rule = "|".join(
-        (":" if i == 0 else "-") + "-" * w + ("-" if i == 0 else ":") for i, w in enumerate(widths)
+        (":" if i < left else "-") + "-" * w + ("-" if i < left else ":")
+        for i, w in enumerate(widths)
     )
     lines = [
         "| "
         + " | ".join(
-            text.ljust(width) if i == 0 else text.rjust(width)
+            text.ljust(width) if i < left else text.rjust(width)
             for i, (text, width) in enumerate(zip(row, widths, strict=True))
         )
         + " |"

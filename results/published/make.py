@@ -3,12 +3,14 @@
 
     results/published/make.py [--text] [FIGURE]...
 
-A figure is a command of gradsync, kept here as a folder with its raw steps (trials.jsonl without
-timelines) and what was made of them (result.json); and a stretch of a document between a line
-"<!-- published: FIGURE -->" and "<!-- end of published -->", written from that data alone. Without
-FIGURE all are made again, one after the other; with --text nothing is measured. Measuring needs a
-clean commit and a program built from it (GRADSYNC_PROGRAM: another than build/release's), and a
-machine that does nothing else.
+A figure is a stretch of a document between a line "<!-- published: FIGURE -->" and "<!-- end of
+published -->", written (texts.py) from data that a command made: of a run or search its raw steps
+(trials.jsonl without timelines) and what was made of them, in a folder of the figure's name; of a
+comparison its JSON; of what gradsync computes nothing, since it computes it again; the gate's rates
+are in results/gate. Without FIGURE all that can be are made again, one after the other; with --text
+nothing is measured. Measuring needs a clean
+commit and a program built from it (GRADSYNC_PROGRAM: another than build/release's), and a machine
+that does nothing else.
 """
 
 import argparse
@@ -19,8 +21,11 @@ import shutil
 import subprocess
 import sys
 import tempfile
+import time
 from dataclasses import dataclass
 from pathlib import Path
+
+import texts
 
 HERE = Path(__file__).resolve().parent
 ROOT = HERE.parent.parent
@@ -28,89 +33,163 @@ PROGRAM = os.environ.get("GRADSYNC_PROGRAM", str(ROOT / "build" / "release" / "g
 TIMELINES = ("timeline_events", "timeline_phases", "memory_timeline")
 
 
+def output_of(*command):
+    return subprocess.run(command, check=True, capture_output=True, text=True).stdout
+
+
+def without_timelines(trial):
+    for rank in trial["ranks"]:
+        for name in TIMELINES:
+            rank[name] = []
+    return trial
+
+
+def trials_in(folder):
+    return [json.loads(line) for line in (folder / "trials.jsonl").read_text().splitlines()]
+
+
+def write_json(path, content):
+    path.write_text(json.dumps(content, indent=1) + "\n")
+
+
 @dataclass(frozen=True)
-class Figure:
-    """`command` follows `gradsync`; `text` makes the document's lines of a page and a result."""
+class Run:
+    """A run or search. `command` follows `gradsync`; `text` makes the lines of a texts.Run."""
+
+    command: tuple
+    document: str
+    text: object
+    times: bool = True  # whether its times are printed; else what is printed is exact
+
+    def measure(self, folder):
+        with tempfile.TemporaryDirectory(prefix="gradsync_published_") as place:
+            out = Path(place) / "run"
+            subprocess.run([PROGRAM, *self.command, "--out", out], check=True, stdout=sys.stderr)
+            result = json.loads((out / "result.json").read_text())
+            result["context"]["command_line"] = ["gradsync", *self.command]
+            write_json(folder / "result.json", result)
+            if (out / "search.json").exists():
+                shutil.copy(out / "search.json", folder)
+            lines = [json.dumps(without_timelines(trial)) + "\n" for trial in trials_in(out)]
+            (folder / "trials.jsonl").write_text("".join(lines))
+
+    def text_of(self, folder, program):
+        page = output_of(program, "report", folder, "--format", "markdown")
+        result = json.loads(output_of(program, "report", folder, "--format", "json"))
+        searched = folder / "search.json"
+        search = json.loads(searched.read_text()) if searched.exists() else None
+        return self.text(texts.Run(self.command, page, result, search))
+
+
+@dataclass(frozen=True)
+class Comparison:
+    """A script of benchmarks/peers that writes JSON. `command` is from the tree's top."""
 
     command: tuple
     document: str
     text: object
 
+    def measure(self, folder):
+        version = output_of(PROGRAM, "--version")
+        cpu = re.search(r"model name\s*: (.*)", Path("/proc/cpuinfo").read_text())
+        context = {
+            "cpu_model": cpu[1] if cpu else "unknown processor",
+            "cpus": len(os.sched_getaffinity(0)),
+            "torch": re.search(r"torch ([\w.]+)", version)[1],
+            "start_time": time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime()),
+            "commit": re.search(r"\((\w+) ", version)[1],
+        }
+        seen = folder / "seen.json"
+        command = [ROOT / self.command[0], *self.command[1:], "--program", PROGRAM, "--json", seen]
+        subprocess.run(command, check=True, stdout=sys.stderr)
+        write_json(folder / "context.json", context)
 
-def report(folder, form, program=PROGRAM):
-    """Returns what `gradsync report` makes of the raw steps in a folder."""
-    command = [program, "report", folder, "--format", form]
-    return subprocess.run(command, check=True, capture_output=True, text=True).stdout
+    def text_of(self, folder, program):
+        context = json.loads((folder / "context.json").read_text())
+        seen = json.loads((folder / "seen.json").read_text())
 
+        def page_of(watched):
+            """Returns the page of a job that was watched."""
+            with tempfile.NamedTemporaryFile("w", suffix=".json") as file:
+                json.dump(watched, file)
+                file.flush()
+                return output_of(program, "report", file.name)
 
-def part_of(page, name):
-    """Returns the section of a page about one part of its plan."""
-    return re.search(rf"^## {name}\n(.*?)(?=^## |\Z)", page, re.MULTILINE | re.DOTALL).group(1)
-
-
-def first_table(text):
-    """Returns the first Markdown table, without a line feed at its end."""
-    return re.search(r"^\|.*?(?=\n\n|\Z)", text, re.MULTILINE | re.DOTALL).group(0).rstrip("\n")
-
-
-def sentences(text):
-    """Returns the closing sentences of a part: what was found."""
-    return [line for line in text.splitlines() if line.startswith("On ")]
-
-
-def measured_on(context, command):
-    """Returns the caption's clause on how and where."""
-    return (
-        f"`gradsync {' '.join(command)}`, {context['cpu_model']}, {context['cpus']} CPUs, "
-        f"torch {context['torch']}, {context['start_time'][:10]}, commit {context['commit']}"
-    )
-
-
-def wrapped(text, width=105):
-    """Returns a paragraph in lines of at most `width` characters; no line begins with a unit."""
-    lines = [""]
-    for word in text.replace(" %", "\0%").split():
-        if lines[-1] and len(lines[-1]) + 1 + len(word) > width:
-            lines.append("")
-        lines[-1] += (" " if lines[-1] else "") + word
-    return "\n".join(lines).replace("\0", " ")
+        return self.text(context, self.command, seen, page_of)
 
 
-def slowdown_table(page, result, command):
-    part = part_of(page, "guides_machines")
-    inside, judged, error = re.search(
-        r"(\d+) of (\d+) measured means lie inside.*?error over the cells ([0-9.]+) %",
-        part,
-        re.DOTALL,
-    ).groups()
-    cells = [cell for cell in result["cells"] if cell["part"] == "guides_machines"]
-    steps = sorted({cell["step_s"]["n"] for cell in cells})
-    launches = sorted({cell["launches"] for cell in cells})
-    caption = (
-        "The guide's two machines re-enacted on two cores: BERT-base at a T4's pace, real DDP, "
-        f"real traffic on shaped links ({measured_on(result['context'], command)}). s/step is "
-        f"elapsed time ± the sd of {' to '.join(map(str, steps))} single steps in "
-        f"{' to '.join(map(str, launches))} launches; slowdowns have 95 % intervals over launches."
-    )
-    worth = (
-        f"{inside} of {judged} means lie inside the 95 % interval of the guide's three raw runs; "
-        f"the mean absolute error is {error} %. That is worth less than it sounds: three "
-        "parameters were fitted to that table, only five of its eight cells are measurements of "
-        "their own, intervals of three runs are wide, and 10 ms of engine time were taken off the "
-        "links ([the fit](models/profiles/README.md))."
-    )
-    found = " ".join(sentences(part))
-    return "\n\n".join([wrapped(caption), first_table(part), wrapped(worth), wrapped(found)])
+@dataclass(frozen=True)
+class Computed:
+    """What gradsync computes without running anything. `command` follows `gradsync`."""
+
+    command: tuple
+    document: str
+    text: object
+
+    def measure(self, folder):
+        folder.rmdir()
+
+    def text_of(self, _, program):
+        return self.text(output_of(program, *self.command))
 
 
-FIGURES = {"slowdown_table": Figure(("run", "slowdown_table"), "README.md", slowdown_table)}
+@dataclass(frozen=True)
+class Stored:
+    """What JSON files of this repository say that are made over days; `made` says how."""
+
+    files: tuple
+    document: str
+    text: object
+    made: str
+
+    def measure(self, _):
+        sys.exit(f"made by {self.made}; with --text only the text is written again")
+
+    def text_of(self, _, __):
+        return self.text(*(json.loads((ROOT / file).read_text()) for file in self.files))
+
+
+def gate_folder(name):
+    folder = f"results/gate/{name}"
+    made = f"gradsync gate --selftest --out {folder}"
+    return Stored((f"{folder}/error_rates.json",), f"{folder}/README.md", texts.gate_folder, made)
+
+
+README = "README.md"
+GATES = ("results/gate/quiet_drawn/error_rates.json", "results/gate/loaded/error_rates.json")
+FIGURES = {
+    "slowdown_table": Run(("run", "slowdown_table"), README, texts.slowdown_table),
+    "memory_sweep": Run(("run", "memory_sweep"), README, texts.memory_sweep, times=False),
+    "search": Run(
+        (
+            *("search", "memory_sweep", "--set", "parts=shards"),
+            *("--set", "reshard_after_forward=true", "--set", "accumulation_steps=1,4"),
+            *("--topology", "1x2", "--model", "mixtral_tiny", "--smallest", "memory_budget_bytes"),
+        ),
+        README,
+        texts.search,
+        times=False,
+    ),
+    "predict_memory": Computed(
+        (
+            *("predict", "memory", "mixtral_mini", "--wrapper", "fsdp", "--world-size", "4"),
+            *("--strategy", "no_sync,sync_each_batch", "--accumulation-steps", "1,2"),
+            *("--micro-batch-size", "4", "--budget", "344MiB"),
+        ),
+        README,
+        texts.predict_memory,
+    ),
+    "saving": Comparison(("benchmarks/peers/saving",), README, texts.saving),
+    "gate_quiet": gate_folder("quiet"),
+    "gate_quiet_drawn": gate_folder("quiet_drawn"),
+    "gate_loaded": gate_folder("loaded"),
+    "gate_rates": Stored(GATES, README, texts.gate_rates, "results/gate/README.md"),
+}
 
 
 def text_of(name, program=PROGRAM):
     """Returns the text of a figure, made from its folder."""
-    figure, folder = FIGURES[name], HERE / name
-    result = json.loads(report(folder, "json", program))
-    return figure.text(report(folder, "markdown", program), result, figure.command)
+    return FIGURES[name].text_of(HERE / name, program)
 
 
 def place_of(name):
@@ -129,29 +208,20 @@ def write_text(name):
     document.write_text(new)
 
 
-def without_timelines(trial):
-    for rank in trial["ranks"]:
-        for name in TIMELINES:
-            rank[name] = []
-    return trial
-
-
 def measure(name):
-    if subprocess.run(["git", "status", "--porcelain"], cwd=ROOT, capture_output=True).stdout:
+    in_tree = ("git", "-C", ROOT)
+    if output_of(*in_tree, "status", "--porcelain", "--", ".", f":!{HERE.relative_to(ROOT)}"):
         sys.exit("the tree has changes: a figure is made from a clean commit")
+    commit = output_of(*in_tree, "rev-parse", "--short=7", "HEAD").strip()
+    if f"({commit} " not in output_of(PROGRAM, "--version"):
+        sys.exit(f"{PROGRAM}: not built from commit {commit}")
     with tempfile.TemporaryDirectory(prefix="gradsync_published_") as place:
-        out = Path(place) / "run"
-        command = [PROGRAM, *FIGURES[name].command, "--out", out]
-        subprocess.run(command, check=True, stdout=sys.stderr)
-        folder = HERE / name
-        shutil.rmtree(folder, ignore_errors=True)
-        folder.mkdir()
-        result = json.loads((out / "result.json").read_text())
-        result["context"]["command_line"] = ["gradsync", *FIGURES[name].command]
-        (folder / "result.json").write_text(json.dumps(result, indent=1) + "\n")
-        trials = [json.loads(line) for line in (out / "trials.jsonl").read_text().splitlines()]
-        lines = [json.dumps(without_timelines(trial)) + "\n" for trial in trials]
-        (folder / "trials.jsonl").write_text("".join(lines))
+        made = Path(place) / name
+        made.mkdir()
+        FIGURES[name].measure(made)
+        shutil.rmtree(HERE / name, ignore_errors=True)
+        if made.exists():
+            shutil.copytree(made, HERE / name)
 
 
 def main():
@@ -162,9 +232,12 @@ def main():
     unknown = set(options.figure) - set(FIGURES)
     if unknown:
         parser.error(f"FIGURE: got {', '.join(sorted(unknown))}, expected {', '.join(FIGURES)}")
-    for name in options.figure or FIGURES:
-        if not options.text:
+    measured = [name for name, figure in FIGURES.items() if not isinstance(figure, Stored)]
+    names = options.figure or (list(FIGURES) if options.text else measured)
+    if not options.text:
+        for name in names:
             measure(name)
+    for name in names:
         write_text(name)
 
 
