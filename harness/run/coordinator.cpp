@@ -1,5 +1,7 @@
 #include "harness/run/coordinator.h"
 
+#include <algorithm>
+
 namespace gradsync::run {
 namespace {
 
@@ -20,6 +22,24 @@ std::optional<Failure> run_in_one_group(const LaunchJob& job, const LaunchCallba
   return failure;
 }
 
+// Records as failed the trial in which the failure was, and takes it out of `remaining`: ranks may
+// be a trial apart, and the next one is not to blame. Ranks that never began a trial would not
+// begin the next one either, so that all have failed then; and where the failure is of a trial that
+// has ended well, the first of them, since one must go for the launch to come to an end.
+void fail(const LaunchJob& job, const LaunchCallbacks& callbacks, const Failure& failure,
+          std::vector<plan::Trial>& remaining) {
+  const auto end = [&](std::vector<plan::Trial>::iterator trial) {
+    callbacks.trial_ended(failed_record(job, *trial, failure));
+    return remaining.erase(trial);
+  };
+  if (failure.order < 0) {
+    while (!remaining.empty()) end(remaining.begin());
+    return;
+  }
+  const auto of_failure = std::ranges::find(remaining, failure.order, &plan::Trial::order);
+  end(of_failure == remaining.end() ? remaining.begin() : of_failure);
+}
+
 }  // namespace
 
 void run_launch(const LaunchJob& job, const LaunchCallbacks& callbacks) {
@@ -28,13 +48,7 @@ void run_launch(const LaunchJob& job, const LaunchCallbacks& callbacks) {
     const std::optional<Failure> failure = run_in_one_group(job, callbacks, remaining);
     if (!failure) continue;
     throw_if_general(*failure);
-    // Ranks that never began a trial would not begin the next one either.
-    const bool before_first = failure->order < 0;
-    while (!remaining.empty()) {
-      callbacks.trial_ended(failed_record(job, remaining.front(), *failure));
-      remaining.erase(remaining.begin());
-      if (!before_first) break;
-    }
+    fail(job, callbacks, *failure, remaining);
   }
 }
 

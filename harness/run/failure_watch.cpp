@@ -55,7 +55,7 @@ void FailureWatch::note(const RankEvent& event) {
   } else if (event.kind == RankEvent::Kind::Lost) {
     keep({Blame::Died, "failed", fmt::format("{}{} in {}", label, event.lost, place),
           order_of(event.rank)});
-  } else if (event.exit_code != 0 && !told_.contains(event.rank)) {
+  } else if (!told_.contains(event.rank) && (event.exit_code != 0 || !done_.contains(event.rank))) {
     keep({Blame::Hang, "failed",
           fmt::format("{}exited with status {} in {}", label, event.exit_code, place),
           order_of(event.rank)});

@@ -26,8 +26,12 @@ class FailureWatch {
  public:
   explicit FailureWatch(const launch::RankGroup& group) : group_(group) {}
 
-  // Takes note of an "error" message, a death or an exit without one.
+  // Takes note of an "error" message, a death, or an exit that no message announced: a rank that
+  // ends before it is done has failed, also with status 0.
   void note(const launch::RankEvent& event);
+
+  // Takes note that a rank has run all of its trials: its exit is no news.
+  void note_done(int rank) { done_.insert(rank); }
 
   // Looks for a rank without a sign of life for `timeout_s`; `now_ns` and the pages share a clock.
   void note_hangs(std::int64_t now_ns, std::int64_t started_ns, double timeout_s);
@@ -44,6 +48,7 @@ class FailureWatch {
 
   const launch::RankGroup& group_;
   std::set<int> told_;  // ranks that said why they end: their exit is no news
+  std::set<int> done_;
   std::optional<Failure> cause_;
 };
 

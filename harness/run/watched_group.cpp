@@ -72,6 +72,8 @@ void WatchedGroup::handle(const RankEvent& event) {
     ++ready_ranks_;
   } else if (what == "trial") {
     take(event.rank, event.message);
+  } else if (what == "done") {
+    watch_.note_done(event.rank);
   } else if (what == "error") {
     watch_.note(event);
   }

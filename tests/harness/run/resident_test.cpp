@@ -7,12 +7,15 @@
 #include "harness/base/clock.h"
 #include "harness/base/errors.h"
 #include "harness/run/resident.h"
+#include "tests/harness/run/played.h"
 
 namespace gradsync::run {
 namespace {
 
 using launch::RankEvent;
 using nlohmann::json;
+using test::trial_message;
+using test::trial_of;
 
 // What the ranks do when they are told to run their n-th trial.
 enum class Does { Run, Die };
@@ -45,7 +48,7 @@ class PlayedRanks : public launch::RankGroup {
     const Does does = script_.at(trial.at("order").get<std::size_t>());
     page_.trial = trial.at("order").get<int>();
     if (does == Does::Run) {
-      tell(rank, trial_message(rank, trial));
+      tell(rank, trial_message(rank, trial.at("order"), trial.at("steps")));
     } else if (rank == 1) {
       events_.push_back({RankEvent::Kind::Killed, rank, {}, 0, SIGKILL, {}});
     }
@@ -62,19 +65,6 @@ class PlayedRanks : public launch::RankGroup {
     events_.push_back({RankEvent::Kind::Message, rank, std::move(message), 0, 0, {}});
   }
 
-  static json trial_message(int rank, const json& trial) {
-    results::RankRecord record;
-    record.rank = rank;
-    record.step_s.assign(trial.at("steps").get<std::size_t>(), 1.0 + rank);
-    results::LedgerRecord ledger;
-    ledger.matches = true;
-    return {{"event", "trial"},
-            {"order", trial.at("order")},
-            {"rank", record},
-            {"ledger", ledger},
-            {"model_info", {{"parameters", 1}}}};
-  }
-
   std::vector<Does> script_;
   launch::Topology topology_;
   launch::RankPage page_{};  // progress_ns is 0: no sign of life, ever
@@ -83,20 +73,10 @@ class PlayedRanks : public launch::RankGroup {
 };
 
 LaunchJob job_of(std::vector<Does> script, double timeout_s = 30) {
-  LaunchJob job;
-  job.spec.topology.ranks_per_node = 2;
+  LaunchJob job = test::job_of_two_ranks();
   job.spec.timeout_s = timeout_s;
-  job.usable_cpus = 2;
   job.start_ranks = [script] { return std::make_unique<PlayedRanks>(script); };
   return job;
-}
-
-plan::Trial trial_of(int order, int steps) {
-  plan::Trial trial;
-  trial.order = order;
-  trial.cell.model = "mlp";
-  trial.steps = steps;
-  return trial;
 }
 
 TEST(ResidentRanks, TellTheirRanksThatTheyStay) {

@@ -88,6 +88,14 @@ TEST(Expectation, NamesTheFirstDifference) {
   EXPECT_NE(first_mismatch(wanted, events_of({{}, {100, 200}}, {0, 0}), 0), "");
 }
 
+TEST(Expectation, ReductionsAreOfAllGradients) {
+  EXPECT_EQ(missing_gradients({100, 200}, 300), "");
+  EXPECT_EQ(missing_gradients({100, 200}, std::nullopt), "");
+  EXPECT_EQ(missing_gradients({100, 200}, 304),
+            "2 reductions of 300 bytes in all, of gradients of 304 bytes");
+  EXPECT_NE(missing_gradients({}, 4), "");
+}
+
 measure::StepTimes step_of(double start_s, double end_s) {
   return {nanoseconds(start_s), nanoseconds(end_s), {}};
 }
