@@ -162,8 +162,10 @@ results::LedgerRecord check_ledger(const Workload& workload, const sync::Strateg
                                    std::size_t first_checked,
                                    const std::vector<comm::CommEvent>& events) {
   results::LedgerRecord record;
-  record.buckets = static_cast<int>(workload.wrapper().reduction_bytes().size());
-  record.matches = true;
+  const auto reductions = workload.wrapper().reduction_bytes();
+  record.buckets = static_cast<int>(reductions.size());
+  record.mismatch = missing_gradients(reductions, workload.wrapper().gradient_bytes());
+  record.matches = record.mismatch.empty();
   bool reported = false;
   for (std::size_t i = std::min(first_checked, windows.size() - 1); i < windows.size(); ++i) {
     const int step = static_cast<int>(i);

@@ -55,6 +55,15 @@ results::OpCounts counts_of_step(const std::vector<comm::CommEvent>& events, int
   return counts;
 }
 
+std::string missing_gradients(const std::vector<std::int64_t>& reductions,
+                              const std::optional<std::int64_t>& gradient_bytes) {
+  const std::int64_t planned =
+      std::accumulate(reductions.begin(), reductions.end(), std::int64_t{0});
+  if (!gradient_bytes || planned == *gradient_bytes) return "";
+  return fmt::format("{} reductions of {} bytes in all, of gradients of {} bytes",
+                     reductions.size(), planned, *gradient_bytes);
+}
+
 std::string first_mismatch(const std::vector<sync::Collectives>& declared,
                            const std::vector<comm::CommEvent>& events, int step) {
   for (std::size_t i = 0; i < declared.size(); ++i) {

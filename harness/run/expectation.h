@@ -1,6 +1,7 @@
 // Checks a trial's ledger against what its wrapper and strategy declare. Pure.
 #pragma once
 
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -15,6 +16,12 @@ results::OpCounts expected_of_step(const std::vector<sync::Collectives>& declare
 
 // Returns the collectives of `step` that the ledger holds, set-up and barriers apart.
 results::OpCounts counts_of_step(const std::vector<comm::CommEvent>& events, int step);
+
+// Returns in words that the planned reductions are not of all gradients, whose bytes were counted
+// otherwise; "" where they are, or nobody counted. A Reducer that left a parameter out would else
+// be held against its own plan.
+std::string missing_gradients(const std::vector<std::int64_t>& reductions,
+                              const std::optional<std::int64_t>& gradient_bytes);
 
 // Returns the first difference in words, naming micro-batch and operation, or "" where the step's
 // events are exactly those declared: operation by operation, in order, size by size.

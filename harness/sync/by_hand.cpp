@@ -116,6 +116,11 @@ std::vector<std::int64_t> ByHand::reduction_bytes() const {
   return {std::accumulate(bytes.begin(), bytes.end(), std::int64_t{0})};
 }
 
+std::optional<std::int64_t> ByHand::gradient_bytes() const {
+  if (reduction_ == Reduction::None) return std::nullopt;
+  return trained_bytes(*module_);
+}
+
 std::vector<Collectives> ByHand::declared(const std::vector<bool>& syncs) const {
   if (reduction_ == Reduction::None) return std::vector<Collectives>(syncs.size());
   DdpTraffic traffic;

@@ -43,6 +43,7 @@ class ByHand final : public Wrapper {
   std::vector<std::string> parameter_names() const override;
   std::vector<Collectives> declared(const std::vector<bool>& syncs) const override;
   std::vector<std::int64_t> reduction_bytes() const override;
+  std::optional<std::int64_t> gradient_bytes() const override;
   models::Model& module() override { return *module_; }
 
  private:

@@ -244,14 +244,20 @@ std::vector<std::string> DistributedDataParallel::parameter_names() const {
   return trained_parameter_names(*module_);
 }
 
+std::int64_t DistributedDataParallel::bytes_sent_of(std::int64_t gradient_bytes) const {
+  if (!options_.compress_to) return gradient_bytes;
+  return gradient_bytes / static_cast<std::int64_t>(c10::elementSize(at::kFloat) /
+                                                    c10::elementSize(*options_.compress_to));
+}
+
 std::vector<std::int64_t> DistributedDataParallel::reduction_bytes() const {
   std::vector<std::int64_t> bytes = logger_->get_bucket_sizes();
-  if (options_.compress_to) {
-    const auto shrink = static_cast<std::int64_t>(c10::elementSize(at::kFloat) /
-                                                  c10::elementSize(*options_.compress_to));
-    for (std::int64_t& bucket : bytes) bucket /= shrink;
-  }
+  for (std::int64_t& bucket : bytes) bucket = bytes_sent_of(bucket);
   return bytes;
+}
+
+std::optional<std::int64_t> DistributedDataParallel::gradient_bytes() const {
+  return bytes_sent_of(trained_bytes(*module_));
 }
 
 std::vector<std::int64_t> DistributedDataParallel::buffer_bytes_by_dtype() const {

@@ -73,6 +73,7 @@ class DistributedDataParallel final : public Wrapper {
 
   // The Reducer's buckets as they are now (they change at the rebuild), and as they are sent.
   std::vector<std::int64_t> reduction_bytes() const override;
+  std::optional<std::int64_t> gradient_bytes() const override;
 
   // Parameters that take part, in registration order.
   const std::vector<at::Tensor>& parameters() const override { return parameters_; }
@@ -91,6 +92,7 @@ class DistributedDataParallel final : public Wrapper {
   bool searches_for_unused() const {
     return options_.find_unused_parameters && !options_.static_graph;
   }
+  std::int64_t bytes_sent_of(std::int64_t gradient_bytes) const;
   void before_forward();
   at::Tensor after_forward(at::Tensor loss);
   void sync_buffers();

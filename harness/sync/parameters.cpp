@@ -18,6 +18,14 @@ std::vector<std::string> trained_parameter_names(const models::Model& model) {
   return names;
 }
 
+std::int64_t trained_bytes(const models::Model& model) {
+  std::int64_t bytes = 0;
+  for (const at::Tensor& parameter : model.parameters()) {
+    if (parameter.requires_grad()) bytes += static_cast<std::int64_t>(parameter.nbytes());
+  }
+  return bytes;
+}
+
 std::vector<models::NodePtr> label_parameter_memory(const std::vector<at::Tensor>& parameters) {
   using torch::autograd::variable_list;
   std::vector<models::NodePtr> accumulators;

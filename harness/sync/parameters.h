@@ -14,6 +14,9 @@ namespace gradsync::sync {
 // Returns "parameter NAME" of each that requires grad, in the order of registration.
 std::vector<std::string> trained_parameter_names(const models::Model& model);
 
+// Returns the bytes of the gradients of all parameters that require grad.
+std::int64_t trained_bytes(const models::Model& model);
+
 // Labels `parameters` as what stays on this rank, and from now on each of their gradients once its
 // accumulator has it: backward made it like any other tensor. A gradient that is a view of a bucket
 // counts as that bucket. Returns the accumulators, which must be kept: they hold the hooks. Nothing

@@ -8,6 +8,8 @@
 
 #include <ATen/core/Tensor.h>
 
+#include <cstdint>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -66,6 +68,11 @@ class Wrapper {
   // Returns the bytes of each reduction of a synchronized micro-batch, in order: DDP's buckets,
   // FSDP's units.
   virtual std::vector<std::int64_t> reduction_bytes() const = 0;
+
+  // Returns what reduction_bytes must add up to: the bytes of the model's trained gradients as they
+  // are sent, counted parameter by parameter and not by whoever plans the reductions. Nothing where
+  // they are padded, or not reduced.
+  virtual std::optional<std::int64_t> gradient_bytes() const { return std::nullopt; }
 
   // Whether every rank has all parameters, which are the same where gradients are synchronized.
   virtual bool replicates() const { return true; }

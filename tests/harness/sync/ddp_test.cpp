@@ -87,6 +87,7 @@ TEST(Ddp, BucketsAreCutAtTheRebuild) {
                                   {.first_bucket_bytes = 16, .bucket_cap_bytes = 64});
     sync::backward(model.forward(toy_batch(rank.rank, 0)), 1, nullptr);
     EXPECT_EQ(model.reduction_bytes(), (std::vector<std::int64_t>{192}));  // all 48 floats
+    EXPECT_EQ(model.gradient_bytes(), 192);
     sync::backward(model.forward(toy_batch(rank.rank, 0)), 1, nullptr);
     // In the order of readiness: 32 bytes of the branch fill the first bucket; w2's 32 do not fill
     // the next, w1's 128 do.
