@@ -222,6 +222,7 @@ BlockResult run_block(const RankContext& context, Workload& workload, const plan
   const std::vector<int> windows = window_micro_batches(
       trial.steps, accumulation, context.spec.as_published, strategy->short_window_last());
   sync::Training training = workload.training(context);
+  training.accumulation_steps = accumulation;
   workload.data().restart();
   context.ledger.settle(context.spec.timeout_s);
   context.ledger.clear();

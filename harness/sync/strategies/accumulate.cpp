@@ -14,11 +14,13 @@ class Accumulate final : public Strategy {
   explicit Accumulate(bool sync_each_batch) : sync_each_batch_(sync_each_batch) {}
 
   void step(Training& training, int micro_batches) override {
-    Accelerator accelerator({.num_steps = micro_batches, .sync_each_batch = sync_each_batch_},
-                            training.world_size);
+    Accelerator accelerator(
+        {.num_steps = training.full_window(micro_batches), .sync_each_batch = sync_each_batch_},
+        training.world_size);
     PreparedOptimizer optimizer(training.optimizer, accelerator);
     PreparedScheduler scheduler(training.scheduler, accelerator);
-    for (int i = 0; i < micro_batches; ++i) {
+    Epoch epoch(accelerator, micro_batches);  // its end closes a window that is not full
+    for (int i = 0; epoch.next(); ++i) {
       const auto window = accelerator.accumulate(training.model);
       const models::Batch& batch = training.next_batch(i);
       at::Tensor loss = training.model.forward(batch);

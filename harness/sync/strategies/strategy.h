@@ -29,12 +29,18 @@ struct Training {
   comm::Ledger& ledger;
   int world_size;
   int step = 0;  // of the block, for the ledger
+  // Micro-batches of a full window: what losses are divided by, in shorter windows too, as
+  // Accelerate and the guide's scripts do. 0: every window is a full one.
+  int accumulation_steps = 0;
+  int full_window(int micro_batches) const {
+    return accumulation_steps > 0 ? accumulation_steps : micro_batches;
+  }
 
   // The next micro-batch; also tells recorder and ledger that it begins.
   const models::Batch& next_batch(int micro_batch);
   // Goes on with a micro-batch whose forward has run before: tells recorder and ledger.
   void return_to(int micro_batch);
-  // Backward of loss / micro_batches.
+  // Backward of the loss / full_window(micro_batches).
   void backward(at::Tensor loss, int micro_batches);
   // optimizer.step(), scheduler.step() and optimizer.zero_grad(), as one timed phase.
   void update();

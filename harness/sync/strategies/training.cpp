@@ -20,7 +20,7 @@ void Training::return_to(int micro_batch) {
 }
 
 void Training::backward(at::Tensor loss, int micro_batches) {
-  sync::backward(std::move(loss), micro_batches, &recorder);
+  sync::backward(std::move(loss), full_window(micro_batches), &recorder);
 }
 
 void Training::update() {

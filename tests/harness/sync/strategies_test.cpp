@@ -144,6 +144,64 @@ TEST(Strategies, AllTrainTheSameModel) {
   });
 }
 
+// Keeps what it would step by.
+class GradientKeeper : public sync::Optimizer {
+ public:
+  explicit GradientKeeper(std::vector<at::Tensor> parameters)
+      : parameters_(std::move(parameters)) {}
+  void step() override {
+    for (const at::Tensor& parameter : parameters_) kept.push_back(parameter.grad().clone());
+  }
+  void zero_grad() override {
+    for (at::Tensor& parameter : parameters_) parameter.mutable_grad() = at::Tensor();
+  }
+  double lr() const override { return lr_; }
+  void set_lr(double lr) override { lr_ = lr; }
+
+  std::vector<at::Tensor> kept;
+
+ private:
+  std::vector<at::Tensor> parameters_;
+  double lr_ = 0;
+};
+
+// The gradients of one step of three micro-batches where a full window has `accumulation_steps`.
+std::vector<at::Tensor> gradients_of_three(RankHarness& rank, const std::string& strategy,
+                                           const std::string& data_file, int accumulation_steps) {
+  sync::DistributedDataParallel model(std::make_shared<ToyModel>(), rank.group, {});
+  GradientKeeper optimizer(model.parameters());
+  sync::LinearWarmup scheduler(optimizer, 0, 1000);
+  models::DataOptions data_options;
+  data_options.micro_batch_size = 2;
+  data_options.sequence_length = 4;
+  data_options.file = data_file;
+  models::DataLoader data(data_options, 16);
+  sync::Training training{model,         optimizer,   scheduler,      data,
+                          rank.recorder, rank.ledger, rank.world_size};
+  training.accumulation_steps = accumulation_steps;
+  rank.recorder.begin_block();
+  sync::find_strategy(strategy).make()->step(training, 3);
+  rank.recorder.end_block();
+  return optimizer.kept;
+}
+
+TEST(Strategies, AShortWindowIsDividedAsAFullOneIs) {
+  const TokensFile tokens;
+  run_ranks(1, [&](RankHarness& rank) {
+    for (const auto& entry : sync::strategies()) {
+      if (entry.wrappers == std::vector<std::string>{"pipeline"}) continue;
+      const auto of_three = gradients_of_three(rank, entry.name, tokens.path(), 3);
+      const auto of_four = gradients_of_three(rank, entry.name, tokens.path(), 4);
+      ASSERT_EQ(of_three.size(), ToyModel().parameters().size()) << entry.name;
+      ASSERT_EQ(of_four.size(), of_three.size()) << entry.name << " steps once";
+      for (std::size_t i = 0; i < of_three.size(); ++i) {
+        EXPECT_GT(of_three[i].abs().max().item<float>(), 0) << entry.name;
+        EXPECT_TRUE(at::allclose(4 * of_four[i], 3 * of_three[i])) << entry.name << " " << i;
+      }
+    }
+  });
+}
+
 TEST(Strategies, EveryEventHasAnEndAfterItsStart) {
   expect_of_all([](const Outcomes& outcomes) {
     for (const auto& [name, outcome] : outcomes) {
