@@ -15,6 +15,7 @@
 #include "harness/base/clock.h"
 #include "harness/comm/agent_store.h"
 #include "harness/launch/agent.h"
+#include "harness/launch/host_address.h"
 #include "harness/launch/tcp.h"
 
 namespace gradsync::cli {
@@ -31,6 +32,18 @@ json identity_of(const RunOptions& options, const plan::Plan& plan) {
 
 comm::AgentStore store_of(const launch::TaskPlace& place, const RunOptions& options) {
   return {place.master_address, place.master_port, options.join_timeout_s};
+}
+
+// Of the interface that was chosen for the ranks of this host; "" where none was.
+std::string chosen_address(const RunOptions& options) {
+  const std::string interface = launch::chosen_interface(
+      options.interface, launch::process_environment(), launch::interface_names());
+  if (interface.empty()) return "";
+  std::string address = launch::address_of_interface(interface);
+  if (address.empty()) {
+    throw ConfigError(fmt::format("the network interface '{}' has no address", interface));
+  }
+  return address;
 }
 
 std::string port_key(const launch::TaskPlace& place) {
@@ -101,6 +114,7 @@ ExitStatus follow(const launch::TaskPlace& place, const RunOptions& options,
   agent.place = place;
   agent.identity = identity_of(options, plan);
   agent.rank_command = rank_command();
+  agent.address = chosen_address(options);
   launch::UniqueFd connection =
       launch::connect_to(place.master_address, leader_port(place, options), options.join_timeout_s);
   return static_cast<ExitStatus>(launch::run_agent(std::move(connection), agent));
@@ -137,6 +151,7 @@ ExitStatus lead_or_follow(const std::optional<launch::TaskPlace>& place, const R
     throw ConfigError(plan.file, "backend", fmt::format("\"fake\" under {}", place->launcher),
                       "another one, or --launcher none: one rank stands for all");
   }
+  chosen_address(options);  // refused here, where somebody reads it, and not in an agent
   if (place->task != 0) return follow(*place, options, plan);
   Job job(*place, options, plan);
   ExitStatus status = ExitStatus::Internal;

@@ -136,6 +136,8 @@ void add_session_options(CLI::App& command, RunOptions& options) {
                      "Ranks that each task starts, where a launcher starts one task per node");
   command.add_option("--join-timeout", options.join_timeout_s,
                      "Seconds until every task of a launcher must have joined");
+  command.add_option("--interface", options.interface,
+                     "Network interface of this host for its ranks, under a launcher");
   command.add_flag("--force", options.force, "Replace the run in --out");
   command.add_flag("--quiet", options.quiet, "Only errors on stderr");
 }

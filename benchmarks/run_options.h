@@ -21,6 +21,7 @@ struct RunOptions {
   std::string launcher = "auto";  // or "none": the launcher's environment is not looked at
   int ranks_per_node = 0;         // of tasks that host a node; 0: as the environment says
   double join_timeout_s = 300;    // until every task has joined
+  std::string interface;          // of this host, for its ranks; "": as the environment says
   bool resume = false;
   bool force = false;
   bool dry_run = false;

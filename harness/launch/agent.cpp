@@ -9,6 +9,7 @@
 #include "harness/base/errors.h"
 #include "harness/launch/json_lines.h"
 #include "harness/launch/local_ranks.h"
+#include "harness/launch/newcomers.h"
 #include "harness/launch/tcp.h"
 
 namespace gradsync::launch {
@@ -19,16 +20,16 @@ using nlohmann::json;
 // How often the leader hears where the ranks are. Rare, since it travels beside what is measured.
 constexpr double kPagesEveryS = 0.25;
 
-// The host's own network: every rank of a task at the address its agent reached the leader from.
+// The host's own network: every rank of a task at one address.
 class HostFabric : public Fabric {
  public:
   HostFabric(const Topology& topology, std::string master_address, std::string own_address)
       : topology_(topology),
         master_address_(std::move(master_address)),
-        own_address_(std::move(own_address)),
-        interface_(interface_of(own_address_)) {}
+        own_address_(std::move(own_address)) {}
   Endpoint endpoint(int rank) const override {
-    return {rank, topology_.node_of(rank), rank == 0 ? master_address_ : own_address_, interface_};
+    const std::string& address = rank == 0 ? master_address_ : own_address_;
+    return {rank, topology_.node_of(rank), address, interface_of(address)};
   }
   int enter(int) const override { return 0; }
   json self_test(double) const override { return nullptr; }
@@ -37,7 +38,6 @@ class HostFabric : public Fabric {
   Topology topology_;
   std::string master_address_;
   std::string own_address_;
-  std::string interface_;
 };
 
 std::string host_name() {
@@ -50,13 +50,11 @@ class Agent {
   Agent(UniqueFd connection, const AgentOptions& options, const Clock& clock)
       : options_(options),
         clock_(clock),
-        own_address_(own_address(connection.get())),
+        reach_{peer_address(connection.get()), own_address(connection.get()), options.address},
         leader_(std::move(connection), "the leading task") {
-    leader_.send({{"hello",
-                   {{"task", options.place.task},
-                    {"host", host_name()},
-                    {"identity", options.identity},
-                    {"cpus", usable_cpus()}}}});
+    const Hello hello{options.place.task, host_name(),   options.place.run_id,
+                      options.identity,   usable_cpus(), options.address};
+    leader_.send({{"hello", to_json(hello)}});
   }
 
   int run() {
@@ -114,8 +112,9 @@ class Agent {
     spawn.environment.emplace_back("MASTER_PORT", "");
     spawn.threads_per_rank = message.at("threads_per_rank");
     spawn.pin = message.at("pin");
-    fabric_ = std::make_unique<HostFabric>(
-        topology, message.at("master_address").get<std::string>(), own_address_);
+    const auto master_address = message.at("master_address").get<std::string>();
+    fabric_ = std::make_unique<HostFabric>(topology, master_address,
+                                           ranks_address(reach_, master_address));
     try {
       ranks_ = std::make_unique<LocalRanks>(
           topology, *fabric_, spawn, RankRange{options_.place.first_rank, options_.place.ranks});
@@ -173,7 +172,7 @@ class Agent {
 
   const AgentOptions& options_;
   const Clock& clock_;
-  std::string own_address_;
+  Reach reach_;
   JsonLines leader_;
   int group_ = -1;
   std::unique_ptr<HostFabric> fabric_;

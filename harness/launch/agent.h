@@ -4,8 +4,8 @@
 //
 // The leader (agents.h) and its agents speak over TCP, one JSON object per line:
 //
-//   agent -> leader  {"hello": {"task", "host", "identity", "cpus"}}
-//   leader -> agent  {"refused": WHY}                       identities differ: the agent ends
+//   agent -> leader  {"hello": {...}}                       newcomers.h: Hello
+//   leader -> agent  {"refused": WHY}                       not of this job: the agent ends
 //                    {"ping": N}            answered by     {"pong": N, "clock_ns": T}
 //                    {"start": G, "topology": {"nodes", "ranks_per_node"}, "master_address",
 //                     "threads_per_rank", "environment"}    group G of ranks begins
@@ -32,6 +32,7 @@ struct AgentOptions {
   // What must be the same for every task: {"commit", "torch", "plan", ...}.
   nlohmann::json identity;
   std::vector<std::string> rank_command;  // argv of a rank
+  std::string address;  // numeric, of the interface that was chosen for its ranks; "": none was
 };
 
 // Serves the leader at the other end of `connection` until it says that the job is over; returns

@@ -19,8 +19,6 @@ namespace {
 
 using nlohmann::json;
 
-// A newcomer says hello at once; one that does not is no task of ours.
-constexpr double kHelloS = 5;
 constexpr int kPings = 20;
 constexpr double kPingS = 2;
 
@@ -62,6 +60,7 @@ json receive(JsonLines& lines, double timeout_s, const std::function<bool(const 
 
 Agents::Agents(UniqueFd listener, const TaskPlace& place, const json& identity, double timeout_s)
     : place_(place), identity_(identity), tasks_(static_cast<std::size_t>(place.tasks)) {
+  Newcomers newcomers(std::move(listener));
   const std::int64_t deadline_ns = steady_clock().now_ns() + nanoseconds(timeout_s);
   const auto missing = [this] {
     std::vector<std::string> numbers;
@@ -77,27 +76,25 @@ Agents::Agents(UniqueFd listener, const TaskPlace& place, const json& identity, 
           fmt::format("task {} of {} did not join within {} s", fmt::join(missing(), ", "),
                       place.tasks, timeout_s),
           fmt::format("see that {} starts every task, and that each reaches {}:{}", place.launcher,
-                      place.master_address, bound_port(listener.get())));
+                      place.master_address, newcomers.port()));
     }
-    if (UniqueFd connection = accept_within(listener.get(), left_s)) join(std::move(connection));
+    if (auto newcomer = newcomers.next(left_s)) admit(std::move(*newcomer));
   }
 }
 
-void Agents::join(UniqueFd connection) {
-  auto task = std::make_unique<Task>();
-  task->address = peer_address(connection.get());
-  task->lines = JsonLines(std::move(connection), fmt::format("a task at {}", task->address));
-  const json message = receive(task->lines, kHelloS, [](const json&) { return true; });
-  if (message.is_object() && message.contains("hello")) admit(std::move(task), message["hello"]);
-}
-
-void Agents::admit(std::unique_ptr<Task> task, const json& hello) {
-  task->task = hello.at("task");
-  task->host = hello.at("host");
-  task->cpus = hello.at("cpus").get<std::vector<int>>();
-  if (hello.at("identity") != identity_) {
+void Agents::admit(Newcomer newcomer) {
+  const Hello& hello = newcomer.hello;
+  if (hello.run_id != place_.run_id) {  // that one's mistake, and none of this job
+    newcomer.lines.send({{"refused", fmt::format("the task that listens there belongs to another "
+                                                 "start of a job, {}, and this one to {}",
+                                                 place_.run_id, hello.run_id)}});
+    return;
+  }
+  auto task = std::make_unique<Task>(
+      Task{hello.task, hello.host, newcomer.reach, hello.cpus, std::move(newcomer.lines), {}});
+  if (hello.identity != identity_) {
     refuse(*task, fmt::format("task {} on {} was not started like task 0: {}", task->task,
-                              task->host, differences(hello.at("identity"), identity_)));
+                              task->host, differences(hello.identity, identity_)));
   }
   if (task->task < 0 || task->task >= place_.tasks) {
     refuse(*task, fmt::format("task {} on {}: expected a number below {}", task->task, task->host,
@@ -188,6 +185,12 @@ void Agents::wait(double timeout_s) {
   for (const auto& task : tasks_) task->lines.flush();
 }
 
+std::string Agents::leader_address() const {
+  std::vector<Reach> reaches;
+  for (const auto& task : tasks_) reaches.push_back(task->reach);
+  return launch::leader_address(reaches);
+}
+
 Agents::Task& Agents::task_of_rank(int rank) {
   return *tasks_.at(static_cast<std::size_t>(rank / place_.ranks));
 }
@@ -208,7 +211,7 @@ RemoteRanks::RemoteRanks(Agents& agents, const SpawnOptions& spawn)
     task->lines.send(
         {{"start", group_},
          {"topology", {{"nodes", topology_.nodes}, {"ranks_per_node", topology_.ranks_per_node}}},
-         {"master_address", agents.task_of_rank(0).address},
+         {"master_address", agents.leader_address()},
          {"threads_per_rank", spawn.threads_per_rank},
          {"pin", spawn.pin},
          {"environment", spawn.environment}});

@@ -13,13 +13,15 @@
 #include "harness/launch/clock_offset.h"
 #include "harness/launch/json_lines.h"
 #include "harness/launch/local_ranks.h"
+#include "harness/launch/newcomers.h"
 #include "harness/launch/task_place.h"
 
 namespace gradsync::launch {
 
 class Agents {
  public:
-  // Waits at `listener` until every task of the job has joined, `timeout_s` at most.
+  // Waits at `listener` until every task of the job has joined, `timeout_s` at most. A task of
+  // another start of a job (TaskPlace::run_id) is turned away, and who is no task not heard.
   // Errors: ConfigError naming what differs where a task runs another plan, program or torch (that
   // task is told too); EnvironmentError naming the tasks that are missing.
   Agents(UniqueFd listener, const TaskPlace& place, const nlohmann::json& identity,
@@ -43,19 +45,19 @@ class Agents {
   struct Task {
     int task = 0;
     std::string host;
-    std::string address;
+    Reach reach;
     std::vector<int> cpus;
     JsonLines lines;
     ClockOffset joined;
   };
 
-  void join(UniqueFd connection);
-  void admit(std::unique_ptr<Task> task, const nlohmann::json& hello);
+  void admit(Newcomer newcomer);
   [[noreturn]] void refuse(Task& newcomer, const std::string& why);
   ClockOffset measure_clock(Task& task);
   // Waits for the next messages of any task until `timeout_s`.
   void wait(double timeout_s);
   Task& task_of_rank(int rank);
+  std::string leader_address() const;
 
   TaskPlace place_;
   nlohmann::json identity_;

@@ -54,6 +54,10 @@ std::vector<nlohmann::json> JsonLines::read() {
     } else {
       incoming_.append({bytes.data(), static_cast<std::size_t>(count)});
     }
+    if (incoming_.size() > most_bytes_) {
+      socket_.reset();
+      return {};
+    }
   }
   std::vector<nlohmann::json> messages;
   while (const auto line = incoming_.next()) {

@@ -1,6 +1,7 @@
 // A connected stream socket that carries one JSON object per line, both ways, and never blocks.
 #pragma once
 
+#include <limits>
 #include <nlohmann/json.hpp>
 #include <string>
 #include <vector>
@@ -13,9 +14,12 @@ namespace gradsync::launch {
 class JsonLines {
  public:
   JsonLines() = default;
-  // `peer` names the other end in messages.
-  JsonLines(UniqueFd socket, std::string peer)
-      : socket_(std::move(socket)), peer_(std::move(peer)) {}
+  // `peer` names the other end in messages. `most_bytes`: of what it may write until it is read;
+  // the connection of one that writes more is closed.
+  JsonLines(UniqueFd socket, std::string peer,
+            std::size_t most_bytes = std::numeric_limits<std::size_t>::max())
+      : socket_(std::move(socket)), peer_(std::move(peer)), most_bytes_(most_bytes) {}
+  void allow_any_length() { most_bytes_ = std::numeric_limits<std::size_t>::max(); }
 
   // What the other end does not take now goes out with a later flush(). A peer that is gone is no
   // error here: read() closes the connection.
@@ -36,6 +40,7 @@ class JsonLines {
  private:
   UniqueFd socket_;
   std::string peer_;
+  std::size_t most_bytes_ = std::numeric_limits<std::size_t>::max();
   LineBuffer incoming_;
   std::string outgoing_;
   std::size_t sent_ = 0;  // of outgoing_

@@ -26,6 +26,9 @@ class LineBuffer {
     return line;
   }
 
+  // Bytes that are kept: complete lines that were not asked for, and the one that is incomplete.
+  std::size_t size() const { return buffer_.size() - start_; }
+
  private:
   std::string buffer_;
   std::size_t start_ = 0;     // of the next line

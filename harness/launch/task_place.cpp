@@ -223,6 +223,18 @@ void find_master(const Reader& reader, TaskPlace& place) {
   if (reader.has("MASTER_PORT")) place.master_port = reader.number("MASTER_PORT", 1, 65535);
 }
 
+// Of the launcher that was found: what another left in the environment may differ between tasks.
+std::string run_id_of(const Reader& reader, const std::string& launcher) {
+  if (reader.has("GRADSYNC_TOKEN")) return reader.text("GRADSYNC_TOKEN");
+  if (launcher == "torchrun") {
+    return reader.text("TORCHELASTIC_RUN_ID") + "/" +
+           reader.text("TORCHELASTIC_RESTART_COUNT", "0");
+  }
+  if (launcher == "srun") return reader.text("SLURM_JOB_ID") + "." + reader.text("SLURM_STEP_ID");
+  if (launcher == "mpirun") return reader.text("PMIX_NAMESPACE", "gradsync");
+  return "gradsync";
+}
+
 }  // namespace
 
 Topology TaskPlace::topology() const {
@@ -265,8 +277,7 @@ std::optional<TaskPlace> find_task_place(const Environment& environment, int ran
     return std::nullopt;
   }
   find_master(reader, place);
-  place.run_id = reader.text("TORCHELASTIC_RUN_ID", "gradsync") + "/" +
-                 reader.text("TORCHELASTIC_RESTART_COUNT", "0");
+  place.run_id = run_id_of(reader, place.launcher);
   return place;
 }
 

@@ -52,7 +52,10 @@ struct TaskPlace {
   int master_port = 29500;
   // torchrun's own store listens at that port already: the tasks find each other through it.
   bool agent_store = false;
-  // Names this start of the job, so that a restarted one does not meet its predecessor's words.
+  // Names this start of the job, the same in all of its tasks: a restarted one does not meet its
+  // predecessor's words, and tasks of two jobs that were given one port tell each other apart. From
+  // GRADSYNC_TOKEN if that is set, else of the launcher: TORCHELASTIC_RUN_ID and its restart count,
+  // Slurm's job and step, or PMIX_NAMESPACE. "gradsync" where there is no such name.
   std::string run_id;
 
   // What was started: nodes x ranks_per_node, with whatever links there are.

@@ -94,6 +94,27 @@ UniqueFd try_connect(const addrinfo& address, double timeout_s, int& error) {
   return {};
 }
 
+struct InterfaceAddress {
+  std::string interface;
+  std::string address;  // numeric
+  bool is_ipv4 = true;
+};
+
+std::vector<InterfaceAddress> interface_addresses() {
+  std::vector<InterfaceAddress> found;
+  ifaddrs* list = nullptr;
+  if (::getifaddrs(&list) != 0) return found;
+  const std::unique_ptr<ifaddrs, decltype(&::freeifaddrs)> owner(list, &::freeifaddrs);
+  for (const ifaddrs* one = list; one != nullptr; one = one->ifa_next) {
+    if (one->ifa_addr == nullptr) continue;
+    const bool six = one->ifa_addr->sa_family == AF_INET6;
+    if (!six && one->ifa_addr->sa_family != AF_INET) continue;
+    const socklen_t size = six ? sizeof(sockaddr_in6) : sizeof(sockaddr_in);
+    found.push_back({one->ifa_name, numeric(one->ifa_addr, size), !six});
+  }
+  return found;
+}
+
 }  // namespace
 
 UniqueFd listen_on(int port) {
@@ -169,18 +190,20 @@ std::string peer_address(int fd) {
 }
 
 std::string interface_of(const std::string& address) {
-  ifaddrs* list = nullptr;
-  if (::getifaddrs(&list) != 0) return "";
-  const std::unique_ptr<ifaddrs, decltype(&::freeifaddrs)> owner(list, &::freeifaddrs);
-  for (const ifaddrs* one = list; one != nullptr; one = one->ifa_next) {
-    if (one->ifa_addr == nullptr) continue;
-    const bool six = one->ifa_addr->sa_family == AF_INET6;
-    if (!six && one->ifa_addr->sa_family != AF_INET) continue;
-    if (numeric(one->ifa_addr, six ? sizeof(sockaddr_in6) : sizeof(sockaddr_in)) == address) {
-      return one->ifa_name;
-    }
+  for (const InterfaceAddress& one : interface_addresses()) {
+    if (one.address == address) return one.interface;
   }
   return "";
+}
+
+std::string address_of_interface(const std::string& interface) {
+  std::string found;
+  for (const InterfaceAddress& one : interface_addresses()) {
+    if (one.interface != interface) continue;
+    if (one.is_ipv4) return one.address;
+    found = one.address;
+  }
+  return found;
 }
 
 std::vector<std::string> interface_names() {

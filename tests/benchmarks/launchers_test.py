@@ -14,6 +14,7 @@ import subprocess
 import sys
 import unittest
 
+from hosts import Hosts
 from program import PACED, PROGRAM, QUICK, ProgramTest, free_port
 
 TORCH_PYTHON = os.environ.get("GRADSYNC_TEST_PYTHON", sys.executable)
@@ -171,6 +172,45 @@ class ByHandTest(LauncherTest):
         )
         self.assertEqual(outcome.status, 4, outcome.err)
         self.assertIn("scale 50 needs links scaled", self.trials()[0]["reason"])
+
+
+@unittest.skipUnless(os.geteuid() == 0, "a host needs mounts of its own")
+class HostsTest(LauncherTest):
+    """Two hosts whose own names are loopbacks to themselves."""
+
+    def setUp(self):
+        super().setUp()
+        self.hosts = Hosts(2, self.place)
+        self.addCleanup(self.hosts.end)
+        self.port = free_port()
+
+    def tearDown(self):
+        self.hosts.end()
+        super().tearDown()
+
+    def start_task(self, task, *more, **env):
+        place = {"RANK": str(task), "WORLD_SIZE": "2"}
+        leader = {"MASTER_ADDR": self.hosts.names[0], "MASTER_PORT": str(self.port)}
+        command = self.hosts.command(task, PROGRAM)
+        return self.start(*self.arguments(QUICK, *more), env=place | leader | env, command=command)
+
+    def test_the_leaders_name_is_a_loopback_on_its_own_host(self):
+        follower = self.start_task(1)
+        self.assert_ran(self.finish(self.start_task(0)), "environment", "2x1", 2)
+        ended = self.finish(follower)
+        self.assertEqual((ended.status, ended.out), (0, ""), ended.err)
+        clocks = self.result()["context"]["clocks"]
+        self.assertEqual([clock["host"] for clock in clocks], self.hosts.names)
+
+    def test_an_interface_is_chosen(self):
+        follower = self.start_task(1, GLOO_SOCKET_IFNAME="eth0")
+        leader = self.finish(self.start_task(0, "--interface", "eth0"))
+        self.assert_ran(leader, "environment", "2x1", 2)
+        self.assertEqual(self.finish(follower).status, 0)
+
+    def test_an_interface_that_is_not_there(self):
+        outcome = self.finish(self.start_task(0, "--interface", "eth9"))
+        self.assert_refused(outcome, "--interface: got 'eth9'", "lo, eth0")
 
 
 @unittest.skipUnless(has_torchrun(), "this Python has no torch.distributed.run")

@@ -6,7 +6,9 @@
 #include <gtest/gtest.h>
 #include <poll.h>
 #include <signal.h>
+#include <sys/socket.h>
 
+#include <cerrno>
 #include <future>
 #include <map>
 #include <memory>
@@ -45,6 +47,7 @@ class ShiftedClock : public Clock {
 TaskPlace place_of(int task, int tasks, int ranks) {
   TaskPlace place;
   place.launcher = "test";
+  place.run_id = "today";
   place.task = place.node = task;
   place.tasks = place.nodes = tasks;
   place.ranks = place.ranks_per_node = ranks;
@@ -55,13 +58,17 @@ TaskPlace place_of(int task, int tasks, int ranks) {
 // One task per node; agents in threads, which end with the job.
 class Job {
  public:
-  Job(int tasks, int ranks) : listener_(listen_on(0)), tasks_(tasks), ranks_(ranks) {}
+  Job(int tasks, int ranks)
+      : listener_(listen_on(0)), port_(bound_port(listener_.get())), tasks_(tasks), ranks_(ranks) {}
+  int port() const { return port_; }
 
-  void add_agent(int task, const json& identity = kIdentity, const Clock& clock = steady_clock()) {
-    const int port = bound_port(listener_.get());
+  void add_agent(int task, const json& identity = kIdentity, const Clock& clock = steady_clock(),
+                 const std::string& run_id = "today") {
+    const int port = port_;
     endings_.push_back(std::async(std::launch::async, [=, this, &clock]() -> std::string {
       try {
-        AgentOptions options{place_of(task, tasks_, ranks_), identity, {RANK_PROGRAM}};
+        AgentOptions options{place_of(task, tasks_, ranks_), identity, {RANK_PROGRAM}, ""};
+        options.place.run_id = run_id;
         return std::to_string(run_agent(connect_to("127.0.0.1", port, kPatience), options, clock));
       } catch (const std::exception& error) {
         return error.what();
@@ -80,6 +87,7 @@ class Job {
 
  private:
   UniqueFd listener_;
+  int port_;
   int tasks_;
   int ranks_;
   std::vector<std::future<std::string>> endings_;
@@ -220,6 +228,67 @@ TEST(Agents, AStrangerAtThePortIsIgnored) {
   EXPECT_THROW(Agents(std::move(listener), place_of(0, 1, 1), kIdentity, 0.5), EnvironmentError);
 }
 
+// Connections to a leader's port of those that are no tasks.
+class Strangers {
+ public:
+  explicit Strangers(int port) : port_(port) {}
+  void say(const std::string& text) {
+    const UniqueFd& stranger = connections_.emplace_back(connect_to("127.0.0.1", port_, kPatience));
+    // Who writes too much is cut off, at some byte.
+    for (std::size_t sent = 0; sent < text.size();) {
+      const ssize_t count =
+          ::send(stranger.get(), text.data() + sent, text.size() - sent, MSG_NOSIGNAL);
+      if (count < 0 && errno == EAGAIN) {
+        pollfd wait{stranger.get(), POLLOUT, 0};
+        ::poll(&wait, 1, 1000);
+      } else if (count < 0) {
+        return;
+      } else {
+        sent += static_cast<std::size_t>(count);
+      }
+    }
+  }
+
+ private:
+  int port_;
+  std::vector<UniqueFd> connections_;
+};
+
+TEST(Agents, StrangersNeitherEndNorDelayNorSwellAJob) {
+  Job job(1, 1);
+  auto strangers = std::async(std::launch::async, [&job] {
+    Strangers all(job.port());
+    all.say("\xff\xfe\n");
+    all.say("[1, 2]\n");
+    all.say("{\"hello\": 3}\n");
+    all.say("{\"hello\": {\"task\": \"0\"}}\n");
+    all.say(std::string(100'000, '[') + "\n");
+    all.say(std::string(std::size_t{64} << 20, 'x'));
+    for (int i = 0; i < 400; ++i) all.say("");  // and never another word
+    job.add_agent(0);
+    return all;  // they stay
+  });
+  const std::int64_t begin_ns = steady_clock().now_ns();
+  Agents& agents = job.lead();
+  // One silent one after the other would take a day.
+  EXPECT_LT(seconds(steady_clock().now_ns() - begin_ns), kPatience);
+  const RemoteRanks ranks(agents, {});
+  EXPECT_EQ(ranks.world_size(), 1);
+}
+
+TEST(Agents, ATaskOfAnotherStartIsTurnedAwayAndTheJobGoesOn) {
+  Job job(1, 1);
+  job.add_agent(0, kIdentity, steady_clock(), "yesterday");
+  auto told = std::async(std::launch::async, [&job] {
+    const std::string why = job.ending(0);
+    job.add_agent(0);
+    return why;
+  });
+  job.lead();
+  EXPECT_THAT(told.get(),
+              HasSubstr("belongs to another start of a job, today, and this one to yesterday"));
+}
+
 TEST(Agents, AnOtherClocksOffsetIsFoundWithinItsBound) {
   constexpr std::int64_t kAheadNs = 1'234'567'890'123;
   const ShiftedClock ahead(kAheadNs);
@@ -240,9 +309,7 @@ TEST(Agents, AnOtherClocksOffsetIsFoundWithinItsBound) {
 // A task that is held up until its first answer is too late, as a busy machine may do it.
 void answer_late(int port) {
   JsonLines leader(connect_to("127.0.0.1", port, kPatience), "the leader");
-  leader.send(
-      {{"hello",
-        {{"task", 0}, {"host", "slow"}, {"identity", kIdentity}, {"cpus", json::array()}}}});
+  leader.send({{"hello", to_json(Hello{0, "slow", "today", kIdentity, {}, ""})}});
   std::vector<json> pings;
   bool held_up = true;
   while (leader.is_open()) {

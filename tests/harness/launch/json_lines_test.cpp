@@ -53,6 +53,25 @@ TEST_F(JsonLinesTest, ReadsWholeLinesAndKeepsTheRest) {
   EXPECT_TRUE(lines_.is_open());
 }
 
+TEST(JsonLines, WhoWritesTooMuchIsCutOff) {
+  constexpr std::size_t kMostBytes = 100;
+  int ends[2];
+  ASSERT_EQ(::socketpair(AF_UNIX, SOCK_STREAM, 0, ends), 0);
+  JsonLines lines(UniqueFd(ends[0]), "a stranger", kMostBytes);
+  const UniqueFd other(ends[1]);
+  const auto write = [&](const std::string& text) {
+    ASSERT_EQ(::write(other.get(), text.data(), text.size()), std::ssize(text));
+  };
+  write("{}\n");
+  EXPECT_THAT(lines.read(), ElementsAre(json::object()));
+  write(std::string(kMostBytes, ' '));
+  EXPECT_THAT(lines.read(), IsEmpty());
+  EXPECT_TRUE(lines.is_open()) << "what was read before does not count";
+  write(" ");
+  EXPECT_THAT(lines.read(), IsEmpty());
+  EXPECT_FALSE(lines.is_open());
+}
+
 TEST_F(JsonLinesTest, ClosesWhenTheOtherEndDoes) {
   other_writes("{}\n");
   other_.reset();

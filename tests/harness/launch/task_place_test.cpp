@@ -86,6 +86,20 @@ TEST(TaskPlace, TorchrunsStoreAndRestartsAreKnown) {
   EXPECT_FALSE(find_task_place(kSrun)->agent_store);
 }
 
+TEST(TaskPlace, AStartOfAJobHasAName) {
+  const auto name_of = [](const Environment& environment) {
+    return find_task_place(environment)->run_id;
+  };
+  EXPECT_EQ(name_of(changed(kSrun, {{"SLURM_JOB_ID", "12"}, {"SLURM_STEP_ID", "3"}})), "12.3");
+  EXPECT_EQ(name_of(changed(kMpirun, {{"PMIX_NAMESPACE", "42"}})), "42");
+  EXPECT_EQ(name_of(kMpirun), "gradsync");
+  EXPECT_EQ(name_of(changed(kTorchrun, {{"GRADSYNC_TOKEN", "mine"}})), "mine");
+  // By hand, what a launcher left behind on one of the hosts is no name.
+  EXPECT_EQ(
+      name_of({{"RANK", "0"}, {"WORLD_SIZE", "1"}, {"SLURM_STEP_ID", "3"}, {"SLURM_PROCID", "0"}}),
+      "gradsync");
+}
+
 TEST(TaskPlace, SrunsFirstNodeListens) {
   EXPECT_EQ(find_task_place(kSrun)->master_address, "gpu07");
   EXPECT_EQ(find_task_place(changed(kSrun, {{"MASTER_ADDR", "10.0.0.1"}}))->master_address,

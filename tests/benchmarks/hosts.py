@@ -1,0 +1,83 @@
+"""Hosts on one machine: each has a network, a name, mounts and processes of its own.
+
+A host's own /etc/hosts is as Debian's installer writes it, with its name at 127.0.1.1; the others'
+names are at their addresses on a bridge between them. All of it is held by a process for each host
+and one for the bridge, and is gone with them. Needs root, iproute2 and util-linux.
+"""
+
+import subprocess
+from pathlib import Path
+
+NETWORK = "10.77.0"
+
+
+def run(*command):
+    subprocess.run(command, check=True, capture_output=True, text=True)
+
+
+class Holder:
+    """A process that keeps namespaces up; `pid` is inside of them."""
+
+    def __init__(self, *flags, script="true"):
+        hold = ["unshare", "--fork", "--kill-child", *flags, "sh", "-ec"]
+        self.process = subprocess.Popen(
+            [*hold, f"{script}\necho up\nexec sleep infinity"], stdout=subprocess.PIPE, text=True
+        )
+        if self.process.stdout.readline() != "up\n":
+            raise RuntimeError(f"no host was made: {' '.join(hold)}")
+        process = self.process.pid
+        self.pid = int(Path(f"/proc/{process}/task/{process}/children").read_text())
+
+    def end(self):
+        self.process.kill()
+        self.process.wait()
+        self.process.stdout.close()
+
+
+class Hosts:
+    def __init__(self, count, place):
+        self.place = place
+        self.names = [f"host{number}" for number in range(count)]
+        self.switch = Holder("--net")
+        self.holders = []
+        self.in_switch("ip", "link", "add", "bridge", "type", "bridge")
+        self.in_switch("ip", "link", "set", "bridge", "up")
+        for number in range(count):
+            self.holders.append(self.add(number))
+
+    def in_switch(self, *command):
+        run("nsenter", "--target", str(self.switch.pid), "--net", *command)
+
+    def add(self, number):
+        known = self.place / f"hosts_of_{number}"
+        known.write_text("127.0.0.1 localhost\n" + "".join(map(self.known_to(number), self.names)))
+        script = f"hostname host{number}\nmount --bind {known} /etc/hosts"
+        host = Holder("--net", "--uts", "--mount", "--pid", "--mount-proc", script=script)
+        link = f"to{number}"
+        peer = ("type", "veth", "peer", "name", "eth0", "netns", str(host.pid))
+        self.in_switch("ip", "link", "add", link, "master", "bridge", *peer)
+        self.in_switch("ip", "link", "set", link, "up")
+        inside = ("nsenter", "--target", str(host.pid), "--net", "ip")
+        run(*inside, "addr", "add", f"{NETWORK}.{number + 1}/24", "dev", "eth0")
+        run(*inside, "link", "set", "eth0", "up")
+        run(*inside, "link", "set", "lo", "up")
+        return host
+
+    def known_to(self, number):
+        def line(name):
+            own = name == self.names[number]
+            address = "127.0.1.1" if own else f"{NETWORK}.{self.names.index(name) + 1}"
+            return f"{address} {name}\n"
+
+        return line
+
+    def command(self, number, *command):
+        """Returns the command that runs another one on a host, on a core of its own where there
+        are as many."""
+        enter = ("nsenter", "--target", str(self.holders[number].pid))
+        spaces = ("--net", "--uts", "--mount", "--pid", f"--wd={self.place}")
+        return (*enter, *spaces, "taskset", "--cpu-list", str(number % 2), *command)
+
+    def end(self):
+        for holder in (*self.holders, self.switch):
+            holder.end()
