@@ -99,9 +99,9 @@ std::optional<double> optimizer_s(const std::vector<const TrialRecord*>& trials)
   std::vector<double> means;
   for (const TrialRecord* trial : trials) {
     const auto block = results::block_time(*trial);
-    const auto phase = block ? block->rank->phase_s.find("optimizer")
-                             : std::map<std::string, std::vector<double>>::const_iterator{};
-    if (!block || phase == block->rank->phase_s.end() || phase->second.empty()) continue;
+    if (!block) continue;
+    const auto phase = block->rank->phase_s.find("optimizer");
+    if (phase == block->rank->phase_s.end() || phase->second.empty()) continue;
     means.push_back(stats::mean(phase->second));
   }
   return mean_of(means);
@@ -171,8 +171,8 @@ std::optional<SyncTerms> terms_of(const std::vector<const TrialRecord*>& row,
   const auto c = micro_batch_s(setting);
   const auto r = first_bucket_s(row);
   const auto f = optimizer_s(row);
-  if (!c || !r || !f) return std::nullopt;
   const std::vector<double> bytes = bucket_bytes(*row.front());
+  if (!c || !r || !f || bytes.empty()) return std::nullopt;
   const std::size_t ranks = row.front()->ranks.size();
   const double all = std::accumulate(bytes.begin(), bytes.end(), 0.0);
   return SyncTerms{*c, *r, wire_s(all, ranks, link), wire_s(bytes.back(), ranks, link), *f};
