@@ -3,7 +3,7 @@
 # on them, OFF builds without.
 #
 # Input:  GRADSYNC_CUDA, GRADSYNC_TORCH; CUDA_HOME of the environment is a hint.
-# Output: GpuToolkit_FOUND, GRADSYNC_NVCC, gradsync::libtorch_cuda.
+# Output: GpuToolkit_FOUND, GRADSYNC_NVCC, GRADSYNC_NVCC_FLAGS, gradsync::libtorch_cuda.
 set(GRADSYNC_CUDA AUTO CACHE STRING "Build the CUDA module: AUTO, ON or OFF")
 set_property(CACHE GRADSYNC_CUDA PROPERTY STRINGS AUTO ON OFF)
 set(GpuToolkit_FOUND FALSE)
@@ -50,6 +50,38 @@ if(NOT _missing)
   endif()
   if(_torch_cuda AND NOT _torch_cuda STREQUAL _cuda_major)
     list(APPEND _missing "a toolkit of CUDA ${_torch_cuda}, which this torch is for (found ${_cuda_major})")
+  endif()
+endif()
+
+# Of the architectures that torch's wheels are built for, those that this nvcc knows: CUDA 12 goes from
+# 5.0 to 12.0 and CUDA 13 from 7.5 on. Below 7.0 there is no __nanosleep. Newer GPUs compile the last
+# one's PTX.
+set(GRADSYNC_NVCC_FLAGS "")
+if(NOT _missing)
+  execute_process(COMMAND ${GRADSYNC_NVCC} --list-gpu-arch OUTPUT_VARIABLE _known)
+  foreach(_architecture IN ITEMS 70 75 80 90 100 120)
+    if(_known MATCHES "compute_${_architecture}\n")
+      list(APPEND GRADSYNC_NVCC_FLAGS
+        -gencode=arch=compute_${_architecture},code=sm_${_architecture})
+      set(_last ${_architecture})
+    endif()
+  endforeach()
+  list(APPEND GRADSYNC_NVCC_FLAGS -gencode=arch=compute_${_last},code=compute_${_last})
+  list(APPEND GRADSYNC_NVCC_FLAGS -std=c++17 -O2 -ccbin ${CMAKE_CXX_COMPILER} -Xcompiler -fPIC)
+
+  # A toolkit that cannot compile, because it is too old for the host's compiler or not whole, must not
+  # break the build of all else.
+  set(_probe ${CMAKE_BINARY_DIR}/CMakeFiles/nvcc_probe.cu)
+  file(WRITE ${_probe} "__global__ void nap() { __nanosleep(100); }\nvoid run() { nap<<<1, 1>>>(); }\n")
+  if(NOT GRADSYNC_NVCC_PROBED STREQUAL "${GRADSYNC_NVCC} ${GRADSYNC_NVCC_FLAGS}")
+    execute_process(COMMAND ${GRADSYNC_NVCC} ${GRADSYNC_NVCC_FLAGS} -c ${_probe} -o ${_probe}.o
+      RESULT_VARIABLE _failed OUTPUT_VARIABLE _said ERROR_VARIABLE _said)
+    if(_failed)
+      string(REGEX MATCH "[^\n]*(error|fatal)[^\n]*" _said "${_said}")
+      list(APPEND _missing "an nvcc that works (${GRADSYNC_NVCC}: ${_said})")
+    else()
+      set(GRADSYNC_NVCC_PROBED "${GRADSYNC_NVCC} ${GRADSYNC_NVCC_FLAGS}" CACHE INTERNAL "")
+    endif()
   endif()
 endif()
 
