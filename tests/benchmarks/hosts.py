@@ -19,7 +19,8 @@ class Holder:
     """A process that keeps namespaces up; `pid` is inside of them."""
 
     def __init__(self, *flags, script="true"):
-        hold = ["unshare", "--fork", "--kill-child", *flags, "sh", "-ec"]
+        alone = ["setpriv", "--pdeathsig", "KILL"]  # it goes with the test, however that ends
+        hold = [*alone, "unshare", "--fork", "--kill-child", *flags, "sh", "-ec"]
         self.process = subprocess.Popen(
             [*hold, f"{script}\necho up\nexec sleep infinity"], stdout=subprocess.PIPE, text=True
         )
