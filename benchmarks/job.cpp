@@ -56,10 +56,21 @@ int leader_port(const launch::TaskPlace& place, const RunOptions& options) {
   return std::stoi(store_of(place, options).get(port_key(place)));
 }
 
+launch::AgentOptions agent_of(const launch::TaskPlace& place, const RunOptions& options,
+                              const plan::Plan& plan) {
+  return {place, identity_of(options, plan), rank_command(), chosen_address(options)};
+}
+
+// Serves the leading task until it says that the job is over; returns the exit status it gives.
+ExitStatus follow(const launch::AgentOptions& agent, const RunOptions& options) {
+  launch::UniqueFd connection = launch::connect_to(
+      agent.place.master_address, leader_port(agent.place, options), options.join_timeout_s);
+  return static_cast<ExitStatus>(launch::run_agent(std::move(connection), agent));
+}
+
 // Starts an agent for the leading task's own ranks. A process of its own, because the agent must
 // answer while this one writes results; forked before this one has threads.
-pid_t fork_agent(const launch::TaskPlace& place, const RunOptions& options,
-                 const plan::Plan& plan) {
+pid_t fork_agent(const launch::AgentOptions& agent, const RunOptions& options) {
   const pid_t parent = ::getpid();
   const pid_t pid = ::fork();
   if (pid < 0) {
@@ -70,7 +81,7 @@ pid_t fork_agent(const launch::TaskPlace& place, const RunOptions& options,
   ::prctl(PR_SET_PDEATHSIG, SIGKILL);
   if (::getppid() != parent) ::_exit(1);
   try {
-    ::_exit(static_cast<int>(follow(place, options, plan)));
+    ::_exit(static_cast<int>(follow(agent, options)));
   } catch (const std::exception&) {
     // The leading task, which is the one that ended it, says why.
     ::_exit(static_cast<int>(ExitStatus::Failed));
@@ -108,28 +119,17 @@ RunOptions with_topology_of(const launch::TaskPlace& place, RunOptions options) 
   return options;
 }
 
-ExitStatus follow(const launch::TaskPlace& place, const RunOptions& options,
-                  const plan::Plan& plan) {
-  launch::AgentOptions agent;
-  agent.place = place;
-  agent.identity = identity_of(options, plan);
-  agent.rank_command = rank_command();
-  agent.address = chosen_address(options);
-  launch::UniqueFd connection =
-      launch::connect_to(place.master_address, leader_port(place, options), options.join_timeout_s);
-  return static_cast<ExitStatus>(launch::run_agent(std::move(connection), agent));
-}
-
-Job::Job(const launch::TaskPlace& place, const RunOptions& options, const plan::Plan& plan)
-    : own_agent_(fork_agent(place, options, plan)) {
+Job::Job(const launch::AgentOptions& agent, const RunOptions& options)
+    : own_agent_(fork_agent(agent, options)) {
+  const launch::TaskPlace& place = agent.place;
   try {
     launch::UniqueFd listener = launch::listen_on(place.agent_store ? 0 : place.master_port);
     if (place.agent_store) {
       store_of(place, options)
           .set(port_key(place), std::to_string(launch::bound_port(listener.get())));
     }
-    agents_ = std::make_unique<launch::Agents>(std::move(listener), place,
-                                               identity_of(options, plan), options.join_timeout_s);
+    agents_ = std::make_unique<launch::Agents>(std::move(listener), place, agent.identity,
+                                               options.join_timeout_s);
   } catch (...) {
     ::kill(own_agent_, SIGKILL);
     reap(own_agent_);
@@ -151,9 +151,9 @@ ExitStatus lead_or_follow(const std::optional<launch::TaskPlace>& place, const R
     throw ConfigError(plan.file, "backend", fmt::format("\"fake\" under {}", place->launcher),
                       "another one, or --launcher none: one rank stands for all");
   }
-  chosen_address(options);  // refused here, where somebody reads it, and not in an agent
-  if (place->task != 0) return follow(*place, options, plan);
-  Job job(*place, options, plan);
+  const launch::AgentOptions agent = agent_of(*place, options, plan);
+  if (place->task != 0) return follow(agent, options);
+  Job job(agent, options);
   ExitStatus status = ExitStatus::Internal;
   try {
     status = lead(&job.agents());

@@ -14,6 +14,7 @@
 
 #include "benchmarks/run_options.h"
 #include "harness/base/errors.h"
+#include "harness/launch/agent.h"
 #include "harness/launch/agents.h"
 #include "harness/launch/task_place.h"
 
@@ -27,16 +28,12 @@ std::optional<launch::TaskPlace> place_of(const RunOptions& options);
 // of the plan: they are what there is. Errors: ConfigError where they choose another one.
 RunOptions with_topology_of(const launch::TaskPlace& place, RunOptions options);
 
-// Serves the leading task until it says that the job is over; returns the exit status it gives.
-ExitStatus follow(const launch::TaskPlace& place, const RunOptions& options,
-                  const plan::Plan& plan);
-
 // The leading task's side: an agent of its own as a child process, and all agents.
 class Job {
  public:
-  // Blocks until every task has joined, options.join_timeout_s at most.
+  // `agent` is its own. Blocks until every task has joined, options.join_timeout_s at most.
   // Errors: as launch::Agents; EnvironmentError where the port is taken.
-  Job(const launch::TaskPlace& place, const RunOptions& options, const plan::Plan& plan);
+  Job(const launch::AgentOptions& agent, const RunOptions& options);
   ~Job();
   Job(const Job&) = delete;
   Job& operator=(const Job&) = delete;
@@ -51,7 +48,8 @@ class Job {
 
 // Returns what `lead` does: called in the leading task with the agents of all, or with null where
 // no outside launcher started the program. In any other task, serves the leading one.
-// Errors: as require_device, Job and `lead`.
+// Errors: as require_device, Job and `lead`; ConfigError where an interface was chosen that this
+// host has not.
 ExitStatus lead_or_follow(const std::optional<launch::TaskPlace>& place, const RunOptions& options,
                           const plan::Plan& plan,
                           const std::function<ExitStatus(launch::Agents*)>& lead);

@@ -75,4 +75,15 @@ std::vector<std::string> split_words(const std::string& text) {
   return Splitter(text).split();
 }
 
+std::vector<std::string> split_at_commas(const std::string& text) {
+  std::vector<std::string> pieces;
+  std::size_t start = 0;
+  for (auto comma = text.find(','); comma != std::string::npos; comma = text.find(',', start)) {
+    pieces.push_back(text.substr(start, comma - start));
+    start = comma + 1;
+  }
+  pieces.push_back(text.substr(start));
+  return pieces;
+}
+
 }  // namespace gradsync

@@ -1,4 +1,4 @@
-// A command written in one string, as its words.
+// Several words written in one text: a command, or a list.
 #pragma once
 
 #include <string>
@@ -12,5 +12,8 @@ namespace gradsync {
 // Errors: std::invalid_argument, saying what was expected, where a quote is not closed or nothing
 // follows a backslash.
 std::vector<std::string> split_words(const std::string& text);
+
+// Returns the pieces of `text` between commas, empty ones too: one more than it has commas.
+std::vector<std::string> split_at_commas(const std::string& text);
 
 }  // namespace gradsync

@@ -8,6 +8,7 @@
 #include <stdexcept>
 
 #include "harness/base/errors.h"
+#include "harness/base/words.h"
 #include "harness/plan/cell.h"
 #include "harness/report/labels.h"
 #include "harness/report/part_view.h"
@@ -44,17 +45,6 @@ void set_parameter(plan::Cell& cell, const std::string& parameter, const json& v
 json parse_word(const std::string& word) {
   json value = json::parse(word, nullptr, false);
   return value.is_discarded() ? json(word) : value;
-}
-
-std::vector<std::string> split_at_commas(const std::string& text) {
-  std::vector<std::string> pieces;
-  std::size_t start = 0;
-  for (auto comma = text.find(','); comma != std::string::npos; comma = text.find(',', start)) {
-    pieces.push_back(text.substr(start, comma - start));
-    start = comma + 1;
-  }
-  pieces.push_back(text.substr(start));
-  return pieces;
 }
 
 // What tells the rows of each part apart, but for topology and strategy.

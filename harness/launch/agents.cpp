@@ -32,20 +32,11 @@ std::string differences(const json& there, const json& here) {
   return fmt::format("{}", fmt::join(lines, "; "));
 }
 
-std::vector<json> read_or_close(JsonLines& lines) {
-  try {
-    return lines.read();
-  } catch (const InternalError&) {
-    lines.close();  // not one of ours
-    return {};
-  }
-}
-
 // Returns the next message of one connection that is `wanted`; null: none came in time.
 json receive(JsonLines& lines, double timeout_s, const std::function<bool(const json&)>& wanted) {
   const std::int64_t deadline_ns = steady_clock().now_ns() + nanoseconds(timeout_s);
   while (lines.is_open()) {
-    for (const json& message : read_or_close(lines)) {
+    for (const json& message : lines.read_or_close()) {
       if (wanted(message)) return message;
     }
     const double left_s = seconds(deadline_ns - steady_clock().now_ns());
@@ -232,7 +223,7 @@ RemoteRanks::~RemoteRanks() {
     agents_.wait(0.1);
     for (const auto& task : agents_.tasks_) {
       const bool was_open = task->lines.is_open();
-      for (const json& message : read_or_close(task->lines)) {
+      for (const json& message : task->lines.read_or_close()) {
         if (message.value("stopped", -1) == group_) --asked;
       }
       if (was_open && !task->lines.is_open()) --asked;
@@ -252,7 +243,7 @@ std::optional<RankEvent> RemoteRanks::next_event(double timeout_s) {
     time_left = left_s > 0;
     agents_.wait(left_s);
     for (const auto& task : agents_.tasks_) {
-      for (const json& message : read_or_close(task->lines)) take(message);
+      for (const json& message : task->lines.read_or_close()) take(message);
     }
     note_lost();
   }

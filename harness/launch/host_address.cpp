@@ -7,6 +7,7 @@
 #include <functional>
 
 #include "harness/base/errors.h"
+#include "harness/base/words.h"
 
 namespace gradsync::launch {
 namespace {
@@ -20,20 +21,11 @@ bool begins(const std::string& interface, const std::string& wanted) {
   return interface.starts_with(wanted);
 }
 
-std::vector<std::string> comma_separated(const std::string& text) {
-  std::vector<std::string> parts;
-  for (std::size_t begin = 0; begin <= text.size();) {
-    const std::size_t end = std::min(text.find(',', begin), text.size());
-    if (end > begin) parts.push_back(text.substr(begin, end - begin));
-    begin = end + 1;
-  }
-  return parts;
-}
-
 // The first interface that matches the first wanted one that any does.
 std::string first_match(const std::string& who, const std::string& wanted, const Matches& matches,
                         const std::vector<std::string>& interfaces) {
-  for (const std::string& one : comma_separated(wanted)) {
+  for (const std::string& one : split_at_commas(wanted)) {
+    if (one.empty()) continue;
     const auto found = std::ranges::find_if(
         interfaces, [&](const std::string& interface) { return matches(interface, one); });
     if (found != interfaces.end()) return *found;

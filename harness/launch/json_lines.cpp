@@ -70,4 +70,13 @@ std::vector<nlohmann::json> JsonLines::read() {
   return messages;
 }
 
+std::vector<nlohmann::json> JsonLines::read_or_close() {
+  try {
+    return read();
+  } catch (const InternalError&) {
+    close();
+    return {};
+  }
+}
+
 }  // namespace gradsync::launch

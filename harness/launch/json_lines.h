@@ -33,6 +33,9 @@ class JsonLines {
   // kDeepestJson.
   std::vector<nlohmann::json> read();
 
+  // The same, but the connection of one that wrote what is no message is closed instead.
+  std::vector<nlohmann::json> read_or_close();
+
   bool is_open() const { return static_cast<bool>(socket_); }
   int fd() const { return socket_.get(); }
   void close() { socket_.reset(); }

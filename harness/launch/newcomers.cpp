@@ -6,7 +6,6 @@
 #include <algorithm>
 
 #include "harness/base/clock.h"
-#include "harness/base/errors.h"
 #include "harness/launch/tcp.h"
 
 namespace gradsync::launch {
@@ -17,18 +16,6 @@ using nlohmann::json;
 constexpr double kHelloS = 5;                // a task says hello at once
 constexpr std::size_t kMostSilent = 256;     // of more, who came first is given up
 constexpr std::size_t kMostHello = 1 << 22;  // bytes; a plan is in it
-
-// The first of what has arrived; null: nothing yet. Closes the connection of whoever wrote what is
-// no message.
-json first_message(JsonLines& lines) {
-  try {
-    const std::vector<json> messages = lines.read();
-    if (!messages.empty()) return messages.front();
-  } catch (const InternalError&) {
-    lines.close();
-  }
-  return nullptr;
-}
 
 }  // namespace
 
@@ -89,14 +76,14 @@ void Newcomers::accept() {
 
 std::optional<Newcomer> Newcomers::heard() {
   for (auto one = silent_.begin(); one != silent_.end();) {
-    const json message = first_message(one->lines);
-    if (message.is_null() && one->lines.is_open() && steady_clock().now_ns() < one->until_ns) {
+    const std::vector<json> messages = one->lines.read_or_close();
+    if (messages.empty() && one->lines.is_open() && steady_clock().now_ns() < one->until_ns) {
       ++one;
       continue;
     }
     Silent speaker = std::move(*one);
     one = silent_.erase(one);
-    auto hello = hello_from_json(message);
+    auto hello = messages.empty() ? std::nullopt : hello_from_json(messages.front());
     if (!hello) continue;  // a stranger
     speaker.reach.chosen = hello->address;
     speaker.lines.allow_any_length();

@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "harness/base/errors.h"
+#include "harness/base/words.h"
 #include "harness/plan/cell.h"
 #include "harness/plan/plan_fields.h"
 
@@ -92,12 +93,7 @@ json parse_list(const std::string& text) {
   if (value.is_array()) return value;
   if (!value.is_discarded()) return json::array({value});
   json list = json::array();
-  std::size_t start = 0;
-  for (auto comma = text.find(','); comma != std::string::npos; comma = text.find(',', start)) {
-    list.push_back(parse_word(text.substr(start, comma - start)));
-    start = comma + 1;
-  }
-  list.push_back(parse_word(text.substr(start)));
+  for (const std::string& word : split_at_commas(text)) list.push_back(parse_word(word));
   return list;
 }
 

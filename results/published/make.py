@@ -53,12 +53,16 @@ def write_json(path, content):
 
 
 @dataclass(frozen=True)
-class Run:
-    """A run or search. `command` follows `gradsync`; `text` makes the lines of a texts.Run."""
-
+class Figure:
     command: tuple
-    document: str
-    text: object
+    document: str  # from the tree's top
+    text: object  # makes the document's lines
+
+
+@dataclass(frozen=True)
+class Run(Figure):
+    """A run or search. `command` follows `gradsync`; `text` takes a texts.Run."""
+
     times: bool = True  # whether its times are printed; else what is printed is exact
 
     def measure(self, folder):
@@ -82,12 +86,8 @@ class Run:
 
 
 @dataclass(frozen=True)
-class Comparison:
+class Comparison(Figure):
     """A script of benchmarks/peers that writes JSON. `command` is from the tree's top."""
-
-    command: tuple
-    document: str
-    text: object
 
     def measure(self, folder):
         version = output_of(PROGRAM, "--version")
@@ -102,6 +102,8 @@ class Comparison:
         seen = folder / "seen.json"
         command = [ROOT / self.command[0], *self.command[1:], "--program", PROGRAM, "--json", seen]
         subprocess.run(command, check=True, stdout=sys.stderr)
+        # Where the tree lies is this machine's affair.
+        seen.write_text(seen.read_text().replace(f"{ROOT}/", ""))
         write_json(folder / "context.json", context)
 
     def text_of(self, folder, program):
@@ -119,12 +121,8 @@ class Comparison:
 
 
 @dataclass(frozen=True)
-class Computed:
+class Computed(Figure):
     """What gradsync computes without running anything. `command` follows `gradsync`."""
-
-    command: tuple
-    document: str
-    text: object
 
     def measure(self, folder):
         folder.rmdir()

@@ -47,5 +47,11 @@ TEST(SplitWords, RefusesWhatIsNotClosed) {
               ThrowsMessage<std::invalid_argument>(StrEq("a character after the last backslash")));
 }
 
+TEST(SplitAtCommas, KeepsWhatIsEmptyAndWhateverElseThereIs) {
+  EXPECT_THAT(split_at_commas("eth0,eth1"), ElementsAre("eth0", "eth1"));
+  EXPECT_THAT(split_at_commas(",a b,"), ElementsAre("", "a b", ""));
+  EXPECT_THAT(split_at_commas(""), ElementsAre(""));
+}
+
 }  // namespace
 }  // namespace gradsync

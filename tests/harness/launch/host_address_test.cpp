@@ -60,6 +60,7 @@ TEST(ChosenInterface, ReadsTheVariablesAsTheirLibrariesDo) {
   EXPECT_EQ(chosen("", {{"NCCL_SOCKET_IFNAME", "=eth1"}}), "eth1");
   EXPECT_EQ(chosen("", {{"NCCL_SOCKET_IFNAME", "wlan,ib"}}), "ib0");
   EXPECT_EQ(chosen("", {{"NCCL_SOCKET_IFNAME", "^eth,lo"}}), "");
+  EXPECT_EQ(chosen("", {{"NCCL_SOCKET_IFNAME", ",ib"}}), "ib0") << "nothing is no beginning";
 }
 
 std::string refusal(const std::string& option, const Environment& environment) {

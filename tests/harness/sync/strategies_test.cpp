@@ -41,19 +41,23 @@ class TokensFile {
   std::string path_;
 };
 
+models::DataLoader loader_of(const RankHarness& rank, const std::string& data_file) {
+  models::DataOptions options;
+  options.rank = rank.rank;
+  options.world_size = rank.world_size;
+  options.micro_batch_size = 2;
+  options.sequence_length = 4;
+  options.file = data_file;
+  return models::DataLoader(options, 16);
+}
+
 Outcome train(RankHarness& rank, const std::string& strategy_name, const std::string& data_file) {
   sync::DdpOptions options{.first_bucket_bytes = 16, .bucket_cap_bytes = 64};
   options.recorder = &rank.recorder;
   sync::DistributedDataParallel model(std::make_shared<ToyModel>(), rank.group, options);
   sync::FusedAdamW optimizer(model.parameters(), {.lr = 1e-2});
   sync::LinearWarmup scheduler(optimizer, 0, 1000);
-  models::DataOptions data_options;
-  data_options.rank = rank.rank;
-  data_options.world_size = rank.world_size;
-  data_options.micro_batch_size = 2;
-  data_options.sequence_length = 4;
-  data_options.file = data_file;
-  models::DataLoader data(data_options, 16);
+  models::DataLoader data = loader_of(rank, data_file);
   sync::Training training{model,         optimizer,   scheduler,      data,
                           rank.recorder, rank.ledger, rank.world_size};
   const auto strategy = sync::find_strategy(strategy_name).make();
@@ -171,11 +175,7 @@ std::vector<at::Tensor> gradients_of_three(RankHarness& rank, const std::string&
   sync::DistributedDataParallel model(std::make_shared<ToyModel>(), rank.group, {});
   GradientKeeper optimizer(model.parameters());
   sync::LinearWarmup scheduler(optimizer, 0, 1000);
-  models::DataOptions data_options;
-  data_options.micro_batch_size = 2;
-  data_options.sequence_length = 4;
-  data_options.file = data_file;
-  models::DataLoader data(data_options, 16);
+  models::DataLoader data = loader_of(rank, data_file);
   sync::Training training{model,         optimizer,   scheduler,      data,
                           rank.recorder, rank.ledger, rank.world_size};
   training.accumulation_steps = accumulation_steps;
