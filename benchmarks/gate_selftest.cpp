@@ -16,6 +16,7 @@
 #include "harness/base/clock.h"
 #include "harness/base/errors.h"
 #include "harness/base/units.h"
+#include "harness/base/whole_file.h"
 #include "harness/gate/traces.h"
 #include "harness/launch/host.h"
 #include "harness/results/store.h"
@@ -124,7 +125,7 @@ class SelfTest {
     family.context = context_;
     family.extra_work = share.extra_work;
     gate::round_for_storage(family);
-    results::write_atomically(share.file, gate::to_json(family).dump() + "\n");
+    results::write_atomically(share.file, packed(gate::to_json(family).dump() + "\n"));
   }
 
   const GateQuestion& question_;

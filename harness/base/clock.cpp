@@ -43,6 +43,10 @@ std::int64_t thread_processor_ns() {
   return read_ns(CLOCK_THREAD_CPUTIME_ID);
 }
 
+std::int64_t process_processor_ns() {
+  return read_ns(CLOCK_PROCESS_CPUTIME_ID);
+}
+
 std::string utc_timestamp(bool compact) {
   const std::time_t now = std::time(nullptr);
   std::tm utc{};

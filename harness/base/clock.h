@@ -24,8 +24,10 @@ class Clock {
 // microsecond or two instead of the scheduler's 50.
 const Clock& steady_clock();
 
-// Returns the processor time that the calling thread has used since it began, in nanoseconds.
+// Return the processor time that the calling thread, or all threads of this process, have used
+// since they began, in nanoseconds.
 std::int64_t thread_processor_ns();
+std::int64_t process_processor_ns();
 
 // A clock that stands still until told otherwise; sleeping moves it. For tests.
 class FakeClock : public Clock {

@@ -15,14 +15,17 @@
 namespace gradsync::gate {
 namespace {
 
+bool holds_turns(const std::filesystem::path& file) {
+  const std::string name = file.filename().string();
+  return name.ends_with(kTurnsSuffix) || (name + ".gz").ends_with(kTurnsSuffix);
+}
+
 std::vector<std::string> turn_files(const std::string& folder) {
   std::vector<std::string> files;
   std::error_code error;
   for (std::filesystem::directory_iterator entry(folder, error), end; !error && entry != end;
        entry.increment(error)) {
-    if (entry->path().filename().string().ends_with(kTurnsSuffix)) {
-      files.push_back(entry->path().string());
-    }
+    if (holds_turns(entry->path())) files.push_back(entry->path().string());
   }
   if (error) throw ConfigError(fmt::format("{}: cannot be read: {}", folder, error.message()));
   std::sort(files.begin(), files.end());

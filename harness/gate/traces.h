@@ -14,7 +14,8 @@
 
 namespace gradsync::gate {
 
-inline constexpr const char* kTurnsSuffix = ".turns.json";  // of files with stored turns
+// Of files with stored turns, packed by gzip; some are not, and end where that part begins.
+inline constexpr const char* kTurnsSuffix = ".turns.json.gz";
 
 // The turns of one gate that was measured, and where they are stored.
 struct StoredFamily {
@@ -32,7 +33,7 @@ struct GatePool {
 // rounded, which halves their files.
 void round_for_storage(TurnFamily& family);
 
-// Returns the families in the files of `folder` that end in kTurnsSuffix, in the order of names.
+// Returns the families in the files of `folder` that hold stored turns, in the order of names.
 // Errors: ConfigError where the folder or a file cannot be read, or a file holds no family.
 std::vector<StoredFamily> read_families(const std::string& folder);
 

@@ -5,6 +5,7 @@ or is asked: what the gate sees is what such a build would say. No verdict on ti
 a busy machine could not give: there it may be undecided or unfit, but never what is wrong.
 """
 
+import gzip
 import json
 import os
 import re
@@ -300,8 +301,8 @@ class SelfTest(GateTest):
         self.assertEqual(measured.status, 0, measured.err)
         self.assertIn("too few starts for a gate, which takes 3", measured.err)
         families = [
-            json.loads(path.read_text())
-            for path in sorted((self.place / "rates").glob("*.turns.json"))
+            json.loads(gzip.decompress(path.read_bytes()))
+            for path in sorted((self.place / "rates").glob("*.turns.json.gz"))
         ]
         self.assertEqual([family["extra_work"] for family in families], [0, 0.5])
         for family in families:
@@ -320,7 +321,7 @@ class SelfTest(GateTest):
         for count in (1, 2):
             outcome = measure("no_sync")
             self.assertEqual(outcome.status, 0, outcome.err)
-            self.assertEqual(len(list((self.place / "rates").glob("*.turns.json"))), count)
+            self.assertEqual(len(list((self.place / "rates").glob("*.turns.json.gz"))), count)
         self.assertIn("over 2 starts", outcome.out)
         self.assert_refused(measure("baseline"), "turns.json", "rows")
 

@@ -3,6 +3,7 @@
 #include <gmock/gmock.h>
 
 #include "harness/base/errors.h"
+#include "harness/base/whole_file.h"
 #include "tests/harness/gate/synthetic_turns.h"
 #include "tests/models/temporary_folder.h"
 
@@ -32,11 +33,11 @@ TEST(ReadFamilies, FollowsTheOrderOfTheNames) {
   const test::TemporaryFolder folder;
   const TurnFamily five = synthetic_family({.extra_work = 0.05});
   folder.write("b.turns.json", to_json(five).dump());
-  folder.write("a.turns.json", to_json(synthetic_family({.extra_work = 0.03})).dump());
+  folder.write("a.turns.json.gz", packed(to_json(synthetic_family({.extra_work = 0.03})).dump()));
   folder.write("error_rates.json", "{}");
   const std::vector<StoredFamily> families = read_families(folder.file(""));
   ASSERT_EQ(families.size(), 2U);
-  EXPECT_EQ(families[0].file, folder.file("a.turns.json"));
+  EXPECT_EQ(families[0].file, folder.file("a.turns.json.gz"));
   EXPECT_EQ(families[0].turns.extra_work, 0.03);
   EXPECT_EQ(to_json(families[1].turns), to_json(five));
 }
