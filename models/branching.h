@@ -25,6 +25,7 @@ class Branching : public Model {
   // Blocks: until the device has the first token.
   at::Tensor loss(const Batch& batch) override;
   std::int64_t vocabulary_size() const override;
+  std::string reads_back() const override { return "the first token, which chooses the branch"; }
 
  private:
   struct Layer {

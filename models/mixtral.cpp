@@ -4,6 +4,7 @@
 #include <ATen/CPUGeneratorImpl.h>
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <map>
 #include <optional>
 #include <string>
@@ -126,18 +127,29 @@ Tensor run_expert(const Expert& expert, const Tensor& x) {
   return at::linear(at::silu(gate) * up, expert.w2);
 }
 
+// Returns which choices are expert `expert`'s, in their order.
+Tensor choices_of(std::int64_t expert, std::int64_t experts, const Routing& routing) {
+  const Tensor& chosen = routing.experts;
+  // Their number is known: no need to wait for a device to count them.
+  if (routing.in_turn) {
+    return at::arange(std::min(expert, chosen.numel()), chosen.numel(), experts, chosen.options());
+  }
+  return chosen.flatten().eq(expert).nonzero().squeeze(1);
+}
+
 // Each token's experts, weighted. Every expert runs, also without a token, so that each has a
 // gradient (then zero), as transformers' fused experts have: DDP waits for all of them.
 // Shapes: x [tokens, hidden].
 Tensor mixture(const std::vector<Expert>& experts, const Tensor& x, const Routing& routing) {
-  const std::int64_t per_token = routing.experts.size(1);
-  const Tensor chosen = routing.experts.flatten();  // choice c is token c / per_token's
+  const std::int64_t per_token = routing.experts.size(1);  // choice c is token c / per_token's
+  const auto count = static_cast<std::int64_t>(experts.size());
   const Tensor weights = routing.weights.flatten();
   Tensor sum = at::zeros_like(x);
-  for (std::size_t i = 0; i < experts.size(); ++i) {
-    const Tensor choices = chosen.eq(static_cast<std::int64_t>(i)).nonzero().squeeze(1);
+  for (std::int64_t i = 0; i < count; ++i) {
+    const Tensor choices = choices_of(i, count, routing);
     const Tensor tokens = choices.floor_divide(per_token);
-    const Tensor output = run_expert(experts[i], x.index_select(0, tokens));
+    const Tensor output =
+        run_expert(experts[static_cast<std::size_t>(i)], x.index_select(0, tokens));
     const Tensor weighted = output * weights.index_select(0, choices).unsqueeze(1);
     sum.index_add_(0, tokens, weighted.to(sum.scalar_type()));
   }
@@ -171,6 +183,7 @@ Tensor empty_parameter(const std::vector<std::int64_t>& shape, const at::TensorO
 Routing route(const Tensor& logits, const MixtralConfig& config, bool balanced) {
   const Tensor probabilities = at::softmax(logits, -1, at::kFloat);
   Routing routing;
+  routing.in_turn = balanced;
   if (balanced) {
     const std::int64_t choices = logits.size(0) * config.experts_per_token;
     routing.experts = at::arange(choices, logits.options().dtype(at::kLong))
@@ -270,6 +283,10 @@ Tensor MixtralForCausalLM::loss(const Batch& batch) {
   const Tensor next = at::constant_pad_nd(labels.slice(1, 1), {0, 1}, kIgnored);
   const Tensor predictions = logits(batch).to(at::kFloat).view({-1, config_.vocabulary});
   return at::cross_entropy_loss(predictions, next.flatten(), {}, at::Reduction::Mean, kIgnored);
+}
+
+std::string MixtralForCausalLM::reads_back() const {
+  return balanced_routing_ ? "" : "how many tokens the router gave each expert";
 }
 
 std::vector<Unit> MixtralForCausalLM::units() const {

@@ -18,6 +18,8 @@ namespace gradsync::models {
 struct Routing {
   at::Tensor experts;  // int64, a token's are distinct
   at::Tensor weights;  // float32, a token's sum to 1
+  bool in_turn =
+      false;  // choice c, counted over all tokens, is expert c % experts: known beforehand
 };
 
 // Returns the top experts by the softmax of `logits`, [tokens, experts]. `balanced`: experts take
@@ -41,6 +43,7 @@ class MixtralForCausalLM : public Model {
   at::Tensor logits(const Batch& batch);
 
   std::vector<Unit> units() const override;  // one per decoder layer
+  std::string reads_back() const override;
   std::int64_t vocabulary_size() const override { return config_.vocabulary; }
 
   struct Layer;  // handles of a decoder layer's parameters

@@ -184,9 +184,7 @@ void expert(const MixtralConfig& config, const Sizes& sizes, std::int64_t tokens
             MemoryScript& script) {
   const std::int64_t narrow = tokens * config.hidden * kFloatBytes;
   const std::int64_t wide = tokens * config.intermediate * kFloatBytes;
-  script.with_integer(sizes.choices);  // a byte for each choice that is this expert's
-  script.hold({tokens * kLongBytes});  // which those are
-  script.free({sizes.choices});
+  script.hold({tokens * kLongBytes});                     // which choices are this expert's
   script.with_integer(tokens * kLongBytes);               // whose
   script.hold({narrow, wide, wide, wide, wide, narrow});  // input, gate, up, silu, product, output
   script.hold({tokens * kFloatBytes, narrow});            // weights, weighted

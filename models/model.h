@@ -62,6 +62,10 @@ class Model : public torch::nn::Module {
 
   virtual Compute compute() const { return Compute::Real; }
 
+  // Returns what of forward the host must read back from a device before it can queue more, in
+  // every micro-batch, so that it cannot run ahead; "": nothing. On the CPU it is the same to time.
+  virtual std::string reads_back() const { return ""; }
+
   // Seconds the optimizer of the machine re-enacted takes per step; only a paced model has it.
   virtual double paced_optimizer_s() const { return 0; }
 

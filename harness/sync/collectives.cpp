@@ -44,10 +44,11 @@ class FsdpStep {
     if (!root_gathered_) gather(traffic_.root, done);
     for (std::size_t i = 0; i < gathered_.size(); ++i) {
       if (!gathered_[i]) gather(traffic_.units[i], done);
-      gathered_[i] = !traffic_.reshard_after_forward;
+      gathered_[i] = traffic_.units[i].runs_backward && !traffic_.reshard_after_forward;
     }
     const bool keep = !sync && !traffic_.reshard_after_backward;
     for (std::size_t i = gathered_.size(); i-- > 0;) {
+      if (!traffic_.units[i].runs_backward) continue;
       if (!gathered_[i]) gather(traffic_.units[i], done);
       if (sync) reduce(traffic_.units[i], done);
       gathered_[i] = keep;

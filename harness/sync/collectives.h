@@ -41,6 +41,7 @@ struct UnitTraffic {
   std::int64_t gather_bytes = 0;     // all_gather: its whole parameters
   std::int64_t reduce_bytes = 0;     // reduce_scatter: its whole gradient
   std::int64_t replicate_bytes = 0;  // all_reduce of a rank's shard across nodes; 0: not hybrid
+  bool runs_backward = true;         // false: nothing before it or in it is trained
 };
 
 struct FsdpTraffic {

@@ -3,6 +3,7 @@
 #include <ATen/ops/empty.h>
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <utility>
 
 #include "harness/base/errors.h"
@@ -37,18 +38,47 @@ std::int64_t bytes_of(std::int64_t elements, at::ScalarType type) {
   return elements * static_cast<std::int64_t>(c10::elementSize(type));
 }
 
+// The same tensor with a version counter of its own: what is written to it does not seem changed to
+// autograd, which saved it.
+at::Tensor alias_of(const at::Tensor& tensor) {
+  return tensor.variable_data();
+}
+
+void zero_padding(const at::Tensor& flat, const FlatLayout& layout) {
+  for (const Stretch& stretch : layout.padding) {
+    flat.narrow(0, stretch.begin, stretch.length).zero_();
+  }
+}
+
 }  // namespace
 
 FlatUnit::FlatUnit(std::string name, std::vector<at::Tensor> parameters, const FsdpGroups& groups,
                    const UnitDtypes& dtypes)
-    : name_(std::move(name)),
-      parameters_(std::move(parameters)),
-      groups_(groups),
-      dtypes_(dtypes),
-      written_(parameters_.size(), false) {
+    : name_(std::move(name)), parameters_(std::move(parameters)), groups_(groups), dtypes_(dtypes) {
+  check_parameters();
+  const auto first_frozen =
+      std::ranges::stable_partition(parameters_, [](const at::Tensor& parameter) {
+        return parameter.requires_grad();
+      }).begin();
+  const auto trained = static_cast<std::size_t>(first_frozen - parameters_.begin());
+  trained_ = part_of(0, trained);
+  frozen_ = part_of(trained, parameters_.size());
+
+  const at::NoGradGuard no_grad;
+  make_shards();
+  const bool has_values = parameters_.front().storage().nbytes() > 0;
+  for (Part* part : {&trained_, &frozen_}) {
+    if (part->layout.padded == 0) continue;
+    if (has_values) shard_values_of_rank_zero(*part);
+    make_gathered(*part);
+  }
+  if (trained_.shard.defined()) trained_.shard.set_requires_grad(true);
+}
+
+void FlatUnit::check_parameters() const {
+  std::int64_t elements = 0;
   for (const at::Tensor& parameter : parameters_) {
-    offsets_.push_back(elements_);
-    elements_ += parameter.numel();
+    elements += parameter.numel();
     if (parameter.scalar_type() != parameters_.front().scalar_type()) {
       throw ConfigError(
           fmt::format("fsdp: unit '{}' has parameters of {} and of {}, expected one "
@@ -57,53 +87,71 @@ FlatUnit::FlatUnit(std::string name, std::vector<at::Tensor> parameters, const F
                       c10::toString(parameter.scalar_type())));
     }
   }
-  const std::int64_t ranks = groups_.shard->getSize();
-  if (elements_ < ranks) {
+  if (const std::int64_t ranks = groups_.shard->getSize(); elements < ranks) {
     throw ConfigError(
         fmt::format("fsdp: unit '{}' has {} elements, expected at least one for each "
                     "of the {} ranks that share it",
-                    name_, elements_, ranks));
+                    name_, elements, ranks));
   }
-  padded_ = (elements_ + ranks - 1) / ranks * ranks;
-
-  const at::NoGradGuard no_grad;
-  const at::Tensor& first = parameters_.front();
-  shard_ =
-      empty_flat(padded_ / ranks, first.scalar_type(), first, MemoryCategory::ShardedParameter);
-  if (first.storage().nbytes() > 0) shard_values_of_rank_zero();
-  shard_.set_requires_grad(true);
-
-  gathered_ = empty_flat(padded_, dtypes_.param, first, MemoryCategory::GatheredParameter);
-  for (std::size_t i = 0; i < parameters_.size(); ++i) {
-    parameters_[i].set_data(unsharded_view(gathered_, i));
-  }
-  release_storage(gathered_);
 }
 
-void FlatUnit::shard_values_of_rank_zero() {
-  at::Tensor flat = empty_flat(padded_, shard_.scalar_type(), shard_, MemoryCategory::Other);
-  for (std::size_t i = 0; i < parameters_.size(); ++i) {
-    unsharded_view(flat, i).copy_(parameters_[i]);
+FlatUnit::Part FlatUnit::part_of(std::size_t first, std::size_t end) const {
+  std::vector<std::int64_t> sizes;
+  for (std::size_t i = first; i < end; ++i) sizes.push_back(parameters_[i].numel());
+  Part part;
+  part.first = first;
+  part.layout = flat_layout(sizes, bytes_of(1, dtypes_.param), groups_.shard->getSize());
+  return part;
+}
+
+void FlatUnit::make_shards() {
+  const std::int64_t ranks = groups_.shard->getSize();
+  const std::int64_t trained = trained_.shard_elements(ranks);
+  const std::int64_t frozen = frozen_.shard_elements(ranks);
+  const at::Tensor& like = parameters_.front();
+  shards_ =
+      empty_flat(trained + frozen, like.scalar_type(), like, MemoryCategory::ShardedParameter);
+  if (trained > 0) trained_.shard = shards_.narrow(0, 0, trained);
+  if (frozen > 0) frozen_.shard = shards_.narrow(0, trained, frozen);
+}
+
+void FlatUnit::shard_values_of_rank_zero(Part& part) {
+  at::Tensor flat =
+      empty_flat(part.layout.padded, shards_.scalar_type(), shards_, MemoryCategory::Other);
+  for (std::size_t i = 0; i < part.layout.offsets.size(); ++i) {
+    view_in(flat, part, i).copy_(parameters_[part.first + i]);
   }
-  flat.narrow(0, elements_, padded_ - elements_).zero_();
+  zero_padding(flat, part.layout);
   std::vector<at::Tensor> from_rank_zero{flat};
   groups_.shard->broadcast(from_rank_zero)->wait();
   if (groups_.replicate) groups_.replicate->broadcast(from_rank_zero)->wait();
 
-  const std::int64_t part = shard_.numel();
-  shard_.copy_(flat.narrow(0, groups_.shard->getRank() * part, part));
+  const std::int64_t elements = part.shard.numel();
+  part.shard.copy_(flat.narrow(0, groups_.shard->getRank() * elements, elements));
   release_storage(flat);
 }
 
-at::Tensor FlatUnit::unsharded_view(const at::Tensor& flat, std::size_t i) const {
-  return flat.narrow(0, offsets_[i], parameters_[i].numel()).view(parameters_[i].sizes());
+void FlatUnit::make_gathered(Part& part) {
+  part.gathered =
+      empty_flat(part.layout.padded, dtypes_.param, shards_, MemoryCategory::GatheredParameter);
+  for (std::size_t i = 0; i < part.layout.offsets.size(); ++i) {
+    parameters_[part.first + i].set_data(view_in(part.gathered, part, i));
+  }
+  release_storage(part.gathered);
+}
+
+at::Tensor FlatUnit::view_in(const at::Tensor& flat, const Part& part, std::size_t i) const {
+  const at::Tensor& parameter = parameters_[part.first + i];
+  return flat.narrow(0, part.layout.offsets[i], parameter.numel()).view(parameter.sizes());
 }
 
 UnitTraffic FlatUnit::traffic() const {
   UnitTraffic traffic;
-  traffic.gather_bytes = bytes_of(padded_, dtypes_.param);
-  traffic.reduce_bytes = bytes_of(padded_, dtypes_.reduce);
-  if (groups_.replicate) traffic.replicate_bytes = bytes_of(shard_.numel(), dtypes_.reduce);
+  traffic.gather_bytes = bytes_of(trained_.layout.padded + frozen_.layout.padded, dtypes_.param);
+  traffic.reduce_bytes = bytes_of(trained_.layout.padded, dtypes_.reduce);
+  if (groups_.replicate) {
+    traffic.replicate_bytes = traffic.reduce_bytes / groups_.shard->getSize();
+  }
   return traffic;
 }
 
@@ -112,11 +160,19 @@ void FlatUnit::start_gather() {
   const at::NoGradGuard no_grad;
   {
     const MemoryScope scope(MemoryCategory::GatheredParameter);
-    refill_storage(gathered_);
+    for (const Part* part : {&trained_, &frozen_}) {
+      if (part->gathered.defined()) refill_storage(part->gathered);
+    }
   }
-  gather_input_ = in_dtype(shard_.detach(), dtypes_.param);
-  // An alias with a version counter of its own: autograd's saved weights must not seem changed.
-  at::Tensor output = gathered_.variable_data();
+  gather_input_ = in_dtype(shards_.detach(), dtypes_.param);
+  at::Tensor output;
+  if (has_both()) {
+    gather_output_ = empty_flat(gather_input_.numel() * groups_.shard->getSize(), dtypes_.param,
+                                shards_, MemoryCategory::Communication);
+    output = gather_output_;
+  } else {
+    output = alias_of(trained_.gathered.defined() ? trained_.gathered : frozen_.gathered);
+  }
   const MemoryScope scope(MemoryCategory::Communication);
   gather_ = comm::all_gather(*groups_.shard, output, gather_input_);
 }
@@ -125,23 +181,40 @@ void FlatUnit::finish_gather() {
   if (!gather_) return;
   gather_->wait();
   gather_.reset();
-  if (gather_input_.data_ptr() != shard_.data_ptr()) release_storage(gather_input_);
+  if (gather_input_.data_ptr() != shards_.data_ptr()) release_storage(gather_input_);
   gather_input_.reset();
+  if (has_both()) copy_out();
   is_gathered_ = true;
+}
+
+void FlatUnit::copy_out() {
+  const at::NoGradGuard no_grad;
+  const std::int64_t ranks = groups_.shard->getSize();
+  const at::Tensor by_rank = gather_output_.view({ranks, -1});
+  std::int64_t begin = 0;
+  for (const Part* part : {&trained_, &frozen_}) {
+    const std::int64_t elements = part->shard.numel();
+    alias_of(part->gathered).view({ranks, elements}).copy_(by_rank.narrow(1, begin, elements));
+    begin += elements;
+  }
+  release_storage(gather_output_);
+  gather_output_.reset();
 }
 
 void FlatUnit::reshard() {
   finish_gather();  // gathered ahead, and then not needed
   if (!is_gathered_) return;
-  release_storage(gathered_);
+  for (const Part* part : {&trained_, &frozen_}) {
+    if (part->gathered.defined()) release_storage(part->gathered);
+  }
   is_gathered_ = false;
 }
 
 void FlatUnit::ensure_unsharded_gradient() {
   if (unsharded_gradient_.defined()) return;
-  unsharded_gradient_ =
-      empty_flat(padded_, dtypes_.gradient, gathered_, MemoryCategory::UnshardedGradient);
-  written_.assign(parameters_.size(), false);
+  unsharded_gradient_ = empty_flat(trained_.layout.padded, dtypes_.gradient, shards_,
+                                   MemoryCategory::UnshardedGradient);
+  written_.assign(trained(), false);
 }
 
 void FlatUnit::take_gradient(std::size_t i) {
@@ -149,7 +222,7 @@ void FlatUnit::take_gradient(std::size_t i) {
   if (!gradient.defined()) return;
   const at::NoGradGuard no_grad;
   ensure_unsharded_gradient();
-  const at::Tensor part = unsharded_view(unsharded_gradient_, i);
+  const at::Tensor part = view_in(unsharded_gradient_, trained_, i);
   if (written_[i]) {
     part.add_(gradient);
   } else {
@@ -161,17 +234,18 @@ void FlatUnit::take_gradient(std::size_t i) {
 }
 
 void FlatUnit::start_reduce() {
+  if (trained() == 0) return;
   const at::NoGradGuard no_grad;
   ensure_unsharded_gradient();
-  for (std::size_t i = 0; i < parameters_.size(); ++i) {
-    if (!written_[i]) unsharded_view(unsharded_gradient_, i).zero_();
+  for (std::size_t i = 0; i < trained(); ++i) {
+    if (!written_[i]) view_in(unsharded_gradient_, trained_, i).zero_();
   }
-  unsharded_gradient_.narrow(0, elements_, padded_ - elements_).zero_();
+  zero_padding(unsharded_gradient_, trained_.layout);
   const at::Tensor accumulated = unsharded_gradient_;
   unsharded_gradient_ = in_dtype(accumulated, dtypes_.reduce);
   if (!unsharded_gradient_.is_same(accumulated)) release_storage(accumulated);
   reduce_output_ =
-      empty_flat(shard_.numel(), dtypes_.reduce, gathered_, MemoryCategory::ShardedGradient);
+      empty_flat(shard().numel(), dtypes_.reduce, shards_, MemoryCategory::ShardedGradient);
   reduce_ = comm::reduce_scatter(*groups_.shard, reduce_output_, unsharded_gradient_);
 }
 
@@ -197,14 +271,14 @@ void FlatUnit::finish_reduce() {
 
 void FlatUnit::add_to_shard_gradient(at::Tensor mean) {
   const MemoryScope scope(MemoryCategory::ShardedGradient);
-  at::Tensor& gradient = shard_.mutable_grad();
+  at::Tensor& gradient = trained_.shard.mutable_grad();
   if (gradient.defined()) {
     gradient.add_(mean);
     release_storage(mean);
-  } else if (mean.scalar_type() == shard_.scalar_type()) {
+  } else if (mean.scalar_type() == shard().scalar_type()) {
     gradient = std::move(mean);
   } else {
-    gradient = mean.to(shard_.scalar_type());
+    gradient = mean.to(shard().scalar_type());
     release_storage(mean);
   }
 }

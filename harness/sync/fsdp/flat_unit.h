@@ -4,6 +4,10 @@
 //   parameters  [ w1 ............ | b1 .. | w2 ............ | b2 .. | padding ]   one flat tensor
 //   shards      [      rank 0          |        rank 1         |   rank 2   ..]   equal parts
 //
+// Frozen parameters, which have no gradient, are a flat tensor of their own. A unit with both still
+// gathers once: each rank gives its two shards, one behind the other, and what arrives is copied to
+// where it belongs, as torch's fully_shard copies every gather. What has a gradient is reduced.
+//
 // The model's parameters are views of the flat tensor's storage, for good. Resharding frees that
 // storage under them, and gathering fills it again, so that autograd's saved weights see the values
 // when backward needs them. In between nobody may look.
@@ -25,6 +29,7 @@
 #include <vector>
 
 #include "harness/sync/collectives.h"
+#include "harness/sync/fsdp/flat_layout.h"
 
 namespace gradsync::sync {
 
@@ -53,9 +58,13 @@ class FlatUnit {
 
   const std::string& name() const { return name_; }
   std::size_t size() const { return parameters_.size(); }
+  // How many of its parameters are trained: the first ones.
+  std::size_t trained() const { return trained_.layout.offsets.size(); }
+  bool is_all_trained() const { return trained() == size(); }
   const at::Tensor& parameter(std::size_t i) const { return parameters_[i]; }
-  // This rank's part, a leaf for the optimizer, in the dtype the parameters had. [padded / ranks]
-  const at::Tensor& shard() const { return shard_; }
+  // This rank's part of what is trained, a leaf for the optimizer, in the dtype the parameters had.
+  // [padded / ranks]; undefined where all is frozen.
+  const at::Tensor& shard() const { return trained_.shard; }
   UnitTraffic traffic() const;
 
   // Allocates the whole parameters and begins to gather them; nothing where they are there or under
@@ -67,41 +76,58 @@ class FlatUnit {
   // Frees them. Nothing may need them before the next gather.
   void reshard();
 
-  // Moves the gradient of parameter `i`, which autograd has just stored, into the unsharded one.
+  // Moves the gradient of trained parameter `i`, which autograd has just stored, into the unsharded
+  // one.
   void take_gradient(std::size_t i);
-  // True when every parameter's gradient of this backward has been taken.
-  bool has_all_gradients() const { return taken_ == parameters_.size(); }
+  // True when the gradients of all that is trained have been taken in this backward.
+  bool has_all_gradients() const { return taken_ == trained(); }
   // The gradients of the next backward add to those kept.
   void begin_backward() { taken_ = 0; }
 
   // Begins to reduce the unsharded gradient and gives up its memory when that ends. Parameters that
-  // had no gradient count as zero. Collective, also where this rank had no gradient at all.
+  // had no gradient count as zero; nothing where all is frozen. Collective, also where this rank
+  // had no gradient at all.
   void start_reduce();
   // Blocks until the mean over all ranks has been added to shard().grad().
   void finish_reduce();
 
  private:
-  void shard_values_of_rank_zero();
-  at::Tensor unsharded_view(const at::Tensor& flat, std::size_t i) const;
+  // What is trained, or what is frozen; without tensors where nothing is.
+  struct Part {
+    std::size_t first = 0;  // its first parameter
+    FlatLayout layout;
+    at::Tensor shard;     // [padded / ranks]
+    at::Tensor gathered;  // [padded], its storage often empty
+    std::int64_t shard_elements(std::int64_t ranks) const { return layout.padded / ranks; }
+  };
+
+  void check_parameters() const;
+  Part part_of(std::size_t first, std::size_t end) const;
+  void make_shards();
+  void shard_values_of_rank_zero(Part& part);
+  void make_gathered(Part& part);
+  // The place of the part's parameter `i` in `flat`, which is laid out as the part is.
+  at::Tensor view_in(const at::Tensor& flat, const Part& part, std::size_t i) const;
+  bool has_both() const { return trained_.layout.padded > 0 && frozen_.layout.padded > 0; }
+  void copy_out();
   void ensure_unsharded_gradient();
   void add_to_shard_gradient(at::Tensor mean);
 
   std::string name_;
-  std::vector<at::Tensor> parameters_;
-  std::vector<std::int64_t> offsets_;  // in elements, of each parameter in the flat tensor
-  std::int64_t elements_ = 0;          // without padding
-  std::int64_t padded_ = 0;
+  std::vector<at::Tensor> parameters_;  // the trained ones, then the frozen ones
   FsdpGroups groups_;
   UnitDtypes dtypes_;
 
-  at::Tensor shard_;
-  at::Tensor gathered_;      // [padded], its storage often empty
-  at::Tensor gather_input_;  // the shard in the gathered dtype, while gathering
+  Part trained_;
+  Part frozen_;
+  at::Tensor shards_;         // both parts' shards, one behind the other
+  at::Tensor gather_input_;   // they in the gathered dtype, while gathering
+  at::Tensor gather_output_;  // [ranks, both shards], while a unit with both is gathered
   c10::intrusive_ptr<c10d::Work> gather_;
   bool is_gathered_ = false;
 
-  at::Tensor unsharded_gradient_;  // [padded]
-  std::vector<bool> written_;      // which parameters' parts of it hold something
+  at::Tensor unsharded_gradient_;  // [padded], of what is trained
+  std::vector<bool> written_;      // which trained parameters' places in it hold something
   std::size_t taken_ = 0;
   at::Tensor reduce_output_;  // [padded / ranks]
   c10::intrusive_ptr<c10d::Work> reduce_;

@@ -47,9 +47,9 @@ FullyShardedDataParallel::FullyShardedDataParallel(std::shared_ptr<models::Model
                                                    FsdpGroups groups, const FsdpOptions& options)
     : module_(std::move(module)), options_(options) {
   add_units(groups);
-  if (root_) shards_.push_back(root_->shard());
+  if (root_ && root_->trained() > 0) shards_.push_back(root_->shard());
   for (const auto& unit : units_) {
-    if (unit) shards_.push_back(unit->shard());
+    if (unit && unit->trained() > 0) shards_.push_back(unit->shard());
   }
   if (root_) watch_gradients(*root_, std::nullopt);
   for (std::size_t i = 0; i < units_.size(); ++i) {
@@ -87,18 +87,21 @@ void FullyShardedDataParallel::add_units(const FsdpGroups& groups) {
                                         : std::make_unique<FlatUnit>(
                                               unit.name, std::move(parameters), groups, dtypes));
   }
+  runs_backward_.assign(units_.size(), true);
 }
 
 // Autograd stores a parameter's gradient in its accumulator; the hook after it takes it from there.
 void FullyShardedDataParallel::watch_gradients(FlatUnit& unit, std::optional<std::size_t> index) {
-  for (std::size_t i = 0; i < unit.size(); ++i) {
+  for (std::size_t i = 0; i < unit.trained(); ++i) {
     auto accumulator = torch::autograd::impl::grad_accumulator(unit.parameter(i));
     accumulator->add_post_hook(std::make_unique<torch::autograd::utils::LambdaPostHook>(
         [this, &unit, index, i](const torch::autograd::variable_list& outputs,
                                 const torch::autograd::variable_list&) {
           unit.take_gradient(i);
-          // What is in no unit is used at both ends of the model: its time comes last.
-          if (index && unit.has_all_gradients()) {
+          // What is in no unit is used at both ends of the model: its time comes last. What is
+          // frozen may still be needed for the gradient of the unit's input: before_backward of the
+          // unit before it says when that is complete.
+          if (index && unit.is_all_trained() && unit.has_all_gradients()) {
             after_backward(unit);
             first_done_ = *index;
           }
@@ -150,6 +153,7 @@ at::Tensor FullyShardedDataParallel::before_forward(std::size_t index, at::Tenso
 at::Tensor FullyShardedDataParallel::after_forward(std::size_t index, at::Tensor output) {
   FlatUnit* unit = unit_at(index);
   const bool backward_follows = output.requires_grad();
+  if (at::GradMode::is_enabled()) runs_backward_[index] = backward_follows;
   if (unit != nullptr && (options_.reshard_after_forward || !backward_follows)) unit->reshard();
   // Runs when the gradient of the output is complete, before anything uses it: the units after this
   // one are done, and this one is next.
@@ -177,7 +181,7 @@ void FullyShardedDataParallel::before_backward(std::size_t index) {
   }
   if (FlatUnit* unit = unit_at(index)) {
     measure::meter().set_phase("backward", unit->name());
-    gather(*unit, index > 0 ? unit_at(index - 1) : nullptr);
+    gather(*unit, index > 0 && runs_backward_[index - 1] ? unit_at(index - 1) : nullptr);
   }
 }
 
@@ -185,7 +189,7 @@ void FullyShardedDataParallel::before_backward(std::size_t index) {
 void FullyShardedDataParallel::after_backward(FlatUnit& unit) {
   const bool sync = require_backward_grad_sync();
   if (sync || options_.reshard_after_backward) unit.reshard();
-  if (!sync) return;
+  if (!sync || unit.trained() == 0) return;
   finish_reduce();
   unit.start_reduce();
   reducing_ = &unit;
@@ -214,9 +218,9 @@ void FullyShardedDataParallel::end_backward() {
 
 std::vector<std::string> FullyShardedDataParallel::parameter_names() const {
   std::vector<std::string> names;
-  if (root_) names.push_back("unit " + root_->name());
+  if (root_ && root_->trained() > 0) names.push_back("unit " + root_->name());
   for (const auto& unit : units_) {
-    if (unit) names.push_back("unit " + unit->name());
+    if (unit && unit->trained() > 0) names.push_back("unit " + unit->name());
   }
   return names;
 }
@@ -224,16 +228,19 @@ std::vector<std::string> FullyShardedDataParallel::parameter_names() const {
 std::vector<std::int64_t> FullyShardedDataParallel::reduction_bytes() const {
   std::vector<std::int64_t> bytes;
   for (const auto& unit : units_) {
-    if (unit) bytes.insert(bytes.begin(), unit->traffic().reduce_bytes);
+    if (unit && unit->trained() > 0) bytes.insert(bytes.begin(), unit->traffic().reduce_bytes);
   }
-  if (root_) bytes.push_back(root_->traffic().reduce_bytes);
+  if (root_ && root_->trained() > 0) bytes.push_back(root_->traffic().reduce_bytes);
   return bytes;
 }
 
 std::vector<Collectives> FullyShardedDataParallel::declared(const std::vector<bool>& syncs) const {
   FsdpTraffic traffic;
   if (root_) traffic.root = root_->traffic();
-  for (const auto& unit : units_) traffic.units.push_back(unit ? unit->traffic() : UnitTraffic{});
+  for (std::size_t i = 0; i < units_.size(); ++i) {
+    traffic.units.push_back(units_[i] ? units_[i]->traffic() : UnitTraffic{});
+    traffic.units.back().runs_backward = runs_backward_[i];
+  }
   traffic.reshard_after_forward = options_.reshard_after_forward;
   traffic.reshard_after_backward = options_.reshard_after_backward;
   return declared_collectives(traffic, syncs);

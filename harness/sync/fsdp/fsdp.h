@@ -42,7 +42,8 @@ struct FsdpOptions {
 class FullyShardedDataParallel final : public Wrapper, private models::UnitHooks {
  public:
   // Shards `module` by its units(); parameters in none of them form the root unit. Rank 0's values
-  // are everybody's. Buffers stay as they are.
+  // are everybody's. Buffers stay as they are. Frozen parameters are shared and gathered like the
+  // others; a unit with some is freed when the gradient of its input is complete.
   // Collective: on all ranks, same order. Errors: ConfigError for a model without units, or a unit
   // that cannot be shared (see FlatUnit).
   FullyShardedDataParallel(std::shared_ptr<models::Model> module, FsdpGroups groups,
@@ -54,7 +55,8 @@ class FullyShardedDataParallel final : public Wrapper, private models::UnitHooks
 
   FlagRead flag_read() const override { return FlagRead::InBackward; }
   bool replicates() const override { return false; }
-  // Shards, [elements / ranks] each: the root unit's first, then in the order of forward.
+  // Shards of what is trained, [elements / ranks] each: the root unit's first, then in the order of
+  // forward.
   const std::vector<at::Tensor>& parameters() const override { return shards_; }
   std::vector<std::string> parameter_names() const override;
   std::vector<Collectives> declared(const std::vector<bool>& syncs) const override;
@@ -85,6 +87,7 @@ class FullyShardedDataParallel final : public Wrapper, private models::UnitHooks
   FsdpOptions options_;
   std::unique_ptr<FlatUnit> root_;                // null where every parameter is in a unit
   std::vector<std::unique_ptr<FlatUnit>> units_;  // null where a unit has no parameters
+  std::vector<bool> runs_backward_;  // by unit, as the last forward with a graph had it
   std::vector<at::Tensor> shards_;
   std::vector<models::NodePtr> accumulators_;  // kept alive for their hooks
 

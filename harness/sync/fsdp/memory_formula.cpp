@@ -1,6 +1,6 @@
 #include "harness/sync/fsdp/memory_formula.h"
 
-#include <numeric>
+#include "harness/sync/fsdp/flat_layout.h"
 
 namespace gradsync::sync {
 namespace {
@@ -10,14 +10,16 @@ using measure::MemoryCategory;
 // The allocations of one FlatUnit.
 class Unit {
  public:
-  Unit(std::int64_t elements, bool has_moments, const FsdpMemory& memory, MemoryAccount& account)
+  // `sizes`: of its parameters, in elements.
+  Unit(const std::vector<std::int64_t>& sizes, bool has_moments, const FsdpMemory& memory,
+       MemoryAccount& account)
       : memory_(memory),
         account_(account),
-        part_((elements + memory.ranks - 1) / memory.ranks),
-        whole_(part_ * memory.ranks) {
+        whole_(flat_layout(sizes, memory.param_bytes, memory.ranks).padded),
+        part_(whole_ / memory.ranks) {
     constexpr int kMoments = 2;
     constexpr std::int64_t kStepCounterBytes = 4;
-    if (elements == 0) return;
+    if (empty()) return;
     account_.hold(MemoryCategory::ShardedParameter, part_ * memory_.stored_bytes);
     if (!has_moments) return;
     account_.hold(MemoryCategory::OptimizerState,
@@ -116,8 +118,8 @@ class Unit {
 
   const FsdpMemory& memory_;
   MemoryAccount& account_;
-  std::int64_t part_;
   std::int64_t whole_;
+  std::int64_t part_;
   bool gathering_ = false;
   bool gathered_ = false;
   bool has_gradient_ = false;
@@ -126,10 +128,6 @@ class Unit {
   std::size_t taken_ = 0;
 };
 
-std::int64_t sum(const std::vector<std::int64_t>& sizes) {
-  return std::accumulate(sizes.begin(), sizes.end(), std::int64_t{0});
-}
-
 // The visits of FullyShardedDataParallel.
 class Step {
  public:
@@ -137,9 +135,9 @@ class Step {
       : memory_(memory),
         footprint_(footprint),
         account_(account),
-        root_(sum(footprint.other_parameters), footprint.steps_parameters, memory, account) {
+        root_(footprint.other_parameters, footprint.steps_parameters, memory, account) {
     for (const models::UnitFootprint& unit : footprint.units) {
-      units_.emplace_back(sum(unit.parameters), footprint.steps_parameters, memory, account);
+      units_.emplace_back(unit.parameters, footprint.steps_parameters, memory, account);
     }
   }
 

@@ -31,6 +31,16 @@ TEST(Collectives, KeepingParametersSavesGathers) {
   EXPECT_EQ(step[1].at("all_gather"), (Sizes{2, 1}));
 }
 
+TEST(Collectives, AUnitWithoutBackwardIsGatheredForForwardAlone) {
+  for (const bool reshards : {true, false}) {
+    sync::FsdpTraffic traffic{{10, 20, 0}, {{1, 0, 0, false}, {2, 200, 0}}, reshards, reshards};
+    const auto step = declared_collectives(traffic, {false, true});
+    EXPECT_EQ(step[0].at("all_gather"), reshards ? (Sizes{10, 1, 2, 2}) : (Sizes{10, 1, 2}));
+    EXPECT_EQ(step[1].at("all_gather"), reshards ? (Sizes{10, 1, 2, 2}) : (Sizes{1}));
+    EXPECT_EQ(step[1].at("reduce_scatter"), (Sizes{200, 20}));
+  }
+}
+
 TEST(Collectives, SyncBatchNormsAreInEveryMicroBatchAndBackwardsInReverse) {
   sync::DdpTraffic traffic;
   traffic.bucket_bytes = {100, 200};

@@ -4,6 +4,8 @@
 #include <ATen/ATen.h>
 #include <gtest/gtest.h>
 
+#include <algorithm>
+#include <iterator>
 #include <map>
 #include <string>
 
@@ -64,16 +66,19 @@ Values whole_parameters(FullyShardedDataParallel& model) {
 
 // What one process makes of the micro-batches of all ranks. Call it in a rank: OpenMP's threads,
 // which the optimizer starts, do not survive a fork.
-Values trained_alone(int world_size, int steps) {
-  ToyLayers model;
-  sync::FusedAdamW optimizer(model.parameters(), {.lr = 1e-2});
+Values trained_alone(int world_size, int steps, const std::vector<std::string>& frozen = {}) {
+  ToyLayers model(frozen);
+  std::vector<at::Tensor> trained;
+  std::ranges::copy_if(model.parameters(), std::back_inserter(trained),
+                       [](const at::Tensor& parameter) { return parameter.requires_grad(); });
+  sync::FusedAdamW optimizer(trained, {.lr = 1e-2});
   for (int step = 0; step < steps; ++step) {
     for (int rank = 0; rank < world_size; ++rank) {
       for (int i = 0; i < kMicroBatches; ++i) {
         sync::backward(model.loss(batch_of(rank, step, i)), kMicroBatches * world_size, nullptr);
       }
     }
-    for (const at::Tensor& parameter : model.parameters()) {  // as a rank's reduction: never none
+    for (const at::Tensor& parameter : trained) {  // as a rank's reduction: never none
       if (!parameter.grad().defined()) parameter.mutable_grad() = at::zeros_like(parameter);
     }
     optimizer.step();
@@ -92,11 +97,12 @@ void expect_close(const Values& values, const Values& wanted, double tolerance) 
   }
 }
 
-void expect_trained_as_alone(RankHarness& rank, const FsdpOptions& options, int steps) {
-  const Values wanted = trained_alone(rank.world_size, steps);
+void expect_trained_as_alone(RankHarness& rank, const FsdpOptions& options, int steps,
+                             const std::vector<std::string>& frozen = {}) {
+  const Values wanted = trained_alone(rank.world_size, steps, frozen);
   for (const bool no_sync : {false, true}) {
-    FullyShardedDataParallel model(std::make_shared<ToyLayers>(), FsdpGroups{rank.group, nullptr},
-                                   options);
+    FullyShardedDataParallel model(std::make_shared<ToyLayers>(frozen),
+                                   FsdpGroups{rank.group, nullptr}, options);
     train(model, rank.rank, steps, no_sync, no_sync);
     expect_close(whole_parameters(model), wanted, 2e-6);
   }
@@ -111,6 +117,39 @@ TEST(Fsdp, TrainsAsOneProcessDoes) {
 TEST(Fsdp, TrainsTheSameWithEveryOption) {
   run_ranks(3, [](RankHarness& rank) {
     for (const FsdpOptions& options : all_options()) expect_trained_as_alone(rank, options, 2);
+  });
+}
+
+// Of a unit some, all, or all but the first it needs for its input's gradient; of the root one end;
+// and everything up to a unit, which then has no backward.
+const std::vector<std::vector<std::string>> kFrozen = {
+    {"layer1.w"},
+    {"layer0.b", "layer2.w", "layer2.extra", "head"},
+    {"layer1.w", "layer1.b", "layer1.extra"},
+    {"embed", "layer0.w", "layer0.b", "layer0.extra", "layer1.w"},
+    {"embed", "head", "layer0.w", "layer0.b", "layer0.extra"},
+};
+
+TEST(Fsdp, TrainsWhatIsNotFrozen) {
+  run_ranks(3, [](RankHarness& rank) {
+    for (const std::vector<std::string>& frozen : kFrozen) {
+      for (const FsdpOptions& options : all_options()) {
+        expect_trained_as_alone(rank, options, 2, frozen);
+      }
+    }
+  });
+}
+
+TEST(Fsdp, SharesAndGathersWhatIsFrozenButReducesWhatIsTrained) {
+  run_ranks(2, [](RankHarness& rank) {
+    FullyShardedDataParallel model(
+        std::make_shared<ToyLayers>(std::vector<std::string>{"layer1.w", "embed"}),
+        FsdpGroups{rank.group, nullptr}, {});
+    EXPECT_EQ(model.reduction_bytes(), (std::vector<std::int64_t>{80 * 4, 16 * 4, 80 * 4, 8 * 4}));
+    EXPECT_EQ(model.parameters()[2].numel(), 8);  // half of b and extra
+    const auto traffic = model.declared({true});
+    EXPECT_EQ(traffic[0].at("all_gather").front(), 40 * 4);
+    EXPECT_EQ(std::ranges::count(traffic[0].at("all_gather"), 80 * 4), 2 * 3);
   });
 }
 
@@ -182,14 +221,24 @@ std::string mismatch_of_step(RankHarness& rank, FullyShardedDataParallel& model,
   return run::first_mismatch(model.declared(syncs), rank.ledger.events(), 0);
 }
 
+void expect_declared(RankHarness& rank, FullyShardedDataParallel& model) {
+  for (const auto& entry : sync::strategies()) {
+    if (entry.wrappers == std::vector<std::string>{"pipeline"}) continue;  // reduces nothing
+    EXPECT_EQ(mismatch_of_step(rank, model, entry.name), "") << entry.name;
+  }
+}
+
 TEST(Fsdp, CommunicatesWhatItDeclares) {
   run_ranks(2, [](RankHarness& rank) {
-    for (const FsdpOptions& options : all_options()) {
-      FullyShardedDataParallel model(std::make_shared<ToyLayers>(), FsdpGroups{rank.group, nullptr},
-                                     options);
-      for (const auto& entry : sync::strategies()) {
-        if (entry.wrappers == std::vector<std::string>{"pipeline"}) continue;  // reduces nothing
-        EXPECT_EQ(mismatch_of_step(rank, model, entry.name), "") << entry.name;
+    std::vector<std::vector<std::string>> frozen = kFrozen;
+    frozen.emplace_back();
+    for (const std::vector<std::string>& names : frozen) {
+      for (const FsdpOptions& options : all_options()) {
+        FullyShardedDataParallel model(std::make_shared<ToyLayers>(names),
+                                       FsdpGroups{rank.group, nullptr}, options);
+        // Shows which units have a backward.
+        sync::backward(model.forward(toy_batch(rank.rank, 0)), 1, nullptr);
+        expect_declared(rank, model);
       }
     }
   });
@@ -309,6 +358,64 @@ TEST(Fsdp, PeaksAreTheSameByteAndABudgetIsExact) {
     EXPECT_THROW(train(model, rank.rank, 2, true, true), c10::OutOfMemoryError);
     EXPECT_EQ(meter.last_oom()->budget_bytes, first - 1);
     meter.set_budget_bytes(std::nullopt);
+  });
+}
+
+// Parameters of which none fills whole 16 bytes.
+class OddSizes : public models::Model {
+ public:
+  OddSizes() {
+    for (const std::int64_t size : {5, 7, 1, 9}) {
+      odd_.push_back(register_parameter("odd" + std::to_string(size), at::ones({size})));
+    }
+  }
+  std::vector<models::Unit> units() const override {
+    return {{"all", {"odd5", "odd7", "odd1", "odd9"}}};
+  }
+  at::Tensor loss(const models::Batch&) override {
+    return run_unit(0, at::ones({1}),
+                    [&](const at::Tensor& h) {
+                      at::Tensor y = h;
+                      for (const at::Tensor& odd : odd_) {
+                        aligned =
+                            aligned && reinterpret_cast<std::uintptr_t>(odd.data_ptr()) % 16 == 0;
+                        y = y + at::cumsum(odd, 0).pow(2).sum();
+                      }
+                      return y;
+                    })
+        .sum();
+  }
+  bool aligned = true;
+
+ private:
+  std::vector<at::Tensor> odd_;
+};
+
+TEST(Fsdp, EveryParameterIsAligned) {
+  run_ranks(3, [](RankHarness& rank) {
+    OddSizes alone;
+    sync::FusedAdamW optimizer(alone.parameters(), {.lr = 1e-2});
+    const auto module = std::make_shared<OddSizes>();
+    FullyShardedDataParallel sharded(module, FsdpGroups{rank.group, nullptr}, {});
+    sync::FusedAdamW sharded_optimizer(sharded.parameters(), {.lr = 1e-2});
+    for (int step = 0; step < 3; ++step) {
+      sync::backward(alone.loss({}), 1, nullptr);
+      optimizer.step();
+      optimizer.zero_grad();
+      sync::backward(sharded.forward({}), 1, nullptr);
+      sharded_optimizer.step();
+      sharded_optimizer.zero_grad();
+    }
+    EXPECT_TRUE(module->aligned);
+    for (const auto& item : alone.named_parameters()) {
+      EXPECT_TRUE(at::allclose(sharded.whole_parameter(item.key()), item.value()));
+    }
+    // 8 + 8 + 4 + 9 elements, of which each of three ranks has 10.
+    EXPECT_EQ(sharded.parameters()[0].numel(), 10);
+    const at::Tensor moved = sharded.parameters()[0].detach();
+    if (rank.rank == 2) {
+      EXPECT_EQ(moved[9].item<float>(), 0);  // padding stays zero
+    }
   });
 }
 

@@ -26,12 +26,14 @@ class ToyLayers : public models::Model {
     at::Tensor w, b, extra;
   };
 
-  ToyLayers() {
+  // `frozen`: the names of parameters that are not trained.
+  explicit ToyLayers(const std::vector<std::string>& frozen = {}) {
     embed_ = register_parameter("embed", at::cos(at::arange(32, at::kFloat)).reshape({4, 8}));
     for (int i = 0; i < 3; ++i) {
       layers_.push_back(register_module("layer" + std::to_string(i), std::make_shared<Layer>()));
     }
     head_ = register_parameter("head", at::full({8}, 0.3));
+    for (const std::string& name : frozen) named_parameters()[name].set_requires_grad(false);
   }
 
   std::vector<models::Unit> units() const override {
