@@ -32,6 +32,12 @@ struct MemoryPeaks {
   std::int64_t reserved_bytes = 0;
 };
 
+// One communicator of NCCL, whose collectives run one after the other, beside those of others.
+struct NcclGroup {
+  c10::intrusive_ptr<c10d::Backend> backend;
+  int queue = 0;  // which of this GPU's communicators
+};
+
 struct NcclOptions {
   int rank = 0;
   int world_size = 1;
@@ -50,18 +56,20 @@ class Gpu : public measure::Timeline {
   virtual int nccl_version() const = 0;
 
   // Returns torch's ProcessGroupNCCL with torch's defaults, but for failures: they do not end the
-  // process, and show in reached(). Collectives run on a stream of its own and wait() does not
-  // block the host. Local: ranks meet in the first collective. Call once.
-  virtual c10::intrusive_ptr<c10d::Backend> make_nccl_backend(
-      const c10::intrusive_ptr<c10d::Store>& store, const NcclOptions& options) = 0;
+  // process, and those of any group made here show in reached(). Collectives run on a stream of its
+  // own and wait() does not block the host. Local: ranks meet in the first collective. The group
+  // stays until this object goes.
+  virtual NcclGroup make_nccl_group(const c10::intrusive_ptr<c10d::Store>& store,
+                                    const NcclOptions& options) = 0;
 
-  // Blocks until torch has noticed the end of every collective so far. Until then it may hold their
-  // tensors; it lets go of them when the next one is asked for.   Cost: up to 0.1 s.
+  // Blocks until torch has noticed the end of every collective so far, of every group. Until then
+  // it may hold their tensors; it lets go of them when the next one is asked for.
+  // Cost: up to 0.1 s a group.
   virtual void finish_collectives() = 0;
 
-  // Queues a mark behind a collective of that backend, on a stream that does nothing else. Returns
-  // its number, as mark() does. Never blocks.
-  virtual std::int64_t mark_end(c10d::Work& collective) = 0;
+  // Queues a mark behind a collective of that queue, on a stream that does nothing else: the end of
+  // one group's must not wait for another's. Returns its number, as mark() does. Never blocks.
+  virtual std::int64_t mark_end(c10d::Work& collective, int queue) = 0;
 
   // Peaks since the last reset_peaks(). Local; neither waits for the device.
   virtual MemoryPeaks peaks() const = 0;

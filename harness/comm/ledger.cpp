@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <map>
 #include <string_view>
 
 #include "harness/base/errors.h"
@@ -53,10 +54,11 @@ void Ledger::complete(std::size_t index) {
   count_completion();
 }
 
-void Ledger::complete_on_device(std::size_t index, std::int64_t mark) {
+void Ledger::complete_on_device(std::size_t index, std::int64_t mark, int queue) {
   {
     const std::lock_guard lock(mutex_);
     records_[index].end_mark = mark;
+    records_[index].queue = queue;
   }
   count_completion();
 }
@@ -93,10 +95,11 @@ void Ledger::resolve_marks() {
     return moments_ns.at(static_cast<std::size_t>(mark));
   };
   const std::lock_guard lock(mutex_);
-  std::int64_t free_ns = 0;  // when the communicator's queue has done all before
+  std::map<int, std::int64_t> free_from_ns;  // when a communicator's queue has done all before
   for (Record& record : records_) {
     if (record.start_mark >= 0) record.event.start_ns = moment_ns(record.start_mark);
     if (record.end_mark < 0) continue;
+    std::int64_t& free_ns = free_from_ns[record.queue];
     record.event.start_ns = std::max(record.event.start_ns, free_ns);
     free_ns = std::max(record.event.start_ns, moment_ns(record.end_mark));
     record.end_ns.store(free_ns, std::memory_order_relaxed);

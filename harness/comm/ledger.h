@@ -67,8 +67,9 @@ class Ledger {
   // Records that it completed (or failed). May run on a communication thread.
   void complete(std::size_t index);
 
-  // Records that it completes when the timeline's `mark` is reached.
-  void complete_on_device(std::size_t index, std::int64_t mark);
+  // Records that it completes when the timeline's `mark` is reached. `queue`: of the communicator
+  // that runs it, from 0.
+  void complete_on_device(std::size_t index, std::int64_t mark, int queue);
 
   // Blocks until every started event is completed, on the device too: a waiter can return a moment
   // before the completion callback has run. Errors: CommError after `timeout_s`, and as
@@ -87,6 +88,7 @@ class Ledger {
     std::atomic<std::int64_t> end_ns{0};
     std::int64_t start_mark = -1;  // on the device, until settle(); -1: the time is known
     std::int64_t end_mark = -1;
+    int queue = 0;  // of end_mark
   };
 
   void count_completion();

@@ -13,12 +13,17 @@ namespace gradsync::comm {
 namespace {
 
 c10::intrusive_ptr<c10d::Backend> make_backend(const c10::intrusive_ptr<c10d::Store>& store,
-                                               const GroupOptions& options) {
-  if (options.backend == "fake") return make_fake_backend(options.rank, options.world_size);
-  if (options.backend != "nccl") return make_gloo_backend(store, options);
-  GRADSYNC_CHECK(options.gpu == nullptr, ==, false);
-  return options.gpu->make_nccl_backend(store,
-                                        {options.rank, options.world_size, options.timeout_s});
+                                               const GroupOptions& options, Ledger& ledger) {
+  if (options.backend == "nccl") {
+    GRADSYNC_CHECK(options.gpu == nullptr, ==, false);
+    const NcclGroup group =
+        options.gpu->make_nccl_group(store, {options.rank, options.world_size, options.timeout_s});
+    return make_recording_backend(group, ledger, *options.gpu);
+  }
+  return make_recording_backend(options.backend == "fake"
+                                    ? make_fake_backend(options.rank, options.world_size)
+                                    : make_gloo_backend(store, options),
+                                ledger);
 }
 
 }  // namespace
@@ -27,11 +32,9 @@ c10::intrusive_ptr<c10d::ProcessGroup> make_process_group(
     const c10::intrusive_ptr<c10d::Store>& store, const GroupOptions& options, Ledger& ledger) {
   const auto prefixed =
       c10::make_intrusive<c10d::PrefixStore>(options.backend + "/" + options.name, store);
-  Gpu* nccl_on = options.backend == "nccl" ? options.gpu : nullptr;
   auto group = c10::make_intrusive<c10d::ProcessGroup>(prefixed, options.rank, options.world_size);
   constexpr auto kCustom = c10d::ProcessGroup::BackendType::CUSTOM;
-  group->setBackend(options.device.type(), kCustom,
-                    make_recording_backend(make_backend(prefixed, options), ledger, nccl_on));
+  group->setBackend(options.device.type(), kCustom, make_backend(prefixed, options, ledger));
   group->setDefaultBackend(kCustom);
   group->setGroupName("gradsync/" + options.name);
   return group;

@@ -27,7 +27,7 @@ std::int64_t bytes_of(const std::vector<Tensors>& lists) {
   return total;
 }
 
-// A receipt of gloo's, which has no future: complete when somebody has waited for it.
+// What has no future, gloo's receipts among it: complete when somebody has waited for it.
 class AwaitedWork final : public Work {
  public:
   AwaitedWork(WorkPtr inner, Ledger& ledger, std::size_t index)
@@ -51,11 +51,13 @@ class AwaitedWork final : public Work {
 
 class RecordingBackend final : public c10d::Backend {
  public:
-  RecordingBackend(c10::intrusive_ptr<c10d::Backend> inner, Ledger& ledger, Gpu* nccl_on)
+  // `nccl_on`: the GPU whose NCCL it is, with its queue there; null: gloo.
+  RecordingBackend(c10::intrusive_ptr<c10d::Backend> inner, Ledger& ledger, Gpu* nccl_on, int queue)
       : Backend(inner->getRank(), inner->getSize()),
         inner_(std::move(inner)),
         ledger_(ledger),
-        nccl_on_(nccl_on) {}
+        nccl_on_(nccl_on),
+        queue_(queue) {}
 
   const std::string getBackendName() const override {  // NOLINT: the base class's signature
     return "recording_" + inner_->getBackendName();
@@ -109,13 +111,17 @@ class RecordingBackend final : public c10d::Backend {
   }
   WorkPtr reduce_scatter(Tensors& outputs, std::vector<Tensors>& inputs,
                          const c10d::ReduceScatterOptions& options) override {
-    return record("reduce_scatter", bytes_of(inputs),
-                  [&] { return inner_->reduce_scatter(outputs, inputs, options); });
+    return record(
+        "reduce_scatter", bytes_of(inputs),
+        [&] { return inner_->reduce_scatter(outputs, inputs, options); },
+        WithoutFuture::EndsWhenAwaited);
   }
   WorkPtr _reduce_scatter_base(at::Tensor& output, at::Tensor& input,
                                const c10d::ReduceScatterOptions& options) override {
-    return record("reduce_scatter", bytes_of(input),
-                  [&] { return inner_->_reduce_scatter_base(output, input, options); });
+    return record(
+        "reduce_scatter", bytes_of(input),
+        [&] { return inner_->_reduce_scatter_base(output, input, options); },
+        WithoutFuture::EndsWhenAwaited);
   }
   WorkPtr alltoall_base(at::Tensor& output, at::Tensor& input, std::vector<int64_t>& output_splits,
                         std::vector<int64_t>& input_splits,
@@ -140,19 +146,24 @@ class RecordingBackend final : public c10d::Backend {
   }
 
  private:
+  enum class WithoutFuture { EndsWhenIssued, EndsWhenAwaited };
+
   template <typename Issue>
-  WorkPtr record(const char* op, std::int64_t bytes, Issue issue) {
+  WorkPtr record(const char* op, std::int64_t bytes, Issue issue,
+                 WithoutFuture otherwise = WithoutFuture::EndsWhenIssued) {
     const std::size_t index = ledger_.start(op, bytes);
     WorkPtr work = issue();
     if (nccl_on_ != nullptr) {
-      ledger_.complete_on_device(index, nccl_on_->mark_end(*work));
+      ledger_.complete_on_device(index, nccl_on_->mark_end(*work, queue_), queue_);
     } else if (!complete_with_future(*work, index)) {
+      if (otherwise == WithoutFuture::EndsWhenAwaited) {
+        return c10::make_intrusive<AwaitedWork>(std::move(work), ledger_, index);
+      }
       ledger_.complete(index);
     }
     return work;
   }
 
-  // gloo's send and barrier have no future; they are complete, for us, when issued.
   bool complete_with_future(Work& work, std::size_t index) {
     c10::intrusive_ptr<c10::ivalue::Future> future;
     try {
@@ -169,13 +180,19 @@ class RecordingBackend final : public c10d::Backend {
   c10::intrusive_ptr<c10d::Backend> inner_;
   Ledger& ledger_;
   Gpu* nccl_on_;
+  int queue_;
 };
 
 }  // namespace
 
 c10::intrusive_ptr<c10d::Backend> make_recording_backend(c10::intrusive_ptr<c10d::Backend> inner,
-                                                         Ledger& ledger, Gpu* nccl_on) {
-  return c10::make_intrusive<RecordingBackend>(std::move(inner), ledger, nccl_on);
+                                                         Ledger& ledger) {
+  return c10::make_intrusive<RecordingBackend>(std::move(inner), ledger, nullptr, 0);
+}
+
+c10::intrusive_ptr<c10d::Backend> make_recording_backend(const NcclGroup& inner, Ledger& ledger,
+                                                         Gpu& gpu) {
+  return c10::make_intrusive<RecordingBackend>(inner.backend, ledger, &gpu, inner.queue);
 }
 
 }  // namespace gradsync::comm

@@ -4,9 +4,11 @@
 // Reducer, FSDP and anything else that communicates goes through it without knowing. gloo's
 // operations are complete when their future says so, on the thread that completed them, also where
 // they communicate a GPU's tensors through copies of their own; what it receives, when it has been
-// waited for. NCCL's are when its stream has
-// passed them, which a mark in the device's queue tells (comm/gpu.h); their future would tell too,
-// but would keep the memory of their tensors from being used again at once.
+// waited for, and so a reduce_scatter of a GPU's tensors, which has no future since its last part
+// is done by who waits for it. Its barriers and sends count as complete when they are issued.
+// NCCL's are when its stream has passed them, which a mark in the device's queue tells
+// (comm/gpu.h); their future would tell too, but would keep the memory of their tensors from being
+// used again at once.
 #pragma once
 
 #include <torch/csrc/distributed/c10d/Backend.hpp>
@@ -16,10 +18,13 @@
 
 namespace gradsync::comm {
 
-// Returns `inner` wrapped. `nccl_on`: the GPU whose NCCL it is; null: gloo. Both it and `ledger`
-// must outlive the backend. Every call stays as collective as the inner one. Cost: about 1 us per
-// collective on the issuing thread, and two marks on a GPU.
+// Returns `inner` wrapped: gloo, or a backend like it. `ledger` must outlive the backend. Every
+// call stays as collective as the inner one. Cost: about 1 us per collective on the issuing thread.
 c10::intrusive_ptr<c10d::Backend> make_recording_backend(c10::intrusive_ptr<c10d::Backend> inner,
-                                                         Ledger& ledger, Gpu* nccl_on = nullptr);
+                                                         Ledger& ledger);
+
+// The same for NCCL of `gpu`, which must outlive the backend. Cost: two marks on the GPU on top.
+c10::intrusive_ptr<c10d::Backend> make_recording_backend(const NcclGroup& inner, Ledger& ledger,
+                                                         Gpu& gpu);
 
 }  // namespace gradsync::comm

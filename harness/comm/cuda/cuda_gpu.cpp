@@ -11,6 +11,7 @@
 #include <algorithm>
 #include <array>
 #include <torch/csrc/distributed/c10d/ProcessGroupNCCL.hpp>
+#include <vector>
 
 #include "harness/base/errors.h"
 #include "harness/comm/cuda/check.h"
@@ -82,9 +83,11 @@ std::string uuid_of(const cudaDeviceProp& properties) {
 class CudaGpu final : public Gpu {
  public:
   CudaGpu(int index, const Clock& clock, double timeout_s)
-      : index_(static_cast<c10::DeviceIndex>(index)),
-        timeline_(index, clock, timeout_s),
-        after_nccl_(c10::cuda::getStreamFromPool(/*isHighPriority=*/false, index_)) {}
+      : index_(static_cast<c10::DeviceIndex>(index)), timeline_(index, clock, timeout_s) {
+    timeline_.set_watch([this] {
+      for (const Group& group : groups_) check_nccl(*group.nccl, group.timeout_s);
+    });
+  }
 
   std::int64_t mark() override { return timeline_.mark(); }
   std::vector<std::int64_t> reached(const std::function<void()>& progress) override {
@@ -110,20 +113,22 @@ class CudaGpu final : public Gpu {
 
   int nccl_version() const override { return loaded_nccl_version(); }
 
-  c10::intrusive_ptr<c10d::Backend> make_nccl_backend(const c10::intrusive_ptr<c10d::Store>& store,
-                                                      const NcclOptions& options) override {
-    nccl_ = make_nccl(store, options, index_);
-    timeline_.set_watch([this, timeout_s = options.timeout_s] { check_nccl(*nccl_, timeout_s); });
-    return nccl_;
+  NcclGroup make_nccl_group(const c10::intrusive_ptr<c10d::Store>& store,
+                            const NcclOptions& options) override {
+    groups_.push_back({make_nccl(store, options, index_),
+                       c10::cuda::getStreamFromPool(/*isHighPriority=*/false, index_),
+                       options.timeout_s});
+    return {groups_.back().nccl, static_cast<int>(groups_.size()) - 1};
   }
 
   void finish_collectives() override {
-    if (nccl_) nccl_->waitForPendingWorks();
+    for (const Group& group : groups_) group.nccl->waitForPendingWorks();
   }
 
-  std::int64_t mark_end(c10d::Work& collective) override {
-    EndOf::event(dynamic_cast<c10d::ProcessGroupNCCL::WorkNCCL&>(collective)).block(after_nccl_);
-    const c10::cuda::CUDAStreamGuard guard(after_nccl_);
+  std::int64_t mark_end(c10d::Work& collective, int queue) override {
+    const c10::cuda::CUDAStream& after = groups_.at(static_cast<std::size_t>(queue)).after;
+    EndOf::event(dynamic_cast<c10d::ProcessGroupNCCL::WorkNCCL&>(collective)).block(after);
+    const c10::cuda::CUDAStreamGuard guard(after);
     return timeline_.mark();
   }
 
@@ -155,13 +160,18 @@ class CudaGpu final : public Gpu {
   std::shared_ptr<const models::Pace> pace() override { return device_pace(index_); }
 
  private:
+  struct Group {
+    c10::intrusive_ptr<c10d::ProcessGroupNCCL> nccl;
+    c10::cuda::CUDAStream after;  // for nothing but marks behind its collectives
+    double timeout_s;
+  };
+
   // Of the allocator's counts: of all of its pools.
   static constexpr auto kAll = static_cast<std::size_t>(c10::CachingAllocator::StatType::AGGREGATE);
 
   c10::DeviceIndex index_;
   DeviceTimeline timeline_;
-  c10::cuda::CUDAStream after_nccl_;
-  c10::intrusive_ptr<c10d::ProcessGroupNCCL> nccl_;
+  std::vector<Group> groups_;  // by queue
 };
 
 }  // namespace

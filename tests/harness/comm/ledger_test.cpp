@@ -91,7 +91,7 @@ TEST(Ledger, OnADeviceACollectiveBeginsWhenReadyAndItsTurnHasCome) {
   ledger.set_place(0, 0);
   for (const char* op : {"all_reduce", "all_reduce", "broadcast"}) {
     const auto index = ledger.start(op, 1);
-    ledger.complete_on_device(index, timeline.mark());
+    ledger.complete_on_device(index, timeline.mark(), 0);
   }
   timeline.moments_ns = {100, 500, 200, 900, 1000, 1300};
   ledger.settle(1);
@@ -103,6 +103,24 @@ TEST(Ledger, OnADeviceACollectiveBeginsWhenReadyAndItsTurnHasCome) {
   EXPECT_EQ(events[1].end_ns, 900);
   EXPECT_EQ(events[2].start_ns, 1000);
   EXPECT_EQ(events[2].end_ns, 1300);
+}
+
+// Hybrid sharding has three communicators: what one does is no reason for another to begin later.
+TEST(Ledger, OnADeviceOnlyTheSameCommunicatorsCollectivesAreInEachOthersWay) {
+  FakeClock clock;
+  test::FakeTimeline timeline;
+  Ledger ledger(clock, nullptr, &timeline);
+  for (const int queue : {1, 2, 1}) {
+    const auto index = ledger.start("all_reduce", 1);
+    ledger.complete_on_device(index, timeline.mark(), queue);
+  }
+  timeline.moments_ns = {100, 900, 200, 500, 300, 1000};
+  ledger.settle(1);
+  const auto events = ledger.events();
+  EXPECT_EQ(events[1].start_ns, 200);
+  EXPECT_EQ(events[1].end_ns, 500);
+  EXPECT_EQ(events[2].start_ns, 900);
+  EXPECT_EQ(events[2].end_ns, 1000);
 }
 
 // gloo with a GPU's tensors: ready by the device's queue, complete by the host's clock.
