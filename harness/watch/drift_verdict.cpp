@@ -92,6 +92,12 @@ void explain_never(Verdict& verdict, const RankEvents& rank, const StepCounts& e
 }  // namespace
 
 Verdict judge_never(const RankEvents& rank, const Steps& steps, const UsualStep& usual) {
+  if (const Event* hook = last_before(rank, EventKind::CommHook, kEndOfTime)) {
+    return not_recognised(fmt::format(
+        "no backward synchronizes through torch's c10d, but the model has a communication hook{}, "
+        "which may reduce by itself",
+        at(*hook)));
+  }
   if (averages_by_hand(rank, steps)) {
     return not_recognised(
         "no backward synchronizes, but ranks exchange data outside of it: parameters or gradients "

@@ -22,9 +22,14 @@ enum class EventKind {
   Sync,  // FSDP2: set_requires_gradient_sync(`detail`: "true" or "false")
   ZeroGrad,  // gradients were cleared; what later micro-batches add starts from nothing; `detail`:
              // kByHand where the job did so, or changed them, by itself and not by zero_grad()
+  GradientUse,  // the job needs gradients as they are here: `detail` kRead, it read one, or
+                // kParameters, it changed parameters and not by an optimizer
+  CommHook,     // DDP was given a hook that reduces in its place, by whatever means
 };
 
 inline constexpr const char* kByHand = "by_hand";
+inline constexpr const char* kRead = "read";
+inline constexpr const char* kParameters = "parameters";
 
 // Times are of CLOCK_MONOTONIC, which Python reads as time.monotonic_ns().
 struct Event {
@@ -52,6 +57,8 @@ struct RankEvents {
   std::int64_t pid = 0;
   std::vector<Event> events;        // by start_ns
   std::vector<std::string> faults;  // what the watcher could not see, in sentences
+  // Of a process without a group: why it may be one of several, "OMPI_COMM_WORLD_SIZE=4"; else "".
+  std::string peers;
   // Of what began later, events were left out because there were too many.
   std::int64_t complete_until_ns = std::numeric_limits<std::int64_t>::max();
 };

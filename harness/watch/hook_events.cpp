@@ -19,7 +19,7 @@ using nlohmann::json;
 
 namespace {
 
-constexpr std::array<std::pair<const char*, EventKind>, 8> kKinds{{
+constexpr std::array<std::pair<const char*, EventKind>, 10> kKinds{{
     {"forward", EventKind::Forward},
     {"backward", EventKind::Backward},
     {"optimizer_step", EventKind::OptimizerStep},
@@ -28,6 +28,8 @@ constexpr std::array<std::pair<const char*, EventKind>, 8> kKinds{{
     {"wrap", EventKind::Wrap},
     {"sync", EventKind::Sync},
     {"zero_grad", EventKind::ZeroGrad},
+    {"gradient_use", EventKind::GradientUse},
+    {"comm_hook", EventKind::CommHook},
 }};
 
 int read_int(JsonFields& fields, const char* name, std::int64_t at_least,
@@ -77,6 +79,8 @@ void read_line(const json& line, const std::string& place, RankEvents& events) {
   } else if (kind == "rank") {
     events.rank = read_int(fields, "rank", 0);
     events.world_size = read_int(fields, "world_size", 1);
+  } else if (kind == "peers") {
+    events.peers = fields.string("detail");
   } else if (kind == "fault" || kind == "full") {
     events.faults.push_back(fields.string("sentence"));
     if (kind == "full") events.complete_until_ns = last_start_ns(events);
@@ -191,12 +195,13 @@ void merge(RankEvents& native, const RankEvents& hook) {
   }
   native.complete_until_ns = std::min(native.complete_until_ns, hook.complete_until_ns);
   if (native.pid == 0) native.pid = hook.pid;
+  if (native.peers.empty()) native.peers = hook.peers;
   join(native.events, hook.events, EventKind::Forward, false);
   join(native.events, hook.events, EventKind::OptimizerStep, false);
   join(native.events, hook.events, EventKind::ZeroGrad, false);
   join(native.events, hook.events, EventKind::Backward, true);
-  for (const EventKind kind :
-       {EventKind::NoSyncEnter, EventKind::NoSyncLeave, EventKind::Wrap, EventKind::Sync}) {
+  for (const EventKind kind : {EventKind::NoSyncEnter, EventKind::NoSyncLeave, EventKind::Wrap,
+                               EventKind::Sync, EventKind::GradientUse, EventKind::CommHook}) {
     join(native.events, hook.events, kind, false);
   }
   native.faults.insert(native.faults.end(), hook.faults.begin(), hook.faults.end());

@@ -93,6 +93,7 @@ class Cutter {
       case EventKind::OptimizerStep:
         return see_optimizer(event);
       case EventKind::ZeroGrad:
+      case EventKind::GradientUse:
         return see_clearing(event);
       case EventKind::Sync:
         flags_[event.object] = event.detail == "true";
@@ -163,8 +164,10 @@ class Cutter {
   }
 
   // Only one that a backward of the same step precedes and another one follows is between two.
+  // A use tells less than what came before it: who reads a gradient may change parameters by it.
   void see_clearing(const Event& clearing) {
-    if (!step_.micro_batches.empty() || !open_.backwards.empty()) clearing_ = &clearing;
+    if (step_.micro_batches.empty() && open_.backwards.empty()) return;
+    if (clearing.kind == EventKind::ZeroGrad || clearing_ == nullptr) clearing_ = &clearing;
   }
 
   bool is_flagged_off(std::int64_t model) const {
@@ -268,15 +271,15 @@ class Placer {
   std::size_t step_ = 0;
 };
 
-// What is cut: outermost forwards and backwards, optimizers, clearings, no_sync and flags, in the
-// order in which Cutter takes them.
+// What is cut: outermost forwards and backwards, optimizers, clearings, uses, no_sync and flags, in
+// the order in which Cutter takes them.
 EventPointers in_cutting_order(const std::vector<Event>& events, const EventPointers& backwards) {
   EventPointers order = backwards;
   for (const EventPointers& more :
        {outermost(events, EventKind::Forward, backwards),
         outermost(events, EventKind::OptimizerStep, {}), of_kind(events, EventKind::ZeroGrad),
-        of_kind(events, EventKind::NoSyncEnter), of_kind(events, EventKind::NoSyncLeave),
-        of_kind(events, EventKind::Sync)}) {
+        of_kind(events, EventKind::GradientUse), of_kind(events, EventKind::NoSyncEnter),
+        of_kind(events, EventKind::NoSyncLeave), of_kind(events, EventKind::Sync)}) {
     order.insert(order.end(), more.begin(), more.end());
   }
   const auto time = [](const Event* event) {

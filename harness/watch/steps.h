@@ -50,7 +50,8 @@ struct Step {
   std::vector<const Event*> optimizers;
   std::vector<const Event*> in_evaluation;  // collectives
   std::vector<const Event*> outside;        // collectives in neither forward nor backward
-  std::vector<const Event*> clearings;      // of gradients, between two of its micro-batches
+  // Clearings and uses of gradients between two of its micro-batches, the last one between each.
+  std::vector<const Event*> clearings;
   int evaluation_forwards = 0;
   bool is_complete = false;  // false: the job ended before its optimizer stepped
   bool is_skipped = false;   // by a gradient scaler

@@ -73,6 +73,13 @@ std::string listed(const OpSums& sums) {
 
 Verdict first_verdict(const RankEvents& rank, const Steps& steps,
                       const std::vector<StepCounts>& counts) {
+  if (rank.world_size <= 1 && !rank.peers.empty()) {
+    return not_recognised(
+        fmt::format("it has no process group of torch's c10d, and is one of several processes for "
+                    "all that ({}): "
+                    "what they exchange passes by the watcher",
+                    rank.peers));
+  }
   if (rank.world_size <= 1) {
     return {VerdictKind::OneProcess, "one process: nothing to synchronize", "", std::nullopt,
             false};

@@ -42,11 +42,21 @@ bool does_not_add_up(const UsualStep& usual) {
 }
 
 Verdict judge_cleared(const StepCounts& example) {
+  constexpr const char* kBetween = "between the micro-batches of a step";
   const Event& clearing = *example.step->clearings.front();
+  if (clearing.detail == kRead) {
+    return not_recognised(
+        fmt::format("gradients are read {}{}: what is read may need a synchronization of its own",
+                    kBetween, at(clearing)));
+  }
+  if (clearing.detail == kParameters) {
+    return not_recognised(
+        fmt::format("parameters are changed {}{}, so each may need a synchronization of its own",
+                    kBetween, at(clearing)));
+  }
   return not_recognised(fmt::format(
-      "gradients are {} between the micro-batches of a step{}, so they do not add up: each may "
-      "need a synchronization of its own",
-      clearing.detail == kByHand ? "changed by hand" : "cleared", at(clearing)));
+      "gradients are {} {}{}, so they do not add up: each may need a synchronization of its own",
+      clearing.detail == kByHand ? "changed by hand" : "cleared", kBetween, at(clearing)));
 }
 
 }  // namespace gradsync::watch

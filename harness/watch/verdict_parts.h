@@ -26,7 +26,7 @@ bool has_event(const RankEvents& rank, EventKind kind);
 // Returns the last event of a kind that begins before `before_ns`; null where there is none.
 const Event* last_before(const RankEvents& rank, EventKind kind, std::int64_t before_ns);
 
-// Whether gradients were cleared between two micro-batches of the step.
+// Whether gradients were cleared or used between two micro-batches of the step.
 bool is_cleared_between(const StepCounts* step);
 
 // Whether they are in most of the usual steps: what their micro-batches add is no sum.

@@ -9,6 +9,7 @@ stands how often the verdict was right, and on how many ranks each collective wa
 
 import argparse
 import json
+import shutil
 import sys
 import unittest
 from dataclasses import asdict, dataclass
@@ -23,6 +24,7 @@ FORKED_RANKS = Path(__file__).with_name("forked_ranks.py")
 # Every rank that torchrun starts imports torch by itself. The others are forked in CI.
 UNDER_TORCHRUN = ("no_sync", "fsdp")
 BY_THEMSELVES = ("forked_by_itself",)
+BY_MPIRUN = ("by_mpi",)
 
 
 @dataclass
@@ -51,6 +53,11 @@ def launched_by_fork(script):
 
 def launched_by_itself(script):
     return (TORCH_PYTHON, script)
+
+
+def launched_by_mpirun(script):
+    options = ("--allow-run-as-root", "--oversubscribe", "--bind-to", "none")
+    return ("mpirun", *options, "-n", RANKS, TORCH_PYTHON, script)
 
 
 def line_to_change(script):
@@ -141,6 +148,18 @@ class ByThemselvesTest(JobTest):
     launched = staticmethod(launched_by_itself)
 
 
+@unittest.skipIf(shutil.which("mpirun") is None, "mpirun is not installed")
+class MpirunTest(JobTest):
+    """Scripts whose ranks meet past torch.distributed: each is a job of its own to the watcher."""
+
+    launched = staticmethod(launched_by_mpirun)
+
+    def assert_counts(self, watched, outcome, tally):
+        self.assertEqual(len(objects_in(outcome.out)), RANKS)
+        for rank in watched["ranks"]:
+            self.assertEqual(rank["collectives"], {})
+
+
 def add_test(case, name):
     setattr(case, f"test_{name}", lambda self: self.check(name))
 
@@ -150,6 +169,8 @@ for each in EXPECTED:
         add_test(TorchrunTest, each)
     elif each in BY_THEMSELVES:
         add_test(ByThemselvesTest, each)
+    elif each in BY_MPIRUN:
+        add_test(MpirunTest, each)
     else:
         add_test(VerdictTest, each)
         add_test(SlowTorchrunTest, each)

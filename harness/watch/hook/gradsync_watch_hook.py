@@ -30,6 +30,7 @@ from gradsync_watch_recording import (
     guarded,
     is_passed_by,
     optimizer_steps,
+    record_comm_hook,
     record_flag,
     record_no_sync,
     record_skipped,
@@ -105,12 +106,24 @@ def watch_init(cls, name, options):
     cls.__init__ = init
 
 
+def watch_comm_hook(cls):
+    original = cls.register_comm_hook
+
+    @functools.wraps(original)
+    def register_comm_hook(self, *args, **kwargs):
+        record_comm_hook(self)
+        return original(self, *args, **kwargs)
+
+    cls.register_comm_hook = register_comm_hook
+
+
 def watch_ddp(module):
     cls = module.DistributedDataParallel
     name = "DistributedDataParallel"
     watch_init(cls, name, ("find_unused_parameters", "static_graph", "broadcast_buffers"))
     watch_forward(cls, name, lambda model: not model.require_backward_grad_sync)
     watch_no_sync(cls)
+    watch_comm_hook(cls)
 
 
 def watch_fsdp(module):
@@ -277,6 +290,7 @@ class Finder:
 
 @guarded
 def flush_at_end():
+    recording.writer.write_peers()
     recording.writer.flush()
 
 

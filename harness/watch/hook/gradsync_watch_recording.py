@@ -114,7 +114,7 @@ def record_wrap(model, name, options):
     fields = {"name": name, "object": number_of(model), "bytes": size, "detail": detail}
     write_span("wrap", now_ns(), **fields, **call_site())
     if is_whole:
-        kept_gradients.add(model)
+        kept_models.add(model)
 
 
 def words_of(model, is_unsynced):
@@ -152,71 +152,148 @@ def record_no_sync(kind, model):
 
 
 @guarded
+def record_comm_hook(model):
+    write_span("comm_hook", now_ns(), object=number_of(model), **call_site())
+
+
+@guarded
 def record_flag(model, args, kwargs):
     value = args[0] if args else kwargs["requires_gradient_sync"]
     fields = {"object": number_of(model), "detail": "true" if value else "false"}
     write_span("sync", now_ns(), **fields, **call_site())
 
 
-class KeptGradients:
-    """What backward left of each model under DDP, to see whether the job changes it by hand before
-    the next one: `p.grad = None`, `p.grad.zero_()`. Of each model one gradient is looked at, and
-    not after an optimizer's step or a zero_grad(), which are seen themselves.
+class GradientReads:
+    """Reads of `Tensor.grad` by the job, between two backwards: who reads a gradient there needs it
+    as it is then, synchronized. torch's own reads (clipping's, an optimizer's) do not count.
+
+    While it looks, `grad` is a property of the Python class and not of the C one below it: from the
+    end of a backward to the first read, the next backward or the optimizer, whichever comes first.
     """
 
     def __init__(self):
-        self.models = weakref.WeakKeyDictionary()  # to what look() returned; None: nothing yet
+        self.is_looking = False
+
+    def begin(self):
+        if self.is_looking:
+            return
+        below = torch._C.TensorBase.grad
+
+        def read(tensor):
+            reads.see(sys._getframe(1).f_code.co_filename)
+            return below.__get__(tensor)
+
+        torch.Tensor.grad = property(read, below.__set__, below.__delete__)
+        self.is_looking = True
+
+    def end(self):
+        if self.is_looking:
+            self.is_looking = False
+            del torch.Tensor.grad
+
+    @guarded
+    def see(self, file):
+        if not file.startswith(torch_folder()) and file != __file__:
+            self.end()
+            record_use("read")
+
+
+@functools.cache
+def torch_folder():
+    return os.path.join(os.path.dirname(torch.__file__), "")
+
+
+@guarded
+def record_use(how):
+    write_span("gradient_use", now_ns(), detail=how, **call_site())
+
+
+reads = GradientReads()
+
+
+class KeptModels:
+    """What backward left of each model under DDP, to see whether the job changes it by hand before
+    the next one: a gradient (`p.grad = None`, `p.grad.zero_()`), or parameters (`p.data += ...`).
+    Not after an optimizer's step or a zero_grad(), which are seen themselves.
+
+    Of each model one gradient is looked at. Of parameters: how often each was changed in place, and
+    on the CPU, where that waits for nothing, what some elements of two of them add up to, the first
+    and another in turn: writing to `p.data` does not count as a change.
+    """
+
+    ELEMENTS = 256
+
+    def __init__(self):
+        self.models = weakref.WeakKeyDictionary()  # to its parameters and what look() returned
         self.running = 0  # backwards, which may run others
+        self.turn = 0
 
     def add(self, model):
-        self.models[model] = None
+        self.models[model] = ([p for p in model.parameters() if p.requires_grad], None)
 
-    @staticmethod
-    def look(model):
-        """Which tensor the first gradient is, and how often that was changed."""
-        for parameter in model.parameters():
+    def look(self, parameters):
+        gradient = None
+        for parameter in parameters:
             if parameter.grad is not None:
-                return id(parameter.grad), parameter.grad._version
-        return None
+                gradient = id(parameter.grad), parameter.grad._version
+                break
+        versions = sum(parameter._version for parameter in parameters)
+        looked_at = (parameters[0], parameters[self.turn % len(parameters)]) if parameters else ()
+        return gradient, (versions, *map(self.sum_of_some, looked_at))
+
+    @classmethod
+    def sum_of_some(cls, parameter):
+        if parameter.device.type != "cpu" or not parameter.is_contiguous():
+            return None
+        flat = parameter.detach().reshape(-1)
+        return flat[:: max(1, flat.numel() // cls.ELEMENTS)].sum().item()
 
     def before_backward(self):
+        reads.end()
         self.running += 1
         if self.running > 1:
             return
-        kept = [(model, left) for model, left in self.models.items() if left is not None]
-        if any(self.look(model) != left for model, left in kept):
+        kept = [(parameters, left) for parameters, left in self.models.values() if left]
+        changes = [(left, self.look(parameters)) for parameters, left in kept]
+        if any(before[0] != now[0] for before, now in changes):
             write_span("zero_grad", now_ns(), detail="by_hand")
+        elif any(before[1] != now[1] for before, now in changes):
+            record_use("parameters")
 
     def forget(self):
-        for model in list(self.models):
-            self.models[model] = None
+        reads.end()
+        for model, (parameters, _) in list(self.models.items()):
+            self.models[model] = (parameters, None)
 
     def after_backward(self):
         self.running -= 1
-        if self.running == 0:
-            for model in list(self.models):
-                self.models[model] = self.look(model)
+        if self.running > 0 or not self.models:
+            return
+        self.turn += 1
+        for model, (parameters, _) in list(self.models.items()):
+            self.models[model] = (parameters, self.look(parameters))
+        reads.begin()
 
 
-kept_gradients = KeptGradients()
+kept_models = KeptModels()
 
 
 @guarded
 def begin_backward():
-    kept_gradients.before_backward()
+    kept_models.before_backward()
     return begin_call()
 
 
 @guarded
 def end_backward(kind, begun):
     end_call(kind, begun)
-    kept_gradients.after_backward()
+    kept_models.after_backward()
 
 
 @guarded
 def end_clearing(kind, begun):
     end_call(kind, begun)
-    kept_gradients.forget()
+    kept_models.forget()
 
 
 class OptimizerSteps(threading.local):
@@ -227,6 +304,7 @@ class OptimizerSteps(threading.local):
         self.count = 0
 
     def before(self, optimizer, args, kwargs):
+        reads.end()
         self.begun.append(begin_call())
 
     def after(self, optimizer, args, kwargs):
@@ -234,7 +312,7 @@ class OptimizerSteps(threading.local):
         begun = self.begun.pop()
         name, number = type(optimizer).__name__, number_of(optimizer)
         end_call("optimizer_step", begun, name=name, object=number)
-        kept_gradients.forget()
+        kept_models.forget()
 
 
 optimizer_steps = OptimizerSteps()

@@ -2,12 +2,19 @@
 JSON for each event, in fields of harness/watch/event.h. Only the standard library is used.
 """
 
+import contextlib
+import ctypes
 import json
 import os
 import sys
 import threading
 
 SCHEMA = "gradsync.watch_hook/1"
+# What tells a process how many it is one of, where those meet in something else than torch's c10d:
+# Open MPI, MPICH and its kin, an srun step.
+PEERS = ("OMPI_COMM_WORLD_SIZE", "PMI_SIZE", "SLURM_STEP_NUM_TASKS")
+# Libraries by which they do.
+TRANSPORTS = ("horovod", "mpi4py")
 # Lines kept in memory until so many are there, or an optimizer steps. Larger: fewer system calls,
 # and more is lost when the process is killed.
 LINES_AT_ONCE = 64
@@ -46,6 +53,9 @@ class Writer:
         if os.fstat(self.file).st_size == 0:
             version = ".".join(map(str, sys.version_info[:3]))
             self.add({"kind": "start", "schema": SCHEMA, "pid": os.getpid(), "python": version})
+        # Where the preloaded library is there and no thread's start has told it of torch yet.
+        with contextlib.suppress(AttributeError, OSError):
+            ctypes.CDLL(None).gradsync_watch_look_for_torch()
 
     def write_rank(self):
         distributed = sys.modules.get("torch.distributed")
@@ -53,6 +63,14 @@ class Writer:
             self.knows_rank = True
             size = distributed.get_world_size()
             self.add({"kind": "rank", "rank": distributed.get_rank(), "world_size": size})
+
+    def write_peers(self):
+        """Of a process that never had a process group: that it may not be alone for all that."""
+        named = [f"{name}={os.environ[name]}" for name in PEERS if os.environ.get(name, "1") != "1"]
+        named += [name for name in TRANSPORTS if name in sys.modules]
+        with self.lock:
+            if named and self.is_on and self.file is not None and not self.knows_rank:
+                self.add({"kind": "peers", "detail": ", ".join(named)})
 
     def add(self, line):
         self.lines.append(json.dumps(line, separators=(",", ":")) + "\n")

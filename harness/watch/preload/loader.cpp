@@ -3,7 +3,9 @@
 // Needs nothing but the C library, so that shells, launchers and compilers in the job carry it
 // without noticing. A process with torch in its shared libraries starts a thread before it
 // communicates (a store, gloo's loop, NCCL's watchdog): pthread_create is where to look whether
-// torch has come. dlopen would be the place, but who calls it matters to it.
+// torch has come. dlopen would be the place, but who calls it matters to it. A job that
+// communicates past torch may never start one; there the Python hook calls
+// gradsync_watch_look_for_torch.
 //
 // Reads GRADSYNC_WATCH_DIR, GRADSYNC_WATCH_LIBRARY (the watcher) and GRADSYNC_WATCH_TORCH (the
 // libtorch_cpu.so that the watcher was compiled for). Without them it does nothing.
@@ -101,6 +103,10 @@ __attribute__((constructor)) void begin() {
 }
 
 }  // namespace
+
+extern "C" __attribute__((visibility("default"))) void gradsync_watch_look_for_torch() {
+  look_for_torch();
+}
 
 // Declared by hand: pthread.h has another opinion of its exceptions in every version.
 extern "C" __attribute__((visibility("default"))) int pthread_create(void* thread,

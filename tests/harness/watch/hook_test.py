@@ -116,6 +116,7 @@ class EventsTest(unittest.TestCase):
             self.assertEqual(counts, expected)
             self.assertEqual(len(of_kind(lines, "optimizer_step")), 6)
             self.assertEqual(len(of_kind(lines, "zero_grad")), 6)
+            self.assertEqual(of_kind(lines, "gradient_use"), [])
 
     def test_places_are_the_jobs_own_lines(self):
         for lines in self.by_rank.values():
@@ -152,6 +153,33 @@ class EventsTest(unittest.TestCase):
                     if enter["end_ns"] <= b["start_ns"] and b["end_ns"] <= leave["start_ns"]
                 ]
                 self.assertEqual(len(inside), 1)
+
+
+class GradientUseTest(unittest.TestCase):
+    """What of a job between two backwards needs the gradients as they are there."""
+
+    def uses_of(self, name):
+        """Lines of the job's code with how it used gradients there, by rank."""
+        source = (JOBS / f"{name}.py").read_text().splitlines()
+        with tempfile.TemporaryDirectory(prefix="gradsync_test_") as folder:
+            run_job(JOBS / f"{name}.py", folder)
+            return {
+                rank: [
+                    (use["detail"], source[use["line"] - 1].strip())
+                    for use in of_kind(lines, "gradient_use")
+                ]
+                for rank, lines in events_of(folder).items()
+            }
+
+    def test_the_first_read_by_the_job_is_recorded_and_no_clipping(self):
+        read = ("read", "attack = 0.05 * attacked.grad / attacked.grad.norm()")
+        changed = ("parameters", "mse_loss(model(inputs), targets).backward()")
+        for uses in self.uses_of("fgm").values():
+            self.assertEqual(uses, [read, changed] * 12)
+
+    def test_parameters_that_are_written_past_autograd_are_noticed(self):
+        for uses in self.uses_of("perturbed").values():
+            self.assertEqual([how for how, _ in uses], ["parameters"] * 12)
 
 
 class HarmlessTest(unittest.TestCase):

@@ -91,6 +91,18 @@ class MadeJob {
     return *this;
   }
 
+  MadeJob& use_gradients(const std::string& how, int line = 32) {
+    Event& event = add(EventKind::GradientUse, 0);
+    name(event, "", 0, line);
+    event.detail = how;
+    return *this;
+  }
+
+  MadeJob& comm_hook(int line = 51) {
+    name(add(EventKind::CommHook, 0), "", 1, line);
+    return *this;
+  }
+
   MadeJob& enter_no_sync(std::int64_t model = 1, int line = 11) {
     name(add(EventKind::NoSyncEnter, 0), "", model, line);
     return *this;

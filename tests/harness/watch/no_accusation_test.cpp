@@ -33,6 +33,47 @@ TEST(NoAccusation, GradientsClearedBehindASynchronization) {
   expect_not_recognised(four_steps(step), "cleared");
 }
 
+// Adversarial training, a gradient noise scale: what is read in between is needed there.
+TEST(NoAccusation, GradientsReadBetweenMicroBatches) {
+  const auto step = [](MadeJob& j) {
+    j.forward().reducing().use_gradients(kRead).forward().reducing().optimizer();
+  };
+  expect_not_recognised(four_steps(step), "gradients are read between");
+}
+
+TEST(NoAccusation, ParametersChangedBetweenMicroBatches) {
+  const auto step = [](MadeJob& j) {
+    j.forward().reducing().use_gradients(kParameters).forward().reducing().optimizer();
+  };
+  expect_not_recognised(four_steps(step), "parameters are changed between");
+}
+
+// After the last backward everybody reads them.
+TEST(NoAccusation, AReadBehindTheLastMicroBatchExcusesNothing) {
+  const Verdict verdict = verdict_on(
+      four_steps([](MadeJob& j) { j.times(2, synced).use_gradients(kRead).optimizer(); }));
+  EXPECT_EQ(verdict.kind, VerdictKind::MoreThanOnce);
+  EXPECT_TRUE(verdict.fails);
+}
+
+TEST(NoAccusation, AHookThatMayReduceByItself) {
+  const auto step = [](MadeJob& j) { j.forward().backward().optimizer(); };
+  MadeJob job;
+  job.comm_hook();
+  expect_not_recognised(four_steps(step, job), "communication hook, train.py line 51");
+}
+
+TEST(NoAccusation, AProcessThatIsOneOfSeveralElsewhere) {
+  const MadeJob job = four_steps([](MadeJob& j) { j.forward().backward().optimizer(); });
+  RankEvents rank = job.process();
+  rank.world_size = 0;
+  rank.peers = "OMPI_COMM_WORLD_SIZE=4";
+  const Steps steps = cut_into_steps(rank.events);
+  const Verdict verdict = judge(rank, steps, count_steps(steps)).front();
+  EXPECT_EQ(verdict.kind, VerdictKind::NotRecognised);
+  EXPECT_THAT(verdict.why, HasSubstr("OMPI_COMM_WORLD_SIZE=4"));
+}
+
 // Correct jobs of odd shapes.
 
 TEST(NoAccusation, OneMicroBatchPerStep) {
