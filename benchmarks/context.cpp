@@ -69,6 +69,12 @@ json gpu_models(const json& gpus) {
   return fmt::format("{}", fmt::join(texts, ", "));
 }
 
+const char* pinning_on(const json& host) {
+  const bool cores_alone = host.value("cores", json()) == host.value("cpus", json());
+  return cores_alone ? "one core per rank, round robin"
+                     : "one hardware thread per rank, of other cores first, round robin";
+}
+
 const char* blas_name() {
   if (at::hasMKL()) return "mkl";
   return at::hasLAPACK() ? "lapack" : "reference";
@@ -113,7 +119,7 @@ json make_context(const RunOptions& options, const plan::Plan& plan, const json&
   context["threads_per_rank"] = plan.threads_per_rank;
   context["gloo_loop"] = plan.gloo_loop;
   const bool pinned = plan.device == "cpu" && plan.backend != "fake";
-  context["pinning"] = pinned ? "one core per rank, round robin" : "none";
+  context["pinning"] = pinned ? pinning_on(host) : "none";
   context["gpu"] = gpu_models(gpus);
   context["gpus"] = gpus.at("gpus");
   context["gpus_reason"] = gpus.at("reason");

@@ -5,6 +5,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <cerrno>
 #include <csignal>
 #include <cstring>
@@ -58,7 +59,11 @@ int leader_port(const launch::TaskPlace& place, const RunOptions& options) {
 
 launch::AgentOptions agent_of(const launch::TaskPlace& place, const RunOptions& options,
                               const plan::Plan& plan) {
-  return {place, identity_of(options, plan), rank_command(), chosen_address(options)};
+  // Before a collective's own deadline, so that the host that is gone is named and not who waits
+  // for it.
+  constexpr double kOfADeadline = 0.75;
+  return {place, identity_of(options, plan), rank_command(), chosen_address(options),
+          std::min(launch::kLostAfterS, kOfADeadline * plan.timeout_s)};
 }
 
 // Serves the leading task until it says that the job is over; returns the exit status it gives.
@@ -129,7 +134,7 @@ Job::Job(const launch::AgentOptions& agent, const RunOptions& options)
           .set(port_key(place), std::to_string(launch::bound_port(listener.get())));
     }
     agents_ = std::make_unique<launch::Agents>(std::move(listener), place, agent.identity,
-                                               options.join_timeout_s);
+                                               options.join_timeout_s, agent.lost_after_s);
   } catch (...) {
     ::kill(own_agent_, SIGKILL);
     reap(own_agent_);

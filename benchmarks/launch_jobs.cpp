@@ -4,8 +4,13 @@
 
 #include "benchmarks/interrupt.h"
 #include "benchmarks/paths.h"
+#include "harness/base/units.h"
+#include "harness/launch/cgroup.h"
+#include "harness/launch/cores.h"
+#include "harness/launch/host.h"
 #include "harness/launch/local_ranks.h"
 #include "harness/launch/topology.h"
+#include "harness/run/launch_memory.h"
 
 namespace gradsync::cli {
 namespace {
@@ -37,15 +42,18 @@ run::LaunchJob LaunchJobs::job(const plan::Launch& launch, std::vector<plan::Tri
   const launch::SpawnOptions spawn = spawn_options();
   const launch::Topology topology = job.spec.topology;
   if (agents_ != nullptr) {
-    job.usable_cpus = agents_->usable_cpus_per_node() * topology.nodes;
+    job.cores = {agents_->usable_cpus(), agents_->cores(), agents_->least_cpu_quota(),
+                 agents_->place().ranks};
     job.start_ranks = [agents = agents_, spawn] {
       return std::make_unique<launch::RemoteRanks>(*agents, spawn);
     };
     return job;
   }
   const launch::Fabric& fabric = fabric_for(topology, launch);
-  job.usable_cpus = static_cast<int>(launch::usable_cpus().size());
   const launch::RankRange range{0, stands_alone() ? 1 : topology.world_size()};
+  const std::vector<launch::Processor> processors = launch::usable_processors();
+  job.cores = {static_cast<int>(processors.size()), launch::core_count(processors),
+               launch::Cgroups().cpu_quota(), range.count};
   job.start_ranks = [topology, &fabric, spawn, range] {
     return std::make_unique<launch::LocalRanks>(topology, fabric, spawn, range);
   };
@@ -71,7 +79,27 @@ run::LaunchSpec LaunchJobs::spec_of(const plan::Launch& launch,
       agents_ == nullptr ? spec.topology.world_size() : spec.topology.ranks_per_node;
   spec.weights = weights_;
   spec.data = data_;
+  const auto room = memory_per_rank(spec);
+  spec.one_workload_at_a_time =
+      room && !spec.as_published && run::together_bytes(spec.trials, spec) > *room;
   return spec;
+}
+
+std::optional<std::int64_t> LaunchJobs::memory_per_rank(const run::LaunchSpec& spec) const {
+  const auto available = agents_ == nullptr ? launch::memory_available_bytes()
+                                            : agents_->least_memory_available_bytes();
+  if (!available) return std::nullopt;
+  return *available / (stands_alone() ? 1 : spec.ranks_per_host);
+}
+
+std::string LaunchJobs::lacks_memory_for(const plan::Launch& launch, const plan::Cell& cell) const {
+  const run::LaunchSpec spec = spec_of(launch, {});
+  const auto need = run::estimated_peak_bytes(cell, spec);
+  const auto room = memory_per_rank(spec);
+  if (!need || !room || *need <= *room) return "";
+  return fmt::format("a rank would hold some {}, and {} of memory are available to each",
+                     format_bytes(static_cast<double>(*need)),
+                     format_bytes(static_cast<double>(*room)));
 }
 
 launch::SpawnOptions LaunchJobs::spawn_options() const {

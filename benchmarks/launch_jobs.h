@@ -27,6 +27,11 @@ class LaunchJobs {
   LaunchJobs(const RunOptions& options, const plan::Plan& plan, launch::Agents* agents,
              FabricMade fabric_made);
 
+  // Returns why ranks that run `cell` would not fit into the memory of their machine, by an
+  // estimate;
+  // "" where they do or nothing is declared.
+  std::string lacks_memory_for(const plan::Launch& launch, const plan::Cell& cell) const;
+
   // Returns the job that runs `trials`, which are of `launch`. This must outlive it.
   // Errors: ConfigError for the topology; EnvironmentError where this machine cannot make its
   // network; whatever `fabric_made` throws.
@@ -34,6 +39,8 @@ class LaunchJobs {
 
  private:
   run::LaunchSpec spec_of(const plan::Launch& launch, std::vector<plan::Trial> trials) const;
+  // What a rank may hold, in bytes, where all of a machine hold the same; nothing: not known.
+  std::optional<std::int64_t> memory_per_rank(const run::LaunchSpec& spec) const;
   launch::SpawnOptions spawn_options() const;
   bool stands_alone() const { return plan_.backend == "fake"; }
   const launch::Fabric& fabric_for(const launch::Topology& topology, const plan::Launch& launch);

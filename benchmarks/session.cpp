@@ -154,20 +154,20 @@ void Session::show_progress_of(std::vector<report::PlannedTrial> planned) {
                                                  progress_options(options_), std::move(planned));
 }
 
-std::string Session::obstacle_to(const plan::Cell& cell) const {
+std::string Session::obstacle_to(const plan::Launch& launch, const plan::Cell& cell) const {
   if (agents_ != nullptr && cell.scale != 1) {
     return fmt::format(
         "scale {} needs links scaled with it, and {}'s are what they are; start it without a "
-        "launcher on one machine",
+        "launcher on one machine, or take plan guides_setup, the guide's training at full size",
         cell.scale, agents_->place().launcher);
   }
-  return "";
+  return jobs_.lacks_memory_for(launch, cell);
 }
 
 void Session::run_one(const plan::Launch& launch) {
   std::vector<plan::Trial> trials;
   for (const plan::Trial& trial : launch.trials) {
-    const std::string obstacle = obstacle_to(trial.cell);
+    const std::string obstacle = obstacle_to(launch, trial.cell);
     if (obstacle.empty()) {
       trials.push_back(trial);
       continue;

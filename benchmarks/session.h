@@ -51,7 +51,7 @@ class Session {
   // Of what is not planned nothing is said.
   void show_progress_of(std::vector<report::PlannedTrial> planned);
   // Why this cell cannot run here; empty: it can.
-  std::string obstacle_to(const plan::Cell& cell) const;
+  std::string obstacle_to(const plan::Launch& launch, const plan::Cell& cell) const;
   // Returns the job that runs `trials`; nothing, with the trials recorded as skipped, where this
   // machine cannot make its network.
   std::optional<run::LaunchJob> job_of(const plan::Launch& launch,

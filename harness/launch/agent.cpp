@@ -4,9 +4,13 @@
 #include <poll.h>
 #include <sys/utsname.h>
 
+#include <fstream>
 #include <optional>
 
 #include "harness/base/errors.h"
+#include "harness/launch/cgroup.h"
+#include "harness/launch/cores.h"
+#include "harness/launch/host.h"
 #include "harness/launch/json_lines.h"
 #include "harness/launch/local_ranks.h"
 #include "harness/launch/newcomers.h"
@@ -45,6 +49,14 @@ std::string host_name() {
   return ::uname(&names) == 0 ? names.nodename : "unknown";
 }
 
+// Of the kernel since it started, whatever the namespaces. Where it cannot be read, the host's
+// name.
+std::string boot_id() {
+  std::ifstream file("/proc/sys/kernel/random/boot_id");
+  std::string id;
+  return file >> id ? id : host_name();
+}
+
 class Agent {
  public:
   Agent(UniqueFd connection, const AgentOptions& options, const Clock& clock)
@@ -52,8 +64,20 @@ class Agent {
         clock_(clock),
         reach_{peer_address(connection.get()), own_address(connection.get()), options.address},
         leader_(std::move(connection), "the leading task") {
-    const Hello hello{options.place.task, host_name(),   options.place.run_id,
-                      options.identity,   usable_cpus(), options.address};
+    end_when_lost(leader_.fd(), options.lost_after_s);
+    Hello hello;
+    hello.task = options.place.task;
+    hello.host = host_name();
+    hello.machine = boot_id();
+    hello.run_id = options.place.run_id;
+    hello.identity = options.identity;
+    for (const Processor& processor : usable_processors()) {
+      hello.cpus.push_back(processor.cpu);
+      hello.cores.push_back(processor.core);
+    }
+    hello.cpu_quota = Cgroups().cpu_quota();
+    hello.memory_available_bytes = memory_available_bytes();
+    hello.address = options.address;
     leader_.send({{"hello", to_json(hello)}});
   }
 

@@ -23,6 +23,7 @@
 
 #include "harness/base/clock.h"
 #include "harness/launch/task_place.h"
+#include "harness/launch/tcp.h"
 #include "harness/launch/unique_fd.h"
 
 namespace gradsync::launch {
@@ -33,6 +34,7 @@ struct AgentOptions {
   nlohmann::json identity;
   std::vector<std::string> rank_command;  // argv of a rank
   std::string address;  // numeric, of the interface that was chosen for its ranks; "": none was
+  double lost_after_s = kLostAfterS;  // a leader whose host is silent for so long is gone
 };
 
 // Serves the leader at the other end of `connection` until it says that the job is over; returns

@@ -6,6 +6,7 @@
 
 #include <algorithm>
 #include <functional>
+#include <limits>
 #include <map>
 #include <set>
 
@@ -49,8 +50,12 @@ json receive(JsonLines& lines, double timeout_s, const std::function<bool(const 
 
 }  // namespace
 
-Agents::Agents(UniqueFd listener, const TaskPlace& place, const json& identity, double timeout_s)
-    : place_(place), identity_(identity), tasks_(static_cast<std::size_t>(place.tasks)) {
+Agents::Agents(UniqueFd listener, const TaskPlace& place, const json& identity, double timeout_s,
+               double lost_after_s)
+    : place_(place),
+      identity_(identity),
+      lost_after_s_(lost_after_s),
+      tasks_(static_cast<std::size_t>(place.tasks)) {
   Newcomers newcomers(std::move(listener));
   const std::int64_t deadline_ns = steady_clock().now_ns() + nanoseconds(timeout_s);
   const auto missing = [this] {
@@ -81,8 +86,16 @@ void Agents::admit(Newcomer newcomer) {
                                                  place_.run_id, hello.run_id)}});
     return;
   }
-  auto task = std::make_unique<Task>(
-      Task{hello.task, hello.host, newcomer.reach, hello.cpus, std::move(newcomer.lines), {}});
+  auto task = std::make_unique<Task>(Task{hello.task,
+                                          hello.host,
+                                          hello.machine,
+                                          newcomer.reach,
+                                          hello.cpus,
+                                          hello.cores,
+                                          hello.cpu_quota,
+                                          hello.memory_available_bytes,
+                                          std::move(newcomer.lines),
+                                          {}});
   if (hello.identity != identity_) {
     refuse(*task, fmt::format("task {} on {} was not started like task 0: {}", task->task,
                               task->host, differences(hello.identity, identity_)));
@@ -96,6 +109,7 @@ void Agents::admit(Newcomer newcomer) {
     refuse(*task, fmt::format("two tasks call themselves {}, one on {}, one on {}", task->task,
                               place->host, task->host));
   }
+  end_when_lost(task->lines.fd(), lost_after_s_);
   task->joined = measure_clock(*task);
   place = std::move(task);
 }
@@ -147,15 +161,50 @@ json Agents::clocks() {
   return nodes;
 }
 
-int Agents::usable_cpus_per_node() const {
-  std::map<int, std::set<int>> cpus;  // by node: tasks beside each other may share cores
+int Agents::usable_cpus() const {
+  return least_share(&Task::cpus);
+}
+
+int Agents::cores() const {
+  return least_share(&Task::cores);
+}
+
+int Agents::least_share(std::vector<int> Task::*of_task) const {
+  struct Machine {
+    std::set<int> has;  // tasks beside each other may share some
+    int ranks = 0;
+  };
+  std::map<std::string, Machine> machines;
   for (const auto& task : tasks_) {
-    cpus[task->task * place_.ranks / place_.ranks_per_node].insert(task->cpus.begin(),
-                                                                   task->cpus.end());
+    Machine& machine = machines[task->machine];
+    const std::vector<int>& has = (*task).*of_task;
+    machine.has.insert(has.begin(), has.end());
+    machine.ranks += place_.ranks;
   }
-  std::size_t fewest = cpus.begin()->second.size();
-  for (const auto& [node, set] : cpus) fewest = std::min(fewest, set.size());
-  return static_cast<int>(fewest);
+  const int ranks = place_.tasks * place_.ranks;
+  int least = std::numeric_limits<int>::max();
+  for (const auto& [name, machine] : machines) {
+    least = std::min(least, static_cast<int>(machine.has.size()) * ranks / machine.ranks);
+  }
+  return least;
+}
+
+template <typename Number>
+std::optional<Number> Agents::least(std::optional<Number> Task::*of_task) const {
+  std::optional<Number> least;
+  for (const auto& task : tasks_) {
+    const std::optional<Number>& value = (*task).*of_task;
+    if (value && (!least || *value < *least)) least = value;
+  }
+  return least;
+}
+
+std::optional<std::int64_t> Agents::least_memory_available_bytes() const {
+  return least(&Task::memory_available_bytes);
+}
+
+std::optional<double> Agents::least_cpu_quota() const {
+  return least(&Task::cpu_quota);
 }
 
 void Agents::end(int exit_status) {

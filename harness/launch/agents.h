@@ -7,6 +7,7 @@
 
 #include <memory>
 #include <nlohmann/json.hpp>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -15,6 +16,7 @@
 #include "harness/launch/local_ranks.h"
 #include "harness/launch/newcomers.h"
 #include "harness/launch/task_place.h"
+#include "harness/launch/tcp.h"
 
 namespace gradsync::launch {
 
@@ -24,8 +26,9 @@ class Agents {
   // another start of a job (TaskPlace::run_id) is turned away, and who is no task not heard.
   // Errors: ConfigError naming what differs where a task runs another plan, program or torch (that
   // task is told too); EnvironmentError naming the tasks that are missing.
+  // `lost_after_s`: a task whose host is silent for so long is gone (tcp.h).
   Agents(UniqueFd listener, const TaskPlace& place, const nlohmann::json& identity,
-         double timeout_s);
+         double timeout_s, double lost_after_s = kLostAfterS);
 
   // Tells every agent that the job is over, with the exit status to end with.
   void end(int exit_status);
@@ -35,8 +38,15 @@ class Agents {
   // task is gone. Takes a millisecond per host; not while ranks run.
   nlohmann::json clocks();
 
-  // Returns how many compute threads the node with the fewest cores has room for.
-  int usable_cpus_per_node() const;
+  // Return how many processors the ranks of all tasks have, and of how many cores these are
+  // hardware threads: as many as if every machine had the share of the one with the fewest for its
+  // ranks. Tasks that run on one kernel are on one machine, also in containers of their own.
+  int usable_cpus() const;
+  int cores() const;
+  // Returns the least memory, in bytes, that the host of any task had left when it joined.
+  std::optional<std::int64_t> least_memory_available_bytes() const;
+  // Returns the lowest CPU quota of any task, in cores; nothing: there is none.
+  std::optional<double> least_cpu_quota() const;
   const TaskPlace& place() const { return place_; }
 
  private:
@@ -45,8 +55,12 @@ class Agents {
   struct Task {
     int task = 0;
     std::string host;
+    std::string machine;
     Reach reach;
     std::vector<int> cpus;
+    std::vector<int> cores;
+    std::optional<double> cpu_quota;
+    std::optional<std::int64_t> memory_available_bytes;
     JsonLines lines;
     ClockOffset joined;
   };
@@ -57,10 +71,15 @@ class Agents {
   // Waits for the next messages of any task until `timeout_s`.
   void wait(double timeout_s);
   Task& task_of_rank(int rank);
+  // The least of what those tasks have that say.
+  template <typename Number>
+  std::optional<Number> least(std::optional<Number> Task::*of_task) const;
+  int least_share(std::vector<int> Task::*of_task) const;
   std::string leader_address() const;
 
   TaskPlace place_;
   nlohmann::json identity_;
+  double lost_after_s_;
   std::vector<std::unique_ptr<Task>> tasks_;  // by number; null: not joined yet
   int groups_ = 0;                            // started so far
 };

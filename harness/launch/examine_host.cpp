@@ -48,6 +48,21 @@ void examine_cpu(const json& host, Findings& findings) {
           "stop other work, or wait until it is done");
     }
   }
+  if (const json& cores = get(host, "cores"); cpus.is_number() && cores.is_number()) {
+    const bool alone = cores.get<int>() >= cpus.get<int>();
+    add(findings, alone, Severity::Warn,
+        alone ? "every CPU is a core of its own"
+              : fmt::format("{} CPUs are hardware threads of {} core(s)", cpus.get<int>(),
+                            cores.get<int>()),
+        "ranks take a core each first: with more ranks than cores, two share one and are slower");
+  }
+  if (const json& quota = get(host, "cpu_quota"); quota.is_number()) {
+    const bool whole = cpus.is_number() && quota.get<double>() >= cpus.get<double>();
+    add(findings, whole, Severity::Warn,
+        fmt::format("a quota of {:.3g} cores (control group)", quota.get<double>()),
+        "give the container as many cores as ranks, or no quota: times of a rank that it holds are "
+        "not printed");
+  }
   if (const json& governor = get(host, "governor"); governor.is_string()) {
     add(findings, governor == "performance", Severity::Warn,
         fmt::format("CPU governor is '{}'", governor.get<std::string>()),
@@ -65,8 +80,12 @@ void examine_cpu(const json& host, Findings& findings) {
 
 void examine_memory(const json& host, Findings& findings) {
   if (const json& available = get(host, "memory_available_bytes"); available.is_number()) {
+    const json& limit = get(host, "memory_limit_bytes");
     add(findings, available.get<double>() >= kLittleMemoryBytes, Severity::Warn,
-        fmt::format("{} of memory available", format_bytes(available.get<double>())),
+        fmt::format("{} of memory available{}", format_bytes(available.get<double>()),
+                    limit.is_number() ? fmt::format(", of a limit of {} (control group)",
+                                                    format_bytes(limit.get<double>()))
+                                      : ""),
         "the default plan needs 2 GiB: stop what holds memory, or choose a smaller model");
   }
   if (const json& swap = get(host, "swap_used_bytes"); swap.is_number()) {

@@ -1,10 +1,10 @@
 #include "harness/launch/host.h"
 
 #include <fmt/format.h>
-#include <sched.h>
 #include <sys/utsname.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <array>
 #include <cstdint>
 #include <filesystem>
@@ -16,6 +16,8 @@
 
 #include "harness/base/clock.h"
 #include "harness/base/errors.h"
+#include "harness/launch/cgroup.h"
+#include "harness/launch/cores.h"
 #include "harness/launch/link_shape.h"
 #include "harness/launch/namespaces.h"
 
@@ -47,10 +49,11 @@ json cpu_model() {
   return nullptr;
 }
 
-json usable_cpu_count() {
-  cpu_set_t set;
-  CPU_ZERO(&set);
-  return ::sched_getaffinity(0, sizeof set, &set) == 0 ? json(CPU_COUNT(&set)) : json(nullptr);
+void add_processors(json& host) {
+  const std::vector<Processor> processors = usable_processors();
+  const bool known = !processors.empty();
+  host["cpus"] = known ? json(processors.size()) : json(nullptr);
+  host["cores"] = known ? json(core_count(processors)) : json(nullptr);
 }
 
 // "[always] madvise never" means always.
@@ -82,7 +85,13 @@ std::optional<CpuTicks> cpu_ticks() {
   return result;
 }
 
-void add_memory(json& host) {
+template <typename Number>
+json number_or_null(const std::optional<Number>& number) {
+  return number ? json(*number) : json(nullptr);
+}
+
+// By name, in bytes: "MemTotal:".
+std::map<std::string, std::int64_t> memory_of_the_machine() {
   std::ifstream file("/proc/meminfo");
   std::map<std::string, std::int64_t> bytes;
   for (std::string line; std::getline(file, line);) {
@@ -91,11 +100,15 @@ void add_memory(json& host) {
     std::int64_t kib = 0;
     if (words >> name >> kib) bytes[name] = kib * 1024;
   }
-  const auto get = [&bytes](const char* name) {
-    return bytes.contains(name) ? json(bytes[name]) : json(nullptr);
-  };
-  host["memory_total_bytes"] = get("MemTotal:");
-  host["memory_available_bytes"] = get("MemAvailable:");
+  return bytes;
+}
+
+void add_memory(json& host) {
+  auto bytes = memory_of_the_machine();
+  host["memory_total_bytes"] =
+      bytes.contains("MemTotal:") ? json(bytes["MemTotal:"]) : json(nullptr);
+  host["memory_limit_bytes"] = number_or_null(Cgroups().memory_limit_bytes());
+  host["memory_available_bytes"] = number_or_null(memory_available_bytes());
   const bool has_swap = bytes.contains("SwapTotal:") && bytes.contains("SwapFree:");
   host["swap_used_bytes"] =
       has_swap ? json(bytes["SwapTotal:"] - bytes["SwapFree:"]) : json(nullptr);
@@ -178,6 +191,13 @@ void add_network(json& host) {
 
 }  // namespace
 
+std::optional<std::int64_t> memory_available_bytes() {
+  const auto bytes = memory_of_the_machine();
+  const auto machine = bytes.find("MemAvailable:");
+  if (machine == bytes.end()) return std::nullopt;
+  return std::min(machine->second, Cgroups().memory_left_bytes().value_or(machine->second));
+}
+
 json load_1min() {
   std::ifstream file("/proc/loadavg");
   double load = 0;
@@ -206,7 +226,8 @@ json probe_host(double sample_s) {
   host["host"] = named ? json(names.nodename) : json(nullptr);
   host["kernel"] = named ? json(names.release) : json(nullptr);
   host["cpu_model"] = cpu_model();
-  host["cpus"] = usable_cpu_count();
+  add_processors(host);
+  host["cpu_quota"] = number_or_null(Cgroups().cpu_quota());
   host["governor"] = line_or_null("/sys/devices/system/cpu/cpu0/cpufreq/scaling_governor");
   host["load_1min"] = load_1min();
   host["steal_share"] = meter.share();

@@ -1,21 +1,30 @@
 // This machine: what is stamped into every result, and what about it would spoil a number.
 #pragma once
 
+#include <cstdint>
 #include <nlohmann/json.hpp>
+#include <optional>
 #include <string>
 #include <vector>
 
 namespace gradsync::launch {
 
 // Returns the machine's part of a result's context. Never throws; what cannot be read is null.
-//   "host", "kernel", "cpu_model"; "cpus" (usable by this process), "governor" (of the first cpu)
+//   "host", "kernel", "cpu_model"; "cpus" (usable by this process), "cores" (that these
+//   are threads of), "governor" (of the first cpu)
+//   "cpu_quota", in cores, and "memory_limit_bytes": of its control groups; null: none
 //   "load_1min"; "steal_share" (0 to 1, over `sample_s`), "steal_share_since_boot"
-//   "memory_total_bytes", "memory_available_bytes", "swap_used_bytes", "transparent_hugepages"
+//   "memory_total_bytes", "memory_available_bytes" (to this process: what the limit leaves, where
+//   that is less than what the machine has), "swap_used_bytes", "transparent_hugepages"
 //   "on_battery", "congestion_control", "other_gradsync" (process ids of other runs)
 //   "namespaces": {"available", "reason", "user_namespace"}, "tools": {"ip", "tc"} (paths),
 //   "link_shaping": {"available", "reason"}
 // Blocks for `sample_s`. Cost: a few processes are started to see whether namespaces work.
 nlohmann::json probe_host(double sample_s = 0.1);
+
+// Returns the memory in bytes that processes here can still take: what the machine has, or what the
+// limits of this one's control groups leave, whichever is less. Nothing where it cannot be read.
+std::optional<std::int64_t> memory_available_bytes();
 
 // Returns the load average of the last minute; null where it cannot be read.
 nlohmann::json load_1min();

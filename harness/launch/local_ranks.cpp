@@ -2,7 +2,6 @@
 
 #include <fmt/format.h>
 #include <poll.h>
-#include <sched.h>
 #include <sys/wait.h>
 
 #include <algorithm>
@@ -13,6 +12,7 @@
 
 #include "harness/base/clock.h"
 #include "harness/base/errors.h"
+#include "harness/launch/cores.h"
 #include "harness/launch/rank_process.h"
 
 namespace gradsync::launch {
@@ -37,17 +37,6 @@ RankEvent ending(int rank, int wait_status) {
 }
 
 }  // namespace
-
-std::vector<int> usable_cpus() {
-  cpu_set_t set;
-  CPU_ZERO(&set);
-  std::vector<int> cpus;
-  if (::sched_getaffinity(0, sizeof set, &set) != 0) return cpus;
-  for (int cpu = 0; cpu < CPU_SETSIZE; ++cpu) {
-    if (CPU_ISSET(cpu, &set)) cpus.push_back(cpu);
-  }
-  return cpus;
-}
 
 struct LocalRanks::Impl {
   Topology topology;

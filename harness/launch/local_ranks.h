@@ -25,12 +25,9 @@ namespace gradsync::launch {
 struct SpawnOptions {
   std::vector<std::string> command;  // argv of a rank; command[0] is the program's path
   std::vector<std::pair<std::string, std::string>> environment;  // beside the launcher's own
-  bool pin = true;           // one core per rank, round robin over the cores we may use
+  bool pin = true;           // one processor per rank, round robin in the order of cores.h
   int threads_per_rank = 1;  // OMP_NUM_THREADS, MKL_NUM_THREADS
 };
-
-// Returns the cores this process may use.
-std::vector<int> usable_cpus();
 
 // Ranks first ... first + count - 1 of a topology.
 struct RankRange {

@@ -17,11 +17,30 @@ constexpr double kHelloS = 5;                // a task says hello at once
 constexpr std::size_t kMostSilent = 256;     // of more, who came first is given up
 constexpr std::size_t kMostHello = 1 << 22;  // bytes; a plan is in it
 
+template <typename Number>
+json value_or_null(const std::optional<Number>& number) {
+  return number ? json(*number) : json(nullptr);
+}
+
+template <typename Number>
+std::optional<Number> optional_at(const json& object, const char* name) {
+  const json& value = object.at(name);
+  return value.is_null() ? std::nullopt : std::optional(value.get<Number>());
+}
+
 }  // namespace
 
 json to_json(const Hello& hello) {
-  return {{"task", hello.task},         {"host", hello.host}, {"run_id", hello.run_id},
-          {"identity", hello.identity}, {"cpus", hello.cpus}, {"address", hello.address}};
+  return {{"task", hello.task},
+          {"host", hello.host},
+          {"machine", hello.machine},
+          {"run_id", hello.run_id},
+          {"identity", hello.identity},
+          {"cpus", hello.cpus},
+          {"cores", hello.cores},
+          {"cpu_quota", value_or_null(hello.cpu_quota)},
+          {"memory_available_bytes", value_or_null(hello.memory_available_bytes)},
+          {"address", hello.address}};
 }
 
 std::optional<Hello> hello_from_json(const json& message) {
@@ -30,9 +49,13 @@ std::optional<Hello> hello_from_json(const json& message) {
     Hello hello;
     hello.task = said.at("task").get<int>();
     hello.host = said.at("host").get<std::string>();
+    hello.machine = said.at("machine").get<std::string>();
     hello.run_id = said.at("run_id").get<std::string>();
     hello.identity = said.at("identity");
     hello.cpus = said.at("cpus").get<std::vector<int>>();
+    hello.cores = said.at("cores").get<std::vector<int>>();
+    hello.cpu_quota = optional_at<double>(said, "cpu_quota");
+    hello.memory_available_bytes = optional_at<std::int64_t>(said, "memory_available_bytes");
     hello.address = said.at("address").get<std::string>();
     return hello;
   } catch (const json::exception&) {

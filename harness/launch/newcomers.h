@@ -21,9 +21,13 @@ namespace gradsync::launch {
 struct Hello {
   int task = 0;
   std::string host;
-  std::string run_id;       // of the start of a job that it belongs to
-  nlohmann::json identity;  // what must be the same for every task
-  std::vector<int> cpus;
+  std::string machine;              // the same for tasks that run on one kernel
+  std::string run_id;               // of the start of a job that it belongs to
+  nlohmann::json identity;          // what must be the same for every task
+  std::vector<int> cpus;            // that its ranks may use
+  std::vector<int> cores;           // which core each of them is a hardware thread of
+  std::optional<double> cpu_quota;  // in cores, of its control groups
+  std::optional<std::int64_t> memory_available_bytes;
   std::string address;  // that was chosen for its ranks; "" where none was
 };
 

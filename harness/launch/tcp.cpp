@@ -27,15 +27,11 @@ void set_option(int fd, int level, int option, int value) {
   ::setsockopt(fd, level, option, &value, sizeof value);
 }
 
-// Control messages are small and urgent; and a host that vanished without a word shows within half
-// a minute.
+// Control messages are small and urgent.
 void prepare(int fd) {
   set_option(fd, IPPROTO_TCP, TCP_NODELAY, 1);
   set_option(fd, SOL_SOCKET, SO_KEEPALIVE, 1);
-  set_option(fd, IPPROTO_TCP, TCP_KEEPIDLE, 10);
-  set_option(fd, IPPROTO_TCP, TCP_KEEPINTVL, 5);
-  set_option(fd, IPPROTO_TCP, TCP_KEEPCNT, 4);
-  set_option(fd, IPPROTO_TCP, TCP_USER_TIMEOUT, 30'000);
+  end_when_lost(fd, kLostAfterS);
 }
 
 std::string numeric(const sockaddr* address, socklen_t size) {
@@ -116,6 +112,16 @@ std::vector<InterfaceAddress> interface_addresses() {
 }
 
 }  // namespace
+
+// Where something is unanswered the user timeout ends it; where nothing is, probes are sent first.
+// Source: tcp(7); with a user timeout the number of probes does not count.
+void end_when_lost(int fd, double seconds) {
+  const int within_s = std::max(2, static_cast<int>(seconds));
+  const int probe_s = std::max(1, within_s / 4);
+  set_option(fd, IPPROTO_TCP, TCP_KEEPIDLE, probe_s);
+  set_option(fd, IPPROTO_TCP, TCP_KEEPINTVL, probe_s);
+  set_option(fd, IPPROTO_TCP, TCP_USER_TIMEOUT, (within_s - probe_s) * 1000);
+}
 
 UniqueFd listen_on(int port) {
   UniqueFd fd(::socket(AF_INET6, SOCK_STREAM | SOCK_CLOEXEC, 0));

@@ -22,6 +22,14 @@ UniqueFd connect_to(const std::string& host, int port, double timeout_s);
 // Accepts one connection until `timeout_s`; an empty one: the time passed.
 UniqueFd accept_within(int listener, double timeout_s);
 
+// A connection whose other side no longer answers, link or host gone, ends by itself after so long
+// unless told otherwise.
+inline constexpr double kLostAfterS = 30;
+
+// From now on it ends after `seconds` of silence from the other side's kernel, 2 s at least. A peer
+// that is merely busy or stopped is not silent.
+void end_when_lost(int fd, double seconds);
+
 // Return the numeric address of a connection's own end, or of the other; "" where it has none.
 std::string own_address(int fd);
 std::string peer_address(int fd);

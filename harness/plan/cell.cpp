@@ -204,6 +204,14 @@ json later_fields(const Cell& cell) {
 
 }  // namespace
 
+bool share_a_workload(const Cell& a, const Cell& b) {
+  Cell same = a;
+  same.strategy = b.strategy;
+  same.accumulation_steps = b.accumulation_steps;
+  same.memory_budget_bytes = b.memory_budget_bytes;
+  return same == b;
+}
+
 bool syncs_every_micro_batch(const std::string& wrapper, const std::string& strategy) {
   const bool improper_works = wrapper == "fsdp";  // it reads the flag in backward
   return strategy == "baseline" || strategy == "sync_each_batch" ||

@@ -26,6 +26,10 @@ const std::vector<Axis>& axes();
 // their defaults.
 nlohmann::json with_defaults(const nlohmann::json& cell);
 
+// Returns whether a rank runs both cells with one model, wrapper and optimizer: what differs
+// between them is told to it anew for each trial.
+bool share_a_workload(const Cell& a, const Cell& b);
+
 // Returns whether a step reduces gradients in each of its micro-batches, as against the last alone.
 // Of wrappers ddp and fsdp.
 bool syncs_every_micro_batch(const std::string& wrapper, const std::string& strategy);

@@ -264,7 +264,11 @@ json description(const CellGroup& group) {
   for (const TrialRecord* trial : group.trials) {
     json& count = trials[results::to_string(trial->status)];
     count = count.is_null() ? 1 : count.get<int>() + 1;
-    if (trial->model_info.is_object()) paced = trial->model_info.value("paced", paced);
+    if (trial->model_info.is_object()) {
+      paced = trial->model_info.value("paced", paced);
+      const auto read_back = trial->model_info.find("host_reads_back");
+      if (read_back != trial->model_info.end()) out["host_reads_back"] = *read_back;
+    }
     if (trial->status == results::Status::Ok) launches.insert(trial->launch);
   }
   out["timing"] = paced ? "paced" : "real";

@@ -17,13 +17,13 @@ namespace {
 using Differences = std::vector<ContextDifference>;
 
 // What decides how long a step takes, other than what a comparison may be about.
-constexpr std::array<std::string_view, 13> kForbidding = {
-    "cpu_model",  "cpus",        "device",      "backend",          "gpu",
-    "build_type", "sanitize",    "data",        "threads_per_rank", "pinning",
-    "gloo_loop",  "window_rule", "timing_valid"};
+constexpr std::array<std::string_view, 15> kForbidding = {
+    "cpu_model",        "cpus",    "cores",      "cpu_quota",   "device",
+    "backend",          "gpu",     "build_type", "sanitize",    "data",
+    "threads_per_rank", "pinning", "gloo_loop",  "window_rule", "timing_valid"};
 
 // What is different in every run, is no property of it, or is compared in another way below.
-constexpr std::array<std::string_view, 23> kWithoutEffect = {"start_time",
+constexpr std::array<std::string_view, 24> kWithoutEffect = {"start_time",
                                                              "end_time",
                                                              "command_line",
                                                              "clocks",
@@ -37,6 +37,7 @@ constexpr std::array<std::string_view, 23> kWithoutEffect = {"start_time",
                                                              "timing_reason",
                                                              "memory_total_bytes",
                                                              "memory_available_bytes",
+                                                             "memory_limit_bytes",
                                                              "swap_used_bytes",
                                                              "steal_share",
                                                              "steal_share_since_boot",

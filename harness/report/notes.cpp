@@ -95,10 +95,25 @@ std::string missing_times(const PartView& part) {
   return text;
 }
 
+// What keeps the host from running ahead of a GPU, which then idles between its kernels.
+std::string read_back_notes(const PartView& part) {
+  std::map<std::string, std::set<std::string>> models;
+  for (const json& cell : part.cells) {
+    const std::string what = cell.value("host_reads_back", "");
+    if (!what.empty()) models[what].insert(cell["cell"].value("model", ""));
+  }
+  std::string text;
+  for (const auto& [what, names] : models) {
+    text += fmt::format("- In every micro-batch of {} the host waits for the GPU, to read {}.\n",
+                        fmt::join(names, ", "), what);
+  }
+  return text;
+}
+
 }  // namespace
 
 std::string notes(const PartView& part) {
-  return status_notes(part) + missing_times(part) + interval_notes(part);
+  return status_notes(part) + missing_times(part) + read_back_notes(part) + interval_notes(part);
 }
 
 }  // namespace gradsync::report

@@ -219,6 +219,8 @@ void to_json(json& out, const RankRecord& rank) {
       {"exposed_comm_s", numbers_to_json(rank.exposed_comm_s)},
       {"block_s", number_or_null(rank.block_s)},
       {"unaccounted_s", unaccounted_or_null(rank)},
+      {"throttled_s", optional_to_json(rank.throttled_s)},
+      {"queue_wait_s", optional_to_json(rank.queue_wait_s)},
       {"peak_allocated_bytes", optional_to_json(rank.peak_allocated_bytes)},
       {"peak_by_category", names_or_null(rank.peak_by_category)},
       {"peak_reserved_bytes", optional_to_json(rank.peak_reserved_bytes)},
@@ -243,6 +245,8 @@ void from_json(const json& in, RankRecord& rank) {
   }
   rank.exposed_comm_s = numbers_from(in.at("exposed_comm_s"));
   rank.block_s = number_from(in.at("block_s"));
+  rank.throttled_s = optional_number(in, "throttled_s");
+  rank.queue_wait_s = optional_number(in, "queue_wait_s");
   rank.peak_allocated_bytes = optional_bytes(in, "peak_allocated_bytes");
   rank.peak_by_category = optional_bytes_by_name(in, "peak_by_category");
   rank.peak_reserved_bytes = optional_bytes(in, "peak_reserved_bytes");

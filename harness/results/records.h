@@ -72,6 +72,10 @@ struct RankRecord {
   std::map<std::string, std::vector<double>> phase_s;  // per timed step; sums to step_s
   std::vector<double> exposed_comm_s;                  // per timed step
   double block_s = 0;  // the whole block by one pair of clock readings, on a GPU the device's
+  // Of the block: held by the control group's CPU quota; waiting for a core that others used.
+  // Unset: the kernel does not tell, or recorded before there were these fields.
+  std::optional<double> throttled_s;
+  std::optional<double> queue_wait_s;
   // Over the timed steps. On the CPU every byte of every tensor; reserved is only estimated there.
   std::optional<std::int64_t> peak_allocated_bytes;
   std::map<std::string, std::int64_t> peak_by_category;  // what it consisted of; empty: unknown

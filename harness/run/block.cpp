@@ -7,6 +7,7 @@
 #include "harness/measure/exposed.h"
 #include "harness/measure/memory.h"
 #include "harness/run/block_times.h"
+#include "harness/run/cpu_waits.h"
 #include "harness/run/expectation.h"
 #include "harness/run/extra_work.h"
 #include "harness/run/finite.h"
@@ -237,21 +238,25 @@ BlockResult run_block(const RankContext& context, Workload& workload, const plan
   const auto warmup_steps =
       run_steps(context, *strategy, training, warmup, -1 - trial.warmup_steps, &memory, extra);
   reset_peaks(context.gpu);
+  const CpuWaitMeter waits;
   const std::int64_t block_start_ns = context.clock.now_ns();
   const auto steps =
       run_steps(context, *strategy, training, windows, 0, in_timed_step ? &memory : nullptr, extra);
   const double block_s = seconds(context.clock.now_ns() - block_start_ns);
+  const CpuWaits waited = waits.since_start();
   context.ledger.settle(context.spec.timeout_s);
 
   const auto events = context.ledger.events();
   BlockResult result;
   result.rank = rank_record(context, steps, events, elapsed_s(context, steps, block_s));
   result.rank.warmup_step_s = totals(warmup_steps);
+  result.rank.throttled_s = waited.throttled_s;
+  if (context.gpu == nullptr) result.rank.queue_wait_s = waited.queue_wait_s;
   result.rank.memory_timeline = memory.points();
-  if (context.gpu != nullptr) {
-    keep_peaks(result.rank, context.gpu->peaks());
-  } else {
+  if (context.gpu == nullptr) {
     keep_peaks(result.rank, measure::meter());
+  } else if (!context.spec.resident) {  // or other cells are in the GPU's one account
+    keep_peaks(result.rank, context.gpu->peaks());
   }
   result.ledger = check_ledger(workload, *strategy, windows, accumulation,
                                context.spec.as_published ? kColdSteps : 0, events);

@@ -42,6 +42,7 @@ json to_json(const LaunchSpec& spec) {
           {"ranks_per_host", spec.ranks_per_host},
           {"weights", spec.weights},
           {"data", spec.data},
+          {"one_workload_at_a_time", spec.one_workload_at_a_time},
           {"resident", spec.resident},
           {"extra_work", spec.extra_work}};
 }
@@ -63,6 +64,7 @@ LaunchSpec launch_spec_from_json(const json& in) {
   spec.ranks_per_host = in.at("ranks_per_host");
   spec.weights = in.at("weights");
   spec.data = in.at("data");
+  spec.one_workload_at_a_time = in.at("one_workload_at_a_time");
   spec.resident = in.at("resident");
   spec.extra_work = in.at("extra_work");
   return spec;

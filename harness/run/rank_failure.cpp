@@ -27,12 +27,23 @@ std::string out_of_memory_sentence(const std::string& what, const launch::RankPa
   return fmt::format("{}; {}", where, comm::CommFailure(what).sentence());
 }
 
+// A device is also out of memory where a library takes its own, past torch's allocator, and says so
+// in its own words: NCCL's for its buffers ("Cuda failure 2 'out of memory'" of 2.2x, without the
+// number before), cuBLAS's, cuDNN's and cuSOLVER's for their handles and workspaces, the driver's
+// for kernels that it loads.
+bool is_device_out_of_memory(const std::string& what) {
+  const auto says = [&](const char* text) { return what.find(text) != std::string::npos; };
+  return says("CUDA error: out of memory") || says("BLAS_STATUS_ALLOC_FAILED") ||
+         says("CUDNN_STATUS_ALLOC_FAILED") || says("CUSOLVER_STATUS_ALLOC_FAILED") ||
+         (says("Cuda failure") && says("'out of memory'"));
+}
+
 }  // namespace
 
 RankFailure rank_failure(const std::exception& error, const launch::RankPage& page) {
   const std::string what = error.what();
   if (dynamic_cast<const c10::OutOfMemoryError*>(&error) != nullptr ||
-      dynamic_cast<const std::bad_alloc*>(&error) != nullptr) {
+      dynamic_cast<const std::bad_alloc*>(&error) != nullptr || is_device_out_of_memory(what)) {
     return {"oom", false, out_of_memory_sentence(what, page)};
   }
   if (dynamic_cast<const ConfigError*>(&error) != nullptr) return {"config", false, what};

@@ -220,7 +220,8 @@ class Rank {
     device()->release_unused();
   }
 
-  // As published, every script starts cold: a workload of its own. Otherwise it stays resident.
+  // As published, every script starts cold: a workload of its own. Otherwise it stays resident,
+  // where there is room. Collective.
   Workload& workload_for(const plan::Cell& cell) {
     if (spec_.as_published) workloads_.clear();
     for (const Resident& resident : workloads_) {
@@ -229,6 +230,7 @@ class Rank {
       return *resident.workload;
     }
     if (gpu_) clear_gpu();
+    if (spec_.one_workload_at_a_time) workloads_.clear();
     measure::meter().switch_account(++last_account_);
     workloads_.push_back({std::make_unique<Workload>(*context_, cell), last_account_});
     Workload& workload = *workloads_.back().workload;

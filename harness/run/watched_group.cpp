@@ -95,11 +95,10 @@ void WatchedGroup::take(int rank, const json& message) {
 }
 
 void WatchedGroup::finish(results::TrialRecord record) {
-  const int threads = group_.size() * job_.spec.threads_per_rank;
-  if (!record.model_info.value("paced", false) && threads > job_.usable_cpus) {
+  const std::string objection = timing_objection(record, job_.cores, job_.spec.threads_per_rank);
+  if (!objection.empty()) {
     record.model_info["timing_valid"] = false;
-    record.model_info["timing_reason"] =
-        fmt::format("{} compute threads share {} cores", threads, job_.usable_cpus);
+    record.model_info["timing_reason"] = objection;
   }
   trial_ended_(record);
 }

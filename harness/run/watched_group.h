@@ -17,6 +17,7 @@
 #include "harness/results/records.h"
 #include "harness/run/failure_watch.h"
 #include "harness/run/launch_spec.h"
+#include "harness/run/timing_objection.h"
 
 namespace gradsync::run {
 
@@ -32,7 +33,7 @@ struct LaunchJob {
   // Starts all ranks of spec.topology afresh. Errors: EnvironmentError; CommError where a host is
   // gone.
   std::function<std::unique_ptr<launch::RankGroup>()> start_ranks;
-  int usable_cpus = 1;  // more real-compute ranks than this: times are not valid
+  Cores cores;
   const std::atomic<bool>* interrupted = nullptr;  // polled; may be null
 };
 

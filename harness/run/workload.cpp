@@ -5,6 +5,7 @@
 #include "harness/base/errors.h"
 #include "harness/comm/storage.h"
 #include "harness/measure/memory.h"
+#include "harness/plan/cell.h"
 #include "harness/run/memory_prediction.h"
 #include "harness/run/paced_optimizer.h"
 #include "harness/sync/by_hand.h"
@@ -153,11 +154,7 @@ Workload::Workload(const RankContext& context, const plan::Cell& cell) : cell_(c
 }
 
 bool Workload::serves(const plan::Cell& cell) const {
-  plan::Cell same = cell;
-  same.strategy = cell_.strategy;
-  same.accumulation_steps = cell_.accumulation_steps;
-  same.memory_budget_bytes = cell_.memory_budget_bytes;
-  return same == cell_;
+  return plan::share_a_workload(cell, cell_);
 }
 
 void Workload::settle(const RankContext& context) {
@@ -197,6 +194,8 @@ nlohmann::json Workload::info() const {
       {"paced", model_->module().compute() == models::Compute::Paced}};
   const auto& fresh = model_->module().freshly_initialised();
   if (!fresh.empty()) info["freshly_initialised"] = fresh;
+  const std::string read_back = model_->module().reads_back();
+  if (!read_back.empty() && !parameters.front().is_cpu()) info["host_reads_back"] = read_back;
   return info;
 }
 

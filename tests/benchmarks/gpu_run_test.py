@@ -2,6 +2,7 @@
 share one. Skipped where the driver shows no GPU."""
 
 import shutil
+import signal
 import subprocess
 import unittest
 
@@ -115,6 +116,97 @@ class GpuRunTest(ProgramTest):
         shortest_s = min(self.trials("nccl")[0]["step_s"])
         self.assertGreater(shortest_s, 2 * 0.09)
         self.assertLess(shortest_s, 4 * 0.09)
+
+    def test_fsdp_gathers_and_reduces_what_it_declares(self):
+        plan = with_cells(
+            QUICK,
+            model=["bert_tiny"],
+            wrapper=["fsdp"],
+            strategy=["baseline", "no_sync", "sync_each_batch"],
+        )
+        for backend in ("nccl", "gloo"):
+            with self.subTest(backend=backend):
+                self.run_on_gpu(plan, backend, out=f"fsdp_{backend}")
+                for trial in self.trials(f"fsdp_{backend}"):
+                    self.assertEqual(trial["status"], "ok", trial["reason"])
+                    ledger = trial["ledger"]
+                    self.assertTrue(ledger["matches"], ledger["mismatch"])
+                    reduced = 1 if trial["cell"]["strategy"] == "no_sync" else 2
+                    self.assertEqual(
+                        ledger["per_step"]["reduce_scatter"]["count"], reduced * ledger["buckets"]
+                    )
+        self.assert_memory("fsdp_nccl")
+
+    def test_what_no_sync_costs_under_fsdp(self):
+        plan = with_cells(
+            QUICK, model=["bert_mini"], wrapper=["fsdp"], strategy=["no_sync", "sync_each_batch"]
+        )
+        self.run_on_gpu(plan, "nccl")
+        peak = {
+            trial["cell"]["strategy"]: max(rank["peak_allocated_bytes"] for rank in trial["ranks"])
+            for trial in self.trials("nccl")
+        }
+        self.assertGreater(peak["no_sync"], peak["sync_each_batch"])
+
+    @needs_network_namespaces
+    def test_hybrid_sharding_has_three_communicators(self):
+        plan = with_cells(
+            QUICK,
+            topology=["2x2_200mbit"],
+            model=["bert_tiny"],
+            wrapper=["fsdp"],
+            hybrid_shard=[True],
+        )
+        self.run_on_gpu(plan, "nccl")
+        for trial in self.trials("nccl"):
+            ledger = trial["ledger"]
+            self.assertTrue(ledger["matches"], ledger["mismatch"])
+            self.assertEqual(
+                ledger["per_step"]["all_reduce"]["count"],
+                ledger["per_step"]["reduce_scatter"]["count"],
+            )
+            # Each communicator's own are one after the other; those of others may lie beside them.
+            for rank in trial["ranks"]:
+                for event in rank["timeline_events"]:
+                    self.assertGreaterEqual(event["end_s"], event["start_s"])
+
+    def test_a_pipeline_hands_on_activations(self):
+        plan = with_cells(QUICK, model=["bert_tiny"], wrapper=["pipeline"], strategy=["pipelined"])
+        self.run_on_gpu(plan, "nccl")
+        for trial in self.trials("nccl"):
+            self.assertTrue(trial["ledger"]["matches"], trial["ledger"]["mismatch"])
+            self.assertIn("send", trial["ledger"]["per_step"])
+
+    def test_sync_batch_norm_and_compression(self):
+        for name, cells in {
+            "batch_norm": {"model": ["convnet"], "sync_batch_norm": [True]},
+            "fp16": {"compression": ["fp16"]},
+        }.items():
+            with self.subTest(name=name):
+                self.run_on_gpu(with_cells(QUICK, **cells), "nccl", out=name)
+                for trial in self.trials(name):
+                    self.assertTrue(trial["ledger"]["matches"], trial["ledger"]["mismatch"])
+
+    def test_a_rank_that_dies_is_named_and_the_others_end(self):
+        plan = with_cells(QUICK, model=["bert_tiny"]) | {"steps": 2000, "timeout_s": 30}
+        process = self.start(
+            *("run", self.plan_file(plan), "--out", self.place / "dead"),
+            *("--device", "cuda", "--backend", "nccl"),
+        )
+        rank, _ = self.hold(1, lambda activity, _: activity in ("forward", "backward"), step=3)
+        rank.signal(signal.SIGKILL)
+        outcome = self.finish(process)
+        self.assertNotEqual(outcome.status, 0)
+        [trial] = self.trials("dead")
+        self.assertEqual(trial["status"], "failed")
+        self.assertIn("rank 1/2", trial["reason"])
+        self.assertIn("killed by signal 9", trial["reason"])
+
+    def test_a_branch_that_the_host_reads_is_said(self):
+        outcome = self.run_on_gpu(
+            with_cells(QUICK, model=["branching"], find_unused_parameters=[True]), "nccl"
+        )
+        self.assertIn("the host waits for the GPU, to read the first token", outcome.out)
 
     @needs_network_namespaces
     def test_nodes_talk_through_their_link(self):

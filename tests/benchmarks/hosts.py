@@ -9,6 +9,7 @@ import subprocess
 from pathlib import Path
 
 NETWORK = "10.77.0"
+SWITCH_ADDRESS = f"{NETWORK}.254"  # of who sits at the switch and is on no host
 
 
 def run(*command):
@@ -43,11 +44,13 @@ class Hosts:
         self.holders = []
         self.in_switch("ip", "link", "add", "bridge", "type", "bridge")
         self.in_switch("ip", "link", "set", "bridge", "up")
+        self.in_switch("ip", "addr", "add", f"{SWITCH_ADDRESS}/24", "dev", "bridge")
+        self.in_switch("ip", "link", "set", "lo", "up")
         for number in range(count):
             self.holders.append(self.add(number))
 
     def in_switch(self, *command):
-        run("nsenter", "--target", str(self.switch.pid), "--net", *command)
+        run(*self.at_switch(*command))
 
     def add(self, number):
         known = self.place / f"hosts_of_{number}"
@@ -59,7 +62,7 @@ class Hosts:
         self.in_switch("ip", "link", "add", link, "master", "bridge", *peer)
         self.in_switch("ip", "link", "set", link, "up")
         inside = ("nsenter", "--target", str(host.pid), "--net", "ip")
-        run(*inside, "addr", "add", f"{NETWORK}.{number + 1}/24", "dev", "eth0")
+        run(*inside, "addr", "add", f"{self.address(number)}/24", "dev", "eth0")
         run(*inside, "link", "set", "eth0", "up")
         run(*inside, "link", "set", "lo", "up")
         return host
@@ -67,7 +70,7 @@ class Hosts:
     def known_to(self, number):
         def line(name):
             own = name == self.names[number]
-            address = "127.0.1.1" if own else f"{NETWORK}.{self.names.index(name) + 1}"
+            address = "127.0.1.1" if own else self.address(self.names.index(name))
             return f"{address} {name}\n"
 
         return line
@@ -78,6 +81,18 @@ class Hosts:
         enter = ("nsenter", "--target", str(self.holders[number].pid))
         spaces = ("--net", "--uts", "--mount", "--pid", f"--wd={self.place}")
         return (*enter, *spaces, "taskset", "--cpu-list", str(number % 2), *command)
+
+    def at_switch(self, *command):
+        """Returns the command that runs another one at the switch: with its network, and with the
+        processes, names and files of who calls."""
+        return ("nsenter", "--target", str(self.switch.pid), "--net", *command)
+
+    def address(self, number):
+        return f"{NETWORK}.{number + 1}"
+
+    def link(self, number, state):
+        """Takes the cable of a host out ("down"), or puts it in again ("up")."""
+        self.in_switch("ip", "link", "set", f"to{number}", state)
 
     def end(self):
         for holder in (*self.holders, self.switch):

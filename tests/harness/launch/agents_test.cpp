@@ -67,7 +67,8 @@ class Job {
     const int port = port_;
     endings_.push_back(std::async(std::launch::async, [=, this, &clock]() -> std::string {
       try {
-        AgentOptions options{place_of(task, tasks_, ranks_), identity, {RANK_PROGRAM}, ""};
+        AgentOptions options{
+            place_of(task, tasks_, ranks_), identity, {RANK_PROGRAM}, "", kLostAfterS};
         options.place.run_id = run_id;
         return std::to_string(run_agent(connect_to("127.0.0.1", port, kPatience), options, clock));
       } catch (const std::exception& error) {
@@ -309,7 +310,8 @@ TEST(Agents, AnOtherClocksOffsetIsFoundWithinItsBound) {
 // A task that is held up until its first answer is too late, as a busy machine may do it.
 void answer_late(int port) {
   JsonLines leader(connect_to("127.0.0.1", port, kPatience), "the leader");
-  leader.send({{"hello", to_json(Hello{0, "slow", "today", kIdentity, {}, ""})}});
+  leader.send(
+      {{"hello", to_json(Hello{0, "slow", "slow", "today", kIdentity, {}, {}, {}, {}, ""})}});
   std::vector<json> pings;
   bool held_up = true;
   while (leader.is_open()) {

@@ -55,6 +55,8 @@ TEST(ExamineHost, NamesEachSpoilerAlone) {
       {"swap_used_bytes", 1 << 30, Severity::Warn, "1.00 GiB of swap"},
       {"on_battery", true, Severity::Warn, "battery"},
       {"cpus", 1, Severity::Warn, "1 usable CPU"},
+      {"cores", 4, Severity::Warn, "8 CPUs are hardware threads of 4 core(s)"},
+      {"cpu_quota", 1.5, Severity::Warn, "a quota of 1.5 cores"},
       {"other_gradsync", {17, 42}, Severity::Warn, "17, 42"},
       {"tools", {{"ip", nullptr}, {"tc", "/sbin/tc"}}, Severity::Fail, "'ip' is missing"},
       {"namespaces", {{"available", false}, {"reason", "no leave"}}, Severity::Fail, "no leave"},

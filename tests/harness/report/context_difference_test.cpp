@@ -20,8 +20,9 @@ TEST(ContextDifference, OfEqualContextsThereIsNone) {
 }
 
 TEST(ContextDifference, WhatMakesAStepLongerForbidsTimes) {
-  for (const char* name : {"cpu_model", "cpus", "device", "backend", "gpu", "build_type",
-                           "sanitize", "data", "threads_per_rank", "pinning", "window_rule"}) {
+  for (const char* name :
+       {"cpu_model", "cpus", "cores", "cpu_quota", "device", "backend", "gpu", "build_type",
+        "sanitize", "data", "threads_per_rank", "pinning", "window_rule"}) {
     EXPECT_EQ(effect_between({{name, "one"}}, {{name, "another"}}), "forbids_times") << name;
     EXPECT_EQ(effect_between({{name, "one"}}, {{name, nullptr}}), "warns") << name;
     EXPECT_EQ(effect_between({{name, "one"}}, json::object()), "warns") << name;

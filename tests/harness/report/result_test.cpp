@@ -209,6 +209,16 @@ TEST(Result, TimesOfCrowdedCoresAreNotGivenButCountsAre) {
   EXPECT_EQ(cell["collectives_per_step"]["all_reduce"]["count"], 14);
 }
 
+TEST(Result, SaysWhatTheHostWaitsForOnAGpu) {
+  TrialRecord trial = trial_of("no_sync", 0, {1.0});
+  trial.model_info["host_reads_back"] = "the first token";
+  const json result = result_of({trial, trial_of("baseline", 0, {1.0})});
+  EXPECT_EQ(cell_of(result, "no_sync")["host_reads_back"], "the first token");
+  EXPECT_FALSE(cell_of(result, "baseline").contains("host_reads_back"));
+  EXPECT_THAT(result_markdown(result, {}, {}),
+              HasSubstr("the host waits for the GPU, to read the first token"));
+}
+
 TEST(Result, AnExampleIsOneOfAllMicroBatchesAndRanks) {
   const json cell = cell_of(result_of({trial_of("no_sync", 0, {1.6})}), "no_sync");
   EXPECT_DOUBLE_EQ(cell["sample_s"]["mean"], 1.6 / (4 * 16 * 2));

@@ -22,7 +22,9 @@ ADDED_TO_RANKS = {
     "parameter_distance",
     "peak_by_category",
     "peak_reserved_estimate_bytes",
+    "queue_wait_s",
     "running_statistics",
+    "throttled_s",
     "timeline_start_s",
     "unaccounted_s",
 }

@@ -35,7 +35,7 @@ inline LaunchJob job_of_two_ranks() {
   LaunchJob job;
   job.spec.topology.ranks_per_node = 2;
   job.spec.timeout_s = 30;
-  job.usable_cpus = 2;
+  job.cores.usable = job.cores.physical = 2;
   return job;
 }
 

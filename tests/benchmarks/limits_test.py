@@ -1,0 +1,121 @@
+"""The program in a container's limits: control groups that the test makes, and removes again."""
+
+import contextlib
+import os
+import time
+import unittest
+from pathlib import Path
+
+from program import QUICK, ProgramTest
+
+PERIOD_US = 100_000
+HALF_A_CORE = 0.5
+MEMORY_BYTES = 3 << 30
+
+
+def own_group(controller):
+    """This process's control group in the tree that has `controller`: its folder and version."""
+    for line in Path("/proc/self/cgroup").read_text().splitlines():
+        _, controllers, group = line.split(":", 2)
+        if controller in controllers.split(","):
+            return mounted("cgroup", controller, group), 1
+    for line in Path("/proc/self/cgroup").read_text().splitlines():
+        _, controllers, group = line.split(":", 2)
+        if controllers == "":
+            return mounted("cgroup2", "rw", group), 2
+    return None, 0
+
+
+def mounted(kind, option, group):
+    for line in Path("/proc/self/mountinfo").read_text().splitlines():
+        before, _, after = line.partition(" - ")
+        root, folder = before.split()[3:5]
+        if after.split()[0] == kind and option in after.split()[2].split(","):
+            below = group.removeprefix("" if root == "/" else root)
+            return Path(folder + below)
+    return None
+
+
+@contextlib.contextmanager
+def group_with(controller, **limits):
+    """Yields the file that takes processes into a new group with these limits, or None."""
+    folder, _ = own_group(controller)
+    made = folder / f"gradsync_test_{os.getpid()}" if folder else None
+    try:
+        if made:
+            made.mkdir()
+            for name, value in limits.items():
+                (made / name.replace("__", ".")).write_text(str(value))
+    except OSError:
+        remove(made)
+        made = None
+    try:
+        yield made / "cgroup.procs" if made else None
+    finally:
+        remove(made)
+
+
+def remove(folder):
+    """The kernel keeps a group for a moment after its last process."""
+    for _ in range(500):
+        if folder is None or not folder.exists():
+            return
+        try:
+            folder.rmdir()
+        except OSError:
+            time.sleep(0.02)
+
+
+def half_a_core():
+    quota = int(HALF_A_CORE * PERIOD_US)
+    if own_group("cpu")[1] == 1:
+        return group_with("cpu", cpu__cfs_quota_us=quota, cpu__cfs_period_us=PERIOD_US)
+    return group_with("cpu", cpu__max=f"{quota} {PERIOD_US}")
+
+
+def little_memory():
+    if own_group("memory")[1] == 1:
+        return group_with("memory", memory__limit_in_bytes=MEMORY_BYTES)
+    return group_with("memory", memory__max=MEMORY_BYTES)
+
+
+class LimitsTest(ProgramTest):
+    def call_in(self, group, *arguments):
+        """Starts the program in a control group: a shell that joins it first becomes it."""
+        if group is None:
+            self.skipTest("this user may make no control groups here")
+        join = ("sh", "-c", 'echo $$ > "$0" && exec "$@"', str(group), self.program())
+        return self.call(*arguments, command=join)
+
+    def program(self):
+        return os.environ["GRADSYNC_PROGRAM"]
+
+    def test_under_a_quota_times_are_refused_and_counts_kept(self):
+        with half_a_core() as group:
+            outcome = self.call_in(group, "run", self.plan_file(QUICK), "--out", self.place / "run")
+            self.assertEqual(outcome.status, 0, outcome.err)
+            [cell] = self.result()["cells"]
+            self.assertEqual(cell["status"], "ok")
+            self.assertIsNone(cell["step_s"])
+            self.assertIn("a CPU quota of 0.5 cores", cell["null_reasons"]["step_s"])
+            self.assertGreater(cell["collectives_per_step"]["all_reduce"]["count"], 0)
+            self.assertIn("a CPU quota of 0.5 cores", outcome.out)
+            self.assertEqual(self.result()["context"]["cpu_quota"], HALF_A_CORE)
+
+    def test_ranks_that_a_quota_holds_know_for_how_long(self):
+        with half_a_core() as group:
+            self.call_in(group, "run", self.plan_file(QUICK), "--out", self.place / "run")
+            held = [rank["throttled_s"] for rank in self.trials()[0]["ranks"]]
+            self.assertGreater(max(held), 0)
+
+    def test_the_doctor_sees_them(self):
+        with half_a_core() as group:
+            outcome = self.call_in(group, "doctor")
+            self.assertIn("a quota of 0.5 cores", outcome.out)
+        with little_memory() as group:
+            outcome = self.call_in(group, "doctor")
+            self.assertIn("of a limit of 3.00 GiB", outcome.out)
+
+
+if __name__ == "__main__":
+    unittest.main(verbosity=2)
