@@ -234,12 +234,19 @@ def control_sentence(control):
     )
 
 
+def gates_and_starts(replay):
+    """ "2 gates of 13 starts each": all gates of a folder are of one length."""
+    starts = replay["starts"] // replay["gates"]
+    each = " each" if replay["gates"] > 1 else ""
+    return f"{counted(replay['gates'], 'gate')} of {starts} starts{each}"
+
+
 def gate_folder(rates):
     """The rates of one folder of stored turns, from its error_rates.json."""
     without, slowed = replays_of(rates)
     first = (
-        f"{machine(rates['context'])}. Without extra work, {counted(without['gates'], 'gate')} of "
-        f"{without['starts']} starts under {without['outcomes_of_a_gate']} labellings each: the "
+        f"{machine(rates['context'])}. Without extra work, {gates_and_starts(without)}, "
+        f"under {without['outcomes_of_a_gate']} labellings: the "
         f"gate passes {percent(without['verdicts']['pass'])}, and is undecided in "
         f"{percent(without['verdicts']['undecided'])}. {control_sentence(rates['control'])}"
     )
@@ -265,9 +272,8 @@ def gate_rates(quiet, loaded):
         flagged = {entry["by"]: entry["gates"] for entry in replay["false_alarms"]}
         return (
             f"{where}, a gate of two equal builds flags something in "
-            f"{percent(flagged['gate'])} ({counted(replay['gates'], 'gate')} of "
-            f"{replay['starts']} starts; a fixed threshold at the margin: "
-            f"{percent(flagged['fixed threshold'])})."
+            f"{percent(flagged['gate'])} ({gates_and_starts(replay)}; a fixed threshold at the "
+            f"margin: {percent(flagged['fixed threshold'])})."
         )
 
     _, slowed = replays_of(quiet)

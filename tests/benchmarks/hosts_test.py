@@ -7,19 +7,17 @@ torchrun with either rendezvous, srun with a slurmd on each, mpirun, and a PyTor
 import os
 import shutil
 import signal
+import sys
+import time
 import unittest
 
 from hosts import SWITCH_ADDRESS, Hosts
 from launching import TORCH_PYTHON, LauncherTest, find, has_slurm, has_torchrun
-from program import PACED, PROGRAM, QUICK, free_port, with_cells
+from program import PROGRAM, QUICK, free_port, with_cells
 from slurm import Node, Slurm
 
 # Long enough to be cut off in the middle of; a lost host shows before the deadline.
-TO_CUT = PACED | {
-    "cells": PACED["cells"] | {"scale": [1], "strategy": ["baseline"]},
-    "steps": 12,
-    "timeout_s": 8,
-}
+TO_CUT = with_cells(QUICK, model=["bert_mini"]) | {"steps": 20, "timeout_s": 8}
 FOUR_WAYS = with_cells(QUICK, strategy=["baseline", "no_sync_improper", "no_sync", "accumulate"])
 TORCHRUN = (TORCH_PYTHON, "-m", "torch.distributed.run", "--no-python", "--nproc-per-node=1")
 
@@ -134,7 +132,8 @@ class Launched:
             "mpirun", "--allow-run-as-root", "--host", ",".join(self.hosts.names),
             "-n", str(self.COUNT), "--map-by", "node", "--mca", "plm_rsh_agent", str(agent),
             "--mca", "oob_tcp_if_include", f"{SWITCH_ADDRESS}/24",
-            "-x", "MASTER_ADDR", "-x", "MASTER_PORT", "-x", "GRADSYNC_PYTHON", "-x", "GRADSYNC_TEST_MARK",
+            "-x", "MASTER_ADDR", "-x", "MASTER_PORT",
+            "-x", "GRADSYNC_PYTHON", "-x", "GRADSYNC_TEST_MARK",
         )  # fmt: skip
         outcome = self.call(
             *self.arguments(QUICK),
@@ -158,8 +157,10 @@ class CutOff:
         processes = self.start_tasks(TO_CUT)
         rank, _ = self.hold(lost, lambda activity, _: activity == moment, step=2)
         self.hosts.link(lost, "down")
+        begin = time.monotonic()
         rank.signal(signal.SIGCONT)
         outcomes = [self.finish(process) for process in processes]
+        print(f"cut in {moment}: ended {time.monotonic() - begin:.1f} s later", file=sys.stderr)
         self.assertEqual(outcomes[0].status, 5, outcomes[0].err)
         self.assertIn(f"task {lost} on {self.hosts.names[lost]}", outcomes[0].err)
         for other in range(1, self.COUNT):
