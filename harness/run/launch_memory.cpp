@@ -19,6 +19,7 @@ std::optional<sync::StepMemory> estimate(plan::Cell cell, LaunchSpec where) {
   cell.find_unused_parameters = cell.static_graph = false;
   cell.fused_optimizer = true;
   if (cell.wrapper != "fsdp") cell.wrapper = "ddp";
+  cell.micro_batch_size = std::max(2, cell.micro_batch_size);  // BERT declares nothing for one
   return predict_memory(cell, where).memory;
 }
 

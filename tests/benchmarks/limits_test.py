@@ -6,11 +6,11 @@ import time
 import unittest
 from pathlib import Path
 
-from program import QUICK, ProgramTest
+from program import QUICK, ProgramTest, with_cells
 
 PERIOD_US = 100_000
 HALF_A_CORE = 0.5
-MEMORY_BYTES = 3 << 30
+GIB = 1 << 30
 
 
 def own_group(controller):
@@ -73,10 +73,10 @@ def half_a_core():
     return group_with("cpu", cpu__max=f"{quota} {PERIOD_US}")
 
 
-def little_memory():
+def memory_of(limit_bytes):
     if own_group("memory")[1] == 1:
-        return group_with("memory", memory__limit_in_bytes=MEMORY_BYTES)
-    return group_with("memory", memory__max=MEMORY_BYTES)
+        return group_with("memory", memory__limit_in_bytes=limit_bytes)
+    return group_with("memory", memory__max=limit_bytes)
 
 
 class LimitsTest(ProgramTest):
@@ -108,11 +108,31 @@ class LimitsTest(ProgramTest):
             held = [rank["throttled_s"] for rank in self.trials()[0]["ranks"]]
             self.assertGreater(max(held), 0)
 
+    def test_what_does_not_fit_is_skipped_before_it_starts(self):
+        with memory_of(GIB) as group:
+            plan = self.plan_file(with_cells(QUICK, model=["mlp", "bert_base"]))
+            outcome = self.call_in(group, "run", plan, "--out", self.place / "run")
+            self.assertEqual(outcome.status, 0, outcome.err)
+            statuses = {trial["cell"]["model"]: trial["status"] for trial in self.trials()}
+            self.assertEqual(statuses, {"mlp": "ok", "bert_base": "skipped"})
+            [skipped] = [trial for trial in self.trials() if trial["status"] == "skipped"]
+            self.assertRegex(skipped["reason"], r"a rank would hold some .* are available to each")
+
+    def test_workloads_that_fit_one_by_one_take_turns(self):
+        """Beside each other they would hold 2.6 GiB, one at a time 1."""
+        caps = ["1MB", "2MB", "5MB", "10MB", "25MB", "50MB"]
+        small = {"micro_batch_size": [1], "sequence_length": [16]}
+        plan = with_cells(QUICK, model=["bert_mini"], bucket_cap_bytes=caps, **small)
+        with memory_of(16 * GIB // 10) as group:
+            outcome = self.call_in(group, "run", self.plan_file(plan), "--out", self.place / "run")
+            self.assertEqual(outcome.status, 0, outcome.err)
+            self.assertEqual([trial["status"] for trial in self.trials()], ["ok"] * 6)
+
     def test_the_doctor_sees_them(self):
         with half_a_core() as group:
             outcome = self.call_in(group, "doctor")
             self.assertIn("a quota of 0.5 cores", outcome.out)
-        with little_memory() as group:
+        with memory_of(3 * GIB) as group:
             outcome = self.call_in(group, "doctor")
             self.assertIn("of a limit of 3.00 GiB", outcome.out)
 

@@ -65,6 +65,10 @@ TEST(LaunchMemory, IsEstimatedWhereItIsNotPredicted) {
   EXPECT_FALSE(run::predict_memory(cell, two_ranks()).memory);
   EXPECT_EQ(run::estimated_peak_bytes(cell, two_ranks()),
             run::estimated_peak_bytes(bert("no_sync"), two_ranks()));
+  plan::Cell single = bert("no_sync");
+  single.micro_batch_size = 1;
+  EXPECT_FALSE(run::predict_memory(single, two_ranks()).memory);
+  EXPECT_TRUE(run::estimated_peak_bytes(single, two_ranks()));
   run::LaunchSpec folded = two_ranks();
   folded.fold_from_bytes = 1 << 20;
   EXPECT_FALSE(run::estimated_peak_bytes(cell, folded));
