@@ -78,6 +78,10 @@ Agents::Agents(UniqueFd listener, const TaskPlace& place, const json& identity, 
   }
 }
 
+std::string Agents::Task::name() const {
+  return fmt::format("task {} on {}", hello.task, hello.host);
+}
+
 void Agents::admit(Newcomer newcomer) {
   const Hello& hello = newcomer.hello;
   if (hello.run_id != place_.run_id) {  // that one's mistake, and none of this job
@@ -86,28 +90,19 @@ void Agents::admit(Newcomer newcomer) {
                                                  place_.run_id, hello.run_id)}});
     return;
   }
-  auto task = std::make_unique<Task>(Task{hello.task,
-                                          hello.host,
-                                          hello.machine,
-                                          newcomer.reach,
-                                          hello.cpus,
-                                          hello.cores,
-                                          hello.cpu_quota,
-                                          hello.memory_available_bytes,
-                                          std::move(newcomer.lines),
-                                          {}});
+  auto task =
+      std::make_unique<Task>(Task{newcomer.hello, newcomer.reach, std::move(newcomer.lines), {}});
   if (hello.identity != identity_) {
-    refuse(*task, fmt::format("task {} on {} was not started like task 0: {}", task->task,
-                              task->host, differences(hello.identity, identity_)));
+    refuse(*task, fmt::format("{} was not started like task 0: {}", task->name(),
+                              differences(hello.identity, identity_)));
   }
-  if (task->task < 0 || task->task >= place_.tasks) {
-    refuse(*task, fmt::format("task {} on {}: expected a number below {}", task->task, task->host,
-                              place_.tasks));
+  if (task->hello.task < 0 || task->hello.task >= place_.tasks) {
+    refuse(*task, fmt::format("{}: expected a number below {}", task->name(), place_.tasks));
   }
-  auto& place = tasks_[static_cast<std::size_t>(task->task)];
+  auto& place = tasks_[static_cast<std::size_t>(task->hello.task)];
   if (place) {
-    refuse(*task, fmt::format("two tasks call themselves {}, one on {}, one on {}", task->task,
-                              place->host, task->host));
+    refuse(*task, fmt::format("two tasks call themselves {}, one on {}, one on {}",
+                              task->hello.task, place->hello.host, task->hello.host));
   }
   end_when_lost(task->lines.fd(), lost_after_s_);
   task->joined = measure_clock(*task);
@@ -139,7 +134,7 @@ ClockOffset Agents::measure_clock(Task& task) {
     pings.push_back(ping);
   }
   if (pings.empty()) {
-    throw CommError(fmt::format("task {} on {} does not answer", task.task, task.host), true);
+    throw CommError(fmt::format("{} does not answer", task.name()), true);
   }
   return offset_of(pings);
 }
@@ -155,29 +150,29 @@ json Agents::clocks() {
       entry["reason"] = error.what();
     }
     entry["node"] = node;
-    entry["host"] = task.host;
+    entry["host"] = task.hello.host;
     nodes.push_back(std::move(entry));
   }
   return nodes;
 }
 
 int Agents::usable_cpus() const {
-  return least_share(&Task::cpus);
+  return least_share(&Hello::cpus);
 }
 
 int Agents::cores() const {
-  return least_share(&Task::cores);
+  return least_share(&Hello::cores);
 }
 
-int Agents::least_share(std::vector<int> Task::*of_task) const {
+int Agents::least_share(std::vector<int> Hello::*of_task) const {
   struct Machine {
     std::set<int> has;  // tasks beside each other may share some
     int ranks = 0;
   };
   std::map<std::string, Machine> machines;
   for (const auto& task : tasks_) {
-    Machine& machine = machines[task->machine];
-    const std::vector<int>& has = (*task).*of_task;
+    Machine& machine = machines[task->hello.machine];
+    const std::vector<int>& has = task->hello.*of_task;
     machine.has.insert(has.begin(), has.end());
     machine.ranks += place_.ranks;
   }
@@ -190,21 +185,21 @@ int Agents::least_share(std::vector<int> Task::*of_task) const {
 }
 
 template <typename Number>
-std::optional<Number> Agents::least(std::optional<Number> Task::*of_task) const {
+std::optional<Number> Agents::least(std::optional<Number> Hello::*of_task) const {
   std::optional<Number> least;
   for (const auto& task : tasks_) {
-    const std::optional<Number>& value = (*task).*of_task;
+    const std::optional<Number>& value = task->hello.*of_task;
     if (value && (!least || *value < *least)) least = value;
   }
   return least;
 }
 
 std::optional<std::int64_t> Agents::least_memory_available_bytes() const {
-  return least(&Task::memory_available_bytes);
+  return least(&Hello::memory_available_bytes);
 }
 
 std::optional<double> Agents::least_cpu_quota() const {
-  return least(&Task::cpu_quota);
+  return least(&Hello::cpu_quota);
 }
 
 void Agents::end(int exit_status) {
@@ -246,7 +241,7 @@ RemoteRanks::RemoteRanks(Agents& agents, const SpawnOptions& spawn)
   running_.assign(ranks, true);
   for (const auto& task : agents.tasks_) {
     if (!task->lines.is_open()) {
-      throw CommError(fmt::format("task {} on {} is gone", task->task, task->host));
+      throw CommError(fmt::format("{} is gone", task->name()));
     }
     task->lines.send(
         {{"start", group_},
@@ -348,7 +343,7 @@ void RemoteRanks::note_lost() {
     RankEvent event;
     event.kind = RankEvent::Kind::Lost;
     event.rank = rank;
-    event.lost = fmt::format("lost with task {} on {}, which is gone", task.task, task.host);
+    event.lost = fmt::format("lost with {}, which is gone", task.name());
     events_.push_back(std::move(event));
   }
 }

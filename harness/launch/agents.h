@@ -53,16 +53,11 @@ class Agents {
   friend class RemoteRanks;
 
   struct Task {
-    int task = 0;
-    std::string host;
-    std::string machine;
+    Hello hello;
     Reach reach;
-    std::vector<int> cpus;
-    std::vector<int> cores;
-    std::optional<double> cpu_quota;
-    std::optional<std::int64_t> memory_available_bytes;
     JsonLines lines;
     ClockOffset joined;
+    std::string name() const;  // "task 1 on host1"
   };
 
   void admit(Newcomer newcomer);
@@ -73,8 +68,8 @@ class Agents {
   Task& task_of_rank(int rank);
   // The least of what those tasks have that say.
   template <typename Number>
-  std::optional<Number> least(std::optional<Number> Task::*of_task) const;
-  int least_share(std::vector<int> Task::*of_task) const;
+  std::optional<Number> least(std::optional<Number> Hello::*of_task) const;
+  int least_share(std::vector<int> Hello::*of_task) const;
   std::string leader_address() const;
 
   TaskPlace place_;
