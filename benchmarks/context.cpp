@@ -10,6 +10,7 @@
 #include <string>
 #include <vector>
 
+#include "benchmarks/launch_jobs.h"
 #include "benchmarks/paths.h"
 #include "harness/base/clock.h"
 #include "harness/launch/gpus.h"
@@ -120,6 +121,7 @@ json make_context(const RunOptions& options, const plan::Plan& plan, const json&
   context["gloo_loop"] = plan.gloo_loop;
   const bool pinned = plan.device == "cpu" && plan.backend != "fake";
   context["pinning"] = pinned ? pinning_on(host) : "none";
+  context["busy_times"] = keeps_busy_times() ? "kept" : "refused";
   context["gpu"] = gpu_models(gpus);
   context["gpus"] = gpus.at("gpus");
   context["gpus_reason"] = gpus.at("reason");

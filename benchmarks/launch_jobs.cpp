@@ -2,6 +2,8 @@
 
 #include <fmt/format.h>
 
+#include <cstdlib>
+
 #include "benchmarks/interrupt.h"
 #include "benchmarks/paths.h"
 #include "harness/base/units.h"
@@ -26,6 +28,11 @@ launch::Topology without_links(launch::Topology topology) {
 
 }  // namespace
 
+bool keeps_busy_times() {
+  const char* value = std::getenv("GRADSYNC_BUSY_TIMES");
+  return value != nullptr && std::string(value) == "keep";
+}
+
 LaunchJobs::LaunchJobs(const RunOptions& options, const plan::Plan& plan, launch::Agents* agents,
                        FabricMade fabric_made)
     : weights_(options.weights),
@@ -43,7 +50,7 @@ run::LaunchJob LaunchJobs::job(const plan::Launch& launch, std::vector<plan::Tri
   const launch::Topology topology = job.spec.topology;
   if (agents_ != nullptr) {
     job.cores = {agents_->usable_cpus(), agents_->cores(), agents_->least_cpu_quota(),
-                 agents_->place().ranks};
+                 agents_->place().ranks, keeps_busy_times()};
     job.start_ranks = [agents = agents_, spawn] {
       return std::make_unique<launch::RemoteRanks>(*agents, spawn);
     };
@@ -53,7 +60,7 @@ run::LaunchJob LaunchJobs::job(const plan::Launch& launch, std::vector<plan::Tri
   const launch::RankRange range{0, stands_alone() ? 1 : topology.world_size()};
   const std::vector<launch::Processor> processors = launch::usable_processors();
   job.cores = {static_cast<int>(processors.size()), launch::core_count(processors),
-               launch::Cgroups().cpu_quota(), range.count};
+               launch::Cgroups().cpu_quota(), range.count, keeps_busy_times()};
   job.start_ranks = [topology, &fabric, spawn, range] {
     return std::make_unique<launch::LocalRanks>(topology, fabric, spawn, range);
   };

@@ -15,6 +15,10 @@
 
 namespace gradsync::cli {
 
+// Whether the user keeps times of ranks that wait for cores which other processes use:
+// GRADSYNC_BUSY_TIMES=keep in the environment. For machines that are never quiet.
+bool keeps_busy_times();
+
 // Of one plan. A topology's network is made once and kept for the next launch.
 class LaunchJobs {
  public:

@@ -63,7 +63,7 @@ std::string timing_objection(const TrialRecord& trial, const Cores& cores, int t
   if (objection.empty())
     objection = beyond_quota(cores.ranks_under_quota * threads_per_rank, cores);
   if (objection.empty()) objection = throttled(trial);
-  return objection.empty() ? queued(trial) : objection;
+  return objection.empty() && !cores.is_shared_on_purpose ? queued(trial) : objection;
 }
 
 }  // namespace gradsync::run

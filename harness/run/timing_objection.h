@@ -14,6 +14,7 @@ struct Cores {
   int physical = 1;             // cores that these are hardware threads of
   std::optional<double> quota;  // of the control groups of one task, in cores; nothing: none
   int ranks_under_quota = 1;
+  bool is_shared_on_purpose = false;  // ranks that wait for others keep their times
 };
 
 // Of a block: a rank that computes and waits longer for its core than this shares it with something

@@ -128,6 +128,19 @@ class LimitsTest(ProgramTest):
             self.assertEqual(outcome.status, 0, outcome.err)
             self.assertEqual([trial["status"] for trial in self.trials()], ["ok"] * 6)
 
+    def test_a_neighbour_on_the_same_cores_is_noticed(self):
+        for _ in range(2 * os.cpu_count()):
+            self.start("-c", "while :; do :; done", command=("sh",))
+        outcome = self.run_plan(QUICK, env={"GRADSYNC_BUSY_TIMES": ""})
+        self.assertEqual(outcome.status, 0, outcome.err)
+        [cell] = self.result()["cells"]
+        self.assertIsNone(cell["step_s"])
+        self.assertRegex(cell["null_reasons"]["step_s"], r"rank \d waited \d+ % of its time")
+        self.assertGreater(cell["collectives_per_step"]["all_reduce"]["count"], 0)
+        self.assertEqual(self.run_plan(QUICK, out="kept").status, 0)
+        self.assertIsNotNone(self.result("kept")["cells"][0]["step_s"])
+        self.end_all()
+
     def test_the_doctor_sees_them(self):
         with half_a_core() as group:
             outcome = self.call_in(group, "doctor")

@@ -62,6 +62,9 @@ TEST(TimingObjection, NamesTheRankThatWaitedLongestForItsCore) {
   trial.ranks[1].queue_wait_s = 0.12;
   EXPECT_EQ(timing_objection(trial, kTwoCores, 1),
             "rank 0 waited 47 % of its time for a core that other processes used");
+  Cores shared = kTwoCores;
+  shared.is_shared_on_purpose = true;
+  EXPECT_EQ(timing_objection(trial, shared, 1), "");
   trial.model_info["paced"] = true;
   EXPECT_EQ(timing_objection(trial, kTwoCores, 1), "");
 }
