@@ -45,6 +45,9 @@ run::LaunchJob LaunchJobs::job(const plan::Launch& launch, std::vector<plan::Tri
   run::LaunchJob job;
   job.part = launch.part;
   job.spec = spec_of(launch, std::move(trials));
+  const auto room = memory_per_rank(job.spec);
+  job.spec.one_workload_at_a_time =
+      room && !job.spec.as_published && run::together_bytes(job.spec.trials, job.spec) > *room;
   job.interrupted = &interrupt_flag();
   const launch::SpawnOptions spawn = spawn_options();
   const launch::Topology topology = job.spec.topology;
@@ -86,9 +89,6 @@ run::LaunchSpec LaunchJobs::spec_of(const plan::Launch& launch,
       agents_ == nullptr ? spec.topology.world_size() : spec.topology.ranks_per_node;
   spec.weights = weights_;
   spec.data = data_;
-  const auto room = memory_per_rank(spec);
-  spec.one_workload_at_a_time =
-      room && !spec.as_published && run::together_bytes(spec.trials, spec) > *room;
   return spec;
 }
 

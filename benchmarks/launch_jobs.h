@@ -32,8 +32,7 @@ class LaunchJobs {
              FabricMade fabric_made);
 
   // Returns why ranks that run `cell` would not fit into the memory of their machine, by an
-  // estimate;
-  // "" where they do or nothing is declared.
+  // estimate; "" where they do or nothing is declared.
   std::string lacks_memory_for(const plan::Launch& launch, const plan::Cell& cell) const;
 
   // Returns the job that runs `trials`, which are of `launch`. This must outlive it.

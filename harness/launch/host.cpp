@@ -16,6 +16,7 @@
 
 #include "harness/base/clock.h"
 #include "harness/base/errors.h"
+#include "harness/base/optional_json.h"
 #include "harness/launch/cgroup.h"
 #include "harness/launch/cores.h"
 #include "harness/launch/link_shape.h"
@@ -85,11 +86,6 @@ std::optional<CpuTicks> cpu_ticks() {
   return result;
 }
 
-template <typename Number>
-json number_or_null(const std::optional<Number>& number) {
-  return number ? json(*number) : json(nullptr);
-}
-
 // By name, in bytes: "MemTotal:".
 std::map<std::string, std::int64_t> memory_of_the_machine() {
   std::ifstream file("/proc/meminfo");
@@ -107,8 +103,8 @@ void add_memory(json& host) {
   auto bytes = memory_of_the_machine();
   host["memory_total_bytes"] =
       bytes.contains("MemTotal:") ? json(bytes["MemTotal:"]) : json(nullptr);
-  host["memory_limit_bytes"] = number_or_null(Cgroups().memory_limit_bytes());
-  host["memory_available_bytes"] = number_or_null(memory_available_bytes());
+  host["memory_limit_bytes"] = optional_to_json(Cgroups().memory_limit_bytes());
+  host["memory_available_bytes"] = optional_to_json(memory_available_bytes());
   const bool has_swap = bytes.contains("SwapTotal:") && bytes.contains("SwapFree:");
   host["swap_used_bytes"] =
       has_swap ? json(bytes["SwapTotal:"] - bytes["SwapFree:"]) : json(nullptr);
@@ -227,7 +223,7 @@ json probe_host(double sample_s) {
   host["kernel"] = named ? json(names.release) : json(nullptr);
   host["cpu_model"] = cpu_model();
   add_processors(host);
-  host["cpu_quota"] = number_or_null(Cgroups().cpu_quota());
+  host["cpu_quota"] = optional_to_json(Cgroups().cpu_quota());
   host["governor"] = line_or_null("/sys/devices/system/cpu/cpu0/cpufreq/scaling_governor");
   host["load_1min"] = load_1min();
   host["steal_share"] = meter.share();

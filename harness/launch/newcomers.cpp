@@ -6,6 +6,7 @@
 #include <algorithm>
 
 #include "harness/base/clock.h"
+#include "harness/base/optional_json.h"
 #include "harness/launch/tcp.h"
 
 namespace gradsync::launch {
@@ -16,11 +17,6 @@ using nlohmann::json;
 constexpr double kHelloS = 5;                // a task says hello at once
 constexpr std::size_t kMostSilent = 256;     // of more, who came first is given up
 constexpr std::size_t kMostHello = 1 << 22;  // bytes; a plan is in it
-
-template <typename Number>
-json value_or_null(const std::optional<Number>& number) {
-  return number ? json(*number) : json(nullptr);
-}
 
 template <typename Number>
 std::optional<Number> optional_at(const json& object, const char* name) {
@@ -38,8 +34,8 @@ json to_json(const Hello& hello) {
           {"identity", hello.identity},
           {"cpus", hello.cpus},
           {"cores", hello.cores},
-          {"cpu_quota", value_or_null(hello.cpu_quota)},
-          {"memory_available_bytes", value_or_null(hello.memory_available_bytes)},
+          {"cpu_quota", optional_to_json(hello.cpu_quota)},
+          {"memory_available_bytes", optional_to_json(hello.memory_available_bytes)},
           {"address", hello.address}};
 }
 

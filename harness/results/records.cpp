@@ -7,6 +7,7 @@
 #include <stdexcept>
 #include <utility>
 
+#include "harness/base/optional_json.h"
 #include "harness/results/block_time.h"
 
 namespace gradsync::results {
@@ -55,11 +56,6 @@ Integer integer_from(const json& value) {
         &value);
   }
   return value.get<Integer>();
-}
-
-template <typename Value>
-json optional_to_json(const std::optional<Value>& value) {
-  return value ? json(*value) : json(nullptr);
 }
 
 std::optional<std::int64_t> optional_bytes(const json& in, const char* name) {

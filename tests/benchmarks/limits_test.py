@@ -6,7 +6,7 @@ import time
 import unittest
 from pathlib import Path
 
-from program import QUICK, ProgramTest, with_cells
+from program import PROGRAM, QUICK, ProgramTest, with_cells
 
 PERIOD_US = 100_000
 HALF_A_CORE = 0.5
@@ -84,11 +84,8 @@ class LimitsTest(ProgramTest):
         """Starts the program in a control group: a shell that joins it first becomes it."""
         if group is None:
             self.skipTest("this user may make no control groups here")
-        join = ("sh", "-c", 'echo $$ > "$0" && exec "$@"', str(group), self.program())
+        join = ("sh", "-c", 'echo $$ > "$0" && exec "$@"', str(group), PROGRAM)
         return self.call(*arguments, command=join)
-
-    def program(self):
-        return os.environ["GRADSYNC_PROGRAM"]
 
     def test_under_a_quota_times_are_refused_and_counts_kept(self):
         with half_a_core() as group:
