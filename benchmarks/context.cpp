@@ -1,6 +1,5 @@
 #include "benchmarks/context.h"
 
-#include <ATen/Context.h>
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 
@@ -12,6 +11,7 @@
 
 #include "benchmarks/launch_jobs.h"
 #include "benchmarks/paths.h"
+#include "benchmarks/rank_program.h"
 #include "harness/base/clock.h"
 #include "harness/launch/gpus.h"
 #include "harness/launch/host.h"
@@ -76,11 +76,6 @@ const char* pinning_on(const json& host) {
                      : "one hardware thread per rank, of other cores first, round robin";
 }
 
-const char* blas_name() {
-  if (at::hasMKL()) return "mkl";
-  return at::hasLAPACK() ? "lapack" : "reference";
-}
-
 }  // namespace
 
 json gpus_for(const plan::Plan& plan) {
@@ -116,7 +111,7 @@ json make_context(const RunOptions& options, const plan::Plan& plan, const json&
   context["backend"] = plan.backend;
   context["fold_from_bytes"] =
       plan.fold_from_bytes > 0 ? json(plan.fold_from_bytes) : json(nullptr);
-  context["blas"] = blas_name();
+  context["blas"] = about_ranks().blas;
   context["threads_per_rank"] = plan.threads_per_rank;
   context["gloo_loop"] = plan.gloo_loop;
   const bool pinned = plan.device == "cpu" && plan.backend != "fake";

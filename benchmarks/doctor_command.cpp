@@ -6,6 +6,7 @@
 #include "benchmarks/commands.h"
 #include "benchmarks/context.h"
 #include "benchmarks/paths.h"
+#include "benchmarks/rank_program.h"
 #include "harness/base/build_info.h"
 #include "harness/launch/fabric.h"
 #include "harness/launch/gpus.h"
@@ -44,6 +45,18 @@ Finding about_build() {
           "build the release preset"};
 }
 
+Finding about_rank_program() {
+  try {
+    const run::RankAbout& about = about_ranks();
+    return {Severity::Ok,
+            fmt::format("ranks can run: torch {}, {}{}", about.torch, about.blas,
+                        about.has_gpu_module ? ", CUDA" : ""),
+            ""};
+  } catch (const EnvironmentError& error) {
+    return {Severity::Warn, "no rank can run here", error.what()};
+  }
+}
+
 }  // namespace
 
 void add_doctor_command(CLI::App& app, ExitStatus& status) {
@@ -52,6 +65,7 @@ void add_doctor_command(CLI::App& app, ExitStatus& status) {
   command->callback([&status] {
     std::vector<Finding> findings = findings_about(launch::probe_host(), launch::probe_gpus());
     findings.push_back(about_build());
+    findings.push_back(about_rank_program());
     findings.push_back(try_fabric());
     for (const Finding& finding : findings) {
       const char* word = finding.severity == Severity::Ok     ? "ok  "

@@ -6,13 +6,7 @@
 #include "harness/run/coordinator.h"
 
 namespace gradsync::cli {
-
 namespace {
-
-template <typename Type>
-bool is(const std::exception& error) {
-  return dynamic_cast<const Type*>(&error) != nullptr;
-}
 
 using results::Status;
 using results::TrialRecord;
@@ -36,11 +30,8 @@ bool went_wrong(const TrialRecord& trial, const plan::Plan& plan) {
 }  // namespace
 
 ExitStatus exit_status_of(const std::exception& error) {
-  if (is<run::Interrupted>(error)) return ExitStatus::Interrupted;
-  if (is<ConfigError>(error)) return ExitStatus::Config;
-  if (is<EnvironmentError>(error)) return ExitStatus::Unfit;
-  if (is<ResultsError>(error) || is<CommError>(error)) return ExitStatus::Failed;
-  return ExitStatus::Internal;
+  const bool interrupted = dynamic_cast<const run::Interrupted*>(&error) != nullptr;
+  return interrupted ? ExitStatus::Interrupted : gradsync::exit_status_of(error);
 }
 
 ExitStatus exit_status_of(const std::vector<TrialRecord>& trials, const plan::Plan& plan) {

@@ -35,7 +35,7 @@ double share_of(const std::string& text) {
 }
 
 std::string build_of(const GateOptions& options) {
-  return options.baseline.empty() ? rank_command().front() : options.baseline;
+  return options.baseline.empty() ? this_program().string() : options.baseline;
 }
 
 void require_all_rows(const GateMeasurement& measurement) {

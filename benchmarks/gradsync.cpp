@@ -1,6 +1,5 @@
 // gradsync: measures what gradient synchronization costs, and proves whether a job synchronizes
 // when it should. This file only parses and turns exceptions into the exit statuses of the design.
-#include <c10/util/Logging.h>
 #include <fmt/format.h>
 
 #include <CLI/CLI.hpp>
@@ -12,7 +11,6 @@
 #include "benchmarks/exit_status.h"
 #include "harness/base/build_info.h"
 #include "harness/base/log.h"
-#include "harness/run/rank_main.h"
 
 namespace gradsync::cli {
 namespace {
@@ -21,15 +19,6 @@ std::string version_text() {
   const BuildInfo& build = build_info();
   return fmt::format("gradsync {} ({} {}) torch {}, {}", build.version, build.commit,
                      build.build_type, build.torch_version, build.compiler);
-}
-
-// What the launcher starts a rank with; not for people.
-void add_rank_command(CLI::App& app, ExitStatus& status) {
-  CLI::App* command = app.add_subcommand("rank")->group("");
-  command->callback([&status] {
-    c10::initLogging();  // reads TORCH_CPP_LOG_LEVEL, which Python does on import
-    status = static_cast<ExitStatus>(run::rank_main());
-  });
 }
 
 // Takes the job of `gradsync watch` off the command line: CLI11 would take its words apart, "[a,b]"
@@ -60,7 +49,6 @@ int parse_and_run(int argc, char** argv) {
   add_predict_command(app, status);
   add_watch_command(app, status, take_watched_job(argc, argv));
   add_arm_command(app, status);
-  add_rank_command(app, status);
   try {
     app.parse(argc, argv);
   } catch (const CLI::ParseError& error) {

@@ -11,10 +11,9 @@
 #include <cstring>
 
 #include "benchmarks/exit_status.h"
-#include "benchmarks/paths.h"
+#include "benchmarks/rank_program.h"
 #include "harness/base/build_info.h"
 #include "harness/base/clock.h"
-#include "harness/comm/agent_store.h"
 #include "harness/launch/agent.h"
 #include "harness/launch/host_address.h"
 #include "harness/launch/tcp.h"
@@ -29,10 +28,6 @@ json identity_of(const RunOptions& options, const plan::Plan& plan) {
   const BuildInfo& build = build_info();
   return {{"gradsync", build.version}, {"commit", build.commit},     {"torch", build.torch_version},
           {"plan", plan.source},       {"weights", options.weights}, {"data", options.data}};
-}
-
-comm::AgentStore store_of(const launch::TaskPlace& place, const RunOptions& options) {
-  return {place.master_address, place.master_port, options.join_timeout_s};
 }
 
 // Of the interface that was chosen for the ranks of this host; "" where none was.
@@ -54,7 +49,7 @@ std::string port_key(const launch::TaskPlace& place) {
 // torchrun's store holds MASTER_PORT: there the leading task listens elsewhere, and says where.
 int leader_port(const launch::TaskPlace& place, const RunOptions& options) {
   if (!place.agent_store) return place.master_port;
-  return std::stoi(store_of(place, options).get(port_key(place)));
+  return std::stoi(get_from_agent_store(place, options.join_timeout_s, port_key(place)));
 }
 
 launch::AgentOptions agent_of(const launch::TaskPlace& place, const RunOptions& options,
@@ -130,8 +125,8 @@ Job::Job(const launch::AgentOptions& agent, const RunOptions& options)
   try {
     launch::UniqueFd listener = launch::listen_on(place.agent_store ? 0 : place.master_port);
     if (place.agent_store) {
-      store_of(place, options)
-          .set(port_key(place), std::to_string(launch::bound_port(listener.get())));
+      set_in_agent_store(place, options.join_timeout_s, port_key(place),
+                         std::to_string(launch::bound_port(listener.get())));
     }
     agents_ = std::make_unique<launch::Agents>(std::move(listener), place, agent.identity,
                                                options.join_timeout_s, agent.lost_after_s);

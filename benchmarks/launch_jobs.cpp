@@ -6,6 +6,7 @@
 
 #include "benchmarks/interrupt.h"
 #include "benchmarks/paths.h"
+#include "benchmarks/rank_program.h"
 #include "harness/base/units.h"
 #include "harness/launch/cgroup.h"
 #include "harness/launch/cores.h"

@@ -5,10 +5,10 @@
 
 #include "benchmarks/commands.h"
 #include "benchmarks/paths.h"
+#include "benchmarks/rank_program.h"
 #include "harness/launch/topology.h"
 #include "harness/plan/plan.h"
-#include "harness/sync/strategies/strategy.h"
-#include "models/model.h"
+#include "harness/plan/strategies.h"
 
 namespace gradsync::cli {
 namespace {
@@ -31,12 +31,12 @@ void list_topologies() {
 }
 
 void list_models() {
-  for (const models::ModelEntry& entry : models::registry()) print_row(entry.name, entry.about);
+  for (const models::ModelDescription& model : known_models()) print_row(model.name, model.about);
   print_row("FILE.json", "a paced model from a profile, as models/record_profile.py writes it");
 }
 
 void list_strategies() {
-  for (const sync::StrategyEntry& entry : sync::strategies()) {
+  for (const plan::StrategyEntry& entry : plan::strategies()) {
     print_row(entry.name, fmt::format("{}: {}", fmt::join(entry.wrappers, ", "), entry.about));
   }
 }

@@ -3,7 +3,6 @@
 
 #include <filesystem>
 #include <string>
-#include <vector>
 
 #include "harness/base/build_info.h"
 
@@ -12,9 +11,9 @@ namespace gradsync::cli {
 inline std::string source_file(const std::string& path) {
   return build_info().source_dir + "/" + path;
 }
-// What starts a rank: this very program.
-inline std::vector<std::string> rank_command() {
-  return {std::filesystem::read_symlink("/proc/self/exe").string(), "rank"};
+// The file of the program that runs.
+inline std::filesystem::path this_program() {
+  return std::filesystem::read_symlink("/proc/self/exe");
 }
 inline std::string plans_directory() {
   return source_file("benchmarks/plans");

@@ -9,13 +9,13 @@
 
 #include "benchmarks/commands.h"
 #include "benchmarks/paths.h"
+#include "benchmarks/rank_program.h"
 #include "harness/base/units.h"
 #include "harness/launch/topology.h"
 #include "harness/plan/cell.h"
 #include "harness/plan/overrides.h"
 #include "harness/report/text_table.h"
 #include "harness/run/memory_prediction.h"
-#include "models/model.h"
 
 namespace gradsync::cli {
 namespace {
@@ -169,7 +169,7 @@ void print_composition(const json& row) {
 }
 
 void predict_memory_of(const Options& options) {
-  models::find_model(options.model);  // names the models there are
+  find_model(options.model);  // names the models there are
   std::vector<json> rows;
   for (const plan::Cell& cell : cells_of(options)) rows.push_back(row_of(cell, options));
   if (options.as_json) {

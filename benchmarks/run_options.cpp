@@ -5,12 +5,10 @@
 #include <fmt/ranges.h>
 
 #include "benchmarks/paths.h"
+#include "benchmarks/rank_program.h"
 #include "harness/base/errors.h"
-#include "harness/comm/gpu.h"
 #include "harness/launch/gpus.h"
 #include "harness/launch/topology.h"
-#include "harness/sync/strategies/strategy.h"
-#include "models/model.h"
 
 namespace gradsync::cli {
 namespace {
@@ -37,7 +35,7 @@ void check_folding(const plan::Plan& plan, const plan::Cell& cell) {
 }
 
 void check_mixtrals_options(const plan::Plan& plan, const plan::Cell& cell) {
-  const bool has_them = models::find_model(cell.model).has_mixtrals_options;
+  const bool has_them = find_model(cell.model).has_mixtrals_options;
   if (cell.dtype != plan::Cell{}.dtype && !has_them) {
     throw ConfigError(plan.file, "cells.dtype",
                       fmt::format("\"{}\" for model '{}'", cell.dtype, cell.model),
@@ -59,8 +57,8 @@ void check_mixtrals_options(const plan::Plan& plan, const plan::Cell& cell) {
 
 void check_cell(const plan::Plan& plan, const plan::Cell& cell) {
   check_name(plan, "model", [&] {
-    const auto& entry = models::find_model(cell.model);
-    if (cell.scale > 1 && entry.compute != models::Compute::Paced) {
+    const auto model = find_model(cell.model);
+    if (cell.scale > 1 && model.compute != models::Compute::Paced) {
       throw ConfigError(fmt::format("got '{}' with scale {}, expected a paced model or scale 1",
                                     cell.model, cell.scale));
     }
@@ -68,7 +66,6 @@ void check_cell(const plan::Plan& plan, const plan::Cell& cell) {
   check_mixtrals_options(plan, cell);
   check_name(plan, "topology",
              [&] { launch::read_topology(cell.topology, topologies_directory(), cell.scale); });
-  check_name(plan, "strategy", [&] { sync::find_strategy(cell.strategy); });
   if (cell.hybrid_shard && plan.backend == "nccl") {
     throw ConfigError(plan.file, "cells.hybrid_shard", "true with backend " + plan.backend,
                       "backend gloo: a rank has one NCCL group");
@@ -178,7 +175,7 @@ std::vector<std::string> plan_arguments(const RunOptions& options) {
 void require_device(const plan::Plan& plan) {
   if (plan.device == "cpu") return;
   constexpr const char* kWithout = "use --device cpu --backend gloo";
-  if (comm::find_gpu_module().empty()) {
+  if (!about_ranks().has_gpu_module) {
     throw EnvironmentError(
         "--device cuda: this build has no CUDA",
         fmt::format("build where nvcc, NCCL's header and a torch with CUDA are found, or {}",

@@ -23,8 +23,8 @@
 #include "harness/base/clock.h"
 #include "harness/base/errors.h"
 #include "harness/base/log.h"
+#include "harness/launch/program_output.h"
 #include "harness/launch/task_place.h"
-#include "harness/watch/program_output.h"
 
 namespace gradsync::cli {
 namespace {
@@ -162,7 +162,7 @@ int run_watched_job(const std::vector<std::string>& command, const EnvironmentCh
     log::error(fmt::format("{}: {}", command.at(0), std::strerror(error)));
     return error == ENOENT ? kNoSuchProgram : kNoProgram;
   }
-  return watch::shell_status(wait_for_job(look));
+  return launch::shell_status(wait_for_job(look));
 }
 
 watch::PreloadLibrary library_for(const watch::JobTorch& torch, const std::string& folder) {
@@ -195,8 +195,7 @@ void EventFolder::make_temporary() {
   std::error_code error;
   const fs::path parent = fs::temp_directory_path(error);
   if (error) fail_folder("a folder in TMPDIR", error);
-  path_ = (fs::absolute(parent) / (std::string(kFolderName) + std::string(kFolderLetters, 'X')))
-              .string();
+  path_ = (fs::absolute(parent) / fmt::format("{}{:X>{}}", kFolderName, "", kFolderLetters)).string();
   if (::mkdtemp(path_.data()) == nullptr) fail_folder(path_, {errno, std::generic_category()});
   lock_ = lock_folder(path_);
   remove_abandoned(path_);

@@ -7,14 +7,9 @@
 #pragma once
 
 #include "models/model.h"
+#include "models/suite.h"
 
 namespace gradsync::models {
-
-enum class UntakenBranch {
-  Unused,    // its parameters get no gradient
-  TimesZero  // computed as well, times 0: its gradients are zeros, so that DDP gets all of them and
-             // need not search. The usual way round find_unused_parameters, at twice the arithmetic
-};
 
 class Branching : public Model {
  public:

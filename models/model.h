@@ -1,8 +1,9 @@
 // A model as the harness sees it, and the registry of those that can be named in a plan.
 //
 // Models know nothing of synchronization: no process group, no strategy, no clock but what a paced
-// model waits on. To add a model: one file with a factory, one line in registry.cpp; or a file of
-// its own anywhere, which registers itself (Registration) and is linked in by GRADSYNC_MODELS.
+// model waits on. To add a model: its row in suite.cpp and how it is made in registry.cpp; or a
+// file of its own anywhere, which registers itself (Registration) and is linked into the rank
+// program by GRADSYNC_MODELS.
 #pragma once
 
 #include <torch/nn/module.h>
@@ -16,6 +17,8 @@
 #include <utility>
 #include <vector>
 
+#include "models/suite.h"
+
 namespace gradsync::models {
 
 class Pace;
@@ -28,9 +31,6 @@ struct Batch {
   at::Tensor attention_mask;
   at::Tensor labels;
 };
-
-// How compute happens. Real: arithmetic. Paced: the layers wait.
-enum class Compute { Real, Paced };
 
 // A part of a model whose parameters are needed together and then not until its backward: a layer.
 struct Unit {

@@ -37,105 +37,71 @@ void refuse_mixtrals_options(const std::string& name, const ModelOptions& option
   if (options.without_memory) refuse("without_memory", "true", "false");
 }
 
-ModelEntry bert(const std::string& name, const std::string& about, const BertConfig& config) {
-  return {name, about, Compute::Real, [name, config](const ModelOptions& options) {
-            refuse_special_options(name, options);
-            auto model = std::make_shared<BertForSequenceClassification>(config, options.seed,
-                                                                         options.device);
-            load_weights(options, *model);
-            return model;
-          }};
-}
-
 void check_dtype(const std::string& name, const ModelOptions& options) {
   if (options.dtype == at::kFloat || options.dtype == at::kBFloat16) return;
   throw ConfigError(fmt::format("dtype: got {} for model '{}', expected Float or BFloat16",
                                 c10::toString(options.dtype), name));
 }
 
-ModelEntry mixtral(const std::string& name, const std::string& about, const MixtralConfig& config) {
-  return {name, about, Compute::Real,
-          [name, config](const ModelOptions& options) {
-            refuse_scale(name, options);
-            check_dtype(name, options);
-            auto model = std::make_shared<MixtralForCausalLM>(config, options);
-            load_weights(options, *model);
-            return model;
-          },
-          /*has_mixtrals_options=*/true};
-}
+using Made = std::shared_ptr<Model>;
 
-std::shared_ptr<Model> make_paced(const std::string& name, const Profile& profile,
-                                  const ModelOptions& options) {
-  GRADSYNC_CHECK(options.pace == nullptr, ==, false);
-  if (!options.weights.empty()) {
-    throw ConfigError(fmt::format("--weights: model '{}' is paced and has none", name));
+// How each kind of model is made.
+class Maker {
+ public:
+  Maker(const std::string& name, const ModelOptions& options) : name_(name), options_(options) {}
+
+  Made operator()(const MlpConfig&) const { return real<Mlp>(options_.seed, options_.device); }
+  Made operator()(const ConvNetConfig&) const {
+    return real<ConvNet>(options_.seed, options_.device);
   }
-  refuse_mixtrals_options(name, options);
-  return std::make_shared<PacedModel>(profile, options.scale, options.pace, options.device);
-}
+  Made operator()(const BranchingConfig& config) const {
+    return real<Branching>(config.untaken, options_.seed, options_.device);
+  }
+  Made operator()(const BertConfig& config) const {
+    return real<BertForSequenceClassification>(config, options_.seed, options_.device);
+  }
+  Made operator()(const MixtralConfig& config) const {
+    refuse_scale(name_, options_);
+    check_dtype(name_, options_);
+    return with_weights(std::make_shared<MixtralForCausalLM>(config, options_));
+  }
+  Made operator()(const PacedConfig& config) const {
+    GRADSYNC_CHECK(options_.pace == nullptr, ==, false);
+    if (!options_.weights.empty()) {
+      throw ConfigError(fmt::format("--weights: model '{}' is paced and has none", name_));
+    }
+    refuse_mixtrals_options(name_, options_);
+    return std::make_shared<PacedModel>(read_profile(config.profile), options_.scale, options_.pace,
+                                        options_.device);
+  }
 
-ModelEntry paced(const std::string& name, const std::string& about) {
-  return {name, about, Compute::Paced, [name](const ModelOptions& options) {
-            return make_paced(name, read_profile(profile_path(name)), options);
-          }};
-}
+ private:
+  template <typename Kind, typename... Arguments>
+  Made real(const Arguments&... arguments) const {
+    refuse_special_options(name_, options_);
+    return with_weights(std::make_shared<Kind>(arguments...));
+  }
+  Made with_weights(Made model) const {
+    load_weights(options_, *model);
+    return model;
+  }
 
-// Read at once, so that a plan that names a missing or wrong file is refused before it runs.
-ModelEntry paced_by_file(const std::string& file) {
-  const Profile profile = read_profile(file);
-  return {file, profile.about, Compute::Paced, [file, profile](const ModelOptions& options) {
-            return make_paced(file, profile, options);
-          }};
-}
+  const std::string& name_;
+  const ModelOptions& options_;
+};
 
-ModelEntry mlp() {
-  return {"mlp", "a three-layer perceptron, 0.3 M parameters: a millisecond of compute",
-          Compute::Real, [](const ModelOptions& options) {
-            refuse_special_options("mlp", options);
-            auto model = std::make_shared<Mlp>(options.seed, options.device);
-            load_weights(options, *model);
-            return model;
-          }};
-}
-
-ModelEntry branching(const std::string& name, const std::string& about, UntakenBranch untaken) {
-  return {name, about, Compute::Real, [name, untaken](const ModelOptions& options) {
-            refuse_special_options(name, options);
-            auto model = std::make_shared<Branching>(untaken, options.seed, options.device);
-            load_weights(options, *model);
-            return model;
-          }};
-}
-
-ModelEntry convnet() {
-  return {"convnet", "three convolutions with batch normalization, 0.1 M parameters, for pictures",
-          Compute::Real, [](const ModelOptions& options) {
-            refuse_special_options("convnet", options);
-            auto model = std::make_shared<ConvNet>(options.seed, options.device);
-            load_weights(options, *model);
-            return model;
-          }};
+ModelEntry entry_of(const SuiteModel& model) {
+  const ModelDescription description = describe(model);
+  return {model.name, model.about, description.compute,
+          [model](const ModelOptions& options) {
+            return std::visit(Maker(model.name, options), model.config);
+          },
+          description.has_mixtrals_options};
 }
 
 std::vector<ModelEntry> entries_of_the_suite() {
-  std::vector<ModelEntry> entries{
-      mlp(), convnet(),
-      branching("branching",
-                "a perceptron, 0.6 M parameters: the data takes one of two branches, the other is "
-                "unused",
-                UntakenBranch::Unused),
-      branching("branching_times_zero",
-                "the same, where the other branch is computed as well, times 0",
-                UntakenBranch::TimesZero)};
-  for (const auto& model : berts()) {
-    entries.push_back(bert(model.name, model.about, model.config));
-  }
-  for (const auto& model : mixtrals()) {
-    entries.push_back(mixtral(model.name, model.about, model.config));
-  }
-  entries.push_back(paced("paced_bert_base_t4",
-                          "bert_base at the pace of a T4, calibrated to the published table"));
+  std::vector<ModelEntry> entries;
+  for (const SuiteModel& model : suite()) entries.push_back(entry_of(model));
   return entries;
 }
 
@@ -165,7 +131,7 @@ std::vector<ModelEntry> with_registered(std::vector<ModelEntry> entries,
                                         const std::vector<ModelEntry>& registered) {
   for (const ModelEntry& entry : registered) {
     const bool taken = std::ranges::find(entries, entry.name, &ModelEntry::name) != entries.end();
-    if (taken || entry.name.empty() || entry.name.ends_with(".json")) {
+    if (taken || entry.name.empty() || is_profile(entry.name)) {
       throw ConfigError(fmt::format(
           "a linked model: got the name '{}', expected one that no other model has and that does "
           "not end in .json, as profiles do",
@@ -183,7 +149,7 @@ const std::vector<ModelEntry>& registry() {
 }
 
 ModelEntry find_model(const std::string& name) {
-  if (name.ends_with(".json")) return paced_by_file(name);
+  if (is_profile(name)) return entry_of(paced_by_file(name));
   try {
     return find_named(registry(), "model", name);
   } catch (const ConfigError& error) {

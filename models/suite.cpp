@@ -10,79 +10,109 @@
 namespace gradsync::models {
 namespace {
 
-template <typename Config>
-const Config* config_of(const std::vector<SuiteModel<Config>>& models, const std::string& name) {
-  const auto found = std::ranges::find(models, name, &SuiteModel<Config>::name);
-  return found == models.end() ? nullptr : &found->config;
-}
-
-DeclaredFootprint bert(const BertConfig& config, const MicroBatchShape& shape) {
-  if (auto footprint = bert_footprint(config, shape)) return {std::move(footprint), ""};
-  return {std::nullopt,
-          fmt::format("a BERT declares what it holds for 2 or more examples of 2 to {} tokens",
-                      config.positions)};
-}
-
-DeclaredFootprint mixtral(const MixtralConfig& config, const FootprintOptions& options) {
-  if (!options.balanced_routing) {
-    return {std::nullopt,
-            "the router is free to choose, and what its experts hold depends on the data"};
-  }
-  return {mixtral_footprint(config, options.shape), ""};
-}
-
-}  // namespace
-
-const std::vector<SuiteModel<BertConfig>>& berts() {
-  static const std::vector<SuiteModel<BertConfig>> models{
-      {"bert_tiny",
-       "BERT, 2 layers x 128",
-       {.layers = 2, .hidden = 128, .heads = 2, .intermediate = 512}},
-      {"bert_mini",
-       "BERT, 4 layers x 256",
-       {.layers = 4, .hidden = 256, .heads = 4, .intermediate = 1024}},
-      {"bert_base", "bert-base-cased with 2 labels: 12 layers x 768, 108.3 M parameters", {}}};
-  return models;
-}
-
-const std::vector<SuiteModel<MixtralConfig>>& mixtrals() {
-  static const std::vector<SuiteModel<MixtralConfig>> models{
-      {"mixtral_tiny",
-       "Mixtral, 2 layers x 64, 8 experts: 0.5 M parameters",
-       {.layers = 2,
-        .hidden = 64,
-        .heads = 4,
-        .key_value_heads = 2,
-        .intermediate = 128,
-        .vocabulary = 1000}},
-      {"mixtral_mini",
-       "Mixtral, 4 layers x 256, 8 experts: 31 M parameters",
-       {.layers = 4,
-        .hidden = 256,
-        .heads = 8,
-        .key_value_heads = 2,
-        .intermediate = 896,
-        .vocabulary = 16000}},
-      {"mixtral_8x7b", "Mixtral-8x7B: 32 layers x 4096, 8 experts, 46.7 G parameters", {}}};
-  return models;
-}
-
 std::string profile_path(const std::string& name) {
   return build_info().source_dir + "/models/profiles/" + name + ".json";
 }
 
-DeclaredFootprint declared_footprint(const std::string& name, const FootprintOptions& options) {
-  if (name == "mlp") return {mlp_footprint(options.shape), ""};
-  if (name == "convnet") {
+constexpr BertConfig kBertTiny{.layers = 2, .hidden = 128, .heads = 2, .intermediate = 512};
+constexpr BertConfig kBertMini{.layers = 4, .hidden = 256, .heads = 4, .intermediate = 1024};
+constexpr MixtralConfig kMixtralTiny{.layers = 2,
+                                     .hidden = 64,
+                                     .heads = 4,
+                                     .key_value_heads = 2,
+                                     .intermediate = 128,
+                                     .vocabulary = 1000};
+constexpr MixtralConfig kMixtralMini{.layers = 4,
+                                     .hidden = 256,
+                                     .heads = 8,
+                                     .key_value_heads = 2,
+                                     .intermediate = 896,
+                                     .vocabulary = 16000};
+
+// What each kind of model declares.
+class Declared {
+ public:
+  Declared(const std::string& name, const FootprintOptions& options)
+      : name_(name), options_(options) {}
+
+  DeclaredFootprint operator()(const MlpConfig&) const {
+    return {mlp_footprint(options_.shape), ""};
+  }
+  DeclaredFootprint operator()(const ConvNetConfig&) const {
     return {std::nullopt, "what a convolution's kernels hold depends on the processor"};
   }
-  if (const BertConfig* config = config_of(berts(), name)) return bert(*config, options.shape);
-  if (const MixtralConfig* config = config_of(mixtrals(), name)) return mixtral(*config, options);
-  if (name.ends_with(".json")) return {paced_footprint(read_profile(name), options.scale), ""};
-  if (name.starts_with("paced_")) {
-    return {paced_footprint(read_profile(profile_path(name)), options.scale), ""};
+  DeclaredFootprint operator()(const BranchingConfig&) const { return undeclared(); }
+  DeclaredFootprint operator()(const BertConfig& config) const {
+    if (auto footprint = bert_footprint(config, options_.shape)) return {std::move(footprint), ""};
+    return {std::nullopt,
+            fmt::format("a BERT declares what it holds for 2 or more examples of 2 to {} tokens",
+                        config.positions)};
   }
-  return {std::nullopt, fmt::format("the model '{}' does not declare what it holds", name)};
+  DeclaredFootprint operator()(const MixtralConfig& config) const {
+    if (!options_.balanced_routing) {
+      return {std::nullopt,
+              "the router is free to choose, and what its experts hold depends on the data"};
+    }
+    return {mixtral_footprint(config, options_.shape), ""};
+  }
+  DeclaredFootprint operator()(const PacedConfig& config) const {
+    return {paced_footprint(read_profile(config.profile), options_.scale), ""};
+  }
+
+  DeclaredFootprint undeclared() const {
+    return {std::nullopt, fmt::format("the model '{}' does not declare what it holds", name_)};
+  }
+
+ private:
+  const std::string& name_;
+  const FootprintOptions& options_;
+};
+
+}  // namespace
+
+const std::vector<SuiteModel>& suite() {
+  static const std::vector<SuiteModel> models{
+      {"mlp", "a three-layer perceptron, 0.3 M parameters: a millisecond of compute", MlpConfig{}},
+      {"convnet", "three convolutions with batch normalization, 0.1 M parameters, for pictures",
+       ConvNetConfig{}},
+      {"branching",
+       "a perceptron, 0.6 M parameters: the data takes one of two branches, the other is unused",
+       BranchingConfig{UntakenBranch::Unused}},
+      {"branching_times_zero", "the same, where the other branch is computed as well, times 0",
+       BranchingConfig{UntakenBranch::TimesZero}},
+      {"bert_tiny", "BERT, 2 layers x 128", kBertTiny},
+      {"bert_mini", "BERT, 4 layers x 256", kBertMini},
+      {"bert_base", "bert-base-cased with 2 labels: 12 layers x 768, 108.3 M parameters",
+       BertConfig{}},
+      {"mixtral_tiny", "Mixtral, 2 layers x 64, 8 experts: 0.5 M parameters", kMixtralTiny},
+      {"mixtral_mini", "Mixtral, 4 layers x 256, 8 experts: 31 M parameters", kMixtralMini},
+      {"mixtral_8x7b", "Mixtral-8x7B: 32 layers x 4096, 8 experts, 46.7 G parameters",
+       MixtralConfig{}},
+      {"paced_bert_base_t4", "bert_base at the pace of a T4, calibrated to the published table",
+       PacedConfig{profile_path("paced_bert_base_t4")}}};
+  return models;
+}
+
+ModelDescription describe(const SuiteModel& model) {
+  const bool paced = std::holds_alternative<PacedConfig>(model.config);
+  return {model.name, model.about, paced ? Compute::Paced : Compute::Real,
+          std::holds_alternative<MixtralConfig>(model.config)};
+}
+
+bool is_profile(const std::string& name) {
+  return name.ends_with(".json");
+}
+
+SuiteModel paced_by_file(const std::string& path) {
+  return {path, read_profile(path).about, PacedConfig{path}};
+}
+
+DeclaredFootprint declared_footprint(const std::string& name, const FootprintOptions& options) {
+  const Declared declared(name, options);
+  if (is_profile(name)) return declared(PacedConfig{name});
+  const auto found = std::ranges::find(suite(), name, &SuiteModel::name);
+  if (found != suite().end()) return std::visit(declared, found->config);
+  return declared.undeclared();
 }
 
 }  // namespace gradsync::models

@@ -1,8 +1,10 @@
-// The suite's models by name, with their sizes, and what they hold.   No torch.
+// The one list of the suite's models: their names, what they are, with which sizes, and what they
+// hold. Who only has to know a model by name reads it here; registry.cpp makes them.   No torch.
 #pragma once
 
 #include <optional>
 #include <string>
+#include <variant>
 #include <vector>
 
 #include "models/bert_config.h"
@@ -11,18 +13,52 @@
 
 namespace gradsync::models {
 
-template <typename Config>
+// How compute happens. Real: arithmetic. Paced: the layers wait.
+enum class Compute { Real, Paced };
+
+enum class UntakenBranch {
+  Unused,    // its parameters get no gradient
+  TimesZero  // computed as well, times 0: its gradients are zeros, so that DDP gets all of them and
+             // need not search. The usual way round find_unused_parameters, at twice the arithmetic
+};
+
+struct MlpConfig {};
+struct ConvNetConfig {};
+struct BranchingConfig {
+  UntakenBranch untaken = UntakenBranch::Unused;
+};
+struct PacedConfig {
+  std::string profile;  // path
+};
+
+using ModelConfig =
+    std::variant<MlpConfig, ConvNetConfig, BranchingConfig, BertConfig, MixtralConfig, PacedConfig>;
+
 struct SuiteModel {
   std::string name;   // as in a plan
   std::string about;  // one line for `gradsync list models`
-  Config config;
+  ModelConfig config;
 };
 
-const std::vector<SuiteModel<BertConfig>>& berts();
-const std::vector<SuiteModel<MixtralConfig>>& mixtrals();
+// In the order `list` shows them.
+const std::vector<SuiteModel>& suite();
 
-// Returns the file of a profile of the suite.
-std::string profile_path(const std::string& name);
+// What a plan has to know of a model that it names.
+struct ModelDescription {
+  std::string name;
+  std::string about;
+  Compute compute = Compute::Real;
+  bool has_mixtrals_options = false;  // those of ModelOptions that only a Mixtral has
+};
+
+ModelDescription describe(const SuiteModel& model);
+
+// Returns the paced model of the profile at `path`, read at once, so that a plan that names a
+// missing or wrong file is refused before it runs.   Errors: ConfigError, as read_profile().
+SuiteModel paced_by_file(const std::string& path);
+
+// Whether a plan names a profile's path and not a model.
+bool is_profile(const std::string& name);
 
 struct FootprintOptions {
   MicroBatchShape shape;

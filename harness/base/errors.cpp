@@ -3,6 +3,14 @@
 #include <fmt/format.h>
 
 namespace gradsync {
+namespace {
+
+template <typename Type>
+bool is(const std::exception& error) {
+  return dynamic_cast<const Type*>(&error) != nullptr;
+}
+
+}  // namespace
 
 ConfigError::ConfigError(const std::string& file, const std::string& field, const std::string& got,
                          const std::string& expected)
@@ -11,6 +19,13 @@ ConfigError::ConfigError(const std::string& file, const std::string& field, cons
 
 EnvironmentError::EnvironmentError(const std::string& what_is_wrong, const std::string& remedy)
     : std::runtime_error(fmt::format("{} ({})", what_is_wrong, remedy)) {}
+
+ExitStatus exit_status_of(const std::exception& error) {
+  if (is<ConfigError>(error)) return ExitStatus::Config;
+  if (is<EnvironmentError>(error)) return ExitStatus::Unfit;
+  if (is<ResultsError>(error) || is<CommError>(error)) return ExitStatus::Failed;
+  return ExitStatus::Internal;
+}
 
 void fail_check(const char* expression, const std::string& left, const std::string& right,
                 const char* file, int line) {

@@ -6,6 +6,7 @@
 // program's main turns an exception into an exit status.
 #pragma once
 
+#include <exception>
 #include <stdexcept>
 #include <string>
 
@@ -35,6 +36,7 @@ class ConfigError : public std::runtime_error {
 class EnvironmentError : public std::runtime_error {
  public:
   EnvironmentError(const std::string& what_is_wrong, const std::string& remedy);
+  explicit EnvironmentError(const std::string& sentence) : std::runtime_error(sentence) {}
 };
 
 // A collective failed: a peer died, or the deadline passed (`timed_out`). The process group must
@@ -60,6 +62,9 @@ class InternalError : public std::logic_error {
  public:
   using std::logic_error::logic_error;
 };
+
+// Returns the status that an exception stands for; Internal for one that is none of these.
+ExitStatus exit_status_of(const std::exception& error);
 
 // Throws InternalError naming both values. Always on. Never for user input.
 [[noreturn]] void fail_check(const char* expression, const std::string& left,

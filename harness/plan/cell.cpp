@@ -11,6 +11,7 @@
 #include "harness/base/errors.h"
 #include "harness/base/json_fields.h"
 #include "harness/base/units.h"
+#include "harness/plan/strategies.h"
 
 namespace gradsync::plan {
 
@@ -58,13 +59,19 @@ Setter size(std::int64_t Cell::*field, const std::string& zero, const std::strin
   return [=](Cell& cell, const json& value) { cell.*field = size_from_json(value, zero, example); };
 }
 
+template <typename Entry>
+std::vector<std::string> names_of(const std::vector<Entry>& entries) {
+  std::vector<std::string> names;
+  for (const Entry& entry : entries) names.push_back(entry.name);
+  return names;
+}
+
 const std::vector<std::string> kDtypes{"float32", "bfloat16"};
 
 std::vector<Axis> make_axes() {
   return {{"topology", name(&Cell::topology)},
           {"model", name(&Cell::model)},
-          {"wrapper", one_of(&Cell::wrapper,
-                             {"ddp", "fsdp", "local", "by_hand", "by_hand_coalesced", "pipeline"})},
+          {"wrapper", one_of(&Cell::wrapper, names_of(wrappers()))},
           {"micro_batch_size", count(&Cell::micro_batch_size)},
           {"sequence_length", count(&Cell::sequence_length)},
           {"lengths", one_of(&Cell::lengths, {"fixed", "mrpc"})},
@@ -89,8 +96,7 @@ std::vector<Axis> make_axes() {
           {"reshard_after_forward", flag(&Cell::reshard_after_forward)},
           {"memory_budget_bytes", size(&Cell::memory_budget_bytes, "no budget", "79GiB")},
           {"accumulation_steps", count(&Cell::accumulation_steps)},
-          {"strategy", one_of(&Cell::strategy, {"baseline", "no_sync_improper", "no_sync",
-                                                "accumulate", "sync_each_batch", "pipelined"})}};
+          {"strategy", one_of(&Cell::strategy, names_of(strategies()))}};
 }
 
 void set(const Axis& axis, Cell& cell, const json& value, const JsonFields& fields) {
@@ -162,16 +168,6 @@ std::vector<Cell> each_once(const std::vector<Cell>& cells) {
   return unique;
 }
 
-// Those that mean something under a wrapper. Without gradients to reduce there is nothing to
-// decide.
-std::vector<std::string> strategies_under(const std::string& wrapper) {
-  if (wrapper == "local") return {"baseline"};
-  if (wrapper == "pipeline") return {"baseline", "pipelined"};
-  std::vector<std::string> strategies{"baseline", "no_sync_improper", "no_sync", "accumulate"};
-  if (wrapper == "fsdp") strategies.emplace_back("sync_each_batch");
-  return strategies;
-}
-
 void check_combination(const Cell& cell, const JsonFields& fields) {
   const auto allowed = strategies_under(cell.wrapper);
   if (std::find(allowed.begin(), allowed.end(), cell.strategy) == allowed.end()) {
@@ -210,12 +206,6 @@ bool share_a_workload(const Cell& a, const Cell& b) {
   same.accumulation_steps = b.accumulation_steps;
   same.memory_budget_bytes = b.memory_budget_bytes;
   return same == b;
-}
-
-bool syncs_every_micro_batch(const std::string& wrapper, const std::string& strategy) {
-  const bool improper_works = wrapper == "fsdp";  // it reads the flag in backward
-  return strategy == "baseline" || strategy == "sync_each_batch" ||
-         (strategy == "no_sync_improper" && !improper_works);
 }
 
 std::int64_t size_from_json(const json& value, const std::string& zero,

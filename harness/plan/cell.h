@@ -30,10 +30,6 @@ nlohmann::json with_defaults(const nlohmann::json& cell);
 // between them is told to it anew for each trial.
 bool share_a_workload(const Cell& a, const Cell& b);
 
-// Returns whether a step reduces gradients in each of its micro-batches, as against the last alone.
-// Of wrappers ddp and fsdp.
-bool syncs_every_micro_batch(const std::string& wrapper, const std::string& strategy);
-
 // Returns the bytes that `value` says as a number or as a text with a unit. `zero`: what 0 stands
 // for, `example`: such a text, for messages. Errors: std::invalid_argument, what was expected.
 std::int64_t size_from_json(const nlohmann::json& value, const std::string& zero,

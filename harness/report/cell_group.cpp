@@ -6,6 +6,7 @@
 #include <utility>
 
 #include "harness/plan/cell.h"
+#include "harness/plan/strategies.h"
 
 namespace gradsync::report {
 
@@ -15,9 +16,6 @@ using results::TrialRecord;
 
 namespace {
 
-constexpr std::array kStrategyOrder = {"baseline", "sync_each_batch", "no_sync_improper",
-                                       "no_sync",  "accumulate",      "pipelined"};
-
 // From the mildest to the worst: what a whole cell is called when its trials differ.
 constexpr std::array kSeverity = {Status::Ok,      Status::Skipped, Status::Oom,
                                   Status::Timeout, Status::Invalid, Status::Failed};
@@ -25,6 +23,13 @@ constexpr std::array kSeverity = {Status::Ok,      Status::Skipped, Status::Oom,
 template <typename List, typename Value>
 std::size_t position_in(const List& list, const Value& value) {
   return static_cast<std::size_t>(std::find(list.begin(), list.end(), value) - list.begin());
+}
+
+// In the order of tables; one that this version does not know comes last.
+std::size_t place_of_strategy(const std::string& name) {
+  const auto& known = plan::strategies();
+  const auto place = std::ranges::find(known, name, &plan::StrategyEntry::name);
+  return static_cast<std::size_t>(place - known.begin());
 }
 
 // The plan's own list for one parameter of one part; null where it has none.
@@ -55,7 +60,7 @@ json sort_key(const json& plan, const CellGroup& group) {
     const json list = plan_list(plan, group.part, parameter);
     key.push_back(json::array({list.is_array() ? position_in(list, value) : 0, value}));
   }
-  key.push_back(position_in(kStrategyOrder, group.cell.value("strategy", "")));
+  key.push_back(place_of_strategy(group.cell.value("strategy", "")));
   return key;
 }
 

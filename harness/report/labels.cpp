@@ -8,6 +8,7 @@
 #include <regex>
 
 #include "harness/plan/cell.h"
+#include "harness/plan/strategies.h"
 
 namespace gradsync::report {
 
@@ -54,7 +55,9 @@ std::optional<Shape> shape_in_name(const std::string& name) {
 }  // namespace
 
 std::string strategy_label(const std::string& strategy) {
-  return strategy == "no_sync_improper" ? "no_sync improperly" : strategy;
+  const auto& known = plan::strategies();
+  const auto entry = std::ranges::find(known, strategy, &plan::StrategyEntry::name);
+  return entry == known.end() ? strategy : entry->label;
 }
 
 TopologyLabel topology_label(const json& context, const json& result_cell) {
@@ -82,7 +85,9 @@ std::string sharding_label(const json& cell) {
 
 bool is_on_the_road(const json& cell) {
   const std::string wrapper = cell.value("wrapper", "");
-  return wrapper == "local" || wrapper == "pipeline" || wrapper.starts_with("by_hand");
+  const auto& known = plan::wrappers();
+  const auto entry = std::ranges::find(known, wrapper, &plan::WrapperEntry::name);
+  return entry != known.end() && entry->on_the_road;
 }
 
 std::optional<OomPlace> oom_place(const json& result_cell) {

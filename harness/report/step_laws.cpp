@@ -8,7 +8,7 @@
 #include <set>
 #include <utility>
 
-#include "harness/plan/cell.h"
+#include "harness/plan/strategies.h"
 #include "harness/report/cell_group.h"
 #include "harness/report/labels.h"
 #include "harness/stats/step_law.h"

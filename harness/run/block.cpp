@@ -6,6 +6,7 @@
 #include "harness/comm/process_groups.h"
 #include "harness/measure/exposed.h"
 #include "harness/measure/memory.h"
+#include "harness/plan/strategies.h"
 #include "harness/run/block_times.h"
 #include "harness/run/cpu_waits.h"
 #include "harness/run/expectation.h"
@@ -158,9 +159,8 @@ void keep_peaks(results::RankRecord& rank, const measure::MemoryMeter& meter) {
 constexpr std::size_t kColdSteps = 2;
 
 // Every timed step is checked; the one reported is the first of full length.
-results::LedgerRecord check_ledger(const Workload& workload, const sync::Strategy& strategy,
-                                   const std::vector<int>& windows, int accumulation_steps,
-                                   std::size_t first_checked,
+results::LedgerRecord check_ledger(const Workload& workload, const plan::Cell& cell,
+                                   const std::vector<int>& windows, std::size_t first_checked,
                                    const std::vector<comm::CommEvent>& events) {
   results::LedgerRecord record;
   const auto reductions = workload.wrapper().reduction_bytes();
@@ -170,13 +170,13 @@ results::LedgerRecord check_ledger(const Workload& workload, const sync::Strateg
   bool reported = false;
   for (std::size_t i = std::min(first_checked, windows.size() - 1); i < windows.size(); ++i) {
     const int step = static_cast<int>(i);
-    const auto declared = workload.wrapper().declared(
-        strategy.declared_syncs(windows[i], workload.wrapper().flag_read()));
+    const auto declared =
+        workload.wrapper().declared(plan::declared_syncs(cell.wrapper, cell.strategy, windows[i]));
     if (record.matches) {
       record.mismatch = first_mismatch(declared, events, step);
       record.matches = record.mismatch.empty();
     }
-    const bool full = windows[i] == accumulation_steps;
+    const bool full = windows[i] == cell.accumulation_steps;
     if (reported || (!full && i + 1 < windows.size())) continue;
     record.per_step = counts_of_step(events, step);
     record.expected = expected_of_step(declared);
@@ -217,11 +217,12 @@ std::vector<double> distances_of(const RankContext& context, Workload& workload,
 
 BlockResult run_block(const RankContext& context, Workload& workload, const plan::Trial& trial,
                       ExtraWork* extra) {
-  const auto strategy = sync::find_strategy(trial.cell.strategy).make();
+  const auto strategy = sync::make_strategy(trial.cell.strategy);
   const int accumulation = trial.cell.accumulation_steps;
   const std::vector<int> warmup(static_cast<std::size_t>(trial.warmup_steps), accumulation);
-  const std::vector<int> windows = window_micro_batches(
-      trial.steps, accumulation, context.spec.as_published, strategy->short_window_last());
+  const std::vector<int> windows =
+      window_micro_batches(trial.steps, accumulation, context.spec.as_published,
+                           plan::find_strategy(trial.cell.strategy).short_window_last);
   sync::Training training = workload.training(context);
   training.accumulation_steps = accumulation;
   workload.data().restart();
@@ -258,7 +259,7 @@ BlockResult run_block(const RankContext& context, Workload& workload, const plan
   } else if (!context.spec.resident) {  // or other cells are in the GPU's one account
     keep_peaks(result.rank, context.gpu->peaks());
   }
-  result.ledger = check_ledger(workload, *strategy, windows, accumulation,
+  result.ledger = check_ledger(workload, trial.cell, windows,
                                context.spec.as_published ? kColdSteps : 0, events);
   result.invalid = result.ledger.matches ? first_mistiming(steps, windows.size(), block_s)
                                          : "ledger: " + result.ledger.mismatch;

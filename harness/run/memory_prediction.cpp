@@ -2,7 +2,7 @@
 
 #include <numeric>
 
-#include "harness/plan/cell.h"
+#include "harness/plan/strategies.h"
 #include "harness/sync/ddp_memory.h"
 #include "harness/sync/fsdp/memory_formula.h"
 #include "models/suite.h"
@@ -56,13 +56,6 @@ sync::FsdpMemory fsdp_memory(const plan::Cell& cell, const LaunchSpec& where) {
 
 }  // namespace
 
-std::vector<bool> syncs_of(const plan::Cell& cell) {
-  std::vector<bool> syncs(static_cast<std::size_t>(cell.accumulation_steps),
-                          plan::syncs_every_micro_batch(cell.wrapper, cell.strategy));
-  syncs.back() = true;
-  return syncs;
-}
-
 MemoryPrediction predict_memory(const plan::Cell& cell, const LaunchSpec& where) {
   if (std::string why = objection(cell, where); !why.empty()) return {std::nullopt, why};
   const models::MicroBatchShape shape{cell.micro_batch_size, cell.sequence_length};
@@ -72,12 +65,12 @@ MemoryPrediction predict_memory(const plan::Cell& cell, const LaunchSpec& where)
   models::Footprint footprint = *declared.footprint;
   const std::int64_t other = std::accumulate(footprint.buffer_bytes.begin(),
                                              footprint.buffer_bytes.end(), resident_bytes(shape));
+  const auto syncs = plan::declared_syncs(cell.wrapper, cell.strategy, cell.accumulation_steps);
   if (cell.wrapper == "ddp") {
     if (!cell.broadcast_buffers) footprint.buffer_bytes.clear();  // none goes into a message
-    return {sync::ddp_step_memory(cell.gradient_as_bucket_view, footprint, syncs_of(cell), other),
-            ""};
+    return {sync::ddp_step_memory(cell.gradient_as_bucket_view, footprint, syncs, other), ""};
   }
-  return {sync::fsdp_step_memory(fsdp_memory(cell, where), footprint, syncs_of(cell), other), ""};
+  return {sync::fsdp_step_memory(fsdp_memory(cell, where), footprint, syncs, other), ""};
 }
 
 std::map<std::string, std::int64_t> by_name(const measure::CategoryBytes& bytes) {

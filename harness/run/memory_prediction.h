@@ -16,10 +16,6 @@ namespace gradsync::run {
 // Distinct micro-batches made ready per rank; more only costs memory, since all have one shape.
 inline constexpr int kPreparedBatches = 32;
 
-// Returns whether each micro-batch of a step of the cell reduces gradients: what
-// sync::Strategy::declared_syncs says, without a strategy.
-std::vector<bool> syncs_of(const plan::Cell& cell);
-
 struct MemoryPrediction {
   std::optional<sync::StepMemory> memory;
   std::string unknown_because;  // where it is not declared; else empty

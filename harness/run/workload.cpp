@@ -160,7 +160,7 @@ bool Workload::serves(const plan::Cell& cell) const {
 void Workload::settle(const RankContext& context) {
   // DDP: the first synchronized backward shows the order of gradients, the next forward rebuilds.
   const int steps = cell_.wrapper == "ddp" ? 2 : 1;
-  const auto baseline = sync::find_strategy("baseline").make();
+  const auto baseline = sync::make_strategy("baseline");
   sync::Training training = this->training(context);
   context.recorder.begin_block();
   std::int64_t held_after_first = 0;

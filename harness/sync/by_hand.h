@@ -38,7 +38,6 @@ class ByHand final : public Wrapper {
   // gradients are not enabled now. Local; that backward is collective.
   at::Tensor forward(const models::Batch& batch) override;
 
-  FlagRead flag_read() const override { return FlagRead::InBackward; }
   const std::vector<at::Tensor>& parameters() const override { return parameters_; }
   std::vector<std::string> parameter_names() const override;
   std::vector<Collectives> declared(const std::vector<bool>& syncs) const override;

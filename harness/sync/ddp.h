@@ -65,7 +65,6 @@ class DistributedDataParallel final : public Wrapper {
   // UnfinishedReduction. Where grad mode is off, neither.
   at::Tensor forward(const models::Batch& batch) override;
 
-  FlagRead flag_read() const override { return FlagRead::InForward; }
   // Errors: ConfigError under find_unused_parameters: forward finds them.
   void trigger_sync_in_backward() override;
   // Buckets as they are now (they change at the rebuild).

@@ -46,7 +46,6 @@ class PipelineStage final : public Wrapper, private models::UnitHooks {
   // Blocks: until the previous stage has computed. Collective: backwards in the order of forwards.
   at::Tensor forward(const models::Batch& batch) override;
 
-  FlagRead flag_read() const override { return FlagRead::InBackward; }
   bool replicates() const override { return false; }
   const std::vector<at::Tensor>& parameters() const override { return parameters_; }
   std::vector<std::string> parameter_names() const override { return names_; }

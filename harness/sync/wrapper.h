@@ -35,9 +35,6 @@ class NoSyncGuard {
   bool previous_;
 };
 
-// Where a wrapper looks at the flag of no_sync.
-enum class FlagRead { InForward, InBackward };
-
 class Wrapper {
  public:
   virtual ~Wrapper() = default;
@@ -49,7 +46,6 @@ class Wrapper {
   NoSyncGuard no_sync() { return NoSyncGuard(*this); }
   // False inside no_sync.
   bool require_backward_grad_sync() const { return require_backward_grad_sync_; }
-  virtual FlagRead flag_read() const = 0;
 
   // The next backward, and no later one, reduces gradients though its forward ran under no_sync:
   // for what reads the flag in forward. What reads it in backward, as FSDP does, reduces outside of

@@ -17,7 +17,7 @@
 
 #include "harness/base/errors.h"
 #include "harness/launch/namespaces.h"
-#include "harness/watch/program_output.h"
+#include "harness/launch/program_output.h"
 
 namespace gradsync::watch {
 namespace {
@@ -107,7 +107,7 @@ std::string loader_of(const std::string& path) {
 std::string torch_linked_with(const std::string& program) {
   const std::string loader = loader_of(program);
   if (loader.empty()) return "";
-  std::istringstream lines(output_of({loader, "--list", program}, kAnswerS).text);
+  std::istringstream lines(launch::output_of({loader, "--list", program}, kAnswerS).text);
   for (std::string line; std::getline(lines, line);) {
     const auto arrow = line.find(" => /");
     if (line.find("libtorch_cpu.so") == std::string::npos || arrow == std::string::npos) continue;
@@ -118,7 +118,7 @@ std::string torch_linked_with(const std::string& program) {
 }
 
 std::string torch_of_python(const std::string& python) {
-  const std::string text = output_of({python, "-c", kWhereIsTorch}, kAnswerS).text;
+  const std::string text = launch::output_of({python, "-c", kWhereIsTorch}, kAnswerS).text;
   constexpr std::string_view kMark = "torch:";
   const auto mark = text.rfind(kMark);
   std::string folder = mark == std::string::npos ? "" : text.substr(mark + kMark.size());

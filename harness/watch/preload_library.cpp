@@ -14,8 +14,8 @@
 
 #include "harness/base/errors.h"
 #include "harness/launch/namespaces.h"
+#include "harness/launch/program_output.h"
 #include "harness/watch/preload/fnv_1a.h"
-#include "harness/watch/program_output.h"
 
 namespace gradsync::watch {
 namespace {
@@ -101,7 +101,7 @@ std::string first_error_in(const std::string& text) {
 
 void run(const Words& command) {
   constexpr double kBuildS = 900;
-  const ProgramOutput output = output_of(command, kBuildS);
+  const launch::ProgramOutput output = launch::output_of(command, kBuildS);
   if (output.status == 0) return;
   throw EnvironmentError(
       fmt::format("the watcher cannot be built: {}", first_error_in(output.text)),

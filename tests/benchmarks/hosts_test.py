@@ -17,7 +17,7 @@ from program import PROGRAM, QUICK, free_port, with_cells
 from slurm import Node, Slurm
 
 # Long enough to be cut off in the middle of; a lost host shows before the deadline.
-TO_CUT = with_cells(QUICK, model=["bert_mini"]) | {"steps": 20, "timeout_s": 15}
+TO_CUT = with_cells(QUICK, model=["bert_mini"]) | {"steps": 4, "timeout_s": 15}
 FOUR_WAYS = with_cells(QUICK, strategy=["baseline", "no_sync_improper", "no_sync", "accumulate"])
 TORCHRUN = (TORCH_PYTHON, "-m", "torch.distributed.run", "--no-python", "--nproc-per-node=1")
 

@@ -25,7 +25,14 @@ ROOT = Path(__file__).resolve().parents[2]
 PROGRAM = os.environ.get("GRADSYNC_PROGRAM", str(ROOT / "build" / "release" / "gradsync"))
 MARK = "GRADSYNC_TEST_MARK"
 # The last two: where a container has its driver, and which GPUs are ours.
-INHERITED = ("PATH", "HOME", "TMPDIR", "LD_LIBRARY_PATH", "CUDA_VISIBLE_DEVICES")
+INHERITED = (
+    "PATH",
+    "HOME",
+    "TMPDIR",
+    "GRADSYNC_RANK",
+    "LD_LIBRARY_PATH",
+    "CUDA_VISIBLE_DEVICES",
+)
 # These two are for hangs alone, and far above what a busy machine takes.
 WATCHDOG_S = 600
 GONE_WITHIN_S = 60

@@ -53,7 +53,6 @@ class FullyShardedDataParallel final : public Wrapper, private models::UnitHooks
   // Collective: gathers parameters. Errors: CommError's causes; c10::OutOfMemoryError.
   at::Tensor forward(const models::Batch& batch) override;
 
-  FlagRead flag_read() const override { return FlagRead::InBackward; }
   bool replicates() const override { return false; }
   // Shards of what is trained, [elements / ranks] each: the root unit's first, then in the order of
   // forward.

@@ -4,7 +4,7 @@
 #include <utility>
 
 #include "harness/measure/memory.h"
-#include "harness/sync/strategies/factories.h"
+#include "harness/sync/strategies/strategy.h"
 
 namespace gradsync::sync {
 namespace {
@@ -33,26 +33,12 @@ class Accumulate final : public Strategy {
     }
   }
 
-  std::vector<bool> declared_syncs(int micro_batches, FlagRead) const override {
-    std::vector<bool> syncs(micro_batches, sync_each_batch_);
-    syncs.back() = true;
-    return syncs;
-  }
-
-  bool short_window_last() const override { return true; }
-
  private:
   bool sync_each_batch_;
 };
 
+const StrategyRegistration accumulate{"accumulate", make<Accumulate, false>};
+const StrategyRegistration sync_each_batch{"sync_each_batch", make<Accumulate, true>};
+
 }  // namespace
-
-std::unique_ptr<Strategy> make_accumulate() {
-  return std::make_unique<Accumulate>(false);
-}
-
-std::unique_ptr<Strategy> make_sync_each_batch() {
-  return std::make_unique<Accumulate>(true);
-}
-
 }  // namespace gradsync::sync

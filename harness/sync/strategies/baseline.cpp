@@ -1,7 +1,7 @@
 // Baseline: accumulate gradients with no regard for synchronization. Every backward all-reduces.
 #include <utility>
 
-#include "harness/sync/strategies/factories.h"
+#include "harness/sync/strategies/strategy.h"
 
 namespace gradsync::sync {
 namespace {
@@ -16,16 +16,9 @@ class Baseline final : public Strategy {
     }
     training.update();
   }
-
-  std::vector<bool> declared_syncs(int micro_batches, FlagRead) const override {
-    return std::vector<bool>(micro_batches, true);
-  }
 };
 
+const StrategyRegistration baseline{"baseline", make<Baseline>};
+
 }  // namespace
-
-std::unique_ptr<Strategy> make_baseline() {
-  return std::make_unique<Baseline>();
-}
-
 }  // namespace gradsync::sync

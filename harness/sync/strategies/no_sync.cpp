@@ -1,7 +1,7 @@
 // no_sync, properly: around forward and backward of every micro-batch but the last.
 #include <utility>
 
-#include "harness/sync/strategies/factories.h"
+#include "harness/sync/strategies/strategy.h"
 #include "harness/sync/sync_due.h"
 
 namespace gradsync::sync {
@@ -23,18 +23,9 @@ class NoSync final : public Strategy {
     }
     training.update();
   }
-
-  std::vector<bool> declared_syncs(int micro_batches, FlagRead) const override {
-    std::vector<bool> syncs(micro_batches, false);
-    syncs.back() = true;
-    return syncs;
-  }
 };
 
+const StrategyRegistration no_sync{"no_sync", make<NoSync>};
+
 }  // namespace
-
-std::unique_ptr<Strategy> make_no_sync() {
-  return std::make_unique<NoSync>();
-}
-
 }  // namespace gradsync::sync

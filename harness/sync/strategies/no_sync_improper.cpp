@@ -3,7 +3,7 @@
 // gradients. FSDP reads the flag in backward, so there it has no_sync's effect all the same.
 #include <utility>
 
-#include "harness/sync/strategies/factories.h"
+#include "harness/sync/strategies/strategy.h"
 #include "harness/sync/sync_due.h"
 
 namespace gradsync::sync {
@@ -24,18 +24,9 @@ class NoSyncImproper final : public Strategy {
     }
     training.update();
   }
-
-  std::vector<bool> declared_syncs(int micro_batches, FlagRead flag) const override {
-    std::vector<bool> syncs(micro_batches, flag == FlagRead::InForward);
-    syncs.back() = true;
-    return syncs;
-  }
 };
 
+const StrategyRegistration no_sync_improper{"no_sync_improper", make<NoSyncImproper>};
+
 }  // namespace
-
-std::unique_ptr<Strategy> make_no_sync_improper() {
-  return std::make_unique<NoSyncImproper>();
-}
-
 }  // namespace gradsync::sync

@@ -4,7 +4,7 @@
 #include <utility>
 #include <vector>
 
-#include "harness/sync/strategies/factories.h"
+#include "harness/sync/strategies/strategy.h"
 
 namespace gradsync::sync {
 namespace {
@@ -22,17 +22,9 @@ class Pipelined final : public Strategy {
     }
     training.update();
   }
-
-  // No stage shares a parameter with another.
-  std::vector<bool> declared_syncs(int micro_batches, FlagRead) const override {
-    return std::vector<bool>(micro_batches, false);
-  }
 };
 
+const StrategyRegistration pipelined{"pipelined", make<Pipelined>};
+
 }  // namespace
-
-std::unique_ptr<Strategy> make_pipelined() {
-  return std::make_unique<Pipelined>();
-}
-
 }  // namespace gradsync::sync

@@ -1,46 +1,28 @@
-#include "harness/base/named.h"
-#include "harness/sync/strategies/factories.h"
+#include <map>
+
+#include "harness/base/errors.h"
+#include "harness/plan/strategies.h"
+#include "harness/sync/strategies/strategy.h"
 
 namespace gradsync::sync {
+namespace {
 
-const std::vector<StrategyEntry>& strategies() {
-  static const std::vector<StrategyEntry> entries{
-      {"baseline",
-       "baseline",
-       {"ddp", "fsdp", "local", "by_hand", "by_hand_coalesced", "pipeline"},
-       "every micro-batch reduces its gradients; under pipeline: one micro-batch after the other",
-       make_baseline},
-      {"no_sync_improper",
-       "no_sync improperly",
-       {"ddp", "fsdp", "by_hand", "by_hand_coalesced"},
-       "no_sync around backward only: has no effect under ddp",
-       make_no_sync_improper},
-      {"no_sync",
-       "no_sync",
-       {"ddp", "fsdp", "by_hand", "by_hand_coalesced"},
-       "no_sync around forward and backward but for the last",
-       make_no_sync},
-      {"accumulate",
-       "accumulate",
-       {"ddp", "fsdp", "by_hand", "by_hand_coalesced"},
-       "Accelerate's accumulate() decides",
-       make_accumulate},
-      {"sync_each_batch",
-       "sync_each_batch",
-       {"fsdp"},
-       "accumulate() with sync_each_batch: every micro-batch reduces",
-       make_sync_each_batch},
-      {"pipelined",
-       "pipelined",
-       {"pipeline"},
-       "every forward before the first backward, so that stages overlap",
-       make_pipelined},
-  };
-  return entries;
+// Filled before main by static objects of any file, hence made by the first of them.
+std::map<std::string, MakeStrategy>& registered() {
+  static std::map<std::string, MakeStrategy> makers;
+  return makers;
 }
 
-const StrategyEntry& find_strategy(const std::string& name) {
-  return find_named(strategies(), "strategy", name);
+}  // namespace
+
+StrategyRegistration::StrategyRegistration(const std::string& name, MakeStrategy make) {
+  registered().emplace(name, make);
+}
+
+std::unique_ptr<Strategy> make_strategy(const std::string& name) {
+  const plan::StrategyEntry& entry = plan::find_strategy(name);
+  GRADSYNC_CHECK(registered().count(entry.name), ==, 1U);
+  return registered().at(entry.name)();
 }
 
 }  // namespace gradsync::sync

@@ -1,14 +1,13 @@
 // A strategy says when gradients are synchronized. Each is one short file that reads like the
 // guide's listing; all of them run one optimizer step of `micro_batches` micro-batches.
 //
-// To add one: a file with a class and a factory, a line in registry.cpp. Every strategy declares
-// what it should communicate, and every trial is checked against that.
+// To add one: a file with a class that registers itself, its line in CMakeLists.txt, and its row in
+// harness/plan/strategies.cpp, where it also declares which micro-batches synchronize: every trial
+// is checked against that.
 #pragma once
 
-#include <functional>
 #include <memory>
 #include <string>
-#include <vector>
 
 #include "harness/comm/ledger.h"
 #include "harness/sync/accelerator.h"
@@ -52,28 +51,24 @@ class Strategy {
 
   // Runs one optimizer step. Collective: all ranks, same micro_batches.
   virtual void step(Training& training, int micro_batches) = 0;
-
-  // Declares, for each micro-batch of a step, whether its gradients are reduced, under a wrapper
-  // that reads no_sync's flag in `flag`.
-  virtual std::vector<bool> declared_syncs(int micro_batches, FlagRead flag) const = 0;
-
-  // Whether the guide's script for this strategy ends its epoch on a short window (accumulate),
-  // or begins it with a step of one micro-batch (the others). Used by the as_published window rule.
-  virtual bool short_window_last() const { return false; }
 };
 
-struct StrategyEntry {
-  std::string name;                   // as in a plan
-  std::string label;                  // as in the guide's table
-  std::vector<std::string> wrappers;  // those it runs under
-  std::string about;
-  std::function<std::unique_ptr<Strategy>()> make;
+using MakeStrategy = std::unique_ptr<Strategy> (*)();
+
+template <typename Kind, auto... arguments>
+std::unique_ptr<Strategy> make() {
+  return std::make_unique<Kind>(arguments...);
+}
+
+// Makes a strategy known under its name of harness/plan/strategies.h:
+//
+//   const StrategyRegistration mine{"mine", make<Mine>};
+struct StrategyRegistration {
+  StrategyRegistration(const std::string& name, MakeStrategy make);
 };
 
-// Every strategy, in the order tables show them.
-const std::vector<StrategyEntry>& strategies();
-
-// Errors: ConfigError naming the strategies there are.
-const StrategyEntry& find_strategy(const std::string& name);
+// Errors: ConfigError naming the strategies there are; InternalError where nobody has registered
+// it.
+std::unique_ptr<Strategy> make_strategy(const std::string& name);
 
 }  // namespace gradsync::sync

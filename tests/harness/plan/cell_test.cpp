@@ -156,17 +156,6 @@ TEST(Cells, WhatAFileLeavesOutHasItsDefault) {
   EXPECT_EQ(cell_from_json(with_defaults(other), "r.json"), other);
 }
 
-TEST(Cells, AMisplacedNoSyncSavesReductionsUnderFsdpAlone) {
-  EXPECT_TRUE(syncs_every_micro_batch("ddp", "no_sync_improper"));
-  EXPECT_FALSE(syncs_every_micro_batch("fsdp", "no_sync_improper"));
-  for (const char* wrapper : {"ddp", "fsdp"}) {
-    EXPECT_TRUE(syncs_every_micro_batch(wrapper, "baseline"));
-    EXPECT_FALSE(syncs_every_micro_batch(wrapper, "no_sync"));
-    EXPECT_FALSE(syncs_every_micro_batch(wrapper, "accumulate"));
-  }
-  EXPECT_TRUE(syncs_every_micro_batch("fsdp", "sync_each_batch"));
-}
-
 TEST(Cells, OptionsOfTheOtherWrapperMakeNoCells) {
   json plan = sample_plan();
   plan["cells"] = {{"wrapper", {"ddp", "fsdp"}},

@@ -26,7 +26,6 @@ class Parameters final : public sync::Wrapper {
     for (std::size_t i = 0; i < values_.size(); ++i) names.push_back("unit " + std::to_string(i));
     return names;
   }
-  sync::FlagRead flag_read() const override { return sync::FlagRead::InBackward; }
   std::vector<sync::Collectives> declared(const std::vector<bool>&) const override { return {}; }
   std::vector<std::int64_t> reduction_bytes() const override { return {}; }
   at::Tensor forward(const models::Batch&) override { throw InternalError("not to be run"); }

@@ -1,11 +1,10 @@
-// What is said of a trial before it runs, against a step worked by hand and against the strategies.
+// What is said of a trial before it runs, against a step worked by hand.
 #include "harness/run/memory_prediction.h"
 
 #include <gtest/gtest.h>
 
 #include "harness/sync/ddp_memory.h"
 #include "harness/sync/fsdp/memory_formula.h"
-#include "harness/sync/strategies/strategy.h"
 
 namespace gradsync::test {
 namespace {
@@ -68,20 +67,6 @@ TEST(MemoryPrediction, OfHybridShardingIsThatOfOneNode) {
   const auto hybrid = run::predict_memory(cell, where).memory;
   EXPECT_EQ(hybrid, one_node);
   EXPECT_GT(hybrid->peak_bytes, three_nodes->peak_bytes);
-}
-
-TEST(MemoryPrediction, SyncsAreThoseThatStrategiesDeclare) {
-  for (const auto& [wrapper, flag] :
-       {std::pair{"ddp", sync::FlagRead::InForward}, {"fsdp", sync::FlagRead::InBackward}}) {
-    for (const auto& entry : sync::strategies()) {
-      if (entry.wrappers == std::vector<std::string>{"pipeline"}) continue;  // predicts nothing
-      plan::Cell cell;
-      cell.wrapper = wrapper;
-      cell.strategy = entry.name;
-      cell.accumulation_steps = 3;
-      EXPECT_EQ(run::syncs_of(cell), entry.make()->declared_syncs(3, flag)) << entry.name;
-    }
-  }
 }
 
 TEST(MemoryPrediction, WhatIsNotDeclaredHasAReason) {

@@ -11,6 +11,7 @@
 
 #include "harness/base/errors.h"
 #include "harness/measure/memory.h"
+#include "harness/plan/strategies.h"
 #include "harness/run/expectation.h"
 #include "harness/sync/backward.h"
 #include "harness/sync/ddp.h"
@@ -203,7 +204,7 @@ TEST(Fsdp, Bfloat16StaysWithinItsRounding) {
 // Runs one step and returns what the ledger says is not as declared.
 std::string mismatch_of_step(RankHarness& rank, FullyShardedDataParallel& model,
                              const std::string& strategy_name) {
-  const auto strategy = sync::find_strategy(strategy_name).make();
+  const auto strategy = sync::make_strategy(strategy_name);
   sync::FusedAdamW optimizer(model.parameters(), {});
   sync::LinearWarmup scheduler(optimizer, 0, 1000);
   models::DataOptions data_options;
@@ -217,12 +218,12 @@ std::string mismatch_of_step(RankHarness& rank, FullyShardedDataParallel& model,
   rank.recorder.begin_block();
   strategy->step(training, kMicroBatches);
   rank.ledger.settle(kTimeoutS);
-  const auto syncs = strategy->declared_syncs(kMicroBatches, model.flag_read());
+  const auto syncs = plan::declared_syncs("fsdp", strategy_name, kMicroBatches);
   return run::first_mismatch(model.declared(syncs), rank.ledger.events(), 0);
 }
 
 void expect_declared(RankHarness& rank, FullyShardedDataParallel& model) {
-  for (const auto& entry : sync::strategies()) {
+  for (const auto& entry : plan::strategies()) {
     if (entry.wrappers == std::vector<std::string>{"pipeline"}) continue;  // reduces nothing
     EXPECT_EQ(mismatch_of_step(rank, model, entry.name), "") << entry.name;
   }

@@ -53,7 +53,7 @@ Seen train(RankHarness& rank, const Group& group, const std::string& wrapper,
   rank.ledger.settle(kTimeoutS);
   rank.ledger.clear();
   const auto model = wrapped(wrapper, group);
-  const auto strategy = sync::find_strategy(strategy_name).make();
+  const auto strategy = sync::make_strategy(strategy_name);
   sync::FusedAdamW optimizer(model->parameters(), {});
   sync::LinearWarmup scheduler(optimizer, 0, 1000);
   models::DataOptions data_options;

@@ -10,6 +10,7 @@
 #include <memory>
 
 #include "harness/base/errors.h"
+#include "harness/plan/strategies.h"
 #include "harness/run/expectation.h"
 #include "harness/sync/backward.h"
 #include "harness/sync/strategies/strategy.h"
@@ -77,7 +78,7 @@ class Pipeline : public ::testing::TestWithParam<std::tuple<std::string, std::st
     sync::LinearWarmup scheduler(optimizer, 0, 1'000'000);
     sync::Training training{*stage,        optimizer,   scheduler,      data,
                             rank.recorder, rank.ledger, rank.world_size};
-    const auto strategy = sync::find_strategy(strategy_name()).make();
+    const auto strategy = sync::make_strategy(strategy_name());
     rank.recorder.begin_block();
     for (training.step = 0; training.step < kSteps; ++training.step) {
       strategy->step(training, kMicroBatches);
@@ -103,9 +104,7 @@ TEST_P(Pipeline, TrainsAsOneProcessDoes) {
 TEST_P(Pipeline, SendsWhatItDeclares) {
   run_ranks(ranks(), [](RankHarness& rank) {
     const auto stage = train(rank);
-    const auto syncs = sync::find_strategy(strategy_name())
-                           .make()
-                           ->declared_syncs(kMicroBatches, stage->flag_read());
+    const auto syncs = plan::declared_syncs("pipeline", strategy_name(), kMicroBatches);
     const auto declared = stage->declared(syncs);
     for (int step = 0; step < kSteps; ++step) {
       EXPECT_EQ(run::first_mismatch(declared, rank.ledger.events(), step), "");
@@ -159,7 +158,7 @@ TEST(PipelineStages, OverlapOnlyWhereForwardsComeFirst) {
       sync::Training training{stage,         optimizer,   scheduler,      data,
                               rank.recorder, rank.ledger, rank.world_size};
       rank.recorder.begin_block();
-      sync::find_strategy(name).make()->step(training, kMicroBatches);
+      sync::make_strategy(name)->step(training, kMicroBatches);
       rank.recorder.end_step();
       std::string order;  // of micro-batches, as phases other than waiting begin
       for (const auto& interval : rank.recorder.steps().front().intervals) {

@@ -5,6 +5,7 @@
 #include <functional>
 #include <map>
 
+#include "harness/plan/strategies.h"
 #include "harness/run/expectation.h"
 #include "harness/sync/ddp.h"
 #include "harness/sync/strategies/strategy.h"
@@ -60,7 +61,7 @@ Outcome train(RankHarness& rank, const std::string& strategy_name, const std::st
   models::DataLoader data = loader_of(rank, data_file);
   sync::Training training{model,         optimizer,   scheduler,      data,
                           rank.recorder, rank.ledger, rank.world_size};
-  const auto strategy = sync::find_strategy(strategy_name).make();
+  const auto strategy = sync::make_strategy(strategy_name);
   rank.recorder.begin_block();
   for (int step = 0; step < 4; ++step) {
     training.step = step - 3;  // the bucket rebuild lies in the first two
@@ -74,7 +75,7 @@ Outcome train(RankHarness& rank, const std::string& strategy_name, const std::st
     outcome.parameters.push_back(parameter.detach().clone());
   }
   outcome.events = rank.ledger.events();
-  const auto syncs = strategy->declared_syncs(kMicroBatches, model.flag_read());
+  const auto syncs = plan::declared_syncs("ddp", strategy_name, kMicroBatches);
   outcome.mismatch = run::first_mismatch(model.declared(syncs), outcome.events, 0);
   return outcome;
 }
@@ -86,7 +87,7 @@ void expect_of_all(const std::function<void(const Outcomes&)>& check) {
   const TokensFile tokens;
   run_ranks(kRanks, [&](RankHarness& rank) {
     Outcomes outcomes;
-    for (const auto& entry : sync::strategies()) {
+    for (const auto& entry : plan::strategies()) {
       if (entry.wrappers == std::vector<std::string>{"pipeline"}) continue;  // reduces nothing
       rank.ledger.settle(kTimeoutS);
       rank.ledger.clear();
@@ -180,7 +181,7 @@ std::vector<at::Tensor> gradients_of_three(RankHarness& rank, const std::string&
                           rank.recorder, rank.ledger, rank.world_size};
   training.accumulation_steps = accumulation_steps;
   rank.recorder.begin_block();
-  sync::find_strategy(strategy).make()->step(training, 3);
+  sync::make_strategy(strategy)->step(training, 3);
   rank.recorder.end_block();
   return optimizer.kept;
 }
@@ -188,7 +189,7 @@ std::vector<at::Tensor> gradients_of_three(RankHarness& rank, const std::string&
 TEST(Strategies, AShortWindowIsDividedAsAFullOneIs) {
   const TokensFile tokens;
   run_ranks(1, [&](RankHarness& rank) {
-    for (const auto& entry : sync::strategies()) {
+    for (const auto& entry : plan::strategies()) {
       if (entry.wrappers == std::vector<std::string>{"pipeline"}) continue;
       const auto of_three = gradients_of_three(rank, entry.name, tokens.path(), 3);
       const auto of_four = gradients_of_three(rank, entry.name, tokens.path(), 4);

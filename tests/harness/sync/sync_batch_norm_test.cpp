@@ -9,6 +9,7 @@
 #include <optional>
 
 #include "harness/base/errors.h"
+#include "harness/plan/strategies.h"
 #include "harness/run/expectation.h"
 #include "harness/sync/backward.h"
 #include "harness/sync/ddp.h"
@@ -185,7 +186,7 @@ std::vector<comm::CommEvent> events_of_a_step(RankHarness& rank, DistributedData
   rank.recorder.begin_block();
   for (int step = -2; step <= 0; ++step) {
     training.step = step;
-    sync::find_strategy(strategy).make()->step(training, micro_batches);
+    sync::make_strategy(strategy)->step(training, micro_batches);
     rank.recorder.end_step();
   }
   rank.ledger.settle(kTimeoutS);
@@ -215,8 +216,7 @@ TEST(SyncBatchNorm, CommunicatesInEveryMicroBatchUnderNoSyncToo) {
         EXPECT_THAT(bytes["batch_norm_all_reduce"], testing::ElementsAre(1024, 512, 256));
         EXPECT_EQ(bytes["all_reduce"].size(), each || i == kMicroBatches - 1 ? buckets : 0U) << i;
       }
-      const auto syncs =
-          sync::find_strategy(name).make()->declared_syncs(kMicroBatches, model.flag_read());
+      const auto syncs = plan::declared_syncs("ddp", name, kMicroBatches);
       EXPECT_EQ(run::first_mismatch(model.declared(syncs), events, 0), "") << name;
     }
   });

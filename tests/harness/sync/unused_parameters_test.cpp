@@ -9,6 +9,7 @@
 #include <cerrno>
 #include <cstdio>
 
+#include "harness/plan/strategies.h"
 #include "harness/run/expectation.h"
 #include "harness/sync/backward.h"
 #include "harness/sync/ddp.h"
@@ -223,7 +224,7 @@ struct Trained {
 // The strategies that a wrapper of that name has.
 std::vector<std::string> strategies_of(const std::string& wrapper) {
   std::vector<std::string> names;
-  for (const auto& entry : sync::strategies()) {
+  for (const auto& entry : plan::strategies()) {
     if (std::ranges::find(entry.wrappers, wrapper) != entry.wrappers.end()) {
       names.push_back(entry.name);
     }
@@ -239,9 +240,9 @@ TEST_P(UnusedParametersUnder, TrainAsInOneProcessWithSearch) {
   run_ranks(kRanks, [&](RankHarness& rank) {
     Trained trained(rank, branching(),
                     {.find_unused_parameters = true, .recorder = &rank.recorder});
-    const auto strategy = sync::find_strategy(GetParam()).make();
+    const auto strategy = sync::make_strategy(GetParam());
     const auto declared =
-        trained.model.declared(strategy->declared_syncs(kMicroBatches, trained.model.flag_read()));
+        trained.model.declared(plan::declared_syncs("ddp", GetParam(), kMicroBatches));
     rank.ledger.clear();
     rank.recorder.begin_block();
     for (int step = 0; step < kSteps; ++step) {
@@ -264,7 +265,7 @@ int micro_batches_until_noticed(RankHarness& rank, const std::string& strategy_n
   };
   const auto module = std::make_shared<Counting>();
   Trained trained(rank, module, {.recorder = &rank.recorder});
-  const auto strategy = sync::find_strategy(strategy_name).make();
+  const auto strategy = sync::make_strategy(strategy_name);
   rank.recorder.begin_block();
   EXPECT_THROW(
       {
@@ -279,8 +280,7 @@ int micro_batches_until_noticed(RankHarness& rank, const std::string& strategy_n
 // same before the next step's first forward tells.
 TEST_P(UnusedParametersUnder, AreNoticedByTheForwardAfterASynchronizedOneWithoutSearch) {
   run_ranks(kRanks, [&](RankHarness& rank) {
-    const auto strategy = sync::find_strategy(GetParam()).make();
-    const auto syncs = strategy->declared_syncs(kMicroBatches, sync::FlagRead::InForward);
+    const auto syncs = plan::declared_syncs("ddp", GetParam(), kMicroBatches);
     const auto first = std::ranges::find(syncs, true) - syncs.begin();
     EXPECT_EQ(micro_batches_until_noticed(rank, GetParam()), first + 1);
   });

@@ -4,9 +4,9 @@
 
 #include <optional>
 
+#include "harness/launch/program_output.h"
 #include "harness/watch/preload/event_file.h"
 #include "harness/watch/preload_library.h"
-#include "harness/watch/program_output.h"
 #include "harness/watch/read_events.h"
 #include "harness/watch/watched.h"
 #include "tests/models/temporary_folder.h"
@@ -40,21 +40,22 @@ class NcclTest : public testing::Test {
   // alone. Returns that.
   std::string watch(const std::string& scope, const std::string& job, const Words& libraries,
                     const std::string& more = "STUB=") {
-    const ProgramOutput alone = run({more}, scope, job, libraries);
-    const ProgramOutput watched = run({more, preload(), watch_dir()}, scope, job, libraries);
+    const launch::ProgramOutput alone = run({more}, scope, job, libraries);
+    const launch::ProgramOutput watched =
+        run({more, preload(), watch_dir()}, scope, job, libraries);
     EXPECT_EQ(alone.status, 0) << alone.text;
     EXPECT_EQ(watched.status, 0) << watched.text;
     EXPECT_EQ(watched.text, alone.text);
     return watched.text;
   }
 
-  ProgramOutput run(const Words& environment, const std::string& scope, const std::string& job,
-                    const Words& libraries) const {
+  launch::ProgramOutput run(const Words& environment, const std::string& scope,
+                            const std::string& job, const Words& libraries) const {
     Words command{"env"};
     command.insert(command.end(), environment.begin(), environment.end());
     command.insert(command.end(), {GRADSYNC_NCCL_HOST, scope, job});
     command.insert(command.end(), libraries.begin(), libraries.end());
-    return output_of(command, kEndS);
+    return launch::output_of(command, kEndS);
   }
 
   static std::string preload() { return "LD_PRELOAD=" + loader_; }
@@ -112,8 +113,8 @@ TEST_F(NcclTest, ErrorsAreNccls) {
 }
 
 TEST_F(NcclTest, WhereNobodyWatchesCallsPassThrough) {
-  const ProgramOutput alone = run({}, "local", "graphs", {GRADSYNC_NCCL_JOB});
-  const ProgramOutput preloaded = run({preload()}, "local", "graphs", {GRADSYNC_NCCL_JOB});
+  const launch::ProgramOutput alone = run({}, "local", "graphs", {GRADSYNC_NCCL_JOB});
+  const launch::ProgramOutput preloaded = run({preload()}, "local", "graphs", {GRADSYNC_NCCL_JOB});
   EXPECT_EQ(preloaded.status, 0);
   EXPECT_EQ(preloaded.text, alone.text);
   EXPECT_TRUE(fs::is_empty(folder_.path()));
@@ -133,15 +134,15 @@ TEST_F(NcclTest, EachCallerKeepsItsVersionOfCuda) {
 }
 
 TEST_F(NcclTest, ACallerThatDoesNotNameItsNcclGetsTheOneThatIsLoaded) {
-  const ProgramOutput watched = run({preload(), watch_dir()}, "local", "child",
-                                    {GRADSYNC_NCCL_STUB, GRADSYNC_NCCL_JOB_ALONE});
+  const launch::ProgramOutput watched = run({preload(), watch_dir()}, "local", "child",
+                                            {GRADSYNC_NCCL_STUB, GRADSYNC_NCCL_JOB_ALONE});
   EXPECT_EQ(watched.status, 0);
   EXPECT_THAT(watched.text, HasSubstr("nccl ncclAllReduce"));
 }
 
 TEST_F(NcclTest, WithoutNcclTheCallFailsAndIsTold) {
   EXPECT_EQ(run({}, "local", "child", {GRADSYNC_NCCL_JOB_ALONE}).status, 127);
-  const ProgramOutput watched =
+  const launch::ProgramOutput watched =
       run({preload(), watch_dir()}, "local", "child", {GRADSYNC_NCCL_JOB_ALONE});
   EXPECT_EQ(watched.status, 0);
   EXPECT_EQ(watched.text, "-> 2\n-> 2");
@@ -206,7 +207,7 @@ TEST_F(NcclTest, AJobThatAsksNcclItselfIsNotRecognisedButCounted) {
 
 // Shells and compilers of a job carry it as well.
 TEST_F(NcclTest, TheLibraryNeedsTheCLibraryAlone) {
-  const ProgramOutput dynamic = output_of({"readelf", "-d", loader_}, kEndS);
+  const launch::ProgramOutput dynamic = launch::output_of({"readelf", "-d", loader_}, kEndS);
   ASSERT_EQ(dynamic.status, 0) << dynamic.text;
   EXPECT_THAT(dynamic.text,
               AllOf(HasSubstr("[libc.so"), Not(HasSubstr("libstdc++")), Not(HasSubstr("libgcc"))));

@@ -7,7 +7,7 @@
 #include <cstdlib>
 
 #include "harness/base/errors.h"
-#include "harness/watch/program_output.h"
+#include "harness/launch/program_output.h"
 #include "tests/models/temporary_folder.h"
 
 namespace gradsync::watch {
@@ -124,20 +124,21 @@ TEST(PreloadCache, IsWhereTheEnvironmentSays) {
   EXPECT_EQ(preload_cache(), "/home/someone/.cache/gradsync/watch");
 }
 
-TEST(ProgramOutput, HasBothStreamsAndTheStatusOfAShell) {
-  const ProgramOutput output = output_of({"sh", "-c", "echo out; echo err >&2; exit 3"}, kEndS);
+TEST(launch::ProgramOutput, HasBothStreamsAndTheStatusOfAShell) {
+  const launch::ProgramOutput output =
+      launch::output_of({"sh", "-c", "echo out; echo err >&2; exit 3"}, kEndS);
   EXPECT_EQ(output.status, 3);
   EXPECT_EQ(output.text, "out\nerr");
-  EXPECT_EQ(output_of({"sh", "-c", "kill -9 $$"}, kEndS).status, 137);
-  EXPECT_THAT([] { output_of({"/nonexistent/program"}, kEndS); },
+  EXPECT_EQ(launch::output_of({"sh", "-c", "kill -9 $$"}, kEndS).status, 137);
+  EXPECT_THAT([] { launch::output_of({"/nonexistent/program"}, kEndS); },
               ThrowsMessage<EnvironmentError>(
                   HasSubstr("/nonexistent/program cannot be started: No such file")));
 }
 
-TEST(ProgramOutput, IsNotWaitedForForEver) {
+TEST(launch::ProgramOutput, IsNotWaitedForForEver) {
   EXPECT_THAT(
       [] {
-        output_of({"sleep", "1000"}, 0.05);
+        launch::output_of({"sleep", "1000"}, 0.05);
       },
       ThrowsMessage<EnvironmentError>(HasSubstr("sleep did not end within 0.05 s")));
 }

@@ -1,4 +1,4 @@
-#include "harness/watch/program_output.h"
+#include "harness/launch/program_output.h"
 
 #include <fcntl.h>
 #include <fmt/format.h>
@@ -16,7 +16,7 @@
 #include "harness/base/errors.h"
 #include "harness/launch/unique_fd.h"
 
-namespace gradsync::watch {
+namespace gradsync::launch {
 namespace {
 
 [[noreturn]] void throw_unstartable(const std::string& program, int error) {
@@ -36,16 +36,18 @@ std::string content(int fd) {
 
 }  // namespace
 
-ProgramOutput output_of(const std::vector<std::string>& command, double timeout_s) {
+ProgramOutput output_of(const std::vector<std::string>& command, double timeout_s, Errors errors) {
   // In memory: a pipe could fill up.
-  const launch::UniqueFd output(::memfd_create("gradsync_program_output", MFD_CLOEXEC));
+  const UniqueFd output(::memfd_create("gradsync_program_output", MFD_CLOEXEC));
   if (!output) throw_unstartable(command.at(0), errno);
   const std::vector<char*> arguments = pointers_to(command);
   posix_spawn_file_actions_t files;
   ::posix_spawn_file_actions_init(&files);
   ::posix_spawn_file_actions_addopen(&files, STDIN_FILENO, "/dev/null", O_RDONLY, 0);
   ::posix_spawn_file_actions_adddup2(&files, output.get(), STDOUT_FILENO);
-  ::posix_spawn_file_actions_adddup2(&files, output.get(), STDERR_FILENO);
+  if (errors == Errors::Kept) {
+    ::posix_spawn_file_actions_adddup2(&files, output.get(), STDERR_FILENO);
+  }
   pid_t pid = 0;
   const int error = ::posix_spawnp(&pid, arguments[0], &files, nullptr, arguments.data(), environ);
   ::posix_spawn_file_actions_destroy(&files);
@@ -65,4 +67,4 @@ int shell_status(int wait_status) {
   return WEXITSTATUS(wait_status);
 }
 
-}  // namespace gradsync::watch
+}  // namespace gradsync::launch
