@@ -5,53 +5,17 @@
 
 #include <array>
 #include <cstdint>
-#include <memory>
 #include <optional>
-#include <utility>
+#include <type_traits>
+
+#include "harness/launch/nvml_api.h"
 
 namespace gradsync::launch {
 
 using nlohmann::json;
 
+namespace nvml {
 namespace {
-
-// --- NVML's C interface, as far as it is used
-// -----------------------------------------------------
-
-using Device = struct DeviceHandle*;
-using Result = int;
-constexpr Result kSuccess = 0;
-constexpr Result kInsufficientSize = 7;
-
-struct Pci {
-  char bus_id_legacy[16];
-  unsigned domain, bus, device, pci_device_id, pci_subsystem_id;
-  char bus_id[32];
-};
-struct Memory {
-  unsigned long long total, free, used;
-};
-struct Process {
-  unsigned pid;
-  unsigned long long used_memory;
-  unsigned gpu_instance, compute_instance;
-};
-constexpr unsigned long long kNotAvailable = ~0ULL;
-
-enum ClockType : int { kSmClock = 1, kMemoryClock = 2 };
-
-constexpr std::array<const char*, 4> kComputeModes{"default", "exclusive_thread", "prohibited",
-                                                   "exclusive_process"};
-
-// Bits of nvmlClocksThrottleReasons; idle and settings that an administrator chose are no faults.
-constexpr std::array<std::pair<unsigned long long, const char*>, 6> kThrottles{{
-    {0x04, "sw_power_cap"},
-    {0x08, "hw_slowdown"},
-    {0x10, "sync_boost"},
-    {0x20, "sw_thermal_slowdown"},
-    {0x40, "hw_thermal_slowdown"},
-    {0x80, "hw_power_brake_slowdown"},
-}};
 
 // The library, and calls into it by name. A function that an old driver lacks counts as failed.
 class Nvml {
@@ -61,12 +25,12 @@ class Nvml {
       obstacle_ = fmt::format("the NVIDIA driver's library cannot be loaded: {}", ::dlerror());
       return;
     }
-    const std::optional<Result> result = call("nvmlInit_v2");
+    const std::optional<Result> result = call(kInit);
     running_ = result == kSuccess;
     if (!running_) obstacle_ = fmt::format("NVML does not start: {}", text_of(result));
   }
   ~Nvml() {
-    if (running_) call("nvmlShutdown");
+    if (running_) call(kShutdown);
     if (library_ != nullptr) ::dlclose(library_);
   }
   Nvml(const Nvml&) = delete;
@@ -76,22 +40,23 @@ class Nvml {
   const std::string& obstacle() const { return obstacle_; }
 
   // Returns what the function returned; nothing where this driver has no such function.
-  template <typename... Arguments>
-  std::optional<Result> call(const char* name, Arguments... arguments) const {
-    using Function = Result (*)(Arguments...);
-    const auto function = reinterpret_cast<Function>(::dlsym(library_, name));
-    if (function == nullptr) return std::nullopt;
-    return function(arguments...);
+  template <typename... Parameters>
+  std::optional<Result> call(Function<Parameters...> function,
+                             std::type_identity_t<Parameters>... arguments) const {
+    const auto found =
+        reinterpret_cast<Result (*)(Parameters...)>(::dlsym(library_, function.name));
+    if (found == nullptr) return std::nullopt;
+    return found(arguments...);
   }
-  template <typename... Arguments>
-  bool works(const char* name, Arguments... arguments) const {
-    return call(name, arguments...) == kSuccess;
+  template <typename... Parameters>
+  bool works(Function<Parameters...> function,
+             std::type_identity_t<Parameters>... arguments) const {
+    return call(function, arguments...) == kSuccess;
   }
 
   std::string text_of(std::optional<Result> result) const {
     if (!result) return "the driver is too old";
-    using Describe = const char* (*)(Result);
-    const auto describe = reinterpret_cast<Describe>(::dlsym(library_, "nvmlErrorString"));
+    const auto describe = reinterpret_cast<ErrorString*>(::dlsym(library_, kErrorString));
     return describe == nullptr ? fmt::format("error {}", *result) : describe(*result);
   }
 
@@ -101,9 +66,7 @@ class Nvml {
   std::string obstacle_;
 };
 
-constexpr unsigned kTextSize = 96;
-
-json text(const Nvml& nvml, const char* function, Device device) {
+json text(const Nvml& nvml, Text function, Device device) {
   std::array<char, kTextSize> buffer{};
   if (!nvml.works(function, device, buffer.data(), kTextSize)) return nullptr;
   return buffer.data();
@@ -111,22 +74,21 @@ json text(const Nvml& nvml, const char* function, Device device) {
 
 json driver_version(const Nvml& nvml) {
   std::array<char, kTextSize> buffer{};
-  if (!nvml.works("nvmlSystemGetDriverVersion", buffer.data(), kTextSize)) return nullptr;
+  if (!nvml.works(kDriverVersion, buffer.data(), kTextSize)) return nullptr;
   return buffer.data();
 }
 
-json clock_hz(const Nvml& nvml, const char* function, Device device, ClockType type) {
+json clock_hz(const Nvml& nvml, Clock function, Device device, ClockType type) {
   constexpr std::int64_t kMega = 1'000'000;
   unsigned megahertz = 0;
-  if (!nvml.works(function, device, static_cast<int>(type), &megahertz)) return nullptr;
+  if (!nvml.works(function, device, type, &megahertz)) return nullptr;
   return megahertz * kMega;
 }
 
 json throttle_reasons(const Nvml& nvml, Device device) {
   unsigned long long bits = 0;
   // The newer name first; drivers since 535 have both.
-  if (!nvml.works("nvmlDeviceGetCurrentClocksEventReasons", device, &bits) &&
-      !nvml.works("nvmlDeviceGetCurrentClocksThrottleReasons", device, &bits)) {
+  if (!nvml.works(kEventReasons, device, &bits) && !nvml.works(kThrottleReasons, device, &bits)) {
     return nullptr;
   }
   json words = json::array();
@@ -138,19 +100,18 @@ json throttle_reasons(const Nvml& nvml, Device device) {
 
 json compute_mode(const Nvml& nvml, Device device) {
   unsigned mode = 0;
-  if (!nvml.works("nvmlDeviceGetComputeMode", device, &mode)) return nullptr;
+  if (!nvml.works(kComputeMode, device, &mode)) return nullptr;
   return mode < kComputeModes.size() ? json(kComputeModes[mode]) : json(nullptr);
 }
 
 json processes(const Nvml& nvml, Device device) {
-  constexpr const char* kFunction = "nvmlDeviceGetComputeRunningProcesses_v3";
   unsigned count = 0;
-  const auto first = nvml.call(kFunction, device, &count, static_cast<Process*>(nullptr));
+  const auto first = nvml.call(kProcesses, device, &count, nullptr);
   if (first != kSuccess && first != kInsufficientSize) return nullptr;
   constexpr unsigned kNewcomers = 16;
   std::vector<Process> list(count + kNewcomers);
   count = static_cast<unsigned>(list.size());
-  if (!nvml.works(kFunction, device, &count, list.data())) return nullptr;
+  if (!nvml.works(kProcesses, device, &count, list.data())) return nullptr;
   json found = json::array();
   for (unsigned i = 0; i < count; ++i) {
     const bool known = list[i].used_memory != kNotAvailable;
@@ -163,20 +124,20 @@ json processes(const Nvml& nvml, Device device) {
 json describe(const Nvml& nvml, unsigned index, Device device) {
   Pci pci{};
   Memory memory{};
-  const bool has_pci = nvml.works("nvmlDeviceGetPciInfo_v3", device, &pci);
-  const bool has_memory = nvml.works("nvmlDeviceGetMemoryInfo", device, &memory);
+  const bool has_pci = nvml.works(kPci, device, &pci);
+  const bool has_memory = nvml.works(kMemory, device, &memory);
   return {
       {"index", index},
-      {"name", text(nvml, "nvmlDeviceGetName", device)},
-      {"uuid", text(nvml, "nvmlDeviceGetUUID", device)},
+      {"name", text(nvml, kName, device)},
+      {"uuid", text(nvml, kUuid, device)},
       {"pci_bus_id", has_pci ? json(pci.bus_id) : json(nullptr)},
       {"driver", driver_version(nvml)},
       {"memory_total_bytes", has_memory ? json(memory.total) : json(nullptr)},
       {"memory_used_bytes", has_memory ? json(memory.used) : json(nullptr)},
-      {"sm_clock_hz", clock_hz(nvml, "nvmlDeviceGetClockInfo", device, kSmClock)},
-      {"sm_clock_max_hz", clock_hz(nvml, "nvmlDeviceGetMaxClockInfo", device, kSmClock)},
-      {"memory_clock_hz", clock_hz(nvml, "nvmlDeviceGetClockInfo", device, kMemoryClock)},
-      {"memory_clock_max_hz", clock_hz(nvml, "nvmlDeviceGetMaxClockInfo", device, kMemoryClock)},
+      {"sm_clock_hz", clock_hz(nvml, kClock, device, kSmClock)},
+      {"sm_clock_max_hz", clock_hz(nvml, kMaxClock, device, kSmClock)},
+      {"memory_clock_hz", clock_hz(nvml, kClock, device, kMemoryClock)},
+      {"memory_clock_max_hz", clock_hz(nvml, kMaxClock, device, kMemoryClock)},
       {"throttle_reasons", throttle_reasons(nvml, device)},
       {"compute_mode", compute_mode(nvml, device)},
       {"processes", processes(nvml, device)},
@@ -187,22 +148,27 @@ json without(const std::string& reason) {
   return {{"gpus", nullptr}, {"reason", reason}};
 }
 
-}  // namespace
-
-json probe_gpus(const std::string& library) {
+json probe(const std::string& library) {
   const Nvml nvml(library);
   if (!nvml.obstacle().empty()) return without(nvml.obstacle());
   unsigned count = 0;
-  const auto counted = nvml.call("nvmlDeviceGetCount_v2", &count);
+  const auto counted = nvml.call(kCount, &count);
   if (counted != kSuccess) return without("NVML counts no GPUs: " + nvml.text_of(counted));
   json gpus = json::array();
   for (unsigned index = 0; index < count; ++index) {
     Device device = nullptr;
     // One that was taken out of service is counted and cannot be asked.
-    if (!nvml.works("nvmlDeviceGetHandleByIndex_v2", index, &device)) continue;
+    if (!nvml.works(kHandle, index, &device)) continue;
     gpus.push_back(describe(nvml, index, device));
   }
   return {{"gpus", gpus}, {"reason", nullptr}};
+}
+
+}  // namespace
+}  // namespace nvml
+
+json probe_gpus(const std::string& library) {
+  return nvml::probe(library);
 }
 
 }  // namespace gradsync::launch

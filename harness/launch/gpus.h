@@ -1,7 +1,7 @@
 // The GPUs of this machine, from the driver's management library (NVML), loaded at run time: a
 // machine without a driver has none, and a build needs nothing of CUDA to ask.
 //
-// Source: NVML API Reference Guide; the functions and structures used are declared in gpus.cpp.
+// Source: NVML API Reference Guide; the functions and structures used are declared in nvml_api.h.
 #pragma once
 
 #include <nlohmann/json.hpp>

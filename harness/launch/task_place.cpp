@@ -282,16 +282,20 @@ std::optional<TaskPlace> find_task_place(const Environment& environment, int ran
 }
 
 std::string first_slurm_host(const std::string& node_list) {
-  const std::size_t end = node_list.find_first_of(",[");
-  if (end == std::string::npos || node_list[end] == ',') return node_list.substr(0, end);
-  const std::size_t number_end = node_list.find_first_of(",-]", end);
-  const std::size_t close = node_list.find(']', end);
-  const std::size_t rest_end = node_list.find(',', close);
-  std::string host = node_list.substr(0, end) + node_list.substr(end + 1, number_end - end - 1);
-  // What may follow the brackets belongs to every name in them: "rack[1-2]-gpu".
-  if (close != std::string::npos) {
-    host += node_list.substr(close + 1,
-                             rest_end == std::string::npos ? rest_end : rest_end - close - 1);
+  std::string host;
+  bool in_brackets = false;
+  bool in_first_number = true;  // of the brackets; true outside of them
+  for (const char c : node_list) {
+    if (c == '[' || c == ']') {
+      in_brackets = c == '[';
+      in_first_number = true;
+    } else if (in_brackets && (c == ',' || c == '-')) {
+      in_first_number = false;
+    } else if (c == ',') {
+      break;
+    } else if (in_first_number) {
+      host += c;
+    }
   }
   return host;
 }

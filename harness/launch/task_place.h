@@ -67,7 +67,9 @@ struct TaskPlace {
 // Errors: ConfigError naming the variable that is missing, no number, or at odds with another.
 std::optional<TaskPlace> find_task_place(const Environment& environment, int ranks_per_node = 0);
 
-// Returns the first host of Slurm's compressed list: "gpu[07-12,20],login" is gpu07.
+// Returns the first host of Slurm's compressed list: "gpu[07-12,20],login" is gpu07. By hand,
+// because the library that reads such lists, libslurm, and its scontrol are seldom in a job's
+// container, and the first host is all that is wanted; task_place_test holds it against scontrol.
 std::string first_slurm_host(const std::string& node_list);
 
 }  // namespace gradsync::launch

@@ -14,13 +14,15 @@ Source: results/reference/slowdown_table.json (the published cells and their raw
 """
 
 import argparse
-import math
+import statistics
 import sys
 from dataclasses import dataclass
 from pathlib import Path
 
+import numpy as np
 from bert_base import ENCODER_LAYERS, buckets
-from published_table import SETUPS, FitError, read_cells, standard_error
+from published_table import SETUPS, FitError, read_cells
+from scipy import optimize, stats
 from twin_files import files
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -34,6 +36,7 @@ MEAN_ERROR_LIMIT = 0.06
 # threads): the twin's step minus the law's, per synchronization, on two cores at scale 50.
 ENGINE_S = 0.010
 WEIGHTS = ("uncertainty", "relative")
+PAYLOAD_RATES = (1e6, 1e14)  # bytes/s, between which a link's rate is looked for
 
 
 @dataclass(frozen=True)
@@ -80,42 +83,24 @@ def exposed_s(micro_batch_s, payload_bytes_per_s):
 
 def rate_for(micro_batch_s, added_s):
     """Returns the payload rate (bytes/s) at which a synchronization adds `added_s`."""
-    if added_s <= 0:
+    slowest, fastest = (exposed_s(micro_batch_s, rate) for rate in PAYLOAD_RATES)
+    if not fastest <= added_s <= slowest:
         raise FitError(f"a synchronization adds {added_s:.4f} s: no link rate gives that")
-    low, high = 1e6, 1e14
-    while high / low > 1 + 1e-12:
-        middle = math.sqrt(low * high)
-        if exposed_s(micro_batch_s, middle) > added_s:
-            low = middle
-        else:
-            high = middle
-    return high
-
-
-def solve(matrix, right):
-    """Returns x of matrix x = right, by elimination with pivoting."""
-    rows = [[*row, value] for row, value in zip(matrix, right, strict=True)]
-    for i in range(len(rows)):
-        pivot = max(range(i, len(rows)), key=lambda k: abs(rows[k][i]))
-        rows[i], rows[pivot] = rows[pivot], rows[i]
-        for k in range(len(rows)):
-            if k != i:
-                factor = rows[k][i] / rows[i][i]
-                rows[k] = [a - factor * b for a, b in zip(rows[k], rows[i], strict=True)]
-    return [row[-1] / row[i] for i, row in enumerate(rows)]
+    exponent = optimize.brentq(
+        lambda x: exposed_s(micro_batch_s, 10**x) - added_s, *np.log10(PAYLOAD_RATES)
+    )
+    return 10**exponent
 
 
 def least_squares(cells, weights):
     """Returns [c, a of each set-up]: copies are left out, they would count twice."""
     distinct = [cell for cell in cells if cell.copy_of is None]
-    rows = []
-    for cell in distinct:
-        syncs = [cell.syncs if cell.setup == setup else 0 for setup in SETUPS]
-        error = cell.mean_s if weights == "relative" else standard_error(cell.runs_s)
-        rows.append([x / error for x in (cell.micro_batches, *syncs, cell.mean_s)])
-    size = 1 + len(SETUPS)
-    matrix = [[sum(r[i] * r[j] for r in rows) for j in range(size)] for i in range(size)]
-    return solve(matrix, [sum(r[i] * r[size] for r in rows) for i in range(size)])
+    means = np.array([cell.mean_s for cell in distinct])
+    errors = np.array([stats.sem(cell.runs_s) for cell in distinct])
+    scale = means if weights == "relative" else errors
+    syncs = [[cell.syncs * (cell.setup == setup) for setup in SETUPS] for cell in distinct]
+    law = np.column_stack([[cell.micro_batches for cell in distinct], syncs])
+    return np.linalg.lstsq(law / scale[:, np.newaxis], means / scale, rcond=None)[0].tolist()
 
 
 def fit(cells, weights=WEIGHTS[0]):
@@ -133,7 +118,7 @@ def fit(cells, weights=WEIGHTS[0]):
 
 
 def mean_error(twin, cells):
-    return sum(abs(twin.step_s(cell) / cell.mean_s - 1) for cell in cells) / len(cells)
+    return statistics.fmean(abs(twin.step_s(cell) / cell.mean_s - 1) for cell in cells)
 
 
 def violations(twin, cells):

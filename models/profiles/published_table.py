@@ -4,8 +4,10 @@ Source: results/reference/slowdown_table.json, which says where the numbers are 
 """
 
 import json
-import math
+import statistics
 from dataclasses import dataclass
+
+from scipy import stats
 
 RUNS = 3
 SETUPS = ("multi_node", "single_node")
@@ -33,21 +35,8 @@ class Cell:
     @property
     def interval_s(self):
         """Student-t 95 % interval of the raw runs' mean."""
-        mean = sum(self.runs_s) / len(self.runs_s)
-        half = student_t_975(len(self.runs_s)) * standard_error(self.runs_s)
-        return mean - half, mean + half
-
-
-def student_t_975(runs):
-    assert runs == RUNS, "the closed form is that of two degrees of freedom"
-    p = 0.975
-    return (2 * p - 1) * math.sqrt(2 / (4 * p * (1 - p)))
-
-
-def standard_error(runs):
-    mean = sum(runs) / len(runs)
-    variance = sum((run - mean) ** 2 for run in runs) / (len(runs) - 1)
-    return math.sqrt(variance / len(runs))
+        mean, error = statistics.fmean(self.runs_s), stats.sem(self.runs_s)
+        return stats.t.interval(0.95, len(self.runs_s) - 1, loc=mean, scale=error)
 
 
 def seconds(values, count, field):

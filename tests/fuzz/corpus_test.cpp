@@ -13,7 +13,7 @@ namespace {
 
 namespace fs = std::filesystem;
 
-const fs::path kCorpus = GRADSYNC_SOURCE_DIR "/tests/fuzz/corpus";
+const fs::path kCorpus = FUZZ_CORPUS;  // unpacked by the build
 
 std::string bytes_of(const fs::path& path) {
   std::ostringstream bytes;

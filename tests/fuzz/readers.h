@@ -11,7 +11,7 @@
 namespace gradsync::fuzz {
 
 struct Reader {
-  std::string_view name;  // of its folder in the corpus
+  std::string_view name;  // of its file in the corpus
   bool (*accepts)(std::string_view bytes);
 };
 

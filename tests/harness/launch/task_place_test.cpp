@@ -3,6 +3,11 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <array>
+#include <cstdio>
+#include <cstdlib>
+#include <fstream>
+
 #include "harness/base/errors.h"
 
 namespace gradsync::launch {
@@ -241,8 +246,35 @@ TEST(FirstSlurmHost, ReadsCompressedLists) {
   EXPECT_EQ(first_slurm_host("localhost"), "localhost");
   EXPECT_EQ(first_slurm_host("a,b"), "a");
   EXPECT_EQ(first_slurm_host("gpu[07-12,20],login"), "gpu07");
-  EXPECT_EQ(first_slurm_host("gpu[3,5]"), "gpu3");
+  EXPECT_EQ(first_slurm_host("rack[1-2]u[3-4]"), "rack1u3");
   EXPECT_EQ(first_slurm_host("rack[1-2]-gpu,x"), "rack1-gpu");
+}
+
+// Slurm's own answer. scontrol wants a configuration, whatever it says.
+std::string first_host_by_scontrol(const std::string& node_list) {
+  const std::string config = testing::TempDir() + "task_place_test.slurm.conf";
+  std::ofstream(config) << "ClusterName=none\nSlurmctldHost=none\n";
+  const std::string command =
+      "SLURM_CONF='" + config + "' scontrol show hostnames '" + node_list + "'";
+  std::FILE* const pipe = ::popen(command.c_str(), "r");
+  std::array<char, 256> line{};
+  const bool has_answer = std::fgets(line.data(), line.size(), pipe) != nullptr;
+  while (std::fgetc(pipe) != EOF) continue;
+  ::pclose(pipe);
+  const std::string host = has_answer ? line.data() : "nothing";
+  return host.substr(0, host.find('\n'));
+}
+
+TEST(FirstSlurmHost, IsTheOneThatScontrolNames) {
+  if (std::system("command -v scontrol >/dev/null") != 0) {
+    GTEST_SKIP() << "no scontrol; harness/setup --tests has it";
+  }
+  for (const char* list :
+       {"localhost", "a,b", "a1,a2,a3", "gpu[07-12,20],login", "gpu[3,5]", "node[008-012]",
+        "n[9-10]", "n[20,3-4],m[1-2]", "a[1]", "c457-[011-012]", "x-1-2,y[1-2]", "[1-3]",
+        "rack[1-2]u[3-4]", "x[1-2]y[03,05],z", "a.b.c,d[1-2]", "compute+b24_[1-2]"}) {
+    EXPECT_EQ(first_slurm_host(list), first_host_by_scontrol(list)) << list;
+  }
 }
 
 }  // namespace
