@@ -195,7 +195,8 @@ void EventFolder::make_temporary() {
   std::error_code error;
   const fs::path parent = fs::temp_directory_path(error);
   if (error) fail_folder("a folder in TMPDIR", error);
-  path_ = (fs::absolute(parent) / fmt::format("{}{:X>{}}", kFolderName, "", kFolderLetters)).string();
+  path_ =
+      (fs::absolute(parent) / fmt::format("{}{:X>{}}", kFolderName, "", kFolderLetters)).string();
   if (::mkdtemp(path_.data()) == nullptr) fail_folder(path_, {errno, std::generic_category()});
   lock_ = lock_folder(path_);
   remove_abandoned(path_);

@@ -1,4 +1,4 @@
-"""The program has no torch: what ranks are and know is the rank program's, benchmarks/rank_program.h."""
+"""The program has no torch: what ranks are and know is the rank program's (rank_program.h)."""
 
 import json
 import shutil
