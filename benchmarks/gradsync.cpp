@@ -7,10 +7,10 @@
 #include <exception>
 #include <string_view>
 
-#include "benchmarks/commands.h"
-#include "benchmarks/exit_status.h"
+#include "benchmarks/commands/commands.h"
 #include "harness/base/build_info.h"
 #include "harness/base/log.h"
+#include "harness/session/exit_status.h"
 
 namespace gradsync::cli {
 namespace {
@@ -64,7 +64,7 @@ int with_exit_status(Body body) {
     return body();
   } catch (const std::exception& error) {
     log::error(error.what());
-    return static_cast<int>(exit_status_of(error));
+    return static_cast<int>(session::exit_status_of(error));
   }
 }
 

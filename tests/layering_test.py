@@ -25,14 +25,17 @@ LAYERS = [
     "measure",
     "comm",
     "sync",
+    "coordinate",
     "run",
     "report",
     "gate",
     "watch",
+    "session",
+    "arms",
 ]
-TORCH_FREE = {"base", "stats", "results", "plan", "launch", "report", "gate", "watch"}
+TORCH_FREE = set(LAYERS) - {"measure", "comm", "sync", "run"}
 # The program itself, whose ranks are another one; micro-benchmarks are programs of their own.
-TORCH_FREE_FILES = re.compile(r"benchmarks/[^/]+$")
+TORCH_FREE_FILES = re.compile(r"benchmarks/(commands/)?[^/]+$")
 ROOTS = ("harness/", "models/", "benchmarks/", "tests/")
 
 CLOCK_READER = "harness/base/clock.cpp"

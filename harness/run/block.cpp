@@ -4,6 +4,7 @@
 
 #include "harness/base/errors.h"
 #include "harness/comm/process_groups.h"
+#include "harness/coordinate/memory_prediction.h"
 #include "harness/measure/exposed.h"
 #include "harness/measure/memory.h"
 #include "harness/plan/strategies.h"
@@ -12,7 +13,6 @@
 #include "harness/run/expectation.h"
 #include "harness/run/extra_work.h"
 #include "harness/run/finite.h"
-#include "harness/run/memory_prediction.h"
 #include "harness/run/parameter_distance.h"
 #include "harness/run/step_memory.h"
 #include "harness/run/window_rule.h"
@@ -150,7 +150,7 @@ void keep_peaks(results::RankRecord& rank, const comm::MemoryPeaks& peaks) {
 void keep_peaks(results::RankRecord& rank, const measure::MemoryMeter& meter) {
   if (!meter.installed()) return;
   rank.peak_allocated_bytes = meter.peak_bytes();
-  rank.peak_by_category = by_name(meter.peak_by_category());
+  rank.peak_by_category = coordinate::by_name(meter.peak_by_category());
   rank.peak_reserved_estimate_bytes = meter.peak_reserved_estimate_bytes();
 }
 

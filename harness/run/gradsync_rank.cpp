@@ -22,7 +22,7 @@
 #include "harness/base/log.h"
 #include "harness/comm/agent_store.h"
 #include "harness/comm/gpu.h"
-#include "harness/run/rank_about.h"
+#include "harness/coordinate/rank_about.h"
 #include "harness/run/rank_main.h"
 #include "models/model.h"
 
@@ -34,12 +34,12 @@ const char* blas_name() {
   return at::hasLAPACK() ? "lapack" : "reference";
 }
 
-RankAbout about() {
-  RankAbout about{build_info().commit,
-                  build_info().torch_version,
-                  blas_name(),
-                  !comm::find_gpu_module().empty(),
-                  {}};
+coordinate::RankAbout about() {
+  coordinate::RankAbout about{build_info().commit,
+                              build_info().torch_version,
+                              blas_name(),
+                              !comm::find_gpu_module().empty(),
+                              {}};
   for (const models::ModelEntry& entry : models::registry()) {
     about.models.push_back({entry.name, entry.about, entry.compute, entry.has_mixtrals_options});
   }

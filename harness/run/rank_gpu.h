@@ -8,9 +8,9 @@
 
 #include "harness/comm/gpu.h"
 #include "harness/comm/gpu_placement.h"
+#include "harness/coordinate/launch_spec.h"
 #include "harness/launch/control_channel.h"
 #include "harness/launch/unique_fd.h"
-#include "harness/run/launch_spec.h"
 
 namespace gradsync::run {
 
@@ -18,7 +18,7 @@ class RankGpu {
  public:
   // Loads CUDA and takes this rank's GPU. Before anything else of torch is used.
   // Errors: EnvironmentError where there is no GPU for it.
-  RankGpu(const LaunchSpec& spec, const launch::RankPlace& place);
+  RankGpu(const coordinate::LaunchSpec& spec, const launch::RankPlace& place);
 
   // Learns which ranks share a GPU and sets NCCL's variables. Collective; before NCCL is used.
   // Errors: c10::Error where a rank does not answer in the store's time.
@@ -33,7 +33,7 @@ class RankGpu {
  private:
   void catch_nccl_log();
 
-  const LaunchSpec& spec_;
+  const coordinate::LaunchSpec& spec_;
   const launch::RankPlace& place_;
   std::unique_ptr<comm::Gpu> gpu_;
   comm::GpuSharing sharing_;

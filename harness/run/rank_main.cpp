@@ -58,12 +58,13 @@ class BudgetScope {
   comm::Gpu* gpu_;  // null: it has no budget of this trial's
 };
 
-std::unique_ptr<RankGpu> open_gpu(const LaunchSpec& spec, const launch::RankPlace& place) {
+std::unique_ptr<RankGpu> open_gpu(const coordinate::LaunchSpec& spec,
+                                  const launch::RankPlace& place) {
   if (spec.device == "cpu") return nullptr;
   return std::make_unique<RankGpu>(spec, place);
 }
 
-bool is_paced(const LaunchSpec& spec) {
+bool is_paced(const coordinate::LaunchSpec& spec) {
   return std::all_of(spec.trials.begin(), spec.trials.end(), [](const plan::Trial& trial) {
     return models::find_model(trial.cell.model).compute == models::Compute::Paced;
   });
@@ -71,7 +72,7 @@ bool is_paced(const LaunchSpec& spec) {
 
 // The model of a GPU's allocator sees every tensor come and go, inside of timed steps too: it runs
 // where memory is the question.
-bool is_about_memory(const LaunchSpec& spec) {
+bool is_about_memory(const coordinate::LaunchSpec& spec) {
   return std::any_of(spec.trials.begin(), spec.trials.end(), [](const plan::Trial& trial) {
     return trial.cell.wrapper == "fsdp" || trial.cell.memory_budget_bytes > 0;
   });
@@ -79,7 +80,7 @@ bool is_about_memory(const LaunchSpec& spec) {
 
 class Rank {
  public:
-  Rank(launch::ControlChannel& control, const LaunchSpec& spec)
+  Rank(launch::ControlChannel& control, const coordinate::LaunchSpec& spec)
       : control_(control),
         spec_(spec),
         place_(launch::rank_place_from_environment()),
@@ -239,7 +240,7 @@ class Rank {
   }
 
   launch::ControlChannel& control_;
-  const LaunchSpec& spec_;
+  const coordinate::LaunchSpec& spec_;
   launch::RankPlace place_;
   std::unique_ptr<RankGpu> gpu_;  // null: this rank computes on the CPU
   comm::Ledger ledger_;
@@ -257,7 +258,8 @@ class Rank {
   constexpr double kNoDeadlineS = 1e9;
   rank.prepare();
   for (;;) {
-    const plan::Trial trial = trial_from_json(control.receive(kNoDeadlineS).at("trial"));
+    const plan::Trial trial =
+        coordinate::trial_from_json(control.receive(kNoDeadlineS).at("trial"));
     order = trial.order;
     rank.run(trial);
   }
@@ -269,7 +271,8 @@ int rank_main() {
   launch::ControlChannel control;
   // The launcher sends the specification before anything else.
   constexpr double kFirstMessageS = 60;
-  const LaunchSpec spec = launch_spec_from_json(control.receive(kFirstMessageS).at("launch"));
+  const coordinate::LaunchSpec spec =
+      coordinate::launch_spec_from_json(control.receive(kFirstMessageS).at("launch"));
   // Before any tensor exists: what exists is not counted.
   if (spec.device == "cpu") {
     measure::meter().install(

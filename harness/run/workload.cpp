@@ -4,9 +4,9 @@
 
 #include "harness/base/errors.h"
 #include "harness/comm/storage.h"
+#include "harness/coordinate/memory_prediction.h"
 #include "harness/measure/memory.h"
 #include "harness/plan/cell.h"
-#include "harness/run/memory_prediction.h"
 #include "harness/run/paced_optimizer.h"
 #include "harness/sync/by_hand.h"
 #include "harness/sync/ddp.h"
@@ -146,7 +146,7 @@ Workload::Workload(const RankContext& context, const plan::Cell& cell) : cell_(c
   auto module = models::find_model(cell.model).make(model_options(context, cell));
   data_ = std::make_unique<models::DataLoader>(
       data_options(context, cell, *module),
-      cell.lengths == "mrpc" ? kPreparedEpoch : kPreparedBatches);
+      cell.lengths == "mrpc" ? kPreparedEpoch : coordinate::kPreparedBatches);
   model_ = wrapped(context, cell, std::move(module));
   optimizer_ = make_optimizer(context, cell, *model_);
   scheduler_ = std::make_unique<sync::LinearWarmup>(*optimizer_, kWarmupSchedulerSteps,

@@ -7,9 +7,9 @@
 
 #include "harness/comm/gpu.h"
 #include "harness/comm/ledger.h"
+#include "harness/coordinate/launch_spec.h"
 #include "harness/measure/step_recorder.h"
 #include "harness/plan/plan.h"
-#include "harness/run/launch_spec.h"
 #include "harness/sync/fsdp/flat_unit.h"
 #include "harness/sync/strategies/strategy.h"
 
@@ -17,7 +17,7 @@ namespace gradsync::run {
 
 // What a rank has for all of its workloads.
 struct RankContext {
-  const LaunchSpec& spec;
+  const coordinate::LaunchSpec& spec;
   int rank;
   int node;
   int world_size;

@@ -1,4 +1,4 @@
-"""A build that takes turns: `gradsync arm`, spoken to as a gate does: benchmarks/arm_protocol.h."""
+"""A build that takes turns: `gradsync arm`, spoken to as a gate does: harness/arms/arm_protocol.h."""
 
 import json
 import os

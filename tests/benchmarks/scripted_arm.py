@@ -1,4 +1,4 @@
-"""A build whose steps take as long as it is told: it speaks as benchmarks/arm_protocol.h says.
+"""A build whose steps take as long as it is told: it speaks as harness/arms/arm_protocol.h says.
 
 usage: scripted_arm.py SCRIPT arm PLAN...
 

@@ -1,0 +1,226 @@
+// gradsync arm: a launcher that keeps its ranks and lets them run a block when a gate says so. What
+// they say to each other: arm_protocol.h.
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <memory>
+#include <vector>
+
+#include "benchmarks/commands/commands.h"
+#include "benchmarks/commands/plan_options.h"
+#include "harness/arms/arm_protocol.h"
+#include "harness/arms/arm_wire.h"
+#include "harness/base/json_fields.h"
+#include "harness/base/log.h"
+#include "harness/base/units.h"
+#include "harness/coordinate/resident.h"
+#include "harness/plan/cell.h"
+#include "harness/session/context.h"
+#include "harness/session/interrupt.h"
+#include "harness/session/launch_jobs.h"
+#include "harness/session/run_options.h"
+
+namespace gradsync::cli {
+namespace {
+
+using nlohmann::json;
+
+struct ArmOptions {
+  session::RunOptions run;
+  std::string extra_work = "0%";
+};
+
+// What can be opened: the cells that share ranks, in the plan's order, a trial for each.
+std::vector<plan::Launch> launches_of(const plan::Plan& plan) {
+  std::vector<plan::Launch> launches;
+  for (const plan::Part& part : plan.parts) {
+    for (const plan::Cell& cell : part.cells) {
+      auto launch = std::find_if(launches.begin(), launches.end(), [&](const auto& l) {
+        return l.part == part.name && l.topology == cell.topology && l.scale == cell.scale;
+      });
+      if (launch == launches.end()) {
+        launches.push_back({part.name, cell.topology, 0, cell.scale, {}});
+        launch = std::prev(launches.end());
+      }
+      plan::Trial trial;
+      trial.cell = cell;
+      launch->trials.push_back(std::move(trial));
+    }
+  }
+  return launches;
+}
+
+json hello(const std::vector<plan::Launch>& launches) {
+  json list = json::array();
+  for (const plan::Launch& launch : launches) {
+    json cells = json::array();
+    for (const plan::Trial& trial : launch.trials) cells.push_back(trial.cell);
+    list.push_back({{"part", launch.part},
+                    {"topology", launch.topology},
+                    {"scale", launch.scale},
+                    {"cells", cells}});
+  }
+  return {{"schema", arms::kArmSchema},
+          {"event", "hello"},
+          {"build", session::build_context()},
+          {"launches", list}};
+}
+
+json failed(const std::string& status, const std::string& reason) {
+  return {{"event", "failed"}, {"status", status}, {"reason", reason}};
+}
+
+const char* status_of(const std::exception& error) {
+  if (dynamic_cast<const ConfigError*>(&error) != nullptr) return "config";
+  return dynamic_cast<const EnvironmentError*>(&error) != nullptr ? "unfit" : "internal";
+}
+
+// Reads an index into `count` things.
+std::size_t read_index(JsonFields& fields, const std::string& name, std::size_t count) {
+  const auto index = static_cast<std::size_t>(fields.integer(name, 0));
+  if (index >= count) fields.fail(name, fmt::format("less than {}", count));
+  return index;
+}
+
+int read_count(JsonFields& fields, const std::string& name, int at_least) {
+  const std::int64_t count = fields.integer(name, at_least);
+  if (count > plan::kLargestCount) {
+    fields.fail(name, fmt::format("at most {}", plan::kLargestCount));
+  }
+  return static_cast<int>(count);
+}
+
+class Arm {
+ public:
+  Arm(const session::RunOptions& options, const plan::Plan& plan, double extra_work)
+      : extra_work_(extra_work),
+        launches_(launches_of(plan)),
+        jobs_(options, plan, nullptr, nullptr) {}
+
+  // Answers every request, until there are no more.
+  void serve() {
+    wire_.send(hello(launches_));
+    while (answer_next()) {
+    }
+  }
+
+ private:
+  // Returns false at the end of the input.
+  bool answer_next() {
+    json answer;
+    try {
+      const std::optional<json> request = wire_.next();
+      if (!request) return false;
+      answer = act_on(*request);
+    } catch (const coordinate::Interrupted&) {
+      throw;
+    } catch (const arms::ReaderGone&) {
+      throw;
+    } catch (const std::exception& error) {
+      ranks_.reset();
+      answer = failed(status_of(error), error.what());
+    }
+    wire_.send(answer);
+    return true;
+  }
+
+  json act_on(const json& request) {
+    JsonFields fields(request, "request");
+    if (fields.has("open")) return open(read_index(fields, "open", launches_.size()));
+    if (fields.has("turn")) return turn(fields.raw("turn", true));
+    if (fields.has("close")) return close();
+    throw ConfigError(fmt::format("request: got {}, expected open, turn or close", request.dump()));
+  }
+
+  json open(std::size_t index) {
+    ranks_.reset();
+    plan::Launch& launch = launches_[index];
+    coordinate::LaunchJob job = jobs_.job(launch, launch.trials);
+    job.spec.extra_work = extra_work_;
+    ranks_ = std::make_unique<coordinate::ResidentRanks>(std::move(job), [this] { wire_.beat(); });
+    ++launch.launch;
+    open_ = index;
+    turns_ = 0;
+    turns_of_cell_.assign(launch.trials.size(), 0);
+    if (!ranks_->failure()) return {{"event", "opened"}, {"launch", index}};
+    const json answer = failed(ranks_->failure()->status, ranks_->failure()->reason);
+    ranks_.reset();
+    return answer;
+  }
+
+  json turn(const json& request) {
+    if (!ranks_) throw ConfigError("request: got a turn, expected open first: no ranks are up");
+    JsonFields fields(request, "request", "turn.");
+    const std::vector<plan::Trial>& cells = launches_[open_].trials;
+    const std::size_t cell = read_index(fields, "cell", cells.size());
+    plan::Trial trial = cells[cell];
+    trial.warmup_steps = read_count(fields, "warmup_steps", 0);
+    trial.steps = read_count(fields, "steps", 1);
+    trial.order = turns_++;
+    trial.round = turns_of_cell_[cell]++;
+    const results::TrialRecord record = ranks_->run(trial);
+    if (ranks_->failure()) ranks_.reset();
+    return {{"event", "trial"}, {"trial", record}};
+  }
+
+  json close() {
+    ranks_.reset();
+    return {{"event", "closed"}};
+  }
+
+  double extra_work_;
+  arms::ArmWire wire_;
+  std::vector<plan::Launch> launches_;  // each with how often it was opened
+  session::LaunchJobs jobs_;
+  std::unique_ptr<coordinate::ResidentRanks> ranks_;  // of launches_[open_]; null: none are up
+  std::size_t open_ = 0;
+  int turns_ = 0;  // since it was opened
+  std::vector<int> turns_of_cell_;
+};
+
+double read_extra_work(const std::string& text) {
+  try {
+    return parse_percent(text);
+  } catch (const std::invalid_argument& error) {
+    throw ConfigError(fmt::format("--extra-work: got '{}', expected {}", text, error.what()));
+  }
+}
+
+// As published, every trial is a whole run of its own: there is nothing to keep for it.
+void check_window_rule(const plan::Plan& plan) {
+  if (plan.window_rule == "honest") return;
+  throw ConfigError(plan.file, "window_rule", '"' + plan.window_rule + '"',
+                    "\"honest\": ranks that take turns are warm");
+}
+
+ExitStatus serve(const ArmOptions& options) {
+  const double extra_work = read_extra_work(options.extra_work);
+  const plan::Plan plan = session::checked_plan(options.run);
+  check_window_rule(plan);
+  session::require_device(plan);
+  session::catch_interrupts();
+  try {
+    Arm(options.run, plan, extra_work).serve();
+  } catch (const arms::ReaderGone&) {
+    return ExitStatus::Ok;  // the end of its input, seen from the other side
+  } catch (const coordinate::Interrupted&) {
+    return ExitStatus::Interrupted;
+  }
+  return ExitStatus::Ok;
+}
+
+}  // namespace
+
+void add_arm_command(CLI::App& app, ExitStatus& status) {
+  auto options = std::make_shared<ArmOptions>();
+  CLI::App* command = app.add_subcommand("arm", "Run blocks of a plan when told to")->group("");
+  add_plan_options(*command, options->run);
+  command->add_option("--extra-work", options->extra_work,
+                      "Share of its own step that every rank does in addition (0%)");
+  command->callback([options, &status] {
+    log::configure(true);
+    status = serve(*options);
+  });
+}
+
+}  // namespace gradsync::cli

@@ -1,0 +1,57 @@
+#include "benchmarks/commands/plan_options.h"
+
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+
+#include <vector>
+
+namespace gradsync::cli {
+
+void add_shorthand(CLI::App& command, session::RunOptions& options, const std::string& flag,
+                   const std::string& field, const std::string& about) {
+  command
+      .add_option_function<std::vector<std::string>>(
+          flag,
+          [&options, field](const std::vector<std::string>& values) {
+            options.overrides.push_back(fmt::format("{}={}", field, fmt::join(values, ",")));
+          },
+          about)
+      ->expected(1)
+      ->take_all();
+}
+
+void add_plan_options(CLI::App& command, session::RunOptions& options) {
+  command.add_option("PLAN", options.plan, "A name in benchmarks/plans, or a file")->required();
+  command.add_option("--set", options.overrides, "Override a field of the plan (repeatable)")
+      ->type_name("KEY=VALUE")
+      ->expected(1)
+      ->take_all();
+  add_shorthand(command, options, "--topology", "topology", "Only this topology (repeatable)");
+  add_shorthand(command, options, "--strategy", "strategy", "Only this strategy (repeatable)");
+  add_shorthand(command, options, "--model", "model", "This model");
+  add_shorthand(command, options, "--steps", "steps", "Timed steps per cell, round and launch");
+  add_shorthand(command, options, "--seed", "seed", "Seed of order, parameters and data");
+  add_shorthand(command, options, "--device", "device", "cpu or cuda");
+  add_shorthand(command, options, "--backend", "backend",
+                "gloo, nccl, or fake: one real rank of the world, nothing is sent");
+  command.add_option("--weights", options.weights,
+                     "Start from a checkpoint: a safetensors file, an index of several, or the "
+                     "folder that has them");
+  command.add_option("--data", options.data, "Train on token ids from a JSON Lines file");
+}
+
+void add_session_options(CLI::App& command, session::RunOptions& options) {
+  command.add_option("--out", options.out, "Directory for the results");
+  command.add_option("--launcher", options.launcher, "auto, or none: ignore torchrun and its like")
+      ->check(CLI::IsMember({"auto", "none"}));
+  command.add_option("--ranks-per-node", options.ranks_per_node,
+                     "Ranks that each task starts, where a launcher starts one task per node");
+  command.add_option("--join-timeout", options.join_timeout_s,
+                     "Seconds until every task of a launcher must have joined");
+  command.add_option("--interface", options.interface,
+                     "Network interface of this host for its ranks, under a launcher");
+  command.add_flag("--force", options.force, "Replace the run in --out");
+  command.add_flag("--quiet", options.quiet, "Only errors on stderr");
+}
+
+}  // namespace gradsync::cli

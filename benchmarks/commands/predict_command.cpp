@@ -1,0 +1,215 @@
+// gradsync predict memory: what a rank will hold at most, before anything runs. gradsync predict
+// step is in predict_step_command.cpp.
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <iostream>
+#include <map>
+#include <stdexcept>
+
+#include "benchmarks/commands/commands.h"
+#include "harness/base/units.h"
+#include "harness/coordinate/memory_prediction.h"
+#include "harness/launch/topology.h"
+#include "harness/plan/cell.h"
+#include "harness/plan/overrides.h"
+#include "harness/report/text_table.h"
+#include "harness/session/paths.h"
+#include "harness/session/rank_program.h"
+
+namespace gradsync::cli {
+namespace {
+
+using nlohmann::json;
+
+struct Options {
+  std::string model;
+  std::vector<std::string> overrides;
+  int world_size = 0;  // 0: as the topology says
+  std::string budget;
+  bool as_json = false;
+};
+
+// Beyond this many micro-batches a step holds what it held before.
+constexpr int kMostAccumulation = 64;
+
+std::vector<plan::Cell> cells_of(const Options& options) {
+  json plan{{"cells", json::object()}};
+  for (const std::string& text : options.overrides) plan::apply_override(plan, text);
+  for (const auto& [field, value] : plan.items()) {
+    if (field != "cells") {
+      throw ConfigError("predict memory", field, value.dump(), "fields of a plan's cells alone");
+    }
+  }
+  plan["cells"]["model"] = {options.model};
+  return plan::multiply_out(plan["cells"], "predict memory", "cells.");
+}
+
+launch::Topology topology_of(const plan::Cell& cell, int world_size) {
+  launch::Topology topology =
+      launch::read_topology(cell.topology, session::topologies_directory(), cell.scale);
+  if (world_size == 0) return topology;
+  topology.nodes = 1;
+  topology.ranks_per_node = world_size;
+  return topology;
+}
+
+// A Mixtral's experts take turns: the expected load, where a free router's is not known before.
+coordinate::MemoryPrediction predict(plan::Cell cell, const launch::Topology& topology) {
+  coordinate::LaunchSpec where;
+  where.topology = topology;
+  cell.balanced_routing = true;
+  return coordinate::predict_memory(cell, where);
+}
+
+// Returns how many micro-batches a step may have, kMostAccumulation at most: all numbers up to it
+// fit. 0: not even one.
+int largest_accumulation(plan::Cell cell, const launch::Topology& topology, std::int64_t budget) {
+  for (int count = 1; count <= kMostAccumulation; ++count) {
+    cell.accumulation_steps = count;
+    const auto prediction = predict(cell, topology);
+    if (!prediction.memory || prediction.memory->peak_bytes > budget) return count - 1;
+  }
+  return kMostAccumulation;
+}
+
+std::int64_t budget_bytes(const std::string& text) {
+  try {
+    return parse_size_bytes(text);
+  } catch (const std::invalid_argument& error) {
+    throw ConfigError(fmt::format("--budget: got \"{}\", expected {}", text, error.what()));
+  }
+}
+
+std::string words(const sync::StepPlace& place) {
+  if (place.micro_batch < 0) return "between steps";
+  return fmt::format("micro-batch {}, {}{}{}", place.micro_batch + 1, place.phase,
+                     place.unit.empty() ? "" : ", unit ", place.unit);
+}
+
+json row_of(const plan::Cell& cell, const Options& options) {
+  const launch::Topology topology = topology_of(cell, options.world_size);
+  const auto prediction = predict(cell, topology);
+  json row{{"cell", cell},
+           {"world_size", topology.world_size()},
+           {"predicted_peak_allocated_bytes", nullptr},
+           {"predicted_peak_by_category", nullptr},
+           {"place", nullptr},
+           {"unknown_because", prediction.unknown_because}};
+  if (!prediction.memory) return row;
+  row["predicted_peak_allocated_bytes"] = prediction.memory->peak_bytes;
+  row["predicted_peak_by_category"] = coordinate::by_name(prediction.memory->peak_by_category);
+  row["place"] = words(prediction.memory->peak_place);
+  if (options.budget.empty()) return row;
+  const std::int64_t budget = budget_bytes(options.budget);
+  row["budget_bytes"] = budget;
+  row["fits"] = prediction.memory->peak_bytes <= budget;
+  row["largest_accumulation_steps"] = largest_accumulation(cell, topology, budget);
+  return row;
+}
+
+std::string verdict(const json& row) {
+  return row.at("fits").get<bool>() ? "fits" : "oom";
+}
+
+std::string largest(const json& row) {
+  const int count = row.at("largest_accumulation_steps");
+  if (count == 0) return "none";
+  return count == kMostAccumulation ? fmt::format("{} or more", count) : std::to_string(count);
+}
+
+void print_rows(const std::vector<json>& rows, bool with_budget) {
+  std::vector<report::TextTable::Column> columns{{"wrapper", report::Align::Left},
+                                                 {"strategy", report::Align::Left},
+                                                 {"accumulation"},
+                                                 {"ranks"},
+                                                 {"peak bytes"},
+                                                 {"peak"},
+                                                 {"reached in", report::Align::Left}};
+  if (with_budget) {
+    columns.push_back({"budget", report::Align::Left});
+    columns.push_back({"largest accumulation"});
+  }
+  report::TextTable table(columns);
+  for (const json& row : rows) {
+    const json& cell = row.at("cell");
+    std::vector<std::string> words{cell.at("wrapper"), cell.at("strategy"),
+                                   cell.at("accumulation_steps").dump(),
+                                   row.at("world_size").dump()};
+    const json& peak = row.at("predicted_peak_allocated_bytes");
+    if (peak.is_null()) {
+      words.insert(words.end(), {"not declared", "", row.at("unknown_because")});
+    } else {
+      words.insert(words.end(), {peak.dump(), format_bytes(peak.get<double>()), row.at("place")});
+      if (with_budget) words.insert(words.end(), {verdict(row), largest(row)});
+    }
+    table.add_row(words);
+  }
+  std::cout << table.to_markdown();
+}
+
+// Of what a single row's peak consists, largest first.
+void print_composition(const json& row) {
+  if (row.at("predicted_peak_by_category").is_null()) return;
+  const auto bytes =
+      row.at("predicted_peak_by_category").get<std::map<std::string, std::int64_t>>();
+  std::vector<std::pair<std::int64_t, std::string>> sorted;
+  for (const auto& [name, size] : bytes) {
+    if (size > 0) sorted.emplace_back(-size, name);
+  }
+  std::sort(sorted.begin(), sorted.end());
+  report::TextTable table({{"of it", report::Align::Left}, {"bytes"}, {"share"}});
+  const auto peak = row.at("predicted_peak_allocated_bytes").get<double>();
+  for (const auto& [size, name] : sorted) {
+    constexpr double kPercent = 100;
+    table.add_row({name, std::to_string(-size),
+                   fmt::format("{:.1f} %", kPercent * static_cast<double>(-size) / peak)});
+  }
+  std::cout << "\n" << table.to_markdown();
+}
+
+void predict_memory_of(const Options& options) {
+  session::find_model(options.model);  // names the models there are
+  std::vector<json> rows;
+  for (const plan::Cell& cell : cells_of(options)) rows.push_back(row_of(cell, options));
+  if (options.as_json) {
+    std::cout << json(rows).dump(1) << "\n";
+    return;
+  }
+  print_rows(rows, !options.budget.empty());
+  if (rows.size() == 1) print_composition(rows.front());
+}
+
+}  // namespace
+
+void add_predict_command(CLI::App& app, ExitStatus&) {
+  CLI::App* predict =
+      app.add_subcommand("predict", "Say beforehand what a run would hold, or a job's step take");
+  predict->require_subcommand(1);
+  add_predict_step_command(*predict);
+  CLI::App* command = predict->add_subcommand(
+      "memory", "The peak of a rank's memory, what it consists of and where it is reached");
+  auto options = std::make_shared<Options>();
+  command->add_option("MODEL", options->model, "A name, or a profile's path")->required();
+  command->add_option("--set", options->overrides,
+                      "Set a field of a plan's cells; several values make a row each (repeatable)");
+  for (const char* field : {"topology", "wrapper", "strategy", "accumulation-steps",
+                            "micro-batch-size", "sequence-length"}) {
+    std::string axis = field;
+    std::replace(axis.begin(), axis.end(), '-', '_');
+    command->add_option_function<std::string>(
+        fmt::format("--{}", field),
+        [options, axis](const std::string& value) {
+          options->overrides.push_back(axis + "=" + value);
+        },
+        fmt::format("Short for --set {}=...", axis));
+  }
+  command->add_option("--world-size", options->world_size, "That many ranks on one node")
+      ->check(CLI::Range(1, plan::kLargestCount));
+  command->add_option("--budget", options->budget,
+                      "What a rank may hold, \"79GiB\": says whether it fits");
+  command->add_flag("--json", options->as_json, "Print JSON instead of the table");
+  command->callback([options] { predict_memory_of(*options); });
+}
+
+}  // namespace gradsync::cli

@@ -1,0 +1,109 @@
+// gradsync report: tables and other formats of finished runs and watched jobs, from their files
+// alone; and two of a kind side by side.
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+
+#include <algorithm>
+#include <iostream>
+
+#include "benchmarks/commands/commands.h"
+#include "harness/report/attribution_table.h"
+#include "harness/report/benchmark_json.h"
+#include "harness/report/comparison_page.h"
+#include "harness/report/csv.h"
+#include "harness/report/markdown.h"
+#include "harness/report/run_comparison.h"
+#include "harness/report/trace.h"
+#include "harness/session/finished_runs.h"
+#include "harness/session/published_tables.h"
+#include "harness/watch/watched_files.h"
+
+namespace gradsync::cli {
+namespace {
+
+using nlohmann::json;
+
+std::string formatted(const report::FinishedRun& run, const std::string& format) {
+  if (format == "json") return run.result.dump(1) + "\n";
+  if (format == "csv") return report::result_csv(run.result);
+  if (format == "benchmark") return report::benchmark_json(run.result, run.trials).dump(1) + "\n";
+  if (format == "attribution") return report::attribution_page(run.result);
+  if (format == "trace") return report::trace_json(run.result["context"], run.trials).dump() + "\n";
+  return report::result_markdown(run.result, session::published_tables(),
+                                 {.raw_directory = run.directory});
+}
+
+struct Options {
+  std::vector<std::string> directories;
+  std::string format = "markdown";
+  bool each = false;
+  bool compares() const {
+    return directories.size() == 2 && !each && (format == "markdown" || format == "json");
+  }
+};
+
+std::string compared(const std::vector<std::string>& directories, const std::string& format) {
+  const json comparison =
+      report::compare_runs(session::read_run(directories[0]), session::read_run(directories[1]));
+  return format == "json" ? comparison.dump(1) + "\n" : report::comparison_markdown(comparison);
+}
+
+// Errors: ConfigError where the two are not of one kind, or a format is for runs alone.
+std::string compared_with_a_job(const std::vector<std::string>& paths, const std::string& format) {
+  if (!watch::is_watched_job(paths[0]) || !watch::is_watched_job(paths[1])) {
+    throw ConfigError(
+        fmt::format("got {} and {}, a run and a watched job, expected two of a kind: --each prints "
+                    "them in turn",
+                    paths[0], paths[1]));
+  }
+  if (format != "markdown") {
+    throw ConfigError(fmt::format(
+        "--format {}: two watched jobs are compared in markdown: --each prints them in turn",
+        format));
+  }
+  return watch::compared_jobs(paths[0], paths[1]);
+}
+
+std::string report_on(const Options& options) {
+  const auto& paths = options.directories;
+  if (options.compares()) {
+    return std::any_of(paths.begin(), paths.end(), watch::is_watched_job)
+               ? compared_with_a_job(paths, options.format)
+               : compared(paths, options.format);
+  }
+  std::string text;
+  for (const std::string& path : paths) {
+    text += watch::is_watched_job(path) ? watch::watched_job_as(path, options.format)
+                                        : formatted(session::read_run(path), options.format);
+  }
+  return text;
+}
+
+}  // namespace
+
+void add_report_command(CLI::App& app, ExitStatus&) {
+  auto options = std::make_shared<Options>();
+  CLI::App* command =
+      app.add_subcommand("report", "Print finished runs again, in other formats; compare two");
+  command
+      ->add_option(
+          "DIR", options->directories,
+          "Directories of finished runs; of two, markdown and json compare. Of watched jobs: "
+          "the file of gradsync watch --json, or the folder of --keep")
+      ->required();
+  command
+      ->add_option("--format", options->format,
+                   "markdown, csv, json, benchmark, attribution or trace")
+      ->check(CLI::IsMember({"markdown", "csv", "json", "benchmark", "attribution", "trace"}));
+  command->add_flag("--each", options->each, "Print two runs in turn instead of comparing them");
+  command->callback([options] {
+    try {
+      std::cout << report_on(*options) << std::flush;
+    } catch (const json::exception& error) {  // readable, but not as results are
+      throw ConfigError(fmt::format("{}: not the results of a run: {}",
+                                    fmt::join(options->directories, ", "), error.what()));
+    }
+  });
+}
+
+}  // namespace gradsync::cli

@@ -1,0 +1,40 @@
+// How a gate talks to one of its builds: `gradsync arm PLAN`, a launcher that keeps its ranks and
+// lets them run a block of steps when it is told. One JSON object per line, requests on its
+// standard input, answers on its standard output, which carries nothing else.
+//
+//   arm -> gate   {"schema": "gradsync.arm/1", "event": "hello", "build": {...},
+//                  "launches": [{"part", "topology", "scale", "cells": [{...}, ...]}, ...]}
+//                 unasked and first. "build" is build_context()'s (context.h). A launch has the
+//                 cells of a part that share ranks, in the plan's order.
+//   gate -> arm   {"open": K}     starts the ranks of launch K afresh; what was open is closed
+//   arm -> gate   {"event": "opened", "launch": K}          every rank is up, every cell's model
+//   made gate -> arm   {"turn": {"cell": I, "warmup_steps": W, "steps": N}}   I: in the open launch
+//   arm -> gate   {"event": "trial", "trial": {...}}        gradsync.trial/1; "launch" counts how
+//                                                           often K was opened, "round" the cell's
+//                                                           turns since, "order" all turns since
+//   gate -> arm   {"close": true}
+//   arm -> gate   {"event": "closed"}                       no rank is left
+//
+// One answer to each request, in their order. In place of "opened", and of "trial" where no record
+// can be made, comes
+//                 {"event": "failed", "status": "...", "reason": "..."}
+// with a status of a trial, or "config", "unfit", "internal" for what no other trial would be
+// spared from. After it, and after a trial whose status is neither "ok" nor "invalid", no launch is
+// open. While a request takes long, {"event": "busy"} comes about once a second: an arm that is
+// silent for longer than kSilenceS has stopped. At the end of its input, when nobody reads its
+// answers any more, and on SIGINT, SIGTERM and SIGHUP the arm ends, with all it started.
+//
+// A field that a reader does not know is passed over; the schema's number is raised when one
+// changes its meaning.
+#pragma once
+
+namespace gradsync::arms {
+
+inline constexpr const char* kArmSchema = "gradsync.arm/1";
+
+// Between two signs that a request is still being worked on.
+inline constexpr double kBusyS = 1;
+// Longer: a machine may be so loaded; shorter: a stopped arm is noticed sooner.
+inline constexpr double kSilenceS = 60;
+
+}  // namespace gradsync::arms

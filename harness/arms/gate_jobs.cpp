@@ -1,0 +1,116 @@
+#include "harness/arms/gate_jobs.h"
+
+#include <fmt/format.h>
+
+#include "harness/arms/job_arms.h"
+#include "harness/plan/plan.h"
+#include "harness/session/interrupt.h"
+
+namespace gradsync::arms {
+namespace {
+
+using gate::Arm;
+
+constexpr const char* kName = "jobs";
+
+// "candidate: synchronizes in every micro-batch (4 x per step; 1 is enough): no_sync encloses
+// backward but not forward, train.py line 11; change train.py line 11: enclose the forward too"
+std::string sentence_of(const watch::Verdict& verdict) {
+  std::string text = "candidate: " + verdict.sentence;
+  if (!verdict.why.empty()) text += ": " + verdict.why;
+  if (verdict.change) text += "; " + watch::change_text(*verdict.change);
+  return text;
+}
+
+// The watcher's words for what the counts of the candidate mean; nothing where it has none that it
+// has not for the baseline's as well.
+std::optional<gate::CountDifference> verdict_difference(const JobArms& arms) {
+  const auto& baseline = arms.watched(Arm::Baseline);
+  const auto& candidate = arms.watched(Arm::Candidate);
+  if (!baseline || !candidate) return std::nullopt;
+  if (baseline->verdicts.front().kind == candidate->verdicts.front().kind) return std::nullopt;
+  return gate::CountDifference{"verdict", sentence_of(candidate->verdicts.front())};
+}
+
+bool is_newly_wrong(const JobArms& arms) {
+  return verdict_difference(arms) && watch::has_excess(*arms.watched(Arm::Candidate)) &&
+         !watch::has_excess(*arms.watched(Arm::Baseline));
+}
+
+// Whether the baseline's second start was seen, and the verdict on it is that on the first.
+bool has_steady_verdict(const JobArms& arms) {
+  const auto& baseline = arms.watched(Arm::Baseline);
+  const auto& control = arms.watched(Arm::Control);
+  return baseline && control && baseline->verdicts.front().kind == control->verdicts.front().kind &&
+         watch::has_excess(*baseline) == watch::has_excess(*control);
+}
+
+// Puts the watcher's words beside the counts that differ. Where none does that is not chance, they
+// are a difference only if they find something newly wrong, which the baseline never is.
+void add_verdict(gate::RowCounts& counts, const JobArms& arms) {
+  const auto difference = verdict_difference(arms);
+  if (!difference) return;
+  const bool are_alike = counts.differences.empty();
+  if (has_steady_verdict(arms)) {
+    if (!are_alike || is_newly_wrong(arms)) counts.differences.push_back(*difference);
+  } else if (are_alike && counts.unfit_because.empty()) {
+    counts.unfit_because = "the verdicts on the baseline's own starts differ";
+  }
+}
+
+// What a start takes, where it is known.
+std::string steps_of_a_start(const GateStages& stages) {
+  const int pass_steps = stages.pass_steps(0);
+  if (pass_steps == 0) return "";
+  const gate::Settings& settings = stages.settings();
+  const int in_turns =
+      settings.start_turns * settings.passes * (settings.settle_steps + pass_steps);
+  return fmt::format(": a start takes about {} steps", JobArms::row().warmup_steps + in_turns);
+}
+
+// What was seen decides nothing, but what differs in counts stays different.
+void leave_undecided(gate::RowReport& row, const std::string& because) {
+  if (row.counts && !row.counts->differences.empty()) return;
+  if (row.counts && !row.counts->unfit_because.empty()) row.counts.reset();
+  if (!row.times) row.times.emplace();
+  row.times->verdict = gate::Verdict::Undecided;
+  row.times->reason = because;
+}
+
+void add_notes(std::vector<std::string>& notes, const JobArms& arms) {
+  if (arms.same_command()) {
+    notes.insert(notes.begin(), "both commands are the same: what differs is chance");
+  }
+  for (const Arm arm : {Arm::Baseline, Arm::Candidate}) {
+    if (!arms.watched(arm)) continue;
+    for (const std::string& fault : arms.watched(arm)->faults) {
+      notes.push_back(fmt::format("{}: {}", gate::to_string(arm), fault));
+    }
+  }
+}
+
+}  // namespace
+
+GateFindings compare_jobs(const GateQuestion& question, const std::string& directory) {
+  JobArms arms(question.options, directory, &session::interrupt_flag());
+  GateStages stages(arms, {JobArms::row()}, question, plan::Plan{}.seed);
+  stages.count();
+  const bool alike = stages.rows_that_differ().empty() && !is_newly_wrong(arms);
+  if (!alike) stages.count_control({0});
+  if (stages.wants_times(alike)) stages.measure_times();
+  arms.close();
+  GateFindings findings = stages.findings();
+  gate::GateReport& report = findings.report;
+  report.plan = kName;
+  report.baseline = arms.side(Arm::Baseline);
+  report.candidate = arms.side(Arm::Candidate);
+  gate::RowReport& row = report.rows.front();
+  if (!alike && row.counts) add_verdict(*row.counts, arms);
+  if (!arms.over_early().empty()) {
+    leave_undecided(row, arms.over_early() + steps_of_a_start(stages));
+  }
+  add_notes(report.notes, arms);
+  return findings;
+}
+
+}  // namespace gradsync::arms

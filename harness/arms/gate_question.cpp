@@ -1,0 +1,166 @@
+#include "harness/arms/gate_question.h"
+
+#include <fmt/format.h>
+
+#include <filesystem>
+#include <stdexcept>
+#include <system_error>
+#include <utility>
+
+#include "harness/base/errors.h"
+#include "harness/base/named_files.h"
+#include "harness/base/units.h"
+#include "harness/plan/cell.h"
+#include "harness/session/paths.h"
+
+namespace gradsync::arms {
+namespace {
+
+namespace fs = std::filesystem;
+
+// Sixteen rows with steps of about 10 ms on two cores.
+constexpr const char* kSelfTestPlan = "gate";
+
+// As the defaults have it: the mean step spreads so much more than the low quantile.
+constexpr double kMeanToSmallestEffect = 4.0 / 3;
+
+// Puts what `text` says into `value`, where there is a text.
+template <typename Parse>
+void read_into(double& value, const std::string& text, const char* option, Parse parse) {
+  if (text.empty()) return;
+  try {
+    value = parse(text);
+  } catch (const std::invalid_argument& error) {
+    throw ConfigError(fmt::format("{}: got '{}', expected {}", option, text, error.what()));
+  }
+}
+
+gate::Settings settings_of(const GateOptions& options, const std::optional<gate::GateFile>& file) {
+  gate::Settings settings;
+  if (file) {
+    settings.margin = file->margin.value_or(settings.margin);
+    settings.smallest_effect = file->smallest_effect.value_or(settings.smallest_effect);
+    settings.alpha = file->alpha.value_or(settings.alpha);
+  }
+  read_into(settings.margin, options.margin, "--margin", parse_percent);
+  read_into(settings.smallest_effect, options.smallest_effect, "--smallest-effect", parse_percent);
+  settings.mean_smallest_effect = kMeanToSmallestEffect * settings.smallest_effect;
+  read_into(settings.mean_smallest_effect, options.mean_smallest_effect, "--mean-smallest-effect",
+            parse_percent);
+  read_into(settings.alpha, options.alpha, "--alpha", parse_percent);
+  gate::validate(settings, "gate");
+  return settings;
+}
+
+std::vector<gate::RowFilter> filters_of(const GateOptions& options,
+                                        const std::optional<gate::GateFile>& file) {
+  std::vector<gate::RowFilter> filters;
+  for (const std::string& text : options.rows) filters.emplace_back(text);
+  if (filters.empty() && file) filters = file->rows;
+  return filters;
+}
+
+void refuse(bool unwanted, const char* what) {
+  if (unwanted) throw ConfigError(what);
+}
+
+bool is_path(const std::string& text) {
+  std::error_code too_long;
+  return text.find_first_of(" \t\n") == std::string::npos || fs::exists(text, too_long);
+}
+
+// Both sides are builds or both are training commands. A gate of commands has no PLAN: what is
+// compared is their optimizer step. A command may end with what looks like a build, as in
+// "torchrun train.py --out runs/gradsync".
+bool names_build(const std::string& text) {
+  std::error_code too_long;
+  return fs::is_directory(text, too_long) ||
+         (fs::path(text).filename() == "gradsync" && is_path(text));
+}
+
+bool is_of_commands(const GateOptions& options) {
+  const bool has_plan = !options.run.plan.empty() || !options.gates.empty();
+  for (const auto& [option, text] :
+       {std::pair{"--baseline", options.baseline}, std::pair{"--candidate", options.candidate}}) {
+    if (!has_plan || is_path(text)) continue;
+    throw ConfigError(fmt::format(
+        "{}: got the command '{}' and a PLAN: training commands are compared without one", option,
+        text));
+  }
+  if (has_plan) return false;
+  const bool baseline_is_build = names_build(options.baseline);
+  refuse(baseline_is_build != names_build(options.candidate),
+         "--baseline and --candidate: got a build and a command, expected two builds and a PLAN, "
+         "or two commands");
+  return !baseline_is_build;
+}
+
+GateKind kind_of_two(const GateOptions& options) {
+  const bool are_commands = is_of_commands(options);
+  refuse(!are_commands && !options.python.empty(),
+         "--python: got two builds, expected training commands, whose interpreter it is");
+  if (!are_commands) return GateKind::Builds;
+  const session::RunOptions& run = options.run;
+  refuse(
+      !options.rows.empty() || !run.overrides.empty() || !run.weights.empty() || !run.data.empty(),
+      "--baseline: got training commands, which have no plan: expected none of the options "
+      "that change one or pick its rows");
+  return GateKind::Jobs;
+}
+
+GateKind kind_of(const GateOptions& options) {
+  refuse(options.selftest && !options.replay.empty(), "--selftest and --replay: give one of them");
+  refuse(options.selftest && options.run.force, "--selftest: got --force; choose another --out");
+  if (options.selftest) return GateKind::SelfTest;
+  if (!options.replay.empty()) return GateKind::Replay;
+  const bool builds = !options.baseline.empty();
+  const bool against = !options.against.empty();
+  const bool results = !options.results.empty();
+  refuse(int{builds} + int{against} + int{results} > 1,
+         "--baseline, --against and --results: give one, what the candidate is held against");
+  refuse(builds && options.candidate.empty(), "--baseline needs --candidate BUILD");
+  refuse(!builds && !against && !options.candidate.empty() && options.gates.empty(),
+         "--candidate needs --baseline BUILD or --against DIR");
+  refuse(results && options.gates.empty(), "--results needs --gates NAME, whose claims are judged");
+  refuse(results && !options.run.plan.empty(), "--results: got a PLAN, too; the run is over");
+  if (builds) return kind_of_two(options);
+  if (against) return GateKind::Against;
+  refuse(options.gates.empty(),
+         "nothing to compare: give --baseline BUILD --candidate BUILD, --against DIR, or --gates "
+         "NAME");
+  return results ? GateKind::Results : GateKind::Claims;
+}
+
+}  // namespace
+
+GateQuestion read_gate_question(const GateOptions& options) {
+  GateQuestion question;
+  question.options = options;
+  question.kind = kind_of(options);
+  if (!options.gates.empty()) {
+    question.file =
+        gate::read_gate_file(find_json_file("gate", options.gates, session::gates_directory()));
+    session::RunOptions& run = question.options.run;
+    if (run.plan.empty()) run.plan = question.file->plan;
+    run.overrides.insert(run.overrides.begin(), question.file->overrides.begin(),
+                         question.file->overrides.end());
+  }
+  const bool has_stored_plan = question.kind == GateKind::Results ||
+                               question.kind == GateKind::Against ||
+                               question.kind == GateKind::Replay;
+  const bool needs_plan = !has_stored_plan && question.kind != GateKind::Jobs;
+  if (question.kind == GateKind::SelfTest && question.options.run.plan.empty()) {
+    question.options.run.plan = kSelfTestPlan;
+  }
+  refuse(needs_plan && question.options.run.plan.empty(),
+         "PLAN is missing: which rows are to be compared?");
+  question.settings = settings_of(options, question.file);
+  question.rows = filters_of(options, question.file);
+  if (!options.time_budget.empty()) {
+    question.time_budget_s.emplace();
+    read_into(*question.time_budget_s, options.time_budget, "--time-budget", parse_duration_s);
+  }
+  return question;
+}
+
+}  // namespace gradsync::arms

@@ -1,0 +1,52 @@
+// What takes turns in a gate, resident side by side: baseline, candidate, and the baseline once
+// more as the control. Builds of this program (gate_arms.h) or training commands (job_arms.h).
+#pragma once
+
+#include <cstddef>
+
+#include "harness/gate/rows.h"
+#include "harness/gate/turns.h"
+#include "harness/results/records.h"
+
+namespace gradsync::arms {
+
+// A row, and where an arm has it.
+struct GateRow {
+  gate::Row row;
+  std::size_t launch = 0;  // rows of one launch are resident together
+  std::size_t cell = 0;    // of that launch
+  int warmup_steps = 0;    // of its part
+};
+
+// What a block of steps came to.
+struct Block {
+  results::TrialRecord trial;
+  double elapsed_s = 0;  // of its timed steps, in the slowest rank; 0: it has none
+
+  // Returns 0 without steps.
+  double mean_step_s() const {
+    return trial.step_s.empty() ? 0 : elapsed_s / static_cast<double>(trial.step_s.size());
+  }
+};
+
+class ResidentArms {
+ public:
+  virtual ~ResidentArms() = default;
+
+  // The control is asked for nothing before.   Errors: as those of starting the others.
+  virtual void start_control() = 0;
+
+  // Which of the two processes of the baseline is the control: at first the one that
+  // start_control() started, with `exchanged` the other one. Call it with all arms closed.
+  virtual void exchange_baselines(bool exchanged) = 0;
+
+  // Runs a block of `row` in `arm`, in whose ranks the row's launch is opened if it is not. What
+  // could not be run is a record with the status and the reason.
+  // Errors: run::Interrupted; ConfigError where an answer is none that an arm can give.
+  virtual Block run(gate::Arm arm, const GateRow& row, int warmup_steps, int steps) = 0;
+
+  // Ends the ranks of all arms: what is opened next starts afresh.
+  virtual void close() = 0;
+};
+
+}  // namespace gradsync::arms

@@ -1,0 +1,118 @@
+#include "harness/arms/talking_child.h"
+
+#include <fmt/format.h>
+#include <spawn.h>
+#include <sys/mman.h>
+#include <sys/socket.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <array>
+#include <cerrno>
+#include <csignal>
+#include <cstring>
+#include <optional>
+#include <string_view>
+
+#include "harness/base/child_process.h"
+#include "harness/base/errors.h"
+
+namespace gradsync::arms {
+namespace {
+
+// The child's three standard streams, and its process group.
+class SpawnPlan {
+ public:
+  SpawnPlan(int talk, int diagnostics) {
+    ::posix_spawn_file_actions_init(&files_);
+    ::posix_spawn_file_actions_adddup2(&files_, talk, STDIN_FILENO);
+    ::posix_spawn_file_actions_adddup2(&files_, talk, STDOUT_FILENO);
+    ::posix_spawn_file_actions_adddup2(&files_, diagnostics, STDERR_FILENO);
+    ::posix_spawnattr_init(&attributes_);
+    ::posix_spawnattr_setflags(&attributes_, POSIX_SPAWN_SETPGROUP);
+  }
+  ~SpawnPlan() {
+    ::posix_spawnattr_destroy(&attributes_);
+    ::posix_spawn_file_actions_destroy(&files_);
+  }
+  SpawnPlan(const SpawnPlan&) = delete;
+  SpawnPlan& operator=(const SpawnPlan&) = delete;
+
+  // Returns 0 or an errno.
+  int spawn(const std::vector<std::string>& command, pid_t& pid) const {
+    const std::vector<char*> argv = pointers_to(command);
+    return ::posix_spawn(&pid, argv[0], &files_, &attributes_, argv.data(), environ);
+  }
+
+ private:
+  posix_spawn_file_actions_t files_;
+  posix_spawnattr_t attributes_;
+};
+
+[[noreturn]] void throw_unstartable(const std::string& program, const char* step, int error) {
+  throw EnvironmentError(
+      fmt::format("{} cannot be started: {}: {}", program, step, std::strerror(error)),
+      "check the limits of processes and open files");
+}
+
+}  // namespace
+
+TalkingChild::TalkingChild(const std::vector<std::string>& command) : program_(command.at(0)) {
+  std::array<int, 2> talk{};
+  if (::socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, talk.data()) != 0) {
+    throw_unstartable(program_, "socketpair", errno);
+  }
+  launch::UniqueFd ours(talk[0]);
+  const launch::UniqueFd theirs(talk[1]);
+  diagnostics_ = launch::UniqueFd(::memfd_create("gradsync_child_diagnostics", MFD_CLOEXEC));
+  if (!diagnostics_) throw_unstartable(program_, "memfd_create", errno);
+  const int error = SpawnPlan(theirs.get(), diagnostics_.get()).spawn(command, pid_);
+  if (error == ENOEXEC) throw ConfigError(program_ + ": it is no program");
+  if (error != 0) throw_unstartable(program_, "posix_spawn", error);
+  lines_ = launch::JsonLines(std::move(ours), program_);
+}
+
+TalkingChild::~TalkingChild() {
+  if (running()) end(0);
+}
+
+void TalkingChild::kill() const {
+  if (running()) ::kill(-pid_, SIGKILL);
+}
+
+std::string TalkingChild::end(double grace_s) {
+  lines_.close();
+  std::optional<int> status = wait_for_end(pid_, grace_s);
+  if (!status) {
+    ::kill(-pid_, SIGTERM);
+    status = wait_for_end(pid_, grace_s);
+  }
+  if (!status) {
+    ::kill(-pid_, SIGKILL);
+    constexpr double kKernelS = 60;  // as long as it takes it to end a process
+    status = wait_for_end(pid_, kKernelS);
+  }
+  pid_ = -1;
+  const std::string last = last_diagnostic();
+  const std::string how = status ? describe_end(*status) : "cannot be ended";
+  return fmt::format("{} {}{}{}", program_, how, last.empty() ? "" : ": ", last);
+}
+
+std::string TalkingChild::last_diagnostic() const {
+  std::string text;
+  std::array<char, 4096> bytes;
+  ssize_t count = 0;
+  while ((count = ::pread(diagnostics_.get(), bytes.data(), bytes.size(),
+                          static_cast<off_t>(text.size()))) > 0) {
+    text.append(bytes.data(), static_cast<std::size_t>(count));
+  }
+  const std::size_t end = text.find_last_not_of(" \n");
+  if (end == std::string::npos) return "";
+  const std::size_t begin = text.rfind('\n', end) + 1;  // npos + 1 is 0
+  std::string line = text.substr(begin, end + 1 - begin);
+  constexpr std::string_view kMark = "error: ";
+  if (line.starts_with(kMark)) line.erase(0, kMark.size());
+  return line;
+}
+
+}  // namespace gradsync::arms

@@ -1,0 +1,94 @@
+#include "harness/coordinate/failure_watch.h"
+
+#include <fmt/format.h>
+#include <csignal>
+#include <cstring>
+
+#include "harness/base/clock.h"
+#include "harness/base/errors.h"
+
+namespace gradsync::coordinate {
+
+using launch::RankEvent;
+
+namespace {
+
+// Makes an EnvironmentError again of the text of one, "WHAT (REMEDY)".
+EnvironmentError environment_error(const std::string& text) {
+  const auto remedy = text.rfind(" (");
+  if (remedy == std::string::npos || !text.ends_with(')')) {
+    return {text, "see gradsync doctor"};
+  }
+  return {text.substr(0, remedy), text.substr(remedy + 2, text.size() - remedy - 3)};
+}
+
+}  // namespace
+
+void FailureWatch::keep(Failure failure) {
+  if (!cause_ || failure.blame > cause_->blame) cause_ = std::move(failure);
+}
+
+int FailureWatch::order_of(int rank) const {
+  return group_.page(rank).trial.load();
+}
+
+void FailureWatch::note(const RankEvent& event) {
+  const std::string label = fmt::format("[{}] ", group_.label(event.rank));
+  const std::string place = launch::describe(group_.page(event.rank));
+  if (event.kind == RankEvent::Kind::Message) {
+    told_.insert(event.rank);
+    const bool by_peer = event.message.at("by_peer").get<bool>();
+    const auto status = event.message.at("status").get<std::string>();
+    const auto what = event.message.at("what").get<std::string>();
+    // What the user must change is the same for every rank, and reads as if the launcher had seen
+    // it. A rank out of memory says itself where, more closely.
+    const bool for_the_user = status == "config" || status == "unfit";
+    const std::string sentence = status == "oom" ? what : fmt::format("{} ({})", what, place);
+    keep({by_peer ? Blame::Peer : Blame::Own, status, for_the_user ? what : label + sentence,
+          event.message.at("order").get<int>()});
+  } else if (event.kind == RankEvent::Kind::Killed) {
+    const char* hint = event.signal == SIGKILL ? "; the kernel does this when memory runs out" : "";
+    keep({Blame::Died, "failed",
+          fmt::format("{}killed by signal {} ({}) in {}{}", label, event.signal,
+                      strsignal(event.signal), place, hint),
+          order_of(event.rank)});
+  } else if (event.kind == RankEvent::Kind::Lost) {
+    keep({Blame::Died, "failed", fmt::format("{}{} in {}", label, event.lost, place),
+          order_of(event.rank)});
+  } else if (!told_.contains(event.rank) && (event.exit_code != 0 || !done_.contains(event.rank))) {
+    keep({Blame::Hang, "failed",
+          fmt::format("{}exited with status {} in {}", label, event.exit_code, place),
+          order_of(event.rank)});
+  }
+}
+
+void FailureWatch::note_hangs(std::int64_t now_ns, std::int64_t started_ns, double timeout_s) {
+  for (int rank = 0; rank < group_.size(); ++rank) {
+    if (!group_.running(rank)) continue;
+    const std::int64_t seen_ns = std::max(started_ns, group_.page(rank).progress_ns.load());
+    if (seconds(now_ns - seen_ns) < timeout_s) continue;
+    keep({Blame::Hang, "timeout",
+          fmt::format("[{}] no sign of life for {:.0f} s in {}", group_.label(rank),
+                      seconds(now_ns - seen_ns), launch::describe(group_.page(rank))),
+          order_of(rank)});
+  }
+}
+
+void FailureWatch::note_stopped() {
+  for (int rank = 0; rank < group_.size(); ++rank) {
+    const char state = group_.process_state(rank);
+    if (state != 'T' && state != 't') continue;
+    keep({Blame::Stopped, "timeout",
+          fmt::format("[{}] is stopped (SIGSTOP) in {}", group_.label(rank),
+                      launch::describe(group_.page(rank))),
+          order_of(rank)});
+  }
+}
+
+void throw_if_general(const Failure& failure) {
+  if (failure.status == "config") throw ConfigError(failure.reason);
+  if (failure.status == "internal") throw InternalError(failure.reason);
+  if (failure.status == "unfit") throw environment_error(failure.reason);
+}
+
+}  // namespace gradsync::coordinate

@@ -1,0 +1,53 @@
+// What the launcher tells its ranks when a launch starts, and what they tell it: the messages of
+// the control channel, one JSON object per line.
+//
+//   launcher -> rank   {"launch": {...LaunchSpec...}}, {"store_port": N}
+//                      {"trial": {...}}                          to resident ranks, one at a time
+//   rank -> launcher   {"event": "store", "port": N}            rank 0's store is open
+//                      {"event": "ready"}                        a resident rank waits for trials
+//                      {"event": "trial", "order": K, "rank": {...}, "ledger": {...}, "model_info":
+//                      {...}}
+//                      {"event": "error", "order": K, "by_peer": bool, "what": "...",
+//                       "status": "failed"|"timeout"|"oom"|"config"|"unfit"|"internal"}  then it
+//                       exits
+//                      {"event": "done"}                         every trial has run
+#pragma once
+
+#include <nlohmann/json.hpp>
+#include <string>
+#include <vector>
+
+#include "harness/launch/topology.h"
+#include "harness/plan/plan.h"
+
+namespace gradsync::coordinate {
+
+struct LaunchSpec {
+  std::vector<plan::Trial> trials;  // in the order they run
+  launch::Topology topology;
+  std::uint64_t seed = 42;
+  int launch = 0;
+  double timeout_s = 60;
+  bool as_published = false;  // the guide's window rule instead of the honest one
+  int threads_per_rank = 1;
+  std::string device = "cpu";
+  std::string backend = "gloo";      // "fake": this rank is the only one of its world that exists
+  bool gloo_loop_yields = false;     // see comm/gloo_loop.h
+  std::int64_t fold_from_bytes = 0;  // see plan::Plan
+  int ranks_per_host = 1;            // consecutive ranks that share a machine, and so its GPUs
+  std::string weights;               // path of a checkpoint (models/checkpoint.h), or empty
+  std::string data;                  // JSON Lines of token ids, or empty
+  // A workload goes when another's turn comes: together they would not fit (launch_memory.h).
+  bool one_workload_at_a_time = false;
+  bool resident = false;  // the trials are only a menu of cells: made at once, run when told
+  double extra_work =
+      0;  // of each step, to be done in addition (extra_work.h); resident ranks only
+};
+
+nlohmann::json to_json(const plan::Trial& trial);
+plan::Trial trial_from_json(const nlohmann::json& in);
+
+nlohmann::json to_json(const LaunchSpec& spec);
+LaunchSpec launch_spec_from_json(const nlohmann::json& in);
+
+}  // namespace gradsync::coordinate

@@ -1,0 +1,91 @@
+#include "harness/coordinate/memory_prediction.h"
+
+#include <numeric>
+
+#include "harness/plan/strategies.h"
+#include "harness/sync/ddp_memory.h"
+#include "harness/sync/fsdp/memory_formula.h"
+#include "models/suite.h"
+
+namespace gradsync::coordinate {
+namespace {
+
+// Why a cell's footprint would not be what its ranks hold; "": it is.
+std::string objection(const plan::Cell& cell, const LaunchSpec& where) {
+  if (where.device != "cpu") return "declared is what the CPU's kernels hold";
+  if (where.threads_per_rank > 1) return "declared is what kernels of one thread hold";
+  if (where.as_published) return "windows of as_published are not alike, and the first one is cold";
+  if (!where.data.empty() || cell.lengths != "fixed") {
+    return "examples differ in length, and so does what a micro-batch holds";
+  }
+  if (cell.dtype != "float32" || cell.param_dtype != "float32") {
+    return "in bfloat16 the CPU's products take memory that depends on the processor";
+  }
+  if (cell.wrapper != "ddp" && cell.wrapper != "fsdp") {
+    return "what wrapper " + cell.wrapper + " holds is not declared";
+  }
+  if (cell.find_unused_parameters || cell.static_graph) {
+    return "what find_unused_parameters and static_graph hold is not declared";
+  }
+  if (cell.compression != "none") return "what compression holds is not declared";
+  if (!cell.fused_optimizer) return "declared is what the fused optimizer holds";
+  return "";
+}
+
+// The barrier before a block leaves a tensor of one byte, held throughout. Of token ids and labels:
+// a mask is made only for padding.
+std::int64_t resident_bytes(const models::MicroBatchShape& shape) {
+  constexpr std::int64_t kBarrierBytes = 1;
+  return kBarrierBytes + kPreparedBatches * (shape.tokens() + shape.examples) * models::kLongBytes;
+}
+
+sync::FsdpMemory fsdp_memory(const plan::Cell& cell, const LaunchSpec& where) {
+  constexpr int kFloat32Bytes = 4;
+  constexpr int kBfloat16Bytes = 2;
+  sync::FsdpMemory memory;
+  memory.ranks = cell.hybrid_shard ? where.topology.ranks_per_node : where.topology.world_size();
+  memory.backend_copies_gathers = where.backend == "gloo";
+  memory.backend_copies_reductions = where.backend == "gloo";
+  memory.reduce_bytes = cell.reduce_dtype == "bfloat16" ? kBfloat16Bytes : kFloat32Bytes;
+  memory.gradient_bytes = cell.gradient_dtype == "reduce" ? memory.reduce_bytes : kFloat32Bytes;
+  memory.reshard_after_forward = cell.reshard_after_forward;
+  memory.reshard_after_backward = cell.reshard_after_backward;
+  memory.prefetch = cell.prefetch;
+  return memory;
+}
+
+}  // namespace
+
+MemoryPrediction predict_memory(const plan::Cell& cell, const LaunchSpec& where) {
+  if (std::string why = objection(cell, where); !why.empty()) return {std::nullopt, why};
+  const models::MicroBatchShape shape{cell.micro_batch_size, cell.sequence_length};
+  const auto declared = models::declared_footprint(
+      cell.model, {.shape = shape, .scale = cell.scale, .balanced_routing = cell.balanced_routing});
+  if (!declared.footprint) return {std::nullopt, declared.unknown_because};
+  models::Footprint footprint = *declared.footprint;
+  const std::int64_t other = std::accumulate(footprint.buffer_bytes.begin(),
+                                             footprint.buffer_bytes.end(), resident_bytes(shape));
+  const auto syncs = plan::declared_syncs(cell.wrapper, cell.strategy, cell.accumulation_steps);
+  if (cell.wrapper == "ddp") {
+    if (!cell.broadcast_buffers) footprint.buffer_bytes.clear();  // none goes into a message
+    return {sync::ddp_step_memory(cell.gradient_as_bucket_view, footprint, syncs, other), ""};
+  }
+  return {sync::fsdp_step_memory(fsdp_memory(cell, where), footprint, syncs, other), ""};
+}
+
+std::map<std::string, std::int64_t> by_name(const measure::CategoryBytes& bytes) {
+  std::map<std::string, std::int64_t> named;
+  for (std::size_t i = 0; i < bytes.size(); ++i) {
+    named[measure::kMemoryCategoryNames[i]] = bytes[i];
+  }
+  return named;
+}
+
+void add_prediction(results::TrialRecord& record, const plan::Cell& cell, const LaunchSpec& where) {
+  const MemoryPrediction prediction = predict_memory(cell, where);
+  if (!prediction.memory) return;
+  record.predicted_peak_allocated_bytes = prediction.memory->peak_bytes;
+  record.predicted_peak_by_category = by_name(prediction.memory->peak_by_category);
+}
+
+}  // namespace gradsync::coordinate

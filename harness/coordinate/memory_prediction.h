@@ -1,0 +1,34 @@
+// What a rank will hold at most in a trial, said before it runs: the footprint of the cell's model,
+// put through its wrapper's formula. Pure but for reading a profile.   No torch.
+#pragma once
+
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "harness/coordinate/launch_spec.h"
+#include "harness/plan/plan.h"
+#include "harness/results/records.h"
+#include "harness/sync/memory_account.h"
+
+namespace gradsync::coordinate {
+
+// Distinct micro-batches made ready per rank; more only costs memory, since all have one shape.
+inline constexpr int kPreparedBatches = 32;
+
+struct MemoryPrediction {
+  std::optional<sync::StepMemory> memory;
+  std::string unknown_because;  // where it is not declared; else empty
+};
+
+// `where`: topology, device, window rule, threads and data of the launch; its trials are not read.
+// Errors: ConfigError for a bad profile.
+MemoryPrediction predict_memory(const plan::Cell& cell, const LaunchSpec& where);
+
+// Fills in the prediction, where there is one.
+void add_prediction(results::TrialRecord& record, const plan::Cell& cell, const LaunchSpec& where);
+
+// {"activation": 1024, ...}
+std::map<std::string, std::int64_t> by_name(const measure::CategoryBytes& bytes);
+
+}  // namespace gradsync::coordinate

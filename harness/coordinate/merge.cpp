@@ -1,0 +1,53 @@
+#include "harness/coordinate/merge.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+
+#include "harness/base/errors.h"
+
+namespace gradsync::coordinate {
+namespace {
+
+// a[i] = max(a[i], b[i]); the longer one's rest is kept.
+void take_slower(std::vector<double>& slowest, const std::vector<double>& other) {
+  slowest.resize(std::max(slowest.size(), other.size()), 0);
+  for (std::size_t i = 0; i < other.size(); ++i) slowest[i] = std::max(slowest[i], other[i]);
+}
+
+}  // namespace
+
+results::TrialRecord record_of(const std::string& part, int launch, const plan::Trial& trial) {
+  results::TrialRecord record;
+  record.part = part;
+  record.cell = trial.cell;
+  record.launch = launch;
+  record.round = trial.round;
+  record.order = trial.order;
+  return record;
+}
+
+results::TrialRecord merge_ranks(results::TrialRecord record,
+                                 const std::map<int, nlohmann::json>& messages, bool as_published) {
+  GRADSYNC_CHECK(messages.empty(), ==, false);
+  for (const auto& [rank, message] : messages) {
+    const auto& rank_record =
+        record.ranks.emplace_back(message.at("rank").get<results::RankRecord>());
+    if (rank == 0 || !as_published) {
+      take_slower(record.step_s, rank_record.step_s);
+      take_slower(record.warmup_step_s, rank_record.warmup_step_s);
+    }
+    const auto ledger = message.at("ledger").get<results::LedgerRecord>();
+    const std::string invalid = message.value("invalid", "");
+    if (rank == 0) record.ledger = ledger;
+    if (!invalid.empty() && record.status == results::Status::Ok) {
+      record.status = results::Status::Invalid;
+      record.reason = fmt::format("[rank {}/{}] {}", rank, messages.size(), invalid);
+      record.ledger.matches = record.ledger.matches && ledger.matches;
+    }
+  }
+  record.model_info = messages.begin()->second.at("model_info");
+  return record;
+}
+
+}  // namespace gradsync::coordinate

@@ -1,0 +1,125 @@
+#include "harness/coordinate/watched_group.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+
+#include "harness/base/clock.h"
+#include "harness/base/errors.h"
+#include "harness/coordinate/memory_prediction.h"
+#include "harness/coordinate/merge.h"
+
+namespace gradsync::coordinate {
+namespace {
+
+using launch::RankEvent;
+using nlohmann::json;
+
+constexpr double kTickS = 0.1;
+// After the first word of a failure, how long the other ranks may take to tell theirs.
+constexpr double kGraceS = 1.0;
+// A collective's own deadline fires first and knows more; the launcher's is the safety net.
+constexpr double kDeadlineSlackS = 2.0;
+
+// A record that says which trial it is of, and what was predicted for it.
+results::TrialRecord record_of(const LaunchJob& job, const plan::Trial& trial) {
+  results::TrialRecord record = record_of(job.part, job.spec.launch, trial);
+  add_prediction(record, trial.cell, job.spec);
+  return record;
+}
+
+}  // namespace
+
+WatchedGroup::WatchedGroup(const LaunchJob& job, const LaunchSpec& spec,
+                           std::function<void(const results::TrialRecord&)> trial_ended)
+    : job_(job),
+      trial_ended_(std::move(trial_ended)),
+      ranks_(job.start_ranks()),
+      group_(*ranks_),
+      watch_(group_),
+      since_ns_(steady_clock().now_ns()) {
+  group_.send_all({{"launch", to_json(spec)}});
+}
+
+void WatchedGroup::await(const std::vector<plan::Trial>& trials) {
+  awaited_.insert(awaited_.end(), trials.begin(), trials.end());
+  since_ns_ = steady_clock().now_ns();
+}
+
+std::optional<Failure> WatchedGroup::advance() {
+  check_interrupt();
+  if (const auto event = group_.next_event(kTickS)) handle(*event);
+  watch_.note_hangs(steady_clock().now_ns(), since_ns_, job_.spec.timeout_s + kDeadlineSlackS);
+  if (!watch_.first_cause()) return std::nullopt;
+  return settle_cause();
+}
+
+void WatchedGroup::check_interrupt() const {
+  if (job_.interrupted != nullptr && job_.interrupted->load()) throw Interrupted();
+}
+
+void WatchedGroup::handle(const RankEvent& event) {
+  if (event.kind != RankEvent::Kind::Message) {
+    watch_.note(event);
+    return;
+  }
+  const std::string what = event.message.at("event");
+  if (what == "store") {
+    for (int rank = 0; rank < group_.size(); ++rank) {
+      if (rank != event.rank) group_.send(rank, {{"store_port", event.message.at("port")}});
+    }
+  } else if (what == "ready") {
+    ++ready_ranks_;
+  } else if (what == "trial") {
+    take(event.rank, event.message);
+  } else if (what == "done") {
+    watch_.note_done(event.rank);
+  } else if (what == "error") {
+    watch_.note(event);
+  }
+}
+
+void WatchedGroup::take(int rank, const json& message) {
+  const int order = message.at("order");
+  auto& messages = gathered_[order];
+  messages[rank] = message;
+  if (static_cast<int>(messages.size()) < group_.size()) return;
+  const auto trial = std::find_if(awaited_.begin(), awaited_.end(),
+                                  [&](const plan::Trial& t) { return t.order == order; });
+  GRADSYNC_CHECK(trial == awaited_.end(), ==, false);
+  results::TrialRecord record =
+      merge_ranks(record_of(job_, *trial), messages, job_.spec.as_published);
+  awaited_.erase(trial);
+  gathered_.erase(order);
+  finish(std::move(record));
+}
+
+void WatchedGroup::finish(results::TrialRecord record) {
+  const std::string objection = timing_objection(record, job_.cores, job_.spec.threads_per_rank);
+  const bool is_valid = record.model_info.value("timing_valid", true);  // as its ranks say
+  if (is_valid && !objection.empty()) {
+    record.model_info["timing_valid"] = false;
+    record.model_info["timing_reason"] = objection;
+  }
+  trial_ended_(record);
+}
+
+std::optional<Failure> WatchedGroup::settle_cause() {
+  const std::int64_t until_ns = steady_clock().now_ns() + nanoseconds(kGraceS);
+  while (steady_clock().now_ns() < until_ns) {
+    check_interrupt();
+    if (const auto event = group_.next_event(kTickS)) handle(*event);
+  }
+  watch_.note_stopped();
+  return watch_.first_cause();
+}
+
+results::TrialRecord failed_record(const LaunchJob& job, const plan::Trial& trial,
+                                   const Failure& failure) {
+  results::TrialRecord record = record_of(job, trial);
+  record.status = results::status_from_string(failure.status);
+  record.reason = failure.reason;
+  return record;
+}
+
+}  // namespace gradsync::coordinate

@@ -1,0 +1,13 @@
+// Ctrl-C, SIGTERM and SIGHUP as a flag that the main loop polls: what is running is stopped and
+// reaped, what is finished stays valid.
+#pragma once
+
+#include <atomic>
+
+namespace gradsync::session {
+
+// Installs the handlers. A second signal ends the program at once; its ranks die with it.
+void catch_interrupts();
+const std::atomic<bool>& interrupt_flag();
+
+}  // namespace gradsync::session

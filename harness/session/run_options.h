@@ -1,0 +1,45 @@
+// What `gradsync run` was told on the command line, and what it shares with other commands that run
+// trials.
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "harness/plan/plan.h"
+
+namespace gradsync::session {
+
+struct RunOptions {
+  std::string plan;
+  std::vector<std::string> overrides;  // "key=value", from --set and its shorthands
+  std::string out;                     // empty: results/runs/<plan>_<UTC time>_<commit>
+  std::string weights;
+  std::string data;
+  std::string launcher = "auto";  // or "none": the launcher's environment is not looked at
+  int ranks_per_node = 0;         // of tasks that host a node; 0: as the environment says
+  double join_timeout_s = 300;    // until every task has joined
+  std::string interface;          // of this host, for its ranks; "": as the environment says
+  bool resume = false;
+  bool force = false;
+  bool dry_run = false;
+  bool quiet = false;
+  bool json = false;
+};
+
+// Errors: ConfigError where --resume or --force is given without --out.
+void check_directory_flags(const RunOptions& options);
+
+// Returns the plan with every override applied and every name in it known to this program.
+// Errors: ConfigError.
+plan::Plan checked_plan(const RunOptions& options);
+
+// Returns what tells another gradsync this plan: its file, as found from here, every override,
+// --weights and --data.   Errors: ConfigError where there is no such plan.
+std::vector<std::string> plan_arguments(const RunOptions& options);
+
+// Errors: EnvironmentError where the plan's device is none of this build's or this machine's.
+void require_device(const plan::Plan& plan);
+
+}  // namespace gradsync::session

@@ -1,0 +1,178 @@
+#include "harness/session/search_cells.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+
+#include "harness/base/log.h"
+#include "harness/base/units.h"
+
+namespace gradsync::session {
+namespace {
+
+using nlohmann::json;
+using plan::Edge;
+using results::Status;
+using results::TrialRecord;
+
+// The most that any rank says under `field`; nothing where one does not know it.
+std::optional<std::int64_t> largest_of(const TrialRecord& trial,
+                                       std::optional<std::int64_t> results::RankRecord::*field) {
+  std::optional<std::int64_t> largest;
+  for (const results::RankRecord& rank : trial.ranks) {
+    if (!(rank.*field)) return std::nullopt;
+    largest = std::max(largest.value_or(0), *(rank.*field));
+  }
+  return largest;
+}
+
+std::optional<std::int64_t> peak_of(const TrialRecord& trial) {
+  return largest_of(trial, &results::RankRecord::peak_allocated_bytes);
+}
+
+// What a budget must hold: a GPU's counts what its allocator reserves.
+std::optional<std::int64_t> needed_by(const TrialRecord& trial) {
+  const auto reserved = largest_of(trial, &results::RankRecord::peak_reserved_bytes);
+  return reserved ? reserved : peak_of(trial);
+}
+
+json or_null(const std::optional<std::int64_t>& value) {
+  return value ? json(*value) : json(nullptr);
+}
+
+std::string status_text(const TrialRecord& trial) {
+  const std::string status = results::to_string(trial.status);
+  return trial.reason.empty() ? status : status + ": " + trial.reason;
+}
+
+const char* name_of(Edge::Outcome outcome) {
+  switch (outcome) {
+    case Edge::Outcome::Found:
+      return "found";
+    case Edge::Outcome::AllFit:
+      return "all_fit";
+    case Edge::Outcome::NoneFits:
+      return "none_fits";
+    case Edge::Outcome::NotMonotone:
+      return "not_monotone";
+    case Edge::Outcome::Stopped:
+      break;
+  }
+  return "stopped";
+}
+
+class CellSearch {
+ public:
+  CellSearch(Session& session, const plan::Part& part, const plan::Cell& cell,
+             const SearchQuestion& question)
+      : session_(session), part_(part), cell_(cell), question_(question) {}
+
+  json run() {
+    const auto to = question_.to ? question_.to : end_for_budget();
+    Edge edge;
+    if (to) {
+      edge = plan::find_edge({question_.wanted, question_.from, *to, question_.checks},
+                             [this](std::int64_t value) { return probe(value); });
+    }
+    json cell = cell_;
+    cell.erase(question_.axis);
+    const bool found = edge.outcome == Edge::Outcome::Found;
+    return {{"part", part_.name},
+            {"cell", cell},
+            {"from", question_.from},
+            {"to", or_null(to)},
+            {"outcome", name_of(edge.outcome)},
+            {"edge", found ? json(*edge.fits) : json(nullptr)},
+            {"peak_allocated_bytes", found ? probe_at(*edge.fits)["peak_allocated_bytes"] : json()},
+            {"reason", sentence(edge)},
+            {"probes", probes_}};
+  }
+
+ private:
+  // Runs the trial; `value` is nothing where the axis, a budget, is to be absent.
+  const TrialRecord& run_trial(const std::optional<std::int64_t>& value) {
+    const TrialRecord& trial = session_.run_alone(part_, plan_cell(value));
+    const auto peak = peak_of(trial);
+    probes_.push_back({{"order", trial.order},
+                       {"value", or_null(value)},
+                       {"status", results::to_string(trial.status)},
+                       {"reason", trial.reason},
+                       {"peak_allocated_bytes", or_null(peak)}});
+    log::info(fmt::format("[{}] {} | {} | {} {} | {}{}", trial.order + 1, cell_.topology,
+                          cell_.strategy, question_.axis, value ? std::to_string(*value) : "none",
+                          status_text(trial),
+                          peak ? ", peak " + format_bytes(static_cast<double>(*peak)) : ""));
+    return trial;
+  }
+
+  plan::Cell plan_cell(const std::optional<std::int64_t>& value) const {
+    return with_value(cell_, question_.axis, value.value_or(0));
+  }
+
+  plan::Probe probe(std::int64_t value) {
+    const TrialRecord& trial = run_trial(value);
+    if (trial.status == Status::Ok) return {plan::Verdict::Fits, needed_by(trial)};
+    if (trial.status == Status::Oom) return {plan::Verdict::DoesNotFit, std::nullopt};
+    return {};
+  }
+
+  // Where a budget surely fits, with room above the edge for checks; nothing where it cannot be
+  // told, which the last probe then says.
+  std::optional<std::int64_t> end_for_budget() {
+    const TrialRecord& trial = run_trial(std::nullopt);
+    const auto needed = needed_by(trial);
+    if (trial.status != Status::Ok || !needed) return std::nullopt;
+    return std::max(2 * *needed, question_.from + 1);
+  }
+
+  json probe_at(std::int64_t value) const {
+    return *std::find_if(probes_.begin(), probes_.end(),
+                         [&](const json& probe) { return probe["value"] == value; });
+  }
+
+  // "oom: micro-batch 2, backward ..."
+  std::string why(const json& probe) const {
+    return fmt::format("{}: {}", probe["status"].get<std::string>(),
+                       probe["reason"].get<std::string>());
+  }
+
+  std::string sentence(const Edge& edge) const {
+    switch (edge.outcome) {
+      case Edge::Outcome::Found:
+        return fmt::format("{} fits, {} does not: {}", *edge.fits, *edge.does_not_fit,
+                           why(probe_at(*edge.does_not_fit)));
+      case Edge::Outcome::AllFit:
+        return fmt::format("{} fits: the edge, if there is one, lies beyond", *edge.fits);
+      case Edge::Outcome::NoneFits:
+        return fmt::format("{} does not fit: {}", *edge.does_not_fit,
+                           why(probe_at(*edge.does_not_fit)));
+      case Edge::Outcome::NotMonotone:
+        return fmt::format("not monotone: {} does not fit, {} does", *edge.does_not_fit,
+                           *edge.fits);
+      case Edge::Outcome::Stopped:
+        break;
+    }
+    const json& last = probes_.back();
+    const std::string value = last["value"].is_null() ? "none" : last["value"].dump();
+    return fmt::format("{} {}: {}", question_.axis, value, why(last));
+  }
+
+  Session& session_;
+  const plan::Part& part_;
+  const plan::Cell& cell_;
+  const SearchQuestion& question_;
+  json probes_ = json::array();
+};
+
+}  // namespace
+
+void search_cells(Session& session, const plan::Plan& plan, const SearchQuestion& question,
+                  json& found) {
+  for (const plan::Part& part : plan.parts) {
+    for (const plan::Cell& cell : part.cells) {
+      found.push_back(CellSearch(session, part, cell, question).run());
+    }
+  }
+}
+
+}  // namespace gradsync::session

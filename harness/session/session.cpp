@@ -1,0 +1,269 @@
+#include "harness/session/session.h"
+
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+#include <sys/ioctl.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <cstdlib>
+#include <filesystem>
+#include <iostream>
+
+#include "harness/base/build_info.h"
+#include "harness/base/clock.h"
+#include "harness/base/log.h"
+#include "harness/coordinate/merge.h"
+#include "harness/launch/host.h"
+#include "harness/report/benchmark_json.h"
+#include "harness/report/markdown.h"
+#include "harness/report/result.h"
+#include "harness/results/block_time.h"
+#include "harness/session/interrupt.h"
+#include "harness/session/paths.h"
+#include "harness/session/plots.h"
+#include "harness/session/published_tables.h"
+
+namespace gradsync::session {
+namespace {
+
+using nlohmann::json;
+namespace fs = std::filesystem;
+
+// Long enough for TCP to reach the line's rate, short against a plan.
+constexpr double kLinkTestS = 0.4;
+
+// In the checkout, wherever the program is called from; named as seen from here.
+std::string default_directory(const plan::Plan& plan) {
+  const std::string name =
+      fmt::format("{}_{}_{}", plan.name, utc_timestamp(true), build_info().commit);
+  return fs::proximate(source_file("results/runs/" + name)).string();
+}
+
+// The terminal's width in columns; 80 where stderr is none.
+std::size_t terminal_width() {
+  winsize size{};
+  if (ioctl(STDERR_FILENO, TIOCGWINSZ, &size) == 0 && size.ws_col > 0) return size.ws_col;
+  return 80;
+}
+
+report::ProgressOptions progress_options(const RunOptions& options) {
+  const bool terminal = isatty(STDERR_FILENO) != 0;
+  return {.terminal = terminal,
+          .colour = terminal && std::getenv("NO_COLOR") == nullptr,
+          .quiet = options.quiet,
+          .width = terminal_width()};
+}
+
+std::string key_of(const plan::Launch& launch, const plan::Trial& trial) {
+  return results::trial_key(launch.part, trial.cell, launch.launch, trial.round);
+}
+
+const plan::Part& part_named(const plan::Plan& plan, const std::string& name) {
+  const auto part = std::find_if(plan.parts.begin(), plan.parts.end(),
+                                 [&](const plan::Part& p) { return p.name == name; });
+  GRADSYNC_CHECK(part == plan.parts.end(), ==, false);
+  return *part;
+}
+
+bool has_valid_times(const results::TrialRecord& trial) {
+  return !trial.step_s.empty() &&
+         (!trial.model_info.is_object() || trial.model_info.value("timing_valid", true));
+}
+
+results::TrialRecord skipped_record(const plan::Launch& launch, const plan::Trial& trial,
+                                    const std::string& reason) {
+  results::TrialRecord record = coordinate::record_of(launch.part, launch.launch, trial);
+  record.status = results::Status::Skipped;
+  record.reason = reason;
+  return record;
+}
+
+}  // namespace
+
+Session::Session(const RunOptions& options, plan::Plan plan, json context, launch::Agents* agents)
+    : options_(options),
+      plan_(std::move(plan)),
+      context_(std::move(context)),
+      agents_(agents),
+      jobs_(options_, plan_, agents_,
+            [this](const std::string& name, const launch::Fabric& fabric) {
+              const json link = fabric.self_test(kLinkTestS);
+              if (!link.is_null()) context_["links"][name] = link;
+            }) {
+  context_["launcher"] = agents == nullptr ? json(nullptr) : json(agents->place().launcher);
+  context_["clocks"] = nullptr;
+  directory_ = options.out.empty() ? default_directory(plan_) : options.out;
+  results::prepare_directory(directory_, options.resume, options.force);
+  log_ = std::make_unique<results::TrialLog>(directory_);
+  show_progress_of({});
+  if (options.resume) resume_earlier();
+  // Written before the first trial, so that a run that dies can be resumed.
+  json result = report::build_result(context_, plan_.source, trials_);
+  result["exit_status"] = nullptr;
+  write_result(result);
+}
+
+void Session::resume_earlier() {
+  const json old_result = results::read_result(directory_);
+  results::check_resumable(old_result, plan_.source, context_);
+  std::string warning;
+  trials_ = results::read_trials(directory_, &warning);
+  if (!warning.empty()) log::warn(warning);
+  done_ = results::done_keys(trials_);
+  // What failed or was skipped runs again, and its new record replaces the old one.
+  std::erase_if(trials_, [&](const results::TrialRecord& trial) {
+    return !done_.contains(results::trial_key(trial.part, trial.cell, trial.launch, trial.round));
+  });
+  context_["start_time"] = old_result.at("context").value("start_time", utc_timestamp());
+  context_["links"] = old_result.at("context").value("links", json::object());
+  context_["resumed"] = true;
+}
+
+const results::TrialRecord& Session::run_alone(const plan::Part& part, const plan::Cell& cell) {
+  plan::Plan alone = plan_;
+  alone.parts = {part};
+  alone.parts.front().cells = {cell};
+  plan::Launch launch = plan::expand(alone).front();
+  launch.trials.front().order = static_cast<int>(trials_.size());
+  run_one(launch);
+  return trials_.back();
+}
+
+void Session::run() {
+  std::vector<plan::Launch> launches = plan::expand(plan_);
+  std::vector<report::PlannedTrial> planned;
+  for (plan::Launch& launch : launches) {
+    std::erase_if(launch.trials,
+                  [&](const plan::Trial& trial) { return done_.contains(key_of(launch, trial)); });
+    const plan::Part& part = part_named(plan_, launch.part);
+    for (const plan::Trial& trial : launch.trials) {
+      planned.push_back({trial.cell.topology, trial.cell.strategy, json(trial.cell).dump(),
+                         launch.launch, part.launches, trial.steps + trial.warmup_steps});
+    }
+  }
+  show_progress_of(std::move(planned));
+  for (const plan::Launch& launch : launches) {
+    if (!launch.trials.empty()) run_one(launch);
+  }
+  progress_->clear();
+}
+
+void Session::show_progress_of(std::vector<report::PlannedTrial> planned) {
+  progress_ = std::make_unique<report::Progress>(std::cerr, steady_clock(),
+                                                 progress_options(options_), std::move(planned));
+}
+
+std::string Session::obstacle_to(const plan::Launch& launch, const plan::Cell& cell) const {
+  if (agents_ != nullptr && cell.scale != 1) {
+    return fmt::format(
+        "scale {} needs links scaled with it, and {}'s are what they are; start it without a "
+        "launcher on one machine, or take plan guides_setup, the guide's training at full size",
+        cell.scale, agents_->place().launcher);
+  }
+  return jobs_.lacks_memory_for(launch, cell);
+}
+
+void Session::run_one(const plan::Launch& launch) {
+  std::vector<plan::Trial> trials;
+  for (const plan::Trial& trial : launch.trials) {
+    const std::string obstacle = obstacle_to(launch, trial.cell);
+    if (obstacle.empty()) {
+      trials.push_back(trial);
+      continue;
+    }
+    progress_->begin(progress_index_);
+    record(skipped_record(launch, trial, obstacle));
+  }
+  if (trials.empty()) return;
+  const std::optional<coordinate::LaunchJob> job = job_of(launch, trials);
+  if (!job) return;
+  int running = -1;
+  const coordinate::LaunchCallbacks callbacks{
+      [this](const results::TrialRecord& trial) { record(trial); },
+      [&](const plan::Trial& trial, const launch::RankGroup& group) {
+        if (running != trial.order) progress_->begin(progress_index_);
+        running = trial.order;
+        const launch::RankPage& page = group.page(0);
+        if (page.trial.load() == trial.order) progress_->update(page.step.load());
+      }};
+  coordinate::run_launch(*job, callbacks);
+}
+
+std::optional<coordinate::LaunchJob> Session::job_of(const plan::Launch& launch,
+                                                     const std::vector<plan::Trial>& trials) {
+  try {
+    return jobs_.job(launch, trials);
+  } catch (const EnvironmentError& error) {
+    for (const plan::Trial& trial : trials) {
+      progress_->begin(progress_index_);
+      record(skipped_record(launch, trial, error.what()));
+    }
+    return std::nullopt;
+  }
+}
+
+// Once for each model: a checkpoint that lacks a task's classifier is normal, but is to be known.
+void Session::warn_about_weights(const results::TrialRecord& trial) {
+  if (!trial.model_info.is_object()) return;  // it ended before the model was there
+  const json missing = trial.model_info.value("freshly_initialised", json::array());
+  const std::string model = trial.cell.at("model");
+  if (missing.empty() || !warned_about_weights_.insert(model).second) return;
+  progress_->clear();
+  log::warn(fmt::format("{} lacks parameters of {}, which start from random values: {}",
+                        options_.weights, model,
+                        fmt::join(missing.get<std::vector<std::string>>(), ", ")));
+}
+
+void Session::record(const results::TrialRecord& trial) {
+  log_->append(trial);
+  warn_about_weights(trial);
+  trials_.push_back(trial);
+  std::optional<double> mean_s;
+  if (has_valid_times(trial)) {
+    const auto time = results::block_time(trial, plan_.window_rule == "as_published");
+    if (time) mean_s = time->mean_step_s();
+  }
+  progress_->finish(trial.status, trial.reason, mean_s);
+  ++progress_index_;
+}
+
+void Session::write_result(const json& result) {
+  results::write_atomically(directory_ + "/" + results::kResultFile, result.dump(1) + "\n");
+}
+
+// Said in the table's head, since such times do not compare with those of a quieter hour.
+void Session::note_steal() {
+  const json share = steal_.share();
+  context_["steal_share_run"] = share;
+  if (!share.is_number() || share.get<double>() <= launch::kNoticeableSteal) return;
+  context_["warnings"].push_back(
+      fmt::format("the host gave {:.1f} % of the CPU time to others during the run",
+                  100 * share.get<double>()));
+}
+
+json Session::close(ExitStatus status) {
+  context_["end_time"] = utc_timestamp();
+  context_["load_after"] = launch::load_1min();
+  note_steal();
+  if (agents_ != nullptr && status != ExitStatus::Interrupted)
+    context_["clocks"] = agents_->clocks();
+  json result = report::build_result(context_, plan_.source, trials_);
+  result["exit_status"] = static_cast<int>(status);
+  write_result(result);
+  return result;
+}
+
+json Session::finish(ExitStatus status) {
+  const json result = close(status);
+  const std::string page =
+      report::result_markdown(result, published_tables(), {.raw_directory = directory_ + "/"});
+  results::write_atomically(directory_ + "/table.md", page);
+  results::write_atomically(directory_ + "/benchmark.json",
+                            report::benchmark_json(result, trials_).dump(1) + "\n");
+  if (status != ExitStatus::Interrupted) make_plots("plot.py", directory_);
+  std::cout << (options_.json ? result.dump(1) + "\n" : page) << std::flush;
+  return result;
+}
+
+}  // namespace gradsync::session
