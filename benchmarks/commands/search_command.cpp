@@ -24,7 +24,7 @@ bool went_wrong(const json& cell) {
   return cell["outcome"] == "stopped" && cell["probes"].back()["status"] != "skipped";
 }
 
-ExitStatus session::exit_status_of(const json& cells) {
+ExitStatus exit_status_of(const json& cells) {
   if (std::any_of(cells.begin(), cells.end(), went_wrong)) return ExitStatus::Failed;
   const auto fits_somewhere = [](const json& cell) {
     return cell["outcome"] == "found" || cell["outcome"] == "all_fit";
@@ -47,7 +47,7 @@ ExitStatus search_session(const session::RunOptions& options,
   json& cells = search["cells"];
   const bool ended = session::run_to_end(
       *session, [&] { session::search_cells(*session, plan, question, cells); });
-  const ExitStatus status = ended ? session::exit_status_of(cells) : ExitStatus::Interrupted;
+  const ExitStatus status = ended ? exit_status_of(cells) : ExitStatus::Interrupted;
   search["exit_status"] = static_cast<int>(status);
   session->close(status);
   const std::string page = report::search_markdown(search, session->directory() + "/");

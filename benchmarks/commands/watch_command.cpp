@@ -54,7 +54,7 @@ class Watcher {
   // Returns the exit status: that of the job, unless it succeeded and there is something to say
   // against it.
   int run() {
-    const EnvironmentChanges changes = prepare();
+    const watch::EnvironmentChanges changes = prepare();
     const int status = watch::run_watched_job(options_.command, changes, [&] { look(); });
     return conclude(status);
   }
@@ -62,7 +62,7 @@ class Watcher {
  private:
   // Returns what the job's environment needs. Whatever is missing for that, the job runs all the
   // same.
-  EnvironmentChanges prepare() {
+  watch::EnvironmentChanges prepare() {
     try {
       folder_.emplace(options_.keep);
       const watch::JobTorch torch = watch::find_job_torch(options_.command, options_.python);

@@ -22,7 +22,7 @@ constexpr double kGraceS = 1.0;
 constexpr double kDeadlineSlackS = 2.0;
 
 // A record that says which trial it is of, and what was predicted for it.
-results::TrialRecord record_of(const LaunchJob& job, const plan::Trial& trial) {
+results::TrialRecord record_for(const LaunchJob& job, const plan::Trial& trial) {
   results::TrialRecord record = record_of(job.part, job.spec.launch, trial);
   add_prediction(record, trial.cell, job.spec);
   return record;
@@ -88,7 +88,7 @@ void WatchedGroup::take(int rank, const json& message) {
                                   [&](const plan::Trial& t) { return t.order == order; });
   GRADSYNC_CHECK(trial == awaited_.end(), ==, false);
   results::TrialRecord record =
-      merge_ranks(record_of(job_, *trial), messages, job_.spec.as_published);
+      merge_ranks(record_for(job_, *trial), messages, job_.spec.as_published);
   awaited_.erase(trial);
   gathered_.erase(order);
   finish(std::move(record));
@@ -116,7 +116,7 @@ std::optional<Failure> WatchedGroup::settle_cause() {
 
 results::TrialRecord failed_record(const LaunchJob& job, const plan::Trial& trial,
                                    const Failure& failure) {
-  results::TrialRecord record = record_of(job, trial);
+  results::TrialRecord record = record_for(job, trial);
   record.status = results::status_from_string(failure.status);
   record.reason = failure.reason;
   return record;

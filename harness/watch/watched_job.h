@@ -13,8 +13,6 @@
 
 namespace gradsync::watch {
 
-using watch::EnvironmentChanges;
-
 // Runs `command`, looked up in PATH, with `changes` on top of our environment. Calls `look` every
 // half second. Returns its exit status as a shell gives it: 128 + its number after a signal, 127
 // where there is no such program and 126 where it is none (an error is then printed). Blocks. Call
