@@ -153,18 +153,19 @@ def gate_folder(name):
     return Stored((f"{folder}/error_rates.json",), f"{folder}/README.md", texts.gate_folder, made)
 
 
-README = "README.md"
 GATES = ("results/gate/quiet_drawn/error_rates.json", "results/gate/loaded/error_rates.json")
 FIGURES = {
-    "slowdown_table": Run(("run", "slowdown_table"), README, texts.slowdown_table),
-    "memory_sweep": Run(("run", "memory_sweep"), README, texts.memory_sweep, times=False),
+    "slowdown_table": Run(("run", "slowdown_table"), "README.md", texts.slowdown_table),
+    "memory_sweep": Run(
+        ("run", "memory_sweep"), "benchmarks/plans/memory.md", texts.memory_sweep, times=False
+    ),
     "search": Run(
         (
             *("search", "memory_sweep", "--set", "parts=shards"),
             *("--set", "reshard_after_forward=true", "--set", "accumulation_steps=1,4"),
             *("--topology", "1x2", "--model", "mixtral_tiny", "--smallest", "memory_budget_bytes"),
         ),
-        README,
+        "models/will_it_fit.md",
         texts.search,
         times=False,
     ),
@@ -174,14 +175,16 @@ FIGURES = {
             *("--strategy", "no_sync,sync_each_batch", "--accumulation-steps", "1,2"),
             *("--micro-batch-size", "4", "--budget", "344MiB"),
         ),
-        README,
+        "models/will_it_fit.md",
         texts.predict_memory,
     ),
-    "saving": Comparison(("benchmarks/peers/saving",), README, texts.saving),
+    "saving": Comparison(("benchmarks/peers/saving",), "harness/watch/README.md", texts.saving),
     "gate_quiet": gate_folder("quiet"),
     "gate_quiet_drawn": gate_folder("quiet_drawn"),
     "gate_loaded": gate_folder("loaded"),
-    "gate_rates": Stored(GATES, README, texts.gate_rates, "results/gate/README.md"),
+    "gate_rates": Stored(
+        GATES, "harness/gate/README.md", texts.gate_rates, "results/gate/README.md"
+    ),
 }
 
 

@@ -265,7 +265,7 @@ def gate_folder(rates):
 
 
 def gate_rates(quiet, loaded):
-    """What the main page says of the gate's rates."""
+    """What the gate's page says of its rates."""
 
     def alarms(rates, where):
         replay, _ = replays_of(rates)

@@ -1,4 +1,7 @@
-"""A build that takes turns: `gradsync arm`, spoken to as a gate does: harness/arms/arm_protocol.h."""
+"""A build that takes turns: `gradsync arm`, spoken to as a gate does: harness/arms/arm_protocol.h.
+
+Covers: arm_command.cpp, arm_wire.cpp.
+"""
 
 import json
 import os

@@ -1,4 +1,7 @@
-"""Where a step went, on real records: the parts are the step, and a rank that is late is named."""
+"""Where a step went, on real records: the parts are the step, and a rank that is late is named.
+
+Covers: harness/sync/copy_watch.cpp.
+"""
 
 import signal
 import time

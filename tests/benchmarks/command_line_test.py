@@ -1,4 +1,8 @@
-"""What is wrong on the command line or in a file is refused in one sentence, before a rank runs."""
+"""What is wrong on the command line or in a file is refused in one sentence, before a rank runs.
+
+Covers: gradsync.cpp, list_command.cpp, plan_options.cpp, run_command.cpp, run_options.cpp,
+exit_status.cpp.
+"""
 
 import json
 import unittest

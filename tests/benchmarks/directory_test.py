@@ -1,4 +1,7 @@
-"""The output directory: taken, resumed, full, shared, and what stays in it."""
+"""The output directory: taken, resumed, full, shared, and what stays in it.
+
+Covers: session.cpp, session_start.cpp.
+"""
 
 import resource
 import unittest

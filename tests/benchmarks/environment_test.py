@@ -1,4 +1,7 @@
-"""What the machine refuses and what the ranks find out: ports, namespaces, data, weights."""
+"""What the machine refuses and what the ranks find out: ports, namespaces, data, weights.
+
+Covers: doctor_command.cpp, harness/comm/store.cpp, harness/run/rank_main.cpp.
+"""
 
 import os
 import socket

@@ -1,6 +1,8 @@
 """gradsync gate between two training commands: real jobs of two ranks that take turns.
 
 No verdict on times is expected that a busy machine could not give.
+
+Covers: gate_jobs.cpp, job_arms.cpp.
 """
 
 import json

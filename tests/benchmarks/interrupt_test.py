@@ -1,4 +1,7 @@
-"""Ctrl-C, SIGTERM and kill -9 of the program: what is finished stays, nothing else does."""
+"""Ctrl-C, SIGTERM and kill -9 of the program: what is finished stays, nothing else does.
+
+Covers: interrupt.cpp.
+"""
 
 import os
 import re

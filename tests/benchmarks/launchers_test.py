@@ -3,6 +3,8 @@
 A Kubernetes PyTorchJob is played by its environment: two pods on this host. Whatever starts it, the
 run must be the same: one table, one set of results, the right ranks, and a plan that goes on after
 a rank has died.
+
+Covers: job.cpp, harness/comm/agent_store.cpp.
 """
 
 import os

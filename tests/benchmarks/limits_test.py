@@ -1,4 +1,7 @@
-"""The program in a container's limits: control groups that the test makes, and removes again."""
+"""The program in a container's limits: control groups that the test makes, and removes again.
+
+Covers: context.cpp, launch_jobs.cpp, harness/run/cpu_waits.cpp.
+"""
 
 import contextlib
 import os

@@ -1,4 +1,7 @@
-"""A model from a file of its own, linked into the program, is listed and runs as any other."""
+"""A model from a file of its own, linked into the program, is listed and runs as any other.
+
+Covers: models/examples/logistic.cpp.
+"""
 
 import unittest
 

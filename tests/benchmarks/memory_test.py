@@ -1,4 +1,7 @@
-"""Peaks, budgets and the place where memory ran out, as a user of FSDP sees them."""
+"""Peaks, budgets and the place where memory ran out, as a user of FSDP sees them.
+
+Covers: harness/run/step_memory.cpp.
+"""
 
 import re
 import unittest

@@ -1,4 +1,7 @@
-"""The Google Benchmark programs: they run, on several ranks too, and count bandwidth as stated."""
+"""The Google Benchmark programs: they run, on several ranks too, and count bandwidth as stated.
+
+Covers: collectives.cpp, engine.cpp, ranks.cpp, watch.cpp.
+"""
 
 import json
 import os

@@ -1,4 +1,9 @@
-"""benchmarks/peers: the same training in Python beside gradsync, and what is said about the two."""
+"""benchmarks/peers: the same training in Python beside gradsync, and what is said about the two.
+
+Covers: accumulating.py, collectives.py, compare.py, fitness.py, launch.py, launches.py, network.py,
+on_nodes.py, one_step.py, options.py, peers/rank.py, recording_switch.py, saving.py,
+peers/strategies.py, summary.py, watch_cost.py, wrappers.py.
+"""
 
 import json
 import os

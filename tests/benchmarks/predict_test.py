@@ -1,4 +1,7 @@
-"""`gradsync predict memory`, and the same numbers beside what was measured in a run."""
+"""`gradsync predict memory`, and the same numbers beside what was measured in a run.
+
+Covers: predict_command.cpp.
+"""
 
 import json
 import unittest

@@ -1,4 +1,7 @@
-"""The program has no torch: what ranks are and know is the rank program's (rank_program.h)."""
+"""The program has no torch: what ranks are and know is the rank program's (rank_program.h).
+
+Covers: gradsync_rank.cpp, rank_about.cpp, rank_program.cpp.
+"""
 
 import json
 import shutil

@@ -1,4 +1,7 @@
-"""gradsync search: the edge of what fits in memory, found by real trials."""
+"""gradsync search: the edge of what fits in memory, found by real trials.
+
+Covers: search_cells.cpp, search_command.cpp, search_question.cpp.
+"""
 
 import copy
 import json

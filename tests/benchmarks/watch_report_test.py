@@ -1,5 +1,7 @@
 """What a watched job leaves, as other commands read it: the file of --json, the folder of --keep,
 and the trace. One real job is watched for all tests.
+
+Covers: predict_step_command.cpp, watched_files.cpp.
 """
 
 import json

@@ -2,6 +2,9 @@
 would have run without it.
 
 The preloaded library is built once, into a cache in the build folder.
+
+Covers: watch_command.cpp, watched_job.cpp, harness/watch/environment.cpp,
+harness/watch/preload/loader.cpp, harness/watch/preload/watcher.cpp.
 """
 
 import fcntl

@@ -1,3 +1,4 @@
+// Covers: module_path.cpp.
 #include "models/bert.h"
 
 #include <ATen/ATen.h>

@@ -1,3 +1,4 @@
+// Covers: data_file.cpp, pictures.cpp.
 #include "models/data.h"
 
 #include <ATen/ATen.h>

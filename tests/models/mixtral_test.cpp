@@ -1,3 +1,4 @@
+// Covers: mixtral_shapes.cpp.
 #include "models/mixtral.h"
 
 #include <ATen/ATen.h>

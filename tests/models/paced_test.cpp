@@ -1,3 +1,4 @@
+// Covers: pace.cpp.
 #include "models/paced.h"
 #include "models/autograd_node.h"
 

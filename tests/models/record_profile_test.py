@@ -1,4 +1,7 @@
-"""models/record_profile.py on small models: parameters, order, times, and what it refuses."""
+"""models/record_profile.py on small models: parameters, order, times, and what it refuses.
+
+Covers: recorded_layers.py, recorder.py.
+"""
 
 import contextlib
 import io

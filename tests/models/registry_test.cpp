@@ -1,3 +1,4 @@
+// Covers: suite.cpp.
 #include <ATen/ATen.h>
 #include <gmock/gmock.h>
 

@@ -1,3 +1,4 @@
+// Covers: safetensors_file.cpp, safetensors_read.cpp.
 #include "models/safetensors.h"
 
 #include <ATen/ATen.h>

@@ -1,4 +1,5 @@
 // How models divide into units, and what may happen around each of them.
+// Covers: mlp.cpp.
 #include <ATen/ATen.h>
 #include <fmt/format.h>
 #include <gmock/gmock.h>

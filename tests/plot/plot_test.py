@@ -1,4 +1,8 @@
-"""Draws the sample run and looks at what comes out: plot_test.py PATH/TO/write_sample_run."""
+"""Draws the sample run and looks at what comes out: plot_test.py PATH/TO/write_sample_run.
+
+Covers: attribution.py, idle.py, memory.py, run_data.py, slowdown.py, step_memory.py, steps.py,
+style.py, sweep.py, timeline.py.
+"""
 
 import json
 import re

@@ -47,6 +47,14 @@ class PublishedTest(unittest.TestCase):
                 (place,) = make.place_of(name).finditer(document)
                 self.assertEqual(place[2], make.text_of(name, PROGRAM))
 
+    def test_the_document_shows_the_command(self):
+        for name, figure in make.FIGURES.items():
+            if isinstance(figure, (make.Run, make.Computed)):
+                with self.subTest(figure=name):
+                    document = (ROOT / figure.document).read_text()
+                    shown = re.sub(r"[\s\\]+", " ", document)
+                    self.assertIn(" ".join(("gradsync", *figure.command)), shown)
+
     def test_every_place_has_a_figure(self):
         for document in (*ROOT.glob("*.md"), *ROOT.glob("*/**/*.md")):
             if (ROOT / "build") in document.parents:

@@ -1,5 +1,6 @@
 // The gate's side of an arm: what it makes of a build that answers, and of all that do not. Where
 // the arm must misbehave it is a script.
+// Covers: talking_child.cpp.
 #include "harness/arms/arm_process.h"
 
 #include <gtest/gtest.h>

@@ -1,5 +1,6 @@
 // What of the CUDA module can be seen without a GPU: it loads into a running program, torch learns
 // of CUDA from it, and an absent driver is one sentence.
+// Covers: cuda/gpu_module.cpp.
 #include <ATen/core/dispatch/Dispatcher.h>
 #include <ATen/detail/CUDAHooksInterface.h>
 #include <c10/core/impl/DeviceGuardImplInterface.h>

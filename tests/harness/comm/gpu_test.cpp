@@ -1,5 +1,6 @@
 // What only a GPU can show: sums over NCCL and gloo, the device's times, paced layers, memory.
 // Ranks share a GPU where there is only one: no test here compares speeds.
+// Covers: cuda_gpu.cpp, device_pace.cpp, device_timeline.cpp, harness/run/rank_gpu.cpp.
 #include "harness/comm/gpu.h"
 
 #include <ATen/ATen.h>

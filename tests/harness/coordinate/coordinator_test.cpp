@@ -1,4 +1,5 @@
 // A launch whose ranks fail, as their launcher sees it; what the ranks do is played.
+// Covers: watched_group.cpp.
 #include "harness/coordinate/coordinator.h"
 
 #include <gmock/gmock.h>

@@ -1,3 +1,4 @@
+// Covers: launch_level.cpp.
 #include "harness/gate/claims.h"
 
 #include <gmock/gmock.h>

@@ -1,3 +1,4 @@
+// Covers: reasons.cpp.
 #include "harness/gate/verdict.h"
 
 #include <gmock/gmock.h>

@@ -1,4 +1,5 @@
 // The leading task and its agents over loopback: agents are threads here, ranks real processes.
+// Covers: agent.cpp, newcomers.cpp.
 #include "harness/launch/agents.h"
 
 #include <fmt/format.h>

@@ -2,6 +2,7 @@
 //
 // Shapes are read back from the kernel, to the bit. Traffic shows that they act: a link never
 // carries more than its rate; how much less is the machine's affair, and link_rate_test's.
+// Covers: iproute.cpp, link_test.cpp, namespaces.cpp.
 #include "harness/launch/fabric.h"
 
 #include <gmock/gmock.h>

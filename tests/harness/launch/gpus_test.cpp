@@ -1,4 +1,5 @@
 // The driver's library is a stub here: NVML_STUB, nvml_stub.cpp.
+// Covers: examine_gpus.cpp.
 #include "harness/launch/gpus.h"
 
 #include <gmock/gmock.h>

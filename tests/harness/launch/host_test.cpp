@@ -1,3 +1,4 @@
+// Covers: examine_host.cpp.
 #include "harness/launch/host.h"
 
 #include <gmock/gmock.h>

@@ -1,4 +1,5 @@
 // Folded tensors: as large as asked, counted like any other, and hardly there.
+// Covers: operator_scope.cpp.
 #include <ATen/ATen.h>
 #include <c10/core/CPUAllocator.h>
 #include <fmt/format.h>

@@ -1,5 +1,6 @@
 // Phases on a clock that stands still, and on a device's marks; exposed communication on
 // hand-worked spans.
+// Covers: exposed.cpp, step_recorder.cpp, timeline.cpp.
 #include <gtest/gtest.h>
 
 #include "harness/base/errors.h"

@@ -1,3 +1,4 @@
+// Covers: plan_files.cpp.
 #include "harness/plan/overrides.h"
 
 #include <gmock/gmock.h>

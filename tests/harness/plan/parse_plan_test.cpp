@@ -1,3 +1,4 @@
+// Covers: plan.cpp.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 

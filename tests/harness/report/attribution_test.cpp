@@ -1,4 +1,5 @@
 // Two ranks whose every moment is written down, so that each second's cause can be told by hand.
+// Covers: host_clocks.cpp.
 #include "harness/report/attribution.h"
 
 #include <gtest/gtest.h>

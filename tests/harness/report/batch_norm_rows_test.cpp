@@ -1,4 +1,5 @@
 // Rows about batch normalization: how far ranks' statistics are apart, what agreeing costs.
+// Covers: running_statistics.cpp.
 #include <gmock/gmock.h>
 
 #include <cmath>

@@ -1,3 +1,4 @@
+// Covers: part_view.cpp.
 #include "harness/report/finding.h"
 
 #include <gmock/gmock.h>

@@ -1,3 +1,4 @@
+// Covers: csv.cpp, guide_table.cpp, labels.cpp.
 #include <gmock/gmock.h>
 
 #include <algorithm>

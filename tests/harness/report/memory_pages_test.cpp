@@ -1,4 +1,5 @@
 // What a page may claim about memory: the table, the sentences, the verdict on the guide's rows.
+// Covers: guide_memory_table.cpp, memory_finding.cpp, memory_table.cpp.
 #include <gmock/gmock.h>
 
 #include "harness/base/json_fields.h"

@@ -1,5 +1,6 @@
 // How long ranks stand idle, from schedules worked by hand: what pipelining should give, and what
 // its records say.
+// Covers: detail_table.cpp.
 #include "harness/report/rank_summary.h"
 
 #include <gmock/gmock.h>

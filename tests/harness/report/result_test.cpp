@@ -1,3 +1,4 @@
+// Covers: cell_group.cpp, cell_summary.cpp, report/comparison.cpp, launch_times.cpp.
 #include "harness/report/result.h"
 
 #include <gmock/gmock.h>

@@ -1,3 +1,4 @@
+// Covers: text_width.cpp.
 #include "harness/report/text_table.h"
 
 #include <gmock/gmock.h>

@@ -1,5 +1,6 @@
 // One trial whose every event is written down; a whole run's trace is held against the format's
 // rules by program_trace_test.
+// Covers: trace_events.cpp.
 #include "harness/report/trace.h"
 
 #include <gmock/gmock.h>

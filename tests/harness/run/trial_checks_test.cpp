@@ -1,4 +1,5 @@
 // What a trial is checked against, block_times, expectation and window_rule: all of it pure.
+// Covers: block_times.cpp, expectation.cpp, window_rule.cpp.
 #include <gtest/gtest.h>
 
 #include <numeric>

@@ -1,5 +1,6 @@
 // The steps on the road to DDP that hold replicas: against one process on the whole batch, against
 // what they declare, and what becomes of replicas that never talk.
+// Covers: harness/run/parameter_distance.cpp.
 #include "harness/sync/by_hand.h"
 
 #include <ATen/ATen.h>

@@ -1,4 +1,5 @@
 // Gradients that cross the wire in two bytes each, against sums worked by hand.
+// Covers: compress_hook.cpp.
 #include <ATen/ATen.h>
 #include <gtest/gtest.h>
 

@@ -1,4 +1,5 @@
 // The wrapper against one process on the whole batch, and the decision it makes in forward().
+// Covers: backward.cpp, parameters.cpp, harness/comm/gloo_backend.cpp.
 #include "harness/sync/ddp.h"
 
 #include <ATen/ATen.h>

@@ -1,4 +1,5 @@
 // Where parameters lie in a flat tensor, by hand.
+// Covers: flat_layout.cpp.
 #include "harness/sync/fsdp/flat_layout.h"
 
 #include <gtest/gtest.h>

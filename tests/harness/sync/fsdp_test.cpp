@@ -1,4 +1,5 @@
 // The sharded wrapper against DDP and one process, what it communicates and what it keeps.
+// Covers: flat_unit.cpp, fsdp.cpp.
 #include "harness/sync/fsdp/fsdp.h"
 
 #include <ATen/ATen.h>

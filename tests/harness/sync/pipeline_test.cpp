@@ -1,5 +1,6 @@
 // Stages against one process that has the whole model: the same training, exactly the declared
 // messages, and only a stage's own parameters.
+// Covers: pipelined.cpp.
 #include "harness/sync/pipeline.h"
 
 #include <ATen/ATen.h>

@@ -1,4 +1,6 @@
 // The four strategies: same gradients, and exactly the collectives they declare.
+// Covers: accumulate.cpp, baseline.cpp, no_sync.cpp, no_sync_improper.cpp, strategies/registry.cpp,
+// training.cpp.
 #include <ATen/ATen.h>
 #include <gtest/gtest.h>
 

@@ -1,5 +1,6 @@
 // Our batch normalization, alone and over ranks, against torch.nn.BatchNorm2d on the whole batch:
 // torch.nn.SyncBatchNorm computes on GPUs alone.
+// Covers: convnet.cpp.
 #include <ATen/ATen.h>
 #include <gmock/gmock.h>
 

@@ -1,5 +1,6 @@
 // Parameters that a micro-batch does not use: what DDP does to them without find_unused_parameters,
 // with it under every strategy, and under static_graph; against one process on the whole batch.
+// Covers: branching.cpp.
 #include <ATen/ATen.h>
 #include <gmock/gmock.h>
 #include <unistd.h>

@@ -1,5 +1,6 @@
 // What c10d was asked for and what NCCL was called for, put together: where both saw the same,
 // where c10d calls NCCL otherwise than it is called itself, and where they do not agree.
+// Covers: op_sums.cpp.
 #include "harness/watch/nccl_events.h"
 
 #include <gmock/gmock.h>

@@ -1,3 +1,4 @@
+// Covers: watch/counts.cpp, event.cpp.
 #include "harness/watch/steps.h"
 
 #include <gmock/gmock.h>

@@ -1,4 +1,5 @@
 // What is said of jobs, right and wrong. Whom nothing is said against: no_accusation_test.cpp.
+// Covers: drift_verdict.cpp, excess_verdict.cpp, usual_step.cpp, verdict_parts.cpp.
 #include "harness/watch/verdict.h"
 
 #include <gmock/gmock.h>

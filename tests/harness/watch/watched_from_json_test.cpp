@@ -1,4 +1,5 @@
 // What gradsync watch wrote is read back, and nothing else is.
+// Covers: watch_csv.cpp.
 #include <gmock/gmock.h>
 
 #include "harness/base/errors.h"

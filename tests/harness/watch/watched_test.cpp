@@ -1,3 +1,4 @@
+// Covers: step_parts.cpp, watch_json.cpp.
 #include "harness/watch/watched.h"
 
 #include <gmock/gmock.h>

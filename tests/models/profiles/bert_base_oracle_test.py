@@ -1,4 +1,7 @@
-"""The profile's parameters and buckets against transformers' model and torch's own cut."""
+"""The profile's parameters and buckets against transformers' model and torch's own cut.
+
+Covers: bert_base.py.
+"""
 
 import sys
 import unittest

@@ -1,4 +1,7 @@
-"""The fit of the paced twin: its numbers, its law, and the files written from it."""
+"""The fit of the paced twin: its numbers, its law, and the files written from it.
+
+Covers: published_table.py, twin_files.py.
+"""
 
 import contextlib
 import dataclasses

@@ -1,3 +1,4 @@
+// Covers: held_job.cpp.
 #include "harness/watch/held_job.h"
 
 #include <gmock/gmock.h>

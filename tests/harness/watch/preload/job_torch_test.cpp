@@ -1,5 +1,6 @@
 // Where a command's torch is, and what is said of one that cannot be watched. The torches here are
 // folders with the few files that are looked at.
+// Covers: job_torch.cpp.
 #include "harness/watch/job_torch.h"
 
 #include <gmock/gmock.h>

@@ -1,5 +1,6 @@
 // A program that calls NCCL, under the preloaded library: every call is seen with its bytes, and
 // nothing of what NCCL is given, prints or returns is another than without.
+// Covers: cuda_graphs.cpp, nccl_calls.cpp, next_definition.cpp.
 #include <gmock/gmock.h>
 
 #include <optional>

@@ -1,5 +1,6 @@
 // Building the preloaded libraries where something is wrong; benchmarks/watch_test.py builds them
 // against a real torch.
+// Covers: preload_library.cpp, program_output.cpp.
 #include "harness/watch/preload_library.h"
 
 #include <gmock/gmock.h>

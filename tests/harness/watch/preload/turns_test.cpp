@@ -1,4 +1,5 @@
 // A process that takes steps, and whoever holds it: both ends of the file of turns.
+// Covers: hold.cpp, watch/turns.cpp.
 #include "harness/watch/turns.h"
 
 #include <fcntl.h>

@@ -1,0 +1,115 @@
+"""The examples of the pages, and what bash makes of them in a folder where nothing can happen.
+
+Examples are the blocks of ```sh, the second column of README.md's tour, and `benchmarks/run PLAN`
+in the middle of sentences. Every program has a stand-in, which only notes what it was called with.
+"""
+
+import json
+import os
+import re
+import shutil
+import subprocess
+from pathlib import Path
+from typing import NamedTuple
+
+from pages import ROOT, below, fenced, pages
+
+PUBLISHED = ROOT / "results" / "published"
+INLINE = re.compile(r"`(benchmarks/run [^`]*)`")
+TOUR = re.compile(r"^## A tour\n(.*?)^## ", re.MULTILINE | re.DOTALL)
+STAND_IN = """#!/bin/bash
+mapfile -d '' -t variables </proc/$$/environ
+printf '%s\\0' "$#" "$0" "$@" "${#variables[@]}" "${variables[@]}" >>"$CALLS"
+"""
+
+
+class Call(NamedTuple):
+    program: str
+    arguments: tuple
+    variables: tuple  # "NAME=VALUE", of this call alone
+
+    def __str__(self):
+        return " ".join((*self.variables, self.program, *self.arguments))
+
+
+class ShellError(AssertionError):
+    """bash does not understand an example, or there is no such program."""
+
+
+def examples():
+    """Yields (page, what a shell is to read)."""
+    for path, text in pages().items():
+        for block in fenced(text, "sh"):
+            yield path, block
+        for command in INLINE.findall(text):
+            yield path, re.sub(r"\s+", " ", command)
+    for row in TOUR.search(pages()["README.md"])[1].splitlines():
+        if row.startswith("| ") and "`" in row:
+            yield "README.md", row.split("|")[2].strip(" `")
+
+
+def scripts():
+    """Returns the paths of the tree's programs that need no build."""
+    files = (path for path in below("*") if path.is_file())
+    return [path.relative_to(ROOT) for path in files if os.access(path, os.X_OK)]
+
+
+def make_stand_in(path):
+    path.parent.mkdir(parents=True, exist_ok=True)
+    path.write_text(STAND_IN)
+    path.chmod(0o755)
+
+
+def fill(tree):
+    """What examples take for granted: finished runs, watched jobs, files of one's own."""
+    for run in ("results/runs/smoke_20260101T000000Z_0123abc", "results/runs/RUN", "A", "B"):
+        shutil.copytree(PUBLISHED / "slowdown_table", tree / run)
+    seen = json.loads((PUBLISHED / "saving" / "seen.json").read_text())["launches"]
+    for name, way in (("watched", "improper"), ("before", "improper"), ("after", "no_sync")):
+        (tree / f"{name}.json").write_text(json.dumps(seen[way][0]))
+    rates = tree / "results" / "gate" / "FOLDER" / "error_rates.json"
+    rates.parent.mkdir(parents=True)
+    shutil.copy(ROOT / "results" / "gate" / "quiet_drawn" / "error_rates.json", rates)
+    profile = ROOT / "models" / "profiles" / "paced_bert_base_t4.json"
+    for name in ("my_model.json", "bert_mini_recorded.json"):
+        shutil.copy(profile, tree / name)
+    (tree / "my_model.py").write_text("def build():\n    return None, None, None\n")
+
+
+class Sandbox:
+    """Where examples are read, and `tree`, like a checkout after use, where they are run."""
+
+    def __init__(self, place, programs):
+        """`programs`: those that are built, by path, and those from elsewhere, by name."""
+        self.tree = Path(place) / "tree"
+        self._elsewhere = Path(place) / "elsewhere"
+        self._calls = Path(place) / "calls"
+        for script in scripts():
+            make_stand_in(self.tree / script)
+        for program in programs:
+            make_stand_in((self.tree if "/" in program else self._elsewhere) / program)
+        fill(self.tree)
+
+    def calls_of(self, example):
+        """Returns what the example calls. Errors: ShellError."""
+        self._calls.write_bytes(b"")
+        done = subprocess.run(
+            ["/bin/bash", "--noprofile", "--norc", "-eu", "-c", example],
+            cwd=self.tree,
+            env={"PATH": str(self._elsewhere), "CALLS": str(self._calls)},
+            capture_output=True,
+            text=True,
+        )
+        if done.returncode != 0 or done.stderr:
+            raise ShellError(done.stderr)
+        return list(self._noted())
+
+    def _noted(self):
+        words = iter(self._calls.read_bytes().decode().split("\0")[:-1])
+        usual = ("PATH=", "CALLS=", "PWD=", "OLDPWD=", "SHLVL=", "_=")
+        for count in words:
+            program = next(words).removeprefix(f"{self._elsewhere}/")
+            arguments = tuple(next(words) for _ in range(int(count)))
+            variables = [next(words) for _ in range(int(next(words)))]
+            own = tuple(sorted(each for each in variables if not each.startswith(usual)))
+            yield Call(program, arguments, own)
