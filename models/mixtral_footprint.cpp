@@ -5,9 +5,9 @@
 namespace gradsync::models {
 namespace {
 
-// Sizes in bytes of the tensors that a Mixtral makes.
-struct Sizes {
-  Sizes(const MixtralConfig& config, const MicroBatchShape& shape)
+// MixtralSizes in bytes of the tensors that a Mixtral makes.
+struct MixtralSizes {
+  MixtralSizes(const MixtralConfig& config, const MicroBatchShape& shape)
       : hidden(shape.tokens() * config.hidden * kFloatBytes),
         key_value(shape.tokens() * config.key_value_heads * config.head_size() * kFloatBytes),
         per_token(shape.tokens() * kFloatBytes),
@@ -59,7 +59,7 @@ struct AttentionBlocks {
   std::int64_t head_size;
 };
 
-void rms_norm(const Sizes& sizes, MemoryScript& script) {
+void rms_norm(const MixtralSizes& sizes, MemoryScript& script) {
   script.hold({sizes.hidden, sizes.per_token});  // squares, their mean
   script.with_number(0);
   script.free({sizes.hidden});
@@ -71,7 +71,7 @@ void rms_norm(const Sizes& sizes, MemoryScript& script) {
 }
 
 // Frees its input. `added`: the input's gradient so far is there, and these are added to it.
-void rms_norm_backward(const Sizes& sizes, bool added, MemoryScript& script) {
+void rms_norm_backward(const MixtralSizes& sizes, bool added, MemoryScript& script) {
   const std::int64_t x = sizes.hidden;
   const std::int64_t per_token = sizes.per_token;
   script.hold({x, x, sizes.vector});  // of normed; of the weight, before and after the sum
@@ -111,7 +111,7 @@ void rotate_backward(std::int64_t size, std::int64_t angles, MemoryScript& scrip
   script.free({size, size / 2, size});
 }
 
-void attention(const Sizes& sizes, const AttentionBlocks& blocks, MemoryScript& script) {
+void attention(const MixtralSizes& sizes, const AttentionBlocks& blocks, MemoryScript& script) {
   script.hold({sizes.hidden, sizes.key_value, sizes.key_value});
   rotate(sizes.hidden, script);
   rotate(sizes.key_value, script);
@@ -121,7 +121,7 @@ void attention(const Sizes& sizes, const AttentionBlocks& blocks, MemoryScript& 
   script.free({sizes.key_value, sizes.hidden});  // keys and queries as they were before they turned
 }
 
-void attention_backward(const Sizes& sizes, const AttentionBlocks& blocks, bool last_to_run,
+void attention_backward(const MixtralSizes& sizes, const AttentionBlocks& blocks, bool last_to_run,
                         MemoryScript& script) {
   const std::int64_t x = sizes.hidden;
   const std::int64_t kv = sizes.key_value;
@@ -146,7 +146,7 @@ void attention_backward(const Sizes& sizes, const AttentionBlocks& blocks, bool 
   script.gradients({sizes.square});
 }
 
-void router(const Sizes& sizes, MemoryScript& script) {
+void router(const MixtralSizes& sizes, MemoryScript& script) {
   const std::int64_t indices = sizes.choices * kLongBytes;
   const std::int64_t weights = sizes.choices * kFloatBytes;
   script.hold({sizes.per_expert, sizes.per_expert, indices});  // logits, softmax, turns
@@ -156,7 +156,7 @@ void router(const Sizes& sizes, MemoryScript& script) {
 }
 
 // Frees the router's input.
-void router_backward(const MixtralConfig& config, const Sizes& sizes, MemoryScript& script) {
+void router_backward(const MixtralConfig& config, const MixtralSizes& sizes, MemoryScript& script) {
   const std::int64_t weights = sizes.choices * kFloatBytes;
   const std::int64_t gate = config.experts * sizes.vector;
   script.hold(
@@ -176,11 +176,11 @@ void router_backward(const MixtralConfig& config, const Sizes& sizes, MemoryScri
 }
 
 // Tokens that expert `index` sees when experts take turns.
-std::int64_t tokens_of(const MixtralConfig& config, const Sizes& sizes, std::int64_t index) {
+std::int64_t tokens_of(const MixtralConfig& config, const MixtralSizes& sizes, std::int64_t index) {
   return (sizes.choices + config.experts - 1 - index) / config.experts;
 }
 
-void expert(const MixtralConfig& config, const Sizes& sizes, std::int64_t tokens,
+void expert(const MixtralConfig& config, const MixtralSizes& sizes, std::int64_t tokens,
             MemoryScript& script) {
   const std::int64_t narrow = tokens * config.hidden * kFloatBytes;
   const std::int64_t wide = tokens * config.intermediate * kFloatBytes;
@@ -190,7 +190,7 @@ void expert(const MixtralConfig& config, const Sizes& sizes, std::int64_t tokens
   script.hold({tokens * kFloatBytes, narrow});            // weights, weighted
 }
 
-void expert_backward(const MixtralConfig& config, const Sizes& sizes, std::int64_t tokens,
+void expert_backward(const MixtralConfig& config, const MixtralSizes& sizes, std::int64_t tokens,
                      bool first_to_run, MemoryScript& script) {
   const std::int64_t narrow = tokens * config.hidden * kFloatBytes;
   const std::int64_t wide = tokens * config.intermediate * kFloatBytes;
@@ -222,7 +222,7 @@ void expert_backward(const MixtralConfig& config, const Sizes& sizes, std::int64
 }
 
 MemoryScript layer_forward(const MixtralConfig& config, const MicroBatchShape& shape) {
-  const Sizes sizes(config, shape);
+  const MixtralSizes sizes(config, shape);
   MemoryScript script;
   rms_norm(sizes, script);
   attention(sizes, AttentionBlocks(config, shape), script);
@@ -241,7 +241,7 @@ MemoryScript layer_forward(const MixtralConfig& config, const MicroBatchShape& s
 
 MemoryScript layer_backward(const MixtralConfig& config, const MicroBatchShape& shape,
                             bool last_to_run) {
-  const Sizes sizes(config, shape);
+  const MixtralSizes sizes(config, shape);
   MemoryScript script;
   for (std::int64_t i = config.experts; i-- > 0;) {
     expert_backward(config, sizes, tokens_of(config, sizes, i), i + 1 == config.experts, script);
@@ -253,7 +253,7 @@ MemoryScript layer_backward(const MixtralConfig& config, const MicroBatchShape& 
   return script;
 }
 
-PassScript embeddings_pass(const Sizes& sizes, const MicroBatchShape& shape) {
+PassScript embeddings_pass(const MixtralSizes& sizes, const MicroBatchShape& shape) {
   const std::int64_t positions = shape.length * kFloatBytes;
   PassScript pass;
   pass.forward.hold({shape.tokens() * kLongBytes});  // the labels
@@ -268,7 +268,7 @@ PassScript embeddings_pass(const Sizes& sizes, const MicroBatchShape& shape) {
 }
 
 // Norm, head, loss.
-PassScript head_pass(const Sizes& sizes, const MicroBatchShape& shape) {
+PassScript head_pass(const MixtralSizes& sizes, const MicroBatchShape& shape) {
   PassScript pass;
   rms_norm(sizes, pass.forward);
   pass.forward.hold({sizes.logits, sizes.logits});  // log-probabilities
@@ -288,7 +288,7 @@ PassScript head_pass(const Sizes& sizes, const MicroBatchShape& shape) {
 }  // namespace
 
 Footprint mixtral_footprint(const MixtralConfig& config, const MicroBatchShape& shape) {
-  const Sizes sizes(config, shape);
+  const MixtralSizes sizes(config, shape);
   Footprint footprint;
   // Frequencies, and a copy of them.
   const std::int64_t frequencies = config.head_size() / 2 * kFloatBytes;

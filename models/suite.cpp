@@ -94,9 +94,14 @@ const std::vector<SuiteModel>& suite() {
 }
 
 ModelDescription describe(const SuiteModel& model) {
-  const bool paced = std::holds_alternative<PacedConfig>(model.config);
-  return {model.name, model.about, paced ? Compute::Paced : Compute::Real,
-          std::holds_alternative<MixtralConfig>(model.config)};
+  ModelDescription description{.name = model.name, .about = model.about};
+  if (std::holds_alternative<PacedConfig>(model.config)) description.compute = Compute::Paced;
+  description.has_mixtrals_options = std::holds_alternative<MixtralConfig>(model.config);
+  description.reads_pictures = std::holds_alternative<ConvNetConfig>(model.config);
+  if (const auto* bert = std::get_if<BertConfig>(&model.config)) {
+    description.longest_sequence = bert->positions;
+  }
+  return description;
 }
 
 bool is_profile(const std::string& name) {

@@ -2,6 +2,7 @@
 // hold. Who only has to know a model by name reads it here; registry.cpp makes them.   No torch.
 #pragma once
 
+#include <cstdint>
 #include <optional>
 #include <string>
 #include <variant>
@@ -49,6 +50,8 @@ struct ModelDescription {
   std::string about;
   Compute compute = Compute::Real;
   bool has_mixtrals_options = false;  // those of ModelOptions that only a Mixtral has
+  bool reads_pictures = false;
+  std::int64_t longest_sequence = 0;  // tokens; 0: any
 };
 
 ModelDescription describe(const SuiteModel& model);

@@ -186,17 +186,9 @@ double read_extra_work(const std::string& text) {
   }
 }
 
-// As published, every trial is a whole run of its own: there is nothing to keep for it.
-void check_window_rule(const plan::Plan& plan) {
-  if (plan.window_rule == "honest") return;
-  throw ConfigError(plan.file, "window_rule", '"' + plan.window_rule + '"',
-                    "\"honest\": ranks that take turns are warm");
-}
-
 ExitStatus serve(const ArmOptions& options) {
   const double extra_work = read_extra_work(options.extra_work);
   const plan::Plan plan = session::checked_plan(options.run);
-  check_window_rule(plan);
   session::require_device(plan);
   session::catch_interrupts();
   try {
@@ -219,6 +211,7 @@ void add_arm_command(CLI::App& app, ExitStatus& status) {
                       "Share of its own step that every rank does in addition (0%)");
   command->callback([options, &status] {
     log::configure(true);
+    options->run.takes_turns = true;
     status = serve(*options);
   });
 }

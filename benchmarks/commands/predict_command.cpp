@@ -22,7 +22,7 @@ namespace {
 
 using nlohmann::json;
 
-struct Options {
+struct MemoryOptions {
   std::string model;
   std::vector<std::string> overrides;
   int world_size = 0;  // 0: as the topology says
@@ -31,9 +31,9 @@ struct Options {
 };
 
 // Beyond this many micro-batches a step holds what it held before.
-constexpr int kMostAccumulation = 64;
+constexpr int kMostTried = 64;
 
-std::vector<plan::Cell> cells_of(const Options& options) {
+std::vector<plan::Cell> cells_of(const MemoryOptions& options) {
   json plan{{"cells", json::object()}};
   for (const std::string& text : options.overrides) plan::apply_override(plan, text);
   for (const auto& [field, value] : plan.items()) {
@@ -62,15 +62,15 @@ coordinate::MemoryPrediction predict(plan::Cell cell, const launch::Topology& to
   return coordinate::predict_memory(cell, where);
 }
 
-// Returns how many micro-batches a step may have, kMostAccumulation at most: all numbers up to it
+// Returns how many micro-batches a step may have, kMostTried at most: all numbers up to it
 // fit. 0: not even one.
 int largest_accumulation(plan::Cell cell, const launch::Topology& topology, std::int64_t budget) {
-  for (int count = 1; count <= kMostAccumulation; ++count) {
+  for (int count = 1; count <= kMostTried; ++count) {
     cell.accumulation_steps = count;
     const auto prediction = predict(cell, topology);
     if (!prediction.memory || prediction.memory->peak_bytes > budget) return count - 1;
   }
-  return kMostAccumulation;
+  return kMostTried;
 }
 
 std::int64_t budget_bytes(const std::string& text) {
@@ -87,7 +87,7 @@ std::string words(const sync::StepPlace& place) {
                      place.unit.empty() ? "" : ", unit ", place.unit);
 }
 
-json row_of(const plan::Cell& cell, const Options& options) {
+json row_of(const plan::Cell& cell, const MemoryOptions& options) {
   const launch::Topology topology = topology_of(cell, options.world_size);
   const auto prediction = predict(cell, topology);
   json row{{"cell", cell},
@@ -115,10 +115,10 @@ std::string verdict(const json& row) {
 std::string largest(const json& row) {
   const int count = row.at("largest_accumulation_steps");
   if (count == 0) return "none";
-  return count == kMostAccumulation ? fmt::format("{} or more", count) : std::to_string(count);
+  return count == kMostTried ? fmt::format("{} or more", count) : std::to_string(count);
 }
 
-void print_rows(const std::vector<json>& rows, bool with_budget) {
+void print_peaks(const std::vector<json>& rows, bool with_budget) {
   std::vector<report::TextTable::Column> columns{{"wrapper", report::Align::Left},
                                                  {"strategy", report::Align::Left},
                                                  {"accumulation"},
@@ -168,7 +168,7 @@ void print_composition(const json& row) {
   std::cout << "\n" << table.to_markdown();
 }
 
-void predict_memory_of(const Options& options) {
+void predict_memory_of(const MemoryOptions& options) {
   session::find_model(options.model);  // names the models there are
   std::vector<json> rows;
   for (const plan::Cell& cell : cells_of(options)) rows.push_back(row_of(cell, options));
@@ -176,7 +176,7 @@ void predict_memory_of(const Options& options) {
     std::cout << json(rows).dump(1) << "\n";
     return;
   }
-  print_rows(rows, !options.budget.empty());
+  print_peaks(rows, !options.budget.empty());
   if (rows.size() == 1) print_composition(rows.front());
 }
 
@@ -189,7 +189,7 @@ void add_predict_command(CLI::App& app, ExitStatus&) {
   add_predict_step_command(*predict);
   CLI::App* command = predict->add_subcommand(
       "memory", "The peak of a rank's memory, what it consists of and where it is reached");
-  auto options = std::make_shared<Options>();
+  auto options = std::make_shared<MemoryOptions>();
   command->add_option("MODEL", options->model, "A name, or a profile's path")->required();
   command->add_option("--set", options->overrides,
                       "Set a field of a plan's cells; several values make a row each (repeatable)");

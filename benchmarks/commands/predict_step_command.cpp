@@ -23,7 +23,7 @@ constexpr const char* kNotPredicted =
     "Not predicted: another link, number of ranks or size of a micro-batch, and memory. Compute "
     "and wire are taken not to slow each other down.";
 
-struct Options {
+struct StepOptions {
   std::string job;
   std::vector<int> accumulation_steps;
   bool as_json = false;
@@ -117,7 +117,7 @@ std::string law_text(const TypicalStep& typical) {
       report::counted(static_cast<std::size_t>(typical.steps), "step", "steps"));
 }
 
-void predict_steps(const Options& options) {
+void predict_steps(const StepOptions& options) {
   const TypicalStep typical = divided_step(options.job);
   const std::vector<Row> rows = rows_of(typical, options.accumulation_steps);
   if (options.as_json) {
@@ -138,7 +138,7 @@ void add_predict_step_command(CLI::App& predict) {
   CLI::App* command = predict.add_subcommand(
       "step",
       "Seconds and collectives of a watched job's step, synchronized or accumulated otherwise");
-  auto options = std::make_shared<Options>();
+  auto options = std::make_shared<StepOptions>();
   command
       ->add_option("FILE", options->job,
                    "What gradsync watch --json wrote, or the folder of its --keep")

@@ -33,7 +33,7 @@ std::string formatted(const report::FinishedRun& run, const std::string& format)
                                  {.raw_directory = run.directory});
 }
 
-struct Options {
+struct ReportOptions {
   std::vector<std::string> directories;
   std::string format = "markdown";
   bool each = false;
@@ -64,7 +64,7 @@ std::string compared_with_a_job(const std::vector<std::string>& paths, const std
   return watch::compared_jobs(paths[0], paths[1]);
 }
 
-std::string report_on(const Options& options) {
+std::string report_on(const ReportOptions& options) {
   const auto& paths = options.directories;
   if (options.compares()) {
     return std::any_of(paths.begin(), paths.end(), watch::is_watched_job)
@@ -82,7 +82,7 @@ std::string report_on(const Options& options) {
 }  // namespace
 
 void add_report_command(CLI::App& app, ExitStatus&) {
-  auto options = std::make_shared<Options>();
+  auto options = std::make_shared<ReportOptions>();
   CLI::App* command =
       app.add_subcommand("report", "Print finished runs again, in other formats; compare two");
   command

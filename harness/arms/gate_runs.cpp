@@ -27,7 +27,7 @@ session::RunOptions with_plan(const GateQuestion& question, const std::string& d
   return run;
 }
 
-gate::Side side_of(const report::FinishedRun& run, const std::string& name) {
+gate::Side side_of_run(const report::FinishedRun& run, const std::string& name) {
   return {name, run.result["context"]};
 }
 
@@ -76,7 +76,7 @@ gate::GateReport judge_claims(const GateQuestion& question, const std::string& d
                                       directory + "/" + results::kCandidateRun);
   gate::GateReport report;
   report.plan = run.result["plan"].value("name", "");
-  report.candidate = side_of(run, run.directory);
+  report.candidate = side_of_run(run, run.directory);
   add_claims(report, question, run);
   return report;
 }

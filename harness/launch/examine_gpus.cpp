@@ -12,14 +12,14 @@ namespace {
 
 using Severity = Finding::Severity;
 
-std::string name_of(const json& gpu) {
+std::string gpu_name(const json& gpu) {
   const json& name = gpu.at("name");
   return fmt::format("GPU {} ({})", gpu.at("index").get<int>(),
                      name.is_string() ? name.get<std::string>() : "unknown");
 }
 
 // "process 17 (1.5 GiB)".
-std::string describe(const json& process) {
+std::string process_text(const json& process) {
   const json& bytes = process.at("memory_bytes");
   return fmt::format(
       "process {}{}", process.at("pid").get<unsigned>(),
@@ -28,10 +28,10 @@ std::string describe(const json& process) {
 
 void examine_gpu(const json& gpu, std::vector<Finding>& findings) {
   const std::size_t before = findings.size();
-  const std::string name = name_of(gpu);
+  const std::string name = gpu_name(gpu);
   if (const json& processes = gpu.at("processes"); processes.is_array() && !processes.empty()) {
     std::vector<std::string> texts;
-    for (const json& process : processes) texts.push_back(describe(process));
+    for (const json& process : processes) texts.push_back(process_text(process));
     findings.push_back(
         {Severity::Warn, fmt::format("{} is busy: {}", name, fmt::join(texts, ", ")),
          "end what computes there, or choose another GPU with CUDA_VISIBLE_DEVICES"});

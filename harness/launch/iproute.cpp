@@ -25,7 +25,7 @@ UniqueFd memory_file(const std::string& text) {
   return fd;
 }
 
-std::string content(const UniqueFd& file) {
+std::string said_in(const UniqueFd& file) {
   std::string text(4096, '\0');
   const ssize_t size = ::pread(file.get(), text.data(), text.size(), 0);
   text.resize(size > 0 ? static_cast<std::size_t>(size) : 0);
@@ -77,7 +77,7 @@ void NamespaceSet::run_batch(int index, const std::string& program,
     return 127;
   }));
   if (code != 0) {
-    const std::string complaint = content(output);
+    const std::string complaint = said_in(output);
     throw EnvironmentError(
         fmt::format("'{} -batch' failed inside a network namespace (exit status {}): {}", program,
                     code, complaint.empty() ? "it printed nothing" : complaint),

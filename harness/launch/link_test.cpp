@@ -24,10 +24,10 @@ namespace {
 
 // Everything up to measure_link() runs in forked children: system calls only, no allocation.
 
-constexpr int kPings = 200;
+constexpr int kTestPings = 200;
 constexpr int kBursts = 3;
 constexpr double kIdleSeconds = 0.05;
-constexpr double kBurstSeconds = 0.05;
+constexpr double kTestBurstSeconds = 0.05;
 constexpr double kPatienceSeconds = 20;  // for what should take milliseconds, on a busy machine too
 constexpr std::size_t kChunk = 262144;
 
@@ -88,18 +88,18 @@ std::optional<double> receive_burst(int socket, Buffer buffer, std::size_t size)
 
 // Sender and receiver take the same steps in the same order; the receiver writes the measurement.
 int run_sender(int socket, const LinkTest& test, Buffer buffer) {
-  for (int i = 0; i < kPings; ++i) {
+  for (int i = 0; i < kTestPings; ++i) {
     if (!receive_bytes(socket, buffer, 1) || !send_bytes(socket, buffer, 1)) return 1;
   }
   for (int i = 0; i < kBursts; ++i) {
-    if (!send_burst(socket, buffer, payload_bytes(test, kBurstSeconds))) return 1;
+    if (!send_burst(socket, buffer, payload_bytes(test, kTestBurstSeconds))) return 1;
   }
   return send_burst(socket, buffer, payload_bytes(test, test.duration_s)) ? 0 : 1;
 }
 
 bool measure_round_trip(int socket, Buffer buffer, LinkMeasurement& result) {
   result.round_trip_s = std::numeric_limits<double>::infinity();
-  for (int i = 0; i < kPings; ++i) {
+  for (int i = 0; i < kTestPings; ++i) {
     const std::int64_t start_ns = now_ns();
     if (!send_bytes(socket, buffer, 1) || !receive_bytes(socket, buffer, 1)) return false;
     result.round_trip_s = std::min(result.round_trip_s, seconds(now_ns() - start_ns));
@@ -110,7 +110,7 @@ bool measure_round_trip(int socket, Buffer buffer, LinkMeasurement& result) {
 // The free bytes of a burst: what arrived, less what the rate explains. Whatever delays a burst
 // hides some of them, so the largest counts.
 bool measure_bursts(int socket, const LinkTest& test, Buffer buffer, LinkMeasurement& result) {
-  const std::size_t size = payload_bytes(test, kBurstSeconds);
+  const std::size_t size = payload_bytes(test, kTestBurstSeconds);
   result.free_burst_bytes = -std::numeric_limits<double>::infinity();
   for (int i = 0; i < kBursts; ++i) {
     const auto took_s = receive_burst(socket, buffer, size);

@@ -19,7 +19,7 @@
 namespace gradsync::launch {
 namespace {
 
-[[noreturn]] void throw_unstartable(const std::string& program, int error) {
+[[noreturn]] void throw_no_program(const std::string& program, int error) {
   throw EnvironmentError(fmt::format("{} cannot be started: {}", program, std::strerror(error)),
                          "check that it is installed, and the limits of processes and open files");
 }
@@ -39,7 +39,7 @@ std::string content(int fd) {
 ProgramOutput output_of(const std::vector<std::string>& command, double timeout_s, Errors errors) {
   // In memory: a pipe could fill up.
   const UniqueFd output(::memfd_create("gradsync_program_output", MFD_CLOEXEC));
-  if (!output) throw_unstartable(command.at(0), errno);
+  if (!output) throw_no_program(command.at(0), errno);
   const std::vector<char*> arguments = pointers_to(command);
   posix_spawn_file_actions_t files;
   ::posix_spawn_file_actions_init(&files);
@@ -51,7 +51,7 @@ ProgramOutput output_of(const std::vector<std::string>& command, double timeout_
   pid_t pid = 0;
   const int error = ::posix_spawnp(&pid, arguments[0], &files, nullptr, arguments.data(), environ);
   ::posix_spawn_file_actions_destroy(&files);
-  if (error != 0) throw_unstartable(command.at(0), error);
+  if (error != 0) throw_no_program(command.at(0), error);
   if (const auto status = wait_for_end(pid, timeout_s)) {
     return {shell_status(*status), content(output.get())};
   }

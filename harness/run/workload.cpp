@@ -2,7 +2,6 @@
 
 #include <numeric>
 
-#include "harness/base/errors.h"
 #include "harness/comm/storage.h"
 #include "harness/coordinate/memory_prediction.h"
 #include "harness/measure/memory.h"
@@ -127,10 +126,6 @@ std::unique_ptr<sync::Wrapper> wrapped(const RankContext& context, const plan::C
 std::unique_ptr<sync::Optimizer> make_optimizer(const RankContext& context, const plan::Cell& cell,
                                                 sync::Wrapper& model) {
   if (model.module().compute() == models::Compute::Paced) {
-    if (!cell.fused_optimizer) {
-      throw ConfigError("fused_optimizer: got false for model " + cell.model +
-                        ", expected true: a paced model has its optimizer's time in its profile");
-    }
     return std::make_unique<PacedOptimizer>(model.parameters(), model.module().paced_optimizer_s(),
                                             context.pace);
   }

@@ -116,6 +116,7 @@ RunOptions with_topology_of(const launch::TaskPlace& place, RunOptions options) 
                     text, place.launcher, place.nodes, place.ranks_per_node, name));
   }
   options.overrides.push_back("topology=" + name);
+  options.started_by = place.launcher;
   return options;
 }
 
@@ -147,10 +148,6 @@ ExitStatus lead_or_follow(const std::optional<launch::TaskPlace>& place, const R
                           const std::function<ExitStatus(launch::Agents*)>& lead) {
   require_device(plan);
   if (!place) return lead(nullptr);
-  if (plan.backend == "fake") {
-    throw ConfigError(plan.file, "backend", fmt::format("\"fake\" under {}", place->launcher),
-                      "another one, or --launcher none: one rank stands for all");
-  }
   const launch::AgentOptions agent = agent_of(*place, options, plan);
   if (place->task != 0) return follow(agent, options);
   Job job(agent, options);

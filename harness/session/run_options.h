@@ -21,6 +21,8 @@ struct RunOptions {
   int ranks_per_node = 0;         // of tasks that host a node; 0: as the environment says
   double join_timeout_s = 300;    // until every task has joined
   std::string interface;          // of this host, for its ranks; "": as the environment says
+  std::string started_by;         // the outside launcher that made the topology; "": none did
+  bool takes_turns = false;       // the ranks are an arm's, and wait to be told their trials
   bool resume = false;
   bool force = false;
   bool dry_run = false;
@@ -31,7 +33,7 @@ struct RunOptions {
 // Errors: ConfigError where --resume or --force is given without --out.
 void check_directory_flags(const RunOptions& options);
 
-// Returns the plan with every override applied and every name in it known to this program.
+// Returns the plan with every override applied, and validated (validate_plan.h).
 // Errors: ConfigError.
 plan::Plan checked_plan(const RunOptions& options);
 

@@ -7,9 +7,9 @@ namespace {
 
 using measure::MemoryCategory;
 
-class Step {
+class DdpStep {
  public:
-  Step(bool gradient_as_bucket_view, const models::Footprint& footprint, MemoryAccount& account)
+  DdpStep(bool gradient_as_bucket_view, const models::Footprint& footprint, MemoryAccount& account)
       : view_(gradient_as_bucket_view), footprint_(footprint), account_(account) {
     const std::int64_t bytes = footprint.elements() * models::kFloatBytes;
     account_.hold(MemoryCategory::ShardedParameter, bytes);
@@ -92,7 +92,7 @@ StepMemory ddp_step_memory(bool gradient_as_bucket_view, const models::Footprint
                            const std::vector<bool>& syncs, std::int64_t other_bytes) {
   MemoryAccount account;
   account.hold(MemoryCategory::Other, other_bytes);
-  Step step(gradient_as_bucket_view, footprint, account);
+  DdpStep step(gradient_as_bucket_view, footprint, account);
   for (std::size_t i = 0; i < syncs.size(); ++i) {
     step.micro_batch(static_cast<int>(i), syncs[i], i == 0 ? syncs.back() : syncs[i - 1]);
   }

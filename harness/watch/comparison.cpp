@@ -12,19 +12,19 @@ namespace gradsync::watch {
 
 namespace {
 
-constexpr std::size_t kWidth = 80;
+constexpr std::size_t kComparisonWidth = 80;
 
 OpSums collectives_of(const NamedJob& job) {
   return job.watched.typical ? job.watched.typical->collectives : OpSums{};
 }
 
-void add_cells(std::vector<std::string>& row, const OpSums& sums, const std::string& op) {
+void add_sums(std::vector<std::string>& row, const OpSums& sums, const std::string& op) {
   const OpSum sum = sum_of(sums, op);
   row.push_back(std::to_string(sum.count));
   row.push_back(bytes_text(sum.bytes));
 }
 
-std::string table_of(const OpSums& a, const OpSums& b) {
+std::string table_of_both(const OpSums& a, const OpSums& b) {
   std::set<std::string> ops;
   for (const OpSums* sums : {&a, &b}) {
     for (const auto& [op, sum] : *sums) ops.insert(op);
@@ -34,8 +34,8 @@ std::string table_of(const OpSums& a, const OpSums& b) {
       {{"per step and rank", report::Align::Left}, {"a"}, {"bytes"}, {"b"}, {"bytes"}});
   for (const std::string& op : ops) {
     std::vector<std::string> row{op};
-    add_cells(row, a, op);
-    add_cells(row, b, op);
+    add_sums(row, a, op);
+    add_sums(row, b, op);
     table.add_row(std::move(row));
   }
   return table.to_markdown();
@@ -49,12 +49,13 @@ std::string step_text(const NamedJob& job, const char* letter) {
                   report::counted(static_cast<std::size_t>(typical->steps), "step", "steps"),
                   report::counted(static_cast<std::size_t>(typical->micro_batches), "micro-batch",
                                   "micro-batches")),
-      0, kWidth);
+      0, kComparisonWidth);
 }
 
-std::string verdict_text(const NamedJob& job, const char* letter) {
+std::string verdict_of(const NamedJob& job, const char* letter) {
   return report::wrapped(
-      fmt::format("VERDICT {}: {}", letter, job.watched.verdicts.front().sentence), 0, kWidth);
+      fmt::format("VERDICT {}: {}", letter, job.watched.verdicts.front().sentence), 0,
+      kComparisonWidth);
 }
 
 // What may be said of the two steps together.
@@ -71,8 +72,8 @@ std::string together(const NamedJob& a, const NamedJob& b) {
 
 std::string watch_comparison(const NamedJob& a, const NamedJob& b) {
   return fmt::format("a: {}\nb: {}\n\n", a.name, b.name) +
-         table_of(collectives_of(a), collectives_of(b)) + "\n" + step_text(a, "a") +
-         step_text(b, "b") + together(a, b) + verdict_text(a, "a") + verdict_text(b, "b");
+         table_of_both(collectives_of(a), collectives_of(b)) + "\n" + step_text(a, "a") +
+         step_text(b, "b") + together(a, b) + verdict_of(a, "a") + verdict_of(b, "b");
 }
 
 }  // namespace gradsync::watch

@@ -56,7 +56,7 @@ OpSums sums_of(const EventPointers& collectives) {
 }
 
 // By bytes where they are known, else by number.
-std::int64_t size_of(const OpSums& sums) {
+std::int64_t bytes_in(const OpSums& sums) {
   return total_bytes(sums).value_or(total_count(sums));
 }
 
@@ -112,11 +112,11 @@ class Quiet {
     // Where nobody saw the wrapper's flag, the sizes must tell.
     for (const auto& [models, sums] : by_models) {
       const auto [least, most] = std::minmax_element(sums.begin(), sums.end(), is_smaller);
-      if (models.contains(0) && 2 * size_of(*least) < size_of(*most)) offer(models, *least);
+      if (models.contains(0) && 2 * bytes_in(*least) < bytes_in(*most)) offer(models, *least);
     }
   }
 
-  static bool is_smaller(const OpSums& a, const OpSums& b) { return size_of(a) < size_of(b); }
+  static bool is_smaller(const OpSums& a, const OpSums& b) { return bytes_in(a) < bytes_in(b); }
 
   void offer(const Models& models, const OpSums& sums) {
     const auto [known, is_new] = quiet_.try_emplace(models, sums);

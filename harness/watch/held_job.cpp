@@ -26,7 +26,7 @@ namespace {
 
 namespace fs = std::filesystem;
 
-constexpr double kPollS = 0.1;
+constexpr double kArrivalPollS = 0.1;
 constexpr double kReapS = 0.005;
 constexpr double kKernelS = 60;       // as long as it takes it to end a process
 constexpr std::size_t kTail = 65536;  // bytes of output in which the last words are looked for
@@ -51,7 +51,7 @@ int spawn(const JobStart& start, pid_t& pid) {
   return error;
 }
 
-std::int64_t size_of(const std::string& path) {
+std::int64_t file_size(const std::string& path) {
   std::error_code error;
   const std::uintmax_t size = fs::file_size(path, error);
   return error ? 0 : static_cast<std::int64_t>(size);
@@ -65,7 +65,7 @@ bool has_letters(const std::string& line) {
 // The last line that names an error, or else that has words, of what `path` holds from `start` on.
 std::string last_words(const std::string& path, std::int64_t start) {
   std::ifstream file(path, std::ios::binary);
-  file.seekg(std::max(start, size_of(path) - static_cast<std::int64_t>(kTail)));
+  file.seekg(std::max(start, file_size(path) - static_cast<std::int64_t>(kTail)));
   std::string with_words;
   std::string with_error;
   for (std::string line; std::getline(file, line);) {
@@ -113,7 +113,7 @@ HeldJob::HeldJob(const JobStart& start, const JobDeadlines& deadlines, std::func
     : program_(start.command.at(0)),
       folder_(start.folder),
       log_(start.log),
-      log_start_(size_of(start.log)),
+      log_start_(file_size(start.log)),
       deadlines_(deadlines),
       poll_(std::move(poll)),
       turns_(start.folder) {
@@ -149,7 +149,7 @@ TakenBlock HeldJob::run(std::int64_t steps) {
       death_ = fmt::format("ended no step for {:.0f} s and was ended", deadlines_.step_s);
       return failed(death_);
     }
-    turns_.wait_for_arrival(arrivals, kPollS);
+    turns_.wait_for_arrival(arrivals, kArrivalPollS);
   }
 }
 

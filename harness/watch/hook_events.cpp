@@ -19,7 +19,7 @@ using nlohmann::json;
 
 namespace {
 
-constexpr std::array<std::pair<const char*, EventKind>, 10> kKinds{{
+constexpr std::array<std::pair<const char*, EventKind>, 10> kEventKinds{{
     {"forward", EventKind::Forward},
     {"backward", EventKind::Backward},
     {"optimizer_step", EventKind::OptimizerStep},
@@ -72,7 +72,7 @@ std::int64_t last_start_ns(const RankEvents& process) {
 void read_line(const json& line, const std::string& place, RankEvents& events) {
   JsonFields fields(line, place);
   const std::string kind = fields.string("kind");
-  const auto* const known = std::find_if(kKinds.begin(), kKinds.end(),
+  const auto* const known = std::find_if(kEventKinds.begin(), kEventKinds.end(),
                                          [&](const auto& entry) { return kind == entry.first; });
   if (kind == "start") {
     read_start(fields, events);
@@ -84,7 +84,7 @@ void read_line(const json& line, const std::string& place, RankEvents& events) {
   } else if (kind == "fault" || kind == "full") {
     events.faults.push_back(fields.string("sentence"));
     if (kind == "full") events.complete_until_ns = last_start_ns(events);
-  } else if (known != kKinds.end()) {
+  } else if (known != kEventKinds.end()) {
     events.events.push_back(read_event(fields, known->second));
   } else {
     fields.fail("kind", "a kind of event");
@@ -105,7 +105,7 @@ bool overlap(const Event& a, const Event& b) {
 }
 
 // The indices of the events of one kind, by time.
-std::vector<std::size_t> of_kind(const std::vector<Event>& events, EventKind kind) {
+std::vector<std::size_t> places_of_kind(const std::vector<Event>& events, EventKind kind) {
   std::vector<std::size_t> indices;
   for (std::size_t i = 0; i < events.size(); ++i) {
     if (events[i].kind == kind) indices.push_back(i);
@@ -129,7 +129,7 @@ void take_what_the_hook_knows(Event& event, const Event& hook) {
 // but with its detail.
 void join(std::vector<Event>& native, const std::vector<Event>& hook, EventKind kind,
           bool hooks_times_count) {
-  const auto seen = of_kind(native, kind);
+  const auto seen = places_of_kind(native, kind);
   std::vector<Event> added;
   std::vector<bool> replaced(native.size(), false);
   std::size_t first = 0;

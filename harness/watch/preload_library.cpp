@@ -64,7 +64,7 @@ std::string file_identity(const std::string& path) {
   return fmt::format("{} {} {}", path, status.st_size, status.st_mtime);
 }
 
-std::string text_of(const std::string& path) {
+std::string content_of(const std::string& path) {
   std::ifstream file(path, std::ios::binary);
   if (!file) throw EnvironmentError(path + " is missing", "restore the checkout of gradsync");
   return {std::istreambuf_iterator<char>(file), {}};
@@ -72,13 +72,13 @@ std::string text_of(const std::string& path) {
 
 // Returns all that the libraries are made of; a change of any is another build.
 std::string all_sources(const std::string& source_dir) {
-  std::string text = text_of(source_dir + "/harness/watch/event.h");
+  std::string text = content_of(source_dir + "/harness/watch/event.h");
   std::set<fs::path> files;
   for (const auto& entry : fs::directory_iterator(source_dir + kPreload)) {
     const fs::path kind = entry.path().extension();
     if (kind == ".h" || kind == ".cpp") files.insert(entry.path());
   }
-  for (const fs::path& file : files) text += text_of(file.string());
+  for (const fs::path& file : files) text += content_of(file.string());
   return text;
 }
 

@@ -28,7 +28,7 @@ constexpr const char* kFaultSuffix = ".fault";
 // Text of a field of fixed size. What a terminal or JSON would stumble over becomes a question
 // mark.
 template <std::size_t size>
-std::string text_of(const char (&field)[size]) {
+std::string text_in(const char (&field)[size]) {
   std::string text(field, strnlen(field, size));
   for (char& c : text) {
     if (c < ' ' || c > '~') c = '?';
@@ -111,12 +111,12 @@ class Records {
     if (event.kind == EventKind::Collective && record.count > 0) {
       event.issued_ns = record.start_ns + record.count;
     }
-    event.name = text_of(record.name);
+    event.name = text_in(record.name);
     event.bytes = record.bytes;
     event.object = record.object;
     event.thread = record.thread;
     event.detail =
-        event.kind == EventKind::Backward ? std::to_string(record.count) : text_of(record.detail);
+        event.kind == EventKind::Backward ? std::to_string(record.count) : text_in(record.detail);
     return event;
   }
 
@@ -189,7 +189,7 @@ RankEvents read_events(const std::string& path) {
   result.rank = place.rank;
   result.world_size = place.world_size;
   result.pid = place.pid;
-  if (*header->fault != '\0') result.faults.push_back(text_of(header->fault));
+  if (*header->fault != '\0') result.faults.push_back(text_in(header->fault));
   return Records(path, bytes, header->claimed).read_into(result);
 }
 

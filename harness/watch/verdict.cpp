@@ -20,7 +20,7 @@ namespace gradsync::watch {
 
 namespace {
 
-constexpr std::array<std::pair<VerdictKind, const char*>, 11> kKinds{{
+constexpr std::array<std::pair<VerdictKind, const char*>, 11> kVerdictKinds{{
     {VerdictKind::OncePerStep, "once_per_step"},
     {VerdictKind::MoreThanOnce, "more_than_once"},
     {VerdictKind::Never, "never"},
@@ -145,14 +145,14 @@ std::optional<Verdict> judge_buffers(const UsualStep& usual) {
 }  // namespace
 
 std::string to_string(VerdictKind kind) {
-  for (const auto& [known, name] : kKinds) {
+  for (const auto& [known, name] : kVerdictKinds) {
     if (known == kind) return name;
   }
   throw InternalError("a kind of verdict without a name");
 }
 
 std::optional<VerdictKind> verdict_kind(std::string_view name) {
-  for (const auto& [kind, known] : kKinds) {
+  for (const auto& [kind, known] : kVerdictKinds) {
     if (known == name) return kind;
   }
   return std::nullopt;

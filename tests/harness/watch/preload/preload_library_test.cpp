@@ -21,8 +21,6 @@ using testing::AllOf;
 using testing::HasSubstr;
 using testing::ThrowsMessage;
 
-constexpr double kEndS = 60;
-
 // Sets a variable of the environment until the end of a scope.
 class Variable {
  public:
@@ -123,25 +121,6 @@ TEST(PreloadCache, IsWhereTheEnvironmentSays) {
   EXPECT_EQ(preload_cache(), "/cache/gradsync/watch");
   ::unsetenv("XDG_CACHE_HOME");
   EXPECT_EQ(preload_cache(), "/home/someone/.cache/gradsync/watch");
-}
-
-TEST(launch::ProgramOutput, HasBothStreamsAndTheStatusOfAShell) {
-  const launch::ProgramOutput output =
-      launch::output_of({"sh", "-c", "echo out; echo err >&2; exit 3"}, kEndS);
-  EXPECT_EQ(output.status, 3);
-  EXPECT_EQ(output.text, "out\nerr");
-  EXPECT_EQ(launch::output_of({"sh", "-c", "kill -9 $$"}, kEndS).status, 137);
-  EXPECT_THAT([] { launch::output_of({"/nonexistent/program"}, kEndS); },
-              ThrowsMessage<EnvironmentError>(
-                  HasSubstr("/nonexistent/program cannot be started: No such file")));
-}
-
-TEST(launch::ProgramOutput, IsNotWaitedForForEver) {
-  EXPECT_THAT(
-      [] {
-        launch::output_of({"sleep", "1000"}, 0.05);
-      },
-      ThrowsMessage<EnvironmentError>(HasSubstr("sleep did not end within 0.05 s")));
 }
 
 }  // namespace

@@ -1,0 +1,114 @@
+// What of a plan no rank could do, said before one starts.
+#include "harness/session/validate_plan.h"
+
+#include <gmock/gmock.h>
+
+#include <functional>
+#include <string>
+#include <vector>
+
+#include "harness/base/errors.h"
+#include "tests/models/temporary_folder.h"
+
+namespace gradsync::session {
+namespace {
+
+using testing::HasSubstr;
+
+plan::Plan plan_of(const plan::Cell& cell) {
+  plan::Plan plan;
+  plan.file = "p.json";
+  plan.parts = {{}};
+  plan.parts.front().steps = 3;
+  plan.parts.front().cells = {cell};
+  return plan;
+}
+
+plan::Cell cell_with(const std::function<void(plan::Cell&)>& change) {
+  plan::Cell cell;
+  cell.topology = "1x2";
+  cell.model = "bert_mini";
+  change(cell);
+  return cell;
+}
+
+std::string refusal(const plan::Plan& plan, const PlanUse& use = {}) {
+  return gradsync::test::message_of<ConfigError>([&] { validate_plan(plan, use); });
+}
+
+std::string refusal_of(const std::function<void(plan::Cell&)>& change, const PlanUse& use = {}) {
+  return refusal(plan_of(cell_with(change)), use);
+}
+
+TEST(ValidatePlan, WhatCanRunPasses) {
+  EXPECT_EQ(refusal_of([](plan::Cell&) {}), "");
+  EXPECT_EQ(refusal_of([](plan::Cell& cell) {
+              cell.model = "paced_bert_base_t4";
+              cell.scale = 50;
+            }),
+            "");
+  EXPECT_EQ(refusal_of([](plan::Cell& cell) { cell.sequence_length = 512; }), "");
+}
+
+TEST(ValidatePlan, NamesMustBeKnown) {
+  EXPECT_THAT(refusal_of([](plan::Cell& cell) { cell.topology = "9x"; }),
+              HasSubstr("p.json: field 'cells.topology'"));
+  EXPECT_THAT(refusal_of([](plan::Cell& cell) { cell.model = "no_such_profile.json"; }),
+              HasSubstr("p.json: field 'cells.model'"));
+}
+
+TEST(ValidatePlan, APacedModelWaitsAndHasNoValues) {
+  const auto paced = [](plan::Cell& cell) { cell.model = "paced_bert_base_t4"; };
+  EXPECT_EQ(refusal_of([](plan::Cell& cell) { cell.scale = 2; }),
+            "p.json: field 'cells.model': got 'bert_mini' with scale 2, expected a paced model or "
+            "scale 1");
+  EXPECT_EQ(refusal_of([&](plan::Cell& cell) {
+              paced(cell);
+              cell.fused_optimizer = false;
+            }),
+            "p.json: field 'cells.fused_optimizer': got false for model 'paced_bert_base_t4', "
+            "expected true: a paced model has its optimizer's time in its profile");
+  EXPECT_THAT(refusal_of(paced, {.has_weights = true}), HasSubstr("with --weights"));
+}
+
+TEST(ValidatePlan, OnlyAMixtralHasItsOptions) {
+  EXPECT_THAT(refusal_of([](plan::Cell& cell) { cell.dtype = "bfloat16"; }),
+              HasSubstr("'cells.dtype'"));
+  EXPECT_THAT(refusal_of([](plan::Cell& cell) { cell.balanced_routing = true; }),
+              HasSubstr("'cells.balanced_routing'"));
+  plan::Plan plan = plan_of(cell_with([](plan::Cell& cell) { cell.model = "mixtral_tiny"; }));
+  plan.fold_from_bytes = 1 << 20;
+  EXPECT_EQ(refusal(plan), "");
+  EXPECT_THAT(refusal(plan, {.has_weights = true}), HasSubstr("folded tensors hold garbage"));
+  plan.fold_from_bytes = 1;
+  EXPECT_THAT(refusal(plan), HasSubstr("must not be garbage"));
+  plan.parts.front().cells.front().model = "mlp";
+  EXPECT_THAT(refusal(plan), HasSubstr("only a Mixtral can do without values"));
+}
+
+TEST(ValidatePlan, ExamplesMustFitTheModel) {
+  EXPECT_EQ(refusal_of([](plan::Cell& cell) { cell.sequence_length = 513; }),
+            "p.json: field 'cells.sequence_length': got 513 for model 'bert_mini', expected at "
+            "most 512");
+  EXPECT_THAT(refusal_of([](plan::Cell& cell) {
+                cell.model = "convnet";
+                cell.lengths = "mrpc";
+              }),
+              HasSubstr("'cells.lengths'"));
+}
+
+TEST(ValidatePlan, TheUseDecidesToo) {
+  plan::Plan plan = plan_of(cell_with([](plan::Cell&) {}));
+  plan.window_rule = "as_published";
+  EXPECT_EQ(refusal(plan), "");
+  EXPECT_THAT(refusal(plan, {.takes_turns = true}), HasSubstr("'window_rule'"));
+  plan.parts.front().steps = 2;
+  EXPECT_THAT(refusal(plan), HasSubstr("at least 3"));
+  plan = plan_of(cell_with([](plan::Cell&) {}));
+  plan.backend = "fake";
+  EXPECT_EQ(refusal(plan), "");
+  EXPECT_THAT(refusal(plan, {.launcher = "srun"}), HasSubstr("\"fake\" under srun"));
+}
+
+}  // namespace
+}  // namespace gradsync::session
