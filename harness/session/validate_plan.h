@@ -9,9 +9,9 @@
 namespace gradsync::session {
 
 struct PlanUse {
-  bool has_weights = false;  // --weights is given
-  bool takes_turns = false;  // as RunOptions has it
-  std::string launcher;      // that started the program; "": none did
+  bool has_weights = false;   // --weights is given
+  bool takes_turns = false;   // as RunOptions has it
+  std::string launcher = "";  // that started the program; "": none did
 };
 
 // Errors: ConfigError with the plan's file, the field, what it has and what was expected, for the

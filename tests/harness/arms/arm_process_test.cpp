@@ -15,7 +15,7 @@
 #include "harness/coordinate/watched_group.h"
 #include "harness/session/context.h"
 
-namespace gradsync::cli {
+namespace gradsync::arms {
 namespace {
 
 namespace fs = std::filesystem;
@@ -55,7 +55,7 @@ class ArmProcessTest : public testing::Test {
   }
 
   std::vector<std::string> real_arguments() const {
-    RunOptions options;
+    session::RunOptions options;
     options.plan = write("plan.json", kPlan);
     options.overrides = {"seed=7"};
     return arm_arguments(options, 0);
@@ -80,7 +80,7 @@ class ArmProcessTest : public testing::Test {
 };
 
 TEST_F(ArmProcessTest, TheArgumentsAreThoseOfThePlan) {
-  RunOptions options;
+  session::RunOptions options;
   options.plan = write("plan.json", kPlan);
   options.overrides = {"seed=7", "steps=3"};
   options.weights = "w.safetensors";
@@ -93,14 +93,14 @@ TEST_F(ArmProcessTest, TheArgumentsAreThoseOfThePlan) {
 }
 
 TEST_F(ArmProcessTest, APlanThatIsNotHereIsRefused) {
-  RunOptions options;
+  session::RunOptions options;
   options.plan = "no_such_plan";
   EXPECT_THROW(arm_arguments(options, 0), ConfigError);
 }
 
 TEST_F(ArmProcessTest, ARealBuildTakesTurns) {
   ArmProcess arm(GRADSYNC_PROGRAM, real_arguments(), nullptr);
-  EXPECT_EQ(arm.build(), build_context());
+  EXPECT_EQ(arm.build(), session::build_context());
   ASSERT_EQ(arm.launches().size(), 1U);
   ASSERT_EQ(arm.launches()[0].cells.size(), 2U);
   const auto failure = arm.open(0);
@@ -247,4 +247,4 @@ TEST_F(ArmProcessTest, NoArmOutlivesItsObject) {
 }
 
 }  // namespace
-}  // namespace gradsync::cli
+}  // namespace gradsync::arms

@@ -12,7 +12,7 @@
 
 #include "harness/base/clock.h"
 
-namespace gradsync::cli {
+namespace gradsync::arms {
 namespace {
 
 using gate::Arm;
@@ -229,4 +229,4 @@ TEST(GateMeasurement, InEveryThreeStartsEveryArmComesUpInEveryPlaceAsTheTurnsSay
 }
 
 }  // namespace
-}  // namespace gradsync::cli
+}  // namespace gradsync::arms
