@@ -54,6 +54,12 @@ def _places(points: list[Point], timed: bool) -> list[float]:
     return [turn / max(1, len(points) - 1) for turn in range(len(points))]
 
 
+def colours(timelines: list[list[Point]]) -> dict[str, str]:
+    """Of each category, from the bottom up; one without a colour of its own is gray, at the top."""
+    held = {name for points in timelines for point in points for name in point["bytes"]}
+    return CATEGORIES | dict.fromkeys(sorted(held - CATEGORIES.keys()), style.GREY)
+
+
 def _heights(points: list[Point]) -> list[int]:
     return [sum(point["bytes"].values()) for point in points]
 
@@ -78,7 +84,7 @@ def _mark_micro_batches(axes: Any, points: list[Point], places: list[float]) -> 
 
 def _draw_points(axes: Any, points: list[Point], places: list[float], unit: int) -> None:
     below = [0.0] * len(points)
-    for category, colour in CATEGORIES.items():
+    for category, colour in colours([points]).items():
         above = [
             under + point["bytes"].get(category, 0) / unit
             for under, point in zip(below, points, strict=True)
@@ -133,7 +139,7 @@ def _legend(all_points: list[list[Point]]) -> list[Any]:
     held = {name for points in all_points for point in points for name in point["bytes"]}
     return [
         Patch(color=colour, label=name.replace("_", " "))
-        for name, colour in reversed(CATEGORIES.items())
+        for name, colour in reversed(colours(all_points).items())
         if name in held
     ]
 

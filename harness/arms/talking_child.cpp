@@ -1,7 +1,6 @@
 #include "harness/arms/talking_child.h"
 
 #include <fmt/format.h>
-#include <spawn.h>
 #include <sys/mman.h>
 #include <sys/socket.h>
 #include <sys/wait.h>
@@ -11,43 +10,16 @@
 #include <cerrno>
 #include <csignal>
 #include <cstring>
+#include <filesystem>
 #include <optional>
 #include <string_view>
+#include <utility>
 
 #include "harness/base/child_process.h"
 #include "harness/base/errors.h"
 
 namespace gradsync::arms {
 namespace {
-
-// The child's three standard streams, and its process group.
-class SpawnPlan {
- public:
-  SpawnPlan(int talk, int diagnostics) {
-    ::posix_spawn_file_actions_init(&files_);
-    ::posix_spawn_file_actions_adddup2(&files_, talk, STDIN_FILENO);
-    ::posix_spawn_file_actions_adddup2(&files_, talk, STDOUT_FILENO);
-    ::posix_spawn_file_actions_adddup2(&files_, diagnostics, STDERR_FILENO);
-    ::posix_spawnattr_init(&attributes_);
-    ::posix_spawnattr_setflags(&attributes_, POSIX_SPAWN_SETPGROUP);
-  }
-  ~SpawnPlan() {
-    ::posix_spawnattr_destroy(&attributes_);
-    ::posix_spawn_file_actions_destroy(&files_);
-  }
-  SpawnPlan(const SpawnPlan&) = delete;
-  SpawnPlan& operator=(const SpawnPlan&) = delete;
-
-  // Returns 0 or an errno.
-  int spawn(const std::vector<std::string>& command, pid_t& pid) const {
-    const std::vector<char*> argv = pointers_to(command);
-    return ::posix_spawn(&pid, argv[0], &files_, &attributes_, argv.data(), environ);
-  }
-
- private:
-  posix_spawn_file_actions_t files_;
-  posix_spawnattr_t attributes_;
-};
 
 [[noreturn]] void throw_unstartable(const std::string& program, const char* step, int error) {
   throw EnvironmentError(
@@ -66,9 +38,16 @@ TalkingChild::TalkingChild(const std::vector<std::string>& command) : program_(c
   const launch::UniqueFd theirs(talk[1]);
   diagnostics_ = launch::UniqueFd(::memfd_create("gradsync_child_diagnostics", MFD_CLOEXEC));
   if (!diagnostics_) throw_unstartable(program_, "memfd_create", errno);
-  const int error = SpawnPlan(theirs.get(), diagnostics_.get()).spawn(command, pid_);
+  std::vector<std::string> by_path = command;
+  by_path.front() = std::filesystem::absolute(program_).string();  // not looked up in PATH
+  const int error = Spawn(std::move(by_path))
+                        .duplicate(theirs.get(), STDIN_FILENO)
+                        .duplicate(theirs.get(), STDOUT_FILENO)
+                        .duplicate(diagnostics_.get(), STDERR_FILENO)
+                        .in_own_group()
+                        .start(pid_);
   if (error == ENOEXEC) throw ConfigError(program_ + ": it is no program");
-  if (error != 0) throw_unstartable(program_, "posix_spawn", error);
+  if (error != 0) throw_unstartable(program_, "posix_spawnp", error);
   lines_ = launch::JsonLines(std::move(ours), program_);
 }
 

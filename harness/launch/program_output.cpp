@@ -2,7 +2,6 @@
 
 #include <fcntl.h>
 #include <fmt/format.h>
-#include <spawn.h>
 #include <sys/mman.h>
 #include <sys/stat.h>
 #include <sys/wait.h>
@@ -40,18 +39,11 @@ ProgramOutput output_of(const std::vector<std::string>& command, double timeout_
   // In memory: a pipe could fill up.
   const UniqueFd output(::memfd_create("gradsync_program_output", MFD_CLOEXEC));
   if (!output) throw_no_program(command.at(0), errno);
-  const std::vector<char*> arguments = pointers_to(command);
-  posix_spawn_file_actions_t files;
-  ::posix_spawn_file_actions_init(&files);
-  ::posix_spawn_file_actions_addopen(&files, STDIN_FILENO, "/dev/null", O_RDONLY, 0);
-  ::posix_spawn_file_actions_adddup2(&files, output.get(), STDOUT_FILENO);
-  if (errors == Errors::Kept) {
-    ::posix_spawn_file_actions_adddup2(&files, output.get(), STDERR_FILENO);
-  }
+  Spawn program(command);
+  program.open(STDIN_FILENO, "/dev/null", O_RDONLY).duplicate(output.get(), STDOUT_FILENO);
+  if (errors == Errors::Kept) program.duplicate(output.get(), STDERR_FILENO);
   pid_t pid = 0;
-  const int error = ::posix_spawnp(&pid, arguments[0], &files, nullptr, arguments.data(), environ);
-  ::posix_spawn_file_actions_destroy(&files);
-  if (error != 0) throw_no_program(command.at(0), error);
+  if (const int error = program.start(pid); error != 0) throw_no_program(command.at(0), error);
   if (const auto status = wait_for_end(pid, timeout_s)) {
     return {shell_status(*status), content(output.get())};
   }

@@ -12,20 +12,32 @@
 
 namespace gradsync::measure {
 
-enum class MemoryCategory : std::uint8_t {
-  ShardedParameter,   // parameters that stay: FSDP's shard; under DDP (one shard) all of them
-  GatheredParameter,  // FSDP's temporary whole parameters of a unit
-  UnshardedGradient,  // gradients of whole parameters: all of DDP's, FSDP's before they are reduced
-  ShardedGradient,    // FSDP's reduced gradients
-  OptimizerState,     // moments, and temporaries of the optimizer's step
-  Activation,         // whatever else forward and backward allocate
-  Communication,      // DDP's buckets, copies made for a collective
-  Other               // no scope was open: data, set-up, threads of libraries
-};
+// The one list: a category as the program and as results call it. In this order they are counted,
+// predicted, written and recorded; the pictures draw what they have no colour for in gray.
+#define GRADSYNC_MEMORY_CATEGORIES(CATEGORY)                                        \
+  /* parameters that stay: FSDP's shard; under DDP (one shard) all of them */       \
+  CATEGORY(ShardedParameter, "sharded_parameter")                                   \
+  /* FSDP's temporary whole parameters of a unit */                                 \
+  CATEGORY(GatheredParameter, "gathered_parameter")                                 \
+  /* gradients of whole parameters: all of DDP's, FSDP's before they are reduced */ \
+  CATEGORY(UnshardedGradient, "unsharded_gradient")                                 \
+  /* FSDP's reduced gradients */                                                    \
+  CATEGORY(ShardedGradient, "sharded_gradient")                                     \
+  /* moments, and temporaries of the optimizer's step */                            \
+  CATEGORY(OptimizerState, "optimizer_state")                                       \
+  /* whatever else forward and backward allocate */                                 \
+  CATEGORY(Activation, "activation")                                                \
+  /* DDP's buckets, copies made for a collective */                                 \
+  CATEGORY(Communication, "communication")                                          \
+  /* no scope was open: data, set-up, threads of libraries */                       \
+  CATEGORY(Other, "other")
 
-constexpr std::array<const char*, 8> kMemoryCategoryNames{
-    "sharded_parameter", "gathered_parameter", "unsharded_gradient", "sharded_gradient",
-    "optimizer_state",   "activation",         "communication",      "other"};
+#define GRADSYNC_ENUMERATOR(category, name) category,
+#define GRADSYNC_NAME(category, name) name,
+enum class MemoryCategory : std::uint8_t { GRADSYNC_MEMORY_CATEGORIES(GRADSYNC_ENUMERATOR) };
+constexpr std::array kMemoryCategoryNames{GRADSYNC_MEMORY_CATEGORIES(GRADSYNC_NAME)};
+#undef GRADSYNC_ENUMERATOR
+#undef GRADSYNC_NAME
 
 // Bytes per category, in the order of the enumeration.
 using CategoryBytes = std::array<std::int64_t, kMemoryCategoryNames.size()>;

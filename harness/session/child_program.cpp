@@ -1,7 +1,6 @@
 #include "harness/session/child_program.h"
 
 #include <fcntl.h>
-#include <spawn.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -35,21 +34,15 @@ int wait_for(pid_t pid) {
 }  // namespace
 
 int run_program(const std::vector<std::string>& command, Output output) {
-  const std::vector<char*> arguments = pointers_to(command);
-  posix_spawn_file_actions_t actions;
-  posix_spawn_file_actions_init(&actions);
-  if (output == Output::Nowhere) {
-    posix_spawn_file_actions_addopen(&actions, STDERR_FILENO, "/dev/null", O_WRONLY, 0);
-  }
+  Spawn program(command);
+  if (output == Output::Nowhere) program.open(STDERR_FILENO, "/dev/null", O_WRONLY);
   if (output == Output::AllToStderr) {
-    posix_spawn_file_actions_adddup2(&actions, STDERR_FILENO, STDOUT_FILENO);
+    program.duplicate(STDERR_FILENO, STDOUT_FILENO);
   } else {
-    posix_spawn_file_actions_addopen(&actions, STDOUT_FILENO, "/dev/null", O_WRONLY, 0);
+    program.open(STDOUT_FILENO, "/dev/null", O_WRONLY);
   }
   pid_t pid = 0;
-  const int error = posix_spawnp(&pid, arguments[0], &actions, nullptr, arguments.data(), environ);
-  posix_spawn_file_actions_destroy(&actions);
-  if (error != 0) return -1;
+  if (program.start(pid) != 0) return -1;
   const int status = wait_for(pid);
   return status >= 0 && WIFEXITED(status) ? WEXITSTATUS(status) : -1;
 }

@@ -2,7 +2,6 @@
 
 #include <fcntl.h>
 #include <fmt/format.h>
-#include <spawn.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -33,22 +32,13 @@ constexpr std::size_t kTail = 65536;  // bytes of output in which the last words
 
 // Returns 0 or an errno.
 int spawn(const JobStart& start, pid_t& pid) {
-  const std::vector<std::string> environment = launch::environment_with(start.environment);
-  posix_spawn_file_actions_t files;
-  ::posix_spawn_file_actions_init(&files);
-  ::posix_spawn_file_actions_addopen(&files, STDIN_FILENO, "/dev/null", O_RDONLY, 0);
-  ::posix_spawn_file_actions_addopen(&files, STDOUT_FILENO, start.log.c_str(),
-                                     O_WRONLY | O_CREAT | O_APPEND, 0644);
-  ::posix_spawn_file_actions_adddup2(&files, STDOUT_FILENO, STDERR_FILENO);
-  posix_spawnattr_t attributes;
-  ::posix_spawnattr_init(&attributes);
-  ::posix_spawnattr_setflags(&attributes, POSIX_SPAWN_SETPGROUP);
-  const int error =
-      ::posix_spawnp(&pid, start.command.at(0).c_str(), &files, &attributes,
-                     pointers_to(start.command).data(), pointers_to(environment).data());
-  ::posix_spawnattr_destroy(&attributes);
-  ::posix_spawn_file_actions_destroy(&files);
-  return error;
+  return Spawn(start.command)
+      .environment(launch::environment_with(start.environment))
+      .open(STDIN_FILENO, "/dev/null", O_RDONLY)
+      .open(STDOUT_FILENO, start.log, O_WRONLY | O_CREAT | O_APPEND)
+      .duplicate(STDOUT_FILENO, STDERR_FILENO)
+      .in_own_group()
+      .start(pid);
 }
 
 std::int64_t file_size(const std::string& path) {

@@ -2,7 +2,6 @@
 
 #include <fcntl.h>
 #include <fmt/format.h>
-#include <spawn.h>
 #include <sys/file.h>
 #include <sys/stat.h>
 #include <sys/wait.h>
@@ -82,16 +81,12 @@ class HeldSignals {
 
 // Returns 0 or an errno.
 int start(const std::vector<std::string>& command, const EnvironmentChanges& changes) {
-  const std::vector<std::string> environment = launch::environment_with(changes);
   const HeldSignals held;
-  posix_spawnattr_t attributes;
-  ::posix_spawnattr_init(&attributes);
-  ::posix_spawnattr_setsigmask(&attributes, &held.before());
-  ::posix_spawnattr_setflags(&attributes, POSIX_SPAWN_SETSIGMASK);
   pid_t pid = 0;
-  const int error = ::posix_spawnp(&pid, command.at(0).c_str(), nullptr, &attributes,
-                                   pointers_to(command).data(), pointers_to(environment).data());
-  ::posix_spawnattr_destroy(&attributes);
+  const int error = Spawn(command)
+                        .environment(launch::environment_with(changes))
+                        .blocking(held.before())
+                        .start(pid);
   if (error == 0) job = pid;
   return error;
 }

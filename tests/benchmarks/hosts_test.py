@@ -52,7 +52,8 @@ class HostsTest(LauncherTest):
         outcome = self.finish(first)
         for process in others:
             ended = self.finish(process)
-            self.assertEqual((ended.status, ended.out), (outcome.status, ""), ended.err)
+            said = f"leader: {outcome.err}\nother: {ended.err}"
+            self.assertEqual((ended.status, ended.out), (outcome.status, ""), said)
         return outcome
 
     def assert_ran_here(self, outcome, launcher):

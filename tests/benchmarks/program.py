@@ -23,6 +23,7 @@ from pathlib import Path
 
 ROOT = Path(__file__).resolve().parents[2]
 PROGRAM = os.environ.get("GRADSYNC_PROGRAM", str(ROOT / "build" / "release" / "gradsync"))
+RANK_PROGRAM = str(Path(PROGRAM).parent / "gradsync-rank")
 MARK = "GRADSYNC_TEST_MARK"
 # The last two: where a container has its driver, and which GPUs are ours.
 INHERITED = (

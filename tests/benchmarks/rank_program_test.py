@@ -7,11 +7,9 @@ import json
 import shutil
 import subprocess
 import unittest
-from pathlib import Path
 
-from program import PROGRAM, QUICK, ProgramTest
+from program import PROGRAM, QUICK, RANK_PROGRAM, ProgramTest
 
-RANK_PROGRAM = Path(PROGRAM).parent / "gradsync-rank"
 WITHOUT = "no rank can run: there is no program"
 
 
@@ -55,7 +53,7 @@ class AloneTest(ProgramTest):
     def test_a_report_of_what_others_measured(self):
         outcome = self.run_plan(QUICK)
         self.assertEqual(outcome.status, 0, outcome.err)
-        reported = self.call_alone("report", self.place / "run")
+        reported = self.call_alone("report", f"{self.place / 'run'}/")
         self.assertEqual((reported.status, reported.out), (0, outcome.out))
 
     def test_what_needs_a_rank_says_what_to_do(self):
@@ -63,8 +61,11 @@ class AloneTest(ProgramTest):
         missing = str(self.place / "gradsync-rank")
         self.assert_refused(outcome, WITHOUT, missing, "GRADSYNC_RANK", status=4)
         self.assertFalse((self.place / "run").exists(), "a refused run has made its directory")
-        arm = self.call_alone("arm", self.plan_file(QUICK))
-        self.assertEqual(arm.status, 4, arm.err)
+        builds = ("--baseline", self.alone, "--candidate", self.alone)
+        out = ("--out", self.place / "gate")
+        gate = self.call_alone("gate", self.plan_file(QUICK), *builds, *out)
+        self.assertEqual(gate.status, 4, gate.err)
+        self.assertIn(WITHOUT, " ".join(gate.out.split()))
 
     def test_doctor_says_so_among_the_rest(self):
         outcome = self.call_alone("doctor")
@@ -77,7 +78,7 @@ class AloneTest(ProgramTest):
             self.plan_file(QUICK),
             "--out",
             self.place / "run",
-            GRADSYNC_RANK=str(RANK_PROGRAM),
+            GRADSYNC_RANK=RANK_PROGRAM,
         )
         self.assertEqual(outcome.status, 0, outcome.err)
 

@@ -17,7 +17,7 @@ import time
 import unittest
 from pathlib import Path
 
-from program import PROGRAM, QUICK, ROOT, ProgramTest, free_port
+from program import PROGRAM, QUICK, RANK_PROGRAM, ROOT, ProgramTest, free_port
 
 SKIPPED = 77
 TORCH_PYTHON = os.environ.get("GRADSYNC_TEST_PYTHON", sys.executable)
@@ -167,8 +167,10 @@ class CountsTest(CountingTest):
             self.assertNotIn(0, groups)
 
     def test_a_program_in_cpp(self):
-        plan = self.plan_file(QUICK)
-        outcome = self.watch(PROGRAM, "run", plan, "--out", self.place / "run", python=None)
+        # A script that names both: the launcher, and the program of its ranks, which has torch.
+        script = 'GRADSYNC_RANK=$1; export GRADSYNC_RANK; shift; exec "$@"'
+        job = (PROGRAM, "run", self.plan_file(QUICK), "--out", self.place / "run")
+        outcome = self.watch("sh", "-c", script, "sh", RANK_PROGRAM, *job, python=None)
         self.assertEqual(outcome.status, 0, outcome.err)
         ranks = [rank for rank in self.seen() if rank["rank"] >= 0]
         self.assertEqual([rank["rank"] for rank in ranks], [0, 1])

@@ -280,6 +280,10 @@ class DrawsMemory(WithSampleRun):
         self.assertGreater(whole, 2 * shards, "48 MiB against 16")
         self.assertGreater(state, 2 * whole, "150 MiB in both panels")
 
+    def test_a_category_that_is_new_is_gray_above_the_others(self):
+        colours = step_memory.colours([[{"bytes": {"activation": 1, "new": 2}}]])
+        self.assertEqual(list(colours.items())[-1], ("new", style.GREY))
+
     def test_strategies_share_their_axes_and_say_their_peaks(self):
         figure = step_memory.draw_all(self.run_)[
             "step_memory_sweep_2x1_1gbit_full_shard_accumulation_4"

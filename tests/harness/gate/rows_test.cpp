@@ -83,8 +83,8 @@ TEST(RowFilter, SaysWhatIsWrong) {
               ::testing::StartsWith("--rows: field 'stategy': got an unknown parameter, expected "
                                     "one of accumulation_steps, "));
   EXPECT_EQ(complaint("strategy=nosync"),
-            "--rows: field 'strategy': got \"nosync\", expected one of baseline, no_sync_improper, "
-            "no_sync, accumulate, sync_each_batch, pipelined");
+            "--rows: field 'strategy': got \"nosync\", expected one of baseline, sync_each_batch, "
+            "no_sync_improper, no_sync, accumulate, pipelined");
   EXPECT_EQ(complaint("topology=4x4"),
             "rows 'topology=4x4': no row is selected, expected one of: 1x2, baseline; 1x2, "
             "no_sync; 1x2, accumulate; 2x1_1gbit, baseline; 2x1_1gbit, no_sync; 2x1_1gbit, "

@@ -1,5 +1,5 @@
 // Real processes: started, spoken to, killed.
-// Covers: control_channel.cpp, rank_process.cpp, child_process.cpp.
+// Covers: control_channel.cpp, rank_process.cpp.
 #include "harness/launch/local_ranks.h"
 
 #include <fcntl.h>

@@ -1,6 +1,6 @@
 // Building the preloaded libraries where something is wrong; benchmarks/watch_test.py builds them
 // against a real torch.
-// Covers: preload_library.cpp, program_output.cpp.
+// Covers: preload_library.cpp.
 #include "harness/watch/preload_library.h"
 
 #include <gmock/gmock.h>
