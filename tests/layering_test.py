@@ -145,6 +145,11 @@ class SourceTest(unittest.TestCase):
         listed = re.search(r"foreach\(folder ([^)]*)\)", text).group(1).split()
         self.assertEqual(listed, LAYERS)
 
+    def test_layers_are_those_of_the_page(self):
+        page = (ROOT / "harness" / "README.md").read_text()
+        table = page[page.index("| room |") : page.index("The command line is")]
+        self.assertEqual(re.findall(r"^\| `harness/(\w+)/` \|", table, re.MULTILINE), LAYERS)
+
     def test_exceptions_are_still_needed(self):
         for path, reason in CLOCK_EXCEPTIONS.items():
             self.assertTrue(reason)
