@@ -153,8 +153,10 @@ class ProgramTest(unittest.TestCase):
 
     def plan_file(self, plan, name="plan.json"):
         path = self.place / name
-        path.write_text(json.dumps(plan))
-        return path
+        # In one piece: a task that was started before may be reading it.
+        written = path.with_suffix(".new")
+        written.write_text(json.dumps(plan))
+        return written.replace(path)
 
     def start(self, *arguments, env=None, command=(PROGRAM,), **options):
         """Starts it as the leader of a process group, as a shell does."""
