@@ -67,12 +67,13 @@ void refuse_newer(const json& record, std::string_view known, const std::string&
 }
 
 TrialRecord parse_line(std::string_view line, const std::string& where) {
+  const std::string no_record = where + ": not a trial record";
   try {
     const json record = parse_json(line);
     refuse_newer(record, kTrialSchema, where);
-    return record.get<TrialRecord>();
+    return trial_from(record, no_record);
   } catch (const json::exception& error) {
-    throw ConfigError(fmt::format("{}: not a trial record: {}", where, error.what()));
+    throw ConfigError(fmt::format("{}: {}", no_record, error.what()));
   }
 }
 
