@@ -17,6 +17,12 @@ concept Listed = requires(const Struct* of) {
   fields_of(of);
 };
 
+// Goes before a list: a struct may be written as more than the fields that it reads.
+template <typename Value>
+concept WrittenInItsOwnWay = requires(const Value& value) {
+  field_to_json(value);
+};
+
 template <typename Enum>
 concept Named = requires(const Enum* of) {
   names_of(of);
@@ -84,7 +90,8 @@ struct FormatOf {
   static json schema() { return field_schema(static_cast<const Value*>(nullptr)); }
 };
 template <Listed Struct>
-struct FormatOf<Struct> : ListFormat<Struct> {};
+requires(!WrittenInItsOwnWay<Struct>) struct FormatOf<Struct> : ListFormat<Struct> {
+};
 
 template <Named Enum>
 struct FormatOf<Enum> {

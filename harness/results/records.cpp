@@ -2,13 +2,12 @@
 
 #include <fmt/format.h>
 
-#include <array>
 #include <limits>
 #include <stdexcept>
 #include <utility>
 
-#include "harness/base/fields.h"
 #include "harness/results/block_time.h"
+#include "harness/results/result_fields.h"
 
 namespace gradsync::results {
 
@@ -22,19 +21,6 @@ double unaccounted_s(const RankRecord& rank) {
 }
 
 }  // namespace
-
-constexpr auto names_of(const Status*) {
-  return std::to_array<std::pair<Status, const char*>>({{Status::Ok, "ok"},
-                                                        {Status::Oom, "oom"},
-                                                        {Status::Timeout, "timeout"},
-                                                        {Status::Failed, "failed"},
-                                                        {Status::Skipped, "skipped"},
-                                                        {Status::Invalid, "invalid"}});
-}
-
-constexpr auto fields_of(const OpCount*) {
-  return std::tuple{field("count", &OpCount::count), field("bytes", &OpCount::bytes)};
-}
 
 constexpr auto fields_of(const TimelineEvent*) {
   return std::tuple{field("op", &TimelineEvent::op),

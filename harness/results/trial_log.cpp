@@ -157,16 +157,19 @@ std::vector<TrialRecord> read_trials(const std::string& directory, std::string* 
   return trials;
 }
 
-json read_result(const std::string& directory) {
+StoredResult read_result(const std::string& directory) {
   const std::string path = directory + "/" + kResultFile;
-  json result = read_json_file(path);
+  const json result = read_json_file(path);
   refuse_newer(result, kResultSchema, path);
   JsonFields fields(result, path);
   if (fields.string("schema") != kResultSchema) fields.fail("schema", kResultSchema);
   for (const char* name : {"context", "plan"}) {
     if (!fields.raw(name, true).is_object()) fields.fail(name, "an object");
   }
-  return result;
+  StoredResult stored{Context(result.at("context")), result.at("plan"), std::nullopt};
+  const json& status = fields.raw("exit_status", false);
+  if (status.is_number_integer()) stored.exit_status = status.get<int>();
+  return stored;
 }
 
 }  // namespace gradsync::results
