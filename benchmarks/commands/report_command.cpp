@@ -24,11 +24,11 @@ namespace {
 using nlohmann::json;
 
 std::string formatted(const report::FinishedRun& run, const std::string& format) {
-  if (format == "json") return run.result.dump(1) + "\n";
+  if (format == "json") return json(run.result).dump(1) + "\n";
   if (format == "csv") return report::result_csv(run.result);
   if (format == "benchmark") return report::benchmark_json(run.result, run.trials).dump(1) + "\n";
   if (format == "attribution") return report::attribution_page(run.result);
-  if (format == "trace") return report::trace_json(run.result["context"], run.trials).dump() + "\n";
+  if (format == "trace") return report::trace_json(run.result.context, run.trials).dump() + "\n";
   return report::result_markdown(run.result, session::published_tables(),
                                  {.raw_directory = run.directory});
 }
@@ -43,9 +43,10 @@ struct ReportOptions {
 };
 
 std::string compared(const std::vector<std::string>& directories, const std::string& format) {
-  const json comparison =
+  const report::RunComparison comparison =
       report::compare_runs(session::read_run(directories[0]), session::read_run(directories[1]));
-  return format == "json" ? comparison.dump(1) + "\n" : report::comparison_markdown(comparison);
+  return format == "json" ? json(comparison).dump(1) + "\n"
+                          : report::comparison_markdown(comparison);
 }
 
 // Errors: ConfigError where the two are not of one kind, or a format is for runs alone.

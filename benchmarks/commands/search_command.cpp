@@ -17,19 +17,21 @@ namespace gradsync::cli {
 namespace {
 
 using nlohmann::json;
+using plan::Edge;
+using report::SearchedCell;
 
 // A cell whose search ended in a failure, or in an answer that contradicts itself.
-bool went_wrong(const json& cell) {
-  if (cell["outcome"] == "not_monotone") return true;
-  return cell["outcome"] == "stopped" && cell["probes"].back()["status"] != "skipped";
+bool went_wrong(const SearchedCell& cell) {
+  if (cell.outcome == Edge::Outcome::NotMonotone) return true;
+  return cell.outcome == Edge::Outcome::Stopped &&
+         cell.probes.back().status != results::Status::Skipped;
 }
 
-ExitStatus exit_status_of(const json& cells) {
-  if (std::any_of(cells.begin(), cells.end(), went_wrong)) return ExitStatus::Failed;
-  const auto fits_somewhere = [](const json& cell) {
-    return cell["outcome"] == "found" || cell["outcome"] == "all_fit";
-  };
-  const bool answered = std::any_of(cells.begin(), cells.end(), fits_somewhere);
+ExitStatus exit_status_of(const std::vector<SearchedCell>& cells) {
+  if (std::ranges::any_of(cells, went_wrong)) return ExitStatus::Failed;
+  const bool answered = std::ranges::any_of(cells, [](const SearchedCell& cell) {
+    return cell.outcome == Edge::Outcome::Found || cell.outcome == Edge::Outcome::AllFit;
+  });
   return answered ? ExitStatus::Ok : ExitStatus::Unfit;
 }
 
@@ -38,23 +40,21 @@ ExitStatus search_session(const session::RunOptions& options,
                           const session::SearchQuestion& question, const plan::Plan& plan,
                           launch::Agents* agents) {
   const auto session = session::start_session(options, plan, agents);
-  json search{{"schema", report::kSearchSchema},
-              {"plan", plan.name},
-              {"wanted", question.wanted == plan::Wanted::Largest ? "largest" : "smallest"},
-              {"axis", question.axis},
-              {"checks", question.checks},
-              {"cells", json::array()}};
-  json& cells = search["cells"];
+  report::Search search;
+  search.plan = plan.name;
+  search.wanted = question.wanted;
+  search.axis = question.axis;
+  search.checks = question.checks;
   const bool ended = session::run_to_end(
-      *session, [&] { session::search_cells(*session, plan, question, cells); });
-  const ExitStatus status = ended ? exit_status_of(cells) : ExitStatus::Interrupted;
-  search["exit_status"] = static_cast<int>(status);
+      *session, [&] { session::search_cells(*session, plan, question, search.cells); });
+  const ExitStatus status = ended ? exit_status_of(search.cells) : ExitStatus::Interrupted;
+  search.exit_status = static_cast<int>(status);
   session->close(status);
   const std::string page = report::search_markdown(search, session->directory() + "/");
-  results::write_atomically(session->directory() + "/" + results::kSearchFile,
-                            search.dump(1) + "\n");
+  const std::string text = json(search).dump(1) + "\n";
+  results::write_atomically(session->directory() + "/" + results::kSearchFile, text);
   results::write_atomically(session->directory() + "/table.md", page);
-  std::cout << (options.json ? search.dump(1) + "\n" : page) << std::flush;
+  std::cout << (options.json ? text : page) << std::flush;
   if (!ended) {
     log::error(fmt::format("interrupted; finished trials are in {}", session->directory()));
   }

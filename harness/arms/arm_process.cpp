@@ -130,7 +130,7 @@ void ArmProcess::close() {
 
 results::TrialRecord ArmProcess::trial_from(const json& answer) const {
   try {
-    return answer.at("trial").get<results::TrialRecord>();
+    return results::trial_from(answer.at("trial"), program_ + ": its record of a turn");
   } catch (const json::exception& error) {
     throw ConfigError(
         fmt::format("{}: its record of a turn cannot be read: {}", program_, error.what()));

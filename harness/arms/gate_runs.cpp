@@ -4,6 +4,7 @@
 #include "harness/base/clock.h"
 #include "harness/base/log.h"
 #include "harness/gate/against.h"
+#include "harness/report/plan_source.h"
 #include "harness/results/store.h"
 #include "harness/session/finished_runs.h"
 #include "harness/session/paths.h"
@@ -21,14 +22,14 @@ std::string candidate_of(const GateOptions& options) {
 session::RunOptions with_plan(const GateQuestion& question, const std::string& directory) {
   session::RunOptions run = question.options.run;
   if (!run.plan.empty()) return run;
-  const nlohmann::json stored = results::read_result(question.options.against);
   run.plan = directory + "/" + results::kGatePlanFile;
-  results::write_atomically(run.plan, stored.at("plan").dump(1) + "\n");
+  const nlohmann::json plan = results::read_result(question.options.against).plan;
+  results::write_atomically(run.plan, plan.dump(1) + "\n");
   return run;
 }
 
 gate::Side side_of_run(const report::FinishedRun& run, const std::string& name) {
-  return {name, run.result["context"]};
+  return {name, run.result.context.written};
 }
 
 }  // namespace
@@ -75,7 +76,7 @@ gate::GateReport judge_claims(const GateQuestion& question, const std::string& d
              : session::run_plan_with(candidate_of(question.options), question.options.run,
                                       directory + "/" + results::kCandidateRun);
   gate::GateReport report;
-  report.plan = run.result["plan"].value("name", "");
+  report.plan = report::name_of_plan(run.result.plan).value_or("");
   report.candidate = side_of_run(run, run.directory);
   add_claims(report, question, run);
   return report;

@@ -15,13 +15,6 @@ using nlohmann::json;
 namespace {
 constexpr std::size_t kLongestQuote = 80;
 
-// The value as written, short enough for one line.
-std::string quote(const json& value) {
-  std::string text = value.dump();
-  if (text.size() > kLongestQuote) text = text.substr(0, kLongestQuote) + "...";
-  return text;
-}
-
 // Counts brackets outside of strings; of a text that is no JSON any answer will do.
 bool is_too_deep(std::string_view text) {
   int depth = 0;
@@ -38,6 +31,12 @@ bool is_too_deep(std::string_view text) {
   return false;
 }
 }  // namespace
+
+std::string quote(const json& value) {
+  std::string text = value.dump();
+  if (text.size() > kLongestQuote) text = text.substr(0, kLongestQuote) + "...";
+  return text;
+}
 
 JsonFields::JsonFields(const json& object, std::string file, std::string path)
     : object_(object), file_(std::move(file)), path_(std::move(path)) {

@@ -53,6 +53,9 @@ class JsonFields {
   std::set<std::string> known_;
 };
 
+// Returns `value` as written, short enough for one line: what a complaint says it got.
+std::string quote(const nlohmann::json& value);
+
 // Lists and objects may be nested this deep; our own files need less than ten levels. Whoever walks
 // a value recursively (nlohmann's dump and copy do) takes stack for each: larger, and a small file
 // could crash the program.

@@ -11,21 +11,25 @@
 
 namespace gradsync::gate {
 
-using nlohmann::json;
+using report::ComparedCell;
 using report::FinishedRun;
+using report::RunComparison;
 using results::TrialRecord;
 
 namespace {
 
 using Trials = std::vector<const TrialRecord*>;
 
-Row row_of(const json& entry) {
-  return {entry["part"].get<std::string>(), entry["cell"]};
+// Works for a cell that both runs have, and for one that a run has alone.
+template <typename Cell>
+Row row_of(const Cell& cell) {
+  return {cell.part, cell.cell.written()};
 }
 
-std::vector<Row> rows_of(const json& entries) {
+template <typename Cell>
+std::vector<Row> rows_of(const std::vector<Cell>& cells) {
   std::vector<Row> rows;
-  for (const json& entry : entries) rows.push_back(row_of(entry));
+  for (const Cell& cell : cells) rows.push_back(row_of(cell));
   return rows;
 }
 
@@ -40,12 +44,9 @@ Trials trials_of(const FinishedRun& run, const Row& row) {
 }
 
 // A ratio of steps as the share by which they are slower.
-Effect effect_from(const json& step_ratio) {
-  Effect effect{step_ratio["ratio"].get<double>() - 1, std::nullopt};
-  const json& ci95 = step_ratio["ci95"];
-  if (ci95.is_array()) {
-    effect.ci95 = stats::Interval{ci95[0].get<double>() - 1, ci95[1].get<double>() - 1};
-  }
+Effect effect_from(const results::Ratio& ratio) {
+  Effect effect{ratio.ratio - 1, std::nullopt};
+  if (ratio.ci95) effect.ci95 = stats::Interval{ratio.ci95->lo - 1, ratio.ci95->hi - 1};
   return effect;
 }
 
@@ -80,15 +81,15 @@ RowDecision decide_by_interval(const Effect& effect, const Effect& corrected,
   return decision;
 }
 
-int fewest_launches(const json& cell) {
-  return std::min(cell["a"]["launches"].get<int>(), cell["b"]["launches"].get<int>());
+int fewest_launches(const ComparedCell& cell) {
+  return static_cast<int>(std::min(cell.a.launches, cell.b.launches));
 }
 
-RowDecision decide_times(const json& cell, const json& corrected, double level,
+RowDecision decide_times(const ComparedCell& cell, const ComparedCell& corrected, double level,
                          const Settings& settings) {
-  const Effect effect = effect_from(cell["step_ratio"]);
+  const Effect effect = effect_from(*cell.step_ratio);
   const int launches = fewest_launches(cell);
-  const Effect at_level = effect_from(corrected["step_ratio"]);
+  const Effect at_level = effect_from(*corrected.step_ratio);
   if (launches >= kFewestLaunchesToDecide && at_level.ci95) {
     return decide_by_interval(effect, at_level, level_text(level), settings);
   }
@@ -102,91 +103,84 @@ RowDecision decide_times(const json& cell, const json& corrected, double level,
 
 // Whether the run has times of this row, whatever they may be compared with.
 bool has_times(const FinishedRun& run, const Row& row) {
-  const json& cells = run.result["cells"];
-  return std::any_of(cells.begin(), cells.end(), [&](const json& cell) {
-    return row_of(cell) == row && cell["step_s"].is_object();
+  return std::ranges::any_of(run.result.cells, [&](const results::CellResult& cell) {
+    return cell.step_s && row_of(cell) == row;
   });
 }
 
 // How many rows have a ratio of times: each may be a false alarm.
-std::size_t timed_rows(const json& cells) {
-  return static_cast<std::size_t>(std::count_if(
-      cells.begin(), cells.end(), [](const json& cell) { return cell["step_ratio"].is_object(); }));
+std::size_t timed_rows(const std::vector<ComparedCell>& cells) {
+  return static_cast<std::size_t>(std::ranges::count_if(
+      cells, [](const ComparedCell& cell) { return static_cast<bool>(cell.step_ratio); }));
 }
 
 // `corrected` is the same cell with its interval at `level`.
-RowReport report_on(const json& cell, const json& corrected, double level,
+RowReport report_on(const ComparedCell& cell, const ComparedCell& corrected, double level,
                     const FinishedRun& baseline, const FinishedRun& candidate,
                     const Settings& settings, bool times) {
   RowReport report;
   report.row = row_of(cell);
   report.took_turns = false;
-  const Row in_baseline{cell["a"]["part"].get<std::string>(), report.row.cell};
-  const Row in_candidate{cell["b"]["part"].get<std::string>(), report.row.cell};
+  const Row in_baseline{cell.a.part, report.row.cell};
+  const Row in_candidate{cell.b.part, report.row.cell};
   report.counts =
       compare_counts(trials_of(baseline, in_baseline), trials_of(candidate, in_candidate));
   if (!times) {
     report.no_times_because = "counts and bytes only";
   } else if (!has_times(baseline, in_baseline) && !has_times(candidate, in_candidate)) {
-    report.no_times_because =
-        "neither run has times; " + cell["null_reasons"]["step_ratio"].get<std::string>();
-  } else if (cell["step_ratio"].is_object()) {
+    report.no_times_because = "neither run has times; " + cell.step_ratio.why_not();
+  } else if (cell.step_ratio) {
     report.times = decide_times(cell, corrected, level, settings);
   } else {
-    report.times = undecided(cell["null_reasons"]["step_ratio"].get<std::string>());
+    report.times = undecided(cell.step_ratio.why_not());
   }
   report.starts = fewest_launches(cell);
   return report;
 }
 
-Side side_of(const json& run) {
-  return {run["directory"].get<std::string>(), run["context"]};
+Side side_of(const report::ComparedRun& run) {
+  return {run.directory, run.context.written};
 }
 
-// The parts of `comparison` that concern these rows.
-json selected(const json& entries, const std::vector<Row>& rows) {
-  json kept = json::array();
-  for (const json& entry : entries) {
-    if (std::find(rows.begin(), rows.end(), row_of(entry)) != rows.end()) kept.push_back(entry);
-  }
-  return kept;
-}
-
-void select(json& comparison, const std::vector<RowFilter>& filters) {
-  std::vector<Row> all;
-  for (const char* list : {"cells", "only_in_a", "only_in_b"}) {
-    for (const Row& row : rows_of(comparison[list])) all.push_back(row);
+// Keeps the rows that the filters select.
+void select(RunComparison& comparison, const std::vector<RowFilter>& filters) {
+  std::vector<Row> all = rows_of(comparison.cells);
+  for (const auto* list : {&comparison.only_in_a, &comparison.only_in_b}) {
+    for (const Row& row : rows_of(*list)) all.push_back(row);
   }
   const std::vector<Row> kept = select_rows(all, filters);
-  for (const char* list : {"cells", "only_in_a", "only_in_b"}) {
-    comparison[list] = selected(comparison[list], kept);
-  }
+  const auto is_left_out = [&](const auto& cell) {
+    return std::ranges::find(kept, row_of(cell)) == kept.end();
+  };
+  std::erase_if(comparison.cells, is_left_out);
+  std::erase_if(comparison.only_in_a, is_left_out);
+  std::erase_if(comparison.only_in_b, is_left_out);
 }
 
 }  // namespace
 
 GateReport judge_against(const FinishedRun& baseline, const FinishedRun& candidate,
                          const Settings& settings, const AgainstOptions& options) {
-  json comparison = report::compare_runs(baseline, candidate);
+  RunComparison comparison = report::compare_runs(baseline, candidate);
   select(comparison, options.rows);
   GateReport report;
-  report.plan = report::plain_text(comparison["b"]["plan"]);
-  report.baseline = side_of(comparison["a"]);
-  report.candidate = side_of(comparison["b"]);
+  report.plan = comparison.b.plan.value_or("null");
+  report.baseline = side_of(comparison.a);
+  report.candidate = side_of(comparison.b);
   report.settings = {{"margin", settings.margin},
                      {"smallest_effect", settings.smallest_effect},
                      {"alpha", settings.alpha}};
-  report.differences = comparison["differences"];
-  const json& cells = comparison["cells"];
+  report.differences = comparison.differences;
+  const auto& cells = comparison.cells;
   const double level = level_for(settings.alpha, timed_rows(cells));
-  json corrected = report::compare_runs(baseline, candidate, level);
+  RunComparison corrected = report::compare_runs(baseline, candidate, level);
   select(corrected, options.rows);
   for (std::size_t i = 0; i < cells.size(); ++i) {
-    report.rows.push_back(report_on(cells[i], corrected["cells"][i], level, baseline, candidate,
+    report.rows.push_back(report_on(cells[i], corrected.cells[i], level, baseline, candidate,
                                     settings, options.times));
   }
   for (const MissingRow& missing :
-       missing_rows(rows_of(comparison["only_in_a"]), rows_of(comparison["only_in_b"]))) {
+       missing_rows(rows_of(comparison.only_in_a), rows_of(comparison.only_in_b))) {
     RowReport row;
     row.row = missing.row;
     row.counts = RowCounts{{missing.difference}, ""};

@@ -8,6 +8,7 @@
 #include <optional>
 #include <utility>
 
+#include "harness/base/optional_json.h"
 #include "harness/gate/launch_level.h"
 #include "harness/plan/cell.h"
 #include "harness/report/cell_group.h"
@@ -54,11 +55,12 @@ std::string remedy(const Allowed& allowed, double ratio, const stats::Interval& 
 }
 
 // Why the times of this row do not count; "" where they do.
-std::string objection(const json& context, const CellGroup& group) {
+std::string objection(const results::Context& context, const CellGroup& group) {
   const report::Outcome outcome = report::outcome_of(group);
   if (outcome.status != results::Status::Ok) {
+    const std::string strategy = group.cell.strategy();
     return fmt::format("{} is {}: {}",
-                       report::strategy_label(group.cell.value("strategy", "a row")),
+                       strategy.empty() ? "a row" : report::strategy_label(strategy),
                        results::to_string(outcome.status), outcome.reason);
   }
   const std::string no_times = report::timing_objection(context, group);
@@ -67,23 +69,22 @@ std::string objection(const json& context, const CellGroup& group) {
 
 void judge(const Claim& claim, const CellGroup& above, const CellGroup& below, double level,
            ClaimOutcome& outcome) {
-  json ratio = report::compare_steps(above, below);
-  if (ratio.is_null()) {
+  outcome.ratio = report::compare_steps(above, below);
+  if (!outcome.ratio) {
     outcome.reason = "no round in which both rows ran";
     return;
   }
-  ratio.erase("vs");
-  outcome.ratio = ratio;
-  const auto launches = ratio["launches"].get<std::size_t>();
-  const json ends = report::compare_steps(above, below, level)["ci95"];
-  if (launches < kFewestLaunchesToDecide || !ends.is_array()) {
+  outcome.ratio->vs.clear();
+  const std::size_t launches = outcome.ratio->launches;
+  const auto ends = report::compare_steps(above, below, level)->ci95;
+  if (launches < kFewestLaunchesToDecide || !ends) {
     outcome.verdict = Verdict::Undecided;
     outcome.reason = fmt::format("{}, and a claim needs {}: rerun with --launches {}",
                                  report::counted(launches, "launch", "launches"),
                                  kFewestLaunchesToDecide, kFewestLaunchesToDecide);
     return;
   }
-  const stats::Interval interval{ends[0].get<double>(), ends[1].get<double>()};
+  const stats::Interval& interval = *ends;
   const std::string words = fmt::format("interval at {}, {:.3g}x to {:.3g}x,", level_text(level),
                                         interval.lo, interval.hi);
   const Allowed allowed = claim.allowed();
@@ -95,14 +96,15 @@ void judge(const Claim& claim, const CellGroup& above, const CellGroup& below, d
   } else {
     outcome.verdict = Verdict::Undecided;
     outcome.reason = fmt::format("the {} crosses the limit: {}", words,
-                                 remedy(allowed, ratio["ratio"].get<double>(), interval, launches));
+                                 remedy(allowed, outcome.ratio->ratio, interval, launches));
   }
 }
 
 const CellGroup* group_with(const std::vector<CellGroup>& groups, const std::string& part,
                             const plan::Cell& cell) {
   for (const CellGroup& group : groups) {
-    if (group.part == part && plan::cell_from_json(group.cell, "a row") == cell) return &group;
+    if (group.part == part && plan::cell_from_json(group.cell.written(), "a row") == cell)
+      return &group;
   }
   return nullptr;
 }
@@ -118,6 +120,10 @@ std::string side_name(const json& parameters) {
   return fmt::format("{}", fmt::join(words, ", "));
 }
 
+Row row_of(const CellGroup& group) {
+  return {group.part, group.cell.written()};
+}
+
 // A pair of rows that a claim is about.
 struct ClaimedPair {
   const Claim* claim = nullptr;
@@ -125,13 +131,13 @@ struct ClaimedPair {
   const CellGroup* below = nullptr;  // null: of a claim without rows, and so is above
 };
 
-ClaimOutcome outcome_of(const Claim& claim, const json& context, const CellGroup& above,
+ClaimOutcome outcome_of(const Claim& claim, const results::Context& context, const CellGroup& above,
                         const CellGroup& below, double level) {
   ClaimOutcome outcome;
   outcome.about = claim.about;
   outcome.name = fmt::format("{} / {}", side_name(claim.above), side_name(claim.below));
-  outcome.row = {above.part, above.cell};
-  outcome.over = {below.part, below.cell};
+  outcome.row = row_of(above);
+  outcome.over = row_of(below);
   outcome.need = claim.need();
   outcome.allowed = claim.allowed();
   outcome.reason = objection(context, above);
@@ -158,10 +164,10 @@ std::vector<ClaimedPair> claimed_pairs(const std::vector<Claim>& claims,
     const std::size_t before = pairs.size();
     const RowFilter above = RowFilter::of(claim.above, "ratio");
     for (const CellGroup& group : groups) {
-      const Row row{group.part, group.cell};
+      const Row row = row_of(group);
       if (!claim.where.matches(row) || !above.matches(row)) continue;
       const CellGroup* below =
-          group_with(groups, group.part, cell_with(group.cell, claim.below, "ratio"));
+          group_with(groups, group.part, cell_with(row.cell, claim.below, "ratio"));
       if (below != nullptr) pairs.push_back({&claim, &group, below});
     }
     if (pairs.size() == before) pairs.push_back({&claim});
@@ -178,9 +184,6 @@ Row place_of(const Claim& claim, Row row) {
 }  // namespace
 
 void to_json(json& out, const ClaimOutcome& outcome) {
-  const auto or_null = [](const std::optional<double>& value) {
-    return value ? json(*value) : json(nullptr);
-  };
   const auto row_or_null = [](const Row& row) {
     return row.cell.is_null() ? json() : json{{"part", row.part}, {"cell", row.cell}};
   };
@@ -189,15 +192,16 @@ void to_json(json& out, const ClaimOutcome& outcome) {
          {"row", row_or_null(outcome.row)},
          {"over", row_or_null(outcome.over)},
          {"need", outcome.need},
-         {"allowed", json::array({or_null(outcome.allowed.lo), or_null(outcome.allowed.hi)})},
-         {"ratio", outcome.ratio},
+         {"allowed", json::array({optional_to_json(outcome.allowed.lo),
+                                  optional_to_json(outcome.allowed.hi)})},
+         {"ratio", optional_to_json(outcome.ratio)},
          {"verdict", to_string(outcome.verdict)},
          {"reason", outcome.reason}};
 }
 
 std::vector<ClaimOutcome> evaluate_claims(const std::vector<Claim>& claims,
                                           const report::FinishedRun& run, double alpha) {
-  const auto groups = report::group_by_cell(run.result["plan"], run.trials, {});
+  const auto groups = report::group_by_cell(run.result.plan, run.trials, {});
   const std::vector<ClaimedPair> pairs = claimed_pairs(claims, groups);
   const auto judged = std::count_if(pairs.begin(), pairs.end(),
                                     [](const ClaimedPair& pair) { return pair.above != nullptr; });
@@ -210,8 +214,8 @@ std::vector<ClaimOutcome> evaluate_claims(const std::vector<Claim>& claims,
       continue;
     }
     outcomes.push_back(
-        outcome_of(*pair.claim, run.result["context"], *pair.above, *pair.below, level));
-    places.push_back(place_of(*pair.claim, {pair.above->part, pair.above->cell}));
+        outcome_of(*pair.claim, run.result.context, *pair.above, *pair.below, level));
+    places.push_back(place_of(*pair.claim, row_of(*pair.above)));
   }
   const auto names = place_names(places);
   auto place = names.begin();

@@ -8,6 +8,7 @@
 #pragma once
 
 #include <nlohmann/json.hpp>
+#include <optional>
 #include <vector>
 
 #include "harness/gate/gate_file.h"
@@ -24,7 +25,7 @@ struct ClaimOutcome {
   Row over;          // below
   std::string need;
   Allowed allowed;
-  nlohmann::json ratio;  // as report::compare_steps has it, at 95 %; or null
+  std::optional<results::StepRatio> ratio;  // at 95 %, `name` says of what; unset: not measured
   Verdict verdict = Verdict::Unfit;
   std::string reason;  // why it is not passed; empty where it is
 };

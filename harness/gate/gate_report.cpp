@@ -2,7 +2,7 @@
 
 #include <algorithm>
 
-#include "harness/report/cell_summary.h"
+#include "harness/report/run_comparison.h"
 
 namespace gradsync::gate {
 
@@ -17,7 +17,7 @@ json or_null(const std::optional<Value>& value) {
 
 json effect_to_json(const std::optional<Effect>& effect) {
   if (!effect) return nullptr;
-  return {{"value", effect->value}, {"ci95", report::interval_to_json(effect->ci95)}};
+  return {{"value", effect->value}, {"ci95", results::interval_to_json(effect->ci95)}};
 }
 
 json measure_to_json(const MeasureDecision& measure, bool took_turns) {

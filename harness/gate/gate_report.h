@@ -16,6 +16,7 @@
 #include "harness/gate/counts.h"
 #include "harness/gate/rows.h"
 #include "harness/gate/verdict.h"
+#include "harness/report/context_difference.h"
 
 namespace gradsync::gate {
 
@@ -50,9 +51,8 @@ struct GateReport {
   Side baseline;
   Side candidate;
   nlohmann::json settings = nlohmann::json::object();  // as to_json(Settings), or what there is
-  nlohmann::json differences =
-      nlohmann::json::array();     // of the contexts, as compare_runs has them
-  std::vector<std::string> notes;  // what a reader must know, a sentence each
+  std::vector<report::ContextDifference> differences;  // of the contexts
+  std::vector<std::string> notes;                      // what a reader must know, a sentence each
   std::vector<RowReport> rows;
   std::string claims_file;  // "" where there are no claims
   std::vector<ClaimOutcome> claims;

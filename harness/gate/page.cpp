@@ -282,11 +282,19 @@ std::string row_table(const json& rows) {
   return table.to_markdown();
 }
 
+// Of a claim that was measured.
+std::string ratio_words(const json& ratio) {
+  if (!ratio.is_object()) return "-";
+  const json& ends = ratio["ci95"];
+  results::Ratio words{ratio["ratio"].get<double>(), std::nullopt, ""};
+  if (ends.is_array()) words.ci95 = stats::Interval{ends[0].get<double>(), ends[1].get<double>()};
+  return report::ratio_text(words);
+}
+
 std::string claim_table(const json& claims) {
   TextTable table({{"verdict", Align::Left}, {"claim", Align::Left}, {"ratio"}, {"needed"}});
   for (const json& claim : claims) {
-    table.add_row({verdict_cell(claim), plain_text(claim["name"]),
-                   report::ratio_text(claim["ratio"]),
+    table.add_row({verdict_cell(claim), plain_text(claim["name"]), ratio_words(claim["ratio"]),
                    plain_text(claim["need"]).substr(std::string("need ").size())});
   }
   return table.to_markdown();
@@ -338,7 +346,7 @@ std::string gate_text(const json& gate, std::size_t width) {
   for (const json& claim : gate["claims"]) {
     claim_entries.push_back({plain_text(claim["verdict"]),
                              plain_text(claim["name"]),
-                             {report::ratio_text(claim["ratio"]), plain_text(claim["need"])},
+                             {ratio_words(claim["ratio"]), plain_text(claim["need"])},
                              reasons_of_claim(claim)});
   }
   return text + list_text(rows, width) + list_text(claim_entries, width) +

@@ -11,7 +11,7 @@
 #include "harness/base/words.h"
 #include "harness/plan/cell.h"
 #include "harness/report/labels.h"
-#include "harness/report/part_view.h"
+#include "harness/results/parameters.h"
 
 namespace gradsync::gate {
 
@@ -49,10 +49,14 @@ json parse_word(const std::string& word) {
 
 // What tells the rows of each part apart, but for topology and strategy.
 std::map<std::string, std::vector<std::string>> varying_by_part(const std::vector<Row>& rows) {
-  std::map<std::string, report::PartView> parts;
-  for (const Row& row : rows) parts[row.part].cells.push_back({{"cell", row.cell}});
+  std::map<std::string, std::vector<results::Parameters>> parts;
+  for (const Row& row : rows) parts[row.part].emplace_back(row.cell);
   std::map<std::string, std::vector<std::string>> varying;
-  for (const auto& [name, part] : parts) varying[name] = part.varying_parameters();
+  for (const auto& [name, cells] : parts) {
+    std::vector<const results::Parameters*> of_part;
+    for (const results::Parameters& cell : cells) of_part.push_back(&cell);
+    varying[name] = results::varying_names(of_part);
+  }
   return varying;
 }
 

@@ -11,8 +11,9 @@
 
 namespace gradsync::report {
 
-using nlohmann::json;
+using results::Attribution;
 using results::RankRecord;
+using results::RankShare;
 using results::TimelineEvent;
 using results::TimelinePhase;
 using results::TrialRecord;
@@ -40,7 +41,7 @@ bool knows_its_times(const RankRecord& rank) {
 }
 
 std::string obstacle_in(const TrialRecord& trial) {
-  if (trial.cell.value("hybrid_shard", false)) {
+  if (results::Parameters(trial.cell).hybrid_shard()) {
     return "hybrid sharding: which ranks took part in a collective is not recorded";
   }
   for (const RankRecord& rank : trial.ranks) {
@@ -181,29 +182,24 @@ struct RankSum {
   }
 };
 
-json parts_to_json(const TimeParts& sum, double steps) {
-  return {{"own_compute_s", sum.own_compute_s / steps},
-          {"copy_s", sum.copy_s / steps},
-          {"late_peer_s", sum.late_peer_s / steps},
-          {"wire_s", sum.wire_s / steps}};
+// A mean over `steps`.
+TimeParts mean_of(const TimeParts& sum, double steps) {
+  return {sum.own_compute_s / steps, sum.copy_s / steps, sum.late_peer_s / steps,
+          sum.wire_s / steps};
 }
 
-json rank_to_json(int rank, const RankSum& sum, double steps) {
-  json out = parts_to_json(sum.parts, steps);
-  out["rank"] = rank;
-  out["node"] = sum.node;
-  out["waited_for_s"] = json::object();
+RankShare share_of(int rank, const RankSum& sum, double steps) {
+  RankShare share;
+  static_cast<TimeParts&>(share) = mean_of(sum.parts, steps);
+  share.rank = rank;
+  share.node = sum.node;
   for (const auto& [late, waited_s] : sum.waited_for_s) {
-    out["waited_for_s"][std::to_string(late)] = waited_s / steps;
+    share.waited_for_s[std::to_string(late)] = waited_s / steps;
   }
-  out["collectives"] = json::array();
   for (const auto& [event, parts] : sum.collectives) {
-    json collective = parts_to_json(parts, steps);
-    collective["op"] = event.op;
-    collective["bucket"] = event.bucket;
-    out["collectives"].push_back(std::move(collective));
+    share.collectives.push_back({mean_of(parts, steps), event.op, event.bucket});
   }
-  return out;
+  return share;
 }
 
 }  // namespace
@@ -243,29 +239,26 @@ StepParts step_parts(const TrialRecord& trial, const HostClocks& clocks) {
   return out;
 }
 
-json attribution_json(const std::vector<const TrialRecord*>& trials, const HostClocks& clocks,
-                      std::string& why_unknown) {
+Known<Attribution> attribution_of(const std::vector<const TrialRecord*>& trials,
+                                  const HostClocks& clocks) {
   std::map<int, RankSum> sums;
-  double clock_error_s = 0;
-  int steps = 0;
-  why_unknown = trials.empty() ? "no trial ended well" : "";
+  Attribution mean;
+  std::string why_unknown = trials.empty() ? "no trial ended well" : "";
   for (const TrialRecord* trial : trials) {
     const StepParts step = step_parts(*trial, clocks);
     if (step.ranks.empty()) {
       if (why_unknown.empty()) why_unknown = step.unknown_because;
       continue;
     }
-    ++steps;
-    clock_error_s = std::max(clock_error_s, step.clock_error_s);
+    ++mean.steps;
+    mean.clock_error_s = std::max(mean.clock_error_s, step.clock_error_s);
     for (std::size_t i = 0; i < step.ranks.size(); ++i) {
       sums[step.ranks[i].rank].add(step.ranks[i], trial->ranks[i].timeline_events);
     }
   }
-  if (steps == 0) return nullptr;
-  why_unknown.clear();
-  json ranks = json::array();
-  for (const auto& [rank, sum] : sums) ranks.push_back(rank_to_json(rank, sum, steps));
-  return {{"steps", steps}, {"clock_error_s", clock_error_s}, {"ranks", std::move(ranks)}};
+  if (mean.steps == 0) return Unknown{why_unknown};
+  for (const auto& [rank, sum] : sums) mean.ranks.push_back(share_of(rank, sum, mean.steps));
+  return mean;
 }
 
 }  // namespace gradsync::report

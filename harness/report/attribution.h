@@ -23,24 +23,16 @@
 // All pure functions of records.
 #pragma once
 
-#include <nlohmann/json.hpp>
 #include <string>
 #include <vector>
 
+#include "harness/base/known.h"
 #include "harness/report/host_clocks.h"
-#include "harness/results/records.h"
+#include "harness/results/result.h"
 
 namespace gradsync::report {
 
-struct TimeParts {
-  double own_compute_s = 0;
-  double copy_s = 0;
-  double late_peer_s = 0;
-  double wire_s = 0;
-
-  double exposed_s() const { return late_peer_s + wire_s; }
-  double total_s() const { return own_compute_s + copy_s + exposed_s(); }
-};
+using results::TimeParts;
 
 // What was charged to one collective of the step on one rank. Own compute and copies are what hid
 // it.
@@ -75,14 +67,9 @@ std::vector<double> step_starts_s(const results::TrialRecord& trial, const HostC
 // the ranks did not take part in the same collectives.
 StepParts step_parts(const results::TrialRecord& trial, const HostClocks& clocks);
 
-// Returns the mean over those of `trials` whose parts are known, as "attribution" of a cell in
-// result.json:
-//   {"steps", "clock_error_s", "ranks": [{"rank", "node", "own_compute_s", "copy_s", "late_peer_s",
-//    "wire_s", "waited_for_s": {"1": ...}, "collectives": [{"op", "bucket", "own_compute_s",
-//    ...}]}]}
-// "waited_for_s" says for which rank the late peer's seconds were, "collectives" are gathered by
-// operation and bucket. null where no trial's are known, and `why_unknown` says why.
-nlohmann::json attribution_json(const std::vector<const results::TrialRecord*>& trials,
-                                const HostClocks& clocks, std::string& why_unknown);
+// Returns the mean over those of `trials` whose parts are known; its collectives are gathered by
+// operation and bucket. Not known where no trial's are.
+Known<results::Attribution> attribution_of(const std::vector<const results::TrialRecord*>& trials,
+                                           const HostClocks& clocks);
 
 }  // namespace gradsync::report

@@ -16,6 +16,6 @@ std::string attribution_table(const PartView& part);
 // collective and rank: what hid it, and how long the rank waited for it. Two more rows per rank
 // make it whole: what was computed with nothing in flight, and the step. Cells without an
 // attribution say why.
-std::string attribution_page(const nlohmann::json& result);
+std::string attribution_page(const results::Result& result);
 
 }  // namespace gradsync::report

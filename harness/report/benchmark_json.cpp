@@ -4,47 +4,56 @@
 
 #include <cmath>
 #include <string>
+#include <utility>
 
 #include "harness/report/labels.h"
 #include "harness/report/part_view.h"
+#include "harness/report/plan_source.h"
 #include "harness/stats/sample.h"
 
 namespace gradsync::report {
 
 using nlohmann::json;
+using results::CellResult;
 using results::TrialRecord;
 
 namespace {
 
-json benchmark_context(const json& context) {
-  json out = {{"date", context.value("start_time", "")},
-              {"host_name", context.value("host", "")},
+json benchmark_context(const results::Context& context) {
+  json out = {{"date", context.start_time.value_or("")},
+              {"host_name", context.host.value_or("")},
               {"executable", "gradsync"},
-              {"num_cpus", context.value("cpus_usable", 0)},
+              {"num_cpus", context.cpus_usable},
               {"caches", json::array()},
-              {"library_build_type", context.value("timing_valid", true) ? "release" : "debug"},
+              {"library_build_type", context.timing_valid ? "release" : "debug"},
               {"cpu_time", "not measured; repeats real_time"}};
-  for (const char* name : {"gradsync", "commit", "build_type", "torch", "backend"}) {
-    if (context.contains(name)) out[name] = plain_text(context[name]);
+  const std::pair<const char*, const std::optional<std::string>&> versions[] = {
+      {"gradsync", context.gradsync},
+      {"commit", context.commit},
+      {"build_type", context.build_type},
+      {"torch", context.torch},
+      {"backend", context.backend}};
+  for (const auto& [name, value] : versions) {
+    if (value) out[name] = *value;
   }
   return out;
 }
 
-std::string run_name(const json& result, const PartView& part, const json& cell) {
-  std::string name = plain_text(result["plan"].value("name", json("plan")));
+std::string run_name(const results::Result& result, const PartView& part, const CellResult& cell) {
+  std::string name = name_of_plan(result.plan).value_or("plan");
   if (!part.name.empty()) name += fmt::format("/{}", part.name);
-  name += fmt::format("/{}", cell["cell"].value("topology", ""));
+  name += fmt::format("/{}", cell.cell.topology());
   for (const std::string& parameter : part.varying_parameters()) {
-    name += fmt::format("/{}:{}", parameter, parameter_text(cell["cell"], parameter));
+    name += fmt::format("/{}:{}", parameter, parameter_text(cell.cell, parameter));
   }
-  return fmt::format("{}/{}", name, cell["cell"].value("strategy", ""));
+  return fmt::format("{}/{}", name, cell.cell.strategy());
 }
 
-std::vector<double> steps_of(const std::vector<TrialRecord>& trials, const json& cell) {
+std::vector<double> steps_of(const std::vector<TrialRecord>& trials, const CellResult& cell) {
   std::vector<double> steps;
   for (const TrialRecord& trial : trials) {
-    const bool wanted = trial.status == results::Status::Ok && trial.part == cell["part"] &&
-                        trial.cell == cell["cell"];
+    const bool wanted = trial.status == results::Status::Ok && trial.part == cell.part &&
+                        trial.cell == cell.cell.written();
     if (!wanted) continue;
     for (const double step : trial.step_s) {
       if (std::isfinite(step)) steps.push_back(step);
@@ -92,10 +101,9 @@ void add_aggregates(json& benchmarks, const json& run, const std::vector<double>
   add("cv", "percentage", *summary->sd / mean_s);
 }
 
-std::string why_not_measured(const json& cell) {
-  const std::string status = cell.value("status", "");
-  if (status == "ok") return cell["null_reasons"].value("step_s", "no times");
-  return fmt::format("{}: {}", status, cell.value("reason", ""));
+std::string why_not_measured(const CellResult& cell) {
+  if (cell.is_ok()) return cell.step_s.why_not();
+  return fmt::format("{}: {}", results::to_string(cell.status), cell.reason);
 }
 
 void add_run(json& benchmarks, const json& run, const std::vector<double>& steps, double mean_s) {
@@ -111,22 +119,22 @@ void add_run(json& benchmarks, const json& run, const std::vector<double>& steps
 
 }  // namespace
 
-json benchmark_json(const json& result, const std::vector<TrialRecord>& trials) {
+json benchmark_json(const results::Result& result, const std::vector<TrialRecord>& trials) {
   json benchmarks = json::array();
   json not_measured = json::object();
   std::size_t family = 0;
   for (const PartView& part : parts_of(result)) {
-    for (const json& cell : part.cells) {
+    for (const CellResult& cell : part.cells) {
       const std::string name = run_name(result, part, cell);
-      if (!cell["step_s"].is_object() || cell.value("status", "") != "ok") {
+      if (!cell.is_timed()) {
         not_measured[name] = why_not_measured(cell);
         continue;
       }
       const auto steps = steps_of(trials, cell);
-      add_run(benchmarks, run_entry(name, family++, steps.size()), steps, cell["step_s"]["mean"]);
+      add_run(benchmarks, run_entry(name, family++, steps.size()), steps, cell.step_s->mean);
     }
   }
-  json context = benchmark_context(result["context"]);
+  json context = benchmark_context(result.context);
   context["not_measured"] = not_measured;
   return {{"context", context}, {"benchmarks", benchmarks}};
 }

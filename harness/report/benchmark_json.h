@@ -10,7 +10,7 @@
 #include <nlohmann/json.hpp>
 #include <vector>
 
-#include "harness/results/records.h"
+#include "harness/results/result.h"
 
 namespace gradsync::report {
 
@@ -18,7 +18,7 @@ namespace gradsync::report {
 // example "slowdown_table/2x1/baseline". A cell without times has no entry, because compare.py
 // would read the format's "error_occurred" as a time of 0 and report a gain; "not_measured" of the
 // context names it and says why. `trials` are those that `result` was built from.
-nlohmann::json benchmark_json(const nlohmann::json& result,
+nlohmann::json benchmark_json(const results::Result& result,
                               const std::vector<results::TrialRecord>& trials);
 
 }  // namespace gradsync::report

@@ -6,7 +6,6 @@
 // the fastest that sends whole gradients has an entry of its own.
 #pragma once
 
-#include <nlohmann/json.hpp>
 #include <string>
 #include <vector>
 
@@ -15,15 +14,13 @@
 
 namespace gradsync::report {
 
-// Returns "best" of result.json. For each set of DDP's cells of one part that differ in strategy
-// and options alone, where options vary and one setting has all at their defaults, an entry
-// {"part", "among", "cell", "step_s", "of", "vs", "ratio", "ci95", "pairs"} among "all", and one
-// among "whole_gradients" where the first compresses them. `of` cells it is the fastest; `vs` is
-// the fastest with all options at their defaults, `ratio` the time against that, paired by round.
-// `cells`: the entries of result.json, one for each group.
-nlohmann::json best_of_all(const std::vector<CellGroup>& groups, const nlohmann::json& cells);
+// Returns for each set of DDP's cells of one part that differ in strategy and options alone, where
+// options vary and one setting has all at their defaults, the fastest of all, and where that
+// compresses gradients the fastest that does not. `cells`: one for each group.
+std::vector<results::Best> best_of_all(const std::vector<CellGroup>& groups,
+                                       const std::vector<results::CellResult>& cells);
 
 // Returns a sentence for each entry of this part, or "".
-std::string best_sentences(const nlohmann::json& best, const PartView& part);
+std::string best_sentences(const std::vector<results::Best>& best, const PartView& part);
 
 }  // namespace gradsync::report

@@ -7,6 +7,7 @@
 
 #include "harness/plan/cell.h"
 #include "harness/plan/strategies.h"
+#include "harness/report/plan_source.h"
 
 namespace gradsync::report {
 
@@ -32,48 +33,25 @@ std::size_t place_of_strategy(const std::string& name) {
   return static_cast<std::size_t>(place - known.begin());
 }
 
-// The plan's own list for one parameter of one part; null where it has none.
-json plan_list(const json& plan, const std::string& part, const std::string& parameter) {
-  const auto list_in = [&](const json& owner) {
-    if (!owner.is_object() || !owner.contains("cells")) return json();
-    const json& cells = owner["cells"];
-    const bool listed =
-        cells.is_object() && cells.contains(parameter) && cells[parameter].is_array();
-    return listed ? cells[parameter] : json();
-  };
-  if (!plan.is_object()) return {};
-  if (plan.contains("parts") && plan["parts"].is_array()) {
-    for (const json& candidate : plan["parts"]) {
-      const bool this_part = candidate.is_object() && candidate.value("name", "") == part;
-      if (json list = this_part ? list_in(candidate) : json(); !list.is_null()) return list;
-    }
-  }
-  return list_in(plan);
-}
-
 // Something that sorts: [place in the plan's list, the value itself].
 json sort_key(const json& plan, const CellGroup& group) {
   json key = json::array();
-  const json parameters = plan::with_defaults(group.cell);
+  const json parameters = plan::with_defaults(group.cell.written());
   for (const auto& [parameter, value] : parameters.items()) {
     if (parameter == "strategy" || parameter == "topology") continue;
-    const json list = plan_list(plan, group.part, parameter);
+    const json list = listed_values(plan, group.part, parameter);
     key.push_back(json::array({list.is_array() ? position_in(list, value) : 0, value}));
   }
-  key.push_back(place_of_strategy(group.cell.value("strategy", "")));
+  key.push_back(place_of_strategy(group.cell.strategy()));
   return key;
-}
-
-bool is_as_published(const json& plan) {
-  return plan.is_object() && plan.value("window_rule", "honest") == std::string("as_published");
 }
 
 class Grouper {
  public:
   explicit Grouper(bool as_published) : as_published_(as_published) {}
 
-  CellGroup& group(const std::string& part, const json& cell) {
-    const auto [place, is_new] = index_.try_emplace({part, cell.dump()}, groups_.size());
+  CellGroup& group(const std::string& part, const results::Parameters& cell) {
+    const auto [place, is_new] = index_.try_emplace({part, cell.written().dump()}, groups_.size());
     if (is_new) groups_.push_back({part, cell, {}, "", as_published_});
     return groups_[place->second];
   }
@@ -85,8 +63,7 @@ class Grouper {
     for (CellGroup& group : groups_) {
       const auto part = part_order.try_emplace(group.part, part_order.size()).first->second;
       const auto topology =
-          topology_order.try_emplace(group.cell.value("topology", ""), topology_order.size())
-              .first->second;
+          topology_order.try_emplace(group.cell.topology(), topology_order.size()).first->second;
       keyed.emplace_back(json::array({part, topology, sort_key(plan, group)}), std::move(group));
     }
     std::stable_sort(keyed.begin(), keyed.end(),
@@ -139,12 +116,6 @@ Outcome outcome_of(const CellGroup& group) {
     }
   }
   return outcome;
-}
-
-json without_strategy(const json& cell) {
-  json rest = cell;
-  rest.erase("strategy");
-  return rest;
 }
 
 }  // namespace gradsync::report

@@ -5,6 +5,7 @@
 #include <string>
 #include <vector>
 
+#include "harness/results/parameters.h"
 #include "harness/results/records.h"
 
 namespace gradsync::report {
@@ -12,13 +13,13 @@ namespace gradsync::report {
 // A cell of which no trial was started, and why.
 struct SkippedCell {
   std::string part;
-  nlohmann::json cell;
+  results::Parameters cell;
   std::string reason;
 };
 
 struct CellGroup {
   std::string part;
-  nlohmann::json cell;
+  results::Parameters cell;
   std::vector<const results::TrialRecord*> trials;  // in the order they ran
   std::string skipped_because;                      // of a SkippedCell; empty otherwise
   // The plan's window rule: windows hold different numbers of micro-batches, and rank 0's clock
@@ -42,8 +43,5 @@ struct Outcome {
   std::string reason;
 };
 Outcome outcome_of(const CellGroup& group);
-
-// Returns the cell without its strategy: what two cells share when only the strategy differs.
-nlohmann::json without_strategy(const nlohmann::json& cell);
 
 }  // namespace gradsync::report

@@ -7,12 +7,13 @@
 
 namespace gradsync::report {
 
-using nlohmann::json;
+using results::Parameters;
+using results::StepRatio;
 
 namespace {
 
 const CellGroup* find_group(const std::vector<CellGroup>& groups, const std::string& part,
-                            const json& cell) {
+                            const Parameters& cell) {
   const auto found = std::ranges::find_if(
       groups, [&](const CellGroup& group) { return group.part == part && group.cell == cell; });
   return found == groups.end() ? nullptr : &*found;
@@ -20,32 +21,32 @@ const CellGroup* find_group(const std::vector<CellGroup>& groups, const std::str
 
 }  // namespace
 
-json compare_steps(const CellGroup& cell, const CellGroup& reference, double level) {
+std::optional<StepRatio> compare_steps(const CellGroup& cell, const CellGroup& reference,
+                                       double level) {
   const PairedMeans paired = paired_means(cell, reference);
-  if (paired.launches.empty()) return nullptr;
-  const stats::Estimate ratio = stats::ratio_of_pairs(paired.launches, level);
-  const bool itself = &cell == &reference;
-  return {{"vs", reference.cell.value("strategy", "")},
-          {"ratio", itself ? 1.0 : ratio.value},
-          {"ci95", itself ? json(nullptr) : interval_to_json(ratio.interval)},
-          {"interval",
-           itself ? "none: compared with itself" : interval_kind(ratio, paired.launches.size())},
-          {"launches", paired.launches.size()},
-          {"pairs", paired.rounds}};
+  if (paired.launches.empty()) return std::nullopt;
+  const stats::Estimate estimate = stats::ratio_of_pairs(paired.launches, level);
+  StepRatio ratio;
+  ratio.vs = reference.cell.strategy();
+  ratio.launches = paired.launches.size();
+  ratio.pairs = paired.rounds;
+  ratio.ratio = 1;
+  ratio.interval = "none: compared with itself";
+  if (&cell == &reference) return ratio;
+  ratio.ratio = estimate.value;
+  ratio.ci95 = estimate.interval;
+  ratio.interval = interval_kind(estimate, paired.launches.size());
+  return ratio;
 }
 
 const CellGroup* sibling(const std::vector<CellGroup>& groups, const CellGroup& group,
                          const std::string& strategy) {
-  json cell = group.cell;
-  cell["strategy"] = strategy;
-  return find_group(groups, group.part, cell);
+  return find_group(groups, group.part, group.cell.with("strategy", strategy));
 }
 
 const CellGroup* with_local_statistics(const std::vector<CellGroup>& groups,
                                        const CellGroup& group) {
-  json cell = group.cell;
-  cell.erase("sync_batch_norm");  // false is not written
-  return find_group(groups, group.part, cell);
+  return find_group(groups, group.part, group.cell.without({"sync_batch_norm"}));  // not written
 }
 
 }  // namespace gradsync::report

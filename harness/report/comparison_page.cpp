@@ -3,87 +3,100 @@
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 
+#include <algorithm>
 #include <map>
 #include <vector>
 
 #include "harness/base/units.h"
 #include "harness/report/comparison_tables.h"
 #include "harness/report/labels.h"
-#include "harness/report/part_view.h"
 #include "harness/report/text_table.h"
 #include "harness/report/text_width.h"
 
 namespace gradsync::report {
 
 using nlohmann::json;
+using results::Parameters;
 
 namespace {
 
 constexpr std::size_t kWidestValue = 28;  // of a context; a longer one is cut
 
-std::string field(const json& context, const char* name) {
-  const json value = context.value(name, json());
-  return value.is_null() ? "unknown" : plain_text(value);
+std::string run_lines(const char* name, const ComparedRun& run) {
+  const auto text = [](const std::optional<std::string>& value) {
+    return value.value_or("unknown");
+  };
+  const results::Context& context = run.context;
+  return fmt::format("- {}: {}\n  plan {}, gradsync {} ({} {}), torch {} {}, host {}, {}\n", name,
+                     run.directory, run.plan.value_or("null"), text(context.gradsync),
+                     text(context.commit), text(context.build_type), text(context.torch),
+                     text(context.backend), text(context.host), text(context.start_time));
 }
 
-std::string run_lines(const char* name, const json& run) {
-  const json& context = run["context"];
-  return fmt::format(
-      "- {}: {}\n  plan {}, gradsync {} ({} {}), torch {} {}, host {}, {}\n", name,
-      run["directory"].get<std::string>(), plain_text(run["plan"]), field(context, "gradsync"),
-      field(context, "commit"), field(context, "build_type"), field(context, "torch"),
-      field(context, "backend"), field(context, "host"), field(context, "start_time"));
-}
-
-std::string warning_lines(const char* name, const json& run) {
+std::string warning_lines(const char* name, const ComparedRun& run) {
   std::string text;
-  for (const json& warning : run["context"].value("warnings", json::array())) {
-    text += fmt::format("- warn: {}: {}\n", name, plain_text(warning));
+  for (const std::string& warning : run.context.warnings) {
+    text += fmt::format("- warn: {}: {}\n", name, warning);
   }
   return text;
 }
 
 // What has no effect on times is left out: the JSON has it.
-std::string difference_table(const json& differences) {
+std::string difference_table(const std::vector<ContextDifference>& differences) {
   TextTable table(
       {{"differs", Align::Left}, {"A", Align::Left}, {"B", Align::Left}, {"times", Align::Left}});
   bool any = false;
-  for (const json& difference : differences) {
-    if (difference["effect"] == "none") continue;
+  for (const ContextDifference& difference : differences) {
+    if (difference.effect == Effect::None) continue;
     any = true;
-    const std::string name = difference["field"];
-    table.add_row({name, context_value_text(name, difference["a"]),
-                   context_value_text(name, difference["b"]),
-                   difference["effect"] == "forbids_times" ? "not compared" : "may be in B/A"});
+    table.add_row({difference.field, context_value_text(difference.field, difference.a),
+                   context_value_text(difference.field, difference.b),
+                   difference.effect == Effect::ForbidsTimes ? "not compared" : "may be in B/A"});
   }
   return any ? table.to_markdown() : "Nothing in their contexts differs that times depend on.\n";
 }
 
-std::string part_text(const PartView& part) {
-  std::string text = part.name.empty() ? "" : "\n## " + part.name + "\n";
-  text += part.paced() ? "\n**Paced compute.**\n" : "\nReal compute.\n";
-  return text + comparison_tables(part);
+// The cells of each part as `a` has them, in its order.
+std::vector<std::vector<ComparedCell>> parts_of(const std::vector<ComparedCell>& cells) {
+  std::vector<std::vector<ComparedCell>> parts;
+  for (const ComparedCell& cell : cells) {
+    const auto same = [&](const auto& part) { return part.front().part == cell.part; };
+    auto found = std::ranges::find_if(parts, same);
+    if (found == parts.end()) found = parts.emplace(found);
+    found->push_back(cell);
+  }
+  return parts;
 }
 
-// The parts as `a` has them, their cells being those of the comparison.
-std::vector<PartView> shared_parts(const json& comparison) {
-  return parts_of(
-      {{"cells", comparison["cells"]}, {"context", comparison["a"]["context"]}, {"plan", nullptr}});
+std::string part_text(const results::Context& context, const std::vector<ComparedCell>& cells) {
+  const std::string& name = cells.front().part;
+  const bool paced = std::ranges::any_of(
+      cells, [](const ComparedCell& cell) { return cell.timing == results::Timing::Paced; });
+  return (name.empty() ? "" : "\n## " + name + "\n") +
+         (paced ? "\n**Paced compute.**\n" : "\nReal compute.\n") +
+         comparison_tables(context, cells);
+}
+
+// What varies over all cells of both runs.
+std::vector<std::string> varying_over_all(const RunComparison& comparison) {
+  std::vector<const Parameters*> cells;
+  for (const ComparedCell& cell : comparison.cells) cells.push_back(&cell.cell);
+  for (const auto* list : {&comparison.only_in_a, &comparison.only_in_b}) {
+    for (const LonelyCell& cell : *list) cells.push_back(&cell.cell);
+  }
+  return results::varying_names(cells);
 }
 
 // Cells that one run lacks, named by topology and by whatever varies over both runs.
-std::string only_in(const json& comparison, const char* run, const char* list) {
-  PartView all;
-  for (const char* name : {"cells", "only_in_a", "only_in_b"}) {
-    for (const json& cell : comparison[name]) all.cells.push_back(cell);
-  }
+std::string only_in(const char* run, const std::vector<LonelyCell>& cells,
+                    const std::vector<std::string>& varying) {
   std::map<std::string, std::vector<std::string>> strategies;
-  for (const json& cell : comparison[list]) {
-    std::string place = cell["cell"].value("topology", "");
-    for (const std::string& parameter : all.varying_parameters()) {
-      place += fmt::format(", {} {}", parameter, parameter_text(cell["cell"], parameter));
+  for (const LonelyCell& cell : cells) {
+    std::string place = cell.cell.topology();
+    for (const std::string& parameter : varying) {
+      place += fmt::format(", {} {}", parameter, parameter_text(cell.cell, parameter));
     }
-    strategies[place].push_back(strategy_label(cell["cell"].value("strategy", "")));
+    strategies[place].push_back(strategy_label(cell.cell.strategy()));
   }
   std::string text;
   for (const auto& [place, names] : strategies) {
@@ -101,15 +114,16 @@ std::string context_value_text(const std::string& field, const json& value) {
   return truncate(plain_text(value), kWidestValue);
 }
 
-std::string comparison_markdown(const json& comparison) {
-  const json& a = comparison["a"];
-  const json& b = comparison["b"];
+std::string comparison_markdown(const RunComparison& comparison) {
+  const ComparedRun& a = comparison.a;
+  const ComparedRun& b = comparison.b;
   std::string text = run_lines("A", a) + run_lines("B", b) + warning_lines("A", a) +
-                     warning_lines("B", b) + "\n" + difference_table(comparison["differences"]);
-  for (const PartView& part : shared_parts(comparison)) text += part_text(part);
-  if (comparison["cells"].empty()) text += "\nThe two runs have no cell in common.\n";
+                     warning_lines("B", b) + "\n" + difference_table(comparison.differences);
+  for (const auto& cells : parts_of(comparison.cells)) text += part_text(a.context, cells);
+  if (comparison.cells.empty()) text += "\nThe two runs have no cell in common.\n";
+  const auto varying = varying_over_all(comparison);
   const std::string lonely =
-      only_in(comparison, "A", "only_in_a") + only_in(comparison, "B", "only_in_b");
+      only_in("A", comparison.only_in_a, varying) + only_in("B", comparison.only_in_b, varying);
   return text + (lonely.empty() ? "" : "\n" + lonely);
 }
 

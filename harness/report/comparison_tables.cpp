@@ -4,67 +4,67 @@
 #include <fmt/ranges.h>
 
 #include <algorithm>
-#include <functional>
 #include <map>
-#include <vector>
+#include <set>
 
-#include "harness/base/units.h"
-#include "harness/report/cell_table.h"
-#include "harness/report/collectives.h"
-#include "harness/report/labels.h"
+#include "harness/report/columns.h"
+#include "harness/report/row_names.h"
 
 namespace gradsync::report {
 
-using nlohmann::json;
+using results::CellResult;
 
 namespace {
 
-std::vector<json> sides_of(const PartView& part) {
-  std::vector<json> sides;
-  for (const json& cell : part.cells) {
-    sides.push_back(cell["a"]);
-    sides.push_back(cell["b"]);
+using Cells = std::vector<ComparedCell>;
+using Columns = std::vector<CellColumn<ComparedCell>>;
+
+struct Side {
+  const char* name;
+  CellResult ComparedCell::*cell;
+};
+constexpr Side kSides[] = {{"A", &ComparedCell::a}, {"B", &ComparedCell::b}};
+
+RowNames names_of(const results::Context& context, const Cells& cells) {
+  std::vector<NamedRow> rows;
+  for (const ComparedCell& cell : cells) rows.push_back({cell.cell, {}});
+  return RowNames(context, rows);
+}
+
+std::vector<CellResult> sides_of(const Cells& cells) {
+  std::vector<CellResult> sides;
+  for (const ComparedCell& cell : cells) {
+    for (const Side& side : kSides) sides.push_back(cell.*side.cell);
   }
   return sides;
 }
 
-// The two columns "HEAD A" and "HEAD B". A run in which a trial of the cell failed shows "-".
-void add_pair(std::vector<CellColumn>& columns, const std::string& head,
-              const std::function<std::string(const json& side)>& text) {
-  for (const char* run : {"a", "b"}) {
-    columns.push_back({head + (*run == 'a' ? " A" : " B"), [run, text](const json& cell) {
-                         const json& side = cell[run];
-                         return side["status"] == "ok" ? text(side) : std::string("-");
+int decimals_of(const Cells& cells) {
+  return PartView{.name = "", .about = "", .context = {}, .cells = sides_of(cells)}.decimals();
+}
+
+// The two columns "HEAD A" and "HEAD B".
+void add_pair(Columns& columns, const Column& column) {
+  constexpr int kDecimals = 3;
+  for (const auto& [name, cell] : kSides) {
+    columns.push_back({column.head + " " + name, [column, cell = cell](const ComparedCell& both) {
+                         return text_of(column, both.*cell, kDecimals);
                        }});
   }
 }
 
-std::string step_text(const json& side, int decimals) {
-  const std::string status = side["status"];
-  if (status != "ok") return status;
-  const json& step = side["step_s"];
-  if (!step.is_object()) return "-";
-  const json& ci95 = step["ci95"];
-  const std::string mean = seconds_text(step["mean"], decimals);
-  if (!ci95.is_array()) return mean;
-  return fmt::format("{} [{}, {}]", mean, seconds_text(ci95[0], decimals),
-                     seconds_text(ci95[1], decimals));
+std::string step_text(const CellResult& side, int decimals) {
+  if (!side.is_ok()) return results::to_string(side.status);
+  if (!side.step_s) return "-";
+  const std::string mean = seconds_text(side.step_s->mean, decimals);
+  const auto& ci95 = side.step_s->ci95;
+  if (!ci95) return mean;
+  return fmt::format("{} [{}, {}]", mean, seconds_text(ci95->lo, decimals),
+                     seconds_text(ci95->hi, decimals));
 }
 
-bool has_ratio(const json& cell) {
-  return cell["step_ratio"].is_object();
-}
-
-std::string name_of(const PartView& part, const json& cell) {
-  std::string name = topology_label(part.context, cell).text();
-  for (const std::string& parameter : part.varying_parameters()) {
-    name += fmt::format(", {} {}", parameter, parameter_text(cell["cell"], parameter));
-  }
-  return name + ", " + strategy_label(cell["cell"].value("strategy", ""));
-}
-
-bool both_ok(const json& cell) {
-  return cell["a"]["status"] == "ok" && cell["b"]["status"] == "ok";
+bool has_ratio(const ComparedCell& cell) {
+  return static_cast<bool>(cell.step_ratio);
 }
 
 constexpr std::size_t kMostNamed = 4;  // cells in one line; more are counted
@@ -91,37 +91,36 @@ class Lines {
 };
 
 // Why cells have no numbers in one run, why none of B/A, and what the intervals are.
-std::string notes(const PartView& part) {
+std::string notes(const RowNames& names, const Cells& cells) {
   Lines lines;
-  for (const json& cell : part.cells) {
-    for (const char* run : {"a", "b"}) {
-      const json& side = cell[run];
-      if (side["status"] == "ok") continue;
-      lines.add(fmt::format("{}: {}: {}", *run == 'a' ? "A" : "B", plain_text(side["status"]),
-                            plain_text(side["reason"])),
-                name_of(part, cell));
+  for (std::size_t row = 0; row < cells.size(); ++row) {
+    const ComparedCell& cell = cells[row];
+    const std::string name = names.place_and_strategy(row, ", ");
+    for (const auto& [run, side] : kSides) {
+      const CellResult& ended = cell.*side;
+      if (ended.is_ok()) continue;
+      lines.add(fmt::format("{}: {}: {}", run, results::to_string(ended.status), ended.reason),
+                name);
     }
-    if (has_ratio(cell)) {
-      lines.add(fmt::format("95 % interval of B/A: {}", plain_text(cell["step_ratio"]["interval"])),
-                name_of(part, cell));
-    } else if (both_ok(cell)) {
-      lines.add(fmt::format("No B/A: {}", plain_text(cell["null_reasons"]["step_ratio"])),
-                name_of(part, cell));
+    if (cell.step_ratio) {
+      lines.add(fmt::format("95 % interval of B/A: {}", cell.step_ratio->interval), name);
+    } else if (cell.a.is_ok() && cell.b.is_ok()) {
+      lines.add(fmt::format("No B/A: {}", cell.step_ratio.why_not()), name);
     }
   }
-  return "\n" + lines.bullets(part.cells.size());
+  return "\n" + lines.bullets(cells.size());
 }
 
 // How many cells differ, in words; only what an interval can tell.
-std::string verdict(const PartView& part) {
+std::string verdict(const Cells& cells) {
   std::size_t slower = 0;
   std::size_t faster = 0;
   std::size_t judged = 0;
-  for (const json& cell : part.cells) {
-    if (!has_ratio(cell) || !cell["step_ratio"]["ci95"].is_array()) continue;
+  for (const ComparedCell& cell : cells) {
+    if (!cell.step_ratio || !cell.step_ratio->ci95) continue;
     ++judged;
-    if (cell["step_ratio"]["ci95"][0].get<double>() > 1) ++slower;
-    if (cell["step_ratio"]["ci95"][1].get<double>() < 1) ++faster;
+    if (cell.step_ratio->ci95->lo > 1) ++slower;
+    if (cell.step_ratio->ci95->hi < 1) ++faster;
   }
   if (judged == 0) return "";
   return fmt::format(
@@ -131,90 +130,88 @@ std::string verdict(const PartView& part) {
       judged - slower - faster);
 }
 
-std::string times_text(const PartView& part) {
-  if (std::none_of(part.cells.begin(), part.cells.end(), has_ratio)) return notes(part);
-  const int decimals = decimals_for(sides_of(part));
-  std::vector<CellColumn> columns;
-  for (const char* run : {"a", "b"}) {
-    columns.push_back({*run == 'a' ? "s/step A" : "s/step B", [run, decimals](const json& cell) {
-                         return step_text(cell[run], decimals);
+std::string times_text(const RowNames& names, const Cells& cells) {
+  if (std::ranges::none_of(cells, has_ratio)) return notes(names, cells);
+  Columns columns;
+  for (const auto& [run, side] : kSides) {
+    columns.push_back({std::string("s/step ") + run,
+                       [side = side, decimals = decimals_of(cells)](const ComparedCell& cell) {
+                         return step_text(cell.*side, decimals);
                        }});
   }
-  columns.push_back({"B/A", [](const json& cell) { return ratio_text(cell["step_ratio"]); }});
+  columns.push_back(
+      {"B/A", [](const ComparedCell& cell) { return text_or_dash(cell.step_ratio, ratio_text); }});
   return "\ns/step = mean optimizer step with its 95 % CI; B/A = ratio of the means. The runs did "
          "not take turns:\nwhatever changed on the machine between them is in the ratio, too.\n\n" +
-         cell_table(part, columns) + notes(part) + verdict(part);
+         cell_table(names, cells, columns) + notes(names, cells) + verdict(cells);
 }
 
-std::string slowdowns_text(const PartView& part) {
-  std::vector<CellColumn> columns;
-  add_pair(columns, "slowdown", [](const json& side) { return ratio_text(side["slowdown"]); });
-  const auto sides = sides_of(part);
-  const bool exposed = std::any_of(sides.begin(), sides.end(), [](const json& side) {
-    return side["exposed_comm_s"].is_number();
-  });
-  if (exposed) {
-    add_pair(columns, "exposed", [](const json& side) {
-      const json& seconds = side["exposed_comm_s"];
-      return seconds.is_number() ? seconds_text(seconds, 3) + " s" : "-";
-    });
-  }
-  return "\nslowdown vs no_sync, paired by round inside each run:\n\n" + cell_table(part, columns);
+std::string slowdowns_text(const RowNames& names, const Cells& cells) {
+  Columns columns;
+  add_pair(columns, slowdown_column());
+  const bool exposed = std::ranges::any_of(
+      sides_of(cells), [](const CellResult& side) { return bool(side.exposed_comm_s); });
+  if (exposed) add_pair(columns, exposed_column());
+  return "\nslowdown vs no_sync, paired by round inside each run:\n\n" +
+         cell_table(names, cells, columns);
 }
 
 // "all_reduce 56 (34701312 bytes) in A, 14 (8675328 bytes) in B"
-std::string collective_differences(const json& a, const json& b) {
-  json ops = a;
-  ops.update(b);
+std::string collective_differences(const results::OpCounts& a, const results::OpCounts& b) {
+  std::set<std::string> ops;
+  for (const auto* counts : {&a, &b}) {
+    for (const auto& [op, total] : *counts) ops.insert(op);
+  }
+  const auto total_in = [](const results::OpCounts& counts, const std::string& op) {
+    const auto found = counts.find(op);
+    return found == counts.end() ? results::OpCount{} : found->second;
+  };
   std::vector<std::string> texts;
-  for (const auto& [op, total] : ops.items()) {
-    const json none = {{"count", 0}, {"bytes", 0}};
-    const json in_a = a.value(op, none);
-    const json in_b = b.value(op, none);
+  for (const std::string& op : ops) {
+    const auto in_a = total_in(a, op);
+    const auto in_b = total_in(b, op);
     if (in_a == in_b) continue;
-    texts.push_back(fmt::format("{} {} ({} bytes) in A, {} ({} bytes) in B", op,
-                                in_a["count"].dump(), in_a["bytes"].dump(), in_b["count"].dump(),
-                                in_b["bytes"].dump()));
+    texts.push_back(fmt::format("{} {} ({} bytes) in A, {} ({} bytes) in B", op, in_a.count,
+                                in_a.bytes, in_b.count, in_b.bytes));
   }
   return fmt::format("{}", fmt::join(texts, "; "));
 }
 
-std::string collectives_verdict(const PartView& part) {
+std::string collectives_verdict(const RowNames& names, const Cells& cells) {
   std::string text;
   std::size_t same = 0;
   std::size_t unknown = 0;
-  for (const json& cell : part.cells) {
-    if (cell["same_collectives"].is_null()) ++unknown;
-    if (cell["same_collectives"] == true) ++same;
-    if (cell["same_collectives"] != false) continue;
-    text += fmt::format("- {}: {}.\n", name_of(part, cell),
-                        collective_differences(cell["a"]["collectives_per_step"],
-                                               cell["b"]["collectives_per_step"]));
+  for (std::size_t row = 0; row < cells.size(); ++row) {
+    const ComparedCell& cell = cells[row];
+    if (!cell.same_collectives) {
+      ++unknown;
+    } else if (*cell.same_collectives) {
+      ++same;
+    } else {
+      text += fmt::format(
+          "- {}: {}.\n", names.place_and_strategy(row, ", "),
+          collective_differences(*cell.a.collectives_per_step, *cell.b.collectives_per_step));
+    }
   }
   return fmt::format("\nCounts and bytes are the same in {} of {}{}{}\n{}", same,
-                     counted(part.cells.size(), "cell", "cells"),
+                     counted(cells.size(), "cell", "cells"),
                      unknown == 0 ? "" : fmt::format(", and not known in {}", unknown),
                      text.empty() ? "." : ":", text);
 }
 
-std::string collectives_text(const PartView& part) {
-  std::vector<CellColumn> columns;
-  for (const std::string& op : counted_ops(sides_of(part))) {
-    add_pair(columns, op,
-             [op](const json& side) { return count_text(side["collectives_per_step"], op); });
-  }
-  add_pair(columns, "moved", [](const json& side) {
-    const json& collectives = side["collectives_per_step"];
-    return collectives.is_object() ? format_bytes(moved_bytes(collectives)) : "-";
-  });
-  return "\nCollectives per rank and step:\n\n" + cell_table(part, columns) +
-         collectives_verdict(part);
+std::string collectives_text(const RowNames& names, const Cells& cells) {
+  Columns columns;
+  for (const std::string& op : counted_ops(sides_of(cells))) add_pair(columns, count_column(op));
+  add_pair(columns, moved_column());
+  return "\nCollectives per rank and step:\n\n" + cell_table(names, cells, columns) +
+         collectives_verdict(names, cells);
 }
 
 }  // namespace
 
-std::string comparison_tables(const PartView& part) {
-  return times_text(part) + slowdowns_text(part) + collectives_text(part);
+std::string comparison_tables(const results::Context& context, const Cells& cells) {
+  const RowNames names = names_of(context, cells);
+  return times_text(names, cells) + slowdowns_text(names, cells) + collectives_text(names, cells);
 }
 
 }  // namespace gradsync::report

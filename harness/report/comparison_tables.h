@@ -2,14 +2,16 @@
 #pragma once
 
 #include <string>
+#include <vector>
 
-#include "harness/report/part_view.h"
+#include "harness/report/run_comparison.h"
 
 namespace gradsync::report {
 
-// Returns three tables and what is to be said below each. The cells of `part` are those of
-// compare_runs() (run_comparison.h). Where no cell has a ratio of times, the table of times is left
-// out and its place says why. A run in which a trial of a cell failed shows its status, no numbers.
-std::string comparison_tables(const PartView& part);
+// Returns three tables and what is to be said below each, of the cells of one part; `context` is
+// that of the first run. Where no cell has a ratio of times, the table of times is left out and its
+// place says why. A run in which a trial of a cell failed shows its status, no numbers.
+std::string comparison_tables(const results::Context& context,
+                              const std::vector<ComparedCell>& cells);
 
 }  // namespace gradsync::report

@@ -88,7 +88,7 @@ void compare_fields(const json& a, const json& b, Differences& found) {
     const bool invalid = name == "timing_valid" && (in_a == false || in_b == false);
     if (in_a == in_b && !invalid) continue;
     const Effect effect = invalid ? Effect::ForbidsTimes : effect_of(name, in_a, in_b);
-    found.push_back({name, in_a, in_b, effect, "", 0});
+    found.push_back({name, in_a, in_b, effect, {}, {}});
   }
 }
 
@@ -114,7 +114,7 @@ void compare_topologies(const json& a, const json& b, Differences& found) {
       const json in_b = value_of(b[name], part);
       if (in_a == in_b) continue;
       const Effect effect = part == "about" ? Effect::None : Effect::ForbidsTimes;
-      found.push_back({fmt::format("topologies.{}.{}", name, part), in_a, in_b, effect, name, 0});
+      found.push_back({fmt::format("topologies.{}.{}", name, part), in_a, in_b, effect, name, {}});
     }
   }
 }
@@ -135,10 +135,10 @@ Effect effect_on_link(const std::string& part, const json& a, const json& b) {
 }
 
 // "2x1_1gbit / 50": a topology and the scale by which its rates were divided.
-int scale_in(const std::string& link) {
+std::optional<int> scale_in(const std::string& link) {
   const auto slash = link.rfind(" / ");
-  if (slash == std::string::npos) return 0;
-  return std::atoi(link.c_str() + slash + 3);
+  const int scale = slash == std::string::npos ? 0 : std::atoi(link.c_str() + slash + 3);
+  return scale == 0 ? std::nullopt : std::optional(scale);
 }
 
 void compare_links(const json& a, const json& b, Differences& found) {
@@ -156,21 +156,9 @@ void compare_links(const json& a, const json& b, Differences& found) {
 
 }  // namespace
 
-std::string to_string(Effect effect) {
-  switch (effect) {
-    case Effect::ForbidsTimes:
-      return "forbids_times";
-    case Effect::Warns:
-      return "warns";
-    case Effect::None:
-      break;
-  }
-  return "none";
-}
-
-bool ContextDifference::concerns(const json& cell) const {
-  if (!topology.empty() && value_of(cell, "topology") != topology) return false;
-  return scale == 0 || cell.value("scale", 1) == scale;
+bool ContextDifference::concerns(const results::Parameters& cell) const {
+  if (topology && cell.topology() != *topology) return false;
+  return !scale || cell.scale() == *scale;
 }
 
 std::vector<ContextDifference> context_differences(const json& a, const json& b) {

@@ -6,8 +6,11 @@
 #pragma once
 
 #include <nlohmann/json.hpp>
+#include <optional>
 #include <string>
 #include <vector>
+
+#include "harness/results/parameters.h"
 
 namespace gradsync::report {
 
@@ -33,18 +36,18 @@ struct ContextDifference {
   nlohmann::json a;   // null: not known
   nlohmann::json b;
   Effect effect = Effect::None;
-  std::string topology;  // the cells concerned; "" for all of them
-  int scale = 0;         // of those with this scale; 0 for any
+  std::optional<std::string> topology;  // of the cells concerned; unset: of all
+  std::optional<int> scale;             // and their scale; unset: any
 
-  bool concerns(const nlohmann::json& cell) const;
+  bool concerns(const results::Parameters& cell) const;
 };
 
-// Returns the differences between "context" of two results: what forbids times first, then by
-// field. What a topology or a link is set to forbids; what a link was measured to carry forbids
-// only where it is far off. Of topologies and links only those are compared that both runs have. A
-// field that would forbid a comparison but is unknown (null or absent) in one run only warns, and
-// so does a field that is not known here. "timing_valid" false is listed even where both runs have
-// it.
+// Returns the differences between the contexts of two results as they were written: what forbids
+// times first, then by field. What a topology or a link is set to forbids; what a link was measured
+// to carry forbids only where it is far off. Of topologies and links only those are compared that
+// both runs have. A field that would forbid a comparison but is unknown (null or absent) in one run
+// only warns, and so does a field that is not known here. "timing_valid" false is listed even where
+// both runs have it.
 std::vector<ContextDifference> context_differences(const nlohmann::json& a,
                                                    const nlohmann::json& b);
 

@@ -1,59 +1,16 @@
 #include "harness/report/csv.h"
 
+#include <nlohmann/json.hpp>
 #include <set>
-#include <vector>
 
+#include "harness/report/columns.h"
 #include "harness/report/labels.h"
 
 namespace gradsync::report {
 
-using nlohmann::json;
+using results::CellResult;
 
 namespace {
-
-struct Column {
-  const char* head;
-  const char* pointer;  // JSON pointer inside a cell of result.json
-};
-
-constexpr Column kColumns[] = {
-    {"status", "/status"},
-    {"reason", "/reason"},
-    {"timing", "/timing"},
-    {"launches", "/launches"},
-    {"blocks", "/blocks"},
-    {"step_mean_s", "/step_s/mean"},
-    {"step_median_s", "/step_s/median"},
-    {"step_sd_s", "/step_s/sd"},
-    {"step_p5_s", "/step_s/p5"},
-    {"step_p95_s", "/step_s/p95"},
-    {"step_max_s", "/step_s/max"},
-    {"step_ci95_lo_s", "/step_s/ci95/0"},
-    {"step_ci95_hi_s", "/step_s/ci95/1"},
-    {"steps", "/step_s/n"},
-    {"slowdown_vs_no_sync", "/slowdown/ratio"},
-    {"slowdown_ci95_lo", "/slowdown/ci95/0"},
-    {"slowdown_ci95_hi", "/slowdown/ci95/1"},
-    {"exposed_comm_s", "/exposed_comm_s"},
-    {"unaccounted_s", "/unaccounted_s"},
-    {"lower_bound_s", "/lower_bound/step_s"},
-    {"step_over_bound", "/lower_bound/step_over_bound"},
-    {"idle_share", "/idle_share/mean"},
-    {"parameter_distance", "/parameter_distance/last"},
-    {"all_reduce_count", "/collectives_per_step/all_reduce/count"},
-    {"all_reduce_bytes", "/collectives_per_step/all_reduce/bytes"},
-    {"reduce_scatter_count", "/collectives_per_step/reduce_scatter/count"},
-    {"reduce_scatter_bytes", "/collectives_per_step/reduce_scatter/bytes"},
-    {"all_gather_count", "/collectives_per_step/all_gather/count"},
-    {"all_gather_bytes", "/collectives_per_step/all_gather/bytes"},
-    {"peak_allocated_bytes", "/peak_allocated_bytes"},
-    {"peak_reserved_bytes", "/peak_reserved_bytes"},
-    {"peak_reserved_estimate_bytes", "/peak_reserved_estimate_bytes"},
-    {"predicted_peak_allocated_bytes", "/predicted_peak_allocated_bytes"},
-    {"running_mean_gap", "/running_statistics/mean_gap"},
-    {"running_variance_ratio", "/running_statistics/variance_ratio"},
-    {"step_vs_local_statistics", "/vs_local_statistics/ratio"},
-};
 
 std::string quoted(const std::string& text) {
   if (text.find_first_of(",\"\r\n") == std::string::npos) return text;
@@ -65,29 +22,35 @@ std::string quoted(const std::string& text) {
   return out + "\"";
 }
 
-std::string field_at(const json& cell, const json::json_pointer& pointer) {
-  if (!cell.contains(pointer) || cell.at(pointer).is_null()) return "";
-  return quoted(plain_text(cell.at(pointer)));
+struct AsField {
+  std::string operator()(std::monostate) const { return ""; }
+  std::string operator()(const std::string& text) const { return quoted(text); }
+  std::string operator()(const results::Ratio& ratio) const { return (*this)(ratio.ratio); }
+  // With as many digits as result.json has.
+  std::string operator()(double value) const { return nlohmann::json(value).dump(); }
+  std::string operator()(std::int64_t value) const { return std::to_string(value); }
+};
+
+std::string parameter_field(const CellResult& cell, const std::string& name) {
+  return cell.cell.has(name) ? quoted(plain_text(cell.cell.value(name))) : "";
 }
 
 }  // namespace
 
-std::string result_csv(const json& result) {
+std::string result_csv(const results::Result& result) {
   std::set<std::string> parameters;
-  for (const json& cell : result["cells"]) {
-    for (const auto& [name, value] : cell["cell"].items()) parameters.insert(name);
+  for (const CellResult& cell : result.cells) {
+    for (const std::string& name : cell.cell.names()) parameters.insert(name);
   }
   std::string text = "part";
   for (const std::string& name : parameters) text += "," + quoted(name);
-  for (const Column& column : kColumns) text += std::string(",") + column.head;
+  for (const Column& column : csv_columns()) text += "," + column.name;
   text += "\r\n";
-  for (const json& cell : result["cells"]) {
-    text += quoted(cell.value("part", ""));
-    for (const std::string& name : parameters) {
-      text += "," + quoted(cell["cell"].contains(name) ? plain_text(cell["cell"][name]) : "");
-    }
-    for (const Column& column : kColumns) {
-      text += "," + field_at(cell, json::json_pointer(column.pointer));
+  for (const CellResult& cell : result.cells) {
+    text += quoted(cell.part);
+    for (const std::string& name : parameters) text += "," + parameter_field(cell, name);
+    for (const Column& column : csv_columns()) {
+      text += "," + std::visit(AsField{}, column.value(cell));
     }
     text += "\r\n";
   }

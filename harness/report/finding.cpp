@@ -9,26 +9,34 @@
 
 namespace gradsync::report {
 
-using nlohmann::json;
+using results::CellResult;
+using results::StepRatio;
 
 namespace {
 
-// The comparison under `field` of the cell with this strategy, or nullptr.
-const json* comparison_of(const PartView& part, const json& setting, const std::string& strategy,
-                          const char* field) {
-  const json* cell = find_strategy(part, setting, strategy);
-  if (!cell || cell->value("status", "") != "ok") return nullptr;
-  const auto found = cell->find(field);
-  return found != cell->end() && found->is_object() ? &*found : nullptr;
+// A comparison of the cell with this strategy; nullptr where there is none.
+const StepRatio* in_cell(const CellResult* cell, const Known<StepRatio>& ratio) {
+  return cell->is_ok() && ratio ? &*ratio : nullptr;
 }
 
-std::string cost_clause(const json& slowdown) {
+const StepRatio* slowdown_of(const PartView& part, const CellResult& setting,
+                             const std::string& strategy) {
+  const CellResult* cell = find_strategy(part, setting, strategy);
+  return cell == nullptr ? nullptr : in_cell(cell, cell->slowdown);
+}
+
+const StepRatio* improper_vs_baseline(const PartView& part, const CellResult& setting) {
+  const CellResult* cell = find_strategy(part, setting, "no_sync_improper");
+  return cell == nullptr || !cell->vs_baseline ? nullptr : in_cell(cell, *cell->vs_baseline);
+}
+
+std::string cost_clause(const StepRatio& slowdown) {
   const std::string ratio = ratio_text(slowdown);
-  if (!slowdown["ci95"].is_array()) {
+  if (!slowdown.ci95) {
     return fmt::format("syncing every micro-batch cost {} in {}", ratio,
-                       launches_that_ran(slowdown));
+                       launches_that_ran(slowdown.launches));
   }
-  if (!told_apart(slowdown)) {
+  if (!slowdown.is_told_apart()) {
     return fmt::format("syncing every micro-batch costs nothing that could be told apart ({})",
                        ratio);
   }
@@ -44,25 +52,25 @@ struct Sayings {
   bool faster_only = false;  // being slower is the same thing: it saves nothing
 };
 
-std::string clause(const json& comparison, const Sayings& say) {
+std::string clause(const StepRatio& comparison, const Sayings& say) {
   const std::string ratio = ratio_text(comparison);
-  const json& ci95 = comparison["ci95"];
-  if (!ci95.is_array()) return fmt::format("; {} took {} of {}", say.subject, ratio, say.of);
-  const bool not_faster = ci95[0].get<double>() >= 1 - kSameWithin;
-  const bool not_slower = say.faster_only || ci95[1].get<double>() <= 1 + kSameWithin;
+  const auto& ci95 = comparison.ci95;
+  if (!ci95) return fmt::format("; {} took {} of {}", say.subject, ratio, say.of);
+  const bool not_faster = ci95->lo >= 1 - kSameWithin;
+  const bool not_slower = say.faster_only || ci95->hi <= 1 + kSameWithin;
   if (not_faster && not_slower) return fmt::format("; {} {}", say.subject, say.same);
-  const char* verb = told_apart(comparison) ? "takes" : "could not be told apart:";
+  const char* verb = comparison.is_told_apart() ? "takes" : "could not be told apart:";
   return fmt::format("; {} {} {} of {}", say.subject, verb, ratio, say.of);
 }
 
-std::string place_text(const PartView& part, const json& setting, bool links_needed) {
+std::string place_text(const PartView& part, const CellResult& setting, bool links_needed) {
   const TopologyLabel topology = topology_label(part.context, setting);
   std::string text = "On " + (topology.nodes > 0 ? counted(static_cast<std::size_t>(topology.nodes),
                                                            "node", "nodes")
                                                  : topology.shape);
   if (links_needed) text = "On " + topology.text();
   for (const std::string& name : part.varying_parameters()) {
-    text += fmt::format(", {} {}", name, parameter_text(setting["cell"], name));
+    text += fmt::format(", {} {}", name, parameter_text(setting.cell, name));
   }
   return text + (is_paced(setting) ? " (paced compute)" : "");
 }
@@ -73,19 +81,18 @@ std::string findings(const PartView& part) {
   const auto settings = settings_of(part);
   std::vector<std::string> places;
   places.reserve(settings.size());
-  for (const json& setting : settings) places.push_back(place_text(part, setting, false));
+  for (const CellResult& setting : settings) places.push_back(place_text(part, setting, false));
   std::string text;
   for (std::size_t i = 0; i < settings.size(); ++i) {
-    const json* cost = comparison_of(part, settings[i], "baseline", "slowdown");
+    const StepRatio* cost = slowdown_of(part, settings[i], "baseline");
     if (!cost) continue;
     const bool ambiguous = std::count(places.begin(), places.end(), places[i]) > 1;
     text += place_text(part, settings[i], ambiguous) + ", " + cost_clause(*cost);
-    if (const json* improper =
-            comparison_of(part, settings[i], "no_sync_improper", "vs_baseline")) {
+    if (const StepRatio* improper = improper_vs_baseline(part, settings[i])) {
       text += clause(*improper,
                      {"a no_sync that misses forward", "saves nothing", "the baseline", true});
     }
-    if (const json* accumulate = comparison_of(part, settings[i], "accumulate", "slowdown")) {
+    if (const StepRatio* accumulate = slowdown_of(part, settings[i], "accumulate")) {
       text += clause(*accumulate, {"accumulate", "does as well as no_sync", "no_sync"});
     }
     text += ".\n";

@@ -12,7 +12,8 @@
 
 namespace gradsync::report {
 
-using nlohmann::json;
+using results::CellResult;
+using results::Parameters;
 
 namespace {
 
@@ -29,68 +30,51 @@ struct PublishedRow {
   bool fits() const { return result != "OOM"; }
 };
 
-PublishedRow published_row(const json& entry) {
-  PublishedRow row;
-  const bool no_sync = entry["no_sync"].get<bool>();
-  row.strategy = no_sync ? "no_sync" : "sync_each_batch";
-  row.accumulation_steps = entry["accumulation_steps"].get<int>();
-  row.result = entry["result"].get<std::string>();
-  row.label =
-      fmt::format("no_sync{} (accum={})", no_sync ? "" : " disabled", row.accumulation_steps);
-  return row;
-}
-
-std::vector<PublishedRow> published_rows(const json& reference) {
+std::vector<PublishedRow> published_rows(const PublishedMemory& reference) {
   std::vector<PublishedRow> rows;
-  for (const json& entry : reference["published"]) rows.push_back(published_row(entry));
+  for (const PublishedFit& fit : reference.published) {
+    rows.push_back({fmt::format("no_sync{} (accum={})", fit.no_sync ? "" : " disabled",
+                                fit.accumulation_steps),
+                    fit.no_sync ? "no_sync" : "sync_each_batch", fit.accumulation_steps,
+                    fit.result});
+  }
   return rows;
 }
 
-bool is_twin(const PartView& part, const json& cell) {
-  const json& parameters = cell["cell"];
+bool is_twin(const PartView& part, const CellResult& cell) {
   const TopologyLabel topology = topology_label(part.context, cell);
-  return parameters.value("model", "").starts_with("mixtral_8x7b") &&
-         parameters.value("wrapper", "") == "fsdp" &&
+  return cell.cell.model().starts_with("mixtral_8x7b") && cell.cell.wrapper() == "fsdp" &&
          topology.nodes * topology.ranks_per_node == kWorldSize;
 }
 
 // All but what tells the published rows apart.
-json setting_of(const json& cell) {
-  json setting = cell["cell"];
-  setting.erase("strategy");
-  setting.erase("accumulation_steps");
-  return setting;
+Parameters setting_of(const CellResult& cell) {
+  return cell.cell.without({"strategy", "accumulation_steps"});
 }
 
-const json* find_cell(const PartView& part, const json& setting, const PublishedRow& row) {
-  for (const json& cell : part.cells) {
-    if (setting_of(cell) == setting && cell["cell"].value("strategy", "") == row.strategy &&
-        cell["cell"].value("accumulation_steps", 0) == row.accumulation_steps) {
-      return &cell;
-    }
-  }
-  return nullptr;
+const CellResult* find_cell(const PartView& part, const Parameters& setting,
+                            const PublishedRow& row) {
+  const auto is_row = [&](const CellResult& cell) {
+    return setting_of(cell) == setting && cell.cell.strategy() == row.strategy &&
+           cell.cell.accumulation_steps() == row.accumulation_steps;
+  };
+  const auto found = std::ranges::find_if(part.cells, is_row);
+  return found == part.cells.end() ? nullptr : &*found;
 }
 
-bool measured(const json* cell) {
-  return cell != nullptr &&
-         (cell->value("status", "") == "ok" || cell->value("status", "") == "oom");
+bool measured(const CellResult* cell) {
+  return cell != nullptr && (cell->is_ok() || cell->status == results::Status::Oom);
 }
 
-bool fits(const json& cell) {
-  return cell.value("status", "") == "ok";
-}
-
-double number_or_0(const json& cell, const char* field) {
-  const auto found = cell.find(field);
-  return found != cell.end() && found->is_number() ? found->get<double>() : 0;
+double bytes_or_0(const Known<std::int64_t>& bytes) {
+  return bytes ? static_cast<double>(*bytes) : 0;
 }
 
 // "58.2 to 63.1 GiB": from the peak of the tensors to what an allocator would have reserved.
-std::string range_text(const json& cell) {
-  const double allocated = number_or_0(cell, "peak_allocated_bytes");
-  const double reserved = number_or_0(cell, "peak_reserved_estimate_bytes");
-  if (!fits(cell) || allocated == 0) return "-";
+std::string range_text(const CellResult& cell) {
+  const double allocated = bytes_or_0(cell.peak_allocated_bytes);
+  const double reserved = bytes_or_0(cell.peak_reserved_estimate_bytes);
+  if (!cell.is_ok() || allocated == 0) return "-";
   if (reserved == 0) return fmt::format("{:.1f} GiB", allocated / kGiB);
   return fmt::format("{:.1f} to {:.1f} GiB", allocated / kGiB, reserved / kGiB);
 }
@@ -106,22 +90,22 @@ Readings readings_of(const std::string& published) {
 }
 
 // What speaks against the published row; "" for nothing.
-std::string contradiction(const PublishedRow& row, const json& cell) {
-  if (row.fits() != fits(cell)) {
+std::string contradiction(const PublishedRow& row, const CellResult& cell) {
+  if (row.fits() != cell.is_ok()) {
     return fmt::format("{}: published {}, here {}", row.label, row.result, verdict_text(cell));
   }
-  const double allocated = number_or_0(cell, "peak_allocated_bytes");
+  const double allocated = bytes_or_0(cell.peak_allocated_bytes);
   if (!row.fits() || allocated <= readings_of(row.result).high) return "";
   return fmt::format("{}: published {}, here the tensors alone take {}", row.label, row.result,
                      format_bytes(allocated));
 }
 
-std::string verdict(const PartView& part, const json& setting,
+std::string verdict(const PartView& part, const Parameters& setting,
                     const std::vector<PublishedRow>& rows) {
   std::vector<std::string> missing;
   std::vector<std::string> against;
   for (const PublishedRow& row : rows) {
-    const json* cell = find_cell(part, setting, row);
+    const CellResult* cell = find_cell(part, setting, row);
     if (!measured(cell)) {
       missing.push_back(row.label);
     } else if (std::string text = contradiction(row, *cell); !text.empty()) {
@@ -140,13 +124,13 @@ std::string verdict(const PartView& part, const json& setting,
 }
 
 // How a published number lies to the peaks of the rows that it was published for.
-std::string number_text(const PartView& part, const json& setting,
+std::string number_text(const PartView& part, const Parameters& setting,
                         const std::vector<PublishedRow>& rows, const std::string& published) {
   double highest = 0;
   for (const PublishedRow& row : rows) {
-    const json* cell = find_cell(part, setting, row);
-    if (row.result != published || cell == nullptr || !fits(*cell)) continue;
-    highest = std::max(highest, number_or_0(*cell, "peak_allocated_bytes"));
+    const CellResult* cell = find_cell(part, setting, row);
+    if (row.result != published || cell == nullptr || !cell->is_ok()) continue;
+    highest = std::max(highest, bytes_or_0(cell->peak_allocated_bytes));
   }
   const Readings readings = readings_of(published);
   if (highest == 0 || highest > readings.low) return "";
@@ -159,23 +143,21 @@ std::string number_text(const PartView& part, const json& setting,
       (readings.high - highest) / kGiB);
 }
 
-std::string hypotheses(const json& setting, const json& reference) {
-  const std::string dtype = setting.value("dtype", "float32");
+std::string hypotheses(const Parameters& setting, const PublishedMemory& reference) {
   std::string text = fmt::format(
       "Supposed: {} parameters ({} to compute, {} to reduce), AdamW with two moments of the same "
       "type,\n{} x {} tokens per micro-batch",
-      dtype, setting.value("param_dtype", dtype), setting.value("reduce_dtype", dtype),
-      setting.value("micro_batch_size", 0), setting.value("sequence_length", 0));
-  const auto budget = setting.find("memory_budget_bytes");
-  if (budget != setting.end()) {
-    text += fmt::format(", {} for a rank's tensors", format_bytes(budget->get<double>()));
+      setting.dtype(), setting.param_dtype(), setting.reduce_dtype(), setting.micro_batch_size(),
+      setting.sequence_length());
+  if (const auto budget = setting.memory_budget_bytes()) {
+    text += fmt::format(", {} for a rank's tensors", format_bytes(*budget));
   }
-  const json& unpublished = reference["setup"]["unpublished"];
-  return text + fmt::format(".\nNot published: {}.\n",
-                            fmt::join(unpublished.get<std::vector<std::string>>(), ", "));
+  return text +
+         fmt::format(".\nNot published: {}.\n", fmt::join(reference.setup.unpublished, ", "));
 }
 
-std::string table_of(const PartView& part, const json& setting, const json& reference) {
+std::string table_of(const PartView& part, const Parameters& setting,
+                     const PublishedMemory& reference) {
   const auto rows = published_rows(reference);
   TextTable table({{"the guide's row", Align::Left},
                    {"published", Align::Left},
@@ -183,7 +165,7 @@ std::string table_of(const PartView& part, const json& setting, const json& refe
                    {"of a rank", Align::Right}});
   std::set<std::string> numbers;
   for (const PublishedRow& row : rows) {
-    const json* cell = find_cell(part, setting, row);
+    const CellResult* cell = find_cell(part, setting, row);
     table.add_row({row.label, row.result, cell ? verdict_text(*cell) : "not run",
                    cell ? range_text(*cell) : "-"});
     if (row.fits()) numbers.insert(row.result);
@@ -191,7 +173,7 @@ std::string table_of(const PartView& part, const json& setting, const json& refe
   std::string text = fmt::format(
       "The guide's second table ({}), beside one rank of {} here; of a\nrank: peak allocated, to "
       "what an allocator would have reserved (an estimate).\n\n",
-      reference["setup"]["gpus"].get<std::string>(), kWorldSize);
+      reference.setup.gpus, kWorldSize);
   text += table.to_markdown() + "\n" + verdict(part, setting, rows);
   for (const std::string& number : numbers) text += number_text(part, setting, rows, number);
   return text + hypotheses(setting, reference);
@@ -199,19 +181,18 @@ std::string table_of(const PartView& part, const json& setting, const json& refe
 
 }  // namespace
 
-std::string guide_memory_table(const PartView& part, const json& reference) {
-  if (!reference.is_object()) return "";
-  std::vector<json> settings;
-  for (const json& cell : part.cells) {
+std::string guide_memory_table(const PartView& part,
+                               const std::optional<PublishedMemory>& reference) {
+  if (!reference) return "";
+  std::vector<Parameters> settings;
+  for (const CellResult& cell : part.cells) {
     if (!is_twin(part, cell)) continue;
-    const json setting = setting_of(cell);
-    if (std::find(settings.begin(), settings.end(), setting) == settings.end()) {
-      settings.push_back(setting);
-    }
+    const Parameters setting = setting_of(cell);
+    if (std::ranges::find(settings, setting) == settings.end()) settings.push_back(setting);
   }
   std::string text;
-  for (const json& setting : settings) {
-    text += (text.empty() ? "" : "\n") + table_of(part, setting, reference);
+  for (const Parameters& setting : settings) {
+    text += (text.empty() ? "" : "\n") + table_of(part, setting, *reference);
   }
   return text;
 }

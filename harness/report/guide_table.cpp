@@ -15,6 +15,8 @@
 namespace gradsync::report {
 
 using nlohmann::json;
+using results::CellResult;
+using results::Parameters;
 
 namespace {
 
@@ -28,14 +30,14 @@ struct Agreement {
 };
 
 // Whether the cell does what the guide's runs did: 4 micro-batches a step, and DDP as it comes.
-bool trains_as_the_guide(const json& cell) {
+bool trains_as_the_guide(const Parameters& cell) {
   const json guides{{"wrapper", "ddp"},
                     {"accumulation_steps", 4},
                     {"bucket_cap_bytes", 0},
                     {"gradient_as_bucket_view", false},
                     {"find_unused_parameters", false},
                     {"static_graph", false}};
-  const json here = plan::with_defaults(cell);
+  const json here = plan::with_defaults(cell.written());
   for (const auto& [parameter, value] : guides.items()) {
     if (here.value(parameter, value) != value) return false;
   }
@@ -53,71 +55,70 @@ struct PublishedRow {
 };
 
 // The guide's training itself, on whatever machine: its model, batch and lengths.
-bool is_the_guides_set_up(const json& cell) {
-  return cell.value("model", "") == "bert_base" && cell.value("micro_batch_size", 0) == 16 &&
-         cell.value("lengths", "") == "mrpc";
+bool is_the_guides_set_up(const Parameters& cell) {
+  return cell.model() == "bert_base" && cell.micro_batch_size() == 16 && cell.lengths() == "mrpc";
 }
 
-PublishedRow published_row(const PartView& part, const json& cell) {
-  const json& parameters = cell["cell"];
-  if (!trains_as_the_guide(parameters)) return {};
-  if (is_the_guides_set_up(parameters)) {
+PublishedRow published_row(const PartView& part, const CellResult& cell) {
+  if (!trains_as_the_guide(cell.cell)) return {};
+  if (is_the_guides_set_up(cell.cell)) {
     const int nodes = topology_label(part.context, cell).nodes;
     return {nodes > 1 ? "multi_node" : nodes == 1 ? "single_node" : "", false};
   }
-  if (!parameters.value("model", "").starts_with("paced_bert_base_t4")) return {};
-  const std::string topology = parameters.value("topology", "");
+  if (!cell.cell.model().starts_with("paced_bert_base_t4")) return {};
+  const std::string topology = cell.cell.topology();
   if (topology == "t4_2x1") return {"multi_node", true};
   return {topology == "t4_1x2" ? "single_node" : "", true};
 }
 
 // "2.00±0.01s", "0.41±0.015s": the digits of the guide.
-std::string published_text(const json& mean_and_sd) {
-  const double sd = mean_and_sd[1].get<double>();
+std::string published_text(const std::vector<double>& mean_and_sd) {
+  const double sd = mean_and_sd.at(1);
   const double hundredths = sd * 100;
   const bool two_decimals = std::abs(hundredths - std::round(hundredths)) < 1e-9;
-  return fmt::format("{:.2f}±{:.{}f}s", mean_and_sd[0].get<double>(), sd, two_decimals ? 2 : 3);
+  return fmt::format("{:.2f}±{:.{}f}s", mean_and_sd.front(), sd, two_decimals ? 2 : 3);
 }
 
-std::string measured_text(const json* cell, int decimals) {
+std::string measured_text(const CellResult* cell, int decimals) {
   if (!cell) return "-";
-  if (cell->value("status", "") != "ok") return cell->value("status", "");
-  const json& step = (*cell)["step_s"];
-  if (!step.is_object()) return "-";
-  const std::string mean = seconds_text(step["mean"], decimals);
-  return step["sd"].is_null() ? mean + "s" : mean + "±" + seconds_text(step["sd"], decimals) + "s";
+  if (!cell->is_ok()) return results::to_string(cell->status);
+  if (!cell->step_s) return "-";
+  const std::string mean = seconds_text(cell->step_s->mean, decimals);
+  const auto& sd = cell->step_s->sd;
+  return sd ? mean + "±" + seconds_text(*sd, decimals) + "s" : mean + "s";
 }
 
-std::string judge(const json* cell, double published_mean, const json& runs, Agreement& agreement) {
-  const auto interval = stats::student_interval(runs.get<std::vector<double>>());
+std::string judge(const CellResult* cell, double published_mean, const std::vector<double>& runs,
+                  Agreement& agreement) {
+  const auto interval = stats::student_interval(runs);
   if (!interval) return "-";
   std::string range = fmt::format("[{:.2f}, {:.2f}]", interval->lo, interval->hi);
-  if (!cell || cell->value("status", "") != "ok" || !(*cell)["step_s"].is_object()) return range;
-  const double mean = (*cell)["step_s"]["mean"].get<double>();
+  if (!cell || !cell->is_timed()) return range;
+  const double mean = cell->step_s->mean;
   agreement.relative_errors.push_back(std::abs(mean - published_mean) / published_mean);
   ++agreement.judged;
   agreement.inside += interval->contains(mean) ? 1 : 0;
   return range + (interval->contains(mean) ? " inside" : " OUTSIDE");
 }
 
-void add_published(TextTable& table, const PartView& part, const json& setting,
-                   const json& reference, Agreement& agreement) {
+void add_published(TextTable& table, const PartView& part, const CellResult& setting,
+                   const std::optional<PublishedSlowdowns>& reference, Agreement& agreement) {
   const auto [row, is_re_enacted] = published_row(part, setting);
-  if (row.empty() || !reference.is_object() || !reference["published"].contains(row)) return;
+  if (row.empty() || !reference || !reference->published.contains(row)) return;
   std::vector<std::string> published = {is_re_enacted ? "published" : "published, of two T4"};
   std::vector<std::string> inside = {"95 % of its runs"};
   for (const char* strategy : kStrategies) {
-    const json& value = reference["published"][row][strategy];
+    const std::vector<double>& value = reference->published.at(row).at(strategy);
     published.push_back(published_text(value));
     if (!is_re_enacted) continue;
-    inside.push_back(judge(find_strategy(part, setting, strategy), value[0].get<double>(),
-                           reference["raw_runs"][row][strategy], agreement));
+    inside.push_back(judge(find_strategy(part, setting, strategy), value.front(),
+                           reference->raw_runs.at(row).at(strategy), agreement));
   }
   table.add_row(published);
   if (is_re_enacted) table.add_row(inside);
 }
 
-std::string row_label(const PartView& part, const json& setting, bool say_more) {
+std::string row_label(const PartView& part, const CellResult& setting, bool say_more) {
   const TopologyLabel topology = topology_label(part.context, setting);
   std::string label = topology.nodes > 1    ? "Multi-Node"
                       : topology.nodes == 1 ? "Single Node"
@@ -125,16 +126,16 @@ std::string row_label(const PartView& part, const json& setting, bool say_more) 
   if (!say_more) return label;
   label += " (" + topology.text();
   for (const std::string& name : part.varying_parameters()) {
-    label += ", " + parameter_text(setting["cell"], name);
+    label += ", " + parameter_text(setting.cell, name);
   }
   return label + ")";
 }
 
 // Rows need more than "Multi-Node" where two of them would read alike.
-bool labels_collide(const PartView& part, const std::vector<json>& settings) {
+bool labels_collide(const PartView& part, const std::vector<CellResult>& settings) {
   std::vector<std::string> labels;
   labels.reserve(settings.size());
-  for (const json& setting : settings) labels.push_back(row_label(part, setting, false));
+  for (const CellResult& setting : settings) labels.push_back(row_label(part, setting, false));
   std::sort(labels.begin(), labels.end());
   return std::adjacent_find(labels.begin(), labels.end()) != labels.end();
 }
@@ -145,13 +146,11 @@ bool is_comparable(const PartView& part) {
   const auto varying = part.varying_parameters();
   if (std::ranges::find(varying, "accumulation_steps") != varying.end()) return false;
   const bool others = std::any_of(part.cells.begin(), part.cells.end(),
-                                  [](const json& cell) { return is_on_the_road(cell["cell"]); });
+                                  [](const CellResult& cell) { return is_on_the_road(cell.cell); });
   if (others) return false;
   int present = 0;
   for (const char* strategy : kStrategies) {
-    const auto has = [&](const json& cell) {
-      return cell["cell"].value("strategy", "") == strategy;
-    };
+    const auto has = [&](const CellResult& cell) { return cell.cell.strategy() == strategy; };
     present += std::any_of(part.cells.begin(), part.cells.end(), has) ? 1 : 0;
   }
   return present >= 2;
@@ -170,14 +169,15 @@ std::string agreement_text(const Agreement& agreement) {
 
 }  // namespace
 
-std::string guide_table(const PartView& part, const json& reference) {
+std::string guide_table(const PartView& part, const std::optional<PublishedSlowdowns>& reference) {
   if (!is_comparable(part)) return "";
   // The guide's order: several nodes first.
-  std::vector<json> settings = settings_of(part);
-  std::stable_sort(settings.begin(), settings.end(), [&](const json& left, const json& right) {
-    return topology_label(part.context, left).nodes > 1 &&
-           topology_label(part.context, right).nodes <= 1;
-  });
+  std::vector<CellResult> settings = settings_of(part);
+  std::stable_sort(settings.begin(), settings.end(),
+                   [&](const CellResult& left, const CellResult& right) {
+                     return topology_label(part.context, left).nodes > 1 &&
+                            topology_label(part.context, right).nodes <= 1;
+                   });
   TextTable table({{"", Align::Centre},
                    {"Baseline", Align::Centre},
                    {"`no_sync` improperly", Align::Centre},
@@ -185,11 +185,10 @@ std::string guide_table(const PartView& part, const json& reference) {
                    {"`accumulate`", Align::Centre}});
   const bool say_more = labels_collide(part, settings);
   Agreement agreement;
-  for (const json& setting : settings) {
+  for (const CellResult& setting : settings) {
     std::vector<std::string> row = {row_label(part, setting, say_more)};
     for (const char* strategy : kStrategies) {
-      row.push_back(
-          measured_text(find_strategy(part, setting, strategy), decimals_for(part.cells)));
+      row.push_back(measured_text(find_strategy(part, setting, strategy), part.decimals()));
     }
     table.add_row(row);
     add_published(table, part, setting, reference, agreement);

@@ -2,28 +2,12 @@
 
 namespace gradsync::report {
 
-using nlohmann::json;
-
-namespace {
-
-const json& member(const json& object, const char* name) {
-  static const json kNothing;
-  const auto found = object.find(name);
-  return found == object.end() ? kNothing : *found;
-}
-
-}  // namespace
-
-HostClocks::HostClocks(const json& context) {
-  if (!context.is_object() || member(context, "launcher").is_null()) return;
+HostClocks::HostClocks(const results::Context& context) {
+  if (!context.launcher) return;
   one_clock_ = false;
-  if (member(context, "resumed") == true) return;
-  const json& clocks = member(context, "clocks");
-  if (!clocks.is_array()) return;
-  for (const json& clock : clocks) {
-    if (member(clock, "offset_s").is_null()) continue;
-    by_node_[clock.at("node").get<int>()] = {clock.at("offset_s").get<double>(),
-                                             clock.at("error_s").get<double>()};
+  if (context.resumed.value_or(false) || !context.clocks) return;
+  for (const results::ClockOffset& clock : *context.clocks) {
+    if (clock.offset_s) by_node_[clock.node] = {*clock.offset_s, clock.error_s.value_or(0)};
   }
 }
 

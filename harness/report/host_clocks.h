@@ -6,8 +6,9 @@
 #pragma once
 
 #include <map>
-#include <nlohmann/json.hpp>
 #include <optional>
+
+#include "harness/results/context.h"
 
 namespace gradsync::report {
 
@@ -16,7 +17,7 @@ class HostClocks {
   // All ranks on one clock.
   HostClocks() = default;
   // As the context of a result says.
-  explicit HostClocks(const nlohmann::json& context);
+  explicit HostClocks(const results::Context& context);
 
   // A node's clock minus that of the leading host, true within +- error_s, in seconds.
   struct Offset {

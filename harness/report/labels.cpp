@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <initializer_list>
 #include <optional>
 #include <regex>
 
@@ -13,6 +14,8 @@
 namespace gradsync::report {
 
 using nlohmann::json;
+using results::CellResult;
+using results::Parameters;
 
 namespace {
 
@@ -22,34 +25,28 @@ std::string rate_text(double bits_per_s) {
   return fmt::format("{:.4g} Mbit/s", bits_per_s / 1e6);
 }
 
-std::string link_text(const json& topology, const char* rate) {
-  const bool shaped = topology.contains(rate) && topology[rate].is_number();
-  return shaped ? rate_text(topology[rate].get<double>()) : "";
-}
-
 std::string shape_text(int nodes, int ranks_per_node) {
   return fmt::format("{} {} x {} {}", nodes, nodes == 1 ? "node" : "nodes", ranks_per_node,
                      ranks_per_node == 1 ? "rank" : "ranks");
 }
 
-struct Shape {
-  int nodes = 0;
-  int ranks_per_node = 0;
-};
-
-std::optional<Shape> shape_in(const json& owner) {
-  const auto is_number = [&](const char* name) {
-    return owner.is_object() && owner.contains(name) && owner[name].is_number_integer();
-  };
-  if (!is_number("nodes") || !is_number("ranks_per_node")) return std::nullopt;
-  return Shape{owner["nodes"].get<int>(), owner["ranks_per_node"].get<int>()};
+Shape shape_in(const std::optional<int>& nodes, const std::optional<int>& ranks_per_node) {
+  return nodes && ranks_per_node ? Shape{*nodes, *ranks_per_node} : Shape{};
 }
 
-std::optional<Shape> shape_in_name(const std::string& name) {
+Shape shape_in_name(const std::string& name) {
   static const std::regex pattern("(?:^|_)([0-9]{1,4})x([0-9]{1,4})(?:_|$)");
   std::smatch match;
-  if (!std::regex_search(name, match, pattern)) return std::nullopt;
-  return Shape{std::stoi(match[1]), std::stoi(match[2])};
+  if (!std::regex_search(name, match, pattern)) return {};
+  return {std::stoi(match[1]), std::stoi(match[2])};
+}
+
+// The first of these that is known.
+Shape first_known(std::initializer_list<Shape> shapes) {
+  for (const Shape& shape : shapes) {
+    if (shape.nodes > 0) return shape;
+  }
+  return {};
 }
 
 }  // namespace
@@ -60,72 +57,57 @@ std::string strategy_label(const std::string& strategy) {
   return entry == known.end() ? strategy : entry->label;
 }
 
-TopologyLabel topology_label(const json& context, const json& result_cell) {
-  const std::string name = result_cell["cell"].value("topology", "");
-  json topology = json::object();
-  if (context.contains("topologies") && context["topologies"].is_object()) {
-    topology = context["topologies"].value(name, json::object());
-  }
-  std::optional<Shape> shape = shape_in(topology);
-  if (!shape) shape = shape_in(result_cell);
-  if (!shape) shape = shape_in_name(name);
-  TopologyLabel label;
-  label.shape = shape ? shape_text(shape->nodes, shape->ranks_per_node) : name;
-  label.nodes = shape ? shape->nodes : 0;
-  label.ranks_per_node = shape ? shape->ranks_per_node : 0;
-  label.links =
-      link_text(topology, label.nodes > 1 ? "inter_node_bits_per_s" : "intra_node_bits_per_s");
-  return label;
+Shape shape_of(const CellResult& cell) {
+  return shape_in(cell.nodes, cell.ranks_per_node);
 }
 
-std::string sharding_label(const json& cell) {
-  if (cell.value("wrapper", "") != "fsdp") return "DDP";
-  return cell.value("reshard_after_forward", true) ? "FULL_SHARD" : "SHARD_GRAD_OP";
+TopologyLabel topology_label(const results::Context& context, const std::string& name,
+                             const Shape& ran_on) {
+  const auto found = context.topologies.find(name);
+  const results::TopologyShape file =
+      found == context.topologies.end() ? results::TopologyShape{} : found->second;
+  const Shape shape =
+      first_known({shape_in(file.nodes, file.ranks_per_node), ran_on, shape_in_name(name)});
+  const auto& rate = shape.nodes > 1 ? file.inter_node_bits_per_s : file.intra_node_bits_per_s;
+  return {.shape = shape.nodes > 0 ? shape_text(shape.nodes, shape.ranks_per_node) : name,
+          .links = rate ? rate_text(*rate) : "",
+          .nodes = shape.nodes,
+          .ranks_per_node = shape.ranks_per_node};
 }
 
-bool is_on_the_road(const json& cell) {
-  const std::string wrapper = cell.value("wrapper", "");
+TopologyLabel topology_label(const results::Context& context, const CellResult& cell) {
+  return topology_label(context, cell.cell.topology(), shape_of(cell));
+}
+
+std::string sharding_label(const Parameters& cell) {
+  if (cell.wrapper() != "fsdp") return "DDP";
+  return cell.reshard_after_forward() ? "FULL_SHARD" : "SHARD_GRAD_OP";
+}
+
+bool is_on_the_road(const Parameters& cell) {
   const auto& known = plan::wrappers();
-  const auto entry = std::ranges::find(known, wrapper, &plan::WrapperEntry::name);
+  const auto entry = std::ranges::find(known, cell.wrapper(), &plan::WrapperEntry::name);
   return entry != known.end() && entry->on_the_road;
 }
 
-std::optional<OomPlace> oom_place(const json& result_cell) {
-  static const std::regex pattern("micro-batch ([0-9]{1,9}), ([a-z]+)");
-  const std::string reason = result_cell.value("reason", "");
-  std::smatch match;
-  if (!std::regex_search(reason, match, pattern)) return std::nullopt;
-  return OomPlace{match[2], std::stoi(match[1])};
+std::string seconds_text(double seconds, int decimals) {
+  return fmt::format("{:.{}f}", seconds, decimals);
 }
 
-std::string seconds_text(const json& value, int decimals) {
-  return value.is_number() ? fmt::format("{:.{}f}", value.get<double>(), decimals) : "-";
+std::string ratio_text(const results::Ratio& ratio) {
+  const std::string text = fmt::format("{:.2f}x", ratio.ratio);
+  if (!ratio.ci95) return text;
+  return fmt::format("{} [{:.2f}, {:.2f}]", text, ratio.ci95->lo, ratio.ci95->hi);
 }
 
-std::string ratio_text(const json& comparison) {
-  if (!comparison.is_object()) return "-";
-  std::string ratio = fmt::format("{:.2f}x", comparison["ratio"].get<double>());
-  const json& ci95 = comparison["ci95"];
-  if (!ci95.is_array()) return ratio;
-  return fmt::format("{} [{:.2f}, {:.2f}]", ratio, ci95[0].get<double>(), ci95[1].get<double>());
-}
-
-bool told_apart(const json& comparison) {
-  const json& ci95 = comparison["ci95"];
-  return ci95.is_array() && (ci95[0].get<double>() > 1 || ci95[1].get<double>() < 1);
-}
-
-std::string launches_that_ran(const json& comparison) {
-  const auto launches = comparison["launches"].get<std::size_t>();
+std::string launches_that_ran(std::size_t launches) {
   return launches == 1 ? "the one launch that ran"
                        : fmt::format("the {} launches that ran", launches);
 }
 
-int decimals_for(const std::vector<json>& result_cells) {
+int decimals_for(const std::vector<double>& means_s) {
   int decimals = 3;
-  for (const json& cell : result_cells) {
-    if (!cell["step_s"].is_object()) continue;
-    const double mean = cell["step_s"]["mean"].get<double>();
+  for (const double mean : means_s) {
     if (mean > 0) decimals = std::max(decimals, 2 - static_cast<int>(std::floor(std::log10(mean))));
   }
   return std::min(decimals, 6);
@@ -135,8 +117,8 @@ std::string plain_text(const json& value) {
   return value.is_string() ? value.get<std::string>() : value.dump();
 }
 
-std::string parameter_text(const json& cell, const std::string& name) {
-  return plain_text(plan::with_defaults(cell).value(name, json()));
+std::string parameter_text(const Parameters& cell, const std::string& name) {
+  return plain_text(plan::with_defaults(cell.written()).value(name, json()));
 }
 
 std::string counted(std::size_t count, const std::string& singular, const std::string& plural) {

@@ -2,8 +2,10 @@
 #pragma once
 
 #include <nlohmann/json.hpp>
-#include <optional>
 #include <string>
+#include <vector>
+
+#include "harness/results/result.h"
 
 namespace gradsync::report {
 
@@ -18,48 +20,51 @@ struct TopologyLabel {
   std::string text() const { return links.empty() ? shape : shape + ", " + links; }
 };
 
-// Describes the topology of one cell of result.json, from "topologies" of the context ("nodes",
-// "ranks_per_node", "inter_node_bits_per_s" and "intra_node_bits_per_s" by name) or, without it,
-// from where the ranks ran or from a name such as "t4_2x1". Rates are those of the file, not
-// scaled.
-TopologyLabel topology_label(const nlohmann::json& context, const nlohmann::json& result_cell);
+// How many nodes, and ranks on each; 0: not known.
+struct Shape {
+  int nodes = 0;
+  int ranks_per_node = 0;
+};
+// Where the ranks of a cell ran.
+Shape shape_of(const results::CellResult& cell);
 
-// Whether a comparison ("ratio", "ci95") has an interval, all of it on one side of 1.
-bool told_apart(const nlohmann::json& comparison);
+// Describes a topology by its name, from "topologies" of the context or, without it, from where the
+// ranks ran or from a name such as "t4_2x1". Rates are those of the file, not scaled.
+TopologyLabel topology_label(const results::Context& context, const std::string& topology,
+                             const Shape& ran_on);
+TopologyLabel topology_label(const results::Context& context, const results::CellResult& cell);
 
 // "the one launch that ran", "the 2 launches that ran": where a comparison has no interval.
-std::string launches_that_ran(const nlohmann::json& comparison);
+std::string launches_that_ran(std::size_t launches);
 
 // "FULL_SHARD" or "SHARD_GRAD_OP", PyTorch's names for FSDP that frees a unit's parameters after
-// forward or keeps them until backward; "DDP" where nothing is sharded. `cell`: its parameters.
-std::string sharding_label(const nlohmann::json& cell);
+// forward or keeps them until backward; "DDP" where nothing is sharded.
+std::string sharding_label(const results::Parameters& cell);
 
 // Whether this cell trains in one of the ways that lead to DDP (sync/by_hand.h, sync/pipeline.h),
-// in which the question is who waits. `cell`: its parameters.
-bool is_on_the_road(const nlohmann::json& cell);
+// in which the question is who waits.
+bool is_on_the_road(const results::Parameters& cell);
 
-// Where a cell ran out of memory, from its reason: {"backward", 2}. Nothing where the reason names
-// no micro-batch.
-struct OomPlace {
-  std::string phase;
-  int micro_batch = 0;  // from 1
-};
-std::optional<OomPlace> oom_place(const nlohmann::json& result_cell);
+// "2.018" with `decimals`.
+std::string seconds_text(double seconds, int decimals);
 
-// "2.018" with `decimals`; "-" for null.
-std::string seconds_text(const nlohmann::json& value, int decimals);
+// "2.20x [2.11, 2.30]", "1.00x" without an interval.
+std::string ratio_text(const results::Ratio& ratio);
 
-// "2.20x [2.11, 2.30]", "1.00x" without an interval, "-" for null.
-std::string ratio_text(const nlohmann::json& comparison);
+// `text` of a value, "-" where there is none.
+template <typename Maybe, typename Text>
+std::string text_or_dash(const Maybe& value, const Text& text) {
+  return value ? text(*value) : std::string("-");
+}
 
-// Decimals that give the smallest of the cells' step times three digits; at least 3, at most 6.
-int decimals_for(const std::vector<nlohmann::json>& result_cells);
+// Decimals that give the smallest of the mean steps three digits; at least 3, at most 6.
+int decimals_for(const std::vector<double>& means_s);
 
 // The text of `value` where it is a string, its JSON otherwise: 4, true, bert_mini.
 std::string plain_text(const nlohmann::json& value);
 
 // The text of a parameter of a cell, as a plan would have it.
-std::string parameter_text(const nlohmann::json& cell, const std::string& name);
+std::string parameter_text(const results::Parameters& cell, const std::string& name);
 
 // "1 launch", "4 launches" and the like.
 std::string counted(std::size_t count, const std::string& singular, const std::string& plural);

@@ -3,19 +3,19 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <array>
 #include <iterator>
 #include <map>
 #include <numeric>
 #include <optional>
 #include <set>
 
-#include "harness/report/cell_summary.h"
 #include "harness/report/launch_times.h"
 #include "harness/stats/sample.h"
 
 namespace gradsync::report {
 
-using nlohmann::json;
+using results::LowerBound;
 using results::RankRecord;
 using results::TimelineEvent;
 using results::TrialRecord;
@@ -126,14 +126,12 @@ struct Link {
   double free_bytes = 0;  // let through at once after idle time
 };
 
-std::optional<Link> link_of(const json& context, const json& cell) {
-  const std::string name =
-      fmt::format("{} / {}", cell.value("topology", ""), cell.value("scale", 1));
-  const json links = context.value("links", json::object());
-  if (!links.is_object() || !links.contains(name) || !links[name].is_object()) return std::nullopt;
-  const json rate = links[name].value("measured_payload_bits_per_s", json());
-  if (!rate.is_number() || rate.get<double>() <= 0) return std::nullopt;
-  return Link{rate.get<double>(), links[name].value("free_burst_bytes", 0.0)};
+std::optional<Link> link_of(const results::Context& context, const results::Parameters& cell) {
+  const auto link = context.links.find(fmt::format("{} / {}", cell.topology(), cell.scale()));
+  if (link == context.links.end()) return std::nullopt;
+  const auto& rate = link->second.measured_payload_bits_per_s;
+  if (!rate || *rate <= 0) return std::nullopt;
+  return Link{*rate, link->second.free_burst_bytes.value_or(0)};
 }
 
 double wire_s(double bytes, std::size_t ranks, const Link& link) {
@@ -154,10 +152,9 @@ std::vector<const TrialRecord*> in_launch(const std::vector<const TrialRecord*>&
 std::vector<const TrialRecord*> trials_of_setting(const std::vector<CellGroup>& groups,
                                                   const CellGroup& group) {
   std::vector<const TrialRecord*> trials;
+  const results::Parameters setting = group.cell.without({"strategy"});
   for (const CellGroup& other : groups) {
-    if (other.part != group.part || without_strategy(other.cell) != without_strategy(group.cell)) {
-      continue;
-    }
+    if (other.part != group.part || other.cell.without({"strategy"}) != setting) continue;
     const auto of_row = other.ok_trials();
     trials.insert(trials.end(), of_row.begin(), of_row.end());
   }
@@ -178,8 +175,30 @@ std::optional<SyncTerms> terms_of(const std::vector<const TrialRecord*>& row,
   return SyncTerms{*c, *r, wire_s(all, ranks, link), wire_s(bytes.back(), ranks, link), *f};
 }
 
+// What is averaged over launches.
+constexpr std::array kTerms = {
+    &LowerBound::step_s, &LowerBound::micro_batch_s,      &LowerBound::first_bucket_s,
+    &LowerBound::wire_s, &LowerBound::last_bucket_wire_s, &LowerBound::optimizer_s};
+
+LowerBound bound_of(const SyncTerms& terms, double micro_batches, double syncs) {
+  LowerBound bound;
+  bound.step_s = least_step_s(terms, micro_batches, syncs);
+  bound.micro_batch_s = terms.micro_batch_s;
+  bound.first_bucket_s = terms.first_bucket_s;
+  bound.wire_s = terms.wire_s;
+  bound.last_bucket_wire_s = terms.last_bucket_wire_s;
+  bound.optimizer_s = terms.optimizer_s;
+  return bound;
+}
+
+double mean_of_launches(const std::vector<LowerBound>& bounds, double LowerBound::*field) {
+  std::vector<double> values;
+  for (const LowerBound& bound : bounds) values.push_back(bound.*field);
+  return stats::mean(values);
+}
+
 std::string objection(const CellGroup& group, const std::optional<Link>& link) {
-  if (group.cell.value("wrapper", "") != "ddp") return "derived for DDP's all_reduces alone";
+  if (group.cell.wrapper() != "ddp") return "derived for DDP's all_reduces alone";
   if (group.as_published) return "as_published windows hold unequal numbers of micro-batches";
   if (!link) return "no link whose rate was measured";
   return "";
@@ -194,39 +213,28 @@ double least_step_s(const SyncTerms& terms, double micro_batches, double syncs) 
   return terms.optimizer_s + (micro_batches - syncs) * c + syncs * synchronized;
 }
 
-void add_lower_bound(json& cell, const json& context, const std::vector<CellGroup>& groups,
-                     const CellGroup& group) {
+Known<LowerBound> lower_bound(const results::StepTimes& step_s, const results::Context& context,
+                              const std::vector<CellGroup>& groups, const CellGroup& group) {
   const auto link = link_of(context, group.cell);
-  if (const std::string why = objection(group, link); !why.empty()) {
-    set_unknown(cell, "lower_bound", why);
-    return;
-  }
+  if (const std::string why = objection(group, link); !why.empty()) return Unknown{why};
   const auto row = group.ok_trials();
   const auto setting = trials_of_setting(groups, group);
-  std::map<std::string, std::vector<double>> terms;
   std::set<int> launches;
   for (const TrialRecord* trial : row) launches.insert(trial->launch);
+  std::vector<LowerBound> bounds;
   for (const int launch : launches) {
-    const auto known = terms_of(in_launch(row, launch), in_launch(setting, launch), *link);
-    if (!known) continue;
+    const auto terms = terms_of(in_launch(row, launch), in_launch(setting, launch), *link);
+    if (!terms) continue;
     const auto syncs = static_cast<double>(synchronized(row.front()->ranks.front()).size());
-    terms["step_s"].push_back(
-        least_step_s(*known, group.cell.value("accumulation_steps", 1.0), syncs));
-    terms["micro_batch_s"].push_back(known->micro_batch_s);
-    terms["first_bucket_s"].push_back(known->first_bucket_s);
-    terms["wire_s"].push_back(known->wire_s);
-    terms["last_bucket_wire_s"].push_back(known->last_bucket_wire_s);
-    terms["optimizer_s"].push_back(known->optimizer_s);
+    bounds.push_back(bound_of(*terms, group.cell.accumulation_steps(), syncs));
   }
-  if (terms.empty()) {
-    set_unknown(cell, "lower_bound",
-                "no launch recorded an unsynchronized micro-batch beside this row's buckets");
-    return;
+  if (bounds.empty()) {
+    return Unknown{"no launch recorded an unsynchronized micro-batch beside this row's buckets"};
   }
-  json bound;
-  for (const auto& [name, values] : terms) bound[name] = stats::mean(values);
-  bound["step_over_bound"] = cell["step_s"]["mean"].get<double>() / bound["step_s"].get<double>();
-  cell["lower_bound"] = std::move(bound);
+  LowerBound mean;
+  for (const auto field : kTerms) mean.*field = mean_of_launches(bounds, field);
+  mean.step_over_bound = step_s.mean / mean.step_s;
+  return mean;
 }
 
 }  // namespace gradsync::report

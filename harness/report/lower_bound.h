@@ -25,11 +25,11 @@
 // All-reduce Algorithms for Clusters of Workstations", 2009).
 #pragma once
 
-#include <nlohmann/json.hpp>
-#include <string>
 #include <vector>
 
+#include "harness/base/known.h"
 #include "harness/report/cell_group.h"
+#include "harness/results/result.h"
 
 namespace gradsync::report {
 
@@ -45,12 +45,12 @@ struct SyncTerms {
 // Returns the least time of a step of `micro_batches`, `syncs` of them synchronized. Pure.
 double least_step_s(const SyncTerms& terms, double micro_batches, double syncs);
 
-// Adds "lower_bound" to the `cell` of result.json that was made of `group`: {"step_s",
-// "step_over_bound", "micro_batch_s", "first_bucket_s", "wire_s", "last_bucket_wire_s",
-// "optimizer_s"}, means over launches; null with its reason where the terms are not known: without
-// a link that was measured, under wrappers other than DDP, and where no row of the setting has an
-// unsynchronized micro-batch. `cell` has its times.
-void add_lower_bound(nlohmann::json& cell, const nlohmann::json& context,
-                     const std::vector<CellGroup>& groups, const CellGroup& group);
+// Returns the bound of a row with these times, made of `group`; not known without a link that was
+// measured, under wrappers other than DDP, and where no row of the setting has an unsynchronized
+// micro-batch.
+Known<results::LowerBound> lower_bound(const results::StepTimes& step_s,
+                                       const results::Context& context,
+                                       const std::vector<CellGroup>& groups,
+                                       const CellGroup& group);
 
 }  // namespace gradsync::report

@@ -17,53 +17,50 @@
 #include "harness/report/memory_table.h"
 #include "harness/report/notes.h"
 #include "harness/report/part_view.h"
+#include "harness/report/plan_source.h"
 #include "harness/report/spread_table.h"
 #include "harness/report/step_laws.h"
 
 namespace gradsync::report {
 
-using nlohmann::json;
+using results::CellResult;
+using results::Context;
+using results::Result;
 
 namespace {
 
-std::string field(const json& object, const char* name) {
-  if (!object.is_object() || !object.contains(name) || object[name].is_null()) return "unknown";
-  return plain_text(object[name]);
-}
-
-std::string plan_line(const json& result) {
+std::string plan_line(const Result& result) {
   std::set<std::string> strategies;
   std::set<std::string> topologies;
   std::set<std::string> parts;
   std::size_t launches = 0;
-  for (const json& cell : result["cells"]) {
-    strategies.insert(cell["cell"].value("strategy", ""));
-    topologies.insert(cell["cell"].value("topology", ""));
-    parts.insert(cell.value("part", ""));
-    launches = std::max(launches, cell.value("launches", std::size_t{0}));
+  for (const CellResult& cell : result.cells) {
+    strategies.insert(cell.cell.strategy());
+    topologies.insert(cell.cell.topology());
+    parts.insert(cell.part);
+    launches = std::max(launches, cell.launches);
   }
-  std::string text =
-      fmt::format("plan {}: {} x {} x {}, interleaved, seed {}", field(result["plan"], "name"),
-                  counted(strategies.size(), "strategy", "strategies"),
-                  counted(topologies.size(), "topology", "topologies"),
-                  counted(launches, "launch", "launches"), field(result["context"], "seed"));
+  const auto& seed = result.context.seed;
+  std::string text = fmt::format(
+      "plan {}: {} x {} x {}, interleaved, seed {}", name_of_plan(result.plan).value_or("unknown"),
+      counted(strategies.size(), "strategy", "strategies"),
+      counted(topologies.size(), "topology", "topologies"), counted(launches, "launch", "launches"),
+      seed ? std::to_string(*seed) : "unknown");
   if (parts.size() > 1) text += fmt::format(", {} parts", parts.size());
   return text;
 }
 
-std::string head(const json& result) {
-  const json& context = result["context"];
-  std::string text =
-      fmt::format("gradsync {} ({} {}) torch {} {} | {}\n", field(context, "gradsync"),
-                  field(context, "commit"), field(context, "build_type"), field(context, "torch"),
-                  field(context, "backend"), plan_line(result));
-  if (!context.value("timing_valid", true)) {
-    text += fmt::format("warn: timing is not valid: {}; no times are printed\n",
-                        context.value("timing_reason", "this build is not fit for timing"));
+std::string head(const Result& result) {
+  const Context& context = result.context;
+  std::string text = fmt::format(
+      "gradsync {} ({} {}) torch {} {} | {}\n", context.gradsync.value_or("unknown"),
+      context.commit.value_or("unknown"), context.build_type.value_or("unknown"),
+      context.torch.value_or("unknown"), context.backend.value_or("unknown"), plan_line(result));
+  if (!context.timing_valid) {
+    text +=
+        fmt::format("warn: timing is not valid: {}; no times are printed\n", context.timing_reason);
   }
-  for (const json& warning : context.value("warnings", json::array())) {
-    text += "warn: " + plain_text(warning) + "\n";
-  }
+  for (const std::string& warning : context.warnings) text += "warn: " + warning + "\n";
   return text;
 }
 
@@ -77,26 +74,25 @@ std::string shared_parameters(const PartView& part) {
   const auto varying = part.varying_parameters();
   std::vector<std::string> shared;
   for (const std::string& name : names) {
-    const json& cell = part.cells.front()["cell"];
-    const bool varies = std::find(varying.begin(), varying.end(), name) != varying.end();
-    if (!varies && cell.contains(name)) shared.push_back(name + " " + plain_text(cell[name]));
+    const auto& cell = part.cells.front().cell;
+    const bool varies = std::ranges::find(varying, name) != varying.end();
+    if (!varies && cell.has(name)) shared.push_back(name + " " + plain_text(cell.value(name)));
   }
   return fmt::format("{}", fmt::join(shared, ", "));
 }
 
 // Bold, never italics: nobody may take a paced number for a computed one.
 std::string compute_line(const PartView& part) {
-  const bool ddp = std::all_of(part.cells.begin(), part.cells.end(), [](const json& cell) {
-    return cell["cell"].value("wrapper", "") == "ddp";
-  });
+  const bool ddp = std::ranges::all_of(
+      part.cells, [](const CellResult& cell) { return cell.cell.wrapper() == "ddp"; });
   const std::string engine = ddp ? ", real DDP engine" : "";
   if (!part.paced()) return "Real compute" + engine + ".";
-  const bool mixed = !std::all_of(part.cells.begin(), part.cells.end(), is_paced);
+  const bool mixed = !std::ranges::all_of(part.cells, is_paced);
   if (mixed)
     return "**Paced compute** in some rows, as their model says, real in others" + engine + ".";
   std::string text = "**Paced compute**" + engine + ", real traffic on a shaped link";
-  const bool twin = std::any_of(part.cells.begin(), part.cells.end(), [](const json& cell) {
-    return cell["cell"].value("model", "").starts_with("paced_bert_base_t4");
+  const bool twin = std::ranges::any_of(part.cells, [](const CellResult& cell) {
+    return cell.cell.model().starts_with("paced_bert_base_t4");
   });
   return text + (twin ? "; calibrated to the published table." : ".");
 }
@@ -107,20 +103,21 @@ std::string shared_memory_terms(const PartView& part) {
   const auto varies = [&](const char* name) {
     return std::find(varying.begin(), varying.end(), name) != varying.end();
   };
-  const json& first = part.cells.front();
+  const CellResult& first = part.cells.front();
   std::string text;
   if (!part.several_topologies()) text += topology_label(part.context, first).text() + ", ";
   if (!varies("wrapper") && !varies("reshard_after_forward")) {
-    text += sharding_label(first["cell"]) + ", ";
+    text += sharding_label(first.cell) + ", ";
   }
-  if (!varies("memory_budget_bytes") && first["cell"].contains("memory_budget_bytes")) {
-    const double budget = first["cell"]["memory_budget_bytes"].get<double>();
-    text += "budget of a rank " + format_bytes(budget) + ", ";
+  const auto budget = first.cell.memory_budget_bytes();
+  if (!varies("memory_budget_bytes") && budget) {
+    text += "budget of a rank " + format_bytes(*budget) + ", ";
   }
   return text;
 }
 
-std::string part_text(const PartView& part, const json& best, const References& references) {
+std::string part_text(const PartView& part, const std::vector<results::Best>& best,
+                      const References& references) {
   std::string text;
   if (!part.name.empty()) text += "\n## " + part.name + "\n";
   if (!part.about.empty()) text += "\n" + part.about + "\n";
@@ -145,12 +142,12 @@ std::string part_text(const PartView& part, const json& best, const References& 
 
 }  // namespace
 
-std::string result_markdown(const json& result, const References& references,
+std::string result_markdown(const Result& result, const References& references,
                             const MarkdownOptions& options) {
   std::string text = head(result);
   PartView whole;  // the rows of one published table may be parts of a plan
   for (const PartView& part : parts_of(result)) {
-    text += part_text(part, result.value("best", json::array()), references);
+    text += part_text(part, result.best, references);
     whole.context = part.context;
     whole.cells.insert(whole.cells.end(), part.cells.begin(), part.cells.end());
   }

@@ -12,53 +12,49 @@
 
 namespace gradsync::report {
 
-using nlohmann::json;
+using results::CellResult;
 
 namespace {
 
-bool has_peak(const json& cell) {
-  return cell.value("status", "") == "ok" && cell["peak_allocated_bytes"].is_number();
+bool has_peak(const CellResult& cell) {
+  return cell.is_ok() && cell.peak_allocated_bytes;
 }
 
-bool ran_out(const json& cell) {
-  return cell.value("status", "") == "oom";
+bool ran_out(const CellResult& cell) {
+  return cell.status == results::Status::Oom;
 }
 
-double peak_of(const json& cell) {
-  return cell["peak_allocated_bytes"].get<double>();
-}
-
-std::string strategy_of(const json& cell) {
-  return cell["cell"].value("strategy", "");
+double peak_of(const CellResult& cell) {
+  return static_cast<double>(*cell.peak_allocated_bytes);
 }
 
 // "At accumulation 16, FULL_SHARD, param_dtype bfloat16": what tells this setting from the others.
-std::string place_text(const PartView& part, const json& setting) {
-  const json& cell = setting["cell"];
-  std::string text = "At accumulation " + plain_text(cell["accumulation_steps"]);
+std::string place_text(const PartView& part, const CellResult& setting) {
+  std::string text = fmt::format("At accumulation {}", setting.cell.accumulation_steps());
   if (part.several_topologies()) text += ", " + topology_label(part.context, setting).text();
   for (const std::string& name : part.varying_parameters()) {
     if (name == "accumulation_steps" || name == "wrapper") continue;
     if (name == "reshard_after_forward") {
-      text += ", " + sharding_label(cell);
+      text += ", " + sharding_label(setting.cell);
     } else if (name != "memory_budget_bytes") {
-      text += fmt::format(", {} {}", name, parameter_text(cell, name));
+      text += fmt::format(", {} {}", name, parameter_text(setting.cell, name));
     }
   }
   return text;
 }
 
 // "costs 1.77x [1.70, 1.84] the time of no_sync"; "" without times.
-std::string time_clause(const json& slowdown) {
-  if (!slowdown.is_object()) return "";
-  const std::string ratio = ratio_text(slowdown);
-  if (!slowdown["ci95"].is_array()) {
-    return fmt::format("took {} the time of no_sync, in {},", ratio, launches_that_ran(slowdown));
+std::string time_clause(const Known<results::StepRatio>& slowdown) {
+  if (!slowdown) return "";
+  const std::string ratio = ratio_text(*slowdown);
+  if (!slowdown->ci95) {
+    return fmt::format("took {} the time of no_sync, in {},", ratio,
+                       launches_that_ran(slowdown->launches));
   }
-  if (!told_apart(slowdown))
+  if (!slowdown->is_told_apart()) {
     return fmt::format("costs no time that could be told apart ({})", ratio);
-  const bool slower = slowdown["ratio"].get<double>() > 1;
-  return fmt::format("{} {} the time of no_sync", slower ? "costs" : "takes", ratio);
+  }
+  return fmt::format("{} {} the time of no_sync", slowdown->ratio > 1 ? "costs" : "takes", ratio);
 }
 
 // "saves 34.6 MiB (298.8 MiB for 333.4 MiB)", or what is true instead.
@@ -69,29 +65,28 @@ std::string memory_clause(double each, double none) {
                      format_bytes(each), format_bytes(none));
 }
 
-std::string both_ran(const json& each, const json& none) {
+std::string both_ran(const CellResult& each, const CellResult& none) {
   const std::string memory = memory_clause(peak_of(each), peak_of(none));
-  const std::string time = time_clause(each["slowdown"]);
+  const std::string time = time_clause(each.slowdown);
   return "sync_each_batch " + (time.empty() ? "" : time + " and ") + memory;
 }
 
-std::string out_of_what(const json& cell) {
-  const auto budget = cell["cell"].find("memory_budget_bytes");
-  std::string text = budget == cell["cell"].end()
-                         ? "memory"
-                         : "a budget of " + format_bytes(budget->get<double>());
-  if (const auto place = oom_place(cell)) {
-    text += fmt::format(" in the {} of micro-batch {}", place->phase, place->micro_batch);
+std::string out_of_what(const CellResult& cell) {
+  const auto budget = cell.cell.memory_budget_bytes();
+  std::string text = budget ? "a budget of " + format_bytes(*budget) : "memory";
+  if (cell.oom_place) {
+    text += fmt::format(" in the {} of micro-batch {}", cell.oom_place->phase,
+                        cell.oom_place->micro_batch);
   }
   return text;
 }
 
-std::string one_ran_out(const json& out, const json& fits) {
-  return fmt::format("{} runs out of {}; {} fits, with a peak of {}", strategy_of(out),
-                     out_of_what(out), strategy_of(fits), format_bytes(peak_of(fits)));
+std::string one_ran_out(const CellResult& out, const CellResult& fits) {
+  return fmt::format("{} runs out of {}; {} fits, with a peak of {}", out.cell.strategy(),
+                     out_of_what(out), fits.cell.strategy(), format_bytes(peak_of(fits)));
 }
 
-std::string sentence(const json& each, const json& none) {
+std::string sentence(const CellResult& each, const CellResult& none) {
   if (has_peak(each) && has_peak(none)) return both_ran(each, none);
   if (ran_out(none) && has_peak(each)) return one_ran_out(none, each);
   if (ran_out(each) && has_peak(none)) return one_ran_out(each, none);
@@ -103,11 +98,10 @@ std::string sentence(const json& each, const json& none) {
 
 std::string memory_findings(const PartView& part) {
   std::string text;
-  for (const json& setting : settings_of(grouped_by_sharding(part))) {
-    const json& cell = setting["cell"];
-    if (cell.value("wrapper", "") != "fsdp" || cell.value("accumulation_steps", 1) < 2) continue;
-    const json* each = find_strategy(part, setting, "sync_each_batch");
-    const json* none = find_strategy(part, setting, "no_sync");
+  for (const CellResult& setting : settings_of(grouped_by_sharding(part))) {
+    if (setting.cell.wrapper() != "fsdp" || setting.cell.accumulation_steps() < 2) continue;
+    const CellResult* each = find_strategy(part, setting, "sync_each_batch");
+    const CellResult* none = find_strategy(part, setting, "no_sync");
     if (each == nullptr || none == nullptr) continue;
     const std::string found = sentence(*each, *none);
     if (!found.empty()) text += place_text(part, setting) + ", " + found + ".\n";

@@ -21,6 +21,6 @@ PartView grouped_by_sharding(const PartView& part);
 std::string memory_table(const PartView& part);
 
 // "fits" within a budget, "ok" without one, "oom, backward 2", "failed" and the like.
-std::string verdict_text(const nlohmann::json& result_cell);
+std::string verdict_text(const results::CellResult& cell);
 
 }  // namespace gradsync::report

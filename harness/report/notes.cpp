@@ -7,18 +7,18 @@
 #include <set>
 #include <utility>
 
-#include "harness/report/labels.h"
+#include "harness/report/row_names.h"
 
 namespace gradsync::report {
 
-using nlohmann::json;
+using results::CellResult;
 
 namespace {
 
 std::string interval_notes(const PartView& part) {
   std::set<std::string> kinds;
-  for (const json& cell : part.cells) {
-    if (cell["step_s"].is_object()) kinds.insert(cell.value("interval", ""));
+  for (const CellResult& cell : part.cells) {
+    if (cell.step_s) kinds.insert(cell.interval);
   }
   std::string text;
   for (const std::string& kind : kinds) {
@@ -31,51 +31,43 @@ std::string interval_notes(const PartView& part) {
   return text;
 }
 
-std::string name_of(const PartView& part, const json& cell) {
-  std::string name = topology_label(part.context, cell).text();
-  for (const std::string& parameter : part.varying_parameters()) {
-    name += fmt::format(", {} {}", parameter, parameter_text(cell["cell"], parameter));
-  }
-  return name;
-}
-
 // "baseline (1 of 4 trials), no_sync"
-std::string strategy_with_count(const json& cell) {
-  std::string label = strategy_label(cell["cell"].value("strategy", ""));
-  const json& trials = cell["trials"];
-  std::size_t all = 0;
-  for (const auto& [status, count] : trials.items()) all += count.get<std::size_t>();
-  const std::size_t bad = all - trials.value("ok", std::size_t{0});
-  if (all == 0 || bad == all) return label;
-  std::string text = fmt::format("{} ({} of {} trials", label, bad, all);
-  if (cell["step_s"].is_object()) {
-    text += fmt::format("; the others {} s/step", seconds_text(cell["step_s"]["mean"], 3));
+std::string strategy_with_count(const CellResult& cell) {
+  std::string label = strategy_label(cell.cell.strategy());
+  int all = 0;
+  for (const auto& [status, count] : cell.trials) all += count;
+  const auto ok = cell.trials.find("ok");
+  if (ok == cell.trials.end()) return label;
+  std::string text = fmt::format("{} ({} of {} trials", label, all - ok->second, all);
+  if (cell.step_s) {
+    text += fmt::format("; the others {} s/step", seconds_text(cell.step_s->mean, 3));
   }
   return text + ")";
 }
 
 // One line per (status, reason, setting), because a fault usually takes a whole topology with it.
 std::string status_notes(const PartView& part) {
-  std::vector<std::pair<std::string, std::vector<std::string>>> lines;
-  std::map<std::string, std::string> reasons;
-  for (const json& cell : part.cells) {
-    const std::string status = cell.value("status", "");
-    if (status == "ok") continue;
-    const std::string head = fmt::format("{}: {}", status, name_of(part, cell));
-    const std::string key = head + cell.value("reason", "");
-    const auto same = [&](const auto& line) { return line.first == key; };
-    auto found = std::find_if(lines.begin(), lines.end(), same);
-    if (found == lines.end()) {
-      lines.push_back({key, {}});
-      found = lines.end() - 1;
-      reasons[key] = cell.value("reason", "");
-    }
-    found->second.push_back(strategy_with_count(cell));
+  struct Line {
+    std::string head;
+    std::string reason;
+    std::vector<std::string> strategies;
+  };
+  std::vector<Line> lines;
+  const RowNames names(part);
+  for (std::size_t row = 0; row < part.cells.size(); ++row) {
+    const CellResult& cell = part.cells[row];
+    if (cell.is_ok()) continue;
+    const std::string head =
+        fmt::format("{}: {}", results::to_string(cell.status), names.place(row));
+    const auto same = [&](const Line& line) {
+      return line.head == head && line.reason == cell.reason;
+    };
+    auto found = std::ranges::find_if(lines, same);
+    if (found == lines.end()) found = lines.insert(found, {head, cell.reason, {}});
+    found->strategies.push_back(strategy_with_count(cell));
   }
   std::string text;
-  for (const auto& [key, strategies] : lines) {
-    const std::string& reason = reasons[key];
-    const std::string head = key.substr(0, key.size() - reason.size());
+  for (const auto& [head, reason, strategies] : lines) {
     text += fmt::format("- {}, {}: {}\n", head, fmt::join(strategies, ", "), reason);
   }
   return text;
@@ -83,10 +75,9 @@ std::string status_notes(const PartView& part) {
 
 std::string missing_times(const PartView& part) {
   std::map<std::string, std::set<std::string>> places;
-  for (const json& cell : part.cells) {
-    if (cell.value("status", "") != "ok" || !cell["step_s"].is_null()) continue;
-    places[cell["null_reasons"].value("step_s", "")].insert(
-        topology_label(part.context, cell).text());
+  for (const CellResult& cell : part.cells) {
+    if (!cell.is_ok() || cell.step_s) continue;
+    places[cell.step_s.why_not()].insert(topology_label(part.context, cell).text());
   }
   std::string text;
   for (const auto& [reason, where] : places) {
@@ -98,9 +89,8 @@ std::string missing_times(const PartView& part) {
 // What keeps the host from running ahead of a GPU, which then idles between its kernels.
 std::string read_back_notes(const PartView& part) {
   std::map<std::string, std::set<std::string>> models;
-  for (const json& cell : part.cells) {
-    const std::string what = cell.value("host_reads_back", "");
-    if (!what.empty()) models[what].insert(cell["cell"].value("model", ""));
+  for (const CellResult& cell : part.cells) {
+    if (!cell.host_reads_back.empty()) models[cell.host_reads_back].insert(cell.cell.model());
   }
   std::string text;
   for (const auto& [what, names] : models) {

@@ -3,63 +3,48 @@
 #include <algorithm>
 #include <set>
 
-#include "harness/report/cell_group.h"
+#include "harness/report/labels.h"
+#include "harness/report/plan_source.h"
 
 namespace gradsync::report {
 
-using nlohmann::json;
+using results::CellResult;
+using results::Parameters;
 
-namespace {
-
-std::string about_part(const json& plan, const std::string& part) {
-  if (!plan.is_object() || !plan.contains("parts") || !plan["parts"].is_array()) return "";
-  for (const json& candidate : plan["parts"]) {
-    if (candidate.is_object() && candidate.value("name", "") == part) {
-      return candidate.value("about", "");
-    }
-  }
-  return "";
-}
-
-}  // namespace
-
-bool is_paced(const json& cell) {
-  return cell.value("timing", "") == "paced";
+bool is_paced(const CellResult& cell) {
+  return cell.timing == results::Timing::Paced;
 }
 
 bool PartView::paced() const {
-  return std::any_of(cells.begin(), cells.end(), is_paced);
+  return std::ranges::any_of(cells, is_paced);
 }
 
 bool PartView::several_topologies() const {
-  const auto topology = [](const json& cell) { return cell["cell"].value("topology", ""); };
-  return std::any_of(cells.begin(), cells.end(),
-                     [&](const json& cell) { return topology(cell) != topology(cells.front()); });
+  return std::ranges::any_of(cells, [&](const CellResult& cell) {
+    return cell.cell.topology() != cells.front().cell.topology();
+  });
 }
 
 std::vector<std::string> PartView::varying_parameters() const {
-  std::vector<std::string> varying;
-  std::set<std::string> names;
-  for (const json& cell : cells) {
-    for (const auto& [name, value] : cell["cell"].items()) names.insert(name);
-  }
-  for (const std::string& name : names) {
-    if (name == "topology" || name == "strategy") continue;
-    std::set<json> values;
-    for (const json& cell : cells) values.insert(cell["cell"].value(name, json()));
-    if (values.size() > 1) varying.push_back(name);
-  }
-  return varying;
+  std::vector<const Parameters*> parameters;
+  for (const CellResult& cell : cells) parameters.push_back(&cell.cell);
+  return results::varying_names(parameters);
 }
 
-std::vector<PartView> parts_of(const json& result) {
+int PartView::decimals() const {
+  std::vector<double> means_s;
+  for (const CellResult& cell : cells) {
+    if (cell.step_s) means_s.push_back(cell.step_s->mean);
+  }
+  return decimals_for(means_s);
+}
+
+std::vector<PartView> parts_of(const results::Result& result) {
   std::vector<PartView> parts;
-  for (const json& cell : result["cells"]) {
-    const std::string name = cell.value("part", "");
-    const auto same = [&](const PartView& part) { return part.name == name; };
-    auto found = std::find_if(parts.begin(), parts.end(), same);
+  for (const CellResult& cell : result.cells) {
+    auto found = std::ranges::find(parts, cell.part, &PartView::name);
     if (found == parts.end()) {
-      parts.push_back({name, about_part(result["plan"], name), result["context"], {}});
+      parts.push_back({cell.part, about_part(result.plan, cell.part), result.context, {}});
       found = parts.end() - 1;
     }
     found->cells.push_back(cell);
@@ -67,22 +52,20 @@ std::vector<PartView> parts_of(const json& result) {
   return parts;
 }
 
-const json* find_strategy(const PartView& part, const json& cell, const std::string& strategy) {
-  const json rest = without_strategy(cell["cell"]);
-  for (const json& other : part.cells) {
-    if (other["cell"].value("strategy", "") == strategy &&
-        without_strategy(other["cell"]) == rest) {
-      return &other;
-    }
-  }
-  return nullptr;
+const CellResult* find_strategy(const PartView& part, const CellResult& cell,
+                                const std::string& strategy) {
+  const Parameters rest = cell.cell.without({"strategy"});
+  const auto found = std::ranges::find_if(part.cells, [&](const CellResult& other) {
+    return other.cell.strategy() == strategy && other.cell.without({"strategy"}) == rest;
+  });
+  return found == part.cells.end() ? nullptr : &*found;
 }
 
-std::vector<json> settings_of(const PartView& part) {
-  std::vector<json> settings;
-  std::set<std::string> seen;
-  for (const json& cell : part.cells) {
-    if (seen.insert(without_strategy(cell["cell"]).dump()).second) settings.push_back(cell);
+std::vector<CellResult> settings_of(const PartView& part) {
+  std::vector<CellResult> settings;
+  std::set<nlohmann::json> seen;
+  for (const CellResult& cell : part.cells) {
+    if (seen.insert(cell.cell.without({"strategy"}).written()).second) settings.push_back(cell);
   }
   return settings;
 }

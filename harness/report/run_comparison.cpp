@@ -8,49 +8,148 @@
 #include <set>
 
 #include "harness/report/cell_group.h"
-#include "harness/report/cell_summary.h"
-#include "harness/report/context_difference.h"
 #include "harness/report/launch_times.h"
+#include "harness/report/plan_source.h"
+#include "harness/results/result_fields.h"
 
 namespace gradsync::report {
 
 using nlohmann::json;
+using results::CellResult;
+using results::OpCounts;
+using results::Parameters;
+using results::StepRatio;
+using results::StepTimes;
+
+// What a comparison's file has of either side of a cell; the reasons are in that run's result.
+struct ComparedSide {
+  std::string part;
+  results::Status status = results::Status::Ok;
+  std::string reason;
+  std::size_t launches = 0;
+  std::optional<StepTimes> step_s;
+  std::optional<StepRatio> slowdown;
+  std::optional<double> exposed_comm_s;
+  std::optional<OpCounts> collectives_per_step;
+};
+
+namespace {
+
+template <typename Value>
+std::optional<Value> or_nothing(const Known<Value>& value) {
+  return value ? std::optional(*value) : std::nullopt;
+}
+
+ComparedSide side_of(const CellResult& cell) {
+  return {.part = cell.part,
+          .status = cell.status,
+          .reason = cell.reason,
+          .launches = cell.launches,
+          .step_s = or_nothing(cell.step_s),
+          .slowdown = or_nothing(cell.slowdown),
+          .exposed_comm_s = or_nothing(cell.exposed_comm_s),
+          .collectives_per_step = or_nothing(cell.collectives_per_step)};
+}
+
+ComparedSide side_a(const ComparedCell& cell) {
+  return side_of(cell.a);
+}
+ComparedSide side_b(const ComparedCell& cell) {
+  return side_of(cell.b);
+}
+
+}  // namespace
+
+constexpr auto names_of(const Effect*) {
+  return std::to_array<std::pair<Effect, const char*>>(
+      {{Effect::ForbidsTimes, "forbids_times"}, {Effect::Warns, "warns"}, {Effect::None, "none"}});
+}
+
+constexpr auto fields_of(const ContextDifference*) {
+  return std::tuple{field("field", &ContextDifference::field),
+                    field("a", &ContextDifference::a),
+                    field("b", &ContextDifference::b),
+                    field("effect", &ContextDifference::effect),
+                    field("topology", &ContextDifference::topology),
+                    field("scale", &ContextDifference::scale)};
+}
+
+constexpr auto fields_of(const ComparedRun*) {
+  return std::tuple{field("directory", &ComparedRun::directory),
+                    field("context", &ComparedRun::context), field("plan", &ComparedRun::plan)};
+}
+
+constexpr auto fields_of(const ComparedSide*) {
+  return std::tuple{field("part", &ComparedSide::part),
+                    field("status", &ComparedSide::status),
+                    field("reason", &ComparedSide::reason),
+                    field("launches", &ComparedSide::launches),
+                    field("step_s", &ComparedSide::step_s),
+                    field("slowdown", &ComparedSide::slowdown),
+                    field("exposed_comm_s", &ComparedSide::exposed_comm_s),
+                    field("collectives_per_step", &ComparedSide::collectives_per_step)};
+}
+
+constexpr auto fields_of(const ComparedCell*) {
+  return std::tuple{field("part", &ComparedCell::part),
+                    field("cell", &ComparedCell::cell),
+                    field("timing", &ComparedCell::timing),
+                    computed("a", &side_a),
+                    computed("b", &side_b),
+                    field("same_collectives", &ComparedCell::same_collectives),
+                    field("step_ratio", &ComparedCell::step_ratio)};
+}
+
+constexpr auto fields_of(const LonelyCell*) {
+  return std::tuple{field("part", &LonelyCell::part), field("cell", &LonelyCell::cell)};
+}
+
+constexpr auto fields_of(const RunComparison*) {
+  return std::tuple{constant("schema", kComparisonSchema),
+                    field("a", &RunComparison::a),
+                    field("b", &RunComparison::b),
+                    field("differences", &RunComparison::differences),
+                    field("cells", &RunComparison::cells),
+                    field("only_in_a", &RunComparison::only_in_a),
+                    field("only_in_b", &RunComparison::only_in_b)};
+}
 
 namespace {
 
 // One cell as both runs have it: entries of their results.
 struct SharedCell {
-  const json* a = nullptr;
-  const json* b = nullptr;
+  const CellResult* a = nullptr;
+  const CellResult* b = nullptr;
 };
 
 struct Matching {
   std::vector<SharedCell> shared;
-  std::vector<const json*> only_in_a;
-  std::vector<const json*> only_in_b;
+  std::vector<LonelyCell> only_in_a;
+  std::vector<LonelyCell> only_in_b;
 };
 
 // Exact matches first, so that no cell is given away to one of another part.
-Matching match_cells(const json& cells_a, const json& cells_b) {
-  std::map<const json*, const json*> found;
-  std::set<const json*> taken;
+Matching match_cells(const std::vector<CellResult>& cells_a,
+                     const std::vector<CellResult>& cells_b) {
+  std::map<const CellResult*, const CellResult*> found;
+  std::set<const CellResult*> taken;
   for (const bool of_same_part : {true, false}) {
-    for (const json& a : cells_a) {
-      for (const json& b : cells_b) {
-        if (found.contains(&a) || taken.contains(&b) || a["cell"] != b["cell"]) continue;
-        if (of_same_part && a["part"] != b["part"]) continue;
+    for (const CellResult& a : cells_a) {
+      for (const CellResult& b : cells_b) {
+        if (found.contains(&a) || taken.contains(&b) || a.cell != b.cell) continue;
+        if (of_same_part && a.part != b.part) continue;
         found[&a] = &b;
         taken.insert(&b);
       }
     }
   }
   Matching matching;
-  for (const json& a : cells_a) {
+  for (const CellResult& a : cells_a) {
     if (found.contains(&a)) matching.shared.push_back({&a, found[&a]});
-    if (!found.contains(&a)) matching.only_in_a.push_back(&a);
+    if (!found.contains(&a)) matching.only_in_a.push_back({a.part, a.cell});
   }
-  for (const json& b : cells_b) {
-    if (!taken.contains(&b)) matching.only_in_b.push_back(&b);
+  for (const CellResult& b : cells_b) {
+    if (!taken.contains(&b)) matching.only_in_b.push_back({b.part, b.cell});
   }
   return matching;
 }
@@ -59,13 +158,11 @@ Matching match_cells(const json& cells_a, const json& cells_b) {
 class Steps {
  public:
   explicit Steps(const FinishedRun& run)
-      : groups_(group_by_cell(run.result["plan"], run.trials, {})) {}
+      : groups_(group_by_cell(run.result.plan, run.trials, {})) {}
 
-  std::vector<double> of(const json& result_cell) const {
+  std::vector<double> of(const CellResult& cell) const {
     for (const CellGroup& group : groups_) {
-      if (group.part == result_cell["part"] && group.cell == result_cell["cell"]) {
-        return launch_means(group);
-      }
+      if (group.part == cell.part && group.cell == cell.cell) return launch_means(group);
     }
     return {};
   }
@@ -75,7 +172,8 @@ class Steps {
 };
 
 // Why the times of this cell must not be compared; "" where they may be.
-std::string context_objection(const std::vector<ContextDifference>& differences, const json& cell) {
+std::string context_objection(const std::vector<ContextDifference>& differences,
+                              const Parameters& cell) {
   std::set<std::string> fields;
   for (const ContextDifference& difference : differences) {
     if (difference.effect == Effect::ForbidsTimes && difference.concerns(cell)) {
@@ -87,100 +185,69 @@ std::string context_objection(const std::vector<ContextDifference>& differences,
 }
 
 // Why one run has no time for this cell; "" where it has.
-std::string missing_time(const char* run, const json& cell) {
-  const std::string status = cell.value("status", "");
-  if (status != "ok") return fmt::format("{} is {}: {}", run, status, cell.value("reason", ""));
-  if (!cell["step_s"].is_null()) return "";
-  return fmt::format("{}: {}", run, cell["null_reasons"].value("step_s", "no time"));
-}
-
-json side(const json& cell) {
-  json out;
-  for (const char* name : {"part", "status", "reason", "launches", "step_s", "slowdown",
-                           "exposed_comm_s", "collectives_per_step"}) {
-    out[name] = cell[name];
+std::string missing_time(const char* run, const CellResult& cell) {
+  if (!cell.is_ok()) {
+    return fmt::format("{} is {}: {}", run, results::to_string(cell.status), cell.reason);
   }
-  return out;
+  return cell.step_s ? "" : fmt::format("{}: {}", run, cell.step_s.why_not());
 }
 
-json ratio_to_json(const stats::Estimate& ratio, std::size_t launches_a, std::size_t launches_b) {
-  std::string interval = "none: " + ratio.no_interval_because;
-  if (ratio.interval) {
-    interval = fmt::format("Student's t over {} launches of A and {} of B", launches_a, launches_b);
+results::Ratio ratio_of(const stats::Estimate& estimate, std::size_t launches_a,
+                        std::size_t launches_b) {
+  results::Ratio ratio{estimate.value, estimate.interval, "none: " + estimate.no_interval_because};
+  if (estimate.interval) {
+    ratio.interval =
+        fmt::format("Student's t over {} launches of A and {} of B", launches_a, launches_b);
   }
-  return {
-      {"ratio", ratio.value}, {"ci95", interval_to_json(ratio.interval)}, {"interval", interval}};
+  return ratio;
 }
 
-// True, false, or null where one of the two is not known.
-json same_collectives(const json& a, const json& b) {
-  if (a.is_null() || b.is_null()) return nullptr;
-  return a == b;
+Known<bool> same_collectives(const CellResult& a, const CellResult& b) {
+  if (!a.collectives_per_step || !b.collectives_per_step) {
+    return Unknown{"a run does not know its collectives"};
+  }
+  return *a.collectives_per_step == *b.collectives_per_step;
 }
 
-class Comparison {
+class Comparer {
  public:
-  Comparison(const FinishedRun& a, const FinishedRun& b, double level)
+  Comparer(const FinishedRun& a, const FinishedRun& b, double level)
       : level_(level),
-        differences_(context_differences(a.result["context"], b.result["context"])),
+        differences_(context_differences(a.result.context.written, b.result.context.written)),
         steps_a_(a),
         steps_b_(b) {}
 
-  json cell(const SharedCell& shared) const {
-    const json& a = *shared.a;
-    const json& b = *shared.b;
-    json out = {{"part", a["part"]},
-                {"cell", a["cell"]},
-                {"timing", a["timing"]},
-                {"a", side(a)},
-                {"b", side(b)},
-                {"same_collectives",
-                 same_collectives(a["collectives_per_step"], b["collectives_per_step"])},
-                {"null_reasons", json::object()}};
-    if (out["same_collectives"].is_null()) {
-      set_unknown(out, "same_collectives", "a run does not know its collectives");
+  ComparedCell cell(const SharedCell& shared) const {
+    ComparedCell out;
+    out.part = shared.a->part;
+    out.cell = shared.a->cell;
+    out.timing = shared.a->timing;
+    out.a = *shared.a;
+    out.b = *shared.b;
+    out.same_collectives = same_collectives(*shared.a, *shared.b);
+    if (const std::string why = context_objection(differences_, out.cell); !why.empty()) {
+      out.step_ratio = Unknown{why};
+      for (CellResult* side : {&out.a, &out.b}) {
+        side->step_s = Unknown{why};
+        side->exposed_comm_s = Unknown{why};
+      }
+    } else {
+      out.step_ratio = step_ratio(shared);
     }
-    add_times(out, shared);
     return out;
   }
 
-  json differences() const {
-    json list = json::array();
-    for (const ContextDifference& difference : differences_) {
-      list.push_back(
-          {{"field", difference.field},
-           {"a", difference.a},
-           {"b", difference.b},
-           {"effect", to_string(difference.effect)},
-           {"topology", difference.topology.empty() ? json() : json(difference.topology)},
-           {"scale", difference.scale == 0 ? json() : json(difference.scale)}});
-    }
-    return list;
-  }
+  const std::vector<ContextDifference>& differences() const { return differences_; }
 
  private:
-  void add_times(json& out, const SharedCell& shared) const {
-    const std::string objection = context_objection(differences_, out["cell"]);
-    if (!objection.empty()) {
-      for (const char* run : {"a", "b"}) {
-        for (const char* name : {"step_s", "exposed_comm_s"}) out[run][name] = nullptr;
-      }
-      set_unknown(out, "step_ratio", objection);
-      return;
+  Known<results::Ratio> step_ratio(const SharedCell& shared) const {
+    for (const auto& [run, cell] : {std::pair{"A", shared.a}, std::pair{"B", shared.b}}) {
+      if (std::string why = missing_time(run, *cell); !why.empty()) return Unknown{why};
     }
-    std::string missing = missing_time("A", *shared.a);
-    if (missing.empty()) missing = missing_time("B", *shared.b);
     const std::vector<double> a = steps_a_.of(*shared.a);
     const std::vector<double> b = steps_b_.of(*shared.b);
-    if (missing.empty() && (a.empty() || b.empty())) {
-      missing = "no block of steps has a time above 0";
-    }
-    if (!missing.empty()) {
-      set_unknown(out, "step_ratio", missing);
-      return;
-    }
-    out["step_ratio"] =
-        ratio_to_json(stats::ratio_of_independent(b, a, level_), a.size(), b.size());
+    if (a.empty() || b.empty()) return Unknown{"no block of steps has a time above 0"};
+    return ratio_of(stats::ratio_of_independent(b, a, level_), a.size(), b.size());
   }
 
   double level_;
@@ -189,34 +256,37 @@ class Comparison {
   Steps steps_b_;
 };
 
-json head_of(const FinishedRun& run) {
-  const json& plan = run.result["plan"];
-  return {{"directory", run.directory},
-          {"context", run.result["context"]},
-          {"plan", plan.is_object() ? plan.value("name", json()) : json()}};
-}
-
-json names_of(const std::vector<const json*>& cells) {
-  json names = json::array();
-  for (const json* cell : cells)
-    names.push_back({{"part", (*cell)["part"]}, {"cell", (*cell)["cell"]}});
-  return names;
+ComparedRun head_of(const FinishedRun& run) {
+  return {run.directory, run.result.context, name_of_plan(run.result.plan)};
 }
 
 }  // namespace
 
-json compare_runs(const FinishedRun& a, const FinishedRun& b, double level) {
-  const Comparison comparison(a, b, level);
-  const Matching matching = match_cells(a.result["cells"], b.result["cells"]);
-  json cells = json::array();
-  for (const SharedCell& shared : matching.shared) cells.push_back(comparison.cell(shared));
-  return {{"schema", kComparisonSchema},
-          {"a", head_of(a)},
-          {"b", head_of(b)},
-          {"differences", comparison.differences()},
-          {"cells", cells},
-          {"only_in_a", names_of(matching.only_in_a)},
-          {"only_in_b", names_of(matching.only_in_b)}};
+std::string to_string(Effect effect) {
+  return name_of(effect);
+}
+
+void to_json(json& out, const RunComparison& comparison) {
+  out = write_fields(comparison);
+}
+
+void to_json(json& out, const ContextDifference& difference) {
+  out = write_fields(difference);
+}
+
+RunComparison compare_runs(const FinishedRun& a, const FinishedRun& b, double level) {
+  const Comparer comparer(a, b, level);
+  Matching matching = match_cells(a.result.cells, b.result.cells);
+  RunComparison comparison;
+  comparison.a = head_of(a);
+  comparison.b = head_of(b);
+  comparison.differences = comparer.differences();
+  comparison.only_in_a = std::move(matching.only_in_a);
+  comparison.only_in_b = std::move(matching.only_in_b);
+  for (const SharedCell& shared : matching.shared) {
+    comparison.cells.push_back(comparer.cell(shared));
+  }
+  return comparison;
 }
 
 }  // namespace gradsync::report

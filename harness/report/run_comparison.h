@@ -7,10 +7,13 @@
 #pragma once
 
 #include <nlohmann/json.hpp>
+#include <optional>
 #include <string>
 #include <vector>
 
-#include "harness/results/records.h"
+#include "harness/base/known.h"
+#include "harness/report/context_difference.h"
+#include "harness/results/result.h"
 #include "harness/stats/launch_interval.h"
 
 namespace gradsync::report {
@@ -20,23 +23,51 @@ inline constexpr const char* kComparisonSchema = "gradsync.comparison/1";
 // A finished run: where it lies, build_result's result, and the trials that was built from.
 struct FinishedRun {
   std::string directory;
-  nlohmann::json result;
+  results::Result result;
   std::vector<results::TrialRecord> trials;
 };
 
-// Returns {"schema", "a", "b", "differences", "cells", "only_in_a", "only_in_b"}:
-//   "a", "b": "directory", "context" and "plan" (its name) of each run
-//   "differences": context_differences(), each as "field", "a", "b", "effect", "topology", "scale"
-//   "cells", in the order of `a`: "part", "cell", "timing", "a" and "b" (status, launches, step_s,
-//   slowdown,
-//     exposed_comm_s and collectives_per_step as in result.json), "same_collectives" (true, false;
-//     null where one is not known), "step_ratio": {"ratio", "ci95", "interval"} of b over a, the
-//     interval at `level`
-//   "only_in_a", "only_in_b": "part" and "cell" of those that the other run does not have
-// A cell of `b` matches by its parameters and part, or else by its parameters alone.
-// What is null has its reason in "null_reasons" of the cell. Where times must not be compared,
-// step_s and exposed_comm_s of both are null, too.
-nlohmann::json compare_runs(const FinishedRun& a, const FinishedRun& b,
-                            double level = stats::kUsualLevel);
+// A run of a comparison.
+struct ComparedRun {
+  std::string directory;
+  results::Context context;
+  std::optional<std::string> plan;  // its name
+};
+
+// A cell that both runs have. `a` and `b` are what either says of it; where times must not be
+// compared, theirs and their exposed communication are not known.
+struct ComparedCell {
+  std::string part;  // of `a`
+  results::Parameters cell;
+  results::Timing timing = results::Timing::Real;
+  results::CellResult a;
+  results::CellResult b;
+  Known<bool> same_collectives;
+  Known<results::Ratio> step_ratio;  // of b's mean step over a's
+};
+
+// A cell that one run has alone.
+struct LonelyCell {
+  std::string part;
+  results::Parameters cell;
+};
+
+struct RunComparison {
+  ComparedRun a;
+  ComparedRun b;
+  std::vector<ContextDifference> differences;
+  std::vector<ComparedCell> cells;  // in the order of `a`
+  std::vector<LonelyCell> only_in_a;
+  std::vector<LonelyCell> only_in_b;
+};
+
+// As comparison.json has it; of the two sides of a cell what is compared.
+void to_json(nlohmann::json& out, const RunComparison& comparison);
+void to_json(nlohmann::json& out, const ContextDifference& difference);
+
+// Returns the comparison, its ratios with their intervals at `level`. A cell of `b` matches by its
+// parameters and part, or else by its parameters alone.
+RunComparison compare_runs(const FinishedRun& a, const FinishedRun& b,
+                           double level = stats::kUsualLevel);
 
 }  // namespace gradsync::report

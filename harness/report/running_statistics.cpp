@@ -10,6 +10,7 @@ namespace gradsync::report {
 namespace {
 
 using results::RunningStatistics;
+using results::StatisticsSpread;
 
 // As a layer adds to a variance before it divides by its root: a channel that is always the same
 // has none.

@@ -6,7 +6,7 @@
 
 namespace gradsync::report {
 
-using nlohmann::json;
+using results::CellResult;
 
 std::string range_text(const std::set<std::size_t>& counts) {
   if (counts.empty()) return "0";
@@ -22,24 +22,20 @@ std::string TimedSteps::text() const {
 
 TimedSteps timed_steps(const PartView& part) {
   TimedSteps timed;
-  for (const json& cell : part.cells) {
-    if (cell.value("status", "") != "ok" || !cell["step_s"].is_object()) continue;
-    timed.steps.insert(cell["step_s"]["n"].get<std::size_t>());
-    timed.launches.insert(cell["launches"].get<std::size_t>());
-    if (cell["slowdown"].is_object()) {
-      timed.paired_launches.insert(cell["slowdown"]["launches"].get<std::size_t>());
-    }
+  for (const CellResult& cell : part.cells) {
+    if (!cell.is_timed()) continue;
+    timed.steps.insert(cell.step_s->n);
+    timed.launches.insert(cell.launches);
+    if (cell.slowdown) timed.paired_launches.insert(cell.slowdown->launches);
   }
   return timed;
 }
 
 std::string step_size_text(const PartView& part) {
-  std::set<std::size_t> accumulation;
-  for (const json& cell : part.cells) {
-    accumulation.insert(cell["cell"].value("accumulation_steps", std::size_t{1}));
-  }
-  return accumulation.size() == 1 ? counted(*accumulation.begin(), "micro-batch", "micro-batches")
-                                  : "accumulation_steps micro-batches";
+  std::set<int> accumulation;
+  for (const CellResult& cell : part.cells) accumulation.insert(cell.cell.accumulation_steps());
+  if (accumulation.size() != 1) return "accumulation_steps micro-batches";
+  return counted(static_cast<std::size_t>(*accumulation.begin()), "micro-batch", "micro-batches");
 }
 
 }  // namespace gradsync::report

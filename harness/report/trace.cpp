@@ -10,7 +10,6 @@
 
 #include "harness/report/attribution.h"
 #include "harness/report/cell_group.h"
-#include "harness/report/labels.h"
 #include "harness/report/trace_events.h"
 
 namespace gradsync::report {
@@ -114,11 +113,9 @@ void add_memory(RankTrace& trace, const std::vector<MemoryTimelinePoint>& timeli
 
 // What tells the cell from the others of its part; the slice of its step has the whole cell.
 std::string cell_name(const CellGroup& group) {
-  std::string name = group.part.empty() ? "" : group.part + " ";
-  for (const char* field : {"topology", "model", "strategy"}) {
-    name += plain_text(group.cell.value(field, json(""))) + " ";
-  }
-  return name;
+  const auto& cell = group.cell;
+  return fmt::format("{}{} {} {} ", group.part.empty() ? "" : group.part + " ", cell.topology(),
+                     cell.model(), cell.strategy());
 }
 
 bool has_timeline(const RankRecord& rank) {
@@ -151,7 +148,7 @@ void add_cell(json& events, const CellGroup& group, const std::vector<const Tria
     trace.add_process_name(fmt::format("{}rank {}", cell_name(group), rank.rank));
     add_compute(trace, rank,
                 {{"part", group.part},
-                 {"cell", group.cell},
+                 {"cell", group.cell.written()},
                  {"launch", trial.launch},
                  {"round", trial.round},
                  {"step", rank.step_s.size() - 1}});
@@ -162,7 +159,7 @@ void add_cell(json& events, const CellGroup& group, const std::vector<const Tria
 
 }  // namespace
 
-json trace_json(const json& context, const std::vector<TrialRecord>& trials) {
+json trace_json(const results::Context& context, const std::vector<TrialRecord>& trials) {
   const HostClocks clocks(context);
   json events = json::array();
   int processes = 0;

@@ -16,6 +16,7 @@
 #include <nlohmann/json.hpp>
 #include <vector>
 
+#include "harness/results/context.h"
 #include "harness/results/records.h"
 
 namespace gradsync::report {
@@ -25,7 +26,7 @@ namespace gradsync::report {
 // where their clocks are known (`context`, as in result.json), on each rank itself elsewhere.
 // A collective that a rank issued late is divided in two: "late: rank 1" and "issued by all".
 // Memory is that of a warm-up step of the last trial that recorded one, laid over the timed step.
-nlohmann::json trace_json(const nlohmann::json& context,
+nlohmann::json trace_json(const results::Context& context,
                           const std::vector<results::TrialRecord>& trials);
 
 }  // namespace gradsync::report

@@ -129,7 +129,13 @@ void to_json(nlohmann::json& out, const LedgerRecord& ledger);
 void from_json(const nlohmann::json& in, LedgerRecord& ledger);
 // The trial with its "schema". Unknown numbers are null, never 0 or NaN.
 void to_json(nlohmann::json& out, const TrialRecord& trial);
-// Errors: nlohmann::json::exception where the object is no trial of a known schema version.
 void from_json(const nlohmann::json& in, TrialRecord& trial);
+
+// Returns the trial. Errors, as of every from_json here: ConfigError that begins with `where` and
+// names the field, where the object is no record of a known schema version.
+TrialRecord trial_from(const nlohmann::json& in, const std::string& where);
+
+// Returns the JSON Schema of a trial's fields (base/fields.h).
+nlohmann::json trial_schema();
 
 }  // namespace gradsync::results

@@ -9,6 +9,14 @@ namespace gradsync::results {
 
 using nlohmann::json;
 
+namespace {
+
+json value_of(const Context& context, const char* name) {
+  return context.written.is_object() ? context.written.value(name, json()) : json();
+}
+
+}  // namespace
+
 std::string trial_key(const std::string& part, const json& cell, int launch, int round) {
   return json({part, cell, launch, round}).dump();
 }
@@ -23,16 +31,14 @@ std::set<std::string> done_keys(const std::vector<TrialRecord>& trials) {
   return keys;
 }
 
-void check_resumable(const json& old_result, const json& plan_source, const json& context) {
-  const json old_context = old_result.value("context", json::object());
+void check_resumable(const StoredResult& earlier, const json& plan_source, const Context& context) {
   std::vector<std::string> differences;
-  for (const auto& [path, before, now] :
-       json_differences(old_result.value("plan", json()), plan_source)) {
+  for (const auto& [path, before, now] : json_differences(earlier.plan, plan_source)) {
     differences.push_back(fmt::format("plan{} was {}, is {}", path, before, now));
   }
   for (const char* name : {"commit", "host", "weights", "data"}) {
-    const json before = old_context.value(name, json());
-    const json now = context.value(name, json());
+    const json before = value_of(earlier.context, name);
+    const json now = value_of(context, name);
     if (before == now) continue;
     differences.push_back(fmt::format("{} was {}, is {}", name, before.dump(), now.dump()));
   }

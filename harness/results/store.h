@@ -10,10 +10,12 @@
 
 #include <cstdint>
 #include <nlohmann/json.hpp>
+#include <optional>
 #include <set>
 #include <string>
 #include <vector>
 
+#include "harness/results/context.h"
 #include "harness/results/records.h"
 
 namespace gradsync::results {
@@ -85,8 +87,15 @@ class TrialLog {
 // ConfigError with file and line for a line that is no trial record, or one of a newer version.
 std::vector<TrialRecord> read_trials(const std::string& directory, std::string* warning = nullptr);
 
+// What is read of a result.json: all else in it is made again from its trials.
+struct StoredResult {
+  Context context;
+  nlohmann::json plan;
+  std::optional<int> exit_status;
+};
+
 // Returns DIR/result.json. Errors: ConfigError where it is missing, foreign or of a newer version.
-nlohmann::json read_result(const std::string& directory);
+StoredResult read_result(const std::string& directory);
 
 // Names one trial of a plan: part, cell, launch and round.
 std::string trial_key(const std::string& part, const nlohmann::json& cell, int launch, int round);
@@ -95,10 +104,10 @@ std::string trial_key(const std::string& part, const nlohmann::json& cell, int l
 // Failed, timed out and skipped ones get another chance.
 std::set<std::string> done_keys(const std::vector<TrialRecord>& trials);
 
-// Makes sure that --resume would go on with the same measurement. `old_result` is the run's
-// result.json; of its "context" and this run's, "commit", "host", "weights" and "data" count.
+// Makes sure that --resume would go on with the same measurement as the `earlier` one; of its
+// context and this run's, "commit", "host", "weights" and "data" count.
 // Errors: ConfigError that lists every difference with both values.
-void check_resumable(const nlohmann::json& old_result, const nlohmann::json& plan_source,
-                     const nlohmann::json& context);
+void check_resumable(const StoredResult& earlier, const nlohmann::json& plan_source,
+                     const Context& context);
 
 }  // namespace gradsync::results

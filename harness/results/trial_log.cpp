@@ -67,12 +67,13 @@ void refuse_newer(const json& record, std::string_view known, const std::string&
 }
 
 TrialRecord parse_line(std::string_view line, const std::string& where) {
+  const std::string no_record = where + ": not a trial record";
   try {
     const json record = parse_json(line);
     refuse_newer(record, kTrialSchema, where);
-    return record.get<TrialRecord>();
+    return trial_from(record, no_record);
   } catch (const json::exception& error) {
-    throw ConfigError(fmt::format("{}: not a trial record: {}", where, error.what()));
+    throw ConfigError(fmt::format("{}: {}", no_record, error.what()));
   }
 }
 
@@ -156,16 +157,19 @@ std::vector<TrialRecord> read_trials(const std::string& directory, std::string* 
   return trials;
 }
 
-json read_result(const std::string& directory) {
+StoredResult read_result(const std::string& directory) {
   const std::string path = directory + "/" + kResultFile;
-  json result = read_json_file(path);
+  const json result = read_json_file(path);
   refuse_newer(result, kResultSchema, path);
   JsonFields fields(result, path);
   if (fields.string("schema") != kResultSchema) fields.fail("schema", kResultSchema);
   for (const char* name : {"context", "plan"}) {
     if (!fields.raw(name, true).is_object()) fields.fail(name, "an object");
   }
-  return result;
+  StoredResult stored{Context(result.at("context")), result.at("plan"), std::nullopt};
+  const json& status = fields.raw("exit_status", false);
+  if (status.is_number_integer()) stored.exit_status = status.get<int>();
+  return stored;
 }
 
 }  // namespace gradsync::results

@@ -5,23 +5,21 @@
 #include "harness/base/errors.h"
 #include "harness/base/log.h"
 #include "harness/coordinate/coordinator.h"
-#include "harness/report/result.h"
+#include "harness/report/build_result.h"
 #include "harness/results/store.h"
 #include "harness/session/child_program.h"
 #include "harness/session/interrupt.h"
 
 namespace gradsync::session {
 
-using nlohmann::json;
-
 report::FinishedRun read_run(const std::string& directory) {
   report::FinishedRun run{.directory = directory, .result = {}, .trials = {}};
-  const json stored = results::read_result(directory);
+  const results::StoredResult stored = results::read_result(directory);
   std::string warning;
   run.trials = results::read_trials(directory, &warning);
   if (!warning.empty()) log::warn(warning);
-  run.result = report::build_result(stored.at("context"), stored.at("plan"), run.trials);
-  run.result["exit_status"] = stored.value("exit_status", json(nullptr));
+  run.result = report::build_result(stored.context, stored.plan, run.trials);
+  run.result.exit_status = stored.exit_status;
   return run;
 }
 

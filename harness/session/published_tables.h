@@ -1,21 +1,14 @@
 // The tables that the guide published, for the pages that print ours beside them.
 #pragma once
 
-#include <filesystem>
-
-#include "harness/base/json_fields.h"
-#include "harness/report/markdown.h"
+#include "harness/report/published.h"
 #include "harness/session/paths.h"
 
 namespace gradsync::session {
 
-// Returns them; null for a file that this checkout lacks. Errors: ConfigError where one is no JSON.
+// Returns those that this checkout has. Errors: ConfigError where one is no such table.
 inline report::References published_tables() {
-  const auto read = [](const std::string& table) {
-    const std::string file = source_file("results/reference/" + table + ".json");
-    return std::filesystem::exists(file) ? read_json_file(file) : nlohmann::json();
-  };
-  return {.slowdown_table = read("slowdown_table"), .memory_table = read("memory_table")};
+  return report::read_references(source_file("results/reference"));
 }
 
 }  // namespace gradsync::session

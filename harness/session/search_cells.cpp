@@ -10,8 +10,9 @@
 namespace gradsync::session {
 namespace {
 
-using nlohmann::json;
 using plan::Edge;
+using report::SearchedCell;
+using report::SearchProbe;
 using results::Status;
 using results::TrialRecord;
 
@@ -36,29 +37,9 @@ std::optional<std::int64_t> needed_by(const TrialRecord& trial) {
   return reserved ? reserved : peak_of(trial);
 }
 
-json or_null(const std::optional<std::int64_t>& value) {
-  return value ? json(*value) : json(nullptr);
-}
-
 std::string status_text(const TrialRecord& trial) {
   const std::string status = results::to_string(trial.status);
   return trial.reason.empty() ? status : status + ": " + trial.reason;
-}
-
-const char* name_of(Edge::Outcome outcome) {
-  switch (outcome) {
-    case Edge::Outcome::Found:
-      return "found";
-    case Edge::Outcome::AllFit:
-      return "all_fit";
-    case Edge::Outcome::NoneFits:
-      return "none_fits";
-    case Edge::Outcome::NotMonotone:
-      return "not_monotone";
-    case Edge::Outcome::Stopped:
-      break;
-  }
-  return "stopped";
 }
 
 class CellSearch {
@@ -67,25 +48,23 @@ class CellSearch {
              const SearchQuestion& question)
       : session_(session), part_(part), cell_(cell), question_(question) {}
 
-  json run() {
-    const auto to = question_.to ? question_.to : end_for_budget();
+  SearchedCell run() {
+    found_.part = part_.name;
+    found_.cell = results::Parameters(cell_).without({question_.axis.c_str()});
+    found_.from = question_.from;
+    found_.to = question_.to ? question_.to : end_for_budget();
     Edge edge;
-    if (to) {
-      edge = plan::find_edge({question_.wanted, question_.from, *to, question_.checks},
+    if (found_.to) {
+      edge = plan::find_edge({question_.wanted, question_.from, *found_.to, question_.checks},
                              [this](std::int64_t value) { return probe(value); });
     }
-    json cell = cell_;
-    cell.erase(question_.axis);
-    const bool found = edge.outcome == Edge::Outcome::Found;
-    return {{"part", part_.name},
-            {"cell", cell},
-            {"from", question_.from},
-            {"to", or_null(to)},
-            {"outcome", name_of(edge.outcome)},
-            {"edge", found ? json(*edge.fits) : json(nullptr)},
-            {"peak_allocated_bytes", found ? probe_at(*edge.fits)["peak_allocated_bytes"] : json()},
-            {"reason", sentence(edge)},
-            {"probes", probes_}};
+    found_.outcome = edge.outcome;
+    found_.reason = sentence(edge);
+    if (edge.outcome == Edge::Outcome::Found) {
+      found_.edge = edge.fits;
+      found_.peak_allocated_bytes = probe_at(*edge.fits).peak_allocated_bytes;
+    }
+    return found_;
   }
 
  private:
@@ -93,11 +72,11 @@ class CellSearch {
   const TrialRecord& run_trial(const std::optional<std::int64_t>& value) {
     const TrialRecord& trial = session_.run_alone(part_, plan_cell(value));
     const auto peak = peak_of(trial);
-    probes_.push_back({{"order", trial.order},
-                       {"value", or_null(value)},
-                       {"status", results::to_string(trial.status)},
-                       {"reason", trial.reason},
-                       {"peak_allocated_bytes", or_null(peak)}});
+    found_.probes.push_back({.order = trial.order,
+                             .value = value,
+                             .status = trial.status,
+                             .reason = trial.reason,
+                             .peak_allocated_bytes = peak});
     log::info(fmt::format("[{}] {} | {} | {} {} | {}{}", trial.order + 1, cell_.topology,
                           cell_.strategy, question_.axis, value ? std::to_string(*value) : "none",
                           status_text(trial),
@@ -125,15 +104,13 @@ class CellSearch {
     return std::max(2 * *needed, question_.from + 1);
   }
 
-  json probe_at(std::int64_t value) const {
-    return *std::find_if(probes_.begin(), probes_.end(),
-                         [&](const json& probe) { return probe["value"] == value; });
+  const SearchProbe& probe_at(std::int64_t value) const {
+    return *std::ranges::find(found_.probes, value, &SearchProbe::value);
   }
 
   // "oom: micro-batch 2, backward ..."
-  std::string why(const json& probe) const {
-    return fmt::format("{}: {}", probe["status"].get<std::string>(),
-                       probe["reason"].get<std::string>());
+  std::string why(const SearchProbe& probe) const {
+    return fmt::format("{}: {}", results::to_string(probe.status), probe.reason);
   }
 
   std::string sentence(const Edge& edge) const {
@@ -152,8 +129,8 @@ class CellSearch {
       case Edge::Outcome::Stopped:
         break;
     }
-    const json& last = probes_.back();
-    const std::string value = last["value"].is_null() ? "none" : last["value"].dump();
+    const SearchProbe& last = found_.probes.back();
+    const std::string value = last.value ? std::to_string(*last.value) : "none";
     return fmt::format("{} {}: {}", question_.axis, value, why(last));
   }
 
@@ -161,13 +138,13 @@ class CellSearch {
   const plan::Part& part_;
   const plan::Cell& cell_;
   const SearchQuestion& question_;
-  json probes_ = json::array();
+  SearchedCell found_;
 };
 
 }  // namespace
 
 void search_cells(Session& session, const plan::Plan& plan, const SearchQuestion& question,
-                  json& found) {
+                  std::vector<SearchedCell>& found) {
   for (const plan::Part& part : plan.parts) {
     for (const plan::Cell& cell : part.cells) {
       found.push_back(CellSearch(session, part, cell, question).run());

@@ -16,8 +16,8 @@
 #include "harness/coordinate/merge.h"
 #include "harness/launch/host.h"
 #include "harness/report/benchmark_json.h"
+#include "harness/report/build_result.h"
 #include "harness/report/markdown.h"
-#include "harness/report/result.h"
 #include "harness/results/block_time.h"
 #include "harness/session/interrupt.h"
 #include "harness/session/paths.h"
@@ -99,14 +99,12 @@ Session::Session(const RunOptions& options, plan::Plan plan, json context, launc
   show_progress_of({});
   if (options.resume) resume_earlier();
   // Written before the first trial, so that a run that dies can be resumed.
-  json result = report::build_result(context_, plan_.source, trials_);
-  result["exit_status"] = nullptr;
-  write_result(result);
+  write_result(report::build_result(context_, plan_.source, trials_));
 }
 
 void Session::resume_earlier() {
-  const json old_result = results::read_result(directory_);
-  results::check_resumable(old_result, plan_.source, context_);
+  const results::StoredResult earlier = results::read_result(directory_);
+  results::check_resumable(earlier, plan_.source, context_);
   std::string warning;
   trials_ = results::read_trials(directory_, &warning);
   if (!warning.empty()) log::warn(warning);
@@ -115,8 +113,8 @@ void Session::resume_earlier() {
   std::erase_if(trials_, [&](const results::TrialRecord& trial) {
     return !done_.contains(results::trial_key(trial.part, trial.cell, trial.launch, trial.round));
   });
-  context_["start_time"] = old_result.at("context").value("start_time", utc_timestamp());
-  context_["links"] = old_result.at("context").value("links", json::object());
+  context_["start_time"] = earlier.context.start_time.value_or(utc_timestamp());
+  context_["links"] = earlier.context.written.value("links", json::object());
   context_["resumed"] = true;
 }
 
@@ -228,8 +226,8 @@ void Session::record(const results::TrialRecord& trial) {
   ++progress_index_;
 }
 
-void Session::write_result(const json& result) {
-  results::write_atomically(directory_ + "/" + results::kResultFile, result.dump(1) + "\n");
+void Session::write_result(const results::Result& result) {
+  results::write_atomically(directory_ + "/" + results::kResultFile, json(result).dump(1) + "\n");
 }
 
 // Said in the table's head, since such times do not compare with those of a quieter hour.
@@ -242,28 +240,27 @@ void Session::note_steal() {
                   100 * share.get<double>()));
 }
 
-json Session::close(ExitStatus status) {
+results::Result Session::close(ExitStatus status) {
   context_["end_time"] = utc_timestamp();
   context_["load_after"] = launch::load_1min();
   note_steal();
   if (agents_ != nullptr && status != ExitStatus::Interrupted)
     context_["clocks"] = agents_->clocks();
-  json result = report::build_result(context_, plan_.source, trials_);
-  result["exit_status"] = static_cast<int>(status);
+  results::Result result = report::build_result(context_, plan_.source, trials_);
+  result.exit_status = static_cast<int>(status);
   write_result(result);
   return result;
 }
 
-json Session::finish(ExitStatus status) {
-  const json result = close(status);
+void Session::finish(ExitStatus status) {
+  const results::Result result = close(status);
   const std::string page =
       report::result_markdown(result, published_tables(), {.raw_directory = directory_ + "/"});
   results::write_atomically(directory_ + "/table.md", page);
   results::write_atomically(directory_ + "/benchmark.json",
                             report::benchmark_json(result, trials_).dump(1) + "\n");
   if (status != ExitStatus::Interrupted) make_plots("plot.py", directory_);
-  std::cout << (options_.json ? result.dump(1) + "\n" : page) << std::flush;
-  return result;
+  std::cout << (options_.json ? json(result).dump(1) + "\n" : page) << std::flush;
 }
 
 }  // namespace gradsync::session

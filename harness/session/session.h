@@ -13,6 +13,7 @@
 #include "harness/launch/agents.h"
 #include "harness/launch/host.h"
 #include "harness/report/progress.h"
+#include "harness/results/result.h"
 #include "harness/results/store.h"
 #include "harness/session/launch_jobs.h"
 #include "harness/session/run_options.h"
@@ -36,11 +37,11 @@ class Session {
   const results::TrialRecord& run_alone(const plan::Part& part, const plan::Cell& cell);
 
   // Writes result.json with `status` as its exit status, and returns it; nothing is printed.
-  nlohmann::json close(ExitStatus status);
+  results::Result close(ExitStatus status);
 
   // Closes, writes benchmark.json, table.md and the plots (none after an interruption), and prints
   // the result.
-  nlohmann::json finish(ExitStatus status);
+  void finish(ExitStatus status);
 
   const std::string& directory() const { return directory_; }
   const std::vector<results::TrialRecord>& trials() const { return trials_; }
@@ -58,7 +59,7 @@ class Session {
                                               const std::vector<plan::Trial>& trials);
   void record(const results::TrialRecord& trial);
   void warn_about_weights(const results::TrialRecord& trial);
-  void write_result(const nlohmann::json& result);
+  void write_result(const results::Result& result);
   void note_steal();
 
   RunOptions options_;

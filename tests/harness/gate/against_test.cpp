@@ -5,7 +5,7 @@
 #include <utility>
 
 #include "harness/base/errors.h"
-#include "harness/report/result.h"
+#include "harness/report/build_result.h"
 #include "harness/stats/random.h"
 #include "tests/harness/report/sample_run.h"
 
@@ -142,7 +142,7 @@ TEST(Against, AnotherMachineIsRefusedItsTimesAndKeepsItsCounts) {
     EXPECT_THAT(row.counts->differences, IsEmpty());
   }
   EXPECT_THAT(report.notes, IsEmpty());
-  EXPECT_EQ(report.differences[0]["field"], "cpu_model");
+  EXPECT_EQ(report.differences.at(0).field, "cpu_model");
 
   const GateReport counts_only = judged(other, {.rows = {}, .times = false});
   EXPECT_THAT(verdicts(counts_only), Each(Verdict::Pass));

@@ -3,7 +3,7 @@
 
 #include <gmock/gmock.h>
 
-#include "harness/report/result.h"
+#include "harness/report/build_result.h"
 #include "tests/harness/report/sample_run.h"
 
 namespace gradsync::gate {
@@ -70,8 +70,8 @@ TEST(Claims, PassWhereTheWholeIntervalIsInside) {
   EXPECT_EQ(outcome.verdict, Verdict::Pass);
   EXPECT_EQ(outcome.reason, "");
   EXPECT_EQ(outcome.name, "baseline / no_sync, 2x1_1gbit");
-  EXPECT_NEAR(outcome.ratio["ratio"].get<double>(), 2.0, 0.01);
-  EXPECT_EQ(outcome.ratio["pairs"], 4);
+  EXPECT_NEAR(outcome.ratio->ratio, 2.0, 0.01);
+  EXPECT_EQ(outcome.ratio->pairs, 4U);
   EXPECT_EQ(outcome.row.cell["strategy"], "baseline");
   EXPECT_EQ(outcome.over.cell["strategy"], "no_sync");
 }
@@ -97,9 +97,9 @@ TEST(Claims, AtMostAndWithinPassInside) {
 
 TEST(Claims, AreUndecidedAcrossTheLimitAndSayWhatWouldDecide) {
   const SampleRun run = run_with_ratios({1.54, 1.55, 1.56, 1.57});
-  const json ratio = outcome_of(at_least(1.0), run).ratio;
-  const double lo = ratio["ci95"][0];
-  const double middle = ratio["ratio"];
+  const auto ratio = outcome_of(at_least(1.0), run).ratio;
+  const double lo = ratio->ci95->lo;
+  const double middle = ratio->ratio;
   ASSERT_LT(lo, middle);
   constexpr double kAlphaOfTheTable = 0.05;
   const auto judged = [&](double limit) {
@@ -119,12 +119,12 @@ TEST(Claims, AreUndecidedAcrossTheLimitAndSayWhatWouldDecide) {
 
 TEST(Claims, ShareTheLevelOutOverAllPairsOfRows) {
   const SampleRun run = run_with_ratios({1.54, 1.55, 1.56, 1.57});
-  const double lo = outcome_of(at_least(1.0), run).ratio["ci95"][0];
+  const double lo = outcome_of(at_least(1.0), run).ratio->ci95->lo;
   const Claim claim = at_least(lo - 1e-6);
   EXPECT_EQ(outcome_of(claim, run, 0.05).verdict, Verdict::Pass) << "at 95 %";
   const auto two = evaluate_claims({claim, claim}, finished(run), 0.05);
   EXPECT_EQ(two[0].verdict, Verdict::Undecided) << "at 97.5 %";
-  EXPECT_EQ(two[0].ratio["ci95"][0], lo) << "what is printed stays 95 %";
+  EXPECT_EQ(two[0].ratio->ci95->lo, lo) << "what is printed stays 95 %";
   Claim nowhere = claim;
   nowhere.above = {{"strategy", "sync_each_batch"}};
   EXPECT_EQ(evaluate_claims({claim, nowhere}, finished(run), 0.05)[0].verdict, Verdict::Pass)
@@ -137,7 +137,7 @@ TEST(Claims, FewerThanFourLaunchesDecideNothing) {
   EXPECT_EQ(one.reason, "1 launch, and a claim needs 4: rerun with --launches 4");
   const ClaimOutcome three = outcome_of(at_least(1.5), run_with_ratios({2.0, 2.001, 1.999}));
   EXPECT_EQ(three.verdict, Verdict::Undecided);
-  EXPECT_TRUE(three.ratio["ci95"].is_array()) << "printed all the same";
+  EXPECT_TRUE(three.ratio->ci95) << "printed all the same";
 }
 
 TEST(Claims, AreAboutEveryPairOfRowsTheyFit) {

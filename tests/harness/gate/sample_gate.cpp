@@ -110,7 +110,7 @@ gate::Claim wanted(gate::Claim::Kind kind, double limit) {
 }
 
 gate::ClaimOutcome claim(const std::string& above, const std::string& topology, double ratio,
-                         const json& ci95, const gate::Claim& wanted, Verdict verdict,
+                         const stats::Interval& ci95, const gate::Claim& wanted, Verdict verdict,
                          const std::string& reason) {
   gate::ClaimOutcome outcome;
   outcome.about = above + " against no_sync";
@@ -119,11 +119,12 @@ gate::ClaimOutcome claim(const std::string& above, const std::string& topology, 
   outcome.over = {"", sample_cell(topology, "no_sync")};
   outcome.need = wanted.need();
   outcome.allowed = wanted.allowed();
-  outcome.ratio = {{"ratio", ratio},
-                   {"ci95", ci95},
-                   {"interval", "Student's t over 4 launches"},
-                   {"launches", 4},
-                   {"pairs", 4}};
+  results::StepRatio& found = outcome.ratio.emplace();
+  found.ratio = ratio;
+  found.ci95 = ci95;
+  found.interval = "Student's t over 4 launches";
+  found.launches = 4;
+  found.pairs = 4;
   outcome.verdict = verdict;
   outcome.reason = reason;
   return outcome;
@@ -165,18 +166,9 @@ GateReport sample_counts_gate() {
   gate.plan = "smoke";
   gate.baseline = {"results/runs/stored", context_of("3f2c1ab")};
   gate.candidate = {"results/runs/new", context_of("9aa01c2")};
-  gate.differences = {{{"field", "cpu_model"},
-                       {"a", "Processor P"},
-                       {"b", "Processor Q"},
-                       {"effect", "forbids_times"},
-                       {"topology", nullptr},
-                       {"scale", nullptr}},
-                      {{"field", "start_time"},
-                       {"a", "2026-01-31T12:00:00Z"},
-                       {"b", "2026-02-28T12:00:00Z"},
-                       {"effect", "none"},
-                       {"topology", nullptr},
-                       {"scale", nullptr}}};
+  gate.differences = {
+      {"cpu_model", "Processor P", "Processor Q", report::Effect::ForbidsTimes, {}, {}},
+      {"start_time", "2026-01-31T12:00:00Z", "2026-02-28T12:00:00Z", report::Effect::None, {}, {}}};
   for (const char* strategy : {"baseline", "no_sync"}) {
     RowReport row = row_that_passes("1x2", strategy);
     row.times.reset();

@@ -7,7 +7,7 @@
 #include <cmath>
 #include <numeric>
 
-#include "harness/report/result.h"
+#include "harness/report/build_result.h"
 #include "tests/harness/report/sample_run.h"
 
 namespace gradsync::report {
@@ -106,9 +106,7 @@ TEST(Attribution, CopiesBetweenWaitsAreNoWaiting) {
   EXPECT_DOUBLE_EQ(rank.parts.total_s(), 2.0);
   EXPECT_DOUBLE_EQ(rank.collectives.at(0).parts.copy_s, 0);
   EXPECT_DOUBLE_EQ(rank.collectives.at(1).parts.copy_s, 0.25) << "what hid it";
-  std::string why;
-  const json attribution = attribution_json({&trial}, {}, why);
-  EXPECT_DOUBLE_EQ(attribution["ranks"][0]["copy_s"].get<double>(), 0.5);
+  EXPECT_DOUBLE_EQ(attribution_of({&trial}, {})->ranks.at(0).copy_s, 0.5);
 }
 
 TEST(Attribution, WaitingWithNothingInFlightIsTheRanksOwn) {
@@ -163,8 +161,9 @@ TEST(Attribution, UnknownHasItsReason) {
   EXPECT_EQ(why([](TrialRecord& trial) { trial.ranks.clear(); }), "no rank left a timeline");
 }
 
-json attribution_of(const std::vector<TrialRecord>& trials) {
-  return build_result(testing::sample_context(), {}, trials)["cells"][0]["attribution"];
+json attribution_in_file(const std::vector<TrialRecord>& trials) {
+  const json result = build_result(testing::sample_context(), {}, trials);
+  return result["cells"][0]["attribution"];
 }
 
 TEST(Attribution, ACellHasTheMeanOfItsTrials) {
@@ -174,7 +173,7 @@ TEST(Attribution, ACellHasTheMeanOfItsTrials) {
   TrialRecord older = late_second_rank();
   older.launch = 2;
   older.ranks[0].timeline_start_s.reset();
-  const json found = attribution_of({late_second_rank(), second, older});
+  const json found = attribution_in_file({late_second_rank(), second, older});
   EXPECT_EQ(found["steps"], 2) << "the third cannot be told";
   const json& rank = found["ranks"][0];
   EXPECT_DOUBLE_EQ(rank["late_peer_s"], 0.25);
@@ -189,7 +188,8 @@ TEST(Attribution, ACellHasTheMeanOfItsTrials) {
 TEST(Attribution, WithoutOneTrialThatCanBeToldACellSaysWhy) {
   TrialRecord older = late_second_rank();
   older.ranks[0].timeline_start_s.reset();
-  const json cell = build_result(testing::sample_context(), {}, {older})["cells"][0];
+  const json result = build_result(testing::sample_context(), {}, {older});
+  const json& cell = result["cells"][0];
   EXPECT_TRUE(cell["attribution"].is_null());
   EXPECT_EQ(cell["null_reasons"]["attribution"],
             "recorded before the beginning of a step was kept");
@@ -204,7 +204,7 @@ double sum_of(const json& collectives, const char* name) {
 TEST(Attribution, PartsSumToTheStepAndCollectivesToWhatIsExposed) {
   for (TrialRecord trial : testing::sample_run().trials) {
     for (RankRecord& rank : trial.ranks) rank.timeline_start_s = 5 + 0.01 * rank.rank;
-    const json found = attribution_of({trial});
+    const json found = attribution_in_file({trial});
     ASSERT_EQ(found["ranks"].size(), 2U);
     for (const json& rank : found["ranks"]) {
       const double exposed_s = rank["late_peer_s"].get<double>() + rank["wire_s"].get<double>();

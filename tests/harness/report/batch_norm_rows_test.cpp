@@ -4,8 +4,8 @@
 
 #include <cmath>
 
+#include "harness/report/build_result.h"
 #include "harness/report/markdown.h"
-#include "harness/report/result.h"
 #include "harness/report/running_statistics.h"
 #include "tests/harness/report/sample_run.h"
 
@@ -70,12 +70,12 @@ std::vector<TrialRecord> local_and_synchronized() {
   return trials;
 }
 
-json result_of(const std::vector<TrialRecord>& trials) {
+results::Result result_of(const std::vector<TrialRecord>& trials) {
   return build_result(testing::sample_context(), json::object(), trials);
 }
 
 TEST(BatchNormRows, SayHowFarRanksAreApartAndWhatAgreeingCosts) {
-  const json cells = result_of(local_and_synchronized())["cells"];
+  const json cells = json(result_of(local_and_synchronized()))["cells"];
   ASSERT_EQ(cells.size(), 2U);
   const json& local = cells[0];
   const json& synchronized = cells[1];
@@ -91,8 +91,8 @@ TEST(BatchNormRows, ComeInThePlansOrder) {
   const auto trials = local_and_synchronized();
   for (const bool first : {false, true}) {
     const json plan = {{"cells", {{"sync_batch_norm", {first, !first}}}}};
-    const json cells = build_result(testing::sample_context(), plan, trials)["cells"];
-    EXPECT_EQ(cells[0]["cell"].value("sync_batch_norm", false), first);
+    const auto result = build_result(testing::sample_context(), plan, trials);
+    EXPECT_EQ(result.cells.at(0).cell.sync_batch_norm(), first);
   }
 }
 
@@ -100,7 +100,7 @@ TEST(BatchNormRows, OfTheTrialInWhichRanksWereFarthestApart) {
   std::vector<TrialRecord> trials{trial_with({{0}, {1}}, {{3}, {1}}),
                                   trial_with({{0}, {1}}, {{1}, {5}})};
   trials[1].launch = 1;
-  const json cell = result_of(trials)["cells"][0];
+  const json cell = json(result_of(trials))["cells"][0];
   EXPECT_NEAR(cell["running_statistics"]["mean_gap"].get<double>(), 3, 1e-4);
   EXPECT_NEAR(cell["running_statistics"]["variance_ratio"].get<double>(), 5, 1e-3);
 }
@@ -108,7 +108,7 @@ TEST(BatchNormRows, OfTheTrialInWhichRanksWereFarthestApart) {
 TEST(BatchNormRows, WithoutALocalCellThereIsAReason) {
   std::vector<TrialRecord> trials = local_and_synchronized();
   std::erase_if(trials, [](const auto& trial) { return !trial.cell.contains("sync_batch_norm"); });
-  const json cell = result_of(trials)["cells"][0];
+  const json cell = json(result_of(trials))["cells"][0];
   EXPECT_TRUE(cell["vs_local_statistics"].is_null());
   EXPECT_EQ(cell["null_reasons"]["vs_local_statistics"],
             "the plan has no such cell with sync_batch_norm false");

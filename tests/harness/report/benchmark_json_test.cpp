@@ -4,7 +4,7 @@
 
 #include <set>
 
-#include "harness/report/result.h"
+#include "harness/report/build_result.h"
 #include "tests/harness/report/sample_run.h"
 
 namespace gradsync::report {
@@ -58,15 +58,13 @@ TEST(BenchmarkJson, EveryTimedStepIsARepetition) {
 
 TEST(BenchmarkJson, AggregatesAreThoseOfTheResult) {
   auto run = sample_run();
-  const json result = build_result(run.context, run.plan, run.trials);
+  const auto result = build_result(run.context, run.plan, run.trials);
   const json document = benchmark_json(result, run.trials);
-  const json& first = result["cells"][0];
-  const std::string name =
-      "slowdown_table/your_machine/" + first["cell"]["topology"].get<std::string>() + "/baseline";
+  const results::CellResult& first = result.cells.at(0);
+  const std::string name = "slowdown_table/your_machine/" + first.cell.topology() + "/baseline";
   const auto cell = entries(document, name);
-  EXPECT_NEAR(cell[16]["real_time"].get<double>(), 1e3 * first["step_s"]["mean"].get<double>(),
-              1e-9);
-  EXPECT_NEAR(cell[18]["real_time"].get<double>(), 1e3 * first["step_s"]["sd"].get<double>(), 1e-9);
+  EXPECT_NEAR(cell[16]["real_time"].get<double>(), 1e3 * first.step_s->mean, 1e-9);
+  EXPECT_NEAR(cell[18]["real_time"].get<double>(), 1e3 * *first.step_s->sd, 1e-9);
 }
 
 TEST(BenchmarkJson, ACellWithoutTimesIsNamedAndNotAZero) {

@@ -2,7 +2,7 @@
 
 #include <gmock/gmock.h>
 
-#include "harness/report/result.h"
+#include "harness/report/build_result.h"
 #include "tests/harness/report/sample_run.h"
 
 namespace gradsync::report {
@@ -34,12 +34,12 @@ std::vector<TrialRecord> trials_of(const std::vector<Row>& rows) {
   return trials;
 }
 
-json result_of(const std::vector<Row>& rows) {
+results::Result result_of(const std::vector<Row>& rows) {
   return build_result(sample_context(), json::object(), trials_of(rows));
 }
 
-std::string sentences(const json& result) {
-  return best_sentences(result["best"], parts_of(result).at(0));
+std::string sentences(const results::Result& result) {
+  return best_sentences(result.best, parts_of(result).at(0));
 }
 
 const json kNone = json::object();
@@ -47,12 +47,12 @@ const json kFp16 = {{"compression", "fp16"}};
 const json kView = {{"gradient_as_bucket_view", true}};
 
 TEST(BestOfAll, ACompressedOneHasTheFastestWithWholeGradientsBesideIt) {
-  const json result = result_of({{"baseline", kNone, 4},
+  const auto result = result_of({{"baseline", kNone, 4},
                                  {"no_sync", kNone, 2},
                                  {"baseline", kFp16, 3},
                                  {"no_sync", kFp16, 1},
                                  {"no_sync", kView, 1.5}});
-  const json& best = result["best"];
+  const json best = json(result)["best"];
   ASSERT_EQ(best.size(), 2U);
   EXPECT_EQ(best[0]["among"], "all");
   EXPECT_EQ(best[0]["cell"]["compression"], "fp16");
@@ -75,10 +75,10 @@ TEST(BestOfAll, ACompressedOneHasTheFastestWithWholeGradientsBesideIt) {
 }
 
 TEST(BestOfAll, WhereNoOptionHelpsTheDefaultsAreTheBest) {
-  const json result =
+  const auto result =
       result_of({{"baseline", kNone, 4}, {"no_sync", kNone, 1}, {"no_sync", kView, 2}});
-  ASSERT_EQ(result["best"].size(), 1U);
-  EXPECT_EQ(result["best"][0]["cell"], result["best"][0]["vs"]);
+  ASSERT_EQ(result.best.size(), 1U);
+  EXPECT_EQ(result.best[0].cell, result.best[0].vs);
   EXPECT_EQ(sentences(result),
             "Best of 3 on 2 nodes x 1 rank, 1 Gbit/s: no_sync, 1.100 s/step, with every option at "
             "its default.\n");
@@ -96,9 +96,10 @@ TEST(BestOfAll, TheIntervalIsCorrectedForTheChoice) {
       const bool is_best = trial.cell.contains("gradient_as_bucket_view");
       if (is_best) testing::stretch(trial, 1 + 0.01 * trial.launch);
     }
-    const json best = build_result(sample_context(), json::object(), trials)["best"][0];
-    EXPECT_EQ(best["choices"], others + 2);
-    return best["ci95"][1].get<double>() - best["ci95"][0].get<double>();
+    const auto result = build_result(sample_context(), json::object(), trials);
+    const results::Best& best = result.best.at(0);
+    EXPECT_EQ(best.choices, static_cast<std::size_t>(others + 2));
+    return best.ci95->hi - best.ci95->lo;
   };
   EXPECT_GT(width_among(8), 2 * width_among(0));
 }
@@ -112,19 +113,19 @@ TEST(BestOfAll, WithoutAnIntervalItSaysOfHowManyItIsTheFastest) {
 }
 
 TEST(BestOfAll, OtherWorkIsNotCompared) {
-  const json result =
+  const auto result =
       result_of({{"no_sync", kNone, 4},
                  {"no_sync", {{"accumulation_steps", 1}}, 1},
                  {"no_sync", {{"accumulation_steps", 1}, {"compression", "bf16"}}, 2}});
-  ASSERT_EQ(result["best"].size(), 1U) << "with 4 micro-batches nothing varies";
-  EXPECT_EQ(result["best"][0]["cell"]["accumulation_steps"], 1);
-  EXPECT_EQ(result["best"][0]["of"], 2);
+  ASSERT_EQ(result.best.size(), 1U) << "with 4 micro-batches nothing varies";
+  EXPECT_EQ(result.best[0].cell.accumulation_steps(), 1);
+  EXPECT_EQ(result.best[0].of, 2U);
   EXPECT_THAT(sentences(result), ::testing::HasSubstr("1 Gbit/s, accumulation_steps 1: no_sync, "));
 }
 
 TEST(BestOfAll, ThereIsNoneWithoutDefaultsOrWithoutOptions) {
-  EXPECT_TRUE(result_of({{"baseline", kNone, 4}, {"no_sync", kNone, 1}})["best"].empty());
-  EXPECT_TRUE(result_of({{"no_sync", kFp16, 4}, {"no_sync", kView, 1}})["best"].empty());
+  EXPECT_TRUE(result_of({{"baseline", kNone, 4}, {"no_sync", kNone, 1}}).best.empty());
+  EXPECT_TRUE(result_of({{"no_sync", kFp16, 4}, {"no_sync", kView, 1}}).best.empty());
 }
 
 }  // namespace

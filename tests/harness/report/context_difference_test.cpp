@@ -91,9 +91,9 @@ TEST(ContextDifference, ALinkThatOneRunDidNotMeasureWarns) {
 TEST(ContextDifference, ALinkConcernsTheCellsOfItsTopologyAndScale) {
   const auto differences = context_differences(link_context(1e9), link_context(2e9));
   ASSERT_EQ(differences.size(), 1U);
-  EXPECT_TRUE(differences[0].concerns({{"topology", "2x1"}, {"scale", 50}}));
-  EXPECT_FALSE(differences[0].concerns({{"topology", "2x1"}, {"scale", 10}}));
-  EXPECT_FALSE(differences[0].concerns({{"topology", "1x2"}, {"scale", 50}}));
+  EXPECT_TRUE(differences[0].concerns(json{{"topology", "2x1"}, {"scale", 50}}));
+  EXPECT_FALSE(differences[0].concerns(json{{"topology", "2x1"}, {"scale", 10}}));
+  EXPECT_FALSE(differences[0].concerns(json{{"topology", "1x2"}, {"scale", 50}}));
 }
 
 TEST(ContextDifference, TopologiesOfOneNameMustBeTheSame) {

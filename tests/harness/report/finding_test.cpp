@@ -3,7 +3,7 @@
 
 #include <gmock/gmock.h>
 
-#include "harness/report/result.h"
+#include "harness/report/build_result.h"
 #include "tests/harness/report/sample_run.h"
 
 namespace gradsync::report {
@@ -26,7 +26,7 @@ std::string finding_of(const std::map<std::string, double>& factors) {
           sample_trial("", sample_cell("2x1_1gbit", strategy), launch, {factor * wobble}));
     }
   }
-  const json result = build_result(testing::sample_context(), json::object(), trials);
+  const auto result = build_result(testing::sample_context(), json::object(), trials);
   return findings(parts_of(result).front());
 }
 
@@ -56,7 +56,7 @@ TEST(Finding, OfOneLaunchIsSaidToBeThatAndNoMore) {
        std::map<std::string, double>{{"baseline", 2.0}, {"no_sync", 1.0}, {"accumulate", 0.93}}) {
     trials.push_back(sample_trial("", sample_cell("2x1_1gbit", strategy), 0, {step}));
   }
-  const json result = build_result(testing::sample_context(), json::object(), trials);
+  const auto result = build_result(testing::sample_context(), json::object(), trials);
   EXPECT_EQ(findings(parts_of(result).front()),
             "On 2 nodes, syncing every micro-batch cost 2.00x in the one launch that ran; "
             "accumulate took "
@@ -75,7 +75,7 @@ TEST(Finding, SamenessIsNotClaimedWhereTheIntervalIsWide) {
           sample_trial("", sample_cell("2x1_1gbit", strategy), launch, {moves ? wobble : 1.03}));
     }
   }
-  const json result = build_result(testing::sample_context(), json::object(), trials);
+  const auto result = build_result(testing::sample_context(), json::object(), trials);
   const std::string text = findings(parts_of(result).front());
   EXPECT_THAT(text, HasSubstr("a no_sync that misses forward could not be told apart: 1.00x ["));
   EXPECT_THAT(text, HasSubstr("accumulate could not be told apart: 1.00x ["));
@@ -94,7 +94,7 @@ TEST(Finding, OnlyWhatWaitedIsCalledPaced) {
       trials.back().model_info["paced"] = std::string(model) == "recorded.json";
     }
   }
-  const json result = build_result(testing::sample_context(), {}, trials);
+  const auto result = build_result(testing::sample_context(), {}, trials);
   const std::string text = findings(parts_of(result).front());
   EXPECT_THAT(text, HasSubstr("model recorded.json (paced compute)"));
   EXPECT_THAT(text, Not(HasSubstr("model bert_mini (paced compute)")));

@@ -7,11 +7,10 @@
 
 #include <sstream>
 
-#include "harness/base/json_fields.h"
 #include "harness/report/attribution_table.h"
+#include "harness/report/build_result.h"
 #include "harness/report/comparison_page.h"
 #include "harness/report/markdown.h"
-#include "harness/report/result.h"
 #include "harness/report/run_comparison.h"
 #include "harness/report/search_page.h"
 #include "harness/report/text_width.h"
@@ -22,6 +21,7 @@ namespace gradsync::report {
 namespace {
 
 using nlohmann::json;
+using results::Result;
 using results::Status;
 using results::TrialRecord;
 using testing::sample_run;
@@ -29,11 +29,9 @@ using testing::SampleRun;
 
 const std::string kGoldenDirectory = GRADSYNC_SOURCE_DIR "/tests/harness/report/golden/";
 
-std::string page_of(const json& result) {
-  const std::string directory = GRADSYNC_SOURCE_DIR "/results/reference/";
-  const References references{.slowdown_table = read_json_file(directory + "slowdown_table.json"),
-                              .memory_table = read_json_file(directory + "memory_table.json")};
-  return result_markdown(result, references, {.raw_directory = "results/runs/sample/"});
+std::string page_of(const Result& result) {
+  return result_markdown(result, read_references(GRADSYNC_SOURCE_DIR "/results/reference"),
+                         {.raw_directory = "results/runs/sample/"});
 }
 
 std::string page_of(const SampleRun& run) {
@@ -92,12 +90,11 @@ TEST(GoldenTable, WhereATrialFailedAndTimesMeanNothing) {
 }
 
 // Predictions as good as exact: a rank whose peak is 1 KiB more than foreseen.
-json with_predictions(json result) {
-  for (json& cell : result["cells"]) {
-    const json& peak = cell["peak_allocated_bytes"];
-    cell["predicted_peak_allocated_bytes"] =
-        peak.is_null() ? 318767104
-                       : peak.get<std::int64_t>() - (cell["part"] == "budget" ? 1024 : 0);
+Result with_predictions(Result result) {
+  for (results::CellResult& cell : result.cells) {
+    const auto& peak = cell.peak_allocated_bytes;
+    cell.predicted_peak_allocated_bytes =
+        peak ? *peak - (cell.part == "budget" ? 1024 : 0) : 318767104;
   }
   return result;
 }
@@ -142,7 +139,7 @@ SampleRun run_of_two_hosts() {
 
 TEST(GoldenTable, OfWhereAStepWent) {
   const SampleRun run = run_of_two_hosts();
-  const json result = build_result(run.context, run.plan, run.trials);
+  const Result result = build_result(run.context, run.plan, run.trials);
   const std::string table = attribution_table(parts_of(result).front());
   expect_golden("attribution.md", table);
   EXPECT_LE(widest_table_row(table), 120U);
@@ -222,40 +219,37 @@ TEST(GoldenComparison, OfTwoMachinesWithOneAllReduceMoreAndAFailedTrial) {
                                                  finished(second, "results/runs/second"))));
 }
 
-json searched_cell(const std::string& strategy, int accumulation_steps, const json& found) {
-  json cell{
-      {"part", ""},
-      {"cell",
-       {{"topology", "1x2"}, {"strategy", strategy}, {"accumulation_steps", accumulation_steps}}},
-      {"from", 1},
-      {"to", 64},
-      {"edge", nullptr},
-      {"peak_allocated_bytes", nullptr},
-      {"probes", json::array({1, 64})}};
-  cell.update(found);
+using Outcome = plan::Edge::Outcome;
+
+SearchedCell searched_cell(const std::string& strategy, int accumulation_steps, Outcome outcome,
+                           const std::string& reason) {
+  SearchedCell cell;
+  cell.cell =
+      json{{"topology", "1x2"}, {"strategy", strategy}, {"accumulation_steps", accumulation_steps}};
+  cell.to = 64;
+  cell.outcome = outcome;
+  cell.reason = reason;
+  cell.probes.resize(2);
   return cell;
 }
 
 TEST(GoldenSearch, EveryOutcome) {
-  const json cells{
-      searched_cell("no_sync", 1,
-                    {{"outcome", "found"},
-                     {"edge", 8},
-                     {"peak_allocated_bytes", 3 << 20},
-                     {"reason", "8 fits, 9 does not: oom: micro-batch 1, forward"}}),
-      searched_cell("no_sync", 2, {{"outcome", "all_fit"}, {"reason", "64 fits: ..."}}),
-      searched_cell("no_sync_improper", 1,
-                    {{"outcome", "none_fits"}, {"reason", "1 does not fit: oom: ..."}}),
-      searched_cell(
-          "sync_each_batch", 1,
-          {{"outcome", "not_monotone"}, {"reason", "not monotone: 3 does not fit, 5 does"}}),
-      searched_cell("sync_each_batch", 2,
-                    {{"outcome", "stopped"}, {"reason", "micro_batch_size 4: timeout: ..."}})};
-  json search{
-      {"plan", "sample"}, {"wanted", "largest"}, {"axis", "micro_batch_size"}, {"cells", cells}};
+  Search search;
+  search.plan = "sample";
+  search.axis = "micro_batch_size";
+  search.cells = {
+      searched_cell("no_sync", 1, Outcome::Found,
+                    "8 fits, 9 does not: oom: micro-batch 1, forward"),
+      searched_cell("no_sync", 2, Outcome::AllFit, "64 fits: ..."),
+      searched_cell("no_sync_improper", 1, Outcome::NoneFits, "1 does not fit: oom: ..."),
+      searched_cell("sync_each_batch", 1, Outcome::NotMonotone,
+                    "not monotone: 3 does not fit, 5 does"),
+      searched_cell("sync_each_batch", 2, Outcome::Stopped, "micro_batch_size 4: timeout: ...")};
+  search.cells.front().edge = 8;
+  search.cells.front().peak_allocated_bytes = 3 << 20;
   expect_golden("search_largest.md", search_markdown(search, "results/runs/sample/"));
-  search["axis"] = "memory_budget_bytes";
-  search["wanted"] = "smallest";
+  search.axis = "memory_budget_bytes";
+  search.wanted = plan::Wanted::Smallest;
   expect_golden("search_smallest.md", search_markdown(search, "results/runs/sample/"));
 }
 

@@ -10,9 +10,9 @@
 #include <regex>
 #include <sstream>
 
+#include "harness/report/build_result.h"
 #include "harness/report/csv.h"
 #include "harness/report/markdown.h"
-#include "harness/report/result.h"
 #include "harness/results/store.h"
 #include "harness/stats/interval.h"
 #include "tests/harness/report/sample_run.h"
@@ -121,7 +121,7 @@ TEST(PrintedIntervals, HoldTheTruthIn95PercentOfCells) {
       for (int cell = first; cell < first + kCellsOfARun; ++cell) {
         add_cell(trials, cell, launches, normal);
       }
-      const json result =
+      const auto result =
           build_result(testing::sample_context(), json::object(), through_a_file(trials));
       count_times(result_csv(result), held);
       count_slowdowns(result_markdown(result, {}, {}), held);

@@ -3,8 +3,8 @@
 
 #include <gmock/gmock.h>
 
+#include "harness/report/build_result.h"
 #include "harness/report/markdown.h"
-#include "harness/report/result.h"
 #include "tests/harness/report/sample_run.h"
 
 namespace gradsync::report {
@@ -36,8 +36,8 @@ json context_with_link(double free_burst_bytes = 0) {
   return context;
 }
 
-json result_of(const std::vector<const char*>& strategies, const json& context,
-               const std::string& wrapper = "ddp") {
+results::Result result_of(const std::vector<const char*>& strategies, const json& context,
+                          const std::string& wrapper = "ddp") {
   std::vector<TrialRecord> trials;
   for (int launch = 0; launch < 2; ++launch) {
     for (const char* strategy : strategies) {
@@ -52,8 +52,9 @@ json result_of(const std::vector<const char*>& strategies, const json& context,
 // The sample's ranks compute 96 and 96.5 ms a micro-batch and send 14 buckets of 618,857 bytes, the
 // first one 37.1 ms after the slower one's forward began; the optimizer takes 2 % of the step.
 TEST(LowerBound, OfARowIsMadeOfItsLaunchesAndItsLink) {
-  const json result = result_of({"baseline", "no_sync"}, context_with_link());
-  const json& baseline = result["cells"][0]["lower_bound"];
+  const auto result = result_of({"baseline", "no_sync"}, context_with_link());
+  const json cells = json(result)["cells"];
+  const json& baseline = cells[0]["lower_bound"];
   const double c = 0.0965;
   const double r = 0.0325 + 0.064 / 14;
   const double wire = 14 * 618857 * 8 / 9.56e8;
@@ -63,7 +64,7 @@ TEST(LowerBound, OfARowIsMadeOfItsLaunchesAndItsLink) {
   EXPECT_NEAR(baseline["last_bucket_wire_s"].get<double>(), wire / 14, 1e-9);
   EXPECT_NEAR(baseline["optimizer_s"].get<double>(), 0.02, 1e-9);
   EXPECT_NEAR(baseline["step_s"].get<double>(), 0.02 + 4 * (r + wire), 1e-9);
-  const json& once = result["cells"][1]["lower_bound"];
+  const json& once = cells[1]["lower_bound"];
   EXPECT_NEAR(once["step_s"].get<double>(), 0.02 + 3 * c + r + wire, 1e-9);
   EXPECT_NEAR(once["step_over_bound"].get<double>(), 1 / once["step_s"].get<double>(), 1e-9);
   const std::string page = result_markdown(result, {}, {});
@@ -72,18 +73,18 @@ TEST(LowerBound, OfARowIsMadeOfItsLaunchesAndItsLink) {
 }
 
 TEST(LowerBound, WhatAnIdleLinkLetsThroughAtOnceCostsNoTime) {
-  const json result = result_of({"no_sync"}, context_with_link(700'000));
-  const json& bound = result["cells"][0]["lower_bound"];
-  EXPECT_EQ(bound["last_bucket_wire_s"], 0);
-  EXPECT_NEAR(bound["wire_s"].get<double>(), (14 * 618857 - 700'000) * 8 / 9.56e8, 1e-9);
+  const auto result = result_of({"no_sync"}, context_with_link(700'000));
+  const auto& bound = result.cells.at(0).lower_bound;
+  EXPECT_EQ(bound->last_bucket_wire_s, 0);
+  EXPECT_NEAR(bound->wire_s, (14 * 618857 - 700'000) * 8 / 9.56e8, 1e-9);
 }
 
 TEST(LowerBound, IsNotKnownWithoutALinkAnUnsynchronizedMicroBatchOrDdp) {
-  const auto reason = [](const json& result) {
-    EXPECT_TRUE(result["cells"][0]["lower_bound"].is_null());
-    return result["cells"][0]["null_reasons"]["lower_bound"].get<std::string>();
+  const auto reason = [](const results::Result& result) {
+    EXPECT_FALSE(result.cells.at(0).lower_bound);
+    return result.cells.at(0).lower_bound.why_not();
   };
-  const json unlinked = result_of({"no_sync"}, testing::sample_context());
+  const auto unlinked = result_of({"no_sync"}, testing::sample_context());
   EXPECT_EQ(reason(unlinked), "no link whose rate was measured");
   EXPECT_THAT(result_markdown(unlinked, {}, {}), Not(HasSubstr("bound")));
   EXPECT_THAT(reason(result_of({"baseline"}, context_with_link())),

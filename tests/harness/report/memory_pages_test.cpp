@@ -2,11 +2,10 @@
 // Covers: guide_memory_table.cpp, memory_finding.cpp, memory_table.cpp.
 #include <gmock/gmock.h>
 
-#include "harness/base/json_fields.h"
+#include "harness/report/build_result.h"
 #include "harness/report/guide_memory_table.h"
 #include "harness/report/memory_finding.h"
 #include "harness/report/memory_table.h"
-#include "harness/report/result.h"
 #include "tests/harness/report/sample_run.h"
 
 namespace gradsync::report {
@@ -110,19 +109,18 @@ TEST(MemoryTable, ARowThatFailedHasItsWordAndNoNumbers) {
 TEST(MemoryTable, PredictionsAreHeldAgainstWhatWasMeasured) {
   PartView part = sweep(sample_memory_run());
   EXPECT_THAT(memory_table(part), Not(HasSubstr("predicted")));
-  for (json& cell : part.cells) {
-    cell["predicted_peak_allocated_bytes"] = cell["peak_allocated_bytes"];
+  for (results::CellResult& cell : part.cells) {
+    cell.predicted_peak_allocated_bytes = cell.peak_allocated_bytes;
   }
   EXPECT_THAT(memory_table(part), HasSubstr("exact to the byte in 12 rows"));
-  json& first = part.cells.front()["predicted_peak_allocated_bytes"];
-  first = first.get<std::int64_t>() - 2048;
+  auto& first = part.cells.front().predicted_peak_allocated_bytes;
+  first = *first - 2048;
   EXPECT_THAT(memory_table(part), HasSubstr("exact to the byte in 11 of 12 rows, off by 2.0 KiB"));
 }
 
-const json& published() {
-  static const json reference =
-      read_json_file(GRADSYNC_SOURCE_DIR "/results/reference/memory_table.json");
-  return reference;
+const std::optional<PublishedMemory>& published() {
+  static const References references = read_references(GRADSYNC_SOURCE_DIR "/results/reference");
+  return references.memory_table;
 }
 
 std::string guide_page(const SampleRun& run) {

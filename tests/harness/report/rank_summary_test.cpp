@@ -7,8 +7,8 @@
 
 #include <limits>
 
+#include "harness/report/build_result.h"
 #include "harness/report/detail_table.h"
-#include "harness/report/result.h"
 #include "tests/harness/report/sample_run.h"
 
 namespace gradsync::report {
@@ -111,7 +111,7 @@ Page page_of(const std::string& wrapper, const std::vector<double>& distance) {
   trial.ranks = {rank_of(0, {1.0, 1.0}, {0.25, 0.25}), rank_of(1, {1.0, 1.0}, {0.5, 0.25})};
   trial.ranks[1].parameter_distance = distance;
   const auto result = build_result(testing::sample_context(), nlohmann::json::object(), {trial});
-  return {result["cells"][0], detail_table(parts_of(result).front())};
+  return {nlohmann::json(result)["cells"][0], detail_table(parts_of(result).front())};
 }
 
 TEST(RankSummary, IsInTheDataOfACellAndInTheTablesThatAskForIt) {

@@ -1,5 +1,5 @@
 // Covers: cell_group.cpp, cell_summary.cpp, report/comparison.cpp, launch_times.cpp.
-#include "harness/report/result.h"
+#include "harness/report/build_result.h"
 
 #include <gmock/gmock.h>
 
@@ -34,8 +34,13 @@ TrialRecord failed_trial(const std::string& strategy, int launch, Status status,
   return trial;
 }
 
-json result_of(const std::vector<TrialRecord>& trials, const json& plan = json::object()) {
+results::Result made_of(const std::vector<TrialRecord>& trials, const json& plan = json::object()) {
   return build_result(sample_context(), plan, trials);
+}
+
+// As result.json has it.
+json result_of(const std::vector<TrialRecord>& trials, const json& plan = json::object()) {
+  return made_of(trials, plan);
 }
 
 json cell_of(const json& result, const std::string& strategy) {
@@ -131,7 +136,7 @@ TEST(Result, AMeanStepIsElapsedTime) {
   EXPECT_DOUBLE_EQ(cell_of(result, "baseline")["slowdown"]["ratio"], 2);
   // Half of the baseline's block is in none of its steps, and its row says so.
   EXPECT_DOUBLE_EQ(cell_of(result, "baseline")["unaccounted_s"], 0.7);
-  EXPECT_THAT(result_markdown(result, {}, {}), HasSubstr("(50.0 % in no step)"));
+  EXPECT_THAT(result_markdown(made_of(trials), {}, {}), HasSubstr("(50.0 % in no step)"));
 }
 
 TEST(Result, ImproperIsComparedWithTheBaseline) {
@@ -213,10 +218,11 @@ TEST(Result, TimesOfCrowdedCoresAreNotGivenButCountsAre) {
 TEST(Result, SaysWhatTheHostWaitsForOnAGpu) {
   TrialRecord trial = trial_of("no_sync", 0, {1.0});
   trial.model_info["host_reads_back"] = "the first token";
-  const json result = result_of({trial, trial_of("baseline", 0, {1.0})});
+  const auto made = made_of({trial, trial_of("baseline", 0, {1.0})});
+  const json result = made;
   EXPECT_EQ(cell_of(result, "no_sync")["host_reads_back"], "the first token");
   EXPECT_FALSE(cell_of(result, "baseline").contains("host_reads_back"));
-  EXPECT_THAT(result_markdown(result, {}, {}),
+  EXPECT_THAT(result_markdown(made, {}, {}),
               HasSubstr("the host waits for the GPU, to read the first token"));
 }
 
@@ -317,8 +323,8 @@ TEST(Result, CellsComeInThePlansOrderWhateverRanFirst) {
 
 TEST(Result, TheSameTrialsGiveTheSameBytes) {
   const auto run = testing::sample_run();
-  EXPECT_EQ(build_result(run.context, run.plan, run.trials).dump(),
-            build_result(run.context, run.plan, run.trials).dump());
+  EXPECT_EQ(json(build_result(run.context, run.plan, run.trials)).dump(),
+            json(build_result(run.context, run.plan, run.trials)).dump());
 }
 
 }  // namespace

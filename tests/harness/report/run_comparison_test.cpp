@@ -2,7 +2,7 @@
 
 #include <gmock/gmock.h>
 
-#include "harness/report/result.h"
+#include "harness/report/build_result.h"
 #include "tests/harness/report/sample_run.h"
 
 namespace gradsync::report {

@@ -2,7 +2,7 @@
 
 #include <gmock/gmock.h>
 
-#include "harness/report/result.h"
+#include "harness/report/build_result.h"
 #include "tests/harness/report/sample_run.h"
 
 namespace gradsync::report {
@@ -39,11 +39,16 @@ std::vector<TrialRecord> sweep(const std::vector<std::pair<std::string, bool>>& 
 
 const std::vector<std::pair<std::string, bool>> kTwo{{"baseline", true}, {"no_sync", false}};
 
-json result_of(const std::vector<TrialRecord>& trials, const json& plan = json::object()) {
+results::Result result_of(const std::vector<TrialRecord>& trials,
+                          const json& plan = json::object()) {
   return build_result(sample_context(), plan, trials);
 }
 
-PartView part_of(const json& result) {
+json laws_of(const results::Result& result) {
+  return json(result)["laws"];
+}
+
+PartView part_of(const results::Result& result) {
   return parts_of(result).at(0);
 }
 
@@ -54,7 +59,7 @@ void expect_costs(const json& law) {
 }
 
 TEST(StepLaws, ASweepGivesTheCostsThatItsStepsWereMadeFrom) {
-  const json laws = result_of(sweep(kTwo, kAccumulations))["laws"];
+  const json laws = laws_of(result_of(sweep(kTwo, kAccumulations)));
   ASSERT_EQ(laws.size(), 1U);
   expect_costs(laws[0]);
   EXPECT_FALSE(laws[0]["cell"].contains("strategy"));
@@ -76,7 +81,7 @@ std::vector<TrialRecord> sweep_with_an_outlier() {
 }
 
 TEST(StepLaws, WhatWasNotFittedChecksTheLaw) {
-  const json law = result_of(sweep_with_an_outlier())["laws"][0];
+  const json law = laws_of(result_of(sweep_with_an_outlier()))[0];
   expect_costs(law);
   EXPECT_NEAR(law["largest_residual"], 0, 1e-9);
   EXPECT_NEAR(law["largest_error"], 0.5, 1e-9);
@@ -96,9 +101,9 @@ TEST(StepLaws, CellsThatDifferInMoreHaveLawsOfTheirOwn) {
     testing::stretch(trial, 0.5);
     trials.push_back(trial);
   }
-  const json result = result_of(trials);
-  ASSERT_EQ(result["laws"].size(), 2U);
-  for (const json& law : result["laws"]) {
+  const auto result = result_of(trials);
+  ASSERT_EQ(result.laws.size(), 2U);
+  for (const json& law : laws_of(result)) {
     EXPECT_NEAR(law["sync_s"], law["cell"].contains("compression") ? 0.025 : 0.05, 1e-9);
   }
   EXPECT_THAT(step_law_sentences(part_of(result)), ::testing::HasSubstr(", compression fp16, a"));
@@ -109,8 +114,8 @@ TEST(StepLaws, AMisplacedNoSyncReducesAsItsWrapperReadsTheFlag) {
     return std::vector<std::pair<std::string, bool>>{
         {"baseline", true}, {"no_sync_improper", improper_syncs_each}, {"no_sync", false}};
   };
-  expect_costs(result_of(sweep(three(true), kAccumulations))["laws"][0]);
-  expect_costs(result_of(sweep(three(false), kAccumulations, {{"wrapper", "fsdp"}}))["laws"][0]);
+  expect_costs(laws_of(result_of(sweep(three(true), kAccumulations)))[0]);
+  expect_costs(laws_of(result_of(sweep(three(false), kAccumulations, {{"wrapper", "fsdp"}})))[0]);
 }
 
 TEST(StepLaws, FailedCellsCountForNothing) {
@@ -119,18 +124,18 @@ TEST(StepLaws, FailedCellsCountForNothing) {
   trials.back().launch = 1;
   trials.back().status = results::Status::Timeout;
   trials.back().reason = "no progress";
-  const json law = result_of(trials)["laws"][0];
+  const json law = laws_of(result_of(trials))[0];
   EXPECT_EQ(law["points"].size(), 7U);
   EXPECT_NEAR(law["largest_error"], 0, 1e-9);
 }
 
 TEST(StepLaws, ThereIsNoneWithoutASweepOfEqualWindows) {
-  EXPECT_TRUE(result_of(sweep(kTwo, {1, 2}))["laws"].empty());
-  EXPECT_TRUE(result_of(sweep({{"no_sync", false}}, kAccumulations))["laws"].empty());
+  EXPECT_TRUE(result_of(sweep(kTwo, {1, 2})).laws.empty());
+  EXPECT_TRUE(result_of(sweep({{"no_sync", false}}, kAccumulations)).laws.empty());
   EXPECT_TRUE(
-      result_of(sweep(kTwo, kAccumulations), {{"window_rule", "as_published"}})["laws"].empty());
+      result_of(sweep(kTwo, kAccumulations), {{"window_rule", "as_published"}}).laws.empty());
   const auto other = sweep(kTwo, kAccumulations, {{"wrapper", "another"}});
-  EXPECT_TRUE(result_of(other)["laws"].empty());
+  EXPECT_TRUE(result_of(other).laws.empty());
 }
 
 }  // namespace

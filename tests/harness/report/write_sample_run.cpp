@@ -7,8 +7,8 @@
 #include <string>
 
 #include "harness/report/benchmark_json.h"
+#include "harness/report/build_result.h"
 #include "harness/report/markdown.h"
-#include "harness/report/result.h"
 #include "tests/harness/report/sample_run.h"
 
 int main(int argc, char** argv) {
@@ -28,8 +28,8 @@ int main(int argc, char** argv) {
   run.context["end_time"] = "2026-01-31T12:05:00Z";
   run.context["command_line"] = "gradsync run " + run.plan["name"].get<std::string>();
   auto result = report::build_result(run.context, run.plan, run.trials);
-  result["exit_status"] = 0;
-  std::ofstream(directory + "/result.json") << result.dump(1) << "\n";
+  result.exit_status = 0;
+  std::ofstream(directory + "/result.json") << nlohmann::json(result).dump(1) << "\n";
   std::ofstream(directory + "/benchmark.json")
       << report::benchmark_json(result, run.trials).dump(1);
   std::ofstream trials(directory + "/trials.jsonl");

@@ -6,6 +6,7 @@
 #include <limits>
 #include <stdexcept>
 
+#include "harness/base/errors.h"
 #include "tests/harness/results/samples.h"
 
 namespace gradsync::results {
@@ -60,7 +61,7 @@ TEST(Records, RunningStatisticsSurviveAndOlderTrialsHaveNone) {
   const auto back = trial.get<TrialRecord>();
   for (const RankRecord& rank : back.ranks) EXPECT_FALSE(rank.running_statistics.has_value());
   trial["ranks"][1]["running_statistics"] = 3;
-  EXPECT_THROW(trial.get<TrialRecord>(), json::exception);
+  EXPECT_THROW(trial.get<TrialRecord>(), ConfigError);
 }
 
 TEST(Records, OlderTrialsHaveNoPrediction) {
@@ -149,7 +150,7 @@ TEST(Records, RefuseWhatIsNoTrial) {
   const auto refused = [&](const char* field, const json& value) {
     json bad = good;
     bad[field] = value;
-    EXPECT_THROW(bad.get<TrialRecord>(), json::exception) << field;
+    EXPECT_THROW(bad.get<TrialRecord>(), ConfigError) << field;
   };
   refused("schema", "gradsync.trial/2");
   refused("schema", "benchmark");
@@ -158,7 +159,7 @@ TEST(Records, RefuseWhatIsNoTrial) {
   refused("step_s", json::array({"fast"}));
   refused("cell", "baseline");
   refused("ledger", json::array());
-  EXPECT_THROW(json::object().get<TrialRecord>(), json::exception);
+  EXPECT_THROW(json::object().get<TrialRecord>(), ConfigError);
 }
 
 }  // namespace

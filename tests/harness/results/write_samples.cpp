@@ -1,7 +1,7 @@
 // Writes DIR/trials.jsonl and DIR/result.json the way a run does, for schema_test.py: one trial of
 // each status, over two launches. And what comparing that run with others gives: with a later one
 // of the same machine in DIR/comparison.json, with one of another in DIR/comparison_forbidden.json.
-#include "harness/report/result.h"
+#include "harness/report/build_result.h"
 #include "harness/report/run_comparison.h"
 #include "harness/results/store.h"
 #include "tests/harness/results/samples.h"
@@ -49,9 +49,9 @@ void write_comparison(const std::string& file, const report::FinishedRun& run, j
                       const std::string& field, const json& value) {
   context[field] = value;
   const std::vector<TrialRecord> trials = later_trials();
-  const report::FinishedRun other{
-      "runs/later", report::build_result(context, run.result["plan"], trials), trials};
-  write_atomically(file, report::compare_runs(run, other).dump(1) + "\n");
+  const report::FinishedRun other{"runs/later",
+                                  report::build_result(context, run.result.plan, trials), trials};
+  write_atomically(file, json(report::compare_runs(run, other)).dump(1) + "\n");
 }
 
 void write_samples(const std::string& directory) {
@@ -72,7 +72,7 @@ void write_samples(const std::string& directory) {
   TrialLog log(directory);
   for (const TrialRecord& trial : trials) log.append(trial);
   const report::FinishedRun run{directory, report::build_result(context, plan, trials), trials};
-  write_atomically(directory + "/" + kResultFile, run.result.dump(1) + "\n");
+  write_atomically(directory + "/" + kResultFile, json(run.result).dump(1) + "\n");
   write_comparison(directory + "/comparison.json", run, context, "torch", "2.15.0");
   write_comparison(directory + "/comparison_forbidden.json", run, context, "cpu_model",
                    "Processor Q");

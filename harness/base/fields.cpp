@@ -1,0 +1,95 @@
+#include "harness/base/fields.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <cmath>
+#include <limits>
+
+#include "harness/base/errors.h"
+#include "harness/base/json_fields.h"
+
+namespace gradsync {
+
+using nlohmann::json;
+
+void FieldPlace::fail(const json* got, const std::string& expected) const {
+  const std::string field = path();
+  throw ConfigError(std::string(file_), field.empty() ? "(top level)" : field,
+                    got == nullptr ? "nothing" : quote(*got), expected);
+}
+
+std::string FieldPlace::path() const {
+  if (outer_ == nullptr) return "";
+  const std::string outer = outer_->path();
+  if (name_.empty()) return fmt::format("{}[{}]", outer, index_);
+  return outer.empty() ? std::string(name_) : fmt::format("{}.{}", outer, name_);
+}
+
+namespace fields_detail {
+
+void fail_unnamed(int value) {
+  throw InternalError(fmt::format("value {} of an enum has no name; this is a bug", value));
+}
+
+bool boolean_from(const json& in, const FieldPlace& place) {
+  if (!in.is_boolean()) place.fail(&in, "true or false");
+  return in.get<bool>();
+}
+
+// get<int>() cuts off a fraction, wraps what is too large, and is undefined for 1e300.
+std::int64_t integer_from(const json& in, const FieldPlace& place, std::int64_t lowest,
+                          std::uint64_t highest, int bits) {
+  const bool is_negative = in.is_number_integer() && !in.is_number_unsigned() && in < 0;
+  const bool fits = in.is_number_integer() && (is_negative ? in.get<std::int64_t>() >= lowest
+                                                           : in.get<std::uint64_t>() <= highest);
+  if (!fits) place.fail(&in, fmt::format("an integer of {} bits", bits));
+  return in.get<std::int64_t>();
+}
+
+double double_from(const json& in, const FieldPlace& place) {
+  if (in.is_null()) return std::numeric_limits<double>::quiet_NaN();
+  if (!in.is_number()) place.fail(&in, "a number");
+  return in.get<double>();
+}
+
+std::string string_from(const json& in, const FieldPlace& place) {
+  if (!in.is_string()) place.fail(&in, "a string");
+  return in.get<std::string>();
+}
+
+const json::array_t& list_from(const json& in, const FieldPlace& place) {
+  if (!in.is_array()) place.fail(&in, "a list");
+  return in.get_ref<const json::array_t&>();
+}
+
+const json::object_t& object_from(const json& in, const FieldPlace& place) {
+  if (!in.is_object()) place.fail(&in, "an object");
+  return in.get_ref<const json::object_t&>();
+}
+
+json double_to_json(double value) {
+  return std::isfinite(value) ? json(value) : json(nullptr);
+}
+
+std::string reason_for(const json& object, const char* name) {
+  const json reasons = object.value("null_reasons", json());
+  const auto reason = reasons.find(name);
+  return reason != reasons.end() && reason->is_string() ? reason->get<std::string>() : "";
+}
+
+json object_schema(json properties, json required) {
+  std::sort(required.begin(), required.end());
+  return {
+      {"type", "object"}, {"properties", std::move(properties)}, {"required", std::move(required)}};
+}
+
+json or_null_schema(json schema) {
+  if (schema.contains("type") && !schema["type"].is_array())
+    schema["type"] = json::array({schema["type"], "null"});
+  return schema;
+}
+
+}  // namespace fields_detail
+
+}  // namespace gradsync

@@ -1,0 +1,127 @@
+// The fields of a struct as its file has them, in one list: it is read by that list, written by it
+// and described by it. Include it where a file or a pipe is read or written, not where its types
+// are used: lists are templates.
+//
+//   constexpr auto fields_of(const Span*) {  // beside Span, in its namespace
+//     return std::tuple{field("start_s", &Span::start_s), field("unit", &Span::unit).spared()};
+//   }
+//   nlohmann::json out = write_fields(span);
+//   Span back = read_fields<Span>(out, "spans.json");
+//
+// A field is of a type with a list of its own, bool, an integer, double, string, nlohmann::json
+// (whatever stands there), an optional, vector or map of these; an enum with names_of(const E*), an
+// array of {E::Value, "its name"}; or Known<T>: null where it is not known, with its reason under
+// its name in "null_reasons" of the same object. A type that is written in its own way has
+// field_to_json(value), field_from_json(in, value, place) and field_schema(const Type*) beside it,
+// those of them that are needed, wherever it is read or written.
+//
+// JSON has no NaN: a double that is not finite is null, and null is NaN. Fields that no list names
+// are passed over: a newer version may have added them.
+#pragma once
+
+#include <cstdint>
+#include <map>
+#include <nlohmann/json.hpp>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <tuple>
+#include <vector>
+
+#include "harness/base/known.h"
+
+namespace gradsync {
+
+// Where a value stands in its file; put into words only for a complaint.
+class FieldPlace {
+ public:
+  explicit FieldPlace(std::string_view file) : file_(file) {}
+  FieldPlace field(std::string_view name) const { return FieldPlace(*this, name, 0); }
+  FieldPlace item(std::size_t index) const { return FieldPlace(*this, "", index); }
+
+  // Throws ConfigError "FILE: field 'a.b[3].c': got G, expected E"; `got` null: nothing is there.
+  [[noreturn]] void fail(const nlohmann::json* got, const std::string& expected) const;
+
+ private:
+  FieldPlace(const FieldPlace& outer, std::string_view name, std::size_t index)
+      : file_(outer.file_), outer_(&outer), name_(name), index_(index) {}
+  std::string path() const;
+
+  std::string_view file_;
+  const FieldPlace* outer_ = nullptr;
+  std::string_view name_;  // empty: an item of a list
+  std::size_t index_ = 0;
+};
+
+template <typename Struct>
+nlohmann::json write_fields(const Struct& object);
+
+// Errors: ConfigError for a field that is missing, of another type, or too large for its own.
+template <typename Struct>
+Struct read_fields(const nlohmann::json& in, std::string_view file);
+
+// Returns the JSON Schema of the struct: names, types and what is required. What a field means, and
+// narrower bounds, are said by the schema files beside the results.
+template <typename Struct>
+nlohmann::json fields_schema();
+
+// One field. By default it is always written, and required in what is read.
+template <typename Struct, typename Value>
+struct Field {
+  const char* name;
+  Value Struct::*member;
+  bool may_be_absent = false;
+  bool left_out_if_empty = false;
+  bool null_if_empty = false;
+
+  // It came later: files without it are older, and it then has its default.
+  constexpr Field later() const {
+    Field changed = *this;
+    changed.may_be_absent = true;
+    return changed;
+  }
+  // It is written only where there is something in it: no empty text or list, no 0, no optional
+  // without a value.
+  constexpr Field spared() const {
+    Field changed = later();
+    changed.left_out_if_empty = true;
+    return changed;
+  }
+  // A list or map for which empty means unknown, which is null.
+  constexpr Field or_null() const {
+    Field changed = *this;
+    changed.null_if_empty = true;
+    return changed;
+  }
+};
+
+template <typename Struct, typename Value>
+constexpr Field<Struct, Value> field(const char* name, Value Struct::*member) {
+  return {name, member};
+}
+
+// A field that is made of others when it is written, and passed over when read.
+template <typename Struct, typename Value>
+struct ComputedField {
+  const char* name;
+  Value (*value)(const Struct&);
+};
+
+template <typename Struct, typename Value>
+constexpr ComputedField<Struct, Value> computed(const char* name, Value (*value)(const Struct&)) {
+  return {name, value};
+}
+
+// A field that says what the file is, the same in all of them.
+struct ConstantField {
+  const char* name;
+  const char* value;
+};
+
+constexpr ConstantField constant(const char* name, const char* value) {
+  return {name, value};
+}
+
+}  // namespace gradsync
+
+#include "harness/base/fields_inline.h"

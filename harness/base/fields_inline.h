@@ -1,0 +1,356 @@
+// The templates of fields.h; include that.
+#pragma once
+
+#include <concepts>
+#include <utility>
+
+#include "harness/base/fields.h"
+
+namespace gradsync {
+
+namespace fields_detail {
+[[noreturn]] void fail_unnamed(int value);
+}
+
+template <typename Struct>
+concept Listed = requires(const Struct* of) {
+  fields_of(of);
+};
+
+// Goes before a list: a struct may be written as more than the fields that it reads.
+template <typename Value>
+concept WrittenInItsOwnWay = requires(const Value& value) {
+  field_to_json(value);
+};
+
+template <typename Enum>
+concept Named = requires(const Enum* of) {
+  names_of(of);
+};
+
+// Returns the name that a value has in files. Errors: InternalError for one without a name.
+template <Named Enum>
+std::string name_of(Enum value) {
+  for (const auto& [known, name] : names_of(static_cast<const Enum*>(nullptr))) {
+    if (known == value) return name;
+  }
+  fields_detail::fail_unnamed(static_cast<int>(value));
+}
+
+namespace fields_detail {
+
+using nlohmann::json;
+
+bool boolean_from(const json& in, const FieldPlace& place);
+std::int64_t integer_from(const json& in, const FieldPlace& place, std::int64_t lowest,
+                          std::uint64_t highest, int bits);
+double double_from(const json& in, const FieldPlace& place);
+std::string string_from(const json& in, const FieldPlace& place);
+const json::array_t& list_from(const json& in, const FieldPlace& place);
+const json::object_t& object_from(const json& in, const FieldPlace& place);
+json double_to_json(double value);
+
+// The reason that an object gives for a null under `name`; "" where it gives none.
+std::string reason_for(const json& object, const char* name);
+
+json object_schema(json properties, json required);
+json or_null_schema(json schema);
+
+// How a struct with a list is written: field by field.
+template <typename Struct>
+struct ListFormat {
+  static json to_json(const Struct& object) { return write_fields(object); }
+  static void from_json(const json& in, Struct& object, const FieldPlace& place) {
+    object_from(in, place);
+    std::apply([&](const auto&... each) { (read(each, in, object, place), ...); },
+               fields_of(static_cast<const Struct*>(nullptr)));
+  }
+  static json schema() { return fields_schema<Struct>(); }
+
+ private:
+  template <typename Owner, typename Value>
+  static void read(const Field<Owner, Value>& field, const json& in, Struct& object,
+                   const FieldPlace& outer);
+  template <typename Value>
+  static void read(const ComputedField<Struct, Value>&, const json&, Struct&, const FieldPlace&) {}
+  static void read(const ConstantField& field, const json& in, Struct&, const FieldPlace& outer) {
+    const FieldPlace place = outer.field(field.name);
+    const auto found = in.find(field.name);
+    if (found == in.end()) place.fail(nullptr, field.value);
+    if (*found != field.value) place.fail(&*found, field.value);
+  }
+};
+
+template <typename Value>
+struct FormatOf {
+  static json to_json(const Value& value) { return field_to_json(value); }
+  static void from_json(const json& in, Value& value, const FieldPlace& place) {
+    field_from_json(in, value, place);
+  }
+  static json schema() { return field_schema(static_cast<const Value*>(nullptr)); }
+};
+template <Listed Struct>
+requires(!WrittenInItsOwnWay<Struct>) struct FormatOf<Struct> : ListFormat<Struct> {
+};
+
+template <Named Enum>
+struct FormatOf<Enum> {
+  static json to_json(Enum value) { return name_of(value); }
+  static void from_json(const json& in, Enum& value, const FieldPlace& place) {
+    for (const auto& [known, name] : kNames) {
+      if (in == name) {
+        value = known;
+        return;
+      }
+    }
+    std::string names;
+    for (const auto& [known, name] : kNames)
+      names += (names.empty() ? "" : ", ") + std::string(name);
+    place.fail(&in, "one of " + names);
+  }
+  static json schema() {
+    json names = json::array();
+    for (const auto& [known, name] : kNames) names.push_back(name);
+    return {{"enum", std::move(names)}};
+  }
+
+ private:
+  static constexpr auto kNames = names_of(static_cast<const Enum*>(nullptr));
+};
+
+template <>
+struct FormatOf<bool> {
+  static json to_json(bool value) { return value; }
+  static void from_json(const json& in, bool& value, const FieldPlace& place) {
+    value = boolean_from(in, place);
+  }
+  static json schema() { return {{"type", "boolean"}}; }
+};
+
+template <std::integral Integer>
+struct FormatOf<Integer> {
+  static json to_json(Integer value) { return value; }
+  static void from_json(const json& in, Integer& value, const FieldPlace& place) {
+    using Limits = std::numeric_limits<Integer>;
+    value = static_cast<Integer>(integer_from(in, place, static_cast<std::int64_t>(Limits::min()),
+                                              static_cast<std::uint64_t>(Limits::max()),
+                                              8 * sizeof(Integer)));
+  }
+  static json schema() { return {{"type", "integer"}}; }
+};
+
+template <>
+struct FormatOf<double> {
+  static json to_json(double value) { return double_to_json(value); }
+  static void from_json(const json& in, double& value, const FieldPlace& place) {
+    value = double_from(in, place);
+  }
+  static json schema() { return {{"type", "number"}}; }
+};
+
+template <>
+struct FormatOf<std::string> {
+  static json to_json(const std::string& value) { return value; }
+  static void from_json(const json& in, std::string& value, const FieldPlace& place) {
+    value = string_from(in, place);
+  }
+  static json schema() { return {{"type", "string"}}; }
+};
+
+template <>
+struct FormatOf<json> {
+  static json to_json(const json& value) { return value; }
+  static void from_json(const json& in, json& value, const FieldPlace&) { value = in; }
+  static json schema() { return json::object(); }
+};
+
+template <typename Value>
+struct FormatOf<std::optional<Value>> {
+  static json to_json(const std::optional<Value>& value) {
+    return value ? FormatOf<Value>::to_json(*value) : json(nullptr);
+  }
+  static void from_json(const json& in, std::optional<Value>& value, const FieldPlace& place) {
+    value.reset();
+    if (!in.is_null()) FormatOf<Value>::from_json(in, value.emplace(), place);
+  }
+  static json schema() { return or_null_schema(FormatOf<Value>::schema()); }
+};
+
+template <typename Value>
+struct FormatOf<std::vector<Value>> {
+  static json to_json(const std::vector<Value>& values) {
+    json out = json::array();
+    for (const Value& value : values) out.push_back(FormatOf<Value>::to_json(value));
+    return out;
+  }
+  static void from_json(const json& in, std::vector<Value>& values, const FieldPlace& place) {
+    values.clear();
+    for (const json& item : list_from(in, place)) {
+      const FieldPlace at = place.item(values.size());
+      FormatOf<Value>::from_json(item, values.emplace_back(), at);
+    }
+  }
+  static json schema() { return {{"type", "array"}, {"items", FormatOf<Value>::schema()}}; }
+};
+
+template <typename Value>
+struct FormatOf<std::map<std::string, Value>> {
+  static json to_json(const std::map<std::string, Value>& values) {
+    json out = json::object();
+    for (const auto& [name, value] : values) out[name] = FormatOf<Value>::to_json(value);
+    return out;
+  }
+  static void from_json(const json& in, std::map<std::string, Value>& values,
+                        const FieldPlace& place) {
+    values.clear();
+    for (const auto& [name, value] : object_from(in, place)) {
+      FormatOf<Value>::from_json(value, values[name], place.field(name));
+    }
+  }
+  static json schema() {
+    return {{"type", "object"}, {"additionalProperties", FormatOf<Value>::schema()}};
+  }
+};
+
+template <typename Value>
+struct FormatOf<Known<Value>> {
+  static json to_json(const Known<Value>& value) {
+    return value ? FormatOf<Value>::to_json(*value) : json(nullptr);
+  }
+  static void from_json(const json& in, Known<Value>& value, const FieldPlace& place) {
+    Value known{};
+    FormatOf<Value>::from_json(in, known, place);
+    value = std::move(known);
+  }
+  static json schema() { return or_null_schema(FormatOf<Value>::schema()); }
+};
+
+template <typename Value>
+inline constexpr bool kIsKnown = false;
+template <typename Value>
+inline constexpr bool kIsKnown<Known<Value>> = true;
+template <typename Value>
+inline constexpr bool kIsKnown<std::optional<Known<Value>>> = true;
+
+template <typename OneField>
+inline constexpr bool kHoldsKnown = false;
+template <typename Struct, typename Value>
+inline constexpr bool kHoldsKnown<Field<Struct, Value>> = kIsKnown<Value>;
+
+template <typename... Fields>
+constexpr bool any_known(const std::tuple<Fields...>&) {
+  return (kHoldsKnown<Fields> || ...);
+}
+
+template <typename Value>
+void note_reason(json& out, const char* name, const Known<Value>& value) {
+  if (!value) out["null_reasons"][name] = value.why_not();
+}
+template <typename Value>
+void note_reason(json& out, const char* name, const std::optional<Known<Value>>& value) {
+  if (value) note_reason(out, name, *value);
+}
+template <typename Value>
+void note_reason(json&, const char*, const Value&) {}
+
+template <typename Struct>
+template <typename Owner, typename Value>
+void ListFormat<Struct>::read(const Field<Owner, Value>& field, const json& in, Struct& object,
+                              const FieldPlace& outer) {
+  const FieldPlace place = outer.field(field.name);
+  const auto found = in.find(field.name);
+  if (found == in.end()) {
+    if (!field.may_be_absent) place.fail(nullptr, "this field, it is required");
+    return;
+  }
+  Value& value = object.*field.member;
+  if (found->is_null() && field.null_if_empty) return;
+  if constexpr (kIsKnown<Value>) {
+    if (found->is_null()) {
+      value = Unknown{reason_for(in, field.name)};
+      return;
+    }
+  }
+  FormatOf<Value>::from_json(*found, value, place);
+}
+
+// Whether there is nothing in it: an empty text or list, 0, an optional without a value.
+template <typename Value>
+bool is_empty(const Value& value) {
+  if constexpr (requires { value.empty(); }) return value.empty();
+  if constexpr (requires { value.has_value(); }) return !value.has_value();
+  if constexpr (std::is_arithmetic_v<Value>) return value == Value{};
+  return false;
+}
+
+template <typename Owner, typename Value, typename Struct>
+void write(const Field<Owner, Value>& field, const Struct& object, json& out) {
+  const Value& value = object.*field.member;
+  if (field.left_out_if_empty && is_empty(value)) return;
+  if (field.null_if_empty && is_empty(value)) {
+    out[field.name] = nullptr;
+    return;
+  }
+  out[field.name] = FormatOf<Value>::to_json(value);
+  note_reason(out, field.name, value);
+}
+template <typename Value, typename Struct>
+void write(const ComputedField<Struct, Value>& field, const Struct& object, json& out) {
+  out[field.name] = FormatOf<Value>::to_json(field.value(object));
+}
+template <typename Struct>
+void write(const ConstantField& field, const Struct&, json& out) {
+  out[field.name] = field.value;
+}
+
+template <typename Struct, typename Value>
+void describe(const Field<Struct, Value>& field, json& properties, json& required) {
+  json schema = FormatOf<Value>::schema();
+  properties[field.name] = field.null_if_empty ? or_null_schema(std::move(schema)) : schema;
+  if (!field.may_be_absent) required.push_back(field.name);
+}
+template <typename Struct, typename Value>
+void describe(const ComputedField<Struct, Value>& field, json& properties, json&) {
+  properties[field.name] = FormatOf<Value>::schema();
+}
+inline void describe(const ConstantField& field, json& properties, json& required) {
+  properties[field.name] = {{"const", field.value}};
+  required.push_back(field.name);
+}
+
+}  // namespace fields_detail
+
+template <typename Struct>
+nlohmann::json write_fields(const Struct& object) {
+  nlohmann::json out = nlohmann::json::object();
+  if constexpr (fields_detail::any_known(fields_of(static_cast<const Struct*>(nullptr)))) {
+    out["null_reasons"] = nlohmann::json::object();
+  }
+  std::apply([&](const auto&... each) { (fields_detail::write(each, object, out), ...); },
+             fields_of(static_cast<const Struct*>(nullptr)));
+  return out;
+}
+
+template <typename Struct>
+Struct read_fields(const nlohmann::json& in, std::string_view file) {
+  Struct object{};
+  fields_detail::FormatOf<Struct>::from_json(in, object, FieldPlace(file));
+  return object;
+}
+
+template <typename Struct>
+nlohmann::json fields_schema() {
+  nlohmann::json properties = nlohmann::json::object();
+  nlohmann::json required = nlohmann::json::array();
+  std::apply(
+      [&](const auto&... each) { (fields_detail::describe(each, properties, required), ...); },
+      fields_of(static_cast<const Struct*>(nullptr)));
+  if constexpr (fields_detail::any_known(fields_of(static_cast<const Struct*>(nullptr)))) {
+    properties["null_reasons"] = {{"type", "object"},
+                                  {"additionalProperties", {{"type", "string"}}}};
+    required.push_back("null_reasons");
+  }
+  return fields_detail::object_schema(std::move(properties), std::move(required));
+}
+
+}  // namespace gradsync

@@ -1,0 +1,348 @@
+#include "harness/report/columns.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <array>
+#include <cmath>
+#include <set>
+
+#include "harness/base/units.h"
+#include "harness/report/labels.h"
+
+namespace gradsync::report {
+
+using results::CellResult;
+using results::LowerBound;
+using results::OpCount;
+using results::StepTimes;
+
+namespace {
+
+constexpr std::array kCountedOps = {
+    "all_reduce", "reduce_scatter",        "all_gather",           "send",
+    "recv",       "batch_norm_all_gather", "batch_norm_all_reduce"};
+
+template <typename Maybe>
+Quantity quantity(const Maybe& value) {
+  if (!value) return {};
+  return *value;
+}
+
+// One number of a group of them that may not be known, such as `p5` of the times of a step.
+template <typename Group, typename Number>
+auto number_in(Known<Group> CellResult::*group, Number Group::*number) {
+  return [group, number](const CellResult& cell) -> Quantity {
+    if (!(cell.*group)) return {};
+    if constexpr (std::is_same_v<Number, std::size_t>) {
+      return static_cast<std::int64_t>((*(cell.*group)).*number);
+    } else if constexpr (std::is_same_v<Number, std::optional<double>>) {
+      return quantity((*(cell.*group)).*number);
+    } else {
+      return (*(cell.*group)).*number;
+    }
+  };
+}
+
+auto known(auto CellResult::*field) {
+  return [field](const CellResult& cell) { return quantity(cell.*field); };
+}
+
+auto end_of_interval(const std::optional<stats::Interval>& interval, double stats::Interval::*end)
+    -> Quantity {
+  if (!interval) return {};
+  return (*interval).*end;
+}
+
+Column step_column(const char* name, const char* head, double StepTimes::*number) {
+  return {name, head, Unit::Seconds, "", number_in(&CellResult::step_s, number)};
+}
+
+Column step_interval_column(const char* name, double stats::Interval::*end) {
+  return {name, "", Unit::Seconds, "", [end](const CellResult& cell) -> Quantity {
+            return cell.step_s ? end_of_interval(cell.step_s->ci95, end) : Quantity{};
+          }};
+}
+
+Column slowdown_interval_column(const char* name, double stats::Interval::*end) {
+  return {name, "", Unit::Plain, "", [end](const CellResult& cell) -> Quantity {
+            return cell.slowdown ? end_of_interval(cell.slowdown->ci95, end) : Quantity{};
+          }};
+}
+
+// Of an operation that was used.
+Column total_column(const std::string& op, const char* what, std::int64_t OpCount::*total) {
+  return {op + "_" + what, "", Unit::Plain, "", [op, total](const CellResult& cell) -> Quantity {
+            if (!cell.collectives_per_step) return {};
+            const auto found = cell.collectives_per_step->find(op);
+            if (found == cell.collectives_per_step->end()) return {};
+            return found->second.*total;
+          }};
+}
+
+Column sample_column() {
+  return {"", "ms/sample", Unit::Milliseconds, "ms/sample = s/step over the examples of all ranks",
+          number_in(&CellResult::sample_s, &StepTimes::mean)};
+}
+
+Column unaccounted_column() {
+  return {"unaccounted_s", "", Unit::Seconds, "", known(&CellResult::unaccounted_s)};
+}
+
+Column idle_column() {
+  return {"idle_share", "idle", Unit::Percent,
+          "idle = share of a step in which a rank has nothing to compute, mean over the ranks",
+          number_in(&CellResult::idle_share, &results::IdleShare::mean)};
+}
+
+Column distance_column(std::size_t steps) {
+  return {"parameter_distance", "distance", Unit::Tiny,
+          fmt::format("distance = |p - q| / |q| of a rank's parameters p and rank 0's q, {} from a "
+                      "common start",
+                      counted(steps, "step", "steps")),
+          number_in(&CellResult::parameter_distance, &results::ParameterDistance::last)};
+}
+
+Column peak_column(const char* name, const char* head, Known<std::int64_t> CellResult::*peak) {
+  return {name, head, Unit::Bytes, "", known(peak)};
+}
+
+Column allocated_column() {
+  return peak_column("peak_allocated_bytes", "peak alloc.", &CellResult::peak_allocated_bytes);
+}
+
+Column vs_local_column() {
+  return {"step_vs_local_statistics", "vs local", Unit::Plain,
+          "vs local = s/step over that of the same row without SyncBatchNorm",
+          [](const CellResult& cell) -> Quantity {
+            return cell.vs_local_statistics ? quantity(*cell.vs_local_statistics) : Quantity{};
+          }};
+}
+
+auto apart(double results::StatisticsSpread::*number) {
+  return [number](const CellResult& cell) -> Quantity {
+    if (!cell.running_statistics) return {};
+    return (*cell.running_statistics).*number;
+  };
+}
+
+// How far the ranks' running statistics are apart: two columns, explained with the second.
+Column means_apart_column() {
+  return {"running_mean_gap", "means apart", Unit::Sds, "",
+          apart(&results::StatisticsSpread::mean_gap)};
+}
+Column variances_apart_column() {
+  return {"running_variance_ratio", "variances apart", Unit::Times,
+          "apart = between ranks' running statistics after a trial, in the widest channel",
+          apart(&results::StatisticsSpread::variance_ratio)};
+}
+
+Column bound_column() {
+  return {"lower_bound_s", "bound", Unit::Seconds, "",
+          number_in(&CellResult::lower_bound, &LowerBound::step_s)};
+}
+Column over_bound_column() {
+  return {"step_over_bound", "step / bound", Unit::Plain, "",
+          number_in(&CellResult::lower_bound, &LowerBound::step_over_bound)};
+}
+
+// Where steps hold different numbers of examples, their times do not compare.
+bool steps_differ_in_size(const PartView& part) {
+  std::set<long> examples;
+  for (const CellResult& cell : part.cells) {
+    if (!cell.step_s || !cell.sample_s) continue;
+    examples.insert(std::lround(cell.step_s->mean / cell.sample_s->mean));
+  }
+  return examples.size() > 1;
+}
+
+// Steps after which the ranks' parameters were compared; 0: in no cell.
+std::size_t distance_steps(const PartView& part) {
+  for (const CellResult& cell : part.cells) {
+    if (cell.parameter_distance) return cell.parameter_distance->after_step.size();
+  }
+  return 0;
+}
+
+// Where the cells' peaks differ by more than a hundredth: a column of equal numbers tells nothing.
+bool peaks_differ(const PartView& part) {
+  std::set<std::int64_t> peaks;
+  for (const CellResult& cell : part.cells) {
+    if (cell.peak_allocated_bytes) peaks.insert(*cell.peak_allocated_bytes);
+  }
+  constexpr double kNotable = 1.01;
+  return !peaks.empty() &&
+         static_cast<double>(*peaks.rbegin()) > kNotable * static_cast<double>(*peaks.begin());
+}
+
+std::string number_text(double value, Unit unit, int decimals) {
+  switch (unit) {
+    case Unit::Seconds:
+      return seconds_text(value, decimals);
+    case Unit::SecondsWithUnit:
+      return seconds_text(value, decimals) + " s";
+    case Unit::Milliseconds:
+      return fmt::format("{:.3f}", 1e3 * value);
+    case Unit::Percent:
+      return fmt::format("{:.1f} %", 100 * value);
+    case Unit::Bytes:
+      return format_bytes(value);
+    case Unit::Times:
+      return fmt::format("{:.2f}x", value);
+    case Unit::Sds:
+      return fmt::format("{:.2f} sd", value);
+    case Unit::Tiny:  // "0" only where it is 0
+      return value == 0 ? "0" : fmt::format("{:.1e}", value);
+    case Unit::Plain:
+      break;
+  }
+  return fmt::format("{:.2f}", value);
+}
+
+struct InWords {
+  Unit unit;
+  int decimals;
+
+  std::string operator()(std::monostate) const { return "-"; }
+  std::string operator()(const std::string& text) const { return text; }
+  std::string operator()(const results::Ratio& ratio) const { return ratio_text(ratio); }
+  std::string operator()(double value) const { return number_text(value, unit, decimals); }
+  std::string operator()(std::int64_t value) const {
+    return unit == Unit::Plain ? std::to_string(value)
+                               : number_text(static_cast<double>(value), unit, decimals);
+  }
+};
+
+}  // namespace
+
+std::string text_of(const Column& column, const CellResult& cell, int decimals) {
+  if (!cell.is_ok()) return "-";
+  return std::visit(InWords{column.unit, decimals}, column.value(cell));
+}
+
+Column slowdown_column() {
+  return {"slowdown_vs_no_sync", "slowdown", Unit::Plain, "", known(&CellResult::slowdown)};
+}
+
+Column exposed_column() {
+  return {"exposed_comm_s", "exposed", Unit::SecondsWithUnit, "",
+          known(&CellResult::exposed_comm_s)};
+}
+
+Column count_column(const std::string& op) {
+  return {"", op, Unit::Plain, "", [op](const CellResult& cell) -> Quantity {
+            if (!cell.collectives_per_step) return {};
+            const auto found = cell.collectives_per_step->find(op);
+            if (found == cell.collectives_per_step->end()) return std::int64_t{0};
+            return found->second.count;
+          }};
+}
+
+Column moved_column() {
+  return {"", "moved", Unit::Bytes, "moved = bytes of all collectives, per rank and step",
+          [](const CellResult& cell) -> Quantity {
+            if (!cell.collectives_per_step) return {};
+            return moved_bytes(*cell.collectives_per_step);
+          }};
+}
+
+std::vector<Column> detail_columns(const PartView& part) {
+  const auto any = [&](auto is_so) { return std::ranges::any_of(part.cells, is_so); };
+  std::vector<Column> columns;
+  if (steps_differ_in_size(part)) columns.push_back(sample_column());
+  columns.push_back(slowdown_column());
+  columns.push_back(exposed_column());
+  if (any([](const CellResult& cell) { return is_on_the_road(cell.cell); })) {
+    columns.push_back(idle_column());
+  }
+  for (const std::string& op : counted_ops(part.cells)) columns.push_back(count_column(op));
+  columns.push_back(moved_column());
+  if (const auto steps = distance_steps(part); steps > 0) columns.push_back(distance_column(steps));
+  if (peaks_differ(part)) columns.push_back(allocated_column());
+  if (any([](const CellResult& cell) { return cell.vs_local_statistics.has_value(); })) {
+    columns.push_back(vs_local_column());
+  }
+  if (any([](const CellResult& cell) { return cell.running_statistics.has_value(); })) {
+    columns.push_back(means_apart_column());
+    columns.push_back(variances_apart_column());
+  }
+  return columns;
+}
+
+std::vector<Column> spread_columns() {
+  return {step_column("step_p5_s", "p5", &StepTimes::p5),
+          step_column("step_median_s", "median", &StepTimes::median),
+          step_column("step_p95_s", "p95", &StepTimes::p95),
+          step_column("step_max_s", "largest", &StepTimes::max)};
+}
+
+std::vector<Column> bound_columns() {
+  return {bound_column(), over_bound_column()};
+}
+
+const std::vector<Column>& csv_columns() {
+  static const std::vector<Column> columns{
+      {"status", "", Unit::Plain, "",
+       [](const CellResult& cell) { return results::to_string(cell.status); }},
+      {"reason", "", Unit::Plain, "", [](const CellResult& cell) { return cell.reason; }},
+      {"timing", "", Unit::Plain, "",
+       [](const CellResult& cell) { return std::string(is_paced(cell) ? "paced" : "real"); }},
+      {"launches", "", Unit::Plain, "",
+       [](const CellResult& cell) { return static_cast<std::int64_t>(cell.launches); }},
+      {"blocks", "", Unit::Plain, "",
+       [](const CellResult& cell) { return static_cast<std::int64_t>(cell.blocks); }},
+      step_column("step_mean_s", "", &StepTimes::mean),
+      step_column("step_median_s", "median", &StepTimes::median),
+      {"step_sd_s", "", Unit::Seconds, "", number_in(&CellResult::step_s, &StepTimes::sd)},
+      step_column("step_p5_s", "p5", &StepTimes::p5),
+      step_column("step_p95_s", "p95", &StepTimes::p95),
+      step_column("step_max_s", "largest", &StepTimes::max),
+      step_interval_column("step_ci95_lo_s", &stats::Interval::lo),
+      step_interval_column("step_ci95_hi_s", &stats::Interval::hi),
+      {"steps", "", Unit::Plain, "", number_in(&CellResult::step_s, &StepTimes::n)},
+      slowdown_column(),
+      slowdown_interval_column("slowdown_ci95_lo", &stats::Interval::lo),
+      slowdown_interval_column("slowdown_ci95_hi", &stats::Interval::hi),
+      exposed_column(),
+      unaccounted_column(),
+      bound_column(),
+      over_bound_column(),
+      idle_column(),
+      distance_column(0),
+      total_column("all_reduce", "count", &OpCount::count),
+      total_column("all_reduce", "bytes", &OpCount::bytes),
+      total_column("reduce_scatter", "count", &OpCount::count),
+      total_column("reduce_scatter", "bytes", &OpCount::bytes),
+      total_column("all_gather", "count", &OpCount::count),
+      total_column("all_gather", "bytes", &OpCount::bytes),
+      allocated_column(),
+      peak_column("peak_reserved_bytes", "", &CellResult::peak_reserved_bytes),
+      peak_column("peak_reserved_estimate_bytes", "", &CellResult::peak_reserved_estimate_bytes),
+      peak_column("predicted_peak_allocated_bytes", "",
+                  &CellResult::predicted_peak_allocated_bytes),
+      means_apart_column(),
+      variances_apart_column(),
+      vs_local_column()};
+  return columns;
+}
+
+std::vector<std::string> counted_ops(const std::vector<CellResult>& cells) {
+  std::vector<std::string> ops;
+  for (const char* op : kCountedOps) {
+    const bool used = std::ranges::any_of(cells, [op](const CellResult& cell) {
+      if (!cell.collectives_per_step) return false;
+      const auto found = cell.collectives_per_step->find(op);
+      return found != cell.collectives_per_step->end() && found->second.count > 0;
+    });
+    if (used) ops.emplace_back(op);
+  }
+  return ops;
+}
+
+double moved_bytes(const results::OpCounts& collectives) {
+  double bytes = 0;
+  for (const auto& [op, total] : collectives) bytes += static_cast<double>(total.bytes);
+  return bytes;
+}
+
+}  // namespace gradsync::report

@@ -1,0 +1,58 @@
+// What is told of a cell: each quantity with its heads, its unit, its meaning and its value, in one
+// place for every table and for csv.
+#pragma once
+
+#include <cstdint>
+#include <functional>
+#include <string>
+#include <variant>
+#include <vector>
+
+#include "harness/report/part_view.h"
+
+namespace gradsync::report {
+
+// Nothing: it is not known.
+using Quantity = std::variant<std::monostate, std::int64_t, double, std::string, results::Ratio>;
+
+// How a table prints a quantity; csv has them all as they are, in seconds and bytes.
+enum class Unit { Plain, Seconds, SecondsWithUnit, Milliseconds, Percent, Bytes, Times, Sds, Tiny };
+
+struct Column {
+  std::string name;  // its head in csv; empty: it is not there
+  std::string head;  // its head in a table; empty: it is in none
+  Unit unit = Unit::Plain;
+  std::string meaning;  // what the head of a table does not say, as a clause; may be empty
+  std::function<Quantity(const results::CellResult& cell)> value;
+};
+
+// Returns what a table prints of a cell. `decimals`: of seconds. A table must not print the numbers
+// of a cell of which a trial failed as if all had gone well: it prints "-", as for what is not
+// known.
+std::string text_of(const Column& column, const results::CellResult& cell, int decimals);
+
+// Those that more than one table has.
+Column slowdown_column();
+Column exposed_column();
+Column count_column(const std::string& op);  // "0" for an operation that was not used
+Column moved_column();
+
+// Returns the columns of a part's detailed table, from slowdown on, in their order. One that would
+// say nothing of any cell, or the same of all, is not among them.
+std::vector<Column> detail_columns(const PartView& part);
+
+// How single steps spread; and how far they are from what the link allows.
+std::vector<Column> spread_columns();
+std::vector<Column> bound_columns();
+
+// Every column of csv, in its order.
+const std::vector<Column>& csv_columns();
+
+// Returns the operations worth a column of their own that any of these cells used; the rest (a
+// broadcast of buffers) counts as bytes only.
+std::vector<std::string> counted_ops(const std::vector<results::CellResult>& cells);
+
+// Returns the bytes of all operations, per rank and step.
+double moved_bytes(const results::OpCounts& collectives);
+
+}  // namespace gradsync::report

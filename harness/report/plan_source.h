@@ -1,0 +1,25 @@
+// What reports ask of a plan as its file has it, "plan" of a result: plans of other versions have
+// fields of their own, so what is not there is not asked for twice.
+#pragma once
+
+#include <nlohmann/json.hpp>
+#include <optional>
+#include <string>
+
+namespace gradsync::report {
+
+// Returns the plan's name; nothing where it has none.
+std::optional<std::string> name_of_plan(const nlohmann::json& plan);
+
+// Returns what the plan says of one of its parts; may be empty.
+std::string about_part(const nlohmann::json& plan, const std::string& part);
+
+// Returns the plan's own list of values for one parameter of one part; null where it has none.
+nlohmann::json listed_values(const nlohmann::json& plan, const std::string& part,
+                             const std::string& parameter);
+
+// Whether windows hold different numbers of micro-batches, as the guide's did, and rank 0's clock
+// counts.
+bool is_as_published(const nlohmann::json& plan);
+
+}  // namespace gradsync::report
