@@ -5,7 +5,6 @@
 
 #include <algorithm>
 #include <cstdint>
-#include <set>
 #include <stdexcept>
 
 #include "harness/base/errors.h"
@@ -19,44 +18,54 @@ using nlohmann::json;
 
 namespace {
 
-using Setter = std::function<void(Cell&, const json&)>;
+template <typename Value, typename Set>
+Axis axis_of(const char* name, Value Cell::*field, Set set) {
+  Axis axis;
+  axis.name = name;
+  axis.set = std::move(set);
+  axis.get = [field](const Cell& cell) { return json(cell.*field); };
+  return axis;
+}
 
-Setter name(std::string Cell::*field) {
-  return [field](Cell& cell, const json& value) {
+Axis name(const char* axis, std::string Cell::*field) {
+  return axis_of(axis, field, [field](Cell& cell, const json& value) {
     if (!value.is_string() || value.get_ref<const std::string&>().empty()) {
       throw std::invalid_argument("a name");
     }
     cell.*field = value.get<std::string>();
-  };
+  });
 }
 
-Setter one_of(std::string Cell::*field, std::vector<std::string> allowed) {
-  return [field, allowed = std::move(allowed)](Cell& cell, const json& value) {
+Axis one_of(const char* axis, std::string Cell::*field, std::vector<std::string> allowed) {
+  return axis_of(axis, field, [field, allowed = std::move(allowed)](Cell& cell, const json& value) {
     if (std::find(allowed.begin(), allowed.end(), value) == allowed.end()) {
       throw std::invalid_argument(fmt::format("one of {}", fmt::join(allowed, ", ")));
     }
     cell.*field = value.get<std::string>();
-  };
+  });
 }
 
-Setter count(int Cell::*field) {
-  return [field](Cell& cell, const json& value) {
+Axis count(const char* axis, int Cell::*field) {
+  return axis_of(axis, field, [field](Cell& cell, const json& value) {
     if (!value.is_number_integer() || value < 1 || value > kLargestCount) {
       throw std::invalid_argument(fmt::format("an integer from 1 to {}", kLargestCount));
     }
     cell.*field = value.get<int>();
-  };
+  });
 }
 
-Setter flag(bool Cell::*field) {
-  return [field](Cell& cell, const json& value) {
+Axis flag(const char* axis, bool Cell::*field) {
+  return axis_of(axis, field, [field](Cell& cell, const json& value) {
     if (!value.is_boolean()) throw std::invalid_argument("true or false");
     cell.*field = value.get<bool>();
-  };
+  });
 }
 
-Setter size(std::int64_t Cell::*field, const std::string& zero, const std::string& example) {
-  return [=](Cell& cell, const json& value) { cell.*field = size_from_json(value, zero, example); };
+Axis size(const char* axis, std::int64_t Cell::*field, const std::string& zero,
+          const std::string& example) {
+  return axis_of(axis, field, [=](Cell& cell, const json& value) {
+    cell.*field = size_from_json(value, zero, example);
+  });
 }
 
 template <typename Entry>
@@ -69,34 +78,34 @@ std::vector<std::string> names_of(const std::vector<Entry>& entries) {
 const std::vector<std::string> kDtypes{"float32", "bfloat16"};
 
 std::vector<Axis> make_axes() {
-  return {{"topology", name(&Cell::topology)},
-          {"model", name(&Cell::model)},
-          {"wrapper", one_of(&Cell::wrapper, names_of(wrappers()))},
-          {"micro_batch_size", count(&Cell::micro_batch_size)},
-          {"sequence_length", count(&Cell::sequence_length)},
-          {"lengths", one_of(&Cell::lengths, {"fixed", "mrpc"})},
-          {"bucket_cap_bytes", size(&Cell::bucket_cap_bytes, "DDP's default", "25MiB")},
-          {"gradient_as_bucket_view", flag(&Cell::gradient_as_bucket_view)},
-          {"find_unused_parameters", flag(&Cell::find_unused_parameters)},
-          {"static_graph", flag(&Cell::static_graph)},
-          {"compression", one_of(&Cell::compression, {"none", "fp16", "bf16"})},
-          {"fused_optimizer", flag(&Cell::fused_optimizer)},
-          {"broadcast_buffers", flag(&Cell::broadcast_buffers)},
-          {"sync_batch_norm", flag(&Cell::sync_batch_norm)},
-          {"class_skew", flag(&Cell::class_skew)},
-          {"scale", count(&Cell::scale)},
-          {"dtype", one_of(&Cell::dtype, kDtypes)},
-          {"balanced_routing", flag(&Cell::balanced_routing)},
-          {"param_dtype", one_of(&Cell::param_dtype, kDtypes)},
-          {"reduce_dtype", one_of(&Cell::reduce_dtype, kDtypes)},
-          {"gradient_dtype", one_of(&Cell::gradient_dtype, {"reduce", "param"})},
-          {"hybrid_shard", flag(&Cell::hybrid_shard)},
-          {"prefetch", flag(&Cell::prefetch)},
-          {"reshard_after_backward", flag(&Cell::reshard_after_backward)},
-          {"reshard_after_forward", flag(&Cell::reshard_after_forward)},
-          {"memory_budget_bytes", size(&Cell::memory_budget_bytes, "no budget", "79GiB")},
-          {"accumulation_steps", count(&Cell::accumulation_steps)},
-          {"strategy", one_of(&Cell::strategy, names_of(strategies()))}};
+  return {name("topology", &Cell::topology),
+          name("model", &Cell::model),
+          one_of("wrapper", &Cell::wrapper, names_of(wrappers())),
+          count("micro_batch_size", &Cell::micro_batch_size),
+          count("sequence_length", &Cell::sequence_length),
+          one_of("lengths", &Cell::lengths, {"fixed", "mrpc"}),
+          size("bucket_cap_bytes", &Cell::bucket_cap_bytes, "DDP's default", "25MiB").under("ddp"),
+          flag("gradient_as_bucket_view", &Cell::gradient_as_bucket_view).under("ddp"),
+          flag("find_unused_parameters", &Cell::find_unused_parameters).under("ddp"),
+          flag("static_graph", &Cell::static_graph).under("ddp"),
+          one_of("compression", &Cell::compression, {"none", "fp16", "bf16"}).later().under("ddp"),
+          flag("fused_optimizer", &Cell::fused_optimizer).later(),
+          flag("broadcast_buffers", &Cell::broadcast_buffers).later().under("ddp"),
+          flag("sync_batch_norm", &Cell::sync_batch_norm).later(),
+          flag("class_skew", &Cell::class_skew).later(),
+          count("scale", &Cell::scale),
+          one_of("dtype", &Cell::dtype, kDtypes).later(),
+          flag("balanced_routing", &Cell::balanced_routing).later(),
+          one_of("param_dtype", &Cell::param_dtype, kDtypes).under("fsdp"),
+          one_of("reduce_dtype", &Cell::reduce_dtype, kDtypes).under("fsdp"),
+          one_of("gradient_dtype", &Cell::gradient_dtype, {"reduce", "param"}).under("fsdp"),
+          flag("hybrid_shard", &Cell::hybrid_shard).under("fsdp"),
+          flag("prefetch", &Cell::prefetch).under("fsdp"),
+          flag("reshard_after_backward", &Cell::reshard_after_backward).under("fsdp"),
+          flag("reshard_after_forward", &Cell::reshard_after_forward).under("fsdp"),
+          size("memory_budget_bytes", &Cell::memory_budget_bytes, "no budget", "79GiB").if_any(),
+          count("accumulation_steps", &Cell::accumulation_steps),
+          one_of("strategy", &Cell::strategy, names_of(strategies()))};
 }
 
 void set(const Axis& axis, Cell& cell, const json& value, const JsonFields& fields) {
@@ -133,22 +142,8 @@ std::vector<Cell> multiply(const std::vector<Cell>& cells, const Axis& axis, con
 // both wrappers and the options of one.
 void drop_foreign_options(Cell& cell) {
   const Cell defaults;
-  if (cell.wrapper != "fsdp") {
-    cell.param_dtype = defaults.param_dtype;
-    cell.reduce_dtype = defaults.reduce_dtype;
-    cell.gradient_dtype = defaults.gradient_dtype;
-    cell.hybrid_shard = defaults.hybrid_shard;
-    cell.prefetch = defaults.prefetch;
-    cell.reshard_after_backward = defaults.reshard_after_backward;
-    cell.reshard_after_forward = defaults.reshard_after_forward;
-  }
-  if (cell.wrapper != "ddp") {
-    cell.bucket_cap_bytes = defaults.bucket_cap_bytes;
-    cell.gradient_as_bucket_view = defaults.gradient_as_bucket_view;
-    cell.find_unused_parameters = defaults.find_unused_parameters;
-    cell.static_graph = defaults.static_graph;
-    cell.compression = defaults.compression;
-    cell.broadcast_buffers = defaults.broadcast_buffers;
+  for (const Axis& axis : axes()) {
+    if (!axis.wrapper.empty() && axis.wrapper != cell.wrapper) axis.set(cell, axis.get(defaults));
   }
 }
 
@@ -187,15 +182,19 @@ void check_combination(const Cell& cell, const JsonFields& fields) {
   }
 }
 
-// Fields of a cell that the first results did not have.
-json later_fields(const Cell& cell) {
-  return {{"dtype", cell.dtype},
-          {"balanced_routing", cell.balanced_routing},
-          {"compression", cell.compression},
-          {"fused_optimizer", cell.fused_optimizer},
-          {"class_skew", cell.class_skew},
-          {"broadcast_buffers", cell.broadcast_buffers},
-          {"sync_batch_norm", cell.sync_batch_norm}};
+// Fields that the first results did not have, with the values that every cell had then.
+json later_fields() {
+  json fields = json::object();
+  for (const Axis& axis : axes()) {
+    if (axis.written == Axis::Written::Later) fields[axis.name] = axis.get(Cell{});
+  }
+  return fields;
+}
+
+bool is_written(const Axis& axis, const Cell& cell, const json& value) {
+  if (axis.written == Axis::Written::Later) return value != unwritten_fields()[axis.name];
+  if (axis.written == Axis::Written::IfAny) return value != 0;
+  return axis.wrapper != "fsdp" || cell.wrapper == "fsdp";
 }
 
 }  // namespace
@@ -214,6 +213,24 @@ std::int64_t size_from_json(const json& value, const std::string& zero,
   if (value.is_number_integer() && value.get<std::int64_t>() >= 0) return value;
   throw std::invalid_argument(
       fmt::format("a number of bytes, 0 for {}, or a text like \"{}\"", zero, example));
+}
+
+Axis Axis::later() const {
+  Axis changed = *this;
+  changed.written = Written::Later;
+  return changed;
+}
+
+Axis Axis::if_any() const {
+  Axis changed = *this;
+  changed.written = Written::IfAny;
+  return changed;
+}
+
+Axis Axis::under(const std::string& its_wrapper) const {
+  Axis changed = *this;
+  changed.wrapper = its_wrapper;
+  return changed;
 }
 
 const std::vector<Axis>& axes() {
@@ -243,7 +260,7 @@ std::vector<Cell> multiply_out(const json& cells, const std::string& file,
 }
 
 const json& unwritten_fields() {
-  static const json fields = later_fields(Cell{});
+  static const json fields = later_fields();
   return fields;
 }
 
@@ -254,32 +271,11 @@ json with_defaults(const json& cell) {
 }
 
 void to_json(json& out, const Cell& cell) {
-  out = {{"topology", cell.topology},
-         {"model", cell.model},
-         {"wrapper", cell.wrapper},
-         {"strategy", cell.strategy},
-         {"accumulation_steps", cell.accumulation_steps},
-         {"micro_batch_size", cell.micro_batch_size},
-         {"sequence_length", cell.sequence_length},
-         {"lengths", cell.lengths},
-         {"bucket_cap_bytes", cell.bucket_cap_bytes},
-         {"gradient_as_bucket_view", cell.gradient_as_bucket_view},
-         {"find_unused_parameters", cell.find_unused_parameters},
-         {"static_graph", cell.static_graph},
-         {"scale", cell.scale}};
-  const json later = later_fields(cell);
-  for (const auto& [field, value] : later.items()) {
-    if (value != unwritten_fields()[field]) out[field] = value;
+  out = json::object();
+  for (const Axis& axis : axes()) {
+    json value = axis.get(cell);
+    if (is_written(axis, cell, value)) out[axis.name] = std::move(value);
   }
-  if (cell.memory_budget_bytes > 0) out["memory_budget_bytes"] = cell.memory_budget_bytes;
-  if (cell.wrapper != "fsdp") return;
-  out.update({{"reshard_after_forward", cell.reshard_after_forward},
-              {"reshard_after_backward", cell.reshard_after_backward},
-              {"param_dtype", cell.param_dtype},
-              {"reduce_dtype", cell.reduce_dtype},
-              {"gradient_dtype", cell.gradient_dtype},
-              {"prefetch", cell.prefetch},
-              {"hybrid_shard", cell.hybrid_shard}});
 }
 
 Cell cell_from_json(const json& in, const std::string& file) {

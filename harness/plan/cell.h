@@ -17,6 +17,18 @@ struct Axis {
   std::string name;
   // Puts `value` into the cell. Errors: std::invalid_argument whose text is what was expected.
   std::function<void(Cell&, const nlohmann::json&)> set;
+  std::function<nlohmann::json(const Cell&)> get;
+
+  // When a results file has it. Always: unless it belongs to FSDP and the cell does not. Later: it
+  // came after the first results, which mean its default, and so it is left out where it has that.
+  // IfAny: it is left out where it is 0, which means that there is none.
+  enum class Written { Always, Later, IfAny };
+  Written written = Written::Always;
+  std::string wrapper;  // under any other it means nothing, and has its default; "": under all
+
+  Axis later() const;
+  Axis if_any() const;
+  Axis under(const std::string& its_wrapper) const;
 };
 
 // Every axis; in a product the last one, strategy, varies fastest.
