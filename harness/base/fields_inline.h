@@ -303,9 +303,19 @@ void write(const ConstantField& field, const Struct&, json& out) {
   out[field.name] = field.value;
 }
 
+// What is left out where it has no value is never null.
+template <typename Value>
+json schema_of(const Value*, bool) {
+  return FormatOf<Value>::schema();
+}
+template <typename Value>
+json schema_of(const std::optional<Value>*, bool left_out_if_empty) {
+  return left_out_if_empty ? FormatOf<Value>::schema() : FormatOf<std::optional<Value>>::schema();
+}
+
 template <typename Struct, typename Value>
 void describe(const Field<Struct, Value>& field, json& properties, json& required) {
-  json schema = FormatOf<Value>::schema();
+  json schema = schema_of(static_cast<const Value*>(nullptr), field.left_out_if_empty);
   properties[field.name] = field.null_if_empty ? or_null_schema(std::move(schema)) : schema;
   if (!field.may_be_absent) required.push_back(field.name);
 }

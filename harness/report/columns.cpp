@@ -7,7 +7,6 @@
 #include <cmath>
 #include <set>
 
-#include "harness/base/units.h"
 #include "harness/report/labels.h"
 
 namespace gradsync::report {
@@ -48,45 +47,40 @@ auto known(auto CellResult::*field) {
   return [field](const CellResult& cell) { return quantity(cell.*field); };
 }
 
-auto end_of_interval(const std::optional<stats::Interval>& interval, double stats::Interval::*end)
-    -> Quantity {
-  if (!interval) return {};
-  return (*interval).*end;
+Column csv_alone(const char* name, std::function<Quantity(const CellResult&)> value) {
+  return {name, "", Unit::Plain, "", std::move(value)};
+}
+
+// An end of the interval of a group of numbers.
+template <typename Group>
+Column end_column(const char* name, Known<Group> CellResult::*group, double stats::Interval::*end) {
+  return csv_alone(name, [group, end](const CellResult& cell) -> Quantity {
+    if (!(cell.*group) || !(cell.*group)->ci95) return {};
+    return (*(cell.*group)->ci95).*end;
+  });
 }
 
 Column step_column(const char* name, const char* head, double StepTimes::*number) {
   return {name, head, Unit::Seconds, "", number_in(&CellResult::step_s, number)};
 }
 
-Column step_interval_column(const char* name, double stats::Interval::*end) {
-  return {name, "", Unit::Seconds, "", [end](const CellResult& cell) -> Quantity {
-            return cell.step_s ? end_of_interval(cell.step_s->ci95, end) : Quantity{};
-          }};
+// What was counted of an operation; nullptr where it was not used, or nothing is known.
+const OpCount* total_of(const CellResult& cell, const std::string& op) {
+  if (!cell.collectives_per_step) return nullptr;
+  const auto found = cell.collectives_per_step->find(op);
+  return found == cell.collectives_per_step->end() ? nullptr : &found->second;
 }
 
-Column slowdown_interval_column(const char* name, double stats::Interval::*end) {
-  return {name, "", Unit::Plain, "", [end](const CellResult& cell) -> Quantity {
-            return cell.slowdown ? end_of_interval(cell.slowdown->ci95, end) : Quantity{};
-          }};
-}
-
-// Of an operation that was used.
-Column total_column(const std::string& op, const char* what, std::int64_t OpCount::*total) {
-  return {op + "_" + what, "", Unit::Plain, "", [op, total](const CellResult& cell) -> Quantity {
-            if (!cell.collectives_per_step) return {};
-            const auto found = cell.collectives_per_step->find(op);
-            if (found == cell.collectives_per_step->end()) return {};
-            return found->second.*total;
-          }};
+Column total_column(const char* name, const char* op, std::int64_t OpCount::*total) {
+  return csv_alone(name, [op, total](const CellResult& cell) -> Quantity {
+    const OpCount* found = total_of(cell, op);
+    return found == nullptr ? Quantity{} : found->*total;
+  });
 }
 
 Column sample_column() {
   return {"", "ms/sample", Unit::Milliseconds, "ms/sample = s/step over the examples of all ranks",
           number_in(&CellResult::sample_s, &StepTimes::mean)};
-}
-
-Column unaccounted_column() {
-  return {"unaccounted_s", "", Unit::Seconds, "", known(&CellResult::unaccounted_s)};
 }
 
 Column idle_column() {
@@ -103,12 +97,9 @@ Column distance_column(std::size_t steps) {
           number_in(&CellResult::parameter_distance, &results::ParameterDistance::last)};
 }
 
-Column peak_column(const char* name, const char* head, Known<std::int64_t> CellResult::*peak) {
-  return {name, head, Unit::Bytes, "", known(peak)};
-}
-
 Column allocated_column() {
-  return peak_column("peak_allocated_bytes", "peak alloc.", &CellResult::peak_allocated_bytes);
+  return {"peak_allocated_bytes", "peak alloc.", Unit::Bytes, "",
+          known(&CellResult::peak_allocated_bytes)};
 }
 
 Column vs_local_column() {
@@ -175,50 +166,7 @@ bool peaks_differ(const PartView& part) {
          static_cast<double>(*peaks.rbegin()) > kNotable * static_cast<double>(*peaks.begin());
 }
 
-std::string number_text(double value, Unit unit, int decimals) {
-  switch (unit) {
-    case Unit::Seconds:
-      return seconds_text(value, decimals);
-    case Unit::SecondsWithUnit:
-      return seconds_text(value, decimals) + " s";
-    case Unit::Milliseconds:
-      return fmt::format("{:.3f}", 1e3 * value);
-    case Unit::Percent:
-      return fmt::format("{:.1f} %", 100 * value);
-    case Unit::Bytes:
-      return format_bytes(value);
-    case Unit::Times:
-      return fmt::format("{:.2f}x", value);
-    case Unit::Sds:
-      return fmt::format("{:.2f} sd", value);
-    case Unit::Tiny:  // "0" only where it is 0
-      return value == 0 ? "0" : fmt::format("{:.1e}", value);
-    case Unit::Plain:
-      break;
-  }
-  return fmt::format("{:.2f}", value);
-}
-
-struct InWords {
-  Unit unit;
-  int decimals;
-
-  std::string operator()(std::monostate) const { return "-"; }
-  std::string operator()(const std::string& text) const { return text; }
-  std::string operator()(const results::Ratio& ratio) const { return ratio_text(ratio); }
-  std::string operator()(double value) const { return number_text(value, unit, decimals); }
-  std::string operator()(std::int64_t value) const {
-    return unit == Unit::Plain ? std::to_string(value)
-                               : number_text(static_cast<double>(value), unit, decimals);
-  }
-};
-
 }  // namespace
-
-std::string text_of(const Column& column, const CellResult& cell, int decimals) {
-  if (!cell.is_ok()) return "-";
-  return std::visit(InWords{column.unit, decimals}, column.value(cell));
-}
 
 Column slowdown_column() {
   return {"slowdown_vs_no_sync", "slowdown", Unit::Plain, "", known(&CellResult::slowdown)};
@@ -232,9 +180,8 @@ Column exposed_column() {
 Column count_column(const std::string& op) {
   return {"", op, Unit::Plain, "", [op](const CellResult& cell) -> Quantity {
             if (!cell.collectives_per_step) return {};
-            const auto found = cell.collectives_per_step->find(op);
-            if (found == cell.collectives_per_step->end()) return std::int64_t{0};
-            return found->second.count;
+            const OpCount* found = total_of(cell, op);
+            return found == nullptr ? std::int64_t{0} : found->count;
           }};
 }
 
@@ -282,44 +229,44 @@ std::vector<Column> bound_columns() {
 
 const std::vector<Column>& csv_columns() {
   static const std::vector<Column> columns{
-      {"status", "", Unit::Plain, "",
-       [](const CellResult& cell) { return results::to_string(cell.status); }},
-      {"reason", "", Unit::Plain, "", [](const CellResult& cell) { return cell.reason; }},
-      {"timing", "", Unit::Plain, "",
-       [](const CellResult& cell) { return std::string(is_paced(cell) ? "paced" : "real"); }},
-      {"launches", "", Unit::Plain, "",
-       [](const CellResult& cell) { return static_cast<std::int64_t>(cell.launches); }},
-      {"blocks", "", Unit::Plain, "",
-       [](const CellResult& cell) { return static_cast<std::int64_t>(cell.blocks); }},
+      csv_alone("status", [](const CellResult& cell) { return results::to_string(cell.status); }),
+      csv_alone("reason", [](const CellResult& cell) { return cell.reason; }),
+      csv_alone(
+          "timing",
+          [](const CellResult& cell) { return std::string(is_paced(cell) ? "paced" : "real"); }),
+      csv_alone("launches",
+                [](const CellResult& cell) { return static_cast<std::int64_t>(cell.launches); }),
+      csv_alone("blocks",
+                [](const CellResult& cell) { return static_cast<std::int64_t>(cell.blocks); }),
       step_column("step_mean_s", "", &StepTimes::mean),
       step_column("step_median_s", "median", &StepTimes::median),
-      {"step_sd_s", "", Unit::Seconds, "", number_in(&CellResult::step_s, &StepTimes::sd)},
+      csv_alone("step_sd_s", number_in(&CellResult::step_s, &StepTimes::sd)),
       step_column("step_p5_s", "p5", &StepTimes::p5),
       step_column("step_p95_s", "p95", &StepTimes::p95),
       step_column("step_max_s", "largest", &StepTimes::max),
-      step_interval_column("step_ci95_lo_s", &stats::Interval::lo),
-      step_interval_column("step_ci95_hi_s", &stats::Interval::hi),
-      {"steps", "", Unit::Plain, "", number_in(&CellResult::step_s, &StepTimes::n)},
+      end_column("step_ci95_lo_s", &CellResult::step_s, &stats::Interval::lo),
+      end_column("step_ci95_hi_s", &CellResult::step_s, &stats::Interval::hi),
+      csv_alone("steps", number_in(&CellResult::step_s, &StepTimes::n)),
       slowdown_column(),
-      slowdown_interval_column("slowdown_ci95_lo", &stats::Interval::lo),
-      slowdown_interval_column("slowdown_ci95_hi", &stats::Interval::hi),
+      end_column("slowdown_ci95_lo", &CellResult::slowdown, &stats::Interval::lo),
+      end_column("slowdown_ci95_hi", &CellResult::slowdown, &stats::Interval::hi),
       exposed_column(),
-      unaccounted_column(),
+      csv_alone("unaccounted_s", known(&CellResult::unaccounted_s)),
       bound_column(),
       over_bound_column(),
       idle_column(),
       distance_column(0),
-      total_column("all_reduce", "count", &OpCount::count),
-      total_column("all_reduce", "bytes", &OpCount::bytes),
-      total_column("reduce_scatter", "count", &OpCount::count),
-      total_column("reduce_scatter", "bytes", &OpCount::bytes),
-      total_column("all_gather", "count", &OpCount::count),
-      total_column("all_gather", "bytes", &OpCount::bytes),
+      total_column("all_reduce_count", "all_reduce", &OpCount::count),
+      total_column("all_reduce_bytes", "all_reduce", &OpCount::bytes),
+      total_column("reduce_scatter_count", "reduce_scatter", &OpCount::count),
+      total_column("reduce_scatter_bytes", "reduce_scatter", &OpCount::bytes),
+      total_column("all_gather_count", "all_gather", &OpCount::count),
+      total_column("all_gather_bytes", "all_gather", &OpCount::bytes),
       allocated_column(),
-      peak_column("peak_reserved_bytes", "", &CellResult::peak_reserved_bytes),
-      peak_column("peak_reserved_estimate_bytes", "", &CellResult::peak_reserved_estimate_bytes),
-      peak_column("predicted_peak_allocated_bytes", "",
-                  &CellResult::predicted_peak_allocated_bytes),
+      csv_alone("peak_reserved_bytes", known(&CellResult::peak_reserved_bytes)),
+      csv_alone("peak_reserved_estimate_bytes", known(&CellResult::peak_reserved_estimate_bytes)),
+      csv_alone("predicted_peak_allocated_bytes",
+                known(&CellResult::predicted_peak_allocated_bytes)),
       means_apart_column(),
       variances_apart_column(),
       vs_local_column()};
@@ -330,9 +277,8 @@ std::vector<std::string> counted_ops(const std::vector<CellResult>& cells) {
   std::vector<std::string> ops;
   for (const char* op : kCountedOps) {
     const bool used = std::ranges::any_of(cells, [op](const CellResult& cell) {
-      if (!cell.collectives_per_step) return false;
-      const auto found = cell.collectives_per_step->find(op);
-      return found != cell.collectives_per_step->end() && found->second.count > 0;
+      const OpCount* total = total_of(cell, op);
+      return total != nullptr && total->count > 0;
     });
     if (used) ops.emplace_back(op);
   }

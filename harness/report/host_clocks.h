@@ -8,7 +8,7 @@
 #include <map>
 #include <optional>
 
-#include "harness/results/context.h"
+#include "harness/results/run_context.h"
 
 namespace gradsync::report {
 

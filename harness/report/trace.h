@@ -16,8 +16,8 @@
 #include <nlohmann/json.hpp>
 #include <vector>
 
-#include "harness/results/context.h"
 #include "harness/results/records.h"
+#include "harness/results/run_context.h"
 
 namespace gradsync::report {
 

@@ -13,9 +13,9 @@
 #include <vector>
 
 #include "harness/base/known.h"
-#include "harness/results/context.h"
 #include "harness/results/parameters.h"
 #include "harness/results/records.h"
+#include "harness/results/run_context.h"
 #include "harness/stats/interval.h"
 
 namespace gradsync::results {

@@ -15,8 +15,8 @@
 #include <string>
 #include <vector>
 
-#include "harness/results/context.h"
 #include "harness/results/records.h"
+#include "harness/results/run_context.h"
 
 namespace gradsync::results {
 

@@ -1,8 +1,8 @@
 // The pages as people see them, to the letter. GRADSYNC_ACCEPT_GOLDEN=1 rewrites the files: read
 // the difference before you commit it.
-// Covers: attribution_table.cpp, cell_table.cpp, report/collectives.cpp, comparison_page.cpp,
-// comparison_tables.cpp, detail_columns.cpp, markdown.cpp, notes.cpp, search_page.cpp,
-// spread_table.cpp, timed_steps.cpp, topology_column.cpp.
+// Covers: attribution_table.cpp, column_text.cpp, columns.cpp, comparison_page.cpp,
+// comparison_tables.cpp, markdown.cpp, notes.cpp, published.cpp, row_names.cpp, search_page.cpp,
+// spread_table.cpp, timed_steps.cpp.
 #include <gmock/gmock.h>
 
 #include <sstream>

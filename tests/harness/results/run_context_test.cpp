@@ -1,4 +1,4 @@
-#include "harness/results/context.h"
+#include "harness/results/run_context.h"
 
 #include <gtest/gtest.h>
 
