@@ -70,12 +70,12 @@ std::vector<TrialRecord> local_and_synchronized() {
   return trials;
 }
 
-results::Result result_of(const std::vector<TrialRecord>& trials) {
+results::Result batch_norm_result(const std::vector<TrialRecord>& trials) {
   return build_result(testing::sample_context(), json::object(), trials);
 }
 
 TEST(BatchNormRows, SayHowFarRanksAreApartAndWhatAgreeingCosts) {
-  const json cells = json(result_of(local_and_synchronized()))["cells"];
+  const json cells = json(batch_norm_result(local_and_synchronized()))["cells"];
   ASSERT_EQ(cells.size(), 2U);
   const json& local = cells[0];
   const json& synchronized = cells[1];
@@ -100,7 +100,7 @@ TEST(BatchNormRows, OfTheTrialInWhichRanksWereFarthestApart) {
   std::vector<TrialRecord> trials{trial_with({{0}, {1}}, {{3}, {1}}),
                                   trial_with({{0}, {1}}, {{1}, {5}})};
   trials[1].launch = 1;
-  const json cell = json(result_of(trials))["cells"][0];
+  const json cell = json(batch_norm_result(trials))["cells"][0];
   EXPECT_NEAR(cell["running_statistics"]["mean_gap"].get<double>(), 3, 1e-4);
   EXPECT_NEAR(cell["running_statistics"]["variance_ratio"].get<double>(), 5, 1e-3);
 }
@@ -108,14 +108,14 @@ TEST(BatchNormRows, OfTheTrialInWhichRanksWereFarthestApart) {
 TEST(BatchNormRows, WithoutALocalCellThereIsAReason) {
   std::vector<TrialRecord> trials = local_and_synchronized();
   std::erase_if(trials, [](const auto& trial) { return !trial.cell.contains("sync_batch_norm"); });
-  const json cell = json(result_of(trials))["cells"][0];
+  const json cell = json(batch_norm_result(trials))["cells"][0];
   EXPECT_TRUE(cell["vs_local_statistics"].is_null());
   EXPECT_EQ(cell["null_reasons"]["vs_local_statistics"],
             "the plan has no such cell with sync_batch_norm false");
 }
 
 TEST(BatchNormRows, HaveColumnsOfTheirOwn) {
-  const std::string page = result_markdown(result_of(local_and_synchronized()), {}, {});
+  const std::string page = result_markdown(batch_norm_result(local_and_synchronized()), {}, {});
   EXPECT_THAT(page, HasSubstr("| batch_norm_all_gather |"));
   EXPECT_THAT(page, HasSubstr("vs local"));
   EXPECT_THAT(page, HasSubstr("1.50x"));
