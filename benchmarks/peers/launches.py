@@ -15,7 +15,7 @@ from pathlib import Path
 from network import die_with_parent, read_topology
 
 HERE = Path(__file__).resolve().parent
-# layers, hidden, heads, intermediate: as in models/registry.cpp
+# layers, hidden, heads, intermediate: as in models/suite.cpp
 BERT = {
     "bert_tiny": (2, 128, 2, 512),
     "bert_mini": (4, 256, 4, 1024),
