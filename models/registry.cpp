@@ -1,12 +1,10 @@
 #include <fmt/format.h>
 
-#include <algorithm>
-
 #include "harness/base/errors.h"
-#include "harness/base/named.h"
 #include "models/bert.h"
 #include "models/branching.h"
 #include "models/convnet.h"
+#include "models/find_model.h"
 #include "models/mixtral.h"
 #include "models/mlp.h"
 #include "models/paced.h"
@@ -130,8 +128,8 @@ Registration::Registration(ModelEntry entry) {
 std::vector<ModelEntry> with_registered(std::vector<ModelEntry> entries,
                                         const std::vector<ModelEntry>& registered) {
   for (const ModelEntry& entry : registered) {
-    const bool taken = std::ranges::find(entries, entry.name, &ModelEntry::name) != entries.end();
-    if (taken || entry.name.empty() || is_profile(entry.name)) {
+    if (entry_named(entries, entry.name) != nullptr || entry.name.empty() ||
+        is_profile(entry.name)) {
       throw ConfigError(fmt::format(
           "a linked model: got the name '{}', expected one that no other model has and that does "
           "not end in .json, as profiles do",
@@ -150,11 +148,7 @@ const std::vector<ModelEntry>& registry() {
 
 ModelEntry find_model(const std::string& name) {
   if (is_profile(name)) return entry_of(paced_by_file(name));
-  try {
-    return find_named(registry(), "model", name);
-  } catch (const ConfigError& error) {
-    throw ConfigError(fmt::format("{}, or a profile's path ending in .json", error.what()));
-  }
+  return find_listed_model(registry(), name);
 }
 
 }  // namespace gradsync::models

@@ -2,9 +2,8 @@
 
 #include <fmt/format.h>
 
-#include <algorithm>
-
 #include "harness/base/build_info.h"
+#include "harness/base/named.h"
 #include "models/footprints.h"
 
 namespace gradsync::models {
@@ -115,9 +114,8 @@ SuiteModel paced_by_file(const std::string& path) {
 DeclaredFootprint declared_footprint(const std::string& name, const FootprintOptions& options) {
   const Declared declared(name, options);
   if (is_profile(name)) return declared(PacedConfig{name});
-  const auto found = std::ranges::find(suite(), name, &SuiteModel::name);
-  if (found != suite().end()) return std::visit(declared, found->config);
-  return declared.undeclared();
+  const SuiteModel* model = entry_named(suite(), name);
+  return model == nullptr ? declared.undeclared() : std::visit(declared, model->config);
 }
 
 }  // namespace gradsync::models

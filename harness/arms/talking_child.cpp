@@ -17,6 +17,7 @@
 
 #include "harness/base/child_process.h"
 #include "harness/base/errors.h"
+#include "harness/launch/program_output.h"
 
 namespace gradsync::arms {
 namespace {
@@ -78,13 +79,7 @@ std::string TalkingChild::end(double grace_s) {
 }
 
 std::string TalkingChild::last_diagnostic() const {
-  std::string text;
-  std::array<char, 4096> bytes;
-  ssize_t count = 0;
-  while ((count = ::pread(diagnostics_.get(), bytes.data(), bytes.size(),
-                          static_cast<off_t>(text.size()))) > 0) {
-    text.append(bytes.data(), static_cast<std::size_t>(count));
-  }
+  const std::string text = launch::content_of(diagnostics_.get());
   const std::size_t end = text.find_last_not_of(" \n");
   if (end == std::string::npos) return "";
   const std::size_t begin = text.rfind('\n', end) + 1;  // npos + 1 is 0

@@ -37,6 +37,15 @@ std::string name_of(Enum value) {
   fields_detail::fail_unnamed(static_cast<int>(value));
 }
 
+// Returns the value that has this name in files; nothing where none has.
+template <Named Enum>
+std::optional<Enum> value_named(std::string_view text) {
+  for (const auto& [known, name] : names_of(static_cast<const Enum*>(nullptr))) {
+    if (text == name) return known;
+  }
+  return std::nullopt;
+}
+
 namespace fields_detail {
 
 using nlohmann::json;
@@ -97,11 +106,11 @@ template <Named Enum>
 struct FormatOf<Enum> {
   static json to_json(Enum value) { return name_of(value); }
   static void from_json(const json& in, Enum& value, const FieldPlace& place) {
-    for (const auto& [known, name] : kNames) {
-      if (in == name) {
-        value = known;
-        return;
-      }
+    const auto named =
+        in.is_string() ? value_named<Enum>(in.get_ref<const std::string&>()) : std::nullopt;
+    if (named) {
+      value = *named;
+      return;
     }
     std::string names;
     for (const auto& [known, name] : kNames)

@@ -8,6 +8,7 @@
 #include <stdexcept>
 
 #include "harness/base/errors.h"
+#include "harness/base/named.h"
 #include "harness/base/words.h"
 #include "harness/plan/cell.h"
 #include "harness/report/labels.h"
@@ -29,11 +30,8 @@ namespace {
 
 void set_parameter(plan::Cell& cell, const std::string& parameter, const json& value,
                    const std::string& origin) {
-  const auto& axes = plan::axes();
-  const auto axis = std::find_if(axes.begin(), axes.end(), [&](const plan::Axis& candidate) {
-    return candidate.name == parameter;
-  });
-  if (axis == axes.end()) fail_unknown(origin, parameter);
+  const plan::Axis* axis = entry_named(plan::axes(), parameter);
+  if (axis == nullptr) fail_unknown(origin, parameter);
   try {
     axis->set(cell, value);
   } catch (const std::invalid_argument& error) {

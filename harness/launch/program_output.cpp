@@ -23,16 +23,6 @@ namespace {
                          "check that it is installed, and the limits of processes and open files");
 }
 
-std::string content(int fd) {
-  struct stat status {};
-  if (::fstat(fd, &status) != 0) return "";
-  std::string text(static_cast<std::size_t>(status.st_size), '\0');
-  const ssize_t size = ::pread(fd, text.data(), text.size(), 0);
-  text.resize(size > 0 ? static_cast<std::size_t>(size) : 0);
-  while (!text.empty() && text.back() == '\n') text.pop_back();
-  return text;
-}
-
 }  // namespace
 
 ProgramOutput output_of(const std::vector<std::string>& command, double timeout_s, Errors errors) {
@@ -45,12 +35,22 @@ ProgramOutput output_of(const std::vector<std::string>& command, double timeout_
   pid_t pid = 0;
   if (const int error = program.start(pid); error != 0) throw_no_program(command.at(0), error);
   if (const auto status = wait_for_end(pid, timeout_s)) {
-    return {shell_status(*status), content(output.get())};
+    return {shell_status(*status), content_of(output.get())};
   }
   ::kill(pid, SIGKILL);
   ::waitpid(pid, nullptr, 0);
   throw EnvironmentError(fmt::format("{} did not end within {:g} s", command.at(0), timeout_s),
                          "run it by hand: it waits for something");
+}
+
+std::string content_of(int fd) {
+  struct stat status {};
+  if (::fstat(fd, &status) != 0) return "";
+  std::string text(static_cast<std::size_t>(status.st_size), '\0');
+  const ssize_t size = ::pread(fd, text.data(), text.size(), 0);
+  text.resize(size > 0 ? static_cast<std::size_t>(size) : 0);
+  while (!text.empty() && text.back() == '\n') text.pop_back();
+  return text;
 }
 
 int shell_status(int wait_status) {

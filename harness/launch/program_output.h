@@ -21,6 +21,9 @@ enum class Errors { Kept, Ours };
 ProgramOutput output_of(const std::vector<std::string>& command, double timeout_s,
                         Errors errors = Errors::Kept);
 
+// Returns what lies in a file of memory, without the last newlines.
+std::string content_of(int fd);
+
 // The exit status by which a shell reports such an end (waitpid's).
 int shell_status(int wait_status);
 

@@ -108,11 +108,8 @@ std::vector<bool> declared_syncs(const std::string& wrapper, const std::string& 
 
 bool syncs_every_micro_batch(const std::string& wrapper, const std::string& strategy) {
   constexpr int kSeveral = 2;
-  const auto known = [](const auto& entries, const std::string& name) {
-    return std::ranges::any_of(entries, [&](const auto& entry) { return entry.name == name; });
-  };
-  return known(wrappers(), wrapper) && known(strategies(), strategy) &&
-         declared_syncs(wrapper, strategy, kSeveral).front();
+  const bool known = entry_named(wrappers(), wrapper) && entry_named(strategies(), strategy);
+  return known && declared_syncs(wrapper, strategy, kSeveral).front();
 }
 
 }  // namespace gradsync::plan

@@ -8,6 +8,7 @@
 #include <optional>
 #include <regex>
 
+#include "harness/base/named.h"
 #include "harness/plan/cell.h"
 #include "harness/plan/strategies.h"
 
@@ -52,9 +53,8 @@ Shape first_known(std::initializer_list<Shape> shapes) {
 }  // namespace
 
 std::string strategy_label(const std::string& strategy) {
-  const auto& known = plan::strategies();
-  const auto entry = std::ranges::find(known, strategy, &plan::StrategyEntry::name);
-  return entry == known.end() ? strategy : entry->label;
+  const plan::StrategyEntry* entry = entry_named(plan::strategies(), strategy);
+  return entry == nullptr ? strategy : entry->label;
 }
 
 Shape shape_of(const CellResult& cell) {
@@ -85,9 +85,8 @@ std::string sharding_label(const Parameters& cell) {
 }
 
 bool is_on_the_road(const Parameters& cell) {
-  const auto& known = plan::wrappers();
-  const auto entry = std::ranges::find(known, cell.wrapper(), &plan::WrapperEntry::name);
-  return entry != known.end() && entry->on_the_road;
+  const plan::WrapperEntry* entry = entry_named(plan::wrappers(), cell.wrapper());
+  return entry != nullptr && entry->on_the_road;
 }
 
 std::string seconds_text(double seconds, int decimals) {

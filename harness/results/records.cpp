@@ -107,9 +107,7 @@ std::string to_string(Status status) {
 }
 
 Status status_from_string(const std::string& text) {
-  for (const auto& [value, name] : names_of(static_cast<const Status*>(nullptr))) {
-    if (text == name) return value;
-  }
+  if (const auto status = value_named<Status>(text)) return *status;
   throw std::invalid_argument(
       fmt::format("got status '{}', expected ok, oom, timeout, failed, skipped or invalid", text));
 }

@@ -8,9 +8,9 @@
 #include "harness/base/build_info.h"
 #include "harness/base/errors.h"
 #include "harness/base/json_fields.h"
-#include "harness/base/named.h"
 #include "harness/launch/program_output.h"
 #include "harness/session/paths.h"
+#include "models/find_model.h"
 
 namespace gradsync::session {
 namespace {
@@ -91,14 +91,8 @@ std::vector<models::ModelDescription> known_models() {
 
 models::ModelDescription find_model(const std::string& name) {
   if (models::is_profile(name)) return describe(models::paced_by_file(name));
-  for (const models::SuiteModel& model : models::suite()) {
-    if (model.name == name) return describe(model);
-  }
-  try {
-    return find_named(known_models(), "model", name);
-  } catch (const ConfigError& error) {
-    throw ConfigError(fmt::format("{}, or a profile's path ending in .json", error.what()));
-  }
+  if (const auto* model = entry_named(models::suite(), name)) return describe(*model);
+  return models::find_listed_model(known_models(), name);
 }
 
 std::string get_from_agent_store(const launch::TaskPlace& place, double timeout_s,

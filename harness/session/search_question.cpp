@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "harness/base/errors.h"
+#include "harness/base/named.h"
 #include "harness/plan/cell.h"
 
 namespace gradsync::session {
@@ -21,11 +22,9 @@ constexpr const char* kBudget = "memory_budget_bytes";
 constexpr std::array kLargest = {"accumulation_steps", "micro_batch_size", "sequence_length"};
 
 const plan::Axis& axis_named(const std::string& name) {
-  const auto& axes = plan::axes();
-  const auto found = std::find_if(axes.begin(), axes.end(),
-                                  [&](const plan::Axis& axis) { return axis.name == name; });
-  GRADSYNC_CHECK(found == axes.end(), ==, false);
-  return *found;
+  const plan::Axis* axis = entry_named(plan::axes(), name);
+  GRADSYNC_CHECK(axis == nullptr, ==, false);
+  return *axis;
 }
 
 void check_axis(const SearchOptions& options) {

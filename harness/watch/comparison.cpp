@@ -12,16 +12,8 @@ namespace gradsync::watch {
 
 namespace {
 
-constexpr std::size_t kComparisonWidth = 80;
-
 OpSums collectives_of(const NamedJob& job) {
   return job.watched.typical ? job.watched.typical->collectives : OpSums{};
-}
-
-void add_sums(std::vector<std::string>& row, const OpSums& sums, const std::string& op) {
-  const OpSum sum = sum_of(sums, op);
-  row.push_back(std::to_string(sum.count));
-  row.push_back(bytes_text(sum.bytes));
 }
 
 std::string table_of_both(const OpSums& a, const OpSums& b) {
@@ -34,8 +26,8 @@ std::string table_of_both(const OpSums& a, const OpSums& b) {
       {{"per step and rank", report::Align::Left}, {"a"}, {"bytes"}, {"b"}, {"bytes"}});
   for (const std::string& op : ops) {
     std::vector<std::string> row{op};
-    add_sums(row, a, op);
-    add_sums(row, b, op);
+    add_cells(row, a, op);
+    add_cells(row, b, op);
     table.add_row(std::move(row));
   }
   return table.to_markdown();
@@ -49,13 +41,12 @@ std::string step_text(const NamedJob& job, const char* letter) {
                   report::counted(static_cast<std::size_t>(typical->steps), "step", "steps"),
                   report::counted(static_cast<std::size_t>(typical->micro_batches), "micro-batch",
                                   "micro-batches")),
-      0, kComparisonWidth);
+      0, kPageWidth);
 }
 
 std::string verdict_of(const NamedJob& job, const char* letter) {
   return report::wrapped(
-      fmt::format("VERDICT {}: {}", letter, job.watched.verdicts.front().sentence), 0,
-      kComparisonWidth);
+      fmt::format("VERDICT {}: {}", letter, job.watched.verdicts.front().sentence), 0, kPageWidth);
 }
 
 // What may be said of the two steps together.

@@ -72,6 +72,12 @@ std::string bytes_text(const std::optional<std::int64_t>& bytes) {
   return bytes ? format_bytes(static_cast<double>(*bytes)) : "-";
 }
 
+void add_cells(std::vector<std::string>& row, const OpSums& sums, const std::string& op) {
+  const OpSum sum = sum_of(sums, op);
+  row.push_back(std::to_string(sum.count));
+  row.push_back(bytes_text(sum.bytes));
+}
+
 nlohmann::json to_json(const OpSums& sums) {
   nlohmann::json out = nlohmann::json::object();
   for (const auto& [op, sum] : sums) {

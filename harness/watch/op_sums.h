@@ -7,6 +7,7 @@
 #include <optional>
 #include <string>
 #include <tuple>
+#include <vector>
 
 #include "harness/watch/event.h"
 
@@ -41,6 +42,10 @@ std::int64_t total_count(const OpSums& sums);
 std::optional<std::int64_t> total_bytes(const OpSums& sums);  // absent where one is not known
 
 std::string bytes_text(const std::optional<std::int64_t>& bytes);  // "1.5 KiB"; "-" where absent
+
+// Adds two cells to a table's row: count and bytes; an operation that is not among `sums` was not
+// used.
+void add_cells(std::vector<std::string>& row, const OpSums& sums, const std::string& op);
 
 // {"all_reduce": {"count": 2, "bytes": 1000}}; bytes null where they are not known.
 nlohmann::json to_json(const OpSums& sums);

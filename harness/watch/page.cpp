@@ -14,18 +14,10 @@ using report::wrapped;
 
 namespace {
 
-constexpr std::size_t kWidth = 80;
 constexpr std::size_t kIndent = 2;
 
 std::string counted(int count, const char* singular, const char* plural) {
   return report::counted(static_cast<std::size_t>(count), singular, plural);
-}
-
-// Two cells; an operation that is not among `sums` was not used.
-void add_cells(std::vector<std::string>& row, const OpSums& sums, const std::string& op) {
-  const OpSum sum = sum_of(sums, op);
-  row.push_back(std::to_string(sum.count));
-  row.push_back(bytes_text(sum.bytes));
 }
 
 std::string table_of(const TypicalStep& typical, bool knows_enough) {
@@ -57,7 +49,7 @@ std::string times_of(const TypicalStep& typical) {
     text += fmt::format(", of which {:.3f} s ({:.0f} %) wait for the excess", *typical.excess_s,
                         100 * *typical.excess_s / *typical.step_s);
   }
-  return wrapped(text, 0, kWidth) + "\n";
+  return wrapped(text, 0, kPageWidth) + "\n";
 }
 
 // Who was seen of whom.
@@ -89,13 +81,13 @@ std::string head_of(const Watched& watched) {
                           counted(rank.evaluation_forwards, "forward", "forwards"));
     }
   }
-  return wrapped(text, 0, kWidth) + "\n";
+  return wrapped(text, 0, kPageWidth) + "\n";
 }
 
 std::string verdict_text(const Verdict& verdict, const char* label) {
-  std::string text = wrapped(fmt::format("{}: {}", label, verdict.sentence), 0, kWidth);
-  if (!verdict.why.empty()) text += wrapped("why: " + verdict.why, kIndent, kWidth);
-  if (verdict.change) text += wrapped(change_text(*verdict.change), kIndent, kWidth);
+  std::string text = wrapped(fmt::format("{}: {}", label, verdict.sentence), 0, kPageWidth);
+  if (!verdict.why.empty()) text += wrapped("why: " + verdict.why, kIndent, kPageWidth);
+  if (verdict.change) text += wrapped(change_text(*verdict.change), kIndent, kPageWidth);
   return text;
 }
 
@@ -109,7 +101,7 @@ std::string watch_page(const Watched& watched) {
   for (std::size_t i = 0; i < watched.verdicts.size(); ++i) {
     text += verdict_text(watched.verdicts[i], i == 0 ? "VERDICT" : "ALSO");
   }
-  for (const std::string& fault : watched.faults) text += wrapped("note: " + fault, 0, kWidth);
+  for (const std::string& fault : watched.faults) text += wrapped("note: " + fault, 0, kPageWidth);
   return text;
 }
 

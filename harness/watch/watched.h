@@ -59,6 +59,8 @@ std::vector<const RankEvents*> training_processes(const std::vector<RankEvents>&
 // be waited for without the excess too.
 Watched summarize(const std::vector<RankEvents>& processes);
 
+inline constexpr std::size_t kPageWidth = 80;  // columns of a terminal
+
 // Returns the page for a terminal, 80 columns where words allow it: the verdicts with what to
 // change, then collectives per step, needed and in excess; these two only where it is known what
 // would be enough.
