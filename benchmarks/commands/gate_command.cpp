@@ -15,7 +15,7 @@
 #include "harness/base/log.h"
 #include "harness/gate/page.h"
 #include "harness/gate/traces.h"
-#include "harness/report/build_result.h"
+#include "harness/summary/build_result.h"
 #include "harness/results/store.h"
 #include "harness/session/interrupt.h"
 #include "harness/session/paths.h"

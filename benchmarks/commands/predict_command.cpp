@@ -13,7 +13,7 @@
 #include "harness/launch/topology.h"
 #include "harness/plan/cell.h"
 #include "harness/plan/overrides.h"
-#include "harness/report/text_table.h"
+#include "harness/text/text_table.h"
 #include "harness/session/paths.h"
 #include "harness/session/rank_program.h"
 

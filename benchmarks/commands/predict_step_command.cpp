@@ -5,9 +5,9 @@
 #include <set>
 
 #include "benchmarks/commands/commands.h"
-#include "harness/report/labels.h"
-#include "harness/report/text_table.h"
-#include "harness/report/text_width.h"
+#include "harness/text/labels.h"
+#include "harness/text/text_table.h"
+#include "harness/text/text_width.h"
 #include "harness/watch/watched_files.h"
 
 namespace gradsync::cli {

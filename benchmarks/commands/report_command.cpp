@@ -12,7 +12,7 @@
 #include "harness/report/comparison_page.h"
 #include "harness/report/csv.h"
 #include "harness/report/markdown.h"
-#include "harness/report/run_comparison.h"
+#include "harness/summary/run_comparison.h"
 #include "harness/report/trace.h"
 #include "harness/session/finished_runs.h"
 #include "harness/session/published_tables.h"

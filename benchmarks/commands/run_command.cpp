@@ -10,7 +10,7 @@
 #include "benchmarks/commands/commands.h"
 #include "benchmarks/commands/plan_options.h"
 #include "harness/base/log.h"
-#include "harness/report/text_table.h"
+#include "harness/text/text_table.h"
 #include "harness/session/exit_status.h"
 #include "harness/session/job.h"
 #include "harness/session/run_options.h"

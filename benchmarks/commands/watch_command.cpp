@@ -12,7 +12,7 @@
 #include "harness/results/store.h"
 #include "harness/watch/environment.h"
 #include "harness/watch/job_torch.h"
-#include "harness/watch/read_events.h"
+#include "harness/watch/events/read_events.h"
 #include "harness/watch/trace.h"
 #include "harness/watch/watched.h"
 #include "harness/watch/watched_job.h"

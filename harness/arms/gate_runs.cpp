@@ -4,7 +4,7 @@
 #include "harness/base/clock.h"
 #include "harness/base/log.h"
 #include "harness/gate/against.h"
-#include "harness/report/plan_source.h"
+#include "harness/summary/plan_source.h"
 #include "harness/results/store.h"
 #include "harness/session/finished_runs.h"
 #include "harness/session/paths.h"

@@ -9,7 +9,7 @@
 #include "harness/base/log.h"
 #include "harness/base/units.h"
 #include "harness/gate/cost.h"
-#include "harness/report/labels.h"
+#include "harness/text/labels.h"
 
 namespace gradsync::arms {
 namespace {

@@ -7,7 +7,7 @@
 #include <utility>
 
 #include "harness/gate/launch_level.h"
-#include "harness/report/labels.h"
+#include "harness/text/labels.h"
 
 namespace gradsync::gate {
 

@@ -14,7 +14,7 @@
 #include "harness/gate/launch_level.h"
 #include "harness/gate/rows.h"
 #include "harness/gate/settings.h"
-#include "harness/report/run_comparison.h"
+#include "harness/summary/run_comparison.h"
 
 namespace gradsync::gate {
 

@@ -13,7 +13,7 @@
 
 #include "harness/gate/gate_file.h"
 #include "harness/gate/verdict.h"
-#include "harness/report/run_comparison.h"
+#include "harness/summary/run_comparison.h"
 
 namespace gradsync::gate {
 

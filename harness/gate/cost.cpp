@@ -8,7 +8,7 @@
 
 #include "harness/base/units.h"
 #include "harness/gate/turns.h"
-#include "harness/report/labels.h"
+#include "harness/text/labels.h"
 
 namespace gradsync::gate {
 

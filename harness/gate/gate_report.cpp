@@ -2,7 +2,7 @@
 
 #include <algorithm>
 
-#include "harness/report/run_comparison.h"
+#include "harness/summary/run_comparison.h"
 
 namespace gradsync::gate {
 

@@ -16,7 +16,7 @@
 #include "harness/gate/counts.h"
 #include "harness/gate/rows.h"
 #include "harness/gate/verdict.h"
-#include "harness/report/context_difference.h"
+#include "harness/summary/context_difference.h"
 
 namespace gradsync::gate {
 

@@ -11,9 +11,9 @@
 #include "harness/base/units.h"
 #include "harness/gate/verdict.h"
 #include "harness/report/comparison_page.h"
-#include "harness/report/labels.h"
-#include "harness/report/text_table.h"
-#include "harness/report/text_width.h"
+#include "harness/text/labels.h"
+#include "harness/text/text_table.h"
+#include "harness/text/text_width.h"
 
 namespace gradsync::gate {
 

@@ -11,7 +11,7 @@
 #include "harness/base/named.h"
 #include "harness/base/words.h"
 #include "harness/plan/cell.h"
-#include "harness/report/labels.h"
+#include "harness/text/labels.h"
 #include "harness/results/parameters.h"
 
 namespace gradsync::gate {

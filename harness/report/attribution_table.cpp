@@ -7,7 +7,7 @@
 #include <set>
 
 #include "harness/report/row_names.h"
-#include "harness/report/timed_steps.h"
+#include "harness/summary/timed_steps.h"
 
 namespace gradsync::report {
 

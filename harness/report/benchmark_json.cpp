@@ -6,9 +6,9 @@
 #include <string>
 #include <utility>
 
-#include "harness/report/labels.h"
-#include "harness/report/part_view.h"
-#include "harness/report/plan_source.h"
+#include "harness/text/labels.h"
+#include "harness/summary/part_view.h"
+#include "harness/summary/plan_source.h"
 #include "harness/stats/sample.h"
 
 namespace gradsync::report {

@@ -2,7 +2,7 @@
 
 #include "harness/base/units.h"
 #include "harness/report/columns.h"
-#include "harness/report/labels.h"
+#include "harness/text/labels.h"
 
 namespace gradsync::report {
 namespace {

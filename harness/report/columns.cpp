@@ -7,7 +7,7 @@
 #include <cmath>
 #include <set>
 
-#include "harness/report/labels.h"
+#include "harness/text/labels.h"
 
 namespace gradsync::report {
 

@@ -8,7 +8,7 @@
 #include <variant>
 #include <vector>
 
-#include "harness/report/part_view.h"
+#include "harness/summary/part_view.h"
 
 namespace gradsync::report {
 

@@ -9,9 +9,9 @@
 
 #include "harness/base/units.h"
 #include "harness/report/comparison_tables.h"
-#include "harness/report/labels.h"
-#include "harness/report/text_table.h"
-#include "harness/report/text_width.h"
+#include "harness/text/labels.h"
+#include "harness/text/text_table.h"
+#include "harness/text/text_width.h"
 
 namespace gradsync::report {
 

@@ -4,7 +4,7 @@
 #include <nlohmann/json.hpp>
 #include <string>
 
-#include "harness/report/run_comparison.h"
+#include "harness/summary/run_comparison.h"
 
 namespace gradsync::report {
 

@@ -4,7 +4,7 @@
 #include <set>
 
 #include "harness/report/columns.h"
-#include "harness/report/labels.h"
+#include "harness/text/labels.h"
 
 namespace gradsync::report {
 

@@ -8,7 +8,7 @@
 #include "harness/base/units.h"
 #include "harness/report/columns.h"
 #include "harness/report/row_names.h"
-#include "harness/report/timed_steps.h"
+#include "harness/summary/timed_steps.h"
 #include "harness/stats/launch_interval.h"
 
 namespace gradsync::report {

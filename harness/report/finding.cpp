@@ -5,7 +5,7 @@
 #include <algorithm>
 #include <cmath>
 
-#include "harness/report/labels.h"
+#include "harness/text/labels.h"
 
 namespace gradsync::report {
 

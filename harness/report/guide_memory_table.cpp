@@ -6,9 +6,9 @@
 #include <set>
 
 #include "harness/base/units.h"
-#include "harness/report/labels.h"
+#include "harness/text/labels.h"
 #include "harness/report/memory_table.h"
-#include "harness/report/text_table.h"
+#include "harness/text/text_table.h"
 
 namespace gradsync::report {
 

@@ -7,8 +7,8 @@
 
 #include "harness/plan/cell.h"
 #include "harness/plan/plan.h"
-#include "harness/report/labels.h"
-#include "harness/report/text_table.h"
+#include "harness/text/labels.h"
+#include "harness/text/text_table.h"
 #include "harness/stats/sample.h"
 #include "harness/stats/student.h"
 

@@ -8,7 +8,7 @@
 #include <optional>
 #include <string>
 
-#include "harness/report/part_view.h"
+#include "harness/summary/part_view.h"
 #include "harness/report/published.h"
 
 namespace gradsync::report {

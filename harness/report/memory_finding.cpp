@@ -7,7 +7,7 @@
 #include <vector>
 
 #include "harness/base/units.h"
-#include "harness/report/labels.h"
+#include "harness/text/labels.h"
 #include "harness/report/memory_table.h"
 
 namespace gradsync::report {

@@ -4,7 +4,7 @@
 
 #include <string>
 
-#include "harness/report/part_view.h"
+#include "harness/summary/part_view.h"
 
 namespace gradsync::report {
 

@@ -5,9 +5,9 @@
 #include <string>
 #include <vector>
 
-#include "harness/report/labels.h"
-#include "harness/report/part_view.h"
-#include "harness/report/text_table.h"
+#include "harness/text/labels.h"
+#include "harness/summary/part_view.h"
+#include "harness/text/text_table.h"
 
 namespace gradsync::report {
 

@@ -4,8 +4,8 @@
 #include <fmt/ranges.h>
 
 #include "harness/base/units.h"
-#include "harness/report/labels.h"
-#include "harness/report/text_table.h"
+#include "harness/text/labels.h"
+#include "harness/text/text_table.h"
 
 namespace gradsync::report {
 

@@ -3,7 +3,7 @@
 
 #include <string>
 
-#include "harness/report/search.h"
+#include "harness/summary/search.h"
 
 namespace gradsync::report {
 

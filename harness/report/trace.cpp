@@ -8,8 +8,8 @@
 #include <string>
 #include <vector>
 
-#include "harness/report/attribution.h"
-#include "harness/report/cell_group.h"
+#include "harness/summary/attribution.h"
+#include "harness/summary/cell_group.h"
 #include "harness/report/trace_events.h"
 
 namespace gradsync::report {

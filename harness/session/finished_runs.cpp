@@ -5,7 +5,7 @@
 #include "harness/base/errors.h"
 #include "harness/base/log.h"
 #include "harness/coordinate/coordinator.h"
-#include "harness/report/build_result.h"
+#include "harness/summary/build_result.h"
 #include "harness/results/store.h"
 #include "harness/session/child_program.h"
 #include "harness/session/interrupt.h"

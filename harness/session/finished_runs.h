@@ -3,7 +3,7 @@
 
 #include <string>
 
-#include "harness/report/run_comparison.h"
+#include "harness/summary/run_comparison.h"
 #include "harness/session/run_options.h"
 
 namespace gradsync::session {

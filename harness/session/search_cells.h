@@ -3,7 +3,7 @@
 
 #include <vector>
 
-#include "harness/report/search.h"
+#include "harness/summary/search.h"
 #include "harness/session/search_question.h"
 #include "harness/session/session.h"
 

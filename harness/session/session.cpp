@@ -16,7 +16,7 @@
 #include "harness/coordinate/merge.h"
 #include "harness/launch/host.h"
 #include "harness/report/benchmark_json.h"
-#include "harness/report/build_result.h"
+#include "harness/summary/build_result.h"
 #include "harness/report/markdown.h"
 #include "harness/results/block_time.h"
 #include "harness/session/interrupt.h"

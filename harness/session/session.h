@@ -12,7 +12,7 @@
 #include "harness/coordinate/coordinator.h"
 #include "harness/launch/agents.h"
 #include "harness/launch/host.h"
-#include "harness/report/progress.h"
+#include "harness/text/progress.h"
 #include "harness/results/result.h"
 #include "harness/results/store.h"
 #include "harness/session/launch_jobs.h"

@@ -4,9 +4,9 @@
 
 #include <set>
 
-#include "harness/report/labels.h"
-#include "harness/report/text_table.h"
-#include "harness/report/text_width.h"
+#include "harness/text/labels.h"
+#include "harness/text/text_table.h"
+#include "harness/text/text_width.h"
 
 namespace gradsync::watch {
 

@@ -1,9 +1,9 @@
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 
-#include "harness/report/labels.h"
-#include "harness/report/text_table.h"
-#include "harness/report/text_width.h"
+#include "harness/text/labels.h"
+#include "harness/text/text_table.h"
+#include "harness/text/text_width.h"
 #include "harness/watch/watched.h"
 
 namespace gradsync::watch {

@@ -13,7 +13,7 @@
 #include <nlohmann/json.hpp>
 #include <vector>
 
-#include "harness/watch/event.h"
+#include "harness/watch/events/event.h"
 
 namespace gradsync::watch {
 

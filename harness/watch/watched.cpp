@@ -9,8 +9,8 @@
 #include <utility>
 
 #include "harness/stats/sample.h"
-#include "harness/watch/counts.h"
-#include "harness/watch/steps.h"
+#include "harness/watch/steps/counts.h"
+#include "harness/watch/steps/steps.h"
 
 namespace gradsync::watch {
 

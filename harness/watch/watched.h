@@ -6,10 +6,10 @@
 #include <string>
 #include <vector>
 
-#include "harness/watch/event.h"
-#include "harness/watch/op_sums.h"
-#include "harness/watch/step_parts.h"
-#include "harness/watch/verdict.h"
+#include "harness/watch/events/event.h"
+#include "harness/watch/events/op_sums.h"
+#include "harness/watch/steps/step_parts.h"
+#include "harness/watch/verdicts/verdict.h"
 
 namespace gradsync::watch {
 

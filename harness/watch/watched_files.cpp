@@ -7,7 +7,7 @@
 #include "harness/base/errors.h"
 #include "harness/base/json_fields.h"
 #include "harness/watch/comparison.h"
-#include "harness/watch/read_events.h"
+#include "harness/watch/events/read_events.h"
 #include "harness/watch/trace.h"
 
 namespace gradsync::watch {

@@ -1,5 +1,5 @@
 """The file in which the Python hook of gradsync watch keeps what it sees of one process: a line of
-JSON for each event, in fields of harness/watch/event.h. Only the standard library is used.
+JSON for each event, in fields of harness/watch/events/event.h. Only the standard library is used.
 """
 
 import contextlib

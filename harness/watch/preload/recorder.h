@@ -11,7 +11,7 @@
 #include <cstdint>
 #include <string_view>
 
-#include "harness/watch/event.h"
+#include "harness/watch/events/event.h"
 #include "harness/watch/preload/event_file.h"
 
 namespace gradsync::watch {

@@ -1,7 +1,7 @@
 // The file by which a watched job takes turns: how many optimizer steps each of its processes may
 // take, and when they took those that they did.
 //
-// A holder (harness/watch/turns.h) makes it in the job's folder of events and keeps it locked
+// A holder (harness/watch/held/turns.h) makes it in the job's folder of events and keeps it locked
 // (flock) for as long as it lives. Each process of the job finds it there at the end of its first
 // optimizer step (hold.h), takes a place in it, and waits at the end of the last step that it may
 // take. Both sides map the file and are of one machine. `allowed` and `arrivals` are words to wait

@@ -5,9 +5,9 @@
 #include <utility>
 
 #include "harness/base/errors.h"
-#include "harness/report/build_result.h"
+#include "harness/summary/build_result.h"
 #include "harness/stats/random.h"
-#include "tests/harness/report/sample_run.h"
+#include "tests/harness/results/sample_run.h"
 
 namespace gradsync::gate {
 namespace {

@@ -4,7 +4,7 @@
 
 #include <algorithm>
 
-#include "tests/harness/report/sample_run.h"
+#include "tests/harness/results/sample_run.h"
 
 namespace gradsync::gate {
 namespace {

@@ -3,7 +3,7 @@
 #include <gmock/gmock.h>
 
 #include "tests/harness/gate/sample_gate.h"
-#include "tests/harness/report/sample_run.h"
+#include "tests/harness/results/sample_run.h"
 
 namespace gradsync::gate {
 namespace {

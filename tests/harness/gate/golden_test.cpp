@@ -6,7 +6,7 @@
 #include <sstream>
 
 #include "harness/gate/page.h"
-#include "harness/report/text_width.h"
+#include "harness/text/text_width.h"
 #include "tests/harness/gate/sample_gate.h"
 #include "tests/harness/report/golden.h"
 

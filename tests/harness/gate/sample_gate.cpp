@@ -1,6 +1,6 @@
 #include "tests/harness/gate/sample_gate.h"
 
-#include "tests/harness/report/sample_run.h"
+#include "tests/harness/results/sample_run.h"
 
 namespace gradsync::testing {
 

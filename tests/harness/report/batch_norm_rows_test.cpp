@@ -4,10 +4,10 @@
 
 #include <cmath>
 
-#include "harness/report/build_result.h"
+#include "harness/summary/build_result.h"
 #include "harness/report/markdown.h"
-#include "harness/report/running_statistics.h"
-#include "tests/harness/report/sample_run.h"
+#include "harness/summary/running_statistics.h"
+#include "tests/harness/results/sample_run.h"
 
 namespace gradsync::report {
 namespace {

@@ -4,8 +4,8 @@
 
 #include <set>
 
-#include "harness/report/build_result.h"
-#include "tests/harness/report/sample_run.h"
+#include "harness/summary/build_result.h"
+#include "tests/harness/results/sample_run.h"
 
 namespace gradsync::report {
 namespace {

@@ -4,11 +4,11 @@
 #include <algorithm>
 #include <sstream>
 
-#include "harness/report/build_result.h"
+#include "harness/summary/build_result.h"
 #include "harness/report/csv.h"
 #include "harness/report/guide_table.h"
-#include "harness/report/labels.h"
-#include "tests/harness/report/sample_run.h"
+#include "harness/text/labels.h"
+#include "tests/harness/results/sample_run.h"
 
 namespace gradsync::report {
 namespace {

@@ -6,7 +6,7 @@
 #include <gmock/gmock.h>
 
 #include "harness/report/trace_events.h"
-#include "tests/harness/report/sample_run.h"
+#include "tests/harness/results/sample_run.h"
 
 namespace gradsync::report {
 namespace {

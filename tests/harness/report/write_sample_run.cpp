@@ -7,9 +7,9 @@
 #include <string>
 
 #include "harness/report/benchmark_json.h"
-#include "harness/report/build_result.h"
+#include "harness/summary/build_result.h"
 #include "harness/report/markdown.h"
-#include "tests/harness/report/sample_run.h"
+#include "tests/harness/results/sample_run.h"
 
 int main(int argc, char** argv) {
   using namespace gradsync;

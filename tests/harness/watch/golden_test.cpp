@@ -6,7 +6,7 @@
 #include <map>
 #include <sstream>
 
-#include "harness/report/text_width.h"
+#include "harness/text/text_width.h"
 #include "harness/watch/comparison.h"
 #include "harness/watch/watched.h"
 #include "tests/harness/report/golden.h"

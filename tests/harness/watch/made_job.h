@@ -6,7 +6,7 @@
 #include <string>
 #include <utility>
 
-#include "harness/watch/event.h"
+#include "harness/watch/events/event.h"
 
 namespace gradsync::testing {
 

@@ -1,5 +1,5 @@
 // Above all: whom nothing is said against.
-#include "harness/watch/verdict.h"
+#include "harness/watch/verdicts/verdict.h"
 
 #include <gmock/gmock.h>
 

@@ -1,5 +1,5 @@
 // Covers: held_job.cpp.
-#include "harness/watch/held_job.h"
+#include "harness/watch/held/held_job.h"
 
 #include <gmock/gmock.h>
 #include <unistd.h>
@@ -9,7 +9,7 @@
 #include <stdexcept>
 
 #include "harness/base/errors.h"
-#include "harness/watch/read_events.h"
+#include "harness/watch/events/read_events.h"
 #include "tests/models/temporary_folder.h"
 
 namespace gradsync::watch {

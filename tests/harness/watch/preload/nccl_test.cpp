@@ -8,7 +8,7 @@
 #include "harness/launch/program_output.h"
 #include "harness/watch/preload/event_file.h"
 #include "harness/watch/preload_library.h"
-#include "harness/watch/read_events.h"
+#include "harness/watch/events/read_events.h"
 #include "harness/watch/watched.h"
 #include "tests/models/temporary_folder.h"
 

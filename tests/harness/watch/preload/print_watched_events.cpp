@@ -5,7 +5,7 @@
 #include <iterator>
 #include <nlohmann/json.hpp>
 
-#include "harness/watch/read_events.h"
+#include "harness/watch/events/read_events.h"
 
 namespace gradsync::watch {
 namespace {

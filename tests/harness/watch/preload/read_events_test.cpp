@@ -1,7 +1,7 @@
 // What the recorder keeps, the reader gives back: whole files, files of killed and of forked
 // processes, files that could not grow, files that were cut off.
 // Covers: process_files.cpp, read_events.cpp, recorder.cpp.
-#include "harness/watch/read_events.h"
+#include "harness/watch/events/read_events.h"
 
 #include <gmock/gmock.h>
 #include <sys/resource.h>

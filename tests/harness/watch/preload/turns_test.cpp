@@ -1,6 +1,6 @@
 // A process that takes steps, and whoever holds it: both ends of the file of turns.
-// Covers: hold.cpp, watch/turns.cpp.
-#include "harness/watch/turns.h"
+// Covers: hold.cpp, held/turns.cpp.
+#include "harness/watch/held/turns.h"
 
 #include <fcntl.h>
 #include <gmock/gmock.h>

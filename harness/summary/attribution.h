@@ -1,0 +1,75 @@
+// Where the time of one step went, rank by rank and collective by collective: this rank's own
+// compute, copies of what was reduced, a late peer, or the wire.
+//
+// A step is an instant after another in which the rank's thread either did something of its own
+// (any phase but "copy" and "wait", and what lies between phases), copied what had been reduced to
+// where it belongs (phase "copy"), or only waited. Of the waiting, the part
+// in which a collective of the rank was in flight is exposed communication (measure/exposed.h).
+// Each such instant is charged to one collective, the one issued first of those in flight: what was
+// issued after it stands in line behind it.
+//
+//   own compute   the thread worked, or nothing was in flight
+//   copy          between two waits it copied a bucket to where its gradients are
+//   late peer     it waited for a collective that some rank had not issued yet: nothing that any
+//                 link could do would have ended the wait
+//   wire          it waited for a collective that all ranks had issued: the transfer, and what the
+//                 library does for it
+//
+//   rank 0  |-- backward --|·····late peer·····|######wire######|
+//   rank 1  |-------- backward ----------------|######wire######|
+//                          ^ rank 0 issues     ^ rank 1 issues
+//
+// The four are a partition: they sum to the step. It takes times of several ranks on one clock.
+// All pure functions of records.
+#pragma once
+
+#include <string>
+#include <vector>
+
+#include "harness/base/known.h"
+#include "harness/summary/host_clocks.h"
+#include "harness/results/result.h"
+
+namespace gradsync::report {
+
+using results::TimeParts;
+
+// What was charged to one collective of the step on one rank. Own compute and copies are what hid
+// it.
+struct CollectiveParts {
+  TimeParts parts;
+  int last_rank = 0;        // the one that issued it last
+  double all_issued_s = 0;  // when that was, in seconds since this rank's step began
+};
+
+struct RankParts {
+  int rank = 0;
+  int node = 0;
+  TimeParts parts;                           // of the whole step
+  std::vector<CollectiveParts> collectives;  // one for each of its timeline_events, in their order
+};
+
+struct StepParts {
+  std::vector<RankParts> ranks;
+  // Two hosts' clocks are compared within this: the border between late peer and wire of one
+  // collective may be off by as much. 0: one clock.
+  double clock_error_s = 0;
+  std::string unknown_because;  // where there are no ranks; empty otherwise
+};
+
+// Returns when the step whose timeline the trial has, the last timed one, began on each rank, in
+// the order of its ranks and in seconds since it began on the first. Empty where that cannot be
+// told, and `why_unknown` says why.
+std::vector<double> step_starts_s(const results::TrialRecord& trial, const HostClocks& clocks,
+                                  std::string& why_unknown);
+
+// Returns the parts of that step. Unknown where the ranks' times cannot be laid over each other, or
+// the ranks did not take part in the same collectives.
+StepParts step_parts(const results::TrialRecord& trial, const HostClocks& clocks);
+
+// Returns the mean over those of `trials` whose parts are known; its collectives are gathered by
+// operation and bucket. Not known where no trial's are.
+Known<results::Attribution> attribution_of(const std::vector<const results::TrialRecord*>& trials,
+                                           const HostClocks& clocks);
+
+}  // namespace gradsync::report

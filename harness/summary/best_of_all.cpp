@@ -1,0 +1,191 @@
+#include "harness/summary/best_of_all.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <utility>
+
+#include "harness/summary/comparison.h"
+#include "harness/text/labels.h"
+
+namespace gradsync::report {
+
+using nlohmann::json;
+using results::Among;
+using results::Best;
+using results::CellResult;
+using results::Parameters;
+
+namespace {
+
+struct Option {
+  const char* name;
+  json by_default;
+};
+
+const std::vector<Option>& options() {
+  static const std::vector<Option> table{
+      {"bucket_cap_bytes", 0},   {"gradient_as_bucket_view", false}, {"compression", "none"},
+      {"fused_optimizer", true}, {"find_unused_parameters", false},  {"static_graph", false}};
+  return table;
+}
+
+json value_of(const Parameters& cell, const Option& option) {
+  return cell.has(option.name) ? cell.value(option.name) : option.by_default;
+}
+
+bool all_by_default(const Parameters& cell) {
+  return std::all_of(options().begin(), options().end(), [&](const Option& option) {
+    return value_of(cell, option) == option.by_default;
+  });
+}
+
+bool compressed(const Parameters& cell) {
+  return cell.compression() != "none";
+}
+
+struct Timed {
+  const CellGroup* group;
+  double step_s;
+};
+
+// What the cells share that may be compared.
+using SetUp = std::pair<std::string, Parameters>;  // their part, and all but strategy and options
+
+SetUp set_up_of(const CellGroup& group) {
+  Parameters rest = group.cell.without({"strategy"});
+  for (const Option& option : options()) rest = rest.without({option.name});
+  return {group.part, rest};
+}
+
+std::vector<std::vector<Timed>> set_ups(const std::vector<CellGroup>& groups,
+                                        const std::vector<CellResult>& cells) {
+  std::vector<SetUp> found;
+  std::vector<std::vector<Timed>> lists;
+  for (std::size_t i = 0; i < groups.size(); ++i) {
+    if (!cells[i].is_timed() || groups[i].cell.wrapper() != "ddp") continue;
+    const SetUp shared = set_up_of(groups[i]);
+    const auto place = std::ranges::find(found, shared) - found.begin();
+    if (place == std::ssize(found)) {
+      found.push_back(shared);
+      lists.emplace_back();
+    }
+    lists[static_cast<std::size_t>(place)].push_back({&groups[i], cells[i].step_s->mean});
+  }
+  return lists;
+}
+
+// The fastest of those that `counts`, and how many those are.
+template <typename Counts>
+std::pair<const Timed*, std::size_t> fastest(const std::vector<Timed>& list, Counts counts) {
+  const Timed* best = nullptr;
+  std::size_t number = 0;
+  for (const Timed& timed : list) {
+    if (!counts(timed.group->cell)) continue;
+    ++number;
+    if (best == nullptr || timed.step_s < best->step_s) best = &timed;
+  }
+  return {best, number};
+}
+
+// The winner and what it is compared with were chosen because they came out fastest, and chance
+// chooses, too. So the interval is one that holds for every pair that there was to choose from, all
+// at once (Bonferroni's inequality).
+Best entry(Among among, const std::pair<const Timed*, std::size_t>& best,
+           const std::pair<const Timed*, std::size_t>& reference) {
+  const CellGroup& group = *best.first->group;
+  Best out;
+  out.part = group.part;
+  out.among = among;
+  out.cell = group.cell;
+  out.step_s = best.first->step_s;
+  out.of = best.second;
+  out.vs = reference.first->group->cell;
+  out.choices = best.second * reference.second;
+  const double level = 1 - (1 - stats::kUsualLevel) / static_cast<double>(out.choices);
+  const auto ratio = compare_steps(group, *reference.first->group, level);
+  if (!ratio) return out;
+  out.ratio = ratio->ratio;
+  out.ci95 = ratio->ci95;
+  out.launches = ratio->launches;
+  out.pairs = ratio->pairs;
+  return out;
+}
+
+// "no_sync, compression fp16, bucket_cap_bytes 1048576"
+std::string words_for(const Parameters& cell) {
+  std::string text = strategy_label(cell.strategy());
+  for (const Option& option : options()) {
+    const json value = value_of(cell, option);
+    if (value != option.by_default) text += fmt::format(", {} {}", option.name, plain_text(value));
+  }
+  return text;
+}
+
+bool is_option(const std::string& name) {
+  return std::any_of(options().begin(), options().end(),
+                     [&](const Option& option) { return option.name == name; });
+}
+
+std::string place_of(const PartView& part, const CellResult& cell) {
+  std::string text = topology_label(part.context, cell).text();
+  for (const std::string& name : part.varying_parameters()) {
+    if (is_option(name)) continue;
+    text += fmt::format(", {} {}", name, parameter_text(cell.cell, name));
+  }
+  return text;
+}
+
+// That the pair was chosen for its times, and what its interval makes of that.
+std::string chosen_text(const Best& best) {
+  if (best.ci95) {
+    return fmt::format("an interval that holds for all {} pairs to choose from", best.choices);
+  }
+  return fmt::format("the fastest of {} pairs in {}", best.choices,
+                     launches_that_ran(best.launches));
+}
+
+std::string ratio_to_defaults(const Best& best) {
+  return text_or_dash(best.ratio, [&](double ratio) {
+    return ratio_text({.ratio = ratio, .ci95 = best.ci95, .interval = ""});
+  });
+}
+
+std::string sentence(const Best& best, const PartView& part, const CellResult& cell) {
+  std::string text = fmt::format("Best of {} on {}{}: {}, {} s/step", best.of, place_of(part, cell),
+                                 best.among == Among::All ? "" : " with whole gradients",
+                                 words_for(best.cell), seconds_text(best.step_s, part.decimals()));
+  if (best.cell == best.vs) return text + ", with every option at its default.\n";
+  text += fmt::format("; {} of {} with every option at its default, {}", ratio_to_defaults(best),
+                      strategy_label(best.vs.strategy()), chosen_text(best));
+  return text + (compressed(best.cell) ? "; its gradients are rounded on the wire.\n" : ".\n");
+}
+
+}  // namespace
+
+std::vector<Best> best_of_all(const std::vector<CellGroup>& groups,
+                              const std::vector<CellResult>& cells) {
+  std::vector<Best> best;
+  for (const std::vector<Timed>& list : set_ups(groups, cells)) {
+    const auto reference = fastest(list, all_by_default);
+    if (reference.first == nullptr || reference.second == list.size()) continue;
+    const auto any = fastest(list, [](const Parameters&) { return true; });
+    best.push_back(entry(Among::All, any, reference));
+    if (!compressed(any.first->group->cell)) continue;
+    const auto whole = fastest(list, [](const Parameters& cell) { return !compressed(cell); });
+    best.push_back(entry(Among::WholeGradients, whole, reference));
+  }
+  return best;
+}
+
+std::string best_sentences(const std::vector<Best>& best, const PartView& part) {
+  std::string text;
+  for (const Best& entry : best) {
+    if (entry.part != part.name) continue;
+    const auto cell = std::ranges::find(part.cells, entry.cell, &CellResult::cell);
+    if (cell != part.cells.end()) text += sentence(entry, part, *cell);
+  }
+  return text;
+}
+
+}  // namespace gradsync::report

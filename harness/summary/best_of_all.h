@@ -1,0 +1,26 @@
+// The fastest way to train the same model on the same machines: across strategies and those options
+// that change how a step communicates and not what it trains on.
+//
+// Honest: every cell passed the same checks of what it communicates, was measured in the same
+// rounds and synchronizes before the optimizer steps. What is sent in fewer bytes is rounded, so
+// the fastest that sends whole gradients has an entry of its own.
+#pragma once
+
+#include <string>
+#include <vector>
+
+#include "harness/summary/cell_group.h"
+#include "harness/summary/part_view.h"
+
+namespace gradsync::report {
+
+// Returns for each set of DDP's cells of one part that differ in strategy and options alone, where
+// options vary and one setting has all at their defaults, the fastest of all, and where that
+// compresses gradients the fastest that does not. `cells`: one for each group.
+std::vector<results::Best> best_of_all(const std::vector<CellGroup>& groups,
+                                       const std::vector<results::CellResult>& cells);
+
+// Returns a sentence for each entry of this part, or "".
+std::string best_sentences(const std::vector<results::Best>& best, const PartView& part);
+
+}  // namespace gradsync::report

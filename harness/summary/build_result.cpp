@@ -1,0 +1,73 @@
+#include "harness/summary/build_result.h"
+
+#include "harness/summary/best_of_all.h"
+#include "harness/summary/cell_summary.h"
+#include "harness/summary/comparison.h"
+#include "harness/summary/lower_bound.h"
+#include "harness/summary/part_view.h"
+#include "harness/summary/step_laws.h"
+
+namespace gradsync::report {
+
+using results::CellResult;
+using results::StepRatio;
+
+namespace {
+
+Known<StepRatio> compared(const std::vector<CellGroup>& groups, const CellGroup& group,
+                          const std::string& reference) {
+  const CellGroup* other = sibling(groups, group, reference);
+  if (!other) return Unknown{"the plan has no " + reference + " cell to compare with"};
+  const auto ratio = compare_steps(group, *other);
+  if (!ratio) return Unknown{"no round in which this cell and " + reference + " both ran"};
+  return *ratio;
+}
+
+// What SyncBatchNorm costs, paired by round with the same cell without it.
+Known<StepRatio> compared_with_local(const CellResult& cell, const std::vector<CellGroup>& groups,
+                                     const CellGroup& group) {
+  const CellGroup* local = with_local_statistics(groups, group);
+  if (local == nullptr) return Unknown{"the plan has no such cell with sync_batch_norm false"};
+  if (!cell.step_s) return Unknown{"no time"};
+  if (const auto ratio = compare_steps(group, *local)) return *ratio;
+  return Unknown{"no round in which both ran"};
+}
+
+void add_comparisons(CellResult& cell, const std::vector<CellGroup>& groups,
+                     const CellGroup& group) {
+  cell.slowdown = Unknown{cell.step_s.why_not()};
+  if (cell.step_s) cell.slowdown = compared(groups, group, kReferenceStrategy);
+  if (group.cell.sync_batch_norm()) {
+    cell.vs_local_statistics = compared_with_local(cell, groups, group);
+  }
+  // Whether a misplaced no_sync saves anything is a question about the baseline, so it is answered
+  // by pairing with that, not by dividing two slowdowns.
+  if (group.cell.strategy() != "no_sync_improper") return;
+  cell.vs_baseline = Unknown{"no time"};
+  if (cell.step_s) cell.vs_baseline = compared(groups, group, "baseline");
+}
+
+}  // namespace
+
+results::Result build_result(const results::Context& context, const nlohmann::json& plan,
+                             const std::vector<results::TrialRecord>& trials,
+                             const std::vector<SkippedCell>& skipped) {
+  const auto groups = group_by_cell(plan, trials, skipped);
+  results::Result result;
+  result.context = context;
+  result.plan = plan;
+  for (const CellGroup& group : groups) {
+    CellResult cell = summarize_cell(context, group);
+    add_comparisons(cell, groups, group);
+    cell.lower_bound = cell.step_s ? lower_bound(*cell.step_s, context, groups, group)
+                                   : Unknown{cell.step_s.why_not()};
+    result.cells.push_back(std::move(cell));
+  }
+  result.best = best_of_all(groups, result.cells);
+  for (const PartView& part : parts_of(result)) {
+    for (results::Law& law : step_laws(part)) result.laws.push_back(std::move(law));
+  }
+  return result;
+}
+
+}  // namespace gradsync::report

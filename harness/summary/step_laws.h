@@ -1,0 +1,20 @@
+// What a sweep over accumulation_steps says of all its cells at once: the law of stats/step_law.h,
+// fitted across the strategies.
+#pragma once
+
+#include <string>
+#include <vector>
+
+#include "harness/summary/part_view.h"
+
+namespace gradsync::report {
+
+// Returns the law of each set of cells of the part that differ in strategy and accumulation_steps
+// alone, where at least three accumulations have times and the strategies tell the costs apart.
+// Wrappers ddp and fsdp alone: what else synchronizes does so by other rules.
+std::vector<results::Law> step_laws(const PartView& part);
+
+// Returns a sentence for each law, or "".
+std::string step_law_sentences(const PartView& part);
+
+}  // namespace gradsync::report

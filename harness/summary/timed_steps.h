@@ -1,0 +1,29 @@
+// How many steps and launches are behind the times of a table: what its head says of them.
+#pragma once
+
+#include <cstddef>
+#include <set>
+#include <string>
+
+#include "harness/summary/part_view.h"
+
+namespace gradsync::report {
+
+// Each over the cells that have times; several numbers where cells differ.
+struct TimedSteps {
+  std::set<std::size_t> steps;  // empty: no cell has a time
+  std::set<std::size_t> launches;
+  std::set<std::size_t> paired_launches;  // of the slowdowns
+
+  // "29 steps in 4 launches", "7 to 8 steps in 1 launch".
+  std::string text() const;
+};
+TimedSteps timed_steps(const PartView& part);
+
+// "4 micro-batches"; "accumulation_steps micro-batches" where cells differ.
+std::string step_size_text(const PartView& part);
+
+// "29", or "7 to 29"; "0" where there is none.
+std::string range_text(const std::set<std::size_t>& counts);
+
+}  // namespace gradsync::report

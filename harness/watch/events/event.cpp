@@ -1,0 +1,12 @@
+#include "harness/watch/events/event.h"
+
+#include <algorithm>
+
+namespace gradsync::watch {
+
+void sort_by_time(std::vector<Event>& events) {
+  std::stable_sort(events.begin(), events.end(),
+                   [](const Event& a, const Event& b) { return a.start_ns < b.start_ns; });
+}
+
+}  // namespace gradsync::watch

@@ -1,0 +1,327 @@
+#include "harness/watch/steps/counts.h"
+
+#include <algorithm>
+#include <map>
+#include <tuple>
+
+namespace gradsync::watch {
+
+namespace {
+
+using EventPointers = std::vector<const Event*>;
+using Models = std::set<std::int64_t>;
+
+bool is_wrapped(const MicroBatch& micro_batch) {
+  return !micro_batch.forwards.empty();
+}
+
+bool is_fsdp(const MicroBatch& micro_batch) {
+  return std::any_of(micro_batch.forwards.begin(), micro_batch.forwards.end(),
+                     [](const Event* forward) { return is_of_fsdp(*forward); });
+}
+
+Models models_of(const MicroBatch& micro_batch) {
+  Models models;
+  for (const Event* forward : micro_batch.forwards) models.insert(forward->object);
+  return models;
+}
+
+bool is_broadcast(const Event* collective) {
+  return collective->name.find("broadcast") != std::string::npos;
+}
+
+// Collectives in backward that are or may be of gradients.
+EventPointers reductions_of(const MicroBatch& micro_batch) {
+  EventPointers reductions;
+  const bool fsdp = is_fsdp(micro_batch);
+  for (const Event* collective : micro_batch.in_backward) {
+    const bool gathers = collective->name.find("all_gather") != std::string::npos;
+    if (fsdp && (gathers || is_broadcast(collective))) continue;
+    reductions.push_back(collective);
+  }
+  return reductions;
+}
+
+EventPointers broadcasts_of(const MicroBatch& micro_batch) {
+  EventPointers broadcasts;
+  std::copy_if(micro_batch.in_forward.begin(), micro_batch.in_forward.end(),
+               std::back_inserter(broadcasts), is_broadcast);
+  return broadcasts;
+}
+
+OpSums sums_of(const EventPointers& collectives) {
+  OpSums sums;
+  for (const Event* collective : collectives) add(sums, *collective);
+  return sums;
+}
+
+// By bytes where they are known, else by number.
+std::int64_t bytes_in(const OpSums& sums) {
+  return total_bytes(sums).value_or(total_count(sums));
+}
+
+// What the micro-batches of some models do in backward although they do not synchronize.
+class Quiet {
+ public:
+  explicit Quiet(const Steps& steps) : gradient_bytes_(steps.gradient_bytes) {
+    for (const Step& step : steps.steps) look_at(step);
+    // Models of which every micro-batch was told not to synchronize, and did.
+    std::erase_if(quiet_, [&](const auto& entry) {
+      const auto& [models, sums] = entry;
+      return most_synced_[models] <= total_count(sums) &&
+             is_synchronization(models, sums).value_or(false);
+    });
+  }
+
+  // Empty where nothing is known.
+  const OpSums& of(const MicroBatch& micro_batch) const {
+    static const OpSums nothing;
+    const auto found = quiet_.find(models_of(micro_batch));
+    return found == quiet_.end() ? nothing : found->second;
+  }
+
+  // Whether so much is at least half of what a synchronization of these models moves: gradients may
+  // be halved on their way. Nothing where that is not known.
+  std::optional<bool> is_synchronization(const Models& models, const OpSums& sums) const {
+    const auto bytes = total_bytes(sums);
+    std::int64_t gradient_bytes = 0;
+    for (const std::int64_t model : models) {
+      const auto known = gradient_bytes_.find(model);
+      if (known == gradient_bytes_.end()) return std::nullopt;
+      gradient_bytes += known->second;
+    }
+    if (!bytes || gradient_bytes == 0) return std::nullopt;
+    return 2 * *bytes >= gradient_bytes;
+  }
+
+ private:
+  void look_at(const Step& step) {
+    std::map<Models, std::vector<OpSums>> by_models;
+    for (const MicroBatch& micro_batch : step.micro_batches) {
+      if (!is_wrapped(micro_batch)) continue;
+      const Models models = models_of(micro_batch);
+      const OpSums sums = sums_of(reductions_of(micro_batch));
+      if (micro_batch.is_unsynced) {
+        offer(models, sums);
+      } else {
+        std::int64_t& most = most_synced_[models];
+        most = std::max(most, total_count(sums));
+      }
+      if (!is_fsdp(micro_batch)) by_models[models].push_back(sums);
+    }
+    // Where nobody saw the wrapper's flag, the sizes must tell.
+    for (const auto& [models, sums] : by_models) {
+      const auto [least, most] = std::minmax_element(sums.begin(), sums.end(), is_smaller);
+      if (models.contains(0) && 2 * bytes_in(*least) < bytes_in(*most)) offer(models, *least);
+    }
+  }
+
+  static bool is_smaller(const OpSums& a, const OpSums& b) { return bytes_in(a) < bytes_in(b); }
+
+  void offer(const Models& models, const OpSums& sums) {
+    const auto [known, is_new] = quiet_.try_emplace(models, sums);
+    if (!is_new && is_smaller(sums, known->second)) known->second = sums;
+  }
+
+  const std::map<std::int64_t, std::int64_t>& gradient_bytes_;
+  std::map<Models, OpSums> quiet_;
+  std::map<Models, std::int64_t> most_synced_;  // collectives of one that was not told so
+};
+
+// One that was told not to may exchange a little more than others that were: layers can be left
+// out.
+bool synchronizes(const MicroBatch& micro_batch, const Quiet& quiet) {
+  const OpSums sums = sums_of(reductions_of(micro_batch));
+  const OpSums& quiet_sums = quiet.of(micro_batch);
+  if (total_count(sums) <= total_count(quiet_sums)) return false;
+  if (!micro_batch.is_unsynced) return true;
+  const OpSums more = without(sums, quiet_sums);
+  return quiet.is_synchronization(models_of(micro_batch), more).value_or(true);
+}
+
+// Of one that synchronizes.
+OpSums gradients_of(const MicroBatch& micro_batch, const Quiet& quiet) {
+  return without(sums_of(reductions_of(micro_batch)), quiet.of(micro_batch));
+}
+
+// How long the job waited for the last of these; absent where nobody knows when they ended.
+std::optional<std::int64_t> waited_ns(const EventPointers& reductions) {
+  std::int64_t issued_ns = 0;
+  std::int64_t complete_ns = 0;
+  bool known = false;
+  for (const Event* reduction : reductions) {
+    issued_ns = std::max(issued_ns, reduction->start_ns);
+    complete_ns = std::max(complete_ns, reduction->end_ns);
+    known |= reduction->end_ns > reduction->start_ns;
+  }
+  if (!known) return std::nullopt;
+  return complete_ns - issued_ns;
+}
+
+bool share_a_model(const Models& a, const Models& b) {
+  return std::any_of(a.begin(), a.end(), [&](std::int64_t model) { return b.contains(model); });
+}
+
+std::int64_t duration_ns(const EventPointers& events) {
+  std::int64_t sum_ns = 0;
+  for (const Event* event : events) sum_ns += event->end_ns - event->start_ns;
+  return sum_ns;
+}
+
+// The forward after a synchronized one broadcasts buffers anew.
+void add_broadcasts_behind(StepCounts& counts, std::size_t index) {
+  const std::vector<MicroBatch>& all = counts.step->micro_batches;
+  const Models models = models_of(all[index]);
+  for (std::size_t i = index + 1; i < all.size(); ++i) {
+    if (!share_a_model(models, models_of(all[i]))) continue;
+    const EventPointers broadcasts = broadcasts_of(all[i]);
+    add(counts.excess, sums_of(broadcasts));
+    if (counts.excess_ns) *counts.excess_ns += duration_ns(broadcasts);
+    return;
+  }
+}
+
+// From the last micro-batch back: what synchronizes although each of its models does so later.
+void find_excess(StepCounts& counts, const Quiet& quiet) {
+  Models synchronized_later;
+  const std::vector<MicroBatch>& all = counts.step->micro_batches;
+  for (std::size_t i = all.size(); i-- > 0;) {
+    if (!is_wrapped(all[i]) || !synchronizes(all[i], quiet)) continue;
+    const Models models = models_of(all[i]);
+    const bool is_excess = std::includes(synchronized_later.begin(), synchronized_later.end(),
+                                         models.begin(), models.end());
+    synchronized_later.insert(models.begin(), models.end());
+    if (!is_excess) continue;
+    const EventPointers reductions = reductions_of(all[i]);
+    counts.excess_micro_batches.insert(counts.excess_micro_batches.begin(), &all[i]);
+    const auto waited = waited_ns(reductions);
+    counts.excess_ns = counts.excess_ns && waited
+                           ? std::optional<std::int64_t>(*counts.excess_ns + *waited)
+                           : std::nullopt;
+    add(counts.excess, gradients_of(all[i], quiet));
+    add_broadcasts_behind(counts, i);
+  }
+}
+
+// Needs the excess.
+std::optional<std::int64_t> one_synchronization_ns(const StepCounts& counts, const Quiet& quiet) {
+  if (!counts.excess_micro_batches.empty()) {
+    if (!counts.excess_ns) return std::nullopt;
+    return *counts.excess_ns / std::ssize(counts.excess_micro_batches);
+  }
+  std::optional<std::int64_t> waited;
+  std::int64_t broadcasts_ns = 0;
+  int synchronized = 0;
+  for (const MicroBatch& micro_batch : counts.step->micro_batches) {
+    broadcasts_ns += duration_ns(broadcasts_of(micro_batch));
+    if (!is_wrapped(micro_batch) || !synchronizes(micro_batch, quiet)) continue;
+    waited = waited_ns(reductions_of(micro_batch));
+    ++synchronized;
+  }
+  if (synchronized != 1 || !waited) return std::nullopt;
+  return *waited + broadcasts_ns;
+}
+
+// Shares out the broadcasts of buffers, which each synchronization causes in the next forward.
+// Returns whether all have the same share.
+bool add_shares(OpSums& synchronization, const OpSums& broadcasts, int synchronized) {
+  for (const auto& [op, sum] : broadcasts) {
+    if (sum.count % synchronized != 0 || sum.bytes.value_or(0) % synchronized != 0) return false;
+    OpSum share{sum.count / synchronized, sum.bytes};
+    if (share.bytes) *share.bytes /= synchronized;
+    add(synchronization, op, share);
+  }
+  return true;
+}
+
+// Nothing where no micro-batch synchronizes, or they are not alike.
+std::optional<StepParts> divided(const StepCounts& counts, const Quiet& quiet) {
+  const std::vector<MicroBatch>& all = counts.step->micro_batches;
+  StepParts parts;
+  OpSums broadcasts;
+  int synchronized = 0;
+  for (const MicroBatch& micro_batch : all) {
+    if (!is_wrapped(micro_batch) || models_of(micro_batch) != models_of(all.front())) return {};
+    OpSums own = sums_of(micro_batch.in_forward);
+    add(own, sums_of(micro_batch.in_backward));
+    own = without(own, sums_of(broadcasts_of(micro_batch)));
+    add(broadcasts, sums_of(broadcasts_of(micro_batch)));
+    if (synchronizes(micro_batch, quiet)) {
+      const OpSums gradients = gradients_of(micro_batch, quiet);
+      own = without(own, gradients);
+      if (synchronized++ == 0) parts.synchronization = gradients;
+      if (gradients != parts.synchronization) return {};
+    }
+    if (&micro_batch == &all.front()) parts.micro_batch = own;
+    if (own != parts.micro_batch) return {};
+  }
+  if (synchronized == 0 || !add_shares(parts.synchronization, broadcasts, synchronized)) return {};
+  const int count = static_cast<int>(all.size());
+  parts.fixed = without(counts.collectives, collectives_of(parts, count, synchronized));
+  return parts;
+}
+
+struct ModelCounts {
+  int synchronized = 0;
+  int micro_batches = 0;
+  int behind_the_last = 0;
+};
+
+bool is_counted_before(const ModelCounts& a, const ModelCounts& b) {
+  return std::tuple(a.synchronized, a.micro_batches, -a.behind_the_last) <
+         std::tuple(b.synchronized, b.micro_batches, -b.behind_the_last);
+}
+
+// Of the model that synchronized most often, and among those of the one with most micro-batches.
+void count_micro_batches(StepCounts& counts, const Quiet& quiet) {
+  std::map<std::int64_t, ModelCounts> by_model;
+  for (const MicroBatch& micro_batch : counts.step->micro_batches) {
+    if (!is_wrapped(micro_batch)) {
+      counts.alone_collectives += static_cast<int>(micro_batch.in_backward.size());
+      continue;
+    }
+    const bool synced = synchronizes(micro_batch, quiet);
+    if (synced) counts.reductions += static_cast<int>(reductions_of(micro_batch).size());
+    counts.has_fsdp |= is_fsdp(micro_batch);
+    if (!broadcasts_of(micro_batch).empty()) ++counts.micro_batches_with_broadcasts;
+    for (const std::int64_t model : models_of(micro_batch)) {
+      ModelCounts& of_model = by_model[model];
+      of_model.synchronized += synced ? 1 : 0;
+      ++of_model.micro_batches;
+      of_model.behind_the_last = synced ? 0 : of_model.behind_the_last + 1;
+      counts.models_are_known &= model != 0;
+    }
+  }
+  ModelCounts most;
+  for (const auto& [model, count] : by_model) most = std::max(most, count, is_counted_before);
+  counts.synchronized = most.synchronized;
+  counts.micro_batches = most.micro_batches;
+  counts.behind_the_last = most.behind_the_last;
+}
+
+}  // namespace
+
+double StepCounts::optimizer_s() const {
+  const std::int64_t begin_ns =
+      step->in_closure ? step->in_closure->end_ns : step->optimizers.front()->start_ns;
+  return static_cast<double>(step->end_ns - begin_ns) * 1e-9;
+}
+
+std::vector<StepCounts> count_steps(const Steps& steps) {
+  const Quiet quiet(steps);
+  std::vector<StepCounts> all;
+  for (const Step& step : steps.steps) {
+    if (!step.is_complete) continue;
+    StepCounts counts;
+    counts.step = &step;
+    counts.collectives = collectives_of(step);
+    count_micro_batches(counts, quiet);
+    find_excess(counts, quiet);
+    counts.synchronization_ns = one_synchronization_ns(counts, quiet);
+    counts.parts = divided(counts, quiet);
+    all.push_back(std::move(counts));
+  }
+  return all;
+}
+
+}  // namespace gradsync::watch

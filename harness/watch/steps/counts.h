@@ -1,0 +1,59 @@
+// What each optimizer step synchronized, and what of it was more than enough.
+//
+// A micro-batch synchronizes where gradients are exchanged in its backward: under DDP any
+// collective begun there, under FSDP any but an all-gather or a broadcast. Under DDP other
+// collectives can run in every backward as well (SyncBatchNorm's, a tensor-parallel layer's): what
+// a micro-batch exchanges that does not synchronize is not counted as gradients in the others. Such
+// a one was seen to be told not to (steps.h) or, where nobody saw that, exchanged less than half of
+// what another one of its step did. What moves half of its model's gradients synchronizes, whatever
+// it was told: wrappers can be told otherwise between forward and backward.
+//
+// One synchronization per step and model is enough: in its last micro-batch. Each earlier one is
+// excess, with the broadcast of buffers that it causes before the next forward.
+//
+// The time of an excess synchronization is from when its last collective was issued to when the
+// last one was complete: DDP and FSDP issue the last when backward has nothing left to compute, and
+// wait. Assumed: compute and wire do not slow each other down; on a slower machine they do, and the
+// fix saves more.
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <set>
+#include <string>
+#include <vector>
+
+#include "harness/watch/events/op_sums.h"
+#include "harness/watch/steps/step_parts.h"
+#include "harness/watch/steps/steps.h"
+
+namespace gradsync::watch {
+
+// One step in numbers. All of one model: the one that synchronized most often.
+struct StepCounts {
+  const Step* step = nullptr;
+  int micro_batches = 0;                  // with a wrapped forward
+  int synchronized = 0;                   // of these
+  int behind_the_last = 0;                // of these: they come after the last that synchronized
+  int reductions = 0;                     // collectives of gradients in the whole step
+  int alone_collectives = 0;              // begun where autograd ran without a wrapped forward
+  int micro_batches_with_broadcasts = 0;  // begun in their forwards
+  bool has_fsdp = false;
+  bool models_are_known = true;  // false: two models could pass for two micro-batches of one
+  OpSums collectives;
+  OpSums excess;
+  std::vector<const MicroBatch*> excess_micro_batches;  // in order
+  std::optional<std::int64_t> excess_ns = 0;  // absent: it is not known when collectives ended
+  // Of one synchronization: the mean of those in excess or, without such, the only one's.
+  std::optional<std::int64_t> synchronization_ns;
+  std::optional<StepParts> parts;  // without times; absent: its micro-batches are not alike
+
+  double duration_s() const { return static_cast<double>(step->end_ns - step->start_ns) * 1e-9; }
+  double optimizer_s() const;  // from when the first one began, or its closure was done
+};
+
+// Returns the counts of every step that is complete, skipped ones included. `steps` must outlive
+// what is returned.
+std::vector<StepCounts> count_steps(const Steps& steps);
+
+}  // namespace gradsync::watch

@@ -1,0 +1,180 @@
+#include "harness/watch/verdicts/drift_verdict.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <limits>
+
+#include "harness/text/labels.h"
+#include "harness/watch/verdicts/verdict_parts.h"
+
+namespace gradsync::watch {
+
+using report::counted;
+
+namespace {
+
+// Collectives outside of backward that move no more than this in a step, or than half of the
+// gradients where those are fewer, are taken for logging (a loss, a norm, a flag), not for an
+// average of gradients or parameters made by hand. Larger: what is averaged in small parts passes
+// for drift.
+constexpr std::int64_t kLoggingBytes = 4096;
+constexpr std::int64_t kUnknownBytes = std::numeric_limits<std::int64_t>::max();
+constexpr std::int64_t kEndOfTime = std::numeric_limits<std::int64_t>::max();
+
+// Whether a collective can make ranks alike, which a barrier and a gathering of results cannot.
+bool can_average(const Event& collective) {
+  return collective.name != "barrier" && collective.name.find("gather") == std::string::npos;
+}
+
+std::int64_t averaged_bytes(const std::vector<const Event*>& collectives) {
+  std::int64_t bytes = 0;
+  for (const Event* collective : collectives) {
+    if (!can_average(*collective)) continue;
+    if (collective->bytes < 0) return kUnknownBytes;
+    bytes += collective->bytes;
+  }
+  return bytes;
+}
+
+// Whether ranks exchange enough outside of backward to be kept alike by hand.
+bool averages_by_hand(const RankEvents& rank, const Steps& steps) {
+  std::int64_t limit = kLoggingBytes;
+  for (const Event& event : rank.events) {
+    if (event.kind == EventKind::Wrap && event.bytes >= 0) limit = std::min(limit, event.bytes / 2);
+  }
+  const auto averages = [&](const Step& step) { return averaged_bytes(step.outside) > limit; };
+  return averaged_bytes(steps.closing) > limit ||
+         std::any_of(steps.steps.begin(), steps.steps.end(), averages);
+}
+
+// Whether anything was exchanged outside of backward that can make ranks alike, be it ever so
+// small.
+bool exchanges_outside(const Steps& steps) {
+  return std::any_of(steps.steps.begin(), steps.steps.end(),
+                     [](const Step& step) { return averaged_bytes(step.outside) > 0; });
+}
+
+// The last with a wrapped forward; null where there is none.
+const MicroBatch* last_wrapped(const StepCounts& example) {
+  const MicroBatch* last = nullptr;
+  for (const MicroBatch& micro_batch : example.step->micro_batches) {
+    if (!micro_batch.forwards.empty()) last = &micro_batch;
+  }
+  return last;
+}
+
+// Why the last micro-batch did not synchronize. `which`: those that did not, "every micro-batch".
+void explain_never(Verdict& verdict, const RankEvents& rank, const StepCounts& example,
+                   const char* which) {
+  const MicroBatch* last = last_wrapped(example);
+  if (last == nullptr) return;
+  const Event* no_sync = last->no_sync_at_forward;
+  if (no_sync != nullptr && last->no_sync_at_backward == nullptr) {
+    verdict.why =
+        "no_sync encloses forward though not backward, and forward decides" + at(*no_sync);
+  } else if (no_sync != nullptr) {
+    verdict.why = fmt::format("no_sync encloses {} of a step{}", which, at(*no_sync));
+  } else if (last->is_unsynced) {
+    verdict.why = "the wrapper's require_backward_grad_sync is off without a no_sync";
+  }
+  if (no_sync != nullptr) {
+    verdict.change = change_at(*no_sync, "leave the last micro-batch of a step out of it");
+    return;
+  }
+  const Event* flag = last_before(rank, EventKind::Sync, last->backwards.front()->end_ns);
+  if (flag != nullptr && flag->detail == "false") {
+    verdict.why = fmt::format("set_requires_gradient_sync(False) holds in {}{}", which, at(*flag));
+    verdict.change = change_at(*flag, "call it with True before the last micro-batch of a step");
+  }
+}
+
+}  // namespace
+
+Verdict judge_never(const RankEvents& rank, const Steps& steps, const UsualStep& usual) {
+  if (const Event* hook = last_before(rank, EventKind::CommHook, kEndOfTime)) {
+    return not_recognised(fmt::format(
+        "no backward synchronizes through torch's c10d, but the model has a communication hook{}, "
+        "which may reduce by itself",
+        at(*hook)));
+  }
+  if (averages_by_hand(rank, steps)) {
+    return not_recognised(
+        "no backward synchronizes, but ranks exchange data outside of it: parameters or gradients "
+        "averaged by hand?");
+  }
+  Verdict verdict;
+  verdict.kind = VerdictKind::Never;
+  verdict.sentence = fmt::format(
+      "{}, never synchronized: ranks drift",
+      counted(static_cast<std::size_t>(usual.micro_batches), "micro-batch", "micro-batches"));
+  // Without the hook a backward seems to end with its last node, and what DDP issues then is
+  // missed.
+  verdict.fails = usual.example->models_are_known;
+  explain_never(verdict, rank, *usual.example, "every micro-batch");
+  return verdict;
+}
+
+Verdict judge_too_early(const RankEvents& rank, const Steps& steps, const UsualStep& usual) {
+  const StepCounts& example = *usual.example;
+  if (does_not_add_up(usual)) return judge_cleared(example);
+  if (averages_by_hand(rank, steps)) {
+    return not_recognised(
+        "no backward synchronizes what the last micro-batches add, but ranks exchange data "
+        "outside of it: gradients averaged by hand?");
+  }
+  Verdict verdict;
+  verdict.kind = VerdictKind::TooEarly;
+  verdict.sentence = fmt::format("the last {} of {} micro-batches never synchronize: ranks drift",
+                                 example.behind_the_last, example.micro_batches);
+  verdict.why = "an earlier micro-batch synchronizes, which does nothing for those behind it";
+  verdict.fails = example.models_are_known && last_wrapped(example)->is_unsynced;
+  explain_never(verdict, rank, example, "the last micro-batch");
+  return verdict;
+}
+
+Verdict judge_some_never(const RankEvents& rank, const Steps& steps, const Counted& wrapped) {
+  if (averages_by_hand(rank, steps)) {
+    return not_recognised(
+        "not every step synchronizes in backward, but ranks exchange data outside of it: "
+        "parameters averaged by hand?");
+  }
+  const auto never = std::count_if(wrapped.begin(), wrapped.end(),
+                                   [](const StepCounts* step) { return step->synchronized == 0; });
+  Verdict verdict;
+  verdict.kind = VerdictKind::SomeStepsNever;
+  verdict.sentence =
+      fmt::format("{} of {} steps never synchronize: ranks drift", never, wrapped.size());
+  verdict.why = "the optimizer stepped on gradients of which no micro-batch had synchronized";
+  return verdict;
+}
+
+Verdict judge_unwrapped(const RankEvents& rank, const Steps& steps, const Counted& judged) {
+  std::int64_t inside = 0;
+  for (const StepCounts* step : judged) inside += step->alone_collectives;
+  if (inside > 0) {
+    return not_recognised(
+        "no model of a wrapper that is known here ran forward, but collectives ran in backward: "
+        "another wrapper, or parallel layers?");
+  }
+  const Event* wrap = last_before(rank, EventKind::Wrap, kEndOfTime);
+  if (wrap == nullptr || has_event(rank, EventKind::Forward) || averages_by_hand(rank, steps)) {
+    return not_recognised(
+        exchanges_outside(steps)
+            ? "no wrapped model ran forward, but ranks exchange data outside of backward: "
+              "gradients averaged by hand?"
+            : "no step ran a wrapped model, and nothing that could be gradients was exchanged: "
+              "ranks that are meant to train apart?");
+  }
+  Verdict verdict;
+  verdict.kind = VerdictKind::Never;
+  verdict.sentence = "never synchronized: ranks drift";
+  verdict.why =
+      fmt::format("the model was wrapped{}, but the wrapper's forward never ran", at(*wrap));
+  verdict.change =
+      change_at(*wrap, "call the model that is made here, not its module: forward arms backward");
+  verdict.fails = true;
+  return verdict;
+}
+
+}  // namespace gradsync::watch

@@ -1,0 +1,125 @@
+#include "harness/watch/verdicts/excess_verdict.h"
+
+#include <fmt/format.h>
+
+#include "harness/text/labels.h"
+#include "harness/watch/verdicts/verdict_parts.h"
+
+namespace gradsync::watch {
+
+using report::counted;
+
+namespace {
+
+// "in every micro-batch (4 x per step; 1 is enough)", "in 2 of 4 micro-batches of a step; ..."
+std::string how_often(const UsualStep& usual) {
+  if (usual.synchronized == usual.micro_batches) {
+    return fmt::format("in every micro-batch ({} x per step; 1 is enough)", usual.synchronized);
+  }
+  return fmt::format("in {} of {} micro-batches of a step (1 is enough)", usual.synchronized,
+                     usual.micro_batches);
+}
+
+// Backward was inside a no_sync that did not hold its forward.
+const Event* misplaced_no_sync(const MicroBatch& micro_batch) {
+  return micro_batch.is_unsynced || micro_batch.no_sync_at_forward != nullptr
+             ? nullptr
+             : micro_batch.no_sync_at_backward;
+}
+
+// Forward was inside a no_sync, of another model.
+const Event* foreign_no_sync(const MicroBatch& micro_batch) {
+  return micro_batch.is_unsynced ? nullptr : micro_batch.no_sync_at_forward;
+}
+
+// Why DDP synchronized too often, by the first micro-batch of the example that tells it.
+void explain_excess(Verdict& verdict, const StepCounts& example) {
+  for (const MicroBatch* micro_batch : example.excess_micro_batches) {
+    if (const Event* misplaced = misplaced_no_sync(*micro_batch)) {
+      verdict.why = "no_sync encloses backward but not forward" + at(*misplaced);
+      verdict.change = change_at(
+          *misplaced, "enclose the forward too: it decides whether backward synchronizes");
+      return;
+    }
+    if (const Event* foreign = foreign_no_sync(*micro_batch)) {
+      verdict.why = "no_sync is entered of another model than the one that runs" + at(*foreign);
+      verdict.change = change_at(*foreign, "enter no_sync of the model that runs");
+      return;
+    }
+    if (micro_batch->is_unsynced) {
+      verdict.why = "backward synchronizes although its forward ran under no_sync";
+      return;
+    }
+  }
+  const Event& forward = *example.excess_micro_batches.front()->forwards.front();
+  verdict.why = "no no_sync was entered";
+  verdict.change = change_at(forward,
+                             "run every micro-batch of a step but the last, forward and backward, "
+                             "under the model's no_sync()");
+}
+
+Verdict judge_fsdp(const UsualStep& usual) {
+  const StepCounts& example = *usual.example;
+  std::int64_t scatters = 0;
+  for (const auto& [op, sum] : example.collectives) {
+    if (op.find("reduce_scatter") != std::string::npos) scatters += sum.count;
+  }
+  const std::string reductions =
+      scatters > 0
+          ? counted(static_cast<std::size_t>(scatters), "reduce-scatter", "reduce-scatters")
+          : counted(static_cast<std::size_t>(example.reductions), "reduction", "reductions");
+  Verdict verdict;
+  verdict.kind = VerdictKind::FsdpEveryMicroBatch;
+  verdict.sentence =
+      fmt::format("FSDP without no_sync: {} per step, by choice or mistake", reductions);
+  verdict.why = fmt::format(
+      "it reduces {}; under no_sync every rank would hold the whole gradient, not its share",
+      how_often(usual));
+  verdict.change = change_at(*example.excess_micro_batches.front()->forwards.front(),
+                             "where memory allows: set_requires_gradient_sync(False), or "
+                             "no_sync(), but for the last micro-batch of a step");
+  return verdict;
+}
+
+}  // namespace
+
+Verdict judge_excess(const UsualStep& usual) {
+  const StepCounts& example = *usual.example;
+  if (does_not_add_up(usual)) return judge_cleared(example);
+  if (example.excess_micro_batches.empty()) {
+    return not_recognised(
+        "models share micro-batches: each synchronization is the last one of one of them");
+  }
+  if (example.has_fsdp) return judge_fsdp(usual);
+  Verdict verdict;
+  verdict.kind = VerdictKind::MoreThanOnce;
+  verdict.sentence = "synchronizes " + how_often(usual);
+  if (!example.models_are_known) {
+    verdict.sentence += ", if these are one model's";
+    verdict.why = "which model ran is not known without the Python hook";
+    return verdict;
+  }
+  verdict.fails = true;
+  explain_excess(verdict, example);
+  return verdict;
+}
+
+// DDP arranges its buckets in the first step, which tells nothing about the others.
+Verdict judge_once(const Counted& wrapped) {
+  Counted more_often;
+  for (const StepCounts* step : wrapped) {
+    const bool may_be_meant = step->has_fsdp || is_cleared_between(step);
+    if (step == wrapped.front() || may_be_meant || !step->models_are_known) continue;
+    if (!step->excess_micro_batches.empty()) more_often.push_back(step);
+  }
+  Verdict verdict;
+  verdict.kind = VerdictKind::OncePerStep;
+  verdict.sentence = "synchronizes once per optimizer step: good";
+  if (more_often.empty()) return verdict;
+  explain_excess(verdict, *more_often.back());
+  verdict.sentence = fmt::format("synchronizes once per optimizer step, but more often in {} of {}",
+                                 more_often.size(), counted(wrapped.size() - 1, "step", "steps"));
+  return verdict;
+}
+
+}  // namespace gradsync::watch

@@ -1,0 +1,64 @@
+// What a rank's steps mean, in words: whether it synchronizes when it should, why not, and the line
+// to change. Pure functions of what was seen.
+//
+// The rule of all of it: nobody is accused on a guess. Where what was seen has an innocent
+// explanation (other models, an optimizer that runs the model by itself, gradients averaged by hand
+// or cleared in between), the verdict is "not recognised" and says so.
+#pragma once
+
+#include <optional>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "harness/watch/steps/counts.h"
+#include "harness/watch/events/event.h"
+#include "harness/watch/steps/steps.h"
+#include "harness/watch/steps/usual_step.h"
+
+namespace gradsync::watch {
+
+enum class VerdictKind {
+  OncePerStep,          // good
+  MoreThanOnce,         // DDP synchronizes in more micro-batches of a step than the last
+  Never,                // in no step: ranks drift
+  TooEarly,             // micro-batches behind the last that does are not synchronized: as above
+  SomeStepsNever,       // in some steps
+  FsdpEveryMicroBatch,  // FSDP does, which saves memory: by choice or mistake
+  UnusedParameters,     // beside another: they are searched in every step
+  Buffers,              // beside another: broadcast in more than one micro-batch of a step
+  OneProcess,           // nothing to synchronize
+  NoSteps,              // no optimizer step was seen
+  NotRecognised,
+};
+
+std::string to_string(VerdictKind kind);  // "once_per_step", "more_than_once", ...
+std::optional<VerdictKind> verdict_kind(std::string_view name);  // nothing: there is no such kind
+
+// Where the job can be changed, and how.
+struct Change {
+  std::string file;  // as Python names it; empty: not known
+  int line = 0;      // 0: not known
+  std::string what;
+};
+
+struct Verdict {
+  VerdictKind kind = VerdictKind::NotRecognised;
+  std::string sentence;  // without a full stop
+  std::string why;       // what was seen that explains it; empty: not known
+  std::optional<Change> change;
+  bool fails = false;  // it is certain that the job should be changed: `--fail-on-excess` fails
+};
+
+// Returns the verdicts on a rank: the first is on when it synchronizes, others stand beside it.
+// `steps` must be those of `rank`, and `counts` those of `steps`.
+std::vector<Verdict> judge(const RankEvents& rank, const Steps& steps,
+                           const std::vector<StepCounts>& counts);
+
+// "train.py line 11": the place without its folders; empty where it is not known.
+std::string place_text(const std::string& file, int line);
+
+// "change train.py line 11: enclose the forward too"
+std::string change_text(const Change& change);
+
+}  // namespace gradsync::watch
