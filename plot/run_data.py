@@ -110,6 +110,7 @@ class Part:
 
 @dataclass
 class Run:
+    directory: Path
     context: dict[str, Any]
     plan: dict[str, Any]
     parts: list[Part]
@@ -191,6 +192,7 @@ def read(directory: Path) -> Run:
         parts.setdefault(cell["part"], Part(cell["part"])).cells.append(cell)
     reference = _load(REFERENCE) if REFERENCE.exists() else None
     return Run(
+        directory=directory,
         context=result["context"],
         plan=result["plan"],
         parts=list(parts.values()),

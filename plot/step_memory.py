@@ -11,6 +11,7 @@ import re
 from typing import Any
 
 import style
+import timelines
 from matplotlib.patches import Patch
 from matplotlib.ticker import MaxNLocator
 from run_data import Part, Run, telling_accumulation
@@ -41,9 +42,8 @@ Point = dict[str, Any]
 def _points(run: Run, cell: dict[str, Any]) -> list[Point]:
     """What was recorded of the cell's last trial that has it; nothing where none has."""
     for trial in reversed(run.trials_of(cell)):
-        for rank in trial["ranks"]:
-            if rank.get("memory_timeline"):
-                return rank["memory_timeline"]
+        if points := timelines.memory_of(run.directory, trial):
+            return points
     return []
 
 

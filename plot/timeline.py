@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 import style
+import timelines
 from matplotlib.patches import Patch
 from run_data import Part, Run
 
@@ -128,7 +129,8 @@ def _draw_cell(axes: Any, cell: dict[str, Any], trial: dict[str, Any], room: flo
 
 def _example(run: Run, cell: dict[str, Any]) -> dict[str, Any] | None:
     """The last trial of the cell that kept a step in detail."""
-    for trial in reversed(run.trials_of(cell)):
+    for recorded in reversed(run.trials_of(cell)):
+        trial = timelines.steps_of(run.directory, recorded)
         if trial["ranks"] and all(rank["timeline_phases"] for rank in trial["ranks"]):
             return trial
     return None

@@ -191,7 +191,9 @@ class RuleTest(unittest.TestCase):
             self.assertFalse(torch_complaints("harness/sync/ddp.h", f"#include <{header}>\n"))
             preloaded = PRELOADED + "watcher.cpp"
             self.assertFalse(torch_complaints(preloaded, f"#include <{header}>\n"))
-            self.assertTrue(torch_complaints("harness/watch/steps/steps.cpp", f"#include <{header}>\n"))
+            self.assertTrue(
+                torch_complaints("harness/watch/steps/steps.cpp", f"#include <{header}>\n")
+            )
 
     def test_clock(self):
         for read in (

@@ -15,12 +15,12 @@
 #include "harness/base/log.h"
 #include "harness/gate/page.h"
 #include "harness/gate/traces.h"
-#include "harness/summary/build_result.h"
 #include "harness/results/store.h"
 #include "harness/session/interrupt.h"
 #include "harness/session/paths.h"
 #include "harness/session/plots.h"
 #include "harness/session/session_start.h"
+#include "harness/summary/build_result.h"
 
 namespace gradsync::cli {
 namespace {

@@ -13,9 +13,9 @@
 #include "harness/launch/topology.h"
 #include "harness/plan/cell.h"
 #include "harness/plan/overrides.h"
-#include "harness/text/text_table.h"
 #include "harness/session/paths.h"
 #include "harness/session/rank_program.h"
+#include "harness/text/text_table.h"
 
 namespace gradsync::cli {
 namespace {

@@ -12,10 +12,10 @@
 #include "harness/report/comparison_page.h"
 #include "harness/report/csv.h"
 #include "harness/report/markdown.h"
-#include "harness/summary/run_comparison.h"
 #include "harness/report/trace.h"
 #include "harness/session/finished_runs.h"
 #include "harness/session/published_tables.h"
+#include "harness/summary/run_comparison.h"
 #include "harness/watch/watched_files.h"
 
 namespace gradsync::cli {
@@ -28,7 +28,10 @@ std::string formatted(const report::FinishedRun& run, const std::string& format)
   if (format == "csv") return report::result_csv(run.result);
   if (format == "benchmark") return report::benchmark_json(run.result, run.trials).dump(1) + "\n";
   if (format == "attribution") return report::attribution_page(run.result);
-  if (format == "trace") return report::trace_json(run.result.context, run.trials).dump() + "\n";
+  if (format == "trace")
+    return report::trace_json(run.result.context, run.trials, results::TimelinesFile(run.directory))
+               .dump() +
+           "\n";
   return report::result_markdown(run.result, session::published_tables(),
                                  {.raw_directory = run.directory});
 }

@@ -10,11 +10,11 @@
 #include "benchmarks/commands/commands.h"
 #include "benchmarks/commands/plan_options.h"
 #include "harness/base/log.h"
-#include "harness/text/text_table.h"
 #include "harness/session/exit_status.h"
 #include "harness/session/job.h"
 #include "harness/session/run_options.h"
 #include "harness/session/session_start.h"
+#include "harness/text/text_table.h"
 
 namespace gradsync::cli {
 namespace {

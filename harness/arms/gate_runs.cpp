@@ -4,10 +4,10 @@
 #include "harness/base/clock.h"
 #include "harness/base/log.h"
 #include "harness/gate/against.h"
-#include "harness/summary/plan_source.h"
 #include "harness/results/store.h"
 #include "harness/session/finished_runs.h"
 #include "harness/session/paths.h"
+#include "harness/summary/plan_source.h"
 
 namespace gradsync::arms {
 namespace {

@@ -17,8 +17,8 @@
 #include "harness/coordinate/watched_group.h"
 #include "harness/launch/tcp.h"
 #include "harness/results/store.h"
-#include "harness/watch/steps/job_counts.h"
 #include "harness/watch/events/read_events.h"
+#include "harness/watch/steps/job_counts.h"
 
 namespace gradsync::arms {
 namespace {

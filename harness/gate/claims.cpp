@@ -11,11 +11,11 @@
 #include "harness/base/optional_json.h"
 #include "harness/gate/launch_level.h"
 #include "harness/plan/cell.h"
+#include "harness/stats/interval.h"
 #include "harness/summary/cell_group.h"
 #include "harness/summary/cell_summary.h"
 #include "harness/summary/comparison.h"
 #include "harness/text/labels.h"
-#include "harness/stats/interval.h"
 
 namespace gradsync::gate {
 

@@ -11,11 +11,11 @@
 #include "harness/base/errors.h"
 #include "harness/gate/habits.h"
 #include "harness/gate/traces.h"
-#include "harness/text/labels.h"
-#include "harness/text/text_table.h"
 #include "harness/stats/error_rates.h"
 #include "harness/stats/sample.h"
 #include "harness/stats/student.h"
+#include "harness/text/labels.h"
+#include "harness/text/text_table.h"
 
 namespace gradsync::gate {
 

@@ -11,8 +11,8 @@
 #include "harness/base/named.h"
 #include "harness/base/words.h"
 #include "harness/plan/cell.h"
-#include "harness/text/labels.h"
 #include "harness/results/parameters.h"
+#include "harness/text/labels.h"
 
 namespace gradsync::gate {
 

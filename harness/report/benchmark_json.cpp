@@ -6,10 +6,10 @@
 #include <string>
 #include <utility>
 
-#include "harness/text/labels.h"
+#include "harness/stats/sample.h"
 #include "harness/summary/part_view.h"
 #include "harness/summary/plan_source.h"
-#include "harness/stats/sample.h"
+#include "harness/text/labels.h"
 
 namespace gradsync::report {
 

@@ -8,8 +8,8 @@
 #include "harness/base/units.h"
 #include "harness/report/columns.h"
 #include "harness/report/row_names.h"
-#include "harness/summary/timed_steps.h"
 #include "harness/stats/launch_interval.h"
+#include "harness/summary/timed_steps.h"
 
 namespace gradsync::report {
 

@@ -6,8 +6,8 @@
 #include <set>
 
 #include "harness/base/units.h"
-#include "harness/text/labels.h"
 #include "harness/report/memory_table.h"
+#include "harness/text/labels.h"
 #include "harness/text/text_table.h"
 
 namespace gradsync::report {

@@ -7,10 +7,10 @@
 
 #include "harness/plan/cell.h"
 #include "harness/plan/plan.h"
-#include "harness/text/labels.h"
-#include "harness/text/text_table.h"
 #include "harness/stats/sample.h"
 #include "harness/stats/student.h"
+#include "harness/text/labels.h"
+#include "harness/text/text_table.h"
 
 namespace gradsync::report {
 

@@ -8,8 +8,8 @@
 #include <optional>
 #include <string>
 
-#include "harness/summary/part_view.h"
 #include "harness/report/published.h"
+#include "harness/summary/part_view.h"
 
 namespace gradsync::report {
 

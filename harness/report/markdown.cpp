@@ -7,19 +7,19 @@
 
 #include "harness/base/units.h"
 #include "harness/report/attribution_table.h"
-#include "harness/summary/best_of_all.h"
 #include "harness/report/detail_table.h"
 #include "harness/report/finding.h"
 #include "harness/report/guide_memory_table.h"
 #include "harness/report/guide_table.h"
-#include "harness/text/labels.h"
 #include "harness/report/memory_finding.h"
 #include "harness/report/memory_table.h"
 #include "harness/report/notes.h"
+#include "harness/report/spread_table.h"
+#include "harness/summary/best_of_all.h"
 #include "harness/summary/part_view.h"
 #include "harness/summary/plan_source.h"
-#include "harness/report/spread_table.h"
 #include "harness/summary/step_laws.h"
+#include "harness/text/labels.h"
 
 namespace gradsync::report {
 

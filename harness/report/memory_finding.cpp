@@ -7,8 +7,8 @@
 #include <vector>
 
 #include "harness/base/units.h"
-#include "harness/text/labels.h"
 #include "harness/report/memory_table.h"
+#include "harness/text/labels.h"
 
 namespace gradsync::report {
 

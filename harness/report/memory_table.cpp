@@ -8,9 +8,9 @@
 #include <map>
 
 #include "harness/base/units.h"
+#include "harness/summary/timed_steps.h"
 #include "harness/text/labels.h"
 #include "harness/text/text_table.h"
-#include "harness/summary/timed_steps.h"
 
 namespace gradsync::report {
 

@@ -5,8 +5,8 @@
 #include <string>
 #include <vector>
 
-#include "harness/text/labels.h"
 #include "harness/summary/part_view.h"
+#include "harness/text/labels.h"
 #include "harness/text/text_table.h"
 
 namespace gradsync::report {

@@ -8,9 +8,9 @@
 #include <string>
 #include <vector>
 
+#include "harness/report/trace_events.h"
 #include "harness/summary/attribution.h"
 #include "harness/summary/cell_group.h"
-#include "harness/report/trace_events.h"
 
 namespace gradsync::report {
 
@@ -122,20 +122,20 @@ bool has_timeline(const RankRecord& rank) {
   return !rank.step_s.empty() && !rank.timeline_phases.empty();
 }
 
-// What the rank held over a step of the last trial that recorded it; nothing where none did.
+// What rank 0 held over a step of the last trial that recorded it; nothing where none did.
 std::vector<MemoryTimelinePoint> memory_of(const std::vector<const TrialRecord*>& trials,
-                                           int rank) {
+                                           const results::TimelinesFile& timelines) {
   for (const TrialRecord* trial : std::views::reverse(trials)) {
-    for (const RankRecord& record : trial->ranks) {
-      if (record.rank == rank && !record.memory_timeline.empty()) return record.memory_timeline;
-    }
+    std::vector<MemoryTimelinePoint> points = timelines.memory_of(*trial);
+    if (!points.empty()) return points;
   }
   return {};
 }
 
 // Adds the last of the cell's trials that ended well.
 void add_cell(json& events, const CellGroup& group, const std::vector<const TrialRecord*>& ok,
-              const HostClocks& clocks, int& processes, int& arrows) {
+              const HostClocks& clocks, const results::TimelinesFile& timelines, int& processes,
+              int& arrows) {
   const TrialRecord& trial = *ok.back();
   std::string unaligned;
   const std::vector<double> starts_s = step_starts_s(trial, clocks, unaligned);
@@ -153,20 +153,21 @@ void add_cell(json& events, const CellGroup& group, const std::vector<const Tria
                  {"round", trial.round},
                  {"step", rank.step_s.size() - 1}});
     add_communication(trace, rank, known, arrows);
-    add_memory(trace, memory_of(ok, rank.rank));
+    if (rank.rank == 0) add_memory(trace, memory_of(ok, timelines));
   }
 }
 
 }  // namespace
 
-json trace_json(const results::Context& context, const std::vector<TrialRecord>& trials) {
+json trace_json(const results::Context& context, const std::vector<TrialRecord>& trials,
+                const results::TimelinesFile& timelines) {
   const HostClocks clocks(context);
   json events = json::array();
   int processes = 0;
   int arrows = 0;
   for (const CellGroup& group : group_by_cell({}, trials, {})) {
     const auto ok = group.ok_trials();
-    if (!ok.empty()) add_cell(events, group, ok, clocks, processes, arrows);
+    if (!ok.empty()) add_cell(events, group, ok, clocks, timelines, processes, arrows);
   }
   return {{"displayTimeUnit", "ms"}, {"traceEvents", events}};
 }

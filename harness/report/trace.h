@@ -18,6 +18,7 @@
 
 #include "harness/results/records.h"
 #include "harness/results/run_context.h"
+#include "harness/results/timelines.h"
 
 namespace gradsync::report {
 
@@ -26,7 +27,9 @@ namespace gradsync::report {
 // where their clocks are known (`context`, as in result.json), on each rank itself elsewhere.
 // A collective that a rank issued late is divided in two: "late: rank 1" and "issued by all".
 // Memory is that of a warm-up step of the last trial that recorded one, laid over the timed step.
+// `timelines` has what the trials themselves do not have of it.
 nlohmann::json trace_json(const results::Context& context,
-                          const std::vector<results::TrialRecord>& trials);
+                          const std::vector<results::TrialRecord>& trials,
+                          const results::TimelinesFile& timelines);
 
 }  // namespace gradsync::report

@@ -9,6 +9,7 @@
 
 #include "harness/base/errors.h"
 #include "harness/results/store.h"
+#include "harness/results/timelines.h"
 #include "harness/results/write_file.h"
 
 namespace gradsync::results {
@@ -19,9 +20,10 @@ namespace {
 
 // What a run writes, and so what --force may remove.
 constexpr const char* kOurs[] = {
-    kTrialsFile,      kResultFile,   kSearchFile,     kGateFile,        kTurnsFile,
-    kGatePlanFile,    kCandidateRun, kBaselineOutput, kCandidateOutput, kControlOutput,
-    "benchmark.json", "table.md",    "plots",         "forest.png",     "forest.svg"};
+    kTrialsFile,     kTimelinesFile,   kResultFile,    kSearchFile,
+    kGateFile,       kTurnsFile,       kGatePlanFile,  kCandidateRun,
+    kBaselineOutput, kCandidateOutput, kControlOutput, "benchmark.json",
+    "table.md",      "plots",          "forest.png",   "forest.svg"};
 
 // "result.json.tmp-4711": our mark, then digits to the end.
 bool is_temporary(const fs::path& path) {

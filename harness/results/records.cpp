@@ -8,6 +8,7 @@
 
 #include "harness/results/block_time.h"
 #include "harness/results/result_fields.h"
+#include "harness/results/timeline_fields.h"
 
 namespace gradsync::results {
 
@@ -21,29 +22,6 @@ double unaccounted_s(const RankRecord& rank) {
 }
 
 }  // namespace
-
-constexpr auto fields_of(const TimelineEvent*) {
-  return std::tuple{field("op", &TimelineEvent::op),
-                    field("bytes", &TimelineEvent::bytes),
-                    field("micro_batch", &TimelineEvent::micro_batch),
-                    field("bucket", &TimelineEvent::bucket),
-                    field("start_s", &TimelineEvent::start_s),
-                    field("end_s", &TimelineEvent::end_s)};
-}
-
-constexpr auto fields_of(const TimelinePhase*) {
-  return std::tuple{
-      field("phase", &TimelinePhase::phase), field("micro_batch", &TimelinePhase::micro_batch),
-      field("start_s", &TimelinePhase::start_s), field("end_s", &TimelinePhase::end_s)};
-}
-
-constexpr auto fields_of(const MemoryTimelinePoint*) {
-  return std::tuple{field("at_s", &MemoryTimelinePoint::at_s),
-                    field("micro_batch", &MemoryTimelinePoint::micro_batch),
-                    field("phase", &MemoryTimelinePoint::phase),
-                    field("unit", &MemoryTimelinePoint::unit).spared(),
-                    field("bytes", &MemoryTimelinePoint::bytes)};
-}
 
 constexpr auto fields_of(const RunningStatistics*) {
   return std::tuple{field("mean", &RunningStatistics::mean),
@@ -67,11 +45,11 @@ constexpr auto fields_of(const RankRecord*) {
       field("peak_reserved_bytes", &RankRecord::peak_reserved_bytes).later(),
       field("peak_reserved_estimate_bytes", &RankRecord::peak_reserved_estimate_bytes).later(),
       field("parameter_distance", &RankRecord::parameter_distance).later().or_null(),
-      field("memory_timeline", &RankRecord::memory_timeline).later(),
+      field("memory_timeline", &RankRecord::memory_timeline).spared(),
       field("running_statistics", &RankRecord::running_statistics).later(),
-      field("timeline_start_s", &RankRecord::timeline_start_s).later(),
-      field("timeline_events", &RankRecord::timeline_events),
-      field("timeline_phases", &RankRecord::timeline_phases)};
+      field("timeline_start_s", &RankRecord::timeline_start_s).spared(),
+      field("timeline_events", &RankRecord::timeline_events).spared(),
+      field("timeline_phases", &RankRecord::timeline_phases).spared()};
 }
 
 constexpr auto fields_of(const LedgerRecord*) {
@@ -79,6 +57,10 @@ constexpr auto fields_of(const LedgerRecord*) {
       field("per_step", &LedgerRecord::per_step), field("expected", &LedgerRecord::expected),
       field("matches", &LedgerRecord::matches), field("mismatch", &LedgerRecord::mismatch),
       field("buckets", &LedgerRecord::buckets)};
+}
+
+constexpr auto fields_of(const FilePart*) {
+  return std::tuple{field("offset", &FilePart::offset), field("bytes", &FilePart::bytes)};
 }
 
 constexpr auto fields_of(const TrialRecord*) {
@@ -99,7 +81,9 @@ constexpr auto fields_of(const TrialRecord*) {
       field("predicted_peak_by_category", &TrialRecord::predicted_peak_by_category)
           .later()
           .or_null(),
-      field("model_info", &TrialRecord::model_info)};
+      field("model_info", &TrialRecord::model_info),
+      field("timelines_at", &TrialRecord::timelines_at).spared(),
+      field("memory_timeline_at", &TrialRecord::memory_timeline_at).spared()};
 }
 
 std::string to_string(Status status) {

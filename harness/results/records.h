@@ -1,7 +1,8 @@
 // What one trial left behind, as stored in trials.jsonl (schema gradsync.trial/1).
 //
-// Raw first: every timed step of every rank is here, so that summaries can be made again. The cell
-// is kept as JSON, because results outlive the plans that asked for them.
+// Raw first: every timed step of every rank is here, so that summaries can be made again. Timelines
+// are many times larger and lie in a file beside it (timelines.h). The cell is kept as JSON,
+// because results outlive the plans that asked for them.
 #pragma once
 
 #include <cstdint>
@@ -104,6 +105,12 @@ struct LedgerRecord {
   int buckets = 0;       // reductions of one synced micro-batch: DDP's buckets, FSDP's units
 };
 
+// A stretch of a file, in bytes.
+struct FilePart {
+  std::int64_t offset = 0;
+  std::int64_t bytes = 0;
+};
+
 struct TrialRecord {
   std::string part;
   nlohmann::json cell;
@@ -121,6 +128,10 @@ struct TrialRecord {
   std::optional<std::int64_t> predicted_peak_allocated_bytes;
   std::map<std::string, std::int64_t> predicted_peak_by_category;
   nlohmann::json model_info;  // {"parameters", "gradient_bytes", "scale", "paced", ...}
+  // Where the file of timelines has what the ranks recorded of single steps (timelines.h). Unset:
+  // nothing was recorded, or it is in the ranks alone, as in records of earlier versions.
+  std::optional<FilePart> timelines_at;
+  std::optional<FilePart> memory_timeline_at;
 };
 
 void to_json(nlohmann::json& out, const RankRecord& rank);

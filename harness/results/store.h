@@ -1,8 +1,9 @@
 // The files of one run in their directory: taking it, appending trials, going on after a crash.
 //
-// The idea: a crash at any moment loses at most the trial that was running. trials.jsonl only ever
-// grows by whole lines; every other file is written beside its place and renamed into it. A lock on
-// the directory, which the kernel drops with the process, keeps two runs apart.
+// The idea: a crash at any moment loses at most the trial that was running. trials.jsonl, and
+// timelines.jsonl before it, only ever grow by whole lines; every other file is written beside its
+// place and renamed into it. A lock on the directory, which the kernel drops with the process,
+// keeps two runs apart.
 //
 // Errors throughout: ConfigError where the user chose wrongly (directory taken, foreign file),
 // ResultsError with the system's own words where writing failed (disk full, no permission).
@@ -17,6 +18,7 @@
 
 #include "harness/results/records.h"
 #include "harness/results/run_context.h"
+#include "harness/results/write_file.h"
 
 namespace gradsync::results {
 
@@ -60,31 +62,31 @@ class DirectoryLock {
   int fd_;
 };
 
-// DIR/trials.jsonl, open for append.
+// DIR/trials.jsonl and DIR/timelines.jsonl, open for append.
 class TrialLog {
  public:
-  // Locks the directory and drops what a crash left of a line. Errors: as DirectoryLock;
-  // ConfigError where the file ends in something that is no trial; ResultsError.
+  // Locks the directory and drops what a crash left: part of a line, and timelines of no trial.
+  // Errors: as DirectoryLock; ConfigError where the file ends in something that is no trial;
+  // ResultsError.
   explicit TrialLog(const std::string& directory);
-  ~TrialLog();
-  TrialLog(const TrialLog&) = delete;
-  TrialLog& operator=(const TrialLog&) = delete;
 
-  // Adds one line. Blocks: until the disk has it (milliseconds; never inside a timed window).
-  // Errors: ResultsError; the file then ends with the line before, and append may be tried again.
-  void append(const TrialRecord& trial);
+  // Adds the trial's timelines and then its line, and returns it as read_trials() would: with its
+  // events and phases, its memory in the file alone. Blocks: until the disk has both (milliseconds;
+  // never inside a timed window). Errors: ResultsError; the files then end as before, and append
+  // may be tried again.
+  TrialRecord append(TrialRecord trial);
 
  private:
   DirectoryLock lock_;
-  std::string path_;
-  int fd_;
-  std::int64_t size_;  // bytes of whole lines
+  std::optional<GrowingFile> timelines_;
+  std::optional<GrowingFile> trials_;
 };
 
 // Returns the trials of DIR/trials.jsonl in the order of the file, one for each key: where a trial
-// was run again after --resume, the later one. No such file: no trials. A last line that a crash
-// cut off is left out, and `*warning` (if given) says so; it is empty otherwise. Errors:
-// ConfigError with file and line for a line that is no trial record, or one of a newer version.
+// was run again after --resume, the later one. No such file: no trials. Memory timelines stay where
+// they are (timelines.h). A last line that a crash cut off is left out, and so are timelines that
+// were not kept; `*warning` (if given) says so, and is empty otherwise. Errors: ConfigError with
+// file and line for a line that is no trial record, or one of a newer version.
 std::vector<TrialRecord> read_trials(const std::string& directory, std::string* warning = nullptr);
 
 // What is read of a result.json: all else in it is made again from its trials.

@@ -1,18 +1,20 @@
-#include <fcntl.h>
 #include <fmt/format.h>
-#include <unistd.h>
 
+#include <algorithm>
+#include <atomic>
 #include <cerrno>
 #include <charconv>
 #include <cstring>
 #include <fstream>
 #include <iterator>
-#include <map>
 #include <string_view>
+#include <unordered_map>
 
 #include "harness/base/errors.h"
+#include "harness/base/in_parallel.h"
 #include "harness/base/json_fields.h"
 #include "harness/results/store.h"
+#include "harness/results/timelines.h"
 #include "harness/results/write_file.h"
 
 namespace gradsync::results {
@@ -66,6 +68,13 @@ void refuse_newer(const json& record, std::string_view known, const std::string&
                   where, text, known));
 }
 
+// For fewer trials another thread is not worth its start.
+constexpr std::size_t kLeastPart = 64;
+
+std::string where(const std::string& path, std::size_t line) {
+  return fmt::format("{}:{}", path, line);
+}
+
 TrialRecord parse_line(std::string_view line, const std::string& where) {
   const std::string no_record = where + ": not a trial record";
   try {
@@ -77,55 +86,100 @@ TrialRecord parse_line(std::string_view line, const std::string& where) {
   }
 }
 
+std::vector<TrialRecord> parse_lines(const std::vector<std::string_view>& lines,
+                                     const std::string& path) {
+  std::vector<TrialRecord> trials(lines.size());
+  in_parallel(lines.size(), kLeastPart, [&](std::size_t begin, std::size_t end) {
+    for (std::size_t i = begin; i < end; ++i) trials[i] = parse_line(lines[i], where(path, i + 1));
+  });
+  return trials;
+}
+
+// One trial for each key, where the first of them stood: the last of them.
+std::vector<TrialRecord> without_replaced(std::vector<TrialRecord> all) {
+  std::vector<TrialRecord> trials;
+  std::unordered_map<std::string, std::size_t> places;
+  for (TrialRecord& trial : all) {
+    const auto key = trial_key(trial.part, trial.cell, trial.launch, trial.round);
+    const auto [place, is_new] = places.try_emplace(key, trials.size());
+    if (is_new) {
+      trials.push_back(std::move(trial));
+    } else {
+      trials[place->second] = std::move(trial);
+    }
+  }
+  return trials;
+}
+
 // True for what a crash leaves of a line: the beginning of an object, without its end.
 bool is_cut_off(std::string_view tail) {
   return !tail.empty() && std::string_view("{\"").substr(0, tail.size()) == tail.substr(0, 2) &&
          !json::accept(tail);
 }
 
-std::string where(const std::string& path, std::size_t line) {
-  return fmt::format("{}:{}", path, line);
+std::optional<FilePart> part_at(std::int64_t offset, const std::string& text) {
+  if (text.empty()) return std::nullopt;
+  return FilePart{offset, static_cast<std::int64_t>(text.size())};
+}
+
+// Where the timelines of these trials end; what is behind belongs to none.
+std::int64_t end_of_timelines(const std::vector<TrialRecord>& trials) {
+  std::int64_t end = 0;
+  for (const TrialRecord& trial : trials) {
+    for (const auto& part : {trial.timelines_at, trial.memory_timeline_at}) {
+      if (part) end = std::max(end, part->offset + part->bytes);
+    }
+  }
+  return end;
+}
+
+// Returns what is to be said of those whose timelines were not kept.
+std::string read_timelines(const std::string& directory, std::vector<TrialRecord>& trials) {
+  const TimelinesFile file(directory);
+  std::atomic<std::size_t> missing = 0;
+  in_parallel(trials.size(), kLeastPart, [&](std::size_t begin, std::size_t end) {
+    for (std::size_t i = begin; i < end; ++i) {
+      if (trials[i].timelines_at && !file.read_into(trials[i])) ++missing;
+    }
+  });
+  if (missing == 0) return "";
+  return fmt::format(
+      "{}/{}: the timelines of {} of {} trials are not there: what is made of them "
+      "is left out",
+      directory, kTimelinesFile, missing.load(), trials.size());
 }
 
 }  // namespace
 
-TrialLog::TrialLog(const std::string& directory)
-    : lock_(directory), path_(directory + "/" + kTrialsFile), fd_(-1), size_(0) {
-  read_trials(directory);  // refuses to add to what is not ours
-  const std::string text = read_text(path_);
-  const Lines lines = split(text);
-  size_ = static_cast<std::int64_t>(text.size());
-  const bool lacks_newline = !lines.tail.empty() && !is_cut_off(lines.tail);
-  if (is_cut_off(lines.tail)) size_ -= static_cast<std::int64_t>(lines.tail.size());
-
-  fd_ = ::openat(lock_.descriptor(), kTrialsFile, O_WRONLY | O_CREAT | O_CLOEXEC, 0666);
-  if (fd_ < 0) fail_write(path_, "opened", errno);
-  int error = 0;
-  if (::ftruncate(fd_, size_) != 0 || ::lseek(fd_, 0, SEEK_END) < 0) error = errno;
-  if (error == 0 && lacks_newline) error = write_all(fd_, "\n");
-  if (error != 0) {
-    ::close(fd_);
-    fail_write(path_, "opened", error);
-  }
-  if (lacks_newline) ++size_;
+TrialLog::TrialLog(const std::string& directory) : lock_(directory) {
+  const std::string path = directory + "/" + kTrialsFile;
+  const std::vector<TrialRecord> trials = read_trials(directory);  // refuses what is not ours
+  const std::string text = read_text(path);
+  const std::string_view tail = split(text).tail;
+  const auto size = static_cast<std::int64_t>(text.size() - (is_cut_off(tail) ? tail.size() : 0));
+  trials_.emplace(lock_.descriptor(), kTrialsFile, path, size);
+  if (!tail.empty() && !is_cut_off(tail)) trials_->append("\n");
+  timelines_.emplace(lock_.descriptor(), kTimelinesFile, directory + "/" + kTimelinesFile,
+                     end_of_timelines(trials));
 }
 
-TrialLog::~TrialLog() {
-  ::close(fd_);
-}
-
-void TrialLog::append(const TrialRecord& trial) {
-  // A reason may quote bytes of a broken peer: they must not make the record unwritable.
-  const std::string line = json(trial).dump(-1, ' ', false, json::error_handler_t::replace) + "\n";
-  int error = write_all(fd_, line);
-  if (error == 0 && ::fdatasync(fd_) != 0) error = errno;
-  if (error == 0) {
-    size_ += static_cast<std::int64_t>(line.size());
-    return;
+TrialRecord TrialLog::append(TrialRecord trial) {
+  const std::int64_t before = timelines_->size();
+  const std::string steps = timelines_line(trial);
+  const std::string memory = memory_timeline_line(trial);
+  trial.timelines_at = part_at(before, steps);
+  trial.memory_timeline_at = part_at(before + static_cast<std::int64_t>(steps.size()), memory);
+  if (!steps.empty() || !memory.empty()) timelines_->append(steps + memory);
+  try {
+    // A reason may quote bytes of a broken peer: they must not make the record unwritable.
+    const json line = without_timelines(trial);
+    trials_->append(line.dump(-1, ' ', false, json::error_handler_t::replace) + "\n");
+  } catch (const ResultsError&) {
+    timelines_->cut(before);
+    throw;
   }
-  // Best effort: should this fail too, the reader drops the part of a line.
-  if (::ftruncate(fd_, size_) == 0) ::lseek(fd_, size_, SEEK_SET);
-  fail_write(path_, "written", error);
+  for (RankRecord& rank : trial.ranks) rank.memory_timeline.clear();
+  return trial;
 }
 
 std::vector<TrialRecord> read_trials(const std::string& directory, std::string* warning) {
@@ -142,17 +196,10 @@ std::vector<TrialRecord> read_trials(const std::string& directory, std::string* 
   } else if (!lines.tail.empty()) {
     lines.whole.push_back(lines.tail);
   }
-  std::vector<TrialRecord> trials;
-  std::map<std::string, std::size_t> places;
-  for (std::size_t i = 0; i < lines.whole.size(); ++i) {
-    TrialRecord trial = parse_line(lines.whole[i], where(path, i + 1));
-    const auto key = trial_key(trial.part, trial.cell, trial.launch, trial.round);
-    const auto [place, is_new] = places.try_emplace(key, trials.size());
-    if (is_new) {
-      trials.push_back(std::move(trial));
-    } else {
-      trials[place->second] = std::move(trial);
-    }
+  std::vector<TrialRecord> trials = without_replaced(parse_lines(lines.whole, path));
+  const std::string missing = read_timelines(directory, trials);
+  if (warning != nullptr && !missing.empty()) {
+    *warning += (warning->empty() ? "" : "; ") + missing;
   }
   return trials;
 }

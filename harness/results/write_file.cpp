@@ -2,12 +2,14 @@
 
 #include <fcntl.h>
 #include <fmt/format.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #include <cerrno>
 #include <cstdio>
 #include <cstring>
 #include <filesystem>
+#include <utility>
 
 #include "harness/base/errors.h"
 #include "harness/results/store.h"
@@ -59,6 +61,39 @@ void write_atomically(const std::string& path, const std::string& text) {
   if (error == 0) return;
   ::unlink(temporary.c_str());
   fail_write(path, "written", error);
+}
+
+GrowingFile::GrowingFile(int directory, const char* name, std::string path, std::int64_t size)
+    : path_(std::move(path)),
+      fd_(::openat(directory, name, O_WRONLY | O_CREAT | O_CLOEXEC, 0666)),
+      size_(size) {
+  if (fd_ < 0) fail_write(path_, "opened", errno);
+  struct stat status {};
+  int error = ::fstat(fd_, &status) == 0 ? 0 : errno;
+  if (error == 0 && status.st_size > size_ && ::ftruncate(fd_, size_) != 0) error = errno;
+  if (error == 0 && ::lseek(fd_, size_, SEEK_SET) < 0) error = errno;
+  if (error == 0) return;
+  ::close(fd_);
+  fail_write(path_, "opened", error);
+}
+
+GrowingFile::~GrowingFile() {
+  ::close(fd_);
+}
+
+void GrowingFile::append(std::string_view bytes) {
+  int error = write_all(fd_, bytes);
+  if (error == 0 && ::fdatasync(fd_) != 0) error = errno;
+  if (error != 0) {
+    cut(size_);
+    fail_write(path_, "written", error);
+  }
+  size_ += static_cast<std::int64_t>(bytes.size());
+}
+
+void GrowingFile::cut(std::int64_t size) {
+  if (::ftruncate(fd_, size) != 0 || ::lseek(fd_, size, SEEK_SET) < 0) return;
+  size_ = size;
 }
 
 }  // namespace gradsync::results

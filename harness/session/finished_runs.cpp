@@ -5,10 +5,10 @@
 #include "harness/base/errors.h"
 #include "harness/base/log.h"
 #include "harness/coordinate/coordinator.h"
-#include "harness/summary/build_result.h"
 #include "harness/results/store.h"
 #include "harness/session/child_program.h"
 #include "harness/session/interrupt.h"
+#include "harness/summary/build_result.h"
 
 namespace gradsync::session {
 

@@ -3,8 +3,8 @@
 
 #include <string>
 
-#include "harness/summary/run_comparison.h"
 #include "harness/session/run_options.h"
+#include "harness/summary/run_comparison.h"
 
 namespace gradsync::session {
 

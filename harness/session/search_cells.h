@@ -3,9 +3,9 @@
 
 #include <vector>
 
-#include "harness/summary/search.h"
 #include "harness/session/search_question.h"
 #include "harness/session/session.h"
+#include "harness/summary/search.h"
 
 namespace gradsync::session {
 

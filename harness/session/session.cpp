@@ -16,13 +16,13 @@
 #include "harness/coordinate/merge.h"
 #include "harness/launch/host.h"
 #include "harness/report/benchmark_json.h"
-#include "harness/summary/build_result.h"
 #include "harness/report/markdown.h"
 #include "harness/results/block_time.h"
 #include "harness/session/interrupt.h"
 #include "harness/session/paths.h"
 #include "harness/session/plots.h"
 #include "harness/session/published_tables.h"
+#include "harness/summary/build_result.h"
 
 namespace gradsync::session {
 namespace {
@@ -213,10 +213,9 @@ void Session::warn_about_weights(const results::TrialRecord& trial) {
                         fmt::join(missing.get<std::vector<std::string>>(), ", ")));
 }
 
-void Session::record(const results::TrialRecord& trial) {
-  log_->append(trial);
+void Session::record(const results::TrialRecord& ended) {
+  const results::TrialRecord& trial = trials_.emplace_back(log_->append(ended));
   warn_about_weights(trial);
-  trials_.push_back(trial);
   std::optional<double> mean_s;
   if (has_valid_times(trial)) {
     const auto time = results::block_time(trial, plan_.window_rule == "as_published");

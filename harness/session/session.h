@@ -12,11 +12,11 @@
 #include "harness/coordinate/coordinator.h"
 #include "harness/launch/agents.h"
 #include "harness/launch/host.h"
-#include "harness/text/progress.h"
 #include "harness/results/result.h"
 #include "harness/results/store.h"
 #include "harness/session/launch_jobs.h"
 #include "harness/session/run_options.h"
+#include "harness/text/progress.h"
 
 namespace gradsync::session {
 
@@ -57,7 +57,7 @@ class Session {
   // machine cannot make its network.
   std::optional<coordinate::LaunchJob> job_of(const plan::Launch& launch,
                                               const std::vector<plan::Trial>& trials);
-  void record(const results::TrialRecord& trial);
+  void record(const results::TrialRecord& ended);
   void warn_about_weights(const results::TrialRecord& trial);
   void write_result(const results::Result& result);
   void note_steal();

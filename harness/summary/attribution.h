@@ -27,8 +27,8 @@
 #include <vector>
 
 #include "harness/base/known.h"
-#include "harness/summary/host_clocks.h"
 #include "harness/results/result.h"
+#include "harness/summary/host_clocks.h"
 
 namespace gradsync::report {
 

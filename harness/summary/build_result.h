@@ -7,8 +7,8 @@
 #include <nlohmann/json.hpp>
 #include <vector>
 
-#include "harness/summary/cell_group.h"
 #include "harness/results/result.h"
+#include "harness/summary/cell_group.h"
 
 namespace gradsync::report {
 

@@ -10,11 +10,11 @@
 #include <regex>
 #include <set>
 
+#include "harness/stats/sample.h"
 #include "harness/summary/attribution.h"
 #include "harness/summary/launch_times.h"
 #include "harness/summary/rank_summary.h"
 #include "harness/summary/running_statistics.h"
-#include "harness/stats/sample.h"
 
 namespace gradsync::report {
 

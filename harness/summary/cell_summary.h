@@ -3,9 +3,9 @@
 
 #include <string>
 
-#include "harness/summary/cell_group.h"
 #include "harness/results/result.h"
 #include "harness/stats/interval.h"
+#include "harness/summary/cell_group.h"
 
 namespace gradsync::report {
 

@@ -4,9 +4,9 @@
 #include <optional>
 #include <string>
 
-#include "harness/summary/cell_group.h"
 #include "harness/results/result.h"
 #include "harness/stats/launch_interval.h"
+#include "harness/summary/cell_group.h"
 
 namespace gradsync::report {
 

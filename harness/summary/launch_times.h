@@ -6,9 +6,9 @@
 
 #include <vector>
 
-#include "harness/summary/cell_group.h"
 #include "harness/results/block_time.h"
 #include "harness/stats/launch_interval.h"
+#include "harness/summary/cell_group.h"
 
 namespace gradsync::report {
 

@@ -10,8 +10,8 @@
 #include <optional>
 #include <set>
 
-#include "harness/summary/launch_times.h"
 #include "harness/stats/sample.h"
+#include "harness/summary/launch_times.h"
 
 namespace gradsync::report {
 

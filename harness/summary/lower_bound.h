@@ -28,8 +28,8 @@
 #include <vector>
 
 #include "harness/base/known.h"
-#include "harness/summary/cell_group.h"
 #include "harness/results/result.h"
+#include "harness/summary/cell_group.h"
 
 namespace gradsync::report {
 

@@ -3,8 +3,8 @@
 #include <algorithm>
 #include <set>
 
-#include "harness/text/labels.h"
 #include "harness/summary/plan_source.h"
+#include "harness/text/labels.h"
 
 namespace gradsync::report {
 

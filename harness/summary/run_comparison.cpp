@@ -7,10 +7,10 @@
 #include <map>
 #include <set>
 
+#include "harness/results/result_fields.h"
 #include "harness/summary/cell_group.h"
 #include "harness/summary/launch_times.h"
 #include "harness/summary/plan_source.h"
-#include "harness/results/result_fields.h"
 
 namespace gradsync::report {
 

@@ -12,9 +12,9 @@
 #include <vector>
 
 #include "harness/base/known.h"
-#include "harness/summary/context_difference.h"
 #include "harness/results/result.h"
 #include "harness/stats/launch_interval.h"
+#include "harness/summary/context_difference.h"
 
 namespace gradsync::report {
 

@@ -9,8 +9,8 @@
 #include <utility>
 
 #include "harness/plan/strategies.h"
-#include "harness/text/labels.h"
 #include "harness/stats/step_law.h"
+#include "harness/text/labels.h"
 
 namespace gradsync::report {
 

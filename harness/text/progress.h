@@ -12,8 +12,8 @@
 #include <vector>
 
 #include "harness/base/clock.h"
-#include "harness/text/eta.h"
 #include "harness/results/records.h"
+#include "harness/text/eta.h"
 
 namespace gradsync::report {
 

@@ -30,7 +30,8 @@ import texts
 HERE = Path(__file__).resolve().parent
 ROOT = HERE.parent.parent
 PROGRAM = os.environ.get("GRADSYNC_PROGRAM", str(ROOT / "build" / "release" / "gradsync"))
-TIMELINES = ("timeline_events", "timeline_phases", "memory_timeline")
+# In a trial: where its timelines are, which are not published.
+TIMELINES = ("timelines_at", "memory_timeline_at")
 
 
 def output_of(*command):
@@ -38,10 +39,7 @@ def output_of(*command):
 
 
 def without_timelines(trial):
-    for rank in trial["ranks"]:
-        for name in TIMELINES:
-            rank[name] = []
-    return trial
+    return {name: value for name, value in trial.items() if name not in TIMELINES}
 
 
 def trials_in(folder):

@@ -14,6 +14,7 @@ import signal
 import socket
 import struct
 import subprocess
+import sys
 import tempfile
 import time
 import unittest
@@ -22,6 +23,10 @@ from dataclasses import dataclass
 from pathlib import Path
 
 ROOT = Path(__file__).resolve().parents[2]
+sys.path.insert(0, str(ROOT / "plot"))
+
+import timelines  # noqa: E402
+
 PROGRAM = os.environ.get("GRADSYNC_PROGRAM", str(ROOT / "build" / "release" / "gradsync"))
 RANK_PROGRAM = str(Path(PROGRAM).parent / "gradsync-rank")
 MARK = "GRADSYNC_TEST_MARK"
@@ -193,7 +198,17 @@ class ProgramTest(unittest.TestCase):
         if not path.exists():
             return []
         text = path.read_text()
-        return [json.loads(line) for line in text[: text.rfind("\n") + 1].splitlines()]
+        lines = text[: text.rfind("\n") + 1].splitlines()
+        return [self.with_timelines(json.loads(line), path.parent) for line in lines]
+
+    @staticmethod
+    def with_timelines(trial, directory):
+        """The trial, each rank with what timelines.jsonl has of it."""
+        trial = timelines.steps_of(directory, trial)
+        memory = timelines.memory_of(directory, trial)
+        for rank in trial["ranks"]:
+            rank["memory_timeline"] = memory if rank["rank"] == 0 else []
+        return trial
 
     def result(self, out="run"):
         return json.loads((self.place / out / "result.json").read_text())

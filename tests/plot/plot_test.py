@@ -1,7 +1,7 @@
 """Draws the sample run and looks at what comes out: plot_test.py PATH/TO/write_sample_run.
 
 Covers: attribution.py, idle.py, memory.py, run_data.py, slowdown.py, step_memory.py, steps.py,
-style.py, sweep.py, timeline.py.
+style.py, sweep.py, timeline.py, timelines.py.
 """
 
 import json
@@ -34,6 +34,7 @@ import step_memory  # noqa: E402
 import style  # noqa: E402
 import sweep  # noqa: E402
 import timeline  # noqa: E402
+import timelines  # noqa: E402
 
 WRITE_SAMPLE_RUN = sys.argv.pop(1)
 
@@ -314,10 +315,19 @@ class DrawsMemory(WithSampleRun):
         self.assertEqual(len(figure.axes), 1, "no time to draw memory against")
 
     def test_runs_without_a_record_of_memory_have_no_such_picture(self):
-        for trial in self.run_.trials:
-            for rank in trial["ranks"]:
-                del rank["memory_timeline"]
+        self.assertNotEqual(step_memory.draw_all(self.run_), {})
+        (self.directory / "timelines.jsonl").unlink()
         self.assertEqual(step_memory.draw_all(self.run_), {})
+
+    def test_trials_of_earlier_versions_have_their_timelines_in_them(self):
+        trial = next(trial for trial in self.run_.trials if "memory_timeline_at" in trial)
+        points = timelines.memory_of(self.directory, trial)
+        steps = timelines.steps_of(self.directory, trial)
+        self.assertTrue(points and all(rank["timeline_phases"] for rank in steps["ranks"]))
+        (self.directory / "timelines.jsonl").unlink()
+        steps["ranks"][0]["memory_timeline"] = points
+        self.assertEqual(timelines.memory_of(self.directory, steps), points)
+        self.assertEqual(timelines.steps_of(self.directory, steps), steps)
 
     def test_cells_that_cannot_share_a_line_get_pictures_of_their_own(self):
         for cell in self.run_.parts[1].cells:

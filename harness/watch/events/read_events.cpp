@@ -14,8 +14,8 @@
 #include "harness/base/whole_file.h"
 #include "harness/watch/events/hook_events.h"
 #include "harness/watch/events/nccl_events.h"
-#include "harness/watch/preload/event_file.h"
 #include "harness/watch/events/process_files.h"
+#include "harness/watch/preload/event_file.h"
 
 namespace gradsync::watch {
 namespace {

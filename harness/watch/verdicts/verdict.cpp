@@ -11,9 +11,9 @@
 
 #include "harness/base/errors.h"
 #include "harness/base/units.h"
+#include "harness/watch/preload/event_file.h"
 #include "harness/watch/verdicts/drift_verdict.h"
 #include "harness/watch/verdicts/excess_verdict.h"
-#include "harness/watch/preload/event_file.h"
 #include "harness/watch/verdicts/verdict_parts.h"
 
 namespace gradsync::watch {

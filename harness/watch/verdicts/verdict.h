@@ -11,8 +11,8 @@
 #include <string_view>
 #include <vector>
 
-#include "harness/watch/steps/counts.h"
 #include "harness/watch/events/event.h"
+#include "harness/watch/steps/counts.h"
 #include "harness/watch/steps/steps.h"
 #include "harness/watch/steps/usual_step.h"
 

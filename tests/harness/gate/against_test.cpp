@@ -5,8 +5,8 @@
 #include <utility>
 
 #include "harness/base/errors.h"
-#include "harness/summary/build_result.h"
 #include "harness/stats/random.h"
+#include "harness/summary/build_result.h"
 #include "tests/harness/results/sample_run.h"
 
 namespace gradsync::gate {

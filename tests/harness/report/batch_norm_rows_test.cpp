@@ -4,8 +4,8 @@
 
 #include <cmath>
 
-#include "harness/summary/build_result.h"
 #include "harness/report/markdown.h"
+#include "harness/summary/build_result.h"
 #include "harness/summary/running_statistics.h"
 #include "tests/harness/results/sample_run.h"
 

@@ -4,9 +4,9 @@
 #include <algorithm>
 #include <sstream>
 
-#include "harness/summary/build_result.h"
 #include "harness/report/csv.h"
 #include "harness/report/guide_table.h"
+#include "harness/summary/build_result.h"
 #include "harness/text/labels.h"
 #include "tests/harness/results/sample_run.h"
 

@@ -10,11 +10,11 @@
 #include <regex>
 #include <sstream>
 
-#include "harness/summary/build_result.h"
 #include "harness/report/csv.h"
 #include "harness/report/markdown.h"
 #include "harness/results/store.h"
 #include "harness/stats/interval.h"
+#include "harness/summary/build_result.h"
 #include "tests/harness/results/sample_run.h"
 #include "tests/harness/stats/normal.h"
 

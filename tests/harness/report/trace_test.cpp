@@ -16,6 +16,8 @@ using results::TrialRecord;
 using testing::sample_cell;
 using testing::sample_trial;
 
+const results::TimelinesFile kNoFile("no such directory");
+
 // Rank 1 begins 0.1 s after rank 0 and issues its bucket at 0.25 of its own step.
 TrialRecord traced_trial() {
   TrialRecord trial = sample_trial("a_part", sample_cell("2x1_1gbit", "no_sync"), 0, {3.0, 1.0});
@@ -32,7 +34,7 @@ TrialRecord traced_trial() {
 std::vector<json> events_of(const TrialRecord& trial, const std::string& kind,
                             const json& context = json::object()) {
   std::vector<json> found;
-  const json trace = trace_json(context, {trial});
+  const json trace = trace_json(context, {trial}, kNoFile);
   for (const json& event : trace["traceEvents"]) {
     if (event["ph"] == kind) found.push_back(event);
   }
@@ -150,7 +152,7 @@ TEST(Trace, MemoryIsThatOfTheLastTrialThatRecordedIt) {
   trials[1].ranks[0].memory_timeline = {{0.0, -1, "", "", {{"other", 8}}}};
   for (std::size_t i = 0; i < trials.size(); ++i) trials[i].round = static_cast<int>(i);
   std::vector<json> counters;
-  const json trace = trace_json(json::object(), trials);
+  const json trace = trace_json(json::object(), trials, kNoFile);
   for (const json& event : trace["traceEvents"]) {
     if (event["ph"] == "C") counters.push_back(event["args"]);
   }
@@ -160,7 +162,7 @@ TEST(Trace, MemoryIsThatOfTheLastTrialThatRecordedIt) {
 TEST(Trace, AFailedTrialIsNotShown) {
   TrialRecord failed = traced_trial();
   failed.status = results::Status::Failed;
-  EXPECT_TRUE(trace_json({}, {failed})["traceEvents"].empty());
+  EXPECT_TRUE(trace_json({}, {failed}, kNoFile)["traceEvents"].empty());
 }
 
 TEST(NestingRows, ASpanIsInARowWhereItFollowsOrLiesInside) {

@@ -7,8 +7,9 @@
 #include <string>
 
 #include "harness/report/benchmark_json.h"
-#include "harness/summary/build_result.h"
 #include "harness/report/markdown.h"
+#include "harness/results/store.h"
+#include "harness/summary/build_result.h"
 #include "tests/harness/results/sample_run.h"
 
 int main(int argc, char** argv) {
@@ -32,8 +33,7 @@ int main(int argc, char** argv) {
   std::ofstream(directory + "/result.json") << nlohmann::json(result).dump(1) << "\n";
   std::ofstream(directory + "/benchmark.json")
       << report::benchmark_json(result, run.trials).dump(1);
-  std::ofstream trials(directory + "/trials.jsonl");
-  for (const auto& trial : run.trials) trials << nlohmann::json(trial).dump() << "\n";
-  trials.flush();
-  return trials ? 0 : 1;
+  results::TrialLog trials(directory);
+  for (const auto& trial : run.trials) trials.append(trial);
+  return 0;
 }

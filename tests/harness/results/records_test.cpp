@@ -142,7 +142,7 @@ TEST(Records, OlderTrialsDoNotSayWhenTheirExampleBegan) {
   older["ranks"][1]["timeline_start_s"] = nullptr;
   const auto back = older.get<TrialRecord>();
   EXPECT_FALSE(back.ranks.at(0).timeline_start_s.has_value());
-  EXPECT_TRUE(json(back).at("ranks").at(1).at("timeline_start_s").is_null());
+  EXPECT_FALSE(json(back).at("ranks").at(1).contains("timeline_start_s"));
 }
 
 TEST(Records, RefuseWhatIsNoTrial) {

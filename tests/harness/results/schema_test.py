@@ -16,16 +16,19 @@ from schemas import complaints, load, place_in
 
 OK_IN_BOTH = 1  # index of such a cell in the written comparison
 # Fields that trials of this version written earlier lack: such files stay valid.
-ADDED_TO_TRIALS = {"predicted_peak_allocated_bytes", "predicted_peak_by_category"}
+ADDED_TO_TRIALS = {
+    "memory_timeline_at",
+    "predicted_peak_allocated_bytes",
+    "predicted_peak_by_category",
+    "timelines_at",
+}
 ADDED_TO_RANKS = {
-    "memory_timeline",
     "parameter_distance",
     "peak_by_category",
     "peak_reserved_estimate_bytes",
     "queue_wait_s",
     "running_statistics",
     "throttled_s",
-    "timeline_start_s",
     "unaccounted_s",
 }
 
@@ -38,6 +41,7 @@ class SchemaCase(unittest.TestCase):
         with tempfile.TemporaryDirectory(prefix="gradsync_test_") as folder:
             subprocess.run([cls.program, f"{folder}/run"], check=True)
             lines = Path(f"{folder}/run/trials.jsonl").read_text().splitlines()
+            cls.timelines_text = Path(f"{folder}/run/timelines.jsonl").read_text()
             cls.result = load(Path(f"{folder}/run/result.json").read_text())
             cls.comparison = load(Path(f"{folder}/run/comparison.json").read_text())
             cls.forbidden = load(Path(f"{folder}/run/comparison_forbidden.json").read_text())
@@ -86,10 +90,8 @@ class TrialTest(SchemaCase):
         self.assert_refused("trial", good, "ranks", 0, "peak_allocated_bytes", to=1.5)
         self.assert_refused("trial", good, "ranks", 0, "peak_by_category", to={"other": -1})
         self.assert_refused("trial", good, "ranks", 0, "peak_reserved_estimate_bytes", to=1.5)
-        point = good["ranks"][0]["memory_timeline"][1]
-        for wrong in ({"bytes": {"other": -1}}, {"at_s": -1}, {"surprise": 1}, {"micro_batch": -2}):
-            self.assert_refused("trial", good, "ranks", 0, "memory_timeline", to=[point | wrong])
-        self.assert_refused("trial", good, "ranks", 0, "timeline_start_s", to="noon")
+        self.assert_refused("trial", good, "timelines_at", to={"offset": -1, "bytes": 10})
+        self.assert_refused("trial", good, "timelines_at", to={"offset": 0})
         self.assert_refused("trial", good, "predicted_peak_allocated_bytes", to=1.5)
         self.assert_refused("trial", good, "predicted_peak_by_category", to={"other": -1})
         self.assert_refused("trial", good, "ledger", "per_step", "all_reduce", to={"count": 1})
@@ -99,6 +101,30 @@ class TrialTest(SchemaCase):
         self.assert_refused("trial", self.trials[0], "reason", to="because")
         self.assert_refused("trial", self.trials[0], "ledger", "matches", to=False)
         self.assert_refused("trial", failed, "reason", to="")
+
+
+class TimelinesTest(SchemaCase):
+    def line_of(self, part):
+        """Returns the first trial's line that its field `part` points at."""
+        place = self.trials[0][part]
+        return load(self.timelines_text[place["offset"] :][: place["bytes"]])
+
+    def test_every_written_line_is_valid(self):
+        lines = [load(line) for line in self.timelines_text.splitlines()]
+        self.assertGreater(len(lines), 2)
+        for line in lines:
+            self.assertEqual(complaints("timelines", line), [])
+
+    def test_wrong_values_are_refused(self):
+        steps, memory = self.line_of("timelines_at"), self.line_of("memory_timeline_at")
+        self.assert_refused("timelines", steps, "schema", to="gradsync.memory_timeline/1")
+        self.assert_refused("timelines", steps, "ranks", to=[])
+        self.assert_refused("timelines", steps, "ranks", 0, "start_s", to="noon")
+        self.assert_refused("timelines", steps, "ranks", 0, "events", "bytes", to=[-1])
+        self.assert_refused("timelines", steps, "ranks", 0, "phases", "phase", to=["asleep"])
+        self.assert_refused("timelines", memory, "points", "micro_batch", to=[-2])
+        self.assert_refused("timelines", memory, "points", "bytes", "other", to=[-1])
+        self.assert_refused("timelines", memory, "points", "surprise", to=[1])
 
 
 class ResultTest(SchemaCase):

@@ -8,6 +8,7 @@
 
 #include "harness/base/errors.h"
 #include "harness/results/store.h"
+#include "harness/results/timelines.h"
 #include "tests/harness/results/limits.h"
 #include "tests/harness/results/samples.h"
 
@@ -20,6 +21,11 @@ using testing::HasSubstr;
 
 std::string line(const TrialRecord& trial) {
   return json(trial).dump() + "\n";
+}
+
+// These have no timelines: where those lie, and what becomes of them, is in timelines_test.cpp.
+TrialRecord plain_trial(int launch = 0) {
+  return without_timelines(sample_trial(launch));
 }
 
 std::string config_error(const std::string& directory) {
@@ -35,12 +41,12 @@ TEST(TrialLog, AppendsWholeLinesInOrder) {
   const TemporaryDirectory dir;
   {
     TrialLog log(dir.path());
-    log.append(sample_trial(0));
-    log.append(sample_trial(1));
+    log.append(plain_trial(0));
+    log.append(plain_trial(1));
   }
-  TrialLog(dir.path()).append(sample_trial(2));
+  TrialLog(dir.path()).append(plain_trial(2));
   EXPECT_EQ(slurp(dir / "trials.jsonl"),
-            line(sample_trial(0)) + line(sample_trial(1)) + line(sample_trial(2)));
+            line(plain_trial(0)) + line(plain_trial(1)) + line(plain_trial(2)));
   const auto trials = read_trials(dir.path());
   ASSERT_EQ(trials.size(), 3U);
   EXPECT_EQ(trials.at(2).launch, 2);
@@ -49,27 +55,27 @@ TEST(TrialLog, AppendsWholeLinesInOrder) {
 TEST(TrialLog, TrialIsInTheFileAsSoonAsAppendReturns) {
   const TemporaryDirectory dir;
   TrialLog log(dir.path());
-  log.append(sample_trial(0));
-  EXPECT_EQ(slurp(dir / "trials.jsonl"), line(sample_trial(0)));
+  log.append(plain_trial(0));
+  EXPECT_EQ(slurp(dir / "trials.jsonl"), line(plain_trial(0)));
 }
 
 TEST(TrialLog, FullDiskKeepsEarlierLinesAndNoPartOfTheNext) {
   const TemporaryDirectory dir;
   TrialLog log(dir.path());
-  log.append(sample_trial(0));
+  log.append(plain_trial(0));
   const auto whole = slurp(dir / "trials.jsonl");
   {
     const FileSizeLimit limit(whole.size() + 100);
     try {
-      log.append(sample_trial(1));
+      log.append(plain_trial(1));
       FAIL() << "wrote past the limit";
     } catch (const ResultsError& error) {
       EXPECT_THAT(error.what(), HasSubstr("trials.jsonl: cannot be written: File too large"));
     }
   }
   EXPECT_EQ(slurp(dir / "trials.jsonl"), whole);
-  log.append(sample_trial(2));
-  EXPECT_EQ(slurp(dir / "trials.jsonl"), whole + line(sample_trial(2)));
+  log.append(plain_trial(2));
+  EXPECT_EQ(slurp(dir / "trials.jsonl"), whole + line(plain_trial(2)));
 }
 
 TEST(TrialLog, SecondWriterIsTurnedAway) {
@@ -93,36 +99,36 @@ TEST(TrialLog, LockEndsWithItsProcess) {
   int status = 0;
   ::waitpid(child, &status, 0);
   ASSERT_EQ(status, 0);
-  EXPECT_NO_THROW(TrialLog(dir.path()).append(sample_trial()));
+  EXPECT_NO_THROW(TrialLog(dir.path()).append(plain_trial()));
 }
 
 TEST(TrialLog, DropsWhatACrashLeftOfALine) {
   const TemporaryDirectory dir;
-  const auto cut = line(sample_trial(1));
+  const auto cut = line(plain_trial(1));
   for (const std::size_t kept : {std::size_t{1}, std::size_t{2}, cut.size() / 2, cut.size() - 2}) {
-    spill(dir / "trials.jsonl", line(sample_trial(0)) + cut.substr(0, kept));
+    spill(dir / "trials.jsonl", line(plain_trial(0)) + cut.substr(0, kept));
     std::string warning;
     EXPECT_EQ(read_trials(dir.path(), &warning).size(), 1U) << kept;
     EXPECT_THAT(warning, AllOf(HasSubstr("trials.jsonl:2"), HasSubstr("cut off")));
-    TrialLog(dir.path()).append(sample_trial(2));
-    EXPECT_EQ(slurp(dir / "trials.jsonl"), line(sample_trial(0)) + line(sample_trial(2)));
+    TrialLog(dir.path()).append(plain_trial(2));
+    EXPECT_EQ(slurp(dir / "trials.jsonl"), line(plain_trial(0)) + line(plain_trial(2)));
   }
 }
 
 TEST(TrialLog, KeepsALastLineThatLacksOnlyItsNewline) {
   const TemporaryDirectory dir;
-  const auto text = line(sample_trial(0));
+  const auto text = line(plain_trial(0));
   spill(dir / "trials.jsonl", text.substr(0, text.size() - 1));
   std::string warning = "old";
   EXPECT_EQ(read_trials(dir.path(), &warning).size(), 1U);
   EXPECT_EQ(warning, "");
-  TrialLog(dir.path()).append(sample_trial(1));
-  EXPECT_EQ(slurp(dir / "trials.jsonl"), text + line(sample_trial(1)));
+  TrialLog(dir.path()).append(plain_trial(1));
+  EXPECT_EQ(slurp(dir / "trials.jsonl"), text + line(plain_trial(1)));
 }
 
 TEST(TrialLog, BytesThatAreNoTextDoNotCostTheRecord) {
   const TemporaryDirectory dir;
-  TrialRecord trial = sample_trial();
+  TrialRecord trial = plain_trial();
   trial.status = Status::Failed;
   trial.reason = "peer said \xff\xfe";
   TrialLog(dir.path()).append(trial);
@@ -136,7 +142,7 @@ TEST(ReadTrials, NoFileMeansNoTrials) {
 
 TEST(ReadTrials, ForeignLinesAreNamed) {
   const TemporaryDirectory dir;
-  const auto good = line(sample_trial(0));
+  const auto good = line(plain_trial(0));
   for (const std::string foreign : {"hello\n", "{\"hello\": 1}\n", "[1, 2]\n", "7\n", "\n", "hello",
                                     "{\"schema\": \"other/1\"}", "{\"cell\": {\n"}) {
     spill(dir / "trials.jsonl", good + foreign);
@@ -150,7 +156,7 @@ TEST(ReadTrials, ForeignLinesAreNamed) {
 
 TEST(ReadTrials, NewerVersionSaysToUpgrade) {
   const TemporaryDirectory dir;
-  json newer = sample_trial();
+  json newer = plain_trial();
   newer["schema"] = "gradsync.trial/2";
   spill(dir / "trials.jsonl", newer.dump() + "\n");
   EXPECT_THAT(config_error(dir.path()), AllOf(HasSubstr("trials.jsonl:1"),
@@ -159,11 +165,11 @@ TEST(ReadTrials, NewerVersionSaysToUpgrade) {
 
 TEST(ReadTrials, RepeatedTrialReplacesTheEarlierOne) {
   const TemporaryDirectory dir;
-  TrialRecord failed = sample_trial(0);
+  TrialRecord failed = plain_trial(0);
   failed.status = Status::Failed;
-  TrialRecord again = sample_trial(0);
+  TrialRecord again = plain_trial(0);
   again.order = 99;
-  spill(dir / "trials.jsonl", line(failed) + line(sample_trial(1)) + line(again));
+  spill(dir / "trials.jsonl", line(failed) + line(plain_trial(1)) + line(again));
   const auto trials = read_trials(dir.path());
   ASSERT_EQ(trials.size(), 2U);
   EXPECT_EQ(trials.at(0).status, Status::Ok);

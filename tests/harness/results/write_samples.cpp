@@ -1,9 +1,9 @@
 // Writes DIR/trials.jsonl and DIR/result.json the way a run does, for schema_test.py: one trial of
 // each status, over two launches. And what comparing that run with others gives: with a later one
 // of the same machine in DIR/comparison.json, with one of another in DIR/comparison_forbidden.json.
+#include "harness/results/store.h"
 #include "harness/summary/build_result.h"
 #include "harness/summary/run_comparison.h"
-#include "harness/results/store.h"
 #include "tests/harness/results/samples.h"
 
 using nlohmann::json;

@@ -3,8 +3,8 @@
 
 #include <gmock/gmock.h>
 
-#include "harness/summary/build_result.h"
 #include "harness/report/markdown.h"
+#include "harness/summary/build_result.h"
 #include "tests/harness/results/sample_run.h"
 
 namespace gradsync::report {

@@ -7,8 +7,8 @@
 
 #include <limits>
 
-#include "harness/summary/build_result.h"
 #include "harness/report/detail_table.h"
+#include "harness/summary/build_result.h"
 #include "tests/harness/results/sample_run.h"
 
 namespace gradsync::report {

@@ -6,9 +6,9 @@
 #include <optional>
 
 #include "harness/launch/program_output.h"
+#include "harness/watch/events/read_events.h"
 #include "harness/watch/preload/event_file.h"
 #include "harness/watch/preload_library.h"
-#include "harness/watch/events/read_events.h"
 #include "harness/watch/watched.h"
 #include "tests/models/temporary_folder.h"
 
