@@ -63,7 +63,7 @@ def _draw_part(axes: Any, run: Run, part: Part) -> None:
                 _draw_rank(axes, rank, y)
                 ticks.append(y)
                 first = rank is ranks[0]
-                strategy = style.strategy_label(cell["cell"]["strategy"]) + ", " if first else ""
+                strategy = cell["strategy"].label + ", " if first else ""
                 names.append(f"{strategy}rank {rank['rank']}")
                 y += 1
     axes.set_yticks(ticks, names, fontsize=7)

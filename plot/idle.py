@@ -16,8 +16,7 @@ ROW = 0.8  # of which the bars of a row's ranks take this much
 
 
 def _way(cell: dict[str, Any]) -> str:
-    parameters = cell["cell"]
-    return f"{parameters['wrapper']}, {style.strategy_label(parameters['strategy'])}"
+    return f"{cell['cell']['wrapper']}, {cell['strategy'].label}"
 
 
 def _rows(run: Run) -> list[dict[str, Any]]:

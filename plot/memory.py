@@ -8,7 +8,7 @@ from typing import Any
 
 import style
 from matplotlib.lines import Line2D
-from run_data import STRATEGIES, Run
+from run_data import Run, Strategy, in_order
 
 MIB = 2**20
 # How parameters are kept: the name in the field, the line that stands for it.
@@ -19,7 +19,7 @@ SHARDINGS = {
 }
 LEAST_POINTS = 2  # a line needs two accumulations
 
-Line = tuple[str, str]  # sharding, strategy
+Line = tuple[str, Strategy]  # sharding, strategy
 
 
 Lines = dict[Line, list[dict[str, Any]]]
@@ -57,7 +57,7 @@ def _pictures(run: Run) -> list[Lines]:
     for cell in (cell for part in run.parts for cell in part.cells):
         has_peak = cell["peak_allocated_bytes"] is not None or cell["status"] == "oom"
         if has_peak and style.sharding_label(cell["cell"]) in SHARDINGS:
-            line = (style.sharding_label(cell["cell"]), cell["cell"]["strategy"])
+            line = (style.sharding_label(cell["cell"]), cell["strategy"])
             lines = pictures.setdefault(_picture_of(cell["cell"]), {})
             lines.setdefault(line, []).append(cell)
     kept = []
@@ -73,7 +73,7 @@ def _pictures(run: Run) -> list[Lines]:
 def _look(line: Line) -> dict[str, Any]:
     return {
         "linestyle": SHARDINGS[line[0]],
-        "color": style.COLOURS[line[1]],
+        "color": style.colour(line[1]),
         "marker": "o",
         "markersize": 4,
     }
@@ -93,7 +93,7 @@ def _draw_peaks(axes: Any, lines: Lines) -> None:
             budget = cell["cell"].get("memory_budget_bytes")
             if cell["status"] == "oom" and budget:
                 place = (cell["cell"]["accumulation_steps"], budget / MIB)
-                axes.plot(*place, "x", color=style.COLOURS[line[1]], markersize=8)
+                axes.plot(*place, "x", color=style.colour(line[1]), markersize=8)
     budgets = {
         cell["cell"].get("memory_budget_bytes") for cells in lines.values() for cell in cells
     }
@@ -119,7 +119,7 @@ def _draw_frontier(axes: Any, lines: Lines) -> None:
         memory = [cell["peak_allocated_bytes"] / MIB for cell in timed]
         times = [cell["micro_batch_s"]["mean"] for cell in timed]
         axes.plot(memory, times, **_look(line))
-        axes.plot(memory[0], times[0], "o", color=style.COLOURS[line[1]], markersize=8)
+        axes.plot(memory[0], times[0], "o", color=style.colour(line[1]), markersize=8)
     axes.set_xlabel("peak of a rank's tensors, MiB")
     axes.set_ylabel("seconds per micro-batch")
     axes.set_xlim(left=0)
@@ -130,9 +130,8 @@ def _draw_frontier(axes: Any, lines: Lines) -> None:
 
 def _legend_entries(lines: Lines) -> list[Any]:
     entries = [
-        Line2D([], [], color=style.COLOURS[name], label=style.strategy_label(name))
-        for name in STRATEGIES
-        if any(strategy == name for _, strategy in lines)
+        Line2D([], [], color=style.colour(strategy), label=strategy.label)
+        for strategy in in_order(strategy for _, strategy in lines)
     ]
     entries += [
         Line2D([], [], color=style.GREY, linestyle=dashes, label=name)

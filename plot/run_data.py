@@ -11,14 +11,6 @@ from typing import Any
 REFERENCE = Path(__file__).resolve().parent.parent / "results/reference/slowdown_table.json"
 RESULT_SCHEMA = "gradsync.result/1"
 TRIAL_SCHEMA = "gradsync.trial/1"
-STRATEGIES = [
-    "baseline",
-    "sync_each_batch",
-    "no_sync_improper",
-    "no_sync",
-    "accumulate",
-    "pipelined",
-]
 # What a cell leaves out has this value: gradsync::plan::unwritten_fields().
 UNWRITTEN = {
     "balanced_routing": False,
@@ -48,6 +40,15 @@ SWEEP = 3  # accumulations that differ in nothing else: too many for a picture o
 
 class DataError(Exception):
     """The directory does not hold a run; the message is one sentence with the file's name."""
+
+
+@dataclass(frozen=True)
+class Strategy:
+    """A strategy of the run, as its result.json names it."""
+
+    name: str
+    label: str
+    place: int  # in the order of tables, from 0
 
 
 @dataclass
@@ -105,7 +106,7 @@ class Part:
             and cell["status"] == "ok"
             and cell["step_s"] is not None
         ]
-        return sorted(chosen, key=lambda cell: STRATEGIES.index(cell["cell"]["strategy"]))
+        return sorted(chosen, key=lambda cell: cell["strategy"].place)
 
 
 @dataclass
@@ -136,6 +137,11 @@ class Run:
         if self.reference is None or row is None or not twin:
             return None
         return self.reference["raw_runs"][row].get(cell["cell"]["strategy"])
+
+
+def in_order(strategies: Iterable[Strategy]) -> list[Strategy]:
+    """Each once, as tables have them."""
+    return sorted(set(strategies), key=lambda strategy: strategy.place)
 
 
 def telling_accumulation(accumulations: Iterable[int]) -> int:
@@ -180,6 +186,14 @@ def _read_trials(path: Path) -> list[dict[str, Any]]:
     return list(trials.values())
 
 
+def _strategies(result: dict[str, Any]) -> dict[str, Strategy]:
+    """By name; results of earlier versions name theirs in the cells alone."""
+    in_cells = dict.fromkeys(cell["cell"]["strategy"] for cell in result["cells"])
+    labels = {entry["name"]: entry["label"] for entry in result.get("strategies", [])}
+    names = list(labels | dict.fromkeys(in_cells))
+    return {name: Strategy(name, labels.get(name, name), place) for place, name in enumerate(names)}
+
+
 def read(directory: Path) -> Run:
     """Returns the run in `directory`. Raises DataError where there is none."""
     path = directory / "result.json"
@@ -188,7 +202,9 @@ def read(directory: Path) -> Run:
     if schema != RESULT_SCHEMA:
         raise DataError(f"{path}: field 'schema': got {schema!r}, expected {RESULT_SCHEMA!r}")
     parts: dict[str, Part] = {}
+    strategies = _strategies(result)
     for cell in result["cells"]:
+        cell["strategy"] = strategies[cell["cell"]["strategy"]]
         parts.setdefault(cell["part"], Part(cell["part"])).cells.append(cell)
     reference = _load(REFERENCE) if REFERENCE.exists() else None
     return Run(

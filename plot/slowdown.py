@@ -8,7 +8,7 @@ from typing import Any
 import style
 from matplotlib.lines import Line2D
 from matplotlib.patches import Patch
-from run_data import STRATEGIES, Part, Run
+from run_data import Part, Run, in_order
 
 BAR = 0.8  # of the room that one strategy has
 INCHES_OF_A_GROUP = 1.2  # at least, for a setting's bars and the label below them
@@ -39,7 +39,7 @@ def _draw_cell(axes: Any, run: Run, cell: dict[str, Any], x: float) -> float:
         x,
         step["mean"],
         width=BAR,
-        color=style.COLOURS[cell["cell"]["strategy"]],
+        color=style.colour(cell["strategy"]),
         yerr=_error_bars(cell),
         error_kw={"elinewidth": 1.2, "capsize": 3, "ecolor": style.INK},
     )
@@ -91,11 +91,9 @@ def _draw_part(axes: Any, run: Run, part: Part) -> None:
 
 def _legend_entries(run: Run, parts: list[Part]) -> list[Any]:
     cells = [cell for part in parts for cell in part.cells]
-    present = {cell["cell"]["strategy"] for cell in cells}
     entries: list[Any] = [
-        Patch(color=style.COLOURS[name], label=style.strategy_label(name))
-        for name in STRATEGIES
-        if name in present
+        Patch(color=style.colour(strategy), label=strategy.label)
+        for strategy in in_order(cell["strategy"] for cell in cells)
     ]
     if any(run.published(cell) for cell in cells):
         diamond = {"color": "white", "markeredgecolor": style.INK, "linestyle": ""}

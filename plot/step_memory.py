@@ -105,7 +105,7 @@ def _say_what_ended_it(axes: Any, cell: dict[str, Any]) -> None:
 
 
 def _strategy_title(cell: dict[str, Any], points: list[Point], unit: int, name: str) -> str:
-    title = style.strategy_label(cell["cell"]["strategy"])
+    title = cell["strategy"].label
     return f"{title}: peak {max(_heights(points)) / unit:.1f} {name}" if points else title
 
 

@@ -22,7 +22,7 @@ def _draw_strip(axes: Any, run: Run, cell: dict[str, Any], x: float) -> float:
     mean = cell["step_s"]["mean"]
     places = [x + STRIP * ((i + 0.5) / len(steps) - 0.5) for i in range(len(steps))]
     differences = [100 * (step / mean - 1) for _, step in steps]
-    colour = style.COLOURS[cell["cell"]["strategy"]]
+    colour = style.colour(cell["strategy"])
     # Launches alternate between filled and hollow dots, so that each can be told from the next.
     fills = [colour if launch % 2 == 0 else "white" for launch, _ in steps]
     axes.scatter(places, differences, s=14, linewidths=0.9, edgecolors=colour, c=fills, zorder=3)
@@ -33,10 +33,7 @@ def _draw_strip(axes: Any, run: Run, cell: dict[str, Any], x: float) -> float:
 def _draw_setting(axes: Any, run: Run, part: Part, setting: str) -> None:
     cells = part.cells_of(setting)
     largest = max(_draw_strip(axes, run, cell, x) for x, cell in enumerate(cells))
-    labels = [
-        f"{style.strategy_label(cell['cell']['strategy'])}\n{cell['step_s']['mean']:#.4g} s"
-        for cell in cells
-    ]
+    labels = [f"{cell['strategy'].label}\n{cell['step_s']['mean']:#.4g} s" for cell in cells]
     axes.set_xticks(range(len(cells)), labels, fontsize=8)
     axes.tick_params(axis="x", length=0)
     axes.set_xlim(-0.6, len(cells) - 0.4)

@@ -11,9 +11,10 @@ import matplotlib
 
 matplotlib.use("Agg")
 import matplotlib.pyplot as plt
-from run_data import UNWRITTEN
+from run_data import UNWRITTEN, Strategy
 
-# Okabe and Ito's palette, "Color Universal Design", 2008.
+# Okabe and Ito's palette, "Color Universal Design", 2008. Strategies that pictures have had keep
+# their colour; others take from the rest.
 COLOURS = {
     "baseline": "#D55E00",
     "sync_each_batch": "#CC79A7",
@@ -22,7 +23,7 @@ COLOURS = {
     "accumulate": "#56B4E9",
     "pipelined": "#009E73",
 }
-LABELS = {"no_sync_improper": "no_sync improperly"}
+MORE_COLOURS = ("#F0E442", "#000000")
 INK = "#222222"
 GREY = "#8A8A8A"
 FOOT_INCHES = 0.15
@@ -52,8 +53,8 @@ plt.rcParams.update(
 )
 
 
-def strategy_label(strategy: str) -> str:
-    return LABELS.get(strategy, strategy)
+def colour(strategy: Strategy) -> str:
+    return COLOURS.get(strategy.name, MORE_COLOURS[strategy.place % len(MORE_COLOURS)])
 
 
 def rate_text(bits_per_s: float) -> str:

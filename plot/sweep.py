@@ -10,7 +10,7 @@ from typing import Any
 
 import style
 from matplotlib.lines import Line2D
-from run_data import STRATEGIES, Part, Run
+from run_data import Part, Run, Strategy, in_order
 
 LEAST_POINTS = 3  # fewer are told apart by bars
 DASHES = ("-", "--", ":", "-.")  # the options of a line; more of them begin again
@@ -87,7 +87,7 @@ class Line:
     """Cells that differ in one axis alone, by its values."""
 
     panel: str
-    strategy: str
+    strategy: Strategy
     options: str
     cells: dict[Any, dict[str, Any]]
 
@@ -104,10 +104,10 @@ def _lines(run: Run, part: Part, axis: Axis) -> list[Line]:
         rest = {name: of for name, of in cell["cell"].items() if name != axis.field}
         panel = axis.panel(run, cell)
         options = ", ".join(style.setting_words(part, cell["cell"], besides=(axis.field,)))
-        line = Line(panel, cell["cell"]["strategy"], options, {})
+        line = Line(panel, cell["strategy"], options, {})
         lines.setdefault(json.dumps([rest, panel]), line).cells[value] = cell
     kept = [line for line in lines.values() if len(line.cells) >= LEAST_POINTS]
-    return sorted(kept, key=lambda line: STRATEGIES.index(line.strategy))
+    return sorted(kept, key=lambda line: line.strategy.place)
 
 
 def _law_of(run: Run, part: Part, line: Line) -> dict[Any, dict[str, Any]]:
@@ -119,7 +119,7 @@ def _law_of(run: Run, part: Part, line: Line) -> dict[Any, dict[str, Any]]:
             return {
                 point["accumulation_steps"]: point
                 for point in law["points"]
-                if point["strategy"] == line.strategy
+                if point["strategy"] == line.strategy.name
             }
     return {}
 
@@ -127,7 +127,7 @@ def _law_of(run: Run, part: Part, line: Line) -> dict[Any, dict[str, Any]]:
 def _draw_line(
     axes: Any, axis: Axis, line: Line, places: dict[Any, int], dashes: str, law: Any
 ) -> None:
-    colour = style.COLOURS[line.strategy]
+    colour = style.colour(line.strategy)
     values = sorted(line.cells)
     x = [places[value] for value in values]
     means = [line.cells[value]["sample_s"]["mean"] * MS for value in values]
@@ -153,11 +153,9 @@ def _draw_line(
 
 
 def _legend_entries(lines: list[Line], looks: dict[str, str], with_law: bool) -> list[Any]:
-    present = {line.strategy for line in lines}
     entries: list[Any] = [
-        Line2D([], [], color=style.COLOURS[name], marker="o", label=style.strategy_label(name))
-        for name in STRATEGIES
-        if name in present
+        Line2D([], [], color=style.colour(strategy), marker="o", label=strategy.label)
+        for strategy in in_order(line.strategy for line in lines)
     ]
     if len(looks) > 1:
         entries += [

@@ -123,7 +123,7 @@ def _draw_cell(axes: Any, cell: dict[str, Any], trial: dict[str, Any], room: flo
         va="center",
         fontsize=8,
     )
-    axes.set_title(style.strategy_label(cell["cell"]["strategy"]), pad=12)
+    axes.set_title(cell["strategy"].label, pad=12)
     return end
 
 

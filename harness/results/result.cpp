@@ -134,14 +134,16 @@ constexpr auto fields_of(const Best*) {
                     field("pairs", &Best::pairs)};
 }
 
+constexpr auto fields_of(const StrategyName*) {
+  return std::tuple{field("name", &StrategyName::name), field("label", &StrategyName::label)};
+}
+
 constexpr auto fields_of(const Result*) {
-  return std::tuple{constant("schema", kResultSchema),
-                    field("context", &Result::context),
-                    field("plan", &Result::plan),
-                    field("cells", &Result::cells),
-                    field("laws", &Result::laws).later(),
-                    field("best", &Result::best).later(),
-                    field("exit_status", &Result::exit_status)};
+  return std::tuple{
+      constant("schema", kResultSchema),    field("context", &Result::context),
+      field("plan", &Result::plan),         field("strategies", &Result::strategies).later(),
+      field("cells", &Result::cells),       field("laws", &Result::laws).later(),
+      field("best", &Result::best).later(), field("exit_status", &Result::exit_status)};
 }
 
 void to_json(json& out, const StepRatio& ratio) {

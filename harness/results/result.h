@@ -217,10 +217,17 @@ struct Best {
   std::size_t pairs = 0;
 };
 
+// What tables and pictures call a strategy.
+struct StrategyName {
+  std::string name;   // as in a plan
+  std::string label;  // as in the guide's table
+};
+
 struct Result {
   Context context;
-  nlohmann::json plan;            // the plan file with every override applied
-  std::vector<CellResult> cells;  // in the order of the plan
+  nlohmann::json plan;                   // the plan file with every override applied
+  std::vector<StrategyName> strategies;  // those of the cells, in the order of tables
+  std::vector<CellResult> cells;         // in the order of the plan
   std::vector<Law> laws;
   std::vector<Best> best;
   std::optional<int> exit_status;  // of the program; unset while the run goes on, or where it died

@@ -1,11 +1,14 @@
 #include "harness/summary/build_result.h"
 
+#include <algorithm>
+
 #include "harness/summary/best_of_all.h"
 #include "harness/summary/cell_summary.h"
 #include "harness/summary/comparison.h"
 #include "harness/summary/lower_bound.h"
 #include "harness/summary/part_view.h"
 #include "harness/summary/step_laws.h"
+#include "harness/text/labels.h"
 
 namespace gradsync::report {
 
@@ -47,6 +50,18 @@ void add_comparisons(CellResult& cell, const std::vector<CellGroup>& groups,
   if (cell.step_s) cell.vs_baseline = compared(groups, group, "baseline");
 }
 
+std::vector<results::StrategyName> strategies_of(const std::vector<CellResult>& cells) {
+  std::vector<std::string> names;
+  for (const CellResult& cell : cells) {
+    const std::string name = cell.cell.strategy();
+    if (std::ranges::find(names, name) == names.end()) names.push_back(name);
+  }
+  std::ranges::stable_sort(names, {}, place_of_strategy);
+  std::vector<results::StrategyName> strategies;
+  for (const std::string& name : names) strategies.push_back({name, strategy_label(name)});
+  return strategies;
+}
+
 }  // namespace
 
 results::Result build_result(const results::Context& context, const nlohmann::json& plan,
@@ -63,6 +78,7 @@ results::Result build_result(const results::Context& context, const nlohmann::js
                                    : Unknown{cell.step_s.why_not()};
     result.cells.push_back(std::move(cell));
   }
+  result.strategies = strategies_of(result.cells);
   result.best = best_of_all(groups, result.cells);
   for (const PartView& part : parts_of(result)) {
     for (results::Law& law : step_laws(part)) result.laws.push_back(std::move(law));

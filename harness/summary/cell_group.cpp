@@ -26,13 +26,6 @@ std::size_t position_in(const List& list, const Value& value) {
   return static_cast<std::size_t>(std::find(list.begin(), list.end(), value) - list.begin());
 }
 
-// In the order of tables; one that this version does not know comes last.
-std::size_t place_of_strategy(const std::string& name) {
-  const auto& known = plan::strategies();
-  const auto place = std::ranges::find(known, name, &plan::StrategyEntry::name);
-  return static_cast<std::size_t>(place - known.begin());
-}
-
 // Something that sorts: [place in the plan's list, the value itself].
 json sort_key(const json& plan, const CellGroup& group) {
   json key = json::array();
@@ -81,6 +74,12 @@ class Grouper {
 };
 
 }  // namespace
+
+std::size_t place_of_strategy(const std::string& name) {
+  const auto& known = plan::strategies();
+  const auto place = std::ranges::find(known, name, &plan::StrategyEntry::name);
+  return static_cast<std::size_t>(place - known.begin());
+}
 
 std::vector<const TrialRecord*> CellGroup::ok_trials() const {
   std::vector<const TrialRecord*> ok;

@@ -37,6 +37,10 @@ std::vector<CellGroup> group_by_cell(const nlohmann::json& plan,
                                      const std::vector<results::TrialRecord>& trials,
                                      const std::vector<SkippedCell>& skipped);
 
+// Where a strategy stands among those of a table, from the one that synchronizes most to the one
+// that does least; strategies that this version does not know are behind all it knows.
+std::size_t place_of_strategy(const std::string& name);
+
 // Worst status of the trials, and the first reason given for that status.
 struct Outcome {
   results::Status status = results::Status::Ok;
