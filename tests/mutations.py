@@ -62,13 +62,13 @@ def write_if_changed(path, content, mode):
     path.chmod(mode)
 
 
-def copy_tree():
+def copy_tree(place):
     names = set(tracked_files())
     for name in names:
         original = ROOT / name
-        write_if_changed(SOURCE / name, original.read_bytes(), original.stat().st_mode)
-    for path in SOURCE.rglob("*"):
-        if path.is_file() and path.relative_to(SOURCE).as_posix() not in names:
+        write_if_changed(place / name, original.read_bytes(), original.stat().st_mode)
+    for path in place.rglob("*"):
+        if path.is_file() and path.relative_to(place).as_posix() not in names:
             path.unlink()
 
 
@@ -152,7 +152,7 @@ def main():
             print(f"{mutation.test}: {mutation.about}")
         return 0
 
-    copy_tree()
+    copy_tree(SOURCE)
     configured, output = configure()
     if not configured:
         print(f"mutations: configuring failed\n{output}", file=sys.stderr)
