@@ -136,12 +136,12 @@ ExitStatus compare(const arms::GateQuestion& question) {
   results::prepare_directory(directory, false, options.run.force);
   const gate::GateReport report = answer(question, directory);
   const json gate = gate::to_json(report);
-  const std::string summary = gate::gate_markdown(gate);
+  const std::string summary = gate::gate_markdown(report);
   results::write_atomically(directory + "/" + results::kGateFile, gate.dump(1) + "\n");
   results::write_atomically(directory + "/table.md", summary);
   if (!options.markdown.empty()) results::write_atomically(options.markdown, summary);
   session::make_plots("forest.py", directory + "/" + results::kGateFile);
-  std::cout << (options.run.json ? gate.dump(1) + "\n" : gate::gate_text(gate)) << std::flush;
+  std::cout << (options.run.json ? gate.dump(1) + "\n" : gate::gate_text(report)) << std::flush;
   log::info("Raw: " + directory + "/");
   return gate::exit_status_of(gate::verdict_of(report));
 }

@@ -29,7 +29,7 @@ session::RunOptions with_plan(const GateQuestion& question, const std::string& d
 }
 
 gate::Side side_of_run(const report::FinishedRun& run, const std::string& name) {
-  return {name, run.result.context.written};
+  return {name, run.result.context};
 }
 
 }  // namespace

@@ -248,7 +248,7 @@ gate::RowReport GateStages::report_of(std::size_t index) const {
 GateFindings GateStages::findings() const {
   GateFindings findings;
   gate::GateReport& report = findings.report;
-  report.settings = gate::to_json(settings_);
+  report.asked = gate::Asked{settings_};
   report.notes = notes_;
   for (std::size_t i = 0; i < measurement_.rows().size(); ++i) {
     report.rows.push_back(report_of(i));

@@ -231,15 +231,14 @@ void JobArms::close() {
 
 gate::Side JobArms::side(Arm arm) const {
   const Job& job = of(arm);
-  gate::Side side{job.command.text,
-                  {{"gradsync", build_info().version},
-                   {"commit", build_info().commit},
-                   {"torch", job.command.torch.version}}};
+  json context = {{"gradsync", build_info().version},
+                  {"commit", build_info().commit},
+                  {"torch", job.command.torch.version}};
   if (job.watched) {
-    side.context["world_size"] = job.watched->world_size;
-    side.context["verdict"] = job.watched->verdicts.front().sentence;
+    context["world_size"] = job.watched->world_size;
+    context["verdict"] = job.watched->verdicts.front().sentence;
   }
-  return side;
+  return {job.command.text, context};
 }
 
 bool JobArms::same_command() const {

@@ -139,7 +139,7 @@ RowReport report_on(const ComparedCell& cell, const ComparedCell& corrected, dou
 }
 
 Side side_of(const report::ComparedRun& run) {
-  return {run.directory, run.context.written};
+  return {run.directory, run.context};
 }
 
 // Keeps the rows that the filters select.
@@ -167,9 +167,7 @@ GateReport judge_against(const FinishedRun& baseline, const FinishedRun& candida
   report.plan = comparison.b.plan.value_or("null");
   report.baseline = side_of(comparison.a);
   report.candidate = side_of(comparison.b);
-  report.settings = {{"margin", settings.margin},
-                     {"smallest_effect", settings.smallest_effect},
-                     {"alpha", settings.alpha}};
+  report.asked = Asked{settings, false};
   report.differences = comparison.differences;
   const auto& cells = comparison.cells;
   const double level = level_for(settings.alpha, timed_rows(cells));

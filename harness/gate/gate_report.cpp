@@ -64,15 +64,6 @@ json counts_to_json(const std::optional<RowCounts>& counts) {
   return {{"differences", counts->differences}, {"unfit_because", counts->unfit_because}};
 }
 
-// The sentence that explains the verdict; of counts that differ the first.
-std::string reason_of(const RowReport& row) {
-  if (differs_exactly(row)) {
-    return row.counts->differences.front().sentence;
-  }
-  if (row.counts && !row.counts->unfit_because.empty()) return row.counts->unfit_because;
-  return row.times ? row.times->reason : row.no_times_because;
-}
-
 json row_to_json(const RowReport& row, const std::string& name) {
   json out = {{"part", row.row.part},
               {"cell", row.row.cell},
@@ -88,7 +79,17 @@ json row_to_json(const RowReport& row, const std::string& name) {
 }
 
 json side_to_json(const Side& side) {
-  return {{"name", side.name}, {"context", side.context}};
+  const json& context = side.context.written;
+  return {{"name", side.name}, {"context", context.is_null() ? json::object() : context}};
+}
+
+json asked_to_json(const std::optional<Asked>& asked) {
+  if (!asked) return json::object();
+  const Settings& settings = asked->settings;
+  if (asked->of_turns) return to_json(settings);
+  return {{"margin", settings.margin},
+          {"smallest_effect", settings.smallest_effect},
+          {"alpha", settings.alpha}};
 }
 
 }  // namespace
@@ -104,6 +105,18 @@ Verdict verdict_of(const RowReport& row) {
   return row.counts ? Verdict::Pass : Verdict::Unfit;
 }
 
+std::string reason_of(const RowReport& row) {
+  if (differs_exactly(row)) return row.counts->differences.front().sentence;
+  if (row.counts && !row.counts->unfit_because.empty()) return row.counts->unfit_because;
+  return row.times ? row.times->reason : row.no_times_because;
+}
+
+std::vector<std::string> names_of(const std::vector<RowReport>& reports) {
+  std::vector<Row> rows;
+  for (const RowReport& report : reports) rows.push_back(report.row);
+  return row_names(rows);
+}
+
 Verdict verdict_of(const GateReport& report) {
   if (std::any_of(report.rows.begin(), report.rows.end(), differs_exactly)) {
     return Verdict::Regression;
@@ -115,9 +128,7 @@ Verdict verdict_of(const GateReport& report) {
 }
 
 json to_json(const GateReport& report) {
-  std::vector<Row> names_of;
-  for (const RowReport& row : report.rows) names_of.push_back(row.row);
-  const auto names = row_names(names_of);
+  const auto names = names_of(report.rows);
   json rows = json::array();
   for (std::size_t i = 0; i < report.rows.size(); ++i) {
     rows.push_back(row_to_json(report.rows[i], names[i]));
@@ -127,7 +138,7 @@ json to_json(const GateReport& report) {
           {"plan", report.plan},
           {"baseline", side_to_json(report.baseline)},
           {"candidate", side_to_json(report.candidate)},
-          {"settings", report.settings},
+          {"settings", asked_to_json(report.asked)},
           {"differences", report.differences},
           {"notes", report.notes},
           {"rows", rows},

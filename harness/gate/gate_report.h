@@ -15,7 +15,9 @@
 #include "harness/gate/claims.h"
 #include "harness/gate/counts.h"
 #include "harness/gate/rows.h"
+#include "harness/gate/settings.h"
 #include "harness/gate/verdict.h"
+#include "harness/results/run_context.h"
 #include "harness/summary/context_difference.h"
 
 namespace gradsync::gate {
@@ -24,9 +26,15 @@ inline constexpr const char* kGateSchema = "gradsync.gate/1";
 
 // One of the two that are compared.
 struct Side {
-  std::string name;  // a build's program, a training command, or a directory of results
-  nlohmann::json context = nlohmann::json::object();  // what is known of it: "gradsync", "commit",
-                                                      // "build_type", "torch", ...
+  std::string name;          // a build's program, a training command, or a directory of results
+  results::Context context;  // what is known of it
+};
+
+// What a gate was asked to keep to.
+struct Asked {
+  Settings settings;
+  bool of_turns =
+      true;  // false: of stored runs, of which only margin, smallest effect and alpha hold
 };
 
 struct RowReport {
@@ -46,11 +54,17 @@ bool differs_exactly(const RowReport& row);
 // baseline tell nothing, else that of its times; without times the counts alone decide.
 Verdict verdict_of(const RowReport& row);
 
+// Returns the sentence that explains the verdict; of counts that differ the first.
+std::string reason_of(const RowReport& row);
+
+// Returns a name for each row (rows.h).
+std::vector<std::string> names_of(const std::vector<RowReport>& rows);
+
 struct GateReport {
   std::string plan;
   Side baseline;
   Side candidate;
-  nlohmann::json settings = nlohmann::json::object();  // as to_json(Settings), or what there is
+  std::optional<Asked> asked;                          // unset: of claims alone
   std::vector<report::ContextDifference> differences;  // of the contexts
   std::vector<std::string> notes;                      // what a reader must know, a sentence each
   std::vector<RowReport> rows;

@@ -17,11 +17,9 @@
 
 namespace gradsync::gate {
 
-using nlohmann::json;
 using report::Align;
 using report::display_width;
 using report::pad_right;
-using report::plain_text;
 using report::TextTable;
 using report::wrapped;
 
@@ -36,110 +34,89 @@ std::string upper(std::string text) {
   return text;
 }
 
-std::string field(const json& context, const char* name) {
-  const json value = context.value(name, json());
-  return value.is_null() ? "unknown" : plain_text(value);
+std::string or_unknown(const std::optional<std::string>& known) {
+  return known.value_or("unknown");
 }
 
 // "gradsync 0.1.0 (3f2c1ab Release), torch 2.11.0"; of a training command "torch 2.11.0, 2 ranks"
-std::string build_text(const json& side) {
-  const json& context = side["context"];
-  if (!context.contains("build_type")) {
-    std::string text = "torch " + field(context, "torch");
-    if (context.contains("world_size")) {
-      text += ", " + report::counted(context["world_size"].get<std::size_t>(), "rank", "ranks");
+std::string build_text(const results::Context& context) {
+  if (!context.build_type) {
+    std::string text = "torch " + or_unknown(context.torch);
+    if (context.world_size) {
+      text += ", " + report::counted(*context.world_size, "rank", "ranks");
     }
     return text;
   }
   std::string text =
-      fmt::format("gradsync {} ({} {}), torch {}", field(context, "gradsync"),
-                  field(context, "commit"), field(context, "build_type"), field(context, "torch"));
-  if (!context.value("timing_valid", true)) text += ", not fit for timing";
+      fmt::format("gradsync {} ({} {}), torch {}", or_unknown(context.gradsync),
+                  or_unknown(context.commit), *context.build_type, or_unknown(context.torch));
+  if (!context.timing_valid) text += ", not fit for timing";
   return text;
 }
 
-std::string percent(const json& share) {
-  return fmt::format("{:g} %", 100 * share.get<double>());
+std::string percent(double share) {
+  return fmt::format("{:g} %", 100 * share);
 }
 
 // "margin 1 %, smallest effect 3 % (mean 10 %), at most 1 % false alarms"
-std::string settings_text(const json& gate) {
-  const json& settings = gate["settings"];
+std::string settings_text(const GateReport& report) {
   std::vector<std::string> words;
-  const auto has = [&](const char* name) {
-    return settings.contains(name) && settings[name].is_number();
-  };
-  if (has("margin")) words.push_back("margin " + percent(settings["margin"]));
-  if (has("smallest_effect")) {
-    words.push_back("smallest effect " + percent(settings["smallest_effect"]));
-    if (has("mean_smallest_effect")) {
-      words.back() += fmt::format(" (mean {})", percent(settings["mean_smallest_effect"]));
+  if (report.asked) {
+    const Settings& settings = report.asked->settings;
+    words.push_back("margin " + percent(settings.margin));
+    words.push_back("smallest effect " + percent(settings.smallest_effect));
+    if (report.asked->of_turns) {
+      words.back() += fmt::format(" (mean {})", percent(settings.mean_smallest_effect));
     }
+    words.push_back(fmt::format("at most {} false alarms", percent(settings.alpha)));
   }
-  if (has("alpha"))
-    words.push_back(fmt::format("at most {} false alarms", percent(settings["alpha"])));
-  if (gate["duration_s"].is_number()) {
-    std::string took = "took " + format_duration(gate["duration_s"].get<double>());
-    if (gate["time_budget_s"].is_number()) {
-      took += " of " + format_duration(gate["time_budget_s"].get<double>());
-    }
+  if (report.duration_s) {
+    std::string took = "took " + format_duration(*report.duration_s);
+    if (report.time_budget_s) took += " of " + format_duration(*report.time_budget_s);
     words.push_back(took);
   }
   return fmt::format("{}", fmt::join(words, ", "));
 }
 
 // "3.1 % slower [2.7, 3.6]"; "-" where it is not known.
-std::string effect_text(const json& effect) {
-  if (!effect.is_object()) return "-";
-  Effect known{effect["value"].get<double>(), std::nullopt};
-  const json& ci95 = effect["ci95"];
-  if (ci95.is_array()) {
-    known.ci95 = stats::Interval{ci95[0].get<double>(), ci95[1].get<double>()};
-  }
-  return to_text(known);
+std::string effect_text(const std::optional<Effect>& effect) {
+  return effect ? to_text(*effect) : "-";
 }
 
-std::string measure_text(const json& row, const char* measure) {
-  const json& times = row["times"];
-  if (!times.is_object() || !times[measure].is_object()) return "-";
-  return effect_text(times[measure]["effect"]);
+std::string measure_text(const RowReport& row, Measure measure) {
+  return row.times ? effect_text(row.times->measures[measure].effect) : "-";
 }
 
-std::string control_text(const json& row) {
-  const json& times = row["times"];
-  if (!times.is_object() || !times["low"].is_object()) return "-";
-  return effect_text(times["low"]["control"]);
+std::string control_text(const RowReport& row) {
+  if (!row.times || !row.times->measures[Measure::Low].effect) return "-";
+  return effect_text(row.times->measures[Measure::Low].control);
 }
 
 // The low quantile where there is one: it is what most rows are decided by.
-std::string best_measure_text(const json& row) {
-  const std::string low = measure_text(row, "low");
-  return low == "-" ? measure_text(row, "mean") : low;
+std::string best_measure_text(const RowReport& row) {
+  const std::string low = measure_text(row, Measure::Low);
+  return low == "-" ? measure_text(row, Measure::Mean) : low;
 }
 
-std::string turns_text(const json& row) {
-  const json& times = row["times"];
-  if (!times.is_object() || !times["took_turns"].get<bool>()) return "";
-  const auto turns =
-      times["turns"].get<std::size_t>() + times["confirmation_turns"].get<std::size_t>();
-  return report::counted(turns, "turn", "turns");
+std::size_t turns_of(const RowReport& row) {
+  return static_cast<std::size_t>(row.times->turns + row.confirmation_turns);
 }
 
-bool counts_differ(const json& row) {
-  return row["counts"].is_object() && !row["counts"]["differences"].empty();
+bool took_turns(const RowReport& row) {
+  return row.times && row.took_turns;
 }
 
 // Why a row did not pass: every difference of its counts, or else its one reason.
-std::vector<std::string> reasons_of(const json& row) {
+std::vector<std::string> reasons_of(const RowReport& row) {
+  if (verdict_of(row) == Verdict::Pass) return {};
+  if (!differs_exactly(row)) return {reason_of(row)};
   std::vector<std::string> reasons;
-  if (row["verdict"] == "pass") return reasons;
-  if (!counts_differ(row)) return {row["reason"].get<std::string>()};
-  for (const json& difference : row["counts"]["differences"]) {
-    reasons.push_back(difference["sentence"].get<std::string>());
+  for (const CountDifference& difference : row.counts->differences) {
+    reasons.push_back(difference.sentence);
   }
-  if (row["times"].is_object() && row["times"]["verdict"] != "pass") {
-    reasons.push_back(fmt::format("times: {}: {}", plain_text(row["times"]["verdict"]),
-                                  plain_text(row["times"]["reason"])));
+  if (row.times && row.times->verdict != Verdict::Pass) {
+    reasons.push_back(
+        fmt::format("times: {}: {}", to_string(row.times->verdict), row.times->reason));
   }
   return reasons;
 }
@@ -191,91 +168,81 @@ std::string list_text(const std::vector<Entry>& entries, std::size_t width) {
   return text;
 }
 
-std::vector<std::string> row_numbers(const json& row) {
-  if (!row["times"].is_object()) {
-    if (row["verdict"] == "pass") return {"the same counts and bytes"};
+std::vector<std::string> row_numbers(const RowReport& row) {
+  if (!row.times) {
+    if (verdict_of(row) == Verdict::Pass) return {"the same counts and bytes"};
     return {};
   }
   std::vector<std::string> numbers{best_measure_text(row)};
-  const std::string turns = turns_text(row);
-  if (!turns.empty()) numbers.push_back(turns);
+  if (took_turns(row)) numbers.push_back(report::counted(turns_of(row), "turn", "turns"));
   return numbers;
 }
 
-std::vector<std::string> reasons_of_claim(const json& claim) {
-  if (claim["reason"].get<std::string>().empty()) return {};
-  return {claim["reason"].get<std::string>()};
+std::vector<std::string> reasons_of(const ClaimOutcome& claim) {
+  if (claim.reason.empty()) return {};
+  return {claim.reason};
 }
 
 // "1 pass, 2 regressions, 1 undecided"
-std::string tally(const json& gate) {
-  std::map<std::string, std::size_t> count;
-  for (const char* list : {"rows", "claims"}) {
-    for (const json& item : gate[list]) ++count[item["verdict"].get<std::string>()];
-  }
-  std::string text = fmt::format("{} pass, {}, {} undecided", count["pass"],
-                                 report::counted(count["regression"], "regression", "regressions"),
-                                 count["undecided"]);
-  if (count["unfit"] > 0) text += fmt::format(", {} unfit", count["unfit"]);
+std::string tally(const GateReport& report) {
+  std::map<Verdict, std::size_t> count;
+  for (const RowReport& row : report.rows) ++count[verdict_of(row)];
+  for (const ClaimOutcome& claim : report.claims) ++count[claim.verdict];
+  std::string text =
+      fmt::format("{} pass, {}, {} undecided", count[Verdict::Pass],
+                  report::counted(count[Verdict::Regression], "regression", "regressions"),
+                  count[Verdict::Undecided]);
+  if (count[Verdict::Unfit] > 0) text += fmt::format(", {} unfit", count[Verdict::Unfit]);
   return text;
 }
 
-std::string passed_text(const json& gate) {
-  return gate["verdict"] == "pass" ? "PASSED" : "NOT PASSED";
+std::string passed_text(const GateReport& report) {
+  return verdict_of(report) == Verdict::Pass ? "PASSED" : "NOT PASSED";
 }
 
-std::string claims_text(const json& gate) {
-  return gate["claims_file"].is_null() ? "" : plain_text(gate["claims_file"]);
+int exit_status(const GateReport& report) {
+  return static_cast<int>(exit_status_of(verdict_of(report)));
 }
 
-std::string verdict_line(const json& gate, std::size_t width) {
-  const std::string verdict = fmt::format("VERDICT: {} ({})", passed_text(gate), tally(gate));
-  const std::string exit = fmt::format("exit {}", gate["exit_status"].get<int>());
+std::string verdict_line(const GateReport& report, std::size_t width) {
+  const std::string verdict = fmt::format("VERDICT: {} ({})", passed_text(report), tally(report));
+  const std::string exit = fmt::format("exit {}", exit_status(report));
   const std::size_t used = display_width(verdict) + exit.size();
   return verdict + std::string(used + 2 <= width ? width - used : 2, ' ') + exit + "\n";
 }
 
-// Differences that forbid a comparison of times or may be in it.
-std::vector<std::string> difference_notes(const json& gate) {
-  std::vector<std::string> notes;
-  for (const json& difference : gate["differences"]) {
-    if (difference["effect"] == "none") continue;
-    const std::string field = difference["field"];
-    notes.push_back(fmt::format("{} differs: {} and {}", field,
-                                report::context_value_text(field, difference["a"]),
-                                report::context_value_text(field, difference["b"])));
+// What a reader must know, and the differences that forbid a comparison of times or may be in it.
+std::vector<std::string> all_notes(const GateReport& report) {
+  std::vector<std::string> notes = report.notes;
+  for (const report::ContextDifference& difference : report.differences) {
+    if (difference.effect == report::Effect::None) continue;
+    notes.push_back(fmt::format("{} differs: {} and {}", difference.field,
+                                report::context_value_text(difference.field, difference.a),
+                                report::context_value_text(difference.field, difference.b)));
   }
   return notes;
 }
 
-std::vector<std::string> all_notes(const json& gate) {
-  std::vector<std::string> notes;
-  for (const json& note : gate["notes"]) notes.push_back(plain_text(note));
-  for (std::string& note : difference_notes(gate)) notes.push_back(std::move(note));
-  return notes;
-}
-
-std::string verdict_cell(const json& entry) {
-  const std::string verdict = entry["verdict"];
-  return verdict == "pass" ? verdict : fmt::format("**{}**", verdict);
+std::string verdict_cell(Verdict verdict) {
+  return verdict == Verdict::Pass ? to_string(verdict) : fmt::format("**{}**", to_string(verdict));
 }
 
 // Columns of times only where there are any.
-std::string row_table(const json& rows) {
+std::string row_table(const std::vector<RowReport>& rows, const std::vector<std::string>& names) {
   const bool timed = std::any_of(rows.begin(), rows.end(),
-                                 [](const json& row) { return row["times"].is_object(); });
+                                 [](const RowReport& row) { return row.times.has_value(); });
   std::vector<TextTable::Column> columns{{"verdict", Align::Left}, {"row", Align::Left}};
   for (const char* head : {"low quantile", "mean", "control", "turns"}) {
     if (timed) columns.push_back({head});
   }
   TextTable table(columns);
-  for (const json& row : rows) {
-    std::vector<std::string> cells{verdict_cell(row), plain_text(row["name"])};
+  for (std::size_t i = 0; i < rows.size(); ++i) {
+    const RowReport& row = rows[i];
+    std::vector<std::string> cells{verdict_cell(verdict_of(row)), names[i]};
     if (timed) {
-      const std::string turns = turns_text(row);
       cells.insert(cells.end(),
-                   {measure_text(row, "low"), measure_text(row, "mean"), control_text(row),
-                    turns.empty() ? "-" : turns.substr(0, turns.find(' '))});
+                   {measure_text(row, Measure::Low), measure_text(row, Measure::Mean),
+                    control_text(row), took_turns(row) ? std::to_string(turns_of(row)) : "-"});
     }
     table.add_row(std::move(cells));
   }
@@ -283,94 +250,89 @@ std::string row_table(const json& rows) {
 }
 
 // Of a claim that was measured.
-std::string ratio_words(const json& ratio) {
-  if (!ratio.is_object()) return "-";
-  const json& ends = ratio["ci95"];
-  results::Ratio words{ratio["ratio"].get<double>(), std::nullopt, ""};
-  if (ends.is_array()) words.ci95 = stats::Interval{ends[0].get<double>(), ends[1].get<double>()};
-  return report::ratio_text(words);
+std::string ratio_words(const std::optional<results::StepRatio>& ratio) {
+  return ratio ? report::ratio_text(*ratio) : "-";
 }
 
-std::string claim_table(const json& claims) {
+std::string claim_table(const std::vector<ClaimOutcome>& claims) {
   TextTable table({{"verdict", Align::Left}, {"claim", Align::Left}, {"ratio"}, {"needed"}});
-  for (const json& claim : claims) {
-    table.add_row({verdict_cell(claim), plain_text(claim["name"]), ratio_words(claim["ratio"]),
-                   plain_text(claim["need"]).substr(std::string("need ").size())});
+  for (const ClaimOutcome& claim : claims) {
+    table.add_row({verdict_cell(claim.verdict), claim.name, ratio_words(claim.ratio),
+                   claim.need.substr(std::string("need ").size())});
   }
   return table.to_markdown();
 }
 
-std::string bullets(const json& gate) {
+std::string bullets(const GateReport& report, const std::vector<std::string>& names) {
   std::string text;
-  for (const json& row : gate["rows"]) {
-    for (const std::string& reason : reasons_of(row)) {
-      text += fmt::format("- {}: {}\n", plain_text(row["name"]), reason);
+  for (std::size_t i = 0; i < report.rows.size(); ++i) {
+    for (const std::string& reason : reasons_of(report.rows[i])) {
+      text += fmt::format("- {}: {}\n", names[i], reason);
     }
   }
-  for (const json& claim : gate["claims"]) {
-    for (const std::string& reason : reasons_of_claim(claim)) {
-      text += fmt::format("- {}: {}\n", plain_text(claim["name"]), reason);
+  for (const ClaimOutcome& claim : report.claims) {
+    for (const std::string& reason : reasons_of(claim)) {
+      text += fmt::format("- {}: {}\n", claim.name, reason);
     }
   }
   return text;
 }
 
-// Claims about one run have no baseline.
-std::vector<std::string> sides_of(const json& gate) {
-  std::vector<std::string> sides;
-  for (const char* side : {"baseline", "candidate"}) {
-    if (!plain_text(gate[side]["name"]).empty()) sides.emplace_back(side);
-  }
+// "baseline: build/before", and what is known of it. Claims about one run have no baseline.
+std::vector<std::pair<std::string, std::string>> sides_of(const GateReport& report) {
+  std::vector<std::pair<std::string, std::string>> sides;
+  const auto add = [&](const char* which, const Side& side) {
+    if (side.name.empty()) return;
+    sides.emplace_back(fmt::format("{}: {}", which, side.name), build_text(side.context));
+  };
+  add("baseline", report.baseline);
+  add("candidate", report.candidate);
   return sides;
 }
 
 }  // namespace
 
-std::string gate_text(const json& gate, std::size_t width) {
-  const std::string claims = claims_text(gate);
-  std::string text = fmt::format("GATE {}{}\n", plain_text(gate["plan"]),
-                                 claims.empty() ? "" : fmt::format(" (claims: {})", claims));
-  for (const std::string& side : sides_of(gate)) {
-    const std::string head = fmt::format("{}: {}", side, plain_text(gate[side]["name"]));
-    text += wrapped(head + ", " + build_text(gate[side]), 0, width);
-  }
-  text += wrapped(settings_text(gate), 0, width);
-  for (const std::string& note : all_notes(gate)) text += wrapped("note: " + note, 0, width);
+std::string gate_text(const GateReport& report, std::size_t width) {
+  std::string text = fmt::format(
+      "GATE {}{}\n", report.plan,
+      report.claims_file.empty() ? "" : fmt::format(" (claims: {})", report.claims_file));
+  for (const auto& [side, build] : sides_of(report)) text += wrapped(side + ", " + build, 0, width);
+  text += wrapped(settings_text(report), 0, width);
+  for (const std::string& note : all_notes(report)) text += wrapped("note: " + note, 0, width);
   text += "\n";
+  const std::vector<std::string> names = names_of(report.rows);
   std::vector<Entry> rows;
-  for (const json& row : gate["rows"]) {
-    rows.push_back(
-        {plain_text(row["verdict"]), plain_text(row["name"]), row_numbers(row), reasons_of(row)});
+  for (std::size_t i = 0; i < names.size(); ++i) {
+    const RowReport& row = report.rows[i];
+    rows.push_back({to_string(verdict_of(row)), names[i], row_numbers(row), reasons_of(row)});
   }
-  std::vector<Entry> claim_entries;
-  for (const json& claim : gate["claims"]) {
-    claim_entries.push_back({plain_text(claim["verdict"]),
-                             plain_text(claim["name"]),
-                             {ratio_words(claim["ratio"]), plain_text(claim["need"])},
-                             reasons_of_claim(claim)});
+  std::vector<Entry> claims;
+  for (const ClaimOutcome& claim : report.claims) {
+    claims.push_back({to_string(claim.verdict),
+                      claim.name,
+                      {ratio_words(claim.ratio), claim.need},
+                      reasons_of(claim)});
   }
-  return text + list_text(rows, width) + list_text(claim_entries, width) +
-         verdict_line(gate, width);
+  return text + list_text(rows, width) + list_text(claims, width) + verdict_line(report, width);
 }
 
-std::string gate_markdown(const json& gate) {
-  std::string text =
-      fmt::format("## Gate {}: {}\n\n{}; exit status {}.\n", plain_text(gate["plan"]),
-                  passed_text(gate), tally(gate), gate["exit_status"].get<int>());
-  if (!gate["rows"].empty()) text.append("\n").append(row_table(gate["rows"]));
-  if (!gate["claims"].empty()) {
-    text += fmt::format("\nClaims of {}:\n\n{}", claims_text(gate), claim_table(gate["claims"]));
+std::string gate_markdown(const GateReport& report) {
+  const std::vector<std::string> names = names_of(report.rows);
+  std::string text = fmt::format("## Gate {}: {}\n\n{}; exit status {}.\n", report.plan,
+                                 passed_text(report), tally(report), exit_status(report));
+  if (!report.rows.empty()) text.append("\n").append(row_table(report.rows, names));
+  if (!report.claims.empty()) {
+    text += fmt::format("\nClaims of {}:\n\n{}", report.claims_file, claim_table(report.claims));
   }
-  const std::string reasons = bullets(gate);
+  const std::string reasons = bullets(report, names);
   if (!reasons.empty()) text.append("\n").append(reasons);
   text += "\n";
-  for (const std::string& side : sides_of(gate)) {
-    text +=
-        fmt::format("- {}: {}, {}\n", side, plain_text(gate[side]["name"]), build_text(gate[side]));
+  for (const auto& [side, build] : sides_of(report)) {
+    text += fmt::format("- {}, {}\n", side, build);
   }
-  const std::string settings = settings_text(gate);
+  const std::string settings = settings_text(report);
   if (!settings.empty()) text += "- " + settings + "\n";
-  for (const std::string& note : all_notes(gate)) text += "- note: " + note + "\n";
+  for (const std::string& note : all_notes(report)) text += "- note: " + note + "\n";
   return text;
 }
 

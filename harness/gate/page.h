@@ -1,8 +1,9 @@
 // The pages of a gate: what a terminal shows, and what a CI job puts into its summary.
 #pragma once
 
-#include <nlohmann/json.hpp>
 #include <string>
+
+#include "harness/gate/gate_report.h"
 
 namespace gradsync::gate {
 
@@ -11,12 +12,12 @@ inline constexpr std::size_t kTerminalWidth = 80;
 
 // Returns a gate (gate_report.h) as text: the two that were compared; of every row its verdict, by
 // how much it is slower, and below it why where it did not pass; the claims; and the line that CI
-// logs are searched for, "VERDICT: ... exit N". Every number comes from `gate`.
+// logs are searched for, "VERDICT: ... exit N". Every number comes from `report`.
 // Lines have at most `width` columns where their words allow it.
-std::string gate_text(const nlohmann::json& gate, std::size_t width = kTerminalWidth);
+std::string gate_text(const GateReport& report, std::size_t width = kTerminalWidth);
 
 // Returns the same as Markdown: tables of rows and claims with both measures, reasons as a list,
 // then builds and settings.
-std::string gate_markdown(const nlohmann::json& gate);
+std::string gate_markdown(const GateReport& report);
 
 }  // namespace gradsync::gate

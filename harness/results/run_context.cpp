@@ -34,6 +34,7 @@ constexpr auto fields_of(const ContextFields*) {
                     field("host", &ContextFields::host).later(),
                     field("start_time", &ContextFields::start_time).later(),
                     field("seed", &ContextFields::seed).later(),
+                    field("world_size", &ContextFields::world_size).later(),
                     field("cpus_usable", &ContextFields::cpus_usable).later(),
                     field("timing_valid", &ContextFields::timing_valid).later(),
                     field("timing_reason", &ContextFields::timing_reason).later(),

@@ -44,7 +44,8 @@ struct ContextFields {
   std::optional<std::string> host;
   std::optional<std::string> start_time;
   std::optional<std::uint64_t> seed;
-  int cpus_usable = 0;       // 0: not known
+  std::optional<std::size_t> world_size;  // of a training command
+  int cpus_usable = 0;                    // 0: not known
   bool timing_valid = true;  // false: a build whose times mean nothing, `timing_reason` says why
   std::string timing_reason = "this build is not fit for timing";
   std::string peak_memory_reason = "not measured";  // where peaks of memory are not known

@@ -143,7 +143,7 @@ GateReport sample_gate() {
   gate.plan = "smoke";
   gate.baseline = {"build/before", context_of("3f2c1ab")};
   gate.candidate = {"build/release", context_of("9aa01c2-dirty")};
-  gate.settings = to_json(gate::Settings{});
+  gate.asked.emplace();
   gate.notes = {"the machine has 2 CPUs, and 2 ranks of 3 arms wait on them"};
   gate.rows = {row_that_passes("1x2", "no_sync"), slower_row(), row_without_no_sync(),
                undecided_row(), unfit_row()};
