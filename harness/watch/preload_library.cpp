@@ -9,7 +9,8 @@
 #include <filesystem>
 #include <fstream>
 #include <iterator>
-#include <set>
+#include <map>
+#include <regex>
 #include <sstream>
 
 #include "harness/base/errors.h"
@@ -24,7 +25,7 @@ namespace fs = std::filesystem;
 
 constexpr const char* kLoader = "libgradsync_loader.so";
 constexpr const char* kWatcher = "libgradsync_watcher.so";
-constexpr const char* kPreload = "/harness/watch/preload/";
+constexpr const char* kPreload = "harness/watch/preload/";
 
 // What goes into every process of a job, and what into those with torch.
 constexpr std::array kLoaderSources = {
@@ -70,22 +71,33 @@ std::string content_of(const std::string& path) {
   return {std::istreambuf_iterator<char>(file), {}};
 }
 
+// Takes a file and, in turn, what it includes of this tree.
+void add_source(const std::string& source_dir, const std::string& path,
+                std::map<std::string, std::string>& taken) {
+  if (taken.contains(path)) return;
+  const std::string& text = taken[path] = content_of(source_dir + "/" + path);
+  static const std::regex include("#include \"(harness/[^\"]+)\"");
+  for (std::sregex_iterator found(text.begin(), text.end(), include), end; found != end; ++found) {
+    add_source(source_dir, (*found)[1], taken);
+  }
+}
+
 // Returns all that the libraries are made of; a change of any is another build.
 std::string all_sources(const std::string& source_dir) {
-  std::string text = content_of(source_dir + "/harness/watch/event.h");
-  std::set<fs::path> files;
-  for (const auto& entry : fs::directory_iterator(source_dir + kPreload)) {
-    const fs::path kind = entry.path().extension();
-    if (kind == ".h" || kind == ".cpp") files.insert(entry.path());
-  }
-  for (const fs::path& file : files) text += content_of(file.string());
-  return text;
+  std::map<std::string, std::string> taken;
+  for (const char* source : kLoaderSources)
+    add_source(source_dir, std::string(kPreload) + source, taken);
+  for (const char* source : kWatcherSources)
+    add_source(source_dir, std::string(kPreload) + source, taken);
+  std::string all;
+  for (const auto& [path, text] : taken) all += path + text;
+  return all;
 }
 
 template <std::size_t size>
 Words in_preload(const std::string& source_dir, const std::array<const char*, size>& sources) {
   Words paths;
-  for (const char* source : sources) paths.push_back(source_dir + kPreload + source);
+  for (const char* source : sources) paths.push_back(source_dir + "/" + kPreload + source);
   return paths;
 }
 

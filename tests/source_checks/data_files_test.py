@@ -11,7 +11,14 @@ import unittest
 from pathlib import Path
 
 ROOT = Path(__file__).resolve().parent.parent.parent
-FOLDERS = ("benchmarks", "models", "results/gate", "results/reference", "results/schema")
+FOLDERS = (
+    "benchmarks",
+    "models",
+    "results/gate",
+    "results/reference",
+    "results/schema",
+    "tests/source_checks",
+)
 KIND = re.compile(r"gradsync\.([a-z_]+)/(\d+)")
 
 try:

@@ -60,10 +60,21 @@ def make_stand_in(path):
     path.chmod(0o755)
 
 
+def add_timelines(run):
+    """Gives the first trial those of one rank of a run of `smoke`: what is published has none."""
+    line = Path(__file__).with_name("timelines_line.json").read_bytes()
+    (run / "timelines.jsonl").write_bytes(line)
+    trials = run / "trials.jsonl"
+    first, rest = trials.read_text().split("\n", 1)
+    where = {"timelines_at": {"offset": 0, "bytes": len(line)}}
+    trials.write_text(json.dumps(json.loads(first) | where) + "\n" + rest)
+
+
 def fill(tree):
     """What examples take for granted: finished runs, watched jobs, files of one's own."""
     for run in ("results/runs/smoke_20260101T000000Z_0123abc", "results/runs/RUN", "A", "B"):
         shutil.copytree(PUBLISHED / "slowdown_table", tree / run)
+    add_timelines(tree / "results/runs/RUN")
     seen = json.loads((PUBLISHED / "saving" / "seen.json").read_text())["launches"]
     for name, way in (("watched", "improper"), ("before", "improper"), ("after", "no_sync")):
         (tree / f"{name}.json").write_text(json.dumps(seen[way][0]))

@@ -6,6 +6,7 @@
 #include <gmock/gmock.h>
 
 #include <cstdlib>
+#include <fstream>
 
 #include "harness/base/errors.h"
 #include "harness/launch/program_output.h"
@@ -86,6 +87,19 @@ TEST_F(PreloadLibraryTest, AnotherTorchIsAnotherBuild) {
   EXPECT_FALSE(PreloadBuild(other, GRADSYNC_SOURCE_DIR, cache()).find());
   folder_.write("torch/lib/libtorch_cpu.so", "another build of the same version");
   EXPECT_FALSE(build().find());
+}
+
+// event.h is in none of the lists of sources: a source includes a header that includes it.
+TEST_F(PreloadLibraryTest, AnotherHeaderIsAnotherBuild) {
+  const Variable compiler("CXX", folder_.write("obedient", kObedient, true));
+  const std::string tree = folder_.path() + "/tree";
+  const std::string watch = "/harness/watch";
+  fs::create_directories(tree + watch);
+  fs::copy(GRADSYNC_SOURCE_DIR + watch, tree + watch, fs::copy_options::recursive);
+  PreloadBuild(torch(), tree, cache()).build();
+  EXPECT_TRUE(PreloadBuild(torch(), tree, cache()).find());
+  std::ofstream(tree + watch + "/events/event.h", std::ios::app) << "// changed\n";
+  EXPECT_FALSE(PreloadBuild(torch(), tree, cache()).find());
 }
 
 TEST_F(PreloadLibraryTest, AFailedBuildSaysTheFirstErrorAndLeavesNothing) {
