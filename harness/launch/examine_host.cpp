@@ -8,8 +8,6 @@
 
 namespace gradsync::launch {
 
-using nlohmann::json;
-
 namespace {
 
 // A second busy process doubles a step of a rank it shares a core with; below half a process per
@@ -27,121 +25,120 @@ void add(Findings& findings, bool good, Severity otherwise, const std::string& w
   findings.push_back({good ? Severity::Ok : otherwise, what, good ? "" : remedy});
 }
 
-const json& get(const json& host, const char* name) {
-  static const json absent;
-  const auto found = host.find(name);
-  return found == host.end() ? absent : *found;
-}
-
-void examine_cpu(const json& host, Findings& findings) {
-  const json& cpus = get(host, "cpus");
-  const json& load = get(host, "load_1min");
-  if (cpus.is_number()) {
-    const auto count = cpus.get<std::int64_t>();
-    add(findings, count >= kFewCpus, Severity::Warn, fmt::format("{} usable CPU(s)", count),
+void examine_cores(const Host& host, Findings& findings) {
+  if (host.cpus) {
+    add(findings, *host.cpus >= kFewCpus, Severity::Warn,
+        fmt::format("{} usable CPU(s)", *host.cpus),
         "two ranks need two CPUs of their own: real-compute times are not printed with fewer");
-    if (load.is_number()) {
-      const double per_cpu =
-          load.get<double>() / static_cast<double>(std::max<std::int64_t>(count, 1));
-      add(findings, per_cpu <= kBusyLoadPerCpu, Severity::Warn,
-          fmt::format("load average {:.2f} on {} CPU(s)", load.get<double>(), count),
-          "stop other work, or wait until it is done");
-    }
   }
-  if (const json& cores = get(host, "cores"); cpus.is_number() && cores.is_number()) {
-    const bool alone = cores.get<int>() >= cpus.get<int>();
+  if (host.cpus && host.load_1min) {
+    const auto cpus = static_cast<double>(std::max<std::int64_t>(*host.cpus, 1));
+    add(findings, *host.load_1min / cpus <= kBusyLoadPerCpu, Severity::Warn,
+        fmt::format("load average {:.2f} on {} CPU(s)", *host.load_1min, *host.cpus),
+        "stop other work, or wait until it is done");
+  }
+  if (host.cpus && host.cores) {
+    const bool alone = *host.cores >= *host.cpus;
     add(findings, alone, Severity::Warn,
         alone ? "every CPU is a core of its own"
-              : fmt::format("{} CPUs are hardware threads of {} core(s)", cpus.get<int>(),
-                            cores.get<int>()),
+              : fmt::format("{} CPUs are hardware threads of {} core(s)", *host.cpus, *host.cores),
         "ranks take a core each first: with more ranks than cores, two share one and are slower");
   }
-  if (const json& quota = get(host, "cpu_quota"); quota.is_number()) {
-    const bool whole = cpus.is_number() && quota.get<double>() >= cpus.get<double>();
+  if (host.cpu_quota) {
+    const bool whole = host.cpus && *host.cpu_quota >= static_cast<double>(*host.cpus);
     add(findings, whole, Severity::Warn,
-        fmt::format("a quota of {:.3g} cores (control group)", quota.get<double>()),
+        fmt::format("a quota of {:.3g} cores (control group)", *host.cpu_quota),
         "give the container as many cores as ranks, or no quota: times of a rank that it holds are "
         "not printed");
   }
-  if (const json& governor = get(host, "governor"); governor.is_string()) {
-    add(findings, governor == "performance", Severity::Warn,
-        fmt::format("CPU governor is '{}'", governor.get<std::string>()),
+}
+
+// What changes how fast a core is.
+void examine_speed(const Host& host, Findings& findings) {
+  if (host.governor) {
+    add(findings, *host.governor == "performance", Severity::Warn,
+        fmt::format("CPU governor is '{}'", *host.governor),
         "set it: cpupower frequency-set -g performance");
   }
-  if (const json& steal = get(host, "steal_share"); steal.is_number()) {
-    add(findings, steal.get<double>() <= kNoticeableSteal, Severity::Warn,
-        fmt::format("{:.1f} % of CPU time is stolen by the host", 100 * steal.get<double>()),
+  if (host.steal_share) {
+    add(findings, *host.steal_share <= kNoticeableSteal, Severity::Warn,
+        fmt::format("{:.1f} % of CPU time is stolen by the host", 100 * *host.steal_share),
         "use a machine with CPUs of its own, or run when its neighbours are idle");
   }
-  if (get(host, "on_battery") == true) {
+  if (host.on_battery.value_or(false)) {
     add(findings, false, Severity::Warn, "running on battery", "plug in the power supply");
   }
 }
 
-void examine_memory(const json& host, Findings& findings) {
-  if (const json& available = get(host, "memory_available_bytes"); available.is_number()) {
-    const json& limit = get(host, "memory_limit_bytes");
-    add(findings, available.get<double>() >= kLittleMemoryBytes, Severity::Warn,
-        fmt::format("{} of memory available{}", format_bytes(available.get<double>()),
-                    limit.is_number() ? fmt::format(", of a limit of {} (control group)",
-                                                    format_bytes(limit.get<double>()))
-                                      : ""),
+std::string bytes_text(std::int64_t bytes) {
+  return format_bytes(static_cast<double>(bytes));
+}
+
+void examine_memory(const Host& host, Findings& findings) {
+  if (const auto available = host.memory_available_bytes) {
+    const std::string limit = host.memory_limit_bytes
+                                  ? fmt::format(", of a limit of {} (control group)",
+                                                bytes_text(*host.memory_limit_bytes))
+                                  : "";
+    add(findings, static_cast<double>(*available) >= kLittleMemoryBytes, Severity::Warn,
+        fmt::format("{} of memory available{}", bytes_text(*available), limit),
         "the default plan needs 2 GiB: stop what holds memory, or choose a smaller model");
   }
-  if (const json& swap = get(host, "swap_used_bytes"); swap.is_number()) {
-    add(findings, swap.get<double>() <= kUsedSwapBytes, Severity::Warn,
-        fmt::format("{} of swap in use", format_bytes(swap.get<double>())),
-        "free memory, then swapoff -a");
+  if (const auto swap = host.swap_used_bytes) {
+    add(findings, static_cast<double>(*swap) <= kUsedSwapBytes, Severity::Warn,
+        fmt::format("{} of swap in use", bytes_text(*swap)), "free memory, then swapoff -a");
   }
 }
 
-void examine_others(const json& host, Findings& findings) {
-  const json& others = get(host, "other_gradsync");
-  if (!others.is_array()) return;
-  add(findings, others.empty(), Severity::Warn,
-      others.empty() ? "no other gradsync runs"
-                     : fmt::format("another gradsync runs (process {})",
-                                   fmt::join(others.get<std::vector<int>>(), ", ")),
+void examine_others(const Host& host, Findings& findings) {
+  if (!host.other_gradsync) return;
+  add(findings, host.other_gradsync->empty(), Severity::Warn,
+      host.other_gradsync->empty() ? "no other gradsync runs"
+                                   : fmt::format("another gradsync runs (process {})",
+                                                 fmt::join(*host.other_gradsync, ", ")),
       "wait for it: two runs at once spoil each other's times");
 }
 
-// The finding of a {"available", "reason"} object.
-void examine_ability(const json& ability, const std::string& name, const std::string& remedy,
+void examine_ability(const Ability& ability, const std::string& name, const std::string& remedy,
                      Findings& findings) {
-  if (!ability.is_object() || !ability.contains("available")) return;
-  const bool available = ability.at("available") == true;
-  const json& reason = get(ability, "reason");
-  add(findings, available, Severity::Fail,
-      available ? fmt::format("{} work", name)
-                : fmt::format("{} do not work: {}", name,
-                              reason.is_string() ? reason.get<std::string>() : "unknown reason"),
+  add(findings, ability.available, Severity::Fail,
+      ability.available
+          ? fmt::format("{} work", name)
+          : fmt::format("{} do not work: {}", name, ability.reason.value_or("unknown reason")),
       remedy);
 }
 
-void examine_network(const json& host, Findings& findings) {
-  const json& tools = get(host, "tools");
-  for (const char* tool : {"ip", "tc"}) {
-    if (!tools.is_object() || !tools.contains(tool)) continue;
-    const bool present = tools.at(tool).is_string();
-    add(findings, present, Severity::Fail,
-        present ? fmt::format("'{}' is installed", tool) : fmt::format("'{}' is missing", tool),
-        "install iproute2: without it multi-node topologies are skipped");
+void examine_tool(const std::optional<std::string>& path, const char* tool, Findings& findings) {
+  add(findings, path.has_value(), Severity::Fail,
+      path ? fmt::format("'{}' is installed", tool) : fmt::format("'{}' is missing", tool),
+      "install iproute2: without it multi-node topologies are skipped");
+}
+
+void examine_network(const Host& host, Findings& findings) {
+  if (host.tools) {
+    examine_tool(host.tools->ip, "ip", findings);
+    examine_tool(host.tools->tc, "tc", findings);
   }
-  examine_ability(get(host, "namespaces"), "network namespaces",
-                  "run as root, or allow unprivileged user namespaces; until then multi-node "
-                  "topologies are skipped",
-                  findings);
-  examine_ability(get(host, "link_shaping"), "shaped links",
-                  "install iproute2 and load the modules veth, bridge and sch_tbf; until then "
-                  "topologies with rates are skipped",
-                  findings);
+  if (host.namespaces) {
+    examine_ability(*host.namespaces, "network namespaces",
+                    "run as root, or allow unprivileged user namespaces; until then multi-node "
+                    "topologies are skipped",
+                    findings);
+  }
+  if (host.link_shaping) {
+    examine_ability(*host.link_shaping, "shaped links",
+                    "install iproute2 and load the modules veth, bridge and sch_tbf; until then "
+                    "topologies with rates are skipped",
+                    findings);
+  }
 }
 
 }  // namespace
 
-std::vector<Finding> examine_host(const json& host) {
+std::vector<Finding> examine_host(const Host& host) {
   Findings findings;
-  examine_cpu(host, findings);
+  examine_cores(host, findings);
+  examine_speed(host, findings);
   examine_memory(host, findings);
   examine_others(host, findings);
   examine_network(host, findings);

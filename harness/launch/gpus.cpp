@@ -8,11 +8,10 @@
 #include <optional>
 #include <type_traits>
 
+#include "harness/base/fields.h"
 #include "harness/launch/nvml_api.h"
 
 namespace gradsync::launch {
-
-using nlohmann::json;
 
 namespace nvml {
 namespace {
@@ -66,108 +65,131 @@ class Nvml {
   std::string obstacle_;
 };
 
-json text(const Nvml& nvml, Text function, Device device) {
+std::optional<std::string> text(const Nvml& nvml, Text function, Device device) {
   std::array<char, kTextSize> buffer{};
-  if (!nvml.works(function, device, buffer.data(), kTextSize)) return nullptr;
+  if (!nvml.works(function, device, buffer.data(), kTextSize)) return std::nullopt;
   return buffer.data();
 }
 
-json driver_version(const Nvml& nvml) {
+std::optional<std::string> driver_version(const Nvml& nvml) {
   std::array<char, kTextSize> buffer{};
-  if (!nvml.works(kDriverVersion, buffer.data(), kTextSize)) return nullptr;
+  if (!nvml.works(kDriverVersion, buffer.data(), kTextSize)) return std::nullopt;
   return buffer.data();
 }
 
-json clock_hz(const Nvml& nvml, Clock function, Device device, ClockType type) {
+std::optional<std::int64_t> clock_hz(const Nvml& nvml, Clock function, Device device,
+                                     ClockType type) {
   constexpr std::int64_t kMega = 1'000'000;
   unsigned megahertz = 0;
-  if (!nvml.works(function, device, type, &megahertz)) return nullptr;
+  if (!nvml.works(function, device, type, &megahertz)) return std::nullopt;
   return megahertz * kMega;
 }
 
-json throttle_reasons(const Nvml& nvml, Device device) {
+std::optional<std::vector<std::string>> throttle_reasons(const Nvml& nvml, Device device) {
   unsigned long long bits = 0;
   // The newer name first; drivers since 535 have both.
   if (!nvml.works(kEventReasons, device, &bits) && !nvml.works(kThrottleReasons, device, &bits)) {
-    return nullptr;
+    return std::nullopt;
   }
-  json words = json::array();
+  std::vector<std::string> words;
   for (const auto& [bit, word] : kThrottles) {
-    if ((bits & bit) != 0) words.push_back(word);
+    if ((bits & bit) != 0) words.emplace_back(word);
   }
   return words;
 }
 
-json compute_mode(const Nvml& nvml, Device device) {
+std::optional<std::string> compute_mode(const Nvml& nvml, Device device) {
   unsigned mode = 0;
-  if (!nvml.works(kComputeMode, device, &mode)) return nullptr;
-  return mode < kComputeModes.size() ? json(kComputeModes[mode]) : json(nullptr);
+  if (!nvml.works(kComputeMode, device, &mode) || mode >= kComputeModes.size()) return std::nullopt;
+  return kComputeModes[mode];
 }
 
-json processes(const Nvml& nvml, Device device) {
+std::optional<std::vector<GpuProcess>> processes(const Nvml& nvml, Device device) {
   unsigned count = 0;
   const auto first = nvml.call(kProcesses, device, &count, nullptr);
-  if (first != kSuccess && first != kInsufficientSize) return nullptr;
+  if (first != kSuccess && first != kInsufficientSize) return std::nullopt;
   constexpr unsigned kNewcomers = 16;
   std::vector<Process> list(count + kNewcomers);
   count = static_cast<unsigned>(list.size());
-  if (!nvml.works(kProcesses, device, &count, list.data())) return nullptr;
-  json found = json::array();
+  if (!nvml.works(kProcesses, device, &count, list.data())) return std::nullopt;
+  std::vector<GpuProcess> found;
   for (unsigned i = 0; i < count; ++i) {
-    const bool known = list[i].used_memory != kNotAvailable;
-    found.push_back({{"pid", list[i].pid},
-                     {"memory_bytes", known ? json(list[i].used_memory) : json(nullptr)}});
+    GpuProcess& process = found.emplace_back();
+    process.pid = list[i].pid;
+    if (list[i].used_memory != kNotAvailable) process.memory_bytes = list[i].used_memory;
   }
   return found;
 }
 
-json describe(const Nvml& nvml, unsigned index, Device device) {
+GpuInfo describe(const Nvml& nvml, unsigned index, Device device) {
+  GpuInfo gpu;
+  gpu.index = index;
+  gpu.name = text(nvml, kName, device);
+  gpu.uuid = text(nvml, kUuid, device);
   Pci pci{};
+  if (nvml.works(kPci, device, &pci)) gpu.pci_bus_id = pci.bus_id;
+  gpu.driver = driver_version(nvml);
   Memory memory{};
-  const bool has_pci = nvml.works(kPci, device, &pci);
-  const bool has_memory = nvml.works(kMemory, device, &memory);
-  return {
-      {"index", index},
-      {"name", text(nvml, kName, device)},
-      {"uuid", text(nvml, kUuid, device)},
-      {"pci_bus_id", has_pci ? json(pci.bus_id) : json(nullptr)},
-      {"driver", driver_version(nvml)},
-      {"memory_total_bytes", has_memory ? json(memory.total) : json(nullptr)},
-      {"memory_used_bytes", has_memory ? json(memory.used) : json(nullptr)},
-      {"sm_clock_hz", clock_hz(nvml, kClock, device, kSmClock)},
-      {"sm_clock_max_hz", clock_hz(nvml, kMaxClock, device, kSmClock)},
-      {"memory_clock_hz", clock_hz(nvml, kClock, device, kMemoryClock)},
-      {"memory_clock_max_hz", clock_hz(nvml, kMaxClock, device, kMemoryClock)},
-      {"throttle_reasons", throttle_reasons(nvml, device)},
-      {"compute_mode", compute_mode(nvml, device)},
-      {"processes", processes(nvml, device)},
-  };
+  if (nvml.works(kMemory, device, &memory)) {
+    gpu.memory_total_bytes = memory.total;
+    gpu.memory_used_bytes = memory.used;
+  }
+  gpu.sm_clock_hz = clock_hz(nvml, kClock, device, kSmClock);
+  gpu.sm_clock_max_hz = clock_hz(nvml, kMaxClock, device, kSmClock);
+  gpu.memory_clock_hz = clock_hz(nvml, kClock, device, kMemoryClock);
+  gpu.memory_clock_max_hz = clock_hz(nvml, kMaxClock, device, kMemoryClock);
+  gpu.throttle_reasons = throttle_reasons(nvml, device);
+  gpu.compute_mode = compute_mode(nvml, device);
+  gpu.processes = processes(nvml, device);
+  return gpu;
 }
 
-json without(const std::string& reason) {
-  return {{"gpus", nullptr}, {"reason", reason}};
-}
-
-json probe(const std::string& library) {
+Known<std::vector<GpuInfo>> probe(const std::string& library) {
   const Nvml nvml(library);
-  if (!nvml.obstacle().empty()) return without(nvml.obstacle());
+  if (!nvml.obstacle().empty()) return Unknown{nvml.obstacle()};
   unsigned count = 0;
   const auto counted = nvml.call(kCount, &count);
-  if (counted != kSuccess) return without("NVML counts no GPUs: " + nvml.text_of(counted));
-  json gpus = json::array();
+  if (counted != kSuccess) return Unknown{"NVML counts no GPUs: " + nvml.text_of(counted)};
+  std::vector<GpuInfo> gpus;
   for (unsigned index = 0; index < count; ++index) {
     Device device = nullptr;
     // One that was taken out of service is counted and cannot be asked.
     if (!nvml.works(kHandle, index, &device)) continue;
     gpus.push_back(describe(nvml, index, device));
   }
-  return {{"gpus", gpus}, {"reason", nullptr}};
+  return gpus;
 }
 
 }  // namespace
 }  // namespace nvml
 
-json probe_gpus(const std::string& library) {
+constexpr auto fields_of(const GpuProcess*) {
+  return std::tuple{field("pid", &GpuProcess::pid),
+                    field("memory_bytes", &GpuProcess::memory_bytes)};
+}
+
+constexpr auto fields_of(const GpuInfo*) {
+  return std::tuple{field("index", &GpuInfo::index),
+                    field("name", &GpuInfo::name),
+                    field("uuid", &GpuInfo::uuid),
+                    field("pci_bus_id", &GpuInfo::pci_bus_id),
+                    field("driver", &GpuInfo::driver),
+                    field("memory_total_bytes", &GpuInfo::memory_total_bytes),
+                    field("memory_used_bytes", &GpuInfo::memory_used_bytes),
+                    field("sm_clock_hz", &GpuInfo::sm_clock_hz),
+                    field("sm_clock_max_hz", &GpuInfo::sm_clock_max_hz),
+                    field("memory_clock_hz", &GpuInfo::memory_clock_hz),
+                    field("memory_clock_max_hz", &GpuInfo::memory_clock_max_hz),
+                    field("throttle_reasons", &GpuInfo::throttle_reasons),
+                    field("compute_mode", &GpuInfo::compute_mode),
+                    field("processes", &GpuInfo::processes)};
+}
+
+void to_json(nlohmann::json& out, const GpuInfo& gpu) {
+  out = write_fields(gpu);
+}
+
+Known<std::vector<GpuInfo>> probe_gpus(const std::string& library) {
   return nvml::probe(library);
 }
 

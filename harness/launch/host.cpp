@@ -16,7 +16,7 @@
 
 #include "harness/base/clock.h"
 #include "harness/base/errors.h"
-#include "harness/base/optional_json.h"
+#include "harness/base/fields.h"
 #include "harness/launch/cgroup.h"
 #include "harness/launch/cores.h"
 #include "harness/launch/link_shape.h"
@@ -36,33 +36,28 @@ std::optional<std::string> first_line(const std::string& path) {
   return line;
 }
 
-json line_or_null(const std::string& path) {
-  const auto line = first_line(path);
-  return line ? json(*line) : json(nullptr);
-}
-
-json cpu_model() {
+std::optional<std::string> cpu_model() {
   std::ifstream file("/proc/cpuinfo");
   for (std::string line; std::getline(file, line);) {
     const std::size_t colon = line.find(": ");
     if (line.starts_with("model name") && colon != std::string::npos) return line.substr(colon + 2);
   }
-  return nullptr;
+  return std::nullopt;
 }
 
-void add_processors(json& host) {
+void add_processors(Host& host) {
   const std::vector<Processor> processors = usable_processors();
-  const bool known = !processors.empty();
-  host["cpus"] = known ? json(processors.size()) : json(nullptr);
-  host["cores"] = known ? json(core_count(processors)) : json(nullptr);
+  if (processors.empty()) return;
+  host.cpus = static_cast<std::int64_t>(processors.size());
+  host.cores = static_cast<std::int64_t>(core_count(processors));
 }
 
 // "[always] madvise never" means always.
-json chosen_option(const std::string& path) {
+std::optional<std::string> chosen_option(const std::string& path) {
   const std::string line = first_line(path).value_or("");
   const std::size_t open = line.find('[');
   const std::size_t close = line.find(']');
-  if (open == std::string::npos || close == std::string::npos) return nullptr;
+  if (open == std::string::npos || close == std::string::npos) return std::nullopt;
   return line.substr(open + 1, close - open - 1);
 }
 
@@ -99,20 +94,22 @@ std::map<std::string, std::int64_t> memory_of_the_machine() {
   return bytes;
 }
 
-void add_memory(json& host) {
-  auto bytes = memory_of_the_machine();
-  host["memory_total_bytes"] =
-      bytes.contains("MemTotal:") ? json(bytes["MemTotal:"]) : json(nullptr);
-  host["memory_limit_bytes"] = optional_to_json(Cgroups().memory_limit_bytes());
-  host["memory_available_bytes"] = optional_to_json(memory_available_bytes());
-  const bool has_swap = bytes.contains("SwapTotal:") && bytes.contains("SwapFree:");
-  host["swap_used_bytes"] =
-      has_swap ? json(bytes["SwapTotal:"] - bytes["SwapFree:"]) : json(nullptr);
+void add_memory(Host& host) {
+  const auto bytes = memory_of_the_machine();
+  const auto total = bytes.find("MemTotal:");
+  if (total != bytes.end()) host.memory_total_bytes = total->second;
+  host.memory_limit_bytes = Cgroups().memory_limit_bytes();
+  host.memory_available_bytes = memory_available_bytes();
+  const auto swap = bytes.find("SwapTotal:");
+  const auto free_swap = bytes.find("SwapFree:");
+  if (swap != bytes.end() && free_swap != bytes.end()) {
+    host.swap_used_bytes = swap->second - free_swap->second;
+  }
 }
 
-json on_battery() {
+std::optional<bool> on_battery() {
   std::error_code error;
-  json result;
+  std::optional<bool> result;
   for (const auto& supply : fs::directory_iterator("/sys/class/power_supply", error)) {
     if (first_line(supply.path() / "type") != "Mains") continue;
     result = first_line(supply.path() / "online") == "0";
@@ -135,7 +132,7 @@ pid_t parent_of(pid_t pid) {
 }
 
 // Runs of the program besides this one; its own ranks and ancestors are not others.
-json other_gradsync() {
+std::vector<int> other_gradsync() {
   std::set<pid_t> found;
   std::error_code error;
   for (const auto& entry : fs::directory_iterator("/proc", error)) {
@@ -145,7 +142,7 @@ json other_gradsync() {
   }
   std::set<pid_t> family;
   for (pid_t pid = ::getpid(); pid > 1; pid = parent_of(pid)) family.insert(pid);
-  json others = json::array();
+  std::vector<int> others;
   for (const pid_t pid : found) {
     // A rank is a child of its launcher: the launcher alone stands for the run.
     const pid_t parent = parent_of(pid);
@@ -156,32 +153,32 @@ json other_gradsync() {
   return others;
 }
 
-json answer(bool available, const json& reason) {
-  return {{"available", available}, {"reason", reason}};
+std::optional<std::string> path_of(const char* tool) {
+  const std::string path = find_program(tool);
+  return path.empty() ? std::nullopt : std::optional(path);
+}
+
+Ability cannot(const std::string& reason) {
+  return {false, reason};
 }
 
 // Sees what works by doing it, in namespaces that are gone again when this returns.
-void add_network(json& host) {
-  host["tools"] = {{"ip", nullptr}, {"tc", nullptr}};
-  for (const char* tool : {"ip", "tc"}) {
-    if (const std::string path = find_program(tool); !path.empty()) host["tools"][tool] = path;
-  }
+void add_network(Host& host) {
+  host.tools = Tools{path_of("ip"), path_of("tc")};
   try {
     const NamespaceSet namespaces(1);
-    host["namespaces"] = answer(true, nullptr);
-    host["namespaces"]["user_namespace"] = namespaces.through_user_namespace();
+    host.namespaces = NamespaceAbility{{true, std::nullopt}, namespaces.through_user_namespace()};
     try {
       namespaces.run_batch(
           0, "ip", "link add br0 type bridge\nlink add name eth0 type veth peer name eth1\n");
       namespaces.run_batch(0, "tc", tbf_command("eth0", shape_link(1e9)));
-      host["link_shaping"] = answer(true, nullptr);
+      host.link_shaping = Ability{true, std::nullopt};
     } catch (const EnvironmentError& error) {
-      host["link_shaping"] = answer(false, error.what());
+      host.link_shaping = cannot(error.what());
     }
   } catch (const EnvironmentError& error) {
-    host["namespaces"] = answer(false, error.what());
-    host["namespaces"]["user_namespace"] = nullptr;
-    host["link_shaping"] = answer(false, "there are no network namespaces");
+    host.namespaces = NamespaceAbility{cannot(error.what()), std::nullopt};
+    host.link_shaping = cannot("there are no network namespaces");
   }
 }
 
@@ -194,10 +191,10 @@ std::optional<std::int64_t> memory_available_bytes() {
   return std::min(machine->second, Cgroups().memory_left_bytes().value_or(machine->second));
 }
 
-json load_1min() {
+std::optional<double> load_1min() {
   std::ifstream file("/proc/loadavg");
   double load = 0;
-  return file >> load ? json(load) : json(nullptr);
+  return file >> load ? std::optional(load) : std::nullopt;
 }
 
 StealMeter::StealMeter() {
@@ -206,35 +203,77 @@ StealMeter::StealMeter() {
   total_ticks_ = ticks.total;
 }
 
-json StealMeter::share() const {
+std::optional<double> StealMeter::share() const {
   const auto now = cpu_ticks();
-  if (!now || now->total <= total_ticks_) return nullptr;
+  if (!now || now->total <= total_ticks_) return std::nullopt;
   return (now->steal - steal_ticks_) / (now->total - total_ticks_);
 }
 
-json probe_host(double sample_s) {
+constexpr auto fields_of(const Ability*) {
+  return std::tuple{field("available", &Ability::available), field("reason", &Ability::reason)};
+}
+
+constexpr auto fields_of(const NamespaceAbility*) {
+  return std::tuple{field("available", &NamespaceAbility::available),
+                    field("reason", &NamespaceAbility::reason),
+                    field("user_namespace", &NamespaceAbility::user_namespace)};
+}
+
+constexpr auto fields_of(const Tools*) {
+  return std::tuple{field("ip", &Tools::ip), field("tc", &Tools::tc)};
+}
+
+constexpr auto fields_of(const Host*) {
+  return std::tuple{field("host", &Host::host),
+                    field("kernel", &Host::kernel),
+                    field("cpu_model", &Host::cpu_model),
+                    field("cpus", &Host::cpus),
+                    field("cores", &Host::cores),
+                    field("cpu_quota", &Host::cpu_quota),
+                    field("governor", &Host::governor),
+                    field("load_1min", &Host::load_1min),
+                    field("steal_share", &Host::steal_share),
+                    field("steal_share_since_boot", &Host::steal_share_since_boot),
+                    field("memory_total_bytes", &Host::memory_total_bytes),
+                    field("memory_limit_bytes", &Host::memory_limit_bytes),
+                    field("memory_available_bytes", &Host::memory_available_bytes),
+                    field("swap_used_bytes", &Host::swap_used_bytes),
+                    field("transparent_hugepages", &Host::transparent_hugepages),
+                    field("on_battery", &Host::on_battery),
+                    field("congestion_control", &Host::congestion_control),
+                    field("other_gradsync", &Host::other_gradsync),
+                    field("tools", &Host::tools),
+                    field("namespaces", &Host::namespaces),
+                    field("link_shaping", &Host::link_shaping)};
+}
+
+void to_json(json& out, const Host& host) {
+  out = write_fields(host);
+}
+
+Host probe_host(double sample_s) {
   const StealMeter meter;
   steady_clock().sleep_until_ns(steady_clock().now_ns() + nanoseconds(sample_s));
 
-  json host;
+  Host host;
   utsname names{};
-  const bool named = ::uname(&names) == 0;
-  host["host"] = named ? json(names.nodename) : json(nullptr);
-  host["kernel"] = named ? json(names.release) : json(nullptr);
-  host["cpu_model"] = cpu_model();
+  if (::uname(&names) == 0) {
+    host.host = names.nodename;
+    host.kernel = names.release;
+  }
+  host.cpu_model = cpu_model();
   add_processors(host);
-  host["cpu_quota"] = optional_to_json(Cgroups().cpu_quota());
-  host["governor"] = line_or_null("/sys/devices/system/cpu/cpu0/cpufreq/scaling_governor");
-  host["load_1min"] = load_1min();
-  host["steal_share"] = meter.share();
+  host.cpu_quota = Cgroups().cpu_quota();
+  host.governor = first_line("/sys/devices/system/cpu/cpu0/cpufreq/scaling_governor");
+  host.load_1min = load_1min();
+  host.steal_share = meter.share();
   const CpuTicks ticks = cpu_ticks().value_or(CpuTicks{});
-  host["steal_share_since_boot"] =
-      ticks.total > 0 ? json(ticks.steal / ticks.total) : json(nullptr);
+  if (ticks.total > 0) host.steal_share_since_boot = ticks.steal / ticks.total;
   add_memory(host);
-  host["transparent_hugepages"] = chosen_option("/sys/kernel/mm/transparent_hugepage/enabled");
-  host["on_battery"] = on_battery();
-  host["congestion_control"] = line_or_null("/proc/sys/net/ipv4/tcp_congestion_control");
-  host["other_gradsync"] = other_gradsync();
+  host.transparent_hugepages = chosen_option("/sys/kernel/mm/transparent_hugepage/enabled");
+  host.on_battery = on_battery();
+  host.congestion_control = first_line("/proc/sys/net/ipv4/tcp_congestion_control");
+  host.other_gradsync = other_gradsync();
   add_network(host);
   return host;
 }

@@ -9,25 +9,61 @@
 
 namespace gradsync::launch {
 
-// Returns the machine's part of a result's context. Never throws; what cannot be read is null.
-//   "host", "kernel", "cpu_model"; "cpus" (usable by this process), "cores" (that these
-//   are threads of), "governor" (of the first cpu)
-//   "cpu_quota", in cores, and "memory_limit_bytes": of its control groups; null: none
-//   "load_1min"; "steal_share" (0 to 1, over `sample_s`), "steal_share_since_boot"
-//   "memory_total_bytes", "memory_available_bytes" (to this process: what the limit leaves, where
-//   that is less than what the machine has), "swap_used_bytes", "transparent_hugepages"
-//   "on_battery", "congestion_control", "other_gradsync" (process ids of other runs)
-//   "namespaces": {"available", "reason", "user_namespace"}, "tools": {"ip", "tc"} (paths),
-//   "link_shaping": {"available", "reason"}
-// Blocks for `sample_s`. Cost: a few processes are started to see whether namespaces work.
-nlohmann::json probe_host(double sample_s = 0.1);
+// Whether something can be done here; where it cannot, why.
+struct Ability {
+  bool available = false;
+  std::optional<std::string> reason;
+};
+
+struct NamespaceAbility : Ability {
+  std::optional<bool> user_namespace;  // made through one, without being root
+};
+
+// Paths of programs.
+struct Tools {
+  std::optional<std::string> ip;
+  std::optional<std::string> tc;
+};
+
+// What cannot be read is unset. Shares are 0 to 1.
+struct Host {
+  std::optional<std::string> host;
+  std::optional<std::string> kernel;
+  std::optional<std::string> cpu_model;
+  std::optional<std::int64_t> cpus;     // usable by this process
+  std::optional<std::int64_t> cores;    // that these are threads of
+  std::optional<double> cpu_quota;      // of its control groups, in cores; unset: none
+  std::optional<std::string> governor;  // of the first cpu
+  std::optional<double> load_1min;
+  std::optional<double> steal_share;  // over the time of the probe
+  std::optional<double> steal_share_since_boot;
+  std::optional<std::int64_t> memory_total_bytes;
+  std::optional<std::int64_t> memory_limit_bytes;      // of its control groups; unset: none
+  std::optional<std::int64_t> memory_available_bytes;  // to this process: what the limit leaves,
+                                                       // where that is less than the machine has
+  std::optional<std::int64_t> swap_used_bytes;
+  std::optional<std::string> transparent_hugepages;
+  std::optional<bool> on_battery;
+  std::optional<std::string> congestion_control;
+  std::optional<std::vector<int>> other_gradsync;  // process ids of other runs
+  std::optional<Tools> tools;
+  std::optional<NamespaceAbility> namespaces;
+  std::optional<Ability> link_shaping;
+};
+
+// The machine's part of a result's context, under these names; what is unset is null.
+void to_json(nlohmann::json& out, const Host& host);
+
+// Returns what this machine is. Never throws. Blocks for `sample_s`. Cost: a few processes are
+// started to see whether namespaces work.
+Host probe_host(double sample_s = 0.1);
 
 // Returns the memory in bytes that processes here can still take: what the machine has, or what the
 // limits of this one's control groups leave, whichever is less. Nothing where it cannot be read.
 std::optional<std::int64_t> memory_available_bytes();
 
-// Returns the load average of the last minute; null where it cannot be read.
-nlohmann::json load_1min();
+// Returns the load average of the last minute; nothing where it cannot be read.
+std::optional<double> load_1min();
 
 // How much of this machine's CPU time its host gave to others while the meter lived. Neighbours of
 // a virtual machine are the noise that nothing here can quiet: a result must say how loud they
@@ -35,8 +71,8 @@ nlohmann::json load_1min();
 class StealMeter {
  public:
   StealMeter();
-  // 0 to 1; null where the kernel does not tell.
-  nlohmann::json share() const;
+  // 0 to 1; nothing where the kernel does not tell.
+  std::optional<double> share() const;
 
  private:
   double steal_ticks_ = 0;
@@ -52,9 +88,8 @@ struct Finding {
   std::string remedy;  // "" where nothing is wrong
 };
 
-// Returns what is good and bad about a machine as probe_host() describes it, one finding per
-// subject. Fail: something cannot be measured here; Warn: numbers will be noisier. What is null in
-// `host` is passed over. Pure.
-std::vector<Finding> examine_host(const nlohmann::json& host);
+// Returns what is good and bad about a machine, one finding per subject. Fail: something cannot be
+// measured here; Warn: numbers will be noisier. What is unset is passed over. Pure.
+std::vector<Finding> examine_host(const Host& host);
 
 }  // namespace gradsync::launch

@@ -50,7 +50,7 @@ std::vector<std::string> command_line() {
 }
 
 // What would spoil a number on this machine, for the head of the table.
-json warnings_about(const json& host, const json& gpus) {
+json warnings_about(const launch::Host& host, const Gpus& gpus) {
   json warnings = json::array();
   for (const launch::Finding& finding : findings_about(host, gpus)) {
     if (finding.severity != launch::Finding::Severity::Ok) warnings.push_back(finding.what);
@@ -59,31 +59,29 @@ json warnings_about(const json& host, const json& gpus) {
 }
 
 // "4 x NVIDIA A100-SXM4-80GB": what times depend on; null where it is not known.
-json gpu_models(const json& gpus) {
-  if (!gpus.at("gpus").is_array()) return nullptr;
+json gpu_models(const Gpus& gpus) {
+  if (!gpus) return nullptr;
   std::map<std::string, int> count;
-  for (const json& gpu : gpus.at("gpus")) {
-    ++count[gpu.at("name").is_string() ? gpu.at("name").get<std::string>() : "unknown"];
-  }
+  for (const launch::GpuInfo& gpu : *gpus) ++count[gpu.name.value_or("unknown")];
   std::vector<std::string> texts;
   for (const auto& [name, number] : count) texts.push_back(fmt::format("{} x {}", number, name));
   return fmt::format("{}", fmt::join(texts, ", "));
 }
 
-const char* pinning_on(const json& host) {
-  const bool cores_alone = host.value("cores", json()) == host.value("cpus", json());
-  return cores_alone ? "one core per rank, round robin"
-                     : "one hardware thread per rank, of other cores first, round robin";
+const char* pinning_on(const launch::Host& host) {
+  return host.cores == host.cpus
+             ? "one core per rank, round robin"
+             : "one hardware thread per rank, of other cores first, round robin";
 }
 
 }  // namespace
 
-json gpus_for(const plan::Plan& plan) {
+Gpus gpus_for(const plan::Plan& plan) {
   if (plan.device == "cuda") return launch::probe_gpus();
-  return {{"gpus", nullptr}, {"reason", "the plan computes on the CPU"}};
+  return Unknown{"the plan computes on the CPU"};
 }
 
-std::vector<launch::Finding> findings_about(const json& host, const json& gpus) {
+std::vector<launch::Finding> findings_about(const launch::Host& host, const Gpus& gpus) {
   std::vector<launch::Finding> findings = launch::examine_host(host);
   for (launch::Finding& finding : launch::examine_gpus(gpus)) {
     findings.push_back(std::move(finding));
@@ -102,8 +100,8 @@ json build_context() {
           {"torch", build.torch_version}};
 }
 
-json make_context(const RunOptions& options, const plan::Plan& plan, const json& host,
-                  const json& gpus) {
+json make_context(const RunOptions& options, const plan::Plan& plan, const launch::Host& host,
+                  const Gpus& gpus) {
   json context = host;
   context["warnings"] = warnings_about(host, gpus);
   context.update(build_context());
@@ -118,8 +116,8 @@ json make_context(const RunOptions& options, const plan::Plan& plan, const json&
   context["pinning"] = pinned ? pinning_on(host) : "none";
   context["busy_times"] = keeps_busy_times() ? "kept" : "refused";
   context["gpu"] = gpu_models(gpus);
-  context["gpus"] = gpus.at("gpus");
-  context["gpus_reason"] = gpus.at("reason");
+  context["gpus"] = gpus ? json(*gpus) : json(nullptr);
+  context["gpus_reason"] = gpus ? json(nullptr) : json(gpus.why_not());
   context["command_line"] = command_line();
   context["weights"] = options.weights.empty() ? json(nullptr) : json(options.weights);
   context["data"] = options.data.empty() ? json(nullptr) : json(options.data);

@@ -61,12 +61,12 @@ void require_device(const plan::Plan& plan) {
   }
   // The driver's other library may be missing in a container that only computes; then the ranks
   // find out.
-  const nlohmann::json probe = launch::probe_gpus();
-  if (probe.at("gpus").is_array() && probe.at("gpus").empty()) {
+  const auto gpus = launch::probe_gpus();
+  if (gpus && gpus->empty()) {
     throw EnvironmentError("--device cuda: the NVIDIA driver lists no GPU",
                            fmt::format("run where there is one, or {}", kWithout));
   }
-  if (probe.at("gpus").is_null() && !has_cuda_driver()) {
+  if (!gpus && !has_cuda_driver()) {
     throw EnvironmentError(
         fmt::format("--device cuda: no NVIDIA driver is here: {} cannot be loaded", kCudaDriver),
         fmt::format("install the driver, start the container with its GPUs, or {}", kWithout));

@@ -13,6 +13,7 @@
 #include "harness/base/build_info.h"
 #include "harness/base/clock.h"
 #include "harness/base/log.h"
+#include "harness/base/optional_json.h"
 #include "harness/coordinate/merge.h"
 #include "harness/launch/host.h"
 #include "harness/report/benchmark_json.h"
@@ -231,17 +232,16 @@ void Session::write_result(const results::Result& result) {
 
 // Said in the table's head, since such times do not compare with those of a quieter hour.
 void Session::note_steal() {
-  const json share = steal_.share();
-  context_["steal_share_run"] = share;
-  if (!share.is_number() || share.get<double>() <= launch::kNoticeableSteal) return;
+  const std::optional<double> share = steal_.share();
+  context_["steal_share_run"] = optional_to_json(share);
+  if (!share || *share <= launch::kNoticeableSteal) return;
   context_["warnings"].push_back(
-      fmt::format("the host gave {:.1f} % of the CPU time to others during the run",
-                  100 * share.get<double>()));
+      fmt::format("the host gave {:.1f} % of the CPU time to others during the run", 100 * *share));
 }
 
 results::Result Session::close(ExitStatus status) {
   context_["end_time"] = utc_timestamp();
-  context_["load_after"] = launch::load_1min();
+  context_["load_after"] = optional_to_json(launch::load_1min());
   note_steal();
   if (agents_ != nullptr && status != ExitStatus::Interrupted)
     context_["clocks"] = agents_->clocks();

@@ -14,7 +14,7 @@ namespace {
 
 using nlohmann::json;
 
-void warn_about_host(const json& host, const json& gpus) {
+void warn_about_host(const launch::Host& host, const Gpus& gpus) {
   for (const launch::Finding& finding : findings_about(host, gpus)) {
     if (finding.severity == launch::Finding::Severity::Ok) continue;
     log::warn(fmt::format("{} ({})", finding.what, finding.remedy));
@@ -33,9 +33,9 @@ void warn_about_this_host(const plan::Plan& plan) {
 
 std::unique_ptr<Session> start_session(const RunOptions& options, const plan::Plan& plan,
                                        launch::Agents* agents) {
-  json host = launch::probe_host();
-  if (agents != nullptr) host["other_gradsync"] = nullptr;  // the tasks of this very job
-  const json gpus = gpus_for(plan);
+  launch::Host host = launch::probe_host();
+  if (agents != nullptr) host.other_gradsync.reset();  // the tasks of this very job
+  const Gpus gpus = gpus_for(plan);
   warn_about_host(host, gpus);
   catch_interrupts();
   return std::make_unique<Session>(options, plan, make_context(options, plan, host, gpus), agents);

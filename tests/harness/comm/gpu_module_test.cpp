@@ -30,8 +30,8 @@ TEST(GpuModule, TorchLearnsOfCudaWhenItIsLoadedLate) {
   const auto add = c10::Dispatcher::singleton().findSchemaOrThrow("aten::add", "Tensor");
   EXPECT_TRUE(add.hasKernelForDispatchKey(c10::DispatchKey::CUDA));
 
-  const nlohmann::json gpus = launch::probe_gpus().at("gpus");
-  if (gpus.is_null() || gpus.empty()) {
+  const auto gpus = launch::probe_gpus();
+  if (!gpus || gpus->empty()) {
     try {
       module->count();
       ADD_FAILURE() << "a GPU, and the driver knows of none";

@@ -20,9 +20,9 @@ namespace gradsync::test {
 
 // Why no GPU test can run here; empty: there is one. Asks the driver, not CUDA.
 inline std::string without_gpu() {
-  const nlohmann::json probe = launch::probe_gpus();
-  if (probe.at("gpus").is_null()) return "no GPU here: " + probe.at("reason").get<std::string>();
-  return probe.at("gpus").empty() ? "no GPU here: the driver lists none" : "";
+  const auto gpus = launch::probe_gpus();
+  if (!gpus) return "no GPU here: " + gpus.why_not();
+  return gpus->empty() ? "no GPU here: the driver lists none" : "";
 }
 
 struct GpuRank {

@@ -76,7 +76,7 @@ TEST(Forbidden, TheHostsDescriptionSaysSo) {
     if (::unshare(CLONE_NEWUSER) != 0) return "skip";
     write_text("/proc/self/uid_map", "0 " + std::to_string(uid) + " 1");
     if (!write_text("/proc/sys/user/max_net_namespaces", "0")) return "skip";
-    const nlohmann::json host = probe_host(0);
+    const Host host = probe_host(0);
     for (const Finding& finding : examine_host(host)) {
       if (finding.severity == Finding::Severity::Fail) return finding.what;
     }

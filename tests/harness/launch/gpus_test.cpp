@@ -29,37 +29,39 @@ class Gpus : public testing::Test {
 
 TEST_F(Gpus, AreDescribedAsTheDriverHasThem) {
   stub("STUB_GPUS", "2");
-  const json probe = probe_gpus(NVML_STUB);
-  EXPECT_TRUE(probe.at("reason").is_null());
-  ASSERT_EQ(probe.at("gpus").size(), 2U);
-  EXPECT_EQ(probe["gpus"][0], json({{"index", 0},
-                                    {"name", "NVIDIA Stub 80GB"},
-                                    {"uuid", "GPU-0"},
-                                    {"pci_bus_id", "00000000:01:00.0"},
-                                    {"driver", "580.65.06"},
-                                    {"memory_total_bytes", 80LL << 30},
-                                    {"memory_used_bytes", 1LL << 30},
-                                    {"sm_clock_hz", 1'200'000'000},
-                                    {"sm_clock_max_hz", 1'980'000'000},
-                                    {"memory_clock_hz", 2'000'000'000},
-                                    {"memory_clock_max_hz", 2'619'000'000},
-                                    {"throttle_reasons", json::array()},
-                                    {"compute_mode", "default"},
-                                    {"processes", json::array()}}));
+  const auto gpus = probe_gpus(NVML_STUB);
+  ASSERT_TRUE(gpus) << gpus.why_not();
+  ASSERT_EQ(gpus->size(), 2U);
+  EXPECT_EQ(json(gpus->at(0)), json({{"index", 0},
+                                     {"name", "NVIDIA Stub 80GB"},
+                                     {"uuid", "GPU-0"},
+                                     {"pci_bus_id", "00000000:01:00.0"},
+                                     {"driver", "580.65.06"},
+                                     {"memory_total_bytes", 80LL << 30},
+                                     {"memory_used_bytes", 1LL << 30},
+                                     {"sm_clock_hz", 1'200'000'000},
+                                     {"sm_clock_max_hz", 1'980'000'000},
+                                     {"memory_clock_hz", 2'000'000'000},
+                                     {"memory_clock_max_hz", 2'619'000'000},
+                                     {"throttle_reasons", json::array()},
+                                     {"compute_mode", "default"},
+                                     {"processes", json::array()}}));
   // What one does not tell is unknown, and the rest of it stays.
-  EXPECT_EQ(probe["gpus"][1]["uuid"], "GPU-1");
-  EXPECT_TRUE(probe["gpus"][1]["sm_clock_max_hz"].is_null());
+  EXPECT_EQ(gpus->at(1).uuid, "GPU-1");
+  EXPECT_FALSE(gpus->at(1).sm_clock_max_hz.has_value());
+  EXPECT_TRUE(json(gpus->at(1)).at("sm_clock_max_hz").is_null());
 }
 
 TEST_F(Gpus, OthersProcessesAndHeldDownClocksAreFound) {
   stub("STUB_GPUS", "1");
   stub("STUB_BUSY", "1234");
   stub("STUB_THROTTLE", "0x44");
-  const json gpu = probe_gpus(NVML_STUB).at("gpus").at(0);
+  const auto gpus = probe_gpus(NVML_STUB);
+  const json gpu = gpus->at(0);
   EXPECT_EQ(gpu.at("processes"), json({{{"pid", 1234}, {"memory_bytes", 3LL << 29}},
                                        {{"pid", 1235}, {"memory_bytes", nullptr}}}));
   EXPECT_EQ(gpu.at("throttle_reasons"), json({"sw_power_cap", "hw_thermal_slowdown"}));
-  const auto findings = examine_gpus({{"gpus", {gpu}}, {"reason", nullptr}});
+  const auto findings = examine_gpus(gpus);
   ASSERT_EQ(findings.size(), 2U);
   EXPECT_EQ(findings[0].severity, Finding::Severity::Warn);
   EXPECT_EQ(findings[0].what,
@@ -78,19 +80,18 @@ TEST_F(Gpus, AGpuThatLetsNobodyComputeIsAFailure) {
 }
 
 TEST_F(Gpus, NoDriverNoGpusAndNoNewFunctionsHaveTheirReasons) {
-  const json absent = probe_gpus("libno_such_library.so.1");
-  EXPECT_TRUE(absent.at("gpus").is_null());
-  EXPECT_THAT(absent.at("reason").get<std::string>(), HasSubstr("libno_such_library.so.1"));
+  const auto absent = probe_gpus("libno_such_library.so.1");
+  ASSERT_FALSE(absent);
+  EXPECT_THAT(absent.why_not(), HasSubstr("libno_such_library.so.1"));
   EXPECT_EQ(examine_gpus(absent).at(0).severity, Finding::Severity::Ok);
 
   stub("STUB_INIT", "9");
-  EXPECT_EQ(probe_gpus(NVML_STUB).at("reason"), "NVML does not start: Driver Not Loaded");
+  EXPECT_EQ(probe_gpus(NVML_STUB).why_not(), "NVML does not start: Driver Not Loaded");
   stub("STUB_INIT", "0");
-  EXPECT_EQ(probe_gpus(NVML_STUB).at("gpus"), json::array());
+  EXPECT_TRUE(probe_gpus(NVML_STUB)->empty());
 
   // Some other library: it loads, and has none of the functions.
-  const json foreign = probe_gpus("libm.so.6");
-  EXPECT_EQ(foreign.at("reason"), "NVML does not start: the driver is too old");
+  EXPECT_EQ(probe_gpus("libm.so.6").why_not(), "NVML does not start: the driver is too old");
 }
 
 }  // namespace

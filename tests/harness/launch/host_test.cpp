@@ -15,29 +15,30 @@ using nlohmann::json;
 using testing::HasSubstr;
 using Severity = Finding::Severity;
 
-json good_host() {
-  return {{"cpus", 8},
-          {"governor", "performance"},
-          {"load_1min", 0.3},
-          {"steal_share", 0.0},
-          {"memory_available_bytes", 16e9},
-          {"swap_used_bytes", 0},
-          {"on_battery", false},
-          {"other_gradsync", json::array()},
-          {"tools", {{"ip", "/usr/sbin/ip"}, {"tc", "/usr/sbin/tc"}}},
-          {"namespaces", {{"available", true}, {"reason", nullptr}}},
-          {"link_shaping", {{"available", true}, {"reason", nullptr}}}};
+Host good_host() {
+  Host host;
+  host.cpus = 8;
+  host.governor = "performance";
+  host.load_1min = 0.3;
+  host.steal_share = 0;
+  host.memory_available_bytes = 16'000'000'000;
+  host.swap_used_bytes = 0;
+  host.on_battery = false;
+  host.other_gradsync.emplace();
+  host.tools = Tools{"/usr/sbin/ip", "/usr/sbin/tc"};
+  host.namespaces = NamespaceAbility{{true, {}}, false};
+  host.link_shaping = Ability{true, {}};
+  return host;
 }
 
-std::vector<Finding> bad_ones(const json& host) {
+std::vector<Finding> bad_ones(const Host& host) {
   std::vector<Finding> findings = examine_host(host);
   std::erase_if(findings, [](const Finding& f) { return f.severity == Severity::Ok; });
   return findings;
 }
 
 struct Spoiler {
-  const char* field;
-  json value;
+  void (*spoil)(Host&);
   Severity severity;
   const char* words;
 };
@@ -49,48 +50,57 @@ TEST(ExamineHost, FindsNothingWrongWithAGoodMachine) {
 
 TEST(ExamineHost, NamesEachSpoilerAlone) {
   const std::vector<Spoiler> spoilers{
-      {"governor", "powersave", Severity::Warn, "powersave"},
-      {"load_1min", 4.1, Severity::Warn, "load average 4.10"},
-      {"steal_share", 0.03, Severity::Warn, "3.0 %"},
-      {"memory_available_bytes", 1e9, Severity::Warn, "memory available"},
-      {"swap_used_bytes", 1 << 30, Severity::Warn, "1.00 GiB of swap"},
-      {"on_battery", true, Severity::Warn, "battery"},
-      {"cpus", 1, Severity::Warn, "1 usable CPU"},
-      {"cores", 4, Severity::Warn, "8 CPUs are hardware threads of 4 core(s)"},
-      {"cpu_quota", 1.5, Severity::Warn, "a quota of 1.5 cores"},
-      {"other_gradsync", {17, 42}, Severity::Warn, "17, 42"},
-      {"tools", {{"ip", nullptr}, {"tc", "/sbin/tc"}}, Severity::Fail, "'ip' is missing"},
-      {"namespaces", {{"available", false}, {"reason", "no leave"}}, Severity::Fail, "no leave"},
-      {"link_shaping", {{"available", false}, {"reason", "no tbf"}}, Severity::Fail, "no tbf"},
+      {[](Host& host) { host.governor = "powersave"; }, Severity::Warn, "powersave"},
+      {[](Host& host) { host.load_1min = 4.1; }, Severity::Warn, "load average 4.10"},
+      {[](Host& host) { host.steal_share = 0.03; }, Severity::Warn, "3.0 %"},
+      {[](Host& host) { host.memory_available_bytes = 1'000'000'000; }, Severity::Warn,
+       "memory available"},
+      {[](Host& host) { host.swap_used_bytes = 1 << 30; }, Severity::Warn, "1.00 GiB of swap"},
+      {[](Host& host) { host.on_battery = true; }, Severity::Warn, "battery"},
+      {[](Host& host) { host.cpus = 1; }, Severity::Warn, "1 usable CPU"},
+      {[](Host& host) { host.cores = 4; }, Severity::Warn,
+       "8 CPUs are hardware threads of 4 core(s)"},
+      {[](Host& host) { host.cpu_quota = 1.5; }, Severity::Warn, "a quota of 1.5 cores"},
+      {[](Host& host) {
+         host.other_gradsync = {17, 42};
+       },
+       Severity::Warn, "17, 42"},
+      {[](Host& host) { host.tools->ip.reset(); }, Severity::Fail, "'ip' is missing"},
+      {[](Host& host) {
+         host.namespaces = NamespaceAbility{{false, "no leave"}, {}};
+       },
+       Severity::Fail, "no leave"},
+      {[](Host& host) {
+         host.link_shaping = Ability{false, "no tbf"};
+       },
+       Severity::Fail, "no tbf"},
   };
   for (const Spoiler& spoiler : spoilers) {
-    json host = good_host();
-    host[spoiler.field] = spoiler.value;
+    Host host = good_host();
+    spoiler.spoil(host);
     const std::vector<Finding> found = bad_ones(host);
-    ASSERT_EQ(found.size(), 1U) << spoiler.field;
-    EXPECT_EQ(found[0].severity, spoiler.severity) << spoiler.field;
+    ASSERT_EQ(found.size(), 1U) << spoiler.words;
+    EXPECT_EQ(found[0].severity, spoiler.severity) << spoiler.words;
     EXPECT_THAT(found[0].what, HasSubstr(spoiler.words));
-    EXPECT_FALSE(found[0].remedy.empty()) << spoiler.field;
+    EXPECT_FALSE(found[0].remedy.empty()) << spoiler.words;
   }
 }
 
 TEST(ExamineHost, LoadIsJudgedPerCpu) {
-  json host = good_host();
-  host["load_1min"] = 4.0;
+  Host host = good_host();
+  host.load_1min = 4.0;
   EXPECT_TRUE(bad_ones(host).empty());
-  host["cpus"] = 4;
+  host.cpus = 4;
   EXPECT_EQ(bad_ones(host).size(), 1U);
 }
 
 TEST(ExamineHost, PassesOverWhatIsUnknown) {
-  json host = good_host();
-  for (auto& [name, value] : host.items()) value = nullptr;
-  EXPECT_TRUE(examine_host(host).empty());
-  EXPECT_TRUE(examine_host(json::object()).empty());
+  EXPECT_TRUE(examine_host(Host{}).empty());
 }
 
 TEST(ProbeHost, DescribesThisMachine) {
-  const json host = probe_host(0.01);
+  const Host probed = probe_host(0.01);
+  const json host = probed;
   EXPECT_GE(host.at("cpus").get<int>(), 1);
   EXPECT_FALSE(host.at("kernel").get<std::string>().empty());
   EXPECT_GT(host.at("memory_total_bytes").get<double>(),
@@ -101,7 +111,7 @@ TEST(ProbeHost, DescribesThisMachine) {
                             "on_battery", "other_gradsync", "tools", "link_shaping"}) {
     EXPECT_TRUE(host.contains(field)) << field;
   }
-  EXPECT_FALSE(examine_host(host).empty());
+  EXPECT_FALSE(examine_host(probed).empty());
 }
 
 TEST(ProbeHost, SaysWhyWhatIsMissingIsMissing) {
