@@ -27,8 +27,7 @@ Finding try_fabric() {
     return {Severity::Ok,
             fmt::format(
                 "namespaces and a shaped link work: {:.0f} Mbit/s of payload on a line of {:.0f}",
-                link.at("measured_payload_bits_per_s").get<double>() / 1e6,
-                link.at("rate_bits_per_s").get<double>() / 1e6),
+                link->measured_payload_bits_per_s / 1e6, link->rate_bits_per_s / 1e6),
             ""};
   } catch (const EnvironmentError& error) {
     return {Severity::Warn, "multi-node rows would be skipped", error.what()};

@@ -8,6 +8,7 @@
 #include <stdexcept>
 
 #include "benchmarks/commands/commands.h"
+#include "harness/base/fields.h"
 #include "harness/base/units.h"
 #include "harness/coordinate/memory_prediction.h"
 #include "harness/launch/topology.h"
@@ -29,6 +30,32 @@ struct MemoryOptions {
   std::string budget;
   bool as_json = false;
 };
+
+// What is said of one cell.
+struct MemoryRow {
+  plan::Cell cell;
+  int world_size = 0;
+  std::optional<std::int64_t> peak_bytes;  // nothing: `unknown_because` says why
+  std::optional<std::map<std::string, std::int64_t>> peak_by_category;
+  std::optional<std::string> place;
+  std::string unknown_because;
+  std::optional<std::int64_t> budget_bytes;  // these where one was asked for
+  std::optional<bool> fits;
+  std::optional<int> largest_accumulation_steps;
+};
+
+constexpr auto fields_of(const MemoryRow*) {
+  return std::tuple{
+      field("cell", &MemoryRow::cell),
+      field("world_size", &MemoryRow::world_size),
+      field("predicted_peak_allocated_bytes", &MemoryRow::peak_bytes),
+      field("predicted_peak_by_category", &MemoryRow::peak_by_category),
+      field("place", &MemoryRow::place),
+      field("unknown_because", &MemoryRow::unknown_because),
+      field("budget_bytes", &MemoryRow::budget_bytes).spared(),
+      field("fits", &MemoryRow::fits).spared(),
+      field("largest_accumulation_steps", &MemoryRow::largest_accumulation_steps).spared()};
+}
 
 // Beyond this many micro-batches a step holds what it held before.
 constexpr int kMostTried = 64;
@@ -87,38 +114,32 @@ std::string words(const sync::StepPlace& place) {
                      place.unit.empty() ? "" : ", unit ", place.unit);
 }
 
-json row_of(const plan::Cell& cell, const MemoryOptions& options) {
+MemoryRow row_of(const plan::Cell& cell, const MemoryOptions& options) {
   const launch::Topology topology = topology_of(cell, options.world_size);
   const auto prediction = predict(cell, topology);
-  json row{{"cell", cell},
-           {"world_size", topology.world_size()},
-           {"predicted_peak_allocated_bytes", nullptr},
-           {"predicted_peak_by_category", nullptr},
-           {"place", nullptr},
-           {"unknown_because", prediction.unknown_because}};
+  MemoryRow row;
+  row.cell = cell;
+  row.world_size = topology.world_size();
+  row.unknown_because = prediction.unknown_because;
   if (!prediction.memory) return row;
-  row["predicted_peak_allocated_bytes"] = prediction.memory->peak_bytes;
-  row["predicted_peak_by_category"] = coordinate::by_name(prediction.memory->peak_by_category);
-  row["place"] = words(prediction.memory->peak_place);
+  row.peak_bytes = prediction.memory->peak_bytes;
+  row.peak_by_category = coordinate::by_name(prediction.memory->peak_by_category);
+  row.place = words(prediction.memory->peak_place);
   if (options.budget.empty()) return row;
   const std::int64_t budget = budget_bytes(options.budget);
-  row["budget_bytes"] = budget;
-  row["fits"] = prediction.memory->peak_bytes <= budget;
-  row["largest_accumulation_steps"] = largest_accumulation(cell, topology, budget);
+  row.budget_bytes = budget;
+  row.fits = prediction.memory->peak_bytes <= budget;
+  row.largest_accumulation_steps = largest_accumulation(cell, topology, budget);
   return row;
 }
 
-std::string verdict(const json& row) {
-  return row.at("fits").get<bool>() ? "fits" : "oom";
-}
-
-std::string largest(const json& row) {
-  const int count = row.at("largest_accumulation_steps");
+std::string largest(const MemoryRow& row) {
+  const int count = *row.largest_accumulation_steps;
   if (count == 0) return "none";
   return count == kMostTried ? fmt::format("{} or more", count) : std::to_string(count);
 }
 
-void print_peaks(const std::vector<json>& rows, bool with_budget) {
+void print_peaks(const std::vector<MemoryRow>& rows, bool with_budget) {
   std::vector<report::TextTable::Column> columns{{"wrapper", report::Align::Left},
                                                  {"strategy", report::Align::Left},
                                                  {"accumulation"},
@@ -131,17 +152,16 @@ void print_peaks(const std::vector<json>& rows, bool with_budget) {
     columns.push_back({"largest accumulation"});
   }
   report::TextTable table(columns);
-  for (const json& row : rows) {
-    const json& cell = row.at("cell");
-    std::vector<std::string> words{cell.at("wrapper"), cell.at("strategy"),
-                                   cell.at("accumulation_steps").dump(),
-                                   row.at("world_size").dump()};
-    const json& peak = row.at("predicted_peak_allocated_bytes");
-    if (peak.is_null()) {
-      words.insert(words.end(), {"not declared", "", row.at("unknown_because")});
+  for (const MemoryRow& row : rows) {
+    std::vector<std::string> words{row.cell.wrapper, row.cell.strategy,
+                                   std::to_string(row.cell.accumulation_steps),
+                                   std::to_string(row.world_size)};
+    if (!row.peak_bytes) {
+      words.insert(words.end(), {"not declared", "", row.unknown_because});
     } else {
-      words.insert(words.end(), {peak.dump(), format_bytes(peak.get<double>()), row.at("place")});
-      if (with_budget) words.insert(words.end(), {verdict(row), largest(row)});
+      words.insert(words.end(), {std::to_string(*row.peak_bytes),
+                                 format_bytes(static_cast<double>(*row.peak_bytes)), *row.place});
+      if (with_budget) words.insert(words.end(), {*row.fits ? "fits" : "oom", largest(row)});
     }
     table.add_row(words);
   }
@@ -149,17 +169,15 @@ void print_peaks(const std::vector<json>& rows, bool with_budget) {
 }
 
 // Of what a single row's peak consists, largest first.
-void print_composition(const json& row) {
-  if (row.at("predicted_peak_by_category").is_null()) return;
-  const auto bytes =
-      row.at("predicted_peak_by_category").get<std::map<std::string, std::int64_t>>();
+void print_composition(const MemoryRow& row) {
+  if (!row.peak_by_category) return;
   std::vector<std::pair<std::int64_t, std::string>> sorted;
-  for (const auto& [name, size] : bytes) {
+  for (const auto& [name, size] : *row.peak_by_category) {
     if (size > 0) sorted.emplace_back(-size, name);
   }
   std::sort(sorted.begin(), sorted.end());
   report::TextTable table({{"of it", report::Align::Left}, {"bytes"}, {"share"}});
-  const auto peak = row.at("predicted_peak_allocated_bytes").get<double>();
+  const auto peak = static_cast<double>(*row.peak_bytes);
   for (const auto& [size, name] : sorted) {
     constexpr double kPercent = 100;
     table.add_row({name, std::to_string(-size),
@@ -170,10 +188,12 @@ void print_composition(const json& row) {
 
 void predict_memory_of(const MemoryOptions& options) {
   session::find_model(options.model);  // names the models there are
-  std::vector<json> rows;
+  std::vector<MemoryRow> rows;
   for (const plan::Cell& cell : cells_of(options)) rows.push_back(row_of(cell, options));
   if (options.as_json) {
-    std::cout << json(rows).dump(1) << "\n";
+    json list = json::array();
+    for (const MemoryRow& row : rows) list.push_back(write_fields(row));
+    std::cout << list.dump(1) << "\n";
     return;
   }
   print_peaks(rows, !options.budget.empty());

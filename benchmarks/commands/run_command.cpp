@@ -21,71 +21,88 @@ namespace {
 
 using nlohmann::json;
 
+// A trial as it would run.
+struct PlannedTrial {
+  plan::Trial trial;
+  std::string part;
+  int launch = 0;
+};
+
+nlohmann::json to_json(const PlannedTrial& planned) {
+  return {{"order", planned.trial.order},
+          {"part", planned.part},
+          {"launch", planned.launch},
+          {"round", planned.trial.round},
+          {"cell", planned.trial.cell},
+          {"steps", planned.trial.steps},
+          {"warmup_steps", planned.trial.warmup_steps}};
+}
+
+std::vector<PlannedTrial> trials_of(const plan::Plan& plan) {
+  std::vector<PlannedTrial> list;
+  for (const plan::Launch& launch : plan::expand(plan)) {
+    for (const plan::Trial& trial : launch.trials) {
+      list.push_back({trial, launch.part, launch.launch});
+    }
+  }
+  return list;
+}
+
 // Cell parameters that differ between the trials, or that only some have, beside those that every
 // table shows.
-std::vector<std::string> varying_parameters(const json& list) {
+std::vector<std::string> varying_parameters(const std::vector<json>& cells) {
   static const std::set<std::string> shown{"topology", "model", "strategy"};
   std::vector<std::string> varying;
-  if (list.empty()) return varying;
-  for (const auto& [name, value] : list.front().at("cell").items()) {
-    const auto differs = [&, &name = name, &value = value](const json& trial) {
-      return trial.at("cell").value(name, json()) != value;
+  if (cells.empty()) return varying;
+  for (const auto& [name, value] : cells.front().items()) {
+    const auto differs = [&, &name = name, &value = value](const json& cell) {
+      return cell.value(name, json()) != value;
     };
-    if (!shown.contains(name) && std::any_of(list.begin(), list.end(), differs)) {
+    if (!shown.contains(name) && std::any_of(cells.begin(), cells.end(), differs)) {
       varying.push_back(name);
     }
   }
   return varying;
 }
 
-report::TextTable dry_run_table(const json& list) {
+// Steps: warm-up + timed.
+report::TextTable dry_run_table(const std::vector<PlannedTrial>& list) {
   using report::Align;
   std::vector<report::TextTable::Column> columns{
       {"order", Align::Right},   {"part", Align::Left},     {"launch", Align::Right},
       {"round", Align::Right},   {"topology", Align::Left}, {"model", Align::Left},
       {"strategy", Align::Left}, {"steps", Align::Right}};
-  const auto varying = varying_parameters(list);
+  std::vector<json> cells;
+  for (const PlannedTrial& planned : list) cells.emplace_back(planned.trial.cell);
+  const auto varying = varying_parameters(cells);
   for (const std::string& name : varying) columns.push_back({name, Align::Right});
   report::TextTable table(columns);
-  const auto plain = [](const json& value) {
-    return value.is_string() ? value.get<std::string>() : value.dump();
-  };
-  const auto number = [](const json& value) { return std::to_string(value.get<int>() + 1); };
-  for (const json& trial : list) {
-    const json& cell = trial.at("cell");
-    std::vector<std::string> row{
-        number(trial.at("order")),
-        plain(trial.at("part")),
-        number(trial.at("launch")),
-        number(trial.at("round")),
-        plain(cell.at("topology")),
-        plain(cell.at("model")),
-        plain(cell.at("strategy")),
-        fmt::format("{}+{}", trial.at("warmup_steps").get<int>(), trial.at("steps").get<int>())};
+  for (std::size_t i = 0; i < list.size(); ++i) {
+    const auto& [trial, part, launch] = list[i];
+    std::vector<std::string> row{std::to_string(trial.order + 1),
+                                 part,
+                                 std::to_string(launch + 1),
+                                 std::to_string(trial.round + 1),
+                                 trial.cell.topology,
+                                 trial.cell.model,
+                                 trial.cell.strategy,
+                                 fmt::format("{}+{}", trial.warmup_steps, trial.steps)};
     for (const std::string& name : varying) {
-      row.push_back(cell.contains(name) ? plain(cell.at(name)) : "-");
+      const json value = cells[i].value(name, json("-"));
+      row.push_back(value.is_string() ? value.get<std::string>() : value.dump());
     }
     table.add_row(std::move(row));
   }
   return table;
 }
 
-// The order in which trials would run, as a Markdown table or JSON. Steps: warm-up + timed.
+// The order in which trials would run, as a Markdown table or JSON.
 void print_dry_run(const plan::Plan& plan, bool as_json) {
-  json list = json::array();
-  for (const plan::Launch& launch : plan::expand(plan)) {
-    for (const plan::Trial& trial : launch.trials) {
-      list.push_back({{"order", trial.order},
-                      {"part", launch.part},
-                      {"launch", launch.launch},
-                      {"round", trial.round},
-                      {"cell", trial.cell},
-                      {"steps", trial.steps},
-                      {"warmup_steps", trial.warmup_steps}});
-    }
-  }
+  const std::vector<PlannedTrial> list = trials_of(plan);
   if (as_json) {
-    std::cout << list.dump(1) << "\n";
+    json out = json::array();
+    for (const PlannedTrial& planned : list) out.push_back(to_json(planned));
+    std::cout << out.dump(1) << "\n";
     return;
   }
   std::cout << fmt::format("plan {}: {} trials\n\n", plan.name, list.size())

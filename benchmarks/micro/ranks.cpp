@@ -16,17 +16,28 @@
 #include "harness/base/clock.h"
 #include "harness/base/errors.h"
 #include "harness/base/log.h"
+#include "harness/base/messages.h"
 #include "harness/comm/process_groups.h"
 #include "harness/comm/store.h"
 #include "harness/launch/control_channel.h"
 #include "harness/launch/fabric.h"
 #include "harness/launch/local_ranks.h"
+#include "harness/launch/store_messages.h"
 
 namespace gradsync::micro {
+
+// What rank 0's reporter prints.
+struct Output {
+  std::string text;
+};
+constexpr auto fields_of(const Output*) {
+  return std::tuple{constant("event", "output"), field("text", &Output::text)};
+}
+
 namespace {
 
 using launch::RankEvent;
-using nlohmann::json;
+using RankMessage = std::variant<Output, launch::StoreOpened>;
 
 constexpr double kTimeoutS = 60;    // of a collective
 constexpr double kLinkTestS = 0.4;  // as gradsync's own runs
@@ -57,7 +68,7 @@ class ReportToParent : public benchmark::BenchmarkReporter {
 
  private:
   void send() {
-    if (control_ != nullptr) control_->send({{"event", "output"}, {"text", text_.str()}});
+    if (control_ != nullptr) control_->send(write_fields(Output{text_.str()}));
     text_.str("");
   }
   launch::ControlChannel* control_;
@@ -98,11 +109,13 @@ int watch(launch::LocalRanks& ranks) {
     const auto event = ranks.next_event(2 * kTimeoutS);
     if (!event) throw CommError(fmt::format("no rank said anything for {} s", 2 * kTimeoutS), true);
     if (event->kind == RankEvent::Kind::Message) {
-      const std::string what = event->message.at("event");
-      if (what == "output") std::cout << event->message.at("text").get<std::string>() << std::flush;
-      for (int rank = 1; what == "store" && rank < ranks.world_size(); ++rank) {
-        ranks.send(rank, {{"store_port", event->message.at("port")}});
-      }
+      std::visit(Overloaded{[](const Output& said) { std::cout << said.text << std::flush; },
+                            [&](const launch::StoreOpened& said) {
+                              for (int rank = 1; rank < ranks.world_size(); ++rank) {
+                                ranks.send(rank, write_fields(launch::StorePort{said.port}));
+                              }
+                            }},
+                 read_message<RankMessage>(event->message, ranks.label(event->rank)));
       continue;
     }
     --running;
@@ -132,10 +145,9 @@ int run_parent(int argc, char** argv) {
   const auto topology =
       launch::read_topology(topology_name, build_info().source_dir + "/benchmarks/topologies");
   const auto fabric = launch::make_fabric(topology);
-  if (const json link = fabric->self_test(kLinkTestS); !link.is_null()) {
+  if (const auto link = fabric->self_test(kLinkTestS)) {
     std::cout << fmt::format("{}: the link carries {:.4f} GB/s of payload by plain TCP\n",
-                             topology_name,
-                             link.at("measured_payload_bits_per_s").get<double>() / 8e9);
+                             topology_name, link->measured_payload_bits_per_s / 8e9);
   }
   launch::LocalRanks ranks(topology, *fabric, spawn);
   return watch(ranks);

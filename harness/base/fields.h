@@ -13,7 +13,8 @@
 // array of {E::Value, "its name"}; or Known<T>: null where it is not known, with its reason under
 // its name in "null_reasons" of the same object. A type that is written in its own way has
 // field_to_json(value), field_from_json(in, value, place) and field_schema(const Type*) beside it,
-// those of them that are needed, wherever it is read or written.
+// those of them that are needed, wherever it is read or written; or nlohmann's to_json and
+// from_json.
 //
 // JSON has no NaN: a double that is not finite is null, and null is NaN. Fields that no list names
 // are passed over: a newer version may have added them.

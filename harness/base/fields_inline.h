@@ -23,6 +23,12 @@ concept WrittenInItsOwnWay = requires(const Value& value) {
   field_to_json(value);
 };
 
+template <typename Value>
+concept ReadInItsOwnWay = requires(const nlohmann::json& in, Value& value,
+                                   const FieldPlace& place) {
+  field_from_json(in, value, place);
+};
+
 template <typename Enum>
 concept Named = requires(const Enum* of) {
   names_of(of);
@@ -92,9 +98,19 @@ struct ListFormat {
 
 template <typename Value>
 struct FormatOf {
-  static json to_json(const Value& value) { return field_to_json(value); }
+  static json to_json(const Value& value) {
+    if constexpr (WrittenInItsOwnWay<Value>) {
+      return field_to_json(value);
+    } else {
+      return value;
+    }
+  }
   static void from_json(const json& in, Value& value, const FieldPlace& place) {
-    field_from_json(in, value, place);
+    if constexpr (ReadInItsOwnWay<Value>) {
+      field_from_json(in, value, place);
+    } else {
+      in.get_to(value);
+    }
   }
   static json schema() { return field_schema(static_cast<const Value*>(nullptr)); }
 };

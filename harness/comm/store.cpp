@@ -6,6 +6,7 @@
 #include <torch/csrc/distributed/c10d/TCPStore.hpp>
 
 #include "harness/base/errors.h"
+#include "harness/launch/store_messages.h"
 
 namespace gradsync::comm {
 namespace {
@@ -42,7 +43,7 @@ c10::intrusive_ptr<c10d::Store> make_store(const launch::RankPlace& place,
     try {
       auto store = c10::make_intrusive<c10d::TCPStore>(place.master_address,
                                                        store_options(place, port, timeout_s));
-      control.send({{"event", "store"}, {"port", store->getPort()}});
+      control.send(write_fields(launch::StoreOpened{store->getPort()}));
       return store;
     } catch (const std::exception& error) {
       if (port == 0) throw;
@@ -51,14 +52,13 @@ c10::intrusive_ptr<c10d::Store> make_store(const launch::RankPlace& place,
           "unset MASTER_PORT to let the system choose a free one, or end what holds it");
     }
   }
-  const auto message = control.receive(timeout_s);
-  const auto port = message.at("store_port").get<std::uint16_t>();
+  const auto said = read_fields<launch::StorePort>(control.receive(timeout_s), "the launcher");
   try {
     return c10::make_intrusive<c10d::TCPStore>(place.master_address,
-                                               store_options(place, port, timeout_s));
+                                               store_options(place, said.port, timeout_s));
   } catch (const std::exception& error) {
     throw CommError(fmt::format("rank 0's store at {}:{} does not answer within {} s",
-                                place.master_address, port, timeout_s),
+                                place.master_address, said.port, timeout_s),
                     true);
   }
 }

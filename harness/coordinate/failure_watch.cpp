@@ -32,21 +32,24 @@ int FailureWatch::order_of(int rank) const {
   return group_.page(rank).trial.load();
 }
 
+void FailureWatch::note(int rank, const RankFailure& said) {
+  told_.insert(rank);
+  // What the user must change is the same for every rank, and reads as if the launcher had seen it.
+  // A rank out of memory says itself where, more closely.
+  std::string reason = said.what;
+  if (said.status != "config" && said.status != "unfit") {
+    reason = fmt::format("[{}] {}", group_.label(rank), said.what);
+    if (said.status != "oom") {
+      reason += fmt::format(" ({})", launch::describe(group_.page(rank)));
+    }
+  }
+  keep({said.by_peer ? Blame::Peer : Blame::Own, said.status, std::move(reason), said.order});
+}
+
 void FailureWatch::note(const RankEvent& event) {
   const std::string label = fmt::format("[{}] ", group_.label(event.rank));
   const std::string place = launch::describe(group_.page(event.rank));
-  if (event.kind == RankEvent::Kind::Message) {
-    told_.insert(event.rank);
-    const bool by_peer = event.message.at("by_peer").get<bool>();
-    const auto status = event.message.at("status").get<std::string>();
-    const auto what = event.message.at("what").get<std::string>();
-    // What the user must change is the same for every rank, and reads as if the launcher had seen
-    // it. A rank out of memory says itself where, more closely.
-    const bool for_the_user = status == "config" || status == "unfit";
-    const std::string sentence = status == "oom" ? what : fmt::format("{} ({})", what, place);
-    keep({by_peer ? Blame::Peer : Blame::Own, status, for_the_user ? what : label + sentence,
-          event.message.at("order").get<int>()});
-  } else if (event.kind == RankEvent::Kind::Killed) {
+  if (event.kind == RankEvent::Kind::Killed) {
     const char* hint = event.signal == SIGKILL ? "; the kernel does this when memory runs out" : "";
     keep({Blame::Died, "failed",
           fmt::format("{}killed by signal {} ({}) in {}{}", label, event.signal,

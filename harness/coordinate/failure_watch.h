@@ -2,11 +2,11 @@
 // for no reason of their own; the order in which the launcher hears of them says little.
 #pragma once
 
-#include <nlohmann/json.hpp>
 #include <optional>
 #include <set>
 #include <string>
 
+#include "harness/coordinate/rank_messages.h"
 #include "harness/launch/rank_group.h"
 #include "harness/results/records.h"
 
@@ -17,7 +17,7 @@ enum class Blame : int { Peer, Hang, Own, Stopped, Died };
 
 struct Failure {
   Blame blame = Blame::Peer;
-  std::string status = "failed";  // as in the control channel's "error" message
+  std::string status = "failed";  // RankFailure::status
   std::string reason;             // "[rank 1/4 node0] ..."
   int order = -1;                 // trial it happened in; -1: before the first
 };
@@ -26,8 +26,11 @@ class FailureWatch {
  public:
   explicit FailureWatch(const launch::RankGroup& group) : group_(group) {}
 
-  // Takes note of an "error" message, a death, or an exit that no message announced: a rank that
-  // ends before it is done has failed, also with status 0.
+  // Takes note of what a rank says before it gives up.
+  void note(int rank, const RankFailure& said);
+
+  // Takes note of a death, or of an exit that no message announced: a rank that ends before it is
+  // done has failed, also with status 0.
   void note(const launch::RankEvent& event);
 
   // Takes note that a rank has run all of its trials: its exit is no news.

@@ -1,19 +1,7 @@
-// What the launcher tells its ranks when a launch starts, and what they tell it: the messages of
-// the control channel, one JSON object per line.
-//
-//   launcher -> rank   {"launch": {...LaunchSpec...}}, {"store_port": N}
-//                      {"trial": {...}}                          to resident ranks, one at a time
-//   rank -> launcher   {"event": "store", "port": N}            rank 0's store is open
-//                      {"event": "ready"}                        a resident rank waits for trials
-//                      {"event": "trial", "order": K, "rank": {...}, "ledger": {...}, "model_info":
-//                      {...}}
-//                      {"event": "error", "order": K, "by_peer": bool, "what": "...",
-//                       "status": "failed"|"timeout"|"oom"|"config"|"unfit"|"internal"}  then it
-//                       exits
-//                      {"event": "done"}                         every trial has run
+// What the ranks of a launch are to do: all that they know beside their place.
 #pragma once
 
-#include <nlohmann/json.hpp>
+#include <cstdint>
 #include <string>
 #include <vector>
 
@@ -43,11 +31,5 @@ struct LaunchSpec {
   double extra_work =
       0;  // of each step, to be done in addition (extra_work.h); resident ranks only
 };
-
-nlohmann::json to_json(const plan::Trial& trial);
-plan::Trial trial_from_json(const nlohmann::json& in);
-
-nlohmann::json to_json(const LaunchSpec& spec);
-LaunchSpec launch_spec_from_json(const nlohmann::json& in);
 
 }  // namespace gradsync::coordinate

@@ -28,25 +28,22 @@ results::TrialRecord record_of(const std::string& part, int launch, const plan::
 }
 
 results::TrialRecord merge_ranks(results::TrialRecord record,
-                                 const std::map<int, nlohmann::json>& messages, bool as_published) {
+                                 const std::map<int, TrialDone>& messages, bool as_published) {
   GRADSYNC_CHECK(messages.empty(), ==, false);
   for (const auto& [rank, message] : messages) {
-    const auto& rank_record =
-        record.ranks.emplace_back(message.at("rank").get<results::RankRecord>());
+    const auto& rank_record = record.ranks.emplace_back(message.rank);
     if (rank == 0 || !as_published) {
       take_slower(record.step_s, rank_record.step_s);
       take_slower(record.warmup_step_s, rank_record.warmup_step_s);
     }
-    const auto ledger = message.at("ledger").get<results::LedgerRecord>();
-    const std::string invalid = message.value("invalid", "");
-    if (rank == 0) record.ledger = ledger;
-    if (!invalid.empty() && record.status == results::Status::Ok) {
+    if (rank == 0) record.ledger = message.ledger;
+    if (!message.invalid.empty() && record.status == results::Status::Ok) {
       record.status = results::Status::Invalid;
-      record.reason = fmt::format("[rank {}/{}] {}", rank, messages.size(), invalid);
-      record.ledger.matches = record.ledger.matches && ledger.matches;
+      record.reason = fmt::format("[rank {}/{}] {}", rank, messages.size(), message.invalid);
+      record.ledger.matches = record.ledger.matches && message.ledger.matches;
     }
   }
-  record.model_info = messages.begin()->second.at("model_info");
+  record.model_info = messages.begin()->second.model_info;
   return record;
 }
 

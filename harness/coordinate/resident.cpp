@@ -22,7 +22,7 @@ ResidentRanks::ResidentRanks(LaunchJob job, std::function<void()> tick)
 results::TrialRecord ResidentRanks::run(const plan::Trial& trial) {
   GRADSYNC_CHECK(failure_.has_value(), ==, false);
   group_->await({trial});
-  group_->ranks().send_all({{"trial", to_json(trial)}});
+  group_->ranks().send_all(to_json(RunTrial{trial}));
   wait_until([this] { return group_->awaited().empty(); });
   if (failure_) return failed_record(job_, trial, *failure_);
   return *record_;

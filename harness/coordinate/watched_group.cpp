@@ -6,6 +6,7 @@
 
 #include "harness/base/clock.h"
 #include "harness/base/errors.h"
+#include "harness/base/messages.h"
 #include "harness/coordinate/memory_prediction.h"
 #include "harness/coordinate/merge.h"
 
@@ -13,7 +14,6 @@ namespace gradsync::coordinate {
 namespace {
 
 using launch::RankEvent;
-using nlohmann::json;
 
 constexpr double kTickS = 0.1;
 // After the first word of a failure, how long the other ranks may take to tell theirs.
@@ -38,7 +38,7 @@ WatchedGroup::WatchedGroup(const LaunchJob& job, const LaunchSpec& spec,
       group_(*ranks_),
       watch_(group_),
       since_ns_(steady_clock().now_ns()) {
-  group_.send_all({{"launch", to_json(spec)}});
+  group_.send_all(to_json(BeginLaunch{spec}));
 }
 
 void WatchedGroup::await(const std::vector<plan::Trial>& trials) {
@@ -63,26 +63,24 @@ void WatchedGroup::handle(const RankEvent& event) {
     watch_.note(event);
     return;
   }
-  const std::string what = event.message.at("event");
-  if (what == "store") {
-    for (int rank = 0; rank < group_.size(); ++rank) {
-      if (rank != event.rank) group_.send(rank, {{"store_port", event.message.at("port")}});
-    }
-  } else if (what == "ready") {
-    ++ready_ranks_;
-  } else if (what == "trial") {
-    take(event.rank, event.message);
-  } else if (what == "done") {
-    watch_.note_done(event.rank);
-  } else if (what == "error") {
-    watch_.note(event);
-  }
+  RankMessage said = rank_message(event.message, group_.label(event.rank));
+  std::visit(Overloaded{[&](const launch::StoreOpened& said) {
+                          for (int rank = 0; rank < group_.size(); ++rank) {
+                            if (rank == event.rank) continue;
+                            group_.send(rank, to_json(launch::StorePort{said.port}));
+                          }
+                        },
+                        [&](const RankReady&) { ++ready_ranks_; },
+                        [&](TrialDone& said) { take(event.rank, std::move(said)); },
+                        [&](const RankDone&) { watch_.note_done(event.rank); },
+                        [&](const RankFailure& said) { watch_.note(event.rank, said); }},
+             said);
 }
 
-void WatchedGroup::take(int rank, const json& message) {
-  const int order = message.at("order");
+void WatchedGroup::take(int rank, TrialDone message) {
+  const int order = message.order;
   auto& messages = gathered_[order];
-  messages[rank] = message;
+  messages[rank] = std::move(message);
   if (static_cast<int>(messages.size()) < group_.size()) return;
   const auto trial = std::find_if(awaited_.begin(), awaited_.end(),
                                   [&](const plan::Trial& t) { return t.order == order; });

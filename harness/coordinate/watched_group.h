@@ -14,7 +14,7 @@
 #include <vector>
 
 #include "harness/coordinate/failure_watch.h"
-#include "harness/coordinate/launch_spec.h"
+#include "harness/coordinate/rank_messages.h"
 #include "harness/coordinate/timing_objection.h"
 #include "harness/launch/rank_group.h"
 #include "harness/results/records.h"
@@ -66,7 +66,7 @@ class WatchedGroup {
  private:
   void check_interrupt() const;
   void handle(const launch::RankEvent& event);
-  void take(int rank, const nlohmann::json& message);
+  void take(int rank, TrialDone message);
   void finish(results::TrialRecord record);
   std::optional<Failure> settle_cause();
 
@@ -78,7 +78,7 @@ class WatchedGroup {
   FailureWatch watch_;
   std::int64_t since_ns_;  // no rank owes a sign of life from before
   int ready_ranks_ = 0;
-  std::map<int, std::map<int, nlohmann::json>> gathered_;  // by order, by rank
+  std::map<int, std::map<int, TrialDone>> gathered_;  // by order, by rank
 };
 
 // Returns the record of a trial that `failure` ended, or kept from beginning.

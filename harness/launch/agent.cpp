@@ -8,12 +8,14 @@
 #include <optional>
 
 #include "harness/base/errors.h"
+#include "harness/base/messages.h"
+#include "harness/launch/agent_messages.h"
 #include "harness/launch/cgroup.h"
 #include "harness/launch/cores.h"
 #include "harness/launch/host.h"
+#include "harness/launch/host_address.h"
 #include "harness/launch/json_lines.h"
 #include "harness/launch/local_ranks.h"
-#include "harness/launch/newcomers.h"
 #include "harness/launch/tcp.h"
 
 namespace gradsync::launch {
@@ -22,7 +24,7 @@ namespace {
 using nlohmann::json;
 
 // How often the leader hears where the ranks are. Rare, since it travels beside what is measured.
-constexpr double kPagesEveryS = 0.25;
+constexpr double kStandingsEveryS = 0.25;
 
 // The host's own network: every rank of a task at one address.
 class HostFabric : public Fabric {
@@ -36,7 +38,7 @@ class HostFabric : public Fabric {
     return {rank, topology_.node_of(rank), address, interface_of(address)};
   }
   int enter(int) const override { return 0; }
-  json self_test(double) const override { return nullptr; }
+  std::optional<LinkCarried> self_test(double) const override { return std::nullopt; }
 
  private:
   Topology topology_;
@@ -78,112 +80,116 @@ class Agent {
     hello.cpu_quota = Cgroups().cpu_quota();
     hello.memory_available_bytes = memory_available_bytes();
     hello.address = options.address;
-    leader_.send({{"hello", to_json(hello)}});
+    tell(hello);
   }
 
   int run() {
     while (!end_) {
       wait();
-      for (const json& message : leader_.read()) handle(message);
+      for (const json& line : leader_.read()) handle(line);
       if (!leader_.is_open() && !end_) {
         throw CommError("the leading task is gone; its own messages say why");
       }
-      tell_pages();
+      tell_standings_now_and_then();
     }
     return *end_;
   }
 
  private:
-  // Until the leader says something, a rank does, or the pages are due.
+  // Until the leader says something, a rank does, or the standings are due.
   void wait() {
     if (!ranks_ || !anything_runs()) {
       pollfd wait{leader_.fd(), POLLIN, 0};
       if (leader_.wants_to_write()) wait.events |= POLLOUT;
       ::poll(&wait, 1, 1000);
-    } else if (const auto event = ranks_->next_event(kPagesEveryS, leader_.fd())) {
-      tell(*event);
+    } else if (const auto event = ranks_->next_event(kStandingsEveryS, leader_.fd())) {
+      tell_of(*event);
     }
     leader_.flush();
   }
 
-  void handle(const json& message) {
-    if (message.contains("ping")) {
-      leader_.send({{"pong", message.at("ping")}, {"clock_ns", clock_.now_ns()}});
-    } else if (message.contains("start")) {
-      start(message);
-    } else if (message.contains("to")) {
-      if (ranks_) ranks_->send(message.at("to"), message.at("message"));
-    } else if (message.contains("stop")) {
-      ranks_.reset();
-      leader_.send({{"stopped", message.at("stop")}});
-    } else if (message.contains("refused")) {
-      throw ConfigError(message.at("refused").get<std::string>());
-    } else if (message.contains("end")) {
-      end_ = message.at("end").get<int>();
-    }
+  void tell(const AgentMessage& message) { leader_.send(to_json(message)); }
+
+  void handle(const json& line) {
+    std::visit(Overloaded{[](const Refusal& said) { throw ConfigError(said.why); },
+                          [this](const AskClock& said) {
+                            tell(ClockReading{said.number, clock_.now_ns()});
+                          },
+                          [this](const StartRanks& said) { start(said); },
+                          [this](const ToRank& said) {
+                            if (ranks_) ranks_->send(said.rank, said.message);
+                          },
+                          [this](const StopRanks& said) {
+                            ranks_.reset();
+                            tell(Stopped{said.group});
+                          },
+                          [this](const EndOfJob& said) { end_ = said.exit_status; }},
+               leader_message(line));
   }
 
-  void start(const json& message) {
+  void start(const StartRanks& said) {
     ranks_.reset();
-    group_ = message.at("start");
-    Topology topology;
-    topology.nodes = message.at("topology").at("nodes");
-    topology.ranks_per_node = message.at("topology").at("ranks_per_node");
+    group_ = said.group;
     SpawnOptions spawn;
     spawn.command = options_.rank_command;
-    spawn.environment = message.at("environment");
+    spawn.environment.assign(said.environment.begin(), said.environment.end());
     // Rank 0's store takes a free port: the launcher's own may be in use, by us too.
     spawn.environment.emplace_back("MASTER_PORT", "");
-    spawn.threads_per_rank = message.at("threads_per_rank");
-    spawn.pin = message.at("pin");
-    const auto master_address = message.at("master_address").get<std::string>();
-    fabric_ = std::make_unique<HostFabric>(topology, master_address,
-                                           ranks_address(reach_, master_address));
+    spawn.threads_per_rank = said.threads_per_rank;
+    spawn.pin = said.pin;
+    fabric_ = std::make_unique<HostFabric>(said.topology, said.master_address,
+                                           ranks_address(reach_, said.master_address));
     try {
-      ranks_ = std::make_unique<LocalRanks>(
-          topology, *fabric_, spawn, RankRange{options_.place.first_rank, options_.place.ranks});
+      ranks_ =
+          std::make_unique<LocalRanks>(said.topology, *fabric_, spawn,
+                                       RankRange{options_.place.first_rank, options_.place.ranks});
     } catch (const EnvironmentError& error) {
-      leader_.send({{"group", group_}, {"unstartable", error.what()}});
+      tell(Unstartable{group_, error.what()});
     }
   }
 
   // Of an ending, the leader must know where the rank was by then.
-  void tell(const RankEvent& event) {
-    if (event.kind != RankEvent::Kind::Message) send_pages(clock_.now_ns());
-    json message{{"group", group_}, {"rank", event.rank}};
+  void tell_of(const RankEvent& event) {
     if (event.kind == RankEvent::Kind::Message) {
-      message["message"] = event.message;
-    } else if (event.kind == RankEvent::Kind::Exited) {
-      message["exited"] = event.exit_code;
+      tell(RankSaid{group_, event.rank, event.message});
+      return;
+    }
+    tell_standings(clock_.now_ns());
+    if (event.kind == RankEvent::Kind::Exited) {
+      tell(RankExited{group_, event.rank, event.exit_code});
     } else {
-      message["killed"] = event.signal;
+      tell(RankKilled{group_, event.rank, event.signal});
     }
-    leader_.send(message);
   }
 
-  void tell_pages() {
+  void tell_standings_now_and_then() {
     const std::int64_t now_ns = clock_.now_ns();
-    if (ranks_ && seconds(now_ns - told_ns_) >= kPagesEveryS) send_pages(now_ns);
+    if (ranks_ && seconds(now_ns - told_ns_) >= kStandingsEveryS) tell_standings(now_ns);
   }
 
-  void send_pages(std::int64_t now_ns) {
+  void tell_standings(std::int64_t now_ns) {
     told_ns_ = now_ns;
-    json pages = json::array();
+    Standings standings{group_, {}};
     for (int rank = first(); rank < first() + options_.place.ranks; ++rank) {
-      const RankPage& page = ranks_->page(rank);
-      const std::int64_t progress_ns = page.progress_ns.load();
-      pages.push_back({{"rank", rank},
-                       {"trial", page.trial.load()},
-                       {"step", page.step.load()},
-                       {"micro_batch", page.micro_batch.load()},
-                       {"activity", static_cast<std::uint32_t>(page.activity.load())},
-                       {"collective", page.collective.load()},
-                       {"completed", page.completed.load()},
-                       // An age, since clocks of two hosts cannot be subtracted; null: never.
-                       {"age_ns", progress_ns > 0 ? json(now_ns - progress_ns) : json(nullptr)},
-                       {"state", static_cast<int>(ranks_->process_state(rank))}});
+      standings.ranks.push_back(standing_of(rank, now_ns));
     }
-    leader_.send({{"group", group_}, {"pages", pages}});
+    tell(standings);
+  }
+
+  Standing standing_of(int rank, std::int64_t now_ns) const {
+    const RankPage& page = ranks_->page(rank);
+    const std::int64_t progress_ns = page.progress_ns.load();
+    Standing standing;
+    standing.rank = rank;
+    standing.trial = page.trial.load();
+    standing.step = page.step.load();
+    standing.micro_batch = page.micro_batch.load();
+    standing.activity = static_cast<std::uint32_t>(page.activity.load());
+    standing.collective = page.collective.load();
+    standing.completed = page.completed.load();
+    if (progress_ns > 0) standing.age_ns = now_ns - progress_ns;
+    standing.state = ranks_->process_state(rank);
+    return standing;
   }
 
   int first() const { return options_.place.first_rank; }

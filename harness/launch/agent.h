@@ -1,20 +1,7 @@
 // A task of an outside launcher, as the leading task's agent on its host: it starts the ranks it
 // hosts when told to, carries messages between them and the leader, and outlives them, so that the
-// plan goes on after a rank has died. Every task has one, also the leader.
-//
-// The leader (agents.h) and its agents speak over TCP, one JSON object per line:
-//
-//   agent -> leader  {"hello": {...}}                       newcomers.h: Hello
-//   leader -> agent  {"refused": WHY}                       not of this job: the agent ends
-//                    {"ping": N}            answered by     {"pong": N, "clock_ns": T}
-//                    {"start": G, "topology": {"nodes", "ranks_per_node"}, "master_address",
-//                     "threads_per_rank", "environment"}    group G of ranks begins
-//                    {"to": RANK, "message": {...}}
-//                    {"stop": G}            answered by     {"stopped": G}
-//                    {"end": STATUS}                        the job is over
-//   agent -> leader  {"group": G, "rank": R, ...} with one of "message", "exited", "killed"
-//                    {"group": G, "pages": [...]}           where each rank is, now and then
-//                    {"group": G, "unstartable": WHY}
+// plan goes on after a rank has died. Every task has one, also the leader. What the two say to each
+// other: agent_messages.h.
 #pragma once
 
 #include <nlohmann/json.hpp>

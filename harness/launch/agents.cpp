@@ -5,14 +5,15 @@
 #include <poll.h>
 
 #include <algorithm>
-#include <functional>
 #include <limits>
 #include <map>
+#include <optional>
 #include <set>
 
 #include "harness/base/clock.h"
 #include "harness/base/errors.h"
 #include "harness/base/json_differences.h"
+#include "harness/base/messages.h"
 #include "harness/launch/tcp.h"
 
 namespace gradsync::launch {
@@ -33,19 +34,37 @@ std::string differences(const json& there, const json& here) {
   return fmt::format("{}", fmt::join(lines, "; "));
 }
 
-// Returns the next message of one connection that is `wanted`; null: none came in time.
-json receive(JsonLines& lines, double timeout_s, const std::function<bool(const json&)>& wanted) {
+// Closes the connection of one that says what is no message.
+std::vector<AgentMessage> hear(JsonLines& lines, const std::string& from) {
+  std::vector<AgentMessage> messages;
+  try {
+    for (const json& line : lines.read()) messages.push_back(agent_message(line, from));
+  } catch (const InternalError&) {
+    lines.close();
+  }
+  return messages;
+}
+
+// Returns when the task's clock answered that ping; nothing: it did not in time.
+std::optional<std::int64_t> await_clock(JsonLines& lines, const std::string& from, int number,
+                                        double timeout_s) {
   const std::int64_t deadline_ns = steady_clock().now_ns() + nanoseconds(timeout_s);
   while (lines.is_open()) {
-    for (const json& message : lines.read_or_close()) {
-      if (wanted(message)) return message;
+    for (const AgentMessage& message : hear(lines, from)) {
+      // What answers an earlier ping came too late for it, and is no answer to this one.
+      const auto* answer = std::get_if<ClockReading>(&message);
+      if (answer != nullptr && answer->number == number) return answer->clock_ns;
     }
     const double left_s = seconds(deadline_ns - steady_clock().now_ns());
     if (left_s <= 0 || !lines.is_open()) break;
     pollfd wait{lines.fd(), POLLIN, 0};
     ::poll(&wait, 1, static_cast<int>(left_s * 1e3) + 1);
   }
-  return nullptr;
+  return std::nullopt;
+}
+
+void tell(JsonLines& lines, const LeaderMessage& message) {
+  lines.send(to_json(message));
 }
 
 }  // namespace
@@ -85,9 +104,9 @@ std::string Agents::Task::name() const {
 void Agents::admit(Newcomer newcomer) {
   const Hello& hello = newcomer.hello;
   if (hello.run_id != place_.run_id) {  // that one's mistake, and none of this job
-    newcomer.lines.send({{"refused", fmt::format("the task that listens there belongs to another "
-                                                 "start of a job, {}, and this one to {}",
-                                                 place_.run_id, hello.run_id)}});
+    tell(newcomer.lines, Refusal{fmt::format("the task that listens there belongs to another "
+                                             "start of a job, {}, and this one to {}",
+                                             place_.run_id, hello.run_id)});
     return;
   }
   auto task =
@@ -111,9 +130,9 @@ void Agents::admit(Newcomer newcomer) {
 
 // Every task hears why, since all of them end.
 void Agents::refuse(Task& newcomer, const std::string& why) {
-  newcomer.lines.send({{"refused", why}});
+  tell(newcomer.lines, Refusal{why});
   for (const auto& task : tasks_) {
-    if (task) task->lines.send({{"refused", why}});
+    if (task) tell(task->lines, Refusal{why});
   }
   throw ConfigError(why);
 }
@@ -123,14 +142,11 @@ ClockOffset Agents::measure_clock(Task& task) {
   for (int number = 0; number < kPings; ++number) {
     Ping ping;
     ping.sent_ns = steady_clock().now_ns();
-    task.lines.send({{"ping", number}});
-    // What answers an earlier ping came too late for it, and is no answer to this one.
-    const json answer = receive(task.lines, kPingS, [number](const json& message) {
-      return message.value("pong", -1) == number;
-    });
+    tell(task.lines, AskClock{number});
+    const auto answered_ns = await_clock(task.lines, task.name(), number, kPingS);
     ping.received_ns = steady_clock().now_ns();
-    if (answer.is_null()) continue;
-    ping.remote_ns = answer.at("clock_ns");
+    if (!answered_ns) continue;
+    ping.remote_ns = *answered_ns;
     pings.push_back(ping);
   }
   if (pings.empty()) {
@@ -204,7 +220,7 @@ std::optional<double> Agents::least_cpu_quota() const {
 
 void Agents::end(int exit_status) {
   for (const auto& task : tasks_) {
-    if (task) task->lines.send({{"end", exit_status}});
+    if (task) tell(task->lines, EndOfJob{exit_status});
   }
 }
 
@@ -239,17 +255,14 @@ RemoteRanks::RemoteRanks(Agents& agents, const SpawnOptions& spawn)
   }
   states_.assign(ranks, 'R');
   running_.assign(ranks, true);
+  StartRanks start{group_,    topology_, agents.leader_address(), spawn.threads_per_rank,
+                   spawn.pin, {}};
+  for (const auto& [name, value] : spawn.environment) start.environment[name] = value;
   for (const auto& task : agents.tasks_) {
     if (!task->lines.is_open()) {
       throw CommError(fmt::format("{} is gone", task->name()));
     }
-    task->lines.send(
-        {{"start", group_},
-         {"topology", {{"nodes", topology_.nodes}, {"ranks_per_node", topology_.ranks_per_node}}},
-         {"master_address", agents.leader_address()},
-         {"threads_per_rank", spawn.threads_per_rank},
-         {"pin", spawn.pin},
-         {"environment", spawn.environment}});
+    tell(task->lines, start);
   }
 }
 
@@ -259,7 +272,7 @@ RemoteRanks::~RemoteRanks() {
   int asked = 0;
   for (const auto& task : agents_.tasks_) {
     if (!task->lines.is_open()) continue;
-    task->lines.send({{"stop", group_}});
+    tell(task->lines, StopRanks{group_});
     ++asked;
   }
   const std::int64_t deadline_ns = steady_clock().now_ns() + nanoseconds(kStopS);
@@ -267,8 +280,9 @@ RemoteRanks::~RemoteRanks() {
     agents_.wait(0.1);
     for (const auto& task : agents_.tasks_) {
       const bool was_open = task->lines.is_open();
-      for (const json& message : task->lines.read_or_close()) {
-        if (message.value("stopped", -1) == group_) --asked;
+      for (const AgentMessage& message : hear(task->lines, task->name())) {
+        const auto* stopped = std::get_if<Stopped>(&message);
+        if (stopped != nullptr && stopped->group == group_) --asked;
       }
       if (was_open && !task->lines.is_open()) --asked;
     }
@@ -287,7 +301,7 @@ std::optional<RankEvent> RemoteRanks::next_event(double timeout_s) {
     time_left = left_s > 0;
     agents_.wait(left_s);
     for (const auto& task : agents_.tasks_) {
-      for (const json& message : task->lines.read_or_close()) take(message);
+      for (const AgentMessage& message : hear(task->lines, task->name())) take(message);
     }
     note_lost();
   }
@@ -297,42 +311,58 @@ std::optional<RankEvent> RemoteRanks::next_event(double timeout_s) {
   return event;
 }
 
-void RemoteRanks::take(const json& message) {
-  if (message.value("group", -1) != group_) return;  // a late word of an earlier group
-  if (message.contains("pages")) {
-    for (const json& told : message.at("pages")) take_page(told);
-    return;
-  }
-  if (message.contains("unstartable")) {
-    throw EnvironmentError(message.at("unstartable").get<std::string>(), "see that host's limits");
-  }
-  RankEvent event;
-  event.rank = message.at("rank");
-  if (message.contains("message")) {
-    event.message = message.at("message");
-  } else {
-    running_.at(static_cast<std::size_t>(event.rank)) = false;
-    states_.at(static_cast<std::size_t>(event.rank)) = 0;
-    const bool exited = message.contains("exited");
-    event.kind = exited ? RankEvent::Kind::Exited : RankEvent::Kind::Killed;
-    (exited ? event.exit_code : event.signal) = message.at(exited ? "exited" : "killed");
+void RemoteRanks::take(const AgentMessage& message) {
+  std::visit(Overloaded{[this](const Standings& said) {
+                          if (said.group != group_) return;
+                          for (const Standing& standing : said.ranks) take(standing);
+                        },
+                        [this](const Unstartable& said) {
+                          if (said.group != group_) return;
+                          throw EnvironmentError(said.why, "see that host's limits");
+                        },
+                        [this](const RankSaid& said) {
+                          RankEvent event;
+                          event.message = said.message;
+                          note(said, std::move(event));
+                        },
+                        [this](const RankExited& said) {
+                          RankEvent event;
+                          event.kind = RankEvent::Kind::Exited;
+                          event.exit_code = said.exit_code;
+                          note(said, std::move(event));
+                        },
+                        [this](const RankKilled& said) {
+                          RankEvent event;
+                          event.kind = RankEvent::Kind::Killed;
+                          event.signal = said.signal;
+                          note(said, std::move(event));
+                        },
+                        [](const auto&) {}},
+             message);
+}
+
+template <typename Said>
+void RemoteRanks::note(const Said& said, RankEvent event) {
+  if (said.group != group_) return;  // a late word of an earlier group
+  event.rank = said.rank;
+  if (event.kind != RankEvent::Kind::Message) {
+    running_.at(static_cast<std::size_t>(said.rank)) = false;
+    states_.at(static_cast<std::size_t>(said.rank)) = 0;
   }
   events_.push_back(std::move(event));
 }
 
-void RemoteRanks::take_page(const json& told) {
-  const auto rank = told.at("rank").get<std::size_t>();
+void RemoteRanks::take(const Standing& standing) {
+  const auto rank = static_cast<std::size_t>(standing.rank);
   RankPage& page = *pages_.at(rank);
-  page.trial = told.at("trial").get<std::int32_t>();
-  page.step = told.at("step").get<std::int32_t>();
-  page.micro_batch = told.at("micro_batch").get<std::int32_t>();
-  page.activity = static_cast<Activity>(told.at("activity").get<std::uint32_t>());
-  page.collective = told.at("collective").get<std::uint32_t>();
-  page.completed = told.at("completed").get<std::uint32_t>();
-  if (const json& age_ns = told.at("age_ns"); !age_ns.is_null()) {
-    page.progress_ns = steady_clock().now_ns() - age_ns.get<std::int64_t>();
-  }
-  states_.at(rank) = static_cast<char>(told.at("state").get<int>());
+  page.trial = standing.trial;
+  page.step = standing.step;
+  page.micro_batch = standing.micro_batch;
+  page.activity = static_cast<Activity>(standing.activity);
+  page.collective = standing.collective;
+  page.completed = standing.completed;
+  if (standing.age_ns) page.progress_ns = steady_clock().now_ns() - *standing.age_ns;
+  states_.at(rank) = static_cast<char>(standing.state);
 }
 
 void RemoteRanks::note_lost() {
@@ -349,7 +379,7 @@ void RemoteRanks::note_lost() {
 }
 
 void RemoteRanks::send(int rank, const json& message) {
-  agents_.task_of_rank(rank).lines.send({{"to", rank}, {"message", message}});
+  tell(agents_.task_of_rank(rank).lines, ToRank{rank, message});
 }
 
 }  // namespace gradsync::launch

@@ -11,6 +11,7 @@
 #include <string>
 #include <vector>
 
+#include "harness/launch/agent_messages.h"
 #include "harness/launch/clock_offset.h"
 #include "harness/launch/json_lines.h"
 #include "harness/launch/local_ranks.h"
@@ -95,8 +96,10 @@ class RemoteRanks : public RankGroup {
   const Topology& topology() const override { return topology_; }
 
  private:
-  void take(const nlohmann::json& message);
-  void take_page(const nlohmann::json& told);
+  void take(const AgentMessage& message);
+  void take(const Standing& standing);
+  template <typename Said>
+  void note(const Said& said, RankEvent event);
   void note_lost();
   bool anything_runs() const;
 

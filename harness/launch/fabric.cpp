@@ -6,6 +6,7 @@
 #include <optional>
 
 #include "harness/base/errors.h"
+#include "harness/base/fields.h"
 #include "harness/launch/link_shape.h"
 #include "harness/launch/link_test.h"
 #include "harness/launch/namespaces.h"
@@ -13,8 +14,6 @@
 namespace gradsync::launch {
 
 namespace {
-
-using nlohmann::json;
 
 constexpr const char* kInterface = "eth0";
 constexpr const char* kUplink = "uplink";
@@ -26,7 +25,7 @@ class LoopbackFabric : public Fabric {
     return {rank, topology_.node_of(rank), "127.0.0.1", "lo"};
   }
   int enter(int) const override { return 0; }
-  json self_test(double) const override { return nullptr; }
+  std::optional<LinkCarried> self_test(double) const override { return std::nullopt; }
 
  private:
   Topology topology_;
@@ -64,7 +63,7 @@ class NamespaceFabric : public Fabric {
 
   int enter(int rank) const override { return namespaces_.enter(namespace_of(rank)); }
 
-  json self_test(double duration_s) const override;
+  std::optional<LinkCarried> self_test(double duration_s) const override;
 
  private:
   int hosts() const { return host_per_rank_ ? topology_.world_size() : topology_.nodes; }
@@ -140,9 +139,9 @@ void NamespaceFabric::shape(int index, const char* device, double rate_bits_per_
   namespaces_.run_batch(index, "tc", tbf_command(device, shape_link(rate_bits_per_s)));
 }
 
-json NamespaceFabric::self_test(double duration_s) const {
+std::optional<LinkCarried> NamespaceFabric::self_test(double duration_s) const {
   const auto rate = path_rate();
-  if (!rate || hosts() < 2) return nullptr;
+  if (!rate || hosts() < 2) return std::nullopt;
   const int peer = topology_.nodes > 1 ? topology_.ranks_per_node : 1;
   LinkTest test;
   test.receiver = namespace_of(0);
@@ -151,15 +150,28 @@ json NamespaceFabric::self_test(double duration_s) const {
   test.payload_bits_per_s = payload_bits_per_s(*rate);
   test.duration_s = duration_s;
   const LinkMeasurement measured = measure_link(namespaces_, test);
-  return {{"rate_bits_per_s", *rate},
-          {"payload_bits_per_s", test.payload_bits_per_s},
-          {"measured_payload_bits_per_s", measured.payload_bits_per_s},
-          {"round_trip_s", measured.round_trip_s},
-          {"free_burst_bytes", std::max(0.0, measured.free_burst_bytes)},
-          {"congestion_control", measured.congestion_control}};
+  return LinkCarried{*rate,
+                     test.payload_bits_per_s,
+                     measured.payload_bits_per_s,
+                     measured.round_trip_s,
+                     std::max(0.0, measured.free_burst_bytes),
+                     measured.congestion_control};
 }
 
 }  // namespace
+
+constexpr auto fields_of(const LinkCarried*) {
+  return std::tuple{field("rate_bits_per_s", &LinkCarried::rate_bits_per_s),
+                    field("payload_bits_per_s", &LinkCarried::payload_bits_per_s),
+                    field("measured_payload_bits_per_s", &LinkCarried::measured_payload_bits_per_s),
+                    field("round_trip_s", &LinkCarried::round_trip_s),
+                    field("free_burst_bytes", &LinkCarried::free_burst_bytes),
+                    field("congestion_control", &LinkCarried::congestion_control)};
+}
+
+void to_json(nlohmann::json& out, const LinkCarried& link) {
+  out = write_fields(link);
+}
 
 std::unique_ptr<Fabric> make_fabric(const Topology& topology) {
   if (!topology.needs_namespaces()) return std::make_unique<LoopbackFabric>(topology);

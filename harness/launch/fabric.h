@@ -7,7 +7,8 @@
 #pragma once
 
 #include <memory>
-#include <nlohmann/json.hpp>
+#include <nlohmann/json_fwd.hpp>
+#include <optional>
 #include <string>
 
 #include "harness/launch/topology.h"
@@ -22,6 +23,17 @@ struct Endpoint {
   std::string interface;  // "lo" or "eth0"
 };
 
+// What a shaped link was seen to carry.
+struct LinkCarried {
+  double rate_bits_per_s = 0;     // of the line, as the topology says
+  double payload_bits_per_s = 0;  // what that rate should carry
+  double measured_payload_bits_per_s = 0;
+  double round_trip_s = 0;
+  double free_burst_bytes = 0;  // let through beyond the rate after idle time
+  std::string congestion_control;
+};
+void to_json(nlohmann::json& out, const LinkCarried& link);
+
 class Fabric {
  public:
   virtual ~Fabric() = default;
@@ -33,13 +45,10 @@ class Fabric {
   virtual int enter(int rank) const = 0;
 
   // Measures what the shaped link between the first two nodes (of one node: ranks) really carries,
-  // with as much plain TCP as its rate carries in `duration_s`. Returns {"rate_bits_per_s",
-  // "payload_bits_per_s" (what the rate should carry), "measured_payload_bits_per_s",
-  // "round_trip_s", "free_burst_bytes" (let through beyond the rate after idle time),
-  // "congestion_control"}, or null where that link is not shaped. Blocks for the duration and a
-  // third of a second, longer where the link carries less than its rate. Run it while no rank runs:
-  // it competes for the link. Errors: EnvironmentError.
-  virtual nlohmann::json self_test(double duration_s) const = 0;
+  // with as much plain TCP as its rate carries in `duration_s`. Returns nothing where that link is
+  // not shaped. Blocks for the duration and a third of a second, longer where the link carries less
+  // than its rate. Run it while no rank runs: it competes for the link. Errors: EnvironmentError.
+  virtual std::optional<LinkCarried> self_test(double duration_s) const = 0;
 };
 
 // Returns the network for `topology`. Where it needs no namespaces, that is the host's loopback.

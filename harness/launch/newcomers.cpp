@@ -6,58 +6,28 @@
 #include <algorithm>
 
 #include "harness/base/clock.h"
-#include "harness/base/optional_json.h"
+#include "harness/base/errors.h"
 #include "harness/launch/tcp.h"
 
 namespace gradsync::launch {
 namespace {
 
-using nlohmann::json;
-
 constexpr double kHelloS = 5;                // a task says hello at once
 constexpr std::size_t kMostSilent = 256;     // of more, who came first is given up
 constexpr std::size_t kMostHello = 1 << 22;  // bytes; a plan is in it
 
-template <typename Number>
-std::optional<Number> optional_at(const json& object, const char* name) {
-  const json& value = object.at(name);
-  return value.is_null() ? std::nullopt : std::optional(value.get<Number>());
+// Nothing: a stranger.
+std::optional<Hello> hello_from(const std::vector<nlohmann::json>& lines, const std::string& from) {
+  if (lines.empty()) return std::nullopt;
+  try {
+    AgentMessage said = agent_message(lines.front(), from);
+    if (auto* hello = std::get_if<Hello>(&said)) return std::move(*hello);
+  } catch (const InternalError&) {
+  }
+  return std::nullopt;
 }
 
 }  // namespace
-
-json to_json(const Hello& hello) {
-  return {{"task", hello.task},
-          {"host", hello.host},
-          {"machine", hello.machine},
-          {"run_id", hello.run_id},
-          {"identity", hello.identity},
-          {"cpus", hello.cpus},
-          {"cores", hello.cores},
-          {"cpu_quota", optional_to_json(hello.cpu_quota)},
-          {"memory_available_bytes", optional_to_json(hello.memory_available_bytes)},
-          {"address", hello.address}};
-}
-
-std::optional<Hello> hello_from_json(const json& message) {
-  try {
-    const json& said = message.at("hello");
-    Hello hello;
-    hello.task = said.at("task").get<int>();
-    hello.host = said.at("host").get<std::string>();
-    hello.machine = said.at("machine").get<std::string>();
-    hello.run_id = said.at("run_id").get<std::string>();
-    hello.identity = said.at("identity");
-    hello.cpus = said.at("cpus").get<std::vector<int>>();
-    hello.cores = said.at("cores").get<std::vector<int>>();
-    hello.cpu_quota = optional_at<double>(said, "cpu_quota");
-    hello.memory_available_bytes = optional_at<std::int64_t>(said, "memory_available_bytes");
-    hello.address = said.at("address").get<std::string>();
-    return hello;
-  } catch (const json::exception&) {
-    return std::nullopt;
-  }
-}
 
 int Newcomers::port() const {
   return bound_port(listener_.get());
@@ -95,15 +65,15 @@ void Newcomers::accept() {
 
 std::optional<Newcomer> Newcomers::heard() {
   for (auto one = silent_.begin(); one != silent_.end();) {
-    const std::vector<json> messages = one->lines.read_or_close();
-    if (messages.empty() && one->lines.is_open() && steady_clock().now_ns() < one->until_ns) {
+    const std::vector<nlohmann::json> lines = one->lines.read_or_close();
+    if (lines.empty() && one->lines.is_open() && steady_clock().now_ns() < one->until_ns) {
       ++one;
       continue;
     }
     Silent speaker = std::move(*one);
     one = silent_.erase(one);
-    auto hello = messages.empty() ? std::nullopt : hello_from_json(messages.front());
-    if (!hello) continue;  // a stranger
+    auto hello = hello_from(lines, speaker.reach.from);
+    if (!hello) continue;
     speaker.reach.chosen = hello->address;
     speaker.lines.allow_any_length();
     return Newcomer{std::move(*hello), speaker.reach, std::move(speaker.lines)};

@@ -40,7 +40,7 @@ bool is_device_out_of_memory(const std::string& what) {
 
 }  // namespace
 
-RankFailure rank_failure(const std::exception& error, const launch::RankPage& page) {
+coordinate::RankFailure rank_failure(const std::exception& error, const launch::RankPage& page) {
   const std::string what = error.what();
   if (dynamic_cast<const c10::OutOfMemoryError*>(&error) != nullptr ||
       dynamic_cast<const std::bad_alloc*>(&error) != nullptr || is_device_out_of_memory(what)) {

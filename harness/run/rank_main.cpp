@@ -119,7 +119,7 @@ class Rank {
       extra_.emplace_back(trial.cell,
                           calibrated_extra_work(spec_.extra_work, *context_, workload, trial.cell));
     }
-    control_.send({{"event", "ready"}});
+    control_.send(to_json(coordinate::RankReady{}));
   }
 
   // Collective. The record goes to the launcher as soon as the block ends.
@@ -141,13 +141,9 @@ class Rank {
                             {"operations_per_step", extra->operations()},
                             {"operations", extra->done()}};
     }
-    json message{{"event", "trial"},
-                 {"order", trial.order},
-                 {"rank", result.rank},
-                 {"ledger", result.ledger},
-                 {"model_info", info}};
-    if (!result.invalid.empty()) message["invalid"] = result.invalid;
-    control_.send(message);
+    control_.send(
+        to_json(coordinate::TrialDone{trial.order, std::move(result.rank), std::move(result.ledger),
+                                      std::move(info), std::move(result.invalid)}));
   }
 
   // Collective on GPUs, whose peers may still read from this one's memory.
@@ -258,8 +254,7 @@ class Rank {
   constexpr double kNoDeadlineS = 1e9;
   rank.prepare();
   for (;;) {
-    const plan::Trial trial =
-        coordinate::trial_from_json(control.receive(kNoDeadlineS).at("trial"));
+    const plan::Trial trial = coordinate::run_trial(control.receive(kNoDeadlineS)).trial;
     order = trial.order;
     rank.run(trial);
   }
@@ -272,7 +267,7 @@ int rank_main() {
   // The launcher sends the specification before anything else.
   constexpr double kFirstMessageS = 60;
   const coordinate::LaunchSpec spec =
-      coordinate::launch_spec_from_json(control.receive(kFirstMessageS).at("launch"));
+      coordinate::begin_launch(control.receive(kFirstMessageS)).launch;
   // Before any tensor exists: what exists is not counted.
   if (spec.device == "cpu") {
     measure::meter().install(
@@ -289,16 +284,13 @@ int rank_main() {
       rank->run(trial);
     }
     rank->meet_at_end();
-    control.send({{"event", "done"}});
+    control.send(to_json(coordinate::RankDone{}));
     if (rank->leaves_at_once()) _exit(0);
     return 0;
   } catch (const std::exception& error) {
-    const RankFailure failure = rank_failure(error, control.page());
-    control.send({{"event", "error"},
-                  {"order", order},
-                  {"status", failure.status},
-                  {"by_peer", failure.by_peer},
-                  {"what", failure.what}});
+    coordinate::RankFailure failure = rank_failure(error, control.page());
+    failure.order = order;
+    control.send(to_json(failure));
   }
   // Not a normal exit: tearing down a process group whose peers are gone can block for minutes.
   _exit(1);

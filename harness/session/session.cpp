@@ -89,8 +89,7 @@ Session::Session(const RunOptions& options, plan::Plan plan, json context, launc
       agents_(agents),
       jobs_(options_, plan_, agents_,
             [this](const std::string& name, const launch::Fabric& fabric) {
-              const json link = fabric.self_test(kLinkTestS);
-              if (!link.is_null()) context_["links"][name] = link;
+              if (const auto link = fabric.self_test(kLinkTestS)) context_["links"][name] = *link;
             }) {
   context_["launcher"] = agents == nullptr ? json(nullptr) : json(agents->place().launcher);
   context_["clocks"] = nullptr;

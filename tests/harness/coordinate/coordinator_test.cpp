@@ -23,7 +23,7 @@ RankEvent ran(int rank, int order) {
   return {RankEvent::Kind::Message, rank, test::trial_message(rank, order, 1), 0, 0, {}};
 }
 RankEvent done(int rank) {
-  return {RankEvent::Kind::Message, rank, {{"event", "done"}}, 0, 0, {}};
+  return {RankEvent::Kind::Message, rank, to_json(RankDone{}), 0, 0, {}};
 }
 RankEvent exited(int rank, int status) {
   return {RankEvent::Kind::Exited, rank, {}, status, 0, {}};

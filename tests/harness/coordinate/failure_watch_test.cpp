@@ -38,11 +38,8 @@ class TwoRanks : public launch::RankGroup {
 constexpr std::int64_t kStart = 1'000'000'000;
 constexpr std::int64_t kSecond = 1'000'000'000;
 
-RankEvent error_of(int rank, bool by_peer) {
-  RankEvent event;
-  event.rank = rank;
-  event.message = {{"status", "failed"}, {"by_peer", by_peer}, {"what", "it broke"}, {"order", 3}};
-  return event;
+RankFailure error_of(bool by_peer) {
+  return {"failed", by_peer, "it broke", 3};
 }
 
 TEST(FailureWatch, ARankIsGivenUpAtItsDeadlineAndNotBefore) {
@@ -80,7 +77,7 @@ TEST(FailureWatch, ARankThatHasEndedIsNotWaitedFor) {
 TEST(FailureWatch, WhoeverIsStoppedIsTheCauseThatOthersComplainOf) {
   TwoRanks ranks;
   FailureWatch watch(ranks);
-  watch.note(error_of(0, /*by_peer=*/true));
+  watch.note(0, error_of(/*by_peer=*/true));
   ranks.states[1] = 'T';
   watch.note_stopped();
   EXPECT_EQ(watch.first_cause()->status, "timeout");
@@ -90,14 +87,14 @@ TEST(FailureWatch, WhoeverIsStoppedIsTheCauseThatOthersComplainOf) {
 TEST(FailureWatch, ADeathIsTheCauseWhateverWasHeardFirst) {
   TwoRanks ranks;
   FailureWatch watch(ranks);
-  watch.note(error_of(0, /*by_peer=*/true));
-  watch.note(error_of(0, /*by_peer=*/false));
+  watch.note(0, error_of(/*by_peer=*/true));
+  watch.note(0, error_of(/*by_peer=*/false));
   RankEvent death;
   death.kind = RankEvent::Kind::Killed;
   death.rank = 1;
   death.signal = 9;
   watch.note(death);
-  watch.note(error_of(0, /*by_peer=*/false));
+  watch.note(0, error_of(/*by_peer=*/false));
   EXPECT_THAT(watch.first_cause()->reason, HasSubstr("[rank 1/2 node0] killed by signal 9"));
 }
 

@@ -41,7 +41,7 @@ class PlayedRanks : public launch::RankGroup {
   void send(int rank, const json& message) override {
     if (message.contains("launch")) {
       resident_ = message.at("launch").at("resident").get<bool>();
-      tell(rank, {{"event", "ready"}});
+      tell(rank, to_json(RankReady{}));
     }
     if (!message.contains("trial")) return;
     const json& trial = message.at("trial");

@@ -311,19 +311,19 @@ TEST(Agents, AnOtherClocksOffsetIsFoundWithinItsBound) {
 // A task that is held up until its first answer is too late, as a busy machine may do it.
 void answer_late(int port) {
   JsonLines leader(connect_to("127.0.0.1", port, kPatience), "the leader");
-  leader.send(
-      {{"hello", to_json(Hello{0, "slow", "slow", "today", kIdentity, {}, {}, {}, {}, ""})}});
-  std::vector<json> pings;
+  leader.send(to_json(Hello{0, "slow", "slow", "today", kIdentity, {}, {}, {}, {}, ""}));
+  std::vector<int> pings;
   bool held_up = true;
   while (leader.is_open()) {
     pollfd wait{leader.fd(), POLLIN, 0};
     ::poll(&wait, 1, 1000);
-    for (const json& message : leader.read()) pings.push_back(message.at("ping"));
+    for (const json& line : leader.read()) {
+      const LeaderMessage message = leader_message(line);
+      if (const auto* ping = std::get_if<AskClock>(&message)) pings.push_back(ping->number);
+    }
     held_up = held_up && pings.size() < 2;  // the second comes when the first was given up
     if (held_up) continue;
-    for (const json& ping : pings) {
-      leader.send({{"pong", ping}, {"clock_ns", steady_clock().now_ns()}});
-    }
+    for (const int ping : pings) leader.send(to_json(ClockReading{ping, steady_clock().now_ns()}));
     pings.clear();
   }
 }

@@ -1,0 +1,65 @@
+// The messages that go one way through a pipe or a connection, each an object of JSON on one line:
+// a struct each, whose list of fields (fields.h) begins with its name.
+//
+//   struct Ready {};
+//   constexpr auto fields_of(const Ready*) { return std::tuple{constant("event", "ready")}; }
+//   using Said = std::variant<Ready, Failed>;
+//
+//   nlohmann::json line = write_fields(Ready{});
+//   Said said = read_message<Said>(line, "rank 1");
+//
+// Include it where messages are read or written: lists are templates.
+#pragma once
+
+#include <string_view>
+#include <variant>
+
+#include "harness/base/fields.h"
+
+namespace gradsync {
+
+namespace messages_detail {
+
+// Throws InternalError "FROM said what is no message: IN (WHY)".
+[[noreturn]] void refuse(const nlohmann::json& in, std::string_view from, const std::string& why);
+bool says(const nlohmann::json& in, const ConstantField& name);
+
+template <typename Message>
+constexpr ConstantField name_of_message() {
+  return std::get<0>(fields_of(static_cast<const Message*>(nullptr)));
+}
+
+template <typename Any, typename Message>
+bool read_if_it_is(const nlohmann::json& in, std::string_view from, Any& said) {
+  if (!says(in, name_of_message<Message>())) return false;
+  said = read_fields<Message>(in, from);
+  return true;
+}
+
+template <typename Any, typename... Message>
+Any read_one_of(const nlohmann::json& in, std::string_view from, const std::variant<Message...>*) {
+  Any said;
+  try {
+    if ((read_if_it_is<Any, Message>(in, from, said) || ...)) return said;
+  } catch (const std::exception& error) {
+    refuse(in, from, error.what());
+  }
+  refuse(in, from, "unknown");
+}
+
+}  // namespace messages_detail
+
+// Returns the message that `in` is. `Any` is a variant of them; `from` names who sent it.
+// Errors: InternalError where it is none of them: both ends are of one build.
+template <typename Any>
+Any read_message(const nlohmann::json& in, std::string_view from) {
+  return messages_detail::read_one_of<Any>(in, from, static_cast<const Any*>(nullptr));
+}
+
+// Of a function for each message, what std::visit takes.
+template <typename... Functions>
+struct Overloaded : Functions... {
+  using Functions::operator()...;
+};
+
+}  // namespace gradsync

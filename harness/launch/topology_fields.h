@@ -1,0 +1,14 @@
+// What of a topology is told to those who start its ranks, and to these. For what writes it down.
+#pragma once
+
+#include "harness/base/fields.h"
+#include "harness/launch/topology.h"
+
+namespace gradsync::launch {
+
+constexpr auto fields_of(const Topology*) {
+  return std::tuple{field("nodes", &Topology::nodes),
+                    field("ranks_per_node", &Topology::ranks_per_node)};
+}
+
+}  // namespace gradsync::launch
