@@ -6,8 +6,11 @@ target_compile_options(gradsync_flags INTERFACE -Wall -Wextra -Wno-unused-parame
   $<$<BOOL:${GRADSYNC_WERROR}>:-Werror>)
 # GCC 12 sees an overlap in every `"text" + string` (its bug 105651); there is none. Clang's tools read
 # these flags too and know no such warning.
+# And a unity build includes sources, which GCC then takes for headers whose classes use names that
+# differ from file to file.
 target_compile_options(gradsync_flags INTERFACE
-  $<$<CXX_COMPILER_ID:GNU>:-Wno-unknown-warning-option> $<$<CXX_COMPILER_ID:GNU>:-Wno-restrict>)
+  $<$<CXX_COMPILER_ID:GNU>:-Wno-unknown-warning-option> $<$<CXX_COMPILER_ID:GNU>:-Wno-restrict>
+  $<$<CXX_COMPILER_ID:GNU>:-Wno-subobject-linkage>)
 if(GRADSYNC_SANITIZE)
   target_compile_options(gradsync_flags INTERFACE -fsanitize=${GRADSYNC_SANITIZE} -fno-omit-frame-pointer)
   target_link_options(gradsync_flags INTERFACE -fsanitize=${GRADSYNC_SANITIZE})
@@ -24,12 +27,8 @@ function(gradsync_build_fast target)
   target_compile_options(${target} PRIVATE $<$<CONFIG:Release>:-O1>)
 endfunction()
 
-# A unity build (the presets' CMAKE_UNITY_BUILD) reads shared headers once for several sources.
-# gradsync_apart(a.cpp...): these sources of the caller's folder use names of their own that others
-# beside them use too, and are compiled by themselves.
-function(gradsync_apart)
-  set_source_files_properties(${ARGN} PROPERTIES SKIP_UNITY_BUILD_INCLUSION ON)
-endfunction()
+# A unity build (the presets' CMAKE_UNITY_BUILD) reads shared headers once for several sources: what
+# two sources of a target keep to themselves needs names that differ.
 
 # gradsync_library(NAME SOURCES a.cpp... [DEPS gradsync::x...] [TORCH] [COLD])
 # Makes the static library gradsync_NAME, alias gradsync::NAME. TORCH compiles it with LibTorch's
@@ -130,15 +129,16 @@ endfunction()
 # What most files without torch include.
 function(gradsync_use_common_headers target)
   gradsync_use_headers(${target} common_pch
-    LINK fmt::fmt-header-only nlohmann_json::nlohmann_json
+    LINK fmt::fmt nlohmann_json::nlohmann_json
     HEADERS <fmt/format.h> <fmt/ranges.h> <nlohmann/json.hpp> <filesystem> <fstream> <functional>)
 endfunction()
 
 # LibTorch's headers cost 10 to 20 s per translation unit: parse them once. It brings headers of a
-# newer fmt than the system's library, hence header-only throughout.
+# newer fmt than the system's library, hence header-only here. Both go together: every version of fmt
+# has an inline namespace of its own.
 function(gradsync_use_torch target)
   gradsync_use_headers(${target} torch_pch
-    LINK fmt::fmt-header-only nlohmann_json::nlohmann_json gradsync::libtorch
+    LINK fmt::fmt fmt::fmt-header-only nlohmann_json::nlohmann_json gradsync::libtorch
     HEADERS <torch/nn/module.h> <torch/csrc/autograd/custom_function.h>
       <torch/csrc/distributed/c10d/reducer.hpp> <nlohmann/json.hpp> <fmt/format.h>)
 endfunction()

@@ -53,7 +53,7 @@ void add_pair(Columns& columns, const Column& column) {
   }
 }
 
-std::string step_text(const CellResult& side, int decimals) {
+std::string step_with_interval(const CellResult& side, int decimals) {
   if (!side.is_ok()) return results::to_string(side.status);
   if (!side.step_s) return "-";
   const std::string mean = seconds_text(side.step_s->mean, decimals);
@@ -136,7 +136,7 @@ std::string times_text(const RowNames& names, const Cells& cells) {
   for (const auto& [run, side] : kSides) {
     columns.push_back({std::string("s/step ") + run,
                        [side = side, decimals = decimals_of(cells)](const ComparedCell& cell) {
-                         return step_text(cell.*side, decimals);
+                         return step_with_interval(cell.*side, decimals);
                        }});
   }
   columns.push_back(

@@ -27,7 +27,7 @@ std::string unaccounted_text(const CellResult& cell) {
   return fmt::format(" ({:.1f} % in no step)", 100 * share);
 }
 
-std::string step_text(const CellResult& cell, int decimals) {
+std::string step_with_spread(const CellResult& cell, int decimals) {
   if (!cell.is_ok()) return results::to_string(cell.status);
   if (!cell.step_s) return "-";
   std::string text = seconds_text(cell.step_s->mean, decimals);
@@ -104,7 +104,7 @@ std::string detail_table(const PartView& part) {
     const CellResult& cell = part.cells[row];
     std::vector<std::string> texts = names.texts(row);
     if (is_reference(cell)) texts.back() += " (reference)";
-    texts.push_back(step_text(cell, decimals));
+    texts.push_back(step_with_spread(cell, decimals));
     for (const Column& column : columns) texts.push_back(text_of(column, cell, decimals));
     table.add_row(std::move(texts));
   }

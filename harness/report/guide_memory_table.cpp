@@ -21,7 +21,7 @@ constexpr int kWorldSize = 8;
 constexpr double kGiB = 0x1p30;
 
 // A row of the published table.
-struct PublishedRow {
+struct PublishedFitRow {
   std::string label;  // the guide's head of it
   std::string strategy;
   int accumulation_steps = 0;
@@ -30,8 +30,8 @@ struct PublishedRow {
   bool fits() const { return result != "OOM"; }
 };
 
-std::vector<PublishedRow> published_rows(const PublishedMemory& reference) {
-  std::vector<PublishedRow> rows;
+std::vector<PublishedFitRow> published_rows(const PublishedMemory& reference) {
+  std::vector<PublishedFitRow> rows;
   for (const PublishedFit& fit : reference.published) {
     rows.push_back({fmt::format("no_sync{} (accum={})", fit.no_sync ? "" : " disabled",
                                 fit.accumulation_steps),
@@ -53,7 +53,7 @@ Parameters setting_of(const CellResult& cell) {
 }
 
 const CellResult* find_cell(const PartView& part, const Parameters& setting,
-                            const PublishedRow& row) {
+                            const PublishedFitRow& row) {
   const auto is_row = [&](const CellResult& cell) {
     return setting_of(cell) == setting && cell.cell.strategy() == row.strategy &&
            cell.cell.accumulation_steps() == row.accumulation_steps;
@@ -90,7 +90,7 @@ Readings readings_of(const std::string& published) {
 }
 
 // What speaks against the published row; "" for nothing.
-std::string contradiction(const PublishedRow& row, const CellResult& cell) {
+std::string contradiction(const PublishedFitRow& row, const CellResult& cell) {
   if (row.fits() != cell.is_ok()) {
     return fmt::format("{}: published {}, here {}", row.label, row.result, verdict_text(cell));
   }
@@ -101,10 +101,10 @@ std::string contradiction(const PublishedRow& row, const CellResult& cell) {
 }
 
 std::string verdict(const PartView& part, const Parameters& setting,
-                    const std::vector<PublishedRow>& rows) {
+                    const std::vector<PublishedFitRow>& rows) {
   std::vector<std::string> missing;
   std::vector<std::string> against;
-  for (const PublishedRow& row : rows) {
+  for (const PublishedFitRow& row : rows) {
     const CellResult* cell = find_cell(part, setting, row);
     if (!measured(cell)) {
       missing.push_back(row.label);
@@ -125,9 +125,9 @@ std::string verdict(const PartView& part, const Parameters& setting,
 
 // How a published number lies to the peaks of the rows that it was published for.
 std::string number_text(const PartView& part, const Parameters& setting,
-                        const std::vector<PublishedRow>& rows, const std::string& published) {
+                        const std::vector<PublishedFitRow>& rows, const std::string& published) {
   double highest = 0;
-  for (const PublishedRow& row : rows) {
+  for (const PublishedFitRow& row : rows) {
     const CellResult* cell = find_cell(part, setting, row);
     if (row.result != published || cell == nullptr || !cell->is_ok()) continue;
     highest = std::max(highest, bytes_or_0(cell->peak_allocated_bytes));
@@ -164,7 +164,7 @@ std::string table_of(const PartView& part, const Parameters& setting,
                    {"here", Align::Left},
                    {"of a rank", Align::Right}});
   std::set<std::string> numbers;
-  for (const PublishedRow& row : rows) {
+  for (const PublishedFitRow& row : rows) {
     const CellResult* cell = find_cell(part, setting, row);
     table.add_row({row.label, row.result, cell ? verdict_text(*cell) : "not run",
                    cell ? range_text(*cell) : "-"});

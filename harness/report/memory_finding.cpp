@@ -24,7 +24,7 @@ bool ran_out(const CellResult& cell) {
   return cell.status == results::Status::Oom;
 }
 
-double peak_of(const CellResult& cell) {
+double measured_peak_of(const CellResult& cell) {
   return static_cast<double>(*cell.peak_allocated_bytes);
 }
 
@@ -66,7 +66,7 @@ std::string memory_clause(double each, double none) {
 }
 
 std::string both_ran(const CellResult& each, const CellResult& none) {
-  const std::string memory = memory_clause(peak_of(each), peak_of(none));
+  const std::string memory = memory_clause(measured_peak_of(each), measured_peak_of(none));
   const std::string time = time_clause(each.slowdown);
   return "sync_each_batch " + (time.empty() ? "" : time + " and ") + memory;
 }
@@ -83,7 +83,7 @@ std::string out_of_what(const CellResult& cell) {
 
 std::string one_ran_out(const CellResult& out, const CellResult& fits) {
   return fmt::format("{} runs out of {}; {} fits, with a peak of {}", out.cell.strategy(),
-                     out_of_what(out), fits.cell.strategy(), format_bytes(peak_of(fits)));
+                     out_of_what(out), fits.cell.strategy(), format_bytes(measured_peak_of(fits)));
 }
 
 std::string sentence(const CellResult& each, const CellResult& none) {

@@ -15,7 +15,7 @@ namespace {
 using testing::ElementsAre;
 using testing::HasSubstr;
 
-BertConfig tiny(double dropout = 0.1) {
+BertConfig tiny_bert(double dropout = 0.1) {
   return {.layers = 2,
           .hidden = 32,
           .heads = 4,
@@ -26,7 +26,7 @@ BertConfig tiny(double dropout = 0.1) {
 }
 
 // Three examples of 6, 4 and 1 tokens, the rest padding.
-Batch padded_batch() {
+Batch padded_texts() {
   Batch batch;
   batch.input_ids =
       at::tensor({5, 9, 7, 3, 2, 8, 4, 6, 9, 1, 0, 0, 7, 0, 0, 0, 0, 0}, at::kLong).reshape({3, 6});
@@ -71,7 +71,7 @@ TEST(Bert, BaseAndItsPacedTwinHaveTheSameTensorsInTheSameOrder) {
 }
 
 TEST(Bert, HasTransformersBuffers) {
-  const BertForSequenceClassification model(tiny(), 1, at::kCPU);
+  const BertForSequenceClassification model(tiny_bert(), 1, at::kCPU);
   EXPECT_THAT(model.named_buffers().keys(),
               ElementsAre("bert.embeddings.position_ids", "bert.embeddings.token_type_ids"));
   for (const at::Tensor& buffer : model.buffers())
@@ -81,28 +81,28 @@ TEST(Bert, HasTransformersBuffers) {
 TEST(Bert, WithoutDropoutEvaluatesAsItTrains) {
   // Training spells attention's products out, evaluation uses the fused kernel: one must be the
   // other.
-  Batch batch = padded_batch();
+  Batch batch = padded_texts();
   for (const bool masked : {true, false}) {
     if (!masked) batch.attention_mask = at::Tensor();
-    BertForSequenceClassification fused(tiny(), 3, at::kCPU);
+    BertForSequenceClassification fused(tiny_bert(), 3, at::kCPU);
     fused.eval();
-    BertForSequenceClassification spelled(tiny(1e-12), 3, at::kCPU);
+    BertForSequenceClassification spelled(tiny_bert(1e-12), 3, at::kCPU);
     EXPECT_TRUE(at::allclose(fused.logits(batch), spelled.logits(batch), 1e-5, 1e-6)) << masked;
   }
 }
 
 TEST(Bert, DropoutActsInTrainingOnly) {
-  BertForSequenceClassification model(tiny(), 3, at::kCPU);
-  const Batch batch = padded_batch();
+  BertForSequenceClassification model(tiny_bert(), 3, at::kCPU);
+  const Batch batch = padded_texts();
   EXPECT_FALSE(model.logits(batch).equal(model.logits(batch)));
   model.eval();
   EXPECT_TRUE(model.logits(batch).equal(model.logits(batch)));
 }
 
 TEST(Bert, PaddingChangesNothing) {
-  BertForSequenceClassification model(tiny(), 3, at::kCPU);
+  BertForSequenceClassification model(tiny_bert(), 3, at::kCPU);
   model.eval();
-  const Batch batch = padded_batch();
+  const Batch batch = padded_texts();
   const at::Tensor together = model.logits(batch);
   const std::vector<std::int64_t> lengths{6, 4, 1};
   for (std::int64_t i = 0; i < 3; ++i) {
@@ -113,16 +113,16 @@ TEST(Bert, PaddingChangesNothing) {
 }
 
 TEST(Bert, ThePaddingTokenIsNoParameter) {
-  BertForSequenceClassification model(tiny(), 3, at::kCPU);
+  BertForSequenceClassification model(tiny_bert(), 3, at::kCPU);
   const at::Tensor words = model.named_parameters()["bert.embeddings.word_embeddings.weight"];
   EXPECT_TRUE(words[0].eq(0).all().item<bool>());
-  model.loss(padded_batch()).backward();
+  model.loss(padded_texts()).backward();
   EXPECT_TRUE(words.grad()[0].eq(0).all().item<bool>());
   EXPECT_TRUE(words.grad()[7].ne(0).any().item<bool>());
 }
 
 TEST(Bert, StartsAsTransformersDoes) {
-  const BertForSequenceClassification model(tiny(), 3, at::kCPU);
+  const BertForSequenceClassification model(tiny_bert(), 3, at::kCPU);
   for (const auto& item : model.named_parameters()) {
     const at::Tensor& values = item.value();
     if (item.key().ends_with("LayerNorm.weight")) {
@@ -137,7 +137,7 @@ TEST(Bert, StartsAsTransformersDoes) {
 }
 
 TEST(Bert, RefusesASequenceLongerThanItsPositions) {
-  BertForSequenceClassification model(tiny(), 3, at::kCPU);
+  BertForSequenceClassification model(tiny_bert(), 3, at::kCPU);
   Batch batch;
   batch.input_ids = at::ones({1, 17}, at::kLong);
   EXPECT_THAT(test::message_of<ConfigError>([&] { model.logits(batch); }),

@@ -15,7 +15,7 @@ namespace {
 using testing::ElementsAreArray;
 using testing::HasSubstr;
 
-MixtralConfig tiny() {
+MixtralConfig tiny_mixtral() {
   return {.layers = 2,
           .hidden = 32,
           .heads = 4,
@@ -93,7 +93,7 @@ TEST(Mixtral, WithoutInitialValuesTouchesNoParameter) {
   at::globalContext().setDeterministicAlgorithms(true, /*warn_only=*/true);
   ModelOptions options;
   options.uninitialised = true;
-  const MixtralForCausalLM model(tiny(), options);
+  const MixtralForCausalLM model(tiny_mixtral(), options);
   at::globalContext().setDeterministicAlgorithms(false, /*warn_only=*/false);
   for (const auto& item : model.named_parameters()) {
     EXPECT_TRUE(item.value().isnan().all().item<bool>()) << item.key();
@@ -101,7 +101,7 @@ TEST(Mixtral, WithoutInitialValuesTouchesNoParameter) {
 }
 
 TEST(Mixtral, TokensSeeOnlyThoseBeforeThem) {
-  MixtralForCausalLM model(tiny(), {});
+  MixtralForCausalLM model(tiny_mixtral(), {});
   Batch batch = full_batch();
   const at::Tensor before = model.logits(batch);
   batch.input_ids = batch.input_ids.clone();
@@ -114,7 +114,7 @@ TEST(Mixtral, TokensSeeOnlyThoseBeforeThem) {
 }
 
 TEST(Mixtral, PaddingChangesNothingAndIsNotPredicted) {
-  MixtralForCausalLM model(tiny(), {});
+  MixtralForCausalLM model(tiny_mixtral(), {});
   const Batch batch = padded_batch();
   const at::Tensor together = model.logits(batch);
   double sum_of_losses = 0;
@@ -129,7 +129,7 @@ TEST(Mixtral, PaddingChangesNothingAndIsNotPredicted) {
 }
 
 TEST(Mixtral, RefusesSequencesWithNothingToPredict) {
-  MixtralForCausalLM model(tiny(), {});
+  MixtralForCausalLM model(tiny_mixtral(), {});
   Batch batch;
   batch.input_ids = at::ones({2, 1}, at::kLong);
   EXPECT_THAT(test::message_of<ConfigError>([&] { model.loss(batch); }),
@@ -138,9 +138,10 @@ TEST(Mixtral, RefusesSequencesWithNothingToPredict) {
 
 TEST(Mixtral, InBfloat16GivesAboutTheSameLoss) {
   ModelOptions options;
-  const double exact = MixtralForCausalLM(tiny(), options).loss(full_batch()).item<double>();
+  const double exact =
+      MixtralForCausalLM(tiny_mixtral(), options).loss(full_batch()).item<double>();
   options.dtype = at::kBFloat16;
-  MixtralForCausalLM model(tiny(), options);
+  MixtralForCausalLM model(tiny_mixtral(), options);
   const at::Tensor loss = model.loss(full_batch());
   loss.backward();
   EXPECT_EQ(loss.scalar_type(), at::kFloat);
@@ -181,7 +182,7 @@ TEST(Route, BalancedGivesEveryExpertAsManyTokens) {
 int experts_with_gradient(bool balanced) {
   ModelOptions options;
   options.balanced_routing = balanced;
-  MixtralForCausalLM model(tiny(), options);
+  MixtralForCausalLM model(tiny_mixtral(), options);
   const auto parameters = model.named_parameters();
   {
     const at::NoGradGuard no_grad;
@@ -209,7 +210,7 @@ TEST(Mixtral, BalancedRoutingReachesEveryExpert) {
 
 // As torch's autograd reaches them where w1, w3 and w2 of each expert in turn run forward.
 TEST(Mixtral, ExpertsGradientsAreReadyLastFirst) {
-  MixtralForCausalLM model(tiny(), {});
+  MixtralForCausalLM model(tiny_mixtral(), {});
   std::vector<std::string> ready;
   std::vector<std::string> expected;
   for (int i = 7; i >= 0; --i) {

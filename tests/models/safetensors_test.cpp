@@ -21,7 +21,7 @@ using testing::HasSubstr;
 using testing::IsEmpty;
 using testing::UnorderedElementsAre;
 
-BertConfig tiny() {
+BertConfig small_bert() {
   return {
       .layers = 1, .hidden = 8, .heads = 2, .intermediate = 16, .vocabulary = 20, .positions = 4};
 }
@@ -62,8 +62,8 @@ class LoadSafetensors : public testing::Test {
   }
 
   test::TemporaryFolder folder_;
-  BertForSequenceClassification source_{tiny(), 1, at::kCPU};
-  BertForSequenceClassification model_{tiny(), 2, at::kCPU};
+  BertForSequenceClassification source_{small_bert(), 1, at::kCPU};
+  BertForSequenceClassification model_{small_bert(), 2, at::kCPU};
 };
 
 TEST_F(LoadSafetensors, TakesEveryParameter) {

@@ -15,11 +15,11 @@ namespace {
 using nlohmann::json;
 using results::RankRecord;
 using results::TrialRecord;
+using test::sample_run;
+using test::SampleRun;
 using ::testing::Each;
 using ::testing::HasSubstr;
 using ::testing::IsEmpty;
-using testing::sample_run;
-using testing::SampleRun;
 
 const Settings kSettings;
 
@@ -57,7 +57,7 @@ SampleRun changed(const std::string& topology, const std::string& strategy, Chan
 
 SampleRun slower(double by) {
   return changed("2x1_1gbit", "no_sync",
-                 [by](TrialRecord& trial) { testing::stretch(trial, 1 + by); });
+                 [by](TrialRecord& trial) { test::stretch(trial, 1 + by); });
 }
 
 const RowReport& row_of(const GateReport& report, const std::string& topology,
@@ -195,7 +195,7 @@ double normal(stats::Random& random) {
 SampleRun noisy(double by, stats::Random& random) {
   SampleRun run = your_machine();
   for (TrialRecord& trial : run.trials) {
-    testing::stretch(trial, (1 + by) * (1 + 0.01 * normal(random)));
+    test::stretch(trial, (1 + by) * (1 + 0.01 * normal(random)));
   }
   return run;
 }

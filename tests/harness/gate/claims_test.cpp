@@ -12,13 +12,13 @@ namespace {
 using nlohmann::json;
 using results::Status;
 using results::TrialRecord;
+using test::sample_cell;
+using test::sample_context;
+using test::sample_run;
+using test::sample_trial;
+using test::SampleRun;
 using ::testing::ElementsAre;
 using ::testing::HasSubstr;
-using testing::sample_cell;
-using testing::sample_context;
-using testing::sample_run;
-using testing::sample_trial;
-using testing::SampleRun;
 
 report::FinishedRun finished(const SampleRun& run) {
   return {"results/runs/sample", report::build_result(run.context, run.plan, run.trials),

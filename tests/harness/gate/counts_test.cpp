@@ -13,10 +13,10 @@ using results::RankRecord;
 using results::Status;
 using results::TimelineEvent;
 using results::TrialRecord;
+using test::sample_cell;
+using test::sample_trial;
 using ::testing::ElementsAre;
 using ::testing::IsEmpty;
-using testing::sample_cell;
-using testing::sample_trial;
 
 constexpr std::size_t kBuckets = 14;  // of 618857 bytes each, in each micro-batch that reduces
 

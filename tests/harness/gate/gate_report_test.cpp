@@ -12,7 +12,7 @@ using nlohmann::json;
 
 RowReport row_with(const std::optional<RowCounts>& counts, std::optional<Verdict> times) {
   RowReport row;
-  row.row = {"", testing::sample_cell("1x2", "no_sync")};
+  row.row = {"", test::sample_cell("1x2", "no_sync")};
   row.counts = counts;
   row.no_times_because = "not timed";
   if (times) {
@@ -102,7 +102,7 @@ TEST(GateJson, WhatIsNotKnownIsNull) {
 }
 
 TEST(GateJson, HasEffectsOfBothMeasuresWithWhatTheyRestOn) {
-  const json row = to_json(testing::sample_gate())["rows"][1];
+  const json row = to_json(test::sample_gate())["rows"][1];
   EXPECT_EQ(row["name"], "1x2, baseline");
   EXPECT_EQ(row["verdict"], "regression");
   const json& low = row["times"]["low"];

@@ -16,7 +16,7 @@ namespace {
 const std::string kGoldenDirectory = GRADSYNC_SOURCE_DIR "/tests/harness/gate/golden/";
 
 void expect_golden(const std::string& name, const std::string& text) {
-  testing::expect_golden(kGoldenDirectory + name, text);
+  test::expect_golden(kGoldenDirectory + name, text);
 }
 
 std::size_t widest_line(const std::string& text) {
@@ -29,35 +29,35 @@ std::size_t widest_line(const std::string& text) {
 }
 
 TEST(GoldenGate, EveryVerdictInATerminal) {
-  const std::string text = gate_text(testing::sample_gate());
+  const std::string text = gate_text(test::sample_gate());
   expect_golden("every_verdict.txt", text);
   EXPECT_EQ(widest_line(text), kTerminalWidth) << "the exit status stands at the end of its line";
 }
 
 TEST(GoldenGate, EveryVerdictInASummary) {
-  expect_golden("every_verdict.md", gate_markdown(testing::sample_gate()));
+  expect_golden("every_verdict.md", gate_markdown(test::sample_gate()));
 }
 
 TEST(GoldenGate, CountsAlone) {
-  const GateReport gate = testing::sample_counts_gate();
+  const GateReport gate = test::sample_counts_gate();
   expect_golden("counts.txt", gate_text(gate));
   expect_golden("counts.md", gate_markdown(gate));
 }
 
 TEST(GoldenGate, TrainingCommands) {
-  const GateReport gate = testing::sample_jobs_gate();
+  const GateReport gate = test::sample_jobs_gate();
   expect_golden("jobs.txt", gate_text(gate));
   expect_golden("jobs.md", gate_markdown(gate));
 }
 
 TEST(GoldenGate, LongNamesHaveALineOfTheirOwn) {
-  const std::string text = gate_text(testing::sample_gate_with_long_names());
+  const std::string text = gate_text(test::sample_gate_with_long_names());
   expect_golden("long_names.txt", text);
   EXPECT_LE(widest_line(text), kTerminalWidth);
 }
 
 TEST(GoldenGate, AWiderTerminalIsUsed) {
-  const GateReport gate = testing::sample_gate_with_long_names();
+  const GateReport gate = test::sample_gate_with_long_names();
   EXPECT_GT(widest_line(gate_text(gate, 120)), kTerminalWidth);
   EXPECT_LE(widest_line(gate_text(gate, 120)), 120U);
 }

@@ -10,18 +10,18 @@ namespace gradsync::gate {
 namespace {
 
 // Sixteen rows without an effect but for the first one, which is `row`.
-std::vector<RowDifferences> family(const MadeRow& row) {
+std::vector<RowDifferences> differences_with(const MadeRow& row) {
   std::vector<RowDifferences> rows(16, made_row({}));
   rows[0] = made_row(row);
   return rows;
 }
 
 RowProgress first_of(const MadeRow& row) {
-  return go_through_looks(family(row), Settings{})[0];
+  return go_through_looks(differences_with(row), Settings{})[0];
 }
 
 // Starts that shift by 3 % to either side.
-constexpr MadeRow kNoisy{.effect = 0.02, .start = 0.03};
+constexpr MadeRow kNoisyStarts{.effect = 0.02, .start = 0.03};
 
 TEST(Looks, AClearPassEndsAtTheFirstThatCanPass) {
   const RowProgress progress = first_of({});
@@ -49,14 +49,14 @@ TEST(Looks, AControlThatIsOffEndsToo) {
 }
 
 TEST(Looks, WhatIsNotClearTakesAllTurns) {
-  const RowProgress progress = first_of(kNoisy);
+  const RowProgress progress = first_of(kNoisyStarts);
   EXPECT_FALSE(progress.is_open);
   EXPECT_EQ(progress.turns, 330);
   EXPECT_FALSE(is_pass(progress.p, Settings{}));
 }
 
 TEST(Looks, TurnsAfterTheLastLookOfARowDoNotCount) {
-  auto rows = family({});
+  auto rows = differences_with({});
   const auto before = go_through_looks(rows, Settings{});
   for (Measure measure : kMeasures) {
     for (std::size_t turn = 50; turn < 330; ++turn) rows[0][measure].candidate[turn] = 0.5;
@@ -69,7 +69,7 @@ TEST(Looks, TurnsAfterTheLastLookOfARowDoNotCount) {
 }
 
 TEST(Looks, ARowIsAsFarAsItsTurnsAre) {
-  auto rows = family(kNoisy);
+  auto rows = differences_with(kNoisyStarts);
   for (Measure measure : kMeasures) rows[0][measure] = rows[0][measure].first(90);
   RowProgress progress = go_through_looks(rows, Settings{})[0];
   EXPECT_TRUE(progress.is_open);
@@ -86,7 +86,7 @@ TEST(Looks, EachLookSpendsItsShareOfTheError) {
   const auto not_slower = [](double weight) {
     Settings settings;
     settings.looks = {{50, 1.0, weight}, {60, 0.0, 1 - weight}};
-    auto rows = family({.effect = 0.01, .start = 0.004});
+    auto rows = differences_with({.effect = 0.01, .start = 0.004});
     for (auto& measure : rows[0].values) measure = measure.first(50);
     return go_through_looks(rows, settings)[0].p[Measure::Low].not_slower;
   };

@@ -9,8 +9,8 @@ namespace gradsync::gate {
 namespace {
 
 using nlohmann::json;
+using test::sample_cell;
 using ::testing::ElementsAre;
-using testing::sample_cell;
 
 // Two topologies by three strategies, in one part.
 std::vector<Row> sample_rows(const std::string& part = "") {
@@ -30,7 +30,7 @@ std::vector<std::string> selected(const std::vector<Row>& rows,
   return row_names(select_rows(rows, parsed));
 }
 
-std::string complaint(const std::string& filter) {
+std::string complaint_about(const std::string& filter) {
   try {
     select_rows(sample_rows(), {RowFilter(filter)});
   } catch (const ConfigError& error) {
@@ -75,17 +75,17 @@ TEST(RowFilter, IsReadFromAnObjectToo) {
 }
 
 TEST(RowFilter, SaysWhatIsWrong) {
-  EXPECT_EQ(complaint("no_sync"),
+  EXPECT_EQ(complaint_about("no_sync"),
             "--rows: got 'no_sync', expected PARAMETER=VALUE, as in "
             "strategy=no_sync,topology=2x1_1gbit");
-  EXPECT_EQ(complaint("=no_sync").substr(0, 22), "--rows: got '=no_sync'");
-  EXPECT_THAT(complaint("stategy=no_sync"),
+  EXPECT_EQ(complaint_about("=no_sync").substr(0, 22), "--rows: got '=no_sync'");
+  EXPECT_THAT(complaint_about("stategy=no_sync"),
               ::testing::StartsWith("--rows: field 'stategy': got an unknown parameter, expected "
                                     "one of accumulation_steps, "));
-  EXPECT_EQ(complaint("strategy=nosync"),
+  EXPECT_EQ(complaint_about("strategy=nosync"),
             "--rows: field 'strategy': got \"nosync\", expected one of baseline, sync_each_batch, "
             "no_sync_improper, no_sync, accumulate, pipelined");
-  EXPECT_EQ(complaint("topology=4x4"),
+  EXPECT_EQ(complaint_about("topology=4x4"),
             "rows 'topology=4x4': no row is selected, expected one of: 1x2, baseline; 1x2, "
             "no_sync; 1x2, accumulate; 2x1_1gbit, baseline; 2x1_1gbit, no_sync; 2x1_1gbit, "
             "accumulate");

@@ -2,7 +2,7 @@
 
 #include "tests/harness/results/sample_run.h"
 
-namespace gradsync::testing {
+namespace gradsync::test {
 
 using gate::CountDifference;
 using gate::Effect;
@@ -212,4 +212,4 @@ GateReport sample_gate_with_long_names() {
   return gate;
 }
 
-}  // namespace gradsync::testing
+}  // namespace gradsync::test

@@ -3,7 +3,7 @@
 
 #include "harness/gate/gate_report.h"
 
-namespace gradsync::testing {
+namespace gradsync::test {
 
 // Two builds that took turns: a row that passes, one that is slower, one that lost its no_sync, one
 // undecided, one whose control is off; and three claims.
@@ -18,4 +18,4 @@ gate::GateReport sample_jobs_gate();
 // Rows with names too long for a terminal's line.
 gate::GateReport sample_gate_with_long_names();
 
-}  // namespace gradsync::testing
+}  // namespace gradsync::test

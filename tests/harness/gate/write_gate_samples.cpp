@@ -9,9 +9,9 @@ int main(int argc, char** argv) {
   const auto write = [&](const char* name, const gate::GateReport& report) {
     results::write_atomically(directory + name, to_json(report).dump(1) + "\n");
   };
-  write("gate.json", testing::sample_gate());
-  write("gate_counts.json", testing::sample_counts_gate());
-  write("gate_jobs.json", testing::sample_jobs_gate());
-  write("gate_long_names.json", testing::sample_gate_with_long_names());
+  write("gate.json", test::sample_gate());
+  write("gate_counts.json", test::sample_counts_gate());
+  write("gate_jobs.json", test::sample_jobs_gate());
+  write("gate_long_names.json", test::sample_gate_with_long_names());
   return 0;
 }

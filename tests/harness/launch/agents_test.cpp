@@ -29,7 +29,7 @@ using testing::AllOf;
 using testing::HasSubstr;
 using Kind = RankEvent::Kind;
 
-constexpr double kPatience = 60;  // for what takes milliseconds, on a busy machine too
+constexpr double kLongestS = 60;  // for what takes milliseconds, on a busy machine too
 const json kIdentity = {{"commit", "abc"}, {"plan", {{"steps", 8}}}};
 
 // Another host's clock: this one's, `ahead_ns` later.
@@ -71,14 +71,14 @@ class Job {
         AgentOptions options{
             place_of(task, tasks_, ranks_), identity, {RANK_PROGRAM}, "", kLostAfterS};
         options.place.run_id = run_id;
-        return std::to_string(run_agent(connect_to("127.0.0.1", port, kPatience), options, clock));
+        return std::to_string(run_agent(connect_to("127.0.0.1", port, kLongestS), options, clock));
       } catch (const std::exception& error) {
         return error.what();
       }
     }));
   }
 
-  Agents& lead(double timeout_s = kPatience) {
+  Agents& lead(double timeout_s = kLongestS) {
     agents_ = std::make_unique<Agents>(std::move(listener_), place_of(0, tasks_, ranks_), kIdentity,
                                        timeout_s);
     return *agents_;
@@ -97,7 +97,7 @@ class Job {
 };
 
 RankEvent next(RankGroup& group) {
-  const auto event = group.next_event(kPatience);
+  const auto event = group.next_event(kLongestS);
   if (!event) throw std::runtime_error("nothing happened");
   return *event;
 }
@@ -161,7 +161,7 @@ TEST(Agents, PagesArriveWithinASecond) {
   job.add_agent(0);
   RemoteRanks ranks(job.lead(), {});
   ranks.send(0, {{"do", "page"}, {"step", 5}});
-  const std::int64_t until_ns = steady_clock().now_ns() + nanoseconds(kPatience);
+  const std::int64_t until_ns = steady_clock().now_ns() + nanoseconds(kLongestS);
   while (ranks.page(0).step != 5 && steady_clock().now_ns() < until_ns) ranks.next_event(0.1);
   EXPECT_EQ(ranks.page(0).step, 5);
   EXPECT_NE(ranks.process_state(0), 0);
@@ -209,7 +209,7 @@ TEST(Agents, AMissingTaskIsNamed) {
   do {  // on a busy machine task 1 may be late, too
     timeout_s *= 2;
     complaint = complaint_about_two_tasks(timeout_s);
-  } while (complaint.starts_with("task 0, 1, 2 of 3") && timeout_s < kPatience);
+  } while (complaint.starts_with("task 0, 1, 2 of 3") && timeout_s < kLongestS);
   EXPECT_THAT(complaint,
               HasSubstr(fmt::format("task 0, 2 of 3 did not join within {} s", timeout_s)));
 }
@@ -224,7 +224,7 @@ TEST(Agents, TwoTasksWithOneNumberAreRefused) {
 TEST(Agents, AStrangerAtThePortIsIgnored) {
   UniqueFd listener = listen_on(0);
   const int port = bound_port(listener.get());
-  const UniqueFd stranger = connect_to("127.0.0.1", port, kPatience);
+  const UniqueFd stranger = connect_to("127.0.0.1", port, kLongestS);
   const std::string text = "GET / HTTP/1.1\r\n\r\n";
   ASSERT_EQ(::write(stranger.get(), text.data(), text.size()), std::ssize(text));
   EXPECT_THROW(Agents(std::move(listener), place_of(0, 1, 1), kIdentity, 0.5), EnvironmentError);
@@ -235,7 +235,7 @@ class Strangers {
  public:
   explicit Strangers(int port) : port_(port) {}
   void say(const std::string& text) {
-    const UniqueFd& stranger = connections_.emplace_back(connect_to("127.0.0.1", port_, kPatience));
+    const UniqueFd& stranger = connections_.emplace_back(connect_to("127.0.0.1", port_, kLongestS));
     // Who writes too much is cut off, at some byte.
     for (std::size_t sent = 0; sent < text.size();) {
       const ssize_t count =
@@ -273,7 +273,7 @@ TEST(Agents, StrangersNeitherEndNorDelayNorSwellAJob) {
   const std::int64_t begin_ns = steady_clock().now_ns();
   Agents& agents = job.lead();
   // One silent one after the other would take a day.
-  EXPECT_LT(seconds(steady_clock().now_ns() - begin_ns), kPatience);
+  EXPECT_LT(seconds(steady_clock().now_ns() - begin_ns), kLongestS);
   const RemoteRanks ranks(agents, {});
   EXPECT_EQ(ranks.world_size(), 1);
 }
@@ -310,7 +310,7 @@ TEST(Agents, AnOtherClocksOffsetIsFoundWithinItsBound) {
 
 // A task that is held up until its first answer is too late, as a busy machine may do it.
 void answer_late(int port) {
-  JsonLines leader(connect_to("127.0.0.1", port, kPatience), "the leader");
+  JsonLines leader(connect_to("127.0.0.1", port, kLongestS), "the leader");
   leader.send(to_json(Hello{0, "slow", "slow", "today", kIdentity, {}, {}, {}, {}, ""}));
   std::vector<int> pings;
   bool held_up = true;
@@ -332,7 +332,7 @@ TEST(Agents, AnAnswerThatComesTooLateIsNotTakenForTheNext) {
   UniqueFd listener = listen_on(0);
   auto task = std::async(std::launch::async, answer_late, bound_port(listener.get()));
   {
-    Agents agents(std::move(listener), place_of(0, 1, 1), kIdentity, kPatience);
+    Agents agents(std::move(listener), place_of(0, 1, 1), kIdentity, kLongestS);
     const json clock = agents.clocks().at(0);
     ASSERT_TRUE(clock.at("offset_s").is_number()) << clock;
     EXPECT_LE(std::abs(clock.at("offset_s").get<double>()), clock.at("error_s").get<double>());

@@ -18,7 +18,7 @@ std::vector<Launch> expand_sample(const json& changes = json::object()) {
 }
 
 // Strategies of one round, in the order they run.
-std::vector<std::string> strategies(const Launch& launch, int round) {
+std::vector<std::string> strategies_in(const Launch& launch, int round) {
   std::vector<std::string> order;
   for (const Trial& trial : launch.trials) {
     if (trial.round == round) order.push_back(trial.cell.strategy);
@@ -57,7 +57,7 @@ TEST(Expand, EveryRoundHasEveryCellOnce) {
     ASSERT_EQ(launch.trials.size(), 12U);
     for (int round = 0; round < 3; ++round) {
       EXPECT_THAT(
-          strategies(launch, round),
+          strategies_in(launch, round),
           testing::UnorderedElementsAre("baseline", "no_sync_improper", "no_sync", "accumulate"));
     }
   }
@@ -88,9 +88,9 @@ TEST(Expand, SameSeedSameOrder) {
 // mersenne_twister_engine.
 TEST(Expand, OrderIsTheSameOnEveryPlatform) {
   const auto launches = expand_sample();
-  EXPECT_THAT(strategies(launches[0], 0),
+  EXPECT_THAT(strategies_in(launches[0], 0),
               testing::ElementsAre("no_sync_improper", "baseline", "no_sync", "accumulate"));
-  EXPECT_THAT(strategies(launches[3], 2),
+  EXPECT_THAT(strategies_in(launches[3], 2),
               testing::ElementsAre("accumulate", "no_sync_improper", "baseline", "no_sync"));
 }
 
@@ -99,7 +99,7 @@ TEST(Expand, MoreLaunchesAndRoundsLeaveTheFirstOnesAlone) {
   const auto many = expand_sample({{"launches", 5}, {"rounds", 7}});
   for (int round = 0; round < 3; ++round) {
     for (const std::size_t i : {0U, 1U, 2U, 3U}) {
-      EXPECT_EQ(strategies(few[i], round), strategies(many[i], round));
+      EXPECT_EQ(strategies_in(few[i], round), strategies_in(many[i], round));
     }
   }
 }
@@ -110,7 +110,7 @@ TEST(Expand, OrdersAreUniform) {
   const auto launches = expand_sample({{"rounds", 1200}});
   std::map<std::vector<std::string>, int> seen;
   for (const Launch& launch : launches) {
-    for (int round = 0; round < 1200; ++round) ++seen[strategies(launch, round)];
+    for (int round = 0; round < 1200; ++round) ++seen[strategies_in(launch, round)];
   }
   ASSERT_EQ(seen.size(), 24U);
   for (const auto& [order, times] : seen) EXPECT_NEAR(times, 200, 70);

@@ -15,10 +15,10 @@ namespace {
 using nlohmann::json;
 using results::RunningStatistics;
 using results::TrialRecord;
+using test::sample_cell;
+using test::sample_trial;
 using ::testing::HasSubstr;
 using ::testing::Not;
-using testing::sample_cell;
-using testing::sample_trial;
 
 // Two channels on two ranks; the trial's own times do not matter.
 TrialRecord trial_with(const RunningStatistics& rank_0, const RunningStatistics& rank_1) {
@@ -63,7 +63,7 @@ std::vector<TrialRecord> local_and_synchronized() {
       }
       trial.launch = launch;
       trial.order = static_cast<int>(trials.size());
-      testing::stretch(trial, (launch + 1) * (synchronized ? 1.5 : 1.0));
+      test::stretch(trial, (launch + 1) * (synchronized ? 1.5 : 1.0));
       trials.push_back(trial);
     }
   }
@@ -71,7 +71,7 @@ std::vector<TrialRecord> local_and_synchronized() {
 }
 
 results::Result batch_norm_result(const std::vector<TrialRecord>& trials) {
-  return build_result(testing::sample_context(), json::object(), trials);
+  return build_result(test::sample_context(), json::object(), trials);
 }
 
 TEST(BatchNormRows, SayHowFarRanksAreApartAndWhatAgreeingCosts) {
@@ -91,7 +91,7 @@ TEST(BatchNormRows, ComeInThePlansOrder) {
   const auto trials = local_and_synchronized();
   for (const bool first : {false, true}) {
     const json plan = {{"cells", {{"sync_batch_norm", {first, !first}}}}};
-    const auto result = build_result(testing::sample_context(), plan, trials);
+    const auto result = build_result(test::sample_context(), plan, trials);
     EXPECT_EQ(result.cells.at(0).cell.sync_batch_norm(), first);
   }
 }
@@ -126,7 +126,7 @@ TEST(BatchNormRows, HaveColumnsOfTheirOwn) {
 }
 
 TEST(BatchNormRows, OtherTablesHaveNoneOfIt) {
-  const auto run = testing::sample_run();
+  const auto run = test::sample_run();
   const std::string page = result_markdown(build_result(run.context, run.plan, run.trials), {}, {});
   EXPECT_THAT(page, Not(HasSubstr("means apart")));
   EXPECT_THAT(page, Not(HasSubstr("vs local")));

@@ -12,9 +12,9 @@ namespace {
 
 using nlohmann::json;
 using results::Status;
-using testing::sample_run;
+using test::sample_run;
 
-json document_of(const testing::SampleRun& run) {
+json document_of(const test::SampleRun& run) {
   return benchmark_json(build_result(run.context, run.plan, run.trials), run.trials);
 }
 

@@ -11,10 +11,10 @@ namespace {
 
 using nlohmann::json;
 using results::TrialRecord;
+using test::sample_cell;
+using test::sample_trial;
 using ::testing::HasSubstr;
 using ::testing::Not;
-using testing::sample_cell;
-using testing::sample_trial;
 
 // Four launches whose steps differ a little; each strategy takes `factor` times as long as no_sync.
 std::string finding_of(const std::map<std::string, double>& factors) {
@@ -26,7 +26,7 @@ std::string finding_of(const std::map<std::string, double>& factors) {
           sample_trial("", sample_cell("2x1_1gbit", strategy), launch, {factor * wobble}));
     }
   }
-  const auto result = build_result(testing::sample_context(), json::object(), trials);
+  const auto result = build_result(test::sample_context(), json::object(), trials);
   return findings(parts_of(result).front());
 }
 
@@ -56,7 +56,7 @@ TEST(Finding, OfOneLaunchIsSaidToBeThatAndNoMore) {
        std::map<std::string, double>{{"baseline", 2.0}, {"no_sync", 1.0}, {"accumulate", 0.93}}) {
     trials.push_back(sample_trial("", sample_cell("2x1_1gbit", strategy), 0, {step}));
   }
-  const auto result = build_result(testing::sample_context(), json::object(), trials);
+  const auto result = build_result(test::sample_context(), json::object(), trials);
   EXPECT_EQ(findings(parts_of(result).front()),
             "On 2 nodes, syncing every micro-batch cost 2.00x in the one launch that ran; "
             "accumulate took "
@@ -75,7 +75,7 @@ TEST(Finding, SamenessIsNotClaimedWhereTheIntervalIsWide) {
           sample_trial("", sample_cell("2x1_1gbit", strategy), launch, {moves ? wobble : 1.03}));
     }
   }
-  const auto result = build_result(testing::sample_context(), json::object(), trials);
+  const auto result = build_result(test::sample_context(), json::object(), trials);
   const std::string text = findings(parts_of(result).front());
   EXPECT_THAT(text, HasSubstr("a no_sync that misses forward could not be told apart: 1.00x ["));
   EXPECT_THAT(text, HasSubstr("accumulate could not be told apart: 1.00x ["));
@@ -94,7 +94,7 @@ TEST(Finding, OnlyWhatWaitedIsCalledPaced) {
       trials.back().model_info["paced"] = std::string(model) == "recorded.json";
     }
   }
-  const auto result = build_result(testing::sample_context(), {}, trials);
+  const auto result = build_result(test::sample_context(), {}, trials);
   const std::string text = findings(parts_of(result).front());
   EXPECT_THAT(text, HasSubstr("model recorded.json (paced compute)"));
   EXPECT_THAT(text, Not(HasSubstr("model bert_mini (paced compute)")));

@@ -14,10 +14,10 @@ namespace gradsync::report {
 namespace {
 
 using nlohmann::json;
+using test::sample_cell;
+using test::sample_run;
+using test::sample_trial;
 using ::testing::HasSubstr;
-using testing::sample_cell;
-using testing::sample_run;
-using testing::sample_trial;
 using ::testing::StartsWith;
 
 TEST(Csv, OneLinePerCellAndEveryLineAsManyFields) {
@@ -44,7 +44,7 @@ TEST(Labels, ATopologyIsDescribedByWhateverIsKnown) {
   const auto label = [](const json& context, const std::string& name) {
     return topology_label(context, name, {}).text();
   };
-  EXPECT_EQ(label(testing::sample_context(), "2x1_1gbit"), "2 nodes x 1 rank, 1 Gbit/s");
+  EXPECT_EQ(label(test::sample_context(), "2x1_1gbit"), "2 nodes x 1 rank, 1 Gbit/s");
   EXPECT_EQ(label(json::object(), "t4_1x2"), "1 node x 2 ranks");
   EXPECT_EQ(label(json::object(), "my_cluster"), "my_cluster");
 }
@@ -74,7 +74,7 @@ std::string table_of_cells(const std::vector<std::pair<json, double>>& cells) {
   for (const auto& [cell, step_s] : cells) {
     trials.push_back(sample_trial("", cell, 0, {step_s}));
   }
-  const auto result = build_result(testing::sample_context(), {}, trials);
+  const auto result = build_result(test::sample_context(), {}, trials);
   return guide_table(parts_of(result).front(), published_reference());
 }
 

@@ -8,7 +8,7 @@
 #include <sstream>
 #include <string>
 
-namespace gradsync::testing {
+namespace gradsync::test {
 
 // Expects `text` to be what the file at `path` holds. GRADSYNC_ACCEPT_GOLDEN=1 writes the file
 // first: read the difference before you commit it.
@@ -19,4 +19,4 @@ inline void expect_golden(const std::string& path, const std::string& text) {
   EXPECT_EQ(text, expected.str()) << "expected: " << path;
 }
 
-}  // namespace gradsync::testing
+}  // namespace gradsync::test

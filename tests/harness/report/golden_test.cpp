@@ -24,8 +24,8 @@ using nlohmann::json;
 using results::Result;
 using results::Status;
 using results::TrialRecord;
-using testing::sample_run;
-using testing::SampleRun;
+using test::sample_run;
+using test::SampleRun;
 
 const std::string kGoldenDirectory = GRADSYNC_SOURCE_DIR "/tests/harness/report/golden/";
 
@@ -39,7 +39,7 @@ std::string page_of(const SampleRun& run) {
 }
 
 void expect_golden(const std::string& name, const std::string& text) {
-  testing::expect_golden(kGoldenDirectory + name, text);
+  test::expect_golden(kGoldenDirectory + name, text);
 }
 
 std::size_t widest_table_row(const std::string& text) {
@@ -100,7 +100,7 @@ Result with_predictions(Result result) {
 }
 
 TEST(GoldenTable, OfMemory) {
-  const SampleRun run = testing::sample_memory_run();
+  const SampleRun run = test::sample_memory_run();
   const std::string page =
       page_of(with_predictions(build_result(run.context, run.plan, run.trials)));
   expect_golden("memory_sweep.md", page);
@@ -108,7 +108,7 @@ TEST(GoldenTable, OfMemory) {
 }
 
 TEST(GoldenTable, OfMemoryWithoutTimesAndPredictions) {
-  SampleRun run = testing::sample_memory_run();
+  SampleRun run = test::sample_memory_run();
   for (TrialRecord& trial : run.trials) {
     trial.model_info["timing_valid"] = false;
     trial.model_info["timing_reason"] = "4 compute threads share 2 cores";
@@ -117,7 +117,7 @@ TEST(GoldenTable, OfMemoryWithoutTimesAndPredictions) {
 }
 
 TEST(GoldenTable, OfMixtralBesideThePublishedRows) {
-  const std::string page = page_of(testing::sample_mixtral_run());
+  const std::string page = page_of(test::sample_mixtral_run());
   expect_golden("mixtral_8x7b.md", page);
   EXPECT_LE(widest_table_row(page), 80U) << "fits a terminal";
 }
@@ -175,7 +175,7 @@ SampleRun later_run() {
   });
   for (TrialRecord& trial : run.trials) {
     if (trial.cell["topology"] != "2x1_1gbit" || trial.cell["strategy"] != "baseline") continue;
-    testing::stretch(trial, 1.04);
+    test::stretch(trial, 1.04);
   }
   return run;
 }

@@ -25,8 +25,8 @@ namespace fs = std::filesystem;
 
 using nlohmann::json;
 using results::TrialRecord;
-using testing::Normal;
-using testing::sample_cell;
+using test::Normal;
+using test::sample_cell;
 
 constexpr int kCells = 2000;       // for each number of launches
 constexpr int kCellsOfARun = 100;  // a plan of so many has pages of a usual length
@@ -46,7 +46,7 @@ void add_cell(std::vector<TrialRecord>& trials, int cell, int launches, Normal& 
       for (int step = 0; step < 3; ++step) {
         step_s.push_back(mean_s * (of_block + 0.05 * normal()));
       }
-      trials.push_back(testing::sample_trial("", parameters, launch, step_s));
+      trials.push_back(test::sample_trial("", parameters, launch, step_s));
       trials.back().order = static_cast<int>(trials.size());
       for (results::RankRecord& rank : trials.back().ranks) {
         rank.timeline_events.clear();
@@ -122,7 +122,7 @@ TEST(PrintedIntervals, HoldTheTruthIn95PercentOfCells) {
         add_cell(trials, cell, launches, normal);
       }
       const auto result =
-          build_result(testing::sample_context(), json::object(), through_a_file(trials));
+          build_result(test::sample_context(), json::object(), through_a_file(trials));
       count_times(result_csv(result), held);
       count_slowdowns(result_markdown(result, {}, {}), held);
     }

@@ -14,11 +14,11 @@ namespace {
 using nlohmann::json;
 using results::Status;
 using results::TrialRecord;
+using test::sample_memory_run;
+using test::sample_mixtral_run;
+using test::SampleRun;
 using ::testing::HasSubstr;
 using ::testing::Not;
-using testing::sample_memory_run;
-using testing::sample_mixtral_run;
-using testing::SampleRun;
 
 std::vector<PartView> parts(const SampleRun& run) {
   return parts_of(build_result(run.context, run.plan, run.trials));
@@ -89,7 +89,7 @@ TEST(MemoryFinding, ATimeOfOnePairIsSaidToBeThatAndNoMore) {
 }
 
 TEST(MemoryTable, ADdpPlanOverAccumulationIsNotAboutMemory) {
-  SampleRun run = testing::sample_run();
+  SampleRun run = test::sample_run();
   run.trials.front().cell["accumulation_steps"] = 8;
   EXPECT_FALSE(is_about_memory(parts(run).front()));
   EXPECT_TRUE(is_about_memory(parts(sample_memory_run()).front()));

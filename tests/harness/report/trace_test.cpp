@@ -13,8 +13,8 @@ namespace {
 
 using nlohmann::json;
 using results::TrialRecord;
-using testing::sample_cell;
-using testing::sample_trial;
+using test::sample_cell;
+using test::sample_trial;
 
 const results::TimelinesFile kNoFile("no such directory");
 

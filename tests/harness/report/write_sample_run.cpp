@@ -14,10 +14,9 @@
 
 int main(int argc, char** argv) {
   using namespace gradsync;
-  const std::map<std::string, testing::SampleRun (*)()> samples = {
-      {"", testing::sample_run},
-      {"memory", testing::sample_memory_run},
-      {"sweep", testing::sample_sweep_run}};
+  const std::map<std::string, test::SampleRun (*)()> samples = {{"", test::sample_run},
+                                                                {"memory", test::sample_memory_run},
+                                                                {"sweep", test::sample_sweep_run}};
   const auto sample = samples.find(argc == 3 ? argv[2] : "");
   if (argc < 2 || argc > 3 || sample == samples.end()) {
     std::cerr << "usage: write_sample_run DIR [memory|sweep]\n";

@@ -3,7 +3,7 @@
 #include <algorithm>
 #include <array>
 
-namespace gradsync::testing {
+namespace gradsync::test {
 
 using nlohmann::json;
 using results::TrialRecord;
@@ -382,4 +382,4 @@ SampleRun sample_mixtral_run() {
   return run;
 }
 
-}  // namespace gradsync::testing
+}  // namespace gradsync::test

@@ -9,7 +9,7 @@
 
 #include "harness/results/records.h"
 
-namespace gradsync::testing {
+namespace gradsync::test {
 
 struct SampleRun {
   nlohmann::json context;
@@ -52,4 +52,4 @@ void stretch(results::TrialRecord& trial, double factor);
 nlohmann::json sample_cell(const std::string& topology, const std::string& strategy,
                            const std::string& model = "bert_mini", int scale = 1);
 
-}  // namespace gradsync::testing
+}  // namespace gradsync::test

@@ -15,8 +15,8 @@
 namespace gradsync::stats {
 namespace {
 
+using test::Normal;
 using ::testing::HasSubstr;
-using testing::Normal;
 
 TEST(LaunchInterval, OfAMeanIsStudentsT) {
   // Mean 2.00, s^2 = 0.0182 / 2, half = 4.302653 s / sqrt(3).

@@ -7,7 +7,7 @@
 
 #include "harness/stats/random.h"
 
-namespace gradsync::testing {
+namespace gradsync::test {
 
 // Draws from the normal distribution of mean 0 and deviation 1.
 // Source: Box and Muller, "A Note on the Generation of Random Normal Deviates", 1958.
@@ -24,4 +24,4 @@ class Normal {
   stats::Random random_;
 };
 
-}  // namespace gradsync::testing
+}  // namespace gradsync::test

@@ -37,7 +37,7 @@ TimelineEvent bucket(int number, double start_s, double end_s) {
 
 TrialRecord trial_with(std::vector<RankRecord> ranks) {
   TrialRecord trial;
-  trial.cell = testing::sample_cell("2x1_1gbit", "baseline");
+  trial.cell = test::sample_cell("2x1_1gbit", "baseline");
   trial.ranks = std::move(ranks);
   for (const RankRecord& rank : trial.ranks) trial.step_s = rank.step_s;
   return trial;
@@ -162,7 +162,7 @@ TEST(Attribution, UnknownHasItsReason) {
 }
 
 json attribution_in_file(const std::vector<TrialRecord>& trials) {
-  const json result = build_result(testing::sample_context(), {}, trials);
+  const json result = build_result(test::sample_context(), {}, trials);
   return result["cells"][0]["attribution"];
 }
 
@@ -188,7 +188,7 @@ TEST(Attribution, ACellHasTheMeanOfItsTrials) {
 TEST(Attribution, WithoutOneTrialThatCanBeToldACellSaysWhy) {
   TrialRecord older = late_second_rank();
   older.ranks[0].timeline_start_s.reset();
-  const json result = build_result(testing::sample_context(), {}, {older});
+  const json result = build_result(test::sample_context(), {}, {older});
   const json& cell = result["cells"][0];
   EXPECT_TRUE(cell["attribution"].is_null());
   EXPECT_EQ(cell["null_reasons"]["attribution"],
@@ -202,7 +202,7 @@ double sum_of(const json& collectives, const char* name) {
 }
 
 TEST(Attribution, PartsSumToTheStepAndCollectivesToWhatIsExposed) {
-  for (TrialRecord trial : testing::sample_run().trials) {
+  for (TrialRecord trial : test::sample_run().trials) {
     for (RankRecord& rank : trial.ranks) rank.timeline_start_s = 5 + 0.01 * rank.rank;
     const json found = attribution_in_file({trial});
     ASSERT_EQ(found["ranks"].size(), 2U);

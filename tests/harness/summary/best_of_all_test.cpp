@@ -10,9 +10,9 @@ namespace {
 
 using nlohmann::json;
 using results::TrialRecord;
-using testing::sample_cell;
-using testing::sample_context;
-using testing::sample_trial;
+using test::sample_cell;
+using test::sample_context;
+using test::sample_trial;
 
 struct Row {
   std::string strategy;
@@ -34,7 +34,7 @@ std::vector<TrialRecord> trials_of(const std::vector<Row>& rows) {
   return trials;
 }
 
-results::Result result_of(const std::vector<Row>& rows) {
+results::Result result_of_rows(const std::vector<Row>& rows) {
   return build_result(sample_context(), json::object(), trials_of(rows));
 }
 
@@ -47,11 +47,11 @@ const json kFp16 = {{"compression", "fp16"}};
 const json kView = {{"gradient_as_bucket_view", true}};
 
 TEST(BestOfAll, ACompressedOneHasTheFastestWithWholeGradientsBesideIt) {
-  const auto result = result_of({{"baseline", kNone, 4},
-                                 {"no_sync", kNone, 2},
-                                 {"baseline", kFp16, 3},
-                                 {"no_sync", kFp16, 1},
-                                 {"no_sync", kView, 1.5}});
+  const auto result = result_of_rows({{"baseline", kNone, 4},
+                                      {"no_sync", kNone, 2},
+                                      {"baseline", kFp16, 3},
+                                      {"no_sync", kFp16, 1},
+                                      {"no_sync", kView, 1.5}});
   const json best = json(result)["best"];
   ASSERT_EQ(best.size(), 2U);
   EXPECT_EQ(best[0]["among"], "all");
@@ -76,7 +76,7 @@ TEST(BestOfAll, ACompressedOneHasTheFastestWithWholeGradientsBesideIt) {
 
 TEST(BestOfAll, WhereNoOptionHelpsTheDefaultsAreTheBest) {
   const auto result =
-      result_of({{"baseline", kNone, 4}, {"no_sync", kNone, 1}, {"no_sync", kView, 2}});
+      result_of_rows({{"baseline", kNone, 4}, {"no_sync", kNone, 1}, {"no_sync", kView, 2}});
   ASSERT_EQ(result.best.size(), 1U);
   EXPECT_EQ(result.best[0].cell, result.best[0].vs);
   EXPECT_EQ(sentences(result),
@@ -94,7 +94,7 @@ TEST(BestOfAll, TheIntervalIsCorrectedForTheChoice) {
     auto trials = trials_of(rows);
     for (TrialRecord& trial : trials) {
       const bool is_best = trial.cell.contains("gradient_as_bucket_view");
-      if (is_best) testing::stretch(trial, 1 + 0.01 * trial.launch);
+      if (is_best) test::stretch(trial, 1 + 0.01 * trial.launch);
     }
     const auto result = build_result(sample_context(), json::object(), trials);
     const results::Best& best = result.best.at(0);
@@ -114,9 +114,9 @@ TEST(BestOfAll, WithoutAnIntervalItSaysOfHowManyItIsTheFastest) {
 
 TEST(BestOfAll, OtherWorkIsNotCompared) {
   const auto result =
-      result_of({{"no_sync", kNone, 4},
-                 {"no_sync", {{"accumulation_steps", 1}}, 1},
-                 {"no_sync", {{"accumulation_steps", 1}, {"compression", "bf16"}}, 2}});
+      result_of_rows({{"no_sync", kNone, 4},
+                      {"no_sync", {{"accumulation_steps", 1}}, 1},
+                      {"no_sync", {{"accumulation_steps", 1}, {"compression", "bf16"}}, 2}});
   ASSERT_EQ(result.best.size(), 1U) << "with 4 micro-batches nothing varies";
   EXPECT_EQ(result.best[0].cell.accumulation_steps(), 1);
   EXPECT_EQ(result.best[0].of, 2U);
@@ -124,8 +124,8 @@ TEST(BestOfAll, OtherWorkIsNotCompared) {
 }
 
 TEST(BestOfAll, ThereIsNoneWithoutDefaultsOrWithoutOptions) {
-  EXPECT_TRUE(result_of({{"baseline", kNone, 4}, {"no_sync", kNone, 1}}).best.empty());
-  EXPECT_TRUE(result_of({{"no_sync", kFp16, 4}, {"no_sync", kView, 1}}).best.empty());
+  EXPECT_TRUE(result_of_rows({{"baseline", kNone, 4}, {"no_sync", kNone, 1}}).best.empty());
+  EXPECT_TRUE(result_of_rows({{"no_sync", kFp16, 4}, {"no_sync", kView, 1}}).best.empty());
 }
 
 }  // namespace

@@ -15,10 +15,10 @@ namespace {
 using nlohmann::json;
 using results::Status;
 using results::TrialRecord;
+using test::sample_cell;
+using test::sample_context;
+using test::sample_trial;
 using ::testing::HasSubstr;
-using testing::sample_cell;
-using testing::sample_context;
-using testing::sample_trial;
 
 const std::string kTopology = "2x1_1gbit";
 
@@ -322,7 +322,7 @@ TEST(Result, CellsComeInThePlansOrderWhateverRanFirst) {
 }
 
 TEST(Result, TheSameTrialsGiveTheSameBytes) {
-  const auto run = testing::sample_run();
+  const auto run = test::sample_run();
   EXPECT_EQ(json(build_result(run.context, run.plan, run.trials)).dump(),
             json(build_result(run.context, run.plan, run.trials)).dump());
 }

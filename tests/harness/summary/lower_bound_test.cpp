@@ -12,10 +12,10 @@ namespace {
 
 using nlohmann::json;
 using results::TrialRecord;
+using test::sample_cell;
+using test::sample_trial;
 using ::testing::HasSubstr;
 using ::testing::Not;
-using testing::sample_cell;
-using testing::sample_trial;
 
 TEST(LowerBound, IsTheLargestOfWhatASynchronizedMicroBatchCannotDoWithout) {
   // Computation alone; all bytes after the first bucket; the last bucket after all computation.
@@ -30,14 +30,14 @@ TEST(LowerBound, IsTheLargestOfWhatASynchronizedMicroBatchCannotDoWithout) {
 }
 
 json context_with_link(double free_burst_bytes = 0) {
-  json context = testing::sample_context();
+  json context = test::sample_context();
   context["links"]["2x1_1gbit / 1"] = {{"measured_payload_bits_per_s", 9.56e8},
                                        {"free_burst_bytes", free_burst_bytes}};
   return context;
 }
 
-results::Result result_of(const std::vector<const char*>& strategies, const json& context,
-                          const std::string& wrapper = "ddp") {
+results::Result result_with(const std::vector<const char*>& strategies, const json& context,
+                            const std::string& wrapper = "ddp") {
   std::vector<TrialRecord> trials;
   for (int launch = 0; launch < 2; ++launch) {
     for (const char* strategy : strategies) {
@@ -52,7 +52,7 @@ results::Result result_of(const std::vector<const char*>& strategies, const json
 // The sample's ranks compute 96 and 96.5 ms a micro-batch and send 14 buckets of 618,857 bytes, the
 // first one 37.1 ms after the slower one's forward began; the optimizer takes 2 % of the step.
 TEST(LowerBound, OfARowIsMadeOfItsLaunchesAndItsLink) {
-  const auto result = result_of({"baseline", "no_sync"}, context_with_link());
+  const auto result = result_with({"baseline", "no_sync"}, context_with_link());
   const json cells = json(result)["cells"];
   const json& baseline = cells[0]["lower_bound"];
   const double c = 0.0965;
@@ -73,7 +73,7 @@ TEST(LowerBound, OfARowIsMadeOfItsLaunchesAndItsLink) {
 }
 
 TEST(LowerBound, WhatAnIdleLinkLetsThroughAtOnceCostsNoTime) {
-  const auto result = result_of({"no_sync"}, context_with_link(700'000));
+  const auto result = result_with({"no_sync"}, context_with_link(700'000));
   const auto& bound = result.cells.at(0).lower_bound;
   EXPECT_EQ(bound->last_bucket_wire_s, 0);
   EXPECT_NEAR(bound->wire_s, (14 * 618857 - 700'000) * 8 / 9.56e8, 1e-9);
@@ -84,12 +84,12 @@ TEST(LowerBound, IsNotKnownWithoutALinkAnUnsynchronizedMicroBatchOrDdp) {
     EXPECT_FALSE(result.cells.at(0).lower_bound);
     return result.cells.at(0).lower_bound.why_not();
   };
-  const auto unlinked = result_of({"no_sync"}, testing::sample_context());
+  const auto unlinked = result_with({"no_sync"}, test::sample_context());
   EXPECT_EQ(reason(unlinked), "no link whose rate was measured");
   EXPECT_THAT(result_markdown(unlinked, {}, {}), Not(HasSubstr("bound")));
-  EXPECT_THAT(reason(result_of({"baseline"}, context_with_link())),
+  EXPECT_THAT(reason(result_with({"baseline"}, context_with_link())),
               HasSubstr("no launch recorded an unsynchronized micro-batch"));
-  EXPECT_EQ(reason(result_of({"no_sync"}, context_with_link(), "fsdp")),
+  EXPECT_EQ(reason(result_with({"no_sync"}, context_with_link(), "fsdp")),
             "derived for DDP's all_reduces alone");
 }
 

@@ -105,12 +105,12 @@ struct Page {
 };
 
 Page page_of(const std::string& wrapper, const std::vector<double>& distance) {
-  nlohmann::json cell = testing::sample_cell("1x2", "baseline");
+  nlohmann::json cell = test::sample_cell("1x2", "baseline");
   cell["wrapper"] = wrapper;
-  TrialRecord trial = testing::sample_trial("", cell, 0, {1.0, 1.0});
+  TrialRecord trial = test::sample_trial("", cell, 0, {1.0, 1.0});
   trial.ranks = {rank_of(0, {1.0, 1.0}, {0.25, 0.25}), rank_of(1, {1.0, 1.0}, {0.5, 0.25})};
   trial.ranks[1].parameter_distance = distance;
-  const auto result = build_result(testing::sample_context(), nlohmann::json::object(), {trial});
+  const auto result = build_result(test::sample_context(), nlohmann::json::object(), {trial});
   return {nlohmann::json(result)["cells"][0], detail_table(parts_of(result).front())};
 }
 

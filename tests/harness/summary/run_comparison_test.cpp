@@ -11,10 +11,10 @@ namespace {
 using nlohmann::json;
 using results::Status;
 using results::TrialRecord;
+using test::sample_cell;
+using test::sample_context;
+using test::sample_trial;
 using ::testing::HasSubstr;
-using testing::sample_cell;
-using testing::sample_context;
-using testing::sample_trial;
 
 // Three launches of baseline and no_sync on one topology, steps as given.
 std::vector<TrialRecord> trials_of(double baseline_s, double no_sync_s) {
@@ -41,7 +41,7 @@ json context_with(const std::string& name, const json& value) {
 
 TEST(RunComparison, RatioIsThatOfTheSecondRunOverTheFirst) {
   std::vector<TrialRecord> slower = trials_of(3.0, 1.0);
-  testing::stretch(slower.front(), 1.2);
+  test::stretch(slower.front(), 1.2);
   const json comparison = compare_runs(run_of(trials_of(2.0, 1.0)), run_of(slower));
   ASSERT_EQ(comparison["cells"].size(), 2U);
   const json& baseline = comparison["cells"][0];

@@ -10,9 +10,9 @@ namespace {
 
 using nlohmann::json;
 using results::TrialRecord;
-using testing::sample_cell;
-using testing::sample_context;
-using testing::sample_trial;
+using test::sample_cell;
+using test::sample_context;
+using test::sample_trial;
 
 const std::vector<int> kAccumulations{1, 2, 4, 8};
 
@@ -76,7 +76,7 @@ TEST(StepLaws, ASweepGivesTheCostsThatItsStepsWereMadeFrom) {
 // The last no_sync is twice as long as by the law.
 std::vector<TrialRecord> sweep_with_an_outlier() {
   auto trials = sweep(kTwo, kAccumulations);
-  testing::stretch(trials.back(), 2);
+  test::stretch(trials.back(), 2);
   return trials;
 }
 
@@ -98,7 +98,7 @@ TEST(StepLaws, TheSentenceSaysHowFarItIsOffAndWhere) {
 TEST(StepLaws, CellsThatDifferInMoreHaveLawsOfTheirOwn) {
   auto trials = sweep(kTwo, kAccumulations);
   for (auto& trial : sweep(kTwo, kAccumulations, {{"compression", "fp16"}})) {
-    testing::stretch(trial, 0.5);
+    test::stretch(trial, 0.5);
     trials.push_back(trial);
   }
   const auto result = result_of(trials);

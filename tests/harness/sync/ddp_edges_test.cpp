@@ -32,8 +32,8 @@ std::vector<at::Tensor> gradients_of(const std::vector<int>& ranks,
 }
 
 // A model, its wrapper, and its micro-batches by number.
-struct Trained {
-  explicit Trained(RankHarness& of, const sync::DdpOptions& options = {})
+struct Wrapped {
+  explicit Wrapped(RankHarness& of, const sync::DdpOptions& options = {})
       : rank(of), model(module, of.group, options) {}
 
   void synchronized(int index) {
@@ -70,7 +70,7 @@ struct Trained {
 
 TEST(DdpEdges, ABackwardOutsideDoesNotSynchronizeAForwardInside) {
   run_ranks(2, [](RankHarness& rank) {
-    Trained trained(rank);
+    Wrapped trained(rank);
     at::Tensor loss;
     {
       const auto guard = trained.model.no_sync();
@@ -87,7 +87,7 @@ TEST(DdpEdges, ABackwardOutsideDoesNotSynchronizeAForwardInside) {
 
 TEST(DdpEdges, AForwardWhoseBackwardNeverComesArmsTheNextBackward) {
   run_ranks(2, [](RankHarness& rank) {
-    Trained trained(rank);
+    Wrapped trained(rank);
     trained.model.forward(toy_batch(rank.rank, 0));
     EXPECT_EQ(all_reduces(rank, [&] { trained.under_no_sync(1); }), 1);
     expect_gradients(trained.model, gradients_of({0, 1}, {1}));
@@ -97,7 +97,7 @@ TEST(DdpEdges, AForwardWhoseBackwardNeverComesArmsTheNextBackward) {
 
 TEST(DdpEdges, AnInnerGuardsEndLeavesTheOuterOneInForce) {
   run_ranks(2, [](RankHarness& rank) {
-    Trained trained(rank);
+    Wrapped trained(rank);
     {
       const auto outer = trained.model.no_sync();
       EXPECT_EQ(all_reduces(rank, [&] { trained.under_no_sync(0); }), 0);
@@ -110,7 +110,7 @@ TEST(DdpEdges, AnInnerGuardsEndLeavesTheOuterOneInForce) {
 
 TEST(DdpEdges, AForwardThatThrowsInsideNoSyncLeavesNothingBehind) {
   run_ranks(2, [](RankHarness& rank) {
-    Trained trained(rank);
+    Wrapped trained(rank);
     trained.module->fails = true;
     EXPECT_THROW(trained.under_no_sync(0), std::runtime_error);
     EXPECT_THROW(trained.synchronized(0), std::runtime_error);
@@ -124,7 +124,7 @@ TEST(DdpEdges, AForwardThatThrowsInsideNoSyncLeavesNothingBehind) {
 
 TEST(DdpEdges, ABackwardThatThrowsHalfwayIsToldByTheNextForward) {
   run_ranks(1, [](RankHarness& rank) {
-    Trained trained(rank);
+    Wrapped trained(rank);
     trained.module->w1.register_hook(
         [](const at::Tensor&) -> void { throw std::runtime_error("in backward"); });
     EXPECT_THROW(trained.synchronized(0), std::runtime_error);
@@ -136,7 +136,7 @@ TEST(DdpEdges, ABackwardThatThrowsHalfwayIsToldByTheNextForward) {
 
 TEST(DdpEdges, EvaluationArmsNothingInsideNoSyncOrOutside) {
   run_ranks(2, [](RankHarness& rank) {
-    Trained trained(rank);
+    Wrapped trained(rank);
     trained.evaluated();
     EXPECT_EQ(all_reduces(rank, [&] { trained.under_no_sync(0); }), 0);
     {
@@ -153,7 +153,7 @@ TEST(DdpEdges, EvaluationArmsNothingInsideNoSyncOrOutside) {
 
 TEST(DdpEdges, BuffersAreBroadcastOnceAfterEachSynchronizedForward) {
   run_ranks(2, [](RankHarness& rank) {
-    Trained trained(rank);
+    Wrapped trained(rank);
     trained.settle();
     const auto broadcasts = [&](auto body) { return count_collectives(rank, "broadcast", body); };
     EXPECT_EQ(broadcasts([&] { trained.under_no_sync(0); }), 1);
@@ -168,7 +168,7 @@ TEST(DdpEdges, BuffersAreBroadcastOnceAfterEachSynchronizedForward) {
 
 TEST(DdpEdges, BuffersStayLocalWithoutBroadcastBuffers) {
   run_ranks(2, [](RankHarness& rank) {
-    Trained trained(rank, {.broadcast_buffers = false});
+    Wrapped trained(rank, {.broadcast_buffers = false});
     trained.settle();
     trained.module->counter.fill_(rank.rank);
     EXPECT_EQ(count_collectives(rank, "broadcast", [&] { trained.synchronized(0); }), 0);
@@ -178,7 +178,7 @@ TEST(DdpEdges, BuffersStayLocalWithoutBroadcastBuffers) {
 
 TEST(DdpEdges, StaticGraphRefusesNoSyncFirstAndGoesOnFromASynchronizedOne) {
   run_ranks(2, [](RankHarness& rank) {
-    Trained trained(rank, {.static_graph = true});
+    Wrapped trained(rank, {.static_graph = true});
     EXPECT_THAT(message_of<ConfigError>([&] { trained.under_no_sync(0); }),
                 HasSubstr("static_graph: the first micro-batch is inside no_sync, expected a "
                           "synchronized one first"));

@@ -17,7 +17,7 @@
 namespace gradsync::test {
 namespace {
 
-constexpr int kMicroBatches = 4;
+constexpr int kAccumulation = 4;
 constexpr int kRanks = 2;
 
 // What one strategy left behind on one rank.
@@ -31,7 +31,7 @@ class TokensFile {
  public:
   TokensFile() : path_(folder_.file("toy_tokens.jsonl")) {
     std::FILE* file = std::fopen(path_.c_str(), "w");
-    for (int i = 0; i < kRanks * kMicroBatches * 2 * 4; ++i) {
+    for (int i = 0; i < kRanks * kAccumulation * 2 * 4; ++i) {
       std::fprintf(file, "{\"input_ids\": [%d, %d, %d, %d], \"label\": 1}\n", i % 11, i % 7, i % 5,
                    1);
     }
@@ -67,7 +67,7 @@ Outcome train(RankHarness& rank, const std::string& strategy_name, const std::st
   rank.recorder.begin_block();
   for (int step = 0; step < 4; ++step) {
     training.step = step - 3;  // the bucket rebuild lies in the first two
-    strategy->step(training, kMicroBatches);
+    strategy->step(training, kAccumulation);
     rank.recorder.end_step();
     rank.ledger.settle(kTimeoutS);
     if (training.step == -1) rank.ledger.clear();
@@ -77,7 +77,7 @@ Outcome train(RankHarness& rank, const std::string& strategy_name, const std::st
     outcome.parameters.push_back(parameter.detach().clone());
   }
   outcome.events = rank.ledger.events();
-  const auto syncs = plan::declared_syncs("ddp", strategy_name, kMicroBatches);
+  const auto syncs = plan::declared_syncs("ddp", strategy_name, kAccumulation);
   outcome.mismatch = run::first_mismatch(model.declared(syncs), outcome.events, 0);
   return outcome;
 }
@@ -114,11 +114,11 @@ TEST(Strategies, CommunicateWhatTheyDeclare) {
 TEST(Strategies, CountsAreExact) {
   expect_of_all([](const Outcomes& outcomes) {
     constexpr int kBuckets = 2;
-    EXPECT_EQ(count(outcomes.at("baseline"), "all_reduce"), kMicroBatches * kBuckets);
-    EXPECT_EQ(count(outcomes.at("no_sync_improper"), "all_reduce"), kMicroBatches * kBuckets);
+    EXPECT_EQ(count(outcomes.at("baseline"), "all_reduce"), kAccumulation * kBuckets);
+    EXPECT_EQ(count(outcomes.at("no_sync_improper"), "all_reduce"), kAccumulation * kBuckets);
     EXPECT_EQ(count(outcomes.at("no_sync"), "all_reduce"), kBuckets);
     EXPECT_EQ(count(outcomes.at("accumulate"), "all_reduce"), kBuckets);
-    EXPECT_EQ(count(outcomes.at("baseline"), "broadcast"), kMicroBatches);
+    EXPECT_EQ(count(outcomes.at("baseline"), "broadcast"), kAccumulation);
     EXPECT_EQ(count(outcomes.at("no_sync"), "broadcast"), 1);
   });
 }

@@ -18,8 +18,8 @@ namespace {
 constexpr std::size_t kTerminalWidth = 80;
 
 void expect_page(const std::string& name, const std::string& page) {
-  gradsync::testing::expect_golden(
-      GRADSYNC_SOURCE_DIR "/tests/harness/watch/golden/" + name + ".txt", page);
+  gradsync::test::expect_golden(GRADSYNC_SOURCE_DIR "/tests/harness/watch/golden/" + name + ".txt",
+                                page);
   std::istringstream lines(page);
   for (std::string line; std::getline(lines, line);) {
     EXPECT_LE(report::display_width(line), kTerminalWidth) << name << ": " << line;
@@ -27,14 +27,14 @@ void expect_page(const std::string& name, const std::string& page) {
 }
 
 TEST(GoldenWatch, PagesOfAllKindsOfJobs) {
-  for (const auto& [name, processes] : gradsync::testing::sample_jobs()) {
+  for (const auto& [name, processes] : gradsync::test::sample_jobs()) {
     expect_page(name, watch_page(summarize(processes)));
   }
 }
 
 TEST(GoldenWatch, TwoJobsSideBySide) {
   std::map<std::string, NamedJob> jobs;
-  for (const auto& [name, processes] : gradsync::testing::sample_jobs()) {
+  for (const auto& [name, processes] : gradsync::test::sample_jobs()) {
     jobs[name] = {name + ".json", summarize(processes)};
   }
   expect_page("compared_before_and_after",

@@ -11,7 +11,7 @@
 
 namespace gradsync::watch {
 
-using gradsync::testing::MadeJob;
+using gradsync::test::MadeJob;
 
 inline std::vector<Verdict> verdicts_on(const MadeJob& job) {
   const RankEvents process = job.process();

@@ -8,7 +8,7 @@
 
 #include "harness/watch/events/event.h"
 
-namespace gradsync::testing {
+namespace gradsync::test {
 
 inline constexpr std::int64_t kMillisecond = 1'000'000;
 inline constexpr int kBuckets = 2;
@@ -185,4 +185,4 @@ class MadeJob {
   std::size_t open_ = 0;
 };
 
-}  // namespace gradsync::testing
+}  // namespace gradsync::test

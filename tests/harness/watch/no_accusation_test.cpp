@@ -8,8 +8,8 @@
 namespace gradsync::watch {
 namespace {
 
-using gradsync::testing::kBucketBytes;
-using gradsync::testing::kBuckets;
+using gradsync::test::kBucketBytes;
+using gradsync::test::kBuckets;
 using ::testing::HasSubstr;
 
 TEST(NoAccusation, ALastMicroBatchOfWhichNobodyKnowsWhyItIsQuiet) {

@@ -1,6 +1,6 @@
 #include "tests/harness/watch/sample_jobs.h"
 
-namespace gradsync::testing {
+namespace gradsync::test {
 
 namespace {
 
@@ -87,4 +87,4 @@ std::vector<SampleJob> sample_jobs() {
           {"nothing", {}}};
 }
 
-}  // namespace gradsync::testing
+}  // namespace gradsync::test

@@ -6,7 +6,7 @@
 
 #include "tests/harness/watch/made_job.h"
 
-namespace gradsync::testing {
+namespace gradsync::test {
 
 // Six steps of 4 micro-batches, as their names say.
 MadeJob proper_job(int rank);
@@ -27,4 +27,4 @@ struct SampleJob {
 // All of these, of two ranks each, and an odd one: one of four ranks was seen, with faults.
 std::vector<SampleJob> sample_jobs();
 
-}  // namespace gradsync::testing
+}  // namespace gradsync::test

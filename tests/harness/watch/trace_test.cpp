@@ -9,10 +9,10 @@
 namespace gradsync::watch {
 namespace {
 
-using gradsync::testing::kBucketBytes;
-using gradsync::testing::kMillisecond;
-using gradsync::testing::kWaitMs;
-using gradsync::testing::MadeJob;
+using gradsync::test::kBucketBytes;
+using gradsync::test::kMillisecond;
+using gradsync::test::kWaitMs;
+using gradsync::test::MadeJob;
 using nlohmann::json;
 using ::testing::ElementsAre;
 using ::testing::IsEmpty;
@@ -35,8 +35,7 @@ std::vector<std::string> names_of(const std::vector<RankEvents>& processes, cons
 }
 
 std::vector<RankEvents> improper_ranks() {
-  return {gradsync::testing::improper_job(1).process(),
-          gradsync::testing::improper_job(0).process()};
+  return {gradsync::test::improper_job(1).process(), gradsync::test::improper_job(0).process()};
 }
 
 TEST(WatchTrace, RanksAreProcessesWithThreadsThatSayWhatTheyAre) {
@@ -82,7 +81,7 @@ TEST(WatchTrace, CollectivesHaveBytesGroupAndStep) {
 }
 
 TEST(WatchTrace, WhatIsNotKnownIsNullAndAsShortAsCanBeSeen) {
-  for (const json& event : events_of(gradsync::testing::job_without_times(), "X", "all_reduce")) {
+  for (const json& event : events_of(gradsync::test::job_without_times(), "X", "all_reduce")) {
     EXPECT_TRUE(event["args"]["bytes"].is_null());
     EXPECT_DOUBLE_EQ(event["dur"], 1e-3);
   }

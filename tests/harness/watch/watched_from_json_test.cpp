@@ -13,8 +13,8 @@ using nlohmann::json;
 using ::testing::HasSubstr;
 
 json improper_json() {
-  return watch_json(summarize({gradsync::testing::improper_job(0).process(),
-                               gradsync::testing::improper_job(1).process()}));
+  return watch_json(summarize(
+      {gradsync::test::improper_job(0).process(), gradsync::test::improper_job(1).process()}));
 }
 
 // What is said against `value`; "" where nothing is.
@@ -35,7 +35,7 @@ std::string complaint_about(const char* place, const json& value) {
 }
 
 TEST(WatchedFromJson, EveryJobIsReadAsItWasWritten) {
-  for (const auto& [name, processes] : gradsync::testing::sample_jobs()) {
+  for (const auto& [name, processes] : gradsync::test::sample_jobs()) {
     const Watched watched = summarize(processes);
     const Watched again = watched_from_json(watch_json(watched), name);
     EXPECT_EQ(watch_json(again), watch_json(watched)) << name;
@@ -126,9 +126,9 @@ TEST(WatchCsv, HasALineForEachOperation) {
 
 TEST(WatchCsv, WhatIsNotKnownIsEmpty) {
   const Watched cleared = summarize(
-      {gradsync::testing::cleared_job(0).process(), gradsync::testing::cleared_job(1).process()});
+      {gradsync::test::cleared_job(0).process(), gradsync::test::cleared_job(1).process()});
   EXPECT_THAT(watch_csv(cleared), HasSubstr("\nall_reduce,4,4000,,,,\n"));
-  EXPECT_THAT(watch_csv(summarize(gradsync::testing::job_without_times())),
+  EXPECT_THAT(watch_csv(summarize(gradsync::test::job_without_times())),
               HasSubstr("\nall_reduce,8,,2,,6,\n"));
 }
 

@@ -8,10 +8,10 @@
 namespace gradsync::watch {
 namespace {
 
-using gradsync::testing::kBucketBytes;
-using gradsync::testing::kMillisecond;
-using gradsync::testing::kWaitMs;
-using gradsync::testing::MadeJob;
+using gradsync::test::kBucketBytes;
+using gradsync::test::kMillisecond;
+using gradsync::test::kWaitMs;
+using gradsync::test::MadeJob;
 using ::testing::DoubleEq;
 using ::testing::DoubleNear;
 using ::testing::ElementsAre;
@@ -22,7 +22,7 @@ using ::testing::Pair;
 using ::testing::SizeIs;
 
 RankEvents improper_rank(int rank) {
-  return gradsync::testing::improper_job(rank).process();
+  return gradsync::test::improper_job(rank).process();
 }
 
 // The rank, whose collectives take `milliseconds` more.
@@ -71,7 +71,7 @@ TEST(Summarize, RanksOfOtherStepsAreNotCompared) {
 }
 
 TEST(Summarize, RanksThatDisagreeAreNotRecognised) {
-  const Watched watched = summarize({improper_rank(0), gradsync::testing::proper_job(1).process()});
+  const Watched watched = summarize({improper_rank(0), gradsync::test::proper_job(1).process()});
   ASSERT_THAT(watched.verdicts, SizeIs(1));
   EXPECT_EQ(watched.verdicts[0].kind, VerdictKind::NotRecognised);
   EXPECT_THAT(watched.verdicts[0].why, HasSubstr("rank 0: synchronizes in every micro-batch"));
@@ -81,7 +81,7 @@ TEST(Summarize, RanksThatDisagreeAreNotRecognised) {
 
 TEST(Summarize, WhereNothingIsRecognisedNoNumberAccuses) {
   const Watched watched = summarize(
-      {gradsync::testing::cleared_job(0).process(), gradsync::testing::cleared_job(1).process()});
+      {gradsync::test::cleared_job(0).process(), gradsync::test::cleared_job(1).process()});
   EXPECT_EQ(watched.verdicts[0].kind, VerdictKind::NotRecognised);
   EXPECT_THAT(watched.typical->excess, IsEmpty());
   EXPECT_EQ(watched.typical->ideal, watched.typical->collectives);
@@ -190,21 +190,21 @@ TEST(StepParts, OfMicroBatchesThatAreNotAlikeThereAreNone) {
 }
 
 TEST(StepParts, OfAJobThatNeverSynchronizesThereAreNone) {
-  const TypicalStep typical = *summarize({gradsync::testing::never_job(0).process(),
-                                          gradsync::testing::never_job(1).process()})
-                                   .typical;
+  const TypicalStep typical =
+      *summarize({gradsync::test::never_job(0).process(), gradsync::test::never_job(1).process()})
+           .typical;
   EXPECT_FALSE(typical.parts.has_value());
   EXPECT_EQ(typical.no_parts_because, "no micro-batch of it synchronizes");
 }
 
 TEST(StepParts, TimesThatNobodySawAreNotZero) {
-  const TypicalStep typical = *summarize(gradsync::testing::job_without_times()).typical;
+  const TypicalStep typical = *summarize(gradsync::test::job_without_times()).typical;
   EXPECT_EQ(typical.parts->synchronization.at("all_reduce"), (OpSum{2, std::nullopt}));
   EXPECT_EQ(seconds_of(*typical.parts, 4, 1), std::nullopt);
 }
 
 TEST(WatchJson, UnknownIsNull) {
-  const auto json = watch_json(summarize(gradsync::testing::job_without_times()));
+  const auto json = watch_json(summarize(gradsync::test::job_without_times()));
   EXPECT_TRUE(json["per_step"]["excess_s"].is_null());
   EXPECT_EQ(json["per_step"]["no_excess_s_because"], "it is not known when collectives ended");
   EXPECT_TRUE(json["per_step"]["collectives"]["all_reduce"]["bytes"].is_null());

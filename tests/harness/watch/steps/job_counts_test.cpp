@@ -8,9 +8,9 @@
 namespace gradsync::watch {
 namespace {
 
-using gradsync::testing::kBucketBytes;
-using gradsync::testing::kBuckets;
-using gradsync::testing::MadeJob;
+using gradsync::test::kBucketBytes;
+using gradsync::test::kBuckets;
+using gradsync::test::MadeJob;
 using results::TimelineEvent;
 using ::testing::AllOf;
 using ::testing::ElementsAre;

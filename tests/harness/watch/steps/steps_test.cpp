@@ -9,10 +9,10 @@
 namespace gradsync::watch {
 namespace {
 
-using gradsync::testing::kBucketBytes;
-using gradsync::testing::kMillisecond;
-using gradsync::testing::kWaitMs;
-using gradsync::testing::MadeJob;
+using gradsync::test::kBucketBytes;
+using gradsync::test::kMillisecond;
+using gradsync::test::kWaitMs;
+using gradsync::test::MadeJob;
 using ::testing::ElementsAre;
 using ::testing::IsEmpty;
 using ::testing::Pair;

@@ -12,7 +12,7 @@
 namespace gradsync::watch {
 namespace {
 
-using gradsync::testing::kBucketBytes;
+using gradsync::test::kBucketBytes;
 using ::testing::HasSubstr;
 using ::testing::SizeIs;
 
