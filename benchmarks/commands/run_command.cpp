@@ -22,13 +22,13 @@ namespace {
 using nlohmann::json;
 
 // A trial as it would run.
-struct PlannedTrial {
+struct ListedTrial {
   plan::Trial trial;
   std::string part;
   int launch = 0;
 };
 
-nlohmann::json to_json(const PlannedTrial& planned) {
+nlohmann::json to_json(const ListedTrial& planned) {
   return {{"order", planned.trial.order},
           {"part", planned.part},
           {"launch", planned.launch},
@@ -38,8 +38,8 @@ nlohmann::json to_json(const PlannedTrial& planned) {
           {"warmup_steps", planned.trial.warmup_steps}};
 }
 
-std::vector<PlannedTrial> trials_of(const plan::Plan& plan) {
-  std::vector<PlannedTrial> list;
+std::vector<ListedTrial> trials_of(const plan::Plan& plan) {
+  std::vector<ListedTrial> list;
   for (const plan::Launch& launch : plan::expand(plan)) {
     for (const plan::Trial& trial : launch.trials) {
       list.push_back({trial, launch.part, launch.launch});
@@ -66,14 +66,14 @@ std::vector<std::string> varying_parameters(const std::vector<json>& cells) {
 }
 
 // Steps: warm-up + timed.
-report::TextTable dry_run_table(const std::vector<PlannedTrial>& list) {
+report::TextTable dry_run_table(const std::vector<ListedTrial>& list) {
   using report::Align;
   std::vector<report::TextTable::Column> columns{
       {"order", Align::Right},   {"part", Align::Left},     {"launch", Align::Right},
       {"round", Align::Right},   {"topology", Align::Left}, {"model", Align::Left},
       {"strategy", Align::Left}, {"steps", Align::Right}};
   std::vector<json> cells;
-  for (const PlannedTrial& planned : list) cells.emplace_back(planned.trial.cell);
+  for (const ListedTrial& planned : list) cells.emplace_back(planned.trial.cell);
   const auto varying = varying_parameters(cells);
   for (const std::string& name : varying) columns.push_back({name, Align::Right});
   report::TextTable table(columns);
@@ -98,10 +98,10 @@ report::TextTable dry_run_table(const std::vector<PlannedTrial>& list) {
 
 // The order in which trials would run, as a Markdown table or JSON.
 void print_dry_run(const plan::Plan& plan, bool as_json) {
-  const std::vector<PlannedTrial> list = trials_of(plan);
+  const std::vector<ListedTrial> list = trials_of(plan);
   if (as_json) {
     json out = json::array();
-    for (const PlannedTrial& planned : list) out.push_back(to_json(planned));
+    for (const ListedTrial& planned : list) out.push_back(to_json(planned));
     std::cout << out.dump(1) << "\n";
     return;
   }

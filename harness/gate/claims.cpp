@@ -56,7 +56,7 @@ std::string remedy(const Allowed& allowed, double ratio, const stats::Interval& 
 
 // Why the times of this row do not count; "" where they do.
 std::string objection(const results::Context& context, const CellGroup& group) {
-  const report::Outcome outcome = report::outcome_of(group);
+  const report::GroupOutcome outcome = report::outcome_of(group);
   if (outcome.status != results::Status::Ok) {
     const std::string strategy = group.cell.strategy();
     return fmt::format("{} is {}: {}",

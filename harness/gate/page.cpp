@@ -215,7 +215,7 @@ std::string verdict_line(const GateReport& report, std::size_t width) {
 std::vector<std::string> all_notes(const GateReport& report) {
   std::vector<std::string> notes = report.notes;
   for (const report::ContextDifference& difference : report.differences) {
-    if (difference.effect == report::Effect::None) continue;
+    if (difference.effect == report::EffectOnTimes::None) continue;
     notes.push_back(fmt::format("{} differs: {} and {}", difference.field,
                                 report::context_value_text(difference.field, difference.a),
                                 report::context_value_text(difference.field, difference.b)));

@@ -18,9 +18,9 @@ launch::Activity activity_of(Phase phase) {
   return launch::Activity::Idle;
 }
 
-std::vector<Interval> with_joined_copies(const std::vector<Interval>& intervals) {
-  std::vector<Interval> joined;
-  for (const Interval& interval : intervals) {
+std::vector<PhaseInterval> with_joined_copies(const std::vector<PhaseInterval>& intervals) {
+  std::vector<PhaseInterval> joined;
+  for (const PhaseInterval& interval : intervals) {
     const std::size_t count = joined.size();
     const bool goes_on = interval.phase == Phase::Copy && count >= 2 &&
                          joined[count - 2].phase == Phase::Copy &&
@@ -39,9 +39,9 @@ std::vector<Interval> with_joined_copies(const std::vector<Interval>& intervals)
 
 }  // namespace
 
-double StepTimes::phase_s(Phase phase) const {
+double RecordedStep::phase_s(Phase phase) const {
   std::int64_t total_ns = 0;
-  for (const Interval& interval : intervals) {
+  for (const PhaseInterval& interval : intervals) {
     if (interval.phase == phase) total_ns += interval.end_ns - interval.start_ns;
   }
   return seconds(total_ns);
@@ -74,7 +74,7 @@ void StepRecorder::end_step() {
 
 void StepRecorder::end_block() {
   if (timeline_ != nullptr) resolve_marks();
-  for (StepTimes& step : steps_) step.intervals = with_joined_copies(step.intervals);
+  for (RecordedStep& step : steps_) step.intervals = with_joined_copies(step.intervals);
 }
 
 void StepRecorder::resolve_marks() {
@@ -83,10 +83,10 @@ void StepRecorder::resolve_marks() {
   const auto resolve = [&](std::int64_t& mark) {
     mark = moments_ns.at(static_cast<std::size_t>(mark));
   };
-  for (StepTimes& step : steps_) {
+  for (RecordedStep& step : steps_) {
     resolve(step.start_ns);
     resolve(step.end_ns);
-    for (Interval& interval : step.intervals) {
+    for (PhaseInterval& interval : step.intervals) {
       resolve(interval.start_ns);
       resolve(interval.end_ns);
     }

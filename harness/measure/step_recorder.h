@@ -31,17 +31,17 @@ constexpr std::array<const char*, kPhases.size()> kPhaseNames{"forward", "backwa
 // waits pass for copying.
 constexpr std::int64_t kShortestWaitNs = 5'000;
 
-struct Interval {
+struct PhaseInterval {
   Phase phase = Phase::Forward;
   std::int32_t micro_batch = 0;
   std::int64_t start_ns = 0;
   std::int64_t end_ns = 0;
 };
 
-struct StepTimes {
+struct RecordedStep {
   std::int64_t start_ns = 0;
   std::int64_t end_ns = 0;
-  std::vector<Interval> intervals;  // in order, not overlapping
+  std::vector<PhaseInterval> intervals;  // in order, not overlapping
 
   // Seconds spent in `phase`.
   double phase_s(Phase phase) const;
@@ -70,7 +70,7 @@ class StepRecorder {
   void enter(Phase phase);
   void leave();
 
-  const std::vector<StepTimes>& steps() const { return steps_; }
+  const std::vector<RecordedStep>& steps() const { return steps_; }
 
  private:
   // Now: a time, or on a device the number of a mark, which end_block() turns into one.
@@ -81,8 +81,8 @@ class StepRecorder {
   const Clock& clock_;
   launch::RankPage* page_;
   measure::Timeline* timeline_;
-  std::vector<StepTimes> steps_;  // finished ones
-  StepTimes current_;
+  std::vector<RecordedStep> steps_;  // finished ones
+  RecordedStep current_;
   std::int32_t micro_batch_ = 0;
   bool open_ = false;  // an interval is running
 };

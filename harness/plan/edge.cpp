@@ -37,9 +37,9 @@ class Search {
  private:
   bool fits(std::int64_t value) {
     const Probe probe = probe_(value);
-    if (probe.verdict == Verdict::Unknown) throw Stop();
+    if (probe.verdict == ProbeVerdict::Unknown) throw Stop();
     seen_[value] = probe;
-    return probe.verdict == Verdict::Fits;
+    return probe.verdict == ProbeVerdict::Fits;
   }
 
   // Moves both together until nothing is between them.

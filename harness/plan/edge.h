@@ -16,7 +16,7 @@
 namespace gradsync::plan {
 
 enum class Wanted { Largest, Smallest };  // of the values that fit
-enum class Verdict { Fits, DoesNotFit, Unknown };
+enum class ProbeVerdict { Fits, DoesNotFit, Unknown };
 
 struct EdgeQuestion {
   Wanted wanted = Wanted::Largest;
@@ -26,7 +26,7 @@ struct EdgeQuestion {
 };
 
 struct Probe {
-  Verdict verdict = Verdict::Unknown;
+  ProbeVerdict verdict = ProbeVerdict::Unknown;
   // Of a value that fits: the smallest that would have, as measured there (a peak for a budget).
   // Believed until it is wrong once. Nothing: not known.
   std::optional<std::int64_t> needed;

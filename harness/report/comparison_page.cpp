@@ -47,11 +47,12 @@ std::string difference_table(const std::vector<ContextDifference>& differences) 
       {{"differs", Align::Left}, {"A", Align::Left}, {"B", Align::Left}, {"times", Align::Left}});
   bool any = false;
   for (const ContextDifference& difference : differences) {
-    if (difference.effect == Effect::None) continue;
+    if (difference.effect == EffectOnTimes::None) continue;
     any = true;
-    table.add_row({difference.field, context_value_text(difference.field, difference.a),
-                   context_value_text(difference.field, difference.b),
-                   difference.effect == Effect::ForbidsTimes ? "not compared" : "may be in B/A"});
+    table.add_row(
+        {difference.field, context_value_text(difference.field, difference.a),
+         context_value_text(difference.field, difference.b),
+         difference.effect == EffectOnTimes::ForbidsTimes ? "not compared" : "may be in B/A"});
   }
   return any ? table.to_markdown() : "Nothing in their contexts differs that times depend on.\n";
 }

@@ -139,7 +139,7 @@ void add_cell(json& events, const CellGroup& group, const std::vector<const Tria
   const TrialRecord& trial = *ok.back();
   std::string unaligned;
   const std::vector<double> starts_s = step_starts_s(trial, clocks, unaligned);
-  const StepParts parts = step_parts(trial, clocks);
+  const AttributedStep parts = attribute_step(trial, clocks);
   for (std::size_t i = 0; i < trial.ranks.size(); ++i) {
     const RankRecord& rank = trial.ranks[i];
     if (!has_timeline(rank)) continue;

@@ -13,16 +13,16 @@ constexpr auto fields_of(const TopologyShape*) {
                     field("intra_node_bits_per_s", &TopologyShape::intra_node_bits_per_s).later()};
 }
 
-constexpr auto fields_of(const LinkTest*) {
+constexpr auto fields_of(const MeasuredLink*) {
   return std::tuple{
-      field("measured_payload_bits_per_s", &LinkTest::measured_payload_bits_per_s).later(),
-      field("free_burst_bytes", &LinkTest::free_burst_bytes).later()};
+      field("measured_payload_bits_per_s", &MeasuredLink::measured_payload_bits_per_s).later(),
+      field("free_burst_bytes", &MeasuredLink::free_burst_bytes).later()};
 }
 
-constexpr auto fields_of(const ClockOffset*) {
-  return std::tuple{field("node", &ClockOffset::node),
-                    field("offset_s", &ClockOffset::offset_s).later(),
-                    field("error_s", &ClockOffset::error_s).later()};
+constexpr auto fields_of(const HostClockOffset*) {
+  return std::tuple{field("node", &HostClockOffset::node),
+                    field("offset_s", &HostClockOffset::offset_s).later(),
+                    field("error_s", &HostClockOffset::error_s).later()};
 }
 
 constexpr auto fields_of(const ContextFields*) {

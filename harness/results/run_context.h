@@ -22,13 +22,13 @@ struct TopologyShape {
 };
 
 // What a link was measured to carry before the run.
-struct LinkTest {
+struct MeasuredLink {
   std::optional<double> measured_payload_bits_per_s;
   std::optional<double> free_burst_bytes;  // let through at once after idle time; unset: none
 };
 
 // A host's clock minus that of the leading host, true within +- error_s. Unset: not compared.
-struct ClockOffset {
+struct HostClockOffset {
   int node = 0;
   std::optional<double> offset_s;
   std::optional<double> error_s;
@@ -51,10 +51,10 @@ struct ContextFields {
   std::string peak_memory_reason = "not measured";  // where peaks of memory are not known
   std::vector<std::string> warnings;
   std::map<std::string, TopologyShape> topologies;
-  std::map<std::string, LinkTest> links;           // "2x1_1gbit / 50": a topology and its scale
-  std::optional<std::string> launcher;             // unset: this program started the ranks itself
-  std::optional<bool> resumed;                     // earlier trials were made under another start
-  std::optional<std::vector<ClockOffset>> clocks;  // of the hosts of a launcher, compared
+  std::map<std::string, MeasuredLink> links;  // "2x1_1gbit / 50": a topology and its scale
+  std::optional<std::string> launcher;        // unset: this program started the ranks itself
+  std::optional<bool> resumed;                // earlier trials were made under another start
+  std::optional<std::vector<HostClockOffset>> clocks;  // of the hosts of a launcher, compared
 };
 
 struct Context : ContextFields {

@@ -13,8 +13,8 @@
 #include "harness/run/expectation.h"
 #include "harness/run/extra_work.h"
 #include "harness/run/finite.h"
+#include "harness/run/memory_recording.h"
 #include "harness/run/parameter_distance.h"
-#include "harness/run/step_memory.h"
 #include "harness/run/window_rule.h"
 #include "harness/sync/backward.h"
 #include "models/batch_norm.h"
@@ -23,14 +23,14 @@ namespace gradsync::run {
 namespace {
 
 using measure::Phase;
-using measure::StepTimes;
+using measure::RecordedStep;
 
 // Warm-up steps count from -warmup to -1 in the ledger, timed ones from 0. `memory`, if any,
 // records one of them: the last but one, so that what recording costs is made up for before another
 // step begins to count; of a single step, that. `extra`, if any, is done in each.
-std::vector<StepTimes> run_steps(const RankContext& context, sync::Strategy& strategy,
-                                 sync::Training& training, const std::vector<int>& windows,
-                                 int first_step, StepMemory* memory, ExtraWork* extra) {
+std::vector<RecordedStep> run_steps(const RankContext& context, sync::Strategy& strategy,
+                                    sync::Training& training, const std::vector<int>& windows,
+                                    int first_step, MemoryRecording* memory, ExtraWork* extra) {
   context.recorder.begin_block();
   const std::size_t recorded_step = windows.size() < 2 ? 0 : windows.size() - 2;
   for (std::size_t i = 0; i < windows.size(); ++i) {
@@ -50,19 +50,19 @@ std::vector<StepTimes> run_steps(const RankContext& context, sync::Strategy& str
   return context.recorder.steps();
 }
 
-std::vector<double> totals(const std::vector<StepTimes>& steps) {
+std::vector<double> totals(const std::vector<RecordedStep>& steps) {
   std::vector<double> seconds;
-  for (const StepTimes& step : steps) seconds.push_back(step.total_s());
+  for (const RecordedStep& step : steps) seconds.push_back(step.total_s());
   return seconds;
 }
 
-double exposed_s(const StepTimes& step, const std::vector<comm::CommEvent>& events, int index) {
+double exposed_s(const RecordedStep& step, const std::vector<comm::CommEvent>& events, int index) {
   std::vector<measure::Span> communication;
   std::vector<measure::Span> waiting;
   for (const comm::CommEvent& event : events) {
     if (event.step == index) communication.emplace_back(event.start_ns, event.end_ns);
   }
-  for (const measure::Interval& interval : step.intervals) {
+  for (const measure::PhaseInterval& interval : step.intervals) {
     if (interval.phase == Phase::Wait) waiting.emplace_back(interval.start_ns, interval.end_ns);
   }
   return seconds(measure::exposed_ns(std::move(communication), std::move(waiting)));
@@ -85,7 +85,7 @@ std::optional<results::RunningStatistics> running_statistics(const models::Model
 }
 
 // The last timed step as an example, in seconds since it began, and when that was.
-void keep_timeline(results::RankRecord& rank, const StepTimes& step,
+void keep_timeline(results::RankRecord& rank, const RecordedStep& step,
                    const std::vector<comm::CommEvent>& events, int index) {
   const auto since = [&](std::int64_t ns) { return seconds(ns - step.start_ns); };
   rank.timeline_start_s = seconds(step.start_ns);
@@ -94,14 +94,14 @@ void keep_timeline(results::RankRecord& rank, const StepTimes& step,
     rank.timeline_events.push_back({event.op, event.bytes, event.micro_batch, event.bucket,
                                     since(event.start_ns), since(event.end_ns)});
   }
-  for (const measure::Interval& interval : step.intervals) {
+  for (const measure::PhaseInterval& interval : step.intervals) {
     rank.timeline_phases.push_back({measure::kPhaseNames[static_cast<std::size_t>(interval.phase)],
                                     interval.micro_batch, since(interval.start_ns),
                                     since(interval.end_ns)});
   }
 }
 
-results::RankRecord rank_record(const RankContext& context, const std::vector<StepTimes>& steps,
+results::RankRecord rank_record(const RankContext& context, const std::vector<RecordedStep>& steps,
                                 const std::vector<comm::CommEvent>& events, double block_s) {
   results::RankRecord rank;
   rank.rank = context.rank;
@@ -123,7 +123,8 @@ results::RankRecord rank_record(const RankContext& context, const std::vector<St
 
 // On a device a block lasts as its steps do, from the device's first mark to its last: the host's
 // clock would add the start of its queue and the end of the wait for it.
-double elapsed_s(const RankContext& context, const std::vector<StepTimes>& steps, double block_s) {
+double elapsed_s(const RankContext& context, const std::vector<RecordedStep>& steps,
+                 double block_s) {
   if (context.gpu == nullptr || steps.empty()) return block_s;
   return seconds(steps.back().end_ns - steps.front().start_ns);
 }
@@ -234,7 +235,7 @@ BlockResult run_block(const RankContext& context, Workload& workload, const plan
   comm::barrier(*context.group);
 
   // No timed step pays for the recording: where none is warmed up, none is timed, but as published.
-  StepMemory memory(context, trial);
+  MemoryRecording memory(context, trial);
   const bool in_timed_step = warmup.empty() && !context.spec.as_published;
   const auto warmup_steps =
       run_steps(context, *strategy, training, warmup, -1 - trial.warmup_steps, &memory, extra);

@@ -14,7 +14,7 @@ constexpr double kClocksApartS = 10e-3;
 
 }  // namespace
 
-std::string first_mistiming(const std::vector<measure::StepTimes>& steps, std::size_t count,
+std::string first_mistiming(const std::vector<measure::RecordedStep>& steps, std::size_t count,
                             double block_s) {
   if (steps.size() != count) return fmt::format("{} steps have times, of {}", steps.size(), count);
   double sum_s = 0;

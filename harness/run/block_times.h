@@ -12,7 +12,7 @@ namespace gradsync::run {
 // before it ended, and together they are no longer than the block, `block_s`. They may be shorter
 // by any time: a busy machine takes the processor away between two readings of the clock, also
 // between the block's and those of the step beside it, and no step is to blame for that.
-std::string first_mistiming(const std::vector<measure::StepTimes>& steps, std::size_t count,
+std::string first_mistiming(const std::vector<measure::RecordedStep>& steps, std::size_t count,
                             double block_s);
 
 }  // namespace gradsync::run

@@ -45,7 +45,7 @@ double time_operation(const RankContext& context) {
   }
   context.recorder.end_block();
   std::vector<double> batch_s;
-  for (const measure::StepTimes& times : context.recorder.steps()) {
+  for (const measure::RecordedStep& times : context.recorder.steps()) {
     batch_s.push_back(times.total_s());
   }
   return stats::quantile(batch_s, 0.5) / kOperationsPerBatch;

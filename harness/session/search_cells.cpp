@@ -90,8 +90,8 @@ class CellSearch {
 
   plan::Probe probe(std::int64_t value) {
     const TrialRecord& trial = run_trial(value);
-    if (trial.status == Status::Ok) return {plan::Verdict::Fits, needed_by(trial)};
-    if (trial.status == Status::Oom) return {plan::Verdict::DoesNotFit, std::nullopt};
+    if (trial.status == Status::Ok) return {plan::ProbeVerdict::Fits, needed_by(trial)};
+    if (trial.status == Status::Oom) return {plan::ProbeVerdict::DoesNotFit, std::nullopt};
     return {};
   }
 

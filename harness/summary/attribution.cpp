@@ -227,8 +227,8 @@ std::vector<double> step_starts_s(const TrialRecord& trial, const HostClocks& cl
   return starts_s;
 }
 
-StepParts step_parts(const TrialRecord& trial, const HostClocks& clocks) {
-  StepParts out;
+AttributedStep attribute_step(const TrialRecord& trial, const HostClocks& clocks) {
+  AttributedStep out;
   const std::vector<double> starts_s = step_starts_s(trial, clocks, out.unknown_because);
   if (out.unknown_because.empty()) out.unknown_because = obstacle_in(trial);
   if (!out.unknown_because.empty()) return out;
@@ -245,7 +245,7 @@ Known<Attribution> attribution_of(const std::vector<const TrialRecord*>& trials,
   Attribution mean;
   std::string why_unknown = trials.empty() ? "no trial ended well" : "";
   for (const TrialRecord* trial : trials) {
-    const StepParts step = step_parts(*trial, clocks);
+    const AttributedStep step = attribute_step(*trial, clocks);
     if (step.ranks.empty()) {
       if (why_unknown.empty()) why_unknown = step.unknown_because;
       continue;

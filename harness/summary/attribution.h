@@ -49,7 +49,7 @@ struct RankParts {
   std::vector<CollectiveParts> collectives;  // one for each of its timeline_events, in their order
 };
 
-struct StepParts {
+struct AttributedStep {
   std::vector<RankParts> ranks;
   // Two hosts' clocks are compared within this: the border between late peer and wire of one
   // collective may be off by as much. 0: one clock.
@@ -65,7 +65,7 @@ std::vector<double> step_starts_s(const results::TrialRecord& trial, const HostC
 
 // Returns the parts of that step. Unknown where the ranks' times cannot be laid over each other, or
 // the ranks did not take part in the same collectives.
-StepParts step_parts(const results::TrialRecord& trial, const HostClocks& clocks);
+AttributedStep attribute_step(const results::TrialRecord& trial, const HostClocks& clocks);
 
 // Returns the mean over those of `trials` whose parts are known; its collectives are gathered by
 // operation and bucket. Not known where no trial's are.

@@ -106,8 +106,8 @@ std::vector<CellGroup> group_by_cell(const json& plan, const std::vector<TrialRe
   return std::move(grouper).sorted(plan);
 }
 
-Outcome outcome_of(const CellGroup& group) {
-  Outcome outcome;
+GroupOutcome outcome_of(const CellGroup& group) {
+  GroupOutcome outcome;
   if (!group.skipped_because.empty()) outcome = {Status::Skipped, group.skipped_because};
   for (const TrialRecord* trial : group.trials) {
     if (position_in(kSeverity, trial->status) > position_in(kSeverity, outcome.status)) {

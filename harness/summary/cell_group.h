@@ -42,10 +42,10 @@ std::vector<CellGroup> group_by_cell(const nlohmann::json& plan,
 std::size_t place_of_strategy(const std::string& name);
 
 // Worst status of the trials, and the first reason given for that status.
-struct Outcome {
+struct GroupOutcome {
   results::Status status = results::Status::Ok;
   std::string reason;
 };
-Outcome outcome_of(const CellGroup& group);
+GroupOutcome outcome_of(const CellGroup& group);
 
 }  // namespace gradsync::report

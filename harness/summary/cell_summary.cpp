@@ -264,7 +264,7 @@ std::optional<results::OomPlace> oom_place(const std::string& reason) {
 }
 
 CellResult description(const CellGroup& group) {
-  const Outcome outcome = outcome_of(group);
+  const GroupOutcome outcome = outcome_of(group);
   CellResult out;
   out.part = group.part;
   out.cell = group.cell;

@@ -74,10 +74,10 @@ std::set<std::string> shared_fields(const json& a, const json& b) {
   return names;
 }
 
-Effect effect_of(const std::string& name, const json& a, const json& b) {
-  if (contains(kWithoutEffect, name)) return Effect::None;
+EffectOnTimes effect_of(const std::string& name, const json& a, const json& b) {
+  if (contains(kWithoutEffect, name)) return EffectOnTimes::None;
   const bool known = !a.is_null() && !b.is_null();
-  return known && contains(kForbidding, name) ? Effect::ForbidsTimes : Effect::Warns;
+  return known && contains(kForbidding, name) ? EffectOnTimes::ForbidsTimes : EffectOnTimes::Warns;
 }
 
 void compare_fields(const json& a, const json& b, Differences& found) {
@@ -87,7 +87,8 @@ void compare_fields(const json& a, const json& b, Differences& found) {
     const json in_b = value_of(b, name);
     const bool invalid = name == "timing_valid" && (in_a == false || in_b == false);
     if (in_a == in_b && !invalid) continue;
-    const Effect effect = invalid ? Effect::ForbidsTimes : effect_of(name, in_a, in_b);
+    const EffectOnTimes effect =
+        invalid ? EffectOnTimes::ForbidsTimes : effect_of(name, in_a, in_b);
     found.push_back({name, in_a, in_b, effect, {}, {}});
   }
 }
@@ -98,7 +99,7 @@ void compare_noise(Differences& found, const std::string& name, double within) {
     if (difference.field != name || !difference.a.is_number() || !difference.b.is_number())
       continue;
     const double apart = std::abs(difference.a.get<double>() - difference.b.get<double>());
-    if (apart > within) difference.effect = Effect::Warns;
+    if (apart > within) difference.effect = EffectOnTimes::Warns;
   }
 }
 
@@ -113,25 +114,26 @@ void compare_topologies(const json& a, const json& b, Differences& found) {
       const json in_a = value_of(a[name], part);
       const json in_b = value_of(b[name], part);
       if (in_a == in_b) continue;
-      const Effect effect = part == "about" ? Effect::None : Effect::ForbidsTimes;
+      const EffectOnTimes effect =
+          part == "about" ? EffectOnTimes::None : EffectOnTimes::ForbidsTimes;
       found.push_back({fmt::format("topologies.{}.{}", name, part), in_a, in_b, effect, name, {}});
     }
   }
 }
 
 // What a link was measured to carry depends on what else the host did meanwhile.
-Effect effect_of_measured_rate(const json& a, const json& b) {
-  if (!a.is_number() || !b.is_number()) return Effect::Warns;
+EffectOnTimes effect_of_measured_rate(const json& a, const json& b) {
+  if (!a.is_number() || !b.is_number()) return EffectOnTimes::Warns;
   const double larger = std::max(std::abs(a.get<double>()), std::abs(b.get<double>()));
   const double apart = std::abs(a.get<double>() - b.get<double>());
-  if (apart > kBusyRateWithin * larger) return Effect::ForbidsTimes;
-  return apart > kSameRateWithin * larger ? Effect::Warns : Effect::None;
+  if (apart > kBusyRateWithin * larger) return EffectOnTimes::ForbidsTimes;
+  return apart > kSameRateWithin * larger ? EffectOnTimes::Warns : EffectOnTimes::None;
 }
 
-Effect effect_on_link(const std::string& part, const json& a, const json& b) {
-  if (part == "rate_bits_per_s") return Effect::ForbidsTimes;
+EffectOnTimes effect_on_link(const std::string& part, const json& a, const json& b) {
+  if (part == "rate_bits_per_s") return EffectOnTimes::ForbidsTimes;
   if (part == "measured_payload_bits_per_s") return effect_of_measured_rate(a, b);
-  return part == "congestion_control" ? Effect::Warns : Effect::None;
+  return part == "congestion_control" ? EffectOnTimes::Warns : EffectOnTimes::None;
 }
 
 // "2x1_1gbit / 50": a topology and the scale by which its rates were divided.

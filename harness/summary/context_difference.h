@@ -16,9 +16,9 @@ namespace gradsync::report {
 
 // ForbidsTimes: a ratio of times would measure this difference. Warns: it may be part of a ratio,
 // or is what the ratio is to show. None: times do not depend on it.
-enum class Effect { ForbidsTimes, Warns, None };
+enum class EffectOnTimes { ForbidsTimes, Warns, None };
 
-std::string to_string(Effect effect);  // "forbids_times", "warns", "none"
+std::string to_string(EffectOnTimes effect);  // "forbids_times", "warns", "none"
 
 // Two self-tests of a link that are within this of each other found the same link. Larger: a link
 // that another process slows down passes for the one it was.
@@ -35,7 +35,7 @@ struct ContextDifference {
   std::string field;  // "cpu_model", "topologies.2x1.nodes", "links.2x1 / 1.rate_bits_per_s"
   nlohmann::json a;   // null: not known
   nlohmann::json b;
-  Effect effect = Effect::None;
+  EffectOnTimes effect = EffectOnTimes::None;
   std::optional<std::string> topology;  // of the cells concerned; unset: of all
   std::optional<int> scale;             // and their scale; unset: any
 

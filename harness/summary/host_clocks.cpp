@@ -6,7 +6,7 @@ HostClocks::HostClocks(const results::Context& context) {
   if (!context.launcher) return;
   one_clock_ = false;
   if (context.resumed.value_or(false) || !context.clocks) return;
-  for (const results::ClockOffset& clock : *context.clocks) {
+  for (const results::HostClockOffset& clock : *context.clocks) {
     if (clock.offset_s) by_node_[clock.node] = {*clock.offset_s, clock.error_s.value_or(0)};
   }
 }

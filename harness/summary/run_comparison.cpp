@@ -60,9 +60,11 @@ ComparedSide side_b(const ComparedCell& cell) {
 
 }  // namespace
 
-constexpr auto names_of(const Effect*) {
-  return std::to_array<std::pair<Effect, const char*>>(
-      {{Effect::ForbidsTimes, "forbids_times"}, {Effect::Warns, "warns"}, {Effect::None, "none"}});
+constexpr auto names_of(const EffectOnTimes*) {
+  return std::to_array<std::pair<EffectOnTimes, const char*>>(
+      {{EffectOnTimes::ForbidsTimes, "forbids_times"},
+       {EffectOnTimes::Warns, "warns"},
+       {EffectOnTimes::None, "none"}});
 }
 
 constexpr auto fields_of(const ContextDifference*) {
@@ -176,7 +178,7 @@ std::string context_objection(const std::vector<ContextDifference>& differences,
                               const Parameters& cell) {
   std::set<std::string> fields;
   for (const ContextDifference& difference : differences) {
-    if (difference.effect == Effect::ForbidsTimes && difference.concerns(cell)) {
+    if (difference.effect == EffectOnTimes::ForbidsTimes && difference.concerns(cell)) {
       fields.insert(difference.field);
     }
   }
@@ -262,7 +264,7 @@ ComparedRun head_of(const FinishedRun& run) {
 
 }  // namespace
 
-std::string to_string(Effect effect) {
+std::string to_string(EffectOnTimes effect) {
   return name_of(effect);
 }
 

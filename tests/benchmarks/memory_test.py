@@ -1,6 +1,6 @@
 """Peaks, budgets and the place where memory ran out, as a user of FSDP sees them.
 
-Covers: harness/run/step_memory.cpp.
+Covers: harness/run/memory_recording.cpp.
 """
 
 import re

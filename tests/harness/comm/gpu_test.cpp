@@ -138,7 +138,7 @@ PacedStep run_paced_step(test::GpuRank& self, models::PacedModel& model) {
   recorder.end_step();
   const double queued_s = seconds(steady_clock().now_ns() - start_ns);
   recorder.end_block();
-  const measure::StepTimes& step = recorder.steps().at(0);
+  const measure::RecordedStep& step = recorder.steps().at(0);
   return {step.phase_s(measure::Phase::Forward), step.phase_s(measure::Phase::Backward), queued_s,
           seconds(steady_clock().now_ns() - start_ns)};
 }

@@ -33,7 +33,7 @@ TEST(StepRecorder, PhasesFillTheStepAndStepsTouch) {
     recorder.end_step();
   }
   ASSERT_EQ(recorder.steps().size(), 2U);
-  const StepTimes& step = recorder.steps()[1];
+  const RecordedStep& step = recorder.steps()[1];
   EXPECT_DOUBLE_EQ(step.phase_s(Phase::Forward), 3e-3);
   EXPECT_DOUBLE_EQ(step.phase_s(Phase::Backward), 5e-3);
   EXPECT_DOUBLE_EQ(step.phase_s(Phase::Wait), 2e-3);
@@ -59,9 +59,9 @@ TEST(StepRecorder, CopiesWithNoWaitBetweenThemAreOne) {
   recorder.enter(Phase::Backward);
   recorder.end_step();
   recorder.end_block();
-  const StepTimes& step = recorder.steps().front();
+  const RecordedStep& step = recorder.steps().front();
   std::vector<Phase> phases;
-  for (const Interval& interval : step.intervals) phases.push_back(interval.phase);
+  for (const PhaseInterval& interval : step.intervals) phases.push_back(interval.phase);
   EXPECT_EQ(phases, (std::vector{Phase::Wait, Phase::Copy, Phase::Wait, Phase::Copy, Phase::Wait,
                                  Phase::Backward}));
   double sum_s = 0;

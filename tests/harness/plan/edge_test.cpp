@@ -16,7 +16,7 @@ namespace {
 using plan::Edge;
 using plan::EdgeQuestion;
 using plan::Probe;
-using plan::Verdict;
+using plan::ProbeVerdict;
 using plan::Wanted;
 
 using Values = std::vector<std::int64_t>;
@@ -40,7 +40,7 @@ struct Asked {
 };
 
 Probe verdict(bool fits) {
-  return {fits ? Verdict::Fits : Verdict::DoesNotFit, std::nullopt};
+  return {fits ? ProbeVerdict::Fits : ProbeVerdict::DoesNotFit, std::nullopt};
 }
 
 Asked fits_up_to(std::int64_t largest) {

@@ -95,7 +95,7 @@ TEST(Expectation, ReductionsAreOfAllGradients) {
   EXPECT_NE(missing_gradients({}, 4), "");
 }
 
-measure::StepTimes step_of(double start_s, double end_s) {
+measure::RecordedStep step_of(double start_s, double end_s) {
   return {nanoseconds(start_s), nanoseconds(end_s), {}};
 }
 

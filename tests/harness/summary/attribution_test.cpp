@@ -62,7 +62,7 @@ void expect_parts(const TimeParts& parts, double own_compute_s, double late_peer
 }
 
 TEST(Attribution, UntilTheLastRankHasIssuedItAWaitIsForThatRankThenForTheWire) {
-  const StepParts step = step_parts(late_second_rank(), {});
+  const AttributedStep step = attribute_step(late_second_rank(), {});
   ASSERT_EQ(step.ranks.size(), 2U) << step.unknown_because;
   expect_parts(step.ranks[0].parts, 1.25, 0.5, 0.5);
   expect_parts(step.ranks[1].parts, 2.25, 0, 0.5);
@@ -75,7 +75,7 @@ TEST(Attribution, ComputeHidesACollectiveAndIsChargedToItAsSuch) {
   TrialRecord trial = late_second_rank();
   // Rank 0 issued it early, at 0.25, and computed on: only the wait after 1.0 is exposed.
   trial.ranks[0].timeline_events[0].start_s = 0.25;
-  const StepParts step = step_parts(trial, {});
+  const AttributedStep step = attribute_step(trial, {});
   expect_parts(step.ranks[0].parts, 1.25, 0.5, 0.5);
   expect_parts(step.ranks[0].collectives.at(0).parts, 0.75, 0.5, 0.5);
 }
@@ -84,7 +84,7 @@ TEST(Attribution, AnInstantBelongsToTheOneIssuedFirst) {
   // Both in flight from 1.0 on; bucket 1 waits in line behind bucket 0 until 1.5.
   const std::vector<TimelinePhase> phases{{"backward", 0, 0, 1.0}, {"wait", 0, 1.0, 2.0}};
   const std::vector<TimelineEvent> events{bucket(0, 0.5, 1.5), bucket(1, 1.0, 2.0)};
-  const StepParts step = step_parts(
+  const AttributedStep step = attribute_step(
       trial_with({rank_of(0, 1, 2.0, phases, events), rank_of(1, 1, 2.0, phases, events)}), {});
   expect_parts(step.ranks.at(0).collectives.at(0).parts, 0.5, 0, 0.5);
   expect_parts(step.ranks.at(0).collectives.at(1).parts, 0, 0, 0.5);
@@ -99,7 +99,7 @@ TEST(Attribution, CopiesBetweenWaitsAreNoWaiting) {
   const std::vector<TimelineEvent> events{bucket(0, 0.25, 1.0), bucket(1, 0.5, 1.5)};
   const TrialRecord trial =
       trial_with({rank_of(0, 1, 2.0, phases, events), rank_of(1, 1, 2.0, phases, events)});
-  const StepParts step = step_parts(trial, {});
+  const AttributedStep step = attribute_step(trial, {});
   const RankParts& rank = step.ranks.at(0);
   expect_parts(rank.parts, 0.75, 0, 0.75);
   EXPECT_DOUBLE_EQ(rank.parts.copy_s, 0.5);
@@ -112,7 +112,7 @@ TEST(Attribution, CopiesBetweenWaitsAreNoWaiting) {
 TEST(Attribution, WaitingWithNothingInFlightIsTheRanksOwn) {
   const std::vector<TimelinePhase> phases{{"wait", 0, 0, 1.0}};
   const std::vector<TimelineEvent> events{bucket(0, 0.25, 0.5)};
-  const StepParts step = step_parts(trial_with({rank_of(0, 1, 1.5, phases, events)}), {});
+  const AttributedStep step = attribute_step(trial_with({rank_of(0, 1, 1.5, phases, events)}), {});
   expect_parts(step.ranks.at(0).parts, 1.25, 0, 0.25);
 }
 
@@ -123,7 +123,7 @@ TEST(Attribution, HostsClocksAreLaidOverEachOther) {
                         {"clocks",
                          {{{"node", 0}, {"offset_s", 0.0}, {"error_s", 2e-6}},
                           {{"node", 1}, {"offset_s", 3000.0}, {"error_s", 5e-6}}}}};
-  const StepParts step = step_parts(trial, HostClocks(context));
+  const AttributedStep step = attribute_step(trial, HostClocks(context));
   ASSERT_EQ(step.ranks.size(), 2U) << step.unknown_because;
   EXPECT_NEAR(step.ranks[0].parts.late_peer_s, 0.5, 1e-9);
   EXPECT_DOUBLE_EQ(step.clock_error_s, 7e-6);
@@ -131,7 +131,7 @@ TEST(Attribution, HostsClocksAreLaidOverEachOther) {
 
 TEST(Attribution, ClocksThatWereNotComparedLeaveItUnknown) {
   const auto why = [](const json& context) {
-    return step_parts(late_second_rank(), HostClocks(context)).unknown_because;
+    return attribute_step(late_second_rank(), HostClocks(context)).unknown_because;
   };
   const json clocks = {{{"node", 0}, {"offset_s", 0.0}, {"error_s", 2e-6}},
                        {{"node", 1}, {"offset_s", nullptr}, {"error_s", nullptr}}};
@@ -146,7 +146,7 @@ TEST(Attribution, UnknownHasItsReason) {
   const auto why = [](auto change) {
     TrialRecord trial = late_second_rank();
     change(trial);
-    const StepParts step = step_parts(trial, {});
+    const AttributedStep step = attribute_step(trial, {});
     EXPECT_TRUE(step.ranks.empty());
     return step.unknown_because;
   };

@@ -96,7 +96,7 @@ TEST_P(ByHandReductions, CommunicateWhatTheyDeclareAndNothingBeforeBackwardHasEn
     // Of the intervals of the second micro-batch the wait is the one in which all happens.
     const auto& intervals = rank.recorder.steps().front().intervals;
     for (const comm::CommEvent& event : events) {
-      for (const measure::Interval& interval : intervals) {
+      for (const measure::PhaseInterval& interval : intervals) {
         if (interval.phase == measure::Phase::Wait) continue;
         EXPECT_TRUE(event.start_ns >= interval.end_ns || event.start_ns <= interval.start_ns);
       }

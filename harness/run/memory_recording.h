@@ -15,13 +15,13 @@
 namespace gradsync::run {
 
 // Does nothing on other ranks, in other trials and on a GPU.
-class StepMemory {
+class MemoryRecording {
  public:
-  StepMemory(const RankContext& context, const plan::Trial& trial);
+  MemoryRecording(const RankContext& context, const plan::Trial& trial);
   // Ends a recording that an exception cut off.
-  ~StepMemory();
-  StepMemory(const StepMemory&) = delete;
-  StepMemory& operator=(const StepMemory&) = delete;
+  ~MemoryRecording();
+  MemoryRecording(const MemoryRecording&) = delete;
+  MemoryRecording& operator=(const MemoryRecording&) = delete;
 
   // The step that the strategy will call `step` begins now, ends now.
   void begin(int step);

@@ -1,4 +1,4 @@
-#include "harness/run/step_memory.h"
+#include "harness/run/memory_recording.h"
 
 #include <map>
 #include <memory>
@@ -30,16 +30,16 @@ std::map<std::string, std::int64_t> held_by_name(const measure::CategoryBytes& b
 
 }  // namespace
 
-StepMemory::StepMemory(const RankContext& context, const plan::Trial& trial)
+MemoryRecording::MemoryRecording(const RankContext& context, const plan::Trial& trial)
     : clock_(context.clock),
       wanted_(context.rank == 0 && context.gpu == nullptr && measure::meter().installed() &&
               (trial.cell.wrapper == "fsdp" || serves_the_trace(context, trial))) {}
 
-StepMemory::~StepMemory() {
+MemoryRecording::~MemoryRecording() {
   if (wanted_) measure::meter().end_timeline();
 }
 
-void StepMemory::begin(int step) {
+void MemoryRecording::begin(int step) {
   if (!wanted_) return;
   measure::meter().set_place(step, -1, "");
   start_ns_ = clock_.now_ns();
@@ -47,7 +47,7 @@ void StepMemory::begin(int step) {
   measure::meter().begin_timeline(clock_, kPoints);
 }
 
-void StepMemory::end() {
+void MemoryRecording::end() {
   if (!wanted_) return;
   points_ = measure::meter().end_timeline();
   const auto last_place = points_.back().place;
@@ -56,7 +56,7 @@ void StepMemory::end() {
   points_.push_back({clock_.now_ns(), measure::meter().allocated_by_category(), last_place});
 }
 
-std::vector<results::MemoryTimelinePoint> StepMemory::points() const {
+std::vector<results::MemoryTimelinePoint> MemoryRecording::points() const {
   std::vector<results::MemoryTimelinePoint> points;
   points.reserve(points_.size());
   for (const measure::MemoryPoint& point : points_) {
