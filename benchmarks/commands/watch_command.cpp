@@ -2,6 +2,7 @@
 #include <fmt/format.h>
 
 #include <filesystem>
+#include <iostream>
 #include <limits>
 #include <memory>
 #include <optional>
@@ -31,7 +32,22 @@ struct WatchOptions {
   int steps = 0;  // 0: at the end alone
   bool quiet = false;
   bool fail_on_excess = false;
+  bool prepare = false;
 };
+
+// What a process of a job with that torch is watched with, built where it never was before.
+void prepare_for(const std::string& python) {
+  if (watch::preload_cache().empty()) {
+    throw EnvironmentError("there is no folder to keep the watcher in", "set XDG_CACHE_HOME");
+  }
+  const watch::JobTorch torch = watch::find_job_torch({}, python);
+  const watch::PreloadLibrary library = watch::library_for(torch, "");
+  const nlohmann::json paths{{"torch", watch::torch_library(torch)},
+                             {"loader", library.loader},
+                             {"watcher", library.watcher},
+                             {"hook", watch::hook_directory(build_info().source_dir)}};
+  std::cout << paths.dump(1) << "\n";
+}
 
 // Why there is nothing to tell; "" where there is.
 std::string why_nothing_was_seen(const watch::WatchedFolder& folder) {
@@ -159,7 +175,14 @@ void add_watch_command(CLI::App& app, ExitStatus& status, std::vector<std::strin
   command->add_flag("--quiet", options->quiet, "Say nothing of a job without excess");
   command->add_flag("--fail-on-excess", options->fail_on_excess,
                     "Exit with 1 where the job succeeds but synchronizes more than it should");
+  command->add_flag("--prepare", options->prepare,
+                    "Build what a job with the torch of --python is watched with, print where it "
+                    "is, run nothing");
   command->callback([options, &status] {
+    if (options->prepare) {
+      prepare_for(options->python);
+      return;
+    }
     if (options->command.empty()) {
       throw ConfigError("watch: COMMAND is missing: gradsync watch [options] -- torchrun ...");
     }

@@ -21,13 +21,21 @@ std::string preloadable(const std::string& path, const std::string& folder) {
 
 }  // namespace
 
+std::string torch_library(const JobTorch& torch) {
+  return torch.folder + "/lib/libtorch_cpu.so";
+}
+
+std::string hook_directory(const std::string& source_dir) {
+  return source_dir + "/harness/watch/hook";
+}
+
 EnvironmentChanges watching(const JobTorch& torch, const PreloadLibrary& library,
                             const std::string& source_dir, const std::string& folder) {
   return {{kFolderVariable, folder},
           {"GRADSYNC_WATCH_LIBRARY", library.watcher},
-          {"GRADSYNC_WATCH_TORCH", torch.folder + "/lib/libtorch_cpu.so"},
+          {"GRADSYNC_WATCH_TORCH", torch_library(torch)},
           {"LD_PRELOAD", before_variable(preloadable(library.loader, folder), "LD_PRELOAD")},
-          {"PYTHONPATH", before_variable(source_dir + "/harness/watch/hook", "PYTHONPATH")}};
+          {"PYTHONPATH", before_variable(hook_directory(source_dir), "PYTHONPATH")}};
 }
 
 }  // namespace gradsync::watch

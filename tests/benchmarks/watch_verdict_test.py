@@ -9,18 +9,21 @@ stands how often the verdict was right, and on how many ranks each collective wa
 
 import argparse
 import json
+import os
 import shutil
+import subprocess
 import sys
 import unittest
 from dataclasses import asdict, dataclass
 from pathlib import Path
 
-from program import ROOT, free_port
-from watch_test import RANKS, TORCH_PYTHON, WatchTest, objects_in
+from program import PROGRAM, ROOT, Outcome, free_port
+from watch_test import CACHE, RANKS, TORCH_PYTHON, WatchTest, objects_in
 
 JOBS = ROOT / "tests" / "harness" / "watch" / "jobs"
 EXPECTED = json.loads((JOBS / "expected.json").read_text())
 FORKED_RANKS = Path(__file__).with_name("forked_ranks.py")
+WATCHING_RANK = ROOT / "tests" / "harness" / "python" / "watching_rank.py"
 # Every rank that torchrun starts imports torch by itself. The others are forked in CI.
 UNDER_TORCHRUN = ("no_sync", "fsdp")
 BY_THEMSELVES = ("forked_by_itself",)
@@ -148,6 +151,36 @@ class ByThemselvesTest(JobTest):
     launched = staticmethod(launched_by_itself)
 
 
+class InProcessTest(JobTest):
+    """The same scripts in ranks that watch themselves: the same verdicts, lines and counts."""
+
+    def watch(self, *launched, options, env, **_):
+        python, ranks, count, script = launched
+        json_file = Path(options[1])
+        done = subprocess.run(
+            [str(word) for word in (python, ranks, count, WATCHING_RANK, json_file, script)],
+            capture_output=True,
+            text=True,
+            timeout=600,
+            env={
+                **{name: value for name, value in os.environ.items() if name != "LD_PRELOAD"},
+                **env,
+                "GRADSYNC_PROGRAM": str(PROGRAM),
+                "PYTHONPATH": str(ROOT / "harness" / "python"),
+                "XDG_CACHE_HOME": str(CACHE),
+            },
+        )
+        seen = [
+            json.loads(json_file.with_suffix(f".{rank}.json").read_text()) for rank in range(RANKS)
+        ]
+        self.assertEqual(seen[0], seen[1])
+        json_file.write_text(json.dumps(seen[0]["json"]))
+        status = 1 if done.returncode == 0 and seen[0]["json"]["has_excess"] else done.returncode
+        return Outcome(status, done.stdout, done.stderr)
+
+    launched = staticmethod(launched_by_fork)
+
+
 @unittest.skipIf(shutil.which("mpirun") is None, "mpirun is not installed")
 class MpirunTest(JobTest):
     """Scripts whose ranks meet past torch.distributed: each is a job of its own to the watcher."""
@@ -174,6 +207,7 @@ for each in EXPECTED:
     else:
         add_test(VerdictTest, each)
         add_test(SlowTorchrunTest, each)
+        add_test(InProcessTest, each)
 
 
 def total():

@@ -120,7 +120,7 @@ def watch_comm_hook(cls):
 def watch_ddp(module):
     cls = module.DistributedDataParallel
     name = "DistributedDataParallel"
-    watch_init(cls, name, ("find_unused_parameters", "static_graph", "broadcast_buffers"))
+    watch_init(cls, name, recording.OPTIONS[name])
     watch_forward(cls, name, lambda model: not model.require_backward_grad_sync)
     watch_no_sync(cls)
     watch_comm_hook(cls)
@@ -129,7 +129,7 @@ def watch_ddp(module):
 def watch_fsdp(module):
     cls = module.FullyShardedDataParallel
     name = "FullyShardedDataParallel"
-    watch_init(cls, name, ("sharding_strategy",))
+    watch_init(cls, name, recording.OPTIONS[name])
     watch_forward(cls, name, lambda model: False)  # FSDP reads its flag in backward
     watch_no_sync(cls)
 
@@ -141,7 +141,7 @@ def watch_fully_shard(module):
     def fully_shard(*args, **kwargs):
         result = original(*args, **kwargs)
         for model in result if isinstance(result, list) else [result]:
-            record_wrap(model, "fully_shard", ())
+            record_wrap(model, "fully_shard", recording.OPTIONS["fully_shard"])
         return result
 
     module.fully_shard = fully_shard
@@ -261,13 +261,23 @@ WATCHED = {
 }
 
 
+def watch_module(module):
+    name = module.__name__
+    try:
+        recording.torch = sys.modules.get("torch")
+        WATCHED[name](module)
+    except Exception as error:
+        reason = f"{type(error).__name__}: {error}"
+        with contextlib.suppress(Exception):
+            recording.writer.fault(f"the Python hook cannot watch {name}: {reason}")
+
+
 class Finder:
     """Finds the modules of WATCHED as Python would, and has each watched once it has run."""
 
     @staticmethod
     def find_spec(name, path=None, target=None):
-        watch = WATCHED.get(name)
-        if watch is None:
+        if name not in WATCHED:
             return None
         spec = importlib.machinery.PathFinder.find_spec(name, path, target)
         if spec is None or spec.loader is None:
@@ -276,13 +286,7 @@ class Finder:
 
         def exec_module(module):
             execute(module)
-            try:
-                recording.torch = sys.modules.get("torch")
-                watch(module)
-            except Exception as error:
-                reason = f"{type(error).__name__}: {error}"
-                with contextlib.suppress(Exception):
-                    recording.writer.fault(f"the Python hook cannot watch {name}: {reason}")
+            watch_module(module)
 
         spec.loader.exec_module = exec_module
         return spec
@@ -297,9 +301,33 @@ def flush_at_end():
 def start():
     """Begins to watch this process; nothing happens where gradsync watch did not ask for it."""
     folder = os.environ.get("GRADSYNC_WATCH_DIR")
-    if not folder or recording.writer is not None:
-        return
+    if folder and recording.writer is None:
+        install(folder)
+
+
+def install(folder):
     recording.writer = Writer(folder)
     os.register_at_fork(after_in_child=recording.forget_parent)
     atexit.register(flush_at_end)
     sys.meta_path.insert(0, Finder)
+
+
+def begin(folder):
+    """Begins to watch a process that runs already, or watches it once more; see end()."""
+    if recording.writer is None:
+        install(folder)
+        for name in WATCHED.keys() & sys.modules.keys():
+            watch_module(sys.modules[name])
+    else:
+        recording.writer = Writer(folder)
+    recording.record_earlier_wraps()
+
+
+def end():
+    """Records nothing from here on. Returns (store, rank, number of ranks) of the process group
+    that there was; without one the store is None.
+    """
+    flush_at_end()
+    writer = recording.writer
+    writer.is_on = False
+    return writer.store, writer.rank, writer.world_size

@@ -7,6 +7,7 @@ says so, and the functions below do nothing from then on. gradsync_watch_hook.py
 
 import contextlib
 import functools
+import gc
 import itertools
 import os
 import sys
@@ -101,6 +102,36 @@ def write_span(kind, start_ns, **fields):
 
 
 # ---- what is recorded ------------------------------------------------------------------------
+
+
+# What is told of a wrapped model, where it has it.
+OPTIONS = {
+    "DistributedDataParallel": ("find_unused_parameters", "static_graph", "broadcast_buffers"),
+    "FullyShardedDataParallel": ("sharding_strategy",),
+    "fully_shard": (),
+}
+# By module and name: the class of wrapped models, and what wraps them.
+WRAPPED = {
+    ("torch.nn.parallel.distributed", "DistributedDataParallel"): "DistributedDataParallel",
+    (
+        "torch.distributed.fsdp.fully_sharded_data_parallel",
+        "FullyShardedDataParallel",
+    ): "FullyShardedDataParallel",
+    ("torch.distributed.fsdp._fully_shard._fully_shard", "FSDPModule"): "fully_shard",
+}
+
+
+@guarded
+def record_earlier_wraps():
+    """Of the models that were wrapped before anybody watched."""
+    wrappers = {}
+    for (module, cls), name in WRAPPED.items():
+        if hasattr(sys.modules.get(module), cls):
+            wrappers[getattr(sys.modules[module], cls)] = name
+    for thing in gc.get_objects() if wrappers else ():
+        for cls in type(thing).__mro__:
+            if cls in wrappers:
+                record_wrap(thing, wrappers[cls], OPTIONS[wrappers[cls]])
 
 
 @guarded

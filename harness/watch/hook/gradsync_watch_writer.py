@@ -33,6 +33,8 @@ class Writer:
         self.written = 0
         self.is_on = True
         self.knows_rank = False
+        # Of its process group, which may be gone when somebody asks; no store: it never had one.
+        self.rank, self.world_size, self.store = 0, 1, None
 
     def write(self, kind, **fields):
         with self.lock:
@@ -61,8 +63,10 @@ class Writer:
         distributed = sys.modules.get("torch.distributed")
         if distributed and distributed.is_available() and distributed.is_initialized():
             self.knows_rank = True
-            size = distributed.get_world_size()
-            self.add({"kind": "rank", "rank": distributed.get_rank(), "world_size": size})
+            self.rank, self.world_size = distributed.get_rank(), distributed.get_world_size()
+            with contextlib.suppress(Exception):
+                self.store = distributed.distributed_c10d._get_default_store()
+            self.add({"kind": "rank", "rank": self.rank, "world_size": self.world_size})
 
     def write_peers(self):
         """Of a process that never had a process group: that it may not be alone for all that."""

@@ -198,10 +198,20 @@ void Recorder::fault(const char* sentence) noexcept {
   if (*header_.load()->fault == '\0') put(header_.load()->fault, sentence);
 }
 
+void Recorder::close() noexcept {
+  const Locked locked(mutex_);
+  *directory_ = '\0';
+  forget_file();
+}
+
 // The parent's memory stays mapped, but nothing points there any more.
 void Recorder::after_fork() noexcept {
   mutex_ = PTHREAD_MUTEX_INITIALIZER;
   known_thread = 0;
+  forget_file();
+}
+
+void Recorder::forget_file() noexcept {
   ++life_;
   header_ = nullptr;
   for (auto& chunk : chunks_) chunk = nullptr;

@@ -35,9 +35,12 @@ class Recorder {
   };
 
   // Makes DIRECTORY/native-PID.events, or one of another `prefix`, which must outlive the recorder.
-  // Call once, before all else.
+  // Call before all else, and again after close().
   void open(const char* directory, const char* torch_version,
             const char* prefix = kEventFilePrefix) noexcept;
+
+  // Records nothing from here on. What was mapped stays so: another thread may be writing there.
+  void close() noexcept;
 
   // Records an event that begins now. Any thread. Cost: about 0.2 us, a map of 1 MiB every 8192nd.
   Handle begin(const Begin& event) noexcept;
@@ -64,6 +67,7 @@ class Recorder {
  private:
   bool ready() noexcept;
   void make_file() noexcept;
+  void forget_file() noexcept;
   EventRecord* place(std::int64_t index) noexcept;
   char* grow(std::size_t chunk) noexcept;
   char* map(std::size_t offset, std::size_t size) noexcept;

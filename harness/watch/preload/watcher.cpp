@@ -21,6 +21,7 @@
 #include <memory>
 #include <mutex>
 #include <new>
+#include <optional>
 #include <string_view>
 #include <torch/csrc/distributed/c10d/ProcessGroup.hpp>
 #include <utility>
@@ -289,20 +290,43 @@ void on_end(const at::RecordFunction&, at::ObserverContext* context) {
   }
 }
 
-__attribute__((constructor)) void begin() {
-  const char* directory = std::getenv("GRADSYNC_WATCH_DIR");
-  if (directory == nullptr || *directory == '\0') return;
+// The handle by which torch knows us; nothing: it does not.
+std::optional<at::CallbackHandle> callback;
+
+// Returns whether torch calls back from here on.
+bool open(const char* directory) {
   recorder.open(directory, GRADSYNC_WATCH_TORCH_VERSION);
-  hold.open(directory);
-  ::pthread_atfork(nullptr, nullptr, after_fork);
   try {
-    at::addGlobalCallback(at::RecordFunctionCallback(on_start, on_end)
-                              .needsInputs(true)
-                              .scopes({at::RecordScope::FUNCTION, at::RecordScope::USER_SCOPE}));
+    callback = at::addGlobalCallback(
+        at::RecordFunctionCallback(on_start, on_end)
+            .needsInputs(true)
+            .scopes({at::RecordScope::FUNCTION, at::RecordScope::USER_SCOPE}));
   } catch (...) {
     recorder.fault("torch refused to be watched");
   }
+  return callback.has_value();
+}
+
+__attribute__((constructor)) void begin() {
+  ::pthread_atfork(nullptr, nullptr, after_fork);
+  const char* directory = std::getenv("GRADSYNC_WATCH_DIR");
+  if (directory == nullptr || *directory == '\0') return;
+  open(directory);
+  hold.open(directory);
 }
 
 }  // namespace
 }  // namespace gradsync::watch
+
+// For a process that watches a part of itself (harness/python/gradsync/session.py): events from
+// open to close are kept in `directory`, which is a new one each time. One thread at a time. open()
+// returns whether torch can be watched; false, too, where it is already.
+extern "C" __attribute__((visibility("default"))) bool gradsync_watch_open(const char* directory) {
+  return !gradsync::watch::callback && gradsync::watch::open(directory);
+}
+
+extern "C" __attribute__((visibility("default"))) void gradsync_watch_close() {
+  if (gradsync::watch::callback) at::removeCallback(*gradsync::watch::callback);
+  gradsync::watch::callback.reset();
+  gradsync::watch::recorder.close();
+}

@@ -102,6 +102,30 @@ TEST(Recorder, WhatItKeepsIsReadBack) {
   EXPECT_LE(read.events[1].end_ns, read.events[3].start_ns);
 }
 
+TEST(Recorder, OpenedAgainItKeepsWhatComesThenAndNothingBetween) {
+  const TemporaryFolder first;
+  const TemporaryFolder second;
+  Recorder recorder;
+  recorder.open(first.path().c_str(), "2.11.0");
+  const auto early = recorder.begin({.name = "all_reduce"});
+  recorder.close();
+  recorder.end(early);
+  recorder.end(recorder.begin({.name = "broadcast"}));
+  recorder.set_place(1, 2);
+  recorder.open(second.path().c_str(), "2.11.0");
+  recorder.end(recorder.begin({.name = "all_gather"}));
+  recorder.end(early);
+
+  const RankEvents before = read_events(file_of(first, ::getpid()));
+  ASSERT_THAT(before.events, SizeIs(1));
+  EXPECT_EQ(before.events[0].end_ns, before.events[0].start_ns) << "closed before it ended";
+  EXPECT_EQ(before.rank, -1);
+  const RankEvents after = read_events(file_of(second, ::getpid()));
+  ASSERT_THAT(after.events, SizeIs(1));
+  EXPECT_EQ(after.events[0].name, "all_gather");
+  EXPECT_THAT(after.faults, IsEmpty());
+}
+
 TEST(Recorder, ALaterEndCountsAndAnEarlierDoesNot) {
   const TemporaryFolder folder;
   Recorder recorder;

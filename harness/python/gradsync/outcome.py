@@ -1,0 +1,65 @@
+"""What was seen of a training, once its watching has ended."""
+
+from dataclasses import dataclass, field
+from typing import NamedTuple
+
+
+class Change(NamedTuple):
+    """What to change in the job, and in which line, where that is known."""
+
+    file: str | None
+    line: int | None
+    what: str
+
+
+class Verdict(NamedTuple):
+    kind: str  # as in results/schema/watch.schema.json: "once_per_step", "more_than_once", ...
+    sentence: str
+    why: str | None
+    change: Change | None
+    fails: bool  # it synchronizes more than it should, or not at all
+
+
+def verdict_from(said):
+    change = said["change"] and Change(*(said["change"][name] for name in Change._fields))
+    return Verdict(said["kind"], said["sentence"], said["why"], change, said["fails"])
+
+
+@dataclass
+class Watched:
+    """Filled when the `with` ends; until then, and where nothing could be seen, it is empty.
+
+    Of a job of several ranks it is the same on all of them: what all ranks of this host did.
+    """
+
+    verdicts: tuple = ()  # the first is on when the job synchronizes
+    page: str = ""  # as `gradsync watch` prints it
+    json: dict = field(default_factory=dict)  # as in results/schema/watch.schema.json
+    has_excess: bool = False
+    unseen: tuple = ()  # sentences: what is not known, and why
+
+    @property
+    def verdict(self):
+        """On when the job synchronizes; None where nothing was seen."""
+        return self.verdicts[0] if self.verdicts else None
+
+    @property
+    def steps(self):
+        """How many optimizer steps each rank took, by rank; a process without a group is None."""
+        return {rank["rank"]: rank["steps"] for rank in self.json.get("ranks", ())}
+
+    @property
+    def per_step(self):
+        """The step that most are like: micro-batches, collectives, excess; None: none ended."""
+        return self.json.get("per_step")
+
+    @property
+    def collectives(self):
+        """Of such a step: {"all_reduce": {"count": ..., "bytes": ...}, ...}."""
+        return (self.per_step or {}).get("collectives", {})
+
+    def fill(self, said, page, unseen):
+        self.json, self.page = said, page
+        self.verdicts = tuple(map(verdict_from, said["verdicts"]))
+        self.has_excess = said["has_excess"]
+        self.unseen = (*said["faults"], *unseen)

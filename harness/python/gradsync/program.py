@@ -1,0 +1,71 @@
+"""The program `gradsync`: it builds what a process is watched with, and judges what it recorded."""
+
+import functools
+import json
+import os
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+
+CHECKOUT = Path(__file__).resolve().parents[3]
+BUILD_S = 900  # of a library, once for each torch
+JUDGE_S = 120
+
+
+class Unwatchable(Exception):
+    """Why a process cannot be watched: a sentence."""
+
+
+@functools.cache
+def path():
+    """Returns the program's path: of GRADSYNC_PROGRAM, this checkout's build, or of PATH.
+
+    Errors: Unwatchable.
+    """
+    named = os.environ.get("GRADSYNC_PROGRAM")
+    built = CHECKOUT / "build" / "release" / "gradsync"
+    for place in [named] if named else [built, shutil.which("gradsync")]:
+        if place and os.access(place, os.X_OK):
+            return str(place)
+    raise Unwatchable(
+        f"there is no program {named or 'gradsync'}: build it, or name it in GRADSYNC_PROGRAM"
+    )
+
+
+def outside_environment():
+    """Of this process, without what would have the program watched too."""
+    ours = ("LD_PRELOAD", "PYTHONPATH")
+    return {name: value for name, value in os.environ.items() if name not in ours}
+
+
+def said_by(*arguments, timeout_s):
+    """Returns what the program printed. Errors: Unwatchable, with its last words."""
+    command = [path(), *map(str, arguments)]
+    try:
+        done = subprocess.run(
+            command, capture_output=True, text=True, timeout=timeout_s, env=outside_environment()
+        )
+    except (OSError, subprocess.TimeoutExpired) as error:
+        raise Unwatchable(str(error)) from error
+    if done.returncode != 0:
+        raise Unwatchable((done.stderr.strip() or f"status {done.returncode}").splitlines()[-1])
+    return done.stdout
+
+
+@functools.cache
+def prepared():
+    """Returns what this Python's torch is watched with: paths by name, as `watch --prepare` prints
+    them. Takes 20 s where no library was built for this torch before. Errors: Unwatchable.
+    """
+    said = said_by("watch", "--prepare", "--python", sys.executable, timeout_s=BUILD_S)
+    return json.loads(said)
+
+
+def judged(folder):
+    """Returns (JSON as in results/schema/watch.schema.json, page) of a folder of events.
+
+    Errors: Unwatchable.
+    """
+    page = said_by("report", folder, timeout_s=JUDGE_S)
+    return json.loads(said_by("report", folder, "--format", "json", timeout_s=JUDGE_S)), page

@@ -1,0 +1,193 @@
+"""Watching a part of a process from within."""
+
+import contextlib
+import ctypes
+import importlib
+import itertools
+import logging
+import os
+import shutil
+import sys
+import tempfile
+from pathlib import Path
+
+from gradsync import program
+from gradsync.outcome import Watched
+from gradsync.peers import Peers
+
+# Without it a folder is none of a watched job's.
+REACHED = "reached"
+log = logging.getLogger("gradsync")
+numbers = itertools.count()
+NCCL_UNSEEN = "NCCL's own calls are not seen from within the process, only what c10d asked of it"
+
+
+class Library:
+    """The watcher's library in this process: it has torch call it back."""
+
+    def __init__(self, path):
+        self.native = ctypes.CDLL(path)
+        self.native.gradsync_watch_open.argtypes = [ctypes.c_char_p]
+        self.native.gradsync_watch_open.restype = ctypes.c_bool
+
+    def open(self, folder):
+        if not self.native.gradsync_watch_open(os.fsencode(folder)):
+            raise program.Unwatchable("torch refused to be watched")
+
+    def close(self):
+        self.native.gradsync_watch_close()
+
+
+class Environment:
+    """What processes that are started meanwhile are watched with, as under `gradsync watch`."""
+
+    def __init__(self, paths, folder):
+        self.changes = {
+            "GRADSYNC_WATCH_DIR": str(folder),
+            "GRADSYNC_WATCH_LIBRARY": paths["watcher"],
+            "GRADSYNC_WATCH_TORCH": paths["torch"],
+            "LD_PRELOAD": self.before("LD_PRELOAD", paths["loader"]),
+            "PYTHONPATH": self.before("PYTHONPATH", paths["hook"]),
+        }
+        self.kept = {}
+
+    @staticmethod
+    def before(name, first):
+        rest = os.environ.get(name)
+        return f"{first}:{rest}" if rest else first
+
+    def set(self):
+        self.kept = {name: os.environ.get(name) for name in self.changes}
+        os.environ |= self.changes
+
+    def restore(self):
+        for name, value in self.kept.items():
+            if value is None:
+                os.environ.pop(name, None)
+            else:
+                os.environ[name] = value
+
+
+class Session:
+    """One watching of this process."""
+
+    def __init__(self):
+        if os.environ.get("GRADSYNC_WATCH_DIR"):
+            raise program.Unwatchable("it is being watched already, from outside or around this")
+        import_torch()
+        paths = program.prepared()
+        self.number = next(numbers)
+        self.pid = os.getpid()
+        self.folder = tempfile.mkdtemp(prefix="gradsync_watching_")
+        Path(self.folder, REACHED).touch()
+        try:
+            self.library = Library(paths["watcher"])
+            self.hook = hook_of(paths["hook"])
+            self.environment = Environment(paths, self.folder)
+            self.library.open(self.folder)
+        except BaseException:
+            shutil.rmtree(self.folder, ignore_errors=True)
+            raise
+        self.hook.begin(self.folder)
+        self.environment.set()
+
+    def end(self):
+        """Nothing is recorded from here on."""
+        self.environment.restore()
+        self.place = self.hook.end()
+        self.library.close()
+
+    def judge(self, watched):
+        store, rank, world_size = self.place
+        if store is None or world_size < 2:
+            return watched.fill(*program.judged(self.folder), self.unseen())
+        peers = Peers(store, rank, world_size, self.number)
+        peers.tell_folder(self.folder)
+        if rank != 0:
+            return watched.fill(*self.told_by_rank_0(peers))
+        unseen = peers.gather(self.folder)
+        outcome = (*program.judged(self.folder), [*unseen, *self.unseen()])
+        peers.tell_outcome(outcome)
+        return watched.fill(*outcome)
+
+    def told_by_rank_0(self, peers):
+        try:
+            return peers.outcome()
+        except Exception:
+            alone = f"rank 0 did not tell what all ranks did: this is of rank {peers.rank} alone"
+            return (*program.judged(self.folder), [alone, *self.unseen()])
+
+    def unseen(self):
+        distributed = sys.modules.get("torch.distributed")
+        if distributed is None or not distributed.is_available():
+            return []
+        if distributed.is_initialized() and "nccl" in distributed.get_backend():
+            return [NCCL_UNSEEN]
+        return []
+
+    def remove(self):
+        shutil.rmtree(self.folder, ignore_errors=True)
+
+
+def import_torch():
+    """The library stands on torch's own, which must be in the process by then."""
+    try:
+        importlib.import_module("torch")
+    except ImportError as error:
+        raise program.Unwatchable(f"there is no torch: {error}") from error
+
+
+def hook_of(folder):
+    """The Python hook, from where the watcher has it."""
+    if folder not in sys.path:
+        sys.path.append(folder)
+    import gradsync_watch_hook
+
+    return gradsync_watch_hook
+
+
+@contextlib.contextmanager
+def watching():
+    """Watches what this process does to synchronize gradients, and tells at the end: Watched.
+
+    Collective where the process is a rank of a group: every rank enters it, in the same order; at
+    the end all wait for each other, for two minutes at most. Models that were wrapped before are
+    watched as well; of processes that are started meanwhile all is seen that `gradsync watch` sees.
+
+    Nothing that goes wrong here reaches the training: `Watched.unseen` says what is not known, and
+    a warning of the logger "gradsync". An exception of the training goes on its way.
+    """
+    watched = Watched()
+    session = begun(watched)
+    try:
+        yield watched
+    finally:
+        # In the child of a fork that left the block by itself: the parent tells.
+        if session is not None and session.pid == os.getpid():
+            conclude(session, watched)
+
+
+def begun(watched):
+    try:
+        return Session()
+    except Exception as error:
+        give_up(watched, error)
+        return None
+
+
+def conclude(session, watched):
+    try:
+        session.end()
+        session.judge(watched)
+    except Exception as error:
+        give_up(watched, error)
+    finally:
+        session.remove()
+
+
+def give_up(watched, error):
+    why = (
+        str(error) if isinstance(error, program.Unwatchable) else f"{type(error).__name__}: {error}"
+    )
+    watched.unseen = (*watched.unseen, why)
+    log.warning("the training is not watched: %s", why)
