@@ -62,6 +62,7 @@ class Run(Figure):
     """A run or search. `command` follows `gradsync`; `text` takes a texts.Run."""
 
     times: bool = True  # whether its times are printed; else what is printed is exact
+    pictures: tuple = ()  # of its plots, which the document shows
 
     def measure(self, folder):
         with tempfile.TemporaryDirectory(prefix="gradsync_published_") as place:
@@ -72,6 +73,8 @@ class Run(Figure):
             write_json(folder / "result.json", result)
             if (out / "search.json").exists():
                 shutil.copy(out / "search.json", folder)
+            for name in self.pictures:
+                shutil.copy(out / "plots" / f"{name}.png", folder)
             lines = [json.dumps(without_timelines(trial)) + "\n" for trial in trials_in(out)]
             (folder / "trials.jsonl").write_text("".join(lines))
 
@@ -98,11 +101,15 @@ class Comparison(Figure):
             "commit": re.search(r"\((\w+) ", version)[1],
         }
         seen = folder / "seen.json"
-        command = [ROOT / self.command[0], *self.command[1:], "--program", PROGRAM, "--json", seen]
+        command = [ROOT / self.command[0], *self.command[1:], *self.options(seen)]
         subprocess.run(command, check=True, stdout=sys.stderr)
         # Where the tree lies is this machine's affair.
         seen.write_text(seen.read_text().replace(f"{ROOT}/", ""))
         write_json(folder / "context.json", context)
+
+    def options(self, seen):
+        """Of the command, besides those that are printed: which program, and where JSON goes."""
+        return "--program", PROGRAM, "--json", seen
 
     def text_of(self, folder, program):
         context = json.loads((folder / "context.json").read_text())
@@ -116,6 +123,14 @@ class Comparison(Figure):
                 return output_of(program, "report", file.name)
 
         return self.text(context, self.command, seen, page_of)
+
+
+@dataclass(frozen=True)
+class Micro(Comparison):
+    """A program of Google Benchmark. `command` is from the tree's top."""
+
+    def options(self, seen):
+        return f"--benchmark_out={seen}", "--benchmark_out_format=json"
 
 
 @dataclass(frozen=True)
@@ -151,6 +166,7 @@ def gate_folder(name):
     return Stored((f"{folder}/error_rates.json",), f"{folder}/README.md", texts.gate_folder, made)
 
 
+PEERS = "benchmarks/peers"
 GATES = ("results/gate/quiet_drawn/error_rates.json", "results/gate/loaded/error_rates.json")
 FIGURES = {
     "slowdown_table": Run(("run", "slowdown_table"), "README.md", texts.slowdown_table),
@@ -175,6 +191,51 @@ FIGURES = {
         ),
         "models/will_it_fit.md",
         texts.predict_memory,
+    ),
+    "road_to_ddp": Run(
+        ("run", "road_to_ddp"),
+        "benchmarks/plans/road_to_ddp.md",
+        texts.road_to_ddp,
+        pictures=("idle",),
+    ),
+    "mixtral_8x7b": Run(
+        ("run", "mixtral_8x7b"), "benchmarks/plans/memory.md", texts.mixtral_8x7b, times=False
+    ),
+    "peers_ddp": Comparison(
+        (f"{PEERS}/compare", "--peer", "torch", "--rounds", "1", "--launches", "5"),
+        f"{PEERS}/README.md",
+        texts.peers,
+    ),
+    "peers_fsdp": Comparison(
+        (
+            *(f"{PEERS}/compare", "--wrapper", "fsdp", "--strategy", "no_sync"),
+            *("--strategy", "sync_each_batch", "--rounds", "1", "--launches", "5"),
+        ),
+        f"{PEERS}/README.md",
+        texts.peers,
+    ),
+    "watch_cost_start": Comparison(
+        (f"{PEERS}/watch_cost", "start", "--launches", "8"),
+        f"{PEERS}/README.md",
+        texts.watch_cost_start,
+    ),
+    "watch_cost_step": Comparison(
+        (f"{PEERS}/watch_cost", "step", "--rounds", "1", "--launches", "6"),
+        f"{PEERS}/README.md",
+        texts.watch_cost_step,
+    ),
+    "watch_cost_callbacks": Comparison(
+        (
+            *(f"{PEERS}/watch_cost", "callbacks", "--micro-batch-size", "1"),
+            *("--sequence-length", "4", "--steps", "10", "--rounds", "10"),
+        ),
+        f"{PEERS}/README.md",
+        texts.watch_cost_callbacks,
+    ),
+    "micro_watch": Micro(
+        ("build/release/bin/micro_watch", "--benchmark_repetitions=9"),
+        f"{PEERS}/README.md",
+        texts.micro_watch,
     ),
     "saving": Comparison(("benchmarks/peers/saving",), "harness/watch/README.md", texts.saving),
     "gate_quiet": gate_folder("quiet"),

@@ -10,6 +10,7 @@ from pathlib import Path
 
 sys.path.insert(0, str(Path(__file__).resolve().parent.parent.parent / "benchmarks" / "peers"))
 import summary
+import watch_cost
 
 MIB = 1 << 20
 
@@ -203,6 +204,163 @@ def saving(context, command, seen, page_of):
         f"intervals over {len(saved)} launches of each, in turns; the page is the first one's)."
     )
     return page("```\n" + page_of(wrong[0]).rstrip("\n") + "\n```", wrapped(words))
+
+
+ROAD = (  # (row, part, fields of its cell); micro-batches are averaged over the 1 Gbit/s link
+    ("one process", "one_process", {}),
+    ("two stages, one micro-batch after the other", "model_parallel", {"strategy": "baseline"}),
+    ("the same, pipelined", "model_parallel", {"strategy": "pipelined"}),
+    ("two ranks that never communicate", "no_communication", {}),
+    *(
+        (row, "data_parallel", {"topology": "2x1_1gbit", "wrapper": wrapper, "strategy": strategy})
+        for row, wrapper, strategy in (
+            ("an all_reduce per parameter, every micro-batch", "by_hand", "baseline"),
+            ("the same, once a step", "by_hand", "no_sync"),
+            ("one all_reduce for all, every micro-batch", "by_hand_coalesced", "baseline"),
+            ("the same, once a step", "by_hand_coalesced", "no_sync"),
+            ("DDP, every micro-batch", "ddp", "baseline"),
+            ("DDP, `no_sync`", "ddp", "no_sync"),
+        )
+    ),
+)
+
+
+def percent_of(share):
+    return f"{100 * share:.1f} %"
+
+
+def road_to_ddp(run):
+    rows = [["", "s/step", "idle", "collectives per step", "distance"]]
+    cells = [(row, run.cell(part, **fields)) for row, part, fields in ROAD]
+    for row, cell in cells:
+        step, drift = cell["step_s"], cell["parameter_distance"]
+        collectives = [f"{c['count']:g} {name}" for name, c in cell["collectives_per_step"].items()]
+        rows.append(
+            [
+                row,
+                f"{step['mean']:.3f} [{step['ci95'][0]:.3f}, {step['ci95'][1]:.3f}]",
+                percent_of(cell["idle_share"]["mean"]),
+                ", ".join(collectives) or "0",
+                "-" if drift is None else f"{drift['last']:.1e}" if drift["last"] else "0",
+            ]
+        )
+    steps = span([cell["step_s"]["n"] for _, cell in cells])
+    launches = span([cell["launches"] for _, cell in cells])
+    caption = (
+        f"{of_run(run)}. Eight micro-batches of 4 examples a step in all, BERT-mini with real "
+        "compute; two ranks of one node, and where they average, of two on a link of 1 Gbit/s. "
+        f"s/step with its 95 % interval over {launches} launches ({steps} steps); distance after "
+        "8 steps:"
+    )
+    halves = idle_by_rank(run, "model_parallel")
+    equal = idle_by_rank(run, "equal_stages")
+    taken_one_by_one = percent_of(
+        run.cell("equal_stages", strategy="baseline")["idle_share"]["mean"]
+    )
+    words = (
+        "The halves of BERT-mini are not equal, since the last one has the loss: pipelined they "
+        f"idle {' and '.join(halves)}. Stages that take the same time, paced, idle "
+        f"{taken_one_by_one} one micro-batch after the other and {' and '.join(equal)} pipelined; "
+        "theory says 50 % and 11.1 %."
+    )
+    return page(wrapped(caption), summary.markdown(rows), wrapped(words))
+
+
+def idle_by_rank(run, part):
+    return map(percent_of, run.cell(part, strategy="pipelined")["idle_share"]["by_rank"])
+
+
+def mixtral_8x7b(run):
+    part = run.page
+    caption = f"{of_run(run)}; memory is exact and the same in every run:"
+    return page(wrapped(caption), first_table(part), wrapped(guides_sentence(part)))
+
+
+def guides_sentence(page_text):
+    """Returns the sentence that holds a run against the guide's table of memory."""
+    return re.search(r"^This is .*?(?=\n\n|\Z)", page_text, re.MULTILINE | re.DOTALL)[0].replace(
+        "\n", " "
+    )
+
+
+def peers(context, command, seen, _):
+    """`seen`: what benchmarks/peers/compare wrote."""
+    work, launches = seen["work"], seen["launches"]
+    others = [side for side in launches if side != "ours"]
+    blocks = {side: [launch["blocks"] for launch in launches[side]] for side in launches}
+    compared = [
+        summary.compare(blocks["ours"], blocks[peer], work["strategies"]) for peer in others
+    ]
+    rows = [["strategy", "ours s/step", *(f"ours / {peer}" for peer in others)]]
+    for of_strategy in zip(*compared, strict=True):
+        ratios = [str(row.step_ratio) for row in of_strategy]
+        rows.append([of_strategy[0].strategy, f"{of_strategy[0].ours_s:.3f}", *ratios])
+    caption = (
+        f"`{work['wrapper']}`, {measured_on(context, command)}; 95 % intervals over "
+        f"{len(blocks['ours'])} launches of each, in turns:"
+    )
+    return page(wrapped(caption), summary.markdown(rows))
+
+
+def over_launches(context, command, launches):
+    return f"{measured_on(context, command)}; 95 % intervals over {launches} launches"
+
+
+def watch_cost_start(context, command, seen, _):
+    """`seen`: what benchmarks/peers/watch_cost wrote, here and below."""
+    launches = seen["launches"]
+    alone, watched = (launches[side] for side in watch_cost.SIDES)
+    added = summary.difference_of_pairs(watched, alone)
+    return wrapped(
+        f"A Python job of one step takes {summary.mean_of(alone)} s, and {added} s more when it is "
+        f"watched; the first watched one, which builds the library, took {launches['first_s']:.1f} "
+        f"s ({over_launches(context, command, len(alone))} of each)."
+    )
+
+
+def watch_cost_step(context, command, seen, _):
+    launches = seen["launches"]
+    rows = [["strategy", "alone s/step", "watched s/step", "watched / alone"]]
+    for strategy in seen["work"]["strategies"]:
+        row = watch_cost.step_row(launches, strategy)
+        rows.append([strategy, f"{row.alone_s:.4f}", f"{row.watched_s:.4f}", str(row.ratio)])
+    caption = over_launches(context, command, len(launches["alone"]))
+    return page(wrapped(f"{caption} of each, in turns:"), summary.markdown(rows))
+
+
+def watch_cost_callbacks(context, command, seen, _):
+    sides = watch_cost.sides_of(seen["launches"])
+    rows = [["strategy", "callbacks off, s/step", "on - off, ms per step"]]
+    for strategy in seen["work"]["strategies"]:
+        row = watch_cost.step_row(sides, strategy)
+        rows.append([strategy, f"{row.alone_s:.4f}", str(row.added_ms)])
+    caption = over_launches(context, command, len(seen["launches"]))
+    return page(wrapped(f"{caption}, each compared with itself:"), summary.markdown(rows))
+
+
+MICRO_WATCH = (  # (name of a benchmark without "/alone", what it is)
+    ("collective", "a collective"),
+    ("optimizer_range", "an optimizer's range"),
+    ("operation", "any other operator"),
+)
+
+
+def micro_watch(context, command, seen, _):
+    """`seen`: Google Benchmark's JSON, with repetitions."""
+    medians = {
+        entry["run_name"].split("/iterations")[0]: entry["real_time"]
+        for entry in seen["benchmarks"]
+        if entry.get("aggregate_name") == "median"
+    }
+    added = ", ".join(
+        f"{(medians[f'{name}/watched'] - medians[f'{name}/alone']) / 1e3:.2f} us more for {what}"
+        for name, what in MICRO_WATCH
+    )
+    repetitions = max(entry["repetitions"] for entry in seen["benchmarks"])
+    return wrapped(
+        f"By its parts, being watched costs {added} (medians of {repetitions} repetitions; "
+        f"{measured_on(context, command)})."
+    )
 
 
 def percent(rate):
