@@ -348,7 +348,7 @@ MICRO_WATCH = (  # (name of a benchmark without "/alone", what it is)
 def micro_watch(context, command, seen, _):
     """`seen`: Google Benchmark's JSON, with repetitions."""
     medians = {
-        entry["run_name"].split("/iterations")[0]: entry["real_time"]
+        entry["run_name"].split("/iterations")[0]: entry["cpu_time"]
         for entry in seen["benchmarks"]
         if entry.get("aggregate_name") == "median"
     }
@@ -358,7 +358,7 @@ def micro_watch(context, command, seen, _):
     )
     repetitions = max(entry["repetitions"] for entry in seen["benchmarks"])
     return wrapped(
-        f"By its parts, being watched costs {added} (medians of {repetitions} repetitions; "
+        f"By its parts, being watched costs processor time: {added} (medians of {repetitions} repetitions; "
         f"{measured_on(context, command)})."
     )
 
