@@ -15,6 +15,7 @@ from pathlib import Path
 from network import die_with_parent, read_topology
 
 HERE = Path(__file__).resolve().parent
+PACKAGE = HERE.parents[1] / "harness" / "python"
 # layers, hidden, heads, intermediate: as in models/suite.cpp
 BERT = {
     "bert_tiny": (2, 128, 2, 512),
@@ -93,10 +94,10 @@ def run_ours(work, program, launch, other_cells, watch=()):
     }
 
 
-def run_peer(work, peer, attention, launch, watch=(), switches_recording=False):
+def run_peer(work, peer, attention, launch, watch=(), recording=None, program=None):
     """One launch of `peer` by the running interpreter, in a network of its own. `watch`: as
-    run_ours. `switches_recording`: a watched one runs each block twice, the watcher's callbacks
-    once on and once off, which the block's "recorded" says."""
+    run_ours. `recording` (recording.py) names a way to record: each block runs twice, once recorded
+    and once not, which the block's "recorded" says; `program`: gradsync, where that needs it."""
     specification = {
         "peer": peer,
         "bert": BERT[work.model],
@@ -113,17 +114,19 @@ def run_peer(work, peer, attention, launch, watch=(), switches_recording=False):
         "rounds": work.rounds,
         "seed": work.seed,
         "launch": launch,
-        "switches_recording": switches_recording,
+        "recording": recording,
         "timeout_s": work.timeout_s,
         "launch_timeout_s": work.launch_timeout_s,
         "parent": None if watch else os.getpid(),
     }
-    program = [sys.executable, HERE / "launch.py", json.dumps(specification)]
+    start = [sys.executable, HERE / "launch.py", json.dumps(specification)]
     environment = {
         "TORCH_CPP_LOG_LEVEL": "ERROR",  # no warning that addresses have no names
         "PATH": os.environ.get("PATH", "") + ":/usr/sbin:/sbin",  # ip and tc
     }
-    command = [*watch, *private_network(), *program]
+    if program:
+        environment |= {"GRADSYNC_PROGRAM": str(program), "PYTHONPATH": str(PACKAGE)}
+    command = [*watch, *private_network(), *start]
     return json.loads(_call(command, work, os.environ | environment))
 
 

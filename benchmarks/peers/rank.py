@@ -20,7 +20,7 @@ from datetime import timedelta
 import torch
 import torch.distributed as dist
 from collectives import CountsCollectives
-from recording_switch import RecordingSwitch
+from recording import WAYS
 from strategies import STRATEGIES, AccelerateTraining, FullyShardTraining, TorchTraining
 from torch.distributed.fsdp import fully_shard
 from torch.nn.parallel import DistributedDataParallel
@@ -115,7 +115,7 @@ def order_of_blocks(spec):
     """Yields (round, strategy, recorded): every strategy once a round, in an order drawn from the
     seed, the same on every rank. recorded: None, or one block each of True and False."""
     order = random.Random(f"{spec['seed']} {spec['launch']}")
-    sides = [True, False] if spec["switches_recording"] else [None]
+    sides = [True, False] if spec["recording"] else [None]
     for round_ in range(spec["rounds"]):
         for name in order.sample(spec["strategies"], len(spec["strategies"])):
             for recorded in order.sample(sides, len(sides)):
@@ -123,14 +123,13 @@ def order_of_blocks(spec):
 
 
 def run_blocks(spec, training):
-    switch = RecordingSwitch() if spec["switches_recording"] else None
+    recording = WAYS[spec["recording"]]()
     blocks = []
     for round_, name, recorded in order_of_blocks(spec):
-        if switch:
-            switch.set(recorded)
-        dist.barrier()
-        warmup_step_s = run_steps(STRATEGIES[name], training, spec["warmup_steps"])
-        step_s = run_steps(STRATEGIES[name], training, spec["steps"])
+        with recording(recorded):
+            dist.barrier()
+            warmup_step_s = run_steps(STRATEGIES[name], training, spec["warmup_steps"])
+            step_s = run_steps(STRATEGIES[name], training, spec["steps"])
         blocks.append(
             {
                 "strategy": name,
@@ -140,8 +139,6 @@ def run_blocks(spec, training):
                 "warmup_step_s": warmup_step_s,
             }
         )
-    if switch:
-        switch.set(True)
     return blocks
 
 

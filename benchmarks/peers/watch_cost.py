@@ -3,6 +3,7 @@
     benchmarks/peers/watch_cost step --launches 8 --steps 20 --json cost.json
     benchmarks/peers/watch_cost step --job gradsync --strategy baseline
     benchmarks/peers/watch_cost callbacks --launches 4 --rounds 10
+    benchmarks/peers/watch_cost within --launches 4 --rounds 10
     benchmarks/peers/watch_cost start --launches 8
 
 step    trains BERT-mini on two ranks of one node in Python, with torch's DistributedDataParallel
@@ -14,6 +15,8 @@ callbacks
         hook of the watcher costs is on both sides. The milliseconds are those of the operators
         that torch runs and not of the numbers in them: on little tensors they are not lost in the
         noise of long steps (--micro-batch-size 1 --sequence-length 4 --steps 20 --rounds 20).
+within  trains the Python job and has every other block watched from within the process, by
+        gradsync.watching(), callbacks and Python hook alike; else like callbacks.
 start   runs a Python job of one step and compares how long it takes in all. The first watched one
         builds the library, into a cache of its own, and is told apart.
 
@@ -147,14 +150,29 @@ def measure_callbacks(options, work):
     results = []
     for launch, _ in launches.turns(options.launches, ("watched",)):
         run = functools.partial(
-            launches.run_peer, work, "torch", options.attention, launch, switches_recording=True
+            launches.run_peer, work, "torch", options.attention, launch, recording="switched"
         )
         results.append(run_watched(options, work, run))
     return results
 
 
+def measure_within(options, work):
+    """Returns [launch] as measure_callbacks does; a launch that was not seen fails by itself."""
+    return [
+        launches.run_peer(
+            work,
+            "torch",
+            options.attention,
+            launch,
+            recording="within",
+            program=Path(options.program).resolve(),
+        )
+        for launch, _ in launches.turns(options.launches, ("within",))
+    ]
+
+
 def sides_of(results):
-    """Returns what step_row takes, of [launch] from measure_callbacks."""
+    """Returns what step_row takes, of [launch] from measure_callbacks or measure_within."""
     return {
         side: [
             {"blocks": [block for block in launch["blocks"] if block["recorded"] == recorded]}
@@ -164,10 +182,10 @@ def sides_of(results):
     }
 
 
-def report_callbacks(options):
+def report_blocks(measure, options):
     work = work_of(options)
     refuse_missing(options.program, ["torch"])
-    results = measure_callbacks(options, work)
+    results = measure(options, work)
     sides = sides_of(results)
     rows = [step_row(sides, strategy) for strategy in work.strategies]
     print_rows(rows, options, work, "torch", ("off", "on"))
@@ -255,6 +273,10 @@ def parse(arguments):
         "callbacks", allow_abbrev=False, help="what recording a step costs, inside of a launch"
     )
     add_work(callbacks, topology="1x2")
+    within = kinds.add_parser(
+        "within", allow_abbrev=False, help="what watching from within costs a step"
+    )
+    add_work(within, topology="1x2")
     start = kinds.add_parser("start", allow_abbrev=False, help="what start and end cost more")
     add_launches(start)
     options = parser.parse_args(arguments)
@@ -264,7 +286,12 @@ def parse(arguments):
     return options
 
 
-REPORTS = {"step": report_steps, "callbacks": report_callbacks, "start": report_starts}
+REPORTS = {
+    "step": report_steps,
+    "callbacks": functools.partial(report_blocks, measure_callbacks),
+    "within": functools.partial(report_blocks, measure_within),
+    "start": report_starts,
+}
 
 
 def main(arguments=None):

@@ -1,7 +1,7 @@
 """benchmarks/peers: the same training in Python beside gradsync, and what is said about the two.
 
 Covers: accumulating.py, collectives.py, compare.py, fitness.py, launch.py, launches.py, network.py,
-on_nodes.py, one_step.py, options.py, peers/rank.py, recording_switch.py, saving.py,
+on_nodes.py, one_step.py, options.py, peers/rank.py, recording.py, recording_switch.py, saving.py,
 peers/strategies.py, summary.py, watch_cost.py, wrappers.py.
 """
 
@@ -380,11 +380,17 @@ class WatchCostLaunches(ProgramTest):
         self.assert_steps("gradsync")
 
     def test_callbacks_are_switched_between_blocks(self):
-        out, written = self.cost("callbacks", *TINY, *SHORT[:-2], *PATIENT, "--strategy", "no_sync")
+        self.assert_recorded_blocks("callbacks")
+
+    def test_every_other_block_is_watched_from_within(self):
+        self.assert_recorded_blocks("within")
+
+    def assert_recorded_blocks(self, kind):
+        out, written = self.cost(kind, *TINY, *SHORT[:-2], *PATIENT, "--strategy", "no_sync")
         self.assertRegex(
             out, r"strategy +\| +off s/step \| +on s/step \| +on / off \| +on - off, ms"
         )
-        self.assertEqual(written["schema"], "gradsync.watch_cost.callbacks/1")
+        self.assertEqual(written["schema"], f"gradsync.watch_cost.{kind}/1")
         (launch,) = written["launches"]
         mean_s = {
             block["recorded"]: max(map(sum, block["rank_step_s"])) / 2 for block in launch["blocks"]
