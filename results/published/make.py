@@ -232,6 +232,14 @@ FIGURES = {
         f"{PEERS}/README.md",
         texts.watch_cost_callbacks,
     ),
+    "watch_cost_within": Comparison(
+        (
+            *(f"{PEERS}/watch_cost", "within", "--micro-batch-size", "1"),
+            *("--sequence-length", "4", "--steps", "10", "--rounds", "5"),
+        ),
+        f"{PEERS}/README.md",
+        texts.watch_cost_within,
+    ),
     "micro_watch": Micro(
         ("build/release/bin/micro_watch", "--benchmark_repetitions=9"),
         f"{PEERS}/README.md",

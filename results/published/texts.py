@@ -329,8 +329,17 @@ def watch_cost_step(context, command, seen, _):
 
 
 def watch_cost_callbacks(context, command, seen, _):
+    return watch_cost_of_blocks(context, command, seen, ("callbacks off", "on - off"))
+
+
+def watch_cost_within(context, command, seen, _):
+    return watch_cost_of_blocks(context, command, seen, ("alone", "within - alone"))
+
+
+def watch_cost_of_blocks(context, command, seen, heads):
     sides = watch_cost.sides_of(seen["launches"])
-    rows = [["strategy", "callbacks off, s/step", "on - off, ms per step"]]
+    without, added = heads
+    rows = [["strategy", f"{without}, s/step", f"{added}, ms per step"]]
     for strategy in seen["work"]["strategies"]:
         row = watch_cost.step_row(sides, strategy)
         rows.append([strategy, f"{row.alone_s:.4f}", str(row.added_ms)])
@@ -358,7 +367,8 @@ def micro_watch(context, command, seen, _):
     )
     repetitions = max(entry["repetitions"] for entry in seen["benchmarks"])
     return wrapped(
-        f"By its parts, being watched costs processor time: {added} (medians of {repetitions} repetitions; "
+        f"By its parts, being watched costs processor time: {added} (medians of "
+        f"{repetitions} repetitions; "
         f"{measured_on(context, command)})."
     )
 
