@@ -1,9 +1,10 @@
 """Adds one of each thing that the suite has many of, in a copy of the tree, and uses them.
 
-What is one list each stays one list: tests/additions.json adds a strategy, an option of cells,
-columns and a memory category, each in no more places than its "most". A place is a new file, or one
-text put before another that stands in its file once. The copy, in build/additions, is built; a plan
-that uses all of them must run well, and tables, csv, result.json and pictures must show them.
+What is one list each stays one list: tests/additions.json adds a strategy, an option of cells, a
+field of plans, columns and a memory category, each in no more places than its "most". A place is a
+new file, or one text put before another that stands in its file once. The copy, in build/additions,
+is built; a plan that uses all of them must run well, and tables, csv, result.json and pictures must
+show them.
 
 usage: tests/additions.py      after harness/setup --tests
 Exit status: 0 all of it works, 1 something does not.
@@ -36,6 +37,7 @@ PLAN = {
         "accumulation_steps": [4],
         "added_option": [False, True],
     },
+    "added_field": 2,
     "steps": 3,
     "warmup_steps": 3,
     "timeout_s": 300,
@@ -125,6 +127,7 @@ def complaints_of_a_run(program, out):
         if not cell["cell"].get("added_option", False)
     }
     refused = call(program, "run", plan, "--out", out, "--set", "cells.added_option=7", "--force")
+    no_count = call(program, "run", plan, "--out", out, "--set", "added_field=0", "--force")
     pipeline = call(program, "run", plan, "--out", out, "--set", "cells.wrapper=fsdp", "--force")
     shown = {
         "every cell is ok": all(cell["status"] == "ok" for cell in result["cells"]),
@@ -143,6 +146,9 @@ def complaints_of_a_run(program, out):
         ),
         "pictures are drawn": any((out / "plots").glob("*.png")),
         "a wrong value is refused": refused.returncode == 2 and "added_option" in refused.stderr,
+        "the plan's field acts": "warn: added 2 times" in run.stdout,
+        "a wrong value of it is refused": no_count.returncode == 2
+        and "added_field" in no_count.stderr,
         "a wrapper that it does not run under is refused": pipeline.returncode == 2
         and "added" in pipeline.stderr,
     }

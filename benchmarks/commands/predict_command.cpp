@@ -61,15 +61,9 @@ constexpr auto fields_of(const MemoryRow*) {
 constexpr int kMostTried = 64;
 
 std::vector<plan::Cell> cells_of(const MemoryOptions& options) {
-  json plan{{"cells", json::object()}};
-  for (const std::string& text : options.overrides) plan::apply_override(plan, text);
-  for (const auto& [field, value] : plan.items()) {
-    if (field != "cells") {
-      throw ConfigError("predict memory", field, value.dump(), "fields of a plan's cells alone");
-    }
-  }
-  plan["cells"]["model"] = {options.model};
-  return plan::multiply_out(plan["cells"], "predict memory", "cells.");
+  const std::string who = "predict memory";
+  return plan::multiply_out(plan::overridden_cells(options.overrides, options.model, who), who,
+                            "cells.");
 }
 
 launch::Topology topology_of(const plan::Cell& cell, int world_size) {

@@ -107,6 +107,11 @@ json parse_json(std::string_view text) {
   return json::parse(text);
 }
 
+json json_or_word(const std::string& word) {
+  json value = json::parse(word, nullptr, false);
+  return value.is_discarded() ? json(word) : value;
+}
+
 json read_json_file(const std::string& path) {
   const std::string text = whole_file(path);
   try {

@@ -1,7 +1,8 @@
 // The axes of a cell: which fields there are and which values each may have.
 //
 // One table serves the plan file, where an axis is a list to multiply out, and the results file or
-// launch specification, where a cell has one value of each.
+// launch specification, where a cell has one value of each. A new option is its member of Cell,
+// which C++ cannot declare by the row of a table, its row in cell.cpp, and where it acts.
 #pragma once
 
 #include <functional>

@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "harness/base/errors.h"
+#include "harness/base/named.h"
 #include "harness/base/words.h"
 #include "harness/plan/cell.h"
 #include "harness/plan/plan_fields.h"
@@ -34,6 +35,11 @@ bool contains(const Names& names, const std::string& name) {
   return std::find(names.begin(), names.end(), name) != names.end();
 }
 
+// Whether it is a field that only the plan has.
+bool is_of_the_plan(const std::string& field) {
+  return contains(kStructure, field) || entry_named(conditions(), field) != nullptr;
+}
+
 // "" where it has no name; the parser complains about that later.
 std::string name_of(const json& part) {
   const json name = part.is_object() ? part.value("name", json()) : json();
@@ -51,7 +57,8 @@ std::vector<std::string> part_names(const json& plan) {
 
 [[noreturn]] void fail_unknown(const Override& change, const json& plan) {
   std::vector<std::string> keys(kSharedFields.begin(), kSharedFields.end());
-  keys.insert(keys.end(), kPlanFields.begin(), kPlanFields.end());
+  keys.insert(keys.end(), kStructure.begin(), kStructure.end());
+  for (const Condition& condition : conditions()) keys.push_back(condition.name);
   for (const Axis& axis : axes()) keys.push_back(axis.name);
   std::sort(keys.begin(), keys.end());
   std::string expected = fmt::format("one of {}", fmt::join(keys, ", "));
@@ -82,18 +89,12 @@ Override split(const std::string& text, const json& plan) {
   return change;
 }
 
-// A bare word needs no quotes: what is no JSON is a string.
-json parse_word(const std::string& word) {
-  json value = json::parse(word, nullptr, false);
-  return value.is_discarded() ? json(word) : value;
-}
-
 json parse_list(const std::string& text) {
   json value = json::parse(text, nullptr, false);
   if (value.is_array()) return value;
   if (!value.is_discarded()) return json::array({value});
   json list = json::array();
-  for (const std::string& word : split_at_commas(text)) list.push_back(parse_word(word));
+  for (const std::string& word : split_at_commas(text)) list.push_back(json_or_word(word));
   return list;
 }
 
@@ -112,7 +113,7 @@ void clear(json& level, const std::string& field) {
 void set(json& level, const Override& change) {
   clear(level, change.field);
   if (!is_axis(change.field)) {
-    level[change.field] = parse_word(change.value);
+    level[change.field] = json_or_word(change.value);
   } else if (!level.contains("cells") || level["cells"].is_object()) {
     level["cells"][change.field] = parse_list(change.value);
   }
@@ -140,7 +141,7 @@ void apply_override(json& plan, const std::string& text) {
   if (!plan.is_object()) return;  // the parser says what is wrong with it
   const Override change = split(text, plan);
   const bool shared = contains(kSharedFields, change.field) || is_axis(change.field);
-  if (!shared && (!change.part.empty() || !contains(kPlanFields, change.field))) {
+  if (!shared && (!change.part.empty() || !is_of_the_plan(change.field))) {
     fail_unknown(change, plan);
   }
   if (change.field == "parts") return keep_parts(plan, change);
@@ -151,6 +152,19 @@ void apply_override(json& plan, const std::string& text) {
     if (change.part.empty()) clear(part, change.field);
     if (!change.part.empty() && name_of(part) == change.part) set(part, change);
   }
+}
+
+json overridden_cells(const std::vector<std::string>& texts, const std::string& model,
+                      const std::string& who) {
+  json plan{{"cells", json::object()}};
+  for (const std::string& text : texts) apply_override(plan, text);
+  for (const auto& [field, value] : plan.items()) {
+    if (field != "cells") {
+      throw ConfigError(who, field, value.dump(), "fields of a plan's cells alone");
+    }
+  }
+  plan["cells"]["model"] = {model};
+  return plan["cells"];
 }
 
 }  // namespace gradsync::plan

@@ -3,6 +3,7 @@
 
 #include <nlohmann/json.hpp>
 #include <string>
+#include <vector>
 
 namespace gradsync::plan {
 
@@ -10,5 +11,11 @@ namespace gradsync::plan {
 // Values are not checked here: parse_plan does that for file and override alike.
 // Errors: ConfigError that names the key and those there are.
 void apply_override(nlohmann::json& plan, const std::string& text);
+
+// Returns the "cells" of no plan, as the changes `texts` make them, with `model` alone as theirs.
+// Errors: ConfigError, as apply_override; it begins with `who` where a change is of more than
+// cells.
+nlohmann::json overridden_cells(const std::vector<std::string>& texts, const std::string& model,
+                                const std::string& who);
 
 }  // namespace gradsync::plan

@@ -10,6 +10,7 @@
 #include "harness/base/json_fields.h"
 #include "harness/plan/cell.h"
 #include "harness/plan/overrides.h"
+#include "harness/plan/plan_fields.h"
 
 namespace gradsync::plan {
 
@@ -18,7 +19,6 @@ using nlohmann::json;
 namespace {
 
 constexpr const char* kSchema = "gradsync.plan/1";
-constexpr double kLongestTimeout_s = 86'400;
 constexpr double kMostTrials = 1e6;  // a plan of more would not end in a lifetime
 
 // Names end up in file names and in --set PART.field.
@@ -34,26 +34,6 @@ std::string read_name(JsonFields& fields) {
     fields.fail("name", "a name of letters, digits, _ and - (and not \"cells\")");
   }
   return name;
-}
-
-// The first of `choices` is the default.
-std::string read_choice(JsonFields& fields, const char* field,
-                        const std::vector<std::string>& choices) {
-  auto choice = fields.string(field, choices.front());
-  if (std::find(choices.begin(), choices.end(), choice) == choices.end()) {
-    fields.fail(field, fmt::format("\"{}\"", fmt::join(choices, "\" or \"")));
-  }
-  return choice;
-}
-
-std::int64_t read_fold_from_bytes(JsonFields& fields) {
-  const json& value = fields.raw("fold_from_bytes", false);
-  if (!fields.has("fold_from_bytes")) return 0;
-  try {
-    return size_from_json(value, "none", "1MiB");
-  } catch (const std::invalid_argument& error) {
-    fields.fail("fold_from_bytes", error.what());
-  }
 }
 
 int read_count(JsonFields& fields, const char* field, int at_least, int fallback) {
@@ -137,27 +117,17 @@ std::vector<Part> read_parts(const JsonFields& plan_fields, const json& list,
   return parts;
 }
 
-void read_conditions(JsonFields& fields, Plan& plan) {
-  plan.seed = static_cast<std::uint64_t>(fields.integer("seed", 0, 42));
-  plan.timeout_s = fields.number("timeout_s", plan.timeout_s);
-  if (!(plan.timeout_s > 0 && plan.timeout_s <= kLongestTimeout_s)) {
-    fields.fail("timeout_s", fmt::format("seconds above 0, at most {:.0f}", kLongestTimeout_s));
-  }
-  plan.window_rule = read_choice(fields, "window_rule", {"honest", "as_published"});
-  plan.threads_per_rank = read_count(fields, "threads_per_rank", 1, plan.threads_per_rank);
-  plan.device = read_choice(fields, "device", {"cpu", "cuda"});
-  plan.backend = read_choice(fields, "backend", {"gloo", "nccl", "fake"});
+// Which conditions go together.
+void check_conditions(const JsonFields& fields, const Plan& plan) {
   if (plan.backend == "nccl" && plan.device == "cpu") {
     fields.fail("backend", "\"gloo\" or \"fake\" where device is \"cpu\"");
   }
   if (plan.backend == "fake" && plan.device != "cpu") {
     fields.fail("backend", "\"gloo\" or \"nccl\" where device is \"cuda\"");
   }
-  plan.gloo_loop = read_choice(fields, "gloo_loop", {"spins", "yields"});
   if (plan.gloo_loop == "yields" && plan.backend != "gloo") {
     fields.fail("gloo_loop", "\"spins\" where backend is not \"gloo\"");
   }
-  plan.fold_from_bytes = read_fold_from_bytes(fields);
   if (plan.fold_from_bytes > 0 && plan.backend != "fake") {
     fields.fail("fold_from_bytes", "0, or backend \"fake\": folded tensors hold garbage");
   }
@@ -186,7 +156,8 @@ Plan parse_plan(const json& source, const std::string& file) {
   plan.source = source;
   plan.name = read_name(fields);
   plan.about = fields.string("about", "");
-  read_conditions(fields, plan);
+  for (const Condition& condition : conditions()) condition.read(fields, plan);
+  check_conditions(fields, plan);
   const bool honest = plan.window_rule == "honest";
   const bool needs_warmup = honest && plan.backend != "fake";  // which has no times to spoil
   Part whole;

@@ -1,4 +1,4 @@
-// Covers: plan.cpp.
+// Covers: conditions.cpp, plan.cpp.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
