@@ -7,7 +7,6 @@ effect. Claims: the ratio of each, with what it must be.
 
 from __future__ import annotations
 
-import argparse
 import json
 import sys
 import textwrap
@@ -23,6 +22,7 @@ except ImportError as error:
 import style
 from matplotlib.lines import Line2D
 from matplotlib.patches import Patch
+from run_data import DataError
 
 SCHEMA = "gradsync.gate/1"
 # Okabe and Ito's, as all of this suite's colours.
@@ -42,10 +42,6 @@ INCHES_OF_A_TITLE_LINE = 0.175
 TITLE_COLUMNS = 80  # letters of the title in a line
 TITLE_LINES = 2  # of each side
 PERCENT = 100
-
-
-class DataError(Exception):
-    """The file holds no gate; the message is one sentence with the file's name."""
 
 
 @dataclass
@@ -232,26 +228,19 @@ def draw(gate: Gate) -> Any | None:
     return figure
 
 
+def pictures(path: Path) -> tuple[dict[str, Any], Path]:
+    figure = draw(read(path))
+    return ({} if figure is None else {"forest": figure}), path.parent
+
+
 def main(arguments: list[str]) -> int:
-    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument(
-        "file", metavar="GATE.json", type=Path, help="what gradsync gate --json printed"
+    return style.run(
+        arguments,
+        __doc__,
+        ("GATE.json", "what gradsync gate --json printed"),
+        pictures,
+        "no row has an effect, no claim a ratio",
     )
-    path = parser.parse_args(arguments).file
-    try:
-        figure = draw(read(path))
-        if figure is None:
-            print("nothing to draw: no row has an effect, no claim a ratio", file=sys.stderr)
-            return 0
-        for written in style.save({"forest": figure}, path.parent):
-            print(written)
-    except DataError as error:
-        print(f"error: {error}", file=sys.stderr)
-        return 2
-    except OSError as error:
-        print(f"error: {error.filename}: {error.strerror}", file=sys.stderr)
-        return 5
-    return 0
 
 
 if __name__ == "__main__":

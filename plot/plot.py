@@ -6,9 +6,9 @@ interval is a number of result.json, every dot a step of trials.jsonl.
 
 from __future__ import annotations
 
-import argparse
 import sys
 from pathlib import Path
+from typing import Any
 
 try:
     import matplotlib  # noqa: F401 - the modules below need it
@@ -27,7 +27,7 @@ import sweep
 import timeline
 
 
-def draw_all(run: run_data.Run) -> dict[str, object]:
+def draw_all(run: run_data.Run) -> dict[str, Any]:
     """Returns the figures by file name, without those for which the run has no numbers."""
     figures = {
         "slowdown": slowdown.draw(run),
@@ -42,24 +42,14 @@ def draw_all(run: run_data.Run) -> dict[str, object]:
     return {name: figure for name, figure in figures.items() if figure is not None}
 
 
+def pictures(directory: Path) -> tuple[dict[str, Any], Path]:
+    return draw_all(run_data.read(directory)), directory / "plots"
+
+
 def main(arguments: list[str]) -> int:
-    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument("directory", metavar="DIR", type=Path, help="a run's results")
-    directory = parser.parse_args(arguments).directory
-    try:
-        run = run_data.read(directory)
-        figures = draw_all(run)
-        if not figures:
-            print("nothing to draw: no cell of this run has times", file=sys.stderr)
-        for path in style.save(figures, directory / "plots"):
-            print(path)
-    except run_data.DataError as error:
-        print(f"error: {error}", file=sys.stderr)
-        return 2
-    except OSError as error:
-        print(f"error: {error.filename}: {error.strerror}", file=sys.stderr)
-        return 5
-    return 0
+    return style.run(
+        arguments, __doc__, ("DIR", "a run's results"), pictures, "no cell of this run has times"
+    )
 
 
 if __name__ == "__main__":

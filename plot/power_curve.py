@@ -6,7 +6,6 @@ picture goes beside it. Computes no statistic of its own: every point and interv
 
 from __future__ import annotations
 
-import argparse
 import json
 import sys
 import textwrap
@@ -167,20 +166,12 @@ def draw(rates: dict[str, Any]) -> Any:
     return figure
 
 
+def pictures(path: Path) -> tuple[dict[str, Any], Path]:
+    return {"power_curve": draw(read(path))}, path.parent
+
+
 def main(arguments: list[str]) -> int:
-    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument("file", metavar="FILE", type=Path, help="error rates, as JSON")
-    file = parser.parse_args(arguments).file
-    try:
-        for path in style.save({"power_curve": draw(read(file))}, file.parent):
-            print(path)
-    except DataError as error:
-        print(f"error: {error}", file=sys.stderr)
-        return 2
-    except OSError as error:
-        print(f"error: {error.filename}: {error.strerror}", file=sys.stderr)
-        return 5
-    return 0
+    return style.run(arguments, __doc__, ("FILE", "error rates, as JSON"), pictures, "no rates")
 
 
 if __name__ == "__main__":

@@ -1,9 +1,11 @@
-"""How all pictures look: colours that colour-blind readers can tell apart, names, saving."""
+"""How all pictures look and are saved: colours that colour-blind readers can tell apart, names."""
 
 from __future__ import annotations
 
+import argparse
 import re
-from collections.abc import Collection
+import sys
+from collections.abc import Callable, Collection
 from pathlib import Path
 from typing import Any
 
@@ -11,7 +13,7 @@ import matplotlib
 
 matplotlib.use("Agg")
 import matplotlib.pyplot as plt
-from run_data import UNWRITTEN, Strategy
+from run_data import UNWRITTEN, DataError, Strategy
 
 # Okabe and Ito's palette, "Color Universal Design", 2008. Strategies that pictures have had keep
 # their colour; others take from the rest.
@@ -171,3 +173,33 @@ def save(figures: dict[str, Any], directory: Path) -> list[Path]:
             written.append(path)
         plt.close(figure)
     return written
+
+
+def run(
+    arguments: list[str],
+    about: str,
+    argument: tuple[str, str],
+    draw: Callable[[Path], tuple[dict[str, Any], Path]],
+    nothing: str,
+) -> int:
+    """What a program does that draws: reads the path in `arguments`, draws, saves, names the files.
+
+    `argument`: the path's name and help. `draw` returns the figures and the folder for them;
+    `nothing` says why there are none. Returns the exit status: 2 for bad data, 5 where nothing can
+    be written.
+    """
+    parser = argparse.ArgumentParser(description=about.splitlines()[0])
+    parser.add_argument("path", metavar=argument[0], type=Path, help=argument[1])
+    try:
+        figures, folder = draw(parser.parse_args(arguments).path)
+        if not figures:
+            print(f"nothing to draw: {nothing}", file=sys.stderr)
+        for written in save(figures, folder):
+            print(written)
+    except DataError as error:
+        print(f"error: {error}", file=sys.stderr)
+        return 2
+    except OSError as error:
+        print(f"error: {error.filename}: {error.strerror}", file=sys.stderr)
+        return 5
+    return 0
