@@ -26,9 +26,9 @@ class LevelWord : public spdlog::custom_flag_formatter {
   }
 };
 
-void set_pattern(const std::string& prefix) {
+void set_pattern() {
   auto formatter = std::make_unique<spdlog::pattern_formatter>();
-  formatter->add_flag<LevelWord>('*').set_pattern(prefix + "%^%*%$%v");
+  formatter->add_flag<LevelWord>('*').set_pattern("%^%*%$%v");
   spdlog::set_formatter(std::move(formatter));
 }
 
@@ -40,11 +40,7 @@ void configure(bool quiet) {
       colour ? spdlog::color_mode::always : spdlog::color_mode::never);
   spdlog::set_default_logger(std::make_shared<spdlog::logger>("gradsync", sink));
   spdlog::set_level(quiet ? spdlog::level::err : spdlog::level::info);
-  set_pattern("");
-}
-
-void set_prefix(const std::string& prefix) {
-  set_pattern(prefix);
+  set_pattern();
 }
 
 void info(const std::string& message) {

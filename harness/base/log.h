@@ -8,9 +8,6 @@ namespace gradsync::log {
 // Call once at start. Colour only where stderr is a terminal and NO_COLOR is unset.
 void configure(bool quiet);
 
-// Prefixes every line, "[rank 1/4 node0] "; empty for the launcher.
-void set_prefix(const std::string& prefix);
-
 void info(const std::string& message);
 void warn(const std::string& message);   // "warn: ..."; say the remedy too
 void error(const std::string& message);  // "error: ..."
