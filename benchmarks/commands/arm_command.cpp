@@ -10,7 +10,7 @@
 #include "benchmarks/commands/plan_options.h"
 #include "harness/arms/arm_protocol.h"
 #include "harness/arms/arm_wire.h"
-#include "harness/base/json_fields.h"
+#include "harness/base/errors.h"
 #include "harness/base/log.h"
 #include "harness/base/units.h"
 #include "harness/coordinate/resident.h"
@@ -50,24 +50,16 @@ std::vector<plan::Launch> launches_of(const plan::Plan& plan) {
   return launches;
 }
 
-json hello(const std::vector<plan::Launch>& launches) {
-  json list = json::array();
+arms::ArmHello hello(const std::vector<plan::Launch>& launches) {
+  arms::ArmHello said{json(session::build_context()), {}};
   for (const plan::Launch& launch : launches) {
-    json cells = json::array();
-    for (const plan::Trial& trial : launch.trials) cells.push_back(trial.cell);
-    list.push_back({{"part", launch.part},
-                    {"topology", launch.topology},
-                    {"scale", launch.scale},
-                    {"cells", cells}});
+    arms::ArmLaunch& of = said.launches.emplace_back();
+    of.part = launch.part;
+    of.topology = launch.topology;
+    of.scale = launch.scale;
+    for (const plan::Trial& trial : launch.trials) of.cells.emplace_back(json(trial.cell));
   }
-  return {{"schema", arms::kArmSchema},
-          {"event", "hello"},
-          {"build", session::build_context()},
-          {"launches", list}};
-}
-
-json failed(const std::string& status, const std::string& reason) {
-  return {{"event", "failed"}, {"status", status}, {"reason", reason}};
+  return said;
 }
 
 const char* status_of(const std::exception& error) {
@@ -75,19 +67,15 @@ const char* status_of(const std::exception& error) {
   return dynamic_cast<const EnvironmentError*>(&error) != nullptr ? "unfit" : "internal";
 }
 
-// Reads an index into `count` things.
-std::size_t read_index(JsonFields& fields, const std::string& name, std::size_t count) {
-  const auto index = static_cast<std::size_t>(fields.integer(name, 0));
-  if (index >= count) fields.fail(name, fmt::format("less than {}", count));
-  return index;
+void require_below(std::size_t index, std::size_t count, const std::string& field) {
+  if (index < count) return;
+  throw ConfigError("request", field, fmt::format("{}", index), fmt::format("less than {}", count));
 }
 
-int read_count(JsonFields& fields, const std::string& name, int at_least) {
-  const std::int64_t count = fields.integer(name, at_least);
-  if (count > plan::kLargestCount) {
-    fields.fail(name, fmt::format("at most {}", plan::kLargestCount));
-  }
-  return static_cast<int>(count);
+void require_count(int count, int at_least, const std::string& field) {
+  if (count >= at_least && count <= plan::kLargestCount) return;
+  throw ConfigError("request", field, fmt::format("{}", count),
+                    fmt::format("an integer from {} to {}", at_least, plan::kLargestCount));
 }
 
 class Arm {
@@ -99,7 +87,7 @@ class Arm {
 
   // Answers every request, until there are no more.
   void serve() {
-    wire_.send(hello(launches_));
+    wire_.send(to_json(hello(launches_)));
     while (answer_next()) {
     }
   }
@@ -107,32 +95,31 @@ class Arm {
  private:
   // Returns false at the end of the input.
   bool answer_next() {
-    json answer;
+    arms::ArmAnswer answer;
     try {
       const std::optional<json> request = wire_.next();
       if (!request) return false;
-      answer = act_on(*request);
+      answer = act_on(arms::arm_request(*request));
     } catch (const coordinate::Interrupted&) {
       throw;
     } catch (const arms::ReaderGone&) {
       throw;
     } catch (const std::exception& error) {
       ranks_.reset();
-      answer = failed(status_of(error), error.what());
+      answer = arms::ArmFailure{status_of(error), error.what()};
     }
-    wire_.send(answer);
+    wire_.send(to_json(answer));
     return true;
   }
 
-  json act_on(const json& request) {
-    JsonFields fields(request, "request");
-    if (fields.has("open")) return open(read_index(fields, "open", launches_.size()));
-    if (fields.has("turn")) return turn(fields.raw("turn", true));
-    if (fields.has("close")) return close();
-    throw ConfigError(fmt::format("request: got {}, expected open, turn or close", request.dump()));
+  arms::ArmAnswer act_on(const arms::ArmRequest& request) {
+    if (request.open) return open(*request.open);
+    if (request.turn) return turn(*request.turn);
+    return close();
   }
 
-  json open(std::size_t index) {
+  arms::ArmAnswer open(std::size_t index) {
+    require_below(index, launches_.size(), "open");
     ranks_.reset();
     plan::Launch& launch = launches_[index];
     coordinate::LaunchJob job = jobs_.job(launch, launch.trials);
@@ -142,30 +129,31 @@ class Arm {
     open_ = index;
     turns_ = 0;
     turns_of_cell_.assign(launch.trials.size(), 0);
-    if (!ranks_->failure()) return {{"event", "opened"}, {"launch", index}};
-    const json answer = failed(ranks_->failure()->status, ranks_->failure()->reason);
+    if (!ranks_->failure()) return arms::ArmOpened{index};
+    arms::ArmFailure failure{ranks_->failure()->status, ranks_->failure()->reason};
     ranks_.reset();
-    return answer;
+    return failure;
   }
 
-  json turn(const json& request) {
+  arms::ArmAnswer turn(const arms::ArmTurn& request) {
     if (!ranks_) throw ConfigError("request: got a turn, expected open first: no ranks are up");
-    JsonFields fields(request, "request", "turn.");
     const std::vector<plan::Trial>& cells = launches_[open_].trials;
-    const std::size_t cell = read_index(fields, "cell", cells.size());
-    plan::Trial trial = cells[cell];
-    trial.warmup_steps = read_count(fields, "warmup_steps", 0);
-    trial.steps = read_count(fields, "steps", 1);
+    require_below(request.cell, cells.size(), "turn.cell");
+    require_count(request.warmup_steps, 0, "turn.warmup_steps");
+    require_count(request.steps, 1, "turn.steps");
+    plan::Trial trial = cells[request.cell];
+    trial.warmup_steps = request.warmup_steps;
+    trial.steps = request.steps;
     trial.order = turns_++;
-    trial.round = turns_of_cell_[cell]++;
-    const results::TrialRecord record = ranks_->run(trial);
+    trial.round = turns_of_cell_[request.cell]++;
+    arms::ArmRan ran{ranks_->run(trial)};
     if (ranks_->failure()) ranks_.reset();
-    return {{"event", "trial"}, {"trial", record}};
+    return ran;
   }
 
-  json close() {
+  arms::ArmAnswer close() {
     ranks_.reset();
-    return {{"event", "closed"}};
+    return arms::ArmClosed{};
   }
 
   double extra_work_;

@@ -6,11 +6,8 @@
 
 #include "benchmarks/commands/commands.h"
 #include "benchmarks/commands/gate_options.h"
-#include "harness/arms/gate_builds.h"
-#include "harness/arms/gate_jobs.h"
 #include "harness/arms/gate_question.h"
-#include "harness/arms/gate_runs.h"
-#include "harness/arms/gate_selftest.h"
+#include "harness/arms/gates.h"
 #include "harness/base/clock.h"
 #include "harness/base/log.h"
 #include "harness/gate/page.h"

@@ -8,7 +8,6 @@
 
 #include "harness/base/clock.h"
 #include "harness/base/errors.h"
-#include "harness/base/json_fields.h"
 #include "harness/coordinate/watched_group.h"
 
 namespace gradsync::arms {
@@ -17,25 +16,18 @@ namespace {
 using nlohmann::json;
 namespace fs = std::filesystem;
 
-std::string event_of(const json& message) {
-  const auto event = message.find("event");
-  return event != message.end() && event->is_string() ? event->get<std::string>() : "";
-}
-
-json failed(const std::string& reason) {
-  return {{"event", "failed"}, {"status", "failed"}, {"reason", reason}};
-}
-
-ArmLaunch read_launch(const json& in, const std::string& program, std::size_t index) {
-  JsonFields fields(in, program, fmt::format("launches[{}].", index));
-  ArmLaunch launch;
-  launch.part = fields.string("part");
-  launch.topology = fields.string("topology");
-  launch.scale = static_cast<int>(fields.positive_int("scale"));
-  const json& cells = fields.raw("cells", true);
-  if (!cells.is_array() || cells.empty()) fields.fail("cells", "a list with at least one cell");
-  launch.cells = cells.get<std::vector<json>>();
-  return launch;
+results::TrialRecord failed_trial(const ArmLaunch& launch, std::size_t cell,
+                                  const ArmFailure& failure) {
+  results::TrialRecord record;
+  record.part = launch.part;
+  record.cell = launch.cells[cell];
+  record.reason = failure.reason;
+  try {
+    record.status = results::status_from_string(failure.status);
+  } catch (const std::invalid_argument&) {
+    record.status = results::Status::Failed;  // "config", "unfit", "internal"
+  }
+  return record;
 }
 
 std::vector<std::string> command_of(const std::string& program,
@@ -71,7 +63,7 @@ ArmProcess::ArmProcess(const std::string& build, const std::vector<std::string>&
   try {
     const auto hello = receive(deadlines_.hello_s);
     if (!hello) throw ConfigError(death_ + " (expected a build of gradsync that takes turns)");
-    take_hello(*hello);
+    hello_ = arm_hello(*hello, program_);
   } catch (...) {
     end();
     throw;
@@ -82,40 +74,24 @@ ArmProcess::~ArmProcess() {
   end();
 }
 
-void ArmProcess::take_hello(const json& hello) {
-  JsonFields fields(hello, program_);
-  if (fields.string("schema") != kArmSchema) {
-    fields.fail("schema", fmt::format("\"{}\": both builds must speak it", kArmSchema));
-  }
-  build_info_ = fields.raw("build", true);
-  if (!build_info_.is_object()) fields.fail("build", "an object");
-  const json& launches = fields.raw("launches", true);
-  if (!launches.is_array() || launches.empty()) fields.fail("launches", "a list of launches");
-  for (std::size_t i = 0; i < launches.size(); ++i) {
-    launches_.push_back(read_launch(launches[i], program_, i));
-  }
-}
-
 std::optional<ArmFailure> ArmProcess::open(std::size_t launch) {
-  GRADSYNC_CHECK(launch, <, launches_.size());
+  GRADSYNC_CHECK(launch, <, launches().size());
   open_launch_.reset();
-  const json answer = ask({{"open", launch}}, "opened");
-  if (event_of(answer) == "opened") {
-    open_launch_ = launch;
-    return std::nullopt;
-  }
-  return ArmFailure{answer.at("status").get<std::string>(), answer.at("reason").get<std::string>()};
+  const auto answer = ask<ArmOpened>({.open = launch});
+  if (const auto* failure = std::get_if<ArmFailure>(&answer)) return *failure;
+  open_launch_ = launch;
+  return std::nullopt;
 }
 
 results::TrialRecord ArmProcess::turn(const ArmTurn& turn) {
   GRADSYNC_CHECK(is_open(), ==, true);
-  const ArmLaunch& launch = launches_[*open_launch_];
+  const ArmLaunch& launch = launches()[*open_launch_];
   GRADSYNC_CHECK(turn.cell, <, launch.cells.size());
-  const json answer = ask(
-      {{"turn", {{"cell", turn.cell}, {"warmup_steps", turn.warmup_steps}, {"steps", turn.steps}}}},
-      "trial");
-  const results::TrialRecord record =
-      event_of(answer) == "trial" ? trial_from(answer) : failed_trial(launch, turn.cell, answer);
+  auto answer = ask<ArmRan>({.turn = turn});
+  auto* ran = std::get_if<ArmRan>(&answer);
+  results::TrialRecord record = ran != nullptr
+                                    ? std::move(ran->trial)
+                                    : failed_trial(launch, turn.cell, std::get<ArmFailure>(answer));
   const bool ranks_are_up =
       record.status == results::Status::Ok || record.status == results::Status::Invalid;
   if (!ranks_are_up) open_launch_.reset();
@@ -125,57 +101,39 @@ results::TrialRecord ArmProcess::turn(const ArmTurn& turn) {
 void ArmProcess::close() {
   if (!open_launch_) return;
   open_launch_.reset();
-  ask({{"close", true}}, "closed");
+  ask<ArmClosed>({.close = true});
 }
 
-results::TrialRecord ArmProcess::trial_from(const json& answer) const {
-  try {
-    return results::trial_from(answer.at("trial"), program_ + ": its record of a turn");
-  } catch (const json::exception& error) {
-    throw ConfigError(
-        fmt::format("{}: its record of a turn cannot be read: {}", program_, error.what()));
-  }
+template <typename Expected>
+std::variant<Expected, ArmFailure> ArmProcess::ask(const ArmRequest& request) {
+  if (!alive()) return ArmFailure{"failed", death_};
+  child_.lines().send(to_json(request));
+  ArmAnswer answer = next_answer();
+  if (auto* failure = std::get_if<ArmFailure>(&answer)) return std::move(*failure);
+  if (auto* expected = std::get_if<Expected>(&answer)) return std::move(*expected);
+  throw ConfigError(fmt::format("{}: got {} in answer to {}", program_,
+                                to_json(answer).dump().substr(0, 200), to_json(request).dump()));
 }
 
-results::TrialRecord ArmProcess::failed_trial(const ArmLaunch& launch, std::size_t cell,
-                                              const json& answer) {
-  results::TrialRecord record;
-  record.part = launch.part;
-  record.cell = launch.cells[cell];
-  record.reason = answer.at("reason").get<std::string>();
-  try {
-    record.status = results::status_from_string(answer.at("status").get<std::string>());
-  } catch (const std::invalid_argument&) {
-    record.status = results::Status::Failed;  // "config", "unfit", "internal"
+ArmAnswer ArmProcess::next_answer() {
+  for (;;) {
+    const std::optional<json> message = receive(deadlines_.answer_s);
+    if (!message) {
+      open_launch_.reset();
+      return ArmFailure{"failed", death_};
+    }
+    ArmAnswer answer = arm_answer(*message, program_);
+    if (!std::holds_alternative<ArmBusy>(answer)) return answer;
   }
-  return record;
-}
-
-json ArmProcess::ask(const json& request, const std::string& expected) {
-  if (!alive()) return failed(death_);
-  child_.lines().send(request);
-  const auto answer = receive(deadlines_.answer_s);
-  if (!answer) {
-    open_launch_.reset();
-    return failed(death_);
-  }
-  const bool is_failure = event_of(*answer) == "failed" &&
-                          answer->value("status", json()).is_string() &&
-                          answer->value("reason", json()).is_string();
-  if (!is_failure && event_of(*answer) != expected) {
-    throw ConfigError(fmt::format("{}: got {} in answer to {}, expected event \"{}\"", program_,
-                                  answer->dump().substr(0, 200), request.dump(), expected));
-  }
-  return *answer;
 }
 
 std::optional<json> ArmProcess::receive(double silence_s) {
   std::int64_t heard_ns = steady_clock().now_ns();
   for (;;) {
-    while (!unread_.empty()) {
+    if (!unread_.empty()) {
       json message = std::move(unread_.front());
       unread_.pop_front();
-      if (event_of(message) != "busy") return message;
+      return message;
     }
     if (interrupted_ != nullptr && interrupted_->load()) throw coordinate::Interrupted();
     if (!child_.lines().is_open()) {

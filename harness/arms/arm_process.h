@@ -25,28 +25,6 @@
 
 namespace gradsync::arms {
 
-// Cells that are resident together; as the arm said them, which is as its plan has them.
-struct ArmLaunch {
-  std::string part;
-  std::string topology;
-  int scale = 1;
-  std::vector<nlohmann::json> cells;
-  bool operator==(const ArmLaunch&) const = default;
-};
-
-// A block of steps of one cell.
-struct ArmTurn {
-  std::size_t cell = 0;  // of the open launch
-  int warmup_steps = 1;
-  int steps = 1;
-};
-
-// Why something could not be done: a trial's status, or "config", "unfit" or "internal".
-struct ArmFailure {
-  std::string status;
-  std::string reason;
-};
-
 // Returns the program of `build`: a build directory with `gradsync` in it, or the program itself.
 // Errors: ConfigError where there is none.
 std::string program_of(const std::string& build);
@@ -77,9 +55,9 @@ class ArmProcess {
   ArmProcess(const ArmProcess&) = delete;
   ArmProcess& operator=(const ArmProcess&) = delete;
 
-  // build_context()'s (context.h) of that build.
-  const nlohmann::json& build() const { return build_info_; }
-  const std::vector<ArmLaunch>& launches() const { return launches_; }
+  // Of that build, what it says of itself (session/context.h).
+  const results::Context& build() const { return hello_.build; }
+  const std::vector<ArmLaunch>& launches() const { return hello_.launches; }
   const std::string& program() const { return program_; }
 
   // Starts the ranks of a launch afresh. Returns why it could not; nothing: they are up.
@@ -100,20 +78,19 @@ class ArmProcess {
   const std::optional<std::size_t>& open_launch() const { return open_launch_; }
 
  private:
-  void take_hello(const nlohmann::json& hello);
-  // Returns the next message that is no mere sign of life; nothing where the arm ended or fell
-  // silent, with death_ saying so. Errors: run::Interrupted; ConfigError for a line that is no
-  // JSON.
+  // Returns the next message; nothing where the arm ended or fell silent, with death_ saying so.
+  // Errors: run::Interrupted; ConfigError for a line that is no JSON.
   std::optional<nlohmann::json> receive(double silence_s);
+  // Returns the next one that is no mere sign of life; a failure where there is none.
+  // Errors: as receive(); ConfigError where it is no answer.
+  ArmAnswer next_answer();
   // Takes what the arm has written, or writes within a tenth of a second; returns whether there was
   // something.
   bool wait_and_read();
-  // Sends `request` and returns its answer: event `expected` or "failed", as also where the arm is
-  // gone.
-  nlohmann::json ask(const nlohmann::json& request, const std::string& expected);
-  results::TrialRecord trial_from(const nlohmann::json& answer) const;
-  static results::TrialRecord failed_trial(const ArmLaunch& launch, std::size_t cell,
-                                           const nlohmann::json& answer);
+  // Sends `request` and returns its answer, or the failure that came in its place, as also where
+  // the arm is gone. Errors: as next_answer(); ConfigError for the answer to something else.
+  template <typename Expected>
+  std::variant<Expected, ArmFailure> ask(const ArmRequest& request);
   // Ends the process, if it runs, and keeps how it ended.
   void end();
 
@@ -123,8 +100,7 @@ class ArmProcess {
   TalkingChild child_;
   std::deque<nlohmann::json> unread_;
   std::string death_;  // how it ended; empty: it lives
-  nlohmann::json build_info_;
-  std::vector<ArmLaunch> launches_;
+  ArmHello hello_;
   std::optional<std::size_t> open_launch_;
 };
 

@@ -28,6 +28,17 @@
 // changes its meaning.
 #pragma once
 
+#include <cstddef>
+#include <nlohmann/json.hpp>
+#include <optional>
+#include <string>
+#include <variant>
+#include <vector>
+
+#include "harness/results/parameters.h"
+#include "harness/results/records.h"
+#include "harness/results/run_context.h"
+
 namespace gradsync::arms {
 
 inline constexpr const char* kArmSchema = "gradsync.arm/1";
@@ -36,5 +47,57 @@ inline constexpr const char* kArmSchema = "gradsync.arm/1";
 inline constexpr double kBusyS = 1;
 // Longer: a machine may be so loaded; shorter: a stopped arm is noticed sooner.
 inline constexpr double kSilenceS = 60;
+
+// Cells that are resident together; as the arm said them, which is as its plan has them.
+struct ArmLaunch {
+  std::string part;
+  std::string topology;
+  int scale = 1;
+  std::vector<results::Parameters> cells;
+  bool operator==(const ArmLaunch&) const = default;
+};
+
+struct ArmHello {
+  results::Context build;
+  std::vector<ArmLaunch> launches;
+};
+
+// A block of steps of one cell.
+struct ArmTurn {
+  std::size_t cell = 0;  // of the open launch
+  int warmup_steps = 1;
+  int steps = 1;
+};
+
+// One of these is set.
+struct ArmRequest {
+  std::optional<std::size_t> open{};
+  std::optional<ArmTurn> turn{};
+  std::optional<bool> close{};
+};
+
+struct ArmOpened {
+  std::size_t launch = 0;
+};
+struct ArmRan {
+  results::TrialRecord trial;
+};
+struct ArmClosed {};
+// Why something could not be done: a trial's status, or "config", "unfit" or "internal".
+struct ArmFailure {
+  std::string status;
+  std::string reason;
+};
+struct ArmBusy {};
+using ArmAnswer = std::variant<ArmOpened, ArmRan, ArmClosed, ArmFailure, ArmBusy>;
+
+nlohmann::json to_json(const ArmHello& hello);
+nlohmann::json to_json(const ArmRequest& request);
+nlohmann::json to_json(const ArmAnswer& answer);
+
+// Errors: ConfigError, where the line is none; `from` says whose it is.
+ArmHello arm_hello(const nlohmann::json& line, const std::string& from);
+ArmRequest arm_request(const nlohmann::json& line);
+ArmAnswer arm_answer(const nlohmann::json& line, const std::string& from);
 
 }  // namespace gradsync::arms

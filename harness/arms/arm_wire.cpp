@@ -70,7 +70,7 @@ void ArmWire::send(const json& message) {
 }
 
 void ArmWire::beat() {
-  if (seconds(steady_clock().now_ns() - quiet_since_ns_) >= kBusyS) send({{"event", "busy"}});
+  if (seconds(steady_clock().now_ns() - quiet_since_ns_) >= kBusyS) send(to_json(ArmBusy{}));
 }
 
 }  // namespace gradsync::arms

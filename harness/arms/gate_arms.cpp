@@ -14,14 +14,13 @@ namespace gradsync::arms {
 namespace {
 
 using gate::Arm;
-using nlohmann::json;
+using results::Parameters;
 
 // The parameters that both know: a newer build may have one more, at its default.
-bool same_where_both_say(const json& a, const json& b) {
-  for (const auto& [name, value] : a.items()) {
-    if (b.contains(name) && b[name] != value) return false;
-  }
-  return true;
+bool same_where_both_say(const Parameters& a, const Parameters& b) {
+  return std::ranges::all_of(a.names(), [&](const std::string& name) {
+    return !b.has(name) || b.value(name) == a.value(name);
+  });
 }
 
 bool same_rows(const ArmLaunch& a, const ArmLaunch& b) {
@@ -105,7 +104,7 @@ bool GateArms::same_program() const {
 std::vector<GateRow> GateArms::rows(const std::vector<gate::RowFilter>& filters) const {
   std::vector<gate::Row> all;
   for (const ArmLaunch& launch : of(Arm::Baseline).launches()) {
-    for (const json& cell : launch.cells) all.push_back({launch.part, cell});
+    for (const Parameters& cell : launch.cells) all.push_back({launch.part, cell});
   }
   const std::vector<gate::Row> selected = gate::select_rows(all, filters);
   const plan::Plan plan = session::checked_plan(options_);

@@ -1,4 +1,4 @@
-#include "harness/arms/gate_builds.h"
+#include "harness/arms/gates.h"
 
 #include <fmt/format.h>
 
@@ -13,7 +13,7 @@ using gate::Arm;
 
 void require_valid_times(const GateArms& arms) {
   for (const Arm arm : {Arm::Baseline, Arm::Candidate}) {
-    if (arms.of(arm).build().value("timing_valid", false)) continue;
+    if (arms.of(arm).build().timing_valid) continue;
     throw EnvironmentError(fmt::format("{} {}: times of a debug or sanitizer build mean nothing",
                                        gate::to_string(arm), arms.of(arm).program()),
                            "build it with the release preset, or compare with --counts-only");

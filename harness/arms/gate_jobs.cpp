@@ -1,4 +1,4 @@
-#include "harness/arms/gate_jobs.h"
+#include "harness/arms/gates.h"
 
 #include <fmt/format.h>
 

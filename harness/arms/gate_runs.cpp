@@ -1,4 +1,4 @@
-#include "harness/arms/gate_runs.h"
+#include "harness/arms/gates.h"
 
 #include "harness/arms/arm_process.h"
 #include "harness/base/clock.h"

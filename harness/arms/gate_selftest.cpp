@@ -1,4 +1,4 @@
-#include "harness/arms/gate_selftest.h"
+#include "harness/arms/gates.h"
 
 #include <fmt/format.h>
 
@@ -72,7 +72,7 @@ class SelfTest {
         plan_(session::checked_plan(question.options.run)),
         random_(plan_.seed),
         line_(question.options.run.quiet),
-        context_(context_of(plan_, arms_.of(gate::Arm::Baseline).build())) {
+        context_(context_of(plan_, arms_.of(gate::Arm::Baseline).build().written)) {
     arms_.start_control();
     const std::string time = utc_timestamp(true);
     for (const std::string& text : question.options.selftest_options.extra_work) {

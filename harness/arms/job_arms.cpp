@@ -12,6 +12,7 @@
 #include "harness/base/build_info.h"
 #include "harness/base/clock.h"
 #include "harness/base/errors.h"
+#include "harness/base/fields.h"
 #include "harness/base/log.h"
 #include "harness/base/words.h"
 #include "harness/coordinate/watched_group.h"
@@ -24,8 +25,25 @@ namespace gradsync::arms {
 namespace {
 
 using gate::Arm;
+using nlohmann::json;
 using results::Status;
 using results::TrialRecord;
+
+// What is known of a training command, beside its words.
+struct JobContext {
+  std::string gradsync;  // this program's version
+  std::string commit;
+  std::string torch;  // of the command
+  std::optional<int> world_size;
+  std::optional<std::string> verdict;  // on what it synchronizes
+};
+
+constexpr auto fields_of(const JobContext*) {
+  return std::tuple{field("gradsync", &JobContext::gradsync), field("commit", &JobContext::commit),
+                    field("torch", &JobContext::torch),
+                    field("world_size", &JobContext::world_size).spared(),
+                    field("verdict", &JobContext::verdict).spared()};
+}
 
 // DDP arranges its buckets in the second step; the third is as all that follow.
 constexpr int kWarmupSteps = 3;
@@ -121,7 +139,8 @@ JobArms::JobArms(const GateOptions& options, const std::string& directory,
 }
 
 GateRow JobArms::row() {
-  return {.row = {.part = "", .cell = {{"job", "optimizer step"}}}, .warmup_steps = kWarmupSteps};
+  return {.row = {.part = "", .cell = json{{"job", "optimizer step"}}},
+          .warmup_steps = kWarmupSteps};
 }
 
 void JobArms::open(Arm arm) {
@@ -231,14 +250,12 @@ void JobArms::close() {
 
 gate::Side JobArms::side(Arm arm) const {
   const Job& job = of(arm);
-  json context = {{"gradsync", build_info().version},
-                  {"commit", build_info().commit},
-                  {"torch", job.command.torch.version}};
+  JobContext context{build_info().version, build_info().commit, job.command.torch.version, {}, {}};
   if (job.watched) {
-    context["world_size"] = job.watched->world_size;
-    context["verdict"] = job.watched->verdicts.front().sentence;
+    context.world_size = job.watched->world_size;
+    context.verdict = job.watched->verdicts.front().sentence;
   }
-  return {job.command.text, context};
+  return {job.command.text, write_fields(context)};
 }
 
 bool JobArms::same_command() const {

@@ -10,8 +10,9 @@
 //
 // A field is of a type with a list of its own, bool, an integer, double, string, nlohmann::json
 // (whatever stands there), an optional, vector or map of these; an enum with names_of(const E*), an
-// array of {E::Value, "its name"}; or Known<T>: null where it is not known, with its reason under
-// its name in "null_reasons" of the same object. A type that is written in its own way has
+// array of {E::Value, "its name"}; an optional of an optional, which may be absent and may be null;
+// or Known<T>: null where it is not known, with its reason under its name in "null_reasons" of the
+// same object. A type that is written in its own way has
 // field_to_json(value), field_from_json(in, value, place) and field_schema(const Type*) beside it,
 // those of them that are needed, wherever it is read or written; or nlohmann's to_json and
 // from_json.

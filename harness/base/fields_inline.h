@@ -201,6 +201,19 @@ struct FormatOf<std::optional<Value>> {
   static json schema() { return or_null_schema(FormatOf<Value>::schema()); }
 };
 
+// Of a field that may be absent, which the outer one says, and null, which the inner one says.
+template <typename Value>
+struct FormatOf<std::optional<std::optional<Value>>> {
+  using Inner = std::optional<Value>;
+  static json to_json(const std::optional<Inner>& value) {
+    return FormatOf<Inner>::to_json(value.value_or(std::nullopt));
+  }
+  static void from_json(const json& in, std::optional<Inner>& value, const FieldPlace& place) {
+    FormatOf<Inner>::from_json(in, value.emplace(), place);
+  }
+  static json schema() { return FormatOf<Inner>::schema(); }
+};
+
 template <typename Value>
 struct FormatOf<std::vector<Value>> {
   static json to_json(const std::vector<Value>& values) {

@@ -10,11 +10,11 @@
 
 #include <cstdint>
 #include <memory>
-#include <nlohmann/json.hpp>
 #include <string>
 
 #include "harness/base/clock.h"
 #include "harness/measure/timeline.h"
+#include "harness/results/model_info.h"
 #include "models/pace.h"
 
 // Their headers are heavy, and the module's other file does without them.
@@ -47,10 +47,7 @@ struct NcclOptions {
 // The device of this process; its marks (measure/timeline.h) are CUDA events.
 class Gpu : public measure::Timeline {
  public:
-  // {"name", "uuid", "pci_bus_id", "compute_capability", "memory_bytes", "cuda_driver",
-  //  "cuda_runtime", "nccl"}: the CUDA that the driver serves up to, that of torch, and NCCL's
-  //  version, as texts.
-  virtual nlohmann::json description() const = 0;
+  virtual results::GpuDescription description() const = 0;
 
   // As NCCL_VERSION_CODE counts: 22809 is 2.28.9.
   virtual int nccl_version() const = 0;

@@ -20,7 +20,7 @@ void take_slower(std::vector<double>& slowest, const std::vector<double>& other)
 results::TrialRecord record_of(const std::string& part, int launch, const plan::Trial& trial) {
   results::TrialRecord record;
   record.part = part;
-  record.cell = trial.cell;
+  record.cell = nlohmann::json(trial.cell);
   record.launch = launch;
   record.round = trial.round;
   record.order = trial.order;

@@ -1,54 +1,42 @@
 #include "harness/coordinate/rank_about.h"
 
-#include "harness/base/json_fields.h"
+#include "harness/base/fields.h"
+
+namespace gradsync::models {
+
+nlohmann::json field_to_json(const Compute& compute) {
+  return compute == Compute::Paced;
+}
+void field_from_json(const nlohmann::json& in, Compute& compute, const FieldPlace& place) {
+  compute = fields_detail::boolean_from(in, place) ? Compute::Paced : Compute::Real;
+}
+
+constexpr auto fields_of(const ModelDescription*) {
+  return std::tuple{field("name", &ModelDescription::name),
+                    field("about", &ModelDescription::about),
+                    field("paced", &ModelDescription::compute),
+                    field("has_mixtrals_options", &ModelDescription::has_mixtrals_options)};
+}
+
+}  // namespace gradsync::models
 
 namespace gradsync::coordinate {
 
-using models::Compute;
-using models::ModelDescription;
 using nlohmann::json;
 
-namespace {
-
-json model_to_json(const ModelDescription& model) {
-  return {{"name", model.name},
-          {"about", model.about},
-          {"paced", model.compute == Compute::Paced},
-          {"has_mixtrals_options", model.has_mixtrals_options}};
+constexpr auto fields_of(const RankAbout*) {
+  return std::tuple{field("commit", &RankAbout::commit), field("torch", &RankAbout::torch),
+                    field("blas", &RankAbout::blas),
+                    field("has_gpu_module", &RankAbout::has_gpu_module),
+                    field("models", &RankAbout::models)};
 }
-
-ModelDescription model_from_json(const json& in, const std::string& file) {
-  JsonFields fields(in, file, "models.");
-  ModelDescription model{fields.string("name"), fields.string("about"),
-                         fields.boolean("paced") ? Compute::Paced : Compute::Real,
-                         fields.boolean("has_mixtrals_options")};
-  fields.finish();
-  return model;
-}
-
-}  // namespace
 
 void to_json(json& out, const RankAbout& about) {
-  out = {{"commit", about.commit},
-         {"torch", about.torch},
-         {"blas", about.blas},
-         {"has_gpu_module", about.has_gpu_module},
-         {"models", json::array()}};
-  for (const ModelDescription& model : about.models) out["models"].push_back(model_to_json(model));
+  out = write_fields(about);
 }
 
 RankAbout rank_about_from_json(const json& in, const std::string& file) {
-  JsonFields fields(in, file);
-  RankAbout about;
-  about.commit = fields.string("commit");
-  about.torch = fields.string("torch");
-  about.blas = fields.string("blas");
-  about.has_gpu_module = fields.boolean("has_gpu_module");
-  for (const json& model : fields.raw("models", true)) {
-    about.models.push_back(model_from_json(model, file));
-  }
-  fields.finish();
-  return about;
+  return read_fields<RankAbout>(in, file);
 }
 
 }  // namespace gradsync::coordinate

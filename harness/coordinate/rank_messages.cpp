@@ -2,6 +2,7 @@
 
 #include "harness/base/messages.h"
 #include "harness/launch/topology_fields.h"
+#include "harness/results/model_info_fields.h"
 
 namespace gradsync::plan {
 

@@ -30,7 +30,7 @@ struct TrialDone {
   int order = 0;
   results::RankRecord rank;
   results::LedgerRecord ledger;
-  nlohmann::json model_info;
+  results::ModelInfo model_info;
   std::string invalid;  // why the trial counts for nothing; "": it counts
 };
 struct RankFailure {              // then it exits

@@ -57,7 +57,7 @@ std::string queued(const TrialRecord& trial) {
 }  // namespace
 
 std::string timing_objection(const TrialRecord& trial, const Cores& cores, int threads_per_rank) {
-  if (trial.model_info.value("paced", false)) return throttled(trial);
+  if (trial.model_info && trial.model_info->paced.value_or(false)) return throttled(trial);
   const auto ranks = static_cast<int>(trial.ranks.size());
   std::string objection = crowded(ranks * threads_per_rank, cores);
   if (objection.empty())

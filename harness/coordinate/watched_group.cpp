@@ -94,11 +94,8 @@ void WatchedGroup::take(int rank, TrialDone message) {
 
 void WatchedGroup::finish(results::TrialRecord record) {
   const std::string objection = timing_objection(record, job_.cores, job_.spec.threads_per_rank);
-  const bool is_valid = record.model_info.value("timing_valid", true);  // as its ranks say
-  if (is_valid && !objection.empty()) {
-    record.model_info["timing_valid"] = false;
-    record.model_info["timing_reason"] = objection;
-  }
+  const bool is_valid = record.model_info->has_valid_times();  // as its ranks say
+  if (is_valid && !objection.empty()) record.model_info->refuse_times(objection);
   trial_ended_(record);
 }
 

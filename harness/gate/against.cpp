@@ -23,7 +23,7 @@ using Trials = std::vector<const TrialRecord*>;
 // Works for a cell that both runs have, and for one that a run has alone.
 template <typename Cell>
 Row row_of(const Cell& cell) {
-  return {cell.part, cell.cell.written()};
+  return {cell.part, cell.cell};
 }
 
 template <typename Cell>

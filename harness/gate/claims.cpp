@@ -121,7 +121,7 @@ std::string side_name(const json& parameters) {
 }
 
 Row row_of(const CellGroup& group) {
-  return {group.part, group.cell.written()};
+  return {group.part, group.cell};
 }
 
 // A pair of rows that a claim is about.
@@ -177,7 +177,7 @@ std::vector<ClaimedPair> claimed_pairs(const std::vector<Claim>& claims,
 
 // The row without what its claim is about anyway.
 Row place_of(const Claim& claim, Row row) {
-  for (const auto& [name, value] : claim.above.items()) row.cell.erase(name);
+  for (const auto& [name, value] : claim.above.items()) row.cell = row.cell.without({name.c_str()});
   return row;
 }
 
@@ -185,7 +185,7 @@ Row place_of(const Claim& claim, Row row) {
 
 void to_json(json& out, const ClaimOutcome& outcome) {
   const auto row_or_null = [](const Row& row) {
-    return row.cell.is_null() ? json() : json{{"part", row.part}, {"cell", row.cell}};
+    return row.cell.empty() ? json() : json{{"part", row.part}, {"cell", row.cell.written()}};
   };
   out = {{"about", outcome.about},
          {"name", outcome.name},
@@ -220,7 +220,7 @@ std::vector<ClaimOutcome> evaluate_claims(const std::vector<Claim>& claims,
   const auto names = place_names(places);
   auto place = names.begin();
   for (ClaimOutcome& outcome : outcomes) {
-    if (!outcome.row.cell.is_null()) outcome.name += ", " + *place++;
+    if (!outcome.row.cell.empty()) outcome.name += ", " + *place++;
   }
   return outcomes;
 }

@@ -254,13 +254,13 @@ std::string buckets_words(const TrialRecord& baseline, const TrialRecord& candid
 }
 
 std::string gradient_bytes_words(const TrialRecord& baseline, const TrialRecord& candidate) {
-  const auto bytes_in = [](const TrialRecord& trial) -> json {
-    return trial.model_info.is_object() ? trial.model_info.value("gradient_bytes", json()) : json();
+  const auto bytes_in = [](const TrialRecord& trial) {
+    return trial.model_info ? trial.model_info->gradient_bytes : std::nullopt;
   };
-  const json a = bytes_in(baseline);
-  const json b = bytes_in(candidate);
-  if (a == b || a.is_null() || b.is_null()) return "";  // unknown in what older versions wrote
-  return fmt::format("gradients of {} bytes where the baseline has {}", b.dump(), a.dump());
+  const std::optional<std::int64_t> a = bytes_in(baseline);
+  const std::optional<std::int64_t> b = bytes_in(candidate);
+  if (a == b || !a || !b) return "";  // unknown in what older versions wrote
+  return fmt::format("gradients of {} bytes where the baseline has {}", *b, *a);
 }
 
 // "activation", or "communication 4096, activation 12": what moved the same way as the whole.

@@ -120,19 +120,15 @@ json to_json(const Replay& replay, const std::vector<Look>& looks) {
     verdicts[to_string(verdict)] = rate_json(shares_of(replay, says(verdict)));
   }
   const bool is_relabelled = replay.composition == Composition::Relabelled;
-  json out = {{"extra_work", replay.extra_work},
-              {"gates_are", is_relabelled ? "relabelled" : "one_row_slowed"},
-              {"starts", replay.starts},
-              {"gates", replay.gates.size()},
-              {"outcomes_of_a_gate", replay.gates.empty() ? 0 : replay.gates.front().size()},
-              {"false_alarms", flagged_json(replay, false_alarm)},
-              {"found", nullptr},
-              {"found_within", nullptr},
-              {"verdicts", verdicts}};
-  if (is_relabelled) return out;
-  out["found"] = flagged_json(replay, find);
-  out["found_within"] = found_json(replay, looks);
-  return out;
+  return {{"extra_work", replay.extra_work},
+          {"gates_are", is_relabelled ? "relabelled" : "one_row_slowed"},
+          {"starts", replay.starts},
+          {"gates", replay.gates.size()},
+          {"outcomes_of_a_gate", replay.gates.empty() ? 0 : replay.gates.front().size()},
+          {"false_alarms", flagged_json(replay, false_alarm)},
+          {"found", is_relabelled ? json(nullptr) : flagged_json(replay, find)},
+          {"found_within", is_relabelled ? json(nullptr) : found_json(replay, looks)},
+          {"verdicts", verdicts}};
 }
 
 json to_json(const ControlShifts& control) {

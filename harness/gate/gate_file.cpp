@@ -60,7 +60,7 @@ void read_ratio(JsonFields& fields, const std::string& path, Claim& claim) {
   claim.above = ratio[0];
   claim.below = ratio[1];
   for (const json& row : ratio) {
-    cell_with(plan::Cell{}, row, fmt::format("{}: {}ratio", fields.file(), path));
+    cell_with(json(plan::Cell{}), row, fmt::format("{}: {}ratio", fields.file(), path));
   }
 }
 

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 
+#include "harness/base/optional_json.h"
 #include "harness/summary/run_comparison.h"
 
 namespace gradsync::gate {
@@ -10,34 +11,30 @@ using nlohmann::json;
 
 namespace {
 
-template <typename Value>
-json or_null(const std::optional<Value>& value) {
-  return value ? json(*value) : json(nullptr);
-}
-
 json effect_to_json(const std::optional<Effect>& effect) {
   if (!effect) return nullptr;
   return {{"value", effect->value}, {"ci95", results::interval_to_json(effect->ci95)}};
 }
 
+json p_to_json(const MeasureDecision& measure) {
+  return {{"slower", measure.p_slower},
+          {"not_slower", measure.p.not_slower},
+          {"control", measure.p_control}};
+}
+
+json confirmed_to_json(const MeasureDecision& measure) {
+  if (!measure.confirmed_p) return nullptr;
+  return {{"effect", effect_to_json(measure.confirmed_effect)}, {"p", *measure.confirmed_p}};
+}
+
 json measure_to_json(const MeasureDecision& measure, bool took_turns) {
-  json out = {{"effect", effect_to_json(measure.effect)},
-              {"control", effect_to_json(measure.control)},
-              {"p", nullptr},
-              {"variance",
-               {{"between_starts", or_null(measure.components.between)},
-                {"between_turns", or_null(measure.components.within)}}},
-              {"confirmed", nullptr}};
-  if (took_turns) {
-    out["p"] = {{"slower", measure.p_slower},
-                {"not_slower", measure.p.not_slower},
-                {"control", measure.p_control}};
-  }
-  if (measure.confirmed_p) {
-    out["confirmed"] = {{"effect", effect_to_json(measure.confirmed_effect)},
-                        {"p", *measure.confirmed_p}};
-  }
-  return out;
+  return {{"effect", effect_to_json(measure.effect)},
+          {"control", effect_to_json(measure.control)},
+          {"p", took_turns ? p_to_json(measure) : json(nullptr)},
+          {"variance",
+           {{"between_starts", optional_to_json(measure.components.between)},
+            {"between_turns", optional_to_json(measure.components.within)}}},
+          {"confirmed", confirmed_to_json(measure)}};
 }
 
 json times_to_json(const RowReport& row) {
@@ -55,8 +52,8 @@ json times_to_json(const RowReport& row) {
           {"confirmation_turns", row.confirmation_turns},
           {"low", measure(Measure::Low)},
           {"mean", measure(Measure::Mean)},
-          {"smallest_visible_effect", or_null(times.smallest_visible)},
-          {"turns_needed", or_null(times.turns_needed)}};
+          {"smallest_visible_effect", optional_to_json(times.smallest_visible)},
+          {"turns_needed", optional_to_json(times.turns_needed)}};
 }
 
 json counts_to_json(const std::optional<RowCounts>& counts) {
@@ -64,18 +61,22 @@ json counts_to_json(const std::optional<RowCounts>& counts) {
   return {{"differences", counts->differences}, {"unfit_because", counts->unfit_because}};
 }
 
+json null_reasons_of(const RowReport& row) {
+  json reasons = json::object();
+  if (!row.counts) reasons.update({{"counts", "not compared"}});
+  if (!row.times) reasons.update({{"times", row.no_times_because}});
+  return reasons;
+}
+
 json row_to_json(const RowReport& row, const std::string& name) {
-  json out = {{"part", row.row.part},
-              {"cell", row.row.cell},
-              {"name", name},
-              {"verdict", to_string(verdict_of(row))},
-              {"reason", reason_of(row)},
-              {"counts", counts_to_json(row.counts)},
-              {"times", times_to_json(row)},
-              {"null_reasons", json::object()}};
-  if (!row.counts) out["null_reasons"]["counts"] = "not compared";
-  if (!row.times) out["null_reasons"]["times"] = row.no_times_because;
-  return out;
+  return {{"part", row.row.part},
+          {"cell", row.row.cell.written()},
+          {"name", name},
+          {"verdict", to_string(verdict_of(row))},
+          {"reason", reason_of(row)},
+          {"counts", counts_to_json(row.counts)},
+          {"times", times_to_json(row)},
+          {"null_reasons", null_reasons_of(row)}};
 }
 
 json side_to_json(const Side& side) {
@@ -144,8 +145,8 @@ json to_json(const GateReport& report) {
           {"rows", rows},
           {"claims_file", report.claims_file.empty() ? json(nullptr) : json(report.claims_file)},
           {"claims", report.claims},
-          {"duration_s", or_null(report.duration_s)},
-          {"time_budget_s", or_null(report.time_budget_s)},
+          {"duration_s", optional_to_json(report.duration_s)},
+          {"time_budget_s", optional_to_json(report.time_budget_s)},
           {"verdict", to_string(verdict)},
           {"exit_status", static_cast<int>(exit_status_of(verdict))}};
 }

@@ -8,6 +8,7 @@
 #include <stdexcept>
 
 #include "harness/base/errors.h"
+#include "harness/base/json_fields.h"
 #include "harness/base/named.h"
 #include "harness/base/words.h"
 #include "harness/plan/cell.h"
@@ -39,22 +40,12 @@ void set_parameter(plan::Cell& cell, const std::string& parameter, const json& v
   }
 }
 
-// What is no JSON is a bare word.
-json parse_word(const std::string& word) {
-  json value = json::parse(word, nullptr, false);
-  return value.is_discarded() ? json(word) : value;
-}
-
 // What tells the rows of each part apart, but for topology and strategy.
 std::map<std::string, std::vector<std::string>> varying_by_part(const std::vector<Row>& rows) {
-  std::map<std::string, std::vector<results::Parameters>> parts;
-  for (const Row& row : rows) parts[row.part].emplace_back(row.cell);
+  std::map<std::string, std::vector<const results::Parameters*>> parts;
+  for (const Row& row : rows) parts[row.part].push_back(&row.cell);
   std::map<std::string, std::vector<std::string>> varying;
-  for (const auto& [name, cells] : parts) {
-    std::vector<const results::Parameters*> of_part;
-    for (const results::Parameters& cell : cells) of_part.push_back(&cell);
-    varying[name] = results::varying_names(of_part);
-  }
+  for (const auto& [name, cells] : parts) varying[name] = results::varying_names(cells);
   return varying;
 }
 
@@ -76,7 +67,7 @@ RowFilter::RowFilter(const std::string& text, const std::string& origin) : text_
           origin, text));
     }
     const std::string value = equals == std::string::npos ? piece : piece.substr(equals + 1);
-    add(parameter, parameter == "part" ? json(value) : parse_word(value), origin);
+    add(parameter, parameter == "part" ? json(value) : json_or_word(value), origin);
   }
 }
 
@@ -110,7 +101,7 @@ void RowFilter::add(const std::string& parameter, const json& value, const std::
 }
 
 bool RowFilter::matches(const Row& row) const {
-  const plan::Cell cell = plan::cell_from_json(row.cell, "a row");
+  const plan::Cell cell = plan::cell_from_json(row.cell.written(), "a row");
   return std::all_of(terms_.begin(), terms_.end(), [&](const Term& term) {
     return std::any_of(term.values.begin(), term.values.end(), [&](const json& value) {
       if (term.parameter == "part") return value == row.part;
@@ -121,8 +112,9 @@ bool RowFilter::matches(const Row& row) const {
   });
 }
 
-plan::Cell cell_with(const json& cell, const json& parameters, const std::string& origin) {
-  plan::Cell changed = plan::cell_from_json(cell, "a row");
+plan::Cell cell_with(const results::Parameters& cell, const json& parameters,
+                     const std::string& origin) {
+  plan::Cell changed = plan::cell_from_json(cell.written(), "a row");
   for (const auto& [parameter, value] : parameters.items()) {
     set_parameter(changed, parameter, value, origin);
   }
@@ -156,10 +148,10 @@ std::vector<std::string> place_names(const std::vector<Row>& rows) {
   for (const Row& row : rows) {
     std::vector<std::string> words;
     if (parts && !row.part.empty()) words.push_back(row.part);
-    if (row.cell.contains("topology")) words.push_back(row.cell["topology"].get<std::string>());
+    if (!row.cell.topology().empty()) words.push_back(row.cell.topology());
     for (const std::string& parameter : varying[row.part]) {
-      if (!row.cell.contains(parameter)) continue;
-      words.push_back(fmt::format("{} {}", parameter, report::plain_text(row.cell[parameter])));
+      if (!row.cell.has(parameter)) continue;
+      words.push_back(fmt::format("{} {}", parameter, report::parameter_text(row.cell, parameter)));
     }
     names.push_back(fmt::format("{}", fmt::join(words, ", ")));
   }
@@ -169,11 +161,9 @@ std::vector<std::string> place_names(const std::vector<Row>& rows) {
 std::vector<std::string> row_names(const std::vector<Row>& rows) {
   std::vector<std::string> names = place_names(rows);
   for (std::size_t i = 0; i < rows.size(); ++i) {
-    const json& cell = rows[i].cell;
-    if (cell.contains("job")) names[i] = cell["job"].get<std::string>();
-    if (cell.contains("strategy")) {
-      names[i] += ", " + report::strategy_label(cell["strategy"].get<std::string>());
-    }
+    const results::Parameters& cell = rows[i].cell;
+    if (!cell.job().empty()) names[i] = cell.job();
+    if (!cell.strategy().empty()) names[i] += ", " + report::strategy_label(cell.strategy());
   }
   return names;
 }

@@ -11,12 +11,13 @@
 #include <vector>
 
 #include "harness/plan/plan.h"
+#include "harness/results/parameters.h"
 
 namespace gradsync::gate {
 
 struct Row {
   std::string part;  // "" where the plan has no parts
-  nlohmann::json cell;
+  results::Parameters cell;
   bool operator==(const Row&) const = default;
 };
 
@@ -53,7 +54,7 @@ class RowFilter {
 
 // Returns the cell with these parameters changed, in full: each of them as --set would set it.
 // Errors: ConfigError as RowFilter's.
-plan::Cell cell_with(const nlohmann::json& cell, const nlohmann::json& parameters,
+plan::Cell cell_with(const results::Parameters& cell, const nlohmann::json& parameters,
                      const std::string& origin);
 
 // Returns the rows that any of the filters matches, in their order; all of them without filters.

@@ -74,7 +74,7 @@ std::array<double, kArms.size()> elapsed_from(JsonFields& fields) {
 Turn turn_from(const json& in, const std::string& file, const std::string& path) {
   JsonFields fields(in, file, path);
   Turn turn;
-  if (in.is_object() && in.contains("elapsed_s")) turn.elapsed_s = elapsed_from(fields);
+  if (fields.has("elapsed_s")) turn.elapsed_s = elapsed_from(fields);
   turn.start = int_field(fields, "start", 0);
   turn.order = order_from(fields);
   for (const Arm arm : kArms) {
@@ -92,8 +92,9 @@ RowTurns row_from(const json& in, const std::string& file, const std::string& pa
   JsonFields fields(in, file, path);
   RowTurns row;
   row.part = fields.string("part");
-  row.cell = fields.raw("cell", true);
-  if (!row.cell.is_object()) fields.fail("cell", "an object");
+  const json& cell = fields.raw("cell", true);
+  if (!cell.is_object()) fields.fail("cell", "an object");
+  row.cell = cell;
   const json& turns = list_field(fields, "turns");
   for (std::size_t i = 0; i < turns.size(); ++i) {
     const std::string place = fmt::format("{}turns[{}].", path, i);
@@ -179,7 +180,7 @@ json to_json(const TurnFamily& family) {
   for (const RowTurns& row : family.rows) {
     json turns = json::array();
     for (const Turn& turn : row.turns) turns.push_back(turn_to_json(turn));
-    rows.push_back({{"part", row.part}, {"cell", row.cell}, {"turns", turns}});
+    rows.push_back({{"part", row.part}, {"cell", row.cell.written()}, {"turns", turns}});
   }
   json starts = json::array();
   for (const StartDraw& draw : family.starts) {

@@ -14,6 +14,7 @@
 #include <string>
 #include <vector>
 
+#include "harness/results/parameters.h"
 #include "harness/stats/random.h"
 
 namespace gradsync::gate {
@@ -56,7 +57,7 @@ struct StartDraw {
 
 struct RowTurns {
   std::string part;
-  nlohmann::json cell;
+  results::Parameters cell;
   std::vector<Turn> turns;  // in the order they ran
 };
 

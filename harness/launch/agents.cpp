@@ -155,19 +155,19 @@ ClockOffset Agents::measure_clock(Task& task) {
   return offset_of(pings);
 }
 
-json Agents::clocks() {
-  json nodes = json::array();
+std::vector<HostClock> Agents::clocks() {
+  std::vector<HostClock> nodes;
   for (int node = 0; node < place_.nodes; ++node) {
     Task& task = task_of_rank(node * place_.ranks_per_node);
-    json entry{{"offset_s", nullptr}, {"error_s", nullptr}};
+    HostClock clock;
     try {
-      entry = describe_clock(task.joined, measure_clock(task));
+      clock = describe_clock(task.joined, measure_clock(task));
     } catch (const CommError& error) {
-      entry["reason"] = error.what();
+      clock.reason = error.what();
     }
-    entry["node"] = node;
-    entry["host"] = task.hello.host;
-    nodes.push_back(std::move(entry));
+    clock.node = node;
+    clock.host = task.hello.host;
+    nodes.push_back(std::move(clock));
   }
   return nodes;
 }

@@ -34,10 +34,9 @@ class Agents {
   // Tells every agent that the job is over, with the exit status to end with.
   void end(int exit_status);
 
-  // Returns for every node {"node", "host", "offset_s", "error_s", "drift", "drift_error"}: its
-  // clock against the leader's, from now and from when it joined; null with a "reason" where the
-  // task is gone. Takes a millisecond per host; not while ranks run.
-  nlohmann::json clocks();
+  // Returns every node's clock against the leader's, from now and from when it joined; unset with a
+  // reason where the task is gone. Takes a millisecond per host; not while ranks run.
+  std::vector<HostClock> clocks();
 
   // Return how many processors the ranks of all tasks have, and of how many cores these are
   // hardware threads: as many as if every machine had the share of the one with the fewest for its

@@ -5,6 +5,7 @@
 
 #include "harness/base/clock.h"
 #include "harness/base/errors.h"
+#include "harness/base/fields.h"
 
 namespace gradsync::launch {
 
@@ -18,16 +19,36 @@ ClockOffset offset_of(const std::vector<Ping>& pings) {
   return {middle_ns, best.remote_ns - middle_ns, (best.received_ns - best.sent_ns + 1) / 2};
 }
 
-nlohmann::json describe_clock(const ClockOffset& before, const ClockOffset& after) {
+constexpr auto fields_of(const HostClock*) {
+  return std::tuple{field("node", &HostClock::node),
+                    field("host", &HostClock::host),
+                    field("offset_s", &HostClock::offset_s),
+                    field("error_s", &HostClock::error_s),
+                    field("drift", &HostClock::drift).spared(),
+                    field("drift_error", &HostClock::drift_error).spared(),
+                    field("reason", &HostClock::reason).spared()};
+}
+
+void to_json(nlohmann::json& out, const HostClock& clock) {
+  out = write_fields(clock);
+}
+
+HostClock describe_clock(const ClockOffset& before, const ClockOffset& after) {
   const double moved_s = seconds(after.offset_ns - before.offset_ns);
   const double between_s = seconds(after.at_ns - before.at_ns);
   const double errors_s = seconds(before.error_ns + after.error_ns);
   const bool known = between_s > 0;
   // The offset given is the middle of the two; the clocks were at most half the movement away.
-  return {{"offset_s", seconds(before.offset_ns) + moved_s / 2},
-          {"error_s", std::abs(moved_s) / 2 + seconds(std::max(before.error_ns, after.error_ns))},
-          {"drift", known ? nlohmann::json(moved_s / between_s) : nlohmann::json()},
-          {"drift_error", known ? nlohmann::json(errors_s / between_s) : nlohmann::json()}};
+  HostClock clock;
+  clock.offset_s = seconds(before.offset_ns) + moved_s / 2;
+  clock.error_s = std::abs(moved_s) / 2 + seconds(std::max(before.error_ns, after.error_ns));
+  clock.drift.emplace();
+  clock.drift_error.emplace();
+  if (known) {
+    clock.drift = moved_s / between_s;
+    clock.drift_error = errors_s / between_s;
+  }
+  return clock;
 }
 
 }  // namespace gradsync::launch

@@ -8,6 +8,8 @@
 
 #include <cstdint>
 #include <nlohmann/json.hpp>
+#include <optional>
+#include <string>
 #include <vector>
 
 namespace gradsync::launch {
@@ -28,9 +30,20 @@ struct ClockOffset {
 // Returns what the ping with the shortest round trip says. Pure. `pings` is not empty.
 ClockOffset offset_of(const std::vector<Ping>& pings);
 
-// Returns {"offset_s", "error_s", "drift", "drift_error"} from one measurement before the run and
-// one after it; the drift is in seconds per second, with the bound that both errors put on it. The
-// error covers every moment in between, taking the drift as steady. Pure.
-nlohmann::json describe_clock(const ClockOffset& before, const ClockOffset& after);
+// The clock of a node's host over a run, as its context has it. Unset inside: not known.
+struct HostClock {
+  int node = 0;
+  std::string host;
+  std::optional<double> offset_s;
+  std::optional<double> error_s;                     // at every moment, taking the drift as steady
+  std::optional<std::optional<double>> drift;        // seconds per second
+  std::optional<std::optional<double>> drift_error;  // the bound that both errors put on it
+  std::string reason;                                // why it was not compared
+};
+
+void to_json(nlohmann::json& out, const HostClock& clock);
+
+// Returns the clock, but for its node, from one measurement before the run and one after it. Pure.
+HostClock describe_clock(const ClockOffset& before, const ClockOffset& after);
 
 }  // namespace gradsync::launch

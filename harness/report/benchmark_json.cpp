@@ -52,8 +52,8 @@ std::string run_name(const results::Result& result, const PartView& part, const 
 std::vector<double> steps_of(const std::vector<TrialRecord>& trials, const CellResult& cell) {
   std::vector<double> steps;
   for (const TrialRecord& trial : trials) {
-    const bool wanted = trial.status == results::Status::Ok && trial.part == cell.part &&
-                        trial.cell == cell.cell.written();
+    const bool wanted =
+        trial.status == results::Status::Ok && trial.part == cell.part && trial.cell == cell.cell;
     if (!wanted) continue;
     for (const double step : trial.step_s) {
       if (std::isfinite(step)) steps.push_back(step);

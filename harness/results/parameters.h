@@ -21,6 +21,7 @@ class Parameters {
   // `written`: the object of a record.
   Parameters(nlohmann::json written) : written_(std::move(written)) {}
 
+  std::string job() const { return text("job", ""); }  // a training command's; "": a plan's cell
   std::string topology() const { return text("topology", ""); }
   std::string model() const { return text("model", ""); }
   std::string wrapper() const { return text("wrapper", ""); }
@@ -41,6 +42,7 @@ class Parameters {
 
   // Any parameter by its name; null where it was not written.
   nlohmann::json value(const std::string& name) const;
+  bool empty() const { return written_.empty(); }
   bool has(const std::string& name) const { return written_.contains(name); }
   std::vector<std::string> names() const;  // of those that were written, sorted
 

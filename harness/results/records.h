@@ -1,8 +1,7 @@
 // What one trial left behind, as stored in trials.jsonl (schema gradsync.trial/1).
 //
 // Raw first: every timed step of every rank is here, so that summaries can be made again. Timelines
-// are many times larger and lie in a file beside it (timelines.h). The cell is kept as JSON,
-// because results outlive the plans that asked for them.
+// are many times larger and lie in a file beside it (timelines.h).
 #pragma once
 
 #include <cstdint>
@@ -11,6 +10,9 @@
 #include <optional>
 #include <string>
 #include <vector>
+
+#include "harness/results/model_info.h"
+#include "harness/results/parameters.h"
 
 namespace gradsync::results {
 
@@ -113,7 +115,7 @@ struct FilePart {
 
 struct TrialRecord {
   std::string part;
-  nlohmann::json cell;
+  Parameters cell;
   int launch = 0;  // from 0
   int round = 0;   // from 0
   int order = 0;   // position in which the trial ran, over the whole plan, from 0
@@ -127,7 +129,7 @@ struct TrialRecord {
   // ran out of memory. Unset, empty: the model or its options declare nothing.
   std::optional<std::int64_t> predicted_peak_allocated_bytes;
   std::map<std::string, std::int64_t> predicted_peak_by_category;
-  nlohmann::json model_info;  // {"parameters", "gradient_bytes", "scale", "paced", ...}
+  std::optional<ModelInfo> model_info;  // unset: the model was never made
   // Where the file of timelines has what the ranks recorded of single steps (timelines.h). Unset:
   // nothing was recorded, or it is in the ranks alone, as in records of earlier versions.
   std::optional<FilePart> timelines_at;

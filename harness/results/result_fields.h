@@ -23,12 +23,21 @@ namespace gradsync::results {
 inline nlohmann::json field_to_json(const Context& context) {
   return context.written;
 }
+inline void field_from_json(const nlohmann::json& in, Context& context, const FieldPlace& place) {
+  if (!in.is_object()) place.fail(&in, "an object");
+  context = Context(in);
+}
 inline nlohmann::json field_schema(const Context*) {
   return {{"type", "object"}};
 }
 
 inline nlohmann::json field_to_json(const Parameters& parameters) {
   return parameters.written();
+}
+inline void field_from_json(const nlohmann::json& in, Parameters& parameters,
+                            const FieldPlace& place) {
+  if (!in.is_object()) place.fail(&in, "an object");
+  parameters = in;
 }
 inline nlohmann::json field_schema(const Parameters*) {
   return {{"type", "object"},

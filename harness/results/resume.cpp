@@ -17,8 +17,8 @@ json value_of(const Context& context, const char* name) {
 
 }  // namespace
 
-std::string trial_key(const std::string& part, const json& cell, int launch, int round) {
-  return json({part, cell, launch, round}).dump();
+std::string trial_key(const std::string& part, const Parameters& cell, int launch, int round) {
+  return json({part, cell.written(), launch, round}).dump();
 }
 
 std::set<std::string> done_keys(const std::vector<TrialRecord>& trials) {

@@ -100,7 +100,7 @@ struct StoredResult {
 StoredResult read_result(const std::string& directory);
 
 // Names one trial of a plan: part, cell, launch and round.
-std::string trial_key(const std::string& part, const nlohmann::json& cell, int launch, int round);
+std::string trial_key(const std::string& part, const Parameters& cell, int launch, int round);
 
 // Keys of the trials that need not run again: those with a lasting outcome (ok, oom, invalid).
 // Failed, timed out and skipped ones get another chance.

@@ -11,6 +11,7 @@
 #include <unordered_map>
 
 #include "harness/base/errors.h"
+#include "harness/base/fields.h"
 #include "harness/base/in_parallel.h"
 #include "harness/base/json_fields.h"
 #include "harness/results/store.h"
@@ -55,9 +56,19 @@ int version_of(std::string_view schema, std::string_view family) {
   return version;
 }
 
+// What every file of a run has, whatever else; null: it has none.
+struct Versioned {
+  json schema;
+};
+
+constexpr auto fields_of(const Versioned*) {
+  return std::tuple{field("schema", &Versioned::schema).later()};
+}
+
 // For a newer version the remedy is another program, not another file.
 void refuse_newer(const json& record, std::string_view known, const std::string& where) {
-  const json schema = record.is_object() ? record.value("schema", json()) : json();
+  if (!record.is_object()) return;
+  const json schema = read_fields<Versioned>(record, where).schema;
   if (!schema.is_string()) return;
   const auto family = known.substr(0, known.find('/') + 1);
   const auto& text = schema.get_ref<const std::string&>();
@@ -210,10 +221,12 @@ StoredResult read_result(const std::string& directory) {
   refuse_newer(result, kResultSchema, path);
   JsonFields fields(result, path);
   if (fields.string("schema") != kResultSchema) fields.fail("schema", kResultSchema);
-  for (const char* name : {"context", "plan"}) {
-    if (!fields.raw(name, true).is_object()) fields.fail(name, "an object");
-  }
-  StoredResult stored{Context(result.at("context")), result.at("plan"), std::nullopt};
+  const auto object = [&](const char* name) {
+    const json& value = fields.raw(name, true);
+    if (!value.is_object()) fields.fail(name, "an object");
+    return value;
+  };
+  StoredResult stored{Context(object("context")), object("plan"), std::nullopt};
   const json& status = fields.raw("exit_status", false);
   if (status.is_number_integer()) stored.exit_status = status.get<int>();
   return stored;

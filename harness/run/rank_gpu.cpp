@@ -14,8 +14,6 @@
 namespace gradsync::run {
 namespace {
 
-using nlohmann::json;
-
 std::string text_of(int fd) {
   struct stat file {};
   if (::fstat(fd, &file) != 0 || file.st_size == 0) return "";
@@ -36,7 +34,7 @@ RankGpu::RankGpu(const coordinate::LaunchSpec& spec, const launch::RankPlace& pl
 
 void RankGpu::meet(c10d::Store& store) {
   const auto key = [](int rank) { return fmt::format("gpu of rank {}", rank); };
-  const std::string uuid = gpu_->description().at("uuid");
+  const std::string uuid = gpu_->description().uuid;
   store.set(key(place_.rank), std::vector<std::uint8_t>(uuid.begin(), uuid.end()));
   std::vector<std::string> uuids;
   for (int rank = 0; rank < place_.world_size; ++rank) {
@@ -67,13 +65,12 @@ void RankGpu::catch_nccl_log() {
   ::setenv("NCCL_DEBUG_FILE", fmt::format("/proc/self/fd/{}", nccl_log_.get()).c_str(), 1);
 }
 
-void RankGpu::add_to(json& info) const {
-  info["gpu"] = gpu_->description();
+void RankGpu::add_to(results::ModelInfo& info) const {
+  info.gpu = gpu_->description();
   const std::string transports = nccl_log_ ? comm::nccl_transports(text_of(nccl_log_.get())) : "";
-  info["nccl_transports"] = transports.empty() ? json(nullptr) : json(transports);
-  if (!sharing_.shared()) return;
-  info["timing_valid"] = false;
-  info["timing_reason"] = sharing_.reason();
+  info.nccl_transports.emplace();
+  if (!transports.empty()) info.nccl_transports = transports;
+  if (sharing_.shared()) info.refuse_times(sharing_.reason());
 }
 
 std::optional<comm::NcclObstacle> nccl_obstacle_here(const std::string& what) {

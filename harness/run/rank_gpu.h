@@ -2,7 +2,6 @@
 #pragma once
 
 #include <memory>
-#include <nlohmann/json.hpp>
 #include <optional>
 #include <string>
 
@@ -11,6 +10,7 @@
 #include "harness/coordinate/launch_spec.h"
 #include "harness/launch/control_channel.h"
 #include "harness/launch/unique_fd.h"
+#include "harness/results/model_info.h"
 
 namespace gradsync::run {
 
@@ -26,9 +26,8 @@ class RankGpu {
 
   comm::Gpu& gpu() { return *gpu_; }
 
-  // Adds to a trial's model_info: "gpu", with what Gpu::description() says, "nccl_transports" (null
-  // where they are not known) and, where GPUs are shared, "timing_valid" and "timing_reason".
-  void add_to(nlohmann::json& info) const;
+  // Adds the GPU, NCCL's transports and, where GPUs are shared, that times mean nothing.
+  void add_to(results::ModelInfo& info) const;
 
  private:
   void catch_nccl_log();

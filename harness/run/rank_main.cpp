@@ -26,8 +26,6 @@
 namespace gradsync::run {
 namespace {
 
-using nlohmann::json;
-
 // Refuses what a trial's tensors would hold beyond its budget, while it lives; 0: none. On a GPU
 // the budget is for what the allocator reserves.
 class BudgetScope {
@@ -133,13 +131,11 @@ class Rank {
     ExtraWork* extra = extra_for(trial.cell);
     BlockResult result = run_block(*context_, workload, trial, extra);
     page.activity.store(launch::Activity::Idle);
-    json info = workload.info();
+    results::ModelInfo info = workload.info();
     if (gpu_) gpu_->add_to(info);
     if (alone()) add_what_stands_for_all(info);
     if (extra != nullptr) {
-      info["extra_work"] = {{"share", spec_.extra_work},
-                            {"operations_per_step", extra->operations()},
-                            {"operations", extra->done()}};
+      info.extra_work = {spec_.extra_work, extra->operations(), extra->done()};
     }
     control_.send(
         to_json(coordinate::TrialDone{trial.order, std::move(result.rank), std::move(result.ledger),
@@ -162,14 +158,11 @@ class Rank {
     return comm::make_store(place_, control_, spec_.timeout_s);
   }
 
-  void add_what_stands_for_all(json& info) const {
-    info["timing_valid"] = false;
-    info["timing_reason"] =
-        fmt::format("one rank stands for {} and sends nothing", place_.world_size);
+  void add_what_stands_for_all(results::ModelInfo& info) const {
+    info.refuse_times(fmt::format("one rank stands for {} and sends nothing", place_.world_size));
     if (spec_.fold_from_bytes == 0) return;
-    info["fold_from_bytes"] = spec_.fold_from_bytes;
-    const auto bytes = measure::physical_bytes();
-    info["physical_bytes"] = bytes ? json(*bytes) : json(nullptr);
+    info.fold_from_bytes = spec_.fold_from_bytes;
+    info.physical_bytes.emplace(measure::physical_bytes());
   }
 
   comm::Gpu* device() { return gpu_ ? &gpu_->gpu() : nullptr; }

@@ -174,23 +174,21 @@ sync::Training Workload::training(const RankContext& context) {
           context.recorder, context.ledger, context.world_size};
 }
 
-nlohmann::json Workload::info() const {
+results::ModelInfo Workload::info() const {
   // The model's own tensors have their whole shapes, also where a rank holds only shards.
   const auto parameters = model_->module().parameters();
   std::int64_t elements = 0;
   for (const at::Tensor& parameter : parameters) elements += parameter.numel();
   const auto reductions = model_->reduction_bytes();
-  nlohmann::json info{
-      {"parameters", elements},
-      {"gradient_bytes", std::accumulate(reductions.begin(), reductions.end(), std::int64_t{0})},
-      {"tensors", parameters.size()},
-      {"bucket_bytes", reductions},
-      {"scale", cell_.scale},
-      {"paced", model_->module().compute() == models::Compute::Paced}};
-  const auto& fresh = model_->module().freshly_initialised();
-  if (!fresh.empty()) info["freshly_initialised"] = fresh;
-  const std::string read_back = model_->module().reads_back();
-  if (!read_back.empty() && !parameters.front().is_cpu()) info["host_reads_back"] = read_back;
+  results::ModelInfo info;
+  info.parameters = elements;
+  info.gradient_bytes = std::accumulate(reductions.begin(), reductions.end(), std::int64_t{0});
+  info.tensors = static_cast<std::int64_t>(parameters.size());
+  info.bucket_bytes = reductions;
+  info.scale = cell_.scale;
+  info.paced = model_->module().compute() == models::Compute::Paced;
+  info.freshly_initialised = model_->module().freshly_initialised();
+  if (!parameters.front().is_cpu()) info.host_reads_back = model_->module().reads_back();
   return info;
 }
 

@@ -10,6 +10,7 @@
 #include "harness/coordinate/launch_spec.h"
 #include "harness/measure/step_recorder.h"
 #include "harness/plan/plan.h"
+#include "harness/results/model_info.h"
 #include "harness/sync/fsdp/flat_unit.h"
 #include "harness/sync/strategies/strategy.h"
 
@@ -45,10 +46,8 @@ class Workload {
 
   sync::Training training(const RankContext& context);
   const sync::Wrapper& wrapper() const { return *model_; }
-  // {"parameters", "gradient_bytes", "tensors", "bucket_bytes", "scale", "paced"}: gradient_bytes
-  // and bucket_bytes are what one synchronized micro-batch reduces. And
-  // "freshly_initialised", names of parameters, where --weights lacked some
-  nlohmann::json info() const;
+  // gradient_bytes and bucket_bytes are what one synchronized micro-batch reduces.
+  results::ModelInfo info() const;
   bool paced() { return model_->module().compute() == models::Compute::Paced; }
   models::DataLoader& data() { return *data_; }
   sync::Optimizer& optimizer() { return *optimizer_; }

@@ -9,7 +9,9 @@
 #include <string>
 #include <vector>
 
+#include "harness/base/build_info.h"
 #include "harness/base/clock.h"
+#include "harness/base/fields.h"
 #include "harness/launch/gpus.h"
 #include "harness/launch/host.h"
 #include "harness/launch/topology.h"
@@ -22,20 +24,14 @@ namespace {
 
 using nlohmann::json;
 
-// The topologies of the plan as data, so that a table can describe them without the files.
-json topologies_of(const plan::Plan& plan) {
-  json topologies = json::object();
-  const auto rate = [](const std::optional<double>& bits_per_s) {
-    return bits_per_s ? json(*bits_per_s) : json(nullptr);
-  };
+std::map<std::string, DescribedTopology> topologies_of(const plan::Plan& plan) {
+  std::map<std::string, DescribedTopology> topologies;
   for (const plan::Part& part : plan.parts) {
     for (const plan::Cell& cell : part.cells) {
       const auto topology = launch::read_topology(cell.topology, topologies_directory());
-      topologies[cell.topology] = {{"nodes", topology.nodes},
-                                   {"ranks_per_node", topology.ranks_per_node},
-                                   {"about", topology.about},
-                                   {"inter_node_bits_per_s", rate(topology.inter_node_bits_per_s)},
-                                   {"intra_node_bits_per_s", rate(topology.intra_node_bits_per_s)}};
+      topologies[cell.topology] = {{topology.nodes, topology.ranks_per_node,
+                                    topology.inter_node_bits_per_s, topology.intra_node_bits_per_s},
+                                   topology.about};
     }
   }
   return topologies;
@@ -50,17 +46,17 @@ std::vector<std::string> command_line() {
 }
 
 // What would spoil a number on this machine, for the head of the table.
-json warnings_about(const launch::Host& host, const Gpus& gpus) {
-  json warnings = json::array();
+std::vector<std::string> warnings_about(const launch::Host& host, const Gpus& gpus) {
+  std::vector<std::string> warnings;
   for (const launch::Finding& finding : findings_about(host, gpus)) {
     if (finding.severity != launch::Finding::Severity::Ok) warnings.push_back(finding.what);
   }
   return warnings;
 }
 
-// "4 x NVIDIA A100-SXM4-80GB": what times depend on; null where it is not known.
-json gpu_models(const Gpus& gpus) {
-  if (!gpus) return nullptr;
+// "4 x NVIDIA A100-SXM4-80GB": what times depend on; nothing where it is not known.
+std::optional<std::string> gpu_models(const Gpus& gpus) {
+  if (!gpus) return std::nullopt;
   std::map<std::string, int> count;
   for (const launch::GpuInfo& gpu : *gpus) ++count[gpu.name.value_or("unknown")];
   std::vector<std::string> texts;
@@ -74,7 +70,69 @@ const char* pinning_on(const launch::Host& host) {
              : "one hardware thread per rank, of other cores first, round robin";
 }
 
+std::optional<std::string> unless_empty(const std::string& text) {
+  return text.empty() ? std::nullopt : std::optional(text);
+}
+
 }  // namespace
+
+constexpr auto fields_of(const Build*) {
+  return std::tuple{field("gradsync", &Build::gradsync),
+                    field("commit", &Build::commit),
+                    field("build_type", &Build::build_type),
+                    field("sanitize", &Build::sanitize),
+                    field("timing_valid", &Build::timing_valid),
+                    field("compiler", &Build::compiler),
+                    field("torch", &Build::torch)};
+}
+
+constexpr auto fields_of(const DescribedTopology*) {
+  return std::tuple{field("nodes", &DescribedTopology::nodes),
+                    field("ranks_per_node", &DescribedTopology::ranks_per_node),
+                    field("about", &DescribedTopology::about),
+                    field("inter_node_bits_per_s", &DescribedTopology::inter_node_bits_per_s),
+                    field("intra_node_bits_per_s", &DescribedTopology::intra_node_bits_per_s)};
+}
+
+constexpr auto fields_of(const Conditions*) {
+  return std::tuple{field("warnings", &Conditions::warnings),
+                    field("device", &Conditions::device),
+                    field("backend", &Conditions::backend),
+                    field("fold_from_bytes", &Conditions::fold_from_bytes),
+                    field("blas", &Conditions::blas),
+                    field("threads_per_rank", &Conditions::threads_per_rank),
+                    field("gloo_loop", &Conditions::gloo_loop),
+                    field("pinning", &Conditions::pinning),
+                    field("busy_times", &Conditions::busy_times),
+                    field("gpu", &Conditions::gpu),
+                    field("gpus", &Conditions::gpus),
+                    field("gpus_reason", &Conditions::gpus_reason),
+                    field("command_line", &Conditions::command_line),
+                    field("weights", &Conditions::weights),
+                    field("data", &Conditions::data),
+                    field("seed", &Conditions::seed),
+                    field("window_rule", &Conditions::window_rule),
+                    field("peak_memory_reason", &Conditions::peak_memory_reason).spared(),
+                    field("topologies", &Conditions::topologies),
+                    field("links", &Conditions::links),
+                    field("start_time", &Conditions::start_time),
+                    field("end_time", &Conditions::end_time),
+                    field("launcher", &Conditions::launcher),
+                    field("clocks", &Conditions::clocks),
+                    field("resumed", &Conditions::resumed).spared(),
+                    field("steal_share_run", &Conditions::steal_share_run).spared(),
+                    field("load_after", &Conditions::load_after).spared()};
+}
+
+void to_json(json& out, const Build& build) {
+  out = write_fields(build);
+}
+
+void to_json(json& out, const RunContext& context) {
+  out = context.host;
+  out.update(write_fields(context.build));
+  out.update(write_fields(context.conditions));
+}
 
 Gpus gpus_for(const plan::Plan& plan) {
   if (plan.device == "cuda") return launch::probe_gpus();
@@ -89,47 +147,45 @@ std::vector<launch::Finding> findings_about(const launch::Host& host, const Gpus
   return findings;
 }
 
-json build_context() {
+Build build_context() {
   const BuildInfo& build = build_info();
-  return {{"gradsync", build.version},
-          {"commit", build.commit},
-          {"build_type", build.build_type},
-          {"sanitize", build.sanitize.empty() ? json(nullptr) : json(build.sanitize)},
-          {"timing_valid", build.timing_valid},
-          {"compiler", build.compiler},
-          {"torch", build.torch_version}};
+  return {.gradsync = build.version,
+          .commit = build.commit,
+          .build_type = build.build_type,
+          .sanitize = unless_empty(build.sanitize),
+          .timing_valid = build.timing_valid,
+          .compiler = build.compiler,
+          .torch = build.torch_version};
 }
 
-json make_context(const RunOptions& options, const plan::Plan& plan, const launch::Host& host,
-                  const Gpus& gpus) {
-  json context = host;
-  context["warnings"] = warnings_about(host, gpus);
-  context.update(build_context());
-  context["device"] = plan.device;
-  context["backend"] = plan.backend;
-  context["fold_from_bytes"] =
-      plan.fold_from_bytes > 0 ? json(plan.fold_from_bytes) : json(nullptr);
-  context["blas"] = about_ranks().blas;
-  context["threads_per_rank"] = plan.threads_per_rank;
-  context["gloo_loop"] = plan.gloo_loop;
+RunContext make_context(const RunOptions& options, const plan::Plan& plan, launch::Host host,
+                        const Gpus& gpus) {
+  RunContext context{std::move(host), build_context(), {}};
+  Conditions& run = context.conditions;
+  run.warnings = warnings_about(context.host, gpus);
+  run.device = plan.device;
+  run.backend = plan.backend;
+  if (plan.fold_from_bytes > 0) run.fold_from_bytes = plan.fold_from_bytes;
+  run.blas = about_ranks().blas;
+  run.threads_per_rank = plan.threads_per_rank;
+  run.gloo_loop = plan.gloo_loop;
   const bool pinned = plan.device == "cpu" && plan.backend != "fake";
-  context["pinning"] = pinned ? pinning_on(host) : "none";
-  context["busy_times"] = keeps_busy_times() ? "kept" : "refused";
-  context["gpu"] = gpu_models(gpus);
-  context["gpus"] = gpus ? json(*gpus) : json(nullptr);
-  context["gpus_reason"] = gpus ? json(nullptr) : json(gpus.why_not());
-  context["command_line"] = command_line();
-  context["weights"] = options.weights.empty() ? json(nullptr) : json(options.weights);
-  context["data"] = options.data.empty() ? json(nullptr) : json(options.data);
-  context["seed"] = plan.seed;
-  context["window_rule"] = plan.window_rule;
-  if (plan.device == "cpu") {
-    context["peak_memory_reason"] = "the CPU reserves no memory ahead of use";
+  run.pinning = pinned ? pinning_on(context.host) : "none";
+  run.busy_times = keeps_busy_times() ? "kept" : "refused";
+  run.gpu = gpu_models(gpus);
+  if (gpus) {
+    run.gpus = *gpus;
+  } else {
+    run.gpus_reason = gpus.why_not();
   }
-  context["topologies"] = topologies_of(plan);
-  context["links"] = json::object();
-  context["start_time"] = utc_timestamp();
-  context["end_time"] = nullptr;
+  run.command_line = command_line();
+  run.weights = unless_empty(options.weights);
+  run.data = unless_empty(options.data);
+  run.seed = plan.seed;
+  run.window_rule = plan.window_rule;
+  if (plan.device == "cpu") run.peak_memory_reason = "the CPU reserves no memory ahead of use";
+  run.topologies = topologies_of(plan);
+  run.start_time = utc_timestamp();
   return context;
 }
 

@@ -1,26 +1,87 @@
 // The `context` of a result: everything about machine, build and run that a number depends on.
 #pragma once
 
+#include <cstdint>
+#include <map>
 #include <nlohmann/json.hpp>
+#include <optional>
+#include <string>
 #include <vector>
 
+#include "harness/launch/clock_offset.h"
 #include "harness/launch/gpus.h"
 #include "harness/launch/host.h"
 #include "harness/plan/plan.h"
+#include "harness/results/run_context.h"
 #include "harness/session/run_options.h"
 
 namespace gradsync::session {
 
 using Gpus = Known<std::vector<launch::GpuInfo>>;
 
-// Returns this program's part of the context: "gradsync" (its version), "commit", "build_type",
-// "sanitize" (null: none), "timing_valid", "compiler", "torch".
-nlohmann::json build_context();
+// What this program was built of. Unset: no sanitizer.
+struct Build {
+  std::string gradsync;  // its version
+  std::string commit;
+  std::string build_type;
+  std::optional<std::string> sanitize;
+  bool timing_valid = true;
+  std::string compiler;
+  std::string torch;
+};
 
-// Returns the context as it stands before the run; "end_time", "links" and the load afterwards are
-// filled in by the session. `gpus` is gpus_for()'s.
-nlohmann::json make_context(const RunOptions& options, const plan::Plan& plan,
-                            const launch::Host& host, const Gpus& gpus);
+// A topology as data, so that a table can describe it without its file.
+struct DescribedTopology : results::TopologyShape {
+  std::string about;
+};
+
+// How a plan is run. What is unset is null in the file, but for the fields that come with the end
+// of the run, which are absent until then.
+struct Conditions {
+  std::vector<std::string> warnings;  // what would spoil a number
+  std::string device;
+  std::string backend;
+  std::optional<std::int64_t> fold_from_bytes;
+  std::string blas;
+  int threads_per_rank = 1;
+  std::string gloo_loop;
+  std::string pinning;
+  std::string busy_times;
+  std::optional<std::string> gpu;  // "4 x NVIDIA A100-SXM4-80GB"
+  std::optional<std::vector<launch::GpuInfo>> gpus;
+  std::optional<std::string> gpus_reason;
+  std::vector<std::string> command_line;
+  std::optional<std::string> weights;
+  std::optional<std::string> data;
+  std::uint64_t seed = 0;
+  std::string window_rule;
+  std::string peak_memory_reason;  // why nothing is known of it; "": it is measured
+  std::map<std::string, DescribedTopology> topologies;
+  nlohmann::json links = nlohmann::json::object();  // by network, what each was measured to carry
+  std::string start_time;
+  std::optional<std::string> end_time;
+  std::optional<std::string> launcher;  // unset: this program started the ranks itself
+  std::optional<std::vector<launch::HostClock>> clocks;  // of the hosts of a launcher
+  std::optional<bool> resumed;
+  std::optional<std::optional<double>> steal_share_run;
+  std::optional<std::optional<double>> load_after;
+};
+
+struct RunContext {
+  launch::Host host;
+  Build build;
+  Conditions conditions;
+};
+
+// Both have one object: the fields of all parts beside each other.
+void to_json(nlohmann::json& out, const Build& build);
+void to_json(nlohmann::json& out, const RunContext& context);
+
+Build build_context();
+
+// Returns the context as it stands before the run. `gpus` is gpus_for()'s.
+RunContext make_context(const RunOptions& options, const plan::Plan& plan, launch::Host host,
+                        const Gpus& gpus);
 
 // Returns launch::probe_gpus() where the plan uses them, and otherwise why it was not asked.
 Gpus gpus_for(const plan::Plan& plan);

@@ -21,7 +21,7 @@ bool failed_as_expected(const TrialRecord& trial, const plan::Plan& plan) {
 
 bool went_wrong(const TrialRecord& trial, const plan::Plan& plan) {
   // Out of a memory budget is an answer; out of the machine's memory is not.
-  if (trial.status == Status::Oom) return !trial.cell.contains("memory_budget_bytes");
+  if (trial.status == Status::Oom) return !trial.cell.memory_budget_bytes();
   const bool bad = trial.status == Status::Failed || trial.status == Status::Timeout ||
                    trial.status == Status::Invalid;
   return bad && !failed_as_expected(trial, plan);

@@ -12,8 +12,8 @@
 
 #include "harness/base/build_info.h"
 #include "harness/base/clock.h"
+#include "harness/base/fields.h"
 #include "harness/base/log.h"
-#include "harness/base/optional_json.h"
 #include "harness/coordinate/merge.h"
 #include "harness/launch/host.h"
 #include "harness/report/benchmark_json.h"
@@ -30,6 +30,15 @@ namespace {
 
 using nlohmann::json;
 namespace fs = std::filesystem;
+
+// Of an earlier context: kept as it was written, whatever a link was measured by then.
+struct EarlierLinks {
+  json links = json::object();
+};
+
+constexpr auto fields_of(const EarlierLinks*) {
+  return std::tuple{field("links", &EarlierLinks::links).later()};
+}
 
 // Long enough for TCP to reach the line's rate, short against a plan.
 constexpr double kLinkTestS = 0.4;
@@ -57,7 +66,7 @@ report::ProgressOptions progress_options(const RunOptions& options) {
 }
 
 std::string key_of(const plan::Launch& launch, const plan::Trial& trial) {
-  return results::trial_key(launch.part, trial.cell, launch.launch, trial.round);
+  return results::trial_key(launch.part, json(trial.cell), launch.launch, trial.round);
 }
 
 const plan::Part& part_named(const plan::Plan& plan, const std::string& name) {
@@ -68,8 +77,7 @@ const plan::Part& part_named(const plan::Plan& plan, const std::string& name) {
 }
 
 bool has_valid_times(const results::TrialRecord& trial) {
-  return !trial.step_s.empty() &&
-         (!trial.model_info.is_object() || trial.model_info.value("timing_valid", true));
+  return !trial.step_s.empty() && (!trial.model_info || trial.model_info->has_valid_times());
 }
 
 results::TrialRecord skipped_record(const plan::Launch& launch, const plan::Trial& trial,
@@ -82,29 +90,31 @@ results::TrialRecord skipped_record(const plan::Launch& launch, const plan::Tria
 
 }  // namespace
 
-Session::Session(const RunOptions& options, plan::Plan plan, json context, launch::Agents* agents)
+Session::Session(const RunOptions& options, plan::Plan plan, RunContext context,
+                 launch::Agents* agents)
     : options_(options),
       plan_(std::move(plan)),
       context_(std::move(context)),
       agents_(agents),
       jobs_(options_, plan_, agents_,
             [this](const std::string& name, const launch::Fabric& fabric) {
-              if (const auto link = fabric.self_test(kLinkTestS)) context_["links"][name] = *link;
+              if (const auto link = fabric.self_test(kLinkTestS)) {
+                context_.conditions.links[name] = *link;
+              }
             }) {
-  context_["launcher"] = agents == nullptr ? json(nullptr) : json(agents->place().launcher);
-  context_["clocks"] = nullptr;
+  if (agents != nullptr) context_.conditions.launcher = agents->place().launcher;
   directory_ = options.out.empty() ? default_directory(plan_) : options.out;
   results::prepare_directory(directory_, options.resume, options.force);
   log_ = std::make_unique<results::TrialLog>(directory_);
   show_progress_of({});
   if (options.resume) resume_earlier();
   // Written before the first trial, so that a run that dies can be resumed.
-  write_result(report::build_result(context_, plan_.source, trials_));
+  write_result(report::build_result(json(context_), plan_.source, trials_));
 }
 
 void Session::resume_earlier() {
   const results::StoredResult earlier = results::read_result(directory_);
-  results::check_resumable(earlier, plan_.source, context_);
+  results::check_resumable(earlier, plan_.source, json(context_));
   std::string warning;
   trials_ = results::read_trials(directory_, &warning);
   if (!warning.empty()) log::warn(warning);
@@ -113,9 +123,10 @@ void Session::resume_earlier() {
   std::erase_if(trials_, [&](const results::TrialRecord& trial) {
     return !done_.contains(results::trial_key(trial.part, trial.cell, trial.launch, trial.round));
   });
-  context_["start_time"] = earlier.context.start_time.value_or(utc_timestamp());
-  context_["links"] = earlier.context.written.value("links", json::object());
-  context_["resumed"] = true;
+  Conditions& run = context_.conditions;
+  run.start_time = earlier.context.start_time.value_or(utc_timestamp());
+  run.links = read_fields<EarlierLinks>(earlier.context.written, directory_).links;
+  run.resumed = true;
 }
 
 const results::TrialRecord& Session::run_alone(const plan::Part& part, const plan::Cell& cell) {
@@ -203,14 +214,13 @@ std::optional<coordinate::LaunchJob> Session::job_of(const plan::Launch& launch,
 
 // Once for each model: a checkpoint that lacks a task's classifier is normal, but is to be known.
 void Session::warn_about_weights(const results::TrialRecord& trial) {
-  if (!trial.model_info.is_object()) return;  // it ended before the model was there
-  const json missing = trial.model_info.value("freshly_initialised", json::array());
-  const std::string model = trial.cell.at("model");
+  if (!trial.model_info) return;  // it ended before the model was there
+  const std::vector<std::string>& missing = trial.model_info->freshly_initialised;
+  const std::string model = trial.cell.model();
   if (missing.empty() || !warned_about_weights_.insert(model).second) return;
   progress_->clear();
   log::warn(fmt::format("{} lacks parameters of {}, which start from random values: {}",
-                        options_.weights, model,
-                        fmt::join(missing.get<std::vector<std::string>>(), ", ")));
+                        options_.weights, model, fmt::join(missing, ", ")));
 }
 
 void Session::record(const results::TrialRecord& ended) {
@@ -232,19 +242,20 @@ void Session::write_result(const results::Result& result) {
 // Said in the table's head, since such times do not compare with those of a quieter hour.
 void Session::note_steal() {
   const std::optional<double> share = steal_.share();
-  context_["steal_share_run"] = optional_to_json(share);
+  context_.conditions.steal_share_run.emplace(share);
   if (!share || *share <= launch::kNoticeableSteal) return;
-  context_["warnings"].push_back(
+  context_.conditions.warnings.push_back(
       fmt::format("the host gave {:.1f} % of the CPU time to others during the run", 100 * *share));
 }
 
 results::Result Session::close(ExitStatus status) {
-  context_["end_time"] = utc_timestamp();
-  context_["load_after"] = optional_to_json(launch::load_1min());
+  context_.conditions.end_time = utc_timestamp();
+  context_.conditions.load_after.emplace(launch::load_1min());
   note_steal();
-  if (agents_ != nullptr && status != ExitStatus::Interrupted)
-    context_["clocks"] = agents_->clocks();
-  results::Result result = report::build_result(context_, plan_.source, trials_);
+  if (agents_ != nullptr && status != ExitStatus::Interrupted) {
+    context_.conditions.clocks = agents_->clocks();
+  }
+  results::Result result = report::build_result(json(context_), plan_.source, trials_);
   result.exit_status = static_cast<int>(status);
   write_result(result);
   return result;

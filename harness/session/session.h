@@ -14,6 +14,7 @@
 #include "harness/launch/host.h"
 #include "harness/results/result.h"
 #include "harness/results/store.h"
+#include "harness/session/context.h"
 #include "harness/session/launch_jobs.h"
 #include "harness/session/run_options.h"
 #include "harness/text/progress.h"
@@ -25,8 +26,7 @@ class Session {
   // Takes the output directory; with --resume reads what is already there. `context` is
   // make_context()'s. `agents` host the ranks where an outside launcher started the program; null:
   // the ranks are this process's children. Errors: ConfigError, ResultsError.
-  Session(const RunOptions& options, plan::Plan plan, nlohmann::json context,
-          launch::Agents* agents);
+  Session(const RunOptions& options, plan::Plan plan, RunContext context, launch::Agents* agents);
 
   // Runs every trial that has no lasting outcome yet. Every trial is on disk when this returns or
   // throws. Errors: run::Interrupted, ConfigError, EnvironmentError, ResultsError, InternalError.
@@ -64,7 +64,7 @@ class Session {
 
   RunOptions options_;
   plan::Plan plan_;
-  nlohmann::json context_;
+  RunContext context_;
   launch::Agents* agents_;
   launch::StealMeter steal_;
   std::string directory_;

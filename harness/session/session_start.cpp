@@ -38,7 +38,8 @@ std::unique_ptr<Session> start_session(const RunOptions& options, const plan::Pl
   const Gpus gpus = gpus_for(plan);
   warn_about_host(host, gpus);
   catch_interrupts();
-  return std::make_unique<Session>(options, plan, make_context(options, plan, host, gpus), agents);
+  return std::make_unique<Session>(options, plan,
+                                   make_context(options, plan, std::move(host), gpus), agents);
 }
 
 bool run_to_end(Session& session, const std::function<void()>& work) {

@@ -41,7 +41,7 @@ bool knows_its_times(const RankRecord& rank) {
 }
 
 std::string obstacle_in(const TrialRecord& trial) {
-  if (results::Parameters(trial.cell).hybrid_shard()) {
+  if (trial.cell.hybrid_shard()) {
     return "hybrid sharding: which ranks took part in a collective is not recorded";
   }
   for (const RankRecord& rank : trial.ranks) {

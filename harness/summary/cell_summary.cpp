@@ -232,13 +232,6 @@ void add_place(CellResult& out, const CellGroup& group) {
   }
 }
 
-// What a trial says of its model: {"paced", "host_reads_back", "timing_valid", ...}; null where the
-// trial did not get that far.
-template <typename Value>
-Value of_model(const TrialRecord& trial, const char* name, Value if_unsaid) {
-  return trial.model_info.is_object() ? trial.model_info.value(name, if_unsaid) : if_unsaid;
-}
-
 void add_trials(CellResult& out, const CellGroup& group) {
   // Where no trial got as far as to say: the models that are paced by their name.
   const std::string model = group.cell.model();
@@ -246,8 +239,12 @@ void add_trials(CellResult& out, const CellGroup& group) {
   std::set<int> launches;
   for (const TrialRecord* trial : group.trials) {
     ++out.trials[results::to_string(trial->status)];
-    paced = of_model(*trial, "paced", paced);
-    out.host_reads_back = of_model(*trial, "host_reads_back", out.host_reads_back);
+    if (trial->model_info) {
+      paced = trial->model_info->paced.value_or(paced);
+      if (!trial->model_info->host_reads_back.empty()) {
+        out.host_reads_back = trial->model_info->host_reads_back;
+      }
+    }
     if (trial->status == results::Status::Ok) launches.insert(trial->launch);
   }
   out.timing = paced ? results::Timing::Paced : results::Timing::Real;
@@ -311,8 +308,9 @@ std::string interval_kind(const stats::Estimate& estimate, std::size_t launches)
 std::string timing_objection(const results::Context& context, const CellGroup& group) {
   if (!context.timing_valid) return context.timing_reason;
   for (const TrialRecord* trial : group.trials) {
-    if (of_model(*trial, "timing_valid", true)) continue;
-    return of_model<std::string>(*trial, "timing_reason", "more ranks than cores compute at once");
+    if (!trial->model_info || trial->model_info->has_valid_times()) continue;
+    const std::string& reason = trial->model_info->timing_reason;
+    return reason.empty() ? "more ranks than cores compute at once" : reason;
   }
   return "";
 }

@@ -1,6 +1,6 @@
 """A build that takes turns: `gradsync arm`, spoken to as a gate does: harness/arms/arm_protocol.h.
 
-Covers: arm_command.cpp, arm_wire.cpp.
+Covers: arm_command.cpp, arm_protocol.cpp, arm_wire.cpp.
 """
 
 import json

@@ -21,7 +21,6 @@
 namespace gradsync::comm::cuda {
 namespace {
 
-using nlohmann::json;
 namespace caching = c10::cuda::CUDACachingAllocator;
 
 // "13.0" of CUDA's 13000.
@@ -95,20 +94,20 @@ class CudaGpu final : public Gpu {
   }
   void forget() override { timeline_.forget(); }
 
-  json description() const override {
+  results::GpuDescription description() const override {
     cudaDeviceProp properties{};
     check(cudaGetDeviceProperties(&properties, index_), "cudaGetDeviceProperties");
     std::array<char, 32> bus_id{};
     check(cudaDeviceGetPCIBusId(bus_id.data(), bus_id.size(), index_), "cudaDeviceGetPCIBusId");
     const int nccl = loaded_nccl_version();
-    return {{"name", properties.name},
-            {"uuid", uuid_of(properties)},
-            {"pci_bus_id", bus_id.data()},
-            {"compute_capability", fmt::format("{}.{}", properties.major, properties.minor)},
-            {"memory_bytes", properties.totalGlobalMem},
-            {"cuda_driver", driver_version()},
-            {"cuda_runtime", runtime_version()},
-            {"nccl", fmt::format("{}.{}.{}", nccl / 10000, nccl / 100 % 100, nccl % 100)}};
+    return {.name = properties.name,
+            .uuid = uuid_of(properties),
+            .pci_bus_id = bus_id.data(),
+            .compute_capability = fmt::format("{}.{}", properties.major, properties.minor),
+            .memory_bytes = properties.totalGlobalMem,
+            .cuda_driver = driver_version(),
+            .cuda_runtime = runtime_version(),
+            .nccl = fmt::format("{}.{}.{}", nccl / 10000, nccl / 100 % 100, nccl % 100)};
   }
 
   int nccl_version() const override { return loaded_nccl_version(); }

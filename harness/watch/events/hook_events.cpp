@@ -9,6 +9,7 @@
 #include <utility>
 
 #include "harness/base/errors.h"
+#include "harness/base/fields.h"
 #include "harness/base/json_fields.h"
 #include "harness/base/whole_file.h"
 #include "harness/watch/events/process_files.h"
@@ -92,6 +93,19 @@ void read_line(const json& line, const std::string& place, RankEvents& events) {
   fields.finish();
 }
 
+// What every line has, whatever its kind.
+struct HookLine {
+  json kind;
+};
+
+constexpr auto fields_of(const HookLine*) {
+  return std::tuple{field("kind", &HookLine::kind).later()};
+}
+
+bool is_start(const json& line, const std::string& place) {
+  return line.is_object() && read_fields<HookLine>(line, place).kind == "start";
+}
+
 json parsed_line(std::string_view text, const std::string& place) {
   try {
     return parse_json(text);
@@ -172,7 +186,7 @@ RankEvents parse_hook_events(std::string_view text, const std::string& name) {
     }
     const std::string place = fmt::format("{} line {}", name, number);
     const json line = parsed_line(text.substr(0, end), place);
-    if (number == 1 && (!line.is_object() || line.value("kind", json()) != "start")) {
+    if (number == 1 && !is_start(line, place)) {
       throw ConfigError(fmt::format("{}: got no \"start\", expected one in the first line", place));
     }
     read_line(line, place, events);

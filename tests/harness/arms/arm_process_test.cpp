@@ -1,6 +1,6 @@
 // The gate's side of an arm: what it makes of a build that answers, and of all that do not. Where
 // the arm must misbehave it is a script.
-// Covers: talking_child.cpp.
+// Covers: arm_protocol.cpp, talking_child.cpp.
 #include "harness/arms/arm_process.h"
 
 #include <gtest/gtest.h>
@@ -100,7 +100,7 @@ TEST_F(ArmProcessTest, APlanThatIsNotHereIsRefused) {
 
 TEST_F(ArmProcessTest, ARealBuildTakesTurns) {
   ArmProcess arm(GRADSYNC_PROGRAM, real_arguments(), nullptr);
-  EXPECT_EQ(arm.build(), session::build_context());
+  EXPECT_EQ(arm.build().written, nlohmann::json(session::build_context()));
   ASSERT_EQ(arm.launches().size(), 1U);
   ASSERT_EQ(arm.launches()[0].cells.size(), 2U);
   const auto failure = arm.open(0);

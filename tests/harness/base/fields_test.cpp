@@ -48,6 +48,14 @@ constexpr auto fields_of(const Step*) {
                     computed<Step, double>("sum_s", [](const Step& step) { return step.sum_s(); })};
 }
 
+struct Transport {
+  std::optional<std::optional<std::string>> name;
+};
+
+constexpr auto fields_of(const Transport*) {
+  return std::tuple{field("name", &Transport::name).spared()};
+}
+
 namespace {
 
 using nlohmann::json;
@@ -120,6 +128,14 @@ TEST(Fields, OlderFilesHaveTheDefaultOfWhatTheyLack) {
   EXPECT_TRUE(step.timed);
   EXPECT_FALSE(step.node.has_value());
   EXPECT_FALSE(step.share);
+}
+
+TEST(Fields, WhatIsAbsentIsNotWhatIsNull) {
+  for (const json& file : {json::object(), json{{"name", nullptr}}, json{{"name", "shm"}}}) {
+    const auto transport = read_fields<Transport>(file, "t.json");
+    EXPECT_EQ(transport.name.has_value(), !file.empty()) << file;
+    EXPECT_EQ(write_fields(transport), file);
+  }
 }
 
 TEST(Fields, WhatANewerVersionAddedIsPassedOver) {

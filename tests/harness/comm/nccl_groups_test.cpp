@@ -35,7 +35,7 @@ class CountingGpu final : public Gpu {
   }
   void forget() override { timeline.forget(); }
 
-  nlohmann::json description() const override { unexpected(); }
+  results::GpuDescription description() const override { unexpected(); }
   int nccl_version() const override { unexpected(); }
   void finish_collectives() override { unexpected(); }
   MemoryPeaks peaks() const override { unexpected(); }

@@ -12,7 +12,9 @@ TrialDone message_of(int rank, const std::vector<double>& step_s) {
   record.step_s = step_s;
   results::LedgerRecord ledger;
   ledger.matches = true;
-  return {0, record, ledger, {{"parameters", 1}}, ""};
+  results::ModelInfo info;
+  info.parameters = 1;
+  return {0, record, ledger, info, ""};
 }
 
 TEST(Merge, TakesTheSlowestRankStepByStep) {

@@ -15,7 +15,9 @@ inline nlohmann::json trial_message(int rank, int order, std::size_t steps) {
   record.step_s.assign(steps, 1.0 + rank);
   results::LedgerRecord ledger;
   ledger.matches = true;
-  return to_json(TrialDone{order, record, ledger, {{"parameters", 1}}, ""});
+  results::ModelInfo info;
+  info.parameters = 1;
+  return to_json(TrialDone{order, record, ledger, info, ""});
 }
 
 inline plan::Trial trial_of(int order, int steps) {

@@ -8,7 +8,7 @@ namespace {
 // Two ranks that computed for a second each.
 results::TrialRecord computed() {
   results::TrialRecord trial;
-  trial.model_info = {{"paced", false}};
+  trial.model_info.emplace().paced = false;
   for (int rank = 0; rank < 2; ++rank) {
     results::RankRecord& record = trial.ranks.emplace_back();
     record.rank = rank;
@@ -52,7 +52,7 @@ TEST(TimingObjection, NamesTheRankThatWasHeldLongest) {
   const char* held =
       "the control group of rank 1 held it for up to 0.31 s of 1 s: its CPU quota was used up";
   EXPECT_EQ(timing_objection(trial, kTwoCores, 1), held);
-  trial.model_info["paced"] = true;
+  trial.model_info->paced = true;
   EXPECT_EQ(timing_objection(trial, {1, 1, 0.5, 2}, 1), held);
 }
 
@@ -65,7 +65,7 @@ TEST(TimingObjection, NamesTheRankThatWaitedLongestForItsCore) {
   Cores shared = kTwoCores;
   shared.is_shared_on_purpose = true;
   EXPECT_EQ(timing_objection(trial, shared, 1), "");
-  trial.model_info["paced"] = true;
+  trial.model_info->paced = true;
   EXPECT_EQ(timing_objection(trial, kTwoCores, 1), "");
 }
 

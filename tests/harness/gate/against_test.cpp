@@ -50,7 +50,7 @@ template <typename Change>
 SampleRun changed(const std::string& topology, const std::string& strategy, Change change) {
   SampleRun run = your_machine();
   for (TrialRecord& trial : run.trials) {
-    if (trial.cell["topology"] == topology && trial.cell["strategy"] == strategy) change(trial);
+    if (trial.cell.topology() == topology && trial.cell.strategy() == strategy) change(trial);
   }
   return run;
 }
@@ -63,7 +63,7 @@ SampleRun slower(double by) {
 const RowReport& row_of(const GateReport& report, const std::string& topology,
                         const std::string& strategy) {
   for (const RowReport& row : report.rows) {
-    if (row.row.cell["topology"] == topology && row.row.cell["strategy"] == strategy) return row;
+    if (row.row.cell.topology() == topology && row.row.cell.strategy() == strategy) return row;
   }
   ADD_FAILURE() << "no row of " << topology << ", " << strategy;
   return report.rows.front();
@@ -152,8 +152,7 @@ TEST(Against, AnotherMachineIsRefusedItsTimesAndKeepsItsCounts) {
 TEST(Against, WhereNeitherRunHasTimesCountsDecide) {
   SampleRun untimed = your_machine();
   for (TrialRecord& trial : untimed.trials) {
-    trial.model_info["timing_valid"] = false;
-    trial.model_info["timing_reason"] = "4 compute threads share 2 cores";
+    trial.model_info->refuse_times("4 compute threads share 2 cores");
   }
   const GateReport report =
       judge_against(finished(untimed, "a"), finished(untimed, "b"), kSettings);
@@ -216,7 +215,7 @@ TEST(Against, AllRowsTogetherAreFlaggedAtTheMarginWithProbabilityAlphaAtMost) {
 TEST(Against, RowsOfOneSideAreDifferences) {
   SampleRun fewer = your_machine();
   std::erase_if(fewer.trials,
-                [](const TrialRecord& trial) { return trial.cell["strategy"] == "accumulate"; });
+                [](const TrialRecord& trial) { return trial.cell.strategy() == "accumulate"; });
   const GateReport lost = judged(fewer);
   EXPECT_EQ(lost.rows.size(), 8U);
   const RowReport& row = row_of(lost, "1x2", "accumulate");

@@ -72,8 +72,8 @@ TEST(Claims, PassWhereTheWholeIntervalIsInside) {
   EXPECT_EQ(outcome.name, "baseline / no_sync, 2x1_1gbit");
   EXPECT_NEAR(outcome.ratio->ratio, 2.0, 0.01);
   EXPECT_EQ(outcome.ratio->pairs, 4U);
-  EXPECT_EQ(outcome.row.cell["strategy"], "baseline");
-  EXPECT_EQ(outcome.over.cell["strategy"], "no_sync");
+  EXPECT_EQ(outcome.row.cell.strategy(), "baseline");
+  EXPECT_EQ(outcome.over.cell.strategy(), "no_sync");
 }
 
 TEST(Claims, AreARegressionWhereTheWholeIntervalIsOutside) {
@@ -164,7 +164,7 @@ TEST(Claims, AreUnfitWhereNothingWasMeasured) {
 
   SampleRun failed = sample_run();
   for (TrialRecord& trial : failed.trials) {
-    if (trial.cell["topology"] != "2x1_1gbit" || trial.cell["strategy"] != "baseline") continue;
+    if (trial.cell.topology() != "2x1_1gbit" || trial.cell.strategy() != "baseline") continue;
     trial.status = Status::Timeout;
     trial.reason = "no progress";
   }

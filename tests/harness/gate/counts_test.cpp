@@ -27,14 +27,14 @@ TrialRecord trial_of(const std::string& strategy) {
     rank.peak_allocated_bytes = 1000;
     rank.peak_by_category = {{"activation", 600}, {"optimizer_state", 400}};
   }
-  trial.model_info["gradient_bytes"] = 8664000;
+  trial.model_info->gradient_bytes = 8664000;
   return trial;
 }
 
 // What the candidate does whose no_sync is in vain: it runs the baseline's collectives.
 TrialRecord lost_no_sync() {
   TrialRecord trial = trial_of("baseline");
-  trial.cell["strategy"] = "no_sync";
+  trial.cell = trial.cell.with("strategy", "no_sync");
   return trial;
 }
 
@@ -207,7 +207,7 @@ TEST(CountDifferences, LessAtPeakOrAnUnknownPeakIsADifference) {
 TEST(CountDifferences, BucketsGradientsAndRanksCount) {
   TrialRecord other = trial_of("no_sync");
   other.ledger.buckets = 15;
-  other.model_info["gradient_bytes"] = 8664004;
+  other.model_info->gradient_bytes = 8664004;
   EXPECT_THAT(sentences(other), ElementsAre("buckets: 15 where the baseline has 14",
                                             "gradients of 8664004 bytes where the baseline has "
                                             "8664000"));

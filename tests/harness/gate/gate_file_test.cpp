@@ -128,7 +128,7 @@ TEST(ShippedGates, SpeakOfRowsThatTheirPlansHave) {
     const plan::Plan plan = plan::read_plan(plan::resolve_plan(gate.plan, kPlans), gate.overrides);
     std::vector<Row> rows;
     for (const plan::Part& part : plan.parts) {
-      for (const plan::Cell& cell : part.cells) rows.push_back({part.name, cell});
+      for (const plan::Cell& cell : part.cells) rows.push_back({part.name, json(cell)});
     }
     EXPECT_FALSE(select_rows(rows, gate.rows).empty()) << name;
     for (const Claim& claim : gate.claims) {

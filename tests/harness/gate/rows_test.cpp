@@ -95,7 +95,7 @@ TEST(RowNames, SayWhatTellsRowsOfAPartApart) {
   std::vector<Row> rows = {{"fast", sample_cell("1x2", "no_sync_improper")},
                            {"slow", sample_cell("1x2", "no_sync", "mlp", 50)},
                            {"slow", sample_cell("1x2", "no_sync", "mlp", 50)}};
-  rows[2].cell["accumulation_steps"] = 8;
+  rows[2].cell = rows[2].cell.with("accumulation_steps", 8);
   EXPECT_THAT(row_names(rows), ElementsAre("fast, 1x2, no_sync improperly",
                                            "slow, 1x2, accumulation_steps 4, no_sync",
                                            "slow, 1x2, accumulation_steps 8, no_sync"));
@@ -103,7 +103,7 @@ TEST(RowNames, SayWhatTellsRowsOfAPartApart) {
 }
 
 TEST(RowNames, OfTrainingCommandsSayWhatIsCompared) {
-  const std::vector<Row> rows = {Row{"", {{"job", "optimizer step"}}}};
+  const std::vector<Row> rows = {Row{"", json{{"job", "optimizer step"}}}};
   EXPECT_THAT(row_names(rows), ElementsAre("optimizer step"));
 }
 

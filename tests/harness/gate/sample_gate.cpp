@@ -192,7 +192,7 @@ GateReport sample_jobs_gate() {
   gate.baseline = {"torchrun --standalone train.py", context};
   gate.candidate = {"torchrun --standalone improper.py", context};
   RowReport row;
-  row.row = {"", {{"job", "optimizer step"}}};
+  row.row = {"", json{{"job", "optimizer step"}}};
   row.counts.emplace();
   row.counts->differences = {
       {"events", "micro-batch 1: 14 more all_reduces, 413.1 MiB: no_sync has no effect"},

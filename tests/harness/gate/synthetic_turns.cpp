@@ -32,7 +32,8 @@ std::vector<double> block(const Synthetic& synthetic, double shift, stats::Rando
 
 RowTurns row_of(const Synthetic& synthetic, int number, const std::vector<StartDraw>& draws,
                 stats::Random& random) {
-  RowTurns row{"", {{"strategy", "no_sync"}, {"accumulation_steps", number + 1}}, {}};
+  const nlohmann::json cell{{"strategy", "no_sync"}, {"accumulation_steps", number + 1}};
+  RowTurns row{"", cell, {}};
   for (int start = 0; start < synthetic.starts; ++start) {
     std::array<double, kArms.size()> layout{};
     for (double& arm : layout) arm = synthetic.start_sd * normal(random);

@@ -31,8 +31,8 @@ TurnFamily sample_family() {
           2,
           1,
           {{}, {{Arm::Candidate, Arm::Control, Arm::Baseline}, true}},
-          {{"part one", {{"strategy", "no_sync"}}, {first, second}},
-           {"", {{"strategy", "baseline"}}, {}}}};
+          {{"part one", json{{"strategy", "no_sync"}}, {first, second}},
+           {"", json{{"strategy", "baseline"}}, {}}}};
 }
 
 // What turn_family_from_json says about the sample after `change`.

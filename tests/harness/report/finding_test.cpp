@@ -91,7 +91,7 @@ TEST(Finding, OnlyWhatWaitedIsCalledPaced) {
   for (const char* model : {"bert_mini", "recorded.json"}) {
     for (const auto& [strategy, step_s] : {std::pair{"baseline", 2.0}, std::pair{"no_sync", 1.0}}) {
       trials.push_back(sample_trial("", sample_cell("2x1_1gbit", strategy, model), 0, {step_s}));
-      trials.back().model_info["paced"] = std::string(model) == "recorded.json";
+      trials.back().model_info->paced = std::string(model) == "recorded.json";
     }
   }
   const auto result = build_result(test::sample_context(), {}, trials);

@@ -63,7 +63,7 @@ TEST(GoldenTable, WhereTwoNodesCannotRun) {
     return trial.part != "your_machine" || trial.launch > 0;
   });
   for (TrialRecord& trial : run.trials) {
-    if (trial.cell["topology"] == "1x2") continue;
+    if (trial.cell.topology() == "1x2") continue;
     trial.status = Status::Skipped;
     trial.reason =
         "user namespaces are forbidden here: run as root, or set "
@@ -78,10 +78,9 @@ TEST(GoldenTable, WhereATrialFailedAndTimesMeanNothing) {
   SampleRun run = sample_run();
   std::erase_if(run.trials, [](const TrialRecord& trial) { return trial.part != "your_machine"; });
   for (TrialRecord& trial : run.trials) {
-    if (trial.cell["topology"] == "1x2") {
-      trial.model_info["timing_valid"] = false;
-      trial.model_info["timing_reason"] = "4 compute threads share 2 cores";
-    } else if (trial.cell["strategy"] == "baseline" && trial.launch == 1) {
+    if (trial.cell.topology() == "1x2") {
+      trial.model_info->refuse_times("4 compute threads share 2 cores");
+    } else if (trial.cell.strategy() == "baseline" && trial.launch == 1) {
       trial.status = Status::Timeout;
       trial.reason = "[rank 1/2 node1] no progress for 60 s in all_reduce #7";
     }
@@ -110,8 +109,7 @@ TEST(GoldenTable, OfMemory) {
 TEST(GoldenTable, OfMemoryWithoutTimesAndPredictions) {
   SampleRun run = test::sample_memory_run();
   for (TrialRecord& trial : run.trials) {
-    trial.model_info["timing_valid"] = false;
-    trial.model_info["timing_reason"] = "4 compute threads share 2 cores";
+    trial.model_info->refuse_times("4 compute threads share 2 cores");
   }
   expect_golden("memory_without_times.md", page_of(run));
 }
@@ -149,11 +147,11 @@ TEST(GoldenTable, OfWhereAStepWent) {
 TEST(GoldenTable, OfWhereAStepWentByBucketAndRank) {
   SampleRun run = run_of_two_hosts();
   std::erase_if(run.trials, [](const TrialRecord& trial) {
-    return trial.launch > 0 || trial.cell["topology"] != "2x1_1gbit" ||
-           !trial.cell["strategy"].get<std::string>().starts_with("no_sync");
+    return trial.launch > 0 || trial.cell.topology() != "2x1_1gbit" ||
+           !trial.cell.strategy().starts_with("no_sync");
   });
   for (TrialRecord& trial : run.trials) {
-    if (trial.cell["strategy"] != "no_sync_improper") continue;
+    if (trial.cell.strategy() != "no_sync_improper") continue;
     trial.ranks[1].timeline_start_s.reset();
   }
   expect_golden("attribution_by_bucket.md",
@@ -171,10 +169,10 @@ SampleRun later_run() {
   run.context["start_time"] = "2026-02-28T12:00:00Z";
   run.context["warnings"] = {"load average 1.80 on 2 CPU(s)"};
   std::erase_if(run.trials, [](const TrialRecord& trial) {
-    return trial.cell["topology"] == "t4_2x1" && trial.cell["strategy"] == "accumulate";
+    return trial.cell.topology() == "t4_2x1" && trial.cell.strategy() == "accumulate";
   });
   for (TrialRecord& trial : run.trials) {
-    if (trial.cell["topology"] != "2x1_1gbit" || trial.cell["strategy"] != "baseline") continue;
+    if (trial.cell.topology() != "2x1_1gbit" || trial.cell.strategy() != "baseline") continue;
     test::stretch(trial, 1.04);
   }
   return run;
@@ -207,9 +205,9 @@ TEST(GoldenComparison, OfTwoMachinesWithOneAllReduceMoreAndAFailedTrial) {
   second.context["cpu_model"] = "Processor Q";
   second.context["host"] = "other";
   for (TrialRecord& trial : second.trials) {
-    if (trial.cell["topology"] != "1x2") continue;
-    if (trial.cell["strategy"] == "baseline") ++trial.ledger.per_step["all_reduce"].count;
-    if (trial.cell["strategy"] == "accumulate") {
+    if (trial.cell.topology() != "1x2") continue;
+    if (trial.cell.strategy() == "baseline") ++trial.ledger.per_step["all_reduce"].count;
+    if (trial.cell.strategy() == "accumulate") {
       trial.status = Status::Failed;
       trial.reason = "[rank 1/2 node0] killed by signal 9";
     }

@@ -32,7 +32,7 @@ PartView sweep(const SampleRun& run) {
 SampleRun with_no_sync_peaks(std::int64_t bytes) {
   SampleRun run = sample_memory_run();
   for (TrialRecord& trial : run.trials) {
-    if (trial.cell["strategy"] != "no_sync" || trial.cell["accumulation_steps"] == 1) continue;
+    if (trial.cell.strategy() != "no_sync" || trial.cell.accumulation_steps() == 1) continue;
     for (results::RankRecord& rank : trial.ranks) rank.peak_allocated_bytes = bytes;
   }
   return run;
@@ -74,7 +74,7 @@ TEST(MemoryFinding, WhereOnlyOneFitsNothingIsCompared) {
 
 TEST(MemoryFinding, WithoutTimesOnlyMemoryIsCompared) {
   SampleRun run = sample_memory_run();
-  for (TrialRecord& trial : run.trials) trial.model_info["timing_valid"] = false;
+  for (TrialRecord& trial : run.trials) trial.model_info->timing_valid = false;
   const std::string text = memory_findings(sweep(run));
   EXPECT_THAT(text, HasSubstr("FULL_SHARD, sync_each_batch saves 32.0 MiB"));
   EXPECT_THAT(text, Not(HasSubstr("the time of")));
@@ -90,7 +90,7 @@ TEST(MemoryFinding, ATimeOfOnePairIsSaidToBeThatAndNoMore) {
 
 TEST(MemoryTable, ADdpPlanOverAccumulationIsNotAboutMemory) {
   SampleRun run = test::sample_run();
-  run.trials.front().cell["accumulation_steps"] = 8;
+  run.trials.front().cell = run.trials.front().cell.with("accumulation_steps", 8);
   EXPECT_FALSE(is_about_memory(parts(run).front()));
   EXPECT_TRUE(is_about_memory(parts(sample_memory_run()).front()));
   EXPECT_TRUE(is_about_memory(parts(sample_mixtral_run()).front()));
@@ -99,7 +99,7 @@ TEST(MemoryTable, ADdpPlanOverAccumulationIsNotAboutMemory) {
 TEST(MemoryTable, ARowThatFailedHasItsWordAndNoNumbers) {
   SampleRun run = sample_memory_run();
   for (TrialRecord& trial : run.trials) {
-    if (trial.cell["strategy"] != "no_sync" || trial.cell["accumulation_steps"] != 4) continue;
+    if (trial.cell.strategy() != "no_sync" || trial.cell.accumulation_steps() != 4) continue;
     if (trial.launch == 1) trial.status = Status::Failed, trial.reason = "killed";
   }
   EXPECT_THAT(memory_table(sweep(run)),
@@ -140,9 +140,9 @@ TEST(GuideMemoryTable, WhereAllRowsAgreeItIsConsistentAndNoMore) {
 TEST(GuideMemoryTable, ARowThatFitsWhereThePublishedOneDidNotDiffers) {
   SampleRun run = sample_mixtral_run();
   TrialRecord& row = run.trials[1];
-  const int accumulation = row.cell["accumulation_steps"];
+  const int accumulation = row.cell.accumulation_steps();
   ASSERT_EQ(accumulation, 2);
-  const json cell = row.cell;
+  const results::Parameters cell = row.cell;
   row = run.trials[0];
   row.cell = cell;
   const std::string text = guide_page(run);
@@ -172,7 +172,7 @@ TEST(GuideMemoryTable, OtherWorldsModelsAndWrappersHaveNone) {
        {std::pair{"topology", "1x2"}, std::pair{"model", "mixtral_mini"},
         std::pair{"wrapper", "ddp"}}) {
     SampleRun run = sample_mixtral_run();
-    for (TrialRecord& trial : run.trials) trial.cell[field] = value;
+    for (TrialRecord& trial : run.trials) trial.cell = trial.cell.with(field, value);
     EXPECT_EQ(guide_page(run), "") << field;
   }
 }

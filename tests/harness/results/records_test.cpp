@@ -31,7 +31,7 @@ TEST(Records, TrialSurvivesTheFileByteForByte) {
   EXPECT_EQ(back.launch, 3);
   EXPECT_EQ(back.round, 1);
   EXPECT_EQ(back.order, 31);
-  EXPECT_EQ(back.cell.at("strategy"), "no_sync");
+  EXPECT_EQ(back.cell.strategy(), "no_sync");
   EXPECT_EQ(back.ranks.at(1).step_s, trial.ranks.at(1).step_s);
   EXPECT_EQ(back.ranks.at(0).phase_s, trial.ranks.at(0).phase_s);
   EXPECT_EQ(back.ranks.at(0).exposed_comm_s, trial.ranks.at(0).exposed_comm_s);
@@ -143,6 +143,36 @@ TEST(Records, OlderTrialsDoNotSayWhenTheirExampleBegan) {
   const auto back = older.get<TrialRecord>();
   EXPECT_FALSE(back.ranks.at(0).timeline_start_s.has_value());
   EXPECT_FALSE(json(back).at("ranks").at(1).contains("timeline_start_s"));
+}
+
+TEST(Records, WhatRanksSayOfTheirModelIsWrittenAsTheySaidIt) {
+  const json said = {
+      {"parameters", 1024},
+      {"gradient_bytes", 4096},
+      {"tensors", 2},
+      {"bucket_bytes", {1024, 3072}},
+      {"scale", 1},
+      {"paced", false},
+      {"timing_valid", false},
+      {"timing_reason", "2 ranks share 1 GPU"},
+      {"gpu",
+       {{"name", "H100"},
+        {"uuid", "GPU-1"},
+        {"pci_bus_id", "0000:1b:00.0"},
+        {"compute_capability", "9.0"},
+        {"memory_bytes", 85'000'000'000},
+        {"cuda_driver", "13.0"},
+        {"cuda_runtime", "12.8"},
+        {"nccl", "2.28.9"}}},
+      {"nccl_transports", nullptr},
+      {"fold_from_bytes", 1048576},
+      {"physical_bytes", nullptr},
+      {"extra_work", {{"share", 0.03}, {"operations_per_step", 4}, {"operations", 8}}}};
+  json trial = sample_trial();
+  for (const json& info : {said, json{{"paced", true}}, json()}) {
+    trial["model_info"] = info;
+    EXPECT_EQ(json(trial.get<TrialRecord>()).at("model_info").dump(), info.dump());
+  }
 }
 
 TEST(Records, RefuseWhatIsNoTrial) {

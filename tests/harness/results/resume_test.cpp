@@ -95,7 +95,7 @@ TEST(DoneKeys, OnlyLastingOutcomesCount) {
 }
 
 TEST(TrialKey, TellsPartCellLaunchAndRoundApart) {
-  const json cell = sample_trial().cell;
+  const json cell = sample_trial().cell.written();
   json other = cell;
   other["strategy"] = "baseline";
   const std::set<std::string> keys = {trial_key("a", cell, 0, 0), trial_key("b", cell, 0, 0),

@@ -269,7 +269,7 @@ TrialRecord sample_trial(const std::string& part, const json& cell, int launch,
   trial.ledger.expected = trial.ledger.per_step;
   trial.ledger.matches = true;
   trial.ledger.buckets = 14;
-  trial.model_info = {{"paced", cell["model"].get<std::string>().starts_with("paced")}};
+  trial.model_info.emplace().paced = trial.cell.model().starts_with("paced");
   return trial;
 }
 
@@ -366,8 +366,7 @@ SampleRun sample_mixtral_run() {
                  {"reduce_dtype", "bfloat16"},
                  {"memory_budget_bytes", 79 * kGiB}});
     TrialRecord trial = sample_trial("", cell, 0, {1.0});
-    trial.model_info["timing_valid"] = false;
-    trial.model_info["timing_reason"] = "one rank of 8 ran, and nothing was sent";
+    trial.model_info->refuse_times("one rank of 8 ran, and nothing was sent");
     trial.ranks.resize(1);  // of eight
     trial.ranks[0].peak_allocated_bytes = row.peak_bytes;
     trial.ranks[0].peak_reserved_estimate_bytes = row.peak_bytes + 2 * kGiB;

@@ -43,8 +43,9 @@ inline void spill(const std::string& path, const std::string& text) {
 inline TrialRecord sample_trial(int launch = 0, int round = 0) {
   TrialRecord trial;
   trial.part = "your_machine";
-  trial.cell = {{"topology", "2x1_1gbit"}, {"model", "bert_mini"},    {"wrapper", "ddp"},
-                {"strategy", "no_sync"},   {"accumulation_steps", 4}, {"scale", 1}};
+  trial.cell =
+      nlohmann::json{{"topology", "2x1_1gbit"}, {"model", "bert_mini"},    {"wrapper", "ddp"},
+                     {"strategy", "no_sync"},   {"accumulation_steps", 4}, {"scale", 1}};
   trial.launch = launch;
   trial.round = round;
   trial.order = launch * 10 + round;
@@ -78,7 +79,10 @@ inline TrialRecord sample_trial(int launch = 0, int round = 0) {
   trial.ledger.buckets = 2;
   trial.predicted_peak_allocated_bytes = 9007199254740997;
   trial.predicted_peak_by_category = {{"activation", 9007199254740997}};
-  trial.model_info = {{"parameters", 1024}, {"gradient_bytes", 4096}, {"paced", false}};
+  trial.model_info.emplace();
+  trial.model_info->parameters = 1024;
+  trial.model_info->gradient_bytes = 4096;
+  trial.model_info->paced = false;
   return trial;
 }
 

@@ -13,7 +13,7 @@ namespace {
 
 TrialRecord ended(Status status, int launch, const char* strategy) {
   TrialRecord trial = sample_trial(launch);
-  trial.cell["strategy"] = strategy;
+  trial.cell = trial.cell.with("strategy", strategy);
   trial.status = status;
   if (status == Status::Ok) return trial;
   trial.reason = "rank 1/2 node1: " + to_string(status);
@@ -23,7 +23,7 @@ TrialRecord ended(Status status, int launch, const char* strategy) {
   trial.warmup_step_s.clear();
   trial.ranks.clear();
   trial.ledger = {};
-  trial.model_info = nullptr;
+  trial.model_info.reset();
   return trial;
 }
 
@@ -40,7 +40,7 @@ std::vector<TrialRecord> every_kind() {
 std::vector<TrialRecord> later_trials() {
   std::vector<TrialRecord> trials = every_kind();
   std::erase_if(trials,
-                [](const TrialRecord& trial) { return trial.cell["strategy"] == "failing"; });
+                [](const TrialRecord& trial) { return trial.cell.strategy() == "failing"; });
   trials.push_back(ended(Status::Ok, 0, "new_in_b"));
   return trials;
 }

@@ -156,7 +156,7 @@ TEST(Attribution, UnknownHasItsReason) {
             "ranks 0 and 1 did not take part in the same collectives");
   EXPECT_EQ(why([](TrialRecord& trial) { trial.ranks[1].timeline_events[0].end_s = NAN; }),
             "rank 1 has no whole timeline of a step");
-  EXPECT_EQ(why([](TrialRecord& trial) { trial.cell["hybrid_shard"] = true; }),
+  EXPECT_EQ(why([](TrialRecord& trial) { trial.cell = trial.cell.with("hybrid_shard", true); }),
             "hybrid sharding: which ranks took part in a collective is not recorded");
   EXPECT_EQ(why([](TrialRecord& trial) { trial.ranks.clear(); }), "no rank left a timeline");
 }

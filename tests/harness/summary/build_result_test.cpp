@@ -207,8 +207,7 @@ TEST(Result, TimesOfAnUnfitBuildAreNotGiven) {
 
 TEST(Result, TimesOfCrowdedCoresAreNotGivenButCountsAre) {
   TrialRecord crowded = trial_of("no_sync", 1, {1.0});
-  crowded.model_info["timing_valid"] = false;
-  crowded.model_info["timing_reason"] = "8 compute threads share 2 cores";
+  crowded.model_info->refuse_times("8 compute threads share 2 cores");
   const json cell = cell_of(result_of({trial_of("no_sync", 0, {1.0}), crowded}), "no_sync");
   EXPECT_TRUE(cell["step_s"].is_null());
   EXPECT_EQ(cell["null_reasons"]["step_s"], "8 compute threads share 2 cores");
@@ -217,7 +216,7 @@ TEST(Result, TimesOfCrowdedCoresAreNotGivenButCountsAre) {
 
 TEST(Result, SaysWhatTheHostWaitsForOnAGpu) {
   TrialRecord trial = trial_of("no_sync", 0, {1.0});
-  trial.model_info["host_reads_back"] = "the first token";
+  trial.model_info->host_reads_back = "the first token";
   const auto made = made_of({trial, trial_of("baseline", 0, {1.0})});
   const json result = made;
   EXPECT_EQ(cell_of(result, "no_sync")["host_reads_back"], "the first token");
@@ -230,7 +229,7 @@ TEST(Result, AnExampleIsOneOfAllMicroBatchesAndRanks) {
   const json cell = cell_of(result_of({trial_of("no_sync", 0, {1.6})}), "no_sync");
   EXPECT_DOUBLE_EQ(cell["sample_s"]["mean"], 1.6 / (4 * 16 * 2));
   TrialRecord trial = trial_of("no_sync", 0, {1.6});
-  trial.cell.erase("micro_batch_size");
+  trial.cell = trial.cell.without({"micro_batch_size"});
   const json unsaid = cell_of(result_of({trial}), "no_sync");
   EXPECT_TRUE(unsaid["sample_s"].is_null());
   EXPECT_EQ(unsaid["null_reasons"]["sample_s"], "the cell has no micro_batch_size");

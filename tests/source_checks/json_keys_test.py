@@ -1,0 +1,137 @@
+"""Results, plans and messages are types inside the program: JSON is read by key at the doors alone.
+
+A key is a text in quotes by which a value is taken out of JSON: object["key"], .value("key", ...),
+.at("key"), .contains("key") or .find("key"). What looks the same and is none is told apart: the
+search in a text, whose result is compared with npos, and the maps of NO_JSON. Files are read into
+types by lists of fields (harness/base/fields.h), which name each field once.
+"""
+
+import re
+import unittest
+from pathlib import Path
+
+ROOT = Path(__file__).resolve().parent.parent.parent
+FOLDERS = ("harness", "models", "benchmarks")
+SUFFIXES = {".h", ".cpp", ".cu", ".in"}
+
+# Path -> why this file may name keys.
+DOORS = {
+    "harness/base/fields_inline.h": "null_reasons of every object, by the lists of fields",
+    "harness/base/fields.cpp": "null_reasons of every object, and JSON Schema's own words",
+    "harness/base/json_differences.cpp": "a patch, as nlohmann's library writes it",
+    "harness/gate/turns.cpp": "the file of turns: read strictly and written, each field once",
+    "harness/plan/overrides.cpp": "--set changes the text of a plan before it is read",
+    "harness/report/benchmark_json.cpp": "writes Google Benchmark's format",
+    "harness/report/trace.cpp": "writes the trace format of Perfetto",
+    "harness/report/trace_events.cpp": "writes the trace format of Perfetto",
+    "harness/watch/trace.cpp": "writes the trace format of Perfetto",
+}
+# What is indexed by a name and is no JSON, and where -> what it is.
+NO_JSON = {
+    ("harness/sync/", "saved_data"): "what torch keeps from forward to backward",
+    ("harness/sync/collectives.cpp", "step[i]"): "collectives by operation",
+    ("harness/sync/collectives.cpp", "done"): "collectives by operation",
+    ("harness/sync/collectives.cpp", "one"): "collectives by operation",
+    ("harness/watch/verdicts/verdict.cpp", "excess"): "collectives by operation",
+    ("harness/launch/host.cpp", "bytes"): "lines of /proc/meminfo by name",
+    ("harness/report/notes.cpp", "trials"): "counts of trials by status",
+    ("harness/summary/", "phase_s"): "seconds by phase",
+    ("models/mixtral.cpp", "named"): "parameters by name",
+    ("benchmarks/micro/", "counters"): "Google Benchmark's counters",
+}
+
+COMMENT = re.compile(r"//[^\n]*|/\*.*?\*/", re.DOTALL)
+TEXT = r'"(?:[^"\\\n]|\\.)*"'
+KEY = re.compile(
+    rf"(?P<of>\w+(?:\[\w+\])*)\s*(?:\[\s*{TEXT}\s*\]"
+    rf"|(?:\.|->)(?P<how>value|at|contains|find)\(\s*{TEXT}\s*(?P<after>[,)][^;{{}}]*))"
+)
+PLACE = re.compile(r"(\w+)\s*=\s*[\w.>()-]+$")
+
+
+def without_comments(text):
+    return COMMENT.sub(lambda found: "\n" * found.group().count("\n"), text)
+
+
+def is_search_in_text(found, text):
+    """Whether a find() is one of a text: it, or the variable that it fills, meets npos."""
+    if found["how"] != "find":
+        return False
+    if "npos" in found["after"]:
+        return True
+    place = PLACE.search(text[: found.start("how") - 1])
+    return place is not None and bool(re.search(rf"\b{place[1]}\b[^;]*npos", text))
+
+
+def is_no_json(path, of):
+    return any(path.startswith(where) and of == name for where, name in NO_JSON)
+
+
+def keys_in(path, text):
+    """Returns the lines of `text` in which JSON is read or written by a key."""
+    text = without_comments(text)
+    return [
+        f"{path}:{text.count(chr(10), 0, found.start()) + 1}: {found.group()[:60]}"
+        for found in KEY.finditer(text)
+        if not is_search_in_text(found, text) and not is_no_json(path, found["of"])
+    ]
+
+
+def sources():
+    for folder in FOLDERS:
+        for path in sorted((ROOT / folder).rglob("*")):
+            if path.suffix in SUFFIXES and path.is_file():
+                yield str(path.relative_to(ROOT)), path.read_text()
+
+
+class JsonKeysTest(unittest.TestCase):
+    def test_keys_are_named_at_the_doors_alone(self):
+        found = [
+            place for path, text in sources() if path not in DOORS for place in keys_in(path, text)
+        ]
+        self.assertEqual(found, [])
+
+    def test_every_door_is_one(self):
+        texts = dict(sources())
+        for path in DOORS:
+            with self.subTest(path):
+                self.assertTrue(keys_in(path, texts.get(path, "")))
+
+    def test_every_other_map_is_there(self):
+        for where, name in NO_JSON:
+            with self.subTest(name):
+                self.assertTrue(
+                    any(
+                        path.startswith(where) and found["of"] == name
+                        for path, text in sources()
+                        for found in KEY.finditer(without_comments(text))
+                    )
+                )
+
+    def test_a_key_is_seen(self):
+        for text in (
+            'const json name = part["name"];',
+            'part[ "name" ] = 1;',
+            'if (message.find("event") != message.end()) return;',
+            'return trial.model_info.value("paced", false);',
+            'answer->at("status")',
+            'if (object.contains("null_reasons"))',
+            'const auto found = object.find(\n    "event");\nif (found == object.end()) return;',
+        ):
+            with self.subTest(text):
+                self.assertEqual(len(keys_in("harness/run/block.cpp", text)), 1)
+
+    def test_what_is_no_key_is_passed_over(self):
+        for text in (
+            '// part["name"]',
+            'return line.find("error") != std::string::npos;',
+            'const std::size_t dash = line.find(" - ");\nif (dash == std::string::npos) return;',
+            'fields.string("name")',
+            'char text[] = {"name"};',
+        ):
+            with self.subTest(text):
+                self.assertEqual(keys_in("harness/run/block.cpp", text), [])
+
+
+if __name__ == "__main__":
+    unittest.main()
