@@ -12,7 +12,7 @@ import tempfile
 from dataclasses import dataclass
 from pathlib import Path
 
-from network import die_with_parent, read_topology
+from network import die_with_parent, private_network, read_topology
 
 HERE = Path(__file__).resolve().parent
 PACKAGE = HERE.parents[1] / "harness" / "python"
@@ -140,11 +140,6 @@ def turns(count, sides):
         for side in sides if launch % 2 == 0 else reversed(sides):
             print(f"launch {launch + 1}/{count} | {side}", file=sys.stderr)
             yield launch, side
-
-
-def private_network():
-    """Returns what runs a command in a new network namespace, of which it is root."""
-    return ["unshare", *([] if os.geteuid() == 0 else ["-r"]), "-n"]
 
 
 def _call(command, work, environment):

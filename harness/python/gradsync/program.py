@@ -68,4 +68,9 @@ def judged(folder):
     Errors: Unwatchable.
     """
     page = said_by("report", folder, timeout_s=JUDGE_S)
-    return json.loads(said_by("report", folder, "--format", "json", timeout_s=JUDGE_S)), page
+    return seen(folder), page
+
+
+def seen(folder):
+    """Returns the JSON of it alone, also of a watching that still goes on. Errors: Unwatchable."""
+    return json.loads(said_by("report", folder, "--format", "json", timeout_s=JUDGE_S))

@@ -71,6 +71,8 @@ class Environment:
 class Session:
     """One watching of this process."""
 
+    running = None  # the one that has begun and not ended
+
     def __init__(self):
         if os.environ.get("GRADSYNC_WATCH_DIR"):
             raise program.Unwatchable("it is being watched already, from outside or around this")
@@ -90,9 +92,11 @@ class Session:
             raise
         self.hook.begin(self.folder)
         self.environment.set()
+        Session.running = self
 
     def end(self):
         """Nothing is recorded from here on."""
+        Session.running = None
         self.environment.restore()
         self.place = self.hook.end()
         self.library.close()

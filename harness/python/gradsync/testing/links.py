@@ -1,0 +1,106 @@
+"""Two ranks with a link between them: each in a network namespace of its own, shaped where it is
+fed, as of two machines.
+
+usage: unshare -n python -m gradsync.testing.links FOLDER RATE TIMEOUT PARENT
+runs the ranks of FOLDER (crew.py) like that; what became of them is in FOLDER/outcome.json.
+"""
+
+import json
+import os
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+
+from gradsync import network
+from gradsync.testing import crew
+
+CHECK_S = 30
+PROGRAMS = ("unshare", "nsenter", "ip", "tc")
+PATH = os.pathsep.join(filter(None, [os.environ.get("PATH"), "/usr/sbin", "/sbin"]))
+# What it takes: a bridge, two ends of a cable, a shaped one.
+TRIAL = (
+    "ip link add br0 type bridge && ip link add a type veth peer name b && "
+    "tc qdisc add dev a root tbf rate 1gbit burst 64kb latency 100ms"
+)
+
+
+def why_impossible():
+    """Returns why there can be no shaped link here, a sentence; None: there can be."""
+    missing = [name for name in PROGRAMS if shutil.which(name, path=PATH) is None]
+    if missing:
+        return f"there is no {', '.join(missing)} here (Debian: iproute2, util-linux)"
+    try:
+        done = subprocess.run(
+            [*network.private_network(), "sh", "-c", TRIAL],
+            capture_output=True,
+            text=True,
+            timeout=CHECK_S,
+            env=os.environ | {"PATH": PATH},
+        )
+    except (OSError, subprocess.TimeoutExpired) as error:
+        return f"network namespaces cannot be tried: {error}"
+    if done.returncode == 0:
+        return None
+    words = (done.stderr.strip() or f"status {done.returncode}").splitlines()[-1]
+    return f"network namespaces are not allowed here: {words}"
+
+
+def run_over(rate):
+    """Returns what runs ranks over a link of `rate`, as runs.run_function() takes it.
+
+    Errors: ValueError with what was expected.
+    """
+    if not isinstance(rate, str) or not network.RATE.fullmatch(rate):
+        raise ValueError(f'a rate such as "200Mbps" (units: {", ".join(network.UNITS)})')
+
+    def run(folder, size, timeout_s):
+        command = [*network.private_network(), sys.executable, "-m", "gradsync.testing.links"]
+        command += [folder, rate, str(timeout_s), str(os.getpid())]
+        process = subprocess.Popen(
+            list(map(str, command)),
+            env=os.environ | {"PATH": PATH, "PYTHONPATH": crew.environment(0, size)["PYTHONPATH"]},
+            stdin=subprocess.DEVNULL,
+            stdout=subprocess.DEVNULL,
+            stderr=subprocess.PIPE,
+            text=True,
+        )
+        try:
+            said = process.communicate(timeout=timeout_s + 2 * crew.LEAVE_S)[1]
+        finally:
+            process.kill()  # its ranks die with it
+            process.wait()
+        file = Path(folder) / "outcome.json"
+        if not file.exists():
+            raise RuntimeError(f"the link could not be made: {said.strip()}")
+        return read_outcome(file)
+
+    return run
+
+
+def read_outcome(file):
+    kept = json.loads(file.read_text())
+    return crew.Outcome([crew.Rank(**rank) for rank in kept["ranks"]], kept["first"])
+
+
+def write_outcome(file, outcome):
+    ranks = [vars(rank) for rank in outcome.ranks]
+    file.write_text(json.dumps({"ranks": ranks, "first": outcome.first}))
+
+
+def main(arguments):
+    folder, rate, timeout_s, parent = arguments
+    network.die_with_parent(int(parent))
+    more = {"GLOO_SOCKET_IFNAME": network.INTERFACE, "MASTER_ADDR": network.address(0)}
+    ranks = crew.Crew(folder, 2, more, in_child=network.enter_own_network)
+    try:
+        network.connect([process.pid for process in ranks.processes], network.bits_per_s(rate))
+    except BaseException:
+        ranks.end()
+        raise
+    ranks.let_go()
+    write_outcome(Path(folder) / "outcome.json", ranks.run(float(timeout_s)))
+
+
+if __name__ == "__main__":
+    main(sys.argv[1:])
