@@ -1,0 +1,185 @@
+"""Tests as users write them; pytest_plugin_test.py says how each of them must end."""
+
+import os
+import sys
+import time
+
+import pytest
+
+
+def test_nothing_is_imported_for_others():
+    assert "torch" not in sys.modules
+    assert "gradsync.testing.runs" not in sys.modules
+
+
+@pytest.mark.gradsync(ranks=2, syncs_per_step=1, max_bytes_per_step="2080B", max_peak="1MiB")
+def test_right(place_of_rank):
+    from jobs import train
+
+    rank, place = place_of_rank
+    print("rank", rank, "of", os.environ["WORLD_SIZE"])
+    place.joinpath("is_its_own").mkdir()
+    train()
+
+
+@pytest.mark.gradsync(ranks=2, syncs_per_step=1, max_bytes_per_step="4KiB")
+def test_wrong():
+    from jobs import train
+
+    train(properly=False)
+
+
+@pytest.mark.gradsync(ranks=1, max_peak=5999)
+def test_peak():
+    import torch
+
+    kept = [torch.empty(1000), torch.empty(500)]
+    del kept[0]
+    kept.append(torch.empty(900))
+
+
+@pytest.mark.gradsync(ranks=2)
+def test_one_rank_fails():
+    import torch.distributed as dist
+
+    print("before")
+    print("to stderr", file=sys.stderr)
+    value = [1, 2, dist.get_rank()]
+    assert value == [1, 2, 0]
+
+
+@pytest.mark.gradsync(ranks=2)
+def test_one_rank_dies():
+    import torch
+    import torch.distributed as dist
+
+    if dist.get_rank() == 1:
+        os._exit(3)
+    dist.all_reduce(torch.ones(1))
+
+
+@pytest.mark.gradsync(ranks=2, timeout_s=4)
+def test_hangs():
+    hang_here()
+
+
+def hang_here():
+    time.sleep(600)
+
+
+class TestMethods:
+    @pytest.fixture(autouse=True)
+    def number(self):
+        self.number = 3
+
+    @pytest.mark.gradsync(ranks=1)
+    @pytest.mark.parametrize("expected", [3, 4])
+    def test_method(self, expected):
+        assert self.number == expected
+
+
+@pytest.mark.gradsync(ranks=1)
+def test_skipped_inside():
+    pytest.skip("for a reason")
+
+
+@pytest.mark.gradsync(ranks=1)
+@pytest.mark.xfail(strict=True, reason="known")
+def test_expected_to_fail():
+    raise KeyError("known")
+
+
+def doubled(rank, value, more=0):
+    return 2 * value + rank + more
+
+
+def broken(rank):
+    if rank == 1:
+        raise KeyError("of rank 1")
+
+
+def peaks_of_a_training(rank):
+    from gradsync import watching
+    from gradsync.testing.memory import TensorMemory
+    from jobs import train
+
+    train(steps=2)  # what torch keeps from its first step on
+    memory = TensorMemory()
+    memory.reset_peak()
+    train()
+    alone = memory.peak_bytes()
+    memory.reset_peak()
+    with watching() as watched:
+        train()
+        peak = memory.peak_bytes()
+    return alone, peak, watched.steps
+
+
+def test_two_ranks(gradsync_two_ranks):
+    assert gradsync_two_ranks(doubled, 10, more=1) == [21, 22]
+
+
+def test_watching_takes_no_tensors(gradsync_two_ranks):
+    for alone, watched, steps in gradsync_two_ranks(peaks_of_a_training):
+        assert 0 < alone == watched and steps == {0: 4, 1: 4}
+
+
+def test_two_ranks_of_which_one_fails(gradsync_two_ranks):
+    gradsync_two_ranks(broken)
+
+
+def test_a_local_function(gradsync_two_ranks):
+    gradsync_two_ranks(lambda rank: rank)
+
+
+def links_seen(rank):
+    import socket
+    import subprocess
+
+    import torch
+    import torch.distributed as dist
+
+    total = torch.ones(1000)
+    dist.all_reduce(total)
+    queue = subprocess.run(["tc", "qdisc", "show", "dev", "eth0"], capture_output=True, text=True)
+    return total.sum().item(), sorted(name for _, name in socket.if_nameindex()), queue.stdout
+
+
+def test_link(gradsync_shaped_link):
+    for total, interfaces, queue in gradsync_shaped_link("200Mbps")(links_seen):
+        assert total == 2000
+        assert interfaces == ["eth0", "lo"]
+        assert "tbf" in queue and "rate 200Mbit" in queue
+
+
+def test_link_of_no_rate(gradsync_shaped_link):
+    gradsync_shaped_link("fast")
+
+
+@pytest.mark.gradsync(ranks=2, syncs_per_step=1)
+def test_ledger(gradsync_ledger):
+    import torch
+    import torch.distributed as dist
+    from jobs import train
+
+    with gradsync_ledger() as ledger:
+        dist.all_reduce(torch.ones(25))
+        dist.broadcast(torch.ones(10), 0)
+    assert ledger["all_reduce"] == (1, 100) and ledger["broadcast"] == (1, 40)
+    assert ledger["all_gather"].count == 0
+    train()
+    with gradsync_ledger() as ledger:
+        dist.all_reduce(torch.ones(5))
+    assert ledger.counts == {"all_reduce": 1} and ledger["all_reduce"].bytes == 20
+
+
+def test_ledger_of_nothing_else(gradsync_ledger):
+    import torch
+    import torch.distributed as dist
+
+    dist.init_process_group("gloo", store=dist.HashStore(), rank=0, world_size=1)
+    with gradsync_ledger() as ledger:
+        dist.all_reduce(torch.ones(25))
+    dist.all_reduce(torch.ones(25))
+    dist.destroy_process_group()
+    assert ledger.counts == {"all_reduce": 1}

@@ -1,0 +1,22 @@
+"""Tests whose counts are kept in a file."""
+
+import os
+
+import pytest
+from jobs import train
+
+
+@pytest.mark.gradsync(ranks=1, fail_on_excess=False)
+def test_training():
+    train(properly="IMPROPERLY" not in os.environ)
+
+
+@pytest.mark.gradsync(ranks=1, counts=True)
+@pytest.mark.skipif("GROWN" not in os.environ, reason="not written yet")
+def test_that_must_be_there():
+    train()
+
+
+@pytest.mark.gradsync(ranks=1, counts=False)
+def test_that_is_never_counted():
+    train()
