@@ -15,9 +15,11 @@ import pytest
 from gradsync.testing import marker
 from gradsync.testing.counts_file import FILE, HOW, CountsError, CountsFile, counts_of
 
-COUNTS = pytest.StashKey()  # the file's content, read once
+COUNTS = pytest.StashKey()  # a CountsFile, of runs with a marked test
 NEW_COUNTS = pytest.StashKey()  # of tests that ran
 REQUEST = pytest.StashKey()  # of a marked test
+WRONG = pytest.StashKey()  # a sentence: why a test cannot run
+COUNTS_INI = "gradsync_counts_file"
 
 
 def pytest_addoption(parser):
@@ -28,9 +30,7 @@ def pytest_addoption(parser):
         default=False,
         help="write the counts of the gradsync tests that run, instead of comparing them",
     )
-    parser.addini(
-        "gradsync_counts_file", help="where those counts are, from the root folder", default=FILE
-    )
+    parser.addini(COUNTS_INI, help="where those counts are, from the root folder", default=FILE)
 
 
 def pytest_configure(config):
@@ -47,7 +47,7 @@ def is_rank(config):
 
 @pytest.hookimpl(trylast=True)
 def pytest_collection_modifyitems(config, items):
-    wrong = []
+    wrong = {}
     for item in items:
         try:
             request = marker.request_of(item)
@@ -55,14 +55,34 @@ def pytest_collection_modifyitems(config, items):
                 check_kind(item)
                 item.stash[REQUEST] = request
         except marker.MarkerError as error:
-            wrong.append(f"{item.nodeid}: @pytest.mark.gradsync: {error}")
-    if wrong:
-        raise pytest.UsageError(*wrong)
+            wrong[item] = f"{item.nodeid}: @pytest.mark.gradsync: {error}"
+    marked = [item for item in items if REQUEST in item.stash]
     if is_rank(config):
         return
-    for item in items:
-        if REQUEST in item.stash:
-            item.fixturenames = []  # ranks make their own
+    for item in marked:
+        item.fixturenames = []  # ranks make their own
+    try:
+        if marked:
+            config.stash[COUNTS] = CountsFile(config.rootpath / config.getini(COUNTS_INI))
+    except CountsError as error:
+        wrong |= dict.fromkeys(marked, str(error))
+    refuse(config, wrong)
+
+
+def refuse(config, wrong):
+    """`wrong`: sentences by item. Errors: UsageError; under pytest-xdist, whose workers can raise
+    none, each of these tests fails instead.
+    """
+    if wrong and not hasattr(config, "workerinput"):
+        raise pytest.UsageError(*dict.fromkeys(wrong.values()))
+    for item, sentence in wrong.items():
+        item.stash[WRONG] = sentence
+
+
+@pytest.hookimpl(tryfirst=True)
+def pytest_runtest_setup(item):
+    if WRONG in item.stash:
+        pytest.fail(item.stash[WRONG], pytrace=False)
 
 
 def check_kind(item):
@@ -104,17 +124,6 @@ def run_on_ranks(item, request):
 # ---- counts ----------------------------------------------------------------------------------
 
 
-def counts_file(config):
-    if COUNTS not in config.stash:
-        try:
-            config.stash[COUNTS] = CountsFile(
-                config.rootpath / config.getini("gradsync_counts_file")
-            )
-        except CountsError as error:
-            raise pytest.UsageError(str(error)) from None
-    return config.stash[COUNTS]
-
-
 def count_differences(item, request, seen):
     """Keeps a test's counts for the file, or returns how they differ from those that are there."""
     if request.counts is False:
@@ -123,7 +132,7 @@ def count_differences(item, request, seen):
     if item.config.option.gradsync_update:
         item.config.stash[NEW_COUNTS][item.nodeid] = now
         return []
-    file = counts_file(item.config)
+    file = item.config.stash[COUNTS]
     if item.nodeid in file.tests:
         return list(file.differences(item.nodeid, now))
     return [f"{file.path.name} has no counts of it: {HOW}"] if request.counts else []
@@ -149,10 +158,13 @@ class CountsWriter:
             self.tests[report.nodeid] = report.gradsync_counts
 
     def pytest_sessionfinish(self):
-        file = counts_file(self.config)
-        is_new = bool(self.tests) and file.update(self.tests)
-        state = "written" if is_new else "unchanged"
-        self.said = f"gradsync: counts of {len(self.tests)} tests, {file.path}: {state}"
+        path = self.config.rootpath / self.config.getini(COUNTS_INI)
+        try:
+            is_new = bool(self.tests) and CountsFile(path).update(self.tests)
+            state = "written" if is_new else "unchanged"
+        except (CountsError, OSError) as error:
+            state = f"not written, {error}"
+        self.said = f"gradsync: counts of {len(self.tests)} tests, {path}: {state}"
 
     def pytest_terminal_summary(self, terminalreporter):
         if self.said:

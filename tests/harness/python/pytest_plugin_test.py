@@ -183,6 +183,11 @@ class MarkersTest(PluginTest):
         self.assertNotIn("::test_right:", done.err)
         self.assertNotIn("Traceback", done.out + done.err)
 
+    def test_under_xdist_each_of_them_fails(self):
+        done = self.ended("wrong_markers.py", "-n", "1")
+        self.assertEqual(done.status, 1, done.out)
+        self.assertIn("1 passed, 6 errors", done.out)
+
 
 class UnwatchedTest(PluginTest):
     def test_what_is_not_seen_fails_a_test_with_limits_alone(self):
@@ -231,8 +236,8 @@ class CountsTest(PluginTest):
     def test_a_file_that_is_none(self):
         (self.place / self.FILE).write_text('{"schema": "another", "tests": {}}')
         done = self.ended("counted.py", "-k", "training")
-        self.assertNotEqual(done.status, 0)
-        self.assertIn("schema: got 'another', expected 'gradsync.test_counts/1'", done.out)
+        self.assertEqual(done.status, 4)
+        self.assertIn("schema: got 'another', expected 'gradsync.test_counts/1'", done.err)
 
 
 class EndTest(PluginTest):

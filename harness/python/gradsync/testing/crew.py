@@ -24,7 +24,13 @@ POLL_S = 0.02
 LEAVE_S = 5  # what the others have once a rank has failed: to fail as well, or to be stopped
 DUMP_S = 0.5  # to write where they are, before they are killed
 ASK_FOR_DUMP = signal.SIGUSR1
-PACKAGE_PARENT = Path(__file__).resolve().parents[2]
+# Imports what whoever started this would, and nothing under another name.
+BEGIN = """
+import json, pathlib, sys
+sys.path[:] = json.loads(pathlib.Path(sys.argv[1], "task.json").read_text())["sys_path"]
+from gradsync.testing import {module}
+{module}.main(sys.argv[1:])
+"""
 
 
 @dataclass
@@ -60,15 +66,19 @@ def free_port():
         return probe.getsockname()[1]
 
 
+def python(module, folder, *arguments):
+    """Returns what runs a module of this folder, which is told `folder`, this process and more."""
+    begin = BEGIN.format(module=module)
+    return [sys.executable, "-c", begin, *map(str, (folder, os.getpid(), *arguments))]
+
+
 def environment(number, size):
-    """Of a rank, as torchrun gives it; without GPUs, and not watched from outside."""
-    paths = [str(PACKAGE_PARENT), *filter(None, [os.environ.get("PYTHONPATH")])]
+    """Of a rank, as torchrun gives it; without GPUs."""
     return {
         "OMP_NUM_THREADS": "1",
         "MASTER_ADDR": "127.0.0.1",
         **os.environ,
         "CUDA_VISIBLE_DEVICES": "",
-        "PYTHONPATH": os.pathsep.join(paths),
         "RANK": str(number),
         "LOCAL_RANK": str(number),
         "WORLD_SIZE": str(size),
@@ -96,10 +106,9 @@ class Crew:
             open(self.file(rank, "out"), "wb") as out,
             open(self.file(rank, "err"), "wb") as err,
         ):
-            command = [sys.executable, "-m", "gradsync.testing.rank", self.folder, str(os.getpid())]
             self.processes.append(
                 subprocess.Popen(
-                    command,
+                    python("rank", self.folder),
                     stdin=subprocess.PIPE,
                     stdout=out,
                     stderr=err,

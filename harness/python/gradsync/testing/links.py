@@ -1,15 +1,15 @@
 """Two ranks with a link between them: each in a network namespace of its own, shaped where it is
 fed, as of two machines.
 
-usage: unshare -n python -m gradsync.testing.links FOLDER RATE TIMEOUT PARENT
-runs the ranks of FOLDER (crew.py) like that; what became of them is in FOLDER/outcome.json.
+A process in between, main([FOLDER, process that it must not outlive, RATE, seconds]), is the host
+of both: it runs the ranks of FOLDER (crew.py), and leaves what became of them in
+FOLDER/outcome.json.
 """
 
 import json
 import os
 import shutil
 import subprocess
-import sys
 from pathlib import Path
 
 from gradsync import network
@@ -55,11 +55,9 @@ def run_over(rate):
         raise ValueError(f'a rate such as "200Mbps" (units: {", ".join(network.UNITS)})')
 
     def run(folder, size, timeout_s):
-        command = [*network.private_network(), sys.executable, "-m", "gradsync.testing.links"]
-        command += [folder, rate, str(timeout_s), str(os.getpid())]
         process = subprocess.Popen(
-            list(map(str, command)),
-            env=os.environ | {"PATH": PATH, "PYTHONPATH": crew.environment(0, size)["PYTHONPATH"]},
+            [*network.private_network(), *crew.python("links", folder, rate, timeout_s)],
+            env=os.environ | {"PATH": PATH},
             stdin=subprocess.DEVNULL,
             stdout=subprocess.DEVNULL,
             stderr=subprocess.PIPE,
@@ -89,7 +87,7 @@ def write_outcome(file, outcome):
 
 
 def main(arguments):
-    folder, rate, timeout_s, parent = arguments
+    folder, parent, rate, timeout_s = arguments
     network.die_with_parent(int(parent))
     more = {"GLOO_SOCKET_IFNAME": network.INTERFACE, "MASTER_ADDR": network.address(0)}
     ranks = crew.Crew(folder, 2, more, in_child=network.enter_own_network)
@@ -100,7 +98,3 @@ def main(arguments):
         raise
     ranks.let_go()
     write_outcome(Path(folder) / "outcome.json", ranks.run(float(timeout_s)))
-
-
-if __name__ == "__main__":
-    main(sys.argv[1:])

@@ -1,4 +1,4 @@
-"""One rank of a test.   usage: python -m gradsync.testing.rank FOLDER PARENT
+"""One rank of a test. crew.py starts it: main([FOLDER, process that it must not outlive]).
 
 What it does is in FOLDER/task.json and FOLDER/call.pickle, what it has to say goes to
 FOLDER/rankN.json; see crew.py. Its allocator is made right after torch was imported, before
@@ -31,7 +31,7 @@ def main(arguments):
     faulthandler.register(crew.ASK_FOR_DUMP)
     pipe = keep_standard_input()
     task = json.loads((folder / "task.json").read_text())
-    sys.path[:] = task["sys_path"]
+    del sys.argv[1:]
     if task["waits_for_network"]:
         os.read(pipe, 1)
     said = {"failure": None}
@@ -104,7 +104,3 @@ def load_module(name, file):
     module = importlib.util.module_from_spec(spec)
     sys.modules[name] = module
     spec.loader.exec_module(module)
-
-
-if __name__ == "__main__":
-    main(sys.argv[1:])
