@@ -164,7 +164,8 @@ class CountsWriter:
             state = "written" if is_new else "unchanged"
         except (CountsError, OSError) as error:
             state = f"not written, {error}"
-        self.said = f"gradsync: counts of {len(self.tests)} tests, {path}: {state}"
+        tests = f"{len(self.tests)} test{'' if len(self.tests) == 1 else 's'}"
+        self.said = f"gradsync: counts of {tests}, {path}: {state}"
 
     def pytest_terminal_summary(self, terminalreporter):
         if self.said:

@@ -57,8 +57,8 @@ ENDS = {
     ),
     "test_hangs": (
         "failure",
-        "[rank 0/2] did not end within 4 s",
-        "[rank 1/2] did not end within 4 s",
+        "[rank 0/2] did not end within 15 s",
+        "[rank 1/2] did not end within 15 s",
         "in hang_here",
     ),
     "test_method[4]": ("failure", "[rank 0/1]", "assert 3 == 4"),
@@ -80,6 +80,15 @@ PASS = {
     "test_ledger_of_nothing_else",
 }
 
+# By the page's example.
+TAKEN_FOR_GRANTED = """
+import pytest
+
+def train(steps):
+    import jobs
+
+    jobs.train(steps=steps)
+"""
 NO_LINKS = dict.fromkeys(("test_link", "test_link_of_no_rate"), ("skipped", "network namespaces"))
 
 if subprocess.run([TORCH_PYTHON, "-c", "import pytest, xdist"]).returncode != 0:
@@ -150,7 +159,7 @@ def example_of_readme():
     """Returns the page's test, with what the page takes for granted."""
     text = (ROOT / "harness" / "python" / "README.md").read_text()
     [example] = re.findall(r"```python\n(@pytest.*?)```", text, re.DOTALL)
-    return f"import pytest\nfrom jobs import train\n\n{example}"
+    return f"{TAKEN_FOR_GRANTED}\n{example}"
 
 
 def ends_of(case):
@@ -209,9 +218,9 @@ class CountsTest(PluginTest):
         return json.loads((self.place / self.FILE).read_text())["tests"]
 
     def test_they_are_written_and_compared(self):
-        done = self.ended("counted.py", "--gradsync-update", "-n", "2")
+        done = self.ended("counted.py", "--gradsync-update", "-n", "1")
         self.assertEqual(done.status, 0, done.out)
-        self.assertIn("counts of 1 tests", done.out)
+        self.assertIn("gradsync: counts of 1 test, ", done.out)
         self.assertEqual(list(self.kept()), ["counted.py::test_training"])
         counts = self.kept()["counted.py::test_training"]
         self.assertEqual((counts["micro_batches"], counts["syncs_per_step"]), (4, 1))

@@ -93,7 +93,8 @@ class Crew:
         self.ranks = [Rank(number) for number in range(size)]
         self.first = None
         self.processes = []
-        more = {"MASTER_PORT": str(free_port()), **(more_environment or {})}
+        # What a killed rank leaves goes with the folder.
+        more = {"MASTER_PORT": str(free_port()), "TMPDIR": str(folder), **(more_environment or {})}
         try:
             for rank in self.ranks:
                 self.start(rank, environment(rank.number, size) | more, in_child)

@@ -20,8 +20,8 @@ PROGRAMS = ("unshare", "nsenter", "ip", "tc")
 PATH = os.pathsep.join(filter(None, [os.environ.get("PATH"), "/usr/sbin", "/sbin"]))
 # What it takes: a bridge, two ends of a cable, a shaped one.
 TRIAL = (
-    "ip link add br0 type bridge && ip link add a type veth peer name b && "
-    "tc qdisc add dev a root tbf rate 1gbit burst 64kb latency 100ms"
+    "ip link add br0 type bridge && ip link add veth0 type veth peer name veth1 && "
+    "tc qdisc add dev veth0 root tbf rate 1gbit burst 64kb latency 100ms"
 )
 
 

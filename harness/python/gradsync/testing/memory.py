@@ -3,6 +3,7 @@
 """
 
 import ctypes
+import gc
 
 from gradsync import program
 
@@ -32,5 +33,7 @@ class TensorMemory:
         return None if self.unknown else self.native.gradsync_tensor_peak_bytes()
 
     def reset_peak(self):
+        """What is garbage by now is not held: when Python would have seen that is chance."""
+        gc.collect()
         if not self.unknown:
             self.native.gradsync_reset_tensor_peak()
