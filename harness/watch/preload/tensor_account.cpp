@@ -11,6 +11,11 @@ void TensorAccount::add(const void* block, std::int64_t bytes) {
   peak_bytes_ = std::max(peak_bytes_, held_bytes_);
 }
 
+bool TensorAccount::would_raise_peak(std::int64_t bytes) const {
+  const std::lock_guard lock(mutex_);
+  return held_bytes_ + bytes > peak_bytes_;
+}
+
 void TensorAccount::remove(const void* block) {
   const std::lock_guard lock(mutex_);
   const auto found = blocks_.find(block);

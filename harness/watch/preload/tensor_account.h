@@ -16,6 +16,9 @@ class TensorAccount {
   // A block begins, which is not the account's yet.
   void add(const void* block, std::int64_t bytes);
 
+  // Whether such a block would be a new peak.
+  bool would_raise_peak(std::int64_t bytes) const;
+
   // A block ends; one that the account does not know is none of its business.
   void remove(const void* block);
 

@@ -2,15 +2,17 @@
 // gradsync_count_tensors() on.
 //
 // Of the thread that called it: what libraries allocate on threads of their own (gloo copies what
-// it gathers, when the network lets it) would make a peak depend on the network's mood. A backward
-// on the CPU runs on the thread that calls it. Not counted either: tensors from before, and what is
-// no tensor's (gloo's buffers, MKL's).
+// it gathers, when the network lets it) would make a peak depend on the network's mood. So would
+// what they give back late: they are waited for. A backward on the CPU runs on the thread that
+// calls it. Not counted either: tensors from before, and what is no tensor's (gloo's buffers,
+// MKL's).
 //
 // torch insists that an allocator can free by the pointer alone (raw_deleter) and that the context
 // of a pointer is the pointer itself, as with the allocator that does the work here.
 #include <c10/core/CPUAllocator.h>
 #include <pthread.h>
 
+#include "harness/watch/preload/helping_threads.h"
 #include "harness/watch/preload/tensor_account.h"
 
 namespace gradsync::watch {
@@ -32,11 +34,17 @@ void give_back(void* data) {
   torchs_own->raw_deallocate(data);
 }
 
+// A peak is one only if no other thread is about to give something back.
+void count(const void* data, std::int64_t bytes) {
+  if (account().would_raise_peak(bytes)) helping_threads().wait_until_resting();
+  account().add(data, bytes);
+}
+
 class CountingAllocator final : public c10::Allocator {
  public:
   c10::DataPtr allocate(std::size_t bytes) override {
     void* const data = torchs_own->raw_allocate(bytes);
-    if (data != nullptr && is_counted) account().add(data, static_cast<std::int64_t>(bytes));
+    if (data != nullptr && is_counted) count(data, static_cast<std::int64_t>(bytes));
     return {data, data, &give_back, c10::Device(c10::DeviceType::CPU)};
   }
   c10::DeleterFnPtr raw_deleter() const override { return &give_back; }
@@ -70,6 +78,7 @@ extern "C" __attribute__((visibility("default"))) bool gradsync_count_tensors() 
 }
 
 extern "C" __attribute__((visibility("default"))) std::int64_t gradsync_tensor_bytes() {
+  helping_threads().wait_until_resting();
   return account().held_bytes();
 }
 
@@ -79,6 +88,7 @@ extern "C" __attribute__((visibility("default"))) std::int64_t gradsync_tensor_p
 }
 
 extern "C" __attribute__((visibility("default"))) void gradsync_reset_tensor_peak() {
+  helping_threads().wait_until_resting();
   account().reset_peak();
 }
 

@@ -27,6 +27,7 @@
 #include <utility>
 
 #include "harness/watch/preload/fnv_1a.h"
+#include "harness/watch/preload/helping_threads.h"
 #include "harness/watch/preload/hold.h"
 #include "harness/watch/preload/recorder.h"
 
@@ -250,6 +251,7 @@ std::unique_ptr<at::ObserverContext> start_range(std::string_view name) {
   if (name.starts_with(kOptimizer)) return start_optimizer(name.substr(kOptimizer.size()));
   for (const std::string_view backend : kCompleting) {
     if (!name.starts_with(backend)) continue;
+    helping_threads().add_this();
     auto* carrier = dynamic_cast<Carrier*>(c10::ThreadLocalDebugInfo::get(carrier_kind()));
     return carrier == nullptr ? nullptr : std::make_unique<Span>(carrier->handle, nullptr);
   }

@@ -47,7 +47,7 @@ ENDS = {
         "assert [1, 2, 1] == [1, 2, 0]",
         "stdout of rank 0",
         "stdout of rank 1 call ---",
-        "before",
+        "before, of 2",
         "to stderr",
     ),
     "test_one_rank_dies": (
@@ -61,7 +61,6 @@ ENDS = {
         "[rank 1/2] did not end within 15 s",
         "in hang_here",
     ),
-    "test_method[4]": ("failure", "[rank 0/1]", "assert 3 == 4"),
     "test_skipped_inside": ("skipped", "for a reason"),
     "test_expected_to_fail": ("skipped", "known"),
     "test_two_ranks_of_which_one_fails": ("failure", "[rank 1/2]", "KeyError: 'of rank 1'"),
@@ -70,11 +69,9 @@ ENDS = {
 }
 PASS = {
     "test_nothing_is_imported_for_others",
-    "test_right",
     "test_training",  # of the page
     "test_method[3]",
-    "test_two_ranks",
-    "test_watching_takes_no_tensors",
+    "test_two_ranks_and_their_peaks",
     "test_link",
     "test_ledger",
     "test_ledger_of_nothing_else",
@@ -189,7 +186,7 @@ class MarkersTest(PluginTest):
             "::Case::test_of_unittest: @pytest.mark.gradsync: only test functions",
         ):
             self.assertIn(sentence, done.err)
-        self.assertNotIn("::test_right:", done.err)
+        self.assertNotIn("test_of_nobody", done.err)
         self.assertNotIn("Traceback", done.out + done.err)
 
     def test_under_xdist_each_of_them_fails(self):
@@ -200,7 +197,9 @@ class MarkersTest(PluginTest):
 
 class UnwatchedTest(PluginTest):
     def test_what_is_not_seen_fails_a_test_with_limits_alone(self):
-        done = self.ended("cases.py", "-k", "test_right or 3", GRADSYNC_PROGRAM="/nonexistent")
+        tests = ("readme_example.py", "cases.py::TestMethods")
+        (self.place / tests[0]).write_text(example_of_readme())
+        done = self.ended(*tests, GRADSYNC_PROGRAM="/nonexistent")
         self.assertEqual(done.status, 1, done.out)
         self.assertIn("nothing is known of a step: there is no program /nonexistent", done.out)
         self.assertIn("what tensors hold is not known: there is no program", done.out)
