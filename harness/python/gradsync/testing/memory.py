@@ -10,7 +10,8 @@ from gradsync import program
 
 class TensorMemory:
     """Counts what this thread allocates from here on; make it before the first tensor, after torch
-    was imported. Nothing that goes wrong here is raised: `unknown` says why nothing is counted.
+    was imported. Exact inside of a watched block, where gloo's threads are known and waited for.
+    Nothing that goes wrong here is raised: `unknown` says why nothing is counted.
     """
 
     def __init__(self):
