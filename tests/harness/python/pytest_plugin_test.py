@@ -217,26 +217,26 @@ class CountsTest(PluginTest):
         return json.loads((self.place / self.FILE).read_text())["tests"]
 
     def test_they_are_written_and_compared(self):
-        done = self.ended("counted.py", "--gradsync-update", "-n", "1")
+        done = self.ended("counted.py", "--gradsync-update", "-n", "2")
         self.assertEqual(done.status, 0, done.out)
-        self.assertIn("gradsync: counts of 1 test, ", done.out)
-        self.assertEqual(list(self.kept()), ["counted.py::test_training"])
+        self.assertIn("gradsync: counts of 2 tests, ", done.out)
+        self.assertEqual(
+            list(self.kept()), ["counted.py::test_steady", "counted.py::test_training"]
+        )
         counts = self.kept()["counted.py::test_training"]
+        self.assertEqual(counts, self.kept()["counted.py::test_steady"])
         self.assertEqual((counts["micro_batches"], counts["syncs_per_step"]), (4, 1))
         self.assertEqual(
             counts["collectives_per_step"], {"all_reduce": {"bytes": 2080, "count": 1}}
         )
         self.assertGreater(counts["peak_bytes"], 2 * 2080)
 
-        done = self.ended("counted.py", GROWN="1")
+        done = self.ended("counted.py", "-n", "2", "-k", "not never", IMPROPERLY="1", GROWN="1")
         self.assertEqual(done.status, 1, done.out)
-        self.assertIn("2 passed", done.out)
+        self.assertIn("2 failed, 1 passed", done.out)
         self.assertIn(
             f"{self.FILE} has no counts of it: pytest --gradsync-update writes it", done.out
         )
-
-        done = self.ended("counted.py", "-k", "training", IMPROPERLY="1")
-        self.assertEqual(done.status, 1, done.out)
         self.assertIn(f"syncs_per_step: 1 in {self.FILE}, 4 now", done.out)
         was, now = "1 of 2.03 KiB (2080 bytes)", "4 of 8.12 KiB (8320 bytes)"
         self.assertIn(f"all_reduce per step: {was} in {self.FILE}, {now} now", done.out)

@@ -16,6 +16,11 @@ def test_training():
     train(properly="IMPROPERLY" not in os.environ)
 
 
+@pytest.mark.gradsync(ranks=1)
+def test_steady():
+    train()
+
+
 @pytest.mark.gradsync(ranks=1, counts=True)
 @pytest.mark.skipif("GROWN" not in os.environ, reason="not written yet")
 def test_that_must_be_there():
