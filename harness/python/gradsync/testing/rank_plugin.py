@@ -58,6 +58,7 @@ def is_plain(value):
 def options_for_ranks(config):
     """Returns the options of a pytest with which it can be begun again, for one test."""
     options = {name: value for name, value in vars(config.option).items() if is_plain(value)}
+    options.pop("file_or_dir", None)  # it is another one for ranks
     options |= {name: value for name, value in NOT_OURS.items() if name in options}
     options["rootdir"] = str(config.rootpath)
     options["inifilename"] = str(config.inipath) if config.inipath else None
