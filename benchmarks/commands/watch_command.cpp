@@ -1,11 +1,13 @@
 // gradsync watch: does a training job synchronize when it should, and what does that cost it?
 #include <fmt/format.h>
 
+#include <exception>
 #include <filesystem>
 #include <iostream>
 #include <limits>
 #include <memory>
 #include <optional>
+#include <utility>
 
 #include "benchmarks/commands/commands.h"
 #include "harness/base/build_info.h"
@@ -13,6 +15,7 @@
 #include "harness/results/store.h"
 #include "harness/watch/environment.h"
 #include "harness/watch/events/read_events.h"
+#include "harness/watch/export/exports.h"
 #include "harness/watch/job_torch.h"
 #include "harness/watch/trace.h"
 #include "harness/watch/watched.h"
@@ -29,6 +32,7 @@ struct WatchOptions {
   std::string json;
   std::string trace;
   std::string keep;
+  watch::ExportOptions exports;
   int steps = 0;  // 0: at the end alone
   bool quiet = false;
   bool fail_on_excess = false;
@@ -65,7 +69,8 @@ std::string why_nothing_was_seen(const watch::WatchedFolder& folder) {
 
 class Watcher {
  public:
-  explicit Watcher(const WatchOptions& options) : options_(options) {}
+  // Errors: ConfigError where what is to be exported cannot be written.
+  explicit Watcher(const WatchOptions& options) : options_(options), exports_(options.exports) {}
 
   // Returns the exit status: that of the job, unless it succeeded and there is something to say
   // against it.
@@ -92,9 +97,23 @@ class Watcher {
     return {};
   }
 
-  // Every --steps steps, what was seen so far. The job does not wait for it.
+  // What was seen so far. The job does not wait for it.
   void look() {
-    if (options_.steps == 0 || !why_not_watched_.empty()) return;
+    if (!why_not_watched_.empty()) return;
+    if (options_.steps > 0) tell_steps();
+    if (exports_.are_due()) export_steps();
+  }
+
+  void export_steps() {
+    try {
+      exports_.update([&] { return watch::read_folder(folder_->path()).ranks; });
+    } catch (const std::exception& error) {
+      if (!std::exchange(is_export_blamed_, true)) log::warn(error.what());
+    }
+  }
+
+  // Every --steps steps.
+  void tell_steps() {
     try {
       const std::int64_t blocks = watch::optimizer_steps_so_far(folder_->path()) / options_.steps;
       if (blocks <= blocks_told_) return;
@@ -107,9 +126,9 @@ class Watcher {
   }
 
   // Whatever is wrong with what was seen, the job's own status goes before ours.
-  int conclude(int status) const {
+  int conclude(int status) {
     try {
-      const ExitStatus ours = tell();
+      const ExitStatus ours = tell_and_export();
       return status != 0 ? status : static_cast<int>(ours);
     } catch (const std::exception& error) {
       if (status == 0) throw;
@@ -118,11 +137,33 @@ class Watcher {
     return status;
   }
 
-  ExitStatus tell() const {
+  // What is exported says in any case that the job has ended.
+  ExitStatus tell_and_export() {
+    watch::WatchedFolder seen;
+    try {
+      const ExitStatus ours = tell(seen);
+      exports_.finish(seen.ranks);
+      return ours;
+    } catch (const std::exception&) {
+      finish_exports(seen);
+      throw;
+    }
+  }
+
+  // Whose error is told already.
+  void finish_exports(const watch::WatchedFolder& seen) {
+    try {
+      exports_.finish(seen.ranks);
+    } catch (const std::exception&) {
+      return;
+    }
+  }
+
+  ExitStatus tell(watch::WatchedFolder& seen) const {
     if (!why_not_watched_.empty()) {
       return tell_nothing(fmt::format("the job was not watched: {}", why_not_watched_));
     }
-    const watch::WatchedFolder seen = watch::read_folder(folder_->path());
+    seen = watch::read_folder(folder_->path());
     for (const std::string& fault : seen.faults) {
       log::warn(fmt::format("a process is not watched: {}", fault));
     }
@@ -152,6 +193,8 @@ class Watcher {
       folder_;                   // absent where none could be made: then it is not watched
   std::string why_not_watched_;  // empty: it is
   std::int64_t blocks_told_ = 0;
+  watch::Exports exports_;
+  bool is_export_blamed_ = false;
 };
 
 }  // namespace
@@ -169,6 +212,18 @@ void add_watch_command(CLI::App& app, ExitStatus& status, std::vector<std::strin
       "--trace", options->trace,
       fmt::format("Write the last {} steps of each rank into this file, for Perfetto",
                   watch::kMostTracedSteps));
+  CLI::Option* prometheus = command->add_option(
+      "--prometheus", options->exports.prometheus,
+      "Keep in this file, while the job runs and when it has ended, what node_exporter's textfile "
+      "collector reads: a name that ends in .prom");
+  command
+      ->add_option("--job", options->exports.job,
+                   "What Prometheus is to call the job; else its script or program")
+      ->needs(prometheus);
+  command->add_option("--tensorboard", options->exports.tensorboard,
+                      "Write scalars of each step into this folder, while the job runs");
+  command->add_option("--steps-json", options->exports.steps_json,
+                      "Append a line of JSON for each step to this file, while the job runs");
   command->add_option("--keep", options->keep, "Keep there what each process of the job recorded");
   command->add_option("--python", options->python,
                       "The job's interpreter, where COMMAND does not show it");
@@ -185,6 +240,9 @@ void add_watch_command(CLI::App& app, ExitStatus& status, std::vector<std::strin
     }
     if (options->command.empty()) {
       throw ConfigError("watch: COMMAND is missing: gradsync watch [options] -- torchrun ...");
+    }
+    if (options->exports.job.empty()) {
+      options->exports.job = watch::job_name(options->command);
     }
     status = static_cast<ExitStatus>(Watcher(*options).run());
   });

@@ -56,4 +56,8 @@ std::string utc_timestamp(bool compact) {
   return text;
 }
 
+double utc_seconds() {
+  return seconds(read_ns(CLOCK_REALTIME));
+}
+
 }  // namespace gradsync

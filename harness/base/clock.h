@@ -53,4 +53,7 @@ inline std::int64_t nanoseconds(double duration_s) {
 // results, never for measuring.
 std::string utc_timestamp(bool compact = false);
 
+// The same in seconds since 1970.
+double utc_seconds();
+
 }  // namespace gradsync

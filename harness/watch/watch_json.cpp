@@ -1,3 +1,5 @@
+#include "harness/base/fields_inline.h"
+#include "harness/watch/series_fields.h"
 #include "harness/watch/watched.h"
 
 namespace gradsync::watch {
@@ -75,7 +77,8 @@ json watch_json(const Watched& watched) {
           {"per_step", watched.typical ? to_json(*watched.typical) : json()},
           {"verdicts", std::move(verdicts)},
           {"has_excess", has_excess(watched)},
-          {"faults", watched.faults}};
+          {"faults", watched.faults},
+          {"series", write_fields(watched.series)}};
 }
 
 }  // namespace gradsync::watch

@@ -3,32 +3,16 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <map>
 #include <set>
 #include <span>
 #include <utility>
 
 #include "harness/stats/sample.h"
-#include "harness/watch/steps/counts.h"
-#include "harness/watch/steps/steps.h"
+#include "harness/watch/examined.h"
 
 namespace gradsync::watch {
 
 namespace {
-
-// One rank with all that is derived of it.
-struct Examined {
-  explicit Examined(const RankEvents& seen)
-      : events(&seen),
-        steps(cut_into_steps(seen.events)),
-        counts(count_steps(steps)),
-        verdicts(judge(seen, steps, counts)) {}
-
-  const RankEvents* events;
-  Steps steps;
-  std::vector<StepCounts> counts;
-  std::vector<Verdict> verdicts;
-};
 
 WatchedRank watched_rank(const Examined& rank) {
   WatchedRank watched;
@@ -43,28 +27,6 @@ WatchedRank watched_rank(const Examined& rank) {
     if (event.kind == EventKind::Collective) add(watched.collectives, event);
   }
   return watched;
-}
-
-bool went_through_the_same_steps(const std::vector<Examined>& ranks) {
-  return std::all_of(ranks.begin(), ranks.end(), [&](const Examined& rank) {
-    return std::equal(rank.counts.begin(), rank.counts.end(), ranks[0].counts.begin(),
-                      ranks[0].counts.end(), [](const StepCounts& a, const StepCounts& b) {
-                        return a.micro_batches == b.micro_batches &&
-                               a.synchronized == b.synchronized;
-                      });
-  });
-}
-
-// A time of step `index`, in seconds; the least over `ranks`, of which there is one or more.
-std::optional<double> least_s(std::span<const Examined> ranks, std::size_t index,
-                              std::optional<std::int64_t> StepCounts::*time_ns) {
-  std::optional<std::int64_t> least_ns;
-  for (const Examined& rank : ranks) {
-    const auto& known_ns = rank.counts[index].*time_ns;
-    if (!known_ns) return std::nullopt;
-    least_ns = std::min(least_ns.value_or(*known_ns), *known_ns);
-  }
-  return static_cast<double>(*least_ns) * 1e-9;
 }
 
 std::optional<double> median_of(const std::vector<double>& values) {
@@ -84,8 +46,7 @@ void divide_time(TypicalStep& typical, std::optional<double> optimizer_s,
 }
 
 void add_times(TypicalStep& typical, const std::vector<Examined>& ranks, const UsualStep& usual) {
-  const std::span<const Examined> compared(ranks.data(),
-                                           went_through_the_same_steps(ranks) ? ranks.size() : 1);
+  const std::span<const Examined> compared = comparable(ranks);
   std::vector<double> steps_s;
   std::vector<double> optimizers_s;
   std::vector<double> excesses_s;
@@ -173,23 +134,9 @@ void add_faults(Watched& watched, const std::vector<RankEvents>& processes) {
 
 }  // namespace
 
-std::vector<const RankEvents*> training_processes(const std::vector<RankEvents>& processes) {
-  std::map<int, const RankEvents*> by_rank;
-  for (const RankEvents& process : processes) {
-    if (process.rank < 0 && process.events.empty()) continue;
-    const RankEvents*& known = by_rank[process.rank];
-    if (known == nullptr || known->events.size() < process.events.size()) known = &process;
-  }
-  if (by_rank.size() > 1) by_rank.erase(-1);
-  std::vector<const RankEvents*> chosen;
-  for (const auto& [rank, process] : by_rank) chosen.push_back(process);
-  return chosen;
-}
-
 Watched summarize(const std::vector<RankEvents>& processes) {
   Watched watched;
-  std::vector<Examined> ranks;
-  for (const RankEvents* process : training_processes(processes)) ranks.emplace_back(*process);
+  const std::vector<Examined> ranks = examined(processes);
   for (const Examined& rank : ranks) {
     watched.world_size = std::max(watched.world_size, rank.events->world_size);
     watched.ranks.push_back(watched_rank(rank));
@@ -205,6 +152,7 @@ Watched summarize(const std::vector<RankEvents>& processes) {
       claim_no_excess(*watched.typical);
     }
   }
+  watched.series = series_of_job(watched, ranks);
   add_faults(watched, processes);
   return watched;
 }

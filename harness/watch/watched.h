@@ -8,6 +8,7 @@
 
 #include "harness/watch/events/event.h"
 #include "harness/watch/events/op_sums.h"
+#include "harness/watch/series.h"
 #include "harness/watch/steps/step_parts.h"
 #include "harness/watch/verdicts/verdict.h"
 
@@ -46,11 +47,8 @@ struct Watched {
   std::optional<TypicalStep> typical;  // of the lowest rank
   std::vector<Verdict> verdicts;       // the first is on when the job synchronizes
   std::vector<std::string> faults;     // what was not seen, a sentence each
+  Series series;                       // in five numbers, of the step that most are like
 };
-
-// Returns the processes that count, by rank: those that neither had a rank nor ran anything are
-// left out, and of several with one rank (a restarted job) the one with most events counts.
-std::vector<const RankEvents*> training_processes(const std::vector<RankEvents>& processes);
 
 // Returns what the processes of a job amount to: verdicts and numbers are the lowest rank's, where
 // the ranks agree. `processes` may come in any order; training_processes count.

@@ -2,7 +2,9 @@
 
 #include <limits>
 
+#include "harness/base/fields_inline.h"
 #include "harness/base/json_fields.h"
+#include "harness/watch/series_fields.h"
 #include "harness/watch/watched.h"
 
 namespace gradsync::watch {
@@ -196,6 +198,19 @@ Verdict read_verdict(JsonFields fields, const std::string& path) {
   return verdict;
 }
 
+// Files of before they were there have none.
+Series read_series_if_there(JsonFields& fields) {
+  if (!fields.has("series")) return unknown_series("the file is older than its series");
+  Series series = read_fields<Series>(fields.raw("series", true), fields.file());
+  for (const auto& [name, value] : known_values(series)) {
+    if (value < 0) fields.fail("series", fmt::format("{} of at least 0", name));
+  }
+  if (series.synchronization_share && *series.synchronization_share > 1) {
+    fields.fail("series", "a synchronization_share of at most 1");
+  }
+  return series;
+}
+
 }  // namespace
 
 Watched watched_from_json(const json& value, const std::string& file) {
@@ -213,6 +228,7 @@ Watched watched_from_json(const json& value, const std::string& file) {
   if (fields.boolean("has_excess") != has_excess(watched)) {
     fields.fail("has_excess", "whether a verdict fails");
   }
+  watched.series = read_series_if_there(fields);
   fields.finish();
   return watched;
 }

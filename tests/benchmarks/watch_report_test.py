@@ -27,6 +27,8 @@ class Watched:
         self.json = folder / "watch.json"
         self.trace = folder / "trace.json"
         self.events = folder / "events"
+        self.prometheus = folder / "job.prom"
+        self.steps = folder / "steps.jsonl"
 
 
 class WatchedJobTest(WatchTest):
@@ -47,7 +49,10 @@ class WatchedJobTest(WatchTest):
             f"--nproc-per-node={RANKS}",
             f"--master-port={free_port()}",
             IMPROPER,
-            options=("--json", folder / "watch.json", "--trace", folder / "trace.json"),
+            options=(
+                *("--json", folder / "watch.json", "--trace", folder / "trace.json"),
+                *("--prometheus", folder / "job.prom", "--steps-json", folder / "steps.jsonl"),
+            ),
             python=None,
             env={"OMP_NUM_THREADS": "1"},
         )
@@ -105,6 +110,36 @@ class ReportTest(WatchedJobTest):
             ((self.job.json, self.job.json, "--format", "json"), ["compared in markdown"]),
         ):
             self.assert_refused(self.call("report", *arguments), *words)
+
+
+class ExportedTest(WatchedJobTest):
+    def setUp(self):
+        super().setUp()
+        self.written = json.loads(self.job.json.read_text())
+        self.steps = [json.loads(line) for line in self.job.steps.read_text().splitlines()]
+
+    def test_series_are_of_the_page(self):
+        series, per_step = self.written["series"], self.written["per_step"]
+        self.assertEqual(series["steps"], STEPS)
+        self.assertEqual(series["excess_bytes"], per_step["excess"]["all_reduce"]["bytes"])
+        self.assertGreaterEqual(series["exposed_s"], per_step["excess_s"])
+        self.assertIn(series["latest_rank"], (0, 1, None))
+
+    def test_every_step_has_its_line(self):
+        self.assertEqual([step["steps"] for step in self.steps], list(range(1, STEPS + 1)))
+        self.assertEqual({step["synchronized"] for step in self.steps}, {MICRO_BATCHES})
+        bytes_of_a_step = self.written["series"]["excess_bytes"]
+        self.assertEqual({step["excess_bytes"] for step in self.steps[1:]}, {bytes_of_a_step})
+        for step in self.steps:
+            self.assertIn(step["latest_rank"], (0, 1))
+            self.assertLess(0, step["exposed_s"])
+
+    def test_prometheus_has_the_series(self):
+        lines = self.job.prometheus.read_text().splitlines()
+        for rank in range(RANKS):
+            self.assertIn(f'gradsync_steps_total{{job="improper.py",rank="{rank}"}} {STEPS}', lines)
+        excess = self.written["series"]["excess_bytes"]
+        self.assertIn(f'gradsync_step_excess_bytes{{job="improper.py"}} {excess}', lines)
 
 
 class PredictTest(WatchedJobTest):

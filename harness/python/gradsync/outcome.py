@@ -3,6 +3,8 @@
 from dataclasses import dataclass, field
 from typing import NamedTuple
 
+from gradsync.series import known
+
 
 class Change(NamedTuple):
     """What to change in the job, and in which line, where that is known."""
@@ -57,6 +59,11 @@ class Watched:
     def collectives(self):
         """Of such a step: {"all_reduce": {"count": ..., "bytes": ...}, ...}."""
         return (self.per_step or {}).get("collectives", {})
+
+    @property
+    def series(self):
+        """What callbacks log, as far as it is known: {"gradsync/steps": 6, ...} (series.py)."""
+        return known(self.json)
 
     def fill(self, said, page, unseen):
         self.json, self.page = said, page

@@ -1,5 +1,6 @@
 """Watching a part of a process from within."""
 
+import atexit
 import contextlib
 import ctypes
 import importlib
@@ -90,6 +91,7 @@ class Session:
         except BaseException:
             shutil.rmtree(self.folder, ignore_errors=True)
             raise
+        atexit.register(self.remove)  # of a watching that nobody ends
         self.hook.begin(self.folder)
         self.environment.set()
         Session.running = self
@@ -100,6 +102,25 @@ class Session:
         self.environment.restore()
         self.place = self.hook.end()
         self.library.close()
+
+    @property
+    def rank(self):
+        """Of this process, as far as it has one; 0 without a group."""
+        return self.hook.recording.writer.rank
+
+    def look(self):
+        """Returns what this process did so far, as JSON; {} where that cannot be told."""
+        try:
+            return program.seen(self.folder)
+        except program.Unwatchable as error:
+            log.warning("the training is not told of while it runs: %s", error)
+            return {}
+
+    def drop(self):
+        """Ends it without a word."""
+        with contextlib.suppress(Exception):
+            self.end()
+        self.remove()
 
     def judge(self, watched):
         store, rank, world_size = self.place
@@ -130,7 +151,9 @@ class Session:
         return []
 
     def remove(self):
-        shutil.rmtree(self.folder, ignore_errors=True)
+        atexit.unregister(self.remove)
+        if self.pid == os.getpid():
+            shutil.rmtree(self.folder, ignore_errors=True)
 
 
 def import_torch():

@@ -203,6 +203,23 @@ void find_excess(StepCounts& counts, const Quiet& quiet) {
   }
 }
 
+// Needs the numbers of micro-batches.
+void find_exposed(StepCounts& counts, const Quiet& quiet) {
+  std::int64_t exposed_ns = 0;
+  for (const MicroBatch& micro_batch : counts.step->micro_batches) {
+    exposed_ns += duration_ns(broadcasts_of(micro_batch));
+    if (!is_wrapped(micro_batch) || !synchronizes(micro_batch, quiet)) continue;
+    const EventPointers reductions = reductions_of(micro_batch);
+    const auto waited = waited_ns(reductions);
+    if (!waited) return;
+    exposed_ns += *waited;
+    for (const Event* reduction : reductions) {
+      counts.last_issued_ns = std::max(counts.last_issued_ns, reduction->start_ns);
+    }
+  }
+  if (counts.synchronized > 0 || counts.collectives.empty()) counts.exposed_ns = exposed_ns;
+}
+
 // Needs the excess.
 std::optional<std::int64_t> one_synchronization_ns(const StepCounts& counts, const Quiet& quiet) {
   if (!counts.excess_micro_batches.empty()) {
@@ -317,6 +334,7 @@ std::vector<StepCounts> count_steps(const Steps& steps) {
     counts.collectives = collectives_of(step);
     count_micro_batches(counts, quiet);
     find_excess(counts, quiet);
+    find_exposed(counts, quiet);
     counts.synchronization_ns = one_synchronization_ns(counts, quiet);
     counts.parts = divided(counts, quiet);
     all.push_back(std::move(counts));

@@ -47,6 +47,10 @@ struct StepCounts {
   // Of one synchronization: the mean of those in excess or, without such, the only one's.
   std::optional<std::int64_t> synchronization_ns;
   std::optional<StepParts> parts;  // without times; absent: its micro-batches are not alike
+  // What the job waited for all its synchronizations, broadcasts of buffers included. Absent: it is
+  // not known when collectives ended, or what was communicated was no synchronization of a model.
+  std::optional<std::int64_t> exposed_ns;
+  std::int64_t last_issued_ns = 0;  // the last collective of its last synchronization; 0: none
 
   double duration_s() const { return static_cast<double>(step->end_ns - step->start_ns) * 1e-9; }
   double optimizer_s() const;  // from when the first one began, or its closure was done

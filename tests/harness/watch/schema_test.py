@@ -43,9 +43,10 @@ class WatchTest(unittest.TestCase):
             ("per_step", "parts"),
             ("verdicts", 0),
             ("verdicts", 0, "change"),
+            ("series",),
         ):
             for field in place_in(self.job, path):
-                if field in ("parts", "no_parts_because"):
+                if field in ("parts", "no_parts_because", "series"):
                     continue  # absent in older files
                 wrong = copy.deepcopy(self.job)
                 del place_in(wrong, path)[field]
@@ -71,6 +72,9 @@ class WatchTest(unittest.TestCase):
             (("per_step", "collectives", "all_reduce", "count"), 0),
             (("per_step", "collectives", "all_reduce", "bytes"), -1),
             (("ranks", 0, "rank"), -1),
+            (("series", "exposed_s"), -1),
+            (("series", "synchronization_share"), 1.5),
+            (("series", "latest_rank"), -1),
         ):
             wrong = copy.deepcopy(self.job)
             place_in(wrong, path[:-1])[path[-1]] = to
@@ -81,6 +85,11 @@ class WatchTest(unittest.TestCase):
         del older["per_step"]["parts"]
         self.assertNotEqual(complaints("watch", older), [], "only one of the two is missing")
         del older["per_step"]["no_parts_because"]
+        self.assertEqual(complaints("watch", older), [])
+
+    def test_older_files_have_no_series(self):
+        older = copy.deepcopy(self.job)
+        del older["series"]
         self.assertEqual(complaints("watch", older), [])
 
     def test_nobody_fails_for_what_is_not_recognised(self):

@@ -1,0 +1,76 @@
+#include "harness/watch/examined.h"
+
+#include <algorithm>
+#include <map>
+
+#include "harness/base/clock.h"
+
+namespace gradsync::watch {
+namespace {
+
+bool went_through_the_same_steps(const Examined& a, const Examined& b) {
+  return std::equal(a.counts.begin(), a.counts.end(), b.counts.begin(), b.counts.end(),
+                    [](const StepCounts& one, const StepCounts& other) {
+                      return one.micro_batches == other.micro_batches &&
+                             one.synchronized == other.synchronized;
+                    });
+}
+
+}  // namespace
+
+Examined::Examined(const RankEvents& seen)
+    : events(&seen),
+      steps(cut_into_steps(seen.events)),
+      counts(count_steps(steps)),
+      verdicts(judge(seen, steps, counts)) {}
+
+std::vector<const RankEvents*> training_processes(const std::vector<RankEvents>& processes) {
+  std::map<int, const RankEvents*> by_rank;
+  for (const RankEvents& process : processes) {
+    if (process.rank < 0 && process.events.empty()) continue;
+    const RankEvents*& known = by_rank[process.rank];
+    if (known == nullptr || known->events.size() < process.events.size()) known = &process;
+  }
+  if (by_rank.size() > 1) by_rank.erase(-1);
+  std::vector<const RankEvents*> chosen;
+  for (const auto& [rank, process] : by_rank) chosen.push_back(process);
+  return chosen;
+}
+
+std::vector<Examined> examined(const std::vector<RankEvents>& processes) {
+  std::vector<Examined> ranks;
+  for (const RankEvents* process : training_processes(processes)) ranks.emplace_back(*process);
+  return ranks;
+}
+
+std::span<const Examined> comparable(const std::vector<Examined>& ranks) {
+  const bool are_alike = std::all_of(ranks.begin(), ranks.end(), [&](const Examined& rank) {
+    return went_through_the_same_steps(rank, ranks[0]);
+  });
+  return {ranks.data(), are_alike ? ranks.size() : 1};
+}
+
+std::optional<double> least_s(std::span<const Examined> ranks, std::size_t index,
+                              std::optional<std::int64_t> StepCounts::*time_ns) {
+  std::optional<std::int64_t> least_ns;
+  for (const Examined& rank : ranks) {
+    const auto& known_ns = rank.counts[index].*time_ns;
+    if (!known_ns) return std::nullopt;
+    least_ns = std::min(least_ns.value_or(*known_ns), *known_ns);
+  }
+  return seconds(*least_ns);
+}
+
+std::optional<int> latest_rank(std::span<const Examined> ranks, std::size_t index) {
+  const Examined* latest = nullptr;
+  for (const Examined& rank : ranks) {
+    const StepCounts& step = rank.counts[index];
+    if (!step.exposed_ns || step.last_issued_ns == 0) return std::nullopt;
+    if (latest == nullptr || step.last_issued_ns > latest->counts[index].last_issued_ns) {
+      latest = &rank;
+    }
+  }
+  return latest->events->rank;
+}
+
+}  // namespace gradsync::watch

@@ -1,0 +1,50 @@
+// The ranks of a job with all that is derived of each, and what can be said of them together.
+//
+// Times of several ranks are compared where they went through the same steps: the rank that comes
+// last to a collective waits for the wire alone, the others for that rank as well.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <optional>
+#include <span>
+#include <vector>
+
+#include "harness/watch/events/event.h"
+#include "harness/watch/steps/counts.h"
+#include "harness/watch/steps/steps.h"
+#include "harness/watch/verdicts/verdict.h"
+
+namespace gradsync::watch {
+
+// One rank. `seen` must outlive it.
+struct Examined {
+  explicit Examined(const RankEvents& seen);
+
+  const RankEvents* events;
+  Steps steps;
+  std::vector<StepCounts> counts;
+  std::vector<Verdict> verdicts;
+};
+
+// Returns the processes that count, by rank: those that neither had a rank nor ran anything are
+// left out, and of several with one rank (a restarted job) the one with most events counts.
+std::vector<const RankEvents*> training_processes(const std::vector<RankEvents>& processes);
+
+// Returns these, examined.
+std::vector<Examined> examined(const std::vector<RankEvents>& processes);
+
+// Returns those whose times can be compared: all, or the first alone where they did not go through
+// the same steps. `ranks` must not be empty.
+std::span<const Examined> comparable(const std::vector<Examined>& ranks);
+
+// Returns a time of step `index` in seconds, the least over `ranks`, of which there is one or more.
+// Nothing where one of them does not know it.
+std::optional<double> least_s(std::span<const Examined> ranks, std::size_t index,
+                              std::optional<std::int64_t> StepCounts::*time_ns);
+
+// Returns the rank that came last to the last synchronization of step `index`: the others waited
+// for it. Nothing where it is not known when one of them came.
+std::optional<int> latest_rank(std::span<const Examined> ranks, std::size_t index);
+
+}  // namespace gradsync::watch
