@@ -100,6 +100,7 @@ def with_trainer():
         per_device_train_batch_size=1,
         gradient_accumulation_steps=MICRO_BATCHES,
         accelerator_config={"gradient_accumulation_kwargs": {"sync_each_batch": True}},
+        ddp_find_unused_parameters=False,
         report_to=[],
         save_strategy="no",
         disable_tqdm=True,
