@@ -21,11 +21,14 @@ std::string version_text() {
                      build.build_type, build.torch_version, build.compiler);
 }
 
-// Takes the job of `gradsync watch` off the command line: CLI11 would take its words apart, "[a,b]"
-// into two.
-std::vector<std::string> take_watched_job(int& argc, char** argv) {
+// Takes the job of `gradsync watch` or `gate` off the command line: CLI11 would take its words
+// apart,
+// "[a,b]" into two.
+std::vector<std::string> take_job(int& argc, char** argv) {
   char** const end = argv + argc;
-  if (argc < 2 || std::string_view(argv[1]) != "watch") return {};
+  if (argc < 2) return {};
+  const std::string_view command = argv[1];
+  if (command != "watch" && command != "gate") return {};
   char** const mark = std::find(argv, end, std::string_view("--"));
   if (mark == end) return {};
   argc = static_cast<int>(mark - argv);
@@ -42,12 +45,13 @@ int parse_and_run(int argc, char** argv) {
   });
   add_run_command(app, status);
   add_search_command(app, status);
-  add_gate_command(app, status);
+  const std::vector<std::string> job = take_job(argc, argv);
+  add_gate_command(app, status, job);
   add_report_command(app, status);
   add_doctor_command(app, status);
   add_list_command(app, status);
   add_predict_command(app, status);
-  add_watch_command(app, status, take_watched_job(argc, argv));
+  add_watch_command(app, status, job);
   add_arm_command(app, status);
   try {
     app.parse(argc, argv);

@@ -14,13 +14,14 @@ namespace gradsync::cli {
 
 void add_run_command(CLI::App& app, ExitStatus& status);
 void add_search_command(CLI::App& app, ExitStatus& status);
-void add_gate_command(CLI::App& app, ExitStatus& status);
+// `job`, of this one and of watch: the words behind the "--" of the command line, which are
+// nobody's options.
+void add_gate_command(CLI::App& app, ExitStatus& status, std::vector<std::string> job);
 void add_report_command(CLI::App& app, ExitStatus& status);
 void add_doctor_command(CLI::App& app, ExitStatus& status);
 void add_list_command(CLI::App& app, ExitStatus& status);
 void add_predict_command(CLI::App& app, ExitStatus& status);
 void add_predict_step_command(CLI::App& predict);  // one of its own
-// `job`: the words behind the "--" of the command line, which are nobody's options.
 void add_watch_command(CLI::App& app, ExitStatus& status, std::vector<std::string> job);
 void add_arm_command(CLI::App& app, ExitStatus& status);  // for a gate, not for people
 

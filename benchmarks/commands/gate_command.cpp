@@ -5,6 +5,7 @@
 #include <iostream>
 
 #include "benchmarks/commands/commands.h"
+#include "benchmarks/commands/gate_counts.h"
 #include "benchmarks/commands/gate_options.h"
 #include "harness/arms/gate_question.h"
 #include "harness/arms/gates.h"
@@ -28,8 +29,11 @@ namespace fs = std::filesystem;
 std::string directory_for(const arms::GateQuestion& question) {
   const arms::GateOptions& options = question.options;
   if (!options.run.out.empty()) return options.run.out;
-  const std::string name =
-      fs::path(options.run.plan.empty() ? options.gates : options.run.plan).stem().string();
+  const std::string name = fs::path(!options.counts.empty()    ? options.counts
+                                    : options.run.plan.empty() ? options.gates
+                                                               : options.run.plan)
+                               .stem()
+                               .string();
   return fs::proximate(
              session::source_file(fmt::format("results/runs/gate_{}{}{}", name,
                                               name.empty() ? "" : "_", utc_timestamp(true))))
@@ -147,6 +151,9 @@ ExitStatus run_gate(const arms::GateOptions& options) {
   const arms::GateQuestion question = arms::read_gate_question(options);
   session::catch_interrupts();
   try {
+    if (question.kind == arms::GateKind::Counts) {
+      return hold_counts(question, directory_for(question));
+    }
     const bool about_itself =
         question.kind == arms::GateKind::SelfTest || question.kind == arms::GateKind::Replay;
     return about_itself ? print_error_rates(question) : compare(question);
@@ -158,8 +165,9 @@ ExitStatus run_gate(const arms::GateOptions& options) {
 
 }  // namespace
 
-void add_gate_command(CLI::App& app, ExitStatus& status) {
+void add_gate_command(CLI::App& app, ExitStatus& status, std::vector<std::string> job) {
   auto options = std::make_shared<arms::GateOptions>();
+  options->job = std::move(job);
   CLI::App* command = app.add_subcommand(
       "gate", "Did a change make training slower, synchronize more, or use more memory?");
   add_gate_options(*command, *options);

@@ -18,6 +18,10 @@ void add_gate_options(CLI::App& command, arms::GateOptions& options) {
                      "Build in question (this program), or the other training command");
   command.add_option("--python", options.python,
                      "The commands' interpreter, where they do not show it");
+  command.add_option("--counts", options.counts,
+                     "File that holds what a step of a training command communicates: gradsync "
+                     "gate --counts FILE -- COMMAND...");
+  command.add_flag("--update", options.update, "Write the file of --counts instead");
   command.add_option("--against", options.against,
                      "Results of a run to hold the candidate against, instead of a build");
   command.add_option("--gates", options.gates,
@@ -40,7 +44,8 @@ void add_gate_options(CLI::App& command, arms::GateOptions& options) {
   command.add_option("--time-budget", options.time_budget,
                      "How long it may take, as in 10m (what the plan needs, which is announced)");
   command.add_flag("--counts-only", options.counts_only, "Compare counts and bytes, no times");
-  command.add_option("--markdown", options.markdown, "Also write the summary to this file");
+  command.add_option("--markdown,--summary", options.markdown,
+                     "Also write the summary to this file, as Markdown for a comment");
   command.add_flag("--selftest", options.selftest,
                    "Measure the gate's own error rates: a build against itself, work added");
   command

@@ -53,20 +53,6 @@ void prepare_for(const std::string& python) {
   std::cout << paths.dump(1) << "\n";
 }
 
-// Why there is nothing to tell; "" where there is.
-std::string why_nothing_was_seen(const watch::WatchedFolder& folder) {
-  if (!folder.ranks.empty()) return "";
-  if (!folder.reached) {
-    return "LD_PRELOAD reached none of its processes: its launcher clears the environment, or it "
-           "is linked statically";
-  }
-  if (folder.torch_processes == 0) {
-    return "no process that LD_PRELOAD reached used libtorch_cpu.so: a launcher may have taken "
-           "LD_PRELOAD away, or torch is linked statically";
-  }
-  return "torch was loaded, but no model wrapped, nothing communicated and no optimizer stepped";
-}
-
 class Watcher {
  public:
   // Errors: ConfigError where what is to be exported cannot be written.
@@ -167,7 +153,7 @@ class Watcher {
     for (const std::string& fault : seen.faults) {
       log::warn(fmt::format("a process is not watched: {}", fault));
     }
-    if (const std::string nothing = why_nothing_was_seen(seen); !nothing.empty()) {
+    if (const std::string nothing = watch::why_nothing_was_seen(seen); !nothing.empty()) {
       return tell_nothing(fmt::format("nothing was seen of the job: {}", nothing));
     }
     const watch::Watched watched = watch::summarize(seen.ranks);

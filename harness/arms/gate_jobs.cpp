@@ -13,15 +13,6 @@ using gate::Arm;
 
 constexpr const char* kName = "jobs";
 
-// "candidate: synchronizes in every micro-batch (4 x per step; 1 is enough): no_sync encloses
-// backward but not forward, train.py line 11; change train.py line 11: enclose the forward too"
-std::string sentence_of(const watch::Verdict& verdict) {
-  std::string text = "candidate: " + verdict.sentence;
-  if (!verdict.why.empty()) text += ": " + verdict.why;
-  if (verdict.change) text += "; " + watch::change_text(*verdict.change);
-  return text;
-}
-
 // The watcher's words for what the counts of the candidate mean; nothing where it has none that it
 // has not for the baseline's as well.
 std::optional<gate::CountDifference> verdict_difference(const JobArms& arms) {
@@ -29,7 +20,8 @@ std::optional<gate::CountDifference> verdict_difference(const JobArms& arms) {
   const auto& candidate = arms.watched(Arm::Candidate);
   if (!baseline || !candidate) return std::nullopt;
   if (baseline->verdicts.front().kind == candidate->verdicts.front().kind) return std::nullopt;
-  return gate::CountDifference{"verdict", sentence_of(candidate->verdicts.front())};
+  return gate::CountDifference{
+      "verdict", "candidate: " + watch::verdict_sentence(candidate->verdicts.front())};
 }
 
 bool is_newly_wrong(const JobArms& arms) {

@@ -108,7 +108,32 @@ GateKind kind_of_two(const GateOptions& options) {
   return GateKind::Jobs;
 }
 
+// A file of counts has neither rows nor times.
+void check_counts(const GateOptions& options) {
+  const session::RunOptions& run = options.run;
+  refuse(options.job.empty(),
+         "--counts: COMMAND is missing: gradsync gate --counts FILE -- torchrun ...");
+  refuse(!options.baseline.empty() || !options.candidate.empty() || !options.against.empty() ||
+             !options.results.empty() || !options.gates.empty() || options.selftest ||
+             !options.replay.empty(),
+         "--counts: got something else to compare with, too; give one of them");
+  refuse(!run.plan.empty() || !run.overrides.empty() || !run.weights.empty() || !run.data.empty() ||
+             !options.rows.empty(),
+         "--counts: got a PLAN, or options that change one or pick its rows: a training command "
+         "has none");
+  refuse(!options.margin.empty() || !options.smallest_effect.empty() ||
+             !options.mean_smallest_effect.empty() || !options.alpha.empty(),
+         "--counts: got thresholds of times: counts and bytes are held exactly");
+}
+
 GateKind kind_of(const GateOptions& options) {
+  refuse(options.update && options.counts.empty(), "--update needs --counts FILE, which it writes");
+  if (!options.counts.empty()) {
+    check_counts(options);
+    return GateKind::Counts;
+  }
+  refuse(!options.job.empty(),
+         "got a command behind \"--\": it is held against --counts FILE, which is missing");
   refuse(options.selftest && !options.replay.empty(), "--selftest and --replay: give one of them");
   refuse(options.selftest && options.run.force, "--selftest: got --force; choose another --out");
   if (options.selftest) return GateKind::SelfTest;
@@ -125,9 +150,10 @@ GateKind kind_of(const GateOptions& options) {
   refuse(results && !options.run.plan.empty(), "--results: got a PLAN, too; the run is over");
   if (builds) return kind_of_two(options);
   if (against) return GateKind::Against;
-  refuse(options.gates.empty(),
-         "nothing to compare: give --baseline BUILD --candidate BUILD, --against DIR, or --gates "
-         "NAME");
+  refuse(
+      options.gates.empty(),
+      "nothing to compare: give --baseline BUILD --candidate BUILD, --against DIR, --gates NAME, "
+      "or --counts FILE -- COMMAND");
   return results ? GateKind::Results : GateKind::Claims;
 }
 
@@ -148,7 +174,8 @@ GateQuestion read_gate_question(const GateOptions& options) {
   const bool has_stored_plan = question.kind == GateKind::Results ||
                                question.kind == GateKind::Against ||
                                question.kind == GateKind::Replay;
-  const bool needs_plan = !has_stored_plan && question.kind != GateKind::Jobs;
+  const bool is_of_commands = question.kind == GateKind::Jobs || question.kind == GateKind::Counts;
+  const bool needs_plan = !has_stored_plan && !is_of_commands;
   if (question.kind == GateKind::SelfTest && question.options.run.plan.empty()) {
     question.options.run.plan = kSelfTestPlan;
   }

@@ -26,6 +26,9 @@ struct GateOptions {
   std::string python;  // of training commands
   std::string against;
   std::string results;
+  std::string counts;            // the file that a training command is held against
+  bool update = false;           // it is written instead
+  std::vector<std::string> job;  // that command, word by word
   std::vector<std::string> rows;
   std::string margin;
   std::string smallest_effect;
@@ -43,6 +46,7 @@ struct GateOptions {
 enum class GateKind {
   Builds,    // another build, in turns
   Jobs,      // another training command, in turns
+  Counts,    // the counts of a training command that are checked in
   Against,   // a stored run of another build
   Claims,    // fixed claims alone, of a fresh run
   Results,   // fixed claims alone, of a stored run

@@ -1,6 +1,7 @@
 #include "harness/base/fields.h"
 
 #include <fmt/format.h>
+#include <fmt/ranges.h>
 
 #include <algorithm>
 #include <cmath>
@@ -82,6 +83,30 @@ json object_schema(json properties, json required) {
   std::sort(required.begin(), required.end());
   return {
       {"type", "object"}, {"properties", std::move(properties)}, {"required", std::move(required)}};
+}
+
+void refuse_unknown_fields(const json& in, const json& schema, const FieldPlace& place) {
+  if (in.is_array() && schema.contains("items")) {
+    std::size_t index = 0;
+    for (const json& item : in) {
+      refuse_unknown_fields(item, schema.at("items"), place.item(index++));
+    }
+  }
+  if (!in.is_object()) return;
+  const json properties = schema.value("properties", json());
+  const json others = schema.value("additionalProperties", json());
+  for (const auto& [name, value] : in.items()) {
+    const FieldPlace at = place.field(name);
+    if (properties.contains(name)) {
+      refuse_unknown_fields(value, properties.at(name), at);
+    } else if (!others.is_null()) {
+      refuse_unknown_fields(value, others, at);
+    } else if (!properties.is_null()) {
+      std::vector<std::string> names;
+      for (const auto& [known, ignored] : properties.items()) names.push_back(known);
+      at.fail(&value, fmt::format("none of this name, but {}", fmt::join(names, ", ")));
+    }
+  }
 }
 
 json or_null_schema(json schema) {

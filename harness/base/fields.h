@@ -18,7 +18,8 @@
 // from_json.
 //
 // JSON has no NaN: a double that is not finite is null, and null is NaN. Fields that no list names
-// are passed over: a newer version may have added them.
+// are passed over, since a newer version may have added them; read_only_fields refuses them, in
+// what people write.
 #pragma once
 
 #include <cstdint>
@@ -61,6 +62,11 @@ nlohmann::json write_fields(const Struct& object);
 // Errors: ConfigError for a field that is missing, of another type, or too large for its own.
 template <typename Struct>
 Struct read_fields(const nlohmann::json& in, std::string_view file);
+
+// The same of a file in which whoever writes may be mistaken about a name.   Errors: also
+// ConfigError for a field that no list names.
+template <typename Struct>
+Struct read_only_fields(const nlohmann::json& in, std::string_view file);
 
 // Returns the JSON Schema of the struct: names, types and what is required. What a field means, and
 // narrower bounds, are said by the schema files beside the results.

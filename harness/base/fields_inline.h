@@ -69,6 +69,8 @@ json double_to_json(double value);
 std::string reason_for(const json& object, const char* name);
 
 json object_schema(json properties, json required);
+// Fails for a field of `in`, at any depth, that `schema` does not name.
+void refuse_unknown_fields(const json& in, const json& schema, const FieldPlace& place);
 json or_null_schema(json schema);
 
 // How a struct with a list is written: field by field.
@@ -384,6 +386,12 @@ Struct read_fields(const nlohmann::json& in, std::string_view file) {
   Struct object{};
   fields_detail::FormatOf<Struct>::from_json(in, object, FieldPlace(file));
   return object;
+}
+
+template <typename Struct>
+Struct read_only_fields(const nlohmann::json& in, std::string_view file) {
+  fields_detail::refuse_unknown_fields(in, fields_schema<Struct>(), FieldPlace(file));
+  return read_fields<Struct>(in, file);
 }
 
 template <typename Struct>

@@ -10,6 +10,9 @@ namespace {
 
 constexpr std::string_view kBlanks = " \t\n";
 constexpr std::string_view kEscapedInQuotes = "\"\\$`";  // there a backslash is one before others
+// What means nothing to a shell, wherever it stands in a word.
+constexpr std::string_view kPlain =
+    "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789@%+=:,./_-";
 
 class Splitter {
  public:
@@ -73,6 +76,22 @@ class Splitter {
 
 std::vector<std::string> split_words(const std::string& text) {
   return Splitter(text).split();
+}
+
+std::string joined_words(const std::vector<std::string>& words) {
+  std::string text;
+  for (const std::string& word : words) {
+    if (!text.empty()) text += " ";
+    const bool is_plain = !word.empty() && word.find_first_not_of(kPlain) == std::string::npos;
+    if (is_plain) {
+      text += word;
+      continue;
+    }
+    text += "'";
+    for (const char c : word) text += c == '\'' ? std::string("'\\''") : std::string(1, c);
+    text += "'";
+  }
+  return text;
 }
 
 std::vector<std::string> split_at_commas(const std::string& text) {

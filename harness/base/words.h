@@ -13,6 +13,9 @@ namespace gradsync {
 // follows a backslash.
 std::vector<std::string> split_words(const std::string& text);
 
+// Returns a text that a shell, and split_words, divides into these words: quoted where it must be.
+std::string joined_words(const std::vector<std::string>& words);
+
 // Returns the pieces of `text` between commas, empty ones too: one more than it has commas.
 std::vector<std::string> split_at_commas(const std::string& text);
 

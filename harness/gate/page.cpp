@@ -196,19 +196,8 @@ std::string tally(const GateReport& report) {
   return text;
 }
 
-std::string passed_text(const GateReport& report) {
-  return verdict_of(report) == Verdict::Pass ? "PASSED" : "NOT PASSED";
-}
-
 int exit_status(const GateReport& report) {
   return static_cast<int>(exit_status_of(verdict_of(report)));
-}
-
-std::string verdict_line(const GateReport& report, std::size_t width) {
-  const std::string verdict = fmt::format("VERDICT: {} ({})", passed_text(report), tally(report));
-  const std::string exit = fmt::format("exit {}", exit_status(report));
-  const std::size_t used = display_width(verdict) + exit.size();
-  return verdict + std::string(used + 2 <= width ? width - used : 2, ' ') + exit + "\n";
 }
 
 // What a reader must know, and the differences that forbid a comparison of times or may be in it.
@@ -291,6 +280,17 @@ std::vector<std::pair<std::string, std::string>> sides_of(const GateReport& repo
 }
 
 }  // namespace
+
+std::string passed_text(const GateReport& report) {
+  return verdict_of(report) == Verdict::Pass ? "PASSED" : "NOT PASSED";
+}
+
+std::string verdict_line(const GateReport& report, std::size_t width) {
+  const std::string verdict = fmt::format("VERDICT: {} ({})", passed_text(report), tally(report));
+  const std::string exit = fmt::format("exit {}", exit_status(report));
+  const std::size_t used = display_width(verdict) + exit.size();
+  return verdict + std::string(used + 2 <= width ? width - used : 2, ' ') + exit + "\n";
+}
 
 std::string gate_text(const GateReport& report, std::size_t width) {
   std::string text = fmt::format(

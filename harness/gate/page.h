@@ -16,6 +16,12 @@ inline constexpr std::size_t kTerminalWidth = 80;
 // Lines have at most `width` columns where their words allow it.
 std::string gate_text(const GateReport& report, std::size_t width = kTerminalWidth);
 
+// Returns that line, with a newline.
+std::string verdict_line(const GateReport& report, std::size_t width = kTerminalWidth);
+
+// "PASSED", "NOT PASSED"
+std::string passed_text(const GateReport& report);
+
 // Returns the same as Markdown: tables of rows and claims with both measures, reasons as a list,
 // then builds and settings.
 std::string gate_markdown(const GateReport& report);

@@ -35,6 +35,11 @@ inline constexpr const char* kCandidateAgain = "candidate_again";  // where that
 inline constexpr const char* kBaselineOutput = "baseline.log";
 inline constexpr const char* kCandidateOutput = "candidate.log";
 inline constexpr const char* kControlOutput = "control.log";
+// Of a training command that is held against a file of counts: what it prints, what was seen of it,
+// and its counts as such a file.
+inline constexpr const char* kJobOutput = "job.log";
+inline constexpr const char* kWatchedFile = "watch.json";
+inline constexpr const char* kCountsFile = "counts.json";
 
 // Makes `directory`, parents included, fit for a run: new or empty; or holding an earlier run,
 // which `resume` keeps and `force` removes (our own files only, never others'). Removes the

@@ -134,6 +134,19 @@ void add_faults(Watched& watched, const std::vector<RankEvents>& processes) {
 
 }  // namespace
 
+std::string why_nothing_was_seen(const WatchedFolder& folder) {
+  if (!folder.ranks.empty()) return "";
+  if (!folder.reached) {
+    return "LD_PRELOAD reached none of its processes: its launcher clears the environment, or it "
+           "is linked statically";
+  }
+  if (folder.torch_processes == 0) {
+    return "no process that LD_PRELOAD reached used libtorch_cpu.so: a launcher may have taken "
+           "LD_PRELOAD away, or torch is linked statically";
+  }
+  return "torch was loaded, but no model wrapped, nothing communicated and no optimizer stepped";
+}
+
 Watched summarize(const std::vector<RankEvents>& processes) {
   Watched watched;
   const std::vector<Examined> ranks = examined(processes);

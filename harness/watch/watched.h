@@ -8,6 +8,7 @@
 
 #include "harness/watch/events/event.h"
 #include "harness/watch/events/op_sums.h"
+#include "harness/watch/events/read_events.h"
 #include "harness/watch/series.h"
 #include "harness/watch/steps/step_parts.h"
 #include "harness/watch/verdicts/verdict.h"
@@ -49,6 +50,9 @@ struct Watched {
   std::vector<std::string> faults;     // what was not seen, a sentence each
   Series series;                       // in five numbers, of the step that most are like
 };
+
+// Returns why there is nothing to tell of a job; "" where there is something.
+std::string why_nothing_was_seen(const WatchedFolder& folder);
 
 // Returns what the processes of a job amount to: verdicts and numbers are the lowest rank's, where
 // the ranks agree. `processes` may come in any order; training_processes count.

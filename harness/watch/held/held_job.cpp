@@ -26,6 +26,7 @@ namespace {
 namespace fs = std::filesystem;
 
 constexpr double kArrivalPollS = 0.1;
+constexpr std::int64_t kAhead = 100;  // steps that a job is allowed beyond those it has taken
 constexpr double kReapS = 0.005;
 constexpr double kKernelS = 60;       // as long as it takes it to end a process
 constexpr std::size_t kTail = 65536;  // bytes of output in which the last words are looked for
@@ -135,12 +136,30 @@ TakenBlock HeldJob::run(std::int64_t steps) {
     if (poll_) poll_();
     if (has_ended()) return failed(death_);
     if (takes_too_long()) {
-      end();
-      death_ = fmt::format("ended no step for {:.0f} s and was ended", deadlines_.step_s);
+      end_because_silent();
       return failed(death_);
     }
     turns_.wait_for_arrival(arrivals, kArrivalPollS);
   }
+}
+
+JobEnd HeldJob::finish() {
+  heard_ns_ = steady_clock().now_ns();
+  while (death_.empty()) {
+    const std::uint32_t arrivals = turns_.arrivals();
+    std::int64_t most = 0;
+    for (const Turns::Taker& taker : turns_.takers()) most = std::max(most, taker.ended);
+    allowed_ = std::max(allowed_, most + kAhead);
+    turns_.allow(allowed_);
+    if (poll_) poll_();
+    if (has_ended()) break;
+    if (takes_too_long()) {
+      end_because_silent();
+    } else {
+      turns_.wait_for_arrival(arrivals, kArrivalPollS);
+    }
+  }
+  return {ended(), death_, ended_well_};
 }
 
 std::int64_t HeldJob::ended() const {
@@ -171,6 +190,11 @@ bool HeldJob::takes_too_long() {
   const std::int64_t now_ns = steady_clock().now_ns();
   if (std::exchange(heard_steps_, steps) != steps) heard_ns_ = now_ns;
   return seconds(now_ns - heard_ns_) > deadlines_.step_s;
+}
+
+void HeldJob::end_because_silent() {
+  end();
+  death_ = fmt::format("ended no step for {:.0f} s and was ended", deadlines_.step_s);
 }
 
 TakenBlock HeldJob::taken(std::int64_t first, std::int64_t steps) const {

@@ -49,6 +49,13 @@ struct TakenBlock {
   bool ended_well = false;            // it failed because the job was over, with status 0
 };
 
+// How a job ended.
+struct JobEnd {
+  std::int64_t steps = 0;  // that every process ended
+  std::string how;         // "exited with status 1: ValueError: ... (train.log)"
+  bool well = false;       // with status 0
+};
+
 class HeldJob {
  public:
   // Starts the command. `poll` is called at least every tenth of a second by whatever blocks; what
@@ -66,6 +73,10 @@ class HeldJob {
   // `steps`: 1 to kKeptSteps.
   TakenBlock run(std::int64_t steps);
 
+  // Lets the job run to its end, and waits for it. It is not held as long as we live: were we
+  // killed, it would end itself within a hundred steps.
+  JobEnd finish();
+
   // Steps that every process ended.
   std::int64_t ended() const;
   bool is_running() const { return pid_ > 0; }
@@ -74,6 +85,7 @@ class HeldJob {
  private:
   bool all_have_arrived();
   bool takes_too_long();
+  void end_because_silent();
   TakenBlock taken(std::int64_t first, std::int64_t steps) const;
   TakenBlock failed(const std::string& how) const;
   bool has_ended();

@@ -58,6 +58,10 @@ void require_one_optimizer_each(const std::vector<Step>& steps, std::size_t last
 
 }  // namespace
 
+std::vector<results::TimelineEvent> timeline_of(const Step& step) {
+  return StepRecord(step).events();
+}
+
 void count_step(const std::vector<RankEvents>& processes, std::size_t step, const std::string& who,
                 results::TrialRecord& trial) {
   for (const RankEvents& process : processes) {
@@ -71,7 +75,7 @@ void count_step(const std::vector<RankEvents>& processes, std::size_t step, cons
     }
     results::RankRecord& rank = trial.ranks.emplace_back();
     rank.rank = process.rank;
-    rank.timeline_events = StepRecord(counted).events();
+    rank.timeline_events = timeline_of(counted);
   }
 }
 

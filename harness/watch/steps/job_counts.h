@@ -7,12 +7,16 @@
 
 #include "harness/results/records.h"
 #include "harness/watch/events/event.h"
+#include "harness/watch/steps/steps.h"
 
 namespace gradsync::watch {
 
+// Returns the collectives of a step: of its micro-batches in their order, those outside of them as
+// of micro-batch -1, first. A size that is not known is -1. Times are since the step began.
+std::vector<results::TimelineEvent> timeline_of(const Step& step);
+
 // Puts into `trial` what each process communicated in the step with this index, from 0: the
-// collectives of its micro-batches in their order, those outside of them as of micro-batch -1, and
-// their sums on the lowest rank. A size that is not known is -1. `processes` must be those of the
+// timeline of it, and their sums on the lowest rank. `processes` must be those of the
 // job's ranks, by rank; `who` is whose they are, for messages.
 // Errors: ConfigError where the steps up to it cannot be told apart, because several optimizers
 // step together.

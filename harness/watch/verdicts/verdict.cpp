@@ -181,4 +181,11 @@ std::string change_text(const Change& change) {
   return fmt::format("change{}{}: {}", place.empty() ? "" : " ", place, change.what);
 }
 
+std::string verdict_sentence(const Verdict& verdict) {
+  std::string text = verdict.sentence;
+  if (!verdict.why.empty()) text += ": " + verdict.why;
+  if (verdict.change) text += "; " + change_text(*verdict.change);
+  return text;
+}
+
 }  // namespace gradsync::watch

@@ -61,4 +61,9 @@ std::string place_text(const std::string& file, int line);
 // "change train.py line 11: enclose the forward too"
 std::string change_text(const Change& change);
 
+// Returns all of it in one sentence: "synchronizes in every micro-batch (4 x per step; 1 is
+// enough): no_sync encloses backward but not forward, train.py line 11; change train.py line 11:
+// enclose the forward too"
+std::string verdict_sentence(const Verdict& verdict);
+
 }  // namespace gradsync::watch

@@ -60,6 +60,7 @@ namespace {
 
 using nlohmann::json;
 using ::testing::HasSubstr;
+using ::testing::ThrowsMessage;
 
 Step sample() {
   Step step;
@@ -140,6 +141,16 @@ TEST(Fields, WhatIsAbsentIsNotWhatIsNull) {
 
 TEST(Fields, WhatANewerVersionAddedIsPassedOver) {
   EXPECT_EQ(read_fields<Step>(changed("/new_field", 1), "steps.json").number, 7);
+}
+
+TEST(Fields, WhatPeopleWriteMayHaveNoOtherNames) {
+  EXPECT_EQ(read_only_fields<Step>(write_fields(sample()), "steps.json").number, 7);
+  EXPECT_THAT([] { read_only_fields<Step>(changed("/nubmer", 1), "steps.json"); },
+              ThrowsMessage<ConfigError>(HasSubstr("steps.json: field 'nubmer': got 1, expected")));
+  EXPECT_THAT([] { read_only_fields<Step>(changed("/spans/1/end", 1), "steps.json"); },
+              ThrowsMessage<ConfigError>(HasSubstr("'spans[1].end'")));
+  // A map has the names that it has.
+  EXPECT_NO_THROW(read_only_fields<Step>(changed("/phases/any", 1), "steps.json"));
 }
 
 TEST(Fields, AComplaintNamesTheFileThePlaceAndWhatWasExpected) {

@@ -53,5 +53,15 @@ TEST(SplitAtCommas, KeepsWhatIsEmptyAndWhateverElseThereIs) {
   EXPECT_THAT(split_at_commas(""), ElementsAre(""));
 }
 
+TEST(JoinedWords, AreDividedAgainAsTheyWere) {
+  EXPECT_EQ(joined_words({"torchrun", "--nproc-per-node=2", "a/b.py"}),
+            "torchrun --nproc-per-node=2 a/b.py");
+  EXPECT_EQ(joined_words({"a b", "", "it's", "$X"}), R"('a b' '' 'it'\''s' '$X')");
+  for (const std::vector<std::string>& words :
+       {std::vector<std::string>{"a b", "", "it's", "\\", "\"", "*"}, {}, {"\n"}}) {
+    EXPECT_EQ(split_words(joined_words(words)), words);
+  }
+}
+
 }  // namespace
 }  // namespace gradsync

@@ -1,0 +1,33 @@
+// A training command against a file of counts that is checked in: what a step communicates,
+// exactly. No second build and no times, so that one start on any machine decides.
+#pragma once
+
+#include <string>
+
+#include "harness/arms/gate_question.h"
+#include "harness/gate/held_counts.h"
+#include "harness/gate/held_page.h"
+#include "harness/watch/held/whole_job.h"
+#include "harness/watch/watched.h"
+
+namespace gradsync::arms {
+
+// A training command that was run, and what it communicates.
+struct CountedJob {
+  watch::SeenJob job;
+  watch::Watched watched;
+  gate::HeldCounts counts;
+  std::string unsteady;  // see watch::UsualCounts
+};
+
+// Runs the command of the question to its end, or for as long as --time-budget says. Its output
+// goes to job.log in `directory`, and without --quiet to stderr. Blocks. Errors:
+// coordinate::Interrupted; as run_whole_job; EnvironmentError for a job that ended well without a
+// step that could be seen. Of one that failed before, there are no counts.
+CountedJob count_job(const GateQuestion& question, const std::string& directory);
+
+// Returns the page on a job that took steps, held against `held`.
+gate::HeldPage held_page(const GateQuestion& question, const gate::HeldCounts& held,
+                         const CountedJob& counted);
+
+}  // namespace gradsync::arms

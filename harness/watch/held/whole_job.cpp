@@ -1,0 +1,96 @@
+#include "harness/watch/held/whole_job.h"
+
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+
+#include <algorithm>
+#include <fstream>
+#include <iterator>
+#include <set>
+#include <utility>
+
+#include "harness/base/build_info.h"
+#include "harness/base/clock.h"
+#include "harness/base/log.h"
+#include "harness/results/write_file.h"
+#include "harness/watch/environment.h"
+#include "harness/watch/steps/job_counts.h"
+#include "harness/watch/watched.h"
+#include "harness/watch/watched_job.h"
+
+namespace gradsync::watch {
+namespace {
+
+// Passes on to stderr what a job adds to its log.
+class LogFollower {
+ public:
+  explicit LogFollower(const std::string& path) : file_(path, std::ios::binary | std::ios::ate) {}
+
+  void follow() {
+    file_.clear();
+    const std::string text{std::istreambuf_iterator<char>(file_), {}};
+    results::write_all(2, text);
+  }
+
+ private:
+  std::ifstream file_;
+};
+
+struct BudgetIsOver {};
+
+// What all processes surely wrote whole: one that was ended may have died in the middle of a step.
+void leave_out_the_last_step(SeenJob& seen) {
+  const auto whole = static_cast<std::size_t>(std::max<std::int64_t>(seen.steps - 1, 0));
+  seen.folder.ranks =
+      whole == 0 ? std::vector<RankEvents>{} : first_steps(std::move(seen.folder.ranks), whole);
+  seen.steps = static_cast<std::int64_t>(whole);
+}
+
+void finish(HeldJob& held, SeenJob& seen) {
+  try {
+    const JobEnd end = held.finish();
+    seen.steps = end.steps;
+    if (!end.well) seen.failure = fmt::format("made {} steps, then {}", end.steps, end.how);
+  } catch (const BudgetIsOver&) {
+    seen.was_ended = true;
+    seen.steps = held.ended();
+  }
+}
+
+}  // namespace
+
+SeenJob run_whole_job(const WholeJob& job, const std::function<void()>& poll) {
+  const JobTorch torch = find_job_torch(job.command, job.python);
+  const EventFolder folder("");
+  EnvironmentChanges environment =
+      watching(torch, library_for(torch, folder.path()), build_info().source_dir, folder.path());
+  environment.insert(environment.end(), job.more.begin(), job.more.end());
+  SeenJob seen;
+  seen.torch = torch.version;
+  std::ofstream(job.log, std::ios::app);  // it must be there to be followed
+  LogFollower follower(job.log);
+  const std::int64_t start_ns = steady_clock().now_ns();
+  {
+    HeldJob held({job.command, environment, folder.path(), job.log}, {}, [&] {
+      if (poll) poll();
+      if (job.shows_output) follower.follow();
+      if (job.budget_s && seconds(steady_clock().now_ns() - start_ns) > *job.budget_s) {
+        throw BudgetIsOver();
+      }
+    });
+    finish(held, seen);
+  }
+  if (job.shows_output) follower.follow();
+  seen.folder = read_folder(folder.path());
+  if (seen.was_ended) leave_out_the_last_step(seen);
+  return seen;
+}
+
+std::string why_no_step(const SeenJob& job) {
+  const std::set<std::string> faults(job.folder.faults.begin(), job.folder.faults.end());
+  if (!faults.empty()) return fmt::format("{}", fmt::join(faults, "; "));
+  const std::string why = why_nothing_was_seen(job.folder);
+  return why.empty() ? "no optimizer step of it was seen" : why;
+}
+
+}  // namespace gradsync::watch

@@ -1,0 +1,45 @@
+// A training command that is watched from its start to its end, for those who want to know what it
+// did and not to see it: its output goes to a log, and, if wanted, on from there.
+//
+// Unlike `gradsync watch` it is not what the user called: it runs in a process group of its own,
+// has nothing to read, and nothing of it is left when we are gone.
+#pragma once
+
+#include <functional>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "harness/watch/events/read_events.h"
+#include "harness/watch/held/held_job.h"
+
+namespace gradsync::watch {
+
+struct WholeJob {
+  std::vector<std::string> command;
+  std::string python;            // its interpreter, where the command does not show it; "": find it
+  EnvironmentChanges more = {};  // what its environment needs beside being watched
+  std::string log;               // file to which its output and errors are appended
+  bool shows_output = false;     // on stderr as well
+  std::optional<double> budget_s;  // then it is ended; absent: it takes what it takes
+};
+
+struct SeenJob {
+  std::string torch;       // its version
+  WatchedFolder folder;    // all that its processes left
+  std::int64_t steps = 0;  // that every process ended
+  std::string failure;     // "made 3 steps, then exited with status 1: ..."; "": it did not fail
+  bool was_ended = false;  // its budget was over
+};
+
+// Runs it and waits for its end. `poll` is called at least every tenth of a second; what it throws
+// ends the job.
+// Errors: EnvironmentError where there is no torch to watch, or no watcher for it, and as HeldJob;
+// ConfigError where there is no such program.
+SeenJob run_whole_job(const WholeJob& job, const std::function<void()>& poll);
+
+// Returns why a job that ended without a step gave nothing to see: what its processes said, or what
+// is most likely.
+std::string why_no_step(const SeenJob& job);
+
+}  // namespace gradsync::watch

@@ -1,0 +1,203 @@
+// Covers: held_counts.cpp, held_counts_file.cpp, held_page.cpp.
+#include "harness/gate/held_counts.h"
+
+#include <gmock/gmock.h>
+
+#include <fstream>
+
+#include "harness/base/errors.h"
+#include "harness/gate/held_page.h"
+#include "tests/models/temporary_folder.h"
+
+namespace gradsync::gate {
+namespace {
+
+using nlohmann::json;
+using results::TimelineEvent;
+using ::testing::ElementsAre;
+using ::testing::HasSubstr;
+using ::testing::IsEmpty;
+using ::testing::Not;
+using ::testing::SizeIs;
+using ::testing::ThrowsMessage;
+
+constexpr int kMicroBatches = 4;
+
+TimelineEvent event(const char* op, std::int64_t bytes, int micro_batch) {
+  TimelineEvent event;
+  event.op = op;
+  event.bytes = bytes;
+  event.micro_batch = micro_batch;
+  return event;
+}
+
+// Two buckets in each of the last `syncs` micro-batches, and a logged loss.
+RecordedStep step_of(int rank, int syncs) {
+  RecordedStep step{rank, kMicroBatches, syncs, {}, Unknown{"not counted"}};
+  for (int i = kMicroBatches - syncs; i < kMicroBatches; ++i) {
+    step.events.push_back(event("all_reduce", 1000, i));
+    step.events.push_back(event("all_reduce", 24, i));
+  }
+  step.events.push_back(event("all_reduce", 4, -1));
+  return step;
+}
+
+HeldCounts counts_of(int syncs) {
+  return held_counts(2, {step_of(0, syncs), step_of(1, syncs)});
+}
+
+std::vector<std::string> sentences(const HeldCounts& held, const HeldCounts& seen) {
+  std::vector<std::string> texts;
+  for (const CountDifference& difference : held_differences(held, seen).differences) {
+    texts.push_back(difference.sentence);
+  }
+  return texts;
+}
+
+class FileTest : public testing::Test {
+ protected:
+  std::string path() const { return folder_.path() + "/counts.json"; }
+
+  HeldCounts read(const json& value) const {
+    std::ofstream(path()) << value;
+    return read_held_counts(path());
+  }
+
+  static json written() { return json::parse(held_counts_text(counts_of(1))); }
+
+  void expect_refused(const char* pointer, const json& value, const std::string& expected) const {
+    json changed = written();
+    changed[json::json_pointer(pointer)] = value;
+    EXPECT_THAT([&] { read(changed); }, ThrowsMessage<ConfigError>(HasSubstr(expected)));
+  }
+
+ private:
+  test::TemporaryFolder folder_;
+};
+
+TEST(HeldCountsTest, RanksAndMicroBatchesThatDoTheSameStandTogether) {
+  const HeldCounts counts = counts_of(1);
+  ASSERT_THAT(counts.ranks, SizeIs(1));
+  const RankCounts& both = counts.ranks[0];
+  EXPECT_THAT(both.ranks, ElementsAre(0, 1));
+  EXPECT_THAT(both.micro_batches,
+              ElementsAre(MicroBatchCounts{3, {}},
+                          MicroBatchCounts{1, {{"all_reduce", 24, 1}, {"all_reduce", 1000, 1}}}));
+  EXPECT_THAT(both.outside, ElementsAre(SizedCollectives{"all_reduce", 4, 1}));
+  EXPECT_EQ(both.per_step.at("all_reduce"), (OpTotal{3, 1028}));
+  EXPECT_THAT(held_counts(2, {step_of(0, 1), step_of(1, 2)}).ranks, SizeIs(2));
+}
+
+TEST(HeldCountsTest, TheOrderInsideAMicroBatchIsChance) {
+  RecordedStep other = step_of(0, 1);
+  std::swap(other.events[0], other.events[1]);
+  EXPECT_EQ(held_counts(1, {step_of(0, 1)}), held_counts(1, {other}));
+}
+
+TEST(HeldCountsTest, ALostNoSyncIsToldMicroBatchByMicroBatch) {
+  EXPECT_THAT(sentences(counts_of(1), counts_of(1)), IsEmpty());
+  EXPECT_THAT(sentences(counts_of(1), counts_of(4)),
+              ElementsAre("micro-batch 1: 2 more all_reduces, 1.0 KiB: no_sync has no effect",
+                          "per step: all_reduce 9 (4100 bytes) where the baseline has 3 (1028 "
+                          "bytes)",
+                          "every rank synchronizes 4 times per step where the baseline has 1"));
+}
+
+TEST(HeldCountsTest, ADifferenceNamesItsRank) {
+  const HeldCounts seen = held_counts(2, {step_of(0, 1), step_of(1, 2)});
+  EXPECT_THAT(sentences(counts_of(1), seen),
+              ElementsAre("rank 1, micro-batch 3: 2 more all_reduces, 1.0 KiB: no_sync has no "
+                          "effect",
+                          "rank 1 synchronizes 2 times per step where the baseline has 1"));
+}
+
+TEST(HeldCountsTest, AByteMoreAndAMicroBatchMoreDiffer) {
+  RecordedStep larger = step_of(0, 1);
+  larger.events[0].bytes += 1;
+  EXPECT_THAT(sentences(held_counts(1, {step_of(0, 1)}), held_counts(1, {larger})),
+              ElementsAre(HasSubstr("all_reduce of 1001 B where the baseline has 1000 B"),
+                          HasSubstr("(1029 bytes) where the baseline has 3 (1028 bytes)")));
+  RecordedStep longer = step_of(0, 1);
+  longer.micro_batches = 5;
+  EXPECT_THAT(sentences(held_counts(1, {step_of(0, 1)}), held_counts(1, {longer})),
+              ElementsAre("every rank has 5 micro-batches per step where the baseline has 4"));
+}
+
+TEST(HeldCountsTest, OtherRanksAreAnotherJob) {
+  EXPECT_THAT(sentences(counts_of(1), held_counts(4, {step_of(0, 1)})),
+              ElementsAre("1 ranks where the baseline has 2", "4 ranks where the baseline has 2"));
+}
+
+TEST(HeldCountsTest, APeakIsHeldWhereBothKnowIt) {
+  const auto with_peak = [](std::int64_t bytes) {
+    RecordedStep step = step_of(0, 1);
+    step.peak_allocated_bytes = bytes;
+    return held_counts(1, {step});
+  };
+  EXPECT_THAT(sentences(with_peak(10), with_peak(11)),
+              ElementsAre("peak of rank 0 is 1 byte more"));
+  const HeldCounts without = held_counts(1, {step_of(0, 1)});
+  EXPECT_THAT(sentences(with_peak(10), without), IsEmpty());
+  EXPECT_THAT(held_differences(with_peak(10), without).notes, ElementsAre(HasSubstr("not seen")));
+  EXPECT_THAT(held_differences(without, with_peak(10)).notes, ElementsAre(HasSubstr("the file")));
+}
+
+TEST_F(FileTest, IsReadBackAsItWasWritten) {
+  HeldCounts counts = held_counts(2, {step_of(0, 1), step_of(1, 4)});
+  counts.ranks[0].peak_allocated_bytes = 7;
+  counts.ranks[1].outside[0].bytes.reset();
+  counts.ranks[1].per_step["all_reduce"].bytes.reset();
+  std::ofstream(path()) << held_counts_text(counts);
+  EXPECT_EQ(read_held_counts(path()), counts);
+}
+
+TEST_F(FileTest, RefusesWhatItDoesNotHold) {
+  expect_refused("/schema", "gradsync.counts/2", "gradsync.counts/1");
+  expect_refused("/sync_per_step", 1, "'sync_per_step': got 1, expected none of this name");
+  expect_refused("/ranks/0/outside/0/count", 1, "'ranks[0].outside[0].count'");
+  expect_refused("/ranks/0/per_step/all_reduce/count", 2,
+                 "'ranks[0].per_step': got all_reduce 2 (1028 bytes), expected the sum of its "
+                 "collectives, all_reduce 3 (1028 bytes)");
+  expect_refused("/ranks/0/syncs_per_step", 5, "expected 0 to 4, its micro-batches");
+  expect_refused("/ranks/0/ranks", {0, 0}, "each once in the file");
+  expect_refused("/ranks/0/micro_batches/0/times", 0, "expected 1 or more");
+  expect_refused("/ranks/0/micro_batches/0/times", 1'000'000'000'000, "micro_batches[0].times");
+  expect_refused("/ranks/0/outside/0/bytes", -4, "expected 0 to");
+  expect_refused("/ranks", json::array(), "'ranks'");
+  EXPECT_NO_THROW(read(written()));
+}
+
+HeldPage page_of(int syncs) {
+  HeldPage page{"counts.json", "torchrun train.py", counts_of(1), counts_of(syncs), {}};
+  page.report.plan = "counts";
+  RowReport row;
+  row.counts = RowCounts{held_differences(page.held, page.seen).differences, ""};
+  page.report.rows = {row};
+  return page;
+}
+
+TEST(HeldPageTest, ShowsWhatIsHeldAndWhatWasSeen) {
+  EXPECT_EQ(held_text(page_of(1)),
+            "GATE counts.json: torchrun train.py\n\n"
+            "| per step and rank | counts.json |  now |\n"
+            "|:------------------|------------:|-----:|\n"
+            "| micro-batches     |           4 |    4 |\n"
+            "| synchronizations  |           1 |    1 |\n"
+            "| all_reduce        |           3 |    3 |\n"
+            "| all_reduce, bytes |        1028 | 1028 |\n"
+            "\n"
+            "VERDICT: PASSED (1 pass, 0 regressions, 0 undecided)                      exit 0\n");
+}
+
+TEST(HeldPageTest, ACommentMarksWhatDiffersAndSaysHowToRenewIt) {
+  const std::string comment = held_markdown(page_of(4));
+  EXPECT_THAT(comment, HasSubstr("### gradsync: NOT PASSED"));
+  EXPECT_THAT(comment, HasSubstr("| **9** |"));
+  EXPECT_THAT(comment, HasSubstr("| micro-batches     |           4 |        4 |"));
+  EXPECT_THAT(comment, HasSubstr("- micro-batch 1: 2 more all_reduces"));
+  EXPECT_THAT(comment, HasSubstr("gradsync gate --counts counts.json --update -- torchrun"));
+  EXPECT_THAT(held_markdown(page_of(1)), Not(HasSubstr("--update")));
+}
+
+}  // namespace
+}  // namespace gradsync::gate
