@@ -5,9 +5,11 @@
 #include <CLI/CLI.hpp>
 #include <algorithm>
 #include <exception>
+#include <memory>
 #include <string_view>
 
 #include "benchmarks/commands/commands.h"
+#include "benchmarks/manual/help_screen.h"
 #include "harness/base/build_info.h"
 #include "harness/base/log.h"
 #include "harness/session/exit_status.h"
@@ -43,15 +45,19 @@ int parse_and_run(int argc, char** argv) {
   app.failure_message([](const CLI::App*, const CLI::Error& error) {
     return fmt::format("error: {} (see gradsync --help)\n", error.what());
   });
+  const std::vector<std::string> job = take_job(argc, argv);
+  app.formatter(std::make_shared<HelpFormatter>());
+  add_watch_command(app, status, job);
+  add_gate_command(app, status, job);
+  add_demo_command(app, status);
   add_run_command(app, status);
   add_search_command(app, status);
-  const std::vector<std::string> job = take_job(argc, argv);
-  add_gate_command(app, status, job);
   add_report_command(app, status);
+  add_predict_command(app, status);
   add_doctor_command(app, status);
   add_list_command(app, status);
-  add_predict_command(app, status);
-  add_watch_command(app, status, job);
+  add_completion_command(app);
+  add_man_command(app);
   add_arm_command(app, status);
   try {
     app.parse(argc, argv);

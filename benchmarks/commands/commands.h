@@ -12,6 +12,11 @@
 
 namespace gradsync::cli {
 
+// The groups in which `gradsync --help` lists them.
+inline constexpr const char* kJobs = "A training job of yours";
+inline constexpr const char* kRuns = "What synchronization costs";
+inline constexpr const char* kProgram = "This machine and this program";
+
 void add_run_command(CLI::App& app, ExitStatus& status);
 void add_search_command(CLI::App& app, ExitStatus& status);
 // `job`, of this one and of watch: the words behind the "--" of the command line, which are
@@ -23,6 +28,9 @@ void add_list_command(CLI::App& app, ExitStatus& status);
 void add_predict_command(CLI::App& app, ExitStatus& status);
 void add_predict_step_command(CLI::App& predict);  // one of its own
 void add_watch_command(CLI::App& app, ExitStatus& status, std::vector<std::string> job);
+void add_demo_command(CLI::App& app, ExitStatus& status);
+void add_completion_command(CLI::App& app);
+void add_man_command(CLI::App& app);
 void add_arm_command(CLI::App& app, ExitStatus& status);  // for a gate, not for people
 
 }  // namespace gradsync::cli

@@ -12,6 +12,7 @@
 #include "harness/session/context.h"
 #include "harness/session/paths.h"
 #include "harness/session/rank_program.h"
+#include "harness/watch/job_torch.h"
 
 namespace gradsync::cli {
 namespace {
@@ -56,16 +57,28 @@ Finding about_rank_program() {
   }
 }
 
+Finding about_watching() {
+  try {
+    const watch::JobTorch torch = watch::find_job_torch({});
+    return {Severity::Ok,
+            fmt::format("jobs of this python3 can be watched: torch {}", torch.version), ""};
+  } catch (const EnvironmentError& error) {
+    return {Severity::Warn, "jobs of this python3 cannot be watched", error.what()};
+  }
+}
+
 }  // namespace
 
 void add_doctor_command(CLI::App& app, ExitStatus& status) {
   CLI::App* command =
-      app.add_subcommand("doctor", "Say what would spoil a number here, and the remedy");
+      app.add_subcommand("doctor", "What this machine lacks, and what would spoil a number on it")
+          ->group(kProgram);
   command->callback([&status] {
     std::vector<Finding> findings =
         session::findings_about(launch::probe_host(), launch::probe_gpus());
     findings.push_back(about_build());
     findings.push_back(about_rank_program());
+    findings.push_back(about_watching());
     findings.push_back(try_fabric());
     for (const Finding& finding : findings) {
       const char* word = finding.severity == Severity::Ok     ? "ok  "

@@ -168,8 +168,10 @@ ExitStatus run_gate(const arms::GateOptions& options) {
 void add_gate_command(CLI::App& app, ExitStatus& status, std::vector<std::string> job) {
   auto options = std::make_shared<arms::GateOptions>();
   options->job = std::move(job);
-  CLI::App* command = app.add_subcommand(
-      "gate", "Did a change make training slower, synchronize more, or use more memory?");
+  CLI::App* command =
+      app.add_subcommand("gate", "Is a change slower, or does it synchronize or hold more?")
+          ->group(kJobs)
+          ->footer(" [-- COMMAND...]");
   add_gate_options(*command, *options);
   command->callback([options, &status] {
     if (options->run.quiet) log::configure(true);

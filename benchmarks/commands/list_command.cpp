@@ -46,7 +46,8 @@ void list_strategies() {
 }  // namespace
 
 void add_list_command(CLI::App& app, ExitStatus&) {
-  CLI::App* command = app.add_subcommand("list", "List plans, models, topologies or strategies");
+  CLI::App* command =
+      app.add_subcommand("list", "List plans, models, topologies or strategies")->group(kProgram);
   auto kind = std::make_shared<std::string>();
   command->add_option("KIND", *kind, "plans, models, topologies or strategies")
       ->required()

@@ -3,9 +3,18 @@
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 
+#include <algorithm>
+#include <cctype>
 #include <vector>
 
 namespace gradsync::cli {
+
+std::string value_name(const std::string& field) {
+  std::string name = field;
+  std::transform(name.begin(), name.end(), name.begin(),
+                 [](unsigned char c) { return static_cast<char>(std::toupper(c)); });
+  return name;
+}
 
 void add_shorthand(CLI::App& command, session::RunOptions& options, const std::string& flag,
                    const std::string& field, const std::string& about) {
@@ -16,6 +25,7 @@ void add_shorthand(CLI::App& command, session::RunOptions& options, const std::s
             options.overrides.push_back(fmt::format("{}={}", field, fmt::join(values, ",")));
           },
           about)
+      ->type_name(value_name(field))
       ->expected(1)
       ->take_all();
 }

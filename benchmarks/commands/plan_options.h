@@ -14,6 +14,9 @@ void add_plan_options(CLI::App& command, session::RunOptions& options);
 // Registers the options that say where results go and who starts the ranks.
 void add_session_options(CLI::App& command, session::RunOptions& options);
 
+// Returns what help calls the value of a field: TOPOLOGY of "topology".
+std::string value_name(const std::string& field);
+
 // Registers `flag` as a shorthand of --set `field`; several values make a list.
 void add_shorthand(CLI::App& command, session::RunOptions& options, const std::string& flag,
                    const std::string& field, const std::string& about);

@@ -8,6 +8,7 @@
 #include <stdexcept>
 
 #include "benchmarks/commands/commands.h"
+#include "benchmarks/commands/plan_options.h"
 #include "harness/base/fields.h"
 #include "harness/base/units.h"
 #include "harness/coordinate/memory_prediction.h"
@@ -198,7 +199,8 @@ void predict_memory_of(const MemoryOptions& options) {
 
 void add_predict_command(CLI::App& app, ExitStatus&) {
   CLI::App* predict =
-      app.add_subcommand("predict", "Say beforehand what a run would hold, or a job's step take");
+      app.add_subcommand("predict", "Say beforehand what a run would hold, or a job's step take")
+          ->group(kRuns);
   predict->require_subcommand(1);
   add_predict_step_command(*predict);
   CLI::App* command = predict->add_subcommand(
@@ -211,12 +213,14 @@ void add_predict_command(CLI::App& app, ExitStatus&) {
                             "micro-batch-size", "sequence-length"}) {
     std::string axis = field;
     std::replace(axis.begin(), axis.end(), '-', '_');
-    command->add_option_function<std::string>(
-        fmt::format("--{}", field),
-        [options, axis](const std::string& value) {
-          options->overrides.push_back(axis + "=" + value);
-        },
-        fmt::format("Short for --set {}=...", axis));
+    command
+        ->add_option_function<std::string>(
+            fmt::format("--{}", field),
+            [options, axis](const std::string& value) {
+              options->overrides.push_back(axis + "=" + value);
+            },
+            fmt::format("Short for --set {}=...", axis))
+        ->type_name(value_name(axis));
   }
   command->add_option("--world-size", options->world_size, "That many ranks on one node")
       ->check(CLI::Range(1, plan::kLargestCount));

@@ -88,7 +88,8 @@ std::string report_on(const ReportOptions& options) {
 void add_report_command(CLI::App& app, ExitStatus&) {
   auto options = std::make_shared<ReportOptions>();
   CLI::App* command =
-      app.add_subcommand("report", "Print finished runs again, in other formats; compare two");
+      app.add_subcommand("report", "Print finished runs again, in other formats; compare two")
+          ->group(kRuns);
   command
       ->add_option(
           "DIR", options->directories,

@@ -162,7 +162,8 @@ ExitStatus run_plan(const session::RunOptions& options) {
 
 void add_run_command(CLI::App& app, ExitStatus& status) {
   auto options = std::make_shared<session::RunOptions>();
-  CLI::App* command = app.add_subcommand("run", "Run a plan; print its table, write its results");
+  CLI::App* command =
+      app.add_subcommand("run", "Run a plan; print its table, write its results")->group(kRuns);
   add_plan_options(*command, *options);
   add_session_options(*command, *options);
   add_shorthand(*command, *options, "--launches", "launches", "Launches");

@@ -77,8 +77,9 @@ ExitStatus search(const session::SearchOptions& options) {
 void add_search_command(CLI::App& app, ExitStatus& status) {
   constexpr int kMostChecks = 1000;
   auto options = std::make_shared<session::SearchOptions>();
-  CLI::App* command = app.add_subcommand(
-      "search", "Find the largest or smallest value of an axis that fits in memory");
+  CLI::App* command =
+      app.add_subcommand("search", "Find the largest or smallest value that fits in memory")
+          ->group(kRuns);
   add_plan_options(*command, options->run);
   add_session_options(*command, options->run);
   command->add_option("--largest", options->largest,

@@ -16,8 +16,8 @@
 #include "harness/base/log.h"
 #include "harness/base/words.h"
 #include "harness/coordinate/watched_group.h"
-#include "harness/launch/tcp.h"
 #include "harness/results/store.h"
+#include "harness/watch/environment.h"
 #include "harness/watch/events/read_events.h"
 #include "harness/watch/steps/job_counts.h"
 
@@ -48,12 +48,6 @@ constexpr auto fields_of(const JobContext*) {
 // DDP arranges its buckets in the second step; the third is as all that follow.
 constexpr int kWarmupSteps = 3;
 constexpr double kLookForFaultsS = 1;
-
-// The place of every job's rendezvous, where its command names none: several run at once.
-watch::EnvironmentChanges own_port() {
-  const std::string port = std::to_string(launch::bound_port(launch::listen_on(0).get()));
-  return {{"MASTER_PORT", port}, {"PET_MASTER_PORT", port}};
-}
 
 // Of each of the last `count` steps the slowest process; fewer where the first one is among them,
 // whose beginning nobody saw.
@@ -148,7 +142,7 @@ void JobArms::open(Arm arm) {
   job.folder = std::make_unique<watch::EventFolder>("");
   watch::EnvironmentChanges environment = watch::watching(
       job.command.torch, job.command.library, build_info().source_dir, job.folder->path());
-  for (auto& change : own_port()) environment.push_back(std::move(change));
+  for (auto& change : watch::own_port()) environment.push_back(std::move(change));
   const auto poll = [this, arm] {
     if (interrupted_ != nullptr && interrupted_->load()) throw coordinate::Interrupted();
     tell_faults(arm);

@@ -20,6 +20,11 @@ ConfigError::ConfigError(const std::string& file, const std::string& field, cons
 EnvironmentError::EnvironmentError(const std::string& what_is_wrong, const std::string& remedy)
     : std::runtime_error(fmt::format("{} ({})", what_is_wrong, remedy)) {}
 
+EnvironmentError EnvironmentError::seen_by_doctor(const std::string& what_is_wrong,
+                                                  const std::string& remedy) {
+  return {what_is_wrong, remedy + "; gradsync doctor says what this machine lacks"};
+}
+
 ExitStatus exit_status_of(const std::exception& error) {
   if (is<ConfigError>(error)) return ExitStatus::Config;
   if (is<EnvironmentError>(error)) return ExitStatus::Unfit;

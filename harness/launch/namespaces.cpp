@@ -72,7 +72,7 @@ void unshare_repeatedly(int socket, int count, const std::string& uid_map,
   } else if (error == EINVAL || error == ENOSYS) {
     remedy = "use a kernel with CONFIG_NET_NS and CONFIG_USER_NS";
   }
-  throw EnvironmentError(
+  throw EnvironmentError::seen_by_doctor(
       fmt::format("network namespaces cannot be made here: {}", std::strerror(error)), remedy);
 }
 

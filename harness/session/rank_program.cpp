@@ -71,7 +71,7 @@ constexpr double kBeyondItsOwnS = 30;
 
 std::vector<std::string> rank_command() {
   if (has_rank_program()) return {rank_program(), "rank"};
-  throw EnvironmentError(
+  throw EnvironmentError::seen_by_doctor(
       fmt::format("no rank can run: there is no program {}", rank_program()),
       "build it where LibTorch is, or name one by GRADSYNC_RANK; watch, report, predict, gate of "
       "jobs and doctor work without");

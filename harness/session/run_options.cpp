@@ -63,11 +63,11 @@ void require_device(const plan::Plan& plan) {
   // find out.
   const auto gpus = launch::probe_gpus();
   if (gpus && gpus->empty()) {
-    throw EnvironmentError("--device cuda: the NVIDIA driver lists no GPU",
-                           fmt::format("run where there is one, or {}", kWithout));
+    throw EnvironmentError::seen_by_doctor("--device cuda: the NVIDIA driver lists no GPU",
+                                           fmt::format("run where there is one, or {}", kWithout));
   }
   if (!gpus && !has_cuda_driver()) {
-    throw EnvironmentError(
+    throw EnvironmentError::seen_by_doctor(
         fmt::format("--device cuda: no NVIDIA driver is here: {} cannot be loaded", kCudaDriver),
         fmt::format("install the driver, start the container with its GPUs, or {}", kWithout));
   }

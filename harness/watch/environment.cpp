@@ -3,6 +3,8 @@
 #include <cstdlib>
 #include <filesystem>
 
+#include "harness/launch/tcp.h"
+
 namespace gradsync::watch {
 namespace {
 
@@ -36,6 +38,11 @@ EnvironmentChanges watching(const JobTorch& torch, const PreloadLibrary& library
           {"GRADSYNC_WATCH_TORCH", torch_library(torch)},
           {"LD_PRELOAD", before_variable(preloadable(library.loader, folder), "LD_PRELOAD")},
           {"PYTHONPATH", before_variable(hook_directory(source_dir), "PYTHONPATH")}};
+}
+
+EnvironmentChanges own_port() {
+  const std::string port = std::to_string(launch::bound_port(launch::listen_on(0).get()));
+  return {{"MASTER_PORT", port}, {"PET_MASTER_PORT", port}};
 }
 
 }  // namespace gradsync::watch

@@ -25,4 +25,8 @@ std::string hook_directory(const std::string& source_dir);
 EnvironmentChanges watching(const JobTorch& torch, const PreloadLibrary& library,
                             const std::string& source_dir, const std::string& folder);
 
+// Returns the changes that give a job a free port as the place of its rendezvous, where its command
+// names none: others may run beside it.
+EnvironmentChanges own_port();
+
 }  // namespace gradsync::watch

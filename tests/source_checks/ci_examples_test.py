@@ -1,4 +1,7 @@
-"""The CI jobs that benchmarks/gates/README.md shows can be pasted: YAML, and bash inside of it."""
+"""The CI jobs that benchmarks/gates/README.md shows can be pasted: YAML, and bash inside of it.
+
+What the action and the template of counts do when they run is in ci_counts_test.py.
+"""
 
 import os
 import re
@@ -8,7 +11,8 @@ import tempfile
 import unittest
 from pathlib import Path
 
-README = Path(__file__).resolve().parents[2] / "benchmarks/gates/README.md"
+GATES = Path(__file__).resolve().parents[2] / "benchmarks/gates"
+README = GATES / "README.md"
 SKIPPED = 77
 EXPRESSION = re.compile(r"\$\{\{.*?\}\}")  # GitHub fills it in before a shell sees it
 
@@ -30,7 +34,7 @@ def examples():
 
 class CiExamples(unittest.TestCase):
     def setUp(self):
-        self.github, self.gitlab = examples()
+        self.github_counts, self.gitlab_counts, self.github, self.gitlab = examples()
 
     def assert_is_a_gate(self, scripts):
         for script in scripts:
@@ -59,6 +63,28 @@ class CiExamples(unittest.TestCase):
         job = self.gitlab["gate"]
         self.assert_is_a_gate(job["before_script"] + job["script"])
         self.assertEqual(job["allow_failure"], {"exit_codes": [3, 4]})
+
+    def test_the_actions_inputs_are_known(self):
+        (step,) = (
+            step
+            for step in self.github_counts["jobs"]["counts"]["steps"]
+            if "gradsync" in step.get("uses", "")
+        )
+        self.assertIn("benchmarks/gates/github@", step["uses"])
+        action = yaml.safe_load((GATES / "github/action.yml").read_text())
+        self.assert_inputs(step["with"], action["inputs"], lambda known: known.get("required"))
+
+    def test_the_templates_inputs_are_known(self):
+        (include,) = self.gitlab_counts["include"]
+        self.assertTrue(include["remote"].endswith("benchmarks/gates/gitlab.yml"))
+        spec, _ = yaml.safe_load_all((GATES / "gitlab.yml").read_text())
+        self.assert_inputs(
+            include["inputs"], spec["spec"]["inputs"], lambda known: "default" not in known
+        )
+
+    def assert_inputs(self, given, known, is_required):
+        self.assertLessEqual(given.keys(), known.keys())
+        self.assertLessEqual({name for name in known if is_required(known[name])}, given.keys())
 
     def test_undecided_and_unfit_do_not_fail_the_job_and_all_else_does(self):
         (gate,) = (

@@ -50,6 +50,8 @@ MISSPELT = (
     "gradsync gate gate --baseline old/build --candidate build --margn 1%",
     "gradsync gate gate --selftest --rows strategy=nosync",
     "gradsync watch --jsn watched.json -- true",
+    "gradsync gate --counts counts.json --updat -- true",
+    "gradsync completion bsh",
     "GRADSYNC_TROCH=/x gradsync list plans",
     "cmake build/release -DGRADSYNC_MODEL=x",
     "tests/run -L units",
@@ -163,7 +165,20 @@ class ExamplesTest(ProgramTest):
         elsewhere = [option.replace("watched", "left") for option in options]
         self.ask(["watch", *elsewhere, "--", "true"], (OK, UNFIT))
 
+    def ask_demo(self, rest, variables):
+        self.refused_for("nowhere", ["demo", *rest, "--python", "nowhere"], (UNFIT,))
+
+    def gate_of_counts(self, rest):
+        options, job = rest[: rest.index("--")], rest[rest.index("--") :]
+        nowhere = ("--python", "nowhere", "--out", "left")
+        writes = "--update" in options
+        text, status = ("nowhere", UNFIT) if writes else ("--update writes it", USAGE)
+        self.refused_for(text, ["gate", *options, *nowhere, *job], (status,))
+
     def ask_gate(self, rest, variables):
+        if "--counts" in rest:
+            self.gate_of_counts(rest)
+            return
         plan = [word for word in rest[:1] if not word.startswith("-")]
         is_about_itself = "--selftest" in rest
         cells = self.plan_part(rest, *(plan or ["gate"])) if plan or is_about_itself else []

@@ -1,0 +1,49 @@
+// What there is to say about a command, read off its parser: the help screen, the completion of
+// three shells and the man page are made of this, so that each option is written down once, where
+// it is registered.
+//
+// A command's group, and the group of its options, are CLI11's own; a hidden one has the group "".
+// What an option takes is its type name: PLAN, TOPOLOGY, STRATEGY and MODEL are names that this
+// program knows, FILE and DIR are paths.
+#pragma once
+
+#include <CLI/CLI.hpp>
+#include <string>
+#include <vector>
+
+namespace gradsync::cli {
+
+struct OptionPage {
+  std::vector<std::string> flags;  // "-h", "--help"; of a positional none
+  std::string value;               // "PLAN"; "": it takes none
+  std::vector<std::string> choices;
+  std::string about;
+  bool is_required = false;
+  bool takes_several = false;  // in a row
+};
+
+struct CommandPage {
+  std::string name;   // "predict memory"; of the program itself ""
+  std::string about;  // a sentence
+  std::string group;  // under which the program lists it
+  std::string tail;   // what may stand behind its options, " -- COMMAND..."; ""
+  std::vector<OptionPage> positionals;
+  std::vector<OptionPage> options;
+  std::vector<CommandPage> commands;
+};
+
+// Returns the page of `app`, of all that is not hidden. What `app` says at its foot (App::footer)
+// is its tail.
+CommandPage page_of(const CLI::App& app);
+
+// Returns the pages of `program` and of all its commands, in the order of their registration, each
+// before its own sub-commands.
+std::vector<const CommandPage*> all_pages(const CommandPage& program);
+
+// "gradsync predict memory [options] MODEL"
+std::string usage_of(const CommandPage& page);
+
+// Returns the groups of the program's commands, in the order of their first.
+std::vector<std::string> groups_of(const CommandPage& program);
+
+}  // namespace gradsync::cli

@@ -1,0 +1,161 @@
+"""gradsync gate --counts: a training command against a file of counts, on real jobs of two ranks.
+
+Covers: benchmarks/commands/gate_counts.cpp, harness/arms/gate_counts.cpp, whole_job.cpp.
+"""
+
+import json
+import os
+import re
+import signal
+import sys
+import unittest
+from pathlib import Path
+
+from program import ROOT, ProgramTest
+from watch_test import CACHE, TORCH_PYTHON
+
+sys.path.insert(0, str(ROOT / "tests" / "harness"))
+
+REGRESSION, USAGE, UNFIT, FAILED, INTERRUPTED = 1, 2, 4, 5, 130
+HERE = Path(__file__).resolve().parent
+JOBS = ROOT / "tests" / "harness" / "watch" / "jobs"
+PAGE = ROOT / "benchmarks" / "gates" / "README.md"
+SCHEMA = ROOT / "benchmarks" / "gates" / "counts.schema.json"
+FAILS = "raise ValueError('no data')"
+# Steps as the other jobs do, then fails.
+FAILS_LATE = """
+import runpy, sys
+runpy.run_path(sys.argv.pop(1), run_name="__main__")
+raise ValueError("at the end")
+"""
+
+
+def two_ranks(script, *arguments):
+    return (TORCH_PYTHON, HERE / "start_ranks.py", 2, script, *arguments)
+
+
+class GateCountsTest(ProgramTest):
+    def start_gate(self, job, *options, out="seen", **more):
+        return self.start(
+            *("gate", "--counts", "counts.json", "--out", out, "--force", *options, "--", *job),
+            env={"XDG_CACHE_HOME": str(CACHE), "TMPDIR": str(self.place)},
+            **more,
+        )
+
+    def gate(self, job, *options, **more):
+        return self.finish(self.start_gate(job, *options, **more))
+
+    def counts(self):
+        return json.loads((self.place / "counts.json").read_text())
+
+    def write_counts(self, name="no_sync.py"):
+        outcome = self.gate(two_ranks(JOBS / name), "--update")
+        self.assertEqual(outcome.status, 0, outcome.out + outcome.err)
+        return outcome
+
+
+class Holding(GateCountsTest):
+    def test_a_file_that_is_written_holds_and_finds_a_lost_no_sync(self):
+        written = self.write_counts()
+        self.assertRegex(written.out, r"\| all_reduce, bytes +\| +676 \|")
+        [group] = self.counts()["ranks"]
+        self.assertEqual((group["ranks"], group["syncs_per_step"]), ([0, 1], 1))
+        self.assertEqual(group["per_step"], {"all_reduce": {"count": 1, "bytes": 676}})
+        self.assert_obeys_its_schema()
+        shown = re.search(r"^```json\n(.*?)^```$", PAGE.read_text(), re.DOTALL | re.MULTILINE)
+        self.assertEqual((self.place / "counts.json").read_text(), shown[1])
+
+        outcome = self.gate(two_ranks(JOBS / "no_sync.py"), "--quiet")
+        self.assertEqual(outcome.status, 0, outcome.out + outcome.err)
+        self.assertEqual(outcome.err, "")
+        self.assertIn("VERDICT: PASSED", outcome.out)
+
+        outcome = self.gate(two_ranks(JOBS / "improper.py"), "--summary", "comment.md")
+        self.assertEqual(outcome.status, REGRESSION, outcome.out + outcome.err)
+        self.assertRegex(outcome.out, r"\| synchronizations +\| +1 \| +4 \|")
+        self.assertIn("micro-batch 1: 1 more all_reduce, 676 B: no_sync has no effect", outcome.out)
+        lines = (JOBS / "improper.py").read_text().splitlines()
+        line = next(i for i, text in enumerate(lines, 1) if text.endswith("# to change"))
+        self.assertIn(f"change improper.py line {line}: enclose the forward", outcome.out)
+        self.assertIn("**4**", (self.place / "comment.md").read_text())
+        gate = json.loads((self.place / "seen" / "gate.json").read_text())
+        kinds = [each["what"] for each in gate["rows"][0]["counts"]["differences"]]
+        self.assertEqual(kinds, ["verdict", "events", "collectives", "syncs"])
+
+    def assert_obeys_its_schema(self):
+        from schemas import jsonschema
+
+        schema = json.loads(SCHEMA.read_text())
+        jsonschema.Draft202012Validator(schema).validate(self.counts())
+        [group] = self.counts()["ranks"]
+        for field in (*group, "unknown"):
+            changed = self.counts()
+            if field == "null_reasons":
+                continue
+            changed["ranks"][0] |= {field: "text"}
+            self.assertFalse(jsonschema.Draft202012Validator(schema).is_valid(changed), field)
+
+    def test_a_job_that_fails_after_its_steps_has_not_passed(self):
+        self.write_counts()
+        job = two_ranks("-c", FAILS_LATE, JOBS / "no_sync.py")
+        outcome = self.gate(job, "--python", TORCH_PYTHON)
+        self.assertEqual(outcome.status, FAILED, outcome.out + outcome.err)
+        self.assertIn("error: the job made 6 steps, then exited with status 1", outcome.err)
+        self.assertIn("ValueError: at the end", outcome.err)
+        self.assertEqual(outcome.out, "")
+
+    def test_a_budget_ends_a_job_and_what_it_did_is_held(self):
+        job = two_ranks(HERE / "endless_training.py")
+        outcome = self.gate(job, "--update", "--time-budget", "15s")
+        self.assertEqual(outcome.status, 0, outcome.out + outcome.err)
+        self.assert_nothing_left()
+
+    def test_ctrl_c_ends_the_job(self):
+        gate = self.start_gate(two_ranks(HERE / "endless_training.py"), "--update")
+        self.wait_until(lambda: len(self.marked_processes()) >= 4, what="both ranks")
+        gate.send_signal(signal.SIGINT)
+        outcome = self.finish(gate)
+        self.assertEqual(outcome.status, INTERRUPTED, outcome.out + outcome.err)
+        self.assertFalse((self.place / "counts.json").exists())
+
+
+class BadInput(GateCountsTest):
+    def test_a_file_that_is_missing_or_none_is_refused_before_the_job_runs(self):
+        job = ("touch", self.place / "ran")
+        self.assert_refused(self.gate(job), "counts.json", "--update writes it")
+        (self.place / "counts.json").write_text('{"schema": "gradsync.counts/1", "rank": []}')
+        self.assert_refused(self.gate(job), "counts.json", "'rank'", "ranks")
+        outcome = self.finish(
+            self.start("gate", "--counts", "none/counts.json", "--update", "--", *job)
+        )
+        self.assert_refused(outcome, "no folder")
+        self.assertFalse((self.place / "ran").exists())
+
+    def test_what_does_not_go_together_is_refused(self):
+        job = ("true",)
+        self.assert_refused(self.gate(job, "--alpha", "2%"), "held exactly")
+        self.assert_refused(self.gate(job, "--rows", "strategy=no_sync"), "PLAN")
+        self.assert_refused(self.gate(()), "COMMAND is missing")
+        self.assert_refused(self.call("gate", "--update"), "--update needs --counts")
+        self.assert_refused(self.call("gate", "smoke", "--", "true"), "--counts FILE")
+
+    def test_a_job_that_fails_is_told_and_writes_nothing(self):
+        outcome = self.gate((TORCH_PYTHON, "-c", FAILS), "--update", "--summary", "comment.md")
+        self.assertEqual(outcome.status, FAILED, outcome.out + outcome.err)
+        self.assertIn(
+            "error: the job made 0 steps, then exited with status 1: ValueError: no data",
+            outcome.err,
+        )
+        self.assertFalse((self.place / "counts.json").exists())
+        self.assertIn("### gradsync: the job failed", (self.place / "comment.md").read_text())
+
+    def test_a_job_without_a_step_is_unfit(self):
+        outcome = self.gate((TORCH_PYTHON, "-c", "import torch"), "--update", "--quiet")
+        self.assert_refused(outcome, "without an optimizer step", status=UNFIT)
+        outcome = self.gate(("no_such_program",), "--update", "--python", TORCH_PYTHON, "--quiet")
+        self.assert_refused(outcome, "no_such_program", status=USAGE)
+
+
+if __name__ == "__main__":
+    os.chdir(ROOT)
+    unittest.main(verbosity=2)
