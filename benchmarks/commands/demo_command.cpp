@@ -2,7 +2,6 @@
 // and what the fix saved.
 #include <fmt/format.h>
 
-#include <filesystem>
 #include <fstream>
 #include <iostream>
 #include <memory>
@@ -137,8 +136,8 @@ void guide(const Tour& tour) {
   say(watch::watch_page(after));
   say("\n3. What it saved\n\n" + before_and_after(step_of(before), step_of(after)) + "\n" +
       conclusion(step_of(before), step_of(after)));
-  say(fmt::format("\nThe job is {}. Now yours: gradsync watch -- COMMAND\n",
-                  std::filesystem::proximate(session::source_file(kJob)).string()));
+  say(fmt::format("\nThe job is {}\nNow yours: gradsync watch -- COMMAND\n",
+                  session::source_file(kJob)));
 }
 
 ExitStatus run_demo(const std::string& python) {

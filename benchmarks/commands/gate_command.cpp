@@ -169,7 +169,7 @@ void add_gate_command(CLI::App& app, ExitStatus& status, std::vector<std::string
   auto options = std::make_shared<arms::GateOptions>();
   options->job = std::move(job);
   CLI::App* command =
-      app.add_subcommand("gate", "Is a change slower, or does it synchronize or hold more?")
+      app.add_subcommand("gate", "Is a build or a job slower, or does it synchronize or hold more?")
           ->group(kJobs)
           ->footer(" [-- COMMAND...]");
   add_gate_options(*command, *options);

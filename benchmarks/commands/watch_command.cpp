@@ -186,10 +186,9 @@ class Watcher {
 }  // namespace
 
 void add_watch_command(CLI::App& app, ExitStatus& status, std::vector<std::string> job) {
-  CLI::App* command =
-      app.add_subcommand("watch", "Does it synchronize when it should? And the line to change")
-          ->group(kJobs)
-          ->footer(" -- COMMAND...");
+  CLI::App* command = app.add_subcommand("watch", "Does a training job synchronize when it should?")
+                          ->group(kJobs)
+                          ->footer(" -- COMMAND...");
   auto options = std::make_shared<WatchOptions>();
   options->command = std::move(job);
   command->add_option("--steps", options->steps, "Print every that many optimizer steps too")

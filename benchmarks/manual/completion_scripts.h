@@ -123,7 +123,7 @@ function __gradsync_at
     set -l key
     for word in (commandline -opc)[2..]
         test "$word" = --; and return 1
-        set -l longer (string join ' ' $key $word)
+        set -l longer (string join -- ' ' $key $word)
         contains -- $longer @COMMANDS@; and set key $longer
     end
     test "$key" = "$argv"

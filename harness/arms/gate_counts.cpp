@@ -2,6 +2,7 @@
 
 #include <fmt/format.h>
 
+#include <cstdlib>
 #include <set>
 #include <utility>
 
@@ -11,6 +12,7 @@
 #include "harness/coordinate/watched_group.h"
 #include "harness/results/store.h"
 #include "harness/session/interrupt.h"
+#include "harness/watch/environment.h"
 #include "harness/watch/steps/usual_counts.h"
 
 namespace gradsync::arms {
@@ -24,6 +26,11 @@ constexpr const char* kCountsPlan = "counts";
 bool may_be_chance(const CountDifference& difference) {
   static const std::set<std::string> kinds{"events", "collectives", "peak_allocated_bytes"};
   return kinds.contains(difference.what);
+}
+
+// Who sets a port means it: peers on other hosts may wait there.
+watch::EnvironmentChanges port_if_none() {
+  return std::getenv("MASTER_PORT") == nullptr ? watch::own_port() : watch::EnvironmentChanges{};
 }
 
 gate::Side side_of(const CountedJob& counted, const std::string& command) {
@@ -60,6 +67,7 @@ CountedJob count_job(const GateQuestion& question, const std::string& directory)
   CountedJob counted;
   counted.job = watch::run_whole_job({.command = options.job,
                                       .python = options.python,
+                                      .more = port_if_none(),
                                       .log = directory + "/" + results::kJobOutput,
                                       .shows_output = !options.run.quiet,
                                       .budget_s = question.time_budget_s},

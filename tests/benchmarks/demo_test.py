@@ -27,7 +27,7 @@ class DemoTest(ProgramTest):
         self.assertEqual(outcome.status, 0, outcome.err)
         self.assertIn("VERDICT: synchronizes in every micro-batch (8 x per step", outcome.out)
         self.assertRegex(outcome.out, r"->\s+\d+\s+with unsynchronized\(model, micro_batch\):")
-        self.assertIn("VERDICT: synchronizes once per step", outcome.out)
+        self.assertIn("VERDICT: synchronizes once per optimizer step: good", outcome.out)
         self.assertRegex(outcome.out, r"\| synchronizations \| +8 \| +1 \|")
         # Of 4 layers of 1024 x 1024 weights and 1024 biases, in 4 bytes each.
         size = 4 * (1024 * 1024 + 1024) * 4 / 2**20

@@ -82,6 +82,13 @@ class Holding(GateCountsTest):
         kinds = [each["what"] for each in gate["rows"][0]["counts"]["differences"]]
         self.assertEqual(kinds, ["verdict", "events", "collectives", "syncs"])
 
+        job = two_ranks("-c", FAILS_LATE, JOBS / "no_sync.py")
+        outcome = self.gate(job, "--python", TORCH_PYTHON)
+        self.assertEqual(outcome.status, FAILED, outcome.out + outcome.err)
+        self.assertIn("error: the job made 6 steps, then exited with status 1", outcome.err)
+        self.assertIn("ValueError: at the end", outcome.err)
+        self.assertEqual(outcome.out, "")
+
     def assert_obeys_its_schema(self):
         from schemas import jsonschema
 
@@ -94,21 +101,6 @@ class Holding(GateCountsTest):
                 continue
             changed["ranks"][0] |= {field: "text"}
             self.assertFalse(jsonschema.Draft202012Validator(schema).is_valid(changed), field)
-
-    def test_a_job_that_fails_after_its_steps_has_not_passed(self):
-        self.write_counts()
-        job = two_ranks("-c", FAILS_LATE, JOBS / "no_sync.py")
-        outcome = self.gate(job, "--python", TORCH_PYTHON)
-        self.assertEqual(outcome.status, FAILED, outcome.out + outcome.err)
-        self.assertIn("error: the job made 6 steps, then exited with status 1", outcome.err)
-        self.assertIn("ValueError: at the end", outcome.err)
-        self.assertEqual(outcome.out, "")
-
-    def test_a_budget_ends_a_job_and_what_it_did_is_held(self):
-        job = two_ranks(HERE / "endless_training.py")
-        outcome = self.gate(job, "--update", "--time-budget", "15s")
-        self.assertEqual(outcome.status, 0, outcome.out + outcome.err)
-        self.assert_nothing_left()
 
     def test_ctrl_c_ends_the_job(self):
         gate = self.start_gate(two_ranks(HERE / "endless_training.py"), "--update")
@@ -154,6 +146,14 @@ class BadInput(GateCountsTest):
         self.assert_refused(outcome, "without an optimizer step", status=UNFIT)
         outcome = self.gate(("no_such_program",), "--update", "--python", TORCH_PYTHON, "--quiet")
         self.assert_refused(outcome, "no_such_program", status=USAGE)
+
+
+class Slow(GateCountsTest):
+    def test_a_budget_ends_a_job_and_what_it_did_is_held(self):
+        job = two_ranks(HERE / "endless_training.py")
+        outcome = self.gate(job, "--update", "--time-budget", "30s")
+        self.assertEqual(outcome.status, 0, outcome.out + outcome.err)
+        self.assert_nothing_left()
 
 
 if __name__ == "__main__":

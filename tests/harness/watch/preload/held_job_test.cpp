@@ -117,6 +117,25 @@ TEST_F(HeldJobTest, WhatALauncherLeavesBehindIsEnded) {
   expect_all_dead();
 }
 
+TEST_F(HeldJobTest, RunsToItsEndUnheld) {
+  HeldJob job(start({"2", "250"}));  // more than it is allowed at once
+  const JobEnd end = job.finish();
+  EXPECT_EQ(end.steps, 250);
+  EXPECT_TRUE(end.well);
+  EXPECT_THAT(end.how, StrEq("exited with status 0"));
+  EXPECT_THAT(job.run(1).failure, HasSubstr("then exited with status 0"));
+}
+
+TEST_F(HeldJobTest, SaysHowItsEndCame) {
+  const JobEnd end = HeldJob(start({"2", "2", "fail"})).finish();
+  EXPECT_EQ(end.steps, 2);
+  EXPECT_FALSE(end.well);
+  EXPECT_THAT(end.how, StrEq("exited with status 3: ValueError: no data (" + log() + ")"));
+  const JobEnd silent =
+      HeldJob(start_of({"sleep", "1000"}), {.step_s = 0.2, .grace_s = 5}).finish();
+  EXPECT_THAT(silent.how, HasSubstr("ended no step for"));
+}
+
 TEST_F(HeldJobTest, EndsWithWhoeverHoldsIt) {
   {
     HeldJob job(start({"2", "100"}));
