@@ -24,8 +24,10 @@ SCHEMA = ROOT / "benchmarks" / "gates" / "counts.schema.json"
 FAILS = "raise ValueError('no data')"
 # Steps as the other jobs do, then fails.
 FAILS_LATE = """
-import runpy, sys
-runpy.run_path(sys.argv.pop(1), run_name="__main__")
+import os, runpy, sys
+script = sys.argv.pop(1)
+sys.path.insert(0, os.path.dirname(script))
+runpy.run_path(script, run_name="__main__")
 raise ValueError("at the end")
 """
 

@@ -5,8 +5,6 @@ its no_sync.
 What a release brings is stood in for: pip by one that installs the program of this checkout. A
 wheel has its watcher built; here it is built beforehand, and CXX names by which compiler, which is
 not in PATH.
-
-Covers: gate_counts.cpp.
 """
 
 import os

@@ -1,4 +1,4 @@
-// Covers: held_counts.cpp, held_counts_file.cpp, held_page.cpp.
+// Covers: held_counts_file.cpp, held_page.cpp.
 #include "harness/gate/held_counts.h"
 
 #include <gmock/gmock.h>

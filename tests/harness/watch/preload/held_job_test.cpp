@@ -131,9 +131,12 @@ TEST_F(HeldJobTest, SaysHowItsEndCame) {
   EXPECT_EQ(end.steps, 2);
   EXPECT_FALSE(end.well);
   EXPECT_THAT(end.how, StrEq("exited with status 3: ValueError: no data (" + log() + ")"));
-  const JobEnd silent =
-      HeldJob(start_of({"sleep", "1000"}), {.step_s = 0.2, .grace_s = 5}).finish();
-  EXPECT_THAT(silent.how, HasSubstr("ended no step for"));
+}
+
+TEST_F(HeldJobTest, OneThatIsSilentIsEnded) {
+  HeldJob job(start_of({"sleep", "1000"}), {.step_s = 0.2, .grace_s = 5});
+  EXPECT_THAT(job.finish().how, HasSubstr("ended no step for"));
+  EXPECT_FALSE(job.is_running());
 }
 
 TEST_F(HeldJobTest, EndsWithWhoeverHoldsIt) {
