@@ -11,6 +11,7 @@
 #include "harness/arms/gates.h"
 #include "harness/base/clock.h"
 #include "harness/base/log.h"
+#include "harness/gate/html_page.h"
 #include "harness/gate/page.h"
 #include "harness/gate/traces.h"
 #include "harness/results/store.h"
@@ -141,6 +142,7 @@ ExitStatus compare(const arms::GateQuestion& question) {
   results::write_atomically(directory + "/" + results::kGateFile, gate.dump(1) + "\n");
   results::write_atomically(directory + "/table.md", summary);
   if (!options.markdown.empty()) results::write_atomically(options.markdown, summary);
+  if (!options.html.empty()) results::write_atomically(options.html, gate::gate_html(report));
   session::make_plots("forest.py", directory + "/" + results::kGateFile);
   std::cout << (options.run.json ? gate.dump(1) + "\n" : gate::gate_text(report)) << std::flush;
   log::info("Raw: " + directory + "/");

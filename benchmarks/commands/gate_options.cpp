@@ -46,6 +46,7 @@ void add_gate_options(CLI::App& command, arms::GateOptions& options) {
   command.add_flag("--counts-only", options.counts_only, "Compare counts and bytes, no times");
   command.add_option("--markdown,--summary", options.markdown,
                      "Also write the summary to this file, as Markdown for a comment");
+  command.add_option("--html", options.html, "Also write a page to this file, for a browser");
   command.add_flag("--selftest", options.selftest,
                    "Measure the gate's own error rates: a build against itself, work added");
   command

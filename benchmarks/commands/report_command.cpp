@@ -11,6 +11,7 @@
 #include "harness/report/benchmark_json.h"
 #include "harness/report/comparison_page.h"
 #include "harness/report/csv.h"
+#include "harness/report/html/run_page.h"
 #include "harness/report/markdown.h"
 #include "harness/report/trace.h"
 #include "harness/session/finished_runs.h"
@@ -28,6 +29,8 @@ std::string formatted(const report::FinishedRun& run, const std::string& format)
   if (format == "csv") return report::result_csv(run.result);
   if (format == "benchmark") return report::benchmark_json(run.result, run.trials).dump(1) + "\n";
   if (format == "attribution") return report::attribution_page(run.result);
+  if (format == "html")
+    return html::run_page(run.result, session::published_tables(), run.directory);
   if (format == "trace")
     return report::trace_json(run.result.context, run.trials, results::TimelinesFile(run.directory))
                .dump() +
@@ -70,6 +73,10 @@ std::string compared_with_a_job(const std::vector<std::string>& paths, const std
 
 std::string report_on(const ReportOptions& options) {
   const auto& paths = options.directories;
+  if (options.format == "html" && paths.size() > 1) {
+    throw ConfigError(fmt::format(
+        "--format html: got {} of them, expected one: each has a file of its own", paths.size()));
+  }
   if (options.compares()) {
     return std::any_of(paths.begin(), paths.end(), watch::is_watched_job)
                ? compared_with_a_job(paths, options.format)
@@ -98,8 +105,9 @@ void add_report_command(CLI::App& app, ExitStatus&) {
       ->required();
   command
       ->add_option("--format", options->format,
-                   "markdown, csv, json, benchmark, attribution or trace")
-      ->check(CLI::IsMember({"markdown", "csv", "json", "benchmark", "attribution", "trace"}));
+                   "markdown, html, csv, json, benchmark, attribution or trace")
+      ->check(
+          CLI::IsMember({"markdown", "html", "csv", "json", "benchmark", "attribution", "trace"}));
   command->add_flag("--each", options->each, "Print two runs in turn instead of comparing them");
   command->callback([options] {
     try {

@@ -1,5 +1,6 @@
 // gradsync watch: does a training job synchronize when it should, and what does that cost it?
 #include <fmt/format.h>
+#include <fmt/ranges.h>
 
 #include <exception>
 #include <filesystem>
@@ -16,6 +17,7 @@
 #include "harness/watch/environment.h"
 #include "harness/watch/events/read_events.h"
 #include "harness/watch/export/exports.h"
+#include "harness/watch/html_page.h"
 #include "harness/watch/job_torch.h"
 #include "harness/watch/trace.h"
 #include "harness/watch/watched.h"
@@ -30,6 +32,7 @@ struct WatchOptions {
   std::vector<std::string> command;
   std::string python;
   std::string json;
+  std::string html;
   std::string trace;
   std::string keep;
   watch::ExportOptions exports;
@@ -162,6 +165,11 @@ class Watcher {
     if (!options_.json.empty()) {
       results::write_atomically(options_.json, watch::watch_json(watched).dump(1) + "\n");
     }
+    if (!options_.html.empty()) {
+      results::write_atomically(
+          options_.html,
+          watch::watch_html(watched, fmt::format("{}", fmt::join(options_.command, " "))));
+    }
     if (!options_.trace.empty()) {
       results::write_atomically(options_.trace, watch::watch_trace(seen.ranks).dump() + "\n");
     }
@@ -194,6 +202,8 @@ void add_watch_command(CLI::App& app, ExitStatus& status, std::vector<std::strin
   command->add_option("--steps", options->steps, "Print every that many optimizer steps too")
       ->check(CLI::Range(1, 1'000'000'000));
   command->add_option("--json", options->json, "Write what was seen into this file");
+  command->add_option("--html", options->html,
+                      "Write a page into this file: the verdict, and what it rests on");
   command->add_option(
       "--trace", options->trace,
       fmt::format("Write the last {} steps of each rank into this file, for Perfetto",

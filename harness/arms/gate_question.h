@@ -36,6 +36,7 @@ struct GateOptions {
   std::string alpha;
   std::string time_budget;
   std::string markdown;
+  std::string html;
   bool counts_only = false;
   bool selftest = false;
   SelfTestOptions selftest_options;

@@ -11,6 +11,7 @@
 
 #include "harness/gate/held_totals.h"
 #include "harness/gate/page.h"
+#include "harness/gate/page_parts.h"
 #include "harness/text/labels.h"
 #include "harness/text/text_table.h"
 #include "harness/text/text_width.h"

@@ -19,9 +19,6 @@ std::string gate_text(const GateReport& report, std::size_t width = kTerminalWid
 // Returns that line, with a newline.
 std::string verdict_line(const GateReport& report, std::size_t width = kTerminalWidth);
 
-// "PASSED", "NOT PASSED"
-std::string passed_text(const GateReport& report);
-
 // Returns the same as Markdown: tables of rows and claims with both measures, reasons as a list,
 // then builds and settings.
 std::string gate_markdown(const GateReport& report);

@@ -186,13 +186,13 @@ std::vector<CellColumn<CellResult>> columns_of(const PartView& shown, bool with_
 
 }  // namespace
 
-std::string attribution_table(const PartView& part) {
+Blocks attribution_table(const PartView& part) {
   const PartView shown = with_attribution(part);
-  if (shown.cells.empty()) return "";
+  if (shown.cells.empty()) return {};
   const bool with_copies = std::ranges::any_of(
       shown.cells, [](const CellResult& cell) { return copied(*cell.attribution); });
-  return what_the_parts_mean(shown, with_copies) + "\n" +
-         cell_table(RowNames(shown), shown.cells, columns_of(shown, with_copies));
+  return {Prose{what_the_parts_mean(shown, with_copies)},
+          cell_table(RowNames(shown), shown.cells, columns_of(shown, with_copies))};
 }
 
 std::string attribution_page(const results::Result& result) {

@@ -5,12 +5,13 @@
 #include <string>
 
 #include "harness/summary/part_view.h"
+#include "harness/text/blocks.h"
 
 namespace gradsync::report {
 
 // Returns a line that says what the columns mean and the table, one row per cell that communicates,
-// in means over the ranks. Empty where no such cell has an attribution.
-std::string attribution_table(const PartView& part);
+// in means over the ranks. Nothing where no such cell has an attribution.
+Blocks attribution_table(const PartView& part);
 
 // Returns a page with a table for each cell of `result` (schema gradsync.result/1), one row per
 // collective and rank: what hid it, and how long the rank waited for it. Two more rows per rank

@@ -143,7 +143,7 @@ std::string times_text(const RowNames& names, const Cells& cells) {
       {"B/A", [](const ComparedCell& cell) { return text_or_dash(cell.step_ratio, ratio_text); }});
   return "\ns/step = mean optimizer step with its 95 % CI; B/A = ratio of the means. The runs did "
          "not take turns:\nwhatever changed on the machine between them is in the ratio, too.\n\n" +
-         cell_table(names, cells, columns) + notes(names, cells) + verdict(cells);
+         cell_table(names, cells, columns).to_markdown() + notes(names, cells) + verdict(cells);
 }
 
 std::string slowdowns_text(const RowNames& names, const Cells& cells) {
@@ -153,7 +153,7 @@ std::string slowdowns_text(const RowNames& names, const Cells& cells) {
       sides_of(cells), [](const CellResult& side) { return bool(side.exposed_comm_s); });
   if (exposed) add_pair(columns, exposed_column());
   return "\nslowdown vs no_sync, paired by round inside each run:\n\n" +
-         cell_table(names, cells, columns);
+         cell_table(names, cells, columns).to_markdown();
 }
 
 // "all_reduce 56 (34701312 bytes) in A, 14 (8675328 bytes) in B"
@@ -203,7 +203,7 @@ std::string collectives_text(const RowNames& names, const Cells& cells) {
   Columns columns;
   for (const std::string& op : counted_ops(sides_of(cells))) add_pair(columns, count_column(op));
   add_pair(columns, moved_column());
-  return "\nCollectives per rank and step:\n\n" + cell_table(names, cells, columns) +
+  return "\nCollectives per rank and step:\n\n" + cell_table(names, cells, columns).to_markdown() +
          collectives_verdict(names, cells);
 }
 

@@ -78,8 +78,8 @@ std::string full_sizes(const PartView& part) {
   }
   if (sizes.empty()) return "";
   std::string text = scales.size() == 1
-                         ? fmt::format("\nBytes and link rates are divided by {}", *scales.begin())
-                         : std::string("\nBytes and link rates are divided by the scale");
+                         ? fmt::format("Bytes and link rates are divided by {}", *scales.begin())
+                         : std::string("Bytes and link rates are divided by the scale");
   text += "; moved, at full size: ";
   std::string last;
   for (auto size = sizes.rbegin(); size != sizes.rend(); ++size) {
@@ -92,7 +92,7 @@ std::string full_sizes(const PartView& part) {
 
 }  // namespace
 
-std::string detail_table(const PartView& part) {
+Blocks detail_table(const PartView& part) {
   const RowNames names(part);
   const auto columns = detail_columns(part);
   const int decimals = part.decimals();
@@ -108,7 +108,7 @@ std::string detail_table(const PartView& part) {
     for (const Column& column : columns) texts.push_back(text_of(column, cell, decimals));
     table.add_row(std::move(texts));
   }
-  return what_the_columns_mean(part, columns) + "\n" + table.to_markdown() + full_sizes(part);
+  return {Prose{what_the_columns_mean(part, columns)}, table, Prose{full_sizes(part)}};
 }
 
 }  // namespace gradsync::report

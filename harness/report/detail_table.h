@@ -1,14 +1,13 @@
 // The detailed table: one row per cell, with what it cost and what it sent.
 #pragma once
 
-#include <string>
-
 #include "harness/summary/part_view.h"
+#include "harness/text/blocks.h"
 
 namespace gradsync::report {
 
 // Returns a line that says what the columns mean, the table, and for a scaled part the full-size
 // bytes. A column appears only if it says something; a cell without numbers says its status.
-std::string detail_table(const PartView& part);
+Blocks detail_table(const PartView& part);
 
 }  // namespace gradsync::report

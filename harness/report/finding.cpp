@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <cmath>
 
+#include "harness/summary/sameness.h"
 #include "harness/text/labels.h"
 
 namespace gradsync::report {
@@ -56,9 +57,8 @@ std::string clause(const StepRatio& comparison, const Sayings& say) {
   const std::string ratio = ratio_text(comparison);
   const auto& ci95 = comparison.ci95;
   if (!ci95) return fmt::format("; {} took {} of {}", say.subject, ratio, say.of);
-  const bool not_faster = ci95->lo >= 1 - kSameWithin;
-  const bool not_slower = say.faster_only || ci95->hi <= 1 + kSameWithin;
-  if (not_faster && not_slower) return fmt::format("; {} {}", say.subject, say.same);
+  if (is_not_faster(*ci95) && (say.faster_only || is_not_slower(*ci95)))
+    return fmt::format("; {} {}", say.subject, say.same);
   const char* verb = comparison.is_told_apart() ? "takes" : "could not be told apart:";
   return fmt::format("; {} {} {} of {}", say.subject, verb, ratio, say.of);
 }

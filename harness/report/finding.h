@@ -7,11 +7,6 @@
 
 namespace gradsync::report {
 
-// Two ways "do as well" where the whole interval of their ratio is within this of 1, and a
-// misplaced no_sync "saves nothing" where its interval leaves it no larger saving. Larger: claims
-// equality more readily.
-inline constexpr double kSameWithin = 0.03;
-
 // Returns one sentence per setting of the part (topology and whatever else varies), each on its own
 // line, such as "On 2 nodes, syncing every micro-batch costs 2.20x [2.11, 2.30]; a no_sync that
 // misses forward saves nothing." Returns "" where nothing was measured that could be compared.

@@ -156,8 +156,7 @@ std::string hypotheses(const Parameters& setting, const PublishedMemory& referen
          fmt::format(".\nNot published: {}.\n", fmt::join(reference.setup.unpublished, ", "));
 }
 
-std::string table_of(const PartView& part, const Parameters& setting,
-                     const PublishedMemory& reference) {
+Blocks table_of(const PartView& part, const Parameters& setting, const PublishedMemory& reference) {
   const auto rows = published_rows(reference);
   TextTable table({{"the guide's row", Align::Left},
                    {"published", Align::Left},
@@ -170,31 +169,28 @@ std::string table_of(const PartView& part, const Parameters& setting,
                    cell ? range_text(*cell) : "-"});
     if (row.fits()) numbers.insert(row.result);
   }
-  std::string text = fmt::format(
+  const std::string head = fmt::format(
       "The guide's second table ({}), beside one rank of {} here; of a\nrank: peak allocated, to "
-      "what an allocator would have reserved (an estimate).\n\n",
+      "what an allocator would have reserved (an estimate).\n",
       reference.setup.gpus, kWorldSize);
-  text += table.to_markdown() + "\n" + verdict(part, setting, rows);
+  std::string text = verdict(part, setting, rows);
   for (const std::string& number : numbers) text += number_text(part, setting, rows, number);
-  return text + hypotheses(setting, reference);
+  return {Prose{head}, table, Prose{text + hypotheses(setting, reference)}};
 }
 
 }  // namespace
 
-std::string guide_memory_table(const PartView& part,
-                               const std::optional<PublishedMemory>& reference) {
-  if (!reference) return "";
+Blocks guide_memory_table(const PartView& part, const std::optional<PublishedMemory>& reference) {
+  if (!reference) return {};
   std::vector<Parameters> settings;
   for (const CellResult& cell : part.cells) {
     if (!is_twin(part, cell)) continue;
     const Parameters setting = setting_of(cell);
     if (std::ranges::find(settings, setting) == settings.end()) settings.push_back(setting);
   }
-  std::string text;
-  for (const Parameters& setting : settings) {
-    text += (text.empty() ? "" : "\n") + table_of(part, setting, *reference);
-  }
-  return text;
+  Blocks tables;
+  for (const Parameters& setting : settings) append(tables, table_of(part, setting, *reference));
+  return tables;
 }
 
 }  // namespace gradsync::report

@@ -8,19 +8,18 @@
 #pragma once
 
 #include <optional>
-#include <string>
 
 #include "harness/report/published.h"
 #include "harness/summary/part_view.h"
+#include "harness/text/blocks.h"
 
 namespace gradsync::report {
 
 // Returns the table with its verdict, one for each setting (all but strategy and accumulation) of
-// mixtral_8x7b under FSDP on 8 ranks; "" for a part without one, or without a `reference`. Whether
-// a row fits must agree with what was published. A published number agrees where the peak allocated
-// is no more: above the peak lies what is not counted here (other buffers than tensors, a GPU's
-// context, more tokens), for which there is no upper bound.
-std::string guide_memory_table(const PartView& part,
-                               const std::optional<PublishedMemory>& reference);
+// mixtral_8x7b under FSDP on 8 ranks; nothing for a part without one, or without a `reference`.
+// Whether a row fits must agree with what was published. A published number agrees where the peak
+// allocated is no more: above the peak lies what is not counted here (other buffers than tensors, a
+// GPU's context, more tokens), for which there is no upper bound.
+Blocks guide_memory_table(const PartView& part, const std::optional<PublishedMemory>& reference);
 
 }  // namespace gradsync::report

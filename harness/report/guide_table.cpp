@@ -159,7 +159,7 @@ bool is_comparable(const PartView& part) {
 std::string agreement_text(const Agreement& agreement) {
   if (agreement.judged == 0) return "";
   return fmt::format(
-      "\n{} of {} measured means lie inside the 95 % interval (Student's t) of the guide's three "
+      "{} of {} measured means lie inside the 95 % interval (Student's t) of the guide's three "
       "raw "
       "runs;\nmean absolute error over the cells {:.1f} %. Measured ± is the sd of steps, "
       "published "
@@ -169,8 +169,8 @@ std::string agreement_text(const Agreement& agreement) {
 
 }  // namespace
 
-std::string guide_table(const PartView& part, const std::optional<PublishedSlowdowns>& reference) {
-  if (!is_comparable(part)) return "";
+Blocks guide_table(const PartView& part, const std::optional<PublishedSlowdowns>& reference) {
+  if (!is_comparable(part)) return {};
   // The guide's order: several nodes first.
   std::vector<CellResult> settings = settings_of(part);
   std::stable_sort(settings.begin(), settings.end(),
@@ -193,7 +193,7 @@ std::string guide_table(const PartView& part, const std::optional<PublishedSlowd
     table.add_row(row);
     add_published(table, part, setting, reference, agreement);
   }
-  return table.to_markdown() + agreement_text(agreement);
+  return {table, Prose{agreement_text(agreement)}};
 }
 
 }  // namespace gradsync::report

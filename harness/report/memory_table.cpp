@@ -197,7 +197,7 @@ PartView grouped_by_sharding(const PartView& part) {
   return grouped;
 }
 
-std::string memory_table(const PartView& part) {
+Blocks memory_table(const PartView& part) {
   const std::vector<MemoryColumn> columns = columns_of(part);
   std::vector<TextTable::Column> heads;
   for (const MemoryColumn& column : columns) heads.push_back({column.head, column.align});
@@ -212,7 +212,7 @@ std::string memory_table(const PartView& part) {
     table.add_row(std::move(shown));
     above = std::move(texts);
   }
-  return what_the_columns_mean(part) + "\n" + table.to_markdown();
+  return {Prose{what_the_columns_mean(part)}, table};
 }
 
 }  // namespace gradsync::report

@@ -4,6 +4,7 @@
 #include <string>
 
 #include "harness/summary/part_view.h"
+#include "harness/text/blocks.h"
 
 namespace gradsync::report {
 
@@ -18,7 +19,7 @@ PartView grouped_by_sharding(const PartView& part);
 // tensors, the peak that was predicted for it and whether it fits. A column that would say nothing
 // is left out: of parameters that all rows share, of times or predictions that no row has, of
 // verdicts where there is no budget and all went well.
-std::string memory_table(const PartView& part);
+Blocks memory_table(const PartView& part);
 
 // "fits" within a budget, "ok" without one, "oom, backward 2", "failed" and the like.
 std::string verdict_text(const results::CellResult& cell);

@@ -15,20 +15,22 @@ using results::CellResult;
 
 namespace {
 
-std::string interval_notes(const PartView& part) {
+using Lines = std::vector<std::string>;
+
+Lines interval_notes(const PartView& part) {
   std::set<std::string> kinds;
   for (const CellResult& cell : part.cells) {
     if (cell.step_s) kinds.insert(cell.interval);
   }
-  std::string text;
+  Lines lines;
   for (const std::string& kind : kinds) {
     if (kind.starts_with("none")) {
-      text += fmt::format("- No interval ({}): take more launches.\n", kind.substr(6));
+      lines.push_back(fmt::format("No interval ({}): take more launches.", kind.substr(6)));
     } else {
-      text += fmt::format("- 95 % intervals: {}.\n", kind);
+      lines.push_back(fmt::format("95 % intervals: {}.", kind));
     }
   }
-  return text;
+  return lines;
 }
 
 // "baseline (1 of 4 trials), no_sync"
@@ -46,64 +48,69 @@ std::string strategy_with_count(const CellResult& cell) {
 }
 
 // One line per (status, reason, setting), because a fault usually takes a whole topology with it.
-std::string status_notes(const PartView& part) {
-  struct Line {
+Lines status_notes(const PartView& part) {
+  struct Fault {
     std::string head;
     std::string reason;
     std::vector<std::string> strategies;
   };
-  std::vector<Line> lines;
+  std::vector<Fault> faults;
   const RowNames names(part);
   for (std::size_t row = 0; row < part.cells.size(); ++row) {
     const CellResult& cell = part.cells[row];
     if (cell.is_ok()) continue;
     const std::string head =
         fmt::format("{}: {}", results::to_string(cell.status), names.place(row));
-    const auto same = [&](const Line& line) {
-      return line.head == head && line.reason == cell.reason;
+    const auto same = [&](const Fault& fault) {
+      return fault.head == head && fault.reason == cell.reason;
     };
-    auto found = std::ranges::find_if(lines, same);
-    if (found == lines.end()) found = lines.insert(found, {head, cell.reason, {}});
+    auto found = std::ranges::find_if(faults, same);
+    if (found == faults.end()) found = faults.insert(found, {head, cell.reason, {}});
     found->strategies.push_back(strategy_with_count(cell));
   }
-  std::string text;
-  for (const auto& [head, reason, strategies] : lines) {
-    text += fmt::format("- {}, {}: {}\n", head, fmt::join(strategies, ", "), reason);
+  Lines lines;
+  for (const auto& [head, reason, strategies] : faults) {
+    lines.push_back(fmt::format("{}, {}: {}", head, fmt::join(strategies, ", "), reason));
   }
-  return text;
+  return lines;
 }
 
-std::string missing_times(const PartView& part) {
+Lines missing_times(const PartView& part) {
   std::map<std::string, std::set<std::string>> places;
   for (const CellResult& cell : part.cells) {
     if (!cell.is_ok() || cell.step_s) continue;
     places[cell.step_s.why_not()].insert(topology_label(part.context, cell).text());
   }
-  std::string text;
+  Lines lines;
   for (const auto& [reason, where] : places) {
-    text += fmt::format("- No times for {}: {}.\n", fmt::join(where, "; "), reason);
+    lines.push_back(fmt::format("No times for {}: {}.", fmt::join(where, "; "), reason));
   }
-  return text;
+  return lines;
 }
 
 // What keeps the host from running ahead of a GPU, which then idles between its kernels.
-std::string read_back_notes(const PartView& part) {
+Lines read_back_notes(const PartView& part) {
   std::map<std::string, std::set<std::string>> models;
   for (const CellResult& cell : part.cells) {
     if (!cell.host_reads_back.empty()) models[cell.host_reads_back].insert(cell.cell.model());
   }
-  std::string text;
+  Lines lines;
   for (const auto& [what, names] : models) {
-    text += fmt::format("- In every micro-batch of {} the host waits for the GPU, to read {}.\n",
-                        fmt::join(names, ", "), what);
+    lines.push_back(
+        fmt::format("In every micro-batch of {} the host waits for the GPU, to read {}.",
+                    fmt::join(names, ", "), what));
   }
-  return text;
+  return lines;
 }
 
 }  // namespace
 
-std::string notes(const PartView& part) {
-  return status_notes(part) + missing_times(part) + read_back_notes(part) + interval_notes(part);
+Bullets notes(const PartView& part) {
+  Bullets bullets;
+  for (const auto& of : {status_notes, missing_times, read_back_notes, interval_notes}) {
+    for (std::string& line : of(part)) bullets.items.push_back(std::move(line));
+  }
+  return bullets;
 }
 
 }  // namespace gradsync::report

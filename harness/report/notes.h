@@ -1,13 +1,12 @@
 // The lines below a table: what an interval means, and why a row has no numbers.
 #pragma once
 
-#include <string>
-
 #include "harness/summary/part_view.h"
+#include "harness/text/blocks.h"
 
 namespace gradsync::report {
 
-// Returns the notes as Markdown bullets; "" where nothing needs saying.
-std::string notes(const PartView& part);
+// Returns the notes; none where nothing needs saying.
+Bullets notes(const PartView& part);
 
 }  // namespace gradsync::report

@@ -46,10 +46,10 @@ struct CellColumn {
   Align align = Align::Right;
 };
 
-// Returns the Markdown table with a row per cell: its names, then what is asked of each.
+// Returns the table with a row per cell: its names, then what is asked of each.
 template <typename Cell>
-std::string cell_table(const RowNames& names, const std::vector<Cell>& cells,
-                       const std::vector<CellColumn<Cell>>& columns) {
+TextTable cell_table(const RowNames& names, const std::vector<Cell>& cells,
+                     const std::vector<CellColumn<Cell>>& columns) {
   auto heads = names.heads();
   for (const auto& column : columns) heads.push_back({column.head, column.align});
   TextTable table(heads);
@@ -58,7 +58,7 @@ std::string cell_table(const RowNames& names, const std::vector<Cell>& cells,
     for (const auto& column : columns) texts.push_back(column.text(cells[row]));
     table.add_row(std::move(texts));
   }
-  return table.to_markdown();
+  return table;
 }
 
 }  // namespace gradsync::report

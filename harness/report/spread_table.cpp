@@ -26,8 +26,8 @@ void add(std::vector<CellColumn<CellResult>>& shown, const std::vector<Column>& 
 
 }  // namespace
 
-std::string spread_table(const PartView& part) {
-  if (std::ranges::none_of(part.cells, &CellResult::is_timed)) return "";
+Blocks spread_table(const PartView& part) {
+  if (std::ranges::none_of(part.cells, &CellResult::is_timed)) return {};
   std::vector<CellColumn<CellResult>> columns;
   add(columns, spread_columns(), part.decimals());
   std::string head = "Single steps in seconds, each that of its slowest rank";
@@ -35,7 +35,7 @@ std::string spread_table(const PartView& part) {
     add(columns, bound_columns(), part.decimals());
     head += "; bound = what computation and the\nmeasured link take at least";
   }
-  return head + ":\n\n" + cell_table(RowNames(part), part.cells, columns);
+  return {Prose{head + ":\n"}, cell_table(RowNames(part), part.cells, columns)};
 }
 
 }  // namespace gradsync::report

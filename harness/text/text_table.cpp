@@ -35,7 +35,6 @@ std::string rule(std::size_t width, Align align) {
 }  // namespace
 
 void TextTable::add_row(std::vector<std::string> cells) {
-  for (std::string& cell : cells) cell = escaped(cell);
   cells.resize(columns_.size());
   rows_.push_back(std::move(cells));
 }
@@ -43,16 +42,20 @@ void TextTable::add_row(std::vector<std::string> cells) {
 std::string TextTable::to_markdown() const {
   std::string heads = "|";
   std::string rules = "|";
+  std::vector<std::vector<std::string>> rows = rows_;
+  for (auto& row : rows) {
+    for (std::string& cell : row) cell = escaped(cell);
+  }
   std::vector<std::size_t> widths;
   for (std::size_t i = 0; i < columns_.size(); ++i) {
     std::size_t width = std::max(kNarrowestColumn, display_width(columns_[i].head));
-    for (const auto& row : rows_) width = std::max(width, display_width(row[i]));
+    for (const auto& row : rows) width = std::max(width, display_width(row[i]));
     widths.push_back(width);
     heads += " " + aligned(columns_[i].head, width, columns_[i].align) + " |";
     rules += rule(width, columns_[i].align) + "|";
   }
   std::string out = heads + "\n" + rules + "\n";
-  for (const auto& row : rows_) {
+  for (const auto& row : rows) {
     out += "|";
     for (std::size_t i = 0; i < columns_.size(); ++i) {
       out += " " + aligned(row[i], widths[i], columns_[i].align) + " |";

@@ -8,6 +8,7 @@
 #include "harness/base/json_fields.h"
 #include "harness/watch/comparison.h"
 #include "harness/watch/events/read_events.h"
+#include "harness/watch/html_page.h"
 #include "harness/watch/trace.h"
 
 namespace gradsync::watch {
@@ -36,12 +37,13 @@ watch::Watched read_watched_job(const std::string& path) {
 
 std::string watched_job_as(const std::string& path, const std::string& format) {
   if (format == "markdown") return watch::watch_page(read_watched_job(path));
+  if (format == "html") return watch::watch_html(read_watched_job(path), path);
   if (format == "json") return watch::watch_json(read_watched_job(path)).dump(1) + "\n";
   if (format == "csv") return watch::watch_csv(read_watched_job(path));
   if (format == "trace") return trace_of(path);
   throw ConfigError(
       fmt::format("--format {}: got the watched job {}, expected a run's directory: of a watched "
-                  "job there are markdown, json, csv and trace",
+                  "job there are markdown, html, json, csv and trace",
                   format, path));
 }
 

@@ -1,6 +1,6 @@
 // The pages of a gate as people see them, to the letter. GRADSYNC_ACCEPT_GOLDEN=1 rewrites the
 // files: read the difference before you commit it.
-// Covers: page.cpp.
+// Covers: page.cpp, page_parts.cpp.
 #include <gmock/gmock.h>
 
 #include <sstream>

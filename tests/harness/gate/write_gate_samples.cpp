@@ -1,4 +1,6 @@
-// Writes DIR/*.json, what a gate writes, for schema_test.py and for the tests of plot/.
+// Writes DIR/*.json and *.html, what a gate writes, for schema_test.py, for the tests of plot/ and
+// of pages.
+#include "harness/gate/html_page.h"
 #include "harness/results/store.h"
 #include "tests/harness/gate/sample_gate.h"
 
@@ -7,11 +9,12 @@ int main(int argc, char** argv) {
   if (argc != 2) return 2;
   const std::string directory = std::string(argv[1]) + "/";
   const auto write = [&](const char* name, const gate::GateReport& report) {
-    results::write_atomically(directory + name, to_json(report).dump(1) + "\n");
+    results::write_atomically(directory + name + ".json", to_json(report).dump(1) + "\n");
+    results::write_atomically(directory + name + ".html", gate::gate_html(report));
   };
-  write("gate.json", test::sample_gate());
-  write("gate_counts.json", test::sample_counts_gate());
-  write("gate_jobs.json", test::sample_jobs_gate());
-  write("gate_long_names.json", test::sample_gate_with_long_names());
+  write("gate", test::sample_gate());
+  write("gate_counts", test::sample_counts_gate());
+  write("gate_jobs", test::sample_jobs_gate());
+  write("gate_long_names", test::sample_gate_with_long_names());
   return 0;
 }

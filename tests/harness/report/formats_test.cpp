@@ -75,7 +75,7 @@ std::string table_of_cells(const std::vector<std::pair<json, double>>& cells) {
     trials.push_back(sample_trial("", cell, 0, {step_s}));
   }
   const auto result = build_result(test::sample_context(), {}, trials);
-  return guide_table(parts_of(result).front(), published_reference());
+  return to_markdown(guide_table(parts_of(result).front(), published_reference()));
 }
 
 json paced_cell(const std::string& strategy) {
@@ -136,7 +136,8 @@ TEST(GuideTable, OtherMachinesGetNoPublishedRow) {
   const auto result = build_result(run.context, run.plan, run.trials);
   PublishedSlowdowns reference;
   reference.published["multi_node"] = {};
-  EXPECT_EQ(guide_table(parts_of(result).front(), reference).find("published"), std::string::npos);
+  EXPECT_EQ(to_markdown(guide_table(parts_of(result).front(), reference)).find("published"),
+            std::string::npos);
 }
 
 }  // namespace

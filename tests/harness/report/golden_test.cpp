@@ -138,7 +138,7 @@ SampleRun run_of_two_hosts() {
 TEST(GoldenTable, OfWhereAStepWent) {
   const SampleRun run = run_of_two_hosts();
   const Result result = build_result(run.context, run.plan, run.trials);
-  const std::string table = attribution_table(parts_of(result).front());
+  const std::string table = to_markdown(attribution_table(parts_of(result).front()));
   expect_golden("attribution.md", table);
   EXPECT_LE(widest_table_row(table), 120U);
   EXPECT_NE(page_of(result).find(table), std::string::npos) << "it is part of the page";

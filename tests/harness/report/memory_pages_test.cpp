@@ -102,20 +102,21 @@ TEST(MemoryTable, ARowThatFailedHasItsWordAndNoNumbers) {
     if (trial.cell.strategy() != "no_sync" || trial.cell.accumulation_steps() != 4) continue;
     if (trial.launch == 1) trial.status = Status::Failed, trial.reason = "killed";
   }
-  EXPECT_THAT(memory_table(sweep(run)),
+  EXPECT_THAT(to_markdown(memory_table(sweep(run))),
               HasSubstr("|     4 | no_sync         |      - |           - | failed |"));
 }
 
 TEST(MemoryTable, PredictionsAreHeldAgainstWhatWasMeasured) {
   PartView part = sweep(sample_memory_run());
-  EXPECT_THAT(memory_table(part), Not(HasSubstr("predicted")));
+  EXPECT_THAT(to_markdown(memory_table(part)), Not(HasSubstr("predicted")));
   for (results::CellResult& cell : part.cells) {
     cell.predicted_peak_allocated_bytes = cell.peak_allocated_bytes;
   }
-  EXPECT_THAT(memory_table(part), HasSubstr("exact to the byte in 12 rows"));
+  EXPECT_THAT(to_markdown(memory_table(part)), HasSubstr("exact to the byte in 12 rows"));
   auto& first = part.cells.front().predicted_peak_allocated_bytes;
   first = *first - 2048;
-  EXPECT_THAT(memory_table(part), HasSubstr("exact to the byte in 11 of 12 rows, off by 2.0 KiB"));
+  EXPECT_THAT(to_markdown(memory_table(part)),
+              HasSubstr("exact to the byte in 11 of 12 rows, off by 2.0 KiB"));
 }
 
 const std::optional<PublishedMemory>& published() {
@@ -124,7 +125,7 @@ const std::optional<PublishedMemory>& published() {
 }
 
 std::string guide_page(const SampleRun& run) {
-  return guide_memory_table(parts(run).front(), published());
+  return to_markdown(guide_memory_table(parts(run).front(), published()));
 }
 
 TEST(GuideMemoryTable, WhereAllRowsAgreeItIsConsistentAndNoMore) {

@@ -111,7 +111,7 @@ Page page_of(const std::string& wrapper, const std::vector<double>& distance) {
   trial.ranks = {rank_of(0, {1.0, 1.0}, {0.25, 0.25}), rank_of(1, {1.0, 1.0}, {0.5, 0.25})};
   trial.ranks[1].parameter_distance = distance;
   const auto result = build_result(test::sample_context(), nlohmann::json::object(), {trial});
-  return {nlohmann::json(result)["cells"][0], detail_table(parts_of(result).front())};
+  return {nlohmann::json(result)["cells"][0], to_markdown(detail_table(parts_of(result).front()))};
 }
 
 TEST(RankSummary, IsInTheDataOfACellAndInTheTablesThatAskForIt) {

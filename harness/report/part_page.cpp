@@ -1,0 +1,155 @@
+#include "harness/report/part_page.h"
+
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+
+#include <algorithm>
+#include <set>
+
+#include "harness/base/units.h"
+#include "harness/report/attribution_table.h"
+#include "harness/report/detail_table.h"
+#include "harness/report/finding.h"
+#include "harness/report/guide_memory_table.h"
+#include "harness/report/guide_table.h"
+#include "harness/report/memory_finding.h"
+#include "harness/report/memory_table.h"
+#include "harness/report/notes.h"
+#include "harness/report/spread_table.h"
+#include "harness/summary/best_of_all.h"
+#include "harness/summary/plan_source.h"
+#include "harness/summary/step_laws.h"
+#include "harness/text/labels.h"
+
+namespace gradsync::report {
+
+using results::CellResult;
+using results::Context;
+using results::Result;
+
+namespace {
+
+// The parameters that all cells of the part share, as far as they matter to its reader.
+std::string shared_parameters(const PartView& part) {
+  std::vector<std::string> names = {"model", "wrapper", "accumulation_steps"};
+  if (!part.paced()) {
+    for (const char* name : {"micro_batch_size", "sequence_length", "lengths"})
+      names.emplace_back(name);
+  }
+  const auto varying = part.varying_parameters();
+  std::vector<std::string> shared;
+  for (const std::string& name : names) {
+    const auto& cell = part.cells.front().cell;
+    const bool varies = std::ranges::find(varying, name) != varying.end();
+    if (!varies && cell.has(name)) shared.push_back(name + " " + plain_text(cell.value(name)));
+  }
+  return fmt::format("{}", fmt::join(shared, ", "));
+}
+
+// Bold, never italics: nobody may take a paced number for a computed one.
+std::string compute_line(const PartView& part) {
+  const bool ddp = std::ranges::all_of(
+      part.cells, [](const CellResult& cell) { return cell.cell.wrapper() == "ddp"; });
+  const std::string engine = ddp ? ", real DDP engine" : "";
+  if (!part.paced()) return "Real compute" + engine + ".";
+  const bool mixed = !std::ranges::all_of(part.cells, is_paced);
+  if (mixed)
+    return "**Paced compute** in some rows, as their model says, real in others" + engine + ".";
+  std::string text = "**Paced compute**" + engine + ", real traffic on a shaped link";
+  const bool twin = std::ranges::any_of(part.cells, [](const CellResult& cell) {
+    return cell.cell.model().starts_with("paced_bert_base_t4");
+  });
+  return text + (twin ? "; calibrated to the published table." : ".");
+}
+
+// What the rows of a table about memory share beyond that.
+std::string shared_memory_terms(const PartView& part) {
+  const auto varying = part.varying_parameters();
+  const auto varies = [&](const char* name) {
+    return std::find(varying.begin(), varying.end(), name) != varying.end();
+  };
+  const CellResult& first = part.cells.front();
+  std::string text;
+  if (!part.several_topologies()) text += topology_label(part.context, first).text() + ", ";
+  if (!varies("wrapper") && !varies("reshard_after_forward")) {
+    text += sharding_label(first.cell) + ", ";
+  }
+  const auto budget = first.cell.memory_budget_bytes();
+  if (!varies("memory_budget_bytes") && budget) {
+    text += "budget of a rank " + format_bytes(*budget) + ", ";
+  }
+  return text;
+}
+
+// The guide's table with what it is called; nothing where the part has none.
+Blocks titled_guide_table(const PartView& part, const References& references) {
+  Blocks blocks{Prose{"Seconds per batch (one optimizer step), in the guide's layout:\n"}};
+  const Blocks table = guide_table(part, references.slowdown_table);
+  if (table.empty()) return {};
+  append(blocks, table);
+  return blocks;
+}
+
+}  // namespace
+
+std::string plan_line(const Result& result) {
+  std::set<std::string> strategies;
+  std::set<std::string> topologies;
+  std::set<std::string> parts;
+  std::size_t launches = 0;
+  for (const CellResult& cell : result.cells) {
+    strategies.insert(cell.cell.strategy());
+    topologies.insert(cell.cell.topology());
+    parts.insert(cell.part);
+    launches = std::max(launches, cell.launches);
+  }
+  const auto& seed = result.context.seed;
+  std::string text = fmt::format(
+      "plan {}: {} x {} x {}, interleaved, seed {}", name_of_plan(result.plan).value_or("unknown"),
+      counted(strategies.size(), "strategy", "strategies"),
+      counted(topologies.size(), "topology", "topologies"), counted(launches, "launch", "launches"),
+      seed ? std::to_string(*seed) : "unknown");
+  if (parts.size() > 1) text += fmt::format(", {} parts", parts.size());
+  return text;
+}
+
+std::vector<std::string> head_lines(const Result& result) {
+  const Context& context = result.context;
+  std::vector<std::string> lines{fmt::format(
+      "gradsync {} ({} {}) torch {} {} | {}", context.gradsync.value_or("unknown"),
+      context.commit.value_or("unknown"), context.build_type.value_or("unknown"),
+      context.torch.value_or("unknown"), context.backend.value_or("unknown"), plan_line(result))};
+  if (!context.timing_valid) {
+    lines.push_back(
+        fmt::format("warn: timing is not valid: {}; no times are printed", context.timing_reason));
+  }
+  for (const std::string& warning : context.warnings) lines.push_back("warn: " + warning);
+  return lines;
+}
+
+PartPage part_page(const PartView& part, const std::vector<results::Best>& best,
+                   const References& references) {
+  const bool about_memory = is_about_memory(part);
+  PartPage page;
+  page.name = part.name;
+  page.about = part.about;
+  page.terms = {compute_line(part),
+                (about_memory ? shared_memory_terms(part) : "") + shared_parameters(part)};
+  page.table = about_memory ? memory_table(part) : detail_table(part);
+  page.notes = notes(part);
+  if (!about_memory) {
+    append(page.more, spread_table(part));
+    append(page.more, attribution_table(part));
+  }
+  append(page.more, titled_guide_table(part, references));
+  page.findings = lines_of(findings(part) + memory_findings(part) + step_law_sentences(part) +
+                           best_sentences(best, part));
+  return page;
+}
+
+Blocks whole_run_tables(const Result& result, const References& references) {
+  PartView whole{.name = "", .about = "", .context = result.context, .cells = result.cells};
+  return guide_memory_table(whole, references.memory_table);
+}
+
+}  // namespace gradsync::report

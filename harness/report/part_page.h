@@ -1,0 +1,38 @@
+// What a page says of a run and of each of its parts, whatever it is written as (text/blocks.h).
+#pragma once
+
+#include <string>
+#include <vector>
+
+#include "harness/report/published.h"
+#include "harness/results/result.h"
+#include "harness/summary/part_view.h"
+#include "harness/text/blocks.h"
+
+namespace gradsync::report {
+
+// In the order in which Markdown has it.
+struct PartPage {
+  std::string name;                // "" where the plan has no parts
+  std::string about;               // from the plan; may be empty
+  std::vector<std::string> terms;  // what kind of compute it was, and what its rows share
+  Blocks table;                    // of times, or of memory
+  Bullets notes;
+  Blocks more;                        // spread, where a step went, the guide's own table
+  std::vector<std::string> findings;  // a sentence each
+};
+
+// Every number comes from `part`, `best` (of its result) or `references`.
+PartPage part_page(const PartView& part, const std::vector<results::Best>& best,
+                   const References& references);
+
+// Returns what is told of all parts together: a published table's rows may be parts of a plan.
+Blocks whole_run_tables(const results::Result& result, const References& references);
+
+// Returns what ran and by what, then the warnings, a line each.
+std::vector<std::string> head_lines(const results::Result& result);
+
+// "plan smoke: 4 strategies x 2 topologies x 1 launch, interleaved, seed 42"
+std::string plan_line(const results::Result& result);
+
+}  // namespace gradsync::report

@@ -1,0 +1,160 @@
+#include "harness/summary/guide_claims.h"
+
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+
+#include <algorithm>
+#include <array>
+#include <utility>
+
+#include "harness/summary/claim_findings.h"
+#include "harness/summary/claim_settings.h"
+#include "harness/text/labels.h"
+
+namespace gradsync::report {
+
+using results::CellResult;
+
+namespace {
+
+void add(GuideClaim& claim, const ClaimSetting& setting, const Finding& found) {
+  claim.evidence.push_back(
+      {setting.part, setting.place, found.verdict, found.sentence, found.effect});
+}
+
+std::size_t count_of(const GuideClaim& claim, GuideVerdict verdict) {
+  return static_cast<std::size_t>(
+      std::ranges::count(claim.evidence, verdict, &GuideEvidence::verdict));
+}
+
+GuideVerdict verdict_of(const GuideClaim& claim) {
+  if (claim.evidence.empty()) return GuideVerdict::NotMeasured;
+  const bool one_will_do = claim.statement == GuideStatement::NoSyncRunsOutOfMemory;
+  const auto order = one_will_do ? std::array{GuideVerdict::Holds, GuideVerdict::Undecided}
+                                 : std::array{GuideVerdict::DoesNotHold, GuideVerdict::Undecided};
+  for (const GuideVerdict verdict : order) {
+    if (count_of(claim, verdict) > 0) return verdict;
+  }
+  return one_will_do ? GuideVerdict::DoesNotHold : GuideVerdict::Holds;
+}
+
+// "holds in 3 of 4 settings, undecided in 1"
+std::string tally(const GuideClaim& claim) {
+  std::string text;
+  for (const auto& [verdict, word] : {std::pair{GuideVerdict::Holds, "holds"},
+                                      std::pair{GuideVerdict::DoesNotHold, "does not hold"},
+                                      std::pair{GuideVerdict::Undecided, "undecided"}}) {
+    const std::size_t count = count_of(claim, verdict);
+    if (count == 0) continue;
+    text += text.empty()
+                ? fmt::format("{} in {} of {} settings", word, count, claim.evidence.size())
+                : fmt::format(", {} in {}", word, count);
+  }
+  return text;
+}
+
+// "from 1.17x [1.15, 1.18] to 2.57x [2.55, 2.58]"; "" without times.
+std::string range_of_effects(const GuideClaim& claim) {
+  const results::Ratio* least = nullptr;
+  const results::Ratio* most = nullptr;
+  for (const GuideEvidence& evidence : claim.evidence) {
+    if (!evidence.effect) continue;
+    const results::Ratio* effect = &*evidence.effect;
+    if (least == nullptr || effect->ratio < least->ratio) least = effect;
+    if (most == nullptr || effect->ratio > most->ratio) most = effect;
+  }
+  if (least == nullptr) return "";
+  return fmt::format(": from {} to {}", ratio_text(*least), ratio_text(*most));
+}
+
+std::string summary_of(const GuideClaim& claim) {
+  if (claim.evidence.empty()) {
+    return fmt::format("this run has no rows for it; {} {}", fmt::join(claim.measured_by, " or "),
+                       "measures it");
+  }
+  if (claim.evidence.size() == 1) {
+    return claim.evidence.front().place + ": " + claim.evidence.front().sentence;
+  }
+  return tally(claim) + range_of_effects(claim);
+}
+
+GuideClaim claim_that(GuideStatement statement, const char* text, const char* measured_by) {
+  GuideClaim claim;
+  claim.statement = statement;
+  claim.text = text;
+  claim.measured_by = {measured_by};
+  return claim;
+}
+
+// All claims, before anything was held against them.
+std::vector<GuideClaim> claims_of_the_guide() {
+  constexpr const char* kOfTimes = "slowdown_table";
+  return {
+      claim_that(GuideStatement::EveryMicroBatchCosts,
+                 "Synchronizing in every micro-batch costs time.", kOfTimes),
+      claim_that(GuideStatement::ImproperSavesNothing,
+                 "Under DDP, a no_sync that does not enclose the forward saves nothing.", kOfTimes),
+      claim_that(GuideStatement::AccumulateDoesAsWell, "accumulate does as well as no_sync.",
+                 kOfTimes),
+      claim_that(GuideStatement::CostsMoreBetweenNodes,
+                 "It costs more between nodes than within one.", kOfTimes),
+      claim_that(GuideStatement::NoSyncRunsOutOfMemory,
+                 "Under FSDP, no_sync runs out of memory where sync_each_batch fits.",
+                 "memory_sweep")};
+}
+
+// What one setting says of every claim but the one that takes two settings.
+void add_setting(std::vector<GuideClaim>& claims, const ClaimSetting& setting) {
+  if (const CellResult* each = setting.that_syncs_each(); each && setting.has_times(*each)) {
+    add(claims[0], setting, costs(*each));
+  }
+  const CellResult* improper = setting.find("no_sync_improper");
+  const CellResult* baseline = setting.find("baseline");
+  if (setting.is_ddp && improper && baseline && setting.has_times(*improper)) {
+    add(claims[1], setting, saves_nothing(*improper, *baseline));
+  }
+  const CellResult* none = setting.find("no_sync");
+  const CellResult* accumulate = setting.find("accumulate");
+  if (accumulate && none && setting.has_times(*accumulate)) {
+    add(claims[2], setting, does_as_well(*accumulate));
+  }
+  const CellResult* each = setting.find("sync_each_batch");
+  if (setting.is_fsdp && none && each) {
+    const bool may_run_out = none->cell.memory_budget_bytes() ||
+                             none->status == results::Status::Oom ||
+                             each->status == results::Status::Oom;
+    if (may_run_out) add(claims[4], setting, runs_out(*none, *each));
+  }
+}
+
+}  // namespace
+
+std::string to_string(GuideVerdict verdict) {
+  switch (verdict) {
+    case GuideVerdict::Holds:
+      return "holds here";
+    case GuideVerdict::DoesNotHold:
+      return "does not hold here";
+    case GuideVerdict::Undecided:
+      return "undecided";
+    case GuideVerdict::NotMeasured:
+      break;
+  }
+  return "not measured here";
+}
+
+std::vector<GuideClaim> guide_claims(const results::Result& result) {
+  std::vector<GuideClaim> claims = claims_of_the_guide();
+  const std::vector<ClaimSetting> settings = claim_settings(result);
+  for (const ClaimSetting& setting : settings) add_setting(claims, setting);
+  for (const auto& [between, within] : across_nodes(settings)) {
+    add(claims[3], *between, costs_more(*between->that_syncs_each(), *within->that_syncs_each()));
+  }
+  for (GuideClaim& claim : claims) {
+    claim.verdict = verdict_of(claim);
+    claim.summary = summary_of(claim);
+  }
+  return claims;
+}
+
+}  // namespace gradsync::report

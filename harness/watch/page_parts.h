@@ -1,0 +1,23 @@
+// What is said of a watched job, in parts that the page of a terminal and the HTML page share.
+#pragma once
+
+#include <optional>
+#include <string>
+
+#include "harness/text/text_table.h"
+#include "harness/watch/watched.h"
+
+namespace gradsync::watch {
+
+// "2 of 2 ranks, DistributedDataParallel; rank 0: 6 steps, mostly of 4 micro-batches"
+std::string cast_line(const Watched& watched);
+
+// Returns the collectives of a step: now and, where it is known what would be enough, that and the
+// excess. Nothing where it has none.
+std::optional<report::TextTable> step_table(const TypicalStep& typical, bool knows_enough);
+
+// "0.512 s per step (median of 8 steps), of which 0.301 s (59 %) wait for the excess"; "" where no
+// time is known.
+std::string times_sentence(const TypicalStep& typical);
+
+}  // namespace gradsync::watch
