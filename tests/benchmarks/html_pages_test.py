@@ -119,7 +119,7 @@ class CommandLineTest(ProgramTest):
             *("gate", "--gates", "slowdown_table", "--results", PUBLISHED / "slowdown_table"),
             *("--out", self.place / "gate", "--html", file),
         )
-        self.assertIn(outcome.status, (0, 1, 3), outcome.stderr)
+        self.assertIn(outcome.status, (0, 1, 3), outcome.err)
         page = Page(file.read_text())
         self.assertEqual(page.complaints, [])
         self.assertIn("The gate", page.text)

@@ -10,6 +10,7 @@ import tempfile
 import unittest
 from pathlib import Path
 
+from html_rules import Page
 from program import ROOT, free_port
 from trace_rules import TraceRules
 from watch_test import RANKS, TORCH_PYTHON, WatchTest, of_kind
@@ -25,6 +26,7 @@ class Watched:
         self.folder = folder
         self.page = page  # as it was printed
         self.json = folder / "watch.json"
+        self.html = folder / "watch.html"
         self.trace = folder / "trace.json"
         self.events = folder / "events"
         self.prometheus = folder / "job.prom"
@@ -52,6 +54,7 @@ class WatchedJobTest(WatchTest):
             options=(
                 *("--json", folder / "watch.json", "--trace", folder / "trace.json"),
                 *("--prometheus", folder / "job.prom", "--steps-json", folder / "steps.jsonl"),
+                *("--html", folder / "watch.html"),
             ),
             python=None,
             env={"OMP_NUM_THREADS": "1"},
@@ -76,6 +79,13 @@ class ReportTest(WatchedJobTest):
         written = json.loads(self.job.json.read_text())
         for place in (self.job.json, self.job.events):
             self.assertEqual(json.loads(self.report(place, "--format", "json")), written)
+
+    def test_html_has_the_verdict_and_the_line(self):
+        for text in (self.job.html.read_text(), self.report(self.job.json, "--format", "html")):
+            page = Page(text)
+            self.assertEqual(page.complaints, [])
+            self.assertIn("ynchronizes in every micro-batch", page.text)
+            self.assertIn(f"{IMPROPER}:", page.text)
 
     def test_csv_has_a_line_per_operation(self):
         head, *lines = self.report(self.job.json, "--format", "csv").splitlines()

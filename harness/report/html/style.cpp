@@ -84,6 +84,7 @@ svg .dot { fill: var(--mark); }
 .claim { border-top: 1px solid var(--line); padding: 1.1rem 0 0.6rem; }
 .claim:first-of-type { border-top: 0; padding-top: 0; }
 .claim h3 { margin: 0.5rem 0 0.2rem; }
+.claim > p::first-letter { text-transform: uppercase; }
 .claim ul { list-style: none; padding: 0; margin: 0.7rem 0; max-width: none; font-size: 0.93rem; }
 .claim li { padding: 0.4rem 0 0.4rem 0.9rem; border-left: 3px solid var(--line); }
 .claim .place { display: block; }
@@ -101,10 +102,10 @@ footer { margin-top: 3rem; border-top: 1px solid var(--line); }
   table { font-size: 0.85rem; }
 }
 @media print {
-  body { font-size: 10pt; }
+  html { font-size: 10pt; }
   main { max-width: none; padding: 0; }
   .scroll { overflow: visible; border: 0; }
-  table { font-size: 7.5pt; }
+  table { font-size: 0.8rem; }
   th, td { padding: 0.2rem 0.4rem; white-space: normal; }
   h2 { margin-top: 1.5rem; padding-top: 0.8rem; }
   h2, h3, h4, figcaption, summary { break-after: avoid; }

@@ -123,8 +123,8 @@ TEST(GuideClaims, ThatAccumulateDoesAsWell) {
   };
   EXPECT_EQ(verdict({1.01}), GuideVerdict::Holds);
   EXPECT_EQ(verdict({1.10}), GuideVerdict::DoesNotHold);
-  EXPECT_EQ(verdict({1.03}), GuideVerdict::Undecided);       // on the margin
-  EXPECT_EQ(verdict({1.0, 0.05}), GuideVerdict::Undecided);  // wide
+  EXPECT_EQ(verdict({1.03, 0.005}), GuideVerdict::Undecided);  // across the margin
+  EXPECT_EQ(verdict({1.0, 0.05}), GuideVerdict::Undecided);    // wide
 }
 
 TEST(GuideClaims, ThatItCostsMoreBetweenNodes) {
