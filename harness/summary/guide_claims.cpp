@@ -64,7 +64,9 @@ std::string range_of_effects(const GuideClaim& claim) {
     if (most == nullptr || effect->ratio > most->ratio) most = effect;
   }
   if (least == nullptr) return "";
-  return fmt::format(": from {} to {}", ratio_text(*least), ratio_text(*most));
+  const std::string from = ratio_text(*least);
+  const std::string to = ratio_text(*most);
+  return from == to ? ": " + from : fmt::format(": from {} to {}", from, to);
 }
 
 std::string summary_of(const GuideClaim& claim) {

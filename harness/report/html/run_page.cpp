@@ -133,7 +133,8 @@ std::string link_facts(const Context& context) {
     if (!link.measured_payload_bits_per_s) continue;
     links.push_back(fmt::format("{}: {}", name, format_rate(*link.measured_payload_bits_per_s)));
   }
-  return fmt::format("{}", fmt::join(links, "; "));
+  if (links.empty()) return "";
+  return fmt::format("payload measured before the run: {}", fmt::join(links, "; "));
 }
 
 std::string written_text(const Context& context, const char* field) {
@@ -174,7 +175,7 @@ std::string how_section(const Result& result, const std::string& raw_directory) 
       {"torch", fmt::format("{} with {}", context.torch.value_or("unknown"),
                             context.backend.value_or("unknown"))},
       {"Cores", written_text(context, "pinning")},
-      {"Links, payload measured before the run", link_facts(context)},
+      {"Links", link_facts(context)},
       {"Load before and after",
        [&] {
          const std::string before = written_text(context, "load_1min");
