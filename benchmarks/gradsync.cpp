@@ -12,15 +12,18 @@
 #include "benchmarks/manual/help_screen.h"
 #include "harness/base/build_info.h"
 #include "harness/base/log.h"
+#include "harness/base/program_files.h"
 #include "harness/session/exit_status.h"
 
 namespace gradsync::cli {
 namespace {
 
+// The torch of a checkout's build is that of its ranks; an installed program has ranks for many.
 std::string version_text() {
   const BuildInfo& build = build_info();
-  return fmt::format("gradsync {} ({} {}) torch {}, {}", build.version, build.commit,
-                     build.build_type, build.torch_version, build.compiler);
+  const std::string torch = is_installed() ? "" : fmt::format("torch {}, ", build.torch_version);
+  return fmt::format("gradsync {} ({} {}) {}{}", build.version, build.commit, build.build_type,
+                     torch, build.compiler);
 }
 
 // Takes the job of `gradsync watch` or `gate` off the command line: CLI11 would take its words

@@ -2,15 +2,15 @@
 
 #include <fmt/format.h>
 
-#include "harness/base/build_info.h"
 #include "harness/base/named.h"
+#include "harness/base/program_files.h"
 #include "models/footprints.h"
 
 namespace gradsync::models {
 namespace {
 
 std::string profile_path(const std::string& name) {
-  return build_info().source_dir + "/models/profiles/" + name + ".json";
+  return data_file("models/profiles/" + name + ".json");
 }
 
 constexpr BertConfig kBertTiny{.layers = 2, .hidden = 128, .heads = 2, .intermediate = 512};

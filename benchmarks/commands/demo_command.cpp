@@ -8,10 +8,10 @@
 
 #include "benchmarks/commands/commands.h"
 #include "harness/base/log.h"
+#include "harness/base/program_files.h"
 #include "harness/base/units.h"
 #include "harness/coordinate/watched_group.h"
 #include "harness/session/interrupt.h"
-#include "harness/session/paths.h"
 #include "harness/text/text_table.h"
 #include "harness/text/text_width.h"
 #include "harness/watch/environment.h"
@@ -42,7 +42,7 @@ void poll() {
 watch::Watched run_job(const Tour& tour, const std::vector<std::string>& arguments) {
   watch::WholeJob job;
   job.command = {tour.python,        "-m",   "torch.distributed.run",
-                 "--nproc-per-node", kRanks, session::source_file(kJob)};
+                 "--nproc-per-node", kRanks, data_file(kJob)};
   job.command.insert(job.command.end(), arguments.begin(), arguments.end());
   job.python = tour.python;
   job.more = watch::own_port();
@@ -65,7 +65,7 @@ void say(const std::string& text) {
 
 // The lines of the job around the one to change, with their numbers.
 std::string listing(int line) {
-  std::ifstream file(session::source_file(kJob));
+  std::ifstream file(data_file(kJob));
   std::string text;
   std::string content;
   for (int number = 1; std::getline(file, content); ++number) {
@@ -136,8 +136,7 @@ void guide(const Tour& tour) {
   say(watch::watch_page(after));
   say("\n3. What it saved\n\n" + before_and_after(step_of(before), step_of(after)) + "\n" +
       conclusion(step_of(before), step_of(after)));
-  say(fmt::format("\nThe job is {}\nNow yours: gradsync watch -- COMMAND\n",
-                  session::source_file(kJob)));
+  say(fmt::format("\nThe job is {}\nNow yours: gradsync watch -- COMMAND\n", data_file(kJob)));
 }
 
 ExitStatus run_demo(const std::string& python) {

@@ -37,9 +37,7 @@ Finding try_fabric() {
 
 Finding about_build() {
   if (build_info().timing_valid) {
-    return {Severity::Ok,
-            fmt::format("{} build, torch {}", build_info().build_type, build_info().torch_version),
-            ""};
+    return {Severity::Ok, fmt::format("{} build", build_info().build_type), ""};
   }
   return {Severity::Fail, "a debug or sanitizer build: its times mean nothing",
           "build the release preset"};

@@ -11,12 +11,12 @@
 #include "harness/arms/gates.h"
 #include "harness/base/clock.h"
 #include "harness/base/log.h"
+#include "harness/base/program_files.h"
 #include "harness/gate/html_page.h"
 #include "harness/gate/page.h"
 #include "harness/gate/traces.h"
 #include "harness/results/store.h"
 #include "harness/session/interrupt.h"
-#include "harness/session/paths.h"
 #include "harness/session/plots.h"
 #include "harness/session/session_start.h"
 #include "harness/summary/build_result.h"
@@ -35,10 +35,8 @@ std::string directory_for(const arms::GateQuestion& question) {
                                                                : options.run.plan)
                                .stem()
                                .string();
-  return fs::proximate(
-             session::source_file(fmt::format("results/runs/gate_{}{}{}", name,
-                                              name.empty() ? "" : "_", utc_timestamp(true))))
-      .string();
+  return default_result_folder(
+      fmt::format("gate_{}{}{}", name, name.empty() ? "" : "_", utc_timestamp(true)));
 }
 
 // The candidate's turns as a run of its own, for claims about its rows.

@@ -11,7 +11,6 @@
 #include <utility>
 
 #include "benchmarks/commands/commands.h"
-#include "harness/base/build_info.h"
 #include "harness/base/log.h"
 #include "harness/results/store.h"
 #include "harness/watch/environment.h"
@@ -42,17 +41,20 @@ struct WatchOptions {
   bool prepare = false;
 };
 
-// What a process of a job with that torch is watched with, built where it never was before.
+// What a process of a job with that torch is watched with, built where it never was before; and the
+// name that the library has in an installed program's folder.
 void prepare_for(const std::string& python) {
-  if (watch::preload_cache().empty()) {
+  const watch::JobTorch torch = watch::find_job_torch({}, python);
+  if (watch::preload_cache().empty() && !watch::shipped_library(torch)) {
     throw EnvironmentError("there is no folder to keep the watcher in", "set XDG_CACHE_HOME");
   }
-  const watch::JobTorch torch = watch::find_job_torch({}, python);
   const watch::PreloadLibrary library = watch::library_for(torch, "");
   const nlohmann::json paths{{"torch", watch::torch_library(torch)},
+                             {"version", torch.version},
                              {"loader", library.loader},
                              {"watcher", library.watcher},
-                             {"hook", watch::hook_directory(build_info().source_dir)}};
+                             {"shipped_as", watch::shipped_as(torch)},
+                             {"hook", watch::hook_directory()}};
   std::cout << paths.dump(1) << "\n";
 }
 
@@ -76,8 +78,7 @@ class Watcher {
     try {
       folder_.emplace(options_.keep);
       const watch::JobTorch torch = watch::find_job_torch(options_.command, options_.python);
-      return watch::watching(torch, watch::library_for(torch, folder_->path()),
-                             build_info().source_dir, folder_->path());
+      return watch::watching(torch, watch::library_for(torch, folder_->path()), folder_->path());
     } catch (const EnvironmentError& error) {
       why_not_watched_ = error.what();
     } catch (const fs::filesystem_error& error) {

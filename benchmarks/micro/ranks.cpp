@@ -12,11 +12,11 @@
 #include <sstream>
 #include <string_view>
 
-#include "harness/base/build_info.h"
 #include "harness/base/clock.h"
 #include "harness/base/errors.h"
 #include "harness/base/log.h"
 #include "harness/base/messages.h"
+#include "harness/base/program_files.h"
 #include "harness/comm/process_groups.h"
 #include "harness/comm/store.h"
 #include "harness/launch/control_channel.h"
@@ -142,8 +142,7 @@ int run_parent(int argc, char** argv) {
       spawn.command.emplace_back(argument);
     }
   }
-  const auto topology =
-      launch::read_topology(topology_name, build_info().source_dir + "/benchmarks/topologies");
+  const auto topology = launch::read_topology(topology_name, data_file("benchmarks/topologies"));
   const auto fabric = launch::make_fabric(topology);
   if (const auto link = fabric->self_test(kLinkTestS)) {
     std::cout << fmt::format("{}: the link carries {:.4f} GB/s of payload by plain TCP\n",

@@ -16,7 +16,7 @@
 #include <torch/csrc/distributed/c10d/HashStore.hpp>
 #include <torch/csrc/distributed/c10d/ProcessGroup.hpp>
 
-#include "harness/base/build_info.h"
+#include "harness/base/program_files.h"
 #include "harness/comm/fake_backend.h"
 #include "harness/watch/job_torch.h"
 #include "harness/watch/preload/recorder.h"
@@ -57,7 +57,7 @@ std::string load_watcher() {
   ::setenv("GRADSYNC_WATCH_DIR", folder.path.c_str(), 1);
   try {
     const std::string cache = watch::preload_cache();
-    const watch::PreloadBuild build(watch::examine_torch(GRADSYNC_TORCH), build_info().source_dir,
+    const watch::PreloadBuild build(watch::examine_torch(GRADSYNC_TORCH), data_folder(),
                                     cache.empty() ? folder.path : cache);
     const auto known = build.find();
     const watch::PreloadLibrary library = known ? *known : build.build();

@@ -3,10 +3,10 @@
 #include "harness/arms/arm_process.h"
 #include "harness/base/clock.h"
 #include "harness/base/log.h"
+#include "harness/base/program_files.h"
 #include "harness/gate/against.h"
 #include "harness/results/store.h"
 #include "harness/session/finished_runs.h"
-#include "harness/session/paths.h"
 #include "harness/summary/plan_source.h"
 
 namespace gradsync::arms {
@@ -14,7 +14,7 @@ namespace {
 
 // This program, or the build that was named.
 std::string candidate_of(const GateOptions& options) {
-  return options.candidate.empty() ? session::this_program().string()
+  return options.candidate.empty() ? this_program().string()
                                    : program_of(options.candidate);
 }
 

@@ -13,13 +13,13 @@
 #include "harness/arms/gate_progress.h"
 #include "harness/base/clock.h"
 #include "harness/base/errors.h"
+#include "harness/base/program_files.h"
 #include "harness/base/units.h"
 #include "harness/base/whole_file.h"
 #include "harness/gate/traces.h"
 #include "harness/launch/host.h"
 #include "harness/results/store.h"
 #include "harness/session/interrupt.h"
-#include "harness/session/paths.h"
 
 namespace gradsync::arms {
 namespace {
@@ -35,7 +35,7 @@ double share_of(const std::string& text) {
 }
 
 std::string build_of(const GateOptions& options) {
-  return options.baseline.empty() ? session::this_program().string() : options.baseline;
+  return options.baseline.empty() ? this_program().string() : options.baseline;
 }
 
 void require_all_rows(const GateMeasurement& measurement) {

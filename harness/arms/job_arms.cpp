@@ -140,9 +140,9 @@ GateRow JobArms::row() {
 void JobArms::open(Arm arm) {
   Job& job = of(arm);
   job.folder = std::make_unique<watch::EventFolder>("");
-  watch::EnvironmentChanges environment = watch::watching(
-      job.command.torch, job.command.library, build_info().source_dir, job.folder->path());
-  for (auto& change : watch::own_port()) environment.push_back(std::move(change));
+  watch::EnvironmentChanges environment =
+      watch::watching(job.command.torch, job.command.library, job.folder->path());
+  for (auto& change z()) environment.push_back(std::move(change));
   const auto poll = [this, arm] {
     if (interrupted_ != nullptr && interrupted_->load()) throw coordinate::Interrupted();
     tell_faults(arm);

@@ -13,7 +13,7 @@ struct BuildInfo {
   std::string compiler;       // "GNU 12.2.0"
   std::string torch_version;  // LibTorch's headers
   bool timing_valid;          // false for debug and sanitizer builds
-  std::string source_dir;     // where plans and topologies are looked up
+  std::string source_dir;     // the checkout
 };
 
 const BuildInfo& build_info();

@@ -36,11 +36,17 @@ class ConfigError : public std::runtime_error {
 class EnvironmentError : public std::runtime_error {
  public:
   EnvironmentError(const std::string& what_is_wrong, const std::string& remedy);
-  explicit EnvironmentError(const std::string& sentence) : std::runtime_error(sentence) {}
+  explicit EnvironmentError(const std::string& sentence)
+      : std::runtime_error(sentence), problem_(sentence) {}
 
   // The same of what `gradsync doctor` looks at: the message ends by saying so.
   static EnvironmentError seen_by_doctor(const std::string& what_is_wrong,
                                          const std::string& remedy);
+
+  const std::string& problem() const { return problem_; }  // without the remedy
+
+ private:
+  std::string problem_;
 };
 
 // A collective failed: a peer died, or the deadline passed (`timed_out`). The process group must

@@ -1,11 +1,16 @@
 # Finds LibTorch inside a Python wheel or an unpacked libtorch, by hand: the wheel's own
 # TorchConfig.cmake insists on a CUDA toolkit even where only the CPU library is wanted.
 #
-# Input:  GRADSYNC_TORCH, a directory with include/ and lib/libtorch_cpu.so (cache or environment).
+# Input:  GRADSYNC_TORCH, a directory with include/ and lib/libtorch_cpu.so (cache or environment);
+#         else the one that harness/setup found or fetched.
 # Output: gradsync::libtorch (libtorch_cpu and libc10 only), GRADSYNC_TORCH_VERSION.
 
 if(NOT GRADSYNC_TORCH AND DEFINED ENV{GRADSYNC_TORCH})
   set(GRADSYNC_TORCH $ENV{GRADSYNC_TORCH})
+endif()
+if(NOT GRADSYNC_TORCH AND EXISTS ${CMAKE_SOURCE_DIR}/build/deps/env)
+  file(STRINGS ${CMAKE_SOURCE_DIR}/build/deps/env found REGEX "^GRADSYNC_TORCH=")
+  string(REPLACE "GRADSYNC_TORCH=" "" GRADSYNC_TORCH ${found})
 endif()
 set(GRADSYNC_TORCH "${GRADSYNC_TORCH}" CACHE PATH "Directory holding LibTorch's include/ and lib/")
 if(NOT EXISTS ${GRADSYNC_TORCH}/lib/libtorch_cpu.so)

@@ -48,6 +48,20 @@ function(gradsync_library name)
   endif()
 endfunction()
 
+# gradsync_install_program(TARGET NAME COMPONENT c) installs it into the package for Python as NAME,
+# without the paths of this machine where it found its libraries, and without symbols. It is built by
+# who installs it.
+function(gradsync_install_program target name)
+  cmake_parse_arguments(ARG "" "COMPONENT" "" ${ARGN})
+  install(PROGRAMS $<TARGET_FILE:${target}> RENAME ${name} DESTINATION gradsync/bin
+    COMPONENT ${ARG_COMPONENT})
+  install(CODE "
+    set(installed \"\$ENV{DESTDIR}\${CMAKE_INSTALL_PREFIX}/gradsync/bin/${name}\")
+    file(RPATH_REMOVE FILE \"\${installed}\")
+    execute_process(COMMAND ${CMAKE_STRIP} \"\${installed}\" COMMAND_ERROR_IS_FATAL ANY)"
+    COMPONENT ${ARG_COMPONENT})
+endfunction()
+
 # gradsync_test_properties(NAME LABELS unit [TIMEOUT seconds]) gives a test its labels and what follows
 # from them: how long it may take, and whether others may run beside it. The limits are for hangs
 # alone: what takes a minute here takes many on a busy machine, and under a sanitizer. TIMEOUT can
@@ -129,7 +143,7 @@ endfunction()
 # What most files without torch include.
 function(gradsync_use_common_headers target)
   gradsync_use_headers(${target} common_pch
-    LINK fmt::fmt nlohmann_json::nlohmann_json
+    LINK gradsync::fmt nlohmann_json::nlohmann_json
     HEADERS <fmt/format.h> <fmt/ranges.h> <nlohmann/json.hpp> <filesystem> <fstream> <functional>)
 endfunction()
 
@@ -138,7 +152,7 @@ endfunction()
 # has an inline namespace of its own.
 function(gradsync_use_torch target)
   gradsync_use_headers(${target} torch_pch
-    LINK fmt::fmt fmt::fmt-header-only nlohmann_json::nlohmann_json gradsync::libtorch
+    LINK gradsync::fmt fmt::fmt-header-only nlohmann_json::nlohmann_json gradsync::libtorch
     HEADERS <torch/nn/module.h> <torch/csrc/autograd/custom_function.h>
       <torch/csrc/distributed/c10d/reducer.hpp> <nlohmann/json.hpp> <fmt/format.h>)
 endfunction()

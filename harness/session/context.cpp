@@ -155,7 +155,7 @@ Build build_context() {
           .sanitize = unless_empty(build.sanitize),
           .timing_valid = build.timing_valid,
           .compiler = build.compiler,
-          .torch = build.torch_version};
+          .torch = torch_of_ranks()};
 }
 
 RunContext make_context(const RunOptions& options, const plan::Plan& plan, launch::Host host,

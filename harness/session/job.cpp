@@ -26,7 +26,7 @@ using nlohmann::json;
 // What every task must have been started with.
 json identity_of(const RunOptions& options, const plan::Plan& plan) {
   const BuildInfo& build = build_info();
-  return {{"gradsync", build.version}, {"commit", build.commit},     {"torch", build.torch_version},
+  return {{"gradsync", build.version}, {"commit", build.commit},     {"torch", torch_of_ranks()},
           {"plan", plan.source},       {"weights", options.weights}, {"data", options.data}};
 }
 

@@ -6,8 +6,8 @@
 #include <string>
 
 #include "harness/base/log.h"
+#include "harness/base/program_files.h"
 #include "harness/session/child_program.h"
-#include "harness/session/paths.h"
 
 namespace gradsync::session {
 namespace {
@@ -34,7 +34,7 @@ void make_plots(const std::string& script, const std::string& argument) {
     return;
   }
   const int status =
-      run_program({python(), source_file("plot/" + script), argument}, Output::AllToStderr);
+      run_program({python(), data_file("plot/" + script), argument}, Output::AllToStderr);
   if (status != 0) {
     log::warn(fmt::format("no plots ({} exited with {}); {}", python(), status, remedy));
   }

@@ -9,10 +9,14 @@
 
 namespace gradsync::session {
 
-// Returns the command that starts a rank: gradsync-rank beside this program, or what GRADSYNC_RANK
-// in the environment names.
+// Returns the command that starts a rank: of what GRADSYNC_RANK in the environment names; else of
+// gradsync-rank beside this program; else of the one there, of an installed program, that is built
+// for the torch of the active Python (GRADSYNC_PYTHON, else python3), with that torch's libraries.
 // Errors: EnvironmentError where there is none; it says what works without.
 std::vector<std::string> rank_command();
+
+// Returns the version of torch that ranks have; of this build's headers where none can run.
+std::string torch_of_ranks();
 
 // Returns what the rank program says of itself. Asked once, which takes torch's start.
 // Errors: as rank_command(); EnvironmentError where it does not start, or is of another build.

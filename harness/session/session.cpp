@@ -14,13 +14,13 @@
 #include "harness/base/clock.h"
 #include "harness/base/fields.h"
 #include "harness/base/log.h"
+#include "harness/base/program_files.h"
 #include "harness/coordinate/merge.h"
 #include "harness/launch/host.h"
 #include "harness/report/benchmark_json.h"
 #include "harness/report/markdown.h"
 #include "harness/results/block_time.h"
 #include "harness/session/interrupt.h"
-#include "harness/session/paths.h"
 #include "harness/session/plots.h"
 #include "harness/session/published_tables.h"
 #include "harness/summary/build_result.h"
@@ -43,11 +43,10 @@ constexpr auto fields_of(const EarlierLinks*) {
 // Long enough for TCP to reach the line's rate, short against a plan.
 constexpr double kLinkTestS = 0.4;
 
-// In the checkout, wherever the program is called from; named as seen from here.
 std::string default_directory(const plan::Plan& plan) {
   const std::string name =
       fmt::format("{}_{}_{}", plan.name, utc_timestamp(true), build_info().commit);
-  return fs::proximate(source_file("results/runs/" + name)).string();
+  return default_result_folder(name);
 }
 
 // The terminal's width in columns; 80 where stderr is none.

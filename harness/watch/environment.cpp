@@ -3,6 +3,7 @@
 #include <cstdlib>
 #include <filesystem>
 
+#include "harness/base/program_files.h"
 #include "harness/launch/tcp.h"
 
 namespace gradsync::watch {
@@ -27,17 +28,18 @@ std::string torch_library(const JobTorch& torch) {
   return torch.folder + "/lib/libtorch_cpu.so";
 }
 
-std::string hook_directory(const std::string& source_dir) {
-  return source_dir + "/harness/watch/hook";
+std::string hook_directory() {
+  return data_file("harness/watch/hook");
 }
 
 EnvironmentChanges watching(const JobTorch& torch, const PreloadLibrary& library,
-                            const std::string& source_dir, const std::string& folder) {
+                            const std::string& folder) {
   return {{kFolderVariable, folder},
           {"GRADSYNC_WATCH_LIBRARY", library.watcher},
           {"GRADSYNC_WATCH_TORCH", torch_library(torch)},
+          {"GRADSYNC_WATCH_TORCH_VERSION", torch.version},
           {"LD_PRELOAD", before_variable(preloadable(library.loader, folder), "LD_PRELOAD")},
-          {"PYTHONPATH", before_variable(hook_directory(source_dir), "PYTHONPATH")}};
+          {"PYTHONPATH", before_variable(hook_directory(), "PYTHONPATH")}};
 }
 
 EnvironmentChanges own_port() {

@@ -14,16 +14,15 @@ using launch::EnvironmentChanges;
 // The variable that names the folder of events, in every process of a watched job.
 inline constexpr const char* kFolderVariable = "GRADSYNC_WATCH_DIR";
 
-// Where that torch's libtorch_cpu.so is, and the Python hook; `source_dir`: the root of the
-// checkout.
+// Where that torch's libtorch_cpu.so is, and the Python hook.
 std::string torch_library(const JobTorch& torch);
-std::string hook_directory(const std::string& source_dir);
+std::string hook_directory();
 
 // Returns the changes that let the processes of a job record into `folder`, on top of what our own
 // environment preloads and imports.
 // Errors: std::filesystem::filesystem_error where `folder` cannot be written.
 EnvironmentChanges watching(const JobTorch& torch, const PreloadLibrary& library,
-                            const std::string& source_dir, const std::string& folder);
+                            const std::string& folder);
 
 // Returns the changes that give a job a free port as the place of its rendezvous, where its command
 // names none: others may run beside it.

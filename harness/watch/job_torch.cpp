@@ -5,6 +5,7 @@
 #include <unistd.h>
 
 #include <algorithm>
+#include <array>
 #include <charconv>
 #include <cstring>
 #include <filesystem>
@@ -26,9 +27,10 @@ namespace fs = std::filesystem;
 
 constexpr const char* kLibrary = "lib/libtorch_cpu.so";
 constexpr const char* kRecordFunction = "include/ATen/record_function.h";
-constexpr const char* kVersionHeader = "include/torch/headeronly/version.h";
+constexpr std::array kVersionHeaders = {"include/torch/headeronly/version.h",
+                                        "include/torch/csrc/api/include/torch/version.h"};
 constexpr int kOldestMajor = 2;
-constexpr int kOldestMinor = 11;
+constexpr int kOldestMinor = 6;
 constexpr double kAnswerS = 120;  // an interpreter may come over a slow network
 
 // Finds torch as `import torch` would, without the seconds that takes.
@@ -155,6 +157,28 @@ std::string text_or_nothing(const std::string& path) {
   return {std::istreambuf_iterator<char>(file), {}};
 }
 
+// torch 2.10 moved it: its second header only includes the first.
+std::string version_header(const std::string& folder) {
+  for (const char* path : kVersionHeaders) {
+    std::string text = text_or_nothing(folder + "/" + path);
+    if (text.find("define TORCH_VERSION_MAJOR ") != std::string::npos) return text;
+  }
+  throw EnvironmentError(
+      fmt::format("the torch in {} has no {}", folder, kVersionHeaders.front()),
+      fmt::format("the watcher needs torch {}.{} or later", kOldestMajor, kOldestMinor));
+}
+
+// How std::string is named in what c10 exports; what it has of the C++ library names both.
+bool has_new_strings(const std::string& library) {
+  std::size_t begin = 0;
+  while ((begin = library.find("_ZN3c10", begin)) != std::string::npos) {
+    const std::size_t end = library.find('\0', begin);
+    if (library.substr(begin, end - begin).find("__cxx11") != std::string::npos) return true;
+    begin = end;
+  }
+  return false;
+}
+
 void check_age(const std::string& folder, int major, int minor) {
   if (std::tie(major, minor) >= std::tie(kOldestMajor, kOldestMinor)) return;
   throw EnvironmentError(
@@ -164,6 +188,10 @@ void check_age(const std::string& folder, int major, int minor) {
 
 }  // namespace
 
+std::string minor_of(const JobTorch& torch) {
+  return torch.version.substr(0, torch.version.rfind('.'));
+}
+
 JobTorch examine_torch(const std::string& folder) {
   const auto require = [&folder](const char* file, const char* remedy) {
     if (fs::exists(fs::path(folder) / file)) return;
@@ -171,16 +199,13 @@ JobTorch examine_torch(const std::string& folder) {
   };
   require(kLibrary, "a torch that is linked statically cannot be watched");
   require(kRecordFunction, "install torch from its wheel, which brings its headers");
-  require(kVersionHeader, "the watcher needs torch 2.11 or later");
-  const std::string header = text_or_nothing(folder + "/" + kVersionHeader);
+  const std::string header = version_header(folder);
   const int major = number_after(header, "define TORCH_VERSION_MAJOR ");
   const int minor = number_after(header, "define TORCH_VERSION_MINOR ");
   const int patch = number_after(header, "define TORCH_VERSION_PATCH ");
   check_age(folder, major, minor);
-  JobTorch torch{folder, fmt::format("{}.{}.{}", major, minor, patch), true};
-  // How std::string is named in what the library exports.
-  torch.cxx11_abi = text_or_nothing(folder + "/lib/libc10.so").find("__cxx11") != std::string::npos;
-  return torch;
+  return {folder, fmt::format("{}.{}.{}", major, minor, patch),
+          has_new_strings(text_or_nothing(folder + "/lib/libc10.so"))};
 }
 
 JobTorch find_job_torch(const std::vector<std::string>& command, const std::string& python) {

@@ -20,9 +20,12 @@ struct JobTorch {
 // Returns the torch of `command`; where none of its words tells, that of the python3 in PATH.
 // `python`: the interpreter to ask instead; "": find it.
 // Errors: EnvironmentError where there is no torch, one without libtorch_cpu.so (statically
-// linked), without headers, or older than 2.11.   Cost: Python is started, but torch is not
+// linked), without headers, or older than 2.6.   Cost: Python is started, but torch is not
 // imported.
 JobTorch find_job_torch(const std::vector<std::string>& command, const std::string& python = "");
+
+// "2.11": what is built for one torch fits those that have this, and the same ABI, in common.
+std::string minor_of(const JobTorch& torch);
 
 // Returns the torch in `folder`, examined as above.   Errors: as above.
 JobTorch examine_torch(const std::string& folder);

@@ -14,6 +14,7 @@
 #include <sstream>
 
 #include "harness/base/errors.h"
+#include "harness/base/program_files.h"
 #include "harness/launch/namespaces.h"
 #include "harness/launch/program_output.h"
 #include "harness/watch/preload/fnv_1a.h"
@@ -57,7 +58,7 @@ std::string find_compiler() {
     if (name.find('/') != std::string::npos && ::access(name.c_str(), X_OK) == 0) return name;
     if (!name.empty() && !launch::find_program(name).empty()) return launch::find_program(name);
   }
-  throw EnvironmentError("there is no C++ compiler to build the watcher with",
+  throw EnvironmentError("there is no C++ compiler to build the watcher for this torch with",
                          "install g++ or clang++, or set CXX");
 }
 
@@ -69,7 +70,9 @@ std::string file_identity(const std::string& path) {
 
 std::string content_of(const std::string& path) {
   std::ifstream file(path, std::ios::binary);
-  if (!file) throw EnvironmentError(path + " is missing", "restore the checkout of gradsync");
+  if (!file)
+    throw EnvironmentError(path + " is missing",
+                           "restore the checkout of gradsync, or install it again");
   return {std::istreambuf_iterator<char>(file), {}};
 }
 
@@ -123,6 +126,18 @@ void run(const Words& command) {
 }
 
 }  // namespace
+
+std::string shipped_as(const JobTorch& torch) {
+  return fmt::format("libgradsync_watcher-{}{}.so", minor_of(torch),
+                     torch.cxx11_abi ? "" : "-old_abi");
+}
+
+std::optional<PreloadLibrary> shipped_library(const JobTorch& torch) {
+  const PreloadLibrary library{beside_this_program(kLoader),
+                               beside_this_program(shipped_as(torch))};
+  if (!fs::exists(library.loader) || !fs::exists(library.watcher)) return std::nullopt;
+  return library;
+}
 
 std::string preload_cache() {
   const std::string cache = variable("XDG_CACHE_HOME");

@@ -1,9 +1,10 @@
-// The two libraries that are put into a job: compiled on first use against the job's own torch, and
-// kept for the next time.
+// The two libraries that are put into a job. An installed program comes with some that are built
+// for torch's wheels; else they are compiled on first use against the job's own torch, and kept for
+// the next time.
 //
-// They lie in a folder of the cache whose name is made of everything that decides what is compiled:
-// torch's version and library, the compiler, the sources. A folder appears by renaming a finished
-// one, so that several jobs may begin at once.
+// Those lie in a folder of the cache whose name is made of everything that decides what is
+// compiled: torch's version and library, the compiler, the sources. A folder appears by renaming a
+// finished one, so that several jobs may begin at once.
 #pragma once
 
 #include <optional>
@@ -18,8 +19,13 @@ struct PreloadLibrary {
   std::string watcher;  // which the loader loads once torch is there
 };
 
-// Where libraries are kept: $XDG_CACHE_HOME/gradsync/watch or ~/.cache/gradsync/watch; "" where
-// neither variable is set.
+// Returns those beside this program that are built for a torch with this minor version and this
+// ABI; nothing where it has none, as a checkout's has not. The second has the name shipped_as().
+std::string shipped_as(const JobTorch& torch);
+std::optional<PreloadLibrary> shipped_library(const JobTorch& torch);
+
+// Where compiled libraries are kept: $XDG_CACHE_HOME/gradsync/watch or ~/.cache/gradsync/watch; ""
+// where neither variable is set.
 std::string preload_cache();
 
 // Compiles the first of them into `folder`, from the sources in `source_dir`, and returns its path.

@@ -17,11 +17,11 @@
 #include <string_view>
 #include <utility>
 
-#include "harness/base/build_info.h"
 #include "harness/base/child_process.h"
 #include "harness/base/clock.h"
 #include "harness/base/errors.h"
 #include "harness/base/log.h"
+#include "harness/base/program_files.h"
 #include "harness/launch/program_output.h"
 #include "harness/launch/task_place.h"
 
@@ -161,8 +161,9 @@ int run_watched_job(const std::vector<std::string>& command, const EnvironmentCh
 }
 
 watch::PreloadLibrary library_for(const watch::JobTorch& torch, const std::string& folder) {
+  if (const auto shipped = watch::shipped_library(torch)) return *shipped;
   const std::string cache = watch::preload_cache();
-  const watch::PreloadBuild build(torch, build_info().source_dir, cache.empty() ? folder : cache);
+  const watch::PreloadBuild build(torch, data_folder(), cache.empty() ? folder : cache);
   if (const auto library = build.find()) return *library;
   log::info(fmt::format("building the watcher for torch {}, once: about 20 s ...", torch.version));
   return build.build();

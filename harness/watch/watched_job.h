@@ -20,8 +20,9 @@ namespace gradsync::watch {
 int run_watched_job(const std::vector<std::string>& command, const EnvironmentChanges& changes,
                     const std::function<void()>& look);
 
-// Returns the libraries to preload into a job with this torch, built where there are none yet: in
-// the cache, or where the environment names none in `folder`.   Errors: as PreloadBuild.
+// Returns the libraries to preload into a job with this torch: those that came with the program, or
+// else built where there are none yet: in the cache, or where the environment names none in
+// `folder`.   Errors: as PreloadBuild.
 watch::PreloadLibrary library_for(const watch::JobTorch& torch, const std::string& folder);
 
 // Where the processes of a job write what happens to them.

@@ -9,7 +9,6 @@
 #include <set>
 #include <utility>
 
-#include "harness/base/build_info.h"
 #include "harness/base/clock.h"
 #include "harness/base/log.h"
 #include "harness/results/write_file.h"
@@ -63,7 +62,7 @@ SeenJob run_whole_job(const WholeJob& job, const std::function<void()>& poll) {
   const JobTorch torch = find_job_torch(job.command, job.python);
   const EventFolder folder("");
   EnvironmentChanges environment =
-      watching(torch, library_for(torch, folder.path()), build_info().source_dir, folder.path());
+      watching(torch, library_for(torch, folder.path()), folder.path());
   environment.insert(environment.end(), job.more.begin(), job.more.end());
   SeenJob seen;
   seen.torch = torch.version;

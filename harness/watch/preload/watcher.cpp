@@ -295,9 +295,10 @@ void on_end(const at::RecordFunction&, at::ObserverContext* context) {
 // The handle by which torch knows us; nothing: it does not.
 std::optional<at::CallbackHandle> callback;
 
-// Returns whether torch calls back from here on.
-bool open(const char* directory) {
-  recorder.open(directory, GRADSYNC_WATCH_TORCH_VERSION);
+// Returns whether torch calls back from here on. `version`: torch's, as who starts the watching
+// knows it: any with the same minor version takes this library. Null: the one it was built for.
+bool open(const char* directory, const char* version) {
+  recorder.open(directory, version == nullptr ? GRADSYNC_WATCH_TORCH_VERSION : version);
   try {
     callback = at::addGlobalCallback(
         at::RecordFunctionCallback(on_start, on_end)
@@ -313,7 +314,7 @@ __attribute__((constructor)) void begin() {
   ::pthread_atfork(nullptr, nullptr, after_fork);
   const char* directory = std::getenv("GRADSYNC_WATCH_DIR");
   if (directory == nullptr || *directory == '\0') return;
-  open(directory);
+  open(directory, std::getenv("GRADSYNC_WATCH_TORCH_VERSION"));
   hold.open(directory);
 }
 
@@ -323,8 +324,9 @@ __attribute__((constructor)) void begin() {
 // For a process that watches a part of itself (harness/python/gradsync/session.py): events from
 // open to close are kept in `directory`, which is a new one each time. One thread at a time. open()
 // returns whether torch can be watched; false, too, where it is already.
-extern "C" __attribute__((visibility("default"))) bool gradsync_watch_open(const char* directory) {
-  return !gradsync::watch::callback && gradsync::watch::open(directory);
+extern "C" __attribute__((visibility("default"))) bool gradsync_watch_open(const char* directory,
+                                                                           const char* version) {
+  return !gradsync::watch::callback && gradsync::watch::open(directory, version);
 }
 
 extern "C" __attribute__((visibility("default"))) void gradsync_watch_close() {

@@ -24,7 +24,7 @@ class JobTorchTest : public testing::Test {
   void SetUp() override {
     write_version(2, 13);
     folder_.write("torch/lib/libtorch_cpu.so", "");
-    folder_.write("torch/lib/libc10.so", "_ZNSt7__cxx1112basic_string");
+    folder_.write("torch/lib/libc10.so", "_ZN3c105ErrorC1ENSt7__cxx1112basic_string");
     folder_.write("torch/include/ATen/record_function.h", "");
     python_ = folder_.write(
         "bin/python3.11", "#!/bin/sh\necho noise of a start-up file\necho torch:" + torch() + "\n",
@@ -85,7 +85,8 @@ TEST_F(JobTorchTest, ProgramsThatAreOnlyNamedLikePythonAreNotStarted) {
 }
 
 TEST_F(JobTorchTest, TheOldNamesOfStringsAreToldApart) {
-  folder_.write("torch/lib/libc10.so", "_ZNSs4_Rep");
+  using namespace std::string_literals;
+  folder_.write("torch/lib/libc10.so", "_ZN3c105ErrorC1ESs\0_ZNSt7__cxx1112basic_string"s);
   EXPECT_FALSE(examine_torch(torch()).cxx11_abi);
 }
 
@@ -113,12 +114,20 @@ TEST_F(JobTorchTest, ATorchWithoutHeadersIsRefused) {
               ThrowsMessage<EnvironmentError>(HasSubstr("has no include/ATen/record_function.h")));
 }
 
+TEST_F(JobTorchTest, AVersionWhereItWasOnceKept) {
+  remove("torch/include/torch/headeronly/version.h");
+  folder_.write("torch/include/torch/csrc/api/include/torch/version.h",
+                "#define TORCH_VERSION_MAJOR 2\n#define TORCH_VERSION_MINOR 6\n"
+                "#define TORCH_VERSION_PATCH 0\n");
+  EXPECT_EQ(examine_torch(torch()).version, "2.6.0");
+}
+
 TEST_F(JobTorchTest, AnOldTorchIsRefused) {
-  write_version(2, 10);
+  write_version(2, 5);
   EXPECT_THAT([&] { examine_torch(torch()); },
               ThrowsMessage<EnvironmentError>(
-                  AllOf(HasSubstr("the torch in " + torch() + " is version 2.10"),
-                        HasSubstr("the watcher needs 2.11 or later"))));
+                  AllOf(HasSubstr("the torch in " + torch() + " is version 2.5"),
+                        HasSubstr("the watcher needs 2.6 or later"))));
 }
 
 }  // namespace

@@ -1,0 +1,26 @@
+# What the package for Python holds beside programs: data/ with the files that come with them, under
+# the paths that they have here (harness/base/program_files.h). Python's own are named in
+# pyproject.toml.
+#
+# GRADSYNC_PREBUILT names a folder of installed programs (gradsync/bin/...) to take as they are;
+# nothing is then compiled. harness/python/release_wheel makes one for many versions of torch.
+set(GRADSYNC_PREBUILT "" CACHE PATH "Installed programs to package, instead of building one")
+
+set(package_data
+  benchmarks/gates/*.json benchmarks/plans/*.json benchmarks/topologies/*.json
+  models/profiles/*.json plot/*.py results/reference/*.json results/schema/*.json
+  # The watcher of a torch that no library was built for is compiled where it is wanted.
+  harness/watch/hook/*.py harness/watch/preload/*.cpp harness/watch/preload/*.h
+  harness/watch/events/event.h)
+foreach(pattern IN LISTS package_data)
+  file(GLOB files RELATIVE ${CMAKE_SOURCE_DIR} ${CMAKE_SOURCE_DIR}/${pattern})
+  foreach(file IN LISTS files)
+    cmake_path(GET file PARENT_PATH folder)
+    install(FILES ${file} DESTINATION gradsync/data/${folder} COMPONENT data)
+  endforeach()
+endforeach()
+
+if(GRADSYNC_PREBUILT)
+  install(DIRECTORY ${GRADSYNC_PREBUILT}/gradsync DESTINATION . USE_SOURCE_PERMISSIONS
+    COMPONENT program)
+endif()
