@@ -10,6 +10,7 @@ import json
 import re
 import subprocess
 import sys
+import tomllib
 import unittest
 from collections.abc import Callable
 from pathlib import Path
@@ -54,6 +55,8 @@ MISSPELT = (
     "gradsync completion bsh",
     "GRADSYNC_TROCH=/x gradsync list plans",
     "cmake build/release -DGRADSYNC_MODEL=x",
+    "pip install gradsync[troch]",
+    "harness/python/release_wheel --rank 2.11.0",
     "tests/run -L units",
     "tests/nightly fuz",
     "python3 tests/mutations.py --lst",
@@ -240,6 +243,21 @@ class ExamplesTest(ProgramTest):
         self.assertTrue((CORPUS / f"{reader}.txt").exists(), reader)
         self.assertRegex(name, "^(bad|valid)_")
 
+    def pip(self, arguments, variables):
+        project = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
+        command, what = arguments
+        self.assertIn(command, ("install", "wheel"))
+        if command == "wheel":
+            self.assertEqual(what, ".")
+        else:
+            name, extra = re.fullmatch(r"(\w+)(?:\[(\w+)\])?", what).groups()
+            self.assertEqual(name, project["name"])
+            self.assertIn(extra, [None, *project["optional-dependencies"]])
+
+    def release_wheel(self, arguments, variables):
+        script = [ROOT / "harness/python/release_wheel", *arguments, "--help"]
+        self.assertEqual(subprocess.run(script, capture_output=True).returncode, 0)
+
     # Python
 
     def python(self, *command):
@@ -307,6 +325,7 @@ SCRIPTS: dict[str, Callable] = {
     "benchmarks/peers/saving": peer("saving"),
     "benchmarks/peers/watch_cost": peer("watch_cost"),
     "benchmarks/run": ExamplesTest.run_of_a_plan,
+    "harness/python/release_wheel": ExamplesTest.release_wheel,
     "models/profiles/fit_t4.py": ExamplesTest.fit,
     "models/record_profile.py": ExamplesTest.record_profile,
     "results/published/make.py": ExamplesTest.published,
@@ -324,6 +343,7 @@ CHECKS = SCRIPTS | {
     "cmake": ExamplesTest.cmake,
     "gradsync": ExamplesTest.gradsync,
     "mpirun": ExamplesTest.launched,
+    "pip": ExamplesTest.pip,
     "python3": ExamplesTest.interpreted,
     "srun": ExamplesTest.launched,
     "torchrun": ExamplesTest.launched,

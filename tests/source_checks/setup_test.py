@@ -127,12 +127,13 @@ class SetupTest(unittest.TestCase):
         machine.setup("--fuzz")
         self.assertRegex(machine.apt_calls()[1], r"install --no-install-recommends clang\b")
 
-    def test_scipy_is_asked_for_only_by_the_tests(self):
+    def test_what_only_tests_import_is_asked_for_by_them_alone(self):
         machine = self.ready_machine()
         self.forbid_downloads(machine)
         self.assert_ends(machine.setup(), READY, "setup: ready")
         self.assert_ends(machine.setup("--tests"), UNFIT, "pip could not install them")
-        machine.module("scipy")
+        for module in ("scipy", "pip", "scikit_build_core"):
+            machine.module(module)
         self.assert_ends(machine.setup("--tests"), READY, "setup: ready")
 
     def test_without_a_compiler_all_headers_are_asked_for(self):

@@ -1,4 +1,6 @@
-"""The program `gradsync`: it builds what a process is watched with, and judges what it recorded."""
+"""The program `gradsync`: it has or builds what a process is watched with, and judges what that
+recorded. The package that pip installs brings it, and a command that becomes it.
+"""
 
 import functools
 import json
@@ -8,7 +10,8 @@ import subprocess
 import sys
 from pathlib import Path
 
-CHECKOUT = Path(__file__).resolve().parents[3]
+PACKAGE = Path(__file__).resolve().parent
+CHECKOUT = PACKAGE.parents[2]
 BUILD_S = 900  # of a library, once for each torch
 JUDGE_S = 120
 
@@ -19,13 +22,15 @@ class Unwatchable(Exception):
 
 @functools.cache
 def path():
-    """Returns the program's path: of GRADSYNC_PROGRAM, this checkout's build, or of PATH.
+    """Returns the program's path: of GRADSYNC_PROGRAM, of this package as it is installed, of this
+    checkout's build, or of PATH.
 
     Errors: Unwatchable.
     """
     named = os.environ.get("GRADSYNC_PROGRAM")
     built = CHECKOUT / "build" / "release" / "gradsync"
-    for place in [named] if named else [built, shutil.which("gradsync")]:
+    found = [PACKAGE / "bin" / "gradsync", built, shutil.which("gradsync")]
+    for place in [named] if named else found:
         if place and os.access(place, os.X_OK):
             return str(place)
     raise Unwatchable(
@@ -74,3 +79,15 @@ def judged(folder):
 def seen(folder):
     """Returns the JSON of it alone, also of a watching that still goes on. Errors: Unwatchable."""
     return json.loads(said_by("report", folder, "--format", "json", timeout_s=JUDGE_S))
+
+
+def main():
+    """The installed command `gradsync`: becomes the program, which asks this Python for its torch
+    unless the environment names another.
+    """
+    program = str(PACKAGE / "bin" / "gradsync")
+    environment = {"GRADSYNC_PYTHON": sys.executable} | os.environ
+    try:
+        os.execve(program, [program, *sys.argv[1:]], environment)
+    except OSError as error:
+        sys.exit(f"error: {program} cannot be started: {error.strerror}")

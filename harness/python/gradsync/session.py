@@ -28,11 +28,11 @@ class Library:
 
     def __init__(self, path):
         self.native = ctypes.CDLL(path)
-        self.native.gradsync_watch_open.argtypes = [ctypes.c_char_p]
+        self.native.gradsync_watch_open.argtypes = [ctypes.c_char_p, ctypes.c_char_p]
         self.native.gradsync_watch_open.restype = ctypes.c_bool
 
-    def open(self, folder):
-        if not self.native.gradsync_watch_open(os.fsencode(folder)):
+    def open(self, folder, torch_version):
+        if not self.native.gradsync_watch_open(os.fsencode(folder), torch_version.encode()):
             raise program.Unwatchable("torch refused to be watched")
 
     def close(self):
@@ -47,6 +47,7 @@ class Environment:
             "GRADSYNC_WATCH_DIR": str(folder),
             "GRADSYNC_WATCH_LIBRARY": paths["watcher"],
             "GRADSYNC_WATCH_TORCH": paths["torch"],
+            "GRADSYNC_WATCH_TORCH_VERSION": paths["version"],
             "LD_PRELOAD": self.before("LD_PRELOAD", paths["loader"]),
             "PYTHONPATH": self.before("PYTHONPATH", paths["hook"]),
         }
@@ -87,7 +88,7 @@ class Session:
             self.library = Library(paths["watcher"])
             self.hook = hook_of(paths["hook"])
             self.environment = Environment(paths, self.folder)
-            self.library.open(self.folder)
+            self.library.open(self.folder, paths["version"])
         except BaseException:
             shutil.rmtree(self.folder, ignore_errors=True)
             raise

@@ -1,0 +1,5 @@
+"""python -m gradsync: the installed command."""
+
+from gradsync.program import main
+
+main()
