@@ -142,7 +142,7 @@ void JobArms::open(Arm arm) {
   job.folder = std::make_unique<watch::EventFolder>("");
   watch::EnvironmentChanges environment =
       watch::watching(job.command.torch, job.command.library, job.folder->path());
-  for (auto& change z()) environment.push_back(std::move(change));
+  for (auto& change : watch::own_port()) environment.push_back(std::move(change));
   const auto poll = [this, arm] {
     if (interrupted_ != nullptr && interrupted_->load()) throw coordinate::Interrupted();
     tell_faults(arm);

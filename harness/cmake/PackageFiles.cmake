@@ -7,7 +7,7 @@
 set(GRADSYNC_PREBUILT "" CACHE PATH "Installed programs to package, instead of building one")
 
 set(package_data
-  benchmarks/gates/*.json benchmarks/plans/*.json benchmarks/topologies/*.json
+  benchmarks/demo/*.py benchmarks/gates/*.json benchmarks/plans/*.json benchmarks/topologies/*.json
   models/profiles/*.json plot/*.py results/reference/*.json results/schema/*.json
   # The watcher of a torch that no library was built for is compiled where it is wanted.
   harness/watch/hook/*.py harness/watch/preload/*.cpp harness/watch/preload/*.h
