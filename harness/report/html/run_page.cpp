@@ -124,7 +124,7 @@ std::string compute_text(const Result& result) {
 std::string times_text(const Result& result) {
   PartView all{.name = "", .about = "", .context = result.context, .cells = result.cells};
   const report::TimedSteps timed = report::timed_steps(all);
-  return timed.steps.empty() ? "none" : timed.text() + " in each row";
+  return timed.steps.empty() ? "none" : timed.text() + " in each row that has times";
 }
 
 std::string link_facts(const Context& context) {
