@@ -17,7 +17,7 @@ struct UsualCounts {
 };
 
 // Returns the counts of the usual step (usual_step.h) of those of the job's processes that count
-// (watched.h). Of a job that took none they have no ranks.
+// (examined.h). Of a job that took none they have no ranks.
 UsualCounts usual_counts(const std::vector<RankEvents>& processes);
 
 }  // namespace gradsync::watch
