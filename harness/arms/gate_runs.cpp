@@ -14,8 +14,7 @@ namespace {
 
 // This program, or the build that was named.
 std::string candidate_of(const GateOptions& options) {
-  return options.candidate.empty() ? this_program().string()
-                                   : program_of(options.candidate);
+  return options.candidate.empty() ? this_program().string() : program_of(options.candidate);
 }
 
 // The plan of the stored run, where none was named.
