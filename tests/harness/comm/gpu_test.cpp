@@ -185,13 +185,14 @@ TEST_F(GpuTest, ADescriptionNamesGpuDriverAndNccl) {
     std::vector<at::Tensor> tensors{filled(1000, 1)};
     self.group->allreduce(tensors)->wait();
     self.ledger.settle(60);
-    nlohmann::json info;
+    results::ModelInfo info;
     self.rank_gpu.add_to(info);
-    EXPECT_FALSE(info.at("gpu").at("name").get<std::string>().empty());
-    EXPECT_THAT(info.at("gpu").at("nccl").get<std::string>(), testing::StartsWith("2."));
-    EXPECT_TRUE(info.at("nccl_transports").is_string()) << info.dump();
-    const bool shared = info.contains("timing_valid");
-    EXPECT_EQ(shared, load_gpu_module().count() < 2) << info.dump();
+    ASSERT_TRUE(info.gpu.has_value());
+    EXPECT_FALSE(info.gpu->name.empty());
+    EXPECT_THAT(info.gpu->nccl, testing::StartsWith("2."));
+    ASSERT_TRUE(info.nccl_transports.has_value());
+    EXPECT_TRUE(info.nccl_transports->has_value());
+    EXPECT_EQ(info.timing_valid.has_value(), load_gpu_module().count() < 2);
   });
 }
 

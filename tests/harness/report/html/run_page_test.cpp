@@ -73,7 +73,7 @@ TEST(RunPage, OfOneLaunchDecidesNothing) {
 
 TEST(RunPage, OfRowsThatBearOnNothingSaysSo) {
   SampleRun run = test::sample_run();
-  std::erase_if(run.trials, [](const auto& trial) { return trial.cell["strategy"] != "no_sync"; });
+  std::erase_if(run.trials, [](const auto& trial) { return trial.cell.strategy() != "no_sync"; });
   EXPECT_THAT(page_of(result_of(run)), HasSubstr("none of them bears on what"));
 }
 
@@ -84,7 +84,7 @@ TEST(RunPage, NothingOfARunIsMarkup) {
   run.context["warnings"] = {evil};
   run.plan["name"] = evil;
   for (auto& trial : run.trials) {
-    trial.cell["model"] = evil;
+    trial.cell = trial.cell.with("model", evil);
     trial.part = evil;
   }
   Result result = result_of(run);
