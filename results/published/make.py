@@ -198,9 +198,6 @@ FIGURES = {
         texts.road_to_ddp,
         pictures=("idle",),
     ),
-    "mixtral_8x7b": Run(
-        ("run", "mixtral_8x7b"), "benchmarks/plans/memory.md", texts.mixtral_8x7b, times=False
-    ),
     "peers_ddp": Comparison(
         (f"{PEERS}/compare", "--peer", "torch", "--rounds", "1", "--launches", "5"),
         f"{PEERS}/README.md",
@@ -223,14 +220,6 @@ FIGURES = {
         (f"{PEERS}/watch_cost", "step", "--rounds", "1", "--launches", "6"),
         f"{PEERS}/README.md",
         texts.watch_cost_step,
-    ),
-    "watch_cost_callbacks": Comparison(
-        (
-            *(f"{PEERS}/watch_cost", "callbacks", "--micro-batch-size", "1"),
-            *("--sequence-length", "4", "--steps", "10", "--rounds", "10"),
-        ),
-        f"{PEERS}/README.md",
-        texts.watch_cost_callbacks,
     ),
     "watch_cost_within": Comparison(
         (

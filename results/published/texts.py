@@ -270,19 +270,6 @@ def idle_by_rank(run, part):
     return map(percent_of, run.cell(part, strategy="pipelined")["idle_share"]["by_rank"])
 
 
-def mixtral_8x7b(run):
-    part = run.page
-    caption = f"{of_run(run)}; memory is exact and the same in every run:"
-    return page(wrapped(caption), first_table(part), wrapped(guides_sentence(part)))
-
-
-def guides_sentence(page_text):
-    """Returns the sentence that holds a run against the guide's table of memory."""
-    return re.search(r"^This is .*?(?=\n\n|\Z)", page_text, re.MULTILINE | re.DOTALL)[0].replace(
-        "\n", " "
-    )
-
-
 def peers(context, command, seen, _):
     """`seen`: what benchmarks/peers/compare wrote."""
     work, launches = seen["work"], seen["launches"]
@@ -328,18 +315,9 @@ def watch_cost_step(context, command, seen, _):
     return page(wrapped(f"{caption} of each, in turns:"), summary.markdown(rows))
 
 
-def watch_cost_callbacks(context, command, seen, _):
-    return watch_cost_of_blocks(context, command, seen, ("callbacks off", "on - off"))
-
-
 def watch_cost_within(context, command, seen, _):
-    return watch_cost_of_blocks(context, command, seen, ("alone", "within - alone"))
-
-
-def watch_cost_of_blocks(context, command, seen, heads):
     sides = watch_cost.sides_of(seen["launches"])
-    without, added = heads
-    rows = [["strategy", f"{without}, s/step", f"{added}, ms per step"]]
+    rows = [["strategy", "alone, s/step", "within - alone, ms per step"]]
     for strategy in seen["work"]["strategies"]:
         row = watch_cost.step_row(sides, strategy)
         rows.append([strategy, f"{row.alone_s:.4f}", str(row.added_ms)])
