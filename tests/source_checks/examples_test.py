@@ -250,7 +250,7 @@ class ExamplesTest(ProgramTest):
         if command == "wheel":
             self.assertEqual(what, ".")
         else:
-            name, extra = re.fullmatch(r"(\w+)(?:\[(\w+)\])?", what).groups()
+            name, extra = re.fullmatch(r"(\w+)(?:-\*\.whl)?(?:\[(\w+)\])?", what).groups()
             self.assertEqual(name, project["name"])
             self.assertIn(extra, [None, *project["optional-dependencies"]])
 
