@@ -8,6 +8,7 @@
 #include "harness/arms/gate_counts.h"
 #include "harness/base/log.h"
 #include "harness/base/words.h"
+#include "harness/gate/html_page.h"
 #include "harness/gate/page.h"
 #include "harness/results/store.h"
 
@@ -76,6 +77,8 @@ ExitStatus print(const arms::GateQuestion& question, const gate::HeldPage& page,
   results::write_atomically(directory + "/" + results::kGateFile, gate);
   results::write_atomically(directory + "/table.md", comment);
   write_comment(question, comment);
+  const std::string& html = question.options.html;
+  if (!html.empty()) results::write_atomically(html, gate::gate_html(page.report));
   std::cout << (question.options.run.json ? gate : gate::held_text(page)) << std::flush;
   return gate::exit_status_of(gate::verdict_of(page.report));
 }

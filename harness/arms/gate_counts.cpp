@@ -101,7 +101,7 @@ gate::HeldPage held_page(const GateQuestion& question, const gate::HeldCounts& h
   page.report.baseline.name = page.file;
   page.report.candidate = side_of(counted, page.command);
   gate::RowReport row;
-  row.row.cell = {{"job", "optimizer step"}};
+  row.row.cell = results::Parameters::of_a_job();
   row.counts = row_counts(held, counted, page.report.notes);
   row.no_times_because = "a file of counts has none";
   page.report.rows = {std::move(row)};

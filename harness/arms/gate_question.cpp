@@ -124,6 +124,8 @@ void check_counts(const GateOptions& options) {
   refuse(!options.margin.empty() || !options.smallest_effect.empty() ||
              !options.mean_smallest_effect.empty() || !options.alpha.empty(),
          "--counts: got thresholds of times: counts and bytes are held exactly");
+  refuse(options.update && !options.html.empty(),
+         "--update: got --html, a page on what differs: expected one of them");
 }
 
 GateKind kind_of(const GateOptions& options) {

@@ -25,7 +25,6 @@ namespace gradsync::arms {
 namespace {
 
 using gate::Arm;
-using nlohmann::json;
 using results::Status;
 using results::TrialRecord;
 
@@ -133,7 +132,7 @@ JobArms::JobArms(const GateOptions& options, const std::string& directory,
 }
 
 GateRow JobArms::row() {
-  return {.row = {.part = "", .cell = json{{"job", "optimizer step"}}},
+  return {.row = {.part = "", .cell = results::Parameters::of_a_job()},
           .warmup_steps = kWarmupSteps};
 }
 

@@ -20,6 +20,8 @@ class Parameters {
   Parameters() = default;
   // `written`: the object of a record.
   Parameters(nlohmann::json written) : written_(std::move(written)) {}
+  // Of the one row of a gate of training commands.
+  static Parameters of_a_job() { return nlohmann::json{{"job", "optimizer step"}}; }
 
   std::string job() const { return text("job", ""); }  // a training command's; "": a plan's cell
   std::string topology() const { return text("topology", ""); }

@@ -72,7 +72,8 @@ class Holding(GateCountsTest):
         self.assertEqual(outcome.err, "")
         self.assertIn("VERDICT: PASSED", outcome.out)
 
-        outcome = self.gate(two_ranks(JOBS / "improper.py"), "--summary", "comment.md")
+        pages = ("--summary", "comment.md", "--html", "page.html")
+        outcome = self.gate(two_ranks(JOBS / "improper.py"), *pages)
         self.assertEqual(outcome.status, REGRESSION, outcome.out + outcome.err)
         self.assertRegex(outcome.out, r"\| synchronizations +\| +1 \| +4 \|")
         self.assertIn("micro-batch 1: 1 more all_reduce, 676 B: no_sync has no effect", outcome.out)
@@ -80,6 +81,7 @@ class Holding(GateCountsTest):
         line = next(i for i, text in enumerate(lines, 1) if text.endswith("# to change"))
         self.assertIn(f"change improper.py line {line}: enclose the forward", outcome.out)
         self.assertIn("**4**", (self.place / "comment.md").read_text())
+        self.assertIn("1 more all_reduce", (self.place / "page.html").read_text())
         gate = json.loads((self.place / "seen" / "gate.json").read_text())
         kinds = [each["what"] for each in gate["rows"][0]["counts"]["differences"]]
         self.assertEqual(kinds, ["verdict", "events", "collectives", "syncs"])
@@ -128,6 +130,7 @@ class BadInput(GateCountsTest):
     def test_what_does_not_go_together_is_refused(self):
         job = ("true",)
         self.assert_refused(self.gate(job, "--alpha", "2%"), "held exactly")
+        self.assert_refused(self.gate(job, "--update", "--html", "page.html"), "one of them")
         self.assert_refused(self.gate(job, "--rows", "strategy=no_sync"), "PLAN")
         self.assert_refused(self.gate(()), "COMMAND is missing")
         self.assert_refused(self.call("gate", "--update"), "--update needs --counts")
