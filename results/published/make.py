@@ -25,6 +25,7 @@ import time
 from dataclasses import dataclass
 from pathlib import Path
 
+import comparison_texts
 import texts
 
 HERE = Path(__file__).resolve().parent
@@ -208,7 +209,7 @@ FIGURES = {
     "peers_ddp": Comparison(
         (f"{PEERS}/compare", "--peer", "torch", "--rounds", "1", "--launches", "5"),
         f"{PEERS}/README.md",
-        texts.peers,
+        comparison_texts.peers,
     ),
     "peers_fsdp": Comparison(
         (
@@ -216,17 +217,17 @@ FIGURES = {
             *("--strategy", "sync_each_batch", "--rounds", "1", "--launches", "5"),
         ),
         f"{PEERS}/README.md",
-        texts.peers,
+        comparison_texts.peers,
     ),
     "watch_cost_start": Comparison(
         (f"{PEERS}/watch_cost", "start", "--launches", "8"),
         f"{PEERS}/README.md",
-        texts.watch_cost_start,
+        comparison_texts.watch_cost_start,
     ),
     "watch_cost_step": Comparison(
         (f"{PEERS}/watch_cost", "step", "--rounds", "1", "--launches", "6"),
         f"{PEERS}/README.md",
-        texts.watch_cost_step,
+        comparison_texts.watch_cost_step,
     ),
     "watch_cost_within": Comparison(
         (
@@ -234,14 +235,16 @@ FIGURES = {
             *("--sequence-length", "4", "--steps", "10", "--rounds", "5"),
         ),
         f"{PEERS}/README.md",
-        texts.watch_cost_within,
+        comparison_texts.watch_cost_within,
     ),
     "micro_watch": Micro(
         ("build/release/bin/micro_watch", "--benchmark_repetitions=9"),
         f"{PEERS}/README.md",
-        texts.micro_watch,
+        comparison_texts.micro_watch,
     ),
-    "saving": Comparison(("benchmarks/peers/saving",), "harness/watch/README.md", texts.saving),
+    "saving": Comparison(
+        ("benchmarks/peers/saving",), "harness/watch/README.md", comparison_texts.saving
+    ),
     "gate_quiet": gate_folder("quiet"),
     "gate_quiet_drawn": gate_folder("quiet_drawn"),
     "gate_loaded": gate_folder("loaded"),

@@ -1,4 +1,5 @@
 """The words of the published figures: each function makes a document's lines from a figure's data.
+Those of the scripts that compare jobs side by side are in comparison_texts.py.
 
 `Run` is a finished run or search as gradsync tells it; nothing here reads a file or measures.
 """
@@ -10,7 +11,6 @@ from pathlib import Path
 
 sys.path.insert(0, str(Path(__file__).resolve().parent.parent.parent / "benchmarks" / "peers"))
 import summary
-import watch_cost
 
 MIB = 1 << 20
 
@@ -187,25 +187,6 @@ def predict_memory(printed):
     return summary.markdown(kept, left=2)
 
 
-def saving(context, command, seen, page_of):
-    """`seen`: what benchmarks/peers/saving wrote."""
-    wrong, right = (seen["launches"][way] for way in ("improper", "no_sync"))
-
-    def seconds(launches, name):
-        return [launch["per_step"][name] for launch in launches]
-
-    step_s = {"before": seconds(wrong, "step_s"), "after": seconds(right, "step_s")}
-    saved = [before - after for before, after in zip(*step_s.values(), strict=True)]
-    ratio = summary.ratio_of_pairs(seconds(wrong, "excess_s"), saved)
-    before, after = (summary.mean_of(values) for values in step_s.values())
-    words = (
-        f"With the forward enclosed a step took {after} s instead of {before} s, and what was "
-        f"predicted is {ratio} of what was saved ({measured_on(context, command)}; 95 % "
-        f"intervals over {len(saved)} launches of each, in turns; the page is the first one's)."
-    )
-    return page("```\n" + page_of(wrong[0]).rstrip("\n") + "\n```", wrapped(words))
-
-
 ROAD = (  # (row, part, fields of its cell); micro-batches are averaged over the 1 Gbit/s link
     ("one process", "one_process", {}),
     ("two stages, one micro-batch after the other", "model_parallel", {"strategy": "baseline"}),
@@ -268,87 +249,6 @@ def road_to_ddp(run):
 
 def idle_by_rank(run, part):
     return map(percent_of, run.cell(part, strategy="pipelined")["idle_share"]["by_rank"])
-
-
-def peers(context, command, seen, _):
-    """`seen`: what benchmarks/peers/compare wrote."""
-    work, launches = seen["work"], seen["launches"]
-    others = [side for side in launches if side != "ours"]
-    blocks = {side: [launch["blocks"] for launch in launches[side]] for side in launches}
-    compared = [
-        summary.compare(blocks["ours"], blocks[peer], work["strategies"]) for peer in others
-    ]
-    rows = [["strategy", "ours s/step", *(f"ours / {peer}" for peer in others)]]
-    for of_strategy in zip(*compared, strict=True):
-        ratios = [str(row.step_ratio) for row in of_strategy]
-        rows.append([of_strategy[0].strategy, f"{of_strategy[0].ours_s:.3f}", *ratios])
-    caption = (
-        f"`{work['wrapper']}`, {measured_on(context, command)}; 95 % intervals over "
-        f"{len(blocks['ours'])} launches of each, in turns:"
-    )
-    return page(wrapped(caption), summary.markdown(rows))
-
-
-def over_launches(context, command, launches):
-    return f"{measured_on(context, command)}; 95 % intervals over {launches} launches"
-
-
-def watch_cost_start(context, command, seen, _):
-    """`seen`: what benchmarks/peers/watch_cost wrote, here and below."""
-    launches = seen["launches"]
-    alone, watched = (launches[side] for side in watch_cost.SIDES)
-    added = summary.difference_of_pairs(watched, alone)
-    return wrapped(
-        f"A Python job of one step takes {summary.mean_of(alone)} s, and {added} s more when it is "
-        f"watched; the first watched one, which builds the library, took {launches['first_s']:.1f} "
-        f"s ({over_launches(context, command, len(alone))} of each)."
-    )
-
-
-def watch_cost_step(context, command, seen, _):
-    launches = seen["launches"]
-    rows = [["strategy", "alone s/step", "watched s/step", "watched / alone"]]
-    for strategy in seen["work"]["strategies"]:
-        row = watch_cost.step_row(launches, strategy)
-        rows.append([strategy, f"{row.alone_s:.4f}", f"{row.watched_s:.4f}", str(row.ratio)])
-    caption = over_launches(context, command, len(launches["alone"]))
-    return page(wrapped(f"{caption} of each, in turns:"), summary.markdown(rows))
-
-
-def watch_cost_within(context, command, seen, _):
-    sides = watch_cost.sides_of(seen["launches"])
-    rows = [["strategy", "alone, s/step", "within - alone, ms per step"]]
-    for strategy in seen["work"]["strategies"]:
-        row = watch_cost.step_row(sides, strategy)
-        rows.append([strategy, f"{row.alone_s:.4f}", str(row.added_ms)])
-    caption = over_launches(context, command, len(seen["launches"]))
-    return page(wrapped(f"{caption}, each compared with itself:"), summary.markdown(rows))
-
-
-MICRO_WATCH = (  # (name of a benchmark without "/alone", what it is)
-    ("collective", "a collective"),
-    ("optimizer_range", "an optimizer's range"),
-    ("operation", "any other operator"),
-)
-
-
-def micro_watch(context, command, seen, _):
-    """`seen`: Google Benchmark's JSON, with repetitions."""
-    medians = {
-        entry["run_name"].split("/iterations")[0]: entry["cpu_time"]
-        for entry in seen["benchmarks"]
-        if entry.get("aggregate_name") == "median"
-    }
-    added = ", ".join(
-        f"{(medians[f'{name}/watched'] - medians[f'{name}/alone']) / 1e3:.2f} us more for {what}"
-        for name, what in MICRO_WATCH
-    )
-    repetitions = max(entry["repetitions"] for entry in seen["benchmarks"])
-    return wrapped(
-        f"By its parts, being watched costs processor time: {added} (medians of "
-        f"{repetitions} repetitions; "
-        f"{measured_on(context, command)})."
-    )
 
 
 def percent(rate):
