@@ -110,16 +110,17 @@ void Exports::write(const std::vector<RankEvents>& processes, bool is_running) {
       if (!first) first = std::current_exception();
     }
   };
+  const std::vector<WatchedStep> steps =
+      files_.empty() ? std::vector<WatchedStep>{} : watched_steps(processes);
+  const double since_1970_s = utc_seconds() - seconds(clock_.now_ns());
+  for (StepFile& file : files_) try_to([&] { file.append(steps, since_1970_s); });
+  // Last: who reads there of N steps finds their lines in the files.
   if (!options_.prometheus.empty()) {
     try_to([&] {
       results::write_atomically(options_.prometheus,
                                 prometheus_text(summarize(processes), options_.job, is_running));
     });
   }
-  const std::vector<WatchedStep> steps =
-      files_.empty() ? std::vector<WatchedStep>{} : watched_steps(processes);
-  const double since_1970_s = utc_seconds() - seconds(clock_.now_ns());
-  for (StepFile& file : files_) try_to([&] { file.append(steps, since_1970_s); });
   if (first) std::rethrow_exception(first);
 }
 
