@@ -1,5 +1,6 @@
 """What was seen of a training, once its watching has ended."""
 
+import html
 from dataclasses import dataclass, field
 from typing import NamedTuple
 
@@ -35,8 +36,8 @@ class Watched:
     """
 
     verdicts: tuple = ()  # the first is on when the job synchronizes
-    page: str = ""  # as `gradsync watch` prints it
-    json: dict = field(default_factory=dict)  # as in results/schema/watch.schema.json
+    page: str = field(default="", repr=False)  # as `gradsync watch` prints it
+    json: dict = field(default_factory=dict, repr=False)  # as in results/schema/watch.schema.json
     has_excess: bool = False
     unseen: tuple = ()  # sentences: what is not known, and why
 
@@ -64,6 +65,10 @@ class Watched:
     def series(self):
         """What callbacks log, as far as it is known: {"gradsync/steps": 6, ...} (series.py)."""
         return known(self.json)
+
+    def _repr_html_(self):
+        """What a notebook shows of it: the page."""
+        return f"<pre>{html.escape(self.page or repr(self))}</pre>"
 
     def fill(self, said, page, unseen):
         self.json, self.page = said, page

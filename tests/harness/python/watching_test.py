@@ -123,11 +123,16 @@ class OneProcessTest(WatchingTest):
             print(watched.verdict.kind, watched.has_excess, watched.steps, watched.unseen)
             print(watched.per_step["micro_batches"], watched.collectives["all_reduce"])
             print(watched.page.splitlines()[0])
+            print(watched)
+            print(watched._repr_html_().splitlines()[0])
             """,
         )
         self.assertEqual(lines[0], "one_process False {0: 5} ()")
         self.assertEqual(lines[1], "3 {'bytes': 40, 'count': 1}")
         self.assertIn("WATCH 1 of 1 rank", lines[2])
+        self.assertIn("Verdict(kind='one_process'", lines[3])
+        self.assertNotIn("page=", lines[3])
+        self.assertEqual(lines[4], f"<pre>{lines[2]}")
 
     def test_each_watching_is_of_its_own_block(self):
         lines = self.said(
