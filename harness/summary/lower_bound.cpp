@@ -11,6 +11,7 @@
 #include <set>
 
 #include "harness/stats/sample.h"
+#include "harness/summary/cell_summary.h"
 #include "harness/summary/launch_times.h"
 
 namespace gradsync::report {
@@ -148,13 +149,16 @@ std::vector<const TrialRecord*> in_launch(const std::vector<const TrialRecord*>&
   return found;
 }
 
-// The trials of all rows that differ from `group` in their strategy alone, itself included.
-std::vector<const TrialRecord*> trials_of_setting(const std::vector<CellGroup>& groups,
+// The trials of all rows with times that differ from `group` in their strategy alone, itself
+// included.
+std::vector<const TrialRecord*> trials_of_setting(const results::Context& context,
+                                                  const std::vector<CellGroup>& groups,
                                                   const CellGroup& group) {
   std::vector<const TrialRecord*> trials;
   const results::Parameters setting = group.cell.without({"strategy"});
   for (const CellGroup& other : groups) {
     if (other.part != group.part || other.cell.without({"strategy"}) != setting) continue;
+    if (!timing_objection(context, other).empty()) continue;
     const auto of_row = other.ok_trials();
     trials.insert(trials.end(), of_row.begin(), of_row.end());
   }
@@ -218,7 +222,7 @@ Known<LowerBound> lower_bound(const results::StepTimes& step_s, const results::C
   const auto link = link_of(context, group.cell);
   if (const std::string why = objection(group, link); !why.empty()) return Unknown{why};
   const auto row = group.ok_trials();
-  const auto setting = trials_of_setting(groups, group);
+  const auto setting = trials_of_setting(context, groups, group);
   std::set<int> launches;
   for (const TrialRecord* trial : row) launches.insert(trial->launch);
   std::vector<LowerBound> bounds;
@@ -229,7 +233,8 @@ Known<LowerBound> lower_bound(const results::StepTimes& step_s, const results::C
     bounds.push_back(bound_of(*terms, group.cell.accumulation_steps(), syncs));
   }
   if (bounds.empty()) {
-    return Unknown{"no launch recorded an unsynchronized micro-batch beside this row's buckets"};
+    return Unknown{
+        "no launch recorded an unsynchronized micro-batch, with times, beside this row's buckets"};
   }
   LowerBound mean;
   for (const auto field : kTerms) mean.*field = mean_of_launches(bounds, field);

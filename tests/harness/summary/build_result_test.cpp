@@ -214,6 +214,18 @@ TEST(Result, TimesOfCrowdedCoresAreNotGivenButCountsAre) {
   EXPECT_EQ(cell["collectives_per_step"]["all_reduce"]["count"], 14);
 }
 
+TEST(Result, NothingIsComparedWithTimesThatAreNotGiven) {
+  TrialRecord reference = trial_of("no_sync", 0, {1.0});
+  reference.model_info->refuse_times("rank 1 waited for a core");
+  const json result = result_of(
+      {reference, trial_of("baseline", 0, {2.0}), trial_of("no_sync_improper", 0, {2.0})});
+  const json baseline = cell_of(result, "baseline");
+  EXPECT_DOUBLE_EQ(baseline["step_s"]["mean"], 2.0);
+  EXPECT_TRUE(baseline["slowdown"].is_null());
+  EXPECT_EQ(baseline["null_reasons"]["slowdown"], "no times of no_sync: rank 1 waited for a core");
+  EXPECT_DOUBLE_EQ(cell_of(result, "no_sync_improper")["vs_baseline"]["ratio"], 1.0);
+}
+
 TEST(Result, SaysWhatTheHostWaitsForOnAGpu) {
   TrialRecord trial = trial_of("no_sync", 0, {1.0});
   trial.model_info->host_reads_back = "the first token";

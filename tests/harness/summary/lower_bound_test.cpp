@@ -93,5 +93,15 @@ TEST(LowerBound, IsNotKnownWithoutALinkAnUnsynchronizedMicroBatchOrDdp) {
             "derived for DDP's all_reduces alone");
 }
 
+TEST(LowerBound, LeavesOutRowsWhoseTimesAreNotGiven) {
+  TrialRecord refused = sample_trial("", sample_cell("2x1_1gbit", "no_sync"), 0, {1.0});
+  refused.model_info->refuse_times("rank 1 waited for a core");
+  const auto result =
+      build_result(context_with_link(), json::object(),
+                   {sample_trial("", sample_cell("2x1_1gbit", "baseline"), 0, {1.0}), refused});
+  EXPECT_THAT(result.cells.at(0).lower_bound.why_not(),
+              HasSubstr("no launch recorded an unsynchronized micro-batch, with times"));
+}
+
 }  // namespace
 }  // namespace gradsync::report
