@@ -6,8 +6,8 @@
 #include <map>
 #include <set>
 
-#include "harness/report/row_names.h"
-#include "harness/summary/timed_steps.h"
+#include "harness/report/cell_table.h"
+#include "harness/text/labels.h"
 
 namespace gradsync::report {
 
@@ -38,11 +38,11 @@ bool communicated(const Attribution& attribution) {
 
 // Of cells that communicate: without, a step is own compute and no question.
 PartView with_attribution(const PartView& part) {
-  PartView shown = part;
-  std::erase_if(shown.cells, [](const CellResult& cell) {
-    return !tells_where_it_went(cell) || !communicated(*cell.attribution);
-  });
-  return shown;
+  std::vector<CellView> shown;
+  for (const CellView& cell : part.cells) {
+    if (tells_where_it_went(cell) && communicated(*cell.attribution)) shown.push_back(cell);
+  }
+  return {part.name, part.about, std::move(shown)};
 }
 
 bool copied(const Attribution& attribution) {
@@ -167,17 +167,17 @@ std::string by_collective(const Attribution& attribution) {
   return table.to_markdown();
 }
 
-std::vector<CellColumn<CellResult>> columns_of(const PartView& shown, bool with_copies) {
-  std::vector<CellColumn<CellResult>> columns;
+std::vector<CellColumn<CellView>> columns_of(const PartView& shown, bool with_copies) {
+  std::vector<CellColumn<CellView>> columns;
   for (const auto& [part, head] : part_columns(with_copies)) {
-    columns.push_back({head, [part = part, decimals = shown.decimals()](const CellResult& cell) {
+    columns.push_back({head, [part = part, decimals = shown.decimals](const CellView& cell) {
                          return seconds_text(mean_over_ranks(*cell.attribution, part), decimals) +
                                 " s";
                        }});
   }
   const auto left = [&](const char* head, std::string (*text)(const Attribution&)) {
     columns.push_back(
-        {head, [text](const CellResult& cell) { return text(*cell.attribution); }, Align::Left});
+        {head, [text](const CellView& cell) { return text(*cell.attribution); }, Align::Left});
   };
   left("latest", latest_rank);
   left("most exposed", most_exposed);
@@ -192,7 +192,7 @@ Blocks attribution_table(const PartView& part) {
   const bool with_copies = std::ranges::any_of(
       shown.cells, [](const CellResult& cell) { return copied(*cell.attribution); });
   return {Prose{what_the_parts_mean(shown, with_copies)},
-          cell_table(RowNames(shown), shown.cells, columns_of(shown, with_copies))};
+          cell_table(shown.cells, columns_of(shown, with_copies))};
 }
 
 std::string attribution_page(const results::Result& result) {
@@ -201,10 +201,8 @@ std::string attribution_page(const results::Result& result) {
       "own compute, copy = what hid a collective; late peer, wire = what the rank waited for it.\n";
   for (const PartView& part : parts_of(result)) {
     if (!part.name.empty()) text += "\n## " + part.name + "\n";
-    const RowNames names(part);
-    for (std::size_t row = 0; row < part.cells.size(); ++row) {
-      const CellResult& cell = part.cells[row];
-      text += "\n" + names.place_and_strategy(row, ": ") + "\n\n";
+    for (const CellView& cell : part.cells) {
+      text += "\n" + cell.name.place() + ": " + cell.name.strategy + "\n\n";
       text += tells_where_it_went(cell) ? by_collective(*cell.attribution)
                                         : "Not known: " + why_it_does_not(cell) + ".\n";
     }

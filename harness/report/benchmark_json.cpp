@@ -9,7 +9,6 @@
 #include "harness/stats/sample.h"
 #include "harness/summary/part_view.h"
 #include "harness/summary/plan_source.h"
-#include "harness/text/labels.h"
 
 namespace gradsync::report {
 
@@ -39,12 +38,12 @@ json benchmark_context(const results::Context& context) {
   return out;
 }
 
-std::string run_name(const results::Result& result, const PartView& part, const CellResult& cell) {
-  std::string name = name_of_plan(result.plan).value_or("plan");
-  if (!part.name.empty()) name += fmt::format("/{}", part.name);
+std::string run_name(const std::string& plan, const CellView& cell) {
+  std::string name = plan;
+  if (!cell.part.empty()) name += fmt::format("/{}", cell.part);
   name += fmt::format("/{}", cell.cell.topology());
-  for (const std::string& parameter : part.varying_parameters()) {
-    name += fmt::format("/{}:{}", parameter, parameter_text(cell.cell, parameter));
+  for (const auto& [parameter, text] : cell.name.varying) {
+    name += fmt::format("/{}:{}", parameter, text);
   }
   return fmt::format("{}/{}", name, cell.cell.strategy());
 }
@@ -123,9 +122,10 @@ json benchmark_json(const results::Result& result, const std::vector<TrialRecord
   json benchmarks = json::array();
   json not_measured = json::object();
   std::size_t family = 0;
+  const std::string plan = name_of_plan(result.plan).value_or("plan");
   for (const PartView& part : parts_of(result)) {
-    for (const CellResult& cell : part.cells) {
-      const std::string name = run_name(result, part, cell);
+    for (const CellView& cell : part.cells) {
+      const std::string name = run_name(plan, cell);
       if (!cell.is_timed()) {
         not_measured[name] = why_not_measured(cell);
         continue;

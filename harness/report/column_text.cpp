@@ -52,4 +52,13 @@ std::string text_of(const Column& column, const results::CellResult& cell, int d
   return std::visit(InWords{column.unit, decimals}, column.value(cell));
 }
 
+void add_columns(std::vector<CellColumn<CellView>>& shown, const std::vector<Column>& columns,
+                 int decimals) {
+  for (const Column& column : columns) {
+    shown.push_back({column.head, [column, decimals](const CellView& cell) {
+                       return text_of(column, cell, decimals);
+                     }});
+  }
+}
+
 }  // namespace gradsync::report

@@ -3,7 +3,6 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <array>
 #include <cmath>
 #include <set>
 
@@ -17,10 +16,6 @@ using results::OpCount;
 using results::StepTimes;
 
 namespace {
-
-constexpr std::array kCountedOps = {
-    "all_reduce", "reduce_scatter",        "all_gather",           "send",
-    "recv",       "batch_norm_all_gather", "batch_norm_all_reduce"};
 
 template <typename Maybe>
 Quantity quantity(const Maybe& value) {
@@ -187,10 +182,7 @@ Column count_column(const std::string& op) {
 
 Column moved_column() {
   return {"", "moved", Unit::Bytes, "moved = bytes of all collectives, per rank and step",
-          [](const CellResult& cell) -> Quantity {
-            if (!cell.collectives_per_step) return {};
-            return moved_bytes(*cell.collectives_per_step);
-          }};
+          [](const CellResult& cell) -> Quantity { return quantity(cell.moved_bytes()); }};
 }
 
 std::vector<Column> detail_columns(const PartView& part) {
@@ -202,7 +194,10 @@ std::vector<Column> detail_columns(const PartView& part) {
   if (any([](const CellResult& cell) { return is_on_the_road(cell.cell); })) {
     columns.push_back(idle_column());
   }
-  for (const std::string& op : counted_ops(part.cells)) columns.push_back(count_column(op));
+  for (const char* op : kCountedOps) {
+    const auto uses_op = [op](const CellResult& cell) { return uses(cell, op); };
+    if (any(uses_op)) columns.push_back(count_column(op));
+  }
   columns.push_back(moved_column());
   if (const auto steps = distance_steps(part); steps > 0) columns.push_back(distance_column(steps));
   if (peaks_differ(part)) columns.push_back(allocated_column());
@@ -233,7 +228,7 @@ const std::vector<Column>& csv_columns() {
       csv_alone("reason", [](const CellResult& cell) { return cell.reason; }),
       csv_alone(
           "timing",
-          [](const CellResult& cell) { return std::string(is_paced(cell) ? "paced" : "real"); }),
+          [](const CellResult& cell) { return std::string(cell.is_paced() ? "paced" : "real"); }),
       csv_alone("launches",
                 [](const CellResult& cell) { return static_cast<std::int64_t>(cell.launches); }),
       csv_alone("blocks",
@@ -273,22 +268,9 @@ const std::vector<Column>& csv_columns() {
   return columns;
 }
 
-std::vector<std::string> counted_ops(const std::vector<CellResult>& cells) {
-  std::vector<std::string> ops;
-  for (const char* op : kCountedOps) {
-    const bool used = std::ranges::any_of(cells, [op](const CellResult& cell) {
-      const OpCount* total = total_of(cell, op);
-      return total != nullptr && total->count > 0;
-    });
-    if (used) ops.emplace_back(op);
-  }
-  return ops;
-}
-
-double moved_bytes(const results::OpCounts& collectives) {
-  double bytes = 0;
-  for (const auto& [op, total] : collectives) bytes += static_cast<double>(total.bytes);
-  return bytes;
+bool uses(const CellResult& cell, const std::string& op) {
+  const OpCount* total = total_of(cell, op);
+  return total != nullptr && total->count > 0;
 }
 
 }  // namespace gradsync::report

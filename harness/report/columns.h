@@ -2,12 +2,14 @@
 // place for every table and for csv.
 #pragma once
 
+#include <array>
 #include <cstdint>
 #include <functional>
 #include <string>
 #include <variant>
 #include <vector>
 
+#include "harness/report/cell_table.h"
 #include "harness/summary/part_view.h"
 
 namespace gradsync::report {
@@ -31,6 +33,10 @@ struct Column {
 // known.
 std::string text_of(const Column& column, const results::CellResult& cell, int decimals);
 
+// Adds columns to those of a table.
+void add_columns(std::vector<CellColumn<CellView>>& shown, const std::vector<Column>& columns,
+                 int decimals);
+
 // Those that more than one table has.
 Column slowdown_column();
 Column exposed_column();
@@ -48,11 +54,11 @@ std::vector<Column> bound_columns();
 // Every column of csv, in its order.
 const std::vector<Column>& csv_columns();
 
-// Returns the operations worth a column of their own that any of these cells used; the rest (a
-// broadcast of buffers) counts as bytes only.
-std::vector<std::string> counted_ops(const std::vector<results::CellResult>& cells);
-
-// Returns the bytes of all operations, per rank and step.
-double moved_bytes(const results::OpCounts& collectives);
+// Operations worth a column of their own where any cell uses them; the rest (a broadcast of
+// buffers) counts as bytes only.
+inline constexpr std::array kCountedOps = {
+    "all_reduce", "reduce_scatter",        "all_gather",           "send",
+    "recv",       "batch_norm_all_gather", "batch_norm_all_reduce"};
+bool uses(const results::CellResult& cell, const std::string& op);
 
 }  // namespace gradsync::report

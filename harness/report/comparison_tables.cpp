@@ -7,8 +7,9 @@
 #include <map>
 #include <set>
 
+#include "harness/report/cell_table.h"
 #include "harness/report/columns.h"
-#include "harness/report/row_names.h"
+#include "harness/text/labels.h"
 
 namespace gradsync::report {
 
@@ -16,8 +17,12 @@ using results::CellResult;
 
 namespace {
 
-using Cells = std::vector<ComparedCell>;
-using Columns = std::vector<CellColumn<ComparedCell>>;
+struct NamedCell : ComparedCell {
+  CellName name;
+};
+
+using Cells = std::vector<NamedCell>;
+using Columns = std::vector<CellColumn<NamedCell>>;
 
 struct Side {
   const char* name;
@@ -25,29 +30,36 @@ struct Side {
 };
 constexpr Side kSides[] = {{"A", &ComparedCell::a}, {"B", &ComparedCell::b}};
 
-RowNames names_of(const results::Context& context, const Cells& cells) {
-  std::vector<NamedRow> rows;
-  for (const ComparedCell& cell : cells) rows.push_back({cell.cell, {}});
-  return RowNames(context, rows);
+Cells named(const results::Context& context, const std::vector<ComparedCell>& cells) {
+  std::vector<UnnamedCell> unnamed;
+  for (const ComparedCell& cell : cells) {
+    unnamed.push_back({&cell.cell, topology_label(context, cell.cell.topology(), {})});
+  }
+  const std::vector<CellName> names = names_of(unnamed);
+  Cells named;
+  for (std::size_t i = 0; i < cells.size(); ++i) named.push_back({cells[i], names[i]});
+  return named;
 }
 
-std::vector<CellResult> sides_of(const Cells& cells) {
-  std::vector<CellResult> sides;
-  for (const ComparedCell& cell : cells) {
-    for (const Side& side : kSides) sides.push_back(cell.*side.cell);
-  }
-  return sides;
+std::string full_name(const NamedCell& cell) {
+  return cell.name.place() + ", " + cell.name.strategy;
 }
 
 int decimals_of(const Cells& cells) {
-  return PartView{.name = "", .about = "", .context = {}, .cells = sides_of(cells)}.decimals();
+  std::vector<double> means_s;
+  for (const NamedCell& cell : cells) {
+    for (const Side& side : kSides) {
+      if (const auto& step_s = (cell.*side.cell).step_s) means_s.push_back(step_s->mean);
+    }
+  }
+  return decimals_for(means_s);
 }
 
 // The two columns "HEAD A" and "HEAD B".
 void add_pair(Columns& columns, const Column& column) {
   constexpr int kDecimals = 3;
   for (const auto& [name, cell] : kSides) {
-    columns.push_back({column.head + " " + name, [column, cell = cell](const ComparedCell& both) {
+    columns.push_back({column.head + " " + name, [column, cell = cell](const NamedCell& both) {
                          return text_of(column, both.*cell, kDecimals);
                        }});
   }
@@ -91,11 +103,10 @@ class Lines {
 };
 
 // Why cells have no numbers in one run, why none of B/A, and what the intervals are.
-std::string notes(const RowNames& names, const Cells& cells) {
+std::string notes(const Cells& cells) {
   Lines lines;
-  for (std::size_t row = 0; row < cells.size(); ++row) {
-    const ComparedCell& cell = cells[row];
-    const std::string name = names.place_and_strategy(row, ", ");
+  for (const NamedCell& cell : cells) {
+    const std::string name = full_name(cell);
     for (const auto& [run, side] : kSides) {
       const CellResult& ended = cell.*side;
       if (ended.is_ok()) continue;
@@ -116,7 +127,7 @@ std::string verdict(const Cells& cells) {
   std::size_t slower = 0;
   std::size_t faster = 0;
   std::size_t judged = 0;
-  for (const ComparedCell& cell : cells) {
+  for (const NamedCell& cell : cells) {
     if (!cell.step_ratio || !cell.step_ratio->ci95) continue;
     ++judged;
     if (cell.step_ratio->ci95->lo > 1) ++slower;
@@ -130,30 +141,30 @@ std::string verdict(const Cells& cells) {
       judged - slower - faster);
 }
 
-std::string times_text(const RowNames& names, const Cells& cells) {
-  if (std::ranges::none_of(cells, has_ratio)) return notes(names, cells);
+std::string times_text(const Cells& cells) {
+  if (std::ranges::none_of(cells, has_ratio)) return notes(cells);
   Columns columns;
   for (const auto& [run, side] : kSides) {
     columns.push_back({std::string("s/step ") + run,
-                       [side = side, decimals = decimals_of(cells)](const ComparedCell& cell) {
+                       [side = side, decimals = decimals_of(cells)](const NamedCell& cell) {
                          return step_with_interval(cell.*side, decimals);
                        }});
   }
   columns.push_back(
-      {"B/A", [](const ComparedCell& cell) { return text_or_dash(cell.step_ratio, ratio_text); }});
+      {"B/A", [](const NamedCell& cell) { return text_or_dash(cell.step_ratio, ratio_text); }});
   return "\ns/step = mean optimizer step with its 95 % CI; B/A = ratio of the means. The runs did "
          "not take turns:\nwhatever changed on the machine between them is in the ratio, too.\n\n" +
-         cell_table(names, cells, columns).to_markdown() + notes(names, cells) + verdict(cells);
+         cell_table(cells, columns).to_markdown() + notes(cells) + verdict(cells);
 }
 
-std::string slowdowns_text(const RowNames& names, const Cells& cells) {
+std::string slowdowns_text(const Cells& cells) {
   Columns columns;
   add_pair(columns, slowdown_column());
   const bool exposed = std::ranges::any_of(
-      sides_of(cells), [](const CellResult& side) { return bool(side.exposed_comm_s); });
+      cells, [](const NamedCell& cell) { return cell.a.exposed_comm_s || cell.b.exposed_comm_s; });
   if (exposed) add_pair(columns, exposed_column());
   return "\nslowdown vs no_sync, paired by round inside each run:\n\n" +
-         cell_table(names, cells, columns).to_markdown();
+         cell_table(cells, columns).to_markdown();
 }
 
 // "all_reduce 56 (34701312 bytes) in A, 14 (8675328 bytes) in B"
@@ -177,19 +188,18 @@ std::string collective_differences(const results::OpCounts& a, const results::Op
   return fmt::format("{}", fmt::join(texts, "; "));
 }
 
-std::string collectives_verdict(const RowNames& names, const Cells& cells) {
+std::string collectives_verdict(const Cells& cells) {
   std::string text;
   std::size_t same = 0;
   std::size_t unknown = 0;
-  for (std::size_t row = 0; row < cells.size(); ++row) {
-    const ComparedCell& cell = cells[row];
+  for (const NamedCell& cell : cells) {
     if (!cell.same_collectives) {
       ++unknown;
     } else if (*cell.same_collectives) {
       ++same;
     } else {
       text += fmt::format(
-          "- {}: {}.\n", names.place_and_strategy(row, ", "),
+          "- {}: {}.\n", full_name(cell),
           collective_differences(*cell.a.collectives_per_step, *cell.b.collectives_per_step));
     }
   }
@@ -199,19 +209,25 @@ std::string collectives_verdict(const RowNames& names, const Cells& cells) {
                      text.empty() ? "." : ":", text);
 }
 
-std::string collectives_text(const RowNames& names, const Cells& cells) {
+std::string collectives_text(const Cells& cells) {
   Columns columns;
-  for (const std::string& op : counted_ops(sides_of(cells))) add_pair(columns, count_column(op));
+  for (const char* op : kCountedOps) {
+    const auto either_uses = [op](const NamedCell& cell) {
+      return uses(cell.a, op) || uses(cell.b, op);
+    };
+    if (std::ranges::any_of(cells, either_uses)) add_pair(columns, count_column(op));
+  }
   add_pair(columns, moved_column());
-  return "\nCollectives per rank and step:\n\n" + cell_table(names, cells, columns).to_markdown() +
-         collectives_verdict(names, cells);
+  return "\nCollectives per rank and step:\n\n" + cell_table(cells, columns).to_markdown() +
+         collectives_verdict(cells);
 }
 
 }  // namespace
 
-std::string comparison_tables(const results::Context& context, const Cells& cells) {
-  const RowNames names = names_of(context, cells);
-  return times_text(names, cells) + slowdowns_text(names, cells) + collectives_text(names, cells);
+std::string comparison_tables(const results::Context& context,
+                              const std::vector<ComparedCell>& cells) {
+  const Cells rows = named(context, cells);
+  return times_text(rows) + slowdowns_text(rows) + collectives_text(rows);
 }
 
 }  // namespace gradsync::report

@@ -6,10 +6,10 @@
 #include <set>
 
 #include "harness/base/units.h"
+#include "harness/report/cell_table.h"
 #include "harness/report/columns.h"
-#include "harness/report/row_names.h"
 #include "harness/stats/launch_interval.h"
-#include "harness/summary/timed_steps.h"
+#include "harness/text/labels.h"
 
 namespace gradsync::report {
 
@@ -35,24 +35,24 @@ std::string step_with_spread(const CellResult& cell, int decimals) {
   return text + unaccounted_text(cell);
 }
 
-bool is_reference(const CellResult& cell) {
-  return cell.slowdown && cell.slowdown->vs == cell.cell.strategy();
+std::string remark_on(const CellView& cell) {
+  const bool is_reference = cell.slowdown && cell.slowdown->vs == cell.cell.strategy();
+  return is_reference ? " (reference)" : "";
 }
 
 // What s/step and slowdown are, and of how many steps.
 std::string about_times(const PartView& part) {
-  const TimedSteps timed = timed_steps(part);
-  const std::string size = step_size_text(part);
+  const TimedSteps& timed = part.timed;
   if (timed.steps.empty()) {
-    return fmt::format("s/step = optimizer step of {}; no times (see below)", size);
+    return fmt::format("s/step = optimizer step of {}; no times (see below)", part.step_size);
   }
   std::string text = fmt::format(
-      "s/step = optimizer step of {}, elapsed time of the slowest rank ± sd of its steps, {}", size,
-      timed.text());
+      "s/step = optimizer step of {}, elapsed time of the slowest rank ± sd of its steps, {}",
+      part.step_size, timed.text());
   if (timed.paired_launches.empty()) return text;
   text += ";\nslowdown = s/step over that of no_sync";
   if (*timed.paired_launches.rbegin() < stats::kFewestLaunches) return text;
-  return text + fmt::format(", 95 % CI over {} launches", range_text(timed.paired_launches));
+  return text + fmt::format(", 95 % CI over {}", timed.paired_text());
 }
 
 std::string what_the_columns_mean(const PartView& part, const std::vector<Column>& columns) {
@@ -71,10 +71,10 @@ std::string full_sizes(const PartView& part) {
   std::set<int> scales;
   for (const CellResult& cell : part.cells) {
     scales.insert(cell.scale);
-    if (cell.scale == 1 || !cell.collectives_per_step) continue;
-    const double moved = moved_bytes(*cell.collectives_per_step);
-    sizes[moved * cell.scale] =
-        fmt::format("{} is {}", format_bytes(moved), format_bytes(moved * cell.scale));
+    const auto moved = cell.moved_bytes();
+    if (cell.scale == 1 || !moved) continue;
+    sizes[*moved * cell.scale] =
+        fmt::format("{} is {}", format_bytes(*moved), format_bytes(*moved * cell.scale));
   }
   if (sizes.empty()) return "";
   std::string text = scales.size() == 1
@@ -93,22 +93,12 @@ std::string full_sizes(const PartView& part) {
 }  // namespace
 
 Blocks detail_table(const PartView& part) {
-  const RowNames names(part);
-  const auto columns = detail_columns(part);
-  const int decimals = part.decimals();
-  auto heads = names.heads();
-  heads.push_back({"s/step"});
-  for (const Column& column : columns) heads.push_back({column.head});
-  TextTable table(heads);
-  for (std::size_t row = 0; row < part.cells.size(); ++row) {
-    const CellResult& cell = part.cells[row];
-    std::vector<std::string> texts = names.texts(row);
-    if (is_reference(cell)) texts.back() += " (reference)";
-    texts.push_back(step_with_spread(cell, decimals));
-    for (const Column& column : columns) texts.push_back(text_of(column, cell, decimals));
-    table.add_row(std::move(texts));
-  }
-  return {Prose{what_the_columns_mean(part, columns)}, table, Prose{full_sizes(part)}};
+  const std::vector<Column> columns = detail_columns(part);
+  const auto step = [&](const CellView& cell) { return step_with_spread(cell, part.decimals); };
+  std::vector<CellColumn<CellView>> shown{{"s/step", step}};
+  add_columns(shown, columns, part.decimals);
+  return {Prose{what_the_columns_mean(part, columns)},
+          cell_table<CellView>(part.cells, shown, remark_on), Prose{full_sizes(part)}};
 }
 
 }  // namespace gradsync::report

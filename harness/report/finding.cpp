@@ -2,34 +2,16 @@
 
 #include <fmt/format.h>
 
-#include <algorithm>
-#include <cmath>
+#include <map>
 
 #include "harness/summary/sameness.h"
 #include "harness/text/labels.h"
 
 namespace gradsync::report {
 
-using results::CellResult;
 using results::StepRatio;
 
 namespace {
-
-// A comparison of the cell with this strategy; nullptr where there is none.
-const StepRatio* in_cell(const CellResult* cell, const Known<StepRatio>& ratio) {
-  return cell->is_ok() && ratio ? &*ratio : nullptr;
-}
-
-const StepRatio* slowdown_of(const PartView& part, const CellResult& setting,
-                             const std::string& strategy) {
-  const CellResult* cell = find_strategy(part, setting, strategy);
-  return cell == nullptr ? nullptr : in_cell(cell, cell->slowdown);
-}
-
-const StepRatio* improper_vs_baseline(const PartView& part, const CellResult& setting) {
-  const CellResult* cell = find_strategy(part, setting, "no_sync_improper");
-  return cell == nullptr || !cell->vs_baseline ? nullptr : in_cell(cell, *cell->vs_baseline);
-}
 
 std::string cost_clause(const StepRatio& slowdown) {
   const std::string ratio = ratio_text(slowdown);
@@ -63,41 +45,37 @@ std::string clause(const StepRatio& comparison, const Sayings& say) {
   return fmt::format("; {} {} {} of {}", say.subject, verb, ratio, say.of);
 }
 
-std::string place_text(const PartView& part, const CellResult& setting, bool links_needed) {
-  const TopologyLabel topology = topology_label(part.context, setting);
-  std::string text = "On " + (topology.nodes > 0 ? counted(static_cast<std::size_t>(topology.nodes),
-                                                           "node", "nodes")
-                                                 : topology.shape);
-  if (links_needed) text = "On " + topology.text();
-  for (const std::string& name : part.varying_parameters()) {
-    text += fmt::format(", {} {}", name, parameter_text(setting.cell, name));
-  }
-  return text + (is_paced(setting) ? " (paced compute)" : "");
+std::string place_text(const CellView& cell, bool links_needed) {
+  const TopologyLabel& topology = cell.name.topology;
+  const std::string nodes = topology.nodes > 0
+                                ? counted(static_cast<std::size_t>(topology.nodes), "node", "nodes")
+                                : topology.shape;
+  return "On " + (links_needed ? topology.text() : nodes) + cell.name.varying_text() +
+         (cell.is_paced() ? " (paced compute)" : "");
 }
 
 }  // namespace
 
-std::string findings(const PartView& part) {
-  const auto settings = settings_of(part);
-  std::vector<std::string> places;
-  places.reserve(settings.size());
-  for (const CellResult& setting : settings) places.push_back(place_text(part, setting, false));
-  std::string text;
-  for (std::size_t i = 0; i < settings.size(); ++i) {
-    const StepRatio* cost = slowdown_of(part, settings[i], "baseline");
+std::vector<std::string> findings(const PartView& part) {
+  std::map<std::string, int> places;
+  for (const Setting& setting : part.settings) ++places[place_text(setting.first(), false)];
+  std::vector<std::string> sentences;
+  for (const Setting& setting : part.settings) {
+    const StepRatio* cost = setting.slowdown_of("baseline");
     if (!cost) continue;
-    const bool ambiguous = std::count(places.begin(), places.end(), places[i]) > 1;
-    text += place_text(part, settings[i], ambiguous) + ", " + cost_clause(*cost);
-    if (const StepRatio* improper = improper_vs_baseline(part, settings[i])) {
+    std::string place = place_text(setting.first(), false);
+    if (places[place] > 1) place = place_text(setting.first(), true);
+    std::string text = place + ", " + cost_clause(*cost);
+    if (const StepRatio* improper = setting.improper_vs_baseline()) {
       text += clause(*improper,
                      {"a no_sync that misses forward", "saves nothing", "the baseline", true});
     }
-    if (const StepRatio* accumulate = slowdown_of(part, settings[i], "accumulate")) {
+    if (const StepRatio* accumulate = setting.slowdown_of("accumulate")) {
       text += clause(*accumulate, {"accumulate", "does as well as no_sync", "no_sync"});
     }
-    text += ".\n";
+    sentences.push_back(text + ".");
   }
-  return text;
+  return sentences;
 }
 
 }  // namespace gradsync::report

@@ -41,8 +41,10 @@ std::vector<PublishedFitRow> published_rows(const PublishedMemory& reference) {
   return rows;
 }
 
-bool is_twin(const PartView& part, const CellResult& cell) {
-  const TopologyLabel topology = topology_label(part.context, cell);
+using Cells = std::vector<const CellView*>;
+
+bool is_twin(const CellView& cell) {
+  const TopologyLabel& topology = cell.name.topology;
   return cell.cell.model().starts_with("mixtral_8x7b") && cell.cell.wrapper() == "fsdp" &&
          topology.nodes * topology.ranks_per_node == kWorldSize;
 }
@@ -52,14 +54,13 @@ Parameters setting_of(const CellResult& cell) {
   return cell.cell.without({"strategy", "accumulation_steps"});
 }
 
-const CellResult* find_cell(const PartView& part, const Parameters& setting,
+const CellResult* find_cell(const Cells& cells, const Parameters& setting,
                             const PublishedFitRow& row) {
-  const auto is_row = [&](const CellResult& cell) {
-    return setting_of(cell) == setting && cell.cell.strategy() == row.strategy &&
-           cell.cell.accumulation_steps() == row.accumulation_steps;
-  };
-  const auto found = std::ranges::find_if(part.cells, is_row);
-  return found == part.cells.end() ? nullptr : &*found;
+  const auto found = std::ranges::find_if(cells, [&](const CellView* cell) {
+    return setting_of(*cell) == setting && cell->cell.strategy() == row.strategy &&
+           cell->cell.accumulation_steps() == row.accumulation_steps;
+  });
+  return found == cells.end() ? nullptr : *found;
 }
 
 bool measured(const CellResult* cell) {
@@ -100,12 +101,12 @@ std::string contradiction(const PublishedFitRow& row, const CellResult& cell) {
                      format_bytes(allocated));
 }
 
-std::string verdict(const PartView& part, const Parameters& setting,
+std::string verdict(const Cells& cells, const Parameters& setting,
                     const std::vector<PublishedFitRow>& rows) {
   std::vector<std::string> missing;
   std::vector<std::string> against;
   for (const PublishedFitRow& row : rows) {
-    const CellResult* cell = find_cell(part, setting, row);
+    const CellResult* cell = find_cell(cells, setting, row);
     if (!measured(cell)) {
       missing.push_back(row.label);
     } else if (std::string text = contradiction(row, *cell); !text.empty()) {
@@ -124,11 +125,11 @@ std::string verdict(const PartView& part, const Parameters& setting,
 }
 
 // How a published number lies to the peaks of the rows that it was published for.
-std::string number_text(const PartView& part, const Parameters& setting,
+std::string number_text(const Cells& cells, const Parameters& setting,
                         const std::vector<PublishedFitRow>& rows, const std::string& published) {
   double highest = 0;
   for (const PublishedFitRow& row : rows) {
-    const CellResult* cell = find_cell(part, setting, row);
+    const CellResult* cell = find_cell(cells, setting, row);
     if (row.result != published || cell == nullptr || !cell->is_ok()) continue;
     highest = std::max(highest, bytes_or_0(cell->peak_allocated_bytes));
   }
@@ -156,7 +157,7 @@ std::string hypotheses(const Parameters& setting, const PublishedMemory& referen
          fmt::format(".\nNot published: {}.\n", fmt::join(reference.setup.unpublished, ", "));
 }
 
-Blocks table_of(const PartView& part, const Parameters& setting, const PublishedMemory& reference) {
+Blocks table_of(const Cells& cells, const Parameters& setting, const PublishedMemory& reference) {
   const auto rows = published_rows(reference);
   TextTable table({{"the guide's row", Align::Left},
                    {"published", Align::Left},
@@ -164,7 +165,7 @@ Blocks table_of(const PartView& part, const Parameters& setting, const Published
                    {"of a rank", Align::Right}});
   std::set<std::string> numbers;
   for (const PublishedFitRow& row : rows) {
-    const CellResult* cell = find_cell(part, setting, row);
+    const CellResult* cell = find_cell(cells, setting, row);
     table.add_row({row.label, row.result, cell ? verdict_text(*cell) : "not run",
                    cell ? range_text(*cell) : "-"});
     if (row.fits()) numbers.insert(row.result);
@@ -173,23 +174,28 @@ Blocks table_of(const PartView& part, const Parameters& setting, const Published
       "The guide's second table ({}), beside one rank of {} here; of a\nrank: peak allocated, to "
       "what an allocator would have reserved (an estimate).\n",
       reference.setup.gpus, kWorldSize);
-  std::string text = verdict(part, setting, rows);
-  for (const std::string& number : numbers) text += number_text(part, setting, rows, number);
+  std::string text = verdict(cells, setting, rows);
+  for (const std::string& number : numbers) text += number_text(cells, setting, rows, number);
   return {Prose{head}, table, Prose{text + hypotheses(setting, reference)}};
 }
 
 }  // namespace
 
-Blocks guide_memory_table(const PartView& part, const std::optional<PublishedMemory>& reference) {
+Blocks guide_memory_table(const std::vector<PartView>& parts,
+                          const std::optional<PublishedMemory>& reference) {
   if (!reference) return {};
+  Cells cells;
   std::vector<Parameters> settings;
-  for (const CellResult& cell : part.cells) {
-    if (!is_twin(part, cell)) continue;
-    const Parameters setting = setting_of(cell);
-    if (std::ranges::find(settings, setting) == settings.end()) settings.push_back(setting);
+  for (const PartView& part : parts) {
+    for (const CellView& cell : part.cells) {
+      cells.push_back(&cell);
+      const Parameters setting = setting_of(cell);
+      if (is_twin(cell) && std::ranges::find(settings, setting) == settings.end())
+        settings.push_back(setting);
+    }
   }
   Blocks tables;
-  for (const Parameters& setting : settings) append(tables, table_of(part, setting, *reference));
+  for (const Parameters& setting : settings) append(tables, table_of(cells, setting, *reference));
   return tables;
 }
 

@@ -8,6 +8,7 @@
 #pragma once
 
 #include <optional>
+#include <vector>
 
 #include "harness/report/published.h"
 #include "harness/summary/part_view.h"
@@ -16,10 +17,12 @@
 namespace gradsync::report {
 
 // Returns the table with its verdict, one for each setting (all but strategy and accumulation) of
-// mixtral_8x7b under FSDP on 8 ranks; nothing for a part without one, or without a `reference`.
+// mixtral_8x7b under FSDP on 8 ranks, whatever part its rows are in; nothing for a run without one,
+// or without a `reference`.
 // Whether a row fits must agree with what was published. A published number agrees where the peak
 // allocated is no more: above the peak lies what is not counted here (other buffers than tensors, a
 // GPU's context, more tokens), for which there is no upper bound.
-Blocks guide_memory_table(const PartView& part, const std::optional<PublishedMemory>& reference);
+Blocks guide_memory_table(const std::vector<PartView>& parts,
+                          const std::optional<PublishedMemory>& reference);
 
 }  // namespace gradsync::report

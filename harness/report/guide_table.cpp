@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <set>
 
 #include "harness/plan/cell.h"
 #include "harness/plan/plan.h"
@@ -59,10 +60,10 @@ bool is_the_guides_set_up(const Parameters& cell) {
   return cell.model() == "bert_base" && cell.micro_batch_size() == 16 && cell.lengths() == "mrpc";
 }
 
-PublishedRow published_row(const PartView& part, const CellResult& cell) {
+PublishedRow published_row(const CellView& cell) {
   if (!trains_as_the_guide(cell.cell)) return {};
   if (is_the_guides_set_up(cell.cell)) {
-    const int nodes = topology_label(part.context, cell).nodes;
+    const int nodes = cell.name.topology.nodes;
     return {nodes > 1 ? "multi_node" : nodes == 1 ? "single_node" : "", false};
   }
   if (!cell.cell.model().starts_with("paced_bert_base_t4")) return {};
@@ -101,58 +102,52 @@ std::string judge(const CellResult* cell, double published_mean, const std::vect
   return range + (interval->contains(mean) ? " inside" : " OUTSIDE");
 }
 
-void add_published(TextTable& table, const PartView& part, const CellResult& setting,
+void add_published(TextTable& table, const Setting& setting,
                    const std::optional<PublishedSlowdowns>& reference, Agreement& agreement) {
-  const auto [row, is_re_enacted] = published_row(part, setting);
-  if (row.empty() || !reference || !reference->published.contains(row)) return;
+  if (!reference) return;
+  const auto [name, is_re_enacted] = published_row(setting.first());
+  const auto row = reference->published.find(name);
+  if (row == reference->published.end()) return;
   std::vector<std::string> published = {is_re_enacted ? "published" : "published, of two T4"};
   std::vector<std::string> inside = {"95 % of its runs"};
   for (const char* strategy : kStrategies) {
-    const std::vector<double>& value = reference->published.at(row).at(strategy);
+    const std::vector<double>& value = row->second.at(strategy);
     published.push_back(published_text(value));
     if (!is_re_enacted) continue;
-    inside.push_back(judge(find_strategy(part, setting, strategy), value.front(),
-                           reference->raw_runs.at(row).at(strategy), agreement));
+    inside.push_back(judge(setting.find(strategy), value.front(),
+                           reference->raw_runs.at(name).at(strategy), agreement));
   }
   table.add_row(published);
   if (is_re_enacted) table.add_row(inside);
 }
 
-std::string row_label(const PartView& part, const CellResult& setting, bool say_more) {
-  const TopologyLabel topology = topology_label(part.context, setting);
+std::string row_label(const CellView& cell, bool say_more) {
+  const TopologyLabel& topology = cell.name.topology;
   std::string label = topology.nodes > 1    ? "Multi-Node"
                       : topology.nodes == 1 ? "Single Node"
                                             : topology.shape;
   if (!say_more) return label;
   label += " (" + topology.text();
-  for (const std::string& name : part.varying_parameters()) {
-    label += ", " + parameter_text(setting.cell, name);
-  }
+  for (const auto& [name, text] : cell.name.varying) label += ", " + text;
   return label + ")";
 }
 
 // Rows need more than "Multi-Node" where two of them would read alike.
-bool labels_collide(const PartView& part, const std::vector<CellResult>& settings) {
-  std::vector<std::string> labels;
-  labels.reserve(settings.size());
-  for (const CellResult& setting : settings) labels.push_back(row_label(part, setting, false));
-  std::sort(labels.begin(), labels.end());
-  return std::adjacent_find(labels.begin(), labels.end()) != labels.end();
+bool labels_collide(const std::vector<Setting>& settings) {
+  std::set<std::string> labels;
+  for (const Setting& setting : settings) labels.insert(row_label(setting.first(), false));
+  return labels.size() < settings.size();
 }
 
 // Not where ways other than the guide's stand beside its four, nor along a sweep of accumulation,
 // which the guide's table has at 4 alone.
 bool is_comparable(const PartView& part) {
-  const auto varying = part.varying_parameters();
-  if (std::ranges::find(varying, "accumulation_steps") != varying.end()) return false;
-  const bool others = std::any_of(part.cells.begin(), part.cells.end(),
-                                  [](const CellResult& cell) { return is_on_the_road(cell.cell); });
-  if (others) return false;
-  int present = 0;
-  for (const char* strategy : kStrategies) {
-    const auto has = [&](const CellResult& cell) { return cell.cell.strategy() == strategy; };
-    present += std::any_of(part.cells.begin(), part.cells.end(), has) ? 1 : 0;
-  }
+  if (part.varies("accumulation_steps")) return false;
+  const auto any = [&](auto is_so) { return std::ranges::any_of(part.cells, is_so); };
+  if (any([](const CellView& cell) { return is_on_the_road(cell.cell); })) return false;
+  const auto present = std::ranges::count_if(kStrategies, [&](const char* strategy) {
+    return any([&](const CellView& cell) { return cell.cell.strategy() == strategy; });
+  });
   return present >= 2;
 }
 
@@ -172,28 +167,27 @@ std::string agreement_text(const Agreement& agreement) {
 Blocks guide_table(const PartView& part, const std::optional<PublishedSlowdowns>& reference) {
   if (!is_comparable(part)) return {};
   // The guide's order: several nodes first.
-  std::vector<CellResult> settings = settings_of(part);
-  std::stable_sort(settings.begin(), settings.end(),
-                   [&](const CellResult& left, const CellResult& right) {
-                     return topology_label(part.context, left).nodes > 1 &&
-                            topology_label(part.context, right).nodes <= 1;
-                   });
+  std::vector<Setting> settings = part.settings;
+  std::ranges::stable_sort(settings, {}, [](const Setting& setting) {
+    return setting.first().name.topology.nodes <= 1;
+  });
   TextTable table({{"", Align::Centre},
                    {"Baseline", Align::Centre},
                    {"`no_sync` improperly", Align::Centre},
                    {"`no_sync`", Align::Centre},
                    {"`accumulate`", Align::Centre}});
-  const bool say_more = labels_collide(part, settings);
+  const bool say_more = labels_collide(settings);
   Agreement agreement;
-  for (const CellResult& setting : settings) {
-    std::vector<std::string> row = {row_label(part, setting, say_more)};
+  for (const Setting& setting : settings) {
+    std::vector<std::string> row = {row_label(setting.first(), say_more)};
     for (const char* strategy : kStrategies) {
-      row.push_back(measured_text(find_strategy(part, setting, strategy), part.decimals()));
+      row.push_back(measured_text(setting.find(strategy), part.decimals));
     }
     table.add_row(row);
-    add_published(table, part, setting, reference, agreement);
+    add_published(table, setting, reference, agreement);
   }
-  return {table, Prose{agreement_text(agreement)}};
+  return {Prose{"Seconds per batch (one optimizer step), in the guide's layout:\n"}, table,
+          Prose{agreement_text(agreement)}};
 }
 
 }  // namespace gradsync::report

@@ -13,14 +13,14 @@
 
 namespace gradsync::report {
 
-// Returns the table, or nothing for a part that has no two of the guide's four strategies, or in
-// which accumulation_steps vary. Where the part is the twin of the guide's machines
-// (paced_bert_base_t4 on t4_2x1 and t4_1x2) and there is a `reference`, each measured row that
-// trains as the guide's runs did (4 micro-batches, DDP's defaults) is followed by the published one
-// and by whether the measured mean lies inside the 95 % interval of the published runs; below the
-// table stands the mean absolute error over all cells. Where the part is the guide's training on
-// another machine (bert_base, 16 examples of lengths mrpc) the published row follows and nothing is
-// compared.
+// Returns the table under its title, or nothing for a part that has no two of the guide's four
+// strategies, or in which accumulation_steps vary. Where the part is the twin of the guide's
+// machines (paced_bert_base_t4 on t4_2x1 and t4_1x2) and there is a `reference`, each measured row
+// that trains as the guide's runs did (4 micro-batches, DDP's defaults) is followed by the
+// published one and by whether the measured mean lies inside the 95 % interval of the published
+// runs; below the table stands the mean absolute error over all cells. Where the part is the
+// guide's training on another machine (bert_base, 16 examples of lengths mrpc) the published row
+// follows and nothing is compared.
 Blocks guide_table(const PartView& part, const std::optional<PublishedSlowdowns>& reference);
 
 }  // namespace gradsync::report

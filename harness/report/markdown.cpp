@@ -1,5 +1,6 @@
 #include "harness/report/markdown.h"
 
+#include "harness/report/guide_memory_table.h"
 #include "harness/report/part_page.h"
 #include "harness/summary/part_view.h"
 
@@ -26,10 +27,9 @@ Blocks blocks_of(const PartPage& page) {
 std::string result_markdown(const Result& result, const References& references,
                             const MarkdownOptions& options) {
   Blocks blocks{Sentences{head_lines(result)}};
-  for (const PartView& part : parts_of(result)) {
-    append(blocks, blocks_of(part_page(part, result.best, references)));
-  }
-  append(blocks, whole_run_tables(result, references));
+  const std::vector<PartView> parts = parts_of(result);
+  for (const PartView& part : parts) append(blocks, blocks_of(part_page(part, references)));
+  append(blocks, guide_memory_table(parts, references.memory_table));
   if (!options.raw_directory.empty()) {
     blocks.emplace_back(Sentences{{"Raw: " + options.raw_directory}});
   }

@@ -7,7 +7,6 @@
 #include <vector>
 
 #include "harness/base/units.h"
-#include "harness/report/memory_table.h"
 #include "harness/text/labels.h"
 
 namespace gradsync::report {
@@ -29,18 +28,11 @@ double measured_peak_of(const CellResult& cell) {
 }
 
 // "At accumulation 16, FULL_SHARD, param_dtype bfloat16": what tells this setting from the others.
-std::string place_text(const PartView& part, const CellResult& setting) {
-  std::string text = fmt::format("At accumulation {}", setting.cell.accumulation_steps());
-  if (part.several_topologies()) text += ", " + topology_label(part.context, setting).text();
-  for (const std::string& name : part.varying_parameters()) {
-    if (name == "accumulation_steps" || name == "wrapper") continue;
-    if (name == "reshard_after_forward") {
-      text += ", " + sharding_label(setting.cell);
-    } else if (name != "memory_budget_bytes") {
-      text += fmt::format(", {} {}", name, parameter_text(setting.cell, name));
-    }
-  }
-  return text;
+std::string place_text(const PartView& part, const CellView& cell) {
+  std::string text = fmt::format("At accumulation {}", cell.cell.accumulation_steps());
+  if (part.several_topologies) text += ", " + cell.name.topology.text();
+  return text + cell.name.varying_text({"accumulation_steps", "wrapper", "memory_budget_bytes"},
+                                       Sharding::ByName);
 }
 
 // "costs 1.77x [1.70, 1.84] the time of no_sync"; "" without times.
@@ -96,17 +88,21 @@ std::string sentence(const CellResult& each, const CellResult& none) {
 
 }  // namespace
 
-std::string memory_findings(const PartView& part) {
-  std::string text;
-  for (const CellResult& setting : settings_of(grouped_by_sharding(part))) {
-    if (setting.cell.wrapper() != "fsdp" || setting.cell.accumulation_steps() < 2) continue;
-    const CellResult* each = find_strategy(part, setting, "sync_each_batch");
-    const CellResult* none = find_strategy(part, setting, "no_sync");
+std::vector<std::string> memory_findings(const PartView& part) {
+  std::vector<Setting> settings = part.settings;
+  std::ranges::stable_sort(settings, {},
+                           [](const Setting& setting) { return setting.first().sharding_group; });
+  std::vector<std::string> sentences;
+  for (const Setting& setting : settings) {
+    const CellView& first = setting.first();
+    if (first.cell.wrapper() != "fsdp" || first.cell.accumulation_steps() < 2) continue;
+    const CellView* each = setting.find("sync_each_batch");
+    const CellView* none = setting.find("no_sync");
     if (each == nullptr || none == nullptr) continue;
     const std::string found = sentence(*each, *none);
-    if (!found.empty()) text += place_text(part, setting) + ", " + found + ".\n";
+    if (!found.empty()) sentences.push_back(place_text(part, first) + ", " + found + ".");
   }
-  return text;
+  return sentences;
 }
 
 }  // namespace gradsync::report

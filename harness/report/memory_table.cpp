@@ -5,10 +5,8 @@
 #include <algorithm>
 #include <cmath>
 #include <functional>
-#include <map>
 
 #include "harness/base/units.h"
-#include "harness/summary/timed_steps.h"
 #include "harness/text/labels.h"
 #include "harness/text/text_table.h"
 
@@ -21,10 +19,6 @@ namespace {
 constexpr const char* kSharding = "reshard_after_forward";
 constexpr const char* kAccumulation = "accumulation_steps";
 constexpr const char* kBudget = "memory_budget_bytes";
-
-bool contains(const std::vector<std::string>& names, const std::string& name) {
-  return std::find(names.begin(), names.end(), name) != names.end();
-}
 
 bool has_budget(const CellResult& cell) {
   return cell.cell.has(kBudget);
@@ -46,8 +40,7 @@ std::string bytes_text(const std::optional<double>& bytes) {
   return text_or_dash(bytes, format_bytes);
 }
 
-std::string setting_text(const CellResult& cell, const std::string& name) {
-  if (name != kBudget) return parameter_text(cell.cell, name);
+std::string budget_text(const CellView& cell) {
   const auto budget = cell.cell.memory_budget_bytes();
   return budget ? format_bytes(*budget) : "none";
 }
@@ -59,36 +52,46 @@ std::string step_text(const CellResult& cell, int decimals) {
 struct MemoryColumn {
   std::string head;
   Align align;
-  std::function<std::string(const CellResult& cell)> text;
+  std::function<std::string(const CellView& cell)> text;
   bool told_once = false;  // blank where the row above, and all before it in the row, is the same
 };
 
+std::function<std::string(const CellView& cell)> text_of(const PartView& part,
+                                                         const std::string& parameter) {
+  if (parameter == kBudget) return budget_text;
+  const auto place = std::ranges::find(part.varying, parameter) - part.varying.begin();
+  return [place](const CellView& cell) { return cell.name.varying[std::size_t(place)].text; };
+}
+
 // What tells rows apart, from what varies least to what varies most.
 std::vector<MemoryColumn> naming_columns(const PartView& part) {
-  const auto varying = part.varying_parameters();
   std::vector<MemoryColumn> columns;
-  if (part.several_topologies()) {
-    const auto where = [&part](const CellResult& cell) {
-      return topology_label(part.context, cell).text();
-    };
+  if (part.several_topologies) {
+    const auto where = [](const CellView& cell) { return cell.name.topology.text(); };
     columns.push_back({"topology", Align::Left, where, true});
   }
-  if (contains(varying, kSharding) || contains(varying, "wrapper")) {
-    const auto sharding = [](const CellResult& cell) { return sharding_label(cell.cell); };
+  if (part.varies(kSharding) || part.varies("wrapper")) {
+    const auto sharding = [](const CellView& cell) { return cell.name.sharding; };
     columns.push_back({"sharding", Align::Left, sharding, true});
   }
-  for (const std::string& name : varying) {
+  for (const std::string& name : part.varying) {
     if (name == kSharding || name == "wrapper" || name == kAccumulation) continue;
-    const auto value = [name](const CellResult& cell) { return setting_text(cell, name); };
-    columns.push_back({name == kBudget ? "budget" : name, Align::Left, value});
+    columns.push_back({name == kBudget ? "budget" : name, Align::Left, text_of(part, name)});
   }
-  if (contains(varying, kAccumulation)) {
-    const auto count = [](const CellResult& cell) { return setting_text(cell, kAccumulation); };
-    columns.push_back({"accum", Align::Right, count});
+  if (part.varies(kAccumulation)) {
+    columns.push_back({"accum", Align::Right, text_of(part, kAccumulation)});
   }
-  const auto strategy = [](const CellResult& cell) { return strategy_label(cell.cell.strategy()); };
+  const auto strategy = [](const CellView& cell) { return cell.name.strategy; };
   columns.push_back({"strategy", Align::Left, strategy});
   return columns;
+}
+
+// The rows of a topology and sharding together; otherwise as they were.
+std::vector<const CellView*> by_sharding(const PartView& part) {
+  std::vector<const CellView*> rows;
+  for (const CellView& cell : part.cells) rows.push_back(&cell);
+  std::ranges::stable_sort(rows, {}, &CellView::sharding_group);
+  return rows;
 }
 
 bool any_of(const PartView& part, const std::function<bool(const CellResult& cell)>& holds) {
@@ -105,9 +108,10 @@ bool has_verdicts(const PartView& part) {
 
 std::vector<MemoryColumn> columns_of(const PartView& part) {
   std::vector<MemoryColumn> columns = naming_columns(part);
-  if (!timed_steps(part).steps.empty()) {
-    const int decimals = part.decimals();
-    const auto step = [decimals](const CellResult& cell) { return step_text(cell, decimals); };
+  if (!part.timed.steps.empty()) {
+    const auto step = [decimals = part.decimals](const CellView& cell) {
+      return step_text(cell, decimals);
+    };
     columns.push_back({"s/step", Align::Right, step});
   }
   const auto peak = [](const CellResult& cell) { return bytes_text(peak_of(cell)); };
@@ -149,11 +153,10 @@ std::string prediction_text(const PartView& part) {
 }
 
 std::string what_the_columns_mean(const PartView& part) {
-  const TimedSteps timed = timed_steps(part);
   std::string text;
-  if (!timed.steps.empty()) {
+  if (!part.timed.steps.empty()) {
     text = fmt::format("s/step = optimizer step of {}, slowest rank, mean over {};\n",
-                       step_size_text(part), timed.text());
+                       part.step_size, part.timed.text());
   }
   text += "peak alloc. = the most that a rank's tensors held in a timed step.\n";
   text += prediction_text(part);
@@ -165,16 +168,6 @@ std::string what_the_columns_mean(const PartView& part) {
 
 }  // namespace
 
-bool is_about_memory(const PartView& part) {
-  const auto varying = part.varying_parameters();
-  const bool differs = std::any_of(varying.begin(), varying.end(), [](const std::string& name) {
-    return name == kAccumulation || name == kSharding || name == kBudget || name.ends_with("dtype");
-  });
-  return any_of(part, [&](const CellResult& cell) {
-    return cell.cell.wrapper() == "fsdp" && (differs || has_budget(cell));
-  });
-}
-
 std::string verdict_text(const CellResult& cell) {
   if (cell.is_ok()) return has_budget(cell) ? "fits" : "ok";
   if (cell.status != results::Status::Oom || !cell.oom_place) {
@@ -183,29 +176,15 @@ std::string verdict_text(const CellResult& cell) {
   return fmt::format("oom, {} {}", cell.oom_place->phase, cell.oom_place->micro_batch);
 }
 
-PartView grouped_by_sharding(const PartView& part) {
-  std::map<std::string, std::size_t> groups;
-  const auto group = [&groups](const CellResult& cell) {
-    const std::string name = cell.cell.topology() + " " + sharding_label(cell.cell);
-    return groups.try_emplace(name, groups.size()).first->second;
-  };
-  for (const CellResult& cell : part.cells) group(cell);  // groups in the order in which they come
-  PartView grouped = part;
-  std::stable_sort(
-      grouped.cells.begin(), grouped.cells.end(),
-      [&](const CellResult& left, const CellResult& right) { return group(left) < group(right); });
-  return grouped;
-}
-
 Blocks memory_table(const PartView& part) {
   const std::vector<MemoryColumn> columns = columns_of(part);
   std::vector<TextTable::Column> heads;
   for (const MemoryColumn& column : columns) heads.push_back({column.head, column.align});
   TextTable table(heads);
   std::vector<std::string> above(columns.size());
-  for (const CellResult& cell : grouped_by_sharding(part).cells) {
+  for (const CellView* cell : by_sharding(part)) {
     std::vector<std::string> texts;
-    for (const MemoryColumn& column : columns) texts.push_back(column.text(cell));
+    for (const MemoryColumn& column : columns) texts.push_back(column.text(*cell));
     std::vector<std::string> shown = texts;
     for (std::size_t i = 0; i < columns.size() && columns[i].told_once && texts[i] == above[i]; ++i)
       shown[i].clear();

@@ -8,13 +8,6 @@
 
 namespace gradsync::report {
 
-// Whether the part has rows of FSDP that differ in what decides about memory (accumulation,
-// sharding, dtypes, budget), or that have a budget: its reader asks what fits before how fast.
-bool is_about_memory(const PartView& part);
-
-// Returns the part with the rows of a topology and sharding together; otherwise as they were.
-PartView grouped_by_sharding(const PartView& part);
-
 // Returns the table: a row per cell, grouped by sharding, with its time, the peak of a rank's
 // tensors, the peak that was predicted for it and whether it fits. A column that would say nothing
 // is left out: of parameters that all rows share, of times or predictions that no row has, of

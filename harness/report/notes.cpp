@@ -1,13 +1,14 @@
 #include "harness/report/notes.h"
 
 #include <fmt/format.h>
+#include <fmt/ranges.h>
 
 #include <algorithm>
 #include <map>
 #include <set>
 #include <utility>
 
-#include "harness/report/row_names.h"
+#include "harness/text/labels.h"
 
 namespace gradsync::report {
 
@@ -34,13 +35,12 @@ Lines interval_notes(const PartView& part) {
 }
 
 // "baseline (1 of 4 trials), no_sync"
-std::string strategy_with_count(const CellResult& cell) {
-  std::string label = strategy_label(cell.cell.strategy());
+std::string strategy_with_count(const CellView& cell) {
   int all = 0;
   for (const auto& [status, count] : cell.trials) all += count;
   const auto ok = cell.trials.find("ok");
-  if (ok == cell.trials.end()) return label;
-  std::string text = fmt::format("{} ({} of {} trials", label, all - ok->second, all);
+  if (ok == cell.trials.end()) return cell.name.strategy;
+  std::string text = fmt::format("{} ({} of {} trials", cell.name.strategy, all - ok->second, all);
   if (cell.step_s) {
     text += fmt::format("; the others {} s/step", seconds_text(cell.step_s->mean, 3));
   }
@@ -55,12 +55,10 @@ Lines status_notes(const PartView& part) {
     std::vector<std::string> strategies;
   };
   std::vector<Fault> faults;
-  const RowNames names(part);
-  for (std::size_t row = 0; row < part.cells.size(); ++row) {
-    const CellResult& cell = part.cells[row];
+  for (const CellView& cell : part.cells) {
     if (cell.is_ok()) continue;
     const std::string head =
-        fmt::format("{}: {}", results::to_string(cell.status), names.place(row));
+        fmt::format("{}: {}", results::to_string(cell.status), cell.name.place());
     const auto same = [&](const Fault& fault) {
       return fault.head == head && fault.reason == cell.reason;
     };
@@ -77,9 +75,9 @@ Lines status_notes(const PartView& part) {
 
 Lines missing_times(const PartView& part) {
   std::map<std::string, std::set<std::string>> places;
-  for (const CellResult& cell : part.cells) {
+  for (const CellView& cell : part.cells) {
     if (!cell.is_ok() || cell.step_s) continue;
-    places[cell.step_s.why_not()].insert(topology_label(part.context, cell).text());
+    places[cell.step_s.why_not()].insert(cell.name.topology.text());
   }
   Lines lines;
   for (const auto& [reason, where] : places) {

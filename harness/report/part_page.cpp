@@ -10,15 +10,13 @@
 #include "harness/report/attribution_table.h"
 #include "harness/report/detail_table.h"
 #include "harness/report/finding.h"
-#include "harness/report/guide_memory_table.h"
 #include "harness/report/guide_table.h"
 #include "harness/report/memory_finding.h"
 #include "harness/report/memory_table.h"
 #include "harness/report/notes.h"
 #include "harness/report/spread_table.h"
-#include "harness/summary/best_of_all.h"
+#include "harness/report/sweep_finding.h"
 #include "harness/summary/plan_source.h"
-#include "harness/summary/step_laws.h"
 #include "harness/text/labels.h"
 
 namespace gradsync::report {
@@ -32,16 +30,12 @@ namespace {
 // The parameters that all cells of the part share, as far as they matter to its reader.
 std::string shared_parameters(const PartView& part) {
   std::vector<std::string> names = {"model", "wrapper", "accumulation_steps"};
-  if (!part.paced()) {
-    for (const char* name : {"micro_batch_size", "sequence_length", "lengths"})
-      names.emplace_back(name);
-  }
-  const auto varying = part.varying_parameters();
+  if (!part.is_paced) names.insert(names.end(), {"micro_batch_size", "sequence_length", "lengths"});
   std::vector<std::string> shared;
   for (const std::string& name : names) {
     const auto& cell = part.cells.front().cell;
-    const bool varies = std::ranges::find(varying, name) != varying.end();
-    if (!varies && cell.has(name)) shared.push_back(name + " " + plain_text(cell.value(name)));
+    if (part.varies(name) || !cell.has(name)) continue;
+    shared.push_back(name + " " + plain_text(cell.value(name)));
   }
   return fmt::format("{}", fmt::join(shared, ", "));
 }
@@ -51,8 +45,8 @@ std::string compute_line(const PartView& part) {
   const bool ddp = std::ranges::all_of(
       part.cells, [](const CellResult& cell) { return cell.cell.wrapper() == "ddp"; });
   const std::string engine = ddp ? ", real DDP engine" : "";
-  if (!part.paced()) return "Real compute" + engine + ".";
-  const bool mixed = !std::ranges::all_of(part.cells, is_paced);
+  if (!part.is_paced) return "Real compute" + engine + ".";
+  const bool mixed = !std::ranges::all_of(part.cells, &CellView::is_paced);
   if (mixed)
     return "**Paced compute** in some rows, as their model says, real in others" + engine + ".";
   std::string text = "**Paced compute**" + engine + ", real traffic on a shaped link";
@@ -64,30 +58,17 @@ std::string compute_line(const PartView& part) {
 
 // What the rows of a table about memory share beyond that.
 std::string shared_memory_terms(const PartView& part) {
-  const auto varying = part.varying_parameters();
-  const auto varies = [&](const char* name) {
-    return std::find(varying.begin(), varying.end(), name) != varying.end();
-  };
-  const CellResult& first = part.cells.front();
+  const CellView& first = part.cells.front();
   std::string text;
-  if (!part.several_topologies()) text += topology_label(part.context, first).text() + ", ";
-  if (!varies("wrapper") && !varies("reshard_after_forward")) {
-    text += sharding_label(first.cell) + ", ";
+  if (!part.several_topologies) text += first.name.topology.text() + ", ";
+  if (!part.varies("wrapper") && !part.varies("reshard_after_forward")) {
+    text += first.name.sharding + ", ";
   }
   const auto budget = first.cell.memory_budget_bytes();
-  if (!varies("memory_budget_bytes") && budget) {
+  if (!part.varies("memory_budget_bytes") && budget) {
     text += "budget of a rank " + format_bytes(*budget) + ", ";
   }
   return text;
-}
-
-// The guide's table with what it is called; nothing where the part has none.
-Blocks titled_guide_table(const PartView& part, const References& references) {
-  Blocks blocks{Prose{"Seconds per batch (one optimizer step), in the guide's layout:\n"}};
-  const Blocks table = guide_table(part, references.slowdown_table);
-  if (table.empty()) return {};
-  append(blocks, table);
-  return blocks;
 }
 
 }  // namespace
@@ -127,9 +108,8 @@ std::vector<std::string> head_lines(const Result& result) {
   return lines;
 }
 
-PartPage part_page(const PartView& part, const std::vector<results::Best>& best,
-                   const References& references) {
-  const bool about_memory = is_about_memory(part);
+PartPage part_page(const PartView& part, const References& references) {
+  const bool about_memory = part.is_about_memory;
   PartPage page;
   page.name = part.name;
   page.about = part.about;
@@ -141,15 +121,15 @@ PartPage part_page(const PartView& part, const std::vector<results::Best>& best,
     append(page.more, spread_table(part));
     append(page.more, attribution_table(part));
   }
-  append(page.more, titled_guide_table(part, references));
-  page.findings = lines_of(findings(part) + memory_findings(part) + step_law_sentences(part) +
-                           best_sentences(best, part));
+  append(page.more, guide_table(part, references.slowdown_table));
+  const auto say = [&](std::vector<std::string> sentences) {
+    std::ranges::move(sentences, std::back_inserter(page.findings));
+  };
+  say(findings(part));
+  say(memory_findings(part));
+  say(law_findings(part));
+  say(best_findings(part));
   return page;
-}
-
-Blocks whole_run_tables(const Result& result, const References& references) {
-  PartView whole{.name = "", .about = "", .context = result.context, .cells = result.cells};
-  return guide_memory_table(whole, references.memory_table);
 }
 
 }  // namespace gradsync::report

@@ -22,12 +22,8 @@ struct PartPage {
   std::vector<std::string> findings;  // a sentence each
 };
 
-// Every number comes from `part`, `best` (of its result) or `references`.
-PartPage part_page(const PartView& part, const std::vector<results::Best>& best,
-                   const References& references);
-
-// Returns what is told of all parts together: a published table's rows may be parts of a plan.
-Blocks whole_run_tables(const results::Result& result, const References& references);
+// Every number comes from `part` or `references`.
+PartPage part_page(const PartView& part, const References& references);
 
 // Returns what ran and by what, then the warnings, a line each.
 std::vector<std::string> head_lines(const results::Result& result);

@@ -146,6 +146,13 @@ constexpr auto fields_of(const Result*) {
       field("best", &Result::best).later(), field("exit_status", &Result::exit_status)};
 }
 
+std::optional<double> CellResult::moved_bytes() const {
+  if (!collectives_per_step) return std::nullopt;
+  double bytes = 0;
+  for (const auto& [op, total] : *collectives_per_step) bytes += static_cast<double>(total.bytes);
+  return bytes;
+}
+
 void to_json(json& out, const StepRatio& ratio) {
   out = write_fields(ratio);
 }

@@ -171,6 +171,10 @@ struct CellResult {
   std::optional<OomPlace> oom_place;
 
   bool is_ok() const { return status == Status::Ok; }
+  // Whether its model waited instead of computing.
+  bool is_paced() const { return timing == Timing::Paced; }
+  // Of all collectives, per rank and step; unset where they are not known.
+  std::optional<double> moved_bytes() const;
   // Whether it has times and none of its trials failed.
   bool is_timed() const { return is_ok() && step_s; }
 };

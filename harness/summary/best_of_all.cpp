@@ -1,12 +1,9 @@
 #include "harness/summary/best_of_all.h"
 
-#include <fmt/format.h>
-
 #include <algorithm>
 #include <utility>
 
 #include "harness/summary/comparison.h"
-#include "harness/text/labels.h"
 
 namespace gradsync::report {
 
@@ -18,26 +15,9 @@ using results::Parameters;
 
 namespace {
 
-struct Option {
-  const char* name;
-  json by_default;
-};
-
-const std::vector<Option>& options() {
-  static const std::vector<Option> table{
-      {"bucket_cap_bytes", 0},   {"gradient_as_bucket_view", false}, {"compression", "none"},
-      {"fused_optimizer", true}, {"find_unused_parameters", false},  {"static_graph", false}};
-  return table;
-}
-
-json value_of(const Parameters& cell, const Option& option) {
-  return cell.has(option.name) ? cell.value(option.name) : option.by_default;
-}
-
 bool all_by_default(const Parameters& cell) {
-  return std::all_of(options().begin(), options().end(), [&](const Option& option) {
-    return value_of(cell, option) == option.by_default;
-  });
+  return std::ranges::all_of(
+      options(), [&](const Option& option) { return option.of(cell) == option.by_default; });
 }
 
 bool compressed(const Parameters& cell) {
@@ -112,56 +92,18 @@ Best entry(Among among, const std::pair<const Timed*, std::size_t>& best,
   return out;
 }
 
-// "no_sync, compression fp16, bucket_cap_bytes 1048576"
-std::string words_for(const Parameters& cell) {
-  std::string text = strategy_label(cell.strategy());
-  for (const Option& option : options()) {
-    const json value = value_of(cell, option);
-    if (value != option.by_default) text += fmt::format(", {} {}", option.name, plain_text(value));
-  }
-  return text;
-}
-
-bool is_option(const std::string& name) {
-  return std::any_of(options().begin(), options().end(),
-                     [&](const Option& option) { return option.name == name; });
-}
-
-std::string place_of(const PartView& part, const CellResult& cell) {
-  std::string text = topology_label(part.context, cell).text();
-  for (const std::string& name : part.varying_parameters()) {
-    if (is_option(name)) continue;
-    text += fmt::format(", {} {}", name, parameter_text(cell.cell, name));
-  }
-  return text;
-}
-
-// That the pair was chosen for its times, and what its interval makes of that.
-std::string chosen_text(const Best& best) {
-  if (best.ci95) {
-    return fmt::format("an interval that holds for all {} pairs to choose from", best.choices);
-  }
-  return fmt::format("the fastest of {} pairs in {}", best.choices,
-                     launches_that_ran(best.launches));
-}
-
-std::string ratio_to_defaults(const Best& best) {
-  return text_or_dash(best.ratio, [&](double ratio) {
-    return ratio_text({.ratio = ratio, .ci95 = best.ci95, .interval = ""});
-  });
-}
-
-std::string sentence(const Best& best, const PartView& part, const CellResult& cell) {
-  std::string text = fmt::format("Best of {} on {}{}: {}, {} s/step", best.of, place_of(part, cell),
-                                 best.among == Among::All ? "" : " with whole gradients",
-                                 words_for(best.cell), seconds_text(best.step_s, part.decimals()));
-  if (best.cell == best.vs) return text + ", with every option at its default.\n";
-  text += fmt::format("; {} of {} with every option at its default, {}", ratio_to_defaults(best),
-                      strategy_label(best.vs.strategy()), chosen_text(best));
-  return text + (compressed(best.cell) ? "; its gradients are rounded on the wire.\n" : ".\n");
-}
-
 }  // namespace
+
+json Option::of(const Parameters& cell) const {
+  return cell.has(name) ? cell.value(name) : by_default;
+}
+
+const std::vector<Option>& options() {
+  static const std::vector<Option> table{
+      {"bucket_cap_bytes", 0},   {"gradient_as_bucket_view", false}, {"compression", "none"},
+      {"fused_optimizer", true}, {"find_unused_parameters", false},  {"static_graph", false}};
+  return table;
+}
 
 std::vector<Best> best_of_all(const std::vector<CellGroup>& groups,
                               const std::vector<CellResult>& cells) {
@@ -176,16 +118,6 @@ std::vector<Best> best_of_all(const std::vector<CellGroup>& groups,
     best.push_back(entry(Among::WholeGradients, whole, reference));
   }
   return best;
-}
-
-std::string best_sentences(const std::vector<Best>& best, const PartView& part) {
-  std::string text;
-  for (const Best& entry : best) {
-    if (entry.part != part.name) continue;
-    const auto cell = std::ranges::find(part.cells, entry.cell, &CellResult::cell);
-    if (cell != part.cells.end()) text += sentence(entry, part, *cell);
-  }
-  return text;
 }
 
 }  // namespace gradsync::report

@@ -6,21 +6,27 @@
 // the fastest that sends whole gradients has an entry of its own.
 #pragma once
 
-#include <string>
+#include <nlohmann/json.hpp>
 #include <vector>
 
+#include "harness/results/result.h"
 #include "harness/summary/cell_group.h"
-#include "harness/summary/part_view.h"
 
 namespace gradsync::report {
+
+// An option of that kind.
+struct Option {
+  const char* name;
+  nlohmann::json by_default;
+
+  nlohmann::json of(const results::Parameters& cell) const;  // its value there
+};
+const std::vector<Option>& options();
 
 // Returns for each set of DDP's cells of one part that differ in strategy and options alone, where
 // options vary and one setting has all at their defaults, the fastest of all, and where that
 // compresses gradients the fastest that does not. `cells`: one for each group.
 std::vector<results::Best> best_of_all(const std::vector<CellGroup>& groups,
                                        const std::vector<results::CellResult>& cells);
-
-// Returns a sentence for each entry of this part, or "".
-std::string best_sentences(const std::vector<results::Best>& best, const PartView& part);
 
 }  // namespace gradsync::report

@@ -6,7 +6,6 @@
 #include "harness/summary/cell_summary.h"
 #include "harness/summary/comparison.h"
 #include "harness/summary/lower_bound.h"
-#include "harness/summary/part_view.h"
 #include "harness/summary/step_laws.h"
 #include "harness/text/labels.h"
 
@@ -86,9 +85,7 @@ results::Result build_result(const results::Context& context, const nlohmann::js
   }
   result.strategies = strategies_of(result.cells);
   result.best = best_of_all(groups, result.cells);
-  for (const PartView& part : parts_of(result)) {
-    for (results::Law& law : step_laws(part)) result.laws.push_back(std::move(law));
-  }
+  result.laws = step_laws(result.cells);
   return result;
 }
 

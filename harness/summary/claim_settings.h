@@ -2,27 +2,27 @@
 // with at least two micro-batches in a step, since with one there is nothing to leave out.
 #pragma once
 
-#include <map>
 #include <string>
 #include <utility>
 #include <vector>
 
-#include "harness/results/result.h"
+#include "harness/summary/part_view.h"
 
 namespace gradsync::report {
 
-// Points into the result that it is of.
 struct ClaimSetting {
-  std::string part;     // "" where the plan has no parts
+  const Setting* cells = nullptr;  // of the part that it is in
+  std::string part;                // "" where the plan has no parts
   std::string place;    // where it ran and what tells it from others; paced compute is said
   std::string machine;  // all but strategy and topology, and how many ranks: what two places share
   int nodes = 0;        // 0: not known
   bool is_ddp = false;
   bool is_fsdp = false;
   bool timing_valid = true;
-  std::map<std::string, const results::CellResult*> by_strategy;
 
-  const results::CellResult* find(const std::string& strategy) const;  // nullptr: it did not run
+  const results::CellResult* find(const std::string& strategy) const {
+    return cells->find(strategy);  // nullptr: it did not run
+  }
 
   // The row that synchronizes in every micro-batch, where no_sync ran too: baseline, or under FSDP
   // sync_each_batch in its place. nullptr: there is none.
@@ -33,8 +33,8 @@ struct ClaimSetting {
   bool has_times(const results::CellResult& cell) const;
 };
 
-// Returns the settings in the order of the run.   Cost: proportional to its cells.
-std::vector<ClaimSetting> claim_settings(const results::Result& result);
+// Returns the settings in the order of the run; they point into its parts.
+std::vector<ClaimSetting> claim_settings(const std::vector<PartView>& parts, bool timing_valid);
 
 // Two settings that differ in where the ranks are alone: between nodes, within one.
 using AcrossNodes = std::pair<const ClaimSetting*, const ClaimSetting*>;

@@ -147,7 +147,8 @@ std::string to_string(GuideVerdict verdict) {
 
 std::vector<GuideClaim> guide_claims(const results::Result& result) {
   std::vector<GuideClaim> claims = claims_of_the_guide();
-  const std::vector<ClaimSetting> settings = claim_settings(result);
+  const std::vector<PartView> parts = parts_of(result);
+  const auto settings = claim_settings(parts, result.context.timing_valid);
   for (const ClaimSetting& setting : settings) add_setting(claims, setting);
   for (const auto& [between, within] : across_nodes(settings)) {
     add(claims[3], *between, costs_more(*between->that_syncs_each(), *within->that_syncs_each()));

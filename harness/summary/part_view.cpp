@@ -1,73 +1,135 @@
 #include "harness/summary/part_view.h"
 
 #include <algorithm>
+#include <map>
 #include <set>
+#include <utility>
 
 #include "harness/summary/plan_source.h"
-#include "harness/text/labels.h"
 
 namespace gradsync::report {
 
 using results::CellResult;
-using results::Parameters;
+using results::StepRatio;
 
-bool is_paced(const CellResult& cell) {
-  return cell.timing == results::Timing::Paced;
+namespace {
+
+std::vector<CellView> named(std::vector<CellView> cells) {
+  std::vector<UnnamedCell> unnamed;
+  for (const CellView& cell : cells) unnamed.push_back({&cell.cell, cell.name.topology});
+  const std::vector<CellName> names = names_of(unnamed);
+  std::map<std::string, std::size_t> groups;
+  for (std::size_t i = 0; i < cells.size(); ++i) {
+    const std::string group = cells[i].cell.topology() + " " + names[i].sharding;
+    cells[i].name = names[i];
+    cells[i].sharding_group = groups.try_emplace(group, groups.size()).first->second;
+  }
+  return cells;
 }
 
-bool PartView::paced() const {
-  return std::ranges::any_of(cells, is_paced);
+std::vector<Setting> settings_of(const std::vector<CellView>& cells) {
+  std::vector<Setting> settings;
+  std::map<nlohmann::json, std::size_t> known;
+  for (const CellView& cell : cells) {
+    const auto [place, is_new] =
+        known.try_emplace(cell.cell.without({"strategy"}).written(), settings.size());
+    if (is_new) settings.emplace_back();
+    settings[place->second].cells.push_back(&cell);
+  }
+  return settings;
 }
 
-bool PartView::several_topologies() const {
-  return std::ranges::any_of(cells, [&](const CellResult& cell) {
-    return cell.cell.topology() != cells.front().cell.topology();
-  });
+std::vector<std::string> varying_in(const std::vector<CellView>& cells) {
+  std::vector<std::string> names;
+  if (cells.empty()) return names;
+  for (const VaryingValue& value : cells.front().name.varying) names.push_back(value.name);
+  return names;
 }
 
-std::vector<std::string> PartView::varying_parameters() const {
-  std::vector<const Parameters*> parameters;
-  for (const CellResult& cell : cells) parameters.push_back(&cell.cell);
-  return results::varying_names(parameters);
+bool decides_about_memory(const std::string& parameter) {
+  return parameter == "accumulation_steps" || parameter == "reshard_after_forward" ||
+         parameter == "memory_budget_bytes" || parameter.ends_with("dtype");
 }
 
-int PartView::decimals() const {
+int decimals_of(const std::vector<CellView>& cells) {
   std::vector<double> means_s;
-  for (const CellResult& cell : cells) {
+  for (const CellView& cell : cells) {
     if (cell.step_s) means_s.push_back(cell.step_s->mean);
   }
   return decimals_for(means_s);
 }
 
+std::string step_size_of(const std::vector<CellView>& cells) {
+  std::set<int> accumulation;
+  for (const CellView& cell : cells) accumulation.insert(cell.cell.accumulation_steps());
+  if (accumulation.size() != 1) return "accumulation_steps micro-batches";
+  return counted(static_cast<std::size_t>(*accumulation.begin()), "micro-batch", "micro-batches");
+}
+
+template <typename Entry>
+std::vector<Entry> of_part(const std::vector<Entry>& entries, const std::string& part) {
+  std::vector<Entry> own;
+  std::ranges::copy_if(entries, std::back_inserter(own),
+                       [&](const Entry& entry) { return entry.part == part; });
+  return own;
+}
+
+}  // namespace
+
+const CellView* Setting::find(const std::string& strategy) const {
+  const auto found = std::ranges::find(cells, strategy,
+                                       [](const CellView* cell) { return cell->cell.strategy(); });
+  return found == cells.end() ? nullptr : *found;
+}
+
+const StepRatio* Setting::slowdown_of(const std::string& strategy) const {
+  const CellView* cell = find(strategy);
+  return cell && cell->is_ok() && cell->slowdown ? &*cell->slowdown : nullptr;
+}
+
+const StepRatio* Setting::improper_vs_baseline() const {
+  const CellView* cell = find("no_sync_improper");
+  if (!cell || !cell->is_ok() || !cell->vs_baseline) return nullptr;
+  return *cell->vs_baseline ? &**cell->vs_baseline : nullptr;
+}
+
+PartView::PartView(std::string part, std::string said, std::vector<CellView> unnamed)
+    : name(std::move(part)),
+      about(std::move(said)),
+      cells(named(std::move(unnamed))),
+      settings(settings_of(cells)),
+      varying(varying_in(cells)),
+      decimals(decimals_of(cells)),
+      timed(cells),
+      step_size(step_size_of(cells)) {
+  const bool differs = std::ranges::any_of(varying, decides_about_memory);
+  for (const CellView& cell : cells) {
+    is_paced |= cell.is_paced();
+    several_topologies |= cell.cell.topology() != cells.front().cell.topology();
+    is_about_memory |=
+        cell.cell.wrapper() == "fsdp" && (differs || cell.cell.has("memory_budget_bytes"));
+  }
+}
+
+bool PartView::varies(const std::string& parameter) const {
+  return std::ranges::find(varying, parameter) != varying.end();
+}
+
 std::vector<PartView> parts_of(const results::Result& result) {
-  std::vector<PartView> parts;
+  std::vector<std::pair<std::string, std::vector<CellView>>> cells;  // by part
   for (const CellResult& cell : result.cells) {
-    auto found = std::ranges::find(parts, cell.part, &PartView::name);
-    if (found == parts.end()) {
-      parts.push_back({cell.part, about_part(result.plan, cell.part), result.context, {}});
-      found = parts.end() - 1;
-    }
-    found->cells.push_back(cell);
+    auto found = std::ranges::find(cells, cell.part, [](const auto& part) { return part.first; });
+    if (found == cells.end()) found = cells.insert(found, {cell.part, {}});
+    found->second.push_back({cell, {}});
+    found->second.back().name.topology = topology_label(result.context, cell);
+  }
+  std::vector<PartView> parts;
+  for (auto& [name, its_cells] : cells) {
+    PartView& part = parts.emplace_back(name, about_part(result.plan, name), std::move(its_cells));
+    part.laws = of_part(result.laws, name);
+    part.best = of_part(result.best, name);
   }
   return parts;
-}
-
-const CellResult* find_strategy(const PartView& part, const CellResult& cell,
-                                const std::string& strategy) {
-  const Parameters rest = cell.cell.without({"strategy"});
-  const auto found = std::ranges::find_if(part.cells, [&](const CellResult& other) {
-    return other.cell.strategy() == strategy && other.cell.without({"strategy"}) == rest;
-  });
-  return found == part.cells.end() ? nullptr : &*found;
-}
-
-std::vector<CellResult> settings_of(const PartView& part) {
-  std::vector<CellResult> settings;
-  std::set<nlohmann::json> seen;
-  for (const CellResult& cell : part.cells) {
-    if (seen.insert(cell.cell.without({"strategy"}).written()).second) settings.push_back(cell);
-  }
-  return settings;
 }
 
 }  // namespace gradsync::report

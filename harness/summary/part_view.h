@@ -1,38 +1,59 @@
-// One part of a result, as its tables see it.
+// One part of a result, as its tables and sentences see it: what they ask of it again and again
+// (names of its cells, what varies, which cells belong together) is found once, when it is made.
 #pragma once
 
 #include <string>
 #include <vector>
 
 #include "harness/results/result.h"
+#include "harness/summary/cell_name.h"
+#include "harness/summary/timed_steps.h"
 
 namespace gradsync::report {
 
-// Whether the model of this cell waited instead of computing.
-bool is_paced(const results::CellResult& cell);
+struct CellView : results::CellResult {
+  CellName name;
+  // Counts the topologies and shardings of the part, in the order in which they come.
+  std::size_t sharding_group = 0;
+};
 
+// The cells of a part that differ in strategy alone, in the order of the part; at least one.
+struct Setting {
+  std::vector<const CellView*> cells;
+
+  const CellView& first() const { return *cells.front(); }  // for all that they share
+  const CellView* find(const std::string& strategy) const;  // nullptr: it was not asked for
+
+  // Comparisons of a cell that ended well; nullptr where there is none.
+  const results::StepRatio* slowdown_of(const std::string& strategy) const;  // against no_sync
+  const results::StepRatio* improper_vs_baseline() const;
+};
+
+// Its settings point into its cells: it moves, and is not copied.
 struct PartView {
-  std::string name;
-  std::string about;  // from the plan; may be empty
-  results::Context context;
-  std::vector<results::CellResult> cells;  // in the order of the result
+  PartView(std::string name, std::string about, std::vector<CellView> cells);
+  PartView(PartView&&) = default;
 
-  bool paced() const;  // any of its cells
-  bool several_topologies() const;
-  // Parameters of the cells that differ inside this part, but for topology and strategy.
-  std::vector<std::string> varying_parameters() const;
-  // Decimals for the seconds of its steps (labels.h).
-  int decimals() const;
+  std::string name;
+  std::string about;                 // from the plan; may be empty
+  std::vector<CellView> cells;       // in the order of the result
+  std::vector<Setting> settings;     // in that order, too
+  std::vector<std::string> varying;  // parameters that differ, but for topology and strategy
+  bool is_paced = false;             // any of its cells
+  bool several_topologies = false;
+  // Rows of FSDP differ in what decides about memory (accumulation, sharding, dtypes, budget) or
+  // have a budget: its reader asks what fits before how fast.
+  bool is_about_memory = false;
+  int decimals = 3;  // for the seconds of its steps (labels.h)
+  TimedSteps timed;
+  std::string step_size;            // "4 micro-batches"; where cells differ, what says how many
+  std::vector<results::Law> laws;   // of its sweeps
+  std::vector<results::Best> best;  // where its options vary
+
+  bool varies(const std::string& parameter) const;
 };
 
 // Returns the parts of a result in the order of their cells.
 std::vector<PartView> parts_of(const results::Result& result);
-
-// Returns the cell of `part` that shares all with `cell` but its strategy, or nullptr.
-const results::CellResult* find_strategy(const PartView& part, const results::CellResult& cell,
-                                         const std::string& strategy);
-
-// Returns one cell for every combination of parameters other than the strategy, in order.
-std::vector<results::CellResult> settings_of(const PartView& part);
 
 }  // namespace gradsync::report

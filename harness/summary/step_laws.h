@@ -2,19 +2,15 @@
 // fitted across the strategies.
 #pragma once
 
-#include <string>
 #include <vector>
 
-#include "harness/summary/part_view.h"
+#include "harness/results/result.h"
 
 namespace gradsync::report {
 
-// Returns the law of each set of cells of the part that differ in strategy and accumulation_steps
+// Returns the law of each set of cells of one part that differ in strategy and accumulation_steps
 // alone, where at least three accumulations have times and the strategies tell the costs apart.
 // Wrappers ddp and fsdp alone: what else synchronizes does so by other rules.
-std::vector<results::Law> step_laws(const PartView& part);
-
-// Returns a sentence for each law, or "".
-std::string step_law_sentences(const PartView& part);
+std::vector<results::Law> step_laws(const std::vector<results::CellResult>& cells);
 
 }  // namespace gradsync::report

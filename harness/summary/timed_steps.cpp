@@ -2,11 +2,7 @@
 
 #include <fmt/format.h>
 
-#include "harness/text/labels.h"
-
 namespace gradsync::report {
-
-using results::CellResult;
 
 std::string range_text(const std::set<std::size_t>& counts) {
   if (counts.empty()) return "0";
@@ -20,22 +16,15 @@ std::string TimedSteps::text() const {
       launches == std::set<std::size_t>{1} ? "1 launch" : range_text(launches) + " launches");
 }
 
-TimedSteps timed_steps(const PartView& part) {
-  TimedSteps timed;
-  for (const CellResult& cell : part.cells) {
-    if (!cell.is_timed()) continue;
-    timed.steps.insert(cell.step_s->n);
-    timed.launches.insert(cell.launches);
-    if (cell.slowdown) timed.paired_launches.insert(cell.slowdown->launches);
-  }
-  return timed;
+std::string TimedSteps::paired_text() const {
+  return range_text(paired_launches) + " launches";
 }
 
-std::string step_size_text(const PartView& part) {
-  std::set<int> accumulation;
-  for (const CellResult& cell : part.cells) accumulation.insert(cell.cell.accumulation_steps());
-  if (accumulation.size() != 1) return "accumulation_steps micro-batches";
-  return counted(static_cast<std::size_t>(*accumulation.begin()), "micro-batch", "micro-batches");
+void TimedSteps::count(const results::CellResult& cell) {
+  if (!cell.is_timed()) return;
+  steps.insert(cell.step_s->n);
+  launches.insert(cell.launches);
+  if (cell.slowdown) paired_launches.insert(cell.slowdown->launches);
 }
 
 }  // namespace gradsync::report

@@ -5,7 +5,7 @@
 #include <set>
 #include <string>
 
-#include "harness/summary/part_view.h"
+#include "harness/results/result.h"
 
 namespace gradsync::report {
 
@@ -15,13 +15,18 @@ struct TimedSteps {
   std::set<std::size_t> launches;
   std::set<std::size_t> paired_launches;  // of the slowdowns
 
+  template <typename Cells>
+  explicit TimedSteps(const Cells& cells) {
+    for (const results::CellResult& cell : cells) count(cell);
+  }
+
   // "29 steps in 4 launches", "7 to 8 steps in 1 launch".
   std::string text() const;
-};
-TimedSteps timed_steps(const PartView& part);
+  std::string paired_text() const;  // "4 launches"
 
-// "4 micro-batches"; "accumulation_steps micro-batches" where cells differ.
-std::string step_size_text(const PartView& part);
+ private:
+  void count(const results::CellResult& cell);
+};
 
 // "29", or "7 to 29"; "0" where there is none.
 std::string range_text(const std::set<std::size_t>& counts);

@@ -1,7 +1,5 @@
 #include "harness/text/blocks.h"
 
-#include <sstream>
-
 namespace gradsync::report {
 namespace {
 
@@ -33,13 +31,6 @@ std::string to_markdown(const Blocks& blocks) {
     text += (text.empty() ? "" : "\n") + written;
   }
   return text;
-}
-
-std::vector<std::string> lines_of(const std::string& text) {
-  std::vector<std::string> lines;
-  std::istringstream stream(text);
-  for (std::string line; std::getline(stream, line);) lines.push_back(line);
-  return lines;
 }
 
 }  // namespace gradsync::report

@@ -40,7 +40,4 @@ void append(Blocks& blocks, const Blocks& more);
 // Returns the blocks as Markdown, a blank line between two. Those without text are left out.
 std::string to_markdown(const Blocks& blocks);
 
-// Returns the lines of `text`, without their newlines.
-std::vector<std::string> lines_of(const std::string& text);
-
 }  // namespace gradsync::report

@@ -57,10 +57,6 @@ std::string strategy_label(const std::string& strategy) {
   return entry == nullptr ? strategy : entry->label;
 }
 
-Shape shape_of(const CellResult& cell) {
-  return shape_in(cell.nodes, cell.ranks_per_node);
-}
-
 TopologyLabel topology_label(const results::Context& context, const std::string& name,
                              const Shape& ran_on) {
   const auto found = context.topologies.find(name);
@@ -76,7 +72,7 @@ TopologyLabel topology_label(const results::Context& context, const std::string&
 }
 
 TopologyLabel topology_label(const results::Context& context, const CellResult& cell) {
-  return topology_label(context, cell.cell.topology(), shape_of(cell));
+  return topology_label(context, cell.cell.topology(), shape_in(cell.nodes, cell.ranks_per_node));
 }
 
 std::string sharding_label(const Parameters& cell) {

@@ -25,8 +25,6 @@ struct Shape {
   int nodes = 0;
   int ranks_per_node = 0;
 };
-// Where the ranks of a cell ran.
-Shape shape_of(const results::CellResult& cell);
 
 // Describes a topology by its name, from "topologies" of the context or, without it, from where the
 // ranks ran or from a name such as "t4_2x1". Rates are those of the file, not scaled.

@@ -6,11 +6,11 @@
 #include <algorithm>
 
 #include "harness/base/units.h"
+#include "harness/report/guide_memory_table.h"
 #include "harness/report/html/html.h"
 #include "harness/report/html/page.h"
 #include "harness/report/html/run_answer.h"
 #include "harness/report/html/run_pictures.h"
-#include "harness/report/memory_table.h"
 #include "harness/report/part_page.h"
 #include "harness/summary/guide_claims.h"
 #include "harness/summary/part_view.h"
@@ -96,23 +96,24 @@ std::string part_section(const PartView& part, const report::PartPage& page) {
     (std::holds_alternative<report::TextTable>(block) ? tables : meanings) += blocks({block});
   }
   text += tables + meanings + list(page.notes.items);
-  text += report::is_about_memory(part) ? memory_pictures(part) + step_pictures(part)
-                                        : step_pictures(part) + memory_pictures(part);
+  text += part.is_about_memory ? memory_pictures(part) + step_pictures(part)
+                               : step_pictures(part) + memory_pictures(part);
   return text + folded("More tables of these rows", blocks(page.more));
 }
 
 std::string numbers_section(const Result& result, const report::References& references) {
   std::string text;
-  for (const PartView& part : report::parts_of(result)) {
-    text += part_section(part, report::part_page(part, result.best, references));
+  const std::vector<PartView> parts = report::parts_of(result);
+  for (const PartView& part : parts) {
+    text += part_section(part, report::part_page(part, references));
   }
-  return text + blocks(report::whole_run_tables(result, references));
+  return text + blocks(report::guide_memory_table(parts, references.memory_table));
 }
 
 // "real", "paced", or both with what that means.
 std::string compute_text(const Result& result) {
   const auto paced =
-      static_cast<std::size_t>(std::ranges::count_if(result.cells, report::is_paced));
+      static_cast<std::size_t>(std::ranges::count_if(result.cells, &results::CellResult::is_paced));
   if (paced == 0) return "real: the model does its arithmetic";
   const std::string meaning =
       "layers wait as long as another machine computes; the engine and the traffic are real";
@@ -122,8 +123,7 @@ std::string compute_text(const Result& result) {
 }
 
 std::string times_text(const Result& result) {
-  PartView all{.name = "", .about = "", .context = result.context, .cells = result.cells};
-  const report::TimedSteps timed = report::timed_steps(all);
+  const report::TimedSteps timed(result.cells);
   return timed.steps.empty() ? "none" : timed.text() + " in each row that has times";
 }
 

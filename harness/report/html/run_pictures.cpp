@@ -2,7 +2,6 @@
 
 #include <fmt/format.h>
 
-#include <map>
 #include <set>
 #include <vector>
 
@@ -15,7 +14,9 @@
 
 namespace gradsync::html {
 
+using report::CellView;
 using report::PartView;
+using report::Setting;
 using results::CellResult;
 
 namespace {
@@ -23,35 +24,10 @@ namespace {
 // More groups than this are folded away: their table has them all.
 constexpr std::size_t kMostGroupsShown = 12;
 
-// The cells of one setting, which differ in strategy alone.
-struct Group {
-  std::string place;
-  std::vector<const CellResult*> cells;
-};
-
-std::string place_of(const PartView& part, const std::vector<std::string>& varying,
-                     const CellResult& cell) {
-  std::string text = report::topology_label(part.context, cell).text();
-  for (const std::string& name : varying) {
-    if (name == "memory_budget_bytes") continue;  // a line of the picture
-    text += name == "reshard_after_forward"
-                ? ", " + report::sharding_label(cell.cell)
-                : fmt::format(", {} {}", name, report::parameter_text(cell.cell, name));
-  }
-  return text;
-}
-
-std::vector<Group> groups_of(const PartView& part) {
-  const std::vector<std::string> varying = part.varying_parameters();
-  std::vector<Group> groups;
-  std::map<std::string, std::size_t> known;
-  for (const CellResult& cell : part.cells) {
-    const std::string key = cell.cell.without({"strategy"}).written().dump();
-    const auto [place, is_new] = known.try_emplace(key, groups.size());
-    if (is_new) groups.push_back({place_of(part, varying, cell), {}});
-    groups[place->second].cells.push_back(&cell);
-  }
-  return groups;
+// A budget is a line of the picture.
+std::string place_of(const CellView& cell) {
+  return cell.name.topology.text() +
+         cell.name.varying_text({"memory_budget_bytes"}, report::Sharding::ByName);
 }
 
 Hue hue_of(const CellResult& cell) {
@@ -67,8 +43,8 @@ std::string step_text(const results::StepTimes& step_s, int decimals) {
                             report::seconds_text(step_s.ci95->hi, decimals));
 }
 
-Bar step_bar(const CellResult& cell, int decimals) {
-  return {.label = report::strategy_label(cell.cell.strategy()),
+Bar step_bar(const CellView& cell, int decimals) {
+  return {.label = cell.name.strategy,
           .value = step_text(*cell.step_s, decimals),
           .length = cell.step_s->mean,
           .hue = hue_of(cell),
@@ -80,8 +56,8 @@ bool has_memory(const CellResult& cell) {
                       : cell.status == results::Status::Oom;
 }
 
-Bar memory_bar(const CellResult& cell) {
-  const std::string label = report::strategy_label(cell.cell.strategy());
+Bar memory_bar(const CellView& cell) {
+  const std::string label = cell.name.strategy;
   if (cell.is_ok()) {
     const auto bytes = static_cast<double>(*cell.peak_allocated_bytes);
     return {.label = label,
@@ -113,12 +89,12 @@ std::string pictures_of(const std::vector<Bars>& groups) {
 template <typename Has, typename Make>
 std::vector<Bars> bars_of(const PartView& part, const Has& has, const Make& make) {
   std::vector<Bars> pictures;
-  for (const Group& group : groups_of(part)) {
-    Bars picture{.title = group.place, .bars = {}, .limit = {}};
-    for (const CellResult* cell : group.cells) {
+  for (const Setting& setting : part.settings) {
+    Bars picture{.title = place_of(setting.first()), .bars = {}, .limit = {}};
+    for (const CellView* cell : setting.cells) {
       if (has(*cell)) picture.bars.push_back(make(*cell));
     }
-    picture.limit = group.cells.front()->cell.memory_budget_bytes();
+    picture.limit = setting.first().cell.memory_budget_bytes();
     if (!picture.bars.empty()) pictures.push_back(std::move(picture));
   }
   return pictures;
@@ -141,10 +117,9 @@ std::string figure_of(const std::string& what, const std::vector<Bars>& pictures
 }  // namespace
 
 std::string step_pictures(const PartView& part) {
-  const int decimals = part.decimals();
   std::vector<Bars> pictures = bars_of(
       part, [](const CellResult& cell) { return cell.is_timed(); },
-      [&](const CellResult& cell) { return step_bar(cell, decimals); });
+      [&](const CellView& cell) { return step_bar(cell, part.decimals); });
   bool with_intervals = false;
   for (Bars& picture : pictures) {
     picture.limit.reset();  // a budget is no time

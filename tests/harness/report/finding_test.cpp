@@ -1,9 +1,10 @@
-// Covers: part_view.cpp.
+// Covers: cell_name.cpp, part_view.cpp.
 #include "harness/report/finding.h"
 
 #include <gmock/gmock.h>
 
 #include "harness/summary/build_result.h"
+#include "harness/text/blocks.h"
 #include "tests/harness/results/sample_run.h"
 
 namespace gradsync::report {
@@ -16,6 +17,10 @@ using test::sample_trial;
 using ::testing::HasSubstr;
 using ::testing::Not;
 
+std::string sentences(const results::Result& result) {
+  return to_markdown({Sentences{findings(parts_of(result).front())}});
+}
+
 // Four launches whose steps differ a little; each strategy takes `factor` times as long as no_sync.
 std::string finding_of(const std::map<std::string, double>& factors) {
   std::vector<TrialRecord> trials;
@@ -27,7 +32,7 @@ std::string finding_of(const std::map<std::string, double>& factors) {
     }
   }
   const auto result = build_result(test::sample_context(), json::object(), trials);
-  return findings(parts_of(result).front());
+  return sentences(result);
 }
 
 TEST(Finding, SaysTheFactorAndThatAMisplacedNoSyncSavesNothing) {
@@ -57,7 +62,7 @@ TEST(Finding, OfOneLaunchIsSaidToBeThatAndNoMore) {
     trials.push_back(sample_trial("", sample_cell("2x1_1gbit", strategy), 0, {step}));
   }
   const auto result = build_result(test::sample_context(), json::object(), trials);
-  EXPECT_EQ(findings(parts_of(result).front()),
+  EXPECT_EQ(sentences(result),
             "On 2 nodes, syncing every micro-batch cost 2.00x in the one launch that ran; "
             "accumulate took "
             "0.93x of no_sync.\n");
@@ -76,7 +81,7 @@ TEST(Finding, SamenessIsNotClaimedWhereTheIntervalIsWide) {
     }
   }
   const auto result = build_result(test::sample_context(), json::object(), trials);
-  const std::string text = findings(parts_of(result).front());
+  const std::string text = sentences(result);
   EXPECT_THAT(text, HasSubstr("a no_sync that misses forward could not be told apart: 1.00x ["));
   EXPECT_THAT(text, HasSubstr("accumulate could not be told apart: 1.00x ["));
 }
@@ -95,7 +100,7 @@ TEST(Finding, OnlyWhatWaitedIsCalledPaced) {
     }
   }
   const auto result = build_result(test::sample_context(), {}, trials);
-  const std::string text = findings(parts_of(result).front());
+  const std::string text = sentences(result);
   EXPECT_THAT(text, HasSubstr("model recorded.json (paced compute)"));
   EXPECT_THAT(text, Not(HasSubstr("model bert_mini (paced compute)")));
 }

@@ -25,7 +25,11 @@ std::vector<PartView> parts(const SampleRun& run) {
 }
 
 PartView sweep(const SampleRun& run) {
-  return parts(run).front();
+  return std::move(parts(run).front());
+}
+
+std::string sentences(const PartView& part) {
+  return to_markdown({Sentences{memory_findings(part)}});
 }
 
 // The sample with no_sync's peaks changed where it accumulates.
@@ -39,7 +43,7 @@ SampleRun with_no_sync_peaks(std::int64_t bytes) {
 }
 
 TEST(MemoryFinding, SaysWhatIsSavedAndWhatItCosts) {
-  const std::string text = memory_findings(sweep(sample_memory_run()));
+  const std::string text = sentences(sweep(sample_memory_run()));
   EXPECT_THAT(text, HasSubstr("At accumulation 4, FULL_SHARD, sync_each_batch costs 1.39x"));
   EXPECT_THAT(text,
               HasSubstr("the time of no_sync and saves 32.0 MiB (268.0 MiB against 300.0 MiB)"));
@@ -47,24 +51,24 @@ TEST(MemoryFinding, SaysWhatIsSavedAndWhatItCosts) {
 }
 
 TEST(MemoryFinding, SentencesStandInTheOrderOfTheRows) {
-  const std::string text = memory_findings(sweep(sample_memory_run()));
+  const std::string text = sentences(sweep(sample_memory_run()));
   EXPECT_LT(text.rfind("SHARD_GRAD_OP"), text.find("FULL_SHARD"));
 }
 
 TEST(MemoryFinding, WhereNoSyncHoldsLessThatIsSaid) {
-  const std::string text = memory_findings(sweep(with_no_sync_peaks(261 << 20)));
+  const std::string text = sentences(sweep(with_no_sync_peaks(261 << 20)));
   EXPECT_THAT(text, HasSubstr("FULL_SHARD, sync_each_batch costs"));
   EXPECT_THAT(text, HasSubstr("and holds 7.0 MiB more (268.0 MiB against 261.0 MiB)"));
   EXPECT_THAT(text, Not(HasSubstr("saves")));
 }
 
 TEST(MemoryFinding, EqualPeaksAreNoSaving) {
-  const std::string text = memory_findings(sweep(with_no_sync_peaks(268 << 20)));
+  const std::string text = sentences(sweep(with_no_sync_peaks(268 << 20)));
   EXPECT_THAT(text, HasSubstr("and peaks at the same 268.0 MiB"));
 }
 
 TEST(MemoryFinding, WhereOnlyOneFitsNothingIsCompared) {
-  const std::string text = memory_findings(parts(sample_memory_run()).back());
+  const std::string text = sentences(parts(sample_memory_run()).back());
   EXPECT_EQ(text,
             "At accumulation 2, no_sync runs out of a budget of 290.0 MiB in the backward of "
             "micro-batch 2; sync_each_batch fits, with a peak of 268.0 MiB.\n"
@@ -75,7 +79,7 @@ TEST(MemoryFinding, WhereOnlyOneFitsNothingIsCompared) {
 TEST(MemoryFinding, WithoutTimesOnlyMemoryIsCompared) {
   SampleRun run = sample_memory_run();
   for (TrialRecord& trial : run.trials) trial.model_info->timing_valid = false;
-  const std::string text = memory_findings(sweep(run));
+  const std::string text = sentences(sweep(run));
   EXPECT_THAT(text, HasSubstr("FULL_SHARD, sync_each_batch saves 32.0 MiB"));
   EXPECT_THAT(text, Not(HasSubstr("the time of")));
 }
@@ -83,7 +87,7 @@ TEST(MemoryFinding, WithoutTimesOnlyMemoryIsCompared) {
 TEST(MemoryFinding, ATimeOfOnePairIsSaidToBeThatAndNoMore) {
   SampleRun run = sample_memory_run();
   std::erase_if(run.trials, [](const TrialRecord& trial) { return trial.launch > 0; });
-  EXPECT_THAT(memory_findings(sweep(run)),
+  EXPECT_THAT(sentences(sweep(run)),
               HasSubstr("took 1.33x the time of no_sync, in the one launch that ran, and "
                         "saves 32.0 MiB"));
 }
@@ -91,9 +95,9 @@ TEST(MemoryFinding, ATimeOfOnePairIsSaidToBeThatAndNoMore) {
 TEST(MemoryTable, ADdpPlanOverAccumulationIsNotAboutMemory) {
   SampleRun run = test::sample_run();
   run.trials.front().cell = run.trials.front().cell.with("accumulation_steps", 8);
-  EXPECT_FALSE(is_about_memory(parts(run).front()));
-  EXPECT_TRUE(is_about_memory(parts(sample_memory_run()).front()));
-  EXPECT_TRUE(is_about_memory(parts(sample_mixtral_run()).front()));
+  EXPECT_FALSE(parts(run).front().is_about_memory);
+  EXPECT_TRUE(parts(sample_memory_run()).front().is_about_memory);
+  EXPECT_TRUE(parts(sample_mixtral_run()).front().is_about_memory);
 }
 
 TEST(MemoryTable, ARowThatFailedHasItsWordAndNoNumbers) {
@@ -125,7 +129,7 @@ const std::optional<PublishedMemory>& published() {
 }
 
 std::string guide_page(const SampleRun& run) {
-  return to_markdown(guide_memory_table(parts(run).front(), published()));
+  return to_markdown(guide_memory_table(parts(run), published()));
 }
 
 TEST(GuideMemoryTable, WhereAllRowsAgreeItIsConsistentAndNoMore) {

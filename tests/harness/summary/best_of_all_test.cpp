@@ -2,7 +2,9 @@
 
 #include <gmock/gmock.h>
 
+#include "harness/report/sweep_finding.h"
 #include "harness/summary/build_result.h"
+#include "harness/text/blocks.h"
 #include "tests/harness/results/sample_run.h"
 
 namespace gradsync::report {
@@ -39,7 +41,7 @@ results::Result result_of_rows(const std::vector<Row>& rows) {
 }
 
 std::string sentences(const results::Result& result) {
-  return best_sentences(result.best, parts_of(result).at(0));
+  return to_markdown({Sentences{best_findings(parts_of(result).at(0))}});
 }
 
 const json kNone = json::object();

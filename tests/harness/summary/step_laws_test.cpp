@@ -2,7 +2,9 @@
 
 #include <gmock/gmock.h>
 
+#include "harness/report/sweep_finding.h"
 #include "harness/summary/build_result.h"
+#include "harness/text/blocks.h"
 #include "tests/harness/results/sample_run.h"
 
 namespace gradsync::report {
@@ -48,8 +50,8 @@ json laws_of(const results::Result& result) {
   return json(result)["laws"];
 }
 
-PartView part_of(const results::Result& result) {
-  return parts_of(result).at(0);
+std::string sentences(const results::Result& result) {
+  return to_markdown({Sentences{law_findings(parts_of(result).at(0))}});
 }
 
 void expect_costs(const json& law) {
@@ -89,7 +91,7 @@ TEST(StepLaws, WhatWasNotFittedChecksTheLaw) {
 
 TEST(StepLaws, TheSentenceSaysHowFarItIsOffAndWhere) {
   EXPECT_EQ(
-      step_law_sentences(part_of(result_of(sweep_with_an_outlier()))),
+      sentences(result_of(sweep_with_an_outlier())),
       "On 2 nodes x 1 rank, 1 Gbit/s, a step of m micro-batches, s of them synchronized, takes "
       "0.0100 + 0.1000 m + 0.0500 s seconds: fitted to 4 of 8 cells (accumulation 1, 4), which "
       "it misses by 0.0 % at most; the other 4 by 50.0 % at most (no_sync, accumulation 8).\n");
@@ -106,7 +108,7 @@ TEST(StepLaws, CellsThatDifferInMoreHaveLawsOfTheirOwn) {
   for (const json& law : laws_of(result)) {
     EXPECT_NEAR(law["sync_s"], law["cell"].contains("compression") ? 0.025 : 0.05, 1e-9);
   }
-  EXPECT_THAT(step_law_sentences(part_of(result)), ::testing::HasSubstr(", compression fp16, a"));
+  EXPECT_THAT(sentences(result), ::testing::HasSubstr(", compression fp16, a"));
 }
 
 TEST(StepLaws, AMisplacedNoSyncReducesAsItsWrapperReadsTheFlag) {

@@ -19,10 +19,5 @@ TEST(Blocks, WithoutTextTheyAreLeftOut) {
   EXPECT_EQ(to_markdown({}), "");
 }
 
-TEST(Blocks, LinesOfAText) {
-  EXPECT_THAT(lines_of("a\nb\n"), ::testing::ElementsAre("a", "b"));
-  EXPECT_THAT(lines_of(""), ::testing::IsEmpty());
-}
-
 }  // namespace
 }  // namespace gradsync::report
