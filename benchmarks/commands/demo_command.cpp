@@ -85,7 +85,7 @@ std::string step_seconds(const std::optional<double>& value) {
 
 // What both jobs did in a step, and what is between them. Counts are exact; times are this run's.
 std::string before_and_after(const watch::TypicalStep& before, const watch::TypicalStep& after) {
-  report::TextTable table({{"per step", report::Align::Left}, {"before"}, {"after"}});
+  text::TextTable table({{"per step", text::Align::Left}, {"before"}, {"after"}});
   table.add_row({"synchronizations", std::to_string(before.synchronized),
                  std::to_string(after.synchronized)});
   table.add_row({"collectives", std::to_string(watch::total_count(before.collectives)),
@@ -107,7 +107,7 @@ std::string conclusion(const watch::TypicalStep& before, const watch::TypicalSte
         "one start each: an impression, not a measurement).",
         *after.step_s, *before.step_s, after.steps, before.steps);
   }
-  return report::wrapped(text, 0, watch::kPageWidth);
+  return text::wrapped(text, 0, watch::kPageWidth);
 }
 
 // Returns the usual step, of which there is one: the job ran to its end.

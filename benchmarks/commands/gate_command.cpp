@@ -40,11 +40,12 @@ std::string directory_for(const arms::GateQuestion& question) {
 }
 
 // The candidate's turns as a run of its own, for claims about its rows.
-report::FinishedRun run_of(const arms::GateQuestion& question, const arms::GateFindings& findings) {
+summary::FinishedRun run_of(const arms::GateQuestion& question,
+                            const arms::GateFindings& findings) {
   const plan::Plan plan = session::checked_plan(question.options.run);
-  report::FinishedRun run{
+  summary::FinishedRun run{
       .directory = findings.report.candidate.name, .result = {}, .trials = findings.candidate};
-  run.result = report::build_result(findings.report.candidate.context, plan.source, run.trials);
+  run.result = summary::build_result(findings.report.candidate.context, plan.source, run.trials);
   return run;
 }
 

@@ -135,18 +135,18 @@ std::string largest(const MemoryRow& row) {
 }
 
 void print_peaks(const std::vector<MemoryRow>& rows, bool with_budget) {
-  std::vector<report::TextTable::Column> columns{{"wrapper", report::Align::Left},
-                                                 {"strategy", report::Align::Left},
-                                                 {"accumulation"},
-                                                 {"ranks"},
-                                                 {"peak bytes"},
-                                                 {"peak"},
-                                                 {"reached in", report::Align::Left}};
+  std::vector<text::TextTable::Column> columns{{"wrapper", text::Align::Left},
+                                               {"strategy", text::Align::Left},
+                                               {"accumulation"},
+                                               {"ranks"},
+                                               {"peak bytes"},
+                                               {"peak"},
+                                               {"reached in", text::Align::Left}};
   if (with_budget) {
-    columns.push_back({"budget", report::Align::Left});
+    columns.push_back({"budget", text::Align::Left});
     columns.push_back({"largest accumulation"});
   }
-  report::TextTable table(columns);
+  text::TextTable table(columns);
   for (const MemoryRow& row : rows) {
     std::vector<std::string> words{row.cell.wrapper, row.cell.strategy,
                                    std::to_string(row.cell.accumulation_steps),
@@ -171,7 +171,7 @@ void print_composition(const MemoryRow& row) {
     if (size > 0) sorted.emplace_back(-size, name);
   }
   std::sort(sorted.begin(), sorted.end());
-  report::TextTable table({{"of it", report::Align::Left}, {"bytes"}, {"share"}});
+  text::TextTable table({{"of it", text::Align::Left}, {"bytes"}, {"share"}});
   const auto peak = static_cast<double>(*row.peak_bytes);
   for (const auto& [size, name] : sorted) {
     constexpr double kPercent = 100;

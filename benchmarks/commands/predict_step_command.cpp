@@ -84,11 +84,11 @@ void print_rows(const std::vector<Row>& rows) {
   for (const Row& row : rows) {
     for (const auto& [op, sum] : row.collectives) ops.insert(op);
   }
-  std::vector<report::TextTable::Column> columns{
+  std::vector<text::TextTable::Column> columns{
       {"accumulation"}, {"synchronized"}, {"s/step"}, {"s/micro-batch"}};
   for (const std::string& op : ops) columns.push_back({op});
-  columns.insert(columns.end(), {{"moved"}, {"", report::Align::Left}});
-  report::TextTable table(columns);
+  columns.insert(columns.end(), {{"moved"}, {"", text::Align::Left}});
+  text::TextTable table(columns);
   for (const Row& row : rows) {
     std::vector<std::string> words{std::to_string(row.micro_batches),
                                    std::to_string(row.synchronized), seconds_text(row, 1),
@@ -114,7 +114,7 @@ std::string law_text(const TypicalStep& typical) {
       "T = {:.4f} s + m {:.4f} s + s {:.4f} s for a step of m micro-batches, s of them "
       "synchronized: medians of {}.",
       *parts.fixed_s, *parts.micro_batch_s, *parts.synchronization_s,
-      report::counted(static_cast<std::size_t>(typical.steps), "step", "steps"));
+      text::counted(static_cast<std::size_t>(typical.steps), "step", "steps"));
 }
 
 void predict_steps(const StepOptions& options) {
@@ -128,8 +128,8 @@ void predict_steps(const StepOptions& options) {
   }
   print_rows(rows);
   std::cout << "\n"
-            << report::wrapped(law_text(typical), 0, kWidth)
-            << report::wrapped(kNotPredicted, 0, kWidth);
+            << text::wrapped(law_text(typical), 0, kWidth)
+            << text::wrapped(kNotPredicted, 0, kWidth);
 }
 
 }  // namespace

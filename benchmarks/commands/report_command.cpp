@@ -24,7 +24,7 @@ namespace {
 
 using nlohmann::json;
 
-std::string formatted(const report::FinishedRun& run, const std::string& format) {
+std::string formatted(const summary::FinishedRun& run, const std::string& format) {
   if (format == "json") return json(run.result).dump(1) + "\n";
   if (format == "csv") return report::result_csv(run.result);
   if (format == "benchmark") return report::benchmark_json(run.result, run.trials).dump(1) + "\n";
@@ -49,8 +49,8 @@ struct ReportOptions {
 };
 
 std::string compared(const std::vector<std::string>& directories, const std::string& format) {
-  const report::RunComparison comparison =
-      report::compare_runs(session::read_run(directories[0]), session::read_run(directories[1]));
+  const summary::RunComparison comparison =
+      summary::compare_runs(session::read_run(directories[0]), session::read_run(directories[1]));
   return format == "json" ? json(comparison).dump(1) + "\n"
                           : report::comparison_markdown(comparison);
 }

@@ -66,17 +66,17 @@ std::vector<std::string> varying_parameters(const std::vector<json>& cells) {
 }
 
 // Steps: warm-up + timed.
-report::TextTable dry_run_table(const std::vector<ListedTrial>& list) {
-  using report::Align;
-  std::vector<report::TextTable::Column> columns{
-      {"order", Align::Right},   {"part", Align::Left},     {"launch", Align::Right},
-      {"round", Align::Right},   {"topology", Align::Left}, {"model", Align::Left},
-      {"strategy", Align::Left}, {"steps", Align::Right}};
+text::TextTable dry_run_table(const std::vector<ListedTrial>& list) {
+  using text::Align;
+  std::vector<text::TextTable::Column> columns{{"order", Align::Right},   {"part", Align::Left},
+                                               {"launch", Align::Right},  {"round", Align::Right},
+                                               {"topology", Align::Left}, {"model", Align::Left},
+                                               {"strategy", Align::Left}, {"steps", Align::Right}};
   std::vector<json> cells;
   for (const ListedTrial& planned : list) cells.emplace_back(planned.trial.cell);
   const auto varying = varying_parameters(cells);
   for (const std::string& name : varying) columns.push_back({name, Align::Right});
-  report::TextTable table(columns);
+  text::TextTable table(columns);
   for (std::size_t i = 0; i < list.size(); ++i) {
     const auto& [trial, part, launch] = list[i];
     std::vector<std::string> row{std::to_string(trial.order + 1),

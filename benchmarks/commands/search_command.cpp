@@ -18,7 +18,7 @@ namespace {
 
 using nlohmann::json;
 using plan::Edge;
-using report::SearchedCell;
+using summary::SearchedCell;
 
 // A cell whose search ended in a failure, or in an answer that contradicts itself.
 bool went_wrong(const SearchedCell& cell) {
@@ -40,7 +40,7 @@ ExitStatus search_session(const session::RunOptions& options,
                           const session::SearchQuestion& question, const plan::Plan& plan,
                           launch::Agents* agents) {
   const auto session = session::start_session(options, plan, agents);
-  report::Search search;
+  summary::Search search;
   search.plan = plan.name;
   search.wanted = question.wanted;
   search.axis = question.axis;

@@ -11,8 +11,8 @@
 namespace gradsync::cli {
 namespace {
 
-using report::pad_right;
-using report::wrapped;
+using text::pad_right;
+using text::wrapped;
 
 constexpr std::size_t kWidth = 80;
 constexpr std::size_t kIndent = 2;

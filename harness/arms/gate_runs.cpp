@@ -27,7 +27,7 @@ session::RunOptions with_plan(const GateQuestion& question, const std::string& d
   return run;
 }
 
-gate::Side side_of_run(const report::FinishedRun& run, const std::string& name) {
+gate::Side side_of_run(const summary::FinishedRun& run, const std::string& name) {
   return {name, run.result.context};
 }
 
@@ -38,7 +38,7 @@ bool has_claims(const GateQuestion& question) {
 }
 
 void add_claims(gate::GateReport& report, const GateQuestion& question,
-                const report::FinishedRun& run) {
+                const summary::FinishedRun& run) {
   if (!has_claims(question)) return;
   report.claims_file = question.file->file;
   report.claims = gate::evaluate_claims(question.file->claims, run, question.settings.alpha);
@@ -46,16 +46,16 @@ void add_claims(gate::GateReport& report, const GateQuestion& question,
 
 gate::GateReport compare_with_stored(const GateQuestion& question, const std::string& directory) {
   const std::int64_t begin_ns = steady_clock().now_ns();
-  const report::FinishedRun baseline = session::read_run(question.options.against);
+  const summary::FinishedRun baseline = session::read_run(question.options.against);
   const session::RunOptions plan = with_plan(question, directory);
   const auto run_into = [&](const char* place) {
     return session::run_plan_with(candidate_of(question.options), plan, directory + "/" + place);
   };
-  const auto judge = [&](const report::FinishedRun& run) {
+  const auto judge = [&](const summary::FinishedRun& run) {
     return gate::judge_against(baseline, run, question.settings,
                                {.rows = question.rows, .times = !question.options.counts_only});
   };
-  report::FinishedRun candidate = run_into(results::kCandidateRun);
+  summary::FinishedRun candidate = run_into(results::kCandidateRun);
   gate::GateReport report = judge(candidate);
   if (const std::string outcome = gate::other_outcome(report); !outcome.empty()) {
     log::warn(outcome + "; it is run once more");
@@ -70,12 +70,12 @@ gate::GateReport compare_with_stored(const GateQuestion& question, const std::st
 
 gate::GateReport judge_claims(const GateQuestion& question, const std::string& directory) {
   const bool stored = question.kind == GateKind::Results;
-  const report::FinishedRun run =
+  const summary::FinishedRun run =
       stored ? session::read_run(question.options.results)
              : session::run_plan_with(candidate_of(question.options), question.options.run,
                                       directory + "/" + results::kCandidateRun);
   gate::GateReport report;
-  report.plan = report::name_of_plan(run.result.plan).value_or("");
+  report.plan = summary::name_of_plan(run.result.plan).value_or("");
   report.candidate = side_of_run(run, run.directory);
   add_claims(report, question, run);
   return report;

@@ -66,7 +66,7 @@ void GateStages::announce() const {
   const std::size_t rows = measurement_.rows().size();
   const std::string work =
       fmt::format("{}: counts first, then times, at most {} turns of each row in {} fresh starts",
-                  report::counted(rows, "row", "rows"), settings_.looks.back().turns,
+                  text::counted(rows, "row", "rows"), settings_.looks.back().turns,
                   settings_.looks.back().turns / settings_.start_turns);
   if (!budget_s_) {
     log::info(work + "; how long that takes is known after the counts (--time-budget bounds it)");
@@ -78,7 +78,7 @@ void GateStages::announce() const {
         "--time-budget: got {}, expected more than {}, which one look at {} takes at the very "
         "least; --counts-only needs none",
         format_duration(*budget_s_), format_duration(std::ceil(at_least.first_s)),
-        report::counted(rows, "row", "rows")));
+        text::counted(rows, "row", "rows")));
   }
   log::info(fmt::format("{}, within {}", work, budget_text(*budget_s_)));
   if (at_least.least_s > *budget_s_) log::warn(too_short_to_pass(*budget_s_, at_least.least_s));
@@ -169,7 +169,7 @@ void GateStages::measure_times() {
     if (taken > 0 && !has_time_for(open, look.turns - taken)) {
       notes_.push_back(fmt::format("{} was over after {} turns, with {} undecided",
                                    budget_text(*budget_s_), taken,
-                                   report::counted(open.size(), "row", "rows")));
+                                   text::counted(open.size(), "row", "rows")));
       return;
     }
     take_turns_until(look, taken, open);

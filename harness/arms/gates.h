@@ -33,7 +33,7 @@ bool has_claims(const GateQuestion& question);
 
 // Adds to `report` how the claims of the gate file, if any, turned out in `run`.
 void add_claims(gate::GateReport& report, const GateQuestion& question,
-                const report::FinishedRun& run);
+                const summary::FinishedRun& run);
 
 // The gate's own error rates: builds whose difference is known take turns as in a gate. Lets the
 // baseline build (this program, where none was named) take turns with itself, once for each share

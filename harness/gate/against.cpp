@@ -11,10 +11,10 @@
 
 namespace gradsync::gate {
 
-using report::ComparedCell;
-using report::FinishedRun;
-using report::RunComparison;
 using results::TrialRecord;
+using summary::ComparedCell;
+using summary::FinishedRun;
+using summary::RunComparison;
 
 namespace {
 
@@ -95,7 +95,7 @@ RowDecision decide_times(const ComparedCell& cell, const ComparedCell& corrected
   }
   RowDecision decision = undecided(fmt::format(
       "{}, but a side has {}: {} of each are needed to decide on times", to_text(effect),
-      report::counted(static_cast<std::size_t>(launches), "launch", "launches"),
+      text::counted(static_cast<std::size_t>(launches), "launch", "launches"),
       kFewestLaunchesToDecide));
   decision.measures[Measure::Mean].effect = effect;
   return decision;
@@ -138,7 +138,7 @@ RowReport report_on(const ComparedCell& cell, const ComparedCell& corrected, dou
   return report;
 }
 
-Side side_of(const report::ComparedRun& run) {
+Side side_of(const summary::ComparedRun& run) {
   return {run.directory, run.context};
 }
 
@@ -161,7 +161,7 @@ void select(RunComparison& comparison, const std::vector<RowFilter>& filters) {
 
 GateReport judge_against(const FinishedRun& baseline, const FinishedRun& candidate,
                          const Settings& settings, const AgainstOptions& options) {
-  RunComparison comparison = report::compare_runs(baseline, candidate);
+  RunComparison comparison = summary::compare_runs(baseline, candidate);
   select(comparison, options.rows);
   GateReport report;
   report.plan = comparison.b.plan.value_or("null");
@@ -171,7 +171,7 @@ GateReport judge_against(const FinishedRun& baseline, const FinishedRun& candida
   report.differences = comparison.differences;
   const auto& cells = comparison.cells;
   const double level = level_for(settings.alpha, timed_rows(cells));
-  RunComparison corrected = report::compare_runs(baseline, candidate, level);
+  RunComparison corrected = summary::compare_runs(baseline, candidate, level);
   select(corrected, options.rows);
   for (std::size_t i = 0; i < cells.size(); ++i) {
     report.rows.push_back(report_on(cells[i], corrected.cells[i], level, baseline, candidate,

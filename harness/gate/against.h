@@ -1,7 +1,7 @@
 // One finished run against another: what a build does now, against what was stored of another.
 //
 // Counts and bytes are compared exactly, whatever the machine. Times only where the contexts of
-// both runs allow it (report/context_difference.h), and even then with less to say than turns have:
+// both runs allow it (summary/context_difference.h), and even then with less to say than turns have:
 // the two did not take turns, so that whatever changed on the machine between them is in the ratio
 // of their times, too. Two runs of one build that followed each other came out different by more
 // than chance in 30 to 40 of 100 cases on a shared machine. The report says so in its notes.
@@ -32,8 +32,9 @@ struct AgainstOptions {
 // Where neither run has times of a row (one rank stands for all, threads share cores, out of
 // memory) there is nothing to refuse, and its counts decide. Errors: ConfigError where a filter
 // selects no row, or a row is none of this version's.
-GateReport judge_against(const report::FinishedRun& baseline, const report::FinishedRun& candidate,
-                         const Settings& settings, const AgainstOptions& options = {});
+GateReport judge_against(const summary::FinishedRun& baseline,
+                         const summary::FinishedRun& candidate, const Settings& settings,
+                         const AgainstOptions& options = {});
 
 // Returns how the first row that ended otherwise than the baseline's did so, as in "1x2, no_sync:
 // the candidate is timeout (...) where the baseline is ok"; "": none did. A failure may be the

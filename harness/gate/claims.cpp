@@ -20,7 +20,7 @@
 namespace gradsync::gate {
 
 using nlohmann::json;
-using report::CellGroup;
+using summary::CellGroup;
 
 namespace {
 
@@ -56,31 +56,30 @@ std::string remedy(const Allowed& allowed, double ratio, const stats::Interval& 
 
 // Why the times of this row do not count; "" where they do.
 std::string objection(const results::Context& context, const CellGroup& group) {
-  const report::GroupOutcome outcome = report::outcome_of(group);
+  const summary::GroupOutcome outcome = summary::outcome_of(group);
   if (outcome.status != results::Status::Ok) {
     const std::string strategy = group.cell.strategy();
-    return fmt::format("{} is {}: {}",
-                       strategy.empty() ? "a row" : report::strategy_label(strategy),
+    return fmt::format("{} is {}: {}", strategy.empty() ? "a row" : text::strategy_label(strategy),
                        results::to_string(outcome.status), outcome.reason);
   }
-  const std::string no_times = report::timing_objection(context, group);
+  const std::string no_times = summary::timing_objection(context, group);
   return no_times.empty() ? "" : "no times: " + no_times;
 }
 
 void judge(const Claim& claim, const CellGroup& above, const CellGroup& below, double level,
            ClaimOutcome& outcome) {
-  outcome.ratio = report::compare_steps(above, below);
+  outcome.ratio = summary::compare_steps(above, below);
   if (!outcome.ratio) {
     outcome.reason = "no round in which both rows ran";
     return;
   }
   outcome.ratio->vs.clear();
   const std::size_t launches = outcome.ratio->launches;
-  const auto ends = report::compare_steps(above, below, level)->ci95;
+  const auto ends = summary::compare_steps(above, below, level)->ci95;
   if (launches < kFewestLaunchesToDecide || !ends) {
     outcome.verdict = Verdict::Undecided;
     outcome.reason = fmt::format("{}, and a claim needs {}: rerun with --launches {}",
-                                 report::counted(launches, "launch", "launches"),
+                                 text::counted(launches, "launch", "launches"),
                                  kFewestLaunchesToDecide, kFewestLaunchesToDecide);
     return;
   }
@@ -113,8 +112,8 @@ const CellGroup* group_with(const std::vector<CellGroup>& groups, const std::str
 std::string side_name(const json& parameters) {
   std::vector<std::string> words;
   for (const auto& [name, value] : parameters.items()) {
-    const std::string text = report::plain_text(value);
-    words.push_back(name == "strategy" ? report::strategy_label(text)
+    const std::string text = text::plain_text(value);
+    words.push_back(name == "strategy" ? text::strategy_label(text)
                                        : fmt::format("{} {}", name, text));
   }
   return fmt::format("{}", fmt::join(words, ", "));
@@ -200,8 +199,8 @@ void to_json(json& out, const ClaimOutcome& outcome) {
 }
 
 std::vector<ClaimOutcome> evaluate_claims(const std::vector<Claim>& claims,
-                                          const report::FinishedRun& run, double alpha) {
-  const auto groups = report::group_by_cell(run.result.plan, run.trials, {});
+                                          const summary::FinishedRun& run, double alpha) {
+  const auto groups = summary::group_by_cell(run.result.plan, run.trials, {});
   const std::vector<ClaimedPair> pairs = claimed_pairs(claims, groups);
   const auto judged = std::count_if(pairs.begin(), pairs.end(),
                                     [](const ClaimedPair& pair) { return pair.above != nullptr; });

@@ -1,7 +1,7 @@
 // Whether the claims of a gate file hold of a result: fixed ratios of step times.
 //
 // Both rows of a claim ran in the same rounds of the same launches, so that their ratio is free of
-// whatever disturbed both (report/comparison.h). It is printed with its 95 % interval over
+// whatever disturbed both (summary/comparison.h). It is printed with its 95 % interval over
 // launches, and judged by the interval at level 1 - alpha / n, for n pairs of rows that claims are
 // about: wholly inside of what is claimed it passes, wholly outside it is a regression, and across
 // the limit it is undecided, as it is with fewer launches than kFewestLaunchesToDecide.
@@ -36,6 +36,6 @@ void to_json(nlohmann::json& out, const ClaimOutcome& outcome);
 // claims; for a claim that is about none of its rows, one that says so. Unfit: not measured, or
 // measured where times mean nothing. `alpha`: the chance that any verdict but "undecided" is wrong.
 std::vector<ClaimOutcome> evaluate_claims(const std::vector<Claim>& claims,
-                                          const report::FinishedRun& run, double alpha);
+                                          const summary::FinishedRun& run, double alpha);
 
 }  // namespace gradsync::gate

@@ -37,7 +37,7 @@ double row_s(double step_s, const LaunchCost& launch, const Settings& settings, 
 }
 
 std::string counted_starts(int turns, const Settings& settings) {
-  return report::counted(static_cast<std::size_t>(starts_of(turns, settings)), "start", "starts");
+  return text::counted(static_cast<std::size_t>(starts_of(turns, settings)), "start", "starts");
 }
 
 // Rounded up, because it says what is enough.
@@ -87,13 +87,13 @@ std::string to_text(const Forecast& forecast, const Settings& settings) {
   const int most = settings.looks.back().turns;
   std::string text = fmt::format(
       "{}: {} where all pass at once, after {} turns each in {}; at most {}, after {} turns in {}",
-      report::counted(forecast.rows, "row", "rows"), enough(forecast.least_s), least,
+      text::counted(forecast.rows, "row", "rows"), enough(forecast.least_s), least,
       counted_starts(least, settings), enough(forecast.most_s), most,
       counted_starts(most, settings));
   if (forecast.confirmation_s > 0) {
     const auto confirmed = static_cast<std::size_t>(settings.confirmed_rows);
     text += fmt::format(", {} of it to confirm {}", enough(forecast.confirmation_s),
-                        report::counted(std::min(forecast.rows, confirmed), "row", "rows"));
+                        text::counted(std::min(forecast.rows, confirmed), "row", "rows"));
   }
   return text;
 }

@@ -150,12 +150,12 @@ std::string percent(const Shares& shares) {
 // Of the replays that are so composed; "" where none has a gate.
 std::string table(const ErrorRates& rates, Composition composition) {
   const bool is_relabelled = composition == Composition::Relabelled;
-  std::vector<report::TextTable::Column> columns = {
+  std::vector<text::TextTable::Column> columns = {
       {"extra work"}, {"gates"}, {is_relabelled ? "labellings" : "slowed rows"}};
   for (const Flagger& by : flaggers()) columns.push_back({by.name});
   for (const Verdict verdict : kVerdicts) columns.push_back({to_string(verdict)});
   if (!is_relabelled) columns.push_back({"other rows flagged"});
-  report::TextTable text(columns);
+  text::TextTable text(columns);
   bool has_gates = false;
   for (const Replay& replay : rates.replays) {
     if (replay.gates.empty() || replay.composition != composition) continue;
@@ -256,7 +256,7 @@ std::string error_rate_tables(const ErrorRates& rates) {
   add("Gates with extra work in one row, and who finds it; what the gate says of that row",
       Composition::OneRowSlowed);
   return text + fmt::format("The control is slower than the baseline, over {}, by: {}; {}.\n",
-                            report::counted(rates.control.starts, "start", "starts"),
+                            text::counted(rates.control.starts, "start", "starts"),
                             words("low quantile", rates.control.measures[Measure::Low]),
                             words("mean step", rates.control.measures[Measure::Mean]));
 }

@@ -64,9 +64,9 @@ struct GateReport {
   std::string plan;
   Side baseline;
   Side candidate;
-  std::optional<Asked> asked;                          // unset: of claims alone
-  std::vector<report::ContextDifference> differences;  // of the contexts
-  std::vector<std::string> notes;                      // what a reader must know, a sentence each
+  std::optional<Asked> asked;                           // unset: of claims alone
+  std::vector<summary::ContextDifference> differences;  // of the contexts
+  std::vector<std::string> notes;                       // what a reader must know, a sentence each
   std::vector<RowReport> rows;
   std::string claims_file;  // "" where there are no claims
   std::vector<ClaimOutcome> claims;

@@ -19,8 +19,8 @@
 namespace gradsync::gate {
 namespace {
 
-using report::Align;
-using report::TextTable;
+using text::Align;
+using text::TextTable;
 
 constexpr const char* kUnknown = "-";
 const RankCounts kNone;

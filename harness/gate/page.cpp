@@ -16,10 +16,10 @@
 
 namespace gradsync::gate {
 
-using report::display_width;
-using report::pad_right;
-using report::TextTable;
-using report::wrapped;
+using text::display_width;
+using text::pad_right;
+using text::TextTable;
+using text::wrapped;
 
 namespace {
 
@@ -91,7 +91,7 @@ std::vector<std::string> row_numbers(const RowReport& row) {
     return {};
   }
   std::vector<std::string> numbers{best_measure_text(row)};
-  if (took_turns(row)) numbers.push_back(report::counted(turns_of(row), "turn", "turns"));
+  if (took_turns(row)) numbers.push_back(text::counted(turns_of(row), "turn", "turns"));
   return numbers;
 }
 

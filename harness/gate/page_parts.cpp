@@ -12,8 +12,8 @@
 
 namespace gradsync::gate {
 
-using report::Align;
-using report::TextTable;
+using text::Align;
+using text::TextTable;
 
 namespace {
 
@@ -26,7 +26,7 @@ std::string build_text(const results::Context& context) {
   if (!context.build_type) {
     std::string text = "torch " + or_unknown(context.torch);
     if (context.world_size) {
-      text += ", " + report::counted(*context.world_size, "rank", "ranks");
+      text += ", " + text::counted(*context.world_size, "rank", "ranks");
     }
     return text;
   }
@@ -58,7 +58,7 @@ std::string measure_text(const RowReport& row, Measure measure) {
 }
 
 std::string ratio_words(const std::optional<results::StepRatio>& ratio) {
-  return ratio ? report::ratio_text(*ratio) : "-";
+  return ratio ? text::ratio_text(*ratio) : "-";
 }
 
 std::size_t turns_of(const RowReport& row) {
@@ -113,7 +113,7 @@ std::string tally(const GateReport& report) {
   for (const ClaimOutcome& claim : report.claims) ++count[claim.verdict];
   std::string text =
       fmt::format("{} pass, {}, {} undecided", count[Verdict::Pass],
-                  report::counted(count[Verdict::Regression], "regression", "regressions"),
+                  text::counted(count[Verdict::Regression], "regression", "regressions"),
                   count[Verdict::Undecided]);
   if (count[Verdict::Unfit] > 0) text += fmt::format(", {} unfit", count[Verdict::Unfit]);
   return text;
@@ -129,8 +129,8 @@ int exit_status(const GateReport& report) {
 
 std::vector<std::string> all_notes(const GateReport& report) {
   std::vector<std::string> notes = report.notes;
-  for (const report::ContextDifference& difference : report.differences) {
-    if (difference.effect == report::EffectOnTimes::None) continue;
+  for (const summary::ContextDifference& difference : report.differences) {
+    if (difference.effect == summary::EffectOnTimes::None) continue;
     notes.push_back(fmt::format("{} differs: {} and {}", difference.field,
                                 report::context_value_text(difference.field, difference.a),
                                 report::context_value_text(difference.field, difference.b)));

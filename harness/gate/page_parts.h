@@ -44,9 +44,9 @@ int exit_status(const GateReport& report);
 std::vector<std::string> all_notes(const GateReport& report);
 
 // A row for each, its verdict first; columns of times only where there are any.
-report::TextTable row_table(const std::vector<RowReport>& rows,
-                            const std::vector<std::string>& names);
-report::TextTable claim_table(const std::vector<ClaimOutcome>& claims);
+text::TextTable row_table(const std::vector<RowReport>& rows,
+                          const std::vector<std::string>& names);
+text::TextTable claim_table(const std::vector<ClaimOutcome>& claims);
 
 // "baseline: build/before", and what is known of it. Claims about one run have no baseline.
 std::vector<std::pair<std::string, std::string>> sides_of(const GateReport& report);

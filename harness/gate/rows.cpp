@@ -151,7 +151,7 @@ std::vector<std::string> place_names(const std::vector<Row>& rows) {
     if (!row.cell.topology().empty()) words.push_back(row.cell.topology());
     for (const std::string& parameter : varying[row.part]) {
       if (!row.cell.has(parameter)) continue;
-      words.push_back(fmt::format("{} {}", parameter, report::parameter_text(row.cell, parameter)));
+      words.push_back(fmt::format("{} {}", parameter, text::parameter_text(row.cell, parameter)));
     }
     names.push_back(fmt::format("{}", fmt::join(words, ", ")));
   }
@@ -163,7 +163,7 @@ std::vector<std::string> row_names(const std::vector<Row>& rows) {
   for (std::size_t i = 0; i < rows.size(); ++i) {
     const results::Parameters& cell = rows[i].cell;
     if (!cell.job().empty()) names[i] = cell.job();
-    if (!cell.strategy().empty()) names[i] += ", " + report::strategy_label(cell.strategy());
+    if (!cell.strategy().empty()) names[i] += ", " + text::strategy_label(cell.strategy());
   }
   return names;
 }

@@ -16,6 +16,12 @@ using results::CellResult;
 using results::CollectiveShare;
 using results::RankShare;
 using results::TimeParts;
+using summary::CellView;
+using summary::PartView;
+using text::Align;
+using text::Blocks;
+using text::Prose;
+using text::TextTable;
 
 namespace {
 
@@ -113,7 +119,7 @@ std::string what_the_parts_mean(const PartView& shown, bool with_copies) {
   std::string text = fmt::format(
       "Where a step went, by the last timed one of {} in each row, mean over ranks: own compute,\n"
       "{}waiting for a peer that had not come to the same collective, waiting for the wire.",
-      steps == std::set<std::size_t>{1} ? "1 trial" : range_text(steps) + " trials",
+      steps == std::set<std::size_t>{1} ? "1 trial" : summary::range_text(steps) + " trials",
       with_copies ? "copying buckets, " : "");
   if (clock_error_s > 0) {
     text += fmt::format(
@@ -132,7 +138,7 @@ void add_parts_row(TextTable& table, const std::vector<PartColumn>& columns,
   std::vector<std::string> texts = {name, std::to_string(rank.rank)};
   for (const auto& [part, head] : columns) {
     const bool is_waiting = part == &TimeParts::late_peer_s || part == &TimeParts::wire_s;
-    texts.push_back(is_waiting && !waited ? "-" : seconds_text(parts.*part, kDecimals));
+    texts.push_back(is_waiting && !waited ? "-" : text::seconds_text(parts.*part, kDecimals));
   }
   table.add_row(std::move(texts));
 }
@@ -170,10 +176,10 @@ std::string by_collective(const Attribution& attribution) {
 std::vector<CellColumn<CellView>> columns_of(const PartView& shown, bool with_copies) {
   std::vector<CellColumn<CellView>> columns;
   for (const auto& [part, head] : part_columns(with_copies)) {
-    columns.push_back({head, [part = part, decimals = shown.decimals](const CellView& cell) {
-                         return seconds_text(mean_over_ranks(*cell.attribution, part), decimals) +
-                                " s";
-                       }});
+    columns.push_back(
+        {head, [part = part, decimals = shown.decimals](const CellView& cell) {
+           return text::seconds_text(mean_over_ranks(*cell.attribution, part), decimals) + " s";
+         }});
   }
   const auto left = [&](const char* head, std::string (*text)(const Attribution&)) {
     columns.push_back(
@@ -199,7 +205,7 @@ std::string attribution_page(const results::Result& result) {
   std::string text =
       "Where a step went, by the last timed one of each trial: means in seconds.\n"
       "own compute, copy = what hid a collective; late peer, wire = what the rank waited for it.\n";
-  for (const PartView& part : parts_of(result)) {
+  for (const PartView& part : summary::parts_of(result)) {
     if (!part.name.empty()) text += "\n## " + part.name + "\n";
     for (const CellView& cell : part.cells) {
       text += "\n" + cell.name.place() + ": " + cell.name.strategy + "\n\n";

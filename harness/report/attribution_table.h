@@ -11,7 +11,7 @@ namespace gradsync::report {
 
 // Returns a line that says what the columns mean and the table, one row per cell that communicates,
 // in means over the ranks. Nothing where no such cell has an attribution.
-Blocks attribution_table(const PartView& part);
+text::Blocks attribution_table(const summary::PartView& part);
 
 // Returns a page with a table for each cell of `result` (schema gradsync.result/1), one row per
 // collective and rank: what hid it, and how long the rank waited for it. Two more rows per rank

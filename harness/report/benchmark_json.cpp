@@ -15,6 +15,8 @@ namespace gradsync::report {
 using nlohmann::json;
 using results::CellResult;
 using results::TrialRecord;
+using summary::CellView;
+using summary::PartView;
 
 namespace {
 
@@ -122,8 +124,8 @@ json benchmark_json(const results::Result& result, const std::vector<TrialRecord
   json benchmarks = json::array();
   json not_measured = json::object();
   std::size_t family = 0;
-  const std::string plan = name_of_plan(result.plan).value_or("plan");
-  for (const PartView& part : parts_of(result)) {
+  const std::string plan = summary::name_of_plan(result.plan).value_or("plan");
+  for (const PartView& part : summary::parts_of(result)) {
     for (const CellView& cell : part.cells) {
       const std::string name = run_name(plan, cell);
       if (!cell.is_timed()) {

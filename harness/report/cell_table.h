@@ -15,18 +15,19 @@ template <typename Cell>
 struct CellColumn {
   std::string head;
   std::function<std::string(const Cell& cell)> text;
-  Align align = Align::Right;
+  text::Align align = text::Align::Right;
 };
 
 // Returns the table of at least one cell. `remark`: what follows the name of a cell.
 template <typename Cell>
-TextTable cell_table(
+text::TextTable cell_table(
     const std::vector<Cell>& cells, const std::vector<CellColumn<Cell>>& columns,
     const std::function<std::string(const Cell& cell)>& remark = [](const Cell&) { return ""; }) {
-  std::vector<TextTable::Column> heads;
-  for (const std::string& head : cells.front().name.heads()) heads.push_back({head, Align::Left});
+  std::vector<text::TextTable::Column> heads;
+  for (const std::string& head : cells.front().name.heads())
+    heads.push_back({head, text::Align::Left});
   for (const auto& column : columns) heads.push_back({column.head, column.align});
-  TextTable table(std::move(heads));
+  text::TextTable table(std::move(heads));
   for (const Cell& cell : cells) {
     std::vector<std::string> texts = cell.name.texts();
     texts.back() += remark(cell);

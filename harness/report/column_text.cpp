@@ -5,14 +5,17 @@
 #include "harness/text/labels.h"
 
 namespace gradsync::report {
+
+using summary::CellView;
+
 namespace {
 
 std::string number_text(double value, Unit unit, int decimals) {
   switch (unit) {
     case Unit::Seconds:
-      return seconds_text(value, decimals);
+      return text::seconds_text(value, decimals);
     case Unit::SecondsWithUnit:
-      return seconds_text(value, decimals) + " s";
+      return text::seconds_text(value, decimals) + " s";
     case Unit::Milliseconds:
       return fmt::format("{:.3f}", 1e3 * value);
     case Unit::Percent:
@@ -37,7 +40,7 @@ struct InWords {
 
   std::string operator()(std::monostate) const { return "-"; }
   std::string operator()(const std::string& text) const { return text; }
-  std::string operator()(const results::Ratio& ratio) const { return ratio_text(ratio); }
+  std::string operator()(const results::Ratio& ratio) const { return text::ratio_text(ratio); }
   std::string operator()(double value) const { return number_text(value, unit, decimals); }
   std::string operator()(std::int64_t value) const {
     return unit == Unit::Plain ? std::to_string(value)

@@ -14,6 +14,7 @@ using results::CellResult;
 using results::LowerBound;
 using results::OpCount;
 using results::StepTimes;
+using summary::PartView;
 
 namespace {
 
@@ -88,7 +89,7 @@ Column distance_column(std::size_t steps) {
   return {"parameter_distance", "distance", Unit::Tiny,
           fmt::format("distance = |p - q| / |q| of a rank's parameters p and rank 0's q, {} from a "
                       "common start",
-                      counted(steps, "step", "steps")),
+                      text::counted(steps, "step", "steps")),
           number_in(&CellResult::parameter_distance, &results::ParameterDistance::last)};
 }
 
@@ -191,7 +192,7 @@ std::vector<Column> detail_columns(const PartView& part) {
   if (steps_differ_in_size(part)) columns.push_back(sample_column());
   columns.push_back(slowdown_column());
   columns.push_back(exposed_column());
-  if (any([](const CellResult& cell) { return is_on_the_road(cell.cell); })) {
+  if (any([](const CellResult& cell) { return text::is_on_the_road(cell.cell); })) {
     columns.push_back(idle_column());
   }
   for (const char* op : kCountedOps) {

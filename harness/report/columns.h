@@ -34,8 +34,8 @@ struct Column {
 std::string text_of(const Column& column, const results::CellResult& cell, int decimals);
 
 // Adds columns to those of a table.
-void add_columns(std::vector<CellColumn<CellView>>& shown, const std::vector<Column>& columns,
-                 int decimals);
+void add_columns(std::vector<CellColumn<summary::CellView>>& shown,
+                 const std::vector<Column>& columns, int decimals);
 
 // Those that more than one table has.
 Column slowdown_column();
@@ -45,7 +45,7 @@ Column moved_column();
 
 // Returns the columns of a part's detailed table, from slowdown on, in their order. One that would
 // say nothing of any cell, or the same of all, is not among them.
-std::vector<Column> detail_columns(const PartView& part);
+std::vector<Column> detail_columns(const summary::PartView& part);
 
 // How single steps spread; and how far they are from what the link allows.
 std::vector<Column> spread_columns();

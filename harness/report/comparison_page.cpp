@@ -17,6 +17,14 @@ namespace gradsync::report {
 
 using nlohmann::json;
 using results::Parameters;
+using summary::ComparedCell;
+using summary::ComparedRun;
+using summary::ContextDifference;
+using summary::EffectOnTimes;
+using summary::LonelyCell;
+using summary::RunComparison;
+using text::Align;
+using text::TextTable;
 
 namespace {
 
@@ -58,7 +66,7 @@ std::string difference_table(const std::vector<ContextDifference>& differences) 
 }
 
 // The cells of each part as `a` has them, in its order.
-std::vector<std::vector<ComparedCell>> parts_of(const std::vector<ComparedCell>& cells) {
+std::vector<std::vector<ComparedCell>> by_part(const std::vector<ComparedCell>& cells) {
   std::vector<std::vector<ComparedCell>> parts;
   for (const ComparedCell& cell : cells) {
     const auto same = [&](const auto& part) { return part.front().part == cell.part; };
@@ -95,9 +103,9 @@ std::string only_in(const char* run, const std::vector<LonelyCell>& cells,
   for (const LonelyCell& cell : cells) {
     std::string place = cell.cell.topology();
     for (const std::string& parameter : varying) {
-      place += fmt::format(", {} {}", parameter, parameter_text(cell.cell, parameter));
+      place += fmt::format(", {} {}", parameter, text::parameter_text(cell.cell, parameter));
     }
-    strategies[place].push_back(strategy_label(cell.cell.strategy()));
+    strategies[place].push_back(text::strategy_label(cell.cell.strategy()));
   }
   std::string text;
   for (const auto& [place, names] : strategies) {
@@ -112,7 +120,7 @@ std::string context_value_text(const std::string& field, const json& value) {
   if (value.is_null()) return "-";
   if (value.is_number() && field.ends_with("bits_per_s")) return format_rate(value.get<double>());
   if (value.is_number_float()) return fmt::format("{:.4g}", value.get<double>());
-  return truncate(plain_text(value), kWidestValue);
+  return text::truncate(text::plain_text(value), kWidestValue);
 }
 
 std::string comparison_markdown(const RunComparison& comparison) {
@@ -120,7 +128,7 @@ std::string comparison_markdown(const RunComparison& comparison) {
   const ComparedRun& b = comparison.b;
   std::string text = run_lines("A", a) + run_lines("B", b) + warning_lines("A", a) +
                      warning_lines("B", b) + "\n" + difference_table(comparison.differences);
-  for (const auto& cells : parts_of(comparison.cells)) text += part_text(a.context, cells);
+  for (const auto& cells : by_part(comparison.cells)) text += part_text(a.context, cells);
   if (comparison.cells.empty()) text += "\nThe two runs have no cell in common.\n";
   const auto varying = varying_over_all(comparison);
   const std::string lonely =

@@ -12,7 +12,7 @@ namespace gradsync::report {
 // contexts and whether that forbids a comparison of times; then for each part of the plan the times
 // and their ratio where they may be compared, slowdowns, counts and bytes; and at the end the cells
 // that only one run has. Every number comes from `comparison`.
-std::string comparison_markdown(const RunComparison& comparison);
+std::string comparison_markdown(const summary::RunComparison& comparison);
 
 // Returns `value` of a context's `field` as people read it, in one short line: "954.8 Mbit/s",
 // "0.0148", "-" where it is not known.

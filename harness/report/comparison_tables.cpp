@@ -14,6 +14,9 @@
 namespace gradsync::report {
 
 using results::CellResult;
+using summary::CellName;
+using summary::ComparedCell;
+using summary::UnnamedCell;
 
 namespace {
 
@@ -33,9 +36,9 @@ constexpr Side kSides[] = {{"A", &ComparedCell::a}, {"B", &ComparedCell::b}};
 Cells named(const results::Context& context, const std::vector<ComparedCell>& cells) {
   std::vector<UnnamedCell> unnamed;
   for (const ComparedCell& cell : cells) {
-    unnamed.push_back({&cell.cell, topology_label(context, cell.cell.topology(), {})});
+    unnamed.push_back({&cell.cell, text::topology_label(context, cell.cell.topology(), {})});
   }
-  const std::vector<CellName> names = names_of(unnamed);
+  const std::vector<CellName> names = summary::cell_names(unnamed);
   Cells named;
   for (std::size_t i = 0; i < cells.size(); ++i) named.push_back({cells[i], names[i]});
   return named;
@@ -52,7 +55,7 @@ int decimals_of(const Cells& cells) {
       if (const auto& step_s = (cell.*side.cell).step_s) means_s.push_back(step_s->mean);
     }
   }
-  return decimals_for(means_s);
+  return text::decimals_for(means_s);
 }
 
 // The two columns "HEAD A" and "HEAD B".
@@ -68,11 +71,11 @@ void add_pair(Columns& columns, const Column& column) {
 std::string step_with_interval(const CellResult& side, int decimals) {
   if (!side.is_ok()) return results::to_string(side.status);
   if (!side.step_s) return "-";
-  const std::string mean = seconds_text(side.step_s->mean, decimals);
+  const std::string mean = text::seconds_text(side.step_s->mean, decimals);
   const auto& ci95 = side.step_s->ci95;
   if (!ci95) return mean;
-  return fmt::format("{} [{}, {}]", mean, seconds_text(ci95->lo, decimals),
-                     seconds_text(ci95->hi, decimals));
+  return fmt::format("{} [{}, {}]", mean, text::seconds_text(ci95->lo, decimals),
+                     text::seconds_text(ci95->hi, decimals));
 }
 
 bool has_ratio(const ComparedCell& cell) {
@@ -137,7 +140,7 @@ std::string verdict(const Cells& cells) {
   return fmt::format(
       "\nOf {}, B is slower in {}, faster in {}, and not told apart from A in {}.\n"
       "(Where nothing differs, chance alone puts about one interval in twenty beside 1.)\n",
-      counted(judged, "cell with an interval", "cells with an interval"), slower, faster,
+      text::counted(judged, "cell with an interval", "cells with an interval"), slower, faster,
       judged - slower - faster);
 }
 
@@ -150,8 +153,9 @@ std::string times_text(const Cells& cells) {
                          return step_with_interval(cell.*side, decimals);
                        }});
   }
-  columns.push_back(
-      {"B/A", [](const NamedCell& cell) { return text_or_dash(cell.step_ratio, ratio_text); }});
+  columns.push_back({"B/A", [](const NamedCell& cell) {
+                       return text::text_or_dash(cell.step_ratio, text::ratio_text);
+                     }});
   return "\ns/step = mean optimizer step with its 95 % CI; B/A = ratio of the means. The runs did "
          "not take turns:\nwhatever changed on the machine between them is in the ratio, too.\n\n" +
          cell_table(cells, columns).to_markdown() + notes(cells) + verdict(cells);
@@ -204,7 +208,7 @@ std::string collectives_verdict(const Cells& cells) {
     }
   }
   return fmt::format("\nCounts and bytes are the same in {} of {}{}{}\n{}", same,
-                     counted(cells.size(), "cell", "cells"),
+                     text::counted(cells.size(), "cell", "cells"),
                      unknown == 0 ? "" : fmt::format(", and not known in {}", unknown),
                      text.empty() ? "." : ":", text);
 }

@@ -12,6 +12,6 @@ namespace gradsync::report {
 // that of the first run. Where no cell has a ratio of times, the table of times is left out and its
 // place says why. A run in which a trial of a cell failed shows its status, no numbers.
 std::string comparison_tables(const results::Context& context,
-                              const std::vector<ComparedCell>& cells);
+                              const std::vector<summary::ComparedCell>& cells);
 
 }  // namespace gradsync::report

@@ -32,7 +32,7 @@ struct AsField {
 };
 
 std::string parameter_field(const CellResult& cell, const std::string& name) {
-  return cell.cell.has(name) ? quoted(plain_text(cell.cell.value(name))) : "";
+  return cell.cell.has(name) ? quoted(text::plain_text(cell.cell.value(name))) : "";
 }
 
 }  // namespace

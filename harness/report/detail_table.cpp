@@ -14,6 +14,11 @@
 namespace gradsync::report {
 
 using results::CellResult;
+using summary::CellView;
+using summary::PartView;
+using summary::TimedSteps;
+using text::Blocks;
+using text::Prose;
 
 namespace {
 
@@ -30,8 +35,8 @@ std::string unaccounted_text(const CellResult& cell) {
 std::string step_with_spread(const CellResult& cell, int decimals) {
   if (!cell.is_ok()) return results::to_string(cell.status);
   if (!cell.step_s) return "-";
-  std::string text = seconds_text(cell.step_s->mean, decimals);
-  if (cell.step_s->sd) text += " ± " + seconds_text(*cell.step_s->sd, decimals);
+  std::string text = text::seconds_text(cell.step_s->mean, decimals);
+  if (cell.step_s->sd) text += " ± " + text::seconds_text(*cell.step_s->sd, decimals);
   return text + unaccounted_text(cell);
 }
 

@@ -8,6 +8,6 @@ namespace gradsync::report {
 
 // Returns a line that says what the columns mean, the table, and for a scaled part the full-size
 // bytes. A column appears only if it says something; a cell without numbers says its status.
-Blocks detail_table(const PartView& part);
+text::Blocks detail_table(const summary::PartView& part);
 
 }  // namespace gradsync::report

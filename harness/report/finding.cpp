@@ -10,14 +10,18 @@
 namespace gradsync::report {
 
 using results::StepRatio;
+using summary::CellView;
+using summary::PartView;
+using summary::Setting;
+using text::TopologyLabel;
 
 namespace {
 
 std::string cost_clause(const StepRatio& slowdown) {
-  const std::string ratio = ratio_text(slowdown);
+  const std::string ratio = text::ratio_text(slowdown);
   if (!slowdown.ci95) {
     return fmt::format("syncing every micro-batch cost {} in {}", ratio,
-                       launches_that_ran(slowdown.launches));
+                       text::launches_that_ran(slowdown.launches));
   }
   if (!slowdown.is_told_apart()) {
     return fmt::format("syncing every micro-batch costs nothing that could be told apart ({})",
@@ -36,10 +40,10 @@ struct Sayings {
 };
 
 std::string clause(const StepRatio& comparison, const Sayings& say) {
-  const std::string ratio = ratio_text(comparison);
+  const std::string ratio = text::ratio_text(comparison);
   const auto& ci95 = comparison.ci95;
   if (!ci95) return fmt::format("; {} took {} of {}", say.subject, ratio, say.of);
-  if (is_not_faster(*ci95) && (say.faster_only || is_not_slower(*ci95)))
+  if (summary::is_not_faster(*ci95) && (say.faster_only || summary::is_not_slower(*ci95)))
     return fmt::format("; {} {}", say.subject, say.same);
   const char* verb = comparison.is_told_apart() ? "takes" : "could not be told apart:";
   return fmt::format("; {} {} {} of {}", say.subject, verb, ratio, say.of);
@@ -47,9 +51,9 @@ std::string clause(const StepRatio& comparison, const Sayings& say) {
 
 std::string place_text(const CellView& cell, bool links_needed) {
   const TopologyLabel& topology = cell.name.topology;
-  const std::string nodes = topology.nodes > 0
-                                ? counted(static_cast<std::size_t>(topology.nodes), "node", "nodes")
-                                : topology.shape;
+  const std::string nodes =
+      topology.nodes > 0 ? text::counted(static_cast<std::size_t>(topology.nodes), "node", "nodes")
+                         : topology.shape;
   return "On " + (links_needed ? topology.text() : nodes) + cell.name.varying_text() +
          (cell.is_paced() ? " (paced compute)" : "");
 }

@@ -14,6 +14,13 @@ namespace gradsync::report {
 
 using results::CellResult;
 using results::Parameters;
+using summary::CellView;
+using summary::PartView;
+using text::Align;
+using text::Blocks;
+using text::Prose;
+using text::TextTable;
+using text::TopologyLabel;
 
 namespace {
 
@@ -195,7 +202,8 @@ Blocks guide_memory_table(const std::vector<PartView>& parts,
     }
   }
   Blocks tables;
-  for (const Parameters& setting : settings) append(tables, table_of(cells, setting, *reference));
+  for (const Parameters& setting : settings)
+    text::append(tables, table_of(cells, setting, *reference));
   return tables;
 }
 

@@ -22,7 +22,7 @@ namespace gradsync::report {
 // Whether a row fits must agree with what was published. A published number agrees where the peak
 // allocated is no more: above the peak lies what is not counted here (other buffers than tensors, a
 // GPU's context, more tokens), for which there is no upper bound.
-Blocks guide_memory_table(const std::vector<PartView>& parts,
-                          const std::optional<PublishedMemory>& reference);
+text::Blocks guide_memory_table(const std::vector<summary::PartView>& parts,
+                                const std::optional<PublishedMemory>& reference);
 
 }  // namespace gradsync::report

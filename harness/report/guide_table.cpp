@@ -18,6 +18,14 @@ namespace gradsync::report {
 using nlohmann::json;
 using results::CellResult;
 using results::Parameters;
+using summary::CellView;
+using summary::PartView;
+using summary::Setting;
+using text::Align;
+using text::Blocks;
+using text::Prose;
+using text::TextTable;
+using text::TopologyLabel;
 
 namespace {
 
@@ -84,9 +92,9 @@ std::string measured_text(const CellResult* cell, int decimals) {
   if (!cell) return "-";
   if (!cell->is_ok()) return results::to_string(cell->status);
   if (!cell->step_s) return "-";
-  const std::string mean = seconds_text(cell->step_s->mean, decimals);
+  const std::string mean = text::seconds_text(cell->step_s->mean, decimals);
   const auto& sd = cell->step_s->sd;
-  return sd ? mean + "±" + seconds_text(*sd, decimals) + "s" : mean + "s";
+  return sd ? mean + "±" + text::seconds_text(*sd, decimals) + "s" : mean + "s";
 }
 
 std::string judge(const CellResult* cell, double published_mean, const std::vector<double>& runs,
@@ -144,7 +152,7 @@ bool labels_collide(const std::vector<Setting>& settings) {
 bool is_comparable(const PartView& part) {
   if (part.varies("accumulation_steps")) return false;
   const auto any = [&](auto is_so) { return std::ranges::any_of(part.cells, is_so); };
-  if (any([](const CellView& cell) { return is_on_the_road(cell.cell); })) return false;
+  if (any([](const CellView& cell) { return text::is_on_the_road(cell.cell); })) return false;
   const auto present = std::ranges::count_if(kStrategies, [&](const char* strategy) {
     return any([&](const CellView& cell) { return cell.cell.strategy() == strategy; });
   });

@@ -21,6 +21,7 @@ namespace gradsync::report {
 // runs; below the table stands the mean absolute error over all cells. Where the part is the
 // guide's training on another machine (bert_base, 16 examples of lengths mrpc) the published row
 // follows and nothing is compared.
-Blocks guide_table(const PartView& part, const std::optional<PublishedSlowdowns>& reference);
+text::Blocks guide_table(const summary::PartView& part,
+                         const std::optional<PublishedSlowdowns>& reference);
 
 }  // namespace gradsync::report

@@ -7,6 +7,11 @@
 namespace gradsync::report {
 
 using results::Result;
+using summary::PartView;
+using text::Blocks;
+using text::Heading;
+using text::Prose;
+using text::Sentences;
 
 namespace {
 
@@ -15,9 +20,9 @@ Blocks blocks_of(const PartPage& page) {
   if (!page.name.empty()) blocks.emplace_back(Heading{page.name});
   if (!page.about.empty()) blocks.emplace_back(Prose{page.about + "\n"});
   blocks.emplace_back(Sentences{page.terms});
-  append(blocks, page.table);
+  text::append(blocks, page.table);
   blocks.emplace_back(page.notes);
-  append(blocks, page.more);
+  text::append(blocks, page.more);
   blocks.emplace_back(Sentences{page.findings});
   return blocks;
 }
@@ -27,13 +32,13 @@ Blocks blocks_of(const PartPage& page) {
 std::string result_markdown(const Result& result, const References& references,
                             const MarkdownOptions& options) {
   Blocks blocks{Sentences{head_lines(result)}};
-  const std::vector<PartView> parts = parts_of(result);
-  for (const PartView& part : parts) append(blocks, blocks_of(part_page(part, references)));
-  append(blocks, guide_memory_table(parts, references.memory_table));
+  const std::vector<PartView> parts = summary::parts_of(result);
+  for (const PartView& part : parts) text::append(blocks, blocks_of(part_page(part, references)));
+  text::append(blocks, guide_memory_table(parts, references.memory_table));
   if (!options.raw_directory.empty()) {
     blocks.emplace_back(Sentences{{"Raw: " + options.raw_directory}});
   }
-  return to_markdown(blocks);
+  return text::to_markdown(blocks);
 }
 
 }  // namespace gradsync::report

@@ -12,6 +12,10 @@
 namespace gradsync::report {
 
 using results::CellResult;
+using summary::CellView;
+using summary::PartView;
+using summary::Setting;
+using summary::Sharding;
 
 namespace {
 
@@ -38,10 +42,10 @@ std::string place_text(const PartView& part, const CellView& cell) {
 // "costs 1.77x [1.70, 1.84] the time of no_sync"; "" without times.
 std::string time_clause(const Known<results::StepRatio>& slowdown) {
   if (!slowdown) return "";
-  const std::string ratio = ratio_text(*slowdown);
+  const std::string ratio = text::ratio_text(*slowdown);
   if (!slowdown->ci95) {
     return fmt::format("took {} the time of no_sync, in {},", ratio,
-                       launches_that_ran(slowdown->launches));
+                       text::launches_that_ran(slowdown->launches));
   }
   if (!slowdown->is_told_apart()) {
     return fmt::format("costs no time that could be told apart ({})", ratio);

@@ -14,6 +14,6 @@ namespace gradsync::report {
 // accumulation 16, sync_each_batch costs 1.77x [1.70, 1.84] the time of no_sync and saves 1.2 GiB
 // (12.1 for 13.3 GiB)." Peaks are exact, so their difference needs no interval. None where there is
 // nothing to compare.
-std::vector<std::string> memory_findings(const PartView& part);
+std::vector<std::string> memory_findings(const summary::PartView& part);
 
 }  // namespace gradsync::report

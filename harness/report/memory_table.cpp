@@ -13,6 +13,12 @@
 namespace gradsync::report {
 
 using results::CellResult;
+using summary::CellView;
+using summary::PartView;
+using text::Align;
+using text::Blocks;
+using text::Prose;
+using text::TextTable;
 
 namespace {
 
@@ -37,7 +43,7 @@ std::optional<double> predicted_peak_of(const CellResult& cell) {
 }
 
 std::string bytes_text(const std::optional<double>& bytes) {
-  return text_or_dash(bytes, format_bytes);
+  return text::text_or_dash(bytes, format_bytes);
 }
 
 std::string budget_text(const CellView& cell) {
@@ -46,7 +52,7 @@ std::string budget_text(const CellView& cell) {
 }
 
 std::string step_text(const CellResult& cell, int decimals) {
-  return cell.is_timed() ? seconds_text(cell.step_s->mean, decimals) : "-";
+  return cell.is_timed() ? text::seconds_text(cell.step_s->mean, decimals) : "-";
 }
 
 struct MemoryColumn {
@@ -144,12 +150,12 @@ std::string prediction_text(const PartView& part) {
     return fmt::format(
         "predicted = by the memory formula, before the run: exact to the byte in "
         "{}.\n",
-        counted(compared, "row", "rows"));
+        text::counted(compared, "row", "rows"));
   }
   return fmt::format(
       "predicted = by the memory formula, before the run: exact to the byte in {} of {}, off by {} "
       "at most.\n",
-      exact, counted(compared, "row", "rows"), format_bytes(furthest));
+      exact, text::counted(compared, "row", "rows"), format_bytes(furthest));
 }
 
 std::string what_the_columns_mean(const PartView& part) {

@@ -12,7 +12,7 @@ namespace gradsync::report {
 // tensors, the peak that was predicted for it and whether it fits. A column that would say nothing
 // is left out: of parameters that all rows share, of times or predictions that no row has, of
 // verdicts where there is no budget and all went well.
-Blocks memory_table(const PartView& part);
+text::Blocks memory_table(const summary::PartView& part);
 
 // "fits" within a budget, "ok" without one, "oom, backward 2", "failed" and the like.
 std::string verdict_text(const results::CellResult& cell);

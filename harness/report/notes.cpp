@@ -13,6 +13,9 @@
 namespace gradsync::report {
 
 using results::CellResult;
+using summary::CellView;
+using summary::PartView;
+using text::Bullets;
 
 namespace {
 
@@ -42,7 +45,7 @@ std::string strategy_with_count(const CellView& cell) {
   if (ok == cell.trials.end()) return cell.name.strategy;
   std::string text = fmt::format("{} ({} of {} trials", cell.name.strategy, all - ok->second, all);
   if (cell.step_s) {
-    text += fmt::format("; the others {} s/step", seconds_text(cell.step_s->mean, 3));
+    text += fmt::format("; the others {} s/step", text::seconds_text(cell.step_s->mean, 3));
   }
   return text + ")";
 }

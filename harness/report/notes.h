@@ -7,6 +7,6 @@
 namespace gradsync::report {
 
 // Returns the notes; none where nothing needs saying.
-Bullets notes(const PartView& part);
+text::Bullets notes(const summary::PartView& part);
 
 }  // namespace gradsync::report

@@ -24,6 +24,8 @@ namespace gradsync::report {
 using results::CellResult;
 using results::Context;
 using results::Result;
+using summary::CellView;
+using summary::PartView;
 
 namespace {
 
@@ -35,7 +37,7 @@ std::string shared_parameters(const PartView& part) {
   for (const std::string& name : names) {
     const auto& cell = part.cells.front().cell;
     if (part.varies(name) || !cell.has(name)) continue;
-    shared.push_back(name + " " + plain_text(cell.value(name)));
+    shared.push_back(name + " " + text::plain_text(cell.value(name)));
   }
   return fmt::format("{}", fmt::join(shared, ", "));
 }
@@ -85,11 +87,12 @@ std::string plan_line(const Result& result) {
     launches = std::max(launches, cell.launches);
   }
   const auto& seed = result.context.seed;
-  std::string text = fmt::format(
-      "plan {}: {} x {} x {}, interleaved, seed {}", name_of_plan(result.plan).value_or("unknown"),
-      counted(strategies.size(), "strategy", "strategies"),
-      counted(topologies.size(), "topology", "topologies"), counted(launches, "launch", "launches"),
-      seed ? std::to_string(*seed) : "unknown");
+  std::string text = fmt::format("plan {}: {} x {} x {}, interleaved, seed {}",
+                                 summary::name_of_plan(result.plan).value_or("unknown"),
+                                 text::counted(strategies.size(), "strategy", "strategies"),
+                                 text::counted(topologies.size(), "topology", "topologies"),
+                                 text::counted(launches, "launch", "launches"),
+                                 seed ? std::to_string(*seed) : "unknown");
   if (parts.size() > 1) text += fmt::format(", {} parts", parts.size());
   return text;
 }
@@ -118,10 +121,10 @@ PartPage part_page(const PartView& part, const References& references) {
   page.table = about_memory ? memory_table(part) : detail_table(part);
   page.notes = notes(part);
   if (!about_memory) {
-    append(page.more, spread_table(part));
-    append(page.more, attribution_table(part));
+    text::append(page.more, spread_table(part));
+    text::append(page.more, attribution_table(part));
   }
-  append(page.more, guide_table(part, references.slowdown_table));
+  text::append(page.more, guide_table(part, references.slowdown_table));
   const auto say = [&](std::vector<std::string> sentences) {
     std::ranges::move(sentences, std::back_inserter(page.findings));
   };

@@ -16,14 +16,14 @@ struct PartPage {
   std::string name;                // "" where the plan has no parts
   std::string about;               // from the plan; may be empty
   std::vector<std::string> terms;  // what kind of compute it was, and what its rows share
-  Blocks table;                    // of times, or of memory
-  Bullets notes;
-  Blocks more;                        // spread, where a step went, the guide's own table
+  text::Blocks table;              // of times, or of memory
+  text::Bullets notes;
+  text::Blocks more;                  // spread, where a step went, the guide's own table
   std::vector<std::string> findings;  // a sentence each
 };
 
 // Every number comes from `part` or `references`.
-PartPage part_page(const PartView& part, const References& references);
+PartPage part_page(const summary::PartView& part, const References& references);
 
 // Returns what ran and by what, then the warnings, a line each.
 std::vector<std::string> head_lines(const results::Result& result);

@@ -10,6 +10,10 @@
 namespace gradsync::report {
 
 using plan::Edge;
+using summary::Search;
+using summary::SearchedCell;
+using text::Align;
+using text::TextTable;
 
 namespace {
 
@@ -49,9 +53,9 @@ std::vector<std::string> varying_over(const std::vector<SearchedCell>& cells) {
 std::vector<std::string> name_of(const SearchedCell& searched,
                                  const std::vector<std::string>& varying) {
   const results::Parameters& cell = searched.cell;
-  std::vector<std::string> name{cell.topology(), strategy_label(cell.strategy())};
+  std::vector<std::string> name{cell.topology(), text::strategy_label(cell.strategy())};
   for (const std::string& parameter : varying) {
-    name.push_back(cell.has(parameter) ? plain_text(cell.value(parameter)) : "");
+    name.push_back(cell.has(parameter) ? text::plain_text(cell.value(parameter)) : "");
   }
   return name;
 }
@@ -73,7 +77,7 @@ std::string search_markdown(const Search& search, const std::string& raw_directo
     auto row = name_of(cell, varying);
     reasons += fmt::format("- {}: {}\n", fmt::join(row, ", "), cell.reason);
     row.push_back(edge_text(search, cell));
-    row.push_back(text_or_dash(cell.peak_allocated_bytes, bytes_text));
+    row.push_back(text::text_or_dash(cell.peak_allocated_bytes, bytes_text));
     row.push_back(std::to_string(cell.probes.size()));
     table.add_row(std::move(row));
   }

@@ -8,6 +8,10 @@
 namespace gradsync::report {
 
 using results::CellResult;
+using summary::CellView;
+using summary::PartView;
+using text::Blocks;
+using text::Prose;
 
 namespace {
 

@@ -9,6 +9,6 @@ namespace gradsync::report {
 // Returns a table of the part's rows: median, 5 and 95 % quantiles and the largest of the slowest
 // rank's steps; where a row has a bound (lower_bound.h), also the bound and s/step over it. Its
 // head says what they are. Nothing where no row has a time.
-Blocks spread_table(const PartView& part);
+text::Blocks spread_table(const summary::PartView& part);
 
 }  // namespace gradsync::report

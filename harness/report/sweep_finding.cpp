@@ -15,6 +15,10 @@ namespace gradsync::report {
 using results::Best;
 using results::Law;
 using results::LawPoint;
+using summary::CellView;
+using summary::CommunicationOption;
+using summary::PartView;
+using summary::Sharding;
 
 namespace {
 
@@ -50,23 +54,25 @@ std::string sentence(const PartView& part, const Law& law) {
       law.points.size(), fmt::join(fitted, ", "), percent(law.largest_residual));
   if (farthest == nullptr) return text + "; none is left to check it.";
   return text + fmt::format("; the other {} by {} at most ({}, accumulation {}).", held_out,
-                            percent(*law.largest_error), strategy_label(farthest->strategy),
+                            percent(*law.largest_error), text::strategy_label(farthest->strategy),
                             farthest->accumulation_steps);
 }
 
 // "no_sync, compression fp16, bucket_cap_bytes 1048576"
 std::string words_for(const results::Parameters& cell) {
-  std::string text = strategy_label(cell.strategy());
-  for (const Option& option : options()) {
+  std::string text = text::strategy_label(cell.strategy());
+  for (const CommunicationOption& option : summary::communication_options()) {
     const auto value = option.of(cell);
-    if (value != option.by_default) text += fmt::format(", {} {}", option.name, plain_text(value));
+    if (value != option.by_default)
+      text += fmt::format(", {} {}", option.name, text::plain_text(value));
   }
   return text;
 }
 
 std::string place_of(const CellView& cell) {
   std::set<std::string> told;
-  for (const Option& option : options()) told.insert(option.name);
+  for (const CommunicationOption& option : summary::communication_options())
+    told.insert(option.name);
   return cell.name.topology.text() + cell.name.varying_text(told);
 }
 
@@ -76,22 +82,23 @@ std::string chosen_text(const Best& best) {
     return fmt::format("an interval that holds for all {} pairs to choose from", best.choices);
   }
   return fmt::format("the fastest of {} pairs in {}", best.choices,
-                     launches_that_ran(best.launches));
+                     text::launches_that_ran(best.launches));
 }
 
 std::string ratio_to_defaults(const Best& best) {
-  return text_or_dash(best.ratio, [&](double ratio) {
-    return ratio_text({.ratio = ratio, .ci95 = best.ci95, .interval = ""});
+  return text::text_or_dash(best.ratio, [&](double ratio) {
+    return text::ratio_text({.ratio = ratio, .ci95 = best.ci95, .interval = ""});
   });
 }
 
 std::string sentence(const PartView& part, const Best& best, const CellView& cell) {
-  std::string text = fmt::format("Best of {} on {}{}: {}, {} s/step", best.of, place_of(cell),
-                                 best.among == results::Among::All ? "" : " with whole gradients",
-                                 words_for(best.cell), seconds_text(best.step_s, part.decimals));
+  std::string text =
+      fmt::format("Best of {} on {}{}: {}, {} s/step", best.of, place_of(cell),
+                  best.among == results::Among::All ? "" : " with whole gradients",
+                  words_for(best.cell), text::seconds_text(best.step_s, part.decimals));
   if (best.cell == best.vs) return text + ", with every option at its default.";
   text += fmt::format("; {} of {} with every option at its default, {}", ratio_to_defaults(best),
-                      strategy_label(best.vs.strategy()), chosen_text(best));
+                      text::strategy_label(best.vs.strategy()), chosen_text(best));
   const bool rounds = best.cell.compression() != "none";
   return text + (rounds ? "; its gradients are rounded on the wire." : ".");
 }

@@ -9,7 +9,7 @@
 namespace gradsync::report {
 
 // Return a sentence for each law, and for each best of all.
-std::vector<std::string> law_findings(const PartView& part);
-std::vector<std::string> best_findings(const PartView& part);
+std::vector<std::string> law_findings(const summary::PartView& part);
+std::vector<std::string> best_findings(const summary::PartView& part);
 
 }  // namespace gradsync::report

@@ -20,6 +20,11 @@ using results::RankRecord;
 using results::TimelineEvent;
 using results::TimelinePhase;
 using results::TrialRecord;
+using summary::AttributedStep;
+using summary::CellGroup;
+using summary::CollectiveParts;
+using summary::HostClocks;
+using summary::RankParts;
 
 namespace {
 
@@ -138,8 +143,8 @@ void add_cell(json& events, const CellGroup& group, const std::vector<const Tria
               int& arrows) {
   const TrialRecord& trial = *ok.back();
   std::string unaligned;
-  const std::vector<double> starts_s = step_starts_s(trial, clocks, unaligned);
-  const AttributedStep parts = attribute_step(trial, clocks);
+  const std::vector<double> starts_s = summary::step_starts_s(trial, clocks, unaligned);
+  const AttributedStep parts = summary::attribute_step(trial, clocks);
   for (std::size_t i = 0; i < trial.ranks.size(); ++i) {
     const RankRecord& rank = trial.ranks[i];
     if (!has_timeline(rank)) continue;
@@ -165,7 +170,7 @@ json trace_json(const results::Context& context, const std::vector<TrialRecord>&
   json events = json::array();
   int processes = 0;
   int arrows = 0;
-  for (const CellGroup& group : group_by_cell({}, trials, {})) {
+  for (const CellGroup& group : summary::group_by_cell({}, trials, {})) {
     const auto ok = group.ok_trials();
     if (!ok.empty()) add_cell(events, group, ok, clocks, timelines, processes, arrows);
   }

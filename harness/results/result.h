@@ -1,6 +1,6 @@
 // What a run found, cell by cell: result.json (schema gradsync.result/1) as types.
 //
-// It is computed from trials (report/build_result.h), read by every page and table, and written in
+// It is computed from trials (summary/build_result.h), read by every page and table, and written in
 // one place. A number that is not known says why (base/known.h): null in the file, with its reason
 // in "null_reasons" of the cell. Times are seconds, sizes bytes.
 #pragma once
@@ -50,7 +50,7 @@ struct StepRatio : Ratio {
   std::size_t pairs = 0;     // rounds in which both ran
 };
 
-// Parts of a step or of a collective; report/attribution.h says what each is.
+// Parts of a step or of a collective; summary/attribution.h says what each is.
 struct TimeParts {
   double own_compute_s = 0;
   double copy_s = 0;
@@ -84,7 +84,7 @@ struct Attribution {
   std::vector<RankShare> ranks;
 };
 
-// What a step takes at least (report/lower_bound.h), means over launches.
+// What a step takes at least (summary/lower_bound.h), means over launches.
 struct LowerBound {
   double step_s = 0;
   double step_over_bound = 0;     // the mean step over it: 1 leaves nothing to gain

@@ -12,19 +12,19 @@
 
 namespace gradsync::session {
 
-report::FinishedRun read_run(const std::string& directory) {
-  report::FinishedRun run{.directory = directory, .result = {}, .trials = {}};
+summary::FinishedRun read_run(const std::string& directory) {
+  summary::FinishedRun run{.directory = directory, .result = {}, .trials = {}};
   const results::StoredResult stored = results::read_result(directory);
   std::string warning;
   run.trials = results::read_trials(directory, &warning);
   if (!warning.empty()) log::warn(warning);
-  run.result = report::build_result(stored.context, stored.plan, run.trials);
+  run.result = summary::build_result(stored.context, stored.plan, run.trials);
   run.result.exit_status = stored.exit_status;
   return run;
 }
 
-report::FinishedRun run_plan_with(const std::string& program, const RunOptions& options,
-                                  const std::string& directory) {
+summary::FinishedRun run_plan_with(const std::string& program, const RunOptions& options,
+                                   const std::string& directory) {
   const std::vector<std::string> arguments = plan_arguments(options);
   std::vector<std::string> command{program, "run"};
   command.insert(command.end(), arguments.begin(), arguments.end());

@@ -11,10 +11,10 @@ namespace gradsync::session {
 namespace {
 
 using plan::Edge;
-using report::SearchedCell;
-using report::SearchProbe;
 using results::Status;
 using results::TrialRecord;
+using summary::SearchedCell;
+using summary::SearchProbe;
 
 // The most that any rank says under `field`; nothing where one does not know it.
 std::optional<std::int64_t> largest_of(const TrialRecord& trial,

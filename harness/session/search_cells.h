@@ -13,6 +13,6 @@ namespace gradsync::session {
 // trial that is ok fits and one that is out of memory does not; any other status ends the search of
 // its cell, and its reason is kept. Errors: as Session::run; `found` then has the cells before.
 void search_cells(Session& session, const plan::Plan& plan, const SearchQuestion& question,
-                  std::vector<report::SearchedCell>& found);
+                  std::vector<summary::SearchedCell>& found);
 
 }  // namespace gradsync::session

@@ -56,7 +56,7 @@ std::size_t terminal_width() {
   return 80;
 }
 
-report::ProgressOptions progress_options(const RunOptions& options) {
+text::ProgressOptions progress_options(const RunOptions& options) {
   const bool terminal = isatty(STDERR_FILENO) != 0;
   return {.terminal = terminal,
           .colour = terminal && std::getenv("NO_COLOR") == nullptr,
@@ -108,7 +108,7 @@ Session::Session(const RunOptions& options, plan::Plan plan, RunContext context,
   show_progress_of({});
   if (options.resume) resume_earlier();
   // Written before the first trial, so that a run that dies can be resumed.
-  write_result(report::build_result(json(context_), plan_.source, trials_));
+  write_result(summary::build_result(json(context_), plan_.source, trials_));
 }
 
 void Session::resume_earlier() {
@@ -140,7 +140,7 @@ const results::TrialRecord& Session::run_alone(const plan::Part& part, const pla
 
 void Session::run() {
   std::vector<plan::Launch> launches = plan::expand(plan_);
-  std::vector<report::PlannedTrial> planned;
+  std::vector<text::PlannedTrial> planned;
   for (plan::Launch& launch : launches) {
     std::erase_if(launch.trials,
                   [&](const plan::Trial& trial) { return done_.contains(key_of(launch, trial)); });
@@ -157,9 +157,9 @@ void Session::run() {
   progress_->clear();
 }
 
-void Session::show_progress_of(std::vector<report::PlannedTrial> planned) {
-  progress_ = std::make_unique<report::Progress>(std::cerr, steady_clock(),
-                                                 progress_options(options_), std::move(planned));
+void Session::show_progress_of(std::vector<text::PlannedTrial> planned) {
+  progress_ = std::make_unique<text::Progress>(std::cerr, steady_clock(),
+                                               progress_options(options_), std::move(planned));
 }
 
 std::string Session::obstacle_to(const plan::Launch& launch, const plan::Cell& cell) const {
@@ -254,7 +254,7 @@ results::Result Session::close(ExitStatus status) {
   if (agents_ != nullptr && status != ExitStatus::Interrupted) {
     context_.conditions.clocks = agents_->clocks();
   }
-  results::Result result = report::build_result(json(context_), plan_.source, trials_);
+  results::Result result = summary::build_result(json(context_), plan_.source, trials_);
   result.exit_status = static_cast<int>(status);
   write_result(result);
   return result;

@@ -50,7 +50,7 @@ class Session {
   void resume_earlier();
   void run_one(const plan::Launch& launch);
   // Of what is not planned nothing is said.
-  void show_progress_of(std::vector<report::PlannedTrial> planned);
+  void show_progress_of(std::vector<text::PlannedTrial> planned);
   // Why this cell cannot run here; empty: it can.
   std::string obstacle_to(const plan::Launch& launch, const plan::Cell& cell) const;
   // Returns the job that runs `trials`; nothing, with the trials recorded as skipped, where this
@@ -73,7 +73,7 @@ class Session {
   std::set<std::string> done_;
   std::set<std::string> warned_about_weights_;  // models
   LaunchJobs jobs_;
-  std::unique_ptr<report::Progress> progress_;
+  std::unique_ptr<text::Progress> progress_;
   std::size_t progress_index_ = 0;  // trials recorded by this process
 };
 

@@ -9,7 +9,7 @@
 #include <optional>
 #include <utility>
 
-namespace gradsync::report {
+namespace gradsync::summary {
 
 using results::Attribution;
 using results::RankRecord;
@@ -261,4 +261,4 @@ Known<Attribution> attribution_of(const std::vector<const TrialRecord*>& trials,
   return mean;
 }
 
-}  // namespace gradsync::report
+}  // namespace gradsync::summary

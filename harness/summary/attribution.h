@@ -30,7 +30,7 @@
 #include "harness/results/result.h"
 #include "harness/summary/host_clocks.h"
 
-namespace gradsync::report {
+namespace gradsync::summary {
 
 using results::TimeParts;
 
@@ -72,4 +72,4 @@ AttributedStep attribute_step(const results::TrialRecord& trial, const HostClock
 Known<results::Attribution> attribution_of(const std::vector<const results::TrialRecord*>& trials,
                                            const HostClocks& clocks);
 
-}  // namespace gradsync::report
+}  // namespace gradsync::summary

@@ -5,7 +5,7 @@
 
 #include "harness/summary/comparison.h"
 
-namespace gradsync::report {
+namespace gradsync::summary {
 
 using nlohmann::json;
 using results::Among;
@@ -16,8 +16,9 @@ using results::Parameters;
 namespace {
 
 bool all_by_default(const Parameters& cell) {
-  return std::ranges::all_of(
-      options(), [&](const Option& option) { return option.of(cell) == option.by_default; });
+  return std::ranges::all_of(communication_options(), [&](const CommunicationOption& option) {
+    return option.of(cell) == option.by_default;
+  });
 }
 
 bool compressed(const Parameters& cell) {
@@ -34,7 +35,8 @@ using SetUp = std::pair<std::string, Parameters>;  // their part, and all but st
 
 SetUp set_up_of(const CellGroup& group) {
   Parameters rest = group.cell.without({"strategy"});
-  for (const Option& option : options()) rest = rest.without({option.name});
+  for (const CommunicationOption& option : communication_options())
+    rest = rest.without({option.name});
   return {group.part, rest};
 }
 
@@ -94,12 +96,12 @@ Best entry(Among among, const std::pair<const Timed*, std::size_t>& best,
 
 }  // namespace
 
-json Option::of(const Parameters& cell) const {
+json CommunicationOption::of(const Parameters& cell) const {
   return cell.has(name) ? cell.value(name) : by_default;
 }
 
-const std::vector<Option>& options() {
-  static const std::vector<Option> table{
+const std::vector<CommunicationOption>& communication_options() {
+  static const std::vector<CommunicationOption> table{
       {"bucket_cap_bytes", 0},   {"gradient_as_bucket_view", false}, {"compression", "none"},
       {"fused_optimizer", true}, {"find_unused_parameters", false},  {"static_graph", false}};
   return table;
@@ -120,4 +122,4 @@ std::vector<Best> best_of_all(const std::vector<CellGroup>& groups,
   return best;
 }
 
-}  // namespace gradsync::report
+}  // namespace gradsync::summary

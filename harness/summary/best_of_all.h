@@ -12,16 +12,16 @@
 #include "harness/results/result.h"
 #include "harness/summary/cell_group.h"
 
-namespace gradsync::report {
+namespace gradsync::summary {
 
 // An option of that kind.
-struct Option {
+struct CommunicationOption {
   const char* name;
   nlohmann::json by_default;
 
   nlohmann::json of(const results::Parameters& cell) const;  // its value there
 };
-const std::vector<Option>& options();
+const std::vector<CommunicationOption>& communication_options();
 
 // Returns for each set of DDP's cells of one part that differ in strategy and options alone, where
 // options vary and one setting has all at their defaults, the fastest of all, and where that
@@ -29,4 +29,4 @@ const std::vector<Option>& options();
 std::vector<results::Best> best_of_all(const std::vector<CellGroup>& groups,
                                        const std::vector<results::CellResult>& cells);
 
-}  // namespace gradsync::report
+}  // namespace gradsync::summary

@@ -9,7 +9,7 @@
 #include "harness/summary/step_laws.h"
 #include "harness/text/labels.h"
 
-namespace gradsync::report {
+namespace gradsync::summary {
 
 using results::CellResult;
 using results::StepRatio;
@@ -63,7 +63,7 @@ std::vector<results::StrategyName> strategies_of(const std::vector<CellResult>& 
   }
   std::ranges::stable_sort(names, {}, place_of_strategy);
   std::vector<results::StrategyName> strategies;
-  for (const std::string& name : names) strategies.push_back({name, strategy_label(name)});
+  for (const std::string& name : names) strategies.push_back({name, text::strategy_label(name)});
   return strategies;
 }
 
@@ -89,4 +89,4 @@ results::Result build_result(const results::Context& context, const nlohmann::js
   return result;
 }
 
-}  // namespace gradsync::report
+}  // namespace gradsync::summary

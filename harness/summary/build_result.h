@@ -10,7 +10,7 @@
 #include "harness/results/result.h"
 #include "harness/summary/cell_group.h"
 
-namespace gradsync::report {
+namespace gradsync::summary {
 
 // The strategy all others are compared with: the least communication the guide's listing allows.
 inline constexpr const char* kReferenceStrategy = "no_sync";
@@ -23,4 +23,4 @@ results::Result build_result(const results::Context& context, const nlohmann::js
                              const std::vector<results::TrialRecord>& trials,
                              const std::vector<SkippedCell>& skipped = {});
 
-}  // namespace gradsync::report
+}  // namespace gradsync::summary

@@ -9,7 +9,7 @@
 #include "harness/plan/strategies.h"
 #include "harness/summary/plan_source.h"
 
-namespace gradsync::report {
+namespace gradsync::summary {
 
 using nlohmann::json;
 using results::Status;
@@ -117,4 +117,4 @@ GroupOutcome outcome_of(const CellGroup& group) {
   return outcome;
 }
 
-}  // namespace gradsync::report
+}  // namespace gradsync::summary

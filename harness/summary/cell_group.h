@@ -8,7 +8,7 @@
 #include "harness/results/parameters.h"
 #include "harness/results/records.h"
 
-namespace gradsync::report {
+namespace gradsync::summary {
 
 // A cell of which no trial was started, and why.
 struct SkippedCell {
@@ -48,4 +48,4 @@ struct GroupOutcome {
 };
 GroupOutcome outcome_of(const CellGroup& group);
 
-}  // namespace gradsync::report
+}  // namespace gradsync::summary

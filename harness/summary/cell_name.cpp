@@ -2,7 +2,7 @@
 
 #include <fmt/format.h>
 
-namespace gradsync::report {
+namespace gradsync::summary {
 
 namespace {
 
@@ -42,7 +42,7 @@ std::string CellName::varying_text(const std::set<std::string>& told, Sharding s
   return text;
 }
 
-std::vector<CellName> names_of(const std::vector<UnnamedCell>& cells) {
+std::vector<CellName> cell_names(const std::vector<UnnamedCell>& cells) {
   std::vector<const results::Parameters*> parameters;
   for (const UnnamedCell& cell : cells) parameters.push_back(cell.cell);
   const std::vector<std::string> varying = results::varying_names(parameters);
@@ -52,14 +52,14 @@ std::vector<CellName> names_of(const std::vector<UnnamedCell>& cells) {
     CellName name{.topology = cells[row].topology,
                   .topology_in_table = topology_in_table(cells, row),
                   .varying = {},
-                  .sharding = sharding_label(cell),
-                  .strategy = strategy_label(cell.strategy())};
+                  .sharding = text::sharding_label(cell),
+                  .strategy = text::strategy_label(cell.strategy())};
     for (const std::string& parameter : varying) {
-      name.varying.push_back({parameter, parameter_text(cell, parameter)});
+      name.varying.push_back({parameter, text::parameter_text(cell, parameter)});
     }
     names.push_back(std::move(name));
   }
   return names;
 }
 
-}  // namespace gradsync::report
+}  // namespace gradsync::summary

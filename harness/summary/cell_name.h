@@ -10,7 +10,7 @@
 #include "harness/results/parameters.h"
 #include "harness/text/labels.h"
 
-namespace gradsync::report {
+namespace gradsync::summary {
 
 // A parameter that varies among cells, as one of them has it.
 struct VaryingValue {
@@ -22,7 +22,7 @@ struct VaryingValue {
 enum class Sharding { AsParameter, ByName };
 
 struct CellName {
-  TopologyLabel topology;
+  text::TopologyLabel topology;
   // In a table the topology is told once for all of its rows: its shape in the first, its links in
   // the second; one of a single row has both in it.
   std::string topology_in_table;
@@ -46,10 +46,10 @@ struct CellName {
 // A cell that is to be named.
 struct UnnamedCell {
   const results::Parameters* cell;
-  TopologyLabel topology;
+  text::TopologyLabel topology;
 };
 
 // Returns the name of each of these cells, which stand together in this order.
-std::vector<CellName> names_of(const std::vector<UnnamedCell>& cells);
+std::vector<CellName> cell_names(const std::vector<UnnamedCell>& cells);
 
-}  // namespace gradsync::report
+}  // namespace gradsync::summary

@@ -16,7 +16,7 @@
 #include "harness/summary/rank_summary.h"
 #include "harness/summary/running_statistics.h"
 
-namespace gradsync::report {
+namespace gradsync::summary {
 
 using results::BytesByCategory;
 using results::CellResult;
@@ -336,4 +336,4 @@ CellResult summarize_cell(const results::Context& context, const CellGroup& grou
   return out;
 }
 
-}  // namespace gradsync::report
+}  // namespace gradsync::summary

@@ -7,7 +7,7 @@
 #include "harness/stats/interval.h"
 #include "harness/summary/cell_group.h"
 
-namespace gradsync::report {
+namespace gradsync::summary {
 
 // Returns why the times of this cell mean nothing, or "" where they mean something: a debug or
 // sanitizer build (`timing_valid` of the context), or more ranks than cores computing for real
@@ -21,4 +21,4 @@ results::CellResult summarize_cell(const results::Context& context, const CellGr
 // "Student's t over 4 launches", "none: 2 launches, and an interval needs 3".
 std::string interval_kind(const stats::Estimate& estimate, std::size_t launches);
 
-}  // namespace gradsync::report
+}  // namespace gradsync::summary

@@ -8,7 +8,7 @@
 #include "harness/summary/sameness.h"
 #include "harness/text/labels.h"
 
-namespace gradsync::report {
+namespace gradsync::summary {
 
 using results::CellResult;
 using results::StepRatio;
@@ -17,14 +17,15 @@ namespace {
 
 // "2.57x [2.55, 2.58] of no_sync"; without an interval also why nothing follows from it.
 std::string effect_text(const StepRatio& ratio, const char* of) {
-  std::string text = fmt::format("{} of {}", ratio_text(ratio), of);
-  if (!ratio.ci95) text += fmt::format(" in {}, no interval", launches_that_ran(ratio.launches));
+  std::string text = fmt::format("{} of {}", text::ratio_text(ratio), of);
+  if (!ratio.ci95)
+    text += fmt::format(" in {}, no interval", text::launches_that_ran(ratio.launches));
   return text;
 }
 
 // Why a row has no comparison with another.
 Finding without_ratio(const CellResult& cell, const Known<StepRatio>& ratio) {
-  const std::string name = strategy_label(cell.cell.strategy());
+  const std::string name = text::strategy_label(cell.cell.strategy());
   if (!cell.is_ok()) {
     return {.sentence =
                 fmt::format("{}: {}: {}", name, results::to_string(cell.status), cell.reason)};
@@ -66,7 +67,7 @@ bool ran_out(const CellResult& cell) {
 }
 
 std::string fate_of(const CellResult& cell) {
-  const std::string name = strategy_label(cell.cell.strategy());
+  const std::string name = text::strategy_label(cell.cell.strategy());
   if (ran_out(cell)) {
     const auto budget = cell.cell.memory_budget_bytes();
     std::string text = fmt::format("{} runs out of {}", name,
@@ -89,7 +90,7 @@ std::string fate_of(const CellResult& cell) {
 
 Finding costs(const CellResult& cell) {
   if (!cell.is_ok() || !cell.slowdown) return without_ratio(cell, cell.slowdown);
-  return finding_of(*cell.slowdown, strategy_label(cell.cell.strategy()), "no_sync",
+  return finding_of(*cell.slowdown, text::strategy_label(cell.cell.strategy()), "no_sync",
                     "the interval holds 1", [](const stats::Interval& ci95) {
                       if (ci95.lo > 1) return GuideVerdict::Holds;
                       return is_not_slower(ci95) ? GuideVerdict::DoesNotHold
@@ -133,7 +134,7 @@ Finding costs_more(const CellResult& between, const CellResult& within) {
     if (!cell->is_ok() || !cell->slowdown) return without_ratio(*cell, cell->slowdown);
   }
   Finding found{.sentence = fmt::format("{} takes {}, within one node {}",
-                                        strategy_label(between.cell.strategy()),
+                                        text::strategy_label(between.cell.strategy()),
                                         effect_text(*between.slowdown, "no_sync"),
                                         effect_text(*within.slowdown, "no_sync")),
                 .effect = *between.slowdown};
@@ -154,4 +155,4 @@ Finding runs_out(const CellResult& none, const CellResult& each) {
   return found;
 }
 
-}  // namespace gradsync::report
+}  // namespace gradsync::summary

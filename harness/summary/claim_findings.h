@@ -7,7 +7,7 @@
 #include "harness/results/result.h"
 #include "harness/summary/guide_claims.h"
 
-namespace gradsync::report {
+namespace gradsync::summary {
 
 struct Finding {
   GuideVerdict verdict = GuideVerdict::Undecided;
@@ -30,4 +30,4 @@ Finding costs_more(const results::CellResult& between, const results::CellResult
 // That no_sync runs out of memory where sync_each_batch fits: `none` and `each`.
 Finding runs_out(const results::CellResult& none, const results::CellResult& each);
 
-}  // namespace gradsync::report
+}  // namespace gradsync::summary

@@ -4,9 +4,10 @@
 
 #include <map>
 
-namespace gradsync::report {
+namespace gradsync::summary {
 
 using results::CellResult;
+using text::TopologyLabel;
 
 namespace {
 
@@ -65,4 +66,4 @@ std::vector<AcrossNodes> across_nodes(const std::vector<ClaimSetting>& settings)
   return pairs;
 }
 
-}  // namespace gradsync::report
+}  // namespace gradsync::summary

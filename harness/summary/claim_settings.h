@@ -8,7 +8,7 @@
 
 #include "harness/summary/part_view.h"
 
-namespace gradsync::report {
+namespace gradsync::summary {
 
 struct ClaimSetting {
   const Setting* cells = nullptr;  // of the part that it is in
@@ -40,4 +40,4 @@ std::vector<ClaimSetting> claim_settings(const std::vector<PartView>& parts, boo
 using AcrossNodes = std::pair<const ClaimSetting*, const ClaimSetting*>;
 std::vector<AcrossNodes> across_nodes(const std::vector<ClaimSetting>& settings);
 
-}  // namespace gradsync::report
+}  // namespace gradsync::summary

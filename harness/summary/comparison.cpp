@@ -5,7 +5,7 @@
 #include "harness/summary/cell_summary.h"
 #include "harness/summary/launch_times.h"
 
-namespace gradsync::report {
+namespace gradsync::summary {
 
 using results::Parameters;
 using results::StepRatio;
@@ -49,4 +49,4 @@ const CellGroup* with_local_statistics(const std::vector<CellGroup>& groups,
   return find_group(groups, group.part, group.cell.without({"sync_batch_norm"}));  // not written
 }
 
-}  // namespace gradsync::report
+}  // namespace gradsync::summary

@@ -8,7 +8,7 @@
 #include "harness/stats/launch_interval.h"
 #include "harness/summary/cell_group.h"
 
-namespace gradsync::report {
+namespace gradsync::summary {
 
 // Returns the mean step of `cell` over that of `reference`, of elapsed times in the rounds in which
 // both ended well, with its interval at `level`. `cell` against itself is 1 without an interval.
@@ -24,4 +24,4 @@ const CellGroup* sibling(const std::vector<CellGroup>& groups, const CellGroup& 
 const CellGroup* with_local_statistics(const std::vector<CellGroup>& groups,
                                        const CellGroup& group);
 
-}  // namespace gradsync::report
+}  // namespace gradsync::summary

@@ -8,7 +8,7 @@
 #include <set>
 #include <string_view>
 
-namespace gradsync::report {
+namespace gradsync::summary {
 
 using nlohmann::json;
 
@@ -175,4 +175,4 @@ std::vector<ContextDifference> context_differences(const json& a, const json& b)
   return found;
 }
 
-}  // namespace gradsync::report
+}  // namespace gradsync::summary

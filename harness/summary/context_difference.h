@@ -12,7 +12,7 @@
 
 #include "harness/results/parameters.h"
 
-namespace gradsync::report {
+namespace gradsync::summary {
 
 // ForbidsTimes: a ratio of times would measure this difference. Warns: it may be part of a ratio,
 // or is what the ratio is to show. None: times do not depend on it.
@@ -51,4 +51,4 @@ struct ContextDifference {
 std::vector<ContextDifference> context_differences(const nlohmann::json& a,
                                                    const nlohmann::json& b);
 
-}  // namespace gradsync::report
+}  // namespace gradsync::summary

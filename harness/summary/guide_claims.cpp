@@ -11,7 +11,7 @@
 #include "harness/summary/claim_settings.h"
 #include "harness/text/labels.h"
 
-namespace gradsync::report {
+namespace gradsync::summary {
 
 using results::CellResult;
 
@@ -64,8 +64,8 @@ std::string range_of_effects(const GuideClaim& claim) {
     if (most == nullptr || effect->ratio > most->ratio) most = effect;
   }
   if (least == nullptr) return "";
-  const std::string from = ratio_text(*least);
-  const std::string to = ratio_text(*most);
+  const std::string from = text::ratio_text(*least);
+  const std::string to = text::ratio_text(*most);
   return from == to ? ": " + from : fmt::format(": from {} to {}", from, to);
 }
 
@@ -160,4 +160,4 @@ std::vector<GuideClaim> guide_claims(const results::Result& result) {
   return claims;
 }
 
-}  // namespace gradsync::report
+}  // namespace gradsync::summary

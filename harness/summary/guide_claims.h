@@ -19,7 +19,7 @@
 
 #include "harness/results/result.h"
 
-namespace gradsync::report {
+namespace gradsync::summary {
 
 enum class GuideVerdict { Holds, DoesNotHold, Undecided, NotMeasured };
 
@@ -57,4 +57,4 @@ struct GuideClaim {
 // being such a budget: it holds where one setting says so.
 std::vector<GuideClaim> guide_claims(const results::Result& result);
 
-}  // namespace gradsync::report
+}  // namespace gradsync::summary

@@ -1,6 +1,6 @@
 #include "harness/summary/host_clocks.h"
 
-namespace gradsync::report {
+namespace gradsync::summary {
 
 HostClocks::HostClocks(const results::Context& context) {
   if (!context.launcher) return;
@@ -18,4 +18,4 @@ std::optional<HostClocks::Offset> HostClocks::of(int node) const {
   return found->second;
 }
 
-}  // namespace gradsync::report
+}  // namespace gradsync::summary

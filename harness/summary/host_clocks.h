@@ -10,7 +10,7 @@
 
 #include "harness/results/run_context.h"
 
-namespace gradsync::report {
+namespace gradsync::summary {
 
 class HostClocks {
  public:
@@ -34,4 +34,4 @@ class HostClocks {
   std::map<int, Offset> by_node_;
 };
 
-}  // namespace gradsync::report
+}  // namespace gradsync::summary

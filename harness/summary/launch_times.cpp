@@ -3,7 +3,7 @@
 #include <map>
 #include <utility>
 
-namespace gradsync::report {
+namespace gradsync::summary {
 namespace {
 
 // What some blocks took together.
@@ -76,4 +76,4 @@ std::vector<double> step_weights(const std::vector<TimedBlock>& blocks) {
   return weights;
 }
 
-}  // namespace gradsync::report
+}  // namespace gradsync::summary

@@ -10,7 +10,7 @@
 #include "harness/stats/launch_interval.h"
 #include "harness/summary/cell_group.h"
 
-namespace gradsync::report {
+namespace gradsync::summary {
 
 // One block of a cell that ended well, on the clock that counts.
 struct TimedBlock {
@@ -36,4 +36,4 @@ PairedMeans paired_means(const CellGroup& numerator, const CellGroup& denominato
 // alike; over all steps the weights add up to 1.
 std::vector<double> step_weights(const std::vector<TimedBlock>& blocks);
 
-}  // namespace gradsync::report
+}  // namespace gradsync::summary

@@ -14,7 +14,7 @@
 #include "harness/summary/cell_summary.h"
 #include "harness/summary/launch_times.h"
 
-namespace gradsync::report {
+namespace gradsync::summary {
 
 using results::LowerBound;
 using results::RankRecord;
@@ -242,4 +242,4 @@ Known<LowerBound> lower_bound(const results::StepTimes& step_s, const results::C
   return mean;
 }
 
-}  // namespace gradsync::report
+}  // namespace gradsync::summary

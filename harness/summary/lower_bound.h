@@ -31,7 +31,7 @@
 #include "harness/results/result.h"
 #include "harness/summary/cell_group.h"
 
-namespace gradsync::report {
+namespace gradsync::summary {
 
 // The terms above, in seconds; of the wires one synchronized micro-batch's.
 struct SyncTerms {
@@ -53,4 +53,4 @@ Known<results::LowerBound> lower_bound(const results::StepTimes& step_s,
                                        const std::vector<CellGroup>& groups,
                                        const CellGroup& group);
 
-}  // namespace gradsync::report
+}  // namespace gradsync::summary

@@ -7,7 +7,7 @@
 
 #include "harness/summary/plan_source.h"
 
-namespace gradsync::report {
+namespace gradsync::summary {
 
 using results::CellResult;
 using results::StepRatio;
@@ -17,7 +17,7 @@ namespace {
 std::vector<CellView> named(std::vector<CellView> cells) {
   std::vector<UnnamedCell> unnamed;
   for (const CellView& cell : cells) unnamed.push_back({&cell.cell, cell.name.topology});
-  const std::vector<CellName> names = names_of(unnamed);
+  const std::vector<CellName> names = cell_names(unnamed);
   std::map<std::string, std::size_t> groups;
   for (std::size_t i = 0; i < cells.size(); ++i) {
     const std::string group = cells[i].cell.topology() + " " + names[i].sharding;
@@ -56,14 +56,15 @@ int decimals_of(const std::vector<CellView>& cells) {
   for (const CellView& cell : cells) {
     if (cell.step_s) means_s.push_back(cell.step_s->mean);
   }
-  return decimals_for(means_s);
+  return text::decimals_for(means_s);
 }
 
 std::string step_size_of(const std::vector<CellView>& cells) {
   std::set<int> accumulation;
   for (const CellView& cell : cells) accumulation.insert(cell.cell.accumulation_steps());
   if (accumulation.size() != 1) return "accumulation_steps micro-batches";
-  return counted(static_cast<std::size_t>(*accumulation.begin()), "micro-batch", "micro-batches");
+  return text::counted(static_cast<std::size_t>(*accumulation.begin()), "micro-batch",
+                       "micro-batches");
 }
 
 template <typename Entry>
@@ -121,7 +122,7 @@ std::vector<PartView> parts_of(const results::Result& result) {
     auto found = std::ranges::find(cells, cell.part, [](const auto& part) { return part.first; });
     if (found == cells.end()) found = cells.insert(found, {cell.part, {}});
     found->second.push_back({cell, {}});
-    found->second.back().name.topology = topology_label(result.context, cell);
+    found->second.back().name.topology = text::topology_label(result.context, cell);
   }
   std::vector<PartView> parts;
   for (auto& [name, its_cells] : cells) {
@@ -132,4 +133,4 @@ std::vector<PartView> parts_of(const results::Result& result) {
   return parts;
 }
 
-}  // namespace gradsync::report
+}  // namespace gradsync::summary

@@ -9,7 +9,7 @@
 #include "harness/summary/cell_name.h"
 #include "harness/summary/timed_steps.h"
 
-namespace gradsync::report {
+namespace gradsync::summary {
 
 struct CellView : results::CellResult {
   CellName name;
@@ -56,4 +56,4 @@ struct PartView {
 // Returns the parts of a result in the order of their cells.
 std::vector<PartView> parts_of(const results::Result& result);
 
-}  // namespace gradsync::report
+}  // namespace gradsync::summary

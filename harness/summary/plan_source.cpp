@@ -1,6 +1,6 @@
 #include "harness/summary/plan_source.h"
 
-namespace gradsync::report {
+namespace gradsync::summary {
 
 using nlohmann::json;
 
@@ -45,4 +45,4 @@ bool is_as_published(const json& plan) {
   return member(plan, "window_rule") == "as_published";
 }
 
-}  // namespace gradsync::report
+}  // namespace gradsync::summary

@@ -6,7 +6,7 @@
 #include <optional>
 #include <string>
 
-namespace gradsync::report {
+namespace gradsync::summary {
 
 // Returns the plan's name; nothing where it has none.
 std::optional<std::string> name_of_plan(const nlohmann::json& plan);
@@ -22,4 +22,4 @@ nlohmann::json listed_values(const nlohmann::json& plan, const std::string& part
 // counts.
 bool is_as_published(const nlohmann::json& plan);
 
-}  // namespace gradsync::report
+}  // namespace gradsync::summary

@@ -4,7 +4,7 @@
 #include <cmath>
 #include <map>
 
-namespace gradsync::report {
+namespace gradsync::summary {
 
 using results::RankRecord;
 using results::TrialRecord;
@@ -59,4 +59,4 @@ std::vector<double> largest_parameter_distance(const std::vector<const TrialReco
   return largest;
 }
 
-}  // namespace gradsync::report
+}  // namespace gradsync::summary

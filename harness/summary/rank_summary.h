@@ -6,7 +6,7 @@
 
 #include "harness/results/records.h"
 
-namespace gradsync::report {
+namespace gradsync::summary {
 
 // Returns, by rank, which share of its timed steps a rank spent in phase "wait", where it has no
 // computation of its own left: over all steps of all trials, 0 to 1. Empty where a rank's phases
@@ -18,4 +18,4 @@ std::vector<double> idle_share_by_rank(const std::vector<const results::TrialRec
 std::vector<double> largest_parameter_distance(
     const std::vector<const results::TrialRecord*>& trials);
 
-}  // namespace gradsync::report
+}  // namespace gradsync::summary

@@ -12,7 +12,7 @@
 #include "harness/summary/launch_times.h"
 #include "harness/summary/plan_source.h"
 
-namespace gradsync::report {
+namespace gradsync::summary {
 
 using nlohmann::json;
 using results::CellResult;
@@ -291,4 +291,4 @@ RunComparison compare_runs(const FinishedRun& a, const FinishedRun& b, double le
   return comparison;
 }
 
-}  // namespace gradsync::report
+}  // namespace gradsync::summary

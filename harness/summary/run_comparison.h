@@ -16,7 +16,7 @@
 #include "harness/stats/launch_interval.h"
 #include "harness/summary/context_difference.h"
 
-namespace gradsync::report {
+namespace gradsync::summary {
 
 inline constexpr const char* kComparisonSchema = "gradsync.comparison/1";
 
@@ -70,4 +70,4 @@ void to_json(nlohmann::json& out, const ContextDifference& difference);
 RunComparison compare_runs(const FinishedRun& a, const FinishedRun& b,
                            double level = stats::kUsualLevel);
 
-}  // namespace gradsync::report
+}  // namespace gradsync::summary

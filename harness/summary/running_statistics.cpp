@@ -6,7 +6,7 @@
 
 #include "harness/stats/sample.h"
 
-namespace gradsync::report {
+namespace gradsync::summary {
 namespace {
 
 using results::RunningStatistics;
@@ -61,4 +61,4 @@ std::optional<StatisticsSpread> statistics_spread(const results::TrialRecord& tr
   return spread;
 }
 
-}  // namespace gradsync::report
+}  // namespace gradsync::summary

@@ -6,10 +6,10 @@
 
 #include "harness/results/result.h"
 
-namespace gradsync::report {
+namespace gradsync::summary {
 
 // Returns the spread over the ranks of a trial; nothing where fewer than two ranks have statistics,
 // or not all numbers are finite.
 std::optional<results::StatisticsSpread> statistics_spread(const results::TrialRecord& trial);
 
-}  // namespace gradsync::report
+}  // namespace gradsync::summary

@@ -3,7 +3,7 @@
 
 #include "harness/stats/interval.h"
 
-namespace gradsync::report {
+namespace gradsync::summary {
 
 // Two ways "do as well" where the whole interval of their ratio is within this of 1, and a
 // misplaced no_sync "saves nothing" where its interval leaves it no larger saving. Larger: claims
@@ -18,4 +18,4 @@ inline bool is_not_slower(const stats::Interval& ratio) {
   return ratio.hi <= 1 + kSameWithin;
 }
 
-}  // namespace gradsync::report
+}  // namespace gradsync::summary

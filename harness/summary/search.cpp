@@ -20,7 +20,7 @@ constexpr auto names_of(const Edge::Outcome*) {
 
 }  // namespace gradsync::plan
 
-namespace gradsync::report {
+namespace gradsync::summary {
 
 constexpr auto fields_of(const SearchProbe*) {
   return std::tuple{field("order", &SearchProbe::order), field("value", &SearchProbe::value),
@@ -51,4 +51,4 @@ void to_json(nlohmann::json& out, const Search& search) {
   out = write_fields(search);
 }
 
-}  // namespace gradsync::report
+}  // namespace gradsync::summary

@@ -11,7 +11,7 @@
 #include "harness/results/parameters.h"
 #include "harness/results/records.h"
 
-namespace gradsync::report {
+namespace gradsync::summary {
 
 inline constexpr const char* kSearchSchema = "gradsync.search/1";
 
@@ -47,4 +47,4 @@ struct Search {
 
 void to_json(nlohmann::json& out, const Search& search);
 
-}  // namespace gradsync::report
+}  // namespace gradsync::summary

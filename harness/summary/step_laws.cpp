@@ -7,7 +7,7 @@
 #include "harness/plan/strategies.h"
 #include "harness/stats/step_law.h"
 
-namespace gradsync::report {
+namespace gradsync::summary {
 
 using results::CellResult;
 using results::Law;
@@ -97,4 +97,4 @@ std::vector<Law> step_laws(const std::vector<CellResult>& cells) {
   return laws;
 }
 
-}  // namespace gradsync::report
+}  // namespace gradsync::summary

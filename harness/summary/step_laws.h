@@ -6,11 +6,11 @@
 
 #include "harness/results/result.h"
 
-namespace gradsync::report {
+namespace gradsync::summary {
 
 // Returns the law of each set of cells of one part that differ in strategy and accumulation_steps
 // alone, where at least three accumulations have times and the strategies tell the costs apart.
 // Wrappers ddp and fsdp alone: what else synchronizes does so by other rules.
 std::vector<results::Law> step_laws(const std::vector<results::CellResult>& cells);
 
-}  // namespace gradsync::report
+}  // namespace gradsync::summary

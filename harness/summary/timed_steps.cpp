@@ -2,7 +2,7 @@
 
 #include <fmt/format.h>
 
-namespace gradsync::report {
+namespace gradsync::summary {
 
 std::string range_text(const std::set<std::size_t>& counts) {
   if (counts.empty()) return "0";
@@ -27,4 +27,4 @@ void TimedSteps::count(const results::CellResult& cell) {
   if (cell.slowdown) paired_launches.insert(cell.slowdown->launches);
 }
 
-}  // namespace gradsync::report
+}  // namespace gradsync::summary

@@ -7,7 +7,7 @@
 
 #include "harness/results/result.h"
 
-namespace gradsync::report {
+namespace gradsync::summary {
 
 // Each over the cells that have times; several numbers where cells differ.
 struct TimedSteps {
@@ -31,4 +31,4 @@ struct TimedSteps {
 // "29", or "7 to 29"; "0" where there is none.
 std::string range_text(const std::set<std::size_t>& counts);
 
-}  // namespace gradsync::report
+}  // namespace gradsync::summary

@@ -1,6 +1,6 @@
 #include "harness/text/blocks.h"
 
-namespace gradsync::report {
+namespace gradsync::text {
 namespace {
 
 struct Markdown {
@@ -33,4 +33,4 @@ std::string to_markdown(const Blocks& blocks) {
   return text;
 }
 
-}  // namespace gradsync::report
+}  // namespace gradsync::text

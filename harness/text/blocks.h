@@ -11,7 +11,7 @@
 
 #include "harness/text/text_table.h"
 
-namespace gradsync::report {
+namespace gradsync::text {
 
 struct Heading {
   std::string text;
@@ -40,4 +40,4 @@ void append(Blocks& blocks, const Blocks& more);
 // Returns the blocks as Markdown, a blank line between two. Those without text are left out.
 std::string to_markdown(const Blocks& blocks);
 
-}  // namespace gradsync::report
+}  // namespace gradsync::text

@@ -2,7 +2,7 @@
 
 #include <algorithm>
 
-namespace gradsync::report {
+namespace gradsync::text {
 
 void Eta::finished(std::size_t trial, double duration_s) {
   if (trial >= cells_.size()) return;
@@ -24,4 +24,4 @@ std::optional<double> Eta::remaining_s(std::size_t trial, double spent_s, double
   return std::max(0.0, (remaining_s - spent_s) * between);
 }
 
-}  // namespace gradsync::report
+}  // namespace gradsync::text

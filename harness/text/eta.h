@@ -7,7 +7,7 @@
 #include <string>
 #include <vector>
 
-namespace gradsync::report {
+namespace gradsync::text {
 
 class Eta {
  public:
@@ -32,4 +32,4 @@ class Eta {
   Total all_;
 };
 
-}  // namespace gradsync::report
+}  // namespace gradsync::text

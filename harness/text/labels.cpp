@@ -12,7 +12,7 @@
 #include "harness/plan/cell.h"
 #include "harness/plan/strategies.h"
 
-namespace gradsync::report {
+namespace gradsync::text {
 
 using nlohmann::json;
 using results::CellResult;
@@ -120,4 +120,4 @@ std::string counted(std::size_t count, const std::string& singular, const std::s
   return fmt::format("{} {}", count, count == 1 ? singular : plural);
 }
 
-}  // namespace gradsync::report
+}  // namespace gradsync::text

@@ -7,7 +7,7 @@
 
 #include "harness/results/result.h"
 
-namespace gradsync::report {
+namespace gradsync::text {
 
 // "no_sync improperly" for no_sync_improper, as in the guide; every other id is its own name.
 std::string strategy_label(const std::string& strategy);
@@ -67,4 +67,4 @@ std::string parameter_text(const results::Parameters& cell, const std::string& n
 // "1 launch", "4 launches" and the like.
 std::string counted(std::size_t count, const std::string& singular, const std::string& plural);
 
-}  // namespace gradsync::report
+}  // namespace gradsync::text

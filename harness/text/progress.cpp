@@ -8,7 +8,7 @@
 #include "harness/text/labels.h"
 #include "harness/text/text_width.h"
 
-namespace gradsync::report {
+namespace gradsync::text {
 namespace {
 
 using results::Status;
@@ -134,4 +134,4 @@ void Progress::clear() {
   shown_.clear();
 }
 
-}  // namespace gradsync::report
+}  // namespace gradsync::text

@@ -15,7 +15,7 @@
 #include "harness/results/records.h"
 #include "harness/text/eta.h"
 
-namespace gradsync::report {
+namespace gradsync::text {
 
 struct ProgressOptions {
   bool terminal = false;   // the stream is one: rewrite a line in place
@@ -87,4 +87,4 @@ class Progress {
   std::string shown_;
 };
 
-}  // namespace gradsync::report
+}  // namespace gradsync::text

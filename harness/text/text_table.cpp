@@ -4,7 +4,7 @@
 
 #include "harness/text/text_width.h"
 
-namespace gradsync::report {
+namespace gradsync::text {
 namespace {
 
 constexpr std::size_t kNarrowestColumn = 3;  // Markdown's "---"
@@ -65,4 +65,4 @@ std::string TextTable::to_markdown() const {
   return out;
 }
 
-}  // namespace gradsync::report
+}  // namespace gradsync::text

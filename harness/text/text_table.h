@@ -4,7 +4,7 @@
 #include <string>
 #include <vector>
 
-namespace gradsync::report {
+namespace gradsync::text {
 
 enum class Align { Left, Right, Centre };
 
@@ -31,4 +31,4 @@ class TextTable {
   std::vector<std::vector<std::string>> rows_;
 };
 
-}  // namespace gradsync::report
+}  // namespace gradsync::text

@@ -5,7 +5,7 @@
 #include <sstream>
 #include <vector>
 
-namespace gradsync::report {
+namespace gradsync::text {
 namespace {
 
 struct Character {
@@ -102,4 +102,4 @@ std::string wrapped(const std::string& text, std::size_t indent, std::size_t wid
   return out;
 }
 
-}  // namespace gradsync::report
+}  // namespace gradsync::text

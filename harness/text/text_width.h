@@ -5,7 +5,7 @@
 #include <string>
 #include <string_view>
 
-namespace gradsync::report {
+namespace gradsync::text {
 
 // Returns the columns of UTF-8 `text`: one per character, two for East Asian wide ones, none for
 // combining marks. "±" and "×" are one column and two bytes.
@@ -22,4 +22,4 @@ std::string truncate(std::string_view text, std::size_t width);
 // `indent` blanks and ended by a newline. "1 %" is one word.
 std::string wrapped(const std::string& text, std::size_t indent, std::size_t width);
 
-}  // namespace gradsync::report
+}  // namespace gradsync::text

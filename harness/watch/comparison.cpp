@@ -22,8 +22,8 @@ std::string table_of_both(const OpSums& a, const OpSums& b) {
     for (const auto& [op, sum] : *sums) ops.insert(op);
   }
   if (ops.empty()) return "neither communicates in a step\n";
-  report::TextTable table(
-      {{"per step and rank", report::Align::Left}, {"a"}, {"bytes"}, {"b"}, {"bytes"}});
+  text::TextTable table(
+      {{"per step and rank", text::Align::Left}, {"a"}, {"bytes"}, {"b"}, {"bytes"}});
   for (const std::string& op : ops) {
     std::vector<std::string> row{op};
     add_cells(row, a, op);
@@ -36,17 +36,17 @@ std::string table_of_both(const OpSums& a, const OpSums& b) {
 std::string step_text(const NamedJob& job, const char* letter) {
   const auto& typical = job.watched.typical;
   if (!typical || !typical->step_s) return "";
-  return report::wrapped(
+  return text::wrapped(
       fmt::format("{}: {:.3f} s per step (median of {}) of {}", letter, *typical->step_s,
-                  report::counted(static_cast<std::size_t>(typical->steps), "step", "steps"),
-                  report::counted(static_cast<std::size_t>(typical->micro_batches), "micro-batch",
-                                  "micro-batches")),
+                  text::counted(static_cast<std::size_t>(typical->steps), "step", "steps"),
+                  text::counted(static_cast<std::size_t>(typical->micro_batches), "micro-batch",
+                                "micro-batches")),
       0, kPageWidth);
 }
 
 std::string verdict_of(const NamedJob& job, const char* letter) {
-  return report::wrapped(
-      fmt::format("VERDICT {}: {}", letter, job.watched.verdicts.front().sentence), 0, kPageWidth);
+  return text::wrapped(fmt::format("VERDICT {}: {}", letter, job.watched.verdicts.front().sentence),
+                       0, kPageWidth);
 }
 
 // What may be said of the two steps together.

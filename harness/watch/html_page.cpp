@@ -11,8 +11,8 @@
 namespace gradsync::watch {
 
 using html::Tone;
-using report::Align;
-using report::TextTable;
+using text::Align;
+using text::TextTable;
 
 namespace {
 
@@ -82,7 +82,7 @@ std::string byte_pictures(const TypicalStep& typical, bool knows_enough) {
           {.label = label,
            .value =
                fmt::format("{}, {}", bytes_text(sum.bytes),
-                           report::counted(static_cast<std::size_t>(sum.count), "call", "calls")),
+                           text::counted(static_cast<std::size_t>(sum.count), "call", "calls")),
            .length = static_cast<double>(*sum.bytes),
            .hue = hue,
            .interval = {}});

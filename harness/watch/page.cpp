@@ -6,7 +6,7 @@
 
 namespace gradsync::watch {
 
-using report::wrapped;
+using text::wrapped;
 
 namespace {
 

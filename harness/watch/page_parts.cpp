@@ -7,13 +7,13 @@
 
 namespace gradsync::watch {
 
-using report::Align;
-using report::TextTable;
+using text::Align;
+using text::TextTable;
 
 namespace {
 
 std::string counted(int count, const char* singular, const char* plural) {
-  return report::counted(static_cast<std::size_t>(count), singular, plural);
+  return text::counted(static_cast<std::size_t>(count), singular, plural);
 }
 
 // Who was seen of whom.

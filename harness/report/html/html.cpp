@@ -6,8 +6,8 @@
 
 namespace gradsync::html {
 
-using report::Align;
-using report::TextTable;
+using text::Align;
+using text::TextTable;
 
 namespace {
 
@@ -61,21 +61,21 @@ std::string cell(const char* name, Align align, const std::string& inside) {
 }
 
 struct BlockAsHtml {
-  std::string operator()(const report::Heading& heading) const {
+  std::string operator()(const text::Heading& heading) const {
     return element("h4", inline_marks(heading.text)) + "\n";
   }
-  std::string operator()(const report::Prose& prose) const {
+  std::string operator()(const text::Prose& prose) const {
     if (prose.text.empty()) return "";
     return element("p", inline_marks(prose.text), css_class("about")) + "\n";
   }
-  std::string operator()(const report::Sentences& sentences) const {
+  std::string operator()(const text::Sentences& sentences) const {
     std::string text;
     for (const std::string& line : sentences.lines) {
       if (!line.empty()) text += element("p", inline_marks(line)) + "\n";
     }
     return text;
   }
-  std::string operator()(const report::Bullets& bullets) const { return list(bullets.items); }
+  std::string operator()(const text::Bullets& bullets) const { return list(bullets.items); }
   std::string operator()(const TextTable& shown) const { return table(shown); }
 };
 
@@ -156,9 +156,9 @@ std::string list(const std::vector<std::string>& items) {
   return "<ul>\n" + inside + "</ul>\n";
 }
 
-std::string blocks(const report::Blocks& blocks) {
+std::string blocks(const text::Blocks& blocks) {
   std::string text;
-  for (const report::Block& block : blocks) text += std::visit(BlockAsHtml{}, block);
+  for (const text::Block& block : blocks) text += std::visit(BlockAsHtml{}, block);
   return text;
 }
 

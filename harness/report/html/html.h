@@ -31,13 +31,13 @@ std::string badge(Tone tone, std::string_view words);
 
 // Returns the table in a container that scrolls by itself. `tones`: of each row's first cell; may
 // be empty. Where rows leave their first cell blank, one with text below such a row begins a group.
-std::string table(const report::TextTable& table, const std::vector<Tone>& tones = {});
+std::string table(const text::TextTable& table, const std::vector<Tone>& tones = {});
 
 // Returns the list; "" without items.
 std::string list(const std::vector<std::string>& items);
 
 // Returns the blocks in their order; headings as h4.
-std::string blocks(const report::Blocks& blocks);
+std::string blocks(const text::Blocks& blocks);
 
 // Returns what is folded away until it is asked for; paper shows it. "" without `inside`.
 std::string folded(const std::string& summary, const std::string& inside);

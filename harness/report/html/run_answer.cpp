@@ -9,10 +9,10 @@
 
 namespace gradsync::html {
 
-using report::GuideClaim;
-using report::GuideEvidence;
-using report::GuideStatement;
-using report::GuideVerdict;
+using summary::GuideClaim;
+using summary::GuideEvidence;
+using summary::GuideStatement;
+using summary::GuideVerdict;
 
 namespace {
 
@@ -52,12 +52,12 @@ std::string answer_on_memory(const GuideClaim& claim) {
 std::string answer_on_times(const GuideClaim& costs) {
   if (const GuideEvidence* most = largest(costs, GuideVerdict::Holds)) {
     return fmt::format("Synchronizing in every micro-batch makes a step {} as long on {}.",
-                       report::ratio_text(*most->effect), most->place);
+                       text::ratio_text(*most->effect), most->place);
   }
   if (first_that(costs, GuideVerdict::DoesNotHold) && costs.verdict == GuideVerdict::DoesNotHold) {
     const GuideEvidence* most = largest(costs, GuideVerdict::DoesNotHold);
     return fmt::format("Synchronizing in every micro-batch costs next to nothing here: {} at most.",
-                       report::ratio_text(*most->effect));
+                       text::ratio_text(*most->effect));
   }
   if (const GuideEvidence* most = largest(costs, GuideVerdict::Undecided)) {
     return fmt::format("Not decided yet: on {}, {}.", most->place, most->sentence);
@@ -73,7 +73,7 @@ std::string answer_of(const results::Result& result, const std::vector<GuideClai
   const GuideClaim& costs = claim_of(claims, GuideStatement::EveryMicroBatchCosts);
   if (!memory.evidence.empty()) return capital(answer_on_memory(memory));
   if (!costs.evidence.empty()) return answer_on_times(costs);
-  return report::counted(result.cells.size(), "row was measured", "rows were measured") +
+  return text::counted(result.cells.size(), "row was measured", "rows were measured") +
          "; none of them bears on what synchronizing in every micro-batch costs.";
 }
 
@@ -92,7 +92,7 @@ std::string lead_of(const std::vector<GuideClaim>& claims) {
     const auto count =
         static_cast<std::size_t>(std::ranges::count(claims, verdict, &GuideClaim::verdict));
     if (count == 0) continue;
-    text += (text.empty() ? "" : ", ") + report::counted(count, of_one, of_several);
+    text += (text.empty() ? "" : ", ") + text::counted(count, of_one, of_several);
   }
   return fmt::format("Of the guide’s {} claims, {} (<a href=\"#claims\">which, and why</a>).",
                      claims.size(), text);

@@ -20,12 +20,12 @@
 
 namespace gradsync::html {
 
-using report::GuideClaim;
-using report::GuideEvidence;
-using report::GuideVerdict;
-using report::PartView;
 using results::Context;
 using results::Result;
+using summary::GuideClaim;
+using summary::GuideEvidence;
+using summary::GuideVerdict;
+using summary::PartView;
 
 namespace {
 
@@ -92,8 +92,8 @@ std::string part_section(const PartView& part, const report::PartPage& page) {
   // The table first, and below it what its columns mean.
   std::string tables;
   std::string meanings;
-  for (const report::Block& block : page.table) {
-    (std::holds_alternative<report::TextTable>(block) ? tables : meanings) += blocks({block});
+  for (const text::Block& block : page.table) {
+    (std::holds_alternative<text::TextTable>(block) ? tables : meanings) += blocks({block});
   }
   text += tables + meanings + list(page.notes.items);
   text += part.is_about_memory ? memory_pictures(part) + step_pictures(part)
@@ -103,7 +103,7 @@ std::string part_section(const PartView& part, const report::PartPage& page) {
 
 std::string numbers_section(const Result& result, const report::References& references) {
   std::string text;
-  const std::vector<PartView> parts = report::parts_of(result);
+  const std::vector<PartView> parts = summary::parts_of(result);
   for (const PartView& part : parts) {
     text += part_section(part, report::part_page(part, references));
   }
@@ -123,7 +123,7 @@ std::string compute_text(const Result& result) {
 }
 
 std::string times_text(const Result& result) {
-  const report::TimedSteps timed(result.cells);
+  const summary::TimedSteps timed(result.cells);
   return timed.steps.empty() ? "none" : timed.text() + " in each row that has times";
 }
 
@@ -141,9 +141,9 @@ std::string written_text(const Context& context, const char* field) {
   if (!context.written.is_object() || !context.written.contains(field)) return "";
   const nlohmann::json& value = context.written.at(field);
   if (value.is_null()) return "";
-  if (!value.is_array()) return report::plain_text(value);
+  if (!value.is_array()) return text::plain_text(value);
   std::vector<std::string> words;
-  for (const nlohmann::json& word : value) words.push_back(report::plain_text(word));
+  for (const nlohmann::json& word : value) words.push_back(text::plain_text(word));
   return fmt::format("{}", fmt::join(words, " "));
 }
 
@@ -198,8 +198,8 @@ std::string how_section(const Result& result, const std::string& raw_directory) 
 
 std::string run_page(const Result& result, const report::References& references,
                      const std::string& raw_directory) {
-  const std::string plan = report::name_of_plan(result.plan).value_or("unknown");
-  const std::vector<GuideClaim> claims = report::guide_claims(result);
+  const std::string plan = summary::name_of_plan(result.plan).value_or("unknown");
+  const std::vector<GuideClaim> claims = summary::guide_claims(result);
   const std::string date = written_text(result.context, "start_time").substr(0, 10);
   Page page{.title = "gradsync: " + plan,
             .kicker = fmt::format("gradsync, plan {}{}", plan, date.empty() ? "" : ", " + date),

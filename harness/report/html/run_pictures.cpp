@@ -14,10 +14,10 @@
 
 namespace gradsync::html {
 
-using report::CellView;
-using report::PartView;
-using report::Setting;
 using results::CellResult;
+using summary::CellView;
+using summary::PartView;
+using summary::Setting;
 
 namespace {
 
@@ -27,7 +27,7 @@ constexpr std::size_t kMostGroupsShown = 12;
 // A budget is a line of the picture.
 std::string place_of(const CellView& cell) {
   return cell.name.topology.text() +
-         cell.name.varying_text({"memory_budget_bytes"}, report::Sharding::ByName);
+         cell.name.varying_text({"memory_budget_bytes"}, summary::Sharding::ByName);
 }
 
 Hue hue_of(const CellResult& cell) {
@@ -37,10 +37,10 @@ Hue hue_of(const CellResult& cell) {
 
 // "2.071 s [2.060, 2.082]"
 std::string step_text(const results::StepTimes& step_s, int decimals) {
-  std::string text = report::seconds_text(step_s.mean, decimals) + " s";
+  std::string text = text::seconds_text(step_s.mean, decimals) + " s";
   if (!step_s.ci95) return text;
-  return text + fmt::format(" [{}, {}]", report::seconds_text(step_s.ci95->lo, decimals),
-                            report::seconds_text(step_s.ci95->hi, decimals));
+  return text + fmt::format(" [{}, {}]", text::seconds_text(step_s.ci95->lo, decimals),
+                            text::seconds_text(step_s.ci95->hi, decimals));
 }
 
 Bar step_bar(const CellView& cell, int decimals) {

@@ -9,10 +9,10 @@ namespace gradsync::html {
 
 // Returns bars of s/step with their intervals, a group for each setting; "" where no row has a
 // time.
-std::string step_pictures(const report::PartView& part);
+std::string step_pictures(const summary::PartView& part);
 
 // Returns bars of the peak of a rank's tensors, with the budget where there is one; one sentence
 // where all rows have the same peak; "" where it was measured in no row.
-std::string memory_pictures(const report::PartView& part);
+std::string memory_pictures(const summary::PartView& part);
 
 }  // namespace gradsync::html

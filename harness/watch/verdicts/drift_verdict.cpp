@@ -10,7 +10,7 @@
 
 namespace gradsync::watch {
 
-using report::counted;
+using text::counted;
 
 namespace {
 

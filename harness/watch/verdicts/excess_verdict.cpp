@@ -7,7 +7,7 @@
 
 namespace gradsync::watch {
 
-using report::counted;
+using text::counted;
 
 namespace {
 

@@ -37,8 +37,8 @@ SampleRun your_machine() {
   return run;
 }
 
-report::FinishedRun finished(const SampleRun& run, const std::string& directory) {
-  return {directory, report::build_result(run.context, run.plan, run.trials), run.trials};
+summary::FinishedRun finished(const SampleRun& run, const std::string& directory) {
+  return {directory, summary::build_result(run.context, run.plan, run.trials), run.trials};
 }
 
 GateReport judged(const SampleRun& candidate, const AgainstOptions& options = {}) {
@@ -171,9 +171,9 @@ SampleRun with_launches(SampleRun run, int launches) {
 }
 
 TEST(Against, FewerThanFourLaunchesOfASideDecideNothing) {
-  const report::FinishedRun enough = finished(your_machine(), "a");
+  const summary::FinishedRun enough = finished(your_machine(), "a");
   for (const int launches : {1, 2, 3}) {
-    const report::FinishedRun fewer = finished(with_launches(slower(0.5), launches), "b");
+    const summary::FinishedRun fewer = finished(with_launches(slower(0.5), launches), "b");
     for (const GateReport& report :
          {judge_against(enough, fewer, kSettings), judge_against(fewer, enough, kSettings)}) {
       EXPECT_THAT(verdicts(report), Each(Verdict::Undecided)) << launches;

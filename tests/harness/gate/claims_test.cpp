@@ -20,8 +20,8 @@ using test::SampleRun;
 using ::testing::ElementsAre;
 using ::testing::HasSubstr;
 
-report::FinishedRun finished(const SampleRun& run) {
-  return {"results/runs/sample", report::build_result(run.context, run.plan, run.trials),
+summary::FinishedRun finished(const SampleRun& run) {
+  return {"results/runs/sample", summary::build_result(run.context, run.plan, run.trials),
           run.trials};
 }
 

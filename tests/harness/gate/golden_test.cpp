@@ -23,7 +23,7 @@ std::size_t widest_line(const std::string& text) {
   std::size_t widest = 0;
   std::istringstream lines(text);
   for (std::string line; std::getline(lines, line);) {
-    widest = std::max(widest, report::display_width(line));
+    widest = std::max(widest, text::display_width(line));
   }
   return widest;
 }

@@ -167,11 +167,11 @@ GateReport sample_counts_gate() {
   gate.baseline = {"results/runs/stored", context_of("3f2c1ab")};
   gate.candidate = {"results/runs/new", context_of("9aa01c2")};
   gate.differences = {
-      {"cpu_model", "Processor P", "Processor Q", report::EffectOnTimes::ForbidsTimes, {}, {}},
+      {"cpu_model", "Processor P", "Processor Q", summary::EffectOnTimes::ForbidsTimes, {}, {}},
       {"start_time",
        "2026-01-31T12:00:00Z",
        "2026-02-28T12:00:00Z",
-       report::EffectOnTimes::None,
+       summary::EffectOnTimes::None,
        {},
        {}}};
   for (const char* strategy : {"baseline", "no_sync"}) {

@@ -30,14 +30,14 @@ TrialRecord trial_with(const RunningStatistics& rank_0, const RunningStatistics&
 
 TEST(StatisticsSpread, IsThatOfTheWidestChannel) {
   // Means 1 and 4 where the variances are 1 and 8: 3 / sqrt(4.5). Equal means, variances 2 and 6.
-  const auto spread = statistics_spread(trial_with({{1, 5}, {1, 2}}, {{4, 5}, {8, 6}}));
+  const auto spread = summary::statistics_spread(trial_with({{1, 5}, {1, 2}}, {{4, 5}, {8, 6}}));
   ASSERT_TRUE(spread.has_value());
   EXPECT_NEAR(spread->mean_gap, 3 / std::sqrt(4.5), 1e-5);
   EXPECT_NEAR(spread->variance_ratio, 8, 1e-3);
 }
 
 TEST(StatisticsSpread, OfRanksThatAgreeIsNone) {
-  const auto spread = statistics_spread(trial_with({{1, 5}, {0, 2}}, {{1, 5}, {0, 2}}));
+  const auto spread = summary::statistics_spread(trial_with({{1, 5}, {0, 2}}, {{1, 5}, {0, 2}}));
   ASSERT_TRUE(spread.has_value());
   EXPECT_EQ(spread->mean_gap, 0);
   EXPECT_EQ(spread->variance_ratio, 1);
@@ -46,9 +46,9 @@ TEST(StatisticsSpread, OfRanksThatAgreeIsNone) {
 TEST(StatisticsSpread, NeedsTwoRanksWithFiniteNumbers) {
   TrialRecord one = trial_with({{1}, {1}}, {{1}, {1}});
   one.ranks[1].running_statistics.reset();
-  EXPECT_FALSE(statistics_spread(one).has_value());
-  EXPECT_FALSE(statistics_spread(trial_with({{NAN}, {1}}, {{1}, {1}})).has_value());
-  EXPECT_FALSE(statistics_spread(trial_with({{1, 2}, {1, 1}}, {{1}, {1}})).has_value());
+  EXPECT_FALSE(summary::statistics_spread(one).has_value());
+  EXPECT_FALSE(summary::statistics_spread(trial_with({{NAN}, {1}}, {{1}, {1}})).has_value());
+  EXPECT_FALSE(summary::statistics_spread(trial_with({{1, 2}, {1, 1}}, {{1}, {1}})).has_value());
 }
 
 // Two rounds of the same cell without SyncBatchNorm and with it, which takes half as long again.
@@ -71,7 +71,7 @@ std::vector<TrialRecord> local_and_synchronized() {
 }
 
 results::Result batch_norm_result(const std::vector<TrialRecord>& trials) {
-  return build_result(test::sample_context(), json::object(), trials);
+  return summary::build_result(test::sample_context(), json::object(), trials);
 }
 
 TEST(BatchNormRows, SayHowFarRanksAreApartAndWhatAgreeingCosts) {
@@ -91,7 +91,7 @@ TEST(BatchNormRows, ComeInThePlansOrder) {
   const auto trials = local_and_synchronized();
   for (const bool first : {false, true}) {
     const json plan = {{"cells", {{"sync_batch_norm", {first, !first}}}}};
-    const auto result = build_result(test::sample_context(), plan, trials);
+    const auto result = summary::build_result(test::sample_context(), plan, trials);
     EXPECT_EQ(result.cells.at(0).cell.sync_batch_norm(), first);
   }
 }
@@ -127,7 +127,8 @@ TEST(BatchNormRows, HaveColumnsOfTheirOwn) {
 
 TEST(BatchNormRows, OtherTablesHaveNoneOfIt) {
   const auto run = test::sample_run();
-  const std::string page = result_markdown(build_result(run.context, run.plan, run.trials), {}, {});
+  const std::string page =
+      result_markdown(summary::build_result(run.context, run.plan, run.trials), {}, {});
   EXPECT_THAT(page, Not(HasSubstr("means apart")));
   EXPECT_THAT(page, Not(HasSubstr("vs local")));
 }

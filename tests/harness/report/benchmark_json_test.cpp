@@ -15,7 +15,7 @@ using results::Status;
 using test::sample_run;
 
 json document_of(const test::SampleRun& run) {
-  return benchmark_json(build_result(run.context, run.plan, run.trials), run.trials);
+  return benchmark_json(summary::build_result(run.context, run.plan, run.trials), run.trials);
 }
 
 std::vector<json> entries(const json& document, const std::string& run_name) {
@@ -58,7 +58,7 @@ TEST(BenchmarkJson, EveryTimedStepIsARepetition) {
 
 TEST(BenchmarkJson, AggregatesAreThoseOfTheResult) {
   auto run = sample_run();
-  const auto result = build_result(run.context, run.plan, run.trials);
+  const auto result = summary::build_result(run.context, run.plan, run.trials);
   const json document = benchmark_json(result, run.trials);
   const results::CellResult& first = result.cells.at(0);
   const std::string name = "slowdown_table/your_machine/" + first.cell.topology() + "/baseline";

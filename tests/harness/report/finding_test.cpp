@@ -8,6 +8,9 @@
 #include "tests/harness/results/sample_run.h"
 
 namespace gradsync::report {
+
+using text::Sentences;
+
 namespace {
 
 using nlohmann::json;
@@ -18,7 +21,7 @@ using ::testing::HasSubstr;
 using ::testing::Not;
 
 std::string sentences(const results::Result& result) {
-  return to_markdown({Sentences{findings(parts_of(result).front())}});
+  return text::to_markdown({Sentences{findings(summary::parts_of(result).front())}});
 }
 
 // Four launches whose steps differ a little; each strategy takes `factor` times as long as no_sync.
@@ -31,7 +34,7 @@ std::string finding_of(const std::map<std::string, double>& factors) {
           sample_trial("", sample_cell("2x1_1gbit", strategy), launch, {factor * wobble}));
     }
   }
-  const auto result = build_result(test::sample_context(), json::object(), trials);
+  const auto result = summary::build_result(test::sample_context(), json::object(), trials);
   return sentences(result);
 }
 
@@ -61,7 +64,7 @@ TEST(Finding, OfOneLaunchIsSaidToBeThatAndNoMore) {
        std::map<std::string, double>{{"baseline", 2.0}, {"no_sync", 1.0}, {"accumulate", 0.93}}) {
     trials.push_back(sample_trial("", sample_cell("2x1_1gbit", strategy), 0, {step}));
   }
-  const auto result = build_result(test::sample_context(), json::object(), trials);
+  const auto result = summary::build_result(test::sample_context(), json::object(), trials);
   EXPECT_EQ(sentences(result),
             "On 2 nodes, syncing every micro-batch cost 2.00x in the one launch that ran; "
             "accumulate took "
@@ -80,7 +83,7 @@ TEST(Finding, SamenessIsNotClaimedWhereTheIntervalIsWide) {
           sample_trial("", sample_cell("2x1_1gbit", strategy), launch, {moves ? wobble : 1.03}));
     }
   }
-  const auto result = build_result(test::sample_context(), json::object(), trials);
+  const auto result = summary::build_result(test::sample_context(), json::object(), trials);
   const std::string text = sentences(result);
   EXPECT_THAT(text, HasSubstr("a no_sync that misses forward could not be told apart: 1.00x ["));
   EXPECT_THAT(text, HasSubstr("accumulate could not be told apart: 1.00x ["));
@@ -99,7 +102,7 @@ TEST(Finding, OnlyWhatWaitedIsCalledPaced) {
       trials.back().model_info->paced = std::string(model) == "recorded.json";
     }
   }
-  const auto result = build_result(test::sample_context(), {}, trials);
+  const auto result = summary::build_result(test::sample_context(), {}, trials);
   const std::string text = sentences(result);
   EXPECT_THAT(text, HasSubstr("model recorded.json (paced compute)"));
   EXPECT_THAT(text, Not(HasSubstr("model bert_mini (paced compute)")));

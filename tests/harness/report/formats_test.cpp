@@ -22,7 +22,7 @@ using ::testing::StartsWith;
 
 TEST(Csv, OneLinePerCellAndEveryLineAsManyFields) {
   const auto run = sample_run();
-  const std::string text = result_csv(build_result(run.context, run.plan, run.trials));
+  const std::string text = result_csv(summary::build_result(run.context, run.plan, run.trials));
   EXPECT_THAT(text, StartsWith("part,accumulation_steps,"));
   std::istringstream lines(text);
   int count = 0;
@@ -36,13 +36,13 @@ TEST(Csv, OneLinePerCellAndEveryLineAsManyFields) {
 TEST(Csv, UnknownIsEmptyAndTextIsQuoted) {
   const json cell = sample_cell("1x2", "no_sync");
   const std::string text =
-      result_csv(build_result(json::object(), {}, {}, {{"", cell, "no \"ip\", no tc"}}));
+      result_csv(summary::build_result(json::object(), {}, {}, {{"", cell, "no \"ip\", no tc"}}));
   EXPECT_THAT(text, HasSubstr(",skipped,\"no \"\"ip\"\", no tc\",real,0,0,,,"));
 }
 
 TEST(Labels, ATopologyIsDescribedByWhateverIsKnown) {
   const auto label = [](const json& context, const std::string& name) {
-    return topology_label(context, name, {}).text();
+    return text::topology_label(context, name, {}).text();
   };
   EXPECT_EQ(label(test::sample_context(), "2x1_1gbit"), "2 nodes x 1 rank, 1 Gbit/s");
   EXPECT_EQ(label(json::object(), "t4_1x2"), "1 node x 2 ranks");
@@ -50,9 +50,9 @@ TEST(Labels, ATopologyIsDescribedByWhateverIsKnown) {
 }
 
 TEST(Labels, DecimalsSuitTheShortestStep) {
-  EXPECT_EQ(decimals_for({2.0}), 3);
-  EXPECT_EQ(decimals_for({2.0, 0.0123}), 4);
-  EXPECT_EQ(decimals_for({}), 3);
+  EXPECT_EQ(text::decimals_for({2.0}), 3);
+  EXPECT_EQ(text::decimals_for({2.0, 0.0123}), 4);
+  EXPECT_EQ(text::decimals_for({}), 3);
 }
 
 PublishedSlowdowns published_reference() {
@@ -74,8 +74,8 @@ std::string table_of_cells(const std::vector<std::pair<json, double>>& cells) {
   for (const auto& [cell, step_s] : cells) {
     trials.push_back(sample_trial("", cell, 0, {step_s}));
   }
-  const auto result = build_result(test::sample_context(), {}, trials);
-  return to_markdown(guide_table(parts_of(result).front(), published_reference()));
+  const auto result = summary::build_result(test::sample_context(), {}, trials);
+  return text::to_markdown(guide_table(summary::parts_of(result).front(), published_reference()));
 }
 
 json paced_cell(const std::string& strategy) {
@@ -133,10 +133,11 @@ TEST(GuideTable, ASweepOverAccumulationHasNone) {
 
 TEST(GuideTable, OtherMachinesGetNoPublishedRow) {
   const auto run = sample_run();
-  const auto result = build_result(run.context, run.plan, run.trials);
+  const auto result = summary::build_result(run.context, run.plan, run.trials);
   PublishedSlowdowns reference;
   reference.published["multi_node"] = {};
-  EXPECT_EQ(to_markdown(guide_table(parts_of(result).front(), reference)).find("published"),
+  EXPECT_EQ(text::to_markdown(guide_table(summary::parts_of(result).front(), reference))
+                .find("published"),
             std::string::npos);
 }
 

@@ -18,6 +18,11 @@
 #include "tests/harness/results/sample_run.h"
 
 namespace gradsync::report {
+
+using summary::FinishedRun;
+using summary::Search;
+using summary::SearchedCell;
+
 namespace {
 
 using nlohmann::json;
@@ -35,7 +40,7 @@ std::string page_of(const Result& result) {
 }
 
 std::string page_of(const SampleRun& run) {
-  return page_of(build_result(run.context, run.plan, run.trials));
+  return page_of(summary::build_result(run.context, run.plan, run.trials));
 }
 
 void expect_golden(const std::string& name, const std::string& text) {
@@ -46,7 +51,7 @@ std::size_t widest_table_row(const std::string& text) {
   std::size_t widest = 0;
   std::istringstream lines(text);
   for (std::string line; std::getline(lines, line);) {
-    if (line.starts_with("|")) widest = std::max(widest, display_width(line));
+    if (line.starts_with("|")) widest = std::max(widest, text::display_width(line));
   }
   return widest;
 }
@@ -101,7 +106,7 @@ Result with_predictions(Result result) {
 TEST(GoldenTable, OfMemory) {
   const SampleRun run = test::sample_memory_run();
   const std::string page =
-      page_of(with_predictions(build_result(run.context, run.plan, run.trials)));
+      page_of(with_predictions(summary::build_result(run.context, run.plan, run.trials)));
   expect_golden("memory_sweep.md", page);
   EXPECT_LE(widest_table_row(page), 80U) << "fits a terminal";
 }
@@ -137,8 +142,8 @@ SampleRun run_of_two_hosts() {
 
 TEST(GoldenTable, OfWhereAStepWent) {
   const SampleRun run = run_of_two_hosts();
-  const Result result = build_result(run.context, run.plan, run.trials);
-  const std::string table = to_markdown(attribution_table(parts_of(result).front()));
+  const Result result = summary::build_result(run.context, run.plan, run.trials);
+  const std::string table = text::to_markdown(attribution_table(summary::parts_of(result).front()));
   expect_golden("attribution.md", table);
   EXPECT_LE(widest_table_row(table), 120U);
   EXPECT_NE(page_of(result).find(table), std::string::npos) << "it is part of the page";
@@ -155,11 +160,11 @@ TEST(GoldenTable, OfWhereAStepWentByBucketAndRank) {
     trial.ranks[1].timeline_start_s.reset();
   }
   expect_golden("attribution_by_bucket.md",
-                attribution_page(build_result(run.context, run.plan, run.trials)));
+                attribution_page(summary::build_result(run.context, run.plan, run.trials)));
 }
 
 FinishedRun finished(const SampleRun& run, const std::string& directory) {
-  return {directory, build_result(run.context, run.plan, run.trials), run.trials};
+  return {directory, summary::build_result(run.context, run.plan, run.trials), run.trials};
 }
 
 // The sample run again: another torch, its baselines on two nodes 4 % slower, one cell less.
@@ -188,8 +193,8 @@ TEST(GoldenComparison, OfTwoRunsWhoseTimesCompare) {
   SampleRun second = later_run();
   first.context["links"] = link_that_carries(9.56e8);
   second.context["links"] = link_that_carries(8.4e8);
-  const std::string page = comparison_markdown(
-      compare_runs(finished(first, "results/runs/first"), finished(second, "results/runs/second")));
+  const std::string page = comparison_markdown(summary::compare_runs(
+      finished(first, "results/runs/first"), finished(second, "results/runs/second")));
   expect_golden("comparison.md", page);
   EXPECT_LE(widest_table_row(page), 120U);
 }
@@ -212,9 +217,9 @@ TEST(GoldenComparison, OfTwoMachinesWithOneAllReduceMoreAndAFailedTrial) {
       trial.reason = "[rank 1/2 node0] killed by signal 9";
     }
   }
-  expect_golden("comparison_other_machine.md",
-                comparison_markdown(compare_runs(finished(first, "results/runs/first"),
-                                                 finished(second, "results/runs/second"))));
+  expect_golden("comparison_other_machine.md", comparison_markdown(summary::compare_runs(
+                                                   finished(first, "results/runs/first"),
+                                                   finished(second, "results/runs/second"))));
 }
 
 using Outcome = plan::Edge::Outcome;

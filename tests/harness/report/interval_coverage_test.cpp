@@ -122,7 +122,7 @@ TEST(PrintedIntervals, HoldTheTruthIn95PercentOfCells) {
         add_cell(trials, cell, launches, normal);
       }
       const auto result =
-          build_result(test::sample_context(), json::object(), through_a_file(trials));
+          summary::build_result(test::sample_context(), json::object(), through_a_file(trials));
       count_times(result_csv(result), held);
       count_slowdowns(result_markdown(result, {}, {}), held);
     }

@@ -9,6 +9,10 @@
 #include "tests/harness/results/sample_run.h"
 
 namespace gradsync::report {
+
+using summary::PartView;
+using text::Sentences;
+
 namespace {
 
 using nlohmann::json;
@@ -21,7 +25,7 @@ using ::testing::HasSubstr;
 using ::testing::Not;
 
 std::vector<PartView> parts(const SampleRun& run) {
-  return parts_of(build_result(run.context, run.plan, run.trials));
+  return summary::parts_of(summary::build_result(run.context, run.plan, run.trials));
 }
 
 PartView sweep(const SampleRun& run) {
@@ -29,7 +33,7 @@ PartView sweep(const SampleRun& run) {
 }
 
 std::string sentences(const PartView& part) {
-  return to_markdown({Sentences{memory_findings(part)}});
+  return text::to_markdown({Sentences{memory_findings(part)}});
 }
 
 // The sample with no_sync's peaks changed where it accumulates.
@@ -106,20 +110,20 @@ TEST(MemoryTable, ARowThatFailedHasItsWordAndNoNumbers) {
     if (trial.cell.strategy() != "no_sync" || trial.cell.accumulation_steps() != 4) continue;
     if (trial.launch == 1) trial.status = Status::Failed, trial.reason = "killed";
   }
-  EXPECT_THAT(to_markdown(memory_table(sweep(run))),
+  EXPECT_THAT(text::to_markdown(memory_table(sweep(run))),
               HasSubstr("|     4 | no_sync         |      - |           - | failed |"));
 }
 
 TEST(MemoryTable, PredictionsAreHeldAgainstWhatWasMeasured) {
   PartView part = sweep(sample_memory_run());
-  EXPECT_THAT(to_markdown(memory_table(part)), Not(HasSubstr("predicted")));
+  EXPECT_THAT(text::to_markdown(memory_table(part)), Not(HasSubstr("predicted")));
   for (results::CellResult& cell : part.cells) {
     cell.predicted_peak_allocated_bytes = cell.peak_allocated_bytes;
   }
-  EXPECT_THAT(to_markdown(memory_table(part)), HasSubstr("exact to the byte in 12 rows"));
+  EXPECT_THAT(text::to_markdown(memory_table(part)), HasSubstr("exact to the byte in 12 rows"));
   auto& first = part.cells.front().predicted_peak_allocated_bytes;
   first = *first - 2048;
-  EXPECT_THAT(to_markdown(memory_table(part)),
+  EXPECT_THAT(text::to_markdown(memory_table(part)),
               HasSubstr("exact to the byte in 11 of 12 rows, off by 2.0 KiB"));
 }
 
@@ -129,7 +133,7 @@ const std::optional<PublishedMemory>& published() {
 }
 
 std::string guide_page(const SampleRun& run) {
-  return to_markdown(guide_memory_table(parts(run), published()));
+  return text::to_markdown(guide_memory_table(parts(run), published()));
 }
 
 TEST(GuideMemoryTable, WhereAllRowsAgreeItIsConsistentAndNoMore) {

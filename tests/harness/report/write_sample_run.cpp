@@ -27,7 +27,7 @@ int main(int argc, char** argv) {
   run.plan["schema"] = "gradsync.plan/1";
   run.context["end_time"] = "2026-01-31T12:05:00Z";
   run.context["command_line"] = "gradsync run " + run.plan["name"].get<std::string>();
-  auto result = report::build_result(run.context, run.plan, run.trials);
+  auto result = summary::build_result(run.context, run.plan, run.trials);
   result.exit_status = 0;
   std::ofstream(directory + "/result.json") << nlohmann::json(result).dump(1) << "\n";
   std::ofstream(directory + "/benchmark.json")

@@ -45,13 +45,13 @@ std::vector<TrialRecord> later_trials() {
   return trials;
 }
 
-void write_comparison(const std::string& file, const report::FinishedRun& run, json context,
+void write_comparison(const std::string& file, const summary::FinishedRun& run, json context,
                       const std::string& field, const json& value) {
   context[field] = value;
   const std::vector<TrialRecord> trials = later_trials();
-  const report::FinishedRun other{"runs/later",
-                                  report::build_result(context, run.result.plan, trials), trials};
-  write_atomically(file, json(report::compare_runs(run, other)).dump(1) + "\n");
+  const summary::FinishedRun other{"runs/later",
+                                   summary::build_result(context, run.result.plan, trials), trials};
+  write_atomically(file, json(summary::compare_runs(run, other)).dump(1) + "\n");
 }
 
 void write_samples(const std::string& directory) {
@@ -71,7 +71,7 @@ void write_samples(const std::string& directory) {
   prepare_directory(directory, false, false);
   TrialLog log(directory);
   for (const TrialRecord& trial : trials) log.append(trial);
-  const report::FinishedRun run{directory, report::build_result(context, plan, trials), trials};
+  const summary::FinishedRun run{directory, summary::build_result(context, plan, trials), trials};
   write_atomically(directory + "/" + kResultFile, json(run.result).dump(1) + "\n");
   write_comparison(directory + "/comparison.json", run, context, "torch", "2.15.0");
   write_comparison(directory + "/comparison_forbidden.json", run, context, "cpu_model",

@@ -10,7 +10,7 @@
 #include "harness/summary/build_result.h"
 #include "tests/harness/results/sample_run.h"
 
-namespace gradsync::report {
+namespace gradsync::summary {
 namespace {
 
 using nlohmann::json;
@@ -219,4 +219,4 @@ TEST(Attribution, PartsSumToTheStepAndCollectivesToWhatIsExposed) {
 }
 
 }  // namespace
-}  // namespace gradsync::report
+}  // namespace gradsync::summary

@@ -7,7 +7,10 @@
 #include "harness/text/blocks.h"
 #include "tests/harness/results/sample_run.h"
 
-namespace gradsync::report {
+namespace gradsync::summary {
+
+using text::Sentences;
+
 namespace {
 
 using nlohmann::json;
@@ -41,7 +44,7 @@ results::Result result_of_rows(const std::vector<Row>& rows) {
 }
 
 std::string sentences(const results::Result& result) {
-  return to_markdown({Sentences{best_findings(parts_of(result).at(0))}});
+  return text::to_markdown({Sentences{report::best_findings(parts_of(result).at(0))}});
 }
 
 const json kNone = json::object();
@@ -131,4 +134,4 @@ TEST(BestOfAll, ThereIsNoneWithoutDefaultsOrWithoutOptions) {
 }
 
 }  // namespace
-}  // namespace gradsync::report
+}  // namespace gradsync::summary

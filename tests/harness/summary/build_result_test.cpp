@@ -9,7 +9,7 @@
 #include "harness/report/markdown.h"
 #include "tests/harness/results/sample_run.h"
 
-namespace gradsync::report {
+namespace gradsync::summary {
 namespace {
 
 using nlohmann::json;
@@ -136,7 +136,7 @@ TEST(Result, AMeanStepIsElapsedTime) {
   EXPECT_DOUBLE_EQ(cell_of(result, "baseline")["slowdown"]["ratio"], 2);
   // Half of the baseline's block is in none of its steps, and its row says so.
   EXPECT_DOUBLE_EQ(cell_of(result, "baseline")["unaccounted_s"], 0.7);
-  EXPECT_THAT(result_markdown(made_of(trials), {}, {}), HasSubstr("(50.0 % in no step)"));
+  EXPECT_THAT(report::result_markdown(made_of(trials), {}, {}), HasSubstr("(50.0 % in no step)"));
 }
 
 TEST(Result, ImproperIsComparedWithTheBaseline) {
@@ -233,7 +233,7 @@ TEST(Result, SaysWhatTheHostWaitsForOnAGpu) {
   const json result = made;
   EXPECT_EQ(cell_of(result, "no_sync")["host_reads_back"], "the first token");
   EXPECT_FALSE(cell_of(result, "baseline").contains("host_reads_back"));
-  EXPECT_THAT(result_markdown(made, {}, {}),
+  EXPECT_THAT(report::result_markdown(made, {}, {}),
               HasSubstr("the host waits for the GPU, to read the first token"));
 }
 
@@ -339,4 +339,4 @@ TEST(Result, TheSameTrialsGiveTheSameBytes) {
 }
 
 }  // namespace
-}  // namespace gradsync::report
+}  // namespace gradsync::summary

@@ -2,7 +2,7 @@
 
 #include <gmock/gmock.h>
 
-namespace gradsync::report {
+namespace gradsync::summary {
 namespace {
 
 using nlohmann::json;
@@ -115,4 +115,4 @@ TEST(ContextDifference, WhatForbidsComesFirst) {
 }
 
 }  // namespace
-}  // namespace gradsync::report
+}  // namespace gradsync::summary

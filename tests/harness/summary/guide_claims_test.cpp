@@ -8,7 +8,7 @@
 #include "harness/summary/build_result.h"
 #include "tests/harness/results/sample_run.h"
 
-namespace gradsync::report {
+namespace gradsync::summary {
 namespace {
 
 using nlohmann::json;
@@ -234,4 +234,4 @@ TEST(GuideClaims, VerdictsInWords) {
 }
 
 }  // namespace
-}  // namespace gradsync::report
+}  // namespace gradsync::summary

@@ -7,7 +7,7 @@
 #include "harness/summary/build_result.h"
 #include "tests/harness/results/sample_run.h"
 
-namespace gradsync::report {
+namespace gradsync::summary {
 namespace {
 
 using nlohmann::json;
@@ -67,7 +67,7 @@ TEST(LowerBound, OfARowIsMadeOfItsLaunchesAndItsLink) {
   const json& once = cells[1]["lower_bound"];
   EXPECT_NEAR(once["step_s"].get<double>(), 0.02 + 3 * c + r + wire, 1e-9);
   EXPECT_NEAR(once["step_over_bound"].get<double>(), 1 / once["step_s"].get<double>(), 1e-9);
-  const std::string page = result_markdown(result, {}, {});
+  const std::string page = report::result_markdown(result, {}, {});
   EXPECT_THAT(page, HasSubstr("| step / bound |"));
   EXPECT_THAT(page, HasSubstr("|         2.18 |"));
 }
@@ -86,7 +86,7 @@ TEST(LowerBound, IsNotKnownWithoutALinkAnUnsynchronizedMicroBatchOrDdp) {
   };
   const auto unlinked = result_with({"no_sync"}, test::sample_context());
   EXPECT_EQ(reason(unlinked), "no link whose rate was measured");
-  EXPECT_THAT(result_markdown(unlinked, {}, {}), Not(HasSubstr("bound")));
+  EXPECT_THAT(report::result_markdown(unlinked, {}, {}), Not(HasSubstr("bound")));
   EXPECT_THAT(reason(result_with({"baseline"}, context_with_link())),
               HasSubstr("no launch recorded an unsynchronized micro-batch"));
   EXPECT_EQ(reason(result_with({"no_sync"}, context_with_link(), "fsdp")),
@@ -104,4 +104,4 @@ TEST(LowerBound, LeavesOutRowsWhoseTimesAreNotGiven) {
 }
 
 }  // namespace
-}  // namespace gradsync::report
+}  // namespace gradsync::summary

@@ -2,7 +2,7 @@
 
 #include <gtest/gtest.h>
 
-namespace gradsync::report {
+namespace gradsync::summary {
 namespace {
 
 using nlohmann::json;
@@ -38,4 +38,4 @@ TEST(PlanSource, OfWhatIsNoPlanNothingIsKnown) {
 }
 
 }  // namespace
-}  // namespace gradsync::report
+}  // namespace gradsync::summary

@@ -11,7 +11,7 @@
 #include "harness/summary/build_result.h"
 #include "tests/harness/results/sample_run.h"
 
-namespace gradsync::report {
+namespace gradsync::summary {
 namespace {
 
 using results::RankRecord;
@@ -111,7 +111,8 @@ Page page_of(const std::string& wrapper, const std::vector<double>& distance) {
   trial.ranks = {rank_of(0, {1.0, 1.0}, {0.25, 0.25}), rank_of(1, {1.0, 1.0}, {0.5, 0.25})};
   trial.ranks[1].parameter_distance = distance;
   const auto result = build_result(test::sample_context(), nlohmann::json::object(), {trial});
-  return {nlohmann::json(result)["cells"][0], to_markdown(detail_table(parts_of(result).front()))};
+  return {nlohmann::json(result)["cells"][0],
+          text::to_markdown(report::detail_table(parts_of(result).front()))};
 }
 
 TEST(RankSummary, IsInTheDataOfACellAndInTheTablesThatAskForIt) {
@@ -134,4 +135,4 @@ TEST(RankSummary, IsInTheDataOfACellAndInTheTablesThatAskForIt) {
 }
 
 }  // namespace
-}  // namespace gradsync::report
+}  // namespace gradsync::summary

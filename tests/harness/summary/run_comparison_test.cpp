@@ -5,7 +5,7 @@
 #include "harness/summary/build_result.h"
 #include "tests/harness/results/sample_run.h"
 
-namespace gradsync::report {
+namespace gradsync::summary {
 namespace {
 
 using nlohmann::json;
@@ -134,4 +134,4 @@ TEST(RunComparison, StepsThatTookNoTimeGiveNoRatio) {
 }
 
 }  // namespace
-}  // namespace gradsync::report
+}  // namespace gradsync::summary

@@ -2,7 +2,7 @@
 
 #include <gtest/gtest.h>
 
-namespace gradsync::report {
+namespace gradsync::summary {
 namespace {
 
 using nlohmann::json;
@@ -35,4 +35,4 @@ TEST(Search, IsWrittenWithNullForWhatIsNotKnown) {
 }
 
 }  // namespace
-}  // namespace gradsync::report
+}  // namespace gradsync::summary

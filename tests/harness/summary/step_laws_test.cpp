@@ -7,7 +7,10 @@
 #include "harness/text/blocks.h"
 #include "tests/harness/results/sample_run.h"
 
-namespace gradsync::report {
+namespace gradsync::summary {
+
+using text::Sentences;
+
 namespace {
 
 using nlohmann::json;
@@ -51,7 +54,7 @@ json laws_of(const results::Result& result) {
 }
 
 std::string sentences(const results::Result& result) {
-  return to_markdown({Sentences{law_findings(parts_of(result).at(0))}});
+  return text::to_markdown({Sentences{report::law_findings(parts_of(result).at(0))}});
 }
 
 void expect_costs(const json& law) {
@@ -141,4 +144,4 @@ TEST(StepLaws, ThereIsNoneWithoutASweepOfEqualWindows) {
 }
 
 }  // namespace
-}  // namespace gradsync::report
+}  // namespace gradsync::summary

@@ -2,7 +2,7 @@
 
 #include <gmock/gmock.h>
 
-namespace gradsync::report {
+namespace gradsync::text {
 namespace {
 
 TEST(Blocks, AreMarkdownWithABlankLineBetweenTwo) {
@@ -20,4 +20,4 @@ TEST(Blocks, WithoutTextTheyAreLeftOut) {
 }
 
 }  // namespace
-}  // namespace gradsync::report
+}  // namespace gradsync::text

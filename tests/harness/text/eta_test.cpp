@@ -2,7 +2,7 @@
 
 #include <gmock/gmock.h>
 
-namespace gradsync::report {
+namespace gradsync::text {
 namespace {
 
 TEST(Eta, IsUnknownUntilATrialIsDone) {
@@ -38,4 +38,4 @@ TEST(Eta, IsNeverNegative) {
 }
 
 }  // namespace
-}  // namespace gradsync::report
+}  // namespace gradsync::text

@@ -6,7 +6,7 @@
 
 #include "harness/text/text_width.h"
 
-namespace gradsync::report {
+namespace gradsync::text {
 namespace {
 
 using results::Status;
@@ -120,4 +120,4 @@ TEST(GoldenProgress, EtaComesFromFinishedTrialsOfTheSameCell) {
 }
 
 }  // namespace
-}  // namespace gradsync::report
+}  // namespace gradsync::text

@@ -5,7 +5,7 @@
 
 #include "harness/text/text_width.h"
 
-namespace gradsync::report {
+namespace gradsync::text {
 namespace {
 
 TEST(TextWidth, CountsColumnsNotBytes) {
@@ -45,4 +45,4 @@ TEST(TextTable, ACellCannotBreakTheTable) {
 }
 
 }  // namespace
-}  // namespace gradsync::report
+}  // namespace gradsync::text

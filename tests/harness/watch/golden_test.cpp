@@ -22,7 +22,7 @@ void expect_page(const std::string& name, const std::string& page) {
                                 page);
   std::istringstream lines(page);
   for (std::string line; std::getline(lines, line);) {
-    EXPECT_LE(report::display_width(line), kTerminalWidth) << name << ": " << line;
+    EXPECT_LE(text::display_width(line), kTerminalWidth) << name << ": " << line;
   }
 }
 

@@ -9,10 +9,10 @@
 namespace gradsync::html {
 namespace {
 
-using report::Align;
-using report::TextTable;
 using ::testing::HasSubstr;
 using ::testing::Not;
+using text::Align;
+using text::TextTable;
 
 TEST(Html, WhatComesFromARunIsNoMarkup) {
   EXPECT_EQ(escaped("<script>\"&'"), "&lt;script&gt;&quot;&amp;&#39;");

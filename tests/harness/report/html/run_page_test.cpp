@@ -16,7 +16,7 @@ using ::testing::HasSubstr;
 using ::testing::Not;
 
 Result result_of(const SampleRun& run) {
-  return report::build_result(run.context, run.plan, run.trials);
+  return summary::build_result(run.context, run.plan, run.trials);
 }
 
 std::string page_of(const Result& result) {
