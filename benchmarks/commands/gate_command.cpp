@@ -12,7 +12,6 @@
 #include "harness/base/clock.h"
 #include "harness/base/log.h"
 #include "harness/base/program_files.h"
-#include "harness/gate/html_page.h"
 #include "harness/gate/page.h"
 #include "harness/gate/traces.h"
 #include "harness/results/store.h"

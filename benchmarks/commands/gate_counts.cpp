@@ -8,7 +8,6 @@
 #include "harness/arms/gate_counts.h"
 #include "harness/base/log.h"
 #include "harness/base/words.h"
-#include "harness/gate/html_page.h"
 #include "harness/gate/page.h"
 #include "harness/results/store.h"
 

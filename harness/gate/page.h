@@ -1,4 +1,5 @@
-// The pages of a gate: what a terminal shows, and what a CI job puts into its summary.
+// The pages of a gate: what a terminal shows, what a CI job puts into its summary, and one for a
+// browser.
 #pragma once
 
 #include <string>
@@ -22,5 +23,9 @@ std::string verdict_line(const GateReport& report, std::size_t width = kTerminal
 // Returns the same as Markdown: tables of rows and claims with both measures, reasons as a list,
 // then builds and settings.
 std::string gate_markdown(const GateReport& report);
+
+// Returns a page that argues, as one HTML file: whether it passed, each row with its effect on one
+// scale, and what was compared.
+std::string gate_html(const GateReport& report);
 
 }  // namespace gradsync::gate

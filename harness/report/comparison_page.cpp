@@ -8,7 +8,6 @@
 #include <vector>
 
 #include "harness/base/units.h"
-#include "harness/report/comparison_tables.h"
 #include "harness/text/labels.h"
 #include "harness/text/text_table.h"
 #include "harness/text/text_width.h"

@@ -3,6 +3,7 @@
 
 #include <nlohmann/json.hpp>
 #include <string>
+#include <vector>
 
 #include "harness/summary/run_comparison.h"
 
@@ -13,6 +14,13 @@ namespace gradsync::report {
 // and their ratio where they may be compared, slowdowns, counts and bytes; and at the end the cells
 // that only one run has. Every number comes from `comparison`.
 std::string comparison_markdown(const summary::RunComparison& comparison);
+
+// Returns its three tables of one part (times, slowdowns, collectives) and what is to be said below
+// each; `context` is that of the first run. Where no cell has a ratio of times, the table of times
+// is left out and its place says why. A run in which a trial of a cell failed shows its status, no
+// numbers.
+std::string comparison_tables(const results::Context& context,
+                              const std::vector<summary::ComparedCell>& cells);
 
 // Returns `value` of a context's `field` as people read it, in one short line: "954.8 Mbit/s",
 // "0.0148", "-" where it is not known.

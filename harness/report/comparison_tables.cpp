@@ -1,4 +1,4 @@
-#include "harness/report/comparison_tables.h"
+#include "harness/report/comparison_page.h"
 
 #include <fmt/format.h>
 #include <fmt/ranges.h>

@@ -1,4 +1,4 @@
-#include "harness/report/finding.h"
+#include "harness/report/findings.h"
 
 #include <fmt/format.h>
 

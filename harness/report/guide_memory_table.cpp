@@ -1,4 +1,4 @@
-#include "harness/report/guide_memory_table.h"
+#include "harness/report/tables.h"
 
 #include <fmt/format.h>
 
@@ -6,7 +6,6 @@
 #include <set>
 
 #include "harness/base/units.h"
-#include "harness/report/memory_table.h"
 #include "harness/text/labels.h"
 #include "harness/text/text_table.h"
 

@@ -1,4 +1,4 @@
-#include "harness/report/guide_table.h"
+#include "harness/report/tables.h"
 
 #include <fmt/format.h>
 

@@ -1,7 +1,7 @@
 #include "harness/report/markdown.h"
 
-#include "harness/report/guide_memory_table.h"
 #include "harness/report/part_page.h"
+#include "harness/report/tables.h"
 #include "harness/summary/part_view.h"
 
 namespace gradsync::report {

@@ -13,7 +13,7 @@ struct MarkdownOptions {
 };
 
 // Returns the page: what ran and on what, then for each part of the plan what kind of compute it
-// was, its table (of times, or of memory), notes, where a step went (attribution_table.h), the
+// was, its table (of times, or of memory), notes, where a step went, the
 // guide's own table where the part has its rows, and the finding in words. Every number comes from
 // `result` or `references`.
 std::string result_markdown(const results::Result& result, const References& references,

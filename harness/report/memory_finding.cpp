@@ -1,4 +1,4 @@
-#include "harness/report/memory_finding.h"
+#include "harness/report/findings.h"
 
 #include <fmt/format.h>
 

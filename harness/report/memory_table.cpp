@@ -1,4 +1,4 @@
-#include "harness/report/memory_table.h"
+#include "harness/report/tables.h"
 
 #include <fmt/format.h>
 

@@ -1,4 +1,4 @@
-#include "harness/report/notes.h"
+#include "harness/report/tables.h"
 
 #include <fmt/format.h>
 #include <fmt/ranges.h>

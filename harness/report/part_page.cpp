@@ -7,15 +7,8 @@
 #include <set>
 
 #include "harness/base/units.h"
-#include "harness/report/attribution_table.h"
-#include "harness/report/detail_table.h"
-#include "harness/report/finding.h"
-#include "harness/report/guide_table.h"
-#include "harness/report/memory_finding.h"
-#include "harness/report/memory_table.h"
-#include "harness/report/notes.h"
-#include "harness/report/spread_table.h"
-#include "harness/report/sweep_finding.h"
+#include "harness/report/findings.h"
+#include "harness/report/tables.h"
 #include "harness/summary/plan_source.h"
 #include "harness/text/labels.h"
 

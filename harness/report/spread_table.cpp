@@ -1,4 +1,4 @@
-#include "harness/report/spread_table.h"
+#include "harness/report/tables.h"
 
 #include <algorithm>
 

@@ -1,4 +1,4 @@
-#include "harness/report/sweep_finding.h"
+#include "harness/report/findings.h"
 
 #include <fmt/format.h>
 #include <fmt/ranges.h>

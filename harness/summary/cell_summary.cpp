@@ -14,7 +14,6 @@
 #include "harness/summary/attribution.h"
 #include "harness/summary/launch_times.h"
 #include "harness/summary/rank_summary.h"
-#include "harness/summary/running_statistics.h"
 
 namespace gradsync::summary {
 

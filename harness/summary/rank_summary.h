@@ -1,10 +1,12 @@
 // What the ranks of a cell's trials have to tell beside the time of the slowest: how long each
-// stood idle, and how far apart their parameters are. Pure functions of records.
+// stood idle, how far apart their parameters are, and how far their batch normalization has
+// drifted. Pure functions of records.
 #pragma once
 
+#include <optional>
 #include <vector>
 
-#include "harness/results/records.h"
+#include "harness/results/result.h"
 
 namespace gradsync::summary {
 
@@ -17,5 +19,9 @@ std::vector<double> idle_share_by_rank(const std::vector<const results::TrialRec
 // (results::RankRecord::parameter_distance). Empty where none was measured.
 std::vector<double> largest_parameter_distance(
     const std::vector<const results::TrialRecord*>& trials);
+
+// Returns the spread of batch normalization's statistics over the ranks of a trial; nothing where
+// fewer than two ranks have any, or not all numbers are finite.
+std::optional<results::StatisticsSpread> statistics_spread(const results::TrialRecord& trial);
 
 }  // namespace gradsync::summary

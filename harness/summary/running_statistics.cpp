@@ -1,4 +1,4 @@
-#include "harness/summary/running_statistics.h"
+#include "harness/summary/rank_summary.h"
 
 #include <algorithm>
 #include <cmath>

@@ -1,4 +1,4 @@
-#include "harness/report/html/run_answer.h"
+#include "harness/report/html/run_parts.h"
 
 #include <fmt/format.h>
 

@@ -6,12 +6,11 @@
 #include <algorithm>
 
 #include "harness/base/units.h"
-#include "harness/report/guide_memory_table.h"
 #include "harness/report/html/html.h"
 #include "harness/report/html/page.h"
-#include "harness/report/html/run_answer.h"
-#include "harness/report/html/run_pictures.h"
+#include "harness/report/html/run_parts.h"
 #include "harness/report/part_page.h"
+#include "harness/report/tables.h"
 #include "harness/summary/guide_claims.h"
 #include "harness/summary/part_view.h"
 #include "harness/summary/plan_source.h"

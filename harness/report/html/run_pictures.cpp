@@ -1,4 +1,4 @@
-#include "harness/report/html/run_pictures.h"
+#include "harness/report/html/run_parts.h"
 
 #include <fmt/format.h>
 
@@ -9,7 +9,7 @@
 #include "harness/plan/strategies.h"
 #include "harness/report/html/bars.h"
 #include "harness/report/html/html.h"
-#include "harness/report/memory_table.h"
+#include "harness/report/tables.h"
 #include "harness/text/labels.h"
 
 namespace gradsync::html {

@@ -1,4 +1,4 @@
-#include "harness/gate/html_page.h"
+#include "harness/gate/page.h"
 
 #include <gmock/gmock.h>
 

@@ -1,6 +1,6 @@
 // Writes DIR/*.json and *.html, what a gate writes, for schema_test.py, for the tests of plot/ and
 // of pages.
-#include "harness/gate/html_page.h"
+#include "harness/gate/page.h"
 #include "harness/results/store.h"
 #include "tests/harness/gate/sample_gate.h"
 

@@ -6,7 +6,7 @@
 
 #include "harness/report/markdown.h"
 #include "harness/summary/build_result.h"
-#include "harness/summary/running_statistics.h"
+#include "harness/summary/rank_summary.h"
 #include "tests/harness/results/sample_run.h"
 
 namespace gradsync::report {

@@ -1,5 +1,5 @@
 // Covers: cell_name.cpp, part_view.cpp.
-#include "harness/report/finding.h"
+#include "harness/report/findings.h"
 
 #include <gmock/gmock.h>
 

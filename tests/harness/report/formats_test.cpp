@@ -5,7 +5,7 @@
 #include <sstream>
 
 #include "harness/report/csv.h"
-#include "harness/report/guide_table.h"
+#include "harness/report/tables.h"
 #include "harness/summary/build_result.h"
 #include "harness/text/labels.h"
 #include "tests/harness/results/sample_run.h"

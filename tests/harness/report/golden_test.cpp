@@ -7,10 +7,10 @@
 
 #include <sstream>
 
-#include "harness/report/attribution_table.h"
 #include "harness/report/comparison_page.h"
 #include "harness/report/markdown.h"
 #include "harness/report/search_page.h"
+#include "harness/report/tables.h"
 #include "harness/summary/build_result.h"
 #include "harness/summary/run_comparison.h"
 #include "harness/text/text_width.h"

@@ -2,9 +2,8 @@
 // Covers: guide_memory_table.cpp, memory_finding.cpp, memory_table.cpp.
 #include <gmock/gmock.h>
 
-#include "harness/report/guide_memory_table.h"
-#include "harness/report/memory_finding.h"
-#include "harness/report/memory_table.h"
+#include "harness/report/findings.h"
+#include "harness/report/tables.h"
 #include "harness/summary/build_result.h"
 #include "tests/harness/results/sample_run.h"
 

@@ -7,7 +7,7 @@
 
 #include <limits>
 
-#include "harness/report/detail_table.h"
+#include "harness/report/tables.h"
 #include "harness/summary/build_result.h"
 #include "tests/harness/results/sample_run.h"
 

@@ -2,7 +2,7 @@
 
 #include <gmock/gmock.h>
 
-#include "harness/report/sweep_finding.h"
+#include "harness/report/findings.h"
 #include "harness/summary/build_result.h"
 #include "harness/text/blocks.h"
 #include "tests/harness/results/sample_run.h"

@@ -1,0 +1,28 @@
+// Parts of a run's page: what it says first, and its pictures.
+#pragma once
+
+#include <string>
+#include <vector>
+
+#include "harness/summary/guide_claims.h"
+#include "harness/summary/part_view.h"
+
+namespace gradsync::html {
+
+// Returns one sentence, as text: what was found of memory, else the largest cost that is decided,
+// else what keeps it from being decided.
+std::string answer_of(const results::Result& result,
+                      const std::vector<summary::GuideClaim>& claims);
+
+// Returns how the claims fared: one sentence as HTML, with a link to them (id "claims").
+std::string lead_of(const std::vector<summary::GuideClaim>& claims);
+
+// Returns bars of s/step with their intervals, a group for each setting; "" where no row has a
+// time.
+std::string step_pictures(const summary::PartView& part);
+
+// Returns bars of the peak of a rank's tensors, with the budget where there is one; one sentence
+// where all rows have the same peak; "" where it was measured in no row.
+std::string memory_pictures(const summary::PartView& part);
+
+}  // namespace gradsync::html
