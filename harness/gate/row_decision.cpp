@@ -7,7 +7,6 @@
 
 #include "harness/base/errors.h"
 #include "harness/stats/sample.h"
-#include "harness/stats/signed_rank.h"
 #include "harness/stats/student.h"
 
 namespace gradsync::gate {
@@ -53,7 +52,7 @@ std::vector<double> shifts_of(const std::vector<double>& values, const std::vect
                               Measure measure) {
   std::vector<double> shifts;
   for (const auto& group : by_start(values, start)) {
-    shifts.push_back(measure == Measure::Low ? stats::hodges_lehmann_value(group)
+    shifts.push_back(measure == Measure::Low ? stats::hodges_lehmann(group)
                                              : stats::mean(group));
   }
   return shifts;

@@ -25,6 +25,20 @@ double quantile(std::vector<double> values, double p) {
   return values[below] + fraction * (values[above] - values[below]);
 }
 
+double hodges_lehmann(const std::vector<double>& differences) {
+  GRADSYNC_CHECK(differences.size(), >, std::size_t{0});
+  std::vector<double> means;
+  means.reserve(differences.size() * (differences.size() + 1) / 2);
+  for (std::size_t i = 0; i < differences.size(); ++i) {
+    for (std::size_t j = i; j < differences.size(); ++j) {
+      means.push_back((differences[i] + differences[j]) / 2);
+    }
+  }
+  std::sort(means.begin(), means.end());
+  const std::size_t middle = means.size() / 2;
+  return means.size() % 2 == 1 ? means[middle] : (means[middle - 1] + means[middle]) / 2;
+}
+
 std::optional<Summary> summarize(const std::vector<double>& values) {
   if (values.empty()) return std::nullopt;
   for (const double value : values) GRADSYNC_CHECK(std::isfinite(value), ==, true);

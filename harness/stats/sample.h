@@ -32,4 +32,10 @@ double mean(const std::vector<double>& values);
 // of R and NumPy, so that a reader who recomputes it gets the same digits.
 double quantile(std::vector<double> values, double p);
 
+// Returns by how much differences are shifted: the Hodges-Lehmann estimate, the median of the means
+// of all pairs of them (each also with itself), deaf to an outlier. `differences` must not be
+// empty. Cost: n^2 log n for n of them. Source: Hollander, Wolfe and Chicken, "Nonparametric
+// Statistical Methods", 2014, section 3.2.
+double hodges_lehmann(const std::vector<double>& differences);
+
 }  // namespace gradsync::stats

@@ -45,5 +45,21 @@ TEST(Quantile, InterpolatesAsRule7) {
   EXPECT_DOUBLE_EQ(quantile({7}, 0.3), 7.0);
 }
 
+// Example 3.3 of Hollander, Wolfe and Chicken: depression scores of nine patients before and after
+// a first session, less by 0.46.
+TEST(HodgesLehmann, AgreesWithThePublishedExample) {
+  const std::vector<double> before{1.83, 0.50, 1.62, 2.48, 1.68, 1.88, 1.55, 3.06, 1.30};
+  const std::vector<double> after{0.878, 0.647, 0.598, 2.05, 1.06, 1.29, 1.06, 3.14, 1.29};
+  std::vector<double> differences;
+  for (std::size_t i = 0; i < before.size(); ++i) differences.push_back(before[i] - after[i]);
+  EXPECT_NEAR(hodges_lehmann(differences), 0.46, 5e-4);
+}
+
+TEST(HodgesLehmann, IsTheMedianOfTheMeansOfAllPairs) {
+  EXPECT_DOUBLE_EQ(hodges_lehmann({3}), 3);
+  EXPECT_DOUBLE_EQ(hodges_lehmann({0, 1}), 0.5);
+  EXPECT_DOUBLE_EQ(hodges_lehmann({0, 1, 8}), 2.5) << "of 0, 0.5, 1, 4, 4.5 and 8";
+}
+
 }  // namespace
 }  // namespace gradsync::stats
