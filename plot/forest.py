@@ -7,7 +7,6 @@ effect. Claims: the ratio of each, with what it must be.
 
 from __future__ import annotations
 
-import json
 import sys
 import textwrap
 from dataclasses import dataclass
@@ -22,7 +21,7 @@ except ImportError as error:
 import style
 from matplotlib.lines import Line2D
 from matplotlib.patches import Patch
-from run_data import DataError
+from run_data import load
 
 SCHEMA = "gradsync.gate/1"
 # Okabe and Ito's, as all of this suite's colours.
@@ -61,18 +60,7 @@ class Gate:
 
 def read(path: Path) -> Gate:
     """Returns the gate in `path`. Raises DataError where there is none."""
-    try:
-        found = json.loads(path.read_text())
-    except FileNotFoundError:
-        raise DataError(f"{path}: not found, expected the JSON of a gate") from None
-    except (OSError, UnicodeDecodeError) as error:
-        raise DataError(f"{path}: cannot be read: {error}") from None
-    except json.JSONDecodeError as error:
-        raise DataError(f"{path}: line {error.lineno} is no JSON: {error.msg}") from None
-    schema = found.get("schema") if isinstance(found, dict) else None
-    if schema != SCHEMA:
-        raise DataError(f"{path}: field 'schema': got {schema!r}, expected {SCHEMA!r}")
-    return Gate(found)
+    return Gate(load(path, "the JSON of a gate", SCHEMA))
 
 
 def _draw_interval(axes: Any, y: float, value: float, ci95: Any, **look: Any) -> None:

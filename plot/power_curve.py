@@ -6,7 +6,6 @@ picture goes beside it. Computes no statistic of its own: every point and interv
 
 from __future__ import annotations
 
-import json
 import sys
 import textwrap
 from pathlib import Path
@@ -21,7 +20,7 @@ except ImportError as error:
 import style
 from matplotlib.lines import Line2D
 from matplotlib.patches import Patch
-from run_data import DataError
+from run_data import DataError, load
 
 SCHEMA = "gradsync.gate_error_rates/2"
 GATE_COLOUR = "#0072B2"
@@ -42,15 +41,7 @@ Replay = dict[str, Any]
 
 def read(path: Path) -> dict[str, Any]:
     """Returns the error rates in the file. Raises DataError where there are none."""
-    try:
-        rates = json.loads(path.read_text())
-    except (OSError, UnicodeDecodeError) as error:
-        raise DataError(f"{path}: cannot be read: {error}") from None
-    except json.JSONDecodeError as error:
-        raise DataError(f"{path}: line {error.lineno} is no JSON: {error.msg}") from None
-    schema = rates.get("schema") if isinstance(rates, dict) else None
-    if schema != SCHEMA:
-        raise DataError(f"{path}: field 'schema': got {schema!r}, expected {SCHEMA!r}")
+    rates = load(path, "the error rates of a gate", SCHEMA)
     if not shown(rates):
         raise DataError(f"{path}: field 'replays': got no gates, expected some that were replayed")
     return rates

@@ -154,15 +154,20 @@ def setting_key(cell: dict[str, Any]) -> str:
     return json.dumps({name: value for name, value in cell.items() if name != "strategy"})
 
 
-def _load(path: Path) -> Any:
+def load(path: Path, what: str, schema: str | None = None) -> Any:
+    """Returns the JSON in a file. Raises DataError where it is none, or has another schema."""
     try:
-        return json.loads(path.read_text())
+        document = json.loads(path.read_text())
     except FileNotFoundError:
-        raise DataError(f"{path}: not found, expected the results of a run") from None
+        raise DataError(f"{path}: not found, expected {what}") from None
     except (OSError, UnicodeDecodeError) as error:
         raise DataError(f"{path}: cannot be read: {error}") from None
     except json.JSONDecodeError as error:
         raise DataError(f"{path}: line {error.lineno} is no JSON: {error.msg}") from None
+    own = document.get("schema") if isinstance(document, dict) else None
+    if schema is not None and own != schema:
+        raise DataError(f"{path}: field 'schema': got {own!r}, expected {schema!r}")
+    return document
 
 
 def _read_trials(path: Path) -> list[dict[str, Any]]:
@@ -196,17 +201,13 @@ def _strategies(result: dict[str, Any]) -> dict[str, Strategy]:
 
 def read(directory: Path) -> Run:
     """Returns the run in `directory`. Raises DataError where there is none."""
-    path = directory / "result.json"
-    result = _load(path)
-    schema = result.get("schema") if isinstance(result, dict) else None
-    if schema != RESULT_SCHEMA:
-        raise DataError(f"{path}: field 'schema': got {schema!r}, expected {RESULT_SCHEMA!r}")
+    result = load(directory / "result.json", "the results of a run", RESULT_SCHEMA)
     parts: dict[str, Part] = {}
     strategies = _strategies(result)
     for cell in result["cells"]:
         cell["strategy"] = strategies[cell["cell"]["strategy"]]
         parts.setdefault(cell["part"], Part(cell["part"])).cells.append(cell)
-    reference = _load(REFERENCE) if REFERENCE.exists() else None
+    reference = load(REFERENCE, "the guide's table") if REFERENCE.exists() else None
     return Run(
         directory=directory,
         context=result["context"],

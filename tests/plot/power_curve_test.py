@@ -144,7 +144,7 @@ class SaysWhatIsWrong(WithErrorRates):
 
     def test_no_file(self):
         self.file.unlink()
-        self.assert_refused("error_rates.json", "cannot be read")
+        self.assert_refused("error_rates.json", "not found, expected the error rates of a gate")
 
     def test_the_error_is_the_one_of_all_pictures(self):
         self.file.unlink()
