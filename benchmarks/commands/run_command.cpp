@@ -11,7 +11,7 @@
 #include "benchmarks/commands/plan_options.h"
 #include "harness/base/log.h"
 #include "harness/session/exit_status.h"
-#include "harness/session/job.h"
+#include "harness/session/outside_launcher.h"
 #include "harness/session/run_options.h"
 #include "harness/session/session_start.h"
 #include "harness/text/text_table.h"

@@ -9,7 +9,7 @@
 #include "harness/base/log.h"
 #include "harness/report/search_page.h"
 #include "harness/session/exit_status.h"
-#include "harness/session/job.h"
+#include "harness/session/outside_launcher.h"
 #include "harness/session/search_cells.h"
 #include "harness/session/session_start.h"
 

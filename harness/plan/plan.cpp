@@ -62,7 +62,7 @@ void read_counts(JsonFields& fields, bool needs_warmup, Part& part) {
 }
 
 // Makes the counts final once the levels above and the window rule are known.
-void settle(const JsonFields& fields, bool honest, Part& part) {
+void finish_counts(const JsonFields& fields, bool honest, Part& part) {
   const double trials = double(part.launches) * part.rounds * double(part.cells.size());
   if (trials > kMostTrials) {
     fields.fail("launches", fmt::format("at most {:.0f} trials", kMostTrials),
@@ -111,7 +111,7 @@ std::vector<Part> read_parts(const JsonFields& plan_fields, const json& list,
     const json cells = merge_cells(plan_cells, fields.raw("cells", false), fields);
     fields.finish();
     part.cells = multiply_out(cells, plan_fields.file(), path + "cells.");
-    settle(fields, honest, part);
+    finish_counts(fields, honest, part);
     parts.push_back(std::move(part));
   }
   return parts;
@@ -168,7 +168,7 @@ Plan parse_plan(const json& source, const std::string& file) {
     plan.parts = read_parts(fields, parts, cells, honest, needs_warmup, whole);
   } else {
     whole.cells = multiply_out(cells, file, "cells.");
-    settle(fields, honest, whole);
+    finish_counts(fields, honest, whole);
     plan.parts = {whole};
   }
   fields.finish();

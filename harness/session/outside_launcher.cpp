@@ -1,7 +1,8 @@
-#include "harness/session/job.h"
+#include "harness/session/outside_launcher.h"
 
 #include <fmt/format.h>
 #include <sys/prctl.h>
+#include <sys/types.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -9,6 +10,8 @@
 #include <cerrno>
 #include <csignal>
 #include <cstring>
+#include <memory>
+#include <nlohmann/json.hpp>
 
 #include "harness/base/build_info.h"
 #include "harness/base/clock.h"
@@ -98,6 +101,43 @@ void reap(pid_t pid) {
   }
 }
 
+// The leading task's side: an agent of its own as a child process, and all agents.
+class LeadingTask {
+ public:
+  // `agent` is its own.
+  LeadingTask(const launch::AgentOptions& agent, const RunOptions& options)
+      : own_agent_(fork_agent(agent, options)) {
+    const launch::TaskPlace& place = agent.place;
+    try {
+      launch::UniqueFd listener = launch::listen_on(place.agent_store ? 0 : place.master_port);
+      if (place.agent_store) {
+        set_in_agent_store(place, options.join_timeout_s, port_key(place),
+                           std::to_string(launch::bound_port(listener.get())));
+      }
+      agents_ = std::make_unique<launch::Agents>(std::move(listener), place, agent.identity,
+                                                 options.join_timeout_s, agent.lost_after_s);
+    } catch (...) {
+      ::kill(own_agent_, SIGKILL);
+      reap(own_agent_);
+      throw;
+    }
+  }
+
+  ~LeadingTask() {
+    agents_.reset();
+    reap(own_agent_);
+  }
+  LeadingTask(const LeadingTask&) = delete;
+  LeadingTask& operator=(const LeadingTask&) = delete;
+
+  launch::Agents& agents() { return *agents_; }
+  void end(ExitStatus status) { agents_->end(static_cast<int>(status)); }
+
+ private:
+  pid_t own_agent_;
+  std::unique_ptr<launch::Agents> agents_;
+};
+
 }  // namespace
 
 std::optional<launch::TaskPlace> place_of(const RunOptions& options) {
@@ -120,29 +160,6 @@ RunOptions with_topology_of(const launch::TaskPlace& place, RunOptions options) 
   return options;
 }
 
-Job::Job(const launch::AgentOptions& agent, const RunOptions& options)
-    : own_agent_(fork_agent(agent, options)) {
-  const launch::TaskPlace& place = agent.place;
-  try {
-    launch::UniqueFd listener = launch::listen_on(place.agent_store ? 0 : place.master_port);
-    if (place.agent_store) {
-      set_in_agent_store(place, options.join_timeout_s, port_key(place),
-                         std::to_string(launch::bound_port(listener.get())));
-    }
-    agents_ = std::make_unique<launch::Agents>(std::move(listener), place, agent.identity,
-                                               options.join_timeout_s, agent.lost_after_s);
-  } catch (...) {
-    ::kill(own_agent_, SIGKILL);
-    reap(own_agent_);
-    throw;
-  }
-}
-
-Job::~Job() {
-  agents_.reset();
-  reap(own_agent_);
-}
-
 ExitStatus lead_or_follow(const std::optional<launch::TaskPlace>& place, const RunOptions& options,
                           const plan::Plan& plan,
                           const std::function<ExitStatus(launch::Agents*)>& lead) {
@@ -150,15 +167,15 @@ ExitStatus lead_or_follow(const std::optional<launch::TaskPlace>& place, const R
   if (!place) return lead(nullptr);
   const launch::AgentOptions agent = agent_of(*place, options, plan);
   if (place->task != 0) return follow(agent, options);
-  Job job(agent, options);
+  LeadingTask leader(agent, options);
   ExitStatus status = ExitStatus::Internal;
   try {
-    status = lead(&job.agents());
+    status = lead(&leader.agents());
   } catch (const std::exception& error) {
-    job.end(exit_status_of(error));
+    leader.end(exit_status_of(error));
     throw;
   }
-  job.end(status);
+  leader.end(status);
   return status;
 }
 
