@@ -11,7 +11,6 @@
 namespace gradsync::cli {
 namespace {
 
-using text::pad_right;
 using text::wrapped;
 
 constexpr std::size_t kWidth = 80;
@@ -26,7 +25,7 @@ std::string help_entry(const std::string& name, const std::string& about, std::s
   const std::string head = std::string(kIndent, ' ') + name;
   if (text.empty()) return head + "\n";
   if (name.size() + 1 >= column) return head + "\n" + text;
-  return pad_right(head, indent) + text.substr(indent);
+  return text::pad_right(head, indent) + text.substr(indent);
 }
 
 std::string choices_text(const OptionPage& option) {

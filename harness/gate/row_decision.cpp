@@ -10,7 +10,6 @@
 #include "harness/stats/student.h"
 
 namespace gradsync::gate {
-
 namespace {
 
 constexpr double kDisplayLevel = 0.95;
@@ -52,8 +51,7 @@ std::vector<double> shifts_of(const std::vector<double>& values, const std::vect
                               Measure measure) {
   std::vector<double> shifts;
   for (const auto& group : by_start(values, start)) {
-    shifts.push_back(measure == Measure::Low ? stats::hodges_lehmann(group)
-                                             : stats::mean(group));
+    shifts.push_back(measure == Measure::Low ? stats::hodges_lehmann(group) : stats::mean(group));
   }
   return shifts;
 }

@@ -19,8 +19,6 @@ using results::TimeParts;
 using summary::CellView;
 using summary::PartView;
 using text::Align;
-using text::Blocks;
-using text::Prose;
 using text::TextTable;
 
 namespace {
@@ -192,12 +190,12 @@ std::vector<CellColumn<CellView>> columns_of(const PartView& shown, bool with_co
 
 }  // namespace
 
-Blocks attribution_table(const PartView& part) {
+text::Blocks attribution_table(const PartView& part) {
   const PartView shown = with_attribution(part);
   if (shown.cells.empty()) return {};
   const bool with_copies = std::ranges::any_of(
       shown.cells, [](const CellResult& cell) { return copied(*cell.attribution); });
-  return {Prose{what_the_parts_mean(shown, with_copies)},
+  return {text::Prose{what_the_parts_mean(shown, with_copies)},
           cell_table(shown.cells, columns_of(shown, with_copies))};
 }
 

@@ -16,7 +16,6 @@ using nlohmann::json;
 using results::CellResult;
 using results::TrialRecord;
 using summary::CellView;
-using summary::PartView;
 
 namespace {
 
@@ -125,7 +124,7 @@ json benchmark_json(const results::Result& result, const std::vector<TrialRecord
   json not_measured = json::object();
   std::size_t family = 0;
   const std::string plan = summary::name_of_plan(result.plan).value_or("plan");
-  for (const PartView& part : summary::parts_of(result)) {
+  for (const summary::PartView& part : summary::parts_of(result)) {
     for (const CellView& cell : part.cells) {
       const std::string name = run_name(plan, cell);
       if (!cell.is_timed()) {

@@ -23,7 +23,6 @@ using summary::EffectOnTimes;
 using summary::LonelyCell;
 using summary::RunComparison;
 using text::Align;
-using text::TextTable;
 
 namespace {
 
@@ -50,7 +49,7 @@ std::string warning_lines(const char* name, const ComparedRun& run) {
 
 // What has no effect on times is left out: the JSON has it.
 std::string difference_table(const std::vector<ContextDifference>& differences) {
-  TextTable table(
+  text::TextTable table(
       {{"differs", Align::Left}, {"A", Align::Left}, {"B", Align::Left}, {"times", Align::Left}});
   bool any = false;
   for (const ContextDifference& difference : differences) {

@@ -16,7 +16,6 @@ namespace gradsync::report {
 using results::CellResult;
 using summary::CellName;
 using summary::ComparedCell;
-using summary::UnnamedCell;
 
 namespace {
 
@@ -34,7 +33,7 @@ struct Side {
 constexpr Side kSides[] = {{"A", &ComparedCell::a}, {"B", &ComparedCell::b}};
 
 Cells named(const results::Context& context, const std::vector<ComparedCell>& cells) {
-  std::vector<UnnamedCell> unnamed;
+  std::vector<summary::UnnamedCell> unnamed;
   for (const ComparedCell& cell : cells) {
     unnamed.push_back({&cell.cell, text::topology_label(context, cell.cell.topology(), {})});
   }

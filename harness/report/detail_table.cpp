@@ -16,8 +16,6 @@ namespace gradsync::report {
 using results::CellResult;
 using summary::CellView;
 using summary::PartView;
-using summary::TimedSteps;
-using text::Blocks;
 using text::Prose;
 
 namespace {
@@ -47,7 +45,7 @@ std::string remark_on(const CellView& cell) {
 
 // What s/step and slowdown are, and of how many steps.
 std::string about_times(const PartView& part) {
-  const TimedSteps& timed = part.timed;
+  const summary::TimedSteps& timed = part.timed;
   if (timed.steps.empty()) {
     return fmt::format("s/step = optimizer step of {}; no times (see below)", part.step_size);
   }
@@ -97,7 +95,7 @@ std::string full_sizes(const PartView& part) {
 
 }  // namespace
 
-Blocks detail_table(const PartView& part) {
+text::Blocks detail_table(const PartView& part) {
   const std::vector<Column> columns = detail_columns(part);
   const auto step = [&](const CellView& cell) { return step_with_spread(cell, part.decimals); };
   std::vector<CellColumn<CellView>> shown{{"s/step", step}};

@@ -10,10 +10,7 @@
 namespace gradsync::report {
 
 using results::StepRatio;
-using summary::CellView;
-using summary::PartView;
 using summary::Setting;
-using text::TopologyLabel;
 
 namespace {
 
@@ -49,8 +46,8 @@ std::string clause(const StepRatio& comparison, const Sayings& say) {
   return fmt::format("; {} {} {} of {}", say.subject, verb, ratio, say.of);
 }
 
-std::string place_text(const CellView& cell, bool links_needed) {
-  const TopologyLabel& topology = cell.name.topology;
+std::string place_text(const summary::CellView& cell, bool links_needed) {
+  const text::TopologyLabel& topology = cell.name.topology;
   const std::string nodes =
       topology.nodes > 0 ? text::counted(static_cast<std::size_t>(topology.nodes), "node", "nodes")
                          : topology.shape;
@@ -60,7 +57,7 @@ std::string place_text(const CellView& cell, bool links_needed) {
 
 }  // namespace
 
-std::vector<std::string> findings(const PartView& part) {
+std::vector<std::string> findings(const summary::PartView& part) {
   std::map<std::string, int> places;
   for (const Setting& setting : part.settings) ++places[place_text(setting.first(), false)];
   std::vector<std::string> sentences;

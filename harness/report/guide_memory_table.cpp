@@ -18,8 +18,6 @@ using summary::PartView;
 using text::Align;
 using text::Blocks;
 using text::Prose;
-using text::TextTable;
-using text::TopologyLabel;
 
 namespace {
 
@@ -50,7 +48,7 @@ std::vector<PublishedFitRow> published_rows(const PublishedMemory& reference) {
 using Cells = std::vector<const CellView*>;
 
 bool is_twin(const CellView& cell) {
-  const TopologyLabel& topology = cell.name.topology;
+  const text::TopologyLabel& topology = cell.name.topology;
   return cell.cell.model().starts_with("mixtral_8x7b") && cell.cell.wrapper() == "fsdp" &&
          topology.nodes * topology.ranks_per_node == kWorldSize;
 }
@@ -165,10 +163,10 @@ std::string hypotheses(const Parameters& setting, const PublishedMemory& referen
 
 Blocks table_of(const Cells& cells, const Parameters& setting, const PublishedMemory& reference) {
   const auto rows = published_rows(reference);
-  TextTable table({{"the guide's row", Align::Left},
-                   {"published", Align::Left},
-                   {"here", Align::Left},
-                   {"of a rank", Align::Right}});
+  text::TextTable table({{"the guide's row", Align::Left},
+                         {"published", Align::Left},
+                         {"here", Align::Left},
+                         {"of a rank", Align::Right}});
   std::set<std::string> numbers;
   for (const PublishedFitRow& row : rows) {
     const CellResult* cell = find_cell(cells, setting, row);

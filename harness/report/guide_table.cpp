@@ -22,10 +22,8 @@ using summary::CellView;
 using summary::PartView;
 using summary::Setting;
 using text::Align;
-using text::Blocks;
 using text::Prose;
 using text::TextTable;
-using text::TopologyLabel;
 
 namespace {
 
@@ -130,7 +128,7 @@ void add_published(TextTable& table, const Setting& setting,
 }
 
 std::string row_label(const CellView& cell, bool say_more) {
-  const TopologyLabel& topology = cell.name.topology;
+  const text::TopologyLabel& topology = cell.name.topology;
   std::string label = topology.nodes > 1    ? "Multi-Node"
                       : topology.nodes == 1 ? "Single Node"
                                             : topology.shape;
@@ -172,7 +170,7 @@ std::string agreement_text(const Agreement& agreement) {
 
 }  // namespace
 
-Blocks guide_table(const PartView& part, const std::optional<PublishedSlowdowns>& reference) {
+text::Blocks guide_table(const PartView& part, const std::optional<PublishedSlowdowns>& reference) {
   if (!is_comparable(part)) return {};
   // The guide's order: several nodes first.
   std::vector<Setting> settings = part.settings;

@@ -9,16 +9,14 @@ namespace gradsync::report {
 using results::Result;
 using summary::PartView;
 using text::Blocks;
-using text::Heading;
-using text::Prose;
 using text::Sentences;
 
 namespace {
 
 Blocks blocks_of(const PartPage& page) {
   Blocks blocks;
-  if (!page.name.empty()) blocks.emplace_back(Heading{page.name});
-  if (!page.about.empty()) blocks.emplace_back(Prose{page.about + "\n"});
+  if (!page.name.empty()) blocks.emplace_back(text::Heading{page.name});
+  if (!page.about.empty()) blocks.emplace_back(text::Prose{page.about + "\n"});
   blocks.emplace_back(Sentences{page.terms});
   text::append(blocks, page.table);
   blocks.emplace_back(page.notes);

@@ -15,7 +15,6 @@ using results::CellResult;
 using summary::CellView;
 using summary::PartView;
 using summary::Setting;
-using summary::Sharding;
 
 namespace {
 
@@ -36,7 +35,7 @@ std::string place_text(const PartView& part, const CellView& cell) {
   std::string text = fmt::format("At accumulation {}", cell.cell.accumulation_steps());
   if (part.several_topologies) text += ", " + cell.name.topology.text();
   return text + cell.name.varying_text({"accumulation_steps", "wrapper", "memory_budget_bytes"},
-                                       Sharding::ByName);
+                                       summary::Sharding::ByName);
 }
 
 // "costs 1.77x [1.70, 1.84] the time of no_sync"; "" without times.

@@ -16,8 +16,6 @@ using results::CellResult;
 using summary::CellView;
 using summary::PartView;
 using text::Align;
-using text::Blocks;
-using text::Prose;
 using text::TextTable;
 
 namespace {
@@ -182,7 +180,7 @@ std::string verdict_text(const CellResult& cell) {
   return fmt::format("oom, {} {}", cell.oom_place->phase, cell.oom_place->micro_batch);
 }
 
-Blocks memory_table(const PartView& part) {
+text::Blocks memory_table(const PartView& part) {
   const std::vector<MemoryColumn> columns = columns_of(part);
   std::vector<TextTable::Column> heads;
   for (const MemoryColumn& column : columns) heads.push_back({column.head, column.align});
@@ -197,7 +195,7 @@ Blocks memory_table(const PartView& part) {
     table.add_row(std::move(shown));
     above = std::move(texts);
   }
-  return {Prose{what_the_columns_mean(part)}, table};
+  return {text::Prose{what_the_columns_mean(part)}, table};
 }
 
 }  // namespace gradsync::report

@@ -8,10 +8,6 @@
 namespace gradsync::report {
 
 using results::CellResult;
-using summary::CellView;
-using summary::PartView;
-using text::Blocks;
-using text::Prose;
 
 namespace {
 
@@ -21,16 +17,16 @@ bool has_bound(const CellResult& cell) {
 
 }  // namespace
 
-Blocks spread_table(const PartView& part) {
+text::Blocks spread_table(const summary::PartView& part) {
   if (std::ranges::none_of(part.cells, &CellResult::is_timed)) return {};
-  std::vector<CellColumn<CellView>> columns;
+  std::vector<CellColumn<summary::CellView>> columns;
   add_columns(columns, spread_columns(), part.decimals);
   std::string head = "Single steps in seconds, each that of its slowest rank";
   if (std::ranges::any_of(part.cells, has_bound)) {
     add_columns(columns, bound_columns(), part.decimals);
     head += "; bound = what computation and the\nmeasured link take at least";
   }
-  return {Prose{head + ":\n"}, cell_table(part.cells, columns)};
+  return {text::Prose{head + ":\n"}, cell_table(part.cells, columns)};
 }
 
 }  // namespace gradsync::report

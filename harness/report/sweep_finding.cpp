@@ -18,7 +18,6 @@ using results::LawPoint;
 using summary::CellView;
 using summary::CommunicationOption;
 using summary::PartView;
-using summary::Sharding;
 
 namespace {
 
@@ -32,7 +31,7 @@ std::string place_of(const PartView& part, const Law& law) {
     return one.cell.without({"strategy", "accumulation_steps"}) == law.cell;
   });
   return "On " + cell->name.topology.text() +
-         cell->name.varying_text({"accumulation_steps"}, Sharding::ByName);
+         cell->name.varying_text({"accumulation_steps"}, summary::Sharding::ByName);
 }
 
 std::string sentence(const PartView& part, const Law& law) {

@@ -20,7 +20,6 @@ using results::RankRecord;
 using results::TimelineEvent;
 using results::TimelinePhase;
 using results::TrialRecord;
-using summary::AttributedStep;
 using summary::CellGroup;
 using summary::CollectiveParts;
 using summary::HostClocks;
@@ -144,7 +143,7 @@ void add_cell(json& events, const CellGroup& group, const std::vector<const Tria
   const TrialRecord& trial = *ok.back();
   std::string unaligned;
   const std::vector<double> starts_s = summary::step_starts_s(trial, clocks, unaligned);
-  const AttributedStep parts = summary::attribute_step(trial, clocks);
+  const summary::AttributedStep parts = summary::attribute_step(trial, clocks);
   for (std::size_t i = 0; i < trial.ranks.size(); ++i) {
     const RankRecord& rank = trial.ranks[i];
     if (!has_timeline(rank)) continue;

@@ -7,12 +7,11 @@
 namespace gradsync::summary {
 
 using results::CellResult;
-using text::TopologyLabel;
 
 namespace {
 
 std::string machine_of(const CellView& cell) {
-  const TopologyLabel& topology = cell.name.topology;
+  const text::TopologyLabel& topology = cell.name.topology;
   return fmt::format("{} {} on {} ranks", cell.part,
                      cell.cell.without({"strategy", "topology"}).written().dump(),
                      topology.nodes * topology.ranks_per_node);

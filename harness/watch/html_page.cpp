@@ -11,8 +11,6 @@
 namespace gradsync::watch {
 
 using html::Tone;
-using text::Align;
-using text::TextTable;
 
 namespace {
 
@@ -147,12 +145,12 @@ std::string other_verdicts(const Watched& watched) {
 }
 
 std::string rank_table(const Watched& watched) {
-  TextTable table({{"rank"},
-                   {"process"},
-                   {"steps"},
-                   {"skipped"},
-                   {"evaluation forwards"},
-                   {"collectives in all"}});
+  text::TextTable table({{"rank"},
+                         {"process"},
+                         {"steps"},
+                         {"skipped"},
+                         {"evaluation forwards"},
+                         {"collectives in all"}});
   for (const WatchedRank& rank : watched.ranks) {
     table.add_row({rank.rank < 0 ? "-" : std::to_string(rank.rank), std::to_string(rank.pid),
                    std::to_string(rank.steps), std::to_string(rank.skipped_steps),

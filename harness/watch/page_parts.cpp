@@ -7,7 +7,6 @@
 
 namespace gradsync::watch {
 
-using text::Align;
 using text::TextTable;
 
 namespace {
@@ -52,7 +51,8 @@ std::string cast_line(const Watched& watched) {
 
 std::optional<TextTable> step_table(const TypicalStep& typical, bool knows_enough) {
   if (typical.collectives.empty()) return std::nullopt;
-  std::vector<TextTable::Column> columns{{"per step and rank", Align::Left}, {"now"}, {"bytes"}};
+  std::vector<TextTable::Column> columns{
+      {"per step and rank", text::Align::Left}, {"now"}, {"bytes"}};
   std::vector<const OpSums*> shown{&typical.collectives};
   if (knows_enough) {
     columns.insert(columns.end(), {{"enough"}, {"bytes"}, {"excess"}, {"bytes"}});

@@ -17,7 +17,6 @@ namespace gradsync::html {
 using results::CellResult;
 using summary::CellView;
 using summary::PartView;
-using summary::Setting;
 
 namespace {
 
@@ -89,7 +88,7 @@ std::string pictures_of(const std::vector<Bars>& groups) {
 template <typename Has, typename Make>
 std::vector<Bars> bars_of(const PartView& part, const Has& has, const Make& make) {
   std::vector<Bars> pictures;
-  for (const Setting& setting : part.settings) {
+  for (const summary::Setting& setting : part.settings) {
     Bars picture{.title = place_of(setting.first()), .bars = {}, .limit = {}};
     for (const CellView* cell : setting.cells) {
       if (has(*cell)) picture.bars.push_back(make(*cell));

@@ -9,9 +9,6 @@
 #include "harness/watch/verdicts/verdict_parts.h"
 
 namespace gradsync::watch {
-
-using text::counted;
-
 namespace {
 
 // Collectives outside of backward that move no more than this in a step, or than half of the
@@ -107,7 +104,7 @@ Verdict judge_never(const RankEvents& rank, const Steps& steps, const UsualStep&
   verdict.kind = VerdictKind::Never;
   verdict.sentence = fmt::format(
       "{}, never synchronized: ranks drift",
-      counted(static_cast<std::size_t>(usual.micro_batches), "micro-batch", "micro-batches"));
+      text::counted(static_cast<std::size_t>(usual.micro_batches), "micro-batch", "micro-batches"));
   // Without the hook a backward seems to end with its last node, and what DDP issues then is
   // missed.
   verdict.fails = usual.example->models_are_known;
