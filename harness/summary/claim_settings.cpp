@@ -29,7 +29,7 @@ bool ClaimSetting::has_times(const CellResult& cell) const {
   return !cell.is_ok() || cell.step_s || !timing_valid;
 }
 
-std::vector<ClaimSetting> claim_settings(const std::vector<PartView>& parts, bool timing_valid) {
+std::vector<ClaimSetting> claim_settings(const std::vector<PartView>& parts) {
   std::vector<ClaimSetting> settings;
   for (const PartView& part : parts) {
     for (const Setting& setting : part.settings) {
@@ -42,7 +42,7 @@ std::vector<ClaimSetting> claim_settings(const std::vector<PartView>& parts, boo
                           .nodes = cell.name.topology.nodes,
                           .is_ddp = cell.cell.wrapper() == "ddp",
                           .is_fsdp = cell.cell.wrapper() == "fsdp",
-                          .timing_valid = timing_valid});
+                          .timing_valid = part.timing_valid});
     }
   }
   return settings;

@@ -34,7 +34,7 @@ struct ClaimSetting {
 };
 
 // Returns the settings in the order of the run; they point into its parts.
-std::vector<ClaimSetting> claim_settings(const std::vector<PartView>& parts, bool timing_valid);
+std::vector<ClaimSetting> claim_settings(const std::vector<PartView>& parts);
 
 // Two settings that differ in where the ranks are alone: between nodes, within one.
 using AcrossNodes = std::pair<const ClaimSetting*, const ClaimSetting*>;

@@ -145,10 +145,9 @@ std::string to_string(GuideVerdict verdict) {
   return "not measured here";
 }
 
-std::vector<GuideClaim> guide_claims(const results::Result& result) {
+std::vector<GuideClaim> guide_claims(const std::vector<PartView>& parts) {
   std::vector<GuideClaim> claims = claims_of_the_guide();
-  const std::vector<PartView> parts = parts_of(result);
-  const auto settings = claim_settings(parts, result.context.timing_valid);
+  const std::vector<ClaimSetting> settings = claim_settings(parts);
   for (const ClaimSetting& setting : settings) add_setting(claims, setting);
   for (const auto& [between, within] : across_nodes(settings)) {
     add(claims[3], *between, costs_more(*between->that_syncs_each(), *within->that_syncs_each()));

@@ -17,7 +17,7 @@
 #include <string>
 #include <vector>
 
-#include "harness/results/result.h"
+#include "harness/summary/part_view.h"
 
 namespace gradsync::summary {
 
@@ -55,6 +55,6 @@ struct GuideClaim {
 // Returns the five claims in the guide's order, whatever the run measured. A claim about times does
 // not hold where one setting says so, and holds where all do. That about memory is about there
 // being such a budget: it holds where one setting says so.
-std::vector<GuideClaim> guide_claims(const results::Result& result);
+std::vector<GuideClaim> guide_claims(const std::vector<PartView>& parts);
 
 }  // namespace gradsync::summary

@@ -127,6 +127,7 @@ std::vector<PartView> parts_of(const results::Result& result) {
   std::vector<PartView> parts;
   for (auto& [name, its_cells] : cells) {
     PartView& part = parts.emplace_back(name, about_part(result.plan, name), std::move(its_cells));
+    part.timing_valid = result.context.timing_valid;
     part.laws = of_part(result.laws, name);
     part.best = of_part(result.best, name);
   }

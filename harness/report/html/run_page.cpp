@@ -100,9 +100,9 @@ std::string part_section(const PartView& part, const report::PartPage& page) {
   return text + folded("More tables of these rows", blocks(page.more));
 }
 
-std::string numbers_section(const Result& result, const report::References& references) {
+std::string numbers_section(const std::vector<PartView>& parts,
+                            const report::References& references) {
   std::string text;
-  const std::vector<PartView> parts = summary::parts_of(result);
   for (const PartView& part : parts) {
     text += part_section(part, report::part_page(part, references));
   }
@@ -198,14 +198,15 @@ std::string how_section(const Result& result, const std::string& raw_directory) 
 std::string run_page(const Result& result, const report::References& references,
                      const std::string& raw_directory) {
   const std::string plan = summary::name_of_plan(result.plan).value_or("unknown");
-  const std::vector<GuideClaim> claims = summary::guide_claims(result);
+  const std::vector<PartView> parts = summary::parts_of(result);
+  const std::vector<GuideClaim> claims = summary::guide_claims(parts);
   const std::string date = written_text(result.context, "start_time").substr(0, 10);
   Page page{.title = "gradsync: " + plan,
             .kicker = fmt::format("gradsync, plan {}{}", plan, date.empty() ? "" : ", " + date),
             .answer = answer_of(result, claims),
             .lead = element("p", lead_of(claims), css_class("lead")) + "\n",
             .sections = {}};
-  page.sections = {{"numbers", "The numbers", numbers_section(result, references)},
+  page.sections = {{"numbers", "The numbers", numbers_section(parts, references)},
                    {"claims", "The guide’s claims", claims_section(claims)},
                    {"how", "What was measured where", how_section(result, raw_directory)}};
   return to_html(page);

@@ -50,7 +50,7 @@ Result one_setting(const StepsOf& steps, int launches = 4) {
 }
 
 GuideClaim claim_in(const Result& result, GuideStatement statement) {
-  const auto claims = guide_claims(result);
+  const auto claims = guide_claims(parts_of(result));
   return *std::ranges::find(claims, statement, &GuideClaim::statement);
 }
 
@@ -216,7 +216,7 @@ TEST(GuideClaims, ARowThatFailedSaysSo) {
 }
 
 TEST(GuideClaims, ThePlansThatMeasureThemExist) {
-  for (const GuideClaim& claim : guide_claims(built_from({}))) {
+  for (const GuideClaim& claim : guide_claims(parts_of(built_from({})))) {
     EXPECT_EQ(claim.verdict, GuideVerdict::NotMeasured);
     for (const std::string& plan : claim.measured_by) {
       EXPECT_TRUE(
