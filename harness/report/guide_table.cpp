@@ -120,7 +120,7 @@ void add_published(TextTable& table, const Setting& setting,
     const std::vector<double>& value = row->second.at(strategy);
     published.push_back(published_text(value));
     if (!is_re_enacted) continue;
-    inside.push_back(judge(setting.find(strategy), value.front(),
+    inside.push_back(judge(setting.under(strategy), value.front(),
                            reference->raw_runs.at(name).at(strategy), agreement));
   }
   table.add_row(published);
@@ -187,7 +187,7 @@ text::Blocks guide_table(const PartView& part, const std::optional<PublishedSlow
   for (const Setting& setting : settings) {
     std::vector<std::string> row = {row_label(setting.first(), say_more)};
     for (const char* strategy : kStrategies) {
-      row.push_back(measured_text(setting.find(strategy), part.decimals));
+      row.push_back(measured_text(setting.under(strategy), part.decimals));
     }
     table.add_row(row);
     add_published(table, setting, reference, agreement);

@@ -99,8 +99,8 @@ std::vector<std::string> memory_findings(const PartView& part) {
   for (const Setting& setting : settings) {
     const CellView& first = setting.first();
     if (first.cell.wrapper() != "fsdp" || first.cell.accumulation_steps() < 2) continue;
-    const CellView* each = setting.find("sync_each_batch");
-    const CellView* none = setting.find("no_sync");
+    const CellView* each = setting.under("sync_each_batch");
+    const CellView* none = setting.under("no_sync");
     if (each == nullptr || none == nullptr) continue;
     const std::string found = sentence(*each, *none);
     if (!found.empty()) sentences.push_back(place_text(part, first) + ", " + found + ".");

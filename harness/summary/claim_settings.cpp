@@ -20,9 +20,9 @@ std::string machine_of(const CellView& cell) {
 }  // namespace
 
 const CellResult* ClaimSetting::that_syncs_each() const {
-  if (find("no_sync") == nullptr) return nullptr;
-  if (const CellResult* baseline = find("baseline")) return baseline;
-  return is_fsdp ? find("sync_each_batch") : nullptr;
+  if (under("no_sync") == nullptr) return nullptr;
+  if (const CellResult* baseline = under("baseline")) return baseline;
+  return is_fsdp ? under("sync_each_batch") : nullptr;
 }
 
 bool ClaimSetting::has_times(const CellResult& cell) const {

@@ -20,8 +20,8 @@ struct ClaimSetting {
   bool is_fsdp = false;
   bool timing_valid = true;
 
-  const results::CellResult* find(const std::string& strategy) const {
-    return cells->find(strategy);  // nullptr: it did not run
+  const results::CellResult* under(const std::string& strategy) const {
+    return cells->under(strategy);  // nullptr: it did not run
   }
 
   // The row that synchronizes in every micro-batch, where no_sync ran too: baseline, or under FSDP

@@ -110,17 +110,17 @@ void add_setting(std::vector<GuideClaim>& claims, const ClaimSetting& setting) {
   if (const CellResult* each = setting.that_syncs_each(); each && setting.has_times(*each)) {
     add(claims[0], setting, costs(*each));
   }
-  const CellResult* improper = setting.find("no_sync_improper");
-  const CellResult* baseline = setting.find("baseline");
+  const CellResult* improper = setting.under("no_sync_improper");
+  const CellResult* baseline = setting.under("baseline");
   if (setting.is_ddp && improper && baseline && setting.has_times(*improper)) {
     add(claims[1], setting, saves_nothing(*improper, *baseline));
   }
-  const CellResult* none = setting.find("no_sync");
-  const CellResult* accumulate = setting.find("accumulate");
+  const CellResult* none = setting.under("no_sync");
+  const CellResult* accumulate = setting.under("accumulate");
   if (accumulate && none && setting.has_times(*accumulate)) {
     add(claims[2], setting, does_as_well(*accumulate));
   }
-  const CellResult* each = setting.find("sync_each_batch");
+  const CellResult* each = setting.under("sync_each_batch");
   if (setting.is_fsdp && none && each) {
     const bool may_run_out = none->cell.memory_budget_bytes() ||
                              none->status == results::Status::Oom ||

@@ -77,19 +77,19 @@ std::vector<Entry> of_part(const std::vector<Entry>& entries, const std::string&
 
 }  // namespace
 
-const CellView* Setting::find(const std::string& strategy) const {
+const CellView* Setting::under(const std::string& strategy) const {
   const auto found = std::ranges::find(cells, strategy,
                                        [](const CellView* cell) { return cell->cell.strategy(); });
   return found == cells.end() ? nullptr : *found;
 }
 
 const StepRatio* Setting::slowdown_of(const std::string& strategy) const {
-  const CellView* cell = find(strategy);
+  const CellView* cell = under(strategy);
   return cell && cell->is_ok() && cell->slowdown ? &*cell->slowdown : nullptr;
 }
 
 const StepRatio* Setting::improper_vs_baseline() const {
-  const CellView* cell = find("no_sync_improper");
+  const CellView* cell = under("no_sync_improper");
   if (!cell || !cell->is_ok() || !cell->vs_baseline) return nullptr;
   return *cell->vs_baseline ? &**cell->vs_baseline : nullptr;
 }

@@ -21,8 +21,8 @@ struct CellView : results::CellResult {
 struct Setting {
   std::vector<const CellView*> cells;
 
-  const CellView& first() const { return *cells.front(); }  // for all that they share
-  const CellView* find(const std::string& strategy) const;  // nullptr: it was not asked for
+  const CellView& first() const { return *cells.front(); }   // for all that they share
+  const CellView* under(const std::string& strategy) const;  // nullptr: it was not asked for
 
   // Comparisons of a cell that ended well; nullptr where there is none.
   const results::StepRatio* slowdown_of(const std::string& strategy) const;  // against no_sync

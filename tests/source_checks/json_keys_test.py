@@ -34,7 +34,6 @@ NO_JSON = {
     ("harness/sync/collectives.cpp", "one"): "collectives by operation",
     ("harness/watch/verdicts/verdict.cpp", "excess"): "collectives by operation",
     ("harness/gate/html_page.cpp", "side"): "a search in a text",
-    ("harness/summary/guide_claims.cpp", "setting"): "cells by strategy",
     ("benchmarks/commands/manual_commands.cpp", "names"): "names by what help calls their value",
     ("harness/launch/host.cpp", "bytes"): "lines of /proc/meminfo by name",
     ("harness/report/notes.cpp", "trials"): "counts of trials by status",

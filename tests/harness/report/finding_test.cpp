@@ -1,4 +1,3 @@
-// Covers: cell_name.cpp, part_view.cpp.
 #include "harness/report/findings.h"
 
 #include <gmock/gmock.h>

@@ -1,3 +1,4 @@
+// Covers: sweep_finding.cpp.
 #include "harness/summary/best_of_all.h"
 
 #include <gmock/gmock.h>

@@ -1,3 +1,4 @@
+// Covers: sweep_finding.cpp.
 #include "harness/summary/step_laws.h"
 
 #include <gmock/gmock.h>
