@@ -44,6 +44,10 @@ void add_plan_options(CLI::App& command, session::RunOptions& options) {
   add_shorthand(command, options, "--device", "device", "cpu or cuda");
   add_shorthand(command, options, "--backend", "backend",
                 "gloo, nccl, or fake: one real rank of the world, nothing is sent");
+  command.add_flag_callback(
+      "--every-micro-batch",
+      [&options] { options.overrides.emplace_back("every_micro_batch=true"); },
+      "Run micro-batches that repeat the one before, too, where no time is wanted");
   command.add_option("--weights", options.weights,
                      "Start from a checkpoint: a safetensors file, an index of several, or the "
                      "folder that has them");

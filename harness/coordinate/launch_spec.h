@@ -22,6 +22,7 @@ struct LaunchSpec {
   std::string backend = "gloo";      // "fake": this rank is the only one of its world that exists
   bool gloo_loop_yields = false;     // see comm/gloo_loop.h
   std::int64_t fold_from_bytes = 0;  // see plan::Plan
+  bool every_micro_batch = false;    // see plan::Plan
   int ranks_per_host = 1;            // consecutive ranks that share a machine, and so its GPUs
   std::string weights;               // path of a checkpoint (models/checkpoint.h), or empty
   std::string data;                  // JSON Lines of token ids, or empty

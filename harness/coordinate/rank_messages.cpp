@@ -12,7 +12,8 @@ constexpr auto fields_of(const Trial*) {
                     field("round", &Trial::round),
                     field("steps", &Trial::steps),
                     field("warmup_steps", &Trial::warmup_steps),
-                    field("distance_steps", &Trial::distance_steps)};
+                    field("distance_steps", &Trial::distance_steps),
+                    field("timed", &Trial::timed)};
 }
 
 void field_from_json(const nlohmann::json& in, Cell& cell, const FieldPlace&) {
@@ -37,6 +38,7 @@ constexpr auto fields_of(const LaunchSpec*) {
                     field("backend", &LaunchSpec::backend),
                     field("gloo_loop_yields", &LaunchSpec::gloo_loop_yields),
                     field("fold_from_bytes", &LaunchSpec::fold_from_bytes),
+                    field("every_micro_batch", &LaunchSpec::every_micro_batch),
                     field("ranks_per_host", &LaunchSpec::ranks_per_host),
                     field("weights", &LaunchSpec::weights),
                     field("data", &LaunchSpec::data),

@@ -35,6 +35,14 @@ class CachingAllocatorModel {
   static constexpr std::int64_t kLargeBuffer = 20 << 20;    // a shared segment, large pool
   static constexpr std::int64_t kRoundLarge = 2 << 20;      // own segments are multiples of it
 
+  struct Block {
+    std::int64_t bytes = 0;
+    bool used = false;
+    bool small = false;  // which pool
+    bool operator==(const Block&) const = default;
+  };
+  using Blocks = std::map<std::int64_t, Block>;  // by address
+
   // With a limit, segments in which nothing is used are given back before it would be exceeded.
   explicit CachingAllocatorModel(std::optional<std::int64_t> limit_bytes = std::nullopt)
       : limit_bytes_(limit_bytes) {}
@@ -52,6 +60,9 @@ class CachingAllocatorModel {
   // Segments held, used or not (torch.cuda.memory_reserved).
   std::int64_t reserved_bytes() const { return reserved_.now; }
   std::int64_t peak_reserved_bytes() const { return reserved_.peak; }
+  // Every block, used or free. What is asked next, and the names in use, decide with it alone what
+  // comes of it.
+  const Blocks& blocks() const { return blocks_; }
   // Segments stay, as after torch.cuda.reset_peak_memory_stats.
   void reset_peak();
 
@@ -61,12 +72,6 @@ class CachingAllocatorModel {
     std::int64_t peak = 0;
     void add(std::int64_t bytes);
   };
-  struct Block {
-    std::int64_t bytes = 0;
-    bool used = false;
-    bool small = false;  // which pool
-  };
-  using Blocks = std::map<std::int64_t, Block>;  // by address
   using Iterator = Blocks::iterator;
   using Pool = std::set<std::pair<std::int64_t, std::int64_t>>;  // {bytes, address} of free blocks
 

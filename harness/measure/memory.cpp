@@ -27,6 +27,11 @@ std::string sentence(const OutOfMemoryReport& report) {
                      report.had_bytes, report.budget_bytes);
 }
 
+// A beginning is no change, and of no place.
+std::vector<MemoryChange> changes_from(const CategoryBytes& held) {
+  return {{held, std::make_shared<const MemoryPlace>()}};
+}
+
 }  // namespace
 
 MemoryScope::MemoryScope(MemoryCategory category)
@@ -171,7 +176,7 @@ void MemoryMeter::begin_timeline(const Clock& clock, std::size_t max_points) {
   const std::lock_guard lock(mutex_);
   clock_ = &clock;
   timeline_.emplace(max_points);
-  add_to_timeline();
+  record_change();
 }
 
 std::vector<MemoryPoint> MemoryMeter::end_timeline() {
@@ -179,6 +184,24 @@ std::vector<MemoryPoint> MemoryMeter::end_timeline() {
   auto points = timeline_ ? timeline_->take() : std::vector<MemoryPoint>{};
   timeline_.reset();
   return points;
+}
+
+void MemoryMeter::begin_changes() {
+  const std::lock_guard lock(mutex_);
+  changes_ = changes_from(current_->allocated);
+}
+
+MemoryChanges MemoryMeter::take_changes() {
+  const std::lock_guard lock(mutex_);
+  GRADSYNC_CHECK(changes_.has_value(), ==, true);
+  MemoryChanges taken{std::exchange(*changes_, changes_from(current_->allocated)), {}};
+  if (current_->reserved_model) taken.reserved_like = current_->reserved_model->blocks();
+  return taken;
+}
+
+void MemoryMeter::end_changes() {
+  const std::lock_guard lock(mutex_);
+  changes_.reset();
 }
 
 void* MemoryMeter::allocate(std::int64_t bytes) {
@@ -200,7 +223,7 @@ void* MemoryMeter::allocate(std::int64_t bytes) {
   }
   current_->add(current_category, bytes);
   current_->raise_peak();
-  add_to_timeline();
+  record_change();
   return data;
 }
 
@@ -216,7 +239,7 @@ void MemoryMeter::free(void* data) {
   Account& account = accounts_.at(block.account);
   if (account.reserved_model) account.reserved_model->free(block.name);
   account.add(block.category, -block.bytes);
-  add_to_timeline();
+  record_change();
   lock.unlock();
   if (block.folded) {
     folded_->give_back(data, static_cast<std::size_t>(block.bytes));
@@ -264,7 +287,7 @@ void MemoryMeter::relabel(const void* data, MemoryCategory category,
     bytes_of(account.peak, category) += block.bytes;
   }
   block.category = category;
-  add_to_timeline();
+  record_change();
 }
 
 bool MemoryMeter::is_to_fold(std::int64_t bytes) const {
@@ -300,7 +323,8 @@ void MemoryMeter::Account::raise_peak() {
   peak = allocated;
 }
 
-void MemoryMeter::add_to_timeline() {
+void MemoryMeter::record_change() {
+  if (changes_) changes_->push_back({current_->allocated, place_});
   if (timeline_) timeline_->add({clock_->now_ns(), current_->allocated, place_});
 }
 

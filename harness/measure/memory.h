@@ -33,6 +33,7 @@
 #include "harness/measure/caching_allocator_model.h"
 #include "harness/measure/folding.h"
 #include "harness/measure/memory_category.h"
+#include "harness/measure/memory_changes.h"
 #include "harness/measure/memory_timeline.h"
 
 namespace c10 {
@@ -125,6 +126,12 @@ class MemoryMeter {
   void begin_timeline(const Clock& clock = steady_clock(), std::size_t max_points = 4096);
   std::vector<MemoryPoint> end_timeline();
 
+  // Keeps every change from here to end_changes(), for comparison. take_changes() returns those
+  // since the beginning or the last take, and goes on from the state it finds.
+  void begin_changes();
+  MemoryChanges take_changes();
+  void end_changes();
+
  private:
   friend class MeteredAllocator;
   friend void relabel_memory(const void* data, MemoryCategory category,
@@ -157,7 +164,7 @@ class MemoryMeter {
   bool is_to_fold(std::int64_t bytes) const;
   void* ask_system(std::int64_t bytes, bool fold);
   [[noreturn]] void refuse(const OutOfMemoryReport& report);
-  void add_to_timeline();
+  void record_change();
 
   mutable std::mutex mutex_;
   bool installed_ = false;
@@ -178,6 +185,7 @@ class MemoryMeter {
   std::optional<OutOfMemoryReport> last_oom_;
   const Clock* clock_ = nullptr;
   std::optional<MemoryTimeline> timeline_;
+  std::optional<std::vector<MemoryChange>> changes_;
 };
 
 MemoryMeter& meter();

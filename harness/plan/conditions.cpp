@@ -55,6 +55,11 @@ Condition size(const char* name, std::int64_t Plan::*field) {
           }};
 }
 
+Condition flag(const char* name, bool Plan::*field) {
+  return {name,
+          [=](JsonFields& fields, Plan& plan) { plan.*field = fields.boolean(name, plan.*field); }};
+}
+
 Condition seed(const char* name, std::uint64_t Plan::*field) {
   return {name, [=](JsonFields& fields, Plan& plan) {
             plan.*field = static_cast<std::uint64_t>(
@@ -73,7 +78,8 @@ const std::vector<Condition>& conditions() {
       choice("device", &Plan::device, {"cpu", "cuda"}),
       choice("backend", &Plan::backend, {"gloo", "nccl", "fake"}),
       choice("gloo_loop", &Plan::gloo_loop, {"spins", "yields"}),
-      size("fold_from_bytes", &Plan::fold_from_bytes)};
+      size("fold_from_bytes", &Plan::fold_from_bytes),
+      flag("every_micro_batch", &Plan::every_micro_batch)};
   return rows;
 }
 

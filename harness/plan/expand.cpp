@@ -69,6 +69,11 @@ int steps_of(const Part& part, int launch, int round) {
   return part.total_steps / trials + (trial < part.total_steps % trials ? 1 : 0);
 }
 
+// From the same start and the same data every launch comes to the same distances: once is enough.
+int distance_steps_of(const Part& part, int launch, int round) {
+  return launch == 0 && round == 0 ? part.distance_steps : 0;
+}
+
 }  // namespace
 
 std::vector<Launch> expand(const Plan& plan) {
@@ -84,7 +89,8 @@ std::vector<Launch> expand(const Plan& plan) {
         for (int round = 0; round < part.rounds; ++round) {
           for (const auto i : draw_order(cells.cells.size(), plan.seed, p, g, launch, round)) {
             start.trials.push_back({order++, cells.cells[i], round, steps_of(part, launch, round),
-                                    part.warmup_steps, part.distance_steps});
+                                    part.warmup_steps, distance_steps_of(part, launch, round),
+                                    part.timed && plan.backend != "fake"});
           }
         }
         launches.push_back(std::move(start));

@@ -54,10 +54,16 @@ void read_counts(JsonFields& fields, bool needs_warmup, Part& part) {
   part.launches = read_count(fields, "launches", 1, part.launches);
   part.warmup_steps = read_count(fields, "warmup_steps", 0, part.warmup_steps);
   part.distance_steps = read_count(fields, "distance_steps", 0, part.distance_steps);
-  if (needs_warmup && part.warmup_steps < 1) {
+  part.timed = fields.boolean("timed", part.timed);
+  if (needs_warmup && part.timed && part.warmup_steps < 1) {
     fields.fail("warmup_steps",
                 "at least 1: the first step after another cell's is not a steady one (window_rule "
-                "\"as_published\" has no warm-up, backend \"fake\" may do without)");
+                "\"as_published\" has no warm-up, backend \"fake\" and what is not timed may do "
+                "without)");
+  }
+  // From a common start, but one that a training with every micro-batch would not come to.
+  if (!part.timed && part.distance_steps > 0) {
+    fields.fail("distance_steps", "0 where \"timed\" is false");
   }
 }
 

@@ -72,8 +72,10 @@ struct Part {
                             // launches: 8, 7, 7, 7); 0: use `steps`
   int warmup_steps = 3;     // per trial; at least 1 (the bucket rebuild is past before the first);
                             // 0 under as_published, which has none, and where nothing is timed
-  int distance_steps = 0;   // per trial, after the timed ones and outside the clock: after each of
-                            // them the ranks compare their parameters
+  bool timed = true;  // false: no time is wanted, and a micro-batch that repeats the one before
+                      // to the byte need not run (run/repetition.h); so under backend "fake"
+  int distance_steps = 0;  // of each cell's first trial, after the timed ones and outside the
+                           // clock: after each of them the ranks compare their parameters
   int rounds = 1;
   int launches = 1;
   std::string expected_failure;  // a trial that fails for a reason which holds this text has given
@@ -94,6 +96,7 @@ struct Plan {
   std::string gloo_loop = "spins";   // as torch has it; "yields": see comm/gloo_loop.h
   std::int64_t fold_from_bytes = 0;  // tensors of this size and more share one small memory and
                                      // hold garbage (measure/folding.h); 0: none
+  bool every_micro_batch = false;    // also of what is not timed
   std::vector<Part> parts;
   nlohmann::json source;  // the file with every override applied
 };
@@ -119,6 +122,7 @@ struct Trial {
   int steps = 0;
   int warmup_steps = 0;
   int distance_steps = 0;
+  bool timed = true;
 };
 
 // One start of all ranks of one topology, with its trials in the order they run.

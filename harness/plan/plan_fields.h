@@ -11,9 +11,9 @@
 
 namespace gradsync::plan {
 
-// Counts that a plan and each of its parts may have; a part's own value wins.
-inline constexpr std::array kSharedFields = {"steps",          "total_steps", "warmup_steps",
-                                             "distance_steps", "rounds",      "launches"};
+// Counts, and one flag, that a plan and each of its parts may have; a part's own value wins.
+inline constexpr std::array kSharedFields = {
+    "steps", "total_steps", "warmup_steps", "distance_steps", "rounds", "launches", "timed"};
 
 // What a plan is made of; all else is conditions.
 inline constexpr std::array kStructure = {"name", "about", "parts"};

@@ -258,6 +258,8 @@ const std::vector<Column>& csv_columns() {
       total_column("reduce_scatter_bytes", "reduce_scatter", &OpCount::bytes),
       total_column("all_gather_count", "all_gather", &OpCount::count),
       total_column("all_gather_bytes", "all_gather", &OpCount::bytes),
+      csv_alone("declared_micro_batches",
+                [](const CellResult& cell) { return std::int64_t{cell.declared_micro_batches}; }),
       allocated_column(),
       csv_alone("peak_reserved_bytes", known(&CellResult::peak_reserved_bytes)),
       csv_alone("peak_reserved_estimate_bytes", known(&CellResult::peak_reserved_estimate_bytes)),

@@ -104,11 +104,33 @@ Lines read_back_notes(const PartView& part) {
   return lines;
 }
 
+// Micro-batches whose collectives nobody counted, since they would have repeated those before.
+Lines declared_notes(const PartView& part) {
+  std::map<std::pair<int, int>, std::vector<std::string>> rows;  // by how many, of how many
+  for (const CellResult& cell : part.cells) {
+    if (cell.declared_micro_batches == 0) continue;
+    rows[{cell.declared_micro_batches, cell.cell.accumulation_steps()}].push_back(
+        text::strategy_label(cell.cell.strategy()));
+  }
+  Lines lines;
+  for (auto& [counts, strategies] : rows) {
+    std::ranges::sort(strategies);
+    const auto [first, last] = std::ranges::unique(strategies);
+    strategies.erase(first, last);
+    lines.push_back(fmt::format(
+        "Declared, not run: {} of the {} micro-batches of a step of {}, since they repeat the one "
+        "before, in collectives and memory (--every-micro-batch runs them).",
+        counts.first, counts.second, fmt::join(strategies, ", ")));
+  }
+  return lines;
+}
+
 }  // namespace
 
 Bullets notes(const PartView& part) {
   Bullets bullets;
-  for (const auto& of : {status_notes, missing_times, read_back_notes, interval_notes}) {
+  for (const auto& of :
+       {status_notes, missing_times, declared_notes, read_back_notes, interval_notes}) {
     for (std::string& line : of(part)) bullets.items.push_back(std::move(line));
   }
   return bullets;

@@ -54,10 +54,12 @@ constexpr auto fields_of(const RankRecord*) {
 }
 
 constexpr auto fields_of(const LedgerRecord*) {
-  return std::tuple{
-      field("per_step", &LedgerRecord::per_step), field("expected", &LedgerRecord::expected),
-      field("matches", &LedgerRecord::matches), field("mismatch", &LedgerRecord::mismatch),
-      field("buckets", &LedgerRecord::buckets)};
+  return std::tuple{field("per_step", &LedgerRecord::per_step),
+                    field("expected", &LedgerRecord::expected),
+                    field("matches", &LedgerRecord::matches),
+                    field("mismatch", &LedgerRecord::mismatch),
+                    field("declared_micro_batches", &LedgerRecord::declared_micro_batches).spared(),
+                    field("buckets", &LedgerRecord::buckets)};
 }
 
 constexpr auto fields_of(const FilePart*) {

@@ -104,7 +104,10 @@ struct LedgerRecord {
   OpCounts expected;  // what the strategy declares for it
   bool matches = false;
   std::string mismatch;  // the first difference in words; empty when it matches
-  int buckets = 0;       // reductions of one synced micro-batch: DDP's buckets, FSDP's units
+  // Micro-batches of that step which repeat the one before and were not run: in per_step they have
+  // what is declared. Since trials in which no time is wanted pass over them.
+  int declared_micro_batches = 0;
+  int buckets = 0;  // reductions of one synced micro-batch: DDP's buckets, FSDP's units
 };
 
 // A stretch of a file, in bytes.

@@ -91,6 +91,7 @@ constexpr auto fields_of(const CellResult*) {
       field("parameter_distance", &CellResult::parameter_distance).later(),
       field("running_statistics", &CellResult::running_statistics).spared(),
       field("collectives_per_step", &CellResult::collectives_per_step),
+      field("declared_micro_batches", &CellResult::declared_micro_batches).spared(),
       field("peak_allocated_bytes", &CellResult::peak_allocated_bytes),
       field("peak_by_category", &CellResult::peak_by_category).later(),
       field("peak_reserved_bytes", &CellResult::peak_reserved_bytes),

@@ -158,6 +158,9 @@ struct CellResult {
   Known<ParameterDistance> parameter_distance;
   std::optional<StatisticsSpread> running_statistics;  // of models that have them
   Known<OpCounts> collectives_per_step;                // of a steady step
+  // Of its micro-batches, those that repeat the one before and were not run: their collectives are
+  // those declared. 0: all were, as in results from before there was this field.
+  int declared_micro_batches = 0;
   // The largest of any rank; what it consisted of, on that rank.
   Known<std::int64_t> peak_allocated_bytes;
   Known<BytesByCategory> peak_by_category;

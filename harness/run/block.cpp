@@ -15,6 +15,7 @@
 #include "harness/run/finite.h"
 #include "harness/run/memory_recording.h"
 #include "harness/run/parameter_distance.h"
+#include "harness/run/repetition.h"
 #include "harness/run/window_rule.h"
 #include "harness/sync/backward.h"
 #include "models/batch_norm.h"
@@ -159,10 +160,12 @@ void keep_peaks(results::RankRecord& rank, const measure::MemoryMeter& meter) {
 // the forward after it: these steps are timed, as the guide timed them, and not checked.
 constexpr std::size_t kColdSteps = 2;
 
-// Every timed step is checked; the one reported is the first of full length.
+// Every timed step is checked; the one reported is the first of full length. `repetition`: what did
+// not run; null: everything did.
 results::LedgerRecord check_ledger(const Workload& workload, const plan::Cell& cell,
                                    const std::vector<int>& windows, std::size_t first_checked,
-                                   const std::vector<comm::CommEvent>& events) {
+                                   const std::vector<comm::CommEvent>& events,
+                                   const Repetition* repetition) {
   results::LedgerRecord record;
   const auto reductions = workload.wrapper().reduction_bytes();
   record.buckets = static_cast<int>(reductions.size());
@@ -173,13 +176,16 @@ results::LedgerRecord check_ledger(const Workload& workload, const plan::Cell& c
     const int step = static_cast<int>(i);
     const auto declared =
         workload.wrapper().declared(plan::declared_syncs(cell.wrapper, cell.strategy, windows[i]));
+    const PassedOver passed_over =
+        repetition == nullptr ? PassedOver{} : repetition->passed_over_in(step);
     if (record.matches) {
-      record.mismatch = first_mismatch(declared, events, step);
+      record.mismatch = first_mismatch(declared, events, step, passed_over);
       record.matches = record.mismatch.empty();
     }
     const bool full = windows[i] == cell.accumulation_steps;
     if (reported || (!full && i + 1 < windows.size())) continue;
-    record.per_step = counts_of_step(events, step);
+    record.per_step = counts_of_step(events, step, declared, passed_over);
+    record.declared_micro_batches = passed_over.count();
     record.expected = expected_of_step(declared);
     reported = true;
   }
@@ -189,6 +195,18 @@ results::LedgerRecord check_ledger(const Workload& workload, const plan::Cell& c
 // Whether the values of this rank's parameters mean anything.
 bool computes(const RankContext& context, Workload& workload) {
   return context.spec.backend != "fake" && !workload.paced();
+}
+
+// Null: every micro-batch of the trial runs.
+std::unique_ptr<Repetition> repetition_of(const RankContext& context, Workload& workload,
+                                          const plan::Trial& trial) {
+  if (!why_all_run(context, workload, trial).empty()) return nullptr;
+  const plan::Cell& cell = trial.cell;
+  return std::make_unique<Repetition>(
+      context.ledger,
+      workload.wrapper().declared(
+          plan::declared_syncs(cell.wrapper, cell.strategy, cell.accumulation_steps)),
+      [&context](bool yes) { return context.agreement.all_say(yes); });
 }
 
 // Returns the distance to rank 0's parameters after each of `steps` more steps, which begin with
@@ -227,6 +245,10 @@ BlockResult run_block(const RankContext& context, Workload& workload, const plan
   sync::Training training = workload.training(context);
   training.accumulation_steps = accumulation;
   workload.data().restart();
+  const auto repetition = repetition_of(context, workload, trial);
+  if (repetition) {
+    training.repeats = [&](int i) { return repetition->passes_over(training.step, i); };
+  }
   context.ledger.settle(context.spec.timeout_s);
   context.ledger.clear();
   if (context.gpu != nullptr) begin_on(*context.gpu);
@@ -246,6 +268,7 @@ BlockResult run_block(const RankContext& context, Workload& workload, const plan
       run_steps(context, *strategy, training, windows, 0, in_timed_step ? &memory : nullptr, extra);
   const double block_s = seconds(context.clock.now_ns() - block_start_ns);
   const CpuWaits waited = waits.since_start();
+  training.repeats = nullptr;
   context.ledger.settle(context.spec.timeout_s);
 
   const auto events = context.ledger.events();
@@ -260,11 +283,12 @@ BlockResult run_block(const RankContext& context, Workload& workload, const plan
   } else if (!context.spec.resident) {  // or other cells are in the GPU's one account
     keep_peaks(result.rank, context.gpu->peaks());
   }
-  result.ledger = check_ledger(workload, trial.cell, windows,
-                               context.spec.as_published ? kColdSteps : 0, events);
+  result.ledger =
+      check_ledger(workload, trial.cell, windows, context.spec.as_published ? kColdSteps : 0,
+                   events, repetition.get());
   result.invalid = result.ledger.matches ? first_mistiming(steps, windows.size(), block_s)
                                          : "ledger: " + result.ledger.mismatch;
-  if (computes(context, workload)) {
+  if (computes(context, workload) && repetition == nullptr) {
     result.rank.running_statistics = running_statistics(training.model.module());
   }
   if (result.invalid.empty() && computes(context, workload)) {

@@ -7,6 +7,7 @@
 
 #include "harness/comm/ledger.h"
 #include "harness/results/records.h"
+#include "harness/run/passed_over.h"
 #include "harness/sync/collectives.h"
 
 namespace gradsync::run {
@@ -14,8 +15,11 @@ namespace gradsync::run {
 // Returns the totals of a step's collectives, as declared micro-batch by micro-batch.
 results::OpCounts expected_of_step(const std::vector<sync::Collectives>& declared);
 
-// Returns the collectives of `step` that the ledger holds, set-up and barriers apart.
-results::OpCounts counts_of_step(const std::vector<comm::CommEvent>& events, int step);
+// Returns the collectives of `step` that the ledger holds, set-up and barriers apart, and for
+// micro-batches that were passed over those declared.
+results::OpCounts counts_of_step(const std::vector<comm::CommEvent>& events, int step,
+                                 const std::vector<sync::Collectives>& declared = {},
+                                 const PassedOver& passed_over = {});
 
 // Returns in words that the planned reductions are not of all gradients, whose bytes were counted
 // otherwise; "" where they are, or nobody counted. A Reducer that left a parameter out would else
@@ -24,8 +28,10 @@ std::string missing_gradients(const std::vector<std::int64_t>& reductions,
                               const std::optional<std::int64_t>& gradient_bytes);
 
 // Returns the first difference in words, naming micro-batch and operation, or "" where the step's
-// events are exactly those declared: operation by operation, in order, size by size.
+// events are exactly those declared: operation by operation, in order, size by size. Of what was
+// passed over the ledger must hold none.
 std::string first_mismatch(const std::vector<sync::Collectives>& declared,
-                           const std::vector<comm::CommEvent>& events, int step);
+                           const std::vector<comm::CommEvent>& events, int step,
+                           const PassedOver& passed_over = {});
 
 }  // namespace gradsync::run

@@ -102,8 +102,10 @@ class Rank {
     const auto store = meeting_place();
     if (gpu_) gpu_->meet(*store);
     group_ = comm::make_process_group(store, options, ledger_);
+    agreement_ =
+        std::make_unique<comm::Agreement>(store, alone() ? 1 : place_.world_size, spec_.timeout_s);
     context_ = std::make_unique<RankContext>(
-        RankContext{spec_, place_.rank, place_.node, place_.world_size, group_,
+        RankContext{spec_, place_.rank, place_.node, place_.world_size, group_, *agreement_,
                     hybrid_groups(store, options), ledger_, recorder_, steady_clock(),
                     gpu_ ? device()->pace() : models::host_pace(steady_clock()), device()});
   }
@@ -133,6 +135,7 @@ class Rank {
     page.activity.store(launch::Activity::Idle);
     results::ModelInfo info = workload.info();
     if (gpu_) gpu_->add_to(info);
+    if (!trial.timed) info.refuse_times("the plan wants none");
     if (alone()) add_what_stands_for_all(info);
     if (extra != nullptr) {
       info.extra_work = {spec_.extra_work, extra->operations(), extra->done()};
@@ -235,6 +238,7 @@ class Rank {
   comm::Ledger ledger_;
   measure::StepRecorder recorder_;
   c10::intrusive_ptr<c10d::ProcessGroup> group_;
+  std::unique_ptr<comm::Agreement> agreement_;
   std::unique_ptr<RankContext> context_;
   std::vector<Resident> workloads_;
   std::vector<std::pair<plan::Cell, ExtraWork>> extra_;

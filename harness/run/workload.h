@@ -5,6 +5,7 @@
 
 #include <memory>
 
+#include "harness/comm/agreement.h"
 #include "harness/comm/gpu.h"
 #include "harness/comm/ledger.h"
 #include "harness/coordinate/launch_spec.h"
@@ -23,7 +24,8 @@ struct RankContext {
   int node;
   int world_size;
   c10::intrusive_ptr<c10d::ProcessGroup> group;
-  sync::FsdpGroups hybrid;  // where a trial shards inside nodes; else empty
+  comm::Agreement& agreement;  // of the ranks that exist
+  sync::FsdpGroups hybrid;     // where a trial shards inside nodes; else empty
   comm::Ledger& ledger;
   measure::StepRecorder& recorder;
   const Clock& clock;
@@ -48,6 +50,8 @@ class Workload {
   const sync::Wrapper& wrapper() const { return *model_; }
   // gradient_bytes and bucket_bytes are what one synchronized micro-batch reduces.
   results::ModelInfo info() const;
+  // What of a micro-batch's data decides about its work; "": nothing does, and all are alike.
+  std::string reads_back() { return model_->module().reads_back(); }
   bool paced() { return model_->module().compute() == models::Compute::Paced; }
   models::DataLoader& data() { return *data_; }
   sync::Optimizer& optimizer() { return *optimizer_; }

@@ -85,6 +85,7 @@ coordinate::LaunchSpec LaunchJobs::spec_of(const plan::Launch& launch,
   spec.device = plan_.device;
   spec.backend = plan_.backend;
   spec.fold_from_bytes = plan_.fold_from_bytes;
+  spec.every_micro_batch = plan_.every_micro_batch;
   // Nodes that we make ourselves are namespaces of this one machine.
   spec.ranks_per_host =
       agents_ == nullptr ? spec.topology.world_size() : spec.topology.ranks_per_node;

@@ -21,6 +21,7 @@
 #include "harness/report/markdown.h"
 #include "harness/results/block_time.h"
 #include "harness/session/interrupt.h"
+#include "harness/session/plan_length.h"
 #include "harness/session/plots.h"
 #include "harness/session/published_tables.h"
 #include "harness/summary/build_result.h"
@@ -150,11 +151,20 @@ void Session::run() {
                          launch.launch, part.launches, trial.steps + trial.warmup_steps});
     }
   }
+  std::erase_if(launches, [](const plan::Launch& launch) { return launch.trials.empty(); });
+  announce_length(launches);
   show_progress_of(std::move(planned));
-  for (const plan::Launch& launch : launches) {
-    if (!launch.trials.empty()) run_one(launch);
-  }
+  for (const plan::Launch& launch : launches) run_one(launch);
   progress_->clear();
+}
+
+// By runs that lie where results go, and beside this one.
+void Session::announce_length(const std::vector<plan::Launch>& launches) const {
+  if (options_.quiet || launches.empty()) return;
+  std::set<std::string> folders{fs::weakly_canonical(fs::path(directory_)).parent_path(),
+                                fs::weakly_canonical(default_result_folder("run")).parent_path()};
+  log::info(length_sentence(plan_, launches,
+                            earlier_runs({folders.begin(), folders.end()}, json(context_))));
 }
 
 void Session::show_progress_of(std::vector<text::PlannedTrial> planned) {

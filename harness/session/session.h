@@ -49,6 +49,8 @@ class Session {
  private:
   void resume_earlier();
   void run_one(const plan::Launch& launch);
+  // Says how long these will take, as far as anything tells.
+  void announce_length(const std::vector<plan::Launch>& launches) const;
   // Of what is not planned nothing is said.
   void show_progress_of(std::vector<text::PlannedTrial> planned);
   // Why this cell cannot run here; empty: it can.

@@ -58,6 +58,8 @@ class Validation {
     require(plan_.window_rule != "as_published" || part.steps >= kFewest, "steps",
             std::to_string(part.steps),
             fmt::format("at least {} where window_rule is \"as_published\"", kFewest));
+    require(!use_.takes_turns || part.timed, "timed", "false",
+            "true: turns are compared by their times");
   }
 
   void check_cell(const plan::Cell& cell) const {

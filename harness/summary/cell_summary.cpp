@@ -277,6 +277,10 @@ CellResult description(const CellGroup& group) {
 void add_what_was_sent_and_held(CellResult& out, const results::Context& context,
                                 const Trials& trials) {
   out.collectives_per_step = collectives_of(trials);
+  for (const TrialRecord* trial : trials) {
+    out.declared_micro_batches =
+        std::max(out.declared_micro_batches, trial->ledger.declared_micro_batches);
+  }
   out.running_statistics = widest_spread(trials);
   out.parameter_distance = distance_of(trials);
   add_peaks(out, context, trials);

@@ -16,6 +16,8 @@ class LossWatch {
   void clear() { *this = {}; }
   // Looks at the next loss. One that is on a device is counted only: looking would wait for it.
   void note(const at::Tensor& loss);
+  // The next backward is not run, and has its number all the same.
+  void pass_over() { ++count_; }
   std::optional<int> first_non_finite() const { return first_; }
 
  private:

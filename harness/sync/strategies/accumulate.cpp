@@ -22,6 +22,7 @@ class Accumulate final : public Strategy {
     Epoch epoch(accelerator, micro_batches);  // its end closes a window that is not full
     for (int i = 0; epoch.next(); ++i) {
       const auto window = accelerator.accumulate(training.model);
+      if (training.passes_over(i)) continue;
       const models::Batch& batch = training.next_batch(i);
       at::Tensor loss = training.model.forward(batch);
       accelerator.backward(std::move(loss), &training.recorder);

@@ -11,6 +11,7 @@ class NoSync final : public Strategy {
  public:
   void step(Training& training, int micro_batches) override {
     for (int i = 0; i < micro_batches; ++i) {
+      if (training.passes_over(i)) continue;
       const models::Batch& batch = training.next_batch(i);
       if (!sync_due(i + 1, micro_batches, false)) {
         const NoSyncGuard guard = training.model.no_sync();

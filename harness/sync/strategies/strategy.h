@@ -6,6 +6,7 @@
 // is checked against that.
 #pragma once
 
+#include <functional>
 #include <memory>
 #include <string>
 
@@ -35,6 +36,11 @@ struct Training {
     return accumulation_steps > 0 ? accumulation_steps : micro_batches;
   }
 
+  // Whether a micro-batch repeats the one before and need not run, where only counts and memory are
+  // wanted (run/repetition.h). Unset: every micro-batch runs.
+  std::function<bool(int micro_batch)> repeats = nullptr;
+  // Passes over the micro-batch that is about to begin, if it need not run; returns whether it did.
+  bool passes_over(int micro_batch);
   // The next micro-batch; also tells recorder and ledger that it begins.
   const models::Batch& next_batch(int micro_batch);
   // Goes on with a micro-batch whose forward has run before: tells recorder and ledger.

@@ -6,6 +6,13 @@
 
 namespace gradsync::sync {
 
+bool Training::passes_over(int micro_batch) {
+  if (!repeats || !repeats(micro_batch)) return false;
+  data.next();
+  loss_watch().pass_over();
+  return true;
+}
+
 const models::Batch& Training::next_batch(int micro_batch) {
   recorder.begin_micro_batch(micro_batch);
   ledger.set_place(step, micro_batch);

@@ -403,6 +403,29 @@ TEST_F(Memory, ModelOfTheCachingAllocatorHasThisTorchsConstants) {
   EXPECT_FALSE(Config::use_expandable_segments());
 }
 
+TEST_F(Memory, ChangesAreTakenMicroBatchByMicroBatch) {
+  const auto play = [](int micro_batch, std::int64_t count) {
+    meter().set_place(0, micro_batch, "forward");
+    const at::Tensor gone = floats(count);
+    meter().set_phase("backward");
+  };
+  meter().begin_changes();
+  play(0, 100);
+  const MemoryChanges first = meter().take_changes();
+  play(1, 100);
+  const MemoryChanges second = meter().take_changes();
+  play(2, 101);
+  const MemoryChanges third = meter().take_changes();
+  meter().end_changes();
+  ASSERT_EQ(second.changes.size(), 3U) << "what it began with, what was made, what went";
+  EXPECT_EQ(total_bytes(second.changes[1].bytes) - total_bytes(second.changes[0].bytes), 400);
+  EXPECT_EQ(second.changes[1].place->phase, "forward");
+  EXPECT_EQ(second.changes[2].place->phase, "backward");
+  EXPECT_FALSE(second.reserved_like.empty());
+  EXPECT_TRUE(repeats(second, first));
+  EXPECT_FALSE(repeats(third, second));
+}
+
 TEST_F(Memory, AccountsAreAsIfEachWereAlone) {
   at::Tensor first = floats(1000);
   meter().switch_account(1);

@@ -74,11 +74,12 @@ TEST(ParsePlan, StepsOfAPartReplaceTotalStepsOfThePlan) {
 }
 
 TEST(ParsePlan, UnknownFieldNamesThoseThereAre) {
-  EXPECT_EQ(complaint_about("step", 3),
-            "p.json: field 'step': got an unknown field, expected one of about, backend, cells, "
-            "device, distance_steps, fold_from_bytes, gloo_loop, launches, name, parts, rounds, "
-            "schema, seed, steps, threads_per_rank, "
-            "timeout_s, total_steps, warmup_steps, window_rule");
+  EXPECT_EQ(
+      complaint_about("step", 3),
+      "p.json: field 'step': got an unknown field, expected one of about, backend, cells, "
+      "device, distance_steps, every_micro_batch, fold_from_bytes, gloo_loop, launches, name, "
+      "parts, rounds, schema, seed, steps, threads_per_rank, timed, "
+      "timeout_s, total_steps, warmup_steps, window_rule");
   json parts = sample_plan_in_parts();
   parts["parts"][1]["seed"] = 3;
   EXPECT_THAT(complaint(parts), HasSubstr("field 'parts[1].seed': got an unknown field"));
@@ -103,10 +104,35 @@ TEST(ParsePlan, APartMayMeasureDistances) {
   EXPECT_EQ(plan.parts.at(0).distance_steps, 0);
   for (const Launch& launch : expand(plan)) {
     for (const Trial& trial : launch.trials) {
-      EXPECT_EQ(trial.distance_steps, launch.part == "slow" ? 7 : 0);
+      const bool first = launch.launch == 0 && trial.round == 0;
+      EXPECT_EQ(trial.distance_steps, launch.part == "slow" && first ? 7 : 0);
     }
   }
   EXPECT_THAT(complaint_about("distance_steps", -1), HasSubstr("an integer of at least 0"));
+}
+
+TEST(ParsePlan, APartMayWantNoTimes) {
+  json source = sample_plan_in_parts();
+  source["parts"][1]["timed"] = false;
+  source["parts"][1]["warmup_steps"] = 0;  // there is no time to spoil
+  for (const Launch& launch : expand(parse_plan(source, "p.json"))) {
+    for (const Trial& trial : launch.trials) EXPECT_EQ(trial.timed, launch.part != "slow");
+  }
+  source["parts"][1]["distance_steps"] = 7;
+  EXPECT_THAT(complaint(source), HasSubstr("parts[1].distance_steps"));
+  EXPECT_THAT(complaint_about("timed", "no"), HasSubstr("field 'timed'"));
+}
+
+TEST(ParsePlan, UnderBackendFakeNothingIsTimed) {
+  json source = sample_plan_in_parts();
+  source["backend"] = "fake";
+  const Plan plan = parse_plan(source, "p.json");
+  EXPECT_FALSE(plan.every_micro_batch);
+  for (const Launch& launch : expand(plan)) {
+    for (const Trial& trial : launch.trials) EXPECT_FALSE(trial.timed);
+  }
+  source["every_micro_batch"] = true;
+  EXPECT_TRUE(parse_plan(source, "p.json").every_micro_batch);
 }
 
 TEST(ParsePlan, TimeoutIsPositive) {

@@ -161,5 +161,26 @@ TEST(BlockTimes, ADevicesClockMayDifferALittle) {
   EXPECT_NE(first_mistiming({step_of(0, 0.5)}, 1, 0.489), "");
 }
 
+// Micro-batches 1 and 2 of 4 were not run.
+TEST(PassedOver, MicroBatchesHaveWhatIsDeclared) {
+  const auto of_step = declared({false, false, false, true});
+  const auto events = events_of({{}, {}, {}, {100, 200}}, {1, 0, 0, 0});
+  const PassedOver passed_over{1, 3};
+  EXPECT_EQ(first_mismatch(of_step, events, 0, passed_over), "");
+  EXPECT_EQ(counts_of_step(events, 0, of_step, passed_over), expected_of_step(of_step));
+  const auto each = declared({true, true, true, true});
+  const auto seen = events_of({{100, 200}, {}, {}, {100, 200}}, {1, 0, 0, 1});
+  EXPECT_NE(first_mismatch(each, seen, 0), "") << "not run, and nothing says so";
+  EXPECT_EQ(first_mismatch(each, seen, 0, passed_over), "");
+  EXPECT_EQ(counts_of_step(seen, 0, each, passed_over), expected_of_step(each));
+}
+
+// Then it did run.
+TEST(PassedOver, AMicroBatchMustHaveNothingInTheLedger) {
+  const auto each = declared({true, true, true, true});
+  const auto seen = events_of({{100, 200}, {100}, {}, {100, 200}}, {1, 0, 0, 1});
+  EXPECT_NE(first_mismatch(each, seen, 0, PassedOver{1, 3}), "");
+}
+
 }  // namespace
 }  // namespace gradsync::run

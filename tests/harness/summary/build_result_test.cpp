@@ -237,6 +237,16 @@ TEST(Result, SaysWhatTheHostWaitsForOnAGpu) {
               HasSubstr("the host waits for the GPU, to read the first token"));
 }
 
+TEST(Result, SaysHowManyMicroBatchesHaveWhatIsDeclared) {
+  TrialRecord trial = trial_of("no_sync", 0, {1.0});
+  trial.ledger.declared_micro_batches = 2;
+  const auto made = made_of({trial, trial_of("baseline", 0, {1.0})});
+  const json result = made;
+  EXPECT_EQ(cell_of(result, "no_sync")["declared_micro_batches"], 2);
+  EXPECT_FALSE(cell_of(result, "baseline").contains("declared_micro_batches"));
+  EXPECT_THAT(report::result_markdown(made, {}, {}), HasSubstr("Declared, not run: 2 of the 4"));
+}
+
 TEST(Result, AnExampleIsOneOfAllMicroBatchesAndRanks) {
   const json cell = cell_of(result_of({trial_of("no_sync", 0, {1.6})}), "no_sync");
   EXPECT_DOUBLE_EQ(cell["sample_s"]["mean"], 1.6 / (4 * 16 * 2));
