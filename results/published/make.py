@@ -181,6 +181,9 @@ FIGURES = {
     "memory_sweep": Run(
         ("run", "memory_sweep"), "benchmarks/plans/memory.md", texts.memory_sweep, times=False
     ),
+    "mixtral_8x7b": Run(
+        ("run", "mixtral_8x7b"), "benchmarks/plans/memory.md", texts.mixtral_8x7b, times=False
+    ),
     "search": Run(
         (
             *("search", "memory_sweep", "--set", "parts=shards"),

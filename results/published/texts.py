@@ -153,6 +153,18 @@ def memory_sweep(run):
     return page(wrapped(caption), summary.markdown(rows, left=2), wrapped(words))
 
 
+def mixtral_8x7b(run):
+    (budget,) = {cell["cell"]["memory_budget_bytes"] for cell in run.result["cells"]}
+    caption = (
+        f"From {of_run(run)}: what tensors of one rank would hold, on a budget of "
+        f"{budget >> 30} GiB, to what an allocator would have reserved, an estimate; memory is the "
+        "same in every run:"
+    )
+    beside = run.page[run.page.index("| the guide's row") :]
+    sentence = re.search(r"^This is consistent .*", beside, re.MULTILINE)[0]
+    return page(wrapped(caption), first_table(beside), wrapped(sentence))
+
+
 def search(run):
     axis = run.search["axis"]
     heads = [
