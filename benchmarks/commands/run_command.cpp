@@ -2,14 +2,13 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <cctype>
-#include <cstring>
 #include <iostream>
 #include <set>
 
 #include "benchmarks/commands/commands.h"
 #include "benchmarks/commands/plan_options.h"
 #include "harness/base/log.h"
+#include "harness/base/words.h"
 #include "harness/session/exit_status.h"
 #include "harness/session/outside_launcher.h"
 #include "harness/session/run_options.h"
@@ -109,24 +108,18 @@ void print_dry_run(const plan::Plan& plan, bool as_json) {
             << dry_run_table(list).to_markdown();
 }
 
-// A word as a shell reads it back.
-std::string quoted(const std::string& word) {
-  const auto harmless = [](unsigned char c) {
-    return std::isalnum(c) != 0 || std::strchr("_-./=,:+", c) != nullptr;
-  };
-  if (!word.empty() && std::all_of(word.begin(), word.end(), harmless)) return word;
-  std::string text = "'";
-  for (const char c : word) text += c == '\'' ? std::string("'\\''") : std::string(1, c);
-  return text + "'";
-}
-
 // What goes on with an interrupted run; with its overrides, since another plan would be refused.
 std::string resume_command(const session::RunOptions& options, const std::string& directory) {
-  std::string command = "gradsync run " + quoted(options.plan);
-  for (const std::string& text : options.overrides) command += " --set " + quoted(text);
-  if (!options.weights.empty()) command += " --weights " + quoted(options.weights);
-  if (!options.data.empty()) command += " --data " + quoted(options.data);
-  return command + " --resume --out " + quoted(directory);
+  std::vector<std::string> words{"gradsync", "run", options.plan};
+  const auto add = [&](const char* flag, const std::string& value) {
+    words.insert(words.end(), {flag, value});
+  };
+  for (const std::string& text : options.overrides) add("--set", text);
+  if (!options.weights.empty()) add("--weights", options.weights);
+  if (!options.data.empty()) add("--data", options.data);
+  words.emplace_back("--resume");
+  add("--out", directory);
+  return joined_words(words);
 }
 
 // `agents`: those of an outside launcher; null: this process starts the ranks itself.

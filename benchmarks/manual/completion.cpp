@@ -7,6 +7,7 @@
 
 #include "benchmarks/manual/completion_scripts.h"
 #include "harness/base/errors.h"
+#include "harness/base/words.h"
 
 namespace gradsync::cli {
 namespace {
@@ -18,13 +19,6 @@ const std::string kAsk = "_gradsync_names \"$_gradsync_program\" ";
 // The text with `value` where the mark stands, which it does once.
 std::string filled(std::string text, const std::string& mark, const std::string& value) {
   return text.replace(text.find(mark), mark.size(), value);
-}
-
-// What is in a shell's single quotes.
-std::string quoted(const std::string& text) {
-  std::string out = "'";
-  for (const char c : text) out += c == '\'' ? std::string("'\\''") : std::string(1, c);
-  return out + "'";
 }
 
 std::string last_word(const std::string& name) {
@@ -55,8 +49,8 @@ std::string values_command(const OptionPage& option, const NamesByValue& names) 
 std::string words_table(const CommandPage& program) {
   std::string table;
   for (const CommandPage* page : all_pages(program)) {
-    table +=
-        fmt::format("  {}) {}{} ;;\n", quoted(page->name), kPrint, fmt::join(words_of(*page), " "));
+    table += fmt::format("  {}) {}{} ;;\n", in_quotes(page->name), kPrint,
+                         fmt::join(words_of(*page), " "));
   }
   return table;
 }
@@ -67,13 +61,13 @@ std::string values_table(const CommandPage& program, const NamesByValue& names) 
     for (const OptionPage& positional : page->positionals) {
       const std::string command = values_command(positional, names);
       if (command.empty()) continue;
-      table += fmt::format("  {}) {} ;;\n", quoted(page->name + " "), command);
+      table += fmt::format("  {}) {} ;;\n", in_quotes(page->name + " "), command);
     }
     for (const OptionPage& option : page->options) {
       if (option.value.empty()) continue;
       const std::string command = values_command(option, names);
       for (const std::string& flag : option.flags) {
-        table += fmt::format("  {}) {} ;;\n", quoted(page->name + " " + flag),
+        table += fmt::format("  {}) {} ;;\n", in_quotes(page->name + " " + flag),
                              command.empty() ? ":" : command);
       }
     }
@@ -84,7 +78,7 @@ std::string values_table(const CommandPage& program, const NamesByValue& names) 
 std::string commands_pattern(const CommandPage& program) {
   std::vector<std::string> names;
   for (const CommandPage* page : all_pages(program)) {
-    if (!page->name.empty()) names.push_back(quoted(page->name));
+    if (!page->name.empty()) names.push_back(in_quotes(page->name));
   }
   return fmt::format("{}", fmt::join(names, " | "));
 }
@@ -98,7 +92,7 @@ std::string fish_values(const OptionPage& option, const NamesByValue& names) {
 
 std::string fish_line(const CommandPage& page, const std::string& rest) {
   return fmt::format("complete -c gradsync -n {} {}\n",
-                     quoted(fmt::format("__gradsync_at \"{}\"", page.name)), rest);
+                     in_quotes(fmt::format("__gradsync_at \"{}\"", page.name)), rest);
 }
 
 std::string fish_option(const CommandPage& page, const OptionPage& option,
@@ -110,23 +104,23 @@ std::string fish_option(const CommandPage& page, const OptionPage& option,
   }
   if (!option.value.empty()) {
     const std::string values = fish_values(option, names);
-    rest += values.empty() ? "-r " : fmt::format("-x -a {} ", quoted(values));
+    rest += values.empty() ? "-r " : fmt::format("-x -a {} ", in_quotes(values));
   }
-  return fish_line(page, rest + "-d " + quoted(option.about));
+  return fish_line(page, rest + "-d " + in_quotes(option.about));
 }
 
 std::string fish_script(const CommandPage& program, const NamesByValue& names) {
   std::vector<std::string> commands;
   std::string lines;
   for (const CommandPage* page : all_pages(program)) {
-    if (!page->name.empty()) commands.push_back(quoted(page->name));
+    if (!page->name.empty()) commands.push_back(in_quotes(page->name));
     for (const CommandPage& command : page->commands) {
-      lines += fish_line(*page, fmt::format("-a {} -d {}", quoted(last_word(command.name)),
-                                            quoted(command.about)));
+      lines += fish_line(*page, fmt::format("-a {} -d {}", in_quotes(last_word(command.name)),
+                                            in_quotes(command.about)));
     }
     for (const OptionPage& positional : page->positionals) {
       const std::string values = fish_values(positional, names);
-      if (!values.empty()) lines += fish_line(*page, "-a " + quoted(values));
+      if (!values.empty()) lines += fish_line(*page, "-a " + in_quotes(values));
     }
     for (const OptionPage& option : page->options) lines += fish_option(*page, option, names);
   }

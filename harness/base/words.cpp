@@ -78,18 +78,18 @@ std::vector<std::string> split_words(const std::string& text) {
   return Splitter(text).split();
 }
 
+std::string in_quotes(const std::string& text) {
+  std::string out = "'";
+  for (const char c : text) out += c == '\'' ? std::string("'\\''") : std::string(1, c);
+  return out + "'";
+}
+
 std::string joined_words(const std::vector<std::string>& words) {
   std::string text;
   for (const std::string& word : words) {
     if (!text.empty()) text += " ";
     const bool is_plain = !word.empty() && word.find_first_not_of(kPlain) == std::string::npos;
-    if (is_plain) {
-      text += word;
-      continue;
-    }
-    text += "'";
-    for (const char c : word) text += c == '\'' ? std::string("'\\''") : std::string(1, c);
-    text += "'";
+    text += is_plain ? word : in_quotes(word);
   }
   return text;
 }

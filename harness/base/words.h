@@ -13,6 +13,9 @@ namespace gradsync {
 // follows a backslash.
 std::vector<std::string> split_words(const std::string& text);
 
+// Returns the text in a shell's single quotes.
+std::string in_quotes(const std::string& text);
+
 // Returns a text that a shell, and split_words, divides into these words: quoted where it must be.
 std::string joined_words(const std::vector<std::string>& words);
 
