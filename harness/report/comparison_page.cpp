@@ -7,6 +7,7 @@
 #include <map>
 #include <vector>
 
+#include "harness/base/grouped.h"
 #include "harness/base/units.h"
 #include "harness/text/labels.h"
 #include "harness/text/text_table.h"
@@ -63,22 +64,11 @@ std::string difference_table(const std::vector<ContextDifference>& differences) 
   return any ? table.to_markdown() : "Nothing in their contexts differs that times depend on.\n";
 }
 
-// The cells of each part as `a` has them, in its order.
-std::vector<std::vector<ComparedCell>> by_part(const std::vector<ComparedCell>& cells) {
-  std::vector<std::vector<ComparedCell>> parts;
-  for (const ComparedCell& cell : cells) {
-    const auto same = [&](const auto& part) { return part.front().part == cell.part; };
-    auto found = std::ranges::find_if(parts, same);
-    if (found == parts.end()) found = parts.emplace(found);
-    found->push_back(cell);
-  }
-  return parts;
-}
-
-std::string part_text(const results::Context& context, const std::vector<ComparedCell>& cells) {
-  const std::string& name = cells.front().part;
+std::string part_text(const results::Context& context,
+                      const std::vector<const ComparedCell*>& cells) {
+  const std::string& name = cells.front()->part;
   const bool paced = std::ranges::any_of(
-      cells, [](const ComparedCell& cell) { return cell.timing == results::Timing::Paced; });
+      cells, [](const ComparedCell* cell) { return cell->timing == results::Timing::Paced; });
   return (name.empty() ? "" : "\n## " + name + "\n") +
          (paced ? "\n**Paced compute.**\n" : "\nReal compute.\n") +
          comparison_tables(context, cells);
@@ -126,7 +116,9 @@ std::string comparison_markdown(const RunComparison& comparison) {
   const ComparedRun& b = comparison.b;
   std::string text = run_lines("A", a) + run_lines("B", b) + warning_lines("A", a) +
                      warning_lines("B", b) + "\n" + difference_table(comparison.differences);
-  for (const auto& cells : by_part(comparison.cells)) text += part_text(a.context, cells);
+  for (const auto& cells : grouped(comparison.cells, &ComparedCell::part)) {
+    text += part_text(a.context, cells);
+  }
   if (comparison.cells.empty()) text += "\nThe two runs have no cell in common.\n";
   const auto varying = varying_over_all(comparison);
   const std::string lonely =

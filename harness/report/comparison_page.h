@@ -20,7 +20,7 @@ std::string comparison_markdown(const summary::RunComparison& comparison);
 // is left out and its place says why. A run in which a trial of a cell failed shows its status, no
 // numbers.
 std::string comparison_tables(const results::Context& context,
-                              const std::vector<summary::ComparedCell>& cells);
+                              const std::vector<const summary::ComparedCell*>& cells);
 
 // Returns `value` of a context's `field` as people read it, in one short line: "954.8 Mbit/s",
 // "0.0148", "-" where it is not known.

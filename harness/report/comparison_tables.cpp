@@ -32,14 +32,14 @@ struct Side {
 };
 constexpr Side kSides[] = {{"A", &ComparedCell::a}, {"B", &ComparedCell::b}};
 
-Cells named(const results::Context& context, const std::vector<ComparedCell>& cells) {
+Cells named(const results::Context& context, const std::vector<const ComparedCell*>& cells) {
   std::vector<summary::UnnamedCell> unnamed;
-  for (const ComparedCell& cell : cells) {
-    unnamed.push_back({&cell.cell, text::topology_label(context, cell.cell.topology(), {})});
+  for (const ComparedCell* cell : cells) {
+    unnamed.push_back({&cell->cell, text::topology_label(context, cell->cell.topology(), {})});
   }
   const std::vector<CellName> names = summary::cell_names(unnamed);
   Cells named;
-  for (std::size_t i = 0; i < cells.size(); ++i) named.push_back({cells[i], names[i]});
+  for (std::size_t i = 0; i < cells.size(); ++i) named.push_back({*cells[i], names[i]});
   return named;
 }
 
@@ -228,7 +228,7 @@ std::string collectives_text(const Cells& cells) {
 }  // namespace
 
 std::string comparison_tables(const results::Context& context,
-                              const std::vector<ComparedCell>& cells) {
+                              const std::vector<const ComparedCell*>& cells) {
   const Cells rows = named(context, cells);
   return times_text(rows) + slowdowns_text(rows) + collectives_text(rows);
 }

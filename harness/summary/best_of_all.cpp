@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <utility>
 
+#include "harness/base/grouped.h"
 #include "harness/summary/comparison.h"
 
 namespace gradsync::summary {
@@ -30,42 +31,35 @@ struct Timed {
   double step_s;
 };
 
-// What the cells share that may be compared.
-using SetUp = std::pair<std::string, Parameters>;  // their part, and all but strategy and options
-
-SetUp set_up_of(const CellGroup& group) {
+// What cells share that may be compared: their part, and all but strategy and options.
+std::pair<std::string, json> set_up_of(const Timed& timed) {
+  const CellGroup& group = *timed.group;
   Parameters rest = group.cell.without({"strategy"});
-  for (const CommunicationOption& option : communication_options())
+  for (const CommunicationOption& option : communication_options()) {
     rest = rest.without({option.name});
-  return {group.part, rest};
+  }
+  return {group.part, rest.written()};
 }
 
-std::vector<std::vector<Timed>> set_ups(const std::vector<CellGroup>& groups,
-                                        const std::vector<CellResult>& cells) {
-  std::vector<SetUp> found;
-  std::vector<std::vector<Timed>> lists;
+std::vector<Timed> timed_under_ddp(const std::vector<CellGroup>& groups,
+                                   const std::vector<CellResult>& cells) {
+  std::vector<Timed> timed;
   for (std::size_t i = 0; i < groups.size(); ++i) {
     if (!cells[i].is_timed() || groups[i].cell.wrapper() != "ddp") continue;
-    const SetUp shared = set_up_of(groups[i]);
-    const auto place = std::ranges::find(found, shared) - found.begin();
-    if (place == std::ssize(found)) {
-      found.push_back(shared);
-      lists.emplace_back();
-    }
-    lists[static_cast<std::size_t>(place)].push_back({&groups[i], cells[i].step_s->mean});
+    timed.push_back({&groups[i], cells[i].step_s->mean});
   }
-  return lists;
+  return timed;
 }
 
 // The fastest of those that `counts`, and how many those are.
 template <typename Counts>
-std::pair<const Timed*, std::size_t> fastest(const std::vector<Timed>& list, Counts counts) {
+std::pair<const Timed*, std::size_t> fastest(const std::vector<const Timed*>& list, Counts counts) {
   const Timed* best = nullptr;
   std::size_t number = 0;
-  for (const Timed& timed : list) {
-    if (!counts(timed.group->cell)) continue;
+  for (const Timed* timed : list) {
+    if (!counts(timed->group->cell)) continue;
     ++number;
-    if (best == nullptr || timed.step_s < best->step_s) best = &timed;
+    if (best == nullptr || timed->step_s < best->step_s) best = timed;
   }
   return {best, number};
 }
@@ -110,7 +104,8 @@ const std::vector<CommunicationOption>& communication_options() {
 std::vector<Best> best_of_all(const std::vector<CellGroup>& groups,
                               const std::vector<CellResult>& cells) {
   std::vector<Best> best;
-  for (const std::vector<Timed>& list : set_ups(groups, cells)) {
+  const std::vector<Timed> timed = timed_under_ddp(groups, cells);
+  for (const auto& list : grouped(timed, set_up_of)) {
     const auto reference = fastest(list, all_by_default);
     if (reference.first == nullptr || reference.second == list.size()) continue;
     const auto any = fastest(list, [](const Parameters&) { return true; });

@@ -5,6 +5,7 @@
 #include <set>
 #include <utility>
 
+#include "harness/base/grouped.h"
 #include "harness/summary/plan_source.h"
 
 namespace gradsync::summary {
@@ -28,14 +29,11 @@ std::vector<CellView> named(std::vector<CellView> cells) {
 }
 
 std::vector<Setting> settings_of(const std::vector<CellView>& cells) {
+  const auto but_strategy = [](const CellView& cell) {
+    return cell.cell.without({"strategy"}).written();
+  };
   std::vector<Setting> settings;
-  std::map<nlohmann::json, std::size_t> known;
-  for (const CellView& cell : cells) {
-    const auto [place, is_new] =
-        known.try_emplace(cell.cell.without({"strategy"}).written(), settings.size());
-    if (is_new) settings.emplace_back();
-    settings[place->second].cells.push_back(&cell);
-  }
+  for (auto& group : grouped(cells, but_strategy)) settings.push_back({std::move(group)});
   return settings;
 }
 
@@ -117,16 +115,15 @@ bool PartView::varies(const std::string& parameter) const {
 }
 
 std::vector<PartView> parts_of(const results::Result& result) {
-  std::vector<std::pair<std::string, std::vector<CellView>>> cells;  // by part
-  for (const CellResult& cell : result.cells) {
-    auto found = std::ranges::find(cells, cell.part, [](const auto& part) { return part.first; });
-    if (found == cells.end()) found = cells.insert(found, {cell.part, {}});
-    found->second.push_back({cell, {}});
-    found->second.back().name.topology = text::topology_label(result.context, cell);
-  }
   std::vector<PartView> parts;
-  for (auto& [name, its_cells] : cells) {
-    PartView& part = parts.emplace_back(name, about_part(result.plan, name), std::move(its_cells));
+  for (const auto& group : grouped(result.cells, &CellResult::part)) {
+    std::vector<CellView> cells;
+    for (const CellResult* cell : group) {
+      cells.push_back({*cell, {}});
+      cells.back().name.topology = text::topology_label(result.context, *cell);
+    }
+    const std::string& name = group.front()->part;
+    PartView& part = parts.emplace_back(name, about_part(result.plan, name), std::move(cells));
     part.timing_valid = result.context.timing_valid;
     part.laws = of_part(result.laws, name);
     part.best = of_part(result.best, name);

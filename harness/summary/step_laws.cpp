@@ -2,8 +2,11 @@
 
 #include <algorithm>
 #include <cmath>
+#include <ranges>
 #include <set>
+#include <utility>
 
+#include "harness/base/grouped.h"
 #include "harness/plan/strategies.h"
 #include "harness/stats/step_law.h"
 
@@ -34,15 +37,10 @@ Parameters shared_by(const CellResult& cell) {
 
 // Cells of one part that differ in strategy and accumulation alone, in the order of the result.
 std::vector<Cells> sweeps_of(const std::vector<CellResult>& cells) {
-  std::vector<Cells> sweeps;
-  for (const CellResult& cell : cells) {
-    if (!has_law(cell)) continue;
-    auto found = std::ranges::find_if(sweeps, [&](const Cells& sweep) {
-      return sweep.front()->part == cell.part && shared_by(*sweep.front()) == shared_by(cell);
-    });
-    if (found == sweeps.end()) found = sweeps.emplace(found);
-    found->push_back(&cell);
-  }
+  const auto part_and_rest = [](const CellResult& cell) {
+    return std::pair(cell.part, shared_by(cell).written());
+  };
+  std::vector<Cells> sweeps = grouped(cells | std::views::filter(has_law), part_and_rest);
   std::erase_if(sweeps, [](const Cells& sweep) {
     std::set<int> accumulations;
     for (const CellResult* cell : sweep) accumulations.insert(cell->cell.accumulation_steps());
