@@ -217,7 +217,7 @@ void add_predict_command(CLI::App& app, ExitStatus&) {
         ->add_option_function<std::string>(
             fmt::format("--{}", field),
             [options, axis](const std::string& value) {
-              options->overrides.push_back(axis + "=" + value);
+              options->overrides.push_back(fmt::format("{}={}", axis, value));
             },
             fmt::format("Short for --set {}=...", axis))
         ->type_name(value_name(axis));

@@ -165,7 +165,7 @@ void add_run_command(CLI::App& app, ExitStatus& status) {
   command->add_flag("--resume", options->resume, "Go on with the run in --out");
   command->add_flag("--dry-run", options->dry_run, "Print the trials in order, run nothing");
   command->add_flag("--json", options->json, "Print result.json instead of the table");
-  command->callback([options, &app, &status] {
+  command->callback([options, &status] {
     if (options->quiet) log::configure(true);
     status = run_plan(*options);
   });

@@ -68,7 +68,7 @@ void add_pages(const CommandPage& page, std::vector<const CommandPage*>& pages) 
 CommandPage page_of(const CLI::App& app) {
   std::string name;
   for (const CLI::App* at = &app; at->get_parent() != nullptr; at = at->get_parent()) {
-    name = at->get_name() + (name.empty() ? "" : " ") + name;
+    name.insert(0, at->get_name() + (name.empty() ? "" : " "));
   }
   return page_below(app, name);
 }

@@ -40,7 +40,7 @@ std::vector<std::string> command_of(const std::string& program,
 }  // namespace
 
 std::string program_of(const std::string& build) {
-  const std::string program = fs::is_directory(build) ? build + "/gradsync" : build;
+  std::string program = fs::is_directory(build) ? build + "/gradsync" : build;
   if (fs::is_regular_file(program) && ::access(program.c_str(), X_OK) == 0) return program;
   throw ConfigError(fmt::format(
       "{}: expected a build directory with the program gradsync in it, or the program", build));

@@ -84,7 +84,7 @@ std::vector<std::pair<std::vector<int>, Pair>> groups_of(const HeldCounts& held,
   }
   std::vector<std::pair<std::vector<int>, Pair>> groups;
   for (const auto& [rank, pair] : by_rank) {
-    const auto same = [&](const auto& group) { return group.second == pair; };
+    const auto same = [&own = pair](const auto& group) { return group.second == own; };
     const auto found = std::find_if(groups.begin(), groups.end(), same);
     if (found == groups.end()) {
       groups.push_back({{rank}, pair});

@@ -118,7 +118,9 @@ std::string gate_text(const GateReport& report, std::size_t width) {
   std::string text = fmt::format(
       "GATE {}{}\n", report.plan,
       report.claims_file.empty() ? "" : fmt::format(" (claims: {})", report.claims_file));
-  for (const auto& [side, build] : sides_of(report)) text += wrapped(side + ", " + build, 0, width);
+  for (const auto& [side, build] : sides_of(report)) {
+    text += wrapped(fmt::format("{}, {}", side, build), 0, width);
+  }
   text += wrapped(settings_text(report), 0, width);
   for (const std::string& note : all_notes(report)) text += wrapped("note: " + note, 0, width);
   text += "\n";

@@ -62,7 +62,8 @@ std::string ratio_words(const std::optional<results::StepRatio>& ratio) {
 }
 
 std::size_t turns_of(const RowReport& row) {
-  return static_cast<std::size_t>(row.times->turns + row.confirmation_turns);
+  return static_cast<std::size_t>(row.times->turns) +
+         static_cast<std::size_t>(row.confirmation_turns);
 }
 
 bool took_turns(const RowReport& row) {

@@ -26,7 +26,7 @@ Decision decide_and_confirm(const TurnFamily& gate, const std::vector<RowTurns>&
     evidence.push_back({differences(row.turns, settings.low_quantile), {}, ""});
   }
   while (true) {
-    const Decision decision = decide(evidence, settings);
+    Decision decision = decide(evidence, settings);
     bool confirms = false;
     for (std::size_t i = 0; i < gate.rows.size(); ++i) {
       if (!decision.rows[i].needs_confirmation) continue;

@@ -168,11 +168,12 @@ double Turn::mean_step_s(Arm arm) const {
 }
 
 std::size_t start_count(const TurnFamily& family) {
-  int last = -1;
+  std::size_t count = 0;
   for (const RowTurns& row : family.rows) {
-    if (!row.turns.empty()) last = std::max(last, row.turns.back().start);
+    if (row.turns.empty()) continue;
+    count = std::max(count, static_cast<std::size_t>(row.turns.back().start) + 1);
   }
-  return static_cast<std::size_t>(last + 1);
+  return count;
 }
 
 json to_json(const TurnFamily& family) {

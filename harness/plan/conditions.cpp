@@ -13,7 +13,7 @@ using nlohmann::json;
 
 namespace {
 
-constexpr double kLongestTimeout_s = 86'400;
+constexpr double kLongestTimeoutS = 86'400;
 
 // The first of `choices` is the default.
 Condition choice(const char* name, std::string Plan::*field,
@@ -38,8 +38,8 @@ Condition count(const char* name, int Plan::*field) {
 Condition seconds(const char* name, double Plan::*field) {
   return {name, [=](JsonFields& fields, Plan& plan) {
             plan.*field = fields.number(name, plan.*field);
-            if (plan.*field > 0 && plan.*field <= kLongestTimeout_s) return;
-            fields.fail(name, fmt::format("seconds above 0, at most {:.0f}", kLongestTimeout_s));
+            if (plan.*field > 0 && plan.*field <= kLongestTimeoutS) return;
+            fields.fail(name, fmt::format("seconds above 0, at most {:.0f}", kLongestTimeoutS));
           }};
 }
 

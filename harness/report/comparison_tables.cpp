@@ -70,7 +70,7 @@ void add_pair(Columns& columns, const Column& column) {
 std::string step_with_interval(const CellResult& side, int decimals) {
   if (!side.is_ok()) return results::to_string(side.status);
   if (!side.step_s) return "-";
-  const std::string mean = text::seconds_text(side.step_s->mean, decimals);
+  std::string mean = text::seconds_text(side.step_s->mean, decimals);
   const auto& ci95 = side.step_s->ci95;
   if (!ci95) return mean;
   return fmt::format("{} [{}, {}]", mean, text::seconds_text(ci95->lo, decimals),

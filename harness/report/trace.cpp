@@ -4,7 +4,6 @@
 
 #include <algorithm>
 #include <cmath>
-#include <ranges>
 #include <string>
 #include <vector>
 
@@ -129,8 +128,8 @@ bool has_timeline(const RankRecord& rank) {
 // What rank 0 held over a step of the last trial that recorded it; nothing where none did.
 std::vector<MemoryTimelinePoint> memory_of(const std::vector<const TrialRecord*>& trials,
                                            const results::TimelinesFile& timelines) {
-  for (const TrialRecord* trial : std::views::reverse(trials)) {
-    std::vector<MemoryTimelinePoint> points = timelines.memory_of(*trial);
+  for (auto trial = trials.rbegin(); trial != trials.rend(); ++trial) {
+    std::vector<MemoryTimelinePoint> points = timelines.memory_of(**trial);
     if (!points.empty()) return points;
   }
   return {};

@@ -14,7 +14,6 @@ namespace gradsync::summary {
 
 using results::CellResult;
 using results::Law;
-using results::LawPoint;
 using results::Parameters;
 
 namespace {

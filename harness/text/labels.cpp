@@ -90,7 +90,7 @@ std::string seconds_text(double seconds, int decimals) {
 }
 
 std::string ratio_text(const results::Ratio& ratio) {
-  const std::string text = fmt::format("{:.2f}x", ratio.ratio);
+  std::string text = fmt::format("{:.2f}x", ratio.ratio);
   if (!ratio.ci95) return text;
   return fmt::format("{} [{:.2f}, {:.2f}]", text, ratio.ci95->lo, ratio.ci95->hi);
 }

@@ -183,7 +183,7 @@ PreloadLibrary PreloadBuild::build() const {
 }
 
 std::string compile_loader(const std::string& source_dir, const std::string& folder) {
-  const std::string loader = folder + "/" + kLoader;
+  std::string loader = folder + "/" + kLoader;
   // Only what is used: it goes into processes that know nothing of C++.
   run(Words{find_compiler()} + common_options() +
       Words{"-fno-exceptions", "-fno-rtti", "-I" + source_dir} +

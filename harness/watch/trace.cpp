@@ -10,6 +10,7 @@
 #include <utility>
 
 #include "harness/report/trace_events.h"
+#include "harness/watch/examined.h"
 #include "harness/watch/steps/steps.h"
 #include "harness/watch/watched.h"
 

@@ -45,7 +45,7 @@ void opening(const char* option, Open open) {
 
 std::string event_record(const WatchedStep& step, double ended_s) {
   auto values = known_values(step.series);
-  for (auto& [tag, value] : values) tag = "gradsync/" + tag;
+  for (auto& [tag, value] : values) tag.insert(0, "gradsync/");
   return scalars_record(ended_s, *step.series.steps, values);
 }
 

@@ -66,7 +66,7 @@ SeenJob run_whole_job(const WholeJob& job, const std::function<void()>& poll) {
   environment.insert(environment.end(), job.more.begin(), job.more.end());
   SeenJob seen;
   seen.torch = torch.version;
-  std::ofstream(job.log, std::ios::app);  // it must be there to be followed
+  const std::ofstream log(job.log, std::ios::app);  // it must be there to be followed
   LogFollower follower(job.log);
   const std::int64_t start_ns = steady_clock().now_ns();
   {
