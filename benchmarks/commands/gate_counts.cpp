@@ -2,6 +2,7 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <filesystem>
 #include <iostream>
 
@@ -52,10 +53,22 @@ ExitStatus tell_failure(const arms::GateQuestion& question, const arms::CountedJ
   return ExitStatus::Failed;
 }
 
-ExitStatus write_counts(const arms::GateQuestion& question, const arms::CountedJob& counted) {
+bool knows_a_peak(const gate::HeldCounts& counts) {
+  return std::ranges::any_of(counts.ranks, [](const gate::RankCounts& group) {
+    return static_cast<bool>(group.peak_allocated_bytes);
+  });
+}
+
+ExitStatus write_counts(const arms::GateQuestion& question, arms::CountedJob& counted,
+                        const std::string& directory) {
   const std::string& path = question.options.counts;
   if (!counted.unsteady.empty()) {
     throw EnvironmentError(counted.unsteady, "seed the job, and pad what it exchanges");
+  }
+  if (knows_a_peak(counted.counts)) {
+    log::info("the job is started once more: is its peak of memory the same again?");
+    arms::forget_chance_peaks(question, directory, counted);
+    keep_what_was_seen(counted, directory);
   }
   results::write_atomically(path, gate::held_counts_text(counted.counts));
   if (watch::has_excess(counted.watched)) {
@@ -93,14 +106,18 @@ ExitStatus hold_counts(const arms::GateQuestion& question, const std::string& di
     held = held_by(options.counts);
   }
   results::prepare_directory(directory, false, options.run.force);
-  const arms::CountedJob counted = arms::count_job(question, directory);
+  arms::CountedJob counted = arms::count_job(question, directory);
   keep_what_was_seen(counted, directory);
   log::info("Raw: " + directory + "/");
   const bool has_failed = !counted.job.failure.empty();
   if (has_failed && (options.update || counted.counts.ranks.empty())) {
     return tell_failure(question, counted);
   }
-  if (options.update) return write_counts(question, counted);
+  if (options.update) return write_counts(question, counted, directory);
+  if (!has_failed && arms::differs_in_peaks_alone(held, counted)) {
+    log::info("the job is started once more: is its peak of memory the same again?");
+    arms::forget_chance_peaks(question, directory, counted);
+  }
   const gate::HeldPage page = arms::held_page(question, held, counted);
   const bool differs = gate::verdict_of(page.report) == gate::Verdict::Regression;
   return has_failed && !differs ? tell_failure(question, counted)

@@ -3,16 +3,18 @@
 #include <fmt/format.h>
 
 #include <cstdlib>
+#include <map>
 #include <set>
 #include <utility>
 
-#include "harness/base/build_info.h"
+#include "harness/arms/job_side.h"
 #include "harness/base/errors.h"
 #include "harness/base/words.h"
 #include "harness/coordinate/watched_group.h"
 #include "harness/results/store.h"
 #include "harness/session/interrupt.h"
 #include "harness/watch/environment.h"
+#include "harness/watch/examined.h"
 #include "harness/watch/steps/usual_counts.h"
 
 namespace gradsync::arms {
@@ -24,7 +26,7 @@ constexpr const char* kCountsPlan = "counts";
 
 // Of a job whose steps vary these may be chance; how often it synchronizes is not.
 bool may_be_chance(const CountDifference& difference) {
-  static const std::set<std::string> kinds{"events", "collectives", "peak_allocated_bytes"};
+  static const std::set<std::string> kinds{"events", "collectives", gate::kPeakDifference};
   return kinds.contains(difference.what);
 }
 
@@ -33,20 +35,11 @@ watch::EnvironmentChanges port_if_none() {
   return std::getenv("MASTER_PORT") == nullptr ? watch::own_port() : watch::EnvironmentChanges{};
 }
 
-gate::Side side_of(const CountedJob& counted, const std::string& command) {
-  results::Context context;
-  context.gradsync = build_info().version;
-  context.commit = build_info().commit;
-  context.torch = counted.job.torch;
-  context.world_size = counted.counts.world_size;
-  return {command, context};
-}
-
 gate::RowCounts row_counts(const gate::HeldCounts& held, const CountedJob& counted,
                            std::vector<std::string>& notes) {
   gate::HeldDifferences found = gate::held_differences(held, counted.counts);
   notes = std::move(found.notes);
-  gate::RowCounts row{std::move(found.differences), ""};
+  gate::RowCounts row{std::move(found.differences), "", ""};
   if (!counted.unsteady.empty()) {
     std::erase_if(row.differences, may_be_chance);
     row.unfit_because = counted.unsteady + ": seed the job, and pad what it exchanges";
@@ -60,26 +53,62 @@ gate::RowCounts row_counts(const gate::HeldCounts& held, const CountedJob& count
   return row;
 }
 
-}  // namespace
-
-CountedJob count_job(const GateQuestion& question, const std::string& directory) {
+watch::SeenJob start_of(const GateQuestion& question, const std::string& directory,
+                        bool shows_output) {
   const GateOptions& options = question.options;
-  CountedJob counted;
-  counted.job = watch::run_whole_job({.command = options.job,
-                                      .python = options.python,
-                                      .more = port_if_none(),
-                                      .log = directory + "/" + results::kJobOutput,
-                                      .shows_output = !options.run.quiet,
-                                      .budget_s = question.time_budget_s},
-                                     [] {
-                                       if (session::interrupt_flag()) {
-                                         throw coordinate::Interrupted();
-                                       }
-                                     });
+  return watch::run_whole_job({.command = options.job,
+                               .python = options.python,
+                               .more = port_if_none(),
+                               .log = directory + "/" + results::kJobOutput,
+                               .shows_output = shows_output,
+                               .budget_s = question.time_budget_s},
+                              [] {
+                                if (session::interrupt_flag()) throw coordinate::Interrupted();
+                              });
+}
+
+// How far a budget lets a job come is chance, and so is what it held by then.
+void forget_unended_peaks(watch::SeenJob& job) {
+  if (!job.was_ended) return;
+  for (watch::RankEvents& process : job.folder.ranks) {
+    process.peak.bytes = Unknown{"the job was ended by --time-budget"};
+  }
+}
+
+void count(CountedJob& counted) {
   watch::UsualCounts usual = watch::usual_counts(counted.job.folder.ranks);
   counted.watched = watch::summarize(counted.job.folder.ranks);
   counted.counts = std::move(usual.counts);
   counted.unsteady = std::move(usual.unsteady);
+}
+
+// By rank.
+std::map<int, Known<std::int64_t>> peaks_of(const watch::SeenJob& job) {
+  std::map<int, Known<std::int64_t>> peaks;
+  for (const watch::RankEvents* process : watch::training_processes(job.folder.ranks)) {
+    peaks[process->rank] = process->peak.bytes;
+  }
+  return peaks;
+}
+
+// What of a peak is left, with what a second start says.
+Known<std::int64_t> confirmed(const Known<std::int64_t>& first, const Known<std::int64_t>& second) {
+  if (!first || first == second) return first;
+  if (!second) {
+    const std::string& why = second.why_not();
+    return Unknown{"a second start does not say it" + (why.empty() ? why : ": " + why)};
+  }
+  return Unknown{
+      fmt::format("it is chance: {} bytes in one start, {} in the next", *first, *second)};
+}
+
+}  // namespace
+
+CountedJob count_job(const GateQuestion& question, const std::string& directory) {
+  CountedJob counted;
+  counted.job = start_of(question, directory, !question.options.run.quiet);
+  forget_unended_peaks(counted.job);
+  count(counted);
   if (counted.counts.ranks.empty() && counted.job.failure.empty()) {
     throw EnvironmentError(
         fmt::format("the job {}without an optimizer step that could be seen: {}",
@@ -88,6 +117,22 @@ CountedJob count_job(const GateQuestion& question, const std::string& directory)
         "`gradsync watch -- COMMAND` says more");
   }
   return counted;
+}
+
+bool differs_in_peaks_alone(const gate::HeldCounts& held, const CountedJob& counted) {
+  const auto differences = gate::held_differences(held, counted.counts).differences;
+  return differences.size() == 1 && differences.front().what == gate::kPeakDifference;
+}
+
+void forget_chance_peaks(const GateQuestion& question, const std::string& directory,
+                         CountedJob& counted) {
+  watch::SeenJob again = start_of(question, directory, false);
+  forget_unended_peaks(again);
+  std::map<int, Known<std::int64_t>> second = peaks_of(again);
+  for (watch::RankEvents& process : counted.job.folder.ranks) {
+    process.peak.bytes = confirmed(process.peak.bytes, second[process.rank]);
+  }
+  count(counted);
 }
 
 gate::HeldPage held_page(const GateQuestion& question, const gate::HeldCounts& held,
@@ -99,7 +144,7 @@ gate::HeldPage held_page(const GateQuestion& question, const gate::HeldCounts& h
   page.seen = counted.counts;
   page.report.plan = kCountsPlan;
   page.report.baseline.name = page.file;
-  page.report.candidate = side_of(counted, page.command);
+  page.report.candidate = side_of_job(page.command, counted.job.torch, &counted.watched);
   gate::RowReport row;
   row.row.cell = results::Parameters::of_a_job();
   row.counts = row_counts(held, counted, page.report.notes);

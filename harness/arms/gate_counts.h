@@ -23,8 +23,17 @@ struct CountedJob {
 // Runs the command of the question to its end, or for as long as --time-budget says. Its output
 // goes to job.log in `directory`, and without --quiet to stderr. Blocks. Errors:
 // coordinate::Interrupted; as run_whole_job; EnvironmentError for a job that ended well without a
-// step that could be seen. Of one that failed before, there are no counts.
+// step that could be seen. Of one that failed before, there are no counts, and of one that the
+// budget ended no peak.
 CountedJob count_job(const GateQuestion& question, const std::string& directory);
+
+// Returns whether nothing but the peaks of memory is other than `held`.
+bool differs_in_peaks_alone(const gate::HeldCounts& held, const CountedJob& counted);
+
+// Starts the job once more, and forgets the peaks in which its two starts differ: a peak that is
+// chance is none that can be held. Errors: as count_job.
+void forget_chance_peaks(const GateQuestion& question, const std::string& directory,
+                         CountedJob& counted);
 
 // Returns the page on a job that took steps, held against `held`.
 gate::HeldPage held_page(const GateQuestion& question, const gate::HeldCounts& held,

@@ -268,12 +268,12 @@ gate::TurnFamily GateMeasurement::family(const std::vector<std::size_t>& which) 
 
 gate::RowCounts GateMeasurement::counts(std::size_t row) const {
   // Whether what differs is chance was asked and not answered.
-  if (!rows_[row].uncounted_control.empty()) return {{}, rows_[row].uncounted_control};
+  if (!rows_[row].uncounted_control.empty()) return {{}, rows_[row].uncounted_control, ""};
   std::vector<const TrialRecord*> baseline;
   std::vector<const TrialRecord*> candidate;
   for (const TrialRecord& trial : rows_[row].baseline) baseline.push_back(&trial);
   for (const TrialRecord& trial : rows_[row].candidate) candidate.push_back(&trial);
-  return gate::compare_counts(baseline, candidate);
+  return gate::compare_counts(baseline, candidate, rows_[row].row.peaks);
 }
 
 }  // namespace gradsync::arms

@@ -96,6 +96,14 @@ std::vector<std::size_t> GateStages::rows_that_differ() const {
   return rows;
 }
 
+std::vector<std::size_t> GateStages::rows_that_tell_nothing() const {
+  std::vector<std::size_t> rows;
+  for (std::size_t i = 0; i < measurement_.rows().size(); ++i) {
+    if (!measurement_.counts(i).unfit_because.empty()) rows.push_back(i);
+  }
+  return rows;
+}
+
 void GateStages::count_control(const std::vector<std::size_t>& which) {
   arms_.start_control();
   measurement_.count_control(which);

@@ -41,6 +41,9 @@ class GateStages {
   // Returns the rows whose counts differ, as far as is known.
   std::vector<std::size_t> rows_that_differ() const;
 
+  // Returns the rows in which the baseline's counts tell nothing, as far as is known.
+  std::vector<std::size_t> rows_that_tell_nothing() const;
+
   // Counts a block of these rows in the control, too, where they differ: in what the baseline
   // differs from itself is then no difference.
   void count_control(const std::vector<std::size_t>& which);

@@ -9,10 +9,9 @@
 #include <set>
 #include <stdexcept>
 
-#include "harness/base/build_info.h"
+#include "harness/arms/job_side.h"
 #include "harness/base/clock.h"
 #include "harness/base/errors.h"
-#include "harness/base/fields.h"
 #include "harness/base/log.h"
 #include "harness/base/words.h"
 #include "harness/coordinate/watched_group.h"
@@ -27,22 +26,6 @@ namespace {
 using gate::Arm;
 using results::Status;
 using results::TrialRecord;
-
-// What is known of a training command, beside its words.
-struct JobContext {
-  std::string gradsync;  // this program's version
-  std::string commit;
-  std::string torch;  // of the command
-  std::optional<int> world_size;
-  std::optional<std::string> verdict;  // on what it synchronizes
-};
-
-constexpr auto fields_of(const JobContext*) {
-  return std::tuple{field("gradsync", &JobContext::gradsync), field("commit", &JobContext::commit),
-                    field("torch", &JobContext::torch),
-                    field("world_size", &JobContext::world_size).spared(),
-                    field("verdict", &JobContext::verdict).spared()};
-}
 
 // DDP arranges its buckets in the second step; the third is as all that follow.
 constexpr int kWarmupSteps = 3;
@@ -133,7 +116,8 @@ JobArms::JobArms(const GateOptions& options, const std::string& directory,
 
 GateRow JobArms::row() {
   return {.row = {.part = "", .cell = results::Parameters::of_a_job()},
-          .warmup_steps = kWarmupSteps};
+          .warmup_steps = kWarmupSteps,
+          .peaks = gate::Peaks::WhereSteady};
 }
 
 void JobArms::open(Arm arm) {
@@ -243,12 +227,8 @@ void JobArms::close() {
 
 gate::Side JobArms::side(Arm arm) const {
   const Job& job = of(arm);
-  JobContext context{build_info().version, build_info().commit, job.command.torch.version, {}, {}};
-  if (job.watched) {
-    context.world_size = job.watched->world_size;
-    context.verdict = job.watched->verdicts.front().sentence;
-  }
-  return {job.command.text, write_fields(context)};
+  return side_of_job(job.command.text, job.command.torch.version,
+                     job.watched ? &*job.watched : nullptr);
 }
 
 bool JobArms::same_command() const {

@@ -4,6 +4,7 @@
 
 #include <cstddef>
 
+#include "harness/gate/counts.h"
 #include "harness/gate/rows.h"
 #include "harness/gate/turns.h"
 #include "harness/results/records.h"
@@ -16,6 +17,7 @@ struct GateRow {
   std::size_t launch = 0;  // rows of one launch are resident together
   std::size_t cell = 0;    // of that launch
   int warmup_steps = 0;    // of its part
+  gate::Peaks peaks = gate::Peaks::Exact;
 };
 
 // What a block of steps came to.

@@ -11,7 +11,7 @@ set(package_data
   models/profiles/*.json plot/*.py results/reference/*.json results/schema/*.json
   # The watcher of a torch that no library was built for is compiled where it is wanted.
   harness/watch/hook/*.py harness/watch/preload/*.cpp harness/watch/preload/*.h
-  harness/watch/events/event.h)
+  harness/watch/events/event_kind.h)
 foreach(pattern IN LISTS package_data)
   file(GLOB files RELATIVE ${CMAKE_SOURCE_DIR} ${CMAKE_SOURCE_DIR}/${pattern})
   foreach(file IN LISTS files)

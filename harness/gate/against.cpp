@@ -181,7 +181,7 @@ GateReport judge_against(const FinishedRun& baseline, const FinishedRun& candida
        missing_rows(rows_of(comparison.only_in_a), rows_of(comparison.only_in_b))) {
     RowReport row;
     row.row = missing.row;
-    row.counts = RowCounts{{missing.difference}, ""};
+    row.counts = RowCounts{{missing.difference}, "", ""};
     row.no_times_because = missing.difference.sentence;
     row.took_turns = false;
     report.rows.push_back(std::move(row));

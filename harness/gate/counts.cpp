@@ -5,6 +5,7 @@
 
 #include <algorithm>
 #include <cstdint>
+#include <iterator>
 #include <map>
 #include <optional>
 #include <set>
@@ -333,19 +334,44 @@ std::string nothing_in(const char* side, const Trials& trials) {
   return fmt::format("the {} is {}: nothing to compare", side, outcome_text(*trials.front()));
 }
 
-// Kinds of counts in which the baseline differs from itself; `because` then says how, for the
-// first.
-std::set<std::string> unsteady_kinds(const Trials& baseline, const TrialRecord& reference,
-                                     std::string& because) {
-  std::set<std::string> kinds;
+// In which the baseline differs from itself.
+std::vector<CountDifference> own_differences(const Trials& baseline, const TrialRecord& reference) {
+  std::vector<CountDifference> differences;
   for (const TrialRecord* trial : baseline) {
     if (!comparable(trial)) continue;
-    for (const CountDifference& difference : count_differences(reference, *trial)) {
-      if (kinds.empty()) because = "the baseline's own trials differ: " + difference.sentence;
-      kinds.insert(difference.what);
-    }
+    std::ranges::copy(count_differences(reference, *trial), std::back_inserter(differences));
   }
-  return kinds;
+  return differences;
+}
+
+bool is_of_peaks(const CountDifference& difference) {
+  return difference.what == kPeakDifference;
+}
+
+bool has_kind(const std::vector<CountDifference>& differences, const std::string& what) {
+  return std::ranges::find(differences, what, &CountDifference::what) != differences.end();
+}
+
+bool knows_peaks(const TrialRecord* trial) {
+  return std::ranges::all_of(
+      trial->ranks, [](const RankRecord& rank) { return rank.peak_allocated_bytes.has_value(); });
+}
+
+bool any_without_peaks(const Trials& trials) {
+  return std::ranges::any_of(
+      trials, [](const TrialRecord* trial) { return comparable(trial) && !knows_peaks(trial); });
+}
+
+// Why peaks of training commands cannot be held; "" where they can, or nobody knows any.
+std::string why_no_peaks(const Trials& baseline, const Trials& candidate,
+                         const std::vector<CountDifference>& own) {
+  const bool in_baseline = !any_without_peaks(baseline);
+  const bool in_candidate = !any_without_peaks(candidate);
+  if (in_baseline != in_candidate) {
+    return fmt::format("that of the {} is not known", in_baseline ? "candidate" : "baseline");
+  }
+  const auto found = std::ranges::find(own, kPeakDifference, &CountDifference::what);
+  return found == own.end() ? "" : "the baseline's own starts differ: " + found->sentence;
 }
 
 }  // namespace
@@ -368,24 +394,32 @@ std::vector<CountDifference> count_differences(const TrialRecord& baseline,
     add("collectives", collectives_words(baseline, candidate));
     add("buckets", buckets_words(baseline, candidate));
     add("gradient_bytes", gradient_bytes_words(baseline, candidate));
-    if (ranks.empty()) add("peak_allocated_bytes", peak_words(baseline, candidate));
+    if (ranks.empty()) add(kPeakDifference, peak_words(baseline, candidate));
   }
   add("status", status_words(baseline, candidate));
   return differences;
 }
 
-RowCounts compare_counts(const Trials& baseline, const Trials& candidate) {
+RowCounts compare_counts(const Trials& baseline, const Trials& candidate, Peaks peaks) {
   const auto found = std::find_if(baseline.begin(), baseline.end(), comparable);
-  if (found == baseline.end()) return {{}, nothing_in("baseline", baseline)};
+  if (found == baseline.end()) return {{}, nothing_in("baseline", baseline), ""};
   RowCounts counts;
-  const std::set<std::string> unsteady = unsteady_kinds(baseline, **found, counts.unfit_because);
+  std::vector<CountDifference> own = own_differences(baseline, **found);
+  if (peaks == Peaks::WhereSteady) {
+    counts.no_peaks_because = why_no_peaks(baseline, candidate, own);
+    std::erase_if(own, is_of_peaks);
+  }
+  if (!own.empty()) {
+    counts.unfit_because = "the baseline's own trials differ: " + own.front().sentence;
+  }
   bool any = false;
   for (const TrialRecord* trial : candidate) {
     if (trial->status == Status::Skipped) continue;
     any = true;
     counts.differences = count_differences(**found, *trial);
     std::erase_if(counts.differences, [&](const CountDifference& difference) {
-      return unsteady.contains(difference.what);
+      return has_kind(own, difference.what) ||
+             (is_of_peaks(difference) && !counts.no_peaks_because.empty());
     });
     if (!counts.differences.empty()) break;
   }

@@ -16,6 +16,8 @@
 
 namespace gradsync::gate {
 
+inline constexpr const char* kPeakDifference = "peak_allocated_bytes";
+
 struct CountDifference {
   std::string what;      // "row", "ranks", "events", "collectives", "buckets", "gradient_bytes",
                          // "peak_allocated_bytes" or "status"; of training commands "verdict",
@@ -43,12 +45,18 @@ struct RowCounts {
   std::string unfit_because;  // set where the baseline gives nothing to hold it against: its trials
                               // failed, or differ among themselves. A kind in which they do is not
                               // among the differences.
+  std::string no_peaks_because;  // set where peaks are not held; see Peaks
 };
+
+// What is asked of peaks of memory. Our own builds have the same one in every start. A training
+// command may have one that is chance, or none that can be seen: then its peaks are not held.
+enum class Peaks { Exact, WhereSteady };
 
 // Returns the comparison of a row's trials; those of a second process group of the baseline belong
 // to the baseline. What the machine could not run, status skipped, says nothing of the candidate.
 RowCounts compare_counts(const std::vector<const results::TrialRecord*>& baseline,
-                         const std::vector<const results::TrialRecord*>& candidate);
+                         const std::vector<const results::TrialRecord*>& candidate,
+                         Peaks peaks = Peaks::Exact);
 
 // A row that one side lacks.
 struct MissingRow {

@@ -106,20 +106,26 @@ TrialRecord trial_of(const HeldCounts& counts) {
   return trial;
 }
 
-// Leaves out the peaks that only one of the two knows; returns whether the baseline's are such.
-void forget_peaks_of_one(TrialRecord& held, TrialRecord& seen, std::vector<std::string>& notes) {
-  bool only_held = false;
-  bool only_seen = false;
+// Leaves out the peaks that only one of the two knows, with a note of why the other does not.
+void forget_peaks_of_one(TrialRecord& held, TrialRecord& seen, const HeldCounts& held_counts,
+                         const HeldCounts& seen_counts, std::vector<std::string>& notes) {
+  const auto in_file = by_rank(held_counts);
+  const auto in_job = by_rank(seen_counts);
+  std::set<std::string> reasons;
   for (std::size_t i = 0; i < std::min(held.ranks.size(), seen.ranks.size()); ++i) {
     auto& a = held.ranks[i].peak_allocated_bytes;
     auto& b = seen.ranks[i].peak_allocated_bytes;
     if (a.has_value() == b.has_value()) continue;
-    (a ? only_held : only_seen) = true;
+    const RankCounts& without =
+        a ? *in_job.at(seen.ranks[i].rank) : *in_file.at(held.ranks[i].rank);
+    const std::string& why = without.peak_allocated_bytes.why_not();
+    reasons.insert(fmt::format("peak memory is not compared: {}{}{}",
+                               a ? "of this job it is not known" : "the file does not hold it",
+                               why.empty() ? "" : ": ", why));
     a.reset();
     b.reset();
   }
-  if (only_held) notes.emplace_back("peak memory is not compared: it was not seen of this job");
-  if (only_seen) notes.emplace_back("peak memory is not compared: the file does not hold it");
+  notes.insert(notes.end(), reasons.begin(), reasons.end());
 }
 
 // "every rank synchronizes ...", or each rank's own words; "" where there are none.
@@ -215,7 +221,7 @@ HeldDifferences held_differences(const HeldCounts& held, const HeldCounts& seen)
   HeldDifferences found;
   TrialRecord a = trial_of(held);
   TrialRecord b = trial_of(seen);
-  forget_peaks_of_one(a, b, found.notes);
+  forget_peaks_of_one(a, b, held, seen, found.notes);
   found.differences = count_differences(a, b);
   const auto add = [&](const char* what, const std::string& sentence) {
     if (!sentence.empty()) found.differences.push_back({what, sentence});

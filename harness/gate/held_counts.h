@@ -46,7 +46,7 @@ struct RankCounts {
   std::vector<int> ranks;           // in order
   std::int64_t syncs_per_step = 0;  // micro-batches that synchronize gradients
   std::map<std::string, OpTotal> per_step;
-  Known<std::int64_t> peak_allocated_bytes;  // of all its steps
+  Known<std::int64_t> peak_allocated_bytes;  // of the whole job
   std::vector<MicroBatchCounts> micro_batches;
   std::vector<SizedCollectives> outside;  // in none of them: a logged loss, say
   bool operator==(const RankCounts&) const = default;

@@ -129,6 +129,19 @@ std::string list_of(const GateReport& report) {
   return text.empty() ? "" : text + "\n";
 }
 
+// A line for each reason; "" where all are held.
+std::string peaks_not_held(const HeldCounts& counts) {
+  std::set<std::string> reasons;
+  for (const RankCounts& group : counts.ranks) {
+    if (!group.peak_allocated_bytes) reasons.insert(group.peak_allocated_bytes.why_not());
+  }
+  std::string text;
+  for (const std::string& why : reasons) {
+    text += fmt::format("\npeak memory is not held: {}\n", why);
+  }
+  return text;
+}
+
 std::string how_to_renew(const HeldPage& page) {
   return fmt::format(
       "<details><summary>If this is meant</summary>\n\nRenew the file, and check it in with the "
@@ -163,7 +176,7 @@ std::string written_text(const std::string& file, const HeldCounts& counts) {
       table.add_row({of_whom + row.name, row.held});
     }
   }
-  return table.to_markdown();
+  return table.to_markdown() + peaks_not_held(counts);
 }
 
 }  // namespace gradsync::gate

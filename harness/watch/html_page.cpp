@@ -128,6 +128,8 @@ std::string step_section(const Watched& watched) {
       table ? html::table(*table) : html::element("p", "A step communicates nothing.") + "\n";
   const std::string times = times_sentence(typical);
   if (!times.empty()) text += html::element("p", html::escaped(times) + ".") + "\n";
+  const std::string peak = peak_sentence(watched);
+  if (!peak.empty()) text += html::element("p", html::escaped(sentence_of(peak))) + "\n";
   text += byte_pictures(typical, knows_enough);
   return typical.excess.empty() ? text : text + time_picture(typical);
 }
@@ -150,12 +152,14 @@ std::string rank_table(const Watched& watched) {
                          {"steps"},
                          {"skipped"},
                          {"evaluation forwards"},
-                         {"collectives in all"}});
+                         {"collectives in all"},
+                         {"tensors at most, bytes"}});
   for (const WatchedRank& rank : watched.ranks) {
     table.add_row({rank.rank < 0 ? "-" : std::to_string(rank.rank), std::to_string(rank.pid),
                    std::to_string(rank.steps), std::to_string(rank.skipped_steps),
                    std::to_string(rank.evaluation_forwards),
-                   std::to_string(total_count(rank.collectives))});
+                   std::to_string(total_count(rank.collectives)),
+                   rank.peak.bytes ? std::to_string(*rank.peak.bytes) : "-"});
   }
   return watched.ranks.empty() ? "" : html::table(table);
 }

@@ -34,6 +34,8 @@ std::string watch_page(const Watched& watched) {
   if (watched.typical) {
     text += typical_step(*watched.typical, knows_what_is_enough(watched));
   }
+  const std::string peak = peak_sentence(watched);
+  if (!peak.empty()) text += wrapped(peak, 0, kPageWidth) + "\n";
   for (std::size_t i = 0; i < watched.verdicts.size(); ++i) {
     text += verdict_text(watched.verdicts[i], i == 0 ? "VERDICT" : "ALSO");
   }

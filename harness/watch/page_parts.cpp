@@ -3,6 +3,9 @@
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 
+#include <algorithm>
+
+#include "harness/base/units.h"
 #include "harness/text/labels.h"
 
 namespace gradsync::watch {
@@ -22,6 +25,16 @@ std::string cast_of(const Watched& watched) {
     return counted(seen, "process", "processes") + " without a process group";
   }
   return fmt::format("{} of {}", seen, counted(watched.world_size, "rank", "ranks"));
+}
+
+std::string peak_text(const TensorPeak& peak) {
+  const auto bytes = static_cast<double>(*peak.bytes);
+  return fmt::format("{} ({} bytes){}", format_bytes(bytes), *peak.bytes,
+                     peak.is_on_gpu ? " of its GPU" : "");
+}
+
+bool holds_less(const WatchedRank& a, const WatchedRank& b) {
+  return *a.peak.bytes < *b.peak.bytes;
 }
 
 }  // namespace
@@ -79,6 +92,22 @@ std::string times_sentence(const TypicalStep& typical) {
                         100 * *typical.excess_s / *typical.step_s);
   }
   return text;
+}
+
+std::string peak_sentence(const Watched& watched) {
+  for (const WatchedRank& rank : watched.ranks) {
+    if (rank.peak.bytes) continue;
+    const std::string& why = rank.peak.bytes.why_not();
+    return why == kNotCounted ? "" : "what tensors held at most is not known: " + why;
+  }
+  if (watched.ranks.empty()) return "";
+  const auto [least, most] =
+      std::minmax_element(watched.ranks.begin(), watched.ranks.end(), holds_less);
+  const std::string text = "tensors held at most " + peak_text(most->peak);
+  if (watched.ranks.size() == 1) return text;
+  if (!holds_less(*least, *most)) return text + " on every rank";
+  return fmt::format("{} on rank {}, {} on rank {}", text, most->rank, peak_text(least->peak),
+                     least->rank);
 }
 
 }  // namespace gradsync::watch

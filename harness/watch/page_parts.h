@@ -20,4 +20,8 @@ std::optional<text::TextTable> step_table(const TypicalStep& typical, bool knows
 // time is known.
 std::string times_sentence(const TypicalStep& typical);
 
+// "tensors held at most 25.0 KiB (25600 bytes) on every rank"; or why that is not known, but for
+// kNotCounted; "" for that.
+std::string peak_sentence(const Watched& watched);
+
 }  // namespace gradsync::watch

@@ -60,7 +60,10 @@ json to_json(const WatchedRank& rank) {
           {"steps", rank.steps},
           {"skipped_steps", rank.skipped_steps},
           {"evaluation_forwards", rank.evaluation_forwards},
-          {"collectives", to_json(rank.collectives)}};
+          {"collectives", to_json(rank.collectives)},
+          {"peak_allocated_bytes", rank.peak.bytes ? json(*rank.peak.bytes) : json()},
+          {"peak_is_on_gpu", rank.peak.is_on_gpu},
+          {"no_peak_because", text_or_null(rank.peak.bytes.why_not())}};
 }
 
 }  // namespace

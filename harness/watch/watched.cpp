@@ -18,6 +18,7 @@ WatchedRank watched_rank(const Examined& rank) {
   WatchedRank watched;
   watched.rank = rank.events->rank;
   watched.pid = rank.events->pid;
+  watched.peak = rank.events->peak;
   for (const Step& step : rank.steps.steps) {
     watched.evaluation_forwards += step.evaluation_forwards;
     if (!step.is_complete) continue;

@@ -39,6 +39,7 @@ struct WatchedRank {
   int skipped_steps = 0;
   int evaluation_forwards = 0;
   OpSums collectives;  // all that the process took part in, set-up included
+  TensorPeak peak;     // of the whole process
 };
 
 struct Watched {

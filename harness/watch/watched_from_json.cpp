@@ -109,6 +109,24 @@ std::vector<Element> read_list(JsonFields& fields, const char* name, Read read) 
   return elements;
 }
 
+// Files of before it was there have none of the three fields.
+TensorPeak read_peak_if_there(JsonFields& fields) {
+  TensorPeak peak;
+  if (!fields.has("peak_allocated_bytes") && !fields.has("no_peak_because")) return peak;
+  const bool is_known = !is_null(fields, "peak_allocated_bytes");
+  const std::string because = sentence_or_null(fields, "no_peak_because");
+  if (is_known != because.empty()) {
+    fields.fail("no_peak_because", is_known ? "null" : "why there is no peak");
+  }
+  if (is_known) {
+    peak.bytes = bounded(fields, "peak_allocated_bytes", 0, kMost);
+  } else {
+    peak.bytes = Unknown{because};
+  }
+  peak.is_on_gpu = fields.boolean("peak_is_on_gpu");
+  return peak;
+}
+
 WatchedRank read_rank(JsonFields fields, const std::string& path) {
   WatchedRank rank;
   if (!is_null(fields, "rank")) rank.rank = small(fields, "rank");
@@ -117,6 +135,7 @@ WatchedRank read_rank(JsonFields fields, const std::string& path) {
   rank.skipped_steps = small(fields, "skipped_steps");
   rank.evaluation_forwards = small(fields, "evaluation_forwards");
   rank.collectives = read_sums(fields, "collectives", path, kMost);
+  rank.peak = read_peak_if_there(fields);
   fields.finish();
   return rank;
 }

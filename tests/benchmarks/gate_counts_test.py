@@ -21,6 +21,7 @@ HERE = Path(__file__).resolve().parent
 JOBS = ROOT / "tests" / "harness" / "watch" / "jobs"
 PAGE = ROOT / "benchmarks" / "gates" / "README.md"
 SCHEMA = ROOT / "benchmarks" / "gates" / "counts.schema.json"
+HOLDING = HERE / "holding_training.py"
 FAILS = "raise ValueError('no data')"
 # Steps as the other jobs do, then fails.
 FAILS_LATE = """
@@ -92,6 +93,25 @@ class Holding(GateCountsTest):
         self.assertIn("error: the job made 6 steps, then exited with status 1", outcome.err)
         self.assertIn("ValueError: at the end", outcome.err)
         self.assertEqual(outcome.out, "")
+
+    def test_a_peak_is_held_to_the_byte_where_it_is_not_chance(self):
+        outcome = self.gate(two_ranks(HOLDING), "--update")
+        self.assertEqual(outcome.status, 0, outcome.out + outcome.err)
+        self.assertIn("started once more", outcome.err)
+        [group] = self.counts()["ranks"]
+        self.assertGreater(group["peak_allocated_bytes"], 0)
+        outcome = self.gate(two_ranks(HOLDING, "--more", 100), "--quiet")
+        self.assertEqual(outcome.status, REGRESSION, outcome.out + outcome.err)
+        self.assertIn("- peak of every rank is 100 bytes more", outcome.out)
+
+        outcome = self.gate(two_ranks(HOLDING, "--by-chance"), "--quiet")
+        self.assertEqual(outcome.status, 0, outcome.out + outcome.err)
+        chance = r"it is chance: \d+ bytes in one start, \d+ in the next"
+        self.assertRegex(outcome.out, f"peak memory is not compared: .*{chance}")
+        outcome = self.gate(two_ranks(HOLDING, "--by-chance"), "--update", "--quiet")
+        self.assertEqual(outcome.status, 0, outcome.out + outcome.err)
+        self.assertRegex(outcome.out, f"peak memory is not held: {chance}")
+        self.assertIsNone(self.counts()["ranks"][0]["peak_allocated_bytes"])
 
     def assert_obeys_its_schema(self):
         from schemas import jsonschema

@@ -2,7 +2,7 @@
 
 No verdict on times is expected that a busy machine could not give.
 
-Covers: gate_jobs.cpp, job_arms.cpp.
+Covers: gate_jobs.cpp, job_arms.cpp, job_side.cpp.
 """
 
 import json
@@ -19,6 +19,7 @@ PASS, REGRESSION, USAGE, UNDECIDED, UNFIT, INTERRUPTED = 0, 1, 2, 3, 4, 130
 HERE = Path(__file__).resolve().parent
 JOBS = ROOT / "tests" / "harness" / "watch" / "jobs"
 ENDLESS = HERE / "endless_training.py"
+HOLDING = HERE / "holding_training.py"
 UNSEEDED = HERE / "unseeded_training.py"
 STEPS = 6  # of each of JOBS
 # What the loader leaves of a process that uses another torch. Then it sleeps.
@@ -78,6 +79,17 @@ class GateJobsTest(ProgramTest):
 
 
 class Counts(GateJobsTest):
+    def test_a_peak_is_compared_to_the_byte_where_the_baseline_has_it_again(self):
+        more = two_ranks(HOLDING, "--more", 1000)
+        outcome = self.gate(two_ranks(HOLDING), more, "--counts-only")
+        self.assertEqual(outcome.status, REGRESSION, outcome.out + outcome.err)
+        [difference] = self.row()["counts"]["differences"]
+        self.assertEqual(difference["sentence"], "peak of every rank is 1000 bytes more")
+
+        outcome = self.gate(two_ranks(HOLDING, "--by-chance"), more, "--counts-only", "--force")
+        self.assertEqual(outcome.status, PASS, outcome.out + outcome.err)
+        self.assertIn("peak memory is not held: the baseline's own starts differ", outcome.out)
+
     def test_a_lost_no_sync_and_the_line_to_change(self):
         outcome = self.gate(two_ranks(JOBS / "no_sync.py"), two_ranks(JOBS / "improper.py"))
         self.assertEqual(outcome.status, REGRESSION, outcome.out + outcome.err)

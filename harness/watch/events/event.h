@@ -6,26 +6,10 @@
 #include <string>
 #include <vector>
 
-namespace gradsync::watch {
+#include "harness/base/known.h"
+#include "harness/watch/events/event_kind.h"
 
-enum class EventKind {
-  Forward,     // of a wrapped model; `name`: "DistributedDataParallel", "FullyShardedDataParallel",
-               // "fully_shard"; `detail`: words, of which "no_grad", "eval" and "no_sync"
-               // (the wrapper's flag was off) have a meaning; empty also where nothing is known
-  Backward,    // one run of autograd; `detail`: gradients that it accumulated, "0" where it was
-               // torch.autograd.grad or its like; empty: not known
-  Collective,  // `name`: "all_reduce", "broadcast", "reduce_scatter", "all_gather", ...
-  OptimizerStep,  // `name`: "AdamW", ...; `detail`: "skipped" where a gradient scaler left it out
-  NoSyncEnter,    // the hook alone sees these two: `file` and `line` of the `with`
-  NoSyncLeave,
-  Wrap,  // a model was wrapped; `name`: the wrapper, `detail`: its options as "name=value" words
-  Sync,  // FSDP2: set_requires_gradient_sync(`detail`: "true" or "false")
-  ZeroGrad,  // gradients were cleared; what later micro-batches add starts from nothing; `detail`:
-             // kByHand where the job did so, or changed them, by itself and not by zero_grad()
-  GradientUse,  // the job needs gradients as they are here: `detail` kRead, it read one, or
-                // kParameters, it changed parameters and not by an optimizer
-  CommHook,     // DDP was given a hook that reduces in its place, by whatever means
-};
+namespace gradsync::watch {
 
 inline constexpr const char* kByHand = "by_hand";
 inline constexpr const char* kRead = "read";
@@ -39,7 +23,8 @@ struct Event {
   std::int64_t issued_ns = 0;  // of a collective: when its call returned; 0: not known
   std::string name;
   std::int64_t bytes = -1;  // of a collective: its tensor, once per rank; of a Wrap: all gradients
-                            // of the model; -1: not known
+                            // of the model; of an OptimizerStep: the most that tensors held until
+                            // it ended, as in TensorPeak; -1: not known
   std::int64_t object = 0;  // tells models, optimizers and process groups apart; 0: not known
   std::int64_t thread = 0;
   std::string file;  // where the job called it; empty: not known
@@ -50,6 +35,16 @@ struct Event {
 // Sorts by start_ns; of events that begin together the order stays.
 void sort_by_time(std::vector<Event>& events);
 
+inline constexpr const char* kNotCounted = "its tensors were not counted from the first one on";
+
+// The most that the tensors of a process held at once: on the CPU those that its training's thread
+// made, with the bytes that were asked for; where it uses a GPU those on that GPU instead, as torch
+// has counted them.
+struct TensorPeak {
+  Known<std::int64_t> bytes = Unknown{kNotCounted};
+  bool is_on_gpu = false;
+};
+
 // What one process says of itself, or one of the files that it left.
 struct RankEvents {
   int rank = -1;  // -1: it never had a process group
@@ -59,6 +54,7 @@ struct RankEvents {
   std::vector<std::string> faults;  // what the watcher could not see, in sentences
   // Of a process without a group: why it may be one of several, "OMPI_COMM_WORLD_SIZE=4"; else "".
   std::string peers;
+  TensorPeak peak;
   // Of what began later, events were left out because there were too many.
   std::int64_t complete_until_ns = std::numeric_limits<std::int64_t>::max();
 };

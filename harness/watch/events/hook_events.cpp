@@ -64,6 +64,27 @@ void read_start(JsonFields& fields, RankEvents& events) {
   fields.string("python");
 }
 
+TensorPeak read_gpu_peak(JsonFields& fields) {
+  TensorPeak peak{.bytes = {}, .is_on_gpu = true};
+  const std::int64_t bytes = fields.integer("bytes", -1);
+  const std::string sentence = fields.string("sentence", "");
+  if (bytes >= 0) {
+    peak.bytes = bytes;
+  } else {
+    peak.bytes = Unknown{sentence};
+  }
+  return peak;
+}
+
+// Of a process that was killed before it could say it at its end.
+void take_last_gpu_peak(RankEvents& process) {
+  if (process.peak.is_on_gpu) return;
+  for (const Event& event : process.events) {
+    if (event.kind != EventKind::OptimizerStep || event.bytes < 0) continue;
+    process.peak = {.bytes = event.bytes, .is_on_gpu = true};
+  }
+}
+
 std::int64_t last_start_ns(const RankEvents& process) {
   std::int64_t last_ns = 0;
   for (const Event& event : process.events) last_ns = std::max(last_ns, event.start_ns);
@@ -82,6 +103,8 @@ void read_line(const json& line, const std::string& place, RankEvents& events) {
     events.world_size = read_int(fields, "world_size", 1);
   } else if (kind == "peers") {
     events.peers = fields.string("detail");
+  } else if (kind == "gpu_peak") {
+    events.peak = read_gpu_peak(fields);
   } else if (kind == "fault" || kind == "full") {
     events.faults.push_back(fields.string("sentence"));
     if (kind == "full") events.complete_until_ns = last_start_ns(events);
@@ -134,6 +157,7 @@ void take_what_the_hook_knows(Event& event, const Event& hook) {
     event.line = hook.line;
   }
   if (!hook.detail.empty()) event.detail = hook.detail;
+  if (hook.bytes >= 0) event.bytes = hook.bytes;
   event.start_ns = std::min(event.start_ns, hook.start_ns);
   event.end_ns = std::max(event.end_ns, hook.end_ns);
 }
@@ -193,6 +217,7 @@ RankEvents parse_hook_events(std::string_view text, const std::string& name) {
     text.remove_prefix(end + 1);
   }
   sort_by_time(events.events);
+  take_last_gpu_peak(events);
   return events;
 }
 
@@ -210,6 +235,7 @@ void merge(RankEvents& native, const RankEvents& hook) {
   native.complete_until_ns = std::min(native.complete_until_ns, hook.complete_until_ns);
   if (native.pid == 0) native.pid = hook.pid;
   if (native.peers.empty()) native.peers = hook.peers;
+  if (hook.peak.is_on_gpu) native.peak = hook.peak;
   join(native.events, hook.events, EventKind::Forward, false);
   join(native.events, hook.events, EventKind::OptimizerStep, false);
   join(native.events, hook.events, EventKind::ZeroGrad, false);

@@ -144,6 +144,19 @@ JobPlace place_of(const EventFileHeader& header) {
   return {header.pid, header.environment_rank, header.environment_world_size};
 }
 
+Known<std::int64_t> tensor_peak_of(const EventFileHeader& header) {
+  switch (header.tensor_count) {
+    case TensorCount::Counted:
+      return header.tensor_peak_bytes;
+    case TensorCount::OtherAllocator:
+      return Unknown{"the job has an allocator of its own"};
+    case TensorCount::OtherThread:
+      return Unknown{"the job trains on another thread than the one that imported torch"};
+    default:
+      return Unknown{kNotCounted};
+  }
+}
+
 // Of the files that can be read by now.
 std::vector<EventFileHeader> headers_so_far(const std::string& directory) {
   std::vector<EventFileHeader> headers;
@@ -189,6 +202,11 @@ RankEvents read_events(const std::string& path) {
   result.rank = place.rank;
   result.world_size = place.world_size;
   result.pid = place.pid;
+  if (header->tensor_peak_bytes < 0) {
+    throw ConfigError(path, "tensor_peak_bytes", std::to_string(header->tensor_peak_bytes),
+                      "at least 0");
+  }
+  result.peak.bytes = tensor_peak_of(*header);
   if (*header->fault != '\0') result.faults.push_back(text_in(header->fault));
   return Records(path, bytes, header->claimed).read_into(result);
 }
@@ -228,6 +246,14 @@ std::int64_t optimizer_steps_so_far(const std::string& directory) {
   std::int64_t most = 0;
   for (const EventFileHeader& header : headers_so_far(directory)) {
     most = std::max(most, header.optimizer_steps);
+  }
+  return most;
+}
+
+std::int64_t tensor_peak_so_far(const std::string& directory) {
+  std::int64_t most = 0;
+  for (const EventFileHeader& header : headers_so_far(directory)) {
+    most = std::max(most, tensor_peak_of(header) ? header.tensor_peak_bytes : 0);
   }
   return most;
 }

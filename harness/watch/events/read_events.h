@@ -39,6 +39,10 @@ bool is_watched_folder(const std::string& directory);
 // runs: reads headers alone, and passes over what it cannot read.
 std::int64_t optimizer_steps_so_far(const std::string& directory);
 
+// Returns the most that the CPU tensors of a process held, of the one with the most; 0 where that
+// is not counted. For a glance, too.
+std::int64_t tensor_peak_so_far(const std::string& directory);
+
 // Which rank a process is.
 struct JobPlace {
   std::int64_t pid = 0;

@@ -11,6 +11,7 @@ Only the standard library is used, and torch only once the job has imported it.
 
 import atexit
 import contextlib
+import ctypes
 import functools
 import importlib.machinery
 import os
@@ -36,7 +37,7 @@ from gradsync_watch_recording import (
     record_skipped,
     record_wrap,
 )
-from gradsync_watch_writer import Writer
+from gradsync_watch_writer import Writer, look_for_torch
 
 
 class Depth(threading.local):
@@ -239,6 +240,17 @@ def watch_grad_scaler(module):
     cls.step = step
 
 
+def watch_gpu_memory(module):
+    original = module.reset_peak_memory_stats
+
+    @standing_for(original)
+    def reset_peak_memory_stats(*args, **kwargs):
+        recording.gpu_peak.before_reset()
+        return original(*args, **kwargs)
+
+    module.reset_peak_memory_stats = reset_peak_memory_stats
+
+
 def flush_at_end_of_workers(module):
     """Processes that multiprocessing forks end without atexit, but with its own finalizers."""
 
@@ -252,6 +264,7 @@ WATCHED = {
     "multiprocessing.util": flush_at_end_of_workers,
     "torch.amp.grad_scaler": watch_grad_scaler,
     "torch.autograd": watch_autograd,
+    "torch.cuda.memory": watch_gpu_memory,
     "torch.distributed.fsdp._fully_shard._fsdp_state": watch_fsdp_state,
     "torch.distributed.fsdp._fully_shard._fully_shard": watch_fully_shard,
     "torch.distributed.fsdp.fully_sharded_data_parallel": watch_fsdp,
@@ -259,6 +272,17 @@ WATCHED = {
     "torch.nn.parallel.distributed": watch_ddp,
     "torch.optim.optimizer": watch_optimizers,
 }
+
+
+@functools.cache
+def count_tensors():
+    """Has the preloaded library, where it is, count from here on what this thread's tensors hold:
+    while torch is imported, before there is one.
+    """
+    look_for_torch()
+    with contextlib.suppress(AttributeError, KeyError, OSError):
+        library = os.environ["GRADSYNC_WATCH_LIBRARY"]
+        ctypes.CDLL(library, mode=os.RTLD_NOLOAD).gradsync_count_tensors()
 
 
 def watch_module(module):
@@ -275,6 +299,8 @@ def watch_module(module):
 class Finder:
     """Finds the modules of WATCHED as Python would, and has each watched once it has run."""
 
+    is_from_the_start = False  # of the process: no tensor was made before
+
     @staticmethod
     def find_spec(name, path=None, target=None):
         if name not in WATCHED:
@@ -286,6 +312,8 @@ class Finder:
 
         def exec_module(module):
             execute(module)
+            if Finder.is_from_the_start and name.startswith("torch."):
+                count_tensors()
             watch_module(module)
 
         spec.loader.exec_module = exec_module
@@ -295,6 +323,8 @@ class Finder:
 @guarded
 def flush_at_end():
     recording.writer.write_peers()
+    if recording.writer.file is not None:
+        recording.gpu_peak.write()
     recording.writer.flush()
 
 
@@ -302,6 +332,7 @@ def start():
     """Begins to watch this process; nothing happens where gradsync watch did not ask for it."""
     folder = os.environ.get("GRADSYNC_WATCH_DIR")
     if folder and recording.writer is None:
+        Finder.is_from_the_start = True
         install(folder)
 
 

@@ -327,6 +327,47 @@ def end_clearing(kind, begun):
     kept_models.forget()
 
 
+class GpuPeak:
+    """The most that this process's tensors held on its GPU, by torch's own statistics: asked where
+    an optimizer steps, before the job resets them, and at the end.
+    """
+
+    def __init__(self):
+        self.bytes = 0
+        self.unknown = None
+
+    def look(self):
+        """Returns it as fields of an event; none where no GPU is in use, or it is not known."""
+        cuda = sys.modules.get("torch.cuda")
+        if self.unknown or cuda is None or not cuda.is_initialized():
+            return {}
+        try:
+            self.bytes = max(self.bytes, cuda.max_memory_allocated())
+        except Exception as error:  # an allocator of the job's own has no statistics
+            self.unknown = f"torch has no statistics of its GPU: {type(error).__name__}: {error}"
+            return {}
+        return {"bytes": self.bytes}
+
+    @guarded
+    def before_reset(self):
+        self.look()
+
+    def write(self):
+        fields = self.look()
+        if fields and not self.unknown:
+            cuda = sys.modules["torch.cuda"]
+            used = [i for i in range(cuda.device_count()) if cuda.max_memory_allocated(i)]
+            if len(used) > 1:
+                self.unknown = f"its tensors are on {len(used)} GPUs"
+        if self.unknown:
+            fields = {"bytes": -1, "sentence": self.unknown}
+        if fields:
+            writer.write("gpu_peak", **fields)
+
+
+gpu_peak = GpuPeak()
+
+
 class OptimizerSteps(threading.local):
     """Steps of optimizers, between the two hooks that torch calls around each."""
 
@@ -342,7 +383,7 @@ class OptimizerSteps(threading.local):
         self.count += 1
         begun = self.begun.pop()
         name, number = type(optimizer).__name__, number_of(optimizer)
-        end_call("optimizer_step", begun, name=name, object=number)
+        end_call("optimizer_step", begun, name=name, object=number, **gpu_peak.look())
         kept_models.forget()
 
 

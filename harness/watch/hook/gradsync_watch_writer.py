@@ -22,6 +22,12 @@ LINES_AT_ONCE = 64
 MOST_BYTES = 64 * 2**20
 
 
+def look_for_torch():
+    """Where the preloaded library is there and no thread's start has told it of torch yet."""
+    with contextlib.suppress(AttributeError, OSError):
+        ctypes.CDLL(None).gradsync_watch_look_for_torch()
+
+
 class Writer:
     """The file of this process, opened by its first event."""
 
@@ -55,9 +61,7 @@ class Writer:
         if os.fstat(self.file).st_size == 0:
             version = ".".join(map(str, sys.version_info[:3]))
             self.add({"kind": "start", "schema": SCHEMA, "pid": os.getpid(), "python": version})
-        # Where the preloaded library is there and no thread's start has told it of torch yet.
-        with contextlib.suppress(AttributeError, OSError):
-            ctypes.CDLL(None).gradsync_watch_look_for_torch()
+        look_for_torch()
 
     def write_rank(self):
         distributed = sys.modules.get("torch.distributed")

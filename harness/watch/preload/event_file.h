@@ -24,6 +24,14 @@ inline constexpr std::size_t kChunkBytes = std::size_t{1} << 20;
 // 64 MiB of file, half a million events: of a job with 50 a step, the first ten thousand steps.
 inline constexpr std::size_t kMostChunks = 64;
 
+// Whether a process knows what its CPU tensors hold. Files of before it was there say Unasked.
+enum class TensorCount : std::int32_t {
+  Unasked,         // nobody had them counted before the first one was made
+  Counted,         // all that the training's thread made
+  OtherAllocator,  // the job has an allocator of its own, before or behind the one that counts
+  OtherThread,     // the job trains on another thread than the one that imported torch
+};
+
 struct EventFileHeader {
   char magic[kMagicBytes];
   std::int64_t pid;
@@ -35,6 +43,8 @@ struct EventFileHeader {
   std::int32_t environment_world_size;
   char torch_version[64];
   char fault[256];  // the first thing that went wrong, a sentence; empty: nothing did
+  std::int64_t tensor_peak_bytes;  // the most that its CPU tensors held so far
+  TensorCount tensor_count;        // what that is worth
 };
 static_assert(sizeof(EventFileHeader) <= kHeaderBytes);
 
@@ -43,9 +53,11 @@ struct EventRecord {
   std::uint32_t kind;     // an EventKind (event.h)
   std::int64_t start_ns;  // of CLOCK_MONOTONIC
   std::int64_t end_ns;    // 0: not known
-  std::int64_t bytes;     // of a collective; -1: not known
-  std::int64_t object;    // of a collective: tells process groups apart; 0: not known
-  std::int64_t thread;    // as the kernel numbers them
+  // Of a collective; of an optimizer's step what tensors held at most until it ended. -1: not
+  // known.
+  std::int64_t bytes;
+  std::int64_t object;  // of a collective: tells process groups apart; 0: not known
+  std::int64_t thread;  // as the kernel numbers them
   // Of a backward: leaves whose gradients it reached. Of a collective of c10d's: nanoseconds until
   // its operator returned; 0: it has not.
   std::int64_t count;

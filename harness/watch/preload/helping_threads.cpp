@@ -41,11 +41,13 @@ void HelpingThreads::add_this() {
   if (place < kMost) threads_[place] = static_cast<pid_t>(::syscall(SYS_gettid));
 }
 
-void HelpingThreads::wait_until_resting() const {
+void HelpingThreads::wait_until_resting() {
   if (is_helping) return;
-  const auto* const end = threads_.begin() + std::min(count_.load(), kMost);
+  const auto* const begin = threads_.data();
+  const auto* const end = begin + std::min(count_.load(), kMost);
   for (int look = 0; look < kLooks; ++look) {
-    if (std::all_of(threads_.begin(), end, is_resting)) return;
+    if (std::all_of(begin, end, is_resting)) return;
+    if (looks_left_.fetch_sub(1) <= 0) return;
     ::nanosleep(&kLook, nullptr);
   }
 }

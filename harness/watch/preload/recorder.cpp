@@ -93,6 +93,8 @@ void Recorder::make_file() noexcept {
   header->environment_rank = number_from_environment("RANK", -1);
   header->environment_world_size = number_from_environment("WORLD_SIZE", 0);
   put(header->torch_version, torch_version_);
+  header->tensor_count = tensor_count_;
+  header->tensor_peak_bytes = tensor_peak_bytes_;
   header_ = header;
 }
 
@@ -181,6 +183,24 @@ void Recorder::count(Handle handle) noexcept {
 
 void Recorder::count_optimizer_step() noexcept {
   if (ready()) std::atomic_ref(header_.load()->optimizer_steps).fetch_add(1);
+}
+
+void Recorder::set_tensor_peak(std::int64_t bytes) noexcept {
+  tensor_peak_bytes_ = bytes;
+  EventFileHeader* header = header_;
+  if (header != nullptr) std::atomic_ref(header->tensor_peak_bytes).store(bytes);
+}
+
+void Recorder::set_tensor_count(TensorCount count) noexcept {
+  tensor_count_ = count;
+  EventFileHeader* header = header_;
+  if (header != nullptr) header->tensor_count = count;
+}
+
+void Recorder::mark_tensor_peak(Handle handle) noexcept {
+  if (handle.record == nullptr || handle.life != life_) return;
+  if (tensor_count_ != TensorCount::Counted) return;
+  std::atomic_ref(handle.record->bytes).store(tensor_peak_bytes_);
 }
 
 void Recorder::set_place(int rank, int world_size) noexcept {

@@ -11,7 +11,7 @@
 #include <cstdint>
 #include <string_view>
 
-#include "harness/watch/events/event.h"
+#include "harness/watch/events/event_kind.h"
 #include "harness/watch/preload/event_file.h"
 
 namespace gradsync::watch {
@@ -55,6 +55,17 @@ class Recorder {
 
   void count_optimizer_step() noexcept;
 
+  // What the CPU tensors of the process held at most so far; it goes into the file that there is,
+  // and into the next one. One thread at a time; the latest counts.
+  void set_tensor_peak(std::int64_t bytes) noexcept;
+
+  // What that is worth.
+  void set_tensor_count(TensorCount count) noexcept;
+  TensorCount tensor_count() const noexcept { return tensor_count_; }
+
+  // Keeps in an event what tensors held at most until now, where that is known.
+  void mark_tensor_peak(Handle handle) noexcept;
+
   // The process is this rank of a process group of `world_size`. The largest group counts.
   void set_place(int rank, int world_size) noexcept;
 
@@ -81,6 +92,8 @@ class Recorder {
   std::atomic<char*> chunks_[kMostChunks] = {};
   std::atomic<bool> full_{false};  // of the file: it cannot grow; of the process: it has none
   std::atomic<std::uint32_t> life_{0};
+  std::atomic<std::int64_t> tensor_peak_bytes_{0};
+  std::atomic<TensorCount> tensor_count_{TensorCount::Unasked};
 };
 
 }  // namespace gradsync::watch

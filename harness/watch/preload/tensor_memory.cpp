@@ -1,5 +1,5 @@
 // Counts what the CPU tensors of this process hold: an allocator before torch's own one, from
-// gradsync_count_tensors() on.
+// gradsync_count_tensors() on. The Python hook of a watched job calls it while torch is imported.
 //
 // Of the thread that called it: what libraries allocate on threads of their own (gloo copies what
 // it gathers, when the network lets it) would make a peak depend on the network's mood. So would
@@ -8,7 +8,10 @@
 // MKL's).
 //
 // torch insists that an allocator can free by the pointer alone (raw_deleter) and that the context
-// of a pointer is the pointer itself, as with the allocator that does the work here.
+// of a pointer is the pointer itself, as with the allocator that does the work here. A job that has
+// an allocator of its own keeps it: ours has no priority before any other.
+#include "harness/watch/preload/tensor_memory.h"
+
 #include <c10/core/CPUAllocator.h>
 #include <pthread.h>
 
@@ -18,10 +21,9 @@
 namespace gradsync::watch {
 namespace {
 
-constexpr std::uint8_t kHighestPriority = 255;
-
 thread_local bool is_counted = false;
 c10::Allocator* torchs_own = nullptr;
+c10::Allocator* counting = nullptr;  // for the life of the process
 
 // Never destroyed: tensors in static variables are freed after everything else.
 TensorAccount& account() {
@@ -36,8 +38,10 @@ void give_back(void* data) {
 
 // A peak is one only if no other thread is about to give something back.
 void count(const void* data, std::int64_t bytes) {
-  if (account().would_raise_peak(bytes)) helping_threads().wait_until_resting();
+  const bool is_peak = account().would_raise_peak(bytes);
+  if (is_peak) helping_threads().wait_until_resting();
   account().add(data, bytes);
+  if (is_peak) recorder.set_tensor_peak(account().peak_bytes());
 }
 
 class CountingAllocator final : public c10::Allocator {
@@ -61,20 +65,45 @@ void unlock_account() {
   account().mutex().unlock();
 }
 
+void tell_peak_anew() {
+  account().reset_peak();
+  recorder.set_tensor_peak(account().peak_bytes());
+}
+
+// It holds what its parent held, and held no more yet.
+void unlock_account_in_child() {
+  unlock_account();
+  tell_peak_anew();
+}
+
+bool stand_before_torchs_own() {
+  c10::Allocator* const own = c10::GetCPUAllocator();
+  if (own->raw_deleter() == nullptr) return false;
+  torchs_own = own;
+  counting = new CountingAllocator;
+  ::pthread_atfork(lock_account, unlock_account, unlock_account_in_child);
+  c10::SetCPUAllocator(counting);
+  return true;
+}
+
 }  // namespace
+
+void check_tensor_count() noexcept {
+  if (recorder.tensor_count() != TensorCount::Counted) return;
+  if (c10::GetCPUAllocator() != counting) {
+    recorder.set_tensor_count(TensorCount::OtherAllocator);
+  } else if (!is_counted) {
+    recorder.set_tensor_count(TensorCount::OtherThread);
+  }
+}
 
 // Counts from here on what this thread allocates; call it before the first tensor, for all of them.
 // Returns whether it does: false where the process has an allocator that cannot be stood before.
 extern "C" __attribute__((visibility("default"))) bool gradsync_count_tensors() {
-  if (torchs_own == nullptr) {
-    c10::Allocator* const own = c10::GetCPUAllocator();
-    if (own->raw_deleter() == nullptr) return false;
-    torchs_own = own;
-    ::pthread_atfork(lock_account, unlock_account, unlock_account);
-    c10::SetCPUAllocator(new CountingAllocator, kHighestPriority);  // for the life of the process
-  }
-  is_counted = true;
-  return true;
+  const bool stands = counting != nullptr || stand_before_torchs_own();
+  is_counted = stands && c10::GetCPUAllocator() == counting;
+  recorder.set_tensor_count(is_counted ? TensorCount::Counted : TensorCount::OtherAllocator);
+  return is_counted;
 }
 
 extern "C" __attribute__((visibility("default"))) std::int64_t gradsync_tensor_bytes() {
@@ -89,7 +118,7 @@ extern "C" __attribute__((visibility("default"))) std::int64_t gradsync_tensor_p
 
 extern "C" __attribute__((visibility("default"))) void gradsync_reset_tensor_peak() {
   helping_threads().wait_until_resting();
-  account().reset_peak();
+  tell_peak_anew();
 }
 
 }  // namespace gradsync::watch

@@ -30,13 +30,16 @@
 #include "harness/watch/preload/helping_threads.h"
 #include "harness/watch/preload/hold.h"
 #include "harness/watch/preload/recorder.h"
+#include "harness/watch/preload/tensor_memory.h"
 
 namespace gradsync::watch {
+
+constinit Recorder recorder;
+
 namespace {
 
 using Inputs = c10::ArrayRef<const c10::IValue>;
 
-constinit Recorder recorder;
 constinit Hold hold;
 
 // What is under way on this thread: only the outermost of each is an event of its own.
@@ -276,9 +279,15 @@ void end_optimizer() {
   if (const char* fault = hold.step_ended()) recorder.fault(fault);
 }
 
+void keep_tensor_peak(Recorder::Handle optimizer_step) {
+  check_tensor_count();
+  recorder.mark_tensor_peak(optimizer_step);
+}
+
 void on_end(const at::RecordFunction&, at::ObserverContext* context) {
   auto* span = static_cast<Span*>(context);
   if (span == nullptr) return;
+  if (span->depth == &optimizers) keep_tensor_peak(span->handle);
   if (span->ends) recorder.end(span->handle);
   if (span->depth == nullptr) return;
   --*span->depth;

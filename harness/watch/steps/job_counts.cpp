@@ -62,6 +62,13 @@ std::vector<results::TimelineEvent> timeline_of(const Step& step) {
   return StepRecord(step).events();
 }
 
+Known<std::int64_t> peak_until(const Step& step) {
+  if (step.optimizers.empty()) return Unknown{kNotCounted};
+  const std::int64_t bytes = step.optimizers.back()->bytes;
+  if (bytes < 0) return Unknown{kNotCounted};
+  return bytes;
+}
+
 void count_step(const std::vector<RankEvents>& processes, std::size_t step, const std::string& who,
                 results::TrialRecord& trial) {
   for (const RankEvents& process : processes) {
@@ -76,6 +83,7 @@ void count_step(const std::vector<RankEvents>& processes, std::size_t step, cons
     results::RankRecord& rank = trial.ranks.emplace_back();
     rank.rank = process.rank;
     rank.timeline_events = timeline_of(counted);
+    if (const auto peak = peak_until(counted)) rank.peak_allocated_bytes = *peak;
   }
 }
 
@@ -84,6 +92,7 @@ std::vector<RankEvents> first_steps(std::vector<RankEvents> processes, std::size
     const Steps all = cut_into_steps(process.events);
     if (all.steps.size() <= steps) continue;
     const std::int64_t end_ns = all.steps[steps - 1].end_ns;
+    if (process.peak.bytes) process.peak.bytes = peak_until(all.steps[steps - 1]);
     std::erase_if(process.events, [&](const Event& event) { return event.start_ns > end_ns; });
   }
   return processes;

@@ -11,8 +11,6 @@
 namespace gradsync::watch {
 namespace {
 
-constexpr const char* kNoPeak = "the watcher did not count the memory of this job";
-
 std::string unsteady_words(int rank, const UsualStep& usual,
                            const std::vector<StepCounts>& counts) {
   const auto all = std::ssize(not_skipped(counts));
@@ -40,7 +38,7 @@ UsualCounts usual_counts(const std::vector<RankEvents>& processes) {
     if (found.unsteady.empty()) found.unsteady = unsteady_words(rank, *usual, counts);
     const Step& step = *usual->example->step;
     recorded.push_back({rank, static_cast<int>(step.micro_batches.size()), usual->synchronized,
-                        timeline_of(step), Unknown{kNoPeak}});
+                        timeline_of(step), process->peak.bytes});
   }
   found.counts = gate::held_counts(std::max(world_size, 1), recorded);
   return found;

@@ -261,6 +261,31 @@ TEST(CompareCounts, ABaselineThatDiffersFromItselfIsUnfitInThatKindOnly) {
               ElementsAre(CountDifference{"buckets", "buckets: 13 where the baseline has 14"}));
 }
 
+TEST(CompareCounts, APeakOfAJobIsHeldOnlyWhereTheBaselineHasItAgain) {
+  const TrialRecord good = trial_of("no_sync");
+  TrialRecord larger = good;
+  ++*larger.ranks[0].peak_allocated_bytes;
+  RowCounts counts = compare_counts({&good, &good}, {&larger}, Peaks::WhereSteady);
+  EXPECT_EQ(first_kind(counts), kPeakDifference);
+  counts = compare_counts({&good, &larger}, {&larger}, Peaks::WhereSteady);
+  EXPECT_THAT(counts.differences, IsEmpty());
+  EXPECT_EQ(counts.unfit_because, "");
+  EXPECT_EQ(counts.no_peaks_because,
+            "the baseline's own starts differ: peak of rank 0 is 1 byte more");
+}
+
+TEST(CompareCounts, APeakThatOneJobDoesNotKnowIsNotHeld) {
+  const TrialRecord good = trial_of("no_sync");
+  TrialRecord without = good;
+  for (results::RankRecord& rank : without.ranks) rank.peak_allocated_bytes.reset();
+  EXPECT_EQ(first_kind(compare_counts({&good}, {&without})), kPeakDifference);
+  RowCounts counts = compare_counts({&good}, {&without}, Peaks::WhereSteady);
+  EXPECT_THAT(counts.differences, IsEmpty());
+  EXPECT_EQ(counts.no_peaks_because, "that of the candidate is not known");
+  counts = compare_counts({&without}, {&without}, Peaks::WhereSteady);
+  EXPECT_EQ(counts.no_peaks_because, "") << "nobody asks for what nobody knows";
+}
+
 TEST(CompareCounts, WithoutATrialToHoldItAgainstARowIsUnfit) {
   const TrialRecord good = trial_of("no_sync");
   TrialRecord failed = good;

@@ -24,8 +24,8 @@ RowReport row_with(const std::optional<RowCounts>& counts, std::optional<Verdict
 }
 
 const RowCounts kSame;
-const RowCounts kDifferent{{{"buckets", "buckets: 15 where the baseline has 14"}}, ""};
-const RowCounts kNothing{{}, "the baseline is failed"};
+const RowCounts kDifferent{{{"buckets", "buckets: 15 where the baseline has 14"}}, "", ""};
+const RowCounts kNothing{{}, "the baseline is failed", ""};
 
 TEST(RowVerdict, CountsThatDifferFailWhateverTheTimesSay) {
   for (const Verdict times : {Verdict::Pass, Verdict::Undecided, Verdict::Unfit}) {

@@ -136,10 +136,17 @@ TEST(HeldCountsTest, APeakIsHeldWhereBothKnowIt) {
   };
   EXPECT_THAT(sentences(with_peak(10), with_peak(11)),
               ElementsAre("peak of rank 0 is 1 byte more"));
-  const HeldCounts without = held_counts(1, {step_of(0, 1)});
+  RecordedStep unknown = step_of(0, 1);
+  unknown.peak_allocated_bytes = Unknown{"it is chance"};
+  const HeldCounts without = held_counts(1, {unknown});
   EXPECT_THAT(sentences(with_peak(10), without), IsEmpty());
-  EXPECT_THAT(held_differences(with_peak(10), without).notes, ElementsAre(HasSubstr("not seen")));
-  EXPECT_THAT(held_differences(without, with_peak(10)).notes, ElementsAre(HasSubstr("the file")));
+  EXPECT_THAT(
+      held_differences(with_peak(10), without).notes,
+      ElementsAre("peak memory is not compared: of this job it is not known: it is chance"));
+  EXPECT_THAT(held_differences(without, with_peak(10)).notes,
+              ElementsAre("peak memory is not compared: the file does not hold it: it is chance"));
+  EXPECT_THAT(written_text("counts.json", without),
+              HasSubstr("peak memory is not held: it is chance"));
 }
 
 TEST_F(FileTest, IsReadBackAsItWasWritten) {
@@ -171,7 +178,7 @@ HeldPage page_of(int syncs) {
   HeldPage page{"counts.json", "torchrun train.py", counts_of(1), counts_of(syncs), {}};
   page.report.plan = "counts";
   RowReport row;
-  row.counts = RowCounts{held_differences(page.held, page.seen).differences, ""};
+  row.counts = RowCounts{held_differences(page.held, page.seen).differences, "", ""};
   page.report.rows = {row};
   return page;
 }

@@ -119,12 +119,14 @@ class OneProcessTest(WatchingTest):
             """
             with gradsync.watching() as watched:
                 assert watched.verdict is None and not watched.page
+                import torch.distributed.fsdp
                 train(5, properly=True)
             print(watched.verdict.kind, watched.has_excess, watched.steps, watched.unseen)
             print(watched.per_step["micro_batches"], watched.collectives["all_reduce"])
             print(watched.page.splitlines()[0])
             print(watched)
             print(watched._repr_html_().splitlines()[0])
+            print(watched.json["ranks"][0]["no_peak_because"])
             """,
         )
         self.assertEqual(lines[0], "one_process False {0: 5} ()")
@@ -133,6 +135,8 @@ class OneProcessTest(WatchingTest):
         self.assertIn("Verdict(kind='one_process'", lines[3])
         self.assertNotIn("page=", lines[3])
         self.assertEqual(lines[4], f"<pre>{lines[2]}")
+        # Not even of modules of torch that are imported within.
+        self.assertEqual(lines[5], "its tensors were not counted from the first one on")
 
     def test_each_watching_is_of_its_own_block(self):
         lines = self.said(

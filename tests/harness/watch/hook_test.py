@@ -90,6 +90,44 @@ def of_kind(lines, kind):
     return [line for line in lines if line["kind"] == kind]
 
 
+# What torch says of a GPU, on a machine that has none.
+STAND_IN = """
+import contextlib, sys, torch
+torch.cuda.is_initialized = lambda: True
+torch.cuda.device_count = lambda: int(sys.argv[1])
+torch.cuda.max_memory_allocated = lambda device=None: held
+weight = torch.zeros(4, requires_grad=True)
+optimizer = torch.optim.SGD([weight], lr=0.1)
+for held in (4096, 8192, 1024):
+    weight.sum().backward()
+    optimizer.step()
+    if held == 8192:
+        held = 9000
+        with contextlib.suppress(Exception):
+            torch.cuda.reset_peak_memory_stats()
+"""
+
+
+class GpuPeakTest(unittest.TestCase):
+    def lines_of(self, gpus):
+        with tempfile.TemporaryDirectory(prefix="gradsync_test_") as folder:
+            done = run_python("-c", STAND_IN, gpus, env=environment(folder))
+            self.assertEqual(done.returncode, 0, done.stderr)
+            [lines] = events_of(folder).values()
+        self.assertEqual(of_kind(lines, "fault"), [])
+        return lines
+
+    def test_it_is_asked_at_each_step_and_before_the_job_resets_it(self):
+        lines = self.lines_of(1)
+        steps = [line["bytes"] for line in of_kind(lines, "optimizer_step")]
+        self.assertEqual(steps, [4096, 8192, 9000])
+        self.assertEqual(of_kind(lines, "gpu_peak"), [{"kind": "gpu_peak", "bytes": 9000}])
+
+    def test_of_two_gpus_it_is_not_known(self):
+        [line] = of_kind(self.lines_of(2), "gpu_peak")
+        self.assertEqual((line["bytes"], line["sentence"]), (-1, "its tensors are on 2 GPUs"))
+
+
 class EventsTest(unittest.TestCase):
     """What the hook writes of a job, event by event."""
 

@@ -86,6 +86,13 @@ class MadeJob {
     return *this;
   }
 
+  // The optimizer until whose end tensors held at most that much, and never more since.
+  MadeJob& optimizer_holding(std::int64_t bytes) {
+    add(EventKind::OptimizerStep, 5).bytes = bytes;
+    process_.peak.bytes = bytes;
+    return *this;
+  }
+
   MadeJob& zero_grad(int line = 31) {
     name(add(EventKind::ZeroGrad, 1), "", 0, line);
     return *this;

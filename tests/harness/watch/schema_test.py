@@ -72,6 +72,9 @@ class WatchTest(unittest.TestCase):
             (("per_step", "collectives", "all_reduce", "count"), 0),
             (("per_step", "collectives", "all_reduce", "bytes"), -1),
             (("ranks", 0, "rank"), -1),
+            (("ranks", 0, "peak_allocated_bytes"), -1),
+            (("ranks", 0, "peak_allocated_bytes"), 5),
+            (("ranks", 0, "no_peak_because"), None),
             (("series", "exposed_s"), -1),
             (("series", "synchronization_share"), 1.5),
             (("series", "latest_rank"), -1),
@@ -85,6 +88,12 @@ class WatchTest(unittest.TestCase):
         del older["per_step"]["parts"]
         self.assertNotEqual(complaints("watch", older), [], "only one of the two is missing")
         del older["per_step"]["no_parts_because"]
+        self.assertEqual(complaints("watch", older), [])
+
+    def test_older_files_have_no_peaks(self):
+        older = copy.deepcopy(self.job)
+        for rank in older["ranks"]:
+            del rank["peak_allocated_bytes"], rank["peak_is_on_gpu"], rank["no_peak_because"]
         self.assertEqual(complaints("watch", older), [])
 
     def test_older_files_have_no_series(self):

@@ -48,10 +48,28 @@ TEST(WatchedFromJson, WhatWasAddedToTheSchemaLaterMayBeMissing) {
   older["per_step"].erase("parts");
   older["per_step"].erase("no_parts_because");
   older.erase("series");
+  for (json& rank : older["ranks"]) {
+    for (const char* field : {"peak_allocated_bytes", "peak_is_on_gpu", "no_peak_because"}) {
+      rank.erase(field);
+    }
+  }
   const Watched watched = watched_from_json(older, "watch.json");
   EXPECT_EQ(watched.series.exposed_s.why_not(), "the file is older than its series");
+  EXPECT_EQ(watched.ranks[0].peak.bytes.why_not(), kNotCounted);
   EXPECT_FALSE(watched.typical->parts.has_value());
   EXPECT_EQ(watch_page(watched), watch_page(watched_from_json(improper_json(), "watch.json")));
+}
+
+TEST(WatchedFromJson, APeakIsThereOrWhyItIsNot) {
+  json known = improper_json();
+  known["ranks"][1]["peak_allocated_bytes"] = 4096;
+  known["ranks"][1]["no_peak_because"] = nullptr;
+  EXPECT_EQ(watched_from_json(known, "watch.json").ranks[1].peak.bytes, Known<std::int64_t>(4096));
+  EXPECT_THAT(
+      complaint_about("/ranks/0/no_peak_because", nullptr),
+      HasSubstr("field 'ranks[0].no_peak_because': got null, expected why there is no peak"));
+  EXPECT_THAT(complaint_about("/ranks/0/peak_allocated_bytes", -4),
+              HasSubstr("field 'ranks[0].no_peak_because'"));
 }
 
 TEST(WatchedFromJson, ErrorsNameFileFieldGotAndExpected) {

@@ -17,6 +17,7 @@ using ::testing::DoubleNear;
 using ::testing::ElementsAre;
 using ::testing::HasSubstr;
 using ::testing::IsEmpty;
+using ::testing::Not;
 using ::testing::Optional;
 using ::testing::Pair;
 using ::testing::SizeIs;
@@ -209,6 +210,30 @@ TEST(WatchJson, UnknownIsNull) {
   EXPECT_EQ(json["per_step"]["no_excess_s_because"], "it is not known when collectives ended");
   EXPECT_TRUE(json["per_step"]["collectives"]["all_reduce"]["bytes"].is_null());
   EXPECT_EQ(json["per_step"]["collectives"]["all_reduce"]["count"], 8);
+}
+
+Watched holding(std::int64_t first, std::int64_t second) {
+  std::vector<RankEvents> ranks{improper_rank(0), improper_rank(1)};
+  ranks[0].peak.bytes = first;
+  ranks[1].peak.bytes = second;
+  return summarize(ranks);
+}
+
+TEST(WatchPage, SaysWhatTensorsHeldAtMost) {
+  EXPECT_THAT(watch_page(holding(2048, 2048)),
+              HasSubstr("\ntensors held at most 2.0 KiB (2048 bytes) on every rank\n"));
+  EXPECT_THAT(
+      watch_page(holding(2048, 1024)),
+      HasSubstr("\ntensors held at most 2.0 KiB (2048 bytes) on rank 0, 1.0 KiB (1024 bytes) "
+                "on\nrank 1\n"));
+}
+
+TEST(WatchPage, SaysWhyWhatTensorsHeldIsNotKnown) {
+  Watched watched = holding(2048, 2048);
+  watched.ranks[1].peak.bytes = Unknown{"the job has an allocator of its own"};
+  EXPECT_THAT(watch_page(watched), HasSubstr("is not known: the job has an allocator of its own"));
+  watched.ranks[1].peak.bytes = Unknown{kNotCounted};
+  EXPECT_THAT(watch_page(watched), Not(HasSubstr("tensors held"))) << "as of older files";
 }
 
 }  // namespace

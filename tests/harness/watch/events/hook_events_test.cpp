@@ -226,5 +226,36 @@ TEST_F(HookFolder, AFileThatCannotBeReadIsRefused) {
   EXPECT_THROW(read_hook_events(folder_.path()), ConfigError) << "a directory";
 }
 
+const std::string kGpuStep =
+    R"({"kind":"optimizer_step","start_ns":300,"end_ns":400,"thread":7,"name":"SGD","bytes":64})"
+    "\n";
+
+TEST(HookEvents, WhatAGpuHeldGoesBeforeTheTensorsOfTheCpu) {
+  const std::string end = R"({"kind":"gpu_peak","bytes":96})"
+                          "\n";
+  RankEvents native;
+  native.peak.bytes = 7;
+  native.events = {event(EventKind::OptimizerStep, 310, 390)};
+  native.events[0].bytes = 5;
+  merge(native, parse_hook_events(kStart + kGpuStep + end, "hook-42.jsonl"));
+  EXPECT_TRUE(native.peak.is_on_gpu);
+  EXPECT_EQ(native.peak.bytes, Known<std::int64_t>(96));
+  EXPECT_EQ(native.events[0].bytes, 64);
+}
+
+TEST(HookEvents, OfAProcessThatWasKilledTheLastStepSaysWhatItsGpuHeld) {
+  const RankEvents read = parse_hook_events(kStart + kGpuStep, "hook-42.jsonl");
+  EXPECT_TRUE(read.peak.is_on_gpu);
+  EXPECT_EQ(read.peak.bytes, Known<std::int64_t>(64));
+}
+
+TEST(HookEvents, AGpuMayNotKnowWhatItHeld) {
+  const std::string end = R"({"kind":"gpu_peak","bytes":-1,"sentence":"its tensors are on 2 GPUs"})"
+                          "\n";
+  const RankEvents read = parse_hook_events(kStart + kGpuStep + end, "hook-42.jsonl");
+  EXPECT_TRUE(read.peak.is_on_gpu);
+  EXPECT_EQ(read.peak.bytes.why_not(), "its tensors are on 2 GPUs");
+}
+
 }  // namespace
 }  // namespace gradsync::watch

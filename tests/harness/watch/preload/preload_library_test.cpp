@@ -98,7 +98,7 @@ TEST_F(PreloadLibraryTest, AnotherHeaderIsAnotherBuild) {
   fs::copy(GRADSYNC_SOURCE_DIR + watch, tree + watch, fs::copy_options::recursive);
   PreloadBuild(torch(), tree, cache()).build();
   EXPECT_TRUE(PreloadBuild(torch(), tree, cache()).find());
-  std::ofstream(tree + watch + "/events/event.h", std::ios::app) << "// changed\n";
+  std::ofstream(tree + watch + "/events/event_kind.h", std::ios::app) << "// changed\n";
   EXPECT_FALSE(PreloadBuild(torch(), tree, cache()).find());
 }
 

@@ -102,6 +102,38 @@ TEST(Recorder, WhatItKeepsIsReadBack) {
   EXPECT_LE(read.events[1].end_ns, read.events[3].start_ns);
 }
 
+TEST(Recorder, WhatTensorsHoldIsThereTheMomentItIsTold) {
+  const TemporaryFolder folder;
+  Recorder recorder;
+  recorder.set_tensor_count(TensorCount::Counted);
+  recorder.set_tensor_peak(100);
+  recorder.open(folder.path().c_str(), "2.11.0");
+  const auto first = recorder.begin({.kind = EventKind::OptimizerStep, .name = "SGD"});
+  recorder.mark_tensor_peak(first);
+  recorder.set_tensor_peak(150);
+  const RankEvents read = read_events(file_of(folder, ::getpid()));
+  EXPECT_EQ(read.peak.bytes, Known<std::int64_t>(150)) << "also of a process that is killed now";
+  EXPECT_EQ(read.events.at(0).bytes, 100) << "until that step ended";
+}
+
+TEST(Recorder, WhatTensorsHoldIsNotKnownWhereNotAllAreCounted) {
+  const TemporaryFolder folder;
+  Recorder recorder;
+  recorder.open(folder.path().c_str(), "2.11.0");
+  recorder.set_tensor_peak(100);
+  const auto why_not = [&] {
+    return read_events(file_of(folder, ::getpid())).peak.bytes.why_not();
+  };
+  EXPECT_EQ(why_not(), kNotCounted) << "as in files of before it was there";
+  recorder.set_tensor_count(TensorCount::OtherAllocator);
+  EXPECT_THAT(why_not(), HasSubstr("allocator of its own"));
+  recorder.set_tensor_count(TensorCount::OtherThread);
+  EXPECT_THAT(why_not(), HasSubstr("another thread"));
+  const auto step = recorder.begin({.kind = EventKind::OptimizerStep, .name = "SGD"});
+  recorder.mark_tensor_peak(step);
+  EXPECT_EQ(read_events(file_of(folder, ::getpid())).events.at(0).bytes, -1);
+}
+
 TEST(Recorder, OpenedAgainItKeepsWhatComesThenAndNothingBetween) {
   const TemporaryFolder first;
   const TemporaryFolder second;

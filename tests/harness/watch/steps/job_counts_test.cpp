@@ -84,5 +84,25 @@ TEST(FirstSteps, CutWhatCameLater) {
   EXPECT_EQ(first_steps({two_steps(0)}, 2)[0].events.size(), two_steps(0).events.size());
 }
 
+TEST(FirstSteps, HeldNoMoreThanUntilThen) {
+  MadeJob job;
+  job.wrap();
+  for (const std::int64_t bytes : {100, 120, 500})
+    job.forward().reducing().optimizer_holding(bytes);
+  const auto cut = first_steps({job.process()}, 2);
+  EXPECT_EQ(cut[0].peak.bytes, Known<std::int64_t>(120));
+  EXPECT_EQ(first_steps({job.process()}, 3)[0].peak.bytes, Known<std::int64_t>(500));
+  results::TrialRecord trial;
+  count_step({job.process()}, 1, "the baseline", trial);
+  EXPECT_EQ(trial.ranks[0].peak_allocated_bytes, 120);
+}
+
+TEST(CountStep, APeakThatNobodyCountedIsNotKnown) {
+  results::TrialRecord trial;
+  count_step({two_steps(0)}, 1, "the baseline", trial);
+  EXPECT_FALSE(trial.ranks[0].peak_allocated_bytes.has_value());
+  EXPECT_EQ(first_steps({two_steps(0)}, 1)[0].peak.bytes.why_not(), kNotCounted);
+}
+
 }  // namespace
 }  // namespace gradsync::watch

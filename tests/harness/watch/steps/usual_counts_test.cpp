@@ -40,6 +40,17 @@ TEST(UsualCounts, AreThoseOfMostSteps) {
   EXPECT_THAT(both.outside, IsEmpty());
 }
 
+TEST(UsualCounts, HoldThePeakOfTheWholeJob) {
+  RankEvents first = steps_of(0, 4).process();
+  RankEvents second = steps_of(1, 4).process();
+  first.peak.bytes = second.peak.bytes = 700;
+  EXPECT_THAT(usual_counts({first, second}).counts.ranks, SizeIs(1));
+  second.peak.bytes = 701;
+  const gate::HeldCounts counts = usual_counts({first, second}).counts;
+  ASSERT_THAT(counts.ranks, SizeIs(2)) << "ranks that hold the same stand together";
+  EXPECT_EQ(counts.ranks[1].peak_allocated_bytes, Known<std::int64_t>(701));
+}
+
 TEST(UsualCounts, OfStepsThatAreAllOthersAreChance) {
   MadeJob job = steps_of(0, 1);
   for (int bytes : {8, 16, 24, 32}) {

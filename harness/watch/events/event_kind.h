@@ -1,0 +1,25 @@
+// What kinds of events there are. Compiled into the job as well: it needs nothing of the rest.
+#pragma once
+
+namespace gradsync::watch {
+
+enum class EventKind {
+  Forward,     // of a wrapped model; `name`: "DistributedDataParallel", "FullyShardedDataParallel",
+               // "fully_shard"; `detail`: words, of which "no_grad", "eval" and "no_sync"
+               // (the wrapper's flag was off) have a meaning; empty also where nothing is known
+  Backward,    // one run of autograd; `detail`: gradients that it accumulated, "0" where it was
+               // torch.autograd.grad or its like; empty: not known
+  Collective,  // `name`: "all_reduce", "broadcast", "reduce_scatter", "all_gather", ...
+  OptimizerStep,  // `name`: "AdamW", ...; `detail`: "skipped" where a gradient scaler left it out
+  NoSyncEnter,    // the hook alone sees these two: `file` and `line` of the `with`
+  NoSyncLeave,
+  Wrap,  // a model was wrapped; `name`: the wrapper, `detail`: its options as "name=value" words
+  Sync,  // FSDP2: set_requires_gradient_sync(`detail`: "true" or "false")
+  ZeroGrad,  // gradients were cleared; what later micro-batches add starts from nothing; `detail`:
+             // kByHand where the job did so, or changed them, by itself and not by zero_grad()
+  GradientUse,  // the job needs gradients as they are here: `detail` kRead, it read one, or
+                // kParameters, it changed parameters and not by an optimizer
+  CommHook,     // DDP was given a hook that reduces in its place, by whatever means
+};
+
+}  // namespace gradsync::watch
