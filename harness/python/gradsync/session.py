@@ -7,12 +7,11 @@ import importlib
 import itertools
 import logging
 import os
-import shutil
 import sys
-import tempfile
 from pathlib import Path
 
 from gradsync import program
+from gradsync.folders import OwnFolder
 from gradsync.outcome import Watched
 from gradsync.peers import Peers
 
@@ -82,7 +81,8 @@ class Session:
         paths = program.prepared()
         self.number = next(numbers)
         self.pid = os.getpid()
-        self.folder = tempfile.mkdtemp(prefix="gradsync_watching_")
+        self.own_folder = OwnFolder("gradsync_watching_")
+        self.folder = str(self.own_folder.path)
         Path(self.folder, REACHED).touch()
         try:
             self.library = Library(paths["watcher"])
@@ -90,7 +90,7 @@ class Session:
             self.environment = Environment(paths, self.folder)
             self.library.open(self.folder, paths["version"])
         except BaseException:
-            shutil.rmtree(self.folder, ignore_errors=True)
+            self.own_folder.remove()
             raise
         atexit.register(self.remove)  # of a watching that nobody ends
         self.hook.begin(self.folder)
@@ -154,7 +154,7 @@ class Session:
     def remove(self):
         atexit.unregister(self.remove)
         if self.pid == os.getpid():
-            shutil.rmtree(self.folder, ignore_errors=True)
+            self.own_folder.remove()
 
 
 def import_torch():

@@ -5,7 +5,7 @@ Covers: harness/python/gradsync/pytest_plugin.py, harness/python/gradsync/networ
 testing/__init__.py, testing/counts_file.py, testing/crew.py, testing/judgement.py,
 testing/ledger.py, testing/links.py, testing/marker.py, testing/memory.py, testing/rank.py,
 testing/rank_plugin.py, testing/runs.py, testing/sizes.py,
-harness/watch/preload/tensor_memory.cpp.
+harness/python/gradsync/folders.py, harness/watch/preload/tensor_memory.cpp.
 """
 
 import json
@@ -15,6 +15,7 @@ import shutil
 import signal
 import subprocess
 import sys
+import time
 import unittest
 import xml.etree.ElementTree as ElementTree
 from pathlib import Path
@@ -268,8 +269,17 @@ class EndTest(PluginTest):
         process.kill()
         process.wait(60)
         self.wait_until(lambda: not self.marked_processes(), 60, "the end of all ranks")
-        for folder in self.place.glob("gradsync_ranks_*"):
-            shutil.rmtree(folder)  # nobody was left to do it
+        [folder] = self.place.glob("gradsync_ranks_*")  # nobody was left to remove it
+        another = "from gradsync.folders import OwnFolder; OwnFolder('gradsync_ranks_').remove()"
+        environment = os.environ | {
+            "PYTHONPATH": str(ROOT / "harness" / "python"),
+            "TMPDIR": str(self.place),
+        }
+        for age_s, is_left in ((0, True), (3600, False)):
+            then = time.time() - age_s
+            os.utime(folder, (then, then))
+            subprocess.run([sys.executable, "-c", another], env=environment, check=True)
+            self.assertEqual(folder.exists(), is_left, f"after {age_s} s")
 
 
 class PublicSyncTest(PluginTest):

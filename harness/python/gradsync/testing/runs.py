@@ -4,12 +4,10 @@ import contextlib
 import json
 import os
 import pickle
-import shutil
 import sys
-import tempfile
-from pathlib import Path
 
 from gradsync import program
+from gradsync.folders import OwnFolder
 from gradsync.testing import crew
 
 
@@ -28,14 +26,15 @@ class RanksFailed(Exception):
 @contextlib.contextmanager
 def folder_for(task, call):
     """A folder with what ranks are to do, which is gone at the end."""
-    folder = Path(tempfile.mkdtemp(prefix="gradsync_ranks_"))
+    own = OwnFolder("gradsync_ranks_")
+    folder = own.path
     try:
         known = {"sys_path": [path or os.getcwd() for path in sys.path], "waits_for_network": False}
         (folder / "task.json").write_text(json.dumps(known | task))
         (folder / "call.pickle").write_bytes(call)
         yield folder
     finally:
-        shutil.rmtree(folder, ignore_errors=True)
+        own.remove()
 
 
 def prepare_watcher():
