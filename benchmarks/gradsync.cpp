@@ -26,14 +26,13 @@ std::string version_text() {
                      torch, build.compiler);
 }
 
-// Takes the job of `gradsync watch` or `gate` off the command line: CLI11 would take its words
-// apart,
-// "[a,b]" into two.
+// Takes the job of `gradsync watch`, `gate` or `search` off the command line: CLI11 would take its
+// words apart, "[a,b]" into two.
 std::vector<std::string> take_job(int& argc, char** argv) {
   char** const end = argv + argc;
   if (argc < 2) return {};
   const std::string_view command = argv[1];
-  if (command != "watch" && command != "gate") return {};
+  if (command != "watch" && command != "gate" && command != "search") return {};
   char** const mark = std::find(argv, end, std::string_view("--"));
   if (mark == end) return {};
   argc = static_cast<int>(mark - argv);
@@ -54,7 +53,7 @@ int parse_and_run(int argc, char** argv) {
   add_gate_command(app, status, job);
   add_demo_command(app, status);
   add_run_command(app, status);
-  add_search_command(app, status);
+  add_search_command(app, status, job);
   add_report_command(app, status);
   add_predict_command(app, status);
   add_doctor_command(app, status);

@@ -1,39 +1,22 @@
 // gradsync search: the largest or smallest value of an axis with which a cell fits in memory.
 #include <fmt/format.h>
 
-#include <algorithm>
 #include <iostream>
 
 #include "benchmarks/commands/commands.h"
 #include "benchmarks/commands/plan_options.h"
+#include "benchmarks/commands/search_of_job.h"
 #include "harness/base/log.h"
 #include "harness/report/search_page.h"
-#include "harness/session/exit_status.h"
 #include "harness/session/outside_launcher.h"
 #include "harness/session/search_cells.h"
+#include "harness/session/search_outcome.h"
 #include "harness/session/session_start.h"
 
 namespace gradsync::cli {
 namespace {
 
 using nlohmann::json;
-using plan::Edge;
-using summary::SearchedCell;
-
-// A cell whose search ended in a failure, or in an answer that contradicts itself.
-bool went_wrong(const SearchedCell& cell) {
-  if (cell.outcome == Edge::Outcome::NotMonotone) return true;
-  return cell.outcome == Edge::Outcome::Stopped &&
-         cell.probes.back().status != results::Status::Skipped;
-}
-
-ExitStatus exit_status_of(const std::vector<SearchedCell>& cells) {
-  if (std::ranges::any_of(cells, went_wrong)) return ExitStatus::Failed;
-  const bool answered = std::ranges::any_of(cells, [](const SearchedCell& cell) {
-    return cell.outcome == Edge::Outcome::Found || cell.outcome == Edge::Outcome::AllFit;
-  });
-  return answered ? ExitStatus::Ok : ExitStatus::Unfit;
-}
 
 // `agents`: those of an outside launcher; null: this process starts the ranks itself.
 ExitStatus search_session(const session::RunOptions& options,
@@ -47,21 +30,18 @@ ExitStatus search_session(const session::RunOptions& options,
   search.checks = question.checks;
   const bool ended = session::run_to_end(
       *session, [&] { session::search_cells(*session, plan, question, search.cells); });
-  const ExitStatus status = ended ? exit_status_of(search.cells) : ExitStatus::Interrupted;
+  const ExitStatus status = ended ? session::exit_status_of(search.cells) : ExitStatus::Interrupted;
   search.exit_status = static_cast<int>(status);
   session->close(status);
-  const std::string page = report::search_markdown(search, session->directory() + "/");
-  const std::string text = json(search).dump(1) + "\n";
-  results::write_atomically(session->directory() + "/" + results::kSearchFile, text);
-  results::write_atomically(session->directory() + "/table.md", page);
-  std::cout << (options.json ? text : page) << std::flush;
+  print_search(search, session->directory(), options.json);
   if (!ended) {
     log::error(fmt::format("interrupted; finished trials are in {}", session->directory()));
   }
   return status;
 }
 
-ExitStatus search(const session::SearchOptions& options) {
+ExitStatus search(const session::SearchOptions& options, const JobSearchOptions& of_job) {
+  require_no_options(of_job);
   session::check_directory_flags(options.run);
   const session::SearchQuestion question = session::read_question(options);
   const auto place = session::place_of(options.run);
@@ -74,16 +54,29 @@ ExitStatus search(const session::SearchOptions& options) {
 
 }  // namespace
 
-void add_search_command(CLI::App& app, ExitStatus& status) {
+void print_search(const summary::Search& search, const std::string& directory, bool as_json) {
+  const std::string page = report::search_markdown(search, directory + "/");
+  const std::string text = json(search).dump(1) + "\n";
+  results::write_atomically(directory + "/" + results::kSearchFile, text);
+  results::write_atomically(directory + "/table.md", page);
+  std::cout << (as_json ? text : page) << std::flush;
+}
+
+void add_search_command(CLI::App& app, ExitStatus& status, const std::vector<std::string>& job) {
   constexpr int kMostChecks = 1000;
   auto options = std::make_shared<session::SearchOptions>();
+  auto of_job = std::make_shared<JobSearchOptions>();
+  of_job->command = job;
   CLI::App* command =
       app.add_subcommand("search", "Find the largest or smallest value that fits in memory")
-          ->group(kRuns);
+          ->group(kRuns)
+          ->footer(" [-- COMMAND with {}...]");
   add_plan_options(*command, options->run);
+  if (!job.empty()) command->get_option("PLAN")->required(false);
   add_session_options(*command, options->run);
   command->add_option("--largest", options->largest,
-                      "accumulation_steps, micro_batch_size or sequence_length");
+                      "accumulation_steps, micro_batch_size or sequence_length; of a COMMAND "
+                      "what {} in it stands for");
   command->add_option("--smallest", options->smallest, "memory_budget_bytes");
   command->add_option("--from", options->from, "Smallest value to try (1)");
   command->add_option("--to", options->to,
@@ -92,10 +85,16 @@ void add_search_command(CLI::App& app, ExitStatus& status) {
       ->add_option("--checks", options->checks,
                    "Further values to try on each side of the edge, whether they agree (2)")
       ->check(CLI::Range(0, kMostChecks));
+  command->add_option("--budget", of_job->budget,
+                      "Of a COMMAND: what the tensors of each rank are to fit into, as in 2GiB");
+  command->add_option("--python", of_job->python,
+                      "The interpreter of a COMMAND that does not show it");
+  command->add_option("--step-timeout", of_job->step_timeout,
+                      "Of a COMMAND: end one that makes no step for so long (30m)");
   command->add_flag("--json", options->run.json, "Print search.json instead of the table");
-  command->callback([options, &status] {
+  command->callback([options, of_job, &status] {
     if (options->run.quiet) log::configure(true);
-    status = search(*options);
+    status = of_job->command.empty() ? search(*options, *of_job) : search_of_job(*options, *of_job);
   });
 }
 

@@ -53,6 +53,7 @@ std::vector<std::string> varying_over(const std::vector<SearchedCell>& cells) {
 std::vector<std::string> name_of(const SearchedCell& searched,
                                  const std::vector<std::string>& varying) {
   const results::Parameters& cell = searched.cell;
+  if (!cell.job().empty()) return {"`" + cell.job() + "`"};
   std::vector<std::string> name{cell.topology(), text::strategy_label(cell.strategy())};
   for (const std::string& parameter : varying) {
     name.push_back(cell.has(parameter) ? text::plain_text(cell.value(parameter)) : "");
@@ -66,7 +67,9 @@ std::string search_markdown(const Search& search, const std::string& raw_directo
   const std::string what = fmt::format(
       "{} {}", search.wanted == plan::Wanted::Largest ? "largest" : "smallest", search.axis);
   const auto varying = varying_over(search.cells);
+  const bool is_of_a_job = !search.cells.empty() && !search.cells.front().cell.job().empty();
   std::vector<TextTable::Column> columns{{"topology", Align::Left}, {"strategy", Align::Left}};
+  if (is_of_a_job) columns = {{"job", Align::Left}};
   for (const std::string& name : varying) columns.push_back({name, Align::Right});
   for (const std::string& head : {what, std::string("peak there"), std::string("trials")}) {
     columns.push_back({head, Align::Right});
@@ -81,8 +84,9 @@ std::string search_markdown(const Search& search, const std::string& raw_directo
     row.push_back(std::to_string(cell.probes.size()));
     table.add_row(std::move(row));
   }
-  return fmt::format("plan {}: the {} that fits\n\n{}\n{}\nRaw: {}\n", search.plan, what,
-                     table.to_markdown(), reasons, raw_directory);
+  const std::string of_what = is_of_a_job ? "" : fmt::format("plan {}: ", search.plan);
+  return fmt::format("{}the {} that fits\n\n{}\n{}\nRaw: {}\n", of_what, what, table.to_markdown(),
+                     reasons, raw_directory);
 }
 
 }  // namespace gradsync::report

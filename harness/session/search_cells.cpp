@@ -6,6 +6,7 @@
 
 #include "harness/base/log.h"
 #include "harness/base/units.h"
+#include "harness/session/search_outcome.h"
 
 namespace gradsync::session {
 namespace {
@@ -14,7 +15,6 @@ using plan::Edge;
 using results::Status;
 using results::TrialRecord;
 using summary::SearchedCell;
-using summary::SearchProbe;
 
 // The most that any rank says under `field`; nothing where one does not know it.
 std::optional<std::int64_t> largest_of(const TrialRecord& trial,
@@ -58,12 +58,7 @@ class CellSearch {
       edge = plan::find_edge({question_.wanted, question_.from, *found_.to, question_.checks},
                              [this](std::int64_t value) { return probe(value); });
     }
-    found_.outcome = edge.outcome;
-    found_.reason = sentence(edge);
-    if (edge.outcome == Edge::Outcome::Found) {
-      found_.edge = edge.fits;
-      found_.peak_allocated_bytes = probe_at(*edge.fits).peak_allocated_bytes;
-    }
+    conclude(edge, question_.axis, found_);
     return found_;
   }
 
@@ -102,36 +97,6 @@ class CellSearch {
     const auto needed = needed_by(trial);
     if (trial.status != Status::Ok || !needed) return std::nullopt;
     return std::max(2 * *needed, question_.from + 1);
-  }
-
-  const SearchProbe& probe_at(std::int64_t value) const {
-    return *std::ranges::find(found_.probes, value, &SearchProbe::value);
-  }
-
-  // "oom: micro-batch 2, backward ..."
-  std::string why(const SearchProbe& probe) const {
-    return fmt::format("{}: {}", results::to_string(probe.status), probe.reason);
-  }
-
-  std::string sentence(const Edge& edge) const {
-    switch (edge.outcome) {
-      case Edge::Outcome::Found:
-        return fmt::format("{} fits, {} does not: {}", *edge.fits, *edge.does_not_fit,
-                           why(probe_at(*edge.does_not_fit)));
-      case Edge::Outcome::AllFit:
-        return fmt::format("{} fits: the edge, if there is one, lies beyond", *edge.fits);
-      case Edge::Outcome::NoneFits:
-        return fmt::format("{} does not fit: {}", *edge.does_not_fit,
-                           why(probe_at(*edge.does_not_fit)));
-      case Edge::Outcome::NotMonotone:
-        return fmt::format("not monotone: {} does not fit, {} does", *edge.does_not_fit,
-                           *edge.fits);
-      case Edge::Outcome::Stopped:
-        break;
-    }
-    const SearchProbe& last = found_.probes.back();
-    const std::string value = last.value ? std::to_string(*last.value) : "none";
-    return fmt::format("{} {}: {}", question_.axis, value, why(last));
   }
 
   Session& session_;

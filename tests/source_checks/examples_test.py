@@ -156,6 +156,11 @@ class ExamplesTest(ProgramTest):
         ]
 
     def ask_search(self, rest, variables):
+        if "--" in rest:
+            options, job = rest[: rest.index("--")], rest[rest.index("--") :]
+            nowhere = ("--python", "nowhere", "--out", "left")
+            self.refused_for("nowhere", ["search", *options, *nowhere, *job], (UNFIT,))
+            return
         self.plan_part(rest, rest[0])
         self.refused_for(TAKEN, ["search", *rest, "--out", TAKEN])
 

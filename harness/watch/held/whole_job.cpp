@@ -4,6 +4,7 @@
 #include <fmt/ranges.h>
 
 #include <algorithm>
+#include <filesystem>
 #include <fstream>
 #include <iterator>
 #include <set>
@@ -35,7 +36,17 @@ class LogFollower {
   std::ifstream file_;
 };
 
+// Why a job is ended by whoever watches it.
 struct BudgetIsOver {};
+struct HoldsTooMuch {
+  std::int64_t bytes;
+};
+
+bool has_gpu() {
+  std::error_code ignored;
+  return std::filesystem::exists("/dev/nvidiactl", ignored) ||
+         std::filesystem::exists("/dev/kfd", ignored);
+}
 
 // What all processes surely wrote whole: one that was ended may have died in the middle of a step.
 void leave_out_the_last_step(SeenJob& seen) {
@@ -45,13 +56,31 @@ void leave_out_the_last_step(SeenJob& seen) {
   seen.steps = static_cast<std::int64_t>(whole);
 }
 
-void finish(HeldJob& held, SeenJob& seen) {
+void run_to_its_end(HeldJob& held, SeenJob& seen) {
+  const JobEnd end = held.finish();
+  seen.steps = end.steps;
+  if (!end.well) seen.failure = fmt::format("made {} steps, then {}", end.steps, end.how);
+}
+
+// A job that is over before is none that failed.
+void run_steps(HeldJob& held, int steps, SeenJob& seen) {
+  const TakenBlock block = held.run(steps);
+  seen.steps = held.ended();
+  if (!block.failure.empty() && !block.ended_well) seen.failure = block.failure;
+}
+
+void run(HeldJob& held, const std::optional<int>& steps, SeenJob& seen) {
   try {
-    const JobEnd end = held.finish();
-    seen.steps = end.steps;
-    if (!end.well) seen.failure = fmt::format("made {} steps, then {}", end.steps, end.how);
+    if (steps) {
+      run_steps(held, *steps, seen);
+    } else {
+      run_to_its_end(held, seen);
+    }
   } catch (const BudgetIsOver&) {
     seen.was_ended = true;
+    seen.steps = held.ended();
+  } catch (const HoldsTooMuch& found) {
+    seen.too_much_bytes = found.bytes;
     seen.steps = held.ended();
   }
 }
@@ -69,15 +98,20 @@ SeenJob run_whole_job(const WholeJob& job, const std::function<void()>& poll) {
   const std::ofstream log(job.log, std::ios::app);  // it must be there to be followed
   LogFollower follower(job.log);
   const std::int64_t start_ns = steady_clock().now_ns();
+  const bool looks_at_memory = job.most_bytes && !has_gpu();
   {
-    HeldJob held({job.command, environment, folder.path(), job.log}, {}, [&] {
-      if (poll) poll();
-      if (job.shows_output) follower.follow();
-      if (job.budget_s && seconds(steady_clock().now_ns() - start_ns) > *job.budget_s) {
-        throw BudgetIsOver();
-      }
-    });
-    finish(held, seen);
+    HeldJob held(
+        {job.command, environment, folder.path(), job.log}, {.step_s = job.step_deadline_s}, [&] {
+          if (poll) poll();
+          if (job.shows_output) follower.follow();
+          if (job.budget_s && seconds(steady_clock().now_ns() - start_ns) > *job.budget_s) {
+            throw BudgetIsOver();
+          }
+          if (!looks_at_memory) return;
+          const std::int64_t held_bytes = tensor_peak_so_far(folder.path());
+          if (held_bytes > *job.most_bytes) throw HoldsTooMuch{held_bytes};
+        });
+    run(held, job.steps, seen);
   }
   if (job.shows_output) follower.follow();
   seen.folder = read_folder(folder.path());

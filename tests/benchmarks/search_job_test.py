@@ -1,0 +1,142 @@
+"""gradsync search -- COMMAND: the edge of real training commands, and that of trying every value.
+
+Covers: search_job.cpp, search_of_job.cpp, search_outcome.cpp.
+"""
+
+import json
+import os
+import unittest
+from pathlib import Path
+
+from program import ROOT, ProgramTest, free_port
+from search_test import schema_validator
+from watch_test import CACHE, TORCH_PYTHON
+
+HERE = Path(__file__).resolve().parent
+HOLDING = HERE / "holding_training.py"
+START = HERE / "start_ranks.py"
+USAGE, UNFIT, FAILED = 2, 4, 5
+FAILS_FROM = """
+import os, runpy, sys
+if int(sys.argv[1]) > 1:
+    raise RuntimeError(sys.argv[2])
+sys.argv = sys.argv[3:]
+sys.path.insert(0, os.path.dirname(sys.argv[0]))
+runpy.run_path(sys.argv[0], run_name="__main__")
+"""
+
+
+class SearchJobTest(ProgramTest):
+    def search(self, *arguments, job, ranks=1):
+        outcome = self.finish(
+            self.start(
+                *("search", "--out", self.place / "search", "--force", "--python", TORCH_PYTHON),
+                *arguments,
+                *("--", TORCH_PYTHON, START, ranks, *job),
+                env={"XDG_CACHE_HOME": str(CACHE), "TMPDIR": str(self.place)},
+            )
+        )
+        self.assert_nothing_left()
+        return outcome
+
+    def found(self):
+        search = json.loads((self.place / "search" / "search.json").read_text())
+        schema_validator().validate(search)
+        [cell] = search["cells"]
+        return cell
+
+    def peak_of(self, ranks, *job):
+        """Of one start, as gradsync watch sees it."""
+        outcome = self.finish(
+            self.start(
+                *("watch", "--json", self.place / "watched.json", "--python", TORCH_PYTHON),
+                *("--", TORCH_PYTHON, START, ranks, *job),
+                env={"XDG_CACHE_HOME": str(CACHE), "MASTER_PORT": str(free_port())},
+            )
+        )
+        self.assertEqual(outcome.status, 0, outcome.err)
+        ranks = json.loads((self.place / "watched.json").read_text())["ranks"]
+        return max(rank["peak_allocated_bytes"] for rank in ranks)
+
+    def assert_is_the_edge_of_trying_all(self, to, job, ranks=1):
+        """`job`: with {}. The budget is what the value before the middle holds."""
+        with_value = [[str(word).replace("{}", str(n)) for word in job] for n in range(1, to + 1)]
+        peaks = {n: self.peak_of(ranks, *words) for n, words in enumerate(with_value, 1)}
+        budget = peaks[(to + 1) // 2]
+        tried = max(n for n, peak in peaks.items() if peak <= budget)
+        ends = ("--largest", "value", "--to", to)
+        outcome = self.search(*ends, "--budget", f"{budget}B", job=job, ranks=ranks)
+        self.assertEqual(outcome.status, 0, outcome.out + outcome.err)
+        cell = self.found()
+        self.assertEqual((cell["outcome"], cell["edge"]), ("found", tried))
+        self.assertEqual(cell["peak_allocated_bytes"], peaks[tried])
+        for probe in cell["probes"]:
+            fits = peaks[probe["value"]] <= budget
+            self.assertEqual(probe["status"], "ok" if fits else "oom", probe)
+        return outcome
+
+
+class Edges(SearchJobTest):
+    def test_the_edge_is_that_of_trying_every_value(self):
+        outcome = self.assert_is_the_edge_of_trying_all(3, (HOLDING, "--window", "{}"))
+        self.assertRegex(outcome.out, r"\| +largest value \|")
+        self.assertRegex(outcome.out, r"2 fits, 3 does not: oom: ")
+
+    def test_none_may_fit(self):
+        ends = ("--largest", "batch", "--to", 2, "--budget", "1KiB")
+        outcome = self.search(*ends, job=(HOLDING, "--batch", "{}"))
+        self.assertEqual((outcome.status, self.found()["outcome"]), (UNFIT, "none_fits"))
+        self.assertIn(" and more", self.found()["reason"])
+
+    def test_a_job_that_runs_out_of_memory_does_not_fit_and_one_that_fails_stops(self):
+        ends = ("--largest", "batch", "--to", 2, "--budget", "1GiB")
+        job = ("-c", FAILS_FROM, "{}", "can't allocate memory", HOLDING, "--batch", "{}")
+        outcome = self.search(*ends, job=job)
+        self.assertEqual(outcome.status, 0, outcome.err)
+        self.assertEqual(self.found()["edge"], 1)
+        job = ("-c", FAILS_FROM, "{}", "no data", HOLDING, "--batch", "{}")
+        outcome = self.search(*ends, job=job)
+        self.assertEqual(outcome.status, FAILED, outcome.err)
+        self.assertEqual(self.found()["outcome"], "stopped")
+        self.assertIn("no data", self.found()["reason"])
+
+    def test_a_peak_that_is_not_known_is_no_answer(self):
+        ends = ("--largest", "batch", "--to", 5, "--budget", "1GiB")
+        outcome = self.search(*ends, job=(HOLDING, "--own-allocator", "--batch", "{}"))
+        self.assertEqual(outcome.status, UNFIT, outcome.err)
+        self.assertIn("allocator of its own", self.found()["reason"])
+
+    def test_bad_input_is_told_before_a_job_is_started(self):
+        job = (self.place / "none.py", "{}")
+        largest = ("--largest", "batch", "--to", 5)
+        budget = ("--budget", "1GiB")
+        for arguments, words in (
+            ((*largest,), ("--budget is missing",)),
+            ((*largest, "--budget", "much"), ("--budget", "much")),
+            (("--largest", "batch", *budget), ("--to is missing",)),
+            (("--largest", "batch", "--to", 1, *budget), ("--to: got 1", "--from")),
+            (("--smallest", "memory_budget_bytes", *budget), ("--largest",)),
+            ((*largest, *budget, "smoke"), ("plan smoke and a COMMAND",)),
+            ((*largest, *budget, "--set", "seed=1"), ("seed=1", "no fields of a plan")),
+            ((*largest, *budget, "--steps", "0"), ("--steps", "at least 1")),
+        ):
+            self.assert_refused(self.search(*arguments, job=job), *words)
+        outcome = self.search(*largest, *budget, job=(self.place / "none.py",))
+        self.assert_refused(outcome, "COMMAND without {}")
+        self.assert_refused(self.call("search", "smoke", *largest, *budget), "--budget", "COMMAND")
+
+
+class Slow(SearchJobTest):
+    def test_jobs_of_two_ranks(self):
+        for job in (
+            (HOLDING, "--window", "{}"),
+            (HOLDING, "--batch", "{}"),
+            (HOLDING, "--more", "{}000"),
+        ):
+            with self.subTest(job=job[1]):
+                self.assert_is_the_edge_of_trying_all(8, job, ranks=2)
+
+
+if __name__ == "__main__":
+    os.chdir(ROOT)
+    unittest.main(verbosity=2)
