@@ -19,8 +19,8 @@
 namespace gradsync::arms {
 namespace {
 
-using summary::SearchProbe;
 using results::Status;
+using summary::SearchProbe;
 
 // What torch says of memory that is not to be had, in the last line of a job that failed.
 constexpr std::array kOutOfMemory = {"OutOfMemoryError", "out of memory", "can't allocate memory",

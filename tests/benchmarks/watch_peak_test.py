@@ -8,12 +8,11 @@ import json
 import unittest
 from pathlib import Path
 
-from program import ROOT, free_port
+from program import free_port
 from watch_test import TORCH_PYTHON, WatchTest
 
 HOLDING = Path(__file__).with_name("holding_training.py")
 START = Path(__file__).with_name("start_ranks.py")
-FSDP = ROOT / "tests" / "harness" / "watch" / "jobs" / "fsdp.py"
 MORE = 1 << 20
 # A plain step of known size: what is held at most is the parameter, its gradient, and the product.
 KNOWN = """
@@ -49,7 +48,6 @@ class PeakTest(WatchTest):
         )
         self.assertEqual(self.peaks_of(HOLDING), first)
         self.assertEqual(self.peaks_of(HOLDING, "--more", MORE), [peak + MORE for peak in first])
-        self.assertEqual(self.peaks_of(FSDP), self.peaks_of(FSDP))
 
     def test_what_is_held_is_counted_to_the_byte(self):
         (self.place / "known.py").write_text(KNOWN)
