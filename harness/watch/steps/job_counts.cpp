@@ -69,6 +69,15 @@ Known<std::int64_t> peak_until(const Step& step) {
   return bytes;
 }
 
+Known<std::int64_t> repeatable_peak(const Step& step, const Known<std::int64_t>& peak) {
+  for (const MicroBatch& micro_batch : step.micro_batches) {
+    for (const Event* forward : micro_batch.forwards) {
+      if (is_of_fsdp(*forward)) return Unknown{"under FSDP two starts of a job may differ in it"};
+    }
+  }
+  return peak;
+}
+
 void count_step(const std::vector<RankEvents>& processes, std::size_t step, const std::string& who,
                 results::TrialRecord& trial) {
   for (const RankEvents& process : processes) {
@@ -83,7 +92,8 @@ void count_step(const std::vector<RankEvents>& processes, std::size_t step, cons
     results::RankRecord& rank = trial.ranks.emplace_back();
     rank.rank = process.rank;
     rank.timeline_events = timeline_of(counted);
-    if (const auto peak = peak_until(counted)) rank.peak_allocated_bytes = *peak;
+    if (const auto peak = repeatable_peak(counted, peak_until(counted)))
+      rank.peak_allocated_bytes = *peak;
   }
 }
 

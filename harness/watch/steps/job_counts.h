@@ -20,10 +20,14 @@ std::vector<results::TimelineEvent> timeline_of(const Step& step);
 // Returns the most that tensors held until the step ended.
 Known<std::int64_t> peak_until(const Step& step);
 
+// Returns `peak`, of a process with such a step, where the same job started again has it again.
+// Under FSDP it need not: gloo's threads free their copies of what is sent when Python lets them.
+Known<std::int64_t> repeatable_peak(const Step& step, const Known<std::int64_t>& peak);
+
 // Puts into `trial` what each process communicated in the step with this index, from 0: the
 // timeline of it, and their sums on the lowest rank; and the peak of its tensors until then, where
-// that is known. `processes` must be those of the
-// job's ranks, by rank; `who` is whose they are, for messages.
+// that is known and repeatable. `processes` must be those of the job's ranks, by rank; `who` is
+// whose they are, for messages.
 // Errors: ConfigError where the steps up to it cannot be told apart, because several optimizers
 // step together.
 void count_step(const std::vector<RankEvents>& processes, std::size_t step, const std::string& who,

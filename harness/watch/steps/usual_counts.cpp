@@ -38,7 +38,7 @@ UsualCounts usual_counts(const std::vector<RankEvents>& processes) {
     if (found.unsteady.empty()) found.unsteady = unsteady_words(rank, *usual, counts);
     const Step& step = *usual->example->step;
     recorded.push_back({rank, static_cast<int>(step.micro_batches.size()), usual->synchronized,
-                        timeline_of(step), process->peak.bytes});
+                        timeline_of(step), repeatable_peak(step, process->peak.bytes)});
   }
   found.counts = gate::held_counts(std::max(world_size, 1), recorded);
   return found;

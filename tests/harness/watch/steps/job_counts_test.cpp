@@ -97,6 +97,16 @@ TEST(FirstSteps, HeldNoMoreThanUntilThen) {
   EXPECT_EQ(trial.ranks[0].peak_allocated_bytes, 120);
 }
 
+TEST(CountStep, APeakUnderFsdpIsNotHeld) {
+  MadeJob job;
+  job.wrapper = "fully_shard";
+  for (int i = 0; i < 2; ++i) job.forward().reducing().optimizer_holding(100);
+  results::TrialRecord trial;
+  count_step({job.process()}, 1, "the baseline", trial);
+  EXPECT_FALSE(trial.ranks[0].peak_allocated_bytes.has_value());
+  EXPECT_EQ(first_steps({job.process()}, 2)[0].peak.bytes, Known<std::int64_t>(100));
+}
+
 TEST(CountStep, APeakThatNobodyCountedIsNotKnown) {
   results::TrialRecord trial;
   count_step({two_steps(0)}, 1, "the baseline", trial);
