@@ -82,6 +82,14 @@ std::vector<ProfileLayer> layers_of(JsonFields& fields, std::set<std::string>& s
   return layers;
 }
 
+// What a paced model waits for, and moves.
+void read_compute(JsonFields& fields, Profile& profile) {
+  std::set<std::string> seen;
+  profile.layers = layers_of(fields, seen);
+  profile.optimizer_s = duration_of(fields, "optimizer_s");
+  profile.buffers = tensors_of(fields, "buffers", "", seen);
+}
+
 }  // namespace
 
 std::int64_t ProfileTensor::elements() const {
@@ -100,10 +108,8 @@ Profile read_profile(const std::string& path) {
   profile.name = fields.string("name");
   profile.about = fields.string("about");
   fields.string("source");
-  std::set<std::string> seen;
-  profile.layers = layers_of(fields, seen);
-  profile.optimizer_s = duration_of(fields, "optimizer_s");
-  profile.buffers = tensors_of(fields, "buffers", "", seen);
+  if (fields.has("memory")) profile.memory = read_memory_profile(fields.raw("memory", true), path);
+  if (!profile.memory || fields.has("layers")) read_compute(fields, profile);
   fields.finish();
   return profile;
 }

@@ -15,12 +15,17 @@ MODULE is a name that can be imported from the working directory, or a file endi
 
     models/record_profile.py models/examples/bert_mini.py:build --out bert_mini.json
     gradsync run bert_mini --model bert_mini.json
+    gradsync predict memory bert_mini.json --wrapper fsdp --units BertLayer
+
+With --fake nothing is computed and nothing is timed: FUNCTION makes its model and batch of fake
+tensors, whatever their size, and the profile has what forward and backward would hold.
 
 Exit status: 0; 2 usage, or what FUNCTION gave cannot be recorded; 4 no torch, no such device, or
 times that contradict themselves.
 """
 
 import argparse
+import contextlib
 import importlib
 import importlib.util
 import os
@@ -36,6 +41,8 @@ except (ImportError, OSError) as torch_error:
     print(f"record_profile.py: torch cannot be imported: {torch_error}", file=sys.stderr)
     sys.exit(4)
 
+from allocations import AllocatorTrace, FakeTrace
+from memory_recorder import MemoryRecorder
 from recorded_layers import (
     DIGITS,
     flatten_names,
@@ -43,7 +50,9 @@ from recorded_layers import (
     profile_layers,
     sum_of_times,
 )
-from recorder import CudaClock, HostClock, Recorder, RecordError, UnsteadyError
+from recorded_memory import first_unknown, memory_of, tensors_in
+from recorder import CudaClock, HostClock, Recorder, RecordError, UnsteadyError, refuse_wrong_loss
+from torch._subclasses.fake_tensor import FakeTensorMode
 from twin_files import render
 
 
@@ -108,25 +117,64 @@ def moved(value, device):
 
 
 def record(options):
-    """Returns (model, Recording). Errors: RecordError, UnsteadyError."""
+    """Returns (model, Recording, the profile's memory or None). Errors: RecordError,
+    UnsteadyError.
+    """
     torch.set_num_threads(options.threads)
     torch.manual_seed(options.seed)
     model, batch, loss_of = build(options.place)
     device = torch.device(options.device)
     model.to(device).train()
+    batch = moved(batch, device)
     clock = CudaClock() if device.type == "cuda" else HostClock()
-    recorder = Recorder(model, moved(batch, device), loss_of, clock, options.accumulation_steps)
+    recorder = Recorder(model, batch, loss_of, clock, options.accumulation_steps)
+    with running(options.place):
+        recording = recorder.record(options.steps, options.warmup)
+        if device.type != "cpu":
+            return model, recording, None
+        return model, recording, record_memory(model, batch, loss_of, options)
+
+
+def record_fake(options):
+    """Returns (model, the profile's memory) of tensors that hold nothing. Errors: RecordError."""
+    torch.set_num_threads(options.threads)
+    with FakeTensorMode(allow_non_fake_inputs=True):
+        model, batch, loss_of = build(options.place)
+        model.train()
+        with running(options.place):
+            refuse_wrong_loss(loss_of(model, batch))
+            return model, record_memory(model, batch, loss_of, options)
+
+
+def record_memory(model, batch, loss_of, options):
+    def make_trace():
+        if not options.fake:
+            return AllocatorTrace()
+        return FakeTrace([*model.parameters(), *model.buffers(), *tensors_in(batch)])
+
+    recording = MemoryRecorder(model, batch, loss_of, make_trace).record()
+    if unit := first_unknown(options.units, recording):
+        raise RecordError(
+            f"--units: got '{unit}', expected the name or the class of a module with parameters"
+        )
+    where = "fake" if options.fake else "cpu"
+    return memory_of(recording, model, batch, options.units, where)
+
+
+@contextlib.contextmanager
+def running(place):
+    """What the user's model raises becomes a RecordError."""
     try:
-        return model, recorder.record(options.steps, options.warmup)
+        yield
     except (RecordError, UnsteadyError):
         raise
     except Exception as error:
         raise RecordError(
-            f"{options.place}: forward or backward failed: {type(error).__name__}: {error}"
+            f"{place}: forward or backward failed: {type(error).__name__}: {error}"
         ) from error
 
 
-def profile_of(recording, name, model_name, options):
+def profile_of(recording, memory, name, model_name, options):
     """Returns the profile, of which every layer is checked to add up to the micro-batch."""
     layers = profile_layers(
         recording.arrivals, recording.entered_s, recording.forward_s, recording.backward_s
@@ -149,6 +197,21 @@ def profile_of(recording, name, model_name, options):
         "optimizer_s": round(recording.optimizer_s, DIGITS),
         "dtype": "float32",
         "buffers": recording.buffers,
+        **({"memory": memory} if memory else {}),
+    }
+
+
+def fake_profile_of(memory, name, model_name, options):
+    """Returns the profile of a model that did not run: it has no layers."""
+    trained = sum(parameter["trains"] for parameter in memory["parameters"])
+    return {
+        "schema": "gradsync.profile/1",
+        "name": name,
+        "about": f"{model_name}, {trained} tensors: recorded on fake tensors, so without times",
+        "source": f"written by models/record_profile.py {options.place} --fake: torch "
+        f"{torch.__version__}",
+        "dtype": "float32",
+        "memory": memory,
     }
 
 
@@ -201,11 +264,21 @@ def parse(arguments):
     )
     add("--threads", type=at_least(1), default=1, help="as a rank has (default: %(default)s)")
     add("--seed", type=int, default=42, help="of torch, set before FUNCTION is called")
+    add(
+        "--units",
+        type=lambda text: text.split(","),
+        default=[],
+        metavar="MODULE,...",
+        help="modules that fully_shard is given, by name or by class (default: the model alone)",
+    )
+    add("--fake", action="store_true", help="record memory alone, on tensors that hold nothing")
     add("--name", help="the profile's (default: that of --out's file, else FUNCTION)")
     add("--out", type=Path, metavar="FILE", help="ends in .json (default: standard output)")
     options = parser.parse_args(arguments)
     if options.out and options.out.suffix != ".json":
         parser.error(f"argument --out: got '{options.out}', expected a name that ends in .json")
+    if options.fake and options.device != "cpu":
+        parser.error(f"argument --fake: got --device {options.device}, expected cpu")
     return options
 
 
@@ -215,9 +288,14 @@ def main(arguments=None):
         print("record_profile.py: --device cuda: there is no such device here", file=sys.stderr)
         return 4
     name = options.name or (options.out.stem if options.out else options.place.split(":")[-1])
+    recording = None
     try:
-        model, recording = record(options)
-        profile = profile_of(recording, name, type(model).__name__, options)
+        if options.fake:
+            model, memory = record_fake(options)
+            profile = fake_profile_of(memory, name, type(model).__name__, options)
+        else:
+            model, recording, memory = record(options)
+            profile = profile_of(recording, memory, name, type(model).__name__, options)
         text = render(profile) + "\n"
         if options.out:
             write(options.out, text)
@@ -229,7 +307,8 @@ def main(arguments=None):
         return 4
     if not options.out:
         sys.stdout.write(text)
-    tell(recording)
+    if recording:
+        tell(recording)
     return 0
 
 

@@ -2,6 +2,7 @@
 
 #include <fmt/format.h>
 
+#include "harness/base/errors.h"
 #include "harness/base/named.h"
 #include "harness/base/program_files.h"
 #include "models/footprints.h"
@@ -108,7 +109,14 @@ bool is_profile(const std::string& name) {
 }
 
 SuiteModel paced_by_file(const std::string& path) {
-  return {path, read_profile(path).about, PacedConfig{path}};
+  const Profile profile = read_profile(path);
+  if (profile.layers.empty()) {
+    throw ConfigError(
+        fmt::format("{}: field 'layers': got none, expected them: it was recorded without times, so "
+                    "its memory can be predicted, but it cannot run",
+                    path));
+  }
+  return {path, profile.about, PacedConfig{path}};
 }
 
 DeclaredFootprint declared_footprint(const std::string& name, const FootprintOptions& options) {

@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <functional>
 #include <iostream>
 #include <map>
 #include <stdexcept>
@@ -11,6 +12,7 @@
 #include "benchmarks/commands/plan_options.h"
 #include "harness/base/fields.h"
 #include "harness/base/units.h"
+#include "harness/coordinate/job_prediction.h"
 #include "harness/coordinate/memory_prediction.h"
 #include "harness/launch/topology.h"
 #include "harness/plan/cell.h"
@@ -18,6 +20,8 @@
 #include "harness/session/paths.h"
 #include "harness/session/rank_program.h"
 #include "harness/text/text_table.h"
+#include "models/profile.h"
+#include "models/suite.h"
 
 namespace gradsync::cli {
 namespace {
@@ -29,8 +33,13 @@ struct MemoryOptions {
   std::vector<std::string> overrides;
   int world_size = 0;  // 0: as the topology says
   std::string budget;
+  std::vector<std::string> units;  // of a recorded model; empty: as it was recorded
   bool as_json = false;
 };
+
+// What a rank of a cell's trial, or of such a job, holds.
+using Predict =
+    std::function<coordinate::MemoryPrediction(const plan::Cell&, const launch::Topology&)>;
 
 // What is said of one cell.
 struct MemoryRow {
@@ -77,16 +86,49 @@ launch::Topology topology_of(const plan::Cell& cell, int world_size) {
 }
 
 // A Mixtral's experts take turns: the expected load, where a free router's is not known before.
-coordinate::MemoryPrediction predict(plan::Cell cell, const launch::Topology& topology) {
+coordinate::MemoryPrediction predict_trial(plan::Cell cell, const launch::Topology& topology) {
   coordinate::LaunchSpec where;
   where.topology = topology;
   cell.balanced_routing = true;
   return coordinate::predict_memory(cell, where);
 }
 
+// A recorded micro-batch has the size it has.
+void refuse_other_sizes(const MemoryOptions& options) {
+  for (const std::string& change : options.overrides) {
+    for (const char* axis : {"micro_batch_size", "sequence_length", "lengths"}) {
+      if (!change.starts_with(std::string(axis) + "=")) continue;
+      throw ConfigError(fmt::format(
+          "{}: got \"{}\", expected no such field: the micro-batch is the one that was recorded",
+          options.model, change));
+    }
+  }
+}
+
+Predict predictor_of(const MemoryOptions& options) {
+  if (models::is_profile(options.model)) {
+    if (auto memory = models::read_profile(options.model).memory) {
+      refuse_other_sizes(options);
+      const auto units =
+          models::modules_named(*memory, options.units.empty() ? memory->units : options.units);
+      return [memory = std::move(*memory), units](const plan::Cell& cell,
+                                                  const launch::Topology& topology) {
+        return coordinate::predict_job_memory(memory, cell, units, topology.world_size());
+      };
+    }
+  }
+  if (!options.units.empty()) {
+    throw ConfigError("--units: expected a profile that recorded its model's memory, got " +
+                      options.model);
+  }
+  session::find_model(options.model);  // names the models there are
+  return predict_trial;
+}
+
 // Returns how many micro-batches a step may have, kMostTried at most: all numbers up to it
 // fit. 0: not even one.
-int largest_accumulation(plan::Cell cell, const launch::Topology& topology, std::int64_t budget) {
+int largest_accumulation(const Predict& predict, plan::Cell cell, const launch::Topology& topology,
+                         std::int64_t budget) {
   for (int count = 1; count <= kMostTried; ++count) {
     cell.accumulation_steps = count;
     const auto prediction = predict(cell, topology);
@@ -109,7 +151,7 @@ std::string words(const sync::StepPlace& place) {
                      place.unit.empty() ? "" : ", unit ", place.unit);
 }
 
-MemoryRow row_of(const plan::Cell& cell, const MemoryOptions& options) {
+MemoryRow row_of(const Predict& predict, const plan::Cell& cell, const MemoryOptions& options) {
   const launch::Topology topology = topology_of(cell, options.world_size);
   const auto prediction = predict(cell, topology);
   MemoryRow row;
@@ -124,7 +166,7 @@ MemoryRow row_of(const plan::Cell& cell, const MemoryOptions& options) {
   const std::int64_t budget = budget_bytes(options.budget);
   row.budget_bytes = budget;
   row.fits = prediction.memory->peak_bytes <= budget;
-  row.largest_accumulation_steps = largest_accumulation(cell, topology, budget);
+  row.largest_accumulation_steps = largest_accumulation(predict, cell, topology, budget);
   return row;
 }
 
@@ -182,9 +224,9 @@ void print_composition(const MemoryRow& row) {
 }
 
 void predict_memory_of(const MemoryOptions& options) {
-  session::find_model(options.model);  // names the models there are
+  const Predict predict = predictor_of(options);
   std::vector<MemoryRow> rows;
-  for (const plan::Cell& cell : cells_of(options)) rows.push_back(row_of(cell, options));
+  for (const plan::Cell& cell : cells_of(options)) rows.push_back(row_of(predict, cell, options));
   if (options.as_json) {
     json list = json::array();
     for (const MemoryRow& row : rows) list.push_back(write_fields(row));
@@ -226,6 +268,11 @@ void add_predict_command(CLI::App& app, ExitStatus&) {
       ->check(CLI::Range(1, plan::kLargestCount));
   command->add_option("--budget", options->budget,
                       "What a rank may hold, \"79GiB\": says whether it fits");
+  command
+      ->add_option("--units", options->units,
+                   "Modules or classes that fully_shard is given, of a recorded model: "
+                   "GPT2Block,lm_head (as it was recorded)")
+      ->delimiter(',');
   command->add_flag("--json", options->as_json, "Print JSON instead of the table");
   command->callback([options] { predict_memory_of(*options); });
 }

@@ -1,0 +1,62 @@
+#include "harness/coordinate/job_prediction.h"
+
+#include <fmt/format.h>
+
+#include "harness/plan/strategies.h"
+#include "harness/sync/jobs/job_memory.h"
+
+namespace gradsync::coordinate {
+namespace {
+
+int bytes_of(const std::string& dtype) {
+  constexpr int kFloat32Bytes = 4;
+  constexpr int kBfloat16Bytes = 2;
+  return dtype == "float32" ? kFloat32Bytes : kBfloat16Bytes;
+}
+
+// Why the profile does not say what such a job holds; "": it does.
+std::string objection(const models::MemoryProfile& profile, const plan::Cell& cell) {
+  const bool is_sharded = cell.wrapper == "fsdp";
+  if (!is_sharded && cell.wrapper != "ddp" && cell.wrapper != "local") {
+    return "what wrapper " + cell.wrapper + " holds is not declared";
+  }
+  const std::string& computed = is_sharded ? cell.param_dtype : cell.dtype;
+  if (computed != profile.dtype) {
+    return fmt::format("the profile was recorded in {}, and what kernels hold in {} is not known",
+                       profile.dtype, computed);
+  }
+  if (cell.find_unused_parameters || cell.static_graph) {
+    return "what find_unused_parameters and static_graph hold is not declared";
+  }
+  if (cell.compression != "none") return "what compression holds is not declared";
+  if (!cell.fused_optimizer) return "declared is what the fused optimizer holds";
+  if (cell.scale != 1) return "a recorded model is not scaled";
+  if (cell.hybrid_shard) return "what hybrid_shard holds is not declared";
+  if (!cell.prefetch) return "fully_shard gathers ahead in backward";
+  return "";
+}
+
+}  // namespace
+
+MemoryPrediction predict_job_memory(const models::MemoryProfile& profile, const plan::Cell& cell,
+                                    const std::vector<std::size_t>& units, int ranks) {
+  if (std::string why = objection(profile, cell); !why.empty()) return {std::nullopt, why};
+  const auto syncs = plan::declared_syncs(cell.wrapper, cell.strategy, cell.accumulation_steps);
+  if (cell.wrapper != "fsdp") {
+    const sync::DdpJob job{.has_reducer = cell.wrapper == "ddp",
+                           .gradient_as_bucket_view = cell.gradient_as_bucket_view,
+                           .broadcast_buffers = cell.broadcast_buffers,
+                           .element_bytes = bytes_of(cell.dtype)};
+    return {sync::ddp_job_memory(job, profile, syncs), ""};
+  }
+  const sync::FullyShardJob job{.ranks = ranks,
+                                .stored_bytes = bytes_of(cell.dtype),
+                                .param_bytes = bytes_of(cell.param_dtype),
+                                .reduce_bytes = bytes_of(cell.reduce_dtype),
+                                .reshard_after_forward = cell.reshard_after_forward,
+                                .reshard_after_backward = cell.reshard_after_backward,
+                                .units = units};
+  return {sync::fully_shard_job_memory(job, profile, syncs), ""};
+}
+
+}  // namespace gradsync::coordinate

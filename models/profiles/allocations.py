@@ -1,0 +1,117 @@
+"""What a piece of a program allocates and frees, in order, with marks between.
+
+    trace = AllocatorTrace()            # or FakeTrace(there): of tensors without memory
+    with trace:
+        trace.mark("forward", 0)
+        ...
+    trace.events                        # of Allocated, Freed, Mark
+
+On the CPU torch's own profiler says what the allocator does, kernels' temporaries included. Fake
+tensors have no allocator: there a storage counts from the operator that returns it until Python
+lets it go, and what kernels hold for themselves is not seen.
+"""
+
+import weakref
+from typing import NamedTuple
+
+import torch
+from torch.autograd.profiler import record_function
+from torch.profiler import ProfilerActivity, profile
+from torch.utils._python_dispatch import TorchDispatchMode
+from torch.utils._pytree import tree_flatten
+
+PREFIX = "gradsync_mark "
+
+
+class Allocated(NamedTuple):
+    block: int
+    bytes: int
+
+
+class Freed(NamedTuple):
+    block: int
+
+
+class Mark(NamedTuple):
+    words: tuple
+
+
+class AllocatorTrace:
+    """Of the CPU's allocator, on this thread."""
+
+    def __enter__(self):
+        self.marks = []
+        self.profiler = profile(activities=[ProfilerActivity.CPU], profile_memory=True)
+        self.profiler.__enter__()
+        return self
+
+    def __exit__(self, *failure):
+        self.profiler.__exit__(*failure)
+        self.events = [] if failure[0] else self._events()
+        self.profiler = None
+
+    def mark(self, *words):
+        with record_function(f"{PREFIX}{len(self.marks)}"):
+            self.marks.append(words)
+
+    @staticmethod
+    def block_of(tensor):
+        return tensor.untyped_storage().data_ptr()
+
+    def _events(self):
+        nodes, waiting = [], list(self.profiler.profiler.kineto_results.experimental_event_tree())
+        while waiting:
+            node = waiting.pop()
+            nodes.append(node)
+            waiting.extend(node.children)
+        nodes.sort(key=lambda node: node.start_time_ns)
+        return [event for node in nodes if (event := self._event(node))]
+
+    def _event(self, node):
+        kind, fields = node.typed
+        if kind == torch._C._profiler._EventType.Allocation:
+            if fields.device.type != "cpu":
+                return None
+            if fields.alloc_size > 0:
+                return Allocated(fields.ptr, fields.alloc_size)
+            return Freed(fields.ptr)
+        if node.name.startswith(PREFIX):
+            return Mark(self.marks[int(node.name.removeprefix(PREFIX))])
+        return None
+
+
+class FakeTrace(TorchDispatchMode):
+    """Of what operators return. `there`: tensors that are not allocated by being returned."""
+
+    def __init__(self, there):
+        super().__init__()
+        self.events = []
+        self.blocks = {tensor.untyped_storage()._cdata: 0 for tensor in there}
+        self.next_block = 1
+
+    def mark(self, *words):
+        self.events.append(Mark(words))
+
+    def block_of(self, tensor):
+        return self.blocks.get(tensor.untyped_storage()._cdata)
+
+    def __torch_dispatch__(self, function, types, args=(), kwargs=None):
+        out = function(*args, **(kwargs or {}))
+        for tensor in tree_flatten(out)[0]:
+            if isinstance(tensor, torch.Tensor):
+                self._see(tensor)
+        return out
+
+    def _see(self, tensor):
+        storage = tensor.untyped_storage()
+        address = storage._cdata
+        if address in self.blocks:
+            return
+        block, self.next_block = self.next_block, self.next_block + 1
+        self.blocks[address] = block
+        self.events.append(Allocated(block, storage.nbytes()))
+        weakref.finalize(storage, self._forget, address, block)
+
+    def _forget(self, address, block):
+        self.blocks.pop(address, None)
+        self.events.append(Freed(block))

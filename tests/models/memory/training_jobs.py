@@ -1,0 +1,72 @@
+"""Small training jobs, as users of PyTorch write them, and the peak of their CPU tensors."""
+
+import gc
+from contextlib import nullcontext
+
+import torch
+from torch.distributed.fsdp import fully_shard
+from torch.nn.parallel import DistributedDataParallel
+
+import small_transformers
+from gradsync import watching
+from gradsync.testing.memory import TensorMemory
+
+STEPS = 3  # the Reducer rebuilds its buckets in the second; moments are made at the end of the first
+
+
+def peaks(rank, cells):
+    """Returns the peak of each cell of `cells` (dictionaries) on this rank, and what was held
+    before it, in bytes.
+    """
+    torch.set_num_threads(1)
+    memory = TensorMemory()
+    if memory.unknown:
+        raise RuntimeError(memory.unknown)
+    # The watcher knows gloo's threads, and the counting waits for what they are about to give back.
+    with watching():
+        return [peak_of(memory, **cell) for cell in cells]
+
+
+def peak_of(memory, model, wrapper, strategy, accumulation_steps, **options):
+    gc.collect()
+    before = memory.held_bytes()
+    memory.reset_peak()
+    train(model, wrapper, strategy, accumulation_steps, **options)
+    return memory.peak_bytes() - before
+
+
+def train(model, wrapper, strategy, accumulation_steps, bucket_view=False, reshard=True):
+    torch.manual_seed(1)
+    name = model
+    model, batch, loss_of = getattr(small_transformers, name)()
+    model.train()
+    model = wrapped(model, name, wrapper, bucket_view, reshard)
+    optimizer = torch.optim.AdamW(model.parameters(), lr=1e-4, fused=True)
+    for _ in range(STEPS):
+        for i in range(accumulation_steps):
+            syncs = strategy != "no_sync" or i == accumulation_steps - 1
+            with synchronizing(model, syncs):
+                loss = loss_of(model, batch) / accumulation_steps
+                loss.backward()
+        optimizer.step()
+        optimizer.zero_grad()
+
+
+def wrapped(model, name, wrapper, bucket_view, reshard):
+    if wrapper == "none":
+        return model
+    if wrapper == "ddp":
+        return DistributedDataParallel(model, gradient_as_bucket_view=bucket_view)
+    options = {} if reshard else {"reshard_after_forward": False}
+    for module in model.modules():
+        if type(module).__name__ == small_transformers.BLOCKS[name]:
+            fully_shard(module, **options)
+    return fully_shard(model, **options)
+
+
+def synchronizing(model, syncs):
+    if isinstance(model, DistributedDataParallel):
+        return nullcontext() if syncs else model.no_sync()
+    if hasattr(model, "set_requires_gradient_sync"):
+        model.set_requires_gradient_sync(syncs)
+    return nullcontext()
