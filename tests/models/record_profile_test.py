@@ -1,6 +1,6 @@
 """models/record_profile.py on small models: parameters, order, times, and what it refuses.
 
-Covers: recorded_layers.py, recorder.py.
+Covers: recorded_layers.py, recorder.py, memory_recorder.py, recorded_memory.py, allocations.py.
 """
 
 import contextlib
@@ -77,6 +77,11 @@ class Tied(nn.Module):
 
 def tied():
     return Tied(), {"ids": torch.randint(0, 50, (64,))}, mean_square
+
+
+def enormous():
+    """4 TiB of weights."""
+    return nn.Linear(1 << 20, 1 << 20, bias=False), torch.randn(1, 1 << 20), mean_square
 
 
 class Interleaved(nn.Module):
@@ -269,8 +274,10 @@ class RecordedModels(unittest.TestCase):
             with self.subTest(build):
                 options = record_profile.parse([f"{HERE}:{build}", "--steps", "3"])
                 with mock.patch.object(recorder, "HOOKS_RATIO", (0, math.inf)):
-                    model, recording = record_profile.record(options)
-                profile = record_profile.profile_of(recording, "x", type(model).__name__, options)
+                    model, recording, memory = record_profile.record(options)
+                profile = record_profile.profile_of(
+                    recording, memory, "x", type(model).__name__, options
+                )
                 forward_s = sum(layer["forward_s"] for layer in profile["layers"])
                 backward_s = sum(layer["backward_s"] for layer in profile["layers"])
                 self.assertAlmostEqual(forward_s, recording.forward_s, places=7)
@@ -282,6 +289,75 @@ class RecordedModels(unittest.TestCase):
         record_profile.refuse_other_sum(layers, 0.3)
         with self.assertRaisesRegex(recorder.UnsteadyError, r"add up to 0\.3.* expected .* 0\.31"):
             record_profile.refuse_other_sum(layers, 0.31)
+
+
+class Memory(unittest.TestCase):
+    """The field "memory": bytes by hand, of float32."""
+
+    def modules(self, memory):
+        return {module["name"]: module for module in memory["modules"]}
+
+    def test_what_forward_saves_by_hand(self):
+        """Linear saves its input, ReLU its result, square its input; each is counted where it is
+        saved first, and the batch and parameters nowhere.
+        """
+        modules = self.modules(record("mlp")["memory"])
+        wide = 32 * 128 * 4
+        saved = {name: module["saved_bytes"] for name, module in modules.items()}
+        self.assertEqual(saved, {"": wide + 32 * 8 * 4, "0": 0, "2": 0, "3": wide})
+        self.assertEqual(modules["0"]["output_bytes"], 32 * 128 * 4)
+        self.assertEqual(modules["3"]["output_bytes"], 32 * 8 * 4)
+
+    def test_highest_points_by_hand(self):
+        modules = self.modules(record("mlp")["memory"])
+        self.assertEqual(modules["2"]["forward_high_bytes"], 32 * 128 * 4)
+        # Gradients of weight, bias and input.
+        self.assertEqual(modules["2"]["backward_high_bytes"], (128 * 128 + 128 + 32 * 128) * 4)
+
+    def test_a_pass_ends_with_gradients_alone(self):
+        for build in (mlp, transformer, tied):
+            memory = record(build.__name__)["memory"]
+            passes = [memory[name] for name in ("forward", "backward_first", "backward_later")]
+            forward, first, later = (sum(e[2] for e in p if e[0] == "hold") for p in passes)
+            gradients = sum(event[2] for event in passes[1] if event[0] == "gradient")
+            trained = sum(
+                4 * math.prod(parameter["shape"])
+                for parameter in memory["parameters"]
+                if parameter["trains"]
+            )
+            with self.subTest(build.__name__):
+                self.assertEqual(gradients, trained)
+                self.assertEqual(forward + first, gradients)
+                self.assertEqual(forward + later, 0)
+
+    def test_tied_and_frozen_parameters(self):
+        parameters = {p["name"]: p for p in record("tied")["memory"]["parameters"]}
+        self.assertEqual(parameters["words.weight"]["tied"], ["out.weight"])
+        self.assertNotIn("out.weight", parameters)
+        self.assertEqual(
+            [name for name, parameter in parameters.items() if not parameter["trains"]],
+            ["frozen.weight", "frozen.bias"],
+        )
+
+    def test_units_are_kept_and_unknown_ones_refused(self):
+        units = record("transformer", "--units", "TransformerEncoderLayer")["memory"]["units"]
+        self.assertEqual(units, ["TransformerEncoderLayer"])
+        with mock.patch.object(recorder, "HOOKS_RATIO", (0, math.inf)):
+            status, _, err = run(f"{HERE}:mlp", "--steps", 1, "--units", "Block")
+        self.assertEqual(status, 2)
+        self.assertIn("--units: got 'Block'", err)
+
+    def test_fake_tensors_hold_the_same_and_have_no_times(self):
+        real, fake = record("mlp"), record("mlp", "--fake")
+        self.assertNotIn("layers", fake)
+        self.assertEqual(fake["memory"]["recorded_on"], "fake")
+        for name in ("parameters", "modules", "batch_bytes"):
+            self.assertEqual(fake["memory"][name], real["memory"][name])
+
+    def test_a_model_too_large_for_the_machine(self):
+        memory = record("enormous", "--fake")["memory"]
+        self.assertEqual(memory["parameters"][0]["shape"], [1 << 20, 1 << 20])
+        self.assertEqual(self.modules(memory)[""]["output_bytes"], 4 * (1 << 20))
 
 
 class CountingClock(recorder.HostClock):

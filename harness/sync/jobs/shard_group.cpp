@@ -28,6 +28,7 @@ ShardGroup::ShardGroup(const FullyShardJob& job, const models::MemoryProfile& pr
     shard_ += shard;
     if (!parameter.trains) continue;
     trained_shard_ += shard;
+    last_trained_ = parameter.elements();
     ++tensors;
   }
   whole_ = shard_ * job.ranks;
@@ -135,9 +136,11 @@ void ShardGroup::reduce() {
   const std::int64_t input = trained_whole_ * job_.reduce_bytes;
   account.hold(MemoryCategory::Communication, input);
   context_.kept_reduce_bytes = input;
-  free_gradients();
-  account.free(MemoryCategory::UnshardedGradient, widened_bytes_);
-  widened_bytes_ = 0;
+  // Packed, they go, but the last one: a loop's variable refers to it until all is reduced.
+  const int bytes = widened_bytes_ > 0 ? job_.reduce_bytes : job_.param_bytes;
+  const std::int64_t last = job_.ranks > 1 ? last_trained_ * bytes : 0;
+  account.free(MemoryCategory::UnshardedGradient, gradient_bytes_ + widened_bytes_ - last);
+  gradient_bytes_ = widened_bytes_ = 0;
   const std::int64_t output = trained_shard_ * job_.reduce_bytes;
   account.hold(MemoryCategory::ShardedGradient, output);
   if (job_.backend_copies && job_.ranks > 1) {
@@ -152,6 +155,7 @@ void ShardGroup::reduce() {
     account.free(MemoryCategory::ShardedGradient, trained_shard_ * job_.stored_bytes);
   }
   has_shard_gradient_ = true;
+  account.free(MemoryCategory::UnshardedGradient, last);
 }
 
 }  // namespace gradsync::sync

@@ -53,6 +53,7 @@ class ShardGroup {
   std::int64_t whole_ = 0;  // of all ranks
   std::int64_t trained_whole_ = 0;
   std::int64_t trained_shard_ = 0;
+  std::int64_t last_trained_ = 0;    // elements of the last parameter that trains
   std::int64_t gradient_bytes_ = 0;  // unsharded, as autograd made them
   std::int64_t widened_bytes_ = 0;   // of those cast to be added up in another type
   bool is_gathering_ = false;

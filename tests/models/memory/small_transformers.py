@@ -7,8 +7,11 @@ given as units.
 import torch
 
 VOCABULARY, EXAMPLES, LENGTH = 2000, 4, 64
+FEW = 3  # tokens of an example where weights are to outweigh activations
 BLOCKS = {
     "gpt2": "GPT2Block",
+    "gpt2_of_few_tokens": "GPT2Block",
+    "llama_of_few_tokens": "LlamaDecoderLayer",
     "llama": "LlamaDecoderLayer",
     "qwen2": "Qwen2DecoderLayer",
     "mixtral": "MixtralDecoderLayer",
@@ -32,8 +35,8 @@ def loss_of(model, batch):
     return model(**batch).loss
 
 
-def tokens():
-    ids = torch.randint(0, VOCABULARY, (EXAMPLES, LENGTH))
+def tokens(examples=EXAMPLES, length=LENGTH):
+    ids = torch.randint(0, VOCABULARY, (examples, length))
     return {"input_ids": ids, "labels": ids.clone()}
 
 
@@ -58,6 +61,29 @@ def llama():
     from transformers import LlamaConfig, LlamaForCausalLM
 
     return LlamaForCausalLM(LlamaConfig(**DECODER)), tokens(), loss_of
+
+
+def gpt2_of_few_tokens():
+    """Its vocabulary cannot be dealt out evenly."""
+    from transformers import GPT2Config, GPT2LMHeadModel
+
+    config = GPT2Config(
+        vocab_size=VOCABULARY + 1,
+        n_positions=33,
+        n_embd=128,
+        n_layer=4,
+        n_head=4,
+        bos_token_id=0,
+        eos_token_id=0,
+        use_cache=False,
+    )
+    return GPT2LMHeadModel(config), tokens(2, FEW), loss_of
+
+
+def llama_of_few_tokens():
+    from transformers import LlamaConfig, LlamaForCausalLM
+
+    return LlamaForCausalLM(LlamaConfig(**DECODER)), tokens(2, FEW), loss_of
 
 
 def qwen2():

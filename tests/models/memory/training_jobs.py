@@ -1,17 +1,20 @@
 """Small training jobs, as users of PyTorch write them, and the peak of their CPU tensors."""
 
 import gc
-from contextlib import nullcontext
+import time
+from contextlib import contextmanager, nullcontext
+from unittest import mock
 
+import small_transformers
 import torch
+import torch.distributed as dist
+from gradsync import watching
+from gradsync.testing.memory import TensorMemory
 from torch.distributed.fsdp import fully_shard
 from torch.nn.parallel import DistributedDataParallel
 
-import small_transformers
-from gradsync import watching
-from gradsync.testing.memory import TensorMemory
-
-STEPS = 3  # the Reducer rebuilds its buckets in the second; moments are made at the end of the first
+LOOKS, LOOK_S = 2, 0.0002
+STEPS = 3  # moments are made at the end of the first, the Reducer's buckets anew in the second
 
 
 def peaks(rank, cells):
@@ -23,8 +26,31 @@ def peaks(rank, cells):
     if memory.unknown:
         raise RuntimeError(memory.unknown)
     # The watcher knows gloo's threads, and the counting waits for what they are about to give back.
-    with watching():
+    with watching(), gloo_lets_go(memory):
         return [peak_of(memory, **cell) for cell in cells]
+
+
+@contextmanager
+def gloo_lets_go(memory):
+    """Between a collective of fully_shard and what follows, gloo's thread may let go of its copy.
+
+    It needs Python's lock to do so, since some of what it lets go of are Python's tensors. When it
+    gets it is chance, and with it whether the copy is still there at the next peak.
+    """
+
+    def patiently(collective):
+        def begin(*args, **kwargs):
+            work = collective(*args, **kwargs)
+            for _ in range(LOOKS):
+                time.sleep(LOOK_S)
+                memory.held_bytes()  # waits for threads, and does not hold the lock meanwhile
+            return work
+
+        return begin
+
+    names = ("all_gather_into_tensor", "reduce_scatter_tensor")
+    with mock.patch.multiple(dist, **{name: patiently(getattr(dist, name)) for name in names}):
+        yield
 
 
 def peak_of(memory, model, wrapper, strategy, accumulation_steps, **options):
