@@ -88,7 +88,7 @@ def least_counts(cells):
     return [min(counted[i : i + COUNTS]) for i in range(0, len(counted), COUNTS)]
 
 
-class JobsTest(unittest.TestCase):
+class JobsCase(unittest.TestCase):
     def setUp(self):
         self.folder = self.enterContext(tempfile.TemporaryDirectory())
 
@@ -121,6 +121,8 @@ class JobsTest(unittest.TestCase):
         profile = record(self.folder, model)
         self.assert_near(cells, self.rows(profile, cells), least_counts(cells))
 
+
+class JobsTest(JobsCase):
     def test_activations_outweigh_weights(self):
         self.assert_predicted("vit", (2,))
 
@@ -137,7 +139,7 @@ class JobsTest(unittest.TestCase):
                 self.assertLess(abs(peaks[1] - peaks[0]), within * peaks[0])
 
 
-class SixModelsTest(JobsTest):
+class SixModelsTest(JobsCase):
     def test_each_wrapper_strategy_and_accumulation(self):
         for model in SIX:
             with self.subTest(model):
