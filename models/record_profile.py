@@ -53,6 +53,7 @@ from recorded_layers import (
 from recorded_memory import first_unknown, memory_of, tensors_in
 from recorder import CudaClock, HostClock, Recorder, RecordError, UnsteadyError, refuse_wrong_loss
 from torch._subclasses.fake_tensor import FakeTensorMode
+from torch.utils._pytree import tree_map
 from twin_files import render
 
 
@@ -152,13 +153,26 @@ def record_memory(model, batch, loss_of, options):
             return AllocatorTrace()
         return FakeTrace([*model.parameters(), *model.buffers(), *tensors_in(batch)])
 
-    recording = MemoryRecorder(model, batch, loss_of, make_trace).record()
+    dtype = getattr(torch, options.dtype)
+    for parameter in model.parameters():
+        parameter.data = with_dtype(parameter.data, dtype)
+
+    def loss_of_cast(model, batch):
+        return loss_of(model, tree_map(lambda value: with_dtype(value, dtype), batch))
+
+    recording = MemoryRecorder(model, batch, loss_of_cast, make_trace).record()
     if unit := first_unknown(options.units, recording):
         raise RecordError(
             f"--units: got '{unit}', expected the name or the class of a module with parameters"
         )
     where = "fake" if options.fake else "cpu"
     return memory_of(recording, model, batch, options.units, where)
+
+
+def with_dtype(value, dtype):
+    """As MixedPrecisionPolicy casts parameters and inputs; buffers stay what they are."""
+    is_real = isinstance(value, torch.Tensor) and value.is_floating_point()
+    return value.to(dtype) if is_real else value
 
 
 @contextlib.contextmanager
@@ -270,6 +284,12 @@ def parse(arguments):
         default=[],
         metavar="MODULE,...",
         help="modules that fully_shard is given, by name or by class (default: the model alone)",
+    )
+    add(
+        "--dtype",
+        choices=["float32", "bfloat16"],
+        default="float32",
+        help="of parameters and inputs while memory is recorded; times are those of float32",
     )
     add("--fake", action="store_true", help="record memory alone, on tensors that hold nothing")
     add("--name", help="the profile's (default: that of --out's file, else FUNCTION)")

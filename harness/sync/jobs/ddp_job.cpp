@@ -83,6 +83,7 @@ StepMemory ddp_job_memory(const DdpJob& job, const models::MemoryProfile& profil
   MemoryAccount account;
   DdpJobStep step(job, profile, account);
   for (std::size_t i = 0; i < syncs.size(); ++i) {
+    if (repeats(syncs, i)) continue;
     step.micro_batch(static_cast<int>(i), syncs[i], i == 0 ? syncs.back() : syncs[i - 1]);
   }
   play_optimizer(static_cast<int>(syncs.size()) - 1, true, account);

@@ -151,6 +151,7 @@ StepMemory fully_shard_job_memory(const FullyShardJob& job, const models::Memory
   // Those that are kept in another type leave autograd nothing to add to.
   const bool stays = job.reduce_bytes == job.param_bytes;
   for (std::size_t i = 0; i < syncs.size(); ++i) {
+    if (repeats(syncs, i)) continue;
     step.micro_batch(static_cast<int>(i), syncs[i], stays && i > 0 && !syncs[i - 1]);
   }
   play_optimizer(static_cast<int>(syncs.size()) - 1, true, account);

@@ -22,6 +22,12 @@ void play(const std::vector<models::PassEvent>& pass, MemoryAccount& account,
   }
 }
 
+// Whether micro-batch i finds what the one before found and does what that did: the third of three
+// alike. It holds the same, and need not be played.
+inline bool repeats(const std::vector<bool>& syncs, std::size_t i) {
+  return i >= 2 && syncs[i] == syncs[i - 1] && syncs[i - 1] == syncs[i - 2];
+}
+
 // AdamW's, fused: two moments of each element that a rank steps, and a counter of each tensor.
 inline void hold_moments(std::int64_t bytes, std::int64_t tensors, MemoryAccount& account) {
   constexpr int kMoments = 2;

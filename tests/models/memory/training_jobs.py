@@ -10,7 +10,7 @@ import torch
 import torch.distributed as dist
 from gradsync import watching
 from gradsync.testing.memory import TensorMemory
-from torch.distributed.fsdp import fully_shard
+from torch.distributed.fsdp import MixedPrecisionPolicy, fully_shard
 from torch.nn.parallel import DistributedDataParallel
 
 LOOKS, LOOK_S = 2, 0.0002
@@ -61,12 +61,12 @@ def peak_of(memory, model, wrapper, strategy, accumulation_steps, **options):
     return memory.peak_bytes() - before
 
 
-def train(model, wrapper, strategy, accumulation_steps, bucket_view=False, reshard=True):
+def train(model, wrapper, strategy, accumulation_steps, **options):
     torch.manual_seed(1)
     name = model
     model, batch, loss_of = getattr(small_transformers, name)()
     model.train()
-    model = wrapped(model, name, wrapper, bucket_view, reshard)
+    model = wrapped(model, wrapper, small_transformers.BLOCKS[name], **options)
     optimizer = torch.optim.AdamW(model.parameters(), lr=1e-4, fused=True)
     for _ in range(STEPS):
         for i in range(accumulation_steps):
@@ -78,14 +78,15 @@ def train(model, wrapper, strategy, accumulation_steps, bucket_view=False, resha
         optimizer.zero_grad()
 
 
-def wrapped(model, name, wrapper, bucket_view, reshard):
-    if wrapper == "none":
-        return model
+def wrapped(model, wrapper, block, bucket_view=False, reshard=True, dtypes=None):
+    """`dtypes`: names of parameters' as gathered, and of gradients' as reduced."""
     if wrapper == "ddp":
         return DistributedDataParallel(model, gradient_as_bucket_view=bucket_view)
     options = {} if reshard else {"reshard_after_forward": False}
+    if dtypes:
+        options["mp_policy"] = MixedPrecisionPolicy(*(getattr(torch, name) for name in dtypes))
     for module in model.modules():
-        if type(module).__name__ == small_transformers.BLOCKS[name]:
+        if type(module).__name__ == block:
             fully_shard(module, **options)
     return fully_shard(model, **options)
 
@@ -93,6 +94,5 @@ def wrapped(model, name, wrapper, bucket_view, reshard):
 def synchronizing(model, syncs):
     if isinstance(model, DistributedDataParallel):
         return nullcontext() if syncs else model.no_sync()
-    if hasattr(model, "set_requires_gradient_sync"):
-        model.set_requires_gradient_sync(syncs)
+    model.set_requires_gradient_sync(syncs)
     return nullcontext()
