@@ -4,6 +4,7 @@ Covers: predict_command.cpp.
 """
 
 import json
+import resource
 import unittest
 
 from program import QUICK, ProgramTest, needs_network_namespaces, with_cells
@@ -16,6 +17,128 @@ FSDP = with_cells(
     micro_batch_size=[2],
     sequence_length=[16],
 )
+
+
+SAVED, WEIGHT = 1000, 64 * 64 * 4
+MOST_S = 0.2  # of a processor
+
+
+def recorded(blocks):
+    """Returns a profile of so many blocks in a row, of which each saves SAVED bytes and has one
+    weight.
+    """
+    counted = {"saved_bytes": SAVED, "output_bytes": 8}
+    counted |= {"forward_high_bytes": SAVED, "backward_high_bytes": WEIGHT}
+    modules = [{"name": "", "class": "Model", **counted}]
+    modules += [{"name": f"blocks.{i}", "class": "Block", **counted} for i in range(blocks)]
+    forward, first, later = [["in", 0]], [["in", 0]], [["in", 0]]
+    for i in range(blocks):
+        forward += [["in", i + 1], ["hold", SAVED, SAVED], ["out", i + 1]]
+    for i in reversed(range(blocks)):
+        begin = [["in", i + 1], ["hold", WEIGHT, WEIGHT], ["gradient", i, WEIGHT]]
+        first += [*begin, ["hold", 0, -SAVED], ["out", i + 1]]
+        later += [*begin, ["hold", 0, -SAVED - WEIGHT], ["out", i + 1]]
+    return {
+        "schema": "gradsync.profile/1",
+        "name": "blocks",
+        "about": "blocks in a row",
+        "source": "predict_test.py",
+        "dtype": "float32",
+        "memory": {
+            "recorded_on": "fake",
+            "dtype": "float32",
+            "batch_bytes": 0,
+            "buffers_bytes": [],
+            "parameters": [
+                {"name": f"blocks.{i}.weight", "shape": [64, 64], "trains": True}
+                for i in range(blocks)
+            ],
+            "modules": modules,
+            "units": ["Block"],
+            "forward": [*forward, ["out", 0]],
+            "backward_first": first,
+            "backward_later": later,
+        },
+    }
+
+
+class RecordedModelTest(ProgramTest):
+    """A job in Python, of which a profile recorded the model."""
+
+    def profile(self, blocks=10):
+        file = self.place / "blocks.json"
+        file.write_text(json.dumps(recorded(blocks)))
+        return str(file)
+
+    def predicted(self, *arguments):
+        outcome = self.call("predict", "memory", *arguments, "--json")
+        self.assertEqual(outcome.status, 0, outcome.err)
+        return json.loads(outcome.out)
+
+    def peaks(self, *arguments):
+        return [row["predicted_peak_allocated_bytes"] for row in self.predicted(*arguments)]
+
+    def test_alone_and_under_ddp(self):
+        """Weights, moments and buckets, and the last block's gradient beside what all blocks
+        saved.
+        """
+        alone = 10 * (3 * WEIGHT + 4) + 10 * SAVED + WEIGHT
+        local = self.peaks(
+            self.profile(), "--wrapper", "local", "--world-size", "1", "--accumulation-steps", "1"
+        )
+        more = 9 * (WEIGHT - SAVED)  # the first block's backward finds all gradients but its own
+        self.assertEqual(local, [alone + more])
+        of = [self.profile(), "--wrapper", "ddp", "--accumulation-steps"]
+        ddp = self.peaks(*of, "1", "--strategy", "no_sync")
+        self.assertEqual(ddp, [local[0] + 10 * WEIGHT + 12])  # and a number for the Reducer's mean
+
+    def test_ranks_units_and_accumulation(self):
+        of = [self.profile(), "--wrapper", "fsdp", "--strategy", "no_sync"]
+        of += ["--accumulation-steps", "1,2,8"]
+        two, four = (self.peaks(*of, "--world-size", ranks) for ranks in "24")
+        self.assertLess(four[0], two[0])
+        self.assertLess(two[0], two[1])
+        self.assertEqual(two[1], two[2])
+        whole = self.peaks(*of, "--world-size", "2", "--units", "blocks.0")
+        self.assertGreater(whole[0], two[0])
+
+    def test_a_budget_is_the_peak_and_not_a_byte_less(self):
+        of = [self.profile(), "--wrapper", "fsdp", "--strategy", "no_sync"]
+        one, two = self.peaks(*of, "--accumulation-steps", "1,2")
+        for budget, fits, largest in ((two, True, 64), (two - 1, False, 1), (one - 1, False, 0)):
+            (row,) = self.predicted(*of, "--accumulation-steps", "2", "--budget", f"{budget}B")
+            self.assertEqual(row["fits"], fits)
+            self.assertEqual(row["largest_accumulation_steps"], largest)
+
+    def test_a_thousand_modules_take_no_time(self):
+        of = [self.profile(1000), "--wrapper", "fsdp", "--budget", "1GiB"]
+        before = resource.getrusage(resource.RUSAGE_CHILDREN)
+        self.predicted(*of)
+        after = resource.getrusage(resource.RUSAGE_CHILDREN)
+        self.assertLess(after.ru_utime - before.ru_utime, MOST_S)
+
+    def test_what_the_profile_does_not_say_is_said(self):
+        for setting, words in (
+            ("param_dtype=bfloat16", "the profile was recorded in float32"),
+            ("hybrid_shard=true", "what hybrid_shard holds is not declared"),
+        ):
+            rows = self.predicted(self.profile(), "--wrapper", "fsdp", "--set", setting)
+            self.assertIn(words, rows[0]["unknown_because"])
+
+    def test_refusals(self):
+        for arguments, words in (
+            ([self.profile(), "--micro-batch-size", "2"], "the one that was recorded"),
+            ([self.profile(), "--units", "Layer"], "Layer"),
+            (["bert_tiny", "--units", "Layer"], "expected a profile"),
+        ):
+            outcome = self.call("predict", "memory", *arguments)
+            self.assertEqual(outcome.status, 2, outcome.err)
+            self.assertIn(words, outcome.err)
+
+    def test_it_does_not_run(self):
+        outcome = self.call("run", "smoke", "--model", self.profile(), "--dry-run")
+        self.assertEqual(outcome.status, 2, outcome.err)
+        self.assertIn("recorded without times", outcome.err)
 
 
 class PredictTest(ProgramTest):

@@ -57,6 +57,10 @@ class FullyShardStep {
       groups_.emplace_back(job, profile, parameters[i], i == 0, context_);
     }
     hold_data(profile, account);
+    // Each call that is given no mesh makes one: the numbers of its ranks.
+    constexpr std::int64_t kRankNumberBytes = 4;
+    account.hold(MemoryCategory::Other,
+                 static_cast<std::int64_t>(grouping_.groups) * job.ranks * kRankNumberBytes);
   }
 
   // `adds`: unsharded gradients are there from the micro-batch before.

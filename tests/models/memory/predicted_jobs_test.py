@@ -145,6 +145,18 @@ class SixModelsTest(JobsCase):
             with self.subTest(model):
                 self.assert_predicted(model, (1, 2, 4, 8))
 
+    def test_mixed_precision(self):
+        """Kernels of half the bytes, and gradients that are widened to be kept."""
+        for model in ("llama", "vit"):
+            profile = record(self.folder, model, "--dtype", "bfloat16")
+            for reduced in ("float32", "bfloat16"):
+                with self.subTest(model=model, reduced=reduced):
+                    cells = cells_of(model, ("fsdp",), ("no_sync", "baseline"), (1, 2))
+                    setting = ["--set", "param_dtype=bfloat16", "--set", f"reduce_dtype={reduced}"]
+                    rows = self.rows(profile, cells, *setting)
+                    dtypes = {"dtypes": ("bfloat16", reduced)}
+                    self.assert_near(cells, rows, least_counts([cell | dtypes for cell in cells]))
+
     def test_options_of_the_wrappers(self):
         for model in ("llama_of_few_tokens", "vit"):
             profile = record(self.folder, model)
