@@ -125,7 +125,7 @@ class MemoryRecorder:
     def _on_enter(self, index):
         def hook(_module, args, kwargs):
             self.trace.mark("in", index)
-            if not torch.is_grad_enabled():
+            if not torch.is_grad_enabled() or is_recomputing():
                 return args, kwargs
             values, shape = tree_flatten((args, kwargs))
             places = [i for i, v in enumerate(values) if needs_gradient(v)]
@@ -141,6 +141,8 @@ class MemoryRecorder:
 
     def _on_leave(self, index):
         def hook(_module, _args, output):
+            if is_recomputing():
+                return
             outputs = [v for v in tree_flatten(output)[0] if isinstance(v, torch.Tensor)]
             self.trace.mark("out", index, storage_bytes(outputs))
             for value in outputs:
@@ -238,6 +240,11 @@ class MemoryRecorder:
         size = 0 if block in segments.gradients else live.get(block, 0)
         segments.gradients[block] = index
         segments.mark("gradient", index, size)
+
+
+def is_recomputing():
+    """Whether a forward that runs now is a checkpoint's, inside of backward."""
+    return torch._C._current_graph_task_id() != -1
 
 
 def has_parameters(module):

@@ -12,6 +12,7 @@ BLOCKS = {
     "gpt2": "GPT2Block",
     "gpt2_of_few_tokens": "GPT2Block",
     "llama_of_few_tokens": "LlamaDecoderLayer",
+    "llama_checkpointed": "LlamaDecoderLayer",
     "llama": "LlamaDecoderLayer",
     "qwen2": "Qwen2DecoderLayer",
     "mixtral": "MixtralDecoderLayer",
@@ -84,6 +85,13 @@ def llama_of_few_tokens():
     from transformers import LlamaConfig, LlamaForCausalLM
 
     return LlamaForCausalLM(LlamaConfig(**DECODER)), tokens(2, FEW), loss_of
+
+
+def llama_checkpointed():
+    """Its layers compute again in backward what they do not keep."""
+    model, batch, _ = llama()
+    model.gradient_checkpointing_enable({"use_reentrant": False})
+    return model, batch, loss_of
 
 
 def qwen2():
