@@ -73,6 +73,16 @@ TEST(DdpJob, GradientsThatAreViewsOfBucketsTakeNothing) {
             kAlone + kBuckets + kActivations + 32);
 }
 
+// The first block's backward is the last: all other gradients are where they stay.
+TEST(DdpJob, GradientsLeaveForTheirBucketsOnce) {
+  MemoryProfile profile = two_blocks();
+  profile.backward_later[7].high = 500;
+  const StepMemory memory =
+      ddp_job_memory({.gradient_as_bucket_view = true}, profile, {true, true});
+  EXPECT_EQ(memory.peak_place, (StepPlace{1, "backward", "a"}));
+  EXPECT_EQ(memory.peak_bytes, kAlone + kBuckets + 104 + 500);
+}
+
 TEST(DdpJob, FrozenParametersHaveNoMomentsAndNoBuckets) {
   MemoryProfile profile = two_blocks();
   profile.parameters.push_back({"frozen", {1000}, false});
@@ -96,6 +106,27 @@ TEST(FullyShardJob, AUnitIsGatheredAndTheOneBeforeIsOnItsWay) {
   EXPECT_EQ(bytes_of(memory.peak_by_category, MemoryCategory::GatheredParameter), kBlock);
   EXPECT_EQ(bytes_of(memory.peak_by_category, MemoryCategory::Communication), kBlock);
   EXPECT_EQ(memory.peak_place, (StepPlace{0, "backward", "b"}));
+}
+
+// In b's forward the buffer that b was gathered into is still there, that of a is not.
+TEST(FullyShardJob, ForwardKeepsTheLastBuffer) {
+  MemoryProfile profile = two_blocks();
+  profile.forward[5].high = 1000;
+  const StepMemory memory = fully_shard_job_memory(on_two_ranks(), profile, {true});
+  EXPECT_EQ(memory.peak_place, (StepPlace{0, "forward", "b"}));
+  EXPECT_EQ(memory.peak_bytes, kShards + 100 + 1000 + kBlock + kBlock);
+}
+
+// In a's backward: its parameters, what b's gradients were packed into, and what was reduced.
+TEST(FullyShardJob, AReducedUnitLeavesItsInputAndItsShard) {
+  MemoryProfile profile = two_blocks();
+  profile.backward_first[7].high = 1000;
+  FullyShardJob job = on_two_ranks();
+  const StepMemory memory = fully_shard_job_memory(job, profile, {true});
+  EXPECT_EQ(memory.peak_place, (StepPlace{0, "backward", "a"}));
+  EXPECT_EQ(memory.peak_bytes, kShards + 104 + 1000 + kBlock + kBlock + kBlock / 2);
+  job.reshard_after_backward = false;
+  EXPECT_EQ(fully_shard_job_memory(job, profile, {true}).peak_bytes, memory.peak_bytes + kBlock);
 }
 
 TEST(FullyShardJob, WithoutAReductionWholeGradientsStay) {
@@ -146,13 +177,15 @@ TEST(FullyShardJob, KeptGradientsAreWidened) {
   MemoryProfile profile = two_blocks();
   for (auto* pass : {&profile.backward_first, &profile.backward_later}) {
     for (PassEvent& event : *pass) {
-      if (event.kind == PassEvent::Kind::Gradient) event.net = 8;
+      if (event.net == kBlock) event.net = kBlock / 2;  // both where it is made and where complete
     }
   }
   const StepMemory memory = fully_shard_job_memory(job, profile, {false, true});
   EXPECT_EQ(bytes_of(memory.peak_by_category, MemoryCategory::GatheredParameter), kBlock / 2);
   EXPECT_EQ(bytes_of(memory.peak_by_category, MemoryCategory::UnshardedGradient),
             2 * kBlock + kBlock / 2);
+  EXPECT_EQ(fully_shard_job_memory(job, profile, {false, false, true}).peak_bytes,
+            memory.peak_bytes);
 }
 
 }  // namespace
