@@ -20,6 +20,7 @@ sys.path[:0] = [str(ROOT / "models"), str(ROOT / "models/profiles")]
 try:
     import jsonschema
     import torch
+    import torch.utils.checkpoint
     from torch import nn
 except (ImportError, OSError) as error:
     print(f"skipped: torch and jsonschema cannot be imported ({error})")
@@ -82,6 +83,23 @@ def tied():
 def enormous():
     """4 TiB of weights."""
     return nn.Linear(1 << 20, 1 << 20, bias=False), torch.randn(1, 1 << 20), mean_square
+
+
+class Checkpointed(nn.Module):
+    """Computes its parts again in backward."""
+
+    def __init__(self):
+        super().__init__()
+        self.parts = nn.ModuleList(nn.Linear(16, 16) for _ in range(2))
+
+    def forward(self, x):
+        for part in self.parts:
+            x = torch.utils.checkpoint.checkpoint(part, x, use_reentrant=False)
+        return x
+
+
+def checkpointed():
+    return Checkpointed(), torch.randn(8, 16, requires_grad=True), mean_square
 
 
 class Interleaved(nn.Module):
@@ -329,6 +347,12 @@ class Memory(unittest.TestCase):
                 self.assertEqual(gradients, trained)
                 self.assertEqual(forward + first, gradients)
                 self.assertEqual(forward + later, 0)
+
+    def test_a_module_that_is_computed_again_ends_once(self):
+        memory = record("checkpointed")["memory"]
+        ends = [event[1] for event in memory["backward_first"] if event[0] == "out"]
+        self.assertEqual(sorted(ends), sorted(set(ends)))
+        self.assertEqual(len(ends), len(memory["modules"]))
 
     def test_tied_and_frozen_parameters(self):
         parameters = {p["name"]: p for p in record("tied")["memory"]["parameters"]}

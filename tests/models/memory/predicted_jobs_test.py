@@ -145,6 +145,9 @@ class SixModelsTest(JobsCase):
             with self.subTest(model):
                 self.assert_predicted(model, (1, 2, 4, 8))
 
+    def test_activation_checkpointing(self):
+        self.assert_predicted("llama_checkpointed", (1, 2))
+
     def test_mixed_precision(self):
         """Kernels of half the bytes, and gradients that are widened to be kept."""
         for model in ("llama", "vit"):
