@@ -351,8 +351,8 @@ class Memory(unittest.TestCase):
     def test_a_module_that_is_computed_again_ends_once(self):
         memory = record("checkpointed")["memory"]
         ends = [event[1] for event in memory["backward_first"] if event[0] == "out"]
-        self.assertEqual(sorted(ends), sorted(set(ends)))
-        self.assertEqual(len(ends), len(memory["modules"]))
+        called = [i for i, module in enumerate(memory["modules"]) if module["name"] != "parts"]
+        self.assertEqual(sorted(ends), called)
 
     def test_tied_and_frozen_parameters(self):
         parameters = {p["name"]: p for p in record("tied")["memory"]["parameters"]}
