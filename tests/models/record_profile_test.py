@@ -90,7 +90,9 @@ class Checkpointed(nn.Module):
 
     def __init__(self):
         super().__init__()
-        self.parts = nn.ModuleList(nn.Linear(16, 16) for _ in range(2))
+        self.parts = nn.ModuleList(
+            nn.Sequential(nn.Linear(16, 16), nn.Tanh(), nn.Linear(16, 16)) for _ in range(2)
+        )
 
     def forward(self, x):
         for part in self.parts:
