@@ -40,9 +40,18 @@ std::vector<std::string> names_named(JsonFields& fields, const std::string& name
 }
 
 RecordedParameter parameter_of(JsonFields& fields) {
+  // Larger than any tensor; keeps products of extents far from overflow.
+  constexpr std::int64_t kMostElements = std::int64_t{1} << 40;
   RecordedParameter parameter;
   parameter.name = fields.string("name");
   parameter.shape = sizes_named(fields, "shape");
+  std::int64_t elements = 1;
+  for (const std::int64_t extent : parameter.shape) {
+    if (extent > 0 && elements > kMostElements / extent) {
+      fields.fail("shape", "integers, at least 0, at most 2^40 elements together");
+    }
+    elements *= std::max<std::int64_t>(extent, 1);
+  }
   parameter.trains = fields.boolean("trains");
   if (fields.has("tied")) names_named(fields, "tied");
   return parameter;

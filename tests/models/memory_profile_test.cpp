@@ -105,6 +105,7 @@ INSTANTIATE_TEST_SUITE_P(
         Wrong{"unknown", "/speed", 1, "'memory.speed'"},
         Wrong{"module", "/modules/0/saved_bytes", -1, "'memory.modules[0].saved_bytes'"},
         Wrong{"shape", "/parameters/0/shape", {-2}, "'memory.parameters[0].shape'"},
+        Wrong{"shape_huge", "/parameters/0/shape", {1 << 30, 1 << 30, 1 << 30}, "at most 2^40"},
         Wrong{"index", "/forward/0", {"in", 3}, "'memory.forward': got [\"in\",3]"},
         Wrong{"kind", "/forward/0", {"jump", 1}, "[\"jump\",1]"},
         Wrong{"net_above_high", "/forward/1", {"hold", 1, 2}, "[\"hold\",1,2]"},
