@@ -1,5 +1,6 @@
 #include <optional>
 #include <string>
+#include <unordered_map>
 
 #include "harness/sync/jobs/recorded_pass.h"
 #include "harness/sync/jobs/shard_group.h"
@@ -10,11 +11,6 @@ namespace {
 using measure::MemoryCategory;
 using models::PassEvent;
 
-bool is_inside(const std::string& parameter, const std::string& module) {
-  return module.empty() || (parameter.starts_with(module) && parameter.size() > module.size() &&
-                            parameter[module.size()] == '.');
-}
-
 // Which group a module is the unit of, and which one a parameter is in. Group 0 is the model's.
 struct Grouping {
   std::vector<std::optional<std::size_t>> of_module;
@@ -22,19 +18,27 @@ struct Grouping {
   std::size_t groups = 1;
 };
 
-// A parameter is in the innermost unit around it; `units` stand in the order of modules, so the
-// last one that fits is the innermost.
+// A parameter is in the innermost unit around it.
 Grouping group(const models::MemoryProfile& profile, const std::vector<std::size_t>& units) {
   Grouping grouping;
   grouping.of_module.resize(profile.modules.size());
   for (std::size_t i = 0; i < profile.modules.size(); ++i) {
     if (profile.modules[i].name.empty()) grouping.of_module[i] = 0;
   }
-  for (const std::size_t unit : units) grouping.of_module[unit] = grouping.groups++;
+  std::unordered_map<std::string, std::size_t> by_name;
+  for (const std::size_t unit : units) {
+    by_name[profile.modules[unit].name] = grouping.groups;
+    grouping.of_module[unit] = grouping.groups++;
+  }
   for (const models::RecordedParameter& parameter : profile.parameters) {
     std::size_t innermost = 0;
-    for (std::size_t i = 0; i < units.size(); ++i) {
-      if (is_inside(parameter.name, profile.modules[units[i]].name)) innermost = i + 1;
+    std::string around = parameter.name;
+    while (innermost == 0 && !around.empty()) {
+      const auto dot = around.rfind('.');
+      around.resize(dot == std::string::npos ? 0 : dot);
+      if (const auto found = by_name.find(around); found != by_name.end()) {
+        innermost = found->second;
+      }
     }
     grouping.of_parameter.push_back(innermost);
   }
