@@ -81,14 +81,14 @@ TEST(MemoryProfile, AProfileWithoutLayersIsPredictedAndNotRun) {
               HasSubstr("recorded without times"));
 }
 
-struct Wrong {
+struct WrongField {
   std::string name;
   std::string pointer;
   json value;
   std::string message;
 };
 
-class WrongMemory : public testing::TestWithParam<Wrong> {};
+class WrongMemory : public testing::TestWithParam<WrongField> {};
 
 TEST_P(WrongMemory, IsRefused) {
   json value = recorded();
@@ -101,15 +101,17 @@ TEST_P(WrongMemory, IsRefused) {
 INSTANTIATE_TEST_SUITE_P(
     Memory, WrongMemory,
     testing::Values(
-        Wrong{"place", "/recorded_on", "moon", "'memory.recorded_on': got \"moon\""},
-        Wrong{"unknown", "/speed", 1, "'memory.speed'"},
-        Wrong{"module", "/modules/0/saved_bytes", -1, "'memory.modules[0].saved_bytes'"},
-        Wrong{"shape", "/parameters/0/shape", {-2}, "'memory.parameters[0].shape'"},
-        Wrong{"shape_huge", "/parameters/0/shape", {1 << 30, 1 << 30, 1 << 30}, "at most 2^40"},
-        Wrong{"index", "/forward/0", {"in", 3}, "'memory.forward': got [\"in\",3]"},
-        Wrong{"kind", "/forward/0", {"jump", 1}, "[\"jump\",1]"},
-        Wrong{"net_above_high", "/forward/1", {"hold", 1, 2}, "[\"hold\",1,2]"},
-        Wrong{"gradient_of_none", "/backward_first/0", {"gradient", 2, 4}, "[\"gradient\",2,4]"}),
+        WrongField{"place", "/recorded_on", "moon", "'memory.recorded_on': got \"moon\""},
+        WrongField{"unknown", "/speed", 1, "'memory.speed'"},
+        WrongField{"module", "/modules/0/saved_bytes", -1, "'memory.modules[0].saved_bytes'"},
+        WrongField{"shape", "/parameters/0/shape", {-2}, "'memory.parameters[0].shape'"},
+        WrongField{
+            "shape_huge", "/parameters/0/shape", {1 << 30, 1 << 30, 1 << 30}, "at most 2^40"},
+        WrongField{"index", "/forward/0", {"in", 3}, "'memory.forward': got [\"in\",3]"},
+        WrongField{"kind", "/forward/0", {"jump", 1}, "[\"jump\",1]"},
+        WrongField{"net_above_high", "/forward/1", {"hold", 1, 2}, "[\"hold\",1,2]"},
+        WrongField{
+            "gradient_of_none", "/backward_first/0", {"gradient", 2, 4}, "[\"gradient\",2,4]"}),
     [](const auto& info) { return info.param.name; });
 
 }  // namespace

@@ -71,7 +71,8 @@ models::Profile small_profile() {
                      {"b", 0, 0, {}},
                      {"c", 0, 0, {{"c.w", {300}}}}},
           .optimizer_s = 0,
-          .buffers = {{"positions", {64}}, {"types", {5}}}};
+          .buffers = {{"positions", {64}}, {"types", {5}}},
+          .memory = {}};
 }
 
 std::vector<Subject> subjects() {
