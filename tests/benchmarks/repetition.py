@@ -1,5 +1,7 @@
 """What a run says of counts and memory, for comparing one that passes over with a whole one."""
 
+import re
+
 MEMORY = ("peak_allocated_bytes", "peak_by_category", "peak_reserved_estimate_bytes")
 
 LEDGER = ("per_step", "expected", "matches", "buckets")
@@ -9,7 +11,9 @@ def exact(trial):
     """Everything of a trial that no clock has touched, apart from what was not run."""
     ledger = {name: trial["ledger"][name] for name in LEDGER}
     return {
-        **{name: trial[name] for name in ("part", "cell", "launch", "round", "status", "reason")},
+        **{name: trial[name] for name in ("part", "cell", "launch", "round", "status")},
+        # Of ranks that run out of memory in the same place any may be the first to say so.
+        "reason": re.sub(r"^\[rank [^]]*\] ", "", trial["reason"]),
         "ledger": ledger,
         "ranks": [{name: rank.get(name) for name in MEMORY} for rank in trial["ranks"]],
         "predicted": trial.get("predicted_peak_allocated_bytes"),
