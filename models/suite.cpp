@@ -111,10 +111,10 @@ bool is_profile(const std::string& name) {
 SuiteModel paced_by_file(const std::string& path) {
   const Profile profile = read_profile(path);
   if (profile.layers.empty()) {
-    throw ConfigError(
-        fmt::format("{}: field 'layers': got none, expected them: it was recorded without times, so "
-                    "its memory can be predicted, but it cannot run",
-                    path));
+    throw ConfigError(fmt::format(
+        "{}: field 'layers': got none, expected them: it was recorded without times, so "
+        "its memory can be predicted, but it cannot run",
+        path));
   }
   return {path, profile.about, PacedConfig{path}};
 }

@@ -1,10 +1,10 @@
 // One finished run against another: what a build does now, against what was stored of another.
 //
 // Counts and bytes are compared exactly, whatever the machine. Times only where the contexts of
-// both runs allow it (summary/context_difference.h), and even then with less to say than turns have:
-// the two did not take turns, so that whatever changed on the machine between them is in the ratio
-// of their times, too. Two runs of one build that followed each other came out different by more
-// than chance in 30 to 40 of 100 cases on a shared machine. The report says so in its notes.
+// both runs allow it (summary/context_difference.h), and even then with less to say than turns
+// have: the two did not take turns, so that whatever changed on the machine between them is in the
+// ratio of their times, too. Two runs of one build that followed each other came out different by
+// more than chance in 30 to 40 of 100 cases on a shared machine. The report says so in its notes.
 #pragma once
 
 #include <string>
