@@ -16,7 +16,7 @@ import termios
 import threading
 import unittest
 
-from program import QUICK, ROOT, ProgramTest, with_cells
+from program import QUICK, ROOT, USUAL_LINE, ProgramTest, with_cells
 
 try:
     import jsonschema
@@ -41,7 +41,7 @@ class StreamsTest(ProgramTest):
         for index in range(1, 5):
             self.assertRegex(outcome.err, rf"(?m)^\[{index}/4\] 1x2 .* ok ")
         for line in outcome.err.splitlines():
-            self.assertRegex(line, r"^(\[\d/4\] |warn: )")
+            self.assertRegex(line, rf"^(\[\d/4\] |{USUAL_LINE.pattern})")
 
     def test_json_instead_of_the_table(self):
         outcome = self.run_plan(QUICK, "--json")

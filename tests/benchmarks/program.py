@@ -9,6 +9,7 @@ import functools
 import json
 import os
 import random
+import re
 import shutil
 import signal
 import socket
@@ -88,6 +89,10 @@ def free_port():
             except OSError:
                 continue
         return port
+
+
+# What any run may say before its first trial: warnings, and how long it will take.
+USUAL_LINE = re.compile(r"warn: |\d+ trials?[,;] ")
 
 
 class NoSuchMoment(AssertionError):
@@ -313,7 +318,7 @@ class ProgramTest(unittest.TestCase):
         """One clear sentence, nothing on stdout, no traces of how it came about."""
         self.assertEqual(outcome.status, status, outcome.err)
         self.assertEqual(outcome.out, "")
-        errors = [line for line in outcome.err.splitlines() if not line.startswith("warn: ")]
+        errors = [line for line in outcome.err.splitlines() if not USUAL_LINE.match(line)]
         self.assertEqual(len(errors), 1, outcome.err)
         self.assertTrue(errors[0].startswith("error: "), errors[0])
         for text in texts:
