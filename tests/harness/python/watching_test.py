@@ -299,7 +299,9 @@ class SeveralProcessesTest(WatchingTest):
                     model, optimizer = started(rank, store)
                     steps_of(model, optimizer, 5, properly=False)
                     dist.destroy_process_group()
-                print(watched.verdict.kind, watched.steps, watched.unseen)
+                # At once, or two ranks' words may mix.
+                said = f"{watched.verdict.kind} {watched.steps} {watched.unseen}\\n"
+                print(said, end="", flush=True)
                 leave()
             """
         )
