@@ -8,12 +8,6 @@
 namespace gradsync::coordinate {
 namespace {
 
-int bytes_of(const std::string& dtype) {
-  constexpr int kFloat32Bytes = 4;
-  constexpr int kBfloat16Bytes = 2;
-  return dtype == "float32" ? kFloat32Bytes : kBfloat16Bytes;
-}
-
 // Why the profile does not say what such a job holds; "": it does.
 std::string objection(const models::MemoryProfile& profile, const plan::Cell& cell) {
   const bool is_sharded = cell.wrapper == "fsdp";
@@ -46,13 +40,13 @@ MemoryPrediction predict_job_memory(const models::MemoryProfile& profile, const 
     const sync::DdpJob job{.has_reducer = cell.wrapper == "ddp",
                            .gradient_as_bucket_view = cell.gradient_as_bucket_view,
                            .broadcast_buffers = cell.broadcast_buffers,
-                           .element_bytes = bytes_of(cell.dtype)};
+                           .element_bytes = element_bytes(cell.dtype)};
     return {sync::ddp_job_memory(job, profile, syncs), ""};
   }
   const sync::FullyShardJob job{.ranks = ranks,
-                                .stored_bytes = bytes_of(cell.dtype),
-                                .param_bytes = bytes_of(cell.param_dtype),
-                                .reduce_bytes = bytes_of(cell.reduce_dtype),
+                                .stored_bytes = element_bytes(cell.dtype),
+                                .param_bytes = element_bytes(cell.param_dtype),
+                                .reduce_bytes = element_bytes(cell.reduce_dtype),
                                 .reshard_after_forward = cell.reshard_after_forward,
                                 .reshard_after_backward = cell.reshard_after_backward,
                                 .units = units};

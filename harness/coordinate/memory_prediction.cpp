@@ -40,14 +40,13 @@ std::int64_t resident_bytes(const models::MicroBatchShape& shape) {
 }
 
 sync::FsdpMemory fsdp_memory(const plan::Cell& cell, const LaunchSpec& where) {
-  constexpr int kFloat32Bytes = 4;
-  constexpr int kBfloat16Bytes = 2;
   sync::FsdpMemory memory;
   memory.ranks = cell.hybrid_shard ? where.topology.ranks_per_node : where.topology.world_size();
   memory.backend_copies_gathers = where.backend == "gloo";
   memory.backend_copies_reductions = where.backend == "gloo";
-  memory.reduce_bytes = cell.reduce_dtype == "bfloat16" ? kBfloat16Bytes : kFloat32Bytes;
-  memory.gradient_bytes = cell.gradient_dtype == "reduce" ? memory.reduce_bytes : kFloat32Bytes;
+  memory.reduce_bytes = element_bytes(cell.reduce_dtype);
+  memory.gradient_bytes =
+      cell.gradient_dtype == "reduce" ? memory.reduce_bytes : element_bytes("float32");
   memory.reshard_after_forward = cell.reshard_after_forward;
   memory.reshard_after_backward = cell.reshard_after_backward;
   memory.prefetch = cell.prefetch;
@@ -55,6 +54,12 @@ sync::FsdpMemory fsdp_memory(const plan::Cell& cell, const LaunchSpec& where) {
 }
 
 }  // namespace
+
+int element_bytes(const std::string& dtype) {
+  constexpr int kFloat32Bytes = 4;
+  constexpr int kBfloat16Bytes = 2;
+  return dtype == "bfloat16" ? kBfloat16Bytes : kFloat32Bytes;
+}
 
 MemoryPrediction predict_memory(const plan::Cell& cell, const LaunchSpec& where) {
   if (std::string why = objection(cell, where); !why.empty()) return {std::nullopt, why};

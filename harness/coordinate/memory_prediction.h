@@ -28,6 +28,9 @@ MemoryPrediction predict_memory(const plan::Cell& cell, const LaunchSpec& where)
 // Fills in the prediction, where there is one.
 void add_prediction(results::TrialRecord& record, const plan::Cell& cell, const LaunchSpec& where);
 
+// Returns the bytes of an element of a cell's `dtype`, "float32" or "bfloat16".
+int element_bytes(const std::string& dtype);
+
 // {"activation": 1024, ...}
 std::map<std::string, std::int64_t> by_name(const measure::CategoryBytes& bytes);
 

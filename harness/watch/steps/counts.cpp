@@ -15,11 +15,6 @@ bool is_wrapped(const MicroBatch& micro_batch) {
   return !micro_batch.forwards.empty();
 }
 
-bool is_fsdp(const MicroBatch& micro_batch) {
-  return std::any_of(micro_batch.forwards.begin(), micro_batch.forwards.end(),
-                     [](const Event* forward) { return is_of_fsdp(*forward); });
-}
-
 Models models_of(const MicroBatch& micro_batch) {
   Models models;
   for (const Event* forward : micro_batch.forwards) models.insert(forward->object);
@@ -33,7 +28,7 @@ bool is_broadcast(const Event* collective) {
 // Collectives in backward that are or may be of gradients.
 EventPointers reductions_of(const MicroBatch& micro_batch) {
   EventPointers reductions;
-  const bool fsdp = is_fsdp(micro_batch);
+  const bool fsdp = is_of_fsdp(micro_batch);
   for (const Event* collective : micro_batch.in_backward) {
     const bool gathers = collective->name.find("all_gather") != std::string::npos;
     if (fsdp && (gathers || is_broadcast(collective))) continue;
@@ -107,7 +102,7 @@ class Quiet {
         std::int64_t& most = most_synced_[models];
         most = std::max(most, total_count(sums));
       }
-      if (!is_fsdp(micro_batch)) by_models[models].push_back(sums);
+      if (!is_of_fsdp(micro_batch)) by_models[models].push_back(sums);
     }
     // Where nobody saw the wrapper's flag, the sizes must tell.
     for (const auto& [models, sums] : by_models) {
@@ -299,7 +294,7 @@ void count_micro_batches(StepCounts& counts, const Quiet& quiet) {
     }
     const bool synced = synchronizes(micro_batch, quiet);
     if (synced) counts.reductions += static_cast<int>(reductions_of(micro_batch).size());
-    counts.has_fsdp |= is_fsdp(micro_batch);
+    counts.has_fsdp |= is_of_fsdp(micro_batch);
     if (!broadcasts_of(micro_batch).empty()) ++counts.micro_batches_with_broadcasts;
     for (const std::int64_t model : models_of(micro_batch)) {
       ModelCounts& of_model = by_model[model];

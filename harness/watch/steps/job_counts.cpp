@@ -70,11 +70,9 @@ Known<std::int64_t> peak_until(const Step& step) {
 }
 
 Known<std::int64_t> repeatable_peak(const Step& step, const Known<std::int64_t>& peak) {
-  for (const MicroBatch& micro_batch : step.micro_batches) {
-    for (const Event* forward : micro_batch.forwards) {
-      if (is_of_fsdp(*forward)) return Unknown{"under FSDP two starts of a job may differ in it"};
-    }
-  }
+  const bool has_fsdp = std::ranges::any_of(
+      step.micro_batches, [](const MicroBatch& micro_batch) { return is_of_fsdp(micro_batch); });
+  if (has_fsdp) return Unknown{"under FSDP two starts of a job may differ in it"};
   return peak;
 }
 

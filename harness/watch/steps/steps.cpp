@@ -313,6 +313,11 @@ bool is_of_fsdp(const Event& forward) {
   return forward.name == "FullyShardedDataParallel" || forward.name == "fully_shard";
 }
 
+bool is_of_fsdp(const MicroBatch& micro_batch) {
+  return std::ranges::any_of(micro_batch.forwards,
+                             [](const Event* forward) { return is_of_fsdp(*forward); });
+}
+
 OpSums collectives_of(const Step& step) {
   OpSums sums;
   const auto add_all = [&](const EventPointers& collectives) {

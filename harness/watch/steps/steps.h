@@ -78,6 +78,8 @@ OpSums collectives_of(const Step& step);
 
 // Returns whether a forward is of a model under FSDP, be it wrapped or fully_shard's.
 bool is_of_fsdp(const Event& forward);
+// The same of any forward of a micro-batch.
+bool is_of_fsdp(const MicroBatch& micro_batch);
 
 // Returns whether a word stands in the event's `detail`: "no_grad" in "eval no_grad".
 bool has_word(const Event& event, std::string_view word);

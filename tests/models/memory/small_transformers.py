@@ -41,13 +41,12 @@ def tokens(examples=EXAMPLES, length=LENGTH):
     return {"input_ids": ids, "labels": ids.clone()}
 
 
-def gpt2():
-    """Words in and out are tied."""
+def gpt2_model(vocabulary, positions):
     from transformers import GPT2Config, GPT2LMHeadModel
 
     config = GPT2Config(
-        vocab_size=VOCABULARY,
-        n_positions=128,
+        vocab_size=vocabulary,
+        n_positions=positions,
         n_embd=128,
         n_layer=4,
         n_head=4,
@@ -55,7 +54,12 @@ def gpt2():
         eos_token_id=0,
         use_cache=False,
     )
-    return GPT2LMHeadModel(config), tokens(), loss_of
+    return GPT2LMHeadModel(config)
+
+
+def gpt2():
+    """Words in and out are tied."""
+    return gpt2_model(VOCABULARY, 128), tokens(), loss_of
 
 
 def llama():
@@ -66,25 +70,11 @@ def llama():
 
 def gpt2_of_few_tokens():
     """Its vocabulary cannot be dealt out evenly."""
-    from transformers import GPT2Config, GPT2LMHeadModel
-
-    config = GPT2Config(
-        vocab_size=VOCABULARY + 1,
-        n_positions=33,
-        n_embd=128,
-        n_layer=4,
-        n_head=4,
-        bos_token_id=0,
-        eos_token_id=0,
-        use_cache=False,
-    )
-    return GPT2LMHeadModel(config), tokens(2, FEW), loss_of
+    return gpt2_model(VOCABULARY + 1, 33), tokens(2, FEW), loss_of
 
 
 def llama_of_few_tokens():
-    from transformers import LlamaConfig, LlamaForCausalLM
-
-    return LlamaForCausalLM(LlamaConfig(**DECODER)), tokens(2, FEW), loss_of
+    return llama()[0], tokens(2, FEW), loss_of
 
 
 def llama_checkpointed():
