@@ -104,7 +104,9 @@ class LimitsTest(ProgramTest):
 
     def test_ranks_that_a_quota_holds_know_for_how_long(self):
         with half_a_core() as group:
-            self.call_in(group, "run", self.plan_file(QUICK), "--out", self.place / "run")
+            # Longer than a period of the quota, which three steps need not be.
+            steps = ("--steps", "40")
+            self.call_in(group, "run", self.plan_file(QUICK), *steps, "--out", self.place / "run")
             held = [rank["throttled_s"] for rank in self.trials()[0]["ranks"]]
             self.assertGreater(max(held), 0)
 
@@ -132,10 +134,9 @@ class LimitsTest(ProgramTest):
         for _ in range(2 * os.cpu_count()):
             self.start("-c", "while :; do :; done", command=("sh",))
         # The scheduler may let short steps have all they need: then nothing is to be noticed.
-        for attempt in range(6):
+        for attempt in range(12):
             out = f"run{attempt}"
-            env = {"GRADSYNC_BUSY_TIMES": ""}
-            outcome = self.run_plan(QUICK, "--steps", "40", out=out, env=env)
+            outcome = self.run_plan(QUICK, out=out, env={"GRADSYNC_BUSY_TIMES": ""})
             self.assertEqual(outcome.status, 0, outcome.err)
             [cell] = self.result(out)["cells"]
             if cell["step_s"] is None:
