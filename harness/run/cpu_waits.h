@@ -2,39 +2,51 @@
 // same core, or a container's quota, shows in no other number: neither is stolen time.
 #pragma once
 
+#include <map>
 #include <optional>
 
 #include "harness/launch/cgroup.h"
 
 namespace gradsync::run {
 
+// What the kernel counts of one thread, in seconds: computed, and could have but waited for a core.
+struct ThreadTimes {
+  double ran_s = 0;
+  double waited_s = 0;
+};
+
+// By thread number.
+using Threads = std::map<int, ThreadTimes>;
+
+// Returns for how long, at least, a process was kept waiting for its one core by other processes
+// between two readings. While a thread waits, the core belongs to another thread of the process or
+// to another process, and the process's other threads cannot have had it longer than they computed:
+// what a thread waited beyond that, others had. Every thread gives such a bound, and the largest
+// is the nearest: a thread that always could run, as gloo's does while it polls its socket, gives
+// the whole. Threads that began between the readings count from nothing. In seconds, never
+// negative.
+double shortest_wait_for_others_s(const Threads& before, const Threads& after);
+
 // Both in seconds; nothing where the kernel does not tell.
 struct CpuWaits {
   // Its control groups held tasks because their CPU quota was used up. All ranks of a group see the
   // same; up to the sum over its cores.
   std::optional<double> throttled_s;
-  // The calling thread could run and waited for its core while other processes had it. This
-  // process's other threads, gloo's, may have had it too: their CPU time is taken off.
+  // This process could run and waited for its core while other processes had it: at least so long.
   std::optional<double> queue_wait_s;
 };
 
-// Counts from its construction on, for the thread that makes it.
-// Cost: some 50 us to make, as much to read.
+// Counts from its construction on, for this process.
+// Cost: some 50 us to make, as much to read, and 10 us for each thread.
 class CpuWaitMeter {
  public:
   CpuWaitMeter();
   CpuWaits since_start() const;
 
  private:
-  struct Reading {
-    std::optional<double> throttled_s;
-    std::optional<double> waited_s;  // of this thread, /proc/thread-self/schedstat
-    double others_s = 0;             // CPU time of this process's other threads
-  };
-  Reading read() const;
-
   launch::Cgroups groups_;
-  Reading start_;
+  std::optional<double> throttled_s_;
+  Threads threads_;
 };
 
 }  // namespace gradsync::run
