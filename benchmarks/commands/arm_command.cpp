@@ -17,8 +17,8 @@
 #include "harness/plan/cell.h"
 #include "harness/session/context.h"
 #include "harness/session/interrupt.h"
-#include "harness/session/launch_jobs.h"
 #include "harness/session/run_options.h"
+#include "harness/session/runnable_launches.h"
 
 namespace gradsync::cli {
 namespace {
@@ -83,7 +83,7 @@ class Arm {
   Arm(const session::RunOptions& options, const plan::Plan& plan, double extra_work)
       : extra_work_(extra_work),
         launches_(launches_of(plan)),
-        jobs_(options, plan, nullptr, nullptr) {}
+        runnable_(options, plan, nullptr, nullptr) {}
 
   // Answers every request, until there are no more.
   void serve() {
@@ -122,9 +122,10 @@ class Arm {
     require_below(index, launches_.size(), "open");
     ranks_.reset();
     plan::Launch& launch = launches_[index];
-    coordinate::LaunchJob job = jobs_.job(launch, launch.trials);
-    job.spec.extra_work = extra_work_;
-    ranks_ = std::make_unique<coordinate::ResidentRanks>(std::move(job), [this] { wire_.beat(); });
+    coordinate::RunnableLaunch runnable = runnable_.runnable(launch, launch.trials);
+    runnable.spec.extra_work = extra_work_;
+    ranks_ =
+        std::make_unique<coordinate::ResidentRanks>(std::move(runnable), [this] { wire_.beat(); });
     ++launch.launch;
     open_ = index;
     turns_ = 0;
@@ -159,7 +160,7 @@ class Arm {
   double extra_work_;
   arms::ArmWire wire_;
   std::vector<plan::Launch> launches_;  // each with how often it was opened
-  session::LaunchJobs jobs_;
+  session::RunnableLaunches runnable_;
   std::unique_ptr<coordinate::ResidentRanks> ranks_;  // of launches_[open_]; null: none are up
   std::size_t open_ = 0;
   int turns_ = 0;  // since it was opened

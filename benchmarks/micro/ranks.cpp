@@ -81,7 +81,7 @@ int run_rank(int argc, char** argv, const std::function<void(const Ranks&)>& reg
   launch::ControlChannel control;
   const auto place = launch::rank_place_from_environment();
   at::set_num_threads(1);
-  comm::Ledger ledger(steady_clock(), &control.page());
+  comm::Ledger ledger(steady_clock(), &control.progress());
   comm::GroupOptions options;
   options.rank = place.rank;
   options.world_size = place.world_size;

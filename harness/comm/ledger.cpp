@@ -38,9 +38,9 @@ std::size_t Ledger::start(const char* op, std::int64_t bytes) {
   record.event = {op, bytes, step_, micro_batch_, is_bucket ? next_bucket_++ : -1, clock_.now_ns(),
                   0};
   if (timeline_ != nullptr) record.start_mark = timeline_->mark();
-  if (page_ != nullptr) {
-    page_->collective.fetch_add(1, std::memory_order_relaxed);
-    page_->progress_ns.store(record.event.start_ns, std::memory_order_relaxed);
+  if (progress_ != nullptr) {
+    progress_->collective.fetch_add(1, std::memory_order_relaxed);
+    progress_->changed_ns.store(record.event.start_ns, std::memory_order_relaxed);
   }
   return records_.size() - 1;
 }
@@ -64,7 +64,7 @@ void Ledger::complete_on_device(std::size_t index, std::int64_t mark, int queue)
 }
 
 void Ledger::count_completion() {
-  if (page_ != nullptr) page_->completed.fetch_add(1, std::memory_order_relaxed);
+  if (progress_ != nullptr) progress_->completed.fetch_add(1, std::memory_order_relaxed);
   completed_.fetch_add(1, std::memory_order_release);
 }
 
@@ -89,7 +89,8 @@ void Ledger::settle(double timeout_s) {
 
 void Ledger::resolve_marks() {
   const std::vector<std::int64_t> moments_ns = timeline_->reached([this] {
-    if (page_ != nullptr) page_->progress_ns.store(clock_.now_ns(), std::memory_order_relaxed);
+    if (progress_ != nullptr)
+      progress_->changed_ns.store(clock_.now_ns(), std::memory_order_relaxed);
   });
   const auto moment_ns = [&](std::int64_t mark) {
     return moments_ns.at(static_cast<std::size_t>(mark));

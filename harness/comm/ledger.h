@@ -19,7 +19,7 @@
 #include <vector>
 
 #include "harness/base/clock.h"
-#include "harness/launch/rank_page.h"
+#include "harness/launch/rank_progress.h"
 #include "harness/measure/timeline.h"
 
 namespace gradsync::comm {
@@ -51,11 +51,11 @@ class RecordedAs {
 
 class Ledger {
  public:
-  // `page` (may be null) is told of every start and completion, for the launcher to watch.
+  // `progress` (may be null) is told of every start and completion, for the launcher to watch.
   // `timeline`: that of the device whose tensors are communicated; null: they are the host's.
-  explicit Ledger(const Clock& clock, launch::RankPage* page = nullptr,
+  explicit Ledger(const Clock& clock, launch::RankProgress* progress = nullptr,
                   measure::Timeline* timeline = nullptr)
-      : clock_(clock), page_(page), timeline_(timeline) {}
+      : clock_(clock), progress_(progress), timeline_(timeline) {}
 
   // Events recorded from now on belong to this place in the training loop. Local, any thread.
   void set_place(std::int32_t step, std::int32_t micro_batch);
@@ -95,7 +95,7 @@ class Ledger {
   void resolve_marks();
 
   const Clock& clock_;
-  launch::RankPage* page_;
+  launch::RankProgress* progress_;
   measure::Timeline* timeline_;
   mutable std::mutex mutex_;
   std::deque<Record> records_;  // a deque: addresses stay valid while it grows

@@ -7,11 +7,12 @@ namespace {
 
 // Runs `remaining` in one group of ranks until every trial has ended, or until the group has
 // failed; returns the cause then, and leaves those that have not ended.
-std::optional<Failure> run_in_one_group(const LaunchJob& job, const LaunchCallbacks& callbacks,
+std::optional<Failure> run_in_one_group(const RunnableLaunch& runnable,
+                                        const LaunchCallbacks& callbacks,
                                         std::vector<plan::Trial>& remaining) {
-  LaunchSpec spec = job.spec;
+  LaunchSpec spec = runnable.spec;
   spec.trials = remaining;
-  WatchedGroup group(job, spec, callbacks.trial_ended);
+  WatchedGroup group(runnable, spec, callbacks.trial_ended);
   group.await(remaining);
   std::optional<Failure> failure;
   while (!failure && !group.awaited().empty()) {
@@ -26,10 +27,10 @@ std::optional<Failure> run_in_one_group(const LaunchJob& job, const LaunchCallba
 // be a trial apart, and the next one is not to blame. Ranks that never began a trial would not
 // begin the next one either, so that all have failed then; and where the failure is of a trial that
 // has ended well, the first of them, since one must go for the launch to come to an end.
-void fail(const LaunchJob& job, const LaunchCallbacks& callbacks, const Failure& failure,
+void fail(const RunnableLaunch& runnable, const LaunchCallbacks& callbacks, const Failure& failure,
           std::vector<plan::Trial>& remaining) {
   const auto end = [&](std::vector<plan::Trial>::iterator trial) {
-    callbacks.trial_ended(failed_record(job, *trial, failure));
+    callbacks.trial_ended(failed_record(runnable, *trial, failure));
     return remaining.erase(trial);
   };
   if (failure.order < 0) {
@@ -42,13 +43,13 @@ void fail(const LaunchJob& job, const LaunchCallbacks& callbacks, const Failure&
 
 }  // namespace
 
-void run_launch(const LaunchJob& job, const LaunchCallbacks& callbacks) {
-  std::vector<plan::Trial> remaining = job.spec.trials;
+void run_launch(const RunnableLaunch& runnable, const LaunchCallbacks& callbacks) {
+  std::vector<plan::Trial> remaining = runnable.spec.trials;
   while (!remaining.empty()) {
-    const std::optional<Failure> failure = run_in_one_group(job, callbacks, remaining);
+    const std::optional<Failure> failure = run_in_one_group(runnable, callbacks, remaining);
     if (!failure) continue;
     throw_if_general(*failure);
-    fail(job, callbacks, *failure, remaining);
+    fail(runnable, callbacks, *failure, remaining);
   }
 }
 

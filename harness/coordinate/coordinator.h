@@ -16,11 +16,11 @@ struct LaunchCallbacks {
   std::function<void(const plan::Trial& trial, const launch::RankGroup& group)> tick;
 };
 
-// Runs every trial of the job, each exactly once, and reports every one of them: a rank's failure
-// becomes the status of the trial it happened in, and the rest runs in a fresh group of ranks.
-// Blocks. A hang is noticed timeout_s after the last sign of life of any rank, plus two seconds.
-// Errors: Interrupted; ConfigError, EnvironmentError and InternalError that a rank reported, since
-// they would hit every other trial too; whatever start_ranks throws.
-void run_launch(const LaunchJob& job, const LaunchCallbacks& callbacks);
+// Runs every trial of the launch, each exactly once, and reports every one of them: a rank's
+// failure becomes the status of the trial it happened in, and the rest runs in a fresh group of
+// ranks. Blocks. A hang is noticed timeout_s after the last sign of life of any rank, plus two
+// seconds. Errors: Interrupted; ConfigError, EnvironmentError and InternalError that a rank
+// reported, since they would hit every other trial too; whatever start_ranks throws.
+void run_launch(const RunnableLaunch& runnable, const LaunchCallbacks& callbacks);
 
 }  // namespace gradsync::coordinate

@@ -29,7 +29,7 @@ void FailureWatch::keep(Failure failure) {
 }
 
 int FailureWatch::order_of(int rank) const {
-  return group_.page(rank).trial.load();
+  return group_.progress(rank).trial.load();
 }
 
 void FailureWatch::note(int rank, const RankFailure& said) {
@@ -40,7 +40,7 @@ void FailureWatch::note(int rank, const RankFailure& said) {
   if (said.status != "config" && said.status != "unfit") {
     reason = fmt::format("[{}] {}", group_.label(rank), said.what);
     if (said.status != "oom") {
-      reason += fmt::format(" ({})", launch::describe(group_.page(rank)));
+      reason += fmt::format(" ({})", launch::describe(group_.progress(rank)));
     }
   }
   keep({said.by_peer ? Blame::Peer : Blame::Own, said.status, std::move(reason), said.order});
@@ -48,7 +48,7 @@ void FailureWatch::note(int rank, const RankFailure& said) {
 
 void FailureWatch::note(const RankEvent& event) {
   const std::string label = fmt::format("[{}] ", group_.label(event.rank));
-  const std::string place = launch::describe(group_.page(event.rank));
+  const std::string place = launch::describe(group_.progress(event.rank));
   if (event.kind == RankEvent::Kind::Killed) {
     const char* hint = event.signal == SIGKILL ? "; the kernel does this when memory runs out" : "";
     keep({Blame::Died, "failed",
@@ -68,11 +68,11 @@ void FailureWatch::note(const RankEvent& event) {
 void FailureWatch::note_hangs(std::int64_t now_ns, std::int64_t started_ns, double timeout_s) {
   for (int rank = 0; rank < group_.size(); ++rank) {
     if (!group_.running(rank)) continue;
-    const std::int64_t seen_ns = std::max(started_ns, group_.page(rank).progress_ns.load());
+    const std::int64_t seen_ns = std::max(started_ns, group_.progress(rank).changed_ns.load());
     if (seconds(now_ns - seen_ns) < timeout_s) continue;
     keep({Blame::Hang, "timeout",
           fmt::format("[{}] no sign of life for {:.0f} s in {}", group_.label(rank),
-                      seconds(now_ns - seen_ns), launch::describe(group_.page(rank))),
+                      seconds(now_ns - seen_ns), launch::describe(group_.progress(rank))),
           order_of(rank)});
   }
 }
@@ -83,7 +83,7 @@ void FailureWatch::note_stopped() {
     if (state != 'T' && state != 't') continue;
     keep({Blame::Stopped, "timeout",
           fmt::format("[{}] is stopped (SIGSTOP) in {}", group_.label(rank),
-                      launch::describe(group_.page(rank))),
+                      launch::describe(group_.progress(rank))),
           order_of(rank)});
   }
 }

@@ -36,7 +36,7 @@ class FailureWatch {
   // Takes note that a rank has run all of its trials: its exit is no news.
   void note_done(int rank) { done_.insert(rank); }
 
-  // Looks for a rank without a sign of life for `timeout_s`; `now_ns` and the pages share a clock.
+  // Looks for a rank without a sign of life for `timeout_s`; `now_ns` and the ranks share a clock.
   void note_hangs(std::int64_t now_ns, std::int64_t started_ns, double timeout_s);
 
   // Looks for stopped processes: called once a failure is known, since that may be its cause.

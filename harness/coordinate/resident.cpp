@@ -5,17 +5,17 @@
 namespace gradsync::coordinate {
 namespace {
 
-LaunchJob resident(LaunchJob job) {
-  job.spec.resident = true;
-  return job;
+RunnableLaunch resident(RunnableLaunch runnable) {
+  runnable.spec.resident = true;
+  return runnable;
 }
 
 }  // namespace
 
-ResidentRanks::ResidentRanks(LaunchJob job, std::function<void()> tick)
-    : job_(resident(std::move(job))), tick_(std::move(tick)) {
+ResidentRanks::ResidentRanks(RunnableLaunch runnable, std::function<void()> tick)
+    : runnable_(resident(std::move(runnable))), tick_(std::move(tick)) {
   group_ = std::make_unique<WatchedGroup>(
-      job_, job_.spec, [this](const results::TrialRecord& record) { record_ = record; });
+      runnable_, runnable_.spec, [this](const results::TrialRecord& record) { record_ = record; });
   wait_until([this] { return group_->ready(); });
 }
 
@@ -24,7 +24,7 @@ results::TrialRecord ResidentRanks::run(const plan::Trial& trial) {
   group_->await({trial});
   group_->ranks().send_all(to_json(RunTrial{trial}));
   wait_until([this] { return group_->awaited().empty(); });
-  if (failure_) return failed_record(job_, trial, *failure_);
+  if (failure_) return failed_record(runnable_, trial, *failure_);
   return *record_;
 }
 

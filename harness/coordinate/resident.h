@@ -14,11 +14,11 @@ namespace gradsync::coordinate {
 // their own. One that dies meanwhile is noticed by the next trial.
 class ResidentRanks {
  public:
-  // Starts all ranks of job.spec.topology and returns once each of them has made and settled every
-  // cell of job.spec.trials, the only ones that run() may name, or when they have failed. `tick` is
-  // called several times a second by everything here that blocks, and may throw; may be empty.
-  // Errors: as run_launch.
-  ResidentRanks(LaunchJob job, std::function<void()> tick);
+  // Starts all ranks of runnable.spec.topology and returns once each of them has made and settled
+  // every cell of runnable.spec.trials, the only ones that run() may name, or when they have
+  // failed. `tick` is called several times a second by everything here that blocks, and may throw;
+  // may be empty. Errors: as run_launch.
+  ResidentRanks(RunnableLaunch runnable, std::function<void()> tick);
   ResidentRanks(const ResidentRanks&) = delete;
   ResidentRanks& operator=(const ResidentRanks&) = delete;
 
@@ -34,7 +34,7 @@ class ResidentRanks {
   // Takes what comes until `done`, or until the ranks have failed and are gone.
   void wait_until(const std::function<bool()>& done);
 
-  const LaunchJob job_;
+  const RunnableLaunch runnable_;
   std::function<void()> tick_;
   std::optional<results::TrialRecord> record_;  // of the trial that ended last
   std::optional<Failure> failure_;

@@ -22,19 +22,19 @@ constexpr double kGraceS = 1.0;
 constexpr double kDeadlineSlackS = 2.0;
 
 // A record that says which trial it is of, and what was predicted for it.
-results::TrialRecord record_for(const LaunchJob& job, const plan::Trial& trial) {
-  results::TrialRecord record = record_of(job.part, job.spec.launch, trial);
-  add_prediction(record, trial.cell, job.spec);
+results::TrialRecord record_for(const RunnableLaunch& runnable, const plan::Trial& trial) {
+  results::TrialRecord record = record_of(runnable.part, runnable.spec.launch, trial);
+  add_prediction(record, trial.cell, runnable.spec);
   return record;
 }
 
 }  // namespace
 
-WatchedGroup::WatchedGroup(const LaunchJob& job, const LaunchSpec& spec,
+WatchedGroup::WatchedGroup(const RunnableLaunch& runnable, const LaunchSpec& spec,
                            std::function<void(const results::TrialRecord&)> trial_ended)
-    : job_(job),
+    : runnable_(runnable),
       trial_ended_(std::move(trial_ended)),
-      ranks_(job.start_ranks()),
+      ranks_(runnable.start_ranks()),
       group_(*ranks_),
       watch_(group_),
       since_ns_(steady_clock().now_ns()) {
@@ -49,13 +49,13 @@ void WatchedGroup::await(const std::vector<plan::Trial>& trials) {
 std::optional<Failure> WatchedGroup::advance() {
   check_interrupt();
   if (const auto event = group_.next_event(kTickS)) handle(*event);
-  watch_.note_hangs(steady_clock().now_ns(), since_ns_, job_.spec.timeout_s + kDeadlineSlackS);
+  watch_.note_hangs(steady_clock().now_ns(), since_ns_, runnable_.spec.timeout_s + kDeadlineSlackS);
   if (!watch_.first_cause()) return std::nullopt;
   return settle_cause();
 }
 
 void WatchedGroup::check_interrupt() const {
-  if (job_.interrupted != nullptr && job_.interrupted->load()) throw Interrupted();
+  if (runnable_.interrupted != nullptr && runnable_.interrupted->load()) throw Interrupted();
 }
 
 void WatchedGroup::handle(const RankEvent& event) {
@@ -86,14 +86,15 @@ void WatchedGroup::take(int rank, TrialDone message) {
                                   [&](const plan::Trial& t) { return t.order == order; });
   GRADSYNC_CHECK(trial == awaited_.end(), ==, false);
   results::TrialRecord record =
-      merge_ranks(record_for(job_, *trial), messages, job_.spec.as_published);
+      merge_ranks(record_for(runnable_, *trial), messages, runnable_.spec.as_published);
   awaited_.erase(trial);
   gathered_.erase(order);
   finish(std::move(record));
 }
 
 void WatchedGroup::finish(results::TrialRecord record) {
-  const std::string objection = timing_objection(record, job_.cores, job_.spec.threads_per_rank);
+  const std::string objection =
+      timing_objection(record, runnable_.cores, runnable_.spec.threads_per_rank);
   const bool is_valid = record.model_info->has_valid_times();  // as its ranks say
   if (is_valid && !objection.empty()) record.model_info->refuse_times(objection);
   trial_ended_(record);
@@ -109,9 +110,9 @@ std::optional<Failure> WatchedGroup::settle_cause() {
   return watch_.first_cause();
 }
 
-results::TrialRecord failed_record(const LaunchJob& job, const plan::Trial& trial,
+results::TrialRecord failed_record(const RunnableLaunch& runnable, const plan::Trial& trial,
                                    const Failure& failure) {
-  results::TrialRecord record = record_for(job, trial);
+  results::TrialRecord record = record_for(runnable, trial);
   record.status = results::status_from_string(failure.status);
   record.reason = failure.reason;
   return record;

@@ -27,7 +27,7 @@ class Interrupted : public std::runtime_error {
   Interrupted() : std::runtime_error("interrupted") {}
 };
 
-struct LaunchJob {
+struct RunnableLaunch {
   std::string part;
   LaunchSpec spec;  // the trials still to run
   // Starts all ranks of spec.topology afresh. Errors: EnvironmentError; CommError where a host is
@@ -39,10 +39,10 @@ struct LaunchJob {
 
 class WatchedGroup {
  public:
-  // Starts the ranks of `job`, which must outlive this, and tells them `spec`. `trial_ended` gets
-  // the record of every trial that all ranks have told of, in the order they end.
-  // Errors: as LaunchJob::start_ranks.
-  WatchedGroup(const LaunchJob& job, const LaunchSpec& spec,
+  // Starts the ranks of `runnable`, which must outlive this, and tells them `spec`. `trial_ended`
+  // gets the record of every trial that all ranks have told of, in the order they end. Errors: as
+  // RunnableLaunch::start_ranks.
+  WatchedGroup(const RunnableLaunch& runnable, const LaunchSpec& spec,
                std::function<void(const results::TrialRecord&)> trial_ended);
   WatchedGroup(const WatchedGroup&) = delete;
   WatchedGroup& operator=(const WatchedGroup&) = delete;
@@ -70,7 +70,7 @@ class WatchedGroup {
   void finish(results::TrialRecord record);
   std::optional<Failure> settle_cause();
 
-  const LaunchJob& job_;
+  const RunnableLaunch& runnable_;
   std::function<void(const results::TrialRecord&)> trial_ended_;
   std::vector<plan::Trial> awaited_;
   std::unique_ptr<launch::RankGroup> ranks_;
@@ -82,7 +82,7 @@ class WatchedGroup {
 };
 
 // Returns the record of a trial that `failure` ended, or kept from beginning.
-results::TrialRecord failed_record(const LaunchJob& job, const plan::Trial& trial,
+results::TrialRecord failed_record(const RunnableLaunch& runnable, const plan::Trial& trial,
                                    const Failure& failure);
 
 }  // namespace gradsync::coordinate

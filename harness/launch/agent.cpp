@@ -177,17 +177,17 @@ class Agent {
   }
 
   Standing standing_of(int rank, std::int64_t now_ns) const {
-    const RankPage& page = ranks_->page(rank);
-    const std::int64_t progress_ns = page.progress_ns.load();
+    const RankProgress& progress = ranks_->progress(rank);
+    const std::int64_t changed_ns = progress.changed_ns.load();
     Standing standing;
     standing.rank = rank;
-    standing.trial = page.trial.load();
-    standing.step = page.step.load();
-    standing.micro_batch = page.micro_batch.load();
-    standing.activity = static_cast<std::uint32_t>(page.activity.load());
-    standing.collective = page.collective.load();
-    standing.completed = page.completed.load();
-    if (progress_ns > 0) standing.age_ns = now_ns - progress_ns;
+    standing.trial = progress.trial.load();
+    standing.step = progress.step.load();
+    standing.micro_batch = progress.micro_batch.load();
+    standing.activity = static_cast<std::uint32_t>(progress.activity.load());
+    standing.collective = progress.collective.load();
+    standing.completed = progress.completed.load();
+    if (changed_ns > 0) standing.age_ns = now_ns - changed_ns;
     standing.state = ranks_->process_state(rank);
     return standing;
   }

@@ -78,7 +78,7 @@ struct RankKilled {
   int rank = 0;
   int signal = 0;
 };
-struct Standing {  // where a rank is: its RankPage
+struct Standing {  // where a rank is: its RankProgress
   int rank = 0;
   std::int32_t trial = -1;
   std::int32_t step = 0;

@@ -250,8 +250,8 @@ RemoteRanks::RemoteRanks(Agents& agents, const SpawnOptions& spawn)
     : agents_(agents), topology_(agents.place_.topology()), group_(agents.groups_++) {
   const auto ranks = static_cast<std::size_t>(world_size());
   for (std::size_t rank = 0; rank < ranks; ++rank) {
-    pages_.push_back(std::make_unique<RankPage>());
-    pages_.back()->trial = -1;
+    progress_.push_back(std::make_unique<RankProgress>());
+    progress_.back()->trial = -1;
   }
   states_.assign(ranks, 'R');
   running_.assign(ranks, true);
@@ -354,14 +354,14 @@ void RemoteRanks::note(const Said& said, RankEvent event) {
 
 void RemoteRanks::take(const Standing& standing) {
   const auto rank = static_cast<std::size_t>(standing.rank);
-  RankPage& page = *pages_.at(rank);
-  page.trial = standing.trial;
-  page.step = standing.step;
-  page.micro_batch = standing.micro_batch;
-  page.activity = static_cast<Activity>(standing.activity);
-  page.collective = standing.collective;
-  page.completed = standing.completed;
-  if (standing.age_ns) page.progress_ns = steady_clock().now_ns() - *standing.age_ns;
+  RankProgress& progress = *progress_.at(rank);
+  progress.trial = standing.trial;
+  progress.step = standing.step;
+  progress.micro_batch = standing.micro_batch;
+  progress.activity = static_cast<Activity>(standing.activity);
+  progress.collective = standing.collective;
+  progress.completed = standing.completed;
+  if (standing.age_ns) progress.changed_ns = steady_clock().now_ns() - *standing.age_ns;
   states_.at(rank) = static_cast<char>(standing.state);
 }
 

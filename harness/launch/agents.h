@@ -89,7 +89,7 @@ class RemoteRanks : public RankGroup {
 
   std::optional<RankEvent> next_event(double timeout_s) override;
   void send(int rank, const nlohmann::json& message) override;
-  const RankPage& page(int rank) const override { return *pages_.at(std::size_t(rank)); }
+  const RankProgress& progress(int rank) const override { return *progress_.at(std::size_t(rank)); }
   char process_state(int rank) const override { return states_.at(std::size_t(rank)); }
   bool running(int rank) const override { return running_.at(std::size_t(rank)); }
   const Topology& topology() const override { return topology_; }
@@ -105,7 +105,7 @@ class RemoteRanks : public RankGroup {
   Agents& agents_;
   Topology topology_;
   int group_;
-  std::vector<std::unique_ptr<RankPage>> pages_;
+  std::vector<std::unique_ptr<RankProgress>> progress_;
   std::vector<char> states_;
   std::vector<bool> running_;
   std::vector<RankEvent> events_;

@@ -51,7 +51,7 @@ int inherited_fd(const char* name) {
 
 ControlChannel::ControlChannel()
     : fd_(inherited_fd("GRADSYNC_CONTROL_FD")),
-      page_(map_rank_page(inherited_fd("GRADSYNC_PAGE_FD"))) {}
+      progress_(map_rank_progress(inherited_fd("GRADSYNC_PROGRESS_FD"))) {}
 
 void ControlChannel::send(const json& message) {
   const std::string line = message.dump() + "\n";

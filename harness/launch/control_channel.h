@@ -6,11 +6,11 @@
 #include <string>
 
 #include "harness/launch/line_buffer.h"
-#include "harness/launch/rank_page.h"
+#include "harness/launch/rank_progress.h"
 
 namespace gradsync::launch {
 
-// The rank's end of the control channel, from GRADSYNC_CONTROL_FD and GRADSYNC_PAGE_FD. One per
+// The rank's end of the control channel, from GRADSYNC_CONTROL_FD and GRADSYNC_PROGRESS_FD. One per
 // process, used by one thread at a time.
 class ControlChannel {
  public:
@@ -22,11 +22,11 @@ class ControlChannel {
   // Blocks for the launcher's next line. Errors: EnvironmentError when the launcher is gone or
   // `timeout_s` passed.
   nlohmann::json receive(double timeout_s);
-  RankPage& page() { return *page_; }
+  RankProgress& progress() { return *progress_; }
 
  private:
   int fd_;
-  RankPage* page_;
+  RankProgress* progress_;
   LineBuffer lines_;
 };
 

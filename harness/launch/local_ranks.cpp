@@ -167,8 +167,8 @@ void LocalRanks::send(int rank, const json& message) {
   impl_->at(rank).send(message);
 }
 
-const RankPage& LocalRanks::page(int rank) const {
-  return impl_->at(rank).page();
+const RankProgress& LocalRanks::progress(int rank) const {
+  return impl_->at(rank).progress();
 }
 
 char LocalRanks::process_state(int rank) const {

@@ -3,11 +3,11 @@
 //
 // Each rank is a direct child, in its endpoint's network, pinned, with the environment of torchrun
 // (RANK, LOCAL_RANK, WORLD_SIZE, LOCAL_WORLD_SIZE, GROUP_RANK, MASTER_ADDR), a control channel (a
-// socket pair carrying one JSON object per line, both ways) and a RankPage. A rank dies with the
-// launcher (PR_SET_PDEATHSIG) whatever it is doing; to the kernel that is the thread which started
-// it, so this object is made by a thread that outlives it, best the main one. A rank has a process
-// group of its own: Ctrl-C reaches only the launcher. Its output goes to the launcher's standard
-// error.
+// socket pair carrying one JSON object per line, both ways) and a RankProgress. A rank dies with
+// the launcher (PR_SET_PDEATHSIG) whatever it is doing; to the kernel that is the thread which
+// started it, so this object is made by a thread that outlives it, best the main one. A rank has a
+// process group of its own: Ctrl-C reaches only the launcher. Its output goes to the launcher's
+// standard error.
 #pragma once
 
 #include <sys/types.h>
@@ -49,7 +49,7 @@ class LocalRanks : public RankGroup {
   std::optional<RankEvent> next_event(double timeout_s, int wake_fd);
 
   void send(int rank, const nlohmann::json& message) override;
-  const RankPage& page(int rank) const override;
+  const RankProgress& progress(int rank) const override;
   char process_state(int rank) const override;
   bool running(int rank) const override;
   const Topology& topology() const override;

@@ -1,13 +1,14 @@
 // The ranks of one launch as the launcher sees them, wherever they run: events come from them,
-// messages go to them, and a page says where each of them is. LocalRanks (local_ranks.h) are this
-// process's children, RemoteRanks (agents.h) those of the tasks that an outside launcher started.
+// messages go to them, and shared memory says where each of them is. LocalRanks (local_ranks.h) are
+// this process's children, RemoteRanks (agents.h) those of the tasks that an outside launcher
+// started.
 #pragma once
 
 #include <nlohmann/json.hpp>
 #include <optional>
 #include <string>
 
-#include "harness/launch/rank_page.h"
+#include "harness/launch/rank_progress.h"
 #include "harness/launch/topology.h"
 
 namespace gradsync::launch {
@@ -40,8 +41,8 @@ class RankGroup {
   // Errors: none; a rank that is gone shows up as an event.
   virtual void send(int rank, const nlohmann::json& message) = 0;
 
-  // Its progress_ns is on this process's clock. A remote rank's is a fraction of a second old.
-  virtual const RankPage& page(int rank) const = 0;
+  // Its changed_ns is on this process's clock. A remote rank's is a fraction of a second old.
+  virtual const RankProgress& progress(int rank) const = 0;
   // 'R', 'S', 'T' (stopped) ... from the kernel; 0 where the process is gone.
   virtual char process_state(int rank) const = 0;
   virtual bool running(int rank) const = 0;

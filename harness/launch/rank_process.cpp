@@ -43,7 +43,7 @@ struct ChildPlan {
   int cpu;
   pid_t parent;
   int control_fd;
-  int page_fd;
+  int progress_fd;
   int failure_fd;  // closed by a successful execve
   char** argv;
   char** envp;
@@ -70,7 +70,7 @@ const char* prepare_child(const ChildPlan& plan) {
   if (null < 0 || ::dup2(null, 0) < 0 || ::dup2(2, 1) < 0)
     return "redirecting its input and output";
   ::fcntl(plan.control_fd, F_SETFD, 0);
-  ::fcntl(plan.page_fd, F_SETFD, 0);
+  ::fcntl(plan.progress_fd, F_SETFD, 0);
   // Signals as a fresh program expects them: an ignored or blocked one would survive execve.
   for (const int number : {SIGINT, SIGTERM, SIGPIPE, SIGHUP, SIGCHLD}) ::signal(number, SIG_DFL);
   sigset_t none;
@@ -88,15 +88,16 @@ const char* prepare_child(const ChildPlan& plan) {
   ::_exit(ignored == sizeof failure ? 127 : 126);
 }
 
-std::shared_ptr<RankPage> make_page(int rank, UniqueFd& fd) {
-  fd = UniqueFd(::memfd_create("gradsync_rank_page", MFD_CLOEXEC));
-  if (!fd || ::ftruncate(fd.get(), sizeof(RankPage)) != 0) {
-    throw_unstartable(rank, "its shared page", errno);
+std::shared_ptr<RankProgress> make_progress(int rank, UniqueFd& fd) {
+  fd = UniqueFd(::memfd_create("gradsync_rank_progress", MFD_CLOEXEC));
+  if (!fd || ::ftruncate(fd.get(), sizeof(RankProgress)) != 0) {
+    throw_unstartable(rank, "its shared memory", errno);
   }
-  std::shared_ptr<RankPage> page(new (map_rank_page(fd.get())) RankPage{},
-                                 [](RankPage* mapped) { ::munmap(mapped, sizeof(RankPage)); });
-  page->trial = -1;
-  return page;
+  std::shared_ptr<RankProgress> progress(
+      new (map_rank_progress(fd.get())) RankProgress{},
+      [](RankProgress* mapped) { ::munmap(mapped, sizeof(RankProgress)); });
+  progress->trial = -1;
+  return progress;
 }
 
 // Waits until the child's program runs (an end of file: execve closed the pipe) or it failed.
@@ -122,11 +123,11 @@ RankProcess::RankProcess(int rank, const Fabric& fabric, RankStart start) {
   if (::pipe2(failure_pipe.data(), O_CLOEXEC) != 0) throw_unstartable(rank, "a pipe", errno);
   const UniqueFd failure_out(failure_pipe[0]);
   UniqueFd failure_in(failure_pipe[1]);
-  UniqueFd page_fd;
-  page_ = make_page(rank, page_fd);
+  UniqueFd progress_fd;
+  progress_ = make_progress(rank, progress_fd);
 
   start.environment.emplace_back("GRADSYNC_CONTROL_FD", std::to_string(theirs.get()));
-  start.environment.emplace_back("GRADSYNC_PAGE_FD", std::to_string(page_fd.get()));
+  start.environment.emplace_back("GRADSYNC_PROGRESS_FD", std::to_string(progress_fd.get()));
   const std::vector<std::string> environment = environment_with(start.environment);
   const std::vector<char*> argv = pointers_to(start.command);
   const std::vector<char*> envp = pointers_to(environment);
@@ -135,7 +136,7 @@ RankProcess::RankProcess(int rank, const Fabric& fabric, RankStart start) {
                        start.cpu,
                        ::getpid(),
                        theirs.get(),
-                       page_fd.get(),
+                       progress_fd.get(),
                        failure_in.get(),
                        const_cast<char**>(argv.data()),
                        const_cast<char**>(envp.data())};

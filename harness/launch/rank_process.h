@@ -13,7 +13,7 @@
 
 #include "harness/launch/fabric.h"
 #include "harness/launch/json_lines.h"
-#include "harness/launch/rank_page.h"
+#include "harness/launch/rank_progress.h"
 #include "harness/launch/unique_fd.h"
 
 namespace gradsync::launch {
@@ -54,14 +54,14 @@ class RankProcess {
   pid_t pid() const { return pid_; }
   int control_fd() const { return control_.fd(); }
   int pid_fd() const { return pid_fd_.get(); }
-  const RankPage& page() const { return *page_; }
+  const RankProgress& progress() const { return *progress_; }
 
  private:
   void stop();
 
   JsonLines control_;
   UniqueFd pid_fd_;
-  std::shared_ptr<RankPage> page_;
+  std::shared_ptr<RankProgress> progress_;
   pid_t pid_ = -1;
   bool running_ = false;
 };

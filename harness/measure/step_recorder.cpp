@@ -57,7 +57,7 @@ void StepRecorder::begin_block() {
 
 void StepRecorder::begin_micro_batch(std::int32_t micro_batch) {
   micro_batch_ = micro_batch;
-  if (page_ != nullptr) page_->micro_batch.store(micro_batch, std::memory_order_relaxed);
+  if (progress_ != nullptr) progress_->micro_batch.store(micro_batch, std::memory_order_relaxed);
 }
 
 void StepRecorder::end_step() {
@@ -68,7 +68,7 @@ void StepRecorder::end_step() {
   current_ = {};
   current_.start_ns = next_start_ns;
   micro_batch_ = 0;
-  if (page_ != nullptr) page_->step.fetch_add(1, std::memory_order_relaxed);
+  if (progress_ != nullptr) progress_->step.fetch_add(1, std::memory_order_relaxed);
   publish(launch::Activity::Idle);
 }
 
@@ -112,9 +112,9 @@ void StepRecorder::leave() {
 }
 
 void StepRecorder::publish(launch::Activity activity) {
-  if (page_ == nullptr) return;
-  page_->activity.store(activity, std::memory_order_relaxed);
-  page_->progress_ns.store(clock_.now_ns(), std::memory_order_relaxed);
+  if (progress_ == nullptr) return;
+  progress_->activity.store(activity, std::memory_order_relaxed);
+  progress_->changed_ns.store(clock_.now_ns(), std::memory_order_relaxed);
 }
 
 }  // namespace gradsync::measure

@@ -14,7 +14,7 @@
 #include <vector>
 
 #include "harness/base/clock.h"
-#include "harness/launch/rank_page.h"
+#include "harness/launch/rank_progress.h"
 #include "harness/measure/timeline.h"
 
 namespace gradsync::measure {
@@ -52,9 +52,9 @@ struct RecordedStep {
 class StepRecorder {
  public:
   // `timeline`: that of the device which computes; null: the thread computes itself.
-  explicit StepRecorder(const Clock& clock, launch::RankPage* page = nullptr,
+  explicit StepRecorder(const Clock& clock, launch::RankProgress* progress = nullptr,
                         measure::Timeline* timeline = nullptr)
-      : clock_(clock), page_(page), timeline_(timeline) {}
+      : clock_(clock), progress_(progress), timeline_(timeline) {}
 
   // Forgets everything; the next step begins now.
   void begin_block();
@@ -79,7 +79,7 @@ class StepRecorder {
   void publish(launch::Activity activity);
 
   const Clock& clock_;
-  launch::RankPage* page_;
+  launch::RankProgress* progress_;
   measure::Timeline* timeline_;
   std::vector<RecordedStep> steps_;  // finished ones
   RecordedStep current_;

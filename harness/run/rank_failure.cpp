@@ -14,10 +14,10 @@ namespace gradsync::run {
 namespace {
 
 // "micro-batch 2, backward, unit layer3; asked 1024 bytes, had 512 of a budget of 4096 bytes"
-std::string out_of_memory_sentence(const std::string& what, const launch::RankPage& page) {
+std::string out_of_memory_sentence(const std::string& what, const launch::RankProgress& progress) {
   const auto report = measure::meter().last_oom();
   if (!report) {
-    return fmt::format("{} ({})", comm::CommFailure(what).sentence(), launch::describe(page));
+    return fmt::format("{} ({})", comm::CommFailure(what).sentence(), launch::describe(progress));
   }
   const measure::MemoryPlace& place = report->place;
   std::string where = place.micro_batch < 0 ? "outside a micro-batch"
@@ -40,11 +40,12 @@ bool is_device_out_of_memory(const std::string& what) {
 
 }  // namespace
 
-coordinate::RankFailure rank_failure(const std::exception& error, const launch::RankPage& page) {
+coordinate::RankFailure rank_failure(const std::exception& error,
+                                     const launch::RankProgress& progress) {
   const std::string what = error.what();
   if (dynamic_cast<const c10::OutOfMemoryError*>(&error) != nullptr ||
       dynamic_cast<const std::bad_alloc*>(&error) != nullptr || is_device_out_of_memory(what)) {
-    return {"oom", false, out_of_memory_sentence(what, page)};
+    return {"oom", false, out_of_memory_sentence(what, progress)};
   }
   if (dynamic_cast<const ConfigError*>(&error) != nullptr) return {"config", false, what};
   if (dynamic_cast<const EnvironmentError*>(&error) != nullptr) return {"unfit", false, what};

@@ -83,8 +83,8 @@ class Rank {
         spec_(spec),
         place_(launch::rank_place_from_environment()),
         gpu_(open_gpu(spec, place_)),
-        ledger_(steady_clock(), &control.page(), device()),
-        recorder_(steady_clock(), &control.page(), device()) {}
+        ledger_(steady_clock(), &control.progress(), device()),
+        recorder_(steady_clock(), &control.progress(), device()) {}
 
   void join() {
     at::set_num_threads(spec_.threads_per_rank);
@@ -113,7 +113,7 @@ class Rank {
   // Makes and settles every cell that the specification names, and says so. Collective.
   void prepare() {
     for (const plan::Trial& trial : spec_.trials) {
-      control_.page().progress_ns.store(steady_clock().now_ns());
+      control_.progress().changed_ns.store(steady_clock().now_ns());
       Workload& workload = workload_for(trial.cell);
       if (spec_.extra_work == 0) continue;
       extra_.emplace_back(trial.cell,
@@ -124,15 +124,15 @@ class Rank {
 
   // Collective. The record goes to the launcher as soon as the block ends.
   void run(const plan::Trial& trial) {
-    launch::RankPage& page = control_.page();
-    page.step.store(0);
-    page.trial.store(trial.order);
-    page.progress_ns.store(steady_clock().now_ns());
+    launch::RankProgress& progress = control_.progress();
+    progress.step.store(0);
+    progress.trial.store(trial.order);
+    progress.changed_ns.store(steady_clock().now_ns());
     Workload& workload = workload_for(trial.cell);
     const BudgetScope budget(trial.cell.memory_budget_bytes, device());
     ExtraWork* extra = extra_for(trial.cell);
     BlockResult result = run_block(*context_, workload, trial, extra);
-    page.activity.store(launch::Activity::Idle);
+    progress.activity.store(launch::Activity::Idle);
     results::ModelInfo info = workload.info();
     if (gpu_) gpu_->add_to(info);
     if (!trial.timed) info.refuse_times("the plan wants none");
@@ -227,7 +227,7 @@ class Rank {
     measure::meter().switch_account(++last_account_);
     workloads_.push_back({std::make_unique<Workload>(*context_, cell), last_account_});
     Workload& workload = *workloads_.back().workload;
-    if (!spec_.as_published) workload.settle(*context_);
+    if (!spec_.as_published) workload.reach_steady_state(*context_);
     return workload;
   }
 
@@ -285,7 +285,7 @@ int rank_main() {
     if (rank->leaves_at_once()) _exit(0);
     return 0;
   } catch (const std::exception& error) {
-    coordinate::RankFailure failure = rank_failure(error, control.page());
+    coordinate::RankFailure failure = rank_failure(error, control.progress());
     failure.order = order;
     control.send(to_json(failure));
   }

@@ -152,7 +152,7 @@ bool Workload::serves(const plan::Cell& cell) const {
   return plan::share_a_workload(cell, cell_);
 }
 
-void Workload::settle(const RankContext& context) {
+void Workload::reach_steady_state(const RankContext& context) {
   // DDP: the first synchronized backward shows the order of gradients, the next forward rebuilds.
   const int steps = cell_.wrapper == "ddp" ? 2 : 1;
   const auto baseline = sync::make_strategy("baseline");

@@ -44,7 +44,7 @@ class Workload {
 
   // Runs synchronized steps until a step is as all later ones: DDP's Reducer rebuilds its buckets,
   // the optimizer makes its state. Collective; once.
-  void settle(const RankContext& context);
+  void reach_steady_state(const RankContext& context);
 
   sync::Training training(const RankContext& context);
   const sync::Wrapper& wrapper() const { return *model_; }

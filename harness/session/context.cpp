@@ -15,9 +15,9 @@
 #include "harness/launch/gpus.h"
 #include "harness/launch/host.h"
 #include "harness/launch/topology.h"
-#include "harness/session/launch_jobs.h"
 #include "harness/session/paths.h"
 #include "harness/session/rank_program.h"
+#include "harness/session/runnable_launches.h"
 
 namespace gradsync::session {
 namespace {

@@ -96,12 +96,12 @@ Session::Session(const RunOptions& options, plan::Plan plan, RunContext context,
       plan_(std::move(plan)),
       context_(std::move(context)),
       agents_(agents),
-      jobs_(options_, plan_, agents_,
-            [this](const std::string& name, const launch::Fabric& fabric) {
-              if (const auto link = fabric.self_test(kLinkTestS)) {
-                context_.conditions.links[name] = *link;
-              }
-            }) {
+      launches_(options_, plan_, agents_,
+                [this](const std::string& name, const launch::Fabric& fabric) {
+                  if (const auto link = fabric.self_test(kLinkTestS)) {
+                    context_.conditions.links[name] = *link;
+                  }
+                }) {
   if (agents != nullptr) context_.conditions.launcher = agents->place().launcher;
   directory_ = options.out.empty() ? default_directory(plan_) : options.out;
   results::prepare_directory(directory_, options.resume, options.force);
@@ -179,7 +179,7 @@ std::string Session::obstacle_to(const plan::Launch& launch, const plan::Cell& c
         "launcher on one machine, or take plan guides_setup, the guide's training at full size",
         cell.scale, agents_->place().launcher);
   }
-  return jobs_.lacks_memory_for(launch, cell);
+  return launches_.lacks_memory_for(launch, cell);
 }
 
 void Session::run_one(const plan::Launch& launch) {
@@ -194,24 +194,24 @@ void Session::run_one(const plan::Launch& launch) {
     record(skipped_record(launch, trial, obstacle));
   }
   if (trials.empty()) return;
-  const std::optional<coordinate::LaunchJob> job = job_of(launch, trials);
-  if (!job) return;
+  const std::optional<coordinate::RunnableLaunch> runnable_launch = runnable(launch, trials);
+  if (!runnable_launch) return;
   int running = -1;
   const coordinate::LaunchCallbacks callbacks{
       [this](const results::TrialRecord& trial) { record(trial); },
       [&](const plan::Trial& trial, const launch::RankGroup& group) {
         if (running != trial.order) progress_->begin(progress_index_);
         running = trial.order;
-        const launch::RankPage& page = group.page(0);
-        if (page.trial.load() == trial.order) progress_->update(page.step.load());
+        const launch::RankProgress& seen = group.progress(0);
+        if (seen.trial.load() == trial.order) progress_->update(seen.step.load());
       }};
-  coordinate::run_launch(*job, callbacks);
+  coordinate::run_launch(*runnable_launch, callbacks);
 }
 
-std::optional<coordinate::LaunchJob> Session::job_of(const plan::Launch& launch,
-                                                     const std::vector<plan::Trial>& trials) {
+std::optional<coordinate::RunnableLaunch> Session::runnable(
+    const plan::Launch& launch, const std::vector<plan::Trial>& trials) {
   try {
-    return jobs_.job(launch, trials);
+    return launches_.runnable(launch, trials);
   } catch (const EnvironmentError& error) {
     for (const plan::Trial& trial : trials) {
       progress_->begin(progress_index_);

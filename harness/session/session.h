@@ -15,8 +15,8 @@
 #include "harness/results/result.h"
 #include "harness/results/store.h"
 #include "harness/session/context.h"
-#include "harness/session/launch_jobs.h"
 #include "harness/session/run_options.h"
+#include "harness/session/runnable_launches.h"
 #include "harness/text/progress.h"
 
 namespace gradsync::session {
@@ -55,10 +55,10 @@ class Session {
   void show_progress_of(std::vector<text::PlannedTrial> planned);
   // Why this cell cannot run here; empty: it can.
   std::string obstacle_to(const plan::Launch& launch, const plan::Cell& cell) const;
-  // Returns the job that runs `trials`; nothing, with the trials recorded as skipped, where this
+  // Returns what runs `trials`; nothing, with the trials recorded as skipped, where this
   // machine cannot make its network.
-  std::optional<coordinate::LaunchJob> job_of(const plan::Launch& launch,
-                                              const std::vector<plan::Trial>& trials);
+  std::optional<coordinate::RunnableLaunch> runnable(const plan::Launch& launch,
+                                                     const std::vector<plan::Trial>& trials);
   void record(const results::TrialRecord& ended);
   void warn_about_weights(const results::TrialRecord& trial);
   void write_result(const results::Result& result);
@@ -74,7 +74,7 @@ class Session {
   std::vector<results::TrialRecord> trials_;
   std::set<std::string> done_;
   std::set<std::string> warned_about_weights_;  // models
-  LaunchJobs jobs_;
+  RunnableLaunches launches_;
   std::unique_ptr<text::Progress> progress_;
   std::size_t progress_index_ = 0;  // trials recorded by this process
 };

@@ -1,6 +1,6 @@
 """The program in a container's limits: control groups that the test makes, and removes again.
 
-Covers: context.cpp, launch_jobs.cpp, harness/run/cpu_waits.cpp.
+Covers: context.cpp, runnable_launches.cpp.
 """
 
 import contextlib

@@ -353,7 +353,7 @@ def thread_states(pid):
 
 
 class RankProcess:
-    """A rank, and the page on which it says where it is (harness/launch/rank_page.h)."""
+    """A rank, and the memory in which it says where it is (harness/launch/rank_progress.h)."""
 
     ACTIVITIES = ("starting", "idle", "forward", "backward", "wait", "optimizer", "barrier")
     LAYOUT = struct.Struct("=iiiIIIq")
@@ -368,20 +368,20 @@ class RankProcess:
         environment = dict(pairs)
         self.rank = int(environment["RANK"])
         self.node = int(environment["GROUP_RANK"])
-        self.page_fd = environment["GRADSYNC_PAGE_FD"]
+        self.progress_fd = environment["GRADSYNC_PROGRESS_FD"]
 
     def look(self):
         """Returns (trial, activity, whether a collective is under way)."""
-        fields = self._page()
+        fields = self._progress()
         return fields[0], self.ACTIVITIES[fields[3]], fields[4] > fields[5]
 
     def steps_ended(self):
         """Returns how many steps of its trial have ended, those of the warm-up among them."""
-        return self._page()[1]
+        return self._progress()[1]
 
-    def _page(self):
-        with open(f"/proc/{self.pid}/fd/{self.page_fd}", "rb") as page:
-            return self.LAYOUT.unpack(page.read(self.LAYOUT.size))
+    def _progress(self):
+        with open(f"/proc/{self.pid}/fd/{self.progress_fd}", "rb") as memory:
+            return self.LAYOUT.unpack(memory.read(self.LAYOUT.size))
 
     def signal(self, number):
         os.kill(self.pid, number)

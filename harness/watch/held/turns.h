@@ -50,7 +50,7 @@ class Turns {
   std::int64_t ended_at(std::size_t place) const;
 
   launch::UniqueFd fd_;  // locked
-  TurnsPage* page_ = nullptr;
+  TurnsTable* table_ = nullptr;
 };
 
 }  // namespace gradsync::watch

@@ -29,14 +29,14 @@ bool wait_while(std::uint32_t* word, std::uint32_t value) {
   return result == 0 || errno != ETIMEDOUT;
 }
 
-TurnsPage* map_page(int fd) {
+TurnsTable* map_table(int fd) {
   struct stat status {};
-  if (::fstat(fd, &status) != 0 || status.st_size != sizeof(TurnsPage)) return nullptr;
-  void* mapped = ::mmap(nullptr, sizeof(TurnsPage), PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0);
+  if (::fstat(fd, &status) != 0 || status.st_size != sizeof(TurnsTable)) return nullptr;
+  void* mapped = ::mmap(nullptr, sizeof(TurnsTable), PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0);
   if (mapped == MAP_FAILED) return nullptr;
-  auto* page = static_cast<TurnsPage*>(mapped);
-  if (std::memcmp(page->magic, kTurnsMagic, kTurnsMagicBytes) == 0) return page;
-  ::munmap(mapped, sizeof(TurnsPage));
+  auto* table = static_cast<TurnsTable*>(mapped);
+  if (std::memcmp(table->magic, kTurnsMagic, kTurnsMagicBytes) == 0) return table;
+  ::munmap(mapped, sizeof(TurnsTable));
   return nullptr;
 }
 
@@ -64,12 +64,12 @@ const char* Hold::step_ended() noexcept {
 const char* Hold::join() noexcept {
   const int fd = ::open(path_, O_RDWR | O_CLOEXEC);
   if (fd < 0) return errno == ENOENT ? nullptr : "it cannot take turns: their file cannot be read";
-  page_ = map_page(fd);
+  table_ = map_table(fd);
   ::close(fd);
-  if (page_ == nullptr) return "it cannot take turns: their file is none of this version";
-  const std::uint32_t place = std::atomic_ref(page_->claimed).fetch_add(1);
+  if (table_ == nullptr) return "it cannot take turns: their file is none of this version";
+  const std::uint32_t place = std::atomic_ref(table_->claimed).fetch_add(1);
   if (place >= kMostTakers) return "it cannot take turns: too many processes do";
-  taker_ = &page_->takers[place];
+  taker_ = &table_->takers[place];
   std::atomic_ref(taker_->pid).store(::getpid());
   return nullptr;
 }
@@ -83,13 +83,13 @@ void Hold::note_step() noexcept {
 }
 
 void Hold::wait_for_turn() noexcept {
-  std::atomic_ref allowed(page_->allowed);
+  std::atomic_ref allowed(table_->allowed);
   std::uint32_t steps = allowed.load(std::memory_order_acquire);
   if (taker_->ended < steps) return;
-  std::atomic_ref(page_->arrivals).fetch_add(1);
-  ::syscall(SYS_futex, &page_->arrivals, FUTEX_WAKE, INT_MAX, nullptr, nullptr, 0);
+  std::atomic_ref(table_->arrivals).fetch_add(1);
+  ::syscall(SYS_futex, &table_->arrivals, FUTEX_WAKE, INT_MAX, nullptr, nullptr, 0);
   while (taker_->ended >= steps) {
-    if (!wait_while(&page_->allowed, steps) && holder_is_gone()) {
+    if (!wait_while(&table_->allowed, steps) && holder_is_gone()) {
       is_free_ = true;
       ::kill(::getpid(), SIGTERM);
       return;
@@ -113,7 +113,7 @@ bool Hold::holder_is_gone() const noexcept {
 void Hold::after_fork() noexcept {
   mutex_ = PTHREAD_MUTEX_INITIALIZER;
   is_free_ = false;
-  page_ = nullptr;
+  table_ = nullptr;
   taker_ = nullptr;
   start_ns_ = 0;
 }

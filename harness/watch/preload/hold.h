@@ -41,7 +41,7 @@ class Hold {
   char path_[1088] = {};
   pthread_mutex_t mutex_ = PTHREAD_MUTEX_INITIALIZER;
   std::atomic<bool> is_free_{false};  // there are no turns, or nobody holds any more
-  TurnsPage* page_ = nullptr;
+  TurnsTable* table_ = nullptr;
   TurnTaker* taker_ = nullptr;
   std::int64_t start_ns_ = 0;  // of the step that is under way; 0: not known
 };

@@ -35,7 +35,7 @@ struct TurnTaker {
   TakenStep steps[kKeptSteps];  // step n, from 0, at n % kKeptSteps
 };
 
-struct TurnsPage {
+struct TurnsTable {
   char magic[kTurnsMagicBytes];
   std::uint32_t allowed;   // steps that each process may take, all together
   std::uint32_t arrivals;  // how often a process came to the end of what it may take
@@ -44,6 +44,6 @@ struct TurnsPage {
   TurnTaker takers[kMostTakers];
 };
 static_assert(sizeof(TurnTaker) == 16 + 16 * kKeptSteps);
-static_assert(sizeof(TurnsPage) == 24 + kMostTakers * sizeof(TurnTaker));
+static_assert(sizeof(TurnsTable) == 24 + kMostTakers * sizeof(TurnTaker));
 
 }  // namespace gradsync::watch

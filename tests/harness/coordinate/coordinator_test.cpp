@@ -37,7 +37,8 @@ class HeardRanks : public launch::RankGroup {
  public:
   HeardRanks(std::deque<RankEvent> events, std::array<int, 2> trials) : events_(std::move(events)) {
     topology_.ranks_per_node = 2;
-    for (std::size_t rank = 0; rank < pages_.size(); ++rank) pages_[rank].trial = trials[rank];
+    for (std::size_t rank = 0; rank < progress_.size(); ++rank)
+      progress_[rank].trial = trials[rank];
   }
   std::optional<RankEvent> next_event(double) override {
     if (events_.empty()) {
@@ -50,14 +51,16 @@ class HeardRanks : public launch::RankGroup {
     return event;
   }
   void send(int, const nlohmann::json&) override {}
-  const launch::RankPage& page(int rank) const override { return pages_.at(std::size_t(rank)); }
+  const launch::RankProgress& progress(int rank) const override {
+    return progress_.at(std::size_t(rank));
+  }
   char process_state(int) const override { return 'S'; }
   bool running(int rank) const override { return running_.at(std::size_t(rank)); }
   const launch::Topology& topology() const override { return topology_; }
 
  private:
   launch::Topology topology_;
-  std::array<launch::RankPage, 2> pages_{};
+  std::array<launch::RankProgress, 2> progress_{};
   std::array<bool, 2> running_{true, true};
   std::deque<RankEvent> events_;
 };
@@ -71,10 +74,11 @@ struct Heard {
 // `trials`: which one each rank of the first group is in when it ends.
 Heard run_trials(int count, std::vector<std::deque<RankEvent>> events,
                  std::array<int, 2> trials = {-1, -1}) {
-  LaunchJob job = test::job_of_two_ranks();
-  for (int order = 0; order < count; ++order) job.spec.trials.push_back(test::trial_of(order, 1));
+  RunnableLaunch runnable = test::launch_of_two_ranks();
+  for (int order = 0; order < count; ++order)
+    runnable.spec.trials.push_back(test::trial_of(order, 1));
   std::size_t groups = 0;
-  job.start_ranks = [&] {
+  runnable.start_ranks = [&] {
     auto ranks = std::make_unique<HeardRanks>(events.at(groups), trials);
     ++groups;
     return ranks;
@@ -85,7 +89,7 @@ Heard run_trials(int count, std::vector<std::deque<RankEvent>> events,
     heard.trials.emplace_back(record.order, record.status);
     if (record.status != results::Status::Ok) heard.reason = record.reason;
   };
-  run_launch(job, callbacks);
+  run_launch(runnable, callbacks);
   EXPECT_EQ(groups, events.size());
   return heard;
 }

@@ -14,21 +14,23 @@ using launch::RankEvent;
 using nlohmann::json;
 using testing::HasSubstr;
 
-// Two ranks of which only pages and states are looked at.
+// Two ranks of which only progress and states are looked at.
 class TwoRanks : public launch::RankGroup {
  public:
   TwoRanks() {
     topology_.ranks_per_node = 2;
-    for (launch::RankPage& page : pages) page.trial = 3;
+    for (launch::RankProgress& rank : places) rank.trial = 3;
   }
   std::optional<RankEvent> next_event(double) override { return std::nullopt; }
   void send(int, const json&) override {}
-  const launch::RankPage& page(int rank) const override { return pages.at(std::size_t(rank)); }
+  const launch::RankProgress& progress(int rank) const override {
+    return places.at(std::size_t(rank));
+  }
   char process_state(int rank) const override { return states.at(std::size_t(rank)); }
   bool running(int rank) const override { return states.at(std::size_t(rank)) != 0; }
   const launch::Topology& topology() const override { return topology_; }
 
-  std::array<launch::RankPage, 2> pages{};
+  std::array<launch::RankProgress, 2> places{};
   std::array<char, 2> states{'R', 'R'};
 
  private:
@@ -45,8 +47,8 @@ RankFailure error_of(bool by_peer) {
 TEST(FailureWatch, ARankIsGivenUpAtItsDeadlineAndNotBefore) {
   TwoRanks ranks;
   FailureWatch watch(ranks);
-  ranks.pages[0].progress_ns = kStart + 5 * kSecond;
-  ranks.pages[1].progress_ns = kStart + 2 * kSecond;
+  ranks.places[0].changed_ns = kStart + 5 * kSecond;
+  ranks.places[1].changed_ns = kStart + 2 * kSecond;
   watch.note_hangs(kStart + 12 * kSecond - 1, kStart, 10);
   EXPECT_FALSE(watch.first_cause());
   watch.note_hangs(kStart + 12 * kSecond, kStart, 10);

@@ -29,12 +29,12 @@ inline plan::Trial trial_of(int order, int steps) {
 }
 
 // A launch of two ranks of one node without trials; how they start is the caller's.
-inline LaunchJob job_of_two_ranks() {
-  LaunchJob job;
-  job.spec.topology.ranks_per_node = 2;
-  job.spec.timeout_s = 30;
-  job.cores.usable = job.cores.physical = 2;
-  return job;
+inline RunnableLaunch launch_of_two_ranks() {
+  RunnableLaunch runnable;
+  runnable.spec.topology.ranks_per_node = 2;
+  runnable.spec.timeout_s = 30;
+  runnable.cores.usable = runnable.cores.physical = 2;
+  return runnable;
 }
 
 }  // namespace gradsync::coordinate::test

@@ -46,7 +46,7 @@ class PlayedRanks : public launch::RankGroup {
     if (!message.contains("trial")) return;
     const json& trial = message.at("trial");
     const Does does = script_.at(trial.at("order").get<std::size_t>());
-    page_.trial = trial.at("order").get<int>();
+    progress_.trial = trial.at("order").get<int>();
     if (does == Does::Run) {
       tell(rank, trial_message(rank, trial.at("order"), trial.at("steps")));
     } else if (rank == 1) {
@@ -54,7 +54,7 @@ class PlayedRanks : public launch::RankGroup {
     }
   }
 
-  const launch::RankPage& page(int) const override { return page_; }
+  const launch::RankProgress& progress(int) const override { return progress_; }
   char process_state(int) const override { return 'S'; }
   bool running(int) const override { return true; }
   const launch::Topology& topology() const override { return topology_; }
@@ -67,39 +67,39 @@ class PlayedRanks : public launch::RankGroup {
 
   std::vector<Does> script_;
   launch::Topology topology_;
-  launch::RankPage page_{};  // progress_ns is 0: no sign of life, ever
+  launch::RankProgress progress_{};  // changed_ns is 0: no sign of life, ever
   std::deque<RankEvent> events_;
   bool resident_ = false;
 };
 
-LaunchJob job_of(std::vector<Does> script, double timeout_s = 30) {
-  LaunchJob job = test::job_of_two_ranks();
-  job.spec.timeout_s = timeout_s;
-  job.start_ranks = [script] { return std::make_unique<PlayedRanks>(script); };
-  return job;
+RunnableLaunch launch_of(std::vector<Does> script, double timeout_s = 30) {
+  RunnableLaunch runnable = test::launch_of_two_ranks();
+  runnable.spec.timeout_s = timeout_s;
+  runnable.start_ranks = [script] { return std::make_unique<PlayedRanks>(script); };
+  return runnable;
 }
 
 TEST(ResidentRanks, TellTheirRanksThatTheyStay) {
   PlayedRanks* played = nullptr;
-  LaunchJob job = job_of({});
-  job.start_ranks = [&] {
+  RunnableLaunch runnable = launch_of({});
+  runnable.start_ranks = [&] {
     auto ranks = std::make_unique<PlayedRanks>(std::vector<Does>{});
     played = ranks.get();
     return ranks;
   };
-  const ResidentRanks ranks(job, nullptr);
+  const ResidentRanks ranks(runnable, nullptr);
   EXPECT_TRUE(played->resident());
   EXPECT_FALSE(ranks.failure());
 }
 
 TEST(ResidentRanks, RunOneTrialAfterTheOther) {
   int started = 0;
-  LaunchJob job = job_of({});
-  job.start_ranks = [&] {
+  RunnableLaunch runnable = launch_of({});
+  runnable.start_ranks = [&] {
     ++started;
     return std::make_unique<PlayedRanks>(std::vector<Does>(3, Does::Run));
   };
-  ResidentRanks ranks(job, nullptr);
+  ResidentRanks ranks(runnable, nullptr);
   for (int turn = 0; turn < 3; ++turn) {
     const results::TrialRecord record = ranks.run(trial_of(turn, turn + 1));
     EXPECT_EQ(record.status, results::Status::Ok);
@@ -110,7 +110,7 @@ TEST(ResidentRanks, RunOneTrialAfterTheOther) {
 }
 
 TEST(ResidentRanks, ADeathIsTheTrialsStatusAndTheRanksAreGone) {
-  ResidentRanks ranks(job_of({Does::Run, Does::Die}), nullptr);
+  ResidentRanks ranks(launch_of({Does::Run, Does::Die}), nullptr);
   EXPECT_EQ(ranks.run(trial_of(0, 1)).status, results::Status::Ok);
   EXPECT_FALSE(ranks.failure());
   const results::TrialRecord record = ranks.run(trial_of(1, 1));
@@ -125,7 +125,7 @@ TEST(ResidentRanks, ADeathIsTheTrialsStatusAndTheRanksAreGone) {
 TEST(ResidentRanks, MayBeIdleForLong) {
   constexpr double kTimeoutS = 0.5;
   constexpr double kIdleS = 3.5;  // over the timeout and the launcher's two seconds of slack
-  ResidentRanks ranks(job_of({Does::Run}, kTimeoutS), nullptr);
+  ResidentRanks ranks(launch_of({Does::Run}, kTimeoutS), nullptr);
   steady_clock().sleep_until_ns(steady_clock().now_ns() + nanoseconds(kIdleS));
   const results::TrialRecord record = ranks.run(trial_of(0, 1));
   EXPECT_EQ(record.status, results::Status::Ok) << record.reason;
@@ -133,14 +133,14 @@ TEST(ResidentRanks, MayBeIdleForLong) {
 
 TEST(ResidentRanks, TickMayEndTheWait) {
   const auto stop = [] { throw Interrupted(); };
-  EXPECT_THROW(ResidentRanks(job_of({}), stop), Interrupted);
+  EXPECT_THROW(ResidentRanks(launch_of({}), stop), Interrupted);
 }
 
 TEST(ResidentRanks, AnInterruptEndsTheWait) {
   const std::atomic<bool> interrupted{true};
-  LaunchJob job = job_of({});
-  job.interrupted = &interrupted;
-  EXPECT_THROW(ResidentRanks(job, nullptr), Interrupted);
+  RunnableLaunch runnable = launch_of({});
+  runnable.interrupted = &interrupted;
+  EXPECT_THROW(ResidentRanks(runnable, nullptr), Interrupted);
 }
 
 }  // namespace

@@ -139,13 +139,13 @@ TEST(Agents, ADeadRankIsAnEventAndTheNextGroupIsWhole) {
   Agents& agents = job.lead();
   {
     RemoteRanks ranks(agents, {});
-    ranks.send(1, {{"do", "page"}, {"step", 5}});
+    ranks.send(1, {{"do", "progress"}, {"step", 5}});
     ranks.send(1, {{"do", "die"}, {"signal", SIGKILL}});
     const RankEvent event = next(ranks);
     EXPECT_EQ(event.kind, Kind::Killed);
     EXPECT_EQ(event.rank, 1);
     EXPECT_EQ(event.signal, SIGKILL);
-    EXPECT_EQ(ranks.page(1).step, 5) << "where it was by then";
+    EXPECT_EQ(ranks.progress(1).step, 5) << "where it was by then";
     EXPECT_FALSE(ranks.running(1));
     EXPECT_TRUE(ranks.running(0));
   }
@@ -160,10 +160,10 @@ TEST(Agents, PagesArriveWithinASecond) {
   Job job(1, 1);
   job.add_agent(0);
   RemoteRanks ranks(job.lead(), {});
-  ranks.send(0, {{"do", "page"}, {"step", 5}});
+  ranks.send(0, {{"do", "progress"}, {"step", 5}});
   const std::int64_t until_ns = steady_clock().now_ns() + nanoseconds(kLongestS);
-  while (ranks.page(0).step != 5 && steady_clock().now_ns() < until_ns) ranks.next_event(0.1);
-  EXPECT_EQ(ranks.page(0).step, 5);
+  while (ranks.progress(0).step != 5 && steady_clock().now_ns() < until_ns) ranks.next_event(0.1);
+  EXPECT_EQ(ranks.progress(0).step, 5);
   EXPECT_NE(ranks.process_state(0), 0);
 }
 

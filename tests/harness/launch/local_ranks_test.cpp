@@ -155,11 +155,11 @@ TEST(LocalRanks, CarriesMegabytesBothWaysAtOnce) {
 
 TEST(LocalRanks, SharesAPageWithEachRank) {
   Launched launched(ranks(2));
-  EXPECT_EQ(launched.group.page(1).trial, -1);
-  EXPECT_EQ(describe(launched.group.page(1)), "starting");
-  launched.group.send(1, {{"do", "page"}, {"step", 12}});
-  EXPECT_TRUE(eventually([&] { return launched.group.page(1).step == 12; }));
-  EXPECT_EQ(launched.group.page(0).step, 0);
+  EXPECT_EQ(launched.group.progress(1).trial, -1);
+  EXPECT_EQ(describe(launched.group.progress(1)), "starting");
+  launched.group.send(1, {{"do", "progress"}, {"step", 12}});
+  EXPECT_TRUE(eventually([&] { return launched.group.progress(1).step == 12; }));
+  EXPECT_EQ(launched.group.progress(0).step, 0);
 }
 
 TEST(LocalRanks, RefusesToGuessAtGarbage) {

@@ -41,7 +41,7 @@ void obey(ControlChannel& channel, const json& order) {
   if (what == "place") channel.send(describe_self());
   if (what == "echo") channel.send({{"echo", order.at("text")}});
   if (what == "measure") channel.send({{"size", order.at("text").get<std::string>().size()}});
-  if (what == "page") channel.page().step = order.at("step").get<int>();
+  if (what == "progress") channel.progress().step = order.at("step").get<int>();
   if (what == "flood") {
     const std::string text(order.at("bytes").get<std::size_t>(), 'x');
     for (int i = 0; i < order.at("count").get<int>(); ++i) channel.send({{"i", i}, {"text", text}});

@@ -14,7 +14,7 @@ namespace gradsync::run {
 namespace {
 
 std::string status_of(const std::exception& error) {
-  return rank_failure(error, launch::RankPage{}).status;
+  return rank_failure(error, launch::RankProgress{}).status;
 }
 
 TEST(RankFailure, IsOutOfMemoryWhoeverAskedForIt) {

@@ -235,7 +235,7 @@ TEST(Turns, APlaceThatNobodyHasMovesNobodysSteps) {
   Turns turns(folder.path());
   const std::uint32_t claimed = 1;
   const launch::UniqueFd file(::open((folder.path() + "/" + kTurnsFile).c_str(), O_WRONLY));
-  ASSERT_EQ(::pwrite(file.get(), &claimed, sizeof claimed, offsetof(TurnsPage, claimed)),
+  ASSERT_EQ(::pwrite(file.get(), &claimed, sizeof claimed, offsetof(TurnsTable, claimed)),
             static_cast<ssize_t>(sizeof claimed));
   turns.allow(3);
   take_steps(folder.path(), 2);

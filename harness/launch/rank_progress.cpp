@@ -1,4 +1,4 @@
-#include "harness/launch/rank_page.h"
+#include "harness/launch/rank_progress.h"
 
 #include <fmt/format.h>
 #include <sys/mman.h>
@@ -38,26 +38,26 @@ const char* name_of(Activity activity) {
 
 }  // namespace
 
-std::string describe(const RankPage& page) {
-  const Activity activity = page.activity.load(std::memory_order_relaxed);
+std::string describe(const RankProgress& progress) {
+  const Activity activity = progress.activity.load(std::memory_order_relaxed);
   if (activity == Activity::Starting) return "starting";
-  const std::uint32_t started = page.collective.load(std::memory_order_relaxed);
-  const std::uint32_t completed = page.completed.load(std::memory_order_relaxed);
-  std::string text = fmt::format("step {}, micro-batch {}, {}", page.step.load() + 1,
-                                 page.micro_batch.load() + 1, name_of(activity));
+  const std::uint32_t started = progress.collective.load(std::memory_order_relaxed);
+  const std::uint32_t completed = progress.completed.load(std::memory_order_relaxed);
+  std::string text = fmt::format("step {}, micro-batch {}, {}", progress.step.load() + 1,
+                                 progress.micro_batch.load() + 1, name_of(activity));
   if (started > completed) text += fmt::format(", in collective #{}", completed + 1);
   return text;
 }
 
-RankPage* map_rank_page(int fd) {
-  void* memory = ::mmap(nullptr, sizeof(RankPage), PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0);
+RankProgress* map_rank_progress(int fd) {
+  void* memory = ::mmap(nullptr, sizeof(RankProgress), PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0);
   if (memory == MAP_FAILED) {
     throw EnvironmentError(
-        fmt::format("the launcher's page (file descriptor {}) cannot be mapped: {}", fd,
+        fmt::format("the launcher's shared memory (file descriptor {}) cannot be mapped: {}", fd,
                     std::strerror(errno)),
         "start ranks through 'gradsync run'");
   }
-  return static_cast<RankPage*>(memory);
+  return static_cast<RankProgress*>(memory);
 }
 
 }  // namespace gradsync::launch

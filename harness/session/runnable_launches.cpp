@@ -1,4 +1,4 @@
-#include "harness/session/launch_jobs.h"
+#include "harness/session/runnable_launches.h"
 
 #include <fmt/format.h>
 
@@ -34,45 +34,47 @@ bool keeps_busy_times() {
   return value != nullptr && std::string(value) == "keep";
 }
 
-LaunchJobs::LaunchJobs(const RunOptions& options, const plan::Plan& plan, launch::Agents* agents,
-                       FabricMade fabric_made)
+RunnableLaunches::RunnableLaunches(const RunOptions& options, const plan::Plan& plan,
+                                   launch::Agents* agents, FabricMade fabric_made)
     : weights_(options.weights),
       data_(options.data),
       plan_(plan),
       agents_(agents),
       fabric_made_(std::move(fabric_made)) {}
 
-coordinate::LaunchJob LaunchJobs::job(const plan::Launch& launch, std::vector<plan::Trial> trials) {
-  coordinate::LaunchJob job;
-  job.part = launch.part;
-  job.spec = spec_of(launch, std::move(trials));
-  const auto room = memory_per_rank(job.spec);
-  job.spec.one_workload_at_a_time = room && !job.spec.as_published &&
-                                    coordinate::together_bytes(job.spec.trials, job.spec) > *room;
-  job.interrupted = &interrupt_flag();
+coordinate::RunnableLaunch RunnableLaunches::runnable(const plan::Launch& launch,
+                                                      std::vector<plan::Trial> trials) {
+  coordinate::RunnableLaunch runnable;
+  runnable.part = launch.part;
+  runnable.spec = spec_of(launch, std::move(trials));
+  const auto room = memory_per_rank(runnable.spec);
+  runnable.spec.one_workload_at_a_time =
+      room && !runnable.spec.as_published &&
+      coordinate::together_bytes(runnable.spec.trials, runnable.spec) > *room;
+  runnable.interrupted = &interrupt_flag();
   const launch::SpawnOptions spawn = spawn_options();
-  const launch::Topology topology = job.spec.topology;
+  const launch::Topology topology = runnable.spec.topology;
   if (agents_ != nullptr) {
-    job.cores = {agents_->usable_cpus(), agents_->cores(), agents_->least_cpu_quota(),
-                 agents_->place().ranks, keeps_busy_times()};
-    job.start_ranks = [agents = agents_, spawn] {
+    runnable.cores = {agents_->usable_cpus(), agents_->cores(), agents_->least_cpu_quota(),
+                      agents_->place().ranks, keeps_busy_times()};
+    runnable.start_ranks = [agents = agents_, spawn] {
       return std::make_unique<launch::RemoteRanks>(*agents, spawn);
     };
-    return job;
+    return runnable;
   }
   const launch::Fabric& fabric = fabric_for(topology, launch);
   const launch::RankRange range{0, stands_alone() ? 1 : topology.world_size()};
   const std::vector<launch::Processor> processors = launch::usable_processors();
-  job.cores = {static_cast<int>(processors.size()), launch::core_count(processors),
-               launch::Cgroups().cpu_quota(), range.count, keeps_busy_times()};
-  job.start_ranks = [topology, &fabric, spawn, range] {
+  runnable.cores = {static_cast<int>(processors.size()), launch::core_count(processors),
+                    launch::Cgroups().cpu_quota(), range.count, keeps_busy_times()};
+  runnable.start_ranks = [topology, &fabric, spawn, range] {
     return std::make_unique<launch::LocalRanks>(topology, fabric, spawn, range);
   };
-  return job;
+  return runnable;
 }
 
-coordinate::LaunchSpec LaunchJobs::spec_of(const plan::Launch& launch,
-                                           std::vector<plan::Trial> trials) const {
+coordinate::LaunchSpec RunnableLaunches::spec_of(const plan::Launch& launch,
+                                                 std::vector<plan::Trial> trials) const {
   coordinate::LaunchSpec spec;
   spec.trials = std::move(trials);
   spec.topology = launch::read_topology(launch.topology, topologies_directory(), launch.scale);
@@ -94,14 +96,16 @@ coordinate::LaunchSpec LaunchJobs::spec_of(const plan::Launch& launch,
   return spec;
 }
 
-std::optional<std::int64_t> LaunchJobs::memory_per_rank(const coordinate::LaunchSpec& spec) const {
+std::optional<std::int64_t> RunnableLaunches::memory_per_rank(
+    const coordinate::LaunchSpec& spec) const {
   const auto available = agents_ == nullptr ? launch::memory_available_bytes()
                                             : agents_->least_memory_available_bytes();
   if (!available) return std::nullopt;
   return *available / (stands_alone() ? 1 : spec.ranks_per_host);
 }
 
-std::string LaunchJobs::lacks_memory_for(const plan::Launch& launch, const plan::Cell& cell) const {
+std::string RunnableLaunches::lacks_memory_for(const plan::Launch& launch,
+                                               const plan::Cell& cell) const {
   const coordinate::LaunchSpec spec = spec_of(launch, {});
   const auto need = coordinate::estimated_peak_bytes(cell, spec);
   const auto room = memory_per_rank(spec);
@@ -111,7 +115,7 @@ std::string LaunchJobs::lacks_memory_for(const plan::Launch& launch, const plan:
                      format_bytes(static_cast<double>(*room)));
 }
 
-launch::SpawnOptions LaunchJobs::spawn_options() const {
+launch::SpawnOptions RunnableLaunches::spawn_options() const {
   launch::SpawnOptions spawn;
   spawn.command = rank_command();
   // c10d warns that a private namespace has no names for its addresses; it needs none.
@@ -126,8 +130,8 @@ launch::SpawnOptions LaunchJobs::spawn_options() const {
   return spawn;
 }
 
-const launch::Fabric& LaunchJobs::fabric_for(const launch::Topology& topology,
-                                             const plan::Launch& launch) {
+const launch::Fabric& RunnableLaunches::fabric_for(const launch::Topology& topology,
+                                                   const plan::Launch& launch) {
   const std::string name = fmt::format("{} / {}", launch.topology, launch.scale);
   const auto found = fabrics_.find(name);
   if (found != fabrics_.end()) return *found->second;

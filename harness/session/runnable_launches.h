@@ -1,5 +1,5 @@
-// From a launch of a plan to the job that runs it: what its ranks are told, how they are started,
-// and the network between them.
+// From a launch of a plan to what the coordinator can run: what its ranks are told, how they are
+// started, and the network between them.
 #pragma once
 
 #include <functional>
@@ -20,7 +20,7 @@ namespace gradsync::session {
 bool keeps_busy_times();
 
 // Of one plan. A topology's network is made once and kept for the next launch.
-class LaunchJobs {
+class RunnableLaunches {
  public:
   // "TOPOLOGY / SCALE" names a network.
   using FabricMade = std::function<void(const std::string& name, const launch::Fabric& fabric)>;
@@ -28,17 +28,17 @@ class LaunchJobs {
   // `plan` must outlive this. `agents` host the ranks where an outside launcher started the
   // program; null: they are this process's children. `fabric_made` is called with every network
   // before a rank uses it; may be empty.
-  LaunchJobs(const RunOptions& options, const plan::Plan& plan, launch::Agents* agents,
-             FabricMade fabric_made);
+  RunnableLaunches(const RunOptions& options, const plan::Plan& plan, launch::Agents* agents,
+                   FabricMade fabric_made);
 
   // Returns why ranks that run `cell` would not fit into the memory of their machine, by an
   // estimate; "" where they do or nothing is declared.
   std::string lacks_memory_for(const plan::Launch& launch, const plan::Cell& cell) const;
 
-  // Returns the job that runs `trials`, which are of `launch`. This must outlive it.
+  // Returns what runs `trials`, which are of `launch`. This must outlive it.
   // Errors: ConfigError for the topology; EnvironmentError where this machine cannot make its
   // network; whatever `fabric_made` throws.
-  coordinate::LaunchJob job(const plan::Launch& launch, std::vector<plan::Trial> trials);
+  coordinate::RunnableLaunch runnable(const plan::Launch& launch, std::vector<plan::Trial> trials);
 
  private:
   coordinate::LaunchSpec spec_of(const plan::Launch& launch, std::vector<plan::Trial> trials) const;
