@@ -45,7 +45,7 @@ std::string one_line(const json& value) {
 
 // `column`: where on its line the value begins; `depth`: how deep that line is indented.
 std::string laid_out(const json& value, std::size_t column, std::size_t depth, std::size_t width) {
-  const std::string line = one_line(value);
+  std::string line = one_line(value);
   const bool is_outermost = depth == 0;
   if (!value.is_structured() || value.empty()) return line;
   if (!is_outermost && column + line.size() + 1 <= width) return line;  // 1: the comma behind it

@@ -188,7 +188,7 @@ class Agent {
     standing.collective = progress.collective.load();
     standing.completed = progress.completed.load();
     if (changed_ns > 0) standing.age_ns = now_ns - changed_ns;
-    standing.state = ranks_->process_state(rank);
+    standing.state = static_cast<unsigned char>(ranks_->process_state(rank));
     return standing;
   }
 
