@@ -53,9 +53,10 @@ const char* remedy_for(const std::string& program, const std::string& complaint)
 std::string find_program(const std::string& name) {
   const char* path = std::getenv("PATH");
   std::istringstream directories(std::string(path == nullptr ? "" : path) + ":/usr/sbin:/sbin");
-  for (std::string directory; std::getline(directories, directory, ':');) {
-    const std::string program = directory + "/" + name;
-    if (!directory.empty() && ::access(program.c_str(), X_OK) == 0) return program;
+  for (std::string place; std::getline(directories, place, ':');) {
+    if (place.empty()) continue;
+    place += "/" + name;
+    if (::access(place.c_str(), X_OK) == 0) return place;
   }
   return "";
 }
