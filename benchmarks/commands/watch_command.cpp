@@ -39,6 +39,9 @@ struct WatchOptions {
   bool quiet = false;
   bool fail_on_excess = false;
   bool prepare = false;
+  bool account = false;
+  int every = 10;
+  double sample = 1;
 };
 
 // What a process of a job with that torch is watched with, built where it never was before; and the
@@ -78,7 +81,13 @@ class Watcher {
     try {
       folder_.emplace(options_.keep);
       const watch::JobTorch torch = watch::find_job_torch(options_.command, options_.python);
-      return watch::watching(torch, watch::library_for(torch, folder_->path()), folder_->path());
+      watch::EnvironmentChanges changes =
+          watch::watching(torch, watch::library_for(torch, folder_->path()), folder_->path());
+      if (options_.account) {
+        changes.emplace_back(watch::kAccountVariable,
+                             fmt::format("{} {}", options_.every, options_.sample));
+      }
+      return changes;
     } catch (const EnvironmentError& error) {
       why_not_watched_ = error.what();
     } catch (const fs::filesystem_error& error) {
@@ -160,8 +169,13 @@ class Watcher {
     if (const std::string nothing = watch::why_nothing_was_seen(seen); !nothing.empty()) {
       return tell_nothing(fmt::format("nothing was seen of the job: {}", nothing));
     }
-    const watch::Watched watched = watch::summarize(seen.ranks);
-    const bool is_excessive = watch::has_excess(watched);
+    watch::Watched watched = watch::summarize(seen.ranks);
+    watched.account = watch::account_in(folder_->path());
+    if (options_.account && !watched.account) {
+      log::warn("no account: the job's Python took no step of an optimizer, or was not seen");
+    }
+    const bool is_excessive =
+        watch::has_excess(watched) || (watched.account && watch::is_off(*watched.account));
     if (!options_.quiet || is_excessive) log::info(watch::watch_page(watched));
     if (!options_.json.empty()) {
       results::write_atomically(options_.json, watch::watch_json(watched).dump(1) + "\n");
@@ -224,9 +238,25 @@ void add_watch_command(CLI::App& app, ExitStatus& status, std::vector<std::strin
   command->add_option("--keep", options->keep, "Keep there what each process of the job recorded");
   command->add_option("--python", options->python,
                       "The job's interpreter, where COMMAND does not show it");
+  CLI::Option* account = command->add_flag(
+      "--account", options->account,
+      "Say what every micro-batch of every rank weighs in the gradient that the optimizer reads");
+  command
+      ->add_option("--every", options->every,
+                   "With --account: of every that many steps the first two are accounted; 1: all")
+      ->check(CLI::Range(1, 1'000'000'000))
+      ->capture_default_str()
+      ->needs(account);
+  command
+      ->add_option("--sample", options->sample, "With --account: that share of the parameters is")
+      ->check(CLI::Range(0.0, 1.0))
+      ->capture_default_str()
+      ->needs(account);
   command->add_flag("--quiet", options->quiet, "Say nothing of a job without excess");
-  command->add_flag("--fail-on-excess", options->fail_on_excess,
-                    "Exit with 1 where the job succeeds but synchronizes more than it should");
+  command->add_flag(
+      "--fail-on-excess", options->fail_on_excess,
+      "Exit with 1 where the job succeeds but synchronizes more than it should, or its "
+      "account is off");
   command->add_flag("--prepare", options->prepare,
                     "Build what a job with the torch of --python is watched with, print where it "
                     "is, run nothing");

@@ -11,6 +11,9 @@ namespace gradsync::watch {
 
 using launch::EnvironmentChanges;
 
+// The variable that asks for an account, in every process of a job: "EVERY SHARE".
+inline constexpr const char* kAccountVariable = "GRADSYNC_WATCH_ACCOUNT";
+
 // The variable that names the folder of events, in every process of a watched job.
 inline constexpr const char* kFolderVariable = "GRADSYNC_WATCH_DIR";
 

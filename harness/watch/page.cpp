@@ -39,6 +39,7 @@ std::string watch_page(const Watched& watched) {
   for (std::size_t i = 0; i < watched.verdicts.size(); ++i) {
     text += verdict_text(watched.verdicts[i], i == 0 ? "VERDICT" : "ALSO");
   }
+  if (watched.account) text += account_page(*watched.account, kPageWidth);
   for (const std::string& fault : watched.faults) text += wrapped("note: " + fault, 0, kPageWidth);
   return text;
 }

@@ -1,4 +1,5 @@
 #include "harness/base/fields_inline.h"
+#include "harness/watch/account/account_fields.h"
 #include "harness/watch/series_fields.h"
 #include "harness/watch/watched.h"
 
@@ -81,6 +82,7 @@ json watch_json(const Watched& watched) {
           {"verdicts", std::move(verdicts)},
           {"has_excess", has_excess(watched)},
           {"faults", watched.faults},
+          {"account", watched.account ? write_fields(*watched.account) : json()},
           {"series", write_fields(watched.series)}};
 }
 

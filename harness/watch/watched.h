@@ -6,6 +6,7 @@
 #include <string>
 #include <vector>
 
+#include "harness/watch/account/account_verdict.h"
 #include "harness/watch/events/event.h"
 #include "harness/watch/events/op_sums.h"
 #include "harness/watch/events/read_events.h"
@@ -49,7 +50,8 @@ struct Watched {
   std::optional<TypicalStep> typical;  // of the lowest rank
   std::vector<Verdict> verdicts;       // the first is on when the job synchronizes
   std::vector<std::string> faults;     // what was not seen, a sentence each
-  Series series;                       // in five numbers, of the step that most are like
+  std::optional<GradientAccount> account;  // absent: nobody asked for it
+  Series series;                           // in five numbers, of the step that most are like
 };
 
 // Returns why there is nothing to tell of a job; "" where there is something.

@@ -31,7 +31,11 @@ bool is_watched_job(const std::string& path) {
 }
 
 watch::Watched read_watched_job(const std::string& path) {
-  if (watch::is_watched_folder(path)) return watch::summarize(watch::read_folder(path).ranks);
+  if (watch::is_watched_folder(path)) {
+    watch::Watched watched = watch::summarize(watch::read_folder(path).ranks);
+    watched.account = watch::account_in(path);
+    return watched;
+  }
   return watch::watched_from_json(read_json_file(path), path);
 }
 

@@ -4,6 +4,7 @@
 
 #include "harness/base/fields_inline.h"
 #include "harness/base/json_fields.h"
+#include "harness/watch/account/account_fields.h"
 #include "harness/watch/series_fields.h"
 #include "harness/watch/watched.h"
 
@@ -230,6 +231,16 @@ Series read_series_if_there(JsonFields& fields) {
   return series;
 }
 
+// Files of before there were any have none; else it is null where nobody asked for it.
+std::optional<GradientAccount> read_account_if_there(JsonFields& fields) {
+  if (!fields.has("account")) return std::nullopt;
+  const json& value = fields.raw("account", true);
+  if (value.is_null()) return std::nullopt;
+  auto account = read_fields<GradientAccount>(value, fields.file());
+  if (account.verdicts.empty()) fields.fail("account", "one verdict or more");
+  return account;
+}
+
 }  // namespace
 
 Watched watched_from_json(const json& value, const std::string& file) {
@@ -248,6 +259,7 @@ Watched watched_from_json(const json& value, const std::string& file) {
     fields.fail("has_excess", "whether a verdict fails");
   }
   watched.series = read_series_if_there(fields);
+  watched.account = read_account_if_there(fields);
   fields.finish();
   return watched;
 }

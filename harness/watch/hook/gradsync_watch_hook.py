@@ -19,6 +19,7 @@ import sys
 import threading
 import weakref
 
+import gradsync_watch_account as account
 import gradsync_watch_recording as recording
 from gradsync_watch_recording import (
     begin_backward,
@@ -213,6 +214,23 @@ def watch_calls(owner, name, kind, begin=begin_call, end=end_call):
 
 def watch_autograd(module):
     watch_calls(module, "backward", "backward", begin_backward, end_backward)
+    account_backwards(module)
+
+
+def account_backwards(module):
+    original = module.backward
+
+    @standing_for(original)
+    def backward(*args, **kwargs):
+        if account.account is None or is_passed_by():
+            return original(*args, **kwargs)
+        handles = account.before_backward(args[0] if args else kwargs["tensors"])
+        try:
+            return original(*args, **kwargs)
+        finally:
+            account.after_backward(handles)
+
+    module.backward = backward
 
 
 def watch_modules(module):
@@ -223,6 +241,19 @@ def watch_optimizers(module):
     watch_calls(module.Optimizer, "zero_grad", "zero_grad", end=end_clearing)
     module.register_optimizer_step_pre_hook(guarded(optimizer_steps.before))
     module.register_optimizer_step_post_hook(guarded(optimizer_steps.after))
+    module.register_optimizer_step_pre_hook(account.before_step)
+    module.register_optimizer_step_post_hook(account.after_step)
+
+
+def watch_clipping(module):
+    original = module.clip_grad_norm_
+
+    @standing_for(original)
+    def clip_grad_norm_(*args, **kwargs):
+        account.see_clipping()
+        return original(*args, **kwargs)
+
+    module.clip_grad_norm_ = clip_grad_norm_
 
 
 def watch_grad_scaler(module):
@@ -233,8 +264,11 @@ def watch_grad_scaler(module):
     def step(self, *args, **kwargs):
         steps = optimizer_steps.count
         begun = begin_call()
+        account.see_loss_scale(self)
         result = original(self, *args, **kwargs)
         record_skipped(begun, steps, args, kwargs)
+        if optimizer_steps.count == steps:
+            account.skipped_step()
         return result
 
     cls.step = step
@@ -270,6 +304,7 @@ WATCHED = {
     "torch.distributed.fsdp.fully_sharded_data_parallel": watch_fsdp,
     "torch.nn.modules.module": watch_modules,
     "torch.nn.parallel.distributed": watch_ddp,
+    "torch.nn.utils.clip_grad": watch_clipping,
     "torch.optim.optimizer": watch_optimizers,
 }
 
@@ -328,6 +363,12 @@ def flush_at_end():
     recording.writer.flush()
 
 
+def forget_parent():
+    recording.forget_parent()
+    if account.account is not None:
+        account.account.forget()
+
+
 def start():
     """Begins to watch this process; nothing happens where gradsync watch did not ask for it."""
     folder = os.environ.get("GRADSYNC_WATCH_DIR")
@@ -338,7 +379,8 @@ def start():
 
 def install(folder):
     recording.writer = Writer(folder)
-    os.register_at_fork(after_in_child=recording.forget_parent)
+    account.start(folder, os.environ.get("GRADSYNC_WATCH_ACCOUNT", ""))
+    os.register_at_fork(after_in_child=forget_parent)
     atexit.register(flush_at_end)
     sys.meta_path.insert(0, Finder)
 
@@ -351,6 +393,7 @@ def begin(folder):
             watch_module(sys.modules[name])
     else:
         recording.writer = Writer(folder)
+        account.start(folder, os.environ.get("GRADSYNC_WATCH_ACCOUNT", ""))
     recording.record_earlier_wraps()
 
 

@@ -155,6 +155,15 @@ def words_of(model, is_unsynced):
     return " ".join(words)
 
 
+class Count:
+    """How often something was recorded."""
+
+    count = 0
+
+
+forwards, uses = Count(), Count()  # forwards with a gradient; uses of gradients between backwards
+
+
 @guarded
 def begin_forward(model, is_unsynced):
     return {"start_ns": now_ns(), "detail": words_of(model, is_unsynced), **call_site()}
@@ -163,6 +172,7 @@ def begin_forward(model, is_unsynced):
 @guarded
 def end_forward(model, name, begun):
     if begun is not None:
+        forwards.count += "no_grad" not in begun["detail"]
         write_span("forward", name=name, object=number_of(model), **begun)
 
 
@@ -236,6 +246,7 @@ def torch_folder():
 
 @guarded
 def record_use(how):
+    uses.count += 1
     write_span("gradient_use", now_ns(), detail=how, **call_site())
 
 

@@ -1,0 +1,62 @@
+// The account in words. The rule of the verdicts on synchronization holds here too: nobody is
+// accused on a guess. Off is what has no innocent reason: a contribution that nobody used and that
+// counts for nothing, or that counts more than its like. Told and not accused are a common factor
+// (clipping; a sum where others average), gradients that are no sum (noise, compression), and what
+// was read, or used to change parameters, before it was cleared.
+#pragma once
+
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "harness/watch/account/account.h"
+
+namespace gradsync::watch {
+
+enum class AccountKind {
+  Equal,         // all weigh the same: good
+  Dropped,       // micro-batches weigh 0
+  RankLost,      // all of a rank's do
+  Unequal,       // some weigh more than others
+  GroupsDiffer,  // some parameters' gradients have another factor than the rest
+  Separate,      // ranks read different gradients
+  NotASum,       // something else is in the gradient
+  Rounded,       // as far from equal as 16 bits make it
+  NotToldApart,  // no more than that can be said
+  Factor,        // beside another: one that all have in common
+  Zero,          // the gradient is
+  Unknown,
+};
+
+struct AccountVerdict {
+  AccountKind kind = AccountKind::Unknown;
+  std::string sentence;  // without a full stop
+  std::string why;       // "" where there is nothing to add
+  bool is_off = false;
+};
+
+// Returns the verdicts on one step; the first is on the weights.
+std::vector<AccountVerdict> judge_account(const StepAccount& account);
+
+// The account of a job.
+struct GradientAccount {
+  int steps = 0;  // that were accounted
+  int alike = 0;  // of these, those with the same verdict as the one shown
+  StepAccount shown;
+  std::vector<AccountVerdict> verdicts;  // on that step; one at least
+  std::vector<std::string> faults;       // what could not be recorded
+};
+
+// Returns it: the step that is shown is the first of those with the commonest verdict. It is off
+// where more than half of the steps are.
+GradientAccount account_of(const std::vector<AccountRecords>& ranks);
+
+// Returns the account of a job's folder; nothing where none was asked for.
+std::optional<GradientAccount> account_in(const std::string& directory);
+
+bool is_off(const GradientAccount& account);
+
+// Returns what a page says of it: the matrix of weights, and the verdicts.
+std::string account_page(const GradientAccount& account, std::size_t width);
+
+}  // namespace gradsync::watch

@@ -1,0 +1,154 @@
+#include "harness/watch/account/records.h"
+
+#include <fmt/format.h>
+
+#include <cmath>
+#include <limits>
+#include <map>
+#include <utility>
+
+#include "harness/base/errors.h"
+#include "harness/base/fields.h"
+#include "harness/base/json_fields.h"
+#include "harness/base/whole_file.h"
+#include "harness/watch/events/process_files.h"
+
+namespace gradsync::watch {
+
+using nlohmann::json;
+
+namespace {
+
+int small(JsonFields& fields, const char* name, std::int64_t at_least = 0) {
+  const std::int64_t value = fields.integer(name, at_least);
+  if (value > std::numeric_limits<int>::max()) fields.fail(name, "a smaller number");
+  return static_cast<int>(value);
+}
+
+// A number that is not finite is null.
+Sketch read_sketch(const json& values, JsonFields& fields, const char* name) {
+  const bool is_list = values.is_array() && values.size() == kBuckets;
+  if (!is_list) fields.fail(name, fmt::format("a list of {} numbers", kBuckets));
+  Sketch sketch{};
+  for (std::size_t b = 0; b < kBuckets; ++b) {
+    if (!values[b].is_number() && !values[b].is_null()) fields.fail(name, "numbers");
+    sketch[b] = values[b].is_null() ? std::nan("") : values[b].get<double>();
+  }
+  return sketch;
+}
+
+std::vector<Contribution> read_contributions(JsonFields& fields) {
+  const json& values = fields.raw("contributions", true);
+  if (!values.is_array()) fields.fail("contributions", "a list");
+  std::vector<Contribution> contributions;
+  for (const json& value : values) {
+    JsonFields inner(value, fields.file());
+    Contribution contribution;
+    contribution.micro_batch = small(inner, "micro_batch");
+    contribution.is_older = inner.boolean("is_older");
+    contribution.sketch = read_sketch(inner.raw("sketch", true), inner, "sketch");
+    inner.finish();
+    contributions.push_back(contribution);
+  }
+  return contributions;
+}
+
+ParameterRecord read_parameter(JsonFields& fields) {
+  ParameterRecord record;
+  record.step = fields.integer("step", 0);
+  record.optimizer = small(fields, "optimizer");
+  record.index = small(fields, "index");
+  record.name = fields.string("name");
+  record.dtype = fields.string("dtype");
+  record.elements = fields.integer("elements", 0);
+  record.offset = fields.integer("offset", 0);
+  record.length = fields.integer("length", 0);
+  record.gradient = read_sketch(fields.raw("gradient", true), fields, "gradient");
+  record.value = read_sketch(fields.raw("value", true), fields, "value");
+  record.contributions = read_contributions(fields);
+  return record;
+}
+
+AccountedStep read_step(JsonFields& fields) {
+  AccountedStep step;
+  step.step = fields.integer("step", 0);
+  step.optimizer = small(fields, "optimizer");
+  step.micro_batches = small(fields, "micro_batches");
+  step.loss_scale = fields.number("loss_scale");
+  if (!(step.loss_scale > 0)) fields.fail("loss_scale", "a number above 0");
+  step.is_clipped = fields.boolean("is_clipped");
+  step.is_used = fields.boolean("is_used");
+  return step;
+}
+
+void read_start(JsonFields& fields, AccountRecords& records) {
+  if (fields.string("schema") != kAccountSchema) fields.fail("schema", kAccountSchema);
+  records.pid = fields.positive_int("pid");
+  if (fields.integer("buckets", 1) != static_cast<std::int64_t>(kBuckets)) {
+    fields.fail("buckets", std::to_string(kBuckets));
+  }
+  fields.positive_int("every");
+  fields.number("share");
+}
+
+void read_line(const json& line, const std::string& place, AccountRecords& records) {
+  JsonFields fields(line, place);
+  const std::string kind = fields.string("kind");
+  if (kind == "start") {
+    read_start(fields, records);
+  } else if (kind == "rank") {
+    records.rank = small(fields, "rank");
+    records.world_size = small(fields, "world_size", 1);
+  } else if (kind == "parameter") {
+    records.parameters.push_back(read_parameter(fields));
+  } else if (kind == "step") {
+    records.steps.push_back(read_step(fields));
+  } else if (kind == "fault") {
+    records.faults.push_back(fields.string("sentence"));
+  } else {
+    fields.fail("kind", "start, rank, parameter, step or fault");
+  }
+  fields.finish();
+}
+
+json parsed_line(std::string_view text, const std::string& place) {
+  try {
+    return parse_json(text);
+  } catch (const json::exception& error) {
+    throw ConfigError(fmt::format("{}: not valid JSON: {}", place, error.what()));
+  }
+}
+
+}  // namespace
+
+AccountRecords parse_account(std::string_view text, const std::string& name) {
+  AccountRecords records;
+  for (int number = 1; !text.empty(); ++number) {
+    const std::size_t end = text.find('\n');
+    if (end == std::string_view::npos) break;
+    const std::string place = fmt::format("{} line {}", name, number);
+    read_line(parsed_line(text.substr(0, end), place), place, records);
+    text.remove_prefix(end + 1);
+  }
+  return records;
+}
+
+std::vector<AccountRecords> read_accounts(const std::string& directory) {
+  std::map<int, AccountRecords> by_rank;
+  std::vector<AccountRecords> all;
+  for (const std::string& path : files_with(directory, kAccountFilePrefix, kAccountFileSuffix)) {
+    try {
+      AccountRecords records = parse_account(whole_file(path), path);
+      AccountRecords& known = by_rank[records.rank];
+      if (known.pid == 0 || known.steps.size() < records.steps.size()) known = std::move(records);
+    } catch (const ConfigError& error) {
+      all.push_back({});
+      all.back().faults.emplace_back(error.what());
+    }
+  }
+  if (by_rank.size() > 1) by_rank.erase(-1);
+  for (auto& [rank, records] : by_rank) all.push_back(std::move(records));
+  return all;
+}
+
+}  // namespace gradsync::watch

@@ -1,0 +1,132 @@
+#include "harness/watch/account/sought.h"
+
+#include <algorithm>
+#include <cmath>
+
+namespace gradsync::watch {
+namespace {
+
+// Gradients of replicas differ by less, as a share of their length: they were reduced alike. In 16
+// bits replicas of one reduction are equal too.
+constexpr double kSameGradient = 1e-4;
+constexpr double kSameValue = 1e-6;
+
+bool are_alike(const Sketch& a, const Sketch& b, double share) {
+  const double size = std::max(squared_length(a), squared_length(b));
+  return squared_distance(a, b) <= share * share * size;
+}
+
+// A part of the ranks that have or read the same.
+struct Part {
+  Sketch sketch{};
+  std::vector<int> ranks;
+};
+
+void add_to_parts(std::vector<Part>& parts, const Sketch& sketch, int rank, double share) {
+  for (Part& part : parts) {
+    if (!are_alike(part.sketch, sketch, share)) continue;
+    part.ranks.push_back(rank);
+    return;
+  }
+  parts.push_back({sketch, {rank}});
+}
+
+Sought sought_of(const OfRanks& records, const std::vector<int>& ranks) {
+  const ParameterRecord& first = *records.at(ranks.front());
+  Sought sought;
+  sought.key = {first.optimizer, first.index};
+  sought.name = first.name;
+  sought.dtype = first.dtype;
+  sought.elements = first.elements;
+  sought.ranks = ranks;
+  for (const int rank : ranks) {
+    for (const Contribution& each : records.at(rank)->contributions) {
+      sought.columns[{rank, each.micro_batch, each.is_older}] = each.sketch;
+    }
+  }
+  return sought;
+}
+
+std::vector<Sought> of_replicas(const OfRanks& records) {
+  std::vector<Part> owners;
+  for (const auto& [rank, record] : records) {
+    add_to_parts(owners, record->value, rank, kSameValue);
+  }
+  std::vector<Sought> all;
+  for (const Part& owner : owners) {
+    std::vector<Part> reads;
+    for (const int rank : owner.ranks) {
+      add_to_parts(reads, records.at(rank)->gradient, rank, kSameGradient);
+    }
+    for (const Part& read : reads) {
+      Sought sought = sought_of(records, owner.ranks);
+      sought.readers = read.ranks;
+      sought.gradient = read.sketch;
+      sought.value = owner.sketch;
+      all.push_back(std::move(sought));
+    }
+  }
+  return all;
+}
+
+// A whole made of one shard of each place.
+struct Whole {
+  Sketch gradient{};
+  Sketch value{};
+  std::vector<int> ranks;
+};
+
+std::vector<Sought> of_shards(const OfRanks& records) {
+  std::map<std::int64_t, std::vector<int>> by_offset;
+  std::int64_t covered = 0;
+  for (const auto& [rank, record] : records) {
+    if (record->length == 0) continue;
+    std::vector<int>& ranks = by_offset[record->offset];
+    if (ranks.empty()) covered += record->length;
+    ranks.push_back(rank);
+  }
+  const ParameterRecord& first = *records.begin()->second;
+  if (covered < first.elements) return {};
+  std::size_t replicas = records.size();
+  for (const auto& [offset, ranks] : by_offset) replicas = std::min(replicas, ranks.size());
+  std::vector<int> everybody;
+  for (const auto& [rank, record] : records) everybody.push_back(rank);
+  std::vector<Sought> all;
+  for (std::size_t k = 0; k < replicas; ++k) {
+    Sought sought = sought_of(records, everybody);
+    for (const auto& [offset, ranks] : by_offset) {
+      add(sought.gradient, records.at(ranks[k])->gradient);
+      add(sought.value, records.at(ranks[k])->value);
+      sought.readers.push_back(ranks[k]);
+    }
+    const auto same = std::find_if(all.begin(), all.end(), [&](const Sought& known) {
+      return are_alike(known.gradient, sought.gradient, kSameGradient);
+    });
+    if (same == all.end()) {
+      all.push_back(std::move(sought));
+    } else {
+      same->readers.insert(same->readers.end(), sought.readers.begin(), sought.readers.end());
+    }
+  }
+  // Who has no part of it reads as the others do.
+  if (all.size() == 1) all.front().readers = everybody;
+  return all;
+}
+
+bool contributes(const Sought& sought) {
+  return std::any_of(sought.columns.begin(), sought.columns.end(),
+                     [](const auto& column) { return squared_length(column.second) > 0; });
+}
+
+}  // namespace
+
+std::vector<Sought> put_together(const OfRanks& records) {
+  const bool are_whole = std::all_of(records.begin(), records.end(), [](const auto& record) {
+    return record.second->length == record.second->elements;
+  });
+  std::vector<Sought> all = are_whole ? of_replicas(records) : of_shards(records);
+  std::erase_if(all, [](const Sought& sought) { return !contributes(sought); });
+  return all;
+}
+
+}  // namespace gradsync::watch

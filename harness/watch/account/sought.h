@@ -1,0 +1,46 @@
+// A parameter in a step, put together over the ranks: what was contributed to it, and what was
+// read.
+#pragma once
+
+#include <compare>
+#include <cstdint>
+#include <map>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "harness/watch/account/records.h"
+
+namespace gradsync::watch {
+
+// Who contributed.
+struct Column {
+  int rank = 0;
+  int micro_batch = 0;
+  bool is_older = false;
+  auto operator<=>(const Column&) const = default;
+};
+
+using ParameterKey = std::pair<int, int>;  // optimizer, place in it
+
+// One gradient that one or more ranks read.
+struct Sought {
+  ParameterKey key;
+  std::string name;
+  std::string dtype;
+  std::int64_t elements = 0;
+  std::vector<int> ranks;    // that have the parameter
+  std::vector<int> readers;  // of this gradient
+  Sketch gradient{};
+  Sketch value{};
+  std::map<Column, Sketch> columns;  // of all its ranks
+};
+
+// One parameter's records in a step, by rank.
+using OfRanks = std::map<int, const ParameterRecord*>;
+
+// Returns what was sought of the parameter: one where all that have it read the same gradient, else
+// one for each gradient. Shards are added up. Nothing where shards are missing.
+std::vector<Sought> put_together(const OfRanks& records);
+
+}  // namespace gradsync::watch
