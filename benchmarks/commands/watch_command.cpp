@@ -172,7 +172,7 @@ class Watcher {
     watch::Watched watched = watch::summarize(seen.ranks);
     watched.account = watch::account_in(folder_->path());
     if (options_.account && !watched.account) {
-      log::warn("no account: the job's Python took no step of an optimizer, or was not seen");
+      log::warn("no account: no step of the job's optimizers could be recorded");
     }
     const bool is_excessive =
         watch::has_excess(watched) || (watched.account && watch::is_off(*watched.account));

@@ -240,7 +240,8 @@ bool has_finite_numbers(const ParameterRecord& record) {
 }
 
 // What was sought in a step; nothing, and why, where it cannot be told.
-std::vector<Sought> sought_in(const OfStep& step, std::size_t ranks, StepAccount& account) {
+std::vector<Sought> sought_in(const OfStep& step, std::size_t ranks,
+                              std::map<ParameterKey, Owners>& owners, StepAccount& account) {
   std::vector<Sought> all;
   for (const auto& [key, records] : step) {
     for (const auto& [rank, record] : records) {
@@ -248,7 +249,8 @@ std::vector<Sought> sought_in(const OfStep& step, std::size_t ranks, StepAccount
       account.why_not = "its gradients are not finite";
       return {};
     }
-    const std::vector<Sought> found = put_together(records);
+    const std::vector<Sought> found =
+        put_together(records, owners.try_emplace(key, owners_of(records)).first->second);
     all.insert(all.end(), found.begin(), found.end());
   }
   if (account.world_size > 1 && ranks < static_cast<std::size_t>(account.world_size)) {
@@ -296,22 +298,27 @@ std::vector<StepAccount> solve_accounts(const std::vector<AccountRecords>& ranks
       account.step = step.step;
       account.micro_batches = std::max(account.micro_batches, step.micro_batches);
       account.loss_scale = step.loss_scale;
-      account.is_clipped = account.is_clipped || step.is_clipped;
+      account.clippings = std::max(account.clippings, step.clippings);
       account.is_used = account.is_used || step.is_used;
       seen[step.step].insert(process.rank);
     }
   }
   std::vector<StepAccount> all;
   std::map<ParameterKey, Sought> before;
+  std::map<ParameterKey, Owners> owners;
   for (auto& [number, account] : accounts) {
     account.world_size = world_size;
-    const std::vector<Sought> sought = sought_in(steps[number], seen[number].size(), account);
+    const std::vector<Sought> sought =
+        sought_in(steps[number], seen[number].size(), owners, account);
     if (!all.empty() && all.back().step != number - 1) before.clear();
     std::map<std::tuple<std::vector<int>, std::vector<int>>, std::vector<const Sought*>> classes;
     for (const Sought& each : sought) classes[{each.ranks, each.readers}].push_back(&each);
     for (const auto& [who, together] : classes) solve_class(account, together, before);
     std::stable_sort(account.groups.begin(), account.groups.end(),
-                     [](const auto& a, const auto& b) { return a.elements > b.elements; });
+                     [](const WeightGroup& a, const WeightGroup& b) {
+                       return std::pair(a.ranks.size(), a.elements) >
+                              std::pair(b.ranks.size(), b.elements);
+                     });
     if (!account.groups.empty()) account.why_not.clear();
     before.clear();
     for (const Sought& each : sought) before.emplace(each.key, each);

@@ -42,9 +42,9 @@ struct StepAccount {
   int world_size = 0;
   int micro_batches = 0;
   double loss_scale = 1;
-  bool is_clipped = false;
+  int clippings = 0;
   bool is_used = false;
-  std::vector<WeightGroup> groups;  // the largest first
+  std::vector<WeightGroup> groups;  // those of most ranks first, of these the largest
   std::string why_not;              // set where there are none
 };
 

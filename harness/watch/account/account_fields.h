@@ -57,7 +57,7 @@ constexpr auto fields_of(const StepAccount*) {
   return std::tuple{field("step", &StepAccount::step),
                     field("micro_batches", &StepAccount::micro_batches),
                     field("loss_scale", &StepAccount::loss_scale),
-                    field("is_clipped", &StepAccount::is_clipped),
+                    field("clippings", &StepAccount::clippings),
                     field("is_used", &StepAccount::is_used),
                     field("groups", &StepAccount::groups)};
 }

@@ -62,6 +62,10 @@ std::vector<int> counted_ranks(const WeightGroup& group) {
   return ranks;
 }
 
+void add_new(std::vector<std::string>& texts, const std::string& text) {
+  if (std::find(texts.begin(), texts.end(), text) == texts.end()) texts.push_back(text);
+}
+
 std::optional<AccountVerdict> judge_separate(const StepAccount& account) {
   std::vector<const WeightGroup*> parts;
   for (const WeightGroup& group : account.groups) {
@@ -72,22 +76,24 @@ std::optional<AccountVerdict> judge_separate(const StepAccount& account) {
   if (parts.empty()) return std::nullopt;
   bool are_apart = true;
   std::vector<std::string> readers;
+  std::vector<std::string> names;
   for (const WeightGroup* part : parts) {
     are_apart = are_apart && counted_ranks(*part) == part->readers;
-    const std::string who = ranks_text(part->readers);
-    if (std::find(readers.begin(), readers.end(), who) == readers.end()) readers.push_back(who);
+    add_new(readers, ranks_text(part->readers));
+    for (const std::string& name : part->parameters) add_new(names, name);
   }
-  const bool is_each = are_apart && readers.size() == parts.front()->ranks.size();
-  if (is_each) {
+  const std::string of_what =
+      parts.size() < account.groups.size() ? " of " + names_text(names) : "";
+  if (are_apart && readers.size() == parts.front()->ranks.size()) {
     return AccountVerdict{AccountKind::Separate,
-                          "every rank reads the gradient of its own micro-batches alone",
+                          "every rank reads the gradient of its own micro-batches alone" + of_what,
                           "nothing of the others' is in it", false};
   }
-  return AccountVerdict{AccountKind::Separate,
-                        fmt::format("{} read different gradients{}", fmt::join(readers, " and "),
-                                    are_apart ? ", each of their own micro-batches alone" : ""),
-                        are_apart ? "they are averaged within groups, and not over all ranks" : "",
-                        !are_apart};
+  return AccountVerdict{
+      AccountKind::Separate,
+      fmt::format("{} read different gradients{}{}", fmt::join(readers, " against "), of_what,
+                  are_apart ? ", each of their own micro-batches alone" : ""),
+      are_apart ? "they are averaged within groups, and not over all ranks" : "", !are_apart};
 }
 
 // On the micro-batches of one group of parameters.
@@ -115,7 +121,7 @@ AccountVerdict judge_weights(const StepAccount& account, const WeightGroup& grou
       return {AccountKind::Rounded, fmt::format("gradients of 16 bits: {}", words.rounded()), "",
               false};
     }
-    return {AccountKind::Unequal, unequal, used, !account.is_used};
+    return {AccountKind::Unequal, unequal, "", true};
   }
   if (const std::string apart = words.not_told_apart(); !apart.empty()) {
     return {AccountKind::NotToldApart, apart, "they contributed equal gradients", false};
@@ -147,13 +153,15 @@ std::optional<AccountVerdict> judge_groups(const StepAccount& account) {
     if (is_near(factor, rest)) continue;
     std::vector<std::string> names;
     for (const WeightGroup* group : groups) {
-      names.insert(names.end(), group->parameters.begin(), group->parameters.end());
+      for (const std::string& name : group->parameters) add_new(names, name);
     }
     words.push_back(fmt::format("{} {} {:.4g} x the rest", names_text(names),
                                 names.size() == 1 ? "weighs" : "weigh", factor / rest));
   }
-  return AccountVerdict{AccountKind::GroupsDiffer, fmt::format("{}", fmt::join(words, "; ")), "",
-                        true};
+  const bool may_be_clipping = account.clippings > 1;
+  return AccountVerdict{AccountKind::GroupsDiffer, fmt::format("{}", fmt::join(words, "; ")),
+                        may_be_clipping ? "parts of them were clipped apart" : "",
+                        !may_be_clipping};
 }
 
 std::optional<AccountVerdict> judge_factor(const StepAccount& account) {
@@ -164,7 +172,7 @@ std::optional<AccountVerdict> judge_factor(const StepAccount& account) {
   if (is_near(factor, 1) || factor == 0) return std::nullopt;
   AccountVerdict verdict{AccountKind::Factor,
                          fmt::format("all weigh {:.4g} x what the loss says", factor), "", false};
-  if (account.is_clipped && factor < 1) {
+  if (account.clippings > 0 && factor < 1) {
     verdict.sentence = fmt::format("a common factor of {:.4g}: gradients are clipped", factor);
   } else if (is_near(factor, ranks)) {
     verdict.sentence += fmt::format(": summed over {:.0f} ranks, not averaged", ranks);

@@ -73,12 +73,12 @@ struct Scaled {
   std::vector<std::size_t> present;  // unknowns
   std::vector<double> length;        // of each of these
   std::vector<double> right;
-  Eigen eigen;
+  EigenSystem eigen;
 };
 
 }  // namespace
 
-Eigen symmetric_eigen(std::vector<double> matrix, std::size_t size) {
+EigenSystem symmetric_eigen(std::vector<double> matrix, std::size_t size) {
   std::vector<double> vectors(size * size, 0);
   double diagonal = 0;
   for (std::size_t i = 0; i < size; ++i) {
@@ -96,7 +96,7 @@ Eigen symmetric_eigen(std::vector<double> matrix, std::size_t size) {
   std::sort(order.begin(), order.end(), [&](std::size_t a, std::size_t b) {
     return matrix[a * size + a] < matrix[b * size + b];
   });
-  Eigen eigen;
+  EigenSystem eigen;
   for (const std::size_t k : order) {
     eigen.values.push_back(matrix[k * size + k]);
     const auto begin = vectors.begin() + static_cast<std::ptrdiff_t>(k * size);

@@ -38,14 +38,14 @@ namespace gradsync::watch {
 
 // The eigenvalues, ascending, and as many unit vectors: vectors[k * size + i] is entry i of the
 // k-th.
-struct Eigen {
+struct EigenSystem {
   std::vector<double> values;
   std::vector<double> vectors;
 };
 
 // Returns those of a symmetric matrix, row by row, by Jacobi's rotations.
 // Cost: some ten times size^3; 128 unknowns take a fraction of a second.
-Eigen symmetric_eigen(std::vector<double> matrix, std::size_t size);
+EigenSystem symmetric_eigen(std::vector<double> matrix, std::size_t size);
 
 // What is known of one unknown.
 struct Estimate {

@@ -76,7 +76,7 @@ AccountedStep read_step(JsonFields& fields) {
   step.micro_batches = small(fields, "micro_batches");
   step.loss_scale = fields.number("loss_scale");
   if (!(step.loss_scale > 0)) fields.fail("loss_scale", "a number above 0");
-  step.is_clipped = fields.boolean("is_clipped");
+  step.clippings = small(fields, "clippings");
   step.is_used = fields.boolean("is_used");
   return step;
 }

@@ -52,8 +52,8 @@ struct AccountedStep {
   int optimizer = 0;
   int micro_batches = 0;  // not counting older ones
   double loss_scale = 1;  // a gradient scaler's
-  bool is_clipped = false;
-  bool is_used = false;  // gradients were read, or parameters changed, between its micro-batches
+  int clippings = 0;      // calls of clip_grad_norm_
+  bool is_used = false;   // gradients were read, or parameters changed, between its micro-batches
 };
 
 // One process. An empty list of steps: it took none that is accounted.

@@ -47,22 +47,25 @@ Sought sought_of(const OfRanks& records, const std::vector<int>& ranks) {
   return sought;
 }
 
-std::vector<Sought> of_replicas(const OfRanks& records) {
-  std::vector<Part> owners;
-  for (const auto& [rank, record] : records) {
-    add_to_parts(owners, record->value, rank, kSameValue);
-  }
+bool are_whole(const OfRanks& records) {
+  return std::all_of(records.begin(), records.end(), [](const auto& record) {
+    return record.second->length == record.second->elements;
+  });
+}
+
+std::vector<Sought> of_replicas(const OfRanks& records, const Owners& owners) {
   std::vector<Sought> all;
-  for (const Part& owner : owners) {
+  for (std::vector<int> ranks : owners) {
+    std::erase_if(ranks, [&](int rank) { return !records.contains(rank); });
     std::vector<Part> reads;
-    for (const int rank : owner.ranks) {
+    for (const int rank : ranks) {
       add_to_parts(reads, records.at(rank)->gradient, rank, kSameGradient);
     }
     for (const Part& read : reads) {
-      Sought sought = sought_of(records, owner.ranks);
+      Sought sought = sought_of(records, ranks);
       sought.readers = read.ranks;
       sought.gradient = read.sketch;
-      sought.value = owner.sketch;
+      sought.value = records.at(read.ranks.front())->value;
       all.push_back(std::move(sought));
     }
   }
@@ -120,11 +123,23 @@ bool contributes(const Sought& sought) {
 
 }  // namespace
 
-std::vector<Sought> put_together(const OfRanks& records) {
-  const bool are_whole = std::all_of(records.begin(), records.end(), [](const auto& record) {
-    return record.second->length == record.second->elements;
-  });
-  std::vector<Sought> all = are_whole ? of_replicas(records) : of_shards(records);
+Owners owners_of(const OfRanks& records) {
+  std::vector<Part> parts;
+  if (are_whole(records)) {
+    for (const auto& [rank, record] : records) {
+      add_to_parts(parts, record->value, rank, kSameValue);
+    }
+  } else {
+    parts.emplace_back();
+    for (const auto& [rank, record] : records) parts.back().ranks.push_back(rank);
+  }
+  Owners owners;
+  for (Part& part : parts) owners.push_back(std::move(part.ranks));
+  return owners;
+}
+
+std::vector<Sought> put_together(const OfRanks& records, const Owners& owners) {
+  std::vector<Sought> all = are_whole(records) ? of_replicas(records, owners) : of_shards(records);
   std::erase_if(all, [](const Sought& sought) { return !contributes(sought); });
   return all;
 }

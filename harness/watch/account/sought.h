@@ -39,8 +39,15 @@ struct Sought {
 // One parameter's records in a step, by rank.
 using OfRanks = std::map<int, const ParameterRecord*>;
 
-// Returns what was sought of the parameter: one where all that have it read the same gradient, else
-// one for each gradient. Shards are added up. Nothing where shards are missing.
-std::vector<Sought> put_together(const OfRanks& records);
+// Ranks that have the same parameter, in parts.
+using Owners = std::vector<std::vector<int>>;
+
+// Returns who has the same parameter, by its value. To be asked of the first step: later on, other
+// values may be the same parameter, drifted apart. Of shards: all ranks.
+Owners owners_of(const OfRanks& records);
+
+// Returns what was sought of the parameter: for each of its owners one where all of them read the
+// same gradient, else one for each gradient. Shards are added up. Nothing where shards are missing.
+std::vector<Sought> put_together(const OfRanks& records, const Owners& owners);
 
 }  // namespace gradsync::watch

@@ -285,7 +285,7 @@ class Account:
         self.sampled = {}  # id of a leaf of a parameter: whether it is in the sample
         self.standing = Standing()
         self.uses, self.versions = 0, None
-        self.is_used = self.is_clipped = False
+        self.is_used, self.clippings = False, 0
         self.loss_scale = 1.0
         self.steps_inside = []  # of optimizers: backwards when they began
 
@@ -368,7 +368,8 @@ class Account:
     def begin_round(self):
         self.round += 1
         self.micro_batch, self.forwards = -1, 0
-        self.has_stepped = self.is_used = self.is_clipped = False
+        self.has_stepped = self.is_used = False
+        self.clippings = 0
         self.loss_scale = 1.0
         self.incomplete = {each for each in self.incomplete if each > self.round - MOST_ROUNDS}
         for key, (leaf, sketches) in list(self.pending.items()):
@@ -423,7 +424,7 @@ class Account:
             optimizer=number,
             micro_batches=self.micro_batch + 1,
             loss_scale=self.loss_scale,
-            is_clipped=self.is_clipped,
+            clippings=self.clippings,
             is_used=self.is_used,
         )
 
@@ -550,4 +551,4 @@ def see_loss_scale(scaler):
 
 @guarded
 def see_clipping():
-    account.is_clipped = True
+    account.clippings += 1

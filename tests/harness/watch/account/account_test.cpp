@@ -1,0 +1,223 @@
+// Covers: sought.cpp, account.cpp, account_verdict.cpp, weight_words.cpp, account_page.cpp, on jobs
+// whose weights are known.
+#include <gtest/gtest.h>
+
+#include <cmath>
+
+#include "harness/watch/account/account_verdict.h"
+#include "tests/harness/watch/account/made_account.h"
+
+namespace gradsync::watch {
+namespace {
+
+using test::MadeAccount;
+
+AccountVerdict verdict_on(const MadeAccount& job, unsigned seed = 1) {
+  return account_of(job.records(seed)).verdicts.front();
+}
+
+TEST(GradientAccount, WeightsAreRecoveredForManyRanksAndMicroBatches) {
+  for (const bool is_sharded : {false, true}) {
+    for (const int ranks : {1, 2, 4, 8}) {
+      for (const int micro_batches : {1, 3, 16}) {
+        MadeAccount job;
+        job.ranks = ranks;
+        job.micro_batches = micro_batches;
+        job.elements = {700, 900, 5000, 64, 333};
+        job.is_sharded = is_sharded && ranks > 1;
+        job.weight = [](int, int rank, int m) { return 1 + 0.1 * rank + m; };
+        const auto steps = solve_accounts(job.records());
+        ASSERT_EQ(steps.at(0).groups.size(), 1U);
+        const WeightGroup& group = steps[0].groups[0];
+        for (int r = 0; r < ranks; ++r) {
+          for (int m = 0; m < micro_batches; ++m) {
+            const Estimate& each =
+                group.weights[static_cast<std::size_t>(r)][static_cast<std::size_t>(m)];
+            EXPECT_NEAR(each.weight * ranks, 1 + 0.1 * r + m, 1e-6);
+          }
+        }
+      }
+    }
+  }
+}
+
+TEST(GradientAccount, EqualWeightsAreGood) {
+  const auto account = account_of(MadeAccount{}.records());
+  EXPECT_EQ(account.verdicts.front().kind, AccountKind::Equal);
+  EXPECT_EQ(account.verdicts.front().sentence.substr(0, 27), "all 8 weigh the same within");
+  EXPECT_EQ(account.verdicts.size(), 1U);
+  EXPECT_FALSE(is_off(account));
+}
+
+TEST(GradientAccount, OnlyTheLastCounts) {
+  MadeAccount job;
+  job.weight = [](int, int, int m) { return m == 3 ? 4.0 : 0.0; };
+  const AccountVerdict verdict = verdict_on(job);
+  EXPECT_EQ(verdict.sentence, "micro-batches 1 to 3 of 4 weigh 0: only the last counts");
+  EXPECT_TRUE(verdict.is_off);
+}
+
+TEST(GradientAccount, WeightsThatDoubleAreTold) {
+  MadeAccount job;
+  job.weight = [](int, int, int m) { return std::exp2(3 - m); };
+  EXPECT_EQ(verdict_on(job).sentence, "micro-batches weigh 8 4 2 1");
+}
+
+TEST(GradientAccount, ARankThatCountsForNothingIsNamed) {
+  MadeAccount job;
+  job.weight = [](int, int rank, int) { return rank == 1 ? 0.0 : 1.0; };
+  const AccountVerdict verdict = verdict_on(job);
+  EXPECT_EQ(verdict.sentence, "rank 1 counts for nothing");
+  EXPECT_TRUE(verdict.is_off);
+}
+
+TEST(GradientAccount, AFactorOf1p02OnOneOfEightIsSeenInEveryDrawing) {
+  MadeAccount job;
+  job.ranks = 1;
+  job.micro_batches = 8;
+  job.weight = [](int, int, int m) { return m == 2 ? 1.02 : 1.0; };
+  for (unsigned seed = 0; seed < 100; ++seed) {
+    EXPECT_EQ(verdict_on(job, seed).sentence, "micro-batch 3 of 8 weighs 1.02 x the others");
+  }
+}
+
+TEST(GradientAccount, ParametersWithAFactorOfTheirOwnAreNamed) {
+  MadeAccount job;
+  job.weight = [](int parameter, int, int) { return parameter == 0 ? 2.0 : 1.0; };
+  const AccountVerdict verdict = verdict_on(job);
+  EXPECT_EQ(verdict.sentence, "layer0 weighs 2 x the rest");
+  EXPECT_TRUE(verdict.is_off);
+}
+
+TEST(GradientAccount, ACommonFactorIsToldAndNotAccused) {
+  MadeAccount job;
+  job.ranks = 4;
+  job.micro_batches = 3;
+  job.weight = [](int, int, int) { return 4.0; };
+  const auto account = account_of(job.records());
+  EXPECT_EQ(account.verdicts.front().kind, AccountKind::Equal);
+  EXPECT_EQ(account.verdicts.at(1).sentence,
+            "all weigh 4 x what the loss says: summed over 4 ranks, not averaged");
+  EXPECT_FALSE(is_off(account));
+}
+
+TEST(GradientAccount, ClippingIsACommonFactor) {
+  MadeAccount job;
+  job.weight = [](int, int, int) { return 0.01; };
+  auto records = job.records();
+  for (auto& process : records) process.steps[0].clippings = 1;
+  const auto account = account_of(records);
+  EXPECT_EQ(account.verdicts.at(1).sentence, "a common factor of 0.01: gradients are clipped");
+  EXPECT_FALSE(is_off(account));
+}
+
+TEST(GradientAccount, TheSameBatchOnAllRanksIsNeverGood) {
+  MadeAccount job;
+  job.is_the_same_batch = true;
+  const AccountVerdict verdict = verdict_on(job);
+  EXPECT_EQ(verdict.kind, AccountKind::NotToldApart);
+  EXPECT_EQ(verdict.sentence,
+            "8 of 8 contributions cannot be told apart: micro-batch 1 of rank 0 "
+            "and micro-batch 1 of rank 1");
+}
+
+TEST(GradientAccount, WhatIsNoSumIsToldWithHowMuchIsLeftOver) {
+  MadeAccount job;
+  std::mt19937 engine(3);
+  std::normal_distribution<double> normal;
+  job.besides = [&](double) { return normal(engine); };
+  const AccountVerdict verdict = verdict_on(job);
+  EXPECT_EQ(verdict.kind, AccountKind::NotASum);
+  EXPECT_NE(verdict.sentence.find("is left over"), std::string::npos);
+  EXPECT_EQ(verdict.why, "");
+  EXPECT_FALSE(verdict.is_off);
+}
+
+TEST(GradientAccount, WeightDecayInTheGradientExplainsWhatIsLeftOver) {
+  MadeAccount job;
+  job.besides = [](double value) { return 0.1 * value; };
+  EXPECT_EQ(verdict_on(job).why,
+            "0.1 x the parameters themselves explain it: weight decay is in the gradient");
+}
+
+TEST(GradientAccount, AGradientOfTheStepBeforeIsKnown) {
+  MadeAccount job;
+  job.steps = 4;
+  job.late = 1;
+  const AccountVerdict verdict = verdict_on(job);
+  EXPECT_EQ(verdict.why, "it is a sum of those of the step before: it comes a step late");
+  EXPECT_TRUE(verdict.is_off);
+}
+
+TEST(GradientAccount, RanksThatReadTheirOwnGradientAreToldApart) {
+  auto records = MadeAccount{}.records();
+  MadeAccount own;
+  own.weight = [](int, int rank, int) { return rank == 0 ? 2.0 : 0.0; };
+  records[0] = own.records()[0];
+  own.weight = [](int, int rank, int) { return rank == 1 ? 2.0 : 0.0; };
+  records[1] = own.records()[1];
+  const auto account = account_of(records);
+  EXPECT_EQ(account.verdicts.front().sentence,
+            "every rank reads the gradient of its own micro-batches alone");
+  EXPECT_FALSE(is_off(account));
+}
+
+TEST(GradientAccount, ARankThatIsMissingLeavesItUnknown) {
+  auto records = MadeAccount{}.records();
+  records.pop_back();
+  const auto account = account_of(records);
+  EXPECT_EQ(account.verdicts.front().kind, AccountKind::Unknown);
+  EXPECT_EQ(account.verdicts.front().sentence, "1 of 2 ranks were recorded");
+}
+
+TEST(GradientAccount, GradientsThatWereUsedBeforeTheyWereClearedAccuseNobody) {
+  MadeAccount job;
+  job.weight = [](int, int, int m) { return m == 0 ? 0.0 : 1.0; };
+  auto records = job.records();
+  for (auto& process : records) process.steps[0].is_used = true;
+  EXPECT_FALSE(is_off(account_of(records)));
+}
+
+TEST(GradientAccount, FewerStepsThanHalfAccuseNobody) {
+  MadeAccount job;
+  job.steps = 5;
+  auto records = job.records();
+  MadeAccount odd = job;
+  odd.weight = [](int, int, int m) { return m == 0 ? 0.0 : 1.0; };
+  const auto odd_records = odd.records();
+  for (std::size_t r = 0; r < records.size(); ++r) {
+    for (std::size_t i = 0; i < records[r].parameters.size(); ++i) {
+      if (records[r].parameters[i].step < 2)
+        records[r].parameters[i] = odd_records[r].parameters[i];
+    }
+  }
+  const auto account = account_of(records);
+  EXPECT_EQ(account.verdicts.front().kind, AccountKind::Equal);
+  EXPECT_EQ(account.alike, 3);
+  EXPECT_FALSE(is_off(account));
+}
+
+TEST(GradientAccount, SixteenBitsAreNamedForWhatTheyLose) {
+  MadeAccount job;
+  job.dtype = "bfloat16";
+  job.weight = [](int, int, int m) { return 0.94 + 0.02 * m; };
+  const AccountVerdict verdict = verdict_on(job);
+  EXPECT_EQ(verdict.sentence,
+            "gradients of 16 bits: micro-batch 1 counts 6 % less than "
+            "micro-batch 4");
+  EXPECT_FALSE(verdict.is_off);
+}
+
+TEST(AccountPage, HasTheMatrixAndTheVerdict) {
+  MadeAccount job;
+  job.weight = [](int, int, int m) { return m == 3 ? 4.0 : 0.0; };
+  const std::string page = account_page(account_of(job.records()), 80);
+  EXPECT_NE(page.find("| rank 1                 | 0.000 | 0.000 | 0.000 | 4.000 |"),
+            std::string::npos)
+      << page;
+  EXPECT_NE(page.find("ACCOUNT: micro-batches 1 to 3 of 4 weigh 0: only the last counts"),
+            std::string::npos);
+}
+
+}  // namespace
+}  // namespace gradsync::watch

@@ -1,0 +1,34 @@
+// Records of a job that never ran: gradients drawn at random, and what an optimizer would read of
+// them with given weights.
+#pragma once
+
+#include <functional>
+#include <random>
+#include <string>
+#include <vector>
+
+#include "harness/watch/account/records.h"
+
+namespace gradsync::test {
+
+struct MadeAccount {
+  int ranks = 2;
+  int micro_batches = 4;
+  std::vector<std::int64_t> elements{200, 300};  // of each parameter
+  int steps = 1;
+  double alike = 0.5;  // share of a gradient that all have in common
+  bool is_sharded = false;
+  std::string dtype = "float32";
+  // Weight of (parameter, rank, micro-batch) in what `reader` reads, beyond what the loss says.
+  std::function<double(int parameter, int rank, int micro_batch)> weight = [](int, int, int) {
+    return 1.0;
+  };
+  // What is added to an element that is read.
+  std::function<double(double value)> besides = [](double) { return 0.0; };
+  bool is_the_same_batch = false;  // on all ranks
+  int late = 0;                    // steps by which what is read comes late
+
+  std::vector<watch::AccountRecords> records(unsigned seed = 1) const;
+};
+
+}  // namespace gradsync::test

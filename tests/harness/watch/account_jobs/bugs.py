@@ -1,0 +1,326 @@
+"""Public bugs that made gradients wrong while losses looked right, each as a small job on gloo:
+what it did to the gradient, rebuilt in a few lines, with its address. expected.json has what the
+account is to say.
+"""
+
+import os
+
+import torch
+import torch.distributed as dist
+from torch.distributed.device_mesh import init_device_mesh
+from torch.distributed.fsdp import fully_shard
+from torch.nn.parallel import DistributedDataParallel
+from training import (
+    MICRO_BATCHES,
+    Experts,
+    average,
+    backward,
+    batches,
+    make_model,
+    named,
+    run,
+    sgd,
+    train_by_hand,
+    train_ddp,
+    train_experts,
+    train_sharded,
+)
+
+bugs = {}
+
+
+def gradients_of(model):
+    return [p.grad for p in model.parameters() if p.grad is not None]
+
+
+# ---- dropped ---------------------------------------------------------------------------------
+
+
+@named(bugs)
+def overwritten_by_the_last():
+    """A buffer that is shared is copied, not added, into the gradient that is kept: all but the
+    last micro-batch are lost. https://github.com/ServiceNow/Fast-LLM/issues/550
+    """
+    train_ddp(between=lambda model: model.zero_grad())
+
+
+@named(bugs)
+def overwritten_but_for_one_layer():
+    """The same where one layer's buffer is its own: that layer is right.
+    https://github.com/ServiceNow/Fast-LLM/issues/551
+    """
+    train_ddp(between=lambda model: model.module[0].zero_grad())
+
+
+@named(bugs)
+def cleared_after_the_first():
+    """Gradients are cleared once too often, behind the first micro-batch.
+    https://github.com/NVIDIA/Megatron-LM/issues/7186
+    """
+    seen = []
+
+    def between(model):
+        seen.append(1)
+        if len(seen) % (MICRO_BATCHES - 1) == 1:
+            model.zero_grad()
+
+    train_ddp(between=between)
+
+
+@named(bugs)
+def stepped_without_the_last():
+    """What is reduced is a copy made before the last micro-batch, which is lost.
+    https://github.com/allenai/open-instruct/pull/1498
+    """
+    model = make_model()
+    optimizer = sgd(model)
+    for step in batches():
+        for inputs, targets in step:
+            kept = [g.clone() for g in gradients_of(model)]
+            backward(model, inputs, targets)
+        for gradient, before in zip(gradients_of(model), kept, strict=True):
+            gradient.copy_(before)
+        average(model)
+        optimizer.step()
+        optimizer.zero_grad()
+
+
+@named(bugs)
+def sharded_and_overwritten():
+    """A reduced shard takes the place of the one that was accumulated, as FSDP does with CPU
+    offloading outside of no_sync. https://github.com/instructlab/training/issues/414
+    """
+    model = fully_shard(make_model())
+
+    def overwrite(model, i, count):
+        for gradient in gradients_of(model):
+            gradient.to_local().zero_()
+
+    train_sharded(model, before_backward=overwrite)
+
+
+@named(bugs)
+def reduced_in_the_last_alone():
+    """Ranks reduce what the last micro-batch added, and keep the earlier ones to themselves.
+    https://github.com/pytorch/pytorch/pull/125484
+    """
+    model = make_model()
+    optimizer = sgd(model)
+    for step in batches():
+        for i, (inputs, targets) in enumerate(step):
+            before = [g.clone() for g in gradients_of(model)] if i else []
+            backward(model, inputs, targets)
+        for gradient, earlier in zip(gradients_of(model), before, strict=True):
+            gradient.sub_(earlier)
+            dist.all_reduce(gradient)
+            gradient.div_(dist.get_world_size()).add_(earlier)
+        optimizer.step()
+        optimizer.zero_grad()
+
+
+# ---- amplified -------------------------------------------------------------------------------
+
+
+@named(bugs)
+def doubled_in_every_micro_batch():
+    """A buffer is added to itself before each micro-batch: 2^N.
+    https://github.com/NVIDIA/Megatron-LM/issues/6660
+    """
+    train_ddp(between=lambda model: [g.mul_(2) for g in gradients_of(model)])
+
+
+@named(bugs)
+def accumulated_gradient_scaled_again():
+    """What was accumulated is divided by the number of ranks before each micro-batch, what is added
+    is not. https://github.com/NVIDIA/Megatron-LM/pull/3023
+    """
+    ranks = dist.get_world_size()
+    train_ddp(between=lambda model: [g.div_(ranks) for g in gradients_of(model)])
+
+
+@named(bugs)
+def reduced_again_and_again():
+    """The accumulated gradient, and not what was added to it, is summed over ranks behind every
+    micro-batch. https://github.com/deepspeedai/Megatron-DeepSpeed/pull/42
+    """
+    train_by_hand(make_model(), lambda model: None, lambda model: average(model, factor=1))
+
+
+# ---- factors ---------------------------------------------------------------------------------
+
+
+@named(bugs)
+def experts_doubled():
+    """Experts' gradients already have every rank's tokens, and are not divided by the ranks.
+    https://github.com/pytorch/pytorch/issues/160285
+    """
+    train_experts(1)
+
+
+@named(bugs)
+def experts_of_one_shard():
+    """Experts are wrapped by fully_shard over a mesh of one rank, where the factor that divides
+    their gradients was passed over. https://github.com/pytorch/pytorch/pull/167178
+    """
+    model = Experts()
+    mesh = init_device_mesh("cpu", (dist.get_world_size(), 1), mesh_dim_names=("all", "one"))
+    fully_shard(model.expert, mesh=mesh["one"])
+    fully_shard(model.dense, mesh=mesh["all"])
+    train_sharded(model)
+
+
+@named(bugs)
+def experts_divided_by_their_own_group():
+    """Two ranks share an expert and average it over each other, not over all four.
+    https://github.com/deepspeedai/DeepSpeed/pull/5259
+    """
+    train_experts(1 / 2, expert_ranks=2)
+
+
+@named(bugs)
+def experts_divided_twice():
+    """The opposite: an expert's gradient is divided by the ranks once more.
+    https://github.com/pytorch/torchtitan/pull/1551
+    """
+    train_experts(1 / dist.get_world_size() ** 2)
+
+
+@named(bugs)
+def divide_factor_of_a_mesh():
+    """A divide factor that is taken for the sharding ranks alone: on a mesh of replicas and shards
+    gradients are too small by the number of replicas. https://github.com/pytorch/pytorch/issues/155903
+    """
+    mesh = init_device_mesh("cpu", (2, 2), mesh_dim_names=("replicas", "shards"))
+    model = fully_shard(make_model(), mesh=mesh)
+    train_sharded(
+        model, before_step=lambda model: [g.to_local().div_(2) for g in gradients_of(model)]
+    )
+
+
+@named(bugs)
+def summed_not_averaged():
+    """Gradients are summed over ranks whose losses are means.
+    https://github.com/databricks/megablocks/pull/20
+    """
+    train_by_hand(make_model(), lambda model: average(model, factor=1))
+
+
+@named(bugs)
+def a_small_parameter_reads_zero():
+    """One small parameter's gradient is 0 while the rest is right.
+    https://github.com/pytorch/pytorch/issues/144045
+    """
+    train_ddp(before_step=lambda model: model.module[0].bias.grad.zero_())
+
+
+# ---- groups ----------------------------------------------------------------------------------
+
+
+@named(bugs)
+def averaged_over_half_of_the_ranks():
+    """The group is that of the shards, not that of all who have other data.
+    https://github.com/NVIDIA-NeMo/Automodel/issues/1260
+    """
+    halves = [dist.new_group(ranks) for ranks in ([0, 1], [2, 3])]
+    train_by_hand(make_model(), lambda model: average(model, halves[dist.get_rank() // 2]))
+
+
+@named(bugs)
+def one_layer_over_another_group():
+    """One kind of parameters is averaged over a smaller group than the rest.
+    https://github.com/NVIDIA/Megatron-LM/issues/1622
+    """
+    halves = [dist.new_group(ranks) for ranks in ([0, 1], [2, 3])]
+
+    def reduce(model):
+        average(model[0])
+        average(model[2], halves[dist.get_rank() // 2])
+
+    train_by_hand(make_model(), reduce)
+
+
+# ---- others, as they are met -----------------------------------------------------------------
+
+
+@named(bugs)
+def a_rank_sends_zeros():
+    """One rank takes part with zeros, as where its hook ran before its gradient was there."""
+    model = DistributedDataParallel(make_model())
+
+    def zeros_from_rank_1(state, bucket):
+        if dist.get_rank() == 1:
+            bucket.buffer().zero_()
+        return allreduce(state, bucket)
+
+    from torch.distributed.algorithms.ddp_comm_hooks.default_hooks import (
+        allreduce_hook as allreduce,
+    )
+
+    model.register_comm_hook(dist.group.WORLD, zeros_from_rank_1)
+    train_ddp(model)
+
+
+@named(bugs)
+def a_step_late():
+    """The optimizer reads the gradient of the step before."""
+    kept = []
+
+    def swap(model):
+        average(model)
+        fresh = [g.clone() for g in gradients_of(model)]
+        for gradient, old in zip(gradients_of(model), kept or fresh, strict=True):
+            gradient.copy_(old)
+        kept[:] = fresh
+
+    train_by_hand(make_model(), swap)
+
+
+@named(bugs)
+def decayed_in_the_gradient():
+    """Weight decay is added to the gradient."""
+
+    def decay(model):
+        for parameter in model.parameters():
+            parameter.grad.add_(parameter.detach(), alpha=0.1)
+
+    train_ddp(before_step=decay)
+
+
+@named(bugs)
+def lost_in_sixteen_bits():
+    """Gradients that all point one way are added up in bfloat16: what comes late is less than the
+    last bit of what is there.
+    """
+    model = make_model().to(torch.bfloat16)
+    optimizer = sgd(model)
+    for step in batches(micro_batches=48):
+        for inputs, targets in step:
+            backward(model, inputs.bfloat16(), targets.bfloat16() / 8 + 3, divisor=48)
+        average(model)
+        optimizer.step()
+        optimizer.zero_grad()
+
+
+# ---- weights that are known ------------------------------------------------------------------
+
+
+@named(bugs)
+def known_weights():
+    """Micro-batch i of M weighs 1.1^(M - 1 - i), under DDP; under fully_shard where SHARDED is set.
+    M is in MICRO_BATCHES.
+    """
+
+    def grow(model, i=1, count=0):
+        for gradient in gradients_of(model) if i else ():
+            (gradient.to_local() if hasattr(gradient, "to_local") else gradient).mul_(1.1)
+
+    micro_batches = int(os.environ["MICRO_BATCHES"])
+    if os.environ.get("SHARDED"):
+        model = fully_shard(make_model())
+        train_sharded(model, before_backward=grow, micro_batches=micro_batches)
+    else:
+        train_ddp(between=grow, micro_batches=micro_batches)
+
+
+if __name__ == "__main__":
+    run(bugs)
