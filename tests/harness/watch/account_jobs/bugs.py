@@ -293,9 +293,9 @@ def lost_in_sixteen_bits():
     """
     model = make_model().to(torch.bfloat16)
     optimizer = sgd(model)
-    for step in batches(micro_batches=48):
+    for step in batches(micro_batches=40):
         for inputs, targets in step:
-            backward(model, inputs.bfloat16(), targets.bfloat16() / 8 + 3, divisor=48)
+            backward(model, inputs.bfloat16(), targets.bfloat16() / 8 + 3, divisor=40)
         average(model)
         optimizer.step()
         optimizer.zero_grad()

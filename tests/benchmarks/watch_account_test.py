@@ -1,0 +1,125 @@
+"""gradsync watch --account from end to end: the jobs of tests/harness/watch/account_jobs/, with what
+their account is to say (expected.json), and weights that are known.
+
+    watch_account_test.py [FastTest | SlowTest]
+
+Covers: gradsync_watch_account.py, and harness/watch/account/ on what it records.
+"""
+
+import json
+import sys
+import unittest
+from pathlib import Path
+
+from program import ROOT, free_port
+from watch_test import TORCH_PYTHON, WatchTest
+
+sys.path.insert(0, str(ROOT / "tests" / "harness"))
+
+from schemas import complaints
+
+JOBS = ROOT / "tests" / "harness" / "watch" / "account_jobs"
+EXPECTED = json.loads((JOBS / "expected.json").read_text())
+FORKED_RANKS = Path(__file__).with_name("forked_ranks.py")
+SEEDS = (0, 1, 2)
+
+
+class AccountTest(WatchTest):
+    def account_of(self, file, name, ranks, seed=0, options=(), **env):
+        """Returns the outcome, and the account as JSON."""
+        written = self.place / "watched.json"
+        place = {"MASTER_ADDR": "127.0.0.1", "MASTER_PORT": str(free_port())}
+        outcome = self.watch(
+            TORCH_PYTHON,
+            FORKED_RANKS,
+            str(ranks),
+            JOBS / file,
+            name,
+            str(seed),
+            options=("--account", "--every", "1", "--json", written, *options),
+            env={"OMP_NUM_THREADS": "1", **place, **env},
+        )
+        self.assertIn(outcome.status, (0, 1), outcome.err)
+        watched = json.loads(written.read_text())
+        self.assertEqual(complaints("watch", watched), [])
+        self.assertIsNotNone(watched["account"], outcome.err)
+        self.assertEqual(watched["account"]["faults"], [], outcome.err)
+        return outcome, watched["account"]
+
+    def check(self, name, seed):
+        expected = EXPECTED[name]
+        outcome, account = self.account_of(expected["file"], name, expected["ranks"], seed)
+        shown = json.dumps(account["verdicts"], indent=1)
+        first, *others = account["verdicts"]
+        self.assertEqual(first["kind"], expected["kind"], shown)
+        self.assertIn(expected["says"], first["sentence"])
+        self.assertEqual(first["is_off"], expected["is_off"], shown)
+        self.assertFalse(any(other["is_off"] for other in others), shown)
+        if expected["also"]:
+            self.assertIn(expected["also"], others[0]["sentence"])
+        else:
+            self.assertEqual(others, [])
+        self.assertIn(f"ACCOUNT: {first['sentence'].split()[0]}", outcome.err)
+
+    def check_weights(self, ranks, micro_batches, **env):
+        """Micro-batch i weighs 1.1^(M - 1 - i) / ranks, on every rank."""
+        env |= {"MICRO_BATCHES": str(micro_batches)}
+        _, account = self.account_of("bugs.py", "known_weights", ranks, **env)
+        [group] = account["shown"]["groups"]
+        self.assertEqual(len(group["weights"]), ranks)
+        for of_rank in group["weights"]:
+            self.assertEqual(len(of_rank), micro_batches)
+            for i, estimate in enumerate(of_rank):
+                right = 1.1 ** (micro_batches - 1 - i) / ranks
+                self.assertLess(abs(estimate["weight"] / right - 1), 1e-3)
+
+
+class FastTest(AccountTest):
+    """What every change is tested with."""
+
+    def test_weights_are_recovered_under_ddp_and_fully_shard(self):
+        self.check_weights(2, 8)
+        self.check_weights(3, 2, SHARDED="1")
+
+    def test_an_account_that_is_off_fails_the_job_that_asked_for_it(self):
+        outcome, _ = self.account_of(
+            "bugs.py", "cleared_after_the_first", 2, options=("--fail-on-excess",)
+        )
+        self.assertEqual(outcome.status, 1)
+
+    def test_a_share_of_the_parameters_is_enough(self):
+        options = ("--sample", "0.5")
+        _, account = self.account_of("bugs.py", "overwritten_by_the_last", 2, options=options)
+        self.assertEqual(account["verdicts"][0]["kind"], "dropped")
+        [group] = account["shown"]["groups"]
+        self.assertLess(len(group["parameters"]), 4)
+
+
+class SlowTest(AccountTest):
+    """All jobs with three seeds, and all shapes."""
+
+    def test_weights_are_recovered(self):
+        for env in ({}, {"SHARDED": "1"}):
+            for ranks in (2, 3, 4):
+                for micro_batches in (1, 3, 8):
+                    with self.subTest(ranks=ranks, micro_batches=micro_batches, **env):
+                        self.check_weights(ranks, micro_batches, **env)
+
+
+def one_test(name, seeds):
+    def test(self):
+        for seed in seeds:
+            with self.subTest(name, seed=seed):
+                self.check(name, seed)
+
+    return test
+
+
+for job, wanted in EXPECTED.items():
+    if wanted["fast"]:
+        setattr(FastTest, f"test_{job}", one_test(job, SEEDS[:1]))
+    setattr(SlowTest, f"test_{job}", one_test(job, SEEDS))
+
+
+if __name__ == "__main__":
+    unittest.main(verbosity=2)
