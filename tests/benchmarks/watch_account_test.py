@@ -1,5 +1,5 @@
-"""gradsync watch --account from end to end: the jobs of tests/harness/watch/account_jobs/, with what
-their account is to say (expected.json), and weights that are known.
+"""gradsync watch --account from end to end: the jobs of tests/harness/watch/account_jobs/, with
+what their account is to say (expected.json), and weights that are known.
 
     watch_account_test.py [FastTest | SlowTest]
 

@@ -57,6 +57,12 @@ class Watched:
         return self.json.get("per_step")
 
     @property
+    def account(self):
+        """What was asked for with watching(account=True): the verdicts in words; () without."""
+        said = self.json.get("account") or {}
+        return tuple(verdict["sentence"] for verdict in said.get("verdicts", ()))
+
+    @property
     def collectives(self):
         """Of such a step: {"all_reduce": {"count": ..., "bytes": ...}, ...}."""
         return (self.per_step or {}).get("collectives", {})

@@ -41,8 +41,9 @@ class Library:
 class Environment:
     """What processes that are started meanwhile are watched with, as under `gradsync watch`."""
 
-    def __init__(self, paths, folder):
+    def __init__(self, paths, folder, account):
         self.changes = {
+            "GRADSYNC_WATCH_ACCOUNT": account,
             "GRADSYNC_WATCH_DIR": str(folder),
             "GRADSYNC_WATCH_LIBRARY": paths["watcher"],
             "GRADSYNC_WATCH_TORCH": paths["torch"],
@@ -74,7 +75,7 @@ class Session:
 
     running = None  # the one that has begun and not ended
 
-    def __init__(self):
+    def __init__(self, account=""):
         if os.environ.get("GRADSYNC_WATCH_DIR"):
             raise program.Unwatchable("it is being watched already, from outside or around this")
         import_torch()
@@ -87,13 +88,13 @@ class Session:
         try:
             self.library = Library(paths["watcher"])
             self.hook = hook_of(paths["hook"])
-            self.environment = Environment(paths, self.folder)
+            self.environment = Environment(paths, self.folder, account)
             self.library.open(self.folder, paths["version"])
         except BaseException:
             self.own_folder.remove()
             raise
         atexit.register(self.remove)  # of a watching that nobody ends
-        self.hook.begin(self.folder)
+        self.hook.begin(self.folder, account)
         self.environment.set()
         Session.running = self
 
@@ -175,18 +176,22 @@ def hook_of(folder):
 
 
 @contextlib.contextmanager
-def watching():
+def watching(account=False, every=10, sample=1.0):
     """Watches what this process does to synchronize gradients, and tells at the end: Watched.
 
     Collective where the process is a rank of a group: every rank enters it, in the same order; at
     the end all wait for each other, for two minutes at most. Models that were wrapped before are
     watched as well; of processes that are started meanwhile all is seen that `gradsync watch` sees.
 
+    `account`: says too what every micro-batch of every rank weighs in the gradient that the
+    optimizer reads (`Watched.account`), of the first two of `every` so many steps and of that share
+    of the parameters.
+
     Nothing that goes wrong here reaches the training: `Watched.unseen` says what is not known, and
     a warning of the logger "gradsync". An exception of the training goes on its way.
     """
     watched = Watched()
-    session = begun(watched)
+    session = begun(watched, f"{every} {sample}" if account else "")
     try:
         yield watched
     finally:
@@ -195,9 +200,9 @@ def watching():
             conclude(session, watched)
 
 
-def begun(watched):
+def begun(watched, account):
     try:
-        return Session()
+        return Session(account)
     except Exception as error:
         give_up(watched, error)
         return None

@@ -203,14 +203,19 @@ std::vector<AccountVerdict> judge_account(const StepAccount& account) {
     if (group.left_over > kForeign) return {not_a_sum(group, account.groups.size() == 1)};
   }
   if (auto separate = judge_separate(account)) return {std::move(*separate)};
-  std::vector<AccountVerdict> verdicts{judge_weights(account, account.groups[0])};
-  for (std::size_t i = 1; i < account.groups.size() && is_good(verdicts[0].kind); ++i) {
-    AccountVerdict other = judge_weights(account, account.groups[i]);
-    if (is_good(other.kind)) continue;
-    other.sentence += " in " + names_text(account.groups[i].parameters);
-    verdicts = {std::move(other)};
+  std::vector<AccountVerdict> verdicts;
+  for (const WeightGroup& group : account.groups) {
+    verdicts.push_back(judge_weights(account, group));
   }
-  if (!is_good(verdicts[0].kind)) return verdicts;
+  const auto bad = std::find_if(verdicts.begin(), verdicts.end(), [](const AccountVerdict& each) {
+    return !is_good(each.kind);
+  });
+  if (bad != verdicts.end()) {
+    const auto group = account.groups.begin() + (bad - verdicts.begin());
+    if (account.groups.size() > 1) bad->sentence += " in " + names_text(group->parameters);
+    return {*bad};
+  }
+  verdicts.resize(1);
   if (auto groups = judge_groups(account)) return {std::move(*groups)};
   if (auto factor = judge_factor(account)) verdicts.push_back(std::move(*factor));
   return verdicts;

@@ -254,6 +254,9 @@ def watch_clipping(module):
         return original(*args, **kwargs)
 
     module.clip_grad_norm_ = clip_grad_norm_
+    package = sys.modules.get("torch.nn.utils")  # has it by name already where it was imported
+    if getattr(package, "clip_grad_norm_", None) is original:
+        package.clip_grad_norm_ = clip_grad_norm_
 
 
 def watch_grad_scaler(module):
@@ -374,26 +377,28 @@ def start():
     folder = os.environ.get("GRADSYNC_WATCH_DIR")
     if folder and recording.writer is None:
         Finder.is_from_the_start = True
-        install(folder)
+        install(folder, os.environ.get("GRADSYNC_WATCH_ACCOUNT", ""))
 
 
-def install(folder):
+def install(folder, wish):
     recording.writer = Writer(folder)
-    account.start(folder, os.environ.get("GRADSYNC_WATCH_ACCOUNT", ""))
+    account.start(folder, wish)
     os.register_at_fork(after_in_child=forget_parent)
     atexit.register(flush_at_end)
     sys.meta_path.insert(0, Finder)
 
 
-def begin(folder):
-    """Begins to watch a process that runs already, or watches it once more; see end()."""
+def begin(folder, wish=""):
+    """Begins to watch a process that runs already, or watches it once more; see end(). `wish`: for
+    an account, as GRADSYNC_WATCH_ACCOUNT.
+    """
     if recording.writer is None:
-        install(folder)
+        install(folder, wish)
         for name in WATCHED.keys() & sys.modules.keys():
             watch_module(sys.modules[name])
     else:
         recording.writer = Writer(folder)
-        account.start(folder, os.environ.get("GRADSYNC_WATCH_ACCOUNT", ""))
+        account.start(folder, wish)
     recording.record_earlier_wraps()
 
 

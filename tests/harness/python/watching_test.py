@@ -138,6 +138,20 @@ class OneProcessTest(WatchingTest):
         # Not even of modules of torch that are imported within.
         self.assertEqual(lines[5], "its tensors were not counted from the first one on")
 
+    def test_an_account_is_given_where_it_is_asked_for(self):
+        lines = self.said(
+            ALONE,
+            """
+            for wish in (True, False):
+                with gradsync.watching(account=wish, every=1) as watched:
+                    train(4, properly=True)
+                print(watched.account)
+            """,
+        )
+        # Its micro-batches are alike.
+        self.assertIn("3 of 3 contributions cannot be told apart", lines[0])
+        self.assertEqual(lines[1], "()")
+
     def test_each_watching_is_of_its_own_block(self):
         lines = self.said(
             ALONE,

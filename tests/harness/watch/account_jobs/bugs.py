@@ -286,21 +286,6 @@ def decayed_in_the_gradient():
     train_ddp(before_step=decay)
 
 
-@named(bugs)
-def lost_in_sixteen_bits():
-    """Gradients that all point one way are added up in bfloat16: what comes late is less than the
-    last bit of what is there.
-    """
-    model = make_model().to(torch.bfloat16)
-    optimizer = sgd(model)
-    for step in batches(micro_batches=40):
-        for inputs, targets in step:
-            backward(model, inputs.bfloat16(), targets.bfloat16() / 8 + 3, divisor=40)
-        average(model)
-        optimizer.step()
-        optimizer.zero_grad()
-
-
 # ---- weights that are known ------------------------------------------------------------------
 
 

@@ -271,5 +271,20 @@ def divided_wrongly_inside_of_the_loss():
         optimizer.zero_grad()
 
 
+@named(correct)
+def added_up_in_sixteen_bits():
+    """Many micro-batches whose gradients all point one way, in bfloat16: what each lost is less
+    than what rounding hides, and no more is said.
+    """
+    model = make_model().to(torch.bfloat16)
+    optimizer = sgd(model)
+    for step in batches(micro_batches=40):
+        for inputs, targets in step:
+            backward(model, inputs.bfloat16(), targets.bfloat16() / 8 + 3, divisor=40)
+        average(model)
+        optimizer.step()
+        optimizer.zero_grad()
+
+
 if __name__ == "__main__":
     run(correct)
