@@ -42,13 +42,13 @@ double size_of(const Sought& sought) {
   double columns = 0;
   for (const auto& [column, sketch] : sought.columns) columns += squared_length(sketch);
   squared += columns / std::max<double>(1, static_cast<double>(sought.columns.size()));
-  return std::sqrt(squared / static_cast<double>(kBuckets));
+  return std::sqrt(squared / static_cast<double>(kSketchBuckets));
 }
 
 // Buckets that an element of the parameter falls into.
 std::size_t buckets_of(const Sought& sought) {
   return static_cast<std::size_t>(
-      std::min<std::int64_t>(sought.elements, static_cast<std::int64_t>(kBuckets)));
+      std::min<std::int64_t>(sought.elements, static_cast<std::int64_t>(kSketchBuckets)));
 }
 
 // `others`: what each parameter may be made of besides, a sketch for each; empty: nothing.

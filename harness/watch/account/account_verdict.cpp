@@ -207,9 +207,8 @@ std::vector<AccountVerdict> judge_account(const StepAccount& account) {
   for (const WeightGroup& group : account.groups) {
     verdicts.push_back(judge_weights(account, group));
   }
-  const auto bad = std::find_if(verdicts.begin(), verdicts.end(), [](const AccountVerdict& each) {
-    return !is_good(each.kind);
-  });
+  const auto bad = std::find_if(verdicts.begin(), verdicts.end(),
+                                [](const AccountVerdict& each) { return !is_good(each.kind); });
   if (bad != verdicts.end()) {
     const auto group = account.groups.begin() + (bad - verdicts.begin());
     if (account.groups.size() > 1) bad->sentence += " in " + names_text(group->parameters);

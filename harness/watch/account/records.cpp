@@ -27,10 +27,10 @@ int small(JsonFields& fields, const char* name, std::int64_t at_least = 0) {
 
 // A number that is not finite is null.
 Sketch read_sketch(const json& values, JsonFields& fields, const char* name) {
-  const bool is_list = values.is_array() && values.size() == kBuckets;
-  if (!is_list) fields.fail(name, fmt::format("a list of {} numbers", kBuckets));
+  const bool is_list = values.is_array() && values.size() == kSketchBuckets;
+  if (!is_list) fields.fail(name, fmt::format("a list of {} numbers", kSketchBuckets));
   Sketch sketch{};
-  for (std::size_t b = 0; b < kBuckets; ++b) {
+  for (std::size_t b = 0; b < kSketchBuckets; ++b) {
     if (!values[b].is_number() && !values[b].is_null()) fields.fail(name, "numbers");
     sketch[b] = values[b].is_null() ? std::nan("") : values[b].get<double>();
   }
@@ -84,8 +84,8 @@ AccountedStep read_step(JsonFields& fields) {
 void read_start(JsonFields& fields, AccountRecords& records) {
   if (fields.string("schema") != kAccountSchema) fields.fail("schema", kAccountSchema);
   records.pid = fields.positive_int("pid");
-  if (fields.integer("buckets", 1) != static_cast<std::int64_t>(kBuckets)) {
-    fields.fail("buckets", std::to_string(kBuckets));
+  if (fields.integer("buckets", 1) != static_cast<std::int64_t>(kSketchBuckets)) {
+    fields.fail("buckets", std::to_string(kSketchBuckets));
   }
   fields.positive_int("every");
   fields.number("share");

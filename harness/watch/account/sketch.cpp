@@ -31,13 +31,13 @@ Sketch sketch_of(std::span<const double> elements, std::int64_t offset) {
   Sketch sketch{};
   for (std::size_t i = 0; i < elements.size(); ++i) {
     const auto index = offset + static_cast<std::int64_t>(i);
-    sketch[static_cast<std::size_t>(index) % kBuckets] += sketch_sign(index) * elements[i];
+    sketch[static_cast<std::size_t>(index) % kSketchBuckets] += sketch_sign(index) * elements[i];
   }
   return sketch;
 }
 
 void add(Sketch& sum, const Sketch& more) {
-  for (std::size_t b = 0; b < kBuckets; ++b) sum[b] += more[b];
+  for (std::size_t b = 0; b < kSketchBuckets; ++b) sum[b] += more[b];
 }
 
 double squared_length(const Sketch& sketch) {
@@ -46,7 +46,7 @@ double squared_length(const Sketch& sketch) {
 
 double squared_distance(const Sketch& a, const Sketch& b) {
   double sum = 0;
-  for (std::size_t i = 0; i < kBuckets; ++i) sum += (a[i] - b[i]) * (a[i] - b[i]);
+  for (std::size_t i = 0; i < kSketchBuckets; ++i) sum += (a[i] - b[i]) * (a[i] - b[i]);
   return sum;
 }
 

@@ -22,10 +22,10 @@
 
 namespace gradsync::watch {
 
-inline constexpr std::size_t kBuckets = 64;
+inline constexpr std::size_t kSketchBuckets = 64;
 inline constexpr std::int64_t kSketchRow = 4096;
 
-using Sketch = std::array<double, kBuckets>;
+using Sketch = std::array<double, kSketchBuckets>;
 
 // Returns the sign of element `index` of a parameter, 1 or -1.
 int sketch_sign(std::int64_t index);

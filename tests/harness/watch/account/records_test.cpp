@@ -15,7 +15,7 @@ const std::string kStart =
 
 std::string sketch_text(const std::string& first) {
   std::string text = "[" + first;
-  for (std::size_t b = 1; b < kBuckets; ++b) text += ",0";
+  for (std::size_t b = 1; b < kSketchBuckets; ++b) text += ",0";
   return text + "]";
 }
 

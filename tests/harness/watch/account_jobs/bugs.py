@@ -5,7 +5,6 @@ account is to say.
 
 import os
 
-import torch
 import torch.distributed as dist
 from torch.distributed.device_mesh import init_device_mesh
 from torch.distributed.fsdp import fully_shard
