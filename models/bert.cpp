@@ -223,7 +223,8 @@ class BertForSequenceClassification::Bert : public torch::nn::Module {
     }
     Tensor operator()(Tensor x, const Tensor& mask, BertForSequenceClassification& model) {
       for (std::size_t i = 0; i < layers->list.size(); ++i) {
-        x = model.run_unit(i, x, [&](const Tensor& y) { return (*layers->list[i])(y, mask); });
+        x = model.run_unit(
+            i, x, [layer = layers->list[i], mask](const Tensor& y) { return (*layer)(y, mask); });
       }
       return x;
     }

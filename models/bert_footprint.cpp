@@ -37,6 +37,7 @@ void dropout(std::int64_t size, MemoryScript& script) {
   script.hold({size});  // the mask
   script.with_number(0);
   script.hold({size});
+  script.saved({size});
 }
 
 void dropout_backward(std::int64_t size, MemoryScript& script) {
@@ -47,6 +48,7 @@ void dropout_backward(std::int64_t size, MemoryScript& script) {
 // The result, and each token's mean and deviation.
 void layer_norm(const Sizes& sizes, MemoryScript& script) {
   script.hold({sizes.hidden, sizes.per_token, sizes.per_token});
+  script.saved({sizes.per_token, sizes.per_token});
 }
 
 void layer_norm_backward(const Sizes& sizes, MemoryScript& script) {
@@ -57,26 +59,38 @@ void layer_norm_backward(const Sizes& sizes, MemoryScript& script) {
   script.gradients({sizes.vector, sizes.vector});
 }
 
+// When backward lets go of what an operation saved.
+enum class LetGo {
+  AfterNode,      // with the node of the graph that has it
+  WithinItsTurn,  // it ran again and was handed out: before the node's gradients are summed
+};
+
 // Turns the gradient of a linear layer's output into that of its input and of its parameters.
 // `input`: what it read, where nothing else needs it any more; else 0.
 void linear_backward(std::int64_t input_gradient, std::int64_t weight, std::int64_t bias,
-                     std::int64_t output_gradient, std::int64_t input, MemoryScript& script) {
-  script.hold({input_gradient, weight, bias});
-  script.free({output_gradient, input});
+                     std::int64_t output_gradient, std::int64_t input, MemoryScript& script,
+                     LetGo when = LetGo::AfterNode) {
+  const bool early = when == LetGo::WithinItsTurn;
+  script.hold({input_gradient, weight});
+  if (early) script.free({input});
+  script.hold({bias});  // a sum over all tokens
+  script.free({output_gradient, early ? 0 : input});
   script.gradients({bias, weight});
 }
 
-MemoryScript layer_forward(const Sizes& sizes) {
+MemoryScript layer_forward(const Sizes& sizes, MemoryScript::Saved saved) {
   const std::int64_t x = sizes.hidden;
-  MemoryScript script;
+  MemoryScript script(saved);
   script.hold({x, x, x});  // queries, keys, values
   script.with_number(x);   // the scaled queries,
   script.hold({x, x});     // laid out by heads for the product, as are the keys
   script.hold({sizes.scores});
+  script.saved({x, x});
   script.free({x});             // the scaled queries
   script.hold({sizes.scores});  // softmax
   dropout(sizes.scores, script);
-  script.hold({x, x});  // the values by heads, the context by heads
+  script.hold({x, x});                            // the values by heads, the context by heads
+  script.saved({x, sizes.scores, sizes.scores});  // the former; with dropout, without
   script.free({sizes.scores});
   script.hold({x});           // the context by tokens
   script.free({x, x, x, x});  // by heads; values, keys, queries
@@ -85,12 +99,15 @@ MemoryScript layer_forward(const Sizes& sizes) {
   script.hold({x});  // residual
   layer_norm(sizes, script);
   script.free({x, x});                    // with dropout, without
+  script.saved({x, x});                   // residual, the context
   script.hold({sizes.wide, sizes.wide});  // before and after gelu
+  script.saved({sizes.wide});             // the former
   script.hold({x});
   dropout(x, script);
   script.hold({x});
   layer_norm(sizes, script);
   script.free({x, x});
+  script.saved({x, sizes.wide, x});  // residual, after gelu, what attention made
   return script;
 }
 
@@ -104,21 +121,22 @@ void projection_backward(const Sizes& sizes, std::int64_t input, MemoryScript& s
   script.free({x});
 }
 
-MemoryScript layer_backward(const Sizes& sizes) {
+// `input`: of the layer, and what else is kept as long.
+MemoryScript layer_backward(const Sizes& sizes, std::int64_t input, LetGo when) {
   const std::int64_t x = sizes.hidden;
   MemoryScript script;
   layer_norm_backward(sizes, script);
   script.hold({x});
   script.free({x});  // dropout's mask; the gradient also is the residual's
-  linear_backward(sizes.wide, sizes.wide_matrix, sizes.vector, x, sizes.wide, script);
+  linear_backward(sizes.wide, sizes.wide_matrix, sizes.vector, x, sizes.wide, script, when);
   script.hold({sizes.wide});  // gelu
   script.free({sizes.wide, sizes.wide});
-  linear_backward(x, sizes.wide_matrix, sizes.wide_vector, sizes.wide, x, script);
+  linear_backward(x, sizes.wide_matrix, sizes.wide_vector, sizes.wide, x, script, when);
   script.free({x});  // added to the residual's
   layer_norm_backward(sizes, script);
   script.hold({x});
   script.free({x});
-  linear_backward(x, sizes.square, sizes.vector, x, x, script);
+  linear_backward(x, sizes.square, sizes.vector, x, x, script, when);
   script.hold({x});  // the context's gradient, by heads
   script.free({x});
   script.hold({x, sizes.scores});  // of values and probabilities
@@ -130,10 +148,27 @@ MemoryScript layer_backward(const Sizes& sizes) {
   script.free({sizes.scores, x, x});
   script.with_number(x);
   script.free({x});
-  projection_backward(sizes, 0, script);  // values
-  projection_backward(sizes, 0, script);  // keys
-  projection_backward(sizes, x, script);  // queries, and the layer's input goes
+  projection_backward(sizes, 0, script);      // values
+  projection_backward(sizes, 0, script);      // keys
+  projection_backward(sizes, input, script);  // queries, and the layer's input goes
   return script;
+}
+
+PassScript layer_pass(const Sizes& sizes) {
+  return {layer_forward(sizes, MemoryScript::Saved::Kept),
+          layer_backward(sizes, sizes.hidden, LetGo::AfterNode),
+          {}};
+}
+
+PassScript checkpointed_layer_pass(const Sizes& sizes) {
+  PassScript pass;
+  pass.forward.hold({kRandomStateBytes});
+  pass.forward.then(layer_forward(sizes, MemoryScript::Saved::Forgotten));
+  pass.again.hold({kRandomStateBytes});  // to go on from afterwards
+  pass.again.then(layer_forward(sizes, MemoryScript::Saved::Kept));
+  pass.again.free({sizes.hidden, kRandomStateBytes});  // the output is there already
+  pass.backward = layer_backward(sizes, sizes.hidden + kRandomStateBytes, LetGo::WithinItsTurn);
+  return pass;
 }
 
 PassScript embeddings_pass(const BertConfig& config, const Sizes& sizes) {
@@ -197,7 +232,8 @@ std::vector<std::int64_t> layer_parameters(const BertConfig& config) {
 
 }  // namespace
 
-std::optional<Footprint> bert_footprint(const BertConfig& config, const MicroBatchShape& shape) {
+std::optional<Footprint> bert_footprint(const BertConfig& config, const MicroBatchShape& shape,
+                                        CheckpointedUnits checkpointed) {
   if (shape.examples < 2 || shape.length < 2 || shape.length > config.positions) {
     return std::nullopt;
   }
@@ -216,11 +252,12 @@ std::optional<Footprint> bert_footprint(const BertConfig& config, const MicroBat
   footprint.buffer_bytes = {config.positions * kLongBytes, config.positions * kLongBytes};
   footprint.before = embeddings_pass(config, sizes);
   footprint.after = head_pass(config, sizes);
-  const auto layer =
-      std::make_shared<PassScript>(PassScript{layer_forward(sizes), layer_backward(sizes)});
+  const auto layer = std::make_shared<PassScript>(layer_pass(sizes));
+  const auto checkpointed_layer = std::make_shared<PassScript>(checkpointed_layer_pass(sizes));
   for (std::int64_t i = 0; i < config.layers; ++i) {
     footprint.units.push_back(
-        {fmt::format("bert.encoder.layer.{}", i), layer_parameters(config), layer});
+        {fmt::format("bert.encoder.layer.{}", i), layer_parameters(config),
+         checkpointed.has(static_cast<std::size_t>(i)) ? checkpointed_layer : layer});
   }
   return footprint;
 }

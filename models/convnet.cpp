@@ -84,7 +84,7 @@ ConvNet::ConvNet(std::uint64_t seed, at::Device device) {
 at::Tensor ConvNet::logits(const Batch& batch) {
   at::Tensor x = as_pictures(batch.input_ids, head_->weight.scalar_type());
   for (std::size_t i = 0; i < layers_.size(); ++i) {
-    x = run_unit(i, x, [&](const at::Tensor& input) { return (*layers_[i])(input); });
+    x = run_unit(i, x, [this, i](const at::Tensor& input) { return (*layers_[i])(input); });
   }
   return at::linear(x.mean({2, 3}), head_->weight, head_->bias);
 }

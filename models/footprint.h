@@ -19,6 +19,8 @@ namespace gradsync::models {
 
 inline constexpr std::int64_t kFloatBytes = 4;
 inline constexpr std::int64_t kLongBytes = 8;
+// The state of the CPU's random numbers, as a tensor: a checkpointed unit keeps it to run again.
+inline constexpr std::int64_t kRandomStateBytes = 5056;
 
 struct MemoryEvent {
   enum class Kind {
@@ -33,9 +35,17 @@ struct MemoryEvent {
 class MemoryScript {
  public:
   using Sizes = std::initializer_list<std::int64_t>;  // in bytes
+  enum class Saved : bool { Forgotten, Kept };        // what operations save for their backward
+
+  MemoryScript() = default;
+  explicit MemoryScript(Saved saved) : saved_(saved) {}
 
   void hold(Sizes sizes) { add(MemoryEvent::Kind::Hold, sizes); }
   void free(Sizes sizes) { add(MemoryEvent::Kind::Free, sizes); }
+  // From here on backward alone needs these: they stay, or go where what is saved is forgotten.
+  void saved(Sizes sizes) {
+    if (saved_ == Saved::Forgotten) free(sizes);
+  }
   // Parameters' gradients reach their accumulators in this order.
   void gradients(Sizes sizes) { add(MemoryEvent::Kind::Gradient, sizes); }
   // An operation on a tensor and a number, which becomes a double and then a float, each a tensor.
@@ -49,6 +59,11 @@ class MemoryScript {
     free({kLongBytes});
   }
 
+  // And after all this, `other`.
+  void then(const MemoryScript& other) {
+    events_.insert(events_.end(), other.events_.begin(), other.events_.end());
+  }
+
   const std::vector<MemoryEvent>& events() const { return events_; }
 
  private:
@@ -58,13 +73,15 @@ class MemoryScript {
       if (bytes > 0) events_.push_back({kind, bytes});
     }
   }
+  Saved saved_ = Saved::Kept;
   std::vector<MemoryEvent> events_;
 };
 
-// A part of a model on its way through a micro-batch. What forward leaves, backward frees.
+// A part of a model on its way through a micro-batch. What forward and again leave, backward frees.
 struct PassScript {
   MemoryScript forward;
   MemoryScript backward;
+  MemoryScript again;  // of a checkpointed unit: what runs again before backward; else empty
 };
 
 struct UnitFootprint {
@@ -75,7 +92,7 @@ struct UnitFootprint {
 
 // The order of a micro-batch: before.forward, each unit's forward, after.forward, which ends with
 // the loss, a float; then the loss is divided and its gradient made, which after.backward frees;
-// after.backward, each unit's backward from the last to the first, before.backward.
+// after.backward, each unit's again and backward from the last to the first, before.backward.
 struct Footprint {
   std::vector<std::int64_t> other_parameters;  // in no unit: elements of each
   std::vector<UnitFootprint> units;            // in the order of forward

@@ -263,8 +263,9 @@ Tensor MixtralForCausalLM::logits(const Batch& batch) {
   const Surroundings surroundings = surroundings_of(batch);
   Tensor hidden = at::embedding(embedding_, batch.input_ids);
   for (std::size_t i = 0; i < layers_.size(); ++i) {
-    hidden = run_unit(
-        i, hidden, [&](const Tensor& input) { return run_layer(layers_[i], input, surroundings); });
+    hidden = run_unit(i, hidden, [this, i, surroundings](const Tensor& input) {
+      return run_layer(layers_[i], input, surroundings);
+    });
   }
   return at::linear(rms_norm(hidden, norm_, config_.rms_norm_eps), head_);
 }

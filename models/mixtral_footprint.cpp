@@ -66,16 +66,22 @@ void rms_norm(const MixtralSizes& sizes, MemoryScript& script) {
   script.with_number(sizes.per_token);           // plus eps
   script.hold({sizes.per_token, sizes.hidden});  // inverse root, normed
   script.free({sizes.per_token});
+  script.saved({sizes.per_token});
   script.hold({sizes.hidden});     // times the weight
   script.free({sizes.per_token});  // the mean
+  script.saved({sizes.hidden});    // normed
 }
 
-// Frees its input. `added`: the input's gradient so far is there, and these are added to it.
-void rms_norm_backward(const MixtralSizes& sizes, bool added, MemoryScript& script) {
+// Frees its input, and `with_input` more. `added`: the input's gradient so far is there, and these
+// are added to it. `ran_again`: see expert_backward.
+void rms_norm_backward(const MixtralSizes& sizes, bool added, bool ran_again, MemoryScript& script,
+                       std::int64_t with_input = 0) {
   const std::int64_t x = sizes.hidden;
   const std::int64_t per_token = sizes.per_token;
-  script.hold({x, x, sizes.vector});  // of normed; of the weight, before and after the sum
-  script.free({x, x, x});             // the latter, the gradient that came, normed
+  script.hold({x, x});              // of normed; of the weight, before the sum
+  if (ran_again) script.free({x});  // normed
+  script.hold({sizes.vector});
+  script.free({x, x, ran_again ? 0 : x});  // before the sum, the gradient that came, normed
   script.gradients({sizes.vector});
   script.hold({x, x, per_token});  // of the inverse root, before and after the sum; of the input
   script.free({x, x});             // the former, and of normed
@@ -89,8 +95,8 @@ void rms_norm_backward(const MixtralSizes& sizes, bool added, MemoryScript& scri
   script.hold({x});  // square: 2 x
   script.with_number(x);
   script.hold({x});
-  script.free({x, x, x, x});  // steps of the product, of the squares, the input
-  script.free({x});           // added to the input's
+  script.free({x, x, x, x, with_input});  // steps of the product, of the squares, the input
+  script.free({x});                       // added to the input's
 }
 
 // `size` of what turns: queries or keys.
@@ -117,12 +123,15 @@ void attention(const MixtralSizes& sizes, const AttentionBlocks& blocks, MemoryS
   rotate(sizes.key_value, script);
   script.hold({sizes.hidden, sizes.per_head, blocks.forward()});  // context, log of sums
   script.free({blocks.forward()});
+  script.saved({sizes.per_head});
   script.hold({sizes.hidden});                   // the output layer
   script.free({sizes.key_value, sizes.hidden});  // keys and queries as they were before they turned
+  script.saved({sizes.hidden, sizes.key_value, sizes.key_value, sizes.hidden});
 }
 
-void attention_backward(const MixtralSizes& sizes, const AttentionBlocks& blocks, bool last_to_run,
-                        MemoryScript& script) {
+// `angles`: as rotate_backward has them.
+void attention_backward(const MixtralSizes& sizes, const AttentionBlocks& blocks,
+                        std::int64_t angles, MemoryScript& script) {
   const std::int64_t x = sizes.hidden;
   const std::int64_t kv = sizes.key_value;
   script.hold({sizes.square, x});  // the output layer
@@ -131,7 +140,7 @@ void attention_backward(const MixtralSizes& sizes, const AttentionBlocks& blocks
   script.free({blocks.sums(), blocks.scores()});
   script.free({x, kv, x, kv, sizes.per_head, x});  // what came; keys, queries, values, context
   rotate_backward(kv, 0, script);
-  rotate_backward(x, last_to_run ? sizes.angles : 0, script);
+  rotate_backward(x, angles, script);
   script.hold({sizes.key_value_matrix, x});  // values
   script.free({kv});
   script.gradients({sizes.key_value_matrix});
@@ -153,6 +162,7 @@ void router(const MixtralSizes& sizes, MemoryScript& script) {
   script.with_integer(indices);                                // experts in turn
   script.free({indices});
   script.hold({weights, sizes.per_token, weights});  // chosen, their sum, its parts
+  script.saved({weights, sizes.per_token, sizes.per_expert});
 }
 
 // Frees the router's input.
@@ -187,18 +197,25 @@ void expert(const MixtralConfig& config, const MixtralSizes& sizes, std::int64_t
   script.hold({tokens * kLongBytes});                     // which choices are this expert's
   script.with_integer(tokens * kLongBytes);               // whose
   script.hold({narrow, wide, wide, wide, wide, narrow});  // input, gate, up, silu, product, output
-  script.hold({tokens * kFloatBytes, narrow});            // weights, weighted
+  script.saved({wide, wide, wide, wide, narrow});
+  script.hold({tokens * kFloatBytes, narrow});  // weights, weighted
+  script.saved({tokens * kFloatBytes, narrow, narrow, tokens * kLongBytes, tokens * kLongBytes});
 }
 
+// `ran_again`: what was saved is handed out to its node of the graph, and goes when that has done
+// its work: before the gradient of what was broadcast is summed, and not after.
 void expert_backward(const MixtralConfig& config, const MixtralSizes& sizes, std::int64_t tokens,
-                     bool first_to_run, MemoryScript& script) {
+                     bool first_to_run, bool ran_again, MemoryScript& script) {
   const std::int64_t narrow = tokens * config.hidden * kFloatBytes;
   const std::int64_t wide = tokens * config.intermediate * kFloatBytes;
   const std::int64_t weights = tokens * kFloatBytes;
   script.hold({narrow});  // of weighted
   script.free({narrow});
-  script.hold({narrow, narrow, weights});  // of the weights before the sum, of the output
-  script.free({narrow, narrow, weights, narrow});
+  const std::int64_t output_and_weights = narrow + weights;
+  script.hold({narrow, narrow});  // of the weights before the sum, of the output
+  if (ran_again) script.free({output_and_weights});
+  script.hold({weights});
+  script.free({narrow, narrow, ran_again ? 0 : output_and_weights});
   script.hold({sizes.choices * kFloatBytes});  // of all weights
   script.free({weights, tokens * kLongBytes});
   if (!first_to_run) script.free({sizes.choices * kFloatBytes});  // added to the others'
@@ -221,9 +238,11 @@ void expert_backward(const MixtralConfig& config, const MixtralSizes& sizes, std
   if (!first_to_run) script.free({sizes.hidden});  // added to the others'
 }
 
-MemoryScript layer_forward(const MixtralConfig& config, const MicroBatchShape& shape) {
+// Up to the last tensor that an operation saves: what each expert adds, and to which tokens.
+MemoryScript until_all_is_saved(const MixtralConfig& config, const MicroBatchShape& shape,
+                                MemoryScript::Saved saved) {
   const MixtralSizes sizes(config, shape);
-  MemoryScript script;
+  MemoryScript script(saved);
   rms_norm(sizes, script);
   attention(sizes, AttentionBlocks(config, shape), script);
   script.hold({sizes.hidden});  // residual
@@ -234,23 +253,63 @@ MemoryScript layer_forward(const MixtralConfig& config, const MicroBatchShape& s
   for (std::int64_t i = 0; i < config.experts; ++i) {
     expert(config, sizes, tokens_of(config, sizes, i), script);
   }
-  script.hold({sizes.hidden});  // residual
-  script.free({sizes.hidden, sizes.choices * kFloatBytes, sizes.per_expert});
   return script;
 }
 
+// What nobody saved goes at the end: what outputs were added to, their weights, the router's
+// logits.
+std::int64_t unsaved_bytes(const MixtralSizes& sizes) {
+  return sizes.hidden + sizes.choices * kFloatBytes + sizes.per_expert;
+}
+
+MemoryScript layer_forward(const MixtralConfig& config, const MicroBatchShape& shape,
+                           MemoryScript::Saved saved) {
+  const MixtralSizes sizes(config, shape);
+  MemoryScript script = until_all_is_saved(config, shape, saved);
+  script.hold({sizes.hidden});  // residual
+  script.free({unsaved_bytes(sizes)});
+  // Both norms' outputs, the first residual, which experts were chosen.
+  script.saved({sizes.hidden, sizes.hidden, sizes.hidden, sizes.choices * kLongBytes});
+  return script;
+}
+
+// `angles` go with the queries' turning, `with_input` with the layer's input; 0: not here.
 MemoryScript layer_backward(const MixtralConfig& config, const MicroBatchShape& shape,
-                            bool last_to_run) {
+                            std::int64_t angles, std::int64_t with_input, bool ran_again) {
   const MixtralSizes sizes(config, shape);
   MemoryScript script;
   for (std::int64_t i = config.experts; i-- > 0;) {
-    expert_backward(config, sizes, tokens_of(config, sizes, i), i + 1 == config.experts, script);
+    expert_backward(config, sizes, tokens_of(config, sizes, i), i + 1 == config.experts, ran_again,
+                    script);
   }
   router_backward(config, sizes, script);
-  rms_norm_backward(sizes, true, script);
-  attention_backward(sizes, AttentionBlocks(config, shape), last_to_run, script);
-  rms_norm_backward(sizes, true, script);
+  rms_norm_backward(sizes, true, ran_again, script);
+  attention_backward(sizes, AttentionBlocks(config, shape), angles, script);
+  rms_norm_backward(sizes, true, ran_again, script, with_input);
   return script;
+}
+
+// The layer whose backward runs last lets the angles go.
+PassScript layer_pass(const MixtralConfig& config, const MicroBatchShape& shape, bool last_to_run) {
+  const MixtralSizes sizes(config, shape);
+  return {layer_forward(config, shape, MemoryScript::Saved::Kept),
+          layer_backward(config, shape, last_to_run ? sizes.angles : 0, 0, false),
+          {}};
+}
+
+// It keeps the angles to run again, until it has done its backward.
+PassScript checkpointed_layer_pass(const MixtralConfig& config, const MicroBatchShape& shape,
+                                   bool last_to_run) {
+  const MixtralSizes sizes(config, shape);
+  PassScript pass;
+  pass.forward.hold({kRandomStateBytes});
+  pass.forward.then(layer_forward(config, shape, MemoryScript::Saved::Forgotten));
+  pass.again.hold({kRandomStateBytes});  // to go on from afterwards
+  pass.again.then(until_all_is_saved(config, shape, MemoryScript::Saved::Kept));
+  pass.again.free({unsaved_bytes(sizes), kRandomStateBytes});
+  pass.backward = layer_backward(config, shape, 0,
+                                 kRandomStateBytes + (last_to_run ? 2 * sizes.angles : 0), true);
+  return pass;
 }
 
 PassScript embeddings_pass(const MixtralSizes& sizes, const MicroBatchShape& shape) {
@@ -281,13 +340,14 @@ PassScript head_pass(const MixtralSizes& sizes, const MicroBatchShape& shape) {
   pass.backward.hold({sizes.embeddings, sizes.hidden});
   pass.backward.free({sizes.logits, sizes.hidden});
   pass.backward.gradients({sizes.embeddings});
-  rms_norm_backward(sizes, false, pass.backward);
+  rms_norm_backward(sizes, false, false, pass.backward);
   return pass;
 }
 
 }  // namespace
 
-Footprint mixtral_footprint(const MixtralConfig& config, const MicroBatchShape& shape) {
+Footprint mixtral_footprint(const MixtralConfig& config, const MicroBatchShape& shape,
+                            CheckpointedUnits checkpointed) {
   const MixtralSizes sizes(config, shape);
   Footprint footprint;
   // Frequencies, and a copy of them.
@@ -295,11 +355,14 @@ Footprint mixtral_footprint(const MixtralConfig& config, const MicroBatchShape& 
   footprint.buffer_bytes = {frequencies, frequencies};
   footprint.before = embeddings_pass(sizes, shape);
   footprint.after = head_pass(sizes, shape);
-  const MemoryScript forward = layer_forward(config, shape);
-  const auto first = std::make_shared<PassScript>(
-      PassScript{forward, layer_backward(config, shape, /*last_to_run=*/true)});
-  const auto other = std::make_shared<PassScript>(
-      PassScript{forward, layer_backward(config, shape, /*last_to_run=*/false)});
+  const auto pass_of = [&](bool is_checkpointed, bool last_to_run) {
+    return std::make_shared<PassScript>(is_checkpointed
+                                            ? checkpointed_layer_pass(config, shape, last_to_run)
+                                            : layer_pass(config, shape, last_to_run));
+  };
+  const auto first = pass_of(checkpointed.has(0), /*last_to_run=*/true);
+  const auto kept = pass_of(false, /*last_to_run=*/false);
+  const auto run_again = pass_of(true, /*last_to_run=*/false);
   for (const MixtralTensor& tensor : mixtral_shapes(config)) {
     if (tensor.unit.empty()) {
       footprint.other_parameters.push_back(tensor.elements());
@@ -307,7 +370,8 @@ Footprint mixtral_footprint(const MixtralConfig& config, const MicroBatchShape& 
     }
     std::vector<UnitFootprint>& units = footprint.units;
     if (units.empty() || units.back().name != tensor.unit) {
-      units.push_back({tensor.unit, {}, units.empty() ? first : other});
+      const auto& later = checkpointed.has(units.size()) ? run_again : kept;
+      units.push_back({tensor.unit, {}, units.empty() ? first : later});
     }
     units.back().parameters.push_back(tensor.elements());
   }

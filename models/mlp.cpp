@@ -30,7 +30,7 @@ at::Tensor Mlp::loss(const Batch& batch) {
     return token_counts(ids, kMlpWidths[0], weights_[0].options());
   });
   for (std::size_t i = 0; i < weights_.size(); ++i) {
-    x = run_unit(i, x, [&](const at::Tensor& input) {
+    x = run_unit(i, x, [this, i](const at::Tensor& input) {
       const at::Tensor output = at::linear(input, weights_[i], biases_[i]);
       return i + 1 < weights_.size() ? at::relu(output) : output;
     });

@@ -12,23 +12,48 @@ std::int64_t rows_bytes(const MicroBatchShape& shape, std::int64_t width) {
   return shape.examples * width * kFloatBytes;
 }
 
-PassScript layer_pass(std::size_t i, const MicroBatchShape& shape) {
-  const std::int64_t input = rows_bytes(shape, kMlpWidths[i]);
+// A linear layer, and after all but the last a relu, which keeps its result and nothing else.
+MemoryScript layer_forward(std::size_t i, const MicroBatchShape& shape) {
+  const std::int64_t output = rows_bytes(shape, kMlpWidths[i + 1]);
+  MemoryScript script;
+  script.hold({output});
+  if (i + 1 < kLayers) {
+    script.hold({output});
+    script.free({output});
+  }
+  return script;
+}
+
+// `input`: what the layer read and else was kept as long, where nothing else needs it any more.
+MemoryScript layer_backward(std::size_t i, const MicroBatchShape& shape, std::int64_t input) {
+  const std::int64_t input_gradient = i > 0 ? rows_bytes(shape, kMlpWidths[i]) : 0;
   const std::int64_t output = rows_bytes(shape, kMlpWidths[i + 1]);
   const std::int64_t weight = kMlpWidths[i] * kMlpWidths[i + 1] * kFloatBytes;
   const std::int64_t bias = kMlpWidths[i + 1] * kFloatBytes;
-  PassScript pass;
-  pass.forward.hold({output});
-  if (i + 1 < kLayers) {  // relu, which keeps its result and nothing else
-    pass.forward.hold({output});
-    pass.forward.free({output});
-    pass.backward.hold({output});
-    pass.backward.free({output, output});
+  MemoryScript script;
+  if (i + 1 < kLayers) {
+    script.hold({output});
+    script.free({output, output});
   }
-  // The features need no gradient, and go; what other layers read is their predecessor's relu's.
-  pass.backward.hold({i > 0 ? input : 0, weight, bias});
-  pass.backward.free({output, i > 0 ? 0 : input});
-  pass.backward.gradients({bias, weight});
+  script.hold({input_gradient, weight, bias});  // the features need none
+  script.free({output, input});
+  script.gradients({bias, weight});
+  return script;
+}
+
+PassScript layer_pass(std::size_t i, const MicroBatchShape& shape, CheckpointedUnits checkpointed) {
+  // What a layer reads is also its predecessor's relu's to keep, unless that one runs again.
+  const bool ends_with_it = i == 0 || checkpointed.has(i - 1);
+  const std::int64_t input = ends_with_it ? rows_bytes(shape, kMlpWidths[i]) : 0;
+  if (!checkpointed.has(i)) return {layer_forward(i, shape), layer_backward(i, shape, input), {}};
+  PassScript pass;
+  pass.forward.hold({kRandomStateBytes});
+  pass.forward.then(layer_forward(i, shape));
+  pass.again.hold({kRandomStateBytes});  // to go on from afterwards
+  // A product saves what it reads, before it begins: the last layer's is not made again.
+  if (i + 1 < kLayers) pass.again.then(layer_forward(i, shape));
+  pass.again.free({kRandomStateBytes});
+  pass.backward = layer_backward(i, shape, input + kRandomStateBytes);
   return pass;
 }
 
@@ -58,13 +83,13 @@ PassScript loss_pass(const MicroBatchShape& shape) {
 
 }  // namespace
 
-Footprint mlp_footprint(const MicroBatchShape& shape) {
+Footprint mlp_footprint(const MicroBatchShape& shape, CheckpointedUnits checkpointed) {
   Footprint footprint;
   footprint.before.forward = features(shape);
   for (std::size_t i = 0; i < kLayers; ++i) {
     footprint.units.push_back({fmt::format("layer{}", i),
                                {kMlpWidths[i] * kMlpWidths[i + 1], kMlpWidths[i + 1]},
-                               std::make_shared<PassScript>(layer_pass(i, shape))});
+                               std::make_shared<PassScript>(layer_pass(i, shape, checkpointed))});
   }
   footprint.after = loss_pass(shape);
   return footprint;

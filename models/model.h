@@ -17,6 +17,8 @@
 #include <utility>
 #include <vector>
 
+#include "models/checkpointed_units.h"
+#include "models/recompute.h"
 #include "models/suite.h"
 
 namespace gradsync::models {
@@ -55,6 +57,13 @@ class UnitHooks {
   virtual bool runs_end() const { return true; }    // what comes after the last, with the loss
 };
 
+// Units that keep no activations and run again in backward (models/recompute.h).
+struct Recomputation {
+  CheckpointedUnits units;
+  // Told when a unit begins to run again (true) and when that has ended (false); may be empty.
+  std::function<void(std::size_t unit, bool begins)> on_rerun;
+};
+
 class Model : public torch::nn::Module {
  public:
   // Returns the scalar mean loss over the batch (a paced model's is a constant with a graph).
@@ -82,6 +91,9 @@ class Model : public torch::nn::Module {
 
   // From now on, forward calls `hooks` around every unit; null: none. They must outlive their use.
   void set_unit_hooks(UnitHooks* hooks) { unit_hooks_ = hooks; }
+
+  // From now on, forward checkpoints these units. Gradients are the same bits.
+  void set_recomputation(Recomputation recomputation) { recomputation_ = std::move(recomputation); }
 
   // Token ids go from 0 to this, exclusive; 0: the model reads none.
   virtual std::int64_t vocabulary_size() const { return 0; }
@@ -111,15 +123,27 @@ class Model : public torch::nn::Module {
   }
 
   // Returns forward(input), the output of unit `index` of units(), with the hooks called around it.
+  // A checkpointed unit's is copied and called again in backward: let it own what it uses.
   template <typename Forward>
   at::Tensor run_unit(std::size_t index, at::Tensor input, const Forward& forward) {
-    if (unit_hooks_ == nullptr) return forward(std::move(input));
+    if (unit_hooks_ == nullptr) return run_or_checkpoint(index, input, forward);
     if (!unit_hooks_->runs(index)) return input;
-    at::Tensor output = forward(unit_hooks_->before_forward(index, std::move(input)));
-    return unit_hooks_->after_forward(index, std::move(output));
+    input = unit_hooks_->before_forward(index, std::move(input));
+    return unit_hooks_->after_forward(index, run_or_checkpoint(index, input, forward));
   }
 
  private:
+  template <typename Forward>
+  at::Tensor run_or_checkpoint(std::size_t index, const at::Tensor& input, const Forward& forward) {
+    if (!recomputation_.units.has(index)) return forward(input);
+    std::function<void(bool)> on_rerun;
+    if (recomputation_.on_rerun) {
+      on_rerun = [told = recomputation_.on_rerun, index](bool begins) { told(index, begins); };
+    }
+    return run_checkpointed(input, {forward, std::move(on_rerun)});
+  }
+
+  Recomputation recomputation_;
   std::vector<std::string> freshly_initialised_;
   UnitHooks* unit_hooks_ = nullptr;
 };
@@ -148,6 +172,8 @@ struct ModelEntry {
   // Errors: ConfigError for options the model cannot have, or a bad weights or profile file.
   std::function<std::shared_ptr<Model>(const ModelOptions&)> make;
   bool has_mixtrals_options = false;  // those of ModelOptions that only a Mixtral has
+  int checkpointable_units = 0;       // of units(): that have no effect beside their output and may
+                                      // run again in backward; 0: none may
 };
 
 // Every model by name, in the order `list` shows them: those of the suite, then those registered.

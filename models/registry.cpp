@@ -90,11 +90,14 @@ class Maker {
 
 ModelEntry entry_of(const SuiteModel& model) {
   const ModelDescription description = describe(model);
-  return {model.name, model.about, description.compute,
+  return {model.name,
+          model.about,
+          description.compute,
           [model](const ModelOptions& options) {
             return std::visit(Maker(model.name, options), model.config);
           },
-          description.has_mixtrals_options};
+          description.has_mixtrals_options,
+          description.checkpointable_units};
 }
 
 std::vector<ModelEntry> entries_of_the_suite() {

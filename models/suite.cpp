@@ -6,6 +6,7 @@
 #include "harness/base/named.h"
 #include "harness/base/program_files.h"
 #include "models/footprints.h"
+#include "models/mlp_sizes.h"
 
 namespace gradsync::models {
 namespace {
@@ -36,14 +37,15 @@ class Declared {
       : name_(name), options_(options) {}
 
   DeclaredFootprint operator()(const MlpConfig&) const {
-    return {mlp_footprint(options_.shape), ""};
+    return {mlp_footprint(options_.shape, options_.checkpointed), ""};
   }
   DeclaredFootprint operator()(const ConvNetConfig&) const {
     return {std::nullopt, "what a convolution's kernels hold depends on the processor"};
   }
   DeclaredFootprint operator()(const BranchingConfig&) const { return undeclared(); }
   DeclaredFootprint operator()(const BertConfig& config) const {
-    if (auto footprint = bert_footprint(config, options_.shape)) return {std::move(footprint), ""};
+    auto footprint = bert_footprint(config, options_.shape, options_.checkpointed);
+    if (footprint) return {std::move(footprint), ""};
     return {std::nullopt,
             fmt::format("a BERT declares what it holds for 2 or more examples of 2 to {} tokens",
                         config.positions)};
@@ -53,7 +55,7 @@ class Declared {
       return {std::nullopt,
               "the router is free to choose, and what its experts hold depends on the data"};
     }
-    return {mixtral_footprint(config, options_.shape), ""};
+    return {mixtral_footprint(config, options_.shape, options_.checkpointed), ""};
   }
   DeclaredFootprint operator()(const PacedConfig& config) const {
     return {paced_footprint(read_profile(config.profile), options_.scale), ""};
@@ -66,6 +68,18 @@ class Declared {
  private:
   const std::string& name_;
   const FootprintOptions& options_;
+};
+
+// What may be checkpointed. A convolution's batch normalization would note its statistics twice, a
+// branching model has no units, and a paced one waits and makes nothing to keep.
+struct UnitsThatRunAgain {
+  int operator()(const MlpConfig&) const { return kMlpWidths.size() - 1; }
+  int operator()(const BertConfig& config) const { return static_cast<int>(config.layers); }
+  int operator()(const MixtralConfig& config) const { return static_cast<int>(config.layers); }
+  template <typename Other>
+  int operator()(const Other&) const {
+    return 0;
+  }
 };
 
 }  // namespace
@@ -101,6 +115,7 @@ ModelDescription describe(const SuiteModel& model) {
   if (const auto* bert = std::get_if<BertConfig>(&model.config)) {
     description.longest_sequence = bert->positions;
   }
+  description.checkpointable_units = std::visit(UnitsThatRunAgain(), model.config);
   return description;
 }
 

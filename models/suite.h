@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "models/bert_config.h"
+#include "models/checkpointed_units.h"
 #include "models/footprint.h"
 #include "models/mixtral_shapes.h"
 
@@ -52,6 +53,7 @@ struct ModelDescription {
   bool has_mixtrals_options = false;  // those of ModelOptions that only a Mixtral has
   bool reads_pictures = false;
   std::int64_t longest_sequence = 0;  // tokens; 0: any
+  int checkpointable_units = 0;       // that may run again in backward; 0: none of them may
 };
 
 ModelDescription describe(const SuiteModel& model);
@@ -67,6 +69,7 @@ struct FootprintOptions {
   MicroBatchShape shape;
   int scale = 1;                  // of a paced model
   bool balanced_routing = false;  // of a Mixtral
+  CheckpointedUnits checkpointed = {};
 };
 
 struct DeclaredFootprint {

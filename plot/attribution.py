@@ -11,6 +11,7 @@ from run_data import Part, Run
 # The name in the field: its colour and what it is called.
 PARTS = {
     "own_compute_s": ("#3182BD", "own compute"),
+    "recompute_s": ("#CAB2D6", "computing again"),
     "copy_s": ("#CC79A7", "copying reduced buckets"),
     "late_peer_s": ("#D55E00", "waiting for a late peer"),
     "wire_s": ("#E69F00", "waiting for the wire"),

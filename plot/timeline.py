@@ -12,10 +12,13 @@ from run_data import Part, Run
 PHASES = {
     "forward": ("#9ECAE1", None),
     "backward": ("#3182BD", None),
+    "recompute": ("#CAB2D6", None),
     "wait": ("#FFFFFF", "////"),
     "copy": ("#CC79A7", None),
     "optimizer": ("#009E73", None),
 }
+LABELS = {"wait": "wait for communication", "recompute": "backward, computing again"}
+RARE = ("recompute",)  # explained only where there is some
 BUCKETS = ("#E69F00", "#F5D08A")  # neighbours differ, so that each bucket can be seen
 LANE = 0.8
 TALL_LANE = 2.0  # of communication, where many collectives are in flight at once
@@ -137,12 +140,13 @@ def _example(run: Run, cell: dict[str, Any]) -> dict[str, Any] | None:
 
 
 def _legend(trials: list[dict[str, Any]]) -> list[Any]:
-    entries = [
-        Patch(facecolor=colour, hatch=hatch, edgecolor=style.GREY, label=name)
-        for name, (colour, hatch) in PHASES.items()
-    ]
-    entries[2].set_label("wait for communication")
     ranks = [rank for trial in trials for rank in trial["ranks"]]
+    seen = {phase["phase"] for rank in ranks for phase in rank["timeline_phases"]}
+    entries = [
+        Patch(facecolor=colour, hatch=hatch, edgecolor=style.GREY, label=LABELS.get(name, name))
+        for name, (colour, hatch) in PHASES.items()
+        if name not in RARE or name in seen
+    ]
     plain = all(_lane_name(rank) == "all_reduce" for rank in ranks)
     label = "all_reduce of a bucket, in flight" if plain else "reduce_scatter of a unit, in flight"
     entries.append(Patch(facecolor=BUCKETS[0], edgecolor=style.GREY, label=label))

@@ -176,14 +176,32 @@ std::string largest(const MemoryRow& row) {
   return count == kMostTried ? fmt::format("{} or more", count) : std::to_string(count);
 }
 
+std::string value_of(const MemoryRow& row, const std::string& axis) {
+  const json value = plan::with_defaults(row.cell).value(axis, json("-"));
+  return value.is_string() ? value.get<std::string>() : value.dump();
+}
+
+// Other axes than those of the first columns in which the rows differ.
+std::vector<std::string> varying_axes(const std::vector<MemoryRow>& rows) {
+  std::vector<std::string> names;
+  for (const plan::Axis& axis : plan::axes()) {
+    const bool has_a_column =
+        axis.name == "wrapper" || axis.name == "strategy" || axis.name == "accumulation_steps";
+    const auto differs = [&](const MemoryRow& row) {
+      return value_of(row, axis.name) != value_of(rows.front(), axis.name);
+    };
+    if (!has_a_column && std::ranges::any_of(rows, differs)) names.push_back(axis.name);
+  }
+  return names;
+}
+
 void print_peaks(const std::vector<MemoryRow>& rows, bool with_budget) {
-  std::vector<text::TextTable::Column> columns{{"wrapper", text::Align::Left},
-                                               {"strategy", text::Align::Left},
-                                               {"accumulation"},
-                                               {"ranks"},
-                                               {"peak bytes"},
-                                               {"peak"},
-                                               {"reached in", text::Align::Left}};
+  const std::vector<std::string> varying = varying_axes(rows);
+  std::vector<text::TextTable::Column> columns{
+      {"wrapper", text::Align::Left}, {"strategy", text::Align::Left}, {"accumulation"}};
+  for (const std::string& axis : varying) columns.push_back({axis, text::Align::Left});
+  columns.insert(columns.end(),
+                 {{"ranks"}, {"peak bytes"}, {"peak"}, {"reached in", text::Align::Left}});
   if (with_budget) {
     columns.push_back({"budget", text::Align::Left});
     columns.push_back({"largest accumulation"});
@@ -191,8 +209,9 @@ void print_peaks(const std::vector<MemoryRow>& rows, bool with_budget) {
   text::TextTable table(columns);
   for (const MemoryRow& row : rows) {
     std::vector<std::string> words{row.cell.wrapper, row.cell.strategy,
-                                   std::to_string(row.cell.accumulation_steps),
-                                   std::to_string(row.world_size)};
+                                   std::to_string(row.cell.accumulation_steps)};
+    for (const std::string& axis : varying) words.push_back(value_of(row, axis));
+    words.push_back(std::to_string(row.world_size));
     if (!row.peak_bytes) {
       words.insert(words.end(), {"not declared", "", row.unknown_because});
     } else {

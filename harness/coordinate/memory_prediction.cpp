@@ -64,8 +64,11 @@ int element_bytes(const std::string& dtype) {
 MemoryPrediction predict_memory(const plan::Cell& cell, const LaunchSpec& where) {
   if (std::string why = objection(cell, where); !why.empty()) return {std::nullopt, why};
   const models::MicroBatchShape shape{cell.micro_batch_size, cell.sequence_length};
-  const auto declared = models::declared_footprint(
-      cell.model, {.shape = shape, .scale = cell.scale, .balanced_routing = cell.balanced_routing});
+  const auto declared =
+      models::declared_footprint(cell.model, {.shape = shape,
+                                              .scale = cell.scale,
+                                              .balanced_routing = cell.balanced_routing,
+                                              .checkpointed = {cell.activation_checkpointing}});
   if (!declared.footprint) return {std::nullopt, declared.unknown_because};
   models::Footprint footprint = *declared.footprint;
   const std::int64_t other = std::accumulate(footprint.buffer_bytes.begin(),

@@ -15,7 +15,8 @@ constexpr auto fields_of(const ModelDescription*) {
   return std::tuple{field("name", &ModelDescription::name),
                     field("about", &ModelDescription::about),
                     field("paced", &ModelDescription::compute),
-                    field("has_mixtrals_options", &ModelDescription::has_mixtrals_options)};
+                    field("has_mixtrals_options", &ModelDescription::has_mixtrals_options),
+                    field("checkpointable_units", &ModelDescription::checkpointable_units)};
 }
 
 }  // namespace gradsync::models

@@ -127,6 +127,11 @@ void MemoryMeter::set_phase(std::string_view phase, std::string_view unit) {
       MemoryPlace{place_->step, place_->micro_batch, std::string(phase), std::string(unit)});
 }
 
+std::shared_ptr<const MemoryPlace> MemoryMeter::place() const {
+  const std::lock_guard lock(mutex_);
+  return place_;
+}
+
 std::optional<OutOfMemoryReport> MemoryMeter::last_oom() const {
   const std::lock_guard lock(mutex_);
   return last_oom_;

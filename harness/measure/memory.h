@@ -104,6 +104,8 @@ class MemoryMeter {
   void set_place(int step, int micro_batch, std::string_view phase, std::string_view unit = {});
   // The same step and micro-batch, elsewhere in it.
   void set_phase(std::string_view phase, std::string_view unit = {});
+  // Where that is; never null.
+  std::shared_ptr<const MemoryPlace> place() const;
   // The last refusal, if there was one.
   std::optional<OutOfMemoryReport> last_oom() const;
 

@@ -18,7 +18,7 @@ namespace gradsync::measure {
 struct MemoryPlace {
   int step = -1;         // -1: outside a step
   int micro_batch = -1;  // -1: outside a micro-batch
-  std::string phase;     // "forward", "backward", "optimizer"; "" where unknown
+  std::string phase;     // "forward", "recompute", "backward", "optimizer"; "" where unknown
   std::string unit;      // of the model, such as "layer3"; "" where there is none
 
   bool operator==(const MemoryPlace&) const = default;

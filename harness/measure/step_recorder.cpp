@@ -8,6 +8,7 @@ launch::Activity activity_of(Phase phase) {
     case Phase::Forward:
       return launch::Activity::Forward;
     case Phase::Backward:
+    case Phase::Recompute:
     case Phase::Copy:
       return launch::Activity::Backward;
     case Phase::Wait:

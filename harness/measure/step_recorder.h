@@ -19,13 +19,14 @@
 
 namespace gradsync::measure {
 
-// Where a rank's own thread is. Wait: blocked on communication with no computation of its own left.
-// Copy: between such waits it copies what was communicated to where it belongs.
-enum class Phase : std::uint8_t { Forward, Backward, Wait, Copy, Optimizer };
-constexpr std::array kPhases{Phase::Forward, Phase::Backward, Phase::Wait, Phase::Copy,
-                             Phase::Optimizer};
-constexpr std::array<const char*, kPhases.size()> kPhaseNames{"forward", "backward", "wait", "copy",
-                                                              "optimizer"};
+// Where a rank's own thread is. Recompute: inside of backward, what forward did not keep. Wait:
+// blocked on communication with no computation of its own left. Copy: between such waits it copies
+// what was communicated to where it belongs.
+enum class Phase : std::uint8_t { Forward, Backward, Recompute, Wait, Copy, Optimizer };
+constexpr std::array kPhases{Phase::Forward, Phase::Backward, Phase::Recompute,
+                             Phase::Wait,    Phase::Copy,     Phase::Optimizer};
+constexpr std::array<const char*, kPhases.size()> kPhaseNames{"forward", "backward", "recompute",
+                                                              "wait",    "copy",     "optimizer"};
 
 // A thread that stands still is woken no sooner, and what is shorter was no wait. Larger: short
 // waits pass for copying.

@@ -6,10 +6,11 @@
 #include <algorithm>
 #include <cstdint>
 #include <stdexcept>
+#include <string>
 
 #include "harness/base/errors.h"
 #include "harness/base/json_fields.h"
-#include "harness/base/units.h"
+#include "harness/plan/axis_kinds.h"
 #include "harness/plan/strategies.h"
 
 namespace gradsync::plan {
@@ -17,56 +18,6 @@ namespace gradsync::plan {
 using nlohmann::json;
 
 namespace {
-
-template <typename Value, typename Set>
-Axis axis_of(const char* name, Value Cell::*field, Set set) {
-  Axis axis;
-  axis.name = name;
-  axis.set = std::move(set);
-  axis.get = [field](const Cell& cell) { return json(cell.*field); };
-  return axis;
-}
-
-Axis name(const char* axis, std::string Cell::*field) {
-  return axis_of(axis, field, [field](Cell& cell, const json& value) {
-    if (!value.is_string() || value.get_ref<const std::string&>().empty()) {
-      throw std::invalid_argument("a name");
-    }
-    cell.*field = value.get<std::string>();
-  });
-}
-
-Axis one_of(const char* axis, std::string Cell::*field, std::vector<std::string> allowed) {
-  return axis_of(axis, field, [field, allowed = std::move(allowed)](Cell& cell, const json& value) {
-    if (std::find(allowed.begin(), allowed.end(), value) == allowed.end()) {
-      throw std::invalid_argument(fmt::format("one of {}", fmt::join(allowed, ", ")));
-    }
-    cell.*field = value.get<std::string>();
-  });
-}
-
-Axis count(const char* axis, int Cell::*field) {
-  return axis_of(axis, field, [field](Cell& cell, const json& value) {
-    if (!value.is_number_integer() || value < 1 || value > kLargestCount) {
-      throw std::invalid_argument(fmt::format("an integer from 1 to {}", kLargestCount));
-    }
-    cell.*field = value.get<int>();
-  });
-}
-
-Axis flag(const char* axis, bool Cell::*field) {
-  return axis_of(axis, field, [field](Cell& cell, const json& value) {
-    if (!value.is_boolean()) throw std::invalid_argument("true or false");
-    cell.*field = value.get<bool>();
-  });
-}
-
-Axis size(const char* axis, std::int64_t Cell::*field, const std::string& zero,
-          const std::string& example) {
-  return axis_of(axis, field, [=](Cell& cell, const json& value) {
-    cell.*field = size_from_json(value, zero, example);
-  });
-}
 
 template <typename Entry>
 std::vector<std::string> names_of(const std::vector<Entry>& entries) {
@@ -89,6 +40,7 @@ std::vector<Axis> make_axes() {
           flag("find_unused_parameters", &Cell::find_unused_parameters).under("ddp"),
           flag("static_graph", &Cell::static_graph).under("ddp"),
           one_of("compression", &Cell::compression, {"none", "fp16", "bf16"}).later().under("ddp"),
+          every_nth("activation_checkpointing", &Cell::activation_checkpointing).later(),
           flag("fused_optimizer", &Cell::fused_optimizer).later(),
           flag("broadcast_buffers", &Cell::broadcast_buffers).later().under("ddp"),
           flag("sync_batch_norm", &Cell::sync_batch_norm).later(),
@@ -205,14 +157,6 @@ bool share_a_workload(const Cell& a, const Cell& b) {
   same.accumulation_steps = b.accumulation_steps;
   same.memory_budget_bytes = b.memory_budget_bytes;
   return same == b;
-}
-
-std::int64_t size_from_json(const json& value, const std::string& zero,
-                            const std::string& example) {
-  if (value.is_string()) return parse_size_bytes(value.get_ref<const std::string&>());
-  if (value.is_number_integer() && value.get<std::int64_t>() >= 0) return value;
-  throw std::invalid_argument(
-      fmt::format("a number of bytes, 0 for {}, or a text like \"{}\"", zero, example));
 }
 
 Axis Axis::later() const {

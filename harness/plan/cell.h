@@ -2,7 +2,8 @@
 //
 // One table serves the plan file, where an axis is a list to multiply out, and the results file or
 // launch specification, where a cell has one value of each. A new option is its member of Cell,
-// which C++ cannot declare by the row of a table, its row in cell.cpp, and where it acts.
+// which C++ cannot declare by the row of a table, its row in cell.cpp, and where it acts; kinds of
+// axes are in axis_kinds.h.
 #pragma once
 
 #include <functional>
@@ -42,11 +43,6 @@ nlohmann::json with_defaults(const nlohmann::json& cell);
 // Returns whether a rank runs both cells with one model, wrapper and optimizer: what differs
 // between them is told to it anew for each trial.
 bool share_a_workload(const Cell& a, const Cell& b);
-
-// Returns the bytes that `value` says as a number or as a text with a unit. `zero`: what 0 stands
-// for, `example`: such a text, for messages. Errors: std::invalid_argument, what was expected.
-std::int64_t size_from_json(const nlohmann::json& value, const std::string& zero,
-                            const std::string& example);
 
 // Largest count a plan may ask for; beyond it a typing error is likelier than a wish.
 inline constexpr int kLargestCount = 1'000'000;

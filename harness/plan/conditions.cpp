@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <stdexcept>
 
+#include "harness/plan/axis_kinds.h"
 #include "harness/plan/cell.h"
 #include "harness/plan/plan_fields.h"
 

@@ -35,9 +35,11 @@ struct Cell {
                                          // router says: memory is then the same in every step
   std::string compression = "none";      // under wrapper ddp: gradients cross the wire in "fp16" or
                                          // "bf16" (sync/compress_hook.h)
-  bool fused_optimizer = true;           // false: AdamW parameter by parameter (sync/adamw.h)
-  bool broadcast_buffers = true;         // ddp: rank 0's before a forward that follows a sync
-  bool sync_batch_norm = false;          // ddp: normalize with the statistics of all ranks
+  int activation_checkpointing = 0;  // each n-th unit of the model keeps no activations and runs
+                                     // again in backward; 0: none (models/recompute.h)
+  bool fused_optimizer = true;       // false: AdamW parameter by parameter (sync/adamw.h)
+  bool broadcast_buffers = true;     // ddp: rank 0's before a forward that follows a sync
+  bool sync_batch_norm = false;      // ddp: normalize with the statistics of all ranks
   // Under wrapper fsdp only; elsewhere they keep these values. See sync/fsdp/fsdp.h.
   bool reshard_after_forward = true;      // FULL_SHARD; false: SHARD_GRAD_OP
   bool reshard_after_backward = true;     // false: keep parameters gathered between micro-batches

@@ -49,9 +49,9 @@ PartView with_attribution(const PartView& part) {
   return {part.name, part.about, std::move(shown)};
 }
 
-bool copied(const Attribution& attribution) {
+bool has(const Attribution& attribution, double TimeParts::*part) {
   return std::ranges::any_of(attribution.ranks,
-                             [](const RankShare& rank) { return rank.copy_s > 0; });
+                             [part](const RankShare& rank) { return rank.*part > 0; });
 }
 
 // A part of a step and what a table calls it.
@@ -59,13 +59,27 @@ struct PartColumn {
   double TimeParts::*part;
   const char* head;
 };
-std::vector<PartColumn> part_columns(bool with_copies) {
+
+// What not every step does has a column where one of `attributions` did it.
+std::vector<PartColumn> part_columns(const std::vector<const Attribution*>& attributions) {
   std::vector<PartColumn> columns{{&TimeParts::own_compute_s, "own compute"},
+                                  {&TimeParts::recompute_s, "recompute"},
                                   {&TimeParts::copy_s, "copy"},
                                   {&TimeParts::late_peer_s, "late peer"},
                                   {&TimeParts::wire_s, "wire"}};
-  if (!with_copies) columns.erase(columns.begin() + 1);
+  std::erase_if(columns, [&](const PartColumn& column) {
+    const bool is_rare =
+        column.part == &TimeParts::recompute_s || column.part == &TimeParts::copy_s;
+    return is_rare && std::ranges::none_of(attributions, [&](const Attribution* attribution) {
+             return has(*attribution, column.part);
+           });
+  });
   return columns;
+}
+
+bool has_column(const std::vector<PartColumn>& columns, double TimeParts::*part) {
+  return std::ranges::any_of(columns,
+                             [part](const PartColumn& column) { return column.part == part; });
 }
 
 double mean_over_ranks(const Attribution& attribution, double TimeParts::*part) {
@@ -107,7 +121,7 @@ std::string most_exposed(const Attribution& attribution) {
   return largest_share(exposed_s);
 }
 
-std::string what_the_parts_mean(const PartView& shown, bool with_copies) {
+std::string what_the_parts_mean(const PartView& shown, const std::vector<PartColumn>& columns) {
   std::set<std::size_t> steps;
   double clock_error_s = 0;
   for (const CellResult& cell : shown.cells) {
@@ -116,9 +130,10 @@ std::string what_the_parts_mean(const PartView& shown, bool with_copies) {
   }
   std::string text = fmt::format(
       "Where a step went, by the last timed one of {} in each row, mean over ranks: own compute,\n"
-      "{}waiting for a peer that had not come to the same collective, waiting for the wire.",
+      "{}{}waiting for a peer that had not come to the same collective, waiting for the wire.",
       steps == std::set<std::size_t>{1} ? "1 trial" : summary::range_text(steps) + " trials",
-      with_copies ? "copying buckets, " : "");
+      has_column(columns, &TimeParts::recompute_s) ? "computing again, " : "",
+      has_column(columns, &TimeParts::copy_s) ? "copying buckets, " : "");
   if (clock_error_s > 0) {
     text += fmt::format(
         "\nThe hosts' clocks agree within {:.1f} us: so far may each border between peer and wire "
@@ -143,16 +158,17 @@ void add_parts_row(TextTable& table, const std::vector<PartColumn>& columns,
 
 // What a rank did while nothing was in flight: the rest, with no waiting in it.
 TimeParts uncovered(const RankShare& rank) {
-  TimeParts rest{.own_compute_s = rank.own_compute_s, .copy_s = rank.copy_s};
-  for (const CollectiveShare& collective : rank.collectives) {
-    rest.own_compute_s -= collective.own_compute_s;
-    rest.copy_s -= collective.copy_s;
+  TimeParts rest;
+  for (const auto part : {&TimeParts::own_compute_s, &TimeParts::recompute_s, &TimeParts::copy_s}) {
+    rest.*part = rank.*part;
+    for (const CollectiveShare& collective : rank.collectives) rest.*part -= collective.*part;
+    rest.*part = std::max(0.0, rest.*part);
   }
-  return {.own_compute_s = std::max(0.0, rest.own_compute_s), .copy_s = std::max(0.0, rest.copy_s)};
+  return rest;
 }
 
 std::string by_collective(const Attribution& attribution) {
-  const std::vector<PartColumn> parts = part_columns(copied(attribution));
+  const std::vector<PartColumn> parts = part_columns({&attribution});
   std::vector<TextTable::Column> columns{{"collective", Align::Left}, {"rank"}};
   for (const PartColumn& part : parts) columns.push_back({part.head});
   TextTable table(std::move(columns));
@@ -171,9 +187,10 @@ std::string by_collective(const Attribution& attribution) {
   return table.to_markdown();
 }
 
-std::vector<CellColumn<CellView>> columns_of(const PartView& shown, bool with_copies) {
+std::vector<CellColumn<CellView>> columns_of(const PartView& shown,
+                                             const std::vector<PartColumn>& parts) {
   std::vector<CellColumn<CellView>> columns;
-  for (const auto& [part, head] : part_columns(with_copies)) {
+  for (const auto& [part, head] : parts) {
     columns.push_back(
         {head, [part = part, decimals = shown.decimals](const CellView& cell) {
            return text::seconds_text(mean_over_ranks(*cell.attribution, part), decimals) + " s";
@@ -193,16 +210,22 @@ std::vector<CellColumn<CellView>> columns_of(const PartView& shown, bool with_co
 text::Blocks attribution_table(const PartView& part) {
   const PartView shown = with_attribution(part);
   if (shown.cells.empty()) return {};
-  const bool with_copies = std::ranges::any_of(
-      shown.cells, [](const CellResult& cell) { return copied(*cell.attribution); });
-  return {text::Prose{what_the_parts_mean(shown, with_copies)},
-          cell_table(shown.cells, columns_of(shown, with_copies))};
+  std::vector<const Attribution*> attributions;
+  for (const CellView& cell : shown.cells) attributions.push_back(&*cell.attribution);
+  const std::vector<PartColumn> parts = part_columns(attributions);
+  return {text::Prose{what_the_parts_mean(shown, parts)},
+          cell_table(shown.cells, columns_of(shown, parts))};
 }
 
 std::string attribution_page(const results::Result& result) {
-  std::string text =
+  const bool again = std::ranges::any_of(result.cells, [](const CellResult& cell) {
+    return tells_where_it_went(cell) && has(*cell.attribution, &TimeParts::recompute_s);
+  });
+  std::string text = fmt::format(
       "Where a step went, by the last timed one of each trial: means in seconds.\n"
-      "own compute, copy = what hid a collective; late peer, wire = what the rank waited for it.\n";
+      "own compute, {}copy = what hid a collective; late peer, wire = what the rank waited for "
+      "it.\n",
+      again ? "recompute, " : "");
   for (const PartView& part : summary::parts_of(result)) {
     if (!part.name.empty()) text += "\n## " + part.name + "\n";
     for (const CellView& cell : part.cells) {

@@ -78,6 +78,7 @@ void add_collective(RankTrace& trace, const TimelineEvent& event, const Collecti
   json arguments = {{"micro_batch", event.micro_batch}, {"bytes", event.bytes}};
   if (parts != nullptr) {
     arguments["own_compute_s"] = parts->parts.own_compute_s;
+    if (parts->parts.recompute_s > 0) arguments["recompute_s"] = parts->parts.recompute_s;
     arguments["copy_s"] = parts->parts.copy_s;
     arguments["late_peer_s"] = parts->parts.late_peer_s;
     arguments["wire_s"] = parts->parts.wire_s;

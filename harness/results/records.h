@@ -44,7 +44,8 @@ struct TimelineEvent {
   double end_s = 0;
 };
 
-// One stretch of a rank's own time: "forward", "backward", "wait", "copy" or "optimizer".
+// One stretch of a rank's own time: "forward", "backward", "recompute", "wait",
+// "copy" or "optimizer".
 struct TimelinePhase {
   std::string phase;
   int micro_batch = 0;
@@ -56,7 +57,7 @@ struct TimelinePhase {
 struct MemoryTimelinePoint {
   double at_s = 0;
   int micro_batch = -1;                       // -1: before the first one
-  std::string phase;                          // "forward", "backward", "optimizer"; may be empty
+  std::string phase;                          // "recompute", "backward", ...; may be empty
   std::string unit;                           // of the model, such as "layer3"; may be empty
   std::map<std::string, std::int64_t> bytes;  // by category; one that is absent held none
 };

@@ -13,6 +13,7 @@ constexpr auto names_of(const Among*) {
 
 constexpr auto fields_of(const TimeParts*) {
   return std::tuple{field("own_compute_s", &TimeParts::own_compute_s),
+                    field("recompute_s", &TimeParts::recompute_s).spared(),
                     field("copy_s", &TimeParts::copy_s).later(),
                     field("late_peer_s", &TimeParts::late_peer_s),
                     field("wire_s", &TimeParts::wire_s)};

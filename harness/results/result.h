@@ -53,16 +53,17 @@ struct StepRatio : Ratio {
 // Parts of a step or of a collective; summary/attribution.h says what each is.
 struct TimeParts {
   double own_compute_s = 0;
+  double recompute_s = 0;
   double copy_s = 0;
   double late_peer_s = 0;
   double wire_s = 0;
 
   double exposed_s() const { return late_peer_s + wire_s; }
-  double total_s() const { return own_compute_s + copy_s + exposed_s(); }
+  double total_s() const { return own_compute_s + recompute_s + copy_s + exposed_s(); }
 };
 
-// What was charged to the collectives of one operation and bucket on one rank; own compute and
-// copies are what hid them.
+// What was charged to the collectives of one operation and bucket on one rank; own compute,
+// recomputation and copies are what hid them.
 struct CollectiveShare : TimeParts {
   std::string op;
   int bucket = -1;  // -1: not a bucket's

@@ -102,8 +102,10 @@ void keep_timeline(results::RankRecord& rank, const RecordedStep& step,
   }
 }
 
+// `recomputes`: units are checkpointed, so that there is such a phase.
 results::RankRecord rank_record(const RankContext& context, const std::vector<RecordedStep>& steps,
-                                const std::vector<comm::CommEvent>& events, double block_s) {
+                                const std::vector<comm::CommEvent>& events, double block_s,
+                                bool recomputes) {
   results::RankRecord rank;
   rank.rank = context.rank;
   rank.node = context.node;
@@ -111,6 +113,7 @@ results::RankRecord rank_record(const RankContext& context, const std::vector<Re
   rank.block_s = block_s;
   for (std::size_t i = 0; i < steps.size(); ++i) {
     for (const Phase phase : measure::kPhases) {
+      if (phase == Phase::Recompute && !recomputes) continue;
       rank.phase_s[measure::kPhaseNames[static_cast<std::size_t>(phase)]].push_back(
           steps[i].phase_s(phase));
     }
@@ -273,7 +276,8 @@ BlockResult run_block(const RankContext& context, Workload& workload, const plan
 
   const auto events = context.ledger.events();
   BlockResult result;
-  result.rank = rank_record(context, steps, events, elapsed_s(context, steps, block_s));
+  result.rank = rank_record(context, steps, events, elapsed_s(context, steps, block_s),
+                            trial.cell.activation_checkpointing > 0);
   result.rank.warmup_step_s = totals(warmup_steps);
   result.rank.throttled_s = waited.throttled_s;
   if (context.gpu == nullptr) result.rank.queue_wait_s = waited.queue_wait_s;

@@ -11,6 +11,7 @@
 #include "harness/sync/ddp.h"
 #include "harness/sync/fsdp/fsdp.h"
 #include "harness/sync/pipeline.h"
+#include "harness/sync/recomputation.h"
 
 namespace gradsync::run {
 namespace {
@@ -142,6 +143,8 @@ Workload::Workload(const RankContext& context, const plan::Cell& cell) : cell_(c
   data_ = std::make_unique<models::DataLoader>(
       data_options(context, cell, *module),
       cell.lengths == "mrpc" ? kPreparedEpoch : coordinate::kPreparedBatches);
+  module->set_recomputation(
+      sync::recomputation_of(*module, {.every = cell.activation_checkpointing}, &context.recorder));
   model_ = wrapped(context, cell, std::move(module));
   optimizer_ = make_optimizer(context, cell, *model_);
   scheduler_ = std::make_unique<sync::LinearWarmup>(*optimizer_, kWarmupSchedulerSteps,

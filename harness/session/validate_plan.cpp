@@ -67,6 +67,7 @@ class Validation {
     check_pace(cell, model);
     check_mixtrals_options(cell, model);
     check_examples(cell, model);
+    check_checkpointing(cell, model);
     named("topology",
           [&] { return launch::read_topology(cell.topology, topologies_directory(), cell.scale); });
   }
@@ -113,6 +114,15 @@ class Validation {
     require(!model.reads_pictures || cell.lengths == "fixed", "cells.lengths",
             fmt::format("\"{}\" for model '{}'", cell.lengths, cell.model),
             "\"fixed\": its examples are pictures");
+  }
+
+  void check_checkpointing(const plan::Cell& cell, const ModelDescription& model) const {
+    const int units = model.checkpointable_units;
+    require(cell.activation_checkpointing <= units, "cells.activation_checkpointing",
+            fmt::format("\"{}\" for model '{}'",
+                        nlohmann::json(cell).value("activation_checkpointing", ""), cell.model),
+            units == 0 ? "\"none\": it has no units that can run again in backward"
+                       : fmt::format("at most \"every_{}\": it has so many units", units));
   }
 
   const plan::Plan& plan_;

@@ -120,7 +120,9 @@ void charge(RankParts& out, const RankRecord& rank, double from_s, double to_s) 
   const auto any = [](const TimelineEvent&) { return true; };
   const auto head = first_over(rank.timeline_events, from_s, to_s, any);
   Part part = &TimeParts::own_compute_s;
-  if (during("copy")) {
+  if (during("recompute")) {
+    part = &TimeParts::recompute_s;
+  } else if (during("copy")) {
     part = &TimeParts::copy_s;
   } else if (head && during("wait")) {
     const bool all_issued = from_s >= out.collectives[*head].all_issued_s;
@@ -148,6 +150,7 @@ RankParts rank_parts(const TrialRecord& trial, const std::vector<double>& starts
 
 void add_to(TimeParts& sum, const TimeParts& more) {
   sum.own_compute_s += more.own_compute_s;
+  sum.recompute_s += more.recompute_s;
   sum.copy_s += more.copy_s;
   sum.late_peer_s += more.late_peer_s;
   sum.wire_s += more.wire_s;
@@ -184,8 +187,8 @@ struct RankSum {
 
 // A mean over `steps`.
 TimeParts mean_of(const TimeParts& sum, double steps) {
-  return {sum.own_compute_s / steps, sum.copy_s / steps, sum.late_peer_s / steps,
-          sum.wire_s / steps};
+  return {sum.own_compute_s / steps, sum.recompute_s / steps, sum.copy_s / steps,
+          sum.late_peer_s / steps, sum.wire_s / steps};
 }
 
 RankShare share_of(int rank, const RankSum& sum, double steps) {

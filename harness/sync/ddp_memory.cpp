@@ -53,6 +53,7 @@ class DdpStep {
     play(footprint_.after.backward, account_, take);
     for (std::size_t i = footprint_.units.size(); i-- > 0;) {
       account_.enter_unit(footprint_.units[i].name);
+      play_again(footprint_.units[i], account_);
       play(footprint_.units[i].pass->backward, account_, take);
     }
     account_.leave_units();

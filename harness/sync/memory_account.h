@@ -16,7 +16,7 @@ namespace gradsync::sync {
 // A place in a step.
 struct StepPlace {
   int micro_batch = -1;  // from 0; -1: before the first, so between steps
-  std::string phase;     // "forward", "backward" or "optimizer"; "" between steps
+  std::string phase;     // "forward", "recompute", "backward", "optimizer"; "" between steps
   std::string unit;      // of the model; "" outside of all
 
   bool operator==(const StepPlace&) const = default;
@@ -69,6 +69,7 @@ class MemoryAccount {
 
   // `phase` and `unit` must live until the last memory() and are not copied.
   void enter(int micro_batch, const char* phase) { place_ = {micro_batch, phase, nullptr}; }
+  void enter_phase(const char* phase) { place_.phase = phase; }  // in the same unit
   void enter_unit(const std::string& unit) { place_.unit = &unit; }
   void leave_units() { place_.unit = nullptr; }
 
@@ -123,6 +124,14 @@ void play(const models::MemoryScript& script, MemoryAccount& account,
 // Forward has no gradients.
 inline void play(const models::MemoryScript& script, MemoryAccount& account) {
   play(script, account, [](std::int64_t) {});
+}
+
+// What a checkpointed unit makes again before its backward.
+inline void play_again(const models::UnitFootprint& unit, MemoryAccount& account) {
+  if (unit.pass->again.events().empty()) return;
+  account.enter_phase("recompute");
+  play(unit.pass->again, account);
+  account.enter_phase("backward");
 }
 
 // The optimizer's step, fused, needs no more than a number to count its steps by.

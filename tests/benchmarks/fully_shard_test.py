@@ -1,7 +1,8 @@
 """Gathers and reductions of a step under FSDP, held against torch's own fully_shard.
 
 Both shard a model of two layers and a rest over two ranks. Sizes differ; which unit is gathered and
-reduced in which micro-batch must not.
+reduced in which micro-batch must not, also where layers are checkpointed: in the way of torchtitan,
+whose checkpoints are inside of the shards, and the other way round.
 """
 
 import json
@@ -23,29 +24,41 @@ try:
     import torch
     import torch.distributed
     from collectives import CountsCollectives
+    from torch.distributed.algorithms._checkpoint.checkpoint_wrapper import checkpoint_wrapper
     from torch.distributed.fsdp import fully_shard
+    from torch.utils.checkpoint import checkpoint
 except ImportError:
     print("skipped: this Python has no torch; run harness/setup --oracles")
     sys.exit(SKIPPED)
 
 
+# Where a layer's checkpoint is, seen from its shards.
+CHECKPOINTS = ("none", "inside", "outside")
+
+
 class Model(torch.nn.Module):
-    def __init__(self):
+    def __init__(self, checkpoints):
         super().__init__()
+        self.checkpoints = checkpoints
         self.first = torch.nn.Linear(4, 8)
-        self.layers = torch.nn.ModuleList(torch.nn.Linear(8, 8) for _ in range(LAYERS))
+        self.layers = torch.nn.ModuleList(self._layer() for _ in range(LAYERS))
         self.last = torch.nn.Linear(8, 1)
+
+    def _layer(self):
+        layer = torch.nn.Sequential(torch.nn.Linear(8, 8), torch.nn.Tanh())
+        return checkpoint_wrapper(layer) if self.checkpoints == "inside" else layer
 
     def forward(self, x):
         x = self.first(x)
         for layer in self.layers:
-            x = torch.tanh(layer(x))
+            outside = self.checkpoints == "outside"
+            x = checkpoint(layer, x, use_reentrant=False) if outside else layer(x)
         return self.last(x).pow(2).mean()
 
 
-def count_step(reshard_after_forward, reshard_after_backward, no_sync):
+def count_step(reshard_after_forward, reshard_after_backward, no_sync, checkpoints):
     """Returns the collectives of a second, steady step of this rank, by name."""
-    model = Model()
+    model = Model(checkpoints)
     for layer in model.layers:
         fully_shard(layer, reshard_after_forward=reshard_after_forward)
     fully_shard(model)
@@ -66,9 +79,10 @@ def rank_main():
     torch.set_num_threads(1)
     torch.distributed.init_process_group("gloo")
     steps = [
-        [forward, backward, no_sync, count_step(forward, backward, no_sync)]
+        [forward, backward, no_sync, where, count_step(forward, backward, no_sync, where)]
         for forward, backward in OPTIONS
         for no_sync in (False, True)
+        for where in CHECKPOINTS
     ]
     if torch.distributed.get_rank() == 0:
         print(json.dumps(steps))
@@ -106,6 +120,7 @@ class FullyShardTest(ProgramTest):
             strategy=["baseline", "no_sync"],
             reshard_after_forward=[True, False],
             reshard_after_backward=[True, False],
+            activation_checkpointing=["none", "full"],
             accumulation_steps=[MICRO_BATCHES],
             micro_batch_size=[1],
             sequence_length=[8],
@@ -119,6 +134,7 @@ class FullyShardTest(ProgramTest):
                 cell["reshard_after_forward"],
                 cell["reshard_after_backward"],
                 cell["strategy"] == "no_sync",
+                cell.get("activation_checkpointing", "none"),
             )
             moved = trial["ledger"]["per_step"]
             steps[key] = {name: moved[name]["count"] for name in OPERATIONS}
@@ -126,8 +142,12 @@ class FullyShardTest(ProgramTest):
 
     def test_every_option_communicates_as_fully_shard_does(self):
         torchs = self.steps_of_torch()
-        self.assertEqual(len(torchs), 2 * len(OPTIONS))
-        self.assertEqual(self.steps_of_ours(), torchs)
+        self.assertEqual(len(torchs), 2 * len(OPTIONS) * len(CHECKPOINTS))
+        ours = self.steps_of_ours()
+        self.assertEqual(len(ours), 2 * len(OPTIONS) * 2)
+        for (*options, where), counts in torchs.items():
+            key = (*options, "none" if where == "none" else "full")
+            self.assertEqual(ours[key], counts, f"{options}, checkpoints {where}")
 
 
 if __name__ == "__main__":

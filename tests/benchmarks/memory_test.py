@@ -73,6 +73,34 @@ class MemoryTest(ProgramTest):
             self.assertEqual(phases - {""}, {"forward", "backward", "optimizer"})
             self.assertTrue(any("unit" in point for point in points))
 
+    def test_checkpointed_units_hold_what_is_predicted_and_run_again_in_a_phase(self):
+        plan = with_cells(
+            FSDP,
+            wrapper=["ddp", "fsdp"],
+            strategy=["no_sync", "baseline"],
+            activation_checkpointing=["none", "full", "every_2"],
+            accumulation_steps=[1, 3],
+            micro_batch_size=[16],
+            sequence_length=[64],
+        )
+        outcome = self.run_plan(plan)
+        self.assertEqual(outcome.status, 0, outcome.err)
+        peaks = {}
+        for trial in self.trials():
+            cell, first = trial["cell"], trial["ranks"][0]
+            how = cell.get("activation_checkpointing", "none")
+            key = cell["wrapper"], cell["strategy"], cell["accumulation_steps"]
+            peaks[(*key, how)] = first["peak_allocated_bytes"]
+            for of in ("allocated_bytes", "by_category"):
+                self.assertEqual(trial[f"predicted_peak_{of}"], first[f"peak_{of}"], cell)
+            self.assertEqual("recompute" in first["phase_s"], how != "none", cell)
+            if how != "none":
+                self.assertGreater(min(first["phase_s"]["recompute"]), 0, cell)
+        self.assertEqual(len(peaks), 2 * 2 * 2 * 3)
+        for (*key, how), peak in peaks.items():
+            if how == "full":
+                self.assertLess(peak, peaks[(*key, "none")], key)
+
     def test_memory_over_a_step_under_ddp(self):
         plan = with_cells(FSDP, wrapper=["ddp"], strategy=["baseline", "no_sync"])
         outcome = self.run_plan(plan)

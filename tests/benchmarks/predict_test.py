@@ -216,6 +216,17 @@ class PredictTest(ProgramTest):
         )
         self.assertIn("micro-batch", row["place"])
 
+    def test_checkpointing_lowers_the_peak_and_has_a_column_where_it_varies(self):
+        of = ["bert_base", "--wrapper", "ddp,fsdp", "--set"]
+        rows = self.predicted(*of, "activation_checkpointing=none,every_2,full")
+        for several in (rows[:3], rows[3:]):
+            peaks = [row["predicted_peak_allocated_bytes"] for row in several]
+            self.assertEqual(sorted(peaks, reverse=True), peaks)
+            self.assertEqual(len(set(peaks)), 3)
+        for varying in ("none,full", "full"):
+            outcome = self.call("predict", "memory", *of, f"activation_checkpointing={varying}")
+            self.assertEqual("| activation_checkpointing |" in outcome.out, "," in varying)
+
     def test_the_table(self):
         outcome = self.call("predict", "memory", "bert_tiny", "--budget", "1GiB")
         self.assertEqual(outcome.status, 0, outcome.err)

@@ -2,7 +2,8 @@
 
 usage: bert_oracle.py FOLDER LAYERS HIDDEN HEADS INTERMEDIATE
 FOLDER gets model.safetensors (random weights), gradients.safetensors (of the mean loss, in
-evaluation mode) and answers.json: names and shapes in order, a padded and an unpadded batch, logits
+evaluation mode), checkpointed.safetensors (in training mode, with dropout and every layer
+checkpointed) and answers.json: names and shapes in order, a padded and an unpadded batch, logits
 and losses, and names in the order in which backward makes their gradients ready.
 Exit status 77: transformers cannot be imported.
 """
@@ -22,6 +23,7 @@ except (ImportError, OSError) as error:
 
 VOCABULARY = 28996
 LABELS = (1, 0, 1)
+SEED = 5  # of dropout's masks
 
 
 def build_model(layers, hidden, heads, intermediate):
@@ -52,6 +54,18 @@ def answer(model, batch):
     }
 
 
+def train_checkpointed(model, batch):
+    """Returns the loss and every gradient, and leaves the model as it is now."""
+    model.set_attn_implementation("eager")  # which draws dropout's masks as a BERT does
+    model.gradient_checkpointing_enable({"use_reentrant": False})
+    model.train()
+    model.zero_grad()
+    torch.manual_seed(SEED)
+    loss = model(**batch).loss
+    loss.backward()
+    return loss.item(), {name: p.grad for name, p in model.named_parameters()}
+
+
 def main(folder, *size):
     torch.manual_seed(7)
     torch.set_num_threads(1)
@@ -62,15 +76,18 @@ def main(folder, *size):
     for name, parameter in parameters.items():
         parameter.register_post_accumulate_grad_hook(lambda _, name=name: ready.append(name))
     padded_loss.backward()
-    _, full = answer(model, labelled_batch(padded=False))
+    full_batch = labelled_batch(padded=False)
+    _, full = answer(model, full_batch)
     save_file({name: p.detach() for name, p in parameters.items()}, folder / "model.safetensors")
     save_file({name: p.grad for name, p in parameters.items()}, folder / "gradients.safetensors")
     answers = {
         "parameters": [{"name": name, "shape": list(p.shape)} for name, p in parameters.items()],
         "buffers": [{"name": n, "values": b.flatten().tolist()} for n, b in model.named_buffers()],
         "batches": [padded, full],
-        "ready": ready,
+        "ready": list(ready),
     }
+    answers["checkpointed_loss"], gradients = train_checkpointed(model, full_batch)
+    save_file(gradients, folder / "checkpointed.safetensors")
     (folder / "answers.json").write_text(json.dumps(answers))
 
 

@@ -114,6 +114,24 @@ TEST_P(Oracle, MakesGradientsReadyInTheSameOrder) {
   EXPECT_EQ(json(ready), answers_->values["ready"]);
 }
 
+// With dropout: a second run that drew other masks would have other gradients.
+TEST_P(Oracle, GivesTheSameLossAndGradientsWithEveryLayerCheckpointed) {
+  constexpr std::uint64_t kSeed = 5;  // bert_oracle.py's
+  model_->train();
+  model_->set_recomputation({{1}, {}});
+  at::manual_seed(kSeed);
+  const at::Tensor loss = model_->loss(batch_of(answers_->values["batches"][1]));
+  EXPECT_NEAR(loss.item<double>(), answers_->values["checkpointed_loss"].get<double>(), kTolerance);
+  loss.backward();
+  const SafetensorsFile file(answers_->folder.file("checkpointed.safetensors"));
+  for (const auto& item : model_->named_parameters()) {
+    const at::Tensor theirs = file.read(item.key());
+    const double scale = std::max(1.0, theirs.abs().max().item<double>());
+    EXPECT_LT(test::largest_difference(item.value().grad(), theirs), kTolerance * scale)
+        << item.key();
+  }
+}
+
 INSTANTIATE_TEST_SUITE_P(
     Transformers, Oracle,
     testing::Values(BertConfig{.layers = 2, .hidden = 128, .heads = 2, .intermediate = 512},

@@ -190,6 +190,7 @@ class Step {
     const models::UnitFootprint& described = footprint_.units[index];
     gather(unit, static_cast<std::ptrdiff_t>(index) - 1);
     unit.begin_backward();
+    play_again(described, account_);
     play(described.pass->backward, account_, [&](std::int64_t bytes) {
       unit.take_gradient(bytes);
       if (unit.taken() == described.parameters.size()) end_backward(unit, sync);

@@ -1,3 +1,5 @@
+// What a plan may say of its cells, and what becomes of it.
+// Covers: axis_kinds.cpp.
 #include "harness/plan/cell.h"
 
 #include <gmock/gmock.h>
@@ -60,12 +62,14 @@ TEST(Cells, EveryAxisOfDdpReachesItsField) {
                   {"memory_budget_bytes", {"1GiB"}},
                   {"dtype", {"bfloat16"}},
                   {"balanced_routing", {true}},
+                  {"activation_checkpointing", {"every_3"}},
                   {"fused_optimizer", {false}}};
   Cell expected{"4x8",  "bert_base", "ddp", "no_sync", 2,    3, 7,
                 "mrpc", 25 << 20,    true,  true,      true, 50};
   expected.memory_budget_bytes = 1 << 30;
   expected.dtype = "bfloat16";
   expected.balanced_routing = true;
+  expected.activation_checkpointing = 3;
   expected.fused_optimizer = false;
   expected.broadcast_buffers = false;
   expected.sync_batch_norm = true;
@@ -143,6 +147,23 @@ TEST(Cells, GradientsOfFourBytesMayBeCompressed) {
   EXPECT_EQ(complaint(plan),
             "p.json: field 'cells.compression': got \"fp16\", expected none where dtype is "
             "bfloat16, which has 2 bytes already");
+}
+
+TEST(Cells, CheckpointsNoUnitAllOrEachNth) {
+  for (const auto& [words, number] :
+       {std::pair{"none", 0}, {"full", 1}, {"every_2", 2}, {"every_12", 12}}) {
+    for (const char* wrapper : {"ddp", "fsdp", "local"}) {
+      const Cell cell = only_cell({{"wrapper", {wrapper}}, {"activation_checkpointing", {words}}});
+      EXPECT_EQ(cell.activation_checkpointing, number);
+      EXPECT_EQ(with_defaults(cell)["activation_checkpointing"], words);
+    }
+  }
+  for (const json& wrong : {json("every"), json("every_1"), json("every_02"), json("every_2x"),
+                            json("every_-2"), json("every_"), json("all"), json(2), json(true)}) {
+    EXPECT_EQ(complaint_about_axis("activation_checkpointing", json::array({wrong})),
+              "p.json: field 'cells.activation_checkpointing': got " + wrong.dump() +
+                  ", expected none, full, every_2, every_3 and so on");
+  }
 }
 
 TEST(Cells, WhatAFileLeavesOutHasItsDefault) {
@@ -226,7 +247,7 @@ TEST(Cells, AxesAreNonEmptyLists) {
 TEST(Cells, UnknownAxisNamesThoseThereAre) {
   EXPECT_THAT(complaint_about_axis("modell", {"mlp"}),
               HasSubstr("field 'cells.modell': got an unknown field, expected one of "
-                        "accumulation_steps, balanced_routing"));
+                        "accumulation_steps, activation_checkpointing"));
 }
 
 TEST(Cells, NoCellTwice) {

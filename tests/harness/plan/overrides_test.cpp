@@ -99,7 +99,7 @@ TEST(Overrides, PartsCanBeChosen) {
 TEST(Overrides, UnknownKeysNameThoseThereAre) {
   EXPECT_THAT(override_error("stepz=3"),
               AllOf(HasSubstr("--set stepz=3: field 'stepz': got an unknown field, expected one of "
-                              "about, accumulation_steps, backend"),
+                              "about, accumulation_steps, activation_checkpointing"),
                     HasSubstr(" steps,")));
   for (const char* text : {"cells.steps=3", "cells.stepz=3", "slo.steps=3", "slow.seed=3",
                            "slow.stepz=3", "fast.parts=slow", "schema=x"}) {

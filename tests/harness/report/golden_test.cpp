@@ -149,6 +149,31 @@ TEST(GoldenTable, OfWhereAStepWent) {
   EXPECT_NE(page_of(result).find(table), std::string::npos) << "it is part of the page";
 }
 
+// As if it had run units again in the first half of what was backward.
+void run_again_in_backward(TrialRecord& trial) {
+  for (auto& rank : trial.ranks) {
+    for (std::size_t i = 0; i < rank.timeline_phases.size(); ++i) {
+      results::TimelinePhase& phase = rank.timeline_phases[i];
+      if (phase.phase != "backward") continue;
+      results::TimelinePhase again = phase;
+      again.phase = "recompute";
+      again.end_s = phase.start_s = (phase.start_s + phase.end_s) / 2;
+      rank.timeline_phases.insert(rank.timeline_phases.begin() + static_cast<std::ptrdiff_t>(i++),
+                                  again);
+    }
+  }
+}
+
+TEST(GoldenTable, OfWhereAStepWentThatComputedAgain) {
+  SampleRun run = run_of_two_hosts();
+  std::erase_if(run.trials, [](const TrialRecord& trial) { return trial.launch > 0; });
+  for (TrialRecord& trial : run.trials) run_again_in_backward(trial);
+  const Result result = summary::build_result(run.context, run.plan, run.trials);
+  const std::string table = text::to_markdown(attribution_table(summary::parts_of(result).front()));
+  expect_golden("attribution_recompute.md", table);
+  EXPECT_THAT(attribution_page(result), ::testing::HasSubstr("own compute, recompute, copy = "));
+}
+
 TEST(GoldenTable, OfWhereAStepWentByBucketAndRank) {
   SampleRun run = run_of_two_hosts();
   std::erase_if(run.trials, [](const TrialRecord& trial) {

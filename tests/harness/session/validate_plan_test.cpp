@@ -97,6 +97,27 @@ TEST(ValidatePlan, ExamplesMustFitTheModel) {
               HasSubstr("'cells.lengths'"));
 }
 
+TEST(ValidatePlan, OnlyUnitsThatMayRunTwiceAreCheckpointed) {
+  const auto every = [](const char* model, int number) {
+    return [=](plan::Cell& cell) {
+      cell.model = model;
+      cell.activation_checkpointing = number;
+    };
+  };
+  for (const char* model : {"mlp", "bert_mini", "mixtral_tiny"}) {
+    EXPECT_EQ(refusal_of(every(model, 1)), "") << model;
+    EXPECT_EQ(refusal_of(every(model, 2)), "") << model;
+  }
+  EXPECT_EQ(
+      refusal_of(every("bert_mini", 5)),
+      "p.json: field 'cells.activation_checkpointing': got \"every_5\" for model 'bert_mini', "
+      "expected at most \"every_4\": it has so many units");
+  for (const char* model : {"convnet", "branching", "paced_bert_base_t4"}) {
+    EXPECT_THAT(refusal_of(every(model, 1)),
+                HasSubstr("expected \"none\": it has no units that can run again in backward"));
+  }
+}
+
 TEST(ValidatePlan, TheUseDecidesToo) {
   plan::Plan plan = plan_of(cell_with([](plan::Cell&) {}));
   plan.window_rule = "as_published";

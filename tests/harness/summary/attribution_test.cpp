@@ -109,6 +109,23 @@ TEST(Attribution, CopiesBetweenWaitsAreNoWaiting) {
   EXPECT_DOUBLE_EQ(attribution_of({&trial}, {})->ranks.at(0).copy_s, 0.5);
 }
 
+// A unit runs again from 0.25 to 0.75, the second half of it while a bucket is on the wire.
+TEST(Attribution, WhatRunsAgainIsNoComputationOfItsOwn) {
+  const std::vector<TimelinePhase> phases{
+      {"backward", 0, 0, 0.25}, {"recompute", 0, 0.25, 0.75}, {"backward", 0, 0.75, 1.0}};
+  const std::vector<TimelineEvent> events{bucket(0, 0.5, 1.0)};
+  const TrialRecord trial = trial_with({rank_of(0, 1, 1.0, phases, events)});
+  const AttributedStep step = attribute_step(trial, {});
+  const RankParts& rank = step.ranks.at(0);
+  expect_parts(rank.parts, 0.5, 0, 0);
+  EXPECT_DOUBLE_EQ(rank.parts.recompute_s, 0.5);
+  EXPECT_DOUBLE_EQ(rank.parts.total_s(), 1.0);
+  EXPECT_DOUBLE_EQ(rank.collectives.at(0).parts.recompute_s, 0.25) << "what hid it";
+  const auto attribution = attribution_of({&trial}, {});
+  EXPECT_DOUBLE_EQ(attribution->ranks.at(0).recompute_s, 0.5);
+  EXPECT_DOUBLE_EQ(attribution->ranks.at(0).collectives.at(0).recompute_s, 0.25);
+}
+
 TEST(Attribution, WaitingWithNothingInFlightIsTheRanksOwn) {
   const std::vector<TimelinePhase> phases{{"wait", 0, 0, 1.0}};
   const std::vector<TimelineEvent> events{bucket(0, 0.25, 0.5)};

@@ -19,6 +19,7 @@
 #include "harness/sync/ddp_memory.h"
 #include "harness/sync/fsdp/fsdp.h"
 #include "harness/sync/fsdp/memory_formula.h"
+#include "harness/sync/recomputation.h"
 #include "harness/sync/strategies/strategy.h"
 #include "models/bert.h"
 #include "models/footprints.h"
@@ -32,6 +33,7 @@ namespace gradsync::test {
 namespace {
 
 using measure::MemoryCategory;
+using models::CheckpointedUnits;
 using models::Footprint;
 using models::MicroBatchShape;
 using sync::FsdpOptions;
@@ -41,7 +43,7 @@ using sync::StepMemory;
 struct Subject {
   std::string name;
   std::function<std::shared_ptr<models::Model>()> make;
-  std::function<Footprint(const MicroBatchShape&)> footprint;
+  std::function<Footprint(const MicroBatchShape&, CheckpointedUnits)> footprint;
 };
 
 models::BertConfig small_bert() {
@@ -82,21 +84,39 @@ std::vector<Subject> subjects() {
              return std::make_shared<models::BertForSequenceClassification>(small_bert(), 1,
                                                                             at::kCPU);
            },
-           [](const MicroBatchShape& shape) { return *bert_footprint(small_bert(), shape); }},
+           [](const MicroBatchShape& shape, CheckpointedUnits checkpointed) {
+             return *bert_footprint(small_bert(), shape, checkpointed);
+           }},
           {"mixtral",
            [] {
              models::ModelOptions options;
              options.balanced_routing = true;
              return std::make_shared<models::MixtralForCausalLM>(small_mixtral(), options);
            },
-           [](const MicroBatchShape& shape) { return mixtral_footprint(small_mixtral(), shape); }},
+           [](const MicroBatchShape& shape, CheckpointedUnits checkpointed) {
+             return mixtral_footprint(small_mixtral(), shape, checkpointed);
+           }},
           {"paced",
            [] {
              return std::make_shared<models::PacedModel>(
                  small_profile(), 2, models::host_pace(steady_clock()), at::kCPU);
            },
-           [](const MicroBatchShape&) { return paced_footprint(small_profile(), 2); }}};
+           [](const MicroBatchShape&, CheckpointedUnits) {
+             return paced_footprint(small_profile(), 2);
+           }}};
 }
+
+// What all points have in common.
+struct Point {
+  MicroBatchShape shape;
+  std::vector<bool> syncs;
+  CheckpointedUnits checkpointed = {};
+
+  std::string words() const {
+    return fmt::format("{} x {}, syncs {}, every {} checkpointed", shape.examples, shape.length,
+                       fmt::join(syncs, " "), checkpointed.every);
+  }
+};
 
 models::Batch batch_of(const MicroBatchShape& shape) {
   models::Batch batch;
@@ -143,21 +163,23 @@ void await_gloos_threads(const sync::Wrapper& model, std::int64_t other) {
 
 // What a steady step holds, by the meter, in an account of its own.
 StepMemory measured(
-    const Subject& subject, const MicroBatchShape& shape, const std::vector<bool>& syncs,
+    const Subject& subject, const Point& point,
     const std::function<std::unique_ptr<sync::Wrapper>(std::shared_ptr<models::Model>)>& wrap) {
   measure::MemoryMeter& meter = measure::meter();
   static int account = 0;
   meter.switch_account(++account);
-  const auto batch = batch_of(shape);
-  const auto model = wrap(subject.make());
+  const auto batch = batch_of(point.shape);
+  const auto module = subject.make();
+  module->set_recomputation(sync::recomputation_of(*module, point.checkpointed, nullptr));
+  const auto model = wrap(module);
   std::unique_ptr<sync::Optimizer> optimizer;
   if (model->module().compute() == models::Compute::Real) {
     optimizer = std::make_unique<sync::FusedAdamW>(model->parameters(), sync::AdamWOptions{});
   }
   for (int step = 0; step < 2; ++step) run_step(*model, optimizer.get(), batch, {true});
-  await_gloos_threads(*model, other_bytes(subject.footprint(shape), shape));
+  await_gloos_threads(*model, other_bytes(subject.footprint(point.shape, {}), point.shape));
   meter.reset_peak();
-  run_step(*model, optimizer.get(), batch, syncs);
+  run_step(*model, optimizer.get(), batch, point.syncs);
   StepMemory memory;
   memory.peak_bytes = meter.peak_bytes();
   memory.peak_by_category = meter.peak_by_category();
@@ -207,33 +229,26 @@ sync::FsdpMemory memory_of(const FsdpOptions& options, int ranks) {
   return memory;
 }
 
-// What all points have in common: one of the shapes and policies for each, in turn.
-struct Point {
-  MicroBatchShape shape;
-  std::vector<bool> syncs;
-};
-
-Point point_of(int number) {
+// One of the shapes and policies for each, in turn.
+Point point_of(int number, CheckpointedUnits checkpointed = {}) {
   const auto at = static_cast<std::size_t>(number);
-  return {kShapes[at / 4 % kShapes.size()], policies()[at % policies().size()]};
+  return {kShapes[at / 4 % kShapes.size()], policies()[at % policies().size()], checkpointed};
 }
 
 void expect_fsdp_as_predicted(const sync::FsdpGroups& groups, const Subject& subject, int bits,
                               const Point& point) {
   const FsdpOptions options = options_of(bits);
-  const Footprint footprint = subject.footprint(point.shape);
+  const Footprint footprint = subject.footprint(point.shape, point.checkpointed);
   const auto wrap = [&](std::shared_ptr<models::Model> model) {
     return std::make_unique<sync::FullyShardedDataParallel>(std::move(model), groups, options);
   };
   const int ranks = groups.shard->getSize();
   const int nodes = groups.replicate ? groups.replicate->getSize() : 1;
-  expect_same(measured(subject, point.shape, point.syncs, wrap),
+  expect_same(measured(subject, point, wrap),
               fsdp_step_memory(memory_of(options, ranks), footprint, point.syncs,
                                other_bytes(footprint, point.shape)),
-              fmt::format("{} of {} x {}, shared by {} ranks on each of {} nodes, options {}, "
-                          "syncs {}",
-                          subject.name, point.shape.examples, point.shape.length, ranks, nodes,
-                          bits, fmt::join(point.syncs, " ")));
+              fmt::format("{} of {}, shared by {} ranks on each of {} nodes, options {}",
+                          subject.name, point.words(), ranks, nodes, bits));
 }
 
 // Every model x 32 options, dealt out over 1 to 4 ranks, 2 shapes and 5 policies: 128 points.
@@ -285,7 +300,7 @@ TEST_F(StepMemoryFormula, OfHybridShardingIsWhatTheMeterCounts) {
 
 void expect_ddp_as_predicted(RankHarness& rank, const Subject& subject, bool view,
                              const Point& point, bool broadcast_buffers = true) {
-  Footprint footprint = subject.footprint(point.shape);
+  Footprint footprint = subject.footprint(point.shape, point.checkpointed);
   const std::int64_t other = other_bytes(footprint, point.shape);
   if (!broadcast_buffers) footprint.buffer_bytes.clear();
   sync::DdpOptions options;
@@ -294,11 +309,10 @@ void expect_ddp_as_predicted(RankHarness& rank, const Subject& subject, bool vie
   const auto wrap = [&](std::shared_ptr<models::Model> model) {
     return std::make_unique<sync::DistributedDataParallel>(std::move(model), rank.group, options);
   };
-  expect_same(measured(subject, point.shape, point.syncs, wrap),
+  expect_same(measured(subject, point, wrap),
               sync::ddp_step_memory(view, footprint, point.syncs, other),
-              fmt::format("{} of {} x {} on {} ranks, view {}, buffers broadcast {}, syncs {}",
-                          subject.name, point.shape.examples, point.shape.length, rank.world_size,
-                          view, broadcast_buffers, fmt::join(point.syncs, " ")));
+              fmt::format("{} of {} on {} ranks, view {}, buffers broadcast {}", subject.name,
+                          point.words(), rank.world_size, view, broadcast_buffers));
 }
 
 // Every model x both kinds of gradients x 5 policies on 1 to 3 ranks: 120 points.
@@ -329,6 +343,48 @@ TEST_F(StepMemoryFormula, OfDdpThatBroadcastsNoBuffersIsWhatTheMeterCounts) {
       }
     }
   });
+}
+
+// Those whose units may run again x each n-th unit x 16 options, dealt out over 1 to 3 ranks: 144
+// points.
+TEST_F(StepMemoryFormula, OfFsdpWithCheckpointedUnitsIsWhatTheMeterCounts) {
+  for (const int ranks : {1, 2, 3}) {
+    run_ranks(ranks, [](RankHarness& rank) {
+      measure::meter().install();
+      int number = 0;
+      for (const Subject& subject : subjects()) {
+        if (subject.name == "paced") continue;
+        for (const int every : {1, 2, 3}) {
+          for (int bits = 0; bits < 16; ++bits, ++number) {
+            if ((bits + every) % 3 + 1 != rank.world_size) continue;
+            expect_fsdp_as_predicted({rank.group, nullptr}, subject, bits,
+                                     point_of(number, {every}));
+          }
+        }
+      }
+    });
+  }
+}
+
+// The same x both kinds of gradients x 5 policies: 90 points.
+TEST_F(StepMemoryFormula, OfDdpWithCheckpointedUnitsIsWhatTheMeterCounts) {
+  for (const int ranks : {1, 2, 3}) {
+    run_ranks(ranks, [](RankHarness& rank) {
+      measure::meter().install();
+      int number = 0;
+      for (const Subject& subject : subjects()) {
+        if (subject.name == "paced") continue;
+        for (const int every : {1, 2, 3}) {
+          for (const bool view : {false, true}) {
+            for (std::size_t i = 0; i < policies().size(); ++i, ++number) {
+              if ((number + every) % 3 + 1 != rank.world_size) continue;
+              expect_ddp_as_predicted(rank, subject, view, point_of(number, {every}));
+            }
+          }
+        }
+      }
+    });
+  }
 }
 
 }  // namespace

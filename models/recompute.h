@@ -1,0 +1,36 @@
+// Activation checkpointing: a stretch of forward that keeps nothing for backward but its input, and
+// runs again when backward comes to it.
+//
+//   without   forward   x -> a -> b -> y          a and b are kept
+//             backward             y', b, a
+//   with      forward   x -> a -> b -> y          x is kept, and a place for a and for b
+//             backward  x -> a -> b, then y', b, a
+//
+// As torch.utils.checkpoint(use_reentrant=False), torch 2.11: forward builds its graph as ever, but
+// what an operation saves for its backward is forgotten at once. The first such tensor that
+// backward asks for has the stretch run again, from the input and the state of the random numbers
+// that it had, until the last of them is made again. Each is handed out once and then let go. So
+// the graph, the order in which gradients are complete and their every bit are those without.
+//
+// A stretch that has an effect beside its output has it twice: batch normalization's running
+// statistics would move twice.
+#pragma once
+
+#include <ATen/core/Tensor.h>
+
+#include <functional>
+
+namespace gradsync::models {
+
+struct CheckpointedStretch {
+  // Kept, and called again in backward: it owns what it uses, and returns the same each time.
+  std::function<at::Tensor(const at::Tensor&)> forward;
+  // Told when it begins to run again (true) and when that has ended (false); may be empty.
+  std::function<void(bool begins)> on_rerun;
+};
+
+// Returns stretch.forward(input). Local; without gradients it is only called.
+// In backward, errors: ConfigError where what is made again is not what was made.
+at::Tensor run_checkpointed(const at::Tensor& input, CheckpointedStretch stretch);
+
+}  // namespace gradsync::models
