@@ -1,8 +1,8 @@
 """The Python hook alone, without the native library: what it writes of a job of two ranks, and that
 nothing that goes wrong in it reaches the job.
 
-Covers: gradsync_watch_hook.py, gradsync_watch_recording.py, gradsync_watch_writer.py,
-sitecustomize.py.
+Covers: gradsync_watch_account.py, gradsync_watch_hook.py, gradsync_watch_recording.py,
+gradsync_watch_writer.py, sitecustomize.py.
 """
 
 import json
@@ -221,6 +221,45 @@ class GradientUseTest(unittest.TestCase):
     def test_parameters_that_are_written_past_autograd_are_noticed(self):
         for uses in self.uses_of("perturbed").values():
             self.assertEqual([how for how, _ in uses], ["parameters"] * 12)
+
+
+class AccountTest(unittest.TestCase):
+    """What the account makes of a tensor; jobs with it are in watch_account_test.py."""
+
+    def test_the_map_is_the_programs_and_that_of_a_whole_its_shards_sum(self):
+        # least_squares_test.cpp has the same signs of the program's.
+        code = (
+            "import torch\n"
+            "import gradsync_watch_account as account, gradsync_watch_recording as recording\n"
+            "recording.torch = torch\n"
+            "one = torch.ones(1)\n"
+            "signs = [account.sketch_of(one, i * 1021)[i * 1021 % 64] for i in range(40)]\n"
+            "print(''.join('+' if sign > 0 else '-' for sign in signs))\n"
+            "whole = torch.randn(20000, dtype=torch.float64)\n"
+            "cut = account.sketch_of(whole[:7777]) + account.sketch_of(whole[7777:], 7777)\n"
+            "print(float((account.sketch_of(whole) - cut).abs().max()) < 1e-10)\n"
+        )
+        said = run_python("-c", code, env=environment(PYTHONPATH=str(HOOK)))
+        expected = "-+++++-+--++++-+----+-+++--+-++--++-++-+\nTrue\n"
+        self.assertEqual((said.stdout, said.stderr), (expected, ""))
+
+    def test_an_exception_in_it_ends_it_and_nothing_else(self):
+        with tempfile.TemporaryDirectory(prefix="gradsync_test_") as folder:
+            script = Path(folder) / "job.py"
+            script.write_text(
+                "import gradsync_watch_account\n"
+                "gradsync_watch_account.sketch_of = lambda *_: 1 / 0\n"
+                + ONE_STEP
+                + "print(layer.weight.grad.tolist())\n"
+            )
+            more = {"GRADSYNC_WATCH_ACCOUNT": "1 1"}
+            done = run_python(script, env=environment(folder, **more))
+            self.assertEqual((done.returncode, done.stdout, done.stderr), (0, "[[1.0, 1.0]]\n", ""))
+            [account] = Path(folder).glob("account-*.jsonl")
+            (fault,) = of_kind([json.loads(x) for x in account.read_text().splitlines()], "fault")
+            self.assertIn("the account stopped: ZeroDivisionError", fault["sentence"])
+            [lines] = events_of(folder).values()
+            self.assertEqual(len(of_kind(lines, "optimizer_step")), 1)
 
 
 class HarmlessTest(unittest.TestCase):

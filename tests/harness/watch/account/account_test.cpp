@@ -5,6 +5,7 @@
 #include <cmath>
 
 #include "harness/watch/account/account_verdict.h"
+#include "harness/watch/watched.h"
 #include "tests/harness/watch/account/made_account.h"
 
 namespace gradsync::watch {
@@ -206,6 +207,18 @@ TEST(GradientAccount, SixteenBitsAreNamedForWhatTheyLose) {
             "gradients of 16 bits: micro-batch 1 counts 6 % less than "
             "micro-batch 4");
   EXPECT_FALSE(verdict.is_off);
+}
+
+TEST(GradientAccount, IsReadAsItWasWritten) {
+  MadeAccount job;
+  job.weight = [](int, int, int m) { return m == 3 ? 4.0 : 0.0; };
+  Watched watched = summarize({});
+  watched.account = account_of(job.records());
+  const auto written = watch_json(watched);
+  const Watched read = watched_from_json(written, "watched.json");
+  EXPECT_EQ(watch_json(read), written);
+  EXPECT_TRUE(is_off(*read.account));
+  EXPECT_EQ(written.at("account").at("verdicts").at(0).at("kind"), "dropped");
 }
 
 TEST(AccountPage, HasTheMatrixAndTheVerdict) {

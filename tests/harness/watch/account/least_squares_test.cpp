@@ -3,6 +3,7 @@
 
 #include <cmath>
 #include <random>
+#include <string>
 
 #include "harness/watch/account/least_squares.h"
 #include "harness/watch/account/sketch.h"
@@ -33,6 +34,13 @@ TEST(Sketch, IsLinearAndShardsAddUp) {
     add(sum, sketch_of(std::span(numbers).subspan(cut), static_cast<std::int64_t>(cut)));
     EXPECT_LT(squared_distance(sum, whole), 1e-20) << cut;
   }
+}
+
+// hook_test.py has the same signs of the hook's.
+TEST(Sketch, SignsAreThoseOfTheHook) {
+  std::string signs;
+  for (std::int64_t i = 0; i < 40; ++i) signs += sketch_sign(i * 1021) > 0 ? '+' : '-';
+  EXPECT_EQ(signs, "-+++++-+--++++-+----+-+++--+-++--++-++-+");
 }
 
 TEST(Sketch, SignsAreAsOftenPlusAsMinusAlongRowsAndDownColumns) {
