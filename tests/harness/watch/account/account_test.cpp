@@ -1,5 +1,6 @@
-// Covers: sought.cpp, account.cpp, account_verdict.cpp, weight_words.cpp, account_page.cpp, on jobs
-// whose weights are known.
+// Jobs whose weights are known, and what is said of them.
+//
+// Covers: account_page.cpp, account_verdict.cpp, sought.cpp, weight_words.cpp.
 #include <gtest/gtest.h>
 
 #include <cmath>

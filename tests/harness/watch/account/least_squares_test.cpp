@@ -1,4 +1,6 @@
-// Covers: sketch.cpp, least_squares.cpp, against cases worked by hand and by drawing.
+// Cases worked by hand, and by drawing.
+//
+// Covers: sketch.cpp.
 #include <gtest/gtest.h>
 
 #include <cmath>

@@ -1,4 +1,4 @@
-// Covers: records.cpp.
+// Records as files have them.
 #include <gtest/gtest.h>
 
 #include <cmath>
