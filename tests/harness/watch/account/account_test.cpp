@@ -199,6 +199,23 @@ TEST(GradientAccount, FewerStepsThanHalfAccuseNobody) {
   EXPECT_FALSE(is_off(account));
 }
 
+TEST(GradientAccount, OneOddStepOfTwoIsShownAndAccusesNobody) {
+  MadeAccount job;
+  job.steps = 2;
+  auto records = job.records();
+  MadeAccount odd = job;
+  odd.weight = [](int, int, int m) { return m == 0 ? 0.0 : 1.0; };
+  const auto odd_records = odd.records();
+  for (std::size_t r = 0; r < records.size(); ++r) {
+    for (std::size_t i = 0; i < job.elements.size(); ++i) {
+      records[r].parameters[i] = odd_records[r].parameters[i];
+    }
+  }
+  const auto account = account_of(records);
+  EXPECT_EQ(account.verdicts.front().kind, AccountKind::Dropped);
+  EXPECT_FALSE(is_off(account));
+}
+
 TEST(GradientAccount, SixteenBitsAreNamedForWhatTheyLose) {
   MadeAccount job;
   job.dtype = "bfloat16";
