@@ -249,8 +249,12 @@ std::vector<Sought> sought_in(const OfStep& step, std::size_t ranks,
       account.why_not = "its gradients are not finite";
       return {};
     }
-    const std::vector<Sought> found =
-        put_together(records, owners.try_emplace(key, owners_of(records)).first->second);
+    const Owners now = owners_of(records);
+    const Owners& at_first = owners.try_emplace(key, now).first->second;
+    if (account.drifted.empty() && now.size() > at_first.size()) {
+      account.drifted = records.begin()->second->name;
+    }
+    const std::vector<Sought> found = put_together(records, at_first);
     all.insert(all.end(), found.begin(), found.end());
   }
   if (account.world_size > 1 && ranks < static_cast<std::size_t>(account.world_size)) {

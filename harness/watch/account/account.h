@@ -44,6 +44,7 @@ struct StepAccount {
   double loss_scale = 1;
   int clippings = 0;
   bool is_used = false;
+  std::string drifted;  // the first parameter whose ranks had it alike and have not; "": none
   std::vector<WeightGroup> groups;  // those of most ranks first, of these the largest
   std::string why_not;              // set where there are none
 };

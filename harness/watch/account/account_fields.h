@@ -27,6 +27,7 @@ constexpr auto names_of(const AccountKind*) {
                     std::pair{AccountKind::NotASum, "not_a_sum"},
                     std::pair{AccountKind::Rounded, "rounded"},
                     std::pair{AccountKind::NotToldApart, "not_told_apart"},
+                    std::pair{AccountKind::Drifted, "drifted"},
                     std::pair{AccountKind::Factor, "factor"},
                     std::pair{AccountKind::Zero, "zero"},
                     std::pair{AccountKind::Unknown, "unknown"}};

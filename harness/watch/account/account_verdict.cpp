@@ -253,6 +253,15 @@ GradientAccount account_of(const std::vector<AccountRecords>& ranks) {
     account.shown = steps[i];
     account.verdicts = verdicts[i];
   }
+  const auto drift = std::find_if(steps.begin(), steps.end(),
+                                  [](const StepAccount& step) { return !step.drifted.empty(); });
+  if (drift != steps.end()) {
+    account.verdicts.push_back(
+        {AccountKind::Drifted,
+         fmt::format("ranks have other parameters before step {}, {} among them", drift->step + 1,
+                     drift->drifted),
+         "they had the same ones in the first step that was accounted", false});
+  }
   if (2 * off <= account.steps) {
     for (AccountVerdict& verdict : account.verdicts) verdict.is_off = false;
   }

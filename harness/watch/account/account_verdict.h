@@ -23,6 +23,7 @@ enum class AccountKind {
   NotASum,       // something else is in the gradient
   Rounded,       // as far from equal as 16 bits make it
   NotToldApart,  // no more than that can be said
+  Drifted,       // beside another: ranks that had the same parameters have not any more
   Factor,        // beside another: one that all have in common
   Zero,          // the gradient is
   Unknown,

@@ -164,6 +164,21 @@ TEST(GradientAccount, RanksThatReadTheirOwnGradientAreToldApart) {
   EXPECT_FALSE(is_off(account));
 }
 
+TEST(GradientAccount, TheFirstStepInWhichRanksHaveDriftedIsTold) {
+  MadeAccount job;
+  job.steps = 4;
+  auto records = job.records();
+  EXPECT_EQ(account_of(records).verdicts.size(), 1U);
+  for (ParameterRecord& record : records[1].parameters) {
+    if (record.step >= 2 && record.index == 1) record.value[5] *= 1.001;
+  }
+  const auto account = account_of(records);
+  EXPECT_EQ(account.verdicts.at(0).kind, AccountKind::Equal);
+  EXPECT_EQ(account.verdicts.at(1).sentence,
+            "ranks have other parameters before step 3, layer1 among them");
+  EXPECT_FALSE(is_off(account));
+}
+
 TEST(GradientAccount, ARankThatIsMissingLeavesItUnknown) {
   auto records = MadeAccount{}.records();
   records.pop_back();
