@@ -3,7 +3,7 @@ what their account is to say (expected.json), and weights that are known.
 
     watch_account_test.py [FastTest | SlowTest]
 
-Covers: gradsync_watch_account.py, and harness/watch/account/ on what it records.
+Covers: harness/watch/hook/gradsync_watch_standing.py.
 """
 
 import json

@@ -7,7 +7,7 @@
 // of two hashes with one fixed seed, the same on every rank and host. So the map is linear,
 // sketches of two parts of a parameter add up to that of the whole (a shard is sketched from its
 // place in it), and it runs at the speed of memory: rows of 4096 elements are folded by the signs
-// of the rows, and what is left is 4096 numbers. gradsync_watch_account.py has the same map.
+// of the rows, and what is left is 4096 numbers. gradsync_watch_sketch.py has the same map.
 //
 // What a sketch keeps: E[sum_b S(x)_b S(y)_b] = <x, y>, with a relative standard deviation of the
 // order of sqrt(2/64) = 18 % for one parameter's length and less for several parameters together.

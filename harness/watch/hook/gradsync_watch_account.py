@@ -6,13 +6,13 @@ whatever wraps the model. Each gets a hook for the length of that backward, whic
 before the wrapper's own. Which of these tensors a parameter of an optimizer stands for is asked of
 FSDP, where a shard stands for a whole; else it is the parameter itself.
 
-The map is that of harness/watch/account/sketch.h, the file that of records.h beside it. Nothing
-here changes what the job computes, and what goes wrong ends the account with a line that says so.
+gradsync_watch_sketch.py has the map, gradsync_watch_standing.py what FSDP is asked; the file is
+that of harness/watch/account/records.h. Nothing here changes what the job computes, and what goes
+wrong ends the account with a line that says so.
 """
 
 import contextlib
 import functools
-import gc
 import json
 import math
 import os
@@ -22,212 +22,15 @@ import weakref
 import zlib
 
 import gradsync_watch_recording as recording
+from gradsync_watch_sketch import BUCKETS, sketch_of, torch, unseen_by_the_job
+from gradsync_watch_standing import Standing, Whole
 
 SCHEMA = "gradsync.watch_account/1"
-BUCKETS = 64
-ROW = 4096  # elements that share the sign of their row
-ROW_SEED = 0x5851F42D4C957F2D
-PLACE_SEED = 0x14057B7EF767814F
 MOST_BYTES = 256 * 2**20
 # Of every so many steps the first two are accounted: two, so that two models that take turns are
 # seen both, and a gradient that comes a step late is known for what it is.
 STEPS_AT_ONCE = 2
 MOST_ROUNDS = 64  # for which a contribution waits for its parameter's optimizer
-
-
-# ---- the map ---------------------------------------------------------------------------------
-
-
-def signs_of(first, count, seed, device):
-    """Of the numbers from `first` on, as in sketch.cpp: 1 or -1, float32."""
-    mask = 0x7FFFFFFF
-    x = torch().arange(first, first + count, dtype=torch().int64, device=device)
-    x = (x ^ (seed & mask)) & mask
-    x = ((x ^ (x >> 15)) * 0x2C1B3C6D) & mask
-    x = ((x ^ (x >> 12)) * 0x297A2D39) & mask
-    x = x ^ (x >> 15)
-    return (x & 1).to(torch().float32) * 2 - 1
-
-
-@functools.cache
-def place_signs(device):
-    return signs_of(0, ROW, PLACE_SEED, device).double()
-
-
-def folded(places, low):
-    """Numbers from place `low` of a row on, signed, into buckets."""
-    signed = places.double() * place_signs(places.device)[low : low + places.numel()]
-    before = low % BUCKETS
-    behind = -(before + places.numel()) % BUCKETS
-    return torch().nn.functional.pad(signed, (before, behind)).view(-1, BUCKETS).sum(0)
-
-
-def sketch_of(tensor, offset=0):
-    """The sketch of a tensor whose first element is element `offset` of the whole: 64 float64 on
-    its device. It is read once.
-    """
-    flat = tensor.detach().reshape(-1)
-    device, count = flat.device, flat.numel()
-    sketch = torch().zeros(BUCKETS, dtype=torch().float64, device=device)
-    head = min(-offset % ROW, count)
-    rows = (count - head) // ROW
-    tail = head + rows * ROW
-    if head:
-        sign = signs_of(offset // ROW, 1, ROW_SEED, device).double()
-        sketch += sign * folded(flat[:head], offset % ROW)
-    if rows:
-        grid = flat[head:tail].view(rows, ROW)
-        grid = grid if grid.dtype == torch().float64 else grid.float()
-        signs = signs_of((offset + head) // ROW, rows, ROW_SEED, device).to(grid.dtype)
-        sketch += folded(torch().mv(grid.t(), signs), 0)
-    if tail < count:
-        sign = signs_of((offset + tail) // ROW, 1, ROW_SEED, device).double()
-        sketch += sign * folded(flat[tail:], 0)
-    return sketch
-
-
-def torch():
-    return recording.torch
-
-
-@contextlib.contextmanager
-def unseen_by_the_job():
-    """No gradient, no autocast, no mode of the job's for what is computed here."""
-    from torch.utils._python_dispatch import _disable_current_modes
-
-    with torch().no_grad(), _disable_current_modes(), contextlib.ExitStack() as stack:
-        for device in ("cpu", "cuda"):
-            stack.enter_context(torch().autocast(device, enabled=False))
-        yield
-
-
-# ---- what an optimizer's parameter stands for ------------------------------------------------
-
-
-class Whole:
-    """A parameter that this rank has whole, or a DTensor of which it has rows."""
-
-    def __init__(self, parameter, leaf):
-        self.parameter = parameter
-        self.leaf = weakref.ref(leaf)
-        self.elements = math.prod(parameter.shape)
-
-    def pieces(self, tensor):
-        """(numbers, offset) of what this rank has of the parameter, or of its gradient."""
-        if not hasattr(tensor, "to_local"):
-            return [(tensor, 0)]
-        from torch.distributed.tensor._utils import compute_local_shape_and_global_offset
-
-        local = tensor.to_local()
-        mesh, placements = tensor.device_mesh, tensor.placements
-        _, starts = compute_local_shape_and_global_offset(tensor.shape, mesh, placements)
-        split = [d for d in range(local.dim()) if local.shape[d] != tensor.shape[d]]
-        if any(d > 0 for d in split) and local.numel():
-            raise NotImplementedError("a parameter is sharded in another dimension than its first")
-        row = math.prod(tensor.shape[1:])
-        return [(local, starts[0] * row if local.dim() else 0)]
-
-    def values(self):
-        return self.pieces(self.parameter.detach())
-
-    def gradients(self):
-        gradient = self.parameter.grad
-        return None if gradient is None else self.pieces(gradient)
-
-
-class Flat:
-    """FSDP1's flat parameter, of which the optimizer has this rank's shard, whole or in views."""
-
-    def __init__(self, handle):
-        self.handle = handle
-        flat = handle.flat_param
-        self.leaf = weakref.ref(flat)
-        sizes = zip(flat._numels_with_padding, flat._is_padding_mask, strict=True)
-        self.elements = sum(size for size, is_padding in sizes if not is_padding)
-
-    def parts(self):
-        flat, handle = self.handle.flat_param, self.handle
-        start = handle.rank * flat._sharded_size.numel() if handle.uses_sharded_strategy else 0
-        views = getattr(flat, "_params", None)
-        if not views:
-            return [(flat, start)]
-        infos = flat._shard_param_infos
-        return [
-            (view, start + info.offset_in_shard)
-            for view, info in zip(views, infos, strict=True)
-            if info.in_shard
-        ]
-
-    def values(self):
-        return [(part.detach(), offset) for part, offset in self.parts()]
-
-    def gradients(self):
-        parts = [(part.grad, offset) for part, offset in self.parts() if part.grad is not None]
-        return parts or None
-
-
-class Standing:
-    """What each parameter of the job's optimizers stands for, found once for each."""
-
-    def __init__(self):
-        self.found = {}  # id of a parameter to (the parameter, weakly; what it stands for)
-        self.names = {}
-
-    def of(self, parameter):
-        known = self.found.get(id(parameter))
-        if known is None or known[0]() is not parameter:
-            self.search()
-            known = self.found.get(id(parameter))
-            if known is None or known[0]() is not parameter:
-                known = (weakref.ref(parameter), Whole(parameter, parameter))
-                self.found[id(parameter)] = known
-        return known[1]
-
-    def name_of(self, standing, fallback):
-        leaf = standing.leaf()
-        if isinstance(standing, Flat):
-            return f"flat parameter {fallback}"
-        for thing in (standing.parameter, leaf):
-            if thing is not None and id(thing) in self.names:
-                return self.names[id(thing)]
-        return fallback
-
-    def search(self):
-        """Among all objects: FSDP's own know which tensor of autograd is a shard's whole."""
-        fully = sys.modules.get("torch.distributed.fsdp._fully_shard._fsdp_param")
-        flat = sys.modules.get("torch.distributed.fsdp._flat_param")
-        modules, inner = [], set()
-        for thing in gc.get_objects():
-            kind = type(thing)  # not isinstance, which asks objects for what they claim to be
-            if fully and kind is fully.FSDPParam:
-                whole = getattr(thing, "_unsharded_param", None)
-                if whole is not None:
-                    self.keep(thing.sharded_param, Whole(thing.sharded_param, whole))
-            elif flat and issubclass(kind, flat.FlatParamHandle):
-                self.keep_flat(thing)
-            elif issubclass(kind, torch().nn.Module):
-                modules.append(thing)
-                inner.update(id(child) for child in thing._modules.values())
-        for module in modules:
-            if id(module) not in inner:
-                for name, parameter in module.named_parameters():
-                    self.names[id(parameter)] = plain_name(name)
-
-    def keep(self, parameter, standing):
-        self.found[id(parameter)] = (weakref.ref(parameter), standing)
-
-    def keep_flat(self, handle):
-        standing = Flat(handle)
-        for parameter in getattr(handle.flat_param, "_params", None) or [handle.flat_param]:
-            self.keep(parameter, standing)
-
-
-def plain_name(name):
-    wrappers = ("module", "_fsdp_wrapped_module", "_orig_mod", "_checkpoint_wrapped_module")
-    return ".".join(part for part in name.split(".") if part not in wrappers)
-
-
-# ---- the account -----------------------------------------------------------------------------
 
 
 def guarded(record):

@@ -2,7 +2,7 @@
 nothing that goes wrong in it reaches the job.
 
 Covers: gradsync_watch_account.py, gradsync_watch_hook.py, gradsync_watch_recording.py,
-gradsync_watch_writer.py, sitecustomize.py.
+gradsync_watch_sketch.py, gradsync_watch_writer.py, sitecustomize.py.
 """
 
 import json
@@ -230,14 +230,14 @@ class AccountTest(unittest.TestCase):
         # least_squares_test.cpp has the same signs of the program's.
         code = (
             "import torch\n"
-            "import gradsync_watch_account as account, gradsync_watch_recording as recording\n"
+            "import gradsync_watch_sketch as sketch, gradsync_watch_recording as recording\n"
             "recording.torch = torch\n"
             "one = torch.ones(1)\n"
-            "signs = [account.sketch_of(one, i * 1021)[i * 1021 % 64] for i in range(40)]\n"
+            "signs = [sketch.sketch_of(one, i * 1021)[i * 1021 % 64] for i in range(40)]\n"
             "print(''.join('+' if sign > 0 else '-' for sign in signs))\n"
             "whole = torch.randn(20000, dtype=torch.float64)\n"
-            "cut = account.sketch_of(whole[:7777]) + account.sketch_of(whole[7777:], 7777)\n"
-            "print(float((account.sketch_of(whole) - cut).abs().max()) < 1e-10)\n"
+            "cut = sketch.sketch_of(whole[:7777]) + sketch.sketch_of(whole[7777:], 7777)\n"
+            "print(float((sketch.sketch_of(whole) - cut).abs().max()) < 1e-10)\n"
         )
         said = run_python("-c", code, env=environment(PYTHONPATH=str(HOOK)))
         expected = "-+++++-+--++++-+----+-+++--+-++--++-++-+\nTrue\n"

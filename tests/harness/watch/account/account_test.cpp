@@ -1,6 +1,7 @@
 // Jobs whose weights are known, and what is said of them.
 //
-// Covers: account_page.cpp, account_verdict.cpp, sought.cpp, weight_words.cpp.
+// Covers: account_page.cpp, account_verdict.cpp, sought.cpp, weight_groups.cpp,
+// weight_words.cpp.
 #include <gtest/gtest.h>
 
 #include <cmath>

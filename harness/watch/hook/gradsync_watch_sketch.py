@@ -1,0 +1,76 @@
+"""Sketches of tensors: the fixed random linear map of harness/watch/account/sketch.h, at the speed
+of memory. Nothing of it is seen by the job's own modes, or changes its state of random numbers.
+"""
+
+import contextlib
+import functools
+
+import gradsync_watch_recording as recording
+
+BUCKETS = 64
+ROW = 4096  # elements that share the sign of their row
+ROW_SEED = 0x5851F42D4C957F2D
+PLACE_SEED = 0x14057B7EF767814F
+
+
+def signs_of(first, count, seed, device):
+    """Of the numbers from `first` on, as in sketch.cpp: 1 or -1, float32."""
+    mask = 0x7FFFFFFF
+    x = torch().arange(first, first + count, dtype=torch().int64, device=device)
+    x = (x ^ (seed & mask)) & mask
+    x = ((x ^ (x >> 15)) * 0x2C1B3C6D) & mask
+    x = ((x ^ (x >> 12)) * 0x297A2D39) & mask
+    x = x ^ (x >> 15)
+    return (x & 1).to(torch().float32) * 2 - 1
+
+
+@functools.cache
+def place_signs(device):
+    return signs_of(0, ROW, PLACE_SEED, device).double()
+
+
+def folded(places, low):
+    """Numbers from place `low` of a row on, signed, into buckets."""
+    signed = places.double() * place_signs(places.device)[low : low + places.numel()]
+    before = low % BUCKETS
+    behind = -(before + places.numel()) % BUCKETS
+    return torch().nn.functional.pad(signed, (before, behind)).view(-1, BUCKETS).sum(0)
+
+
+def sketch_of(tensor, offset=0):
+    """The sketch of a tensor whose first element is element `offset` of the whole: 64 float64 on
+    its device. It is read once.
+    """
+    flat = tensor.detach().reshape(-1)
+    device, count = flat.device, flat.numel()
+    sketch = torch().zeros(BUCKETS, dtype=torch().float64, device=device)
+    head = min(-offset % ROW, count)
+    rows = (count - head) // ROW
+    tail = head + rows * ROW
+    if head:
+        sign = signs_of(offset // ROW, 1, ROW_SEED, device).double()
+        sketch += sign * folded(flat[:head], offset % ROW)
+    if rows:
+        grid = flat[head:tail].view(rows, ROW)
+        grid = grid if grid.dtype == torch().float64 else grid.float()
+        signs = signs_of((offset + head) // ROW, rows, ROW_SEED, device).to(grid.dtype)
+        sketch += folded(torch().mv(grid.t(), signs), 0)
+    if tail < count:
+        sign = signs_of((offset + tail) // ROW, 1, ROW_SEED, device).double()
+        sketch += sign * folded(flat[tail:], 0)
+    return sketch
+
+
+def torch():
+    return recording.torch
+
+
+@contextlib.contextmanager
+def unseen_by_the_job():
+    """No gradient, no autocast, no mode of the job's for what is computed here."""
+    from torch.utils._python_dispatch import _disable_current_modes
+
+    with torch().no_grad(), _disable_current_modes(), contextlib.ExitStack() as stack:
+        for device in ("cpu", "cuda"):
+            stack.enter_context(torch().autocast(device, enabled=False))
+        yield
