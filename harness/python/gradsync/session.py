@@ -200,7 +200,7 @@ def watching(account=False, every=10, sample=1.0):
             conclude(session, watched)
 
 
-def begun(watched, account):
+def begun(watched, account=""):
     try:
         return Session(account)
     except Exception as error:
