@@ -19,6 +19,7 @@ PARTS = {
 BAR = 0.8
 BETWEEN_CELLS = 0.5
 BETWEEN_SETTINGS = 0.7  # more, and with the name of the setting
+RARE = ("recompute_s",)  # explained only where there is some
 INCHES_OF_A_BAR = 0.19
 
 
@@ -81,6 +82,21 @@ def _bars(part: Part) -> int:
     return sum(len(cell["attribution"]["ranks"]) + 1 for cell in cells)
 
 
+def _legend(parts: list[Part]) -> list[Any]:
+    ranks = [
+        rank
+        for part in parts
+        for cells in _shown(part).values()
+        for cell in cells
+        for rank in cell["attribution"]["ranks"]
+    ]
+    return [
+        Patch(color=colour, label=label)
+        for name, (colour, label) in PARTS.items()
+        if name not in RARE or any(rank.get(name) for rank in ranks)
+    ]
+
+
 def draw(run: Run) -> Any | None:
     """Returns the figure, a panel per part, or None where no cell says where its steps went."""
     parts = [part for part in run.parts if _shown(part)]
@@ -92,6 +108,5 @@ def draw(run: Run) -> Any | None:
     )
     for panel, part in zip(axes[:, 0], parts, strict=True):
         _draw_part(panel, run, part)
-    entries = [Patch(color=colour, label=name) for colour, name in PARTS.values()]
-    style.finish(figure, run, "Where a step went, by rank", entries)
+    style.finish(figure, run, "Where a step went, by rank", _legend(parts))
     return figure

@@ -231,14 +231,31 @@ class DrawsWhereAStepWent(WithSampleRun):
         settings = [text.get_text() for text in axes.texts]
         self.assertEqual(settings, ["1 node × 2 ranks", "2 nodes × 1 rank, 1 Gbit/s"])
         style.save({"attribution": figure}, self.directory)
-        own, copies, late, wire = (
-            share_of(colour, self.directory / "attribution.png")
-            for colour, _ in attribution.PARTS.values()
-        )
+        share = {
+            part: share_of(colour, self.directory / "attribution.png")
+            for part, (colour, _) in attribution.PARTS.items()
+        }
+        wire = share["wire_s"]
         self.assertGreater(wire, 0.02)
-        self.assertLess(late, 0.1 * wire, "in the legend alone")
-        self.assertAlmostEqual(own / wire, 2.5, delta=0.5)
-        self.assertAlmostEqual(copies / wire, 0.5, delta=0.15)
+        self.assertLess(share["late_peer_s"], 0.1 * wire, "in the legend alone")
+        self.assertAlmostEqual(share["own_compute_s"] / wire, 2.5, delta=0.5)
+        self.assertAlmostEqual(share["copy_s"] / wire, 0.5, delta=0.15)
+        self.assertEqual(share["recompute_s"], 0, "not even in the legend, where there is none")
+
+    def recompute(self, result):
+        self.attribute(result)
+        for cell in result["cells"]:
+            if cell["part"] == "your_machine":
+                cell["attribution"]["ranks"][1] |= {"own_compute_s": 0.25, "recompute_s": 0.25}
+
+    def test_what_was_computed_again_is_a_part_of_its_own(self):
+        self.edit_result(self.recompute)
+        figure = attribution.draw(run_data.read(self.directory))
+        legend = [text.get_text() for text in figure.legends[0].get_texts()]
+        self.assertIn("computing again", legend)
+        style.save({"attribution": figure}, self.directory)
+        colour, _ = attribution.PARTS["recompute_s"]
+        self.assertGreater(share_of(colour, self.directory / "attribution.png"), 0.02)
 
     def test_a_run_that_does_not_say_it_has_no_such_picture(self):
         self.assertIsNone(attribution.draw(run_data.read(self.directory)))
