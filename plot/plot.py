@@ -18,6 +18,7 @@ except ImportError as error:
 import attribution
 import idle
 import memory
+import pareto
 import run_data
 import slowdown
 import step_memory
@@ -36,6 +37,7 @@ def draw_all(run: run_data.Run) -> dict[str, Any]:
         "attribution": attribution.draw(run),
     }
     figures.update(memory.draw_all(run))
+    figures.update(pareto.draw_all(run))
     figures.update(sweep.draw_all(run))
     figures.update(timeline.draw_all(run))
     figures.update(step_memory.draw_all(run))

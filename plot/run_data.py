@@ -72,9 +72,17 @@ class Part:
         return [
             name
             for name in names
-            if name not in ("topology", "strategy")
-            and len({json.dumps(cell["cell"].get(name)) for cell in self.cells}) > 1
+            if name not in ("topology", "strategy") and len(self._values(name)) > 1
         ]
+
+    def _values(self, name: str) -> set[str]:
+        """Those of the cells that can have it: what one wrapper alone has, others leave out."""
+        left_out = UNWRITTEN | {"memory_budget_bytes": None}
+        return {
+            json.dumps(cell["cell"].get(name, left_out.get(name)))
+            for cell in self.cells
+            if name in cell["cell"] or name in left_out
+        }
 
     def sweeps(self) -> dict[str, dict[int, list[dict[str, Any]]]]:
         """The cells by all but strategy and accumulation, then by accumulation."""
@@ -119,6 +127,8 @@ class Run:
     trials: list[dict[str, Any]]
     reference: dict[str, Any] | None
     laws: list[dict[str, Any]]
+    fronts: list[dict[str, Any]]
+    strategies: dict[str, Strategy]  # by name
 
     def trials_of(self, cell: dict[str, Any]) -> list[dict[str, Any]]:
         """The trials of this cell that ended well, in the order they ran."""
@@ -217,4 +227,6 @@ def read(directory: Path) -> Run:
         trials=_read_trials(directory / "trials.jsonl"),
         reference=reference,
         laws=result.get("laws", []),
+        fronts=result.get("fronts", []),
+        strategies=strategies,
     )

@@ -14,6 +14,7 @@
 #include "harness/plan/cell.h"
 #include "harness/results/parameters.h"
 #include "harness/text/labels.h"
+#include "harness/text/varying_names.h"
 
 namespace gradsync::gate {
 
@@ -45,7 +46,7 @@ std::map<std::string, std::vector<std::string>> varying_by_part(const std::vecto
   std::map<std::string, std::vector<const results::Parameters*>> parts;
   for (const Row& row : rows) parts[row.part].push_back(&row.cell);
   std::map<std::string, std::vector<std::string>> varying;
-  for (const auto& [name, cells] : parts) varying[name] = results::varying_names(cells);
+  for (const auto& [name, cells] : parts) varying[name] = text::varying_names(cells);
   return varying;
 }
 

@@ -5,6 +5,7 @@
 
 #include <algorithm>
 #include <cstdint>
+#include <set>
 #include <stdexcept>
 #include <string>
 
@@ -31,16 +32,16 @@ const std::vector<std::string> kDtypes{"float32", "bfloat16"};
 std::vector<Axis> make_axes() {
   return {name("topology", &Cell::topology),
           name("model", &Cell::model),
-          one_of("wrapper", &Cell::wrapper, names_of(wrappers())),
+          one_of("wrapper", &Cell::wrapper, names_of(wrappers())).lever(),
           count("micro_batch_size", &Cell::micro_batch_size),
           count("sequence_length", &Cell::sequence_length),
           one_of("lengths", &Cell::lengths, {"fixed", "mrpc"}),
           size("bucket_cap_bytes", &Cell::bucket_cap_bytes, "DDP's default", "25MiB").under("ddp"),
-          flag("gradient_as_bucket_view", &Cell::gradient_as_bucket_view).under("ddp"),
+          flag("gradient_as_bucket_view", &Cell::gradient_as_bucket_view).under("ddp").lever(),
           flag("find_unused_parameters", &Cell::find_unused_parameters).under("ddp"),
           flag("static_graph", &Cell::static_graph).under("ddp"),
           one_of("compression", &Cell::compression, {"none", "fp16", "bf16"}).later().under("ddp"),
-          every_nth("activation_checkpointing", &Cell::activation_checkpointing).later(),
+          every_nth("activation_checkpointing", &Cell::activation_checkpointing).later().lever(),
           flag("fused_optimizer", &Cell::fused_optimizer).later(),
           flag("broadcast_buffers", &Cell::broadcast_buffers).later().under("ddp"),
           flag("sync_batch_norm", &Cell::sync_batch_norm).later(),
@@ -51,13 +52,13 @@ std::vector<Axis> make_axes() {
           one_of("param_dtype", &Cell::param_dtype, kDtypes).under("fsdp"),
           one_of("reduce_dtype", &Cell::reduce_dtype, kDtypes).under("fsdp"),
           one_of("gradient_dtype", &Cell::gradient_dtype, {"reduce", "param"}).under("fsdp"),
-          flag("hybrid_shard", &Cell::hybrid_shard).under("fsdp"),
-          flag("prefetch", &Cell::prefetch).under("fsdp"),
-          flag("reshard_after_backward", &Cell::reshard_after_backward).under("fsdp"),
-          flag("reshard_after_forward", &Cell::reshard_after_forward).under("fsdp"),
+          flag("hybrid_shard", &Cell::hybrid_shard).under("fsdp").lever(),
+          flag("prefetch", &Cell::prefetch).under("fsdp").lever(),
+          flag("reshard_after_backward", &Cell::reshard_after_backward).under("fsdp").lever(),
+          flag("reshard_after_forward", &Cell::reshard_after_forward).under("fsdp").lever(),
           size("memory_budget_bytes", &Cell::memory_budget_bytes, "no budget", "79GiB").if_any(),
           count("accumulation_steps", &Cell::accumulation_steps),
-          one_of("strategy", &Cell::strategy, names_of(strategies()))};
+          one_of("strategy", &Cell::strategy, names_of(strategies())).lever()};
 }
 
 void set(const Axis& axis, Cell& cell, const json& value, const JsonFields& fields) {
@@ -99,6 +100,24 @@ void drop_foreign_options(Cell& cell) {
   }
 }
 
+bool has_its_strategy(const Cell& cell) {
+  const auto allowed = strategies_under(cell.wrapper);
+  return std::ranges::find(allowed, cell.strategy) != allowed.end();
+}
+
+// A plan may also list several wrappers and strategies that only some of them have: the cells of
+// each wrapper are those with a strategy of its own. What stays foreign, for the message: a
+// strategy that none of them has, and those of a wrapper that is left without any.
+void drop_foreign_strategies(std::vector<Cell>& cells) {
+  std::set<std::string> used;
+  for (const Cell& cell : cells) {
+    if (has_its_strategy(cell)) used.insert({cell.strategy, cell.wrapper});
+  }
+  std::erase_if(cells, [&](const Cell& cell) {
+    return !has_its_strategy(cell) && used.contains(cell.strategy) && used.contains(cell.wrapper);
+  });
+}
+
 // Parameters are gathered, and gradients reduced, as they are stored, unless the plan says else.
 void settle_dtypes(const JsonFields& fields, Cell& cell) {
   if (!fields.has("param_dtype")) cell.param_dtype = cell.dtype;
@@ -116,10 +135,10 @@ std::vector<Cell> each_once(const std::vector<Cell>& cells) {
 }
 
 void check_combination(const Cell& cell, const JsonFields& fields) {
-  const auto allowed = strategies_under(cell.wrapper);
-  if (std::find(allowed.begin(), allowed.end(), cell.strategy) == allowed.end()) {
+  if (!has_its_strategy(cell)) {
     fields.fail("strategy",
-                fmt::format("{} under wrapper {}", fmt::join(allowed, ", "), cell.wrapper),
+                fmt::format("{} under wrapper {}", fmt::join(strategies_under(cell.wrapper), ", "),
+                            cell.wrapper),
                 json(cell.strategy).dump());
   }
   if (cell.wrapper == "pipeline" && cell.lengths != "fixed") {
@@ -177,6 +196,12 @@ Axis Axis::under(const std::string& its_wrapper) const {
   return changed;
 }
 
+Axis Axis::lever() const {
+  Axis changed = *this;
+  changed.trades_memory = true;
+  return changed;
+}
+
 const std::vector<Axis>& axes() {
   static const std::vector<Axis> table = make_axes();
   return table;
@@ -196,6 +221,7 @@ std::vector<Cell> multiply_out(const json& cells, const std::string& file,
     product = multiply(product, axis, list, fields);
   }
   fields.finish();
+  drop_foreign_strategies(product);
   for (Cell& cell : product) {
     check_combination(cell, fields);
     settle_dtypes(fields, cell);

@@ -27,10 +27,14 @@ struct Axis {
   enum class Written { Always, Later, IfAny };
   Written written = Written::Always;
   std::string wrapper;  // under any other it means nothing, and has its default; "": under all
+  // A lever against running out: it trades what a rank holds for what a step takes, and the sums
+  // that train are the same, to the last digit or in another order.
+  bool trades_memory = false;
 
   Axis later() const;
   Axis if_any() const;
   Axis under(const std::string& its_wrapper) const;
+  Axis lever() const;
 };
 
 // Every axis; in a product the last one, strategy, varies fastest.

@@ -12,6 +12,7 @@
 #include "harness/text/labels.h"
 #include "harness/text/text_table.h"
 #include "harness/text/text_width.h"
+#include "harness/text/varying_names.h"
 
 namespace gradsync::report {
 
@@ -81,7 +82,7 @@ std::vector<std::string> varying_over_all(const RunComparison& comparison) {
   for (const auto* list : {&comparison.only_in_a, &comparison.only_in_b}) {
     for (const LonelyCell& cell : *list) cells.push_back(&cell.cell);
   }
-  return results::varying_names(cells);
+  return text::varying_names(cells);
 }
 
 // Cells that one run lacks, named by topology and by whatever varies over both runs.

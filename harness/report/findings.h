@@ -20,6 +20,9 @@ std::vector<std::string> findings(const summary::PartView& part);
 // Peaks are exact, so their difference needs no interval. None where there is nothing to compare.
 std::vector<std::string> memory_findings(const summary::PartView& part);
 
+// Returns for each Pareto front what the least memory costs in time.
+std::vector<std::string> front_findings(const summary::PartView& part);
+
 // Return what a sweep found over all of its cells: a sentence for each law of a step, and for each
 // fastest of all.
 std::vector<std::string> law_findings(const summary::PartView& part);

@@ -117,12 +117,14 @@ PartPage part_page(const PartView& part, const References& references) {
     text::append(page.more, spread_table(part));
     text::append(page.more, attribution_table(part));
   }
+  text::append(page.more, front_tables(part));
   text::append(page.more, guide_table(part, references.slowdown_table));
   const auto say = [&](std::vector<std::string> sentences) {
     std::ranges::move(sentences, std::back_inserter(page.findings));
   };
   say(findings(part));
   say(memory_findings(part));
+  say(front_findings(part));
   say(law_findings(part));
   say(best_findings(part));
   return page;

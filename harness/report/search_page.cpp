@@ -6,6 +6,7 @@
 #include "harness/base/units.h"
 #include "harness/text/labels.h"
 #include "harness/text/text_table.h"
+#include "harness/text/varying_names.h"
 
 namespace gradsync::report {
 
@@ -46,7 +47,7 @@ std::string edge_text(const Search& search, const SearchedCell& cell) {
 std::vector<std::string> varying_over(const std::vector<SearchedCell>& cells) {
   std::vector<const results::Parameters*> parameters;
   for (const SearchedCell& cell : cells) parameters.push_back(&cell.cell);
-  return results::varying_names(parameters);
+  return text::varying_names(parameters);
 }
 
 // A cell's place in the plan, as the columns of its row have it.

@@ -35,6 +35,10 @@ text::Bullets notes(const summary::PartView& part);
 // Its head says what they are. Nothing where no row has a time.
 text::Blocks spread_table(const summary::PartView& part);
 
+// Returns for each Pareto front of the part what it consists of and the fastest way to train within
+// a budget of memory: a row per way on the front, from the one that holds least.
+text::Blocks front_tables(const summary::PartView& part);
+
 // Returns exposed communication by its cause: what of a step was own compute, what waited for a
 // late peer, and what for the wire (summary/attribution.h). A line says what the columns mean; the
 // table has a row per cell that communicates, in means over the ranks. Nothing where no such cell

@@ -1,8 +1,5 @@
 #include "harness/results/parameters.h"
 
-#include <algorithm>
-#include <set>
-
 namespace gradsync::results {
 
 using nlohmann::json;
@@ -32,21 +29,6 @@ Parameters Parameters::without(std::initializer_list<const char*> names) const {
   Parameters rest = *this;
   for (const char* name : names) rest.written_.erase(name);
   return rest;
-}
-
-std::vector<std::string> varying_names(const std::vector<const Parameters*>& cells) {
-  std::set<std::string> names;
-  for (const Parameters* cell : cells) {
-    for (std::string& name : cell->names()) names.insert(std::move(name));
-  }
-  for (const char* told_apart : {"topology", "strategy"}) names.erase(told_apart);
-  std::vector<std::string> varying;
-  for (const std::string& name : names) {
-    const json first = cells.front()->value(name);
-    const auto differs = [&](const Parameters* cell) { return cell->value(name) != first; };
-    if (std::ranges::any_of(cells, differs)) varying.push_back(name);
-  }
-  return varying;
 }
 
 }  // namespace gradsync::results

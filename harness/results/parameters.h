@@ -66,8 +66,4 @@ class Parameters {
   nlohmann::json written_ = nlohmann::json::object();
 };
 
-// Returns the names of those parameters that differ between the cells, but for topology and
-// strategy; one that only some of them have differs.
-std::vector<std::string> varying_names(const std::vector<const Parameters*>& cells);
-
 }  // namespace gradsync::results

@@ -1,5 +1,7 @@
 #include "harness/results/result.h"
 
+#include <algorithm>
+
 #include "harness/results/result_fields.h"
 
 namespace gradsync::results {
@@ -136,16 +138,36 @@ constexpr auto fields_of(const Best*) {
                     field("pairs", &Best::pairs)};
 }
 
+constexpr auto fields_of(const FrontPoint*) {
+  return std::tuple{field("cell", &FrontPoint::cell),
+                    field("peak_allocated_bytes", &FrontPoint::peak_allocated_bytes),
+                    field("step_s", &FrontPoint::step_s), field("on_front", &FrontPoint::on_front),
+                    field("vs_fastest", &FrontPoint::vs_fastest)};
+}
+
+constexpr auto fields_of(const ParetoFront*) {
+  return std::tuple{field("part", &ParetoFront::part), field("cell", &ParetoFront::cell),
+                    field("points", &ParetoFront::points), field("choices", &ParetoFront::choices)};
+}
+
 constexpr auto fields_of(const StrategyName*) {
   return std::tuple{field("name", &StrategyName::name), field("label", &StrategyName::label)};
 }
 
 constexpr auto fields_of(const Result*) {
-  return std::tuple{
-      constant("schema", kResultSchema),    field("context", &Result::context),
-      field("plan", &Result::plan),         field("strategies", &Result::strategies).later(),
-      field("cells", &Result::cells),       field("laws", &Result::laws).later(),
-      field("best", &Result::best).later(), field("exit_status", &Result::exit_status)};
+  return std::tuple{constant("schema", kResultSchema),
+                    field("context", &Result::context),
+                    field("plan", &Result::plan),
+                    field("strategies", &Result::strategies).later(),
+                    field("cells", &Result::cells),
+                    field("laws", &Result::laws).later(),
+                    field("best", &Result::best).later(),
+                    field("fronts", &Result::fronts).later(),
+                    field("exit_status", &Result::exit_status)};
+}
+
+const FrontPoint& ParetoFront::fastest() const {
+  return *std::ranges::min_element(points, {}, &FrontPoint::step_s);
 }
 
 std::optional<double> CellResult::moved_bytes() const {

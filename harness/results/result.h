@@ -225,6 +225,29 @@ struct Best {
   std::size_t pairs = 0;
 };
 
+// One of several ways to do the same work.
+struct FrontPoint {
+  Parameters cell;
+  std::int64_t peak_allocated_bytes = 0;
+  double step_s = 0;      // the mean
+  bool on_front = false;  // no other holds as little and is as fast, by their means
+  // Its time over that of the fastest; an interval holds for all pairs at once. Unset: there is no
+  // round in which both ran.
+  std::optional<Ratio> vs_fastest;
+};
+
+// Memory against time, over all ways to do the same work that were measured: they differ in levers
+// alone (plan::Axis), which trade the one for the other. Those on the front are all that anybody
+// with a budget of memory has to choose from.
+struct ParetoFront {
+  std::string part;
+  Parameters cell;                 // what the points share
+  std::vector<FrontPoint> points;  // by peak, then by time
+  std::size_t choices = 0;         // pairs of points
+
+  const FrontPoint& fastest() const;
+};
+
 // What tables and pictures call a strategy.
 struct StrategyName {
   std::string name;   // as in a plan
@@ -238,6 +261,7 @@ struct Result {
   std::vector<CellResult> cells;         // in the order of the plan
   std::vector<Law> laws;
   std::vector<Best> best;
+  std::vector<ParetoFront> fronts;
   std::optional<int> exit_status;  // of the program; unset while the run goes on, or where it died
 };
 

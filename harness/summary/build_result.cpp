@@ -6,6 +6,7 @@
 #include "harness/summary/cell_summary.h"
 #include "harness/summary/comparison.h"
 #include "harness/summary/lower_bound.h"
+#include "harness/summary/pareto_front.h"
 #include "harness/summary/step_laws.h"
 #include "harness/text/labels.h"
 
@@ -85,6 +86,7 @@ results::Result build_result(const results::Context& context, const nlohmann::js
   }
   result.strategies = strategies_of(result.cells);
   result.best = best_of_all(groups, result.cells);
+  result.fronts = pareto_fronts(groups, result.cells);
   result.laws = step_laws(result.cells);
   return result;
 }

@@ -2,6 +2,8 @@
 
 #include <fmt/format.h>
 
+#include "harness/text/varying_names.h"
+
 namespace gradsync::summary {
 
 namespace {
@@ -45,7 +47,7 @@ std::string CellName::varying_text(const std::set<std::string>& told, Sharding s
 std::vector<CellName> cell_names(const std::vector<UnnamedCell>& cells) {
   std::vector<const results::Parameters*> parameters;
   for (const UnnamedCell& cell : cells) parameters.push_back(cell.cell);
-  const std::vector<std::string> varying = results::varying_names(parameters);
+  const std::vector<std::string> varying = text::varying_names(parameters);
   std::vector<CellName> names;
   for (std::size_t row = 0; row < cells.size(); ++row) {
     const results::Parameters& cell = *cells[row].cell;

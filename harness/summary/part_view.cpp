@@ -127,6 +127,7 @@ std::vector<PartView> parts_of(const results::Result& result) {
     part.timing_valid = result.context.timing_valid;
     part.laws = of_part(result.laws, name);
     part.best = of_part(result.best, name);
+    part.fronts = of_part(result.fronts, name);
   }
   return parts;
 }

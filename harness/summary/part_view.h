@@ -50,6 +50,7 @@ struct PartView {
   std::string step_size;            // "4 micro-batches"; where cells differ, what says how many
   std::vector<results::Law> laws;   // of its sweeps
   std::vector<results::Best> best;  // where its options vary
+  std::vector<results::ParetoFront> fronts;  // where its levers vary
 
   bool varies(const std::string& parameter) const;
 };

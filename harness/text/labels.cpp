@@ -113,7 +113,8 @@ std::string plain_text(const json& value) {
 }
 
 std::string parameter_text(const Parameters& cell, const std::string& name) {
-  return plain_text(plan::with_defaults(cell.written()).value(name, json()));
+  const json value = plan::with_defaults(cell.written()).value(name, json());
+  return value.is_null() ? "-" : plain_text(value);
 }
 
 std::string counted(std::size_t count, const std::string& singular, const std::string& plural) {

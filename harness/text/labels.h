@@ -61,7 +61,7 @@ int decimals_for(const std::vector<double>& means_s);
 // The text of `value` where it is a string, its JSON otherwise: 4, true, bert_mini.
 std::string plain_text(const nlohmann::json& value);
 
-// The text of a parameter of a cell, as a plan would have it.
+// The text of a parameter of a cell, as a plan would have it; "-" where it has none.
 std::string parameter_text(const results::Parameters& cell, const std::string& name);
 
 // "1 launch", "4 launches" and the like.

@@ -1,7 +1,7 @@
 """Draws the sample run and looks at what comes out: plot_test.py PATH/TO/write_sample_run.
 
-Covers: attribution.py, idle.py, memory.py, run_data.py, slowdown.py, step_memory.py, steps.py,
-style.py, sweep.py, timeline.py, timelines.py.
+Covers: attribution.py, idle.py, memory.py, pareto.py, run_data.py, slowdown.py, step_memory.py,
+steps.py, style.py, sweep.py, timeline.py, timelines.py.
 """
 
 import json
@@ -28,6 +28,7 @@ sys.path.insert(0, str(PLOT.parent))
 import attribution  # noqa: E402
 import idle  # noqa: E402
 import memory  # noqa: E402
+import pareto  # noqa: E402
 import run_data  # noqa: E402
 import slowdown  # noqa: E402
 import step_memory  # noqa: E402
@@ -261,6 +262,65 @@ class DrawsWhereAStepWent(WithSampleRun):
         self.assertIsNone(attribution.draw(run_data.read(self.directory)))
 
 
+class DrawsParetoFronts(WithSampleRun):
+    MIB = 2**20
+    # Peak, seconds, and whether the point is on the front.
+    POINTS = ((200, 3.0, True), (300, 4.0, False), (400, 2.0, True))
+
+    def add_front(self, result):
+        cell = next(cell for cell in result["cells"] if cell["part"] == "your_machine")["cell"]
+        levers = ("none", "every_2", "full")
+        points = [
+            {
+                "cell": cell | {"activation_checkpointing": lever},
+                "peak_allocated_bytes": peak * self.MIB,
+                "step_s": step_s,
+                "on_front": on_front,
+                "vs_fastest": None,
+            }
+            for lever, (peak, step_s, on_front) in zip(levers, self.POINTS, strict=True)
+        ]
+        front = {"part": "your_machine", "cell": cell, "points": points, "choices": 3}
+        result["fronts"] = [front]
+
+    def test_every_way_is_a_point_and_the_front_a_line(self):
+        self.edit_result(self.add_front)
+        ((name, figure),) = pareto.draw_all(run_data.read(self.directory)).items()
+        self.assertEqual(name, "pareto_your_machine")
+        line, *points = figure.axes[0].get_lines()
+        self.assertEqual([*map(tuple, line.get_xydata())], [(200, 3), (400, 2), (400, 2)])
+        self.assertEqual(line.get_drawstyle(), "steps-post", "a budget between two buys the lesser")
+        drawn = [tuple(point.get_xydata()[0]) for point in points]
+        self.assertEqual(drawn, [(peak, step_s) for peak, step_s, _ in self.POINTS])
+        fills = [point.get_fillstyle() for point in points]
+        self.assertEqual(fills, ["full", "left", "none"])
+        legend = [text.get_text() for text in figure.legends[0].get_texts()]
+        self.assertIn("recomputes every_2", legend)
+        self.assertEqual(len(legend), len(set(legend)), "every look is explained once")
+
+    def test_a_run_without_fronts_has_no_such_picture(self):
+        self.assertEqual(pareto.draw_all(run_data.read(self.directory)), {})
+
+
+class WhatVaries(unittest.TestCase):
+    def varying(self, *cells):
+        return run_data.Part("", [{"cell": cell} for cell in cells]).varying()
+
+    def test_a_wrappers_own_parameters_vary_under_it_alone(self):
+        ddp = {"wrapper": "ddp"}
+        kept, freed = ({"wrapper": "fsdp", "reshard_after_forward": on} for on in (False, True))
+        self.assertEqual(self.varying(ddp, kept), ["wrapper"])
+        self.assertEqual(self.varying(ddp, kept, freed), ["wrapper", "reshard_after_forward"])
+
+    def test_what_is_left_out_has_its_default(self):
+        whole, fp16 = {"wrapper": "ddp"}, {"wrapper": "ddp", "compression": "fp16"}
+        self.assertEqual(self.varying(whole, fp16), ["compression"])
+        self.assertEqual(self.varying(whole, whole | {"compression": "none"}), [])
+        self.assertEqual(
+            self.varying(whole, whole | {"memory_budget_bytes": 1}), ["memory_budget_bytes"]
+        )
+
+
 class DrawsMemory(WithSampleRun):
     sample = ("memory",)
 
@@ -284,7 +344,7 @@ class DrawsMemory(WithSampleRun):
         kinds = ("step_memory", "timeline")
         several = {f"{kind}_{place}_accumulation_4" for kind in kinds for place in places}
         several |= {"sweep_sweep_accumulation", "sweep_budget_accumulation"}
-        self.assertEqual(names, {"memory", "slowdown", "steps"} | several)
+        self.assertEqual(names, {"memory", "pareto_sweep", "slowdown", "steps"} | several)
 
     def test_each_category_takes_the_room_it_had(self):
         figures = step_memory.draw_all(self.run_)

@@ -268,6 +268,20 @@ TEST(Cells, SyncEachBatchBelongsToFsdp) {
   EXPECT_THAT(complaint(plan), HasSubstr("under wrapper ddp"));
 }
 
+TEST(Cells, EachOfSeveralWrappersHasTheStrategiesOfItsOwn) {
+  json plan = sample_plan();
+  plan["cells"]["wrapper"] = {"ddp", "fsdp"};
+  plan["cells"]["strategy"] = {"sync_each_batch", "no_sync"};
+  std::vector<std::string> pairs;
+  for (const Cell& cell : parse_plan(plan, "p.json").parts.at(0).cells) {
+    const std::string pair = cell.wrapper + " " + cell.strategy;
+    if (std::ranges::find(pairs, pair) == pairs.end()) pairs.push_back(pair);
+  }
+  EXPECT_THAT(pairs, ::testing::ElementsAre("ddp no_sync", "fsdp sync_each_batch", "fsdp no_sync"));
+  plan["cells"]["strategy"] = {"no_sync", "pipelined"};
+  EXPECT_THAT(complaint(plan), HasSubstr("got \"pipelined\"")) << "of neither";
+}
+
 TEST(Cells, WaysThatReduceNothingHaveNoStrategiesThatDecideIt) {
   json plan = sample_plan();
   plan["cells"]["wrapper"] = {"local"};

@@ -6,8 +6,6 @@ namespace gradsync::results {
 namespace {
 
 using nlohmann::json;
-using ::testing::ElementsAre;
-using ::testing::IsEmpty;
 
 Parameters cell(const json& changes = json::object()) {
   json written{{"topology", "1x2"}, {"strategy", "no_sync"}, {"accumulation_steps", 4}};
@@ -38,14 +36,6 @@ TEST(Parameters, CellsAreTheSameWhereTheSameWasWritten) {
   EXPECT_NE(cell(), cell({{"compression", "none"}}));
   EXPECT_EQ(cell({{"compression", "fp16"}}).without({"compression"}), cell());
   EXPECT_EQ(cell().with("strategy", "baseline").strategy(), "baseline");
-}
-
-TEST(Parameters, WhatVariesIsNamedButForTopologyAndStrategy) {
-  const Parameters first = cell();
-  const Parameters second = cell({{"topology", "2x1"}, {"strategy", "baseline"}, {"scale", 50}});
-  EXPECT_THAT(varying_names({&first, &second}), ElementsAre("scale"));
-  EXPECT_THAT(varying_names({&first, &first}), IsEmpty());
-  EXPECT_THAT(varying_names({}), IsEmpty());
 }
 
 }  // namespace

@@ -31,15 +31,17 @@ PartView part_of(const std::vector<json>& changes) {
 }
 
 const std::vector<json> kShardings{
-    {{"wrapper", "fsdp"}, {"reshard_after_forward", true}, {"compression", "fp16"}},
-    {{"wrapper", "fsdp"}, {"reshard_after_forward", false}, {"compression", "none"}}};
+    {{"wrapper", "fsdp"}, {"reshard_after_forward", true}, {"activation_checkpointing", "full"}},
+    {{"wrapper", "fsdp"}, {"reshard_after_forward", false}, {"activation_checkpointing", "none"}}};
 
 TEST(PartView, ACellIsNamedByWhereItRanAndWhatVaries) {
   const CellName name = part_of(kShardings).cells.at(2).name;
-  EXPECT_EQ(name.place(),
-            "2 nodes x 1 rank, 1 Gbit/s, compression none, reshard_after_forward false");
-  EXPECT_EQ(name.varying_text({"compression"}), ", reshard_after_forward false");
-  EXPECT_EQ(name.varying_text({}, Sharding::ByName), ", compression none, SHARD_GRAD_OP");
+  EXPECT_EQ(
+      name.place(),
+      "2 nodes x 1 rank, 1 Gbit/s, activation_checkpointing none, reshard_after_forward false");
+  EXPECT_EQ(name.varying_text({"activation_checkpointing"}), ", reshard_after_forward false");
+  EXPECT_EQ(name.varying_text({}, Sharding::ByName),
+            ", activation_checkpointing none, SHARD_GRAD_OP");
   EXPECT_EQ(name.strategy, "baseline");
 }
 
@@ -54,8 +56,8 @@ TEST(PartView, InATableTheTopologyIsToldOnce) {
   std::vector<std::string> told;
   for (const CellView& cell : part.cells) told.push_back(cell.name.texts().front());
   EXPECT_THAT(told, ElementsAre("2 nodes x 1 rank", "1 Gbit/s", "", ""));
-  EXPECT_THAT(part.cells.front().name.heads(),
-              ElementsAre("topology", "compression", "reshard_after_forward", "strategy"));
+  EXPECT_THAT(part.cells.front().name.heads(), ElementsAre("topology", "activation_checkpointing",
+                                                           "reshard_after_forward", "strategy"));
 }
 
 TEST(PartView, ASettingHasTheCellsThatDifferInStrategyAlone) {

@@ -1,0 +1,35 @@
+// Memory against time: of the ways to do the same work, those that nobody can better in both.
+//
+//   s/step
+//    | x                   x  holds more and is slower than another: nobody needs it
+//    |   o                 o  on the front: less memory costs time
+//    |      o  x
+//    |            o
+//    +-------------- peak
+#pragma once
+
+#include <set>
+#include <string>
+#include <vector>
+
+#include "harness/results/result.h"
+#include "harness/summary/cell_group.h"
+
+namespace gradsync::summary {
+
+// The names of the parameters that trade memory for time (plan::Axis), the strategy among them.
+const std::set<std::string>& levers();
+
+// Whether a cell has this lever at another value than its default.
+bool is_pulled(const results::Parameters& cell, const std::string& lever);
+
+// Returns a front for each set of cells of one part that differ in levers alone, of those that have
+// a time and a peak, where levers other than the strategy vary. `cells`: one for each group.
+//
+// Whether a point is on the front its mean decides. It was chosen for it, and chance chooses, too:
+// so the interval of its ratio to the fastest is one that holds for all pairs of points at once
+// (Bonferroni's inequality).
+std::vector<results::ParetoFront> pareto_fronts(const std::vector<CellGroup>& groups,
+                                                const std::vector<results::CellResult>& cells);
+
+}  // namespace gradsync::summary
