@@ -23,6 +23,7 @@ Standing standing_of(const Verdict& verdict) {
   if (verdict.fails) return {Tone::Bad, "to be changed"};
   switch (verdict.kind) {
     case VerdictKind::OncePerStep:
+    case VerdictKind::ReplicasOncePerStep:
     case VerdictKind::OneProcess:
       return {Tone::Good, "in order"};
     case VerdictKind::NoSteps:
@@ -126,6 +127,8 @@ std::string step_section(const Watched& watched) {
   const auto table = step_table(typical, knows_enough);
   std::string text =
       table ? html::table(*table) : html::element("p", "A step communicates nothing.") + "\n";
+  const std::string axes = axes_sentence(typical.axes);
+  if (!axes.empty()) text += html::element("p", html::escaped(sentence_of(axes))) + "\n";
   const std::string times = times_sentence(typical);
   if (!times.empty()) text += html::element("p", html::escaped(times) + ".") + "\n";
   const std::string peak = peak_sentence(watched);

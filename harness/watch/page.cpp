@@ -15,6 +15,8 @@ constexpr std::size_t kIndent = 2;
 std::string typical_step(const TypicalStep& typical, bool knows_enough) {
   const auto table = step_table(typical, knows_enough);
   std::string text = table ? table->to_markdown() + "\n" : "";
+  const std::string axes = axes_sentence(typical.axes);
+  if (!axes.empty()) text += wrapped(axes, 0, kPageWidth) + "\n";
   const std::string times = times_sentence(typical);
   if (!times.empty()) text += wrapped(times, 0, kPageWidth) + "\n";
   return text;

@@ -62,20 +62,42 @@ std::string cast_line(const Watched& watched) {
   return text;
 }
 
+namespace {
+
+// The collectives of an axis, or of a whole step.
+void add_rows(TextTable& table, const std::string& label, const OpSums& now,
+              const std::vector<const OpSums*>& shown) {
+  for (const auto& [op, sum] : now) {
+    std::vector<std::string> row{label.empty() ? op : label + " " + op};
+    for (const OpSums* sums : shown) add_cells(row, *sums, op);
+    table.add_row(std::move(row));
+  }
+}
+
+template <typename Sums>
+std::vector<const OpSums*> shown_of(const Sums& sums, bool knows_enough) {
+  if (!knows_enough) return {&sums.collectives};
+  return {&sums.collectives, &sums.ideal, &sums.excess};
+}
+
+}  // namespace
+
 std::optional<TextTable> step_table(const TypicalStep& typical, bool knows_enough) {
   if (typical.collectives.empty()) return std::nullopt;
   std::vector<TextTable::Column> columns{
       {"per step and rank", text::Align::Left}, {"now"}, {"bytes"}};
-  std::vector<const OpSums*> shown{&typical.collectives};
   if (knows_enough) {
     columns.insert(columns.end(), {{"enough"}, {"bytes"}, {"excess"}, {"bytes"}});
-    shown.insert(shown.end(), {&typical.ideal, &typical.excess});
   }
   TextTable table(std::move(columns));
-  for (const auto& [op, sum] : typical.collectives) {
-    std::vector<std::string> row{op};
-    for (const OpSums* sums : shown) add_cells(row, *sums, op);
-    table.add_row(std::move(row));
+  if (typical.axes.size() < 2) {
+    add_rows(table, "", typical.collectives, shown_of(typical, knows_enough));
+    return table;
+  }
+  const std::vector<std::string> labels = labels_of(typical.axes);
+  for (std::size_t i = 0; i < labels.size(); ++i) {
+    const Axis& axis = typical.axes[i];
+    add_rows(table, labels[i], axis.collectives, shown_of(axis, knows_enough));
   }
   return table;
 }

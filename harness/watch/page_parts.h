@@ -13,7 +13,7 @@ namespace gradsync::watch {
 std::string cast_line(const Watched& watched);
 
 // Returns the collectives of a step: now and, where it is known what would be enough, that and the
-// excess. Nothing where it has none.
+// excess; by axis where there are several. Nothing where it has none.
 std::optional<text::TextTable> step_table(const TypicalStep& typical, bool knows_enough);
 
 // "0.512 s per step (median of 8 steps), of which 0.301 s (59 %) wait for the excess"; "" where no

@@ -32,6 +32,21 @@ json to_json(const Verdict& verdict) {
           {"fails", verdict.fails}};
 }
 
+json to_json(const Axis& axis) {
+  return {{"role", to_string(axis.role)},
+          {"name", text_or_null(axis.name)},
+          {"ranks", axis.ranks.empty() ? json() : json(axis.ranks)},
+          {"collectives", to_json(axis.collectives)},
+          {"ideal", to_json(axis.ideal)},
+          {"excess", to_json(axis.excess)}};
+}
+
+json to_json(const std::vector<Axis>& axes) {
+  json list = json::array();
+  for (const Axis& axis : axes) list.push_back(to_json(axis));
+  return axes.empty() ? json() : list;
+}
+
 json to_json(const StepParts& parts) {
   return {{"fixed", to_json(parts.fixed)},
           {"micro_batch", to_json(parts.micro_batch)},
@@ -48,6 +63,7 @@ json to_json(const TypicalStep& typical) {
           {"collectives", to_json(typical.collectives)},
           {"ideal", to_json(typical.ideal)},
           {"excess", to_json(typical.excess)},
+          {"axes", to_json(typical.axes)},
           {"step_s", or_null(typical.step_s)},
           {"excess_s", or_null(typical.excess_s)},
           {"no_excess_s_because", text_or_null(typical.no_excess_s_because)},

@@ -78,6 +78,7 @@ std::optional<TypicalStep> typical_step(const std::vector<Examined>& ranks) {
   typical.collectives = usual->example->collectives;
   typical.excess = usual->example->excess;
   typical.ideal = without(typical.collectives, typical.excess);
+  typical.axes = axes_of(*usual->example, ranks[0].events->groups);
   typical.parts = usual->example->parts;
   if (!typical.parts) {
     typical.no_parts_because = typical.synchronized == 0 ? "no micro-batch of it synchronizes"
@@ -112,6 +113,10 @@ std::vector<std::string> wrappers_of(const std::vector<Examined>& ranks) {
 void claim_no_excess(TypicalStep& typical) {
   typical.excess.clear();
   typical.ideal = typical.collectives;
+  for (Axis& axis : typical.axes) {
+    axis.excess.clear();
+    axis.ideal = axis.collectives;
+  }
   typical.excess_s.reset();
   typical.no_excess_s_because = "it is not recognised what would be enough";
   typical.parts.reset();
@@ -173,7 +178,8 @@ Watched summarize(const std::vector<RankEvents>& processes) {
 
 bool knows_what_is_enough(const Watched& watched) {
   const VerdictKind kind = watched.verdicts.front().kind;
-  return kind != VerdictKind::NotRecognised && kind != VerdictKind::Never;
+  return kind != VerdictKind::NotRecognised && kind != VerdictKind::Never &&
+         kind != VerdictKind::ReplicasNever;
 }
 
 bool has_excess(const Watched& watched) {

@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "harness/watch/account/account_verdict.h"
+#include "harness/watch/axes.h"
 #include "harness/watch/events/event.h"
 #include "harness/watch/events/op_sums.h"
 #include "harness/watch/events/read_events.h"
@@ -26,6 +27,7 @@ struct TypicalStep {
   OpSums collectives;
   OpSums excess;                    // of these, more than enough
   OpSums ideal;                     // without the excess
+  std::vector<Axis> axes;           // the same by axis; empty: not known
   std::optional<double> step_s;     // median; from the end of the optimizer before
   std::optional<double> excess_s;   // median of what the excess took; absent: not known
   std::string no_excess_s_because;  // set where it is absent

@@ -1,5 +1,6 @@
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <limits>
 
 #include "harness/base/fields_inline.h"
@@ -141,6 +142,44 @@ WatchedRank read_rank(JsonFields fields, const std::string& path) {
   return rank;
 }
 
+std::vector<int> ranks_or_null(JsonFields& fields) {
+  if (is_null(fields, "ranks")) return {};
+  const json& list = fields.raw("ranks", true);
+  const auto is_rank = [](const json& value) {
+    return value.is_number_integer() && value >= 0 && value <= kMostInt;
+  };
+  if (!list.is_array() || list.empty() || !std::ranges::all_of(list, is_rank)) {
+    fields.fail("ranks", "a list of ranks, or null");
+  }
+  return list.get<std::vector<int>>();
+}
+
+Axis read_axis(JsonFields fields, const std::string& path) {
+  Axis axis;
+  const auto role = group_role(fields.string("role"));
+  if (!role) fields.fail("role", "what a process group does");
+  axis.role = *role;
+  axis.name = sentence_or_null(fields, "name");
+  axis.ranks = ranks_or_null(fields);
+  axis.collectives = read_sums(fields, "collectives", path);
+  axis.ideal = read_sums(fields, "ideal", path);
+  axis.excess = read_sums(fields, "excess", path);
+  if (without(axis.collectives, axis.excess) != axis.ideal) {
+    fields.fail("ideal", "collectives without excess");
+  }
+  fields.finish();
+  return axis;
+}
+
+// Files of before they were there have none; null: it is not known which group did what.
+void read_axes_if_there(JsonFields& fields, TypicalStep& typical) {
+  if (!fields.has("axes") || is_null(fields, "axes")) return;
+  typical.axes = read_list<Axis>(fields, "axes", read_axis);
+  OpSums all;
+  for (const Axis& axis : typical.axes) add(all, axis.collectives);
+  if (all != typical.collectives) fields.fail("axes", "axes that add up to collectives");
+}
+
 StepParts read_parts(JsonFields fields) {
   const std::string path = "per_step.parts";
   StepParts parts;
@@ -187,6 +226,7 @@ TypicalStep read_typical(JsonFields fields) {
   if (typical.excess_s.has_value() != typical.no_excess_s_because.empty()) {
     fields.fail("no_excess_s_because", typical.excess_s ? "null" : "why excess_s is not known");
   }
+  read_axes_if_there(fields, typical);
   read_parts_if_there(fields, typical);
   fields.finish();
   return typical;

@@ -6,6 +6,7 @@ with the verdict and the line that it deserves, and the collectives that it coun
 Each script runs N times (once), whatever came of the times before. At the end, and as JSON in FILE,
 stands how often the verdict was right, and on how many ranks each collective was counted. Where
 expected.json names a "torch", the script runs from that version on; before, torch itself fails.
+"ranks" are two unless it says more, and "axes" are counts of a step by what process groups do.
 """
 
 import argparse
@@ -47,22 +48,22 @@ tallies = {}  # by job
 repetitions = 1
 
 
-def launched_by_torchrun(script):
+def launched_by_torchrun(script, ranks):
     torchrun = Path(TORCH_PYTHON).with_name("torchrun")
-    return (torchrun, f"--nproc-per-node={RANKS}", f"--master-port={free_port()}", script)
+    return (torchrun, f"--nproc-per-node={ranks}", f"--master-port={free_port()}", script)
 
 
-def launched_by_fork(script):
-    return (TORCH_PYTHON, FORKED_RANKS, RANKS, script)
+def launched_by_fork(script, ranks):
+    return (TORCH_PYTHON, FORKED_RANKS, ranks, script)
 
 
-def launched_by_itself(script):
+def launched_by_itself(script, ranks):
     return (TORCH_PYTHON, script)
 
 
-def launched_by_mpirun(script):
+def launched_by_mpirun(script, ranks):
     options = ("--allow-run-as-root", "--oversubscribe", "--bind-to", "none")
-    return ("mpirun", *options, "-n", RANKS, TORCH_PYTHON, script)
+    return ("mpirun", *options, "-n", ranks, TORCH_PYTHON, script)
 
 
 def line_to_change(script):
@@ -84,8 +85,9 @@ class JobTest(WatchTest):
         expected = EXPECTED[name]
         tally = tallies.setdefault(name, Tally())
         tally.runs += 1
+        self.ranks = expected.get("ranks", RANKS)
         outcome = self.watch(
-            *self.launched(JOBS / f"{name}.py"),
+            *self.launched(JOBS / f"{name}.py", self.ranks),
             options=("--json", file, "--fail-on-excess"),
             python=None,
             env={
@@ -116,6 +118,11 @@ class JobTest(WatchTest):
         self.assertEqual(watched["has_excess"], expected["fails"])
         self.assertEqual(watched["per_step"]["micro_batches"], expected["micro_batches"])
         self.assertEqual(watched["per_step"]["synchronized"], expected["synchronized"])
+        axes = {axis["role"]: axis for axis in watched["per_step"]["axes"] or []}
+        for role, counts in expected.get("axes", {}).items():
+            for which, operations in counts.items():
+                got = {op: sums["count"] for op, sums in axes[role][which].items()}
+                self.assertEqual(got, operations, f"{which} of {role}")
 
     def assert_line(self, watched, script):
         changes = [verdict["change"] for verdict in watched["verdicts"] if verdict["change"]]
@@ -126,7 +133,7 @@ class JobTest(WatchTest):
 
     def assert_counts(self, watched, outcome, tally):
         counted = {line["rank"]: line["collectives"] for line in objects_in(outcome.out)}
-        self.assertEqual(sorted(counted), list(range(RANKS)))
+        self.assertEqual(sorted(counted), list(range(self.ranks)))
         seen = {rank["rank"]: rank["collectives"] for rank in watched["ranks"]}
         tally.ranks += len(counted)
         tally.ranks_counted_alike += sum(seen.get(rank) == counted[rank] for rank in counted)
@@ -157,10 +164,10 @@ class InProcessTest(JobTest):
     """The same scripts in ranks that watch themselves: the same verdicts, lines and counts."""
 
     def watch(self, *launched, options, env, **_):
-        python, ranks, count, script = launched
+        python, forked, count, script = launched
         json_file = Path(options[1])
         done = subprocess.run(
-            [str(word) for word in (python, ranks, count, WATCHING_RANK, json_file, script)],
+            [str(word) for word in (python, forked, count, WATCHING_RANK, json_file, script)],
             capture_output=True,
             text=True,
             timeout=600,
@@ -172,10 +179,9 @@ class InProcessTest(JobTest):
                 "XDG_CACHE_HOME": str(CACHE),
             },
         )
-        seen = [
-            json.loads(json_file.with_suffix(f".{rank}.json").read_text()) for rank in range(RANKS)
-        ]
-        self.assertEqual(seen[0], seen[1])
+        ranks = range(self.ranks)
+        seen = [json.loads(json_file.with_suffix(f".{rank}.json").read_text()) for rank in ranks]
+        self.assertEqual(seen, seen[:1] * self.ranks)
         json_file.write_text(json.dumps(seen[0]["json"]))
         status = 1 if done.returncode == 0 and seen[0]["json"]["has_excess"] else done.returncode
         return Outcome(status, done.stdout, done.stderr)

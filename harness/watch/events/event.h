@@ -8,12 +8,21 @@
 
 #include "harness/base/known.h"
 #include "harness/watch/events/event_kind.h"
+#include "harness/watch/events/group.h"
 
 namespace gradsync::watch {
 
 inline constexpr const char* kByHand = "by_hand";
 inline constexpr const char* kRead = "read";
 inline constexpr const char* kParameters = "parameters";
+
+// Wrappers that are told apart.
+inline constexpr const char* kFsdp1 = "FullyShardedDataParallel";
+inline constexpr const char* kFullyShard = "fully_shard";
+inline constexpr const char* kReplicate = "replicate";  // that is made of fully_shard
+// Flags, of a Sync.
+inline constexpr const char* kGradientFlag = "set_requires_gradient_sync";
+inline constexpr const char* kAllReduceFlag = "set_requires_all_reduce";
 
 // Times are of CLOCK_MONOTONIC, which Python reads as time.monotonic_ns().
 struct Event {
@@ -30,6 +39,8 @@ struct Event {
   std::string file;  // where the job called it; empty: not known
   int line = 0;
   std::string detail;
+  GroupRole role = GroupRole::Unknown;  // of a collective: what its group does
+  bool has_replicas = false;  // of a collective among shards: its wrapper has replicas of them
 };
 
 // Sorts by start_ns; of events that begin together the order stays.
@@ -52,6 +63,7 @@ struct RankEvents {
   std::int64_t pid = 0;
   std::vector<Event> events;        // by start_ns
   std::vector<std::string> faults;  // what the watcher could not see, in sentences
+  std::vector<Group> groups;
   // Of a process without a group: why it may be one of several, "OMPI_COMM_WORLD_SIZE=4"; else "".
   std::string peers;
   TensorPeak peak;

@@ -14,7 +14,8 @@ enum class EventKind {
   NoSyncEnter,    // the hook alone sees these two: `file` and `line` of the `with`
   NoSyncLeave,
   Wrap,  // a model was wrapped; `name`: the wrapper, `detail`: its options as "name=value" words
-  Sync,  // FSDP2: set_requires_gradient_sync(`detail`: "true" or "false")
+  Sync,  // a flag of fully_shard's is set to `detail`, "true" or "false"; `name`: the method;
+         // empty: set_requires_gradient_sync
   ZeroGrad,  // gradients were cleared; what later micro-batches add starts from nothing; `detail`:
              // kByHand where the job did so, or changed them, by itself and not by zero_grad()
   GradientUse,  // the job needs gradients as they are here: `detail` kRead, it read one, or

@@ -13,6 +13,7 @@
 #include "harness/base/json_fields.h"
 #include "harness/base/whole_file.h"
 #include "harness/watch/events/process_files.h"
+#include "harness/watch/preload/fnv_1a.h"
 
 namespace gradsync::watch {
 
@@ -64,6 +65,42 @@ void read_start(JsonFields& fields, RankEvents& events) {
   fields.string("python");
 }
 
+// What wrappers tell of their groups; "": this line is none of a wrapper's.
+constexpr std::array<std::pair<const char*, GroupRole>, 4> kToldRoles{{
+    {"", GroupRole::Unknown},
+    {"shard", GroupRole::Shard},
+    {"replicate", GroupRole::Replicate},
+    {"data_parallel", GroupRole::DataParallel},
+}};
+
+std::vector<int> read_ranks(JsonFields& fields) {
+  const json& list = fields.raw("ranks", true);
+  const auto is_rank = [](const json& value) {
+    return value.is_number_integer() && value >= 0 && value <= std::numeric_limits<int>::max();
+  };
+  if (!list.is_array() || !std::ranges::all_of(list, is_rank)) {
+    fields.fail("ranks", "a list of ranks");
+  }
+  return list.get<std::vector<int>>();
+}
+
+Group read_group(JsonFields& fields) {
+  Group group;
+  group.name = fields.string("name");
+  group.number = nonzero_fnv_1a(group.name);
+  group.ranks = read_ranks(fields);
+  group.axis = fields.string("axis", "");
+  group.replicas = fields.string("replicas", "");
+  const std::string role = fields.string("role", "");
+  const auto* const told =
+      std::ranges::find_if(kToldRoles, [&](const auto& entry) { return role == entry.first; });
+  if (told == kToldRoles.end())
+    fields.fail("role", "\"shard\", \"replicate\" or \"data_parallel\"");
+  group.role = told->second;
+  group.is_told = !role.empty();
+  return group;
+}
+
 TensorPeak read_gpu_peak(JsonFields& fields) {
   TensorPeak peak{.bytes = {}, .is_on_gpu = true};
   const std::int64_t bytes = fields.integer("bytes", -1);
@@ -103,6 +140,8 @@ void read_line(const json& line, const std::string& place, RankEvents& events) {
     events.world_size = read_int(fields, "world_size", 1);
   } else if (kind == "peers") {
     events.peers = fields.string("detail");
+  } else if (kind == "group") {
+    add_group(events.groups, read_group(fields));
   } else if (kind == "gpu_peak") {
     events.peak = read_gpu_peak(fields);
   } else if (kind == "fault" || kind == "full") {
@@ -152,6 +191,7 @@ std::vector<std::size_t> places_of_kind(const std::vector<Event>& events, EventK
 
 void take_what_the_hook_knows(Event& event, const Event& hook) {
   if (hook.object != 0) event.object = hook.object;
+  if (!hook.name.empty()) event.name = hook.name;
   if (!hook.file.empty()) {
     event.file = hook.file;
     event.line = hook.line;
@@ -236,6 +276,7 @@ void merge(RankEvents& native, const RankEvents& hook) {
   if (native.pid == 0) native.pid = hook.pid;
   if (native.peers.empty()) native.peers = hook.peers;
   if (hook.peak.is_on_gpu) native.peak = hook.peak;
+  native.groups = hook.groups;
   join(native.events, hook.events, EventKind::Forward, false);
   join(native.events, hook.events, EventKind::OptimizerStep, false);
   join(native.events, hook.events, EventKind::ZeroGrad, false);

@@ -10,6 +10,9 @@
 // "no_sync_enter", ...), and with
 //
 //   {"kind": "rank", "rank": 0, "world_size": 2}      as soon as the process has a group
+//   {"kind": "group", "name": "3", "ranks": [0, 2],    of a process group of torch's, once or more
+//    "axis": "dp_replicate", "role": "replicate",      often; "axis" from the mesh, and of the
+//    "replicas": ""}                                   groups of a wrapper its role
 //   {"kind": "gpu_peak", "bytes": 4096}               at its end, of a process that used a GPU; -1
 //                                                     and a "sentence" where it is not known
 //   {"kind": "fault", "sentence": "..."}              what the hook could not see
@@ -36,10 +39,10 @@ RankEvents parse_hook_events(std::string_view text, const std::string& name);
 RankEvents read_hook_events(const std::string& path);
 
 // Adds to `native` what the hook saw of the same process. A forward or an optimizer step that both
-// saw is one event, from when either saw it begin until neither saw it run, with the hook's object,
-// place and detail; so are its bytes, which are a GPU's. Of a backward the hook's times count: they
-// end when the job goes on, the library's with autograd's last node. Rank and world size are those
-// of whichever side knows the larger group.
+// saw is one event, from when either saw it begin until neither saw it run, with the hook's name,
+// object, place and detail; so are its bytes, which are a GPU's. Of a backward the hook's times
+// count: they end when the job goes on, the library's with autograd's last node. Rank and world
+// size are those of whichever side knows the larger group.
 void merge(RankEvents& native, const RankEvents& hook);
 
 // Reads the hooks' files in `directory` and merges each into the process of `ranks` with its

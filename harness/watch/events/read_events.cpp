@@ -12,6 +12,7 @@
 
 #include "harness/base/errors.h"
 #include "harness/base/whole_file.h"
+#include "harness/watch/events/group_roles.h"
 #include "harness/watch/events/hook_events.h"
 #include "harness/watch/events/nccl_events.h"
 #include "harness/watch/events/process_files.h"
@@ -228,6 +229,7 @@ WatchedFolder read_folder(const std::string& directory) {
     if (i >= reached) {
       add_unreached(process, folder.faults);
     } else if (!process.events.empty() || !process.faults.empty()) {
+      assign_roles(process);
       folder.ranks.push_back(std::move(process));
     }
   }

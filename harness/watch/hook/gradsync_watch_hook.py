@@ -34,6 +34,7 @@ from gradsync_watch_recording import (
     optimizer_steps,
     record_comm_hook,
     record_flag,
+    record_groups,
     record_no_sync,
     record_skipped,
     record_wrap,
@@ -136,26 +137,41 @@ def watch_fsdp(module):
     watch_no_sync(cls)
 
 
-def watch_fully_shard(module):
-    original = module.fully_shard
+def watch_wrapping(module, name):
+    """A function of the module that wraps one model, or a list of them."""
+    original = getattr(module, name)
 
     @standing_for(original)
-    def fully_shard(*args, **kwargs):
+    def wrap(*args, **kwargs):
         result = original(*args, **kwargs)
         for model in result if isinstance(result, list) else [result]:
-            record_wrap(model, "fully_shard", recording.OPTIONS["fully_shard"])
+            record_wrap(model, name, recording.OPTIONS[name])
         return result
 
-    module.fully_shard = fully_shard
-    cls = module.FSDPModule
-    original_flag = cls.set_requires_gradient_sync
+    setattr(module, name, wrap)
 
-    @standing_for(original_flag)
-    def set_requires_gradient_sync(self, *args, **kwargs):
-        record_flag(self, args, kwargs)
-        return original_flag(self, *args, **kwargs)
 
-    cls.set_requires_gradient_sync = set_requires_gradient_sync
+def watch_flag(cls, name):
+    original = getattr(cls, name, None)
+    if original is None:  # of a later torch
+        return
+
+    @standing_for(original)
+    def set_flag(self, *args, **kwargs):
+        record_flag(self, name, args, kwargs)
+        return original(self, *args, **kwargs)
+
+    setattr(cls, name, set_flag)
+
+
+def watch_fully_shard(module):
+    watch_wrapping(module, "fully_shard")
+    for name in recording.FLAGS:
+        watch_flag(module.FSDPModule, name)
+
+
+def watch_replicate(module):
+    watch_wrapping(module, "replicate")
 
 
 def watch_fsdp_state(module):
@@ -172,7 +188,7 @@ def watch_fsdp_state(module):
     @guarded
     def end_root(state, args):
         if state._state_ctx.iter_forward_root is not state and state in begun:
-            end_forward(args[0], "fully_shard", begun.pop(state))
+            end_forward(args[0], recording.wrapper_of(state), begun.pop(state))
 
     @standing_for(before)
     def pre_forward(self, *args, **kwargs):
@@ -241,6 +257,7 @@ def watch_optimizers(module):
     watch_calls(module.Optimizer, "zero_grad", "zero_grad", end=end_clearing)
     module.register_optimizer_step_pre_hook(guarded(optimizer_steps.before))
     module.register_optimizer_step_post_hook(guarded(optimizer_steps.after))
+    module.register_optimizer_step_pre_hook(lambda *_: record_groups())
     module.register_optimizer_step_pre_hook(account.before_step)
     module.register_optimizer_step_post_hook(account.after_step)
 
@@ -302,6 +319,7 @@ WATCHED = {
     "torch.amp.grad_scaler": watch_grad_scaler,
     "torch.autograd": watch_autograd,
     "torch.cuda.memory": watch_gpu_memory,
+    "torch.distributed._composable.replicate_with_fsdp": watch_replicate,
     "torch.distributed.fsdp._fully_shard._fsdp_state": watch_fsdp_state,
     "torch.distributed.fsdp._fully_shard._fully_shard": watch_fully_shard,
     "torch.distributed.fsdp.fully_sharded_data_parallel": watch_fsdp,

@@ -109,7 +109,16 @@ OPTIONS = {
     "DistributedDataParallel": ("find_unused_parameters", "static_graph", "broadcast_buffers"),
     "FullyShardedDataParallel": ("sharding_strategy",),
     "fully_shard": (),
+    "replicate": (),
 }
+# Of fully_shard's models, as they are in torch 2.6 and later.
+FLAGS = (
+    "set_requires_gradient_sync",
+    "set_requires_all_reduce",
+    "set_reshard_after_backward",
+    "set_is_last_backward",
+)
+SHARDING = ("fully_shard", "replicate")
 # By module and name: the class of wrapped models, and what wraps them.
 WRAPPED = {
     ("torch.nn.parallel.distributed", "DistributedDataParallel"): "DistributedDataParallel",
@@ -118,6 +127,7 @@ WRAPPED = {
         "FullyShardedDataParallel",
     ): "FullyShardedDataParallel",
     ("torch.distributed.fsdp._fully_shard._fully_shard", "FSDPModule"): "fully_shard",
+    ("torch.distributed._composable.replicate_with_fsdp", "ReplicateModule"): "replicate",
 }
 
 
@@ -132,6 +142,7 @@ def record_earlier_wraps():
         for cls in type(thing).__mro__:
             if cls in wrappers:
                 record_wrap(thing, wrappers[cls], OPTIONS[wrappers[cls]])
+                break
 
 
 @guarded
@@ -144,8 +155,47 @@ def record_wrap(model, name, options):
     size = sum(p.numel() * p.element_size() for p in gradients) if is_whole else -1
     fields = {"name": name, "object": number_of(model), "bytes": size, "detail": detail}
     write_span("wrap", now_ns(), **fields, **call_site())
+    with contextlib.suppress(AttributeError):  # wrappers' own; else the collectives must tell
+        for told in groups_of(model, name):
+            write_group(**told)
     if is_whole:
         kept_models.add(model)
+
+
+def wrapper_of(state):
+    """The name of what made this state of FSDPState's, or of a class of it."""
+    return "replicate" if "Replicate" in type(state).__name__ else "fully_shard"
+
+
+def groups_of(model, name):
+    """Yields what a wrapper knows of the process groups in which it reduces a model's gradients."""
+    if name == "DistributedDataParallel":
+        yield {"group": model.process_group, "role": "data_parallel"}
+    elif name == "FullyShardedDataParallel":
+        replicas = getattr(model, "_inter_node_pg", None)
+        is_whole = model.sharding_strategy.name == "NO_SHARD"
+        role = "data_parallel" if is_whole else "shard"
+        yield {"group": model.process_group, "role": role, "replicas": replicas}
+        if replicas is not None:
+            yield {"group": replicas, "role": "replicate"}
+    else:
+        units = model._get_fsdp_state()._fsdp_param_group
+        if units is not None:
+            yield from groups_of_mesh(units.mesh_info)
+            if units.post_forward_mesh_info is not None:
+                yield from groups_of_mesh(units.post_forward_mesh_info)
+
+
+def groups_of_mesh(info):
+    names = info.mesh.mesh_dim_names or ("",) * info.mesh.ndim
+    replicas = getattr(info, "replicate_process_group", None)
+    shards = getattr(info, "shard_process_group", None)
+    if shards is not None:
+        axis = names[info.shard_mesh_dim]
+        yield {"group": shards, "role": "shard", "axis": axis, "replicas": replicas}
+    if replicas is not None:
+        role = "data_parallel" if shards is None else "replicate"
+        yield {"group": replicas, "role": role, "axis": names[info.replicate_mesh_dim]}
 
 
 def words_of(model, is_unsynced):
@@ -173,6 +223,8 @@ def begin_forward(model, is_unsynced):
 def end_forward(model, name, begun):
     if begun is not None:
         forwards.count += "no_grad" not in begun["detail"]
+        if name in SHARDING:
+            kept_models.add_shards(model)
         write_span("forward", name=name, object=number_of(model), **begun)
 
 
@@ -198,10 +250,38 @@ def record_comm_hook(model):
 
 
 @guarded
-def record_flag(model, args, kwargs):
-    value = args[0] if args else kwargs["requires_gradient_sync"]
-    fields = {"object": number_of(model), "detail": "true" if value else "false"}
+def record_flag(model, name, args, kwargs):
+    value = args[0] if args else kwargs[name.removeprefix("set_")]
+    fields = {"name": name, "object": number_of(model), "detail": "true" if value else "false"}
     write_span("sync", now_ns(), **fields, **call_site())
+
+
+def write_group(group, role="", axis="", replicas=None):
+    """`axis`: as the mesh calls it; `replicas`: the group in which a wrapper replicates shards."""
+    if not isinstance(group, torch.distributed.ProcessGroup):
+        return
+    told = (group.group_name, role)
+    if told in writer.groups:
+        return
+    writer.groups.add(told)
+    ranks = torch.distributed.get_process_group_ranks(group)
+    fields = {"axis": axis, "role": role, "replicas": replicas.group_name if replicas else ""}
+    writer.write("group", name=group.group_name, ranks=ranks, **fields)
+
+
+@guarded
+def record_groups():
+    """Of all process groups, where there are others than before. A mesh calls those of its axes
+    "mesh_NAME", and "mesh_dim_0" and so on where its axes have no names.
+    """
+    distributed = sys.modules.get("torch.distributed.distributed_c10d")
+    if distributed is None or writer.group_count == len(distributed._world.pg_names):
+        return
+    writer.group_count = len(distributed._world.pg_names)
+    for group in list(distributed._world.pg_names):
+        axis = getattr(group, "group_desc", "")
+        is_named = axis.startswith("mesh_") and not axis.startswith(("mesh_dim_", "mesh_default"))
+        write_group(group, axis=axis.removeprefix("mesh_") if is_named else "")
 
 
 class GradientReads:
@@ -253,10 +333,22 @@ def record_use(how):
 reads = GradientReads()
 
 
+def shards_of(model):
+    """What optimizers have of a model that fully_shard was called with, units of it included."""
+    states = [m._get_fsdp_state() for m in model.modules() if hasattr(m, "_get_fsdp_state")]
+    groups = {id(state): state._fsdp_param_group for state in states}.values()
+    return [part.sharded_param for group in groups if group for part in group.fsdp_params]
+
+
+def local(tensor):
+    """What this rank has of it, without asking others."""
+    return getattr(tensor, "_local_tensor", tensor)
+
+
 class KeptModels:
-    """What backward left of each model under DDP, to see whether the job changes it by hand before
-    the next one: a gradient (`p.grad = None`, `p.grad.zero_()`), or parameters (`p.data += ...`).
-    Not after an optimizer's step or a zero_grad(), which are seen themselves.
+    """What backward left of each model under DDP or fully_shard, to see whether the job changes it
+    by hand before the next one: a gradient (`p.grad = None`, `p.grad.zero_()`), or parameters
+    (`p.data += ...`). Not after an optimizer's step or a zero_grad(), which are seen themselves.
 
     Of each model one gradient is looked at. Of parameters: how often each was changed in place, and
     on the CPU, where that waits for nothing, what some elements of two of them add up to, the first
@@ -273,18 +365,26 @@ class KeptModels:
     def add(self, model):
         self.models[model] = ([p for p in model.parameters() if p.requires_grad], None)
 
+    def add_shards(self, model):
+        if model not in self.models:
+            shards = []
+            with contextlib.suppress(AttributeError):  # fully_shard's own
+                shards = [p for p in shards_of(model) if p.requires_grad]
+            self.models[model] = (shards, None)
+
     def look(self, parameters):
         gradient = None
         for parameter in parameters:
             if parameter.grad is not None:
-                gradient = id(parameter.grad), parameter.grad._version
+                gradient = id(parameter.grad), local(parameter.grad)._version
                 break
-        versions = sum(parameter._version for parameter in parameters)
+        versions = sum(local(parameter)._version for parameter in parameters)
         looked_at = (parameters[0], parameters[self.turn % len(parameters)]) if parameters else ()
         return gradient, (versions, *map(self.sum_of_some, looked_at))
 
     @classmethod
     def sum_of_some(cls, parameter):
+        parameter = local(parameter)
         if parameter.device.type != "cpu" or not parameter.is_contiguous():
             return None
         flat = parameter.detach().reshape(-1)

@@ -39,6 +39,9 @@ class Writer:
         self.written = 0
         self.is_on = True
         self.knows_rank = False
+        # How many process groups there were when they were last looked through, and those that are
+        # written already, by name and role.
+        self.group_count, self.groups = 0, set()
         # Of its process group, which may be gone when somebody asks; no store: it never had one.
         self.rank, self.world_size, self.store = 0, 1, None
 
@@ -119,3 +122,4 @@ class Writer:
         self.file = None
         self.written = 0
         self.knows_rank = False
+        self.group_count, self.groups = 0, set()

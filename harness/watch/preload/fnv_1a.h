@@ -13,4 +13,9 @@ inline std::uint64_t fnv_1a(std::string_view text) {
   return hash;
 }
 
+// The same as a positive number: `object` of a collective is that of its group's name.
+inline std::int64_t nonzero_fnv_1a(std::string_view text) {
+  return static_cast<std::int64_t>(fnv_1a(text) >> 1 | 1);
+}
+
 }  // namespace gradsync::watch

@@ -143,11 +143,6 @@ std::int64_t bytes_of(const Operation& operation, Inputs inputs) {
   }
 }
 
-// The same on every rank, and not 0.
-std::int64_t number_of(std::string_view text) {
-  return static_cast<std::int64_t>(fnv_1a(text) >> 1 | 1);
-}
-
 // Returns the group's name; "" where it has none. Tells the recorder this process's place in it.
 std::string_view note_group(Inputs inputs) {
   try {
@@ -174,11 +169,12 @@ std::unique_ptr<at::ObserverContext> start_collective(std::string_view c10d, Inp
   if (collectives > 0 || c10d == kNotCollective) return nullptr;
   const Operation operation = operation_of(c10d);
   const std::string_view group = note_group(inputs);
-  const Recorder::Handle handle = recorder.begin({.kind = EventKind::Collective,
-                                                  .name = operation.name,
-                                                  .bytes = bytes_of(operation, inputs),
-                                                  .object = group.empty() ? 0 : number_of(group),
-                                                  .detail = group});
+  const Recorder::Handle handle =
+      recorder.begin({.kind = EventKind::Collective,
+                      .name = operation.name,
+                      .bytes = bytes_of(operation, inputs),
+                      .object = group.empty() ? 0 : nonzero_fnv_1a(group),
+                      .detail = group});
   c10::ThreadLocalDebugInfo::_push(carrier_kind(), std::make_shared<Carrier>(handle));
   auto span = std::make_unique<Span>(handle, &collectives);
   span->ends = false;  // it is issued when the operator returns, not complete

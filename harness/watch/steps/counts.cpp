@@ -2,53 +2,13 @@
 
 #include <algorithm>
 #include <map>
+#include <set>
 #include <tuple>
+#include <utility>
 
 namespace gradsync::watch {
 
 namespace {
-
-using EventPointers = std::vector<const Event*>;
-using Models = std::set<std::int64_t>;
-
-bool is_wrapped(const MicroBatch& micro_batch) {
-  return !micro_batch.forwards.empty();
-}
-
-Models models_of(const MicroBatch& micro_batch) {
-  Models models;
-  for (const Event* forward : micro_batch.forwards) models.insert(forward->object);
-  return models;
-}
-
-bool is_broadcast(const Event* collective) {
-  return collective->name.find("broadcast") != std::string::npos;
-}
-
-// Collectives in backward that are or may be of gradients.
-EventPointers reductions_of(const MicroBatch& micro_batch) {
-  EventPointers reductions;
-  const bool fsdp = is_of_fsdp(micro_batch);
-  for (const Event* collective : micro_batch.in_backward) {
-    const bool gathers = collective->name.find("all_gather") != std::string::npos;
-    if (fsdp && (gathers || is_broadcast(collective))) continue;
-    reductions.push_back(collective);
-  }
-  return reductions;
-}
-
-EventPointers broadcasts_of(const MicroBatch& micro_batch) {
-  EventPointers broadcasts;
-  std::copy_if(micro_batch.in_forward.begin(), micro_batch.in_forward.end(),
-               std::back_inserter(broadcasts), is_broadcast);
-  return broadcasts;
-}
-
-OpSums sums_of(const EventPointers& collectives) {
-  OpSums sums;
-  for (const Event* collective : collectives) add(sums, *collective);
-  return sums;
-}
 
 // By bytes where they are known, else by number.
 std::int64_t bytes_in(const OpSums& sums) {
@@ -139,6 +99,13 @@ OpSums gradients_of(const MicroBatch& micro_batch, const Quiet& quiet) {
   return without(sums_of(reductions_of(micro_batch)), quiet.of(micro_batch));
 }
 
+// The same of those among these alone; empty where it synchronizes nothing there.
+OpSums gradients_of(const MicroBatch& micro_batch, Among among, const Quiet& quiet) {
+  if (!synchronizes(micro_batch, quiet)) return {};
+  const OpSums sums = sums_of(reductions_of(micro_batch, among));
+  return among == Among::Replicas ? sums : without(sums, quiet.of(micro_batch));
+}
+
 // How long the job waited for the last of these; absent where nobody knows when they ended.
 std::optional<std::int64_t> waited_ns(const EventPointers& reductions) {
   std::int64_t issued_ns = 0;
@@ -151,10 +118,6 @@ std::optional<std::int64_t> waited_ns(const EventPointers& reductions) {
   }
   if (!known) return std::nullopt;
   return complete_ns - issued_ns;
-}
-
-bool share_a_model(const Models& a, const Models& b) {
-  return std::any_of(a.begin(), a.end(), [&](std::int64_t model) { return b.contains(model); });
 }
 
 std::int64_t duration_ns(const EventPointers& events) {
@@ -171,29 +134,87 @@ void add_broadcasts_behind(StepCounts& counts, std::size_t index) {
     if (!share_a_model(models, models_of(all[i]))) continue;
     const EventPointers broadcasts = broadcasts_of(all[i]);
     add(counts.excess, sums_of(broadcasts));
+    counts.excess_collectives.insert(counts.excess_collectives.end(), broadcasts.begin(),
+                                     broadcasts.end());
     if (counts.excess_ns) *counts.excess_ns += duration_ns(broadcasts);
     return;
   }
 }
 
+// What synchronizes behind a micro-batch, among shards or among replicas.
+class Later {
+ public:
+  explicit Later(Among among) : among_(among) {}
+
+  // Whether what this one exchanges is exchanged again. Units of a model can each be told when
+  // their replicas are due: of these, not one whose size does not come again.
+  bool covers(const MicroBatch& micro_batch) const {
+    const Models models = models_of(micro_batch);
+    const bool of_models =
+        std::includes(models_.begin(), models_.end(), models.begin(), models.end());
+    if (among_ == Among::Shards || !of_models) return of_models;
+    const Sizes sizes = sizes_of(micro_batch);
+    return std::ranges::any_of(sizes_, [&](const Sizes& later) {
+      return std::includes(later.begin(), later.end(), sizes.begin(), sizes.end());
+    });
+  }
+
+  void add(const MicroBatch& micro_batch) {
+    models_.merge(models_of(micro_batch));
+    if (among_ == Among::Replicas) sizes_.push_back(sizes_of(micro_batch));
+  }
+
+ private:
+  using Sizes = std::multiset<std::pair<std::int64_t, std::int64_t>>;  // group and bytes
+
+  Sizes sizes_of(const MicroBatch& micro_batch) const {
+    Sizes sizes;
+    for (const Event* each : reductions_of(micro_batch, among_)) {
+      sizes.emplace(each->object, each->bytes);
+    }
+    return sizes;
+  }
+
+  Among among_;
+  Models models_;
+  std::vector<Sizes> sizes_;  // by micro-batch
+};
+
+// Adds to `counts` what a micro-batch exchanges although it does so again later. Returns whether
+// there is any.
+bool add_excess(StepCounts& counts, const MicroBatch& micro_batch, Later& later, Among among,
+                const Quiet& quiet) {
+  const OpSums gradients = gradients_of(micro_batch, among, quiet);
+  if (gradients.empty()) return false;
+  const bool is_excess = later.covers(micro_batch);
+  later.add(micro_batch);
+  if (!is_excess) return false;
+  add(counts.excess, gradients);
+  const EventPointers reductions = reductions_of(micro_batch, among);
+  counts.excess_collectives.insert(counts.excess_collectives.end(), reductions.begin(),
+                                   reductions.end());
+  return true;
+}
+
 // From the last micro-batch back: what synchronizes although each of its models does so later.
 void find_excess(StepCounts& counts, const Quiet& quiet) {
-  Models synchronized_later;
+  Later shards(Among::Shards);
+  Later replicas(Among::Replicas);
   const std::vector<MicroBatch>& all = counts.step->micro_batches;
   for (std::size_t i = all.size(); i-- > 0;) {
-    if (!is_wrapped(all[i]) || !synchronizes(all[i], quiet)) continue;
-    const Models models = models_of(all[i]);
-    const bool is_excess = std::includes(synchronized_later.begin(), synchronized_later.end(),
-                                         models.begin(), models.end());
-    synchronized_later.insert(models.begin(), models.end());
-    if (!is_excess) continue;
-    const EventPointers reductions = reductions_of(all[i]);
+    if (!is_wrapped(all[i])) continue;
+    const auto before = std::ssize(counts.excess_collectives);
+    const bool of_shards = add_excess(counts, all[i], shards, Among::Shards, quiet);
+    const bool of_replicas = add_excess(counts, all[i], replicas, Among::Replicas, quiet);
+    if (!of_shards && !of_replicas) continue;
     counts.excess_micro_batches.insert(counts.excess_micro_batches.begin(), &all[i]);
-    const auto waited = waited_ns(reductions);
+    counts.has_excess_among_shards |= of_shards;
+    if (of_replicas) counts.replicas.excess.insert(counts.replicas.excess.begin(), &all[i]);
+    const auto waited =
+        waited_ns({counts.excess_collectives.begin() + before, counts.excess_collectives.end()});
     counts.excess_ns = counts.excess_ns && waited
                            ? std::optional<std::int64_t>(*counts.excess_ns + *waited)
                            : std::nullopt;
-    add(counts.excess, gradients_of(all[i], quiet));
     add_broadcasts_behind(counts, i);
   }
 }
@@ -294,7 +315,7 @@ void count_micro_batches(StepCounts& counts, const Quiet& quiet) {
     }
     const bool synced = synchronizes(micro_batch, quiet);
     if (synced) counts.reductions += static_cast<int>(reductions_of(micro_batch).size());
-    counts.has_fsdp |= is_of_fsdp(micro_batch);
+    counts.has_shards |= is_sharded(micro_batch);
     if (!broadcasts_of(micro_batch).empty()) ++counts.micro_batches_with_broadcasts;
     for (const std::int64_t model : models_of(micro_batch)) {
       ModelCounts& of_model = by_model[model];
@@ -328,10 +349,13 @@ std::vector<StepCounts> count_steps(const Steps& steps) {
     counts.step = &step;
     counts.collectives = collectives_of(step);
     count_micro_batches(counts, quiet);
+    counts.replicas = count_replicas(step);
     find_excess(counts, quiet);
     find_exposed(counts, quiet);
     counts.synchronization_ns = one_synchronization_ns(counts, quiet);
     counts.parts = divided(counts, quiet);
+    counts.by_group = by_group(step, counts.excess_collectives);
+    if (sums_of(counts.excess_collectives) != counts.excess) counts.by_group.clear();
     all.push_back(std::move(counts));
   }
   return all;

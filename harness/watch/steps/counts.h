@@ -10,6 +10,8 @@
 //
 // One synchronization per step and model is enough: in its last micro-batch. Each earlier one is
 // excess, with the broadcast of buffers that it causes before the next forward.
+// Among replicas of shards the same holds for itself: shards may be added up in every micro-batch,
+// and replicas of them in the last alone.
 //
 // The time of an excess synchronization is from when its last collective was issued to when the
 // last one was complete: DDP and FSDP issue the last when backward has nothing left to compute, and
@@ -19,11 +21,12 @@
 
 #include <cstdint>
 #include <optional>
-#include <set>
 #include <string>
 #include <vector>
 
 #include "harness/watch/events/op_sums.h"
+#include "harness/watch/steps/group_counts.h"
+#include "harness/watch/steps/reductions.h"
 #include "harness/watch/steps/step_parts.h"
 #include "harness/watch/steps/steps.h"
 
@@ -38,11 +41,15 @@ struct StepCounts {
   int reductions = 0;                     // collectives of gradients in the whole step
   int alone_collectives = 0;              // begun where autograd ran without a wrapped forward
   int micro_batches_with_broadcasts = 0;  // begun in their forwards
-  bool has_fsdp = false;
+  bool has_shards = false;                // of a model whose gradients are sharded
   bool models_are_known = true;  // false: two models could pass for two micro-batches of one
   OpSums collectives;
   OpSums excess;
   std::vector<const MicroBatch*> excess_micro_batches;  // in order
+  EventPointers excess_collectives;                     // in them, and buffers behind them
+  bool has_excess_among_shards = false;
+  ReplicaCounts replicas;
+  ByGroup by_group;  // empty: not all collectives in excess are known one by one
   std::optional<std::int64_t> excess_ns = 0;  // absent: it is not known when collectives ended
   // Of one synchronization: the mean of those in excess or, without such, the only one's.
   std::optional<std::int64_t> synchronization_ns;

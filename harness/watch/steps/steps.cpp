@@ -9,6 +9,10 @@ namespace {
 
 using EventPointers = std::vector<const Event*>;
 
+bool is_sharded(const Event& forward) {
+  return forward.name == kFsdp1 || forward.name == kFullyShard;
+}
+
 bool contains(const Event& outer, const Event& inner) {
   return outer.start_ns <= inner.start_ns && inner.end_ns <= outer.end_ns;
 }
@@ -96,7 +100,7 @@ class Cutter {
       case EventKind::GradientUse:
         return see_clearing(event);
       case EventKind::Sync:
-        flags_[event.object] = event.detail == "true";
+        if (is_of_gradients(event)) flags_[event.object] = event.detail == "true";
         return;
       default:
         return no_syncs_.see(event);
@@ -310,12 +314,21 @@ Steps cut_into_steps(const std::vector<Event>& events) {
 }
 
 bool is_of_fsdp(const Event& forward) {
-  return forward.name == "FullyShardedDataParallel" || forward.name == "fully_shard";
+  return forward.name == kReplicate || is_sharded(forward);
 }
 
 bool is_of_fsdp(const MicroBatch& micro_batch) {
   return std::ranges::any_of(micro_batch.forwards,
                              [](const Event* forward) { return is_of_fsdp(*forward); });
+}
+
+bool is_sharded(const MicroBatch& micro_batch) {
+  return std::ranges::any_of(micro_batch.forwards,
+                             [](const Event* forward) { return is_sharded(*forward); });
+}
+
+bool is_of_gradients(const Event& flag) {
+  return flag.name.empty() || flag.name == kGradientFlag;
 }
 
 OpSums collectives_of(const Step& step) {

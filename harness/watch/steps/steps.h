@@ -76,10 +76,17 @@ Steps cut_into_steps(const std::vector<Event>& events);
 // Returns all collectives of the step.
 OpSums collectives_of(const Step& step);
 
-// Returns whether a forward is of a model under FSDP, be it wrapped or fully_shard's.
+// Returns whether a forward is of a model under FSDP, be it wrapped, fully_shard's, or replicate's,
+// which is made of fully_shard: its flag is read in backward.
 bool is_of_fsdp(const Event& forward);
 // The same of any forward of a micro-batch.
 bool is_of_fsdp(const MicroBatch& micro_batch);
+
+// Returns whether a rank has but a share of the gradients of a model that ran forward.
+bool is_sharded(const MicroBatch& micro_batch);
+
+// Returns whether a Sync sets the flag set_requires_gradient_sync.
+bool is_of_gradients(const Event& flag);
 
 // Returns whether a word stands in the event's `detail`: "no_grad" in "eval no_grad".
 bool has_word(const Event& event, std::string_view word);

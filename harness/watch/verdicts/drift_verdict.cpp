@@ -34,17 +34,6 @@ std::int64_t averaged_bytes(const std::vector<const Event*>& collectives) {
   return bytes;
 }
 
-// Whether ranks exchange enough outside of backward to be kept alike by hand.
-bool averages_by_hand(const RankEvents& rank, const Steps& steps) {
-  std::int64_t limit = kLoggingBytes;
-  for (const Event& event : rank.events) {
-    if (event.kind == EventKind::Wrap && event.bytes >= 0) limit = std::min(limit, event.bytes / 2);
-  }
-  const auto averages = [&](const Step& step) { return averaged_bytes(step.outside) > limit; };
-  return averaged_bytes(steps.closing) > limit ||
-         std::any_of(steps.steps.begin(), steps.steps.end(), averages);
-}
-
 // Whether anything was exchanged outside of backward that can make ranks alike, be it ever so
 // small.
 bool exchanges_outside(const Steps& steps) {
@@ -79,7 +68,7 @@ void explain_never(Verdict& verdict, const RankEvents& rank, const StepCounts& e
     verdict.change = change_at(*no_sync, "leave the last micro-batch of a step out of it");
     return;
   }
-  const Event* flag = last_before(rank, EventKind::Sync, last->backwards.front()->end_ns);
+  const Event* flag = last_flag_before(rank, kGradientFlag, last->backwards.front()->end_ns);
   if (flag != nullptr && flag->detail == "false") {
     verdict.why = fmt::format("set_requires_gradient_sync(False) holds in {}{}", which, at(*flag));
     verdict.change = change_at(*flag, "call it with True before the last micro-batch of a step");
@@ -87,6 +76,16 @@ void explain_never(Verdict& verdict, const RankEvents& rank, const StepCounts& e
 }
 
 }  // namespace
+
+bool averages_by_hand(const RankEvents& rank, const Steps& steps) {
+  std::int64_t limit = kLoggingBytes;
+  for (const Event& event : rank.events) {
+    if (event.kind == EventKind::Wrap && event.bytes >= 0) limit = std::min(limit, event.bytes / 2);
+  }
+  const auto averages = [&](const Step& step) { return averaged_bytes(step.outside) > limit; };
+  return averaged_bytes(steps.closing) > limit ||
+         std::any_of(steps.steps.begin(), steps.steps.end(), averages);
+}
 
 Verdict judge_never(const RankEvents& rank, const Steps& steps, const UsualStep& usual) {
   if (const Event* hook = last_before(rank, EventKind::CommHook, kEndOfTime)) {

@@ -8,6 +8,9 @@
 
 namespace gradsync::watch {
 
+// Returns whether ranks exchange enough outside of backward to be kept alike by hand.
+bool averages_by_hand(const RankEvents& rank, const Steps& steps);
+
 // Of a job in which no step with a wrapped model synchronizes.
 Verdict judge_never(const RankEvents& rank, const Steps& steps, const UsualStep& usual);
 

@@ -11,15 +11,6 @@ using text::counted;
 
 namespace {
 
-// "in every micro-batch (4 x per step; 1 is enough)", "in 2 of 4 micro-batches of a step; ..."
-std::string how_often(const UsualStep& usual) {
-  if (usual.synchronized == usual.micro_batches) {
-    return fmt::format("in every micro-batch ({} x per step; 1 is enough)", usual.synchronized);
-  }
-  return fmt::format("in {} of {} micro-batches of a step (1 is enough)", usual.synchronized,
-                     usual.micro_batches);
-}
-
 // Backward was inside a no_sync that did not hold its forward.
 const Event* misplaced_no_sync(const MicroBatch& micro_batch) {
   return micro_batch.is_unsynced || micro_batch.no_sync_at_forward != nullptr
@@ -52,6 +43,13 @@ void explain_excess(Verdict& verdict, const StepCounts& example) {
     }
   }
   const Event& forward = *example.excess_micro_batches.front()->forwards.front();
+  if (forward.name == kReplicate) {
+    verdict.why = "set_requires_gradient_sync(False) was not called";
+    verdict.change = change_at(forward,
+                               "call set_requires_gradient_sync(False) on the model but for the "
+                               "last micro-batch of a step");
+    return;
+  }
   verdict.why = "no no_sync was entered";
   verdict.change = change_at(forward,
                              "run every micro-batch of a step but the last, forward and backward, "
@@ -74,7 +72,7 @@ Verdict judge_fsdp(const UsualStep& usual) {
       fmt::format("FSDP without no_sync: {} per step, by choice or mistake", reductions);
   verdict.why = fmt::format(
       "it reduces {}; under no_sync every rank would hold the whole gradient, not its share",
-      how_often(usual));
+      how_often(usual.synchronized, usual.micro_batches));
   verdict.change = change_at(*example.excess_micro_batches.front()->forwards.front(),
                              "where memory allows: set_requires_gradient_sync(False), or "
                              "no_sync(), but for the last micro-batch of a step");
@@ -90,10 +88,10 @@ Verdict judge_excess(const UsualStep& usual) {
     return not_recognised(
         "models share micro-batches: each synchronization is the last one of one of them");
   }
-  if (example.has_fsdp) return judge_fsdp(usual);
+  if (example.has_shards) return judge_fsdp(usual);
   Verdict verdict;
   verdict.kind = VerdictKind::MoreThanOnce;
-  verdict.sentence = "synchronizes " + how_often(usual);
+  verdict.sentence = "synchronizes " + how_often(usual.synchronized, usual.micro_batches);
   if (!example.models_are_known) {
     verdict.sentence += ", if these are one model's";
     verdict.why = "which model ran is not known without the Python hook";
@@ -108,7 +106,7 @@ Verdict judge_excess(const UsualStep& usual) {
 Verdict judge_once(const Counted& wrapped) {
   Counted more_often;
   for (const StepCounts* step : wrapped) {
-    const bool may_be_meant = step->has_fsdp || is_cleared_between(step);
+    const bool may_be_meant = step->has_shards || is_cleared_between(step);
     if (step == wrapped.front() || may_be_meant || !step->models_are_known) continue;
     if (!step->excess_micro_batches.empty()) more_often.push_back(step);
   }

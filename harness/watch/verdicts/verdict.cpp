@@ -14,19 +14,24 @@
 #include "harness/watch/preload/event_file.h"
 #include "harness/watch/verdicts/drift_verdict.h"
 #include "harness/watch/verdicts/excess_verdict.h"
+#include "harness/watch/verdicts/replicas_verdict.h"
 #include "harness/watch/verdicts/verdict_parts.h"
 
 namespace gradsync::watch {
 
 namespace {
 
-constexpr std::array<std::pair<VerdictKind, const char*>, 11> kVerdictKinds{{
+constexpr std::array<std::pair<VerdictKind, const char*>, 15> kVerdictKinds{{
     {VerdictKind::OncePerStep, "once_per_step"},
     {VerdictKind::MoreThanOnce, "more_than_once"},
     {VerdictKind::Never, "never"},
     {VerdictKind::TooEarly, "too_early"},
     {VerdictKind::SomeStepsNever, "some_steps_never"},
     {VerdictKind::FsdpEveryMicroBatch, "fsdp_every_micro_batch"},
+    {VerdictKind::ReplicasMoreThanOnce, "replicas_more_than_once"},
+    {VerdictKind::ReplicasNever, "replicas_never"},
+    {VerdictKind::ReplicasTooEarly, "replicas_too_early"},
+    {VerdictKind::ReplicasOncePerStep, "replicas_once_per_step"},
     {VerdictKind::UnusedParameters, "unused_parameters"},
     {VerdictKind::Buffers, "buffers"},
     {VerdictKind::OneProcess, "one_process"},
@@ -131,6 +136,18 @@ std::optional<Verdict> judge_unused_parameters(const RankEvents& rank, const Usu
                  false};
 }
 
+// Puts what is to be changed first. Where only replicas synchronize too often, there is nothing to
+// say of shards.
+void add_replicas(std::vector<Verdict>& verdicts, Verdict replicas, const UsualStep& usual) {
+  const bool is_of_shards = verdicts.front().kind == VerdictKind::FsdpEveryMicroBatch;
+  if (replicas.kind == VerdictKind::ReplicasOncePerStep) {
+    if (is_of_shards) verdicts.push_back(std::move(replicas));
+    return;
+  }
+  if (is_of_shards && !usual.example->has_excess_among_shards) verdicts.clear();
+  verdicts.insert(verdicts.begin(), std::move(replicas));
+}
+
 std::optional<Verdict> judge_buffers(const UsualStep& usual) {
   const StepCounts& example = *usual.example;
   if (usual.synchronized < 2 || example.micro_batches_with_broadcasts < 2) return std::nullopt;
@@ -165,6 +182,9 @@ std::vector<Verdict> judge(const RankEvents& rank, const Steps& steps,
   const auto usual = usual_step(counts);
   if (!usual || first == VerdictKind::OneProcess || first == VerdictKind::NotRecognised) {
     return verdicts;
+  }
+  if (auto replicas = judge_replicas(rank, steps, not_skipped(counts), *usual)) {
+    add_replicas(verdicts, std::move(*replicas), *usual);
   }
   if (auto unused = judge_unused_parameters(rank, *usual)) verdicts.push_back(std::move(*unused));
   if (auto buffers = judge_buffers(*usual)) verdicts.push_back(std::move(*buffers));

@@ -25,6 +25,11 @@ enum class VerdictKind {
   TooEarly,             // micro-batches behind the last that does are not synchronized: as above
   SomeStepsNever,       // in some steps
   FsdpEveryMicroBatch,  // FSDP does, which saves memory: by choice or mistake
+  // Of hybrid sharding, on replicas alone:
+  ReplicasMoreThanOnce,  // in more micro-batches of a step than the last, which saves no memory
+  ReplicasNever,
+  ReplicasTooEarly,     // not in the last micro-batch of a step
+  ReplicasOncePerStep,  // good, beside FsdpEveryMicroBatch
   UnusedParameters,     // beside another: they are searched in every step
   Buffers,              // beside another: broadcast in more than one micro-batch of a step
   OneProcess,           // nothing to synchronize

@@ -33,6 +33,25 @@ const Event* last_before(const RankEvents& rank, EventKind kind, std::int64_t be
   return last;
 }
 
+const Event* last_flag_before(const RankEvents& rank, std::string_view flag,
+                              std::int64_t before_ns) {
+  const Event* last = nullptr;
+  for (const Event& event : rank.events) {
+    if (event.start_ns >= before_ns) break;
+    const bool is_it = event.name == flag || (flag == kGradientFlag && is_of_gradients(event));
+    if (event.kind == EventKind::Sync && is_it) last = &event;
+  }
+  return last;
+}
+
+std::string how_often(int synchronized, int micro_batches) {
+  if (synchronized == micro_batches) {
+    return fmt::format("in every micro-batch ({} x per step; 1 is enough)", synchronized);
+  }
+  return fmt::format("in {} of {} micro-batches of a step (1 is enough)", synchronized,
+                     micro_batches);
+}
+
 bool is_cleared_between(const StepCounts* step) {
   return !step->step->clearings.empty();
 }

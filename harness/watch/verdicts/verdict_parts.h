@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <cstdint>
 #include <string>
+#include <string_view>
 
 #include "harness/watch/verdicts/verdict.h"
 
@@ -25,6 +26,14 @@ bool has_event(const RankEvents& rank, EventKind kind);
 
 // Returns the last event of a kind that begins before `before_ns`; null where there is none.
 const Event* last_before(const RankEvents& rank, EventKind kind, std::int64_t before_ns);
+
+// Returns the last setting of a flag that begins before `before_ns`; null where there is none.
+const Event* last_flag_before(const RankEvents& rank, std::string_view flag,
+                              std::int64_t before_ns);
+
+// "in every micro-batch (4 x per step; 1 is enough)", "in 2 of 4 micro-batches of a step (1 is
+// enough)"
+std::string how_often(int synchronized, int micro_batches);
 
 // Whether gradients were cleared or used between two micro-batches of the step.
 bool is_cleared_between(const StepCounts* step);

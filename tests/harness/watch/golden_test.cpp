@@ -3,6 +3,8 @@
 // Covers: comparison.cpp, page.cpp.
 #include <gmock/gmock.h>
 
+#include <fstream>
+#include <iterator>
 #include <map>
 #include <sstream>
 
@@ -41,6 +43,26 @@ TEST(GoldenWatch, TwoJobsSideBySide) {
               watch_comparison(jobs.at("improper"), jobs.at("proper")));
   expect_page("compared_alike", watch_comparison(jobs.at("proper"), jobs.at("proper")));
   expect_page("compared_nothing", watch_comparison(jobs.at("never"), jobs.at("nothing")));
+}
+
+std::string text_of(const std::string& file) {
+  std::ifstream in(GRADSYNC_SOURCE_DIR "/" + file);
+  return {std::istreambuf_iterator<char>(in), {}};
+}
+
+// The README leaves lines out of it.
+TEST(GoldenWatch, ThePageInTheReadmeIsTheHybridJobs) {
+  const std::string golden = "tests/harness/watch/golden/hybrid.txt";
+  const std::string page = "\n" + text_of(golden);
+  const std::string readme = text_of("harness/watch/README.md");
+  std::istringstream shown(readme.substr(readme.find("<!-- of " + golden + " -->\n\n```\n")));
+  std::string line;
+  for (int i = 0; i < 3; ++i) std::getline(shown, line);
+  int lines = 0;
+  for (; std::getline(shown, line) && line != "```"; ++lines) {
+    EXPECT_NE(page.find("\n" + line + "\n"), std::string::npos) << line;
+  }
+  EXPECT_GT(lines, 10);
 }
 
 }  // namespace

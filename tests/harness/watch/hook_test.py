@@ -180,6 +180,11 @@ class EventsTest(unittest.TestCase):
             self.assertIn("find_unused_parameters=false", wrap["detail"].split())
             self.assertEqual({e["object"] for e in of_kind(lines, "forward")}, {wrap["object"]})
 
+    def test_process_groups_are_told_once_by_the_wrapper_and_once_by_torch(self):
+        for lines in self.by_rank.values():
+            told = [(group["ranks"], group["role"]) for group in of_kind(lines, "group")]
+            self.assertEqual(told, [([0, 1], "data_parallel"), ([0, 1], "")])
+
     def test_times_are_of_the_monotonic_clock_and_nest(self):
         for lines in self.by_rank.values():
             events = [line for line in lines if "start_ns" in line]

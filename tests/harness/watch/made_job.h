@@ -72,6 +72,28 @@ class MadeJob {
     return *this;
   }
 
+  // Of hybrid sharding: this backward adds shards up, unit by unit, and replicas where it is told.
+  MadeJob& hybrid(bool with_replicas, std::int64_t bytes = kBucketBytes) {
+    const std::int64_t start_ns = now_ns_;
+    add(EventKind::Backward, 20 + kWaitMs);
+    for (int i = 0; i < kBuckets; ++i) {
+      const std::int64_t at_ns = start_ns + (19 - 2 * (kBuckets - 1 - i)) * kMillisecond;
+      in_group(kShards, add_at(at_ns, kWaitMs / 2, "reduce_scatter", bytes)).has_replicas = true;
+      if (!with_replicas) continue;
+      in_group(kReplicas, add_at(at_ns + kMillisecond, kWaitMs, "all_reduce", bytes / 2));
+    }
+    return *this;
+  }
+
+  // The groups in which it does so, as the wrapper tells, of `replicas` ranks.
+  MadeJob& hybrid_groups(int replicas = 2) {
+    using watch::GroupRole;
+    process_.groups = {{"3", kShards, {0, 1}, "dp_shard", GroupRole::Shard, true, "1"},
+                       {"1", kReplicas, {0}, "dp_replicate", GroupRole::Replicate, true, ""}};
+    for (int i = 1; i < replicas; ++i) process_.groups[1].ranks.push_back(2 * i);
+    return *this;
+  }
+
   // A collective beside forward and backward.
   MadeJob& collective(const std::string& op, std::int64_t bytes) {
     add_at(now_ns_, 2, op, bytes);
@@ -120,9 +142,9 @@ class MadeJob {
     return *this;
   }
 
-  MadeJob& flag(bool value, int line = 41) {
+  MadeJob& flag(bool value, int line = 41, const std::string& method = "") {
     Event& event = add(EventKind::Sync, 0);
-    name(event, "", 1, line);
+    name(event, method, 1, line);
     event.detail = value ? "true" : "false";
     return *this;
   }
@@ -176,8 +198,17 @@ class MadeJob {
     return process_.events.back();
   }
 
-  void add_at(std::int64_t start_ns, std::int64_t milliseconds, const std::string& op,
-              std::int64_t bytes) {
+  static constexpr std::int64_t kShards = 33;
+  static constexpr std::int64_t kReplicas = 11;
+
+  static Event& in_group(std::int64_t group, Event& event) {
+    event.object = group;
+    event.role = group == kShards ? watch::GroupRole::Shard : watch::GroupRole::Replicate;
+    return event;
+  }
+
+  Event& add_at(std::int64_t start_ns, std::int64_t milliseconds, const std::string& op,
+                std::int64_t bytes) {
     Event event;
     event.kind = EventKind::Collective;
     event.start_ns = start_ns;
@@ -185,6 +216,7 @@ class MadeJob {
     event.name = op;
     event.bytes = bytes;
     process_.events.push_back(std::move(event));
+    return process_.events.back();
   }
 
   RankEvents process_;

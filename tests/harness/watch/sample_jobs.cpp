@@ -43,6 +43,14 @@ MadeJob fsdp_job(int rank) {
   });
 }
 
+MadeJob hybrid_job(int rank) {
+  MadeJob job(rank, 4);
+  job.wrapper = "fully_shard";
+  return job.hybrid_groups().wrap().times(6, [](MadeJob& j) {
+    j.times(4, [](MadeJob& k) { k.forward().hybrid(true); }).optimizer().zero_grad();
+  });
+}
+
 MadeJob cleared_job(int rank) {
   return MadeJob(rank).wrap().times(6, [](MadeJob& job) {
     job.forward().reducing().zero_grad(33).forward().reducing().optimizer().zero_grad();
@@ -79,6 +87,7 @@ std::vector<SampleJob> sample_jobs() {
           {"improper", two(improper_job)},
           {"never", two(never_job)},
           {"fsdp", two(fsdp_job)},
+          {"hybrid", two(hybrid_job)},
           {"cleared", two(cleared_job)},
           {"batch_norm", two(batch_norm_job)},
           {"without_times", job_without_times()},

@@ -13,6 +13,7 @@ MadeJob proper_job(int rank);
 MadeJob improper_job(int rank);    // no_sync round backward alone
 MadeJob never_job(int rank);       // all under no_sync
 MadeJob fsdp_job(int rank);        // without no_sync
+MadeJob hybrid_job(int rank);      // all in every micro-batch
 MadeJob cleared_job(int rank);     // gradients cleared between two micro-batches
 MadeJob batch_norm_job(int rank);  // every micro-batch, buffers too, unused parameters searched
 

@@ -25,7 +25,7 @@ class WatchTest(unittest.TestCase):
         cls.job = cls.jobs["improper"]
 
     def test_written_jobs_are_valid(self):
-        self.assertEqual(len(self.jobs), 10)
+        self.assertEqual(len(self.jobs), 11)
         for name, job in self.jobs.items():
             self.assertEqual(complaints("watch", job), [], name)
         kinds = {job["verdicts"][0]["kind"] for job in self.jobs.values()}
@@ -46,7 +46,7 @@ class WatchTest(unittest.TestCase):
             ("series",),
         ):
             for field in place_in(self.job, path):
-                if field in ("account", "parts", "no_parts_because", "series"):
+                if field in ("account", "axes", "parts", "no_parts_because", "series"):
                     continue  # absent in older files
                 wrong = copy.deepcopy(self.job)
                 del place_in(wrong, path)[field]
@@ -89,6 +89,23 @@ class WatchTest(unittest.TestCase):
         self.assertNotEqual(complaints("watch", older), [], "only one of the two is missing")
         del older["per_step"]["no_parts_because"]
         self.assertEqual(complaints("watch", older), [])
+
+    def test_axes_are_told(self):
+        hybrid = self.jobs["hybrid"]
+        axes = {axis["role"]: axis for axis in hybrid["per_step"]["axes"]}
+        self.assertEqual(list(axes), ["shard", "replicate"])
+        self.assertEqual(axes["replicate"]["excess"]["all_reduce"]["count"], 6)
+        older = copy.deepcopy(hybrid)
+        del older["per_step"]["axes"]
+        self.assertEqual(complaints("watch", older), [])
+        for field in axes["shard"]:
+            wrong = copy.deepcopy(hybrid)
+            del wrong["per_step"]["axes"][0][field]
+            self.assertNotEqual(complaints("watch", wrong), [], f"{field} may be missing")
+        for field, to in (("role", "both"), ("name", ""), ("ranks", []), ("ranks", [-1])):
+            wrong = copy.deepcopy(hybrid)
+            wrong["per_step"]["axes"][0][field] = to
+            self.assertNotEqual(complaints("watch", wrong), [], f"{field} = {to!r} was accepted")
 
     def test_older_files_have_no_peaks(self):
         older = copy.deepcopy(self.job)

@@ -47,6 +47,7 @@ TEST(WatchedFromJson, WhatWasAddedToTheSchemaLaterMayBeMissing) {
   json older = improper_json();
   older["per_step"].erase("parts");
   older["per_step"].erase("no_parts_because");
+  older["per_step"].erase("axes");
   older.erase("series");
   for (json& rank : older["ranks"]) {
     for (const char* field : {"peak_allocated_bytes", "peak_is_on_gpu", "no_peak_because"}) {
@@ -130,12 +131,29 @@ TEST(WatchedFromJson, FieldsThatContradictEachOtherAreRefused) {
               HasSubstr("'verdicts[0].fails'"));
 }
 
+TEST(WatchedFromJson, AxesAddUpToTheStep) {
+  const auto complaint_about_axis = [](const char* place, const json& value) {
+    json wrong = watch_json(summarize({gradsync::test::hybrid_job(0).process()}));
+    wrong["per_step"]["axes"][1][json::json_pointer(place)] = value;
+    return complaint_about(wrong);
+  };
+  EXPECT_EQ(complaint_about_axis("/role", "replicate"), "");
+  EXPECT_THAT(complaint_about_axis("/role", "both"), HasSubstr("what a process group does"));
+  EXPECT_THAT(complaint_about_axis("/ranks", json::array()), HasSubstr("a list of ranks, or null"));
+  EXPECT_THAT(complaint_about_axis("/excess/all_reduce/count", 5),
+              HasSubstr("'axes[1].ideal': got"));
+  json fewer = watch_json(summarize({gradsync::test::hybrid_job(0).process()}));
+  fewer["per_step"]["axes"].erase(1);
+  EXPECT_THAT(complaint_about(fewer), HasSubstr("axes that add up to collectives"));
+}
+
 TEST(WatchedFromJson, EveryFieldButTheLaterOnesIsRequired) {
   for (const char* place : {"", "/ranks/0", "/per_step", "/per_step/parts", "/verdicts/0",
                             "/verdicts/0/change", "/per_step/excess/all_reduce"}) {
     const json whole = improper_json();
     for (const auto& [field, value] : whole[json::json_pointer(place)].items()) {
-      if (field == "series" || field == "account") continue;  // older files have none
+      const bool is_later = field == "series" || field == "account" || field == "axes";
+      if (is_later) continue;  // older files have none
       json wrong = whole;
       wrong[json::json_pointer(place)].erase(field);
       EXPECT_NE(complaint_about(wrong), "") << place << " without " << field;

@@ -90,6 +90,25 @@ TEST(HookEvents, AreOfAllKindsAndByTime) {
                                  EventKind::Backward, EventKind::Forward));
 }
 
+TEST(HookEvents, GroupsAreJoinedFromSeveralLines) {
+  const std::string mesh =
+      R"({"kind":"group","name":"3","ranks":[0,1],"axis":"dp_shard","role":"","replicas":""})"
+      "\n";
+  const std::string wrapper =
+      R"({"kind":"group","name":"3","ranks":[0,1],"axis":"","role":"shard","replicas":"1"})"
+      "\n";
+  const RankEvents read = parse_hook_events(kStart + mesh + wrapper, "hook-42.jsonl");
+  ASSERT_THAT(read.groups, SizeIs(1));
+  EXPECT_EQ(read.groups[0].axis, "dp_shard");
+  EXPECT_EQ(read.groups[0].role, GroupRole::Shard);
+  EXPECT_EQ(read.groups[0].replicas, "1");
+  EXPECT_TRUE(read.groups[0].is_told);
+  EXPECT_THAT(read.groups[0].ranks, ElementsAre(0, 1));
+  RankEvents native;
+  merge(native, read);
+  EXPECT_THAT(native.groups, SizeIs(1));
+}
+
 TEST(HookEvents, ALineThatIsCutOffIsAFault) {
   for (std::size_t left = 1; left < kForward.size(); ++left) {
     const std::string text = kStart + kRank + kForward.substr(0, left);
@@ -123,6 +142,10 @@ TEST(HookEvents, WhatIsNoEventIsRefusedByItsLine) {
   EXPECT_THAT(refusal_of(R"({"kind":"start","schema":"gradsync.watch_hook/2","pid":1,"python":"4"})"
                          "\n"),
               HasSubstr("schema"));
+  const std::string group = kStart + R"({"kind":"group","name":"3","ranks":)";
+  EXPECT_THAT(refusal_of(group + "[-1]}\n"), HasSubstr("expected a list of ranks"));
+  EXPECT_THAT(refusal_of(group + "[0],\"role\":\"both\"}\n"),
+              HasSubstr("field 'role': got \"both\""));
 }
 
 TEST(MergeHook, AForwardThatBothSawIsOneEvent) {

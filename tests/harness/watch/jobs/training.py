@@ -10,6 +10,7 @@ import json
 
 import torch
 import torch.distributed as dist
+from torch.distributed.device_mesh import init_device_mesh
 from torch.utils._python_dispatch import TorchDispatchMode
 
 STEPS = 6
@@ -78,6 +79,16 @@ def make_model(batch_norm=False):
     if batch_norm:
         layers.insert(1, torch.nn.BatchNorm1d(FEATURES))
     return torch.nn.Sequential(*layers)
+
+
+def make_hybrid(names=("dp_replicate", "dp_shard")):
+    """A model sharded over two ranks and replicated over two, in two units."""
+    from torch.distributed.fsdp import fully_shard
+
+    model = make_model()
+    mesh = init_device_mesh("cpu", (2, 2), mesh_dim_names=names)
+    fully_shard(model[0], mesh=mesh)
+    return fully_shard(model, mesh=mesh)
 
 
 def batches(count):

@@ -32,7 +32,7 @@ struct Cut {
   std::vector<StepCounts> counts;
 };
 
-void synced(MadeJob& job) {
+void synced_batch(MadeJob& job) {
   job.forward().reducing();
 }
 
@@ -44,8 +44,8 @@ void proper_step(MadeJob& job) {
 }
 
 TEST(Steps, AStepIsItsMicroBatches) {
-  const Cut job(
-      MadeJob().wrap().times(2, [](MadeJob& j) { j.times(4, synced).optimizer().zero_grad(); }));
+  const Cut job(MadeJob().wrap().times(
+      2, [](MadeJob& j) { j.times(4, synced_batch).optimizer().zero_grad(); }));
   ASSERT_THAT(job.steps.steps, SizeIs(2));
   for (const StepCounts& step : job.counts) {
     EXPECT_EQ(step.micro_batches, 4);
@@ -79,7 +79,8 @@ TEST(Steps, LastFromTheEndOfTheOptimizerBefore) {
 }
 
 TEST(Steps, TwoOptimizersThatStepTogetherAreOneStep) {
-  const Cut job(MadeJob().times(3, [](MadeJob& j) { j.times(2, synced).optimizer().optimizer(); }));
+  const Cut job(
+      MadeJob().times(3, [](MadeJob& j) { j.times(2, synced_batch).optimizer().optimizer(); }));
   ASSERT_THAT(job.steps.steps, SizeIs(3));
   for (const Step& step : job.steps.steps) EXPECT_THAT(step.optimizers, SizeIs(2));
   EXPECT_EQ(job.counts[1].micro_batches, 2);
@@ -87,10 +88,10 @@ TEST(Steps, TwoOptimizersThatStepTogetherAreOneStep) {
 
 TEST(Steps, ForwardsWithoutAGradientAreEvaluation) {
   const Cut job(MadeJob()
-                    .times(2, synced)
+                    .times(2, synced_batch)
                     .optimizer()
                     .times(5, [](MadeJob& j) { j.forward_with_buffers(1, "no_grad eval"); })
-                    .times(2, synced)
+                    .times(2, synced_batch)
                     .optimizer());
   ASSERT_THAT(job.counts, SizeIs(2));
   EXPECT_EQ(job.counts[1].micro_batches, 2);
@@ -101,7 +102,7 @@ TEST(Steps, ForwardsWithoutAGradientAreEvaluation) {
 }
 
 TEST(Steps, ForwardsThatNoBackwardFollowsAreEvaluationToo) {
-  const Cut job(MadeJob().times(2, synced).optimizer().forward_with_buffers().forward());
+  const Cut job(MadeJob().times(2, synced_batch).optimizer().forward_with_buffers().forward());
   ASSERT_THAT(job.steps.steps, SizeIs(2));
   EXPECT_FALSE(job.steps.steps[1].is_complete);
   EXPECT_EQ(job.steps.steps[1].evaluation_forwards, 2);
@@ -149,7 +150,7 @@ TEST(Steps, ASkippedStepEndsAStep) {
 
 TEST(Steps, AnOptimizerThatRunsTheModelItselfIsSeen) {
   MadeJob job;
-  job.begin(EventKind::OptimizerStep).times(3, synced).end();
+  job.begin(EventKind::OptimizerStep).times(3, synced_batch).end();
   const Cut cut(job);
   ASSERT_THAT(cut.counts, SizeIs(1));
   EXPECT_TRUE(cut.counts[0].step->repeats_closure);
@@ -291,7 +292,7 @@ TEST(Counts, GatheringParametersIsNoReduction) {
   job.flag(false).forward().begin(EventKind::Backward).collective("all_gather", 500).end();
   job.flag(true).forward().reducing().optimizer();
   const Cut cut(job);
-  EXPECT_TRUE(cut.counts[0].has_fsdp);
+  EXPECT_TRUE(cut.counts[0].has_shards);
   EXPECT_EQ(cut.counts[0].micro_batches, 2);
   EXPECT_EQ(cut.counts[0].synchronized, 1);
   EXPECT_EQ(cut.counts[0].collectives.at("all_gather").count, 1);
@@ -300,7 +301,7 @@ TEST(Counts, GatheringParametersIsNoReduction) {
 TEST(Counts, TimesThatNobodySawAreNotZero) {
   MadeJob job;
   job.ends_are_known = false;
-  const Cut cut(job.times(2, synced).optimizer());
+  const Cut cut(job.times(2, synced_batch).optimizer());
   EXPECT_EQ(cut.counts[0].synchronized, 2);
   EXPECT_EQ(cut.counts[0].excess_ns, std::nullopt);
 }

@@ -241,7 +241,7 @@ TEST(Verdict, KindsHaveNamesOfTheirOwn) {
     EXPECT_EQ(verdict_kind(to_string(static_cast<VerdictKind>(i))), static_cast<VerdictKind>(i));
   }
   EXPECT_EQ(verdict_kind("fine"), std::nullopt);
-  EXPECT_THAT(names, SizeIs(11));
+  EXPECT_THAT(names, SizeIs(15));
 }
 
 TEST(UsualStep, IsTheCommonOneWithTheCommonCollectives) {
