@@ -1,4 +1,5 @@
-// gradsync search: the largest or smallest value of an axis with which a cell fits in memory.
+// gradsync search: the largest or smallest value of an axis with which a cell fits in memory, or
+// the fastest of the cells that fit.
 #include <fmt/format.h>
 
 #include <iostream>
@@ -7,7 +8,9 @@
 #include "benchmarks/commands/plan_options.h"
 #include "benchmarks/commands/search_of_job.h"
 #include "harness/base/log.h"
+#include "harness/report/race_page.h"
 #include "harness/report/search_page.h"
+#include "harness/session/find_fastest.h"
 #include "harness/session/outside_launcher.h"
 #include "harness/session/search_cells.h"
 #include "harness/session/search_outcome.h"
@@ -17,6 +20,19 @@ namespace gradsync::cli {
 namespace {
 
 using nlohmann::json;
+
+void say_interrupted(const std::string& directory) {
+  log::error(fmt::format("interrupted; finished trials are in {}", directory));
+}
+
+// Text that a program reads, and a page that people read: both are kept, one is printed.
+void print(const std::string& directory, const char* file, const json& document,
+           const std::string& page, bool as_json) {
+  const std::string text = document.dump(1) + "\n";
+  results::write_atomically(directory + "/" + file, text);
+  results::write_atomically(directory + "/table.md", page);
+  std::cout << (as_json ? text : page) << std::flush;
+}
 
 // `agents`: those of an outside launcher; null: this process starts the ranks itself.
 ExitStatus search_session(const session::RunOptions& options,
@@ -34,15 +50,40 @@ ExitStatus search_session(const session::RunOptions& options,
   search.exit_status = static_cast<int>(status);
   session->close(status);
   print_search(search, session->directory(), options.json);
-  if (!ended) {
-    log::error(fmt::format("interrupted; finished trials are in {}", session->directory()));
-  }
+  if (!ended) say_interrupted(session->directory());
   return status;
+}
+
+ExitStatus race_session(const session::RunOptions& options, const plan::Plan& plan,
+                        launch::Agents* agents) {
+  const auto session = session::start_session(options, plan, agents);
+  summary::Race race;
+  const bool ended =
+      session::run_to_end(*session, [&] { session::find_fastest(*session, plan, race); });
+  const ExitStatus status = ended ? session::exit_status_of(race) : ExitStatus::Interrupted;
+  race.exit_status = static_cast<int>(status);
+  session->close(status);
+  const std::string directory = session->directory();
+  print(directory, results::kFastestFile, json(race), report::race_markdown(race, directory + "/"),
+        options.json);
+  if (!ended) say_interrupted(directory);
+  return status;
+}
+
+ExitStatus race(const session::SearchOptions& options) {
+  const auto place = session::place_of(options.run);
+  session::SearchOptions placed = options;
+  if (place) placed.run = session::with_topology_of(*place, options.run);
+  const plan::Plan plan = session::plan_of_race(placed);
+  return session::lead_or_follow(place, options.run, plan, [&](launch::Agents* agents) {
+    return race_session(options.run, plan, agents);
+  });
 }
 
 ExitStatus search(const session::SearchOptions& options, const JobSearchOptions& of_job) {
   require_no_options(of_job);
   session::check_directory_flags(options.run);
+  if (options.fastest) return race(options);
   const session::SearchQuestion question = session::read_question(options);
   const auto place = session::place_of(options.run);
   const plan::Plan plan = session::plan_of(
@@ -55,11 +96,8 @@ ExitStatus search(const session::SearchOptions& options, const JobSearchOptions&
 }  // namespace
 
 void print_search(const summary::Search& search, const std::string& directory, bool as_json) {
-  const std::string page = report::search_markdown(search, directory + "/");
-  const std::string text = json(search).dump(1) + "\n";
-  results::write_atomically(directory + "/" + results::kSearchFile, text);
-  results::write_atomically(directory + "/table.md", page);
-  std::cout << (as_json ? text : page) << std::flush;
+  print(directory, results::kSearchFile, json(search),
+        report::search_markdown(search, directory + "/"), as_json);
 }
 
 void add_search_command(CLI::App& app, ExitStatus& status, const std::vector<std::string>& job) {
@@ -68,7 +106,8 @@ void add_search_command(CLI::App& app, ExitStatus& status, const std::vector<std
   auto of_job = std::make_shared<JobSearchOptions>();
   of_job->command = job;
   CLI::App* command =
-      app.add_subcommand("search", "Find the largest or smallest value that fits in memory")
+      app.add_subcommand("search",
+                         "Find the largest value, or the fastest way, that fits in memory")
           ->group(kRuns)
           ->footer(" [-- COMMAND with {}...]");
   add_plan_options(*command, options->run);
@@ -78,6 +117,9 @@ void add_search_command(CLI::App& app, ExitStatus& status, const std::vector<std
                       "accumulation_steps, micro_batch_size or sequence_length; of a COMMAND "
                       "what {} in it stands for");
   command->add_option("--smallest", options->smallest, "memory_budget_bytes");
+  command->add_flag("--fastest", options->fastest,
+                    "The fastest of the plan's cells that fit: what cannot fit is not run, what is "
+                    "slower stops early");
   command->add_option("--from", options->from, "Smallest value to try (1)");
   command->add_option("--to", options->to,
                       "Largest value to try; of a budget: twice what a run without one holds");

@@ -53,7 +53,7 @@ void check_words(const session::SearchOptions& options, const JobSearchOptions& 
     throw ConfigError(fmt::format("search: got the plan {} and a COMMAND, expected one of the two",
                                   options.run.plan));
   }
-  if (options.largest.empty() || !options.smallest.empty()) {
+  if (options.largest.empty() || !options.smallest.empty() || options.fastest) {
     throw ConfigError(
         "search: expected --largest NAME for a COMMAND, as in --largest "
         "accumulation_steps; how little it needs `gradsync watch` says");

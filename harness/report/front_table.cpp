@@ -2,7 +2,6 @@
 
 #include <algorithm>
 
-#include "harness/base/units.h"
 #include "harness/report/findings.h"
 #include "harness/report/tables.h"
 #include "harness/summary/pareto_front.h"
@@ -55,7 +54,7 @@ std::string ratio_of(const FrontPoint& point) {
 }
 
 std::string bytes_of(const FrontPoint& point) {
-  return format_bytes(static_cast<double>(point.peak_allocated_bytes));
+  return text::bytes_text(point.peak_allocated_bytes);
 }
 
 std::vector<const FrontPoint*> on_front(const ParetoFront& front) {

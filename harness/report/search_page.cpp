@@ -3,7 +3,6 @@
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 
-#include "harness/base/units.h"
 #include "harness/text/labels.h"
 #include "harness/text/text_table.h"
 #include "harness/text/varying_names.h"
@@ -18,13 +17,9 @@ using text::TextTable;
 
 namespace {
 
-std::string bytes_text(std::int64_t bytes) {
-  return format_bytes(static_cast<double>(bytes));
-}
-
 std::string value_text(const Search& search, std::int64_t value) {
   if (search.axis != "memory_budget_bytes") return std::to_string(value);
-  return fmt::format("{} ({})", value, bytes_text(value));
+  return fmt::format("{} ({})", value, text::bytes_text(value));
 }
 
 std::string edge_text(const Search& search, const SearchedCell& cell) {
@@ -81,7 +76,7 @@ std::string search_markdown(const Search& search, const std::string& raw_directo
     auto row = name_of(cell, varying);
     reasons += fmt::format("- {}: {}\n", fmt::join(row, ", "), cell.reason);
     row.push_back(edge_text(search, cell));
-    row.push_back(text::text_or_dash(cell.peak_allocated_bytes, bytes_text));
+    row.push_back(text::text_or_dash(cell.peak_allocated_bytes, text::bytes_text));
     row.push_back(std::to_string(cell.probes.size()));
     table.add_row(std::move(row));
   }

@@ -19,11 +19,11 @@ namespace fs = std::filesystem;
 namespace {
 
 // What a run writes, and so what --force may remove.
-constexpr const char* kOurs[] = {kTrialsFile,     kTimelinesFile,   kResultFile,      kSearchFile,
-                                 kGateFile,       kTurnsFile,       kGatePlanFile,    kCandidateRun,
-                                 kBaselineOutput, kCandidateOutput, kControlOutput,   kJobOutput,
-                                 kWatchedFile,    kCountsFile,      "benchmark.json", "table.md",
-                                 "plots",         "forest.png",     "forest.svg"};
+constexpr const char* kOurs[] = {kTrialsFile,   kTimelinesFile,  kResultFile,      kSearchFile,
+                                 kFastestFile,  kGateFile,       kTurnsFile,       kGatePlanFile,
+                                 kCandidateRun, kBaselineOutput, kCandidateOutput, kControlOutput,
+                                 kJobOutput,    kWatchedFile,    kCountsFile,      "benchmark.json",
+                                 "table.md",    "plots",         "forest.png",     "forest.svg"};
 
 // "result.json.tmp-4711": our mark, then digits to the end.
 bool is_temporary(const fs::path& path) {

@@ -26,6 +26,7 @@ namespace gradsync::results {
 inline constexpr const char* kTrialsFile = "trials.jsonl";
 inline constexpr const char* kResultFile = "result.json";
 inline constexpr const char* kSearchFile = "search.json";
+inline constexpr const char* kFastestFile = "fastest.json";
 inline constexpr const char* kGateFile = "gate.json";
 inline constexpr const char* kTurnsFile = "gate.turns.json";
 inline constexpr const char* kGatePlanFile = "plan.json";          // of a stored run, run again

@@ -6,6 +6,7 @@
 
 #include "harness/base/units.h"
 #include "harness/coordinate/launch_memory.h"
+#include "harness/coordinate/memory_prediction.h"
 #include "harness/launch/cgroup.h"
 #include "harness/launch/cores.h"
 #include "harness/launch/host.h"
@@ -113,6 +114,13 @@ std::string RunnableLaunches::lacks_memory_for(const plan::Launch& launch,
   return fmt::format("a rank would hold some {}, and {} of memory are available to each",
                      format_bytes(static_cast<double>(*need)),
                      format_bytes(static_cast<double>(*room)));
+}
+
+std::optional<std::int64_t> RunnableLaunches::predicted_peak(const plan::Launch& launch,
+                                                             const plan::Cell& cell) const {
+  const auto prediction = coordinate::predict_memory(cell, spec_of(launch, {}));
+  if (!prediction.memory) return std::nullopt;
+  return prediction.memory->peak_bytes;
 }
 
 launch::SpawnOptions RunnableLaunches::spawn_options() const {

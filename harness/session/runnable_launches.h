@@ -5,6 +5,7 @@
 #include <functional>
 #include <map>
 #include <memory>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -34,6 +35,11 @@ class RunnableLaunches {
   // Returns why ranks that run `cell` would not fit into the memory of their machine, by an
   // estimate; "" where they do or nothing is declared.
   std::string lacks_memory_for(const plan::Launch& launch, const plan::Cell& cell) const;
+
+  // Returns what a rank that runs `cell` holds at most by the formula; nothing: none is declared.
+  // Errors: ConfigError for a bad profile.
+  std::optional<std::int64_t> predicted_peak(const plan::Launch& launch,
+                                             const plan::Cell& cell) const;
 
   // Returns what runs `trials`, which are of `launch`. This must outlive it.
   // Errors: ConfigError for the topology; EnvironmentError where this machine cannot make its

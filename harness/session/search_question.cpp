@@ -11,6 +11,7 @@
 #include "harness/base/errors.h"
 #include "harness/base/named.h"
 #include "harness/plan/cell.h"
+#include "harness/text/labels.h"
 
 namespace gradsync::session {
 namespace {
@@ -31,7 +32,7 @@ void check_axis(const SearchOptions& options) {
   if (options.largest.empty() == options.smallest.empty()) {
     throw ConfigError(
         fmt::format("search: got {} --largest and --smallest, expected one of them with the name "
-                    "of an axis, as in --largest accumulation_steps",
+                    "of an axis, as in --largest accumulation_steps, or --fastest",
                     options.largest.empty() ? "neither of" : "both"));
   }
   const bool known = options.largest.empty() ? options.smallest == kBudget
@@ -121,6 +122,30 @@ plan::Plan plan_of(const SearchQuestion& question, RunOptions options) {
   plan::Plan plan = checked_plan(options);
   check_counts(plan);
   if (question.wanted == Wanted::Largest) check_limits(plan);
+  return plan;
+}
+
+plan::Plan plan_of_race(const SearchOptions& options) {
+  for (const auto& [flag, text] : {std::pair{"--largest", options.largest},
+                                   {"--smallest", options.smallest},
+                                   {"--from", options.from},
+                                   {"--to", options.to}}) {
+    if (text.empty()) continue;
+    throw ConfigError(
+        fmt::format("search: got --fastest and {} {}, expected one of them", flag, text));
+  }
+  plan::Plan plan = checked_plan(options.run);
+  for (const plan::Part& part : plan.parts) {
+    if (!part.timed) {
+      throw ConfigError(plan.file, "timed", "false", "true: what is fastest its times decide");
+    }
+    for (const plan::Cell& cell : part.cells) {
+      if (!text::is_on_the_road(json(cell))) continue;
+      throw ConfigError(plan.file, "cells.wrapper", cell.wrapper,
+                        "ddp or fsdp: ways that lead to DDP do other work");
+    }
+  }
+  check_limits(plan);
   return plan;
 }
 

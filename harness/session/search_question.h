@@ -13,7 +13,8 @@ namespace gradsync::session {
 struct SearchOptions {
   RunOptions run;
   std::string largest;   // an axis, or empty
-  std::string smallest;  // likewise; one of the two
+  std::string smallest;  // likewise
+  bool fastest = false;  // of what fits; one of the three
   std::string from;      // as a plan would have it, "1" or "64MiB"; empty: 1
   std::string to;
   int checks = 2;  // see plan::EdgeQuestion
@@ -36,6 +37,10 @@ SearchQuestion read_question(const SearchOptions& options);
 // options say otherwise. Errors: as checked_plan; ConfigError where the options set the axis in
 // question, ask for more than one launch or round, or leave open what there is to fit into.
 plan::Plan plan_of(const SearchQuestion& question, RunOptions options);
+
+// Returns the plan whose cells race for the fastest that fits. Errors: as checked_plan; ConfigError
+// where the options ask for an axis as well, or leave open what there is to fit into.
+plan::Plan plan_of_race(const SearchOptions& options);
 
 // The value of `axis` in `cell`, and `cell` with another. `axis` is one that can be searched.
 std::int64_t value_of(const plan::Cell& cell, const std::string& axis);

@@ -139,6 +139,28 @@ const results::TrialRecord& Session::run_alone(const plan::Part& part, const pla
   return trials_.back();
 }
 
+void Session::run_some(const plan::Part& part, const std::vector<plan::Cell>& cells, int number) {
+  plan::Plan some = plan_;
+  some.parts = {part};
+  some.parts.front().cells = cells;
+  for (plan::Launch& launch : plan::expand(some)) {
+    if (launch.launch != number) continue;
+    for (std::size_t i = 0; i < launch.trials.size(); ++i) {
+      launch.trials[i].order = static_cast<int>(trials_.size() + i);
+    }
+    run_one(launch);
+  }
+}
+
+std::optional<std::int64_t> Session::predicted_peak(const plan::Part& part,
+                                                    const plan::Cell& cell) const {
+  return launches_.predicted_peak({part.name, cell.topology, 0, cell.scale, {}}, cell);
+}
+
+results::Context Session::context() const {
+  return results::Context(json(context_));
+}
+
 void Session::run() {
   std::vector<plan::Launch> launches = plan::expand(plan_);
   std::vector<text::PlannedTrial> planned;

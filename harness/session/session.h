@@ -36,6 +36,14 @@ class Session {
   // returns its record, which is then on disk. Says nothing while it runs. Errors: as run().
   const results::TrialRecord& run_alone(const plan::Part& part, const plan::Cell& cell);
 
+  // Runs launch number `launch` of `part` with these of its cells. Says nothing while it runs.
+  // Errors: as run().
+  void run_some(const plan::Part& part, const std::vector<plan::Cell>& cells, int launch);
+
+  // What a rank that runs `cell` will hold at most by the formula, in bytes; nothing where none is
+  // declared. Errors: ConfigError for a bad profile.
+  std::optional<std::int64_t> predicted_peak(const plan::Part& part, const plan::Cell& cell) const;
+
   // Writes result.json with `status` as its exit status, and returns it; nothing is printed.
   results::Result close(ExitStatus status);
 
@@ -45,6 +53,7 @@ class Session {
 
   const std::string& directory() const { return directory_; }
   const std::vector<results::TrialRecord>& trials() const { return trials_; }
+  results::Context context() const;
 
  private:
   void resume_earlier();

@@ -8,6 +8,7 @@
 #include "harness/base/named.h"
 #include "harness/plan/cell.h"
 #include "harness/summary/comparison.h"
+#include "harness/text/labels.h"
 
 namespace gradsync::summary {
 
@@ -29,7 +30,7 @@ std::vector<Measured> measured(const std::vector<CellGroup>& groups,
   std::vector<Measured> list;
   for (std::size_t i = 0; i < groups.size(); ++i) {
     const CellResult& cell = cells[i];
-    if (!cell.is_timed() || !cell.peak_allocated_bytes) continue;
+    if (!cell.is_timed() || !cell.peak_allocated_bytes || text::is_on_the_road(cell.cell)) continue;
     list.push_back({&groups[i], *cell.peak_allocated_bytes, cell.step_s->mean});
   }
   return list;
@@ -40,12 +41,6 @@ std::vector<Measured> measured(const std::vector<CellGroup>& groups,
 Parameters without_equal_dtypes(const Parameters& cell) {
   const bool equal = cell.param_dtype() == cell.dtype() && cell.reduce_dtype() == cell.dtype();
   return equal ? cell.without({"param_dtype", "reduce_dtype", "gradient_dtype"}) : cell;
-}
-
-Parameters without_levers(Parameters cell) {
-  cell = without_equal_dtypes(cell);
-  for (const std::string& lever : levers()) cell = cell.without({lever.c_str()});
-  return cell;
 }
 
 std::pair<std::string, nlohmann::json> work_of(const Measured& one) {
@@ -98,6 +93,12 @@ const std::set<std::string>& levers() {
     return found;
   }();
   return names;
+}
+
+Parameters without_levers(Parameters cell) {
+  cell = without_equal_dtypes(cell);
+  for (const std::string& lever : levers()) cell = cell.without({lever.c_str()});
+  return cell;
 }
 
 bool is_pulled(const Parameters& cell, const std::string& lever) {

@@ -23,8 +23,12 @@ const std::set<std::string>& levers();
 // Whether a cell has this lever at another value than its default.
 bool is_pulled(const results::Parameters& cell, const std::string& lever);
 
+// Returns what a cell shares with all that do the same work.
+results::Parameters without_levers(results::Parameters cell);
+
 // Returns a front for each set of cells of one part that differ in levers alone, of those that have
-// a time and a peak, where levers other than the strategy vary. `cells`: one for each group.
+// a time and a peak, where levers other than the strategy vary. Ways that only lead to DDP
+// (text/labels.h) are none of them: some never synchronize. `cells`: one for each group.
 //
 // Whether a point is on the front its mean decides. It was chosen for it, and chance chooses, too:
 // so the interval of its ratio to the fastest is one that holds for all pairs of points at once

@@ -9,6 +9,7 @@
 #include <regex>
 
 #include "harness/base/named.h"
+#include "harness/base/units.h"
 #include "harness/plan/cell.h"
 #include "harness/plan/strategies.h"
 
@@ -115,6 +116,10 @@ std::string plain_text(const json& value) {
 std::string parameter_text(const Parameters& cell, const std::string& name) {
   const json value = plan::with_defaults(cell.written()).value(name, json());
   return value.is_null() ? "-" : plain_text(value);
+}
+
+std::string bytes_text(std::int64_t bytes) {
+  return format_bytes(static_cast<double>(bytes));
 }
 
 std::string counted(std::size_t count, const std::string& singular, const std::string& plural) {

@@ -1,6 +1,7 @@
 // Names and numbers as people read them in our tables.
 #pragma once
 
+#include <cstdint>
 #include <nlohmann/json.hpp>
 #include <string>
 #include <vector>
@@ -45,6 +46,9 @@ bool is_on_the_road(const results::Parameters& cell);
 
 // "2.018" with `decimals`.
 std::string seconds_text(double seconds, int decimals);
+
+// "443.6 MiB"
+std::string bytes_text(std::int64_t bytes);
 
 // "2.20x [2.11, 2.30]", "1.00x" without an interval.
 std::string ratio_text(const results::Ratio& ratio);

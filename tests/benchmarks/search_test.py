@@ -1,6 +1,6 @@
 """gradsync search: the edge of what fits in memory, found by real trials.
 
-Covers: search_cells.cpp, search_command.cpp, search_question.cpp.
+Covers: find_fastest.cpp, search_cells.cpp, search_command.cpp, search_question.cpp.
 """
 
 import copy
@@ -176,6 +176,77 @@ class SearchTest(SearchCase):
         self.assertEqual(self.found()["cells"][0]["outcome"], "found")
 
 
+class FastestTest(SearchCase):
+    def race(self, plan, *arguments, out="search"):
+        return self.search(plan, "--fastest", *arguments, out=out)
+
+    def fastest(self, out="search"):
+        found = json.loads((self.place / out / "fastest.json").read_text())
+        if jsonschema is not None:
+            schema = json.loads((ROOT / "results/schema/fastest.schema.json").read_text())
+            jsonschema.Draft202012Validator(schema).validate(found)
+        return found
+
+    def peaks(self, plan):
+        self.run_plan(plan)
+        return {
+            json.dumps(cell["cell"]): cell["peak_allocated_bytes"]
+            for cell in self.result("run")["cells"]
+        }
+
+    def test_what_does_not_fit_is_not_run_and_one_of_the_others_is_the_fastest(self):
+        plan = with_cells(
+            SHARDED,
+            wrapper=["ddp", "fsdp"],
+            strategy=["no_sync", "sync_each_batch"],
+            reshard_after_forward=[True, False],
+        )
+        peaks = self.peaks(plan)
+        self.assertEqual(len(peaks), 5, "sync_each_batch is FSDP's alone")
+        budget = sorted(peaks.values())[-1] - 1
+        budgeted = with_cells(plan, memory_budget_bytes=[budget]) | {"launches": 4}
+        outcome = self.race(budgeted)
+        self.assertEqual(outcome.status, 0, outcome.err)
+        found = self.fastest()
+        standings = [one["standing"] for one in found["contenders"]]
+        self.assertEqual(len(standings), 5)
+        self.assertEqual(standings.count("fastest"), 1, standings)
+        self.assertLessEqual(set(standings), {"too_large", "slower", "close", "fastest"})
+        for one in found["contenders"]:
+            trials = [trial for trial in self.trials("search") if trial["cell"] == one["cell"]]
+            self.assertEqual(len(trials), one["launches"])
+            fits = one["predicted_peak_bytes"] <= budget
+            self.assertEqual(fits, one["standing"] != "too_large")
+            self.assertEqual(len(trials) > 0, fits, "what does not fit is not run")
+            if fits:
+                self.assertEqual(one["peak_allocated_bytes"], one["predicted_peak_bytes"])
+        self.assertIn("the fastest is", outcome.out)
+        self.assertIn("does not fit, by the formula", outcome.out)
+        self.assertEqual(outcome.out, (self.place / "search" / "table.md").read_text())
+
+    def test_where_nothing_fits(self):
+        outcome = self.race(with_cells(SHARDED, memory_budget_bytes=["1KiB"]))
+        self.assertEqual(outcome.status, 4, outcome.err)
+        (one,) = self.fastest()["contenders"]
+        self.assertEqual((one["standing"], one["launches"]), ("too_large", 0))
+        self.assertIn("none of 1 ways fits", outcome.out)
+
+    def test_refusals(self):
+        for arguments, *words in (
+            ((), "'cells.memory_budget_bytes'", "got none"),
+            (("--to", 4), "got --fastest and --to 4"),
+            (BUDGET, "got --fastest and --smallest memory_budget_bytes"),
+            (("--resume",), "--resume"),
+            (("--set", "memory_budget_bytes=1GiB", "--set", "timed=false"), "'timed'", "got false"),
+            (
+                ("--set", "wrapper=local", "--set", "strategy=baseline"),
+                *("'cells.wrapper'", "got local", "ddp or fsdp"),
+            ),
+        ):
+            self.assert_refused(self.race(SHARDED, *arguments), *words)
+            self.assertFalse((self.place / "search").exists())
+
+
 class RefusalTest(SearchCase):
     def refuse(self, *arguments, expected, plan=SHARDED):
         outcome = self.search(plan, *arguments)
@@ -183,7 +254,7 @@ class RefusalTest(SearchCase):
         self.assertFalse((self.place / "search").exists())
 
     def test_what_to_search(self):
-        self.refuse(expected=("neither of --largest and --smallest",))
+        self.refuse(expected=("neither of --largest and --smallest", "--fastest"))
         both = ("--largest", "accumulation_steps", "--to", 4, *BUDGET)
         self.refuse(*both, expected=("got both",))
         self.refuse("--largest", "bucket_cap_bytes", "--to", 4, expected=("bucket_cap_bytes",))

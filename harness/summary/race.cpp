@@ -1,0 +1,149 @@
+#include "harness/summary/race.h"
+
+#include <algorithm>
+#include <array>
+
+#include "harness/base/grouped.h"
+#include "harness/results/result_fields.h"
+#include "harness/summary/build_result.h"
+#include "harness/summary/comparison.h"
+#include "harness/summary/pareto_front.h"
+
+namespace gradsync::summary {
+
+using results::CellResult;
+using results::Status;
+
+constexpr auto names_of(const Standing*) {
+  return std::to_array<std::pair<Standing, const char*>>({{Standing::Racing, "racing"},
+                                                          {Standing::TooLarge, "too_large"},
+                                                          {Standing::OutOfMemory, "oom"},
+                                                          {Standing::Failed, "failed"},
+                                                          {Standing::Untimed, "untimed"},
+                                                          {Standing::Slower, "slower"},
+                                                          {Standing::Close, "close"},
+                                                          {Standing::Fastest, "fastest"}});
+}
+
+constexpr auto fields_of(const Contender*) {
+  return std::tuple{field("part", &Contender::part),
+                    field("cell", &Contender::cell),
+                    field("predicted_peak_bytes", &Contender::predicted_peak_bytes),
+                    field("standing", &Contender::standing),
+                    field("reason", &Contender::reason),
+                    field("launches", &Contender::launches),
+                    field("peak_allocated_bytes", &Contender::peak_allocated_bytes),
+                    field("step_s", &Contender::step_s),
+                    field("vs_fastest", &Contender::vs_fastest)};
+}
+
+constexpr auto fields_of(const Race*) {
+  return std::tuple{constant("schema", kFastestSchema), field("plan", &Race::plan),
+                    field("launches", &Race::launches), field("contenders", &Race::contenders),
+                    field("exit_status", &Race::exit_status)};
+}
+
+namespace {
+
+bool races(const Contender* one) {
+  return one->standing == Standing::Racing;
+}
+
+// Of one work, those that race and have a time.
+std::vector<Contender*> timed(const std::vector<Contender*>& work) {
+  std::vector<Contender*> list;
+  std::ranges::copy_if(work, std::back_inserter(list),
+                       [](const Contender* one) { return races(one) && one->step_s; });
+  return list;
+}
+
+Contender* leader_of(const std::vector<Contender*>& work) {
+  const auto list = timed(work);
+  const auto least =
+      std::ranges::min_element(list, {}, [](const Contender* one) { return *one->step_s; });
+  return least == list.end() ? nullptr : *least;
+}
+
+// What the trials say of one way, whether it stays or not.
+void take_up(Contender& one, const CellResult& cell) {
+  one.launches = cell.launches;
+  if (cell.peak_allocated_bytes) one.peak_allocated_bytes = *cell.peak_allocated_bytes;
+  one.step_s = cell.is_timed() ? std::optional(cell.step_s->mean) : std::nullopt;
+  if (!one.step_s) one.vs_fastest.reset();
+  if (cell.status == Status::Ok) return;
+  one.standing = cell.status == Status::Oom ? Standing::OutOfMemory : Standing::Failed;
+  one.reason = cell.reason;
+}
+
+bool is_behind(const results::Ratio& ratio, std::size_t launches) {
+  if (ratio.ci95) return ratio.ci95->lo > 1;
+  return ratio.ratio > (launches == 1 ? kMostAfterOne : kMostAfterTwo);
+}
+
+const CellGroup* group_of(const std::vector<CellGroup>& groups, const Contender& one) {
+  const auto found = std::ranges::find_if(groups, [&](const CellGroup& group) {
+    return group.part == one.part && group.cell == one.cell;
+  });
+  return found == groups.end() ? nullptr : &*found;
+}
+
+void compare(const std::vector<Contender*>& work, const std::vector<CellGroup>& groups) {
+  const Contender* leader = leader_of(work);
+  if (leader == nullptr) return;
+  const auto others = static_cast<double>(std::max<std::size_t>(1, work.size() - 1));
+  const double level = 1 - (1 - stats::kUsualLevel) / others;
+  for (Contender* one : timed(work)) {
+    const auto ratio = compare_steps(*group_of(groups, *one), *group_of(groups, *leader), level);
+    if (!ratio) continue;
+    one->vs_fastest = *ratio;
+    if (one != leader && is_behind(*ratio, ratio->launches)) one->standing = Standing::Slower;
+  }
+}
+
+}  // namespace
+
+void to_json(nlohmann::json& out, const Race& race) {
+  out = write_fields(race);
+}
+
+std::vector<std::vector<Contender*>> works_of(std::vector<Contender>& contenders) {
+  const auto work = [](const Contender& one) {
+    return std::pair(one.part, without_levers(one.cell).written());
+  };
+  return grouped(contenders, work);
+}
+
+void judge(Race& race, const results::Context& context, const nlohmann::json& plan,
+           const std::vector<results::TrialRecord>& trials) {
+  const auto groups = group_by_cell(plan, trials, {});
+  const results::Result result = build_result(context, plan, trials);
+  for (Contender& one : race.contenders) {
+    const auto cell = std::ranges::find_if(result.cells, [&](const CellResult& found) {
+      return found.part == one.part && found.cell == one.cell;
+    });
+    if (races(&one) && cell != result.cells.end()) take_up(one, *cell);
+    if (races(&one) && cell != result.cells.end() && !one.step_s) {
+      one.reason = cell->step_s.why_not();
+    }
+  }
+  for (const auto& work : works_of(race.contenders)) compare(work, groups);
+}
+
+void end_race(Race& race) {
+  for (const auto& work : works_of(race.contenders)) {
+    const Contender* leader = leader_of(work);
+    for (Contender* one : work) {
+      if (!races(one)) continue;
+      one->standing =
+          one == leader ? Standing::Fastest : (one->step_s ? Standing::Close : Standing::Untimed);
+    }
+  }
+}
+
+bool is_open(Race& race) {
+  return std::ranges::any_of(works_of(race.contenders), [](const auto& work) {
+    return std::ranges::count_if(work, races) > 1;
+  });
+}
+
+}  // namespace gradsync::summary
