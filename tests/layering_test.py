@@ -32,6 +32,7 @@ LAYERS = [
     "report",
     "gate",
     "watch",
+    "predict",
     "session",
     "arms",
 ]

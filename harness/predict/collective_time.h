@@ -1,0 +1,44 @@
+// How long a collective takes that has the network to itself, in closed form.
+//
+//   ring        all_reduce: 2 (n - 1) steps, in each of which every rank sends bytes / n to the
+//   next tree        all_reduce: 2 log2(nodes) messages deep, every rank sends 2 (n - 1) / n of the
+//   bytes two-level   all_reduce: reduce_scatter inside a node, all_reduce across nodes of each
+//   rank's
+//               part, all_gather inside a node
+//
+// A ring through all ranks crosses each node's link once in each direction, so that its ranks do
+// not contend for it. As many rings as a node has ranks, each across nodes, share the link.
+//
+// Sources: Patarasuk and Yuan, "Bandwidth Optimal All-reduce Algorithms for Clusters of
+// Workstations", 2009; Sanders, Speck and Träff, "Two-tree Algorithms for Full Bandwidth Broadcast,
+// Reduction and Scan", 2009; Thakur, Rabenseifner and Gropp, "Optimization of Collective
+// Communication Operations in MPICH", 2005.
+#pragma once
+
+#include "harness/predict/network.h"
+
+namespace gradsync::predict {
+
+enum class Operation { AllReduce, ReduceScatter, AllGather, Broadcast };
+
+// Which ranks take part. AcrossNodes: one of each node, and all such groups at once.
+enum class Group { World, WithinNode, AcrossNodes };
+
+// What a collective's seconds are spent on.
+struct CollectiveTime {
+  double wire_s = 0;     // bytes at the link's rate
+  double latency_s = 0;  // messages that wait for each other
+  double host_s = 0;
+
+  double total_s() const { return wire_s + latency_s + host_s; }
+  CollectiveTime& operator+=(const CollectiveTime& other);
+};
+
+int ranks_in(const Network& network, Group group);
+
+// Returns the time of `operation` on `bytes` of the whole message: what an all_reduce sums, an
+// all_gather results in, a reduce_scatter is given. 0 in a group of one rank.
+CollectiveTime collective_time(const Network& network, Group group, Operation operation,
+                               double bytes);
+
+}  // namespace gradsync::predict

@@ -1,0 +1,64 @@
+#include "harness/predict/link_file.h"
+
+#include <array>
+
+#include "harness/base/errors.h"
+#include "harness/base/fields.h"
+#include "harness/base/json_fields.h"
+
+namespace gradsync::predict {
+
+constexpr auto names_of(const Algorithm*) {
+  return std::array{std::pair{Algorithm::Ring, "ring"}, std::pair{Algorithm::Tree, "tree"},
+                    std::pair{Algorithm::TwoLevel, "two_level"}};
+}
+
+constexpr auto fields_of(const Doubt*) {
+  return std::tuple{field("compute", &Doubt::compute).later(), field("rate", &Doubt::rate).later(),
+                    field("host", &Doubt::host).later()};
+}
+
+constexpr auto fields_of(const LinkFile*) {
+  return std::tuple{constant("schema", "gradsync.links/1"),
+                    field("about", &LinkFile::about).later(),
+                    field("source", &LinkFile::source),
+                    field("payload_share", &LinkFile::payload_share).later(),
+                    field("latency_s", &LinkFile::latency_s).later(),
+                    field("collective_s", &LinkFile::collective_s).later(),
+                    field("per_byte_s", &LinkFile::per_byte_s).later(),
+                    field("algorithm", &LinkFile::algorithm).later(),
+                    field("scatters_by_all_reduce", &LinkFile::scatters_by_all_reduce).later(),
+                    field("rank_spread", &LinkFile::rank_spread).later(),
+                    field("doubt", &LinkFile::doubt).later()};
+}
+
+namespace {
+
+void refuse_negative(const std::string& path, const char* name, double value) {
+  if (value >= 0) return;
+  throw ConfigError(path, name, std::to_string(value), "a number, at least 0");
+}
+
+}  // namespace
+
+LinkConstants LinkFile::constants() const {
+  return {payload_share, latency_s, {collective_s, per_byte_s}, algorithm, scatters_by_all_reduce};
+}
+
+LinkFile read_link_file(const std::string& path) {
+  const auto file = read_only_fields<LinkFile>(read_json_file(path), path);
+  refuse_negative(path, "latency_s", file.latency_s);
+  refuse_negative(path, "collective_s", file.collective_s);
+  refuse_negative(path, "per_byte_s", file.per_byte_s);
+  refuse_negative(path, "rank_spread", file.rank_spread);
+  refuse_negative(path, "doubt.compute", file.doubt.compute);
+  refuse_negative(path, "doubt.rate", file.doubt.rate);
+  refuse_negative(path, "doubt.host", file.doubt.host);
+  if (!(file.payload_share > 0 && file.payload_share <= 1)) {
+    throw ConfigError(path, "payload_share", std::to_string(file.payload_share),
+                      "a share above 0, at most 1");
+  }
+  return file;
+}
+
+}  // namespace gradsync::predict

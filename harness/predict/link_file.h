@@ -1,0 +1,33 @@
+// A file that says of links and hosts what a topology does not, and how sure all that is.
+//
+//   {"schema": "gradsync.links/1", "about": "...", "source": "where these numbers come from",
+//    "latency_s": 20e-6, "collective_s": 1e-4, "per_byte_s": 1e-10, "algorithm": "ring",
+//    "doubt": {"compute": 0.01, "rate": 0.02, "host": 0.3}}
+#pragma once
+
+#include <string>
+
+#include "harness/predict/prediction.h"
+#include "harness/predict/setting.h"
+
+namespace gradsync::predict {
+
+struct LinkFile {
+  std::string about;
+  std::string source;  // "": nobody says, and so numbers are assumed
+  double payload_share = LinkConstants{}.payload_share;
+  double latency_s = 0;
+  double collective_s = 0;
+  double per_byte_s = 0;
+  Algorithm algorithm = Algorithm::Ring;
+  bool scatters_by_all_reduce = true;
+  double rank_spread = 0;
+  Doubt doubt{.compute = 0.02, .rate = 0.03, .host = 0.5};
+
+  LinkConstants constants() const;
+};
+
+// Errors: ConfigError with file, field, got and expected.
+LinkFile read_link_file(const std::string& path);
+
+}  // namespace gradsync::predict

@@ -1,0 +1,37 @@
+// What links the ranks, and what a host adds to each transfer.
+#pragma once
+
+#include <optional>
+
+namespace gradsync::predict {
+
+struct Link {
+  double bytes_per_s = 0;  // of payload, in each direction at once
+  double latency_s = 0;    // of one message
+};
+
+// What the library and the processors do for a collective, besides the wire and after it.
+struct HostCost {
+  double collective_s = 0;  // of each collective
+  double per_byte_s = 0;    // of each byte that a rank sends
+};
+
+enum class Algorithm {
+  Ring,     // through all ranks, node by node
+  Tree,     // two binary trees over the nodes, a chain inside of each
+  TwoLevel  // reduce inside a node, all_reduce across nodes, spread inside a node
+};
+
+struct Network {
+  int nodes = 1;
+  int ranks_per_node = 1;
+  std::optional<Link> intra;  // of each rank; unset: transfers inside a node cost nothing
+  std::optional<Link> inter;  // of each node, shared by its ranks
+  Algorithm algorithm = Algorithm::Ring;
+  HostCost host;
+  bool scatters_by_all_reduce = false;  // gloo's reduce_scatter moves what an all_reduce does
+
+  int world_size() const { return nodes * ranks_per_node; }
+};
+
+}  // namespace gradsync::predict

@@ -1,0 +1,52 @@
+// What a step is predicted to take, how far that may be off, and what it hangs on.
+//
+// The interval answers for what goes into it, and for nothing else: how far compute, the links'
+// rates and the host's costs may each be off, as shares of them (1 sd). Each is moved up and down
+// alone, and what that does to the step is added in squares, as of independent errors. It does not
+// cover a machine that works in another way than the model.
+#pragma once
+
+#include <string>
+#include <vector>
+
+#include "harness/predict/network.h"
+#include "harness/predict/step_schedule.h"
+#include "harness/stats/interval.h"
+
+namespace gradsync::predict {
+
+// Each 1 standard deviation, as a share.
+struct Doubt {
+  double compute = 0;
+  double rate = 0;
+  double host = 0;  // of what the host adds, and of latencies
+};
+
+// How long the critical path goes through each of these: they sum to the step.
+struct PathParts {
+  double compute_s = 0;
+  double wire_s = 0;
+  double latency_s = 0;
+  double host_s = 0;
+};
+
+// What another choice would take off the step; negative: it would add to it.
+struct Gain {
+  std::string change;
+  double saved_s = 0;
+};
+
+struct Prediction {
+  double step_s = 0;
+  stats::Interval interval90;
+  double compute_s = 0;  // of all computation, the optimizer's included
+  double exposed_s = 0;  // what the step waits for the wire
+  PathParts path;
+  std::string limit;  // what most of the path consists of, in words
+  std::vector<Gain> gains;
+};
+
+Prediction predict_step(const StepModel& model, const Network& network, const StepOptions& options,
+                        const Doubt& doubt);
+
+}  // namespace gradsync::predict

@@ -1,0 +1,88 @@
+#include "harness/predict/setting.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+
+#include "harness/plan/strategies.h"
+
+namespace gradsync::predict {
+namespace {
+
+constexpr double kBitsPerByte = 8;
+constexpr std::int64_t kFloatBytes = 4;
+constexpr std::int64_t kHalfBytes = 2;
+
+std::int64_t element_bytes(const std::string& dtype) {
+  return dtype == "float32" ? kFloatBytes : kHalfBytes;
+}
+
+std::optional<Link> link_of(const std::optional<double>& bits_per_s,
+                            const LinkConstants& constants) {
+  if (!bits_per_s) return std::nullopt;
+  return Link{*bits_per_s * constants.payload_share / kBitsPerByte, constants.latency_s};
+}
+
+BucketLimits buckets_of(const plan::Cell& cell) {
+  BucketLimits limits;
+  if (cell.bucket_cap_bytes > 0) limits = {cell.bucket_cap_bytes, cell.bucket_cap_bytes};
+  limits.first_bytes = std::max<std::int64_t>(1, limits.first_bytes / cell.scale);
+  limits.bytes = std::max<std::int64_t>(1, limits.bytes / cell.scale);
+  return limits;
+}
+
+}  // namespace
+
+std::string why_not_predicted(const plan::Cell& cell, const launch::Topology& topology) {
+  if (cell.wrapper == "pipeline") return "a pipeline's stages are not in a profile";
+  if (cell.activation_checkpointing != 0) {
+    return "what running a unit again takes is not in a profile";
+  }
+  if (cell.sync_batch_norm) return "the collectives of SyncBatchNorm are not in a profile";
+  if (cell.dtype != "float32") return "a profile's seconds are those of float32";
+  if (cell.lengths != "fixed") return "a profile has one length of a micro-batch";
+  const bool has_rate = topology.nodes > 1
+                            ? topology.inter_node_bits_per_s.has_value()
+                            : topology.ranks_per_node == 1 || topology.intra_node_bits_per_s;
+  if (!has_rate && cell.wrapper != "local") {
+    return fmt::format("topology {} has no rate of the link {}: give it one", topology.name,
+                       topology.nodes > 1 ? "between nodes" : "inside a node");
+  }
+  if (cell.hybrid_shard && topology.ranks_per_node > 1 && !topology.intra_node_bits_per_s) {
+    return fmt::format(
+        "topology {} has no rate of the link inside a node, over which a hybrid shards",
+        topology.name);
+  }
+  return "";
+}
+
+Network network_of(const launch::Topology& topology, const LinkConstants& constants) {
+  Network network;
+  network.nodes = topology.nodes;
+  network.ranks_per_node = topology.ranks_per_node;
+  network.intra = link_of(topology.intra_node_bits_per_s, constants);
+  network.inter = link_of(topology.inter_node_bits_per_s, constants);
+  network.algorithm = constants.algorithm;
+  network.host = constants.host;
+  network.scatters_by_all_reduce = constants.scatters_by_all_reduce;
+  return network;
+}
+
+StepOptions options_of(const plan::Cell& cell) {
+  StepOptions options;
+  options.wrapper = cell.wrapper;
+  options.syncs = plan::declared_syncs(cell.wrapper, cell.strategy, cell.accumulation_steps);
+  options.gradient_bytes = cell.wrapper == "fsdp"       ? element_bytes(cell.reduce_dtype)
+                           : cell.compression == "none" ? kFloatBytes
+                                                        : kHalfBytes;
+  options.buckets = buckets_of(cell);
+  options.broadcasts_buffers = cell.broadcast_buffers;
+  options.parameter_bytes = element_bytes(cell.param_dtype);
+  options.reshards_after_forward = cell.reshard_after_forward;
+  options.reshards_after_backward = cell.reshard_after_backward;
+  options.prefetches = cell.prefetch;
+  options.is_hybrid = cell.hybrid_shard;
+  return options;
+}
+
+}  // namespace gradsync::predict

@@ -1,0 +1,208 @@
+#include "harness/predict/step_schedule.h"
+
+#include <fmt/format.h>
+
+#include <cmath>
+#include <numeric>
+
+#include "harness/stats/largest.h"
+
+namespace gradsync::predict {
+namespace {
+
+// By how much the slowest rank's micro-batch is longer than the mean, where ranks wait for each
+// other after `window` of them.
+double slowest_factor(const StepOptions& options, int ranks, std::size_t window) {
+  if (options.rank_spread == 0) return 1;
+  return 1 + options.rank_spread * stats::expected_largest_normal(ranks) /
+                 std::sqrt(static_cast<double>(window));
+}
+
+// How many micro-batches lie between the synchronizations around each.
+std::vector<std::size_t> windows_of(const std::vector<bool>& syncs) {
+  std::vector<std::size_t> windows(syncs.size());
+  for (std::size_t begin = 0; begin < syncs.size();) {
+    std::size_t end = begin;
+    while (end + 1 < syncs.size() && !syncs[end]) ++end;
+    for (std::size_t i = begin; i <= end; ++i) windows[i] = end + 1 - begin;
+    begin = end + 1;
+  }
+  return windows;
+}
+
+double bytes_of(std::int64_t elements, std::int64_t bytes_per_element) {
+  return static_cast<double>(elements * bytes_per_element);
+}
+
+// What both kinds of steps have in common.
+class Step {
+ public:
+  Step(const StepModel& model, const Network& network, const StepOptions& options)
+      : model_(model), network_(network), options_(options) {}
+
+  // The next computation waits for it.
+  void wait_for(int span) {
+    if (span != Span::kNoSpan) awaited_.push_back(span);
+  }
+  int compute(const std::string& name, int micro_batch, double length_s) {
+    const int span = schedule_.compute(name, micro_batch, length_s, awaited_);
+    awaited_.clear();
+    return span;
+  }
+  int send(const std::string& name, int micro_batch, Group group, Operation operation,
+           double bytes) {
+    std::vector<int> needs = awaited_;
+    needs.push_back(schedule_.last_on(Lane::Compute));
+    return schedule_.send(name, micro_batch, collective_time(network_, group, operation, bytes),
+                          needs);
+  }
+  Schedule ended() {
+    compute("optimizer", 0, model_.optimizer_s);
+    return std::move(schedule_);
+  }
+
+ protected:
+  const StepModel& model_;
+  const Network& network_;
+  const StepOptions& options_;
+  Schedule schedule_;
+
+ private:
+  std::vector<int> awaited_;
+};
+
+// Gradients are replicated: ddp, and what its place is taken by on the road to it.
+class ReplicatedStep : public Step {
+ public:
+  ReplicatedStep(const StepModel& model, const Network& network, const StepOptions& options)
+      : Step(model, network, options), buckets_(buckets()) {}
+
+  Schedule run() {
+    const std::vector<std::size_t> windows = windows_of(options_.syncs);
+    for (std::size_t i = 0; i < options_.syncs.size(); ++i) {
+      const bool after_a_sync = i == 0 ? options_.syncs.back() : options_.syncs[i - 1];
+      if (after_a_sync) broadcast_buffers(static_cast<int>(i));
+      const double factor = slowest_factor(options_, network_.world_size(), windows[i]);
+      micro_batch(static_cast<int>(i), options_.syncs[i], factor);
+    }
+    return ended();
+  }
+
+ private:
+  std::vector<Bucket> buckets() const {
+    if (options_.wrapper == "local") return {};
+    if (options_.wrapper == "by_hand") return tensors_after_backward(model_);
+    if (options_.wrapper == "by_hand_coalesced") return {{model_.elements(), 0}};
+    return reducer_buckets(model_, options_.buckets);
+  }
+
+  void broadcast_buffers(int micro_batch) {
+    if (options_.wrapper != "ddp" || !options_.broadcasts_buffers) return;
+    if (model_.buffer_bytes.empty()) return;
+    const auto bytes =
+        std::accumulate(model_.buffer_bytes.begin(), model_.buffer_bytes.end(), std::int64_t{0});
+    wait_for(send("buffers", micro_batch, Group::World, Operation::Broadcast,
+                  static_cast<double>(bytes)));
+  }
+
+  void micro_batch(int index, bool sync, double factor) {
+    compute("forward", index, model_.forward_s() * factor);
+    std::size_t next = 0;
+    int last_sent = Span::kNoSpan;
+    for (std::size_t layer = model_.layers.size(); layer-- > 0;) {
+      compute("backward", index, model_.layers[layer].backward_s * factor);
+      for (; sync && next < buckets_.size() && buckets_[next].layer == layer; ++next) {
+        last_sent =
+            send(fmt::format("bucket {}", next + 1), index, Group::World, Operation::AllReduce,
+                 bytes_of(buckets_[next].elements, options_.gradient_bytes));
+      }
+    }
+    wait_for(last_sent);
+  }
+
+  std::vector<Bucket> buckets_;
+};
+
+class ShardedStep : public Step {
+ public:
+  ShardedStep(const StepModel& model, const Network& network, const StepOptions& options)
+      : Step(model, network, options),
+        gathered_(model.layers.size(), false),
+        gathering_(model.layers.size(), Span::kNoSpan) {}
+
+  Schedule run() {
+    for (std::size_t i = 0; i < options_.syncs.size(); ++i) {
+      micro_batch(static_cast<int>(i), options_.syncs[i]);
+    }
+    return ended();
+  }
+
+ private:
+  static constexpr std::size_t kNone = static_cast<std::size_t>(-1);
+
+  Group shards() const { return options_.is_hybrid ? Group::WithinNode : Group::World; }
+
+  std::int64_t elements(std::size_t unit) const {
+    const std::vector<std::int64_t>& each = model_.layers[unit].elements;
+    return std::accumulate(each.begin(), each.end(), std::int64_t{0});
+  }
+
+  void begin_gather(std::size_t unit, int micro_batch) {
+    if (gathered_[unit] || gathering_[unit] != Span::kNoSpan || elements(unit) == 0) return;
+    gathering_[unit] =
+        send("gather " + model_.layers[unit].name, micro_batch, shards(), Operation::AllGather,
+             bytes_of(elements(unit), options_.parameter_bytes));
+  }
+
+  // Has `unit`, then begins to gather `next`.
+  void gather(std::size_t unit, std::size_t next, int micro_batch) {
+    begin_gather(unit, micro_batch);
+    wait_for(gathering_[unit]);
+    gathering_[unit] = Span::kNoSpan;
+    gathered_[unit] = true;
+    if (options_.prefetches && next != kNone) begin_gather(next, micro_batch);
+  }
+
+  void reduce(std::size_t unit, int micro_batch) {
+    wait_for(reducing_);
+    if (elements(unit) == 0) return;
+    const double bytes = bytes_of(elements(unit), options_.gradient_bytes);
+    const std::string name = "reduce " + model_.layers[unit].name;
+    reducing_ = send(name, micro_batch, shards(), Operation::ReduceScatter, bytes);
+    if (!options_.is_hybrid) return;
+    reducing_ = send(name + " across nodes", micro_batch, Group::AcrossNodes, Operation::AllReduce,
+                     bytes / network_.ranks_per_node);
+  }
+
+  void micro_batch(int index, bool sync) {
+    const double factor = slowest_factor(options_, network_.world_size(), 1);
+    const std::size_t units = model_.layers.size();
+    for (std::size_t unit = 0; unit < units; ++unit) {
+      gather(unit, unit + 1 < units ? unit + 1 : kNone, index);
+      compute("forward", index, model_.layers[unit].forward_s * factor);
+      gathered_[unit] = !options_.reshards_after_forward;
+    }
+    const bool keeps = !sync && !options_.reshards_after_backward;
+    for (std::size_t unit = units; unit-- > 0;) {
+      gather(unit, unit > 0 ? unit - 1 : kNone, index);
+      compute("backward", index, model_.layers[unit].backward_s * factor);
+      if (sync) reduce(unit, index);
+      gathered_[unit] = keeps;
+    }
+    wait_for(reducing_);
+    reducing_ = Span::kNoSpan;
+  }
+
+  std::vector<bool> gathered_;  // by unit: its parameters are there
+  std::vector<int> gathering_;  // by unit: the span that brings them
+  int reducing_ = Span::kNoSpan;
+};
+
+}  // namespace
+
+Schedule step_schedule(const StepModel& model, const Network& network, const StepOptions& options) {
+  if (options.wrapper == "fsdp") return ShardedStep(model, network, options).run();
+  return ReplicatedStep(model, network, options).run();
+}
+
+}  // namespace gradsync::predict
