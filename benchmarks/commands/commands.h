@@ -26,7 +26,8 @@ void add_report_command(CLI::App& app, ExitStatus& status);
 void add_doctor_command(CLI::App& app, ExitStatus& status);
 void add_list_command(CLI::App& app, ExitStatus& status);
 void add_predict_command(CLI::App& app, ExitStatus& status);
-void add_predict_step_command(CLI::App& predict);  // one of its own
+void add_predict_step_command(CLI::App& predict);  // these are its own
+void add_predict_external_command(CLI::App& predict);
 void add_watch_command(CLI::App& app, ExitStatus& status, std::vector<std::string> job);
 void add_demo_command(CLI::App& app, ExitStatus& status);
 void add_completion_command(CLI::App& app);

@@ -8,6 +8,7 @@
 #include <map>
 #include <stdexcept>
 
+#include "benchmarks/commands/cell_columns.h"
 #include "benchmarks/commands/commands.h"
 #include "benchmarks/commands/plan_options.h"
 #include "harness/base/fields.h"
@@ -176,27 +177,15 @@ std::string largest(const MemoryRow& row) {
   return count == kMostTried ? fmt::format("{} or more", count) : std::to_string(count);
 }
 
-std::string value_of(const MemoryRow& row, const std::string& axis) {
-  const json value = plan::with_defaults(row.cell).value(axis, json("-"));
-  return value.is_string() ? value.get<std::string>() : value.dump();
-}
-
 // Other axes than those of the first columns in which the rows differ.
-std::vector<std::string> varying_axes(const std::vector<MemoryRow>& rows) {
-  std::vector<std::string> names;
-  for (const plan::Axis& axis : plan::axes()) {
-    const bool has_a_column =
-        axis.name == "wrapper" || axis.name == "strategy" || axis.name == "accumulation_steps";
-    const auto differs = [&](const MemoryRow& row) {
-      return value_of(row, axis.name) != value_of(rows.front(), axis.name);
-    };
-    if (!has_a_column && std::ranges::any_of(rows, differs)) names.push_back(axis.name);
-  }
-  return names;
+std::vector<std::string> other_axes(const std::vector<MemoryRow>& rows) {
+  std::vector<plan::Cell> cells;
+  for (const MemoryRow& row : rows) cells.push_back(row.cell);
+  return varying_axes(cells, {"wrapper", "strategy", "accumulation_steps"});
 }
 
 void print_peaks(const std::vector<MemoryRow>& rows, bool with_budget) {
-  const std::vector<std::string> varying = varying_axes(rows);
+  const std::vector<std::string> varying = other_axes(rows);
   std::vector<text::TextTable::Column> columns{
       {"wrapper", text::Align::Left}, {"strategy", text::Align::Left}, {"accumulation"}};
   for (const std::string& axis : varying) columns.push_back({axis, text::Align::Left});
@@ -210,7 +199,7 @@ void print_peaks(const std::vector<MemoryRow>& rows, bool with_budget) {
   for (const MemoryRow& row : rows) {
     std::vector<std::string> words{row.cell.wrapper, row.cell.strategy,
                                    std::to_string(row.cell.accumulation_steps)};
-    for (const std::string& axis : varying) words.push_back(value_of(row, axis));
+    for (const std::string& axis : varying) words.push_back(axis_text(row.cell, axis));
     words.push_back(std::to_string(row.world_size));
     if (!row.peak_bytes) {
       words.insert(words.end(), {"not declared", "", row.unknown_because});
@@ -260,10 +249,11 @@ void predict_memory_of(const MemoryOptions& options) {
 
 void add_predict_command(CLI::App& app, ExitStatus&) {
   CLI::App* predict =
-      app.add_subcommand("predict", "Say beforehand what a run would hold, or a job's step take")
+      app.add_subcommand("predict", "Say beforehand what a run would hold, or its step take")
           ->group(kRuns);
   predict->require_subcommand(1);
   add_predict_step_command(*predict);
+  add_predict_external_command(*predict);
   CLI::App* command = predict->add_subcommand(
       "memory", "The peak of a rank's memory, what it consists of and where it is reached");
   auto options = std::make_shared<MemoryOptions>();

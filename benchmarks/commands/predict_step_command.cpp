@@ -1,10 +1,15 @@
-// gradsync predict step: what other steps of a watched job would take and communicate.
+// gradsync predict step: what other steps of a watched job would take and communicate; and those of
+// a model anywhere, in predict_elsewhere.cpp.
 #include <fmt/format.h>
+#include <fmt/ranges.h>
 
+#include <algorithm>
 #include <iostream>
 #include <set>
 
 #include "benchmarks/commands/commands.h"
+#include "benchmarks/commands/plan_options.h"
+#include "benchmarks/commands/predict_elsewhere.h"
 #include "harness/text/labels.h"
 #include "harness/text/text_table.h"
 #include "harness/text/text_width.h"
@@ -17,13 +22,14 @@ using nlohmann::json;
 using watch::TypicalStep;
 
 constexpr int kMostAccumulation = 1'000'000;
+constexpr int kMostNodes = 1'000'000;
 constexpr std::size_t kWidth = 80;
 // What a watched step cannot tell.
 constexpr const char* kNotPredicted =
     "Not predicted: another link, number of ranks or size of a micro-batch, and memory. Compute "
     "and wire are taken not to slow each other down.";
 
-struct StepOptions {
+struct WatchedOptions {
   std::string job;
   std::vector<int> accumulation_steps;
   bool as_json = false;
@@ -117,7 +123,7 @@ std::string law_text(const TypicalStep& typical) {
       text::counted(static_cast<std::size_t>(typical.steps), "step", "steps"));
 }
 
-void predict_steps(const StepOptions& options) {
+void predict_watched(const WatchedOptions& options) {
   const TypicalStep typical = divided_step(options.job);
   const std::vector<Row> rows = rows_of(typical, options.accumulation_steps);
   if (options.as_json) {
@@ -132,24 +138,70 @@ void predict_steps(const StepOptions& options) {
             << text::wrapped(kNotPredicted, 0, kWidth);
 }
 
+// Of a watched job nothing is known but what it did, on the links and ranks that it had.
+void refuse_elsewhere(const ElsewhereOptions& options) {
+  if (options.overrides.empty() && options.nodes.empty() && options.links.empty()) return;
+  throw ConfigError(fmt::format(
+      "{}: got {}, expected --accumulation-steps alone: when each gradient of a watched job was "
+      "ready is not known. models/record_profile.py records a profile of its model, of which all "
+      "that can be asked",
+      options.model,
+      !options.overrides.empty() ? options.overrides.front()
+      : !options.nodes.empty()   ? "--nodes"
+                                 : "--links"));
+}
+
+void predict_steps(ElsewhereOptions options, const std::vector<int>& accumulation_steps) {
+  if (options.plan.empty() && options.model.empty()) {
+    throw ConfigError("predict step: got neither, expected a FILE or --plan");
+  }
+  if (!options.plan.empty() || is_model(options.model)) {
+    if (!accumulation_steps.empty()) {
+      options.overrides.push_back(
+          fmt::format("accumulation_steps={}", fmt::join(accumulation_steps, ",")));
+    }
+    return predict_elsewhere(options);
+  }
+  refuse_elsewhere(options);
+  predict_watched({options.model, accumulation_steps, options.as_json});
+}
+
 }  // namespace
 
 void add_predict_step_command(CLI::App& predict) {
   CLI::App* command = predict.add_subcommand(
-      "step",
-      "Seconds and collectives of a watched job's step, synchronized or accumulated otherwise");
-  auto options = std::make_shared<StepOptions>();
+      "step", "Seconds of a model's step elsewhere, or of a watched job's, synchronized otherwise");
+  auto options = std::make_shared<ElsewhereOptions>();
+  auto accumulation_steps = std::make_shared<std::vector<int>>();
+  command->add_option("FILE", options->model,
+                      "A profile or a model with one; or what gradsync watch --json wrote, or the "
+                      "folder of its --keep");
   command
-      ->add_option("FILE", options->job,
-                   "What gradsync watch --json wrote, or the folder of its --keep")
-      ->required();
-  command
-      ->add_option("--accumulation-steps", options->accumulation_steps,
-                   "Other numbers of micro-batches in a step: 1,2,8")
+      ->add_option("--accumulation-steps", *accumulation_steps,
+                   "Numbers of micro-batches in a step: 1,2,8")
       ->delimiter(',')
       ->check(CLI::Range(1, kMostAccumulation));
+  command->add_option("--plan", options->plan, "Every cell of a plan; FILE replaces its models");
+  command->add_option("--set", options->overrides,
+                      "Set a field of a plan's cells; several values make a row each (repeatable)");
+  for (const char* field : {"topology", "wrapper", "strategy"}) {
+    command
+        ->add_option_function<std::string>(
+            fmt::format("--{}", field),
+            [options, field](const std::string& value) {
+              options->overrides.push_back(fmt::format("{}={}", field, value));
+            },
+            fmt::format("Short for --set {}=...", field))
+        ->type_name(value_name(field));
+  }
+  command->add_option("--nodes", options->nodes, "That many nodes, on the topology's links: 2,4,8")
+      ->delimiter(',')
+      ->check(CLI::Range(1, kMostNodes));
+  command->add_option("--links", options->links,
+                      "What links and hosts cost, and how sure that is (gradsync.links/1)");
   command->add_flag("--json", options->as_json, "Print JSON instead of the table");
-  command->callback([options] { predict_steps(*options); });
+  command->callback(
+      [options, accumulation_steps] { predict_steps(*options, *accumulation_steps); });
 }
 
 }  // namespace gradsync::cli

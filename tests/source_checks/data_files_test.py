@@ -14,6 +14,7 @@ ROOT = Path(__file__).resolve().parent.parent.parent
 FOLDERS = (
     "benchmarks",
     "models",
+    "results/external",
     "results/gate",
     "results/reference",
     "results/schema",

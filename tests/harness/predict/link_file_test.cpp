@@ -18,7 +18,7 @@ LinkFile read_back(const std::string& text) {
   return read_link_file(path.string());
 }
 
-std::string complaint(const std::string& text) {
+std::string complaint_about(const std::string& text) {
   try {
     read_back(text);
   } catch (const ConfigError& error) {
@@ -39,15 +39,18 @@ TEST(LinkFile, SaysWhatATopologyDoesNot) {
 }
 
 TEST(LinkFile, IsRefusedWhereItCannotBeTrue) {
-  EXPECT_THAT(complaint(R"({"schema": "gradsync.links/1", "source": "", "latency_s": -1})"),
+  EXPECT_THAT(complaint_about(R"({"schema": "gradsync.links/1", "source": "", "latency_s": -1})"),
               HasSubstr("field 'latency_s': got -1"));
-  EXPECT_THAT(complaint(R"({"schema": "gradsync.links/1", "source": "", "payload_share": 2})"),
-              HasSubstr("payload_share"));
-  EXPECT_THAT(complaint(R"({"schema": "gradsync.links/1", "source": "", "latency": 1})"),
+  EXPECT_THAT(
+      complaint_about(R"({"schema": "gradsync.links/1", "source": "", "payload_share": 2})"),
+      HasSubstr("payload_share"));
+  EXPECT_THAT(complaint_about(R"({"schema": "gradsync.links/1", "source": "", "latency": 1})"),
               HasSubstr("latency"));
-  EXPECT_THAT(complaint(R"({"schema": "gradsync.plan/1", "source": ""})"), HasSubstr("schema"));
-  EXPECT_THAT(complaint(R"({"schema": "gradsync.links/1", "source": "", "algorithm": "star"})"),
-              HasSubstr("algorithm"));
+  EXPECT_THAT(complaint_about(R"({"schema": "gradsync.plan/1", "source": ""})"),
+              HasSubstr("schema"));
+  EXPECT_THAT(
+      complaint_about(R"({"schema": "gradsync.links/1", "source": "", "algorithm": "star"})"),
+      HasSubstr("algorithm"));
 }
 
 }  // namespace

@@ -1,0 +1,269 @@
+#include "benchmarks/commands/predict_elsewhere.h"
+
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+
+#include <filesystem>
+#include <iostream>
+#include <map>
+#include <optional>
+
+#include "benchmarks/commands/cell_columns.h"
+#include "harness/base/fields.h"
+#include "harness/base/json_fields.h"
+#include "harness/base/named.h"
+#include "harness/launch/topology.h"
+#include "harness/plan/cell.h"
+#include "harness/plan/overrides.h"
+#include "harness/predict/link_file.h"
+#include "harness/session/paths.h"
+#include "harness/session/rank_program.h"
+#include "harness/text/text_table.h"
+#include "harness/text/text_width.h"
+#include "models/suite.h"
+
+namespace gradsync::predict {
+
+constexpr auto fields_of(const PathParts*) {
+  return std::tuple{field("compute_s", &PathParts::compute_s), field("wire_s", &PathParts::wire_s),
+                    field("latency_s", &PathParts::latency_s), field("host_s", &PathParts::host_s)};
+}
+
+constexpr auto fields_of(const Gain*) {
+  return std::tuple{field("change", &Gain::change), field("saved_s", &Gain::saved_s)};
+}
+
+}  // namespace gradsync::predict
+
+namespace gradsync::cli {
+namespace {
+
+using nlohmann::json;
+using predict::LinkFile;
+using predict::StepModel;
+
+constexpr std::size_t kElsewhereWidth = 80;
+
+// What is said of one cell.
+struct StepRow {
+  plan::Cell cell;
+  int nodes = 0;
+  int world_size = 0;
+  std::optional<double> step_s;  // nothing: `unknown_because` says why
+  std::optional<std::vector<double>> interval90_s;
+  std::optional<double> compute_s;
+  std::optional<double> exposed_s;
+  std::optional<predict::PathParts> critical_path;
+  std::string limit;
+  std::vector<predict::Gain> gains;
+  std::string unknown_because;
+};
+
+constexpr auto fields_of(const StepRow*) {
+  return std::tuple{field("cell", &StepRow::cell),
+                    field("nodes", &StepRow::nodes),
+                    field("world_size", &StepRow::world_size),
+                    field("step_s", &StepRow::step_s),
+                    field("interval90_s", &StepRow::interval90_s),
+                    field("compute_s", &StepRow::compute_s),
+                    field("exposed_s", &StepRow::exposed_s),
+                    field("critical_path", &StepRow::critical_path),
+                    field("limit", &StepRow::limit),
+                    field("gains", &StepRow::gains),
+                    field("unknown_because", &StepRow::unknown_because)};
+}
+
+// Of each model of the cells, by name and scale: its step, or why it is not known.
+class Models {
+ public:
+  const Known<StepModel>& find(const std::string& name, int scale) {
+    const auto key = std::pair{name, scale};
+    const auto found = known_.find(key);
+    return found != known_.end() ? found->second : known_[key] = read(name, scale);
+  }
+
+ private:
+  static std::string profile_of(const std::string& name) {
+    if (models::is_profile(name)) return name;
+    const models::SuiteModel* model = entry_named(models::suite(), name);
+    if (!model) session::find_model(name);  // names those there are
+    const auto* paced = model ? std::get_if<models::PacedConfig>(&model->config) : nullptr;
+    return paced ? paced->profile : "";
+  }
+
+  static Known<StepModel> read(const std::string& name, int scale) {
+    const std::string profile = profile_of(name);
+    if (!profile.empty()) return predict::step_model_of(models::read_profile(profile), scale);
+    return Unknown{fmt::format(
+        "nobody recorded the seconds of {}'s layers: models/record_profile.py FILE.py:build --out "
+        "{}.json does, on the machine itself",
+        name, name)};
+  }
+
+  std::map<std::pair<std::string, int>, Known<StepModel>> known_;
+};
+
+std::vector<plan::Cell> cells_of(const ElsewhereOptions& options) {
+  const std::string who = "predict step";
+  if (options.plan.empty()) {
+    return plan::multiply_out(plan::overridden_cells(options.overrides, options.model, who), who,
+                              "cells.");
+  }
+  std::vector<std::string> overrides = options.overrides;
+  if (!options.model.empty()) overrides.push_back("model=" + json(options.model).dump());
+  std::vector<plan::Cell> cells;
+  const std::string file = plan::resolve_plan(options.plan, session::plans_directory());
+  for (const plan::Part& part : plan::read_plan(file, overrides).parts) {
+    cells.insert(cells.end(), part.cells.begin(), part.cells.end());
+  }
+  return cells;
+}
+
+StepRow row_of(const plan::Cell& cell, const launch::Topology& topology, const LinkFile& links,
+               Models& models) {
+  StepRow row;
+  row.cell = cell;
+  row.nodes = topology.nodes;
+  row.world_size = topology.world_size();
+  const Known<StepModel>& model = models.find(cell.model, cell.scale);
+  row.unknown_because = model ? predict::why_not_predicted(cell, topology) : model.why_not();
+  if (!row.unknown_because.empty()) return row;
+  predict::StepOptions options = predict::options_of(cell);
+  options.rank_spread = links.rank_spread;
+  const predict::Prediction of = predict::predict_step(
+      *model, predict::network_of(topology, links.constants()), options, links.doubt);
+  row.step_s = of.step_s;
+  row.interval90_s = {of.interval90.lo, of.interval90.hi};
+  row.compute_s = of.compute_s;
+  row.exposed_s = of.exposed_s;
+  row.critical_path = of.path;
+  row.limit = of.limit;
+  row.gains = of.gains;
+  return row;
+}
+
+// Each cell on its topology, or on that with each of `nodes`.
+std::vector<StepRow> rows_of(const ElsewhereOptions& options, const LinkFile& links) {
+  Models models;
+  std::vector<StepRow> rows;
+  for (const plan::Cell& cell : cells_of(options)) {
+    launch::Topology topology =
+        launch::read_topology(cell.topology, session::topologies_directory(), cell.scale);
+    const std::vector<int> nodes =
+        options.nodes.empty() ? std::vector<int>{topology.nodes} : options.nodes;
+    for (const int count : nodes) {
+      topology.nodes = count;
+      rows.push_back(row_of(cell, topology, links, models));
+    }
+  }
+  return rows;
+}
+
+// Of a model that was named, it is an error that its times are not known; a plan may hold others.
+void refuse_unknown_model(const ElsewhereOptions& options, const std::vector<StepRow>& rows) {
+  for (const StepRow& row : rows) {
+    if (!options.plan.empty() || row.step_s) return;
+  }
+  throw ConfigError(fmt::format("{}: nothing can be predicted of its step: {}", options.model,
+                                rows.front().unknown_because));
+}
+
+std::vector<std::string> other_axes(const std::vector<StepRow>& rows) {
+  std::vector<plan::Cell> cells;
+  for (const StepRow& row : rows) cells.push_back(row.cell);
+  return varying_axes(cells, {"wrapper", "strategy", "accumulation_steps"});
+}
+
+void print_steps(const std::vector<StepRow>& rows) {
+  const std::vector<std::string> varying = other_axes(rows);
+  std::vector<text::TextTable::Column> columns;
+  for (const std::string& axis : varying) columns.push_back({axis, text::Align::Left});
+  columns.insert(columns.end(), {{"wrapper", text::Align::Left},
+                                 {"strategy", text::Align::Left},
+                                 {"accumulation"},
+                                 {"ranks"},
+                                 {"s/step"},
+                                 {"90 % interval"},
+                                 {"exposed"},
+                                 {"what limits", text::Align::Left}});
+  text::TextTable table(columns);
+  for (const StepRow& row : rows) {
+    std::vector<std::string> words;
+    for (const std::string& axis : varying) words.push_back(axis_text(row.cell, axis));
+    words.insert(words.end(),
+                 {row.cell.wrapper, row.cell.strategy, std::to_string(row.cell.accumulation_steps),
+                  std::to_string(row.world_size)});
+    if (row.step_s) {
+      const std::vector<double>& ends = *row.interval90_s;
+      words.insert(words.end(), {fmt::format("{:.3f}", *row.step_s),
+                                 fmt::format("[{:.3f}, {:.3f}]", ends[0], ends[1]),
+                                 fmt::format("{:.3f} s", *row.exposed_s), row.limit});
+    } else {
+      words.insert(words.end(), {"not predicted", "", "", row.unknown_because});
+    }
+    table.add_row(std::move(words));
+  }
+  std::cout << table.to_markdown();
+}
+
+std::string interval_text(const LinkFile& links) {
+  constexpr double kPercent = 100;
+  const std::string stands_on =
+      links.source.empty() ? "these are assumed; --links takes measured ones" : links.source;
+  return fmt::format(
+      "The interval covers compute that is {:g} %, rates that are {:g} % and the host's costs and "
+      "latencies that are {:g} % off (1 sd; {}), and not a machine that works in another way.",
+      kPercent * links.doubt.compute, kPercent * links.doubt.rate, kPercent * links.doubt.host,
+      stands_on);
+}
+
+// Of a single row: what a change would buy.
+void print_gains(const StepRow& row) {
+  std::vector<std::string> words;
+  for (const predict::Gain& gain : row.gains) {
+    words.push_back(fmt::format("{}: {:+.3f} s", gain.change, -gain.saved_s));
+  }
+  std::cout << text::wrapped(
+      fmt::format("What a change would do to a step: {}.", fmt::join(words, "; ")), 0,
+      kElsewhereWidth);
+}
+
+// Of any file of the suite.
+struct Kind {
+  std::string schema;
+};
+
+constexpr auto fields_of(const Kind*) {
+  return std::tuple{field("schema", &Kind::schema).later()};
+}
+
+// The schema that the file says it has; "" where it is none.
+std::string schema_of(const std::string& path) {
+  if (!std::filesystem::is_regular_file(path)) return "";
+  return read_fields<Kind>(read_json_file(path), path).schema;
+}
+
+}  // namespace
+
+bool is_model(const std::string& name) {
+  if (entry_named(models::suite(), name)) return true;
+  return models::is_profile(name) && schema_of(name).starts_with("gradsync.profile/");
+}
+
+void predict_elsewhere(const ElsewhereOptions& options) {
+  const LinkFile links =
+      options.links.empty() ? LinkFile{} : predict::read_link_file(options.links);
+  const std::vector<StepRow> rows = rows_of(options, links);
+  refuse_unknown_model(options, rows);
+  if (options.as_json) {
+    json list = json::array();
+    for (const StepRow& row : rows) list.push_back(write_fields(row));
+    std::cout << list.dump(1) << "\n";
+    return;
+  }
+  print_steps(rows);
+  std::cout << "\n" << text::wrapped(interval_text(links), 0, kElsewhereWidth);
+  if (rows.size() == 1) print_gains(rows.front());
+}
+
+}  // namespace gradsync::cli

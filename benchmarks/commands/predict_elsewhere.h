@@ -1,0 +1,27 @@
+// What a step would take on other links, with other ranks, or synchronized in another way: for each
+// cell, from a profile of the model. The rest of gradsync predict step is of watched jobs.
+#pragma once
+
+#include <string>
+#include <vector>
+
+namespace gradsync::cli {
+
+struct ElsewhereOptions {
+  std::string model;                   // a name or a profile's path; "": the plan's models
+  std::string plan;                    // its cells; "": those that `overrides` make
+  std::vector<std::string> overrides;  // as --set has them
+  std::vector<int> nodes;              // of each topology, instead of its own
+  std::string links;                   // a file of schema gradsync.links/1; "": what is assumed
+  bool as_json = false;
+};
+
+// Returns whether `name` is a model or a profile, and not a watched job.
+bool is_model(const std::string& name);
+
+// Prints a row for each cell: as a table, or as JSON. A cell of which nothing can be told has the
+// reason instead.
+// Errors: ConfigError for what was asked in a wrong way, and for a model without recorded times.
+void predict_elsewhere(const ElsewhereOptions& options);
+
+}  // namespace gradsync::cli

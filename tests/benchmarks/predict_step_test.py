@@ -1,0 +1,190 @@
+"""`gradsync predict step` of a model on other links, and what others published, predicted.
+
+Covers: predict_step_command.cpp, predict_elsewhere.cpp, predict_external_command.cpp,
+cell_columns.cpp.
+"""
+
+import json
+import resource
+import unittest
+from pathlib import Path
+
+from program import ProgramTest
+
+ROOT = Path(__file__).resolve().parents[2]
+LAYERS = 3
+MOST_S = 1  # of a processor, for a row of 8,192 ranks
+
+
+def profile():
+    """Layers of a second forward and two back, each with a tensor of 40 MB: a bucket."""
+    return {
+        "schema": "gradsync.profile/1",
+        "name": "three",
+        "about": "three layers",
+        "source": "predict_step_test.py",
+        "dtype": "float32",
+        "layers": [
+            {
+                "name": f"layer{i}",
+                "forward_s": 1,
+                "backward_s": 2,
+                "parameters": [{"name": f"layer{i}.weight", "shape": [10_000_000]}],
+            }
+            for i in range(LAYERS)
+        ],
+        "optimizer_s": 0.5,
+        "buffers": [],
+    }
+
+
+# A bucket of 40 MB takes 4 s between two ranks, and the payload of the line is what it is.
+LINE = {"rate": "80Mbps"}
+BUCKET_S = 40e6 * 8 / 80e6 * 1514 / 1448
+
+
+class StepTest(ProgramTest):
+    def setUp(self):
+        super().setUp()
+        self.profile = self.written("three.json", profile())
+        self.two = self.topology("two", nodes=2, inter_node=LINE, intra_node=None)
+
+    def written(self, name, content):
+        file = self.place / name
+        file.write_text(json.dumps(content))
+        return str(file)
+
+    def topology(self, name, **fields):
+        content = {"schema": "gradsync.topology/1", "ranks_per_node": 1, **fields}
+        return self.written(f"{name}.json", content)
+
+    def predicted(self, *arguments):
+        outcome = self.call("predict", "step", *arguments, "--json")
+        self.assertEqual(outcome.status, 0, outcome.err)
+        return json.loads(outcome.out)
+
+    def test_lists_make_rows(self):
+        rows = self.predicted(
+            *(self.profile, "--topology", self.two),
+            *("--strategy", "baseline,no_sync", "--accumulation-steps", "1,2"),
+        )
+        # Sent from 5 s on, one after the other; what does not synchronize takes 9 s.
+        synchronized_s = 5 + LAYERS * BUCKET_S
+        expected = {
+            ("baseline", 1): synchronized_s + 0.5,
+            ("no_sync", 1): synchronized_s + 0.5,
+            ("baseline", 2): 2 * synchronized_s + 0.5,
+            ("no_sync", 2): 9 + synchronized_s + 0.5,
+        }
+        seen = {(r["cell"]["strategy"], r["cell"]["accumulation_steps"]): r for r in rows}
+        self.assertEqual(set(seen), set(expected))
+        for key, step_s in expected.items():
+            row = seen[key]
+            self.assertAlmostEqual(row["step_s"], step_s, 6)
+            self.assertAlmostEqual(row["step_s"], row["compute_s"] + row["exposed_s"], 6)
+            self.assertAlmostEqual(row["step_s"], sum(row["critical_path"].values()), 6)
+            low, high = row["interval90_s"]
+            self.assertLess(low, step_s)
+            self.assertLess(step_s, high)
+            self.assertEqual(row["world_size"], 2)
+
+    def test_other_numbers_of_nodes(self):
+        rows = self.predicted(
+            *(self.profile, "--topology", self.two, "--nodes", "1,2,8192"),
+            *("--accumulation-steps", "1"),
+        )
+        self.assertEqual([row["world_size"] for row in rows], [1, 2, 8192])
+        alone, pair, many = (row["step_s"] for row in rows)
+        self.assertAlmostEqual(alone, 9.5, 6)
+        self.assertAlmostEqual(many, 5.5 + LAYERS * BUCKET_S * 2 * 8191 / 8192, 5)
+        self.assertLess(pair, many)
+
+    def test_8192_ranks_take_no_time(self):
+        wide = self.topology(
+            "wide", nodes=2, ranks_per_node=8, inter_node={"rate": "400Gbps"}, intra_node=LINE
+        )
+        before = resource.getrusage(resource.RUSAGE_CHILDREN)
+        self.predicted(self.profile, "--topology", wide, "--nodes", "1024")
+        after = resource.getrusage(resource.RUSAGE_CHILDREN)
+        self.assertLess(after.ru_utime - before.ru_utime, MOST_S)
+
+    def test_links_say_what_a_topology_does_not(self):
+        links = {"schema": "gradsync.links/1", "source": "counted by hand", "payload_share": 1}
+        certain = {"compute": 0, "rate": 0, "host": 0}
+        file = self.written("links.json", {**links, "collective_s": 1, "doubt": certain})
+        (row,) = self.predicted(
+            *(self.profile, "--topology", self.two, "--links", file),
+            *("--accumulation-steps", "1"),
+        )
+        self.assertAlmostEqual(row["step_s"], 5 + LAYERS * (4 + 1) + 0.5, 6)
+        self.assertEqual(row["interval90_s"], [row["step_s"]] * 2)
+
+    def test_the_table_says_what_limits_and_on_what_it_stands(self):
+        outcome = self.call("predict", "step", self.profile, "--topology", self.two)
+        self.assertEqual(outcome.status, 0, outcome.err)
+        words = " ".join(outcome.out.split())
+        for text in (
+            "| 90 % interval |",
+            "link between nodes",
+            "bucket 1 to bucket 3",
+            "these are assumed; --links takes measured ones",
+            "links of twice the rate: -",
+        ):
+            self.assertIn(text, words)
+
+    def test_every_cell_of_a_plan(self):
+        rows = self.predicted("--plan", "slowdown_table")
+        reasons = {row["cell"]["model"]: row["unknown_because"] for row in rows}
+        self.assertEqual(set(reasons), {"bert_mini", "paced_bert_base_t4"})
+        self.assertEqual(reasons["paced_bert_base_t4"], "")
+        self.assertIn("record_profile.py", reasons["bert_mini"])
+        of = {(r["cell"]["topology"], r["cell"]["strategy"]): r["step_s"] for r in rows}
+        self.assertEqual(of["t4_2x1", "baseline"], of["t4_2x1", "no_sync_improper"])
+        self.assertEqual(of["t4_2x1", "no_sync"], of["t4_2x1", "accumulate"])
+        self.assertLess(of["t4_2x1", "no_sync"], of["t4_2x1", "baseline"])
+
+    def test_refusals(self):
+        without = profile()
+        without["layers"][0]["forward_s"] = -1
+        for arguments, words in (
+            ((), ["expected a FILE or --plan"]),
+            (("bert_mini", "--topology", "t4_2x1"), ["bert_mini", "record_profile.py"]),
+            ((self.profile, "--topology", "1x2"), ["topology 1x2 has no rate of the link inside"]),
+            ((self.profile, "--topology", "nowhere"), ["topology 'nowhere'"]),
+            ((self.profile, "--topology", self.two, "--strategy", "never"), ["strategy", "never"]),
+            ((self.profile, "--topology", self.two, "--links", self.two), ["schema"]),
+            ((self.written("bad.json", without),), ["layers[0].forward_s"]),
+            (("--plan", "nothing"), ["nothing"]),
+        ):
+            self.assert_refused(self.call("predict", "step", *arguments), *words)
+
+
+class ExternalTest(ProgramTest):
+    def test_the_worst_is_first_and_none_is_left_out(self):
+        outcome = self.call("predict", "external", "--json")
+        self.assertEqual(outcome.status, 0, outcome.err)
+        rows = json.loads(outcome.out)
+        errors = [abs(row["error"]) for row in rows]
+        self.assertEqual(errors, sorted(errors, reverse=True))
+        files = sorted((ROOT / "results" / "external").glob("*.json"))
+        sources = [json.loads(f.read_text()) for f in files if ".schema." not in f.name]
+        wanted = {
+            (source["name"], row["label"], row["value"])
+            for source in sources
+            for row in source["rows"]
+            if row["role"] == "predicted"
+        }
+        self.assertEqual({(r["name"], r["label"], r["published"]) for r in rows}, wanted)
+        self.assertGreaterEqual(len(sources), 12)
+        for row in rows:
+            self.assertAlmostEqual(row["error"], row["predicted"] / row["published"] - 1, 9)
+
+    def test_a_file_alone(self):
+        file = ROOT / "results" / "external" / "timm_1659.json"
+        outcome = self.call("predict", "external", file)
+        self.assertEqual(outcome.status, 0, outcome.err)
+        self.assertIn("3 rows of 1 set-ups", outcome.out)
+
+
+if __name__ == "__main__":
+    unittest.main(verbosity=2)
