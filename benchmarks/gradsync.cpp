@@ -56,6 +56,7 @@ int parse_and_run(int argc, char** argv) {
   add_search_command(app, status, job);
   add_report_command(app, status);
   add_predict_command(app, status);
+  add_advise_command(app);
   add_doctor_command(app, status);
   add_list_command(app, status);
   add_completion_command(app);

@@ -25,6 +25,7 @@ void add_gate_command(CLI::App& app, ExitStatus& status, std::vector<std::string
 void add_report_command(CLI::App& app, ExitStatus& status);
 void add_doctor_command(CLI::App& app, ExitStatus& status);
 void add_list_command(CLI::App& app, ExitStatus& status);
+void add_advise_command(CLI::App& app);
 void add_predict_command(CLI::App& app, ExitStatus& status);
 void add_predict_step_command(CLI::App& predict);  // these are its own
 void add_predict_external_command(CLI::App& predict);

@@ -83,21 +83,10 @@ class Models {
   }
 
  private:
-  static std::string profile_of(const std::string& name) {
-    if (models::is_profile(name)) return name;
-    const models::SuiteModel* model = entry_named(models::suite(), name);
-    if (!model) session::find_model(name);  // names those there are
-    const auto* paced = model ? std::get_if<models::PacedConfig>(&model->config) : nullptr;
-    return paced ? paced->profile : "";
-  }
-
   static Known<StepModel> read(const std::string& name, int scale) {
     const std::string profile = profile_of(name);
-    if (!profile.empty()) return predict::step_model_of(models::read_profile(profile), scale);
-    return Unknown{fmt::format(
-        "nobody recorded the seconds of {}'s layers: models/record_profile.py FILE.py:build --out "
-        "{}.json does, on the machine itself",
-        name, name)};
+    if (profile.empty()) return Unknown{what_to_record(name)};
+    return predict::step_model_of(models::read_profile(profile), scale);
   }
 
   std::map<std::pair<std::string, int>, Known<StepModel>> known_;
@@ -248,6 +237,21 @@ std::string schema_of(const std::string& path) {
 bool is_model(const std::string& name) {
   if (entry_named(models::suite(), name)) return true;
   return models::is_profile(name) && schema_of(name).starts_with("gradsync.profile/");
+}
+
+std::string profile_of(const std::string& name) {
+  if (models::is_profile(name)) return name;
+  const models::SuiteModel* model = entry_named(models::suite(), name);
+  if (!model) session::find_model(name);  // names those there are
+  const auto* paced = model ? std::get_if<models::PacedConfig>(&model->config) : nullptr;
+  return paced ? paced->profile : "";
+}
+
+std::string what_to_record(const std::string& name) {
+  return fmt::format(
+      "nobody recorded the seconds of {}'s layers: models/record_profile.py FILE.py:build --out "
+      "{}.json does, on the machine itself",
+      name, name);
 }
 
 void predict_elsewhere(const ElsewhereOptions& options) {

@@ -19,6 +19,13 @@ struct ElsewhereOptions {
 // Returns whether `name` is a model or a profile, and not a watched job.
 bool is_model(const std::string& name);
 
+// Returns the path of the profile that `model` is or has; "" where it has none.
+// Errors: ConfigError naming the models there are.
+std::string profile_of(const std::string& model);
+
+// Returns why nothing can be predicted of a model without layer times, and what to record.
+std::string what_to_record(const std::string& model);
+
 // Prints a row for each cell: as a table, or as JSON. A cell of which nothing can be told has the
 // reason instead.
 // Errors: ConfigError for what was asked in a wrong way, and for a model without recorded times.
