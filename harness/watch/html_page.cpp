@@ -167,6 +167,12 @@ std::string rank_table(const Watched& watched) {
   return watched.ranks.empty() ? "" : html::table(table);
 }
 
+std::vector<std::string> flag_texts(const Watched& watched) {
+  std::vector<std::string> texts;
+  for (const Flag& flag : watched.flags) texts.push_back(flag_text(flag));
+  return texts;
+}
+
 std::string how_section(const Watched& watched, const std::string& name) {
   return html::facts({{"Job", "`" + name + "`"},
                       {"How",
@@ -175,7 +181,7 @@ std::string how_section(const Watched& watched, const std::string& name) {
                       {"Numbers",
                        "of the lowest rank, where ranks agree; counts and bytes are "
                        "exact, seconds are medians"}}) +
-         rank_table(watched) + html::list(watched.faults);
+         rank_table(watched) + html::list(flag_texts(watched)) + html::list(watched.faults);
 }
 
 }  // namespace

@@ -38,6 +38,8 @@ std::string watch_page(const Watched& watched) {
   }
   const std::string peak = peak_sentence(watched);
   if (!peak.empty()) text += wrapped(peak, 0, kPageWidth) + "\n";
+  for (const Flag& flag : watched.flags) text += wrapped("flag: " + flag_text(flag), 0, kPageWidth);
+  if (!watched.flags.empty()) text += "\n";
   for (std::size_t i = 0; i < watched.verdicts.size(); ++i) {
     text += verdict_text(watched.verdicts[i], i == 0 ? "VERDICT" : "ALSO");
   }

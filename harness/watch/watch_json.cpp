@@ -1,5 +1,6 @@
 #include "harness/base/fields_inline.h"
 #include "harness/watch/account/account_fields.h"
+#include "harness/watch/flag_fields.h"
 #include "harness/watch/series_fields.h"
 #include "harness/watch/watched.h"
 
@@ -90,6 +91,8 @@ json watch_json(const Watched& watched) {
   for (const WatchedRank& rank : watched.ranks) ranks.push_back(to_json(rank));
   json verdicts = json::array();
   for (const Verdict& verdict : watched.verdicts) verdicts.push_back(to_json(verdict));
+  json flags = json::array();
+  for (const Flag& flag : watched.flags) flags.push_back(write_fields(flag));
   return {{"schema", kWatchSchema},
           {"world_size", watched.world_size},
           {"wrappers", watched.wrappers},
@@ -97,6 +100,7 @@ json watch_json(const Watched& watched) {
           {"per_step", watched.typical ? to_json(*watched.typical) : json()},
           {"verdicts", std::move(verdicts)},
           {"has_excess", has_excess(watched)},
+          {"flags", std::move(flags)},
           {"faults", watched.faults},
           {"account", watched.account ? write_fields(*watched.account) : json()},
           {"series", write_fields(watched.series)}};

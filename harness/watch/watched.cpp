@@ -165,6 +165,7 @@ Watched summarize(const std::vector<RankEvents>& processes) {
         {VerdictKind::NoSteps, "no process that uses torch was seen", "", std::nullopt, false}};
   } else {
     watched.wrappers = wrappers_of(ranks);
+    watched.flags = flags_of(*ranks[0].events);
     watched.typical = typical_step(ranks);
     watched.verdicts = agreed_verdicts(ranks);
     if (watched.typical && watched.verdicts[0].kind == VerdictKind::NotRecognised) {

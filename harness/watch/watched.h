@@ -11,6 +11,7 @@
 #include "harness/watch/events/event.h"
 #include "harness/watch/events/op_sums.h"
 #include "harness/watch/events/read_events.h"
+#include "harness/watch/flags.h"
 #include "harness/watch/series.h"
 #include "harness/watch/steps/step_parts.h"
 #include "harness/watch/verdicts/verdict.h"
@@ -51,6 +52,7 @@ struct Watched {
   std::vector<WatchedRank> ranks;      // by rank; those that were seen
   std::optional<TypicalStep> typical;  // of the lowest rank
   std::vector<Verdict> verdicts;       // the first is on when the job synchronizes
+  std::vector<Flag> flags;             // of the lowest rank
   std::vector<std::string> faults;     // what was not seen, a sentence each
   std::optional<GradientAccount> account;  // absent: nobody asked for it
   Series series;                           // in five numbers, of the step that most are like

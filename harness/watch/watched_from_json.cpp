@@ -6,6 +6,7 @@
 #include "harness/base/fields_inline.h"
 #include "harness/base/json_fields.h"
 #include "harness/watch/account/account_fields.h"
+#include "harness/watch/flag_fields.h"
 #include "harness/watch/series_fields.h"
 #include "harness/watch/watched.h"
 
@@ -271,6 +272,16 @@ Series read_series_if_there(JsonFields& fields) {
   return series;
 }
 
+// Files of before they were there have none.
+std::vector<Flag> read_flags_if_there(JsonFields& fields) {
+  std::vector<Flag> flags;
+  if (!fields.has("flags")) return flags;
+  const json& list = fields.raw("flags", true);
+  if (!list.is_array()) fields.fail("flags", "a list");
+  for (const json& value : list) flags.push_back(read_fields<Flag>(value, fields.file()));
+  return flags;
+}
+
 // Files of before there were any have none; else it is null where nobody asked for it.
 std::optional<GradientAccount> read_account_if_there(JsonFields& fields) {
   if (!fields.has("account")) return std::nullopt;
@@ -294,6 +305,7 @@ Watched watched_from_json(const json& value, const std::string& file) {
   if (!per_step.is_null()) watched.typical = read_typical(inner(fields, per_step, "per_step"));
   watched.verdicts = read_list<Verdict>(fields, "verdicts", read_verdict);
   if (watched.verdicts.empty()) fields.fail("verdicts", "one verdict or more");
+  watched.flags = read_flags_if_there(fields);
   watched.faults = sentences(fields, "faults");
   if (fields.boolean("has_excess") != has_excess(watched)) {
     fields.fail("has_excess", "whether a verdict fails");

@@ -118,6 +118,10 @@ class JobTest(WatchTest):
         self.assertEqual(watched["has_excess"], expected["fails"])
         self.assertEqual(watched["per_step"]["micro_batches"], expected["micro_batches"])
         self.assertEqual(watched["per_step"]["synchronized"], expected["synchronized"])
+        if "flags" in expected:
+            names = ("name", "is_on_root", "line", "on", "off")
+            flags = [[flag[name] for name in names] for flag in watched["flags"]]
+            self.assertEqual(flags, expected["flags"])
         axes = {axis["role"]: axis for axis in watched["per_step"]["axes"] or []}
         for role, counts in expected.get("axes", {}).items():
             for which, operations in counts.items():

@@ -20,6 +20,7 @@ inline constexpr const char* kParameters = "parameters";
 inline constexpr const char* kFsdp1 = "FullyShardedDataParallel";
 inline constexpr const char* kFullyShard = "fully_shard";
 inline constexpr const char* kReplicate = "replicate";  // that is made of fully_shard
+inline constexpr const char* kReplicateOverDdp = "replicate over DDP";
 // Flags, of a Sync.
 inline constexpr const char* kGradientFlag = "set_requires_gradient_sync";
 inline constexpr const char* kAllReduceFlag = "set_requires_all_reduce";

@@ -5,7 +5,7 @@ namespace gradsync::watch {
 
 enum class EventKind {
   Forward,     // of a wrapped model; `name`: "DistributedDataParallel", "FullyShardedDataParallel",
-               // "fully_shard"; `detail`: words, of which "no_grad", "eval" and "no_sync"
+               // "fully_shard", "replicate", "replicate over DDP"; `detail`: words, of which "no_grad", "eval" and "no_sync"
                // (the wrapper's flag was off) have a meaning; empty also where nothing is known
   Backward,    // one run of autograd; `detail`: gradients that it accumulated, "0" where it was
                // torch.autograd.grad or its like; empty: not known

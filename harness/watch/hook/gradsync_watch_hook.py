@@ -208,6 +208,30 @@ def watch_fsdp_state(module):
     cls._pre_forward, cls._post_forward = pre_forward, post_forward
 
 
+def watch_replicate_over_ddp(module):
+    """replicate() as it was before it was made of fully_shard: a DDP of the parameters, of which
+    the forward is never called, and hooks of the model that run parts of it.
+    """
+    cls = module._ReplicateState
+    before, after = cls.forward_pre_hook, cls.forward_post_hook
+    begun = weakref.WeakKeyDictionary()
+
+    @standing_for(before)
+    def forward_pre_hook(self, model, *args, **kwargs):
+        if not is_passed_by():
+            begun[self] = begin_forward(model, lambda _: self._no_sync)
+        return before(self, model, *args, **kwargs)
+
+    @standing_for(after)
+    def forward_post_hook(self, *args, **kwargs):
+        result = after(self, *args, **kwargs)
+        end_forward(self._ddp, "replicate over DDP", begun.pop(self, None))
+        return result
+
+    cls.forward_pre_hook, cls.forward_post_hook = forward_pre_hook, forward_post_hook
+    watch_flag(module.DDP, "set_requires_gradient_sync")
+
+
 def watch_calls(owner, name, kind, begin=begin_call, end=end_call):
     """Records calls of a function of a module or a class."""
     original = getattr(owner, name)
@@ -319,6 +343,7 @@ WATCHED = {
     "torch.amp.grad_scaler": watch_grad_scaler,
     "torch.autograd": watch_autograd,
     "torch.cuda.memory": watch_gpu_memory,
+    "torch.distributed._composable.replicate": watch_replicate_over_ddp,
     "torch.distributed._composable.replicate_with_fsdp": watch_replicate,
     "torch.distributed.fsdp._fully_shard._fsdp_state": watch_fsdp_state,
     "torch.distributed.fsdp._fully_shard._fully_shard": watch_fully_shard,

@@ -23,8 +23,27 @@ const Event* foreign_no_sync(const MicroBatch& micro_batch) {
   return micro_batch.is_unsynced ? nullptr : micro_batch.no_sync_at_forward;
 }
 
+// Why replicate() did, which has a flag in place of no_sync.
+void explain_flag(Verdict& verdict, const RankEvents& rank, const MicroBatch& micro_batch) {
+  const Event& forward = *micro_batch.forwards.front();
+  const Event* flag = last_flag_before(rank, kGradientFlag, micro_batch.backwards.front()->end_ns);
+  if (flag == nullptr) {
+    verdict.why = "set_requires_gradient_sync(False) was not called";
+    verdict.change = change_at(forward,
+                               "call set_requires_gradient_sync(False) on the model but for the "
+                               "last micro-batch of a step");
+  } else if (flag->detail == "true") {
+    verdict.why = "set_requires_gradient_sync(True)" + at(*flag);
+    verdict.change = change_at(*flag, "call it with True for the last micro-batch of a step alone");
+  } else {
+    verdict.why = "set_requires_gradient_sync(False) comes behind forward" + at(*flag);
+    verdict.change =
+        change_at(*flag, "call it before forward, which decides whether backward synchronizes");
+  }
+}
+
 // Why DDP synchronized too often, by the first micro-batch of the example that tells it.
-void explain_excess(Verdict& verdict, const StepCounts& example) {
+void explain_excess(Verdict& verdict, const RankEvents& rank, const StepCounts& example) {
   for (const MicroBatch* micro_batch : example.excess_micro_batches) {
     if (const Event* misplaced = misplaced_no_sync(*micro_batch)) {
       verdict.why = "no_sync encloses backward but not forward" + at(*misplaced);
@@ -43,11 +62,8 @@ void explain_excess(Verdict& verdict, const StepCounts& example) {
     }
   }
   const Event& forward = *example.excess_micro_batches.front()->forwards.front();
-  if (forward.name == kReplicate) {
-    verdict.why = "set_requires_gradient_sync(False) was not called";
-    verdict.change = change_at(forward,
-                               "call set_requires_gradient_sync(False) on the model but for the "
-                               "last micro-batch of a step");
+  if (forward.name == kReplicate || forward.name == kReplicateOverDdp) {
+    explain_flag(verdict, rank, *example.excess_micro_batches.front());
     return;
   }
   verdict.why = "no no_sync was entered";
@@ -81,7 +97,7 @@ Verdict judge_fsdp(const UsualStep& usual) {
 
 }  // namespace
 
-Verdict judge_excess(const UsualStep& usual) {
+Verdict judge_excess(const RankEvents& rank, const UsualStep& usual) {
   const StepCounts& example = *usual.example;
   if (does_not_add_up(usual)) return judge_cleared(example);
   if (example.excess_micro_batches.empty()) {
@@ -98,12 +114,12 @@ Verdict judge_excess(const UsualStep& usual) {
     return verdict;
   }
   verdict.fails = true;
-  explain_excess(verdict, example);
+  explain_excess(verdict, rank, example);
   return verdict;
 }
 
 // DDP arranges its buckets in the first step, which tells nothing about the others.
-Verdict judge_once(const Counted& wrapped) {
+Verdict judge_once(const RankEvents& rank, const Counted& wrapped) {
   Counted more_often;
   for (const StepCounts* step : wrapped) {
     const bool may_be_meant = step->has_shards || is_cleared_between(step);
@@ -114,7 +130,7 @@ Verdict judge_once(const Counted& wrapped) {
   verdict.kind = VerdictKind::OncePerStep;
   verdict.sentence = "synchronizes once per optimizer step: good";
   if (more_often.empty()) return verdict;
-  explain_excess(verdict, *more_often.back());
+  explain_excess(verdict, rank, *more_often.back());
   verdict.sentence = fmt::format("synchronizes once per optimizer step, but more often in {} of {}",
                                  more_often.size(), counted(wrapped.size() - 1, "step", "steps"));
   return verdict;

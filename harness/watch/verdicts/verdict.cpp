@@ -51,9 +51,9 @@ Verdict judge_wrapped(const RankEvents& rank, const Steps& steps, const Counted&
   if (usual.synchronized > 0 && is_too_early(usual.example) && most(usual.all, is_too_early)) {
     return judge_too_early(rank, steps, usual);
   }
-  if (usual.synchronized > 1) return judge_excess(usual);
+  if (usual.synchronized > 1) return judge_excess(rank, usual);
   if (never > 0) return judge_some_never(rank, steps, wrapped);
-  return judge_once(wrapped);
+  return judge_once(rank, wrapped);
 }
 
 // What the process asked of NCCL past torch's c10d, or ran by launching a CUDA graph.
@@ -74,6 +74,15 @@ std::string listed(const OpSums& sums) {
     texts.push_back(fmt::format("{} {} ({})", sum.count, op, bytes));
   }
   return fmt::format("{}", fmt::join(texts, ", "));
+}
+
+// Whether replicate() alone ran, which communicates nothing when it wraps, and was told not to.
+bool is_replicate_held_back(const StepCounts& step) {
+  return std::ranges::all_of(step.step->micro_batches, [](const MicroBatch& micro_batch) {
+    return micro_batch.is_unsynced &&
+           std::ranges::all_of(micro_batch.forwards,
+                               [](const Event* forward) { return forward->name == kReplicate; });
+  });
 }
 
 Verdict first_verdict(const RankEvents& rank, const Steps& steps,
@@ -104,7 +113,7 @@ Verdict first_verdict(const RankEvents& rank, const Steps& steps,
   }
   const auto usual = usual_step(counts);
   if (usual->micro_batches == 0) return judge_unwrapped(rank, steps, judged);
-  if (!has_event(rank, EventKind::Collective)) {
+  if (!has_event(rank, EventKind::Collective) && !is_replicate_held_back(*usual->example)) {
     return not_recognised(
         "no collective was seen, not even those that wrap a model: they pass by torch's c10d?");
   }

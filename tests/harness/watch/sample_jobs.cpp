@@ -47,7 +47,10 @@ MadeJob hybrid_job(int rank) {
   MadeJob job(rank, 4);
   job.wrapper = "fully_shard";
   return job.hybrid_groups().wrap().times(6, [](MadeJob& j) {
-    j.times(4, [](MadeJob& k) { k.forward().hybrid(true); }).optimizer().zero_grad();
+    j.times(4, [](MadeJob& k) {
+       k.flag(true, 19, "set_is_last_backward").forward().hybrid(true);
+     }).optimizer();
+    j.zero_grad();
   });
 }
 

@@ -46,7 +46,7 @@ class WatchTest(unittest.TestCase):
             ("series",),
         ):
             for field in place_in(self.job, path):
-                if field in ("account", "axes", "parts", "no_parts_because", "series"):
+                if field in ("account", "axes", "flags", "parts", "no_parts_because", "series"):
                     continue  # absent in older files
                 wrong = copy.deepcopy(self.job)
                 del place_in(wrong, path)[field]
@@ -106,6 +106,18 @@ class WatchTest(unittest.TestCase):
             wrong = copy.deepcopy(hybrid)
             wrong["per_step"]["axes"][0][field] = to
             self.assertNotEqual(complaints("watch", wrong), [], f"{field} = {to!r} was accepted")
+
+    def test_flags_are_told(self):
+        hybrid = self.jobs["hybrid"]
+        [flag] = hybrid["flags"]
+        self.assertEqual((flag["name"], flag["on"]), ("set_is_last_backward", 24))
+        older = copy.deepcopy(hybrid)
+        del older["flags"]
+        self.assertEqual(complaints("watch", older), [])
+        for field in flag:
+            wrong = copy.deepcopy(hybrid)
+            del wrong["flags"][0][field]
+            self.assertNotEqual(complaints("watch", wrong), [], f"{field} may be missing")
 
     def test_older_files_have_no_peaks(self):
         older = copy.deepcopy(self.job)

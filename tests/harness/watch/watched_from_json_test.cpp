@@ -2,6 +2,9 @@
 // Covers: watch_csv.cpp.
 #include <gmock/gmock.h>
 
+#include <set>
+#include <string>
+
 #include "harness/base/errors.h"
 #include "harness/watch/watched.h"
 #include "tests/harness/watch/sample_jobs.h"
@@ -49,6 +52,7 @@ TEST(WatchedFromJson, WhatWasAddedToTheSchemaLaterMayBeMissing) {
   older["per_step"].erase("no_parts_because");
   older["per_step"].erase("axes");
   older.erase("series");
+  older.erase("flags");
   for (json& rank : older["ranks"]) {
     for (const char* field : {"peak_allocated_bytes", "peak_is_on_gpu", "no_peak_because"}) {
       rank.erase(field);
@@ -147,13 +151,20 @@ TEST(WatchedFromJson, AxesAddUpToTheStep) {
   EXPECT_THAT(complaint_about(fewer), HasSubstr("axes that add up to collectives"));
 }
 
+TEST(WatchedFromJson, AFlagHasAllItsFields) {
+  json wrong = watch_json(summarize({gradsync::test::hybrid_job(0).process()}));
+  wrong["flags"][0].erase("on");
+  EXPECT_THAT(complaint_about(wrong), HasSubstr("field 'on'"));
+  EXPECT_THAT(complaint_about("/flags", 1), HasSubstr("field 'flags': got 1, expected a list"));
+}
+
 TEST(WatchedFromJson, EveryFieldButTheLaterOnesIsRequired) {
   for (const char* place : {"", "/ranks/0", "/per_step", "/per_step/parts", "/verdicts/0",
                             "/verdicts/0/change", "/per_step/excess/all_reduce"}) {
     const json whole = improper_json();
     for (const auto& [field, value] : whole[json::json_pointer(place)].items()) {
-      const bool is_later = field == "series" || field == "account" || field == "axes";
-      if (is_later) continue;  // older files have none
+      const std::set<std::string> later{"series", "account", "axes", "flags"};
+      if (later.contains(field)) continue;  // older files have none
       json wrong = whole;
       wrong[json::json_pointer(place)].erase(field);
       EXPECT_NE(complaint_about(wrong), "") << place << " without " << field;

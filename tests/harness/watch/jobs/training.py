@@ -25,7 +25,14 @@ OPERATIONS = {
     "_allgather_base_": ("all_gather", 0),
     "reduce_scatter_": ("reduce_scatter", 1),
     "_reduce_scatter_base_": ("reduce_scatter", 1),
+    "scatter_": ("scatter", 0),
     "barrier": ("barrier", None),
+}
+# The same of those that return what they make: None is that.
+FUNCTIONAL = {
+    "all_reduce": ("all_reduce", 0),
+    "all_gather_into_tensor": ("all_gather", None),
+    "reduce_scatter_tensor": ("reduce_scatter", 0),
 }
 
 
@@ -46,12 +53,20 @@ class OwnCount(TorchDispatchMode):
         return True
 
     def __torch_dispatch__(self, function, types, args=(), kwargs=None):
+        result = function(*args, **(kwargs or {}))
+        operation = function._schema.name.partition("::")[2]
         if function.namespace == "c10d":
-            name, sized = OPERATIONS[function._schema.name.removeprefix("c10d::")]
-            entry = self.sums.setdefault(name, {"count": 0, "bytes": 0})
-            entry["count"] += 1
-            entry["bytes"] += 0 if sized is None else size_of(args[sized])
-        return function(*args, **(kwargs or {}))
+            name, sized = OPERATIONS[operation]
+            self.add(name, 0 if sized is None else size_of(args[sized]))
+        elif function.namespace == "_c10d_functional" and operation in FUNCTIONAL:
+            name, sized = FUNCTIONAL[operation]
+            self.add(name, size_of(result if sized is None else args[sized]))
+        return result
+
+    def add(self, name, size):
+        entry = self.sums.setdefault(name, {"count": 0, "bytes": 0})
+        entry["count"] += 1
+        entry["bytes"] += size
 
 
 def counted(main):
@@ -89,6 +104,17 @@ def make_hybrid(names=("dp_replicate", "dp_shard")):
     mesh = init_device_mesh("cpu", (2, 2), mesh_dim_names=names)
     fully_shard(model[0], mesh=mesh)
     return fully_shard(model, mesh=mesh)
+
+
+def make_tensor_parallel():
+    """A model of which layers are split over two ranks, and these sharded over two."""
+    from torch.distributed.fsdp import fully_shard
+    from torch.distributed.tensor import parallel
+
+    mesh = init_device_mesh("cpu", (2, 2), mesh_dim_names=("dp", "tp"))
+    layers = {"0": parallel.ColwiseParallel(), "2": parallel.RowwiseParallel()}
+    model = parallel.parallelize_module(make_model(), mesh["tp"], layers)
+    return fully_shard(model, mesh=mesh["dp"])
 
 
 def batches(count):

@@ -93,6 +93,46 @@ TEST(Verdict, StepsThatDoNotSynchronizeAmongOthers) {
   EXPECT_EQ(verdict.sentence, "4 of 12 steps never synchronize: ranks drift");
 }
 
+MadeJob replicate_job(const char* wrapper) {
+  MadeJob job;
+  job.wrapper = wrapper;
+  return job;
+}
+
+TEST(Verdict, ReplicateHoldsWholeGradientsAndIsJudgedAsDdp) {
+  const Verdict verdict = verdict_on(four_steps(baseline, replicate_job(kReplicate)));
+  expect_accused(verdict, VerdictKind::MoreThanOnce);
+  EXPECT_EQ(verdict.why, "set_requires_gradient_sync(False) was not called");
+  EXPECT_EQ(verdict.change->line, 21);  // of the forward
+}
+
+TEST(Verdict, AFlagOfReplicateThatIsAlwaysOn) {
+  const Verdict verdict = verdict_on(four_steps(
+      [](MadeJob& j) { j.flag(true).times(2, synced).optimizer(); }, replicate_job(kReplicate)));
+  expect_accused(verdict, VerdictKind::MoreThanOnce);
+  EXPECT_EQ(verdict.why, "set_requires_gradient_sync(True), train.py line 41");
+}
+
+TEST(Verdict, AFlagOfReplicateOverDdpThatComesBehindForward) {
+  const auto late = [](MadeJob& j) { j.flag(true).forward().flag(false, 43).reducing(); };
+  const Verdict verdict = verdict_on(four_steps([&](MadeJob& j) { j.times(2, late).optimizer(); },
+                                                replicate_job(kReplicateOverDdp)));
+  expect_accused(verdict, VerdictKind::MoreThanOnce);
+  EXPECT_EQ(verdict.why,
+            "set_requires_gradient_sync(False) comes behind forward, train.py line 43");
+  EXPECT_EQ(verdict.change->line, 43);
+}
+
+TEST(Verdict, ReplicateThatIsToldNotToCommunicatesNothingAtAll) {
+  MadeJob job = replicate_job(kReplicate);
+  job.flag(false).times(
+      4, [](MadeJob& j) { j.times(2, [](MadeJob& k) { k.forward().backward(); }).optimizer(); });
+  const Verdict verdict = verdict_on(job);
+  expect_accused(verdict, VerdictKind::Never);
+  EXPECT_EQ(verdict.why,
+            "set_requires_gradient_sync(False) holds in every micro-batch, train.py line 41");
+}
+
 void synced_first(MadeJob& job) {
   job.forward().reducing().times(3, unsynced).optimizer().zero_grad();
 }
