@@ -1,9 +1,9 @@
 """gradsync watch --account from end to end: the jobs of tests/harness/watch/account_jobs/, with
 what their account is to say (expected.json), and weights that are known.
 
-    watch_account_test.py [FastTest | SlowTest]
+    watch_account_test.py [FastTest | SlowTest | WatchedJobsTest]
 
-Covers: harness/watch/hook/gradsync_watch_standing.py.
+Covers: harness/watch/hook/gradsync_watch_standing.py, harness/watch/hook/gradsync_watch_told.py.
 """
 
 import json
@@ -21,29 +21,37 @@ from schemas import complaints
 JOBS = ROOT / "tests" / "harness" / "watch" / "account_jobs"
 EXPECTED = json.loads((JOBS / "expected.json").read_text())
 FORKED_RANKS = Path(__file__).with_name("forked_ranks.py")
+WATCHED_JOBS = ROOT / "tests" / "harness" / "watch" / "jobs"
+STARTED_OTHERWISE = ("by_mpi", "forked_by_itself")
+WITHOUT_AN_ACCOUNT = ("lbfgs",)  # no step of theirs can be recorded
+OF_WRONG_GRADIENTS = ("too_early",)  # ranks keep the last micro-batches to themselves
 SEEDS = (0, 1, 2)
 
 
 class AccountTest(WatchTest):
     def account_of(self, file, name, ranks, seed=0, options=(), **env):
-        """Returns the outcome, and the account as JSON."""
+        """Of a job of account_jobs/. Returns the outcome, and the account as JSON."""
+        outcome, account = self.watched_account(JOBS / file, ranks, (name, seed), options, **env)
+        self.assertIsNotNone(account, outcome.err)
+        self.assertEqual(account["faults"], [], outcome.err)
+        return outcome, account
+
+    def watched_account(self, script, ranks, arguments=(), options=(), **env):
+        """Returns the outcome, and the account as JSON; None where no step could be recorded."""
         written = self.place / "watched.json"
         place = {"MASTER_ADDR": "127.0.0.1", "MASTER_PORT": str(free_port())}
         outcome = self.watch(
             TORCH_PYTHON,
             FORKED_RANKS,
             str(ranks),
-            JOBS / file,
-            name,
-            str(seed),
+            script,
+            *map(str, arguments),
             options=("--account", "--every", "1", "--json", written, *options),
             env={"OMP_NUM_THREADS": "1", **place, **env},
         )
         self.assertIn(outcome.status, (0, 1), outcome.err)
         watched = json.loads(written.read_text())
         self.assertEqual(complaints("watch", watched), [])
-        self.assertIsNotNone(watched["account"], outcome.err)
-        self.assertEqual(watched["account"]["faults"], [], outcome.err)
         return outcome, watched["account"]
 
     def check(self, name, seed):
@@ -53,6 +61,7 @@ class AccountTest(WatchTest):
         first, *others = account["verdicts"]
         self.assertEqual(first["kind"], expected["kind"], shown)
         self.assertIn(expected["says"], first["sentence"])
+        self.assertIn(expected.get("why", ""), first["why"])
         self.assertEqual(first["is_off"], expected["is_off"], shown)
         self.assertFalse(any(other["is_off"] for other in others), shown)
         if expected["also"]:
@@ -104,6 +113,29 @@ class SlowTest(AccountTest):
                 for micro_batches in (1, 3, 8):
                     with self.subTest(ranks=ranks, micro_batches=micro_batches, **env):
                         self.check_weights(ranks, micro_batches, **env)
+
+
+class WatchedJobsTest(AccountTest):
+    """The jobs that verdicts on synchronization are tested with: however often they synchronize,
+    their gradients are what they should be, and no account accuses them; but for one.
+    """
+
+    def check_job(self, name):
+        outcome, account = self.watched_account(WATCHED_JOBS / f"{name}.py", 2)
+        said = [] if account is None else account["verdicts"]
+        is_off = any(verdict["is_off"] for verdict in said)
+        self.assertEqual(is_off, name in OF_WRONG_GRADIENTS, outcome.err)
+        self.assertEqual([] if account is None else account["faults"], [])
+        self.assertEqual(name in WITHOUT_AN_ACCOUNT, account is None, outcome.err)
+
+
+def one_watched_job(name):
+    return lambda self: self.check_job(name)
+
+
+for job in json.loads((WATCHED_JOBS / "expected.json").read_text()):
+    if job not in STARTED_OTHERWISE:
+        setattr(WatchedJobsTest, f"test_{job}", one_watched_job(job))
 
 
 def one_test(name, seeds):

@@ -48,6 +48,18 @@ std::vector<Sought> sought_in(const OfStep& step, std::size_t ranks,
   return all;
 }
 
+// Adds to each group how many tokens its ranks' micro-batches have, where any is known.
+void add_tokens(StepAccount& account, const std::map<int, std::vector<std::int64_t>>& tokens) {
+  if (tokens.empty()) return;
+  for (WeightGroup& group : account.groups) {
+    for (std::size_t r = 0; r < group.ranks.size(); ++r) {
+      const auto known = tokens.find(group.ranks[r]);
+      group.tokens.push_back(known == tokens.end() ? std::vector<std::int64_t>{} : known->second);
+      group.tokens.back().resize(group.weights[r].size());
+    }
+  }
+}
+
 }  // namespace
 
 std::size_t WeightGroup::unknowns() const {
@@ -74,6 +86,7 @@ std::vector<StepAccount> solve_accounts(const std::vector<AccountRecords>& ranks
   std::map<std::int64_t, OfStep> steps;
   std::map<std::int64_t, StepAccount> accounts;
   std::map<std::int64_t, std::set<int>> seen;
+  std::map<std::int64_t, std::map<int, std::vector<std::int64_t>>> tokens;
   int world_size = 0;
   for (const AccountRecords& process : ranks) {
     world_size = std::max(world_size, process.world_size);
@@ -87,6 +100,10 @@ std::vector<StepAccount> solve_accounts(const std::vector<AccountRecords>& ranks
       account.loss_scale = step.loss_scale;
       account.clippings = std::max(account.clippings, step.clippings);
       account.is_used = account.is_used || step.is_used;
+      if (account.comm_hook.empty()) account.comm_hook = step.comm_hook;
+      if (std::ranges::any_of(step.tokens, [](std::int64_t count) { return count > 0; })) {
+        tokens[step.step][process.rank] = step.tokens;
+      }
       seen[step.step].insert(process.rank);
     }
   }
@@ -107,6 +124,7 @@ std::vector<StepAccount> solve_accounts(const std::vector<AccountRecords>& ranks
                               std::pair(b.ranks.size(), b.elements);
                      });
     if (!account.groups.empty()) account.why_not.clear();
+    add_tokens(account, tokens[number]);
     before.clear();
     for (const Sought& each : sought) before.emplace(each.key, each);
     all.push_back(std::move(account));

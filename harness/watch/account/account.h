@@ -26,6 +26,7 @@ struct WeightGroup {
   std::vector<int> readers;  // of these, those that read this gradient
   // By place in `ranks`, then by micro-batch; absent ones where there is none.
   std::vector<std::vector<Estimate>> weights;
+  std::vector<std::vector<std::int64_t>> tokens;  // likewise, 0: not known; empty: none is
   double left_over = 0;
   double condition = 1;
   std::size_t equations = 0;
@@ -44,7 +45,8 @@ struct StepAccount {
   double loss_scale = 1;
   int clippings = 0;
   bool is_used = false;
-  std::string drifted;  // the first parameter whose ranks had it alike and have not; "": none
+  std::string comm_hook;  // as AccountedStep's
+  std::string drifted;    // the first parameter whose ranks had it alike and have not; "": none
   std::vector<WeightGroup> groups;  // those of most ranks first, of these the largest
   std::string why_not;              // set where there are none
 };

@@ -22,6 +22,7 @@ constexpr auto names_of(const AccountKind*) {
                     std::pair{AccountKind::Dropped, "dropped"},
                     std::pair{AccountKind::RankLost, "rank_lost"},
                     std::pair{AccountKind::Unequal, "unequal"},
+                    std::pair{AccountKind::ByTokens, "by_tokens"},
                     std::pair{AccountKind::GroupsDiffer, "groups_differ"},
                     std::pair{AccountKind::Separate, "separate"},
                     std::pair{AccountKind::NotASum, "not_a_sum"},
@@ -45,6 +46,7 @@ constexpr auto fields_of(const WeightGroup*) {
                     field("ranks", &WeightGroup::ranks),
                     field("readers", &WeightGroup::readers),
                     field("weights", &WeightGroup::weights),
+                    field("tokens", &WeightGroup::tokens).later(),
                     computed(
                         "mean", +[](const WeightGroup& group) { return group.mean(); }),
                     field("left_over", &WeightGroup::left_over),
@@ -60,6 +62,7 @@ constexpr auto fields_of(const StepAccount*) {
                     field("loss_scale", &StepAccount::loss_scale),
                     field("clippings", &StepAccount::clippings),
                     field("is_used", &StepAccount::is_used),
+                    field("comm_hook", &StepAccount::comm_hook).later(),
                     field("groups", &StepAccount::groups)};
 }
 

@@ -30,7 +30,12 @@ bool is_near(double value, double other) {
   return std::abs(value - other) <= kSameFactor * std::abs(other);
 }
 
-AccountVerdict not_a_sum(const WeightGroup& group, bool is_all) {
+bool is_power_sgd(const std::string& comm_hook) {
+  return comm_hook.find("owerSGD") != std::string::npos;
+}
+
+AccountVerdict not_a_sum(const StepAccount& account, const WeightGroup& group) {
+  const bool is_all = account.groups.size() == 1;
   AccountVerdict verdict{
       AccountKind::NotASum,
       fmt::format("not a sum of these gradients: {} is left over{}", percent_text(group.left_over),
@@ -44,6 +49,12 @@ AccountVerdict not_a_sum(const WeightGroup& group, bool is_all) {
         "{:.3g} x the parameters themselves explain it: weight decay is in "
         "the gradient",
         *group.decay);
+  } else if (is_power_sgd(account.comm_hook)) {
+    verdict.why = fmt::format(
+        "the communication hook {} is lossy: PowerSGD sends less than there is", account.comm_hook);
+  } else if (!account.comm_hook.empty()) {
+    verdict.why = fmt::format("the communication hook {} sends gradients, and may change them",
+                              account.comm_hook);
   }
   return verdict;
 }
@@ -121,6 +132,9 @@ AccountVerdict judge_weights(const StepAccount& account, const WeightGroup& grou
       return {AccountKind::Rounded, fmt::format("gradients of 16 bits: {}", words.rounded()), "",
               false};
     }
+    if (const std::string tokens = words.by_tokens(); !tokens.empty()) {
+      return {AccountKind::ByTokens, tokens, unequal, false};
+    }
     return {AccountKind::Unequal, unequal, "", true};
   }
   if (const std::string apart = words.not_told_apart(); !apart.empty()) {
@@ -192,7 +206,7 @@ std::optional<AccountVerdict> judge_factor(const StepAccount& account) {
 
 bool is_good(AccountKind kind) {
   return kind == AccountKind::Equal || kind == AccountKind::NotToldApart ||
-         kind == AccountKind::Rounded;
+         kind == AccountKind::Rounded || kind == AccountKind::ByTokens;
 }
 
 }  // namespace
@@ -200,7 +214,7 @@ bool is_good(AccountKind kind) {
 std::vector<AccountVerdict> judge_account(const StepAccount& account) {
   if (account.groups.empty()) return {{AccountKind::Unknown, account.why_not, "", false}};
   for (const WeightGroup& group : account.groups) {
-    if (group.left_over > kForeign) return {not_a_sum(group, account.groups.size() == 1)};
+    if (group.left_over > kForeign) return {not_a_sum(account, group)};
   }
   if (auto separate = judge_separate(account)) return {std::move(*separate)};
   std::vector<AccountVerdict> verdicts;
@@ -216,6 +230,8 @@ std::vector<AccountVerdict> judge_account(const StepAccount& account) {
   }
   verdicts.resize(1);
   if (auto groups = judge_groups(account)) return {std::move(*groups)};
+  // What rounding took is no factor of the loss's.
+  if (verdicts[0].kind == AccountKind::Rounded) return verdicts;
   if (auto factor = judge_factor(account)) verdicts.push_back(std::move(*factor));
   return verdicts;
 }

@@ -1,8 +1,8 @@
 // The account in words. The rule of the verdicts on synchronization holds here too: nobody is
 // accused on a guess. Off is what has no innocent reason: a contribution that nobody used and that
-// counts for nothing, or that counts more than its like. Told and not accused are a common factor
-// (clipping; a sum where others average), gradients that are no sum (noise, compression), and what
-// was read, or used to change parameters, before it was cleared.
+// counts for nothing, or that counts more than its like, unless it has as many more tokens. Told
+// and not accused are a common factor (clipping; a sum where others average), gradients that are no
+// sum (noise, compression), and what was read, or used to change parameters, before it was cleared.
 #pragma once
 
 #include <optional>
@@ -18,6 +18,7 @@ enum class AccountKind {
   Dropped,       // micro-batches weigh 0
   RankLost,      // all of a rank's do
   Unequal,       // some weigh more than others
+  ByTokens,      // as they have tokens
   GroupsDiffer,  // some parameters' gradients have another factor than the rest
   Separate,      // ranks read different gradients
   NotASum,       // something else is in the gradient

@@ -69,6 +69,18 @@ ParameterRecord read_parameter(JsonFields& fields) {
   return record;
 }
 
+std::vector<std::int64_t> read_tokens(JsonFields& fields) {
+  const json& values = fields.raw("tokens", false);
+  std::vector<std::int64_t> tokens;
+  if (values.is_null()) return tokens;
+  if (!values.is_array()) fields.fail("tokens", "a list");
+  for (const json& value : values) {
+    if (!value.is_number_unsigned()) fields.fail("tokens", "whole numbers of at least 0");
+    tokens.push_back(value.get<std::int64_t>());
+  }
+  return tokens;
+}
+
 AccountedStep read_step(JsonFields& fields) {
   AccountedStep step;
   step.step = fields.integer("step", 0);
@@ -78,6 +90,8 @@ AccountedStep read_step(JsonFields& fields) {
   if (!(step.loss_scale > 0)) fields.fail("loss_scale", "a number above 0");
   step.clippings = small(fields, "clippings");
   step.is_used = fields.boolean("is_used");
+  step.comm_hook = fields.string("comm_hook", "");
+  step.tokens = read_tokens(fields);
   return step;
 }
 

@@ -8,7 +8,8 @@
 //
 // and has, for each accounted step of an optimizer, one "parameter" line for each of its parameters
 // that were sampled and then a "step" line: fields of the structs below, each sketch a list of 64
-// numbers. {"kind": "fault", "sentence": "..."} says what could not be recorded.
+// numbers. Files of before there were any have neither a comm_hook nor tokens.
+// {"kind": "fault", "sentence": "..."} says what could not be recorded.
 #pragma once
 
 #include <cstdint>
@@ -54,6 +55,9 @@ struct AccountedStep {
   double loss_scale = 1;  // a gradient scaler's
   int clippings = 0;      // calls of clip_grad_norm_
   bool is_used = false;   // gradients were read, or parameters changed, between its micro-batches
+  std::string comm_hook;  // that DDP has, with the type of its state; "": none
+  // Of each micro-batch that count in its loss; 0: not known, the loss is none of torch's own.
+  std::vector<std::int64_t> tokens;
 };
 
 // One process. An empty list of steps: it took none that is accounted.

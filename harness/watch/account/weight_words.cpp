@@ -5,6 +5,8 @@
 
 #include <algorithm>
 #include <cmath>
+#include <numeric>
+#include <utility>
 
 #include "harness/text/labels.h"
 
@@ -225,6 +227,36 @@ std::string WeightWords::unequal() const {
       "rank {})",
       least->estimate.weight, least->micro_batch + 1, group_.ranks[least->rank],
       most->estimate.weight, most->micro_batch + 1, group_.ranks[most->rank]);
+}
+
+bool WeightWords::are_as(const std::vector<double>& tokens) const {
+  const double mean =
+      std::accumulate(tokens.begin(), tokens.end(), 0.0) / static_cast<double>(tokens.size());
+  for (std::size_t i = 0; i < places_.size(); ++i) {
+    const Estimate& estimate = places_[i].estimate;
+    const double due = tokens[i] / mean;
+    if (std::abs(estimate.weight - due) > tolerance(estimate) * std::max(1.0, due)) return false;
+  }
+  return true;
+}
+
+std::string WeightWords::by_tokens() const {
+  if (group_.tokens.empty()) return "";
+  std::vector<double> own;
+  std::vector<double> of_rank;
+  for (const Place& place : places_) {
+    const auto& tokens = group_.tokens[place.rank];
+    own.push_back(static_cast<double>(tokens[place.micro_batch]));
+    of_rank.push_back(static_cast<double>(std::accumulate(tokens.begin(), tokens.end(), 0L)));
+  }
+  if (std::ranges::min(own) == 0) return "";  // one is not known
+  for (const auto& [who, tokens] : {std::pair{"micro-batches", own}, {"ranks", of_rank}}) {
+    if (!are_as(tokens)) continue;
+    const auto [least, most] = std::ranges::minmax(tokens);
+    return fmt::format("weights stand in the ratio of tokens: {} have {:.0f} to {:.0f} of them",
+                       who, least, most);
+  }
+  return "";
 }
 
 std::string WeightWords::rounded() const {

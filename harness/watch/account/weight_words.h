@@ -35,6 +35,8 @@ class WeightWords {
   std::string lost_micro_batches()
       const;                    // "micro-batches 1 to 3 of 4 weigh 0: only the last counts"
   std::string unequal() const;  // "micro-batches weigh 8 4 2 1"
+  // Of unequal ones: "weights stand in the ratio of tokens: micro-batches have 120 to 310 of them"
+  std::string by_tokens() const;
   std::string rounded() const;  // "the first micro-batches lose 6 %"
   std::string not_told_apart() const;
 
@@ -52,6 +54,9 @@ class WeightWords {
   std::optional<std::vector<double>> profile(std::size_t Place::*by, std::size_t size) const;
   std::string profile_text(const std::vector<double>& values, const std::string& one,
                            const std::string& many, int first) const;
+
+  // Whether each weight is to the mean of weights as its tokens to the mean of tokens.
+  bool are_as(const std::vector<double>& tokens) const;
 
   const WeightGroup& group_;
   double mean_;

@@ -6,27 +6,24 @@ whatever wraps the model. Each gets a hook for the length of that backward, whic
 before the wrapper's own. Which of these tensors a parameter of an optimizer stands for is asked of
 FSDP, where a shard stands for a whole; else it is the parameter itself.
 
-gradsync_watch_sketch.py has the map, gradsync_watch_standing.py what FSDP is asked; the file is
-that of harness/watch/account/records.h. Nothing here changes what the job computes, and what goes
-wrong ends the account with a line that says so.
+gradsync_watch_sketch.py has the map, gradsync_watch_standing.py what FSDP is asked,
+gradsync_watch_told.py what else is known of a step, gradsync_watch_account_file.py the file.
+Nothing here changes what the job computes, and what goes wrong ends the account with a line that
+says so.
 """
 
 import contextlib
 import functools
-import json
-import math
-import os
-import sys
 import threading
 import weakref
 import zlib
 
 import gradsync_watch_recording as recording
+from gradsync_watch_account_file import AccountFile, listed
 from gradsync_watch_sketch import BUCKETS, sketch_of, torch, unseen_by_the_job
 from gradsync_watch_standing import Standing, Whole
+from gradsync_watch_told import Told, is_leaf, name_of_comm_hook, nodes_below
 
-SCHEMA = "gradsync.watch_account/1"
-MOST_BYTES = 256 * 2**20
 # Of every so many steps the first two are accounted: two, so that two models that take turns are
 # seen both, and a gradient that comes a step late is known for what it is.
 STEPS_AT_ONCE = 2
@@ -50,34 +47,14 @@ def guarded(record):
     return safe
 
 
-def leaves_of(tensors):
-    """The tensors into which a backward from `tensors` accumulates."""
-    nodes = [tensor.grad_fn for tensor in tensors if getattr(tensor, "grad_fn", None) is not None]
-    seen, leaves = set(nodes), []
-    while nodes:
-        node = nodes.pop()
-        if node.name() == "torch::autograd::AccumulateGrad":
-            leaves.append(node.variable)
-        for following, _ in node.next_functions:
-            if following is not None and following not in seen:
-                seen.add(following)
-                nodes.append(following)
-    return leaves
-
-
-def listed(tensor):
-    """As JSON: a number that is not finite is null."""
-    return [float(f"{x:.9g}") if math.isfinite(x) else None for x in tensor.tolist()]
-
-
 class Account:
     """Of this process. A round is what lies between two steps of optimizers."""
 
     def __init__(self, folder, every, share):
-        self.folder, self.every, self.share = folder, every, share
+        self.every, self.share = every, share
         self.is_on = True
         self.lock = threading.RLock()  # autograd may run hooks on a thread of its own
-        self.file, self.written, self.knows_rank = None, 0, False
+        self.file = AccountFile(folder, every, share)
         self.round, self.backwards, self.micro_batch = 0, 0, -1
         self.has_stepped = False  # since the last backward: the next one begins another round
         self.depth, self.forwards = 0, 0
@@ -88,8 +65,7 @@ class Account:
         self.sampled = {}  # id of a leaf of a parameter: whether it is in the sample
         self.standing = Standing()
         self.uses, self.versions = 0, None
-        self.is_used, self.clippings = False, 0
-        self.loss_scale = 1.0
+        self.told = Told()
         self.steps_inside = []  # of optimizers: backwards when they began
 
     def is_accounted(self):
@@ -107,9 +83,13 @@ class Account:
             self.incomplete.add(self.round)
             return []
         handles = []
-        for leaf in leaves_of(tensors):
-            if self.sampled.get(id(leaf), True):
-                handles.append(leaf.register_hook(self.hook_of(leaf)))
+        for node in nodes_below(tensors):
+            if is_leaf(node):
+                leaf = node.variable
+                if self.sampled.get(id(leaf), True):
+                    handles.append(leaf.register_hook(self.hook_of(leaf)))
+            else:
+                self.told.see_tokens(node, self.micro_batch)
         return handles
 
     def begin_micro_batch(self):
@@ -120,7 +100,7 @@ class Account:
         self.forwards = recording.forwards.count
         uses, versions = recording.uses.count, self.versions_now()
         if self.micro_batch > 0 and (uses, versions) != (self.uses, self.versions):
-            self.is_used = True
+            self.told.is_used = True
         self.uses, self.versions = uses, versions
 
     def after_backward(self, handles):
@@ -171,9 +151,8 @@ class Account:
     def begin_round(self):
         self.round += 1
         self.micro_batch, self.forwards = -1, 0
-        self.has_stepped = self.is_used = False
-        self.clippings = 0
-        self.loss_scale = 1.0
+        self.has_stepped = False
+        self.told = Told(self.told.comm_hook)
         self.incomplete = {each for each in self.incomplete if each > self.round - MOST_ROUNDS}
         for key, (leaf, sketches) in list(self.pending.items()):
             recent = {p: s for p, s in sketches.items() if p[0] > self.round - MOST_ROUNDS}
@@ -221,15 +200,14 @@ class Account:
         with unseen_by_the_job():
             for index, standing, sketches in records:
                 self.write_parameter(number, index, standing, sketches)
-        self.write(
+        self.file.write(
             "step",
             step=self.round,
             optimizer=number,
             micro_batches=self.micro_batch + 1,
-            loss_scale=self.loss_scale,
-            clippings=self.clippings,
-            is_used=self.is_used,
+            **self.told.fields(self.micro_batch + 1),
         )
+        self.is_on = not self.file.is_full
 
     def write_parameter(self, number, index, standing, sketches):
         gradients = standing.gradients()
@@ -240,7 +218,7 @@ class Account:
         total = functools.partial(sum, start=torch().zeros(BUCKETS, dtype=torch().float64))
         value = total(sketch_of(piece, offset).cpu() for piece, offset in values)
         gradient = total(sketch_of(piece, offset).cpu() for piece, offset in gradients or ())
-        self.write(
+        self.file.write(
             "parameter",
             step=self.round,
             optimizer=number,
@@ -262,45 +240,15 @@ class Account:
             ],
         )
 
-    # The file.
-
-    def write(self, kind, **fields):
-        with self.lock:
-            if self.file is None:
-                path = os.path.join(self.folder, f"account-{os.getpid()}.jsonl")
-                flags = os.O_WRONLY | os.O_CREAT | os.O_APPEND | os.O_CLOEXEC
-                self.file = os.open(path, flags, 0o600)
-                start = {"schema": SCHEMA, "pid": os.getpid(), "buckets": BUCKETS}
-                self.put({"kind": "start", **start, "every": self.every, "share": self.share})
-            if not self.knows_rank:
-                self.write_rank()
-            self.put({"kind": kind, **fields})
-
-    def write_rank(self):
-        distributed = sys.modules.get("torch.distributed")
-        if distributed and distributed.is_available() and distributed.is_initialized():
-            self.knows_rank = True
-            place = {"rank": distributed.get_rank(), "world_size": distributed.get_world_size()}
-            self.put({"kind": "rank", **place})
-
-    def put(self, line):
-        data = json.dumps(line, separators=(",", ":")).encode() + b"\n"
-        self.written += len(data)
-        if self.written > MOST_BYTES:
-            self.is_on = False
-            return
-        while data:
-            data = data[os.write(self.file, data) :]
-
     def stop(self, reason):
         if self.is_on:
-            self.write("fault", sentence=f"the account stopped: {reason}")
+            self.file.write("fault", sentence=f"the account stopped: {reason}")
             self.is_on = False
 
     def forget(self):
         """In the child of a fork."""
         self.lock = threading.RLock()
-        self.file, self.written, self.knows_rank = None, 0, False
+        self.file = self.file.anew()
         self.pending.clear()
 
 
@@ -349,9 +297,14 @@ def skipped_step():
 
 @guarded
 def see_loss_scale(scaler):
-    account.loss_scale = float(scaler.get_scale())
+    account.told.loss_scale = float(scaler.get_scale())
 
 
 @guarded
 def see_clipping():
-    account.clippings += 1
+    account.told.clippings += 1
+
+
+@guarded
+def see_comm_hook(state, hook):
+    account.told.comm_hook = name_of_comm_hook(state, hook)

@@ -115,6 +115,7 @@ def watch_comm_hook(cls):
     @functools.wraps(original)
     def register_comm_hook(self, *args, **kwargs):
         record_comm_hook(self)
+        account.see_comm_hook(*args, **kwargs)
         return original(self, *args, **kwargs)
 
     cls.register_comm_hook = register_comm_hook

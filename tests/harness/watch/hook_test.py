@@ -1,8 +1,8 @@
 """The Python hook alone, without the native library: what it writes of a job of two ranks, and that
 nothing that goes wrong in it reaches the job.
 
-Covers: gradsync_watch_account.py, gradsync_watch_hook.py, gradsync_watch_recording.py,
-gradsync_watch_sketch.py, gradsync_watch_writer.py, sitecustomize.py.
+Covers: gradsync_watch_account.py, gradsync_watch_account_file.py, gradsync_watch_hook.py,
+gradsync_watch_recording.py, gradsync_watch_sketch.py, gradsync_watch_writer.py, sitecustomize.py.
 """
 
 import json

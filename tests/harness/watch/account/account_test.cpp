@@ -236,11 +236,64 @@ TEST(GradientAccount, SixteenBitsAreNamedForWhatTheyLose) {
   MadeAccount job;
   job.dtype = "bfloat16";
   job.weight = [](int, int, int m) { return 0.94 + 0.02 * m; };
-  const AccountVerdict verdict = verdict_on(job);
-  EXPECT_EQ(verdict.sentence,
+  const GradientAccount account = account_of(job.records());
+  EXPECT_EQ(account.verdicts.front().sentence,
             "gradients of 16 bits: micro-batch 1 counts 6 % less than "
             "micro-batch 4");
-  EXPECT_FALSE(verdict.is_off);
+  EXPECT_FALSE(is_off(account));
+  EXPECT_EQ(account.verdicts.size(), 1U);
+}
+
+// Of a job whose micro-batches weigh as they have these tokens.
+std::vector<AccountRecords> weighed_by_tokens(const std::vector<std::int64_t>& tokens) {
+  MadeAccount job;
+  job.weight = [&](int, int, int m) {
+    return static_cast<double>(tokens[static_cast<std::size_t>(m)]) / 100;
+  };
+  auto records = job.records();
+  for (auto& process : records) process.steps[0].tokens = tokens;
+  return records;
+}
+
+TEST(GradientAccount, WeightsInTheRatioOfTokensAccuseNobody) {
+  const auto account = account_of(weighed_by_tokens({100, 50, 150, 100}));
+  EXPECT_EQ(account.verdicts.front().kind, AccountKind::ByTokens);
+  EXPECT_EQ(account.verdicts.front().sentence,
+            "weights stand in the ratio of tokens: micro-batches have 50 to 150 of them");
+  EXPECT_FALSE(is_off(account));
+}
+
+TEST(GradientAccount, RanksThatWeighByTheirTokensAccuseNobody) {
+  MadeAccount job;
+  job.weight = [](int, int rank, int) { return rank == 0 ? 1.5 : 0.5; };
+  auto records = job.records();
+  records[0].steps[0].tokens = {20, 40, 30, 60};
+  records[1].steps[0].tokens = {5, 15, 10, 20};
+  EXPECT_EQ(account_of(records).verdicts.front().sentence,
+            "weights stand in the ratio of tokens: ranks have 50 to 150 of them");
+}
+
+TEST(GradientAccount, WeightsInAnotherRatioAreAccused) {
+  for (const std::vector<std::int64_t>& tokens : std::vector<std::vector<std::int64_t>>{
+           {100, 100, 100, 100}, {100, 50, 160, 100}, {100, 50, 0, 100}}) {
+    auto records = weighed_by_tokens({100, 50, 150, 100});
+    for (auto& process : records) process.steps[0].tokens = tokens;
+    EXPECT_TRUE(is_off(account_of(records)));
+  }
+}
+
+TEST(GradientAccount, ALossyCommunicationHookIsNamed) {
+  MadeAccount job;
+  std::mt19937 engine(3);
+  std::normal_distribution<double> normal;
+  job.besides = [&](double) { return normal(engine); };
+  auto records = job.records();
+  for (const auto& [hook, why] : std::vector<std::pair<std::string, std::string>>{
+           {"powerSGD_hook of PowerSGDState", "is lossy: PowerSGD sends less than there is"},
+           {"halved", "the communication hook halved sends gradients, and may change them"}}) {
+    for (auto& process : records) process.steps[0].comm_hook = hook;
+    EXPECT_NE(account_of(records).verdicts.front().why.find(why), std::string::npos);
+  }
 }
 
 TEST(GradientAccount, IsReadAsItWasWritten) {

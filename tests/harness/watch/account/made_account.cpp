@@ -84,7 +84,8 @@ std::vector<watch::AccountRecords> MadeAccount::records(unsigned seed) const {
         all[static_cast<std::size_t>(r)].parameters.push_back(std::move(record));
       }
     }
-    for (auto& process : all) process.steps.push_back({step, 0, micro_batches, 1, 0, false});
+    for (auto& process : all)
+      process.steps.push_back({step, 0, micro_batches, 1, 0, false, "", {}});
   }
   return all;
 }

@@ -31,7 +31,7 @@ TEST(AccountRecords, AreReadLineByLine) {
   const AccountRecords records = parse_account(
       kStart + R"({"kind":"rank","rank":1,"world_size":2})" + "\n" + parameter_line("0.5") +
           R"({"kind":"step","step":3,"optimizer":0,"micro_batches":4,"loss_scale":8,)"
-          R"("clippings":2,"is_used":false})" +
+          R"("clippings":2,"is_used":false,"comm_hook":"a","tokens":[3,0]})" +
           "\n" + R"({"kind":"fault","sentence":"the account stopped: why"})" + "\n" + R"({"cut)",
       "a");
   EXPECT_EQ(records.rank, 1);
@@ -40,7 +40,19 @@ TEST(AccountRecords, AreReadLineByLine) {
   EXPECT_EQ(records.parameters[0].contributions.at(0).sketch[0], 1.5);
   EXPECT_TRUE(records.parameters[0].contributions[0].is_older);
   EXPECT_EQ(records.steps.at(0).loss_scale, 8);
+  EXPECT_EQ(records.steps[0].comm_hook, "a");
+  EXPECT_EQ(records.steps[0].tokens, (std::vector<std::int64_t>{3, 0}));
   EXPECT_EQ(records.faults.size(), 1U);
+}
+
+TEST(AccountRecords, OlderOnesKnowNeitherHooksNorTokens) {
+  const AccountRecords records = parse_account(
+      kStart + R"({"kind":"step","step":0,"optimizer":0,"micro_batches":1,"loss_scale":1,)"
+               R"("clippings":0,"is_used":false})"
+               "\n",
+      "a");
+  EXPECT_EQ(records.steps.at(0).comm_hook, "");
+  EXPECT_TRUE(records.steps[0].tokens.empty());
 }
 
 TEST(AccountRecords, NullIsANumberThatIsNotFinite) {
@@ -53,6 +65,9 @@ TEST(AccountRecords, WhatIsNoSuchFileIsRefusedWithItsLine) {
            {R"({"kind":"surprise"})", "line 2"},
            {R"({"kind":"rank","rank":-1,"world_size":2})", "rank"},
            {R"({"kind":"fault"})", "sentence"},
+           {R"({"kind":"step","step":0,"optimizer":0,"micro_batches":1,"loss_scale":1,)"
+            R"("clippings":0,"is_used":false,"tokens":[-1]})",
+            "tokens"},
            {"no JSON", "not valid JSON"}}) {
     try {
       parse_account(kStart + line + "\n", "a");

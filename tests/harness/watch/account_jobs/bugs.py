@@ -1,13 +1,15 @@
 """Public bugs that made gradients wrong while losses looked right, each as a small job on gloo:
-what it did to the gradient, rebuilt in a few lines, with its address. expected.json has what the
-account is to say.
+what it did to the gradient, rebuilt in a few lines, with its address. Others, as they are met, have
+none. expected.json has what the account is to say.
 """
 
 import os
 
+import torch
 import torch.distributed as dist
 from torch.distributed.device_mesh import init_device_mesh
 from torch.distributed.fsdp import fully_shard
+from torch.nn.functional import mse_loss
 from torch.nn.parallel import DistributedDataParallel
 from training import (
     MICRO_BATCHES,
@@ -32,6 +34,11 @@ def gradients_of(model):
     return [p.grad for p in model.parameters() if p.grad is not None]
 
 
+def overwrite_shards(model, i, count):
+    for gradient in gradients_of(model):
+        gradient.to_local().zero_()
+
+
 # ---- dropped ---------------------------------------------------------------------------------
 
 
@@ -46,40 +53,52 @@ def overwritten_by_the_last():
 @named(bugs)
 def overwritten_but_for_one_layer():
     """The same where one layer's buffer is its own: that layer is right.
-    https://github.com/ServiceNow/Fast-LLM/issues/551
+    https://github.com/ServiceNow/Fast-LLM/pull/551
     """
     train_ddp(between=lambda model: model.module[0].zero_grad())
 
 
 @named(bugs)
-def cleared_after_the_first():
-    """Gradients are cleared once too often, behind the first micro-batch.
-    https://github.com/NVIDIA/Megatron-LM/issues/7186
+def finalized_in_every_micro_batch():
+    """Replicas of shards finish a step's gradient in every micro-batch, and the next one clears it.
+    https://github.com/NVIDIA/Megatron-LM/pull/7186
     """
-    seen = []
-
-    def between(model):
-        seen.append(1)
-        if len(seen) % (MICRO_BATCHES - 1) == 1:
-            model.zero_grad()
-
-    train_ddp(between=between)
+    mesh = init_device_mesh("cpu", (2, 2), mesh_dim_names=("replicas", "shards"))
+    train_sharded(fully_shard(make_model(), mesh=mesh), before_backward=overwrite_shards)
 
 
 @named(bugs)
-def stepped_without_the_last():
-    """What is reduced is a copy made before the last micro-batch, which is lost.
+def every_micro_batch_a_boundary():
+    """Each backward passes for the last of its step, and what is to be read is set anew.
     https://github.com/allenai/open-instruct/pull/1498
     """
     model = make_model()
     optimizer = sgd(model)
     for step in batches():
         for inputs, targets in step:
-            kept = [g.clone() for g in gradients_of(model)]
             backward(model, inputs, targets)
-        for gradient, before in zip(gradients_of(model), kept, strict=True):
-            gradient.copy_(before)
+            averaged = [gradient.clone() for gradient in gradients_of(model)]
+            for parameter in model.parameters():
+                parameter.grad = None
+        for parameter, gradient in zip(model.parameters(), averaged, strict=True):
+            parameter.grad = gradient
         average(model)
+        optimizer.step()
+        optimizer.zero_grad()
+
+
+@named(bugs)
+def reduced_before_the_last_is_added():
+    """Ranks reduce what was accumulated before the last micro-batch is, and each adds its own.
+    https://github.com/deepspeedai/DeepSpeed/pull/7985
+    """
+    model = make_model()
+    optimizer = sgd(model)
+    for step in batches():
+        for inputs, targets in step[:-1]:
+            backward(model, inputs, targets)
+        average(model)
+        backward(model, *step[-1])
         optimizer.step()
         optimizer.zero_grad()
 
@@ -89,13 +108,7 @@ def sharded_and_overwritten():
     """A reduced shard takes the place of the one that was accumulated, as FSDP does with CPU
     offloading outside of no_sync. https://github.com/instructlab/training/issues/414
     """
-    model = fully_shard(make_model())
-
-    def overwrite(model, i, count):
-        for gradient in gradients_of(model):
-            gradient.to_local().zero_()
-
-    train_sharded(model, before_backward=overwrite)
+    train_sharded(fully_shard(make_model()), before_backward=overwrite_shards)
 
 
 @named(bugs)
@@ -152,6 +165,8 @@ def reduced_again_and_again():
 def experts_doubled():
     """Experts' gradients already have every rank's tokens, and are not divided by the ranks.
     https://github.com/pytorch/pytorch/issues/160285
+    https://github.com/pytorch/torchtitan/pull/1551
+    https://github.com/databricks/megablocks/pull/20
     """
     train_experts(1)
 
@@ -177,14 +192,6 @@ def experts_divided_by_their_own_group():
 
 
 @named(bugs)
-def experts_divided_twice():
-    """The opposite: an expert's gradient is divided by the ranks once more.
-    https://github.com/pytorch/torchtitan/pull/1551
-    """
-    train_experts(1 / dist.get_world_size() ** 2)
-
-
-@named(bugs)
 def divide_factor_of_a_mesh():
     """A divide factor that is taken for the sharding ranks alone: on a mesh of replicas and shards
     gradients are too small by the number of replicas. https://github.com/pytorch/pytorch/issues/155903
@@ -197,14 +204,6 @@ def divide_factor_of_a_mesh():
 
 
 @named(bugs)
-def summed_not_averaged():
-    """Gradients are summed over ranks whose losses are means.
-    https://github.com/databricks/megablocks/pull/20
-    """
-    train_by_hand(make_model(), lambda model: average(model, factor=1))
-
-
-@named(bugs)
 def a_small_parameter_reads_zero():
     """One small parameter's gradient is 0 while the rest is right.
     https://github.com/pytorch/pytorch/issues/144045
@@ -212,22 +211,29 @@ def a_small_parameter_reads_zero():
     train_ddp(before_step=lambda model: model.module[0].bias.grad.zero_())
 
 
-# ---- groups ----------------------------------------------------------------------------------
+# ---- groups and ranks ------------------------------------------------------------------------
 
 
 @named(bugs)
-def averaged_over_half_of_the_ranks():
-    """The group is that of the shards, not that of all who have other data.
-    https://github.com/NVIDIA-NeMo/Automodel/issues/1260
+def scales_of_their_own():
+    """Each rank's gradient scaler has another scale: gradients are averaged as they are scaled, and
+    each rank divides by its own. https://github.com/pytorch/pytorch/issues/136009
     """
-    halves = [dist.new_group(ranks) for ranks in ([0, 1], [2, 3])]
-    train_by_hand(make_model(), lambda model: average(model, halves[dist.get_rank() // 2]))
+    model = DistributedDataParallel(make_model())
+    optimizer = sgd(model)
+    scaler = torch.amp.GradScaler("cpu", init_scale=2.0 ** (10 + dist.get_rank()))
+    for step in batches():
+        for inputs, targets in step:
+            scaler.scale(mse_loss(model(inputs), targets)).backward()
+        scaler.step(optimizer)
+        scaler.update()
+        optimizer.zero_grad()
 
 
 @named(bugs)
 def one_layer_over_another_group():
     """One kind of parameters is averaged over a smaller group than the rest.
-    https://github.com/NVIDIA/Megatron-LM/issues/1622
+    NVIDIA/Megatron-LM#1622, as it is told of; it was not read.
     """
     halves = [dist.new_group(ranks) for ranks in ([0, 1], [2, 3])]
 
@@ -239,6 +245,54 @@ def one_layer_over_another_group():
 
 
 # ---- others, as they are met -----------------------------------------------------------------
+
+
+@named(bugs)
+def cleared_after_the_first():
+    """Gradients are cleared once too often, behind the first micro-batch."""
+    seen = []
+
+    def between(model):
+        seen.append(1)
+        if len(seen) % (MICRO_BATCHES - 1) == 1:
+            model.zero_grad()
+
+    train_ddp(between=between)
+
+
+@named(bugs)
+def stepped_without_the_last():
+    """What is reduced is a copy made before the last micro-batch, which is lost."""
+    model = make_model()
+    optimizer = sgd(model)
+    for step in batches():
+        for inputs, targets in step:
+            kept = [g.clone() for g in gradients_of(model)]
+            backward(model, inputs, targets)
+        for gradient, before in zip(gradients_of(model), kept, strict=True):
+            gradient.copy_(before)
+        average(model)
+        optimizer.step()
+        optimizer.zero_grad()
+
+
+@named(bugs)
+def experts_divided_twice():
+    """An expert's gradient is divided by the ranks once more."""
+    train_experts(1 / dist.get_world_size() ** 2)
+
+
+@named(bugs)
+def summed_not_averaged():
+    """Gradients are summed over ranks whose losses are means."""
+    train_by_hand(make_model(), lambda model: average(model, factor=1))
+
+
+@named(bugs)
+def averaged_over_half_of_the_ranks():
+    """The group is that of the shards, not that of all who have other data."""
+    halves = [dist.new_group(ranks) for ranks in ([0, 1], [2, 3])]
+    train_by_hand(make_model(), lambda model: average(model, halves[dist.get_rank() // 2]))
 
 
 @named(bugs)

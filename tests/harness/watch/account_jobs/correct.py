@@ -5,12 +5,13 @@ import torch.distributed as dist
 from torch.distributed.algorithms.ddp_comm_hooks import default_hooks, powerSGD_hook
 from torch.distributed.device_mesh import init_device_mesh
 from torch.distributed.fsdp import FullyShardedDataParallel, fully_shard
-from torch.nn.functional import mse_loss
+from torch.nn.functional import cross_entropy, mse_loss
 from torch.nn.parallel import DistributedDataParallel
 from torch.utils.checkpoint import checkpoint
 from training import (
     FEATURES,
     MICRO_BATCHES,
+    Spread,
     average,
     backward,
     batches,
@@ -272,6 +273,16 @@ def divided_wrongly_inside_of_the_loss():
 
 
 @named(correct)
+def gathered_without_its_sum():
+    """Neither: what comes back through the activations that all ranks' experts shared is cut, not
+    summed, and each contribution is wrong as it comes. https://github.com/NVIDIA-NeMo/Automodel/pull/1260
+    """
+    rank, ranks = dist.get_rank(), dist.get_world_size()
+    Spread.backward = staticmethod(lambda context, gradient: (gradient.chunk(ranks)[rank], None))
+    train_experts(1 / ranks)
+
+
+@named(correct)
 def added_up_in_sixteen_bits():
     """Many micro-batches whose gradients all point one way, in bfloat16: what each lost is less
     than what rounding hides, and no more is said.
@@ -284,6 +295,61 @@ def added_up_in_sixteen_bits():
         average(model)
         optimizer.step()
         optimizer.zero_grad()
+
+
+@named(correct)
+def swallowed_in_sixteen_bits():
+    """The first micro-batch's gradient is 500 times the others', of which bfloat16 rounds a part
+    away when they are added to it. Each parameter's gradient is what it is multiplied by.
+    """
+    parameters = [torch.nn.Parameter(torch.zeros(FEATURES, FEATURES)) for _ in range(300)]
+    model = torch.nn.ParameterList(parameters).to(torch.bfloat16)
+    optimizer = sgd(model)
+    generator = torch.Generator().manual_seed(torch.data_seed)
+    for _ in range(2):
+        for size in (1, 0.002, 0.002, 0.002):
+            drawn = torch.randn(len(model), FEATURES, FEATURES, generator=generator)
+            drawn = (size * drawn).bfloat16()
+            sum((p * x).sum() for p, x in zip(model, drawn, strict=True)).backward()
+        average(model)
+        optimizer.step()
+        optimizer.zero_grad()
+
+
+def weigh_by_tokens(each_micro_batch):
+    """Ranks' micro-batches have other numbers of tokens, the losses are means over them, and behind
+    the loss gradients count as there are tokens: of a rank, or of each micro-batch.
+    """
+    model = make_model()
+    optimizer = sgd(model)
+    for step in batches():
+        kept = [8 - i - 2 * dist.get_rank() for i in range(len(step))]
+        total = torch.tensor(float(sum(kept)))
+        dist.all_reduce(total)
+        gradients = [torch.zeros_like(p) for p in model.parameters()]
+        for count, (inputs, targets) in zip(kept, step, strict=True):
+            labels = targets.argmax(1)
+            labels[count:] = -100
+            loss = cross_entropy(model(inputs), labels)
+            (loss if each_micro_batch else loss * count / sum(kept)).backward()
+            for gradient, parameter in zip(gradients, model.parameters(), strict=True):
+                gradient.add_(parameter.grad, alpha=count if each_micro_batch else sum(kept))
+                parameter.grad = None
+        for gradient, parameter in zip(gradients, model.parameters(), strict=True):
+            parameter.grad = gradient / total
+        average(model, factor=1)
+        optimizer.step()
+        optimizer.zero_grad()
+
+
+@named(correct)
+def micro_batches_weighed_by_tokens():
+    weigh_by_tokens(each_micro_batch=True)
+
+
+@named(correct)
+def ranks_weighed_by_tokens():
+    weigh_by_tokens(each_micro_batch=False)
 
 
 if __name__ == "__main__":
