@@ -63,6 +63,12 @@ class Watched:
         return tuple(verdict["sentence"] for verdict in said.get("verdicts", ()))
 
     @property
+    def account_faults(self):
+        """What of it has no innocent reason, in words: `gradsync watch --fail-on-excess` fails."""
+        said = self.json.get("account") or {}
+        return tuple(v["sentence"] for v in said.get("verdicts", ()) if v["is_off"])
+
+    @property
     def collectives(self):
         """Of such a step: {"all_reduce": {"count": ..., "bytes": ...}, ...}."""
         return (self.per_step or {}).get("collectives", {})

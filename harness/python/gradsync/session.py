@@ -191,13 +191,18 @@ def watching(account=False, every=10, sample=1.0):
     a warning of the logger "gradsync". An exception of the training goes on its way.
     """
     watched = Watched()
-    session = begun(watched, f"{every} {sample}" if account else "")
+    session = begun(watched, wish_for_account(account, every, sample))
     try:
         yield watched
     finally:
         # In the child of a fork that left the block by itself: the parent tells.
         if session is not None and session.pid == os.getpid():
             conclude(session, watched)
+
+
+def wish_for_account(account, every, sample):
+    """Returns it as Session takes it: "" where none is wanted."""
+    return f"{every} {sample}" if account else ""
 
 
 def begun(watched, account=""):

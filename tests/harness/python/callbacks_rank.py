@@ -26,22 +26,24 @@ from gradsync.callbacks import trainer as of_trainer
 from lightning.pytorch.loggers import CSVLogger
 from torch.nn.parallel import DistributedDataParallel
 
-STEPS, MICRO_BATCHES = 4, 3
+STEPS, MICRO_BATCHES, WIDTH = 4, 3, 64
 FOLDER = Path(sys.argv[1])
 
 
 def data():
-    return torch.ones(2 * STEPS * MICRO_BATCHES, 4)
+    """One row for each micro-batch of each rank, wide enough to tell them apart."""
+    rows = 2 * STEPS * MICRO_BATCHES
+    return torch.randn(rows, WIDTH, generator=torch.Generator().manual_seed(0))
 
 
 def loop():
-    model = DistributedDataParallel(torch.nn.Linear(4, 2))
+    model = DistributedDataParallel(torch.nn.Linear(WIDTH, 2))
     optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
     logged = []
     with of_loop.watching(lambda *what: logged.append(what), every=2) as watch:
         for _ in range(STEPS):
             for _ in range(MICRO_BATCHES):
-                model(torch.ones(1, 4)).sum().backward()
+                model(torch.ones(1, WIDTH)).sum().backward()
             optimizer.step()
             optimizer.zero_grad()
             watch.stepped()
@@ -64,29 +66,37 @@ class Tracker(GeneralTracker):
         self.logged.append((values, step))
 
 
+def said_of(watched):
+    return {
+        "kind": watched.verdict.kind,
+        "account": watched.account,
+        "accounted": watched.json["account"]["steps"],
+    }
+
+
 def with_accelerate():
     tracker = Tracker()
     accelerator = accelerate.Accelerator(
         cpu=True, gradient_accumulation_steps=MICRO_BATCHES, log_with=[tracker]
     )
     accelerator.init_trackers("of the test")
-    model = torch.nn.Linear(4, 2)
+    model = torch.nn.Linear(WIDTH, 2)
     model, optimizer, loader = accelerator.prepare(
         model, torch.optim.SGD(model.parameters(), lr=0.1), torch.utils.data.DataLoader(data())
     )
-    with of_accelerate.watching(accelerator, fail_on_excess=True) as watch:
+    with of_accelerate.watching(accelerator, fail_on_excess=True, account=True) as watch:
         for batch in loader:
             with accelerator.accumulate(model):
                 accelerator.backward(model(batch).sum())
                 optimizer.step()
                 optimizer.zero_grad()
-    return {"logged": tracker.logged, "kind": watch.watched.verdict.kind}
+    return {"logged": tracker.logged, **said_of(watch.watched)}
 
 
 class Summed(torch.nn.Module):
     def __init__(self):
         super().__init__()
-        self.linear = torch.nn.Linear(4, 2)
+        self.linear = torch.nn.Linear(WIDTH, 2)
 
     def forward(self, x):
         return {"loss": self.linear(x).sum()}
@@ -108,7 +118,9 @@ def with_trainer():
     trainer = transformers.Trainer(
         Summed(), arguments, train_dataset=[{"x": row} for row in data()]
     )
-    callback = of_trainer.GradsyncCallback(trainer, fail_on_excess=True)
+    callback = of_trainer.GradsyncCallback(
+        trainer, fail_on_excess=True, account=True, account_every=1, account_sample=0.9
+    )
     trainer.add_callback(callback)
     failed = ""
     try:
@@ -116,13 +128,13 @@ def with_trainer():
     except callbacks.Excess as excess:
         failed = str(excess)
     logged = [line for line in trainer.state.log_history if "gradsync/steps" in line]
-    return {"logged": logged, "kind": callback.watch.watched.verdict.kind, "failed": failed}
+    return {"logged": logged, **said_of(callback.watch.watched), "failed": failed}
 
 
 class Module(lightning.LightningModule):
     def __init__(self):
         super().__init__()
-        self.linear = torch.nn.Linear(4, 2)
+        self.linear = torch.nn.Linear(WIDTH, 2)
 
     def training_step(self, batch, number):
         return self.linear(batch).sum()
@@ -132,7 +144,7 @@ class Module(lightning.LightningModule):
 
 
 def with_lightning():
-    callback = of_lightning.GradsyncCallback(fail_on_excess=True)
+    callback = of_lightning.GradsyncCallback(fail_on_excess=True, account=True)
     trainer = lightning.Trainer(
         accelerator="cpu",
         devices=2,
@@ -146,7 +158,7 @@ def with_lightning():
         enable_model_summary=False,
     )
     trainer.fit(Module(), torch.utils.data.DataLoader(data()))
-    return {"kind": callback.watch.watched.verdict.kind}
+    return said_of(callback.watch.watched)
 
 
 def main():

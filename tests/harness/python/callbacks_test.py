@@ -26,7 +26,7 @@ TOLD = {
     f"gradsync/{name}" for name in ("steps", "exposed_s", "synchronization_share", "excess_bytes")
 }
 RANKS, STEPS, MICRO_BATCHES = 2, 4, 3
-GRADIENT_BYTES = 4 * (4 * 2 + 2)
+GRADIENT_BYTES = 4 * (64 * 2 + 2)
 EXCESS_BYTES = (MICRO_BATCHES - 1) * GRADIENT_BYTES
 
 
@@ -111,6 +111,12 @@ class CallbacksOracleTest(WatchingTest):
         self.assertEqual(numbers.pop("step"), STEPS)
         self.assert_told(numbers, 0)
 
+    def test_the_account_is_theirs_where_it_is_asked_for(self):
+        for library, accounted in (("accelerate", 2), ("trainer", STEPS), ("lightning", 2)):
+            for seen in self.seen:
+                self.assertEqual(seen[library]["accounted"], accounted)
+                self.assertIn("all 6 weigh the same within", seen[library]["account"][0])
+
     def test_the_page_is_printed_once_for_each(self):
         self.assertEqual(self.ended.stderr.count("WATCH 2 of 2 ranks"), 4)
 
@@ -181,9 +187,9 @@ class ExcessTest(unittest.TestCase):
     twice = Verdict("more_than_once", "synchronizes twice", None, change, True)
     beside = Verdict("buffers", "buffers broadcast", None, None, False)
 
-    def raised(self, *verdicts, strict=True):
+    def raised(self, *verdicts, strict=True, account=None):
         watch = Watch(print, fail_on_excess=strict)
-        watch.watched = Watched(verdicts, has_excess=any(verdict.fails for verdict in verdicts))
+        watch.watched = Watched(verdicts, json={"account": account})
         try:
             watch.fail_on_excess()
         except Excess as excess:
@@ -195,6 +201,14 @@ class ExcessTest(unittest.TestCase):
         self.assertEqual(self.raised(self.twice, self.beside), said)
         self.assertIsNone(self.raised(self.twice, strict=False))
         self.assertIsNone(self.raised(self.beside))
+
+    def test_an_account_that_is_off_is_excess_as_well(self):
+        lost = {"sentence": "rank 1 counts for nothing", "is_off": True}
+        told = {"sentence": "gradients are clipped", "is_off": False}
+        account = {"verdicts": [lost, told]}
+        self.assertEqual(self.raised(account=account), "rank 1 counts for nothing")
+        self.assertIsNone(self.raised(account={"verdicts": [told]}))
+        self.assertIsNone(self.raised(account=account, strict=False))
 
 
 if __name__ == "__main__":

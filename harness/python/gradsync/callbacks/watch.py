@@ -4,11 +4,13 @@ import sys
 
 from gradsync import series
 from gradsync.outcome import Watched
-from gradsync.session import begun, conclude
+from gradsync.session import begun, conclude, wish_for_account
 
 
 class Excess(Exception):
-    """The training synchronizes more than it should, or never: the verdict, and what to change."""
+    """The training synchronizes more than it should, or never, or its account is off: the verdict,
+    and what to change.
+    """
 
 
 def to_stderr(page):
@@ -23,9 +25,23 @@ class Watch:
         Training waits while the program reads all that it recorded.
     fail_on_excess: raises Excess at the end, where `gradsync watch --fail-on-excess` fails.
     say(page): prints the page, on rank 0.
+    account: the page says too what every micro-batch weighs in the gradient, as watching(account=
+        True) does; of the first two of `account_every` so many steps, and of the share
+        `account_sample` of the parameters.
     """
 
-    def __init__(self, log, *, every=0, fail_on_excess=False, say=to_stderr):
+    def __init__(
+        self,
+        log,
+        *,
+        every=0,
+        fail_on_excess=False,
+        say=to_stderr,
+        account=False,
+        account_every=10,
+        account_sample=1.0,
+    ):
+        self.wish = wish_for_account(account, account_every, account_sample)
         self.log, self.every, self.say = log, every, say
         self.is_strict = fail_on_excess
         self.session, self.watched = None, Watched()
@@ -34,7 +50,7 @@ class Watch:
         if self.session is not None:  # of a training that an exception ended
             self.session.drop()
         self.watched, self.steps = Watched(), 0
-        self.session = begun(self.watched)
+        self.session = begun(self.watched, self.wish)
 
     def stepped(self, steps=None):
         """An optimizer step has ended. `steps`: how many so far, where the caller counts them."""
@@ -58,8 +74,11 @@ class Watch:
 
     def fail_on_excess(self):
         """Raises Excess where that was asked for and there is some. Call it behind end()."""
-        if self.is_strict and self.watched.has_excess:
-            raise Excess("; ".join(map(str, filter(None, map(sentence, self.watched.verdicts)))))
+        if not self.is_strict:
+            return
+        said = [text for verdict in self.watched.verdicts if (text := sentence(verdict))]
+        if wrong := [*said, *self.watched.account_faults]:
+            raise Excess("; ".join(wrong))
 
     def __enter__(self):
         self.begin()

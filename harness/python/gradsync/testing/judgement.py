@@ -15,6 +15,7 @@ class Seen:
         self.json = watched.get("json") or {}
         self.unseen = watched.get("unseen") or []
         self.per_step = self.json.get("per_step")
+        self.account = self.json.get("account")
         self.verdicts = [verdict_from(verdict) for verdict in self.json.get("verdicts", ())]
         self.peaks = [of_rank["peak_bytes"] for of_rank in said]
         self.peak_unknown = next((s["peak_unknown"] for s in said if s["peak_unknown"]), None)
@@ -90,16 +91,29 @@ def about_memory(request, seen):
         )
 
 
+def about_account(request, seen):
+    if not request.account:
+        return
+    verdicts = (seen.account or {}).get("verdicts", ())
+    if not verdicts or verdicts[0]["kind"] == "unknown":
+        why = verdicts[0]["sentence"] if verdicts else "no optimizer stepped in the test"
+        yield f"what micro-batches weigh is not known: {why}"
+    for verdict in verdicts:
+        if verdict["is_off"]:
+            why = f"\n  why: {verdict['why']}" if verdict["why"] else ""
+            yield verdict["sentence"] + why
+
+
 def complaints(request, seen):
     """Returns what is wrong: sentences, the verdict's words and line among them."""
-    memory = list(about_memory(request, seen))
+    beside = [*about_memory(request, seen), *about_account(request, seen)]
     is_asked = request.syncs_per_step is not None or request.max_bytes_per_step is not None
     if seen.per_step is None and is_asked:
         why = "; ".join(seen.unseen) or "no optimizer stepped in the test"
-        return [f"nothing is known of a step: {why}", *memory]
+        return [f"nothing is known of a step: {why}", *beside]
     syncs, sizes = [], []
     if is_asked:
         syncs, sizes = list(about_syncs(request, seen)), list(about_bytes(request, seen))
     if request.fail_on_excess or syncs or sizes:
         syncs += [verdict_text(verdict) for verdict in seen.verdicts if verdict.fails]
-    return [*syncs, *sizes, *memory]
+    return [*syncs, *sizes, *beside]

@@ -9,8 +9,9 @@ TIMEOUT_S = 120
 MOST_RANKS = 64  # of one machine; more are a slip
 HELP = (
     "gradsync(ranks, syncs_per_step=None, max_bytes_per_step=None, max_peak=None, "
-    "fail_on_excess=None, counts=None, timeout_s=120): runs the test on that many gloo ranks and "
-    "fails where it synchronizes gradients more often, moves more bytes or holds more than said"
+    "fail_on_excess=None, account=None, counts=None, timeout_s=120): runs the test on that many "
+    "gloo ranks and fails where it synchronizes gradients more often, moves more bytes or holds "
+    "more than said, or where micro-batches count for more or less than they should"
 )
 
 
@@ -27,6 +28,7 @@ class Request:
     max_bytes_per_step: int | None = None
     max_peak: int | None = None
     fail_on_excess: bool = True  # by the verdict; not unless said where syncs_per_step is given
+    account: bool = False  # what every micro-batch weighs in the gradient
     counts: bool | None = None  # True: must be in the file; False: never; None: where it is there
     timeout_s: float = TIMEOUT_S
 
@@ -66,6 +68,7 @@ ARGUMENTS = {
     "max_bytes_per_step": parse_bytes,
     "max_peak": parse_bytes,
     "fail_on_excess": truth,
+    "account": truth,
     "counts": truth,
     "timeout_s": seconds,
 }
@@ -88,6 +91,10 @@ def parse(args, kwargs):
             raise MarkerError(f"{name}: got {value!r}, expected {error}") from None
     if "ranks" not in values:
         raise MarkerError("ranks is missing: on how many the test runs")
+    if values.get("account") and "max_peak" in values:
+        raise MarkerError(
+            "got account and max_peak, expected one of them: an account holds tensors of its own"
+        )
     values.setdefault("fail_on_excess", "syncs_per_step" not in values)
     return Request(**values)
 

@@ -11,6 +11,7 @@ import pytest
 from _pytest.config import Config
 
 from gradsync import watching
+from gradsync.testing import marker
 
 NAME = "gradsync_rank"  # by which the plugin knows that it is in a rank
 NOT_OURS = {  # options of the run as a whole
@@ -76,7 +77,8 @@ class RankPlugin:
     @pytest.hookimpl(wrapper=True, tryfirst=True)
     def pytest_pyfunc_call(self, pyfuncitem):
         self.memory.reset_peak()
-        with watching() as self.watched:
+        request = marker.request_of(pyfuncitem)
+        with watching(account=request is not None and request.account, every=1) as self.watched:
             try:
                 return (yield)
             finally:

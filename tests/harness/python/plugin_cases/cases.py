@@ -28,6 +28,19 @@ def test_peak():
     kept.append(torch.empty(900))
 
 
+@pytest.mark.gradsync(ranks=2, account=True)
+@pytest.mark.parametrize("clears", [False, True])
+def test_account(clears):
+    from jobs import train_on_others
+
+    train_on_others(clears)
+
+
+@pytest.mark.gradsync(ranks=1, account=True)
+def test_account_of_nothing():
+    pass
+
+
 @pytest.mark.gradsync(ranks=2)
 def test_one_rank_fails(place_of_rank):
     rank, place = place_of_rank

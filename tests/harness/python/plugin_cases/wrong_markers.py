@@ -25,6 +25,11 @@ def test_unknown_argument():
     pass
 
 
+@pytest.mark.gradsync(ranks=2, account=True, max_peak="1MiB")
+def test_peak_of_an_account():
+    pass
+
+
 @pytest.mark.gradsync(2)
 def test_without_a_name():
     pass
