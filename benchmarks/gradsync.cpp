@@ -4,6 +4,7 @@
 
 #include <CLI/CLI.hpp>
 #include <algorithm>
+#include <array>
 #include <exception>
 #include <memory>
 #include <string_view>
@@ -26,13 +27,14 @@ std::string version_text() {
                      torch, build.compiler);
 }
 
-// Takes the job of `gradsync watch`, `gate` or `search` off the command line: CLI11 would take its
-// words apart, "[a,b]" into two.
+// Takes the job of `gradsync watch`, `gate`, `equal` or `search` off the command line: CLI11 would
+// take its words apart, "[a,b]" into two.
 std::vector<std::string> take_job(int& argc, char** argv) {
   char** const end = argv + argc;
   if (argc < 2) return {};
   const std::string_view command = argv[1];
-  if (command != "watch" && command != "gate" && command != "search") return {};
+  constexpr std::array kOfJobs = {"watch", "gate", "equal", "search"};
+  if (std::ranges::find(kOfJobs, command) == kOfJobs.end()) return {};
   char** const mark = std::find(argv, end, std::string_view("--"));
   if (mark == end) return {};
   argc = static_cast<int>(mark - argv);
@@ -51,6 +53,7 @@ int parse_and_run(int argc, char** argv) {
   app.formatter(std::make_shared<HelpFormatter>());
   add_watch_command(app, status, job);
   add_gate_command(app, status, job);
+  add_equal_command(app, status, job);
   add_demo_command(app, status);
   add_run_command(app, status);
   add_search_command(app, status, job);

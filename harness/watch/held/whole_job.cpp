@@ -115,6 +115,7 @@ SeenJob run_whole_job(const WholeJob& job, const std::function<void()>& poll) {
   }
   if (job.shows_output) follower.follow();
   seen.folder = read_folder(folder.path());
+  seen.accounts = read_accounts(folder.path());
   if (seen.was_ended) leave_out_the_last_step(seen);
   return seen;
 }
