@@ -176,6 +176,10 @@ class ExamplesTest(ProgramTest):
     def ask_demo(self, rest, variables):
         self.refused_for("nowhere", ["demo", *rest, "--python", "nowhere"], (UNFIT,))
 
+    def ask_equal(self, rest, variables):
+        options, job = rest[: rest.index("--")], rest[rest.index("--") :]
+        self.refused_for("nowhere", ["equal", *options, "--python", "nowhere", *job], (UNFIT,))
+
     def gate_of_counts(self, rest):
         options, job = rest[: rest.index("--")], rest[rest.index("--") :]
         nowhere = ("--python", "nowhere", "--out", "left")
