@@ -19,6 +19,10 @@ std::string typical_step(const TypicalStep& typical, bool knows_enough) {
   if (!axes.empty()) text += wrapped(axes, 0, kPageWidth) + "\n";
   const std::string times = times_sentence(typical);
   if (!times.empty()) text += wrapped(times, 0, kPageWidth) + "\n";
+  for (const std::string& policy : policy_texts(typical.policies)) {
+    text += wrapped(policy, 0, kPageWidth);
+  }
+  if (!policy_texts(typical.policies).empty()) text += "\n";
   return text;
 }
 

@@ -15,7 +15,6 @@
 namespace gradsync::watch {
 namespace {
 
-constexpr const char* kNoEnds = "it is not known when collectives ended";
 constexpr const char* kNotRecognised = "it is not recognised what would be enough";
 
 // Why nothing can be said of synchronization at all; "" where something can.

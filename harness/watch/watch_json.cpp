@@ -1,6 +1,7 @@
 #include "harness/base/fields_inline.h"
 #include "harness/watch/account/account_fields.h"
 #include "harness/watch/flag_fields.h"
+#include "harness/watch/policy_fields.h"
 #include "harness/watch/series_fields.h"
 #include "harness/watch/watched.h"
 
@@ -57,6 +58,12 @@ json to_json(const StepParts& parts) {
           {"synchronization_s", or_null(parts.synchronization_s)}};
 }
 
+json to_json(const std::vector<Policy>& policies) {
+  json list = json::array();
+  for (const Policy& policy : policies) list.push_back(write_fields(policy));
+  return list;
+}
+
 json to_json(const TypicalStep& typical) {
   return {{"micro_batches", typical.micro_batches},
           {"synchronized", typical.synchronized},
@@ -68,6 +75,7 @@ json to_json(const TypicalStep& typical) {
           {"step_s", or_null(typical.step_s)},
           {"excess_s", or_null(typical.excess_s)},
           {"no_excess_s_because", text_or_null(typical.no_excess_s_because)},
+          {"policies", to_json(typical.policies)},
           {"parts", typical.parts ? to_json(*typical.parts) : json()},
           {"no_parts_because", text_or_null(typical.no_parts_because)}};
 }

@@ -35,6 +35,10 @@ std::optional<double> median_of(const std::vector<double>& values) {
   return stats::quantile(values, 0.5);
 }
 
+Known<double> known_s(const std::optional<double>& value_s) {
+  return value_s ? Known<double>(*value_s) : Unknown{kNoEnds};
+}
+
 // Gives the parts their times. What is neither the optimizer nor waiting is the micro-batches'.
 void divide_time(TypicalStep& typical, std::optional<double> optimizer_s,
                  std::optional<double> synchronization_s) {
@@ -52,6 +56,7 @@ void add_times(TypicalStep& typical, const std::vector<Examined>& ranks, const U
   std::vector<double> optimizers_s;
   std::vector<double> excesses_s;
   std::vector<double> synchronizations_s;
+  std::vector<double> replicas_s;
   const auto keep = [](std::vector<double>& values, const std::optional<double>& value) {
     if (value) values.push_back(*value);
   };
@@ -60,11 +65,14 @@ void add_times(TypicalStep& typical, const std::vector<Examined>& ranks, const U
     optimizers_s.push_back(step->optimizer_s());
     const auto index = static_cast<std::size_t>(step - ranks[0].counts.data());
     keep(excesses_s, least_s(compared, index, &StepCounts::excess_ns));
+    keep(replicas_s, least_s(compared, index, &StepCounts::replicas_excess_ns));
     keep(synchronizations_s, least_s(compared, index, &StepCounts::synchronization_ns));
   }
   typical.step_s = median_of(steps_s);
   typical.excess_s = median_of(excesses_s);
-  if (!typical.excess_s) typical.no_excess_s_because = "it is not known when collectives ended";
+  if (!typical.excess_s) typical.no_excess_s_because = kNoEnds;
+  typical.policies = policies_of(*usual.example, *ranks[0].events,
+                                 {known_s(median_of(replicas_s)), known_s(typical.excess_s)});
   divide_time(typical, median_of(optimizers_s), median_of(synchronizations_s));
 }
 
@@ -118,6 +126,7 @@ void claim_no_excess(TypicalStep& typical) {
     axis.ideal = axis.collectives;
   }
   typical.excess_s.reset();
+  typical.policies.clear();
   typical.no_excess_s_because = "it is not recognised what would be enough";
   typical.parts.reset();
   typical.no_parts_because = typical.no_excess_s_because;

@@ -12,6 +12,7 @@
 #include "harness/watch/events/op_sums.h"
 #include "harness/watch/events/read_events.h"
 #include "harness/watch/flags.h"
+#include "harness/watch/policies.h"
 #include "harness/watch/series.h"
 #include "harness/watch/steps/step_parts.h"
 #include "harness/watch/verdicts/verdict.h"
@@ -32,6 +33,7 @@ struct TypicalStep {
   std::optional<double> step_s;     // median; from the end of the optimizer before
   std::optional<double> excess_s;   // median of what the excess took; absent: not known
   std::string no_excess_s_because;  // set where it is absent
+  std::vector<Policy> policies;     // what it costs to defer them; empty: there is nothing to defer
   std::optional<StepParts> parts;   // with times; absent: its micro-batches are not alike
   std::string no_parts_because;     // set where they are absent; "" also in files without the field
 };

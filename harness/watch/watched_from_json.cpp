@@ -7,6 +7,7 @@
 #include "harness/base/json_fields.h"
 #include "harness/watch/account/account_fields.h"
 #include "harness/watch/flag_fields.h"
+#include "harness/watch/policy_fields.h"
 #include "harness/watch/series_fields.h"
 #include "harness/watch/watched.h"
 
@@ -143,6 +144,17 @@ WatchedRank read_rank(JsonFields fields, const std::string& path) {
   return rank;
 }
 
+// A list that files of before it was there do not have.
+template <typename Element>
+std::vector<Element> read_later_list(JsonFields& fields, const char* name) {
+  std::vector<Element> elements;
+  if (!fields.has(name)) return elements;
+  const json& list = fields.raw(name, true);
+  if (!list.is_array()) fields.fail(name, "a list");
+  for (const json& value : list) elements.push_back(read_fields<Element>(value, fields.file()));
+  return elements;
+}
+
 std::vector<int> ranks_or_null(JsonFields& fields) {
   if (is_null(fields, "ranks")) return {};
   const json& list = fields.raw("ranks", true);
@@ -228,6 +240,7 @@ TypicalStep read_typical(JsonFields fields) {
     fields.fail("no_excess_s_because", typical.excess_s ? "null" : "why excess_s is not known");
   }
   read_axes_if_there(fields, typical);
+  typical.policies = read_later_list<Policy>(fields, "policies");
   read_parts_if_there(fields, typical);
   fields.finish();
   return typical;
@@ -272,16 +285,6 @@ Series read_series_if_there(JsonFields& fields) {
   return series;
 }
 
-// Files of before they were there have none.
-std::vector<Flag> read_flags_if_there(JsonFields& fields) {
-  std::vector<Flag> flags;
-  if (!fields.has("flags")) return flags;
-  const json& list = fields.raw("flags", true);
-  if (!list.is_array()) fields.fail("flags", "a list");
-  for (const json& value : list) flags.push_back(read_fields<Flag>(value, fields.file()));
-  return flags;
-}
-
 // Files of before there were any have none; else it is null where nobody asked for it.
 std::optional<GradientAccount> read_account_if_there(JsonFields& fields) {
   if (!fields.has("account")) return std::nullopt;
@@ -305,7 +308,7 @@ Watched watched_from_json(const json& value, const std::string& file) {
   if (!per_step.is_null()) watched.typical = read_typical(inner(fields, per_step, "per_step"));
   watched.verdicts = read_list<Verdict>(fields, "verdicts", read_verdict);
   if (watched.verdicts.empty()) fields.fail("verdicts", "one verdict or more");
-  watched.flags = read_flags_if_there(fields);
+  watched.flags = read_later_list<Flag>(fields, "flags");
   watched.faults = sentences(fields, "faults");
   if (fields.boolean("has_excess") != has_excess(watched)) {
     fields.fail("has_excess", "whether a verdict fails");

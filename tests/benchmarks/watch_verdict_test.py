@@ -6,7 +6,8 @@ with the verdict and the line that it deserves, and the collectives that it coun
 Each script runs N times (once), whatever came of the times before. At the end, and as JSON in FILE,
 stands how often the verdict was right, and on how many ranks each collective was counted. Where
 expected.json names a "torch", the script runs from that version on; before, torch itself fails.
-"ranks" are two unless it says more, and "axes" are counts of a step by what process groups do.
+"ranks" are two unless it says more, "axes" are counts of a step by what process groups do, and
+"holds" is the policy of which the script itself notes what it holds of gradients.
 """
 
 import argparse
@@ -105,6 +106,8 @@ class JobTest(WatchTest):
         self.assert_counts(watched, outcome, tally)
         self.assert_verdicts(watched, expected)
         self.assert_line(watched, JOBS / f"{name}.py")
+        if "holds" in expected:
+            self.assert_held(watched, outcome, expected["holds"])
         tally.right_verdicts += 1
 
     def assert_verdicts(self, watched, expected):
@@ -127,6 +130,12 @@ class JobTest(WatchTest):
             for which, operations in counts.items():
                 got = {op: sums["count"] for op, sums in axes[role][which].items()}
                 self.assertEqual(got, operations, f"{which} of {role}")
+
+    def assert_held(self, watched, outcome, when):
+        """What one policy is said to hold of gradients is what the job found that it does."""
+        [policy] = [one for one in watched["per_step"]["policies"] if one["when"] == when]
+        for line in objects_in(outcome.out):
+            self.assertEqual(policy["held_bytes"], line["held_bytes"], policy["null_reasons"])
 
     def assert_line(self, watched, script):
         changes = [verdict["change"] for verdict in watched["verdicts"] if verdict["change"]]

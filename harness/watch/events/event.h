@@ -3,6 +3,7 @@
 
 #include <cstdint>
 #include <limits>
+#include <map>
 #include <string>
 #include <vector>
 
@@ -57,6 +58,13 @@ struct TensorPeak {
   bool is_on_gpu = false;
 };
 
+// What a rank holds of the gradients of one sharded model between two micro-batches.
+struct HeldGradients {
+  std::int64_t shard_bytes = 0;    // where all were reduced
+  std::int64_t reduced_bytes = 0;  // where shards were added up, and replicas not yet
+  std::int64_t whole_bytes = 0;    // where nothing was reduced yet
+};
+
 // What one process says of itself, or one of the files that it left.
 struct RankEvents {
   int rank = -1;  // -1: it never had a process group
@@ -65,6 +73,7 @@ struct RankEvents {
   std::vector<Event> events;        // by start_ns
   std::vector<std::string> faults;  // what the watcher could not see, in sentences
   std::vector<Group> groups;
+  std::map<std::int64_t, HeldGradients> held;  // by model
   // Of a process without a group: why it may be one of several, "OMPI_COMM_WORLD_SIZE=4"; else "".
   std::string peers;
   TensorPeak peak;

@@ -142,6 +142,10 @@ void read_line(const json& line, const std::string& place, RankEvents& events) {
     events.peers = fields.string("detail");
   } else if (kind == "group") {
     add_group(events.groups, read_group(fields));
+  } else if (kind == "held_gradients") {
+    events.held[fields.integer("object", 1)] = {fields.integer("shard_bytes", 0),
+                                                fields.integer("reduced_bytes", 0),
+                                                fields.integer("whole_bytes", 0)};
   } else if (kind == "gpu_peak") {
     events.peak = read_gpu_peak(fields);
   } else if (kind == "fault" || kind == "full") {
@@ -277,6 +281,7 @@ void merge(RankEvents& native, const RankEvents& hook) {
   if (native.peers.empty()) native.peers = hook.peers;
   if (hook.peak.is_on_gpu) native.peak = hook.peak;
   native.groups = hook.groups;
+  native.held = hook.held;
   join(native.events, hook.events, EventKind::Forward, false);
   join(native.events, hook.events, EventKind::OptimizerStep, false);
   join(native.events, hook.events, EventKind::ZeroGrad, false);

@@ -159,7 +159,7 @@ def record_wrap(model, name, options):
         for told in groups_of(model, name):
             write_group(**told)
     if is_whole:
-        kept_models.add(model)
+        kept_models.add(model, gradients)
 
 
 def wrapper_of(state):
@@ -168,7 +168,9 @@ def wrapper_of(state):
 
 
 def groups_of(model, name):
-    """Yields what a wrapper knows of the process groups in which it reduces a model's gradients."""
+    """Yields what a wrapper knows of the process groups in which it reduces a model's gradients;
+    of fully_shard see_shards() tells it.
+    """
     if name == "DistributedDataParallel":
         yield {"group": model.process_group, "role": "data_parallel"}
     elif name == "FullyShardedDataParallel":
@@ -178,12 +180,6 @@ def groups_of(model, name):
         yield {"group": model.process_group, "role": role, "replicas": replicas}
         if replicas is not None:
             yield {"group": replicas, "role": "replicate"}
-    else:
-        units = model._get_fsdp_state()._fsdp_param_group
-        if units is not None:
-            yield from groups_of_mesh(units.mesh_info)
-            if units.post_forward_mesh_info is not None:
-                yield from groups_of_mesh(units.post_forward_mesh_info)
 
 
 def groups_of_mesh(info):
@@ -223,8 +219,8 @@ def begin_forward(model, is_unsynced):
 def end_forward(model, name, begun):
     if begun is not None:
         forwards.count += "no_grad" not in begun["detail"]
-        if name in SHARDING:
-            kept_models.add_shards(model)
+        if name in SHARDING and model not in kept_models.models:
+            see_shards(model)
         write_span("forward", name=name, object=number_of(model), **begun)
 
 
@@ -333,11 +329,41 @@ def record_use(how):
 reads = GradientReads()
 
 
-def shards_of(model):
-    """What optimizers have of a model that fully_shard was called with, units of it included."""
+def see_shards(model):
+    """Tells of a model of fully_shard's, in its first forward, what is known of it from then on."""
+    shards = []
+    with contextlib.suppress(AttributeError):  # all of it is fully_shard's own
+        for unit in units_of(model):
+            for mesh in (unit.mesh_info, unit.post_forward_mesh_info):
+                for told in groups_of_mesh(mesh) if mesh else ():
+                    write_group(**told)
+        parts = [part for unit in units_of(model) for part in unit.fsdp_params]
+        trained = [part for part in parts if part.sharded_param.requires_grad]
+        shards = [part.sharded_param for part in trained]
+        writer.write("held_gradients", object=number_of(model), **held_gradients(trained))
+    kept_models.add(model, shards)
+
+
+def units_of(model):
+    """Those parts of a model that are gathered and reduced together."""
     states = [m._get_fsdp_state() for m in model.modules() if hasattr(m, "_get_fsdp_state")]
-    groups = {id(state): state._fsdp_param_group for state in states}.values()
-    return [part.sharded_param for group in groups if group for part in group.fsdp_params]
+    units = {id(state): state._fsdp_param_group for state in states}.values()
+    return [unit for unit in units if unit is not None]
+
+
+def held_gradients(parts):
+    """Bytes that a rank holds between micro-batches: of its shards, in their own type; of the same
+    as reduce-scatter leaves them; of whole gradients that nobody has reduced yet. Shards are padded
+    to equal parts of the first dimension.
+    """
+    shard, reduced, whole = 0, 0, 0
+    for part in parts:
+        size = (part.reduce_dtype or part.param_dtype or part.orig_dtype).itemsize
+        padded = part.padded_sharded_param_size.numel()
+        shard += padded * part.orig_dtype.itemsize
+        reduced += padded * size
+        whole += part._orig_size.numel() * size
+    return {"shard_bytes": shard, "reduced_bytes": reduced, "whole_bytes": whole}
 
 
 def local(tensor):
@@ -362,15 +388,8 @@ class KeptModels:
         self.running = 0  # backwards, which may run others
         self.turn = 0
 
-    def add(self, model):
-        self.models[model] = ([p for p in model.parameters() if p.requires_grad], None)
-
-    def add_shards(self, model):
-        if model not in self.models:
-            shards = []
-            with contextlib.suppress(AttributeError):  # fully_shard's own
-                shards = [p for p in shards_of(model) if p.requires_grad]
-            self.models[model] = (shards, None)
+    def add(self, model, parameters):
+        self.models[model] = (parameters, None)
 
     def look(self, parameters):
         gradient = None

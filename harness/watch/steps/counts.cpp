@@ -106,8 +106,21 @@ OpSums gradients_of(const MicroBatch& micro_batch, Among among, const Quiet& qui
   return among == Among::Replicas ? sums : without(sums, quiet.of(micro_batch));
 }
 
-// How long the job waited for the last of these; absent where nobody knows when they ended.
-std::optional<std::int64_t> waited_ns(const EventPointers& reductions) {
+std::int64_t duration_ns(const EventPointers& events) {
+  std::int64_t sum_ns = 0;
+  for (const Event* event : events) sum_ns += event->end_ns - event->start_ns;
+  return sum_ns;
+}
+
+bool is_one_by_one(const EventPointers& reductions) {
+  return std::ranges::adjacent_find(reductions, [](const Event* before, const Event* next) {
+           return next->start_ns < before->end_ns;
+         }) == reductions.end();
+}
+
+// How long the job waited for these, which are of one backward; absent where nobody knows when they
+// ended. FSDP on the host waits for each before it goes on; else the last one is waited for.
+std::optional<std::int64_t> waited_ns(const EventPointers& reductions, bool is_fsdp) {
   std::int64_t issued_ns = 0;
   std::int64_t complete_ns = 0;
   bool known = false;
@@ -117,13 +130,8 @@ std::optional<std::int64_t> waited_ns(const EventPointers& reductions) {
     known |= reduction->end_ns > reduction->start_ns;
   }
   if (!known) return std::nullopt;
+  if (is_fsdp && is_one_by_one(reductions)) return duration_ns(reductions);
   return complete_ns - issued_ns;
-}
-
-std::int64_t duration_ns(const EventPointers& events) {
-  std::int64_t sum_ns = 0;
-  for (const Event* event : events) sum_ns += event->end_ns - event->start_ns;
-  return sum_ns;
 }
 
 // The forward after a synchronized one broadcasts buffers anew.
@@ -180,20 +188,36 @@ class Later {
   std::vector<Sizes> sizes_;  // by micro-batch
 };
 
-// Adds to `counts` what a micro-batch exchanges although it does so again later. Returns whether
-// there is any.
-bool add_excess(StepCounts& counts, const MicroBatch& micro_batch, Later& later, Among among,
-                const Quiet& quiet) {
-  const OpSums gradients = gradients_of(micro_batch, among, quiet);
-  if (gradients.empty()) return false;
+// What a micro-batch exchanges although it does so again later; empty where it does not.
+struct Excess {
+  OpSums sums;
+  EventPointers collectives;
+};
+
+Excess excess_of(const MicroBatch& micro_batch, Later& later, Among among, const Quiet& quiet) {
+  OpSums gradients = gradients_of(micro_batch, among, quiet);
+  if (gradients.empty()) return {};
   const bool is_excess = later.covers(micro_batch);
   later.add(micro_batch);
-  if (!is_excess) return false;
-  add(counts.excess, gradients);
-  const EventPointers reductions = reductions_of(micro_batch, among);
-  counts.excess_collectives.insert(counts.excess_collectives.end(), reductions.begin(),
-                                   reductions.end());
-  return true;
+  if (!is_excess) return {};
+  return {std::move(gradients), reductions_of(micro_batch, among)};
+}
+
+void add(std::optional<std::int64_t>& sum_ns, const std::optional<std::int64_t>& more_ns) {
+  if (!more_ns) sum_ns.reset();
+  if (sum_ns) *sum_ns += *more_ns;
+}
+
+// What `micro_batch` would have waited less without `excess`.
+std::optional<std::int64_t> waited_less_ns(const MicroBatch& micro_batch,
+                                           const EventPointers& excess) {
+  const EventPointers all = reductions_of(micro_batch);
+  EventPointers rest = all;
+  std::erase_if(rest, [&](const Event* each) { return std::ranges::count(excess, each) > 0; });
+  const bool is_fsdp = is_of_fsdp(micro_batch);
+  const auto waited = waited_ns(all, is_fsdp);
+  if (!waited || rest.empty()) return waited;
+  return *waited - std::min(*waited, waited_ns(rest, is_fsdp).value_or(0));
 }
 
 // From the last micro-batch back: what synchronizes although each of its models does so later.
@@ -203,18 +227,21 @@ void find_excess(StepCounts& counts, const Quiet& quiet) {
   const std::vector<MicroBatch>& all = counts.step->micro_batches;
   for (std::size_t i = all.size(); i-- > 0;) {
     if (!is_wrapped(all[i])) continue;
-    const auto before = std::ssize(counts.excess_collectives);
-    const bool of_shards = add_excess(counts, all[i], shards, Among::Shards, quiet);
-    const bool of_replicas = add_excess(counts, all[i], replicas, Among::Replicas, quiet);
-    if (!of_shards && !of_replicas) continue;
+    const Excess of_shards = excess_of(all[i], shards, Among::Shards, quiet);
+    const Excess of_replicas = excess_of(all[i], replicas, Among::Replicas, quiet);
+    EventPointers both = of_shards.collectives;
+    both.insert(both.end(), of_replicas.collectives.begin(), of_replicas.collectives.end());
+    if (both.empty()) continue;
+    add(counts.excess, of_shards.sums);
+    add(counts.excess, of_replicas.sums);
     counts.excess_micro_batches.insert(counts.excess_micro_batches.begin(), &all[i]);
-    counts.has_excess_among_shards |= of_shards;
-    if (of_replicas) counts.replicas.excess.insert(counts.replicas.excess.begin(), &all[i]);
-    const auto waited =
-        waited_ns({counts.excess_collectives.begin() + before, counts.excess_collectives.end()});
-    counts.excess_ns = counts.excess_ns && waited
-                           ? std::optional<std::int64_t>(*counts.excess_ns + *waited)
-                           : std::nullopt;
+    counts.excess_collectives.insert(counts.excess_collectives.end(), both.begin(), both.end());
+    counts.has_excess_among_shards |= !of_shards.collectives.empty();
+    add(counts.excess_ns, waited_less_ns(all[i], both));
+    if (!of_replicas.collectives.empty()) {
+      counts.replicas.excess.insert(counts.replicas.excess.begin(), &all[i]);
+      add(counts.replicas_excess_ns, waited_less_ns(all[i], of_replicas.collectives));
+    }
     add_broadcasts_behind(counts, i);
   }
 }
@@ -226,7 +253,7 @@ void find_exposed(StepCounts& counts, const Quiet& quiet) {
     exposed_ns += duration_ns(broadcasts_of(micro_batch));
     if (!is_wrapped(micro_batch) || !synchronizes(micro_batch, quiet)) continue;
     const EventPointers reductions = reductions_of(micro_batch);
-    const auto waited = waited_ns(reductions);
+    const auto waited = waited_ns(reductions, is_of_fsdp(micro_batch));
     if (!waited) return;
     exposed_ns += *waited;
     for (const Event* reduction : reductions) {
@@ -248,7 +275,7 @@ std::optional<std::int64_t> one_synchronization_ns(const StepCounts& counts, con
   for (const MicroBatch& micro_batch : counts.step->micro_batches) {
     broadcasts_ns += duration_ns(broadcasts_of(micro_batch));
     if (!is_wrapped(micro_batch) || !synchronizes(micro_batch, quiet)) continue;
-    waited = waited_ns(reductions_of(micro_batch));
+    waited = waited_ns(reductions_of(micro_batch), is_of_fsdp(micro_batch));
     ++synchronized;
   }
   if (synchronized != 1 || !waited) return std::nullopt;

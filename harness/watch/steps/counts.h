@@ -15,8 +15,9 @@
 //
 // The time of an excess synchronization is from when its last collective was issued to when the
 // last one was complete: DDP and FSDP issue the last when backward has nothing left to compute, and
-// wait. Assumed: compute and wire do not slow each other down; on a slower machine they do, and the
-// fix saves more.
+// wait. FSDP on the host waits for each collective before it goes on: of those that come one by one
+// all the time counts. Assumed: compute and wire do not slow each other down; on a slower machine
+// they do, and the fix saves more.
 #pragma once
 
 #include <cstdint>
@@ -31,6 +32,9 @@
 #include "harness/watch/steps/steps.h"
 
 namespace gradsync::watch {
+
+// Why there are no times.
+inline constexpr const char* kNoEnds = "it is not known when collectives ended";
 
 // One step in numbers. All of one model: the one that synchronized most often.
 struct StepCounts {
@@ -51,6 +55,7 @@ struct StepCounts {
   ReplicaCounts replicas;
   ByGroup by_group;  // empty: not all collectives in excess are known one by one
   std::optional<std::int64_t> excess_ns = 0;  // absent: it is not known when collectives ended
+  std::optional<std::int64_t> replicas_excess_ns = 0;  // of these, without which it were less
   // Of one synchronization: the mean of those in excess or, without such, the only one's.
   std::optional<std::int64_t> synchronization_ns;
   std::optional<StepParts> parts;  // without times; absent: its micro-batches are not alike

@@ -17,6 +17,14 @@ bool are_told(const RankEvents& rank) {
   });
 }
 
+// Whether a rank holds more until the end of a step: a reduction in a wider type than gradients
+// have.
+bool costs_memory(const RankEvents& rank) {
+  return std::ranges::any_of(rank.held, [](const auto& model) {
+    return model.second.reduced_bytes > model.second.shard_bytes;
+  });
+}
+
 bool is_of_fsdp1(const StepCounts& step) {
   return std::ranges::any_of(step.step->micro_batches, [](const MicroBatch& micro_batch) {
     return std::ranges::any_of(micro_batch.forwards,
@@ -53,9 +61,10 @@ void explain_replicas(Verdict& verdict, const RankEvents& rank, const StepCounts
   }
   if (blame_flag(verdict, rank, micro_batch.backwards.front()->end_ns)) return;
   verdict.why = "set_requires_all_reduce(False) was not called";
-  verdict.change = change_at(forward,
-                             "call set_requires_all_reduce(False) on the model but for the last "
-                             "micro-batch of a step: no rank holds more for it");
+  verdict.change = change_at(
+      forward, std::string("call set_requires_all_reduce(False) on the model but for "
+                           "the last micro-batch of a step") +
+                   (costs_memory(rank) ? ", where memory allows" : ": no rank holds more for it"));
 }
 
 Verdict judge_too_many(const RankEvents& rank, const UsualStep& usual) {
@@ -64,7 +73,8 @@ Verdict judge_too_many(const RankEvents& rank, const UsualStep& usual) {
   verdict.kind = VerdictKind::ReplicasMoreThanOnce;
   verdict.sentence =
       "replicas are synchronized " + how_often(replicas.synchronized, replicas.micro_batches);
-  verdict.fails = are_told(rank) && usual.example->models_are_known && !is_of_fsdp1(*usual.example);
+  verdict.fails = are_told(rank) && usual.example->models_are_known && !costs_memory(rank) &&
+                  !is_of_fsdp1(*usual.example);
   explain_replicas(verdict, rank, *usual.example);
   return verdict;
 }

@@ -94,6 +94,12 @@ class MadeJob {
     return *this;
   }
 
+  // What a rank holds of the gradients of model 1.
+  MadeJob& holding(watch::HeldGradients held) {
+    process_.held[1] = held;
+    return *this;
+  }
+
   // A collective beside forward and backward.
   MadeJob& collective(const std::string& op, std::int64_t bytes) {
     add_at(now_ns_, 2, op, bytes);

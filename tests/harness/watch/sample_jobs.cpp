@@ -46,7 +46,7 @@ MadeJob fsdp_job(int rank) {
 MadeJob hybrid_job(int rank) {
   MadeJob job(rank, 4);
   job.wrapper = "fully_shard";
-  return job.hybrid_groups().wrap().times(6, [](MadeJob& j) {
+  return job.hybrid_groups().holding({1000, 1000, 2000}).wrap().times(6, [](MadeJob& j) {
     j.times(4, [](MadeJob& k) {
        k.flag(true, 19, "set_is_last_backward").forward().hybrid(true);
      }).optimizer();

@@ -46,7 +46,15 @@ class WatchTest(unittest.TestCase):
             ("series",),
         ):
             for field in place_in(self.job, path):
-                if field in ("account", "axes", "flags", "parts", "no_parts_because", "series"):
+                if field in (
+                    "account",
+                    "axes",
+                    "flags",
+                    "parts",
+                    "no_parts_because",
+                    "policies",
+                    "series",
+                ):
                     continue  # absent in older files
                 wrong = copy.deepcopy(self.job)
                 del place_in(wrong, path)[field]
@@ -117,6 +125,18 @@ class WatchTest(unittest.TestCase):
         for field in flag:
             wrong = copy.deepcopy(hybrid)
             del wrong["flags"][0][field]
+            self.assertNotEqual(complaints("watch", wrong), [], f"{field} may be missing")
+
+    def test_policies_are_told(self):
+        hybrid = self.jobs["hybrid"]
+        held = [policy["held_bytes"] for policy in hybrid["per_step"]["policies"]]
+        self.assertEqual(held, [1000, 1000, 2000])
+        older = copy.deepcopy(hybrid)
+        del older["per_step"]["policies"]
+        self.assertEqual(complaints("watch", older), [])
+        for field in hybrid["per_step"]["policies"][0]:
+            wrong = copy.deepcopy(hybrid)
+            del wrong["per_step"]["policies"][0][field]
             self.assertNotEqual(complaints("watch", wrong), [], f"{field} may be missing")
 
     def test_older_files_have_no_peaks(self):

@@ -109,6 +109,18 @@ TEST(HookEvents, GroupsAreJoinedFromSeveralLines) {
   EXPECT_THAT(native.groups, SizeIs(1));
 }
 
+TEST(HookEvents, WhatGradientsHoldIsKnownByModel) {
+  const std::string line =
+      R"({"kind":"held_gradients","object":2,"shard_bytes":8,"reduced_bytes":4,"whole_bytes":16})"
+      "\n";
+  RankEvents native;
+  merge(native, parse_hook_events(kStart + line, "hook-42.jsonl"));
+  ASSERT_TRUE(native.held.contains(2));
+  EXPECT_EQ(native.held[2].shard_bytes, 8);
+  EXPECT_EQ(native.held[2].reduced_bytes, 4);
+  EXPECT_EQ(native.held[2].whole_bytes, 16);
+}
+
 TEST(HookEvents, ALineThatIsCutOffIsAFault) {
   for (std::size_t left = 1; left < kForward.size(); ++left) {
     const std::string text = kStart + kRank + kForward.substr(0, left);

@@ -2,7 +2,7 @@
 
 import torch
 from torch.nn.functional import mse_loss
-from training import counted, make_hybrid, windows
+from training import counted, make_hybrid, note_held, windows
 
 
 @counted
@@ -14,6 +14,8 @@ def main():
             model.set_is_last_backward(is_last)
             model.set_requires_gradient_sync(is_last)
             mse_loss(model(inputs), targets).backward()
+            if not is_last:
+                note_held(model)
         optimizer.step()
         optimizer.zero_grad()
 

@@ -1,7 +1,8 @@
 """What the training scripts beside this file share: data, a tiny model, and their own count.
 
 A script counts its collectives by itself, where torch dispatches them, and prints the count as its
-last line: {"rank": 0, "collectives": {"all_reduce": {"count": 8, "bytes": 1344}}}.
+last line: {"rank": 0, "collectives": {"all_reduce": {"count": 8, "bytes": 1344}}}. One that notes
+what it holds of gradients between micro-batches adds the most of that, "held_bytes".
 """
 
 import functools
@@ -80,13 +81,34 @@ def counted(main):
         own_count = OwnCount()
         with own_count:
             main()
-        print(json.dumps({"rank": dist.get_rank(), "collectives": own_count.sums}), flush=True)
+        held = {"held_bytes": max(held_bytes)} if held_bytes else {}
+        said = {"rank": dist.get_rank(), "collectives": own_count.sums} | held
+        print(json.dumps(said), flush=True)
         # Before the interpreter ends, so must gloo's threads, which let go of Python's tensors: a
         # group ends them when nobody has it any more. Else a rank aborts now and then.
         gc.collect()
         dist.destroy_process_group()
 
     return run
+
+
+held_bytes = []
+
+
+def note_held(model):
+    """Adds what the storages of all gradients hold now of a model that is fully_shard's. It reads
+    them past Python's `grad`: a job that needs them between micro-batches is another one.
+    """
+    gradient_of = torch._C.TensorBase.grad.__get__
+    shards = [module for module in model.modules() if hasattr(module, "_get_fsdp_state")]
+    units = [module._get_fsdp_state()._fsdp_param_group for module in shards]
+    gradients = [unit._partial_reduce_output for unit in units]
+    for part in (part for unit in units for part in unit.fsdp_params):
+        gradients += [gradient_of(part.sharded_param), part.unsharded_accumulated_grad]
+        gradients.append(gradient_of(part._unsharded_param))
+    tensors = [getattr(g, "_local_tensor", g) for g in gradients if g is not None]
+    storages = {t.untyped_storage().data_ptr(): t.untyped_storage().nbytes() for t in tensors}
+    held_bytes.append(sum(storages.values()))
 
 
 def make_model(batch_norm=False):
@@ -96,14 +118,14 @@ def make_model(batch_norm=False):
     return torch.nn.Sequential(*layers)
 
 
-def make_hybrid(names=("dp_replicate", "dp_shard")):
+def make_hybrid(**options):
     """A model sharded over two ranks and replicated over two, in two units."""
     from torch.distributed.fsdp import fully_shard
 
     model = make_model()
-    mesh = init_device_mesh("cpu", (2, 2), mesh_dim_names=names)
-    fully_shard(model[0], mesh=mesh)
-    return fully_shard(model, mesh=mesh)
+    mesh = init_device_mesh("cpu", (2, 2), mesh_dim_names=("dp_replicate", "dp_shard"))
+    fully_shard(model[0], mesh=mesh, **options)
+    return fully_shard(model, mesh=mesh, **options)
 
 
 def make_tensor_parallel():

@@ -306,6 +306,29 @@ TEST(Counts, TimesThatNobodySawAreNotZero) {
   EXPECT_EQ(cut.counts[0].excess_ns, std::nullopt);
 }
 
+// Waits of a step of two micro-batches under FSDP, whose two collectives of 5 ms come so far apart.
+std::optional<std::int64_t> excess_ns_of_fsdp(std::int64_t apart_ms) {
+  MadeJob job;
+  job.wrapper = "fully_shard";
+  job.reduction = "reduce_scatter";
+  RankEvents process = job.times(2, synced_batch).optimizer().process();
+  Event* before = nullptr;
+  for (Event& event : process.events) {
+    if (event.kind != EventKind::Collective) continue;
+    if (before != nullptr) event.start_ns = before->start_ns + apart_ms * kMillisecond;
+    event.end_ns = event.start_ns + 5 * kMillisecond;
+    before = before == nullptr ? &event : nullptr;
+  }
+  const Steps steps = cut_into_steps(process.events);
+  return count_steps(steps).at(0).excess_ns;
+}
+
+// On the host it waits for each; where they overlap, for the last one.
+TEST(Counts, FsdpThatReducesOneByOneWaitsForAll) {
+  EXPECT_EQ(excess_ns_of_fsdp(1), 5 * kMillisecond);
+  EXPECT_EQ(excess_ns_of_fsdp(6), 2 * 5 * kMillisecond);
+}
+
 TEST(OpSums, AnUnknownSizeMakesTheSumUnknown) {
   Event known;
   known.name = "all_reduce";

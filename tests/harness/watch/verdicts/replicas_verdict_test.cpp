@@ -148,6 +148,13 @@ TEST(ReplicasVerdict, OneGenerationOfFsdpCannotHelpIt) {
   EXPECT_THAT(verdicts[0].change->what, HasSubstr("fully_shard"));
 }
 
+TEST(ReplicasVerdict, AReductionInAWiderTypeIsAMatterOfMemory) {
+  const auto verdicts = verdicts_of({true, true}, hybrid_job().holding({1000, 2000, 4000}));
+  EXPECT_EQ(verdicts[0].kind, VerdictKind::ReplicasMoreThanOnce);
+  EXPECT_FALSE(verdicts[0].fails);
+  EXPECT_THAT(verdicts[0].change->what, HasSubstr("where memory allows"));
+}
+
 // Units of a model that each are told when: what does not come again is no excess.
 TEST(ReplicasVerdict, OtherUnitsInOtherMicroBatches) {
   const auto step = [](MadeJob& j) {
