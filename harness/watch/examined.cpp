@@ -22,7 +22,10 @@ Examined::Examined(const RankEvents& seen)
     : events(&seen),
       steps(cut_into_steps(seen.events)),
       counts(count_steps(steps)),
-      verdicts(judge(seen, steps, counts)) {}
+      models(judge_models(seen, steps)),
+      verdicts(judge(seen, steps, counts)) {
+  put_worst_first(verdicts, models);
+}
 
 std::vector<const RankEvents*> training_processes(const std::vector<RankEvents>& processes) {
   std::map<int, const RankEvents*> by_rank;

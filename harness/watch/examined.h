@@ -13,6 +13,7 @@
 #include "harness/watch/events/event.h"
 #include "harness/watch/steps/counts.h"
 #include "harness/watch/steps/steps.h"
+#include "harness/watch/verdicts/model_verdicts.h"
 #include "harness/watch/verdicts/verdict.h"
 
 namespace gradsync::watch {
@@ -24,6 +25,7 @@ struct Examined {
   const RankEvents* events;
   Steps steps;
   std::vector<StepCounts> counts;
+  std::vector<ModelVerdict> models;  // empty: it trains one
   std::vector<Verdict> verdicts;
 };
 

@@ -1,5 +1,7 @@
 #include <fmt/format.h>
 
+#include <algorithm>
+
 #include "harness/text/text_width.h"
 #include "harness/watch/page_parts.h"
 #include "harness/watch/watched.h"
@@ -33,6 +35,20 @@ std::string verdict_text(const Verdict& verdict, const char* label) {
   return text;
 }
 
+// Where there is more to say than of all of them.
+std::string models_text(const std::vector<ModelVerdict>& models) {
+  const auto is_like_the_first = [&](const ModelVerdict& model) {
+    return model.verdict.sentence == models.front().verdict.sentence;
+  };
+  if (std::ranges::all_of(models, is_like_the_first)) return "";
+  std::string text;
+  for (const ModelVerdict& model : models) {
+    text += wrapped(fmt::format("model: {}: {}", model_text(model), model.verdict.sentence), 0,
+                    kPageWidth);
+  }
+  return text + "\n";
+}
+
 }  // namespace
 
 std::string watch_page(const Watched& watched) {
@@ -42,6 +58,7 @@ std::string watch_page(const Watched& watched) {
   }
   const std::string peak = peak_sentence(watched);
   if (!peak.empty()) text += wrapped(peak, 0, kPageWidth) + "\n";
+  text += models_text(watched.models);
   for (const Flag& flag : watched.flags) text += wrapped("flag: " + flag_text(flag), 0, kPageWidth);
   if (!watched.flags.empty()) text += "\n";
   for (std::size_t i = 0; i < watched.verdicts.size(); ++i) {

@@ -34,6 +34,17 @@ json to_json(const Verdict& verdict) {
           {"fails", verdict.fails}};
 }
 
+json to_json(const std::vector<ModelVerdict>& models) {
+  json list = json::array();
+  for (const ModelVerdict& model : models) {
+    list.push_back({{"wrapper", model.wrapper},
+                    {"file", text_or_null(model.file)},
+                    {"line", model.line > 0 ? json(model.line) : json()},
+                    {"verdict", to_json(model.verdict)}});
+  }
+  return list;
+}
+
 json to_json(const Axis& axis) {
   return {{"role", to_string(axis.role)},
           {"name", text_or_null(axis.name)},
@@ -108,6 +119,7 @@ json watch_json(const Watched& watched) {
           {"per_step", watched.typical ? to_json(*watched.typical) : json()},
           {"verdicts", std::move(verdicts)},
           {"has_excess", has_excess(watched)},
+          {"models", to_json(watched.models)},
           {"flags", std::move(flags)},
           {"faults", watched.faults},
           {"account", watched.account ? write_fields(*watched.account) : json()},

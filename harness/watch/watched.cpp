@@ -109,6 +109,15 @@ std::vector<Verdict> agreed_verdicts(const std::vector<Examined>& ranks) {
   return ranks[0].verdicts;
 }
 
+bool agree_on_models(const std::vector<Examined>& ranks) {
+  const auto is_alike = [](const ModelVerdict& a, const ModelVerdict& b) {
+    return a.wrapper == b.wrapper && a.verdict.kind == b.verdict.kind;
+  };
+  return std::ranges::all_of(ranks, [&](const Examined& rank) {
+    return std::ranges::equal(rank.models, ranks[0].models, is_alike);
+  });
+}
+
 std::vector<std::string> wrappers_of(const std::vector<Examined>& ranks) {
   std::set<std::string> names;
   for (const Event& event : ranks[0].events->events) {
@@ -174,6 +183,7 @@ Watched summarize(const std::vector<RankEvents>& processes) {
         {VerdictKind::NoSteps, "no process that uses torch was seen", "", std::nullopt, false}};
   } else {
     watched.wrappers = wrappers_of(ranks);
+    if (agree_on_models(ranks)) watched.models = ranks[0].models;
     watched.flags = flags_of(*ranks[0].events);
     watched.typical = typical_step(ranks);
     watched.verdicts = agreed_verdicts(ranks);

@@ -15,6 +15,7 @@
 #include "harness/watch/policies.h"
 #include "harness/watch/series.h"
 #include "harness/watch/steps/step_parts.h"
+#include "harness/watch/verdicts/model_verdicts.h"
 #include "harness/watch/verdicts/verdict.h"
 
 namespace gradsync::watch {
@@ -54,6 +55,7 @@ struct Watched {
   std::vector<WatchedRank> ranks;      // by rank; those that were seen
   std::optional<TypicalStep> typical;  // of the lowest rank
   std::vector<Verdict> verdicts;       // the first is on when the job synchronizes
+  std::vector<ModelVerdict> models;    // the worst first; empty: it trains one, or ranks disagree
   std::vector<Flag> flags;             // of the lowest rank
   std::vector<std::string> faults;     // what was not seen, a sentence each
   std::optional<GradientAccount> account;  // absent: nobody asked for it

@@ -272,6 +272,17 @@ Verdict read_verdict(JsonFields fields, const std::string& path) {
   return verdict;
 }
 
+ModelVerdict read_model(JsonFields fields, const std::string& path) {
+  ModelVerdict model;
+  model.wrapper = sentence(fields, "wrapper");
+  model.file = sentence_or_null(fields, "file");
+  if (!is_null(fields, "line")) model.line = small(fields, "line", 1);
+  model.verdict = read_verdict(inner(fields, fields.raw("verdict", true), path + ".verdict"),
+                               path + ".verdict");
+  fields.finish();
+  return model;
+}
+
 // Files of before they were there have none.
 Series read_series_if_there(JsonFields& fields) {
   if (!fields.has("series")) return unknown_series("the file is older than its series");
@@ -308,6 +319,7 @@ Watched watched_from_json(const json& value, const std::string& file) {
   if (!per_step.is_null()) watched.typical = read_typical(inner(fields, per_step, "per_step"));
   watched.verdicts = read_list<Verdict>(fields, "verdicts", read_verdict);
   if (watched.verdicts.empty()) fields.fail("verdicts", "one verdict or more");
+  if (fields.has("models")) watched.models = read_list<ModelVerdict>(fields, "models", read_model);
   watched.flags = read_later_list<Flag>(fields, "flags");
   watched.faults = sentences(fields, "faults");
   if (fields.boolean("has_excess") != has_excess(watched)) {

@@ -54,6 +54,13 @@ MadeJob hybrid_job(int rank) {
   });
 }
 
+MadeJob several_models_job(int rank) {
+  return MadeJob(rank).wrap(1).wrap(2).times(6, [](MadeJob& job) {
+    job.times(3, [](MadeJob& j) { j.forward(2).reducing(); }).optimizer().zero_grad();
+    job.forward(1).reducing().optimizer().zero_grad();
+  });
+}
+
 MadeJob cleared_job(int rank) {
   return MadeJob(rank).wrap().times(6, [](MadeJob& job) {
     job.forward().reducing().zero_grad(33).forward().reducing().optimizer().zero_grad();
@@ -91,6 +98,7 @@ std::vector<SampleJob> sample_jobs() {
           {"never", two(never_job)},
           {"fsdp", two(fsdp_job)},
           {"hybrid", two(hybrid_job)},
+          {"several_models", two(several_models_job)},
           {"cleared", two(cleared_job)},
           {"batch_norm", two(batch_norm_job)},
           {"without_times", job_without_times()},

@@ -10,12 +10,13 @@ namespace gradsync::test {
 
 // Six steps of 4 micro-batches, as their names say.
 MadeJob proper_job(int rank);
-MadeJob improper_job(int rank);    // no_sync round backward alone
-MadeJob never_job(int rank);       // all under no_sync
-MadeJob fsdp_job(int rank);        // without no_sync
-MadeJob hybrid_job(int rank);      // all in every micro-batch
-MadeJob cleared_job(int rank);     // gradients cleared between two micro-batches
-MadeJob batch_norm_job(int rank);  // every micro-batch, buffers too, unused parameters searched
+MadeJob improper_job(int rank);        // no_sync round backward alone
+MadeJob never_job(int rank);           // all under no_sync
+MadeJob fsdp_job(int rank);            // without no_sync
+MadeJob hybrid_job(int rank);          // all in every micro-batch
+MadeJob several_models_job(int rank);  // one with an optimizer of its own, every micro-batch
+MadeJob cleared_job(int rank);         // gradients cleared between two micro-batches
+MadeJob batch_norm_job(int rank);      // every micro-batch, buffers too, unused parameters searched
 
 // Two ranks of a job that synchronizes in every micro-batch; sizes and ends were not seen.
 std::vector<watch::RankEvents> job_without_times();

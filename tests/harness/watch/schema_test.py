@@ -15,6 +15,9 @@ sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
 
 from schemas import complaints, place_in
 
+# Absent in older files.
+LATER = {"account", "axes", "flags", "models", "parts", "no_parts_because", "policies", "series"}
+
 
 class WatchTest(unittest.TestCase):
     @classmethod
@@ -25,7 +28,7 @@ class WatchTest(unittest.TestCase):
         cls.job = cls.jobs["improper"]
 
     def test_written_jobs_are_valid(self):
-        self.assertEqual(len(self.jobs), 11)
+        self.assertEqual(len(self.jobs), 12)
         for name, job in self.jobs.items():
             self.assertEqual(complaints("watch", job), [], name)
         kinds = {job["verdicts"][0]["kind"] for job in self.jobs.values()}
@@ -46,16 +49,8 @@ class WatchTest(unittest.TestCase):
             ("series",),
         ):
             for field in place_in(self.job, path):
-                if field in (
-                    "account",
-                    "axes",
-                    "flags",
-                    "parts",
-                    "no_parts_because",
-                    "policies",
-                    "series",
-                ):
-                    continue  # absent in older files
+                if field in LATER:
+                    continue
                 wrong = copy.deepcopy(self.job)
                 del place_in(wrong, path)[field]
                 self.assertNotEqual(
@@ -125,6 +120,18 @@ class WatchTest(unittest.TestCase):
         for field in flag:
             wrong = copy.deepcopy(hybrid)
             del wrong["flags"][0][field]
+            self.assertNotEqual(complaints("watch", wrong), [], f"{field} may be missing")
+
+    def test_models_are_told(self):
+        several = self.jobs["several_models"]
+        kinds = [model["verdict"]["kind"] for model in several["models"]]
+        self.assertEqual(kinds, ["more_than_once", "once_per_step"])
+        older = copy.deepcopy(several)
+        del older["models"]
+        self.assertEqual(complaints("watch", older), [])
+        for field in several["models"][0]:
+            wrong = copy.deepcopy(several)
+            del wrong["models"][0][field]
             self.assertNotEqual(complaints("watch", wrong), [], f"{field} may be missing")
 
     def test_policies_are_told(self):
