@@ -2,7 +2,8 @@
 
 #include <fmt/format.h>
 
-#include <algorithm>
+#include <cstdlib>
+#include <set>
 
 #include "harness/base/units.h"
 

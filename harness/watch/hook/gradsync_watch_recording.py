@@ -219,7 +219,8 @@ def begin_forward(model, is_unsynced):
 def end_forward(model, name, begun):
     if begun is not None:
         forwards.count += "no_grad" not in begun["detail"]
-        if name in SHARDING and model not in kept_models.models:
+        if name in SHARDING and number_of(model) not in writer.models:
+            writer.models.add(number_of(model))
             see_shards(model)
         write_span("forward", name=name, object=number_of(model), **begun)
 

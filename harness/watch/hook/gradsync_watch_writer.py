@@ -39,11 +39,15 @@ class Writer:
         self.written = 0
         self.is_on = True
         self.knows_rank = False
-        # How many process groups there were when they were last looked through, and those that are
-        # written already, by name and role.
-        self.group_count, self.groups = 0, set()
+        self.forget_told()
         # Of its process group, which may be gone when somebody asks; no store: it never had one.
         self.rank, self.world_size, self.store = 0, 1, None
+
+    def forget_told(self):
+        """What is told once in a file: process groups, by name and role, and how many there were
+        when they were last looked through; models by number.
+        """
+        self.group_count, self.groups, self.models = 0, set(), set()
 
     def write(self, kind, **fields):
         with self.lock:
@@ -122,4 +126,4 @@ class Writer:
         self.file = None
         self.written = 0
         self.knows_rank = False
-        self.group_count, self.groups = 0, set()
+        self.forget_told()

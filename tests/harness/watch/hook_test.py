@@ -267,6 +267,42 @@ class AccountTest(unittest.TestCase):
             self.assertEqual(len(of_kind(lines, "optimizer_step")), 1)
 
 
+TWICE = """
+import os, sys, torch
+import gradsync_watch_hook as hook
+from torch.distributed.fsdp import fully_shard
+store = torch.distributed.HashStore()
+torch.distributed.init_process_group("gloo", rank=0, world_size=1, store=store)
+layer = torch.nn.Linear(3, 2)
+for folder in sys.argv[1:]:
+    hook.begin(folder)
+    if folder == sys.argv[1]:
+        fully_shard(layer)
+    layer(torch.ones(1, 3)).sum().backward()
+    hook.end()
+torch.distributed.destroy_process_group()
+"""
+
+
+class ShardsTest(unittest.TestCase):
+    """What is told of a model of fully_shard's: by a name that was imported before the hook was."""
+
+    def test_every_watching_tells_it_once(self):
+        with (
+            tempfile.TemporaryDirectory(prefix="gradsync_test_") as one,
+            tempfile.TemporaryDirectory(prefix="gradsync_test_") as other,
+        ):
+            done = run_python("-c", TWICE, one, other, env=environment(PYTHONPATH=str(HOOK)))
+            self.assertEqual((done.returncode, done.stderr), (0, ""))
+            for folder in (one, other):
+                [lines] = events_of(folder).values()
+                self.assertEqual(of_kind(lines, "fault"), [])
+                [group] = of_kind(lines, "group")
+                self.assertEqual((group["ranks"], group["role"]), ([0], "shard"))
+                [held] = of_kind(lines, "held_gradients")
+                self.assertEqual((held["shard_bytes"], held["whole_bytes"]), (32, 32))
+
+
 class HarmlessTest(unittest.TestCase):
     """Whatever happens to the hook, the job runs as it would have."""
 
