@@ -33,6 +33,7 @@ constexpr int kMost = 4096;
 struct EqualOptions {
   std::vector<std::string> command;
   std::string python;
+  std::string keep;  // "": nothing is kept
   int ranks = 2;
   int micro_batches = 2;
   int micro_batch_size = 1;
@@ -92,7 +93,7 @@ watch::FirstStep first_step(const EqualOptions& options, const Split& split,
     throw EnvironmentError(
         fmt::format("split into {}, the job {}", watch::split_text(split),
                     seen.failure.empty() ? watch::why_no_step(seen) : seen.failure),
-        "");
+        "--keep DIR keeps what it printed");
   }
   return watch::first_step_of(split, seen.accounts);
 }
@@ -130,7 +131,7 @@ const char* conclusion(ExitStatus status) {
 
 ExitStatus run_splits(const EqualOptions& options) {
   const std::vector<Split> splits = splits_of(options);
-  const watch::EventFolder folder("");  // removed at the end
+  const watch::EventFolder folder(options.keep);
   const watch::FirstStep right = first_step(options, splits.front(), folder.path());
   TextTable table({{"ranks"},
                    {"micro-batches"},
@@ -174,6 +175,7 @@ void add_equal_command(CLI::App& app, ExitStatus& status, std::vector<std::strin
       ->capture_default_str();
   command->add_option("--python", options->python,
                       "The job's interpreter, where COMMAND does not show it");
+  command->add_option("--keep", options->keep, "Keep there what each run printed");
   command->callback([options, &status] {
     if (options->command.empty()) {
       throw ConfigError(

@@ -29,9 +29,10 @@ class EqualTest(ProgramTest):
         place = {"MASTER_ADDR": "127.0.0.1", "MASTER_PORT": str(free_port())}
         return place | {"OMP_NUM_THREADS": "1"}
 
-    def equal_of(self, script, *arguments):
+    def equal_of(self, script, *arguments, more=()):
         """Ranks are forked from a process that has imported torch."""
-        return self.equal(TORCH_PYTHON, FORKED_RANKS, "{ranks}", JOBS / script, *arguments)
+        job = (TORCH_PYTHON, FORKED_RANKS, "{ranks}", JOBS / script, *arguments)
+        return self.equal(*job, options=(*SPLIT, *more))
 
     def assert_said(self, outcome, status, *texts):
         self.assertEqual(outcome.status, status, outcome.err + outcome.out)
@@ -103,8 +104,10 @@ class SlowTest(EqualTest):
         self.assertIn("of 1 rank x 4 micro-batches, expected 1 rank x 1 micro-batch", outcome.err)
 
     def test_a_job_that_fails(self):
-        outcome = self.equal_of("plain.py", "step", "no number", "2")
+        kept = self.place / "kept"
+        outcome = self.equal_of("plain.py", "step", "no number", "2", more=("--keep", kept))
         self.assertEqual(outcome.status, 4, outcome.err)
+        self.assertIn("ValueError", (kept / "output_1_1.log").read_text())
         self.assertIn("split into 1 rank x 1 micro-batch, the job", outcome.err)
 
     def test_accelerate(self):

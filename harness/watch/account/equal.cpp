@@ -201,7 +201,7 @@ FirstStep first_step_of(const Split& split, const std::vector<AccountRecords>& r
     }
   }
   if (parameters.empty()) {
-    throw EnvironmentError("no first step of its optimizers could be recorded", "");
+    throw EnvironmentError("no first step of its optimizers could be recorded");
   }
   check_split(split, ranks, micro_batches);
   for (const auto& [rank, tokens] : of_ranks) first.tokens.push_back(tokens);
