@@ -113,12 +113,30 @@ ExitStatus status_of(const std::vector<EqualVerdict>& verdicts) {
   return status;
 }
 
+// What a table has room for.
+std::string in_short(const EqualVerdict& verdict) {
+  switch (verdict.kind) {
+    case EqualKind::OtherWeights:
+      return "the same samples count otherwise";
+    case EqualKind::OtherSamples:
+      return "another gradient";
+    case EqualKind::OtherStart:
+      return "of other parameters";
+    case EqualKind::Equal:
+    case EqualKind::Factor:
+      break;
+  }
+  return verdict.sentence;
+}
+
 std::string reasons(const std::vector<Split>& splits, const std::vector<EqualVerdict>& verdicts) {
   std::string said;
   for (std::size_t i = 0; i < verdicts.size(); ++i) {
-    if (verdicts[i].why.empty()) continue;
-    said += text::wrapped(fmt::format("{}: {}", watch::split_text(splits[i + 1]), verdicts[i].why),
-                          2, watch::kPageWidth);
+    const EqualVerdict& verdict = verdicts[i];
+    if (verdict.kind == EqualKind::Equal) continue;
+    said += text::wrapped(fmt::format("{}: {}", watch::split_text(splits[i + 1]), verdict.sentence),
+                          0, watch::kPageWidth);
+    if (!verdict.why.empty()) said += text::wrapped("why: " + verdict.why, 2, watch::kPageWidth);
   }
   return said;
 }
@@ -142,7 +160,7 @@ ExitStatus run_splits(const EqualOptions& options) {
   for (auto split = splits.begin() + 1; split != splits.end(); ++split) {
     verdicts.push_back(
         watch::compare_first_steps(right, first_step(options, *split, folder.path())));
-    table.add_row(row(*split, verdicts.back().sentence));
+    table.add_row(row(*split, in_short(verdicts.back())));
   }
   const ExitStatus status = status_of(verdicts);
   std::cout << table.to_markdown() << "\n"

@@ -56,7 +56,8 @@ class FastTest(EqualTest):
             1,
             "the same samples count otherwise: in the right gradient its",
             "NOT EQUAL: the gradient depends on the split",
-            "2 ranks x 4 micro-batches: weights stand in the ratio of tokens: micro-batches have",
+            "| 2 | 4 | 2 | the same samples count otherwise |",
+            "why: weights stand in the ratio of tokens: micro-batches have",
             "the loss of each is a mean over its own, not over those of the step",
         )
 
@@ -87,7 +88,7 @@ class SlowTest(EqualTest):
             1,
             "4 x the right gradient",
             "2 x the right gradient",
-            "2 ranks x 4 micro-batches: summed over micro-batches, not averaged",
+            "2 ranks x 4 micro-batches: 4 x the right gradient why: summed over micro-batches, not",
         )
 
     def test_other_samples_or_another_start_are_no_fault_of_the_loss(self):
