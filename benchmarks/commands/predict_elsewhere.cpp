@@ -16,6 +16,8 @@
 #include "harness/plan/cell.h"
 #include "harness/plan/overrides.h"
 #include "harness/predict/link_file.h"
+#include "harness/results/store.h"
+#include "harness/session/finished_runs.h"
 #include "harness/session/paths.h"
 #include "harness/session/rank_program.h"
 #include "harness/text/text_table.h"
@@ -43,6 +45,7 @@ using predict::LinkFile;
 using predict::StepModel;
 
 constexpr std::size_t kElsewhereWidth = 80;
+constexpr double kOfHundred = 100;
 
 // What is said of one cell.
 struct StepRow {
@@ -57,6 +60,12 @@ struct StepRow {
   std::string limit;
   std::vector<predict::Gain> gains;
   std::string unknown_because;
+  std::optional<double> measured_step_s;  // of a run's cells
+
+  std::optional<double> error() const {
+    if (!step_s || !measured_step_s) return std::nullopt;
+    return *step_s / *measured_step_s - 1;
+  }
 };
 
 constexpr auto fields_of(const StepRow*) {
@@ -70,7 +79,8 @@ constexpr auto fields_of(const StepRow*) {
                     field("critical_path", &StepRow::critical_path),
                     field("limit", &StepRow::limit),
                     field("gains", &StepRow::gains),
-                    field("unknown_because", &StepRow::unknown_because)};
+                    field("unknown_because", &StepRow::unknown_because),
+                    field("measured_step_s", &StepRow::measured_step_s).spared()};
 }
 
 // Of each model of the cells, by name and scale: its step, or why it is not known.
@@ -148,6 +158,36 @@ std::vector<StepRow> rows_of(const ElsewhereOptions& options, const LinkFile& li
   return rows;
 }
 
+// Rates are those of the line, divided by the cell's scale.
+launch::Topology topology_of(const plan::Cell& cell, const results::Context& context) {
+  launch::Topology topology;
+  topology.name = cell.topology;
+  const auto shape = context.topologies.find(cell.topology);
+  if (shape == context.topologies.end()) return topology;
+  topology.nodes = shape->second.nodes.value_or(1);
+  topology.ranks_per_node = shape->second.ranks_per_node.value_or(1);
+  const auto scaled = [&cell](const std::optional<double>& rate) {
+    return rate ? std::optional(*rate / cell.scale) : std::nullopt;
+  };
+  topology.inter_node_bits_per_s = scaled(shape->second.inter_node_bits_per_s);
+  topology.intra_node_bits_per_s = scaled(shape->second.intra_node_bits_per_s);
+  return topology;
+}
+
+std::vector<StepRow> rows_of_run(const std::string& directory, const LinkFile& links) {
+  const summary::FinishedRun run = session::read_run(directory);
+  Models models;
+  std::vector<StepRow> rows;
+  for (const results::CellResult& measured : run.result.cells) {
+    if (!measured.is_timed()) continue;
+    const plan::Cell cell = plan::cell_from_json(measured.cell.written(), directory);
+    StepRow row = row_of(cell, topology_of(cell, run.result.context), links, models);
+    row.measured_step_s = measured.step_s->mean;
+    rows.push_back(std::move(row));
+  }
+  return rows;
+}
+
 // Of a model that was named, it is an error that its times are not known; a plan may hold others.
 void refuse_unknown_model(const ElsewhereOptions& options, const std::vector<StepRow>& rows) {
   for (const StepRow& row : rows) {
@@ -175,6 +215,8 @@ void print_steps(const std::vector<StepRow>& rows) {
                                  {"90 % interval"},
                                  {"exposed"},
                                  {"what limits", text::Align::Left}});
+  const bool has_measured = rows.front().measured_step_s.has_value();
+  if (has_measured) columns.insert(columns.end(), {{"measured"}, {"error"}});
   text::TextTable table(columns);
   for (const StepRow& row : rows) {
     std::vector<std::string> words;
@@ -190,20 +232,21 @@ void print_steps(const std::vector<StepRow>& rows) {
     } else {
       words.insert(words.end(), {"not predicted", "", "", row.unknown_because});
     }
+    if (has_measured) words.push_back(fmt::format("{:.3f}", *row.measured_step_s));
+    if (row.error()) words.push_back(fmt::format("{:+.1f} %", kOfHundred * *row.error()));
     table.add_row(std::move(words));
   }
   std::cout << table.to_markdown();
 }
 
 std::string interval_text(const LinkFile& links) {
-  constexpr double kPercent = 100;
   const std::string stands_on =
       links.source.empty() ? "these are assumed; --links takes measured ones" : links.source;
   return fmt::format(
       "The interval covers compute that is {:g} %, rates that are {:g} % and the host's costs and "
       "latencies that are {:g} % off (1 sd; {}), and not a machine that works in another way.",
-      kPercent * links.doubt.compute, kPercent * links.doubt.rate, kPercent * links.doubt.host,
-      stands_on);
+      kOfHundred * links.doubt.compute, kOfHundred * links.doubt.rate,
+      kOfHundred * links.doubt.host, stands_on);
 }
 
 // Of a single row: what a change would buy.
@@ -215,6 +258,22 @@ void print_gains(const StepRow& row) {
   std::cout << text::wrapped(
       fmt::format("What a change would do to a step: {}.", fmt::join(words, "; ")), 0,
       kElsewhereWidth);
+}
+
+LinkFile links_of(const ElsewhereOptions& options) {
+  return options.links.empty() ? LinkFile{} : predict::read_link_file(options.links);
+}
+
+void print_rows(const std::vector<StepRow>& rows, const LinkFile& links, bool as_json) {
+  if (as_json) {
+    json list = json::array();
+    for (const StepRow& row : rows) list.push_back(write_fields(row));
+    std::cout << list.dump(1) << "\n";
+    return;
+  }
+  print_steps(rows);
+  std::cout << "\n" << text::wrapped(interval_text(links), 0, kElsewhereWidth);
+  if (rows.size() == 1) print_gains(rows.front());
 }
 
 // Of any file of the suite.
@@ -254,20 +313,27 @@ std::string what_to_record(const std::string& name) {
       name, name);
 }
 
+bool is_run(const std::string& name) {
+  return std::filesystem::is_regular_file(std::filesystem::path(name) / results::kResultFile);
+}
+
+void predict_run(const ElsewhereOptions& options) {
+  if (!options.overrides.empty() || !options.nodes.empty()) {
+    throw ConfigError(fmt::format("{}: got {}, expected --links alone: its cells are what it ran",
+                                  options.model,
+                                  options.overrides.empty() ? "--nodes" : options.overrides[0]));
+  }
+  const LinkFile links = links_of(options);
+  const std::vector<StepRow> rows = rows_of_run(options.model, links);
+  if (rows.empty()) throw ConfigError(options.model + ": got no cell with times, expected one");
+  print_rows(rows, links, options.as_json);
+}
+
 void predict_elsewhere(const ElsewhereOptions& options) {
-  const LinkFile links =
-      options.links.empty() ? LinkFile{} : predict::read_link_file(options.links);
+  const LinkFile links = links_of(options);
   const std::vector<StepRow> rows = rows_of(options, links);
   refuse_unknown_model(options, rows);
-  if (options.as_json) {
-    json list = json::array();
-    for (const StepRow& row : rows) list.push_back(write_fields(row));
-    std::cout << list.dump(1) << "\n";
-    return;
-  }
-  print_steps(rows);
-  std::cout << "\n" << text::wrapped(interval_text(links), 0, kElsewhereWidth);
-  if (rows.size() == 1) print_gains(rows.front());
+  print_rows(rows, links, options.as_json);
 }
 
 }  // namespace gradsync::cli

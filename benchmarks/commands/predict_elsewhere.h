@@ -8,7 +8,8 @@
 namespace gradsync::cli {
 
 struct ElsewhereOptions {
-  std::string model;                   // a name or a profile's path; "": the plan's models
+  std::string model;                   // a name, a profile's path or the directory of a run; "":
+                                       // the plan's models
   std::string plan;                    // its cells; "": those that `overrides` make
   std::vector<std::string> overrides;  // as --set has them
   std::vector<int> nodes;              // of each topology, instead of its own
@@ -25,6 +26,14 @@ std::string profile_of(const std::string& model);
 
 // Returns why nothing can be predicted of a model without layer times, and what to record.
 std::string what_to_record(const std::string& model);
+
+// Returns whether `name` is the directory of a run.
+bool is_run(const std::string& name);
+
+// Prints a row for each cell of the run in directory `model` that has times, with what was measured
+// beside it. Links have the rates that they had there.
+// Errors: ConfigError for options that ask for other cells, and where nothing has times.
+void predict_run(const ElsewhereOptions& options);
 
 // Prints a row for each cell: as a table, or as JSON. A cell of which nothing can be told has the
 // reason instead.

@@ -23,7 +23,7 @@ using predict::PredictedRow;
 constexpr std::size_t kExternalWidth = 105;
 // Nobody publishes how far a number of theirs may be off.
 constexpr predict::Doubt kDoubt{.compute = 0.03, .rate = 0.1, .host = 0};
-constexpr double kPercent = 100;
+constexpr double kInHundred = 100;
 
 struct PublishedRow {
   External external;
@@ -84,7 +84,7 @@ void print_table(const std::vector<PublishedRow>& rows) {
     table.add_row({row.external.name, of.row.label,
                    fmt::format("{:.4g} {}", of.row.value, unit_text(row.external.unit)),
                    fmt::format("{:.4g}", of.predicted),
-                   fmt::format("{:+.1f} %", kPercent * of.error()),
+                   fmt::format("{:+.1f} %", kInHundred * of.error()),
                    fmt::format("[{:.4g}, {:.4g}]", of.interval90.lo, of.interval90.hi),
                    is_covered(row) ? "yes" : "no"});
   }
@@ -99,9 +99,9 @@ std::string summary_of(const std::vector<PublishedRow>& rows, std::size_t files)
       "{} rows of {} set-ups: the median error is {:.1f} %, the worst {:.1f} %; {} lie in their "
       "intervals, which cover compute that is {:g} % and rates that are {:g} % off (1 sd), both "
       "assumed: nobody says how far what he published may be off.",
-      rows.size(), files, kPercent * stats::quantile(errors, 0.5),
-      kPercent * std::abs(rows.front().predicted.error()), covered, kPercent * kDoubt.compute,
-      kPercent * kDoubt.rate);
+      rows.size(), files, kInHundred * stats::quantile(errors, 0.5),
+      kInHundred * std::abs(rows.front().predicted.error()), covered, kInHundred * kDoubt.compute,
+      kInHundred * kDoubt.rate);
 }
 
 json to_json(const PublishedRow& row) {

@@ -162,6 +162,10 @@ void predict_steps(ElsewhereOptions options, const std::vector<int>& accumulatio
     }
     return predict_elsewhere(options);
   }
+  if (is_run(options.model)) {
+    if (!accumulation_steps.empty()) options.overrides.emplace_back("--accumulation-steps");
+    return predict_run(options);
+  }
   refuse_elsewhere(options);
   predict_watched({options.model, accumulation_steps, options.as_json});
 }
@@ -173,9 +177,10 @@ void add_predict_step_command(CLI::App& predict) {
       "step", "Seconds of a model's step elsewhere, or of a watched job's, synchronized otherwise");
   auto options = std::make_shared<ElsewhereOptions>();
   auto accumulation_steps = std::make_shared<std::vector<int>>();
-  command->add_option("FILE", options->model,
-                      "A profile or a model with one; or what gradsync watch --json wrote, or the "
-                      "folder of its --keep");
+  command->add_option(
+      "FILE", options->model,
+      "A profile or a model with one; a run's directory; or what gradsync watch --json "
+      "wrote, or the folder of its --keep");
   command
       ->add_option("--accumulation-steps", *accumulation_steps,
                    "Numbers of micro-batches in a step: 1,2,8")

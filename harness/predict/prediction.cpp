@@ -80,12 +80,14 @@ std::string longest_chain(const std::vector<Span>& path) {
   for (std::size_t begin = 0; begin < path.size();) {
     std::size_t end = begin;
     while (end < path.size() && path[end].lane == Lane::Wire) ++end;
+    const std::size_t beyond = end;
+    while (end > begin + 1 && path[end - 1].name == "buffers") --end;  // of the next micro-batch
     if (end > begin && path[end - 1].end_s - path[begin].start_s > longest_s) {
       longest_s = path[end - 1].end_s - path[begin].start_s;
       name = path[begin].name;
       if (end - begin > 1) name += " to " + path[end - 1].name;
     }
-    begin = end + 1;
+    begin = beyond + 1;
   }
   return name;
 }
