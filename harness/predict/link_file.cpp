@@ -26,6 +26,8 @@ constexpr auto fields_of(const LinkFile*) {
                     field("latency_s", &LinkFile::latency_s).later(),
                     field("collective_s", &LinkFile::collective_s).later(),
                     field("per_byte_s", &LinkFile::per_byte_s).later(),
+                    field("copy_per_byte_s", &LinkFile::copy_per_byte_s).later(),
+                    field("micro_batch_s", &LinkFile::micro_batch_s).later(),
                     field("algorithm", &LinkFile::algorithm).later(),
                     field("scatters_by_all_reduce", &LinkFile::scatters_by_all_reduce).later(),
                     field("rank_spread", &LinkFile::rank_spread).later(),
@@ -34,26 +36,32 @@ constexpr auto fields_of(const LinkFile*) {
 
 namespace {
 
-void refuse_negative(const std::string& path, const char* name, double value) {
-  if (value >= 0) return;
-  throw ConfigError(path, name, std::to_string(value), "a number, at least 0");
+void refuse_negative(const std::string& path, const LinkFile& file) {
+  const std::array<std::pair<const char*, double>, 9> numbers{
+      {{"latency_s", file.latency_s},
+       {"collective_s", file.collective_s},
+       {"per_byte_s", file.per_byte_s},
+       {"copy_per_byte_s", file.copy_per_byte_s},
+       {"micro_batch_s", file.micro_batch_s},
+       {"rank_spread", file.rank_spread},
+       {"doubt.compute", file.doubt.compute},
+       {"doubt.rate", file.doubt.rate},
+       {"doubt.host", file.doubt.host}}};
+  for (const auto& [name, value] : numbers) {
+    if (value < 0) throw ConfigError(path, name, std::to_string(value), "a number, at least 0");
+  }
 }
 
 }  // namespace
 
 LinkConstants LinkFile::constants() const {
-  return {payload_share, latency_s, {collective_s, per_byte_s}, algorithm, scatters_by_all_reduce};
+  const HostCost host{collective_s, per_byte_s, copy_per_byte_s, micro_batch_s};
+  return {payload_share, latency_s, host, algorithm, scatters_by_all_reduce};
 }
 
 LinkFile read_link_file(const std::string& path) {
   const auto file = read_only_fields<LinkFile>(read_json_file(path), path);
-  refuse_negative(path, "latency_s", file.latency_s);
-  refuse_negative(path, "collective_s", file.collective_s);
-  refuse_negative(path, "per_byte_s", file.per_byte_s);
-  refuse_negative(path, "rank_spread", file.rank_spread);
-  refuse_negative(path, "doubt.compute", file.doubt.compute);
-  refuse_negative(path, "doubt.rate", file.doubt.rate);
-  refuse_negative(path, "doubt.host", file.doubt.host);
+  refuse_negative(path, file);
   if (!(file.payload_share > 0 && file.payload_share <= 1)) {
     throw ConfigError(path, "payload_share", std::to_string(file.payload_share),
                       "a share above 0, at most 1");

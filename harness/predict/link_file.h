@@ -1,7 +1,8 @@
 // A file that says of links and hosts what a topology does not, and how sure all that is.
 //
 //   {"schema": "gradsync.links/1", "about": "...", "source": "where these numbers come from",
-//    "latency_s": 20e-6, "collective_s": 1e-4, "per_byte_s": 1e-10, "algorithm": "ring",
+//    "latency_s": 20e-6, "collective_s": 1e-4, "per_byte_s": 1e-10, "copy_per_byte_s": 2e-10,
+//    "micro_batch_s": 1e-3, "algorithm": "ring",
 //    "doubt": {"compute": 0.01, "rate": 0.02, "host": 0.3}}
 #pragma once
 
@@ -19,6 +20,8 @@ struct LinkFile {
   double latency_s = 0;
   double collective_s = 0;
   double per_byte_s = 0;
+  double copy_per_byte_s = 0;
+  double micro_batch_s = 0;
   Algorithm algorithm = Algorithm::Ring;
   bool scatters_by_all_reduce = true;
   double rank_spread = 0;

@@ -10,10 +10,13 @@ struct Link {
   double latency_s = 0;    // of one message
 };
 
-// What the library and the processors do for a collective, besides the wire and after it.
+// What the library and the processors do beside the wire and the model's own computation.
 struct HostCost {
-  double collective_s = 0;  // of each collective
-  double per_byte_s = 0;    // of each byte that a rank sends
+  double collective_s = 0;     // of each collective, on the wire's lane
+  double per_byte_s = 0;       // of each byte that a rank sends, likewise
+  double copy_per_byte_s = 0;  // of each byte that DDP copies back once it is reduced, on the
+                               // computation's lane; with gradients as bucket views there is none
+  double micro_batch_s = 0;    // of each micro-batch, on the computation's lane: hooks, queues
 };
 
 enum class Algorithm {

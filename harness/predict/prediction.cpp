@@ -40,6 +40,8 @@ void scale_rates(Inputs& inputs, double factor) {
 void scale_host(Inputs& inputs, double factor) {
   inputs.network.host.collective_s *= factor;
   inputs.network.host.per_byte_s *= factor;
+  inputs.network.host.copy_per_byte_s *= factor;
+  inputs.network.host.micro_batch_s *= factor;
   for (auto* link : {&inputs.network.intra, &inputs.network.inter}) {
     if (*link) (*link)->latency_s *= factor;
   }

@@ -76,6 +76,7 @@ StepOptions options_of(const plan::Cell& cell) {
                            : cell.compression == "none" ? kFloatBytes
                                                         : kHalfBytes;
   options.buckets = buckets_of(cell);
+  options.copies_back = !cell.gradient_as_bucket_view;
   options.broadcasts_buffers = cell.broadcast_buffers;
   options.parameter_bytes = element_bytes(cell.param_dtype);
   options.reshards_after_forward = cell.reshard_after_forward;

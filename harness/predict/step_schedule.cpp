@@ -6,6 +6,7 @@
 #include <numeric>
 
 #include "harness/stats/largest.h"
+#include "models/footprint.h"
 
 namespace gradsync::predict {
 namespace {
@@ -106,7 +107,7 @@ class ReplicatedStep : public Step {
   }
 
   void micro_batch(int index, bool sync, double factor) {
-    compute("forward", index, model_.forward_s() * factor);
+    compute("forward", index, network_.host.micro_batch_s + model_.forward_s() * factor);
     std::size_t next = 0;
     int last_sent = Span::kNoSpan;
     for (std::size_t layer = model_.layers.size(); layer-- > 0;) {
@@ -118,6 +119,17 @@ class ReplicatedStep : public Step {
       }
     }
     wait_for(last_sent);
+    if (sync) copy_back(index);
+  }
+
+  // The last bucket's copy is made when all others are, which are made while it is waited for; all
+  // are counted, since the measured ones take as long as that whether the wire is slow or not.
+  void copy_back(int micro_batch) {
+    const double copy_s =
+        network_.host.copy_per_byte_s * bytes_of(model_.elements(), models::kFloatBytes);
+    if (options_.wrapper == "ddp" && options_.copies_back && copy_s > 0) {
+      compute("copy", micro_batch, copy_s);
+    }
   }
 
   std::vector<Bucket> buckets_;
@@ -179,7 +191,8 @@ class ShardedStep : public Step {
     const std::size_t units = model_.layers.size();
     for (std::size_t unit = 0; unit < units; ++unit) {
       gather(unit, unit + 1 < units ? unit + 1 : kNone, index);
-      compute("forward", index, model_.layers[unit].forward_s * factor);
+      const double hosts_s = unit == 0 ? network_.host.micro_batch_s : 0;
+      compute("forward", index, hosts_s + model_.layers[unit].forward_s * factor);
       gathered_[unit] = !options_.reshards_after_forward;
     }
     const bool keeps = !sync && !options_.reshards_after_backward;

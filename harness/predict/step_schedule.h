@@ -26,6 +26,7 @@ struct StepOptions {
   std::vector<bool> syncs{true};    // of each micro-batch: whether it reduces gradients
   std::int64_t gradient_bytes = 4;  // of an element on the wire
   BucketLimits buckets;
+  bool copies_back = true;         // ddp: reduced gradients are not views of buckets
   bool broadcasts_buffers = true;  // ddp: before a forward that follows a synchronized one
   // fsdp:
   std::int64_t parameter_bytes = 4;  // of an element that is gathered

@@ -60,7 +60,8 @@ TEST(Ring, OnGlooAReduceScatterMovesWhatAnAllReduceDoes) {
 
 TEST(Host, AddsToEachCollectiveAndToEachByteSent) {
   Network of = network(4, 1);
-  of.host = {.collective_s = 2, .per_byte_s = 0.01};
+  of.host.collective_s = 2;
+  of.host.per_byte_s = 0.01;
   EXPECT_DOUBLE_EQ(all_reduce(of, 1000).host_s, 2 + 1500 * 0.01);
 }
 

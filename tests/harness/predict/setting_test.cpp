@@ -36,6 +36,9 @@ TEST(Setting, StrategiesSynchronizeAsTheirTableSays) {
 TEST(Setting, SizesOnTheWireAreTheCells) {
   plan::Cell cell;
   EXPECT_EQ(options_of(cell).gradient_bytes, 4);
+  EXPECT_TRUE(options_of(cell).copies_back);
+  cell.gradient_as_bucket_view = true;
+  EXPECT_FALSE(options_of(cell).copies_back);
   cell.compression = "bf16";
   cell.scale = 10;
   cell.bucket_cap_bytes = 1000;

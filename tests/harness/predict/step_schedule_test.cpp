@@ -58,6 +58,19 @@ TEST(Ddp, GradientsOfTwoBytesAreCutIntoTheSameBuckets) {
   EXPECT_DOUBLE_EQ(step_s(three_layers(), two_nodes(4), options), 5 + 3 * 2 + 0.5);
 }
 
+TEST(Host, CopiesBackWhatIsReducedAndIsBusyInEveryMicroBatch) {
+  Network network = two_nodes(1);
+  network.host.copy_per_byte_s = 0.25 / 12000;  // a quarter of a second for all of it
+  network.host.micro_batch_s = 0.125;
+  StepOptions options = each_layer({false, true});
+  EXPECT_DOUBLE_EQ(step_s(three_layers(), network, options), 2 * 9.125 + 1 + 0.25 + 0.5);
+  options.copies_back = false;
+  EXPECT_DOUBLE_EQ(step_s(three_layers(), network, options), 2 * 9.125 + 1 + 0.5);
+  options.wrapper = "fsdp";
+  EXPECT_DOUBLE_EQ(step_s(three_layers(), network, options),
+                   2 * (0.5 + 3.125 + 0.5 + 6) + 0.5 + 0.5);
+}
+
 TEST(ByHand, NothingOverlaps) {
   StepOptions options = each_layer({true});
   Network network = two_nodes(1);
