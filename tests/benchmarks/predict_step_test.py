@@ -180,6 +180,78 @@ class StepTest(ProgramTest):
             self.assert_refused(self.call("predict", "step", *arguments), *words)
 
 
+PUBLISHED = ROOT / "results" / "published"
+GRADIENT_BYTES = 8_664_684  # of the paced model at scale 50
+
+
+class CalibratedTest(ProgramTest):
+    """The host's constants from two published cells, and what that predicts of the others."""
+
+    CALIBRATION = (("t4_2x1", "ddp", "baseline"), ("t4_2x1", "ddp", "no_sync"))
+
+    def predicted(self, run, **constants):
+        """Returns (predicted, measured) of each paced cell."""
+        links = self.place / "links.json"
+        content = {"schema": "gradsync.links/1", "source": "two cells", **constants}
+        links.write_text(json.dumps(content))
+        outcome = self.call("predict", "step", PUBLISHED / run, "--links", links, "--json")
+        self.assertEqual(outcome.status, 0, outcome.err)
+        return {
+            tuple(row["cell"][axis] for axis in ("topology", "wrapper", "strategy")): (
+                row["step_s"],
+                row["measured_step_s"],
+            )
+            for row in json.loads(outcome.out)
+            if row["step_s"] is not None
+        }
+
+    def copy_per_byte_s(self):
+        """As measured: the phase in which the two cells copied, in their five synchronizations."""
+        cells = json.loads((PUBLISHED / "slowdown_table" / "result.json").read_text())["cells"]
+        copied = [
+            cell["phase_s"]["copy"]
+            for cell in cells
+            for topology, _, strategy in self.CALIBRATION
+            if (cell["cell"]["topology"], cell["cell"]["strategy"]) == (topology, strategy)
+        ]
+        self.assertEqual(len(copied), 2)
+        return sum(copied) / 5 / GRADIENT_BYTES
+
+    def calibrated(self):
+        """Two cells, two constants left: by Newton's method, since steps are linear in pieces."""
+        constants = {"copy_per_byte_s": self.copy_per_byte_s()}
+        unknown = {"collective_s": 2e-4, "micro_batch_s": 5e-4}
+        small_s = 1e-5
+        for _ in range(6):
+            at = self.predicted("slowdown_table", **constants, **unknown)
+            left = [at[cell][1] - at[cell][0] for cell in self.CALIBRATION]
+            slopes = []
+            for name in unknown:
+                moved = unknown | {name: unknown[name] + small_s}
+                more = self.predicted("slowdown_table", **constants, **moved)
+                slopes.append([(more[c][0] - at[c][0]) / small_s for c in self.CALIBRATION])
+            (a, c), (b, d) = slopes
+            determinant = a * d - b * c
+            unknown["collective_s"] += (left[0] * d - left[1] * b) / determinant
+            unknown["micro_batch_s"] += (left[1] * a - left[0] * c) / determinant
+        return constants | unknown
+
+    def test_cells_that_were_held_out(self):
+        constants = self.calibrated()
+        for name, value in constants.items():
+            self.assertGreater(value, 0, name)
+        twin = self.predicted("slowdown_table", **constants)
+        held_out = [cell for cell in twin if cell[0] == "t4_1x2"]
+        self.assertEqual(len(held_out), 4)
+        for cell in held_out:
+            self.assertLess(abs(twin[cell][0] / twin[cell][1] - 1), 0.005, cell)
+        other = self.predicted("road_to_ddp", **constants)
+        most = {"ddp": 0.01, "by_hand_coalesced": 0.02, "by_hand": 0.07}
+        self.assertEqual({wrapper for _, wrapper, _ in other}, set(most))
+        for cell, (step_s, measured_s) in other.items():
+            self.assertLess(abs(step_s / measured_s - 1), most[cell[1]], cell)
+
+
 class ExternalTest(ProgramTest):
     def test_the_worst_is_first_and_none_is_left_out(self):
         outcome = self.call("predict", "external", "--json")
