@@ -8,6 +8,7 @@ import json
 import resource
 import unittest
 from pathlib import Path
+from statistics import median
 
 from program import ProgramTest
 
@@ -271,6 +272,24 @@ class ExternalTest(ProgramTest):
         self.assertGreaterEqual(len(sources), 12)
         for row in rows:
             self.assertAlmostEqual(row["error"], row["predicted"] / row["published"] - 1, 9)
+
+    def test_the_page_tells_one_machine_from_several(self):
+        external = ROOT / "results" / "external"
+        several = {
+            (source["name"], row["label"]): row["nodes"] > 1
+            for source in map(json.loads, (f.read_text() for f in external.glob("*_*.json")))
+            for row in source["rows"]
+        }
+        rows = json.loads(self.call("predict", "external", "--json").out)
+        errors = {True: [], False: []}
+        for row in rows:
+            errors[several[row["name"], row["label"]]].append(abs(row["error"]))
+        sentence = (
+            f"The median error of the {len(errors[True])} rows of several machines is "
+            f"{100 * median(errors[True]):.1f} %; of the {len(errors[False])} rows of one machine, "
+            f"where little is left to predict, {100 * median(errors[False]):.1f} %."
+        )
+        self.assertIn(sentence, " ".join((external / "README.md").read_text().split()))
 
     def test_a_file_alone(self):
         file = ROOT / "results" / "external" / "timm_1659.json"
