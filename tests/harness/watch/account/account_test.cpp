@@ -273,6 +273,15 @@ TEST(GradientAccount, RanksThatWeighByTheirTokensAccuseNobody) {
             "weights stand in the ratio of tokens: ranks have 50 to 150 of them");
 }
 
+TEST(GradientAccount, TokensThatAreNotAllKnownExcuseNobody) {
+  MadeAccount job;
+  job.weight = [](int, int rank, int) { return rank == 0 ? 1.5 : 0.5; };
+  auto records = job.records();
+  records[0].steps[0].tokens = {20, 40, 0, 90};
+  records[1].steps[0].tokens = {5, 15, 0, 30};
+  EXPECT_TRUE(is_off(account_of(records)));
+}
+
 TEST(GradientAccount, WeightsInAnotherRatioAreAccused) {
   for (const std::vector<std::int64_t>& tokens : std::vector<std::vector<std::int64_t>>{
            {100, 100, 100, 100}, {100, 50, 160, 100}, {100, 50, 0, 100}}) {
