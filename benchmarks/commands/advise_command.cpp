@@ -9,7 +9,6 @@
 #include <stdexcept>
 
 #include "benchmarks/commands/commands.h"
-#include "benchmarks/commands/plan_options.h"
 #include "benchmarks/commands/predict_elsewhere.h"
 #include "harness/base/fields.h"
 #include "harness/base/units.h"

@@ -2,6 +2,9 @@
 
 #include <gmock/gmock.h>
 
+#include <map>
+#include <string>
+
 #include "tests/harness/predict/worked_model.h"
 
 namespace gradsync::predict {
@@ -10,7 +13,6 @@ namespace {
 using test::each_layer;
 using test::three_layers;
 using test::two_nodes;
-using ::testing::HasSubstr;
 
 TEST(Prediction, OfASlowLinkNamesItAndTheBucketsThatQueue) {
   const auto of = predict_step(three_layers(), two_nodes(4), each_layer({true}), {});
