@@ -18,8 +18,8 @@ inline constexpr const char* kRuns = "What synchronization costs";
 inline constexpr const char* kProgram = "This machine and this program";
 
 void add_run_command(CLI::App& app, ExitStatus& status);
-// `job`, of this one, of equal, gate and watch: the words behind the "--" of the command line, which
-// are nobody's options.
+// `job`, of this one, of equal, gate and watch: the words behind the "--" of the command line,
+// which are nobody's options.
 void add_search_command(CLI::App& app, ExitStatus& status, const std::vector<std::string>& job);
 void add_equal_command(CLI::App& app, ExitStatus& status, std::vector<std::string> job);
 void add_gate_command(CLI::App& app, ExitStatus& status, std::vector<std::string> job);

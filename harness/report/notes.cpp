@@ -76,11 +76,23 @@ Lines status_notes(const PartView& part) {
   return lines;
 }
 
+bool lacks_times(const CellView& cell) {
+  return cell.is_ok() && !cell.step_s;
+}
+
+// Where times are missing for the reason that `cell` gives: in all rows of its topology, or in it.
+std::string untimed_place(const PartView& part, const CellView& cell) {
+  const bool all = std::ranges::all_of(part.cells, [&](const CellView& other) {
+    return !other.is_ok() || other.cell.topology() != cell.cell.topology() ||
+           (lacks_times(other) && other.step_s.why_not() == cell.step_s.why_not());
+  });
+  return all ? cell.name.topology.text() : cell.name.place() + ", " + cell.name.strategy;
+}
+
 Lines missing_times(const PartView& part) {
   std::map<std::string, std::set<std::string>> places;
   for (const CellView& cell : part.cells) {
-    if (!cell.is_ok() || cell.step_s) continue;
-    places[cell.step_s.why_not()].insert(cell.name.topology.text());
+    if (lacks_times(cell)) places[cell.step_s.why_not()].insert(untimed_place(part, cell));
   }
   Lines lines;
   for (const auto& [reason, where] : places) {

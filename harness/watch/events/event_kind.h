@@ -4,13 +4,13 @@
 namespace gradsync::watch {
 
 enum class EventKind {
-  Forward,  // of a wrapped model; `name`: "DistributedDataParallel", "FullyShardedDataParallel",
-            // "fully_shard", "replicate", "replicate over DDP"; `detail`: words, of which
-            // "no_grad", "eval" and "no_sync" (the wrapper's flag was off) have a meaning; empty
-            // also where nothing is known
-  Backward,       // one run of autograd; `detail`: gradients that it accumulated, "0" where it was
-                  // torch.autograd.grad or its like; empty: not known
-  Collective,     // `name`: "all_reduce", "broadcast", "reduce_scatter", "all_gather", ...
+  Forward,     // of a wrapped model; `name`: "DistributedDataParallel", "FullyShardedDataParallel",
+               // "fully_shard", "replicate", "replicate over DDP"; `detail`: words, of which
+               // "no_grad", "eval" and "no_sync" (the wrapper's flag was off) have a meaning; empty
+               // also where nothing is known
+  Backward,    // one run of autograd; `detail`: gradients that it accumulated, "0" where it was
+               // torch.autograd.grad or its like; empty: not known
+  Collective,  // `name`: "all_reduce", "broadcast", "reduce_scatter", "all_gather", ...
   OptimizerStep,  // `name`: "AdamW", ...; `detail`: "skipped" where a gradient scaler left it out
   NoSyncEnter,    // the hook alone sees these two: `file` and `line` of the `with`
   NoSyncLeave,

@@ -21,10 +21,10 @@ from gradsync.callbacks import Excess, Watch
 from gradsync.outcome import Change, Verdict, Watched
 
 LIBRARIES = ("accelerate", "lightning", "transformers")
-# What the ranks know together: two of them may have been the latest equally often.
-TOLD = {
-    f"gradsync/{name}" for name in ("steps", "exposed_s", "synchronization_share", "excess_bytes")
-}
+# What the ranks know together: two of them may have been the latest equally often, and on a busy
+# machine synchronizations may overlap each other, so that their share of a step is not known.
+TOLD = {f"gradsync/{name}" for name in ("steps", "exposed_s", "excess_bytes")}
+SHARE = "gradsync/synchronization_share"
 RANKS, STEPS, MICRO_BATCHES = 2, 4, 3
 GRADIENT_BYTES = 4 * (64 * 2 + 2)
 EXCESS_BYTES = (MICRO_BATCHES - 1) * GRADIENT_BYTES
@@ -69,9 +69,16 @@ class CallbacksOracleTest(WatchingTest):
         self.assertEqual(numbers["gradsync/steps"], STEPS)
         self.assertEqual(numbers["gradsync/excess_bytes"], excess_bytes)
         self.assertGreater(numbers["gradsync/exposed_s"], 0)
-        self.assertLess(0, numbers["gradsync/synchronization_share"])
-        self.assertLess(numbers["gradsync/synchronization_share"], 1)
+        if SHARE in numbers:
+            self.assertLess(0, numbers[SHARE])
+            self.assertLess(numbers[SHARE], 1)
         self.assertIn(numbers.get("gradsync/latest_rank", 0), range(RANKS))
+
+    def test_the_share_of_a_step_is_told_where_it_is_known(self):
+        told = [numbers for numbers, _ in self.seen[0]["loop"]["logged"]]
+        told += [numbers for numbers, _ in self.seen[0]["accelerate"]["logged"]]
+        told += self.seen[0]["trainer"]["logged"]
+        self.assertTrue([numbers for numbers in told if SHARE in numbers], told)
 
     def assert_all_say(self, library, kind):
         self.assertEqual([seen[library]["kind"] for seen in self.seen], [kind] * RANKS)
