@@ -1,7 +1,7 @@
 // The pages as people see them, to the letter. GRADSYNC_ACCEPT_GOLDEN=1 rewrites the files: read
 // the difference before you commit it.
 // Covers: attribution_table.cpp, column_text.cpp, columns.cpp, comparison_page.cpp,
-// comparison_tables.cpp, markdown.cpp, notes.cpp, published.cpp, search_page.cpp,
+// comparison_tables.cpp, markdown.cpp, published.cpp, search_page.cpp,
 // spread_table.cpp, timed_steps.cpp.
 #include <gmock/gmock.h>
 
