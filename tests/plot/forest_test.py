@@ -15,6 +15,7 @@ SKIPPED = 77
 try:
     import matplotlib.colors
     import matplotlib.image
+    from pictures import plot
 except ImportError:
     print("skipped: this Python has no matplotlib; run harness/setup --tests")
     sys.exit(SKIPPED)
@@ -25,12 +26,6 @@ import style  # noqa: E402
 
 WRITE_GATE_SAMPLES = sys.argv.pop(1)
 LEAST_SHARE = 0.0003  # of all pixels, for a verdict's colour
-
-
-def plot(path):
-    return subprocess.run(
-        [sys.executable, str(FOREST), str(path)], capture_output=True, text=True, timeout=120
-    )
 
 
 def texts(axes):
@@ -65,7 +60,7 @@ class WithSampleGates(unittest.TestCase):
 
 class DrawsAGate(WithSampleGates):
     def test_the_picture_is_there_and_shows_every_verdict(self):
-        done = plot(self.path)
+        done = plot(FOREST, self.path)
         self.assertEqual((done.returncode, done.stderr), (0, ""))
         pixels = matplotlib.image.imread(self.directory / "forest.png")[..., :3]
         self.assertGreaterEqual(min(pixels.shape[:2]), 500)
@@ -156,7 +151,7 @@ class LeavesOutWhatWasNotMeasured(WithSampleGates):
         self.assertEqual(heights, set(), "nothing is drawn in its place")
 
     def test_without_any_effect_nothing_is_drawn_and_that_is_said(self):
-        done = plot(self.directory / "gate_counts.json")
+        done = plot(FOREST, self.directory / "gate_counts.json")
         self.assertEqual(done.returncode, 0)
         self.assertIn("nothing to draw", done.stderr)
         self.assertFalse((self.directory / "forest.png").exists())
@@ -168,7 +163,7 @@ class LeavesOutWhatWasNotMeasured(WithSampleGates):
 
 class SaysWhatIsWrong(WithSampleGates):
     def assert_refused(self, *words):
-        done = plot(self.path)
+        done = plot(FOREST, self.path)
         self.assertEqual(done.returncode, 2, done.stderr)
         self.assertEqual(len(done.stderr.strip().splitlines()), 1, done.stderr)
         for word in words:

@@ -18,8 +18,8 @@ PLOT = ROOT / "plot" / "plot.py"
 SKIPPED = 77
 
 try:
-    import matplotlib.colors
     import matplotlib.image
+    from pictures import plot, share_of
 except ImportError:
     print("skipped: this Python has no matplotlib; run harness/setup --tests")
     sys.exit(SKIPPED)
@@ -43,18 +43,6 @@ WRITE_SAMPLE_RUN = sys.argv.pop(1)
 LEAST_SHARE = {"slowdown.png": 0.005, "steps.png": 0.0003, "timeline": 0.005}
 
 
-def plot(directory):
-    return subprocess.run(
-        [sys.executable, str(PLOT), str(directory)], capture_output=True, text=True, timeout=600
-    )
-
-
-def share_of(colour, path):
-    """Of all pixels of the picture, how many have this colour."""
-    pixels = matplotlib.image.imread(path)[..., :3]
-    return (abs(pixels - matplotlib.colors.to_rgb(colour)).max(axis=2) < 0.02).mean()
-
-
 class WithSampleRun(unittest.TestCase):
     sample = ()  # which one, for write_sample_run
 
@@ -73,7 +61,7 @@ class WithSampleRun(unittest.TestCase):
 
 class DrawsARun(WithSampleRun):
     def test_every_picture_is_there_and_shows_something(self):
-        done = plot(self.directory)
+        done = plot(PLOT, self.directory, timeout_s=600)
         self.assertEqual((done.returncode, done.stderr), (0, ""))
         places = ("your_machine_1x2", "your_machine_2x1_1gbit")
         places += ("guides_machines_t4_1x2", "guides_machines_t4_2x1")
@@ -108,7 +96,7 @@ class DrawsARun(WithSampleRun):
 
 class SaysWhatIsWrong(WithSampleRun):
     def assert_refused(self, *words):
-        done = plot(self.directory)
+        done = plot(PLOT, self.directory, timeout_s=600)
         self.assertEqual(done.returncode, 2, done.stderr)
         self.assertEqual(len(done.stderr.strip().splitlines()), 1, done.stderr)
         for word in words:
@@ -158,7 +146,7 @@ class LeavesOutWhatWasNotMeasured(WithSampleRun):
                 cell.update(step_s=None, slowdown=None)
 
         self.edit_result(forget_times)
-        done = plot(self.directory)
+        done = plot(PLOT, self.directory, timeout_s=600)
         self.assertEqual(done.returncode, 0)
         self.assertIn("nothing to draw", done.stderr)
         self.assertEqual(list((self.directory / "plots").iterdir()), [])
@@ -337,7 +325,7 @@ class DrawsMemory(WithSampleRun):
         return [axes.get_title(loc="left"), *(text.get_text() for text in axes.texts)]
 
     def test_pictures_are_named_by_what_varies_and_a_sweep_has_one(self):
-        done = plot(self.directory)
+        done = plot(PLOT, self.directory, timeout_s=600)
         self.assertEqual((done.returncode, done.stderr), (0, ""))
         names = {path.stem for path in (self.directory / "plots").iterdir()}
         places = ("sweep_2x1_1gbit_full_shard", "sweep_2x1_1gbit_shard_grad_op", "budget_2x1_1gbit")

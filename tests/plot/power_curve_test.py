@@ -14,8 +14,7 @@ PLOT = ROOT / "plot" / "power_curve.py"
 SKIPPED = 77
 
 try:
-    import matplotlib.colors
-    import matplotlib.image
+    from pictures import plot, share_of
 except ImportError:
     print("skipped: this Python has no matplotlib; run harness/setup --tests")
     sys.exit(SKIPPED)
@@ -26,18 +25,6 @@ import run_data  # noqa: E402
 import style  # noqa: E402
 
 WRITE_ERROR_RATES = sys.argv.pop(1)
-
-
-def plot(file):
-    return subprocess.run(
-        [sys.executable, str(PLOT), str(file)], capture_output=True, text=True, timeout=120
-    )
-
-
-def share_of(colour, path):
-    """Of all pixels of the picture, how many have this colour."""
-    pixels = matplotlib.image.imread(path)[..., :3]
-    return (abs(pixels - matplotlib.colors.to_rgb(colour)).max(axis=2) < 0.02).mean()
 
 
 class WithErrorRates(unittest.TestCase):
@@ -61,7 +48,7 @@ class WithErrorRates(unittest.TestCase):
 
 class Draws(WithErrorRates):
     def test_the_picture_lies_beside_the_file_and_shows_something(self):
-        done = plot(self.file)
+        done = plot(PLOT, self.file)
         self.assertEqual((done.returncode, done.stderr), (0, ""))
         written = {path.name for path in self.file.parent.iterdir()}
         self.assertEqual(written, {"error_rates.json", "power_curve.png", "power_curve.svg"})
@@ -122,7 +109,7 @@ class Chooses(WithErrorRates):
 
 class SaysWhatIsWrong(WithErrorRates):
     def assert_refused(self, *words):
-        done = plot(self.file)
+        done = plot(PLOT, self.file)
         self.assertEqual(done.returncode, 2, done.stderr)
         self.assertEqual(len(done.stderr.strip().splitlines()), 1, done.stderr)
         for word in words:

@@ -1,7 +1,6 @@
 """Draws predicted steps against ranks and looks at what comes out."""
 
 import json
-import subprocess
 import sys
 import tempfile
 import unittest
@@ -12,8 +11,7 @@ PLOT = ROOT / "plot" / "ranks.py"
 SKIPPED = 77
 
 try:
-    import matplotlib.colors
-    import matplotlib.image
+    from pictures import plot, share_of
 except ImportError:
     print("skipped: this Python has no matplotlib; run harness/setup --tests")
     sys.exit(SKIPPED)
@@ -45,18 +43,6 @@ ROWS = [
 ]
 
 
-def plot(file):
-    return subprocess.run(
-        [sys.executable, str(PLOT), str(file)], capture_output=True, text=True, timeout=120
-    )
-
-
-def share_of(colour, path):
-    """Of all pixels of the picture, how many have this colour."""
-    pixels = matplotlib.image.imread(path)[..., :3]
-    return (abs(pixels - matplotlib.colors.to_rgb(colour)).max(axis=2) < 0.02).mean()
-
-
 class Draws(unittest.TestCase):
     def setUp(self):
         scratch = tempfile.TemporaryDirectory()
@@ -65,7 +51,7 @@ class Draws(unittest.TestCase):
 
     def test_the_picture_lies_beside_the_file_and_shows_both_strategies(self):
         self.file.write_text(json.dumps(ROWS))
-        done = plot(self.file)
+        done = plot(PLOT, self.file)
         self.assertEqual((done.returncode, done.stderr), (0, ""))
         for strategy in ("baseline", "no_sync"):
             colour = style.COLOURS[strategy]
@@ -104,7 +90,7 @@ class Draws(unittest.TestCase):
             ("[", "line 1 is no JSON"),
         ):
             self.file.write_text(text)
-            done = plot(self.file)
+            done = plot(PLOT, self.file)
             self.assertEqual(done.returncode, 2, done.stderr)
             self.assertEqual(len(done.stderr.strip().splitlines()), 1, done.stderr)
             self.assertIn(words, done.stderr)
