@@ -28,7 +28,6 @@ namespace {
 using nlohmann::json;
 using predict::LinkFile;
 
-constexpr std::size_t kAdviceWidth = 80;
 // Ways whose times differ by less than that are as fast.
 constexpr double kAsFast = 1e-3;
 
@@ -282,7 +281,7 @@ void advise(const AdviseOptions& options) {
   for (Way& way : shown) add_interval(candidates[way.candidate], links, way);
   if (options.as_json) return print_json(shown);
   print_ways(shown);
-  std::cout << "\n" << text::wrapped(closing_words(shown, all.size()), 0, kAdviceWidth);
+  std::cout << "\n" << text::wrapped(closing_words(shown, all.size()), 0, text::kTerminalWidth);
 }
 
 }  // namespace

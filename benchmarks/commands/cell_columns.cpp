@@ -3,14 +3,12 @@
 #include <algorithm>
 
 #include "harness/plan/cell.h"
+#include "harness/text/labels.h"
 
 namespace gradsync::cli {
 
-using nlohmann::json;
-
 std::string axis_text(const plan::Cell& cell, const std::string& axis) {
-  const json value = plan::with_defaults(cell).value(axis, json("-"));
-  return value.is_string() ? value.get<std::string>() : value.dump();
+  return text::parameter_text(nlohmann::json(cell), axis);
 }
 
 std::vector<std::string> varying_axes(const std::vector<plan::Cell>& cells,

@@ -44,7 +44,6 @@ using nlohmann::json;
 using predict::LinkFile;
 using predict::StepModel;
 
-constexpr std::size_t kElsewhereWidth = 80;
 constexpr double kOfHundred = 100;
 
 // What is said of one cell.
@@ -257,7 +256,7 @@ void print_gains(const StepRow& row) {
   }
   std::cout << text::wrapped(
       fmt::format("What a change would do to a step: {}.", fmt::join(words, "; ")), 0,
-      kElsewhereWidth);
+      text::kTerminalWidth);
 }
 
 LinkFile links_of(const ElsewhereOptions& options) {
@@ -272,7 +271,7 @@ void print_rows(const std::vector<StepRow>& rows, const LinkFile& links, bool as
     return;
   }
   print_steps(rows);
-  std::cout << "\n" << text::wrapped(interval_text(links), 0, kElsewhereWidth);
+  std::cout << "\n" << text::wrapped(interval_text(links), 0, text::kTerminalWidth);
   if (rows.size() == 1) print_gains(rows.front());
 }
 

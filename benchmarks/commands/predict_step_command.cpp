@@ -23,7 +23,6 @@ using watch::TypicalStep;
 
 constexpr int kMostAccumulation = 1'000'000;
 constexpr int kMostNodes = 1'000'000;
-constexpr std::size_t kWidth = 80;
 // What a watched step cannot tell.
 constexpr const char* kNotPredicted =
     "Not predicted: another link, number of ranks or size of a micro-batch, and memory. Compute "
@@ -134,8 +133,8 @@ void predict_watched(const WatchedOptions& options) {
   }
   print_rows(rows);
   std::cout << "\n"
-            << text::wrapped(law_text(typical), 0, kWidth)
-            << text::wrapped(kNotPredicted, 0, kWidth);
+            << text::wrapped(law_text(typical), 0, text::kTerminalWidth)
+            << text::wrapped(kNotPredicted, 0, text::kTerminalWidth);
 }
 
 // Of a watched job nothing is known but what it did, on the links and ranks that it had.

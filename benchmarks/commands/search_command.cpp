@@ -2,7 +2,9 @@
 // the fastest of the cells that fit.
 #include <fmt/format.h>
 
+#include <functional>
 #include <iostream>
+#include <optional>
 
 #include "benchmarks/commands/commands.h"
 #include "benchmarks/commands/plan_options.h"
@@ -21,10 +23,6 @@ namespace {
 
 using nlohmann::json;
 
-void say_interrupted(const std::string& directory) {
-  log::error(fmt::format("interrupted; finished trials are in {}", directory));
-}
-
 // Text that a program reads, and a page that people read: both are kept, one is printed.
 void print(const std::string& directory, const char* file, const json& document,
            const std::string& page, bool as_json) {
@@ -34,62 +32,73 @@ void print(const std::string& directory, const char* file, const json& document,
   std::cout << (as_json ? text : page) << std::flush;
 }
 
+ExitStatus status_of(const summary::Search& search) {
+  return session::exit_status_of(search.cells);
+}
+ExitStatus status_of(summary::Race& race) {
+  return session::exit_status_of(race);
+}
+
+void print(const summary::Search& search, const std::string& directory, bool as_json) {
+  print_search(search, directory, as_json);
+}
+void print(const summary::Race& race, const std::string& directory, bool as_json) {
+  print(directory, results::kFastestFile, json(race), report::race_markdown(race, directory + "/"),
+        as_json);
+}
+
+// `work` puts into `found` what it finds, as far as it comes.
 // `agents`: those of an outside launcher; null: this process starts the ranks itself.
-ExitStatus search_session(const session::RunOptions& options,
-                          const session::SearchQuestion& question, const plan::Plan& plan,
-                          launch::Agents* agents) {
+template <typename Found>
+ExitStatus search_session(const session::RunOptions& options, const plan::Plan& plan,
+                          launch::Agents* agents, Found found,
+                          const std::function<void(session::Session&, Found&)>& work) {
   const auto session = session::start_session(options, plan, agents);
+  const bool ended = session::run_to_end(*session, [&] { work(*session, found); });
+  const ExitStatus status = ended ? status_of(found) : ExitStatus::Interrupted;
+  found.exit_status = static_cast<int>(status);
+  session->close(status);
+  print(found, session->directory(), options.json);
+  if (!ended) {
+    log::error(fmt::format("interrupted; finished trials are in {}", session->directory()));
+  }
+  return status;
+}
+
+ExitStatus find_edges(const session::RunOptions& options, const session::SearchQuestion& question,
+                      const plan::Plan& plan, launch::Agents* agents) {
   summary::Search search;
   search.plan = plan.name;
   search.wanted = question.wanted;
   search.axis = question.axis;
   search.checks = question.checks;
-  const bool ended = session::run_to_end(
-      *session, [&] { session::search_cells(*session, plan, question, search.cells); });
-  const ExitStatus status = ended ? session::exit_status_of(search.cells) : ExitStatus::Interrupted;
-  search.exit_status = static_cast<int>(status);
-  session->close(status);
-  print_search(search, session->directory(), options.json);
-  if (!ended) say_interrupted(session->directory());
-  return status;
+  return search_session<summary::Search>(
+      options, plan, agents, search, [&](session::Session& session, summary::Search& found) {
+        session::search_cells(session, plan, question, found.cells);
+      });
 }
 
-ExitStatus race_session(const session::RunOptions& options, const plan::Plan& plan,
+ExitStatus find_fastest(const session::RunOptions& options, const plan::Plan& plan,
                         launch::Agents* agents) {
-  const auto session = session::start_session(options, plan, agents);
-  summary::Race race;
-  const bool ended =
-      session::run_to_end(*session, [&] { session::find_fastest(*session, plan, race); });
-  const ExitStatus status = ended ? session::exit_status_of(race) : ExitStatus::Interrupted;
-  race.exit_status = static_cast<int>(status);
-  session->close(status);
-  const std::string directory = session->directory();
-  print(directory, results::kFastestFile, json(race), report::race_markdown(race, directory + "/"),
-        options.json);
-  if (!ended) say_interrupted(directory);
-  return status;
+  return search_session<summary::Race>(options, plan, agents, {},
+                                       [&](session::Session& session, summary::Race& found) {
+                                         session::find_fastest(session, plan, found);
+                                       });
 }
 
-ExitStatus race(const session::SearchOptions& options) {
-  const auto place = session::place_of(options.run);
-  session::SearchOptions placed = options;
-  if (place) placed.run = session::with_topology_of(*place, options.run);
-  const plan::Plan plan = session::plan_of_race(placed);
-  return session::lead_or_follow(place, options.run, plan, [&](launch::Agents* agents) {
-    return race_session(options.run, plan, agents);
-  });
-}
-
-ExitStatus search(const session::SearchOptions& options, const JobSearchOptions& of_job) {
+ExitStatus search(session::SearchOptions options, const JobSearchOptions& of_job) {
   require_no_options(of_job);
   session::check_directory_flags(options.run);
-  if (options.fastest) return race(options);
-  const session::SearchQuestion question = session::read_question(options);
+  const auto question =
+      options.fastest ? std::nullopt : std::optional(session::read_question(options));
+  const session::RunOptions as_asked = options.run;
   const auto place = session::place_of(options.run);
-  const plan::Plan plan = session::plan_of(
-      question, place ? session::with_topology_of(*place, options.run) : options.run);
-  return session::lead_or_follow(place, options.run, plan, [&](launch::Agents* agents) {
-    return search_session(options.run, question, plan, agents);
+  if (place) options.run = session::with_topology_of(*place, options.run);
+  const plan::Plan plan =
+      question ? session::plan_of(*question, options.run) : session::plan_of_race(options);
+  return session::lead_or_follow(place, as_asked, plan, [&](launch::Agents* agents) {
+    return question ? find_edges(as_asked, *question, plan, agents)
+                    : find_fastest(as_asked, plan, agents);
   });
 }
 

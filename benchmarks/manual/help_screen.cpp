@@ -13,7 +13,6 @@ namespace {
 
 using text::wrapped;
 
-constexpr std::size_t kWidth = 80;
 constexpr std::size_t kIndent = 2;
 constexpr std::size_t kNameColumn = 12;   // of commands
 constexpr std::size_t kFlagsColumn = 24;  // of options
@@ -21,7 +20,7 @@ constexpr std::size_t kFlagsColumn = 24;  // of options
 // `name` in a column of that width, `about` beside it, or below it where it is too long.
 std::string help_entry(const std::string& name, const std::string& about, std::size_t column) {
   const std::size_t indent = kIndent + column;
-  const std::string text = wrapped(about, indent, kWidth);
+  const std::string text = wrapped(about, indent, text::kTerminalWidth);
   const std::string head = std::string(kIndent, ' ') + name;
   if (text.empty()) return head + "\n";
   if (name.size() + 1 >= column) return head + "\n" + text;
@@ -61,7 +60,8 @@ std::string commands_text(const std::string& title, const std::vector<CommandPag
 }  // namespace
 
 std::string help_screen(const CommandPage& program) {
-  std::string text = wrapped(program.about, 0, kWidth) + "\nusage: " + usage_of(program) + "\n";
+  std::string text =
+      wrapped(program.about, 0, text::kTerminalWidth) + "\nusage: " + usage_of(program) + "\n";
   for (const std::string& group : groups_of(program)) {
     std::vector<CommandPage> members;
     std::copy_if(program.commands.begin(), program.commands.end(), std::back_inserter(members),
@@ -74,8 +74,8 @@ std::string help_screen(const CommandPage& program) {
 }
 
 std::string command_help(const CommandPage& command) {
-  std::string text = wrapped("usage: " + usage_of(command), 0, kWidth);
-  text += "\n" + wrapped(command.about, 0, kWidth);
+  std::string text = wrapped("usage: " + usage_of(command), 0, text::kTerminalWidth);
+  text += "\n" + wrapped(command.about, 0, text::kTerminalWidth);
   if (!command.commands.empty()) text += commands_text("Commands", command.commands);
   return text + options_text("Takes", command.positionals) +
          options_text("Options", command.options);

@@ -5,11 +5,12 @@
 #include <string>
 
 #include "harness/gate/gate_report.h"
+#include "harness/text/text_width.h"
 
 namespace gradsync::gate {
 
 // Columns that a terminal has at least, and that the text keeps to.
-inline constexpr std::size_t kTerminalWidth = 80;
+using text::kTerminalWidth;
 
 // Returns a gate (gate_report.h) as text: the two that were compared; of every row its verdict, by
 // how much it is slower, and below it why where it did not pass; the claims; and the line that CI

@@ -30,24 +30,12 @@ Contender entered(const Session& session, const plan::Part& part, const plan::Ce
   return one;
 }
 
-// The cells of `part` that still race and have others of their work to race against; in the first
-// launch, all.
-std::vector<plan::Cell> still_in(const plan::Part& part, Race& race, bool is_first) {
-  std::vector<plan::Cell> cells;
-  for (const auto& work : summary::works_of(race.contenders)) {
-    std::vector<plan::Cell> own;
-    for (const Contender* one : work) {
-      if (one->part != part.name || one->standing != Standing::Racing) continue;
-      own.push_back(plan::cell_from_json(one->cell.written(), part.name));
-    }
-    if (is_first || own.size() > 1) cells.insert(cells.end(), own.begin(), own.end());
-  }
-  return cells;
-}
-
 void run_part(Session& session, const plan::Plan& plan, const plan::Part& part, Race& race) {
   for (int launch = 0; launch < part.launches; ++launch) {
-    const auto cells = still_in(part, race, launch == 0);
+    std::vector<plan::Cell> cells;
+    for (const Contender* one : summary::starters(race, part.name, launch == 0)) {
+      cells.push_back(plan::cell_from_json(one->cell.written(), part.name));
+    }
     if (cells.empty()) return;
     log::info(fmt::format("launch {} of at most {}: {} of {} ways race", launch + 1, part.launches,
                           cells.size(), part.cells.size()));

@@ -130,12 +130,7 @@ void Session::resume_earlier() {
 }
 
 const results::TrialRecord& Session::run_alone(const plan::Part& part, const plan::Cell& cell) {
-  plan::Plan alone = plan_;
-  alone.parts = {part};
-  alone.parts.front().cells = {cell};
-  plan::Launch launch = plan::expand(alone).front();
-  launch.trials.front().order = static_cast<int>(trials_.size());
-  run_one(launch);
+  run_some(part, {cell}, 0);
   return trials_.back();
 }
 

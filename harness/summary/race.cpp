@@ -69,7 +69,10 @@ void take_up(Contender& one, const CellResult& cell) {
   one.launches = cell.launches;
   if (cell.peak_allocated_bytes) one.peak_allocated_bytes = *cell.peak_allocated_bytes;
   one.step_s = cell.is_timed() ? std::optional(cell.step_s->mean) : std::nullopt;
-  if (!one.step_s) one.vs_fastest.reset();
+  if (!one.step_s) {
+    one.vs_fastest.reset();
+    one.reason = cell.step_s.why_not();
+  }
   if (cell.status == Status::Ok) return;
   one.standing = cell.status == Status::Oom ? Standing::OutOfMemory : Standing::Failed;
   one.reason = cell.reason;
@@ -122,9 +125,6 @@ void judge(Race& race, const results::Context& context, const nlohmann::json& pl
       return found.part == one.part && found.cell == one.cell;
     });
     if (races(&one) && cell != result.cells.end()) take_up(one, *cell);
-    if (races(&one) && cell != result.cells.end() && !one.step_s) {
-      one.reason = cell->step_s.why_not();
-    }
   }
   for (const auto& work : works_of(race.contenders)) compare(work, groups);
 }
@@ -140,10 +140,15 @@ void end_race(Race& race) {
   }
 }
 
-bool is_open(Race& race) {
-  return std::ranges::any_of(works_of(race.contenders), [](const auto& work) {
-    return std::ranges::count_if(work, races) > 1;
-  });
+std::vector<const Contender*> starters(Race& race, const std::string& part, bool is_first) {
+  std::vector<const Contender*> all;
+  for (const auto& work : works_of(race.contenders)) {
+    if (work.front()->part != part) continue;
+    if (is_first || std::ranges::count_if(work, races) > 1) {
+      std::ranges::copy_if(work, std::back_inserter(all), races);
+    }
+  }
+  return all;
 }
 
 }  // namespace gradsync::summary

@@ -62,7 +62,8 @@ void judge(Race& race, const results::Context& context, const nlohmann::json& pl
 // Says of those that still race who is the fastest of its work, and who is close to it.
 void end_race(Race& race);
 
-// Whether some work has several ways left.
-bool is_open(Race& race);
+// Returns those of `part` that run in its next launch: all that race; behind the first launch only
+// where others of their work race, too. None: the race of that part is over.
+std::vector<const Contender*> starters(Race& race, const std::string& part, bool is_first);
 
 }  // namespace gradsync::summary

@@ -7,6 +7,8 @@
 
 namespace gradsync::text {
 
+inline constexpr std::size_t kTerminalWidth = 80;  // columns that a page may take
+
 // Returns the columns of UTF-8 `text`: one per character, two for East Asian wide ones, none for
 // combining marks. "±" and "×" are one column and two bytes.
 std::size_t display_width(std::string_view text);

@@ -6,6 +6,7 @@
 #include <string>
 #include <vector>
 
+#include "harness/text/text_width.h"
 #include "harness/watch/account/account_verdict.h"
 #include "harness/watch/axes.h"
 #include "harness/watch/events/event.h"
@@ -72,7 +73,7 @@ std::string why_nothing_was_seen(const WatchedFolder& folder);
 // be waited for without the excess too.
 Watched summarize(const std::vector<RankEvents>& processes);
 
-inline constexpr std::size_t kPageWidth = 80;  // columns of a terminal
+inline constexpr std::size_t kPageWidth = text::kTerminalWidth;
 
 // Returns the page for a terminal, 80 columns where words allow it: the verdicts with what to
 // change, then collectives per step, needed and in excess; these two only where it is known what
