@@ -17,6 +17,7 @@
 #include "harness/session/finished_runs.h"
 #include "harness/session/published_tables.h"
 #include "harness/summary/run_comparison.h"
+#include "harness/watch/hosts/merged_hosts.h"
 #include "harness/watch/watched_files.h"
 
 namespace gradsync::cli {
@@ -73,6 +74,9 @@ std::string compared_with_a_job(const std::vector<std::string>& paths, const std
 
 std::string report_on(const ReportOptions& options) {
   const auto& paths = options.directories;
+  if (!options.each && watch::are_hosts_of_one_job(paths)) {
+    return watch::watched_job_as(paths, options.format);
+  }
   if (options.format == "html" && paths.size() > 1) {
     throw ConfigError(fmt::format(
         "--format html: got {} of them, expected one: each has a file of its own", paths.size()));
@@ -84,7 +88,7 @@ std::string report_on(const ReportOptions& options) {
   }
   std::string text;
   for (const std::string& path : paths) {
-    text += watch::is_watched_job(path) ? watch::watched_job_as(path, options.format)
+    text += watch::is_watched_job(path) ? watch::watched_job_as({path}, options.format)
                                         : formatted(session::read_run(path), options.format);
   }
   return text;
@@ -101,14 +105,16 @@ void add_report_command(CLI::App& app, ExitStatus&) {
       ->add_option(
           "DIR", options->directories,
           "Directories of finished runs; of two, markdown and json compare. Of watched jobs: "
-          "the file of gradsync watch --json, or the folder of --keep")
+          "the file of gradsync watch --json, or the folder of --keep; folders of one job's "
+          "hosts are put together")
       ->required();
   command
       ->add_option("--format", options->format,
                    "markdown, html, csv, json, benchmark, attribution or trace")
       ->check(
           CLI::IsMember({"markdown", "html", "csv", "json", "benchmark", "attribution", "trace"}));
-  command->add_flag("--each", options->each, "Print two runs in turn instead of comparing them");
+  command->add_flag("--each", options->each,
+                    "Print them in turn instead of comparing two, or putting hosts together");
   command->callback([options] {
     try {
       std::cout << report_on(*options) << std::flush;

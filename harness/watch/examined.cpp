@@ -16,6 +16,13 @@ bool went_through_the_same_steps(const Examined& a, const Examined& b) {
                     });
 }
 
+// How well times of two ranks can be compared; nothing where they cannot.
+std::optional<std::int64_t> error_between(const RankEvents& a, const RankEvents& b) {
+  if (a.host == b.host) return 0;
+  if (!a.clock_error_ns || !b.clock_error_ns) return std::nullopt;
+  return *a.clock_error_ns + *b.clock_error_ns;
+}
+
 }  // namespace
 
 Examined::Examined(const RankEvents& seen)
@@ -64,13 +71,22 @@ std::optional<double> least_s(std::span<const Examined> ranks, std::size_t index
   return seconds(*least_ns);
 }
 
-std::optional<int> latest_rank(std::span<const Examined> ranks, std::size_t index) {
+Known<int> latest_rank(std::span<const Examined> ranks, std::size_t index) {
   const Examined* latest = nullptr;
   for (const Examined& rank : ranks) {
     const StepCounts& step = rank.counts[index];
-    if (!step.exposed_ns || step.last_issued_ns == 0) return std::nullopt;
+    if (!step.exposed_ns || step.last_issued_ns == 0) return Unknown{kNoEnds};
     if (latest == nullptr || step.last_issued_ns > latest->counts[index].last_issued_ns) {
       latest = &rank;
+    }
+  }
+  for (const Examined& rank : ranks) {
+    const auto error_ns = error_between(*rank.events, *latest->events);
+    if (!error_ns) return Unknown{"the clocks of its hosts could not be compared"};
+    const std::int64_t before_ns =
+        latest->counts[index].last_issued_ns - rank.counts[index].last_issued_ns;
+    if (*error_ns > 0 && before_ns <= *error_ns) {
+      return Unknown{"two came closer to each other than the clocks of their hosts are known"};
     }
   }
   return latest->events->rank;

@@ -10,6 +10,7 @@
 #include <span>
 #include <vector>
 
+#include "harness/base/known.h"
 #include "harness/watch/events/event.h"
 #include "harness/watch/steps/counts.h"
 #include "harness/watch/steps/steps.h"
@@ -46,7 +47,8 @@ std::optional<double> least_s(std::span<const Examined> ranks, std::size_t index
                               std::optional<std::int64_t> StepCounts::*time_ns);
 
 // Returns the rank that came last to the last synchronization of step `index`: the others waited
-// for it. Nothing where it is not known when one of them came.
-std::optional<int> latest_rank(std::span<const Examined> ranks, std::size_t index);
+// for it. Unknown where it is not known when one of them came, or where one on another host came so
+// soon before it that their clocks do not tell which was the later.
+Known<int> latest_rank(std::span<const Examined> ranks, std::size_t index);
 
 }  // namespace gradsync::watch

@@ -78,16 +78,21 @@ class Comparison {
     Series series;
     std::vector<double> exposed_s;
     std::map<int, int> times_latest;
+    std::string why_not_latest = kNoEnds;
     for (const StepCounts* step : usual.all) {
       const Series one = of_step(static_cast<std::size_t>(step - ranks_[0].counts.data()));
       if (one.exposed_s) exposed_s.push_back(*one.exposed_s);
-      if (one.latest_rank) ++times_latest[*one.latest_rank];
+      if (one.latest_rank) {
+        ++times_latest[*one.latest_rank];
+      } else {
+        why_not_latest = one.latest_rank.why_not();
+      }
     }
     series.exposed_s = Unknown{kNoEnds};
     if (!exposed_s.empty()) series.exposed_s = stats::quantile(exposed_s, 0.5);
     series.synchronization_share = share_of(series.exposed_s, *watched_.typical->step_s);
     series.excess_bytes = excess_of(watched_.typical->excess);
-    series.latest_rank = most_often(times_latest);
+    series.latest_rank = most_often(times_latest, why_not_latest);
     return series;
   }
 
@@ -99,12 +104,12 @@ class Comparison {
 
   Known<int> latest_of(std::size_t index) const {
     if (!why_none_is_latest_.empty()) return Unknown{why_none_is_latest_};
-    return known_or(latest_rank(ranks_, index), kNoEnds);
+    return latest_rank(ranks_, index);
   }
 
-  Known<int> most_often(const std::map<int, int>& times) const {
+  Known<int> most_often(const std::map<int, int>& times, const std::string& why_not) const {
     if (!why_none_is_latest_.empty()) return Unknown{why_none_is_latest_};
-    if (times.empty()) return Unknown{kNoEnds};
+    if (times.empty()) return Unknown{why_not};
     const auto most =
         std::max_element(times.begin(), times.end(),
                          [](const auto& a, const auto& b) { return a.second < b.second; });

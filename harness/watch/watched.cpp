@@ -144,9 +144,10 @@ void claim_no_excess(TypicalStep& typical) {
 void add_faults(Watched& watched, const std::vector<RankEvents>& processes) {
   const auto seen = std::ssize(watched.ranks);
   if (watched.world_size > 1 && seen < watched.world_size) {
-    watched.faults.push_back(
-        fmt::format("{} of {} ranks were seen: the others ran elsewhere, or without the watcher",
-                    seen, watched.world_size));
+    watched.faults.push_back(fmt::format(
+        "{} of {} ranks were seen: the others ran without the watcher, or on other hosts, "
+        "whose folders of --keep gradsync report puts together",
+        seen, watched.world_size));
   }
   std::set<std::string> told;
   for (const RankEvents& process : processes) {

@@ -1,26 +1,40 @@
 #include "harness/watch/watched_files.h"
 
 #include <fmt/format.h>
+#include <fmt/ranges.h>
 
+#include <algorithm>
 #include <filesystem>
 
 #include "harness/base/errors.h"
 #include "harness/base/json_fields.h"
 #include "harness/watch/comparison.h"
 #include "harness/watch/events/read_events.h"
+#include "harness/watch/hosts/merged_hosts.h"
 #include "harness/watch/html_page.h"
 #include "harness/watch/trace.h"
 
 namespace gradsync::watch {
 namespace {
 
-std::string trace_of(const std::string& path) {
-  if (!watch::is_watched_folder(path)) {
+std::string trace_of(const std::vector<std::string>& paths) {
+  if (!watch::is_watched_folder(paths[0])) {
     throw ConfigError(fmt::format(
         "--format trace: got {}, which has no events, expected the folder of gradsync watch --keep",
-        path));
+        paths[0]));
   }
-  return watch::watch_trace(watch::read_folder(path).ranks).dump() + "\n";
+  const std::vector<RankEvents> ranks = read_hosts(paths);
+  const auto without_clock = [](const RankEvents& rank) { return !rank.clock_error_ns; };
+  if (const auto rank = std::ranges::find_if(ranks, without_clock); rank != ranks.end()) {
+    throw ConfigError(fmt::format(
+        "--format trace: got hosts whose clocks cannot be compared ({}), expected one folder",
+        rank->faults.back()));
+  }
+  return watch::watch_trace(ranks).dump() + "\n";
+}
+
+watch::Watched watched_in(const std::vector<std::string>& paths) {
+  return paths.size() == 1 ? read_watched_job(paths[0]) : read_watched_hosts(paths);
 }
 
 }  // namespace
@@ -39,16 +53,17 @@ watch::Watched read_watched_job(const std::string& path) {
   return watch::watched_from_json(read_json_file(path), path);
 }
 
-std::string watched_job_as(const std::string& path, const std::string& format) {
-  if (format == "markdown") return watch::watch_page(read_watched_job(path));
-  if (format == "html") return watch::watch_html(read_watched_job(path), path);
-  if (format == "json") return watch::watch_json(read_watched_job(path)).dump(1) + "\n";
-  if (format == "csv") return watch::watch_csv(read_watched_job(path));
-  if (format == "trace") return trace_of(path);
+std::string watched_job_as(const std::vector<std::string>& paths, const std::string& format) {
+  const std::string name = fmt::format("{}", fmt::join(paths, ", "));
+  if (format == "markdown") return watch::watch_page(watched_in(paths));
+  if (format == "html") return watch::watch_html(watched_in(paths), name);
+  if (format == "json") return watch::watch_json(watched_in(paths)).dump(1) + "\n";
+  if (format == "csv") return watch::watch_csv(watched_in(paths));
+  if (format == "trace") return trace_of(paths);
   throw ConfigError(
       fmt::format("--format {}: got the watched job {}, expected a run's directory: of a watched "
                   "job there are markdown, html, json, csv and trace",
-                  format, path));
+                  format, name));
 }
 
 std::string compared_jobs(const std::string& a, const std::string& b) {

@@ -3,6 +3,7 @@
 #pragma once
 
 #include <string>
+#include <vector>
 
 #include "harness/watch/watched.h"
 
@@ -15,9 +16,10 @@ bool is_watched_job(const std::string& path);
 // watch's.
 watch::Watched read_watched_job(const std::string& path);
 
-// Returns the job in one of the formats of `gradsync report`. Errors: ConfigError for those that
-// are of runs alone, and for a trace of a file: it has no events. As read_watched_job.
-std::string watched_job_as(const std::string& path, const std::string& format);
+// Returns the job in one of the formats of `gradsync report`; `paths`: one, or the folders of all
+// its hosts. Errors: ConfigError for those that are of runs alone, for a trace of a file, which has
+// no events, and for one of hosts whose clocks could not be compared. As read_watched_job.
+std::string watched_job_as(const std::vector<std::string>& paths, const std::string& format);
 
 // Returns the page on two jobs side by side.   Errors: as read_watched_job.
 std::string compared_jobs(const std::string& a, const std::string& b);

@@ -4,6 +4,7 @@
 #include <cstdint>
 #include <limits>
 #include <map>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -77,6 +78,9 @@ struct RankEvents {
   // Of a process without a group: why it may be one of several, "OMPI_COMM_WORLD_SIZE=4"; else "".
   std::string peers;
   TensorPeak peak;
+  int host = 0;  // of a job on several hosts, by their lowest ranks
+  // How well its times are known on the clock of host 0; absent: not at all.
+  std::optional<std::int64_t> clock_error_ns = 0;
   // Of what began later, events were left out because there were too many.
   std::int64_t complete_until_ns = std::numeric_limits<std::int64_t>::max();
 };
