@@ -30,6 +30,7 @@ TAKEN = "results/runs/RUN"
 # An example, as bash read it -> why it is not called.
 UNCHECKED = {
     "benchmarks/run smoke --model my_model": "linked in first; linked_model_test.py has such a one",
+    "gradsync report watched0 watched1": "needs a job on two hosts; watch_hosts_test.py has one",
     "gradsync report watched --format trace": "needs a watched job; watch_report_test.py has one",
 }
 # Of `gradsync run`: what changes a plan, which other commands take too.
