@@ -96,8 +96,8 @@ class BertForSequenceClassification::Bert : public torch::nn::Module {
       mask = at::zeros(padding.sizes(), padding.options().dtype(at::kFloat))
                  .masked_fill_(padding, -std::numeric_limits<float>::infinity());
     }
-    const Tensor embedded = model.run_begin([&] { return (*embeddings_)(batch.input_ids); });
-    return (*encoder_)(embedded, mask, model);
+    return (*encoder_)(model.run_begin([&] { return (*embeddings_)(batch.input_ids); }), mask,
+                       model);
   }
 
   // Returns the first token, pooled: [micro_batch, hidden].

@@ -112,18 +112,21 @@ MemoryScript layer_forward(const Sizes& sizes, MemoryScript::Saved saved) {
 }
 
 // One of the three products that made queries, keys and values: the gradient comes by heads, is
-// laid out by tokens, and what it adds to the layer's input is added at once.
-void projection_backward(const Sizes& sizes, std::int64_t input, MemoryScript& script) {
+// laid out by tokens, and what it adds to the layer's input's is added at once.
+void projection_backward(const Sizes& sizes, std::int64_t input_gradient, std::int64_t input,
+                         MemoryScript& script) {
   const std::int64_t x = sizes.hidden;
   script.hold({x});
   script.free({x});
-  linear_backward(x, sizes.square, sizes.vector, x, input, script);
-  script.free({x});
+  linear_backward(input_gradient, sizes.square, sizes.vector, x, input, script);
+  script.free({input_gradient});
 }
 
-// `input`: of the layer, and what else is kept as long.
-MemoryScript layer_backward(const Sizes& sizes, std::int64_t input, LetGo when) {
+// `input`: of the layer, and what else is kept as long. `constant_input`: it needs no gradient.
+MemoryScript layer_backward(const Sizes& sizes, std::int64_t input, LetGo when,
+                            bool constant_input) {
   const std::int64_t x = sizes.hidden;
+  const std::int64_t input_gradient = constant_input ? 0 : x;
   MemoryScript script;
   layer_norm_backward(sizes, script);
   script.hold({x});
@@ -135,7 +138,7 @@ MemoryScript layer_backward(const Sizes& sizes, std::int64_t input, LetGo when) 
   script.free({x});  // added to the residual's
   layer_norm_backward(sizes, script);
   script.hold({x});
-  script.free({x});
+  script.free({x, x - input_gradient});  // the gradient also is the residual's, if that needs one
   linear_backward(x, sizes.square, sizes.vector, x, x, script, when);
   script.hold({x});  // the context's gradient, by heads
   script.free({x});
@@ -148,38 +151,60 @@ MemoryScript layer_backward(const Sizes& sizes, std::int64_t input, LetGo when) 
   script.free({sizes.scores, x, x});
   script.with_number(x);
   script.free({x});
-  projection_backward(sizes, 0, script);      // values
-  projection_backward(sizes, 0, script);      // keys
-  projection_backward(sizes, input, script);  // queries, and the layer's input goes
+  projection_backward(sizes, input_gradient, 0, script);      // values
+  projection_backward(sizes, input_gradient, 0, script);      // keys
+  projection_backward(sizes, input_gradient, input, script);  // queries, and the input goes
   return script;
 }
 
-PassScript layer_pass(const Sizes& sizes) {
+PassScript kept_layer_pass(const Sizes& sizes, bool constant_input) {
   return {layer_forward(sizes, MemoryScript::Saved::Kept),
-          layer_backward(sizes, sizes.hidden, LetGo::AfterNode),
+          layer_backward(sizes, sizes.hidden, LetGo::AfterNode, constant_input),
           {}};
 }
 
-PassScript checkpointed_layer_pass(const Sizes& sizes) {
+PassScript checkpointed_layer_pass(const Sizes& sizes, bool constant_input) {
   PassScript pass;
   pass.forward.hold({kRandomStateBytes});
   pass.forward.then(layer_forward(sizes, MemoryScript::Saved::Forgotten));
   pass.again.hold({kRandomStateBytes});  // to go on from afterwards
   pass.again.then(layer_forward(sizes, MemoryScript::Saved::Kept));
   pass.again.free({sizes.hidden, kRandomStateBytes});  // the output is there already
-  pass.backward = layer_backward(sizes, sizes.hidden + kRandomStateBytes, LetGo::WithinItsTurn);
+  pass.backward =
+      layer_backward(sizes, sizes.hidden + kRandomStateBytes, LetGo::WithinItsTurn, constant_input);
   return pass;
+}
+
+// Keeps nothing, and has no backward.
+PassScript frozen_layer_pass(const Sizes& sizes, bool checkpointed) {
+  const std::int64_t random_state = checkpointed ? kRandomStateBytes : 0;
+  PassScript pass;
+  pass.forward.hold({random_state});
+  pass.forward.then(layer_forward(sizes, MemoryScript::Saved::Forgotten));
+  pass.forward.free({random_state, sizes.hidden});  // and its input
+  return pass;
+}
+
+PassScript layer_pass(const Sizes& sizes, const UnitKind& kind) {
+  if (kind.frozen) return frozen_layer_pass(sizes, kind.checkpointed);
+  return kind.checkpointed ? checkpointed_layer_pass(sizes, kind.constant_input)
+                           : kept_layer_pass(sizes, kind.constant_input);
+}
+
+void embed(const Sizes& sizes, MemoryScript& script) {
+  const std::int64_t x = sizes.hidden;
+  // Words, token types, their sum, positions, the sum of all.
+  script.hold({x, sizes.one_example, x, sizes.one_example, x});
+  layer_norm(sizes, script);
+  dropout(x, script);
+  script.free({x, sizes.one_example, x, sizes.one_example, x});
+  script.saved({x});  // the sum of all
 }
 
 PassScript embeddings_pass(const BertConfig& config, const Sizes& sizes) {
   const std::int64_t x = sizes.hidden;
   PassScript pass;
-  // Words, token types, their sum, positions, the sum of all.
-  pass.forward.hold({x, sizes.one_example, x, sizes.one_example, x});
-  layer_norm(sizes, pass.forward);
-  dropout(x, pass.forward);
-  pass.forward.free({x, sizes.one_example, x, sizes.one_example, x});
-
+  embed(sizes, pass.forward);
   dropout_backward(x, pass.backward);
   layer_norm_backward(sizes, pass.backward);
   for (const std::int64_t rows : {config.positions, config.token_types}) {
@@ -195,8 +220,15 @@ PassScript embeddings_pass(const BertConfig& config, const Sizes& sizes) {
   return pass;
 }
 
-// Pooler, classifier, loss.
-PassScript head_pass(const BertConfig& config, const Sizes& sizes) {
+PassScript frozen_embeddings_pass(const Sizes& sizes) {
+  PassScript pass;
+  pass.forward = MemoryScript(MemoryScript::Saved::Forgotten);
+  embed(sizes, pass.forward);
+  return pass;
+}
+
+// Pooler, classifier, loss. `constant_input`: what it reads needs no gradient.
+PassScript head_pass(const BertConfig& config, const Sizes& sizes, bool constant_input) {
   const std::int64_t classifier = config.labels * sizes.vector;
   PassScript pass;
   pass.forward.hold({sizes.pooled, sizes.pooled});  // before and after tanh
@@ -216,10 +248,23 @@ PassScript head_pass(const BertConfig& config, const Sizes& sizes) {
   dropout_backward(sizes.pooled, script);
   script.hold({sizes.pooled});  // tanh
   script.free({sizes.pooled, sizes.pooled});
-  linear_backward(sizes.pooled, sizes.square, sizes.vector, sizes.pooled, sizes.hidden, script);
+  const std::int64_t input_gradient = constant_input ? 0 : sizes.pooled;
+  linear_backward(input_gradient, sizes.square, sizes.vector, sizes.pooled, sizes.hidden, script);
+  if (constant_input) return pass;
   script.hold({sizes.hidden});  // the first token's gradient, and zeros for the others
   script.free({sizes.pooled});
   return pass;
+}
+
+std::vector<std::int64_t> embeddings_parameters(const BertConfig& config) {
+  return {config.vocabulary * config.hidden, config.positions * config.hidden,
+          config.token_types * config.hidden, config.hidden, config.hidden};
+}
+
+// Of pooler and classifier.
+std::vector<std::int64_t> head_parameters(const BertConfig& config) {
+  return {config.hidden * config.hidden, config.hidden, config.labels * config.hidden,
+          config.labels};
 }
 
 std::vector<std::int64_t> layer_parameters(const BertConfig& config) {
@@ -233,31 +278,29 @@ std::vector<std::int64_t> layer_parameters(const BertConfig& config) {
 }  // namespace
 
 std::optional<Footprint> bert_footprint(const BertConfig& config, const MicroBatchShape& shape,
-                                        CheckpointedUnits checkpointed) {
+                                        const UnitLevers& levers) {
   if (shape.examples < 2 || shape.length < 2 || shape.length > config.positions) {
     return std::nullopt;
   }
   const Sizes sizes(config, shape);
   Footprint footprint;
-  footprint.other_parameters = {config.vocabulary * config.hidden,
-                                config.positions * config.hidden,
-                                config.token_types * config.hidden,
-                                config.hidden,
-                                config.hidden,
-                                config.hidden * config.hidden,
-                                config.hidden,
-                                config.labels * config.hidden,
-                                config.labels};
+  footprint.other_parameters = head_parameters(config);
+  const bool embeddings_are_trained = levers.frozen == 0;
+  std::vector<std::int64_t>& with_embeddings =
+      embeddings_are_trained ? footprint.other_parameters : footprint.other_frozen;
+  const auto embeddings = embeddings_parameters(config);
+  with_embeddings.insert(with_embeddings.begin(), embeddings.begin(), embeddings.end());
   // Positions and token types.
   footprint.buffer_bytes = {config.positions * kLongBytes, config.positions * kLongBytes};
-  footprint.before = embeddings_pass(config, sizes);
-  footprint.after = head_pass(config, sizes);
-  const auto layer = std::make_shared<PassScript>(layer_pass(sizes));
-  const auto checkpointed_layer = std::make_shared<PassScript>(checkpointed_layer_pass(sizes));
-  for (std::int64_t i = 0; i < config.layers; ++i) {
-    footprint.units.push_back(
-        {fmt::format("bert.encoder.layer.{}", i), layer_parameters(config),
-         checkpointed.has(static_cast<std::size_t>(i)) ? checkpointed_layer : layer});
+  footprint.before =
+      embeddings_are_trained ? embeddings_pass(config, sizes) : frozen_embeddings_pass(sizes);
+  const auto layers = static_cast<std::size_t>(config.layers);
+  footprint.after = head_pass(config, sizes, levers.reads_what_is_frozen(layers));
+  SharedPasses passes([&](const UnitKind& kind) { return layer_pass(sizes, kind); });
+  for (std::size_t i = 0; i < layers; ++i) {
+    footprint.units.push_back({fmt::format("bert.encoder.layer.{}", i), layer_parameters(config),
+                               passes.of({levers, i})});
+    if (levers.freezes(i)) freeze(footprint.units.back());
   }
   return footprint;
 }

@@ -4,12 +4,23 @@
 
 namespace gradsync::models {
 
+namespace {
+
+std::int64_t sum_of(const std::vector<std::int64_t>& sizes) {
+  return std::accumulate(sizes.begin(), sizes.end(), std::int64_t{0});
+}
+
+}  // namespace
+
 std::int64_t Footprint::elements() const {
-  std::int64_t sum =
-      std::accumulate(other_parameters.begin(), other_parameters.end(), std::int64_t{0});
-  for (const UnitFootprint& unit : units) {
-    sum = std::accumulate(unit.parameters.begin(), unit.parameters.end(), sum);
-  }
+  std::int64_t sum = sum_of(other_parameters);
+  for (const UnitFootprint& unit : units) sum += sum_of(unit.parameters);
+  return sum;
+}
+
+std::int64_t Footprint::frozen_elements() const {
+  std::int64_t sum = sum_of(other_frozen);
+  for (const UnitFootprint& unit : units) sum += sum_of(unit.frozen);
   return sum;
 }
 

@@ -86,23 +86,33 @@ struct PassScript {
 
 struct UnitFootprint {
   std::string name;                        // as Unit::name
-  std::vector<std::int64_t> parameters;    // elements of each; may be empty
+  std::vector<std::int64_t> parameters;    // that are trained: elements of each; may be empty
   std::shared_ptr<const PassScript> pass;  // never null; equal units share one
+  std::vector<std::int64_t> frozen = {};   // parameters that are not: elements of each
+  bool runs_backward = true;               // false: nothing up to its end is trained
 };
+
+// From now on none of its parameters is trained, and its pass has no backward.
+inline void freeze(UnitFootprint& unit) {
+  unit.frozen.swap(unit.parameters);
+  unit.runs_backward = false;
+}
 
 // The order of a micro-batch: before.forward, each unit's forward, after.forward, which ends with
 // the loss, a float; then the loss is divided and its gradient made, which after.backward frees;
 // after.backward, each unit's again and backward from the last to the first, before.backward.
 struct Footprint {
-  std::vector<std::int64_t> other_parameters;  // in no unit: elements of each
+  std::vector<std::int64_t> other_parameters;  // in no unit, trained: elements of each
+  std::vector<std::int64_t> other_frozen;      // in no unit, not trained: elements of each
   std::vector<UnitFootprint> units;            // in the order of forward
   std::vector<std::int64_t> buffer_bytes;
   PassScript before;
   PassScript after;
   bool steps_parameters = true;  // false: a paced model, whose optimizer has no moments
 
-  std::int64_t elements() const;
-  std::size_t tensors() const;
+  std::int64_t elements() const;  // of parameters that are trained
+  std::size_t tensors() const;    // likewise
+  std::int64_t frozen_elements() const;
 };
 
 // One rank's micro-batch: examples that are not padded.

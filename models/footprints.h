@@ -3,27 +3,46 @@
 #pragma once
 
 #include <cstdint>
+#include <map>
+#include <memory>
 #include <optional>
+#include <utility>
 
 #include "models/bert_config.h"
-#include "models/checkpointed_units.h"
 #include "models/footprint.h"
 #include "models/mixtral_shapes.h"
 #include "models/profile.h"
+#include "models/unit_levers.h"
 
 namespace gradsync::models {
 
-Footprint mlp_footprint(const MicroBatchShape& shape, CheckpointedUnits checkpointed = {});
+// The passes of a model's units, one for each kind.
+template <typename Make>
+class SharedPasses {
+ public:
+  explicit SharedPasses(Make make) : make_(std::move(make)) {}
+  const std::shared_ptr<const PassScript>& of(const UnitKind& kind) {
+    std::shared_ptr<const PassScript>& pass = passes_[kind];
+    if (!pass) pass = std::make_shared<PassScript>(make_(kind));
+    return pass;
+  }
+
+ private:
+  Make make_;
+  std::map<UnitKind, std::shared_ptr<const PassScript>> passes_;
+};
+
+Footprint mlp_footprint(const MicroBatchShape& shape, const UnitLevers& levers = {});
 
 // Nothing for a single example or token, whose products take another way through torch, and for
 // more tokens than there are positions.
 std::optional<Footprint> bert_footprint(const BertConfig& config, const MicroBatchShape& shape,
-                                        CheckpointedUnits checkpointed = {});
+                                        const UnitLevers& levers = {});
 
 // With balanced routing. A router that is free to choose gives its experts any number of tokens,
 // and what they hold depends on it.
 Footprint mixtral_footprint(const MixtralConfig& config, const MicroBatchShape& shape,
-                            CheckpointedUnits checkpointed = {});
+                            const UnitLevers& levers = {});
 
 // `scale` as PacedModel has it. Reads no batch.
 Footprint paced_footprint(const Profile& profile, int scale);

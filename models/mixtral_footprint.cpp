@@ -59,14 +59,19 @@ struct AttentionBlocks {
   std::int64_t head_size;
 };
 
-void rms_norm(const MixtralSizes& sizes, MemoryScript& script) {
+// `constant_input`: what is normed needs no gradient, so that the weight alone keeps something.
+void rms_norm(const MixtralSizes& sizes, MemoryScript& script, bool constant_input = false) {
   script.hold({sizes.hidden, sizes.per_token});  // squares, their mean
   script.with_number(0);
   script.free({sizes.hidden});
   script.with_number(sizes.per_token);           // plus eps
   script.hold({sizes.per_token, sizes.hidden});  // inverse root, normed
   script.free({sizes.per_token});
-  script.saved({sizes.per_token});
+  if (constant_input) {
+    script.free({sizes.per_token});
+  } else {
+    script.saved({sizes.per_token});
+  }
   script.hold({sizes.hidden});     // times the weight
   script.free({sizes.per_token});  // the mean
   script.saved({sizes.hidden});    // normed
@@ -99,6 +104,17 @@ void rms_norm_backward(const MixtralSizes& sizes, bool added, bool ran_again, Me
   script.free({x});                       // added to the input's
 }
 
+// The same where the input is constant: of the weight alone. `with_normed` goes when normed does.
+void rms_norm_weight_backward(const MixtralSizes& sizes, bool ran_again, MemoryScript& script,
+                              std::int64_t with_normed = 0) {
+  const std::int64_t x = sizes.hidden;
+  script.hold({x});  // before the sum
+  if (ran_again) script.free({x, with_normed});
+  script.hold({sizes.vector});
+  script.free({x, x, ran_again ? 0 : x + with_normed});
+  script.gradients({sizes.vector});
+}
+
 // `size` of what turns: queries or keys.
 void rotate(std::int64_t size, MemoryScript& script) {
   script.hold({size / 2, size});  // one half negated, both halves joined
@@ -129,12 +145,13 @@ void attention(const MixtralSizes& sizes, const AttentionBlocks& blocks, MemoryS
   script.saved({sizes.hidden, sizes.key_value, sizes.key_value, sizes.hidden});
 }
 
-// `angles`: as rotate_backward has them.
+// `angles`: as rotate_backward has them. `constant_input`: the residual beside needs no gradient.
 void attention_backward(const MixtralSizes& sizes, const AttentionBlocks& blocks,
-                        std::int64_t angles, MemoryScript& script) {
+                        std::int64_t angles, bool constant_input, MemoryScript& script) {
   const std::int64_t x = sizes.hidden;
   const std::int64_t kv = sizes.key_value;
   script.hold({sizes.square, x});  // the output layer
+  if (constant_input) script.free({x});
   script.gradients({sizes.square});
   script.hold({x, kv, kv, blocks.scores(), blocks.sums()});  // of queries, keys, values
   script.free({blocks.sums(), blocks.scores()});
@@ -240,10 +257,10 @@ void expert_backward(const MixtralConfig& config, const MixtralSizes& sizes, std
 
 // Up to the last tensor that an operation saves: what each expert adds, and to which tokens.
 MemoryScript until_all_is_saved(const MixtralConfig& config, const MicroBatchShape& shape,
-                                MemoryScript::Saved saved) {
+                                bool constant_input, MemoryScript::Saved saved) {
   const MixtralSizes sizes(config, shape);
   MemoryScript script(saved);
-  rms_norm(sizes, script);
+  rms_norm(sizes, script, constant_input);
   attention(sizes, AttentionBlocks(config, shape), script);
   script.hold({sizes.hidden});  // residual
   script.free({sizes.hidden});
@@ -263,9 +280,9 @@ std::int64_t unsaved_bytes(const MixtralSizes& sizes) {
 }
 
 MemoryScript layer_forward(const MixtralConfig& config, const MicroBatchShape& shape,
-                           MemoryScript::Saved saved) {
+                           bool constant_input, MemoryScript::Saved saved) {
   const MixtralSizes sizes(config, shape);
-  MemoryScript script = until_all_is_saved(config, shape, saved);
+  MemoryScript script = until_all_is_saved(config, shape, constant_input, saved);
   script.hold({sizes.hidden});  // residual
   script.free({unsaved_bytes(sizes)});
   // Both norms' outputs, the first residual, which experts were chosen.
@@ -275,7 +292,8 @@ MemoryScript layer_forward(const MixtralConfig& config, const MicroBatchShape& s
 
 // `angles` go with the queries' turning, `with_input` with the layer's input; 0: not here.
 MemoryScript layer_backward(const MixtralConfig& config, const MicroBatchShape& shape,
-                            std::int64_t angles, std::int64_t with_input, bool ran_again) {
+                            std::int64_t angles, std::int64_t with_input, bool constant_input,
+                            bool ran_again) {
   const MixtralSizes sizes(config, shape);
   MemoryScript script;
   for (std::int64_t i = config.experts; i-- > 0;) {
@@ -284,35 +302,64 @@ MemoryScript layer_backward(const MixtralConfig& config, const MicroBatchShape& 
   }
   router_backward(config, sizes, script);
   rms_norm_backward(sizes, true, ran_again, script);
-  attention_backward(sizes, AttentionBlocks(config, shape), angles, script);
-  rms_norm_backward(sizes, true, ran_again, script, with_input);
+  attention_backward(sizes, AttentionBlocks(config, shape), angles, constant_input, script);
+  if (constant_input) {
+    rms_norm_weight_backward(sizes, ran_again, script, with_input);
+  } else {
+    rms_norm_backward(sizes, true, ran_again, script, with_input);
+  }
   return script;
 }
 
-// The layer whose backward runs last lets the angles go.
-PassScript layer_pass(const MixtralConfig& config, const MicroBatchShape& shape, bool last_to_run) {
+// The layer whose backward runs last lets the angles go. Nothing keeps an input that is constant.
+PassScript kept_layer_pass(const MixtralConfig& config, const MicroBatchShape& shape,
+                           const UnitKind& kind) {
   const MixtralSizes sizes(config, shape);
-  return {layer_forward(config, shape, MemoryScript::Saved::Kept),
-          layer_backward(config, shape, last_to_run ? sizes.angles : 0, 0, false),
-          {}};
+  PassScript pass;
+  pass.forward = layer_forward(config, shape, kind.constant_input, MemoryScript::Saved::Kept);
+  if (kind.constant_input) pass.forward.free({sizes.hidden});
+  pass.backward = layer_backward(config, shape, kind.last_to_run ? sizes.angles : 0, 0,
+                                 kind.constant_input, false);
+  return pass;
 }
 
 // It keeps the angles to run again, until it has done its backward.
 PassScript checkpointed_layer_pass(const MixtralConfig& config, const MicroBatchShape& shape,
-                                   bool last_to_run) {
+                                   const UnitKind& kind) {
   const MixtralSizes sizes(config, shape);
   PassScript pass;
   pass.forward.hold({kRandomStateBytes});
-  pass.forward.then(layer_forward(config, shape, MemoryScript::Saved::Forgotten));
+  pass.forward.then(
+      layer_forward(config, shape, kind.constant_input, MemoryScript::Saved::Forgotten));
   pass.again.hold({kRandomStateBytes});  // to go on from afterwards
-  pass.again.then(until_all_is_saved(config, shape, MemoryScript::Saved::Kept));
+  pass.again.then(
+      until_all_is_saved(config, shape, kind.constant_input, MemoryScript::Saved::Kept));
   pass.again.free({unsaved_bytes(sizes), kRandomStateBytes});
-  pass.backward = layer_backward(config, shape, 0,
-                                 kRandomStateBytes + (last_to_run ? 2 * sizes.angles : 0), true);
+  const std::int64_t with_input = kRandomStateBytes + (kind.last_to_run ? 2 * sizes.angles : 0) +
+                                  (kind.constant_input ? sizes.hidden : 0);
+  pass.backward = layer_backward(config, shape, 0, with_input, kind.constant_input, true);
   return pass;
 }
 
-PassScript embeddings_pass(const MixtralSizes& sizes, const MicroBatchShape& shape) {
+// Keeps nothing, not even its input, and has no backward.
+PassScript frozen_layer_pass(const MixtralConfig& config, const MicroBatchShape& shape,
+                             bool checkpointed) {
+  const std::int64_t random_state = checkpointed ? kRandomStateBytes : 0;
+  PassScript pass;
+  pass.forward.hold({random_state});
+  pass.forward.then(layer_forward(config, shape, true, MemoryScript::Saved::Forgotten));
+  pass.forward.free({random_state, MixtralSizes(config, shape).hidden});
+  return pass;
+}
+
+PassScript layer_pass(const MixtralConfig& config, const MicroBatchShape& shape,
+                      const UnitKind& kind) {
+  if (kind.frozen) return frozen_layer_pass(config, shape, kind.checkpointed);
+  return kind.checkpointed ? checkpointed_layer_pass(config, shape, kind)
+                           : kept_layer_pass(config, shape, kind);
+}
+
+PassScript embeddings_pass(const MixtralSizes& sizes, const MicroBatchShape& shape, bool trained) {
   const std::int64_t positions = shape.length * kFloatBytes;
   PassScript pass;
   pass.forward.hold({shape.tokens() * kLongBytes});  // the labels
@@ -320,18 +367,22 @@ PassScript embeddings_pass(const MixtralSizes& sizes, const MicroBatchShape& sha
   pass.forward.hold({positions, sizes.angles / 2, sizes.angles, sizes.angles, sizes.angles});
   pass.forward.free({sizes.angles, sizes.angles / 2, positions});
   pass.forward.hold({sizes.hidden});
+  if (!trained) return pass;
   pass.backward.hold({sizes.embeddings});
   pass.backward.free({sizes.hidden});
   pass.backward.gradients({sizes.embeddings});
   return pass;
 }
 
-// Norm, head, loss.
-PassScript head_pass(const MixtralSizes& sizes, const MicroBatchShape& shape) {
+// Norm, head, loss. `constant_input`: all layers are frozen, and so nothing keeps the angles
+// either.
+PassScript head_pass(const MixtralSizes& sizes, const MicroBatchShape& shape, bool constant_input) {
   PassScript pass;
-  rms_norm(sizes, pass.forward);
-  pass.forward.hold({sizes.logits, sizes.logits});  // log-probabilities
-  pass.forward.hold({kFloatBytes, kFloatBytes});    // the loss, its total weight
+  rms_norm(sizes, pass.forward, constant_input);
+  pass.forward.hold({sizes.logits});
+  if (constant_input) pass.forward.free({sizes.hidden, sizes.angles, sizes.angles});
+  pass.forward.hold({sizes.logits});              // log-probabilities
+  pass.forward.hold({kFloatBytes, kFloatBytes});  // the loss, its total weight
   pass.forward.free({sizes.logits});
   pass.backward.hold({sizes.logits});
   pass.backward.free({kFloatBytes, shape.tokens() * kLongBytes, kFloatBytes});
@@ -340,41 +391,43 @@ PassScript head_pass(const MixtralSizes& sizes, const MicroBatchShape& shape) {
   pass.backward.hold({sizes.embeddings, sizes.hidden});
   pass.backward.free({sizes.logits, sizes.hidden});
   pass.backward.gradients({sizes.embeddings});
-  rms_norm_backward(sizes, false, false, pass.backward);
+  if (constant_input) {
+    rms_norm_weight_backward(sizes, false, pass.backward);
+  } else {
+    rms_norm_backward(sizes, false, false, pass.backward);
+  }
   return pass;
 }
 
 }  // namespace
 
 Footprint mixtral_footprint(const MixtralConfig& config, const MicroBatchShape& shape,
-                            CheckpointedUnits checkpointed) {
+                            const UnitLevers& levers) {
   const MixtralSizes sizes(config, shape);
   Footprint footprint;
   // Frequencies, and a copy of them.
   const std::int64_t frequencies = config.head_size() / 2 * kFloatBytes;
   footprint.buffer_bytes = {frequencies, frequencies};
-  footprint.before = embeddings_pass(sizes, shape);
-  footprint.after = head_pass(sizes, shape);
-  const auto pass_of = [&](bool is_checkpointed, bool last_to_run) {
-    return std::make_shared<PassScript>(is_checkpointed
-                                            ? checkpointed_layer_pass(config, shape, last_to_run)
-                                            : layer_pass(config, shape, last_to_run));
-  };
-  const auto first = pass_of(checkpointed.has(0), /*last_to_run=*/true);
-  const auto kept = pass_of(false, /*last_to_run=*/false);
-  const auto run_again = pass_of(true, /*last_to_run=*/false);
+  const bool embeddings_are_trained = levers.frozen == 0;
+  const auto layers = static_cast<std::size_t>(config.layers);
+  footprint.before = embeddings_pass(sizes, shape, embeddings_are_trained);
+  footprint.after = head_pass(sizes, shape, levers.reads_what_is_frozen(layers));
+  SharedPasses passes([&](const UnitKind& kind) { return layer_pass(config, shape, kind); });
   for (const MixtralTensor& tensor : mixtral_shapes(config)) {
+    std::vector<UnitFootprint>& units = footprint.units;
     if (tensor.unit.empty()) {
-      footprint.other_parameters.push_back(tensor.elements());
+      const bool is_embeddings = units.empty();
+      (is_embeddings && !embeddings_are_trained ? footprint.other_frozen
+                                                : footprint.other_parameters)
+          .push_back(tensor.elements());
       continue;
     }
-    std::vector<UnitFootprint>& units = footprint.units;
     if (units.empty() || units.back().name != tensor.unit) {
-      const auto& later = checkpointed.has(units.size()) ? run_again : kept;
-      units.push_back({tensor.unit, {}, units.empty() ? first : later});
+      units.push_back({tensor.unit, {}, passes.of({levers, units.size()})});
     }
     units.back().parameters.push_back(tensor.elements());
   }
+  for (std::size_t i = 0; i < levers.frozen; ++i) freeze(footprint.units[i]);
   return footprint;
 }
 

@@ -17,9 +17,9 @@
 #include <utility>
 #include <vector>
 
-#include "models/checkpointed_units.h"
 #include "models/recompute.h"
 #include "models/suite.h"
+#include "models/unit_levers.h"
 
 namespace gradsync::models {
 

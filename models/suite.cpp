@@ -37,14 +37,14 @@ class Declared {
       : name_(name), options_(options) {}
 
   DeclaredFootprint operator()(const MlpConfig&) const {
-    return {mlp_footprint(options_.shape, options_.checkpointed), ""};
+    return {mlp_footprint(options_.shape, options_.levers), ""};
   }
   DeclaredFootprint operator()(const ConvNetConfig&) const {
     return {std::nullopt, "what a convolution's kernels hold depends on the processor"};
   }
   DeclaredFootprint operator()(const BranchingConfig&) const { return undeclared(); }
   DeclaredFootprint operator()(const BertConfig& config) const {
-    auto footprint = bert_footprint(config, options_.shape, options_.checkpointed);
+    auto footprint = bert_footprint(config, options_.shape, options_.levers);
     if (footprint) return {std::move(footprint), ""};
     return {std::nullopt,
             fmt::format("a BERT declares what it holds for 2 or more examples of 2 to {} tokens",
@@ -55,7 +55,7 @@ class Declared {
       return {std::nullopt,
               "the router is free to choose, and what its experts hold depends on the data"};
     }
-    return {mixtral_footprint(config, options_.shape, options_.checkpointed), ""};
+    return {mixtral_footprint(config, options_.shape, options_.levers), ""};
   }
   DeclaredFootprint operator()(const PacedConfig& config) const {
     return {paced_footprint(read_profile(config.profile), options_.scale), ""};

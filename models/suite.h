@@ -9,9 +9,9 @@
 #include <vector>
 
 #include "models/bert_config.h"
-#include "models/checkpointed_units.h"
 #include "models/footprint.h"
 #include "models/mixtral_shapes.h"
+#include "models/unit_levers.h"
 
 namespace gradsync::models {
 
@@ -69,7 +69,7 @@ struct FootprintOptions {
   MicroBatchShape shape;
   int scale = 1;                  // of a paced model
   bool balanced_routing = false;  // of a Mixtral
-  CheckpointedUnits checkpointed = {};
+  UnitLevers levers = {};
 };
 
 struct DeclaredFootprint {

@@ -27,6 +27,9 @@ std::string objection(const models::MemoryProfile& profile, const plan::Cell& ce
   if (cell.activation_checkpointing != 0) {
     return "a profile holds what was recorded: record the model with its activation checkpointing";
   }
+  if (cell.frozen_units != 0) {
+    return "a profile holds what was recorded: record the model with what it freezes";
+  }
   if (cell.scale != 1) return "a recorded model is not scaled";
   if (cell.hybrid_shard) return "what hybrid_shard holds is not declared";
   if (!cell.prefetch) return "fully_shard gathers ahead in backward";

@@ -39,6 +39,11 @@ std::int64_t resident_bytes(const models::MicroBatchShape& shape) {
   return kBarrierBytes + kPreparedBatches * (shape.tokens() + shape.examples) * models::kLongBytes;
 }
 
+models::UnitLevers levers_of(const plan::Cell& cell) {
+  return {.checkpointed = {cell.activation_checkpointing},
+          .frozen = static_cast<std::size_t>(cell.frozen_units)};
+}
+
 sync::FsdpMemory fsdp_memory(const plan::Cell& cell, const LaunchSpec& where) {
   sync::FsdpMemory memory;
   memory.ranks = cell.hybrid_shard ? where.topology.ranks_per_node : where.topology.world_size();
@@ -68,7 +73,7 @@ MemoryPrediction predict_memory(const plan::Cell& cell, const LaunchSpec& where)
       models::declared_footprint(cell.model, {.shape = shape,
                                               .scale = cell.scale,
                                               .balanced_routing = cell.balanced_routing,
-                                              .checkpointed = {cell.activation_checkpointing}});
+                                              .levers = levers_of(cell)});
   if (!declared.footprint) return {std::nullopt, declared.unknown_because};
   models::Footprint footprint = *declared.footprint;
   const std::int64_t other = std::accumulate(footprint.buffer_bytes.begin(),

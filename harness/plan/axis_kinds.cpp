@@ -25,6 +25,15 @@ Axis axis_of(const char* name, Value Cell::*field, Set set) {
   return axis;
 }
 
+Axis integer_from(int least, const char* axis, int Cell::*field) {
+  return axis_of(axis, field, [=](Cell& cell, const json& value) {
+    if (!value.is_number_integer() || value < least || value > kLargestCount) {
+      throw std::invalid_argument(fmt::format("an integer from {} to {}", least, kLargestCount));
+    }
+    cell.*field = value.get<int>();
+  });
+}
+
 // Returns n, where `text` is `prefix` and n, such as "every_2"; else 0.
 int number_after(const std::string& prefix, const std::string& text) {
   int number = 0;
@@ -63,12 +72,11 @@ Axis one_of(const char* axis, std::string Cell::*field, std::vector<std::string>
 }
 
 Axis count(const char* axis, int Cell::*field) {
-  return axis_of(axis, field, [field](Cell& cell, const json& value) {
-    if (!value.is_number_integer() || value < 1 || value > kLargestCount) {
-      throw std::invalid_argument(fmt::format("an integer from 1 to {}", kLargestCount));
-    }
-    cell.*field = value.get<int>();
-  });
+  return integer_from(1, axis, field);
+}
+
+Axis count_from_zero(const char* axis, int Cell::*field) {
+  return integer_from(0, axis, field);
 }
 
 Axis flag(const char* axis, bool Cell::*field) {

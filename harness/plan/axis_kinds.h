@@ -16,7 +16,8 @@ std::int64_t size_from_json(const nlohmann::json& value, const std::string& zero
 
 Axis name(const char* axis, std::string Cell::*field);
 Axis one_of(const char* axis, std::string Cell::*field, std::vector<std::string> allowed);
-Axis count(const char* axis, int Cell::*field);  // 1 to kLargestCount
+Axis count(const char* axis, int Cell::*field);            // 1 to kLargestCount
+Axis count_from_zero(const char* axis, int Cell::*field);  // 0 to kLargestCount
 Axis flag(const char* axis, bool Cell::*field);
 // Bytes, by size_from_json.
 Axis size(const char* axis, std::int64_t Cell::*field, const std::string& zero,

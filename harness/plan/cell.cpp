@@ -42,6 +42,7 @@ std::vector<Axis> make_axes() {
           flag("static_graph", &Cell::static_graph).under("ddp"),
           one_of("compression", &Cell::compression, {"none", "fp16", "bf16"}).later().under("ddp"),
           every_nth("activation_checkpointing", &Cell::activation_checkpointing).later().lever(),
+          count_from_zero("frozen_units", &Cell::frozen_units).later(),
           flag("fused_optimizer", &Cell::fused_optimizer).later(),
           flag("broadcast_buffers", &Cell::broadcast_buffers).later().under("ddp"),
           flag("sync_batch_norm", &Cell::sync_batch_norm).later(),
@@ -147,6 +148,10 @@ void check_combination(const Cell& cell, const JsonFields& fields) {
   if (cell.wrapper == "ddp" && cell.dtype != "float32" && cell.compression != "none") {
     fields.fail("compression", "none where dtype is " + cell.dtype + ", which has 2 bytes already",
                 fmt::format("\"{}\"", cell.compression));
+  }
+  if (cell.wrapper == "pipeline" && cell.frozen_units > 0) {
+    fields.fail("frozen_units", "0 under wrapper pipeline, whose stages all send gradients back",
+                std::to_string(cell.frozen_units));
   }
   if (cell.sync_batch_norm && cell.wrapper != "ddp") {
     fields.fail("sync_batch_norm", "false under wrapper " + cell.wrapper, "true");

@@ -37,6 +37,8 @@ struct Cell {
                                          // "bf16" (sync/compress_hook.h)
   int activation_checkpointing = 0;  // each n-th unit of the model keeps no activations and runs
                                      // again in backward; 0: none (models/recompute.h)
+  int frozen_units = 0;              // of the model, from the first, with all that comes before
+                                     // them: not trained (models/frozen_units.h)
   bool fused_optimizer = true;       // false: AdamW parameter by parameter (sync/adamw.h)
   bool broadcast_buffers = true;     // ddp: rank 0's before a forward that follows a sync
   bool sync_batch_norm = false;      // ddp: normalize with the statistics of all ranks

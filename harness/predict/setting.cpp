@@ -38,6 +38,7 @@ std::string why_not_predicted(const plan::Cell& cell, const launch::Topology& to
   if (cell.activation_checkpointing != 0) {
     return "what running a unit again takes is not in a profile";
   }
+  if (cell.frozen_units != 0) return "what a frozen unit spares is not in a profile";
   if (cell.sync_batch_norm) return "the collectives of SyncBatchNorm are not in a profile";
   if (cell.dtype != "float32") return "a profile's seconds are those of float32";
   if (cell.lengths != "fixed") return "a profile has one length of a micro-batch";

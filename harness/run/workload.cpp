@@ -12,6 +12,7 @@
 #include "harness/sync/fsdp/fsdp.h"
 #include "harness/sync/pipeline.h"
 #include "harness/sync/recomputation.h"
+#include "models/frozen_units.h"
 
 namespace gradsync::run {
 namespace {
@@ -143,6 +144,7 @@ Workload::Workload(const RankContext& context, const plan::Cell& cell) : cell_(c
   data_ = std::make_unique<models::DataLoader>(
       data_options(context, cell, *module),
       cell.lengths == "mrpc" ? kPreparedEpoch : coordinate::kPreparedBatches);
+  models::freeze_units(*module, cell.frozen_units);
   module->set_recomputation(
       sync::recomputation_of(*module, {.every = cell.activation_checkpointing}, &context.recorder));
   model_ = wrapped(context, cell, std::move(module));

@@ -68,6 +68,7 @@ class Validation {
     check_mixtrals_options(cell, model);
     check_examples(cell, model);
     check_checkpointing(cell, model);
+    check_frozen(cell, model);
     named("topology",
           [&] { return launch::read_topology(cell.topology, topologies_directory(), cell.scale); });
   }
@@ -123,6 +124,14 @@ class Validation {
                         nlohmann::json(cell).value("activation_checkpointing", ""), cell.model),
             units == 0 ? "\"none\": it has no units that can run again in backward"
                        : fmt::format("at most \"every_{}\": it has so many units", units));
+  }
+
+  void check_frozen(const plan::Cell& cell, const ModelDescription& model) const {
+    const int units = model.checkpointable_units;
+    require(cell.frozen_units <= units, "cells.frozen_units",
+            fmt::format("{} for model '{}'", cell.frozen_units, cell.model),
+            units == 0 ? "0: its units cannot be frozen"
+                       : fmt::format("at most {}: it has so many units", units));
   }
 
   const plan::Plan& plan_;

@@ -34,7 +34,7 @@ ByHand::ByHand(std::shared_ptr<models::Model> module,
   if (parameters_.empty()) {
     throw ConfigError("data parallelism needs a model with a parameter that requires grad");
   }
-  accumulators_ = label_parameter_memory(parameters_);
+  accumulators_ = label_parameter_memory(module_->parameters());
 }
 
 // The engine runs what is queued in backward once the whole graph is done.

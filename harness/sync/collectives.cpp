@@ -44,14 +44,14 @@ class FsdpStep {
     if (!root_gathered_) gather(traffic_.root, done);
     for (std::size_t i = 0; i < gathered_.size(); ++i) {
       if (!gathered_[i]) gather(traffic_.units[i], done);
-      gathered_[i] = traffic_.units[i].runs_backward && !traffic_.reshard_after_forward;
+      gathered_[i] = !traffic_.reshard_after_forward;
     }
     const bool keep = !sync && !traffic_.reshard_after_backward;
     for (std::size_t i = gathered_.size(); i-- > 0;) {
-      if (!traffic_.units[i].runs_backward) continue;
-      if (!gathered_[i]) gather(traffic_.units[i], done);
+      const bool gathers = traffic_.units[i].runs_backward || is_gathered_ahead(i);
+      if (gathers && !gathered_[i]) gather(traffic_.units[i], done);
       if (sync) reduce(traffic_.units[i], done);
-      gathered_[i] = keep;
+      gathered_[i] = keep && (traffic_.units[i].runs_backward || gathered_[i]);
     }
     if (sync) reduce(traffic_.root, done);
     root_gathered_ = keep;
@@ -59,6 +59,12 @@ class FsdpStep {
   }
 
  private:
+  // By the unit after it, or by the root, which holds the loss.
+  bool is_gathered_ahead(std::size_t unit) const {
+    const bool is_last = unit + 1 == gathered_.size();
+    return traffic_.prefetch &&
+           (is_last ? traffic_.root.gather_bytes > 0 : traffic_.units[unit + 1].runs_backward);
+  }
   static void gather(const UnitTraffic& unit, Collectives& done) {
     if (unit.gather_bytes > 0) done["all_gather"].push_back(unit.gather_bytes);
   }

@@ -49,6 +49,7 @@ struct FsdpTraffic {
   std::vector<UnitTraffic> units;  // in the order of forward
   bool reshard_after_forward = true;
   bool reshard_after_backward = true;
+  bool prefetch = true;  // backward gathers one unit ahead, also one that has no backward
 };
 
 // Returns the collectives of a step that begins with every unit sharded, and whose micro-batch i

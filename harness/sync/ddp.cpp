@@ -102,7 +102,7 @@ DistributedDataParallel::DistributedDataParallel(
   c10d::broadcast_coalesced(process_group_, states, kBroadcastBucketBytes, 0);
   comm::await_release(held_before);
   build_reducer();
-  accumulators_ = label_parameter_memory(parameters_);  // after the Reducer's hooks
+  accumulators_ = label_parameter_memory(module_->parameters());  // after the Reducer's hooks
 }
 
 void DistributedDataParallel::build_reducer() {

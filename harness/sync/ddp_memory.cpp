@@ -12,7 +12,8 @@ class DdpStep {
   DdpStep(bool gradient_as_bucket_view, const models::Footprint& footprint, MemoryAccount& account)
       : view_(gradient_as_bucket_view), footprint_(footprint), account_(account) {
     const std::int64_t bytes = footprint.elements() * models::kFloatBytes;
-    account_.hold(MemoryCategory::ShardedParameter, bytes);
+    account_.hold(MemoryCategory::ShardedParameter,
+                  bytes + footprint.frozen_elements() * models::kFloatBytes);
     account_.hold(MemoryCategory::Communication, bytes);  // the buckets
     if (footprint.steps_parameters) {
       const auto counters = static_cast<std::int64_t>(footprint.tensors()) * models::kFloatBytes;

@@ -32,6 +32,7 @@ std::vector<models::NodePtr> label_parameter_memory(const std::vector<at::Tensor
   if (!measure::meter().installed()) return accumulators;
   for (const at::Tensor& parameter : parameters) {
     measure::relabel_memory(parameter.storage().data(), measure::MemoryCategory::ShardedParameter);
+    if (!parameter.requires_grad()) continue;
     accumulators.push_back(torch::autograd::impl::grad_accumulator(parameter));
     accumulators.back()->add_post_hook(std::make_unique<torch::autograd::utils::LambdaPostHook>(
         [parameter](const variable_list& outputs, const variable_list&) {

@@ -2,7 +2,8 @@
 
 Both shard a model of two layers and a rest over two ranks. Sizes differ; which unit is gathered and
 reduced in which micro-batch must not, also where layers are checkpointed: in the way of torchtitan,
-whose checkpoints are inside of the shards, and the other way round.
+whose checkpoints are inside of the shards, and the other way round. Nor where some are frozen, so
+that what is in no layer is frozen in part.
 """
 
 import json
@@ -36,13 +37,19 @@ except ImportError:
 CHECKPOINTS = ("none", "inside", "outside")
 
 
+# With how many layers frozen, and all before them.
+LEVERS = [*((where, 0) for where in CHECKPOINTS), ("none", 1), ("inside", 1), ("none", 2)]
+
+
 class Model(torch.nn.Module):
-    def __init__(self, checkpoints):
+    def __init__(self, checkpoints, frozen):
         super().__init__()
         self.checkpoints = checkpoints
         self.first = torch.nn.Linear(4, 8)
         self.layers = torch.nn.ModuleList(self._layer() for _ in range(LAYERS))
         self.last = torch.nn.Linear(8, 1)
+        for module in [self.first, *self.layers][: frozen + 1 if frozen else 0]:
+            module.requires_grad_(False)
 
     def _layer(self):
         layer = torch.nn.Sequential(torch.nn.Linear(8, 8), torch.nn.Tanh())
@@ -56,9 +63,9 @@ class Model(torch.nn.Module):
         return self.last(x).pow(2).mean()
 
 
-def count_step(reshard_after_forward, reshard_after_backward, no_sync, checkpoints):
+def count_step(reshard_after_forward, reshard_after_backward, no_sync, checkpoints, frozen):
     """Returns the collectives of a second, steady step of this rank, by name."""
-    model = Model(checkpoints)
+    model = Model(checkpoints, frozen)
     for layer in model.layers:
         fully_shard(layer, reshard_after_forward=reshard_after_forward)
     fully_shard(model)
@@ -79,10 +86,11 @@ def rank_main():
     torch.set_num_threads(1)
     torch.distributed.init_process_group("gloo")
     steps = [
-        [forward, backward, no_sync, where, count_step(forward, backward, no_sync, where)]
+        [*key, count_step(*key)]
         for forward, backward in OPTIONS
         for no_sync in (False, True)
-        for where in CHECKPOINTS
+        for where, frozen in LEVERS
+        for key in [(forward, backward, no_sync, where, frozen)]
     ]
     if torch.distributed.get_rank() == 0:
         print(json.dumps(steps))
@@ -121,6 +129,7 @@ class FullyShardTest(ProgramTest):
             reshard_after_forward=[True, False],
             reshard_after_backward=[True, False],
             activation_checkpointing=["none", "full"],
+            frozen_units=[0, 1, 2],
             accumulation_steps=[MICRO_BATCHES],
             micro_batch_size=[1],
             sequence_length=[8],
@@ -135,6 +144,7 @@ class FullyShardTest(ProgramTest):
                 cell["reshard_after_backward"],
                 cell["strategy"] == "no_sync",
                 cell.get("activation_checkpointing", "none"),
+                cell.get("frozen_units", 0),
             )
             moved = trial["ledger"]["per_step"]
             steps[key] = {name: moved[name]["count"] for name in OPERATIONS}
@@ -142,12 +152,13 @@ class FullyShardTest(ProgramTest):
 
     def test_every_option_communicates_as_fully_shard_does(self):
         torchs = self.steps_of_torch()
-        self.assertEqual(len(torchs), 2 * len(OPTIONS) * len(CHECKPOINTS))
+        self.assertEqual(len(torchs), 2 * len(OPTIONS) * len(LEVERS))
         ours = self.steps_of_ours()
-        self.assertEqual(len(ours), 2 * len(OPTIONS) * 2)
-        for (*options, where), counts in torchs.items():
-            key = (*options, "none" if where == "none" else "full")
-            self.assertEqual(ours[key], counts, f"{options}, checkpoints {where}")
+        self.assertEqual(len(ours), 2 * len(OPTIONS) * 2 * 3)
+        for (*options, where, frozen), counts in torchs.items():
+            key = (*options, "none" if where == "none" else "full", frozen)
+            with self.subTest(options=options, checkpoints=where, frozen=frozen):
+                self.assertEqual(ours[key], counts)
 
 
 if __name__ == "__main__":

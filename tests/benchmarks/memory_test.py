@@ -101,6 +101,34 @@ class MemoryTest(ProgramTest):
             if how == "full":
                 self.assertLess(peak, peaks[(*key, "none")], key)
 
+    def test_frozen_units_hold_what_is_predicted_and_move_nothing(self):
+        plan = with_cells(
+            FSDP,
+            wrapper=["ddp", "fsdp"],
+            strategy=["no_sync", "baseline"],
+            frozen_units=[0, 1, 2],
+            accumulation_steps=[2],
+        )
+        outcome = self.run_plan(plan)
+        self.assertEqual(outcome.status, 0, outcome.err)
+        seen = {}
+        for trial in self.trials():
+            cell, first = trial["cell"], trial["ranks"][0]
+            for of in ("allocated_bytes", "by_category"):
+                self.assertEqual(trial[f"predicted_peak_{of}"], first[f"peak_{of}"], cell)
+            wrapper = cell["wrapper"]
+            reduced = trial["ledger"]["per_step"][
+                "all_reduce" if wrapper == "ddp" else "reduce_scatter"
+            ]
+            key = wrapper, cell["strategy"], cell.get("frozen_units", 0)
+            seen[key] = first["peak_allocated_bytes"], reduced["bytes"]
+        self.assertEqual(len(seen), 2 * 2 * 3)
+        for (wrapper, strategy, frozen), (peak, moved) in seen.items():
+            if frozen > 0:
+                less = seen[wrapper, strategy, frozen - 1]
+                self.assertLess(peak, less[0])
+                self.assertLess(moved, less[1])
+
     def test_memory_over_a_step_under_ddp(self):
         plan = with_cells(FSDP, wrapper=["ddp"], strategy=["baseline", "no_sync"])
         outcome = self.run_plan(plan)

@@ -154,7 +154,8 @@ at::Tensor FullyShardedDataParallel::after_forward(std::size_t index, at::Tensor
   FlatUnit* unit = unit_at(index);
   const bool backward_follows = output.requires_grad();
   if (at::GradMode::is_enabled()) runs_backward_[index] = backward_follows;
-  if (unit != nullptr && (options_.reshard_after_forward || !backward_follows)) unit->reshard();
+  const bool kept = at::GradMode::is_enabled() && !options_.reshard_after_forward;
+  if (unit != nullptr && !kept) unit->reshard();
   // Runs when the gradient of the output is complete, before anything uses it: the units after this
   // one are done, and this one is next.
   if (backward_follows) {
@@ -167,6 +168,9 @@ void FullyShardedDataParallel::begin_backward() {
   phase_ = Phase::Backward;
   first_done_ = units_.size();
   if (root_) root_->begin_backward();
+  if (root_ && options_.prefetch && units_.back() && !runs_backward_.back()) {
+    units_.back()->start_gather();
+  }
   for (const auto& unit : units_) {
     if (unit) unit->begin_backward();
   }
@@ -181,7 +185,7 @@ void FullyShardedDataParallel::before_backward(std::size_t index) {
   }
   if (FlatUnit* unit = unit_at(index)) {
     measure::meter().set_phase("backward", unit->name());
-    gather(*unit, index > 0 && runs_backward_[index - 1] ? unit_at(index - 1) : nullptr);
+    gather(*unit, index > 0 ? unit_at(index - 1) : nullptr);
   }
 }
 
@@ -206,7 +210,10 @@ void FullyShardedDataParallel::end_backward() {
   if (options_.recorder != nullptr) options_.recorder->enter(Phase::Backward);
   while (first_done_ > 0) {
     --first_done_;
-    if (FlatUnit* unit = unit_at(first_done_)) after_backward(*unit);
+    FlatUnit* unit = unit_at(first_done_);
+    if (unit == nullptr) continue;
+    if (unit->gathering()) unit->reshard();  // ahead, in vain
+    after_backward(*unit);
   }
   if (root_) {
     measure::meter().set_phase("backward", root_->name());
@@ -241,6 +248,7 @@ std::vector<Collectives> FullyShardedDataParallel::declared(const std::vector<bo
     traffic.units.push_back(units_[i] ? units_[i]->traffic() : UnitTraffic{});
     traffic.units.back().runs_backward = runs_backward_[i];
   }
+  traffic.prefetch = options_.prefetch;
   traffic.reshard_after_forward = options_.reshard_after_forward;
   traffic.reshard_after_backward = options_.reshard_after_backward;
   return declared_collectives(traffic, syncs);

@@ -5,7 +5,8 @@
 //   backward  gather unit i | compute | free it | reduce its gradient   i = ..., 1, 0
 //
 // With prefetch, the next unit is gathered while this one computes, and a reduce goes on while the
-// next unit computes; one reduce at a time, so that at most two unsharded gradients exist.
+// next unit computes; one reduce at a time, so that at most two unsharded gradients exist. In
+// backward that is the unit before, as in fully_shard, also where it is frozen and has no backward.
 //
 // Whether gradients are reduced is decided where they are complete: in backward. So a no_sync that
 // encloses backward alone works here, where under DDP it does nothing; and a gradient that is not

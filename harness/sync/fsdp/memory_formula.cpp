@@ -10,51 +10,62 @@ using measure::MemoryCategory;
 // The allocations of one FlatUnit.
 class Unit {
  public:
-  // `sizes`: of its parameters, in elements.
-  Unit(const std::vector<std::int64_t>& sizes, bool has_moments, const FsdpMemory& memory,
-       MemoryAccount& account)
+  // Sizes of its parameters, in elements.
+  Unit(const std::vector<std::int64_t>& trained, const std::vector<std::int64_t>& frozen,
+       bool has_moments, const FsdpMemory& memory, MemoryAccount& account)
       : memory_(memory),
         account_(account),
-        whole_(flat_layout(sizes, memory.param_bytes, memory.ranks).padded),
-        part_(whole_ / memory.ranks) {
+        parameters_(trained.size()),
+        is_all_trained_(frozen.empty()),
+        whole_(flat_layout(trained, memory.param_bytes, memory.ranks).padded),
+        part_(whole_ / memory.ranks),
+        gathers_(whole_ + flat_layout(frozen, memory.param_bytes, memory.ranks).padded) {
     constexpr int kMoments = 2;
     constexpr std::int64_t kStepCounterBytes = 4;
     if (empty()) return;
-    account_.hold(MemoryCategory::ShardedParameter, part_ * memory_.stored_bytes);
-    if (!has_moments) return;
+    account_.hold(MemoryCategory::ShardedParameter,
+                  gathers_ / memory_.ranks * memory_.stored_bytes);
+    if (!has_moments || !trains()) return;
     account_.hold(MemoryCategory::OptimizerState,
                   kMoments * part_ * memory_.stored_bytes + kStepCounterBytes);
   }
 
-  bool empty() const { return whole_ == 0; }
+  bool empty() const { return gathers_ == 0; }
+  bool trains() const { return whole_ > 0; }
 
   void start_gather() {
     if (gathered_ || gathering_) return;
     gathering_ = true;
-    account_.hold(MemoryCategory::GatheredParameter, whole_ * memory_.param_bytes);
+    account_.hold(MemoryCategory::GatheredParameter, gathers_ * memory_.param_bytes);
     account_.hold(MemoryCategory::Communication, gather_cast());
+    account_.hold(MemoryCategory::Communication, by_rank());
     if (!memory_.backend_copies_gathers) return;
-    account_.hold(MemoryCategory::Communication, whole_ * memory_.param_bytes);
-    account_.free(MemoryCategory::Communication, whole_ * memory_.param_bytes);
+    account_.hold(MemoryCategory::Communication, gathers_ * memory_.param_bytes);
+    account_.free(MemoryCategory::Communication, gathers_ * memory_.param_bytes);
   }
   void finish_gather() {
     if (!gathering_) return;
     gathering_ = false;
     gathered_ = true;
     account_.free(MemoryCategory::Communication, gather_cast());
+    account_.free(MemoryCategory::Communication, by_rank());
   }
   void reshard() {
     finish_gather();
     if (!gathered_) return;
     gathered_ = false;
-    account_.free(MemoryCategory::GatheredParameter, whole_ * memory_.param_bytes);
+    account_.free(MemoryCategory::GatheredParameter, gathers_ * memory_.param_bytes);
+  }
+  // What was gathered ahead and then not needed.
+  void forget_gather() {
+    if (gathering_) reshard();
   }
   // The gradients of the next backward add to those kept.
   void begin_backward() {
     taken_ = 0;
     kept_ = has_gradient_;
   }
-  std::size_t taken() const { return taken_; }
+  bool has_all_gradients() const { return taken_ == parameters_; }
   // A parameter's gradient, which stays until autograd lets it go.
   void take_gradient(std::int64_t bytes) {
     ++taken_;
@@ -112,14 +123,23 @@ class Unit {
 
   bool casts_gradient() const { return memory_.gradient_bytes != memory_.reduce_bytes; }
   std::int64_t gather_cast() const {
-    return memory_.param_bytes == memory_.stored_bytes ? 0 : part_ * memory_.param_bytes;
+    return memory_.param_bytes == memory_.stored_bytes
+               ? 0
+               : gathers_ / memory_.ranks * memory_.param_bytes;
+  }
+  // What arrives where some is frozen and some is not, before it is copied to where it belongs.
+  std::int64_t by_rank() const {
+    return trains() && !is_all_trained_ ? gathers_ * memory_.param_bytes : 0;
   }
   std::int64_t on_the_wire() const { return whole_ * memory_.reduce_bytes; }
 
   const FsdpMemory& memory_;
   MemoryAccount& account_;
-  std::int64_t whole_;
-  std::int64_t part_;
+  std::size_t parameters_;  // that are trained
+  bool is_all_trained_;
+  std::int64_t whole_;    // of what is trained
+  std::int64_t part_;     // a rank's of it
+  std::int64_t gathers_;  // with what is frozen
   bool gathering_ = false;
   bool gathered_ = false;
   bool has_gradient_ = false;
@@ -135,9 +155,11 @@ class Step {
       : memory_(memory),
         footprint_(footprint),
         account_(account),
-        root_(footprint.other_parameters, footprint.steps_parameters, memory, account) {
+        root_(footprint.other_parameters, footprint.other_frozen, footprint.steps_parameters,
+              memory, account) {
     for (const models::UnitFootprint& unit : footprint.units) {
-      units_.emplace_back(unit.parameters, footprint.steps_parameters, memory, account);
+      units_.emplace_back(unit.parameters, unit.frozen, footprint.steps_parameters, memory,
+                          account);
     }
   }
 
@@ -165,13 +187,20 @@ class Step {
   void backward(bool sync) {
     const LossScope loss(account_);
     root_.begin_backward();
+    std::size_t first = units_.size();
+    const bool ends_frozen = first > 0 && !runs_backward(first - 1);
+    if (memory_.prefetch && !root_.empty() && ends_frozen) units_.back().start_gather();
     play_root(footprint_.after.backward);
-    for (std::size_t i = units_.size(); i-- > 0;) {
-      account_.enter_unit(footprint_.units[i].name);
-      backward_of_unit(i, sync);
+    for (; first > 0 && runs_backward(first - 1); --first) {
+      account_.enter_unit(footprint_.units[first - 1].name);
+      backward_of_unit(first - 1, sync);
     }
     account_.leave_units();
     play_root(footprint_.before.backward);
+    while (first-- > 0) {
+      units_[first].forget_gather();
+      end_backward(units_[first], sync);
+    }
     end_backward(root_, sync);
     finish_reduce();
   }
@@ -193,10 +222,12 @@ class Step {
     play_again(described, account_);
     play(described.pass->backward, account_, [&](std::int64_t bytes) {
       unit.take_gradient(bytes);
-      if (unit.taken() == described.parameters.size()) end_backward(unit, sync);
+      if (unit.has_all_gradients()) end_backward(unit, sync);
       account_.free(MemoryCategory::Activation, bytes);
     });
   }
+
+  bool runs_backward(std::size_t unit) const { return footprint_.units[unit].runs_backward; }
 
   void gather(Unit& unit, std::ptrdiff_t next) {
     if (unit.empty()) return;
@@ -208,7 +239,7 @@ class Step {
   void end_backward(Unit& unit, bool sync) {
     if (unit.empty()) return;
     if (sync || memory_.reshard_after_backward) unit.reshard();
-    if (!sync) return;
+    if (!sync || !unit.trains()) return;
     finish_reduce();
     unit.start_reduce();
     reducing_ = &unit;

@@ -63,6 +63,7 @@ TEST(Cells, EveryAxisOfDdpReachesItsField) {
                   {"dtype", {"bfloat16"}},
                   {"balanced_routing", {true}},
                   {"activation_checkpointing", {"every_3"}},
+                  {"frozen_units", {2}},
                   {"fused_optimizer", {false}}};
   Cell expected{"4x8",  "bert_base", "ddp", "no_sync", 2,    3, 7,
                 "mrpc", 25 << 20,    true,  true,      true, 50};
@@ -70,6 +71,7 @@ TEST(Cells, EveryAxisOfDdpReachesItsField) {
   expected.dtype = "bfloat16";
   expected.balanced_routing = true;
   expected.activation_checkpointing = 3;
+  expected.frozen_units = 2;
   expected.fused_optimizer = false;
   expected.broadcast_buffers = false;
   expected.sync_batch_norm = true;
@@ -164,6 +166,25 @@ TEST(Cells, CheckpointsNoUnitAllOrEachNth) {
               "p.json: field 'cells.activation_checkpointing': got " + wrong.dump() +
                   ", expected none, full, every_2, every_3 and so on");
   }
+}
+
+TEST(Cells, UnitsMayBeFrozenUnderEveryWrapperButAPipeline) {
+  for (const char* wrapper : {"ddp", "fsdp", "local", "by_hand"}) {
+    const Cell cell = only_cell({{"wrapper", {wrapper}}, {"frozen_units", {3}}});
+    EXPECT_EQ(cell.frozen_units, 3);
+    EXPECT_FALSE(share_a_workload(cell, only_cell({{"wrapper", {wrapper}}})));
+  }
+  for (const json& wrong : {json(-1), json("first"), json(1.5)}) {
+    EXPECT_EQ(complaint_about_axis("frozen_units", json::array({wrong})),
+              "p.json: field 'cells.frozen_units': got " + wrong.dump() +
+                  ", expected an integer from 0 to 1000000");
+  }
+  json plan = sample_plan();
+  plan["cells"]["wrapper"] = {"pipeline"};
+  plan["cells"]["strategy"] = {"pipelined"};
+  plan["cells"]["frozen_units"] = {0, 1};
+  EXPECT_THAT(complaint(plan),
+              HasSubstr("'cells.frozen_units': got 1, expected 0 under wrapper pipeline"));
 }
 
 TEST(Cells, WhatAFileLeavesOutHasItsDefault) {

@@ -118,6 +118,21 @@ TEST(ValidatePlan, OnlyUnitsThatMayRunTwiceAreCheckpointed) {
   }
 }
 
+TEST(ValidatePlan, OnlyUnitsThatThereAreAreFrozen) {
+  const auto freeze = [](const char* model, int number) {
+    return [=](plan::Cell& cell) {
+      cell.model = model;
+      cell.frozen_units = number;
+    };
+  };
+  EXPECT_EQ(refusal_of(freeze("bert_mini", 4)), "");
+  EXPECT_EQ(refusal_of(freeze("bert_mini", 5)),
+            "p.json: field 'cells.frozen_units': got 5 for model 'bert_mini', expected at most 4: "
+            "it has so many units");
+  EXPECT_THAT(refusal_of(freeze("paced_bert_base_t4", 1)),
+              HasSubstr("expected 0: its units cannot be frozen"));
+}
+
 TEST(ValidatePlan, TheUseDecidesToo) {
   plan::Plan plan = plan_of(cell_with([](plan::Cell&) {}));
   plan.window_rule = "as_published";

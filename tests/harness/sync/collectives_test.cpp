@@ -31,14 +31,33 @@ TEST(Collectives, KeepingParametersSavesGathers) {
   EXPECT_EQ(step[1].at("all_gather"), (Sizes{2, 1}));
 }
 
-TEST(Collectives, AUnitWithoutBackwardIsGatheredForForwardAlone) {
-  for (const bool reshards : {true, false}) {
-    sync::FsdpTraffic traffic{{10, 20, 0}, {{1, 0, 0, false}, {2, 200, 0}}, reshards, reshards};
-    const auto step = declared_collectives(traffic, {false, true});
-    EXPECT_EQ(step[0].at("all_gather"), reshards ? (Sizes{10, 1, 2, 2}) : (Sizes{10, 1, 2}));
-    EXPECT_EQ(step[1].at("all_gather"), reshards ? (Sizes{10, 1, 2, 2}) : (Sizes{1}));
-    EXPECT_EQ(step[1].at("reduce_scatter"), (Sizes{200, 20}));
+// Gathered ahead by the unit after it, as fully_shard gathers: by none in vain but the next one.
+TEST(Collectives, AUnitWithoutBackwardIsGatheredAheadInVain) {
+  sync::FsdpTraffic traffic{
+      {10, 20, 0}, {{3, 0, 0, false}, {1, 0, 0, false}, {2, 200, 0}}, true, true};
+  auto step = declared_collectives(traffic, {false, true});
+  for (const sync::Collectives& micro_batch : step) {
+    EXPECT_EQ(micro_batch.at("all_gather"), (Sizes{10, 3, 1, 2, 2, 1}));
   }
+  EXPECT_EQ(step[1].at("reduce_scatter"), (Sizes{200, 20}));
+  traffic.reshard_after_backward = false;
+  step = declared_collectives(traffic, {false, true});
+  EXPECT_EQ(step[1].at("all_gather"), (Sizes{3, 1, 2, 1}));  // root and last are still there
+  traffic.reshard_after_forward = false;
+  step = declared_collectives(traffic, {false, true});
+  EXPECT_EQ(step[0].at("all_gather"), (Sizes{10, 3, 1, 2}));
+  EXPECT_FALSE(step[1].contains("all_gather"));
+}
+
+TEST(Collectives, WithoutPrefetchAUnitWithoutBackwardIsGatheredForForwardAlone) {
+  sync::FsdpTraffic traffic{{10, 20, 0}, {{1, 0, 0, false}, {2, 200, 0}}, true, true, false};
+  EXPECT_EQ(declared_collectives(traffic, {true})[0].at("all_gather"), (Sizes{10, 1, 2, 2}));
+}
+
+// The root, which holds the loss, gathers the last unit ahead.
+TEST(Collectives, WhereAllUnitsAreFrozenTheLastIsGatheredAhead) {
+  const sync::FsdpTraffic traffic{{10, 20, 0}, {{1, 0, 0, false}, {2, 0, 0, false}}, true, true};
+  EXPECT_EQ(declared_collectives(traffic, {true})[0].at("all_gather"), (Sizes{10, 1, 2, 2}));
 }
 
 TEST(Collectives, SyncBatchNormsAreInEveryMicroBatchAndBackwardsInReverse) {

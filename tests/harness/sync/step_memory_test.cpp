@@ -23,6 +23,7 @@
 #include "harness/sync/strategies/strategy.h"
 #include "models/bert.h"
 #include "models/footprints.h"
+#include "models/frozen_units.h"
 #include "models/mixtral.h"
 #include "models/mlp.h"
 #include "models/paced.h"
@@ -33,9 +34,9 @@ namespace gradsync::test {
 namespace {
 
 using measure::MemoryCategory;
-using models::CheckpointedUnits;
 using models::Footprint;
 using models::MicroBatchShape;
+using models::UnitLevers;
 using sync::FsdpOptions;
 using sync::StepMemory;
 
@@ -43,7 +44,7 @@ using sync::StepMemory;
 struct Subject {
   std::string name;
   std::function<std::shared_ptr<models::Model>()> make;
-  std::function<Footprint(const MicroBatchShape&, CheckpointedUnits)> footprint;
+  std::function<Footprint(const MicroBatchShape&, const UnitLevers&)> footprint;
 };
 
 models::BertConfig small_bert() {
@@ -84,8 +85,8 @@ std::vector<Subject> subjects() {
              return std::make_shared<models::BertForSequenceClassification>(small_bert(), 1,
                                                                             at::kCPU);
            },
-           [](const MicroBatchShape& shape, CheckpointedUnits checkpointed) {
-             return *bert_footprint(small_bert(), shape, checkpointed);
+           [](const MicroBatchShape& shape, const UnitLevers& levers) {
+             return *bert_footprint(small_bert(), shape, levers);
            }},
           {"mixtral",
            [] {
@@ -93,15 +94,15 @@ std::vector<Subject> subjects() {
              options.balanced_routing = true;
              return std::make_shared<models::MixtralForCausalLM>(small_mixtral(), options);
            },
-           [](const MicroBatchShape& shape, CheckpointedUnits checkpointed) {
-             return mixtral_footprint(small_mixtral(), shape, checkpointed);
+           [](const MicroBatchShape& shape, const UnitLevers& levers) {
+             return mixtral_footprint(small_mixtral(), shape, levers);
            }},
           {"paced",
            [] {
              return std::make_shared<models::PacedModel>(
                  small_profile(), 2, models::host_pace(steady_clock()), at::kCPU);
            },
-           [](const MicroBatchShape&, CheckpointedUnits) {
+           [](const MicroBatchShape&, const UnitLevers&) {
              return paced_footprint(small_profile(), 2);
            }}};
 }
@@ -110,11 +111,12 @@ std::vector<Subject> subjects() {
 struct Point {
   MicroBatchShape shape;
   std::vector<bool> syncs;
-  CheckpointedUnits checkpointed = {};
+  UnitLevers levers = {};
 
   std::string words() const {
-    return fmt::format("{} x {}, syncs {}, every {} checkpointed", shape.examples, shape.length,
-                       fmt::join(syncs, " "), checkpointed.every);
+    return fmt::format("{} x {}, syncs {}, every {} checkpointed, {} frozen", shape.examples,
+                       shape.length, fmt::join(syncs, " "), levers.checkpointed.every,
+                       levers.frozen);
   }
 };
 
@@ -170,7 +172,8 @@ StepMemory measured(
   meter.switch_account(++account);
   const auto batch = batch_of(point.shape);
   const auto module = subject.make();
-  module->set_recomputation(sync::recomputation_of(*module, point.checkpointed, nullptr));
+  models::freeze_units(*module, static_cast<int>(point.levers.frozen));
+  module->set_recomputation(sync::recomputation_of(*module, point.levers.checkpointed, nullptr));
   const auto model = wrap(module);
   std::unique_ptr<sync::Optimizer> optimizer;
   if (model->module().compute() == models::Compute::Real) {
@@ -230,15 +233,15 @@ sync::FsdpMemory memory_of(const FsdpOptions& options, int ranks) {
 }
 
 // One of the shapes and policies for each, in turn.
-Point point_of(int number, CheckpointedUnits checkpointed = {}) {
+Point point_of(int number, const UnitLevers& levers = {}) {
   const auto at = static_cast<std::size_t>(number);
-  return {kShapes[at / 4 % kShapes.size()], policies()[at % policies().size()], checkpointed};
+  return {kShapes[at / 4 % kShapes.size()], policies()[at % policies().size()], levers};
 }
 
 void expect_fsdp_as_predicted(const sync::FsdpGroups& groups, const Subject& subject, int bits,
                               const Point& point) {
   const FsdpOptions options = options_of(bits);
-  const Footprint footprint = subject.footprint(point.shape, point.checkpointed);
+  const Footprint footprint = subject.footprint(point.shape, point.levers);
   const auto wrap = [&](std::shared_ptr<models::Model> model) {
     return std::make_unique<sync::FullyShardedDataParallel>(std::move(model), groups, options);
   };
@@ -300,7 +303,7 @@ TEST_F(StepMemoryFormula, OfHybridShardingIsWhatTheMeterCounts) {
 
 void expect_ddp_as_predicted(RankHarness& rank, const Subject& subject, bool view,
                              const Point& point, bool broadcast_buffers = true) {
-  Footprint footprint = subject.footprint(point.shape, point.checkpointed);
+  Footprint footprint = subject.footprint(point.shape, point.levers);
   const std::int64_t other = other_bytes(footprint, point.shape);
   if (!broadcast_buffers) footprint.buffer_bytes.clear();
   sync::DdpOptions options;
@@ -358,7 +361,7 @@ TEST_F(StepMemoryFormula, OfFsdpWithCheckpointedUnitsIsWhatTheMeterCounts) {
           for (int bits = 0; bits < 16; ++bits, ++number) {
             if ((bits + every) % 3 + 1 != rank.world_size) continue;
             expect_fsdp_as_predicted({rank.group, nullptr}, subject, bits,
-                                     point_of(number, {every}));
+                                     point_of(number, {.checkpointed = {every}}));
           }
         }
       }
@@ -378,11 +381,63 @@ TEST_F(StepMemoryFormula, OfDdpWithCheckpointedUnitsIsWhatTheMeterCounts) {
           for (const bool view : {false, true}) {
             for (std::size_t i = 0; i < policies().size(); ++i, ++number) {
               if ((number + every) % 3 + 1 != rank.world_size) continue;
-              expect_ddp_as_predicted(rank, subject, view, point_of(number, {every}));
+              expect_ddp_as_predicted(rank, subject, view,
+                                      point_of(number, {.checkpointed = {every}}));
             }
           }
         }
       }
+    });
+  }
+}
+
+// How many units may be frozen, so that something is left to train: a BERT's and a Mixtral's heads,
+// and of the perceptron its last layer.
+int most_frozen(const Subject& subject) {
+  return subject.name == "mlp" ? 2 : 3;
+}
+
+// What is frozen x what is checkpointed, for those whose units may be.
+template <typename Run>
+void for_each_freezing(const Run& run) {
+  int number = 0;
+  for (const Subject& subject : subjects()) {
+    if (subject.name == "paced") continue;
+    for (int frozen = 1; frozen <= most_frozen(subject); ++frozen) {
+      for (const int every : {0, 2}) {
+        run(subject, UnitLevers{{every}, static_cast<std::size_t>(frozen)}, number++);
+      }
+    }
+  }
+}
+
+// Of each 6 options, dealt out over 1 to 3 ranks: 96 points.
+TEST_F(StepMemoryFormula, OfFsdpWithFrozenUnitsIsWhatTheMeterCounts) {
+  for (const int ranks : {1, 2, 3}) {
+    run_ranks(ranks, [](RankHarness& rank) {
+      measure::meter().install();
+      for_each_freezing([&](const Subject& subject, const UnitLevers& levers, int number) {
+        for (int i = 0; i < 6; ++i) {
+          if ((i + number) % 3 + 1 != rank.world_size) continue;
+          expect_fsdp_as_predicted({rank.group, nullptr}, subject, (7 * number + 5 * i) % 32,
+                                   point_of(number + i, levers));
+        }
+      });
+    });
+  }
+}
+
+// Of each 4 of both kinds of gradients x 5 policies, likewise: 64 points.
+TEST_F(StepMemoryFormula, OfDdpWithFrozenUnitsIsWhatTheMeterCounts) {
+  for (const int ranks : {1, 2, 3}) {
+    run_ranks(ranks, [](RankHarness& rank) {
+      measure::meter().install();
+      for_each_freezing([&](const Subject& subject, const UnitLevers& levers, int number) {
+        for (int i = 0; i < 4; ++i) {
+          if ((i + number) % 3 + 1 != rank.world_size) continue;
+          expect_ddp_as_predicted(rank, subject, i % 2 == 0, point_of(number + 2 * i, levers));
+        }
+      });
     });
   }
 }

@@ -1,0 +1,46 @@
+// What of a model's units is done otherwise to hold less: which are checkpointed, so that they keep
+// no activations and run again in backward, and which are frozen.   No torch.
+#pragma once
+
+#include <compare>
+#include <cstddef>
+
+namespace gradsync::models {
+
+// Counted as torchtitan's selective checkpointing of layers counts: of every second unit, those
+// with index 1, 3, 5, ...
+struct CheckpointedUnits {
+  int every = 0;  // each n-th unit; 1: all, 0: none
+
+  bool has(std::size_t unit) const {
+    return every > 0 && (unit + 1) % static_cast<std::size_t>(every) == 0;
+  }
+};
+
+// Levers of a model, as far as they change what a micro-batch makes.
+struct UnitLevers {
+  CheckpointedUnits checkpointed = {};
+  std::size_t frozen = 0;  // units from the first on (models/frozen_units.h)
+
+  bool freezes(std::size_t unit) const { return unit < frozen; }
+  // What unit `unit` reads was made by what is frozen, and needs no gradient.
+  bool reads_what_is_frozen(std::size_t unit) const { return frozen > 0 && unit <= frozen; }
+};
+
+// Units of one model that are alike in this make the same tensors.
+struct UnitKind {
+  UnitKind(const UnitLevers& levers, std::size_t unit)
+      : frozen(levers.freezes(unit)),
+        checkpointed(levers.checkpointed.has(unit)),
+        last_to_run(unit == levers.frozen),
+        constant_input(levers.reads_what_is_frozen(unit)) {}
+
+  bool frozen;
+  bool checkpointed;
+  bool last_to_run;     // of all backwards
+  bool constant_input;  // needs no gradient
+
+  auto operator<=>(const UnitKind&) const = default;
+};
+
+}  // namespace gradsync::models
