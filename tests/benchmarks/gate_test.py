@@ -20,6 +20,8 @@ from program import PACED, PROGRAM, QUICK, ROOT, ProgramTest, with_cells
 
 PASS, REGRESSION, USAGE, UNDECIDED, UNFIT, INTERRUPTED = 0, 1, 2, 3, 4, 130
 
+# What a few turns can show.
+COARSE = ("--margin", "5%", "--smallest-effect", "40%")
 ROWS = with_cells(QUICK, strategy=["baseline", "no_sync"])
 
 # Stands between the gate and a real arm. `change(request)` and `alter(record)` are put in.
@@ -112,10 +114,6 @@ def alter(trial):
         rank["timeline_events"].append(dict(rank["timeline_events"][-1], bytes=4))
     trial["ledger"]["per_step"]["all_reduce"]["count"] += 1
     trial["ledger"]["per_step"]["all_reduce"]["bytes"] += 4
-"""
-
-EXTRA_WORK = """#!/bin/sh
-exec {program} "$@" --extra-work {share}
 """
 
 
@@ -217,7 +215,7 @@ class Counts(GateTest):
 
 class Times(GateTest):
     def test_a_build_against_itself(self):
-        outcome = self.gate("--rows", "strategy=no_sync", "--time-budget", "3m")
+        outcome = self.gate("--rows", "strategy=no_sync", "--time-budget", "3m", *COARSE)
         # One false alarm in a hundred is what the gate allows itself, and it confirms each.
         self.assertIn(outcome.status, (PASS, UNDECIDED, UNFIT), outcome.out + outcome.err)
         [row] = self.report()["rows"]
@@ -241,15 +239,6 @@ class Times(GateTest):
             self.assertEqual(len({start["order"][place] for start in starts[:3]}), 3)
         orders = [turn["order"] for turn in turns["turns"]]
         self.assertEqual(orders[1::2], [order[::-1] for order in orders[::2]])
-
-    def test_half_as_much_work_again_does_not_pass(self):
-        candidate = self.script(EXTRA_WORK.format(program=PROGRAM, share="50%"))
-        outcome = self.gate(
-            "--rows", "strategy=no_sync", "--time-budget", "10m", candidate=candidate
-        )
-        self.assertIn(outcome.status, (REGRESSION, UNDECIDED, UNFIT), outcome.out + outcome.err)
-        [row] = self.report()["rows"]
-        self.assertGreater(row["times"]["low"]["effect"]["value"], 0.1, outcome.out)
 
     def test_too_small_a_time_budget(self):
         outcome = self.gate("--time-budget", "2s")
