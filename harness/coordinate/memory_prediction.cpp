@@ -55,6 +55,7 @@ sync::FsdpMemory fsdp_memory(const plan::Cell& cell, const LaunchSpec& where) {
   memory.reshard_after_forward = cell.reshard_after_forward;
   memory.reshard_after_backward = cell.reshard_after_backward;
   memory.prefetch = cell.prefetch;
+  memory.optimizer_in_backward = cell.optimizer_in_backward;
   return memory;
 }
 

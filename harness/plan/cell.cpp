@@ -53,6 +53,7 @@ std::vector<Axis> make_axes() {
           one_of("param_dtype", &Cell::param_dtype, kDtypes).under("fsdp"),
           one_of("reduce_dtype", &Cell::reduce_dtype, kDtypes).under("fsdp"),
           one_of("gradient_dtype", &Cell::gradient_dtype, {"reduce", "param"}).under("fsdp"),
+          flag("optimizer_in_backward", &Cell::optimizer_in_backward).later().under("fsdp").lever(),
           flag("hybrid_shard", &Cell::hybrid_shard).under("fsdp").lever(),
           flag("prefetch", &Cell::prefetch).under("fsdp").lever(),
           flag("reshard_after_backward", &Cell::reshard_after_backward).under("fsdp").lever(),
@@ -135,6 +136,11 @@ std::vector<Cell> each_once(const std::vector<Cell>& cells) {
   return unique;
 }
 
+std::ptrdiff_t reductions_of(const Cell& cell) {
+  return std::ranges::count(declared_syncs(cell.wrapper, cell.strategy, cell.accumulation_steps),
+                            true);
+}
+
 void check_combination(const Cell& cell, const JsonFields& fields) {
   if (!has_its_strategy(cell)) {
     fields.fail("strategy",
@@ -152,6 +158,13 @@ void check_combination(const Cell& cell, const JsonFields& fields) {
   if (cell.wrapper == "pipeline" && cell.frozen_units > 0) {
     fields.fail("frozen_units", "0 under wrapper pipeline, whose stages all send gradients back",
                 std::to_string(cell.frozen_units));
+  }
+  if (cell.wrapper == "fsdp" && cell.optimizer_in_backward && reductions_of(cell) > 1) {
+    fields.fail("optimizer_in_backward",
+                fmt::format("false where strategy {} reduces in each of {} micro-batches: every "
+                            "reduction would be a step",
+                            cell.strategy, cell.accumulation_steps),
+                "true");
   }
   if (cell.sync_batch_norm && cell.wrapper != "ddp") {
     fields.fail("sync_batch_norm", "false under wrapper " + cell.wrapper, "true");

@@ -51,6 +51,7 @@ struct Cell {
   std::string gradient_dtype = "reduce";  // unsharded gradients accumulate in reduce_dtype, or
                                           // "param": in param_dtype, as FSDP1
   bool prefetch = true;                   // gather one unit ahead
+  bool optimizer_in_backward = false;     // each unit's step, once its gradient is reduced
   bool hybrid_shard = false;              // shard inside a node, all_reduce across nodes
   bool operator==(const Cell&) const = default;
 };

@@ -149,6 +149,12 @@ Workload::Workload(const RankContext& context, const plan::Cell& cell) : cell_(c
       sync::recomputation_of(*module, {.every = cell.activation_checkpointing}, &context.recorder));
   model_ = wrapped(context, cell, std::move(module));
   optimizer_ = make_optimizer(context, cell, *model_);
+  if (cell.optimizer_in_backward) {
+    model_->step_in_backward([&optimizer = *optimizer_] {
+      optimizer.step();
+      optimizer.zero_grad();
+    });
+  }
   scheduler_ = std::make_unique<sync::LinearWarmup>(*optimizer_, kWarmupSchedulerSteps,
                                                     kTotalSchedulerSteps);
 }

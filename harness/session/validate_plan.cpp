@@ -80,6 +80,9 @@ class Validation {
     require(!paced || cell.fused_optimizer, "cells.fused_optimizer",
             fmt::format("false for model '{}'", cell.model),
             "true: a paced model has its optimizer's time in its profile");
+    require(!paced || !cell.optimizer_in_backward, "cells.optimizer_in_backward",
+            fmt::format("true for model '{}'", cell.model),
+            "false: a paced model has its optimizer's time in its profile");
     require(!paced || !use_.has_weights, "cells.model",
             fmt::format("'{}' with --weights", cell.model),
             "one that computes, or no --weights: a paced model has none");

@@ -9,10 +9,12 @@
 #include <ATen/core/Tensor.h>
 
 #include <cstdint>
+#include <functional>
 #include <optional>
 #include <string>
 #include <vector>
 
+#include "harness/base/errors.h"
 #include "harness/measure/step_recorder.h"
 #include "harness/sync/collectives.h"
 #include "models/model.h"
@@ -52,6 +54,13 @@ class Wrapper {
   // no_sync anyway, and does nothing here. Local.
   // Errors: ConfigError where forward must have seen what backward will use.
   virtual void trigger_sync_in_backward() {}
+
+  // From now on calls `step` in backward whenever gradients of some of parameters() are final, and
+  // only these have any: an optimizer that steps and drops them there needs not hold all of them.
+  // Errors: ConfigError where gradients are held to the end of backward whatever is done.
+  virtual void step_in_backward(std::function<void()> step) {
+    throw ConfigError("optimizer_in_backward: got true, expected false but under wrapper fsdp");
+  }
 
   // What the optimizer steps: whole parameters, or this rank's shards of them.
   virtual const std::vector<at::Tensor>& parameters() const = 0;

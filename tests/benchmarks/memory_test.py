@@ -101,13 +101,14 @@ class MemoryTest(ProgramTest):
             if how == "full":
                 self.assertLess(peak, peaks[(*key, "none")], key)
 
-    def test_frozen_units_hold_what_is_predicted_and_move_nothing(self):
+    def test_what_is_frozen_or_stepped_in_backward_holds_what_is_predicted(self):
         plan = with_cells(
             FSDP,
             wrapper=["ddp", "fsdp"],
-            strategy=["no_sync", "baseline"],
+            strategy=["no_sync"],
             frozen_units=[0, 1, 2],
-            accumulation_steps=[2],
+            optimizer_in_backward=[False, True],
+            accumulation_steps=[1],
         )
         outcome = self.run_plan(plan)
         self.assertEqual(outcome.status, 0, outcome.err)
@@ -120,14 +121,17 @@ class MemoryTest(ProgramTest):
             reduced = trial["ledger"]["per_step"][
                 "all_reduce" if wrapper == "ddp" else "reduce_scatter"
             ]
-            key = wrapper, cell["strategy"], cell.get("frozen_units", 0)
+            in_backward = cell.get("optimizer_in_backward", False)
+            key = wrapper, in_backward, cell.get("frozen_units", 0)
             seen[key] = first["peak_allocated_bytes"], reduced["bytes"]
-        self.assertEqual(len(seen), 2 * 2 * 3)
-        for (wrapper, strategy, frozen), (peak, moved) in seen.items():
+        self.assertEqual(len(seen), 3 + 2 * 3)
+        for (wrapper, in_backward, frozen), (peak, moved) in seen.items():
             if frozen > 0:
-                less = seen[wrapper, strategy, frozen - 1]
+                less = seen[wrapper, in_backward, frozen - 1]
                 self.assertLess(peak, less[0])
                 self.assertLess(moved, less[1])
+            if in_backward:
+                self.assertLessEqual(peak, seen[wrapper, False, frozen][0])
 
     def test_memory_over_a_step_under_ddp(self):
         plan = with_cells(FSDP, wrapper=["ddp"], strategy=["baseline", "no_sync"])

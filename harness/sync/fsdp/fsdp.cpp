@@ -201,8 +201,22 @@ void FullyShardedDataParallel::after_backward(FlatUnit& unit) {
 
 void FullyShardedDataParallel::finish_reduce() {
   if (reducing_ == nullptr) return;
-  const WaitScope wait(options_.recorder, phase_);
-  std::exchange(reducing_, nullptr)->finish_reduce();
+  FlatUnit& unit = *std::exchange(reducing_, nullptr);
+  {
+    const WaitScope wait(options_.recorder, phase_);
+    unit.finish_reduce();
+  }
+  if (step_) step();
+}
+
+// The optimizer's, here, of the unit whose gradient has just become final.
+void FullyShardedDataParallel::step() {
+  if (options_.recorder != nullptr) options_.recorder->enter(Phase::Optimizer);
+  const auto outside = measure::meter().place();
+  measure::meter().set_phase("optimizer", outside->unit);
+  step_();
+  measure::meter().set_phase(outside->phase, outside->unit);
+  if (options_.recorder != nullptr) options_.recorder->enter(phase_);
 }
 
 // Autograd's last callback: the graph is done. Whatever has not been seen to is, last unit first.

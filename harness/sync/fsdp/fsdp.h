@@ -15,8 +15,10 @@
 // Source of the behaviour: torch's fully_shard, 2.11 (torch/distributed/fsdp/_fully_shard/).
 #pragma once
 
+#include <functional>
 #include <memory>
 #include <optional>
+#include <utility>
 #include <vector>
 
 #include "harness/sync/fsdp/flat_unit.h"
@@ -62,6 +64,8 @@ class FullyShardedDataParallel final : public Wrapper, private models::UnitHooks
   std::vector<Collectives> declared(const std::vector<bool>& syncs) const override;
   std::vector<std::int64_t> reduction_bytes() const override;
   models::Model& module() override { return *module_; }
+  // As fully_shard calls a shard's post-accumulate hooks: after each reduction of a unit.
+  void step_in_backward(std::function<void()> step) override { step_ = std::move(step); }
 
   // Returns parameter `name` whole, as it is now. Collective. For checks, not for training.
   at::Tensor whole_parameter(const std::string& name);
@@ -82,6 +86,7 @@ class FullyShardedDataParallel final : public Wrapper, private models::UnitHooks
   void end_backward();
   // Blocks until the reduce that is under way, if any, has ended.
   void finish_reduce();
+  void step();
 
   std::shared_ptr<models::Model> module_;
   FsdpOptions options_;
@@ -94,6 +99,7 @@ class FullyShardedDataParallel final : public Wrapper, private models::UnitHooks
   measure::Phase phase_ = measure::Phase::Forward;  // to return to after a wait
   std::size_t first_done_ = 0;  // units from here on have finished this backward
   FlatUnit* reducing_ = nullptr;
+  std::function<void()> step_;  // in backward; may be empty
 };
 
 }  // namespace gradsync::sync

@@ -98,9 +98,18 @@ class Unit {
     // The sum over the ranks becomes their mean.
     account_.with_number(MemoryCategory::Activation, memory_.reduce_bytes);
     add_to_shard_gradient();
+    if (memory_.optimizer_in_backward) step();
   }
 
  private:
+  void step() {
+    account_.enter_phase("optimizer");
+    account_.with_number(MemoryCategory::OptimizerState);
+    account_.enter_phase("backward");
+    account_.free(MemoryCategory::ShardedGradient, part_ * memory_.stored_bytes);
+    has_shard_gradient_ = false;
+  }
+
   void ensure_gradient() {
     if (has_gradient_) return;
     has_gradient_ = true;
@@ -266,7 +275,8 @@ StepMemory fsdp_step_memory(const FsdpMemory& memory, const models::Footprint& f
   Step step(memory, footprint, account);
   const int micro_batches = static_cast<int>(syncs.size());
   for (int i = 0; i < micro_batches; ++i) step.micro_batch(i, syncs[static_cast<std::size_t>(i)]);
-  play_optimizer(micro_batches - 1, footprint.steps_parameters, account);
+  play_optimizer(micro_batches - 1, footprint.steps_parameters && !memory.optimizer_in_backward,
+                 account);
   return account.memory();
 }
 

@@ -33,7 +33,8 @@ struct FsdpMemory {
   bool reshard_after_forward = true;
   bool reshard_after_backward = true;
   bool prefetch = true;
-  bool backend_copies_gathers = true;     // gloo does; NCCL and the fake backend do not
+  bool optimizer_in_backward = false;  // a unit's gradient goes with its step, once it is reduced
+  bool backend_copies_gathers = true;  // gloo does; NCCL and the fake backend do not
   bool backend_copies_reductions = true;  // likewise
 };
 

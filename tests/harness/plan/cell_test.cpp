@@ -187,6 +187,27 @@ TEST(Cells, UnitsMayBeFrozenUnderEveryWrapperButAPipeline) {
               HasSubstr("'cells.frozen_units': got 1, expected 0 under wrapper pipeline"));
 }
 
+TEST(Cells, AnOptimizerStepsInBackwardWhereAStepReducesOnce) {
+  json plan = sample_plan();
+  plan["cells"]["wrapper"] = {"fsdp"};
+  plan["cells"]["accumulation_steps"] = {4};
+  plan["cells"]["optimizer_in_backward"] = {true};
+  plan["cells"]["strategy"] = {"no_sync", "accumulate", "no_sync_improper"};
+  EXPECT_EQ(complaint(plan), "no error");
+  for (const char* strategy : {"baseline", "sync_each_batch"}) {
+    plan["cells"]["strategy"] = {strategy};
+    plan["cells"]["accumulation_steps"] = {1};
+    EXPECT_EQ(complaint(plan), "no error");
+    plan["cells"]["accumulation_steps"] = {4};
+    EXPECT_THAT(complaint(plan),
+                HasSubstr(std::string("'cells.optimizer_in_backward': got true, expected false "
+                                      "where strategy ") +
+                          strategy + " reduces in each of 4 micro-batches"));
+  }
+  const Cell ddp = only_cell({{"wrapper", {"ddp"}}, {"optimizer_in_backward", {true}}});
+  EXPECT_FALSE(ddp.optimizer_in_backward) << "its buckets hold every gradient to the end";
+}
+
 TEST(Cells, WhatAFileLeavesOutHasItsDefault) {
   const json whole = with_defaults(Cell{});
   EXPECT_EQ(whole["compression"], "none");

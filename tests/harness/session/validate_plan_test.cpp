@@ -133,6 +133,19 @@ TEST(ValidatePlan, OnlyUnitsThatThereAreAreFrozen) {
               HasSubstr("expected 0: its units cannot be frozen"));
 }
 
+TEST(ValidatePlan, APacedModelsOptimizerStepsAfterBackward) {
+  const auto step_in_backward = [](const char* model) {
+    return [=](plan::Cell& cell) {
+      cell.model = model;
+      cell.wrapper = "fsdp";
+      cell.optimizer_in_backward = true;
+    };
+  };
+  EXPECT_EQ(refusal_of(step_in_backward("mlp")), "");
+  EXPECT_THAT(refusal_of(step_in_backward("paced_bert_base_t4")),
+              HasSubstr("'cells.optimizer_in_backward': got true"));
+}
+
 TEST(ValidatePlan, TheUseDecidesToo) {
   plan::Plan plan = plan_of(cell_with([](plan::Cell&) {}));
   plan.window_rule = "as_published";

@@ -38,8 +38,15 @@ models::Batch batch_of(int rank, int step, int index) {
 
 // Runs `steps` steps of `strategy`'s kind by hand: `guard_forward`, `guard_backward` say what
 // no_sync encloses in all micro-batches but the last.
-void train(sync::Wrapper& model, int rank, int steps, bool guard_forward, bool guard_backward) {
+void train(sync::Wrapper& model, int rank, int steps, bool guard_forward, bool guard_backward,
+           bool step_in_backward = false) {
   sync::FusedAdamW optimizer(model.parameters(), {.lr = 1e-2});
+  if (step_in_backward) {
+    model.step_in_backward([&] {
+      optimizer.step();
+      optimizer.zero_grad();
+    });
+  }
   for (int step = 0; step < steps; ++step) {
     for (int i = 0; i < kMicroBatches; ++i) {
       const bool inside = i + 1 < kMicroBatches;
@@ -53,6 +60,7 @@ void train(sync::Wrapper& model, int rank, int steps, bool guard_forward, bool g
       if (inside && guard_backward) guard.emplace(model);
       sync::backward(std::move(loss), kMicroBatches, nullptr);
     }
+    if (step_in_backward) continue;
     optimizer.step();
     optimizer.zero_grad();
   }
@@ -138,6 +146,23 @@ TEST(Fsdp, TrainsWhatIsNotFrozen) {
       for (const FsdpOptions& options : all_options()) {
         expect_trained_as_alone(rank, options, 2, frozen);
       }
+    }
+  });
+}
+
+// The same bits, and nothing is left of a gradient after backward.
+TEST(Fsdp, TrainsTheSameWhereTheOptimizerStepsInBackward) {
+  constexpr int kSteps = 3;
+  run_ranks(2, [&](RankHarness& rank) {
+    for (const FsdpOptions& options : all_options()) {
+      const auto trained = [&](bool step_in_backward) {
+        FullyShardedDataParallel model(std::make_shared<ToyLayers>(),
+                                       FsdpGroups{rank.group, nullptr}, options);
+        train(model, rank.rank, kSteps, true, true, step_in_backward);
+        for (const at::Tensor& shard : model.parameters()) EXPECT_FALSE(shard.grad().defined());
+        return whole_parameters(model);
+      };
+      expect_close(trained(true), trained(false), 0);
     }
   });
 }

@@ -112,11 +112,12 @@ struct Point {
   MicroBatchShape shape;
   std::vector<bool> syncs;
   UnitLevers levers = {};
+  bool optimizer_in_backward = false;
 
   std::string words() const {
-    return fmt::format("{} x {}, syncs {}, every {} checkpointed, {} frozen", shape.examples,
-                       shape.length, fmt::join(syncs, " "), levers.checkpointed.every,
-                       levers.frozen);
+    return fmt::format("{} x {}, syncs {}, every {} checkpointed, {} frozen, steps in backward {}",
+                       shape.examples, shape.length, fmt::join(syncs, " "),
+                       levers.checkpointed.every, levers.frozen, optimizer_in_backward);
   }
 };
 
@@ -178,6 +179,12 @@ StepMemory measured(
   std::unique_ptr<sync::Optimizer> optimizer;
   if (model->module().compute() == models::Compute::Real) {
     optimizer = std::make_unique<sync::FusedAdamW>(model->parameters(), sync::AdamWOptions{});
+  }
+  if (point.optimizer_in_backward) {
+    model->step_in_backward([&] {
+      optimizer->step();
+      optimizer->zero_grad();
+    });
   }
   for (int step = 0; step < 2; ++step) run_step(*model, optimizer.get(), batch, {true});
   await_gloos_threads(*model, other_bytes(subject.footprint(point.shape, {}), point.shape));
@@ -246,10 +253,11 @@ void expect_fsdp_as_predicted(const sync::FsdpGroups& groups, const Subject& sub
     return std::make_unique<sync::FullyShardedDataParallel>(std::move(model), groups, options);
   };
   const int ranks = groups.shard->getSize();
+  sync::FsdpMemory memory = memory_of(options, ranks);
+  memory.optimizer_in_backward = point.optimizer_in_backward;
   const int nodes = groups.replicate ? groups.replicate->getSize() : 1;
   expect_same(measured(subject, point, wrap),
-              fsdp_step_memory(memory_of(options, ranks), footprint, point.syncs,
-                               other_bytes(footprint, point.shape)),
+              fsdp_step_memory(memory, footprint, point.syncs, other_bytes(footprint, point.shape)),
               fmt::format("{} of {}, shared by {} ranks on each of {} nodes, options {}",
                           subject.name, point.words(), ranks, nodes, bits));
 }
@@ -440,6 +448,69 @@ TEST_F(StepMemoryFormula, OfDdpWithFrozenUnitsIsWhatTheMeterCounts) {
       });
     });
   }
+}
+
+// Whether the optimizer steps in backward, which is only where a step reduces once.
+TEST_F(StepMemoryFormula, OfFsdpWhoseOptimizerStepsInBackwardIsWhatTheMeterCounts) {
+  for (const int ranks : {1, 2, 3}) {
+    run_ranks(ranks, [](RankHarness& rank) {
+      measure::meter().install();
+      int number = 0;
+      for (const Subject& subject : subjects()) {
+        if (subject.name == "paced") continue;
+        for (int bits = 0; bits < 32; bits += 3, ++number) {
+          if (number % 3 + 1 != rank.world_size) continue;
+          Point point = point_of(number, {{number % 3}, static_cast<std::size_t>(number % 2)});
+          point.syncs = std::vector<bool>(static_cast<std::size_t>(number / 2 % 3 + 1), false);
+          point.syncs.back() = true;
+          point.optimizer_in_backward = true;
+          expect_fsdp_as_predicted({rank.group, nullptr}, subject, bits, point);
+        }
+      }
+    });
+  }
+}
+
+// Every combination of levers of one model under one wrapper, with one and with three micro-batches
+// a step, which only the last reduces. Returns how many there are.
+template <typename Run>
+int for_each_combination(const Subject& subject, const Run& run) {
+  int count = 0;
+  for (int frozen = 0; frozen <= most_frozen(subject); ++frozen) {
+    for (const int every : {0, 1, 2}) {
+      for (const std::size_t micro_batches : {1, 3}) {
+        Point point{kShapes[1],
+                    std::vector<bool>(micro_batches, false),
+                    {{every}, static_cast<std::size_t>(frozen)}};
+        point.syncs.back() = true;
+        count += run(point);
+      }
+    }
+  }
+  return count;
+}
+
+// On two ranks: frozen units x checkpointed units x 1 and 3 micro-batches x, under DDP, both kinds
+// of gradients, or, under FSDP, what is resharded and whether the optimizer steps in backward.
+TEST_F(StepMemoryFormula, OfEveryCombinationOfLeversIsWhatTheMeterCounts) {
+  run_ranks(2, [](RankHarness& rank) {
+    measure::meter().install();
+    int cells = 0;
+    for (const Subject& subject : subjects()) {
+      if (subject.name == "paced") continue;
+      cells += for_each_combination(subject, [&](Point point) {
+        for (const bool view : {false, true}) expect_ddp_as_predicted(rank, subject, view, point);
+        for (const int bits : {0, 1}) {
+          for (const bool in_backward : {false, true}) {
+            point.optimizer_in_backward = in_backward;
+            expect_fsdp_as_predicted({rank.group, nullptr}, subject, bits, point);
+          }
+        }
+        return 2 + 2 * 2;
+      });
+    }
+    EXPECT_EQ(cells, (3 + 4 + 4) * 3 * 2 * 6);
+  });
 }
 
 }  // namespace
