@@ -315,7 +315,8 @@ TEST(Cells, EachOfSeveralWrappersHasTheStrategiesOfItsOwn) {
   plan["cells"]["wrapper"] = {"ddp", "fsdp"};
   plan["cells"]["strategy"] = {"sync_each_batch", "no_sync"};
   std::vector<std::string> pairs;
-  for (const Cell& cell : parse_plan(plan, "p.json").parts.at(0).cells) {
+  const Plan parsed = parse_plan(plan, "p.json");
+  for (const Cell& cell : parsed.parts.at(0).cells) {
     const std::string pair = cell.wrapper + " " + cell.strategy;
     if (std::ranges::find(pairs, pair) == pairs.end()) pairs.push_back(pair);
   }
