@@ -20,7 +20,7 @@ import zlib
 
 import gradsync_watch_recording as recording
 from gradsync_watch_account_file import AccountFile, listed
-from gradsync_watch_sketch import BUCKETS, sketch_of, torch, unseen_by_the_job
+from gradsync_watch_sketch import BUCKETS, Sketches, sketch_of, torch, unseen_by_the_job
 from gradsync_watch_standing import Standing, Whole
 from gradsync_watch_told import Told, is_leaf, name_of_comm_hook, nodes_below
 
@@ -58,7 +58,7 @@ class Account:
         self.round, self.backwards, self.micro_batch = 0, 0, -1
         self.has_stepped = False  # since the last backward: the next one begins another round
         self.depth, self.forwards = 0, 0
-        self.pending = {}  # id of a leaf to (the leaf, weakly; {(round, micro-batch): sketch})
+        self.pending = {}  # id of a leaf to (the leaf, weakly; its Sketches)
         self.incomplete = set()  # rounds with a backward that was not recorded
         self.optimizers = weakref.WeakKeyDictionary()  # to (number, round of its last step)
         self.next_optimizer = 0
@@ -82,12 +82,12 @@ class Account:
         if not self.is_accounted():
             self.incomplete.add(self.round)
             return []
-        handles = []
+        handles, place = [], (self.round, self.micro_batch)
         for node in nodes_below(tensors):
             if is_leaf(node):
                 leaf = node.variable
                 if self.sampled.get(id(leaf), True):
-                    handles.append(leaf.register_hook(self.hook_of(leaf)))
+                    handles.append(leaf.register_hook(self.hook_of(leaf, place)))
             else:
                 self.told.see_tokens(node, self.micro_batch)
         return handles
@@ -114,9 +114,8 @@ class Account:
         kept = [parameter() for parameter, standing in found if isinstance(standing, Whole)]
         return sum(parameter._version for parameter in kept if parameter is not None)
 
-    def hook_of(self, leaf):
-        key, place = id(leaf), (self.round, self.micro_batch)
-        reference = weakref.ref(leaf)
+    def hook_of(self, leaf, place):
+        key, reference = id(leaf), weakref.ref(leaf)
 
         @guarded
         def see(gradient):
@@ -127,8 +126,8 @@ class Account:
                 sketch = sketch_of(local)
                 known = self.pending.get(key)
                 if known is None or known[0]() is not reference():
-                    known = self.pending[key] = (reference, {})
-                known[1][place] = known[1][place] + sketch if place in known[1] else sketch
+                    known = self.pending[key] = (reference, Sketches())
+                known[1].add(place, sketch)
 
         return see
 
@@ -155,11 +154,9 @@ class Account:
         self.told = Told(self.told.comm_hook)
         self.incomplete = {each for each in self.incomplete if each > self.round - MOST_ROUNDS}
         for key, (leaf, sketches) in list(self.pending.items()):
-            recent = {p: s for p, s in sketches.items() if p[0] > self.round - MOST_ROUNDS}
-            if leaf() is None or not recent:
+            sketches.forget_until(self.round - MOST_ROUNDS)
+            if leaf() is None or not len(sketches):
                 del self.pending[key]
-            else:
-                self.pending[key] = (leaf, recent)
 
     def skip(self):
         """A gradient scaler found gradients that are not finite: nothing is read."""
@@ -186,7 +183,7 @@ class Account:
                 continue
             done.add(id(standing))
             self.sampled[id(leaf)] = is_sampled = self.is_sampled(number, index)
-            _, sketches = self.pending.pop(id(leaf), (None, {}))
+            _, sketches = self.pending.pop(id(leaf), (None, Sketches()))
             if is_whole and is_sampled and self.micro_batch >= 0:
                 records.append((index, standing, sketches))
         if records:
@@ -211,7 +208,7 @@ class Account:
 
     def write_parameter(self, number, index, standing, sketches):
         gradients = standing.gradients()
-        if not sketches and gradients is None:
+        if not len(sketches) and gradients is None:
             return
         values = standing.values()
         dtype = str(gradients[0][0].dtype if gradients else values[0][0].dtype)
@@ -236,7 +233,7 @@ class Account:
                     "is_older": round_ != self.round,
                     "sketch": listed(sketch),
                 }
-                for (round_, micro_batch), sketch in sorted(sketches.items())
+                for (round_, micro_batch), sketch in sketches.in_order()
             ],
         )
 

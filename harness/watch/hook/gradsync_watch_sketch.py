@@ -11,6 +11,7 @@ BUCKETS = 64
 ROW = 4096  # elements that share the sign of their row
 ROW_SEED = 0x5851F42D4C957F2D
 PLACE_SEED = 0x14057B7EF767814F
+ROWS_AT_ONCE = 4
 
 
 def signs_of(first, count, seed, device):
@@ -59,6 +60,38 @@ def sketch_of(tensor, offset=0):
         sign = signs_of((offset + tail) // ROW, 1, ROW_SEED, device).double()
         sketch += sign * folded(flat[tail:], 0)
     return sketch
+
+
+class Sketches:
+    """Of one tensor: the sum of what was added at each place, a (round, micro-batch). They are rows
+    of one tensor: tensors of their own would take up half as much again.
+    """
+
+    def __init__(self):
+        self.row_of, self.rows = {}, None
+
+    def __len__(self):
+        return len(self.row_of)
+
+    def add(self, place, sketch):
+        row = self.row_of.setdefault(place, len(self.row_of))
+        if self.rows is None:
+            self.rows = sketch.new_zeros(ROWS_AT_ONCE, BUCKETS)
+        elif row == len(self.rows):
+            self.rows = torch().cat((self.rows, sketch.new_zeros(ROWS_AT_ONCE, BUCKETS)))
+        self.rows[row] += sketch
+
+    def forget_until(self, last):
+        """Drops those of rounds up to `last`."""
+        kept = [place for place in self.row_of if place[0] > last]
+        if len(kept) < len(self.row_of):
+            rows = [self.rows[self.row_of[place]] for place in kept]
+            self.rows = torch().stack(rows) if rows else None
+            self.row_of = {place: row for row, place in enumerate(kept)}
+
+    def in_order(self):
+        """Returns [(place, sketch)]."""
+        return [(place, self.rows[row]) for place, row in sorted(self.row_of.items())]
 
 
 def torch():

@@ -228,6 +228,33 @@ class GradientUseTest(unittest.TestCase):
             self.assertEqual([how for how, _ in uses], ["parameters"] * 12)
 
 
+# Prints how much more the process's heap holds after the last of 16 micro-batches of its second
+# step than before that step.
+HELD_IN_A_STEP = """
+import ctypes, gc, torch
+import gradsync_watch_hook
+class Mallinfo2(ctypes.Structure):
+    _fields_ = [(f"field{i}", ctypes.c_size_t) for i in range(10)]
+libc = ctypes.CDLL(None)
+libc.mallinfo2.restype = Mallinfo2
+def held():
+    gc.collect()
+    said = libc.mallinfo2()
+    return said.field7 + said.field4  # in use: in the heap, and mapped
+torch.set_num_threads(1)
+parameters = [torch.nn.Parameter(torch.ones(100)) for _ in range(100)]
+optimizer = torch.optim.SGD(parameters, lr=0.01)
+for step in range(2):
+    before = held()
+    for micro_batch in range(16):
+        sum(parameter.sum() for parameter in parameters).backward()
+    after = held()
+    optimizer.step()
+    optimizer.zero_grad()
+print(after - before)
+"""
+
+
 class AccountTest(unittest.TestCase):
     """What the account makes of a tensor; jobs with it are in watch_account_test.py."""
 
@@ -246,6 +273,41 @@ class AccountTest(unittest.TestCase):
         )
         said = run_python("-c", code, env=environment(PYTHONPATH=str(HOOK)))
         expected = "-+++++-+--++++-+----+-+++--+-++--++-++-+\nTrue\n"
+        self.assertEqual((said.stdout, said.stderr), (expected, ""))
+
+    def test_it_holds_less_than_a_mebibyte_for_100_parameters_and_16_micro_batches(self):
+        held = {}
+        for account in ("", "1 1"):
+            with tempfile.TemporaryDirectory(prefix="gradsync_test_") as folder:
+                more = {"GRADSYNC_WATCH_ACCOUNT": account}
+                done = run_python("-c", HELD_IN_A_STEP, env=environment(folder, **more))
+                self.assertEqual((done.returncode, done.stderr), (0, ""))
+                held[account] = int(done.stdout)
+                accounts = list(Path(folder).glob("account-*.jsonl"))
+                self.assertEqual(len(accounts), 1 if account else 0)
+        sketches = held["1 1"] - held[""]
+        self.assertLess(sketches, 2**20)
+        self.assertGreaterEqual(sketches, 100 * 16 * 64 * 8)  # or they are held elsewhere
+
+    def test_sketches_of_a_place_add_up_and_go_when_they_are_old(self):
+        code = (
+            "import torch\n"
+            "import gradsync_watch_sketch as sketch, gradsync_watch_recording as recording\n"
+            "recording.torch = torch\n"
+            "kept = sketch.Sketches()\n"
+            "for place in [(1, 0), (1, 1), (2, 1), (2, 0), (2, 2), (2, 2)]:\n"
+            "    kept.add(place, torch.full((64,), 10.0 * place[0] + place[1]))\n"
+            "def told(): return [(place, float(row[63])) for place, row in kept.in_order()]\n"
+            "print(told())\n"
+            "kept.forget_until(1)\n"
+            "kept.add((3, 0), torch.ones(64))\n"
+            "print(told())\n"
+            "kept.forget_until(3)\n"
+            "print(len(kept))\n"
+        )
+        said = run_python("-c", code, env=environment(PYTHONPATH=str(HOOK)))
+        of_2 = [((2, 0), 20.0), ((2, 1), 21.0), ((2, 2), 44.0)]
+        expected = f"{[((1, 0), 10.0), ((1, 1), 11.0), *of_2]}\n{[*of_2, ((3, 0), 1.0)]}\n0\n"
         self.assertEqual((said.stdout, said.stderr), (expected, ""))
 
     def test_an_exception_in_it_ends_it_and_nothing_else(self):
