@@ -94,10 +94,11 @@ def run_ours(work, program, launch, other_cells, watch=()):
     }
 
 
-def run_peer(work, peer, attention, launch, watch=(), recording=None, program=None):
+def run_peer(work, peer, attention, launch, watch=(), recording=None, program=None, **more):
     """One launch of `peer` by the running interpreter, in a network of its own. `watch`: as
     run_ours. `recording` (recording.py) names a way to record: each block runs twice, once recorded
-    and once not, which the block's "recorded" says; `program`: gradsync, where that needs it."""
+    and once not, which the block's "recorded" says; `program`: gradsync, where that needs it;
+    `more`: what else it is made with."""
     specification = {
         "peer": peer,
         "bert": BERT[work.model],
@@ -115,6 +116,7 @@ def run_peer(work, peer, attention, launch, watch=(), recording=None, program=No
         "seed": work.seed,
         "launch": launch,
         "recording": recording,
+        "recording_options": more,
         "timeout_s": work.timeout_s,
         "launch_timeout_s": work.launch_timeout_s,
         "parent": None if watch else os.getpid(),

@@ -123,7 +123,7 @@ def order_of_blocks(spec):
 
 
 def run_blocks(spec, training):
-    recording = WAYS[spec["recording"]]()
+    recording = WAYS[spec["recording"]](**spec["recording_options"])
     blocks = []
     for round_, name, recorded in order_of_blocks(spec):
         with recording(recorded):

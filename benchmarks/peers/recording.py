@@ -37,12 +37,35 @@ class Within:
         if not recorded:
             yield
             return
-        from gradsync import watching  # on the path of launches that record like this
-
-        with watching() as watched:
+        with watched_block():
             yield
-        if not watched.steps:
-            raise RuntimeError(f"gradsync.watching() saw no step: {'; '.join(watched.unseen)}")
 
 
-WAYS = {None: Never, "switched": Switched, "within": Within}
+class Account:
+    """All blocks stand in `gradsync.watching()`; those that are recorded ask for an account, too.
+
+    Collective. Errors: RuntimeError where the steps were not seen, or none was accounted.
+    """
+
+    def __init__(self, every, sample):
+        self.wish = {"account": True, "every": every, "sample": sample}
+
+    @contextlib.contextmanager
+    def __call__(self, recorded):
+        with watched_block(**self.wish if recorded else {}) as watched:
+            yield
+        if recorded and (watched.account_faults or watched.json["account"]["steps"] == 0):
+            raise RuntimeError(f"no step was accounted: {'; '.join(watched.account_faults)}")
+
+
+@contextlib.contextmanager
+def watched_block(**wish):
+    from gradsync import watching  # on the path of launches that record like this
+
+    with watching(**wish) as watched:
+        yield watched
+    if not watched.steps:
+        raise RuntimeError(f"gradsync.watching() saw no step: {'; '.join(watched.unseen)}")
+
+
+WAYS = {None: Never, "switched": Switched, "within": Within, "account": Account}

@@ -4,6 +4,7 @@
     benchmarks/peers/watch_cost step --job gradsync --strategy baseline
     benchmarks/peers/watch_cost callbacks --launches 4 --rounds 10
     benchmarks/peers/watch_cost within --launches 4 --rounds 10
+    benchmarks/peers/watch_cost account --launches 4 --steps 20 --every 10 --sample 1
     benchmarks/peers/watch_cost start --launches 8
 
 step    trains BERT-mini on two ranks of one node in Python, with torch's DistributedDataParallel
@@ -17,6 +18,9 @@ callbacks
         noise of long steps (--micro-batch-size 1 --sequence-length 4 --steps 20 --rounds 20).
 within  trains the Python job and has every other block watched from within the process, by
         gradsync.watching(), callbacks and Python hook alike; else like callbacks.
+account has every block watched from within, and every other one ask for an account of --every N
+        steps, the first two, and --sample SHARE of the parameters; else like callbacks. Of the
+        timed steps as many are accounted as of a long job's: their number is a multiple of N.
 start   runs a Python job of one step and compares how long it takes in all. The first watched one
         builds the library, into a cache of its own, and is told apart.
 
@@ -38,7 +42,7 @@ from pathlib import Path
 import launches
 import summary
 from fitness import EXPECTED, refuse_missing, report_error
-from options import add_launches, add_work, complete, make_parser, work_of
+from options import add_launches, add_work, at_least, complete, make_parser, work_of
 from wrappers import WRAPPERS
 
 ONE_STEP = Path(__file__).resolve().with_name("one_step.py")
@@ -156,7 +160,7 @@ def measure_callbacks(options, work):
     return results
 
 
-def measure_within(options, work):
+def measure_within(options, work, recording="within", **more):
     """Returns [launch] as measure_callbacks does; a launch that was not seen fails by itself."""
     return [
         launches.run_peer(
@@ -164,11 +168,16 @@ def measure_within(options, work):
             "torch",
             options.attention,
             launch,
-            recording="within",
+            recording=recording,
             program=Path(options.program).resolve(),
+            **more,
         )
-        for launch, _ in launches.turns(options.launches, ("within",))
+        for launch, _ in launches.turns(options.launches, (recording,))
     ]
+
+
+def measure_account(options, work):
+    return measure_within(options, work, "account", every=options.every, sample=options.sample)
 
 
 def sides_of(results):
@@ -263,6 +272,13 @@ def report_starts(options):
     return {"launches": results, "added_s": dataclasses.asdict(added)}
 
 
+def refuse_what_accounts_too_few(parser, options):
+    if options.steps % options.every != 0:
+        parser.error(f"--steps: got {options.steps}, expected a multiple of {options.every}")
+    if not 0 < options.sample <= 1:
+        parser.error(f"--sample: got {options.sample:g}, expected above 0 and at most 1")
+
+
 def parse(arguments):
     parser = make_parser(__doc__)
     kinds = parser.add_subparsers(dest="kind", required=True)
@@ -277,12 +293,20 @@ def parse(arguments):
         "within", allow_abbrev=False, help="what watching from within costs a step"
     )
     add_work(within, topology="1x2")
+    account = kinds.add_parser(
+        "account", allow_abbrev=False, help="what an account costs a step that is watched"
+    )
+    account.add_argument("--every", type=at_least(2), default=10, help="default: %(default)s")
+    account.add_argument("--sample", type=float, default=1.0, help="default: %(default)s")
+    add_work(account, topology="1x2", steps=20)
     start = kinds.add_parser("start", allow_abbrev=False, help="what start and end cost more")
     add_launches(start)
     options = parser.parse_args(arguments)
     if options.kind != "start":
         known = WRAPPERS[options.wrapper].strategies
         complete(kinds.choices[options.kind], options, strategy=(("baseline", "no_sync"), known))
+    if options.kind == "account":
+        refuse_what_accounts_too_few(account, options)
     return options
 
 
@@ -290,6 +314,7 @@ REPORTS = {
     "step": report_steps,
     "callbacks": functools.partial(report_blocks, measure_callbacks),
     "within": functools.partial(report_blocks, measure_within),
+    "account": functools.partial(report_blocks, measure_account),
     "start": report_starts,
 }
 

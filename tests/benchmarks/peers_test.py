@@ -385,8 +385,12 @@ class WatchCostLaunches(ProgramTest):
     def test_every_other_block_is_watched_from_within(self):
         self.assert_recorded_blocks("within")
 
-    def assert_recorded_blocks(self, kind):
-        out, written = self.cost(kind, *TINY, *SHORT[:-2], *PATIENT, "--strategy", "no_sync")
+    def test_every_other_block_is_accounted(self):
+        self.assert_recorded_blocks("account", "--every", "2", "--sample", "0.5")
+
+    def assert_recorded_blocks(self, kind, *more):
+        options = (*TINY, *SHORT[:-2], *PATIENT, *more)
+        out, written = self.cost(kind, *options, "--strategy", "no_sync")
         self.assertRegex(
             out, r"strategy +\| +off s/step \| +on s/step \| +on / off \| +on - off, ms"
         )
@@ -446,6 +450,9 @@ class CommandLine(unittest.TestCase):
             ("step", "--job", "jax"): "invalid choice",
             ("step", "--strategy", "sync_each_batch"): "ddp: got 'sync_each_batch', expected",
             ("start", "--launches", "0"): "got '0', expected 1 to 31",
+            ("account", "--steps", "7"): "--steps: got 7, expected a multiple of 10",
+            ("account", "--every", "1"): "got '1', expected 2 to",
+            ("account", "--sample", "0"): "--sample: got 0, expected above 0 and at most 1",
         }.items():
             self.assert_refused("watch_cost.py", arguments, sentence)
 
