@@ -19,6 +19,7 @@ ROOT = Path(__file__).resolve().parent.parent
 LAYERS = [
     "base",
     "stats",
+    "account",
     "results",
     "plan",
     "launch",

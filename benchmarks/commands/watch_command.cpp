@@ -13,6 +13,7 @@
 #include "benchmarks/commands/commands.h"
 #include "harness/base/log.h"
 #include "harness/results/store.h"
+#include "harness/watch/account/account_file.h"
 #include "harness/watch/environment.h"
 #include "harness/watch/events/read_events.h"
 #include "harness/watch/export/exports.h"
@@ -175,7 +176,7 @@ class Watcher {
       log::warn("no account: no step of the job's optimizers could be recorded");
     }
     const bool is_excessive =
-        watch::has_excess(watched) || (watched.account && watch::is_off(*watched.account));
+        watch::has_excess(watched) || (watched.account && account::is_off(*watched.account));
     if (!options_.quiet || is_excessive) log::info(watch::watch_page(watched));
     if (!options_.json.empty()) {
       results::write_atomically(options_.json, watch::watch_json(watched).dump(1) + "\n");

@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "harness/text/text_width.h"
+#include "harness/watch/account/account_page.h"
 #include "harness/watch/page_parts.h"
 #include "harness/watch/watched.h"
 

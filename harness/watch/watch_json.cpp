@@ -1,5 +1,5 @@
+#include "harness/account/account_fields.h"
 #include "harness/base/fields_inline.h"
-#include "harness/watch/account/account_fields.h"
 #include "harness/watch/flag_fields.h"
 #include "harness/watch/policy_fields.h"
 #include "harness/watch/series_fields.h"

@@ -6,8 +6,8 @@
 #include <string>
 #include <vector>
 
+#include "harness/account/account_verdict.h"
 #include "harness/text/text_width.h"
-#include "harness/watch/account/account_verdict.h"
 #include "harness/watch/axes.h"
 #include "harness/watch/events/event.h"
 #include "harness/watch/events/op_sums.h"
@@ -59,8 +59,8 @@ struct Watched {
   std::vector<ModelVerdict> models;    // the worst first; empty: it trains one, or ranks disagree
   std::vector<Flag> flags;             // of the lowest rank
   std::vector<std::string> faults;     // what was not seen, a sentence each
-  std::optional<GradientAccount> account;  // absent: nobody asked for it
-  Series series;                           // in five numbers, of the step that most are like
+  std::optional<account::GradientAccount> account;  // absent: nobody asked for it
+  Series series;  // in five numbers, of the step that most are like
 };
 
 // Returns why there is nothing to tell of a job; "" where there is something.

@@ -8,6 +8,7 @@
 
 #include "harness/base/errors.h"
 #include "harness/base/json_fields.h"
+#include "harness/watch/account/account_file.h"
 #include "harness/watch/comparison.h"
 #include "harness/watch/events/read_events.h"
 #include "harness/watch/hosts/merged_hosts.h"

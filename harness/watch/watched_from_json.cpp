@@ -3,9 +3,9 @@
 #include <algorithm>
 #include <limits>
 
+#include "harness/account/account_fields.h"
 #include "harness/base/fields_inline.h"
 #include "harness/base/json_fields.h"
-#include "harness/watch/account/account_fields.h"
 #include "harness/watch/flag_fields.h"
 #include "harness/watch/policy_fields.h"
 #include "harness/watch/series_fields.h"
@@ -297,11 +297,11 @@ Series read_series_if_there(JsonFields& fields) {
 }
 
 // Files of before there were any have none; else it is null where nobody asked for it.
-std::optional<GradientAccount> read_account_if_there(JsonFields& fields) {
+std::optional<account::GradientAccount> read_account_if_there(JsonFields& fields) {
   if (!fields.has("account")) return std::nullopt;
   const json& value = fields.raw("account", true);
   if (value.is_null()) return std::nullopt;
-  auto account = read_fields<GradientAccount>(value, fields.file());
+  auto account = read_fields<account::GradientAccount>(value, fields.file());
   if (account.verdicts.empty()) fields.fail("account", "one verdict or more");
   return account;
 }

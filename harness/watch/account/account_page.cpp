@@ -1,17 +1,25 @@
+#include "harness/watch/account/account_page.h"
+
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 
 #include <algorithm>
 
+#include "harness/account/weight_words.h"
 #include "harness/text/labels.h"
 #include "harness/text/text_table.h"
 #include "harness/text/text_width.h"
-#include "harness/watch/account/account_verdict.h"
-#include "harness/watch/account/weight_words.h"
 
 namespace gradsync::watch {
 namespace {
 
+using account::AccountVerdict;
+using account::Estimate;
+using account::GradientAccount;
+using account::names_text;
+using account::percent_text;
+using account::ranks_text;
+using account::WeightGroup;
 using text::TextTable;
 using text::wrapped;
 

@@ -8,13 +8,28 @@
 #include <optional>
 #include <utility>
 
+#include "harness/account/account.h"
+#include "harness/account/weight_groups.h"
+#include "harness/account/weight_words.h"
 #include "harness/base/errors.h"
-#include "harness/watch/account/account.h"
-#include "harness/watch/account/weight_groups.h"
-#include "harness/watch/account/weight_words.h"
 
 namespace gradsync::watch {
 namespace {
+
+using account::AccountedStep;
+using account::AccountRecords;
+using account::kSketchBuckets;
+using account::OfRanks;
+using account::ParameterKey;
+using account::ParameterRecord;
+using account::percent_text;
+using account::Sketch;
+using account::Sought;
+using account::squared_distance;
+using account::squared_length;
+using account::StepAccount;
+using account::WeightGroup;
+using account::WeightWords;
 
 // Larger, and a micro-batch that counts 1 % more passes for rounding; smaller, and the order in
 // which a large batch is added up does not.

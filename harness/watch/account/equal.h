@@ -17,8 +17,8 @@
 #include <string>
 #include <vector>
 
-#include "harness/watch/account/records.h"
-#include "harness/watch/account/sought.h"
+#include "harness/account/records.h"
+#include "harness/account/sought.h"
 
 namespace gradsync::watch {
 
@@ -34,13 +34,13 @@ std::string split_text(const Split& split);
 // What a split's ranks recorded of their first step.
 struct FirstStep {
   Split split;
-  std::vector<Sought> parameters;
+  std::vector<account::Sought> parameters;
   std::vector<std::vector<std::int64_t>> tokens;  // by rank and micro-batch; 0: not known
 };
 
 // Returns it.   Errors: EnvironmentError where nothing was recorded, where ranks read different
 // gradients, or where it is another split's.
-FirstStep first_step_of(const Split& split, const std::vector<AccountRecords>& ranks);
+FirstStep first_step_of(const Split& split, const std::vector<account::AccountRecords>& ranks);
 
 enum class EqualKind {
   Equal,         // within rounding

@@ -13,6 +13,7 @@
 #include "harness/base/clock.h"
 #include "harness/base/log.h"
 #include "harness/results/write_file.h"
+#include "harness/watch/account/account_file.h"
 #include "harness/watch/environment.h"
 #include "harness/watch/steps/job_counts.h"
 #include "harness/watch/watched.h"

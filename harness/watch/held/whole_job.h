@@ -11,7 +11,7 @@
 #include <string>
 #include <vector>
 
-#include "harness/watch/account/records.h"
+#include "harness/account/records.h"
 #include "harness/watch/events/read_events.h"
 #include "harness/watch/held/held_job.h"
 
@@ -33,10 +33,10 @@ struct WholeJob {
 };
 
 struct SeenJob {
-  std::string torch;                     // its version
-  WatchedFolder folder;                  // all that its processes left
-  std::vector<AccountRecords> accounts;  // where `more` asked for them
-  std::int64_t steps = 0;                // that every process ended
+  std::string torch;                              // its version
+  WatchedFolder folder;                           // all that its processes left
+  std::vector<account::AccountRecords> accounts;  // where `more` asked for them
+  std::int64_t steps = 0;                         // that every process ended
   std::string failure;     // "made 3 steps, then exited with status 1: ..."; "": it did not fail
   bool was_ended = false;  // its budget was over
   std::optional<std::int64_t> too_much_bytes;  // it held that, and was ended for it

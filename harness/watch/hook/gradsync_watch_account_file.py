@@ -1,5 +1,5 @@
-"""The file of an account: account-PID.jsonl, as harness/watch/account/records.h has it. It is made
-with its first line, so that a process without a step leaves none.
+"""The file of an account: account-PID.jsonl, as harness/watch/account/account_file.h has it. It is
+made with its first line, so that a process without a step leaves none.
 """
 
 import json

@@ -1,4 +1,4 @@
-"""Sketches of tensors: the fixed random linear map of harness/watch/account/sketch.h, at the speed
+"""Sketches of tensors: the fixed random linear map of harness/account/sketch.h, at the speed
 of memory. Nothing of it is seen by the job's own modes, or changes its state of random numbers.
 """
 

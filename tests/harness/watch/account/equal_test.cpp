@@ -6,11 +6,14 @@
 #include <functional>
 
 #include "harness/base/errors.h"
-#include "tests/harness/watch/account/made_account.h"
+#include "tests/harness/account/made_account.h"
 
 namespace gradsync::watch {
 namespace {
 
+using account::Column;
+using account::kSketchBuckets;
+using account::Sought;
 using test::MadeAccount;
 
 const Split kSplit{2, 4, 3};

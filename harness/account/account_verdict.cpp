@@ -1,4 +1,4 @@
-#include "harness/watch/account/account_verdict.h"
+#include "harness/account/account_verdict.h"
 
 #include <fmt/format.h>
 #include <fmt/ranges.h>
@@ -8,9 +8,9 @@
 #include <map>
 #include <utility>
 
-#include "harness/watch/account/weight_words.h"
+#include "harness/account/weight_words.h"
 
-namespace gradsync::watch {
+namespace gradsync::account {
 namespace {
 
 // Larger, and a foreign part of a gradient passes for rounding: bf16 leaves 0.003 over, and a comm
@@ -284,15 +284,9 @@ GradientAccount account_of(const std::vector<AccountRecords>& ranks) {
   return account;
 }
 
-std::optional<GradientAccount> account_in(const std::string& directory) {
-  const std::vector<AccountRecords> ranks = read_accounts(directory);
-  if (ranks.empty()) return std::nullopt;
-  return account_of(ranks);
-}
-
 bool is_off(const GradientAccount& account) {
   return std::any_of(account.verdicts.begin(), account.verdicts.end(),
                      [](const AccountVerdict& verdict) { return verdict.is_off; });
 }
 
-}  // namespace gradsync::watch
+}  // namespace gradsync::account

@@ -1,4 +1,4 @@
-#include "tests/harness/watch/account/made_account.h"
+#include "tests/harness/account/made_account.h"
 
 #include <map>
 #include <span>
@@ -22,17 +22,17 @@ class Draw {
   std::normal_distribution<double> normal_;
 };
 
-watch::Sketch sketch_of_part(const Numbers& numbers, std::int64_t from, std::int64_t length) {
-  return watch::sketch_of(
+account::Sketch sketch_of_part(const Numbers& numbers, std::int64_t from, std::int64_t length) {
+  return account::sketch_of(
       std::span(numbers).subspan(static_cast<std::size_t>(from), static_cast<std::size_t>(length)),
       from);
 }
 
 }  // namespace
 
-std::vector<watch::AccountRecords> MadeAccount::records(unsigned seed) const {
+std::vector<account::AccountRecords> MadeAccount::records(unsigned seed) const {
   Draw draw(seed);
-  std::vector<watch::AccountRecords> all(static_cast<std::size_t>(ranks));
+  std::vector<account::AccountRecords> all(static_cast<std::size_t>(ranks));
   for (int r = 0; r < ranks; ++r) {
     all[static_cast<std::size_t>(r)].pid = 100 + r;
     all[static_cast<std::size_t>(r)].rank = r;
@@ -61,12 +61,16 @@ std::vector<watch::AccountRecords> MadeAccount::records(unsigned seed) const {
           }
         }
       }
+      if (rounding > 0) {
+        const Numbers errors = draw(size);
+        for (std::size_t i = 0; i < read.size(); ++i) read[i] += rounding * errors[i];
+      }
       const Numbers& seen = reads[{std::max(0, step - late), p}];
       for (int r = 0; r < ranks; ++r) {
         const std::int64_t rows = (size + ranks - 1) / ranks;
         const std::int64_t from = is_sharded ? std::min<std::int64_t>(r * rows, size) : 0;
         const std::int64_t length = is_sharded ? std::min(rows, size - from) : size;
-        watch::ParameterRecord record;
+        account::ParameterRecord record;
         record.step = step;
         record.index = p;
         record.name = "layer" + std::to_string(p);
@@ -79,7 +83,7 @@ std::vector<watch::AccountRecords> MadeAccount::records(unsigned seed) const {
         for (int m = 0; m < micro_batches; ++m) {
           const auto& gradient =
               gradients[static_cast<std::size_t>(r)][static_cast<std::size_t>(m)];
-          record.contributions.push_back({m, false, watch::sketch_of(gradient)});
+          record.contributions.push_back({m, false, account::sketch_of(gradient)});
         }
         all[static_cast<std::size_t>(r)].parameters.push_back(std::move(record));
       }

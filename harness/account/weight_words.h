@@ -5,9 +5,9 @@
 #include <string>
 #include <vector>
 
-#include "harness/watch/account/account.h"
+#include "harness/account/account.h"
 
-namespace gradsync::watch {
+namespace gradsync::account {
 
 // "0.02 %", two digits.
 std::string percent_text(double share);
@@ -64,4 +64,4 @@ class WeightWords {
   std::vector<Place> places_;  // of what is there
 };
 
-}  // namespace gradsync::watch
+}  // namespace gradsync::account

@@ -1,16 +1,15 @@
 // Jobs whose weights are known, and what is said of them.
 //
-// Covers: account_page.cpp, account_verdict.cpp, sought.cpp, weight_groups.cpp,
+// Covers: account_verdict.cpp, sought.cpp, weight_groups.cpp,
 // weight_words.cpp.
 #include <gtest/gtest.h>
 
 #include <cmath>
 
-#include "harness/watch/account/account_verdict.h"
-#include "harness/watch/watched.h"
-#include "tests/harness/watch/account/made_account.h"
+#include "harness/account/account_verdict.h"
+#include "tests/harness/account/made_account.h"
 
-namespace gradsync::watch {
+namespace gradsync::account {
 namespace {
 
 using test::MadeAccount;
@@ -74,14 +73,47 @@ TEST(GradientAccount, ARankThatCountsForNothingIsNamed) {
   EXPECT_TRUE(verdict.is_off);
 }
 
-TEST(GradientAccount, AFactorOf1p02OnOneOfEightIsSeenInEveryDrawing) {
-  MadeAccount job;
-  job.ranks = 1;
-  job.micro_batches = 8;
-  job.weight = [](int, int, int m) { return m == 2 ? 1.02 : 1.0; };
-  for (unsigned seed = 0; seed < 100; ++seed) {
-    EXPECT_EQ(verdict_on(job, seed).sentence, "micro-batch 3 of 8 weighs 1.02 x the others");
+// Of drawings with fp32's rounding and micro-batches that are little to very much alike: in 99 of
+// 100 at least, and nobody is accused without the factor.
+TEST(GradientAccount, AFactorOf1p02OnOneOfEightIsSeen) {
+  constexpr unsigned kDrawings = 250;
+  for (const double alike : {0.0, 0.5, 0.9, 0.99}) {
+    int seen = 0;
+    for (unsigned seed = 0; seed < kDrawings; ++seed) {
+      MadeAccount job;
+      job.ranks = 1;
+      job.micro_batches = 8;
+      job.alike = alike;
+      job.rounding = 3e-7;
+      EXPECT_EQ(verdict_on(job, seed).kind, AccountKind::Equal) << alike << " " << seed;
+      job.weight = [](int, int, int m) { return m == 2 ? 1.02 : 1.0; };
+      const AccountVerdict verdict = verdict_on(job, seed);
+      seen += verdict.is_off && verdict.sentence == "micro-batch 3 of 8 weighs 1.02 x the others";
+    }
+    EXPECT_GE(seen, 0.99 * kDrawings) << alike;
   }
+}
+
+// The error that is told is that of the weights, also where they are known less well: of drawings
+// with much rounding the standard deviation, in errors, is 1 within 10 %.
+TEST(GradientAccount, ErrorsAreTheStandardDeviationOfWeights) {
+  MadeAccount job;
+  job.micro_batches = 8;
+  job.alike = 0.9;
+  job.rounding = 1e-4;
+  double squares = 0;
+  int count = 0;
+  for (unsigned seed = 0; seed < 100; ++seed) {
+    const auto steps = solve_accounts(job.records(seed));
+    for (const auto& of_rank : steps.at(0).groups.at(0).weights) {
+      for (const Estimate& each : of_rank) {
+        const double off = (each.weight - 0.5) / each.error;
+        squares += off * off;
+        ++count;
+      }
+    }
+  }
+  EXPECT_NEAR(std::sqrt(squares / count), 1, 0.1);
 }
 
 TEST(GradientAccount, ParametersWithAFactorOfTheirOwnAreNamed) {
@@ -305,28 +337,5 @@ TEST(GradientAccount, ALossyCommunicationHookIsNamed) {
   }
 }
 
-TEST(GradientAccount, IsReadAsItWasWritten) {
-  MadeAccount job;
-  job.weight = [](int, int, int m) { return m == 3 ? 4.0 : 0.0; };
-  Watched watched = summarize({});
-  watched.account = account_of(job.records());
-  const auto written = watch_json(watched);
-  const Watched read = watched_from_json(written, "watched.json");
-  EXPECT_EQ(watch_json(read), written);
-  EXPECT_TRUE(is_off(*read.account));
-  EXPECT_EQ(written.at("account").at("verdicts").at(0).at("kind"), "dropped");
-}
-
-TEST(AccountPage, HasTheMatrixAndTheVerdict) {
-  MadeAccount job;
-  job.weight = [](int, int, int m) { return m == 3 ? 4.0 : 0.0; };
-  const std::string page = account_page(account_of(job.records()), 80);
-  EXPECT_NE(page.find("| rank 1                 | 0.000 | 0.000 | 0.000 | 4.000 |"),
-            std::string::npos)
-      << page;
-  EXPECT_NE(page.find("ACCOUNT: micro-batches 1 to 3 of 4 weigh 0: only the last counts"),
-            std::string::npos);
-}
-
 }  // namespace
-}  // namespace gradsync::watch
+}  // namespace gradsync::account

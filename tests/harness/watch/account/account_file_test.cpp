@@ -4,10 +4,13 @@
 #include <cmath>
 
 #include "harness/base/errors.h"
-#include "harness/watch/account/records.h"
+#include "harness/watch/account/account_file.h"
 
 namespace gradsync::watch {
 namespace {
+
+using account::AccountRecords;
+using account::kSketchBuckets;
 
 const std::string kStart =
     R"({"kind":"start","schema":"gradsync.watch_account/1","pid":7,"buckets":64,"every":10,"share":1.0})"

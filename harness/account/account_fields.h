@@ -6,10 +6,10 @@
 #include <tuple>
 #include <utility>
 
+#include "harness/account/account_verdict.h"
 #include "harness/base/fields.h"
-#include "harness/watch/account/account_verdict.h"
 
-namespace gradsync::watch {
+namespace gradsync::account {
 
 constexpr auto names_of(const Estimate::Kind*) {
   return std::array{std::pair{Estimate::Kind::Known, "known"},
@@ -79,4 +79,4 @@ constexpr auto fields_of(const GradientAccount*) {
       field("faults", &GradientAccount::faults)};
 }
 
-}  // namespace gradsync::watch
+}  // namespace gradsync::account

@@ -9,9 +9,9 @@
 #include <string>
 #include <vector>
 
-#include "harness/watch/account/account.h"
+#include "harness/account/account.h"
 
-namespace gradsync::watch {
+namespace gradsync::account {
 
 enum class AccountKind {
   Equal,         // all weigh the same: good
@@ -53,12 +53,6 @@ struct GradientAccount {
 // where more than half of the steps are.
 GradientAccount account_of(const std::vector<AccountRecords>& ranks);
 
-// Returns the account of a job's folder; nothing where none was asked for.
-std::optional<GradientAccount> account_in(const std::string& directory);
-
 bool is_off(const GradientAccount& account);
 
-// Returns what a page says of it: the matrix of weights, and the verdicts.
-std::string account_page(const GradientAccount& account, std::size_t width);
-
-}  // namespace gradsync::watch
+}  // namespace gradsync::account

@@ -34,7 +34,7 @@
 #include <span>
 #include <vector>
 
-namespace gradsync::watch {
+namespace gradsync::account {
 
 // The eigenvalues, ascending, and as many unit vectors: vectors[k * size + i] is entry i of the
 // k-th.
@@ -93,4 +93,4 @@ class Equations {
   double squared_ = 0;          // y'y
 };
 
-}  // namespace gradsync::watch
+}  // namespace gradsync::account

@@ -9,9 +9,9 @@
 #include <utility>
 #include <vector>
 
-#include "harness/watch/account/records.h"
+#include "harness/account/records.h"
 
-namespace gradsync::watch {
+namespace gradsync::account {
 
 // Who contributed.
 struct Column {
@@ -50,4 +50,4 @@ Owners owners_of(const OfRanks& records);
 // same gradient, else one for each gradient. Shards are added up. Nothing where shards are missing.
 std::vector<Sought> put_together(const OfRanks& records, const Owners& owners);
 
-}  // namespace gradsync::watch
+}  // namespace gradsync::account

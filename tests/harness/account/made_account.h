@@ -7,7 +7,7 @@
 #include <string>
 #include <vector>
 
-#include "harness/watch/account/records.h"
+#include "harness/account/records.h"
 
 namespace gradsync::test {
 
@@ -25,10 +25,12 @@ struct MadeAccount {
   };
   // What is added to an element that is read.
   std::function<double(double value)> besides = [](double) { return 0.0; };
+  double rounding = 0;  // standard deviation of what it adds to an element that is read, beside
+                        // contributions of the order of 1
   bool is_the_same_batch = false;  // on all ranks
   int late = 0;                    // steps by which what is read comes late
 
-  std::vector<watch::AccountRecords> records(unsigned seed = 1) const;
+  std::vector<account::AccountRecords> records(unsigned seed = 1) const;
 };
 
 }  // namespace gradsync::test

@@ -7,10 +7,10 @@
 #include <random>
 #include <string>
 
-#include "harness/watch/account/least_squares.h"
-#include "harness/watch/account/sketch.h"
+#include "harness/account/least_squares.h"
+#include "harness/account/sketch.h"
 
-namespace gradsync::watch {
+namespace gradsync::account {
 namespace {
 
 std::vector<double> draw(std::size_t count, unsigned seed) {
@@ -144,4 +144,4 @@ TEST(Equations, ErrorsCoverWhatAForeignPartDoes) {
 }
 
 }  // namespace
-}  // namespace gradsync::watch
+}  // namespace gradsync::account

@@ -1,11 +1,11 @@
-#include "harness/watch/account/least_squares.h"
+#include "harness/account/least_squares.h"
 
 #include <algorithm>
 #include <cmath>
 #include <limits>
 #include <numeric>
 
-namespace gradsync::watch {
+namespace gradsync::account {
 namespace {
 
 constexpr int kMostSweeps = 60;
@@ -209,4 +209,4 @@ Fit Equations::solve() const {
   return fit;
 }
 
-}  // namespace gradsync::watch
+}  // namespace gradsync::account

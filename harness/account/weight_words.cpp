@@ -1,4 +1,4 @@
-#include "harness/watch/account/weight_words.h"
+#include "harness/account/weight_words.h"
 
 #include <fmt/format.h>
 #include <fmt/ranges.h>
@@ -8,9 +8,7 @@
 #include <numeric>
 #include <utility>
 
-#include "harness/text/labels.h"
-
-namespace gradsync::watch {
+namespace gradsync::account {
 namespace {
 
 // Weights closer to each other, as a share of their mean, count as the same: a factor of 1.02 is
@@ -293,4 +291,4 @@ std::string WeightWords::not_told_apart() const {
   return text;
 }
 
-}  // namespace gradsync::watch
+}  // namespace gradsync::account

@@ -1,30 +1,14 @@
-// What the Python hook recorded for the account: account-PID.jsonl of each process, beside its
-// events. A file begins with
-//
-//   {"kind": "start", "schema": "gradsync.watch_account/1", "pid": 4711, "buckets": 64, "every":
-//   10,
-//    "share": 1.0}
-//   {"kind": "rank", "rank": 0, "world_size": 2}
-//
-// and has, for each accounted step of an optimizer, one "parameter" line for each of its parameters
-// that were sampled and then a "step" line: fields of the structs below, each sketch a list of 64
-// numbers. Files of before there were any have neither a comm_hook nor tokens.
-// {"kind": "fault", "sentence": "..."} says what could not be recorded.
+// What a rank of a job records for the account: sketches of what each of its micro-batches adds to
+// the gradients of its parameters, and of what the optimizer then reads.
 #pragma once
 
 #include <cstdint>
-#include <optional>
 #include <string>
-#include <string_view>
 #include <vector>
 
-#include "harness/watch/account/sketch.h"
+#include "harness/account/sketch.h"
 
-namespace gradsync::watch {
-
-inline constexpr const char* kAccountSchema = "gradsync.watch_account/1";
-inline constexpr const char* kAccountFilePrefix = "account-";  // then the process id
-inline constexpr const char* kAccountFileSuffix = ".jsonl";
+namespace gradsync::account {
 
 // What one backward added to a parameter's gradient.
 struct Contribution {
@@ -70,12 +54,4 @@ struct AccountRecords {
   std::vector<std::string> faults;
 };
 
-// Returns what a file named `name` says. A last line that is cut off is passed over: its process
-// was killed.   Errors: ConfigError with name and line for what is no such line.
-AccountRecords parse_account(std::string_view text, const std::string& name);
-
-// Returns those of the files in `directory`; of several with one rank the one with most steps. A
-// file that cannot be used is a process with a fault and nothing else.
-std::vector<AccountRecords> read_accounts(const std::string& directory);
-
-}  // namespace gradsync::watch
+}  // namespace gradsync::account

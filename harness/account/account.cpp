@@ -1,4 +1,4 @@
-#include "harness/watch/account/account.h"
+#include "harness/account/account.h"
 
 #include <fmt/format.h>
 
@@ -8,10 +8,10 @@
 #include <tuple>
 #include <utility>
 
-#include "harness/watch/account/sought.h"
-#include "harness/watch/account/weight_groups.h"
+#include "harness/account/sought.h"
+#include "harness/account/weight_groups.h"
 
-namespace gradsync::watch {
+namespace gradsync::account {
 namespace {
 
 using OfStep = std::map<ParameterKey, OfRanks>;
@@ -132,4 +132,4 @@ std::vector<StepAccount> solve_accounts(const std::vector<AccountRecords>& ranks
   return all;
 }
 
-}  // namespace gradsync::watch
+}  // namespace gradsync::account

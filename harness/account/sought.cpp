@@ -1,9 +1,9 @@
-#include "harness/watch/account/sought.h"
+#include "harness/account/sought.h"
 
 #include <algorithm>
 #include <cmath>
 
-namespace gradsync::watch {
+namespace gradsync::account {
 namespace {
 
 // Gradients of replicas differ by less, as a share of their length: they were reduced alike. In 16
@@ -144,4 +144,4 @@ std::vector<Sought> put_together(const OfRanks& records, const Owners& owners) {
   return all;
 }
 
-}  // namespace gradsync::watch
+}  // namespace gradsync::account

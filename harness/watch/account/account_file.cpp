@@ -1,4 +1,4 @@
-#include "harness/watch/account/records.h"
+#include "harness/watch/account/account_file.h"
 
 #include <fmt/format.h>
 
@@ -15,6 +15,13 @@
 
 namespace gradsync::watch {
 
+using account::AccountedStep;
+using account::AccountRecords;
+using account::Contribution;
+using account::GradientAccount;
+using account::kSketchBuckets;
+using account::ParameterRecord;
+using account::Sketch;
 using nlohmann::json;
 
 namespace {
@@ -163,6 +170,12 @@ std::vector<AccountRecords> read_accounts(const std::string& directory) {
   if (by_rank.size() > 1) by_rank.erase(-1);
   for (auto& [rank, records] : by_rank) all.push_back(std::move(records));
   return all;
+}
+
+std::optional<GradientAccount> account_in(const std::string& directory) {
+  const std::vector<AccountRecords> ranks = read_accounts(directory);
+  if (ranks.empty()) return std::nullopt;
+  return account_of(ranks);
 }
 
 }  // namespace gradsync::watch

@@ -12,10 +12,10 @@
 #include <string>
 #include <vector>
 
-#include "harness/watch/account/least_squares.h"
-#include "harness/watch/account/records.h"
+#include "harness/account/least_squares.h"
+#include "harness/account/records.h"
 
-namespace gradsync::watch {
+namespace gradsync::account {
 
 // Parameters with the same weights.
 struct WeightGroup {
@@ -54,4 +54,4 @@ struct StepAccount {
 // Returns the accounts of the steps that were recorded, in their order.
 std::vector<StepAccount> solve_accounts(const std::vector<AccountRecords>& ranks);
 
-}  // namespace gradsync::watch
+}  // namespace gradsync::account

@@ -20,7 +20,7 @@
 #include <cstdint>
 #include <span>
 
-namespace gradsync::watch {
+namespace gradsync::account {
 
 inline constexpr std::size_t kSketchBuckets = 64;
 inline constexpr std::int64_t kSketchRow = 4096;
@@ -38,4 +38,4 @@ double squared_length(const Sketch& sketch);
 double squared_distance(const Sketch& a, const Sketch& b);
 bool is_finite(const Sketch& sketch);
 
-}  // namespace gradsync::watch
+}  // namespace gradsync::account

@@ -1,9 +1,9 @@
-#include "harness/watch/account/sketch.h"
+#include "harness/account/sketch.h"
 
 #include <algorithm>
 #include <cmath>
 
-namespace gradsync::watch {
+namespace gradsync::account {
 namespace {
 
 // Half of them for rows, half for places in a row.
@@ -55,4 +55,4 @@ bool is_finite(const Sketch& sketch) {
                      [](double value) { return std::isfinite(value); });
 }
 
-}  // namespace gradsync::watch
+}  // namespace gradsync::account

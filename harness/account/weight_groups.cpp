@@ -1,4 +1,4 @@
-#include "harness/watch/account/weight_groups.h"
+#include "harness/account/weight_groups.h"
 
 #include <fmt/format.h>
 
@@ -6,7 +6,7 @@
 #include <cmath>
 #include <set>
 
-namespace gradsync::watch {
+namespace gradsync::account {
 namespace {
 
 // What may be left over of parameters that are said to go together. Larger, and groups of
@@ -229,4 +229,4 @@ void solve_class(StepAccount& account, const std::vector<const Sought*>& togethe
   }
 }
 
-}  // namespace gradsync::watch
+}  // namespace gradsync::account
