@@ -19,7 +19,9 @@ UNWRITTEN = {
     "class_skew": False,
     "compression": "none",
     "dtype": "float32",
+    "frozen_units": 0,
     "fused_optimizer": True,
+    "optimizer_in_backward": False,
     "sync_batch_norm": False,
 }
 # The guide's runs, re-enacted: 4 micro-batches a step, and DDP as it comes.
