@@ -7,9 +7,9 @@
 #include <iterator>
 #include <set>
 
+#include "harness/account/account_verdict.h"
 #include "harness/base/clock.h"
-#include "harness/watch/account/account_verdict.h"
-#include "harness/watch/account/records.h"
+#include "harness/watch/account/account_file.h"
 #include "harness/watch/events/read_events.h"
 #include "harness/watch/examined.h"
 #include "harness/watch/hosts/clock_between.h"
@@ -94,11 +94,11 @@ std::vector<RankEvents> read_hosts(const std::vector<std::string>& folders) {
 
 Watched read_watched_hosts(const std::vector<std::string>& folders) {
   Watched watched = summarize(read_hosts(folders));
-  std::vector<AccountRecords> accounts;
+  std::vector<account::AccountRecords> accounts;
   for (const std::string& folder : folders) {
     std::ranges::move(read_accounts(folder), std::back_inserter(accounts));
   }
-  if (!accounts.empty()) watched.account = account_of(accounts);
+  if (!accounts.empty()) watched.account = account::account_of(accounts);
   return watched;
 }
 
