@@ -1,0 +1,178 @@
+"""The page of the held-out cells, from predictions.json, measured.json and calibration.json."""
+
+import hashlib
+import itertools
+import json
+from dataclasses import dataclass
+from pathlib import Path
+from statistics import mean
+
+HERE = Path(__file__).resolve().parent
+OF_HUNDRED = 100
+# What a row is named by; what else a cell differs in is said as "field=value".
+NAMED = ("topology", "wrapper", "strategy", "accumulation_steps", "model", "scale")
+OTHERS = ("bucket_cap_bytes", "compression", "gradient_as_bucket_view", "hybrid_shard")
+
+
+def stored(name):
+    return json.loads((HERE / name).read_text())
+
+
+@dataclass(frozen=True)
+class Row:
+    cell: dict
+    ranks: int
+    predicted_s: float
+    interval_s: tuple
+    measured_s: float
+
+    @property
+    def error(self):
+        return self.predicted_s / self.measured_s - 1
+
+    @property
+    def is_covered(self):
+        low, high = self.interval_s
+        return low <= self.measured_s <= high
+
+    @property
+    def family(self):
+        if self.cell["wrapper"] == "fsdp":
+            return "HSDP" if self.cell.get("hybrid_shard") else "FSDP"
+        return "DDP, two ranks" if self.ranks == 2 else "DDP, more ranks"
+
+    @property
+    def options(self):
+        said = [(name, self.cell.get(name)) for name in OTHERS]
+        return " ".join(
+            f"{name}={value}" for name, value in said if value not in (0, False, "none", None)
+        )
+
+    @property
+    def all_but_strategy(self):
+        return key({name: value for name, value in self.cell.items() if name != "strategy"})
+
+
+def digest_of(file):
+    return hashlib.sha256(file.read_bytes()).hexdigest()
+
+
+def key(cell):
+    return json.dumps(cell, sort_keys=True)
+
+
+def measured_s(trials):
+    """Mean of every step that was timed; each is as long as its slowest rank's."""
+    return mean(step for trial in trials for step in trial["step_s"])
+
+
+def rows():
+    """Each predicted cell that was measured, the worst first; and the others, with the reason."""
+    measured = stored("measured.json")
+    trials = {}
+    for trial in measured["trials"]:
+        if trial["status"] == "ok":
+            trials.setdefault(key(trial["cell"]), []).append(trial)
+    reasons = {
+        key(cell["cell"]): f"{cell['status']}: {cell['reason']}" for cell in measured["cells"]
+    }
+    found, missing = [], []
+    for predicted in stored("predictions.json"):
+        of = trials.get(key(predicted["cell"]))
+        if of is None:
+            missing.append((predicted["cell"], reasons.get(key(predicted["cell"]), "not run")))
+            continue
+        found.append(
+            Row(
+                predicted["cell"],
+                predicted["world_size"],
+                predicted["step_s"],
+                tuple(predicted["interval90_s"]),
+                measured_s(of),
+            )
+        )
+    return sorted(found, key=lambda row: -abs(row.error)), missing
+
+
+def percent(share, digits=1):
+    return f"{OF_HUNDRED * share:+.{digits}f} %"
+
+
+def summary_lines(all_rows):
+    families = sorted({row.family for row in all_rows})
+    groups = [("all", all_rows)] + [(f, [r for r in all_rows if r.family == f]) for f in families]
+    lines = [
+        "| cells | number | mean error, without sign | mean error | worst | in the 90 % interval |",
+        "|:--|--:|--:|--:|--:|--:|",
+    ]
+    for name, group in groups:
+        size = f"{OF_HUNDRED * mean(abs(row.error) for row in group):.1f} %"
+        worst = max(group, key=lambda row: abs(row.error))
+        covered = sum(row.is_covered for row in group)
+        lines.append(
+            f"| {name} | {len(group)} | {size} | {percent(mean(r.error for r in group))} "
+            f"| {percent(worst.error)} | {covered} of {len(group)} |"
+        )
+    return lines
+
+
+def order_of_strategies(all_rows):
+    """Of pairs that differ in their strategy alone and whose intervals do not meet: how many, and
+    of how many the faster one was foretold."""
+    pairs = right = 0
+    for a, b in itertools.combinations(all_rows, 2):
+        if a.all_but_strategy != b.all_but_strategy:
+            continue
+        if a.interval_s[0] <= b.interval_s[1] and b.interval_s[0] <= a.interval_s[1]:
+            continue
+        pairs += 1
+        right += (a.predicted_s < b.predicted_s) == (a.measured_s < b.measured_s)
+    return pairs, right
+
+
+def row_line(row):
+    low, high = row.interval_s
+    return (
+        f"| {row.cell['topology']} | {row.ranks} | {row.cell['wrapper']} | {row.cell['strategy']} "
+        f"| {row.cell['accumulation_steps']} | {row.options} | {row.predicted_s:.3f} "
+        f"| [{low:.3f}, {high:.3f}] | {row.measured_s:.3f} | {percent(row.error)} "
+        f"| {'' if row.is_covered else 'outside'} |"
+    )
+
+
+def text():
+    all_rows, missing = rows()
+    pairs, right = order_of_strategies(all_rows)
+    measured = stored("measured.json")
+    calibration = stored("calibration.json")
+    links = stored("links.json")
+    constants = [
+        f"`{name}` {links[name]:.3g} (sd over launches {spread:.2g})"
+        for name, spread in calibration["spread"].items()
+    ]
+    lines = [
+        *(HERE / "about.md").read_text().splitlines(),
+        "",
+        "## What came out",
+        "",
+        *summary_lines(all_rows),
+        "",
+        f"Strategies whose intervals do not meet, all else the same: {pairs} pairs, of {right} the "
+        "faster one was foretold.",
+        "",
+        f"Predictions committed {measured['predictions']['committed']}, measured from "
+        f"{measured['context']['start_time']} to {measured['context']['end_time']}.",
+        "",
+        f"Constants: {'; '.join(constants)}.",
+        "",
+        f"Not measured: {len(missing)} of {len(all_rows) + len(missing)}.",
+        *(f"- {cell['topology']}, {cell['strategy']}: {reason}" for cell, reason in missing),
+        "",
+        "## Every cell, the worst first",
+        "",
+        "| topology | ranks | wrapper | strategy | accumulation | options | predicted, s "
+        "| 90 % interval | measured, s | error | |",
+        "|:--|--:|:--|:--|--:|:--|--:|:--|--:|--:|:--|",
+        *map(row_line, all_rows),
+    ]
+    return "\n".join(lines) + "\n"
