@@ -7,7 +7,8 @@
     results/held_out/make.py text         README.md, from what is stored
 
 The first three need build/release (GRADSYNC_PROGRAM: another program) and a machine that does
-nothing else; the plan takes minutes. Measuring is refused while predictions.json is not committed as it is.
+nothing else; the plan takes minutes. Measuring is refused while predictions.json is not committed
+as it is.
 """
 
 import json

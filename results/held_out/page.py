@@ -9,6 +9,8 @@ from statistics import mean
 
 HERE = Path(__file__).resolve().parent
 OF_HUNDRED = 100
+# Between these lines of the page is what is made here.
+BEGIN, END = "<!-- held out -->", "<!-- end of held out -->"
 # What a row is named by; what else a cell differs in is said as "field=value".
 NAMED = ("topology", "wrapper", "strategy", "accumulation_steps", "model", "scale")
 OTHERS = ("bucket_cap_bytes", "compression", "gradient_as_bucket_view", "hybrid_shard")
@@ -141,19 +143,18 @@ def row_line(row):
 
 
 def text():
+    """The page, with what lies between its marks made again."""
     all_rows, missing = rows()
     pairs, right = order_of_strategies(all_rows)
     measured = stored("measured.json")
     calibration = stored("calibration.json")
     links = stored("links.json")
+    context = measured["context"]
     constants = [
         f"`{name}` {links[name]:.3g} (sd over launches {spread:.2g})"
         for name, spread in calibration["spread"].items()
     ]
     lines = [
-        *(HERE / "about.md").read_text().splitlines(),
-        "",
-        "## What came out",
         "",
         *summary_lines(all_rows),
         "",
@@ -161,7 +162,8 @@ def text():
         "faster one was foretold.",
         "",
         f"Predictions committed {measured['predictions']['committed']}, measured from "
-        f"{measured['context']['start_time']} to {measured['context']['end_time']}.",
+        f"{context['start_time']} to {context['end_time']}, on {context['cpus']} processors whose "
+        f"load average was {context['load_1min']} before and {context['load_after']} after.",
         "",
         f"Constants: {'; '.join(constants)}.",
         "",
@@ -174,5 +176,7 @@ def text():
         "| 90 % interval | measured, s | error | |",
         "|:--|--:|:--|:--|--:|:--|--:|:--|--:|--:|:--|",
         *map(row_line, all_rows),
+        "",
     ]
-    return "\n".join(lines) + "\n"
+    head, rest = (HERE / "README.md").read_text().split(BEGIN + "\n")
+    return head + "\n".join([BEGIN, *lines, END]) + rest.split(END)[1]

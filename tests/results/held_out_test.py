@@ -1,0 +1,71 @@
+"""What is published of held-out cells is what their stored steps and predictions say."""
+
+import sys
+import unittest
+from pathlib import Path
+from statistics import fmean
+
+ROOT = Path(__file__).resolve().parent.parent.parent
+sys.path.insert(0, str(ROOT / "results" / "held_out"))
+import page  # noqa: E402
+
+FEWEST_CELLS = 60
+MOST_APART = 0.01
+
+
+def predictions():
+    return {page.key(row["cell"]): row for row in page.stored("predictions.json")}
+
+
+class HeldOutTest(unittest.TestCase):
+    def setUp(self):
+        self.measured = page.stored("measured.json")
+        self.rows, self.missing = page.rows()
+
+    def test_the_page_is_what_is_stored(self):
+        self.assertEqual(page.text(), (page.HERE / "README.md").read_text())
+
+    def test_predictions_are_those_that_were_committed_before_the_run(self):
+        said = self.measured["predictions"]
+        self.assertEqual(page.digest_of(page.HERE / "predictions.json"), said["sha256"])
+        # Both in UTC, to the second.
+        committed = said["committed"].replace("+00:00", "Z")
+        self.assertLess(committed, self.measured["context"]["start_time"])
+
+    def test_no_cell_is_left_out(self):
+        self.assertGreaterEqual(len(self.rows), FEWEST_CELLS)
+        self.assertEqual(len(self.rows) + len(self.missing), len(predictions()))
+        errors = [abs(row.error) for row in self.rows]
+        self.assertEqual(errors, sorted(errors, reverse=True))
+
+    def test_no_cell_was_calibrated_on(self):
+        calibrated = {page.key(t["cell"]) for t in page.stored("calibration.json")["trials"]}
+        self.assertEqual(len(calibrated), 2)
+        self.assertFalse(calibrated & set(predictions()))
+
+    def test_errors_by_hand(self):
+        predicted = predictions()
+        summaries = {page.key(c["cell"]): c["step_s"] for c in self.measured["cells"]}
+        inside = 0
+        for row in self.rows:
+            of = page.key(row.cell)
+            steps = [
+                s for t in self.measured["trials"] if page.key(t["cell"]) == of for s in t["step_s"]
+            ]
+            self.assertAlmostEqual(row.error, predicted[of]["step_s"] / fmean(steps) - 1, 9)
+            # The summary divides what passed from the first step to the last: where ranks are late
+            # in turns, that is less than the slowest rank's steps.
+            self.assertAlmostEqual(fmean(steps) / summaries[of], 1, delta=MOST_APART)
+            low, high = predicted[of]["interval90_s"]
+            inside += low <= fmean(steps) <= high
+        all_line = page.summary_lines(self.rows)[2]
+        self.assertIn(f"| {inside} of {len(self.rows)} |", all_line)
+
+    def test_links_with_eight_ranks_carried_what_they_should(self):
+        for name, link in self.measured["context"]["links"].items():
+            share = link["measured_payload_bits_per_s"] / link["payload_bits_per_s"]
+            self.assertGreaterEqual(share, 0.95, name)
+
+
+if __name__ == "__main__":
+    unittest.main(verbosity=2)
