@@ -61,6 +61,17 @@ class HeldOutTest(unittest.TestCase):
         all_line = page.summary_lines(self.rows)[2]
         self.assertIn(f"| {inside} of {len(self.rows)} |", all_line)
 
+    def test_what_the_planner_says_of_them(self):
+        ddp = [100 * abs(row.error) for row in self.rows if row.cell["wrapper"] == "ddp"]
+        too_short = [-100 * row.error for row in self.rows if row.cell["wrapper"] == "fsdp"]
+        self.assertFalse(any(row.is_covered for row in self.rows if row.cell["wrapper"] == "fsdp"))
+        said = (
+            f"DDP's are within {max(ddp):.1f} %, FSDP's and hybrid ones {min(too_short):.0f} to "
+            f"{max(too_short):.0f} % too short, outside of their intervals."
+        )
+        readme = " ".join((ROOT / "harness" / "predict" / "README.md").read_text().split())
+        self.assertIn(said, readme)
+
     def test_links_with_eight_ranks_carried_what_they_should(self):
         for name, link in self.measured["context"]["links"].items():
             share = link["measured_payload_bits_per_s"] / link["payload_bits_per_s"]
