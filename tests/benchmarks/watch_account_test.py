@@ -114,6 +114,15 @@ class SlowTest(AccountTest):
                     with self.subTest(ranks=ranks, micro_batches=micro_batches, **env):
                         self.check_weights(ranks, micro_batches, **env)
 
+    def test_a_factor_of_1_02_on_one_micro_batch_of_eight_is_seen(self):
+        seeds = range(20)
+        seen = 0
+        for seed in seeds:
+            _, account = self.account_of("bugs.py", "one_of_eight_counts_2_percent_more", 2, seed)
+            verdict = account["verdicts"][0]
+            seen += verdict["is_off"] and "3 of 8 weighs 1.02 x" in verdict["sentence"]
+        self.assertEqual(seen, len(seeds))
+
 
 class WatchedJobsTest(AccountTest):
     """The jobs that verdicts on synchronization are tested with: however often they synchronize,

@@ -343,6 +343,22 @@ def decayed_in_the_gradient():
 
 
 @named(bugs)
+def one_of_eight_counts_2_percent_more():
+    """The third micro-batch of eight weighs 1.02."""
+    before = []
+
+    def add_of_the_third(model):
+        before.append([gradient.clone() for gradient in gradients_of(model)])
+        if len(before) == 3:
+            for gradient, earlier in zip(gradients_of(model), before[1], strict=True):
+                gradient.add_(gradient - earlier, alpha=0.02)
+        if len(before) == 7:
+            before.clear()
+
+    train_ddp(between=add_of_the_third, micro_batches=8)
+
+
+@named(bugs)
 def known_weights():
     """Micro-batch i of M weighs 1.1^(M - 1 - i), under DDP; under fully_shard where SHARDED is set.
     M is in MICRO_BATCHES.
