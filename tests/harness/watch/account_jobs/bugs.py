@@ -369,11 +369,12 @@ def known_weights():
             (gradient.to_local() if hasattr(gradient, "to_local") else gradient).mul_(1.1)
 
     micro_batches = int(os.environ["MICRO_BATCHES"])
+    # Numbers enough for 8 ranks x 16 micro-batches.
+    model = torch.nn.Sequential(make_model(), torch.nn.ReLU(), make_model())
     if os.environ.get("SHARDED"):
-        model = fully_shard(make_model())
-        train_sharded(model, before_backward=grow, micro_batches=micro_batches)
+        train_sharded(fully_shard(model), before_backward=grow, micro_batches=micro_batches)
     else:
-        train_ddp(between=grow, micro_batches=micro_batches)
+        train_ddp(DistributedDataParallel(model), between=grow, micro_batches=micro_batches)
 
 
 if __name__ == "__main__":
