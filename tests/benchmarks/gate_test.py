@@ -116,6 +116,10 @@ def alter(trial):
     trial["ledger"]["per_step"]["all_reduce"]["bytes"] += 4
 """
 
+EXTRA_WORK = """#!/bin/sh
+exec {program} "$@" --extra-work {share}
+"""
+
 
 class GateTest(ProgramTest):
     def script(self, text, name="candidate"):
@@ -283,6 +287,17 @@ class Times(GateTest):
         self.wait_until(lambda: len(self.rank_processes()) > 0, what="a rank")
         process.send_signal(signal.SIGINT)
         self.assertEqual(self.finish(process).status, INTERRUPTED)
+
+
+class Slow(GateTest):
+    def test_half_as_much_work_again_does_not_pass(self):
+        candidate = self.script(EXTRA_WORK.format(program=PROGRAM, share="50%"))
+        outcome = self.gate(
+            "--rows", "strategy=no_sync", "--time-budget", "10m", candidate=candidate
+        )
+        self.assertIn(outcome.status, (REGRESSION, UNDECIDED, UNFIT), outcome.out + outcome.err)
+        [row] = self.report()["rows"]
+        self.assertGreater(row["times"]["low"]["effect"]["value"], 0.1, outcome.out)
 
 
 class SelfTest(GateTest):

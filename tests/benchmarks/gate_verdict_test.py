@@ -117,7 +117,7 @@ class Paced(GateVerdictTest):
         candidate = self.build("candidate", factor)
         for _ in range(TRIES):
             outcome, rows = self.gate(
-                *(PACED, baseline, candidate, "--margin", "10%", "--smallest-effect", "40%")
+                *(PACED, baseline, candidate, "--margin", "5%", "--smallest-effect", "10%")
             )
             if outcome.status == status:
                 return
