@@ -11,6 +11,7 @@ nothing else; the plan takes minutes. Measuring is refused while predictions.jso
 as it is.
 """
 
+import functools
 import json
 import os
 import subprocess
@@ -20,6 +21,7 @@ from pathlib import Path
 from statistics import mean, stdev
 
 import page
+import solve
 
 HERE = Path(__file__).resolve().parent
 ROOT = HERE.parent.parent
@@ -29,9 +31,6 @@ PROGRAM = os.environ.get("GRADSYNC_PROGRAM", str(ROOT / "build" / "release" / "g
 # where their self-test says so, a paced layer waits on a clock, and what the host costs on other
 # topologies is known half.
 DOUBT = {"compute": 0.002, "rate": 0.005, "host": 0.5}
-# What a step of Newton's method moves a constant by.
-SMALL_S = 1e-5
-MOST_STEPS = 6
 KEPT_OF_CONTEXT = (
     "cpu_model",
     "cpus",
@@ -108,27 +107,6 @@ def predictions_with(plan, links):
     return json.loads(subprocess.run(command, check=True, capture_output=True, text=True).stdout)
 
 
-def solved(steps, copy_per_byte_s, latency_s):
-    """Two cells, two constants, by Newton's method: steps are linear in pieces."""
-    known = {"copy_per_byte_s": copy_per_byte_s, "latency_s": latency_s}
-    unknown = {"collective_s": 2e-4, "micro_batch_s": 5e-4}
-    cells = list(steps)
-    for _ in range(MOST_STEPS):
-        at = predicted_steps(cells, known | unknown)
-        left = [steps[cell] - step for cell, step in zip(cells, at, strict=True)]
-        if max(map(abs, left)) < 1e-7:
-            break
-        slopes = []
-        for name in unknown:
-            more = predicted_steps(cells, known | unknown | {name: unknown[name] + SMALL_S})
-            slopes.append([(m - a) / SMALL_S for m, a in zip(more, at, strict=True)])
-        (a, c), (b, d) = slopes
-        determinant = a * d - b * c
-        unknown["collective_s"] += (left[0] * d - left[1] * b) / determinant
-        unknown["micro_batch_s"] += (left[1] * a - left[0] * c) / determinant
-    return known | unknown
-
-
 def synchronizations(cell):
     return cell["accumulation_steps"] if cell["strategy"] == "baseline" else 1
 
@@ -144,7 +122,12 @@ def constants_of(run):
             for trial in trials
         )
         steps = {trial["cell"]["strategy"]: mean(trial["step_s"]) for trial in trials}
-        each.append(solved(steps, copied, link["round_trip_s"] / 2))
+        known = {"copy_per_byte_s": copied, "latency_s": link["round_trip_s"] / 2}
+        each.append(
+            solve.with_host_costs(
+                known, functools.partial(predicted_steps, list(steps)), list(steps.values())
+            )
+        )
     return each, {name: mean(one[name] for one in each) for name in each[0]}
 
 

@@ -6,6 +6,7 @@ cell_columns.cpp.
 
 import json
 import resource
+import sys
 import unittest
 from pathlib import Path
 from statistics import median
@@ -13,6 +14,9 @@ from statistics import median
 from program import ProgramTest
 
 ROOT = Path(__file__).resolve().parents[2]
+sys.path.insert(0, str(ROOT / "results" / "held_out"))
+import solve  # noqa: E402
+
 LAYERS = 3
 MOST_S = 1  # of a processor, for a row of 8,192 ranks
 
@@ -219,23 +223,16 @@ class CalibratedTest(ProgramTest):
         return sum(copied) / 5 / GRADIENT_BYTES
 
     def calibrated(self):
-        """Two cells, two constants left: by Newton's method, since steps are linear in pieces."""
-        constants = {"copy_per_byte_s": self.copy_per_byte_s()}
-        unknown = {"collective_s": 2e-4, "micro_batch_s": 5e-4}
-        small_s = 1e-5
-        for _ in range(6):
-            at = self.predicted("slowdown_table", **constants, **unknown)
-            left = [at[cell][1] - at[cell][0] for cell in self.CALIBRATION]
-            slopes = []
-            for name in unknown:
-                moved = unknown | {name: unknown[name] + small_s}
-                more = self.predicted("slowdown_table", **constants, **moved)
-                slopes.append([(more[c][0] - at[c][0]) / small_s for c in self.CALIBRATION])
-            (a, c), (b, d) = slopes
-            determinant = a * d - b * c
-            unknown["collective_s"] += (left[0] * d - left[1] * b) / determinant
-            unknown["micro_batch_s"] += (left[1] * a - left[0] * c) / determinant
-        return constants | unknown
+        """Two cells, two constants left."""
+        known = {"copy_per_byte_s": self.copy_per_byte_s()}
+        measured = self.predicted("slowdown_table", **known)
+        return solve.with_host_costs(
+            known,
+            lambda constants: [
+                self.predicted("slowdown_table", **constants)[cell][0] for cell in self.CALIBRATION
+            ],
+            [measured[cell][1] for cell in self.CALIBRATION],
+        )
 
     def test_cells_that_were_held_out(self):
         constants = self.calibrated()
