@@ -107,6 +107,13 @@ std::vector<Subject> subjects() {
            }}};
 }
 
+// Those whose units may be checkpointed and frozen.
+std::vector<Subject> subjects_with_units() {
+  std::vector<Subject> some = subjects();
+  std::erase_if(some, [](const Subject& subject) { return subject.name == "paced"; });
+  return some;
+}
+
 // What all points have in common.
 struct Point {
   MicroBatchShape shape;
@@ -272,6 +279,16 @@ class StepMemoryFormula : public ::testing::Test {
   }
 };
 
+template <typename Run>
+void on_one_to_three_ranks(const Run& run) {
+  for (const int ranks : {1, 2, 3}) {
+    run_ranks(ranks, [&run](RankHarness& rank) {
+      measure::meter().install();
+      run(rank);
+    });
+  }
+}
+
 TEST_F(StepMemoryFormula, OfFsdpIsWhatTheMeterCounts) {
   for (const int ranks : {1, 2, 3, 4}) {
     run_ranks(ranks, [](RankHarness& rank) {
@@ -328,19 +345,16 @@ void expect_ddp_as_predicted(RankHarness& rank, const Subject& subject, bool vie
 
 // Every model x both kinds of gradients x 5 policies on 1 to 3 ranks: 120 points.
 TEST_F(StepMemoryFormula, OfDdpIsWhatTheMeterCounts) {
-  for (const int ranks : {1, 2, 3}) {
-    run_ranks(ranks, [](RankHarness& rank) {
-      measure::meter().install();
-      int number = rank.world_size;
-      for (const Subject& subject : subjects()) {
-        for (const bool view : {false, true}) {
-          for (std::size_t i = 0; i < policies().size(); ++i) {
-            expect_ddp_as_predicted(rank, subject, view, point_of(number++));
-          }
+  on_one_to_three_ranks([](RankHarness& rank) {
+    int number = rank.world_size;
+    for (const Subject& subject : subjects()) {
+      for (const bool view : {false, true}) {
+        for (std::size_t i = 0; i < policies().size(); ++i) {
+          expect_ddp_as_predicted(rank, subject, view, point_of(number++));
         }
       }
-    });
-  }
+    }
+  });
 }
 
 // Those with buffers, which then go into no message: 4 points.
@@ -359,44 +373,36 @@ TEST_F(StepMemoryFormula, OfDdpThatBroadcastsNoBuffersIsWhatTheMeterCounts) {
 // Those whose units may run again x each n-th unit x 16 options, dealt out over 1 to 3 ranks: 144
 // points.
 TEST_F(StepMemoryFormula, OfFsdpWithCheckpointedUnitsIsWhatTheMeterCounts) {
-  for (const int ranks : {1, 2, 3}) {
-    run_ranks(ranks, [](RankHarness& rank) {
-      measure::meter().install();
-      int number = 0;
-      for (const Subject& subject : subjects()) {
-        if (subject.name == "paced") continue;
-        for (const int every : {1, 2, 3}) {
-          for (int bits = 0; bits < 16; ++bits, ++number) {
-            if ((bits + every) % 3 + 1 != rank.world_size) continue;
-            expect_fsdp_as_predicted({rank.group, nullptr}, subject, bits,
-                                     point_of(number, {.checkpointed = {every}}));
-          }
+  on_one_to_three_ranks([](RankHarness& rank) {
+    int number = 0;
+    for (const Subject& subject : subjects_with_units()) {
+      for (const int every : {1, 2, 3}) {
+        for (int bits = 0; bits < 16; ++bits, ++number) {
+          if ((bits + every) % 3 + 1 != rank.world_size) continue;
+          expect_fsdp_as_predicted({rank.group, nullptr}, subject, bits,
+                                   point_of(number, {.checkpointed = {every}}));
         }
       }
-    });
-  }
+    }
+  });
 }
 
 // The same x both kinds of gradients x 5 policies: 90 points.
 TEST_F(StepMemoryFormula, OfDdpWithCheckpointedUnitsIsWhatTheMeterCounts) {
-  for (const int ranks : {1, 2, 3}) {
-    run_ranks(ranks, [](RankHarness& rank) {
-      measure::meter().install();
-      int number = 0;
-      for (const Subject& subject : subjects()) {
-        if (subject.name == "paced") continue;
-        for (const int every : {1, 2, 3}) {
-          for (const bool view : {false, true}) {
-            for (std::size_t i = 0; i < policies().size(); ++i, ++number) {
-              if ((number + every) % 3 + 1 != rank.world_size) continue;
-              expect_ddp_as_predicted(rank, subject, view,
-                                      point_of(number, {.checkpointed = {every}}));
-            }
+  on_one_to_three_ranks([](RankHarness& rank) {
+    int number = 0;
+    for (const Subject& subject : subjects_with_units()) {
+      for (const int every : {1, 2, 3}) {
+        for (const bool view : {false, true}) {
+          for (std::size_t i = 0; i < policies().size(); ++i, ++number) {
+            if ((number + every) % 3 + 1 != rank.world_size) continue;
+            expect_ddp_as_predicted(rank, subject, view,
+                                    point_of(number, {.checkpointed = {every}}));
           }
         }
       }
-    });
-  }
+    }
+  });
 }
 
 // How many units may be frozen, so that something is left to train: a BERT's and a Mixtral's heads,
@@ -409,8 +415,7 @@ int most_frozen(const Subject& subject) {
 template <typename Run>
 void for_each_freezing(const Run& run) {
   int number = 0;
-  for (const Subject& subject : subjects()) {
-    if (subject.name == "paced") continue;
+  for (const Subject& subject : subjects_with_units()) {
     for (int frozen = 1; frozen <= most_frozen(subject); ++frozen) {
       for (const int every : {0, 2}) {
         run(subject, UnitLevers{{every}, static_cast<std::size_t>(frozen)}, number++);
@@ -421,54 +426,44 @@ void for_each_freezing(const Run& run) {
 
 // Of each 6 options, dealt out over 1 to 3 ranks: 96 points.
 TEST_F(StepMemoryFormula, OfFsdpWithFrozenUnitsIsWhatTheMeterCounts) {
-  for (const int ranks : {1, 2, 3}) {
-    run_ranks(ranks, [](RankHarness& rank) {
-      measure::meter().install();
-      for_each_freezing([&](const Subject& subject, const UnitLevers& levers, int number) {
-        for (int i = 0; i < 6; ++i) {
-          if ((i + number) % 3 + 1 != rank.world_size) continue;
-          expect_fsdp_as_predicted({rank.group, nullptr}, subject, (7 * number + 5 * i) % 32,
-                                   point_of(number + i, levers));
-        }
-      });
+  on_one_to_three_ranks([](RankHarness& rank) {
+    for_each_freezing([&](const Subject& subject, const UnitLevers& levers, int number) {
+      for (int i = 0; i < 6; ++i) {
+        if ((i + number) % 3 + 1 != rank.world_size) continue;
+        expect_fsdp_as_predicted({rank.group, nullptr}, subject, (7 * number + 5 * i) % 32,
+                                 point_of(number + i, levers));
+      }
     });
-  }
+  });
 }
 
 // Of each 4 of both kinds of gradients x 5 policies, likewise: 64 points.
 TEST_F(StepMemoryFormula, OfDdpWithFrozenUnitsIsWhatTheMeterCounts) {
-  for (const int ranks : {1, 2, 3}) {
-    run_ranks(ranks, [](RankHarness& rank) {
-      measure::meter().install();
-      for_each_freezing([&](const Subject& subject, const UnitLevers& levers, int number) {
-        for (int i = 0; i < 4; ++i) {
-          if ((i + number) % 3 + 1 != rank.world_size) continue;
-          expect_ddp_as_predicted(rank, subject, i % 2 == 0, point_of(number + 2 * i, levers));
-        }
-      });
+  on_one_to_three_ranks([](RankHarness& rank) {
+    for_each_freezing([&](const Subject& subject, const UnitLevers& levers, int number) {
+      for (int i = 0; i < 4; ++i) {
+        if ((i + number) % 3 + 1 != rank.world_size) continue;
+        expect_ddp_as_predicted(rank, subject, i % 2 == 0, point_of(number + 2 * i, levers));
+      }
     });
-  }
+  });
 }
 
 // Whether the optimizer steps in backward, which is only where a step reduces once.
 TEST_F(StepMemoryFormula, OfFsdpWhoseOptimizerStepsInBackwardIsWhatTheMeterCounts) {
-  for (const int ranks : {1, 2, 3}) {
-    run_ranks(ranks, [](RankHarness& rank) {
-      measure::meter().install();
-      int number = 0;
-      for (const Subject& subject : subjects()) {
-        if (subject.name == "paced") continue;
-        for (int bits = 0; bits < 32; bits += 3, ++number) {
-          if (number % 3 + 1 != rank.world_size) continue;
-          Point point = point_of(number, {{number % 3}, static_cast<std::size_t>(number % 2)});
-          point.syncs = std::vector<bool>(static_cast<std::size_t>(number / 2 % 3 + 1), false);
-          point.syncs.back() = true;
-          point.optimizer_in_backward = true;
-          expect_fsdp_as_predicted({rank.group, nullptr}, subject, bits, point);
-        }
+  on_one_to_three_ranks([](RankHarness& rank) {
+    int number = 0;
+    for (const Subject& subject : subjects_with_units()) {
+      for (int bits = 0; bits < 32; bits += 3, ++number) {
+        if (number % 3 + 1 != rank.world_size) continue;
+        Point point = point_of(number, {{number % 3}, static_cast<std::size_t>(number % 2)});
+        point.syncs = std::vector<bool>(static_cast<std::size_t>(number / 2 % 3 + 1), false);
+        point.syncs.back() = true;
+        point.optimizer_in_backward = true;
+        expect_fsdp_as_predicted({rank.group, nullptr}, subject, bits, point);
       }
-    });
-  }
+    }
+  });
 }
 
 // Every combination of levers of one model under one wrapper, with one and with three micro-batches
@@ -496,8 +491,7 @@ TEST_F(StepMemoryFormula, OfEveryCombinationOfLeversIsWhatTheMeterCounts) {
   run_ranks(2, [](RankHarness& rank) {
     measure::meter().install();
     int cells = 0;
-    for (const Subject& subject : subjects()) {
-      if (subject.name == "paced") continue;
+    for (const Subject& subject : subjects_with_units()) {
       cells += for_each_combination(subject, [&](Point point) {
         for (const bool view : {false, true}) expect_ddp_as_predicted(rank, subject, view, point);
         for (const int bits : {0, 1}) {
