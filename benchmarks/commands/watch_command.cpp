@@ -171,7 +171,7 @@ class Watcher {
       return tell_nothing(fmt::format("nothing was seen of the job: {}", nothing));
     }
     watch::Watched watched = watch::summarize(seen.ranks);
-    watched.account = watch::account_in(folder_->path());
+    watched.account = watch::account_in({folder_->path()});
     if (options_.account && !watched.account) {
       log::warn("no account: no step of the job's optimizers could be recorded");
     }

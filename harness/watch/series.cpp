@@ -108,7 +108,6 @@ class Comparison {
   }
 
   Known<int> most_often(const std::map<int, int>& times, const std::string& why_not) const {
-    if (!why_none_is_latest_.empty()) return Unknown{why_none_is_latest_};
     if (times.empty()) return Unknown{why_not};
     const auto most =
         std::max_element(times.begin(), times.end(),

@@ -8,7 +8,6 @@
 
 #include "harness/base/errors.h"
 #include "harness/base/json_fields.h"
-#include "harness/watch/account/account_file.h"
 #include "harness/watch/comparison.h"
 #include "harness/watch/events/read_events.h"
 #include "harness/watch/hosts/merged_hosts.h"
@@ -35,7 +34,8 @@ std::string trace_of(const std::vector<std::string>& paths) {
 }
 
 watch::Watched watched_in(const std::vector<std::string>& paths) {
-  return paths.size() == 1 ? read_watched_job(paths[0]) : read_watched_hosts(paths);
+  if (watch::is_watched_folder(paths[0])) return watch::read_watched_hosts(paths);
+  return watch::watched_from_json(read_json_file(paths[0]), paths[0]);
 }
 
 }  // namespace
@@ -46,12 +46,7 @@ bool is_watched_job(const std::string& path) {
 }
 
 watch::Watched read_watched_job(const std::string& path) {
-  if (watch::is_watched_folder(path)) {
-    watch::Watched watched = watch::summarize(watch::read_folder(path).ranks);
-    watched.account = watch::account_in(path);
-    return watched;
-  }
-  return watch::watched_from_json(read_json_file(path), path);
+  return watched_in({path});
 }
 
 std::string watched_job_as(const std::vector<std::string>& paths, const std::string& format) {

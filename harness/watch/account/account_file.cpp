@@ -2,7 +2,9 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <cmath>
+#include <iterator>
 #include <limits>
 #include <map>
 #include <utility>
@@ -172,8 +174,11 @@ std::vector<AccountRecords> read_accounts(const std::string& directory) {
   return all;
 }
 
-std::optional<GradientAccount> account_in(const std::string& directory) {
-  const std::vector<AccountRecords> ranks = read_accounts(directory);
+std::optional<GradientAccount> account_in(const std::vector<std::string>& directories) {
+  std::vector<AccountRecords> ranks;
+  for (const std::string& directory : directories) {
+    std::ranges::move(read_accounts(directory), std::back_inserter(ranks));
+  }
   if (ranks.empty()) return std::nullopt;
   return account_of(ranks);
 }

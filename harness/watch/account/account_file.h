@@ -35,7 +35,7 @@ account::AccountRecords parse_account(std::string_view text, const std::string& 
 // file that cannot be used is a process with a fault and nothing else.
 std::vector<account::AccountRecords> read_accounts(const std::string& directory);
 
-// Returns the account of a job's folder; nothing where none was asked for.
-std::optional<account::GradientAccount> account_in(const std::string& directory);
+// Returns the account of a job, of the folders of all its hosts; nothing where none was asked for.
+std::optional<account::GradientAccount> account_in(const std::vector<std::string>& directories);
 
 }  // namespace gradsync::watch

@@ -141,8 +141,9 @@ std::string first_line_of(const std::string& path) {
 
 // What the process's largest group says, or else its environment.
 JobPlace place_of(const EventFileHeader& header) {
-  if (header.world_size > 0) return {header.pid, header.rank, header.world_size};
-  return {header.pid, header.environment_rank, header.environment_world_size};
+  const bool has_events = header.claimed > 0;
+  if (header.world_size > 0) return {header.pid, header.rank, header.world_size, has_events};
+  return {header.pid, header.environment_rank, header.environment_world_size, has_events};
 }
 
 Known<std::int64_t> tensor_peak_of(const EventFileHeader& header) {

@@ -48,6 +48,7 @@ struct JobPlace {
   std::int64_t pid = 0;
   int rank = -1;       // -1: it has none so far
   int world_size = 0;  // 0: as above
+  bool has_events = false;
 };
 
 // Returns the places of the processes with events, in the order of their files' names; as

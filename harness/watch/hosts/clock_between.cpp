@@ -61,12 +61,10 @@ std::map<GroupKey, std::vector<Meeting>> meetings_of(const std::vector<const Ran
   std::map<GroupKey, std::vector<Meeting>> meetings;
   for (const RankEvents* rank : ranks) {
     for (const auto& [key, events] : collectives_of(*rank)) {
-      const bool is_first = meetings.count(key) == 0;
-      std::vector<Meeting>& known = meetings[key];
-      if (is_first) known.resize(events.size());
+      std::vector<Meeting>& known = meetings.try_emplace(key, events.size()).first->second;
       known.resize(std::min(known.size(), events.size()));
       for (std::size_t i = 0; i < known.size(); ++i) {
-        if (!is_first && !is_the_same(*known[i].what, *events[i])) {
+        if (known[i].what != nullptr && !is_the_same(*known[i].what, *events[i])) {
           known.resize(i);
           break;
         }

@@ -7,7 +7,6 @@
 #include <iterator>
 #include <set>
 
-#include "harness/account/account_verdict.h"
 #include "harness/base/clock.h"
 #include "harness/watch/account/account_file.h"
 #include "harness/watch/events/read_events.h"
@@ -61,6 +60,17 @@ void put_on_the_clock_of(const Host& first, Host& host, int number) {
   }
 }
 
+// By the headers of its files alone; `worlds` gets the sizes of the world that they tell.
+std::set<int> ranks_in(const std::string& folder, std::set<int>& worlds) {
+  std::set<int> ranks;
+  for (const JobPlace& place : places_so_far(folder)) {
+    if (place.rank < 0 || !place.has_events) continue;
+    ranks.insert(place.rank);
+    worlds.insert(place.world_size);
+  }
+  return ranks;
+}
+
 }  // namespace
 
 bool are_hosts_of_one_job(const std::vector<std::string>& folders) {
@@ -68,13 +78,10 @@ bool are_hosts_of_one_job(const std::vector<std::string>& folders) {
   std::set<int> ranks;
   std::set<int> worlds;
   for (const std::string& folder : folders) {
-    const std::vector<RankEvents> processes = read_folder(folder).ranks;
-    const auto training = training_processes(processes);
-    if (training.empty()) return false;
-    for (const RankEvents* process : training) {
-      if (process->rank < 0 || !ranks.insert(process->rank).second) return false;
-      worlds.insert(process->world_size);
-    }
+    const std::set<int> own = ranks_in(folder, worlds);
+    const std::size_t others = ranks.size();
+    ranks.insert(own.begin(), own.end());
+    if (own.empty() || ranks.size() < others + own.size()) return false;
   }
   return worlds.size() == 1;
 }
@@ -94,11 +101,7 @@ std::vector<RankEvents> read_hosts(const std::vector<std::string>& folders) {
 
 Watched read_watched_hosts(const std::vector<std::string>& folders) {
   Watched watched = summarize(read_hosts(folders));
-  std::vector<account::AccountRecords> accounts;
-  for (const std::string& folder : folders) {
-    std::ranges::move(read_accounts(folder), std::back_inserter(accounts));
-  }
-  if (!accounts.empty()) watched.account = account::account_of(accounts);
+  watched.account = account_in(folders);
   return watched;
 }
 

@@ -11,12 +11,12 @@
 namespace gradsync::watch {
 
 // Returns whether these folders are hosts of one job: several, with ranks of one world, of which
-// none is in two of them. Two runs of a job both have its rank 0.   Errors: as read_events().
+// none is in two of them. Two runs of a job both have its rank 0. Reads headers alone.
 bool are_hosts_of_one_job(const std::vector<std::string>& folders);
 
-// Returns the ranks of all of them, by rank. Times are of the clock of the host with the lowest
-// one; how well others are known there stands in `clock_error_ns`, and in a fault for each host.
-// Errors: as read_events().
+// Returns the ranks of all of them, or of the only one, by rank. Times are of the clock of the host
+// with the lowest one; how well others are known there stands in `clock_error_ns`, and in a fault
+// for each host. Errors: as read_events().
 std::vector<RankEvents> read_hosts(const std::vector<std::string>& folders);
 
 // Returns what was seen of the job, with its account where there is one.   Errors: as
