@@ -31,21 +31,33 @@ def environment(rank, topology):
         "MKL_NUM_THREADS": "1",
         "RANK": str(rank),
         "WORLD_SIZE": str(topology.world_size),
-        "LOCAL_RANK": str(rank if alone else 0),
-        "LOCAL_WORLD_SIZE": str(topology.world_size if alone else 1),
+        "LOCAL_RANK": str(rank % topology.ranks_per_node),
+        "LOCAL_WORLD_SIZE": str(topology.ranks_per_node),
         "MASTER_ADDR": "127.0.0.1" if alone else network.address(0),
         "MASTER_PORT": str(PORT),
         "GRADSYNC_INTERFACE": interface(topology),
     }
 
 
-def start_rank(rank, topology, command, output):
-    """Starts a rank that waits for a line on its standard input: connect() writes it."""
+def start_ranks(topology, command, outputs):
+    """Starts all ranks. They wait for a line on their standard input: connect() writes it."""
+    ranks = []
+    for rank, output in enumerate(outputs):
+        on_node = rank % topology.ranks_per_node
+        first = ranks[rank - on_node].pid if on_node else None
+        ranks.append(start_rank(rank, topology, command, output, first))
+    return ranks
+
+
+def start_rank(rank, topology, command, output, first):
+    """`first`: the process of its node's first rank, whose network it shares; None: it is that."""
     parent, cpus = os.getpid(), sorted(os.sched_getaffinity(0))
 
     def prepare():
-        if topology.nodes > 1:
+        if topology.nodes > 1 and first is None:
             network.enter_own_network()
+        elif topology.nodes > 1:
+            network.enter_network_of(first)
         os.sched_setaffinity(0, {cpus[rank % len(cpus)]})  # as gradsync: one core per rank
         network.die_with_parent(parent)
 
@@ -62,7 +74,8 @@ def start_rank(rank, topology, command, output):
 def connect(ranks, topology):
     """Makes the links of all ranks, and lets them go."""
     if topology.nodes > 1:
-        network.connect([rank.pid for rank in ranks], topology.rate_bits_per_s)
+        firsts = ranks[:: topology.ranks_per_node]
+        network.connect([rank.pid for rank in firsts], topology.rate_bits_per_s)
     else:
         network.run_batch("ip", ["link set lo up"])
     for rank in ranks:
@@ -120,7 +133,7 @@ def main(specification):
 def run(spec, topology, specification, outputs):
     """Returns what each rank measured. Each has a file for what it prints."""
     command = [sys.executable, str(RANK), specification]
-    ranks = [start_rank(r, topology, command, out) for r, out in enumerate(outputs)]
+    ranks = start_ranks(topology, command, outputs)
     connect(ranks, topology)
     finish(ranks, spec["launch_timeout_s"])
     return [read(output) for output in outputs]

@@ -1,6 +1,6 @@
 """Starts a training script as torchrun would on several machines, each a network namespace.
 
-A topology's nodes have one rank each, and its links between them.
+Ranks of one node share it; links are the topology's.
 
 usage: unshare -n on_nodes.py TOPOLOGY.json SCRIPT [ARGUMENTS]      (without root: unshare -r -n)
 The script's ranks find each other by RANK, WORLD_SIZE, MASTER_ADDR and MASTER_PORT. They all end
@@ -27,7 +27,7 @@ def main(arguments):
         sys.exit(f"on_nodes.py: {error}")
     os.environ["GLOO_SOCKET_IFNAME"] = launch.interface(topology)
     waiting = ["sh", "-c", 'read -r go && exec "$@"', "sh", sys.executable, *arguments[1:]]
-    ranks = [launch.start_rank(r, topology, waiting, None) for r in range(topology.world_size)]
+    ranks = launch.start_ranks(topology, waiting, [None] * topology.world_size)
     launch.connect(ranks, topology)
     launch.finish(ranks, TIMEOUT_S)
 

@@ -1,12 +1,17 @@
-"""Does `gradsync watch` predict what a fix saves? Watches a job with an improper no_sync, then the
-same job with the line changed that the watcher names, and holds the seconds that it predicted
+"""Does `gradsync watch` predict what a fix saves? Watches a job that synchronizes too often, then
+the same job with the line changed that the watcher names, and holds the seconds that it predicted
 against those that were saved.
 
     benchmarks/peers/saving [--topology 2x1_200mbit] [--launches 4] [--json FILE]
+    benchmarks/peers/saving --job hybrid --topology 2x2_200mbit
 
-The job is accumulating.py: BERT-mini, 4 micro-batches, one rank per node of the topology. Both ways
-take turns, forth in even launches and back in odd ones; a launch counts the median of its steps but
-the first.
+ddp     accumulating.py: BERT-mini under DistributedDataParallel, 4 micro-batches, and no_sync
+        around backward alone
+hybrid  hybrid.py: BERT-mini under fully_shard, sharded within a node and replicated over nodes, 4
+        micro-batches, whose replicas are all-reduced in each
+
+The two ways of a job take turns, forth in even launches and back in odd ones; a launch counts the
+median of its steps but the first.
 
 Exit status: 0; 2 usage; 4 torch, transformers, the program or network namespaces are missing; 5 a
 launch failed.
@@ -16,6 +21,8 @@ import json
 import subprocess
 import sys
 import tempfile
+from collections.abc import Callable
+from dataclasses import dataclass
 from pathlib import Path
 
 import launches
@@ -25,13 +32,48 @@ from fitness import EXPECTED, refuse_missing, report_error
 from options import add_launches, at_least, make_parser, topology_file
 
 HERE = Path(__file__).resolve().parent
-WRONG, RIGHT = "improper", "no_sync"
-VERDICTS = {WRONG: "more_than_once", RIGHT: "once_per_step"}
+
+
+def excess_s(watched):
+    return watched["per_step"]["excess_s"]
+
+
+def replicas_excess_s(watched):
+    (policy,) = (p for p in watched["per_step"]["policies"] if p["when"] == "replicas_at_the_end")
+    return policy["saved_s"]
+
+
+@dataclass(frozen=True)
+class Job:
+    script: str
+    wrong: str  # the way that synchronizes too often
+    right: str
+    verdicts: dict  # of each way, the first
+    saved_s: Callable  # of what was watched: what the fix is predicted to save
+
+
+JOBS = {
+    "ddp": Job(
+        script="accumulating.py",
+        wrong="improper",
+        right="no_sync",
+        verdicts={"improper": "more_than_once", "no_sync": "once_per_step"},
+        saved_s=excess_s,
+    ),
+    "hybrid": Job(
+        script="hybrid.py",
+        wrong="each",
+        right="deferred",
+        verdicts={"each": "replicas_more_than_once", "deferred": "fsdp_every_micro_batch"},
+        saved_s=replicas_excess_s,
+    ),
+}
 
 
 def parse(arguments):
     parser = make_parser(__doc__)
     add = parser.add_argument
+    add("--job", choices=JOBS, default="ddp", help="default: %(default)s")
     add("--topology", default="2x1_200mbit", help="a name or a file (default: %(default)s)")
     add("--steps", type=at_least(2), default=6, help="of a launch (default: %(default)s)")
     add_launches(parser)
@@ -42,7 +84,8 @@ def watch(options, topology, way):
     """Returns the object of gradsync.watch/1 of one launch.
 
     Errors: LaunchError."""
-    job = [sys.executable, HERE / "on_nodes.py", topology, HERE / "accumulating.py", way]
+    script = HERE / JOBS[options.job].script
+    job = [sys.executable, HERE / "on_nodes.py", topology, script, way]
     with tempfile.TemporaryDirectory(prefix="gradsync_") as folder:
         seen = Path(folder) / "watch.json"
         watcher = [options.program, "watch", "--json", seen, "--python", sys.executable, "--"]
@@ -59,35 +102,46 @@ def watch(options, topology, way):
         if done.returncode != 0 or not seen.exists():
             raise launches.LaunchError(f"{way} ended with status {done.returncode}: {done.stderr}")
         watched = json.loads(seen.read_text())
-    refuse_other_verdict(watched, way)
+    refuse_other_verdict(watched, way, JOBS[options.job].verdicts[way])
     return watched
 
 
-def refuse_other_verdict(watched, way):
+def refuse_other_verdict(watched, way, expected):
     got = [verdict["kind"] for verdict in watched["verdicts"]]
-    if got[0] != VERDICTS[way] or watched["faults"]:
+    if got[0] != expected or watched["faults"]:
         raise launches.LaunchError(
-            f"{way}: got verdicts {got} and faults {watched['faults']}, expected {VERDICTS[way]}"
+            f"{way}: got verdicts {got} and faults {watched['faults']}, expected {expected}"
+        )
+
+
+def refuse_nothing_to_defer(job, topology):
+    """Errors: TopologyError where hybrid sharding has no shards or no replicas."""
+    read = network.read_topology(topology)
+    if job == "hybrid" and min(read.nodes, read.ranks_per_node) < 2:
+        raise network.TopologyError(
+            f"{topology}: got {read.nodes} nodes x {read.ranks_per_node} ranks, expected nodes of "
+            "several ranks for --job hybrid"
         )
 
 
 def run_all(options):
     """Returns {way: [what was seen of a launch]}."""
     topology = topology_file(options.topology)
-    network.read_topology(topology)
-    results = {WRONG: [], RIGHT: []}
-    for _, way in launches.turns(options.launches, (WRONG, RIGHT)):
+    refuse_nothing_to_defer(options.job, topology)
+    job = JOBS[options.job]
+    results = {job.wrong: [], job.right: []}
+    for _, way in launches.turns(options.launches, tuple(results)):
         results[way].append(watch(options, topology, way))
     return results
 
 
-def seconds(results, way, field):
-    return [watched["per_step"][field] for watched in results[way]]
+def step_s(watched):
+    return watched["per_step"]["step_s"]
 
 
-def table(rows):
+def table(wrong, right, rows):
     """A row per launch: steps of both ways, what the watcher predicted to be saved, what was."""
-    lines = ["| launch | improper s/step | no_sync s/step | predicted s | saved s | pred/saved |"]
+    lines = [f"| launch | {wrong} s/step | {right} s/step | predicted s | saved s | pred/saved |"]
     lines.append("|--:|--:|--:|--:|--:|--:|")
     for launch, (*all_seconds, predicted, saved) in enumerate(rows, 1):
         cells = [f"{value:.3f}" for value in (*all_seconds, predicted, saved, predicted / saved)]
@@ -96,18 +150,20 @@ def table(rows):
 
 
 def report(options, results):
-    wrong, right = seconds(results, WRONG, "step_s"), seconds(results, RIGHT, "step_s")
-    predicted = seconds(results, WRONG, "excess_s")
+    job = JOBS[options.job]
+    before, after = results[job.wrong], results[job.right]
+    wrong, right = list(map(step_s, before)), list(map(step_s, after))
+    predicted = list(map(job.saved_s, before))
     saved = [w - r for w, r in zip(wrong, right, strict=True)]
     if options.json:
-        content = {"topology": options.topology, "launches": results}
+        content = {"job": options.job, "topology": options.topology, "launches": results}
         options.json.write_text(json.dumps(content, indent=1) + "\n")
     if min(saved) <= 0:
         raise launches.LaunchError(f"the change saved nothing: got {saved} s in the launches")
-    print(table(zip(wrong, right, predicted, saved, strict=True)))
-    verdict = results[WRONG][0]["verdicts"][0]
+    print(table(job.wrong, job.right, zip(wrong, right, predicted, saved, strict=True)))
+    verdict = before[0]["verdicts"][0]
     print(f"\nVERDICT before: {verdict['sentence']}\n  why: {verdict['why']}")
-    print(f"VERDICT after: {results[RIGHT][0]['verdicts'][0]['sentence']}")
+    print(f"VERDICT after: {after[0]['verdicts'][0]['sentence']}")
     ratio = summary.ratio_of_pairs(predicted, saved)
     print(f"predicted / saved: {ratio} on {options.topology}, {options.launches} launches of each")
 

@@ -2,29 +2,39 @@
 each function makes a document's lines from the JSON that the script wrote, `seen`.
 """
 
-from texts import measured_on, page, wrapped  # first: it finds the two below
+from texts import measured_on, page, wrapped  # first: it finds the three below
 
+import saving as saving_of_jobs  # isort: skip
 import summary  # isort: skip
 import watch_cost  # isort: skip
 
 
-def saving(context, command, seen, page_of):
-    """`seen`: what benchmarks/peers/saving wrote."""
-    wrong, right = (seen["launches"][way] for way in ("improper", "no_sync"))
+FIXED = {"ddp": "With the forward enclosed", "hybrid": "With replicas all-reduced once"}
 
-    def seconds(launches, name):
-        return [launch["per_step"][name] for launch in launches]
 
-    step_s = {"before": seconds(wrong, "step_s"), "after": seconds(right, "step_s")}
-    saved = [before - after for before, after in zip(*step_s.values(), strict=True)]
-    ratio = summary.ratio_of_pairs(seconds(wrong, "excess_s"), saved)
-    before, after = (summary.mean_of(values) for values in step_s.values())
-    words = (
-        f"With the forward enclosed a step took {after} s instead of {before} s, and what was "
+def saving_words(context, command, seen):
+    """`seen`: what benchmarks/peers/saving wrote. Returns one sentence."""
+    job = saving_of_jobs.JOBS[seen["job"]]
+    wrong, right = (seen["launches"][way] for way in (job.wrong, job.right))
+    step_s = [list(map(saving_of_jobs.step_s, launches)) for launches in (wrong, right)]
+    saved = [before - after for before, after in zip(*step_s, strict=True)]
+    ratio = summary.ratio_of_pairs(list(map(job.saved_s, wrong)), saved)
+    before, after = map(summary.mean_of, step_s)
+    return (
+        f"{FIXED[seen['job']]} a step took {after} s instead of {before} s, and what was "
         f"predicted is {ratio} of what was saved ({measured_on(context, command)}; 95 % "
-        f"intervals over {len(saved)} launches of each, in turns; the page is the first one's)."
+        f"intervals over {len(saved)} launches of each, in turns"
     )
-    return page("```\n" + page_of(wrong[0]).rstrip("\n") + "\n```", wrapped(words))
+
+
+def saving(context, command, seen, page_of):
+    first = seen["launches"][saving_of_jobs.JOBS[seen["job"]].wrong][0]
+    words = f"{saving_words(context, command, seen)}; the page is the first one's)."
+    return page("```\n" + page_of(first).rstrip("\n") + "\n```", wrapped(words))
+
+
+def saving_of_link(context, command, seen, _):
+    return wrapped(f"{saving_words(context, command, seen)}).")
 
 
 def peers(context, command, seen, _):

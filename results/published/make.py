@@ -251,6 +251,17 @@ FIGURES = {
     "saving": Comparison(
         ("benchmarks/peers/saving",), "harness/watch/README.md", comparison_texts.saving
     ),
+    **{
+        f"saving_hybrid_{rate}": Comparison(
+            (
+                *("benchmarks/peers/saving", "--job", "hybrid", "--topology", f"2x2_{rate}"),
+                *("--launches", "3", "--steps", "4"),
+            ),
+            "harness/watch/README.md",
+            comparison_texts.saving_of_link,
+        )
+        for rate in ("100mbit", "200mbit", "400mbit")
+    },
     "gate_quiet": gate_folder("quiet"),
     "gate_quiet_drawn": gate_folder("quiet_drawn"),
     "gate_loaded": gate_folder("loaded"),

@@ -146,12 +146,12 @@ class SameWork(unittest.TestCase):
     def test_topologies_are_read_and_others_refused(self):
         folder = ROOT / "benchmarks" / "topologies"
         self.assertEqual(
-            network.read_topology(folder / "2x1_1gbit.json"), network.Topology(2, 2, 1e9)
+            network.read_topology(folder / "2x1_1gbit.json"), network.Topology(2, 1, 1e9)
         )
-        self.assertEqual(network.read_topology(folder / "1x2.json"), network.Topology(2, 1, None))
-        for name in ("2x2_200mbit", "t4_1x2"):
-            with self.assertRaisesRegex(network.TopologyError, "or nodes of one rank"):
-                network.read_topology(folder / f"{name}.json")
+        self.assertEqual(network.read_topology(folder / "1x2.json"), network.Topology(1, 2, None))
+        self.assertEqual(network.read_topology(folder / "2x2_200mbit.json").world_size, 4)
+        with self.assertRaisesRegex(network.TopologyError, "whose ranks have no shaped link"):
+            network.read_topology(folder / "t4_1x2.json")
         with self.assertRaisesRegex(network.TopologyError, "cannot be read: No such file"):
             network.read_topology(folder / "none.json")
 
@@ -426,7 +426,7 @@ class CommandLine(unittest.TestCase):
         with tempfile.TemporaryDirectory() as folder:
             (Path(folder) / "wrong.json").write_text("{}")
             for arguments, sentence in {
-                ("--topology", "2x2_200mbit"): "expected for peers one node",
+                ("--topology", "t4_1x2"): "whose ranks have no shaped link",
                 ("--topology", "nowhere"): "cannot be read: No such file",
                 ("--topology", f"{folder}/wrong.json"): "no topology: KeyError('nodes')",
                 ("--launches", "32"): "got '32', expected 1 to 31",
@@ -439,7 +439,8 @@ class CommandLine(unittest.TestCase):
 
     def test_what_cannot_be_saved_is_one_sentence(self):
         for arguments, sentence in {
-            ("--topology", "2x2_200mbit"): "expected for peers one node",
+            ("--topology", "t4_1x2"): "whose ranks have no shaped link",
+            ("--topology", "2x1_1gbit", "--job", "hybrid"): "expected nodes of several ranks",
             ("--steps", "1"): "got '1', expected 2 to",
         }.items():
             self.assert_refused("saving.py", arguments, sentence)

@@ -1,10 +1,10 @@
 """The network of Python's ranks, as harness/launch/fabric.cpp makes it for gradsync's own.
 
-    rank 0: eth0 --tbf--> [this process's namespace: a bridge] <--tbf-- eth0 :rank 1
+    node 0: eth0 --tbf--> [this process's namespace: a bridge] <--tbf-- eth0 :node 1
 
-Each rank of a node is in a network namespace of its own, whose link is shaped where it is fed. One
-node without a shaped link is this namespace's loopback. Nothing has a name, so everything goes with
-the last process that is in it.
+Each node is a network namespace of its own, whose link is shaped where it is fed: its ranks share
+it, and reach each other by its loopback. One node is this namespace's loopback. Nothing has a name,
+so everything goes with the last process that is in it.
 """
 
 import ctypes
@@ -39,9 +39,13 @@ class TopologyError(Exception):
 
 @dataclass(frozen=True)
 class Topology:
-    world_size: int
     nodes: int
+    ranks_per_node: int
     rate_bits_per_s: float | None  # of each node's link; None: unshaped
+
+    @property
+    def world_size(self):
+        return self.nodes * self.ranks_per_node
 
 
 def read_topology(path):
@@ -55,13 +59,12 @@ def read_topology(path):
         raise TopologyError(f"{path}: cannot be read: {error.strerror}") from error
     except (ValueError, KeyError, TypeError) as error:
         raise TopologyError(f"{path}: no topology: {error!r}") from error
-    if fields.get("intra_node") is not None or (nodes > 1 and ranks > 1):
+    if fields.get("intra_node") is not None:
         raise TopologyError(
-            f"{path}: got {nodes} nodes x {ranks} ranks, expected for peers one node with an "
-            "unshaped link, or nodes of one rank"
+            f"{path}: got intra_node, expected for peers nodes whose ranks have no shaped link"
         )
     link = fields.get("inter_node") if nodes > 1 else None
-    return Topology(nodes * ranks, nodes, bits_per_s(link["rate"]) if link else None)
+    return Topology(nodes, ranks, bits_per_s(link["rate"]) if link else None)
 
 
 def bits_per_s(text):
@@ -75,8 +78,8 @@ def shape_link(rate_bits_per_s):
     return burst, min(burst // 2, LARGEST_BATCH)
 
 
-def address(rank):
-    return f"10.77.{rank}.1"
+def address(node):
+    return f"10.77.{node}.1"
 
 
 def die_with_parent(parent):
@@ -102,6 +105,14 @@ def enter_own_network():
             continue  # a kernel without it has nothing to set
 
 
+def enter_network_of(pid):
+    """Moves the calling process into the network namespace of another."""
+    namespace = os.open(f"/proc/{pid}/ns/net", os.O_RDONLY)
+    if libc.setns(namespace, CLONE_NEWNET) != 0:
+        os._exit(125)
+    os.close(namespace)
+
+
 def run_batch(program, lines, pid=None):
     """Runs `ip` or `tc` here, or in the network namespace of `pid`."""
     inside = ["nsenter", "-t", str(pid), "-n"] if pid else []
@@ -111,18 +122,18 @@ def run_batch(program, lines, pid=None):
 
 
 def connect(pids, rate_bits_per_s):
-    """Links the namespaces of these processes, one per rank, by a bridge in our own."""
+    """Links the namespaces of these processes, one per node, by a bridge in our own."""
     lines = ["link set lo up", "link add br0 type bridge", "link set br0 up"]
-    for rank, pid in enumerate(pids):
-        lines.append(f"link add port{rank} type veth peer name {INTERFACE} netns {pid}")
-        lines.append(f"link set port{rank} master br0 up")
+    for node, pid in enumerate(pids):
+        lines.append(f"link add port{node} type veth peer name {INTERFACE} netns {pid}")
+        lines.append(f"link set port{node} master br0 up")
     run_batch("ip", lines)
-    for rank, pid in enumerate(pids):
-        configure_host(rank, pid, rate_bits_per_s)
+    for node, pid in enumerate(pids):
+        configure_host(node, pid, rate_bits_per_s)
 
 
-def configure_host(rank, pid, rate_bits_per_s):
-    lines = ["link set lo up", f"addr add {address(rank)}/16 dev {INTERFACE}"]
+def configure_host(node, pid, rate_bits_per_s):
+    lines = ["link set lo up", f"addr add {address(node)}/16 dev {INTERFACE}"]
     lines.append(f"link set {INTERFACE} up")
     if rate_bits_per_s is None:
         run_batch("ip", lines, pid)
