@@ -2,8 +2,11 @@
 
 #include <algorithm>
 #include <map>
+#include <ranges>
 
 #include "harness/base/clock.h"
+#include "harness/watch/axes.h"
+#include "harness/watch/steps/usual_step.h"
 
 namespace gradsync::watch {
 namespace {
@@ -23,6 +26,15 @@ std::optional<std::int64_t> error_between(const RankEvents& a, const RankEvents&
   return *a.clock_error_ns + *b.clock_error_ns;
 }
 
+std::vector<int> replicas_of(const RankEvents& rank, const std::vector<StepCounts>& counts) {
+  const auto usual = usual_step(counts);
+  if (!usual) return {};
+  for (const Axis& axis : axes_of(*usual->example, rank.groups)) {
+    if (axis.role == GroupRole::Replicate) return axis.ranks;
+  }
+  return {};
+}
+
 }  // namespace
 
 Examined::Examined(const RankEvents& seen)
@@ -30,7 +42,8 @@ Examined::Examined(const RankEvents& seen)
       steps(cut_into_steps(seen.events)),
       counts(count_steps(steps)),
       models(judge_models(seen, steps)),
-      verdicts(judge(seen, steps, counts)) {
+      verdicts(judge(seen, steps, counts)),
+      replicas(replicas_of(seen, counts)) {
   put_worst_first(verdicts, models);
 }
 
@@ -60,15 +73,16 @@ std::span<const Examined> comparable(const std::vector<Examined>& ranks) {
   return {ranks.data(), are_alike ? ranks.size() : 1};
 }
 
-std::optional<double> least_s(std::span<const Examined> ranks, std::size_t index,
-                              std::optional<std::int64_t> StepCounts::*time_ns) {
-  std::optional<std::int64_t> least_ns;
+std::optional<double> waited_s(std::span<const Examined> ranks, std::size_t index,
+                               std::optional<std::int64_t> StepCounts::*time_ns) {
+  std::map<std::vector<int>, std::int64_t> least_ns;
   for (const Examined& rank : ranks) {
     const auto& known_ns = rank.counts[index].*time_ns;
     if (!known_ns) return std::nullopt;
-    least_ns = std::min(least_ns.value_or(*known_ns), *known_ns);
+    const auto of_group = least_ns.emplace(rank.replicas, *known_ns).first;
+    of_group->second = std::min(of_group->second, *known_ns);
   }
-  return seconds(*least_ns);
+  return seconds(std::ranges::max(std::views::values(least_ns)));
 }
 
 Known<int> latest_rank(std::span<const Examined> ranks, std::size_t index) {

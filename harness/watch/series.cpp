@@ -67,7 +67,7 @@ class Comparison {
     Series series = unknown_series(why_no_claim(watched_));
     series.steps = static_cast<std::int64_t>(index) + 1;
     if (!why_no_claim(watched_).empty()) return series;
-    series.exposed_s = known_or(least_s(ranks_, index, &StepCounts::exposed_ns), kNoEnds);
+    series.exposed_s = known_or(waited_s(ranks_, index, &StepCounts::exposed_ns), kNoEnds);
     series.synchronization_share = share_of(series.exposed_s, step.duration_s());
     series.excess_bytes = excess_of(step.excess);
     series.latest_rank = latest_of(index);

@@ -64,9 +64,9 @@ void add_times(TypicalStep& typical, const std::vector<Examined>& ranks, const U
     steps_s.push_back(step->duration_s());
     optimizers_s.push_back(step->optimizer_s());
     const auto index = static_cast<std::size_t>(step - ranks[0].counts.data());
-    keep(excesses_s, least_s(compared, index, &StepCounts::excess_ns));
-    keep(replicas_s, least_s(compared, index, &StepCounts::replicas_excess_ns));
-    keep(synchronizations_s, least_s(compared, index, &StepCounts::synchronization_ns));
+    keep(excesses_s, waited_s(compared, index, &StepCounts::excess_ns));
+    keep(replicas_s, waited_s(compared, index, &StepCounts::replicas_excess_ns));
+    keep(synchronizations_s, waited_s(compared, index, &StepCounts::synchronization_ns));
   }
   typical.step_s = median_of(steps_s);
   typical.excess_s = median_of(excesses_s);

@@ -45,6 +45,25 @@ TEST(Policies, OfAJobThatReducesAllInEachMicroBatch) {
   EXPECT_NEAR(*policies[2].saved_s, 3 * 0.030, 1e-9);
 }
 
+// The same of one of four ranks, whose all-reduces end so much earlier.
+RankEvents rank_of_four(int rank, int earlier_ms) {
+  RankEvents process = hybrid({true, true, true, true}).process();
+  process.rank = rank;
+  process.groups[0].ranks = {rank / 2 * 2, rank / 2 * 2 + 1};
+  process.groups[1].ranks = {rank % 2, rank % 2 + 2};
+  for (Event& event : process.events) {
+    if (event.name == "all_reduce") event.end_ns -= earlier_ms * gradsync::test::kMillisecond;
+  }
+  return process;
+}
+
+// Ranks 0 and 2 replicate each other, of which 2 comes 5 ms later than 0, and 1 and 3 beside them.
+TEST(Policies, ReplicasWaitForTheLatestOfThemselvesAndOtherRanksForThem) {
+  const Watched watched =
+      summarize({rank_of_four(0, 0), rank_of_four(1, 3), rank_of_four(2, 5), rank_of_four(3, 0)});
+  EXPECT_NEAR(*watched.typical->policies.at(1).saved_s, 3 * 0.012, 1e-9);
+}
+
 TEST(Policies, OfAJobThatDefersSaveNothingMore) {
   const auto replicas = policies_in(hybrid({false, false, false, true}));
   EXPECT_EQ(replicas.at(0).saved_s.why_not(), "the job reduces less often by now");
