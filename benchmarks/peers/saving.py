@@ -17,7 +17,9 @@ Exit status: 0; 2 usage; 4 torch, transformers, the program or network namespace
 launch failed.
 """
 
+import functools
 import json
+import os
 import subprocess
 import sys
 import tempfile
@@ -96,6 +98,7 @@ def watch(options, topology, way):
                 capture_output=True,
                 text=True,
                 timeout=options.launch_timeout_s,
+                preexec_fn=functools.partial(network.die_with_parent, os.getpid()),
             )
         except subprocess.TimeoutExpired as error:
             raise launches.LaunchError(f"{way} took over {options.launch_timeout_s} s") from error
