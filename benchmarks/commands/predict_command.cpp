@@ -254,6 +254,7 @@ void add_predict_command(CLI::App& app, ExitStatus&) {
   predict->require_subcommand(1);
   add_predict_step_command(*predict);
   add_predict_external_command(*predict);
+  add_predict_links_command(*predict);
   CLI::App* command = predict->add_subcommand(
       "memory", "The peak of a rank's memory, what it consists of and where it is reached");
   auto options = std::make_shared<MemoryOptions>();

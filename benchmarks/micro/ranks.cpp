@@ -6,6 +6,7 @@
 #include <fmt/format.h>
 #include <unistd.h>
 
+#include <cstdlib>
 #include <filesystem>
 #include <iostream>
 #include <memory>
@@ -76,6 +77,14 @@ class ReportToParent : public benchmark::BenchmarkReporter {
   std::ostringstream text_;
 };
 
+// What was run, for whoever reads the JSON.
+void add_context(const launch::RankPlace& place) {
+  const char* of_node = std::getenv("LOCAL_WORLD_SIZE");
+  const int ranks_per_node = of_node != nullptr ? std::atoi(of_node) : place.world_size;
+  benchmark::AddCustomContext("nodes", std::to_string(place.world_size / ranks_per_node));
+  benchmark::AddCustomContext("ranks_per_node", std::to_string(ranks_per_node));
+}
+
 int run_rank(int argc, char** argv, const std::function<void(const Ranks&)>& register_benchmarks) {
   c10::initLogging();  // reads TORCH_CPP_LOG_LEVEL, which Python does on import
   launch::ControlChannel control;
@@ -92,6 +101,7 @@ int run_rank(int argc, char** argv, const std::function<void(const Ranks&)>& reg
       comm::make_process_group(comm::make_store(place, control, kTimeoutS), options, ledger),
       ledger};
   register_benchmarks(ranks);
+  add_context(place);
   benchmark::Initialize(&argc, argv);
   if (benchmark::ReportUnrecognizedArguments(argc, argv)) ::_exit(2);
   ReportToParent reporter(place.rank == 0 ? &control : nullptr);
@@ -145,8 +155,8 @@ int run_parent(int argc, char** argv) {
   const auto topology = launch::read_topology(topology_name, data_file("benchmarks/topologies"));
   const auto fabric = launch::make_fabric(topology);
   if (const auto link = fabric->self_test(kLinkTestS)) {
-    std::cout << fmt::format("{}: the link carries {:.4f} GB/s of payload by plain TCP\n",
-                             topology_name, link->measured_payload_bits_per_s / 8e9);
+    log::info(fmt::format("{}: the link carries {:.4f} GB/s of payload by plain TCP", topology_name,
+                          link->measured_payload_bits_per_s / 8e9));
   }
   launch::LocalRanks ranks(topology, *fabric, spawn);
   return watch(ranks);

@@ -11,7 +11,8 @@ constexpr Link kFree{std::numeric_limits<double>::infinity(), 0};
 
 // The slower of what a ring passes through.
 Link slowest(const Link& a, const Link& b) {
-  return {std::min(a.bytes_per_s, b.bytes_per_s), std::max(a.latency_s, b.latency_s)};
+  return {std::min(a.bytes_per_s, b.bytes_per_s), std::max(a.latency_s, b.latency_s),
+          std::max(a.burst_bytes, b.burst_bytes)};
 }
 
 Link ring_link(const Network& network, Group group) {
@@ -27,12 +28,14 @@ Link ring_link(const Network& network, Group group) {
 }
 
 // `passes` times around a ring of `ranks`: once for a gather or a scatter, twice for their sum.
+// The wire is not used for as long as `pause` of a rank's share takes; after that a burst is free.
 CollectiveTime ring_time(const Link& link, const HostCost& host, int ranks, double passes,
-                         double bytes) {
+                         double bytes, double pause) {
   const double steps = passes * (ranks - 1);
-  const double sent = steps * bytes / ranks;
-  return {sent / link.bytes_per_s, steps * link.latency_s,
-          host.collective_s + sent * host.per_byte_s};
+  const double share = bytes / ranks;
+  const double paused = std::max(0.0, pause * share - link.burst_bytes);
+  return {(steps * share + paused) / link.bytes_per_s, steps * link.latency_s,
+          host.collective_s + steps * share * host.per_byte_s};
 }
 
 // Pipelined down a binary tree: small messages are what it is for.
@@ -70,6 +73,14 @@ double passes_of(const Network& network, Operation operation) {
   return twice ? 2 : 1;
 }
 
+// Where a ring costs nothing inside of a node, it passes the links between nodes alone.
+double pause_of(const Network& network, Group group, Operation operation) {
+  if (operation != Operation::AllGather) return 0;
+  const bool skips_links =
+      group == Group::World && network.nodes > 1 && network.ranks_per_node > 1 && !network.intra;
+  return skips_links ? 2 * network.gather_pause : network.gather_pause;
+}
+
 }  // namespace
 
 CollectiveTime& CollectiveTime::operator+=(const CollectiveTime& other) {
@@ -96,7 +107,8 @@ CollectiveTime collective_time(const Network& network, Group group, Operation op
   }
   const Link link = ring_link(network, group);
   if (operation == Operation::Broadcast) return broadcast_time(link, network.host, ranks, bytes);
-  return ring_time(link, network.host, ranks, passes_of(network, operation), bytes);
+  return ring_time(link, network.host, ranks, passes_of(network, operation), bytes,
+                   pause_of(network, group, operation));
 }
 
 }  // namespace gradsync::predict

@@ -15,7 +15,7 @@ constexpr auto names_of(const Algorithm*) {
 
 constexpr auto fields_of(const Doubt*) {
   return std::tuple{field("compute", &Doubt::compute).later(), field("rate", &Doubt::rate).later(),
-                    field("host", &Doubt::host).later()};
+                    field("host", &Doubt::host).later(), field("pause", &Doubt::pause).later()};
 }
 
 constexpr auto fields_of(const LinkFile*) {
@@ -30,6 +30,8 @@ constexpr auto fields_of(const LinkFile*) {
                     field("micro_batch_s", &LinkFile::micro_batch_s).later(),
                     field("algorithm", &LinkFile::algorithm).later(),
                     field("scatters_by_all_reduce", &LinkFile::scatters_by_all_reduce).later(),
+                    field("gathers_half_late", &LinkFile::gathers_half_late).later(),
+                    field("shaped", &LinkFile::is_shaped).later(),
                     field("rank_spread", &LinkFile::rank_spread).later(),
                     field("doubt", &LinkFile::doubt).later()};
 }
@@ -37,7 +39,7 @@ constexpr auto fields_of(const LinkFile*) {
 namespace {
 
 void refuse_negative(const std::string& path, const LinkFile& file) {
-  const std::array<std::pair<const char*, double>, 9> numbers{
+  const std::array<std::pair<const char*, double>, 10> numbers{
       {{"latency_s", file.latency_s},
        {"collective_s", file.collective_s},
        {"per_byte_s", file.per_byte_s},
@@ -46,7 +48,8 @@ void refuse_negative(const std::string& path, const LinkFile& file) {
        {"rank_spread", file.rank_spread},
        {"doubt.compute", file.doubt.compute},
        {"doubt.rate", file.doubt.rate},
-       {"doubt.host", file.doubt.host}}};
+       {"doubt.host", file.doubt.host},
+       {"doubt.pause", file.doubt.pause}}};
   for (const auto& [name, value] : numbers) {
     if (value < 0) throw ConfigError(path, name, std::to_string(value), "a number, at least 0");
   }
@@ -56,7 +59,12 @@ void refuse_negative(const std::string& path, const LinkFile& file) {
 
 LinkConstants LinkFile::constants() const {
   const HostCost host{collective_s, per_byte_s, copy_per_byte_s, micro_batch_s};
-  return {payload_share, latency_s, host, algorithm, scatters_by_all_reduce};
+  return {payload_share,          latency_s,         host,     algorithm,
+          scatters_by_all_reduce, gathers_half_late, is_shaped};
+}
+
+nlohmann::json to_json(const LinkFile& file) {
+  return write_fields(file);
 }
 
 LinkFile read_link_file(const std::string& path) {

@@ -6,6 +6,7 @@
 //    "doubt": {"compute": 0.01, "rate": 0.02, "host": 0.3}}
 #pragma once
 
+#include <nlohmann/json_fwd.hpp>
 #include <string>
 
 #include "harness/predict/prediction.h"
@@ -24,11 +25,15 @@ struct LinkFile {
   double micro_batch_s = 0;
   Algorithm algorithm = Algorithm::Ring;
   bool scatters_by_all_reduce = true;
+  bool gathers_half_late = true;
+  bool is_shaped = false;
   double rank_spread = 0;
-  Doubt doubt{.compute = 0.02, .rate = 0.03, .host = 0.5};
+  Doubt doubt{.compute = 0.02, .rate = 0.03, .host = 0.5, .pause = 0.15};
 
   LinkConstants constants() const;
 };
+
+nlohmann::json to_json(const LinkFile& file);
 
 // Errors: ConfigError with file, field, got and expected.
 LinkFile read_link_file(const std::string& path);

@@ -8,6 +8,7 @@ namespace gradsync::predict {
 struct Link {
   double bytes_per_s = 0;  // of payload, in each direction at once
   double latency_s = 0;    // of one message
+  double burst_bytes = 0;  // that pass at once after a pause
 };
 
 // What the library and the processors do beside the wire and the model's own computation.
@@ -33,6 +34,7 @@ struct Network {
   Algorithm algorithm = Algorithm::Ring;
   HostCost host;
   bool scatters_by_all_reduce = false;  // gloo's reduce_scatter moves what an all_reduce does
+  double gather_pause = 0;  // of a rank's share, for which an all_gather does not use the wire
 
   int world_size() const { return nodes * ranks_per_node; }
 };

@@ -47,6 +47,10 @@ void scale_host(Inputs& inputs, double factor) {
   }
 }
 
+void scale_pause(Inputs& inputs, double factor) {
+  inputs.network.gather_pause *= factor;
+}
+
 // Returns half of what lies between the steps of 1 sd more and of 1 sd less.
 double deviation_s(const Inputs& inputs, void (*scale)(Inputs&, double), double share) {
   if (share == 0) return 0;
@@ -58,9 +62,11 @@ double deviation_s(const Inputs& inputs, void (*scale)(Inputs&, double), double 
 }
 
 stats::Interval interval_of(const Inputs& inputs, const Doubt& doubt, double step_s) {
-  const double half = kNinetyPercent * std::hypot(deviation_s(inputs, scale_compute, doubt.compute),
-                                                  deviation_s(inputs, scale_rates, doubt.rate),
-                                                  deviation_s(inputs, scale_host, doubt.host));
+  const double sd = std::hypot(std::hypot(deviation_s(inputs, scale_compute, doubt.compute),
+                                          deviation_s(inputs, scale_rates, doubt.rate)),
+                               std::hypot(deviation_s(inputs, scale_host, doubt.host),
+                                          deviation_s(inputs, scale_pause, doubt.pause)));
+  const double half = kNinetyPercent * sd;
   return {std::max(0.0, step_s - half), step_s + half};
 }
 

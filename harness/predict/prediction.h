@@ -19,7 +19,8 @@ namespace gradsync::predict {
 struct Doubt {
   double compute = 0;
   double rate = 0;
-  double host = 0;  // of what the host adds, and of latencies
+  double host = 0;   // of what the host adds, and of latencies
+  double pause = 0;  // of what an all_gather does not use of the wire
 };
 
 // How long the critical path goes through each of these: they sum to the step.

@@ -4,6 +4,7 @@
 
 #include <algorithm>
 
+#include "harness/launch/link_shape.h"
 #include "harness/plan/strategies.h"
 
 namespace gradsync::predict {
@@ -20,7 +21,8 @@ std::int64_t element_bytes(const std::string& dtype) {
 std::optional<Link> link_of(const std::optional<double>& bits_per_s,
                             const LinkConstants& constants) {
   if (!bits_per_s) return std::nullopt;
-  return Link{*bits_per_s * constants.payload_share / kBitsPerByte, constants.latency_s};
+  const double burst = constants.is_shaped ? launch::shape_link(*bits_per_s).burst_bytes : 0;
+  return Link{*bits_per_s * constants.payload_share / kBitsPerByte, constants.latency_s, burst};
 }
 
 BucketLimits buckets_of(const plan::Cell& cell) {
@@ -67,6 +69,7 @@ Network network_of(const launch::Topology& topology, const LinkConstants& consta
   network.algorithm = constants.algorithm;
   network.host = constants.host;
   network.scatters_by_all_reduce = constants.scatters_by_all_reduce;
+  network.gather_pause = constants.gathers_half_late ? kGlooPause : 0;
   return network;
 }
 

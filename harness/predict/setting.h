@@ -18,6 +18,8 @@ struct LinkConstants {
   HostCost host = {};
   Algorithm algorithm = Algorithm::Ring;
   bool scatters_by_all_reduce = true;  // as gloo; false: as NCCL
+  bool gathers_half_late = true;       // likewise
+  bool is_shaped = false;              // by gradsync on one machine: launch/link_shape.h
 };
 
 // Returns why nothing can be said of the cell's step on that topology; "" where it can.

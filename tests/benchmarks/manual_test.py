@@ -75,7 +75,8 @@ class HelpTest(ProgramTest):
     def test_each_command_in_80_columns_with_all_its_options(self):
         commands = self.commands()
         self.assertGreater(len(commands), 10)
-        for command in (*commands, "predict memory", "predict step", "predict external"):
+        predict = ("predict memory", "predict step", "predict external", "predict links")
+        for command in (*commands, *predict):
             if command == "gradsync":
                 continue
             with self.subTest(command=command):

@@ -40,6 +40,19 @@ class MicroTest(ProgramTest):
                 factor = factors[run["name"].split("/")[0]]
                 self.assertAlmostEqual(run["busbw_GB"], run["algbw_GB"] * factor)
 
+    def test_links_of_what_collectives_printed(self):
+        """Real times: what is found is not known, but that it is read is."""
+        command = (str(FOLDER / "micro_collectives"), "--topology=1x2")
+        timed = self.call(*QUICK, "--benchmark_filter=/(65536|4194304)/", command=command)
+        self.assertEqual(timed.status, 0, timed.err)
+        file = self.place / "times.json"
+        file.write_text(timed.out)
+        outcome = self.call("predict", "links", file)
+        self.assertEqual(outcome.status, 0, outcome.err)
+        self.assertIn("a rank's link inside of a node", outcome.out)
+        for collective in ("all_reduce", "reduce_scatter", "all_gather", "broadcast"):
+            self.assertRegex(outcome.out, rf"\| 1 x 2 +\| {collective} +\| +2 \|")
+
     def test_engine(self):
         names = {
             run["name"].split("/")[0]

@@ -1,7 +1,7 @@
 """`gradsync predict step` of a model on other links, and what others published, predicted.
 
 Covers: predict_step_command.cpp, predict_elsewhere.cpp, predict_external_command.cpp,
-cell_columns.cpp.
+predict_links_command.cpp, cell_columns.cpp.
 """
 
 import json
@@ -48,7 +48,7 @@ LINE = {"rate": "80Mbps"}
 BUCKET_S = 40e6 * 8 / 80e6 * 1514 / 1448
 
 
-class StepTest(ProgramTest):
+class StepCase(ProgramTest):
     def setUp(self):
         super().setUp()
         self.profile = self.written("three.json", profile())
@@ -68,6 +68,8 @@ class StepTest(ProgramTest):
         self.assertEqual(outcome.status, 0, outcome.err)
         return json.loads(outcome.out)
 
+
+class StepTest(StepCase):
     def test_lists_make_rows(self):
         rows = self.predicted(
             *(self.profile, "--topology", self.two),
@@ -248,6 +250,86 @@ class CalibratedTest(ProgramTest):
         self.assertEqual({wrapper for _, wrapper, _ in other}, set(most))
         for cell, (step_s, measured_s) in other.items():
             self.assertLess(abs(step_s / measured_s - 1), most[cell[1]], cell)
+
+
+def nccl_tests(hosts, ranks_per_host, operation, seconds_of):
+    """What a program of nccl-tests prints, its columns out of place and in place alike."""
+    ranks = hosts * ranks_per_host
+    factor = (2 if operation == "all_reduce" else 1) * (ranks - 1) / ranks
+    lines = [f"# Collective test starting: {operation}_perf", "#", "# Using devices"]
+    for rank in range(ranks):
+        place = f"host-{rank // ranks_per_host} device {rank % ranks_per_host}"
+        lines.append(f"#  Rank {rank:2} Group  0 Pid {1000 + rank} on {place} [0x10] NVIDIA H100")
+    columns = "time algbw busbw #wrong"
+    lines.append(f"#       size  count  type  redop  root  {columns} {columns}")
+    for size in (1 << 16, 1 << 20, 1 << 26, 1 << 28):
+        seconds = seconds_of(size)
+        algbw = size / seconds * 1e-9
+        times = f"{seconds * 1e6:.2f} {algbw:.2f} {algbw * factor:.2f} 0"
+        lines.append(f"{size} {size // 4} float sum -1 {times} {times}")
+    return "\n".join(lines) + "\n"
+
+
+class LinksTest(StepCase):
+    """A cluster of 2 x 4 ranks, whose nodes' links carry 10 GB/s, 20 us late."""
+
+    RATE, LATENCY_S, HOST_S = 10e9, 20e-6, 50e-6
+
+    def all_reduce_s(self, size):
+        return self.HOST_S + 2 * 7 * self.LATENCY_S + 2 * 7 / 8 * size / self.RATE
+
+    def all_gather_s(self, size):
+        return self.HOST_S + 7 * self.LATENCY_S + 7 / 8 * size / self.RATE
+
+    def timed(self, operation, seconds_of):
+        file = self.place / f"{operation}.txt"
+        file.write_text(nccl_tests(2, 4, operation, seconds_of))
+        return str(file)
+
+    def both(self):
+        return (
+            self.timed("all_reduce", self.all_reduce_s),
+            self.timed("all_gather", self.all_gather_s),
+        )
+
+    def test_a_cluster_by_one_command(self):
+        links, cluster = self.place / "links.json", self.place / "cluster.json"
+        outcome = self.call(
+            *("predict", "links", *self.both()),
+            *("--out", links, "--topology-out", cluster),
+        )
+        self.assertEqual(outcome.status, 0, outcome.err)
+        self.assertRegex(outcome.out, r"\| a node's link +\| 80\.00 Gbit/s of payload +\|")
+        self.assertRegex(outcome.out, r"\| latency of a message +\| 20\.0 us +\|")
+        self.assertRegex(outcome.out, r"\| 2 x 4 +\| all_gather +\| +4 \| +0\.0 % \|")
+        found = json.loads(links.read_text())
+        self.assertAlmostEqual(found["collective_s"], self.HOST_S, delta=1e-6)
+        layout = json.loads(cluster.read_text())
+        self.assertEqual((layout["nodes"], layout["ranks_per_node"]), (2, 4))
+        (row,) = self.predicted(
+            *(self.profile, "--topology", cluster, "--links", links),
+            *("--accumulation-steps", "1"),
+        )
+        of_bucket_s = self.all_reduce_s(40_000_000)
+        self.assertEqual(row["world_size"], 8)
+        # The last bucket alone is waited for, and the optimizer's half a second.
+        self.assertAlmostEqual(row["step_s"], 9 + of_bucket_s + 0.5, delta=1e-3 * of_bucket_s)
+
+    def test_json_is_what_links_takes(self):
+        outcome = self.call("predict", "links", self.both()[0], "--json")
+        self.assertEqual(outcome.status, 0, outcome.err)
+        found = json.loads(outcome.out)
+        self.assertEqual(found["schema"], "gradsync.links/1")
+        self.assertEqual(found["latency_s"], 0)  # of one collective, it is in the other
+        self.assertAlmostEqual(found["collective_s"], self.HOST_S + 14 * self.LATENCY_S, delta=1e-6)
+
+    def test_what_holds_no_times_is_one_sentence(self):
+        wrong = self.written("wrong.json", {"hello": 1})
+        self.assert_refused(self.call("predict", "links", wrong), "expected the output of")
+        self.assert_refused(
+            self.call("predict", "links", *self.both(), "--operation", "all_to_all"),
+            '--operation: got "all_to_all", expected all_reduce, reduce_scatter',
+        )
 
 
 class ExternalTest(ProgramTest):

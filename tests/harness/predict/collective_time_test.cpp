@@ -58,6 +58,34 @@ TEST(Ring, OnGlooAReduceScatterMovesWhatAnAllReduceDoes) {
   EXPECT_DOUBLE_EQ(gloo.wire_s, 10);
 }
 
+TEST(Ring, OnGlooAnAllGatherPausesForHalfAShareButForABurst) {
+  Network of = network(2, 1);
+  const auto gather = [&](int nodes, int ranks_per_node, Group group) {
+    of.nodes = nodes;
+    of.ranks_per_node = ranks_per_node;
+    return collective_time(of, group, Operation::AllGather, 1000).wire_s;
+  };
+  EXPECT_DOUBLE_EQ(gather(2, 1, Group::World), 5);
+  of.gather_pause = kGlooPause;
+  EXPECT_DOUBLE_EQ(gather(2, 1, Group::World), 5 + 2.5);
+  EXPECT_DOUBLE_EQ(gather(4, 1, Group::World), 7.5 + 1.25);
+  of.inter->burst_bytes = 50;
+  EXPECT_DOUBLE_EQ(gather(2, 1, Group::World), 5 + 2);
+  of.inter->burst_bytes = 5000;
+  EXPECT_DOUBLE_EQ(gather(2, 1, Group::World), 5);
+}
+
+TEST(Ring, OnGlooAnAllGatherThatSkipsLinksPausesForAWholeShare) {
+  Network of = network(2, 2);
+  of.gather_pause = kGlooPause;
+  const auto gather = [&] {
+    return collective_time(of, Group::World, Operation::AllGather, 1000).wire_s;
+  };
+  EXPECT_DOUBLE_EQ(gather(), 7.5 + 1.25);  // each rank has a link inside of the node
+  of.intra.reset();
+  EXPECT_DOUBLE_EQ(gather(), 7.5 + 2.5);
+}
+
 TEST(Host, AddsToEachCollectiveAndToEachByteSent) {
   Network of = network(4, 1);
   of.host.collective_s = 2;
