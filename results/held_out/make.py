@@ -30,7 +30,12 @@ PROGRAM = os.environ.get("GRADSYNC_PROGRAM", str(ROOT / "build" / "release" / "g
 # Shares, 1 sd, chosen before any cell was run: lines carry what they should within half a per cent
 # where their self-test says so, a paced layer waits on a clock, and what the host costs on other
 # topologies is known half.
-DOUBT = {"compute": 0.002, "rate": 0.005, "host": 0.5}
+DOUBT = {"compute": 0.002, "rate": 0.005, "host": 0.5, "pause": 0.15}
+LINKS = {
+    "schema": "gradsync.links/1",
+    "source": "two cells of two ranks, in five launches (results/held_out)",
+    "shaped": True,
+}
 KEPT_OF_CONTEXT = (
     "cpu_model",
     "cpus",
@@ -96,7 +101,7 @@ def predicted_steps(cells, constants):
     """Seconds of each cell's step with these constants."""
     with tempfile.TemporaryDirectory(prefix="gradsync_held_out_") as place:
         file = Path(place) / "links.json"
-        file.write_text(json.dumps({"schema": "gradsync.links/1", "source": "", **constants}))
+        file.write_text(json.dumps(LINKS | constants))
         rows = predictions_with("held_out_calibration", file)
     by_strategy = {row["cell"]["strategy"]: row["step_s"] for row in rows}
     return [by_strategy[cell] for cell in cells]
@@ -111,6 +116,13 @@ def synchronizations(cell):
     return cell["accumulation_steps"] if cell["strategy"] == "baseline" else 1
 
 
+def by_message(constants):
+    """What two ranks take for each all_reduce, as what each of its two messages takes: between two
+    they are the same, and the host works for messages."""
+    per_message_s = constants["latency_s"] + constants["collective_s"] / 2
+    return constants | {"latency_s": per_message_s, "collective_s": 0.0}
+
+
 def constants_of(run):
     """Of each launch, and their mean."""
     (link,) = run["context"]["links"].values()
@@ -123,11 +135,10 @@ def constants_of(run):
         )
         steps = {trial["cell"]["strategy"]: mean(trial["step_s"]) for trial in trials}
         known = {"copy_per_byte_s": copied, "latency_s": link["round_trip_s"] / 2}
-        each.append(
-            solve.with_host_costs(
-                known, functools.partial(predicted_steps, list(steps)), list(steps.values())
-            )
+        solved = solve.with_host_costs(
+            known, functools.partial(predicted_steps, list(steps)), list(steps.values())
         )
+        each.append(by_message(solved))
     return each, {name: mean(one[name] for one in each) for name in each[0]}
 
 
@@ -138,12 +149,7 @@ def calibrate():
     write("calibration.json", run | {"constants": each, "spread": spread})
     write(
         "links.json",
-        {
-            "schema": "gradsync.links/1",
-            "source": "two cells of two ranks, in five launches (results/held_out)",
-            **constants,
-            "doubt": DOUBT,
-        },
+        LINKS | constants | {"doubt": DOUBT},
     )
 
 
