@@ -11,6 +11,7 @@
 #include "benchmarks/commands/cell_columns.h"
 #include "harness/base/fields.h"
 #include "harness/base/json_fields.h"
+#include "harness/base/log.h"
 #include "harness/base/named.h"
 #include "harness/launch/topology.h"
 #include "harness/plan/cell.h"
@@ -242,10 +243,11 @@ std::string interval_text(const LinkFile& links) {
   const std::string stands_on =
       links.source.empty() ? "these are assumed; --links takes measured ones" : links.source;
   return fmt::format(
-      "The interval covers compute that is {:g} %, rates that are {:g} % and the host's costs and "
-      "latencies that are {:g} % off (1 sd; {}), and not a machine that works in another way.",
+      "The interval covers compute that is {:g} %, rates that are {:g} %, the host's costs and "
+      "latencies that are {:g} % and pauses of gathers that are {:g} % off (1 sd; {}), and not a "
+      "machine that works in another way.",
       kOfHundred * links.doubt.compute, kOfHundred * links.doubt.rate,
-      kOfHundred * links.doubt.host, stands_on);
+      kOfHundred * links.doubt.host, kOfHundred * links.doubt.pause, stands_on);
 }
 
 // Of a single row: what a change would buy.
@@ -259,8 +261,8 @@ void print_gains(const StepRow& row) {
       text::kTerminalWidth);
 }
 
-LinkFile links_of(const ElsewhereOptions& options) {
-  return options.links.empty() ? LinkFile{} : predict::read_link_file(options.links);
+LinkFile links_in(const std::string& file) {
+  return file.empty() ? LinkFile{} : predict::read_link_file(file);
 }
 
 void print_rows(const std::vector<StepRow>& rows, const LinkFile& links, bool as_json) {
@@ -322,14 +324,23 @@ void predict_run(const ElsewhereOptions& options) {
                                   options.model,
                                   options.overrides.empty() ? "--nodes" : options.overrides[0]));
   }
-  const LinkFile links = links_of(options);
+  const LinkFile links = links_in(options.links);
   const std::vector<StepRow> rows = rows_of_run(options.model, links);
   if (rows.empty()) throw ConfigError(options.model + ": got no cell with times, expected one");
   print_rows(rows, links, options.as_json);
 }
 
+void print_beside(const std::string& directory, const std::string& links_file) {
+  const LinkFile links = links_in(links_file);
+  const std::vector<StepRow> rows = rows_of_run(directory, links);
+  if (rows.empty()) return log::info("no cell has times to hold a prediction against");
+  std::cout << "\nPredicted, and measured beside it:\n\n";
+  print_steps(rows);
+  std::cout << "\n" << text::wrapped(interval_text(links), 0, text::kTerminalWidth);
+}
+
 void predict_elsewhere(const ElsewhereOptions& options) {
-  const LinkFile links = links_of(options);
+  const LinkFile links = links_in(options.links);
   const std::vector<StepRow> rows = rows_of(options, links);
   refuse_unknown_model(options, rows);
   print_rows(rows, links, options.as_json);

@@ -35,6 +35,9 @@ bool is_run(const std::string& name);
 // Errors: ConfigError for options that ask for other cells, and where nothing has times.
 void predict_run(const ElsewhereOptions& options);
 
+// The same of a run that has just ended, behind its own tables: a run without times has no rows.
+void print_beside(const std::string& directory, const std::string& links_file);
+
 // Prints a row for each cell: as a table, or as JSON. A cell of which nothing can be told has the
 // reason instead.
 // Errors: ConfigError for what was asked in a wrong way, and for a model without recorded times.

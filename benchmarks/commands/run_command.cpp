@@ -7,8 +7,11 @@
 
 #include "benchmarks/commands/commands.h"
 #include "benchmarks/commands/plan_options.h"
+#include "benchmarks/commands/predict_elsewhere.h"
+#include "harness/base/errors.h"
 #include "harness/base/log.h"
 #include "harness/base/words.h"
+#include "harness/predict/link_file.h"
 #include "harness/session/exit_status.h"
 #include "harness/session/outside_launcher.h"
 #include "harness/session/run_options.h"
@@ -122,9 +125,26 @@ std::string resume_command(const session::RunOptions& options, const std::string
   return joined_words(words);
 }
 
+// What is told of a run beside its results.
+struct Beside {
+  bool predicts = false;
+  std::string links;  // a file of schema gradsync.links/1; "": what is assumed
+};
+
+// Errors: ConfigError before anything runs.
+void refuse_wrong(const Beside& beside, const session::RunOptions& options) {
+  if (!beside.predicts && !beside.links.empty()) {
+    throw ConfigError("--links: got it alone, expected it with --predict");
+  }
+  if (beside.predicts && options.json) {
+    throw ConfigError("--predict: got --json, expected one: predict step DIR --json prints both");
+  }
+  if (!beside.links.empty()) predict::read_link_file(beside.links);
+}
+
 // `agents`: those of an outside launcher; null: this process starts the ranks itself.
 ExitStatus run_session(const session::RunOptions& options, const plan::Plan& plan,
-                       launch::Agents* agents) {
+                       const Beside& beside, launch::Agents* agents) {
   const auto session = session::start_session(options, plan, agents);
   if (!session::run_to_end(*session, [&] { session->run(); })) {
     session->finish(ExitStatus::Interrupted);
@@ -134,10 +154,12 @@ ExitStatus run_session(const session::RunOptions& options, const plan::Plan& pla
   }
   const ExitStatus status = session::exit_status_of(session->trials(), plan);
   session->finish(status);
+  if (beside.predicts) print_beside(session->directory(), beside.links);
   return status;
 }
 
-ExitStatus run_plan(const session::RunOptions& options) {
+ExitStatus run_plan(const session::RunOptions& options, const Beside& beside) {
+  refuse_wrong(beside, options);
   session::check_directory_flags(options);
   const auto place = session::place_of(options);
   const plan::Plan plan =
@@ -147,7 +169,7 @@ ExitStatus run_plan(const session::RunOptions& options) {
     return ExitStatus::Ok;
   }
   return session::lead_or_follow(place, options, plan, [&](launch::Agents* agents) {
-    return run_session(options, plan, agents);
+    return run_session(options, plan, beside, agents);
   });
 }
 
@@ -155,6 +177,7 @@ ExitStatus run_plan(const session::RunOptions& options) {
 
 void add_run_command(CLI::App& app, ExitStatus& status) {
   auto options = std::make_shared<session::RunOptions>();
+  auto beside = std::make_shared<Beside>();
   CLI::App* command =
       app.add_subcommand("run", "Run a plan; print its table, write its results")->group(kRuns);
   add_plan_options(*command, *options);
@@ -165,9 +188,12 @@ void add_run_command(CLI::App& app, ExitStatus& status) {
   command->add_flag("--resume", options->resume, "Go on with the run in --out");
   command->add_flag("--dry-run", options->dry_run, "Print the trials in order, run nothing");
   command->add_flag("--json", options->json, "Print result.json instead of the table");
-  command->callback([options, &status] {
+  command->add_flag("--predict", beside->predicts,
+                    "Print beside what was measured what predict step says");
+  command->add_option("--links", beside->links, "What links and hosts cost, for --predict");
+  command->callback([options, beside, &status] {
     if (options->quiet) log::configure(true);
-    status = run_plan(*options);
+    status = run_plan(*options, *beside);
   });
 }
 

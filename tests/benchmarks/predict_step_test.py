@@ -187,6 +187,46 @@ class StepTest(StepCase):
             self.assert_refused(self.call("predict", "step", *arguments), *words)
 
 
+class BesideTest(StepCase):
+    """gradsync run --predict: real trials of a paced model, two ranks on a node with a link."""
+
+    def setUp(self):
+        super().setUp()
+        quick = profile()
+        for layer in quick["layers"]:
+            layer["forward_s"], layer["backward_s"] = 0.001, 0.002
+            layer["parameters"][0]["shape"] = [10_000]
+        cells = {
+            "topology": [self.topology("quick", nodes=1, ranks_per_node=2, intra_node=LINE)],
+            "model": [self.written("quick_profile.json", quick)],
+            "strategy": ["baseline"],
+            "accumulation_steps": [1, 2],
+        }
+        plan = {"schema": "gradsync.plan/1", "name": "beside", "cells": cells, "steps": 2}
+        self.plan = self.written("beside.json", plan)
+
+    def test_a_run_prints_what_was_predicted_of_it(self):
+        run = self.place / "run"
+        outcome = self.call("run", self.plan, "--predict", "--out", run)
+        self.assertEqual(outcome.status, 0, outcome.err)
+        beside = outcome.out.split("Predicted, and measured beside it:")[1]
+        cells = json.loads((run / "result.json").read_text())["cells"]
+        self.assertEqual(len(cells), 2)
+        for cell in cells:
+            measured = f"{cell['step_s']['mean']:.3f}"
+            self.assertRegex(beside, rf"\| ddp .*\| baseline .* {measured} \| +[+-]\d+\.\d %")
+
+    def test_what_cannot_be_printed_beside_is_refused_before_anything_runs(self):
+        for options, words in (
+            (("--links", self.two), "--links: got it alone, expected it with --predict"),
+            (("--predict", "--json"), "predict step DIR --json prints both"),
+            (("--predict", "--links", self.two), "schema"),
+        ):
+            run = self.place / "run"
+            self.assert_refused(self.call("run", self.plan, *options, "--out", run), words)
+            self.assertFalse(run.exists())
+
+
 PUBLISHED = ROOT / "results" / "published"
 GRADIENT_BYTES = 8_664_684  # of the paced model at scale 50
 
