@@ -6,10 +6,12 @@
 
 #include <cmath>
 #include <limits>
+#include <optional>
 #include <string>
 #include <vector>
 
 #include "harness/base/errors.h"
+#include "models/lora.h"
 #include "models/module_path.h"
 
 namespace gradsync::models {
@@ -25,11 +27,18 @@ class BertForSequenceClassification::Dense : public torch::nn::Module {
   Dense(std::int64_t in, std::int64_t out)
       : weight_(register_parameter("weight", at::empty({out, in}))),
         bias_(register_parameter("bias", at::empty({out}))) {}
-  Tensor operator()(const Tensor& input) const { return at::linear(input, weight_, bias_); }
+  Tensor operator()(const Tensor& input) const {
+    const Tensor own = at::linear(input, weight_, bias_);
+    return update_ ? update_->added_to(own, input) : own;
+  }
+  void add_update(std::int64_t rank, at::Generator& generator) {
+    update_.emplace(*this, weight_.sizes(), rank, generator);
+  }
 
  private:
   Tensor weight_;
   Tensor bias_;
+  std::optional<LowRankUpdate> update_;
 };
 
 namespace {
@@ -98,6 +107,13 @@ class BertForSequenceClassification::Bert : public torch::nn::Module {
     }
     return (*encoder_)(model.run_begin([&] { return (*embeddings_)(batch.input_ids); }), mask,
                        model);
+  }
+
+  void add_updates(std::int64_t rank, at::Generator& generator) {
+    for (const auto& layer : encoder_->layers->list) {
+      layer->attention->self->query->add_update(rank, generator);
+      layer->attention->self->value->add_update(rank, generator);
+    }
   }
 
   // Returns the first token, pooled: [micro_batch, hidden].
@@ -247,9 +263,8 @@ class BertForSequenceClassification::Bert : public torch::nn::Module {
 namespace {
 
 // As transformers: normal weights but for padding's, zero biases, LayerNorm at one.
-void initialise(torch::nn::Module& model, const BertConfig& config, std::uint64_t seed) {
+void initialise(torch::nn::Module& model, const BertConfig& config, at::Generator& generator) {
   const at::NoGradGuard no_grad;
-  auto generator = at::make_generator<at::CPUGeneratorImpl>(seed);
   for (auto& item : model.named_parameters()) {
     const std::string& name = item.key();
     if (name.ends_with("bias")) {
@@ -266,13 +281,28 @@ void initialise(torch::nn::Module& model, const BertConfig& config, std::uint64_
 }  // namespace
 
 BertForSequenceClassification::BertForSequenceClassification(const BertConfig& config,
-                                                             std::uint64_t seed, at::Device device)
+                                                             std::uint64_t seed, at::Device device,
+                                                             std::int64_t lora_rank)
     : config_(config),
       bert_(register_module("bert", std::make_shared<Bert>(config))),
       classifier_(
           register_module("classifier", std::make_shared<Dense>(config.hidden, config.labels))) {
-  initialise(*this, config, seed);
+  auto generator = at::make_generator<at::CPUGeneratorImpl>(seed);
+  initialise(*this, config, generator);
+  if (lora_rank != 0) train_updates(lora_rank, generator);
   to(device);
+}
+
+void BertForSequenceClassification::train_updates(std::int64_t rank, at::Generator& generator) {
+  if (rank < 0 || rank > config_.hidden) {
+    throw ConfigError(fmt::format("lora_rank: got {} of a BERT {} wide, expected 0 to {}", rank,
+                                  config_.hidden, config_.hidden));
+  }
+  bert_->add_updates(rank, generator);
+  for (auto& item : named_parameters()) {
+    const bool is_trained = is_lora_factor(item.key()) || item.key().starts_with("classifier.");
+    item.value().set_requires_grad(is_trained);
+  }
 }
 
 Tensor BertForSequenceClassification::encode(const Batch& batch) {

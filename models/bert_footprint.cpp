@@ -7,7 +7,7 @@ namespace {
 
 // Sizes in bytes of the tensors that a BERT makes.
 struct Sizes {
-  Sizes(const BertConfig& config, const MicroBatchShape& shape)
+  Sizes(const BertConfig& config, const MicroBatchShape& shape, std::int64_t lora_rank)
       : hidden(shape.tokens() * config.hidden * kFloatBytes),
         wide(shape.tokens() * config.intermediate * kFloatBytes),
         scores(shape.examples * config.heads * shape.length * shape.length * kFloatBytes),
@@ -18,7 +18,12 @@ struct Sizes {
         vector(config.hidden * kFloatBytes),
         wide_vector(config.intermediate * kFloatBytes),
         square(config.hidden * config.hidden * kFloatBytes),
-        wide_matrix(config.hidden * config.intermediate * kFloatBytes) {}
+        wide_matrix(config.hidden * config.intermediate * kFloatBytes),
+        narrow(shape.tokens() * lora_rank * kFloatBytes),
+        factor(config.hidden * lora_rank * kFloatBytes) {}
+
+  // Those of the layers and the pooler.
+  bool weights_are_trained() const { return factor == 0; }
 
   std::int64_t hidden;       // [examples, length, hidden]: hidden states, queries, keys, values
   std::int64_t wide;         // [examples, length, intermediate]
@@ -31,6 +36,8 @@ struct Sizes {
   std::int64_t wide_vector;
   std::int64_t square;
   std::int64_t wide_matrix;
+  std::int64_t narrow;  // [examples, length, rank], of low-rank updates; 0 without
+  std::int64_t factor;  // [rank, hidden] and [hidden, rank], likewise
 };
 
 void dropout(std::int64_t size, MemoryScript& script) {
@@ -52,11 +59,12 @@ void layer_norm(const Sizes& sizes, MemoryScript& script) {
 }
 
 void layer_norm_backward(const Sizes& sizes, MemoryScript& script) {
-  script.hold({sizes.hidden, sizes.vector, sizes.vector});
-  script.hold({2 * sizes.vector});  // both parameters' gradients as one thread sums them
-  script.free({2 * sizes.vector});
+  const std::int64_t vector = sizes.weights_are_trained() ? sizes.vector : 0;
+  script.hold({sizes.hidden, vector, vector});
+  script.hold({2 * vector});  // both parameters' gradients as one thread sums them
+  script.free({2 * vector});
   script.free({sizes.hidden, sizes.hidden, sizes.per_token, sizes.per_token});
-  script.gradients({sizes.vector, sizes.vector});
+  script.gradients({vector, vector});
 }
 
 // When backward lets go of what an operation saved.
@@ -78,16 +86,47 @@ void linear_backward(std::int64_t input_gradient, std::int64_t weight, std::int6
   script.gradients({bias, weight});
 }
 
-MemoryScript layer_forward(const Sizes& sizes, MemoryScript::Saved saved) {
+// The same of a layer or the pooler, whose parameters may be frozen: what it read was not kept
+// then.
+void own_linear_backward(const Sizes& sizes, std::int64_t input_gradient, std::int64_t weight,
+                         std::int64_t bias, std::int64_t output_gradient, std::int64_t input,
+                         MemoryScript& script, LetGo when = LetGo::AfterNode) {
+  const bool trained = sizes.weights_are_trained();
+  linear_backward(input_gradient, trained ? weight : 0, trained ? bias : 0, output_gradient,
+                  trained ? input : 0, script, when);
+}
+
+// Queries and values get their updates, where there are any.
+void update(const Sizes& sizes, MemoryScript& script) {
+  if (sizes.weights_are_trained()) return;
+  const std::int64_t x = sizes.hidden;
+  script.hold({sizes.narrow, x});
+  script.with_number(x);  // scaled
+  script.free({x});
+  script.saved({sizes.narrow});
+  script.hold({x});  // the sum
+  script.free({x, x});
+}
+
+// `constant_input`: it needs no gradient, and so neither do keys that only frozen weights made.
+MemoryScript layer_forward(const Sizes& sizes, MemoryScript::Saved saved, bool constant_input) {
   const std::int64_t x = sizes.hidden;
   MemoryScript script(saved);
-  script.hold({x, x, x});  // queries, keys, values
-  script.with_number(x);   // the scaled queries,
-  script.hold({x, x});     // laid out by heads for the product, as are the keys
+  // What only the gradient of a layer's own weight needs.
+  const auto saved_for_weights = [&](MemoryScript::Sizes those) {
+    sizes.weights_are_trained() ? script.saved(those) : script.free(those);
+  };
+  script.hold({x});  // queries
+  update(sizes, script);
+  script.hold({x, x});  // keys, values
+  update(sizes, script);
+  script.with_number(x);  // the scaled queries,
+  script.hold({x, x});    // laid out by heads for the product, as are the keys
   script.hold({sizes.scores});
-  script.saved({x, x});
-  script.free({x});             // the scaled queries
-  script.hold({sizes.scores});  // softmax
+  script.saved({x});
+  constant_input ? saved_for_weights({x}) : script.saved({x});  // the former, for the keys
+  script.free({x});                                             // the scaled queries
+  script.hold({sizes.scores});                                  // softmax
   dropout(sizes.scores, script);
   script.hold({x, x});                            // the values by heads, the context by heads
   script.saved({x, sizes.scores, sizes.scores});  // the former; with dropout, without
@@ -99,7 +138,8 @@ MemoryScript layer_forward(const Sizes& sizes, MemoryScript::Saved saved) {
   script.hold({x});  // residual
   layer_norm(sizes, script);
   script.free({x, x});                    // with dropout, without
-  script.saved({x, x});                   // residual, the context
+  script.saved({x});                      // residual
+  saved_for_weights({x});                 // the context
   script.hold({sizes.wide, sizes.wide});  // before and after gelu
   script.saved({sizes.wide});             // the former
   script.hold({x});
@@ -107,8 +147,33 @@ MemoryScript layer_forward(const Sizes& sizes, MemoryScript::Saved saved) {
   script.hold({x});
   layer_norm(sizes, script);
   script.free({x, x});
-  script.saved({x, sizes.wide, x});  // residual, after gelu, what attention made
+  script.saved({x});                   // residual
+  saved_for_weights({sizes.wide, x});  // after gelu, what attention made
   return script;
+}
+
+// As projection_backward, with an update: its branch comes first, and the other one adds to it.
+void updated_projection_backward(const Sizes& sizes, std::int64_t input_gradient,
+                                 std::int64_t input, LetGo when, MemoryScript& script) {
+  const std::int64_t x = sizes.hidden;
+  const bool constant_input = input_gradient == 0;
+  // What is to run again goes with the last node that it has something for.
+  const bool stays = when == LetGo::WithinItsTurn && !constant_input;
+  script.hold({x});  // by tokens
+  script.free({x});
+  script.with_number(x);  // scaled
+  if (constant_input) script.free({x});
+  script.hold({sizes.factor, sizes.narrow});
+  script.free({x, sizes.narrow});
+  script.gradients({sizes.factor});  // B
+  script.hold({sizes.factor, input_gradient});
+  script.free({sizes.narrow, stays ? 0 : input});
+  script.free({input_gradient});
+  script.gradients({sizes.factor});  // A
+  if (constant_input) return;
+  script.hold({input_gradient});
+  script.free({x, stays ? input : 0});
+  script.free({input_gradient});
 }
 
 // One of the three products that made queries, keys and values: the gradient comes by heads, is
@@ -118,8 +183,22 @@ void projection_backward(const Sizes& sizes, std::int64_t input_gradient, std::i
   const std::int64_t x = sizes.hidden;
   script.hold({x});
   script.free({x});
-  linear_backward(input_gradient, sizes.square, sizes.vector, x, input, script);
+  own_linear_backward(sizes, input_gradient, sizes.square, sizes.vector, x, input, script);
   script.free({input_gradient});
+}
+
+// `input`: of the layer, and what else is kept as long, which goes with the last of the three.
+void projections_backward(const Sizes& sizes, std::int64_t input_gradient, std::int64_t input,
+                          LetGo when, MemoryScript& script) {
+  if (sizes.weights_are_trained()) {
+    projection_backward(sizes, input_gradient, 0, script);      // values
+    projection_backward(sizes, input_gradient, 0, script);      // keys
+    projection_backward(sizes, input_gradient, input, script);  // queries
+    return;
+  }
+  updated_projection_backward(sizes, input_gradient, 0, when, script);
+  if (input_gradient > 0) projection_backward(sizes, input_gradient, 0, script);
+  updated_projection_backward(sizes, input_gradient, input, when, script);
 }
 
 // `input`: of the layer, and what else is kept as long. `constant_input`: it needs no gradient.
@@ -127,19 +206,21 @@ MemoryScript layer_backward(const Sizes& sizes, std::int64_t input, LetGo when,
                             bool constant_input) {
   const std::int64_t x = sizes.hidden;
   const std::int64_t input_gradient = constant_input ? 0 : x;
+  const std::int64_t keys_gradient = constant_input && !sizes.weights_are_trained() ? 0 : x;
   MemoryScript script;
   layer_norm_backward(sizes, script);
   script.hold({x});
   script.free({x});  // dropout's mask; the gradient also is the residual's
-  linear_backward(sizes.wide, sizes.wide_matrix, sizes.vector, x, sizes.wide, script, when);
+  own_linear_backward(sizes, sizes.wide, sizes.wide_matrix, sizes.vector, x, sizes.wide, script,
+                      when);
   script.hold({sizes.wide});  // gelu
   script.free({sizes.wide, sizes.wide});
-  linear_backward(x, sizes.wide_matrix, sizes.wide_vector, sizes.wide, x, script, when);
+  own_linear_backward(sizes, x, sizes.wide_matrix, sizes.wide_vector, sizes.wide, x, script, when);
   script.free({x});  // added to the residual's
   layer_norm_backward(sizes, script);
   script.hold({x});
   script.free({x, x - input_gradient});  // the gradient also is the residual's, if that needs one
-  linear_backward(x, sizes.square, sizes.vector, x, x, script, when);
+  own_linear_backward(sizes, x, sizes.square, sizes.vector, x, x, script, when);
   script.hold({x});  // the context's gradient, by heads
   script.free({x});
   script.hold({x, sizes.scores});  // of values and probabilities
@@ -147,18 +228,16 @@ MemoryScript layer_backward(const Sizes& sizes, std::int64_t input, LetGo when,
   dropout_backward(sizes.scores, script);
   script.hold({sizes.scores});  // softmax
   script.free({sizes.scores, sizes.scores});
-  script.hold({x, x});  // of keys and scaled queries
-  script.free({sizes.scores, x, x});
+  script.hold({keys_gradient, x});  // of keys and scaled queries
+  script.free({sizes.scores, keys_gradient, x});
   script.with_number(x);
   script.free({x});
-  projection_backward(sizes, input_gradient, 0, script);      // values
-  projection_backward(sizes, input_gradient, 0, script);      // keys
-  projection_backward(sizes, input_gradient, input, script);  // queries, and the input goes
+  projections_backward(sizes, input_gradient, input, when, script);
   return script;
 }
 
 PassScript kept_layer_pass(const Sizes& sizes, bool constant_input) {
-  return {layer_forward(sizes, MemoryScript::Saved::Kept),
+  return {layer_forward(sizes, MemoryScript::Saved::Kept, constant_input),
           layer_backward(sizes, sizes.hidden, LetGo::AfterNode, constant_input),
           {}};
 }
@@ -166,9 +245,9 @@ PassScript kept_layer_pass(const Sizes& sizes, bool constant_input) {
 PassScript checkpointed_layer_pass(const Sizes& sizes, bool constant_input) {
   PassScript pass;
   pass.forward.hold({kRandomStateBytes});
-  pass.forward.then(layer_forward(sizes, MemoryScript::Saved::Forgotten));
+  pass.forward.then(layer_forward(sizes, MemoryScript::Saved::Forgotten, constant_input));
   pass.again.hold({kRandomStateBytes});  // to go on from afterwards
-  pass.again.then(layer_forward(sizes, MemoryScript::Saved::Kept));
+  pass.again.then(layer_forward(sizes, MemoryScript::Saved::Kept, constant_input));
   pass.again.free({sizes.hidden, kRandomStateBytes});  // the output is there already
   pass.backward =
       layer_backward(sizes, sizes.hidden + kRandomStateBytes, LetGo::WithinItsTurn, constant_input);
@@ -180,7 +259,7 @@ PassScript frozen_layer_pass(const Sizes& sizes, bool checkpointed) {
   const std::int64_t random_state = checkpointed ? kRandomStateBytes : 0;
   PassScript pass;
   pass.forward.hold({random_state});
-  pass.forward.then(layer_forward(sizes, MemoryScript::Saved::Forgotten));
+  pass.forward.then(layer_forward(sizes, MemoryScript::Saved::Forgotten, true));
   pass.forward.free({random_state, sizes.hidden});  // and its input
   return pass;
 }
@@ -227,7 +306,8 @@ PassScript frozen_embeddings_pass(const Sizes& sizes) {
   return pass;
 }
 
-// Pooler, classifier, loss. `constant_input`: what it reads needs no gradient.
+// Pooler, classifier, loss. `constant_input`: what it reads needs no gradient. The classifier is
+// always trained.
 PassScript head_pass(const BertConfig& config, const Sizes& sizes, bool constant_input) {
   const std::int64_t classifier = config.labels * sizes.vector;
   PassScript pass;
@@ -237,6 +317,7 @@ PassScript head_pass(const BertConfig& config, const Sizes& sizes, bool constant
   pass.forward.hold({sizes.logits, sizes.logits});  // log-probabilities
   pass.forward.hold({kFloatBytes, kFloatBytes});    // the loss, its total weight
   pass.forward.free({sizes.logits});
+  if (!sizes.weights_are_trained()) pass.forward.free({sizes.hidden});  // nothing needs it any more
 
   MemoryScript& script = pass.backward;
   script.hold({sizes.logits});
@@ -249,7 +330,8 @@ PassScript head_pass(const BertConfig& config, const Sizes& sizes, bool constant
   script.hold({sizes.pooled});  // tanh
   script.free({sizes.pooled, sizes.pooled});
   const std::int64_t input_gradient = constant_input ? 0 : sizes.pooled;
-  linear_backward(input_gradient, sizes.square, sizes.vector, sizes.pooled, sizes.hidden, script);
+  own_linear_backward(sizes, input_gradient, sizes.square, sizes.vector, sizes.pooled, sizes.hidden,
+                      script);
   if (constant_input) return pass;
   script.hold({sizes.hidden});  // the first token's gradient, and zeros for the others
   script.free({sizes.pooled});
@@ -261,10 +343,25 @@ std::vector<std::int64_t> embeddings_parameters(const BertConfig& config) {
           config.token_types * config.hidden, config.hidden, config.hidden};
 }
 
-// Of pooler and classifier.
-std::vector<std::int64_t> head_parameters(const BertConfig& config) {
-  return {config.hidden * config.hidden, config.hidden, config.labels * config.hidden,
-          config.labels};
+std::vector<std::int64_t> pooler_parameters(const BertConfig& config) {
+  return {config.hidden * config.hidden, config.hidden};
+}
+
+std::vector<std::int64_t> classifier_parameters(const BertConfig& config) {
+  return {config.labels * config.hidden, config.labels};
+}
+
+// What is in no layer, in its order, with what of it is trained.
+void add_other_parameters(const BertConfig& config, const UnitLevers& levers,
+                          Footprint& footprint) {
+  const auto add = [&](const std::vector<std::int64_t>& sizes, bool trained) {
+    auto& list = trained ? footprint.other_parameters : footprint.other_frozen;
+    list.insert(list.end(), sizes.begin(), sizes.end());
+  };
+  const bool has_updates = levers.lora_rank > 0;
+  add(embeddings_parameters(config), levers.frozen == 0 && !has_updates);
+  add(pooler_parameters(config), !has_updates);
+  add(classifier_parameters(config), true);
 }
 
 std::vector<std::int64_t> layer_parameters(const BertConfig& config) {
@@ -275,6 +372,13 @@ std::vector<std::int64_t> layer_parameters(const BertConfig& config) {
           wide,   config.hidden, config.hidden, config.hidden};
 }
 
+// Which are trained in place of what the layer has: both factors of queries and of values.
+void add_updates(const BertConfig& config, std::int64_t rank, UnitFootprint& unit) {
+  constexpr std::size_t kFactors = 4;
+  unit.frozen.swap(unit.parameters);
+  unit.parameters.assign(kFactors, config.hidden * rank);
+}
+
 }  // namespace
 
 std::optional<Footprint> bert_footprint(const BertConfig& config, const MicroBatchShape& shape,
@@ -282,25 +386,23 @@ std::optional<Footprint> bert_footprint(const BertConfig& config, const MicroBat
   if (shape.examples < 2 || shape.length < 2 || shape.length > config.positions) {
     return std::nullopt;
   }
-  const Sizes sizes(config, shape);
+  const Sizes sizes(config, shape, levers.lora_rank);
   Footprint footprint;
-  footprint.other_parameters = head_parameters(config);
-  const bool embeddings_are_trained = levers.frozen == 0;
-  std::vector<std::int64_t>& with_embeddings =
-      embeddings_are_trained ? footprint.other_parameters : footprint.other_frozen;
-  const auto embeddings = embeddings_parameters(config);
-  with_embeddings.insert(with_embeddings.begin(), embeddings.begin(), embeddings.end());
+  add_other_parameters(config, levers, footprint);
   // Positions and token types.
   footprint.buffer_bytes = {config.positions * kLongBytes, config.positions * kLongBytes};
+  const bool embeddings_are_frozen = levers.reads_what_is_frozen(0);
   footprint.before =
-      embeddings_are_trained ? embeddings_pass(config, sizes) : frozen_embeddings_pass(sizes);
+      embeddings_are_frozen ? frozen_embeddings_pass(sizes) : embeddings_pass(config, sizes);
   const auto layers = static_cast<std::size_t>(config.layers);
   footprint.after = head_pass(config, sizes, levers.reads_what_is_frozen(layers));
   SharedPasses passes([&](const UnitKind& kind) { return layer_pass(sizes, kind); });
   for (std::size_t i = 0; i < layers; ++i) {
     footprint.units.push_back({fmt::format("bert.encoder.layer.{}", i), layer_parameters(config),
                                passes.of({levers, i})});
-    if (levers.freezes(i)) freeze(footprint.units.back());
+    UnitFootprint& unit = footprint.units.back();
+    if (levers.freezes(i)) freeze(unit);
+    if (levers.lora_rank > 0) add_updates(config, levers.lora_rank, unit);
   }
   return footprint;
 }

@@ -156,6 +156,9 @@ struct ModelOptions {
   // What a paced model waits on, the pace of `device`; required for those.
   std::shared_ptr<const Pace> pace;
 
+  // BERT only: trains updates of this rank in place of the weights (models/lora.h); 0: none.
+  std::int64_t lora_rank = 0;
+
   // Mixtral only; other models refuse any other value. Without initial values and with balanced
   // routing, memory and collectives are as ever, while values mean nothing.
   at::ScalarType dtype = at::kFloat;  // of parameters and gradients: float32 or bfloat16
@@ -192,7 +195,7 @@ std::vector<ModelEntry> with_registered(std::vector<ModelEntry> entries,
                                         const std::vector<ModelEntry>& registered);
 
 // For factories of real models. Errors: ConfigError for a scale, which is for paced models, or an
-// option that only a Mixtral has.
+// option that only a Mixtral or a BERT has.
 void refuse_special_options(const std::string& name, const ModelOptions& options);
 
 // Loads ModelOptions::weights, where there are any, into `model` and notes what they lack.

@@ -35,6 +35,12 @@ void refuse_mixtrals_options(const std::string& name, const ModelOptions& option
   if (options.without_memory) refuse("without_memory", "true", "false");
 }
 
+void refuse_low_rank_updates(const std::string& name, const ModelOptions& options) {
+  if (options.lora_rank == 0) return;
+  throw ConfigError(fmt::format("lora_rank: got {} for model '{}', expected 0: only a BERT has it",
+                                options.lora_rank, name));
+}
+
 void check_dtype(const std::string& name, const ModelOptions& options) {
   if (options.dtype == at::kFloat || options.dtype == at::kBFloat16) return;
   throw ConfigError(fmt::format("dtype: got {} for model '{}', expected Float or BFloat16",
@@ -56,10 +62,14 @@ class Maker {
     return real<Branching>(config.untaken, options_.seed, options_.device);
   }
   Made operator()(const BertConfig& config) const {
-    return real<BertForSequenceClassification>(config, options_.seed, options_.device);
+    refuse_scale(name_, options_);
+    refuse_mixtrals_options(name_, options_);
+    return with_weights(std::make_shared<BertForSequenceClassification>(
+        config, options_.seed, options_.device, options_.lora_rank));
   }
   Made operator()(const MixtralConfig& config) const {
     refuse_scale(name_, options_);
+    refuse_low_rank_updates(name_, options_);
     check_dtype(name_, options_);
     return with_weights(std::make_shared<MixtralForCausalLM>(config, options_));
   }
@@ -69,6 +79,7 @@ class Maker {
       throw ConfigError(fmt::format("--weights: model '{}' is paced and has none", name_));
     }
     refuse_mixtrals_options(name_, options_);
+    refuse_low_rank_updates(name_, options_);
     return std::make_shared<PacedModel>(read_profile(config.profile), options_.scale, options_.pace,
                                         options_.device);
   }
@@ -117,6 +128,7 @@ std::vector<ModelEntry>& registered() {
 void refuse_special_options(const std::string& name, const ModelOptions& options) {
   refuse_scale(name, options);
   refuse_mixtrals_options(name, options);
+  refuse_low_rank_updates(name, options);
 }
 
 void load_weights(const ModelOptions& options, Model& model) {

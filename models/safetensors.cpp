@@ -8,6 +8,7 @@
 
 #include "harness/base/errors.h"
 #include "models/checkpoint.h"
+#include "models/lora.h"
 
 namespace gradsync::models {
 namespace {
@@ -74,6 +75,8 @@ LoadReport load_safetensors(const std::string& path, torch::nn::Module& model) {
     if (found != names.end()) {
       copy(*checkpoint.tensors().at(found->second), found->second, item.value());
       names.erase(found);
+    } else if (is_lora_factor(item.key())) {
+      continue;  // trained beside a checkpoint, not stored in it
     } else if (may_be_missing(item.key())) {
       report.initialised.push_back(item.key());
     } else {

@@ -21,10 +21,11 @@ struct LoadReport {
 // Copies every tensor of the checkpoint at `path` (a file, an index or a folder: see Checkpoint)
 // into the parameter of its name; F32, F16 and BF16 are converted to the parameter's type. What
 // real checkpoints have is accepted: the older names gamma and beta, no "bert." prefix, no
-// classifier or pooler, additional cls.* heads and stored position ids. Errors: ConfigError with
-// file, tensor, got, expected for a truncated or malformed file, overlapping or outlying offsets,
-// files that disagree with their index, a wrong shape, another type, a missing or an unexpected
-// tensor, or one that is there twice under two names. The model is then partly loaded.
+// classifier or pooler, no low-rank updates, additional cls.* heads and stored position ids.
+// Errors: ConfigError with file, tensor, got, expected for a truncated or malformed file,
+// overlapping or outlying offsets, files that disagree with their index, a wrong shape, another
+// type, a missing or an unexpected tensor, or one that is there twice under two names. The model is
+// then partly loaded.
 LoadReport load_safetensors(const std::string& path, torch::nn::Module& model);
 
 }  // namespace gradsync::models

@@ -114,6 +114,7 @@ ModelDescription describe(const SuiteModel& model) {
   description.reads_pictures = std::holds_alternative<ConvNetConfig>(model.config);
   if (const auto* bert = std::get_if<BertConfig>(&model.config)) {
     description.longest_sequence = bert->positions;
+    description.highest_lora_rank = bert->hidden;
   }
   description.checkpointable_units = std::visit(UnitsThatRunAgain(), model.config);
   return description;

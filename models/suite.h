@@ -52,8 +52,9 @@ struct ModelDescription {
   Compute compute = Compute::Real;
   bool has_mixtrals_options = false;  // those of ModelOptions that only a Mixtral has
   bool reads_pictures = false;
-  std::int64_t longest_sequence = 0;  // tokens; 0: any
-  int checkpointable_units = 0;       // that may run again in backward; 0: none of them may
+  std::int64_t longest_sequence = 0;   // tokens; 0: any
+  int checkpointable_units = 0;        // that may run again in backward; 0: none of them may
+  std::int64_t highest_lora_rank = 0;  // of its low-rank updates; 0: it has none
 };
 
 ModelDescription describe(const SuiteModel& model);

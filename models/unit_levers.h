@@ -1,9 +1,11 @@
 // What of a model's units is done otherwise to hold less: which are checkpointed, so that they keep
-// no activations and run again in backward, and which are frozen.   No torch.
+// no activations and run again in backward, and which are frozen, wholly or but for low-rank
+// updates.   No torch.
 #pragma once
 
 #include <compare>
 #include <cstddef>
+#include <cstdint>
 
 namespace gradsync::models {
 
@@ -21,10 +23,15 @@ struct CheckpointedUnits {
 struct UnitLevers {
   CheckpointedUnits checkpointed = {};
   std::size_t frozen = 0;  // units from the first on (models/frozen_units.h)
+  // Of the updates that are trained in place of the weights (models/lora.h); 0: the weights are.
+  std::int64_t lora_rank = 0;
 
   bool freezes(std::size_t unit) const { return unit < frozen; }
   // What unit `unit` reads was made by what is frozen, and needs no gradient.
-  bool reads_what_is_frozen(std::size_t unit) const { return frozen > 0 && unit <= frozen; }
+  bool reads_what_is_frozen(std::size_t unit) const {
+    if (lora_rank > 0) return unit == 0;
+    return frozen > 0 && unit <= frozen;
+  }
 };
 
 // Units of one model that are alike in this make the same tensors.

@@ -21,6 +21,7 @@ UNWRITTEN = {
     "dtype": "float32",
     "frozen_units": 0,
     "fused_optimizer": True,
+    "lora_rank": 0,
     "optimizer_in_backward": False,
     "sync_batch_norm": False,
 }

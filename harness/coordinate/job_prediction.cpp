@@ -30,6 +30,9 @@ std::string objection(const models::MemoryProfile& profile, const plan::Cell& ce
   if (cell.frozen_units != 0) {
     return "a profile holds what was recorded: record the model with what it freezes";
   }
+  if (cell.lora_rank != 0) {
+    return "a profile holds what was recorded: record the model with its low-rank updates";
+  }
   if (cell.optimizer_in_backward) return "what an optimizer in backward holds is not declared";
   if (cell.scale != 1) return "a recorded model is not scaled";
   if (cell.hybrid_shard) return "what hybrid_shard holds is not declared";

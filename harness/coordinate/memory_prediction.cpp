@@ -41,7 +41,8 @@ std::int64_t resident_bytes(const models::MicroBatchShape& shape) {
 
 models::UnitLevers levers_of(const plan::Cell& cell) {
   return {.checkpointed = {cell.activation_checkpointing},
-          .frozen = static_cast<std::size_t>(cell.frozen_units)};
+          .frozen = static_cast<std::size_t>(cell.frozen_units),
+          .lora_rank = cell.lora_rank};
 }
 
 sync::FsdpMemory fsdp_memory(const plan::Cell& cell, const LaunchSpec& where) {

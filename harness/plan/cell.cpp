@@ -43,6 +43,7 @@ std::vector<Axis> make_axes() {
           one_of("compression", &Cell::compression, {"none", "fp16", "bf16"}).later().under("ddp"),
           every_nth("activation_checkpointing", &Cell::activation_checkpointing).later().lever(),
           count_from_zero("frozen_units", &Cell::frozen_units).later(),
+          count_from_zero("lora_rank", &Cell::lora_rank).later(),
           flag("fused_optimizer", &Cell::fused_optimizer).later(),
           flag("broadcast_buffers", &Cell::broadcast_buffers).later().under("ddp"),
           flag("sync_batch_norm", &Cell::sync_batch_norm).later(),
@@ -157,6 +158,12 @@ void check_combination(const Cell& cell, const JsonFields& fields) {
   }
   if (cell.wrapper == "pipeline" && cell.frozen_units > 0) {
     fields.fail("frozen_units", "0 under wrapper pipeline, whose stages all send gradients back",
+                std::to_string(cell.frozen_units));
+  }
+  if (cell.lora_rank > 0 && cell.frozen_units > 0) {
+    fields.fail("frozen_units",
+                fmt::format("0 where lora_rank is {}: the weights of every unit are frozen then",
+                            cell.lora_rank),
                 std::to_string(cell.frozen_units));
   }
   if (cell.wrapper == "fsdp" && cell.optimizer_in_backward && reductions_of(cell) > 1) {

@@ -39,6 +39,8 @@ struct Cell {
                                      // again in backward; 0: none (models/recompute.h)
   int frozen_units = 0;              // of the model, from the first, with all that comes before
                                      // them: not trained (models/frozen_units.h)
+  int lora_rank = 0;                 // of the updates that are trained in place of the model's
+                                     // weights (models/lora.h); 0: the weights are
   bool fused_optimizer = true;       // false: AdamW parameter by parameter (sync/adamw.h)
   bool broadcast_buffers = true;     // ddp: rank 0's before a forward that follows a sync
   bool sync_batch_norm = false;      // ddp: normalize with the statistics of all ranks

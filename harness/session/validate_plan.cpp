@@ -69,6 +69,7 @@ class Validation {
     check_examples(cell, model);
     check_checkpointing(cell, model);
     check_frozen(cell, model);
+    check_lora(cell, model);
     named("topology",
           [&] { return launch::read_topology(cell.topology, topologies_directory(), cell.scale); });
   }
@@ -135,6 +136,14 @@ class Validation {
             fmt::format("{} for model '{}'", cell.frozen_units, cell.model),
             units == 0 ? "0: its units cannot be frozen"
                        : fmt::format("at most {}: it has so many units", units));
+  }
+
+  void check_lora(const plan::Cell& cell, const ModelDescription& model) const {
+    const std::int64_t highest = model.highest_lora_rank;
+    require(cell.lora_rank <= highest, "cells.lora_rank",
+            fmt::format("{} for model '{}'", cell.lora_rank, cell.model),
+            highest == 0 ? "0: only a BERT has low-rank updates"
+                         : fmt::format("at most {}: it is so wide", highest));
   }
 
   const plan::Plan& plan_;

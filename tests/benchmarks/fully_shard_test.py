@@ -3,7 +3,7 @@
 Both shard a model of two layers and a rest over two ranks. Sizes differ; which unit is gathered and
 reduced in which micro-batch must not, also where layers are checkpointed: in the way of torchtitan,
 whose checkpoints are inside of the shards, and the other way round. Nor where some are frozen, so
-that what is in no layer is frozen in part.
+that what is in no layer is frozen in part, or all are but for low-rank updates.
 """
 
 import json
@@ -37,22 +37,44 @@ except ImportError:
 CHECKPOINTS = ("none", "inside", "outside")
 
 
+UPDATES = "all but low-rank updates"
 # With how many layers frozen, and all before them.
-LEVERS = [*((where, 0) for where in CHECKPOINTS), ("none", 1), ("inside", 1), ("none", 2)]
+LEVERS = [
+    *((where, 0) for where in CHECKPOINTS),
+    ("none", 1),
+    ("inside", 1),
+    ("none", 2),
+    ("none", UPDATES),
+    ("inside", UPDATES),
+]
+
+
+class UpdatedLinear(torch.nn.Linear):
+    def __init__(self):
+        super().__init__(8, 8)
+        self.requires_grad_(False)
+        self.first = torch.nn.Linear(8, 2, bias=False)
+        self.second = torch.nn.Linear(2, 8, bias=False)
+
+    def forward(self, x):
+        return super().forward(x) + self.second(self.first(x))
 
 
 class Model(torch.nn.Module):
     def __init__(self, checkpoints, frozen):
         super().__init__()
         self.checkpoints = checkpoints
+        self.updates = frozen == UPDATES
         self.first = torch.nn.Linear(4, 8)
         self.layers = torch.nn.ModuleList(self._layer() for _ in range(LAYERS))
         self.last = torch.nn.Linear(8, 1)
-        for module in [self.first, *self.layers][: frozen + 1 if frozen else 0]:
+        layers = 0 if self.updates else frozen
+        for module in [self.first, *self.layers][: layers + 1 if frozen else 0]:
             module.requires_grad_(False)
 
     def _layer(self):
-        layer = torch.nn.Sequential(torch.nn.Linear(8, 8), torch.nn.Tanh())
+        linear = UpdatedLinear() if self.updates else torch.nn.Linear(8, 8)
+        layer = torch.nn.Sequential(linear, torch.nn.Tanh())
         return checkpoint_wrapper(layer) if self.checkpoints == "inside" else layer
 
     def forward(self, x):
@@ -120,7 +142,7 @@ class FullyShardTest(ProgramTest):
             self.assertEqual(outcome.status, 0, outcome.err)
         return {tuple(key): counts for *key, counts in json.loads(first.out)}
 
-    def steps_of_ours(self):
+    def steps_of_ours(self, out, **freezing):
         plan = with_cells(
             QUICK,
             model=["bert_tiny"],
@@ -129,22 +151,22 @@ class FullyShardTest(ProgramTest):
             reshard_after_forward=[True, False],
             reshard_after_backward=[True, False],
             activation_checkpointing=["none", "full"],
-            frozen_units=[0, 1, 2],
             accumulation_steps=[MICRO_BATCHES],
             micro_batch_size=[1],
             sequence_length=[8],
+            **freezing,
         )
-        outcome = self.run_plan(plan)
+        outcome = self.run_plan(plan, out=out)
         self.assertEqual(outcome.status, 0, outcome.err)
         steps = {}
-        for trial in self.trials():
+        for trial in self.trials(out):
             cell = trial["cell"]
             key = (
                 cell["reshard_after_forward"],
                 cell["reshard_after_backward"],
                 cell["strategy"] == "no_sync",
                 cell.get("activation_checkpointing", "none"),
-                cell.get("frozen_units", 0),
+                UPDATES if "lora_rank" in cell else cell.get("frozen_units", 0),
             )
             moved = trial["ledger"]["per_step"]
             steps[key] = {name: moved[name]["count"] for name in OPERATIONS}
@@ -153,8 +175,9 @@ class FullyShardTest(ProgramTest):
     def test_every_option_communicates_as_fully_shard_does(self):
         torchs = self.steps_of_torch()
         self.assertEqual(len(torchs), 2 * len(OPTIONS) * len(LEVERS))
-        ours = self.steps_of_ours()
-        self.assertEqual(len(ours), 2 * len(OPTIONS) * 2 * 3)
+        ours = self.steps_of_ours("frozen", frozen_units=[0, 1, 2])
+        ours |= self.steps_of_ours("updates", lora_rank=[4])
+        self.assertEqual(len(ours), 2 * len(OPTIONS) * 2 * 4)
         for (*options, where, frozen), counts in torchs.items():
             key = (*options, "none" if where == "none" else "full", frozen)
             with self.subTest(options=options, checkpoints=where, frozen=frozen):

@@ -3,6 +3,7 @@
 Covers: harness/run/memory_recording.cpp.
 """
 
+import json
 import re
 import unittest
 
@@ -132,6 +133,37 @@ class MemoryTest(ProgramTest):
                 self.assertLess(moved, less[1])
             if in_backward:
                 self.assertLessEqual(peak, seen[wrapper, False, frozen][0])
+
+    def test_low_rank_updates_hold_and_move_what_is_predicted(self):
+        plan = with_cells(
+            FSDP,
+            wrapper=["ddp", "fsdp"],
+            strategy=["no_sync"],
+            lora_rank=[0, 4, 128],
+            activation_checkpointing=["none", "full"],
+            accumulation_steps=[1, 3],
+        )
+        outcome = self.run_plan(plan)
+        self.assertEqual(outcome.status, 0, outcome.err)
+        peaks = {}
+        for trial in self.trials():
+            cell, first = trial["cell"], trial["ranks"][0]
+            for of in ("allocated_bytes", "by_category"):
+                self.assertEqual(trial[f"predicted_peak_{of}"], first[f"peak_{of}"], cell)
+            rank = cell.get("lora_rank", 0)
+            others = json.dumps({name: cell[name] for name in sorted(cell) if name != "lora_rank"})
+            peaks[others, rank] = first["peak_allocated_bytes"]
+            if cell["wrapper"] == "ddp" and rank > 0:
+                # Two layers' queries and values have two factors of the hidden size, 128, each; the
+                # classifier has two labels.
+                elements = 2 * 2 * 2 * 128 * rank + 2 * 128 + 2
+                moved = trial["ledger"]["per_step"]["all_reduce"]["bytes"]
+                self.assertEqual(moved, 4 * elements)
+        self.assertEqual(len(peaks), 2 * 3 * 2 * 2)
+        for (others, rank), peak in peaks.items():
+            if rank == 4:
+                self.assertLess(peak, peaks[others, 0])
+                self.assertLess(peak, peaks[others, 128])
 
     def test_memory_over_a_step_under_ddp(self):
         plan = with_cells(FSDP, wrapper=["ddp"], strategy=["baseline", "no_sync"])

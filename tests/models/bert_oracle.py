@@ -1,11 +1,12 @@
-"""Writes what transformers' BERT answers, for bert_oracle_test to compare with.
+"""Writes what transformers' BERT answers, and peft's of it, for bert_oracle_test to compare with.
 
 usage: bert_oracle.py FOLDER LAYERS HIDDEN HEADS INTERMEDIATE
 FOLDER gets model.safetensors (random weights), gradients.safetensors (of the mean loss, in
 evaluation mode), checkpointed.safetensors (in training mode, with dropout and every layer
-checkpointed) and answers.json: names and shapes in order, a padded and an unpadded batch, logits
-and losses, and names in the order in which backward makes their gradients ready.
-Exit status 77: transformers cannot be imported.
+checkpointed), lora.safetensors and lora_gradients.safetensors (peft's low-rank updates, in training
+mode, with dropout) and answers.json: names and shapes in order, a padded and an unpadded batch,
+logits and losses, and names in the order in which backward makes their gradients ready.
+Exit status 77: transformers or peft cannot be imported.
 """
 
 import json
@@ -15,15 +16,17 @@ from pathlib import Path
 try:
     import torch
     from oracle_batch import build_batch, shift_parameters
+    from peft import LoraConfig, get_peft_model
     from safetensors.torch import save_file
     from transformers import BertConfig, BertForSequenceClassification
 except (ImportError, OSError) as error:
-    print(f"transformers, torch and safetensors cannot be imported ({error})")
+    print(f"transformers, peft, torch and safetensors cannot be imported ({error})")
     sys.exit(77)
 
 VOCABULARY = 28996
 LABELS = (1, 0, 1)
 SEED = 5  # of dropout's masks
+LORA_RANK = 3
 
 
 def build_model(layers, hidden, heads, intermediate):
@@ -66,6 +69,39 @@ def train_checkpointed(model, batch):
     return loss.item(), {name: p.grad for name, p in model.named_parameters()}
 
 
+def name_in_the_model(name):
+    """Without what peft wraps around it; nothing for its copy of the classifier as it was."""
+    if ".original_module." in name:
+        return None
+    name = name.removeprefix("base_model.model.")
+    for wrapped in (".base_layer", ".modules_to_save", ".default"):
+        name = name.replace(wrapped, "")
+    return name
+
+
+def train_updates(model, batch, folder):
+    """Returns what peft trains of the model, in training mode, with updates that are not zero."""
+    model.gradient_checkpointing_disable()
+    peft = get_peft_model(model, LoraConfig(task_type="SEQ_CLS", r=LORA_RANK)).train()
+    named = {name_in_the_model(name): p for name, p in peft.named_parameters()}
+    named.pop(None)
+    ready = []
+    for name, parameter in named.items():
+        if "lora_B" in name:
+            torch.nn.init.normal_(parameter, std=0.1)
+        if parameter.requires_grad:
+            parameter.register_post_accumulate_grad_hook(lambda _, name=name: ready.append(name))
+    save_file({name: p.detach() for name, p in named.items()}, folder / "lora.safetensors")
+    peft.zero_grad()
+    torch.manual_seed(SEED)
+    loss = peft(**batch).loss
+    loss.backward()
+    gradients = {name: p.grad for name, p in named.items() if p.grad is not None}
+    save_file(gradients, folder / "lora_gradients.safetensors")
+    parameters = [[name, list(p.shape), p.requires_grad] for name, p in named.items()]
+    return {"loss": loss.item(), "parameters": parameters, "ready": ready}
+
+
 def main(folder, *size):
     torch.manual_seed(7)
     torch.set_num_threads(1)
@@ -88,6 +124,7 @@ def main(folder, *size):
     }
     answers["checkpointed_loss"], gradients = train_checkpointed(model, full_batch)
     save_file(gradients, folder / "checkpointed.safetensors")
+    answers["lora"] = train_updates(model, full_batch, folder)
     (folder / "answers.json").write_text(json.dumps(answers))
 
 

@@ -1,4 +1,5 @@
-// Our BERT against transformers' BertForSequenceClassification on the same checkpoint and batches.
+// Our BERT against transformers' BertForSequenceClassification on the same checkpoint and batches,
+// and our low-rank updates against peft's.
 #include <ATen/ATen.h>
 #include <fmt/format.h>
 #include <gmock/gmock.h>
@@ -16,6 +17,8 @@ namespace {
 using nlohmann::json;
 
 constexpr double kTolerance = 1e-5;
+constexpr std::uint64_t kSeed = 5;  // both as bert_oracle.py has them
+constexpr std::int64_t kLoraRank = 3;
 
 Batch batch_of(const json& answer) {
   Batch batch;
@@ -116,7 +119,6 @@ TEST_P(Oracle, MakesGradientsReadyInTheSameOrder) {
 
 // With dropout: a second run that drew other masks would have other gradients.
 TEST_P(Oracle, GivesTheSameLossAndGradientsWithEveryLayerCheckpointed) {
-  constexpr std::uint64_t kSeed = 5;  // bert_oracle.py's
   model_->train();
   model_->set_recomputation({{1}, {}});
   at::manual_seed(kSeed);
@@ -130,6 +132,43 @@ TEST_P(Oracle, GivesTheSameLossAndGradientsWithEveryLayerCheckpointed) {
     EXPECT_LT(test::largest_difference(item.value().grad(), theirs), kTolerance * scale)
         << item.key();
   }
+}
+
+// peft's, with dropout and with updates that are not zero: what is trained, in which order, and how
+// far it would go. Values in one dtype, as read from one file.
+TEST_P(Oracle, TrainsLowRankUpdatesAsPeftDoes) {
+  const json& wanted = answers_->values["lora"];
+  BertForSequenceClassification model(GetParam(), 1, at::kCPU, kLoraRank);
+  load_safetensors(answers_->folder.file("lora.safetensors"), model);
+  json parameters = json::array();
+  std::vector<std::string> ready;
+  for (const auto& item : model.named_parameters()) {
+    const at::Tensor& values = item.value();
+    parameters.push_back({item.key(), values.sizes().vec(), values.requires_grad()});
+    if (!values.requires_grad()) continue;
+    values.register_hook([&ready, name = item.key()](const at::Tensor& gradient) {
+      ready.push_back(name);
+      return gradient;
+    });
+  }
+  EXPECT_EQ(parameters, wanted["parameters"]);
+  at::manual_seed(kSeed);
+  const at::Tensor loss = model.loss(batch_of(answers_->values["batches"][1]));
+  EXPECT_NEAR(loss.item<double>(), wanted["loss"].get<double>(), kTolerance);
+  loss.backward();
+  EXPECT_EQ(json(ready), wanted["ready"]);
+  const SafetensorsFile file(answers_->folder.file("lora_gradients.safetensors"));
+  std::size_t compared = 0;
+  for (const auto& item : model.named_parameters()) {
+    if (!item.value().grad().defined()) continue;
+    const at::Tensor theirs = file.read(item.key());
+    const double scale = std::max(1.0, theirs.abs().max().item<double>());
+    EXPECT_GT(theirs.abs().max().item<double>(), 0) << item.key();
+    EXPECT_LT(test::largest_difference(item.value().grad(), theirs), kTolerance * scale)
+        << item.key();
+    ++compared;
+  }
+  EXPECT_EQ(compared, ready.size());
 }
 
 INSTANTIATE_TEST_SUITE_P(

@@ -63,7 +63,7 @@ TEST(Cells, EveryAxisOfDdpReachesItsField) {
                   {"dtype", {"bfloat16"}},
                   {"balanced_routing", {true}},
                   {"activation_checkpointing", {"every_3"}},
-                  {"frozen_units", {2}},
+                  {"lora_rank", {8}},
                   {"fused_optimizer", {false}}};
   Cell expected{"4x8",  "bert_base", "ddp", "no_sync", 2,    3, 7,
                 "mrpc", 25 << 20,    true,  true,      true, 50};
@@ -71,7 +71,7 @@ TEST(Cells, EveryAxisOfDdpReachesItsField) {
   expected.dtype = "bfloat16";
   expected.balanced_routing = true;
   expected.activation_checkpointing = 3;
-  expected.frozen_units = 2;
+  expected.lora_rank = 8;
   expected.fused_optimizer = false;
   expected.broadcast_buffers = false;
   expected.sync_batch_norm = true;
@@ -185,6 +185,25 @@ TEST(Cells, UnitsMayBeFrozenUnderEveryWrapperButAPipeline) {
   plan["cells"]["frozen_units"] = {0, 1};
   EXPECT_THAT(complaint(plan),
               HasSubstr("'cells.frozen_units': got 1, expected 0 under wrapper pipeline"));
+}
+
+TEST(Cells, LowRankUpdatesLeaveNoUnitToFreeze) {
+  for (const char* wrapper : {"ddp", "fsdp", "local", "by_hand"}) {
+    const Cell cell = only_cell({{"wrapper", {wrapper}}, {"lora_rank", {8}}});
+    EXPECT_EQ(cell.lora_rank, 8);
+    EXPECT_FALSE(share_a_workload(cell, only_cell({{"wrapper", {wrapper}}})));
+  }
+  for (const json& wrong : {json(-1), json("8"), json(1.5)}) {
+    EXPECT_EQ(complaint_about_axis("lora_rank", json::array({wrong})),
+              "p.json: field 'cells.lora_rank': got " + wrong.dump() +
+                  ", expected an integer from 0 to 1000000");
+  }
+  json plan = sample_plan();
+  plan["cells"]["lora_rank"] = {0, 4};
+  EXPECT_EQ(complaint(plan), "no error");
+  plan["cells"]["frozen_units"] = {2};
+  EXPECT_THAT(complaint(plan), HasSubstr("'cells.frozen_units': got 2, expected 0 where lora_rank "
+                                         "is 4: the weights of every unit are frozen then"));
 }
 
 TEST(Cells, AnOptimizerStepsInBackwardWhereAStepReducesOnce) {

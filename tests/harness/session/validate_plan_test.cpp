@@ -133,6 +133,23 @@ TEST(ValidatePlan, OnlyUnitsThatThereAreAreFrozen) {
               HasSubstr("expected 0: its units cannot be frozen"));
 }
 
+TEST(ValidatePlan, OnlyABertHasLowRankUpdatesAndNoneWiderThanItself) {
+  const auto update = [](const char* model, int rank) {
+    return [=](plan::Cell& cell) {
+      cell.model = model;
+      cell.lora_rank = rank;
+    };
+  };
+  EXPECT_EQ(refusal_of(update("bert_mini", 256)), "");
+  EXPECT_EQ(refusal_of(update("bert_mini", 257)),
+            "p.json: field 'cells.lora_rank': got 257 for model 'bert_mini', expected at most 256: "
+            "it is so wide");
+  for (const char* model : {"mlp", "mixtral_tiny", "paced_bert_base_t4"}) {
+    EXPECT_THAT(refusal_of(update(model, 1)),
+                HasSubstr("expected 0: only a BERT has low-rank updates"));
+  }
+}
+
 TEST(ValidatePlan, APacedModelsOptimizerStepsAfterBackward) {
   const auto step_in_backward = [](const char* model) {
     return [=](plan::Cell& cell) {

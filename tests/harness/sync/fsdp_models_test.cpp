@@ -6,6 +6,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <iterator>
 #include <map>
 #include <string>
 #include <vector>
@@ -34,6 +35,7 @@ struct Recipe {
   // With an eps as large as gradients, what they differ by in rounding is not blown up.
   sync::AdamWOptions optimizer{.lr = 1e-3, .eps = 1e-2};
   bool balanced_routing = false;
+  std::int64_t lora_rank = 0;
 };
 
 struct Trained {
@@ -46,6 +48,7 @@ struct Trained {
 std::shared_ptr<models::Model> make(const Recipe& recipe) {
   models::ModelOptions options;
   options.balanced_routing = recipe.balanced_routing;
+  options.lora_rank = recipe.lora_rank;
   auto model = models::find_model(recipe.model).make(options);
   model->eval();
   return model;
@@ -115,7 +118,10 @@ Trained trained_by_ddp(const RankHarness& rank, const Recipe& recipe) {
 // in a rank: OpenMP's threads, which the optimizer starts, do not survive a fork.
 Trained trained_alone(const RankHarness& rank, const Recipe& recipe) {
   const auto model = make(recipe);
-  sync::FusedAdamW optimizer(model->parameters(), recipe.optimizer);
+  std::vector<at::Tensor> trained;
+  std::ranges::copy_if(model->parameters(), std::back_inserter(trained),
+                       [](const at::Tensor& parameter) { return parameter.requires_grad(); });
+  sync::FusedAdamW optimizer(trained, recipe.optimizer);
   std::vector<models::DataLoader> data;
   for (int r = 0; r < rank.world_size; ++r) data.push_back(loader_of(*model, r, rank.world_size));
   Trained result;
@@ -127,7 +133,7 @@ Trained trained_alone(const RankHarness& rank, const Recipe& recipe) {
         sync::backward(std::move(loss), kMicroBatches * rank.world_size, nullptr);
       }
     }
-    for (const at::Tensor& parameter : model->parameters()) {  // as a reduction: never none
+    for (const at::Tensor& parameter : trained) {  // as a reduction: never none
       if (!parameter.grad().defined()) parameter.mutable_grad() = at::zeros_like(parameter);
     }
     optimizer.step();
@@ -202,6 +208,13 @@ void expect_all_alike(const Recipe& recipe, int world_size) {
 
 TEST_P(FsdpModels, TrainAsUnderDdpAndAlone) {
   for (const int world_size : {1, 2, 3}) expect_all_alike({GetParam()}, world_size);
+}
+
+// Weights of a layer are gathered for its input's gradient, though they have none.
+TEST(FsdpModelsWithLowRankUpdates, TrainAsUnderDdpAndAlone) {
+  for (const int world_size : {1, 2, 3}) {
+    expect_all_alike({.model = "bert_tiny", .lora_rank = 3}, world_size);
+  }
 }
 
 // ctest's fsdp_models_slow_test.

@@ -43,7 +43,8 @@ using sync::StepMemory;
 // A model, and what it says of itself.
 struct Subject {
   std::string name;
-  std::function<std::shared_ptr<models::Model>()> make;
+  // Of the levers, the rank of its updates alone is the model's.
+  std::function<std::shared_ptr<models::Model>(const UnitLevers&)> make;
   std::function<Footprint(const MicroBatchShape&, const UnitLevers&)> footprint;
 };
 
@@ -79,17 +80,18 @@ models::Profile small_profile() {
 }
 
 std::vector<Subject> subjects() {
-  return {{"mlp", [] { return std::make_shared<models::Mlp>(1, at::kCPU); }, models::mlp_footprint},
+  return {{"mlp", [](const UnitLevers&) { return std::make_shared<models::Mlp>(1, at::kCPU); },
+           models::mlp_footprint},
           {"bert",
-           [] {
-             return std::make_shared<models::BertForSequenceClassification>(small_bert(), 1,
-                                                                            at::kCPU);
+           [](const UnitLevers& levers) {
+             return std::make_shared<models::BertForSequenceClassification>(
+                 small_bert(), 1, at::kCPU, levers.lora_rank);
            },
            [](const MicroBatchShape& shape, const UnitLevers& levers) {
              return *bert_footprint(small_bert(), shape, levers);
            }},
           {"mixtral",
-           [] {
+           [](const UnitLevers&) {
              models::ModelOptions options;
              options.balanced_routing = true;
              return std::make_shared<models::MixtralForCausalLM>(small_mixtral(), options);
@@ -98,7 +100,7 @@ std::vector<Subject> subjects() {
              return mixtral_footprint(small_mixtral(), shape, levers);
            }},
           {"paced",
-           [] {
+           [](const UnitLevers&) {
              return std::make_shared<models::PacedModel>(
                  small_profile(), 2, models::host_pace(steady_clock()), at::kCPU);
            },
@@ -114,6 +116,12 @@ std::vector<Subject> subjects_with_units() {
   return some;
 }
 
+Subject bert() {
+  std::vector<Subject> all = subjects();
+  std::erase_if(all, [](const Subject& subject) { return subject.name != "bert"; });
+  return all.at(0);
+}
+
 // What all points have in common.
 struct Point {
   MicroBatchShape shape;
@@ -122,9 +130,11 @@ struct Point {
   bool optimizer_in_backward = false;
 
   std::string words() const {
-    return fmt::format("{} x {}, syncs {}, every {} checkpointed, {} frozen, steps in backward {}",
-                       shape.examples, shape.length, fmt::join(syncs, " "),
-                       levers.checkpointed.every, levers.frozen, optimizer_in_backward);
+    return fmt::format(
+        "{} x {}, syncs {}, every {} checkpointed, {} frozen, updates of rank {}, steps in "
+        "backward {}",
+        shape.examples, shape.length, fmt::join(syncs, " "), levers.checkpointed.every,
+        levers.frozen, levers.lora_rank, optimizer_in_backward);
   }
 };
 
@@ -179,7 +189,7 @@ StepMemory measured(
   static int account = 0;
   meter.switch_account(++account);
   const auto batch = batch_of(point.shape);
-  const auto module = subject.make();
+  const auto module = subject.make(point.levers);
   models::freeze_units(*module, static_cast<int>(point.levers.frozen));
   module->set_recomputation(sync::recomputation_of(*module, point.levers.checkpointed, nullptr));
   const auto model = wrap(module);
@@ -449,6 +459,43 @@ TEST_F(StepMemoryFormula, OfDdpWithFrozenUnitsIsWhatTheMeterCounts) {
   });
 }
 
+// Ranks of updates x what is checkpointed, of a BERT.
+template <typename Run>
+void for_each_low_rank(const Run& run) {
+  int number = 0;
+  for (const std::int64_t rank : {1, 3, 24}) {
+    for (const int every : {0, 1, 2}) {
+      run(UnitLevers{.checkpointed = {every}, .lora_rank = rank}, number++);
+    }
+  }
+}
+
+// Of each 11 options, dealt out over 1 to 3 ranks: 99 points.
+TEST_F(StepMemoryFormula, OfFsdpWithLowRankUpdatesIsWhatTheMeterCounts) {
+  on_one_to_three_ranks([](RankHarness& rank) {
+    for_each_low_rank([&](const UnitLevers& levers, int number) {
+      for (int i = 0; i < 11; ++i) {
+        if ((i + number) % 3 + 1 != rank.world_size) continue;
+        Point point = point_of(number + i, levers);
+        point.optimizer_in_backward = point.syncs.size() == 1 && i % 2 == 0;
+        expect_fsdp_as_predicted({rank.group, nullptr}, bert(), (3 * i + number) % 32, point);
+      }
+    });
+  });
+}
+
+// Of each both kinds of gradients x 5 policies, likewise: 90 points.
+TEST_F(StepMemoryFormula, OfDdpWithLowRankUpdatesIsWhatTheMeterCounts) {
+  on_one_to_three_ranks([](RankHarness& rank) {
+    for_each_low_rank([&](const UnitLevers& levers, int number) {
+      for (int i = 0; i < 10; ++i) {
+        if ((i + number) % 3 + 1 != rank.world_size) continue;
+        expect_ddp_as_predicted(rank, bert(), i % 2 == 0, point_of(number + i, levers));
+      }
+    });
+  });
+}
+
 // Whether the optimizer steps in backward, which is only where a step reduces once.
 TEST_F(StepMemoryFormula, OfFsdpWhoseOptimizerStepsInBackwardIsWhatTheMeterCounts) {
   on_one_to_three_ranks([](RankHarness& rank) {
@@ -466,27 +513,36 @@ TEST_F(StepMemoryFormula, OfFsdpWhoseOptimizerStepsInBackwardIsWhatTheMeterCount
   });
 }
 
+// Every combination of what of a model is frozen and what is checkpointed.
+std::vector<UnitLevers> combinations(const Subject& subject) {
+  std::vector<UnitLevers> all;
+  for (const int every : {0, 1, 2}) {
+    for (int frozen = 0; frozen <= most_frozen(subject); ++frozen) {
+      all.push_back({{every}, static_cast<std::size_t>(frozen)});
+    }
+    if (subject.name == "bert") all.push_back({.checkpointed = {every}, .lora_rank = 4});
+  }
+  return all;
+}
+
 // Every combination of levers of one model under one wrapper, with one and with three micro-batches
 // a step, which only the last reduces. Returns how many there are.
 template <typename Run>
 int for_each_combination(const Subject& subject, const Run& run) {
   int count = 0;
-  for (int frozen = 0; frozen <= most_frozen(subject); ++frozen) {
-    for (const int every : {0, 1, 2}) {
-      for (const std::size_t micro_batches : {1, 3}) {
-        Point point{kShapes[1],
-                    std::vector<bool>(micro_batches, false),
-                    {{every}, static_cast<std::size_t>(frozen)}};
-        point.syncs.back() = true;
-        count += run(point);
-      }
+  for (const UnitLevers& levers : combinations(subject)) {
+    for (const std::size_t micro_batches : {1, 3}) {
+      Point point{kShapes[1], std::vector<bool>(micro_batches, false), levers};
+      point.syncs.back() = true;
+      count += run(point);
     }
   }
   return count;
 }
 
-// On two ranks: frozen units x checkpointed units x 1 and 3 micro-batches x, under DDP, both kinds
-// of gradients, or, under FSDP, what is resharded and whether the optimizer steps in backward.
+// On two ranks: frozen units or low-rank updates x checkpointed units x 1 and 3 micro-batches x,
+// under DDP, both kinds of gradients, or, under FSDP, what is resharded and whether the optimizer
+// steps in backward.
 TEST_F(StepMemoryFormula, OfEveryCombinationOfLeversIsWhatTheMeterCounts) {
   run_ranks(2, [](RankHarness& rank) {
     measure::meter().install();
@@ -503,7 +559,7 @@ TEST_F(StepMemoryFormula, OfEveryCombinationOfLeversIsWhatTheMeterCounts) {
         return 2 + 2 * 2;
       });
     }
-    EXPECT_EQ(cells, (3 + 4 + 4) * 3 * 2 * 6);
+    EXPECT_EQ(cells, (3 + 5 + 4) * 3 * 2 * 6);
   });
 }
 
