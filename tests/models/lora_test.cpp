@@ -1,5 +1,4 @@
 // Low-rank updates: what of a BERT they train, that they begin as nothing, and who has none.
-// Covers: lora.cpp.
 #include "models/lora.h"
 
 #include <ATen/ATen.h>
