@@ -1,7 +1,5 @@
 #include "harness/sync/fsdp/memory_formula.h"
 
-#include <utility>
-
 #include "harness/sync/fsdp/flat_layout.h"
 
 namespace gradsync::sync {
@@ -204,13 +202,11 @@ class Step {
     if (memory_.prefetch && !root_.empty() && ends_frozen) units_.back().start_gather();
     play_root(footprint_.after.backward);
     for (; first > 0 && runs_backward(first - 1); --first) {
-      end_pending(sync);
       account_.enter_unit(footprint_.units[first - 1].name);
       backward_of_unit(first - 1, sync);
     }
     account_.leave_units();
     play_root(footprint_.before.backward);
-    end_pending(sync);
     while (first-- > 0) {
       units_[first].forget_gather();
       end_backward(units_[first], sync);
@@ -227,8 +223,8 @@ class Step {
     });
   }
 
-  // A unit's last gradient ends its backward, and is still there then. Where some of it is frozen
-  // the gradient of its input may need that: its backward ends as that of the unit before begins.
+  // A unit's last gradient ends its backward, and is still there then. Where some of it is frozen,
+  // the gradient of its input may need that: then it ends with the last of all that it does.
   void backward_of_unit(std::size_t index, bool sync) {
     Unit& unit = units_[index];
     const models::UnitFootprint& described = footprint_.units[index];
@@ -240,10 +236,7 @@ class Step {
       if (unit.is_all_trained() && unit.has_all_gradients()) end_backward(unit, sync);
       account_.free(MemoryCategory::Activation, bytes);
     });
-    if (!unit.is_all_trained()) pending_ = &unit;
-  }
-  void end_pending(bool sync) {
-    if (Unit* unit = std::exchange(pending_, nullptr)) end_backward(*unit, sync);
+    if (!unit.is_all_trained()) end_backward(unit, sync);
   }
 
   bool runs_backward(std::size_t unit) const { return footprint_.units[unit].runs_backward; }
@@ -273,7 +266,6 @@ class Step {
   MemoryAccount& account_;
   Unit root_;
   std::vector<Unit> units_;
-  Unit* pending_ = nullptr;  // has run its backward, which has not ended
   Unit* reducing_ = nullptr;
 };
 
