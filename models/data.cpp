@@ -117,7 +117,7 @@ Batch batch_of(const std::vector<const Example*>& examples, const DataOptions& o
     padded = padded || static_cast<std::int64_t>(example.ids.size()) < length;
   }
   return {ids.to(options.device), padded ? mask.to(options.device) : at::Tensor(),
-          labels.to(options.device)};
+          labels.to(options.device), 0};
 }
 
 }  // namespace
@@ -139,7 +139,10 @@ DataLoader::DataLoader(const DataOptions& options, int batches) {
       if (static_cast<int>(batches_.size()) == batches) break;
       std::vector<const Example*> chosen;
       for (std::size_t i = first; i < first + size; ++i) chosen.push_back(&examples[share[i]]);
+      const auto index = static_cast<std::uint64_t>(batches_.size());
       batches_.push_back(batch_of(chosen, options));
+      batches_.back().number = static_cast<std::uint64_t>(options.rank) +
+                               static_cast<std::uint64_t>(options.world_size) * index;
     }
   }
 }

@@ -32,6 +32,7 @@ struct Batch {
   at::Tensor input_ids;
   at::Tensor attention_mask;
   at::Tensor labels;
+  std::uint64_t number = 0;  // among those of all ranks
 };
 
 // A part of a model whose parameters are needed together and then not until its backward: a layer.

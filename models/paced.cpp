@@ -20,13 +20,82 @@ using torch::autograd::edge_list;
 using torch::autograd::variable_list;
 using Layers = std::shared_ptr<const std::vector<PacedModel::Layer>>;
 
+// A hash of 64 bits: Steele, Lea and Flood's SplitMix (2014), its last step.
+std::uint64_t mixed(std::uint64_t number) {
+  number += 0x9E3779B97F4A7C15ULL;
+  number = (number ^ (number >> 30U)) * 0xBF58476D1CE4E5B9ULL;
+  number = (number ^ (number >> 27U)) * 0x94D049BB133111EBULL;
+  return number ^ (number >> 31U);
+}
+
+// Gradients repeat a row of numbers, so that they are written at the speed of memory. Each has its
+// own row, a part of one table.
+constexpr std::int64_t kRow = 1024;
+constexpr std::int64_t kRows = 4096;  // of the table, one from each place on
+
+// Of a place of the table: 1 to 255 times a power of two, so that sums and means of a few are
+// exact, also in 16 bits.
+float table_value(std::uint64_t place) {
+  constexpr double kUnit = 0x1p-10;
+  return static_cast<float>(kUnit * static_cast<double>(1 + mixed(place) % 255));
+}
+
+// Returns the table; its memory is the program's, and counts as no tensor's.
+at::Tensor table_on(at::Device device) {
+  static std::vector<float> values = [] {
+    std::vector<float> made;
+    for (std::int64_t i = 0; i < kRow + kRows; ++i) {
+      made.push_back(table_value(static_cast<std::uint64_t>(i)));
+    }
+    return made;
+  }();
+  return at::from_blob(values.data(), {kRow + kRows}, at::kFloat).to(device);
+}
+
+// Where the row of a parameter begins in the table, for a micro-batch.
+std::int64_t row_of(std::size_t parameter, std::uint64_t batch) {
+  return static_cast<std::int64_t>(mixed(mixed(batch) + parameter) % std::uint64_t{kRows});
+}
+
+// What a micro-batch's gradients are, of each parameter.
+class GradientValues {
+ public:
+  GradientValues(at::Tensor table, std::uint64_t batch) : table_(std::move(table)), batch_(batch) {}
+
+  // Returns those of `parameter`, the `index`-th, times the signal.
+  at::Tensor times(const at::Tensor& signal, const at::Tensor& parameter, std::size_t index) const {
+    const at::NoGradGuard no_grad;
+    const at::Tensor row = table_.narrow(0, row_of(index, batch_), kRow);
+    const at::Tensor gradient = at::empty(parameter.sizes(), table_.options());
+    const at::Tensor flat = gradient.view({-1});
+    const std::int64_t rows = flat.numel() / kRow;
+    const std::int64_t rest = flat.numel() % kRow;
+    if (rows > 0) {
+      at::Tensor whole = flat.narrow(0, 0, rows * kRow).view({rows, kRow});
+      at::mul_out(whole, row.expand({rows, kRow}), signal);
+    }
+    if (rest > 0) {
+      at::Tensor end = flat.narrow(0, rows * kRow, rest);
+      at::mul_out(end, row.narrow(0, 0, rest), signal);
+    }
+    return gradient;
+  }
+
+ private:
+  at::Tensor table_;
+  std::uint64_t batch_;
+};
+
 // One forward and its backward. A scalar, the signal, ties all layers into a graph; what comes back
 // along it is the gradient of the loss.
 // Where hooks leave layers out, a stretch begins with the first layer that runs here, when what it
 // works on has come.
 struct Pass {
-  Pass(Layers the_layers, std::shared_ptr<const Pace> the_pace)
-      : layers(std::move(the_layers)), pace(std::move(the_pace)), forward(pace->begin()) {}
+  Pass(Layers the_layers, std::shared_ptr<const Pace> the_pace, GradientValues the_values)
+      : layers(std::move(the_layers)),
+        pace(std::move(the_pace)),
+        values(std::move(the_values)),
+        forward(pace->begin()) {}
 
   // Notes that layer `index` runs here.
   void enter_forward(std::size_t index) {
@@ -56,13 +125,13 @@ struct Pass {
     const PacedModel::Layer& layer = (*layers)[index];
     prepared.clear();
     for (std::size_t i = 0; i < layer.parameters.size(); ++i) {
-      const double value = PacedModel::gradient_value(layer.first_parameter + i);
-      prepared.push_back((signal * value).expand_as(layer.parameters[i]).contiguous());
+      prepared.push_back(values.times(signal, layer.parameters[i], layer.first_parameter + i));
     }
   }
 
   const Layers layers;
   const std::shared_ptr<const Pace> pace;
+  const GradientValues values;
   std::unique_ptr<Stretch> forward;
   std::unique_ptr<Stretch> backward;
   std::optional<std::size_t> first_layer;  // of those that run here
@@ -182,10 +251,9 @@ at::Tensor zeros_for(const ProfileTensor& tensor, int scale, at::ScalarType type
 
 }  // namespace
 
-double PacedModel::gradient_value(std::size_t parameter) {
-  constexpr std::size_t kPeriod = 7;
-  constexpr double kUnit = 0x1p-10;  // a power of two: sums and means of a few are exact
-  return kUnit * static_cast<double>(1 + parameter % kPeriod);
+double PacedModel::gradient_value(std::size_t parameter, std::int64_t element,
+                                  std::uint64_t batch) {
+  return table_value(static_cast<std::uint64_t>(row_of(parameter, batch) + element % kRow));
 }
 
 PacedModel::PacedModel(const Profile& profile, int scale, std::shared_ptr<const Pace> pace,
@@ -193,6 +261,7 @@ PacedModel::PacedModel(const Profile& profile, int scale, std::shared_ptr<const 
     : layers_(std::make_shared<std::vector<Layer>>(profile.layers.size())),
       optimizer_s_(profile.optimizer_s),
       options_(at::TensorOptions().dtype(at::kFloat).device(device)),
+      gradient_table_(table_on(device)),
       pace_(std::move(pace)) {
   register_tensors(profile, scale);
   refuse_other_order(profile);
@@ -246,8 +315,9 @@ void PacedModel::refuse_other_order(const Profile& profile) const {
   }
 }
 
-at::Tensor PacedModel::loss(const Batch& /*batch*/) {
-  const auto pass = std::make_shared<Pass>(layers_, pace_);
+at::Tensor PacedModel::loss(const Batch& batch) {
+  const auto pass =
+      std::make_shared<Pass>(layers_, pace_, GradientValues(gradient_table_, batch.number));
   at::Tensor signal = run_begin([&] { return at::zeros({}, options_); });
   for (std::size_t i = 0; i < layers_->size(); ++i) {
     signal =

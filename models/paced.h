@@ -31,7 +31,8 @@ class PacedModel : public Model {
              at::Device device);
 
   // Returns 0 after the profile's forward time; its backward takes the profile's backward time and
-  // gives parameter i the gradient gradient_value(i), times the gradient of the loss itself.
+  // gives element k of parameter i the gradient gradient_value(i, k, batch.number), times the
+  // gradient of the loss itself.
   // Blocks: the host's pace the calling thread, which runs forward and backward; a device's only
   // its current stream. Each loss has its own start times, so several may wait for their backward.
   // On the host, up to half a millisecond between a forward and its backward hides.
@@ -49,9 +50,11 @@ class PacedModel : public Model {
   Compute compute() const override { return Compute::Paced; }
   double paced_optimizer_s() const override { return optimizer_s_; }
 
-  // Never 0, the same on every rank and in every micro-batch, and not the same for neighbours: a
-  // reduction that is lost, doubled or misplaced shows.
-  static double gradient_value(std::size_t parameter);
+  // Never 0, and another for other parameters, elements and micro-batches, of one rank or several:
+  // a reduction that is lost, doubled or misplaced shows, and so does what each micro-batch weighs
+  // in it (run/gradient_account.h).
+  static double gradient_value(std::size_t parameter, std::int64_t element = 0,
+                               std::uint64_t batch = 0);
 
   // One layer: what it must wait for and what it must give.
   struct Layer {
@@ -70,6 +73,7 @@ class PacedModel : public Model {
   std::vector<Unit> units_;
   double optimizer_s_;
   at::TensorOptions options_;
+  at::Tensor gradient_table_;  // on the model's device
   std::shared_ptr<const Pace> pace_;
 };
 

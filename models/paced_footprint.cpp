@@ -11,14 +11,9 @@ std::int64_t scaled(const ProfileTensor& tensor, int scale) {
   return std::max<std::int64_t>(1, (2 * tensor.elements() + scale) / (2 * std::int64_t{scale}));
 }
 
-// Makes a layer's gradients, each from a number times the signal.
+// Makes a layer's gradients.
 void prepare(const std::vector<std::int64_t>& parameters, MemoryScript& script) {
-  for (const std::int64_t elements : parameters) {
-    script.with_number(kFloatBytes);
-    if (elements == 1) continue;  // the product itself
-    script.hold({elements * kFloatBytes});
-    script.free({kFloatBytes});
-  }
+  for (const std::int64_t elements : parameters) script.hold({elements * kFloatBytes});
 }
 
 // Hands over a layer's gradients, one node each, the last registered first. The signal's own, which

@@ -5,6 +5,7 @@
 #include <algorithm>
 
 #include "harness/base/errors.h"
+#include "harness/coordinate/trial_account.h"
 
 namespace gradsync::coordinate {
 namespace {
@@ -13,6 +14,29 @@ namespace {
 void take_slower(std::vector<double>& slowest, const std::vector<double>& other) {
   slowest.resize(std::max(slowest.size(), other.size()), 0);
   for (std::size_t i = 0; i < other.size(); ++i) slowest[i] = std::max(slowest[i], other[i]);
+}
+
+// An account that is off makes the trial invalid, unless something else has.
+void add_account(results::TrialRecord& record, const std::map<int, TrialDone>& messages) {
+  std::vector<account::AccountRecords> ranks;
+  for (const auto& [rank, message] : messages) {
+    if (message.account) {
+      ranks.push_back(*message.account);
+    } else {
+      record.account_why_not = message.account_why_not;
+      return;
+    }
+  }
+  const bool is_separate = record.cell.wrapper() == "local";
+  const JudgedAccount judged = judge_trial_account(ranks, is_separate);
+  if (judged.account) {
+    record.account = *judged.account;
+  } else {
+    record.account_why_not = judged.account.why_not();
+  }
+  if (judged.off.empty() || record.status != results::Status::Ok) return;
+  record.status = results::Status::Invalid;
+  record.reason = "account: " + judged.off;
 }
 
 }  // namespace
@@ -44,6 +68,7 @@ results::TrialRecord merge_ranks(results::TrialRecord record,
     }
   }
   record.model_info = messages.begin()->second.model_info;
+  add_account(record, messages);
   return record;
 }
 

@@ -22,6 +22,41 @@ void field_from_json(const nlohmann::json& in, Cell& cell, const FieldPlace&) {
 
 }  // namespace gradsync::plan
 
+namespace gradsync::account {
+
+constexpr auto fields_of(const Contribution*) {
+  return std::tuple{field("micro_batch", &Contribution::micro_batch),
+                    field("sketch", &Contribution::sketch)};
+}
+
+constexpr auto fields_of(const ParameterRecord*) {
+  return std::tuple{field("optimizer", &ParameterRecord::optimizer),
+                    field("index", &ParameterRecord::index),
+                    field("name", &ParameterRecord::name),
+                    field("dtype", &ParameterRecord::dtype),
+                    field("elements", &ParameterRecord::elements),
+                    field("offset", &ParameterRecord::offset),
+                    field("length", &ParameterRecord::length),
+                    field("gradient", &ParameterRecord::gradient),
+                    field("contributions", &ParameterRecord::contributions)};
+}
+
+constexpr auto fields_of(const AccountedStep*) {
+  return std::tuple{field("optimizer", &AccountedStep::optimizer),
+                    field("micro_batches", &AccountedStep::micro_batches)};
+}
+
+constexpr auto fields_of(const AccountRecords*) {
+  return std::tuple{field("pid", &AccountRecords::pid),
+                    field("rank", &AccountRecords::rank),
+                    field("world_size", &AccountRecords::world_size),
+                    field("steps", &AccountRecords::steps),
+                    field("parameters", &AccountRecords::parameters),
+                    field("faults", &AccountRecords::faults)};
+}
+
+}  // namespace gradsync::account
+
 namespace gradsync::coordinate {
 
 constexpr const char* kLauncher = "the launcher";
@@ -65,7 +100,9 @@ constexpr auto fields_of(const TrialDone*) {
                     field("rank", &TrialDone::rank),
                     field("ledger", &TrialDone::ledger),
                     field("model_info", &TrialDone::model_info),
-                    field("invalid", &TrialDone::invalid).spared()};
+                    field("invalid", &TrialDone::invalid).spared(),
+                    field("account", &TrialDone::account).spared(),
+                    field("account_why_not", &TrialDone::account_why_not).spared()};
 }
 
 constexpr auto fields_of(const RankFailure*) {

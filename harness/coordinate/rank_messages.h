@@ -3,9 +3,11 @@
 #pragma once
 
 #include <nlohmann/json.hpp>
+#include <optional>
 #include <string>
 #include <variant>
 
+#include "harness/account/records.h"
 #include "harness/coordinate/launch_spec.h"
 #include "harness/launch/store_messages.h"
 #include "harness/plan/plan.h"
@@ -31,7 +33,9 @@ struct TrialDone {
   results::RankRecord rank;
   results::LedgerRecord ledger;
   results::ModelInfo model_info;
-  std::string invalid;  // why the trial counts for nothing; "": it counts
+  std::string invalid = "";  // why the trial counts for nothing; "": it counts
+  std::optional<account::AccountRecords> account = std::nullopt;
+  std::string account_why_not = "";  // where there is none
 };
 struct RankFailure {              // then it exits
   std::string status = "failed";  // or timeout, oom, config, unfit, internal

@@ -99,6 +99,11 @@ bool MemoryMeter::installed() const {
   return installed_;
 }
 
+int MemoryMeter::account() const {
+  const std::lock_guard lock(mutex_);
+  return account_;
+}
+
 void MemoryMeter::switch_account(int account) {
   const std::lock_guard lock(mutex_);
   const auto [found, is_new] = accounts_.try_emplace(account);

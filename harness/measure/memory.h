@@ -94,6 +94,7 @@ class MemoryMeter {
   // freed leaves the account that it came from. For all threads. The first account is 0; a new one
   // is empty.
   void switch_account(int account);
+  int account() const;
 
   // A tensor that would make allocated_bytes() exceed the budget throws c10::OutOfMemoryError
   // ("asked 1024 bytes, had 512 of a budget of 4096 bytes"). Exact to the byte: a run succeeds at

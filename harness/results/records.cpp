@@ -80,6 +80,8 @@ constexpr auto fields_of(const TrialRecord*) {
       field("warmup_step_s", &TrialRecord::warmup_step_s),
       field("ranks", &TrialRecord::ranks),
       field("ledger", &TrialRecord::ledger),
+      field("account", &TrialRecord::account).later(),
+      field("account_why_not", &TrialRecord::account_why_not).spared(),
       field("predicted_peak_allocated_bytes", &TrialRecord::predicted_peak_allocated_bytes).later(),
       field("predicted_peak_by_category", &TrialRecord::predicted_peak_by_category)
           .later()

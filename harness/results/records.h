@@ -111,6 +111,20 @@ struct LedgerRecord {
   int buckets = 0;  // reductions of one synced micro-batch: DDP's buckets, FSDP's units
 };
 
+// What every micro-batch of every rank weighs in what the optimizer reads (account/account.h), of
+// one step after the timed ones. Weights are relative to their mean.
+struct TrialAccount {
+  std::string verdict;  // in words: "all 8 weigh the same within 0.0002 %"
+  double weight_min = 0;
+  double weight_max = 0;
+  double weight_error = 0;  // the largest, one standard deviation
+  double factor = 0;        // their mean over what the loss says: 1, but by rounding
+  double condition = 0;     // the largest of any group of parameters; NaN: some are not told apart
+  double left_over = 0;     // likewise: what no sum of contributions explains, as a share
+  int contributions = 0;    // that were told apart
+  int parameters = 0;       // that were sampled, of all ranks
+};
+
 // A stretch of a file, in bytes.
 struct FilePart {
   std::int64_t offset = 0;
@@ -129,6 +143,8 @@ struct TrialRecord {
   std::vector<double> warmup_step_s;
   std::vector<RankRecord> ranks;
   LedgerRecord ledger;
+  std::optional<TrialAccount> account;
+  std::string account_why_not;  // where there is none; "": recorded before there were accounts
   // What the formula says any rank holds at most, made before the trial ran; so also of one that
   // ran out of memory. Unset, empty: the model or its options declare nothing.
   std::optional<std::int64_t> predicted_peak_allocated_bytes;

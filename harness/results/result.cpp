@@ -92,6 +92,7 @@ constexpr auto fields_of(const CellResult*) {
       field("idle_share", &CellResult::idle_share).later(),
       field("attribution", &CellResult::attribution).later(),
       field("parameter_distance", &CellResult::parameter_distance).later(),
+      field("account", &CellResult::account).later(),
       field("running_statistics", &CellResult::running_statistics).spared(),
       field("collectives_per_step", &CellResult::collectives_per_step),
       field("declared_micro_batches", &CellResult::declared_micro_batches).spared(),

@@ -157,6 +157,7 @@ struct CellResult {
   Known<IdleShare> idle_share;
   Known<Attribution> attribution;
   Known<ParameterDistance> parameter_distance;
+  Known<TrialAccount> account;  // of the trial whose weights are farthest from equal
   std::optional<StatisticsSpread> running_statistics;  // of models that have them
   Known<OpCounts> collectives_per_step;                // of a steady step
   // Of its micro-batches, those that repeat the one before and were not run: their collectives are

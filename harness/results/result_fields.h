@@ -62,6 +62,18 @@ constexpr auto fields_of(const OpCount*) {
   return std::tuple{field("count", &OpCount::count), field("bytes", &OpCount::bytes)};
 }
 
+constexpr auto fields_of(const TrialAccount*) {
+  return std::tuple{field("verdict", &TrialAccount::verdict),
+                    field("weight_min", &TrialAccount::weight_min),
+                    field("weight_max", &TrialAccount::weight_max),
+                    field("weight_error", &TrialAccount::weight_error),
+                    field("factor", &TrialAccount::factor),
+                    field("condition", &TrialAccount::condition),
+                    field("left_over", &TrialAccount::left_over),
+                    field("contributions", &TrialAccount::contributions),
+                    field("parameters", &TrialAccount::parameters)};
+}
+
 constexpr auto fields_of(const StepTimes*) {
   return std::tuple{field("mean", &StepTimes::mean),       field("median", &StepTimes::median),
                     field("sd", &StepTimes::sd),           field("p5", &StepTimes::p5).later(),

@@ -13,6 +13,7 @@
 #include "harness/run/expectation.h"
 #include "harness/run/extra_work.h"
 #include "harness/run/finite.h"
+#include "harness/run/gradient_account.h"
 #include "harness/run/memory_recording.h"
 #include "harness/run/parameter_distance.h"
 #include "harness/run/repetition.h"
@@ -301,6 +302,10 @@ BlockResult run_block(const RankContext& context, Workload& workload, const plan
   }
   result.rank.parameter_distance =
       distances_of(context, workload, *strategy, training, trial.distance_steps, accumulation);
+  result.account_why_not = why_no_account(context, trial, repetition != nullptr);
+  if (result.account_why_not.empty()) {
+    result.account = account_step(context, workload, *strategy, trial);
+  }
   return result;
 }
 

@@ -2,7 +2,10 @@
 #pragma once
 
 #include <nlohmann/json.hpp>
+#include <optional>
+#include <string>
 
+#include "harness/account/records.h"
 #include "harness/results/records.h"
 #include "harness/run/workload.h"
 
@@ -14,6 +17,8 @@ struct BlockResult {
   results::RankRecord rank;
   results::LedgerRecord ledger;
   std::string invalid;  // why the numbers cannot stand; empty: they can
+  std::optional<account::AccountRecords> account;
+  std::string account_why_not;  // where there is none
 };
 
 // Runs warm-up and timed steps of `trial`. Collective: all ranks, same trial.

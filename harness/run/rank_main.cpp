@@ -140,9 +140,9 @@ class Rank {
     if (extra != nullptr) {
       info.extra_work = {spec_.extra_work, extra->operations(), extra->done()};
     }
-    control_.send(
-        to_json(coordinate::TrialDone{trial.order, std::move(result.rank), std::move(result.ledger),
-                                      std::move(info), std::move(result.invalid)}));
+    control_.send(to_json(coordinate::TrialDone{
+        trial.order, std::move(result.rank), std::move(result.ledger), std::move(info),
+        std::move(result.invalid), std::move(result.account), std::move(result.account_why_not)}));
   }
 
   // Collective on GPUs, whose peers may still read from this one's memory.

@@ -25,6 +25,7 @@ using results::ParameterDistance;
 using results::RankRecord;
 using results::StatisticsSpread;
 using results::StepTimes;
+using results::TrialAccount;
 using results::TrialRecord;
 
 namespace {
@@ -141,6 +142,25 @@ Known<ParameterDistance> distance_of(const Trials& trials) {
   const std::vector<double> after_step = largest_parameter_distance(trials);
   if (after_step.empty()) return Unknown{"not measured"};
   return ParameterDistance{after_step.back(), after_step};
+}
+
+double inequality(const TrialAccount& account) {
+  return std::max(account.weight_max - 1, 1 - account.weight_min);
+}
+
+// Of the trial whose weights are farthest from equal; of those that have none, the first reason.
+Known<TrialAccount> account_of(const Trials& trials) {
+  const TrialRecord* shown = nullptr;
+  std::string why_not;
+  for (const TrialRecord* trial : trials) {
+    if (why_not.empty()) why_not = trial->account_why_not;
+    if (!trial->account) continue;
+    if (shown == nullptr || inequality(*trial->account) > inequality(*shown->account)) {
+      shown = trial;
+    }
+  }
+  if (shown != nullptr) return *shown->account;
+  return Unknown{why_not.empty() ? "not recorded" : why_not};
 }
 
 Known<OpCounts> collectives_of(const Trials& trials) {
@@ -283,12 +303,14 @@ void add_what_was_sent_and_held(CellResult& out, const results::Context& context
   }
   out.running_statistics = widest_spread(trials);
   out.parameter_distance = distance_of(trials);
+  out.account = account_of(trials);
   add_peaks(out, context, trials);
 }
 
 void nothing_was_sent_and_held(CellResult& out, const Unknown& why) {
   out.collectives_per_step = why;
   out.parameter_distance = why;
+  out.account = why;
   out.peak_allocated_bytes = out.peak_reserved_bytes = out.peak_reserved_estimate_bytes = why;
   out.peak_by_category = why;
 }

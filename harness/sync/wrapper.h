@@ -17,6 +17,7 @@
 #include "harness/base/errors.h"
 #include "harness/measure/step_recorder.h"
 #include "harness/sync/collectives.h"
+#include "harness/sync/gradient_source.h"
 #include "models/model.h"
 
 namespace gradsync::sync {
@@ -66,6 +67,8 @@ class Wrapper {
   virtual const std::vector<at::Tensor>& parameters() const = 0;
   // What they are called in messages, in the same order: "parameter ...", or "unit ...".
   virtual std::vector<std::string> parameter_names() const = 0;
+  // Where their gradients come from, in the same order. Unless shards: each from itself.
+  virtual std::vector<GradientSource> gradient_sources() const;
 
   // Returns what a steady step communicates whose micro-batch i reduces gradients where syncs[i].
   virtual std::vector<Collectives> declared(const std::vector<bool>& syncs) const = 0;
@@ -88,6 +91,14 @@ class Wrapper {
   friend class NoSyncGuard;
   bool require_backward_grad_sync_ = true;
 };
+
+inline std::vector<GradientSource> Wrapper::gradient_sources() const {
+  std::vector<GradientSource> sources;
+  for (const at::Tensor& parameter : parameters()) {
+    sources.push_back({parameter, parameter.numel(), 0, {{parameter, 0}}});
+  }
+  return sources;
+}
 
 inline NoSyncGuard::NoSyncGuard(Wrapper& model)
     : model_(model), previous_(model.require_backward_grad_sync_) {

@@ -173,6 +173,14 @@ TEST(Paced, SeveralForwardsEachHaveTheirOwnBackward) {
   EXPECT_NEAR(static_cast<double>(clock.now_ns() - start), 160e6, 0.5e6);
 }
 
+at::Tensor values_of(const at::Tensor& parameter, std::size_t index, std::uint64_t batch = 0) {
+  std::vector<double> values;
+  for (std::int64_t i = 0; i < parameter.numel(); ++i) {
+    values.push_back(PacedModel::gradient_value(index, i, batch));
+  }
+  return at::tensor(values, at::kFloat).view(parameter.sizes());
+}
+
 TEST(Paced, GradientsAreKnownScaleWithTheLossAndAccumulate) {
   FakeClock clock;
   PacedModel model(small_profile(), 1, host_pace(clock), at::kCPU);
@@ -180,12 +188,37 @@ TEST(Paced, GradientsAreKnownScaleWithTheLossAndAccumulate) {
   (model.loss({}) / 2).backward();
   const auto parameters = model.parameters();
   for (std::size_t i = 0; i < parameters.size(); ++i) {
-    const double expected = 0.75 * PacedModel::gradient_value(i);
-    ASSERT_NE(expected, 0);
+    const at::Tensor expected = 0.75 * values_of(parameters[i], i);
+    ASSERT_TRUE(expected.gt(0).all().item<bool>());
     EXPECT_TRUE(parameters[i].grad().eq(expected).all().item<bool>()) << i;
     EXPECT_TRUE(parameters[i].grad().is_contiguous()) << i;
   }
-  EXPECT_NE(PacedModel::gradient_value(0), PacedModel::gradient_value(1));
+}
+
+// What tells a micro-batch's share in a sum: another direction, not another length.
+TEST(Paced, GradientsDifferByParameterAndMicroBatch) {
+  const at::Tensor like = at::zeros({64});
+  const auto cosine = [](const at::Tensor& a, const at::Tensor& b) {
+    return (a.dot(b) / (a.norm() * b.norm())).item<double>();
+  };
+  for (std::uint64_t batch = 1; batch < 8; ++batch) {
+    EXPECT_LT(cosine(values_of(like, 0), values_of(like, 0, batch)), 0.95) << batch;
+    EXPECT_LT(cosine(values_of(like, 0, batch), values_of(like, 1, batch)), 0.95) << batch;
+  }
+}
+
+TEST(Paced, AMicroBatchGivesItsOwnGradientsAlsoToLargeParameters) {
+  Profile profile = small_profile();
+  profile.layers[2].parameters[0].shape = {1030, 3};  // three rows of the table and some more
+  FakeClock clock;
+  PacedModel model(profile, 1, host_pace(clock), at::kCPU);
+  Batch batch;
+  batch.number = 5;
+  model.loss(batch).backward();
+  const auto parameters = model.parameters();
+  for (std::size_t i = 0; i < parameters.size(); ++i) {
+    EXPECT_TRUE(parameters[i].grad().eq(values_of(parameters[i], i, 5)).all().item<bool>()) << i;
+  }
 }
 
 TEST(Paced, AGraphKeptMayRunBackwardAgain) {
@@ -196,8 +229,8 @@ TEST(Paced, AGraphKeptMayRunBackwardAgain) {
   const std::int64_t start = clock.now_ns();
   loss.backward();
   EXPECT_NEAR(static_cast<double>(clock.now_ns() - start), 80e6, 0.5e6);
-  EXPECT_TRUE(
-      model.parameters()[0].grad().eq(2 * PacedModel::gradient_value(0)).all().item<bool>());
+  const at::Tensor parameter = model.parameters()[0];
+  EXPECT_TRUE(parameter.grad().eq(2 * values_of(parameter, 0)).all().item<bool>());
 }
 
 TEST(Paced, WithoutGradientsOnlyForwardTakesTime) {

@@ -155,6 +155,15 @@ UnitTraffic FlatUnit::traffic() const {
   return traffic;
 }
 
+GradientSource FlatUnit::gradient_source() const {
+  GradientSource source{
+      shard(), trained_.layout.padded, groups_.shard->getRank() * shard().numel(), {}};
+  for (std::size_t i = 0; i < trained(); ++i) {
+    source.parts.push_back({parameters_[i], trained_.layout.offsets[i]});
+  }
+  return source;
+}
+
 void FlatUnit::start_gather() {
   if (is_gathered_ || gather_) return;
   const at::NoGradGuard no_grad;

@@ -30,6 +30,7 @@
 
 #include "harness/sync/collectives.h"
 #include "harness/sync/fsdp/flat_layout.h"
+#include "harness/sync/gradient_source.h"
 
 namespace gradsync::sync {
 
@@ -66,6 +67,8 @@ class FlatUnit {
   // [padded / ranks]; undefined where all is frozen.
   const at::Tensor& shard() const { return trained_.shard; }
   UnitTraffic traffic() const;
+  // The flat tensor of what is trained as one gradient, of which this rank reads its shard.
+  GradientSource gradient_source() const;
 
   // Allocates the whole parameters and begins to gather them; nothing where they are there or under
   // way. Collective.

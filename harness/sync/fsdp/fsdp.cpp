@@ -246,6 +246,15 @@ std::vector<std::string> FullyShardedDataParallel::parameter_names() const {
   return names;
 }
 
+std::vector<GradientSource> FullyShardedDataParallel::gradient_sources() const {
+  std::vector<GradientSource> sources;
+  if (root_ && root_->trained() > 0) sources.push_back(root_->gradient_source());
+  for (const auto& unit : units_) {
+    if (unit && unit->trained() > 0) sources.push_back(unit->gradient_source());
+  }
+  return sources;
+}
+
 std::vector<std::int64_t> FullyShardedDataParallel::reduction_bytes() const {
   std::vector<std::int64_t> bytes;
   for (const auto& unit : units_) {

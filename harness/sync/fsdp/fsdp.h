@@ -61,6 +61,7 @@ class FullyShardedDataParallel final : public Wrapper, private models::UnitHooks
   // forward.
   const std::vector<at::Tensor>& parameters() const override { return shards_; }
   std::vector<std::string> parameter_names() const override;
+  std::vector<GradientSource> gradient_sources() const override;
   std::vector<Collectives> declared(const std::vector<bool>& syncs) const override;
   std::vector<std::int64_t> reduction_bytes() const override;
   models::Model& module() override { return *module_; }
