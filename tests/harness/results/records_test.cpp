@@ -125,6 +125,21 @@ TEST(Records, OlderTrialsHaveNoMemoryOverAStep) {
   EXPECT_TRUE(older.get<TrialRecord>().ranks.at(0).memory_timeline.empty());
 }
 
+TEST(Records, AnAccountThereIsNoneOfIsNullAndSaysWhy) {
+  json out = sample_trial();
+  EXPECT_EQ(out["account"]["contributions"], 8);
+  EXPECT_FALSE(out.contains("account_why_not"));
+  EXPECT_EQ(out.get<TrialRecord>().account->weight_max, 1.000002);
+  out["account"] = nullptr;
+  out["account_why_not"] = "folded";
+  const auto back = out.get<TrialRecord>();
+  EXPECT_FALSE(back.account);
+  EXPECT_EQ(json(back)["account_why_not"], "folded");
+  out.erase("account");  // as older versions wrote
+  out.erase("account_why_not");
+  EXPECT_TRUE(json(out.get<TrialRecord>()).at("account").is_null());
+}
+
 TEST(Records, ADistanceThatWasNotMeasuredIsNull) {
   json out = sample_trial();
   EXPECT_EQ(out["ranks"][1]["parameter_distance"], json({0.125, 0.25}));

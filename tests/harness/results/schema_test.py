@@ -17,6 +17,7 @@ from schemas import complaints, load, place_in
 OK_IN_BOTH = 1  # index of such a cell in the written comparison
 # Fields that trials of this version written earlier lack: such files stay valid.
 ADDED_TO_TRIALS = {
+    "account",
     "memory_timeline_at",
     "predicted_peak_allocated_bytes",
     "predicted_peak_by_category",
