@@ -237,6 +237,9 @@ AccountRecords account_step(const RankContext& context, Workload& workload,
   context.ledger.set_place(-1, -1);
   context.recorder.end_block();
   AccountRecords records = records_of(context, workload, all, trial.cell);
+  // Or what sketches took would be in what the allocator has reserved in later trials.
+  all.clear();
+  if (context.gpu != nullptr) context.gpu->release_unused();
   if (optimizer.reads() != 1) {
     records.faults.push_back(
         fmt::format("the optimizer steps {} times in a step", optimizer.reads()));

@@ -1,4 +1,7 @@
-"""What every micro-batch of every rank weighs in the gradient, in the suite's own trials."""
+"""What every micro-batch of every rank weighs in the gradient, in the suite's own trials.
+
+Covers: harness/run/gradient_account.cpp.
+"""
 
 import unittest
 
@@ -35,11 +38,17 @@ class AccountTest(ProgramTest):
         for trial in self.trials():
             self.assertNotIn("account_why_not", trial)
 
-    def test_the_first_round_of_each_launch_is_accounted(self):
+    def test_the_first_round_of_each_launch_is_accounted_and_no_peak_has_it(self):
         self.cells(QUICK | {"rounds": 2, "launches": 2})
         for trial in self.trials():
             self.assertEqual(trial["account"] is None, trial["round"] > 0)
             self.assertEqual("account_why_not" in trial, trial["round"] > 0)
+        peaks = {rank["peak_allocated_bytes"] for trial in self.trials() for rank in trial["ranks"]}
+        self.assertEqual(len(peaks), 1, "before an account and after one")
+        # What an account needs is not against the trial's budget: it fits to the byte.
+        budget = QUICK | {"cells": QUICK["cells"] | {"memory_budget_bytes": [peaks.pop()]}}
+        (cell,) = self.cells(budget, "--force")
+        self.assert_equal_weights(cell, 4)
 
     def test_the_road_to_ddp(self):
         plan = with_cells(
@@ -117,6 +126,10 @@ class AccountTest(ProgramTest):
         (cell,) = self.cells(QUICK | {"timed": False, "warmup_steps": 0, "steps": 1})
         self.assertIsNone(cell["account"])
         self.assertIn("no time is wanted", cell["null_reasons"]["account"])
+        in_backward = {"optimizer_in_backward": [True], "accumulation_steps": [1]}
+        plan = with_cells(QUICK, wrapper=["fsdp"], strategy=["sync_each_batch"], **in_backward)
+        (cell,) = self.cells(plan, "--force")
+        self.assertIn("steps in backward", cell["null_reasons"]["account"])
         (cell,) = self.cells(QUICK | {"backend": "fake"}, "--force")
         self.assertIsNone(cell["account"])
         self.assertIn("one rank stands for all", cell["null_reasons"]["account"])

@@ -35,7 +35,7 @@ TEST(Merge, AnyRanksMismatchMakesTheTrialInvalid) {
   EXPECT_EQ(record.reason, "[rank 1/2] ledger: too many");
 }
 
-std::map<int, TrialDone> with_accounts(const test::MadeAccount& made) {
+std::map<int, TrialDone> with_accounts(const gradsync::test::MadeAccount& made) {
   std::map<int, TrialDone> messages;
   for (account::AccountRecords& records : made.records()) {
     const int rank = records.rank;

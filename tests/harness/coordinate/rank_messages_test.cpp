@@ -4,6 +4,7 @@
 #include <gmock/gmock.h>
 
 #include "harness/base/errors.h"
+#include "tests/harness/account/made_account.h"
 
 namespace gradsync::coordinate {
 namespace {
@@ -49,6 +50,30 @@ TEST(RankMessages, OneMessageIsNotTakenForAnother) {
   EXPECT_THROW(begin_launch(passed_on(RunTrial{})), InternalError);
   EXPECT_TRUE(std::holds_alternative<RankReady>(rank_message(to_json(RankReady{}), "rank 1")));
   EXPECT_TRUE(std::holds_alternative<RankDone>(rank_message(to_json(RankDone{}), "rank 1")));
+}
+
+TrialDone passed_back(const TrialDone& done) {
+  return std::get<TrialDone>(
+      rank_message(nlohmann::json::parse(to_json(RankMessage(done)).dump()), "rank 1"));
+}
+
+TEST(RankMessages, AnAccountArrivesAsItWasRecorded) {
+  TrialDone done;
+  done.account = gradsync::test::MadeAccount{.is_sharded = true}.records()[1];
+  const auto back = passed_back(done);
+  ASSERT_TRUE(back.account);
+  EXPECT_EQ(back.account->rank, 1);
+  EXPECT_EQ(back.account->steps.at(0).micro_batches, 4);
+  const account::ParameterRecord& sent = done.account->parameters.at(1);
+  const account::ParameterRecord& got = back.account->parameters.at(1);
+  EXPECT_EQ(got.name, sent.name);
+  EXPECT_EQ(std::tuple(got.index, got.elements, got.offset, got.length),
+            std::tuple(sent.index, sent.elements, sent.offset, sent.length));
+  EXPECT_EQ(got.gradient, sent.gradient);
+  EXPECT_EQ(got.contributions.at(3).sketch, sent.contributions.at(3).sketch);
+  done.account.reset();
+  done.account_why_not = "folded";
+  EXPECT_EQ(passed_back(done).account_why_not, "folded");
 }
 
 TEST(RankMessages, WhatIsNoMessageIsSaidWithItsSender) {

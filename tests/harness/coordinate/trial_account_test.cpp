@@ -8,7 +8,7 @@
 namespace gradsync::coordinate {
 namespace {
 
-using test::MadeAccount;
+using gradsync::test::MadeAccount;
 using ::testing::HasSubstr;
 
 // As the suite records them: who has which parameter is known, and told by no value.

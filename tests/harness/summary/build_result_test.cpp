@@ -247,6 +247,28 @@ TEST(Result, SaysHowManyMicroBatchesHaveWhatIsDeclared) {
   EXPECT_THAT(report::result_markdown(made, {}, {}), HasSubstr("Declared, not run: 2 of the 4"));
 }
 
+TEST(Result, TheAccountIsThatOfTheTrialFarthestFromEqual) {
+  TrialRecord first = trial_of("no_sync", 0, {1.0});
+  first.account = results::TrialAccount{"a", 0.999, 1.0005, 1e-7, 1, 1, 1e-7, 8, 6};
+  TrialRecord second = trial_of("no_sync", 1, {1.0});
+  second.account = results::TrialAccount{"b", 0.9999, 1.002, 1e-7, 1, 1, 1e-7, 8, 6};
+  TrialRecord later = trial_of("no_sync", 2, {1.0});
+  later.account_why_not = "the cell's first round of the launch has it";
+  const json cell = cell_of(result_of({first, second, later}), "no_sync");
+  EXPECT_EQ(cell["account"]["verdict"], "b");
+  EXPECT_EQ(cell["account"]["weight_max"], 1.002);
+  EXPECT_FALSE(cell["null_reasons"].contains("account"));
+}
+
+TEST(Result, WithoutAnAccountTheFirstReasonIsGiven) {
+  TrialRecord trial = trial_of("no_sync", 0, {1.0});
+  EXPECT_EQ(cell_of(result_of({trial}), "no_sync")["null_reasons"]["account"], "not recorded");
+  trial.account_why_not = "folded";
+  const json cell = cell_of(result_of({trial}), "no_sync");
+  EXPECT_TRUE(cell["account"].is_null());
+  EXPECT_EQ(cell["null_reasons"]["account"], "folded");
+}
+
 TEST(Result, AnExampleIsOneOfAllMicroBatchesAndRanks) {
   const json cell = cell_of(result_of({trial_of("no_sync", 0, {1.6})}), "no_sync");
   EXPECT_DOUBLE_EQ(cell["sample_s"]["mean"], 1.6 / (4 * 16 * 2));
