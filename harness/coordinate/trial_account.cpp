@@ -8,6 +8,7 @@
 #include <set>
 
 #include "harness/account/account.h"
+#include "harness/account/account_fields.h"
 #include "harness/account/account_verdict.h"
 
 namespace gradsync::coordinate {
@@ -169,6 +170,7 @@ JudgedAccount judge_trial_account(const std::vector<AccountRecords>& ranks, bool
   const StepAccount& step = steps.front();
   const std::vector<AccountVerdict> verdicts = account::judge_account(step);
   TrialAccount summary = summary_of(step, is_separate && step.world_size > 1);
+  summary.kind = name_of(verdicts.front().kind);
   for (const AccountVerdict& verdict : verdicts) {
     summary.verdict += (summary.verdict.empty() ? "" : "; ") + verdict.sentence;
   }

@@ -137,12 +137,43 @@ Lines declared_notes(const PartView& part) {
   return lines;
 }
 
+// How far the weights of a cell are from equal, or may be.
+double inequality(const results::TrialAccount& account) {
+  return std::max({account.weight_max - 1, 1 - account.weight_min, account.weight_error});
+}
+
+// One line for all cells whose micro-batches weigh the same, and one for each other kind.
+Lines account_notes(const PartView& part) {
+  constexpr const char* kEqual = "equal";
+  std::map<std::string, std::vector<const results::TrialAccount*>> kinds;
+  for (const CellResult& cell : part.cells) {
+    if (cell.account) kinds[cell.account->kind].push_back(&*cell.account);
+  }
+  Lines lines;
+  for (const auto& [kind, accounts] : kinds) {
+    const std::string where = fmt::format("{} of {} {}", accounts.size(), part.cells.size(),
+                                          part.cells.size() == 1 ? "cell" : "cells");
+    if (kind != kEqual) {
+      lines.push_back(fmt::format("Gradients, in {}: {}.", where, accounts.front()->verdict));
+      continue;
+    }
+    double most = 0;
+    for (const results::TrialAccount* account : accounts) {
+      most = std::max(most, inequality(*account));
+    }
+    lines.push_back(fmt::format(
+        "Gradients, in {}: all micro-batches of all ranks weigh the same within {:.2g} %.", where,
+        100 * most));
+  }
+  return lines;
+}
+
 }  // namespace
 
 Bullets notes(const PartView& part) {
   Bullets bullets;
-  for (const auto& of :
-       {status_notes, missing_times, declared_notes, read_back_notes, interval_notes}) {
+  for (const auto& of : {status_notes, missing_times, declared_notes, read_back_notes,
+                         account_notes, interval_notes}) {
     for (std::string& line : of(part)) bullets.items.push_back(std::move(line));
   }
   return bullets;

@@ -114,6 +114,7 @@ struct LedgerRecord {
 // What every micro-batch of every rank weighs in what the optimizer reads (account/account.h), of
 // one step after the timed ones. Weights are relative to their mean.
 struct TrialAccount {
+  std::string kind;     // "equal", "separate", "rounded", ... (account/account_fields.h)
   std::string verdict;  // in words: "all 8 weigh the same within 0.0002 %"
   double weight_min = 0;
   double weight_max = 0;

@@ -63,7 +63,8 @@ constexpr auto fields_of(const OpCount*) {
 }
 
 constexpr auto fields_of(const TrialAccount*) {
-  return std::tuple{field("verdict", &TrialAccount::verdict),
+  return std::tuple{field("kind", &TrialAccount::kind),
+                    field("verdict", &TrialAccount::verdict),
                     field("weight_min", &TrialAccount::weight_min),
                     field("weight_max", &TrialAccount::weight_max),
                     field("weight_error", &TrialAccount::weight_error),

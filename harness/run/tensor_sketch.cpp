@@ -14,6 +14,8 @@ namespace {
 
 constexpr auto kBuckets = static_cast<std::int64_t>(account::kSketchBuckets);
 constexpr std::int64_t kRow = account::kSketchRow;
+// What is not float32 is copied to it, so many rows at a time: 4 MiB.
+constexpr std::int64_t kRowsAtOnce = 256;
 
 // Of places of the first row. The sign of element `index` is sign(row) times sign(place); the
 // first of both is in each of them, and so is in sign(row) once more.
@@ -62,8 +64,10 @@ at::Tensor tensor_sketch(const at::Tensor& values, std::int64_t offset) {
   if (head > 0) {
     sketch.add_(folded(flat.narrow(0, 0, head), offset % kRow), row_sign(offset / kRow));
   }
-  if (rows > 0) {
-    sketch.add_(folded_rows(flat.narrow(0, head, rows * kRow), (offset + head) / kRow));
+  for (std::int64_t row = 0; row < rows; row += kRowsAtOnce) {
+    const std::int64_t some = std::min(kRowsAtOnce, rows - row);
+    sketch.add_(
+        folded_rows(flat.narrow(0, head + row * kRow, some * kRow), (offset + head) / kRow + row));
   }
   if (tail < count) {
     sketch.add_(folded(flat.narrow(0, tail, count - tail), 0), row_sign((offset + tail) / kRow));

@@ -43,6 +43,7 @@ TEST(TrialAccount, EqualWeightsAreRight) {
     const JudgedAccount out = judged({.ranks = 4, .is_sharded = is_sharded});
     EXPECT_EQ(out.off, "");
     ASSERT_TRUE(out.account);
+    EXPECT_EQ(out.account->kind, "equal");
     EXPECT_THAT(out.account->verdict, HasSubstr("all 16 weigh the same within"));
     EXPECT_NEAR(out.account->weight_min, 1, 1e-6);
     EXPECT_NEAR(out.account->weight_max, 1, 1e-6);
@@ -102,6 +103,7 @@ TEST(TrialAccount, AFaultIsOff) {
 TEST(TrialAccount, EqualGradientsAreNotToldApartAndNotOff) {
   const JudgedAccount out = judged({.is_the_same_batch = true});
   EXPECT_EQ(out.off, "");
+  EXPECT_EQ(out.account->kind, "not_told_apart");
   EXPECT_THAT(out.account->verdict, HasSubstr("cannot be told apart"));
   EXPECT_EQ(out.account->contributions, 0);
   EXPECT_FALSE(std::isfinite(out.account->condition));

@@ -48,5 +48,21 @@ TEST(Notes, WhatIsSoForAllRowsIsSaidOfTheirTopology) {
               ElementsAre("No times for 2 nodes x 1 rank, 1 Gbit/s: " + why + "."));
 }
 
+TEST(Notes, SayWhatMicroBatchesWeigh) {
+  const auto trial = [](const char* strategy, const char* kind, double most) {
+    TrialRecord record = test::sample_trial("", test::sample_cell("2x1_1gbit", strategy), 0, {1.0});
+    record.account = results::TrialAccount{kind, "words", 1, most, 1e-7, 1, 1, 1e-7, 8, 6};
+    return record;
+  };
+  const std::vector<TrialRecord> trials{trial("baseline", "equal", 1.0001),
+                                        trial("no_sync", "equal", 1.002),
+                                        trial("accumulate", "rounded", 1.01)};
+  const auto result = summary::build_result(test::sample_context(), json::object(), trials);
+  const auto items = notes(summary::parts_of(result).front()).items;
+  EXPECT_THAT(items, ::testing::Contains("Gradients, in 2 of 3 cells: all micro-batches of all "
+                                         "ranks weigh the same within 0.2 %."));
+  EXPECT_THAT(items, ::testing::Contains("Gradients, in 1 of 3 cells: words."));
+}
+
 }  // namespace
 }  // namespace gradsync::report

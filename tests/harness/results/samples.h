@@ -78,7 +78,8 @@ inline TrialRecord sample_trial(int launch = 0, int round = 0) {
   trial.ledger.matches = true;
   trial.ledger.buckets = 2;
   trial.account = TrialAccount{
-      "all 8 weigh the same within 0.0002 %", 0.999998, 1.000002, 1e-7, 1, 1.5, 2e-7, 8, 6};
+      "equal", "all 8 weigh the same within 0.0002 %", 0.999998, 1.000002, 1e-7, 1, 1.5, 2e-7, 8,
+      6};
   trial.predicted_peak_allocated_bytes = 9007199254740997;
   trial.predicted_peak_by_category = {{"activation", 9007199254740997}};
   trial.model_info.emplace();

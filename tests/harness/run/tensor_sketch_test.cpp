@@ -37,6 +37,10 @@ TEST(TensorSketch, TakesAnyShapeStrideAndFloat) {
   expect_sketch(at::arange(5000, at::kDouble), 0, 1e-12);
 }
 
+TEST(TensorSketch, OfManyRowsIsMadeInParts) {
+  expect_sketch(at::randn({300 * account::kSketchRow + 17}), 4000, 1e-6);
+}
+
 TEST(TensorSketch, OfPartsAddUpToThatOfTheWhole) {
   const at::Tensor whole = at::randn({10000}).to(at::kDouble);
   account::Sketch sum = sketch_numbers(tensor_sketch(whole.narrow(0, 0, 3333)));

@@ -249,9 +249,9 @@ TEST(Result, SaysHowManyMicroBatchesHaveWhatIsDeclared) {
 
 TEST(Result, TheAccountIsThatOfTheTrialFarthestFromEqual) {
   TrialRecord first = trial_of("no_sync", 0, {1.0});
-  first.account = results::TrialAccount{"a", 0.999, 1.0005, 1e-7, 1, 1, 1e-7, 8, 6};
+  first.account = results::TrialAccount{"equal", "a", 0.999, 1.0005, 1e-7, 1, 1, 1e-7, 8, 6};
   TrialRecord second = trial_of("no_sync", 1, {1.0});
-  second.account = results::TrialAccount{"b", 0.9999, 1.002, 1e-7, 1, 1, 1e-7, 8, 6};
+  second.account = results::TrialAccount{"equal", "b", 0.9999, 1.002, 1e-7, 1, 1, 1e-7, 8, 6};
   TrialRecord later = trial_of("no_sync", 2, {1.0});
   later.account_why_not = "the cell's first round of the launch has it";
   const json cell = cell_of(result_of({first, second, later}), "no_sync");
