@@ -106,7 +106,13 @@ def write_span(kind, start_ns, **fields):
 
 # What is told of a wrapped model, where it has it.
 OPTIONS = {
-    "DistributedDataParallel": ("find_unused_parameters", "static_graph", "broadcast_buffers"),
+    "DistributedDataParallel": (
+        "find_unused_parameters",
+        "static_graph",
+        "broadcast_buffers",
+        "bucket_bytes_cap",
+        "gradient_as_bucket_view",
+    ),
     "FullyShardedDataParallel": ("sharding_strategy",),
     "fully_shard": (),
     "replicate": (),
@@ -147,12 +153,17 @@ def record_earlier_wraps():
 
 @guarded
 def record_wrap(model, name, options):
-    """`options`: those attributes of the model that it has."""
+    """`options`: those attributes of the model that it has. `detail` of the line: these, and of DDP
+    the size of the largest parameter.
+    """
     values = {option: getattr(model, option) for option in options if hasattr(model, option)}
-    detail = " ".join(f"{option}={str(value).lower()}" for option, value in values.items())
     gradients = [p for p in model.parameters() if p.requires_grad]
     is_whole = name == "DistributedDataParallel"  # of the others each rank has a share
-    size = sum(p.numel() * p.element_size() for p in gradients) if is_whole else -1
+    sizes = [p.numel() * p.element_size() for p in gradients] if is_whole else []
+    size = sum(sizes) if is_whole else -1
+    if sizes:
+        values["largest_parameter_bytes"] = max(sizes)  # no bucket is smaller than what is in it
+    detail = " ".join(f"{option}={str(value).lower()}" for option, value in values.items())
     fields = {"name": name, "object": number_of(model), "bytes": size, "detail": detail}
     write_span("wrap", now_ns(), **fields, **call_site())
     with contextlib.suppress(AttributeError):  # wrappers' own; else the collectives must tell

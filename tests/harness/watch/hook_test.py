@@ -177,7 +177,11 @@ class EventsTest(unittest.TestCase):
         for lines in self.by_rank.values():
             (wrap,) = of_kind(lines, "wrap")
             self.assertEqual(wrap["bytes"], 4 * (12 * 12 + 12 + 12 + 1))
-            self.assertIn("find_unused_parameters=false", wrap["detail"].split())
+            options = wrap["detail"].split()
+            self.assertIn("find_unused_parameters=false", options)
+            self.assertIn(f"bucket_bytes_cap={25 * 2**20}", options)
+            self.assertIn("gradient_as_bucket_view=false", options)
+            self.assertIn(f"largest_parameter_bytes={4 * 12 * 12}", options)
             self.assertEqual({e["object"] for e in of_kind(lines, "forward")}, {wrap["object"]})
 
     def test_process_groups_are_told_once_by_the_wrapper_and_once_by_torch(self):
