@@ -5,6 +5,7 @@
 #include <cstdint>
 #include <string>
 #include <utility>
+#include <vector>
 
 #include "harness/watch/events/event.h"
 
@@ -68,6 +69,43 @@ class MadeJob {
     add(EventKind::Backward, 20 + kWaitMs);
     for (int i = 0; i < count; ++i) {
       add_at(start_ns + (20 - (count - 1 - i)) * kMillisecond, kWaitMs, reduction, bytes);
+    }
+    return *this;
+  }
+
+  // A reduction, in milliseconds.
+  struct Paced {
+    std::int64_t begin = 0;  // from the backward's start
+    std::int64_t wire = 0;   // of this one alone
+    std::int64_t bytes = 0;
+  };
+
+  // The backward of `gradients` that computes for so long, and ends with the last of its
+  // reductions, of which the wire takes one at a time.
+  MadeJob& reducing_paced(int gradients, std::int64_t computes,
+                          const std::vector<Paced>& reductions) {
+    const std::int64_t start_ns = now_ns_;
+    std::int64_t free_ns = 0;
+    for (const Paced& each : reductions) {
+      const std::int64_t begin_ns = start_ns + each.begin * kMillisecond;
+      free_ns = std::max(begin_ns, free_ns) + each.wire * kMillisecond;
+      add_at(begin_ns, (free_ns - begin_ns) / kMillisecond, reduction, each.bytes);
+    }
+    const std::int64_t waits_ns =
+        std::max(std::int64_t{0}, free_ns - start_ns - computes * kMillisecond);
+    add(EventKind::Backward, computes + waits_ns / kMillisecond).detail = std::to_string(gradients);
+    return *this;
+  }
+
+  // The same backward, with its gradients reduced by hand behind it, one after the other.
+  MadeJob& reduced_by_hand(int gradients, std::int64_t computes,
+                           const std::vector<Paced>& reductions) {
+    Event& backward = add(EventKind::Backward, computes);
+    name(backward, "", 0, 61);
+    backward.detail = std::to_string(gradients);
+    for (const Paced& each : reductions) {
+      add_at(now_ns_, each.wire, reduction, each.bytes);
+      now_ns_ += each.wire * kMillisecond;
     }
     return *this;
   }

@@ -1,0 +1,18 @@
+// What is said of a waste.
+#pragma once
+
+#include <optional>
+#include <string>
+
+#include "harness/watch/wastes/last_reductions.h"
+#include "harness/watch/wastes/wastes.h"
+
+namespace gradsync::watch {
+
+// Returns the waste without what it would save: what was seen, why, and the option that ends it.
+Waste waste_in_words(WasteKind kind, const LastReductions& last);
+
+// "without, a step is at most 0.120 s (11 %) shorter", or that it is not known, and why.
+std::string saving_text(const Waste& waste, std::optional<double> step_s);
+
+}  // namespace gradsync::watch

@@ -1,0 +1,46 @@
+// What else a step wastes than synchronizations that need not be: those that have to be could move
+// while backward computes, and in fewer collectives.
+//
+// Nobody fails for it, and nothing is said that would save less than 3 % of a step. Where it is not
+// known when collectives ended (NCCL's), what was counted is told, and no time. In seconds stands
+// the most that a step could be shorter, of medians over steps; of a reduction the rank that came
+// last to it counts, which waited for the wire alone. Seconds of two wastes add up: what overlap
+// saves is of what is left in fewer collectives.
+#pragma once
+
+#include <optional>
+#include <span>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "harness/base/known.h"
+#include "harness/watch/verdicts/verdict.h"
+
+namespace gradsync::watch {
+
+struct Examined;
+
+enum class WasteKind {
+  SmallReductions,  // many collectives, where few would do
+  OneBucket,        // DDP has one bucket for all gradients, which is complete with the last of them
+  NoOverlap,        // all reductions begin when backward has nothing left to compute
+};
+
+std::string to_string(WasteKind kind);  // "small_reductions", "one_bucket", "no_overlap"
+std::optional<WasteKind> waste_kind(std::string_view name);  // nothing: there is no such kind
+
+struct Waste {
+  WasteKind kind = WasteKind::NoOverlap;
+  int reductions = 0;    // of one synchronization
+  std::string sentence;  // without a full stop
+  std::string why;       // empty: not known
+  std::optional<Change> change;
+  Known<double> saved_s;  // of a step, at most
+};
+
+// Returns the wastes of the usual step, in the order of their kinds. `ranks` as comparable() has
+// them; all must have a waste, and most of the steps.
+std::vector<Waste> wastes_of(std::span<const Examined> ranks);
+
+}  // namespace gradsync::watch
