@@ -7,6 +7,7 @@
 #include "harness/report/html/page.h"
 #include "harness/text/labels.h"
 #include "harness/watch/page_parts.h"
+#include "harness/watch/wastes/waste_words.h"
 
 namespace gradsync::watch {
 
@@ -54,12 +55,14 @@ std::string change_box(const Change& change) {
          "\n";
 }
 
-std::string grounds_of(const Verdict& verdict) {
+// Of a verdict or a waste.
+template <typename Said>
+std::string grounds_of(const Said& said) {
   std::string text;
-  if (!verdict.why.empty()) {
-    text += html::element("p", "Why: " + html::inline_marks(verdict.why)) + "\n";
+  if (!said.why.empty()) {
+    text += html::element("p", "Why: " + html::inline_marks(said.why)) + "\n";
   }
-  return verdict.change ? text + change_box(*verdict.change) : text;
+  return said.change ? text + change_box(*said.change) : text;
 }
 
 std::string lead_of(const Watched& watched) {
@@ -150,6 +153,18 @@ std::string other_verdicts(const Watched& watched) {
   return text;
 }
 
+std::string wastes(const Watched& watched) {
+  const auto step_s = watched.typical ? watched.typical->step_s : std::nullopt;
+  std::string text;
+  for (const Waste& waste : watched.wastes) {
+    text += "<div class=\"claim\">\n" + html::badge(Tone::Unsure, "a waste") +
+            html::element("h3", html::inline_marks(sentence_of(waste.sentence))) + "\n" +
+            html::element("p", html::escaped(sentence_of(saving_text(waste, step_s)))) + "\n" +
+            grounds_of(waste) + "</div>\n";
+  }
+  return text;
+}
+
 std::string rank_table(const Watched& watched) {
   text::TextTable table({{"rank"},
                          {"process"},
@@ -194,7 +209,7 @@ std::string watch_html(const Watched& watched, const std::string& name) {
                   .lead = lead_of(watched),
                   .sections = {}};
   page.sections = {{"step", "A step of this job", step_section(watched)},
-                   {"also", "Also", other_verdicts(watched)},
+                   {"also", "Also", other_verdicts(watched) + wastes(watched)},
                    {"how", "What was seen, and how", how_section(watched, name)}};
   return html::to_html(page);
 }

@@ -5,6 +5,7 @@
 #include "harness/text/text_width.h"
 #include "harness/watch/account/account_page.h"
 #include "harness/watch/page_parts.h"
+#include "harness/watch/wastes/waste_words.h"
 #include "harness/watch/watched.h"
 
 namespace gradsync::watch {
@@ -33,6 +34,15 @@ std::string verdict_text(const Verdict& verdict, const char* label) {
   std::string text = wrapped(fmt::format("{}: {}", label, verdict.sentence), 0, kPageWidth);
   if (!verdict.why.empty()) text += wrapped("why: " + verdict.why, kIndent, kPageWidth);
   if (verdict.change) text += wrapped(change_text(*verdict.change), kIndent, kPageWidth);
+  return text;
+}
+
+std::string waste_text(const Waste& waste, const std::optional<TypicalStep>& typical) {
+  std::string text = wrapped("WASTE: " + waste.sentence, 0, kPageWidth);
+  const auto step_s = typical ? typical->step_s : std::nullopt;
+  text += wrapped(saving_text(waste, step_s), kIndent, kPageWidth);
+  if (!waste.why.empty()) text += wrapped("why: " + waste.why, kIndent, kPageWidth);
+  if (waste.change) text += wrapped(change_text(*waste.change), kIndent, kPageWidth);
   return text;
 }
 
@@ -65,6 +75,7 @@ std::string watch_page(const Watched& watched) {
   for (std::size_t i = 0; i < watched.verdicts.size(); ++i) {
     text += verdict_text(watched.verdicts[i], i == 0 ? "VERDICT" : "ALSO");
   }
+  for (const Waste& waste : watched.wastes) text += waste_text(waste, watched.typical);
   if (watched.account) text += account_page(*watched.account, kPageWidth);
   for (const std::string& fault : watched.faults) text += wrapped("note: " + fault, 0, kPageWidth);
   return text;

@@ -20,18 +20,29 @@ json text_or_null(const std::string& text) {
   return text.empty() ? json() : json(text);
 }
 
+json to_json(const std::optional<Change>& change) {
+  if (!change) return {};
+  return {{"file", text_or_null(change->file)},
+          {"line", change->line > 0 ? json(change->line) : json()},
+          {"what", change->what}};
+}
+
 json to_json(const Verdict& verdict) {
-  json change;
-  if (verdict.change) {
-    change = {{"file", text_or_null(verdict.change->file)},
-              {"line", verdict.change->line > 0 ? json(verdict.change->line) : json()},
-              {"what", verdict.change->what}};
-  }
   return {{"kind", to_string(verdict.kind)},
           {"sentence", verdict.sentence},
           {"why", text_or_null(verdict.why)},
-          {"change", std::move(change)},
+          {"change", to_json(verdict.change)},
           {"fails", verdict.fails}};
+}
+
+json to_json(const Waste& waste) {
+  return {{"kind", to_string(waste.kind)},
+          {"reductions", waste.reductions},
+          {"sentence", waste.sentence},
+          {"why", text_or_null(waste.why)},
+          {"change", to_json(waste.change)},
+          {"saved_s", waste.saved_s ? json(*waste.saved_s) : json()},
+          {"no_saved_s_because", text_or_null(waste.saved_s.why_not())}};
 }
 
 json to_json(const std::vector<ModelVerdict>& models) {
@@ -110,6 +121,8 @@ json watch_json(const Watched& watched) {
   for (const WatchedRank& rank : watched.ranks) ranks.push_back(to_json(rank));
   json verdicts = json::array();
   for (const Verdict& verdict : watched.verdicts) verdicts.push_back(to_json(verdict));
+  json wastes = json::array();
+  for (const Waste& waste : watched.wastes) wastes.push_back(to_json(waste));
   json flags = json::array();
   for (const Flag& flag : watched.flags) flags.push_back(write_fields(flag));
   return {{"schema", kWatchSchema},
@@ -120,6 +133,7 @@ json watch_json(const Watched& watched) {
           {"verdicts", std::move(verdicts)},
           {"has_excess", has_excess(watched)},
           {"models", to_json(watched.models)},
+          {"wastes", std::move(wastes)},
           {"flags", std::move(flags)},
           {"faults", watched.faults},
           {"account", watched.account ? write_fields(*watched.account) : json()},

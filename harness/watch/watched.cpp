@@ -187,6 +187,7 @@ Watched summarize(const std::vector<RankEvents>& processes) {
     if (agree_on_models(ranks)) watched.models = ranks[0].models;
     watched.flags = flags_of(*ranks[0].events);
     watched.typical = typical_step(ranks);
+    watched.wastes = wastes_of(comparable(ranks));
     watched.verdicts = agreed_verdicts(ranks);
     if (watched.typical && watched.verdicts[0].kind == VerdictKind::NotRecognised) {
       claim_no_excess(*watched.typical);

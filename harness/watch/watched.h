@@ -18,6 +18,7 @@
 #include "harness/watch/steps/step_parts.h"
 #include "harness/watch/verdicts/model_verdicts.h"
 #include "harness/watch/verdicts/verdict.h"
+#include "harness/watch/wastes/wastes.h"
 
 namespace gradsync::watch {
 
@@ -57,6 +58,7 @@ struct Watched {
   std::optional<TypicalStep> typical;  // of the lowest rank
   std::vector<Verdict> verdicts;       // the first is on when the job synchronizes
   std::vector<ModelVerdict> models;    // the worst first; empty: it trains one, or ranks disagree
+  std::vector<Waste> wastes;           // of synchronizations that have to be; fail nobody
   std::vector<Flag> flags;             // of the lowest rank
   std::vector<std::string> faults;     // what was not seen, a sentence each
   std::optional<account::GradientAccount> account;  // absent: nobody asked for it

@@ -283,6 +283,26 @@ ModelVerdict read_model(JsonFields fields, const std::string& path) {
   return model;
 }
 
+Waste read_waste(JsonFields fields, const std::string& path) {
+  Waste waste;
+  const auto kind = waste_kind(fields.string("kind"));
+  if (!kind) fields.fail("kind", "a kind of waste");
+  waste.kind = *kind;
+  waste.reductions = small(fields, "reductions", 1);
+  waste.sentence = sentence(fields, "sentence");
+  waste.why = sentence_or_null(fields, "why");
+  const json& change = fields.raw("change", true);
+  if (!change.is_null()) waste.change = read_change(inner(fields, change, path + ".change"));
+  const auto saved_s = seconds_or_null(fields, "saved_s");
+  const std::string because = sentence_or_null(fields, "no_saved_s_because");
+  if (saved_s.has_value() != because.empty()) {
+    fields.fail("no_saved_s_because", saved_s ? "null" : "why saved_s is not known");
+  }
+  waste.saved_s = saved_s ? Known<double>(*saved_s) : Unknown{because};
+  fields.finish();
+  return waste;
+}
+
 // Files of before they were there have none.
 Series read_series_if_there(JsonFields& fields) {
   if (!fields.has("series")) return unknown_series("the file is older than its series");
@@ -320,6 +340,7 @@ Watched watched_from_json(const json& value, const std::string& file) {
   watched.verdicts = read_list<Verdict>(fields, "verdicts", read_verdict);
   if (watched.verdicts.empty()) fields.fail("verdicts", "one verdict or more");
   if (fields.has("models")) watched.models = read_list<ModelVerdict>(fields, "models", read_model);
+  if (fields.has("wastes")) watched.wastes = read_list<Waste>(fields, "wastes", read_waste);
   watched.flags = read_later_list<Flag>(fields, "flags");
   watched.faults = sentences(fields, "faults");
   if (fields.boolean("has_excess") != has_excess(watched)) {

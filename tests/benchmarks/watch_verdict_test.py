@@ -6,8 +6,8 @@ with the verdict and the line that it deserves, and the collectives that it coun
 Each script runs N times (once), whatever came of the times before. At the end, and as JSON in FILE,
 stands how often the verdict was right, and on how many ranks each collective was counted. Where
 expected.json names a "torch", the script runs from that version on; before, torch itself fails.
-"ranks" are two unless it says more, "axes" are counts of a step by what process groups do, and
-"holds" is the policy of which the script itself notes what it holds of gradients.
+"ranks" are two and "wastes" none unless it says more, "axes" are counts of a step by what process
+groups do, and "holds" is the policy of which the script itself notes what it holds of gradients.
 """
 
 import argparse
@@ -67,9 +67,9 @@ def launched_by_mpirun(script, ranks):
     return ("mpirun", *options, "-n", ranks, TORCH_PYTHON, script)
 
 
-def line_to_change(script):
+def line_with(script, mark):
     for number, line in enumerate(script.read_text().splitlines(), 1):
-        if "# to change" in line:
+        if mark in line:
             return number
     return None
 
@@ -106,6 +106,7 @@ class JobTest(WatchTest):
         self.assert_counts(watched, outcome, tally)
         self.assert_verdicts(watched, expected)
         self.assert_line(watched, JOBS / f"{name}.py")
+        self.assert_wastes(watched, JOBS / f"{name}.py", expected.get("wastes", []))
         if "holds" in expected:
             self.assert_held(watched, outcome, expected["holds"])
         tally.right_verdicts += 1
@@ -139,10 +140,20 @@ class JobTest(WatchTest):
 
     def assert_line(self, watched, script):
         changes = [verdict["change"] for verdict in watched["verdicts"] if verdict["change"]]
-        line = line_to_change(script)
+        line = line_with(script, "# to change")
         expected = (str(script), line) if line else None
         named = (changes[0]["file"], changes[0]["line"]) if changes else None
         self.assertEqual(named, expected)
+
+    def assert_wastes(self, watched, script, expected):
+        wastes = watched["wastes"]
+        shown = json.dumps(wastes, indent=1)
+        self.assertEqual([waste["kind"] for waste in wastes], expected, shown)
+        for waste in wastes:
+            named = (waste["change"]["file"], waste["change"]["line"])
+            self.assertEqual(named, (str(script), line_with(script, "# the waste")))
+            self.assertGreater(waste["saved_s"], 0)
+            self.assertLess(waste["saved_s"], watched["per_step"]["step_s"])
 
     def assert_counts(self, watched, outcome, tally):
         counted = {line["rank"]: line["collectives"] for line in objects_in(outcome.out)}

@@ -41,6 +41,15 @@ TEST(WatchHtml, WhatIsNotRecognisedIsNoColourOfGuilt) {
   EXPECT_THAT(text, Not(HasSubstr("badge good")));
 }
 
+TEST(WatchHtml, AWasteStandsBesideWhatIsInOrder) {
+  const std::string text = page_of("one_bucket");
+  EXPECT_THAT(text, HasSubstr("<span class=\"badge good\">in order</span>"));
+  EXPECT_THAT(text, HasSubstr("<span class=\"badge unsure\">a waste</span>"));
+  EXPECT_THAT(text, HasSubstr("Without, a step is at most 0.035 s"));
+  EXPECT_THAT(text, HasSubstr("train.py:5"));
+  EXPECT_THAT(page_of("proper"), Not(HasSubstr("a waste")));
+}
+
 TEST(WatchHtml, NothingOfAJobIsMarkup) {
   Watched watched = summarize(test::sample_jobs().front().processes);
   watched.faults.emplace_back("<script>alert(1)</script>");

@@ -4,6 +4,8 @@ namespace gradsync::test {
 
 namespace {
 
+constexpr std::int64_t kMiB = std::int64_t{1} << 20;
+
 void unsynced(MadeJob& job) {
   job.forward(1, "no_sync").backward();
 }
@@ -73,6 +75,24 @@ MadeJob batch_norm_job(int rank) {
   });
 }
 
+MadeJob one_bucket_job(int rank) {
+  return MadeJob(rank)
+      .wrap(1, "bucket_bytes_cap=1048576000 largest_parameter_bytes=524288", 16 * kMiB)
+      .times(6, [](MadeJob& job) {
+        job.forward().reducing_paced(64, 80, {{80, 40, 16 * kMiB}}).optimizer().zero_grad();
+      });
+}
+
+MadeJob by_hand_job(int rank) {
+  std::vector<MadeJob::Paced> reductions;
+  for (int i = 0; i < 32; ++i) {
+    reductions.push_back({0, 1, 4096});
+    reductions.push_back({0, 2, kMiB / 2});
+  }
+  return MadeJob(rank).times(
+      6, [&](MadeJob& job) { job.reduced_by_hand(64, 80, reductions).optimizer().zero_grad(); });
+}
+
 std::vector<watch::RankEvents> job_without_times() {
   std::vector<watch::RankEvents> processes;
   for (const int rank : {0, 1}) {
@@ -101,6 +121,8 @@ std::vector<SampleJob> sample_jobs() {
           {"several_models", two(several_models_job)},
           {"cleared", two(cleared_job)},
           {"batch_norm", two(batch_norm_job)},
+          {"one_bucket", two(one_bucket_job)},
+          {"by_hand", two(by_hand_job)},
           {"without_times", job_without_times()},
           {"one_of_four", {alone.process()}},
           {"one_process", {no_group.process()}},

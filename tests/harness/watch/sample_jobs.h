@@ -17,6 +17,8 @@ MadeJob hybrid_job(int rank);          // all in every micro-batch
 MadeJob several_models_job(int rank);  // one with an optimizer of its own, every micro-batch
 MadeJob cleared_job(int rank);         // gradients cleared between two micro-batches
 MadeJob batch_norm_job(int rank);      // every micro-batch, buffers too, unused parameters searched
+MadeJob one_bucket_job(int rank);      // one micro-batch, and one bucket for 16 MiB
+MadeJob by_hand_job(int rank);         // the same without a wrapper, tensor by tensor
 
 // Two ranks of a job that synchronizes in every micro-batch; sizes and ends were not seen.
 std::vector<watch::RankEvents> job_without_times();

@@ -16,7 +16,17 @@ sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
 from schemas import complaints, place_in
 
 # Absent in older files.
-LATER = {"account", "axes", "flags", "models", "parts", "no_parts_because", "policies", "series"}
+LATER = {
+    "account",
+    "axes",
+    "flags",
+    "models",
+    "parts",
+    "no_parts_because",
+    "policies",
+    "series",
+    "wastes",
+}
 
 
 class WatchTest(unittest.TestCase):
@@ -28,7 +38,7 @@ class WatchTest(unittest.TestCase):
         cls.job = cls.jobs["improper"]
 
     def test_written_jobs_are_valid(self):
-        self.assertEqual(len(self.jobs), 12)
+        self.assertEqual(len(self.jobs), 14)
         for name, job in self.jobs.items():
             self.assertEqual(complaints("watch", job), [], name)
         kinds = {job["verdicts"][0]["kind"] for job in self.jobs.values()}
@@ -121,6 +131,23 @@ class WatchTest(unittest.TestCase):
             wrong = copy.deepcopy(hybrid)
             del wrong["flags"][0][field]
             self.assertNotEqual(complaints("watch", wrong), [], f"{field} may be missing")
+
+    def test_wastes_are_told(self):
+        [waste] = self.jobs["one_bucket"]["wastes"]
+        self.assertEqual((waste["kind"], waste["reductions"]), ("one_bucket", 1))
+        by_hand = [waste["kind"] for waste in self.jobs["by_hand"]["wastes"]]
+        self.assertEqual(by_hand, ["small_reductions", "no_overlap"])
+        older = copy.deepcopy(self.jobs["one_bucket"])
+        del older["wastes"]
+        self.assertEqual(complaints("watch", older), [])
+        for field in waste:
+            wrong = copy.deepcopy(self.jobs["one_bucket"])
+            del wrong["wastes"][0][field]
+            self.assertNotEqual(complaints("watch", wrong), [], f"{field} may be missing")
+        for field, to in (("kind", "slow"), ("reductions", 0), ("saved_s", -1), ("saved_s", None)):
+            wrong = copy.deepcopy(self.jobs["one_bucket"])
+            wrong["wastes"][0][field] = to
+            self.assertNotEqual(complaints("watch", wrong), [], f"{field} = {to!r} was accepted")
 
     def test_models_are_told(self):
         several = self.jobs["several_models"]

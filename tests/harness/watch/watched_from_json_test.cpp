@@ -55,6 +55,7 @@ TEST(WatchedFromJson, WhatWasAddedToTheSchemaLaterMayBeMissing) {
   older.erase("series");
   older.erase("flags");
   older.erase("models");
+  older.erase("wastes");
   for (json& rank : older["ranks"]) {
     for (const char* field : {"peak_allocated_bytes", "peak_is_on_gpu", "no_peak_because"}) {
       rank.erase(field);
@@ -65,6 +66,24 @@ TEST(WatchedFromJson, WhatWasAddedToTheSchemaLaterMayBeMissing) {
   EXPECT_EQ(watched.ranks[0].peak.bytes.why_not(), kNotCounted);
   EXPECT_FALSE(watched.typical->parts.has_value());
   EXPECT_EQ(watch_page(watched), watch_page(watched_from_json(improper_json(), "watch.json")));
+}
+
+TEST(WatchedFromJson, WhatAWasteCostsIsThereOrWhyItIsNot) {
+  const json known = watch_json(summarize({gradsync::test::one_bucket_job(0).process()}));
+  json unknown = known;
+  unknown["wastes"][0]["saved_s"] = nullptr;
+  unknown["wastes"][0]["no_saved_s_because"] = kNoEnds;
+  EXPECT_EQ(watched_from_json(unknown, "watch.json").wastes[0].saved_s.why_not(), kNoEnds);
+  for (const auto& [field, value] :
+       std::vector<std::pair<const char*, json>>{{"saved_s", nullptr},
+                                                 {"no_saved_s_because", "none"},
+                                                 {"kind", "slow"},
+                                                 {"reductions", 0},
+                                                 {"sentence", ""}}) {
+    json wrong = known;
+    wrong["wastes"][0][field] = value;
+    EXPECT_THAT(complaint_about(wrong), HasSubstr("wastes[0]")) << field;
+  }
 }
 
 TEST(WatchedFromJson, APeakIsThereOrWhyItIsNot) {

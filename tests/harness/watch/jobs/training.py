@@ -8,6 +8,7 @@ what it holds of gradients between micro-batches adds the most of that, "held_by
 import functools
 import gc
 import json
+import time
 
 import torch
 import torch.distributed as dist
@@ -116,6 +117,37 @@ def make_model(batch_norm=False):
     if batch_norm:
         layers.insert(1, torch.nn.BatchNorm1d(FEATURES))
     return torch.nn.Sequential(*layers)
+
+
+class Slow(torch.autograd.Function):
+    """Nothing, of which the backward computes for so many seconds, on no processor."""
+
+    @staticmethod
+    def forward(ctx, inputs, backward_s):
+        ctx.backward_s = backward_s
+        return inputs.clone()
+
+    @staticmethod
+    def backward(ctx, gradient):
+        time.sleep(ctx.backward_s)
+        return gradient, None
+
+
+class SlowModel(torch.nn.Module):
+    """Layers of equal size, of which each takes its time in backward."""
+
+    def __init__(self, layers=8, width=1024, backward_s=0.005):
+        super().__init__()
+        self.first = torch.nn.Linear(FEATURES, width)
+        self.layers = torch.nn.ModuleList(torch.nn.Linear(width, width) for _ in range(layers))
+        self.last = torch.nn.Linear(width, 1)
+        self.backward_s = backward_s
+
+    def forward(self, inputs):
+        values = self.first(inputs)
+        for layer in self.layers:
+            values = Slow.apply(torch.relu(layer(values)), self.backward_s)
+        return self.last(values)
 
 
 def make_hybrid(**options):
