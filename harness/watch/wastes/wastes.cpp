@@ -103,20 +103,24 @@ double of_all_s(const OfRanks& all, std::int64_t (*time_ns)(const LastReductions
   return seconds(chosen_ns);
 }
 
+// How many collectives less there would be.
+double spared(const LastReductions& last) {
+  return static_cast<double>(std::ssize(last.reductions) - buckets_for(last.bytes));
+}
+
 // What fewer collectives would save; where DDP has some in backward, what is behind it alone.
 Known<double> fewer_save_s(const OfRanks& all, const std::vector<TimedReduction>& times) {
   const LastReductions& last = all.front();
   const auto each_s = cost_of_each_s(times);
   if (!each_s) return Unknown{"its reductions are of one size, so that none tells what each costs"};
-  const auto spared = static_cast<double>(std::ssize(last.reductions) - buckets_for(last.bytes));
-  const double saved_s = spared * *each_s;
+  const double saved_s = spared(last) * *each_s;
   if (begin_behind_backward(last)) return saved_s;
   const auto less = [](std::int64_t a, std::int64_t b) { return std::min(a, b); };
   return std::min(saved_s, of_all_s(all, exposed_ns, less));
 }
 
-double overlap_saves_s(const OfRanks& all, const std::vector<TimedReduction>& times,
-                       double spared_s) {
+double hiding_saves_s(const OfRanks& all, const std::vector<TimedReduction>& times,
+                      double spared_s) {
   const LastReductions& last = all.front();
   double wire_s = -spared_s;
   for (const TimedReduction& each : times) wire_s += each.wire_s;
@@ -129,7 +133,15 @@ double overlap_saves_s(const OfRanks& all, const std::vector<TimedReduction>& ti
 
 using Savings = std::map<WasteKind, Known<double>>;
 
-Savings savings_of(const OfRanks& all) {
+// No collective costs more by itself than it takes with what it moves.
+double spared_at_most_s(const OfRanks& all, const std::vector<TimedReduction>& times) {
+  double wire_s = 0;
+  for (const TimedReduction& each : times) wire_s = std::max(wire_s, each.wire_s);
+  return spared(all.front()) * wire_s;
+}
+
+// `step_s`: of this step.
+Savings savings_of(const OfRanks& all, double step_s) {
   Savings savings;
   const std::vector<TimedReduction> times = timed(all);
   double spared_s = 0;
@@ -138,9 +150,13 @@ Savings savings_of(const OfRanks& all) {
       savings[kind] = Unknown{kNoEnds};
     } else if (kind == WasteKind::SmallReductions) {
       savings[kind] = fewer_save_s(all, times);
-      if (savings[kind]) spared_s = *savings[kind];
+      if (savings[kind]) {
+        spared_s = *savings[kind];
+      } else if (spared_at_most_s(all, times) < kWorthwhile * step_s) {
+        savings.erase(kind);
+      }
     } else {
-      savings[kind] = overlap_saves_s(all, times, spared_s);
+      savings[kind] = hiding_saves_s(all, times, spared_s);
     }
   }
   return savings;
@@ -209,10 +225,11 @@ std::vector<Waste> wastes_of(std::span<const Examined> ranks) {
   std::vector<Savings> steps;
   for (const StepCounts* step : usual->all) {
     const auto all = of_ranks(ranks, index_of(step));
-    steps.push_back(all ? savings_of(*all) : Savings());
+    steps.push_back(all ? savings_of(*all, step->duration_s()) : Savings());
   }
   std::vector<Waste> wastes;
-  for (const WasteKind kind : usual_kinds(steps, savings_of(*example))) {
+  for (const WasteKind kind :
+       usual_kinds(steps, savings_of(*example, usual->example->duration_s()))) {
     const Known<double> saved_s = median_of(steps, kind);
     if (saved_s && *saved_s < kWorthwhile * median_step_s(*usual)) continue;
     wastes.push_back(waste_in_words(kind, example->front()));

@@ -281,6 +281,12 @@ TEST(Wastes, WhatEachCostsIsNotKnownOfOneSize) {
   EXPECT_THAT(wastes[0].saved_s.why_not(), HasSubstr("of one size"));
 }
 
+TEST(Wastes, OfOneSizeTheyAreToldWhereTheyCouldCostEnough) {
+  const auto equal = [](int count) { return std::vector<Paced>(count, {0, 1, 4096}); };
+  EXPECT_THAT(kinds_on(by_hand_job(300, equal(16), 16)), ElementsAre(WasteKind::SmallReductions));
+  EXPECT_THAT(kinds_on(by_hand_job(600, equal(16), 16)), IsEmpty());
+}
+
 TEST(Wastes, ShardedModelsHaveNone) {
   MadeJob job;
   job.wrapper = "fully_shard";
@@ -297,6 +303,19 @@ TEST(Wastes, WhoExchangesActivationsByHandIsNotJudged) {
     made.collective("all_reduce", 16 * kMiB).optimizer();
   });
   EXPECT_THAT(kinds_on(job), IsEmpty());
+}
+
+TEST(Wastes, WhatIsReducedByHandWhileBackwardRunsOverlaps) {
+  const auto job = [](bool begins_in_backward) {
+    return MadeJob().times(5, [=](MadeJob& made) {
+      made.begin(EventKind::Backward);
+      if (begins_in_backward) made.collective("all_reduce", 4 * kMiB);
+      made.times(20, [](MadeJob& each) { each.collective("all_gather", 4); }).end();
+      made.times(4, [](MadeJob& each) { each.collective("all_reduce", 4 * kMiB); }).optimizer();
+    });
+  };
+  EXPECT_THAT(kinds_on(job(false)), ElementsAre(WasteKind::NoOverlap));
+  EXPECT_THAT(kinds_on(job(true)), IsEmpty());
 }
 
 TEST(Wastes, WhatIsAveragedBehindTheOptimizerIsNoGradient) {
