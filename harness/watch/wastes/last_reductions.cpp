@@ -157,9 +157,11 @@ std::vector<std::int64_t> wires_ns(const LastReductions& last) {
   std::iota(by_end.begin(), by_end.end(), 0);
   std::ranges::stable_sort(by_end, {}, [&](std::size_t i) { return all[i]->end_ns; });
   std::vector<std::int64_t> wires(all.size());
-  std::int64_t free_ns = 0;
+  const bool are_a_loop = last.wrap == nullptr && begin_behind_backward(last);
+  std::int64_t free_ns = all[by_end.front()]->start_ns;
   for (const std::size_t i : by_end) {
-    wires[i] = all[i]->end_ns - std::max(all[i]->start_ns, std::min(free_ns, all[i]->end_ns));
+    const std::int64_t from_ns = are_a_loop ? free_ns : std::max(all[i]->start_ns, free_ns);
+    wires[i] = all[i]->end_ns - from_ns;
     free_ns = all[i]->end_ns;
   }
   return wires;

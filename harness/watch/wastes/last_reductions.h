@@ -42,8 +42,10 @@ bool are_of_one_tensor_each(const LastReductions& last);
 // Returns how long the backward computes; what it waits for at its end is none of that.
 std::int64_t backward_ns(const LastReductions& last);
 
-// Returns how long each was on the wire, in their order: from when it began or the one before it
-// was complete, whichever was later. Empty where it is not known when they ended.
+// Returns how long each took, in their order: from when it began or the one before it was complete,
+// whichever was later. Of those by hand behind backward, from when the one before was complete:
+// what the host does in between, and what a rank waits there for another, is their price as well.
+// Empty where it is not known when they ended.
 std::vector<std::int64_t> wires_ns(const LastReductions& last);
 
 // Returns from when the last of them began to when all were complete.

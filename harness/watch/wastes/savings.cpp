@@ -61,11 +61,11 @@ std::optional<double> cost_of_each_s(const std::vector<TimedReduction>& reductio
   const Middle below = middle_of(small);
   const Middle above = middle_of(large);
   const double slope = std::max(0.0, (above.wire_s - below.wire_s) / (above.bytes - below.bytes));
-  std::vector<double> rests_s;
+  double rest_s = 0;
   for (const TimedReduction& each : reductions) {
-    rests_s.push_back(each.wire_s - slope * static_cast<double>(each.bytes));
+    rest_s += each.wire_s - slope * static_cast<double>(each.bytes);
   }
-  return std::max(0.0, stats::quantile(rests_s, 0.5));
+  return std::max(0.0, rest_s / static_cast<double>(reductions.size()));
 }
 
 }  // namespace gradsync::watch

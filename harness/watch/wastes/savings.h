@@ -42,10 +42,11 @@ struct TimedReduction {
   double wire_s = 0;  // without waiting for others, of this rank or of another one
 };
 
-// Returns the seconds that a collective takes however small it is: a line through times over sizes,
-// of which a few that took too long move nothing. Its slope joins the medians of those above and
-// below the mean size, and it halves what is left of the times (a resistant line, after Tukey,
-// "Exploratory Data Analysis", 1977). Nothing where all are of one size.
+// Returns the seconds that a collective takes however small it is: where a line through their times
+// over their sizes begins. Its slope joins the medians of those above and below the mean size,
+// which a few that took too long do not move (a resistant line, after Tukey, "Exploratory Data
+// Analysis", 1977); the times that it gives add up to those that there were. Nothing where all are
+// of one size.
 std::optional<double> cost_of_each_s(const std::vector<TimedReduction>& reductions);
 
 }  // namespace gradsync::watch

@@ -97,9 +97,11 @@ Waste waste_in_words(WasteKind kind, const LastReductions& last) {
 
 std::string saving_text(const Waste& waste, std::optional<double> step_s) {
   if (!waste.saved_s) return "what it costs is not known: " + waste.saved_s.why_not();
-  std::string text = fmt::format("without, a step is at most {:.3f} s", *waste.saved_s);
-  if (step_s && *step_s > 0) text += fmt::format(" ({:.0f} %)", 100 * *waste.saved_s / *step_s);
-  return text + " shorter";
+  std::string seconds = fmt::format("{:.3f} s", *waste.saved_s);
+  if (step_s && *step_s > 0) seconds += fmt::format(" ({:.0f} %)", 100 * *waste.saved_s / *step_s);
+  return waste.kind == WasteKind::SmallReductions
+             ? fmt::format("fewer would make a step at most {} shorter", seconds)
+             : fmt::format("beside backward, at most {} of a step would be hidden", seconds);
 }
 
 }  // namespace gradsync::watch

@@ -12,7 +12,8 @@ namespace gradsync::watch {
 // Returns the waste without what it would save: what was seen, why, and the option that ends it.
 Waste waste_in_words(WasteKind kind, const LastReductions& last);
 
-// "without, a step is at most 0.120 s (11 %) shorter", or that it is not known, and why.
+// "fewer would make a step at most 0.120 s (11 %) shorter", "beside backward, at most 0.120 s (11
+// %) of a step would be hidden", or that it is not known, and why.
 std::string saving_text(const Waste& waste, std::optional<double> step_s);
 
 }  // namespace gradsync::watch

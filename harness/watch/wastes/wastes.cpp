@@ -2,7 +2,9 @@
 
 #include <algorithm>
 #include <array>
+#include <limits>
 #include <map>
+#include <numeric>
 #include <utility>
 
 #include "harness/base/clock.h"
@@ -80,19 +82,22 @@ std::optional<OfRanks> of_ranks(std::span<const Examined> ranks, std::size_t ind
   return all;
 }
 
-// By reduction, the least over ranks; empty where it is not known.
+// Of the rank that they took the least: it came last to them. Empty where it is not known.
 std::vector<TimedReduction> timed(const OfRanks& all) {
-  std::vector<TimedReduction> times;
-  for (const Event* each : all.front().reductions) times.push_back({each->bytes, 0});
+  std::vector<TimedReduction> least;
+  double least_s = std::numeric_limits<double>::max();
   for (const LastReductions& rank : all) {
     const std::vector<std::int64_t> wires = wires_ns(rank);
     if (wires.empty()) return {};
-    for (std::size_t i = 0; i < times.size(); ++i) {
-      const double wire_s = seconds(wires[i]);
-      times[i].wire_s = &rank == &all.front() ? wire_s : std::min(times[i].wire_s, wire_s);
+    const double sum_s = seconds(std::accumulate(wires.begin(), wires.end(), std::int64_t{0}));
+    if (sum_s >= least_s) continue;
+    least_s = sum_s;
+    least.clear();
+    for (std::size_t i = 0; i < wires.size(); ++i) {
+      least.push_back({rank.reductions[i]->bytes, seconds(wires[i])});
     }
   }
-  return times;
+  return least;
 }
 
 // The least of all ranks, or the most.

@@ -3,9 +3,9 @@
 //
 // Nobody fails for it, and nothing is said that would save less than 3 % of a step. Where it is not
 // known when collectives ended (NCCL's), what was counted is told, and no time. In seconds stands
-// the most that a step could be shorter, of medians over steps; of a reduction the rank that came
-// last to it counts, which waited for the wire alone. Seconds of two wastes add up: what overlap
-// saves is of what is left in fewer collectives.
+// the most that a step could be shorter, a median over steps; the rank that came last counts, which
+// waited for the wire alone. Seconds of two wastes add up: what overlap saves is of what is left in
+// fewer collectives.
 #pragma once
 
 #include <optional>
