@@ -16,6 +16,7 @@ namespace {
 // average of gradients or parameters made by hand. Larger: what is averaged in small parts passes
 // for drift.
 constexpr std::int64_t kLoggingBytes = 4096;
+constexpr const char* kRanksDrift = "ranks drift";
 constexpr std::int64_t kUnknownBytes = std::numeric_limits<std::int64_t>::max();
 constexpr std::int64_t kEndOfTime = std::numeric_limits<std::int64_t>::max();
 
@@ -48,6 +49,15 @@ const MicroBatch* last_wrapped(const StepCounts& example) {
     if (!micro_batch.forwards.empty()) last = &micro_batch;
   }
   return last;
+}
+
+// Whether gradients that are not synchronized are kept from the optimizer until a later micro-batch
+// is: fully_shard does, and replicate() that is made of it.
+bool are_kept_back(const StepCounts& example) {
+  const MicroBatch* last = last_wrapped(example);
+  return last != nullptr && std::ranges::all_of(last->forwards, [](const Event* forward) {
+           return forward->name == kFullyShard || forward->name == kReplicate;
+         });
 }
 
 // Why the last micro-batch did not synchronize. `which`: those that did not, "every micro-batch".
@@ -102,8 +112,9 @@ Verdict judge_never(const RankEvents& rank, const Steps& steps, const UsualStep&
   Verdict verdict;
   verdict.kind = VerdictKind::Never;
   verdict.sentence = fmt::format(
-      "{}, never synchronized: ranks drift",
-      text::counted(static_cast<std::size_t>(usual.micro_batches), "micro-batch", "micro-batches"));
+      "{}, never synchronized: {}",
+      text::counted(static_cast<std::size_t>(usual.micro_batches), "micro-batch", "micro-batches"),
+      are_kept_back(*usual.example) ? "no gradient reaches the optimizer" : kRanksDrift);
   // Without the hook a backward seems to end with its last node, and what DDP issues then is
   // missed.
   verdict.fails = usual.example->models_are_known;
@@ -121,8 +132,10 @@ Verdict judge_too_early(const RankEvents& rank, const Steps& steps, const UsualS
   }
   Verdict verdict;
   verdict.kind = VerdictKind::TooEarly;
-  verdict.sentence = fmt::format("the last {} of {} micro-batches never synchronize: ranks drift",
-                                 example.behind_the_last, example.micro_batches);
+  verdict.sentence =
+      fmt::format("the last {} of {} micro-batches never synchronize: {}", example.behind_the_last,
+                  example.micro_batches,
+                  are_kept_back(example) ? "their gradients come a step late" : kRanksDrift);
   verdict.why = "an earlier micro-batch synchronizes, which does nothing for those behind it";
   verdict.fails = example.models_are_known && last_wrapped(example)->is_unsynced;
   explain_never(verdict, rank, example, "the last micro-batch");
@@ -140,7 +153,8 @@ Verdict judge_some_never(const RankEvents& rank, const Steps& steps, const Count
   Verdict verdict;
   verdict.kind = VerdictKind::SomeStepsNever;
   verdict.sentence =
-      fmt::format("{} of {} steps never synchronize: ranks drift", never, wrapped.size());
+      fmt::format("{} of {} steps never synchronize: {}", never, wrapped.size(),
+                  are_kept_back(*wrapped.back()) ? "their gradients come late" : kRanksDrift);
   verdict.why = "the optimizer stepped on gradients of which no micro-batch had synchronized";
   return verdict;
 }
@@ -164,7 +178,7 @@ Verdict judge_unwrapped(const RankEvents& rank, const Steps& steps, const Counte
   }
   Verdict verdict;
   verdict.kind = VerdictKind::Never;
-  verdict.sentence = "never synchronized: ranks drift";
+  verdict.sentence = fmt::format("never synchronized: {}", kRanksDrift);
   verdict.why =
       fmt::format("the model was wrapped{}, but the wrapper's forward never ran", at(*wrap));
   verdict.change =

@@ -33,6 +33,9 @@ OPERATIONS = {
 # The same of those that return what they make: None is that.
 FUNCTIONAL = {
     "all_reduce": ("all_reduce", 0),
+    "all_reduce_": ("all_reduce", 0),
+    "all_reduce_coalesced": ("all_reduce", 0),
+    "all_reduce_coalesced_": ("all_reduce", 0),
     "all_gather_into_tensor": ("all_gather", None),
     "reduce_scatter_tensor": ("reduce_scatter", 0),
 }
@@ -83,8 +86,8 @@ def counted(main):
         with own_count:
             main()
         held = {"held_bytes": max(held_bytes)} if held_bytes else {}
-        said = {"rank": dist.get_rank(), "collectives": own_count.sums} | held
-        print(json.dumps(said), flush=True)
+        own = {"rank": dist.get_rank(), "collectives": own_count.sums}
+        print(json.dumps(own | held | said), flush=True)
         # Before the interpreter ends, so must gloo's threads, which let go of Python's tensors: a
         # group ends them when nobody has it any more. Else a rank aborts now and then.
         gc.collect()
@@ -94,6 +97,12 @@ def counted(main):
 
 
 held_bytes = []
+said = {}
+
+
+def say(**fields):
+    """Adds fields to the line that the script ends with."""
+    said.update(fields)
 
 
 def note_held(model):

@@ -158,6 +158,30 @@ TEST(Verdict, FsdpWhoseFlagIsSwitchedOffTooEarly) {
   expect_accused(verdict, VerdictKind::TooEarly);
   EXPECT_EQ(verdict.why,
             "set_requires_gradient_sync(False) holds in the last micro-batch, train.py line 41");
+  EXPECT_EQ(verdict.sentence,
+            "the last 3 of 4 micro-batches never synchronize: their gradients come a step late");
+}
+
+TEST(Verdict, WhatFullyShardDoesNotReduceItKeepsFromTheOptimizer) {
+  MadeJob job;
+  job.wrapper = "fully_shard";
+  job.reduction = "reduce_scatter";
+  const auto kept = [](MadeJob& j) {
+    j.flag(false).times(4, [](MadeJob& k) { k.forward().backward(); }).optimizer();
+  };
+  const Verdict never = verdict_on(four_steps(kept, job));
+  expect_accused(never, VerdictKind::Never);
+  EXPECT_EQ(never.sentence,
+            "4 micro-batches, never synchronized: no gradient reaches the optimizer");
+  const Verdict some = verdict_on(four_steps(
+      [&](MadeJob& j) {
+        j.times(2, [](MadeJob& k) {
+           k.flag(true).forward().reducing().optimizer();
+         }).times(1, kept);
+      },
+      job));
+  EXPECT_EQ(some.kind, VerdictKind::SomeStepsNever);
+  EXPECT_EQ(some.sentence, "4 of 12 steps never synchronize: their gradients come late");
 }
 
 // Steps of so many micro-batches, each of which synchronizes.

@@ -1,0 +1,358 @@
+"""gradsync watch on every wrapper with every policy that it can express: four ranks of
+tests/harness/watch/jobs/by_policy.py, whose seed changes data, sizes, layers and micro-batches.
+
+    watch_policies_test.py [--seeds 1,2,3] [--tally FILE] [FastTest] [SlowTest] ...
+
+Of each stand the verdicts and the line, what each axis communicates and what of it is too much, and
+what a rank holds of gradients, to the byte: what the job's allocator gave out between the beginning
+of a step and its last micro-batch. No verdict depends on how long anything took, so that each cell
+runs once with each seed. At the end, and as JSON in FILE, stands how much of it was right.
+
+Covers: harness/watch/axes.cpp, harness/watch/policies.cpp.
+"""
+
+import argparse
+import json
+import sys
+import unittest
+from dataclasses import asdict, dataclass, field
+from pathlib import Path
+
+from program import ROOT, free_port
+from watch_test import WatchTest, objects_in
+from watch_verdict_test import TORCH, as_numbers, launched_by_fork
+
+JOB = ROOT / "tests" / "harness" / "watch" / "jobs" / "by_policy.py"
+RANKS = 4
+EACH = "each"  # in place of a number: in as many micro-batches as a step has
+
+
+@dataclass
+class Expected:
+    """Of a cell. Counts are of micro-batches of a step in which an axis is synchronized."""
+
+    kind: str
+    also: tuple = ()
+    line: str | None = None  # which one is to be changed, by the comment that it has
+    fails: bool = False
+    synchronized: object = 1
+    axes: dict = field(default_factory=dict)  # by role: (now, enough)
+    holds: str | None = None  # the policy that is in force
+    job_fails: bool = False  # in torch itself
+
+
+def once(*roles, **more):
+    return Expected("once_per_step", axes=dict.fromkeys(roles, (1, 1)), **more)
+
+
+def never(line, *roles):
+    axes = dict.fromkeys(roles, (0, 0))
+    return Expected("never", line=line, fails=True, synchronized=0, axes=axes)
+
+
+def too_early(line, *roles):
+    axes = dict.fromkeys(roles, (1, 1))
+    return Expected("too_early", line=line, fails=True, axes=axes)
+
+
+def without_accusation():
+    """Where the optimizer dies in its first step: whole gradients of FSDP1, and shards."""
+    return Expected("no_steps", synchronized=None, job_fails=True)
+
+
+def whole(line):
+    """Of wrappers under which each rank has whole gradients."""
+    return {
+        "every": Expected(
+            "more_than_once",
+            line="forward",
+            fails=True,
+            synchronized=EACH,
+            axes={"data_parallel": (EACH, 1)},
+        ),
+        "all": once("data_parallel"),
+        "never": never(line, "data_parallel"),
+        "wrong": too_early(line, "data_parallel"),
+    }
+
+
+FSDP = "fsdp_every_micro_batch"
+SHARDS = {
+    "every": Expected(
+        FSDP,
+        line="forward",
+        synchronized=EACH,
+        axes={"shard": (EACH, 1)},
+        holds="each_micro_batch",
+    ),
+    "all": once("shard", holds="all_at_the_end"),
+    "never": never("gradients", "shard"),
+    "wrong": too_early("gradients", "shard"),
+}
+HYBRID = {
+    "every": Expected(
+        "replicas_more_than_once",
+        (FSDP,),
+        line="forward",
+        fails=True,
+        synchronized=EACH,
+        axes={"shard": (EACH, 1), "replicate": (EACH, 1)},
+        holds="each_micro_batch",
+    ),
+    "replicas": Expected(
+        FSDP,
+        ("replicas_once_per_step",),
+        line="forward",
+        synchronized=EACH,
+        axes={"shard": (EACH, 1), "replicate": (1, 1)},
+        holds="replicas_at_the_end",
+    ),
+    "all": once("shard", "replicate", holds="all_at_the_end"),
+    "never": never("gradients", "shard", "replicate"),
+    "wrong": too_early("gradients", "shard", "replicate"),
+    "replicas_never": Expected(
+        "replicas_never",
+        (FSDP,),
+        line="replicas",
+        fails=True,
+        synchronized=EACH,
+        axes={"shard": (EACH, 1), "replicate": (0, 0)},
+    ),
+    "replicas_wrong": Expected(
+        "replicas_too_early",
+        (FSDP,),
+        line="replicas",
+        fails=True,
+        synchronized=EACH,
+        axes={"shard": (EACH, 1), "replicate": (1, 1)},
+    ),
+}
+OF_FSDP1 = {"never": without_accusation(), "wrong": without_accusation()}
+FSDP1 = {"every": SHARDS["every"], "all": SHARDS["all"]} | OF_FSDP1
+# It has no flag for replicas, so that nobody can be told to set one.
+FSDP1_HYBRID = {
+    "every": Expected(
+        "replicas_more_than_once",
+        (FSDP,),
+        line="forward",
+        synchronized=EACH,
+        axes={"shard": (EACH, 1), "replicate": (EACH, 1)},
+        holds="each_micro_batch",
+    ),
+    "all": HYBRID["all"],
+} | OF_FSDP1
+
+# What a policy is missing for cannot be said: replicas of shards are those of hybrid sharding, and
+# FSDP1 has no flag for them. Compiled autograd refuses DDP's own reducer.
+TABLE = {
+    "fully_shard": SHARDS,
+    "fully_shard_hybrid": HYBRID,
+    "fully_shard_tensor": SHARDS,
+    "fsdp1": FSDP1,
+    "fsdp1_hybrid": FSDP1_HYBRID,
+    "fsdp1_hybrid_zero2": FSDP1_HYBRID,
+    "replicate": whole("gradients"),
+    "replicate_tensor": whole("gradients"),
+    "replicate_over_ddp": whole("gradients"),
+    "ddp": whole("no_sync"),
+    "ddp_aot_eager": whole("no_sync"),
+    "ddp_inductor": whole("no_sync"),
+    "ddp_python_reducer": whole("no_sync"),
+    "ddp_python_reducer_inductor": whole("no_sync"),
+}
+# The least version of torch that has it, or compiles it.
+NEEDED = {
+    "fully_shard": "2.8",
+    "fully_shard_hybrid": "2.8",
+    "fully_shard_tensor": "2.8",
+    "replicate": "2.11",
+    "replicate_tensor": "2.11",
+    "ddp_aot_eager": "2.10",
+    "ddp_inductor": "2.10",
+    "ddp_python_reducer": "2.10",
+    "ddp_python_reducer_inductor": "2.10",
+}
+# What is tested with every change.
+FAST = [("ddp_python_reducer", "every"), ("fsdp1_hybrid_zero2", "every"), ("fully_shard", "wrong")]
+OPERATION = {"shard": "reduce_scatter", "replicate": "all_reduce", "data_parallel": "all_reduce"}
+
+
+@dataclass
+class Tally:
+    runs: int = 0
+    right_verdicts: int = 0
+    right_lines: int = 0
+    right_axes: int = 0
+    correct_jobs: int = 0
+    wrong_accusations: int = 0  # of these
+    holding: int = 0  # of which what they hold was told
+    right_bytes: int = 0
+
+
+tallies = {}  # by wrapper
+seeds = (1,)
+
+
+def numbered_lines():
+    """Returns the lines of the job that can be to change, by the comment that each has."""
+    lines = enumerate(JOB.read_text().splitlines(), 1)
+    return {line.partition("# line: ")[2]: number for number, line in lines if "# line: " in line}
+
+
+def count_of(axis, which, operation):
+    """Returns how often a step has the operation; 0 of an axis that it does not use."""
+    return axis[which].get(operation, {"count": 0})["count"] if axis else 0
+
+
+class PoliciesTest(WatchTest):
+    def check(self, wrapper, policy):
+        for seed in seeds:
+            with self.subTest(wrapper, policy=policy, seed=seed):
+                self.check_once(wrapper, policy, seed)
+
+    def check_once(self, wrapper, policy, seed):
+        expected = TABLE[wrapper][policy]
+        tally = tallies.setdefault(wrapper, Tally())
+        tally.runs += 1
+        file = self.place / f"{wrapper}_{policy}_{seed}.json"
+        outcome = self.watch(
+            *launched_by_fork(JOB, RANKS),
+            wrapper,
+            policy,
+            seed,
+            options=("--json", file, "--fail-on-excess"),
+            python=None,
+            env={
+                "MASTER_ADDR": "127.0.0.1",
+                "MASTER_PORT": str(free_port()),
+                "OMP_NUM_THREADS": "1",
+                "TORCHINDUCTOR_CACHE_DIR": str(self.place / "inductor"),
+            },
+        )
+        watched = json.loads(file.read_text())
+        if not expected.fails:
+            tally.correct_jobs += 1
+            tally.wrong_accusations += watched["has_excess"]
+        status = 1 if expected.fails or expected.job_fails else 0
+        self.assertEqual(outcome.status, status, outcome.err)
+        self.assert_verdicts(watched, expected)
+        tally.right_verdicts += 1
+        self.assert_line(watched, expected)
+        tally.right_lines += 1
+        lines = objects_in(outcome.out)
+        if expected.job_fails:
+            self.assertEqual(lines, [])
+        else:
+            self.assertEqual(sorted(line["rank"] for line in lines), list(range(RANKS)))
+            self.assert_counts(watched, lines)
+            self.assert_axes(watched, expected, lines[0]["shape"])
+        tally.right_axes += 1
+        if expected.holds:
+            tally.holding += 1
+            self.assert_held(watched, expected, lines)
+            tally.right_bytes += 1
+
+    def assert_verdicts(self, watched, expected):
+        shown = json.dumps(watched["verdicts"], indent=1)
+        kinds = tuple(verdict["kind"] for verdict in watched["verdicts"])
+        self.assertEqual(kinds, (expected.kind, *expected.also), shown)
+        self.assertEqual(watched["has_excess"], expected.fails, shown)
+        self.assertEqual(watched["faults"], [])
+
+    def assert_line(self, watched, expected):
+        changes = [verdict["change"] for verdict in watched["verdicts"] if verdict["change"]]
+        named = [(changes[0]["file"], changes[0]["line"])] if changes else []
+        lines = [(str(JOB), numbered_lines()[expected.line])] if expected.line else []
+        self.assertEqual(named, lines)
+
+    def assert_counts(self, watched, lines):
+        seen = {rank["rank"]: rank["collectives"] for rank in watched["ranks"]}
+        self.assertEqual(seen, {line["rank"]: line["collectives"] for line in lines})
+
+    def assert_axes(self, watched, expected, shape):
+        per_step = watched["per_step"]
+        micro_batches = shape["accumulation_steps"]
+
+        def number(count):
+            return micro_batches if count == EACH else count
+
+        self.assertEqual(per_step["micro_batches"], micro_batches)
+        self.assertEqual(per_step["synchronized"], number(expected.synchronized))
+        axes = {axis["role"]: axis for axis in per_step["axes"]}
+        self.assertLessEqual(set(axes), {*expected.axes, "tensor", "alone"})
+        for role, (now, enough) in expected.axes.items():
+            counts = {"collectives": number(now), "ideal": number(enough)}
+            counts["excess"] = counts["collectives"] - counts["ideal"]
+            got = {which: count_of(axes.get(role), which, OPERATION[role]) for which in counts}
+            # Under fully_shard and replicate() each layer is reduced by itself.
+            units = shape["units"] or got["collectives"] // max(1, counts["collectives"])
+            self.assertGreater(units, 0 if number(now) else -1)
+            self.assertEqual(got, {which: units * count for which, count in counts.items()}, role)
+        for role in {"tensor", "alone"} & set(axes):
+            self.assertEqual(axes[role]["excess"], {})
+
+    def assert_held(self, watched, expected, lines):
+        """What the policy in force is said to hold of gradients is what the allocator gave out."""
+        [policy] = [one for one in watched["per_step"]["policies"] if one["when"] == expected.holds]
+        for line in lines:
+            self.assertEqual(policy["held_bytes"], line["held_bytes"], policy["null_reasons"])
+
+
+class FastTest(PoliciesTest):
+    """Some of the table."""
+
+
+class SlowTest(PoliciesTest):
+    """All of it."""
+
+
+def add_test(case, wrapper, policy):
+    needed = NEEDED.get(wrapper, "0.0")
+    is_too_old = as_numbers(needed) > TORCH
+    skipping = unittest.skipIf(is_too_old, f"torch itself fails there before {needed}")
+    name = f"test_{wrapper}_{policy}"
+    setattr(case, name, skipping(lambda self: self.check(wrapper, policy)))
+
+
+for cell in FAST:
+    add_test(FastTest, *cell)
+for each in TABLE:
+    for which in TABLE[each]:
+        add_test(SlowTest, each, which)
+
+
+def total():
+    """Returns the sum of all tallies."""
+    fields = Tally.__dataclass_fields__
+    return Tally(**{name: sum(getattr(t, name) for t in tallies.values()) for name in fields})
+
+
+def print_tallies():
+    for name, tally in [*tallies.items(), ("all", total())]:
+        print(
+            f"{name}: of {tally.runs} jobs {tally.right_verdicts} verdicts right, "
+            f"{tally.right_lines} with their lines, {tally.right_axes} with their axes; "
+            f"{tally.wrong_accusations} wrong accusations of {tally.correct_jobs} correct jobs; "
+            f"bytes held as predicted in {tally.right_bytes} of {tally.holding}",
+            file=sys.stderr,
+        )
+
+
+def main():
+    global seeds
+    parser = argparse.ArgumentParser(description=__doc__, allow_abbrev=False, add_help=False)
+    parser.add_argument("--seeds", default="1")
+    parser.add_argument("--tally", type=Path)
+    options, rest = parser.parse_known_args()
+    seeds = tuple(int(seed) for seed in options.seeds.split(","))
+    program = unittest.main(verbosity=2, argv=[sys.argv[0], *rest], exit=False)
+    print_tallies()
+    if options.tally:
+        by_wrapper = {name: asdict(tally) for name, tally in tallies.items()}
+        content = {"seeds": seeds, "wrappers": by_wrapper, "all": asdict(total())}
+        options.tally.write_text(json.dumps(content, indent=1) + "\n")
+    return 0 if program.result.wasSuccessful() else 1
+
+
+if __name__ == "__main__":
+    sys.exit(main())
