@@ -20,8 +20,10 @@ enum class When { EachMicroBatch, ReplicasAtTheEnd, AllAtTheEnd };
 
 struct Policy {
   When when = When::EachMicroBatch;
-  // Of gradients, by every rank between micro-batches, without what an allocator rounds up.
+  // Of gradients, by every rank between micro-batches: with the bytes that are asked for of an
+  // allocator, before it rounds them up.
   Known<std::int64_t> held_bytes;
+  std::int64_t parameter_bytes = 0;  // of these: FSDP1 can leave parameters gathered in between
   // Of a step, against what the job does now. Not known of what it does not do as rarely.
   Known<double> saved_s;
 };

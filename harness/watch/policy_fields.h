@@ -18,6 +18,7 @@ constexpr auto names_of(const When*) {
 
 constexpr auto fields_of(const Policy*) {
   return std::tuple{field("when", &Policy::when), field("held_bytes", &Policy::held_bytes),
+                    field("parameter_bytes", &Policy::parameter_bytes).later(),
                     field("saved_s", &Policy::saved_s)};
 }
 

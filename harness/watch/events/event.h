@@ -61,9 +61,12 @@ struct TensorPeak {
 
 // What a rank holds of the gradients of one sharded model between two micro-batches.
 struct HeldGradients {
-  std::int64_t shard_bytes = 0;    // where all were reduced
-  std::int64_t reduced_bytes = 0;  // where shards were added up, and replicas not yet
-  std::int64_t whole_bytes = 0;    // where nothing was reduced yet
+  std::int64_t shard_bytes = 0;  // where all were reduced
+  // Where shards were added up, and replicas not yet; -1: their wrapper cannot be told so.
+  std::int64_t reduced_bytes = 0;
+  std::int64_t whole_bytes = 0;  // where nothing was reduced yet
+  // Not of gradients: of parameters that stay gathered where nothing was reduced yet.
+  std::int64_t gathered_bytes = 0;
 };
 
 // What one process says of itself, or one of the files that it left.

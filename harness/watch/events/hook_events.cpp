@@ -143,9 +143,9 @@ void read_line(const json& line, const std::string& place, RankEvents& events) {
   } else if (kind == "group") {
     add_group(events.groups, read_group(fields));
   } else if (kind == "held_gradients") {
-    events.held[fields.integer("object", 1)] = {fields.integer("shard_bytes", 0),
-                                                fields.integer("reduced_bytes", 0),
-                                                fields.integer("whole_bytes", 0)};
+    events.held[fields.integer("object", 1)] = {
+        fields.integer("shard_bytes", 0), fields.integer("reduced_bytes", -1),
+        fields.integer("whole_bytes", 0), fields.integer("gathered_bytes", 0, 0)};
   } else if (kind == "gpu_peak") {
     events.peak = read_gpu_peak(fields);
   } else if (kind == "fault" || kind == "full") {

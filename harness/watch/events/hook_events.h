@@ -13,9 +13,9 @@
 //   {"kind": "group", "name": "3", "ranks": [0, 2],    of a process group of torch's, once or more
 //    "axis": "dp_replicate", "role": "replicate",      often; "axis" from the mesh, and of the
 //    "replicas": ""}                                   groups of a wrapper its role
-//   {"kind": "held_gradients", "object": 2,           of a model of fully_shard, as HeldGradients
+//   {"kind": "held_gradients", "object": 2,           of a sharded model, as HeldGradients
 //    "shard_bytes": 8, "reduced_bytes": 8,
-//    "whole_bytes": 16}
+//    "whole_bytes": 16, "gathered_bytes": 0}
 //   {"kind": "gpu_peak", "bytes": 4096}               at its end, of a process that used a GPU; -1
 //                                                     and a "sentence" where it is not known
 //   {"kind": "fault", "sentence": "..."}              what the hook could not see

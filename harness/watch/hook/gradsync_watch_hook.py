@@ -64,22 +64,23 @@ def standing_for(original):
     return decorate
 
 
-def watch_forward(cls, name, is_unsynced):
-    original = cls.forward
+def watching_forward(original, name, is_unsynced, model_of=lambda called: called):
+    """`model_of` what is called: None of what is no wrapped model."""
 
     @standing_for(original)
-    def forward(self, *args, **kwargs):
-        if is_passed_by() or depth.value > 0:
-            return original(self, *args, **kwargs)
-        begun = begin_forward(self, is_unsynced)
+    def forward(called, *args, **kwargs):
+        if is_passed_by() or depth.value > 0 or model_of(called) is None:
+            return original(called, *args, **kwargs)
+        model = model_of(called)
+        begun = begin_forward(model, is_unsynced)
         depth.value += 1
         try:
-            return original(self, *args, **kwargs)
+            return original(called, *args, **kwargs)
         finally:
             depth.value -= 1
-            end_forward(self, name, begun)
+            end_forward(model, name, begun)
 
-    cls.forward = forward
+    return forward
 
 
 def watch_no_sync(cls):
@@ -125,16 +126,36 @@ def watch_ddp(module):
     cls = module.DistributedDataParallel
     name = "DistributedDataParallel"
     watch_init(cls, name, recording.OPTIONS[name])
-    watch_forward(cls, name, lambda model: not model.require_backward_grad_sync)
+    cls.forward = watching_forward(cls.forward, name, is_ddp_unsynced)
     watch_no_sync(cls)
     watch_comm_hook(cls)
+
+
+def is_ddp_unsynced(model):
+    return not model.require_backward_grad_sync
+
+
+def watch_compiled(module):
+    """DDP that is compiled: where autograd is to be compiled as well, a compiler traces DDP's own
+    forward, which then passes by.
+    """
+
+    def ddp_in(compiled):
+        inside = getattr(compiled, "_orig_mod", None)
+        ddp = sys.modules.get("torch.nn.parallel.distributed")
+        return inside if ddp and isinstance(inside, ddp.DistributedDataParallel) else None
+
+    cls = module.OptimizedModule
+    name = "DistributedDataParallel"
+    cls.__call__ = watching_forward(cls.__call__, name, is_ddp_unsynced, ddp_in)
 
 
 def watch_fsdp(module):
     cls = module.FullyShardedDataParallel
     name = "FullyShardedDataParallel"
     watch_init(cls, name, recording.OPTIONS[name])
-    watch_forward(cls, name, lambda model: False)  # FSDP reads its flag in backward
+    # FSDP reads its flag in backward.
+    cls.forward = watching_forward(cls.forward, name, lambda model: False)
     watch_no_sync(cls)
 
 
@@ -341,6 +362,7 @@ def flush_at_end_of_workers(module):
 
 WATCHED = {
     "multiprocessing.util": flush_at_end_of_workers,
+    "torch._dynamo.eval_frame": watch_compiled,
     "torch.amp.grad_scaler": watch_grad_scaler,
     "torch.autograd": watch_autograd,
     "torch.cuda.memory": watch_gpu_memory,

@@ -124,7 +124,6 @@ FLAGS = (
     "set_reshard_after_backward",
     "set_is_last_backward",
 )
-SHARDING = ("fully_shard", "replicate")
 # By module and name: the class of wrapped models, and what wraps them.
 WRAPPED = {
     ("torch.nn.parallel.distributed", "DistributedDataParallel"): "DistributedDataParallel",
@@ -230,9 +229,10 @@ def begin_forward(model, is_unsynced):
 def end_forward(model, name, begun):
     if begun is not None:
         forwards.count += "no_grad" not in begun["detail"]
-        if name in SHARDING and number_of(model) not in writer.models:
+        see = SEEING.get(name)
+        if see and number_of(model) not in writer.models:
             writer.models.add(number_of(model))
-            see_shards(model)
+            see(model)
         write_span("forward", name=name, object=number_of(model), **begun)
 
 
@@ -356,6 +356,20 @@ def see_shards(model):
     kept_models.add(model, shards)
 
 
+def see_flat_shards(model):
+    """The same of FSDP1's model."""
+    with contextlib.suppress(AttributeError):  # all of it is FSDP1's own
+        trained = [handle for handle in model._all_handles if handle.flat_param.requires_grad]
+        writer.write("held_gradients", object=number_of(model), **held_by_flat(trained))
+
+
+SEEING = {
+    "fully_shard": see_shards,
+    "replicate": see_shards,
+    "FullyShardedDataParallel": see_flat_shards,
+}
+
+
 def units_of(model):
     """Those parts of a model that are gathered and reduced together."""
     states = [m._get_fsdp_state() for m in model.modules() if hasattr(m, "_get_fsdp_state")]
@@ -376,6 +390,25 @@ def held_gradients(parts):
         reduced += padded * size
         whole += part._orig_size.numel() * size
     return {"shard_bytes": shard, "reduced_bytes": reduced, "whole_bytes": whole}
+
+
+def held_by_flat(handles):
+    """The same of FSDP1's flat parameters, of which nothing is said of replicas: there is no flag.
+    Where a forward leaves them gathered, so does a backward that reduces nothing.
+    """
+    shard, whole, gathered = 0, 0, 0
+    for handle in handles:
+        flat = handle.flat_param
+        size = handle._fwd_bwd_param_dtype.itemsize
+        whole += flat._unpadded_unsharded_size.numel() * size
+        if handle.uses_sharded_strategy:
+            shard += flat._sharded_size.numel() * handle._orig_param_dtype.itemsize
+            if handle._sharding_strategy.name in ("SHARD_GRAD_OP", "_HYBRID_SHARD_ZERO2"):
+                gathered += flat._padded_unsharded_size.numel() * size
+        else:
+            shard += flat._unpadded_unsharded_size.numel() * handle._orig_param_dtype.itemsize
+    held = {"shard_bytes": shard, "reduced_bytes": -1, "whole_bytes": whole}
+    return held | {"gathered_bytes": gathered}
 
 
 def local(tensor):

@@ -85,13 +85,29 @@ TEST(Policies, OfShardsThatNobodyKnowsAreNotToldInBytes) {
 
 TEST(Policies, InWords) {
   EXPECT_THAT(
-      policy_texts({{When::EachMicroBatch, 1000, 0.0},
-                    {When::ReplicasAtTheEnd, 1000, 0.25},
-                    {When::AllAtTheEnd, 3048, Unknown{"it is not known when collectives ended"}}}),
+      policy_texts(
+          {{When::EachMicroBatch, 1000, 0, 0.0},
+           {When::ReplicasAtTheEnd, 1000, 0, 0.25},
+           {When::AllAtTheEnd, 3048, 0, Unknown{"it is not known when collectives ended"}}}),
       ElementsAre("with replicas reduced once per step, a rank holds no more of gradients, and a "
                   "step is 0.250 s shorter",
                   "with all reduced once per step, a rank holds 2.0 KiB (2048 bytes) more of "
                   "gradients"));
+}
+
+TEST(Policies, OfFsdp1ThatLeavesParametersGathered) {
+  MadeJob job = hybrid({true, true});
+  job.holding({1000, -1, 3000, 4000});
+  const auto policies = policies_in(job);
+  ASSERT_EQ(policies.size(), 3U);
+  EXPECT_EQ(policies[0].parameter_bytes, 0);
+  EXPECT_EQ(policies[1].held_bytes.why_not(), "its wrapper has no flag for it");
+  EXPECT_EQ(policies[2].held_bytes, Known<std::int64_t>(7000));
+  EXPECT_EQ(policies[2].parameter_bytes, 4000);
+  EXPECT_THAT(
+      policy_texts({{When::EachMicroBatch, 1000, 0, 0.0}, {When::AllAtTheEnd, 7000, 4000, 0.0}}),
+      ElementsAre("with all reduced once per step, a rank holds 5.9 KiB (6000 bytes) more "
+                  "of gradients and parameters"));
 }
 
 }  // namespace

@@ -3,7 +3,8 @@
     by_policy.py WRAPPER POLICY SEED
 
 The seed changes data and sizes. With its counts each rank prints the shape of what it trained, and
-what the watcher's allocator gave out from the beginning of the last step to its last micro-batch.
+what the watcher's allocator gave out until the last micro-batch of the last step, and since its
+first one.
 """
 
 import contextlib
@@ -114,7 +115,9 @@ def main():
     if wrapper.backend:
         assert counters["stats"]["unique_graphs"] > 0, "nothing was compiled"
     units = shape.layers if wrapper.has_units else None
-    say(shape=dataclasses.asdict(shape) | {"units": units}, held_bytes=held[-1] - held[0])
+    say(shape=dataclasses.asdict(shape) | {"units": units})
+    # zero_grad() does not clear the flat parameters of FSDP1: the next forward does.
+    say(tensor_bytes=held[-1], held_bytes=held[-1] - held[0], clears=wrapper.is_flagged)
 
 
 if __name__ == "__main__":
