@@ -1,4 +1,4 @@
-"""gradsync watch on every wrapper with every policy that it can express: four ranks of
+"""gradsync watch on every wrapper with every policy that it can express: four ranks or eight of
 tests/harness/watch/jobs/by_policy.py, whose seed changes data, sizes, layers and micro-batches.
 
     watch_policies_test.py [--seeds 1,2,3] [--tally FILE] [FastTest] [SlowTest] ...
@@ -6,8 +6,8 @@ tests/harness/watch/jobs/by_policy.py, whose seed changes data, sizes, layers an
 Of each stand the verdicts and the line, what each axis communicates and what of it is too much, and
 what a rank holds of gradients, to the byte: what the job's allocator gave out when the last
 micro-batch of a step begins, against the step's beginning and against the same job with another
-policy. No verdict depends on how long anything took, so that each cell
-runs once with each seed. At the end, and as JSON in FILE, stands how much of it was right.
+policy. No verdict depends on how long anything took, so that each cell runs once with each seed. At
+the end, and as JSON in FILE, stands how much of it was right.
 
 Covers: harness/watch/axes.cpp, harness/watch/policies.cpp.
 """
@@ -24,7 +24,8 @@ from watch_test import WatchTest, objects_in
 from watch_verdict_test import TORCH, as_numbers, launched_by_fork
 
 JOB = ROOT / "tests" / "harness" / "watch" / "jobs" / "by_policy.py"
-RANKS = 4
+RANKS = {"fully_shard_hybrid_tensor": 8}  # on each axis two
+USUAL_RANKS = 4
 EACH = "each"  # in place of a number: in as many micro-batches as a step has
 
 
@@ -39,26 +40,21 @@ class Expected:
     synchronized: object = 1
     axes: dict = field(default_factory=dict)  # by role: (now, enough)
     holds: str | None = None  # the policy that is in force
-    job_fails: bool = False  # in torch itself
+    job_fails: bool = False  # in torch itself, before it has printed anything
 
 
 def once(*roles, **more):
     return Expected("once_per_step", axes=dict.fromkeys(roles, (1, 1)), **more)
 
 
-def never(line, *roles):
+def never(line, *roles, **more):
     axes = dict.fromkeys(roles, (0, 0))
-    return Expected("never", line=line, fails=True, synchronized=0, axes=axes)
+    return Expected("never", line=line, fails=True, synchronized=0, axes=axes, **more)
 
 
-def too_early(line, *roles):
+def too_early(line, *roles, **more):
     axes = dict.fromkeys(roles, (1, 1))
-    return Expected("too_early", line=line, fails=True, axes=axes)
-
-
-def without_accusation():
-    """Where the optimizer dies in its first step: whole gradients of FSDP1, and shards."""
-    return Expected("no_steps", synchronized=None, job_fails=True)
+    return Expected("too_early", line=line, fails=True, axes=axes, **more)
 
 
 def whole(line):
@@ -128,7 +124,11 @@ HYBRID = {
         axes={"shard": (EACH, 1), "replicate": (1, 1)},
     ),
 }
-OF_FSDP1 = {"never": without_accusation(), "wrong": without_accusation()}
+# FSDP1's optimizer dies in its first step, of whole gradients and shards of parameters.
+OF_FSDP1 = {
+    "never": never("no_sync", job_fails=True),
+    "wrong": too_early("no_sync", job_fails=True),
+}
 FSDP1 = {"every": SHARDS["every"], "all": SHARDS["all"]} | OF_FSDP1
 # It has no flag for replicas, so that nobody can be told to set one.
 FSDP1_HYBRID = {
@@ -149,6 +149,7 @@ TABLE = {
     "fully_shard": SHARDS,
     "fully_shard_hybrid": HYBRID,
     "fully_shard_tensor": SHARDS,
+    "fully_shard_hybrid_tensor": HYBRID,
     "fsdp1": FSDP1,
     "fsdp1_hybrid": FSDP1_HYBRID,
     "fsdp1_hybrid_zero2": FSDP1_HYBRID,
@@ -166,6 +167,7 @@ NEEDED = {
     "fully_shard": "2.8",
     "fully_shard_hybrid": "2.8",
     "fully_shard_tensor": "2.8",
+    "fully_shard_hybrid_tensor": "2.8",
     "replicate": "2.11",
     "replicate_tensor": "2.11",
     "ddp_aot_eager": "2.10",
@@ -236,9 +238,10 @@ class PoliciesTest(WatchTest):
         expected = TABLE[wrapper][policy]
         tally = tallies.setdefault(wrapper, Tally())
         tally.runs += 1
+        ranks = RANKS.get(wrapper, USUAL_RANKS)
         file = self.place / f"{wrapper}_{policy}_{seed}.json"
         outcome = self.watch(
-            *launched_by_fork(JOB, RANKS),
+            *launched_by_fork(JOB, ranks),
             wrapper,
             policy,
             seed,
@@ -265,7 +268,7 @@ class PoliciesTest(WatchTest):
         if expected.job_fails:
             self.assertEqual(lines, [])
         else:
-            self.assertEqual([line["rank"] for line in lines], list(range(RANKS)))
+            self.assertEqual([line["rank"] for line in lines], list(range(ranks)))
             self.assert_counts(watched, lines)
             self.assert_axes(watched, expected, lines[0]["shape"])
         tally.right_axes += 1
@@ -307,7 +310,7 @@ class PoliciesTest(WatchTest):
 
         self.assertEqual(per_step["micro_batches"], micro_batches)
         self.assertEqual(per_step["synchronized"], number(expected.synchronized))
-        axes = {axis["role"]: axis for axis in per_step["axes"]}
+        axes = {axis["role"]: axis for axis in per_step["axes"] or []}
         self.assertLessEqual(set(axes), {*expected.axes, "tensor", "alone"})
         for role, (now, enough) in expected.axes.items():
             counts = {"collectives": number(now), "ideal": number(enough)}

@@ -1,5 +1,5 @@
-"""The wrappers that by_policy.py trains under, on four ranks: each a way to make a model of a
-shape, and what may be asked of it.
+"""The wrappers that by_policy.py trains under: each a way to make a model of a shape, and what may
+be asked of it. All are for four ranks but fully_shard_hybrid_tensor, which is for eight.
 """
 
 import itertools
@@ -85,6 +85,11 @@ def sharded_and_split(shape):
     return in_units(split(shape, mesh["tp"]), fully_shard, mesh=mesh["dp"])
 
 
+def hybrid_and_split(shape):
+    mesh = init_device_mesh("cpu", (2, 2, 2), mesh_dim_names=(*AXES, "tp"))
+    return in_units(split(shape, mesh["tp"]), fully_shard, mesh=mesh[AXES])
+
+
 def replicated(shape):
     from torch.distributed._composable.replicate_with_fsdp import replicate
 
@@ -145,6 +150,7 @@ WRAPPERS = {
     "fully_shard": Wrapper(sharded, is_flagged=True, has_units=True),
     "fully_shard_hybrid": Wrapper(hybrid, is_flagged=True, has_units=True),
     "fully_shard_tensor": Wrapper(sharded_and_split, is_flagged=True, has_units=True),
+    "fully_shard_hybrid_tensor": Wrapper(hybrid_and_split, is_flagged=True, has_units=True),
     "fsdp1": Wrapper(fsdp1("FULL_SHARD"), has_units=True),
     "fsdp1_hybrid": Wrapper(fsdp1("HYBRID_SHARD"), has_units=True),
     "fsdp1_hybrid_zero2": Wrapper(fsdp1("_HYBRID_SHARD_ZERO2"), has_units=True),
