@@ -8,8 +8,6 @@ what a rank holds of gradients, to the byte: what the job's allocator gave out w
 micro-batch of a step begins, against the step's beginning and against the same job with another
 policy. No verdict depends on how long anything took, so that each cell runs once with each seed. At
 the end, and as JSON in FILE, stands how much of it was right.
-
-Covers: harness/watch/axes.cpp, harness/watch/policies.cpp.
 """
 
 import argparse
