@@ -119,6 +119,19 @@ TEST(HookEvents, WhatGradientsHoldIsKnownByModel) {
   EXPECT_EQ(native.held[2].shard_bytes, 8);
   EXPECT_EQ(native.held[2].reduced_bytes, 4);
   EXPECT_EQ(native.held[2].whole_bytes, 16);
+  EXPECT_EQ(native.held[2].gathered_bytes, 0);
+}
+
+TEST(HookEvents, Fsdp1CannotDeferReplicasAndMayLeaveParametersGathered) {
+  const std::string line =
+      R"({"kind":"held_gradients","object":2,"shard_bytes":8,"reduced_bytes":-1,"whole_bytes":16,)"
+      R"("gathered_bytes":32})"
+      "\n";
+  RankEvents native;
+  merge(native, parse_hook_events(kStart + line, "hook-42.jsonl"));
+  ASSERT_TRUE(native.held.contains(2));
+  EXPECT_EQ(native.held[2].reduced_bytes, -1);
+  EXPECT_EQ(native.held[2].gathered_bytes, 32);
 }
 
 TEST(HookEvents, ALineThatIsCutOffIsAFault) {

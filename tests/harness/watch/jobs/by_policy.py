@@ -53,7 +53,7 @@ def windows(shape, seed):
         ]
 
 
-def compiled(wrapper, model):
+def compile_for(wrapper, model):
     if not wrapper.backend:
         return model
     torch._dynamo.config.optimize_ddp = wrapper.optimize_ddp
@@ -61,7 +61,8 @@ def compiled(wrapper, model):
     # g++ compiles each graph in a second or two, rather than in ten with the headers for vectors.
     inductor.cpp.vec_isa_ok = False
     inductor.cpp_cache_precompile_headers = False
-    return torch.compile(model, backend=wrapper.backend)
+    compiled = (lambda inputs: model(inputs)) if wrapper.is_in_a_function else model
+    return torch.compile(compiled, backend=wrapper.backend)
 
 
 def tensor_bytes():
@@ -87,7 +88,7 @@ def main():
     torch.manual_seed(seed)
     torch._dynamo.config.optimize_ddp = wrapper.optimize_ddp  # DDP reads it, too
     wrapped = wrapper.make(shape)
-    model = compiled(wrapper, wrapped)
+    model = compile_for(wrapper, wrapped)
     optimizer = torch.optim.SGD(wrapped.parameters(), lr=0.01)
     gradients, replicas = flags_of(policy)
 

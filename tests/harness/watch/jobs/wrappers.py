@@ -143,6 +143,7 @@ class Wrapper:
     has_units: bool = False  # each layer is reduced by itself
     backend: str = ""  # of torch.compile
     compiles_autograd: bool = False
+    is_in_a_function: bool = False  # which is what is compiled
     optimize_ddp: object = True  # as torch._dynamo's configuration has it
 
 
@@ -162,6 +163,13 @@ WRAPPERS = {
     "ddp_inductor": Wrapper(in_several_graphs, backend="inductor"),
     "ddp_python_reducer": Wrapper(
         ddp, backend="aot_eager", compiles_autograd=True, optimize_ddp="python_reducer"
+    ),
+    "ddp_python_reducer_in_a_function": Wrapper(
+        ddp,
+        backend="aot_eager",
+        compiles_autograd=True,
+        is_in_a_function=True,
+        optimize_ddp="python_reducer",
     ),
     "ddp_python_reducer_inductor": Wrapper(
         ddp, backend="inductor", compiles_autograd=True, optimize_ddp="python_reducer"
