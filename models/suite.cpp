@@ -137,8 +137,13 @@ SuiteModel paced_by_file(const std::string& path) {
 
 DeclaredFootprint declared_footprint(const std::string& name, const FootprintOptions& options) {
   const Declared declared(name, options);
+  const SuiteModel* model = is_profile(name) ? nullptr : entry_named(suite(), name);
+  const std::int64_t highest = model == nullptr ? 0 : describe(*model).highest_lora_rank;
+  if (options.levers.lora_rank > highest) {
+    return {std::nullopt, fmt::format("'{}' has low-rank updates of rank 0 to {}, got {}", name,
+                                      highest, options.levers.lora_rank)};
+  }
   if (is_profile(name)) return declared(PacedConfig{name});
-  const SuiteModel* model = entry_named(suite(), name);
   return model == nullptr ? declared.undeclared() : std::visit(declared, model->config);
 }
 
