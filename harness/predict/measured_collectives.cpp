@@ -12,9 +12,46 @@
 #include <utility>
 
 #include "harness/base/errors.h"
+#include "harness/base/fields.h"
+#include "harness/base/json_fields.h"
 #include "harness/base/whole_file.h"
 
 namespace gradsync::predict {
+
+// Of Google Benchmark's file, what is read of it.
+struct GoogleRun {
+  std::string name;  // "all_reduce/65536/iterations:100/manual_time"
+  std::string run_type;
+  double real_time = 0;
+  std::string time_unit;
+};
+
+constexpr auto fields_of(const GoogleRun*) {
+  return std::tuple{field("name", &GoogleRun::name), field("run_type", &GoogleRun::run_type),
+                    field("real_time", &GoogleRun::real_time),
+                    field("time_unit", &GoogleRun::time_unit)};
+}
+
+struct GoogleContext {  // a custom context is text
+  std::string nodes;
+  std::string ranks_per_node;
+};
+
+constexpr auto fields_of(const GoogleContext*) {
+  return std::tuple{field("nodes", &GoogleContext::nodes),
+                    field("ranks_per_node", &GoogleContext::ranks_per_node)};
+}
+
+struct GoogleBenchmark {
+  GoogleContext context;
+  std::vector<GoogleRun> benchmarks;
+};
+
+constexpr auto fields_of(const GoogleBenchmark*) {
+  return std::tuple{field("context", &GoogleBenchmark::context),
+                    field("benchmarks", &GoogleBenchmark::benchmarks)};
+}
+
 namespace {
 
 using nlohmann::json;
@@ -56,38 +93,40 @@ int nodes_of(const std::string& path, int ranks, int ranks_per_node) {
 
 // ---- micro_collectives -----------------------------------------------------------------------
 
-double seconds_of(const std::string& path, const json& run) {
+double unit_s(const std::string& path, const std::string& unit) {
   static const std::map<std::string, double> kUnits{
       {"ns", 1e-9}, {"us", 1e-6}, {"ms", 1e-3}, {"s", 1}};
-  const auto unit = kUnits.find(run.at("time_unit").get<std::string>());
-  if (unit == kUnits.end()) {
-    throw ConfigError(path, "time_unit", run.at("time_unit").dump(), "ns, us, ms or s");
-  }
-  return run.at("real_time").get<double>() * unit->second;
+  const auto known = kUnits.find(unit);
+  if (known == kUnits.end()) throw ConfigError(path, "time_unit", unit, "ns, us, ms or s");
+  return known->second;
+}
+
+// How many there are of what the context counts.
+int count_of(const std::string& path, const std::string& field, const std::string& text) {
+  const int count = std::atoi(text.c_str());
+  if (count < 1) throw ConfigError(path, "context." + field, text, "1 or more");
+  return count;
 }
 
 Rows read_google_benchmark(const std::string& path, const std::string& text) {
-  Rows rows;
+  json parsed;
   try {
-    const json file = json::parse(text.substr(text.find('{')));
-    const json& context = file.at("context");
-    const int nodes = std::stoi(context.at("nodes").get<std::string>());
-    const int ranks_per_node = std::stoi(context.at("ranks_per_node").get<std::string>());
-    const int ranks = nodes * ranks_per_node;
-    for (const json& run : file.at("benchmarks")) {
-      if (run.at("run_type") != "iteration") continue;
-      const auto name = run.at("name").get<std::string>();
-      const auto slash = name.find('/');
-      const auto operation = operation_named(name.substr(0, slash));
-      if (!operation || slash == std::string::npos) continue;
-      const double bytes = std::stod(name.substr(slash + 1));
-      rows.push_back({*operation, nodes, ranks_per_node, std::floor(bytes / ranks) * ranks,
-                      seconds_of(path, run)});
-    }
-  } catch (const ConfigError&) {
-    throw;
-  } catch (const std::exception&) {  // a field that is missing, or of another type
+    parsed = parse_json(std::string_view(text).substr(text.find('{')));
+  } catch (const json::exception&) {
     throw ConfigError(path + ": expected what micro_collectives --benchmark_format=json prints");
+  }
+  const auto file = read_fields<GoogleBenchmark>(parsed, path);
+  const int nodes = count_of(path, "nodes", file.context.nodes);
+  const int ranks_per_node = count_of(path, "ranks_per_node", file.context.ranks_per_node);
+  const int ranks = nodes * ranks_per_node;
+  Rows rows;
+  for (const GoogleRun& run : file.benchmarks) {
+    const auto slash = run.name.find('/');
+    const auto operation = operation_named(run.name.substr(0, slash));
+    if (run.run_type != "iteration" || !operation || slash == std::string::npos) continue;
+    const double bytes = std::atof(run.name.c_str() + slash + 1);
+    rows.push_back({*operation, nodes, ranks_per_node, std::floor(bytes / ranks) * ranks,
+                    run.real_time * unit_s(path, run.time_unit)});
   }
   return rows;
 }

@@ -1,8 +1,8 @@
 """benchmarks/peers: the same training in Python beside gradsync, and what is said about the two.
 
-Covers: accumulating.py, collectives.py, compare.py, fitness.py, launch.py, launches.py, network.py,
-on_nodes.py, one_step.py, options.py, peers/rank.py, recording.py, recording_switch.py, saving.py,
-peers/strategies.py, summary.py, watch_cost.py, wrappers.py.
+Covers: accumulating.py, collectives.py, compare.py, fitness.py, hybrid.py, launch.py, launches.py,
+network.py, on_nodes.py, one_step.py, options.py, peers/rank.py, recording.py, recording_switch.py,
+saving.py, peers/strategies.py, summary.py, watch_cost.py, wrappers.py.
 """
 
 import json
@@ -301,6 +301,19 @@ class SlowLaunches(Comparison):
         self.assertEqual(after["collectives"], before["ideal"])
         reduced = before["collectives"]["all_reduce"]["bytes"]
         self.assertEqual(before["excess"]["all_reduce"]["bytes"], reduced * 3 // 4)
+
+    def test_what_deferring_replicas_saves(self):
+        file = self.place / "saving.json"
+        options = ("--launches", "1", "--steps", "2", "--json", file, "--program", PROGRAM)
+        job = ("--job", "hybrid", "--topology", "2x2_400mbit")
+        command = (sys.executable, str(PEERS / "saving.py"), *job, *options)
+        outcome = self.finish(self.start(command=command))
+        self.assertEqual(outcome.status, 0, outcome.err)
+        self.assertIn("VERDICT before: replicas are synchronized in every micro-batch", outcome.out)
+        launches = json.loads(file.read_text())["launches"]
+        before, after = (launches[way][0]["per_step"] for way in ("each", "deferred"))
+        now, enough = (of["collectives"]["all_reduce"]["bytes"] for of in (before, after))
+        self.assertEqual(now, 4 * enough)
 
 
 class WatchCost(unittest.TestCase):

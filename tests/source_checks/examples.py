@@ -75,6 +75,17 @@ MEMORY = {
 }
 
 
+# What a program of nccl-tests prints, of two ranks on a host each.
+NCCL = """# Collective test starting: all_reduce_perf
+# Using devices
+#  Rank  0 Group  0 Pid   4242 on     host-a device  0 [0x10] NVIDIA H100
+#  Rank  1 Group  0 Pid   4243 on     host-b device  0 [0x10] NVIDIA H100
+#       size  count  type  redop  root   time   algbw   busbw #wrong
+       65536  16384 float    sum    -1  100.0    0.66    0.66      0
+    67108864  16777216 float sum    -1  6700.   10.02   10.02      0
+"""
+
+
 def make_stand_in(path):
     path.parent.mkdir(parents=True, exist_ok=True)
     path.write_text(STAND_IN)
@@ -105,6 +116,7 @@ def fill(tree):
     profile = json.loads((ROOT / "models/profiles/paced_bert_base_t4.json").read_text())
     for name in ("my_model.json", "bert_mini_recorded.json"):
         (tree / name).write_text(json.dumps(profile | {"memory": MEMORY}))
+    (tree / "nccl.txt").write_text(NCCL)
     (tree / "my_model.py").write_text("def build():\n    return None, None, None\n")
 
 
