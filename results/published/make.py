@@ -174,6 +174,17 @@ def gate_folder(name):
     return Stored((f"{folder}/error_rates.json",), f"{folder}/README.md", texts.gate_folder, made)
 
 
+def account_cost(share):
+    return Comparison(
+        (
+            *(f"{PEERS}/watch_cost", "account", "--rounds", "2", "--launches", "4"),
+            *("--sample", share),
+        ),
+        f"{PEERS}/README.md",
+        comparison_texts.watch_cost_account,
+    )
+
+
 PEERS = "benchmarks/peers"
 GATES = ("results/gate/quiet_drawn/error_rates.json", "results/gate/loaded/error_rates.json")
 FIGURES = {
@@ -243,6 +254,16 @@ FIGURES = {
         f"{PEERS}/README.md",
         comparison_texts.watch_cost_within,
     ),
+    "watch_cost_within_fsdp": Comparison(
+        (
+            *(f"{PEERS}/watch_cost", "within", "--wrapper", "fsdp", "--micro-batch-size", "1"),
+            *("--sequence-length", "4", "--steps", "10", "--rounds", "5"),
+        ),
+        f"{PEERS}/README.md",
+        comparison_texts.watch_cost_within,
+    ),
+    "watch_cost_account": account_cost("1"),
+    "watch_cost_account_sampled": account_cost("0.1"),
     "micro_watch": Micro(
         ("build/release/bin/micro_watch", "--benchmark_repetitions=9"),
         f"{PEERS}/README.md",
