@@ -174,17 +174,6 @@ def gate_folder(name):
     return Stored((f"{folder}/error_rates.json",), f"{folder}/README.md", texts.gate_folder, made)
 
 
-def account_cost(share):
-    return Comparison(
-        (
-            *(f"{PEERS}/watch_cost", "account", "--rounds", "2", "--launches", "4"),
-            *("--sample", share),
-        ),
-        f"{PEERS}/README.md",
-        comparison_texts.watch_cost_account,
-    )
-
-
 PEERS = "benchmarks/peers"
 GATES = ("results/gate/quiet_drawn/error_rates.json", "results/gate/loaded/error_rates.json")
 FIGURES = {
@@ -262,8 +251,14 @@ FIGURES = {
         f"{PEERS}/README.md",
         comparison_texts.watch_cost_within,
     ),
-    "watch_cost_account": account_cost("1"),
-    "watch_cost_account_sampled": account_cost("0.1"),
+    "watch_cost_account": Comparison(
+        (
+            *(f"{PEERS}/watch_cost", "account", "--sample", "0.1", "--rounds", "1"),
+            *("--launches", "4"),
+        ),
+        f"{PEERS}/README.md",
+        comparison_texts.watch_cost_account,
+    ),
     "micro_watch": Micro(
         ("build/release/bin/micro_watch", "--benchmark_repetitions=9"),
         f"{PEERS}/README.md",
