@@ -5,10 +5,12 @@ ended by a zero byte, so that nothing but Python's own library is needed. Every 
 """
 
 import base64
+import contextlib
 import json
 import os
 import select
 import shutil
+import signal
 import subprocess
 import tempfile
 import time
@@ -24,7 +26,10 @@ def find_browser():
 
 class Browser:
     def __init__(self, program):
-        self.profile = tempfile.TemporaryDirectory(prefix="gradsync_test_")
+        # What the browser's own processes still write there when it has ended does not matter.
+        self.profile = tempfile.TemporaryDirectory(
+            prefix="gradsync_test_", ignore_cleanup_errors=True
+        )
         to_browser, self.commands = os.pipe()
         self.answers, from_browser = os.pipe()
         # The shell gives the pipes the numbers that the browser asks for.
@@ -40,6 +45,7 @@ class Browser:
             stdin=subprocess.DEVNULL,
             stdout=subprocess.DEVNULL,
             stderr=subprocess.DEVNULL,
+            start_new_session=True,
         )
         os.close(to_browser)
         os.close(from_browser)
@@ -62,6 +68,8 @@ class Browser:
         except subprocess.TimeoutExpired:
             self.process.kill()
             self.process.wait()
+        with contextlib.suppress(ProcessLookupError):  # those that it started itself
+            os.killpg(self.process.pid, signal.SIGKILL)
         os.close(self.commands)
         os.close(self.answers)
         self.profile.cleanup()
@@ -94,7 +102,7 @@ class Browser:
         return message["result"]
 
     def open(self, path, width=1280, height=900, scheme="light"):
-        """Opens a file in a window of that size; returns the seconds until it is laid out."""
+        """Opens a file in a window of that size, and returns when it is laid out."""
         self.ask(
             "Emulation.setDeviceMetricsOverride",
             **{"width": width, "height": height, "deviceScaleFactor": 1, "mobile": width < 600},
@@ -102,12 +110,11 @@ class Browser:
         features = [{"name": "prefers-color-scheme", "value": scheme}]
         self.ask("Emulation.setEmulatedMedia", features=features)
         self.events.clear()
-        begin = time.monotonic()
+        deadline = time.monotonic() + DEADLINE_S
         self.ask("Page.navigate", url=path.as_uri())
         while not any(event["method"] == "Page.loadEventFired" for event in self.events):
-            self.events.append(self.read(begin + DEADLINE_S))
+            self.events.append(self.read(deadline))
         self.value("document.documentElement.scrollHeight")  # laid out
-        return time.monotonic() - begin
 
     def value(self, expression):
         """Returns what a JavaScript expression comes to in the page."""
