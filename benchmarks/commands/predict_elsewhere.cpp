@@ -250,6 +250,11 @@ std::string interval_text(const LinkFile& links) {
       kOfHundred * links.doubt.host, kOfHundred * links.doubt.pause, stands_on);
 }
 
+void print_table(const std::vector<StepRow>& rows, const LinkFile& links) {
+  print_steps(rows);
+  std::cout << "\n" << text::wrapped(interval_text(links), 0, text::kTerminalWidth);
+}
+
 // Of a single row: what a change would buy.
 void print_gains(const StepRow& row) {
   std::vector<std::string> words;
@@ -272,8 +277,7 @@ void print_rows(const std::vector<StepRow>& rows, const LinkFile& links, bool as
     std::cout << list.dump(1) << "\n";
     return;
   }
-  print_steps(rows);
-  std::cout << "\n" << text::wrapped(interval_text(links), 0, text::kTerminalWidth);
+  print_table(rows, links);
   if (rows.size() == 1) print_gains(rows.front());
 }
 
@@ -335,8 +339,7 @@ void print_beside(const std::string& directory, const std::string& links_file) {
   const std::vector<StepRow> rows = rows_of_run(directory, links);
   if (rows.empty()) return log::info("no cell has times to hold a prediction against");
   std::cout << "\nPredicted, and measured beside it:\n\n";
-  print_steps(rows);
-  std::cout << "\n" << text::wrapped(interval_text(links), 0, text::kTerminalWidth);
+  print_table(rows, links);
 }
 
 void predict_elsewhere(const ElsewhereOptions& options) {

@@ -9,6 +9,7 @@
 
 #include "benchmarks/commands/commands.h"
 #include "harness/base/errors.h"
+#include "harness/base/fields.h"
 #include "harness/base/units.h"
 #include "harness/predict/link_file.h"
 #include "harness/predict/link_fit.h"
@@ -160,7 +161,7 @@ void print_errors(const Links& links) {
   constexpr double kPercent = 100;
   std::map<std::tuple<int, int, std::string>, Errors> errors;
   for (const MeasuredCollective& row : links.rows) {
-    errors[{row.nodes, row.ranks_per_node, predict::to_string(row.operation)}].add(
+    errors[{row.nodes, row.ranks_per_node, name_of(row.operation)}].add(
         predict::predicted_s(links.of(row), row) / row.seconds - 1, row.bytes);
   }
   text::TextTable table({{"nodes x ranks", text::Align::Left},
@@ -195,10 +196,9 @@ void predict_links(const LinksOptions& options) {
 }
 
 predict::Operation parse_operation(const std::string& name) {
-  if (const auto operation = predict::operation_named(name)) return *operation;
-  throw ConfigError(fmt::format(
-      "--operation: got \"{}\", expected all_reduce, reduce_scatter, all_gather or broadcast",
-      name));
+  if (const auto operation = value_named<predict::Operation>(name)) return *operation;
+  throw ConfigError(
+      fmt::format("--operation: got \"{}\", expected {}", name, predict::kOperations));
 }
 
 }  // namespace

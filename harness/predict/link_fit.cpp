@@ -6,6 +6,7 @@
 #include <limits>
 #include <vector>
 
+#include "harness/account/least_squares.h"
 #include "harness/base/errors.h"
 
 namespace gradsync::predict {
@@ -41,55 +42,30 @@ Row coefficients(const MeasuredCollective& row, const Ways& ways) {
   return {time.wire_s, time.latency_s, time.host_s};
 }
 
-using Augmented = std::array<std::array<double, kUnknowns + 1>, kUnknowns>;
-
-// Solves `size` equations by elimination with pivots. Nothing where they depend on each other.
-std::optional<std::array<double, kUnknowns>> eliminated(Augmented m, std::size_t size) {
-  constexpr double kDependent = 1e-12;
-  for (std::size_t k = 0; k < size; ++k) {
-    std::size_t pivot = k;
-    for (std::size_t i = k + 1; i < size; ++i) {
-      if (std::abs(m[i][k]) > std::abs(m[pivot][k])) pivot = i;
-    }
-    if (std::abs(m[pivot][k]) < kDependent) return std::nullopt;
-    std::swap(m[k], m[pivot]);
-    for (std::size_t i = 0; i < size; ++i) {
-      if (i == k) continue;
-      const double factor = m[i][k] / m[k][k];
-      for (std::size_t j = k; j <= size; ++j) m[i][j] -= factor * m[k][j];
-    }
-  }
-  std::array<double, kUnknowns> solution{};
-  for (std::size_t i = 0; i < size; ++i) solution[i] = m[i][size] / m[i][i];
-  return solution;
-}
-
 double length_of(const std::vector<Row>& rows, Sought column) {
   double sum = 0;
   for (const Row& row : rows) sum += row[column] * row[column];
   return std::sqrt(sum);
 }
 
-// Returns what is left least over with `used`, the others 0: columns of length 1, a right side of
-// ones. Nothing where columns depend on each other.
+// Returns what leaves least over with `used`, the others 0: the right side is 1, since errors are
+// relative. Columns get one length, so that none is small for its unit. Nothing where they depend
+// on each other.
 std::optional<Solution> solve(const std::vector<Row>& rows, const std::vector<Sought>& used) {
-  Augmented normal{};
-  for (std::size_t i = 0; i < used.size(); ++i) {
-    const double length = length_of(rows, used[i]);
-    if (length == 0) return std::nullopt;
-    for (const Row& row : rows) {
-      const double entry = row[used[i]] / length;
-      for (std::size_t j = 0; j < used.size(); ++j) {
-        normal[i][j] += entry * row[used[j]] / length_of(rows, used[j]);
-      }
-      normal[i][used.size()] += entry;
-    }
+  std::vector<double> lengths;
+  for (const Sought each : used) lengths.push_back(length_of(rows, each));
+  if (std::ranges::min(lengths) == 0) return std::nullopt;
+  account::Equations equations(used.size());
+  for (const Row& row : rows) {
+    std::vector<double> columns;
+    for (std::size_t i = 0; i < used.size(); ++i) columns.push_back(row[used[i]] / lengths[i]);
+    equations.add(columns, 1);
   }
-  const auto scaled = eliminated(normal, used.size());
-  if (!scaled) return std::nullopt;
+  const account::Fit fit = equations.solve();
   Solution solution{};
   for (std::size_t i = 0; i < used.size(); ++i) {
-    solution[used[i]] = (*scaled)[i] / length_of(rows, used[i]);
+    if (fit.estimates[i].kind != account::Estimate::Kind::Known) return std::nullopt;
+    solution[used[i]] = fit.estimates[i].weight / lengths[i];
   }
   return solution;
 }

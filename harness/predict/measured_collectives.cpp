@@ -2,14 +2,12 @@
 
 #include <fmt/format.h>
 
-#include <array>
 #include <cmath>
 #include <cstdlib>
 #include <map>
 #include <nlohmann/json.hpp>
 #include <regex>
 #include <sstream>
-#include <utility>
 
 #include "harness/base/errors.h"
 #include "harness/base/fields.h"
@@ -56,13 +54,6 @@ namespace {
 
 using nlohmann::json;
 using Rows = std::vector<MeasuredCollective>;
-
-constexpr std::array<std::pair<Operation, std::string_view>, 4> kNames{
-    {{Operation::AllReduce, "all_reduce"},
-     {Operation::ReduceScatter, "reduce_scatter"},
-     {Operation::AllGather, "all_gather"},
-     {Operation::Broadcast, "broadcast"}}};
-constexpr const char* kOperations = "all_reduce, reduce_scatter, all_gather or broadcast";
 
 std::vector<std::string> words_of(const std::string& line) {
   std::istringstream stream(line);
@@ -122,7 +113,7 @@ Rows read_google_benchmark(const std::string& path, const std::string& text) {
   Rows rows;
   for (const GoogleRun& run : file.benchmarks) {
     const auto slash = run.name.find('/');
-    const auto operation = operation_named(run.name.substr(0, slash));
+    const auto operation = value_named<Operation>(run.name.substr(0, slash));
     if (run.run_type != "iteration" || !operation || slash == std::string::npos) continue;
     const double bytes = std::atof(run.name.c_str() + slash + 1);
     rows.push_back({*operation, nodes, ranks_per_node, std::floor(bytes / ranks) * ranks,
@@ -160,7 +151,7 @@ Operation nccl_operation(const std::string& path, const std::string& text, const
   static const std::regex kStarting(R"(# Collective test starting: (\w+)_perf\b)");
   std::smatch found;
   if (std::regex_search(text, found, kStarting)) {
-    if (const auto operation = operation_named(found[1].str())) return *operation;
+    if (const auto operation = value_named<Operation>(found[1].str())) return *operation;
     throw ConfigError(path, "Collective test starting", found[1], kOperations);
   }
   if (more.operation) return *more.operation;
@@ -195,8 +186,8 @@ void refuse_other_ratio(const std::string& path, const MeasuredCollective& row, 
   const double expected = bus_factor(row.operation, row.nodes * row.ranks_per_node);
   if (algbw < kLegible || std::abs(busbw / algbw - expected) < kRounding * expected) return;
   throw ConfigError(path, "busbw", fmt::format("{:.3f} of algbw", busbw / algbw),
-                    fmt::format("{:.3f}, as of {} over {} ranks", expected,
-                                to_string(row.operation), row.nodes * row.ranks_per_node));
+                    fmt::format("{:.3f}, as of {} over {} ranks", expected, name_of(row.operation),
+                                row.nodes * row.ranks_per_node));
 }
 
 Rows read_nccl_tests(const std::string& path, const std::string& text, const NotInFile& more) {
@@ -284,20 +275,6 @@ Rows read_rows(const std::string& path, const NotInFile& more) {
 }
 
 }  // namespace
-
-std::string to_string(Operation operation) {
-  for (const auto& [known, name] : kNames) {
-    if (known == operation) return std::string(name);
-  }
-  return "";
-}
-
-std::optional<Operation> operation_named(std::string_view name) {
-  for (const auto& [operation, known] : kNames) {
-    if (known == name) return operation;
-  }
-  return std::nullopt;
-}
 
 std::vector<MeasuredCollective> read_collectives(const std::string& path, const NotInFile& more) {
   Rows rows = read_rows(path, more);

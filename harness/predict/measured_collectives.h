@@ -5,9 +5,10 @@
 //   gloo                what its benchmark prints: the medians
 #pragma once
 
+#include <array>
 #include <optional>
 #include <string>
-#include <string_view>
+#include <utility>
 #include <vector>
 
 #include "harness/predict/collective_time.h"
@@ -28,8 +29,13 @@ struct NotInFile {
   std::optional<Operation> operation = {};  // nccl-tests before 2.18 do not name theirs
 };
 
-std::string to_string(Operation operation);  // "all_reduce", ...
-std::optional<Operation> operation_named(std::string_view name);
+constexpr auto names_of(const Operation*) {
+  return std::array{std::pair{Operation::AllReduce, "all_reduce"},
+                    std::pair{Operation::ReduceScatter, "reduce_scatter"},
+                    std::pair{Operation::AllGather, "all_gather"},
+                    std::pair{Operation::Broadcast, "broadcast"}};
+}
+inline constexpr const char* kOperations = "all_reduce, reduce_scatter, all_gather or broadcast";
 
 // Errors: ConfigError that names the file, where it is none of these, holds no times, or has
 // ranks that are dealt out unevenly.
