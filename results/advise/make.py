@@ -8,8 +8,8 @@
 What the first two need, and the constants of links and host, are results/held_out's.
 """
 
+import functools
 import json
-import subprocess
 import sys
 from pathlib import Path
 
@@ -31,12 +31,8 @@ OPTIONS = (
 )
 
 
-def write(name, content):
-    (HERE / name).write_text(json.dumps(content, indent=1) + "\n")
-
-
-def stored(name):
-    return json.loads((HERE / name).read_text())
+write = functools.partial(held_out.write, folder=HERE)
+stored = functools.partial(held_out.stored, folder=HERE)
 
 
 def predict():
@@ -46,10 +42,7 @@ def predict():
 
 
 def measure():
-    file = HERE / "predictions.json"
-    status = ["git", "-C", HERE, "status", "--porcelain", file]
-    if subprocess.run(status, check=True, capture_output=True).stdout:
-        sys.exit(f"make.py: error: {file.name}: got changes, expected it to be committed")
+    held_out.refuse_uncommitted(HERE / "predictions.json")
     run = held_out.measured(PLAN)
     write("measured.json", {name: run[name] for name in ("context", "cells")})
 

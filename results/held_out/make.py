@@ -55,12 +55,12 @@ KEPT_OF_CONTEXT = (
 )
 
 
-def write(name, content):
-    (HERE / name).write_text(json.dumps(content, indent=1) + "\n")
+def write(name, content, folder=HERE):
+    (folder / name).write_text(json.dumps(content, indent=1) + "\n")
 
 
-def stored(name):
-    return json.loads((HERE / name).read_text())
+def stored(name, folder=HERE):
+    return json.loads((folder / name).read_text())
 
 
 def steps_of(trial):
@@ -159,13 +159,16 @@ def predict():
     write("predictions.json", [{name: row[name] for name in kept} for row in rows])
 
 
+def refuse_uncommitted(file):
+    """What is predicted does not change any more when it is measured."""
+    status = ["git", "-C", file.parent, "status", "--porcelain", file]
+    if subprocess.run(status, check=True, capture_output=True).stdout:
+        sys.exit(f"make.py: error: {file.name}: got changes, expected it to be committed")
+
+
 def measure():
     file = HERE / "predictions.json"
-    changed = subprocess.run(
-        ["git", "-C", HERE, "status", "--porcelain", file], capture_output=True
-    )
-    if changed.stdout:
-        sys.exit(f"make.py: error: {file.name}: got changes, expected it to be committed")
+    refuse_uncommitted(file)
     command = ["git", "-C", HERE, "log", "-1", "--format=%cI", "--", file]
     committed = subprocess.run(command, check=True, capture_output=True, text=True).stdout.strip()
     predictions = {"committed": committed, "sha256": page.digest_of(file)}
