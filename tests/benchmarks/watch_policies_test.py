@@ -10,16 +10,14 @@ policy. No verdict depends on how long anything took, so that each cell runs onc
 the end, and as JSON in FILE, stands how much of it was right.
 """
 
-import argparse
 import json
 import sys
-import unittest
-from dataclasses import asdict, dataclass, field
-from pathlib import Path
+from dataclasses import dataclass, field
 
 from program import ROOT, free_port
+from tallies import parse, run
 from watch_test import WatchTest, objects_in
-from watch_verdict_test import TORCH, as_numbers, launched_by_fork
+from watch_verdict_test import launched_by_fork, needing_torch
 
 JOB = ROOT / "tests" / "harness" / "watch" / "jobs" / "by_policy.py"
 RANKS = {"fully_shard_hybrid_tensor": 8}  # on each axis two
@@ -356,11 +354,8 @@ class SlowTest(PoliciesTest):
 
 
 def add_test(case, wrapper, policy):
-    needed = NEEDED.get(wrapper, "0.0")
-    is_too_old = as_numbers(needed) > TORCH
-    skipping = unittest.skipIf(is_too_old, f"torch itself fails there before {needed}")
-    name = f"test_{wrapper}_{policy}"
-    setattr(case, name, skipping(lambda self: self.check(wrapper, policy)))
+    needs_torch = needing_torch(NEEDED.get(wrapper, "0.0"))
+    setattr(case, f"test_{wrapper}_{policy}", needs_torch(lambda s: s.check(wrapper, policy)))
 
 
 for cell in FAST:
@@ -370,37 +365,20 @@ for each in TABLE:
         add_test(SlowTest, each, which)
 
 
-def total():
-    """Returns the sum of all tallies."""
-    fields = Tally.__dataclass_fields__
-    return Tally(**{name: sum(getattr(t, name) for t in tallies.values()) for name in fields})
-
-
-def print_tallies():
-    for name, tally in [*tallies.items(), ("all", total())]:
-        print(
-            f"{name}: of {tally.runs} jobs {tally.right_verdicts} verdicts right, "
-            f"{tally.right_lines} with their lines, {tally.right_axes} with their axes; "
-            f"{tally.wrong_accusations} wrong accusations of {tally.correct_jobs} correct jobs; "
-            f"bytes held as predicted in {tally.right_bytes} of {tally.compared}",
-            file=sys.stderr,
-        )
+def text_of(tally):
+    return (
+        f"of {tally.runs} jobs {tally.right_verdicts} verdicts right, "
+        f"{tally.right_lines} with their lines, {tally.right_axes} with their axes; "
+        f"{tally.wrong_accusations} wrong accusations of {tally.correct_jobs} correct jobs; "
+        f"bytes held as predicted in {tally.right_bytes} of {tally.compared}"
+    )
 
 
 def main():
     global seeds
-    parser = argparse.ArgumentParser(description=__doc__, allow_abbrev=False, add_help=False)
-    parser.add_argument("--seeds", default="1")
-    parser.add_argument("--tally", type=Path)
-    options, rest = parser.parse_known_args()
-    seeds = tuple(int(seed) for seed in options.seeds.split(","))
-    program = unittest.main(verbosity=2, argv=[sys.argv[0], *rest], exit=False)
-    print_tallies()
-    if options.tally:
-        by_wrapper = {name: asdict(tally) for name, tally in tallies.items()}
-        content = {"seeds": seeds, "wrappers": by_wrapper, "all": asdict(total())}
-        options.tally.write_text(json.dumps(content, indent=1) + "\n")
-    return 0 if program.result.wasSuccessful() else 1
+    text, file, rest = parse(__doc__, "--seeds", str, "1")
+    seeds = tuple(int(seed) for seed in text.split(","))
+    return run(rest, tallies, Tally, text_of, file, "wrappers", seeds=seeds)
 
 
 if __name__ == "__main__":

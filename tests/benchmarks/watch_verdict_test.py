@@ -10,17 +10,17 @@ expected.json names a "torch", the script runs from that version on; before, tor
 groups do, and "holds" is the policy of which the script itself notes what it holds of gradients.
 """
 
-import argparse
 import json
 import os
 import shutil
 import subprocess
 import sys
 import unittest
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from pathlib import Path
 
 from program import PROGRAM, ROOT, Outcome, free_port
+from tallies import parse, run
 from watch_test import CACHE, RANKS, TORCH_PYTHON, WatchTest, objects_in
 
 JOBS = ROOT / "tests" / "harness" / "watch" / "jobs"
@@ -230,11 +230,15 @@ def as_numbers(version):
     return tuple(map(int, version.split(".")[:2]))
 
 
+def needing_torch(version):
+    """Skips a test where torch is older."""
+    is_too_old = as_numbers(version) > TORCH
+    return unittest.skipIf(is_too_old, f"torch itself fails there before {version}")
+
+
 def add_test(case, name):
-    needed = EXPECTED[name].get("torch", "0.0")
-    is_too_old = as_numbers(needed) > TORCH
-    skipping = unittest.skipIf(is_too_old, f"torch itself fails there before {needed}")
-    setattr(case, f"test_{name}", skipping(lambda self: self.check(name)))
+    needs_torch = needing_torch(EXPECTED[name].get("torch", "0.0"))
+    setattr(case, f"test_{name}", needs_torch(lambda self: self.check(name)))
 
 
 TORCH = as_numbers(
@@ -253,36 +257,18 @@ for each in EXPECTED:
         add_test(InProcessTest, each)
 
 
-def total():
-    """Returns the sum of all tallies."""
-    fields = Tally.__dataclass_fields__
-    return Tally(**{field: sum(getattr(t, field) for t in tallies.values()) for field in fields})
-
-
-def print_tallies():
-    for name, tally in [*tallies.items(), ("all", total())]:
-        print(
-            f"{name}: {tally.right_verdicts} of {tally.runs} verdicts right, "
-            f"{tally.wrong_accusations} wrong accusations, collectives counted on "
-            f"{tally.ranks_counted_alike} of {tally.ranks} ranks",
-            file=sys.stderr,
-        )
+def text_of(tally):
+    return (
+        f"{tally.right_verdicts} of {tally.runs} verdicts right, "
+        f"{tally.wrong_accusations} wrong accusations, collectives counted on "
+        f"{tally.ranks_counted_alike} of {tally.ranks} ranks"
+    )
 
 
 def main():
     global repetitions
-    parser = argparse.ArgumentParser(description=__doc__, allow_abbrev=False, add_help=False)
-    parser.add_argument("--repetitions", type=int, default=1)
-    parser.add_argument("--tally", type=Path)
-    options, rest = parser.parse_known_args()
-    repetitions = options.repetitions
-    program = unittest.main(verbosity=2, argv=[sys.argv[0], *rest], exit=False)
-    print_tallies()
-    if options.tally:
-        by_job = {name: asdict(tally) for name, tally in tallies.items()}
-        content = {"repetitions": repetitions, "jobs": by_job, "all": asdict(total())}
-        options.tally.write_text(json.dumps(content, indent=1) + "\n")
-    return 0 if program.result.wasSuccessful() else 1
+    repetitions, file, rest = parse(__doc__, "--repetitions", int, 1)
+    return run(rest, tallies, Tally, text_of, file, "jobs", repetitions=repetitions)
 
 
 if __name__ == "__main__":
