@@ -47,18 +47,27 @@ def no_sync(model, batch, loss_of):
 WAYS = {way.__name__: way for way in (baseline, improper, no_sync)}
 
 
-def main(way, steps):
+def begin():
+    """Joins the other ranks. Returns the model, a batch, and what makes a loss of both."""
     torch.set_num_threads(1)
     torch.manual_seed(0)
     dist.init_process_group("gloo")
-    model, batch, loss_of = runpy.run_path(str(MODEL))["build"]()
-    model = DistributedDataParallel(model)
-    optimizer = torch.optim.AdamW(model.parameters(), lr=1e-4, fused=True)
+    return runpy.run_path(str(MODEL))["build"]()
+
+
+def train(way, steps, model, batch, loss_of, optimizer):
     for _ in range(steps):
-        WAYS[way](model, batch, loss_of)
+        way(model, batch, loss_of)
         optimizer.step()
         optimizer.zero_grad()
     dist.destroy_process_group()
+
+
+def main(way, steps):
+    model, batch, loss_of = begin()
+    model = DistributedDataParallel(model)
+    optimizer = torch.optim.AdamW(model.parameters(), lr=1e-4, fused=True)
+    train(WAYS[way], steps, model, batch, loss_of, optimizer)
 
 
 if __name__ == "__main__":

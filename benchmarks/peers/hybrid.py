@@ -10,24 +10,15 @@ data is random.
 """
 
 import os
-import runpy
 import sys
-from pathlib import Path
 
 import torch
 import torch.distributed as dist
+from accumulating import ACCUMULATION_STEPS, baseline, begin, train
 from torch.distributed.device_mesh import init_device_mesh
 from torch.distributed.fsdp import fully_shard
 
-MODEL = Path(__file__).resolve().parents[2] / "models" / "examples" / "bert_mini.py"
-ACCUMULATION_STEPS = 4
 MICRO_BATCH, LENGTH = 1, 16
-
-
-def each(model, batch, loss_of):
-    for _ in range(ACCUMULATION_STEPS):
-        loss = loss_of(model, batch) / ACCUMULATION_STEPS
-        loss.backward()
 
 
 def deferred(model, batch, loss_of):
@@ -37,7 +28,7 @@ def deferred(model, batch, loss_of):
         loss.backward()
 
 
-WAYS = {way.__name__: way for way in (each, deferred)}
+WAYS = {"each": baseline, "deferred": deferred}
 
 
 def sharded(model):
@@ -51,19 +42,12 @@ def sharded(model):
 
 
 def main(way, steps):
-    torch.set_num_threads(1)
-    torch.manual_seed(0)
-    dist.init_process_group("gloo")
-    model, batch, loss_of = runpy.run_path(str(MODEL))["build"]()
+    model, batch, loss_of = begin()
     batch["input_ids"] = batch["input_ids"][:MICRO_BATCH, :LENGTH]
     batch["labels"] = batch["labels"][:MICRO_BATCH]
     model = sharded(model)
     optimizer = torch.optim.AdamW(model.parameters(), lr=1e-4)
-    for _ in range(steps):
-        WAYS[way](model, batch, loss_of)
-        optimizer.step()
-        optimizer.zero_grad()
-    dist.destroy_process_group()
+    train(WAYS[way], steps, model, batch, loss_of, optimizer)
 
 
 if __name__ == "__main__":
