@@ -8,10 +8,10 @@
 #include "benchmarks/commands/commands.h"
 #include "harness/base/log.h"
 #include "harness/coordinate/watched_group.h"
+#include "harness/results/store.h"
 #include "harness/session/interrupt.h"
-#include "harness/text/text_table.h"
-#include "harness/text/text_width.h"
 #include "harness/watch/account/equal.h"
+#include "harness/watch/account/equal_report.h"
 #include "harness/watch/environment.h"
 #include "harness/watch/held/whole_job.h"
 #include "harness/watch/watched.h"
@@ -20,9 +20,7 @@
 namespace gradsync::cli {
 namespace {
 
-using text::TextTable;
-using watch::EqualKind;
-using watch::EqualVerdict;
+using watch::Equality;
 using watch::Split;
 
 // In every process of the job: "RANKS MICRO_BATCHES MICRO_BATCH_SIZE".
@@ -33,6 +31,7 @@ constexpr int kMost = 4096;
 struct EqualOptions {
   std::vector<std::string> command;
   std::string python;
+  std::string json;  // "": none is written
   std::string keep;  // "": nothing is kept
   int ranks = 2;
   int micro_batches = 2;
@@ -98,75 +97,30 @@ watch::FirstStep first_step(const EqualOptions& options, const Split& split,
   return watch::first_step_of(split, seen.accounts);
 }
 
-std::vector<std::string> row(const Split& split, const std::string& verdict) {
-  return {std::to_string(split.ranks), std::to_string(split.micro_batches),
-          std::to_string(split.micro_batch_size), verdict};
-}
-
-ExitStatus status_of(const std::vector<EqualVerdict>& verdicts) {
-  ExitStatus status = ExitStatus::Ok;
-  for (const EqualVerdict& verdict : verdicts) {
-    if (verdict.kind == EqualKind::Equal) continue;
-    if (!watch::is_unequal(verdict.kind)) return ExitStatus::Unfit;
-    status = ExitStatus::Regression;
-  }
-  return status;
-}
-
-// What a table has room for.
-std::string in_short(const EqualVerdict& verdict) {
-  switch (verdict.kind) {
-    case EqualKind::OtherWeights:
-      return "the same samples count otherwise";
-    case EqualKind::OtherSamples:
-      return "another gradient";
-    case EqualKind::OtherStart:
-      return "of other parameters";
-    case EqualKind::Equal:
-    case EqualKind::Factor:
+ExitStatus status_of(Equality equality) {
+  switch (equality) {
+    case Equality::Equal:
+      return ExitStatus::Ok;
+    case Equality::NotEqual:
+      return ExitStatus::Regression;
+    case Equality::Unknown:
       break;
   }
-  return verdict.sentence;
-}
-
-std::string reasons(const std::vector<Split>& splits, const std::vector<EqualVerdict>& verdicts) {
-  std::string said;
-  for (std::size_t i = 0; i < verdicts.size(); ++i) {
-    const EqualVerdict& verdict = verdicts[i];
-    if (verdict.kind == EqualKind::Equal) continue;
-    said += text::wrapped(fmt::format("{}: {}", watch::split_text(splits[i + 1]), verdict.sentence),
-                          0, watch::kPageWidth);
-    if (!verdict.why.empty()) said += text::wrapped("why: " + verdict.why, 2, watch::kPageWidth);
-  }
-  return said;
-}
-
-const char* conclusion(ExitStatus status) {
-  if (status == ExitStatus::Ok) return "EQUAL: the gradient is the same however it is split";
-  if (status == ExitStatus::Regression) return "NOT EQUAL: the gradient depends on the split";
-  return "UNKNOWN: what was split differs in something else";
+  return ExitStatus::Unfit;
 }
 
 ExitStatus run_splits(const EqualOptions& options) {
   const std::vector<Split> splits = splits_of(options);
   const watch::EventFolder folder(options.keep);
   const watch::FirstStep right = first_step(options, splits.front(), folder.path());
-  TextTable table({{"ranks"},
-                   {"micro-batches"},
-                   {"samples of each"},
-                   {"gradient of the first step", text::Align::Left}});
-  table.add_row(row(splits.front(), "taken for right"));
-  std::vector<EqualVerdict> verdicts;
+  watch::EqualReport report{options.command, splits.front(), {}};
   for (auto split = splits.begin() + 1; split != splits.end(); ++split) {
-    verdicts.push_back(
-        watch::compare_first_steps(right, first_step(options, *split, folder.path())));
-    table.add_row(row(*split, in_short(verdicts.back())));
+    const watch::FirstStep other = first_step(options, *split, folder.path());
+    report.others.push_back({*split, watch::compare_first_steps(right, other)});
   }
-  const ExitStatus status = status_of(verdicts);
-  std::cout << table.to_markdown() << "\n"
-            << conclusion(status) << "\n"
-            << reasons(splits, verdicts) << std::flush;
-  return status;
+  std::cout << watch::equal_page(report) << std::flush;
+  if (!options.json.empty()) results::write_atomically(options.json, watch::equal_json(report));
+  return status_of(watch::equality_of(report));
 }
 
 }  // namespace
@@ -191,6 +145,7 @@ void add_equal_command(CLI::App& app, ExitStatus& status, std::vector<std::strin
                    "Samples of a micro-batch; the first split has all of a step in one")
       ->check(CLI::Range(1, 1'000'000))
       ->capture_default_str();
+  command->add_option("--json", options->json, "Write what was found into this file");
   command->add_option("--python", options->python,
                       "The job's interpreter, where COMMAND does not show it");
   command->add_option("--keep", options->keep, "Keep there what each run printed");

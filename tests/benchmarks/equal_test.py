@@ -6,6 +6,7 @@ normalized rightly and wrongly, split three times.
 Covers: equal_command.cpp.
 """
 
+import json
 import unittest
 from pathlib import Path
 
@@ -50,7 +51,8 @@ class FastTest(EqualTest):
         self.assertEqual(outcome.out.count("equal within"), 2)
 
     def test_a_mean_over_the_tokens_of_a_micro_batch_is_not(self):
-        outcome = self.equal_of("plain.py", "micro_batch", *ARGUMENTS)
+        file = self.place / "equal.json"
+        outcome = self.equal_of("plain.py", "micro_batch", *ARGUMENTS, more=("--json", file))
         self.assert_said(
             outcome,
             1,
@@ -60,6 +62,15 @@ class FastTest(EqualTest):
             "why: weights stand in the ratio of tokens: micro-batches have",
             "the loss of each is a mean over its own, not over those of the step",
         )
+        written = json.loads(file.read_text())
+        self.assertEqual(written["schema"], "gradsync.equal/1")
+        self.assertEqual(written["equality"], "not_equal")
+        self.assertEqual(written["command"][-2:], list(ARGUMENTS))
+        for other, (ranks, count) in zip(written["others"], ((2, 4), (4, 2)), strict=True):
+            split = {"ranks": ranks, "micro_batches": count, "micro_batch_size": 2}
+            self.assertEqual(other["split"], split)
+            self.assertEqual(other["verdict"]["kind"], "other_weights")
+            self.assertGreater(other["verdict"]["gradient"]["left_over"], 0.001)
 
     def test_what_cannot_be_meant_is_said_before_anything_runs(self):
         for options, sentence in (

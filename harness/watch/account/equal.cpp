@@ -38,13 +38,6 @@ constexpr double kSameRounded = 2e-2;  // in 16 bits
 constexpr double kSameStart = 1e-6;
 constexpr double kSameFactor = 5e-3;
 
-struct Comparison {
-  double factor = 1;
-  double difference = 0;  // D(1)
-  double left_over = 0;   // D(factor)
-  std::string worst;      // the parameter that differs most, by D(1) of its own
-};
-
 double dot(const Sketch& a, const Sketch& b) {
   double sum = 0;
   for (std::size_t i = 0; i < kSketchBuckets; ++i) sum += a[i] * b[i];
@@ -77,8 +70,8 @@ double factor_between(const FirstStep& right, const FirstStep& other) {
   return squared == 0 ? 1 : along / squared;
 }
 
-Comparison compared(const FirstStep& right, const FirstStep& other) {
-  Comparison comparison;
+GradientDifference compared(const FirstStep& right, const FirstStep& other) {
+  GradientDifference comparison;
   comparison.factor = factor_between(right, other);
   double squared = 0;
   double apart = 0;
@@ -136,14 +129,14 @@ std::optional<WeightGroup> weights_of(const FirstStep& right, const FirstStep& o
   return group;
 }
 
-EqualVerdict other_weights(const WeightGroup& group) {
+EqualVerdict other_weights(const WeightGroup& group, const GradientDifference& gradient) {
   const WeightWords words(group);
   const std::string unequal = words.unequal();
   EqualVerdict verdict{
       EqualKind::OtherWeights,
       fmt::format("the same samples count otherwise: in the right gradient its {}",
                   unequal.empty() ? "parameters have weights of their own" : unequal),
-      ""};
+      "", gradient};
   if (const std::string tokens = words.by_tokens(); !tokens.empty()) {
     verdict.why = tokens + "; the loss of each is a mean over its own, not over those of the step";
   }
@@ -228,21 +221,24 @@ EqualVerdict compare_first_steps(const FirstStep& right, const FirstStep& other)
   if (auto start = other_start(right, other)) return std::move(*start);
   const bool is_rounded = std::ranges::any_of(right.parameters, is_of_16_bits);
   const double same = is_rounded ? kSameRounded : kSame;
-  const Comparison comparison = compared(right, other);
+  const GradientDifference comparison = compared(right, other);
   if (comparison.difference <= same) {
     return {EqualKind::Equal, fmt::format("equal within {}", percent_text(comparison.difference)),
-            ""};
+            "", comparison};
   }
   if (comparison.left_over <= same) {
     return {EqualKind::Factor, fmt::format("{:.4g} x the right gradient", comparison.factor),
-            reason_of(comparison.factor, other.split)};
+            reason_of(comparison.factor, other.split), comparison};
   }
-  if (const auto group = weights_of(right, other)) return other_weights(*group);
+  if (const auto group = weights_of(right, other)) {
+    return other_weights(*group, comparison);
+  }
   return {EqualKind::OtherSamples,
           fmt::format("another gradient: {} of it differs, {} most",
                       percent_text(comparison.left_over), comparison.worst),
           "no weights of its micro-batches make it right: its samples are others, or something "
-          "else differs: dropout, batch normalization, an order that is drawn"};
+          "else differs: dropout, batch normalization, an order that is drawn",
+          comparison};
 }
 
 bool is_unequal(EqualKind kind) {

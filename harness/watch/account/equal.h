@@ -14,6 +14,8 @@
 // count otherwise; none that do, that the samples, or what is computed of them, are not the same.
 #pragma once
 
+#include <cstdint>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -50,10 +52,19 @@ enum class EqualKind {
   OtherStart,    // parameters differ before the step
 };
 
+// Of two gradients, over all parameters.
+struct GradientDifference {
+  double factor = 1;      // f, which brings them closest
+  double difference = 0;  // D(1)
+  double left_over = 0;   // D(f)
+  std::string worst;      // the parameter that differs most, by D(1) of its own
+};
+
 struct EqualVerdict {
   EqualKind kind = EqualKind::Equal;
-  std::string sentence;  // without a full stop
-  std::string why;       // "" where there is nothing to add
+  std::string sentence;                             // without a full stop
+  std::string why;                                  // "" where there is nothing to add
+  std::optional<GradientDifference> gradient = {};  // none: they are of other parameters
 };
 
 // Returns the verdict on a split against the one that is taken for right.

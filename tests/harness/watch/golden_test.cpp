@@ -1,6 +1,6 @@
 // The pages of a watched job as people see them, to the letter. GRADSYNC_ACCEPT_GOLDEN=1 rewrites
 // the files: read the difference before you commit it.
-// Covers: comparison.cpp, page.cpp.
+// Covers: comparison.cpp, equal_report.cpp, page.cpp.
 #include <gmock/gmock.h>
 
 #include <fstream>
@@ -9,6 +9,7 @@
 #include <sstream>
 
 #include "harness/text/text_width.h"
+#include "harness/watch/account/equal_report.h"
 #include "harness/watch/comparison.h"
 #include "harness/watch/watched.h"
 #include "tests/harness/report/golden.h"
@@ -63,6 +64,42 @@ TEST(GoldenWatch, ThePageInTheReadmeIsTheHybridJobs) {
     EXPECT_NE(page.find("\n" + line + "\n"), std::string::npos) << line;
   }
   EXPECT_GT(lines, 10);
+}
+
+EqualReport equal_report(const std::vector<EqualVerdict>& verdicts) {
+  EqualReport report{{"train.py", "{ranks}"}, {1, 1, 16}, {}};
+  Split split{2, 4, 2};
+  for (const EqualVerdict& verdict : verdicts) {
+    report.others.push_back({split, verdict});
+    split = {4, 2, 2};
+  }
+  return report;
+}
+
+const EqualVerdict kEqual{EqualKind::Equal, "equal within 0.0001 %", "",
+                          GradientDifference{1, 1e-6, 1e-6, "weight"}};
+const EqualVerdict kFactor{EqualKind::Factor, "2 x the right gradient",
+                           "summed over micro-batches, not averaged",
+                           GradientDifference{2, 1, 1e-6, "bias"}};
+const EqualVerdict kOtherStart{EqualKind::OtherStart,
+                               "weight is not the same before the first step",
+                               "runs are to begin with the same parameters: is each rank seeded?"};
+
+TEST(GoldenWatch, TheSameJobSplitThreeTimes) {
+  expect_page("equal", equal_page(equal_report({kEqual, kEqual})));
+  expect_page("equal_not", equal_page(equal_report({kEqual, kFactor})));
+  expect_page("equal_unknown", equal_page(equal_report({kFactor, kOtherStart})));
+}
+
+TEST(GoldenWatch, AnUnknownSplitOutweighsAWrongOne) {
+  EXPECT_EQ(equality_of(equal_report({kEqual, kEqual})), Equality::Equal);
+  EXPECT_EQ(equality_of(equal_report({kEqual, kFactor})), Equality::NotEqual);
+  EXPECT_EQ(equality_of(equal_report({kFactor, kOtherStart})), Equality::Unknown);
+}
+
+TEST(GoldenWatch, TheFileOfASplitJob) {
+  gradsync::test::expect_golden(GRADSYNC_SOURCE_DIR "/tests/harness/watch/golden/equal.json",
+                                equal_json(equal_report({kFactor, kOtherStart})));
 }
 
 }  // namespace

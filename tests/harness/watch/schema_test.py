@@ -1,4 +1,5 @@
-"""What gradsync watch writes obeys results/schema/watch.schema.json, which refuses what it should.
+"""What gradsync watch and gradsync equal write obeys results/schema/{watch,equal}.schema.json, which
+refuse what they should.
 
 Usage: schema_test.py WRITE_WATCH_SAMPLES, the program that writes samples into a directory.
 """
@@ -190,6 +191,23 @@ class WatchTest(unittest.TestCase):
         wrong = copy.deepcopy(self.jobs["cleared"])
         wrong["verdicts"][0]["fails"] = True
         self.assertNotEqual(complaints("watch", wrong), [])
+
+
+class EqualTest(unittest.TestCase):
+    """gradsync equal's file, of which golden_test.cpp keeps one as it is written."""
+
+    written = json.loads((Path(__file__).parent / "golden" / "equal.json").read_text())
+
+    def test_what_is_written_is_valid(self):
+        self.assertEqual(complaints("equal", self.written), [])
+
+    def test_every_field_is_required(self):
+        verdict = ("others", 0, "verdict")
+        for path in ((), ("right",), ("others", 0), verdict, (*verdict, "gradient")):
+            for field in place_in(self.written, path):
+                wrong = copy.deepcopy(self.written)
+                del place_in(wrong, path)[field]
+                self.assertNotEqual(complaints("equal", wrong), [], f"{path}: {field}")
 
 
 if __name__ == "__main__":
