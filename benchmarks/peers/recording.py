@@ -3,27 +3,12 @@ then gives a context for a block: recorded(True) or recorded(False)."""
 
 import contextlib
 
-from recording_switch import RecordingSwitch
-
 
 class Never:
     """Whatever watches the process from outside, if anything, goes on."""
 
     def __call__(self, recorded):
         return contextlib.nullcontext()
-
-
-class Switched:
-    """Under `gradsync watch`: what torch calls the watcher for is off in blocks not recorded."""
-
-    def __init__(self):
-        self.switch = RecordingSwitch()
-
-    @contextlib.contextmanager
-    def __call__(self, recorded):
-        self.switch.set(recorded)
-        yield
-        self.switch.set(True)
 
 
 class Within:
@@ -68,4 +53,4 @@ def watched_block(**wish):
         raise RuntimeError(f"gradsync.watching() saw no step: {'; '.join(watched.unseen)}")
 
 
-WAYS = {None: Never, "switched": Switched, "within": Within, "account": Account}
+WAYS = {None: Never, "within": Within, "account": Account}

@@ -2,24 +2,20 @@
 
     benchmarks/peers/watch_cost step --launches 8 --steps 20 --json cost.json
     benchmarks/peers/watch_cost step --job gradsync --strategy baseline
-    benchmarks/peers/watch_cost callbacks --launches 4 --rounds 10
-    benchmarks/peers/watch_cost within --launches 4 --rounds 10
+    benchmarks/peers/watch_cost within --launches 4 --steps 5 --rounds 10
     benchmarks/peers/watch_cost account --launches 4 --steps 20 --every 10 --sample 1
     benchmarks/peers/watch_cost start --launches 8
 
 step    trains BERT-mini on two ranks of one node in Python, with torch's DistributedDataParallel
         (--job torch), or in C++ (--job gradsync), and compares the slowest rank's steps. Who runs
         first takes turns: alone, watched, watched, alone, ...
-callbacks
-        trains the Python job watched only, and switches what torch calls the watcher for off and
-        on between blocks of steps, so that each launch is compared with itself. What the Python
-        hook of the watcher costs is on both sides. The milliseconds are those of the operators
-        that torch runs and not of the numbers in them: on little tensors they are not lost in the
-        noise of long steps (--micro-batch-size 1 --sequence-length 4 --steps 20 --rounds 20).
-within  trains the Python job and has every other block watched from within the process, by
-        gradsync.watching(), callbacks and Python hook alike; else like callbacks.
+within  trains the Python job and has every other block of steps watched from within the process, by
+        gradsync.watching(), so that each launch is compared with itself. Short blocks in many
+        rounds (--steps 5 --rounds 10) lose less to a machine that drifts. The milliseconds are of
+        what torch runs and not of the numbers in it: on little tensors they are not lost in the
+        noise of long steps (--micro-batch-size 1 --sequence-length 4).
 account has every block watched from within, and every other one ask for an account of --every N
-        steps, the first two, and --sample SHARE of the parameters; else like callbacks. Of the
+        steps, the first two, and --sample SHARE of the parameters; else like within. Of the
         timed steps as many are accounted as of a long job's: their number is a multiple of N.
 start   runs a Python job of one step and compares how long it takes in all. The first watched one
         builds the library, into a cache of its own, and is told apart.
@@ -146,22 +142,13 @@ def report_steps(options):
     }
 
 
-# ---- callbacks -------------------------------------------------------------------------------
-
-
-def measure_callbacks(options, work):
-    """Returns [launch], each with blocks that were recorded and blocks that were not."""
-    results = []
-    for launch, _ in launches.turns(options.launches, ("watched",)):
-        run = functools.partial(
-            launches.run_peer, work, "torch", options.attention, launch, recording="switched"
-        )
-        results.append(run_watched(options, work, run))
-    return results
+# ---- within a launch ---------------------------------------------------------------------------
 
 
 def measure_within(options, work, recording="within", **more):
-    """Returns [launch] as measure_callbacks does; a launch that was not seen fails by itself."""
+    """Returns [launch], each with blocks that were recorded and blocks that were not; one that was
+    not seen fails by itself.
+    """
     return [
         launches.run_peer(
             work,
@@ -181,7 +168,7 @@ def measure_account(options, work):
 
 
 def sides_of(results):
-    """Returns what step_row takes, of [launch] from measure_callbacks or measure_within."""
+    """Returns what step_row takes, of [launch] from measure_within."""
     return {
         side: [
             {"blocks": [block for block in launch["blocks"] if block["recorded"] == recorded]}
@@ -285,10 +272,6 @@ def parse(arguments):
     step = kinds.add_parser("step", allow_abbrev=False, help="what a step costs more")
     step.add_argument("--job", choices=JOBS, default=JOBS[0], help="default: %(default)s")
     add_work(step, topology="1x2")
-    callbacks = kinds.add_parser(
-        "callbacks", allow_abbrev=False, help="what recording a step costs, inside of a launch"
-    )
-    add_work(callbacks, topology="1x2")
     within = kinds.add_parser(
         "within", allow_abbrev=False, help="what watching from within costs a step"
     )
@@ -312,7 +295,6 @@ def parse(arguments):
 
 REPORTS = {
     "step": report_steps,
-    "callbacks": functools.partial(report_blocks, measure_callbacks),
     "within": functools.partial(report_blocks, measure_within),
     "account": functools.partial(report_blocks, measure_account),
     "start": report_starts,

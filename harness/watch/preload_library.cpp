@@ -32,9 +32,9 @@ constexpr const char* kPreload = "harness/watch/preload/";
 constexpr std::array kLoaderSources = {
     "loader.cpp",          "nccl.cpp",    "nccl_calls.cpp", "cuda_graphs.cpp", "captured_calls.cpp",
     "next_definition.cpp", "recorder.cpp"};
-constexpr std::array kWatcherSources = {"watcher.cpp",        "recorder.cpp",
-                                        "hold.cpp",           "helping_threads.cpp",
-                                        "tensor_account.cpp", "tensor_memory.cpp"};
+constexpr std::array kWatcherSources = {
+    "watcher.cpp", "c10d_operators.cpp",  "backward_runs.cpp",  "recorder.cpp",
+    "hold.cpp",    "helping_threads.cpp", "tensor_account.cpp", "tensor_memory.cpp"};
 
 using Words = std::vector<std::string>;
 

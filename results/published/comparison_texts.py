@@ -109,6 +109,11 @@ MICRO_WATCH = (  # (name of a benchmark without "/alone", what it is)
 )
 
 
+def more_us(medians, name):
+    """Rounded, and never a negative zero."""
+    return round((medians[f"{name}/watched"] - medians[f"{name}/alone"]) / 1e3, 2) + 0.0
+
+
 def micro_watch(context, command, seen, _):
     """`seen`: Google Benchmark's JSON, with repetitions."""
     medians = {
@@ -117,8 +122,7 @@ def micro_watch(context, command, seen, _):
         if entry.get("aggregate_name") == "median"
     }
     added = ", ".join(
-        f"{(medians[f'{name}/watched'] - medians[f'{name}/alone']) / 1e3:.2f} us more for {what}"
-        for name, what in MICRO_WATCH
+        f"{more_us(medians, name):.2f} us more for {what}" for name, what in MICRO_WATCH
     )
     repetitions = max(entry["repetitions"] for entry in seen["benchmarks"])
     return wrapped(

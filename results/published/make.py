@@ -238,7 +238,7 @@ FIGURES = {
     "watch_cost_within": Comparison(
         (
             *(f"{PEERS}/watch_cost", "within", "--micro-batch-size", "1"),
-            *("--sequence-length", "4", "--steps", "10", "--rounds", "5"),
+            *("--sequence-length", "4", "--steps", "5", "--rounds", "10"),
         ),
         f"{PEERS}/README.md",
         comparison_texts.watch_cost_within,
@@ -246,15 +246,15 @@ FIGURES = {
     "watch_cost_within_fsdp": Comparison(
         (
             *(f"{PEERS}/watch_cost", "within", "--wrapper", "fsdp", "--micro-batch-size", "1"),
-            *("--sequence-length", "4", "--steps", "10", "--rounds", "5"),
+            *("--sequence-length", "4", "--steps", "5", "--rounds", "10"),
         ),
         f"{PEERS}/README.md",
         comparison_texts.watch_cost_within,
     ),
     "watch_cost_account": Comparison(
         (
-            *(f"{PEERS}/watch_cost", "account", "--sample", "0.1", "--rounds", "1"),
-            *("--launches", "4"),
+            *(f"{PEERS}/watch_cost", "account", "--sample", "0.1", "--steps", "10"),
+            *("--rounds", "4", "--launches", "4"),
         ),
         f"{PEERS}/README.md",
         comparison_texts.watch_cost_account,

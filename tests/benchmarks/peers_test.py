@@ -1,8 +1,8 @@
 """benchmarks/peers: the same training in Python beside gradsync, and what is said about the two.
 
 Covers: accumulating.py, collectives.py, compare.py, fitness.py, hybrid.py, launch.py, launches.py,
-network.py, on_nodes.py, one_step.py, options.py, peers/rank.py, recording.py, recording_switch.py,
-saving.py, peers/strategies.py, summary.py, watch_cost.py, wrappers.py.
+network.py, on_nodes.py, one_step.py, options.py, peers/rank.py, recording.py, saving.py,
+peers/strategies.py, summary.py, watch_cost.py, wrappers.py.
 """
 
 import json
@@ -391,9 +391,6 @@ class WatchCostLaunches(ProgramTest):
 
     def test_steps_in_cpp(self):
         self.assert_steps("gradsync")
-
-    def test_callbacks_are_switched_between_blocks(self):
-        self.assert_recorded_blocks("callbacks")
 
     def test_every_other_block_is_watched_from_within(self):
         self.assert_recorded_blocks("within")

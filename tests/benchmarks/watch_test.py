@@ -4,6 +4,7 @@ would have run without it.
 The preloaded library is built once, into a cache in the build folder.
 
 Covers: watch_command.cpp, watched_job.cpp, harness/watch/environment.cpp,
+harness/watch/preload/backward_runs.cpp, harness/watch/preload/c10d_operators.cpp,
 harness/watch/preload/loader.cpp, harness/watch/preload/watcher.cpp.
 """
 
@@ -148,6 +149,17 @@ class CountsTest(CountingTest):
             # Three linear layers and the normalization: eight tensors.
             self.assertEqual({event["detail"] for event in of_kind(events, "backward")}, {"8"})
             self.assert_completions_are_known(events)
+            self.assert_reductions_are_in_backward(events)
+
+    def assert_reductions_are_in_backward(self, events):
+        """That of the last bucket, too, which a hook of the last node begins."""
+        backwards = of_kind(events, "backward")
+        for event in of_kind(events, "collective"):
+            if event["name"] == "all_reduce":
+                is_in = [
+                    each["start_ns"] <= event["start_ns"] <= each["end_ns"] for each in backwards
+                ]
+                self.assertEqual(sum(is_in), 1)
 
     def assert_completions_are_known(self, events):
         """As gloo tells when a collective is complete, from a thread that may be late."""

@@ -180,6 +180,11 @@ def operations(counts):
         counts.add("recv", 52)
     dist.barrier()
     counts.add("barrier", 0)
+    with torch.inference_mode():  # without what dispatches for autograd
+        dist.all_reduce(tensor(14))
+    counts.add("all_reduce", 56)
+    dist.all_reduce(tensor(15).requires_grad_().detach())
+    counts.add("all_reduce", 60)
 
 
 def killed(counts):

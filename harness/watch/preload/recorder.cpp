@@ -176,9 +176,9 @@ void Recorder::issued(Handle handle) noexcept {
   std::atomic_ref(handle.record->count).store(std::max<std::int64_t>(took_ns, 1));
 }
 
-void Recorder::count(Handle handle) noexcept {
+void Recorder::count(Handle handle, int more) noexcept {
   if (handle.record == nullptr || handle.life != life_) return;
-  std::atomic_ref(handle.record->count).fetch_add(1);
+  std::atomic_ref(handle.record->count).fetch_add(more);
 }
 
 void Recorder::count_optimizer_step() noexcept {

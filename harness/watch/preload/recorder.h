@@ -51,7 +51,7 @@ class Recorder {
   // The operator of a collective has returned now; it may still run.
   void issued(Handle handle) noexcept;
 
-  void count(Handle handle) noexcept;  // one more gradient
+  void count(Handle handle, int more) noexcept;  // gradients
 
   void count_optimizer_step() noexcept;
 

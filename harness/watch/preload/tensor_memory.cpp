@@ -17,6 +17,7 @@
 
 #include "harness/watch/preload/helping_threads.h"
 #include "harness/watch/preload/tensor_account.h"
+#include "harness/watch/preload/watcher.h"
 
 namespace gradsync::watch {
 namespace {

@@ -1,12 +1,7 @@
 // What the CPU tensors of this process hold, told to its recorder as it grows. No torch.
 #pragma once
 
-#include "harness/watch/preload/recorder.h"
-
 namespace gradsync::watch {
-
-// Of this process's events (watcher.cpp).
-extern constinit Recorder recorder;
 
 // Looks whether tensors are still counted: the job may have put an allocator of its own before the
 // one that counts. Call where an optimizer steps, on the thread that steps it.

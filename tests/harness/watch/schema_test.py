@@ -1,5 +1,5 @@
-"""What gradsync watch and gradsync equal write obeys results/schema/{watch,equal}.schema.json, which
-refuse what they should.
+"""What gradsync watch and gradsync equal write obeys watch.schema.json and equal.schema.json of
+results/schema, which refuse what they should.
 
 Usage: schema_test.py WRITE_WATCH_SAMPLES, the program that writes samples into a directory.
 """

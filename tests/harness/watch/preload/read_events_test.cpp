@@ -73,8 +73,8 @@ TEST(Recorder, WhatItKeepsIsReadBack) {
   recorder.end(recorder.begin({.kind = EventKind::Forward, .name = "DistributedDataParallel"}));
   const auto backward = recorder.begin({.kind = EventKind::Backward, .name = "backward"});
   recorder.begin({.name = "all_reduce", .bytes = 4096, .object = 77, .detail = "default_pg"});
-  recorder.count(backward);
-  recorder.count(backward);
+  recorder.count(backward, 1);
+  recorder.count(backward, 1);
   recorder.end(backward);
   recorder.end(recorder.begin({.kind = EventKind::OptimizerStep, .name = "AdamW"}));
 
