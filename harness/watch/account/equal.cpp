@@ -230,9 +230,7 @@ EqualVerdict compare_first_steps(const FirstStep& right, const FirstStep& other)
     return {EqualKind::Factor, fmt::format("{:.4g} x the right gradient", comparison.factor),
             reason_of(comparison.factor, other.split), comparison};
   }
-  if (const auto group = weights_of(right, other)) {
-    return other_weights(*group, comparison);
-  }
+  if (const auto group = weights_of(right, other)) return other_weights(*group, comparison);
   return {EqualKind::OtherSamples,
           fmt::format("another gradient: {} of it differs, {} most",
                       percent_text(comparison.left_over), comparison.worst),

@@ -3,7 +3,7 @@ no_sync, and from which line of the job.
 
 It waits for torch's own modules to be imported and then stands around a few of their functions:
 forwards and no_sync of wrapped models, torch.autograd.backward, optimizers, GradScaler.step. Each
-call is recorded by gradsync_watch_recording.py.
+call is recorded by gradsync_watch_recording.py, _models.py and _between.py.
 
 Two rules: nothing here changes what the job computes, and nothing that goes wrong here reaches it.
 Only the standard library is used, and torch only once the job has imported it.
@@ -20,24 +20,24 @@ import threading
 import weakref
 
 import gradsync_watch_account as account
+import gradsync_watch_models as models
 import gradsync_watch_recording as recording
-from gradsync_watch_recording import (
+from gradsync_watch_between import (
     begin_backward,
-    begin_call,
-    begin_forward,
     end_backward,
-    end_call,
     end_clearing,
-    end_forward,
+    optimizer_steps,
+    record_skipped,
+)
+from gradsync_watch_models import begin_forward, end_forward, record_groups, record_wrap
+from gradsync_watch_recording import (
+    begin_call,
+    end_call,
     guarded,
     is_passed_by,
-    optimizer_steps,
     record_comm_hook,
     record_flag,
-    record_groups,
     record_no_sync,
-    record_skipped,
-    record_wrap,
 )
 from gradsync_watch_writer import Writer, look_for_torch
 
@@ -125,7 +125,7 @@ def watch_comm_hook(cls):
 def watch_ddp(module):
     cls = module.DistributedDataParallel
     name = "DistributedDataParallel"
-    watch_init(cls, name, recording.OPTIONS[name])
+    watch_init(cls, name, models.OPTIONS[name])
     cls.forward = watching_forward(cls.forward, name, is_ddp_unsynced)
     watch_no_sync(cls)
     watch_comm_hook(cls)
@@ -153,7 +153,7 @@ def watch_compiled(module):
 def watch_fsdp(module):
     cls = module.FullyShardedDataParallel
     name = "FullyShardedDataParallel"
-    watch_init(cls, name, recording.OPTIONS[name])
+    watch_init(cls, name, models.OPTIONS[name])
     # FSDP reads its flag in backward.
     cls.forward = watching_forward(cls.forward, name, lambda model: False)
     watch_no_sync(cls)
@@ -167,7 +167,7 @@ def watch_wrapping(module, name):
     def wrap(*args, **kwargs):
         result = original(*args, **kwargs)
         for model in result if isinstance(result, list) else [result]:
-            record_wrap(model, name, recording.OPTIONS[name])
+            record_wrap(model, name, models.OPTIONS[name])
         return result
 
     setattr(module, name, wrap)
@@ -188,7 +188,7 @@ def watch_flag(cls, name):
 
 def watch_fully_shard(module):
     watch_wrapping(module, "fully_shard")
-    for name in recording.FLAGS:
+    for name in models.FLAGS:
         watch_flag(module.FSDPModule, name)
 
 
@@ -210,7 +210,7 @@ def watch_fsdp_state(module):
     @guarded
     def end_root(state, args):
         if state._state_ctx.iter_forward_root is not state and state in begun:
-            end_forward(args[0], recording.wrapper_of(state), begun.pop(state))
+            end_forward(args[0], models.wrapper_of(state), begun.pop(state))
 
     @standing_for(before)
     def pre_forward(self, *args, **kwargs):
@@ -465,7 +465,7 @@ def begin(folder, wish=""):
     else:
         recording.writer = Writer(folder)
         account.start(folder, wish)
-    recording.record_earlier_wraps()
+    models.record_earlier_wraps()
 
 
 def end():

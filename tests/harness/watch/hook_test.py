@@ -1,8 +1,9 @@
 """The Python hook alone, without the native library: what it writes of a job of two ranks, and that
 nothing that goes wrong in it reaches the job.
 
-Covers: gradsync_watch_account.py, gradsync_watch_account_file.py, gradsync_watch_hook.py,
-gradsync_watch_recording.py, gradsync_watch_sketch.py, gradsync_watch_writer.py, sitecustomize.py.
+Covers: gradsync_watch_account.py, gradsync_watch_account_file.py, gradsync_watch_between.py,
+gradsync_watch_hook.py, gradsync_watch_models.py, gradsync_watch_recording.py,
+gradsync_watch_sketch.py, gradsync_watch_writer.py, sitecustomize.py.
 """
 
 import json
@@ -230,6 +231,43 @@ class GradientUseTest(unittest.TestCase):
     def test_parameters_that_are_written_past_autograd_are_noticed(self):
         for uses in self.uses_of("perturbed").values():
             self.assertEqual([how for how, _ in uses], ["parameters"] * 12)
+
+
+# Reads a gradient after each of its backwards, or never; prints whether torch's class is then as it
+# was.
+READING = """
+import os, sys, torch
+torch.distributed.init_process_group("gloo")
+model = torch.nn.parallel.DistributedDataParallel(torch.nn.Linear(2, 2))
+for _ in range(int(sys.argv[1])):
+    model(torch.ones(1, 2)).sum().backward()
+    changed = "grad" in vars(torch.Tensor)
+    if sys.argv[2] == "reading":
+        model.module.weight.grad.norm()
+print(changed, "grad" in vars(torch.Tensor))
+"""
+
+
+class ManyReadsTest(unittest.TestCase):
+    """torch's class of tensors is not changed for ever."""
+
+    BACKWARDS = 250  # above GradientReads.MOST_LOOKS
+
+    def run_one(self, how):
+        place = {"MASTER_ADDR": "127.0.0.1", "MASTER_PORT": str(free_port())}
+        place |= {"RANK": "0", "WORLD_SIZE": "1"}
+        with tempfile.TemporaryDirectory(prefix="gradsync_test_") as folder:
+            arguments = ("-c", READING, str(self.BACKWARDS), how)
+            done = run_python(*arguments, env=environment(folder, **place))
+            self.assertEqual(done.returncode, 0, done.stderr)
+            [lines] = events_of(folder).values()
+            return done.stdout.split(), len(of_kind(lines, "gradient_use"))
+
+    def test_who_reads_goes_on_to_be_seen(self):
+        self.assertEqual(self.run_one("reading"), (["True", "True"], self.BACKWARDS))
+
+    def test_who_never_read_is_left_alone(self):
+        self.assertEqual(self.run_one("never"), (["False", "False"], 0))
 
 
 # Prints how much more the process's heap holds after the last of 16 micro-batches of its second

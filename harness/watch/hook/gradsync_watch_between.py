@@ -1,0 +1,192 @@
+"""What a job does between two backwards: whether it reads gradients there, clears or changes them
+or the parameters by itself, or has an optimizer step.
+"""
+
+import functools
+import os
+import sys
+import threading
+import weakref
+
+import gradsync_watch_recording as recording
+
+
+@functools.cache
+def torch_folder():
+    return os.path.join(os.path.dirname(recording.torch.__file__), "")
+
+
+class GradientReads:
+    """Reads of `Tensor.grad` by the job, between two backwards: who reads a gradient there needs it
+    as it is then, synchronized. torch's own reads (clipping's, an optimizer's) do not count.
+
+    While it looks, `grad` is a property of the Python class and not of the C one below it: from the
+    end of a backward to the first read, the next backward or the optimizer, whichever comes first.
+    A class that changes often is slow to look things up in (from Python 3.13 on for good, after
+    1000 changes): after MOST_LOOKS the property stays where the job has read, and goes where it
+    never has.
+    """
+
+    MOST_LOOKS = 200  # each is two changes
+
+    def __init__(self):
+        self.is_looking = False
+        self.looks = 0
+        self.has_seen = False
+
+    def begin(self):
+        if self.is_looking:
+            return
+        if self.looks < self.MOST_LOOKS:
+            self.looks += 1
+            self.put_before()
+        elif not self.has_seen:
+            return
+        self.is_looking = True
+
+    def put_before(self):
+        below = recording.torch._C.TensorBase.grad
+
+        def read(tensor):
+            if reads.is_looking:
+                reads.see(sys._getframe(1).f_code.co_filename)
+            return below.__get__(tensor)
+
+        recording.torch.Tensor.grad = property(read, below.__set__, below.__delete__)
+
+    def end(self):
+        if not self.is_looking:
+            return
+        self.is_looking = False
+        stays = self.looks == self.MOST_LOOKS and self.has_seen
+        if not stays:
+            del recording.torch.Tensor.grad
+
+    @recording.guarded
+    def see(self, file):
+        if not file.startswith(torch_folder()) and file != __file__:
+            self.has_seen = True
+            self.end()
+            recording.record_use("read")
+
+
+reads = GradientReads()
+
+
+class KeptModels:
+    """What backward left of each model under DDP or fully_shard, to see whether the job changes it
+    by hand before the next one: a gradient (`p.grad = None`, `p.grad.zero_()`), or parameters
+    (`p.data += ...`). Not after an optimizer's step or a zero_grad(), which are seen themselves.
+
+    Of each model one gradient is looked at. Of parameters: how often each was changed in place, and
+    on the CPU, where that waits for nothing, what some elements of two of them add up to, the first
+    and another in turn: writing to `p.data` does not count as a change.
+    """
+
+    ELEMENTS = 256
+
+    def __init__(self):
+        self.models = weakref.WeakKeyDictionary()  # to its parameters and what look() returned
+        self.running = 0  # backwards, which may run others
+        self.turn = 0
+
+    def add(self, model, parameters):
+        self.models[model] = (parameters, None)
+
+    def look(self, parameters):
+        gradient = None
+        for parameter in parameters:
+            if parameter.grad is not None:
+                gradient = id(parameter.grad), recording.local(parameter.grad)._version
+                break
+        versions = sum(recording.local(parameter)._version for parameter in parameters)
+        looked_at = (parameters[0], parameters[self.turn % len(parameters)]) if parameters else ()
+        return gradient, (versions, *map(self.sum_of_some, looked_at))
+
+    @classmethod
+    def sum_of_some(cls, parameter):
+        parameter = recording.local(parameter)
+        if parameter.device.type != "cpu" or not parameter.is_contiguous():
+            return None
+        flat = parameter.detach().reshape(-1)
+        return flat[:: max(1, flat.numel() // cls.ELEMENTS)].sum().item()
+
+    def before_backward(self):
+        reads.end()
+        self.running += 1
+        if self.running > 1:
+            return
+        kept = [(parameters, left) for parameters, left in self.models.values() if left]
+        changes = [(left, self.look(parameters)) for parameters, left in kept]
+        if any(before[0] != now[0] for before, now in changes):
+            recording.write_span("zero_grad", recording.now_ns(), detail="by_hand")
+        elif any(before[1] != now[1] for before, now in changes):
+            recording.record_use("parameters")
+
+    def forget(self):
+        reads.end()
+        for model, (parameters, _) in list(self.models.items()):
+            self.models[model] = (parameters, None)
+
+    def after_backward(self):
+        self.running -= 1
+        if self.running > 0 or not self.models:
+            return
+        self.turn += 1
+        for model, (parameters, _) in list(self.models.items()):
+            self.models[model] = (parameters, self.look(parameters))
+        reads.begin()
+
+
+kept_models = KeptModels()
+
+
+@recording.guarded
+def begin_backward():
+    kept_models.before_backward()
+    return recording.begin_call()
+
+
+@recording.guarded
+def end_backward(kind, begun):
+    recording.end_call(kind, begun)
+    kept_models.after_backward()
+
+
+@recording.guarded
+def end_clearing(kind, begun):
+    recording.end_call(kind, begun)
+    kept_models.forget()
+
+
+class OptimizerSteps(threading.local):
+    """Steps of optimizers, between the two hooks that torch calls around each."""
+
+    def __init__(self):
+        self.begun = []
+        self.count = 0
+
+    def before(self, optimizer, args, kwargs):
+        reads.end()
+        self.begun.append(recording.begin_call())
+
+    def after(self, optimizer, args, kwargs):
+        self.count += 1
+        begun = self.begun.pop()
+        name, number = type(optimizer).__name__, recording.number_of(optimizer)
+        recording.end_call(
+            "optimizer_step", begun, name=name, object=number, **recording.gpu_peak.look()
+        )
+        kept_models.forget()
+
+
+optimizer_steps = OptimizerSteps()
+
+
+@recording.guarded
+def record_skipped(begun, steps_before, args, kwargs):
+    optimizer = args[0] if args else kwargs["optimizer"]
+    is_watched = isinstance(optimizer, recording.torch.optim.Optimizer)
+    if is_watched and optimizer_steps.count == steps_before:
+        fields = {"object": recording.number_of(optimizer), "detail": "skipped"}
+        recording.end_call("optimizer_step", begun, name=type(optimizer).__name__, **fields)

@@ -1,0 +1,238 @@
+"""What is told of wrapped models: their wrapping, forwards, process groups, and what a rank holds
+of their gradients.
+"""
+
+import contextlib
+import gc
+import sys
+
+import gradsync_watch_recording as recording
+from gradsync_watch_between import kept_models
+
+# What is told of a wrapped model, where it has it.
+OPTIONS = {
+    "DistributedDataParallel": (
+        "find_unused_parameters",
+        "static_graph",
+        "broadcast_buffers",
+        "bucket_bytes_cap",
+        "gradient_as_bucket_view",
+    ),
+    "FullyShardedDataParallel": ("sharding_strategy",),
+    "fully_shard": (),
+    "replicate": (),
+}
+# Of fully_shard's models, as they are in torch 2.6 and later.
+FLAGS = (
+    "set_requires_gradient_sync",
+    "set_requires_all_reduce",
+    "set_reshard_after_backward",
+    "set_is_last_backward",
+)
+# By module and name: the class of wrapped models, and what wraps them.
+WRAPPED = {
+    ("torch.nn.parallel.distributed", "DistributedDataParallel"): "DistributedDataParallel",
+    (
+        "torch.distributed.fsdp.fully_sharded_data_parallel",
+        "FullyShardedDataParallel",
+    ): "FullyShardedDataParallel",
+    ("torch.distributed.fsdp._fully_shard._fully_shard", "FSDPModule"): "fully_shard",
+    ("torch.distributed._composable.replicate_with_fsdp", "ReplicateModule"): "replicate",
+}
+
+
+@recording.guarded
+def record_earlier_wraps():
+    """Of the models that were wrapped before anybody watched."""
+    wrappers = {}
+    for (module, cls), name in WRAPPED.items():
+        if hasattr(sys.modules.get(module), cls):
+            wrappers[getattr(sys.modules[module], cls)] = name
+    for thing in gc.get_objects() if wrappers else ():
+        for cls in type(thing).__mro__:
+            if cls in wrappers:
+                record_wrap(thing, wrappers[cls], OPTIONS[wrappers[cls]])
+                break
+
+
+@recording.guarded
+def record_wrap(model, name, options):
+    """`options`: those attributes of the model that it has. `detail` of the line: these, and of DDP
+    the size of the largest parameter.
+    """
+    values = {option: getattr(model, option) for option in options if hasattr(model, option)}
+    gradients = [p for p in model.parameters() if p.requires_grad]
+    is_whole = name == "DistributedDataParallel"  # of the others each rank has a share
+    sizes = [p.numel() * p.element_size() for p in gradients] if is_whole else []
+    size = sum(sizes) if is_whole else -1
+    if sizes:
+        values["largest_parameter_bytes"] = max(sizes)  # no bucket is smaller than what is in it
+    detail = " ".join(f"{option}={str(value).lower()}" for option, value in values.items())
+    fields = {"name": name, "object": recording.number_of(model), "bytes": size, "detail": detail}
+    recording.write_span("wrap", recording.now_ns(), **fields, **recording.call_site())
+    with contextlib.suppress(AttributeError):  # wrappers' own; else the collectives must tell
+        for told in groups_of(model, name):
+            write_group(**told)
+    if is_whole:
+        kept_models.add(model, gradients)
+
+
+def wrapper_of(state):
+    """The name of what made this state of FSDPState's, or of a class of it."""
+    return "replicate" if "Replicate" in type(state).__name__ else "fully_shard"
+
+
+def groups_of(model, name):
+    """Yields what a wrapper knows of the process groups in which it reduces a model's gradients;
+    of fully_shard see_shards() tells it.
+    """
+    if name == "DistributedDataParallel":
+        yield {"group": model.process_group, "role": "data_parallel"}
+    elif name == "FullyShardedDataParallel":
+        replicas = getattr(model, "_inter_node_pg", None)
+        is_whole = model.sharding_strategy.name == "NO_SHARD"
+        role = "data_parallel" if is_whole else "shard"
+        yield {"group": model.process_group, "role": role, "replicas": replicas}
+        if replicas is not None:
+            yield {"group": replicas, "role": "replicate"}
+
+
+def groups_of_mesh(info):
+    names = info.mesh.mesh_dim_names or ("",) * info.mesh.ndim
+    replicas = getattr(info, "replicate_process_group", None)
+    shards = getattr(info, "shard_process_group", None)
+    if shards is not None:
+        axis = names[info.shard_mesh_dim]
+        yield {"group": shards, "role": "shard", "axis": axis, "replicas": replicas}
+    if replicas is not None:
+        role = "data_parallel" if shards is None else "replicate"
+        yield {"group": replicas, "role": role, "axis": names[info.replicate_mesh_dim]}
+
+
+def words_of(model, is_unsynced):
+    words = [] if recording.torch.is_grad_enabled() else ["no_grad"]
+    words += [] if model.training else ["eval"]
+    words += ["no_sync"] if is_unsynced(model) else []
+    return " ".join(words)
+
+
+@recording.guarded
+def begin_forward(model, is_unsynced):
+    return {
+        "start_ns": recording.now_ns(),
+        "detail": words_of(model, is_unsynced),
+        **recording.call_site(),
+    }
+
+
+@recording.guarded
+def end_forward(model, name, begun):
+    if begun is not None:
+        recording.forwards.count += "no_grad" not in begun["detail"]
+        see = SEEING.get(name)
+        if see and recording.number_of(model) not in recording.writer.models:
+            recording.writer.models.add(recording.number_of(model))
+            see(model)
+        recording.write_span("forward", name=name, object=recording.number_of(model), **begun)
+
+
+def write_group(group, role="", axis="", replicas=None):
+    """`axis`: as the mesh calls it; `replicas`: the group in which a wrapper replicates shards."""
+    if not isinstance(group, recording.torch.distributed.ProcessGroup):
+        return
+    told = (group.group_name, role)
+    if told in recording.writer.groups:
+        return
+    recording.writer.groups.add(told)
+    ranks = recording.torch.distributed.get_process_group_ranks(group)
+    fields = {"axis": axis, "role": role, "replicas": replicas.group_name if replicas else ""}
+    recording.writer.write("group", name=group.group_name, ranks=ranks, **fields)
+
+
+@recording.guarded
+def record_groups():
+    """Of all process groups, where there are others than before. A mesh calls those of its axes
+    "mesh_NAME", and "mesh_dim_0" and so on where its axes have no names.
+    """
+    distributed = sys.modules.get("torch.distributed.distributed_c10d")
+    if distributed is None or recording.writer.group_count == len(distributed._world.pg_names):
+        return
+    recording.writer.group_count = len(distributed._world.pg_names)
+    for group in list(distributed._world.pg_names):
+        axis = getattr(group, "group_desc", "")
+        is_named = axis.startswith("mesh_") and not axis.startswith(("mesh_dim_", "mesh_default"))
+        write_group(group, axis=axis.removeprefix("mesh_") if is_named else "")
+
+
+def see_shards(model):
+    """Tells of a model of fully_shard's, in its first forward, what is known of it from then on."""
+    shards = []
+    with contextlib.suppress(AttributeError):  # all of it is fully_shard's own
+        for unit in units_of(model):
+            for mesh in (unit.mesh_info, unit.post_forward_mesh_info):
+                for told in groups_of_mesh(mesh) if mesh else ():
+                    write_group(**told)
+        parts = [part for unit in units_of(model) for part in unit.fsdp_params]
+        trained = [part for part in parts if part.sharded_param.requires_grad]
+        shards = [part.sharded_param for part in trained]
+        recording.writer.write(
+            "held_gradients", object=recording.number_of(model), **held_gradients(trained)
+        )
+    kept_models.add(model, shards)
+
+
+def see_flat_shards(model):
+    """The same of FSDP1's model."""
+    with contextlib.suppress(AttributeError):  # all of it is FSDP1's own
+        trained = [handle for handle in model._all_handles if handle.flat_param.requires_grad]
+        recording.writer.write(
+            "held_gradients", object=recording.number_of(model), **held_by_flat(trained)
+        )
+
+
+SEEING = {
+    "fully_shard": see_shards,
+    "replicate": see_shards,
+    "FullyShardedDataParallel": see_flat_shards,
+}
+
+
+def units_of(model):
+    """Those parts of a model that are gathered and reduced together."""
+    states = [m._get_fsdp_state() for m in model.modules() if hasattr(m, "_get_fsdp_state")]
+    units = {id(state): state._fsdp_param_group for state in states}.values()
+    return [unit for unit in units if unit is not None]
+
+
+def held_gradients(parts):
+    """Bytes that a rank holds between micro-batches: of its shards, in their own type; of the same
+    as reduce-scatter leaves them; of whole gradients that nobody has reduced yet. Shards are padded
+    to equal parts of the first dimension.
+    """
+    shard, reduced, whole = 0, 0, 0
+    for part in parts:
+        size = (part.reduce_dtype or part.param_dtype or part.orig_dtype).itemsize
+        padded = part.padded_sharded_param_size.numel()
+        shard += padded * part.orig_dtype.itemsize
+        reduced += padded * size
+        whole += part._orig_size.numel() * size
+    return {"shard_bytes": shard, "reduced_bytes": reduced, "whole_bytes": whole}
+
+
+def held_by_flat(handles):
+    """The same of FSDP1's flat parameters, of which nothing is said of replicas: there is no flag.
+    Where a forward leaves them gathered, so does a backward that reduces nothing.
+    """
+    shard, whole, gathered = 0, 0, 0
+    for handle in handles:
+        flat = handle.flat_param
+        size = handle._fwd_bwd_param_dtype.itemsize
+        whole += flat._unpadded_unsharded_size.numel() * size
+        if handle.uses_sharded_strategy:
+            shard += flat._sharded_size.numel() * handle._orig_param_dtype.itemsize
+            if handle._sharding_strategy.name in ("SHARD_GRAD_OP", "_HYBRID_SHARD_ZERO2"):
+                gathered += flat._padded_unsharded_size.numel() * size
+        else:
+            shard += flat._unpadded_unsharded_size.numel() * handle._orig_param_dtype.itemsize
+    held = {"shard_bytes": shard, "reduced_bytes": -1, "whole_bytes": whole}
+    return held | {"gathered_bytes": gathered}
