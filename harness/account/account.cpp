@@ -14,6 +14,8 @@
 namespace gradsync::account {
 namespace {
 
+using stats::FittedWeight;
+
 using OfStep = std::map<ParameterKey, OfRanks>;
 
 bool has_finite_numbers(const ParameterRecord& record) {
@@ -65,9 +67,9 @@ void add_tokens(StepAccount& account, const std::map<int, std::vector<std::int64
 std::size_t WeightGroup::unknowns() const {
   std::size_t count = 0;
   for (const auto& of_rank : weights) {
-    count += static_cast<std::size_t>(
-        std::count_if(of_rank.begin(), of_rank.end(),
-                      [](const Estimate& each) { return each.kind != Estimate::Kind::Absent; }));
+    count += static_cast<std::size_t>(std::count_if(
+        of_rank.begin(), of_rank.end(),
+        [](const FittedWeight& each) { return each.kind != FittedWeight::Kind::Absent; }));
   }
   return count;
 }
@@ -75,8 +77,8 @@ std::size_t WeightGroup::unknowns() const {
 double WeightGroup::mean() const {
   double sum = 0;
   for (const auto& of_rank : weights) {
-    for (const Estimate& each : of_rank) {
-      if (each.kind != Estimate::Kind::Absent) sum += each.weight;
+    for (const FittedWeight& each : of_rank) {
+      if (each.kind != FittedWeight::Kind::Absent) sum += each.weight;
     }
   }
   return unknowns() == 0 ? 0 : sum / static_cast<double>(unknowns());

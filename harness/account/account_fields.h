@@ -9,13 +9,22 @@
 #include "harness/account/account_verdict.h"
 #include "harness/base/fields.h"
 
-namespace gradsync::account {
+namespace gradsync::stats {
 
-constexpr auto names_of(const Estimate::Kind*) {
-  return std::array{std::pair{Estimate::Kind::Known, "known"},
-                    std::pair{Estimate::Kind::Apart, "not_told_apart"},
-                    std::pair{Estimate::Kind::Absent, "absent"}};
+constexpr auto names_of(const FittedWeight::Kind*) {
+  return std::array{std::pair{FittedWeight::Kind::Known, "known"},
+                    std::pair{FittedWeight::Kind::Apart, "not_told_apart"},
+                    std::pair{FittedWeight::Kind::Absent, "absent"}};
 }
+
+constexpr auto fields_of(const FittedWeight*) {
+  return std::tuple{field("kind", &FittedWeight::kind), field("weight", &FittedWeight::weight),
+                    field("error", &FittedWeight::error)};
+}
+
+}  // namespace gradsync::stats
+
+namespace gradsync::account {
 
 constexpr auto names_of(const AccountKind*) {
   return std::array{std::pair{AccountKind::Equal, "equal"},
@@ -32,11 +41,6 @@ constexpr auto names_of(const AccountKind*) {
                     std::pair{AccountKind::Factor, "factor"},
                     std::pair{AccountKind::Zero, "zero"},
                     std::pair{AccountKind::Unknown, "unknown"}};
-}
-
-constexpr auto fields_of(const Estimate*) {
-  return std::tuple{field("kind", &Estimate::kind), field("weight", &Estimate::weight),
-                    field("error", &Estimate::error)};
 }
 
 constexpr auto fields_of(const WeightGroup*) {

@@ -13,6 +13,8 @@
 namespace gradsync::account {
 namespace {
 
+using stats::FittedWeight;
+
 // Larger, and a foreign part of a gradient passes for rounding: bf16 leaves 0.003 over, and a comm
 // hook in 16 bits under gradients of 32 as much.
 constexpr double kForeign = 0.02;
@@ -66,7 +68,7 @@ std::vector<int> counted_ranks(const WeightGroup& group) {
   for (std::size_t r = 0; r < group.ranks.size(); ++r) {
     const auto& weights = group.weights[r];
     if (std::any_of(weights.begin(), weights.end(),
-                    [&](const Estimate& each) { return !is_nothing(each, mean); })) {
+                    [&](const FittedWeight& each) { return !is_nothing(each, mean); })) {
       ranks.push_back(group.ranks[r]);
     }
   }

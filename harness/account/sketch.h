@@ -12,7 +12,7 @@
 // What a sketch keeps: E[sum_b S(x)_b S(y)_b] = <x, y>, with a relative standard deviation of the
 // order of sqrt(2/64) = 18 % for one parameter's length and less for several parameters together.
 // That deviation is no error of the account: where the gradient that is read IS a sum of
-// contributions, so is its sketch, exactly (least_squares.h).
+// contributions, so is its sketch, exactly (account.h).
 #pragma once
 
 #include <array>

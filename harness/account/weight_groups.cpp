@@ -9,6 +9,10 @@
 namespace gradsync::account {
 namespace {
 
+using stats::Equations;
+using stats::Fit;
+using stats::FittedWeight;
+
 // What may be left over of parameters that are said to go together. Larger, and groups of
 // parameters with weights of their own pass unnoticed; smaller, and rounding in 16 bits divides
 // what belongs together: then the parts are found alike again.
@@ -97,7 +101,7 @@ WeightGroup group_of(const std::vector<const Parameter*>& parameters,
     const auto rank = std::find(group.ranks.begin(), group.ranks.end(), columns[c].rank);
     auto& weights = group.weights[static_cast<std::size_t>(rank - group.ranks.begin())];
     const auto place = static_cast<std::size_t>(columns[c].micro_batch);
-    if (weights.size() <= place) weights.resize(place + 1, {Estimate::Kind::Absent});
+    if (weights.size() <= place) weights.resize(place + 1, {FittedWeight::Kind::Absent});
     weights[place] = fit.estimates[c];
   }
   return group;
@@ -106,11 +110,11 @@ WeightGroup group_of(const std::vector<const Parameter*>& parameters,
 // Whether two fits of the same columns have the same weights, where both know them.
 bool are_alike(const Fit& a, const Fit& b) {
   double size = 0;
-  for (const Estimate& each : a.estimates) size = std::max(size, std::abs(each.weight));
+  for (const FittedWeight& each : a.estimates) size = std::max(size, std::abs(each.weight));
   for (std::size_t i = 0; i < a.estimates.size(); ++i) {
-    const Estimate& x = a.estimates[i];
-    const Estimate& y = b.estimates[i];
-    if (x.kind == Estimate::Kind::Absent || y.kind == Estimate::Kind::Absent) continue;
+    const FittedWeight& x = a.estimates[i];
+    const FittedWeight& y = b.estimates[i];
+    if (x.kind == FittedWeight::Kind::Absent || y.kind == FittedWeight::Kind::Absent) continue;
     const double within = std::max(kSameWeight * size, kErrors * std::hypot(x.error, y.error));
     if (std::abs(x.weight - y.weight) > within) return false;
   }

@@ -11,6 +11,8 @@
 namespace gradsync::account {
 namespace {
 
+using stats::FittedWeight;
+
 // Weights closer to each other, as a share of their mean, count as the same: a factor of 1.02 is
 // seen with a margin.
 constexpr double kSame = 5e-3;
@@ -20,7 +22,7 @@ constexpr double kUncertain = 0.02;
 constexpr double kMostNames = 3;
 constexpr double kLargestRatio = 65536;
 
-double tolerance(const Estimate& relative) {
+double tolerance(const FittedWeight& relative) {
   return std::max(kSame, kErrors * relative.error);
 }
 
@@ -89,8 +91,8 @@ std::string ranks_text(const std::vector<int>& ranks) {
   return fmt::format("ranks {}", fmt::join(ranks, ", "));
 }
 
-bool is_nothing(const Estimate& estimate, double mean) {
-  if (estimate.kind == Estimate::Kind::Absent) return true;
+bool is_nothing(const FittedWeight& estimate, double mean) {
+  if (estimate.kind == FittedWeight::Kind::Absent) return true;
   const double within = std::max(kSame * std::abs(mean), kErrors * estimate.error);
   return std::abs(estimate.weight) <= within && kErrors * estimate.error < 0.5 * std::abs(mean);
 }
@@ -99,8 +101,8 @@ WeightWords::WeightWords(const WeightGroup& group) : group_(group), mean_(group.
   for (std::size_t r = 0; r < group.weights.size(); ++r) {
     micro_batches_ = std::max(micro_batches_, group.weights[r].size());
     for (std::size_t m = 0; m < group.weights[r].size(); ++m) {
-      Estimate estimate = group.weights[r][m];
-      if (estimate.kind == Estimate::Kind::Absent) continue;
+      FittedWeight estimate = group.weights[r][m];
+      if (estimate.kind == FittedWeight::Kind::Absent) continue;
       if (mean_ != 0) {
         estimate.weight /= mean_;
         estimate.error /= std::abs(mean_);
@@ -132,11 +134,12 @@ std::string WeightWords::lost_ranks() const {
   std::vector<int> lost;
   for (std::size_t r = 0; r < group_.ranks.size(); ++r) {
     const auto& weights = group_.weights[r];
-    const bool is_there = std::any_of(weights.begin(), weights.end(), [](const Estimate& each) {
-      return each.kind != Estimate::Kind::Absent;
+    const bool is_there = std::any_of(weights.begin(), weights.end(), [](const FittedWeight& each) {
+      return each.kind != FittedWeight::Kind::Absent;
     });
-    if (is_there && std::all_of(weights.begin(), weights.end(),
-                                [&](const Estimate& each) { return is_nothing(each, mean_); })) {
+    if (is_there && std::all_of(weights.begin(), weights.end(), [&](const FittedWeight& each) {
+          return is_nothing(each, mean_);
+        })) {
       lost.push_back(group_.ranks[r]);
     }
   }
@@ -231,7 +234,7 @@ bool WeightWords::are_as(const std::vector<double>& tokens) const {
   const double mean =
       std::accumulate(tokens.begin(), tokens.end(), 0.0) / static_cast<double>(tokens.size());
   for (std::size_t i = 0; i < places_.size(); ++i) {
-    const Estimate& estimate = places_[i].estimate;
+    const FittedWeight& estimate = places_[i].estimate;
     const double due = tokens[i] / mean;
     if (std::abs(estimate.weight - due) > tolerance(estimate) * std::max(1.0, due)) return false;
   }
@@ -273,7 +276,7 @@ std::string WeightWords::rounded() const {
 
 std::string WeightWords::not_told_apart() const {
   const auto is_apart = [](const Place& place) {
-    return place.estimate.kind == Estimate::Kind::Apart;
+    return place.estimate.kind == FittedWeight::Kind::Apart;
   };
   const auto first = std::find_if(places_.begin(), places_.end(), is_apart);
   if (first == places_.end()) return "";

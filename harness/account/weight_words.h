@@ -20,7 +20,7 @@ std::string ranks_text(const std::vector<int>& ranks);
 
 // Whether a contribution weighs nothing, where others weigh `mean`. One that is absent does not
 // weigh.
-bool is_nothing(const Estimate& estimate, double mean);
+bool is_nothing(const stats::FittedWeight& estimate, double mean);
 
 // Weights are relative to their mean. Each text is "" where there is nothing of the kind to say.
 class WeightWords {
@@ -47,7 +47,7 @@ class WeightWords {
   struct Place {
     std::size_t rank;
     std::size_t micro_batch;
-    Estimate estimate;  // relative to the mean
+    stats::FittedWeight estimate;  // relative to the mean
   };
 
   // What they have in common by micro-batch or by rank; nothing where they have not.

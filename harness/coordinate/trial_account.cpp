@@ -17,10 +17,10 @@ namespace {
 using account::AccountKind;
 using account::AccountRecords;
 using account::AccountVerdict;
-using account::Estimate;
 using account::StepAccount;
 using account::WeightGroup;
 using results::TrialAccount;
+using stats::FittedWeight;
 
 // Off is a common factor farther from 1: as account_verdict.cpp has it; of 16 bits, in which the
 // first of many micro-batches may lose some per cent.
@@ -31,12 +31,12 @@ constexpr double kNothing = 5e-3;
 
 // The weights of one group that are to be the same, and those that are to be 0.
 struct Weights {
-  std::vector<Estimate> own;
-  std::vector<Estimate> others;
+  std::vector<FittedWeight> own;
+  std::vector<FittedWeight> others;
 
   double mean() const {
     double sum = 0;
-    for (const Estimate& each : own) sum += each.weight;
+    for (const FittedWeight& each : own) sum += each.weight;
     return own.empty() ? 0 : sum / static_cast<double>(own.size());
   }
 };
@@ -46,8 +46,8 @@ Weights weights_of(const WeightGroup& group, bool is_separate) {
   for (std::size_t r = 0; r < group.ranks.size(); ++r) {
     const bool reads = std::ranges::find(group.readers, group.ranks[r]) != group.readers.end();
     auto& side = is_separate && !reads ? weights.others : weights.own;
-    for (const Estimate& each : group.weights[r]) {
-      if (each.kind != Estimate::Kind::Absent) side.push_back(each);
+    for (const FittedWeight& each : group.weights[r]) {
+      if (each.kind != FittedWeight::Kind::Absent) side.push_back(each);
     }
   }
   return weights;
@@ -72,7 +72,7 @@ TrialAccount summary_of(const StepAccount& step, bool is_separate) {
   for (const WeightGroup& group : step.groups) {
     const Weights weights = weights_of(group, is_separate);
     const double mean = weights.mean();
-    for (const Estimate& each : weights.own) {
+    for (const FittedWeight& each : weights.own) {
       out.weight_min = std::min(out.weight_min, each.weight / mean);
       out.weight_max = std::max(out.weight_max, each.weight / mean);
       out.weight_error = std::max(out.weight_error, each.error / std::abs(mean));
@@ -83,7 +83,7 @@ TrialAccount summary_of(const StepAccount& step, bool is_separate) {
     out.parameters += static_cast<int>(group.parameters.size());
     for (std::size_t r = 0; r < group.ranks.size(); ++r) {
       for (std::size_t m = 0; m < group.weights[r].size(); ++m) {
-        if (group.weights[r][m].kind != Estimate::Kind::Known) continue;
+        if (group.weights[r][m].kind != FittedWeight::Kind::Known) continue;
         told.emplace(group.ranks[r], static_cast<int>(m));
       }
     }
@@ -119,7 +119,7 @@ std::string not_separate(const StepAccount& step) {
   for (const WeightGroup& group : step.groups) {
     const Weights weights = weights_of(group, true);
     const double limit = kNothing * std::abs(weights.mean());
-    const bool are_nothing = std::ranges::all_of(weights.others, [&](const Estimate& each) {
+    const bool are_nothing = std::ranges::all_of(weights.others, [&](const FittedWeight& each) {
       return std::abs(each.weight) <= limit + each.error;
     });
     if (group.readers.size() == 1 && are_nothing) continue;

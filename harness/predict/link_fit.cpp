@@ -6,8 +6,8 @@
 #include <limits>
 #include <vector>
 
-#include "harness/account/least_squares.h"
 #include "harness/base/errors.h"
+#include "harness/stats/least_squares.h"
 
 namespace gradsync::predict {
 namespace {
@@ -55,16 +55,16 @@ std::optional<Solution> solve(const std::vector<Row>& rows, const std::vector<So
   std::vector<double> lengths;
   for (const Sought each : used) lengths.push_back(length_of(rows, each));
   if (std::ranges::min(lengths) == 0) return std::nullopt;
-  account::Equations equations(used.size());
+  stats::Equations equations(used.size());
   for (const Row& row : rows) {
     std::vector<double> columns;
     for (std::size_t i = 0; i < used.size(); ++i) columns.push_back(row[used[i]] / lengths[i]);
     equations.add(columns, 1);
   }
-  const account::Fit fit = equations.solve();
+  const stats::Fit fit = equations.solve();
   Solution solution{};
   for (std::size_t i = 0; i < used.size(); ++i) {
-    if (fit.estimates[i].kind != account::Estimate::Kind::Known) return std::nullopt;
+    if (fit.estimates[i].kind != stats::FittedWeight::Kind::Known) return std::nullopt;
     solution[used[i]] = fit.estimates[i].weight / lengths[i];
   }
   return solution;

@@ -13,8 +13,9 @@
 namespace gradsync::watch {
 namespace {
 
+using stats::FittedWeight;
+
 using account::AccountVerdict;
-using account::Estimate;
 using account::GradientAccount;
 using account::names_text;
 using account::percent_text;
@@ -27,12 +28,12 @@ constexpr std::size_t kIndent = 2;
 constexpr std::size_t kMostMicroBatches = 8;
 constexpr std::size_t kMostTables = 3;
 
-std::string weight_text(const Estimate& estimate, double mean) {
-  if (estimate.kind == Estimate::Kind::Absent) return "-";
+std::string weight_text(const FittedWeight& estimate, double mean) {
+  if (estimate.kind == FittedWeight::Kind::Absent) return "-";
   const double relative = mean == 0 ? 0 : estimate.weight / mean;
   // No "-0.000" for what is nothing.
   const std::string text = fmt::format("{:.3f}", std::abs(relative) < 5e-4 ? 0.0 : relative);
-  return text + (estimate.kind == Estimate::Kind::Apart ? " ?" : "");
+  return text + (estimate.kind == FittedWeight::Kind::Apart ? " ?" : "");
 }
 
 TextTable matrix(const WeightGroup& group) {
@@ -58,7 +59,7 @@ std::string group_page(const GradientAccount& account, const WeightGroup& group,
                        std::size_t width) {
   double error = 0;
   for (const auto& of_rank : group.weights) {
-    for (const Estimate& each : of_rank) error = std::max(error, each.error);
+    for (const FittedWeight& each : of_rank) error = std::max(error, each.error);
   }
   const double mean = group.mean();
   std::string text;

@@ -10,7 +10,7 @@
 //
 // is 0 where g is f times r, and else as large as the difference within some 18 % / sqrt(P) of
 // itself for P parameters (sketch.h). Where no f does it, r is sought among the contributions of g:
-// r = sum of w c, as in least_squares.h. Weights that add up say that the samples are the same and
+// r = sum of w c, as in account.h. Weights that add up say that the samples are the same and
 // count otherwise; none that do, that the samples, or what is computed of them, are not the same.
 #pragma once
 

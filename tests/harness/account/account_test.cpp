@@ -12,6 +12,7 @@
 namespace gradsync::account {
 namespace {
 
+using stats::FittedWeight;
 using test::MadeAccount;
 
 AccountVerdict verdict_on(const MadeAccount& job, unsigned seed = 1) {
@@ -33,7 +34,7 @@ TEST(GradientAccount, WeightsAreRecoveredForManyRanksAndMicroBatches) {
         const WeightGroup& group = steps[0].groups[0];
         for (int r = 0; r < ranks; ++r) {
           for (int m = 0; m < micro_batches; ++m) {
-            const Estimate& each =
+            const FittedWeight& each =
                 group.weights[static_cast<std::size_t>(r)][static_cast<std::size_t>(m)];
             EXPECT_NEAR(each.weight * ranks, 1 + 0.1 * r + m, 1e-6);
           }
@@ -106,7 +107,7 @@ TEST(GradientAccount, ErrorsAreTheStandardDeviationOfWeights) {
   for (unsigned seed = 0; seed < 100; ++seed) {
     const auto steps = solve_accounts(job.records(seed));
     for (const auto& of_rank : steps.at(0).groups.at(0).weights) {
-      for (const Estimate& each : of_rank) {
+      for (const FittedWeight& each : of_rank) {
         const double off = (each.weight - 0.5) / each.error;
         squares += off * off;
         ++count;

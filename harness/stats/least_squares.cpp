@@ -1,11 +1,11 @@
-#include "harness/account/least_squares.h"
+#include "harness/stats/least_squares.h"
 
 #include <algorithm>
 #include <cmath>
 #include <limits>
 #include <numeric>
 
-namespace gradsync::account {
+namespace gradsync::stats {
 namespace {
 
 constexpr int kMostSweeps = 60;
@@ -167,7 +167,7 @@ Scaled scaled(const std::vector<double>& normal, const std::vector<double>& righ
 Fit Equations::solve() const {
   Fit fit;
   fit.equations = count_;
-  fit.estimates.resize(unknowns_, {Estimate::Kind::Absent});
+  fit.estimates.resize(unknowns_, {FittedWeight::Kind::Absent});
   const Scaled s = scaled(normal_, right_, unknowns_);
   const std::size_t m = s.present.size();
   std::vector<double> weights(unknowns_, 0);
@@ -200,8 +200,8 @@ Fit Equations::solve() const {
   const double sigma = share * std::sqrt(squared_ / freedom);
   const std::vector<int> groups = groups_of(undetermined, m);
   for (std::size_t i = 0; i < m; ++i) {
-    Estimate& estimate = fit.estimates[s.present[i]];
-    estimate.kind = groups[i] < 0 ? Estimate::Kind::Known : Estimate::Kind::Apart;
+    FittedWeight& estimate = fit.estimates[s.present[i]];
+    estimate.kind = groups[i] < 0 ? FittedWeight::Kind::Known : FittedWeight::Kind::Apart;
     estimate.weight = weights[s.present[i]];
     estimate.error = sigma * std::sqrt(variance[i]) / s.length[i];
     estimate.together = groups[i];
@@ -209,4 +209,4 @@ Fit Equations::solve() const {
   return fit;
 }
 
-}  // namespace gradsync::account
+}  // namespace gradsync::stats

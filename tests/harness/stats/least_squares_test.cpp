@@ -1,16 +1,12 @@
 // Cases worked by hand, and by drawing.
-//
-// Covers: sketch.cpp.
+#include "harness/stats/least_squares.h"
+
 #include <gtest/gtest.h>
 
 #include <cmath>
 #include <random>
-#include <string>
 
-#include "harness/account/least_squares.h"
-#include "harness/account/sketch.h"
-
-namespace gradsync::account {
+namespace gradsync::stats {
 namespace {
 
 std::vector<double> draw(std::size_t count, unsigned seed) {
@@ -26,49 +22,6 @@ Equations equations_of(const std::vector<std::vector<double>>& rows,
   Equations equations(rows.front().size());
   for (std::size_t i = 0; i < rows.size(); ++i) equations.add(rows[i], right[i]);
   return equations;
-}
-
-TEST(Sketch, IsLinearAndShardsAddUp) {
-  const auto numbers = draw(10'000, 1);
-  const Sketch whole = sketch_of(numbers);
-  for (const std::size_t cut : {1UL, 64UL, 4096UL, 5001UL}) {
-    Sketch sum = sketch_of(std::span(numbers).first(cut));
-    add(sum, sketch_of(std::span(numbers).subspan(cut), static_cast<std::int64_t>(cut)));
-    EXPECT_LT(squared_distance(sum, whole), 1e-20) << cut;
-  }
-}
-
-// hook_test.py has the same signs of the hook's.
-TEST(Sketch, SignsAreThoseOfTheHook) {
-  std::string signs;
-  for (std::int64_t i = 0; i < 40; ++i) signs += sketch_sign(i * 1021) > 0 ? '+' : '-';
-  EXPECT_EQ(signs, "-+++++-+--++++-+----+-+++--+-++--++-++-+");
-}
-
-TEST(Sketch, SignsAreAsOftenPlusAsMinusAlongRowsAndDownColumns) {
-  for (const std::int64_t stride : {std::int64_t{1}, kSketchRow, kSketchRow + 1}) {
-    int sum = 0;
-    for (std::int64_t i = 0; i < 4096; ++i) sum += sketch_sign(i * stride);
-    EXPECT_LT(std::abs(sum), 4 * 64) << stride;  // four standard deviations
-  }
-}
-
-// Of 64 buckets the length is good to sqrt(2 / 64) = 18 %.
-TEST(Sketch, KeepsLengthsOnAverageWithTheDeviationOf64Buckets) {
-  constexpr int kTrials = 400;
-  double sum = 0;
-  double squares = 0;
-  for (unsigned seed = 0; seed < kTrials; ++seed) {
-    const auto numbers = draw(3000, seed);
-    double length = 0;
-    for (const double each : numbers) length += each * each;
-    const double ratio = squared_length(sketch_of(numbers)) / length;
-    sum += ratio;
-    squares += ratio * ratio;
-  }
-  const double mean = sum / kTrials;
-  EXPECT_NEAR(mean, 1, 0.03);
-  EXPECT_NEAR(std::sqrt(squares / kTrials - mean * mean), std::sqrt(2.0 / 64), 0.03);
 }
 
 TEST(SymmetricEigen, OfAMatrixWorkedByHand) {
@@ -105,20 +58,20 @@ TEST(Equations, ConditionIsThatOfTheColumns) {
 
 TEST(Equations, EqualColumnsAreNotToldApart) {
   const Fit fit = equations_of({{1, 1, 0}, {2, 2, 1}, {0, 0, 3}}, {3, 7, 3}).solve();
-  EXPECT_EQ(fit.estimates[0].kind, Estimate::Kind::Apart);
+  EXPECT_EQ(fit.estimates[0].kind, FittedWeight::Kind::Apart);
   EXPECT_EQ(fit.estimates[0].together, fit.estimates[1].together);
   EXPECT_NEAR(fit.estimates[0].weight + fit.estimates[1].weight, 3, 1e-9);  // their sum is known
-  EXPECT_EQ(fit.estimates[2].kind, Estimate::Kind::Known);
+  EXPECT_EQ(fit.estimates[2].kind, FittedWeight::Kind::Known);
   EXPECT_TRUE(std::isinf(fit.condition));
 }
 
 TEST(Equations, AColumnOfNothingIsAbsent) {
   const Fit fit = equations_of({{1, 0}, {1, 0}}, {2, 2}).solve();
-  EXPECT_EQ(fit.estimates[1].kind, Estimate::Kind::Absent);
+  EXPECT_EQ(fit.estimates[1].kind, FittedWeight::Kind::Absent);
   EXPECT_NEAR(fit.condition, 1, 1e-12);
 }
 
-// A foreign part of share q moves each weight by about q sqrt(1 / equations), as the header says,
+// A foreign part of share q moves each weight by about q sqrt(1 / equations), as account.h says,
 // and the errors that are given cover it.
 TEST(Equations, ErrorsCoverWhatAForeignPartDoes) {
   constexpr std::size_t kUnknowns = 8;
@@ -135,7 +88,7 @@ TEST(Equations, ErrorsCoverWhatAForeignPartDoes) {
     }
     const Fit fit = equations.solve();
     EXPECT_NEAR(fit.left_over, 0.3 / std::sqrt(8.09), 0.02);
-    for (const Estimate& each : fit.estimates) {
+    for (const FittedWeight& each : fit.estimates) {
       EXPECT_NEAR(each.error, 0.3 / std::sqrt(kCount), 0.003);
       outside += std::abs(each.weight - 1) > 3 * each.error ? 1 : 0;
     }
@@ -144,4 +97,4 @@ TEST(Equations, ErrorsCoverWhatAForeignPartDoes) {
 }
 
 }  // namespace
-}  // namespace gradsync::account
+}  // namespace gradsync::stats
