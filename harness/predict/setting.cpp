@@ -21,8 +21,13 @@ std::int64_t element_bytes(const std::string& dtype) {
 std::optional<Link> link_of(const std::optional<double>& bits_per_s,
                             const LinkConstants& constants) {
   if (!bits_per_s) return std::nullopt;
-  const double burst = constants.is_shaped ? launch::shape_link(*bits_per_s).burst_bytes : 0;
-  return Link{*bits_per_s * constants.payload_share / kBitsPerByte, constants.latency_s, burst};
+  Link link{*bits_per_s * constants.payload_share / kBitsPerByte, constants.latency_s, 0};
+  if (constants.is_shaped) {
+    const launch::LinkShape shape = launch::shape_link(*bits_per_s);
+    link.bytes_per_s *= launch::share_beside_acknowledgements(shape);
+    link.burst_bytes = shape.burst_bytes;
+  }
+  return link;
 }
 
 BucketLimits buckets_of(const plan::Cell& cell) {

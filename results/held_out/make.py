@@ -1,14 +1,16 @@
 #!/usr/bin/env python3
-"""Predicts the plan held_out from two calibration cells, then measures it, then writes the page.
+"""Predicts a plan from two calibration cells, then measures it, then writes the page.
 
-    results/held_out/make.py calibrate    runs held_out_calibration: calibration.json, links.json
-    results/held_out/make.py predict      predictions.json, which is committed before the next
-    results/held_out/make.py measure      runs held_out: measured.json
-    results/held_out/make.py text         README.md, from what is stored
+    results/held_out/make.py calibrate [SET]    calibration.json, links.json
+    results/held_out/make.py predict [SET]      predictions.json, which is committed before the next
+    results/held_out/make.py measure [SET]      measured.json
+    results/held_out/make.py text [SET]         README.md, from what is stored; of the first cells
+                                                also what the model of today says of them
 
-The first three need build/release (GRADSYNC_PROGRAM: another program) and a machine that does
-nothing else; the plan takes minutes. Measuring is refused while predictions.json is not committed
-as it is.
+SET is a folder beside this file (SETS says which plans it runs); without it the first cells are
+meant. The first three need build/release (GRADSYNC_PROGRAM: another program that predicts,
+GRADSYNC_RUNNER: another one that runs) and a machine that does nothing else; a plan takes minutes. Measuring is refused while predictions.json is not
+committed as it is.
 """
 
 import functools
@@ -17,6 +19,7 @@ import os
 import subprocess
 import sys
 import tempfile
+from dataclasses import dataclass
 from pathlib import Path
 from statistics import mean, stdev
 
@@ -26,16 +29,12 @@ import solve
 HERE = Path(__file__).resolve().parent
 ROOT = HERE.parent.parent
 PROGRAM = os.environ.get("GRADSYNC_PROGRAM", str(ROOT / "build" / "release" / "gradsync"))
+RUNNER = os.environ.get("GRADSYNC_RUNNER", PROGRAM)
 
 # Shares, 1 sd, chosen before any cell was run: lines carry what they should within half a per cent
 # where their self-test says so, a paced layer waits on a clock, and what the host costs on other
 # topologies is known half.
 DOUBT = {"compute": 0.002, "rate": 0.005, "host": 0.5, "pause": 0.15}
-LINKS = {
-    "schema": "gradsync.links/1",
-    "source": "two cells of two ranks, in five launches (results/held_out)",
-    "shaped": True,
-}
 KEPT_OF_CONTEXT = (
     "cpu_model",
     "cpus",
@@ -55,6 +54,37 @@ KEPT_OF_CONTEXT = (
 )
 
 
+@dataclass(frozen=True)
+class Set:
+    """Cells that are predicted before they are run, in a folder of their own."""
+
+    name: str  # of the folder; "": the first ones, here
+    calibration: str  # plans
+    plan: str
+
+    @property
+    def folder(self):
+        return HERE / self.name
+
+    @property
+    def links(self):
+        at = "/".join(filter(None, ("results/held_out", self.name)))
+        return {
+            "schema": "gradsync.links/1",
+            "source": f"two cells of two ranks, in five launches ({at})",
+            "shaped": True,
+        }
+
+
+SETS = {
+    each.name: each
+    for each in (
+        Set("", "held_out_calibration", "held_out"),
+        Set("small_buckets", "small_buckets_calibration", "small_buckets"),
+    )
+}
+
+
 def write(name, content, folder=HERE):
     (folder / name).write_text(json.dumps(content, indent=1) + "\n")
 
@@ -72,7 +102,7 @@ def measured(plan):
     """Runs it. Returns its context and of each trial the cell, its steps and what copies took."""
     with tempfile.TemporaryDirectory(prefix="gradsync_held_out_") as place:
         out = Path(place) / "run"
-        subprocess.run([PROGRAM, "run", plan, "--out", out], check=False, stdout=sys.stderr)
+        subprocess.run([RUNNER, "run", plan, "--out", out], check=False, stdout=sys.stderr)
         result = json.loads((out / "result.json").read_text())
         lines = (out / "trials.jsonl").read_text().splitlines()
     cells = [
@@ -97,14 +127,14 @@ def measured(plan):
     return {"context": context, "cells": cells, "trials": trials}
 
 
-def predicted_steps(cells, constants):
+def predicted_steps(of, cells, constants):
     """Seconds of each cell's step with these constants."""
     with tempfile.TemporaryDirectory(prefix="gradsync_held_out_") as place:
         file = Path(place) / "links.json"
-        file.write_text(json.dumps(LINKS | constants))
-        rows = predictions_with("held_out_calibration", file)
-    by_strategy = {row["cell"]["strategy"]: row["step_s"] for row in rows}
-    return [by_strategy[cell] for cell in cells]
+        file.write_text(json.dumps(of.links | constants))
+        rows = predictions_with(of.calibration, file)
+    by_cell = {page.key(row["cell"]): row["step_s"] for row in rows}
+    return [by_cell[cell] for cell in cells]
 
 
 def predictions_with(plan, links):
@@ -123,7 +153,7 @@ def by_message(constants):
     return constants | {"latency_s": per_message_s, "collective_s": 0.0}
 
 
-def constants_of(run):
+def constants_of(of, run):
     """Of each launch, and their mean."""
     (link,) = run["context"]["links"].values()
     each = []
@@ -133,30 +163,27 @@ def constants_of(run):
             trial["copy_s"] / synchronizations(trial["cell"]) / trial["gradient_bytes"]
             for trial in trials
         )
-        steps = {trial["cell"]["strategy"]: mean(trial["step_s"]) for trial in trials}
+        steps = {page.key(trial["cell"]): mean(trial["step_s"]) for trial in trials}
         known = {"copy_per_byte_s": copied, "latency_s": link["round_trip_s"] / 2}
         solved = solve.with_host_costs(
-            known, functools.partial(predicted_steps, list(steps)), list(steps.values())
+            known, functools.partial(predicted_steps, of, list(steps)), list(steps.values())
         )
         each.append(by_message(solved))
     return each, {name: mean(one[name] for one in each) for name in each[0]}
 
 
-def calibrate():
-    run = measured("held_out_calibration")
-    each, constants = constants_of(run)
+def calibrate(of):
+    run = measured(of.calibration)
+    each, constants = constants_of(of, run)
     spread = {name: stdev(one[name] for one in each) for name in constants}
-    write("calibration.json", run | {"constants": each, "spread": spread})
-    write(
-        "links.json",
-        LINKS | constants | {"doubt": DOUBT},
-    )
+    write("calibration.json", run | {"constants": each, "spread": spread}, of.folder)
+    write("links.json", of.links | constants | {"doubt": DOUBT}, of.folder)
 
 
-def predict():
+def predict(of):
     kept = ("cell", "world_size", "step_s", "interval90_s", "exposed_s", "limit")
-    rows = predictions_with("held_out", HERE / "links.json")
-    write("predictions.json", [{name: row[name] for name in kept} for row in rows])
+    rows = predictions_with(of.plan, of.folder / "links.json")
+    write("predictions.json", [{name: row[name] for name in kept} for row in rows], of.folder)
 
 
 def refuse_uncommitted(file):
@@ -166,21 +193,41 @@ def refuse_uncommitted(file):
         sys.exit(f"make.py: error: {file.name}: got changes, expected it to be committed")
 
 
-def measure():
-    file = HERE / "predictions.json"
+def committed(file):
+    """Which predictions, and since when they have stood. Errors: where they may still change."""
     refuse_uncommitted(file)
-    command = ["git", "-C", HERE, "log", "-1", "--format=%cI", "--", file]
-    committed = subprocess.run(command, check=True, capture_output=True, text=True).stdout.strip()
-    predictions = {"committed": committed, "sha256": page.digest_of(file)}
-    write("measured.json", {"predictions": predictions} | measured("held_out"))
+    command = ["git", "-C", file.parent, "log", "-1", "--format=%cI", "--", file]
+    since = subprocess.run(command, check=True, capture_output=True, text=True).stdout.strip()
+    return {"committed": since, "sha256": page.digest_of(file)}
 
 
-def text():
-    (HERE / "README.md").write_text(page.text())
+def measure(of):
+    predictions = committed(of.folder / "predictions.json")
+    write("measured.json", {"predictions": predictions} | measured(of.plan), of.folder)
+
+
+def predicted_again(of):
+    """Seconds by cell with the model of today: constants solved for again from the stored
+    calibration, nothing from the cells themselves."""
+    _, constants = constants_of(of, stored("calibration.json", of.folder))
+    with tempfile.TemporaryDirectory(prefix="gradsync_held_out_") as place:
+        file = Path(place) / "links.json"
+        file.write_text(json.dumps(of.links | constants | {"doubt": DOUBT}))
+        return {page.key(row["cell"]): row["step_s"] for row in predictions_with(of.plan, file)}
+
+
+def page_of(of):
+    made = page.text(of.folder)
+    return page.with_again(made, of.folder, predicted_again(of)) if page.AGAIN[0] in made else made
+
+
+def text(of):
+    (of.folder / "README.md").write_text(page_of(of))
 
 
 if __name__ == "__main__":
     steps = {step.__name__: step for step in (calibrate, predict, measure, text)}
-    if len(sys.argv) != 2 or sys.argv[1] not in steps:
+    name, which = [*sys.argv[1:], "", ""][:2]
+    if len(sys.argv) > 3 or name not in steps or which not in SETS:
         sys.exit(__doc__)
-    steps[sys.argv[1]]()
+    steps[name](SETS[which])

@@ -1,4 +1,4 @@
-"""The page of the held-out cells, from predictions.json, measured.json and calibration.json."""
+"""A page of held-out cells, from its folder's predictions, measured steps and calibration."""
 
 import hashlib
 import itertools
@@ -11,13 +11,16 @@ HERE = Path(__file__).resolve().parent
 OF_HUNDRED = 100
 # Between these lines of the page is what is made here.
 BEGIN, END = "<!-- held out -->", "<!-- end of held out -->"
+# And between these what is said of the same cells by the model of today.
+AGAIN = "<!-- again -->", "<!-- end of again -->"
+SMALL_BYTES = 10_000_000  # buckets that count as small
 # What a row is named by; what else a cell differs in is said as "field=value".
 NAMED = ("topology", "wrapper", "strategy", "accumulation_steps", "model", "scale")
 OTHERS = ("bucket_cap_bytes", "compression", "gradient_as_bucket_view", "hybrid_shard")
 
 
-def stored(name):
-    return json.loads((HERE / name).read_text())
+def stored(name, folder=HERE):
+    return json.loads((folder / name).read_text())
 
 
 @dataclass(frozen=True)
@@ -68,9 +71,9 @@ def measured_s(trials):
     return mean(step for trial in trials for step in trial["step_s"])
 
 
-def rows():
+def rows(folder=HERE):
     """Each predicted cell that was measured, the worst first; and the others, with the reason."""
-    measured = stored("measured.json")
+    measured = stored("measured.json", folder)
     trials = {}
     for trial in measured["trials"]:
         if trial["status"] == "ok":
@@ -79,7 +82,7 @@ def rows():
         key(cell["cell"]): f"{cell['status']}: {cell['reason']}" for cell in measured["cells"]
     }
     found, missing = [], []
-    for predicted in stored("predictions.json"):
+    for predicted in stored("predictions.json", folder):
         of = trials.get(key(predicted["cell"]))
         if of is None:
             missing.append((predicted["cell"], reasons.get(key(predicted["cell"]), "not run")))
@@ -142,13 +145,42 @@ def row_line(row):
     )
 
 
-def text():
+def again_lines(folder, steps):
+    """`steps`: seconds that are said of each cell now."""
+    all_rows, _ = rows(folder)
+    families = sorted({row.family for row in all_rows})
+    groups = [("all", all_rows)] + [(f, [r for r in all_rows if r.family == f]) for f in families]
+    small = [r for r in all_rows if 0 < r.cell.get("bucket_cap_bytes", 0) < SMALL_BYTES]
+    lines = [
+        "| cells | number | mean error, without sign, as committed | now | worst, as committed "
+        "| now |",
+        "|:--|--:|--:|--:|--:|--:|",
+    ]
+    for name, group in [*groups, ("buckets of 1 and 8 MB", small)]:
+        before = [row.error for row in group]
+        now = [steps[key(row.cell)] / row.measured_s - 1 for row in group]
+        means = [f"{OF_HUNDRED * mean(map(abs, each)):.1f} %" for each in (before, now)]
+        worst = [percent(max(each, key=abs)) for each in (before, now)]
+        lines.append(
+            f"| {name} | {len(group)} | {means[0]} | {means[1]} | {worst[0]} | {worst[1]} |"
+        )
+    return lines
+
+
+def with_again(page, folder, steps):
+    """The page, with the stretch of the model of today made again."""
+    head, rest = page.split(AGAIN[0] + "\n")
+    lines = ["", *again_lines(folder, steps), ""]
+    return head + "\n".join([AGAIN[0], *lines, AGAIN[1]]) + rest.split(AGAIN[1])[1]
+
+
+def text(folder=HERE):
     """The page, with what lies between its marks made again."""
-    all_rows, missing = rows()
+    all_rows, missing = rows(folder)
     pairs, right = order_of_strategies(all_rows)
-    measured = stored("measured.json")
-    calibration = stored("calibration.json")
-    links = stored("links.json")
+    measured = stored("measured.json", folder)
+    calibration = stored("calibration.json", folder)
+    links = stored("links.json", folder)
     context = measured["context"]
     constants = [
         f"`{name}` {links[name]:.3g} (sd over launches {spread:.2g})"
@@ -178,5 +210,5 @@ def text():
         *map(row_line, all_rows),
         "",
     ]
-    head, rest = (HERE / "README.md").read_text().split(BEGIN + "\n")
+    head, rest = (folder / "README.md").read_text().split(BEGIN + "\n")
     return head + "\n".join([BEGIN, *lines, END]) + rest.split(END)[1]

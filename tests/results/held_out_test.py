@@ -7,14 +7,20 @@ from statistics import fmean
 
 ROOT = Path(__file__).resolve().parent.parent.parent
 sys.path.insert(0, str(ROOT / "results" / "held_out"))
+import make  # noqa: E402
 import page  # noqa: E402
 
 FEWEST_CELLS = 60
 MOST_APART = 0.01
 
 
-def predictions():
-    return {page.key(row["cell"]): row for row in page.stored("predictions.json")}
+def predictions(folder=page.HERE):
+    return {page.key(row["cell"]): row for row in page.stored("predictions.json", folder)}
+
+
+def ran():
+    """The sets whose cells were run."""
+    return [of for of in make.SETS.values() if (of.folder / "measured.json").exists()]
 
 
 class HeldOutTest(unittest.TestCase):
@@ -23,25 +29,44 @@ class HeldOutTest(unittest.TestCase):
         self.rows, self.missing = page.rows()
 
     def test_the_page_is_what_is_stored(self):
-        self.assertEqual(page.text(), (page.HERE / "README.md").read_text())
+        self.assertTrue(ran())
+        for of in ran():
+            with self.subTest(of=of.name):
+                self.assertEqual(make.page_of(of), (of.folder / "README.md").read_text())
 
     def test_predictions_are_those_that_were_committed_before_the_run(self):
-        said = self.measured["predictions"]
-        self.assertEqual(page.digest_of(page.HERE / "predictions.json"), said["sha256"])
-        # Both in UTC, to the second; make.py refuses to measure before.
-        committed = said["committed"].replace("+00:00", "Z")
-        self.assertLessEqual(committed, self.measured["context"]["start_time"])
+        for of in ran():
+            with self.subTest(of=of.name):
+                measured = page.stored("measured.json", of.folder)
+                said = measured["predictions"]
+                self.assertEqual(page.digest_of(of.folder / "predictions.json"), said["sha256"])
+                # Both in UTC, to the second; make.py refuses to measure before.
+                committed = said["committed"].replace("+00:00", "Z")
+                self.assertLessEqual(committed, measured["context"]["start_time"])
 
     def test_no_cell_is_left_out(self):
         self.assertGreaterEqual(len(self.rows), FEWEST_CELLS)
-        self.assertEqual(len(self.rows) + len(self.missing), len(predictions()))
-        errors = [abs(row.error) for row in self.rows]
-        self.assertEqual(errors, sorted(errors, reverse=True))
+        for of in ran():
+            with self.subTest(of=of.name):
+                rows, missing = page.rows(of.folder)
+                self.assertEqual(len(rows) + len(missing), len(predictions(of.folder)))
+                errors = [abs(row.error) for row in rows]
+                self.assertEqual(errors, sorted(errors, reverse=True))
 
     def test_no_cell_was_calibrated_on(self):
-        calibrated = {page.key(t["cell"]) for t in page.stored("calibration.json")["trials"]}
-        self.assertEqual(len(calibrated), 2)
-        self.assertFalse(calibrated & set(predictions()))
+        for of in ran():
+            with self.subTest(of=of.name):
+                trials = page.stored("calibration.json", of.folder)["trials"]
+                calibrated = {page.key(trial["cell"]) for trial in trials}
+                self.assertEqual(len(calibrated), 2)
+                self.assertFalse(calibrated & set(predictions(of.folder)))
+
+    def test_no_cell_of_one_set_is_in_another(self):
+        seen = {}
+        for of in ran():
+            for cell in predictions(of.folder):
+                self.assertIsNone(seen.setdefault(cell, None), f"{cell} in {of.name}")
+                seen[cell] = of.name
 
     def test_errors_by_hand(self):
         predicted = predictions()
@@ -77,9 +102,11 @@ class HeldOutTest(unittest.TestCase):
         self.assertIn(said, readme)
 
     def test_links_with_eight_ranks_carried_what_they_should(self):
-        for name, link in self.measured["context"]["links"].items():
-            share = link["measured_payload_bits_per_s"] / link["payload_bits_per_s"]
-            self.assertGreaterEqual(share, 0.95, name)
+        for of in ran():
+            links = page.stored("measured.json", of.folder)["context"]["links"]
+            for name, link in links.items():
+                share = link["measured_payload_bits_per_s"] / link["payload_bits_per_s"]
+                self.assertGreaterEqual(share, 0.95, name)
 
 
 if __name__ == "__main__":

@@ -2,6 +2,8 @@
 
 #include <gmock/gmock.h>
 
+#include "harness/launch/link_shape.h"
+
 namespace gradsync::predict {
 namespace {
 
@@ -73,6 +75,17 @@ TEST(Setting, WhatAProfileDoesNotHaveIsNotPredicted) {
   EXPECT_EQ(why_not_predicted(cell, wide), "");
   cell.activation_checkpointing = 1;
   EXPECT_THAT(why_not_predicted(cell, wide), HasSubstr("again"));
+}
+
+TEST(Network, AShapedLinkCarriesAcknowledgementsToo) {
+  launch::Topology topology = two_nodes();
+  topology.inter_node_bits_per_s = 150e6;
+  const Network other = network_of(topology, {});
+  const Network shaped = network_of(topology, {.is_shaped = true});
+  EXPECT_DOUBLE_EQ(shaped.inter->bytes_per_s / other.inter->bytes_per_s,
+                   launch::share_beside_acknowledgements(launch::shape_link(150e6)));
+  EXPECT_EQ(other.inter->burst_bytes, 0);
+  EXPECT_EQ(shaped.inter->burst_bytes, launch::shape_link(150e6).burst_bytes);
 }
 
 }  // namespace
