@@ -21,6 +21,11 @@ READY = 0
 USAGE = 2
 UNFIT = 4
 
+ORACLES = (
+    *("transformers", "accelerate", "safetensors", "jsonschema", "pytest", "xdist"),
+    *("lightning", "prometheus_client", "tensorboard", "peft"),
+)
+
 
 class Machine:
     """A copy of harness/setup and the tools it can see."""
@@ -234,6 +239,19 @@ class SetupTest(unittest.TestCase):
         self.forbid_downloads(machine)
         machine.setup()
         self.assert_ends(machine.setup(), UNFIT, "downloading --no-deps torch")
+
+    def test_what_one_test_compares_with_may_be_missing(self):
+        machine = self.ready_machine()
+        for module in ORACLES:
+            machine.module(module)
+        (machine.site / "torch" / "lib" / "libtorch_python.so").touch()
+        # A preprocessor that finds every header but one.
+        machine.script("g++", "if grep -q simgrid; then echo missing: libsimgrid-dev; fi")
+        self.assert_ends(machine.setup("--oracles"), READY, "installing libsimgrid-dev with apt")
+        machine.script("apt-get", "exit 100")
+        result = machine.setup("--oracles")
+        self.assert_ends(result, READY, "warn: going on without libsimgrid-dev: .*skipped")
+        self.assertNotIn("libsimgrid-dev", machine.setup().stderr)
 
     def test_usage(self):
         machine = self.ready_machine()

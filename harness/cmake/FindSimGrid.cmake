@@ -1,0 +1,11 @@
+# Finds SimGrid (Debian: libsimgrid-dev), which one test compares with and nothing else needs.
+find_path(SIMGRID_INCLUDE_DIR simgrid/s4u.hpp)
+find_library(SIMGRID_LIBRARY simgrid)
+include(FindPackageHandleStandardArgs)
+find_package_handle_standard_args(SimGrid REQUIRED_VARS SIMGRID_LIBRARY SIMGRID_INCLUDE_DIR)
+if(SimGrid_FOUND AND NOT TARGET gradsync::simgrid)
+  add_library(gradsync_simgrid INTERFACE)
+  add_library(gradsync::simgrid ALIAS gradsync_simgrid)
+  target_include_directories(gradsync_simgrid SYSTEM INTERFACE ${SIMGRID_INCLUDE_DIR})
+  target_link_libraries(gradsync_simgrid INTERFACE ${SIMGRID_LIBRARY})
+endif()
