@@ -101,6 +101,18 @@ class HeldOutTest(unittest.TestCase):
         readme = " ".join((ROOT / "harness" / "predict" / "README.md").read_text().split())
         self.assertIn(said, readme)
 
+    def test_what_the_planner_says_of_small_buckets(self):
+        rows, _ = page.rows(make.SETS["small_buckets"].folder)
+        error = 100 * fmean(abs(row.error) for row in rows)
+        self.assertLess(rows[0].error, 0)
+        said = (
+            f"[{len(rows)} of small buckets](../../results/held_out/small_buckets/README.md) were "
+            f"predicted: {error:.1f} % in the mean, {sum(row.is_covered for row in rows)} in their "
+            f"intervals, {-100 * rows[0].error:.1f} % too short at worst."
+        )
+        readme = " ".join((ROOT / "harness" / "predict" / "README.md").read_text().split())
+        self.assertIn(said, readme)
+
     def test_links_with_eight_ranks_carried_what_they_should(self):
         for of in ran():
             links = page.stored("measured.json", of.folder)["context"]["links"]

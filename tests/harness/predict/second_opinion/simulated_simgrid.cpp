@@ -5,7 +5,6 @@
 #include <functional>
 #include <map>
 #include <numeric>
-#include <optional>
 #include <simgrid/s4u.hpp>
 
 #include "tests/harness/predict/second_opinion/simulated.h"
@@ -15,7 +14,6 @@ namespace {
 
 namespace sg = simgrid::s4u;
 
-constexpr double kFreeBytesPerS = 1e18;
 constexpr double kSpeed = 1e9;        // of a host; nobody computes, all sleep
 constexpr std::size_t kChunks = 256;  // of half of a message, on its way through a tree
 
@@ -27,10 +25,10 @@ struct Duplex {
 };
 
 // A message is late by the latency of what it leaves by.
-Duplex duplex(sg::NetZone& zone, const std::string& name, const std::optional<Link>& link) {
-  const double rate = link ? link->bytes_per_s : kFreeBytesPerS;
-  Duplex both{zone.create_link(name + "/up", rate), zone.create_link(name + "/down", rate)};
-  both.up->set_latency(link ? link->latency_s : 0)->seal();
+Duplex duplex(sg::NetZone& zone, const std::string& name, const Link& link) {
+  Duplex both{zone.create_link(name + "/up", link.bytes_per_s),
+              zone.create_link(name + "/down", link.bytes_per_s)};
+  both.up->set_latency(link.latency_s)->seal();
   both.down->set_latency(0)->seal();
   return both;
 }
@@ -43,12 +41,12 @@ std::vector<sg::Host*> machines(sg::NetZone& root, const std::string& name,
   std::vector<Duplex> own;
   std::vector<Duplex> of_node;
   for (int node = 0; node < network.nodes; ++node) {
-    of_node.push_back(duplex(zone, fmt::format("{}/node {}", name, node), network.inter));
+    of_node.push_back(duplex(zone, fmt::format("{}/node {}", name, node), network.inter.value()));
   }
   for (int rank = 0; rank < network.world_size(); ++rank) {
     const std::string its = fmt::format("{}/{}", name, rank);
     hosts.push_back(zone.create_host(its, kSpeed)->seal());
-    own.push_back(duplex(zone, its, network.intra));
+    own.push_back(duplex(zone, its, network.intra.value()));
   }
   const auto node_of = [&](std::size_t rank) {
     return rank / static_cast<std::size_t>(network.ranks_per_node);
@@ -341,8 +339,7 @@ std::vector<double> simulated_s(const std::vector<Case>& cases) {
   sg::Engine engine(&arguments, &argument);
   sg::Engine::set_config("network/model:CM02");
   sg::Engine::set_config("network/crosstraffic:0");
-  sg::Engine::set_config("network/TCP-gamma:1e15");  // no window limits a message
-  sg::Engine::set_config("precision/timing:1e-12");
+  sg::Engine::set_config("surf/precision:1e-12");
   sg::NetZone& root = *sg::create_full_zone("all");
   std::vector<double> seconds(cases.size(), 0);
   for (std::size_t i = 0; i < cases.size(); ++i) {
