@@ -9,8 +9,8 @@
 
 SET is a folder beside this file (SETS says which plans it runs); without it the first cells are
 meant. The first three need build/release (GRADSYNC_PROGRAM: another program that predicts,
-GRADSYNC_RUNNER: another one that runs) and a machine that does nothing else; a plan takes minutes. Measuring is refused while predictions.json is not
-committed as it is.
+GRADSYNC_RUNNER: another one that runs) and a machine that does nothing else; a plan takes minutes.
+Measuring is refused while predictions.json is not committed as it is.
 """
 
 import functools
