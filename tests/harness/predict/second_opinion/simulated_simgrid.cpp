@@ -192,9 +192,16 @@ class Library {
   Library(std::string name, const Network& network, int rank, int at_a_time)
       : name_(std::move(name)), network_(network), rank_(rank) {
     for (int i = 0; i < at_a_time; ++i) {
-      sg::Actor::create("library", sg::this_actor::get_host(), [this] { work(); })->daemonize();
+      workers_.push_back(
+          sg::Actor::create("library", sg::this_actor::get_host(), [this] { work(); }));
     }
   }
+  // What they wait for goes with it.
+  ~Library() {
+    for (const auto& worker : workers_) worker->kill();
+  }
+  Library(const Library&) = delete;
+  Library& operator=(const Library&) = delete;
 
   // Returns what is released when it has ended.
   sg::SemaphorePtr issue(const Collective& collective) {
@@ -226,6 +233,7 @@ class Library {
   const Network& network_;
   int rank_;
   int issued_ = 0;
+  std::vector<sg::ActorPtr> workers_;
   std::deque<Issued> queue_;
   sg::SemaphorePtr waiting_ = sg::Semaphore::create(0);
 };
