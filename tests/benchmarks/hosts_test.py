@@ -70,12 +70,16 @@ class HostsTest(LauncherTest):
         return [self.start_task(task, plan, more, **env) for task in range(self.COUNT)]
 
 
-class Launched:
+class Together:
     """What holds on any number of hosts."""
 
     def test_a_pytorchjobs_environment(self):
         pods = {"PET_NNODES": str(self.COUNT), "PET_NPROC_PER_NODE": "1"}
         self.assert_ran_here(self.finish_all(self.start_tasks(**pods)), "PyTorchJob")
+
+
+class Launched:
+    """By launchers, on any number of hosts."""
 
     @unittest.skipUnless(has_torchrun(), "this Python has no torch.distributed.run")
     def test_torchrun_by_static_rendezvous(self):
@@ -178,7 +182,7 @@ class CutOff:
 
 
 @unittest.skipUnless(os.geteuid() == 0, "a host needs mounts of its own")
-class TwoHostsTest(HostsTest, Launched):
+class TwoHostsTest(HostsTest, Together, Launched):
     def test_an_interface_is_chosen(self):
         follower = self.start_task(1, GLOO_SOCKET_IFNAME="eth0")
         leader = self.start_task(0, more=("--interface", "eth0"))
@@ -198,7 +202,7 @@ class TwoHostsTest(HostsTest, Launched):
 
 
 @unittest.skipUnless(os.geteuid() == 0, "a host needs mounts of its own")
-class ThreeHostsTest(HostsTest, Launched):
+class ThreeHostsTest(HostsTest, Together):
     COUNT = 3
 
     def test_times_are_refused_where_hosts_share_a_core(self):
@@ -209,6 +213,11 @@ class ThreeHostsTest(HostsTest, Launched):
             self.assertEqual(
                 cell["null_reasons"]["step_s"], "3 compute threads share 2 cores", outcome.out
             )
+
+
+@unittest.skipUnless(os.geteuid() == 0, "a host needs mounts of its own")
+class SlowThreeHostsTest(HostsTest, Launched):
+    COUNT = 3
 
 
 @unittest.skipUnless(os.geteuid() == 0, "a host needs mounts of its own")

@@ -44,7 +44,8 @@ VERSION_HEADER = """
 #define TORCH_VERSION_PATCH 0
 """
 
-if subprocess.run([TORCH_PYTHON, "-c", "import torch"], capture_output=True).returncode != 0:
+FIND_TORCH = "import importlib.util, sys; sys.exit(importlib.util.find_spec('torch') is None)"
+if subprocess.run([TORCH_PYTHON, "-c", FIND_TORCH], capture_output=True).returncode != 0:
     print("skipped: this Python has no torch; run harness/setup --oracles")
     sys.exit(SKIPPED)
 

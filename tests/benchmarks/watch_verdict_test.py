@@ -32,6 +32,16 @@ WATCHING_RANK = ROOT / "tests" / "harness" / "python" / "watching_rank.py"
 UNDER_TORCHRUN = ("no_sync", "fsdp")
 BY_THEMSELVES = ("forked_by_itself",)
 BY_MPIRUN = ("by_mpi",)
+# Of forked ones: what differs from another script's in what leads to the same verdict.
+NIGHTLY = (
+    "plain", "flattened", "overlapped_by_hand", "baseline", "mirrored", "fsdp1_no_sync",
+    "two_models", "evaluation", "scaler", "short_window", "unused_parameters", "by_hand",
+    "local_sgd", "compiled_by_inductor", "accelerate_baseline", "varying", "closure", "told_to",
+    "noise_scale", "hsdp_all_deferred", "hsdp_never", "hsdp_cleared", "fsdp1_hybrid",
+    "replicate_deferred", "replicate_never", "replicate_over_ddp", "replicate_over_ddp_deferred",
+    "replicate_over_ddp_improper", "fsdp1_hybrid_no_sync", "fsdp_tensor_no_sync",
+    "hsdp_last_backward", "hsdp_mixed_replicas_deferred", "hsdp_mixed_all_deferred",
+)  # fmt: skip
 
 
 @dataclass
@@ -170,6 +180,12 @@ class VerdictTest(JobTest):
     launched = staticmethod(launched_by_fork)
 
 
+class SlowVerdictTest(JobTest):
+    """More of these, each like another script but for one thing."""
+
+    launched = staticmethod(launched_by_fork)
+
+
 class TorchrunTest(JobTest):
     """DDP and FSDP as users start them."""
 
@@ -252,7 +268,7 @@ for each in EXPECTED:
     elif each in BY_MPIRUN:
         add_test(MpirunTest, each)
     else:
-        add_test(VerdictTest, each)
+        add_test(SlowVerdictTest if each in NIGHTLY else VerdictTest, each)
         add_test(SlowTorchrunTest, each)
         add_test(InProcessTest, each)
 

@@ -6,6 +6,7 @@ gradsync_watch_hook.py, gradsync_watch_models.py, gradsync_watch_recording.py,
 gradsync_watch_sketch.py, gradsync_watch_writer.py, sitecustomize.py.
 """
 
+import importlib.util
 import json
 import os
 import socket
@@ -23,9 +24,7 @@ RANKS = 2
 DEADLINE_S = 600  # for hangs alone
 SKIPPED = 77  # as SKIP_RETURN_CODE in CMakeLists.txt
 
-try:
-    import torch  # noqa: F401
-except ImportError:
+if importlib.util.find_spec("torch") is None:
     print("skipped: Python's torch is not installed; harness/setup --oracles has it")
     sys.exit(SKIPPED)
 
