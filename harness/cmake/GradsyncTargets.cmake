@@ -78,12 +78,11 @@ function(gradsync_test_properties name)
   set_tests_properties(${name} PROPERTIES LABELS "${ARG_LABELS}" TIMEOUT ${timeout_s})
   if(NOT "unit" IN_LIST ARG_LABELS AND NOT "plot" IN_LIST ARG_LABELS)
     # Several ranks, links and pinned cores: beside many others they would only slow each other.
-    # Two at a time: while one waits, for a deadline or an interpreter, the other computes.
-    get_property(distributed_tests GLOBAL PROPERTY GRADSYNC_DISTRIBUTED_TESTS)
-    math(EXPR distributed_tests "${distributed_tests} + 1")
-    set_property(GLOBAL PROPERTY GRADSYNC_DISTRIBUTED_TESTS ${distributed_tests})
-    math(EXPR turn "${distributed_tests} % 2")
-    set_tests_properties(${name} PROPERTIES RESOURCE_LOCK "ranks of turn ${turn}")
+    # Two at a time: while one waits, for a deadline or an interpreter, the other computes. Each takes
+    # more than a third of what ctest runs at a time where that is a test for each processor.
+    cmake_host_system_information(RESULT processors QUERY NUMBER_OF_LOGICAL_CORES)
+    math(EXPR share "${processors} / 3 + 1")
+    set_tests_properties(${name} PROPERTIES PROCESSORS ${share})
   endif()
 endfunction()
 

@@ -4,6 +4,8 @@ Covers: session.cpp, session_start.cpp.
 """
 
 import resource
+import shutil
+import tempfile
 import unittest
 
 from program import PACED, PROGRAM, QUICK, ProgramTest, can_unshare, private_flags
@@ -40,10 +42,25 @@ class TakenTest(ProgramTest):
 
 
 class ResumeTest(ProgramTest):
+    """Of one run, which each test has a copy of."""
+
+    ran = None
+
+    @classmethod
+    def tearDownClass(cls):
+        if cls.ran:
+            shutil.rmtree(cls.ran)
+
     def setUp(self):
         super().setUp()
-        self.assertEqual(self.run_plan(THREE).status, 0)
-        self.file = self.place / "run" / "trials.jsonl"
+        run = self.place / "run"
+        if ResumeTest.ran is None:
+            self.assertEqual(self.run_plan(THREE).status, 0)
+            ResumeTest.ran = tempfile.mkdtemp(prefix="gradsync_test_")
+            shutil.copytree(run, ResumeTest.ran, dirs_exist_ok=True)
+        else:
+            shutil.copytree(ResumeTest.ran, run)
+        self.file = run / "trials.jsonl"
         self.whole = self.file.read_text()
 
     def cut(self, lines, rest=""):

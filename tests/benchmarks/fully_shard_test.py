@@ -144,7 +144,7 @@ class FullyShardTest(ProgramTest):
 
     def steps_of_ours(self, out, **freezing):
         plan = with_cells(
-            QUICK,
+            QUICK | {"steps": 1, "warmup_steps": 1},
             model=["bert_tiny"],
             wrapper=["fsdp"],
             strategy=["baseline", "no_sync"],

@@ -1,5 +1,6 @@
 """What tests of the program under launchers share."""
 
+import functools
 import os
 import shutil
 import signal
@@ -16,8 +17,17 @@ def find(program):
     return shutil.which(program, path=SBIN)
 
 
+# Without importing torch, which takes seconds.
+LOOK_FOR_TORCHRUN = """
+import importlib.util, pathlib, sys
+torch = importlib.util.find_spec("torch")
+sys.exit(not torch or not pathlib.Path(torch.origin).parent.joinpath("distributed/run.py").exists())
+"""
+
+
+@functools.cache
 def has_torchrun():
-    look = [TORCH_PYTHON, "-c", "import torch.distributed.run"]
+    look = [TORCH_PYTHON, "-c", LOOK_FOR_TORCHRUN]
     return subprocess.run(look, capture_output=True).returncode == 0
 
 

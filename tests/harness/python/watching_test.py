@@ -112,23 +112,81 @@ class WatchingTest(ProgramTest):
         return done.stdout.splitlines()
 
 
-class OneProcessTest(WatchingTest):
-    def test_what_it_did(self):
-        lines = self.said(
-            ALONE,
-            """
+# What one process does, block after block; before each it says which.
+BLOCKS = {
+    "what it did": """
+        with gradsync.watching() as watched:
+            assert watched.verdict is None and not watched.page
+            import torch.distributed.fsdp
+            train(5, properly=True)
+        print(watched.verdict.kind, watched.has_excess, watched.steps, watched.unseen)
+        print(watched.per_step["micro_batches"], watched.collectives["all_reduce"])
+        print(watched.page.splitlines()[0])
+        print(watched)
+        print(watched._repr_html_().splitlines()[0])
+        print(watched.json["ranks"][0]["no_peak_because"])
+        """,
+    "accounts": """
+        for wish in (True, False):
+            with gradsync.watching(account=wish, every=1) as watched:
+                train(4, properly=True)
+            print(watched.account)
+        """,
+    "blocks": """
+        seen = []
+        for steps, properly in ((4, True), (0, True), (6, False), (3, True)):
             with gradsync.watching() as watched:
-                assert watched.verdict is None and not watched.page
-                import torch.distributed.fsdp
+                train(steps, properly)
+            seen.append(watched)
+            train(7, properly=False)  # watched by nobody
+        for watched in seen:
+            print(watched.steps.get(0), watched.collectives.get("all_reduce", {}).get("count"))
+        """,
+    "an exception": """
+        try:
+            with gradsync.watching() as watched:
                 train(5, properly=True)
-            print(watched.verdict.kind, watched.has_excess, watched.steps, watched.unseen)
-            print(watched.per_step["micro_batches"], watched.collectives["all_reduce"])
-            print(watched.page.splitlines()[0])
-            print(watched)
-            print(watched._repr_html_().splitlines()[0])
-            print(watched.json["ranks"][0]["no_peak_because"])
-            """,
-        )
+                raise KeyError("of the training")
+        except KeyError as error:
+            print(error, watched.steps)
+        """,
+    "one in another": """
+        with gradsync.watching() as watched:
+            with gradsync.watching() as inner:
+                train(3, properly=True)
+        print(watched.verdict.kind, inner.verdict)
+        print(*inner.unseen)
+        """,
+    "what is left": """
+        before = dict(os.environ)
+        with gradsync.watching() as watched:
+            train(3, properly=True)
+            assert os.listdir(os.environ["GRADSYNC_WATCH_DIR"])
+        assert dict(os.environ) == before
+        import glob
+        print(glob.glob(os.environ["TMPDIR"] + "/gradsync_watching_*"))
+        """,
+}
+
+
+class OneProcessTest(WatchingTest):
+    said_by_block = {}
+
+    def block(self, name):
+        """Returns the lines that it printed; the first that asks runs all of them."""
+        if not OneProcessTest.said_by_block:
+            texts = [ALONE]
+            for each, text in BLOCKS.items():
+                texts += [f"print({f'== {each}'!r})", text]
+            said = "\n".join(self.said(*texts, TMPDIR=str(self.place)))
+            self.assertEqual(list(self.place.glob("gradsync_watching_*")), [])
+            for part in said.split("== ")[1:]:
+                head, *lines = part.splitlines()
+                OneProcessTest.said_by_block[head] = lines
+        return OneProcessTest.said_by_block[name]
+
+    def test_what_it_did(self):
+        lines = self.block("what it did")
         self.assertEqual(lines[0], "one_process False {0: 5} ()")
         self.assertEqual(lines[1], "3 {'bytes': 40, 'count': 1}")
         self.assertIn("WATCH 1 of 1 rank", lines[2])
@@ -139,64 +197,27 @@ class OneProcessTest(WatchingTest):
         self.assertEqual(lines[5], "its tensors were not counted from the first one on")
 
     def test_an_account_is_given_where_it_is_asked_for(self):
-        lines = self.said(
-            ALONE,
-            """
-            for wish in (True, False):
-                with gradsync.watching(account=wish, every=1) as watched:
-                    train(4, properly=True)
-                print(watched.account)
-            """,
-        )
+        lines = self.block("accounts")
         # Its micro-batches are alike.
         self.assertIn("3 of 3 contributions cannot be told apart", lines[0])
         self.assertEqual(lines[1], "()")
 
     def test_each_watching_is_of_its_own_block(self):
-        lines = self.said(
-            ALONE,
-            """
-            seen = []
-            for steps, properly in ((4, True), (0, True), (6, False), (3, True)):
-                with gradsync.watching() as watched:
-                    train(steps, properly)
-                seen.append(watched)
-                train(7, properly=False)  # watched by nobody
-            for watched in seen:
-                print(watched.steps.get(0), watched.collectives.get("all_reduce", {}).get("count"))
-            """,
-        )
+        lines = self.block("blocks")
         self.assertEqual(lines[0], "4 1")
         self.assertIn(lines[1], ("0 None", "None None"))
         self.assertEqual(lines[2:], ["6 3", "3 1"])
 
     def test_an_exception_of_the_training_goes_on_its_way(self):
-        lines = self.said(
-            ALONE,
-            """
-            try:
-                with gradsync.watching() as watched:
-                    train(5, properly=True)
-                    raise KeyError("of the training")
-            except KeyError as error:
-                print(error, watched.steps)
-            """,
-        )
-        self.assertEqual(lines, ["'of the training' {0: 5}"])
+        self.assertEqual(self.block("an exception"), ["'of the training' {0: 5}"])
+
+    def test_a_watching_inside_of_another(self):
+        lines = self.block("one in another")
+        self.assertEqual(lines[0], "one_process None")
+        self.assertIn("watched already", lines[1])
 
     def test_nothing_is_left_behind(self):
-        self.said(
-            ALONE,
-            """
-            before = dict(os.environ)
-            with gradsync.watching() as watched:
-                train(3, properly=True)
-                assert os.listdir(os.environ["GRADSYNC_WATCH_DIR"])
-            assert dict(os.environ) == before
-            """,
-            TMPDIR=str(self.place),
-        )
-        self.assertEqual(list(self.place.glob("gradsync_watching_*")), [])
+        self.assertEqual(self.block("what is left"), ["[]"])
 
     def test_torch_need_not_be_there_before(self):
         lines = self.said(
@@ -247,20 +268,6 @@ class UnseenTest(WatchingTest):
         cache = str(self.place / "empty")
         why = self.unseen(XDG_CACHE_HOME=cache, CXX="", PATH="/nonexistent")
         self.assertIn("there is no C++ compiler", why)
-
-    def test_a_watching_inside_of_another(self):
-        lines = self.said(
-            ALONE,
-            """
-            with gradsync.watching() as watched:
-                with gradsync.watching() as inner:
-                    train(3, properly=True)
-            print(watched.verdict.kind, inner.verdict)
-            print(*inner.unseen)
-            """,
-        )
-        self.assertEqual(lines[0], "one_process None")
-        self.assertIn("watched already", lines[1])
 
     def test_under_gradsync_watch(self):
         script = self.script(
