@@ -12,6 +12,7 @@ import sys
 import textwrap
 import unittest
 from pathlib import Path
+from typing import ClassVar
 
 ROOT = Path(__file__).resolve().parents[3]
 sys.path.insert(0, str(ROOT / "tests" / "benchmarks"))
@@ -170,7 +171,7 @@ BLOCKS = {
 
 
 class OneProcessTest(WatchingTest):
-    said_by_block = {}
+    said_by_block: ClassVar = {}
 
     def block(self, name):
         """Returns the lines that it printed; the first that asks runs all of them."""
