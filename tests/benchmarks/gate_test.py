@@ -153,6 +153,15 @@ class GateTest(ProgramTest):
     def turns(self, out="gate"):
         return json.loads((self.place / out / "gate.turns.json").read_text())
 
+    def assert_regression(self, change, *texts):
+        outcome = self.gate(candidate=self.proxy(change))
+        self.assertEqual(outcome.status, REGRESSION, outcome.err)
+        rows = [row for row in self.report()["rows"] if row["verdict"] == "regression"]
+        for text in texts:
+            self.assertIn(text, rows[0]["reason"])
+        self.assertTrue(all(row["times"] is None for row in rows))
+        return rows
+
 
 class Counts(GateTest):
     def test_the_same_build_passes(self):
@@ -163,20 +172,6 @@ class Counts(GateTest):
         self.assertEqual(report["exit_status"], PASS)
         self.assertEqual([row["verdict"] for row in report["rows"]], ["pass", "pass"])
         self.assertTrue(any("same file" in note for note in report["notes"]), report["notes"])
-
-    def test_a_build_that_says_the_same_passes_through_the_script_too(self):
-        outcome = self.gate("--counts-only", candidate=self.proxy(NOTHING))
-        self.assertEqual(outcome.status, PASS, outcome.err)
-        self.assertEqual(self.report()["notes"], [])
-
-    def assert_regression(self, change, *texts):
-        outcome = self.gate(candidate=self.proxy(change))
-        self.assertEqual(outcome.status, REGRESSION, outcome.err)
-        rows = [row for row in self.report()["rows"] if row["verdict"] == "regression"]
-        for text in texts:
-            self.assertIn(text, rows[0]["reason"])
-        self.assertTrue(all(row["times"] is None for row in rows))
-        return rows
 
     def test_a_lost_no_sync(self):
         rows = self.assert_regression(LOST_NO_SYNC, "micro-batch 1", "no_sync has no effect")
@@ -212,9 +207,6 @@ class Counts(GateTest):
 
     def test_one_byte_more_at_peak(self):
         self.assertEqual(len(self.assert_regression(ONE_BYTE, "rank 1", "1 byte more")), 2)
-
-    def test_one_all_reduce_more(self):
-        self.assertEqual(len(self.assert_regression(ONE_MORE, "micro-batch 2")), 2)
 
 
 class Times(GateTest):
@@ -299,6 +291,28 @@ class Slow(GateTest):
         [row] = self.report()["rows"]
         self.assertGreater(row["times"]["low"]["effect"]["value"], 0.1, outcome.out)
 
+    def test_a_build_that_says_the_same_passes_through_the_script_too(self):
+        outcome = self.gate("--counts-only", candidate=self.proxy(NOTHING))
+        self.assertEqual(outcome.status, PASS, outcome.err)
+        self.assertEqual(self.report()["notes"], [])
+
+    def test_one_all_reduce_more(self):
+        self.assertEqual(len(self.assert_regression(ONE_MORE, "micro-batch 2")), 2)
+
+    def test_another_one_adds_to_what_lies_there(self):
+        def measure(row):
+            return self.call(
+                *("gate", "--selftest", self.plan_file(ROWS), "--rows", f"strategy={row}"),
+                *("--extra-work", "0%", "--starts", "1", "--out", self.place / "rates"),
+            )
+
+        for count in (1, 2):
+            outcome = measure("no_sync")
+            self.assertEqual(outcome.status, 0, outcome.err)
+            self.assertEqual(len(list((self.place / "rates").glob("*.turns.json.gz"))), count)
+        self.assertIn("over 2 starts", outcome.out)
+        self.assert_refused(measure("baseline"), "turns.json", "rows")
+
 
 class SelfTest(GateTest):
     def test_its_turns_are_kept_and_decided_again(self):
@@ -317,20 +331,6 @@ class SelfTest(GateTest):
             self.assertEqual([turn["start"] for turn in row["turns"]], [0] * 10)
         again = self.call("gate", "--replay", self.place / "rates")
         self.assertEqual((again.status, again.out), (0, measured.out), again.err)
-
-    def test_another_one_adds_to_what_lies_there(self):
-        def measure(row):
-            return self.call(
-                *("gate", "--selftest", self.plan_file(ROWS), "--rows", f"strategy={row}"),
-                *("--extra-work", "0%", "--starts", "1", "--out", self.place / "rates"),
-            )
-
-        for count in (1, 2):
-            outcome = measure("no_sync")
-            self.assertEqual(outcome.status, 0, outcome.err)
-            self.assertEqual(len(list((self.place / "rates").glob("*.turns.json.gz"))), count)
-        self.assertIn("over 2 starts", outcome.out)
-        self.assert_refused(measure("baseline"), "turns.json", "rows")
 
 
 class Stored(GateTest):

@@ -26,7 +26,6 @@ using sync::FsdpGroups;
 using sync::FsdpOptions;
 using sync::FullyShardedDataParallel;
 
-constexpr int kSteps = 10;
 constexpr int kMicroBatches = 2;
 
 // What is trained, and how.
@@ -36,6 +35,7 @@ struct Recipe {
   sync::AdamWOptions optimizer{.lr = 1e-3, .eps = 1e-2};
   bool balanced_routing = false;
   std::int64_t lora_rank = 0;
+  int steps = 4;
 };
 
 struct Trained {
@@ -65,12 +65,12 @@ models::DataLoader loader_of(const models::Model& model, int rank, int world_siz
 }
 
 // Steps that synchronize in the last micro-batch, or in each.
-std::vector<double> train(sync::Wrapper& model, const RankHarness& rank,
-                          const sync::AdamWOptions& options, bool no_sync) {
-  sync::FusedAdamW optimizer(model.parameters(), options);
+std::vector<double> train(sync::Wrapper& model, const RankHarness& rank, const Recipe& recipe,
+                          bool no_sync) {
+  sync::FusedAdamW optimizer(model.parameters(), recipe.optimizer);
   models::DataLoader data = loader_of(model.module(), rank.rank, rank.world_size);
   std::vector<double> losses;
-  for (int step = 0; step < kSteps; ++step) {
+  for (int step = 0; step < recipe.steps; ++step) {
     for (int i = 0; i < kMicroBatches; ++i) {
       std::optional<sync::NoSyncGuard> guard;
       if (no_sync && i + 1 < kMicroBatches) guard.emplace(model);
@@ -95,7 +95,7 @@ Trained trained_by_fsdp(const RankHarness& rank, const FsdpGroups& groups, const
   FullyShardedDataParallel model(make(recipe), groups, options);
   const at::Tensor start = flat_shards(model);
   Trained result;
-  result.losses = train(model, rank, recipe.optimizer, no_sync);
+  result.losses = train(model, rank, recipe, no_sync);
   result.moved = flat_shards(model) - start;
   for (const auto& item : model.module().named_parameters()) {
     result.parameters[item.key()] = model.whole_parameter(item.key());
@@ -107,7 +107,7 @@ Trained trained_by_ddp(const RankHarness& rank, const Recipe& recipe) {
   const auto module = make(recipe);
   sync::DistributedDataParallel model(module, rank.group, {});
   Trained result;
-  result.losses = train(model, rank, recipe.optimizer, true);
+  result.losses = train(model, rank, recipe, true);
   for (const auto& item : module->named_parameters()) {
     result.parameters[item.key()] = item.value().detach().clone();
   }
@@ -125,7 +125,7 @@ Trained trained_alone(const RankHarness& rank, const Recipe& recipe) {
   std::vector<models::DataLoader> data;
   for (int r = 0; r < rank.world_size; ++r) data.push_back(loader_of(*model, r, rank.world_size));
   Trained result;
-  for (int step = 0; step < kSteps; ++step) {
+  for (int step = 0; step < recipe.steps; ++step) {
     for (int r = 0; r < rank.world_size; ++r) {
       for (int i = 0; i < kMicroBatches; ++i) {
         at::Tensor loss = model->loss(data[r].next());
@@ -219,7 +219,7 @@ TEST(FsdpModelsWithLowRankUpdates, TrainAsUnderDdpAndAlone) {
 
 // ctest's fsdp_models_slow_test.
 TEST_P(FsdpModels, TrainAsUnderDdpAndAloneOnFourRanks) {
-  expect_all_alike({GetParam()}, 4);
+  expect_all_alike({.model = GetParam(), .steps = 10}, 4);
 }
 
 // Two nodes of two ranks.
