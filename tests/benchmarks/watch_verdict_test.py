@@ -34,10 +34,10 @@ BY_THEMSELVES = ("forked_by_itself",)
 BY_MPIRUN = ("by_mpi",)
 # Of forked ones: what differs from another script's in what leads to the same verdict.
 NIGHTLY = (
-    "plain", "flattened", "overlapped_by_hand", "baseline", "mirrored", "fsdp1_no_sync",
-    "two_models", "evaluation", "scaler", "short_window", "unused_parameters", "by_hand",
-    "local_sgd", "compiled_by_inductor", "accelerate_baseline", "varying", "closure", "told_to",
-    "noise_scale", "hsdp_all_deferred", "hsdp_never", "hsdp_cleared", "fsdp1_hybrid",
+    "plain", "overlapped_by_hand", "baseline", "mirrored", "never", "fsdp1_no_sync", "two_models",
+    "evaluation", "scaler", "short_window", "sharpness", "by_hand", "local_sgd",
+    "compiled_by_inductor", "accelerate_baseline", "varying", "closure", "told_to", "perturbed",
+    "noise_scale", "hsdp_undone", "hsdp_all_deferred", "hsdp_cleared", "fsdp1_hybrid",
     "replicate_deferred", "replicate_never", "replicate_over_ddp", "replicate_over_ddp_deferred",
     "replicate_over_ddp_improper", "fsdp1_hybrid_no_sync", "fsdp_tensor_no_sync",
     "hsdp_last_backward", "hsdp_mixed_replicas_deferred", "hsdp_mixed_all_deferred",
