@@ -92,7 +92,7 @@ measure::CategoryBytes measured(RankHarness& rank, const FsdpOptions& options, i
   return measure::meter().highest_by_category();
 }
 
-// 64 options x 3 accumulations x 2 policies on 2 and on 3 ranks: no byte apart.
+// 64 options x 3 accumulations x the policies there are then on 2 and on 3 ranks: no byte apart.
 TEST(FsdpMemory, TheFormulaIsWhatTheWrapperHolds) {
   for (const int ranks : {2, 3}) {
     run_ranks(ranks, [](RankHarness& rank) {
@@ -100,6 +100,7 @@ TEST(FsdpMemory, TheFormulaIsWhatTheWrapperHolds) {
       for (const FsdpOptions& options : all_options_and_dtypes()) {
         for (const int micro_batches : {1, 2, 4}) {
           for (const bool no_sync : {false, true}) {
+            if (no_sync && micro_batches == 1) continue;  // the same step
             std::vector<bool> syncs(micro_batches, !no_sync);
             syncs.back() = true;
             auto seen = measured(rank, options, micro_batches, no_sync);

@@ -107,27 +107,29 @@ void expect_close(const Values& values, const Values& wanted, double tolerance) 
   }
 }
 
-void expect_trained_as_alone(RankHarness& rank, const FsdpOptions& options, int steps,
+// With each of these options.
+void expect_trained_as_alone(RankHarness& rank, const std::vector<FsdpOptions>& all, int steps,
                              const std::vector<std::string>& frozen = {}) {
   const Values wanted = trained_alone(rank.world_size, steps, frozen);
-  for (const bool no_sync : {false, true}) {
-    FullyShardedDataParallel model(std::make_shared<ToyLayers>(frozen),
-                                   FsdpGroups{rank.group, nullptr}, options);
-    train(model, rank.rank, steps, no_sync, no_sync);
-    expect_close(whole_parameters(model), wanted, 2e-6);
+  for (const FsdpOptions& options : all) {
+    for (const bool no_sync : {false, true}) {
+      FullyShardedDataParallel model(std::make_shared<ToyLayers>(frozen),
+                                     FsdpGroups{rank.group, nullptr}, options);
+      train(model, rank.rank, steps, no_sync, no_sync);
+      expect_close(whole_parameters(model), wanted, 2e-6);
+    }
   }
 }
 
 TEST(Fsdp, TrainsAsOneProcessDoes) {
   for (const int world_size : {1, 2, 3, 4}) {
-    run_ranks(world_size, [](RankHarness& rank) { expect_trained_as_alone(rank, {}, 10); });
+    run_ranks(world_size,
+              [](RankHarness& rank) { expect_trained_as_alone(rank, {FsdpOptions{}}, 10); });
   }
 }
 
 TEST(Fsdp, TrainsTheSameWithEveryOption) {
-  run_ranks(3, [](RankHarness& rank) {
-    for (const FsdpOptions& options : all_options()) expect_trained_as_alone(rank, options, 2);
-  });
+  run_ranks(3, [](RankHarness& rank) { expect_trained_as_alone(rank, all_options(), 2); });
 }
 
 // Of a unit some, all, or all but the first it needs for its input's gradient; of the root one end;
@@ -143,9 +145,7 @@ const std::vector<std::vector<std::string>> kFrozen = {
 TEST(Fsdp, TrainsWhatIsNotFrozen) {
   run_ranks(3, [](RankHarness& rank) {
     for (const std::vector<std::string>& frozen : kFrozen) {
-      for (const FsdpOptions& options : all_options()) {
-        expect_trained_as_alone(rank, options, 2, frozen);
-      }
+      expect_trained_as_alone(rank, all_options(), 2, frozen);
     }
   });
 }
