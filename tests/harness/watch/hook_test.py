@@ -20,6 +20,7 @@ HERE = Path(__file__).resolve().parent
 ROOT = HERE.parents[2]
 JOBS = HERE / "jobs"
 HOOK = ROOT / "harness" / "watch" / "hook"
+FORKED_RANKS = ROOT / "tests" / "benchmarks" / "forked_ranks.py"
 RANKS = 2
 DEADLINE_S = 600  # for hangs alone
 SKIPPED = 77  # as SKIP_RETURN_CODE in CMakeLists.txt
@@ -54,26 +55,12 @@ def run_python(*arguments, **more):
     )
 
 
-def run_job(script, folder=None):
-    """Returns of each rank its exit status and what it printed. `folder`: with the hook."""
+def run_job(script, folder):
+    """Runs it with the hook, in ranks that are forked from a process that has imported torch."""
     place = {"MASTER_ADDR": "127.0.0.1", "MASTER_PORT": str(free_port())}
-    ranks = []
-    for rank in range(RANKS):
-        place |= {"RANK": str(rank), "LOCAL_RANK": str(rank), "WORLD_SIZE": str(RANKS)}
-        ranks.append(
-            subprocess.Popen(
-                [sys.executable, str(script)],
-                env=environment(folder, **place),
-                stdout=subprocess.PIPE,
-                stderr=subprocess.PIPE,
-                text=True,
-            )
-        )
-    try:
-        return [(*rank.communicate(timeout=DEADLINE_S), rank.returncode) for rank in ranks]
-    finally:
-        for rank in ranks:
-            rank.kill()
+    done = run_python(FORKED_RANKS, RANKS, script, env=environment(folder, **place))
+    if done.returncode != 0:
+        raise AssertionError(done.stderr)
 
 
 def events_of(folder):
@@ -134,7 +121,7 @@ class EventsTest(unittest.TestCase):
     @classmethod
     def setUpClass(cls):
         with tempfile.TemporaryDirectory(prefix="gradsync_test_") as folder:
-            cls.results = run_job(JOBS / "improper.py", folder)
+            run_job(JOBS / "improper.py", folder)
             cls.by_rank = events_of(folder)
         cls.source = (JOBS / "improper.py").read_text().splitlines()
 
