@@ -22,6 +22,7 @@ UNWRITTEN = {
     "frozen_units": 0,
     "fused_optimizer": True,
     "lora_rank": 0,
+    "offload": "none",
     "optimizer_in_backward": False,
     "sync_batch_norm": False,
 }

@@ -15,10 +15,15 @@ PHASES = {
     "recompute": ("#CAB2D6", None),
     "wait": ("#FFFFFF", "////"),
     "copy": ("#CC79A7", None),
+    "offload": ("#F0E442", None),
     "optimizer": ("#009E73", None),
 }
-LABELS = {"wait": "wait for communication", "recompute": "backward, computing again"}
-RARE = ("recompute",)  # explained only where there is some
+LABELS = {
+    "wait": "wait for communication",
+    "recompute": "backward, computing again",
+    "offload": "copy to the host and back",
+}
+RARE = ("recompute", "offload")  # explained only where there is some
 BUCKETS = ("#E69F00", "#F5D08A")  # neighbours differ, so that each bucket can be seen
 LANE = 0.8
 TALL_LANE = 2.0  # of communication, where many collectives are in flight at once

@@ -48,6 +48,7 @@ struct MemoryRow {
   int world_size = 0;
   std::optional<std::int64_t> peak_bytes;  // nothing: `unknown_because` says why
   std::optional<std::map<std::string, std::int64_t>> peak_by_category;
+  std::optional<std::int64_t> host_peak_bytes;  // unset: nothing is offloaded
   std::optional<std::string> place;
   std::string unknown_because;
   std::optional<std::int64_t> budget_bytes;  // these where one was asked for
@@ -61,6 +62,7 @@ constexpr auto fields_of(const MemoryRow*) {
       field("world_size", &MemoryRow::world_size),
       field("predicted_peak_allocated_bytes", &MemoryRow::peak_bytes),
       field("predicted_peak_by_category", &MemoryRow::peak_by_category),
+      field("predicted_host_peak_allocated_bytes", &MemoryRow::host_peak_bytes).spared(),
       field("place", &MemoryRow::place),
       field("unknown_because", &MemoryRow::unknown_because),
       field("budget_bytes", &MemoryRow::budget_bytes).spared(),
@@ -162,6 +164,7 @@ MemoryRow row_of(const Predict& predict, const plan::Cell& cell, const MemoryOpt
   if (!prediction.memory) return row;
   row.peak_bytes = prediction.memory->peak_bytes;
   row.peak_by_category = coordinate::by_name(prediction.memory->peak_by_category);
+  if (cell.offload != "none") row.host_peak_bytes = prediction.memory->host_peak_bytes;
   row.place = words(prediction.memory->peak_place);
   if (options.budget.empty()) return row;
   const std::int64_t budget = budget_bytes(options.budget);
@@ -189,8 +192,11 @@ void print_peaks(const std::vector<MemoryRow>& rows, bool with_budget) {
   std::vector<text::TextTable::Column> columns{
       {"wrapper", text::Align::Left}, {"strategy", text::Align::Left}, {"accumulation"}};
   for (const std::string& axis : varying) columns.push_back({axis, text::Align::Left});
-  columns.insert(columns.end(),
-                 {{"ranks"}, {"peak bytes"}, {"peak"}, {"reached in", text::Align::Left}});
+  columns.insert(columns.end(), {{"ranks"}, {"peak bytes"}, {"peak"}});
+  const bool offloads = std::ranges::any_of(
+      rows, [](const MemoryRow& row) { return row.host_peak_bytes.has_value(); });
+  if (offloads) columns.push_back({"host peak bytes"});
+  columns.push_back({"reached in", text::Align::Left});
   if (with_budget) {
     columns.push_back({"budget", text::Align::Left});
     columns.push_back({"largest accumulation"});
@@ -202,10 +208,16 @@ void print_peaks(const std::vector<MemoryRow>& rows, bool with_budget) {
     for (const std::string& axis : varying) words.push_back(axis_text(row.cell, axis));
     words.push_back(std::to_string(row.world_size));
     if (!row.peak_bytes) {
-      words.insert(words.end(), {"not declared", "", row.unknown_because});
+      words.insert(words.end(), {"not declared", ""});
+      if (offloads) words.emplace_back();
+      words.push_back(row.unknown_because);
     } else {
       words.insert(words.end(), {std::to_string(*row.peak_bytes),
-                                 format_bytes(static_cast<double>(*row.peak_bytes)), *row.place});
+                                 format_bytes(static_cast<double>(*row.peak_bytes))});
+      if (offloads) {
+        words.push_back(row.host_peak_bytes ? std::to_string(*row.host_peak_bytes) : "-");
+      }
+      words.push_back(*row.place);
       if (with_budget) words.insert(words.end(), {*row.fits ? "fits" : "oom", largest(row)});
     }
     table.add_row(words);

@@ -45,6 +45,11 @@ models::UnitLevers levers_of(const plan::Cell& cell) {
           .lora_rank = cell.lora_rank};
 }
 
+sync::Offload offload_of(const plan::Cell& cell) {
+  if (cell.offload == "none") return sync::Offload::None;
+  return cell.offload == "parameters" ? sync::Offload::Parameters : sync::Offload::OptimizerState;
+}
+
 sync::FsdpMemory fsdp_memory(const plan::Cell& cell, const LaunchSpec& where) {
   sync::FsdpMemory memory;
   memory.ranks = cell.hybrid_shard ? where.topology.ranks_per_node : where.topology.world_size();
@@ -57,6 +62,7 @@ sync::FsdpMemory fsdp_memory(const plan::Cell& cell, const LaunchSpec& where) {
   memory.reshard_after_backward = cell.reshard_after_backward;
   memory.prefetch = cell.prefetch;
   memory.optimizer_in_backward = cell.optimizer_in_backward;
+  memory.offload = offload_of(cell);
   return memory;
 }
 
@@ -83,7 +89,9 @@ MemoryPrediction predict_memory(const plan::Cell& cell, const LaunchSpec& where)
   const auto syncs = plan::declared_syncs(cell.wrapper, cell.strategy, cell.accumulation_steps);
   if (cell.wrapper == "ddp") {
     if (!cell.broadcast_buffers) footprint.buffer_bytes.clear();  // none goes into a message
-    return {sync::ddp_step_memory(cell.gradient_as_bucket_view, footprint, syncs, other), ""};
+    return {sync::ddp_step_memory(cell.gradient_as_bucket_view, footprint, syncs, other,
+                                  offload_of(cell)),
+            ""};
   }
   return {sync::fsdp_step_memory(fsdp_memory(cell, where), footprint, syncs, other), ""};
 }
@@ -100,6 +108,9 @@ void add_prediction(results::TrialRecord& record, const plan::Cell& cell, const 
   const MemoryPrediction prediction = predict_memory(cell, where);
   if (!prediction.memory) return;
   record.predicted_peak_allocated_bytes = prediction.memory->peak_bytes;
+  if (cell.offload != "none") {
+    record.predicted_host_peak_allocated_bytes = prediction.memory->host_peak_bytes;
+  }
   record.predicted_peak_by_category = by_name(prediction.memory->peak_by_category);
 }
 

@@ -16,6 +16,7 @@ namespace gradsync::measure {
 namespace {
 
 thread_local MemoryCategory current_category = MemoryCategory::Other;
+thread_local bool is_for_host = false;
 // Whether this thread is the rank's: it installed the meter, or has opened a scope.
 thread_local bool is_own_thread = false;
 
@@ -28,8 +29,8 @@ std::string sentence(const OutOfMemoryReport& report) {
 }
 
 // A beginning is no change, and of no place.
-std::vector<MemoryChange> changes_from(const CategoryBytes& held) {
-  return {{held, std::make_shared<const MemoryPlace>()}};
+std::vector<MemoryChange> changes_from(const HeldMemory& device, const HeldMemory& host) {
+  return {{device.allocated, std::make_shared<const MemoryPlace>(), host.allocated}};
 }
 
 }  // namespace
@@ -41,6 +42,12 @@ MemoryScope::MemoryScope(MemoryCategory category)
 
 MemoryScope::~MemoryScope() {
   current_category = outer_;
+}
+
+HostMemoryScope::HostMemoryScope() : outer_(std::exchange(is_for_host, true)) {}
+
+HostMemoryScope::~HostMemoryScope() {
+  is_for_host = outer_;
 }
 
 void relabel_memory(const void* data, MemoryCategory category,
@@ -144,36 +151,39 @@ std::optional<OutOfMemoryReport> MemoryMeter::last_oom() const {
 
 std::int64_t MemoryMeter::allocated_bytes() const {
   const std::lock_guard lock(mutex_);
-  return current_->allocated_bytes;
+  return current_->device.allocated_bytes;
 }
 
 CategoryBytes MemoryMeter::allocated_by_category() const {
   const std::lock_guard lock(mutex_);
-  return current_->allocated;
+  return current_->device.allocated;
+}
+
+HeldMemory MemoryMeter::host() const {
+  const std::lock_guard lock(mutex_);
+  return current_->host;
 }
 
 void MemoryMeter::reset_peak() {
   const std::lock_guard lock(mutex_);
-  current_->peak_bytes = current_->allocated_bytes;
-  current_->peak = current_->allocated;
-  current_->highest = current_->allocated;
-  current_->peak_was_last = true;
+  current_->device.reset_peak();
+  current_->host.reset_peak();
   if (current_->reserved_model) current_->reserved_model->reset_peak();
 }
 
 std::int64_t MemoryMeter::peak_bytes() const {
   const std::lock_guard lock(mutex_);
-  return current_->peak_bytes;
+  return current_->device.peak_bytes;
 }
 
 CategoryBytes MemoryMeter::peak_by_category() const {
   const std::lock_guard lock(mutex_);
-  return current_->peak;
+  return current_->device.peak;
 }
 
 CategoryBytes MemoryMeter::highest_by_category() const {
   const std::lock_guard lock(mutex_);
-  return current_->highest;
+  return current_->device.highest;
 }
 
 std::optional<std::int64_t> MemoryMeter::peak_reserved_estimate_bytes() const {
@@ -186,7 +196,7 @@ void MemoryMeter::begin_timeline(const Clock& clock, std::size_t max_points) {
   const std::lock_guard lock(mutex_);
   clock_ = &clock;
   timeline_.emplace(max_points);
-  record_change();
+  timeline_->add({clock_->now_ns(), current_->device.allocated, place_});
 }
 
 std::vector<MemoryPoint> MemoryMeter::end_timeline() {
@@ -198,13 +208,13 @@ std::vector<MemoryPoint> MemoryMeter::end_timeline() {
 
 void MemoryMeter::begin_changes() {
   const std::lock_guard lock(mutex_);
-  changes_ = changes_from(current_->allocated);
+  changes_ = changes_from(current_->device, current_->host);
 }
 
 MemoryChanges MemoryMeter::take_changes() {
   const std::lock_guard lock(mutex_);
   GRADSYNC_CHECK(changes_.has_value(), ==, true);
-  MemoryChanges taken{std::exchange(*changes_, changes_from(current_->allocated)), {}};
+  MemoryChanges taken{std::exchange(*changes_, changes_from(current_->device, current_->host)), {}};
   if (current_->reserved_model) taken.reserved_like = current_->reserved_model->blocks();
   return taken;
 }
@@ -218,23 +228,25 @@ void* MemoryMeter::allocate(std::int64_t bytes) {
   if (!is_own_thread) return c10::alloc_cpu(static_cast<std::size_t>(bytes));
   const std::lock_guard lock(mutex_);
   if (fold_failure_) std::rethrow_exception(std::exchange(fold_failure_, nullptr));
-  const std::int64_t held_bytes = current_->allocated_bytes;
-  if (budget_bytes_ && held_bytes + bytes > *budget_bytes_) {
-    refuse(
-        {bytes, std::max<std::int64_t>(0, *budget_bytes_ - held_bytes), *budget_bytes_, *place_});
-  }
+  if (!is_for_host) require_budget(bytes);
   const bool fold = is_to_fold(bytes) && !inside_operator();
   void* const data = ask_system(bytes, fold);
-  const std::uint64_t name = next_name_++;
-  blocks_[data] = {bytes, current_category, fold, account_, name};
-  if (current_->reserved_model) {
-    const bool fits = current_->reserved_model->allocate(name, bytes);
+  const Block block{bytes, current_category, fold, is_for_host, account_, next_name_++};
+  blocks_[data] = block;
+  if (current_->reserved_model && !block.on_host) {
+    const bool fits = current_->reserved_model->allocate(block.name, bytes);
     GRADSYNC_CHECK(fits, ==, true);  // it has no limit
   }
-  current_->add(current_category, bytes);
-  current_->raise_peak();
-  record_change();
+  current_->of(block).add(current_category, bytes);
+  current_->of(block).raise_peak();
+  record_change(block);
   return data;
+}
+
+void MemoryMeter::require_budget(std::int64_t bytes) {
+  const std::int64_t held_bytes = current_->device.allocated_bytes;
+  if (!budget_bytes_ || held_bytes + bytes <= *budget_bytes_) return;
+  refuse({bytes, std::max<std::int64_t>(0, *budget_bytes_ - held_bytes), *budget_bytes_, *place_});
 }
 
 void MemoryMeter::free(void* data) {
@@ -247,9 +259,9 @@ void MemoryMeter::free(void* data) {
   const Block block = found->second;
   blocks_.erase(found);
   Account& account = accounts_.at(block.account);
-  if (account.reserved_model) account.reserved_model->free(block.name);
-  account.add(block.category, -block.bytes);
-  record_change();
+  if (account.reserved_model && !block.on_host) account.reserved_model->free(block.name);
+  account.of(block).add(block.category, -block.bytes);
+  record_change(block);
   lock.unlock();
   if (block.folded) {
     folded_->give_back(data, static_cast<std::size_t>(block.bytes));
@@ -289,15 +301,9 @@ void MemoryMeter::relabel(const void* data, MemoryCategory category,
   if (found == blocks_.end()) return;
   Block& block = found->second;
   if (only_from && block.category != *only_from) return;
-  Account& account = accounts_.at(block.account);
-  account.add(block.category, -block.bytes);
-  account.add(category, block.bytes);
-  if (account.peak_was_last) {  // so this block, which is alive, was part of it
-    bytes_of(account.peak, block.category) -= block.bytes;
-    bytes_of(account.peak, category) += block.bytes;
-  }
+  accounts_.at(block.account).of(block).relabel(block.category, category, block.bytes);
   block.category = category;
-  record_change();
+  record_change(block);
 }
 
 bool MemoryMeter::is_to_fold(std::int64_t bytes) const {
@@ -319,23 +325,43 @@ void MemoryMeter::refuse(const OutOfMemoryReport& report) {
   C10_THROW_ERROR(OutOfMemoryError, sentence(report));
 }
 
-void MemoryMeter::Account::add(MemoryCategory category, std::int64_t bytes) {
+void HeldMemory::add(MemoryCategory category, std::int64_t bytes) {
   bytes_of(allocated, category) += bytes;
   bytes_of(highest, category) =
       std::max(bytes_of(highest, category), bytes_of(allocated, category));
   allocated_bytes += bytes;
 }
 
-void MemoryMeter::Account::raise_peak() {
+void HeldMemory::raise_peak() {
   peak_was_last = allocated_bytes > peak_bytes;
   if (!peak_was_last) return;
   peak_bytes = allocated_bytes;
   peak = allocated;
 }
 
-void MemoryMeter::record_change() {
-  if (changes_) changes_->push_back({current_->allocated, place_});
-  if (timeline_) timeline_->add({clock_->now_ns(), current_->allocated, place_});
+void HeldMemory::reset_peak() {
+  peak_bytes = allocated_bytes;
+  peak = allocated;
+  highest = allocated;
+  peak_was_last = true;
+}
+
+void HeldMemory::relabel(MemoryCategory from, MemoryCategory to, std::int64_t bytes) {
+  add(from, -bytes);
+  add(to, bytes);
+  if (!peak_was_last) return;  // else the block, which is alive, was part of it
+  bytes_of(peak, from) -= bytes;
+  bytes_of(peak, to) += bytes;
+}
+
+// A timeline is the device's alone.
+void MemoryMeter::record_change(const Block& block) {
+  if (changes_) {
+    changes_->push_back({current_->device.allocated, place_, current_->host.allocated});
+  }
+  if (timeline_ && !block.on_host) {
+    timeline_->add({clock_->now_ns(), current_->device.allocated, place_});
+  }
 }
 
 }  // namespace gradsync::measure

@@ -9,6 +9,9 @@
 // Where models take turns in one process, each has an account of its own, as if it were alone: what
 // the others hold while they wait is neither in its peak nor against its budget.
 //
+// What is offloaded to the host would leave a GPU's memory. On the CPU, which is device and host at
+// once, such a tensor is counted in a second account, `host`, beside the device's and not in it.
+//
 // Not counted: what is not a CPU tensor's storage (gloo's and MKL's buffers, autograd's own
 // objects, from_blob), tensors from before install(), and those that a library makes on threads of
 // its own: gloo copies what it gathers, when the network lets it, and on a GPU NCCL's buffers are
@@ -56,6 +59,19 @@ class MemoryScope {
   MemoryCategory outer_;
 };
 
+// What this thread allocates while the scope lives is the host's: in the account `host`, and
+// neither in the device's peaks nor against its budget. Scopes nest. Likewise free of cost.
+class HostMemoryScope {
+ public:
+  HostMemoryScope();
+  ~HostMemoryScope();
+  HostMemoryScope(const HostMemoryScope&) = delete;
+  HostMemoryScope& operator=(const HostMemoryScope&) = delete;
+
+ private:
+  bool outer_;
+};
+
 // The block whose first byte is `data` (a storage's, not a view's) is of `category` from now on. No
 // effect on memory that the meter did not hand out. The peak's composition follows where nothing
 // was allocated since the peak: so a tensor may be named right after it was made. With `only_from`,
@@ -79,6 +95,22 @@ struct OutOfMemoryReport {
   std::int64_t had_bytes = 0;     // of the budget, still free
   std::int64_t budget_bytes = 0;  // 0: no budget, the machine itself had no more
   MemoryPlace place;              // as set_place() and set_phase() said last
+};
+
+// What is held in one account, and the most of it since reset_peak().
+struct HeldMemory {
+  CategoryBytes allocated{};
+  std::int64_t allocated_bytes = 0;
+  CategoryBytes peak{};  // of what the peak consisted at its first instant
+  std::int64_t peak_bytes = 0;
+  CategoryBytes highest{};     // the most of each category, each by itself: no sum
+  bool peak_was_last = false;  // nothing was allocated since the peak
+
+  void add(MemoryCategory category, std::int64_t bytes);
+  void raise_peak();
+  void reset_peak();
+  // As relabel_memory().
+  void relabel(MemoryCategory from, MemoryCategory to, std::int64_t bytes);
 };
 
 // One per process; meter() returns it.
@@ -110,11 +142,15 @@ class MemoryMeter {
   // The last refusal, if there was one.
   std::optional<OutOfMemoryReport> last_oom() const;
 
-  // What tensors hold now.
+  // What tensors hold now. Here and below: on the device, unless it says host.
   std::int64_t allocated_bytes() const;
   CategoryBytes allocated_by_category() const;
 
-  // The most they held since reset_peak(), and of what it consisted at the first such instant.
+  // The account `host`: what is offloaded.
+  HeldMemory host() const;
+
+  // The most they held since reset_peak(), the host's too, and of what it consisted at the first
+  // such instant.
   void reset_peak();
   std::int64_t peak_bytes() const;
   CategoryBytes peak_by_category() const;
@@ -143,20 +179,16 @@ class MemoryMeter {
     std::int64_t bytes;
     MemoryCategory category;
     bool folded;
+    bool on_host;
     int account;
     std::uint64_t name;  // in the model of a GPU's allocator
   };
   struct Account {
-    CategoryBytes allocated{};
-    CategoryBytes highest{};
-    std::int64_t allocated_bytes = 0;
-    CategoryBytes peak{};
-    std::int64_t peak_bytes = 0;
-    bool peak_was_last = false;  // nothing was allocated since the peak
-    std::optional<CachingAllocatorModel> reserved_model;
+    HeldMemory device;
+    HeldMemory host;
+    std::optional<CachingAllocatorModel> reserved_model;  // of the device's
 
-    void add(MemoryCategory category, std::int64_t bytes);
-    void raise_peak();
+    HeldMemory& of(const Block& block) { return block.on_host ? host : device; }
   };
 
   void* allocate(std::int64_t bytes);
@@ -167,7 +199,8 @@ class MemoryMeter {
   bool is_to_fold(std::int64_t bytes) const;
   void* ask_system(std::int64_t bytes, bool fold);
   [[noreturn]] void refuse(const OutOfMemoryReport& report);
-  void record_change();
+  void require_budget(std::int64_t bytes);
+  void record_change(const Block& block);
 
   mutable std::mutex mutex_;
   bool installed_ = false;

@@ -6,8 +6,8 @@ namespace gradsync::measure {
 namespace {
 
 bool is_same_change(const MemoryChange& change, const MemoryChange& before) {
-  return change.bytes == before.bytes && change.place->phase == before.place->phase &&
-         change.place->unit == before.place->unit;
+  return change.bytes == before.bytes && change.host == before.host &&
+         change.place->phase == before.place->phase && change.place->unit == before.place->unit;
 }
 
 }  // namespace

@@ -18,6 +18,7 @@ namespace gradsync::measure {
 struct MemoryChange {
   CategoryBytes bytes{};                     // held after it
   std::shared_ptr<const MemoryPlace> place;  // never null
+  CategoryBytes host{};                      // likewise held, in the account `host`
 };
 
 struct MemoryChanges {

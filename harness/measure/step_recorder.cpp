@@ -10,6 +10,7 @@ launch::Activity activity_of(Phase phase) {
     case Phase::Backward:
     case Phase::Recompute:
     case Phase::Copy:
+    case Phase::Offload:
       return launch::Activity::Backward;
     case Phase::Wait:
       return launch::Activity::Wait;
@@ -110,6 +111,11 @@ void StepRecorder::leave() {
   if (!open_) return;
   current_.intervals.back().end_ns = moment();
   open_ = false;
+}
+
+std::optional<Phase> StepRecorder::phase() const {
+  if (!open_) return std::nullopt;
+  return current_.intervals.back().phase;
 }
 
 void StepRecorder::publish(launch::Activity activity) {

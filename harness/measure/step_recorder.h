@@ -11,6 +11,7 @@
 
 #include <array>
 #include <cstdint>
+#include <optional>
 #include <vector>
 
 #include "harness/base/clock.h"
@@ -21,12 +22,12 @@ namespace gradsync::measure {
 
 // Where a rank's own thread is. Recompute: inside of backward, what forward did not keep. Wait:
 // blocked on communication with no computation of its own left. Copy: between such waits it copies
-// what was communicated to where it belongs.
-enum class Phase : std::uint8_t { Forward, Backward, Recompute, Wait, Copy, Optimizer };
-constexpr std::array kPhases{Phase::Forward, Phase::Backward, Phase::Recompute,
-                             Phase::Wait,    Phase::Copy,     Phase::Optimizer};
-constexpr std::array<const char*, kPhases.size()> kPhaseNames{"forward", "backward", "recompute",
-                                                              "wait",    "copy",     "optimizer"};
+// what was communicated to where it belongs. Offload: it copies between the device and the host.
+enum class Phase : std::uint8_t { Forward, Backward, Recompute, Wait, Copy, Offload, Optimizer };
+constexpr std::array kPhases{Phase::Forward, Phase::Backward, Phase::Recompute, Phase::Wait,
+                             Phase::Copy,    Phase::Offload,  Phase::Optimizer};
+constexpr std::array<const char*, kPhases.size()> kPhaseNames{
+    "forward", "backward", "recompute", "wait", "copy", "offload", "optimizer"};
 
 // A thread that stands still is woken no sooner, and what is shorter was no wait. Larger: short
 // waits pass for copying.
@@ -70,6 +71,8 @@ class StepRecorder {
   // The thread is in `phase` from now on, until the next enter() or leave().
   void enter(Phase phase);
   void leave();
+  // The phase it is in; nothing between phases.
+  std::optional<Phase> phase() const;
 
   const std::vector<RecordedStep>& steps() const { return steps_; }
 
@@ -102,6 +105,27 @@ class PhaseScope {
 
  private:
   StepRecorder* recorder_;
+};
+
+// Holds a phase for a scope inside of another, to which it returns. Does nothing without a
+// recorder.
+class InnerPhaseScope {
+ public:
+  InnerPhaseScope(StepRecorder* recorder, Phase phase) : recorder_(recorder) {
+    if (recorder_ == nullptr) return;
+    outer_ = recorder_->phase();
+    recorder_->enter(phase);
+  }
+  ~InnerPhaseScope() {
+    if (recorder_ == nullptr) return;
+    outer_ ? recorder_->enter(*outer_) : recorder_->leave();
+  }
+  InnerPhaseScope(const InnerPhaseScope&) = delete;
+  InnerPhaseScope& operator=(const InnerPhaseScope&) = delete;
+
+ private:
+  StepRecorder* recorder_;
+  std::optional<Phase> outer_;
 };
 
 }  // namespace gradsync::measure

@@ -30,38 +30,40 @@ std::vector<std::string> names_of(const std::vector<Entry>& entries) {
 const std::vector<std::string> kDtypes{"float32", "bfloat16"};
 
 std::vector<Axis> make_axes() {
-  return {name("topology", &Cell::topology),
-          name("model", &Cell::model),
-          one_of("wrapper", &Cell::wrapper, names_of(wrappers())).lever(),
-          count("micro_batch_size", &Cell::micro_batch_size),
-          count("sequence_length", &Cell::sequence_length),
-          one_of("lengths", &Cell::lengths, {"fixed", "mrpc"}),
-          size("bucket_cap_bytes", &Cell::bucket_cap_bytes, "DDP's default", "25MiB").under("ddp"),
-          flag("gradient_as_bucket_view", &Cell::gradient_as_bucket_view).under("ddp").lever(),
-          flag("find_unused_parameters", &Cell::find_unused_parameters).under("ddp"),
-          flag("static_graph", &Cell::static_graph).under("ddp"),
-          one_of("compression", &Cell::compression, {"none", "fp16", "bf16"}).later().under("ddp"),
-          every_nth("activation_checkpointing", &Cell::activation_checkpointing).later().lever(),
-          count_from_zero("frozen_units", &Cell::frozen_units).later(),
-          count_from_zero("lora_rank", &Cell::lora_rank).later(),
-          flag("fused_optimizer", &Cell::fused_optimizer).later(),
-          flag("broadcast_buffers", &Cell::broadcast_buffers).later().under("ddp"),
-          flag("sync_batch_norm", &Cell::sync_batch_norm).later(),
-          flag("class_skew", &Cell::class_skew).later(),
-          count("scale", &Cell::scale),
-          one_of("dtype", &Cell::dtype, kDtypes).later(),
-          flag("balanced_routing", &Cell::balanced_routing).later(),
-          one_of("param_dtype", &Cell::param_dtype, kDtypes).under("fsdp"),
-          one_of("reduce_dtype", &Cell::reduce_dtype, kDtypes).under("fsdp"),
-          one_of("gradient_dtype", &Cell::gradient_dtype, {"reduce", "param"}).under("fsdp"),
-          flag("optimizer_in_backward", &Cell::optimizer_in_backward).later().under("fsdp").lever(),
-          flag("hybrid_shard", &Cell::hybrid_shard).under("fsdp").lever(),
-          flag("prefetch", &Cell::prefetch).under("fsdp").lever(),
-          flag("reshard_after_backward", &Cell::reshard_after_backward).under("fsdp").lever(),
-          flag("reshard_after_forward", &Cell::reshard_after_forward).under("fsdp").lever(),
-          size("memory_budget_bytes", &Cell::memory_budget_bytes, "no budget", "79GiB").if_any(),
-          count("accumulation_steps", &Cell::accumulation_steps),
-          one_of("strategy", &Cell::strategy, names_of(strategies())).lever()};
+  return {
+      name("topology", &Cell::topology),
+      name("model", &Cell::model),
+      one_of("wrapper", &Cell::wrapper, names_of(wrappers())).lever(),
+      count("micro_batch_size", &Cell::micro_batch_size),
+      count("sequence_length", &Cell::sequence_length),
+      one_of("lengths", &Cell::lengths, {"fixed", "mrpc"}),
+      size("bucket_cap_bytes", &Cell::bucket_cap_bytes, "DDP's default", "25MiB").under("ddp"),
+      flag("gradient_as_bucket_view", &Cell::gradient_as_bucket_view).under("ddp").lever(),
+      flag("find_unused_parameters", &Cell::find_unused_parameters).under("ddp"),
+      flag("static_graph", &Cell::static_graph).under("ddp"),
+      one_of("compression", &Cell::compression, {"none", "fp16", "bf16"}).later().under("ddp"),
+      every_nth("activation_checkpointing", &Cell::activation_checkpointing).later().lever(),
+      count_from_zero("frozen_units", &Cell::frozen_units).later(),
+      count_from_zero("lora_rank", &Cell::lora_rank).later(),
+      one_of("offload", &Cell::offload, {"none", "optimizer_state", "parameters"}).later().lever(),
+      flag("fused_optimizer", &Cell::fused_optimizer).later(),
+      flag("broadcast_buffers", &Cell::broadcast_buffers).later().under("ddp"),
+      flag("sync_batch_norm", &Cell::sync_batch_norm).later(),
+      flag("class_skew", &Cell::class_skew).later(),
+      count("scale", &Cell::scale),
+      one_of("dtype", &Cell::dtype, kDtypes).later(),
+      flag("balanced_routing", &Cell::balanced_routing).later(),
+      one_of("param_dtype", &Cell::param_dtype, kDtypes).under("fsdp"),
+      one_of("reduce_dtype", &Cell::reduce_dtype, kDtypes).under("fsdp"),
+      one_of("gradient_dtype", &Cell::gradient_dtype, {"reduce", "param"}).under("fsdp"),
+      flag("optimizer_in_backward", &Cell::optimizer_in_backward).later().under("fsdp").lever(),
+      flag("hybrid_shard", &Cell::hybrid_shard).under("fsdp").lever(),
+      flag("prefetch", &Cell::prefetch).under("fsdp").lever(),
+      flag("reshard_after_backward", &Cell::reshard_after_backward).under("fsdp").lever(),
+      flag("reshard_after_forward", &Cell::reshard_after_forward).under("fsdp").lever(),
+      size("memory_budget_bytes", &Cell::memory_budget_bytes, "no budget", "79GiB").if_any(),
+      count("accumulation_steps", &Cell::accumulation_steps),
+      one_of("strategy", &Cell::strategy, names_of(strategies())).lever()};
 }
 
 void set(const Axis& axis, Cell& cell, const json& value, const JsonFields& fields) {
@@ -142,6 +144,19 @@ std::ptrdiff_t reductions_of(const Cell& cell) {
                             true);
 }
 
+void check_offload(const Cell& cell, const JsonFields& fields) {
+  const std::string got = json(cell.offload).dump();
+  if (cell.offload != "none" && cell.wrapper != "ddp" && cell.wrapper != "fsdp") {
+    fields.fail("offload", "\"none\" under wrapper " + cell.wrapper, got);
+  }
+  if (cell.offload == "parameters" && cell.wrapper != "fsdp") {
+    fields.fail("offload",
+                "\"none\" or \"optimizer_state\" under wrapper " + cell.wrapper +
+                    ", whose parameters are all in use all the time",
+                got);
+  }
+}
+
 void check_combination(const Cell& cell, const JsonFields& fields) {
   if (!has_its_strategy(cell)) {
     fields.fail("strategy",
@@ -173,6 +188,7 @@ void check_combination(const Cell& cell, const JsonFields& fields) {
                             cell.strategy, cell.accumulation_steps),
                 "true");
   }
+  check_offload(cell, fields);
   if (cell.sync_batch_norm && cell.wrapper != "ddp") {
     fields.fail("sync_batch_norm", "false under wrapper " + cell.wrapper, "true");
   }

@@ -41,6 +41,8 @@ struct Cell {
                                      // them: not trained (models/frozen_units.h)
   int lora_rank = 0;                 // of the updates that are trained in place of the model's
                                      // weights (models/lora.h); 0: the weights are
+  std::string offload = "none";      // of "optimizer_state" or, under fsdp, "parameters" with their
+                                     // gradients and state, to the host (sync/offload.h)
   bool fused_optimizer = true;       // false: AdamW parameter by parameter (sync/adamw.h)
   bool broadcast_buffers = true;     // ddp: rank 0's before a forward that follows a sync
   bool sync_batch_norm = false;      // ddp: normalize with the statistics of all ranks

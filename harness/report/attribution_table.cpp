@@ -65,11 +65,12 @@ std::vector<PartColumn> part_columns(const std::vector<const Attribution*>& attr
   std::vector<PartColumn> columns{{&TimeParts::own_compute_s, "own compute"},
                                   {&TimeParts::recompute_s, "recompute"},
                                   {&TimeParts::copy_s, "copy"},
+                                  {&TimeParts::offload_s, "offload"},
                                   {&TimeParts::late_peer_s, "late peer"},
                                   {&TimeParts::wire_s, "wire"}};
   std::erase_if(columns, [&](const PartColumn& column) {
-    const bool is_rare =
-        column.part == &TimeParts::recompute_s || column.part == &TimeParts::copy_s;
+    const bool is_rare = column.part == &TimeParts::recompute_s ||
+                         column.part == &TimeParts::copy_s || column.part == &TimeParts::offload_s;
     return is_rare && std::ranges::none_of(attributions, [&](const Attribution* attribution) {
              return has(*attribution, column.part);
            });
@@ -130,10 +131,11 @@ std::string what_the_parts_mean(const PartView& shown, const std::vector<PartCol
   }
   std::string text = fmt::format(
       "Where a step went, by the last timed one of {} in each row, mean over ranks: own compute,\n"
-      "{}{}waiting for a peer that had not come to the same collective, waiting for the wire.",
+      "{}{}{}waiting for a peer that had not come to the same collective, waiting for the wire.",
       steps == std::set<std::size_t>{1} ? "1 trial" : summary::range_text(steps) + " trials",
       has_column(columns, &TimeParts::recompute_s) ? "computing again, " : "",
-      has_column(columns, &TimeParts::copy_s) ? "copying buckets, " : "");
+      has_column(columns, &TimeParts::copy_s) ? "copying buckets, " : "",
+      has_column(columns, &TimeParts::offload_s) ? "copying to the host and back, " : "");
   if (clock_error_s > 0) {
     text += fmt::format(
         "\nThe hosts' clocks agree within {:.1f} us: so far may each border between peer and wire "
@@ -159,7 +161,8 @@ void add_parts_row(TextTable& table, const std::vector<PartColumn>& columns,
 // What a rank did while nothing was in flight: the rest, with no waiting in it.
 TimeParts uncovered(const RankShare& rank) {
   TimeParts rest;
-  for (const auto part : {&TimeParts::own_compute_s, &TimeParts::recompute_s, &TimeParts::copy_s}) {
+  for (const auto part : {&TimeParts::own_compute_s, &TimeParts::recompute_s, &TimeParts::copy_s,
+                          &TimeParts::offload_s}) {
     rest.*part = rank.*part;
     for (const CollectiveShare& collective : rank.collectives) rest.*part -= collective.*part;
     rest.*part = std::max(0.0, rest.*part);
@@ -218,14 +221,17 @@ text::Blocks attribution_table(const PartView& part) {
 }
 
 std::string attribution_page(const results::Result& result) {
-  const bool again = std::ranges::any_of(result.cells, [](const CellResult& cell) {
-    return tells_where_it_went(cell) && has(*cell.attribution, &TimeParts::recompute_s);
-  });
+  const auto any_has = [&result](double TimeParts::*part) {
+    return std::ranges::any_of(result.cells, [part](const CellResult& cell) {
+      return tells_where_it_went(cell) && has(*cell.attribution, part);
+    });
+  };
   std::string text = fmt::format(
       "Where a step went, by the last timed one of each trial: means in seconds.\n"
-      "own compute, {}copy = what hid a collective; late peer, wire = what the rank waited for "
+      "own compute, {}copy{} = what hid a collective; late peer, wire = what the rank waited for "
       "it.\n",
-      again ? "recompute, " : "");
+      any_has(&TimeParts::recompute_s) ? "recompute, " : "",
+      any_has(&TimeParts::offload_s) ? ", offload" : "");
   for (const PartView& part : summary::parts_of(result)) {
     if (!part.name.empty()) text += "\n## " + part.name + "\n";
     for (const CellView& cell : part.cells) {

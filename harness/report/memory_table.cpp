@@ -106,6 +106,17 @@ bool has_predictions(const PartView& part) {
   return any_of(part, [](const CellResult& cell) { return predicted_peak_of(cell).has_value(); });
 }
 
+bool offloads(const PartView& part) {
+  return any_of(part, [](const CellResult& cell) {
+    return cell.is_ok() && cell.host_peak_allocated_bytes.has_value();
+  });
+}
+
+std::string host_peak_text(const CellResult& cell) {
+  if (!cell.is_ok() || !cell.host_peak_allocated_bytes) return "-";
+  return format_bytes(static_cast<double>(*cell.host_peak_allocated_bytes));
+}
+
 bool has_verdicts(const PartView& part) {
   return any_of(part, [](const CellResult& cell) { return has_budget(cell) || !cell.is_ok(); });
 }
@@ -126,6 +137,7 @@ std::vector<MemoryColumn> columns_of(const PartView& part) {
     };
     columns.push_back({"predicted", Align::Right, predicted});
   }
+  if (offloads(part)) columns.push_back({"host peak", Align::Right, host_peak_text});
   if (has_verdicts(part)) columns.push_back({"result", Align::Left, verdict_text});
   return columns;
 }
@@ -163,6 +175,7 @@ std::string what_the_columns_mean(const PartView& part) {
                        part.step_size, part.timed.text());
   }
   text += "peak alloc. = the most that a rank's tensors held in a timed step.\n";
+  if (offloads(part)) text += "host peak = the same of what is offloaded, on the host.\n";
   text += prediction_text(part);
   const bool ran_out =
       any_of(part, [](const CellResult& cell) { return cell.oom_place.has_value(); });

@@ -43,6 +43,8 @@ constexpr auto fields_of(const RankRecord*) {
       field("queue_wait_s", &RankRecord::queue_wait_s).later(),
       field("peak_allocated_bytes", &RankRecord::peak_allocated_bytes).later(),
       field("peak_by_category", &RankRecord::peak_by_category).later().or_null(),
+      field("host_peak_allocated_bytes", &RankRecord::host_peak_allocated_bytes).spared(),
+      field("host_peak_by_category", &RankRecord::host_peak_by_category).spared(),
       field("peak_reserved_bytes", &RankRecord::peak_reserved_bytes).later(),
       field("peak_reserved_estimate_bytes", &RankRecord::peak_reserved_estimate_bytes).later(),
       field("parameter_distance", &RankRecord::parameter_distance).later().or_null(),
@@ -86,6 +88,9 @@ constexpr auto fields_of(const TrialRecord*) {
       field("predicted_peak_by_category", &TrialRecord::predicted_peak_by_category)
           .later()
           .or_null(),
+      field("predicted_host_peak_allocated_bytes",
+            &TrialRecord::predicted_host_peak_allocated_bytes)
+          .spared(),
       field("model_info", &TrialRecord::model_info),
       field("timelines_at", &TrialRecord::timelines_at).spared(),
       field("memory_timeline_at", &TrialRecord::memory_timeline_at).spared()};

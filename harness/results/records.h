@@ -83,6 +83,9 @@ struct RankRecord {
   // Over the timed steps. On the CPU every byte of every tensor; reserved is only estimated there.
   std::optional<std::int64_t> peak_allocated_bytes;
   std::map<std::string, std::int64_t> peak_by_category;  // what it consisted of; empty: unknown
+  // Likewise on the host, of what is offloaded there; unset, empty: nothing is, or on a GPU.
+  std::optional<std::int64_t> host_peak_allocated_bytes;
+  std::map<std::string, std::int64_t> host_peak_by_category;
   std::optional<std::int64_t> peak_reserved_bytes;
   std::optional<std::int64_t> peak_reserved_estimate_bytes;
   // |p - q| / |q| of this rank's parameters p and rank 0's q, after each step from a common start,
@@ -150,6 +153,7 @@ struct TrialRecord {
   // ran out of memory. Unset, empty: the model or its options declare nothing.
   std::optional<std::int64_t> predicted_peak_allocated_bytes;
   std::map<std::string, std::int64_t> predicted_peak_by_category;
+  std::optional<std::int64_t> predicted_host_peak_allocated_bytes;  // unset: nothing is offloaded
   std::optional<ModelInfo> model_info;  // unset: the model was never made
   // Where the file of timelines has what the ranks recorded of single steps (timelines.h). Unset:
   // nothing was recorded, or it is in the ranks alone, as in records of earlier versions.

@@ -17,6 +17,7 @@ constexpr auto fields_of(const TimeParts*) {
   return std::tuple{field("own_compute_s", &TimeParts::own_compute_s),
                     field("recompute_s", &TimeParts::recompute_s).spared(),
                     field("copy_s", &TimeParts::copy_s).later(),
+                    field("offload_s", &TimeParts::offload_s).spared(),
                     field("late_peer_s", &TimeParts::late_peer_s),
                     field("wire_s", &TimeParts::wire_s)};
 }
@@ -101,7 +102,10 @@ constexpr auto fields_of(const CellResult*) {
       field("peak_reserved_bytes", &CellResult::peak_reserved_bytes),
       field("peak_reserved_estimate_bytes", &CellResult::peak_reserved_estimate_bytes).later(),
       field("predicted_peak_allocated_bytes", &CellResult::predicted_peak_allocated_bytes).later(),
-      field("predicted_peak_by_category", &CellResult::predicted_peak_by_category).later()};
+      field("predicted_peak_by_category", &CellResult::predicted_peak_by_category).later(),
+      field("host_peak_allocated_bytes", &CellResult::host_peak_allocated_bytes).spared(),
+      field("predicted_host_peak_allocated_bytes", &CellResult::predicted_host_peak_allocated_bytes)
+          .spared()};
 }
 
 constexpr auto fields_of(const LawPoint*) {

@@ -55,11 +55,12 @@ struct TimeParts {
   double own_compute_s = 0;
   double recompute_s = 0;
   double copy_s = 0;
+  double offload_s = 0;
   double late_peer_s = 0;
   double wire_s = 0;
 
   double exposed_s() const { return late_peer_s + wire_s; }
-  double total_s() const { return own_compute_s + recompute_s + copy_s + exposed_s(); }
+  double total_s() const { return own_compute_s + recompute_s + copy_s + offload_s + exposed_s(); }
 };
 
 // What was charged to the collectives of one operation and bucket on one rank; own compute,
@@ -171,6 +172,9 @@ struct CellResult {
   // By the formula, before the trials ran.
   Known<std::int64_t> predicted_peak_allocated_bytes;
   Known<BytesByCategory> predicted_peak_by_category;
+  // On the host, the same two. Unset: nothing is offloaded, or on a GPU.
+  std::optional<std::int64_t> host_peak_allocated_bytes;
+  std::optional<std::int64_t> predicted_host_peak_allocated_bytes;
 
   // Not in the file, where `reason` says it. Nothing: it names no micro-batch.
   std::optional<OomPlace> oom_place;

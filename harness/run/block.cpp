@@ -103,10 +103,15 @@ void keep_timeline(results::RankRecord& rank, const RecordedStep& step,
   }
 }
 
-// `recomputes`: units are checkpointed, so that there is such a phase.
+// Phases that only some levers bring.
+bool has_phase(const plan::Cell& cell, Phase phase) {
+  if (phase == Phase::Recompute) return cell.activation_checkpointing > 0;
+  return phase != Phase::Offload || cell.offload != "none";
+}
+
 results::RankRecord rank_record(const RankContext& context, const std::vector<RecordedStep>& steps,
                                 const std::vector<comm::CommEvent>& events, double block_s,
-                                bool recomputes) {
+                                const plan::Cell& cell) {
   results::RankRecord rank;
   rank.rank = context.rank;
   rank.node = context.node;
@@ -114,7 +119,7 @@ results::RankRecord rank_record(const RankContext& context, const std::vector<Re
   rank.block_s = block_s;
   for (std::size_t i = 0; i < steps.size(); ++i) {
     for (const Phase phase : measure::kPhases) {
-      if (phase == Phase::Recompute && !recomputes) continue;
+      if (!has_phase(cell, phase)) continue;
       rank.phase_s[measure::kPhaseNames[static_cast<std::size_t>(phase)]].push_back(
           steps[i].phase_s(phase));
     }
@@ -155,6 +160,10 @@ void keep_peaks(results::RankRecord& rank, const comm::MemoryPeaks& peaks) {
 // Since the meter's peak was reset: of the timed steps. Without a meter they stay unknown.
 void keep_peaks(results::RankRecord& rank, const measure::MemoryMeter& meter) {
   if (!meter.installed()) return;
+  if (const measure::HeldMemory host = meter.host(); host.peak_bytes > 0) {
+    rank.host_peak_allocated_bytes = host.peak_bytes;
+    rank.host_peak_by_category = coordinate::by_name(host.peak);
+  }
   rank.peak_allocated_bytes = meter.peak_bytes();
   rank.peak_by_category = coordinate::by_name(meter.peak_by_category());
   rank.peak_reserved_estimate_bytes = meter.peak_reserved_estimate_bytes();
@@ -277,8 +286,7 @@ BlockResult run_block(const RankContext& context, Workload& workload, const plan
 
   const auto events = context.ledger.events();
   BlockResult result;
-  result.rank = rank_record(context, steps, events, elapsed_s(context, steps, block_s),
-                            trial.cell.activation_checkpointing > 0);
+  result.rank = rank_record(context, steps, events, elapsed_s(context, steps, block_s), trial.cell);
   result.rank.warmup_step_s = totals(warmup_steps);
   result.rank.throttled_s = waited.throttled_s;
   if (context.gpu == nullptr) result.rank.queue_wait_s = waited.queue_wait_s;

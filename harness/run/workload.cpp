@@ -10,6 +10,7 @@
 #include "harness/sync/by_hand.h"
 #include "harness/sync/ddp.h"
 #include "harness/sync/fsdp/fsdp.h"
+#include "harness/sync/host_optimizer.h"
 #include "harness/sync/pipeline.h"
 #include "harness/sync/recomputation.h"
 #include "models/frozen_units.h"
@@ -96,6 +97,7 @@ sync::FsdpOptions fsdp_options(const RankContext& context, const plan::Cell& cel
   options.reduce_dtype = dtype_named(cell.reduce_dtype);
   options.accumulate_in_reduce_dtype = cell.gradient_dtype == "reduce";
   options.prefetch = cell.prefetch;
+  options.offload_parameters = cell.offload == "parameters";
   options.recorder = &context.recorder;
   return options;
 }
@@ -125,6 +127,13 @@ std::unique_ptr<sync::Wrapper> wrapped(const RankContext& context, const plan::C
                                                          ddp_options(context, cell));
 }
 
+std::unique_ptr<sync::Optimizer> adamw(const plan::Cell& cell, std::vector<at::Tensor> parameters) {
+  if (!cell.fused_optimizer) {
+    return std::make_unique<sync::PerParameterAdamW>(std::move(parameters), sync::AdamWOptions{});
+  }
+  return std::make_unique<sync::FusedAdamW>(std::move(parameters), sync::AdamWOptions{});
+}
+
 // A paced model's optimizer takes the time that its profile says.
 std::unique_ptr<sync::Optimizer> make_optimizer(const RankContext& context, const plan::Cell& cell,
                                                 sync::Wrapper& model) {
@@ -132,10 +141,15 @@ std::unique_ptr<sync::Optimizer> make_optimizer(const RankContext& context, cons
     return std::make_unique<PacedOptimizer>(model.parameters(), model.module().paced_optimizer_s(),
                                             context.pace);
   }
-  if (!cell.fused_optimizer) {
-    return std::make_unique<sync::PerParameterAdamW>(model.parameters(), sync::AdamWOptions{});
+  const auto make = [&cell](std::vector<at::Tensor> parameters) {
+    return adamw(cell, std::move(parameters));
+  };
+  if (cell.offload == "none") return make(model.parameters());
+  if (cell.offload == "parameters") {
+    return std::make_unique<sync::HostOptimizer>(model.parameters(), make);
   }
-  return std::make_unique<sync::FusedAdamW>(model.parameters(), sync::AdamWOptions{});
+  return std::make_unique<sync::OffloadedOptimizer>(model.parameters(),
+                                                    sync::HostCopies(&context.recorder), make);
 }
 
 }  // namespace

@@ -84,6 +84,9 @@ class Validation {
     require(!paced || !cell.optimizer_in_backward, "cells.optimizer_in_backward",
             fmt::format("true for model '{}'", cell.model),
             "false: a paced model has its optimizer's time in its profile");
+    require(!paced || cell.offload == "none", "cells.offload",
+            fmt::format("\"{}\" for model '{}'", cell.offload, cell.model),
+            "\"none\": what copies to the host and back take is not in a profile");
     require(!paced || !use_.has_weights, "cells.model",
             fmt::format("'{}' with --weights", cell.model),
             "one that computes, or no --weights: a paced model has none");

@@ -124,6 +124,8 @@ void charge(RankParts& out, const RankRecord& rank, double from_s, double to_s) 
     part = &TimeParts::recompute_s;
   } else if (during("copy")) {
     part = &TimeParts::copy_s;
+  } else if (during("offload")) {
+    part = &TimeParts::offload_s;
   } else if (head && during("wait")) {
     const bool all_issued = from_s >= out.collectives[*head].all_issued_s;
     part = all_issued ? &TimeParts::wire_s : &TimeParts::late_peer_s;
@@ -152,6 +154,7 @@ void add_to(TimeParts& sum, const TimeParts& more) {
   sum.own_compute_s += more.own_compute_s;
   sum.recompute_s += more.recompute_s;
   sum.copy_s += more.copy_s;
+  sum.offload_s += more.offload_s;
   sum.late_peer_s += more.late_peer_s;
   sum.wire_s += more.wire_s;
 }
@@ -187,8 +190,12 @@ struct RankSum {
 
 // A mean over `steps`.
 TimeParts mean_of(const TimeParts& sum, double steps) {
-  return {sum.own_compute_s / steps, sum.recompute_s / steps, sum.copy_s / steps,
-          sum.late_peer_s / steps, sum.wire_s / steps};
+  TimeParts mean;
+  for (const auto part : {&TimeParts::own_compute_s, &TimeParts::recompute_s, &TimeParts::copy_s,
+                          &TimeParts::offload_s, &TimeParts::late_peer_s, &TimeParts::wire_s}) {
+    mean.*part = sum.*part / steps;
+  }
+  return mean;
 }
 
 RankShare share_of(int rank, const RankSum& sum, double steps) {

@@ -204,6 +204,9 @@ void add_peaks(CellResult& out, const results::Context& context, const Trials& t
   const std::string& no_peak = context.peak_memory_reason;
   out.peak_allocated_bytes = peak_of(trials, &RankRecord::peak_allocated_bytes, no_peak);
   out.peak_by_category = composition_of(trials, no_peak);
+  if (const auto host = peak_of(trials, &RankRecord::host_peak_allocated_bytes, "")) {
+    out.host_peak_allocated_bytes = *host;
+  }
   out.peak_reserved_bytes = peak_of(trials, &RankRecord::peak_reserved_bytes, no_peak);
   const bool on_cpu = out.peak_allocated_bytes && !out.peak_reserved_bytes;
   out.peak_reserved_estimate_bytes =
@@ -238,6 +241,7 @@ void add_prediction(CellResult& out, const CellGroup& group) {
   }
   out.predicted_peak_allocated_bytes = *(*declared)->predicted_peak_allocated_bytes;
   out.predicted_peak_by_category = (*declared)->predicted_peak_by_category;
+  out.predicted_host_peak_allocated_bytes = (*declared)->predicted_host_peak_allocated_bytes;
 }
 
 void add_place(CellResult& out, const CellGroup& group) {

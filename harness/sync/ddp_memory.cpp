@@ -9,7 +9,9 @@ using measure::MemoryCategory;
 
 class DdpStep {
  public:
-  DdpStep(bool gradient_as_bucket_view, const models::Footprint& footprint, MemoryAccount& account)
+  // `optimizer`: where its state is.
+  DdpStep(bool gradient_as_bucket_view, const models::Footprint& footprint, MemoryAccount& account,
+          MemoryAccount& optimizer)
       : view_(gradient_as_bucket_view), footprint_(footprint), account_(account) {
     const std::int64_t bytes = footprint.elements() * models::kFloatBytes;
     account_.hold(MemoryCategory::ShardedParameter,
@@ -17,7 +19,7 @@ class DdpStep {
     account_.hold(MemoryCategory::Communication, bytes);  // the buckets
     if (footprint.steps_parameters) {
       const auto counters = static_cast<std::int64_t>(footprint.tensors()) * models::kFloatBytes;
-      account_.hold(MemoryCategory::OptimizerState, 2 * bytes + counters);
+      optimizer.hold(MemoryCategory::OptimizerState, 2 * bytes + counters);
     }
   }
 
@@ -91,15 +93,21 @@ class DdpStep {
 }  // namespace
 
 StepMemory ddp_step_memory(bool gradient_as_bucket_view, const models::Footprint& footprint,
-                           const std::vector<bool>& syncs, std::int64_t other_bytes) {
+                           const std::vector<bool>& syncs, std::int64_t other_bytes,
+                           Offload offload) {
   MemoryAccount account;
+  MemoryAccount host;
   account.hold(MemoryCategory::Other, other_bytes);
-  DdpStep step(gradient_as_bucket_view, footprint, account);
+  const bool is_offloaded = offload == Offload::OptimizerState;
+  const std::int64_t trained = footprint.elements() * models::kFloatBytes;
+  if (is_offloaded) host.hold(MemoryCategory::ShardedParameter, trained);  // what it steps
+  DdpStep step(gradient_as_bucket_view, footprint, account, is_offloaded ? host : account);
   for (std::size_t i = 0; i < syncs.size(); ++i) {
     step.micro_batch(static_cast<int>(i), syncs[i], i == 0 ? syncs.back() : syncs[i - 1]);
   }
-  play_optimizer(static_cast<int>(syncs.size()) - 1, footprint.steps_parameters, account);
-  return account.memory();
+  account.enter(static_cast<int>(syncs.size()) - 1, "optimizer");
+  if (footprint.steps_parameters) play_step(offload, trained, account, host);
+  return account.memory_with(host);
 }
 
 }  // namespace gradsync::sync

@@ -16,7 +16,9 @@ namespace gradsync::sync {
 // Returns what one rank holds in a steady step (buckets are rebuilt, moments made) whose
 // micro-batch i reduces gradients where syncs[i]; without find_unused_parameters and static_graph.
 // Gradients are float32. `other_bytes` are resident and nobody's: data and buffers.
+// `offload`: nothing, or the optimizer's state.
 StepMemory ddp_step_memory(bool gradient_as_bucket_view, const models::Footprint& footprint,
-                           const std::vector<bool>& syncs, std::int64_t other_bytes);
+                           const std::vector<bool>& syncs, std::int64_t other_bytes,
+                           Offload offload = Offload::None);
 
 }  // namespace gradsync::sync

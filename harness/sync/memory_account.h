@@ -9,6 +9,7 @@
 #include <utility>
 
 #include "harness/measure/memory_category.h"
+#include "harness/sync/offload.h"
 #include "models/footprint.h"
 
 namespace gradsync::sync {
@@ -29,6 +30,9 @@ struct StepMemory {
   StepPlace peak_place;
   // The most of each category, each by itself: not held together, so no sum.
   measure::CategoryBytes highest_by_category{};
+  // Likewise on the host, of what is offloaded.
+  std::int64_t host_peak_bytes = 0;
+  measure::CategoryBytes host_peak_by_category{};
 
   bool operator==(const StepMemory&) const = default;
 };
@@ -73,6 +77,13 @@ class MemoryAccount {
   void enter_unit(const std::string& unit) { place_.unit = &unit; }
   void leave_units() { place_.unit = nullptr; }
 
+  // Returns what was held here, and on the host by `host`.
+  StepMemory memory_with(const MemoryAccount& host) const {
+    StepMemory both = memory();
+    both.host_peak_bytes = host.memory_.peak_bytes;
+    both.host_peak_by_category = host.memory_.peak_by_category;
+    return both;
+  }
   StepMemory memory() const {
     StepMemory memory = memory_;
     memory.peak_place = {peak_place_.micro_batch, peak_place_.phase,
@@ -138,6 +149,16 @@ inline void play_again(const models::UnitFootprint& unit, MemoryAccount& account
 inline void play_optimizer(int last_micro_batch, bool steps_parameters, MemoryAccount& account) {
   account.enter(last_micro_batch, "optimizer");
   if (steps_parameters) account.with_number(measure::MemoryCategory::OptimizerState);
+}
+
+// The same of what is offloaded, on the host; and where the optimizer's state alone is offloaded,
+// copies of the gradients.
+inline void play_step(Offload offload, std::int64_t gradient_bytes, MemoryAccount& account,
+                      MemoryAccount& host) {
+  const std::int64_t copied = offload == Offload::OptimizerState ? gradient_bytes : 0;
+  host.hold(measure::MemoryCategory::ShardedGradient, copied);
+  (offload == Offload::None ? account : host).with_number(measure::MemoryCategory::OptimizerState);
+  host.free(measure::MemoryCategory::ShardedGradient, copied);
 }
 
 // What backward() holds around the graph: the divided loss and its gradient, a one.

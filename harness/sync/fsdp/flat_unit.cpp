@@ -22,15 +22,16 @@ using comm::release_storage;
 
 namespace {
 
-at::Tensor empty_flat(std::int64_t elements, at::ScalarType type, const at::Tensor& like,
+at::Tensor empty_flat(std::int64_t elements, at::ScalarType type, at::Device device,
                       MemoryCategory category) {
   const MemoryScope scope(category);
-  return at::empty({elements}, like.options().dtype(type).requires_grad(false));
+  return at::empty({elements}, at::TensorOptions(device).dtype(type));
 }
 
 // The same values for another dtype; the tensor itself where it has it already.
-at::Tensor in_dtype(const at::Tensor& tensor, at::ScalarType type) {
-  const MemoryScope scope(MemoryCategory::Communication);
+at::Tensor in_dtype(const at::Tensor& tensor, at::ScalarType type,
+                    MemoryCategory category = MemoryCategory::Communication) {
+  const MemoryScope scope(category);
   return tensor.to(type);
 }
 
@@ -53,8 +54,13 @@ void zero_padding(const at::Tensor& flat, const FlatLayout& layout) {
 }  // namespace
 
 FlatUnit::FlatUnit(std::string name, std::vector<at::Tensor> parameters, const FsdpGroups& groups,
-                   const UnitDtypes& dtypes)
-    : name_(std::move(name)), parameters_(std::move(parameters)), groups_(groups), dtypes_(dtypes) {
+                   const UnitDtypes& dtypes, const std::optional<HostCopies>& offload)
+    : name_(std::move(name)),
+      parameters_(std::move(parameters)),
+      groups_(groups),
+      dtypes_(dtypes),
+      offload_(offload),
+      device_(parameters_.front().device()) {
   check_parameters();
   const auto first_frozen =
       std::ranges::stable_partition(parameters_, [](const at::Tensor& parameter) {
@@ -108,16 +114,18 @@ void FlatUnit::make_shards() {
   const std::int64_t ranks = groups_.shard->getSize();
   const std::int64_t trained = trained_.shard_elements(ranks);
   const std::int64_t frozen = frozen_.shard_elements(ranks);
-  const at::Tensor& like = parameters_.front();
+  const at::ScalarType stored = parameters_.front().scalar_type();
   shards_ =
-      empty_flat(trained + frozen, like.scalar_type(), like, MemoryCategory::ShardedParameter);
+      offload_
+          ? HostCopies::empty({trained + frozen}, stored, device_, MemoryCategory::ShardedParameter)
+          : empty_flat(trained + frozen, stored, device_, MemoryCategory::ShardedParameter);
   if (trained > 0) trained_.shard = shards_.narrow(0, 0, trained);
   if (frozen > 0) frozen_.shard = shards_.narrow(0, trained, frozen);
 }
 
 void FlatUnit::shard_values_of_rank_zero(Part& part) {
   at::Tensor flat =
-      empty_flat(part.layout.padded, shards_.scalar_type(), shards_, MemoryCategory::Other);
+      empty_flat(part.layout.padded, shards_.scalar_type(), device_, MemoryCategory::Other);
   for (std::size_t i = 0; i < part.layout.offsets.size(); ++i) {
     view_in(flat, part, i).copy_(parameters_[part.first + i]);
   }
@@ -133,7 +141,7 @@ void FlatUnit::shard_values_of_rank_zero(Part& part) {
 
 void FlatUnit::make_gathered(Part& part) {
   part.gathered =
-      empty_flat(part.layout.padded, dtypes_.param, shards_, MemoryCategory::GatheredParameter);
+      empty_flat(part.layout.padded, dtypes_.param, device_, MemoryCategory::GatheredParameter);
   for (std::size_t i = 0; i < part.layout.offsets.size(); ++i) {
     parameters_[part.first + i].set_data(view_in(part.gathered, part, i));
   }
@@ -164,6 +172,15 @@ GradientSource FlatUnit::gradient_source() const {
   return source;
 }
 
+at::Tensor FlatUnit::gather_input() const {
+  const at::Tensor shards = shards_.detach();
+  if (!offload_) return in_dtype(shards, dtypes_.param);
+  const at::Tensor copy = offload_->to_device(shards, device_, MemoryCategory::Communication);
+  at::Tensor input = in_dtype(copy, dtypes_.param);
+  if (!input.is_same(copy)) release_storage(copy);
+  return input;
+}
+
 void FlatUnit::start_gather() {
   if (is_gathered_ || gather_) return;
   const at::NoGradGuard no_grad;
@@ -173,11 +190,11 @@ void FlatUnit::start_gather() {
       if (part->gathered.defined()) refill_storage(part->gathered);
     }
   }
-  gather_input_ = in_dtype(shards_.detach(), dtypes_.param);
+  gather_input_ = gather_input();
   at::Tensor output;
   if (has_both()) {
     gather_output_ = empty_flat(gather_input_.numel() * groups_.shard->getSize(), dtypes_.param,
-                                shards_, MemoryCategory::Communication);
+                                device_, MemoryCategory::Communication);
     output = gather_output_;
   } else {
     output = alias_of(trained_.gathered.defined() ? trained_.gathered : frozen_.gathered);
@@ -221,7 +238,7 @@ void FlatUnit::reshard() {
 
 void FlatUnit::ensure_unsharded_gradient() {
   if (unsharded_gradient_.defined()) return;
-  unsharded_gradient_ = empty_flat(trained_.layout.padded, dtypes_.gradient, shards_,
+  unsharded_gradient_ = empty_flat(trained_.layout.padded, dtypes_.gradient, device_,
                                    MemoryCategory::UnshardedGradient);
   written_.assign(trained(), false);
 }
@@ -254,7 +271,7 @@ void FlatUnit::start_reduce() {
   unsharded_gradient_ = in_dtype(accumulated, dtypes_.reduce);
   if (!unsharded_gradient_.is_same(accumulated)) release_storage(accumulated);
   reduce_output_ =
-      empty_flat(shard().numel(), dtypes_.reduce, shards_, MemoryCategory::ShardedGradient);
+      empty_flat(shard().numel(), dtypes_.reduce, device_, MemoryCategory::ShardedGradient);
   reduce_ = comm::reduce_scatter(*groups_.shard, reduce_output_, unsharded_gradient_);
 }
 
@@ -278,7 +295,17 @@ void FlatUnit::finish_reduce() {
   add_to_shard_gradient(std::exchange(reduce_output_, at::Tensor()));
 }
 
+// As fully_shard: cast on the device, then copied.
+at::Tensor FlatUnit::on_host(const at::Tensor& mean) const {
+  const at::Tensor stored = in_dtype(mean, shard().scalar_type(), MemoryCategory::ShardedGradient);
+  if (!stored.is_same(mean)) release_storage(mean);
+  at::Tensor copy = offload_->to_host(stored, MemoryCategory::ShardedGradient);
+  release_storage(stored);
+  return copy;
+}
+
 void FlatUnit::add_to_shard_gradient(at::Tensor mean) {
+  if (offload_) mean = on_host(mean);
   const MemoryScope scope(MemoryCategory::ShardedGradient);
   at::Tensor& gradient = trained_.shard.mutable_grad();
   if (gradient.defined()) {

@@ -25,12 +25,14 @@
 #include <torch/csrc/distributed/c10d/ProcessGroup.hpp>
 
 #include <cstdint>
+#include <optional>
 #include <string>
 #include <vector>
 
 #include "harness/sync/collectives.h"
 #include "harness/sync/fsdp/flat_layout.h"
 #include "harness/sync/gradient_source.h"
+#include "harness/sync/host_copies.h"
 
 namespace gradsync::sync {
 
@@ -52,10 +54,11 @@ class FlatUnit {
   // Takes over `parameters`: shards rank 0's values and points the parameters at storage that is
   // empty until the first gather. Parameters without memory have no values: then shards hold
   // whatever their memory held. Collective: all ranks of both groups, same order.
+  // `offload`: shards and their gradients live on the host. Nothing: with the parameters.
   // Errors: ConfigError for a unit with fewer elements than ranks that share it, or parameters of
   // different dtypes.
   FlatUnit(std::string name, std::vector<at::Tensor> parameters, const FsdpGroups& groups,
-           const UnitDtypes& dtypes);
+           const UnitDtypes& dtypes, const std::optional<HostCopies>& offload = std::nullopt);
 
   const std::string& name() const { return name_; }
   std::size_t size() const { return parameters_.size(); }
@@ -113,18 +116,23 @@ class FlatUnit {
   at::Tensor view_in(const at::Tensor& flat, const Part& part, std::size_t i) const;
   bool has_both() const { return trained_.layout.padded > 0 && frozen_.layout.padded > 0; }
   void copy_out();
+  // Both shards as they are gathered: on the device, in that dtype.
+  at::Tensor gather_input() const;
   void ensure_unsharded_gradient();
+  at::Tensor on_host(const at::Tensor& mean) const;
   void add_to_shard_gradient(at::Tensor mean);
 
   std::string name_;
   std::vector<at::Tensor> parameters_;  // the trained ones, then the frozen ones
   FsdpGroups groups_;
   UnitDtypes dtypes_;
+  std::optional<HostCopies> offload_;
+  at::Device device_;  // of what is whole
 
   Part trained_;
   Part frozen_;
   at::Tensor shards_;         // both parts' shards, one behind the other
-  at::Tensor gather_input_;   // they in the gathered dtype, while gathering
+  at::Tensor gather_input_;   // gather_input(), while gathering
   at::Tensor gather_output_;  // [ranks, both shards], while a unit with both is gathered
   c10::intrusive_ptr<c10d::Work> gather_;
   bool is_gathered_ = false;

@@ -79,13 +79,16 @@ void FullyShardedDataParallel::add_units(const FsdpGroups& groups) {
     if (!in_units.contains(item.key())) rest.push_back(item.value());
   }
   const UnitDtypes dtypes = dtypes_of(options_);
-  if (!rest.empty()) root_ = std::make_unique<FlatUnit>("root", std::move(rest), groups, dtypes);
+  std::optional<HostCopies> offload;
+  if (options_.offload_parameters) offload.emplace(options_.recorder);
+  const auto unit_of = [&](const std::string& name, std::vector<at::Tensor> parameters) {
+    return std::make_unique<FlatUnit>(name, std::move(parameters), groups, dtypes, offload);
+  };
+  if (!rest.empty()) root_ = unit_of("root", std::move(rest));
   for (const models::Unit& unit : described) {
     std::vector<at::Tensor> parameters;
     for (const std::string& name : unit.parameters) parameters.push_back(named[name]);
-    units_.push_back(parameters.empty() ? nullptr
-                                        : std::make_unique<FlatUnit>(
-                                              unit.name, std::move(parameters), groups, dtypes));
+    units_.push_back(parameters.empty() ? nullptr : unit_of(unit.name, std::move(parameters)));
   }
   runs_backward_.assign(units_.size(), true);
 }

@@ -38,7 +38,8 @@ struct FsdpOptions {
   at::ScalarType reduce_dtype = at::kFloat;  // gradients on the wire
   // Unsharded gradients accumulate in reduce_dtype (fully_shard); false: in param_dtype (FSDP1).
   bool accumulate_in_reduce_dtype = true;
-  bool prefetch = true;                       // gather one unit ahead
+  bool prefetch = true;             // gather one unit ahead
+  bool offload_parameters = false;  // shards and their gradients live on the host (sync/offload.h)
   measure::StepRecorder* recorder = nullptr;  // told of phases; may be null
 };
 
@@ -58,7 +59,7 @@ class FullyShardedDataParallel final : public Wrapper, private models::UnitHooks
 
   bool replicates() const override { return false; }
   // Shards of what is trained, [elements / ranks] each: the root unit's first, then in the order of
-  // forward.
+  // forward. On the host where they are offloaded.
   const std::vector<at::Tensor>& parameters() const override { return shards_; }
   std::vector<std::string> parameter_names() const override;
   std::vector<GradientSource> gradient_sources() const override;

@@ -7,14 +7,21 @@ namespace {
 
 using measure::MemoryCategory;
 
+struct Accounts {
+  MemoryAccount& device;
+  MemoryAccount& host;
+};
+
 // The allocations of one FlatUnit.
 class Unit {
  public:
   // Sizes of its parameters, in elements.
   Unit(const std::vector<std::int64_t>& trained, const std::vector<std::int64_t>& frozen,
-       bool has_moments, const FsdpMemory& memory, MemoryAccount& account)
+       bool has_moments, const FsdpMemory& memory, const Accounts& accounts)
       : memory_(memory),
-        account_(account),
+        account_(accounts.device),
+        host_(accounts.host),
+        home_(memory.offload == Offload::Parameters ? host_ : account_),
         parameters_(trained.size()),
         is_all_trained_(frozen.empty()),
         whole_(flat_layout(trained, memory.param_bytes, memory.ranks).padded),
@@ -23,14 +30,18 @@ class Unit {
     constexpr int kMoments = 2;
     constexpr std::int64_t kStepCounterBytes = 4;
     if (empty()) return;
-    account_.hold(MemoryCategory::ShardedParameter,
-                  gathers_ / memory_.ranks * memory_.stored_bytes);
+    home_.hold(MemoryCategory::ShardedParameter, shards());
     if (!has_moments || !trains()) return;
-    account_.hold(MemoryCategory::OptimizerState,
-                  kMoments * part_ * memory_.stored_bytes + kStepCounterBytes);
+    if (memory_.offload == Offload::OptimizerState) {  // what it steps
+      host_.hold(MemoryCategory::ShardedParameter, part_ * memory_.stored_bytes);
+    }
+    (memory_.offload == Offload::None ? account_ : host_)
+        .hold(MemoryCategory::OptimizerState,
+              kMoments * part_ * memory_.stored_bytes + kStepCounterBytes);
   }
 
   bool empty() const { return gathers_ == 0; }
+  std::int64_t gradient_bytes() const { return part_ * memory_.stored_bytes; }  // a shard's
   bool trains() const { return whole_ > 0; }
   bool is_all_trained() const { return is_all_trained_; }
 
@@ -38,7 +49,7 @@ class Unit {
     if (gathered_ || gathering_) return;
     gathering_ = true;
     account_.hold(MemoryCategory::GatheredParameter, gathers_ * memory_.param_bytes);
-    account_.hold(MemoryCategory::Communication, gather_cast());
+    hold_gather_input();
     account_.hold(MemoryCategory::Communication, by_rank());
     if (!memory_.backend_copies_gathers) return;
     account_.hold(MemoryCategory::Communication, gathers_ * memory_.param_bytes);
@@ -48,7 +59,7 @@ class Unit {
     if (!gathering_) return;
     gathering_ = false;
     gathered_ = true;
-    account_.free(MemoryCategory::Communication, gather_cast());
+    account_.free(MemoryCategory::Communication, gather_cast() > 0 ? gather_cast() : shard_copy());
     account_.free(MemoryCategory::Communication, by_rank());
   }
   void reshard() {
@@ -98,16 +109,16 @@ class Unit {
     has_gradient_ = false;
     // The sum over the ranks becomes their mean.
     account_.with_number(MemoryCategory::Activation, memory_.reduce_bytes);
-    add_to_shard_gradient();
+    memory_.offload == Offload::Parameters ? add_to_host_gradient() : add_to_shard_gradient();
     if (memory_.optimizer_in_backward) step();
   }
 
  private:
   void step() {
     account_.enter_phase("optimizer");
-    account_.with_number(MemoryCategory::OptimizerState);
+    play_step(memory_.offload, gradient_bytes(), account_, host_);
     account_.enter_phase("backward");
-    account_.free(MemoryCategory::ShardedGradient, part_ * memory_.stored_bytes);
+    home_.free(MemoryCategory::ShardedGradient, part_ * memory_.stored_bytes);
     has_shard_gradient_ = false;
   }
 
@@ -131,6 +142,28 @@ class Unit {
     account_.free(MemoryCategory::ShardedGradient, part_ * memory_.reduce_bytes);
   }
 
+  // The same on the device, before the copy.
+  void add_to_host_gradient() {
+    const std::int64_t stored = part_ * memory_.stored_bytes;
+    if (memory_.reduce_bytes != memory_.stored_bytes) {
+      account_.hold(MemoryCategory::ShardedGradient, stored);
+      account_.free(MemoryCategory::ShardedGradient, part_ * memory_.reduce_bytes);
+    }
+    host_.hold(MemoryCategory::ShardedGradient, stored);
+    account_.free(MemoryCategory::ShardedGradient, stored);
+    if (has_shard_gradient_) host_.free(MemoryCategory::ShardedGradient, stored);
+    has_shard_gradient_ = true;
+  }
+
+  // What is offloaded is copied, and then cast, as what is not.
+  void hold_gather_input() {
+    account_.hold(MemoryCategory::Communication, shard_copy());
+    account_.hold(MemoryCategory::Communication, gather_cast());
+    if (gather_cast() > 0) account_.free(MemoryCategory::Communication, shard_copy());
+  }
+
+  std::int64_t shards() const { return gathers_ / memory_.ranks * memory_.stored_bytes; }
+  std::int64_t shard_copy() const { return memory_.offload == Offload::Parameters ? shards() : 0; }
   bool casts_gradient() const { return memory_.gradient_bytes != memory_.reduce_bytes; }
   std::int64_t gather_cast() const {
     return memory_.param_bytes == memory_.stored_bytes
@@ -145,6 +178,8 @@ class Unit {
 
   const FsdpMemory& memory_;
   MemoryAccount& account_;
+  MemoryAccount& host_;
+  MemoryAccount& home_;     // where shards and their gradients are
   std::size_t parameters_;  // that are trained
   bool is_all_trained_;
   std::int64_t whole_;    // of what is trained
@@ -161,16 +196,23 @@ class Unit {
 // The visits of FullyShardedDataParallel.
 class Step {
  public:
-  Step(const FsdpMemory& memory, const models::Footprint& footprint, MemoryAccount& account)
+  Step(const FsdpMemory& memory, const models::Footprint& footprint, const Accounts& accounts)
       : memory_(memory),
         footprint_(footprint),
-        account_(account),
+        account_(accounts.device),
         root_(footprint.other_parameters, footprint.other_frozen, footprint.steps_parameters,
-              memory, account) {
+              memory, accounts) {
     for (const models::UnitFootprint& unit : footprint.units) {
       units_.emplace_back(unit.parameters, unit.frozen, footprint.steps_parameters, memory,
-                          account);
+                          accounts);
     }
+  }
+
+  // Of all shards' gradients.
+  std::int64_t gradient_bytes() const {
+    std::int64_t bytes = root_.gradient_bytes();
+    for (const Unit& unit : units_) bytes += unit.gradient_bytes();
+    return bytes;
   }
 
   void micro_batch(int index, bool sync) {
@@ -274,13 +316,16 @@ class Step {
 StepMemory fsdp_step_memory(const FsdpMemory& memory, const models::Footprint& footprint,
                             const std::vector<bool>& syncs, std::int64_t other_bytes) {
   MemoryAccount account;
+  MemoryAccount host;
   account.hold(MemoryCategory::Other, other_bytes);
-  Step step(memory, footprint, account);
+  Step step(memory, footprint, {account, host});
   const int micro_batches = static_cast<int>(syncs.size());
   for (int i = 0; i < micro_batches; ++i) step.micro_batch(i, syncs[static_cast<std::size_t>(i)]);
-  play_optimizer(micro_batches - 1, footprint.steps_parameters && !memory.optimizer_in_backward,
-                 account);
-  return account.memory();
+  account.enter(micro_batches - 1, "optimizer");
+  if (footprint.steps_parameters && !memory.optimizer_in_backward) {
+    play_step(memory.offload, step.gradient_bytes(), account, host);
+  }
+  return account.memory_with(host);
 }
 
 }  // namespace gradsync::sync

@@ -7,6 +7,8 @@
 // allocation of FlatUnit (flat_unit.cpp):
 //
 //   resident      parameters / ranks x stored, and what the optimizer keeps of them
+//                 (offloaded: on the host; a shard is copied for each gather, and each gradient
+//                 back)
 //   gathered      one unit, two with prefetch; all of them without reshard_after_forward
 //   gradient      whole where no_sync kept it, else the unit's own and the one being reduced
 //   reduced       gradients / ranks
@@ -19,6 +21,7 @@
 #include <vector>
 
 #include "harness/sync/memory_account.h"
+#include "harness/sync/offload.h"
 #include "models/footprint.h"
 
 namespace gradsync::sync {
@@ -34,7 +37,8 @@ struct FsdpMemory {
   bool reshard_after_backward = true;
   bool prefetch = true;
   bool optimizer_in_backward = false;  // a unit's gradient goes with its step, once it is reduced
-  bool backend_copies_gathers = true;  // gloo does; NCCL and the fake backend do not
+  Offload offload = Offload::None;
+  bool backend_copies_gathers = true;     // gloo does; NCCL and the fake backend do not
   bool backend_copies_reductions = true;  // likewise
 };
 

@@ -70,6 +70,30 @@ TEST(StepRecorder, CopiesWithNoWaitBetweenThemAreOne) {
   EXPECT_DOUBLE_EQ(step.phase_s(Phase::Copy), 8e-3 + 1e-9 * (kShortestWaitNs - 1));
 }
 
+TEST(StepRecorder, AnInnerPhaseReturnsToTheOneAroundIt) {
+  FakeClock clock;
+  StepRecorder recorder(clock);
+  recorder.begin_block();
+  {
+    const InnerPhaseScope alone(&recorder, Phase::Offload);
+    clock.advance_ns(kMs);
+  }
+  clock.advance_ns(16 * kMs);  // of no phase
+  recorder.enter(Phase::Backward);
+  clock.advance_ns(2 * kMs);
+  {
+    const InnerPhaseScope inner(&recorder, Phase::Offload);
+    clock.advance_ns(4 * kMs);
+  }
+  clock.advance_ns(8 * kMs);
+  recorder.end_step();
+  { const InnerPhaseScope nothing(nullptr, Phase::Offload); }
+  const RecordedStep& step = recorder.steps().front();
+  EXPECT_DOUBLE_EQ(step.phase_s(Phase::Offload), 5e-3);
+  EXPECT_DOUBLE_EQ(step.phase_s(Phase::Backward), 10e-3);
+  EXPECT_DOUBLE_EQ(step.total_s(), 31e-3);
+}
+
 TEST(StepRecorder, OnADevicePhasesAreWhereItsQueueCameToThem) {
   FakeClock clock;
   test::FakeTimeline timeline;

@@ -446,6 +446,52 @@ TEST_F(Memory, AccountsAreAsIfEachWereAlone) {
   EXPECT_EQ(peak(), 4000);
 }
 
+TEST_F(Memory, WhatIsOffloadedIsInTheHostsAccountAlone) {
+  const HeldMemory before = meter().host();
+  const at::Tensor on_device = floats(100);
+  leave(0);
+  std::optional<at::Tensor> on_host;
+  {
+    const HostMemoryScope host;
+    const MemoryScope moments(MemoryCategory::OptimizerState);
+    on_host = floats(1000);
+    { const HostMemoryScope again; }
+    floats(500);
+  }
+  EXPECT_EQ(held(), 400) << "and no budget of the device's refuses it";
+  EXPECT_EQ(peak(), 400);
+  EXPECT_EQ(peak(MemoryCategory::OptimizerState), 0);
+  HeldMemory seen = meter().host();
+  EXPECT_EQ(seen.allocated_bytes - before.allocated_bytes, 4000);
+  EXPECT_EQ(seen.peak_bytes - before.allocated_bytes, 6000);
+  EXPECT_EQ(bytes_of(seen.peak, MemoryCategory::OptimizerState) -
+                bytes_of(before.allocated, MemoryCategory::OptimizerState),
+            6000);
+  EXPECT_THROW(floats(1), c10::OutOfMemoryError) << "the scope has ended";
+  relabel_memory(on_host->data_ptr(), MemoryCategory::ShardedGradient);
+  on_host.reset();
+  meter().reset_peak();
+  seen = meter().host();
+  EXPECT_EQ(seen.peak_bytes, before.allocated_bytes);
+  EXPECT_EQ(seen.allocated, before.allocated);
+}
+
+TEST_F(Memory, ChangesOnTheHostAreChanges) {
+  meter().begin_changes();
+  const auto changes = [](std::int64_t floats_on_host) {
+    { const at::Tensor on_device = floats(100); }
+    {
+      const HostMemoryScope host;
+      floats(floats_on_host);
+    }
+    return meter().take_changes();
+  };
+  const MemoryChanges first = changes(10);
+  EXPECT_TRUE(repeats(changes(10), first));
+  EXPECT_FALSE(repeats(changes(11), first));
+  meter().end_changes();
+}
+
 TEST_F(Memory, InstallsOnce) {
   EXPECT_TRUE(meter().installed());
   EXPECT_THROW(meter().install(), InternalError);

@@ -64,6 +64,7 @@ TEST(Cells, EveryAxisOfDdpReachesItsField) {
                   {"balanced_routing", {true}},
                   {"activation_checkpointing", {"every_3"}},
                   {"lora_rank", {8}},
+                  {"offload", {"optimizer_state"}},
                   {"fused_optimizer", {false}}};
   Cell expected{"4x8",  "bert_base", "ddp", "no_sync", 2,    3, 7,
                 "mrpc", 25 << 20,    true,  true,      true, 50};
@@ -72,6 +73,7 @@ TEST(Cells, EveryAxisOfDdpReachesItsField) {
   expected.balanced_routing = true;
   expected.activation_checkpointing = 3;
   expected.lora_rank = 8;
+  expected.offload = "optimizer_state";
   expected.fused_optimizer = false;
   expected.broadcast_buffers = false;
   expected.sync_batch_norm = true;
@@ -204,6 +206,25 @@ TEST(Cells, LowRankUpdatesLeaveNoUnitToFreeze) {
   plan["cells"]["frozen_units"] = {2};
   EXPECT_THAT(complaint(plan), HasSubstr("'cells.frozen_units': got 2, expected 0 where lora_rank "
                                          "is 4: the weights of every unit are frozen then"));
+}
+
+TEST(Cells, OnlyWhatIsShardedOffloadsItsParameters) {
+  json plan = sample_plan();
+  plan["cells"]["offload"] = {"none", "optimizer_state"};
+  EXPECT_EQ(complaint(plan), "no error");
+  plan["cells"]["offload"] = {"none", "parameters"};
+  EXPECT_THAT(complaint(plan),
+              HasSubstr("'cells.offload': got \"parameters\", expected \"none\" or "
+                        "\"optimizer_state\" under wrapper ddp, whose parameters are all in use"));
+  plan["cells"]["wrapper"] = {"fsdp"};
+  EXPECT_EQ(complaint(plan), "no error");
+  plan["cells"]["wrapper"] = {"by_hand"};
+  plan["cells"]["offload"] = {"optimizer_state"};
+  EXPECT_THAT(complaint(plan), HasSubstr("'cells.offload': got \"optimizer_state\", expected "
+                                         "\"none\" under wrapper by_hand"));
+  EXPECT_EQ(complaint_about_axis("offload", {"disk"}),
+            "p.json: field 'cells.offload': got \"disk\", expected one of none, optimizer_state, "
+            "parameters");
 }
 
 TEST(Cells, AnOptimizerStepsInBackwardWhereAStepReducesOnce) {

@@ -150,6 +150,18 @@ TEST(ValidatePlan, OnlyABertHasLowRankUpdatesAndNoneWiderThanItself) {
   }
 }
 
+TEST(ValidatePlan, APacedModelOffloadsNothing) {
+  const auto offload = [](const char* model) {
+    return [=](plan::Cell& cell) {
+      cell.model = model;
+      cell.offload = "optimizer_state";
+    };
+  };
+  EXPECT_EQ(refusal_of(offload("mlp")), "");
+  EXPECT_THAT(refusal_of(offload("paced_bert_base_t4")),
+              HasSubstr("'cells.offload': got \"optimizer_state\" for model"));
+}
+
 TEST(ValidatePlan, APacedModelsOptimizerStepsAfterBackward) {
   const auto step_in_backward = [](const char* model) {
     return [=](plan::Cell& cell) {

@@ -126,6 +126,21 @@ TEST(Attribution, WhatRunsAgainIsNoComputationOfItsOwn) {
   EXPECT_DOUBLE_EQ(attribution->ranks.at(0).collectives.at(0).recompute_s, 0.25);
 }
 
+// From 0.25 to 0.75 a shard is copied to the device, the second half while a bucket is on the wire.
+TEST(Attribution, CopiesToTheHostAndBackAreNoComputation) {
+  const std::vector<TimelinePhase> phases{
+      {"forward", 0, 0, 0.25}, {"offload", 0, 0.25, 0.75}, {"forward", 0, 0.75, 1.0}};
+  const TrialRecord trial = trial_with({rank_of(0, 1, 1.0, phases, {bucket(0, 0.5, 1.0)})});
+  const AttributedStep step = attribute_step(trial, {});
+  const RankParts& rank = step.ranks.at(0);
+  expect_parts(rank.parts, 0.5, 0, 0);
+  EXPECT_DOUBLE_EQ(rank.parts.offload_s, 0.5);
+  EXPECT_DOUBLE_EQ(rank.parts.total_s(), 1.0);
+  const auto attribution = attribution_of({&trial}, {});
+  EXPECT_DOUBLE_EQ(attribution->ranks.at(0).offload_s, 0.5);
+  EXPECT_DOUBLE_EQ(attribution->ranks.at(0).collectives.at(0).offload_s, 0.25) << "what hid it";
+}
+
 TEST(Attribution, WaitingWithNothingInFlightIsTheRanksOwn) {
   const std::vector<TimelinePhase> phases{{"wait", 0, 0, 1.0}};
   const std::vector<TimelineEvent> events{bucket(0, 0.25, 0.5)};

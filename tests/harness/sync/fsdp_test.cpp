@@ -16,6 +16,7 @@
 #include "harness/run/expectation.h"
 #include "harness/sync/backward.h"
 #include "harness/sync/ddp.h"
+#include "harness/sync/host_optimizer.h"
 #include "harness/sync/strategies/strategy.h"
 #include "tests/harness/sync/ranks.h"
 #include "tests/harness/sync/toy_layers.h"
@@ -36,11 +37,25 @@ models::Batch batch_of(int rank, int step, int index) {
   return toy_batch(rank, step * kMicroBatches + index, (rank + index) % 2 == 0);
 }
 
+std::unique_ptr<sync::Optimizer> adamw(std::vector<at::Tensor> parameters) {
+  return std::make_unique<sync::FusedAdamW>(std::move(parameters), sync::AdamWOptions{.lr = 1e-2});
+}
+
+std::unique_ptr<sync::Optimizer> optimizer_of(const std::vector<at::Tensor>& parameters,
+                                              sync::Offload offload) {
+  if (offload == sync::Offload::None) return adamw(parameters);
+  if (offload == sync::Offload::Parameters) {
+    return std::make_unique<sync::HostOptimizer>(parameters, adamw);
+  }
+  return std::make_unique<sync::OffloadedOptimizer>(parameters, sync::HostCopies(nullptr), adamw);
+}
+
 // Runs `steps` steps of `strategy`'s kind by hand: `guard_forward`, `guard_backward` say what
 // no_sync encloses in all micro-batches but the last.
 void train(sync::Wrapper& model, int rank, int steps, bool guard_forward, bool guard_backward,
-           bool step_in_backward = false) {
-  sync::FusedAdamW optimizer(model.parameters(), {.lr = 1e-2});
+           bool step_in_backward = false, sync::Offload offload = sync::Offload::None) {
+  const auto stepped = optimizer_of(model.parameters(), offload);
+  sync::Optimizer& optimizer = *stepped;
   if (step_in_backward) {
     model.step_in_backward([&] {
       optimizer.step();
@@ -163,6 +178,28 @@ TEST(Fsdp, TrainsTheSameWhereTheOptimizerStepsInBackward) {
         return whole_parameters(model);
       };
       expect_close(trained(true), trained(false), 0);
+    }
+  });
+}
+
+// The same bits, whatever is on the host: shards with their gradients and moments, or the moments
+// and a copy of what they step.
+TEST(Fsdp, TrainsTheSameWhateverIsOffloaded) {
+  constexpr int kSteps = 3;
+  run_ranks(2, [&](RankHarness& rank) {
+    for (FsdpOptions options : all_options()) {
+      const auto trained = [&](sync::Offload offload, bool in_backward) {
+        options.offload_parameters = offload == sync::Offload::Parameters;
+        FullyShardedDataParallel model(std::make_shared<ToyLayers>(kFrozen.front()),
+                                       FsdpGroups{rank.group, nullptr}, options);
+        train(model, rank.rank, kSteps, true, true, in_backward, offload);
+        return whole_parameters(model);
+      };
+      const Values wanted = trained(sync::Offload::None, false);
+      for (const bool in_backward : {false, true}) {
+        expect_close(trained(sync::Offload::OptimizerState, in_backward), wanted, 0);
+        expect_close(trained(sync::Offload::Parameters, in_backward), wanted, 0);
+      }
     }
   });
 }

@@ -21,6 +21,7 @@
 #include "harness/sync/ddp_memory.h"
 #include "harness/sync/fsdp/fsdp.h"
 #include "harness/sync/fsdp/memory_formula.h"
+#include "harness/sync/host_optimizer.h"
 #include "harness/sync/recomputation.h"
 #include "harness/sync/strategies/strategy.h"
 #include "models/bert.h"
@@ -40,6 +41,7 @@ using models::Footprint;
 using models::MicroBatchShape;
 using models::UnitLevers;
 using sync::FsdpOptions;
+using sync::Offload;
 using sync::StepMemory;
 
 // A model, and what it says of itself.
@@ -130,13 +132,14 @@ struct Point {
   std::vector<bool> syncs;
   UnitLevers levers = {};
   bool optimizer_in_backward = false;
+  Offload offload = Offload::None;
 
   std::string words() const {
     return fmt::format(
         "{} x {}, syncs {}, every {} checkpointed, {} frozen, updates of rank {}, steps in "
-        "backward {}",
+        "backward {}, offload {}",
         shape.examples, shape.length, fmt::join(syncs, " "), levers.checkpointed.every,
-        levers.frozen, levers.lora_rank, optimizer_in_backward);
+        levers.frozen, levers.lora_rank, optimizer_in_backward, static_cast<int>(offload));
   }
 };
 
@@ -183,6 +186,17 @@ void await_gloos_threads(const sync::Wrapper& model, std::int64_t other) {
   for (int i = 0; i < kPatience && held() > stays; ++i) usleep(1000);
 }
 
+std::unique_ptr<sync::Optimizer> optimizer_of(const std::vector<at::Tensor>& parameters,
+                                              Offload offload) {
+  const auto make = [](std::vector<at::Tensor> those) {
+    return std::make_unique<sync::FusedAdamW>(std::move(those), sync::AdamWOptions{});
+  };
+  if (offload == Offload::None) return make(parameters);
+  if (offload == Offload::Parameters)
+    return std::make_unique<sync::HostOptimizer>(parameters, make);
+  return std::make_unique<sync::OffloadedOptimizer>(parameters, sync::HostCopies(nullptr), make);
+}
+
 // What a steady step holds, by the meter, in an account of its own.
 StepMemory measured(
     const Subject& subject, const Point& point,
@@ -197,7 +211,7 @@ StepMemory measured(
   const auto model = wrap(module);
   std::unique_ptr<sync::Optimizer> optimizer;
   if (model->module().compute() == models::Compute::Real) {
-    optimizer = std::make_unique<sync::FusedAdamW>(model->parameters(), sync::AdamWOptions{});
+    optimizer = optimizer_of(model->parameters(), point.offload);
   }
   if (point.optimizer_in_backward) {
     model->step_in_backward([&] {
@@ -213,6 +227,8 @@ StepMemory measured(
   memory.peak_bytes = meter.peak_bytes();
   memory.peak_by_category = meter.peak_by_category();
   memory.highest_by_category = meter.highest_by_category();
+  memory.host_peak_bytes = meter.host().peak_bytes;
+  memory.host_peak_by_category = meter.host().peak;
   return memory;
 }
 
@@ -228,6 +244,8 @@ void expect_same(const StepMemory& seen, const StepMemory& predicted, const std:
   EXPECT_EQ(seen.peak_bytes, predicted.peak_bytes) << what;
   EXPECT_EQ(table(seen.peak_by_category), table(predicted.peak_by_category)) << what;
   EXPECT_EQ(table(seen.highest_by_category), table(predicted.highest_by_category)) << what;
+  EXPECT_EQ(seen.host_peak_bytes, predicted.host_peak_bytes) << what;
+  EXPECT_EQ(table(seen.host_peak_by_category), table(predicted.host_peak_by_category)) << what;
 }
 
 // The policies of a step: no_sync, and reduction in every micro-batch.
@@ -273,7 +291,8 @@ Point point_of(int number, const UnitLevers& levers = {}) {
 
 void expect_fsdp_as_predicted(const sync::FsdpGroups& groups, const Subject& subject, int bits,
                               const Point& point) {
-  const FsdpOptions options = options_of(bits);
+  FsdpOptions options = options_of(bits);
+  options.offload_parameters = point.offload == Offload::Parameters;
   const Footprint footprint = subject.footprint(point.shape, point.levers);
   const auto wrap = [&](std::shared_ptr<models::Model> model) {
     return std::make_unique<sync::FullyShardedDataParallel>(std::move(model), groups, options);
@@ -281,6 +300,7 @@ void expect_fsdp_as_predicted(const sync::FsdpGroups& groups, const Subject& sub
   const int ranks = groups.shard->getSize();
   sync::FsdpMemory memory = memory_of(options, ranks);
   memory.optimizer_in_backward = point.optimizer_in_backward;
+  memory.offload = point.offload;
   const int nodes = groups.replicate ? groups.replicate->getSize() : 1;
   expect_same(measured(subject, point, wrap),
               fsdp_step_memory(memory, footprint, point.syncs, other_bytes(footprint, point.shape)),
@@ -357,7 +377,7 @@ void expect_ddp_as_predicted(RankHarness& rank, const Subject& subject, bool vie
     return std::make_unique<sync::DistributedDataParallel>(std::move(model), rank.group, options);
   };
   expect_same(measured(subject, point, wrap),
-              sync::ddp_step_memory(view, footprint, point.syncs, other),
+              sync::ddp_step_memory(view, footprint, point.syncs, other, point.offload),
               fmt::format("{} of {} on {} ranks, view {}, buffers broadcast {}", subject.name,
                           point.words(), rank.world_size, view, broadcast_buffers));
 }
@@ -517,6 +537,54 @@ TEST_F(StepMemoryFormula, OfFsdpWhoseOptimizerStepsInBackwardIsWhatTheMeterCount
         point.syncs.back() = true;
         point.optimizer_in_backward = true;
         expect_fsdp_as_predicted({rank.group, nullptr}, subject, bits, point);
+      }
+    }
+  });
+}
+
+// What is offloaded x every model with units x 32 options, dealt out over 1 to 3 ranks, with what
+// is checkpointed, frozen and stepped in backward: 192 points.
+TEST_F(StepMemoryFormula, OfFsdpThatOffloadsIsWhatTheMeterCountsOnDeviceAndHost) {
+  on_one_to_three_ranks([](RankHarness& rank) {
+    int number = 0;
+    for (const Subject& subject : subjects_with_units()) {
+      for (const Offload offload : {Offload::OptimizerState, Offload::Parameters}) {
+        for (int bits = 0; bits < 32; ++bits, ++number) {
+          if ((number + number / 3) % 3 + 1 != rank.world_size) continue;
+          Point point = point_of(number, {{number % 3}, static_cast<std::size_t>(number / 3 % 2)});
+          point.offload = offload;
+          point.optimizer_in_backward = number % 5 == 0 && point.syncs.size() == 1;
+          expect_fsdp_as_predicted({rank.group, nullptr}, subject, bits, point);
+        }
+      }
+    }
+  });
+}
+
+// Low-rank updates, whose units are frozen in part, and shards on two nodes: 32 points.
+TEST_F(StepMemoryFormula, OfHybridShardingThatOffloadsIsWhatTheMeterCounts) {
+  run_ranks(4, [](RankHarness& rank) {
+    measure::meter().install();
+    const sync::FsdpGroups groups = hybrid_groups(rank, 2);
+    for (int bits = 0; bits < 32; ++bits) {
+      Point point = point_of(bits, {.lora_rank = bits % 2 == 0 ? 0 : 3});
+      point.offload = bits % 3 == 0 ? Offload::OptimizerState : Offload::Parameters;
+      expect_fsdp_as_predicted(groups, bert(), bits, point);
+    }
+  });
+}
+
+// Every model with units x both kinds of gradients x 5 policies x frozen or not, on 1 to 3 ranks:
+// 60 points.
+TEST_F(StepMemoryFormula, OfDdpWhoseOptimizerIsOffloadedIsWhatTheMeterCountsOnDeviceAndHost) {
+  on_one_to_three_ranks([](RankHarness& rank) {
+    int number = 0;
+    for (const Subject& subject : subjects_with_units()) {
+      for (int i = 0; i < 20; ++i, ++number) {
+        if (number % 3 + 1 != rank.world_size) continue;
+        Point point = point_of(number, {{0}, static_cast<std::size_t>(i / 10)});
+        point.offload = Offload::OptimizerState;
+        expect_ddp_as_predicted(rank, subject, i % 2 == 0, point);
       }
     }
   });

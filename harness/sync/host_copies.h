@@ -1,0 +1,34 @@
+// Copies between the device and the host, of what is offloaded there.
+//
+// On the CPU, which is both, each copy is made all the same: it takes its time, and the memory
+// meter counts what is on the host in an account of its own. From a GPU it goes to pinned memory.
+#pragma once
+
+#include <ATen/core/Tensor.h>
+
+#include "harness/measure/memory_category.h"
+#include "harness/measure/step_recorder.h"
+
+namespace gradsync::sync {
+
+class HostCopies {
+ public:
+  // `recorder`, which may be null, sees each copy as a phase of its own.
+  explicit HostCopies(measure::StepRecorder* recorder) : recorder_(recorder) {}
+
+  // Returns memory on the host for what is on `from`, a device. Values are undefined.
+  static at::Tensor empty(at::IntArrayRef sizes, at::ScalarType type, at::Device from,
+                          measure::MemoryCategory category);
+
+  // Returns a copy on the host, on `device`. Blocks until it is made. No graph.
+  at::Tensor to_host(const at::Tensor& tensor, measure::MemoryCategory category) const;
+  at::Tensor to_device(const at::Tensor& on_host, at::Device device,
+                       measure::MemoryCategory category) const;
+  // Overwrites `to`, which is on the other side.
+  void copy(const at::Tensor& from, const at::Tensor& to) const;
+
+ private:
+  measure::StepRecorder* recorder_;
+};
+
+}  // namespace gradsync::sync

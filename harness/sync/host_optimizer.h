@@ -1,0 +1,55 @@
+// An optimizer that steps on the host, whose moments are there.
+//
+//   device   parameters            gradients                 parameters
+//                                      | copied                  ^ copied
+//   host     copy, moments         gradients  ->  step  ->     copy
+//
+// What is copied is each step's: all gradients of the step are on the host at once, and go when it
+// has stepped. Source: DeepSpeed's offload_optimizer and torchao's CPUOffloadOptimizer, which keep
+// the same and overlap the copies.
+#pragma once
+
+#include <functional>
+#include <memory>
+#include <vector>
+
+#include "harness/sync/adamw.h"
+#include "harness/sync/host_copies.h"
+
+namespace gradsync::sync {
+
+using MakeOptimizer = std::function<std::unique_ptr<Optimizer>(std::vector<at::Tensor>)>;
+
+// Of parameters that are on the host already, as FSDP's are that offloads them.
+class HostOptimizer final : public Optimizer {
+ public:
+  HostOptimizer(std::vector<at::Tensor> parameters, const MakeOptimizer& make);
+
+  void step() override;
+  void zero_grad() override { optimizer_->zero_grad(); }
+  double lr() const override { return optimizer_->lr(); }
+  void set_lr(double lr) override { optimizer_->set_lr(lr); }
+
+ private:
+  std::unique_ptr<Optimizer> optimizer_;
+};
+
+// Of parameters on the device. From now on nobody else may write to them.
+class OffloadedOptimizer final : public Optimizer {
+ public:
+  OffloadedOptimizer(std::vector<at::Tensor> parameters, const HostCopies& copies,
+                     const MakeOptimizer& make);
+
+  void step() override;
+  void zero_grad() override;
+  double lr() const override { return optimizer_.lr(); }
+  void set_lr(double lr) override { optimizer_.set_lr(lr); }
+
+ private:
+  std::vector<at::Tensor> parameters_;
+  HostCopies copies_;
+  std::vector<at::Tensor> on_host_;  // their copies, in the same order
+  HostOptimizer optimizer_;
+};
+
+}  // namespace gradsync::sync
