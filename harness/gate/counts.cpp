@@ -4,6 +4,7 @@
 #include <fmt/ranges.h>
 
 #include <algorithm>
+#include <array>
 #include <cstdint>
 #include <iterator>
 #include <map>
@@ -264,12 +265,23 @@ std::string gradient_bytes_words(const TrialRecord& baseline, const TrialRecord&
   return fmt::format("gradients of {} bytes where the baseline has {}", *b, *a);
 }
 
+// A peak of a rank: the device's, or that of what is offloaded.
+struct Peak {
+  const char* name;
+  std::optional<std::int64_t> RankRecord::*bytes;
+  std::map<std::string, std::int64_t> RankRecord::*by_category;
+};
+
+constexpr std::array kPeaks{
+    Peak{"peak", &RankRecord::peak_allocated_bytes, &RankRecord::peak_by_category},
+    Peak{"host peak", &RankRecord::host_peak_allocated_bytes, &RankRecord::host_peak_by_category}};
+
 // "activation", or "communication 4096, activation 12": what moved the same way as the whole.
-std::string categories_that_moved(const RankRecord& baseline, const RankRecord& candidate,
-                                  bool more) {
+std::string categories_that_moved(const Peak& peak, const RankRecord& baseline,
+                                  const RankRecord& candidate, bool more) {
   std::map<std::string, std::int64_t> moved;
-  for (const auto& [name, bytes] : candidate.peak_by_category) moved[name] += bytes;
-  for (const auto& [name, bytes] : baseline.peak_by_category) moved[name] -= bytes;
+  for (const auto& [name, bytes] : candidate.*peak.by_category) moved[name] += bytes;
+  for (const auto& [name, bytes] : baseline.*peak.by_category) moved[name] -= bytes;
   std::vector<std::pair<std::int64_t, std::string>> same_way;
   for (const auto& [name, bytes] : moved) {
     if (bytes != 0 && (bytes > 0) == more) same_way.emplace_back(-magnitude(bytes), name);
@@ -282,33 +294,44 @@ std::string categories_that_moved(const RankRecord& baseline, const RankRecord& 
 }
 
 // "is 1 byte more (activation)"
-std::string peak_words_of_rank(const RankRecord& baseline, const RankRecord& candidate) {
-  const auto& a = baseline.peak_allocated_bytes;
-  const auto& b = candidate.peak_allocated_bytes;
+std::string peak_words_of_rank(const Peak& peak, const RankRecord& baseline,
+                               const RankRecord& candidate) {
+  const auto& a = baseline.*peak.bytes;
+  const auto& b = candidate.*peak.bytes;
   if (a == b) return "";
   if (!a || !b) {
     return fmt::format("is known {} only", a ? "of the baseline" : "of the candidate");
   }
   const std::int64_t bytes = *b - *a;
-  const bool known = !baseline.peak_by_category.empty() && !candidate.peak_by_category.empty();
+  const bool known =
+      !(baseline.*peak.by_category).empty() && !(candidate.*peak.by_category).empty();
   const std::string categories =
-      known ? categories_that_moved(baseline, candidate, bytes > 0) : std::string();
+      known ? categories_that_moved(peak, baseline, candidate, bytes > 0) : std::string();
   return fmt::format("is {} {} {}{}", magnitude(bytes), magnitude(bytes) == 1 ? "byte" : "bytes",
                      bytes > 0 ? "more" : "less",
                      categories.empty() ? "" : " (" + categories + ")");
 }
 
-std::string peak_words(const TrialRecord& baseline, const TrialRecord& candidate) {
+std::string words_of(const Peak& peak, const TrialRecord& baseline, const TrialRecord& candidate) {
   std::vector<std::string> words;
   std::set<std::string> distinct;
   for_each_rank(baseline, candidate, [&](const RankRecord& a, const RankRecord& b) {
-    const std::string of_rank = peak_words_of_rank(a, b);
+    const std::string of_rank = peak_words_of_rank(peak, a, b);
     if (of_rank.empty()) return;
     distinct.insert(of_rank);
-    words.push_back(fmt::format("peak of rank {} {}", a.rank, of_rank));
+    words.push_back(fmt::format("{} of rank {} {}", peak.name, a.rank, of_rank));
   });
   if (words.size() > 1 && words.size() == baseline.ranks.size() && distinct.size() == 1) {
-    return "peak of every rank " + *distinct.begin();
+    return fmt::format("{} of every rank {}", peak.name, *distinct.begin());
+  }
+  return fmt::format("{}", fmt::join(words, "; "));
+}
+
+std::string peak_words(const TrialRecord& baseline, const TrialRecord& candidate) {
+  std::vector<std::string> words;
+  for (const Peak& peak : kPeaks) {
+    const std::string of_peak = words_of(peak, baseline, candidate);
+    if (!of_peak.empty()) words.push_back(of_peak);
   }
   return fmt::format("{}", fmt::join(words, "; "));
 }

@@ -194,6 +194,20 @@ TEST(CountDifferences, OfAPeakOnlyWhatGrewIsNamedLargestFirst) {
                                            "activation 10)"));
 }
 
+TEST(CountDifferences, WhatIsOffloadedHasAPeakOfItsOwn) {
+  TrialRecord baseline = trial_of("no_sync");
+  baseline.ranks[1].host_peak_allocated_bytes = 4000;
+  baseline.ranks[1].host_peak_by_category = {{"optimizer_state", 4000}};
+  TrialRecord more = baseline;
+  more.ranks[1].host_peak_allocated_bytes = 4001;
+  more.ranks[1].host_peak_by_category = {{"optimizer_state", 4001}};
+  ++*more.ranks[0].peak_allocated_bytes;
+  ++more.ranks[0].peak_by_category["activation"];
+  EXPECT_THAT(sentences(baseline, more),
+              ElementsAre("peak of rank 0 is 1 byte more (activation); host peak of rank 1 is 1 "
+                          "byte more (optimizer_state)"));
+}
+
 TEST(CountDifferences, LessAtPeakOrAnUnknownPeakIsADifference) {
   TrialRecord less = trial_of("no_sync");
   less.ranks[0].peak_allocated_bytes = 998;
