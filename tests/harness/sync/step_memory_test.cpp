@@ -553,7 +553,7 @@ TEST_F(StepMemoryFormula, OfFsdpThatOffloadsIsWhatTheMeterCountsOnDeviceAndHost)
           if ((number + number / 3) % 3 + 1 != rank.world_size) continue;
           Point point = point_of(number, {{number % 3}, static_cast<std::size_t>(number / 3 % 2)});
           point.offload = offload;
-          point.optimizer_in_backward = number % 5 == 0 && point.syncs.size() == 1;
+          point.optimizer_in_backward = number % 10 == 0 && point.syncs.size() == 1;
           expect_fsdp_as_predicted({rank.group, nullptr}, subject, bits, point);
         }
       }
