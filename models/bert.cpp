@@ -72,15 +72,16 @@ class Embedding : public torch::nn::Module {
 };
 
 // softmax(q k^T / sqrt(head size) + mask) with dropout, times v. With dropout the products are
-// spelled out: no fused CPU kernel knows dropout, and what scaled_dot_product_attention then falls
-// back to takes a fifth longer.   Shapes: q, k, v [batch, heads, length, head size]; mask, added to
-// the scores, [batch, 1, 1, length] or undefined.
-Tensor attend(const Tensor& q, const Tensor& k, const Tensor& v, const Tensor& mask,
-              double dropout) {
-  if (dropout == 0) {
+// spelled out by default: no fused CPU kernel knows dropout, and what scaled_dot_product_attention
+// then falls back to takes longer, since it also scales k and looks for rows of the softmax that
+// are masked as a whole.   Shapes: q, k, v [batch, heads, length, head size]; mask, added to the
+// scores, [batch, 1, 1, length] or undefined.
+Tensor attend(Attention attention, const Tensor& q, const Tensor& k, const Tensor& v,
+              const Tensor& mask, double dropout) {
+  if (attention == Attention::Sdpa || dropout == 0) {
     std::optional<Tensor> attention_mask;
     if (mask.defined()) attention_mask = mask;
-    return at::scaled_dot_product_attention(q, k, v, attention_mask);
+    return at::scaled_dot_product_attention(q, k, v, attention_mask, dropout);
   }
   const double scale = 1 / std::sqrt(static_cast<double>(q.size(-1)));
   Tensor scores = at::matmul(q * scale, k.transpose(-2, -1));
@@ -168,7 +169,7 @@ class BertForSequenceClassification::Bert : public torch::nn::Module {
 
   struct SelfAttention : torch::nn::Module {
     explicit SelfAttention(const BertConfig& config)
-        : heads(config.heads), dropout(config.dropout) {
+        : heads(config.heads), attention(config.attention), dropout(config.dropout) {
       query = register_module("query", std::make_shared<Dense>(config.hidden, config.hidden));
       key = register_module("key", std::make_shared<Dense>(config.hidden, config.hidden));
       value = register_module("value", std::make_shared<Dense>(config.hidden, config.hidden));
@@ -180,11 +181,12 @@ class BertForSequenceClassification::Bert : public torch::nn::Module {
       const Tensor q = split((*query)(x));  // in this order, as in the embeddings
       const Tensor k = split((*key)(x));
       const Tensor v = split((*value)(x));
-      const Tensor context = attend(q, k, v, mask, is_training() ? dropout : 0.0);
+      const Tensor context = attend(attention, q, k, v, mask, is_training() ? dropout : 0.0);
       return context.transpose(1, 2).reshape({x.size(0), x.size(1), -1});
     }
     std::shared_ptr<Dense> query, key, value;
     std::int64_t heads;
+    models::Attention attention;
     double dropout;
   };
 

@@ -1,9 +1,15 @@
-// The sizes of a BERT.   No torch.
+// The sizes of a BERT, and how it attends.   No torch.
 #pragma once
 
 #include <cstdint>
 
 namespace gradsync::models {
+
+// As transformers' attn_implementation has it.
+enum class Attention : std::uint8_t {
+  Eager,  // spelled out: two products with a softmax and dropout between them
+  Sdpa  // torch's scaled_dot_product_attention, which takes a kernel that is fused where it has one
+};
 
 // Defaults: bert-base-cased.
 struct BertConfig {
@@ -18,6 +24,7 @@ struct BertConfig {
   double dropout = 0.1;  // hidden, attention and classifier alike
   double layer_norm_eps = 1e-12;
   double initializer_range = 0.02;
+  Attention attention = Attention::Eager;
 };
 
 }  // namespace gradsync::models

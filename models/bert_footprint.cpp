@@ -20,7 +20,9 @@ struct Sizes {
         square(config.hidden * config.hidden * kFloatBytes),
         wide_matrix(config.hidden * config.intermediate * kFloatBytes),
         narrow(shape.tokens() * lora_rank * kFloatBytes),
-        factor(config.hidden * lora_rank * kFloatBytes) {}
+        factor(config.hidden * lora_rank * kFloatBytes),
+        rows(shape.examples * config.heads * shape.length),
+        attention(config.attention) {}
 
   // Those of the layers and the pooler.
   bool weights_are_trained() const { return factor == 0; }
@@ -38,6 +40,8 @@ struct Sizes {
   std::int64_t wide_matrix;
   std::int64_t narrow;  // [examples, length, rank], of low-rank updates; 0 without
   std::int64_t factor;  // [rank, hidden] and [hidden, rank], likewise
+  std::int64_t rows;    // [examples, heads, length, 1] of truth values: rows of the scores
+  Attention attention;
 };
 
 void dropout(std::int64_t size, MemoryScript& script) {
@@ -108,6 +112,38 @@ void update(const Sizes& sizes, MemoryScript& script) {
   script.free({x, x});
 }
 
+// The softmax of scaled_dot_product_attention, which takes rows that are masked as a whole for
+// zeros.
+void safe_softmax(const Sizes& sizes, MemoryScript& script) {
+  const std::int64_t is_masked = sizes.scores / kFloatBytes;
+  script.hold({sizes.scores, kFloatBytes});                         // the softmax; minus infinity
+  script.hold({is_masked, sizes.rows, kFloatBytes, sizes.scores});  // by element, by row; a zero
+  script.free({sizes.scores, kFloatBytes, is_masked, sizes.rows, kFloatBytes});
+}
+
+// From queries, keys and values to probabilities, with what is saved of them. `saved_for_keys`:
+// notes what only the keys' gradient needs. Leaves the scaled queries and the scores of `Eager` to
+// what follows.
+template <typename SavedForKeys>
+void probabilities(const Sizes& sizes, MemoryScript& script, const SavedForKeys& saved_for_keys) {
+  const std::int64_t x = sizes.hidden;
+  const bool is_eager = sizes.attention == Attention::Eager;
+  script.with_number(x);                 // the scaled queries,
+  if (!is_eager) script.with_number(x);  // and keys
+  script.hold({x, x});                   // both laid out by heads for the product
+  script.hold({sizes.scores});
+  script.saved({x});
+  saved_for_keys(x);
+  script.free({x});  // what is scaled and no longer needed
+  if (is_eager) {
+    script.hold({sizes.scores});  // softmax
+  } else {
+    safe_softmax(sizes, script);
+    script.free({sizes.scores});
+  }
+  dropout(sizes.scores, script);
+}
+
 // `constant_input`: it needs no gradient, and so neither do keys that only frozen weights made.
 MemoryScript layer_forward(const Sizes& sizes, MemoryScript::Saved saved, bool constant_input) {
   const std::int64_t x = sizes.hidden;
@@ -120,17 +156,12 @@ MemoryScript layer_forward(const Sizes& sizes, MemoryScript::Saved saved, bool c
   update(sizes, script);
   script.hold({x, x});  // keys, values
   update(sizes, script);
-  script.with_number(x);  // the scaled queries,
-  script.hold({x, x});    // laid out by heads for the product, as are the keys
-  script.hold({sizes.scores});
-  script.saved({x});
-  constant_input ? saved_for_weights({x}) : script.saved({x});  // the former, for the keys
-  script.free({x});                                             // the scaled queries
-  script.hold({sizes.scores});                                  // softmax
-  dropout(sizes.scores, script);
+  probabilities(sizes, script, [&](std::int64_t size) {
+    constant_input ? saved_for_weights({size}) : script.saved({size});
+  });
   script.hold({x, x});                            // the values by heads, the context by heads
   script.saved({x, sizes.scores, sizes.scores});  // the former; with dropout, without
-  script.free({sizes.scores});
+  script.free({sizes.attention == Attention::Eager ? sizes.scores : x});
   script.hold({x});           // the context by tokens
   script.free({x, x, x, x});  // by heads; values, keys, queries
   script.hold({x});           // attention's dense layer
@@ -230,6 +261,10 @@ MemoryScript layer_backward(const Sizes& sizes, std::int64_t input, LetGo when,
   script.free({sizes.scores, sizes.scores});
   script.hold({keys_gradient, x});  // of keys and scaled queries
   script.free({sizes.scores, keys_gradient, x});
+  if (sizes.attention == Attention::Sdpa && keys_gradient > 0) {  // the keys were scaled, too
+    script.with_number(x);
+    script.free({x});
+  }
   script.with_number(x);
   script.free({x});
   projections_backward(sizes, input_gradient, input, when, script);

@@ -157,6 +157,9 @@ struct ModelOptions {
   // What a paced model waits on, the pace of `device`; required for those.
   std::shared_ptr<const Pace> pace;
 
+  // BERT only: how it attends.
+  Attention attention = Attention::Eager;
+
   // BERT only: trains updates of this rank in place of the weights (models/lora.h); 0: none.
   std::int64_t lora_rank = 0;
 

@@ -41,6 +41,12 @@ void refuse_low_rank_updates(const std::string& name, const ModelOptions& option
                                 options.lora_rank, name));
 }
 
+void refuse_other_attention(const std::string& name, const ModelOptions& options) {
+  if (options.attention == ModelOptions{}.attention) return;
+  throw ConfigError(fmt::format(
+      "attention: got sdpa for model '{}', expected eager: only a BERT has both", name));
+}
+
 void check_dtype(const std::string& name, const ModelOptions& options) {
   if (options.dtype == at::kFloat || options.dtype == at::kBFloat16) return;
   throw ConfigError(fmt::format("dtype: got {} for model '{}', expected Float or BFloat16",
@@ -64,12 +70,15 @@ class Maker {
   Made operator()(const BertConfig& config) const {
     refuse_scale(name_, options_);
     refuse_mixtrals_options(name_, options_);
+    BertConfig attending = config;
+    attending.attention = options_.attention;
     return with_weights(std::make_shared<BertForSequenceClassification>(
-        config, options_.seed, options_.device, options_.lora_rank));
+        attending, options_.seed, options_.device, options_.lora_rank));
   }
   Made operator()(const MixtralConfig& config) const {
     refuse_scale(name_, options_);
     refuse_low_rank_updates(name_, options_);
+    refuse_other_attention(name_, options_);
     check_dtype(name_, options_);
     return with_weights(std::make_shared<MixtralForCausalLM>(config, options_));
   }
@@ -80,6 +89,7 @@ class Maker {
     }
     refuse_mixtrals_options(name_, options_);
     refuse_low_rank_updates(name_, options_);
+    refuse_other_attention(name_, options_);
     return std::make_shared<PacedModel>(read_profile(config.profile), options_.scale, options_.pace,
                                         options_.device);
   }
@@ -129,6 +139,7 @@ void refuse_special_options(const std::string& name, const ModelOptions& options
   refuse_scale(name, options);
   refuse_mixtrals_options(name, options);
   refuse_low_rank_updates(name, options);
+  refuse_other_attention(name, options);
 }
 
 void load_weights(const ModelOptions& options, Model& model) {

@@ -44,7 +44,9 @@ class Declared {
   }
   DeclaredFootprint operator()(const BranchingConfig&) const { return undeclared(); }
   DeclaredFootprint operator()(const BertConfig& config) const {
-    auto footprint = bert_footprint(config, options_.shape, options_.levers);
+    BertConfig attending = config;
+    attending.attention = options_.attention;
+    auto footprint = bert_footprint(attending, options_.shape, options_.levers);
     if (footprint) return {std::move(footprint), ""};
     return {std::nullopt,
             fmt::format("a BERT declares what it holds for 2 or more examples of 2 to {} tokens",
@@ -115,6 +117,7 @@ ModelDescription describe(const SuiteModel& model) {
   if (const auto* bert = std::get_if<BertConfig>(&model.config)) {
     description.longest_sequence = bert->positions;
     description.highest_lora_rank = bert->hidden;
+    description.chooses_attention = true;
   }
   description.checkpointable_units = std::visit(UnitsThatRunAgain(), model.config);
   return description;

@@ -55,6 +55,7 @@ struct ModelDescription {
   std::int64_t longest_sequence = 0;   // tokens; 0: any
   int checkpointable_units = 0;        // that may run again in backward; 0: none of them may
   std::int64_t highest_lora_rank = 0;  // of its low-rank updates; 0: it has none
+  bool chooses_attention = false;      // it attends in both ways
 };
 
 ModelDescription describe(const SuiteModel& model);
@@ -71,6 +72,7 @@ struct FootprintOptions {
   int scale = 1;                  // of a paced model
   bool balanced_routing = false;  // of a Mixtral
   UnitLevers levers = {};
+  Attention attention = Attention::Eager;  // of a BERT
 };
 
 struct DeclaredFootprint {

@@ -13,6 +13,7 @@ RESULT_SCHEMA = "gradsync.result/1"
 TRIAL_SCHEMA = "gradsync.trial/1"
 # What a cell leaves out has this value: gradsync::plan::unwritten_fields().
 UNWRITTEN = {
+    "attention": "eager",
     "activation_checkpointing": "none",
     "balanced_routing": False,
     "broadcast_buffers": True,

@@ -34,6 +34,9 @@ std::string objection(const models::MemoryProfile& profile, const plan::Cell& ce
     return "a profile holds what was recorded: record the model with its low-rank updates";
   }
   if (cell.optimizer_in_backward) return "what an optimizer in backward holds is not declared";
+  if (cell.attention != plan::Cell{}.attention) {
+    return "a profile holds what was recorded: record the model with its attention";
+  }
   if (cell.offload != "none") return "what a job that offloads holds is not declared";
   if (cell.scale != 1) return "a recorded model is not scaled";
   if (cell.hybrid_shard) return "what hybrid_shard holds is not declared";

@@ -45,6 +45,10 @@ models::UnitLevers levers_of(const plan::Cell& cell) {
           .lora_rank = cell.lora_rank};
 }
 
+models::Attention attention_of(const plan::Cell& cell) {
+  return cell.attention == "sdpa" ? models::Attention::Sdpa : models::Attention::Eager;
+}
+
 sync::Offload offload_of(const plan::Cell& cell) {
   if (cell.offload == "none") return sync::Offload::None;
   return cell.offload == "parameters" ? sync::Offload::Parameters : sync::Offload::OptimizerState;
@@ -81,7 +85,8 @@ MemoryPrediction predict_memory(const plan::Cell& cell, const LaunchSpec& where)
       models::declared_footprint(cell.model, {.shape = shape,
                                               .scale = cell.scale,
                                               .balanced_routing = cell.balanced_routing,
-                                              .levers = levers_of(cell)});
+                                              .levers = levers_of(cell),
+                                              .attention = attention_of(cell)});
   if (!declared.footprint) return {std::nullopt, declared.unknown_because};
   models::Footprint footprint = *declared.footprint;
   const std::int64_t other = std::accumulate(footprint.buffer_bytes.begin(),

@@ -41,6 +41,7 @@ struct Cell {
                                      // them: not trained (models/frozen_units.h)
   int lora_rank = 0;                 // of the updates that are trained in place of the model's
                                      // weights (models/lora.h); 0: the weights are
+  std::string attention = "eager";   // of a BERT: spelled out, or "sdpa" (models/bert_config.h)
   std::string offload = "none";      // of "optimizer_state" or, under fsdp, "parameters" with their
                                      // gradients and state, to the host (sync/offload.h)
   bool fused_optimizer = true;       // false: AdamW parameter by parameter (sync/adamw.h)

@@ -48,6 +48,7 @@ std::string why_not_predicted(const plan::Cell& cell, const launch::Topology& to
   if (cell.frozen_units != 0) return "what a frozen unit spares is not in a profile";
   if (cell.lora_rank != 0) return "what low-rank updates take is not in a profile";
   if (cell.optimizer_in_backward) return "an optimizer that steps in backward is not in a profile";
+  if (cell.attention != "eager") return "what sdpa takes is not in a profile";
   if (cell.offload != "none") return "copies to the host and back are not in a profile";
   if (cell.sync_batch_norm) return "the collectives of SyncBatchNorm are not in a profile";
   if (cell.dtype != "float32") return "a profile's seconds are those of float32";

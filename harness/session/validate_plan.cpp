@@ -70,6 +70,9 @@ class Validation {
     check_checkpointing(cell, model);
     check_frozen(cell, model);
     check_lora(cell, model);
+    require(model.chooses_attention || cell.attention == plan::Cell{}.attention, "cells.attention",
+            fmt::format("\"{}\" for model '{}'", cell.attention, cell.model),
+            "\"eager\", which it is by default: only a BERT attends in both ways");
     named("topology",
           [&] { return launch::read_topology(cell.topology, topologies_directory(), cell.scale); });
   }

@@ -211,6 +211,29 @@ class MemoryTest(ProgramTest):
             if what == "parameters":
                 self.assertLess(peak, peaks[(*key, "optimizer_state")][0], key)
 
+    def test_attention_holds_what_is_predicted_whoever_spells_it_out(self):
+        plan = with_cells(
+            FSDP,
+            wrapper=["ddp", "fsdp"],
+            strategy=["no_sync"],
+            attention=["eager", "sdpa"],
+            activation_checkpointing=["none", "full"],
+            accumulation_steps=[1, 3],
+            micro_batch_size=[8],
+            sequence_length=[64],
+        )
+        outcome = self.run_plan(plan)
+        self.assertEqual(outcome.status, 0, outcome.err)
+        peaks = {}
+        for trial in self.trials():
+            cell, first = trial["cell"], trial["ranks"][0]
+            for of in ("allocated_bytes", "by_category"):
+                self.assertEqual(trial[f"predicted_peak_{of}"], first[f"peak_{of}"], cell)
+            others = json.dumps({name: cell[name] for name in sorted(cell) if name != "attention"})
+            peaks[others, cell.get("attention", "eager")] = first["peak_allocated_bytes"]
+        self.assertEqual(len(peaks), 2 * 2 * 2 * 2)
+        self.assertTrue(any(peaks[others, "sdpa"] != peaks[others, "eager"] for others, _ in peaks))
+
     def test_memory_over_a_step_under_ddp(self):
         plan = with_cells(FSDP, wrapper=["ddp"], strategy=["baseline", "no_sync"])
         outcome = self.run_plan(plan)

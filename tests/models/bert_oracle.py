@@ -3,7 +3,8 @@
 usage: bert_oracle.py FOLDER LAYERS HIDDEN HEADS INTERMEDIATE
 FOLDER gets model.safetensors (random weights), gradients.safetensors (of the mean loss, in
 evaluation mode), checkpointed.safetensors (in training mode, with dropout and every layer
-checkpointed), lora.safetensors and lora_gradients.safetensors (peft's low-rank updates, in training
+checkpointed), sdpa.safetensors (in training mode, with torch's scaled_dot_product_attention),
+lora.safetensors and lora_gradients.safetensors (peft's low-rank updates, in training
 mode, with dropout) and answers.json: names and shapes in order, a padded and an unpadded batch,
 logits and losses, and names in the order in which backward makes their gradients ready.
 Exit status 77: transformers or peft cannot be imported.
@@ -57,16 +58,20 @@ def answer(model, batch):
     }
 
 
-def train_checkpointed(model, batch):
+def train(model, batch, attention):
     """Returns the loss and every gradient, and leaves the model as it is now."""
-    model.set_attn_implementation("eager")  # which draws dropout's masks as a BERT does
-    model.gradient_checkpointing_enable({"use_reentrant": False})
+    model.set_attn_implementation(attention)
     model.train()
     model.zero_grad()
     torch.manual_seed(SEED)
     loss = model(**batch).loss
     loss.backward()
     return loss.item(), {name: p.grad for name, p in model.named_parameters()}
+
+
+def train_checkpointed(model, batch):
+    model.gradient_checkpointing_enable({"use_reentrant": False})
+    return train(model, batch, "eager")
 
 
 def name_in_the_model(name):
@@ -122,6 +127,8 @@ def main(folder, *size):
         "batches": [padded, full],
         "ready": list(ready),
     }
+    answers["sdpa_loss"], gradients = train(model, labelled_batch(padded=True), "sdpa")
+    save_file(gradients, folder / "sdpa.safetensors")
     answers["checkpointed_loss"], gradients = train_checkpointed(model, full_batch)
     save_file(gradients, folder / "checkpointed.safetensors")
     answers["lora"] = train_updates(model, full_batch, folder)

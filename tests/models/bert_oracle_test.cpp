@@ -134,6 +134,29 @@ TEST_P(Oracle, GivesTheSameLossAndGradientsWithEveryLayerCheckpointed) {
   }
 }
 
+// With dropout and padding. Spelled out, attention draws the same masks and is the same.
+TEST_P(Oracle, TrainsWithScaledDotProductAttentionAsTransformersDoes) {
+  BertConfig config = GetParam();
+  config.attention = Attention::Sdpa;
+  BertForSequenceClassification model(config, 1, at::kCPU);
+  load_safetensors(answers_->folder.file("model.safetensors"), model);
+  const Batch padded = batch_of(answers_->values["batches"][0]);
+  at::manual_seed(kSeed);
+  const at::Tensor loss = model.loss(padded);
+  EXPECT_NEAR(loss.item<double>(), answers_->values["sdpa_loss"].get<double>(), kTolerance);
+  loss.backward();
+  const SafetensorsFile file(answers_->folder.file("sdpa.safetensors"));
+  for (const auto& item : model.named_parameters()) {
+    const at::Tensor theirs = file.read(item.key());
+    const double scale = std::max(1.0, theirs.abs().max().item<double>());
+    EXPECT_LT(test::largest_difference(item.value().grad(), theirs), kTolerance * scale)
+        << item.key();
+  }
+  model_->train();
+  at::manual_seed(kSeed);
+  EXPECT_NEAR(model_->loss(padded).item<double>(), loss.item<double>(), kTolerance);
+}
+
 // peft's, with dropout and with updates that are not zero: what is trained, in which order, and how
 // far it would go. Values in one dtype, as read from one file.
 TEST_P(Oracle, TrainsLowRankUpdatesAsPeftDoes) {

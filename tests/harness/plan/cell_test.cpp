@@ -64,6 +64,7 @@ TEST(Cells, EveryAxisOfDdpReachesItsField) {
                   {"balanced_routing", {true}},
                   {"activation_checkpointing", {"every_3"}},
                   {"lora_rank", {8}},
+                  {"attention", {"sdpa"}},
                   {"offload", {"optimizer_state"}},
                   {"fused_optimizer", {false}}};
   Cell expected{"4x8",  "bert_base", "ddp", "no_sync", 2,    3, 7,
@@ -73,6 +74,7 @@ TEST(Cells, EveryAxisOfDdpReachesItsField) {
   expected.balanced_routing = true;
   expected.activation_checkpointing = 3;
   expected.lora_rank = 8;
+  expected.attention = "sdpa";
   expected.offload = "optimizer_state";
   expected.fused_optimizer = false;
   expected.broadcast_buffers = false;
@@ -222,6 +224,8 @@ TEST(Cells, OnlyWhatIsShardedOffloadsItsParameters) {
   plan["cells"]["offload"] = {"optimizer_state"};
   EXPECT_THAT(complaint(plan), HasSubstr("'cells.offload': got \"optimizer_state\", expected "
                                          "\"none\" under wrapper by_hand"));
+  EXPECT_EQ(complaint_about_axis("attention", {"flash"}),
+            "p.json: field 'cells.attention': got \"flash\", expected one of eager, sdpa");
   EXPECT_EQ(complaint_about_axis("offload", {"disk"}),
             "p.json: field 'cells.offload': got \"disk\", expected one of none, optimizer_state, "
             "parameters");

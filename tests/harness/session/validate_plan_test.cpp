@@ -150,6 +150,22 @@ TEST(ValidatePlan, OnlyABertHasLowRankUpdatesAndNoneWiderThanItself) {
   }
 }
 
+TEST(ValidatePlan, OnlyABertAttendsInBothWays) {
+  const auto attend = [](const char* model) {
+    return [=](plan::Cell& cell) {
+      cell.model = model;
+      cell.attention = "sdpa";
+    };
+  };
+  EXPECT_EQ(refusal_of(attend("bert_mini")), "");
+  for (const char* model : {"mlp", "mixtral_tiny", "paced_bert_base_t4"}) {
+    EXPECT_THAT(refusal_of(attend(model)),
+                HasSubstr("'cells.attention': got \"sdpa\" for model '" + std::string(model) +
+                          "', expected \"eager\", which it is by default: only a BERT attends in "
+                          "both ways"));
+  }
+}
+
 TEST(ValidatePlan, APacedModelOffloadsNothing) {
   const auto offload = [](const char* model) {
     return [=](plan::Cell& cell) {

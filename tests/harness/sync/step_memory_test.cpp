@@ -126,6 +126,22 @@ Subject bert() {
   return all.at(0);
 }
 
+Subject bert_with_sdpa() {
+  const auto config = [] {
+    models::BertConfig sdpa = small_bert();
+    sdpa.attention = models::Attention::Sdpa;
+    return sdpa;
+  };
+  return {"bert with sdpa",
+          [=](const UnitLevers& levers) {
+            return std::make_shared<models::BertForSequenceClassification>(config(), 1, at::kCPU,
+                                                                           levers.lora_rank);
+          },
+          [=](const MicroBatchShape& shape, const UnitLevers& levers) {
+            return *bert_footprint(config(), shape, levers);
+          }};
+}
+
 // What all points have in common.
 struct Point {
   MicroBatchShape shape;
@@ -585,6 +601,28 @@ TEST_F(StepMemoryFormula, OfDdpWhoseOptimizerIsOffloadedIsWhatTheMeterCountsOnDe
         Point point = point_of(number, {{0}, static_cast<std::size_t>(i / 10)});
         point.offload = Offload::OptimizerState;
         expect_ddp_as_predicted(rank, subject, i % 2 == 0, point);
+      }
+    }
+  });
+}
+
+// A BERT whose attention is torch's own, by what is checkpointed, frozen or updated: 72 points
+// under FSDP and DDP.
+TEST_F(StepMemoryFormula, OfScaledDotProductAttentionIsWhatTheMeterCounts) {
+  on_one_to_three_ranks([](RankHarness& rank) {
+    std::vector<UnitLevers> some;
+    for (const int every : {0, 1, 2}) {
+      some.push_back({.checkpointed = {every}});
+      some.push_back({.checkpointed = {every}, .frozen = 1});
+      some.push_back({.checkpointed = {every}, .lora_rank = 3});
+    }
+    int number = 0;
+    for (const UnitLevers& levers : some) {
+      for (int i = 0; i < 4; ++i, ++number) {
+        if (number % 3 + 1 != rank.world_size) continue;
+        expect_ddp_as_predicted(rank, bert_with_sdpa(), i % 2 == 0, point_of(number, levers));
+        expect_fsdp_as_predicted({rank.group, nullptr}, bert_with_sdpa(), number % 32,
+                                 point_of(number + 1, levers));
       }
     }
   });
