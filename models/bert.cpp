@@ -76,9 +76,9 @@ class Embedding : public torch::nn::Module {
 // then falls back to takes longer, since it also scales k and looks for rows of the softmax that
 // are masked as a whole.   Shapes: q, k, v [batch, heads, length, head size]; mask, added to the
 // scores, [batch, 1, 1, length] or undefined.
-Tensor attend(Attention attention, const Tensor& q, const Tensor& k, const Tensor& v,
+Tensor attend(AttentionImplementation attention, const Tensor& q, const Tensor& k, const Tensor& v,
               const Tensor& mask, double dropout) {
-  if (attention == Attention::Sdpa || dropout == 0) {
+  if (attention == AttentionImplementation::Sdpa || dropout == 0) {
     std::optional<Tensor> attention_mask;
     if (mask.defined()) attention_mask = mask;
     return at::scaled_dot_product_attention(q, k, v, attention_mask, dropout);
@@ -186,7 +186,7 @@ class BertForSequenceClassification::Bert : public torch::nn::Module {
     }
     std::shared_ptr<Dense> query, key, value;
     std::int64_t heads;
-    models::Attention attention;
+    AttentionImplementation attention;
     double dropout;
   };
 

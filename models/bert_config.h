@@ -6,7 +6,7 @@
 namespace gradsync::models {
 
 // As transformers' attn_implementation has it.
-enum class Attention : std::uint8_t {
+enum class AttentionImplementation : std::uint8_t {
   Eager,  // spelled out: two products with a softmax and dropout between them
   Sdpa  // torch's scaled_dot_product_attention, which takes a kernel that is fused where it has one
 };
@@ -24,7 +24,7 @@ struct BertConfig {
   double dropout = 0.1;  // hidden, attention and classifier alike
   double layer_norm_eps = 1e-12;
   double initializer_range = 0.02;
-  Attention attention = Attention::Eager;
+  AttentionImplementation attention = AttentionImplementation::Eager;
 };
 
 }  // namespace gradsync::models

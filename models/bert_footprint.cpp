@@ -41,7 +41,7 @@ struct Sizes {
   std::int64_t narrow;  // [examples, length, rank], of low-rank updates; 0 without
   std::int64_t factor;  // [rank, hidden] and [hidden, rank], likewise
   std::int64_t rows;    // [examples, heads, length, 1] of truth values: rows of the scores
-  Attention attention;
+  AttentionImplementation attention;
 };
 
 void dropout(std::int64_t size, MemoryScript& script) {
@@ -127,7 +127,7 @@ void safe_softmax(const Sizes& sizes, MemoryScript& script) {
 template <typename SavedForKeys>
 void probabilities(const Sizes& sizes, MemoryScript& script, const SavedForKeys& saved_for_keys) {
   const std::int64_t x = sizes.hidden;
-  const bool is_eager = sizes.attention == Attention::Eager;
+  const bool is_eager = sizes.attention == AttentionImplementation::Eager;
   script.with_number(x);                 // the scaled queries,
   if (!is_eager) script.with_number(x);  // and keys
   script.hold({x, x});                   // both laid out by heads for the product
@@ -161,7 +161,7 @@ MemoryScript layer_forward(const Sizes& sizes, MemoryScript::Saved saved, bool c
   });
   script.hold({x, x});                            // the values by heads, the context by heads
   script.saved({x, sizes.scores, sizes.scores});  // the former; with dropout, without
-  script.free({sizes.attention == Attention::Eager ? sizes.scores : x});
+  script.free({sizes.attention == AttentionImplementation::Eager ? sizes.scores : x});
   script.hold({x});           // the context by tokens
   script.free({x, x, x, x});  // by heads; values, keys, queries
   script.hold({x});           // attention's dense layer
@@ -261,7 +261,8 @@ MemoryScript layer_backward(const Sizes& sizes, std::int64_t input, LetGo when,
   script.free({sizes.scores, sizes.scores});
   script.hold({keys_gradient, x});  // of keys and scaled queries
   script.free({sizes.scores, keys_gradient, x});
-  if (sizes.attention == Attention::Sdpa && keys_gradient > 0) {  // the keys were scaled, too
+  if (sizes.attention == AttentionImplementation::Sdpa &&
+      keys_gradient > 0) {  // the keys were scaled, too
     script.with_number(x);
     script.free({x});
   }

@@ -158,7 +158,7 @@ struct ModelOptions {
   std::shared_ptr<const Pace> pace;
 
   // BERT only: how it attends.
-  Attention attention = Attention::Eager;
+  AttentionImplementation attention = AttentionImplementation::Eager;
 
   // BERT only: trains updates of this rank in place of the weights (models/lora.h); 0: none.
   std::int64_t lora_rank = 0;

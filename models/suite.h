@@ -72,7 +72,7 @@ struct FootprintOptions {
   int scale = 1;                  // of a paced model
   bool balanced_routing = false;  // of a Mixtral
   UnitLevers levers = {};
-  Attention attention = Attention::Eager;  // of a BERT
+  AttentionImplementation attention = AttentionImplementation::Eager;  // of a BERT
 };
 
 struct DeclaredFootprint {

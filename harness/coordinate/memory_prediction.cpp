@@ -45,8 +45,9 @@ models::UnitLevers levers_of(const plan::Cell& cell) {
           .lora_rank = cell.lora_rank};
 }
 
-models::Attention attention_of(const plan::Cell& cell) {
-  return cell.attention == "sdpa" ? models::Attention::Sdpa : models::Attention::Eager;
+AttentionImplementation attention_of(const plan::Cell& cell) {
+  return cell.attention == "sdpa" ? models::AttentionImplementation::Sdpa
+                                  : models::AttentionImplementation::Eager;
 }
 
 sync::Offload offload_of(const plan::Cell& cell) {

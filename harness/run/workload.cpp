@@ -38,7 +38,7 @@ models::ModelOptions model_options(const RankContext& context, const plan::Cell&
   options.weights = context.spec.weights;
   options.pace = context.pace;
   options.lora_rank = cell.lora_rank;
-  if (cell.attention == "sdpa") options.attention = models::Attention::Sdpa;
+  if (cell.attention == "sdpa") options.attention = models::AttentionImplementation::Sdpa;
   options.dtype = dtype_named(cell.dtype);
   const bool folded = context.spec.fold_from_bytes > 0;
   options.uninitialised = folded;

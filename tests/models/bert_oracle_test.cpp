@@ -137,7 +137,7 @@ TEST_P(Oracle, GivesTheSameLossAndGradientsWithEveryLayerCheckpointed) {
 // With dropout and padding. Spelled out, attention draws the same masks and is the same.
 TEST_P(Oracle, TrainsWithScaledDotProductAttentionAsTransformersDoes) {
   BertConfig config = GetParam();
-  config.attention = Attention::Sdpa;
+  config.attention = AttentionImplementation::Sdpa;
   BertForSequenceClassification model(config, 1, at::kCPU);
   load_safetensors(answers_->folder.file("model.safetensors"), model);
   const Batch padded = batch_of(answers_->values["batches"][0]);

@@ -129,7 +129,7 @@ Subject bert() {
 Subject bert_with_sdpa() {
   const auto config = [] {
     models::BertConfig sdpa = small_bert();
-    sdpa.attention = models::Attention::Sdpa;
+    sdpa.attention = models::AttentionImplementation::Sdpa;
     return sdpa;
   };
   return {"bert with sdpa",
