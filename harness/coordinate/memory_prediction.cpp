@@ -45,7 +45,7 @@ models::UnitLevers levers_of(const plan::Cell& cell) {
           .lora_rank = cell.lora_rank};
 }
 
-AttentionImplementation attention_of(const plan::Cell& cell) {
+models::AttentionImplementation attention_of(const plan::Cell& cell) {
   return cell.attention == "sdpa" ? models::AttentionImplementation::Sdpa
                                   : models::AttentionImplementation::Eager;
 }
