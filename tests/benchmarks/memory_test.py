@@ -181,7 +181,8 @@ class MemoryTest(ProgramTest):
         for out, each in (("fsdp", plan), ("ddp", ddp)):
             outcome = self.run_plan(each, out=out)
             self.assertEqual(outcome.status, 0, outcome.err)
-            self.assertIn("host peak", outcome.out)
+            if out == "fsdp":
+                self.assertIn("host peak", outcome.out)
             for trial in self.trials(out):
                 cell, first = trial["cell"], trial["ranks"][0]
                 what = cell.get("offload", "none")
