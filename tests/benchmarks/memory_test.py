@@ -225,15 +225,18 @@ class MemoryTest(ProgramTest):
         )
         outcome = self.run_plan(plan)
         self.assertEqual(outcome.status, 0, outcome.err)
-        peaks = {}
+        over_time = {}
         for trial in self.trials():
             cell, first = trial["cell"], trial["ranks"][0]
             for of in ("allocated_bytes", "by_category"):
                 self.assertEqual(trial[f"predicted_peak_{of}"], first[f"peak_{of}"], cell)
             others = json.dumps({name: cell[name] for name in sorted(cell) if name != "attention"})
-            peaks[others, cell.get("attention", "eager")] = first["peak_allocated_bytes"]
-        self.assertEqual(len(peaks), 2 * 2 * 2 * 2)
-        self.assertTrue(any(peaks[others, "sdpa"] != peaks[others, "eager"] for others, _ in peaks))
+            held = [sum(point["bytes"].values()) for point in first["memory_timeline"]]
+            over_time[others, cell.get("attention", "eager")] = held
+        self.assertEqual(len(over_time), 2 * 2 * 2 * 2)
+        for (others, how), held in over_time.items():
+            if how == "sdpa" and json.loads(others)["wrapper"] == "fsdp":
+                self.assertNotEqual(held, over_time[others, "eager"], "scaled keys, masked rows")
 
     def test_memory_over_a_step_under_ddp(self):
         plan = with_cells(FSDP, wrapper=["ddp"], strategy=["baseline", "no_sync"])
