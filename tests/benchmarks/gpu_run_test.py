@@ -148,6 +148,31 @@ class GpuRunTest(ProgramTest):
         }
         self.assertGreater(peak["no_sync"], peak["sync_each_batch"])
 
+    def test_what_is_offloaded_leaves_the_gpu(self):
+        plan = with_cells(
+            QUICK,
+            topology=["1x1"],
+            model=["bert_tiny"],
+            wrapper=["fsdp"],
+            offload=["none", "optimizer_state", "parameters"],
+        )
+        self.run_on_gpu(plan, "nccl")
+        seen = {}
+        for trial in self.trials("nccl"):
+            self.assertEqual(trial["status"], "ok", trial["reason"])
+            what = trial["cell"].get("offload", "none")
+            rank = trial["ranks"][0]
+            self.assertEqual("offload" in rank["phase_s"], what != "none")
+            self.assertNotIn("host_peak_allocated_bytes", rank, "not counted beside a GPU")
+            seen[what] = rank["peak_allocated_bytes"], trial["ledger"]["per_step"]
+            elements = trial["model_info"]["parameters"]
+        for what, (peak, counts) in seen.items():
+            self.assertEqual(counts, seen["none"][1], what)
+            if what != "none":
+                # The moments, and more with the parameters.
+                self.assertGreaterEqual(seen["none"][0] - peak, 8 * elements, what)
+        self.assertLess(seen["parameters"][0], seen["optimizer_state"][0])
+
     @needs_network_namespaces
     def test_hybrid_sharding_has_three_communicators(self):
         plan = with_cells(
