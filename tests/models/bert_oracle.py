@@ -111,7 +111,8 @@ def main(folder, *size):
     torch.manual_seed(7)
     torch.set_num_threads(1)
     model = build_model(*(int(number) for number in size))
-    padded_loss, padded = answer(model, labelled_batch(padded=True))
+    padded_batch = labelled_batch(padded=True)
+    padded_loss, padded = answer(model, padded_batch)
     parameters = dict(model.named_parameters())
     ready = []
     for name, parameter in parameters.items():
@@ -127,7 +128,7 @@ def main(folder, *size):
         "batches": [padded, full],
         "ready": list(ready),
     }
-    answers["sdpa_loss"], gradients = train(model, labelled_batch(padded=True), "sdpa")
+    answers["sdpa_loss"], gradients = train(model, padded_batch, "sdpa")
     save_file(gradients, folder / "sdpa.safetensors")
     answers["checkpointed_loss"], gradients = train_checkpointed(model, full_batch)
     save_file(gradients, folder / "checkpointed.safetensors")
