@@ -7,26 +7,28 @@ namespace {
 
 // Sizes in bytes of the tensors that a BERT makes.
 struct Sizes {
-  Sizes(const BertConfig& config, const MicroBatchShape& shape, std::int64_t lora_rank)
-      : hidden(shape.tokens() * config.hidden * kFloatBytes),
-        wide(shape.tokens() * config.intermediate * kFloatBytes),
-        scores(shape.examples * config.heads * shape.length * shape.length * kFloatBytes),
-        per_token(shape.tokens() * kFloatBytes),
-        one_example(shape.length * config.hidden * kFloatBytes),
-        pooled(shape.examples * config.hidden * kFloatBytes),
-        logits(shape.examples * config.labels * kFloatBytes),
-        vector(config.hidden * kFloatBytes),
-        wide_vector(config.intermediate * kFloatBytes),
-        square(config.hidden * config.hidden * kFloatBytes),
-        wide_matrix(config.hidden * config.intermediate * kFloatBytes),
-        narrow(shape.tokens() * lora_rank * kFloatBytes),
-        factor(config.hidden * lora_rank * kFloatBytes),
+  Sizes(const BertConfig& config, const MicroBatchShape& shape, const UnitLevers& levers)
+      : element(levers.element_bytes),
+        hidden(shape.tokens() * config.hidden * element),
+        wide(shape.tokens() * config.intermediate * element),
+        scores(shape.examples * config.heads * shape.length * shape.length * element),
+        per_token(shape.tokens() * element),
+        one_example(shape.length * config.hidden * element),
+        pooled(shape.examples * config.hidden * element),
+        logits(shape.examples * config.labels * element),
+        vector(config.hidden * element),
+        wide_vector(config.intermediate * element),
+        square(config.hidden * config.hidden * element),
+        wide_matrix(config.hidden * config.intermediate * element),
+        narrow(shape.tokens() * levers.lora_rank * element),
+        factor(config.hidden * levers.lora_rank * element),
         rows(shape.examples * config.heads * shape.length),
         attention(config.attention) {}
 
   // Those of the layers and the pooler.
   bool weights_are_trained() const { return factor == 0; }
 
+  std::int64_t element;      // of a tensor
   std::int64_t hidden;       // [examples, length, hidden]: hidden states, queries, keys, values
   std::int64_t wide;         // [examples, length, intermediate]
   std::int64_t scores;       // [examples, heads, length, length]
@@ -44,9 +46,9 @@ struct Sizes {
   AttentionImplementation attention;
 };
 
-void dropout(std::int64_t size, MemoryScript& script) {
+void dropout(const Sizes& sizes, std::int64_t size, MemoryScript& script) {
   script.hold({size});  // the mask
-  script.with_number(0);
+  script.with_number(0, sizes.element);
   script.hold({size});
   script.saved({size});
 }
@@ -105,7 +107,7 @@ void update(const Sizes& sizes, MemoryScript& script) {
   if (sizes.weights_are_trained()) return;
   const std::int64_t x = sizes.hidden;
   script.hold({sizes.narrow, x});
-  script.with_number(x);  // scaled
+  script.with_number(x, sizes.element);  // scaled
   script.free({x});
   script.saved({sizes.narrow});
   script.hold({x});  // the sum
@@ -115,10 +117,11 @@ void update(const Sizes& sizes, MemoryScript& script) {
 // The softmax of scaled_dot_product_attention, which takes rows that are masked as a whole for
 // zeros.
 void safe_softmax(const Sizes& sizes, MemoryScript& script) {
-  const std::int64_t is_masked = sizes.scores / kFloatBytes;
-  script.hold({sizes.scores, kFloatBytes});                         // the softmax; minus infinity
-  script.hold({is_masked, sizes.rows, kFloatBytes, sizes.scores});  // by element, by row; a zero
-  script.free({sizes.scores, kFloatBytes, is_masked, sizes.rows, kFloatBytes});
+  const std::int64_t number = sizes.element;
+  const std::int64_t is_masked = sizes.scores / number;
+  script.hold({sizes.scores, number});                         // the softmax; minus infinity
+  script.hold({is_masked, sizes.rows, number, sizes.scores});  // by element, by row; a zero
+  script.free({sizes.scores, number, is_masked, sizes.rows, number});
 }
 
 // From queries, keys and values to probabilities, with what is saved of them. `saved_for_keys`:
@@ -128,9 +131,9 @@ template <typename SavedForKeys>
 void probabilities(const Sizes& sizes, MemoryScript& script, const SavedForKeys& saved_for_keys) {
   const std::int64_t x = sizes.hidden;
   const bool is_eager = sizes.attention == AttentionImplementation::Eager;
-  script.with_number(x);                 // the scaled queries,
-  if (!is_eager) script.with_number(x);  // and keys
-  script.hold({x, x});                   // both laid out by heads for the product
+  script.with_number(x, sizes.element);                 // the scaled queries,
+  if (!is_eager) script.with_number(x, sizes.element);  // and keys
+  script.hold({x, x});                                  // both laid out by heads for the product
   script.hold({sizes.scores});
   script.saved({x});
   saved_for_keys(x);
@@ -141,7 +144,7 @@ void probabilities(const Sizes& sizes, MemoryScript& script, const SavedForKeys&
     safe_softmax(sizes, script);
     script.free({sizes.scores});
   }
-  dropout(sizes.scores, script);
+  dropout(sizes, sizes.scores, script);
 }
 
 // `constant_input`: it needs no gradient, and so neither do keys that only frozen weights made.
@@ -165,7 +168,7 @@ MemoryScript layer_forward(const Sizes& sizes, MemoryScript::Saved saved, bool c
   script.hold({x});           // the context by tokens
   script.free({x, x, x, x});  // by heads; values, keys, queries
   script.hold({x});           // attention's dense layer
-  dropout(x, script);
+  dropout(sizes, x, script);
   script.hold({x});  // residual
   layer_norm(sizes, script);
   script.free({x, x});                    // with dropout, without
@@ -174,7 +177,7 @@ MemoryScript layer_forward(const Sizes& sizes, MemoryScript::Saved saved, bool c
   script.hold({sizes.wide, sizes.wide});  // before and after gelu
   script.saved({sizes.wide});             // the former
   script.hold({x});
-  dropout(x, script);
+  dropout(sizes, x, script);
   script.hold({x});
   layer_norm(sizes, script);
   script.free({x, x});
@@ -192,7 +195,7 @@ void updated_projection_backward(const Sizes& sizes, std::int64_t input_gradient
   const bool stays = when == LetGo::WithinItsTurn && !constant_input;
   script.hold({x});  // by tokens
   script.free({x});
-  script.with_number(x);  // scaled
+  script.with_number(x, sizes.element);  // scaled
   if (constant_input) script.free({x});
   script.hold({sizes.factor, sizes.narrow});
   script.free({x, sizes.narrow});
@@ -263,10 +266,10 @@ MemoryScript layer_backward(const Sizes& sizes, std::int64_t input, LetGo when,
   script.free({sizes.scores, keys_gradient, x});
   if (sizes.attention == AttentionImplementation::Sdpa &&
       keys_gradient > 0) {  // the keys were scaled, too
-    script.with_number(x);
+    script.with_number(x, sizes.element);
     script.free({x});
   }
-  script.with_number(x);
+  script.with_number(x, sizes.element);
   script.free({x});
   projections_backward(sizes, input_gradient, input, when, script);
   return script;
@@ -311,7 +314,7 @@ void embed(const Sizes& sizes, MemoryScript& script) {
   // Words, token types, their sum, positions, the sum of all.
   script.hold({x, sizes.one_example, x, sizes.one_example, x});
   layer_norm(sizes, script);
-  dropout(x, script);
+  dropout(sizes, x, script);
   script.free({x, sizes.one_example, x, sizes.one_example, x});
   script.saved({x});  // the sum of all
 }
@@ -349,19 +352,19 @@ PassScript head_pass(const BertConfig& config, const Sizes& sizes, bool constant
   PassScript pass;
   pass.forward.hold({sizes.pooled, sizes.pooled});  // before and after tanh
   pass.forward.free({sizes.pooled});
-  dropout(sizes.pooled, pass.forward);
-  pass.forward.hold({sizes.logits, sizes.logits});  // log-probabilities
-  pass.forward.hold({kFloatBytes, kFloatBytes});    // the loss, its total weight
+  dropout(sizes, sizes.pooled, pass.forward);
+  pass.forward.hold({sizes.logits, sizes.logits});    // log-probabilities
+  pass.forward.hold({sizes.element, sizes.element});  // the loss, its total weight
   pass.forward.free({sizes.logits});
   if (!sizes.weights_are_trained()) pass.forward.free({sizes.hidden});  // nothing needs it any more
 
   MemoryScript& script = pass.backward;
   script.hold({sizes.logits});
-  script.free({kFloatBytes, kFloatBytes});
+  script.free({sizes.element, sizes.element});
   script.hold({sizes.logits});
   script.free({sizes.logits, sizes.logits});
-  linear_backward(sizes.pooled, classifier, config.labels * kFloatBytes, sizes.logits, sizes.pooled,
-                  script);
+  linear_backward(sizes.pooled, classifier, config.labels * sizes.element, sizes.logits,
+                  sizes.pooled, script);
   dropout_backward(sizes.pooled, script);
   script.hold({sizes.pooled});  // tanh
   script.free({sizes.pooled, sizes.pooled});
@@ -422,7 +425,7 @@ std::optional<Footprint> bert_footprint(const BertConfig& config, const MicroBat
   if (shape.examples < 2 || shape.length < 2 || shape.length > config.positions) {
     return std::nullopt;
   }
-  const Sizes sizes(config, shape, levers.lora_rank);
+  const Sizes sizes(config, shape, levers);
   Footprint footprint;
   add_other_parameters(config, levers, footprint);
   // Positions and token types.
@@ -431,6 +434,7 @@ std::optional<Footprint> bert_footprint(const BertConfig& config, const MicroBat
   footprint.before =
       embeddings_are_frozen ? frozen_embeddings_pass(sizes) : embeddings_pass(config, sizes);
   const auto layers = static_cast<std::size_t>(config.layers);
+  footprint.element_bytes = sizes.element;
   footprint.after = head_pass(config, sizes, levers.reads_what_is_frozen(layers));
   SharedPasses passes([&](const UnitKind& kind) { return layer_pass(sizes, kind); });
   for (std::size_t i = 0; i < layers; ++i) {

@@ -5,8 +5,8 @@
 // A script is kept instead of a highest value, because wrappers act in between: they gather a
 // unit's parameters before it runs and reduce its gradients when they are complete, and which of
 // that coincides with which activations decides the peak. Every line of a script is a tensor of the
-// model's own arithmetic; the sizes are those of the CPU kernels of torch 2.11 in float32, on one
-// thread.   No torch.
+// model's own arithmetic; the sizes are those of the CPU kernels of torch 2.11, on one thread.
+//   No torch.
 #pragma once
 
 #include <cstdint>
@@ -48,10 +48,11 @@ class MemoryScript {
   }
   // Parameters' gradients reach their accumulators in this order.
   void gradients(Sizes sizes) { add(MemoryEvent::Kind::Gradient, sizes); }
-  // An operation on a tensor and a number, which becomes a double and then a float, each a tensor.
-  void with_number(std::int64_t result) {
-    hold({kDoubleBytes, kFloatBytes, result});
-    free({kFloatBytes, kDoubleBytes});
+  // An operation on a tensor and a number, which becomes a double and then an element of the
+  // tensor's type, each a tensor.
+  void with_number(std::int64_t result, std::int64_t element_bytes = kFloatBytes) {
+    hold({kDoubleBytes, element_bytes, result});
+    free({element_bytes, kDoubleBytes});
   }
   // The same on integers, where the number needs no other type.
   void with_integer(std::int64_t result) {
@@ -99,7 +100,7 @@ inline void freeze(UnitFootprint& unit) {
 }
 
 // The order of a micro-batch: before.forward, each unit's forward, after.forward, which ends with
-// the loss, a float; then the loss is divided and its gradient made, which after.backward frees;
+// the loss, a number; then the loss is divided and its gradient made, which after.backward frees;
 // after.backward, each unit's again and backward from the last to the first, before.backward.
 struct Footprint {
   std::vector<std::int64_t> other_parameters;  // in no unit, trained: elements of each
@@ -108,6 +109,7 @@ struct Footprint {
   std::vector<std::int64_t> buffer_bytes;
   PassScript before;
   PassScript after;
+  std::int64_t element_bytes = kFloatBytes;  // of parameters, and of the loss
   bool steps_parameters = true;  // false: a paced model, whose optimizer has no moments
 
   std::int64_t elements() const;  // of parameters that are trained

@@ -8,13 +8,20 @@ namespace {
 
 constexpr std::size_t kLayers = kMlpWidths.size() - 1;
 
-std::int64_t rows_bytes(const MicroBatchShape& shape, std::int64_t width) {
-  return shape.examples * width * kFloatBytes;
-}
+// What a tensor takes.
+struct MlpSizes {
+  MlpSizes(const MicroBatchShape& its_shape, std::int64_t bytes)
+      : shape(its_shape), element_bytes(bytes) {}
+
+  std::int64_t rows(std::int64_t width) const { return shape.examples * width * element_bytes; }
+
+  MicroBatchShape shape;
+  std::int64_t element_bytes;
+};
 
 // A linear layer, and after all but the last a relu, which keeps its result and nothing else.
-MemoryScript layer_forward(std::size_t i, const MicroBatchShape& shape) {
-  const std::int64_t output = rows_bytes(shape, kMlpWidths[i + 1]);
+MemoryScript layer_forward(std::size_t i, const MlpSizes& sizes) {
+  const std::int64_t output = sizes.rows(kMlpWidths[i + 1]);
   MemoryScript script;
   script.hold({output});
   if (i + 1 < kLayers) {
@@ -26,12 +33,12 @@ MemoryScript layer_forward(std::size_t i, const MicroBatchShape& shape) {
 
 // `input`: what the layer read and else was kept as long, where nothing else needs it any more.
 // `is_first`: what it read, features or what frozen layers made of them, needs no gradient.
-MemoryScript layer_backward(std::size_t i, const MicroBatchShape& shape, std::int64_t input,
+MemoryScript layer_backward(std::size_t i, const MlpSizes& sizes, std::int64_t input,
                             bool is_first) {
-  const std::int64_t input_gradient = is_first ? 0 : rows_bytes(shape, kMlpWidths[i]);
-  const std::int64_t output = rows_bytes(shape, kMlpWidths[i + 1]);
-  const std::int64_t weight = kMlpWidths[i] * kMlpWidths[i + 1] * kFloatBytes;
-  const std::int64_t bias = kMlpWidths[i + 1] * kFloatBytes;
+  const std::int64_t input_gradient = is_first ? 0 : sizes.rows(kMlpWidths[i]);
+  const std::int64_t output = sizes.rows(kMlpWidths[i + 1]);
+  const std::int64_t weight = kMlpWidths[i] * kMlpWidths[i + 1] * sizes.element_bytes;
+  const std::int64_t bias = kMlpWidths[i + 1] * sizes.element_bytes;
   MemoryScript script;
   if (i + 1 < kLayers) {
     script.hold({output});
@@ -44,55 +51,55 @@ MemoryScript layer_backward(std::size_t i, const MicroBatchShape& shape, std::in
 }
 
 // Keeps nothing, and has no backward.
-PassScript frozen_pass(std::size_t i, const MicroBatchShape& shape, bool checkpointed) {
+PassScript frozen_pass(std::size_t i, const MlpSizes& sizes, bool checkpointed) {
   const std::int64_t random_state = checkpointed ? kRandomStateBytes : 0;
   PassScript pass;
   pass.forward.hold({random_state});
-  pass.forward.then(layer_forward(i, shape));
-  pass.forward.free({random_state, rows_bytes(shape, kMlpWidths[i])});
+  pass.forward.then(layer_forward(i, sizes));
+  pass.forward.free({random_state, sizes.rows(kMlpWidths[i])});
   return pass;
 }
 
-PassScript layer_pass(std::size_t i, const MicroBatchShape& shape, const UnitLevers& levers) {
+PassScript layer_pass(std::size_t i, const MlpSizes& sizes, const UnitLevers& levers) {
   const CheckpointedUnits& checkpointed = levers.checkpointed;
-  if (levers.freezes(i)) return frozen_pass(i, shape, checkpointed.has(i));
+  if (levers.freezes(i)) return frozen_pass(i, sizes, checkpointed.has(i));
   const bool is_first = i == levers.frozen;
   // What a layer reads is also its predecessor's relu's to keep, unless that one runs again.
   const bool ends_with_it = is_first || checkpointed.has(i - 1);
-  const std::int64_t input = ends_with_it ? rows_bytes(shape, kMlpWidths[i]) : 0;
+  const std::int64_t input = ends_with_it ? sizes.rows(kMlpWidths[i]) : 0;
   if (!checkpointed.has(i)) {
-    return {layer_forward(i, shape), layer_backward(i, shape, input, is_first), {}};
+    return {layer_forward(i, sizes), layer_backward(i, sizes, input, is_first), {}};
   }
   PassScript pass;
   pass.forward.hold({kRandomStateBytes});
-  pass.forward.then(layer_forward(i, shape));
+  pass.forward.then(layer_forward(i, sizes));
   pass.again.hold({kRandomStateBytes});  // to go on from afterwards
   // A product saves what it reads, before it begins: the last layer's is not made again.
-  if (i + 1 < kLayers) pass.again.then(layer_forward(i, shape));
+  if (i + 1 < kLayers) pass.again.then(layer_forward(i, sizes));
   pass.again.free({kRandomStateBytes});
-  pass.backward = layer_backward(i, shape, input + kRandomStateBytes, is_first);
+  pass.backward = layer_backward(i, sizes, input + kRandomStateBytes, is_first);
   return pass;
 }
 
 // The token counts that the first layer reads.
-MemoryScript features(const MicroBatchShape& shape) {
-  const std::int64_t counts = rows_bytes(shape, kMlpWidths.front());
-  const std::int64_t ones = shape.tokens() * kFloatBytes;
+MemoryScript features(const MlpSizes& sizes) {
+  const std::int64_t counts = sizes.rows(kMlpWidths.front());
+  const std::int64_t ones = sizes.shape.tokens() * sizes.element_bytes;
   MemoryScript script;
-  script.with_integer(shape.tokens() * kLongBytes);
+  script.with_integer(sizes.shape.tokens() * kLongBytes);
   script.hold({counts, ones, counts});
-  script.free({ones, counts, shape.tokens() * kLongBytes});
+  script.free({ones, counts, sizes.shape.tokens() * kLongBytes});
   return script;
 }
 
-PassScript loss_pass(const MicroBatchShape& shape) {
-  const std::int64_t logits = rows_bytes(shape, kMlpWidths.back());
+PassScript loss_pass(const MlpSizes& sizes) {
+  const std::int64_t logits = sizes.rows(kMlpWidths.back());
   PassScript pass;
   // Log-probabilities, the loss, its total weight.
-  pass.forward.hold({logits, kFloatBytes, kFloatBytes});
+  pass.forward.hold({logits, sizes.element_bytes, sizes.element_bytes});
   pass.forward.free({logits});
   pass.backward.hold({logits});
-  pass.backward.free({kFloatBytes, kFloatBytes});
+  pass.backward.free({sizes.element_bytes, sizes.element_bytes});
   pass.backward.hold({logits});
   pass.backward.free({logits, logits});
   return pass;
@@ -101,15 +108,17 @@ PassScript loss_pass(const MicroBatchShape& shape) {
 }  // namespace
 
 Footprint mlp_footprint(const MicroBatchShape& shape, const UnitLevers& levers) {
+  const MlpSizes sizes(shape, levers.element_bytes);
   Footprint footprint;
-  footprint.before.forward = features(shape);
+  footprint.before.forward = features(sizes);
   for (std::size_t i = 0; i < kLayers; ++i) {
     footprint.units.push_back({fmt::format("layer{}", i),
                                {kMlpWidths[i] * kMlpWidths[i + 1], kMlpWidths[i + 1]},
-                               std::make_shared<PassScript>(layer_pass(i, shape, levers))});
+                               std::make_shared<PassScript>(layer_pass(i, sizes, levers))});
     if (levers.freezes(i)) freeze(footprint.units.back());
   }
-  footprint.after = loss_pass(shape);
+  footprint.element_bytes = sizes.element_bytes;
+  footprint.after = loss_pass(sizes);
   return footprint;
 }
 

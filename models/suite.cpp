@@ -57,9 +57,16 @@ class Declared {
       return {std::nullopt,
               "the router is free to choose, and what its experts hold depends on the data"};
     }
+    if (options_.levers.element_bytes != kFloatBytes) {
+      return {std::nullopt,
+              "in bfloat16 the CPU's fused attention packs its operands on some processors"};
+    }
     return {mixtral_footprint(config, options_.shape, options_.levers), ""};
   }
   DeclaredFootprint operator()(const PacedConfig& config) const {
+    if (options_.levers.element_bytes != kFloatBytes) {
+      return {std::nullopt, "a paced model declares what it holds in float32"};
+    }
     return {paced_footprint(read_profile(config.profile), options_.scale), ""};
   }
 

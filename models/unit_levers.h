@@ -1,6 +1,6 @@
 // What of a model's units is done otherwise to hold less: which are checkpointed, so that they keep
-// no activations and run again in backward, and which are frozen, wholly or but for low-rank
-// updates.   No torch.
+// no activations and run again in backward, which are frozen, wholly or but for low-rank updates,
+// and in which type they compute.   No torch.
 #pragma once
 
 #include <compare>
@@ -25,6 +25,7 @@ struct UnitLevers {
   std::size_t frozen = 0;  // units from the first on (models/frozen_units.h)
   // Of the updates that are trained in place of the weights (models/lora.h); 0: the weights are.
   std::int64_t lora_rank = 0;
+  std::int64_t element_bytes = 4;  // of parameters and what is computed: float32; bfloat16: 2
 
   bool freezes(std::size_t unit) const { return unit < frozen; }
   // What unit `unit` reads was made by what is frozen, and needs no gradient.

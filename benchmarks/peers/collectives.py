@@ -1,5 +1,5 @@
 """Counts the collectives that this rank starts, as gradsync's ledger counts its own: by operation,
-how many, and the bytes of the larger of the tensors that each one is given.
+how many, of which types, and the bytes of the larger of the tensors that each one is given.
 """
 
 from collections import defaultdict
@@ -20,6 +20,7 @@ class CountsCollectives(TorchDispatchMode):
     def __init__(self):
         super().__init__()
         self.counts = defaultdict(lambda: {"count": 0, "bytes": 0})
+        self.dtypes = defaultdict(set)
 
     def __torch_dispatch__(self, func, types, args=(), kwargs=None):
         if str(func) in OPERATIONS:
@@ -28,4 +29,5 @@ class CountsCollectives(TorchDispatchMode):
             tensors = given if isinstance(given, list | tuple) else [given]
             self.counts[name]["count"] += 1
             self.counts[name]["bytes"] += sum(tensor.nbytes for tensor in tensors)
+            self.dtypes[name].update(tensor.dtype for tensor in tensors)
         return func(*args, **(kwargs or {}))

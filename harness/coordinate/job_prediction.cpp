@@ -14,7 +14,7 @@ std::string objection(const models::MemoryProfile& profile, const plan::Cell& ce
   if (!is_sharded && cell.wrapper != "ddp" && cell.wrapper != "local") {
     return "what wrapper " + cell.wrapper + " holds is not declared";
   }
-  const std::string& computed = is_sharded ? cell.param_dtype : cell.dtype;
+  const std::string& computed = computed_dtype(cell);
   if (computed != profile.dtype) {
     return fmt::format("the profile was recorded in {}, and what kernels hold in {} is not known",
                        profile.dtype, computed);

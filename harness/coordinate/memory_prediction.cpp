@@ -18,9 +18,6 @@ std::string objection(const plan::Cell& cell, const LaunchSpec& where) {
   if (!where.data.empty() || cell.lengths != "fixed") {
     return "examples differ in length, and so does what a micro-batch holds";
   }
-  if (cell.dtype != "float32" || cell.param_dtype != "float32") {
-    return "in bfloat16 the CPU's products take memory that depends on the processor";
-  }
   if (cell.wrapper != "ddp" && cell.wrapper != "fsdp") {
     return "what wrapper " + cell.wrapper + " holds is not declared";
   }
@@ -42,7 +39,8 @@ std::int64_t resident_bytes(const models::MicroBatchShape& shape) {
 models::UnitLevers levers_of(const plan::Cell& cell) {
   return {.checkpointed = {cell.activation_checkpointing},
           .frozen = static_cast<std::size_t>(cell.frozen_units),
-          .lora_rank = cell.lora_rank};
+          .lora_rank = cell.lora_rank,
+          .element_bytes = element_bytes(computed_dtype(cell))};
 }
 
 models::AttentionImplementation attention_of(const plan::Cell& cell) {
@@ -60,9 +58,11 @@ sync::FsdpMemory fsdp_memory(const plan::Cell& cell, const LaunchSpec& where) {
   memory.ranks = cell.hybrid_shard ? where.topology.ranks_per_node : where.topology.world_size();
   memory.backend_copies_gathers = where.backend == "gloo";
   memory.backend_copies_reductions = where.backend == "gloo";
+  memory.stored_bytes = element_bytes(cell.dtype);
+  memory.param_bytes = element_bytes(cell.param_dtype);
   memory.reduce_bytes = element_bytes(cell.reduce_dtype);
   memory.gradient_bytes =
-      cell.gradient_dtype == "reduce" ? memory.reduce_bytes : element_bytes("float32");
+      cell.gradient_dtype == "reduce" ? memory.reduce_bytes : memory.param_bytes;
   memory.reshard_after_forward = cell.reshard_after_forward;
   memory.reshard_after_backward = cell.reshard_after_backward;
   memory.prefetch = cell.prefetch;
@@ -77,6 +77,10 @@ int element_bytes(const std::string& dtype) {
   constexpr int kFloat32Bytes = 4;
   constexpr int kBfloat16Bytes = 2;
   return dtype == "bfloat16" ? kBfloat16Bytes : kFloat32Bytes;
+}
+
+const std::string& computed_dtype(const plan::Cell& cell) {
+  return cell.wrapper == "fsdp" ? cell.param_dtype : cell.dtype;
 }
 
 MemoryPrediction predict_memory(const plan::Cell& cell, const LaunchSpec& where) {

@@ -92,6 +92,7 @@ void MemoryMeter::install(const MemoryOptions& options) {
     folded_ = std::make_unique<FoldedMemory>();
     observe_operators(&MeteredAllocator::fold_output);
   }
+  if (options.leave_out_libraries) observe_products();
   fold_from_bytes_ = options.fold_from_bytes;
   estimate_reserved_ = options.estimate_reserved;
   if (estimate_reserved_) current_->reserved_model.emplace();
@@ -225,7 +226,7 @@ void MemoryMeter::end_changes() {
 }
 
 void* MemoryMeter::allocate(std::int64_t bytes) {
-  if (!is_own_thread) return c10::alloc_cpu(static_cast<std::size_t>(bytes));
+  if (!is_own_thread || library_asks()) return c10::alloc_cpu(static_cast<std::size_t>(bytes));
   const std::lock_guard lock(mutex_);
   if (fold_failure_) std::rethrow_exception(std::exchange(fold_failure_, nullptr));
   if (!is_for_host) require_budget(bytes);
@@ -252,7 +253,7 @@ void MemoryMeter::require_budget(std::int64_t bytes) {
 void MemoryMeter::free(void* data) {
   std::unique_lock lock(mutex_);
   const auto found = blocks_.find(data);
-  if (found == blocks_.end()) {  // a tensor of no bytes, or one of a library's thread
+  if (found == blocks_.end()) {  // a tensor of no bytes, or a library's
     c10::free_cpu(data);
     return;
   }

@@ -12,8 +12,9 @@
 // What is offloaded to the host would leave a GPU's memory. On the CPU, which is device and host at
 // once, such a tensor is counted in a second account, `host`, beside the device's and not in it.
 //
-// Not counted: what is not a CPU tensor's storage (gloo's and MKL's buffers, autograd's own
-// objects, from_blob), tensors from before install(), and those that a library makes on threads of
+// Not counted: what is not a CPU tensor's storage (gloo's and MKL's buffers, oneDNN's where that is
+// asked for, autograd's own objects, from_blob), tensors from before install(), and those that a
+// library makes on threads of
 // its own: gloo copies what it gathers, when the network lets it, and on a GPU NCCL's buffers are
 // not the allocator's either. So a peak does not depend on the network's mood.
 //
@@ -85,6 +86,9 @@ struct MemoryOptions {
   // (measure/operator_scope.h): a kernel relies on it. What it returns is folded at its end, by a
   // change of the storage's address. 0: none.
   std::int64_t fold_from_bytes = 0;
+  // What a matrix product in bfloat16 needs beside its result is of the library that computes it,
+  // as it is in float32, and of the processor: neither counted nor against a budget.
+  bool leave_out_libraries = false;
   // Feeds the model of a GPU's allocator (measure/caching_allocator_model.h) with the same stream.
   bool estimate_reserved = false;
 };

@@ -7,6 +7,9 @@
 // An operator is a call through PyTorch's dispatcher; those that it calls itself are part of it.
 // Not taken for one are those inside of which no kernel computes: at::empty and its like, which
 // only allocate, and the backward of a whole graph, each of whose nodes calls operators of its own.
+// A matrix product may leave its arithmetic to a library. MKL, which has those in float32, asks the
+// system for what it needs beside the result; oneDNN, which has those in bfloat16 where the processor
+// knows it, asks the tensors' allocator, for as much as suits that processor.
 // Source: torch's ATen/record_function.h, the hooks that its profiler uses.
 #pragma once
 
@@ -21,5 +24,13 @@ void observe_operators(void (*on_output)(const at::Tensor& output));
 
 // Returns whether this thread is inside of an operator; false where operators are not observed.
 bool inside_operator();
+
+// From now on library_asks() knows. Once per process, while no operator runs.   Cost: two calls per
+// operator.
+void observe_products();
+
+// Returns whether what this thread is about to allocate is a product's, beside its result: its
+// library's. To be asked once for each allocation; false where products are not observed.
+bool library_asks();
 
 }  // namespace gradsync::measure

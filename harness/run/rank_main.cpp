@@ -15,6 +15,7 @@
 #include "harness/comm/gloo_loop.h"
 #include "harness/comm/process_groups.h"
 #include "harness/comm/store.h"
+#include "harness/coordinate/memory_prediction.h"
 #include "harness/measure/folding.h"
 #include "harness/measure/memory.h"
 #include "harness/run/block.h"
@@ -74,6 +75,11 @@ bool is_about_memory(const coordinate::LaunchSpec& spec) {
   return std::any_of(spec.trials.begin(), spec.trials.end(), [](const plan::Trial& trial) {
     return trial.cell.wrapper == "fsdp" || trial.cell.memory_budget_bytes > 0;
   });
+}
+
+// Else what its peak is would depend on the processor.
+bool computes_in_bfloat16(const plan::Trial& trial) {
+  return coordinate::computed_dtype(trial.cell) != "float32";
 }
 
 class Rank {
@@ -268,7 +274,9 @@ int rank_main() {
   // Before any tensor exists: what exists is not counted.
   if (spec.device == "cpu") {
     measure::meter().install(
-        {.fold_from_bytes = spec.fold_from_bytes, .estimate_reserved = is_about_memory(spec)});
+        {.fold_from_bytes = spec.fold_from_bytes,
+         .leave_out_libraries = std::ranges::any_of(spec.trials, computes_in_bfloat16),
+         .estimate_reserved = is_about_memory(spec)});
   }
   int order = spec.resident || spec.trials.empty() ? -1 : spec.trials.front().order;
   std::unique_ptr<Rank> rank;  // outlives the catch, whose word must not wait for its teardown

@@ -51,7 +51,7 @@ class DdpStep {
   }
 
   void backward(bool sync) {
-    const LossScope loss(account_);
+    const LossScope loss(footprint_.element_bytes, account_);
     const auto take = [&](std::int64_t bytes) { take_gradient(bytes, sync); };
     play(footprint_.after.backward, account_, take);
     for (std::size_t i = footprint_.units.size(); i-- > 0;) {

@@ -164,26 +164,28 @@ inline void play_step(Offload offload, std::int64_t gradient_bytes, MemoryAccoun
 // What backward() holds around the graph: the divided loss and its gradient, a one.
 class LossScope {
  public:
-  explicit LossScope(MemoryAccount& account);
+  LossScope(std::int64_t loss_bytes, MemoryAccount& account);
   ~LossScope();
   LossScope(const LossScope&) = delete;
   LossScope& operator=(const LossScope&) = delete;
 
  private:
+  std::int64_t loss_bytes_;
   MemoryAccount& account_;
 };
 
-inline LossScope::LossScope(MemoryAccount& account) : account_(account) {
+inline LossScope::LossScope(std::int64_t loss_bytes, MemoryAccount& account)
+    : loss_bytes_(loss_bytes), account_(account) {
   models::MemoryScript script;
-  script.with_number(models::kFloatBytes);  // the divided loss
-  script.free({models::kFloatBytes});       // the loss
-  script.hold({models::kFloatBytes});       // a one
-  script.with_number(models::kFloatBytes);  // divided, too: the loss's gradient
+  script.with_number(loss_bytes, loss_bytes);  // the divided loss
+  script.free({loss_bytes});                   // the loss
+  script.hold({loss_bytes});                   // a one
+  script.with_number(loss_bytes, loss_bytes);  // divided, too: the loss's gradient
   play(script, account_);
 }
 
 inline LossScope::~LossScope() {
-  account_.free(measure::MemoryCategory::Activation, 2 * models::kFloatBytes);
+  account_.free(measure::MemoryCategory::Activation, 2 * loss_bytes_);
 }
 
 }  // namespace gradsync::sync

@@ -82,11 +82,7 @@ class Unit {
   void take_gradient(std::int64_t bytes) {
     ++taken_;
     ensure_gradient();
-    // What accumulates in fewer bits is widened to be added to, and the sum narrowed again.
-    if (kept_ && memory_.gradient_bytes < memory_.param_bytes) {
-      account_.hold(MemoryCategory::Activation, 2 * bytes);
-      account_.free(MemoryCategory::Activation, 2 * bytes);
-    }
+    if (kept_) add_to_kept(bytes);
   }
   void start_reduce() {
     ensure_gradient();
@@ -114,6 +110,14 @@ class Unit {
   }
 
  private:
+  // What accumulates in fewer bits is widened to be added to, and the sum narrowed again; what is
+  // added to more bits is widened.
+  void add_to_kept(std::int64_t bytes) {
+    if (memory_.gradient_bytes == memory_.param_bytes) return;
+    account_.hold(MemoryCategory::Activation, 2 * bytes);
+    account_.free(MemoryCategory::Activation, 2 * bytes);
+  }
+
   void step() {
     account_.enter_phase("optimizer");
     play_step(memory_.offload, gradient_bytes(), account_, host_);
@@ -237,7 +241,7 @@ class Step {
   }
 
   void backward(bool sync) {
-    const LossScope loss(account_);
+    const LossScope loss(footprint_.element_bytes, account_);
     root_.begin_backward();
     std::size_t first = units_.size();
     const bool ends_frozen = first > 0 && !runs_backward(first - 1);

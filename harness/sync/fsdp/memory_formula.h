@@ -44,8 +44,7 @@ struct FsdpMemory {
 
 // Returns what one rank holds in a step whose micro-batch i reduces gradients where syncs[i], with
 // an optimizer of AdamW's two moments where the footprint has one. `other_bytes` are resident and
-// nobody's: data and buffers. Activations are exact where gathered parameters are float32, as the
-// footprint's are.
+// nobody's: data and buffers. The footprint is that of gathered parameters' type.
 StepMemory fsdp_step_memory(const FsdpMemory& memory, const models::Footprint& footprint,
                             const std::vector<bool>& syncs, std::int64_t other_bytes);
 

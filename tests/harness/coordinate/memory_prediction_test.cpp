@@ -82,9 +82,39 @@ TEST(MemoryPrediction, WhatIsNotDeclaredHasAReason) {
   EXPECT_NE(reason({.wrapper = "by_hand"}).find("wrapper by_hand"), std::string::npos);
   EXPECT_NE(reason({.lengths = "mrpc"}).find("length"), std::string::npos);
   EXPECT_NE(reason({.micro_batch_size = 1}).find("2 or more examples"), std::string::npos);
-  EXPECT_NE(reason({.param_dtype = "bfloat16"}).find("bfloat16"), std::string::npos);
+  EXPECT_NE(reason({.model = "mixtral_mini", .dtype = "bfloat16", .balanced_routing = true})
+                .find("fused attention packs"),
+            std::string::npos);
+  EXPECT_NE(reason({.model = "paced_bert_base_t4", .wrapper = "fsdp", .param_dtype = "bfloat16"})
+                .find("in float32"),
+            std::string::npos);
   where.device = "cuda";
   EXPECT_NE(reason({}).find("CPU"), std::string::npos);
+}
+
+// Each on one rank: 4 bytes of a parameter are stored, 2 are gathered and computed with, and what
+// waits for a reduction has the type of that, or of what backward made.
+TEST(MemoryPrediction, OfMixedPrecisionCountsEachTypeWhereItIs) {
+  const auto highest = [](const plan::Cell& cell, MemoryCategory category) {
+    const auto prediction = coordinate::predict_memory(cell, {});
+    return measure::bytes_of(prediction.memory->highest_by_category, category);
+  };
+  plan::Cell cell{.model = "bert_tiny", .wrapper = "fsdp", .strategy = "no_sync"};
+  plan::Cell mixed = cell;
+  mixed.param_dtype = "bfloat16";
+  plan::Cell narrow = mixed;
+  narrow.reduce_dtype = "bfloat16";
+  plan::Cell kept = mixed;
+  kept.gradient_dtype = "param";
+  for (const auto category : {MemoryCategory::ShardedParameter, MemoryCategory::OptimizerState}) {
+    EXPECT_EQ(highest(cell, category), highest(narrow, category));
+  }
+  const auto gathered = MemoryCategory::GatheredParameter;
+  EXPECT_EQ(highest(cell, gathered), 2 * highest(mixed, gathered));
+  const auto gradient = MemoryCategory::UnshardedGradient;
+  EXPECT_EQ(highest(cell, gradient), highest(mixed, gradient));
+  EXPECT_EQ(highest(cell, gradient), 2 * highest(narrow, gradient));
+  EXPECT_EQ(highest(narrow, gradient), highest(kept, gradient));
 }
 
 // Two buffers of 512 positions, 8 bytes each, are packed into a message where they are broadcast.

@@ -279,14 +279,17 @@ FsdpOptions options_of(int bits) {
   options.prefetch = (bits & 4) == 0;
   options.reduce_dtype = (bits & 8) == 0 ? at::kFloat : at::kBFloat16;
   options.accumulate_in_reduce_dtype = (bits & 16) == 0;
+  options.param_dtype = (bits & 32) == 0 ? at::kFloat : at::kBFloat16;
   return options;
 }
 
 sync::FsdpMemory memory_of(const FsdpOptions& options, int ranks) {
   sync::FsdpMemory memory;
   memory.ranks = ranks;
+  memory.param_bytes = static_cast<int>(c10::elementSize(options.param_dtype));
   memory.reduce_bytes = static_cast<int>(c10::elementSize(options.reduce_dtype));
-  memory.gradient_bytes = options.accumulate_in_reduce_dtype ? memory.reduce_bytes : 4;
+  memory.gradient_bytes =
+      options.accumulate_in_reduce_dtype ? memory.reduce_bytes : memory.param_bytes;
   memory.reshard_after_forward = options.reshard_after_forward;
   memory.reshard_after_backward = options.reshard_after_backward;
   memory.prefetch = options.prefetch;
@@ -310,7 +313,9 @@ void expect_fsdp_as_predicted(const sync::FsdpGroups& groups, const Subject& sub
                               const Point& point) {
   FsdpOptions options = options_of(bits);
   options.offload_parameters = point.offload == Offload::Parameters;
-  const Footprint footprint = subject.footprint(point.shape, point.levers);
+  UnitLevers levers = point.levers;
+  levers.element_bytes = static_cast<std::int64_t>(c10::elementSize(options.param_dtype));
+  const Footprint footprint = subject.footprint(point.shape, levers);
   const auto wrap = [&](std::shared_ptr<models::Model> model) {
     return std::make_unique<sync::FullyShardedDataParallel>(std::move(model), groups, options);
   };
@@ -627,6 +632,41 @@ TEST_F(StepMemoryFormula, OfScaledDotProductAttentionIsWhatTheMeterCounts) {
       }
     }
   });
+}
+
+// Those that declare what they hold in bfloat16, with what may be done to their units.
+template <typename Run>
+void for_each_in_bfloat16(const Run& run) {
+  int number = 0;
+  for (const Subject& subject : subjects_with_units()) {
+    if (subject.name == "mixtral") continue;
+    for (const int every : {0, 1, 2}) {
+      for (int frozen = 0; frozen <= most_frozen(subject); ++frozen) {
+        run(subject, UnitLevers{{every}, static_cast<std::size_t>(frozen)}, number++);
+      }
+    }
+  }
+  for_each_low_rank([&](const UnitLevers& levers, int) { run(bert(), levers, number++); });
+  for (const int every : {0, 1}) run(bert_with_sdpa(), UnitLevers{{every}}, number++);
+}
+
+// Of each 10 options, dealt out over 1 to 3 ranks: 300 points.
+TEST_F(StepMemoryFormula, OfFsdpThatComputesInBfloat16IsWhatTheMeterCounts) {
+  constexpr int kComputesInBfloat16 = 32;
+  for (const int ranks : {1, 2, 3}) {
+    run_ranks(ranks, [](RankHarness& rank) {
+      measure::meter().install({.leave_out_libraries = true});
+      for_each_in_bfloat16([&](const Subject& subject, const UnitLevers& levers, int number) {
+        for (int i = 0; i < 10; ++i) {
+          if ((i + number) % 3 + 1 != rank.world_size) continue;
+          Point point = point_of(number + i, levers);
+          point.optimizer_in_backward = point.syncs.size() == 1 && i % 2 == 0;
+          expect_fsdp_as_predicted({rank.group, nullptr}, subject,
+                                   kComputesInBfloat16 + (7 * number + 3 * i) % 32, point);
+        }
+      });
+    });
+  }
 }
 
 // Every combination of what of a model is frozen and what is checkpointed.
