@@ -110,7 +110,7 @@ struct Footprint {
   PassScript before;
   PassScript after;
   std::int64_t element_bytes = kFloatBytes;  // of parameters, and of the loss
-  bool steps_parameters = true;  // false: a paced model, whose optimizer has no moments
+  bool steps_parameters = true;              // false: a paced model, whose optimizer has no moments
 
   std::int64_t elements() const;  // of parameters that are trained
   std::size_t tensors() const;    // likewise

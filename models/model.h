@@ -163,11 +163,14 @@ struct ModelOptions {
   // BERT only: trains updates of this rank in place of the weights (models/lora.h); 0: none.
   std::int64_t lora_rank = 0;
 
+  // Of parameters and gradients: float32 or bfloat16; a Mixtral, a BERT and the perceptron have
+  // both.
+  at::ScalarType dtype = at::kFloat;
+
   // Mixtral only; other models refuse any other value. Without initial values and with balanced
   // routing, memory and collectives are as ever, while values mean nothing.
-  at::ScalarType dtype = at::kFloat;  // of parameters and gradients: float32 or bfloat16
-  bool uninitialised = false;         // parameters hold whatever their memory held
-  bool balanced_routing = false;      // every expert gets as many tokens, whatever the router says
+  bool uninitialised = false;     // parameters hold whatever their memory held
+  bool balanced_routing = false;  // every expert gets as many tokens, whatever the router says
   // Parameters are uninitialised and have shapes but no memory, for whoever is to give them some.
   bool without_memory = false;
 };

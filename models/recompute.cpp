@@ -10,10 +10,12 @@
 
 #include <memory>
 #include <mutex>
+#include <optional>
 #include <utility>
 #include <vector>
 
 #include "harness/base/errors.h"
+#include "models/autocast.h"
 
 namespace gradsync::models {
 namespace {
@@ -90,7 +92,8 @@ class CheckpointedCall : public std::enable_shared_from_this<CheckpointedCall> {
       : stretch_(std::move(stretch)),
         input_(input.detach().set_requires_grad(input.requires_grad())),
         generator_(at::globalContext().defaultGenerator(input.device())),
-        random_state_(state_of(generator_)) {}
+        random_state_(state_of(generator_)),
+        autocast_to_(autocast_dtype(input.device().type())) {}
 
   at::Tensor run(const at::Tensor& input);
 
@@ -125,6 +128,7 @@ class CheckpointedCall : public std::enable_shared_from_this<CheckpointedCall> {
   at::Tensor input_;
   at::Generator generator_;
   at::Tensor random_state_;
+  std::optional<at::ScalarType> autocast_to_;  // as in forward
   std::vector<Described> forgotten_;
   std::vector<at::Tensor> made_again_;
   bool ran_again_ = false;
@@ -167,6 +171,7 @@ at::Tensor CheckpointedCall::run(const at::Tensor& input) {
 void CheckpointedCall::run_again() {
   const RandomStateScope random(generator_, random_state_);
   const at::AutoGradMode with_graph(true);
+  const AutocastScope autocast(input_.device().type(), autocast_to_);
   const std::function<Hooks()> make = [this] { return std::make_unique<MadeAgain>(*this); };
   made_again_.reserve(forgotten_.size());
   try {

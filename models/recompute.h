@@ -8,9 +8,10 @@
 //
 // As torch.utils.checkpoint(use_reentrant=False), torch 2.11: forward builds its graph as ever, but
 // what an operation saves for its backward is forgotten at once. The first such tensor that
-// backward asks for has the stretch run again, from the input and the state of the random numbers
-// that it had, until the last of them is made again. Each is handed out once and then let go. So
-// the graph, the order in which gradients are complete and their every bit are those without.
+// backward asks for has the stretch run again, from the input, the state of the random numbers and
+// the autocast that it had, until the last of them is made again. Each is handed out once and then
+// let go. So the graph, the order in which gradients are complete and their every bit are those
+// without.
 //
 // A stretch that has an effect beside its output has it twice: batch normalization's running
 // statistics would move twice.

@@ -29,7 +29,6 @@ void refuse_mixtrals_options(const std::string& name, const ModelOptions& option
     throw ConfigError(fmt::format("{}: got {} for model '{}', expected {}: only a Mixtral has it",
                                   option, got, name, expected));
   };
-  if (options.dtype != at::kFloat) refuse("dtype", c10::toString(options.dtype), "Float");
   if (options.uninitialised) refuse("uninitialised", "true", "false");
   if (options.balanced_routing) refuse("balanced_routing", "true", "false");
   if (options.without_memory) refuse("without_memory", "true", "false");
@@ -47,6 +46,13 @@ void refuse_other_attention(const std::string& name, const ModelOptions& options
       "attention: got sdpa for model '{}', expected eager: only a BERT has both", name));
 }
 
+void refuse_dtype(const std::string& name, const ModelOptions& options) {
+  if (options.dtype == at::kFloat) return;
+  throw ConfigError(fmt::format(
+      "dtype: got {} for model '{}', expected Float: only a Mixtral, a BERT and mlp have others",
+      c10::toString(options.dtype), name));
+}
+
 void check_dtype(const std::string& name, const ModelOptions& options) {
   if (options.dtype == at::kFloat || options.dtype == at::kBFloat16) return;
   throw ConfigError(fmt::format("dtype: got {} for model '{}', expected Float or BFloat16",
@@ -60,7 +66,13 @@ class Maker {
  public:
   Maker(const std::string& name, const ModelOptions& options) : name_(name), options_(options) {}
 
-  Made operator()(const MlpConfig&) const { return real<Mlp>(options_.seed, options_.device); }
+  Made operator()(const MlpConfig&) const {
+    refuse_scale(name_, options_);
+    refuse_mixtrals_options(name_, options_);
+    refuse_low_rank_updates(name_, options_);
+    check_dtype(name_, options_);
+    return in_dtype(with_weights(std::make_shared<Mlp>(options_.seed, options_.device)));
+  }
   Made operator()(const ConvNetConfig&) const {
     return real<ConvNet>(options_.seed, options_.device);
   }
@@ -70,10 +82,11 @@ class Maker {
   Made operator()(const BertConfig& config) const {
     refuse_scale(name_, options_);
     refuse_mixtrals_options(name_, options_);
+    check_dtype(name_, options_);
     BertConfig attending = config;
     attending.attention = options_.attention;
-    return with_weights(std::make_shared<BertForSequenceClassification>(
-        attending, options_.seed, options_.device, options_.lora_rank));
+    return in_dtype(with_weights(std::make_shared<BertForSequenceClassification>(
+        attending, options_.seed, options_.device, options_.lora_rank)));
   }
   Made operator()(const MixtralConfig& config) const {
     refuse_scale(name_, options_);
@@ -88,6 +101,7 @@ class Maker {
       throw ConfigError(fmt::format("--weights: model '{}' is paced and has none", name_));
     }
     refuse_mixtrals_options(name_, options_);
+    refuse_dtype(name_, options_);
     refuse_low_rank_updates(name_, options_);
     refuse_other_attention(name_, options_);
     return std::make_shared<PacedModel>(read_profile(config.profile), options_.scale, options_.pace,
@@ -102,6 +116,15 @@ class Maker {
   }
   Made with_weights(Made model) const {
     load_weights(options_, *model);
+    return model;
+  }
+  // Values are those of float32, rounded. Buffers are integers.
+  Made in_dtype(Made model) const {
+    const at::NoGradGuard no_grad;
+    for (at::Tensor& parameter : model->parameters()) {
+      if (parameter.scalar_type() == options_.dtype) continue;
+      parameter.set_data(parameter.to(options_.dtype));
+    }
     return model;
   }
 
@@ -138,6 +161,7 @@ std::vector<ModelEntry>& registered() {
 void refuse_special_options(const std::string& name, const ModelOptions& options) {
   refuse_scale(name, options);
   refuse_mixtrals_options(name, options);
+  refuse_dtype(name, options);
   refuse_low_rank_updates(name, options);
   refuse_other_attention(name, options);
 }

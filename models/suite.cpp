@@ -120,6 +120,9 @@ ModelDescription describe(const SuiteModel& model) {
   ModelDescription description{.name = model.name, .about = model.about};
   if (std::holds_alternative<PacedConfig>(model.config)) description.compute = Compute::Paced;
   description.has_mixtrals_options = std::holds_alternative<MixtralConfig>(model.config);
+  description.has_bfloat16 = description.has_mixtrals_options ||
+                             std::holds_alternative<BertConfig>(model.config) ||
+                             std::holds_alternative<MlpConfig>(model.config);
   description.reads_pictures = std::holds_alternative<ConvNetConfig>(model.config);
   if (const auto* bert = std::get_if<BertConfig>(&model.config)) {
     description.longest_sequence = bert->positions;

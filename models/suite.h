@@ -51,6 +51,7 @@ struct ModelDescription {
   std::string about;
   Compute compute = Compute::Real;
   bool has_mixtrals_options = false;  // those of ModelOptions that only a Mixtral has
+  bool has_bfloat16 = false;          // parameters may be stored in it
   bool reads_pictures = false;
   std::int64_t longest_sequence = 0;   // tokens; 0: any
   int checkpointable_units = 0;        // that may run again in backward; 0: none of them may

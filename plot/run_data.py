@@ -15,6 +15,7 @@ TRIAL_SCHEMA = "gradsync.trial/1"
 UNWRITTEN = {
     "attention": "eager",
     "activation_checkpointing": "none",
+    "autocast": "none",
     "balanced_routing": False,
     "broadcast_buffers": True,
     "class_skew": False,
@@ -23,6 +24,7 @@ UNWRITTEN = {
     "frozen_units": 0,
     "fused_optimizer": True,
     "lora_rank": 0,
+    "master_weights": False,
     "offload": "none",
     "optimizer_in_backward": False,
     "sync_batch_norm": False,

@@ -23,6 +23,10 @@ std::string objection(const models::MemoryProfile& profile, const plan::Cell& ce
     return "what find_unused_parameters and static_graph hold is not declared";
   }
   if (cell.compression != "none") return "what compression holds is not declared";
+  if (cell.autocast != "none") {
+    return "a profile holds what was recorded: record the model under its autocast";
+  }
+  if (cell.master_weights) return "what master weights hold is not declared of a job";
   if (!cell.fused_optimizer) return "declared is what the fused optimizer holds";
   if (cell.activation_checkpointing != 0) {
     return "a profile holds what was recorded: record the model with its activation checkpointing";

@@ -15,7 +15,7 @@ std::optional<sync::StepMemory> estimate(plan::Cell cell, LaunchSpec where) {
   where.data.clear();
   cell.lengths = "fixed";
   cell.dtype = cell.param_dtype = "float32";
-  cell.compression = "none";
+  cell.compression = cell.autocast = "none";
   cell.find_unused_parameters = cell.static_graph = false;
   cell.fused_optimizer = true;
   if (cell.wrapper != "fsdp") cell.wrapper = "ddp";

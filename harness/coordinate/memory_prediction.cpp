@@ -11,6 +11,13 @@ namespace gradsync::coordinate {
 namespace {
 
 // Why a cell's footprint would not be what its ranks hold; "": it is.
+bool is_of_float32(const plan::Cell& cell) {
+  for (const std::string& dtype : {cell.dtype, cell.param_dtype, cell.reduce_dtype}) {
+    if (element_bytes(dtype) != static_cast<int>(models::kFloatBytes)) return false;
+  }
+  return true;
+}
+
 std::string objection(const plan::Cell& cell, const LaunchSpec& where) {
   if (where.device != "cpu") return "declared is what the CPU's kernels hold";
   if (where.threads_per_rank > 1) return "declared is what kernels of one thread hold";
@@ -25,7 +32,11 @@ std::string objection(const plan::Cell& cell, const LaunchSpec& where) {
     return "what find_unused_parameters and static_graph hold is not declared";
   }
   if (cell.compression != "none") return "what compression holds is not declared";
+  if (cell.autocast != "none") return "what autocast's casts hold is not declared";
   if (!cell.fused_optimizer) return "declared is what the fused optimizer holds";
+  if (cell.offload != "none" && !is_of_float32(cell)) {
+    return "what is offloaded is declared in float32 alone";
+  }
   return "";
 }
 
@@ -99,9 +110,9 @@ MemoryPrediction predict_memory(const plan::Cell& cell, const LaunchSpec& where)
   const auto syncs = plan::declared_syncs(cell.wrapper, cell.strategy, cell.accumulation_steps);
   if (cell.wrapper == "ddp") {
     if (!cell.broadcast_buffers) footprint.buffer_bytes.clear();  // none goes into a message
-    return {sync::ddp_step_memory(cell.gradient_as_bucket_view, footprint, syncs, other,
-                                  offload_of(cell)),
-            ""};
+    const sync::DdpMemory memory{cell.gradient_as_bucket_view, cell.master_weights,
+                                 offload_of(cell)};
+    return {sync::ddp_step_memory(memory, footprint, syncs, other), ""};
   }
   return {sync::fsdp_step_memory(fsdp_memory(cell, where), footprint, syncs, other), ""};
 }

@@ -28,8 +28,8 @@ MemoryPrediction predict_memory(const plan::Cell& cell, const LaunchSpec& where)
 // Fills in the prediction, where there is one.
 void add_prediction(results::TrialRecord& record, const plan::Cell& cell, const LaunchSpec& where);
 
-// Returns the type, "float32" or "bfloat16", in which a cell's model computes: that of its parameters
-// as they are stored, under fsdp as they are gathered.
+// Returns the type, "float32" or "bfloat16", in which a cell's model computes: that of its
+// parameters as they are stored, under fsdp as they are gathered.
 const std::string& computed_dtype(const plan::Cell& cell);
 
 // Returns the bytes of an element of a cell's `dtype`, "float32" or "bfloat16".

@@ -14,9 +14,9 @@
 //
 // Not counted: what is not a CPU tensor's storage (gloo's and MKL's buffers, oneDNN's where that is
 // asked for, autograd's own objects, from_blob), tensors from before install(), and those that a
-// library makes on threads of
-// its own: gloo copies what it gathers, when the network lets it, and on a GPU NCCL's buffers are
-// not the allocator's either. So a peak does not depend on the network's mood.
+// library makes on threads of its own: gloo copies what it gathers, when the network lets it, and
+// on a GPU NCCL's buffers are not the allocator's either. So a peak does not depend on the
+// network's mood.
 //
 // All functions may be called from any thread. Cost: two look-ups in a hash table under one lock
 // per tensor, beside malloc; benchmarks/micro/engine.cpp measures it (allocation). The lock is

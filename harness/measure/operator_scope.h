@@ -8,9 +8,9 @@
 // Not taken for one are those inside of which no kernel computes: at::empty and its like, which
 // only allocate, and the backward of a whole graph, each of whose nodes calls operators of its own.
 // A matrix product may leave its arithmetic to a library. MKL, which has those in float32, asks the
-// system for what it needs beside the result; oneDNN, which has those in bfloat16 where the processor
-// knows it, asks the tensors' allocator, for as much as suits that processor.
-// Source: torch's ATen/record_function.h, the hooks that its profiler uses.
+// system for what it needs beside the result; oneDNN, which has those in bfloat16 where the
+// processor knows it, asks the tensors' allocator, for as much as suits that processor. Source:
+// torch's ATen/record_function.h, the hooks that its profiler uses.
 #pragma once
 
 #include <ATen/core/Tensor.h>

@@ -54,6 +54,8 @@ std::vector<Axis> make_axes() {
           flag("class_skew", &Cell::class_skew).later(),
           count("scale", &Cell::scale),
           one_of("dtype", &Cell::dtype, kDtypes).later(),
+          one_of("autocast", &Cell::autocast, {"none", "bfloat16"}).later().under("ddp"),
+          flag("master_weights", &Cell::master_weights).later().under("ddp"),
           flag("balanced_routing", &Cell::balanced_routing).later(),
           one_of("param_dtype", &Cell::param_dtype, kDtypes).under("fsdp"),
           one_of("reduce_dtype", &Cell::reduce_dtype, kDtypes).under("fsdp"),
@@ -172,6 +174,21 @@ void check_combination(const Cell& cell, const JsonFields& fields) {
   if (cell.wrapper == "ddp" && cell.dtype != "float32" && cell.compression != "none") {
     fields.fail("compression", "none where dtype is " + cell.dtype + ", which has 2 bytes already",
                 fmt::format("\"{}\"", cell.compression));
+  }
+  if (cell.wrapper == "pipeline" && cell.dtype != "float32") {
+    fields.fail("dtype", "float32 under wrapper pipeline, whose stages send float32",
+                json(cell.dtype).dump());
+  }
+  if (cell.wrapper == "ddp" && cell.autocast != "none" && cell.dtype != "float32") {
+    fields.fail("autocast", "none where dtype is " + cell.dtype + ": there is nothing to cast",
+                json(cell.autocast).dump());
+  }
+  if (cell.wrapper == "ddp" && cell.master_weights && cell.dtype == "float32") {
+    fields.fail("master_weights", "false where dtype is float32: parameters are their own masters",
+                "true");
+  }
+  if (cell.wrapper == "ddp" && cell.master_weights && !cell.fused_optimizer) {
+    fields.fail("master_weights", "false where fused_optimizer is false", "true");
   }
   if (cell.wrapper == "pipeline" && cell.frozen_units > 0) {
     fields.fail("frozen_units", "0 under wrapper pipeline, whose stages all send gradients back",

@@ -44,6 +44,9 @@ struct Cell {
   std::string attention = "eager";   // of a BERT: spelled out, or "sdpa" (models/bert_config.h)
   std::string offload = "none";      // of "optimizer_state" or, under fsdp, "parameters" with their
                                      // gradients and state, to the host (sync/offload.h)
+  std::string autocast = "none";     // ddp: forward runs under torch.autocast to "bfloat16"
+  bool master_weights = false;       // ddp: AdamW steps float32 copies of parameters that are
+                                     // stored in bfloat16, and rounds those (sync/adamw.h)
   bool fused_optimizer = true;       // false: AdamW parameter by parameter (sync/adamw.h)
   bool broadcast_buffers = true;     // ddp: rank 0's before a forward that follows a sync
   bool sync_batch_norm = false;      // ddp: normalize with the statistics of all ranks

@@ -51,7 +51,8 @@ std::string why_not_predicted(const plan::Cell& cell, const launch::Topology& to
   if (cell.attention != "eager") return "what sdpa takes is not in a profile";
   if (cell.offload != "none") return "copies to the host and back are not in a profile";
   if (cell.sync_batch_norm) return "the collectives of SyncBatchNorm are not in a profile";
-  if (cell.dtype != "float32") return "a profile's seconds are those of float32";
+  if (cell.dtype != "float32" || cell.autocast != "none")
+    return "a profile's seconds are those of float32";
   if (cell.lengths != "fixed") return "a profile has one length of a micro-batch";
   const bool has_rate = topology.nodes > 1
                             ? topology.inter_node_bits_per_s.has_value()

@@ -79,7 +79,7 @@ bool is_about_memory(const coordinate::LaunchSpec& spec) {
 
 // Else what its peak is would depend on the processor.
 bool computes_in_bfloat16(const plan::Trial& trial) {
-  return coordinate::computed_dtype(trial.cell) != "float32";
+  return coordinate::computed_dtype(trial.cell) != "float32" || trial.cell.autocast != "none";
 }
 
 class Rank {

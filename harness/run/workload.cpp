@@ -84,6 +84,7 @@ sync::DdpOptions ddp_options(const RankContext& context, const plan::Cell& cell)
   options.static_graph = cell.static_graph;
   options.gradient_as_bucket_view = cell.gradient_as_bucket_view;
   options.compress_to = compress_to(cell.compression);
+  if (cell.autocast != "none") options.autocast_to = dtype_named(cell.autocast);
   options.broadcast_buffers = cell.broadcast_buffers;
   options.sync_batch_norm = cell.sync_batch_norm;
   options.recorder = &context.recorder;
@@ -131,6 +132,9 @@ std::unique_ptr<sync::Wrapper> wrapped(const RankContext& context, const plan::C
 std::unique_ptr<sync::Optimizer> adamw(const plan::Cell& cell, std::vector<at::Tensor> parameters) {
   if (!cell.fused_optimizer) {
     return std::make_unique<sync::PerParameterAdamW>(std::move(parameters), sync::AdamWOptions{});
+  }
+  if (cell.master_weights) {
+    return std::make_unique<sync::MasterWeightAdamW>(std::move(parameters), sync::AdamWOptions{});
   }
   return std::make_unique<sync::FusedAdamW>(std::move(parameters), sync::AdamWOptions{});
 }

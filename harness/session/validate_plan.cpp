@@ -66,6 +66,9 @@ class Validation {
     const ModelDescription model = named("model", [&] { return find_model(cell.model); });
     check_pace(cell, model);
     check_mixtrals_options(cell, model);
+    require(model.has_bfloat16 || cell.dtype == plan::Cell{}.dtype, "cells.dtype",
+            fmt::format("\"{}\" for model '{}'", cell.dtype, cell.model),
+            "\"float32\": only a Mixtral, a BERT and mlp have others");
     check_examples(cell, model);
     check_checkpointing(cell, model);
     check_frozen(cell, model);
@@ -90,6 +93,9 @@ class Validation {
     require(!paced || cell.offload == "none", "cells.offload",
             fmt::format("\"{}\" for model '{}'", cell.offload, cell.model),
             "\"none\": what copies to the host and back take is not in a profile");
+    require(!paced || cell.autocast == "none", "cells.autocast",
+            fmt::format("\"{}\" for model '{}'", cell.autocast, cell.model),
+            "\"none\": a paced model computes nothing");
     require(!paced || !use_.has_weights, "cells.model",
             fmt::format("'{}' with --weights", cell.model),
             "one that computes, or no --weights: a paced model has none");
@@ -97,9 +103,6 @@ class Validation {
 
   void check_mixtrals_options(const plan::Cell& cell, const ModelDescription& model) const {
     if (model.has_mixtrals_options) return check_folding(cell);
-    require(cell.dtype == plan::Cell{}.dtype, "cells.dtype",
-            fmt::format("\"{}\" for model '{}'", cell.dtype, cell.model),
-            "\"float32\": only a Mixtral has others");
     require(!cell.balanced_routing, "cells.balanced_routing",
             fmt::format("true for model '{}'", cell.model), "false: only a Mixtral has a router");
     require(plan_.fold_from_bytes == 0, "fold_from_bytes",

@@ -15,6 +15,15 @@
 namespace gradsync::sync {
 namespace {
 
+std::vector<at::Tensor> in_float32(const std::vector<at::Tensor>& parameters) {
+  const measure::MemoryScope memory(measure::MemoryCategory::OptimizerState);
+  std::vector<at::Tensor> copies;
+  for (const at::Tensor& parameter : parameters) {
+    copies.push_back(parameter.detach().to(at::kFloat, /*non_blocking=*/false, /*copy=*/true));
+  }
+  return copies;
+}
+
 torch::optim::AdamWOptions torch_options(const AdamWOptions& options) {
   return torch::optim::AdamWOptions(options.lr)
       .betas(std::make_tuple(options.beta1, options.beta2))
@@ -54,6 +63,30 @@ void FusedAdamW::step() {
 }
 
 void FusedAdamW::zero_grad() {
+  for (at::Tensor& parameter : parameters_) parameter.mutable_grad().reset();
+}
+
+MasterWeightAdamW::MasterWeightAdamW(std::vector<at::Tensor> parameters,
+                                     const AdamWOptions& options)
+    : parameters_(std::move(parameters)),
+      masters_(in_float32(parameters_)),
+      adamw_(masters_, options) {}
+
+void MasterWeightAdamW::step() {
+  const at::NoGradGuard no_grad;
+  const measure::MemoryScope memory(measure::MemoryCategory::OptimizerState);
+  for (std::size_t i = 0; i < parameters_.size(); ++i) {
+    const at::Tensor& gradient = parameters_[i].grad();
+    if (gradient.defined()) masters_[i].mutable_grad() = gradient.to(at::kFloat);
+  }
+  adamw_.step();
+  for (std::size_t i = 0; i < parameters_.size(); ++i) {
+    if (masters_[i].grad().defined()) parameters_[i].copy_(masters_[i]);
+  }
+  adamw_.zero_grad();
+}
+
+void MasterWeightAdamW::zero_grad() {
   for (at::Tensor& parameter : parameters_) parameter.mutable_grad().reset();
 }
 

@@ -1,5 +1,5 @@
-// AdamW in one fused pass over every parameter (at::_fused_adamw_), the same parameter by
-// parameter, and a linear warm-up schedule.
+// AdamW in one fused pass over every parameter (at::_fused_adamw_), the same on float32 copies of
+// parameters of fewer bits, the same parameter by parameter, and a linear warm-up schedule.
 //
 // torch::optim::AdamW walks the parameters one by one in C++ and takes twice as long; Python's
 // default on the guide's machines is the fused or foreach form.
@@ -49,6 +49,26 @@ class FusedAdamW : public Optimizer {
   std::vector<at::Tensor> exp_avg_sq_;
   std::vector<at::Tensor> state_steps_;
   AdamWOptions options_;
+};
+
+// AdamW in float32 for parameters of fewer bits: each has a float32 copy, its master weight, which
+// the step changes, with its gradient widened, and which the parameter is rounded from afterwards.
+// Where a step is smaller than half of a parameter's last bit, it is not lost. Gradients are
+// widened together, and go with the step. Source: Micikevicius et al., Mixed Precision Training
+// (2018), section 3.1.
+class MasterWeightAdamW : public Optimizer {
+ public:
+  MasterWeightAdamW(std::vector<at::Tensor> parameters, const AdamWOptions& options);
+
+  void step() override;
+  void zero_grad() override;
+  double lr() const override { return adamw_.lr(); }
+  void set_lr(double lr) override { adamw_.set_lr(lr); }
+
+ private:
+  std::vector<at::Tensor> parameters_;
+  std::vector<at::Tensor> masters_;
+  FusedAdamW adamw_;  // of the masters
 };
 
 // torch's own in C++. Its moments are made in the first step.

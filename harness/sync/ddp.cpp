@@ -20,6 +20,7 @@
 #include "harness/sync/compress_hook.h"
 #include "harness/sync/parameters.h"
 #include "harness/sync/sync_batch_norm.h"
+#include "models/autocast.h"
 
 namespace gradsync::sync {
 namespace {
@@ -152,7 +153,12 @@ at::Tensor DistributedDataParallel::forward(const models::Batch& batch) {
   const measure::PhaseScope scope(options_.recorder, measure::Phase::Forward);
   before_forward();
   const measure::MemoryScope memory(measure::MemoryCategory::Activation);
-  return after_forward(module_->loss(batch));
+  return after_forward(loss_of(batch));
+}
+
+at::Tensor DistributedDataParallel::loss_of(const models::Batch& batch) {
+  const models::AutocastScope autocast(parameters_.front().device().type(), options_.autocast_to);
+  return module_->loss(batch);
 }
 
 void DistributedDataParallel::before_forward() {

@@ -34,6 +34,8 @@ struct DdpOptions {
   bool broadcast_buffers = true;
   // Of gradients on the wire, two bytes each (compress_hook.h); unset: as they are.
   std::optional<at::ScalarType> compress_to = std::nullopt;
+  // Forward runs under torch.autocast to it (models/autocast.h); unset: as parameters are.
+  std::optional<at::ScalarType> autocast_to = std::nullopt;
   bool sync_batch_norm = false;               // normalize over all ranks: sync_batch_norm.h
   measure::StepRecorder* recorder = nullptr;  // told of phases; may be null
 };
@@ -93,6 +95,7 @@ class DistributedDataParallel final : public Wrapper {
   }
   std::int64_t bytes_sent_of(std::int64_t gradient_bytes) const;
   void before_forward();
+  at::Tensor loss_of(const models::Batch& batch);
   at::Tensor after_forward(at::Tensor loss);
   void sync_buffers();
   std::vector<std::int64_t> buffer_bytes_by_dtype() const;

@@ -10,17 +10,29 @@ using measure::MemoryCategory;
 class DdpStep {
  public:
   // `optimizer`: where its state is.
-  DdpStep(bool gradient_as_bucket_view, const models::Footprint& footprint, MemoryAccount& account,
+  DdpStep(const DdpMemory& memory, const models::Footprint& footprint, MemoryAccount& account,
           MemoryAccount& optimizer)
-      : view_(gradient_as_bucket_view), footprint_(footprint), account_(account) {
-    const std::int64_t bytes = footprint.elements() * models::kFloatBytes;
+      : view_(memory.gradient_as_bucket_view),
+        has_masters_(memory.master_weights),
+        footprint_(footprint),
+        account_(account) {
+    const std::int64_t bytes = footprint.elements() * footprint.element_bytes;
     account_.hold(MemoryCategory::ShardedParameter,
-                  bytes + footprint.frozen_elements() * models::kFloatBytes);
+                  bytes + footprint.frozen_elements() * footprint.element_bytes);
     account_.hold(MemoryCategory::Communication, bytes);  // the buckets
     if (footprint.steps_parameters) {
       const auto counters = static_cast<std::int64_t>(footprint.tensors()) * models::kFloatBytes;
-      optimizer.hold(MemoryCategory::OptimizerState, 2 * bytes + counters);
+      const std::int64_t moments = 2 * (has_masters_ ? master_bytes() : bytes);
+      optimizer.hold(MemoryCategory::OptimizerState, moments + counters);
+      if (has_masters_) optimizer.hold(MemoryCategory::OptimizerState, master_bytes());
     }
+  }
+
+  void optimizer(int last_micro_batch, Offload offload, MemoryAccount& host) {
+    account_.enter(last_micro_batch, "optimizer");
+    if (has_masters_) account_.hold(MemoryCategory::OptimizerState, master_bytes());  // gradients
+    if (!footprint_.steps_parameters) return;
+    play_step(offload, footprint_.elements() * footprint_.element_bytes, account_, host);
   }
 
   // `after_a_sync`: the micro-batch before this one, in this step or the last, was synchronized.
@@ -39,6 +51,8 @@ class DdpStep {
   }
 
  private:
+  std::int64_t master_bytes() const { return footprint_.elements() * models::kFloatBytes; }
+
   // Where a parameter's gradient is between micro-batches; all parameters' are at the same place.
   enum class Gradient { None, Own, InBucket };
 
@@ -72,7 +86,7 @@ class DdpStep {
   // Autograd keeps a first gradient and adds a later one to it; the Reducer scales it into its
   // bucket, and may leave it there alone.
   void take_gradient(std::int64_t bytes, bool sync) {
-    if (sync) account_.with_number(MemoryCategory::Activation);
+    if (sync) account_.with_number(MemoryCategory::Activation, footprint_.element_bytes);
     const Gradient later = after(sync);
     if (gradients_ == Gradient::Own && later == Gradient::InBucket) {
       account_.free(MemoryCategory::UnshardedGradient, bytes);
@@ -85,6 +99,7 @@ class DdpStep {
   }
 
   bool view_;
+  bool has_masters_;
   const models::Footprint& footprint_;
   MemoryAccount& account_;
   Gradient gradients_ = Gradient::None;
@@ -92,21 +107,19 @@ class DdpStep {
 
 }  // namespace
 
-StepMemory ddp_step_memory(bool gradient_as_bucket_view, const models::Footprint& footprint,
-                           const std::vector<bool>& syncs, std::int64_t other_bytes,
-                           Offload offload) {
+StepMemory ddp_step_memory(const DdpMemory& memory, const models::Footprint& footprint,
+                           const std::vector<bool>& syncs, std::int64_t other_bytes) {
   MemoryAccount account;
   MemoryAccount host;
   account.hold(MemoryCategory::Other, other_bytes);
-  const bool is_offloaded = offload == Offload::OptimizerState;
-  const std::int64_t trained = footprint.elements() * models::kFloatBytes;
+  const bool is_offloaded = memory.offload == Offload::OptimizerState;
+  const std::int64_t trained = footprint.elements() * footprint.element_bytes;
   if (is_offloaded) host.hold(MemoryCategory::ShardedParameter, trained);  // what it steps
-  DdpStep step(gradient_as_bucket_view, footprint, account, is_offloaded ? host : account);
+  DdpStep step(memory, footprint, account, is_offloaded ? host : account);
   for (std::size_t i = 0; i < syncs.size(); ++i) {
     step.micro_batch(static_cast<int>(i), syncs[i], i == 0 ? syncs.back() : syncs[i - 1]);
   }
-  account.enter(static_cast<int>(syncs.size()) - 1, "optimizer");
-  if (footprint.steps_parameters) play_step(offload, trained, account, host);
+  step.optimizer(static_cast<int>(syncs.size()) - 1, memory.offload, host);
   return account.memory_with(host);
 }
 

@@ -13,12 +13,17 @@
 
 namespace gradsync::sync {
 
+struct DdpMemory {
+  bool gradient_as_bucket_view = false;
+  bool master_weights = false;  // the optimizer steps float32 copies of parameters of fewer bits
+  Offload offload = Offload::None;  // or the optimizer's state; not with master weights
+};
+
 // Returns what one rank holds in a steady step (buckets are rebuilt, moments made) whose
 // micro-batch i reduces gradients where syncs[i]; without find_unused_parameters and static_graph.
-// Gradients are float32. `other_bytes` are resident and nobody's: data and buffers.
-// `offload`: nothing, or the optimizer's state.
-StepMemory ddp_step_memory(bool gradient_as_bucket_view, const models::Footprint& footprint,
-                           const std::vector<bool>& syncs, std::int64_t other_bytes,
-                           Offload offload = Offload::None);
+// Gradients are of the parameters' type, which is the footprint's. `other_bytes` are resident and
+// nobody's: data and buffers.
+StepMemory ddp_step_memory(const DdpMemory& memory, const models::Footprint& footprint,
+                           const std::vector<bool>& syncs, std::int64_t other_bytes);
 
 }  // namespace gradsync::sync

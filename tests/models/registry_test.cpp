@@ -6,9 +6,11 @@
 
 #include "harness/base/clock.h"
 #include "harness/base/errors.h"
+#include "harness/base/named.h"
 #include "models/data.h"
 #include "models/model.h"
 #include "models/pace.h"
+#include "models/suite.h"
 #include "tests/models/temporary_folder.h"
 
 namespace gradsync::models {
@@ -88,6 +90,27 @@ TEST_P(EveryModel, TakesAScaleOnlyWhenPaced) {
   }
 }
 
+TEST_P(EveryModel, IsStoredInBfloat16WhereItSaysSo) {
+  ModelOptions stored = options();
+  stored.dtype = at::kBFloat16;
+  const auto make_stored = [&] { return find_model(GetParam()).make(stored); };
+  const SuiteModel* model = entry_named(suite(), GetParam());
+  ASSERT_NE(model, nullptr);
+  if (!describe(*model).has_bfloat16) {
+    EXPECT_THAT(test::message_of<ConfigError>(make_stored), StartsWith("dtype: got BFloat16"));
+    return;
+  }
+  const bool draws_in_its_type = GetParam().starts_with("mixtral");
+  const auto rounded = make_stored()->named_parameters();
+  for (const auto& parameter : make()->named_parameters()) {
+    const at::Tensor& stored_in_fewer_bits = rounded[parameter.key()];
+    EXPECT_EQ(stored_in_fewer_bits.scalar_type(), at::kBFloat16) << parameter.key();
+    EXPECT_TRUE(stored_in_fewer_bits.requires_grad()) << parameter.key();
+    if (draws_in_its_type) continue;
+    EXPECT_TRUE(stored_in_fewer_bits.equal(parameter.value().to(at::kBFloat16))) << parameter.key();
+  }
+}
+
 TEST_P(EveryModel, TakesMixtralsOptionsOnlyWhenItIsOne) {
   const bool is_mixtral = GetParam().starts_with("mixtral");
   const auto refusal_of = [&](const auto& change) {
@@ -96,7 +119,6 @@ TEST_P(EveryModel, TakesMixtralsOptionsOnlyWhenItIsOne) {
     return test::message_of<ConfigError>([&] { find_model(GetParam()).make(changed); });
   };
   const std::map<std::string, std::string> refusals{
-      {"dtype: got BFloat16", refusal_of([](auto& o) { o.dtype = at::kBFloat16; })},
       {"uninitialised: got true", refusal_of([](auto& o) { o.uninitialised = true; })},
       {"balanced_routing: got true", refusal_of([](auto& o) { o.balanced_routing = true; })},
       {"without_memory: got true", refusal_of([](auto& o) { o.without_memory = true; })}};

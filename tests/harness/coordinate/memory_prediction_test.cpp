@@ -28,7 +28,7 @@ models::Footprint one_unit() {
 // DDP: 24 of parameters, 24 of buckets, 48 + 4 of AdamW, 7 of data; at the peak, in backward, 100
 // of forward, 12 of losses and their gradients, 1000, and the gradient of 24.
 TEST(MemoryPrediction, OfDdpByHand) {
-  const auto memory = sync::ddp_step_memory(false, one_unit(), {true}, 7);
+  const auto memory = sync::ddp_step_memory({}, one_unit(), {true}, 7);
   EXPECT_EQ(memory.peak_bytes, 24 + 24 + 52 + 7 + 100 + 12 + 1000 + 24);
   EXPECT_EQ(measure::bytes_of(memory.peak_by_category, MemoryCategory::Activation), 1136);
   EXPECT_EQ(memory.peak_place, (sync::StepPlace{0, "backward", "only"}));
@@ -36,7 +36,7 @@ TEST(MemoryPrediction, OfDdpByHand) {
 
 // The second micro-batch has the first one's gradient beside it.
 TEST(MemoryPrediction, OfDdpThatAccumulatesByHand) {
-  const auto memory = sync::ddp_step_memory(false, one_unit(), {false, true}, 7);
+  const auto memory = sync::ddp_step_memory({}, one_unit(), {false, true}, 7);
   EXPECT_EQ(memory.peak_bytes, 24 + 24 + 52 + 7 + 100 + 12 + 1000 + 24 + 24);
   EXPECT_EQ(measure::bytes_of(memory.peak_by_category, MemoryCategory::UnshardedGradient), 24);
   EXPECT_EQ(memory.peak_place, (sync::StepPlace{1, "backward", "only"}));

@@ -191,6 +191,19 @@ TEST(Cells, UnitsMayBeFrozenUnderEveryWrapperButAPipeline) {
               HasSubstr("'cells.frozen_units': got 1, expected 0 under wrapper pipeline"));
 }
 
+TEST(Cells, MasterWeightsAreOfDdpsParametersInBfloat16) {
+  EXPECT_FALSE(json(Cell{}).contains("master_weights")) << "as older results have it";
+  json plan = sample_plan();
+  plan["cells"]["wrapper"] = {"ddp"};
+  plan["cells"]["master_weights"] = {true};
+  EXPECT_THAT(complaint(plan), HasSubstr("'cells.master_weights': got true, expected false where "
+                                         "dtype is float32"));
+  plan["cells"]["dtype"] = {"bfloat16"};
+  EXPECT_EQ(complaint(plan), "no error");
+  plan["cells"]["fused_optimizer"] = {false};
+  EXPECT_THAT(complaint(plan), HasSubstr("false where fused_optimizer is false"));
+}
+
 TEST(Cells, LowRankUpdatesLeaveNoUnitToFreeze) {
   for (const char* wrapper : {"ddp", "fsdp", "local", "by_hand"}) {
     const Cell cell = only_cell({{"wrapper", {wrapper}}, {"lora_rank", {8}}});

@@ -72,8 +72,11 @@ TEST(ValidatePlan, APacedModelWaitsAndHasNoValues) {
 }
 
 TEST(ValidatePlan, OnlyAMixtralHasItsOptions) {
-  EXPECT_THAT(refusal_of([](plan::Cell& cell) { cell.dtype = "bfloat16"; }),
-              HasSubstr("'cells.dtype'"));
+  EXPECT_THAT(refusal_of([](plan::Cell& cell) {
+                cell.model = "convnet";
+                cell.dtype = "bfloat16";
+              }),
+              HasSubstr("'cells.dtype': got \"bfloat16\" for model 'convnet'"));
   EXPECT_THAT(refusal_of([](plan::Cell& cell) { cell.balanced_routing = true; }),
               HasSubstr("'cells.balanced_routing'"));
   plan::Plan plan = plan_of(cell_with([](plan::Cell& cell) { cell.model = "mixtral_tiny"; }));

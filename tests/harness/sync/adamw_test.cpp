@@ -50,6 +50,46 @@ TEST(AdamW, TheFirstStepIsAsByHand) {
   expect_first_step_by_hand<sync::PerParameterAdamW>();
 }
 
+// A hundred steps of an eighth of the last bit of a 1 each.
+TEST(AdamW, MasterWeightsKeepWhatBfloat16WouldRoundAway) {
+  constexpr int kSteps = 100;
+  constexpr sync::AdamWOptions kSmallSteps{.lr = 0x1p-10, .weight_decay = 0};
+  const auto after_small_steps = [&](auto make) {
+    std::vector<at::Tensor> parameters{at::ones({2}, at::kBFloat16).requires_grad_()};
+    auto optimizer = make(parameters);
+    for (int step = 0; step < kSteps; ++step) {
+      parameters[0].mutable_grad() = at::ones({2}, at::kBFloat16);
+      optimizer.step();
+      optimizer.zero_grad();
+    }
+    return parameters[0][0].item<double>();
+  };
+  using Parameters = std::vector<at::Tensor>;
+  EXPECT_EQ(after_small_steps([&](const Parameters& parameters) {
+              return sync::FusedAdamW(parameters, kSmallSteps);
+            }),
+            1);
+  EXPECT_NEAR(after_small_steps([&](const Parameters& parameters) {
+                return sync::MasterWeightAdamW(parameters, kSmallSteps);
+              }),
+              1 - kSteps * 0x1p-10, 0x1p-8);
+}
+
+TEST(AdamW, MasterWeightsAreCopies) {
+  std::vector<at::Tensor> parameters = two_parameters();
+  sync::MasterWeightAdamW optimizer(parameters, kOptions);
+  parameters[0].mutable_grad() = at::zeros({2});
+  parameters[0].detach().zero_();
+  optimizer.step();
+  EXPECT_GT(parameters[0][0].item<double>(), 0) << "the master's, which was no zero";
+}
+
+TEST(AdamW, WithMasterWeightsItStepsAsInFloat32) {
+  const auto fused = after_three_steps<sync::FusedAdamW>();
+  const auto masters = after_three_steps<sync::MasterWeightAdamW>();
+  for (std::size_t i = 0; i < fused.size(); ++i) EXPECT_TRUE(fused[i].equal(masters[i]));
+}
+
 TEST(AdamW, ParameterByParameterItStepsAsFused) {
   const auto fused = after_three_steps<sync::FusedAdamW>();
   const auto one_by_one = after_three_steps<sync::PerParameterAdamW>();

@@ -57,6 +57,7 @@ std::vector<Way> ways() {
       ddp_way("ddp, small buckets", {.first_bucket_bytes = 4096, .bucket_cap_bytes = 65536}),
       ddp_way("ddp, views", {.gradient_as_bucket_view = true}),
       ddp_way("ddp, find unused", {.find_unused_parameters = true}),
+      ddp_way("ddp, autocast", {.autocast_to = at::kBFloat16}),
       {"pipeline", [](RankHarness& rank, std::shared_ptr<models::Model> model) {
          return std::make_unique<sync::PipelineStage>(std::move(model), rank.group, nullptr);
        }}};

@@ -149,14 +149,16 @@ struct Point {
   std::vector<bool> syncs;
   UnitLevers levers = {};
   bool optimizer_in_backward = false;
+  bool master_weights = false;
   Offload offload = Offload::None;
 
   std::string words() const {
     return fmt::format(
-        "{} x {}, syncs {}, every {} checkpointed, {} frozen, updates of rank {}, steps in "
-        "backward {}, offload {}",
+        "{} x {}, syncs {}, every {} checkpointed, {} frozen, updates of rank {}, {} bytes an "
+        "element, steps in backward {}, master weights {}, offload {}",
         shape.examples, shape.length, fmt::join(syncs, " "), levers.checkpointed.every,
-        levers.frozen, levers.lora_rank, optimizer_in_backward, static_cast<int>(offload));
+        levers.frozen, levers.lora_rank, levers.element_bytes, optimizer_in_backward,
+        master_weights, static_cast<int>(offload));
   }
 };
 
@@ -203,14 +205,25 @@ void await_gloos_threads(const sync::Wrapper& model, std::int64_t other) {
   for (int i = 0; i < kPatience && held() > stays; ++i) usleep(1000);
 }
 
-std::unique_ptr<sync::Optimizer> optimizer_of(const std::vector<at::Tensor>& parameters,
-                                              Offload offload) {
+void store_in_bfloat16(models::Model& model) {
+  for (at::Tensor& parameter : model.parameters()) {
+    parameter.set_data(parameter.detach().to(at::kBFloat16));
+  }
+}
+
+std::unique_ptr<sync::Optimizer> optimizer_of(sync::Wrapper& model, const Point& point) {
+  if (model.module().compute() != models::Compute::Real) return nullptr;
+  const std::vector<at::Tensor> parameters = model.parameters();
+  if (point.master_weights) {
+    return std::make_unique<sync::MasterWeightAdamW>(parameters, sync::AdamWOptions{});
+  }
   const auto make = [](std::vector<at::Tensor> those) {
     return std::make_unique<sync::FusedAdamW>(std::move(those), sync::AdamWOptions{});
   };
-  if (offload == Offload::None) return make(parameters);
-  if (offload == Offload::Parameters)
+  if (point.offload == Offload::None) return make(parameters);
+  if (point.offload == Offload::Parameters) {
     return std::make_unique<sync::HostOptimizer>(parameters, make);
+  }
   return std::make_unique<sync::OffloadedOptimizer>(parameters, sync::HostCopies(nullptr), make);
 }
 
@@ -223,13 +236,11 @@ StepMemory measured(
   meter.switch_account(++account);
   const auto batch = batch_of(point.shape);
   const auto module = subject.make(point.levers);
+  if (point.levers.element_bytes == 2) store_in_bfloat16(*module);
   models::freeze_units(*module, static_cast<int>(point.levers.frozen));
   module->set_recomputation(sync::recomputation_of(*module, point.levers.checkpointed, nullptr));
   const auto model = wrap(module);
-  std::unique_ptr<sync::Optimizer> optimizer;
-  if (model->module().compute() == models::Compute::Real) {
-    optimizer = optimizer_of(model->parameters(), point.offload);
-  }
+  const auto optimizer = optimizer_of(*model, point);
   if (point.optimizer_in_backward) {
     model->step_in_backward([&] {
       optimizer->step();
@@ -399,7 +410,8 @@ void expect_ddp_as_predicted(RankHarness& rank, const Subject& subject, bool vie
     return std::make_unique<sync::DistributedDataParallel>(std::move(model), rank.group, options);
   };
   expect_same(measured(subject, point, wrap),
-              sync::ddp_step_memory(view, footprint, point.syncs, other, point.offload),
+              sync::ddp_step_memory({view, point.master_weights, point.offload}, footprint,
+                                    point.syncs, other),
               fmt::format("{} of {} on {} ranks, view {}, buffers broadcast {}", subject.name,
                           point.words(), rank.world_size, view, broadcast_buffers));
 }
@@ -650,7 +662,7 @@ void for_each_in_bfloat16(const Run& run) {
   for (const int every : {0, 1}) run(bert_with_sdpa(), UnitLevers{{every}}, number++);
 }
 
-// Of each 10 options, dealt out over 1 to 3 ranks: 300 points.
+// Of each 10 options, dealt out over 1 to 3 ranks: 320 points.
 TEST_F(StepMemoryFormula, OfFsdpThatComputesInBfloat16IsWhatTheMeterCounts) {
   constexpr int kComputesInBfloat16 = 32;
   for (const int ranks : {1, 2, 3}) {
@@ -663,6 +675,24 @@ TEST_F(StepMemoryFormula, OfFsdpThatComputesInBfloat16IsWhatTheMeterCounts) {
           point.optimizer_in_backward = point.syncs.size() == 1 && i % 2 == 0;
           expect_fsdp_as_predicted({rank.group, nullptr}, subject,
                                    kComputesInBfloat16 + (7 * number + 3 * i) % 32, point);
+        }
+      });
+    });
+  }
+}
+
+// Of each 8 of both kinds of gradients x both optimizers x 5 policies, likewise: 240 points.
+TEST_F(StepMemoryFormula, OfDdpInBfloat16IsWhatTheMeterCounts) {
+  for (const int ranks : {1, 2, 3}) {
+    run_ranks(ranks, [](RankHarness& rank) {
+      measure::meter().install({.leave_out_libraries = true});
+      for_each_in_bfloat16([&](const Subject& subject, UnitLevers levers, int number) {
+        levers.element_bytes = 2;
+        for (int i = 0; i < 8; ++i) {
+          if ((i + number) % 3 + 1 != rank.world_size) continue;
+          Point point = point_of(number + i, levers);
+          point.master_weights = i / 2 % 2 == 0;
+          expect_ddp_as_predicted(rank, subject, i % 2 == 0, point);
         }
       });
     });
