@@ -2,8 +2,7 @@
 
 Both shard a model of two layers and a rest over two ranks. Sizes differ; which unit is gathered and
 reduced in which micro-batch must not, also where layers are checkpointed: in the way of torchtitan,
-whose checkpoints are inside of the shards, and the other way round. Nor where shards are offloaded
-to the host, or where some are frozen, so
+whose checkpoints are inside of the shards, and the other way round. Nor where some are frozen, so
 that what is in no layer is frozen in part, or all are but for low-rank updates.
 """
 
@@ -27,7 +26,7 @@ try:
     import torch.distributed
     from collectives import CountsCollectives
     from torch.distributed.algorithms._checkpoint.checkpoint_wrapper import checkpoint_wrapper
-    from torch.distributed.fsdp import CPUOffloadPolicy, OffloadPolicy, fully_shard
+    from torch.distributed.fsdp import fully_shard
     from torch.utils.checkpoint import checkpoint
 except ImportError:
     print("skipped: this Python has no torch; run harness/setup --oracles")
@@ -39,11 +38,8 @@ CHECKPOINTS = ("none", "inside", "outside")
 
 
 UPDATES = "all but low-rank updates"
-OFFLOADED = "none, but offloaded"
 # With how many layers frozen, and all before them.
 LEVERS = [
-    ("none", OFFLOADED),
-    ("inside", OFFLOADED),
     *((where, 0) for where in CHECKPOINTS),
     ("none", 1),
     ("inside", 1),
@@ -72,8 +68,6 @@ class Model(torch.nn.Module):
         self.first = torch.nn.Linear(4, 8)
         self.layers = torch.nn.ModuleList(self._layer() for _ in range(LAYERS))
         self.last = torch.nn.Linear(8, 1)
-        if frozen == OFFLOADED:
-            frozen = 0
         layers = 0 if self.updates else frozen
         for module in [self.first, *self.layers][: layers + 1 if frozen else 0]:
             module.requires_grad_(False)
@@ -94,11 +88,9 @@ class Model(torch.nn.Module):
 def count_step(reshard_after_forward, reshard_after_backward, no_sync, checkpoints, frozen):
     """Returns the collectives of a second, steady step of this rank, by name."""
     model = Model(checkpoints, frozen)
-    offloads = frozen == OFFLOADED
-    policy = CPUOffloadPolicy(pin_memory=False) if offloads else OffloadPolicy()
     for layer in model.layers:
-        fully_shard(layer, reshard_after_forward=reshard_after_forward, offload_policy=policy)
-    fully_shard(model, offload_policy=policy)
+        fully_shard(layer, reshard_after_forward=reshard_after_forward)
+    fully_shard(model)
     optimizer = torch.optim.AdamW(model.parameters(), foreach=False)
     for _ in range(2):
         with CountsCollectives() as counter:
@@ -125,12 +117,6 @@ def rank_main():
     if torch.distributed.get_rank() == 0:
         print(json.dumps(steps))
     torch.distributed.destroy_process_group()
-
-
-def lever_of(cell):
-    if "lora_rank" in cell:
-        return UPDATES
-    return OFFLOADED if "offload" in cell else cell.get("frozen_units", 0)
 
 
 class FullyShardTest(ProgramTest):
@@ -180,7 +166,7 @@ class FullyShardTest(ProgramTest):
                 cell["reshard_after_backward"],
                 cell["strategy"] == "no_sync",
                 cell.get("activation_checkpointing", "none"),
-                lever_of(cell),
+                UPDATES if "lora_rank" in cell else cell.get("frozen_units", 0),
             )
             moved = trial["ledger"]["per_step"]
             steps[key] = {name: moved[name]["count"] for name in OPERATIONS}
@@ -191,8 +177,7 @@ class FullyShardTest(ProgramTest):
         self.assertEqual(len(torchs), 2 * len(OPTIONS) * len(LEVERS))
         ours = self.steps_of_ours("frozen", frozen_units=[0, 1, 2])
         ours |= self.steps_of_ours("updates", lora_rank=[4])
-        ours |= self.steps_of_ours("offloaded", offload=["parameters"])
-        self.assertEqual(len(ours), 2 * len(OPTIONS) * 2 * 5)
+        self.assertEqual(len(ours), 2 * len(OPTIONS) * 2 * 4)
         for (*options, where, frozen), counts in torchs.items():
             key = (*options, "none" if where == "none" else "full", frozen)
             with self.subTest(options=options, checkpoints=where, frozen=frozen):
