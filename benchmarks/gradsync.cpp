@@ -52,6 +52,7 @@ int parse_and_run(int argc, char** argv) {
   const std::vector<std::string> job = take_job(argc, argv);
   app.formatter(std::make_shared<HelpFormatter>());
   add_watch_command(app, status, job);
+  add_judge_command(app, status);
   add_gate_command(app, status, job);
   add_equal_command(app, status, job);
   add_demo_command(app, status);

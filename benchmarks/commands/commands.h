@@ -32,6 +32,7 @@ void add_predict_step_command(CLI::App& predict);  // these are its own
 void add_predict_external_command(CLI::App& predict);
 void add_predict_links_command(CLI::App& predict);
 void add_watch_command(CLI::App& app, ExitStatus& status, std::vector<std::string> job);
+void add_judge_command(CLI::App& app, ExitStatus& status);
 void add_demo_command(CLI::App& app, ExitStatus& status);
 void add_completion_command(CLI::App& app);
 void add_man_command(CLI::App& app);

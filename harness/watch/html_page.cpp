@@ -29,6 +29,7 @@ Standing standing_of(const Verdict& verdict) {
       return {Tone::Good, "in order"};
     case VerdictKind::NoSteps:
     case VerdictKind::NotRecognised:
+    case VerdictKind::NotInFile:
       return {Tone::None, "not recognised"};
     default:
       return {Tone::Unsure, "yours to judge"};

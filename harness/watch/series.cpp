@@ -23,6 +23,7 @@ std::string why_no_claim(const Watched& watched) {
     case VerdictKind::OneProcess:
       return "one process: nothing to synchronize";
     case VerdictKind::NotRecognised:
+    case VerdictKind::NotInFile:
       return kNotRecognised;
     default:
       return watched.typical ? "" : "no optimizer step was seen";

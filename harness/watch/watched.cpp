@@ -143,7 +143,12 @@ void claim_no_excess(TypicalStep& typical) {
 
 void add_faults(Watched& watched, const std::vector<RankEvents>& processes) {
   const auto seen = std::ssize(watched.ranks);
-  if (watched.world_size > 1 && seen < watched.world_size) {
+  const bool are_of_files = std::ranges::any_of(
+      processes, [](const RankEvents& process) { return !process.file_kind.empty(); });
+  if (are_of_files && seen < watched.world_size) {
+    watched.faults.push_back(
+        fmt::format("files of {} of {} ranks were given", seen, watched.world_size));
+  } else if (watched.world_size > 1 && seen < watched.world_size) {
     watched.faults.push_back(fmt::format(
         "{} of {} ranks were seen: the others ran without the watcher, or on other hosts, "
         "whose folders of --keep gradsync report puts together",
@@ -189,7 +194,7 @@ Watched summarize(const std::vector<RankEvents>& processes) {
     watched.typical = typical_step(ranks);
     watched.wastes = wastes_of(comparable(ranks));
     watched.verdicts = agreed_verdicts(ranks);
-    if (watched.typical && watched.verdicts[0].kind == VerdictKind::NotRecognised) {
+    if (watched.typical && is_unjudged(watched.verdicts[0].kind)) {
       claim_no_excess(*watched.typical);
     }
   }
@@ -200,8 +205,7 @@ Watched summarize(const std::vector<RankEvents>& processes) {
 
 bool knows_what_is_enough(const Watched& watched) {
   const VerdictKind kind = watched.verdicts.front().kind;
-  return kind != VerdictKind::NotRecognised && kind != VerdictKind::Never &&
-         kind != VerdictKind::ReplicasNever;
+  return !is_unjudged(kind) && kind != VerdictKind::Never && kind != VerdictKind::ReplicasNever;
 }
 
 bool has_excess(const Watched& watched) {

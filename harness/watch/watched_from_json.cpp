@@ -265,7 +265,7 @@ Verdict read_verdict(JsonFields fields, const std::string& path) {
   const json& change = fields.raw("change", true);
   if (!change.is_null()) verdict.change = read_change(inner(fields, change, path + ".change"));
   verdict.fails = fields.boolean("fails");
-  if (verdict.kind == VerdictKind::NotRecognised && verdict.fails) {
+  if (is_unjudged(verdict.kind) && verdict.fails) {
     fields.fail("fails", "false where nothing is recognised");
   }
   fields.finish();

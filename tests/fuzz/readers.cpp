@@ -20,6 +20,7 @@
 #include "harness/results/store.h"
 #include "harness/watch/events/hook_events.h"
 #include "harness/watch/events/read_events.h"
+#include "harness/watch/foreign/foreign_job.h"
 #include "harness/watch/watched.h"
 #include "models/checkpoint.h"
 #include "models/data_file.h"
@@ -95,6 +96,15 @@ bool accepts_data(std::string_view bytes) {
          models::read_examples(file.path(), kVocabulary, kLongest)) {
       GRADSYNC_CHECK(std::ssize(example.ids), <=, kLongest);
     }
+  });
+}
+
+bool accepts_foreign(std::string_view bytes) {
+  const MemoryFile file(bytes);
+  return accepted([&] {
+    const auto watched = watch::summarize(watch::read_foreign_job({file.path()}));
+    watch::watch_page(watched);
+    watch::watch_json(watched).dump();
   });
 }
 
@@ -194,6 +204,7 @@ bool accepts_watch_hook(std::string_view bytes) {
 
 const std::vector<Reader>& readers() {
   static const std::vector<Reader> all = {{"data", accepts_data},
+                                          {"foreign", accepts_foreign},
                                           {"gate", accepts_gate},
                                           {"plan", accepts_plan},
                                           {"profile", accepts_profile},

@@ -15,8 +15,8 @@ struct Reader {
   bool (*accepts)(std::string_view bytes);
 };
 
-// "data", "gate", "plan", "profile", "result", "safetensors", "shard_index", "topology", "trials",
-// "turns", "watch", "watch_events", "watch_hook".
+// "data", "foreign", "gate", "plan", "profile", "result", "safetensors", "shard_index", "topology",
+// "trials", "turns", "watch", "watch_events", "watch_hook".
 const std::vector<Reader>& readers();
 
 }  // namespace gradsync::fuzz

@@ -174,6 +174,10 @@ class ExamplesTest(ProgramTest):
         elsewhere = [option.replace("watched", "left") for option in options]
         self.ask(["watch", *elsewhere, "--", "true"], (OK, UNFIT))
 
+    def ask_judge(self, rest, variables):
+        files = [word for word in rest if not word.startswith("-")]
+        self.refused_for(f"{files[0]}: cannot be read", ["judge", *rest])
+
     def ask_demo(self, rest, variables):
         self.refused_for("nowhere", ["demo", *rest, "--python", "nowhere"], (UNFIT,))
 

@@ -17,6 +17,7 @@ namespace gradsync::watch {
 inline constexpr const char* kByHand = "by_hand";
 inline constexpr const char* kRead = "read";
 inline constexpr const char* kParameters = "parameters";
+inline constexpr const char* kUnclear = "unclear";
 
 // Wrappers that are told apart.
 inline constexpr const char* kFsdp1 = "FullyShardedDataParallel";
@@ -80,6 +81,9 @@ struct RankEvents {
   std::map<std::int64_t, HeldGradients> held;  // by model
   // Of a process without a group: why it may be one of several, "OMPI_COMM_WORLD_SIZE=4"; else "".
   std::string peers;
+  // Who wrote what was read of it, where that is not the watcher: "torch.profiler's trace". Nobody
+  // is accused then on what such a file does not hold.
+  std::string file_kind;
   TensorPeak peak;
   int host = 0;  // of a job on several hosts, by their lowest ranks
   // How well its times are known on the clock of host 0; absent: not at all.

@@ -20,7 +20,8 @@ enum class EventKind {
   ZeroGrad,  // gradients were cleared; what later micro-batches add starts from nothing; `detail`:
              // kByHand where the job did so, or changed them, by itself and not by zero_grad()
   GradientUse,  // the job needs gradients as they are here: `detail` kRead, it read one, or
-                // kParameters, it changed parameters and not by an optimizer
+                // kParameters, it changed parameters and not by an optimizer; kUnclear, in files
+                // that others wrote: it may
   CommHook,     // DDP was given a hook that reduces in its place, by whatever means
 };
 

@@ -111,6 +111,13 @@ GroupRole role_of_axis(std::string_view axis) {
   return GroupRole::Unknown;
 }
 
+std::string axis_of_description(std::string_view description) {
+  constexpr std::string_view kMesh = "mesh_";
+  const bool is_named = description.starts_with(kMesh) && !description.starts_with("mesh_dim_") &&
+                        !description.starts_with("mesh_default");
+  return is_named ? std::string(description.substr(kMesh.size())) : "";
+}
+
 void assign_roles(RankEvents& process) {
   std::map<std::int64_t, Use> uses = uses_of(process);
   for (const auto& [number, use] : uses) {

@@ -6,6 +6,7 @@
 // reduce-scatters are among shards and the all-reduces that follow them among replicas.
 #pragma once
 
+#include <string>
 #include <string_view>
 
 #include "harness/watch/events/event.h"
@@ -14,6 +15,10 @@ namespace gradsync::watch {
 
 // Returns what an axis of this name does; Unknown where its name does not say.
 GroupRole role_of_axis(std::string_view axis);
+
+// Returns the axis that a mesh made a group for, by torch's description of the group: a mesh calls
+// it "mesh_NAME", and "mesh_dim_0" and so on where its axes have no names. "" where it is none.
+std::string axis_of_description(std::string_view description);
 
 // Gives every collective of `process` the role of its group, and `groups` those that only the
 // collectives told of. `process.events` must be by time.

@@ -12,6 +12,7 @@
 #include <vector>
 
 #include "harness/watch/preload/backward_runs.h"
+#include "harness/watch/preload/c10d_operations.h"
 #include "harness/watch/preload/fnv_1a.h"
 #include "harness/watch/preload/watcher.h"
 
@@ -30,39 +31,7 @@ struct Carrier : c10::DebugInfoBase {
 // Its place in that information: torch's own tests apart, nobody's.
 constexpr c10::DebugInfoKind kCarrier = c10::DebugInfoKind::TEST_INFO;
 
-// An operation of c10d: its name among ours, and which argument has its size, as the sync ledger
-// counts it (harness/comm/recording_backend.cpp). kNoSize: it moves none of the job's data.
-struct Operation {
-  std::string_view c10d;
-  std::string_view name;
-  int sized;
-};
-constexpr int kNoSize = -1;
-constexpr Operation kOperations[] = {
-    {"allreduce_", "all_reduce", 0},
-    {"allreduce_coalesced_", "all_reduce", 0},
-    {"broadcast_", "broadcast", 0},
-    {"_allgather_base_", "all_gather", 0},
-    {"_reduce_scatter_base_", "reduce_scatter", 1},
-    {"allgather_", "all_gather", 0},
-    {"allgather_coalesced_", "all_gather", 0},
-    {"allgather_into_tensor_coalesced_", "all_gather", 0},
-    {"reduce_scatter_", "reduce_scatter", 1},
-    {"reduce_scatter_tensor_coalesced_", "reduce_scatter", 1},
-    {"reduce_", "reduce", 0},
-    {"gather_", "gather", 1},
-    {"gather_into_tensor_", "gather", 1},
-    {"scatter_", "scatter", 0},
-    {"alltoall_", "all_to_all", 1},
-    {"alltoall_base_", "all_to_all", 1},
-    {"send", "send", 0},
-    {"recv_", "recv", 0},
-    {"recv_any_source_", "recv", 0},
-    {"barrier", "barrier", kNoSize},
-    {"monitored_barrier_", "barrier", kNoSize},
-};
 constexpr const char* kC10d = "c10d";
-constexpr std::string_view kNotCollective = "check_for_nan";
 
 // Returns -1 where a tensor's memory does not say what is moved.
 std::int64_t bytes_of(const c10::IValue& value) {
@@ -82,7 +51,7 @@ std::int64_t bytes_of(const c10::IValue& value) {
   return total;
 }
 
-std::int64_t bytes_of(const Operation& operation, Inputs inputs) {
+std::int64_t bytes_of(const C10dOperation& operation, Inputs inputs) {
   if (operation.sized == kNoSize) return 0;
   try {
     return bytes_of(inputs.at(static_cast<std::size_t>(operation.sized)));
@@ -107,15 +76,8 @@ std::string_view note_group(Inputs inputs) {
   return "";
 }
 
-Operation operation_of(std::string_view c10d) {
-  for (const Operation& operation : kOperations) {
-    if (operation.c10d == c10d) return operation;
-  }
-  return {c10d, c10d, static_cast<int>(std::size(kOperations))};  // no such argument: size unknown
-}
-
 Recorder::Handle begin_collective(std::string_view c10d, Inputs inputs) {
-  const Operation operation = operation_of(c10d);
+  const C10dOperation operation = c10d_operation(c10d);
   const std::string_view group = note_group(inputs);
   return recorder.begin({.kind = EventKind::Collective,
                          .name = operation.name,

@@ -51,6 +51,12 @@ const MicroBatch* last_wrapped(const StepCounts& example) {
   return last;
 }
 
+// Whether the last micro-batch was seen to be told not to synchronize.
+bool is_told_not_to(const StepCounts& example) {
+  const MicroBatch* last = last_wrapped(example);
+  return last != nullptr && last->is_unsynced;
+}
+
 // Whether gradients that are not synchronized are kept from the optimizer until a later micro-batch
 // is: fully_shard does, and replicate() that is made of it.
 bool are_kept_back(const StepCounts& example) {
@@ -109,6 +115,11 @@ Verdict judge_never(const RankEvents& rank, const Steps& steps, const UsualStep&
         "no backward synchronizes, but ranks exchange data outside of it: parameters or gradients "
         "averaged by hand?");
   }
+  if (!rank.file_kind.empty() && !is_told_not_to(*usual.example)) {
+    return not_in_file(
+        "why no backward synchronizes: whether the wrapper was told not to, or a communication "
+        "hook reduces by itself");
+  }
   Verdict verdict;
   verdict.kind = VerdictKind::Never;
   verdict.sentence = fmt::format(
@@ -129,6 +140,10 @@ Verdict judge_too_early(const RankEvents& rank, const Steps& steps, const UsualS
     return not_recognised(
         "no backward synchronizes what the last micro-batches add, but ranks exchange data "
         "outside of it: gradients averaged by hand?");
+  }
+  if (!rank.file_kind.empty() && !is_told_not_to(example)) {
+    return not_in_file(
+        "why the last micro-batches do not synchronize: whether the wrapper was told not to");
   }
   Verdict verdict;
   verdict.kind = VerdictKind::TooEarly;
@@ -162,6 +177,11 @@ Verdict judge_some_never(const RankEvents& rank, const Steps& steps, const Count
 Verdict judge_unwrapped(const RankEvents& rank, const Steps& steps, const Counted& judged) {
   std::int64_t inside = 0;
   for (const StepCounts* step : judged) inside += step->alone_collectives;
+  if (inside > 0 && !rank.file_kind.empty()) {
+    return not_in_file(
+        "which model ran forward: collectives ran in backward, by a wrapper without a range of its "
+        "own, parallel layers or the job itself");
+  }
   if (inside > 0) {
     return not_recognised(
         "no model of a wrapper that is known here ran forward, but collectives ran in backward: "
@@ -169,6 +189,9 @@ Verdict judge_unwrapped(const RankEvents& rank, const Steps& steps, const Counte
   }
   const Event* wrap = last_before(rank, EventKind::Wrap, kEndOfTime);
   if (wrap == nullptr || has_event(rank, EventKind::Forward) || averages_by_hand(rank, steps)) {
+    if (!rank.file_kind.empty() && wrap == nullptr && !exchanges_outside(steps)) {
+      return not_in_file("whether a model is wrapped whose wrapper's forward never ran");
+    }
     return not_recognised(
         exchanges_outside(steps)
             ? "no wrapped model ran forward, but ranks exchange data outside of backward: "

@@ -2,6 +2,8 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
+
 #include "harness/text/labels.h"
 #include "harness/watch/verdicts/verdict_parts.h"
 
@@ -108,6 +110,9 @@ Verdict judge_excess(const RankEvents& rank, const UsualStep& usual) {
   Verdict verdict;
   verdict.kind = VerdictKind::MoreThanOnce;
   verdict.sentence = "synchronizes " + how_often(usual.synchronized, usual.micro_batches);
+  if (!example.models_are_known && !rank.file_kind.empty()) {
+    return not_in_file(fmt::format("whether it is one model that {}", verdict.sentence));
+  }
   if (!example.models_are_known) {
     verdict.sentence += ", if these are one model's";
     verdict.why = "which model ran is not known without the Python hook";
@@ -125,6 +130,13 @@ Verdict judge_once(const RankEvents& rank, const Counted& wrapped) {
     const bool may_be_meant = step->has_shards || is_cleared_between(step);
     if (step == wrapped.front() || may_be_meant || !step->models_are_known) continue;
     if (!step->excess_micro_batches.empty()) more_often.push_back(step);
+  }
+  const auto may_be_another = [&](const StepCounts* step) {
+    return step != wrapped.front() && !step->models_are_known &&
+           !step->excess_micro_batches.empty();
+  };
+  if (!rank.file_kind.empty() && std::ranges::any_of(wrapped, may_be_another)) {
+    return not_in_file("whether steps that synchronize once and more often are one model's");
   }
   Verdict verdict;
   verdict.kind = VerdictKind::OncePerStep;

@@ -20,7 +20,7 @@ bool needs_its_own_optimizer(VerdictKind kind) {
 int rank_of(const Verdict& verdict) {
   if (verdict.fails) return 0;
   if (verdict.kind == VerdictKind::OncePerStep) return 3;
-  return verdict.kind == VerdictKind::NotRecognised ? 2 : 1;
+  return is_unjudged(verdict.kind) ? 2 : 1;
 }
 
 ModelVerdict verdict_on(const RankEvents& rank, const Steps& steps) {

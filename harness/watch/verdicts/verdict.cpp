@@ -21,7 +21,7 @@ namespace gradsync::watch {
 
 namespace {
 
-constexpr std::array<std::pair<VerdictKind, const char*>, 15> kVerdictKinds{{
+constexpr std::array<std::pair<VerdictKind, const char*>, 16> kVerdictKinds{{
     {VerdictKind::OncePerStep, "once_per_step"},
     {VerdictKind::MoreThanOnce, "more_than_once"},
     {VerdictKind::Never, "never"},
@@ -37,6 +37,7 @@ constexpr std::array<std::pair<VerdictKind, const char*>, 15> kVerdictKinds{{
     {VerdictKind::OneProcess, "one_process"},
     {VerdictKind::NoSteps, "no_steps"},
     {VerdictKind::NotRecognised, "not_recognised"},
+    {VerdictKind::NotInFile, "not_in_file"},
 }};
 
 Verdict judge_wrapped(const RankEvents& rank, const Steps& steps, const Counted& judged,
@@ -76,6 +77,19 @@ std::string listed(const OpSums& sums) {
   return fmt::format("{}", fmt::join(texts, ", "));
 }
 
+bool has_collective_of_unknown_group(const RankEvents& rank) {
+  return std::ranges::any_of(rank.events, [](const Event& event) {
+    return event.kind == EventKind::Collective && event.object == 0;
+  });
+}
+
+// What a file without a whole step lacks.
+const char* steps_lacking(const RankEvents& rank) {
+  if (!has_event(rank, EventKind::OptimizerStep)) return "where an optimizer steps";
+  return has_event(rank, EventKind::Backward) ? "a whole step, from one optimizer's to the next"
+                                              : "where backward runs";
+}
+
 // Whether replicate() alone ran, which communicates nothing when it wraps, and was told not to.
 bool is_replicate_held_back(const StepCounts& step) {
   return std::ranges::all_of(step.step->micro_batches, [](const MicroBatch& micro_batch) {
@@ -87,6 +101,9 @@ bool is_replicate_held_back(const StepCounts& step) {
 
 Verdict first_verdict(const RankEvents& rank, const Steps& steps,
                       const std::vector<StepCounts>& counts) {
+  if (rank.world_size == 0 && !rank.file_kind.empty()) {
+    return not_in_file("how many ranks the job has");
+  }
   if (rank.world_size <= 1 && !rank.peers.empty()) {
     return not_recognised(
         fmt::format("it has no process group of torch's c10d, and is one of several processes for "
@@ -104,6 +121,7 @@ Verdict first_verdict(const RankEvents& rank, const Steps& steps,
       return not_recognised(
           fmt::format("no optimizer step was seen; NCCL itself was called for {}", listed(calls)));
     }
+    if (!rank.file_kind.empty()) return not_in_file(steps_lacking(rank));
     return {VerdictKind::NoSteps, "no optimizer step was seen", "", std::nullopt, false};
   }
   if (most(judged, [](const StepCounts* step) { return step->step->repeats_closure; })) {
@@ -111,9 +129,13 @@ Verdict first_verdict(const RankEvents& rank, const Steps& steps,
         "the optimizer runs forward and backward by itself, as LBFGS does: each run needs its "
         "gradients");
   }
+  if (!rank.file_kind.empty() && has_collective_of_unknown_group(rank)) {
+    return not_in_file("in which process group each collective ran");
+  }
   const auto usual = usual_step(counts);
   if (usual->micro_batches == 0) return judge_unwrapped(rank, steps, judged);
-  if (!has_event(rank, EventKind::Collective) && !is_replicate_held_back(*usual->example)) {
+  if (rank.file_kind.empty() && !has_event(rank, EventKind::Collective) &&
+      !is_replicate_held_back(*usual->example)) {
     return not_recognised(
         "no collective was seen, not even those that wrap a model: they pass by torch's c10d?");
   }
@@ -184,12 +206,16 @@ std::optional<VerdictKind> verdict_kind(std::string_view name) {
   return std::nullopt;
 }
 
+bool is_unjudged(VerdictKind kind) {
+  return kind == VerdictKind::NotRecognised || kind == VerdictKind::NotInFile;
+}
+
 std::vector<Verdict> judge(const RankEvents& rank, const Steps& steps,
                            const std::vector<StepCounts>& counts) {
   std::vector<Verdict> verdicts{first_verdict(rank, steps, counts)};
   const VerdictKind first = verdicts.front().kind;
   const auto usual = usual_step(counts);
-  if (!usual || first == VerdictKind::OneProcess || first == VerdictKind::NotRecognised) {
+  if (!usual || first == VerdictKind::OneProcess || is_unjudged(first)) {
     return verdicts;
   }
   if (auto replicas = judge_replicas(rank, steps, not_skipped(counts), *usual)) {

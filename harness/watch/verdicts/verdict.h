@@ -3,7 +3,8 @@
 //
 // The rule of all of it: nobody is accused on a guess. Where what was seen has an innocent
 // explanation (other models, an optimizer that runs the model by itself, gradients averaged by hand
-// or cleared in between), the verdict is "not recognised" and says so.
+// or cleared in between), the verdict is "not recognised" and says so. Of a file that others wrote
+// it is "not in this file" where the watcher would have seen what decides.
 #pragma once
 
 #include <optional>
@@ -35,10 +36,14 @@ enum class VerdictKind {
   OneProcess,           // nothing to synchronize
   NoSteps,              // no optimizer step was seen
   NotRecognised,
+  NotInFile,  // of files that others wrote: they do not hold what it takes to judge
 };
 
 std::string to_string(VerdictKind kind);  // "once_per_step", "more_than_once", ...
 std::optional<VerdictKind> verdict_kind(std::string_view name);  // nothing: there is no such kind
+
+// Whether the kind says nothing for or against the job.
+bool is_unjudged(VerdictKind kind);
 
 // Where the job can be changed, and how.
 struct Change {

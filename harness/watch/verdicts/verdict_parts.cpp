@@ -10,6 +10,10 @@ Verdict not_recognised(const std::string& why) {
   return {VerdictKind::NotRecognised, "not recognised", why, std::nullopt, false};
 }
 
+Verdict not_in_file(const std::string& what) {
+  return {VerdictKind::NotInFile, "not in this file: " + what, "", std::nullopt, false};
+}
+
 std::string at(const Event& event) {
   const std::string place = place_text(event.file, event.line);
   return place.empty() ? "" : ", " + place;
@@ -63,6 +67,11 @@ bool does_not_add_up(const UsualStep& usual) {
 Verdict judge_cleared(const StepCounts& example) {
   constexpr const char* kBetween = "between the micro-batches of a step";
   const Event& clearing = *example.step->clearings.front();
+  if (clearing.detail == kUnclear) {
+    return not_in_file(
+        fmt::format("whether gradients are read or cleared, or parameters changed, {}{}", kBetween,
+                    clearing.name.empty() ? "" : fmt::format(", where {} runs", clearing.name)));
+  }
   if (clearing.detail == kRead) {
     return not_recognised(
         fmt::format("gradients are read {}{}: what is read may need a synchronization of its own",

@@ -12,6 +12,9 @@ namespace gradsync::watch {
 
 Verdict not_recognised(const std::string& why);
 
+// Of a file that others wrote. `what`: it does not hold that, "where an optimizer steps".
+Verdict not_in_file(const std::string& what);
+
 // Returns ", train.py line 11"; nothing where the place is not known.
 std::string at(const Event& event);
 

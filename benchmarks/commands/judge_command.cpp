@@ -1,0 +1,70 @@
+// gradsync judge: the verdict of gradsync watch, from files that others wrote of a job.
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+
+#include <iostream>
+#include <memory>
+
+#include "benchmarks/commands/commands.h"
+#include "harness/results/store.h"
+#include "harness/watch/foreign/foreign_job.h"
+#include "harness/watch/html_page.h"
+#include "harness/watch/watched.h"
+
+namespace gradsync::cli {
+namespace {
+
+struct JudgeOptions {
+  std::vector<std::string> files;
+  std::string json;
+  std::string html;
+  bool quiet = false;
+  bool fail_on_excess = false;
+};
+
+// Who wants to fail on excess must not take a job that cannot be judged for a good one.
+ExitStatus status_of_judged(const watch::Watched& watched) {
+  if (watch::has_excess(watched)) return ExitStatus::Regression;
+  return watched.verdicts.front().kind == watch::VerdictKind::NotInFile ? ExitStatus::Unfit
+                                                                        : ExitStatus::Ok;
+}
+
+ExitStatus judge(const JudgeOptions& options) {
+  const watch::Watched watched = watch::summarize(watch::read_foreign_job(options.files));
+  if (!options.json.empty()) {
+    results::write_atomically(options.json, watch::watch_json(watched).dump(1) + "\n");
+  }
+  if (!options.html.empty()) {
+    results::write_atomically(
+        options.html, watch::watch_html(watched, fmt::format("{}", fmt::join(options.files, " "))));
+  }
+  const ExitStatus status = status_of_judged(watched);
+  if (!options.quiet || status != ExitStatus::Ok) {
+    std::cout << watch::watch_page(watched) << std::flush;
+  }
+  return options.fail_on_excess ? status : ExitStatus::Ok;
+}
+
+}  // namespace
+
+void add_judge_command(CLI::App& app, ExitStatus& status) {
+  CLI::App* command =
+      app.add_subcommand("judge", "The same, from files of torch.profiler's and others")
+          ->group(kJobs);
+  auto options = std::make_shared<JudgeOptions>();
+  command
+      ->add_option("FILE", options->files,
+                   "A trace that torch.profiler exported, as it is or packed by gzip: one of each "
+                   "rank")
+      ->required();
+  command->add_option("--json", options->json, "Write what was seen into this file");
+  command->add_option("--html", options->html,
+                      "Write a page into this file: the verdict, and what it rests on");
+  command->add_flag("--quiet", options->quiet, "Say nothing of a job without excess");
+  command->add_flag("--fail-on-excess", options->fail_on_excess,
+                    "Exit with 1 where the job synchronizes more than it should, with 4 where the "
+                    "files do not hold what it takes to judge");
+  command->callback([options, &status] { status = judge(*options); });
+}
+
+}  // namespace gradsync::cli

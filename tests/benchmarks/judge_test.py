@@ -1,0 +1,159 @@
+"""gradsync judge on files that others wrote of real jobs: the verdict of gradsync watch, or that it
+is not in this file, and never an accusation that the job does not deserve.
+
+    judge_test.py [--modes plain,shapes,stack] [--tally FILE] [FastTest] [SlowTest] ...
+
+The jobs are those of watch_verdict_test.py, each run under torch.profiler. At the end stands how
+many traces had the verdict of watch, and how many did not hold what it takes.
+
+Covers: judge_command.cpp, element_bytes.cpp, flight_recorder.cpp, foreign_job.cpp,
+held_collectives.cpp, trace_file.cpp.
+"""
+
+import json
+import os
+import subprocess
+import sys
+from dataclasses import dataclass
+from pathlib import Path
+
+from program import free_port
+from tallies import parse, run
+from watch_test import RANKS, TORCH_PYTHON, WatchTest, objects_in
+from watch_verdict_test import BY_MPIRUN, BY_THEMSELVES, EXPECTED, JOBS, needing_torch
+
+FORKED_RANKS = Path(__file__).with_name("forked_ranks.py")
+PROFILED_RANK = Path(__file__).with_name("profiled_rank.py")
+MODES = ("plain", "shapes", "stack")
+# What is judged in every run of the tests.
+FAST = {"improper": "plain", "no_sync": "shapes"}
+
+
+@dataclass
+class Tally:
+    """Of one job, over the modes of its traces."""
+
+    traces: int = 0
+    same_verdict: int = 0
+    not_in_file: int = 0
+    wrong_accusations: int = 0  # of a job that deserves none
+
+
+tallies = {}
+modes = MODES
+
+
+class JudgedTest(WatchTest):
+    def profiled(self, name, mode):
+        """Returns the traces of a job's ranks."""
+        ranks = EXPECTED[name].get("ranks", RANKS)
+        place = self.place / mode
+        words = (TORCH_PYTHON, FORKED_RANKS, ranks, PROFILED_RANK, place, mode)
+        done = subprocess.run(
+            [str(word) for word in (*words, JOBS / f"{name}.py")],
+            capture_output=True,
+            text=True,
+            timeout=600,
+            env=os.environ
+            | {
+                "MASTER_ADDR": "127.0.0.1",
+                "MASTER_PORT": str(free_port()),
+                "OMP_NUM_THREADS": "1",
+                "TORCHINDUCTOR_CACHE_DIR": str(self.place / "inductor"),
+            },
+        )
+        self.assertEqual(done.returncode, 0, done.stderr)
+        self.printed = done.stdout
+        return [Path(f"{place}.{rank}.json") for rank in range(ranks)]
+
+    def judged(self, *files):
+        file = self.place / "judged.json"
+        outcome = self.call("judge", "--json", file, "--fail-on-excess", *files)
+        return json.loads(file.read_text()), outcome
+
+    def check(self, name, mode):
+        with self.subTest(name, mode=mode):
+            self.check_once(name, mode)
+
+    def check_once(self, name, mode):
+        expected = EXPECTED[name]
+        tally = tallies.setdefault(name, Tally())
+        tally.traces += 1
+        judged, outcome = self.judged(*self.profiled(name, mode))
+        first = judged["verdicts"][0]
+        shown = json.dumps(judged["verdicts"], indent=1) + outcome.err
+        if judged["has_excess"] and not expected["fails"]:
+            tally.wrong_accusations += 1
+        if first["kind"] == "not_in_file":
+            tally.not_in_file += 1
+            self.assertFalse(judged["has_excess"], shown)
+            self.assertEqual(outcome.status, 4, shown)
+            return
+        self.assertEqual(first["kind"], expected["kind"], shown)
+        self.assertLessEqual(judged["has_excess"], expected["fails"], shown)
+        self.assertEqual(outcome.status, 1 if judged["has_excess"] else 0, shown)
+        if first["kind"] not in ("not_recognised", "never"):
+            for number in ("micro_batches", "synchronized"):
+                self.assertEqual(judged["per_step"][number], expected[number], number)
+        tally.same_verdict += 1
+
+
+class FastTest(JudgedTest):
+    """Some jobs, and one of which Flight Recorder dumped what it had."""
+
+    def test_flight_recorder(self):
+        """Its dumps have every collective to the byte, and no step to judge."""
+        self.profiled("no_sync", "dump")
+        own = {line["rank"]: line["collectives"] for line in objects_in(self.printed)}
+        for form in ("dump.", "dump_json_"):
+            dumps = [self.place / f"{form}{rank}" for rank in range(RANKS)]
+            judged, outcome = self.judged(*dumps)
+            seen = {rank["rank"]: rank["collectives"] for rank in judged["ranks"]}
+            self.assertEqual(seen, own)
+            self.assertEqual(outcome.status, 4, outcome.err)
+            self.assertEqual([v["kind"] for v in judged["verdicts"]], ["not_in_file"])
+            self.assertIn("where an optimizer steps", outcome.out)
+        self.assertIn("6 all_reduce", outcome.out)
+        twice = self.call("judge", dumps[0], dumps[0])
+        self.assertEqual(twice.status, 2, twice.out)
+        self.assertIn("two files of rank 0", twice.err)
+
+
+class SlowTest(JudgedTest):
+    """All jobs, in every mode."""
+
+
+def add_tests():
+    for name, expected in EXPECTED.items():
+        needs_torch = needing_torch(expected.get("torch", "0.0"))
+        if name in FAST:
+            test = needs_torch(lambda self, name=name: self.check(name, FAST[name]))
+            setattr(FastTest, f"test_{name}", test)
+        if name in BY_MPIRUN or name in BY_THEMSELVES:
+            continue
+
+        def check_all(self, name=name):
+            for mode in modes:
+                self.check(name, mode)
+
+        setattr(SlowTest, f"test_{name}", needs_torch(check_all))
+
+
+add_tests()
+
+
+def text_of(tally):
+    return (
+        f"of {tally.traces} traces {tally.same_verdict} have the verdict of watch, "
+        f"{tally.not_in_file} do not hold it, {tally.wrong_accusations} wrong accusations"
+    )
+
+
+def main():
+    global modes
+    modes, file, rest = parse(__doc__, "--modes", lambda text: text.split(","), MODES)
+    return run(rest, tallies, Tally, text_of, file, "jobs", modes=list(modes))
+
+
+if __name__ == "__main__":
+    sys.exit(main())

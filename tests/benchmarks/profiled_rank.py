@@ -1,0 +1,53 @@
+"""Runs a training script under torch.profiler, from when it has a process group until it gives it
+up, and writes the trace of its rank.
+
+usage: profiled_rank.py PLACE HOW SCRIPT [ARGUMENT]...      started once per rank
+
+PLACE.RANK.json is the trace; with "dump" in HOW, PLACE.RANK and PLACE_json_RANK are what Flight
+Recorder has, as a pickle and as JSON. HOW says with words what else the trace is to hold: "shapes",
+"stack"; "plain" has neither.
+"""
+
+import os
+import runpy
+import sys
+from pathlib import Path
+
+import torch
+import torch.distributed as dist
+from torch.profiler import ProfilerActivity, profile
+
+
+def main():
+    place, how, script, *arguments = sys.argv[1:]
+    profiler = profile(
+        activities=[ProfilerActivity.CPU],
+        record_shapes="shapes" in how,
+        with_stack="stack" in how,
+    )
+    init, destroy = dist.init_process_group, dist.destroy_process_group
+
+    def init_process_group(*args, **kwargs):
+        init(*args, **kwargs)
+        profiler.start()
+
+    def destroy_process_group(*args, **kwargs):
+        profiler.stop()
+        rank = dist.get_rank()
+        profiler.export_chrome_trace(f"{place}.{rank}.json")
+        if "dump" in how:
+            c10d = torch._C._distributed_c10d
+            Path(f"{place}.{rank}").write_bytes(c10d._dump_fr_trace())
+            Path(f"{place}_json_{rank}").write_bytes(c10d._dump_fr_trace_json())
+        destroy(*args, **kwargs)
+
+    dist.init_process_group = init_process_group
+    dist.destroy_process_group = destroy_process_group
+    torch.distributed.init_process_group = init_process_group
+    sys.argv = [script, *arguments]
+    sys.path[0] = os.path.dirname(script)
+    runpy.run_path(script, run_name="__main__")
+
+
+if __name__ == "__main__":
+    main()
