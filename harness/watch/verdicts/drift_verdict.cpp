@@ -94,7 +94,8 @@ void explain_never(Verdict& verdict, const RankEvents& rank, const StepCounts& e
 }  // namespace
 
 bool averages_by_hand(const RankEvents& rank, const Steps& steps) {
-  std::int64_t limit = kLoggingBytes;
+  // How large gradients are is in no file that others write.
+  std::int64_t limit = rank.file_kind.empty() ? kLoggingBytes : 0;
   for (const Event& event : rank.events) {
     if (event.kind == EventKind::Wrap && event.bytes >= 0) limit = std::min(limit, event.bytes / 2);
   }
