@@ -37,6 +37,9 @@ std::string objection(const plan::Cell& cell, const LaunchSpec& where) {
   if (cell.offload != "none" && !is_of_float32(cell)) {
     return "what is offloaded is declared in float32 alone";
   }
+  if (cell.attention == "sdpa" && !is_of_float32(cell)) {
+    return "what scaled_dot_product_attention holds is declared in float32 alone";
+  }
   return "";
 }
 

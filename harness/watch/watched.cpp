@@ -144,7 +144,7 @@ void claim_no_excess(TypicalStep& typical) {
 void add_faults(Watched& watched, const std::vector<RankEvents>& processes) {
   const auto seen = std::ssize(watched.ranks);
   const bool are_of_files = std::ranges::any_of(
-      processes, [](const RankEvents& process) { return !process.file_kind.empty(); });
+      processes, [](const RankEvents& process) { return process.is_of_others(); });
   if (are_of_files && seen < watched.world_size) {
     watched.faults.push_back(
         fmt::format("files of {} of {} ranks were given", seen, watched.world_size));

@@ -101,10 +101,10 @@ class OneRankTest(ProgramTest):
         bert = with_cells(ALONE, model=["bert_tiny"], dtype=["float32"])
         self.refuse(bert, "fold_from_bytes", "bert_tiny", "only a Mixtral")
         self.refuse(
-            with_cells(QUICK, model=["bert_tiny"], dtype=["bfloat16"]),
+            with_cells(QUICK, model=["convnet"], dtype=["bfloat16"]),
             "field 'cells.dtype'",
-            "bert_tiny",
-            "only a Mixtral",
+            "convnet",
+            "only a Mixtral, a BERT and mlp",
         )
         self.refuse(ALONE | {"fold_from_bytes": 256}, "more than 256", "16 tokens")
         self.refuse(ALONE, "fold_from_bytes", arguments=("--weights", "model.safetensors"))

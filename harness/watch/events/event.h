@@ -84,6 +84,7 @@ struct RankEvents {
   // Who wrote what was read of it, where that is not the watcher: "torch.profiler's trace". Nobody
   // is accused then on what such a file does not hold.
   std::string file_kind;
+  bool is_of_others() const { return !file_kind.empty(); }
   TensorPeak peak;
   int host = 0;  // of a job on several hosts, by their lowest ranks
   // How well its times are known on the clock of host 0; absent: not at all.

@@ -95,7 +95,7 @@ void explain_never(Verdict& verdict, const RankEvents& rank, const StepCounts& e
 
 bool averages_by_hand(const RankEvents& rank, const Steps& steps) {
   // How large gradients are is in no file that others write.
-  std::int64_t limit = rank.file_kind.empty() ? kLoggingBytes : 0;
+  std::int64_t limit = rank.is_of_others() ? 0 : kLoggingBytes;
   for (const Event& event : rank.events) {
     if (event.kind == EventKind::Wrap && event.bytes >= 0) limit = std::min(limit, event.bytes / 2);
   }
@@ -116,7 +116,7 @@ Verdict judge_never(const RankEvents& rank, const Steps& steps, const UsualStep&
         "no backward synchronizes, but ranks exchange data outside of it: parameters or gradients "
         "averaged by hand?");
   }
-  if (!rank.file_kind.empty() && !is_told_not_to(*usual.example)) {
+  if (rank.is_of_others() && !is_told_not_to(*usual.example)) {
     return not_in_file(
         "why no backward synchronizes: whether the wrapper was told not to, or a communication "
         "hook reduces by itself");
@@ -142,7 +142,7 @@ Verdict judge_too_early(const RankEvents& rank, const Steps& steps, const UsualS
         "no backward synchronizes what the last micro-batches add, but ranks exchange data "
         "outside of it: gradients averaged by hand?");
   }
-  if (!rank.file_kind.empty() && !is_told_not_to(example)) {
+  if (rank.is_of_others() && !is_told_not_to(example)) {
     return not_in_file(
         "why the last micro-batches do not synchronize: whether the wrapper was told not to");
   }
@@ -178,7 +178,7 @@ Verdict judge_some_never(const RankEvents& rank, const Steps& steps, const Count
 Verdict judge_unwrapped(const RankEvents& rank, const Steps& steps, const Counted& judged) {
   std::int64_t inside = 0;
   for (const StepCounts* step : judged) inside += step->alone_collectives;
-  if (inside > 0 && !rank.file_kind.empty()) {
+  if (inside > 0 && rank.is_of_others()) {
     return not_in_file(
         "which model ran forward: collectives ran in backward, by a wrapper without a range of its "
         "own, parallel layers or the job itself");
@@ -190,7 +190,7 @@ Verdict judge_unwrapped(const RankEvents& rank, const Steps& steps, const Counte
   }
   const Event* wrap = last_before(rank, EventKind::Wrap, kEndOfTime);
   if (wrap == nullptr || has_event(rank, EventKind::Forward) || averages_by_hand(rank, steps)) {
-    if (!rank.file_kind.empty() && wrap == nullptr && !exchanges_outside(steps)) {
+    if (rank.is_of_others() && wrap == nullptr && !exchanges_outside(steps)) {
       return not_in_file("whether a model is wrapped whose wrapper's forward never ran");
     }
     return not_recognised(

@@ -110,7 +110,7 @@ Verdict judge_excess(const RankEvents& rank, const UsualStep& usual) {
   Verdict verdict;
   verdict.kind = VerdictKind::MoreThanOnce;
   verdict.sentence = "synchronizes " + how_often(usual.synchronized, usual.micro_batches);
-  if (!example.models_are_known && !rank.file_kind.empty()) {
+  if (!example.models_are_known && rank.is_of_others()) {
     return not_in_file(fmt::format("whether it is one model that {}", verdict.sentence));
   }
   if (!example.models_are_known) {
@@ -135,7 +135,7 @@ Verdict judge_once(const RankEvents& rank, const Counted& wrapped) {
     return step != wrapped.front() && !step->models_are_known &&
            !step->excess_micro_batches.empty();
   };
-  if (!rank.file_kind.empty() && std::ranges::any_of(wrapped, may_be_another)) {
+  if (rank.is_of_others() && std::ranges::any_of(wrapped, may_be_another)) {
     return not_in_file("whether steps that synchronize once and more often are one model's");
   }
   Verdict verdict;

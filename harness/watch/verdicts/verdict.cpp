@@ -101,7 +101,7 @@ bool is_replicate_held_back(const StepCounts& step) {
 
 Verdict first_verdict(const RankEvents& rank, const Steps& steps,
                       const std::vector<StepCounts>& counts) {
-  if (rank.world_size == 0 && !rank.file_kind.empty()) {
+  if (rank.world_size == 0 && rank.is_of_others()) {
     return not_in_file("how many ranks the job has");
   }
   if (rank.world_size <= 1 && !rank.peers.empty()) {
@@ -121,7 +121,7 @@ Verdict first_verdict(const RankEvents& rank, const Steps& steps,
       return not_recognised(
           fmt::format("no optimizer step was seen; NCCL itself was called for {}", listed(calls)));
     }
-    if (!rank.file_kind.empty()) return not_in_file(steps_lacking(rank));
+    if (rank.is_of_others()) return not_in_file(steps_lacking(rank));
     return {VerdictKind::NoSteps, "no optimizer step was seen", "", std::nullopt, false};
   }
   if (most(judged, [](const StepCounts* step) { return step->step->repeats_closure; })) {
@@ -129,12 +129,12 @@ Verdict first_verdict(const RankEvents& rank, const Steps& steps,
         "the optimizer runs forward and backward by itself, as LBFGS does: each run needs its "
         "gradients");
   }
-  if (!rank.file_kind.empty() && has_collective_of_unknown_group(rank)) {
+  if (rank.is_of_others() && has_collective_of_unknown_group(rank)) {
     return not_in_file("in which process group each collective ran");
   }
   const auto usual = usual_step(counts);
   if (usual->micro_batches == 0) return judge_unwrapped(rank, steps, judged);
-  if (rank.file_kind.empty() && !has_event(rank, EventKind::Collective) &&
+  if (!rank.is_of_others() && !has_event(rank, EventKind::Collective) &&
       !is_replicate_held_back(*usual->example)) {
     return not_recognised(
         "no collective was seen, not even those that wrap a model: they pass by torch's c10d?");

@@ -88,6 +88,12 @@ TEST(MemoryPrediction, WhatIsNotDeclaredHasAReason) {
   EXPECT_NE(reason({.model = "paced_bert_base_t4", .wrapper = "fsdp", .param_dtype = "bfloat16"})
                 .find("in float32"),
             std::string::npos);
+  plan::Cell narrow{.model = "bert_tiny", .wrapper = "fsdp", .param_dtype = "bfloat16"};
+  narrow.attention = "sdpa";
+  EXPECT_NE(reason(narrow).find("scaled_dot_product_attention"), std::string::npos);
+  narrow.attention = "eager";
+  narrow.offload = "parameters";
+  EXPECT_NE(reason(narrow).find("what is offloaded"), std::string::npos);
   where.device = "cuda";
   EXPECT_NE(reason({}).find("CPU"), std::string::npos);
 }
