@@ -102,6 +102,7 @@ class Reader {
     add_backwards();
     add_wraps();
     find_ends();
+    forget_doubtful_groups();
     for (const Collective& each : collectives_) rank_.events.push_back(each.event);
     sort_by_time(rank_.events);
     name_replicas();
@@ -278,6 +279,14 @@ class Reader {
     }
   }
 
+  // Whether each backward follows a forward of its own: else no_sync around one of several forwards
+  // may not be around the backward that counts. Of the first step the beginning may be missing.
+  bool take_turns() const {
+    return std::ranges::all_of(runs_, [](const Run& run) {
+      return run.step == 0 || run.gradients.gradients == 0 || run.forwards.size() == 1;
+    });
+  }
+
   // DDP copies gradients into buckets, unless they lie there already: under a communication hook
   // nothing is left to be seen then.
   void say_who_was_told_not_to() {
@@ -286,9 +295,10 @@ class Reader {
     const bool has_hook =
         std::ranges::any_of(runs_, [](const Run& run) { return run.gradients.copies_for_hook; });
     bool may_lie_there = true;
+    const bool is_clear_of_which = take_turns();
     for (const Run& run : runs_) {
       const GradientRun& gradients = run.gradients;
-      if (!run.is_of_ddp || gradients.gradients == 0) continue;
+      if (!is_clear_of_which || !run.is_of_ddp || gradients.gradients == 0) continue;
       if (run.is_behind_a_clearing) may_lie_there = !gradients.is_new();
       if (gradients.copies || gradients.copies_for_hook) {
         may_lie_there = true;
@@ -416,12 +426,24 @@ class Reader {
     event.bytes = bytes_of(collective.range->inputs, c10d_operation(collective.op), type_of(range));
   }
 
+  bool runs(std::string_view op) const {
+    return std::ranges::any_of(collectives_,
+                               [&](const Collective& each) { return each.event.name == op; });
+  }
+
+  // A trace of gloo's may name the group of all ranks alone, whatever others there are. Who
+  // scatters and reduces as well may do the latter among replicas.
+  void forget_doubtful_groups() {
+    if (trace_.groups.size() != 1 || !runs("reduce_scatter") || !runs("all_reduce")) return;
+    for (Collective& each : collectives_) {
+      if (each.event.object != trace_.groups.front().number) continue;
+      each.event.object = 0;
+      each.event.detail.clear();
+    }
+  }
+
   // replicate() is made of fully_shard, and scatters nothing.
   void name_replicas() {
-    const auto runs = [&](std::string_view op) {
-      return std::ranges::any_of(collectives_,
-                                 [&](const Collective& each) { return each.event.name == op; });
-    };
     if (runs("reduce_scatter") || !runs("all_reduce")) return;
     for (Event& event : rank_.events) {
       if (event.kind == EventKind::Forward && event.name == kFullyShard) event.name = kReplicate;
