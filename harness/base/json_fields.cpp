@@ -107,18 +107,21 @@ json parse_json(std::string_view text) {
   return json::parse(text);
 }
 
+json parse_json(std::string_view text, const std::string& place) {
+  try {
+    return parse_json(text);
+  } catch (const json::exception& error) {
+    throw ConfigError(fmt::format("{}: not valid JSON: {}", place, error.what()));
+  }
+}
+
 json json_or_word(const std::string& word) {
   json value = json::parse(word, nullptr, false);
   return value.is_discarded() ? json(word) : value;
 }
 
 json read_json_file(const std::string& path) {
-  const std::string text = whole_file(path);
-  try {
-    return parse_json(text);
-  } catch (const json::exception& error) {
-    throw ConfigError(fmt::format("{}: not valid JSON: {}", path, error.what()));
-  }
+  return parse_json(whole_file(path), path);
 }
 
 }  // namespace gradsync

@@ -64,6 +64,9 @@ inline constexpr int kDeepestJson = 100;
 // Returns the parsed text. Errors: nlohmann::json::exception where it is no JSON, or nested deeper.
 nlohmann::json parse_json(std::string_view text);
 
+// The same. Errors: ConfigError "PLACE: not valid JSON: ...".
+nlohmann::json parse_json(std::string_view text, const std::string& place);
+
 // Returns what a word of a command line says: JSON, or where it is none the text itself.
 nlohmann::json json_or_word(const std::string& word);
 

@@ -146,9 +146,9 @@ inline void play_again(const models::UnitFootprint& unit, MemoryAccount& account
 }
 
 // The optimizer's step, fused, needs no more than a number to count its steps by.
-inline void play_optimizer(int last_micro_batch, bool steps_parameters, MemoryAccount& account) {
+inline void play_optimizer(int last_micro_batch, MemoryAccount& account) {
   account.enter(last_micro_batch, "optimizer");
-  if (steps_parameters) account.with_number(measure::MemoryCategory::OptimizerState);
+  account.with_number(measure::MemoryCategory::OptimizerState);
 }
 
 // The same of what is offloaded, on the host; and where the optimizer's state alone is offloaded,

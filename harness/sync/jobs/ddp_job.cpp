@@ -86,7 +86,7 @@ StepMemory ddp_job_memory(const DdpJob& job, const models::MemoryProfile& profil
     if (repeats(syncs, i)) continue;
     step.micro_batch(static_cast<int>(i), syncs[i], i == 0 ? syncs.back() : syncs[i - 1]);
   }
-  play_optimizer(static_cast<int>(syncs.size()) - 1, true, account);
+  play_optimizer(static_cast<int>(syncs.size()) - 1, account);
   return account.memory();
 }
 

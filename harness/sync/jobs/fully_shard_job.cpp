@@ -162,7 +162,7 @@ StepMemory fully_shard_job_memory(const FullyShardJob& job, const models::Memory
     if (repeats(syncs, i)) continue;
     step.micro_batch(static_cast<int>(i), syncs[i], stays && i > 0 && !syncs[i - 1]);
   }
-  play_optimizer(static_cast<int>(syncs.size()) - 1, true, account);
+  play_optimizer(static_cast<int>(syncs.size()) - 1, account);
   return account.memory();
 }
 

@@ -134,14 +134,6 @@ void read_line(const json& line, const std::string& place, AccountRecords& recor
   fields.finish();
 }
 
-json parsed_line(std::string_view text, const std::string& place) {
-  try {
-    return parse_json(text);
-  } catch (const json::exception& error) {
-    throw ConfigError(fmt::format("{}: not valid JSON: {}", place, error.what()));
-  }
-}
-
 }  // namespace
 
 AccountRecords parse_account(std::string_view text, const std::string& name) {
@@ -150,7 +142,7 @@ AccountRecords parse_account(std::string_view text, const std::string& name) {
     const std::size_t end = text.find('\n');
     if (end == std::string_view::npos) break;
     const std::string place = fmt::format("{} line {}", name, number);
-    read_line(parsed_line(text.substr(0, end), place), place, records);
+    read_line(parse_json(text.substr(0, end), place), place, records);
     text.remove_prefix(end + 1);
   }
   return records;

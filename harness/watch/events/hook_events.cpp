@@ -172,14 +172,6 @@ bool is_start(const json& line, const std::string& place) {
   return line.is_object() && read_fields<HookLine>(line, place).kind == "start";
 }
 
-json parsed_line(std::string_view text, const std::string& place) {
-  try {
-    return parse_json(text);
-  } catch (const json::exception& error) {
-    throw ConfigError(fmt::format("{}: not valid JSON: {}", place, error.what()));
-  }
-}
-
 bool overlap(const Event& a, const Event& b) {
   return a.start_ns <= b.end_ns && b.start_ns <= a.end_ns;
 }
@@ -253,7 +245,7 @@ RankEvents parse_hook_events(std::string_view text, const std::string& name) {
       break;
     }
     const std::string place = fmt::format("{} line {}", name, number);
-    const json line = parsed_line(text.substr(0, end), place);
+    const json line = parse_json(text.substr(0, end), place);
     if (number == 1 && !is_start(line, place)) {
       throw ConfigError(fmt::format("{}: got no \"start\", expected one in the first line", place));
     }

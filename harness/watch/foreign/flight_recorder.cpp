@@ -17,6 +17,7 @@
 #include "harness/watch/foreign/element_bytes.h"
 #include "harness/watch/foreign/held_collectives.h"
 #include "harness/watch/foreign/printable.h"
+#include "harness/watch/preload/c10d_operations.h"
 #include "harness/watch/preload/fnv_1a.h"
 
 namespace gradsync::watch {
@@ -155,9 +156,8 @@ class Dump {
     }
     event.detail = printable(group[0].get<std::string>());
     event.object = nonzero_fnv_1a(event.detail);
-    const bool is_of_output =
-        event.name == "all_gather" || event.name == "scatter" || event.name == "recv";
-    event.bytes = event.name == "barrier" ? 0 : bytes_of(fields, is_of_output ? "output" : "input");
+    const char* sized = is_sized_by_output(event.name) ? "output" : "input";
+    event.bytes = event.name == "barrier" ? 0 : bytes_of(fields, sized);
     read_place(fields, event);
     return event;
   }

@@ -25,14 +25,6 @@ namespace {
 constexpr const char* kKinds =
     "a trace of torch.profiler's, a dump of Flight Recorder's or a file of NCCL Inspector's";
 
-json read_json(const std::string& bytes, const std::string& path) {
-  try {
-    return parse_json(bytes);
-  } catch (const json::exception& error) {
-    throw ConfigError(fmt::format("{}: not valid JSON: {}", path, error.what()));
-  }
-}
-
 RankEvents read_dump(const json& dump, const std::string& path) {
   if (!is_flight_record(dump)) {
     throw ConfigError(fmt::format("{}: got data of another kind, expected {}", path, kKinds));
@@ -46,7 +38,7 @@ RankEvents read_file(const std::string& path) {
   if (is_pickle(bytes)) return read_dump(parse_pickle(bytes, path), path);
   if (is_inspector_file(bytes)) return parse_inspector_file(bytes, path);
   if (is_trace(bytes)) return events_of(parse_trace(bytes, path));
-  if (bytes.front() == '{') return read_dump(read_json(bytes, path), path);
+  if (bytes.front() == '{') return read_dump(parse_json(bytes, path), path);
   throw ConfigError(fmt::format("{}: got another kind of file, expected {}", path, kKinds));
 }
 

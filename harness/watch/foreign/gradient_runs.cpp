@@ -7,12 +7,12 @@
 #include <string>
 
 #include "harness/watch/preload/fnv_1a.h"
+#include "harness/watch/preload/torch_ranges.h"
 
 namespace gradsync::watch {
 namespace {
 
 constexpr std::string_view kNode = "autograd::engine::evaluate_function: ";
-constexpr std::string_view kAccumulate = "torch::autograd::AccumulateGrad";
 constexpr std::string_view kMulOut = "torch::distributed::reducer::mul_out";
 constexpr std::string_view kReducer = "torch.distributed.ddp.reducer::";
 constexpr std::string_view kCopy = "torch::distributed::reducer::copy_";
@@ -122,15 +122,14 @@ class RunFinder {
     if (is_call_of_backward(range)) return see_call(range, thread);
     see_shards(range, thread);
     const TracedRange* const node = thread.outermost(is_node);
-    if (node == &range) return see_node(range, thread);
+    if (node == &range) return see_node(range);
     if (node != nullptr) return see_inside(range, thread);
     if (is_forward(range) || is_step_of_optimizer(range)) {
       is_broken_ = true;
       is_quiet_ = true;  // what comes next is theirs
       return;
     }
-    if (is_final_callback(range)) return see_final_callback(range);
-    if (range.name.starts_with(kReducer)) return see_reducer(range);
+    if (is_final_callback(range) || range.name.starts_with(kReducer)) return see_end(range);
     if (range.thread == trains_on_ && thread.outermost(is_operator) == &range) {
       see_between(range, thread);
     }
@@ -160,7 +159,7 @@ class RunFinder {
     is_quiet_ = false;
   }
 
-  void see_node(const TracedRange& node, const Thread&) {
+  void see_node(const TracedRange& node) {
     const bool goes_on =
         !runs_.empty() &&
         (is_in_call(node) ? runs_.back().start_ns == call_->start_ns : !is_broken_);
@@ -209,16 +208,11 @@ class RunFinder {
       runs_.back().adds_shards = true;
   }
 
-  void see_final_callback(const TracedRange& range) {
+  // What a run does when its last node has run: FSDP's callback, or DDP's reducer that copies what
+  // it has reduced back into gradients.
+  void see_end(const TracedRange& range) {
     if (runs_.empty() || is_broken_) return;
     runs_.back().end_ns = std::max(runs_.back().end_ns, range.end_ns);
-  }
-
-  // DDP copies what it has reduced back into gradients when the last node has run.
-  void see_reducer(const TracedRange& range) {
-    if (!runs_.empty() && !is_broken_) {
-      runs_.back().end_ns = std::max(runs_.back().end_ns, range.end_ns);
-    }
   }
 
   // An operator of the job's own, outside of forward, backward and optimizer.
@@ -254,10 +248,7 @@ class RunFinder {
 }  // namespace
 
 bool is_forward(const TracedRange& range) {
-  return range.kind == TracedKind::Annotation &&
-         (range.name == "DistributedDataParallel.forward" ||
-          range.name == "FullyShardedDataParallel.forward" ||
-          range.name == "FSDP::root_pre_forward");
+  return range.kind == TracedKind::Annotation && !wrapper_of_range(range.name).empty();
 }
 
 std::int64_t training_thread(const TraceFile& trace) {

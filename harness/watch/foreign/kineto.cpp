@@ -17,13 +17,13 @@
 #include "harness/watch/foreign/gradient_runs.h"
 #include "harness/watch/preload/c10d_operations.h"
 #include "harness/watch/preload/fnv_1a.h"
+#include "harness/watch/preload/torch_ranges.h"
 
 namespace gradsync::watch {
 namespace {
 
 constexpr std::string_view kC10d = "c10d::";
 constexpr std::string_view kGloo = "gloo:";
-constexpr std::string_view kOptimizer = "Optimizer.step#";
 constexpr std::string_view kZeroGrad = "Optimizer.zero_grad#";
 constexpr std::string_view kModule = "nn.Module: ";
 constexpr std::string_view kSearch = "torch.distributed.ddp.reducer::search_unused_parameters";
@@ -31,11 +31,6 @@ constexpr const char* kDdp = "DistributedDataParallel";
 constexpr const char* kUnsynced = "no_sync";
 // A gradient scaler that skips an optimizer leaves no range of it.
 constexpr const char* kClearing = "zero_grad, behind a step that a scaler may have skipped,";
-
-std::string wrapper_of(const TracedRange& forward) {
-  if (forward.name.starts_with(kDdp)) return kDdp;
-  return forward.name.starts_with("FSDP::") ? kFullyShard : kFsdp1;
-}
 
 Event event_of(const TracedRange& range, EventKind kind, std::string name) {
   Event event;
@@ -69,9 +64,8 @@ std::int64_t bytes_of(const TracedInputs* inputs, const C10dOperation& operation
 }
 
 std::int64_t bytes_of(const TracedComm& comm, const C10dOperation& operation) {
-  const bool is_of_output =
-      operation.name == "all_gather" || operation.name == "scatter" || operation.name == "recv";
-  const std::int64_t elements = is_of_output ? comm.out_elements : comm.in_elements;
+  const std::int64_t elements =
+      is_sized_by_output(operation.name) ? comm.out_elements : comm.in_elements;
   return elements < 0 ? -1 : tensor_bytes(comm.type, {elements});
 }
 
@@ -145,7 +139,7 @@ class Reader {
   void see_forward(const TracedRange& range) {
     if (forward_ != nullptr && forward_->contains(range)) return;  // of a unit inside
     forward_ = &range;
-    Event event = event_of(range, EventKind::Forward, wrapper_of(range));
+    Event event = event_of(range, EventKind::Forward, std::string(wrapper_of_range(range.name)));
     if (const TracedRange* module = module_around(range)) {
       event.object = nonzero_fnv_1a(module->name);
     }

@@ -8,7 +8,6 @@
 #include <optional>
 #include <utility>
 
-#include "harness/base/errors.h"
 #include "harness/base/json_fields.h"
 #include "harness/watch/events/group_roles.h"
 #include "harness/watch/foreign/held_collectives.h"
@@ -67,13 +66,7 @@ class Inspected {
 
   void add(std::string_view text) {
     place_ = fmt::format("object {}.", ++count_);
-    json object;
-    try {
-      object = parse_json(text);
-    } catch (const json::exception& error) {
-      throw ConfigError(
-          fmt::format("{}: object {}: not valid JSON: {}", name_, count_, error.what()));
-    }
+    const json object = parse_json(text, fmt::format("{}: object {}", name_, count_));
     JsonFields fields(object, name_, place_);
     JsonFields header(fields.raw("header", true), name_, place_ + "header.");
     JsonFields metadata(fields.raw("metadata", true), name_, place_ + "metadata.");

@@ -8,12 +8,11 @@
 #include <mutex>
 #include <new>
 
+#include "harness/watch/preload/torch_ranges.h"
 #include "harness/watch/preload/watcher.h"
 
 namespace gradsync::watch {
 namespace {
-
-constexpr std::string_view kAccumulate = "torch::autograd::AccumulateGrad";
 
 // The latest by autograd's own numbers.
 struct Runs {

@@ -50,4 +50,9 @@ inline C10dOperation c10d_operation(std::string_view c10d) {
   return {c10d, c10d, static_cast<int>(std::size(kC10dOperations))};
 }
 
+// Whether what a rank gets has that size, and not what it gives. `name`: ours.
+inline bool is_sized_by_output(std::string_view name) {
+  return name == "all_gather" || name == "scatter" || name == "recv";
+}
+
 }  // namespace gradsync::watch

@@ -22,6 +22,7 @@
 #include "harness/watch/preload/helping_threads.h"
 #include "harness/watch/preload/hold.h"
 #include "harness/watch/preload/tensor_memory.h"
+#include "harness/watch/preload/torch_ranges.h"
 
 namespace gradsync::watch {
 
@@ -43,14 +44,6 @@ struct Span : at::ObserverContext {
   Recorder::Handle handle;
 };
 
-constexpr std::string_view kOptimizer = "Optimizer.step#";
-
-// Ranges that torch opens around the forward of a wrapped model, and what we call the wrapper.
-constexpr std::pair<std::string_view, std::string_view> kForwards[] = {
-    {"DistributedDataParallel.forward", "DistributedDataParallel"},
-    {"FullyShardedDataParallel.forward", "FullyShardedDataParallel"},
-    {"FSDP::root_pre_forward", "fully_shard"},  // it ends before the forward itself
-};
 // Backends whose ranges end when the communication is complete.
 constexpr std::string_view kCompleting[] = {"gloo:", "mpi:"};
 
@@ -79,9 +72,7 @@ std::unique_ptr<at::ObserverContext> start_optimizer(std::string_view optimizer)
 }
 
 std::unique_ptr<at::ObserverContext> start_range(std::string_view name) {
-  for (const auto& [range, wrapper] : kForwards) {
-    if (name == range) return start_forward(wrapper);
-  }
+  if (const auto wrapper = wrapper_of_range(name); !wrapper.empty()) return start_forward(wrapper);
   if (name.starts_with(kOptimizer)) return start_optimizer(name.substr(kOptimizer.size()));
   for (const std::string_view backend : kCompleting) {
     if (!name.starts_with(backend)) continue;
