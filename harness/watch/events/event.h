@@ -47,6 +47,9 @@ struct Event {
   bool has_replicas = false;  // of a collective among shards: its wrapper has replicas of them
 };
 
+// torch.autograd.grad and its like, which are nothing but a part of what surrounds them.
+bool accumulates_nothing(const Event& event);
+
 // Sorts by start_ns; of events that begin together the order stays.
 void sort_by_time(std::vector<Event>& events);
 

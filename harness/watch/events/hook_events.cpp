@@ -200,7 +200,9 @@ void take_what_the_hook_knows(Event& event, const Event& hook) {
 
 // Joins the events of `kind` of both sides that overlap. Every event of the hook that the library
 // did not see is added; where `hooks_times_count`, so is every other, in place of the library's
-// but with its detail.
+// but with its count of gradients. A count of none is not taken: where autograd is compiled the
+// library sees no gradient accumulated, only what a compiler runs while it traces, and the hook is
+// around torch.autograd.backward alone, which always accumulates.
 void join(std::vector<Event>& native, const std::vector<Event>& hook, EventKind kind,
           bool hooks_times_count) {
   const auto seen = places_of_kind(native, kind);
@@ -217,7 +219,7 @@ void join(std::vector<Event>& native, const std::vector<Event>& hook, EventKind 
       if (!overlap(other, event)) continue;
       known = true;
       if (hooks_times_count) {
-        if (event.detail.empty() || event.detail == "0") event.detail = other.detail;
+        if (event.detail.empty() && !accumulates_nothing(other)) event.detail = other.detail;
         replaced[seen[i]] = true;
       } else {
         take_what_the_hook_knows(other, event);

@@ -17,11 +17,6 @@ bool contains(const Event& outer, const Event& inner) {
   return outer.start_ns <= inner.start_ns && inner.end_ns <= outer.end_ns;
 }
 
-// torch.autograd.grad and its like, which are nothing but a part of what surrounds them.
-bool accumulates_nothing(const Event& event) {
-  return event.kind == EventKind::Backward && event.detail == "0";
-}
-
 // Those of one kind that are neither inside one of `outer` nor inside an earlier one of their own.
 // All are by time, and of `outer` none is inside another.
 EventPointers outermost(const std::vector<Event>& events, EventKind kind,

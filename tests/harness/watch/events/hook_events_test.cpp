@@ -215,6 +215,19 @@ TEST(MergeHook, OfABackwardTheHooksTimesCount) {
   EXPECT_EQ(native.events[1].detail, "8") << "gradients, which the library alone counts";
 }
 
+TEST(MergeHook, ABackwardOfTheHooksAccumulatesThoughTheLibrarySawNoGradientAccumulated) {
+  RankEvents native;  // what a compiler runs while it traces
+  native.events = {event(EventKind::Backward, 130, 140)};
+  native.events[0].detail = "0";
+  RankEvents hook;
+  hook.events = {hooked(EventKind::Backward, 100, 200)};
+  hook.events[0].detail = "";
+  merge(native, hook);
+  ASSERT_THAT(native.events, SizeIs(1));
+  EXPECT_EQ(native.events[0].start_ns, 100);
+  EXPECT_FALSE(accumulates_nothing(native.events[0]));
+}
+
 TEST(MergeHook, WhatTheHookAloneSeesIsAdded) {
   RankEvents native;
   native.events = {event(EventKind::OptimizerStep, 100, 110)};
