@@ -253,8 +253,8 @@ FIGURES = {
     ),
     "watch_cost_account": Comparison(
         (
-            *(f"{PEERS}/watch_cost", "account", "--sample", "0.1", "--rounds", "1"),
-            *("--launches", "4"),
+            *(f"{PEERS}/watch_cost", "account", "--sample", "0.1", "--steps", "10"),
+            *("--rounds", "4", "--launches", "4"),
         ),
         f"{PEERS}/README.md",
         comparison_texts.watch_cost_account,
