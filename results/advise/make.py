@@ -3,7 +3,7 @@
 
     results/advise/make.py predict SETUP      predictions.json, which is committed before the next
     results/advise/make.py measure SETUP      runs its plan: measured.json
-    results/advise/make.py text               README.md, from what is stored
+    results/advise/make.py text               README.md, from what is stored; also of sent_again.py
 
 SETUP is a folder beside this file; SETUPS says what it is. What the first two need, and the
 constants of links and host, are results/held_out's.
@@ -18,7 +18,11 @@ HERE = Path(__file__).resolve().parent
 sys.path.insert(0, str(HERE.parent / "held_out"))
 import make as held_out  # noqa: E402
 
+sys.path.insert(0, str(HERE))
+import sent_again  # noqa: E402
+
 BEGIN, END = "<!-- advise -->", "<!-- end of advise -->"
+AGAIN = "<!-- sent again -->", "<!-- end of sent again -->"
 SHOWN = 8  # rows of the page
 # What a way is told by, beside its wrapper and strategy.
 OPTIONS = (
@@ -170,9 +174,16 @@ def made():
     return [line for setup in ran() for line in section(setup)]
 
 
+def between(page, marks, lines):
+    """The page, with `lines` between its marks."""
+    begin, end = marks
+    head, rest = page.split(begin + "\n")
+    return head + "\n".join([begin, "", *lines, end]) + rest.split(end)[1]
+
+
 def page():
-    head, rest = (HERE / "README.md").read_text().split(BEGIN + "\n")
-    return head + "\n".join([BEGIN, "", *made(), END]) + rest.split(END)[1]
+    made_again = between((HERE / "README.md").read_text(), (BEGIN, END), made())
+    return between(made_again, AGAIN, sent_again.lines())
 
 
 def text():
