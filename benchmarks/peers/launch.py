@@ -110,6 +110,7 @@ def slowest(blocks):
         "recorded": blocks[0]["recorded"],
         "step_s": [max(steps) for steps in zip(*(b["step_s"] for b in blocks), strict=True)],
         "rank_step_s": [b["step_s"] for b in blocks],
+        "rank_recompute_s": [b["recompute_s"] for b in blocks],
     }
 
 

@@ -1,6 +1,7 @@
 """Starts one launch, of gradsync or of a peer, and returns its blocks in one form:
 
-{"blocks": [{"strategy": ..., "round": ..., "step_s": [slowest rank, per step]}, ...],
+{"blocks": [{"strategy": ..., "round": ..., "step_s": [slowest rank, per step],
+             "rank_recompute_s": [[what ran again, per step], one per rank]}, ...],
  "collectives": {strategy: {operation: {"count": ..., "bytes": ...}}}}     of a step
 """
 
@@ -48,6 +49,11 @@ class Work:
     launch_timeout_s: int
 
 
+def recompute_s(rank):
+    """Of each step of a rank of a trial: how long units ran again."""
+    return rank["phase_s"].get("recompute", [0.0] * len(rank["step_s"]))
+
+
 def run_ours(work, program, launch, other_cells, watch=()):
     """One `gradsync run` of one launch; `launch` changes the seed, and so the order of blocks.
     `other_cells` are fields of the plan's cells that differ from the work, `watch` is what the
@@ -87,6 +93,7 @@ def run_ours(work, program, launch, other_cells, watch=()):
                 "round": trial["round"],
                 "step_s": trial["step_s"],
                 "rank_step_s": [rank["step_s"] for rank in trial["ranks"]],
+                "rank_recompute_s": [recompute_s(rank) for rank in trial["ranks"]],
             }
             for trial in trials
         ],
@@ -94,11 +101,21 @@ def run_ours(work, program, launch, other_cells, watch=()):
     }
 
 
-def run_peer(work, peer, attention, launch, watch=(), recording=None, program=None, **more):
+def run_peer(
+    work,
+    peer,
+    attention,
+    launch,
+    watch=(),
+    checkpointing=False,
+    recording=None,
+    program=None,
+    **more,
+):
     """One launch of `peer` by the running interpreter, in a network of its own. `watch`: as
-    run_ours. `recording` (recording.py) names a way to record: each block runs twice, once recorded
-    and once not, which the block's "recorded" says; `program`: gradsync, where that needs it;
-    `more`: what else it is made with."""
+    run_ours. `checkpointing`: layers keep no activations and run again. `recording` (recording.py)
+    names a way to record: each block runs twice, once recorded and once not, which the block's
+    "recorded" says; `program`: gradsync, where that needs it; `more`: what else it is made with."""
     specification = {
         "peer": peer,
         "bert": BERT[work.model],
@@ -115,6 +132,7 @@ def run_peer(work, peer, attention, launch, watch=(), recording=None, program=No
         "rounds": work.rounds,
         "seed": work.seed,
         "launch": launch,
+        "checkpointing": checkpointing,
         "recording": recording,
         "recording_options": more,
         "timeout_s": work.timeout_s,

@@ -20,6 +20,7 @@ from datetime import timedelta
 import torch
 import torch.distributed as dist
 from collectives import CountsCollectives
+from recomputing import Recomputing
 from recording import WAYS
 from strategies import STRATEGIES, AccelerateTraining, FullyShardTraining, TorchTraining
 from torch.distributed.fsdp import fully_shard
@@ -70,8 +71,10 @@ def shard(model, reshard_after_forward):
     return fully_shard(model)
 
 
-def build_training(spec):
+def build_training(spec, recomputing):
     model = build_model(spec)
+    if spec["checkpointing"]:
+        recomputing.checkpoint(model)
     if spec["wrapper"] == "fsdp":
         model = shard(model, spec["reshard_after_forward"])  # the optimizer has shards, too
     optimizer = torch.optim.AdamW(model.parameters(), lr=LR, weight_decay=WEIGHT_DECAY, fused=True)
@@ -102,13 +105,16 @@ def build_training(spec):
     )
 
 
-def run_steps(step, training, count):
-    """Returns the seconds of each; steps touch."""
-    marks = [time.perf_counter()]
+def run_steps(step, training, count, *clocks):
+    """Returns the seconds of each by each of the clocks; steps touch."""
+    marks = [[clock() for clock in clocks]]
     for _ in range(count):
         step(training)
-        marks.append(time.perf_counter())
-    return [end - begin for begin, end in itertools.pairwise(marks)]
+        marks.append([clock() for clock in clocks])
+    return [
+        [end - begin for begin, end in itertools.pairwise(times)]
+        for times in zip(*marks, strict=True)
+    ]
 
 
 def order_of_blocks(spec):
@@ -122,20 +128,22 @@ def order_of_blocks(spec):
                 yield round_, name, recorded
 
 
-def run_blocks(spec, training):
+def run_blocks(spec, training, recomputing):
+    clocks = (time.perf_counter, recomputing.elapsed_s)
     recording = WAYS[spec["recording"]](**spec["recording_options"])
     blocks = []
     for round_, name, recorded in order_of_blocks(spec):
         with recording(recorded):
             dist.barrier()
-            warmup_step_s = run_steps(STRATEGIES[name], training, spec["warmup_steps"])
-            step_s = run_steps(STRATEGIES[name], training, spec["steps"])
+            warmup_step_s, _ = run_steps(STRATEGIES[name], training, spec["warmup_steps"], *clocks)
+            step_s, recompute_s = run_steps(STRATEGIES[name], training, spec["steps"], *clocks)
         blocks.append(
             {
                 "strategy": name,
                 "round": round_,
                 "recorded": recorded,
                 "step_s": step_s,
+                "recompute_s": recompute_s,
                 "warmup_step_s": warmup_step_s,
             }
         )
@@ -154,11 +162,12 @@ def main(spec):
     dist.init_process_group("gloo", timeout=timedelta(seconds=spec["timeout_s"]))
     rank = dist.get_rank()
     torch.manual_seed(spec["seed"])
-    training = build_training(spec)
+    recomputing = Recomputing()
+    training = build_training(spec, recomputing)
     torch.manual_seed(spec["seed"] + rank)  # dropout's masks
     for _ in range(2):  # the first backward shows the order of gradients, then buckets are rebuilt
         STRATEGIES["baseline"](training)
-    blocks = run_blocks(spec, training)
+    blocks = run_blocks(spec, training, recomputing)
     counts = {name: count_collectives(STRATEGIES[name], training) for name in spec["strategies"]}
     print(json.dumps({"rank": rank, "blocks": blocks, "collectives": counts}), flush=True)
     dist.barrier()

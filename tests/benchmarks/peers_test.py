@@ -2,7 +2,7 @@
 
 Covers: accumulating.py, collectives.py, compare.py, fitness.py, hybrid.py, launch.py, launches.py,
 network.py, on_nodes.py, one_step.py, options.py, peers/rank.py, recording.py, saving.py,
-peers/strategies.py, summary.py, watch_cost.py, wrappers.py.
+peers/strategies.py, recomputation.py, recomputing.py, summary.py, watch_cost.py, wrappers.py.
 """
 
 import json
@@ -24,6 +24,7 @@ import compare  # noqa: E402
 import launches  # noqa: E402
 import network  # noqa: E402
 import options  # noqa: E402
+import recomputation  # noqa: E402
 import summary  # noqa: E402
 import watch_cost  # noqa: E402
 from wrappers import WRAPPERS  # noqa: E402
@@ -286,6 +287,28 @@ class SlowLaunches(Comparison):
         models = {side: {block["cell"]["model"] for block in blocks[side]} for side in blocks}
         self.assertEqual(models, {"ours": {"bert_tiny"}, "replay": {str(profile)}})
 
+    def test_what_runs_again(self):
+        """Of each step a part, on both sides, and nothing where activations are kept."""
+        file = self.place / "recomputation.json"
+        script = (sys.executable, str(PEERS / "recomputation.py"), "--program", PROGRAM)
+        options = (*TINY, *SHORT, *PATIENT, "--json", file)
+        outcome = self.finish(self.start(*options, command=script))
+        self.assertEqual(outcome.status, 0, outcome.err)
+        for what in ("running again", "the step"):
+            self.assertRegex(outcome.out, rf"\| no_sync +\| {what} +\|( +\d+\.\d+ \|){{3}}")
+        for side, (launch,) in json.loads(file.read_text())["launches"].items():
+            (made,) = launch["blocks"]
+            for again_s, step_s in zip(made["rank_recompute_s"], made["rank_step_s"], strict=True):
+                for again, step in zip(again_s, step_s, strict=True):
+                    self.assertTrue(0 < again < step, f"{side}: {again} s of {step} s")
+            self.assertEqual(launch["collectives"]["no_sync"]["all_reduce"]["count"], 2)
+        kept = self.assert_compared(
+            "--topology", "1x2", peers=["torch"], expected={"all_reduce": [8, 8, 2, 2]}
+        )
+        for side in kept:
+            again_s = [s for b in kept[side] for rank in b["rank_recompute_s"] for s in rank]
+            self.assertEqual(set(again_s), {0}, side)
+
     def test_what_a_fix_saves(self):
         """The watcher's verdict before and after; of eight buckets' bytes, six are too many."""
         file = self.place / "saving.json"
@@ -314,6 +337,56 @@ class SlowLaunches(Comparison):
         before, after = (launches[way][0]["per_step"] for way in ("each", "deferred"))
         now, enough = (of["collectives"]["all_reduce"]["bytes"] for of in (before, after))
         self.assertEqual(now, 4 * enough)
+
+
+class WhatRunsAgain(unittest.TestCase):
+    """What recomputation.py makes of its launches."""
+
+    @staticmethod
+    def launch(again_s, step_s):
+        """Of two ranks, the second of which runs again for half as long."""
+        ranks = [[again_s, again_s], [again_s / 2, again_s / 2]]
+        return {"blocks": [block("no_sync", step_s, step_s) | {"rank_recompute_s": ranks}]}
+
+    def test_rows_by_hand(self):
+        results = {
+            "ours": [self.launch(0.4 * s, 2.0 * s) for s in (0.9, 1.0, 1.1)],
+            "torch": [self.launch(0.8 * s, 2.5 * s) for s in (0.9, 1.0, 1.1)],
+        }
+        again, step = recomputation.rows_of(results, ("no_sync",))
+        self.assertAlmostEqual(again.ours_s, 0.3)
+        self.assertAlmostEqual(again.torch_s, 0.6)
+        self.assertEqual(str(again.ratio), "0.500 [0.500, 0.500]")
+        self.assertEqual(str(step.ratio), "0.800 [0.800, 0.800]")
+        lines = recomputation.table([again, step]).splitlines()
+        self.assertEqual(len({len(line) for line in lines}), 1)
+        self.assertRegex(lines[2], r"^\| no_sync +\| running again +\| +0\.3000 \|")
+
+    @unittest.skipUnless(can_import("torch"), "torch cannot be imported")
+    def test_the_clock_runs_while_a_layer_runs_again(self):
+        import torch.utils.checkpoint
+        from recomputing import Recomputing
+
+        class Layer:
+            """Is called as transformers calls one, and counts."""
+
+            def gradient_checkpointing_enable(self, gradient_checkpointing_kwargs):
+                self.how, self.runs = gradient_checkpointing_kwargs, 0
+
+            def run(self, x):
+                self.runs += 1
+                return x.exp().exp()
+
+            def __call__(self, x):
+                return torch.utils.checkpoint.checkpoint(self.run, x, **self.how)
+
+        clock, layer = Recomputing(), Layer()
+        clock.checkpoint(layer)
+        output = layer(torch.ones(4, requires_grad=True)).sum()
+        self.assertEqual((layer.runs, clock.elapsed_s()), (1, 0.0))
+        output.backward()
+        self.assertEqual(layer.runs, 2)
+        self.assertGreater(clock.elapsed_s(), 0)
 
 
 class WatchCost(unittest.TestCase):
@@ -454,6 +527,13 @@ class CommandLine(unittest.TestCase):
             ("--steps", "1"): "got '1', expected 2 to",
         }.items():
             self.assert_refused("saving.py", arguments, sentence)
+
+    def test_what_cannot_run_again_is_one_sentence(self):
+        for arguments, sentence in {
+            ("--topology", "t4_1x2"): "whose ranks have no shaped link",
+            ("--strategy", "sync_each_batch"): "ddp: got 'sync_each_batch', expected baseline",
+        }.items():
+            self.assert_refused("recomputation.py", arguments, sentence)
 
     def test_what_cannot_be_watched_is_one_sentence(self):
         for arguments, sentence in {
