@@ -1,17 +1,16 @@
 #include "harness/plan/cell.h"
 
 #include <fmt/format.h>
-#include <fmt/ranges.h>
 
 #include <algorithm>
 #include <cstdint>
-#include <set>
 #include <stdexcept>
 #include <string>
 
 #include "harness/base/errors.h"
 #include "harness/base/json_fields.h"
 #include "harness/plan/axis_kinds.h"
+#include "harness/plan/combinations.h"
 #include "harness/plan/strategies.h"
 
 namespace gradsync::plan {
@@ -109,24 +108,6 @@ void drop_foreign_options(Cell& cell) {
   }
 }
 
-bool has_its_strategy(const Cell& cell) {
-  const auto allowed = strategies_under(cell.wrapper);
-  return std::ranges::find(allowed, cell.strategy) != allowed.end();
-}
-
-// A plan may also list several wrappers and strategies that only some of them have: the cells of
-// each wrapper are those with a strategy of its own. What stays foreign, for the message: a
-// strategy that none of them has, and those of a wrapper that is left without any.
-void drop_foreign_strategies(std::vector<Cell>& cells) {
-  std::set<std::string> used;
-  for (const Cell& cell : cells) {
-    if (has_its_strategy(cell)) used.insert({cell.strategy, cell.wrapper});
-  }
-  std::erase_if(cells, [&](const Cell& cell) {
-    return !has_its_strategy(cell) && used.contains(cell.strategy) && used.contains(cell.wrapper);
-  });
-}
-
 // Parameters are gathered, and gradients reduced, as they are stored, unless the plan says else.
 void settle_dtypes(const JsonFields& fields, Cell& cell) {
   if (!fields.has("param_dtype")) cell.param_dtype = cell.dtype;
@@ -136,81 +117,14 @@ void settle_dtypes(const JsonFields& fields, Cell& cell) {
 // The same cells, each once, in the order of their first appearance.
 std::vector<Cell> each_once(const std::vector<Cell>& cells) {
   std::vector<Cell> unique;
-  for (Cell cell : cells) {
-    drop_foreign_options(cell);
+  for (const Cell& cell : cells) {
     if (std::find(unique.begin(), unique.end(), cell) == unique.end()) unique.push_back(cell);
   }
   return unique;
 }
 
-std::ptrdiff_t reductions_of(const Cell& cell) {
-  return std::ranges::count(declared_syncs(cell.wrapper, cell.strategy, cell.accumulation_steps),
-                            true);
-}
-
-void check_offload(const Cell& cell, const JsonFields& fields) {
-  const std::string got = json(cell.offload).dump();
-  if (cell.offload != "none" && cell.wrapper != "ddp" && cell.wrapper != "fsdp") {
-    fields.fail("offload", "\"none\" under wrapper " + cell.wrapper, got);
-  }
-  if (cell.offload == "parameters" && cell.wrapper != "fsdp") {
-    fields.fail("offload",
-                "\"none\" or \"optimizer_state\" under wrapper " + cell.wrapper +
-                    ", whose parameters are all in use all the time",
-                got);
-  }
-}
-
-void check_combination(const Cell& cell, const JsonFields& fields) {
-  if (!has_its_strategy(cell)) {
-    fields.fail("strategy",
-                fmt::format("{} under wrapper {}", fmt::join(strategies_under(cell.wrapper), ", "),
-                            cell.wrapper),
-                json(cell.strategy).dump());
-  }
-  if (cell.wrapper == "pipeline" && cell.lengths != "fixed") {
-    fields.fail("lengths", "fixed under wrapper pipeline", json(cell.lengths).dump());
-  }
-  if (cell.wrapper == "ddp" && cell.dtype != "float32" && cell.compression != "none") {
-    fields.fail("compression", "none where dtype is " + cell.dtype + ", which has 2 bytes already",
-                fmt::format("\"{}\"", cell.compression));
-  }
-  if (cell.wrapper == "pipeline" && cell.dtype != "float32") {
-    fields.fail("dtype", "float32 under wrapper pipeline, whose stages send float32",
-                json(cell.dtype).dump());
-  }
-  if (cell.wrapper == "ddp" && cell.autocast != "none" && cell.dtype != "float32") {
-    fields.fail("autocast", "none where dtype is " + cell.dtype + ": there is nothing to cast",
-                json(cell.autocast).dump());
-  }
-  if (cell.wrapper == "ddp" && cell.master_weights && cell.dtype == "float32") {
-    fields.fail("master_weights", "false where dtype is float32: parameters are their own masters",
-                "true");
-  }
-  if (cell.wrapper == "ddp" && cell.master_weights && !cell.fused_optimizer) {
-    fields.fail("master_weights", "false where fused_optimizer is false", "true");
-  }
-  if (cell.wrapper == "pipeline" && cell.frozen_units > 0) {
-    fields.fail("frozen_units", "0 under wrapper pipeline, whose stages all send gradients back",
-                std::to_string(cell.frozen_units));
-  }
-  if (cell.lora_rank > 0 && cell.frozen_units > 0) {
-    fields.fail("frozen_units",
-                fmt::format("0 where lora_rank is {}: the weights of every unit are frozen then",
-                            cell.lora_rank),
-                std::to_string(cell.frozen_units));
-  }
-  if (cell.wrapper == "fsdp" && cell.optimizer_in_backward && reductions_of(cell) > 1) {
-    fields.fail("optimizer_in_backward",
-                fmt::format("false where strategy {} reduces in each of {} micro-batches: every "
-                            "reduction would be a step",
-                            cell.strategy, cell.accumulation_steps),
-                "true");
-  }
-  check_offload(cell, fields);
-  if (cell.sync_batch_norm && cell.wrapper != "ddp") {
-    fields.fail("sync_batch_norm", "false under wrapper " + cell.wrapper, "true");
-  }
+void refuse(const Misfit& misfit, const JsonFields& fields) {
+  fields.fail(misfit.axis, misfit.expected, misfit.got);
 }
 
 // Fields that the first results did not have, with the values that every cell had then.
@@ -281,12 +195,13 @@ std::vector<Cell> multiply_out(const json& cells, const std::string& file,
     product = multiply(product, axis, list, fields);
   }
   fields.finish();
-  drop_foreign_strategies(product);
   for (Cell& cell : product) {
-    check_combination(cell, fields);
     settle_dtypes(fields, cell);
+    drop_foreign_options(cell);
   }
-  return each_once(product);
+  product = each_once(product);
+  if (const auto misfit = drop_misfits(product)) refuse(*misfit, fields);
+  return product;
 }
 
 const json& unwritten_fields() {
@@ -316,7 +231,7 @@ Cell cell_from_json(const json& in, const std::string& file) {
     if (fields.has(axis.name)) set(axis, cell, value, fields);
   }
   fields.finish();
-  check_combination(cell, fields);
+  if (const auto misfit = misfit_of(cell)) refuse(*misfit, fields);
   return cell;
 }
 
