@@ -17,10 +17,29 @@ OTHER_MARKER = "D"
 FILLS = {"none": "full", "full": "none"}
 SOME = "left"
 MOST_COLUMNS = 3
+RING = {"marker": "o", "fillstyle": "none", "color": style.INK, "markersize": 13, "linestyle": ""}
+# The guide's table of memory: a FULL_SHARD with every lever where it is unless one pulls it.
+GUIDES_STRATEGIES = ("no_sync", "sync_each_batch")
+GUIDES_LEVERS = {
+    "wrapper": "fsdp",
+    "reshard_after_forward": True,
+    "reshard_after_backward": True,
+    "prefetch": True,
+    "hybrid_shard": False,
+    "optimizer_in_backward": False,
+    "activation_checkpointing": "none",
+    "offload": "none",
+    "attention": "eager",
+}
 
 
 def _recomputes(cell: dict[str, Any]) -> str:
     return cell.get("activation_checkpointing", "none")
+
+
+def _is_the_guides(cell: dict[str, Any]) -> bool:
+    pulled = any(cell.get(lever, value) != value for lever, value in GUIDES_LEVERS.items())
+    return cell["strategy"] in GUIDES_STRATEGIES and not pulled
 
 
 def _look(cell: dict[str, Any], strategy: Strategy) -> dict[str, Any]:
@@ -44,11 +63,28 @@ def _draw_front(axes: Any, points: list[dict[str, Any]]) -> None:
     axes.step([*memory, widest], [*times, times[-1]], where="post", color=style.GREY, linewidth=1)
 
 
+def _number_rows(front: list[dict[str, Any]], axes: Any) -> None:
+    """Each point of the front has the number of its row in the page's table."""
+    for number, point in enumerate(front, start=1):
+        axes.annotate(
+            str(number),
+            (point["peak_allocated_bytes"] / MIB, point["step_s"]),
+            xytext=(0, -8),
+            textcoords="offset points",
+            ha="center",
+            va="top",
+            fontsize=8,
+        )
+
+
 def _draw_points(axes: Any, run: Run, front: dict[str, Any]) -> None:
     _draw_front(axes, front["points"])
     for point in front["points"]:
         place = (point["peak_allocated_bytes"] / MIB, point["step_s"])
         axes.plot(*place, **_look(point["cell"], run.strategies[point["cell"]["strategy"]]))
+    for point in filter(lambda point: _is_the_guides(point["cell"]), front["points"]):
+        axes.plot(point["peak_allocated_bytes"] / MIB, point["step_s"], markeredgewidth=0.8, **RING)
+    _number_rows([point for point in front["points"] if point["on_front"]], axes)
     axes.set_xlabel("peak of a rank's tensors, MiB")
     axes.set_ylabel("seconds per optimizer step")
     axes.grid()
@@ -77,7 +113,11 @@ def _legend(run: Run, fronts: list[dict[str, Any]]) -> list[Any]:
         for name in kept:
             fill = {"fillstyle": FILLS.get(name, SOME), "markerfacecoloralt": "white"}
             entries.append(Line2D([], [], marker="o", label=f"recomputes {name}", **fill, **ink))
-    entries.append(Line2D([], [], color=style.GREY, label="fastest within a budget"))
+    if any(map(_is_the_guides, cells)):
+        entries.append(Line2D([], [], label="as in the guide's table", **RING))
+    entries.append(
+        Line2D([], [], color=style.GREY, label="fastest within a budget, by its row of the table")
+    )
     return entries
 
 

@@ -286,6 +286,33 @@ class DrawsParetoFronts(WithSampleRun):
         self.assertIn("recomputes every_2", legend)
         self.assertEqual(len(legend), len(set(legend)), "every look is explained once")
 
+    def test_points_of_the_front_have_the_numbers_of_their_rows(self):
+        self.edit_result(self.add_front)
+        (figure,) = pareto.draw_all(run_data.read(self.directory)).values()
+        numbers = {text.get_text(): text.xy for text in figure.axes[0].texts}
+        self.assertEqual(numbers, {"1": (200, 3), "2": (400, 2)})
+
+    def test_the_guides_rows_are_ringed(self):
+        self.edit_result(self.add_front)
+        (figure,) = pareto.draw_all(run_data.read(self.directory)).values()
+        self.assertNotIn("as in the guide's table", self.legend_of(figure), "all are DDP")
+        guides = {"wrapper": "fsdp", "strategy": "no_sync", "reshard_after_forward": True}
+
+        def shard(result):
+            for point in result["fronts"][0]["points"]:
+                point["cell"] |= guides
+
+        self.edit_result(shard)
+        (figure,) = pareto.draw_all(run_data.read(self.directory)).values()
+        self.assertIn("as in the guide's table", self.legend_of(figure))
+        rings = [line for line in figure.axes[0].get_lines() if line.get_markersize() > 10]
+        places = [tuple(ring.get_xydata()[0]) for ring in rings]
+        self.assertEqual(places, [self.POINTS[0][:2]], "the others compute again")
+
+    @staticmethod
+    def legend_of(figure):
+        return [text.get_text() for text in figure.legends[0].get_texts()]
+
     def test_a_run_without_fronts_has_no_such_picture(self):
         self.assertEqual(pareto.draw_all(run_data.read(self.directory)), {})
 
