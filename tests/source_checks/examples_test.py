@@ -336,6 +336,7 @@ def built(name):
 
 SCRIPTS: dict[str, Callable] = {
     "benchmarks/peers/compare": peer("compare"),
+    "benchmarks/peers/recomputation": peer("recomputation"),
     "benchmarks/peers/saving": peer("saving"),
     "benchmarks/peers/watch_cost": peer("watch_cost"),
     "benchmarks/run": ExamplesTest.run_of_a_plan,
