@@ -35,6 +35,7 @@ struct MemoryOptions {
   int world_size = 0;  // 0: as the topology says
   std::string budget;
   std::vector<std::string> units;  // of a recorded model; empty: as it was recorded
+  std::string backend = "gloo";    // of a recorded model's job
   bool as_json = false;
 };
 
@@ -114,15 +115,19 @@ Predict predictor_of(const MemoryOptions& options) {
       refuse_other_sizes(options);
       const auto units =
           models::modules_named(*memory, options.units.empty() ? memory->units : options.units);
-      return [memory = std::move(*memory), units](const plan::Cell& cell,
-                                                  const launch::Topology& topology) {
-        return coordinate::predict_job_memory(memory, cell, units, topology.world_size());
+      return [memory = std::move(*memory), units, backend = options.backend](
+                 const plan::Cell& cell, const launch::Topology& topology) {
+        return coordinate::predict_job_memory(memory, cell, units, topology.world_size(), backend);
       };
     }
   }
   if (!options.units.empty()) {
     throw ConfigError("--units: expected a profile that recorded its model's memory, got " +
                       options.model);
+  }
+  if (options.backend != MemoryOptions{}.backend) {
+    throw ConfigError("--backend: got " + options.backend +
+                      ", expected gloo: declared is what the suite's models hold on the CPU");
   }
   session::find_model(options.model);  // names the models there are
   return predict_trial;
@@ -295,6 +300,11 @@ void add_predict_command(CLI::App& app, ExitStatus&) {
                    "Modules or classes that fully_shard is given, of a recorded model: "
                    "GPT2Block,lm_head (as it was recorded)")
       ->delimiter(',');
+  command
+      ->add_option("--backend", options->backend,
+                   "Of a recorded model's job: gloo makes copies of what fully_shard sends, nccl "
+                   "none (gloo)")
+      ->check(CLI::IsMember({"gloo", "nccl"}));
   command->add_flag("--json", options->as_json, "Print JSON instead of the table");
   command->callback([options] { predict_memory_of(*options); });
 }

@@ -51,7 +51,8 @@ std::string objection(const models::MemoryProfile& profile, const plan::Cell& ce
 }  // namespace
 
 MemoryPrediction predict_job_memory(const models::MemoryProfile& profile, const plan::Cell& cell,
-                                    const std::vector<std::size_t>& units, int ranks) {
+                                    const std::vector<std::size_t>& units, int ranks,
+                                    const std::string& backend) {
   if (std::string why = objection(profile, cell); !why.empty()) return {std::nullopt, why};
   const auto syncs = plan::declared_syncs(cell.wrapper, cell.strategy, cell.accumulation_steps);
   if (cell.wrapper != "fsdp") {
@@ -67,6 +68,7 @@ MemoryPrediction predict_job_memory(const models::MemoryProfile& profile, const 
                                 .reduce_bytes = element_bytes(cell.reduce_dtype),
                                 .reshard_after_forward = cell.reshard_after_forward,
                                 .reshard_after_backward = cell.reshard_after_backward,
+                                .backend_copies = backend == "gloo",
                                 .units = units};
   return {sync::fully_shard_job_memory(job, profile, syncs), ""};
 }

@@ -9,8 +9,9 @@
 namespace gradsync::coordinate {
 
 // `units`: modules that fully_shard is called with, as models::modules_named() returns them.
-// `ranks`: of the job; `cell`'s topology is not read.
+// `ranks`, `backend` ("gloo" or "nccl"): of the job; `cell`'s topology is not read.
 MemoryPrediction predict_job_memory(const models::MemoryProfile& profile, const plan::Cell& cell,
-                                    const std::vector<std::size_t>& units, int ranks);
+                                    const std::vector<std::size_t>& units, int ranks,
+                                    const std::string& backend = "gloo");
 
 }  // namespace gradsync::coordinate

@@ -117,6 +117,12 @@ class RecordedModelTest(ProgramTest):
         after = resource.getrusage(resource.RUSAGE_CHILDREN)
         self.assertLess(after.ru_utime - before.ru_utime, MOST_S)
 
+    def test_gloo_copies_what_fully_shard_sends_and_nccl_does_not(self):
+        """The peak of one block is its reduction."""
+        of = [self.profile(1), "--wrapper", "fsdp", "--accumulation-steps", "1"]
+        gloo, nccl = (self.peaks(*of, "--backend", backend)[0] for backend in ("gloo", "nccl"))
+        self.assertEqual(gloo - nccl, WEIGHT)
+
     def test_what_the_profile_does_not_say_is_said(self):
         for setting, words in (
             ("param_dtype=bfloat16", "the profile was recorded in float32"),
@@ -130,6 +136,7 @@ class RecordedModelTest(ProgramTest):
             ([self.profile(), "--micro-batch-size", "2"], "the one that was recorded"),
             ([self.profile(), "--units", "Layer"], "Layer"),
             (["bert_tiny", "--units", "Layer"], "expected a profile"),
+            (["bert_tiny", "--backend", "nccl"], "--backend: got nccl, expected gloo"),
         ):
             outcome = self.call("predict", "memory", *arguments)
             self.assertEqual(outcome.status, 2, outcome.err)

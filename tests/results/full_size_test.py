@@ -1,0 +1,51 @@
+"""What is published of models at full size beside torch's FSDPMemTracker.
+
+PageTest: the page is what is stored, and explains what differs. TrackerTest, slow: recordings,
+predictions and the tracker say again what is stored.
+
+Covers: models/profiles/allocations.py (FakeTrace), results/full_size/tracked.py.
+"""
+
+import importlib.util
+import sys
+import unittest
+from pathlib import Path
+
+ROOT = Path(__file__).resolve().parents[2]
+sys.path.insert(0, str(ROOT / "results" / "full_size"))
+import make  # noqa: E402
+
+
+class PageTest(unittest.TestCase):
+    def test_the_page_is_what_is_stored(self):
+        self.assertEqual(make.page(), (make.HERE / "README.md").read_text())
+
+    def test_every_model_and_job_is_there(self):
+        names = ("model", "dtypes", "strategy", "accumulation_steps")
+        jobs = [tuple(row.cell[name] for name in names) for row in make.stored()]
+        expected = [
+            (model, dtypes, *job)
+            for model, all_dtypes in make.DTYPES.items()
+            for dtypes in all_dtypes
+            for job in make.JOBS
+        ]
+        self.assertEqual(jobs, expected)
+
+    def test_what_a_row_is_off_by_is_explained_to_the_byte(self):
+        for row in make.stored():
+            self.assertEqual(row.off_bytes, row.explained_bytes, row)
+
+
+class TrackerTest(unittest.TestCase):
+    def test_each_model_again(self):
+        for module in ("torch", "transformers"):
+            if importlib.util.find_spec(module) is None:
+                self.skipTest(f"there is no {module}")
+        for model in make.DTYPES:
+            with self.subTest(model):
+                again = make.measure(model)
+                self.assertEqual(again, [r for r in make.stored() if r.cell["model"] == model])
+
+
+if __name__ == "__main__":
+    unittest.main(verbosity=2)
