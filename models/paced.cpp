@@ -86,22 +86,44 @@ class GradientValues {
   std::uint64_t batch_;
 };
 
+// The tensors of a replay.
+class HeldTensors {
+ public:
+  void run(const MemoryScript& script, const at::TensorOptions& options) {
+    for (const MemoryEvent& event : script.events()) {
+      if (event.kind == MemoryEvent::Kind::Hold) {
+        tensors_.push_back(at::empty({event.bytes}, options.dtype(at::kByte)));
+        continue;
+      }
+      GRADSYNC_CHECK(static_cast<std::int64_t>(tensors_.back().nbytes()), ==, event.bytes);
+      tensors_.pop_back();
+    }
+  }
+  void clear() { tensors_.clear(); }
+
+ private:
+  std::vector<at::Tensor> tensors_;
+};
+
 // One forward and its backward. A scalar, the signal, ties all layers into a graph; what comes back
 // along it is the gradient of the loss.
 // Where hooks leave layers out, a stretch begins with the first layer that runs here, when what it
 // works on has come.
 struct Pass {
-  Pass(Layers the_layers, std::shared_ptr<const Pace> the_pace, GradientValues the_values)
+  Pass(Layers the_layers, std::shared_ptr<const Pace> the_pace, GradientValues the_values,
+       bool it_replays)
       : layers(std::move(the_layers)),
         pace(std::move(the_pace)),
         values(std::move(the_values)),
-        forward(pace->begin()) {}
+        forward(pace->begin()),
+        replays(it_replays) {}
 
   // Notes that layer `index` runs here.
   void enter_forward(std::size_t index) {
     if (first_layer) return;
     first_layer = index;
     if (index == 0) return;  // began with the pass
+    replays = false;         // what layers hold is known of a whole model
     forward = pace->begin();
     forward_from_ns = (*layers)[index - 1].forward_until_ns;
   }
@@ -114,10 +136,24 @@ struct Pass {
                       std::unique_ptr<Stretch> stretch) {
     backward = std::move(stretch);
     if (index + 1 < layers->size()) backward_from_ns = (*layers)[index + 1].backward_until_ns;
-    prepare(index, signal);
+    if (!replays) prepare(index, signal);
   }
   void await_backward(std::size_t index) const {
     backward->await((*layers)[index].backward_until_ns - backward_from_ns);
+  }
+
+  // Makes and frees what layer `index` does.
+  void replay_forward(std::size_t index, const at::TensorOptions& options) {
+    if (replays) held.run((*layers)[index].replay.forward, options);
+  }
+  void replay_backward(std::size_t index, const at::Tensor& signal) {
+    held.run((*layers)[index].replay.backward, signal.options());
+    prepare(index, signal);
+    due = std::exchange(prepared, {});
+  }
+  void stop_replay() {
+    replays = false;
+    held.clear();
   }
 
   // Makes the gradients of layer `index`, so that they are there when its wait is over.
@@ -139,6 +175,8 @@ struct Pass {
   std::int64_t backward_from_ns = 0;       // what the layers after the last one here take
   variable_list due;                       // gradients of the layer whose backward is over
   variable_list prepared;                  // of the one after it
+  bool replays;
+  HeldTensors held;
 };
 
 // A place in the graph where the pass does something in backward. Nodes of our own, not
@@ -169,13 +207,22 @@ class AwaitLayer final : public Step {
   variable_list apply(variable_list&& gradients) override {
     // Where the loss is elsewhere, backward begins when its gradient has come from there.
     if (pass_->backward == nullptr) {
+      pass_->stop_replay();
       pass_->start_backward(index_, gradients[0], pass_->pace->begin());
     }
-    pass_->due = std::exchange(pass_->prepared, {});
-    // The next layer's too: where it takes no time, there is no wait to hide them in.
-    if (index_ > *pass_->first_layer) pass_->prepare(index_ - 1, gradients[0]);
+    if (pass_->replays) {
+      pass_->replay_backward(index_, gradients[0]);
+    } else {
+      advance(gradients[0]);
+    }
     pass_->await_backward(index_);
     return std::move(gradients);
+  }
+
+  // The next layer's gradients, too: where it takes no time, there is no wait to hide them in.
+  void advance(const at::Tensor& signal) {
+    pass_->due = std::exchange(pass_->prepared, {});
+    if (index_ > *pass_->first_layer) pass_->prepare(index_ - 1, signal);
   }
 };
 
@@ -229,6 +276,7 @@ at::Tensor run_layer(const std::shared_ptr<Pass>& pass, std::size_t index, at::T
       graph.add<GiveGradient>(pass, i, parameters[i]);
     }
     graph.add<AwaitLayer>(pass, index);
+    pass->replay_forward(index, signal.options());
     signal = graph.finish();
   }
   pass->await_forward(index);
@@ -266,6 +314,7 @@ PacedModel::PacedModel(const Profile& profile, int scale, std::shared_ptr<const 
   register_tensors(profile, scale);
   refuse_other_order(profile);
   set_deadlines(profile);
+  set_replay(profile, scale);
   to(device);
 }
 
@@ -301,6 +350,12 @@ void PacedModel::set_deadlines(const Profile& profile) {
   }
 }
 
+void PacedModel::set_replay(const Profile& profile, int scale) {
+  std::vector<LayerReplay> replays = replay_of(profile, scale);
+  replays_ = !replays.empty();
+  for (std::size_t i = 0; i < replays.size(); ++i) (*layers_)[i].replay = std::move(replays[i]);
+}
+
 // DDP's buckets follow the order of parameters(), which must be the profile's.
 void PacedModel::refuse_other_order(const Profile& profile) const {
   const auto actual = named_parameters();
@@ -316,8 +371,8 @@ void PacedModel::refuse_other_order(const Profile& profile) const {
 }
 
 at::Tensor PacedModel::loss(const Batch& batch) {
-  const auto pass =
-      std::make_shared<Pass>(layers_, pace_, GradientValues(gradient_table_, batch.number));
+  const auto pass = std::make_shared<Pass>(layers_, pace_,
+                                           GradientValues(gradient_table_, batch.number), replays_);
   at::Tensor signal = run_begin([&] { return at::zeros({}, options_); });
   for (std::size_t i = 0; i < layers_->size(); ++i) {
     signal =

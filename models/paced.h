@@ -10,6 +10,10 @@
 //
 // g: the layer's gradients appear, last registered first, when its backward is over. They are made
 // during the wait before.
+//
+// Where the profile recorded what the model held (models/replay.h), a layer makes and frees tensors
+// of those sizes when its forward and its backward begin, and its gradients in its own backward.
+// Nothing is written to them: on the CPU they take addresses and no memory.
 #pragma once
 
 #include <memory>
@@ -18,6 +22,7 @@
 #include "models/model.h"
 #include "models/pace.h"
 #include "models/profile.h"
+#include "models/replay.h"
 
 namespace gradsync::models {
 
@@ -62,15 +67,18 @@ class PacedModel : public Model {
     std::size_t first_parameter = 0;     // index of parameters[0] in the model
     std::int64_t forward_until_ns = 0;   // since forward began
     std::int64_t backward_until_ns = 0;  // since backward began
+    LayerReplay replay;
   };
 
  private:
   void register_tensors(const Profile& profile, int scale);
   void set_deadlines(const Profile& profile);
+  void set_replay(const Profile& profile, int scale);
   void refuse_other_order(const Profile& profile) const;
 
   std::shared_ptr<std::vector<Layer>> layers_;
   std::vector<Unit> units_;
+  bool replays_ = false;
   double optimizer_s_;
   at::TensorOptions options_;
   at::Tensor gradient_table_;  // on the model's device

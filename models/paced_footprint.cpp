@@ -1,6 +1,7 @@
 #include <algorithm>
 
 #include "models/footprints.h"
+#include "models/replay.h"
 
 namespace gradsync::models {
 namespace {
@@ -35,23 +36,31 @@ Footprint paced_footprint(const Profile& profile, int scale) {
     footprint.buffer_bytes.push_back(scaled(buffer, scale) * kLongBytes);
   }
   footprint.before.forward.hold({kFloatBytes});  // the signal
-  std::vector<std::int64_t> earlier;             // parameters of the layer before
+  const std::vector<LayerReplay> replays = replay_of(profile, scale);
+  std::vector<std::int64_t> earlier;  // parameters of the layer before
   for (const ProfileLayer& layer : profile.layers) {
+    const std::size_t index = footprint.units.size();
     std::vector<std::int64_t> parameters;
     for (const ProfileTensor& tensor : layer.parameters) {
       parameters.push_back(scaled(tensor, scale));
     }
     PassScript pass;
     pass.forward.hold({kFloatBytes});  // the signal as its output
+    if (!replays.empty()) pass.forward.then(replays[index].forward);
     pass.forward.free({kFloatBytes});
-    prepare(earlier, pass.backward);
+    if (replays.empty()) {
+      prepare(earlier, pass.backward);
+    } else {
+      pass.backward.then(replays[index].backward);
+      prepare(parameters, pass.backward);
+    }
     give(parameters, footprint.units.empty(), pass.backward);
     footprint.units.push_back({layer.name, parameters, std::make_shared<PassScript>(pass)});
     earlier = std::move(parameters);
   }
   footprint.after.forward.hold({kFloatBytes});
   footprint.after.forward.free({kFloatBytes});
-  prepare(earlier, footprint.after.backward);
+  if (replays.empty()) prepare(earlier, footprint.after.backward);
   return footprint;
 }
 

@@ -23,21 +23,21 @@ SAVED, WEIGHT = 1000, 64 * 64 * 4
 MOST_S = 0.2  # of a processor
 
 
-def recorded(blocks):
-    """Returns a profile of so many blocks in a row, of which each saves SAVED bytes and has one
+def recorded(blocks, saved=SAVED):
+    """Returns a profile of so many blocks in a row, of which each saves so many bytes and has one
     weight.
     """
-    counted = {"saved_bytes": SAVED, "output_bytes": 8}
-    counted |= {"forward_high_bytes": SAVED, "backward_high_bytes": WEIGHT}
+    counted = {"saved_bytes": saved, "output_bytes": 8}
+    counted |= {"forward_high_bytes": saved, "backward_high_bytes": WEIGHT}
     modules = [{"name": "", "class": "Model", **counted}]
     modules += [{"name": f"blocks.{i}", "class": "Block", **counted} for i in range(blocks)]
     forward, first, later = [["in", 0]], [["in", 0]], [["in", 0]]
     for i in range(blocks):
-        forward += [["in", i + 1], ["hold", SAVED, SAVED], ["out", i + 1]]
+        forward += [["in", i + 1], ["hold", saved, saved], ["out", i + 1]]
     for i in reversed(range(blocks)):
         begin = [["in", i + 1], ["hold", WEIGHT, WEIGHT], ["gradient", i, WEIGHT]]
-        first += [*begin, ["hold", 0, -SAVED], ["out", i + 1]]
-        later += [*begin, ["hold", 0, -SAVED - WEIGHT], ["out", i + 1]]
+        first += [*begin, ["hold", 0, -saved], ["out", i + 1]]
+        later += [*begin, ["hold", 0, -saved - WEIGHT], ["out", i + 1]]
     return {
         "schema": "gradsync.profile/1",
         "name": "blocks",
@@ -60,6 +60,16 @@ def recorded(blocks):
             "backward_later": later,
         },
     }
+
+
+def with_layers(profile):
+    """As recorded of a model that ran: a block's forward and backward take no time."""
+    times = {"forward_s": 0, "backward_s": 0}
+    layers = [{"name": "input", "parameters": [], **times}]
+    for parameter in profile["memory"]["parameters"]:
+        tensor = {"name": parameter["name"], "shape": parameter["shape"]}
+        layers.append({"name": parameter["name"], "parameters": [tensor], **times})
+    return profile | {"layers": layers, "optimizer_s": 0, "buffers": []}
 
 
 class RecordedModelTest(ProgramTest):
@@ -122,6 +132,34 @@ class RecordedModelTest(ProgramTest):
         of = [self.profile(1), "--wrapper", "fsdp", "--accumulation-steps", "1"]
         gloo, nccl = (self.peaks(*of, "--backend", backend)[0] for backend in ("gloo", "nccl"))
         self.assertEqual(gloo - nccl, WEIGHT)
+
+    def test_replayed_it_holds_in_a_run_what_is_predicted(self):
+        saved = 100_000
+        profile = with_layers(recorded(4, saved))
+        peaks = []
+        for name in ("recorded", "without"):
+            file = self.place / f"{name}.json"
+            file.write_text(json.dumps(profile))
+            plan = with_cells(
+                QUICK,
+                model=[str(file)],
+                wrapper=["ddp", "fsdp"],
+                strategy=["no_sync", "baseline"],
+                accumulation_steps=[1, 2, 4],
+            )
+            outcome = self.run_plan(plan, out=name)
+            self.assertEqual(outcome.status, 0, outcome.err)
+            trials = self.trials(name)
+            self.assertEqual(len(trials), 12)
+            for trial in trials:
+                first = trial["ranks"][0]
+                for of in ("allocated_bytes", "by_category"):
+                    self.assertEqual(trial[f"predicted_peak_{of}"], first[f"peak_{of}"], trial)
+            peaks.append([trial["ranks"][0]["peak_by_category"] for trial in trials])
+            profile.pop("memory", None)
+        for replayed, paced in zip(*peaks, strict=True):
+            self.assertGreaterEqual(replayed["activation"], 4 * saved)
+            self.assertLess(paced["activation"], saved)
 
     def test_what_the_profile_does_not_say_is_said(self):
         for setting, words in (

@@ -84,6 +84,33 @@ models::Profile small_profile() {
           .memory = {}};
 }
 
+// The same, as if recorded: what c makes its backward lets go in part, and a's keeps the rest.
+models::Profile recorded_profile() {
+  using Kind = models::PassEvent::Kind;
+  models::Profile profile = small_profile();
+  models::MemoryProfile& memory = profile.memory.emplace();
+  memory.dtype = "float32";
+  for (const models::ProfileLayer& layer : profile.layers) {
+    for (const models::ProfileTensor& tensor : layer.parameters) {
+      memory.parameters.push_back({tensor.name, tensor.shape});
+    }
+  }
+  for (const char* name : {"", "a", "b", "c"}) memory.modules.push_back({name, "Layer"});
+  memory.forward = {{Kind::Enter, 0},
+                    {Kind::Hold, 0, 700, 300},
+                    {Kind::Enter, 1},
+                    {Kind::Hold, 0, 4000, 1000},
+                    {Kind::Leave, 1},
+                    {Kind::Enter, 3},
+                    {Kind::Hold, 0, 9000, 8000},
+                    {Kind::Hold, 0, 60, -500}};
+  memory.backward_first = {{Kind::Hold, 0, 5000, -2000}, {Kind::Gradient, 2, 0, 1200},
+                           {Kind::Hold, 0, 3000, -1000}, {Kind::Gradient, 1, 0, 44},
+                           {Kind::Hold, 0, 2000, -1500}, {Kind::Gradient, 0, 0, 840},
+                           {Kind::Hold, 0, 6000, -2216}};
+  return profile;
+}
+
 std::vector<Subject> subjects() {
   return {{"mlp", [](const UnitLevers&) { return std::make_shared<models::Mlp>(1, at::kCPU); },
            models::mlp_footprint},
@@ -111,13 +138,21 @@ std::vector<Subject> subjects() {
            },
            [](const MicroBatchShape&, const UnitLevers&) {
              return paced_footprint(small_profile(), 2);
+           }},
+          {"paced replay",
+           [](const UnitLevers&) {
+             return std::make_shared<models::PacedModel>(
+                 recorded_profile(), 1, models::host_pace(steady_clock()), at::kCPU);
+           },
+           [](const MicroBatchShape&, const UnitLevers&) {
+             return paced_footprint(recorded_profile(), 1);
            }}};
 }
 
 // Those whose units may be checkpointed and frozen.
 std::vector<Subject> subjects_with_units() {
   std::vector<Subject> some = subjects();
-  std::erase_if(some, [](const Subject& subject) { return subject.name == "paced"; });
+  std::erase_if(some, [](const Subject& subject) { return subject.name.starts_with("paced"); });
   return some;
 }
 
