@@ -21,6 +21,9 @@ import make as held_out  # noqa: E402
 sys.path.insert(0, str(HERE))
 import sent_again  # noqa: E402
 
+sys.path.insert(0, str(HERE.parent))
+from marked import between  # noqa: E402
+
 BEGIN, END = "<!-- advise -->", "<!-- end of advise -->"
 AGAIN = "<!-- sent again -->", "<!-- end of sent again -->"
 SHOWN = 8  # rows of the page
@@ -174,16 +177,9 @@ def made():
     return [line for setup in ran() for line in section(setup)]
 
 
-def between(page, marks, lines):
-    """The page, with `lines` between its marks."""
-    begin, end = marks
-    head, rest = page.split(begin + "\n")
-    return head + "\n".join([begin, "", *lines, end]) + rest.split(end)[1]
-
-
 def page():
-    made_again = between((HERE / "README.md").read_text(), (BEGIN, END), made())
-    return between(made_again, AGAIN, sent_again.lines())
+    made_again = between((HERE / "README.md").read_text(), (BEGIN, END), ["", *made()])
+    return between(made_again, AGAIN, ["", *sent_again.lines()])
 
 
 def text():

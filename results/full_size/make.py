@@ -20,6 +20,9 @@ from pathlib import Path
 
 HERE = Path(__file__).resolve().parent
 ROOT = HERE.parent.parent
+sys.path.insert(0, str(HERE.parent))
+from marked import between  # noqa: E402
+
 PROGRAM = os.environ.get("GRADSYNC_PROGRAM", str(ROOT / "build" / "release" / "gradsync"))
 STORED = HERE / "peaks.json"
 BEGIN, END = "<!-- full size -->", "<!-- end of full size -->"
@@ -161,8 +164,7 @@ def made():
 
 
 def page():
-    head, rest = (HERE / "README.md").read_text().split(BEGIN + "\n")
-    return head + "\n".join([BEGIN, "", *made(), "", END]) + rest.split(END)[1]
+    return between((HERE / "README.md").read_text(), (BEGIN, END), ["", *made(), ""])
 
 
 def text():

@@ -3,11 +3,15 @@
 import hashlib
 import itertools
 import json
+import sys
 from dataclasses import dataclass
 from pathlib import Path
 from statistics import mean
 
 HERE = Path(__file__).resolve().parent
+sys.path.insert(0, str(HERE.parent))
+from marked import between  # noqa: E402
+
 OF_HUNDRED = 100
 # Between these lines of the page is what is made here.
 BEGIN, END = "<!-- held out -->", "<!-- end of held out -->"
@@ -169,9 +173,7 @@ def again_lines(folder, steps):
 
 def with_again(page, folder, steps):
     """The page, with the stretch of the model of today made again."""
-    head, rest = page.split(AGAIN[0] + "\n")
-    lines = ["", *again_lines(folder, steps), ""]
-    return head + "\n".join([AGAIN[0], *lines, AGAIN[1]]) + rest.split(AGAIN[1])[1]
+    return between(page, AGAIN, ["", *again_lines(folder, steps), ""])
 
 
 def text(folder=HERE):
@@ -210,5 +212,4 @@ def text(folder=HERE):
         *map(row_line, all_rows),
         "",
     ]
-    head, rest = (folder / "README.md").read_text().split(BEGIN + "\n")
-    return head + "\n".join([BEGIN, *lines, END]) + rest.split(END)[1]
+    return between((folder / "README.md").read_text(), (BEGIN, END), lines)

@@ -31,6 +31,9 @@ sys.path.insert(0, str(HERE))
 
 import board  # noqa: E402
 
+sys.path.insert(0, str(HERE.parent))
+from marked import between  # noqa: E402
+
 PROGRAM = os.environ.get("GRADSYNC_PROGRAM", str(ROOT / "build" / "release" / "gradsync"))
 PYTHON = os.environ.get("GRADSYNC_TEST_PYTHON", str(ROOT / "build/deps/venv/bin/python"))
 PLACE = ROOT / "build" / "releases"
@@ -257,11 +260,8 @@ def measure(file, words):
 
 
 def page():
-    text = (HERE / "README.md").read_text()
-    before, _, rest = text.partition(BEGIN)
-    _, _, after = rest.partition(END)
-    seen = json.loads(SEEN.read_text())
-    return f"{before}{BEGIN}\n\n{board.text(in_order(seen))}\n{END}{after}"
+    lines = ["", board.text(in_order(json.loads(SEEN.read_text())))]
+    return between((HERE / "README.md").read_text(), (BEGIN, END), lines)
 
 
 def in_order(seen):

@@ -17,6 +17,9 @@ from pathlib import Path
 
 HERE = Path(__file__).resolve().parent
 ROOT = HERE.parent.parent
+sys.path.insert(0, str(HERE.parent))
+from marked import between  # noqa: E402
+
 PROGRAM = os.environ.get(
     "GRADSYNC_SECOND_OPINION", str(ROOT / "build" / "release" / "bin" / "print_second_opinion")
 )
@@ -106,8 +109,7 @@ def made():
 
 
 def page():
-    head, rest = (HERE / "README.md").read_text().split(BEGIN + "\n")
-    return head + "\n".join([BEGIN, "", *made(), "", END]) + rest.split(END)[1]
+    return between((HERE / "README.md").read_text(), (BEGIN, END), ["", *made(), ""])
 
 
 def text():
