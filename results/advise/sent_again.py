@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""Where compressed buckets of 1 MiB take too long: single steps, and what TCP sent again.
+"""Whether what TCP sends again makes buckets of 1 MiB take longer than predicted: it does not.
 
     results/advise/sent_again.py measure    runs the cells: sent_again.json; a minute, on a machine
                                             that does nothing else
