@@ -20,6 +20,7 @@ import threading
 import weakref
 
 import gradsync_watch_account as account
+import gradsync_watch_calls as calls
 import gradsync_watch_models as models
 import gradsync_watch_recording as recording
 from gradsync_watch_between import (
@@ -351,6 +352,14 @@ def watch_gpu_memory(module):
     module.reset_peak_memory_stats = reset_peak_memory_stats
 
 
+def watch_collectives(module):
+    calls.watch_collectives(module, standing_for)
+
+
+def watch_gpu(module):
+    calls.watch_gpu(module, standing_for)
+
+
 def flush_at_end_of_workers(module):
     """Processes that multiprocessing forks end without atexit, but with its own finalizers."""
 
@@ -365,9 +374,11 @@ WATCHED = {
     "torch._dynamo.eval_frame": watch_compiled,
     "torch.amp.grad_scaler": watch_grad_scaler,
     "torch.autograd": watch_autograd,
+    "torch.cuda": watch_gpu,
     "torch.cuda.memory": watch_gpu_memory,
     "torch.distributed._composable.replicate": watch_replicate_over_ddp,
     "torch.distributed._composable.replicate_with_fsdp": watch_replicate,
+    "torch.distributed.distributed_c10d": watch_collectives,
     "torch.distributed.fsdp._fully_shard._fsdp_state": watch_fsdp_state,
     "torch.distributed.fsdp._fully_shard._fully_shard": watch_fully_shard,
     "torch.distributed.fsdp.fully_sharded_data_parallel": watch_fsdp,

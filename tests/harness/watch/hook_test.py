@@ -2,8 +2,8 @@
 nothing that goes wrong in it reaches the job.
 
 Covers: gradsync_watch_account.py, gradsync_watch_account_file.py, gradsync_watch_between.py,
-gradsync_watch_hook.py, gradsync_watch_models.py, gradsync_watch_recording.py,
-gradsync_watch_sketch.py, gradsync_watch_writer.py, sitecustomize.py.
+gradsync_watch_calls.py, gradsync_watch_hook.py, gradsync_watch_models.py,
+gradsync_watch_recording.py, gradsync_watch_sketch.py, gradsync_watch_writer.py, sitecustomize.py.
 """
 
 import importlib.util
@@ -113,6 +113,66 @@ class GpuPeakTest(unittest.TestCase):
     def test_of_two_gpus_it_is_not_known(self):
         [line] = of_kind(self.lines_of(2), "gpu_peak")
         self.assertEqual((line["bytes"], line["sentence"]), (-1, "its tensors are on 2 GPUs"))
+
+
+# Each line that is to be told says so. The tensor has its data on the CPU and says otherwise: on a
+# machine without a GPU nothing else can be read there.
+CALLS = """
+import torch
+import torch.distributed as dist
+from torch.distributed import all_reduce
+import gradsync_watch_calls as calls
+import gradsync_watch_hook as hook
+dist.init_process_group("gloo")
+number = torch.ones(())
+dist.barrier()  # told
+all_reduce(number)  # told
+dist.all_reduce(number, async_op=True).wait()
+dist.all_gather_object([None], 7)  # told
+torch.nn.parallel.DistributedDataParallel(torch.nn.Linear(1, 1))
+
+def doubled(value):
+    dist.all_reduce(value)
+    return 2 * value
+
+compiled = torch.compile(doubled, backend="eager", fullgraph=True)
+assert compiled(number) == 2 * number
+number.item()
+calls.watch_reads(torch.Tensor, hook.standing_for)
+
+class OnGpu(torch.Tensor):
+    is_cuda = True
+
+number.item()
+there = number.as_subclass(OnGpu)
+assert there.item() == 1  # told
+assert float(there) == 1  # told
+
+def scaled(value):
+    return value * value.sum().item()
+
+with torch._dynamo.config.patch(capture_scalar_outputs=True):
+    assert torch.compile(scaled, backend="eager", fullgraph=True)(number) == 1
+"""
+
+
+class CallsTest(unittest.TestCase):
+    """What the job waits for by itself, from its own lines."""
+
+    def test_calls_are_told_by_line_and_compile_as_they_did(self):
+        place = {"MASTER_ADDR": "127.0.0.1", "MASTER_PORT": str(free_port())}
+        place |= {"RANK": "0", "WORLD_SIZE": "1"}
+        with tempfile.TemporaryDirectory(prefix="gradsync_test_") as folder:
+            done = run_python("-c", CALLS, env=environment(folder, **place))
+            self.assertEqual(done.returncode, 0, done.stderr)
+            [lines] = events_of(folder).values()
+        self.assertEqual(of_kind(lines, "fault"), [])
+        source = enumerate(CALLS.splitlines(), 1)
+        marked = [number for number, line in source if line.endswith("# told")]
+        told = of_kind(lines, "call")
+        self.assertEqual([line["line"] for line in told], marked)
+        names = ["barrier", "all_reduce", "all_gather_object", "read item", "read __float__"]
+        self.assertEqual([line["name"] for line in told], names)
 
 
 class EventsTest(unittest.TestCase):

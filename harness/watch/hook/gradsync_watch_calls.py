@@ -1,0 +1,100 @@
+"""Calls by which the job itself waits, where torch has them: for its other ranks in collectives,
+barriers and collectives of objects, and for its GPU where the host reads what is there. torch's own
+calls of these are none of the job's.
+"""
+
+import functools
+import os
+import sys
+
+from gradsync_watch_between import torch_folder
+from gradsync_watch_recording import begin_call, end_call, is_passed_by
+
+COLLECTIVES = (
+    "all_gather",
+    "all_gather_into_tensor",
+    "all_gather_object",
+    "all_reduce",
+    "barrier",
+    "broadcast",
+    "broadcast_object_list",
+    "gather",
+    "gather_object",
+    "monitored_barrier",
+    "reduce",
+    "scatter_object_list",
+)
+
+
+def watching_call(original, name, standing_for):
+    """What is begun and not waited for is not recorded: it returns what can be waited for."""
+
+    @standing_for(original)
+    def call(*args, **kwargs):
+        if is_passed_by() or is_passed_over(sys._getframe(1).f_code.co_filename):
+            return original(*args, **kwargs)
+        begun = begin_call()
+        result = original(*args, **kwargs)
+        if kwargs.get("async_op") is not True:
+            end_call("call", begun, name=name)
+        return result
+
+    return call
+
+
+@functools.cache
+def is_passed_over(file):
+    """Of torch's own functions, and of the hook's."""
+    return file.startswith((torch_folder(), os.path.join(os.path.dirname(__file__), "")))
+
+
+def watch_collectives(module, standing_for):
+    """`module` has them; torch.distributed, where it is imported already, by the same names."""
+    package = sys.modules.get("torch.distributed")
+    for name in COLLECTIVES:
+        original = getattr(module, name, None)
+        if original is None:  # of a later torch
+            continue
+        watched = watching_call(original, name, standing_for)
+        setattr(module, name, watched)
+        if getattr(package, name, None) is original:
+            setattr(package, name, watched)
+
+
+# Of a tensor: each has the host wait until its GPU has computed it.
+READS = ("__bool__", "__float__", "__int__", "cpu", "item", "numpy", "tolist")
+
+
+def watching_read(original, name, standing_for):
+    @standing_for(original)
+    def read(tensor, *args, **kwargs):
+        is_passed = not tensor.is_cuda or is_passed_by()
+        if is_passed or is_passed_over(sys._getframe(1).f_code.co_filename):
+            return original(tensor, *args, **kwargs)
+        begun = begin_call()
+        result = original(tensor, *args, **kwargs)
+        end_call("call", begun, name=f"read {name}")
+        return result
+
+    return read
+
+
+@functools.cache
+def watch_reads(tensor_class, standing_for):
+    for name in READS:
+        watched = watching_read(getattr(tensor_class, name), name, standing_for)
+        setattr(tensor_class, name, watched)
+
+
+def watch_gpu(module, standing_for):
+    """Tensors' methods are stood for where the process uses a GPU, as soon as it does."""
+    original = module._lazy_init
+
+    @standing_for(original)
+    def lazy_init():
+        original()
+        watch_reads(sys.modules["torch"].Tensor, standing_for)
+
+    module._lazy_init = lazy_init
+    if module.is_initialized():
+        watch_reads(sys.modules["torch"].Tensor, standing_for)
