@@ -1,14 +1,18 @@
-"""Does `gradsync watch` predict what a fix saves? Watches a job that synchronizes too often, then
-the same job with the line changed that the watcher names, and holds the seconds that it predicted
-against those that were saved.
+"""Does `gradsync watch` predict what a fix saves? Watches a job that synchronizes too often, or
+chatters, then the same job with the lines changed that the watcher names, and holds the seconds
+that it predicted against those that were saved.
 
     benchmarks/peers/saving [--topology 2x1_200mbit] [--launches 4] [--json FILE]
     benchmarks/peers/saving --job hybrid --topology 2x2_200mbit
+    benchmarks/peers/saving --job chatter
 
-ddp     accumulating.py: BERT-mini under DistributedDataParallel, 4 micro-batches, and no_sync
-        around backward alone
-hybrid  hybrid.py: BERT-mini under fully_shard, sharded within a node and replicated over nodes, 4
-        micro-batches, whose replicas are all-reduced in each
+ddp      accumulating.py: BERT-mini under DistributedDataParallel, 4 micro-batches, and no_sync
+         around backward alone
+hybrid   hybrid.py: BERT-mini under fully_shard, sharded within a node and replicated over nodes, 4
+         micro-batches, whose replicas are all-reduced in each
+chatter  chattering.py: a small model under DistributedDataParallel, one micro-batch, and in each
+         step 300 barriers, 300 numbers that are summed over ranks, and 4 objects of 1 MiB that are
+         gathered
 
 The two ways of a job take turns, forth in even launches and back in odd ones; a launch counts the
 median of its steps but the first.
@@ -45,10 +49,17 @@ def replicas_excess_s(watched):
     return policy["saved_s"]
 
 
+CHATTER = ("barriers", "object_collectives", "small_collectives")
+
+
+def chatter_s(watched):
+    return sum(waste["saved_s"] for waste in watched["wastes"] if waste["kind"] in CHATTER)
+
+
 @dataclass(frozen=True)
 class Job:
     script: str
-    wrong: str  # the way that synchronizes too often
+    wrong: str  # the way that wastes
     right: str
     verdicts: dict  # of each way, the first
     saved_s: Callable  # of what was watched: what the fix is predicted to save
@@ -68,6 +79,13 @@ JOBS = {
         right="deferred",
         verdicts={"each": "replicas_more_than_once", "deferred": "fsdp_every_micro_batch"},
         saved_s=replicas_excess_s,
+    ),
+    "chatter": Job(
+        script="chattering.py",
+        wrong="each",
+        right="never",
+        verdicts={"each": "once_per_step", "never": "once_per_step"},
+        saved_s=chatter_s,
     ),
 }
 

@@ -35,6 +35,17 @@ json to_json(const Verdict& verdict) {
           {"fails", verdict.fails}};
 }
 
+json to_json(const std::vector<CallPlace>& places) {
+  json list = json::array();
+  for (const CallPlace& place : places) {
+    list.push_back({{"file", text_or_null(place.file)},
+                    {"line", place.line > 0 ? json(place.line) : json()},
+                    {"calls", place.calls},
+                    {"takes_s", place.takes_s}});
+  }
+  return list;
+}
+
 json to_json(const Waste& waste) {
   return {{"kind", to_string(waste.kind)},
           {"reductions", waste.reductions},
@@ -42,7 +53,8 @@ json to_json(const Waste& waste) {
           {"why", text_or_null(waste.why)},
           {"change", to_json(waste.change)},
           {"saved_s", waste.saved_s ? json(*waste.saved_s) : json()},
-          {"no_saved_s_because", text_or_null(waste.saved_s.why_not())}};
+          {"no_saved_s_because", text_or_null(waste.saved_s.why_not())},
+          {"places", to_json(waste.places)}};
 }
 
 json to_json(const std::vector<ModelVerdict>& models) {

@@ -283,6 +283,18 @@ ModelVerdict read_model(JsonFields fields, const std::string& path) {
   return model;
 }
 
+CallPlace read_call_place(JsonFields fields, const std::string&) {
+  CallPlace place;
+  place.file = sentence_or_null(fields, "file");
+  if (!is_null(fields, "line")) place.line = small(fields, "line", 1);
+  place.calls = small(fields, "calls", 1);
+  const auto takes_s = seconds_or_null(fields, "takes_s");
+  if (!takes_s) fields.fail("takes_s", "seconds");
+  place.takes_s = *takes_s;
+  fields.finish();
+  return place;
+}
+
 Waste read_waste(JsonFields fields, const std::string& path) {
   Waste waste;
   const auto kind = waste_kind(fields.string("kind"));
@@ -299,6 +311,9 @@ Waste read_waste(JsonFields fields, const std::string& path) {
     fields.fail("no_saved_s_because", saved_s ? "null" : "why saved_s is not known");
   }
   waste.saved_s = saved_s ? Known<double>(*saved_s) : Unknown{because};
+  if (fields.has("places")) {
+    waste.places = read_list<CallPlace>(fields, "places", read_call_place);
+  }
   fields.finish();
   return waste;
 }

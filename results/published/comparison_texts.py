@@ -9,7 +9,11 @@ import summary  # isort: skip
 import watch_cost  # isort: skip
 
 
-FIXED = {"ddp": "With the forward enclosed", "hybrid": "With replicas all-reduced once"}
+FIXED = {
+    "ddp": "With the forward enclosed",
+    "hybrid": "With replicas all-reduced once",
+    "chatter": "Without its chatter",
+}
 
 
 def saving_words(context, command, seen):

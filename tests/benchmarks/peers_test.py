@@ -1,8 +1,9 @@
 """benchmarks/peers: the same training in Python beside gradsync, and what is said about the two.
 
-Covers: accumulating.py, collectives.py, compare.py, fitness.py, hybrid.py, launch.py, launches.py,
-network.py, on_nodes.py, one_step.py, options.py, peers/rank.py, recording.py, saving.py,
-peers/strategies.py, recomputation.py, recomputing.py, summary.py, watch_cost.py, wrappers.py.
+Covers: accumulating.py, chattering.py, collectives.py, compare.py, fitness.py, hybrid.py,
+launch.py, launches.py, network.py, on_nodes.py, one_step.py, options.py, peers/rank.py,
+recording.py, saving.py, peers/strategies.py, recomputation.py, recomputing.py, summary.py,
+watch_cost.py, wrappers.py.
 """
 
 import json
@@ -337,6 +338,23 @@ class SlowLaunches(Comparison):
         before, after = (launches[way][0]["per_step"] for way in ("each", "deferred"))
         now, enough = (of["collectives"]["all_reduce"]["bytes"] for of in (before, after))
         self.assertEqual(now, 4 * enough)
+
+    def test_what_chatter_costs(self):
+        """It is counted to the call; how well it is timed is a published figure."""
+        file = self.place / "saving.json"
+        options = ("--launches", "1", "--steps", "3", "--json", file, "--program", PROGRAM)
+        job = ("--job", "chatter", "--topology", "2x1_1gbit")
+        outcome = self.finish(
+            self.start(command=(sys.executable, str(PEERS / "saving.py"), *job, *options))
+        )
+        self.assertEqual(outcome.status, 0, outcome.err)
+        before, after = (json.loads(file.read_text())["launches"][w][0] for w in ("each", "never"))
+        told = {waste["kind"]: waste["reductions"] for waste in before["wastes"]}
+        self.assertLessEqual(
+            told.items(),
+            {"barriers": 300, "small_collectives": 300, "object_collectives": 4}.items(),
+        )
+        self.assertNotIn("barriers", [waste["kind"] for waste in after["wastes"]])
 
 
 class WhatRunsAgain(unittest.TestCase):

@@ -19,6 +19,8 @@ inline constexpr const char* kRead = "read";
 inline constexpr const char* kParameters = "parameters";
 inline constexpr const char* kUnclear = "unclear";
 
+inline constexpr const char* kHostRead = "read ";  // begins names of Calls, as "read item"
+
 // Wrappers that are told apart.
 inline constexpr const char* kFsdp1 = "FullyShardedDataParallel";
 inline constexpr const char* kFullyShard = "fully_shard";
@@ -87,6 +89,7 @@ struct RankEvents {
   // Who wrote what was read of it, where that is not the watcher: "torch.profiler's trace". Nobody
   // is accused then on what such a file does not hold.
   std::string file_kind;
+  bool models_are_by_size = false;  // of such a file: those whose gradients are as large pass for one
   bool is_of_others() const { return !file_kind.empty(); }
   TensorPeak peak;
   int host = 0;  // of a job on several hosts, by their lowest ranks

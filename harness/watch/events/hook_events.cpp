@@ -21,7 +21,7 @@ using nlohmann::json;
 
 namespace {
 
-constexpr std::array<std::pair<const char*, EventKind>, 10> kEventKinds{{
+constexpr std::array<std::pair<const char*, EventKind>, 11> kEventKinds{{
     {"forward", EventKind::Forward},
     {"backward", EventKind::Backward},
     {"optimizer_step", EventKind::OptimizerStep},
@@ -32,6 +32,7 @@ constexpr std::array<std::pair<const char*, EventKind>, 10> kEventKinds{{
     {"zero_grad", EventKind::ZeroGrad},
     {"gradient_use", EventKind::GradientUse},
     {"comm_hook", EventKind::CommHook},
+    {"call", EventKind::Call},
 }};
 
 int read_int(JsonFields& fields, const char* name, std::int64_t at_least,
@@ -280,8 +281,9 @@ void merge(RankEvents& native, const RankEvents& hook) {
   join(native.events, hook.events, EventKind::OptimizerStep, false);
   join(native.events, hook.events, EventKind::ZeroGrad, false);
   join(native.events, hook.events, EventKind::Backward, true);
-  for (const EventKind kind : {EventKind::NoSyncEnter, EventKind::NoSyncLeave, EventKind::Wrap,
-                               EventKind::Sync, EventKind::GradientUse, EventKind::CommHook}) {
+  for (const EventKind kind :
+       {EventKind::NoSyncEnter, EventKind::NoSyncLeave, EventKind::Wrap, EventKind::Sync,
+        EventKind::GradientUse, EventKind::CommHook, EventKind::Call}) {
     join(native.events, hook.events, kind, false);
   }
   native.faults.insert(native.faults.end(), hook.faults.begin(), hook.faults.end());

@@ -11,6 +11,7 @@
 #include "harness/base/errors.h"
 #include "harness/stats/sample.h"
 #include "harness/watch/examined.h"
+#include "harness/watch/wastes/chatter.h"
 #include "harness/watch/wastes/last_reductions.h"
 #include "harness/watch/wastes/savings.h"
 #include "harness/watch/wastes/waste_words.h"
@@ -18,10 +19,14 @@
 namespace gradsync::watch {
 namespace {
 
-constexpr std::array<std::pair<WasteKind, const char*>, 3> kWasteKinds{{
+constexpr std::array<std::pair<WasteKind, const char*>, 7> kWasteKinds{{
     {WasteKind::SmallReductions, "small_reductions"},
     {WasteKind::OneBucket, "one_bucket"},
     {WasteKind::NoOverlap, "no_overlap"},
+    {WasteKind::Barriers, "barriers"},
+    {WasteKind::ObjectCollectives, "object_collectives"},
+    {WasteKind::SmallCollectives, "small_collectives"},
+    {WasteKind::HostReads, "host_reads"},
 }};
 
 // Of a step: what would save less is nobody's concern. Smaller: noise of its times is told.
@@ -217,29 +222,69 @@ std::optional<WasteKind> waste_kind(std::string_view name) {
   return std::nullopt;
 }
 
-std::vector<Waste> wastes_of(std::span<const Examined> ranks) {
+bool is_chatter(WasteKind kind) {
+  return kind >= WasteKind::Barriers;
+}
+
+namespace {
+
+std::size_t index_of(const StepCounts* step, const Examined& rank) {
+  return static_cast<std::size_t>(step - rank.counts.data());
+}
+
+std::vector<Waste> wastes_of_reductions(std::span<const Examined> ranks, const UsualStep& usual) {
   const Examined& first = ranks.front();
-  const auto usual = usual_step(first.counts);
-  // In its first step DDP has one bucket for all gradients, whatever it is told.
-  if (!usual || not_skipped(first.counts).size() < 2) return {};
-  const auto index_of = [&](const StepCounts* step) {
-    return static_cast<std::size_t>(step - first.counts.data());
-  };
-  const auto example = of_ranks(ranks, index_of(usual->example));
+  const auto example = of_ranks(ranks, index_of(usual.example, first));
   if (!example) return {};
   std::vector<Savings> steps;
-  for (const StepCounts* step : usual->all) {
-    const auto all = of_ranks(ranks, index_of(step));
+  for (const StepCounts* step : usual.all) {
+    const auto all = of_ranks(ranks, index_of(step, first));
     steps.push_back(all ? savings_of(*all, step->duration_s()) : Savings());
   }
   std::vector<Waste> wastes;
   for (const WasteKind kind :
-       usual_kinds(steps, savings_of(*example, usual->example->duration_s()))) {
+       usual_kinds(steps, savings_of(*example, usual.example->duration_s()))) {
     const Known<double> saved_s = median_of(steps, kind);
-    if (saved_s && *saved_s < kWorthwhile * median_step_s(*usual)) continue;
+    if (saved_s && *saved_s < kWorthwhile * median_step_s(usual)) continue;
     wastes.push_back(waste_in_words(kind, example->front()));
     wastes.back().saved_s = saved_s;
   }
+  return wastes;
+}
+
+// Adds what of a step's chatter is worth telling. The step that stands for the others has its
+// lines; a time is the median of all.
+void add_chatter(std::vector<Waste>& wastes, std::span<const Examined> ranks,
+                 const UsualStep& usual) {
+  const Examined& first = ranks.front();
+  std::vector<Savings> steps;
+  for (const StepCounts* step : usual.all) {
+    Savings& savings = steps.emplace_back();
+    for (const auto& [kind, chatter] : chatter_of(ranks, index_of(step, first))) {
+      savings[kind] = chatter.saved_s;
+    }
+  }
+  const auto example = chatter_of(ranks, index_of(usual.example, first));
+  for (const auto& [kind, chatter] : example) {
+    const auto having =
+        std::ranges::count_if(steps, [&](const Savings& step) { return step.contains(kind); });
+    if (2 * having <= std::ssize(steps)) continue;
+    const Known<double> saved_s = median_of(steps, kind);
+    const double worthwhile_s = kWorthwhile * median_step_s(usual);
+    const bool is_told = saved_s ? *saved_s >= worthwhile_s
+                                 : chatter.calls >= kMany || takes_s(chatter) >= worthwhile_s;
+    if (is_told) wastes.push_back(chatter_in_words(kind, chatter, saved_s));
+  }
+}
+
+}  // namespace
+
+std::vector<Waste> wastes_of(std::span<const Examined> ranks) {
+  const auto usual = usual_step(ranks.front().counts);
+  // In its first step DDP has one bucket for all gradients, whatever it is told.
+  if (!usual || not_skipped(ranks.front().counts).size() < 2) return {};
+  std::vector<Waste> wastes = wastes_of_reductions(ranks, *usual);
+  add_chatter(wastes, ranks, *usual);
   return wastes;
 }
 

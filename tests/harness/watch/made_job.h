@@ -145,6 +145,16 @@ class MadeJob {
     return *this;
   }
 
+  // The job calls that function of torch.distributed, which moves so much, and goes on after
+  // `takes` milliseconds.
+  MadeJob& call(const std::string& function, std::int64_t takes, const std::string& op,
+                std::int64_t bytes, int line = 71) {
+    const std::int64_t start_ns = now_ns_;
+    name(add(EventKind::Call, takes), function, 0, line);
+    if (!op.empty()) add_at(start_ns, takes, op, bytes);
+    return *this;
+  }
+
   MadeJob& optimizer(const std::string& detail = "") {
     Event& event = add(EventKind::OptimizerStep, 5);
     event.name = "SGD";
@@ -214,6 +224,12 @@ class MadeJob {
   template <typename Part>
   MadeJob& times(int count, Part part) {
     for (int i = 0; i < count; ++i) part(*this);
+    return *this;
+  }
+
+  // It computes for so many milliseconds.
+  MadeJob& computes(std::int64_t milliseconds) {
+    now_ns_ += milliseconds * kMillisecond;
     return *this;
   }
 

@@ -93,6 +93,15 @@ MadeJob by_hand_job(int rank) {
       6, [&](MadeJob& job) { job.reduced_by_hand(64, 80, reductions).optimizer().zero_grad(); });
 }
 
+MadeJob chattering_job(int rank) {
+  return MadeJob(rank).wrap(1, "", 8000).times(6, [](MadeJob& job) {
+    job.forward().reducing().optimizer().zero_grad();
+    job.times(3, [](MadeJob& j) { j.call("all_reduce", 4, "all_reduce", 4, 71); });
+    job.call("all_reduce", 4, "all_reduce", 8, 74).call("barrier", 20, "barrier", 0, 75);
+    job.call("all_gather_object", 30, "all_gather", 2000, 76);
+  });
+}
+
 std::vector<watch::RankEvents> job_without_times() {
   std::vector<watch::RankEvents> processes;
   for (const int rank : {0, 1}) {
@@ -123,6 +132,7 @@ std::vector<SampleJob> sample_jobs() {
           {"batch_norm", two(batch_norm_job)},
           {"one_bucket", two(one_bucket_job)},
           {"by_hand", two(by_hand_job)},
+          {"chattering", two(chattering_job)},
           {"without_times", job_without_times()},
           {"one_of_four", {alone.process()}},
           {"one_process", {no_group.process()}},

@@ -19,6 +19,7 @@ MadeJob cleared_job(int rank);         // gradients cleared between two micro-ba
 MadeJob batch_norm_job(int rank);      // every micro-batch, buffers too, unused parameters searched
 MadeJob one_bucket_job(int rank);      // one micro-batch, and one bucket for 16 MiB
 MadeJob by_hand_job(int rank);         // the same without a wrapper, tensor by tensor
+MadeJob chattering_job(int rank);      // barriers, objects and numbers in every step
 
 // Two ranks of a job that synchronizes in every micro-batch; sizes and ends were not seen.
 std::vector<watch::RankEvents> job_without_times();
