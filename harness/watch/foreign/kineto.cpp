@@ -28,6 +28,7 @@ constexpr std::string_view kZeroGrad = "Optimizer.zero_grad#";
 constexpr std::string_view kModule = "nn.Module: ";
 constexpr std::string_view kSearch = "torch.distributed.ddp.reducer::search_unused_parameters";
 constexpr const char* kDdp = "DistributedDataParallel";
+constexpr int kFewestForReplicas = 4;  // two shards, each of them twice
 constexpr const char* kUnsynced = "no_sync";
 // A gradient scaler that skips an optimizer leaves no range of it.
 constexpr const char* kClearing = "zero_grad, behind a step that a scaler may have skipped,";
@@ -110,7 +111,8 @@ class Reader {
   struct Collective {
     Event event;
     const TracedRange* range;
-    std::string_view op;  // c10d's own name
+    std::string_view op;         // c10d's own name
+    bool is_group_told = false;  // by the collective itself
   };
 
   void see(const TracedRange& range) {
@@ -195,6 +197,7 @@ class Reader {
     Event& event = around->event;
     if (event.bytes < 0) event.bytes = bytes_of(*range.comm, c10d_operation(around->op));
     if (range.comm->group.empty()) return;
+    around->is_group_told = true;
     event.detail = range.comm->group;
     event.object = nonzero_fnv_1a(range.comm->group);
   }
@@ -265,6 +268,7 @@ class Reader {
       }
       seen.insert(own);
     }
+    rank_.models_are_by_size = true;
     for (const Run& run : runs_) {
       if (!run.is_of_ddp) continue;
       for (const std::size_t i : run.forwards) {
@@ -425,10 +429,40 @@ class Reader {
                                [&](const Collective& each) { return each.event.name == op; });
   }
 
+  // Of how many ranks one has a share; nothing where sizes are not in the file.
+  static std::optional<std::int64_t> ranks_of_scatter(const Collective& each) {
+    const TracedInputs* inputs = each.range->inputs;
+    if (inputs == nullptr || inputs->size() < 2) return std::nullopt;
+    const std::int64_t share = size_of((*inputs)[0]);
+    const std::int64_t whole = size_of((*inputs)[1]);
+    if (share <= 0 || whole < 0) return std::nullopt;
+    return whole / share;
+  }
+
+  // As if all were of one type; -1 where it is not known.
+  static std::int64_t size_of(const std::vector<TracedTensor>& tensors) {
+    std::int64_t size = 0;
+    for (const TracedTensor& tensor : tensors) {
+      size = sum_of_known(size, tensor_bytes("float", tensor.sizes));
+    }
+    return size;
+  }
+
+  // Whether some may have been scattered among a part of the ranks, of whose shards others have
+  // replicas.
+  bool may_scatter_among_some() const {
+    if (rank_.world_size < kFewestForReplicas) return false;
+    return std::ranges::any_of(collectives_, [&](const Collective& each) {
+      return each.event.name == "reduce_scatter" && !each.is_group_told &&
+             ranks_of_scatter(each) != rank_.world_size;
+    });
+  }
+
   // A trace of gloo's may name the group of all ranks alone, whatever others there are. Who
   // scatters and reduces as well may do the latter among replicas.
   void forget_doubtful_groups() {
-    if (trace_.groups.size() != 1 || !runs("reduce_scatter") || !runs("all_reduce")) return;
+    if (trace_.groups.size() != 1 || !runs("reduce_scatter")) return;
+    if (!runs("all_reduce") && !may_scatter_among_some()) return;
     for (Collective& each : collectives_) {
       if (each.event.object != trace_.groups.front().number) continue;
       each.event.object = 0;

@@ -159,6 +159,16 @@ TEST(Kineto, ModelsOfTheSameSizesAreNotTakenForOne) {
   EXPECT_EQ(trace.verdict().kind, VerdictKind::NotInFile);
 }
 
+// A critic that synchronizes too often, and a model of its sizes that does not.
+TEST(Kineto, StepsThatMayBeOfAnotherModelOfTheSameSizesAreNotTakenForOneModels) {
+  Trace trace;
+  for (int i = 0; i < 4; ++i) {
+    trace.micro_batch(Reducer::On, true).micro_batch(Reducer::On, false).step();
+    trace.micro_batch(Reducer::On, true).step();
+  }
+  EXPECT_EQ(trace.verdict().kind, VerdictKind::NotInFile);
+}
+
 TEST(Kineto, ModelsOfOtherSizesAreTwo) {
   Trace trace;
   for (int i = 0; i < 4; ++i) {
