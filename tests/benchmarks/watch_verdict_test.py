@@ -6,8 +6,9 @@ with the verdict and the line that it deserves, and the collectives that it coun
 Each script runs N times (once), whatever came of the times before. At the end, and as JSON in FILE,
 stands how often the verdict was right, and on how many ranks each collective was counted. Where
 expected.json names a "torch", the script runs from that version on; before, torch itself fails.
-"ranks" are two and "wastes" none unless it says more, "axes" are counts of a step by what process
-groups do, and "holds" is the policy of which the script itself notes what it holds of gradients.
+"ranks" are two and "wastes" none unless it says more, "calls" are how often a step calls for one of
+these, from one line, "axes" are counts of a step by what process groups do, and "holds" is the
+policy of which the script itself notes what it holds of gradients.
 """
 
 import json
@@ -41,6 +42,10 @@ NIGHTLY = (
     "replicate_deferred", "replicate_never", "replicate_over_ddp", "replicate_over_ddp_deferred",
     "replicate_over_ddp_improper", "fsdp1_hybrid_no_sync", "fsdp_tensor_no_sync",
     "hsdp_last_backward", "hsdp_mixed_replicas_deferred", "hsdp_mixed_all_deferred",
+    "varying_no_sync", "varying_fixed", "one_f_one_b_every", "one_f_one_b_never",
+    "adversarial_accumulating", "adversarial_apart", "gradient_penalty_apart",
+    "lbfgs_accumulating", "checkpointed", "checkpointed_no_sync", "fsdp_checkpointed", "ema",
+    "evaluation_within", "local_sgd_at_the_end", "post_local_sgd", "pipelining_fsdp",
 )  # fmt: skip
 
 
@@ -117,6 +122,9 @@ class JobTest(WatchTest):
         self.assert_verdicts(watched, expected)
         self.assert_line(watched, JOBS / f"{name}.py")
         self.assert_wastes(watched, JOBS / f"{name}.py", expected.get("wastes", []))
+        for kind, calls in expected.get("calls", {}).items():
+            [waste] = [waste for waste in watched["wastes"] if waste["kind"] == kind]
+            self.assertEqual([place["calls"] for place in waste["places"]], [calls], waste)
         if "holds" in expected:
             self.assert_held(watched, outcome, expected["holds"])
         tally.right_verdicts += 1
@@ -161,7 +169,8 @@ class JobTest(WatchTest):
         self.assertEqual([waste["kind"] for waste in wastes], expected, shown)
         for waste in wastes:
             named = (waste["change"]["file"], waste["change"]["line"])
-            self.assertEqual(named, (str(script), line_with(script, "# the waste")))
+            line = line_with(script, f"# the waste: {waste['kind']}")
+            self.assertEqual(named, (str(script), line or line_with(script, "# the waste")))
             self.assertGreater(waste["saved_s"], 0)
             self.assertLess(waste["saved_s"], watched["per_step"]["step_s"])
 

@@ -327,6 +327,20 @@ struct ModelCounts {
   int behind_the_last = 0;
 };
 
+bool has_reductions_in(const MicroBatch& micro_batch, const Event& backward) {
+  return std::ranges::any_of(reductions_of(micro_batch), [&](const Event* each) {
+    return backward.start_ns <= each->start_ns && each->start_ns <= backward.end_ns;
+  });
+}
+
+// DDP reduces in the first backward behind a forward, and in no other.
+const Event* left_behind(const MicroBatch& micro_batch) {
+  const bool is_of_one = models_of(micro_batch).size() == 1 && !is_of_fsdp(micro_batch);
+  if (!is_of_one || micro_batch.backwards.size() < 2) return nullptr;
+  const Event& last = *micro_batch.backwards.back();
+  return has_reductions_in(micro_batch, last) ? nullptr : &last;
+}
+
 bool is_counted_before(const ModelCounts& a, const ModelCounts& b) {
   return std::tuple(a.synchronized, a.micro_batches, -a.behind_the_last) <
          std::tuple(b.synchronized, b.micro_batches, -b.behind_the_last);
@@ -341,6 +355,7 @@ void count_micro_batches(StepCounts& counts, const Quiet& quiet) {
       continue;
     }
     const bool synced = synchronizes(micro_batch, quiet);
+    if (synced && counts.left_behind == nullptr) counts.left_behind = left_behind(micro_batch);
     if (synced) counts.reductions += static_cast<int>(reductions_of(micro_batch).size());
     counts.has_shards |= is_sharded(micro_batch);
     if (!broadcasts_of(micro_batch).empty()) ++counts.micro_batches_with_broadcasts;

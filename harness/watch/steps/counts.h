@@ -45,7 +45,10 @@ struct StepCounts {
   int reductions = 0;                     // collectives of gradients in the whole step
   int alone_collectives = 0;              // begun where autograd ran without a wrapped forward
   int micro_batches_with_broadcasts = 0;  // begun in their forwards
-  bool has_shards = false;                // of a model whose gradients are sharded
+  // A backward behind one that synchronized in the same micro-batch, of one model under DDP: what
+  // it adds is not synchronized. null: there is none.
+  const Event* left_behind = nullptr;
+  bool has_shards = false;       // of a model whose gradients are sharded
   bool models_are_known = true;  // false: two models could pass for two micro-batches of one
   OpSums collectives;
   OpSums excess;

@@ -3,6 +3,8 @@
 #include <algorithm>
 #include <utility>
 
+#include "harness/watch/steps/pipelined.h"
+
 namespace gradsync::watch {
 
 namespace {
@@ -125,10 +127,16 @@ class Cutter {
       open_.is_unsynced = true;
       first_place_ = places_.size();
     }
-    open_.is_unsynced = open_.is_unsynced && (is_of_fsdp(forward) || has_word(forward, "no_sync") ||
-                                              no_syncs_.covers(forward.object));
+    const bool is_told = has_word(forward, "no_sync") || no_syncs_.covers(forward.object);
+    open_.is_unsynced = open_.is_unsynced && (is_of_fsdp(forward) || is_told);
     open_.forwards.push_back(&forward);
+    turns_.push_back({&forward, no_syncs_.innermost(), is_told});
     add_place(forward);
+  }
+
+  // Of a model under FSDP, whose flag is read in backward.
+  bool is_told_in_backward(const Event& forward) const {
+    return no_syncs_.covers(forward.object) || is_flagged_off(forward.object);
   }
 
   void see_backward(const Event& backward) {
@@ -140,11 +148,12 @@ class Cutter {
       open_.is_unsynced =
           open_.is_unsynced &&
           std::all_of(open_.forwards.begin(), open_.forwards.end(), [&](const Event* forward) {
-            return !is_of_fsdp(*forward) || no_syncs_.covers(forward->object) ||
-                   is_flagged_off(forward->object);
+            return !is_of_fsdp(*forward) || is_told_in_backward(*forward);
           });
     }
     open_.backwards.push_back(&backward);
+    const bool is_told = !open_.forwards.empty() && is_told_in_backward(*open_.forwards.front());
+    turns_.push_back({&backward, no_syncs_.innermost(), is_told});
     if (clearing_ != nullptr) step_.clearings.push_back(std::exchange(clearing_, nullptr));
     add_place(backward);
   }
@@ -189,6 +198,7 @@ class Cutter {
       step_.micro_batches.push_back(std::move(open_));
     } else if (!open_.forwards.empty()) {
       step_.evaluation_forwards += static_cast<int>(open_.forwards.size());
+      turns_.resize(turns_.size() - open_.forwards.size());
       for (std::size_t i = first_place_; i < places_.size(); ++i) places_[i].is_evaluation = true;
     }
     open_ = {};
@@ -210,7 +220,26 @@ class Cutter {
     step.repeats_closure |= runs > 1;
   }
 
+  // The micro-batches of a pipeline's stage, in place of those that were cut.
+  void cut_pipeline() {
+    step_.is_interleaved = are_interleaved(turns_);
+    if (auto micro_batches = pipelined(turns_)) {
+      step_.micro_batches = std::move(*micro_batches);
+      std::map<const Event*, std::size_t> places;
+      for (std::size_t i = 0; i < step_.micro_batches.size(); ++i) {
+        places[step_.micro_batches[i].forwards.front()] = i;
+        places[step_.micro_batches[i].backwards.front()] = i;
+      }
+      for (Place& place : places_) {
+        const auto moved = places.find(place.interval);
+        if (moved != places.end()) place.micro_batch = moved->second;
+      }
+    }
+    turns_.clear();
+  }
+
   void close_step() {
+    cut_pipeline();
     const std::int64_t end_ns = step_.end_ns;
     steps_.push_back(std::move(step_));
     step_ = {};
@@ -224,6 +253,7 @@ class Cutter {
   std::vector<Place> places_;
   std::size_t first_place_ = 0;  // of the micro-batch that is open
   Step step_;
+  std::vector<Turn> turns_;  // of the step
   MicroBatch open_;
   const Event* clearing_ = nullptr;
   bool has_begun_ = false;

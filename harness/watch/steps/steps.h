@@ -8,7 +8,7 @@
 //   micro-batch    one or more forwards of wrapped models, then one or more runs of autograd that
 //                  accumulate gradients. The next forward with a gradient begins another. Forwards
 //                  inside a backward (checkpointing) or inside another wrapped forward belong to
-//                  it.
+//                  it. Of a stage of a pipeline, which runs forwards ahead, see pipelined.h.
 //   unsynchronized a micro-batch of which every model's wrapper was seen to be told so: DDP reads
 //                  its flag in forward, FSDP in backward.
 //   evaluation     forwards known to have no gradient, and those that no backward follows. Others
@@ -40,7 +40,8 @@ struct MicroBatch {
   // began. null: none was, or nobody saw.
   const Event* no_sync_at_forward = nullptr;
   const Event* no_sync_at_backward = nullptr;
-  bool is_unsynced = false;  // as above
+  bool is_unsynced = false;   // as above
+  bool is_pipelined = false;  // others begin or end between its forward and its backward
 };
 
 struct Step {
@@ -59,6 +60,7 @@ struct Step {
   // have one there, LBFGS has several.
   const Event* in_closure = nullptr;
   bool repeats_closure = false;
+  bool is_interleaved = false;  // of stages of a pipeline: micro-batches cannot be told apart
 };
 
 struct Steps {

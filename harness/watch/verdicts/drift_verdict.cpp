@@ -18,28 +18,39 @@ namespace {
 constexpr std::int64_t kLoggingBytes = 4096;
 constexpr const char* kRanksDrift = "ranks drift";
 constexpr std::int64_t kUnknownBytes = std::numeric_limits<std::int64_t>::max();
+constexpr std::int64_t kNotByGathers =
+    kUnknownBytes;  // in place of a number of bytes: not by a gather
 constexpr std::int64_t kEndOfTime = std::numeric_limits<std::int64_t>::max();
 
-// Whether a collective can make ranks alike, which a barrier and a gathering of results cannot.
-bool can_average(const Event& collective) {
-  return collective.name != "barrier" && collective.name.find("gather") == std::string::npos;
+bool is_gather(const Event& collective) {
+  return collective.name.find("gather") != std::string::npos;
 }
 
-std::int64_t averaged_bytes(const std::vector<const Event*>& collectives) {
+// Adds up what can make ranks alike, which a barrier cannot. Who gathers `gathered` bytes or more,
+// as many as parameters have, may average what he gathers; fewer are results. Who scatters what it
+// reduces does so with gradients, however small they are.
+std::int64_t averaged_bytes(const std::vector<const Event*>& collectives, std::int64_t gathered) {
   std::int64_t bytes = 0;
+  std::int64_t gathered_bytes = 0;
   for (const Event* collective : collectives) {
-    if (!can_average(*collective)) continue;
-    if (collective->bytes < 0) return kUnknownBytes;
+    if (collective->name == "barrier") continue;
+    if (is_gather(*collective)) {
+      gathered_bytes += std::max<std::int64_t>(0, collective->bytes);
+      continue;
+    }
+    const bool is_scatter = collective->name.find("reduce_scatter") != std::string::npos;
+    if (collective->bytes < 0 || is_scatter) return kUnknownBytes;
     bytes += collective->bytes;
   }
-  return bytes;
+  return gathered_bytes >= gathered ? bytes + gathered_bytes : bytes;
 }
 
 // Whether anything was exchanged outside of backward that can make ranks alike, be it ever so
 // small.
 bool exchanges_outside(const Steps& steps) {
-  return std::any_of(steps.steps.begin(), steps.steps.end(),
-                     [](const Step& step) { return averaged_bytes(step.outside) > 0; });
+  return std::any_of(steps.steps.begin(), steps.steps.end(), [](const Step& step) {
+    return averaged_bytes(step.outside, kNotByGathers) > 0;
+  });
 }
 
 // The last with a wrapped forward; null where there is none.
@@ -66,6 +77,22 @@ bool are_kept_back(const StepCounts& example) {
          });
 }
 
+// Of a pipeline under DDP, whose forward arms the backward that comes next.
+constexpr const char* kArmTheLast =
+    "run every forward under no_sync(), and call reducer.prepare_for_backward() before the last "
+    "backward alone, as torch.distributed.pipelining does";
+
+bool is_pipelined_under_ddp(const MicroBatch& micro_batch) {
+  return micro_batch.is_pipelined && !is_of_fsdp(micro_batch);
+}
+
+void explain_armed_early(Verdict& verdict, const MicroBatch& last) {
+  verdict.why =
+      "each forward that is not under no_sync arms the backward that comes next, which is of an "
+      "earlier micro-batch";
+  verdict.change = change_at(*last.forwards.front(), kArmTheLast);
+}
+
 // Why the last micro-batch did not synchronize. `which`: those that did not, "every micro-batch".
 void explain_never(Verdict& verdict, const RankEvents& rank, const StepCounts& example,
                    const char* which) {
@@ -81,7 +108,9 @@ void explain_never(Verdict& verdict, const RankEvents& rank, const StepCounts& e
     verdict.why = "the wrapper's require_backward_grad_sync is off without a no_sync";
   }
   if (no_sync != nullptr) {
-    verdict.change = change_at(*no_sync, "leave the last micro-batch of a step out of it");
+    verdict.change = change_at(*no_sync, is_pipelined_under_ddp(*last)
+                                             ? kArmTheLast
+                                             : "leave the last micro-batch of a step out of it");
     return;
   }
   const Event* flag = last_flag_before(rank, kGradientFlag, last->backwards.front()->end_ns);
@@ -96,12 +125,18 @@ void explain_never(Verdict& verdict, const RankEvents& rank, const StepCounts& e
 bool averages_by_hand(const RankEvents& rank, const Steps& steps) {
   // How large gradients are is in no file that others write.
   std::int64_t limit = rank.is_of_others() ? 0 : kLoggingBytes;
+  std::int64_t gathered = rank.is_of_others() ? 1 : kNotByGathers;
   for (const Event& event : rank.events) {
-    if (event.kind == EventKind::Wrap && event.bytes >= 0) limit = std::min(limit, event.bytes / 2);
+    if (event.kind != EventKind::Wrap || event.bytes < 0) continue;
+    limit = std::min(limit, event.bytes / 2);
+    gathered = std::min(gathered, std::max(rank.world_size, 1) * event.bytes / 2);
   }
-  const auto averages = [&](const Step& step) { return averaged_bytes(step.outside) > limit; };
-  return averaged_bytes(steps.closing) > limit ||
-         std::any_of(steps.steps.begin(), steps.steps.end(), averages);
+  const auto averages = [&](const std::vector<const Event*>& collectives) {
+    return averaged_bytes(collectives, gathered) > limit;
+  };
+  return averages(steps.closing) ||
+         std::any_of(steps.steps.begin(), steps.steps.end(),
+                     [&](const Step& step) { return averages(step.outside); });
 }
 
 Verdict judge_never(const RankEvents& rank, const Steps& steps, const UsualStep& usual) {
@@ -153,9 +188,22 @@ Verdict judge_too_early(const RankEvents& rank, const Steps& steps, const UsualS
                   example.micro_batches,
                   are_kept_back(example) ? "their gradients come a step late" : kRanksDrift);
   verdict.why = "an earlier micro-batch synchronizes, which does nothing for those behind it";
-  verdict.fails = example.models_are_known && last_wrapped(example)->is_unsynced;
-  explain_never(verdict, rank, example, "the last micro-batch");
+  const MicroBatch& last = *last_wrapped(example);
+  const bool is_armed_early = is_pipelined_under_ddp(last) && !last.is_unsynced;
+  verdict.fails = example.models_are_known && (last.is_unsynced || is_armed_early);
+  if (is_armed_early) {
+    explain_armed_early(verdict, last);
+  } else {
+    explain_never(verdict, rank, example, "the last micro-batch");
+  }
   return verdict;
+}
+
+Verdict judge_left_behind(const StepCounts& example) {
+  return not_recognised(fmt::format(
+      "a backward comes behind the one that synchronizes{}, and DDP reduces nothing of it: ranks "
+      "drift, unless its gradients are of another model",
+      at(*example.left_behind)));
 }
 
 Verdict judge_some_never(const RankEvents& rank, const Steps& steps, const Counted& wrapped) {

@@ -25,6 +25,18 @@ const Event* foreign_no_sync(const MicroBatch& micro_batch) {
   return micro_batch.is_unsynced ? nullptr : micro_batch.no_sync_at_forward;
 }
 
+// A forward before one under no_sync, of the same model, and outside of it: DDP's forward arms the
+// backward that comes next, whichever that is of.
+const Event* arming_forward(const MicroBatch& micro_batch) {
+  const auto& forwards = micro_batch.forwards;
+  if (forwards.size() < 2 || !has_word(*forwards.back(), "no_sync")) return nullptr;
+  for (const Event* forward : forwards) {
+    const bool is_of_it = forward->object == forwards.back()->object;
+    if (is_of_it && !has_word(*forward, "no_sync")) return forward;
+  }
+  return nullptr;
+}
+
 // Why replicate() did, which has a flag in place of no_sync.
 void explain_flag(Verdict& verdict, const RankEvents& rank, const MicroBatch& micro_batch) {
   const Event& forward = *micro_batch.forwards.front();
@@ -47,6 +59,12 @@ void explain_flag(Verdict& verdict, const RankEvents& rank, const MicroBatch& mi
 // Why DDP synchronized too often, by the first micro-batch of the example that tells it.
 void explain_excess(Verdict& verdict, const RankEvents& rank, const StepCounts& example) {
   for (const MicroBatch* micro_batch : example.excess_micro_batches) {
+    if (const Event* arming = arming_forward(*micro_batch)) {
+      verdict.why = "a forward outside of no_sync arms the backward that comes next" + at(*arming);
+      verdict.change = change_at(
+          *arming, "run it under torch.no_grad(), if nothing runs backward from it, or no_sync()");
+      return;
+    }
     if (const Event* misplaced = misplaced_no_sync(*micro_batch)) {
       verdict.why = "no_sync encloses backward but not forward" + at(*misplaced);
       verdict.change = change_at(
@@ -132,8 +150,8 @@ Verdict judge_once(const RankEvents& rank, const Counted& wrapped) {
     if (!step->excess_micro_batches.empty()) more_often.push_back(step);
   }
   const auto may_be_another = [&](const StepCounts* step) {
-    return step != wrapped.front() && !step->models_are_known &&
-           !step->excess_micro_batches.empty();
+    const bool is_one = step->models_are_known && !rank.models_are_by_size;
+    return step != wrapped.front() && !is_one && !step->excess_micro_batches.empty();
   };
   if (rank.is_of_others() && std::ranges::any_of(wrapped, may_be_another)) {
     return not_in_file("whether steps that synchronize once and more often are one model's");

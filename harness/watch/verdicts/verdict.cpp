@@ -42,6 +42,15 @@ constexpr std::array<std::pair<VerdictKind, const char*>, 16> kVerdictKinds{{
 
 Verdict judge_wrapped(const RankEvents& rank, const Steps& steps, const Counted& judged,
                       const UsualStep& usual) {
+  if (most(judged, [](const StepCounts* step) { return step->step->is_interleaved; })) {
+    return not_recognised(
+        "forwards and backwards of several models take turns, as those of a pipeline's stages do: "
+        "which model a backward is of is not known");
+  }
+  if (usual.example->left_behind != nullptr &&
+      most(usual.all, [](const StepCounts* step) { return step->left_behind != nullptr; })) {
+    return judge_left_behind(*usual.example);
+  }
   Counted wrapped;
   std::copy_if(judged.begin(), judged.end(), std::back_inserter(wrapped),
                [](const StepCounts* step) { return step->micro_batches > 0; });

@@ -56,6 +56,31 @@ TEST(NoAccusation, AReadBehindTheLastMicroBatchExcusesNothing) {
   EXPECT_TRUE(verdict.fails);
 }
 
+// DDP reduces in the first backward behind a forward.
+TEST(NoAccusation, ASecondBackwardThatMayBeOfAnotherModel) {
+  expect_not_recognised(
+      four_steps([](MadeJob& j) { j.forward().reducing().backward().optimizer(); }),
+      "a backward comes behind the one that synchronizes");
+}
+
+TEST(NoAccusation, ParametersThatAreGatheredAsLargeAsTheyAre) {
+  const auto job = [](std::int64_t gathered) {
+    return MadeJob().wrap(1, "", 100'000).times(4, [=](MadeJob& j) {
+      j.times(2, unsynced).optimizer().collective("all_gather", gathered);
+    });
+  };
+  expect_not_recognised(job(2 * 100'000), "by hand");
+  expect_accused(verdict_on(job(2 * 40'000)), VerdictKind::Never);  // results
+}
+
+// As torch's pipelines do under FSDP.
+TEST(NoAccusation, GradientsScatteredByHandHoweverSmall) {
+  expect_not_recognised(four_steps([](MadeJob& j) {
+                          j.times(3, unsynced).collective("reduce_scatter", 64).optimizer();
+                        }),
+                        "by hand");
+}
+
 TEST(NoAccusation, AHookThatMayReduceByItself) {
   const auto step = [](MadeJob& j) { j.forward().backward().optimizer(); };
   MadeJob job;

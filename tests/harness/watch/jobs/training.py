@@ -28,6 +28,9 @@ OPERATIONS = {
     "reduce_scatter_": ("reduce_scatter", 1),
     "_reduce_scatter_base_": ("reduce_scatter", 1),
     "scatter_": ("scatter", 0),
+    "send": ("send", 0),
+    "recv_": ("recv", 0),
+    "recv_any_source_": ("recv", 0),
     "barrier": ("barrier", None),
 }
 # The same of those that return what they make: None is that.

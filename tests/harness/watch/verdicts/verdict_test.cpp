@@ -50,6 +50,19 @@ TEST(Verdict, NoSyncOfAnotherModel) {
   EXPECT_EQ(verdict.change->line, 13);
 }
 
+// An evaluation that has gradients, between two micro-batches.
+TEST(Verdict, AForwardThatNoBackwardFollowsArmsTheNextOne) {
+  const Verdict verdict = verdict_on(four_steps([](MadeJob& job) {
+    job.times(2, unsynced).forward(1, "eval");
+    job.enter_no_sync().forward(1, "no_sync").reducing().leave_no_sync();
+    job.forward().reducing().optimizer();
+  }));
+  expect_accused(verdict, VerdictKind::MoreThanOnce);
+  EXPECT_EQ(verdict.sentence, "synchronizes in 2 of 4 micro-batches of a step (1 is enough)");
+  EXPECT_THAT(verdict.why, HasSubstr("a forward outside of no_sync arms the backward"));
+  EXPECT_EQ(verdict.change->line, 21);
+}
+
 TEST(Verdict, SomeMicroBatchesTooMany) {
   const Verdict verdict = verdict_on(
       four_steps([](MadeJob& job) { job.times(2, unsynced).times(2, synced).optimizer(); }));
