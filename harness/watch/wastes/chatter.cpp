@@ -119,20 +119,20 @@ class Lines {
 };
 
 // Of one kind, by rank.
-using OfRanks = std::vector<std::vector<Call>>;
+using CallsOfRanks = std::vector<std::vector<Call>>;
 
 double duration_s(const Call& call) {
   return seconds(call.event->end_ns - call.event->start_ns);
 }
 
 // What the i-th call takes on the rank on which it takes least.
-double least_s(const OfRanks& ranks, std::size_t i) {
+double least_s(const CallsOfRanks& ranks, std::size_t i) {
   double least = std::numeric_limits<double>::max();
   for (const std::vector<Call>& calls : ranks) least = std::min(least, duration_s(calls[i]));
   return least;
 }
 
-Chatter chatter_of(const OfRanks& ranks) {
+Chatter chatter_of(const CallsOfRanks& ranks) {
   std::map<Line, CallPlace> by_line;
   double sum_s = 0;
   bool has_ends = true;
@@ -184,7 +184,7 @@ double takes_s(const Chatter& chatter) {
 }
 
 std::map<WasteKind, Chatter> chatter_of(std::span<const Examined> ranks, std::size_t index) {
-  std::map<WasteKind, OfRanks> by_kind;
+  std::map<WasteKind, CallsOfRanks> by_kind;
   for (const Examined& rank : ranks) {
     for (auto& [kind, calls] : calls_of(rank, index)) by_kind[kind].push_back(std::move(calls));
   }
