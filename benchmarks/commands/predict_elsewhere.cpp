@@ -83,23 +83,59 @@ constexpr auto fields_of(const StepRow*) {
                     field("measured_step_s", &StepRow::measured_step_s).spared()};
 }
 
-// Of each model of the cells, by name and scale: its step, or why it is not known.
+// Of a model that computes: fully_shard divides it into the units that were recorded with it, while
+// each layer of a paced one is a unit.
+StepModel recorded_model(const std::string& file, bool is_sharded) {
+  const models::Profile profile = models::read_profile(file);
+  const StepModel model = predict::step_model_of(profile, 1);
+  if (!is_sharded) return model;
+  std::vector<std::string> units;
+  if (profile.memory) {
+    for (const std::size_t module : models::modules_named(*profile.memory, profile.memory->units)) {
+      units.push_back(profile.memory->modules[module].name);
+    }
+  }
+  return predict::divided_into(units, model);
+}
+
+// Of each cell's model: its step, or why it is not known.
 class Models {
  public:
-  const Known<StepModel>& find(const std::string& name, int scale) {
-    const auto key = std::pair{name, scale};
+  // `recorded`: as --profile has them. Errors: ConfigError where they name no model and file.
+  explicit Models(const std::vector<std::string>& recorded = {}) {
+    for (const std::string& each : recorded) {
+      const std::size_t equals = each.find('=');
+      if (equals == std::string::npos || !models::is_profile(each.substr(equals + 1))) {
+        throw ConfigError(fmt::format(
+            "--profile: got '{}', expected MODEL=FILE, a name that ends in .json", each));
+      }
+      session::find_model(each.substr(0, equals));  // names those there are
+      recorded_[each.substr(0, equals)] = each.substr(equals + 1);
+    }
+  }
+
+  const Known<StepModel>& find(const plan::Cell& cell) {
+    const auto key = std::tuple{cell.model, cell.scale, cell.wrapper == "fsdp"};
     const auto found = known_.find(key);
-    return found != known_.end() ? found->second : known_[key] = read(name, scale);
+    return found != known_.end() ? found->second : known_[key] = read(cell);
   }
 
  private:
-  static Known<StepModel> read(const std::string& name, int scale) {
-    const std::string profile = profile_of(name);
-    if (profile.empty()) return Unknown{what_to_record(name)};
-    return predict::step_model_of(models::read_profile(profile), scale);
+  Known<StepModel> read(const plan::Cell& cell) const {
+    const auto recorded = recorded_.find(cell.model);
+    if (recorded != recorded_.end()) {
+      return recorded_model(recorded->second, cell.wrapper == "fsdp");
+    }
+    const std::string profile = profile_of(cell.model);
+    if (profile.empty()) {
+      return Unknown{fmt::format("{}; --profile {}={}.json takes them", what_to_record(cell.model),
+                                 cell.model, cell.model)};
+    }
+    return predict::step_model_of(models::read_profile(profile), cell.scale);
   }
 
-  std::map<std::pair<std::string, int>, Known<StepModel>> known_;
+  std::map<std::string, std::string> recorded_;
+  std::map<std::tuple<std::string, int, bool>, Known<StepModel>> known_;
 };
 
 std::vector<plan::Cell> cells_of(const ElsewhereOptions& options) {
@@ -124,7 +160,7 @@ StepRow row_of(const plan::Cell& cell, const launch::Topology& topology, const L
   row.cell = cell;
   row.nodes = topology.nodes;
   row.world_size = topology.world_size();
-  const Known<StepModel>& model = models.find(cell.model, cell.scale);
+  const Known<StepModel>& model = models.find(cell);
   row.unknown_because = model ? predict::why_not_predicted(cell, topology) : model.why_not();
   if (!row.unknown_because.empty()) return row;
   predict::StepOptions options = predict::options_of(cell);
@@ -143,7 +179,7 @@ StepRow row_of(const plan::Cell& cell, const launch::Topology& topology, const L
 
 // Each cell on its topology, or on that with each of `nodes`.
 std::vector<StepRow> rows_of(const ElsewhereOptions& options, const LinkFile& links) {
-  Models models;
+  Models models(options.profiles);
   std::vector<StepRow> rows;
   for (const plan::Cell& cell : cells_of(options)) {
     launch::Topology topology =
@@ -174,9 +210,10 @@ launch::Topology topology_of(const plan::Cell& cell, const results::Context& con
   return topology;
 }
 
-std::vector<StepRow> rows_of_run(const std::string& directory, const LinkFile& links) {
+std::vector<StepRow> rows_of_run(const std::string& directory, const LinkFile& links,
+                                 const std::vector<std::string>& profiles = {}) {
   const summary::FinishedRun run = session::read_run(directory);
-  Models models;
+  Models models(profiles);
   std::vector<StepRow> rows;
   for (const results::CellResult& measured : run.result.cells) {
     if (!measured.is_timed()) continue;
@@ -329,7 +366,7 @@ void predict_run(const ElsewhereOptions& options) {
                                   options.overrides.empty() ? "--nodes" : options.overrides[0]));
   }
   const LinkFile links = links_in(options.links);
-  const std::vector<StepRow> rows = rows_of_run(options.model, links);
+  const std::vector<StepRow> rows = rows_of_run(options.model, links, options.profiles);
   if (rows.empty()) throw ConfigError(options.model + ": got no cell with times, expected one");
   print_rows(rows, links, options.as_json);
 }

@@ -14,6 +14,7 @@ struct ElsewhereOptions {
   std::vector<std::string> overrides;  // as --set has them
   std::vector<int> nodes;              // of each topology, instead of its own
   std::string links;                   // a file of schema gradsync.links/1; "": what is assumed
+  std::vector<std::string> profiles;   // "MODEL=FILE": recorded of a model that computes
   bool as_json = false;
 };
 

@@ -203,6 +203,11 @@ void add_predict_step_command(CLI::App& predict) {
       ->check(CLI::Range(1, kMostNodes));
   command->add_option("--links", options->links,
                       "What links and hosts cost, and how sure that is (gradsync.links/1)");
+  command
+      ->add_option("--profile", options->profiles,
+                   "Seconds of a model that computes, as models/record_profile.py recorded them "
+                   "(repeatable)")
+      ->type_name("MODEL=FILE");
   command->add_flag("--json", options->as_json, "Print JSON instead of the table");
   command->callback(
       [options, accumulation_steps] { predict_steps(*options, *accumulation_steps); });

@@ -35,13 +35,14 @@ CollectiveTime ring_time(const Link& link, const HostCost& host, int ranks, doub
   const double share = bytes / ranks;
   const double paused = std::max(0.0, pause * share - link.burst_bytes);
   return {(steps * share + paused) / link.bytes_per_s, steps * link.latency_s,
-          host.collective_s + steps * share * host.per_byte_s};
+          host.collective_s + steps * share * host.per_byte_s,
+          steps * share * host.processor_per_byte_s};
 }
 
 // Pipelined down a binary tree: small messages are what it is for.
 CollectiveTime broadcast_time(const Link& link, const HostCost& host, int ranks, double bytes) {
   return {bytes / link.bytes_per_s, std::ceil(std::log2(ranks)) * link.latency_s,
-          host.collective_s + bytes * host.per_byte_s};
+          host.collective_s + bytes * host.per_byte_s, bytes * host.processor_per_byte_s};
 }
 
 CollectiveTime tree_all_reduce(const Network& network, double bytes) {
@@ -55,7 +56,8 @@ CollectiveTime tree_all_reduce(const Network& network, double bytes) {
       2 * (depth * inter.latency_s + (network.ranks_per_node - 1) * intra.latency_s);
   const double sent = share(network.world_size()) * bytes;
   return {std::max(across, within), messages_s,
-          network.host.collective_s + sent * network.host.per_byte_s};
+          network.host.collective_s + sent * network.host.per_byte_s,
+          sent * network.host.processor_per_byte_s};
 }
 
 CollectiveTime two_level_all_reduce(const Network& network, double bytes) {
@@ -87,6 +89,7 @@ CollectiveTime& CollectiveTime::operator+=(const CollectiveTime& other) {
   wire_s += other.wire_s;
   latency_s += other.latency_s;
   host_s += other.host_s;
+  processor_s += other.processor_s;
   return *this;
 }
 

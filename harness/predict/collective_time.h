@@ -38,6 +38,7 @@ struct CollectiveTime {
   double wire_s = 0;     // bytes at the link's rate
   double latency_s = 0;  // messages that wait for each other
   double host_s = 0;
+  double processor_s = 0;  // meanwhile, of the processor that computes: no part of the total
 
   double total_s() const { return wire_s + latency_s + host_s; }
   CollectiveTime& operator+=(const CollectiveTime& other);

@@ -28,6 +28,9 @@ constexpr auto fields_of(const LinkFile*) {
                     field("per_byte_s", &LinkFile::per_byte_s).later(),
                     field("copy_per_byte_s", &LinkFile::copy_per_byte_s).later(),
                     field("micro_batch_s", &LinkFile::micro_batch_s).later(),
+                    field("processor_per_byte_s", &LinkFile::processor_per_byte_s).later(),
+                    field("fill_per_byte_s", &LinkFile::fill_per_byte_s).later(),
+                    field("shard_per_byte_s", &LinkFile::shard_per_byte_s).later(),
                     field("algorithm", &LinkFile::algorithm).later(),
                     field("scatters_by_all_reduce", &LinkFile::scatters_by_all_reduce).later(),
                     field("gathers_half_late", &LinkFile::gathers_half_late).later(),
@@ -39,12 +42,15 @@ constexpr auto fields_of(const LinkFile*) {
 namespace {
 
 void refuse_negative(const std::string& path, const LinkFile& file) {
-  const std::array<std::pair<const char*, double>, 10> numbers{
+  const std::array<std::pair<const char*, double>, 13> numbers{
       {{"latency_s", file.latency_s},
        {"collective_s", file.collective_s},
        {"per_byte_s", file.per_byte_s},
        {"copy_per_byte_s", file.copy_per_byte_s},
        {"micro_batch_s", file.micro_batch_s},
+       {"processor_per_byte_s", file.processor_per_byte_s},
+       {"fill_per_byte_s", file.fill_per_byte_s},
+       {"shard_per_byte_s", file.shard_per_byte_s},
        {"rank_spread", file.rank_spread},
        {"doubt.compute", file.doubt.compute},
        {"doubt.rate", file.doubt.rate},
@@ -58,7 +64,8 @@ void refuse_negative(const std::string& path, const LinkFile& file) {
 }  // namespace
 
 LinkConstants LinkFile::constants() const {
-  const HostCost host{collective_s, per_byte_s, copy_per_byte_s, micro_batch_s};
+  const HostCost host{collective_s,         per_byte_s,      copy_per_byte_s, micro_batch_s,
+                      processor_per_byte_s, fill_per_byte_s, shard_per_byte_s};
   return {payload_share,          latency_s,         host,     algorithm,
           scatters_by_all_reduce, gathers_half_late, is_shaped};
 }

@@ -23,6 +23,9 @@ struct LinkFile {
   double per_byte_s = 0;
   double copy_per_byte_s = 0;
   double micro_batch_s = 0;
+  double processor_per_byte_s = 0;
+  double fill_per_byte_s = 0;
+  double shard_per_byte_s = 0;
   Algorithm algorithm = Algorithm::Ring;
   bool scatters_by_all_reduce = true;
   bool gathers_half_late = true;

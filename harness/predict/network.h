@@ -18,6 +18,13 @@ struct HostCost {
   double copy_per_byte_s = 0;  // of each byte that DDP copies back once it is reduced, on the
                                // computation's lane; with gradients as bucket views there is none
   double micro_batch_s = 0;    // of each micro-batch, on the computation's lane: hooks, queues
+  // Of each byte that a rank sends: what that takes of the processor which computes, beside it.
+  double processor_per_byte_s = 0;
+  // On the computation's lane, of a model that computes: of each byte that DDP copies into a
+  // bucket, and of each that FSDP gathers or reduces, whose storages are made, filled and freed
+  // each time.
+  double fill_per_byte_s = 0;
+  double shard_per_byte_s = 0;
 };
 
 enum class Algorithm {

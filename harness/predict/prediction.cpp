@@ -42,6 +42,9 @@ void scale_host(Inputs& inputs, double factor) {
   inputs.network.host.per_byte_s *= factor;
   inputs.network.host.copy_per_byte_s *= factor;
   inputs.network.host.micro_batch_s *= factor;
+  inputs.network.host.processor_per_byte_s *= factor;
+  inputs.network.host.fill_per_byte_s *= factor;
+  inputs.network.host.shard_per_byte_s *= factor;
   for (auto* link : {&inputs.network.intra, &inputs.network.inter}) {
     if (*link) (*link)->latency_s *= factor;
   }

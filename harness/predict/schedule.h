@@ -4,6 +4,9 @@
 //
 //   compute  |-- forward --|-- layer 2 --|-- layer 1 --|·····wait·····|
 //   wire                                 |==== bucket 1 ====|= bucket 2 =|
+//
+// Where the library takes the processor that computes, a computation goes on more slowly while the
+// wire is at work: by the share of its time that the collective needs of the processor.
 #pragma once
 
 #include <cstddef>
@@ -50,10 +53,13 @@ class Schedule {
   std::vector<Span> critical_path() const;
 
  private:
-  int append(Span span, double length_s, const std::vector<int>& needs);
+  int append(Span span, const std::vector<int>& needs);
+  double end_of_computation(double start_s, double length_s);
 
   std::vector<Span> spans_;
   std::vector<int> last_{Span::kNoSpan, Span::kNoSpan};
+  std::vector<std::size_t> sent_;  // spans of the wire
+  std::size_t first_beside_ = 0;   // of sent_: what ended earlier is beside no computation any more
   double end_s_ = 0;
 };
 

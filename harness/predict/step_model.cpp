@@ -66,4 +66,33 @@ StepModel step_model_of(const models::Profile& profile, int scale) {
   return model;
 }
 
+StepModel divided_into(const std::vector<std::string>& units, const StepModel& model) {
+  const auto unit_of = [&](const Layer& layer) {
+    for (const std::string& unit : units) {
+      if (layer.name == unit || layer.name.starts_with(unit + ".")) return unit;
+    }
+    return std::string();
+  };
+  StepModel divided = model;
+  divided.layers.clear();
+  divided.shards_optimizer = true;
+  for (const Layer& layer : model.layers) {
+    const std::string name = unit_of(layer);
+    if (divided.layers.empty() || divided.layers.back().name != name) {
+      divided.layers.push_back({name, 0, 0, {}});
+    }
+    Layer& into = divided.layers.back();
+    into.forward_s += layer.forward_s;
+    into.backward_s += layer.backward_s;
+    for (const std::int64_t elements : layer.elements) {
+      if (name.empty()) {
+        divided.root_elements += elements;
+      } else {
+        into.elements.push_back(elements);
+      }
+    }
+  }
+  return divided;
+}
+
 }  // namespace gradsync::predict

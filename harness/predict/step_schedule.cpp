@@ -35,6 +35,10 @@ double bytes_of(std::int64_t elements, std::int64_t bytes_per_element) {
   return static_cast<double>(elements * bytes_per_element);
 }
 
+std::int64_t elements_of(const Layer& layer) {
+  return std::accumulate(layer.elements.begin(), layer.elements.end(), std::int64_t{0});
+}
+
 // What both kinds of steps have in common.
 class Step {
  public:
@@ -57,8 +61,8 @@ class Step {
     return schedule_.send(name, micro_batch, collective_time(network_, group, operation, bytes),
                           needs);
   }
-  Schedule ended() {
-    compute("optimizer", 0, model_.optimizer_s);
+  Schedule ended(double optimizer_s) {
+    compute("optimizer", 0, optimizer_s);
     return std::move(schedule_);
   }
 
@@ -86,7 +90,7 @@ class ReplicatedStep : public Step {
       const double factor = slowest_factor(options_, network_.world_size(), windows[i]);
       micro_batch(static_cast<int>(i), options_.syncs[i], factor);
     }
-    return ended();
+    return ended(model_.optimizer_s);
   }
 
  private:
@@ -111,7 +115,8 @@ class ReplicatedStep : public Step {
     std::size_t next = 0;
     int last_sent = Span::kNoSpan;
     for (std::size_t layer = model_.layers.size(); layer-- > 0;) {
-      compute("backward", index, model_.layers[layer].backward_s * factor);
+      const double fill_s = sync ? fill_of(model_.layers[layer]) : 0;
+      compute("backward", index, model_.layers[layer].backward_s * factor + fill_s);
       for (; sync && next < buckets_.size() && buckets_[next].layer == layer; ++next) {
         last_sent =
             send(fmt::format("bucket {}", next + 1), index, Group::World, Operation::AllReduce,
@@ -120,6 +125,12 @@ class ReplicatedStep : public Step {
     }
     wait_for(last_sent);
     if (sync) copy_back(index);
+  }
+
+  // Gradients that are no views of buckets are copied into them, each when it is ready.
+  double fill_of(const Layer& layer) const {
+    if (options_.wrapper != "ddp" || !options_.copies_back) return 0;
+    return network_.host.fill_per_byte_s * bytes_of(elements_of(layer), models::kFloatBytes);
   }
 
   // The last bucket's copy is made when all others are, which are made while it is waited for; all
@@ -146,7 +157,8 @@ class ShardedStep : public Step {
     for (std::size_t i = 0; i < options_.syncs.size(); ++i) {
       micro_batch(static_cast<int>(i), options_.syncs[i]);
     }
-    return ended();
+    const int shards = model_.shards_optimizer ? ranks_in(network_, this->shards()) : 1;
+    return ended(model_.optimizer_s / shards);
   }
 
  private:
@@ -154,9 +166,17 @@ class ShardedStep : public Step {
 
   Group shards() const { return options_.is_hybrid ? Group::WithinNode : Group::World; }
 
-  std::int64_t elements(std::size_t unit) const {
-    const std::vector<std::int64_t>& each = model_.layers[unit].elements;
-    return std::accumulate(each.begin(), each.end(), std::int64_t{0});
+  std::int64_t elements(std::size_t unit) const { return elements_of(model_.layers[unit]); }
+
+  // What the host takes to make, fill and free what is gathered or reduced of so many elements.
+  double storage_s(std::int64_t elements, std::int64_t bytes_per_element) const {
+    return network_.host.shard_per_byte_s * bytes_of(elements, bytes_per_element);
+  }
+  double gathers_of(std::size_t unit) const {
+    return gathered_[unit] ? 0 : storage_s(elements(unit), options_.parameter_bytes);
+  }
+  double reduces_of(std::int64_t elements) const {
+    return storage_s(elements, options_.gradient_bytes);
   }
 
   void begin_gather(std::size_t unit, int micro_batch) {
@@ -166,8 +186,25 @@ class ShardedStep : public Step {
              bytes_of(elements(unit), options_.parameter_bytes));
   }
 
+  // Parameters in no unit are gathered as if they were one in front of all, and stay.
+  void gather_root(int micro_batch) {
+    if (model_.root_elements == 0) return;
+    if (!has_root_) {
+      compute("gather", micro_batch, storage_s(model_.root_elements, options_.parameter_bytes));
+      wait_for(send("gather root", micro_batch, shards(), Operation::AllGather,
+                    bytes_of(model_.root_elements, options_.parameter_bytes)));
+    }
+    has_root_ = true;
+    for (std::size_t first = 0; options_.prefetches && first < model_.layers.size(); ++first) {
+      if (elements(first) == 0) continue;
+      begin_gather(first, micro_batch);
+      break;
+    }
+  }
+
   // Has `unit`, then begins to gather `next`.
   void gather(std::size_t unit, std::size_t next, int micro_batch) {
+    if (elements(unit) == 0) return;
     begin_gather(unit, micro_batch);
     wait_for(gathering_[unit]);
     gathering_[unit] = Span::kNoSpan;
@@ -175,33 +212,44 @@ class ShardedStep : public Step {
     if (options_.prefetches && next != kNone) begin_gather(next, micro_batch);
   }
 
-  void reduce(std::size_t unit, int micro_batch) {
+  void reduce(const std::string& unit, std::int64_t elements, int micro_batch) {
+    if (elements == 0) return;
     wait_for(reducing_);
-    if (elements(unit) == 0) return;
-    const double bytes = bytes_of(elements(unit), options_.gradient_bytes);
-    const std::string name = "reduce " + model_.layers[unit].name;
+    const double bytes = bytes_of(elements, options_.gradient_bytes);
+    const std::string name = "reduce " + unit;
     reducing_ = send(name, micro_batch, shards(), Operation::ReduceScatter, bytes);
     if (!options_.is_hybrid) return;
     reducing_ = send(name + " across nodes", micro_batch, Group::AcrossNodes, Operation::AllReduce,
                      bytes / network_.ranks_per_node);
   }
 
+  void reduce_root(int micro_batch) {
+    if (model_.root_elements == 0) return;
+    compute("reduce", micro_batch, reduces_of(model_.root_elements));
+    reduce("root", model_.root_elements, micro_batch);
+  }
+
   void micro_batch(int index, bool sync) {
     const double factor = slowest_factor(options_, network_.world_size(), 1);
     const std::size_t units = model_.layers.size();
+    gather_root(index);
     for (std::size_t unit = 0; unit < units; ++unit) {
+      const double gathers_s = gathers_of(unit);
       gather(unit, unit + 1 < units ? unit + 1 : kNone, index);
-      const double hosts_s = unit == 0 ? network_.host.micro_batch_s : 0;
+      const double hosts_s = gathers_s + (unit == 0 ? network_.host.micro_batch_s : 0);
       compute("forward", index, hosts_s + model_.layers[unit].forward_s * factor);
       gathered_[unit] = !options_.reshards_after_forward;
     }
     const bool keeps = !sync && !options_.reshards_after_backward;
     for (std::size_t unit = units; unit-- > 0;) {
+      const double hosts_s = gathers_of(unit) + (sync ? reduces_of(elements(unit)) : 0);
       gather(unit, unit > 0 ? unit - 1 : kNone, index);
-      compute("backward", index, model_.layers[unit].backward_s * factor);
-      if (sync) reduce(unit, index);
+      compute("backward", index, hosts_s + model_.layers[unit].backward_s * factor);
+      if (sync) reduce(model_.layers[unit].name, elements(unit), index);
       gathered_[unit] = keeps;
     }
+    if (sync) reduce_root(index);
+    has_root_ = keeps;
     wait_for(reducing_);
     reducing_ = Span::kNoSpan;
   }
@@ -209,6 +257,7 @@ class ShardedStep : public Step {
   std::vector<bool> gathered_;  // by unit: its parameters are there
   std::vector<int> gathering_;  // by unit: the span that brings them
   int reducing_ = Span::kNoSpan;
+  bool has_root_ = false;
 };
 
 }  // namespace

@@ -8,9 +8,10 @@
                                                 also what the model of today says of them
 
 SET is a folder beside this file (SETS says which plans it runs); without it the first cells are
-meant. The first three need build/release (GRADSYNC_PROGRAM: another program that predicts,
-GRADSYNC_RUNNER: another one that runs) and a machine that does nothing else; a plan takes minutes.
-Measuring is refused while predictions.json is not committed as it is.
+meant. Of a set whose model computes, calibrating also records its profile: profile.json. The first
+three need build/release (GRADSYNC_PROGRAM: another program that predicts, GRADSYNC_RUNNER: another
+one that runs; GRADSYNC_PYTHON: one with torch) and a machine that does nothing else; a plan takes
+minutes. Measuring is refused while predictions.json is not committed as it is.
 """
 
 import functools
@@ -23,6 +24,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from statistics import mean, stdev
 
+import computed
 import page
 import solve
 
@@ -30,11 +32,14 @@ HERE = Path(__file__).resolve().parent
 ROOT = HERE.parent.parent
 PROGRAM = os.environ.get("GRADSYNC_PROGRAM", str(ROOT / "build" / "release" / "gradsync"))
 RUNNER = os.environ.get("GRADSYNC_RUNNER", PROGRAM)
+PYTHON = os.environ.get("GRADSYNC_PYTHON", str(ROOT / "build" / "deps" / "venv" / "bin" / "python"))
 
 # Shares, 1 sd, chosen before any cell was run: lines carry what they should within half a per cent
 # where their self-test says so, a paced layer waits on a clock, and what the host costs on other
 # topologies is known half.
 DOUBT = {"compute": 0.002, "rate": 0.005, "host": 0.5, "pause": 0.15}
+# The same where a model computes, which takes now longer, now shorter.
+DOUBT_COMPUTED = DOUBT | {"compute": 0.02}
 KEPT_OF_CONTEXT = (
     "cpu_model",
     "cpus",
@@ -61,6 +66,8 @@ class Set:
     name: str  # of the folder; "": the first ones, here
     calibration: str  # plans
     plan: str
+    model: str = ""  # that computes; "": it is paced, and has its profile
+    units: str = ""  # what fully_shard is given of it, as record_profile.py takes them
 
     @property
     def folder(self):
@@ -69,11 +76,22 @@ class Set:
     @property
     def links(self):
         at = "/".join(filter(None, ("results/held_out", self.name)))
+        cells = (
+            "four cells of two ranks, in three" if self.model else "two cells of two ranks, in five"
+        )
         return {
             "schema": "gradsync.links/1",
-            "source": f"two cells of two ranks, in five launches ({at})",
+            "source": f"{cells} launches ({at})",
             "shaped": True,
         }
+
+    @property
+    def doubt(self):
+        return DOUBT_COMPUTED if self.model else DOUBT
+
+    @property
+    def profile(self):
+        return self.folder / "profile.json"
 
 
 SETS = {
@@ -81,6 +99,14 @@ SETS = {
     for each in (
         Set("", "held_out_calibration", "held_out"),
         Set("small_buckets", "small_buckets_calibration", "small_buckets"),
+        Set(
+            "bert_mini",
+            "computed_bert_mini_calibration",
+            "computed_bert_mini",
+            "bert_mini",
+            "BertLayer",
+        ),
+        Set("mlp", "computed_mlp_calibration", "computed_mlp", "mlp", "Linear"),
     )
 }
 
@@ -98,8 +124,15 @@ def steps_of(trial):
     return [round(max(of_ranks), 6) for of_ranks in zip(*trial, strict=True)]
 
 
+def phases_of(ranks):
+    """Seconds of a step that a rank's own thread spent in each phase, mean over ranks."""
+    return {
+        phase: mean(mean(rank["phase_s"][phase]) for rank in ranks) for phase in computed.COMPUTE
+    }
+
+
 def measured(plan):
-    """Runs it. Returns its context and of each trial the cell, its steps and what copies took."""
+    """Runs it. Returns its context and of each trial the cell, its steps and what phases took."""
     with tempfile.TemporaryDirectory(prefix="gradsync_held_out_") as place:
         out = Path(place) / "run"
         subprocess.run([RUNNER, "run", plan, "--out", out], check=False, stdout=sys.stderr)
@@ -119,7 +152,8 @@ def measured(plan):
                 "launch": trial["launch"],
                 "status": trial["status"],
                 "step_s": steps_of([rank["step_s"] for rank in ranks]),
-                "copy_s": mean(mean(rank["phase_s"]["copy"]) for rank in ranks) if ranks else None,
+                "copy_s": phases_of(ranks)["copy"] if ranks else None,
+                "phase_s": phases_of(ranks) if ranks else None,
                 "gradient_bytes": (trial["model_info"] or {}).get("gradient_bytes"),
             }
         )
@@ -127,18 +161,24 @@ def measured(plan):
     return {"context": context, "cells": cells, "trials": trials}
 
 
-def predicted_steps(of, cells, constants):
+def predicted_steps(of, cells, constants, profile=None, what="step_s"):
     """Seconds of each cell's step with these constants."""
     with tempfile.TemporaryDirectory(prefix="gradsync_held_out_") as place:
         file = Path(place) / "links.json"
         file.write_text(json.dumps(of.links | constants))
-        rows = predictions_with(of.calibration, file)
-    by_cell = {page.key(row["cell"]): row["step_s"] for row in rows}
+        recorded = None
+        if profile:
+            recorded = Path(place) / "profile.json"
+            recorded.write_text(json.dumps(profile))
+        rows = predictions_with(of.calibration, file, of.model, recorded)
+    by_cell = {page.key(row["cell"]): row[what] for row in rows}
     return [by_cell[cell] for cell in cells]
 
 
-def predictions_with(plan, links):
+def predictions_with(plan, links, model="", profile=None):
     command = [PROGRAM, "predict", "step", "--plan", plan, "--links", links, "--json"]
+    if model:
+        command += ["--profile", f"{model}={profile}"]
     return json.loads(subprocess.run(command, check=True, capture_output=True, text=True).stdout)
 
 
@@ -172,17 +212,76 @@ def constants_of(of, run):
     return each, {name: mean(one[name] for one in each) for name in each[0]}
 
 
+def recorded(of):
+    """The model's profile, as models/record_profile.py records it of the model alone."""
+    with tempfile.TemporaryDirectory(prefix="gradsync_held_out_") as place:
+        out = Path(place) / f"{of.model}.json"
+        build = f"models/examples/{of.model}.py:build"
+        command = [PYTHON, "models/record_profile.py", build, "--units", of.units, "--out", out]
+        subprocess.run(command, check=True, stdout=sys.stderr, cwd=ROOT)
+        return json.loads(out.read_text())
+
+
+def computed_constants(of, trials, profile, latency_s):
+    """Of one launch: copies and what fills buckets as phases have them, what the wire takes of the
+    processor from a fast and a slow line, and FSDP's from what its step leaves over."""
+    by_wrapper = {
+        wrapper: [trial for trial in trials if computed.wrapper_of(trial) == wrapper]
+        for wrapper in ("local", "ddp", "fsdp")
+    }
+    side_by_side = computed.side_by_side(profile, by_wrapper["local"])
+    ddp = by_wrapper["ddp"]
+    copied = mean(
+        trial["copy_s"] / synchronizations(trial["cell"]) / trial["gradient_bytes"] for trial in ddp
+    )
+    known = {"copy_per_byte_s": copied, "latency_s": latency_s}
+    cells = [page.key(trial["cell"]) for trial in ddp]
+    known = solve.solved(
+        known,
+        {"fill_per_byte_s": 1e-10, "processor_per_byte_s": 5e-10},
+        lambda constants: predicted_steps(of, cells, constants, side_by_side, "compute_s"),
+        [computed.compute_s(trial) for trial in ddp],
+    )
+    (fsdp,) = by_wrapper["fsdp"]
+    return solve.solved(
+        known,
+        {"shard_per_byte_s": 2e-10},
+        lambda constants: predicted_steps(of, [page.key(fsdp["cell"])], constants, side_by_side),
+        [mean(fsdp["step_s"])],
+    )
+
+
+def constants_of_computed(of, run, profile):
+    """Of each launch, and their mean; and the profile with the seconds of all launches."""
+    links = run["context"]["links"].values()
+    latency_s = mean(link["round_trip_s"] for link in links) / 2
+    each = [
+        computed_constants(
+            of, [t for t in run["trials"] if t["launch"] == launch], profile, latency_s
+        )
+        for launch in sorted({trial["launch"] for trial in run["trials"]})
+    ]
+    alone = [trial for trial in run["trials"] if computed.wrapper_of(trial) == "local"]
+    constants = {name: mean(one[name] for one in each) for name in each[0]}
+    return each, constants, computed.side_by_side(profile, alone)
+
+
 def calibrate(of):
+    profile = recorded(of) if of.model else None
     run = measured(of.calibration)
-    each, constants = constants_of(of, run)
+    if of.model:
+        each, constants, profile = constants_of_computed(of, run, profile)
+        write(of.profile.name, profile, of.folder)
+    else:
+        each, constants = constants_of(of, run)
     spread = {name: stdev(one[name] for one in each) for name in constants}
     write("calibration.json", run | {"constants": each, "spread": spread}, of.folder)
-    write("links.json", of.links | constants | {"doubt": DOUBT}, of.folder)
+    write("links.json", of.links | constants | {"doubt": of.doubt}, of.folder)
 
 
 def predict(of):
     kept = ("cell", "world_size", "step_s", "interval90_s", "exposed_s", "limit")
-    rows = predictions_with(of.plan, of.folder / "links.json")
+    rows = predictions_with(of.plan, of.folder / "links.json", of.model, of.profile)
     write("predictions.json", [{name: row[name] for name in kept} for row in rows], of.folder)
 
 

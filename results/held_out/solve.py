@@ -1,7 +1,8 @@
-"""What the host costs, solved for from two cells that were measured."""
+"""What the host costs, solved for from cells that were measured."""
 
 # What a step of Newton's method moves a constant by.
 SMALL_S = 1e-5
+SMALL_S_PER_BYTE = 1e-11
 MOST_STEPS = 8
 NEAR_S = 1e-7
 
@@ -19,12 +20,16 @@ def moved_by(left, slopes):
     ]
 
 
-def with_host_costs(known, predicted, measured):
-    """Returns `known` with the collective_s and micro_batch_s that make two cells' steps those that
-    were measured, in seconds; `predicted(constants)`: theirs with such constants. By Newton's
-    method: steps are linear in pieces. Nothing costs less than nothing: a constant that would is 0,
-    and the other one leaves least over."""
-    unknown = {"collective_s": 2e-4, "micro_batch_s": 5e-4}
+def small_of(name):
+    return SMALL_S_PER_BYTE if name.endswith("_per_byte_s") else SMALL_S
+
+
+def solved(known, unknown, predicted, measured):
+    """Returns `known` with the constants `unknown`, which hold a first guess, so that the seconds
+    of as many cells are those that were measured; `predicted(constants)`: theirs with such
+    constants. By Newton's method: steps are linear in pieces. Nothing costs less than nothing: a
+    constant that would is 0, and the other one leaves least over."""
+    unknown = dict(unknown)
     free = list(unknown)
     for _ in range(MOST_STEPS):
         at = predicted(known | unknown)
@@ -33,8 +38,9 @@ def with_host_costs(known, predicted, measured):
             break
         slopes = []
         for name in free:
-            more = predicted(known | unknown | {name: unknown[name] + SMALL_S})
-            slopes.append([(m - a) / SMALL_S for m, a in zip(more, at, strict=True)])
+            small = small_of(name)
+            more = predicted(known | unknown | {name: unknown[name] + small})
+            slopes.append([(m - a) / small for m, a in zip(more, at, strict=True)])
         for name, by in zip(list(free), moved_by(left, slopes), strict=True):
             unknown[name] += by
             if unknown[name] < 0 and len(free) > 1:
@@ -42,3 +48,8 @@ def with_host_costs(known, predicted, measured):
                 free.remove(name)
         unknown = {name: max(0.0, value) for name, value in unknown.items()}
     return known | unknown
+
+
+def with_host_costs(known, predicted, measured):
+    """Returns `known` with the collective_s and micro_batch_s that two cells' steps tell."""
+    return solved(known, {"collective_s": 2e-4, "micro_batch_s": 5e-4}, predicted, measured)

@@ -150,6 +150,22 @@ class StepTest(StepCase):
         self.assertEqual(of["t4_2x1", "no_sync"], of["t4_2x1", "accumulate"])
         self.assertLess(of["t4_2x1", "no_sync"], of["t4_2x1", "baseline"])
 
+    def test_a_model_that_computes_takes_what_was_recorded_of_it(self):
+        """Without units its parameters are the root's: gathered before forward, half of a share
+        paused, reduced after backward by an all_reduce, and stepped by halves."""
+        asked = ("mlp", "--profile", f"mlp={self.profile}", "--topology", self.two)
+        ddp, fsdp = self.predicted(*asked, "--wrapper", "ddp,fsdp", "--strategy", "baseline")
+        (paced,) = self.predicted(
+            *(self.profile, "--topology", self.two, "--strategy", "baseline", "--wrapper", "ddp")
+        )
+        self.assertEqual(ddp["step_s"], paced["step_s"])
+        self.assertEqual(ddp["cell"]["model"], "mlp")
+        rounds = ddp["cell"]["accumulation_steps"]
+        gathered_s = LAYERS * BUCKET_S / 2 * 1.5
+        reduced_s = LAYERS * BUCKET_S
+        expected = rounds * (gathered_s + LAYERS * 3 + reduced_s) + 0.5 / 2
+        self.assertAlmostEqual(fsdp["step_s"], expected, 5)
+
     def test_a_run_has_what_was_measured_beside_it(self):
         """The twin that is published. Nothing of it went into the model, and nothing is set aside
         for what the engine does beside the wire: every step is predicted a little too short.
@@ -181,6 +197,8 @@ class StepTest(StepCase):
             ((self.profile, "--topology", self.two, "--links", self.two), ["schema"]),
             ((self.written("bad.json", without),), ["layers[0].forward_s"]),
             (("--plan", "nothing"), ["nothing"]),
+            (("mlp", "--profile", "mlp"), ["--profile", "expected MODEL=FILE"]),
+            (("mlp", "--profile", f"no_model={self.profile}"), ["no_model"]),
             ((run, "--strategy", "no_sync"), ["its cells are what it ran"]),
             ((run, "--accumulation-steps", "2"), ["its cells are what it ran"]),
         ):

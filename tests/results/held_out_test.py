@@ -7,8 +7,10 @@ from statistics import fmean
 
 ROOT = Path(__file__).resolve().parent.parent.parent
 sys.path.insert(0, str(ROOT / "results" / "held_out"))
+import computed  # noqa: E402
 import make  # noqa: E402
 import page  # noqa: E402
+import solve  # noqa: E402
 
 FEWEST_CELLS = 60
 MOST_APART = 0.01
@@ -58,7 +60,7 @@ class HeldOutTest(unittest.TestCase):
             with self.subTest(of=of.name):
                 trials = page.stored("calibration.json", of.folder)["trials"]
                 calibrated = {page.key(trial["cell"]) for trial in trials}
-                self.assertEqual(len(calibrated), 2)
+                self.assertEqual(len(calibrated), 4 if of.model else 2)
                 self.assertFalse(calibrated & set(predictions(of.folder)))
 
     def test_no_cell_of_one_set_is_in_another(self):
@@ -119,6 +121,59 @@ class HeldOutTest(unittest.TestCase):
             for name, link in links.items():
                 share = link["measured_payload_bits_per_s"] / link["payload_bits_per_s"]
                 self.assertGreaterEqual(share, 0.95, name)
+
+
+def trial(wrapper, forward_s, backward_s, accumulation_steps=2):
+    phases = {"forward": forward_s, "backward": backward_s, "copy": 0.5, "optimizer": 0.25}
+    cell = {"wrapper": wrapper, "accumulation_steps": accumulation_steps}
+    return {"cell": cell, "phase_s": phases}
+
+
+class ComputedTest(unittest.TestCase):
+    def test_a_profile_is_as_long_as_ranks_side_by_side(self):
+        recorded = {
+            "name": "two",
+            "layers": [
+                {"name": "a", "forward_s": 1.0, "backward_s": 1.0},
+                {"name": "b", "forward_s": 3.0, "backward_s": 1.0},
+            ],
+            "optimizer_s": 7.0,
+        }
+        made = computed.side_by_side(recorded, [trial("local", 10, 5), trial("local", 14, 7)])
+        self.assertEqual([layer["forward_s"] for layer in made["layers"]], [1.5, 4.5])
+        self.assertEqual([layer["backward_s"] for layer in made["layers"]], [1.5, 1.5])
+        self.assertEqual(made["optimizer_s"], 0.25)
+        self.assertEqual(recorded["layers"][0]["forward_s"], 1.0)
+
+    def test_a_rank_computes_in_all_phases_but_those_that_wait(self):
+        self.assertEqual(computed.compute_s(trial("ddp", 3, 4)), 3 + 4 + 0.5 + 0.25)
+
+    def test_constants_are_those_with_which_cells_take_what_they_took(self):
+        def steps(constants):
+            fill, processor = constants["fill_per_byte_s"], constants["processor_per_byte_s"]
+            return [1 + 4e7 * (fill + processor), 2 + 8e7 * fill + 1e7 * processor]
+
+        truth = {"fill_per_byte_s": 3e-10, "processor_per_byte_s": 9e-10}
+        guess = {"fill_per_byte_s": 1e-10, "processor_per_byte_s": 5e-10}
+        found = solve.solved({"latency_s": 1}, guess, steps, steps(truth))
+        self.assertEqual(found["latency_s"], 1)
+        for name, value in truth.items():
+            self.assertAlmostEqual(found[name] / value, 1, 6)
+
+    def test_no_constant_is_less_than_nothing(self):
+        found = solve.solved(
+            {},
+            {"shard_per_byte_s": 2e-10},
+            lambda constants: [1 + 1e9 * constants["shard_per_byte_s"]],
+            [0.5],
+        )
+        self.assertEqual(found["shard_per_byte_s"], 0)
+
+    def test_every_set_has_a_page_and_plans(self):
+        for of in make.SETS.values():
+            self.assertTrue((of.folder / "README.md").exists(), of.name)
+            for plan in (of.plan, of.calibration):
+                self.assertTrue((ROOT / "benchmarks" / "plans" / f"{plan}.json").exists(), plan)
 
 
 if __name__ == "__main__":

@@ -21,6 +21,20 @@ TEST(Schedule, ASpanBeginsWhenItsLaneIsFreeAndWhatItNeedsIsThere) {
   EXPECT_DOUBLE_EQ(schedule.exposed_s(), 3);
 }
 
+TEST(Schedule, ComputesMoreSlowlyWhileTheWireTakesTheProcessor) {
+  Schedule schedule;
+  const int first = schedule.compute("backward", 0, 2);
+  CollectiveTime half{4, 0, 0};  // from 2 to 6, half of the processor
+  half.processor_s = 2;
+  schedule.send("bucket 1", 0, half, {first});
+  for (int i = 0; i < 3; ++i) schedule.compute("backward", 0, i == 1 ? 2 : 1);
+  const auto& spans = schedule.spans();
+  EXPECT_DOUBLE_EQ(spans[2].end_s, 4);      // all beside the wire
+  EXPECT_DOUBLE_EQ(spans[3].end_s, 6 + 1);  // half of it
+  EXPECT_DOUBLE_EQ(spans[4].end_s, 8);      // none
+  EXPECT_DOUBLE_EQ(schedule.exposed_s(), 0);
+}
+
 TEST(Schedule, TheCriticalPathHasNoGaps) {
   Schedule schedule;
   const int first = schedule.compute("backward", 0, 2);

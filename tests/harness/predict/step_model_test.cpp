@@ -31,6 +31,23 @@ TEST(StepModel, ScalesTensorsAsAPacedModelDoes) {
   EXPECT_THAT(model.buffer_bytes, ::testing::ElementsAre(8));
 }
 
+TEST(StepModel, LayersOfAUnitBecomeOneAndTheOthersParametersAreTheRoots) {
+  StepModel model;
+  for (const char* name : {"in", "block.1.a", "block.1.b", "block.10", "out"}) {
+    model.layers.push_back({name, 1, 2, {100, 1}});
+  }
+  const StepModel divided = divided_into({"block.1", "block.10"}, model);
+  ASSERT_EQ(divided.layers.size(), 4U);
+  EXPECT_EQ(divided.layers[1].name, "block.1");
+  EXPECT_DOUBLE_EQ(divided.layers[1].forward_s, 2);
+  EXPECT_DOUBLE_EQ(divided.layers[1].backward_s, 4);
+  EXPECT_THAT(divided.layers[1].elements, ::testing::ElementsAre(100, 1, 100, 1));
+  EXPECT_THAT(divided.layers[3].elements, ::testing::IsEmpty());
+  EXPECT_EQ(divided.root_elements, 2 * 101);
+  EXPECT_EQ(divided.elements(), 3 * 101);
+  EXPECT_TRUE(divided.shards_optimizer);
+}
+
 TEST(StepModel, OfAProfileWithoutTimesSaysWhatToRecord) {
   models::Profile without = profile();
   without.layers.clear();

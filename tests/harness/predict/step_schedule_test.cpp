@@ -71,6 +71,23 @@ TEST(Host, CopiesBackWhatIsReducedAndIsBusyInEveryMicroBatch) {
                    2 * (0.5 + 3.125 + 0.5 + 6) + 0.5 + 0.5);
 }
 
+// Buckets are ready at 5.25, 7.5 and 9.75 s.
+TEST(Host, FillsBucketsThatAreNoViews) {
+  Network network = two_nodes(1);
+  network.host.fill_per_byte_s = 0.25 / 4000;
+  StepOptions options = each_layer({false, true});
+  EXPECT_DOUBLE_EQ(step_s(three_layers(), network, options), 9 + 9.75 + 1 + 0.5);
+  options.copies_back = false;
+  EXPECT_DOUBLE_EQ(step_s(three_layers(), network, options), 9 + 9 + 1 + 0.5);
+}
+
+// A bucket is sent for 1 s, in which its rank computes half a second's work: twice in backward.
+TEST(Host, ComputesMoreSlowlyBesideTheWire) {
+  Network network = two_nodes(1);
+  network.host.processor_per_byte_s = 0.5 / 4000;
+  EXPECT_DOUBLE_EQ(step_s(three_layers(), network, each_layer({true})), 9 + 2 * 0.5 + 1 + 0.5);
+}
+
 TEST(ByHand, NothingOverlaps) {
   StepOptions options = each_layer({true});
   Network network = two_nodes(1);
@@ -94,6 +111,37 @@ StepOptions sharded(std::vector<bool> syncs) {
 TEST(Fsdp, PrefetchHidesAllButTheFirstGatherAndTheLastReduce) {
   EXPECT_DOUBLE_EQ(step_s(three_layers(), two_nodes(1), sharded({true})),
                    0.5 + 3 + 0.5 + 6 + 0.5 + 0.5);
+}
+
+// The root's gather stands in front of the first unit's, its reduce behind the last one's.
+TEST(Fsdp, TheRootIsGatheredFirstAndReducedLast) {
+  StepModel model = three_layers();
+  model.root_elements = 1000;
+  EXPECT_DOUBLE_EQ(step_s(model, two_nodes(1), sharded({true})),
+                   2 * 0.5 + 3 + 0.5 + 6 + 2 * 0.5 + 0.5);
+  StepOptions keeps = sharded({false, true});
+  keeps.reshards_after_backward = keeps.reshards_after_forward = false;
+  EXPECT_DOUBLE_EQ(step_s(model, two_nodes(1), keeps), 2 * 0.5 + 9 + 9 + 2 * 0.5 + 0.5);
+}
+
+TEST(Fsdp, ALayerWithoutParametersGathersNothingAhead) {
+  StepModel model = three_layers();
+  model.layers.push_back({"head", 1, 2, {}});
+  EXPECT_DOUBLE_EQ(step_s(model, two_nodes(1), sharded({true})),
+                   0.5 + 4 + 2 + 0.5 + 6 + 0.5 + 0.5);
+}
+
+TEST(Fsdp, MakesAndFreesWhatItGathersAndReduces) {
+  Network network = two_nodes(1);
+  network.host.shard_per_byte_s = 0.25 / 4000;
+  EXPECT_DOUBLE_EQ(step_s(three_layers(), network, sharded({true})),
+                   0.5 + 3.75 + 0.5 + 6 + 6 * 0.25 + 0.5 + 0.5);
+}
+
+TEST(Fsdp, ARankOfAModelThatComputesStepsItsShardAlone) {
+  StepModel model = three_layers();
+  model.shards_optimizer = true;
+  EXPECT_DOUBLE_EQ(step_s(model, two_nodes(1), sharded({true})), 0.5 + 3 + 0.5 + 6 + 0.5 + 0.25);
 }
 
 TEST(Fsdp, WithoutPrefetchEveryGatherIsWaitedFor) {

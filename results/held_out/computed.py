@@ -1,0 +1,36 @@
+"""What a model that computes takes on this machine, from calibration cells: pure functions.
+
+Two ranks side by side share caches and memory, so each is slower than the model alone, of which the
+profile was recorded. How its time divides into layers is the profile's; how long it is, that of
+ranks that compute and send nothing.
+"""
+
+from statistics import mean
+
+COMPUTE = ("forward", "backward", "copy", "optimizer")
+
+
+def wrapper_of(trial):
+    return trial["cell"]["wrapper"]
+
+
+def phase_s(trials, phase):
+    return mean(trial["phase_s"][phase] for trial in trials)
+
+
+def side_by_side(profile, trials):
+    """Returns the profile, its seconds those of `trials`, which send nothing. A cell has one number
+    of micro-batches."""
+    (micro_batches,) = {trial["cell"]["accumulation_steps"] for trial in trials}
+    layers = [dict(layer) for layer in profile["layers"]]
+    for phase in ("forward", "backward"):
+        recorded_s = sum(layer[f"{phase}_s"] for layer in layers)
+        factor = phase_s(trials, phase) / micro_batches / recorded_s
+        for layer in layers:
+            layer[f"{phase}_s"] *= factor
+    return profile | {"layers": layers, "optimizer_s": phase_s(trials, "optimizer")}
+
+
+def compute_s(trial):
+    """What a rank's own thread did in a step, beside waiting."""
+    return sum(trial["phase_s"][phase] for phase in COMPUTE)
