@@ -4,6 +4,7 @@ each function makes a document's lines from the JSON that the script wrote, `see
 
 from texts import measured_on, page, wrapped  # first: it finds the three below
 
+import recomputation as recomputation_of_jobs  # isort: skip
 import saving as saving_of_jobs  # isort: skip
 import summary  # isort: skip
 import watch_cost  # isort: skip
@@ -104,6 +105,14 @@ def watch_cost_account(context, command, seen, _):
         rows.append([strategy, f"{row.alone_s:.4f}", str(row.ratio), str(row.added_ms)])
     caption = over_launches(context, command, len(seen["launches"]))
     return page(wrapped(f"{caption}, each compared with itself:"), summary.markdown(rows))
+
+
+def recomputation(context, command, seen, _):
+    rows = recomputation_of_jobs.rows_of(seen["launches"], seen["work"]["strategies"])
+    cells = [["of a step", "ours, s", "torch, s", "ours / torch"]]
+    cells += [[row.what, f"{row.ours_s:.4f}", f"{row.torch_s:.4f}", str(row.ratio)] for row in rows]
+    caption = over_launches(context, command, len(seen["launches"]["ours"]))
+    return page(wrapped(f"{caption} of each, in turns:"), summary.markdown(cells))
 
 
 MICRO_WATCH = (  # (name of a benchmark without "/alone", what it is)

@@ -225,6 +225,11 @@ FIGURES = {
         f"{PEERS}/README.md",
         comparison_texts.peers,
     ),
+    "recomputation": Comparison(
+        (f"{PEERS}/recomputation", "--launches", "10"),
+        f"{PEERS}/README.md",
+        comparison_texts.recomputation,
+    ),
     "watch_cost_start": Comparison(
         (f"{PEERS}/watch_cost", "start", "--launches", "8"),
         f"{PEERS}/README.md",
