@@ -14,13 +14,14 @@ PARTS = {
     "recompute_s": ("#CAB2D6", "computing again"),
     "copy_s": ("#CC79A7", "copying reduced buckets"),
     "offload_s": ("#F0E442", "copying to the host and back"),
+    "cast_s": ("#E377C2", "copying to another type"),
     "late_peer_s": ("#D55E00", "waiting for a late peer"),
     "wire_s": ("#E69F00", "waiting for the wire"),
 }
 BAR = 0.8
 BETWEEN_CELLS = 0.5
 BETWEEN_SETTINGS = 0.7  # more, and with the name of the setting
-RARE = ("recompute_s", "offload_s")  # explained only where there is some
+RARE = ("recompute_s", "offload_s", "cast_s")  # explained only where there is some
 INCHES_OF_A_BAR = 0.19
 
 

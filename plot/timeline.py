@@ -16,14 +16,16 @@ PHASES = {
     "wait": ("#FFFFFF", "////"),
     "copy": ("#CC79A7", None),
     "offload": ("#F0E442", None),
+    "cast": ("#E377C2", None),
     "optimizer": ("#009E73", None),
 }
 LABELS = {
     "wait": "wait for communication",
     "recompute": "backward, computing again",
     "offload": "copy to the host and back",
+    "cast": "copy to another type",
 }
-RARE = ("recompute", "offload")  # explained only where there is some
+RARE = ("recompute", "offload", "cast")  # explained only where there is some
 BUCKETS = ("#E69F00", "#F5D08A")  # neighbours differ, so that each bucket can be seen
 LANE = 0.8
 TALL_LANE = 2.0  # of communication, where many collectives are in flight at once

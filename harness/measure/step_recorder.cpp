@@ -11,6 +11,7 @@ launch::Activity activity_of(Phase phase) {
     case Phase::Recompute:
     case Phase::Copy:
     case Phase::Offload:
+    case Phase::Cast:
       return launch::Activity::Backward;
     case Phase::Wait:
       return launch::Activity::Wait;

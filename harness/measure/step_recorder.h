@@ -23,11 +23,21 @@ namespace gradsync::measure {
 // Where a rank's own thread is. Recompute: inside of backward, what forward did not keep. Wait:
 // blocked on communication with no computation of its own left. Copy: between such waits it copies
 // what was communicated to where it belongs. Offload: it copies between the device and the host.
-enum class Phase : std::uint8_t { Forward, Backward, Recompute, Wait, Copy, Offload, Optimizer };
+// Cast: it copies to another type.
+enum class Phase : std::uint8_t {
+  Forward,
+  Backward,
+  Recompute,
+  Wait,
+  Copy,
+  Offload,
+  Cast,
+  Optimizer
+};
 constexpr std::array kPhases{Phase::Forward, Phase::Backward, Phase::Recompute, Phase::Wait,
-                             Phase::Copy,    Phase::Offload,  Phase::Optimizer};
+                             Phase::Copy,    Phase::Offload,  Phase::Cast,      Phase::Optimizer};
 constexpr std::array<const char*, kPhases.size()> kPhaseNames{
-    "forward", "backward", "recompute", "wait", "copy", "offload", "optimizer"};
+    "forward", "backward", "recompute", "wait", "copy", "offload", "cast", "optimizer"};
 
 // A thread that stands still is woken no sooner, and what is shorter was no wait. Larger: short
 // waits pass for copying.

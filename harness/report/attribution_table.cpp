@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <array>
 #include <map>
 #include <set>
 
@@ -66,11 +67,13 @@ std::vector<PartColumn> part_columns(const std::vector<const Attribution*>& attr
                                   {&TimeParts::recompute_s, "recompute"},
                                   {&TimeParts::copy_s, "copy"},
                                   {&TimeParts::offload_s, "offload"},
+                                  {&TimeParts::cast_s, "cast"},
                                   {&TimeParts::late_peer_s, "late peer"},
                                   {&TimeParts::wire_s, "wire"}};
   std::erase_if(columns, [&](const PartColumn& column) {
-    const bool is_rare = column.part == &TimeParts::recompute_s ||
-                         column.part == &TimeParts::copy_s || column.part == &TimeParts::offload_s;
+    constexpr std::array kRare{&TimeParts::recompute_s, &TimeParts::copy_s, &TimeParts::offload_s,
+                               &TimeParts::cast_s};
+    const bool is_rare = std::ranges::find(kRare, column.part) != kRare.end();
     return is_rare && std::ranges::none_of(attributions, [&](const Attribution* attribution) {
              return has(*attribution, column.part);
            });
@@ -131,11 +134,12 @@ std::string what_the_parts_mean(const PartView& shown, const std::vector<PartCol
   }
   std::string text = fmt::format(
       "Where a step went, by the last timed one of {} in each row, mean over ranks: own compute,\n"
-      "{}{}{}waiting for a peer that had not come to the same collective, waiting for the wire.",
+      "{}{}{}{}waiting for a peer that had not come to the same collective, waiting for the wire.",
       steps == std::set<std::size_t>{1} ? "1 trial" : summary::range_text(steps) + " trials",
       has_column(columns, &TimeParts::recompute_s) ? "computing again, " : "",
       has_column(columns, &TimeParts::copy_s) ? "copying buckets, " : "",
-      has_column(columns, &TimeParts::offload_s) ? "copying to the host and back, " : "");
+      has_column(columns, &TimeParts::offload_s) ? "copying to the host and back, " : "",
+      has_column(columns, &TimeParts::cast_s) ? "casts, " : "");
   if (clock_error_s > 0) {
     text += fmt::format(
         "\nThe hosts' clocks agree within {:.1f} us: so far may each border between peer and wire "
@@ -162,7 +166,7 @@ void add_parts_row(TextTable& table, const std::vector<PartColumn>& columns,
 TimeParts uncovered(const RankShare& rank) {
   TimeParts rest;
   for (const auto part : {&TimeParts::own_compute_s, &TimeParts::recompute_s, &TimeParts::copy_s,
-                          &TimeParts::offload_s}) {
+                          &TimeParts::offload_s, &TimeParts::cast_s}) {
     rest.*part = rank.*part;
     for (const CollectiveShare& collective : rank.collectives) rest.*part -= collective.*part;
     rest.*part = std::max(0.0, rest.*part);
@@ -228,10 +232,11 @@ std::string attribution_page(const results::Result& result) {
   };
   std::string text = fmt::format(
       "Where a step went, by the last timed one of each trial: means in seconds.\n"
-      "own compute, {}copy{} = what hid a collective; late peer, wire = what the rank waited for "
+      "own compute, {}copy{}{} = what hid a collective; late peer, wire = what the rank waited for "
       "it.\n",
       any_has(&TimeParts::recompute_s) ? "recompute, " : "",
-      any_has(&TimeParts::offload_s) ? ", offload" : "");
+      any_has(&TimeParts::offload_s) ? ", offload" : "",
+      any_has(&TimeParts::cast_s) ? ", cast" : "");
   for (const PartView& part : summary::parts_of(result)) {
     if (!part.name.empty()) text += "\n## " + part.name + "\n";
     for (const CellView& cell : part.cells) {

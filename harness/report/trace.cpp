@@ -81,6 +81,7 @@ void add_collective(RankTrace& trace, const TimelineEvent& event, const Collecti
     if (parts->parts.recompute_s > 0) arguments["recompute_s"] = parts->parts.recompute_s;
     arguments["copy_s"] = parts->parts.copy_s;
     if (parts->parts.offload_s > 0) arguments["offload_s"] = parts->parts.offload_s;
+    if (parts->parts.cast_s > 0) arguments["cast_s"] = parts->parts.cast_s;
     arguments["late_peer_s"] = parts->parts.late_peer_s;
     arguments["wire_s"] = parts->parts.wire_s;
   }

@@ -18,6 +18,7 @@ constexpr auto fields_of(const TimeParts*) {
                     field("recompute_s", &TimeParts::recompute_s).spared(),
                     field("copy_s", &TimeParts::copy_s).later(),
                     field("offload_s", &TimeParts::offload_s).spared(),
+                    field("cast_s", &TimeParts::cast_s).spared(),
                     field("late_peer_s", &TimeParts::late_peer_s),
                     field("wire_s", &TimeParts::wire_s)};
 }

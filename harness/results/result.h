@@ -56,11 +56,14 @@ struct TimeParts {
   double recompute_s = 0;
   double copy_s = 0;
   double offload_s = 0;
+  double cast_s = 0;
   double late_peer_s = 0;
   double wire_s = 0;
 
   double exposed_s() const { return late_peer_s + wire_s; }
-  double total_s() const { return own_compute_s + recompute_s + copy_s + offload_s + exposed_s(); }
+  double total_s() const {
+    return own_compute_s + recompute_s + copy_s + offload_s + cast_s + exposed_s();
+  }
 };
 
 // What was charged to the collectives of one operation and bucket on one rank; own compute,

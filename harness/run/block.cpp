@@ -103,10 +103,18 @@ void keep_timeline(results::RankRecord& rank, const RecordedStep& step,
   }
 }
 
+// Whether a step makes copies in other types than it stores.
+bool casts(const plan::Cell& cell) {
+  const auto differs = [&cell](const std::string& dtype) { return dtype != cell.dtype; };
+  if (cell.wrapper == "fsdp") return differs(cell.param_dtype) || differs(cell.reduce_dtype);
+  return cell.master_weights;
+}
+
 // Phases that only some levers bring.
 bool has_phase(const plan::Cell& cell, Phase phase) {
   if (phase == Phase::Recompute) return cell.activation_checkpointing > 0;
-  return phase != Phase::Offload || cell.offload != "none";
+  if (phase == Phase::Offload) return cell.offload != "none";
+  return phase != Phase::Cast || casts(cell);
 }
 
 results::RankRecord rank_record(const RankContext& context, const std::vector<RecordedStep>& steps,

@@ -129,12 +129,14 @@ std::unique_ptr<sync::Wrapper> wrapped(const RankContext& context, const plan::C
                                                          ddp_options(context, cell));
 }
 
-std::unique_ptr<sync::Optimizer> adamw(const plan::Cell& cell, std::vector<at::Tensor> parameters) {
+std::unique_ptr<sync::Optimizer> adamw(const RankContext& context, const plan::Cell& cell,
+                                       std::vector<at::Tensor> parameters) {
   if (!cell.fused_optimizer) {
     return std::make_unique<sync::PerParameterAdamW>(std::move(parameters), sync::AdamWOptions{});
   }
   if (cell.master_weights) {
-    return std::make_unique<sync::MasterWeightAdamW>(std::move(parameters), sync::AdamWOptions{});
+    return std::make_unique<sync::MasterWeightAdamW>(std::move(parameters), sync::AdamWOptions{},
+                                                     &context.recorder);
   }
   return std::make_unique<sync::FusedAdamW>(std::move(parameters), sync::AdamWOptions{});
 }
@@ -146,8 +148,8 @@ std::unique_ptr<sync::Optimizer> make_optimizer(const RankContext& context, cons
     return std::make_unique<PacedOptimizer>(model.parameters(), model.module().paced_optimizer_s(),
                                             context.pace);
   }
-  const auto make = [&cell](std::vector<at::Tensor> parameters) {
-    return adamw(cell, std::move(parameters));
+  const auto make = [&](std::vector<at::Tensor> parameters) {
+    return adamw(context, cell, std::move(parameters));
   };
   if (cell.offload == "none") return make(model.parameters());
   if (cell.offload == "parameters") {

@@ -126,6 +126,8 @@ void charge(RankParts& out, const RankRecord& rank, double from_s, double to_s) 
     part = &TimeParts::copy_s;
   } else if (during("offload")) {
     part = &TimeParts::offload_s;
+  } else if (during("cast")) {
+    part = &TimeParts::cast_s;
   } else if (head && during("wait")) {
     const bool all_issued = from_s >= out.collectives[*head].all_issued_s;
     part = all_issued ? &TimeParts::wire_s : &TimeParts::late_peer_s;
@@ -155,6 +157,7 @@ void add_to(TimeParts& sum, const TimeParts& more) {
   sum.recompute_s += more.recompute_s;
   sum.copy_s += more.copy_s;
   sum.offload_s += more.offload_s;
+  sum.cast_s += more.cast_s;
   sum.late_peer_s += more.late_peer_s;
   sum.wire_s += more.wire_s;
 }
@@ -191,8 +194,9 @@ struct RankSum {
 // A mean over `steps`.
 TimeParts mean_of(const TimeParts& sum, double steps) {
   TimeParts mean;
-  for (const auto part : {&TimeParts::own_compute_s, &TimeParts::recompute_s, &TimeParts::copy_s,
-                          &TimeParts::offload_s, &TimeParts::late_peer_s, &TimeParts::wire_s}) {
+  for (const auto part :
+       {&TimeParts::own_compute_s, &TimeParts::recompute_s, &TimeParts::copy_s,
+        &TimeParts::offload_s, &TimeParts::cast_s, &TimeParts::late_peer_s, &TimeParts::wire_s}) {
     mean.*part = sum.*part / steps;
   }
   return mean;

@@ -1,11 +1,12 @@
 // Where the time of one step went, rank by rank and collective by collective: this rank's own
-// compute, what it computed twice, copies of what was reduced or offloaded, a late peer, or the
-// wire.
+// compute, what it computed twice, copies of what was reduced or offloaded, casts, a late peer, or
+// the wire.
 //
 // A step is an instant after another in which the rank's thread either did something of its own
 // (any phase but these and what lies between phases), made activations again that checkpointed
 // units had not kept (phase "recompute"), copied what had been reduced to where it belongs (phase
-// "copy"), copied what is offloaded (phase "offload"), or only waited (phase "wait"). Of the
+// "copy"), copied what is offloaded (phase "offload"), copied to another type (phase "cast"), or
+// only waited (phase "wait"). Of the
 // waiting, the part in which a collective of the rank was in flight is exposed communication
 // (measure/exposed.h). Each such instant is charged to one collective, the one issued first of
 // those in flight: what was issued after it stands in line behind it.
@@ -14,6 +15,7 @@
 //   recompute     it ran checkpointed units again, in backward
 //   copy          between two waits it copied a bucket to where its gradients are
 //   offload       it copied between the device and the host
+//   cast          it copied to another type of numbers
 //   late peer     it waited for a collective that some rank had not issued yet: nothing that any
 //                 link could do would have ended the wait
 //   wire          it waited for a collective that all ranks had issued: the transfer, and what the
@@ -23,7 +25,7 @@
 //   rank 1  |-------- backward ----------------|######wire######|
 //                          ^ rank 0 issues     ^ rank 1 issues
 //
-// The six are a partition: they sum to the step. It takes times of several ranks on one clock.
+// The seven are a partition: they sum to the step. It takes times of several ranks on one clock.
 // All pure functions of records.
 #pragma once
 
@@ -38,8 +40,8 @@ namespace gradsync::summary {
 
 using results::TimeParts;
 
-// What was charged to one collective of the step on one rank. Own compute, recomputation, copies
-// and offloading are what hid it.
+// What was charged to one collective of the step on one rank. Own compute, recomputation, copies,
+// offloading and casts are what hid it.
 struct CollectiveParts {
   TimeParts parts;
   int last_rank = 0;        // the one that issued it last

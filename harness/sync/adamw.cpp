@@ -67,23 +67,34 @@ void FusedAdamW::zero_grad() {
 }
 
 MasterWeightAdamW::MasterWeightAdamW(std::vector<at::Tensor> parameters,
-                                     const AdamWOptions& options)
+                                     const AdamWOptions& options, measure::StepRecorder* recorder)
     : parameters_(std::move(parameters)),
       masters_(in_float32(parameters_)),
+      recorder_(recorder),
       adamw_(masters_, options) {}
 
 void MasterWeightAdamW::step() {
   const at::NoGradGuard no_grad;
   const measure::MemoryScope memory(measure::MemoryCategory::OptimizerState);
+  widen_gradients();
+  adamw_.step();
+  round_parameters();
+  adamw_.zero_grad();
+}
+
+void MasterWeightAdamW::widen_gradients() {
+  const measure::InnerPhaseScope phase(recorder_, measure::Phase::Cast);
   for (std::size_t i = 0; i < parameters_.size(); ++i) {
     const at::Tensor& gradient = parameters_[i].grad();
     if (gradient.defined()) masters_[i].mutable_grad() = gradient.to(at::kFloat);
   }
-  adamw_.step();
+}
+
+void MasterWeightAdamW::round_parameters() {
+  const measure::InnerPhaseScope phase(recorder_, measure::Phase::Cast);
   for (std::size_t i = 0; i < parameters_.size(); ++i) {
     if (masters_[i].grad().defined()) parameters_[i].copy_(masters_[i]);
   }
-  adamw_.zero_grad();
 }
 
 void MasterWeightAdamW::zero_grad() {

@@ -11,6 +11,8 @@
 #include <memory>
 #include <vector>
 
+#include "harness/measure/step_recorder.h"
+
 namespace gradsync::sync {
 
 struct AdamWOptions {
@@ -58,7 +60,9 @@ class FusedAdamW : public Optimizer {
 // (2018), section 3.1.
 class MasterWeightAdamW : public Optimizer {
  public:
-  MasterWeightAdamW(std::vector<at::Tensor> parameters, const AdamWOptions& options);
+  // `recorder`, which may be null, sees widening and rounding as phases of their own.
+  MasterWeightAdamW(std::vector<at::Tensor> parameters, const AdamWOptions& options,
+                    measure::StepRecorder* recorder = nullptr);
 
   void step() override;
   void zero_grad() override;
@@ -66,8 +70,12 @@ class MasterWeightAdamW : public Optimizer {
   void set_lr(double lr) override { adamw_.set_lr(lr); }
 
  private:
+  void widen_gradients();
+  void round_parameters();
+
   std::vector<at::Tensor> parameters_;
   std::vector<at::Tensor> masters_;
+  measure::StepRecorder* recorder_;
   FusedAdamW adamw_;  // of the masters
 };
 

@@ -1,6 +1,6 @@
 """Peaks, budgets and the place where memory ran out, as a user of FSDP sees them.
 
-Covers: harness/run/memory_recording.cpp.
+Covers: harness/run/memory_recording.cpp, casts.cpp.
 """
 
 import json
@@ -211,6 +211,31 @@ class MemoryTest(ProgramTest):
             self.assertEqual(counts, peaks[(*key, "none")][1], key)
             if what == "parameters":
                 self.assertLess(peak, peaks[(*key, "optimizer_state")][0], key)
+
+    def test_casts_are_a_phase_where_types_differ(self):
+        types = ("float32", "bfloat16")
+        fsdp = with_cells(FSDP, wrapper=["fsdp"], param_dtype=types, reduce_dtype=types)
+        ddp = with_cells(FSDP, wrapper=["ddp"], dtype=["bfloat16"], master_weights=[False, True])
+        for out, plan, count in (("fsdp", fsdp, 4), ("ddp", ddp, 2)):
+            plan = with_cells(plan, strategy=["no_sync"], accumulation_steps=[2])
+            outcome = self.run_plan(plan, out=out)
+            self.assertEqual(outcome.status, 0, outcome.err)
+            cells = self.result(out)["cells"]
+            self.assertEqual(len(cells), count)
+            for trial, cell in zip(self.trials(out), cells, strict=True):
+                its = trial["cell"]
+                casts = its.get("master_weights", False) or any(
+                    its.get(name, "float32") != "float32"
+                    for name in ("param_dtype", "reduce_dtype")
+                )
+                for rank in trial["ranks"]:
+                    self.assertEqual("cast" in rank["phase_s"], casts, its)
+                    if casts:
+                        self.assertGreater(min(rank["phase_s"]["cast"]), 0, its)
+                for rank in cell["attribution"]["ranks"]:
+                    self.assertEqual(rank.get("cast_s", 0) > 0, casts, its)
+            if out == "fsdp":
+                self.assertIn("casts, ", outcome.out)
 
     def test_attention_holds_what_is_predicted_whoever_spells_it_out(self):
         plan = with_cells(

@@ -8,7 +8,7 @@ import json
 import signal
 import unittest
 
-from program import PACED, QUICK, ROOT, ProgramTest, with_cells
+from program import PACED, QUICK, ROOT, ProgramTest, needs_network_namespaces, with_cells
 
 try:
     import jsonschema
@@ -176,7 +176,7 @@ class SearchTest(SearchCase):
         self.assertEqual(self.found()["cells"][0]["outcome"], "found")
 
 
-class FastestTest(SearchCase):
+class RaceCase(SearchCase):
     def race(self, plan, *arguments, out="search"):
         return self.search(plan, "--fastest", *arguments, out=out)
 
@@ -187,6 +187,8 @@ class FastestTest(SearchCase):
             jsonschema.Draft202012Validator(schema).validate(found)
         return found
 
+
+class FastestTest(RaceCase):
     def peaks(self, plan):
         self.run_plan(plan)
         return {
@@ -245,6 +247,57 @@ class FastestTest(SearchCase):
         ):
             self.assert_refused(self.race(SHARDED, *arguments), *words)
             self.assertFalse((self.place / "search").exists())
+
+
+# Paced steps over a line of which each way takes its own share, so that ways are far apart.
+WAYS = with_cells(
+    PACED,
+    topology=["t4_2x1"],
+    wrapper=["ddp", "fsdp"],
+    strategy=["baseline", "no_sync", "sync_each_batch"],
+    reshard_after_forward=[True, False],
+    accumulation_steps=[4],
+)
+
+
+# Minutes of waiting: ctest's program_search_slow_test.
+@needs_network_namespaces
+class SlowFastest(RaceCase):
+    def test_it_finds_what_trying_everything_finds(self):
+        everything = WAYS | {"launches": 3, "steps": 2}
+        self.run_plan(everything)
+        peaks, times = {}, {}
+        for cell in self.result("run")["cells"]:
+            way = json.dumps(cell["cell"])
+            peaks[way], times[way] = cell["peak_allocated_bytes"], cell["step_s"]["mean"]
+        self.assertEqual(len(peaks), 2 + 3 * 2, "ways of DDP and of both shardings")
+        budgets = sorted(set(peaks.values()))
+        outcome = self.race(with_cells(everything, memory_budget_bytes=budgets))
+        self.assertEqual(outcome.status, 0, outcome.err)
+        winners = set()
+        for budget in budgets:
+            race = [
+                one
+                for one in self.fastest()["contenders"]
+                if one["cell"]["memory_budget_bytes"] == budget
+            ]
+            standings = {self.way_of(one): one["standing"] for one in race}
+            fitting = [way for way, peak in peaks.items() if peak <= budget]
+            raced = [way for way, standing in standings.items() if standing != "too_large"]
+            self.assertEqual(sorted(raced), sorted(fitting))
+            best = min(fitting, key=times.get)
+            self.assertIn(standings[best], ("fastest", "close"), f"{budget}: {standings}")
+            winners.add(best)
+        self.assertGreater(len(winners), 1, "a budget decides which way is the fastest")
+        launched = sum(one["launches"] for one in self.fastest()["contenders"])
+        fit = sum(peak <= budget for budget in budgets for peak in peaks.values())
+        self.assertLess(launched, 3 * fit, "not all that fit ran to the end")
+
+    @staticmethod
+    def way_of(one):
+        """The cell of a contender but for its budget, as a run without has it."""
+        cell = {axis: value for axis, value in one["cell"].items() if axis != "memory_budget_bytes"}
+        return json.dumps(cell)
 
 
 class RefusalTest(SearchCase):

@@ -28,13 +28,6 @@ at::Tensor empty_flat(std::int64_t elements, at::ScalarType type, at::Device dev
   return at::empty({elements}, at::TensorOptions(device).dtype(type));
 }
 
-// The same values for another dtype; the tensor itself where it has it already.
-at::Tensor in_dtype(const at::Tensor& tensor, at::ScalarType type,
-                    MemoryCategory category = MemoryCategory::Communication) {
-  const MemoryScope scope(category);
-  return tensor.to(type);
-}
-
 std::int64_t bytes_of(std::int64_t elements, at::ScalarType type) {
   return elements * static_cast<std::int64_t>(c10::elementSize(type));
 }
@@ -54,11 +47,13 @@ void zero_padding(const at::Tensor& flat, const FlatLayout& layout) {
 }  // namespace
 
 FlatUnit::FlatUnit(std::string name, std::vector<at::Tensor> parameters, const FsdpGroups& groups,
-                   const UnitDtypes& dtypes, const std::optional<HostCopies>& offload)
+                   const UnitDtypes& dtypes, const Casts& casts,
+                   const std::optional<HostCopies>& offload)
     : name_(std::move(name)),
       parameters_(std::move(parameters)),
       groups_(groups),
       dtypes_(dtypes),
+      casts_(casts),
       offload_(offload),
       device_(parameters_.front().device()) {
   check_parameters();
@@ -174,9 +169,9 @@ GradientSource FlatUnit::gradient_source() const {
 
 at::Tensor FlatUnit::gather_input() const {
   const at::Tensor shards = shards_.detach();
-  if (!offload_) return in_dtype(shards, dtypes_.param);
+  if (!offload_) return casts_.to(shards, dtypes_.param, MemoryCategory::Communication);
   const at::Tensor copy = offload_->to_device(shards, device_, MemoryCategory::Communication);
-  at::Tensor input = in_dtype(copy, dtypes_.param);
+  at::Tensor input = casts_.to(copy, dtypes_.param, MemoryCategory::Communication);
   if (!input.is_same(copy)) release_storage(copy);
   return input;
 }
@@ -268,7 +263,7 @@ void FlatUnit::start_reduce() {
   }
   zero_padding(unsharded_gradient_, trained_.layout);
   const at::Tensor accumulated = unsharded_gradient_;
-  unsharded_gradient_ = in_dtype(accumulated, dtypes_.reduce);
+  unsharded_gradient_ = casts_.to(accumulated, dtypes_.reduce, MemoryCategory::Communication);
   if (!unsharded_gradient_.is_same(accumulated)) release_storage(accumulated);
   reduce_output_ =
       empty_flat(shard().numel(), dtypes_.reduce, device_, MemoryCategory::ShardedGradient);
@@ -297,7 +292,7 @@ void FlatUnit::finish_reduce() {
 
 // As fully_shard: cast on the device, then copied.
 at::Tensor FlatUnit::on_host(const at::Tensor& mean) const {
-  const at::Tensor stored = in_dtype(mean, shard().scalar_type(), MemoryCategory::ShardedGradient);
+  const at::Tensor stored = casts_.to(mean, shard().scalar_type(), MemoryCategory::ShardedGradient);
   if (!stored.is_same(mean)) release_storage(mean);
   at::Tensor copy = offload_->to_host(stored, MemoryCategory::ShardedGradient);
   release_storage(stored);
@@ -314,7 +309,7 @@ void FlatUnit::add_to_shard_gradient(at::Tensor mean) {
   } else if (mean.scalar_type() == shard().scalar_type()) {
     gradient = std::move(mean);
   } else {
-    gradient = mean.to(shard().scalar_type());
+    gradient = casts_.to(mean, shard().scalar_type(), MemoryCategory::ShardedGradient);
     release_storage(mean);
   }
 }

@@ -29,6 +29,7 @@
 #include <string>
 #include <vector>
 
+#include "harness/sync/casts.h"
 #include "harness/sync/collectives.h"
 #include "harness/sync/fsdp/flat_layout.h"
 #include "harness/sync/gradient_source.h"
@@ -58,7 +59,8 @@ class FlatUnit {
   // Errors: ConfigError for a unit with fewer elements than ranks that share it, or parameters of
   // different dtypes.
   FlatUnit(std::string name, std::vector<at::Tensor> parameters, const FsdpGroups& groups,
-           const UnitDtypes& dtypes, const std::optional<HostCopies>& offload = std::nullopt);
+           const UnitDtypes& dtypes, const Casts& casts = Casts(nullptr),
+           const std::optional<HostCopies>& offload = std::nullopt);
 
   const std::string& name() const { return name_; }
   std::size_t size() const { return parameters_.size(); }
@@ -126,6 +128,7 @@ class FlatUnit {
   std::vector<at::Tensor> parameters_;  // the trained ones, then the frozen ones
   FsdpGroups groups_;
   UnitDtypes dtypes_;
+  Casts casts_;
   std::optional<HostCopies> offload_;
   at::Device device_;  // of what is whole
 

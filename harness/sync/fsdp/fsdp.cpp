@@ -82,7 +82,8 @@ void FullyShardedDataParallel::add_units(const FsdpGroups& groups) {
   std::optional<HostCopies> offload;
   if (options_.offload_parameters) offload.emplace(options_.recorder);
   const auto unit_of = [&](const std::string& name, std::vector<at::Tensor> parameters) {
-    return std::make_unique<FlatUnit>(name, std::move(parameters), groups, dtypes, offload);
+    return std::make_unique<FlatUnit>(name, std::move(parameters), groups, dtypes,
+                                      Casts(options_.recorder), offload);
   };
   if (!rest.empty()) root_ = unit_of("root", std::move(rest));
   for (const models::Unit& unit : described) {

@@ -141,6 +141,19 @@ TEST(Attribution, CopiesToTheHostAndBackAreNoComputation) {
   EXPECT_DOUBLE_EQ(attribution->ranks.at(0).collectives.at(0).offload_s, 0.25) << "what hid it";
 }
 
+// The same of a shard that is cast before it is gathered.
+TEST(Attribution, CastsAreAPartOfTheirOwn) {
+  const std::vector<TimelinePhase> phases{
+      {"forward", 0, 0, 0.25}, {"cast", 0, 0.25, 0.75}, {"forward", 0, 0.75, 1.0}};
+  const TrialRecord trial = trial_with({rank_of(0, 1, 1.0, phases, {bucket(0, 0.5, 1.0)})});
+  const auto attribution = attribution_of({&trial}, {});
+  const auto& rank = attribution->ranks.at(0);
+  EXPECT_DOUBLE_EQ(rank.own_compute_s, 0.5);
+  EXPECT_DOUBLE_EQ(rank.cast_s, 0.5);
+  EXPECT_DOUBLE_EQ(rank.total_s(), 1.0);
+  EXPECT_DOUBLE_EQ(rank.collectives.at(0).cast_s, 0.25) << "what hid it";
+}
+
 TEST(Attribution, WaitingWithNothingInFlightIsTheRanksOwn) {
   const std::vector<TimelinePhase> phases{{"wait", 0, 0, 1.0}};
   const std::vector<TimelineEvent> events{bucket(0, 0.25, 0.5)};
