@@ -89,7 +89,7 @@ struct RankEvents {
   // Who wrote what was read of it, where that is not the watcher: "torch.profiler's trace". Nobody
   // is accused then on what such a file does not hold.
   std::string file_kind;
-  bool models_are_by_size = false;  // of such a file: those whose gradients are as large pass for one
+  bool models_are_by_size = false;  // in such a file: several may pass for one
   bool is_of_others() const { return !file_kind.empty(); }
   TensorPeak peak;
   int host = 0;  // of a job on several hosts, by their lowest ranks

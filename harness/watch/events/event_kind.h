@@ -22,9 +22,9 @@ enum class EventKind {
   GradientUse,  // the job needs gradients as they are here: `detail` kRead, it read one, or
                 // kParameters, it changed parameters and not by an optimizer; kUnclear, in files
                 // that others wrote: it may
+  CommHook,     // DDP was given a hook that reduces in its place, by whatever means
   Call,  // the job has ranks meet, or reads a device, from when it calls until it goes on; `name`:
          // "barrier", "all_gather_object", "all_reduce", ... or kHostRead and what reads
-  CommHook,  // DDP was given a hook that reduces in its place, by whatever means
 };
 
 }  // namespace gradsync::watch

@@ -59,6 +59,15 @@ def watch_collectives(module, standing_for):
         setattr(module, name, watched)
         if getattr(package, name, None) is original:
             setattr(package, name, watched)
+        compile_alike(original, watched)
+
+
+def compile_alike(original, watched):
+    """torch.compile puts others in the place of some, which it knows by what they are."""
+    functional = sys.modules.get("torch.distributed._functional_collectives")
+    replaced = getattr(functional, "traceable_collective_remaps", {})
+    if original in replaced:
+        replaced[watched] = replaced[original]
 
 
 # Of a tensor: each has the host wait until its GPU has computed it.

@@ -1,7 +1,8 @@
 #include "harness/watch/steps/pipelined.h"
 
-#include <algorithm>
-#include <map>
+#include <cstdint>
+#include <set>
+#include <string>
 
 namespace gradsync::watch {
 namespace {
@@ -15,9 +16,10 @@ class Order {
       const bool is_forward = turn.interval->kind == EventKind::Forward;
       if (is_forward) {
         leaves_some_ |= is_backward_before && ahead_ > 0;
-        ++forwards_[turn.interval->object];
+        models_.insert(turn.interval->object);
       } else {
         repeats_backward_ |= is_backward_before;
+        gradients_.insert(turn.interval->detail);
       }
       ahead_ += is_forward ? 1 : -1;
       has_none_ahead_ |= ahead_ < 0;
@@ -29,10 +31,13 @@ class Order {
   bool is_of_pipeline() const { return ahead_ == 0 && !has_none_ahead_ && repeats_backward_; }
   // The same beyond a group of forwards and the backwards behind it.
   bool goes_beyond_a_group() const { return is_of_pipeline() && leaves_some_; }
-  const std::map<std::int64_t, int>& forwards() const { return forwards_; }  // by model
+  // All backwards make as many gradients: else one may be of another model, which no wrapper has.
+  bool may_be_of_one_model() const { return models_.size() == 1 && gradients_.size() == 1; }
+  const std::set<std::int64_t>& models() const { return models_; }  // that ran forward
 
  private:
-  std::map<std::int64_t, int> forwards_;
+  std::set<std::int64_t> models_;
+  std::set<std::string> gradients_;  // how many a backward makes
   int ahead_ = 0;
   bool has_none_ahead_ = false;
   bool repeats_backward_ = false;  // two follow each other
@@ -43,8 +48,9 @@ class Order {
 
 std::optional<std::vector<MicroBatch>> pipelined(const std::vector<Turn>& turns) {
   const Order order(turns);
-  const auto& models = order.forwards();
-  if (!order.is_of_pipeline() || models.size() != 1 || models.contains(0)) return std::nullopt;
+  if (!order.is_of_pipeline() || !order.may_be_of_one_model() || order.models().contains(0)) {
+    return std::nullopt;
+  }
   std::vector<MicroBatch> micro_batches;
   std::size_t next = 0;
   for (const Turn& turn : turns) {
@@ -66,7 +72,7 @@ std::optional<std::vector<MicroBatch>> pipelined(const std::vector<Turn>& turns)
 
 bool are_interleaved(const std::vector<Turn>& turns) {
   const Order order(turns);
-  return order.goes_beyond_a_group() && order.forwards().size() > 1;
+  return order.goes_beyond_a_group() && order.models().size() > 1;
 }
 
 }  // namespace gradsync::watch

@@ -225,17 +225,23 @@ class Cutter {
     step_.is_interleaved = are_interleaved(turns_);
     if (auto micro_batches = pipelined(turns_)) {
       step_.micro_batches = std::move(*micro_batches);
-      std::map<const Event*, std::size_t> places;
-      for (std::size_t i = 0; i < step_.micro_batches.size(); ++i) {
-        places[step_.micro_batches[i].forwards.front()] = i;
-        places[step_.micro_batches[i].backwards.front()] = i;
-      }
-      for (Place& place : places_) {
-        const auto moved = places.find(place.interval);
-        if (moved != places.end()) place.micro_batch = moved->second;
-      }
+      move_places();
     }
     turns_.clear();
+  }
+
+  // To the micro-batches that the step has now.
+  void move_places() {
+    std::map<const Event*, std::size_t> moved;
+    for (std::size_t i = 0; i < step_.micro_batches.size(); ++i) {
+      moved[step_.micro_batches[i].forwards.front()] = i;
+      moved[step_.micro_batches[i].backwards.front()] = i;
+    }
+    for (auto place = places_.rbegin(); place != places_.rend(); ++place) {
+      if (place->step != steps_.size()) return;  // of the step before
+      const auto found = moved.find(place->interval);
+      if (found != moved.end()) place->micro_batch = found->second;
+    }
   }
 
   void close_step() {

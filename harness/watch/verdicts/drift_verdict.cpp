@@ -18,8 +18,8 @@ namespace {
 constexpr std::int64_t kLoggingBytes = 4096;
 constexpr const char* kRanksDrift = "ranks drift";
 constexpr std::int64_t kUnknownBytes = std::numeric_limits<std::int64_t>::max();
-constexpr std::int64_t kNotByGathers =
-    kUnknownBytes;  // in place of a number of bytes: not by a gather
+// In place of a number of bytes: no gather makes ranks alike.
+constexpr std::int64_t kNotByGathers = kUnknownBytes;
 constexpr std::int64_t kEndOfTime = std::numeric_limits<std::int64_t>::max();
 
 bool is_gather(const Event& collective) {

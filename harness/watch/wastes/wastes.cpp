@@ -252,6 +252,19 @@ std::vector<Waste> wastes_of_reductions(std::span<const Examined> ranks, const U
   return wastes;
 }
 
+Savings without_chatter(const std::map<WasteKind, Chatter>& all) {
+  Savings savings;
+  for (const auto& [kind, chatter] : all) savings[kind] = chatter.saved_s;
+  return savings;
+}
+
+// Of what is not timed, many calls are told.
+bool is_worth_telling(const Chatter& chatter, const Known<double>& saved_s, double step_s) {
+  const double worthwhile_s = kWorthwhile * step_s;
+  if (saved_s) return *saved_s >= worthwhile_s;
+  return chatter.calls >= kMany || takes_s(chatter) >= worthwhile_s;
+}
+
 // Adds what of a step's chatter is worth telling. The step that stands for the others has its
 // lines; a time is the median of all.
 void add_chatter(std::vector<Waste>& wastes, std::span<const Examined> ranks,
@@ -259,21 +272,14 @@ void add_chatter(std::vector<Waste>& wastes, std::span<const Examined> ranks,
   const Examined& first = ranks.front();
   std::vector<Savings> steps;
   for (const StepCounts* step : usual.all) {
-    Savings& savings = steps.emplace_back();
-    for (const auto& [kind, chatter] : chatter_of(ranks, index_of(step, first))) {
-      savings[kind] = chatter.saved_s;
-    }
+    steps.push_back(without_chatter(chatter_of(ranks, index_of(step, first))));
   }
   const auto example = chatter_of(ranks, index_of(usual.example, first));
-  for (const auto& [kind, chatter] : example) {
-    const auto having =
-        std::ranges::count_if(steps, [&](const Savings& step) { return step.contains(kind); });
-    if (2 * having <= std::ssize(steps)) continue;
+  for (const WasteKind kind : usual_kinds(steps, without_chatter(example))) {
+    const Chatter& chatter = example.at(kind);
     const Known<double> saved_s = median_of(steps, kind);
-    const double worthwhile_s = kWorthwhile * median_step_s(usual);
-    const bool is_told = saved_s ? *saved_s >= worthwhile_s
-                                 : chatter.calls >= kMany || takes_s(chatter) >= worthwhile_s;
-    if (is_told) wastes.push_back(chatter_in_words(kind, chatter, saved_s));
+    if (!is_worth_telling(chatter, saved_s, median_step_s(usual))) continue;
+    wastes.push_back(chatter_in_words(kind, chatter, saved_s));
   }
 }
 

@@ -77,17 +77,18 @@ TEST(HookEvents, AreOfAllKindsAndByTime) {
   int at_ns = 100;
   for (const char* kind :
        {"forward", "backward", "optimizer_step", "no_sync_enter", "no_sync_leave", "wrap", "sync",
-        "zero_grad", "gradient_use", "comm_hook"}) {
+        "zero_grad", "gradient_use", "comm_hook", "call"}) {
     text +=
         "{\"kind\":\"" + std::string(kind) + "\",\"start_ns\":" + std::to_string(at_ns--) + "}\n";
   }
   const RankEvents read = parse_hook_events(text, "hook-42.jsonl");
   std::vector<EventKind> kinds;
   for (const Event& each : read.events) kinds.push_back(each.kind);
-  EXPECT_THAT(kinds, ElementsAre(EventKind::CommHook, EventKind::GradientUse, EventKind::ZeroGrad,
-                                 EventKind::Sync, EventKind::Wrap, EventKind::NoSyncLeave,
-                                 EventKind::NoSyncEnter, EventKind::OptimizerStep,
-                                 EventKind::Backward, EventKind::Forward));
+  EXPECT_THAT(
+      kinds,
+      ElementsAre(EventKind::Call, EventKind::CommHook, EventKind::GradientUse, EventKind::ZeroGrad,
+                  EventKind::Sync, EventKind::Wrap, EventKind::NoSyncLeave, EventKind::NoSyncEnter,
+                  EventKind::OptimizerStep, EventKind::Backward, EventKind::Forward));
 }
 
 TEST(HookEvents, GroupsAreJoinedFromSeveralLines) {

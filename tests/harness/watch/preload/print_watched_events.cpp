@@ -13,8 +13,8 @@ namespace {
 nlohmann::json json_of(const Event& event) {
   static constexpr const char* kKinds[] = {
       "forward", "backward", "collective", "optimizer_step", "no_sync_enter", "no_sync_leave",
-      "wrap",    "sync",     "zero_grad",  "gradient_use",   "comm_hook"};
-  static_assert(std::size(kKinds) == static_cast<int>(EventKind::CommHook) + 1);
+      "wrap",    "sync",     "zero_grad",  "gradient_use",   "comm_hook",     "call"};
+  static_assert(std::size(kKinds) == static_cast<int>(EventKind::Call) + 1);
   return {{"kind", kKinds[static_cast<int>(event.kind)]},
           {"start_ns", event.start_ns},
           {"end_ns", event.end_ns},

@@ -6,9 +6,8 @@
 
 #include <vector>
 
-#include "harness/watch/examined.h"
-#include "tests/harness/watch/judged_job.h"
 #include "tests/harness/watch/sample_jobs.h"
+#include "tests/harness/watch/wastes/wasting_job.h"
 
 namespace gradsync::watch {
 namespace {
@@ -18,22 +17,6 @@ using ::testing::HasSubstr;
 using ::testing::IsEmpty;
 
 constexpr std::int64_t kGradientBytes = 80'000;
-
-std::vector<Waste> wastes_on(const std::vector<MadeJob>& ranks) {
-  std::vector<RankEvents> processes;
-  for (const MadeJob& rank : ranks) {
-    processes.push_back(rank.process());
-    processes.back().rank = static_cast<int>(processes.size()) - 1;
-  }
-  const std::vector<Examined> seen = examined(processes);
-  return wastes_of(comparable(seen));
-}
-
-std::vector<WasteKind> kinds_on(const MadeJob& job) {
-  std::vector<WasteKind> kinds;
-  for (const Waste& waste : wastes_on({job})) kinds.push_back(waste.kind);
-  return kinds;
-}
 
 // Six steps of 68 ms under DDP, and what `chatter` adds to each.
 template <typename Chatter>

@@ -4,11 +4,10 @@
 #include <fmt/format.h>
 #include <gmock/gmock.h>
 
-#include "harness/watch/examined.h"
 #include "harness/watch/wastes/savings.h"
 #include "harness/watch/wastes/waste_words.h"
-#include "tests/harness/watch/judged_job.h"
 #include "tests/harness/watch/sample_jobs.h"
+#include "tests/harness/watch/wastes/wasting_job.h"
 
 namespace gradsync::watch {
 namespace {
@@ -21,22 +20,6 @@ using Paced = MadeJob::Paced;
 constexpr std::int64_t kMiB = kMebibyte;
 constexpr const char* kHugeCap =
     "find_unused_parameters=false bucket_bytes_cap=1048576000 largest_parameter_bytes=1048576";
-
-std::vector<Waste> wastes_on(const std::vector<MadeJob>& ranks) {
-  std::vector<RankEvents> processes;
-  for (const MadeJob& rank : ranks) {
-    processes.push_back(rank.process());
-    processes.back().rank = static_cast<int>(processes.size()) - 1;
-  }
-  const std::vector<Examined> seen = examined(processes);
-  return wastes_of(comparable(seen));
-}
-
-std::vector<WasteKind> kinds_on(const MadeJob& job) {
-  std::vector<WasteKind> kinds;
-  for (const Waste& waste : wastes_on({job})) kinds.push_back(waste.kind);
-  return kinds;
-}
 
 double step_s(const MadeJob& job) {
   const RankEvents process = job.process();
