@@ -283,6 +283,11 @@ FIGURES = {
         )
         for rate in ("100mbit", "200mbit", "400mbit")
     },
+    "saving_chatter": Comparison(
+        ("benchmarks/peers/saving", "--job", "chatter"),
+        "harness/watch/README.md",
+        comparison_texts.saving_of_link,
+    ),
     "gate_quiet": gate_folder("quiet"),
     "gate_quiet_drawn": gate_folder("quiet_drawn"),
     "gate_loaded": gate_folder("loaded"),
