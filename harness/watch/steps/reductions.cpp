@@ -15,6 +15,11 @@ bool is_known_for_something_else(GroupRole role) {
          role == GroupRole::Pipeline;
 }
 
+// FSDP goes through a group of one as well where it has no shards or no replicas.
+bool moves_nothing(const Event* collective, bool fsdp) {
+  return !fsdp && collective->role == GroupRole::Alone;
+}
+
 }  // namespace
 
 bool is_wrapped(const MicroBatch& micro_batch) {
@@ -37,6 +42,7 @@ EventPointers reductions_of(const MicroBatch& micro_batch) {
   for (const Event* collective : micro_batch.in_backward) {
     const bool gathers = collective->name.find("all_gather") != std::string::npos;
     if (fsdp && (gathers || is_broadcast(collective))) continue;
+    if (moves_nothing(collective, fsdp)) continue;
     if (!is_known_for_something_else(collective->role)) reductions.push_back(collective);
   }
   return reductions;

@@ -62,6 +62,15 @@ const MicroBatch* last_wrapped(const StepCounts& example) {
   return last;
 }
 
+// Whether a backward reduces in a group of one rank.
+bool reduces_alone(const Step& step) {
+  return std::ranges::any_of(step.micro_batches, [](const MicroBatch& micro_batch) {
+    return std::ranges::any_of(micro_batch.in_backward, [](const Event* collective) {
+      return collective->role == GroupRole::Alone;
+    });
+  });
+}
+
 // Whether the last micro-batch was seen to be told not to synchronize.
 bool is_told_not_to(const StepCounts& example) {
   const MicroBatch* last = last_wrapped(example);
@@ -150,6 +159,11 @@ Verdict judge_never(const RankEvents& rank, const Steps& steps, const UsualStep&
     return not_recognised(
         "no backward synchronizes, but ranks exchange data outside of it: parameters or gradients "
         "averaged by hand?");
+  }
+  if (reduces_alone(*usual.example->step)) {
+    return not_recognised(
+        "backward reduces in a process group of this rank alone: ranks that are meant to train "
+        "apart?");
   }
   if (rank.is_of_others() && !is_told_not_to(*usual.example)) {
     return not_in_file(

@@ -156,23 +156,53 @@ with torch._dynamo.config.patch(capture_scalar_outputs=True):
 """
 
 
+# torch.compile has looked at collectives before the hook was there.
+CALLS_WITHIN = """
+import sys
+import torch
+import torch.distributed as dist
+import torch.distributed._functional_collectives
+import gradsync_watch_hook as hook
+dist.init_process_group("gloo")
+number = torch.ones(())
+hook.begin(sys.argv[1])
+dist.all_reduce(number)  # told
+
+def doubled(value):
+    dist.all_reduce(value)
+    return 2 * value
+
+assert torch.compile(doubled, backend="eager", fullgraph=True)(number) == 2 * number
+hook.end()
+"""
+
+
 class CallsTest(unittest.TestCase):
     """What the job waits for by itself, from its own lines."""
 
     def test_calls_are_told_by_line_and_compile_as_they_did(self):
+        names = ["barrier", "all_reduce", "all_gather_object", "read item", "read __float__"]
+        self.assertEqual(self.names_told_by(CALLS, {"GRADSYNC_WATCH_DIR": "watched"}), names)
+
+    def test_from_within_they_compile_as_they_did(self):
+        self.assertEqual(self.names_told_by(CALLS_WITHIN, {}), ["all_reduce"])
+
+    def names_told_by(self, source, more):
+        """Returns what each line told of that says so, and no other one."""
         place = {"MASTER_ADDR": "127.0.0.1", "MASTER_PORT": str(free_port())}
-        place |= {"RANK": "0", "WORLD_SIZE": "1"}
+        place |= {"RANK": "0", "WORLD_SIZE": "1", "PYTHONPATH": str(HOOK)} | more
         with tempfile.TemporaryDirectory(prefix="gradsync_test_") as folder:
-            done = run_python("-c", CALLS, env=environment(folder, **place))
+            watched = Path(folder) / "watched"
+            watched.mkdir()
+            done = run_python("-c", source, watched, env=environment(**place), cwd=folder)
             self.assertEqual(done.returncode, 0, done.stderr)
-            [lines] = events_of(folder).values()
+            [lines] = events_of(watched).values()
         self.assertEqual(of_kind(lines, "fault"), [])
-        source = enumerate(CALLS.splitlines(), 1)
-        marked = [number for number, line in source if line.endswith("# told")]
+        numbered = enumerate(source.splitlines(), 1)
+        marked = [number for number, line in numbered if line.endswith("# told")]
         told = of_kind(lines, "call")
         self.assertEqual([line["line"] for line in told], marked)
-        names = ["barrier", "all_reduce", "all_gather_object", "read item", "read __float__"]
-        self.assertEqual([line["name"] for line in told], names)
+        return [line["name"] for line in told]
 
 
 class EventsTest(unittest.TestCase):

@@ -81,6 +81,18 @@ TEST(NoAccusation, GradientsScatteredByHandHoweverSmall) {
                         "by hand");
 }
 
+// DDP over a group of one, as where a pipeline has one replica of each stage.
+TEST(NoAccusation, WhoReducesInAGroupOfOneRank) {
+  RankEvents process = four_steps(baseline).process();
+  for (Event& event : process.events) {
+    if (event.kind == EventKind::Collective) event.role = GroupRole::Alone;
+  }
+  const Steps steps = cut_into_steps(process.events);
+  const Verdict verdict = judge(process, steps, count_steps(steps)).front();
+  EXPECT_EQ(verdict.kind, VerdictKind::NotRecognised);
+  EXPECT_THAT(verdict.why, ::testing::HasSubstr("of this rank alone"));
+}
+
 TEST(NoAccusation, AHookThatMayReduceByItself) {
   const auto step = [](MadeJob& j) { j.forward().backward().optimizer(); };
   MadeJob job;
