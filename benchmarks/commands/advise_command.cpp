@@ -9,7 +9,7 @@
 #include <stdexcept>
 
 #include "benchmarks/commands/commands.h"
-#include "benchmarks/commands/predict_elsewhere.h"
+#include "benchmarks/commands/step_models.h"
 #include "harness/base/fields.h"
 #include "harness/base/units.h"
 #include "harness/base/words.h"

@@ -5,14 +5,13 @@
 
 #include <filesystem>
 #include <iostream>
-#include <map>
 #include <optional>
 
 #include "benchmarks/commands/cell_columns.h"
+#include "benchmarks/commands/step_models.h"
 #include "harness/base/fields.h"
 #include "harness/base/json_fields.h"
 #include "harness/base/log.h"
-#include "harness/base/named.h"
 #include "harness/launch/topology.h"
 #include "harness/plan/cell.h"
 #include "harness/plan/overrides.h"
@@ -20,10 +19,8 @@
 #include "harness/results/store.h"
 #include "harness/session/finished_runs.h"
 #include "harness/session/paths.h"
-#include "harness/session/rank_program.h"
 #include "harness/text/text_table.h"
 #include "harness/text/text_width.h"
-#include "models/suite.h"
 
 namespace gradsync::predict {
 
@@ -83,61 +80,6 @@ constexpr auto fields_of(const StepRow*) {
                     field("measured_step_s", &StepRow::measured_step_s).spared()};
 }
 
-// Of a model that computes: fully_shard divides it into the units that were recorded with it, while
-// each layer of a paced one is a unit.
-StepModel recorded_model(const std::string& file, bool is_sharded) {
-  const models::Profile profile = models::read_profile(file);
-  const StepModel model = predict::step_model_of(profile, 1);
-  if (!is_sharded) return model;
-  std::vector<std::string> units;
-  if (profile.memory) {
-    for (const std::size_t module : models::modules_named(*profile.memory, profile.memory->units)) {
-      units.push_back(profile.memory->modules[module].name);
-    }
-  }
-  return predict::divided_into(units, model);
-}
-
-// Of each cell's model: its step, or why it is not known.
-class Models {
- public:
-  // `recorded`: as --profile has them. Errors: ConfigError where they name no model and file.
-  explicit Models(const std::vector<std::string>& recorded = {}) {
-    for (const std::string& each : recorded) {
-      const std::size_t equals = each.find('=');
-      if (equals == std::string::npos || !models::is_profile(each.substr(equals + 1))) {
-        throw ConfigError(fmt::format(
-            "--profile: got '{}', expected MODEL=FILE, a name that ends in .json", each));
-      }
-      session::find_model(each.substr(0, equals));  // names those there are
-      recorded_[each.substr(0, equals)] = each.substr(equals + 1);
-    }
-  }
-
-  const Known<StepModel>& find(const plan::Cell& cell) {
-    const auto key = std::tuple{cell.model, cell.scale, cell.wrapper == "fsdp"};
-    const auto found = known_.find(key);
-    return found != known_.end() ? found->second : known_[key] = read(cell);
-  }
-
- private:
-  Known<StepModel> read(const plan::Cell& cell) const {
-    const auto recorded = recorded_.find(cell.model);
-    if (recorded != recorded_.end()) {
-      return recorded_model(recorded->second, cell.wrapper == "fsdp");
-    }
-    const std::string profile = profile_of(cell.model);
-    if (profile.empty()) {
-      return Unknown{fmt::format("{}; --profile {}={}.json takes them", what_to_record(cell.model),
-                                 cell.model, cell.model)};
-    }
-    return predict::step_model_of(models::read_profile(profile), cell.scale);
-  }
-
-  std::map<std::string, std::string> recorded_;
-  std::map<std::tuple<std::string, int, bool>, Known<StepModel>> known_;
-};
-
 std::vector<plan::Cell> cells_of(const ElsewhereOptions& options) {
   const std::string who = "predict step";
   if (options.plan.empty()) {
@@ -155,7 +97,7 @@ std::vector<plan::Cell> cells_of(const ElsewhereOptions& options) {
 }
 
 StepRow row_of(const plan::Cell& cell, const launch::Topology& topology, const LinkFile& links,
-               Models& models) {
+               StepModels& models) {
   StepRow row;
   row.cell = cell;
   row.nodes = topology.nodes;
@@ -179,7 +121,7 @@ StepRow row_of(const plan::Cell& cell, const launch::Topology& topology, const L
 
 // Each cell on its topology, or on that with each of `nodes`.
 std::vector<StepRow> rows_of(const ElsewhereOptions& options, const LinkFile& links) {
-  Models models(options.profiles);
+  StepModels models(options.profiles);
   std::vector<StepRow> rows;
   for (const plan::Cell& cell : cells_of(options)) {
     launch::Topology topology =
@@ -191,6 +133,7 @@ std::vector<StepRow> rows_of(const ElsewhereOptions& options, const LinkFile& li
       rows.push_back(row_of(cell, topology, links, models));
     }
   }
+  models.refuse_unused();
   return rows;
 }
 
@@ -213,7 +156,7 @@ launch::Topology topology_of(const plan::Cell& cell, const results::Context& con
 std::vector<StepRow> rows_of_run(const std::string& directory, const LinkFile& links,
                                  const std::vector<std::string>& profiles = {}) {
   const summary::FinishedRun run = session::read_run(directory);
-  Models models(profiles);
+  StepModels models(profiles);
   std::vector<StepRow> rows;
   for (const results::CellResult& measured : run.result.cells) {
     if (!measured.is_timed()) continue;
@@ -222,6 +165,7 @@ std::vector<StepRow> rows_of_run(const std::string& directory, const LinkFile& l
     row.measured_step_s = measured.step_s->mean;
     rows.push_back(std::move(row));
   }
+  models.refuse_unused();
   return rows;
 }
 
@@ -318,42 +262,7 @@ void print_rows(const std::vector<StepRow>& rows, const LinkFile& links, bool as
   if (rows.size() == 1) print_gains(rows.front());
 }
 
-// Of any file of the suite.
-struct Kind {
-  std::string schema;
-};
-
-constexpr auto fields_of(const Kind*) {
-  return std::tuple{field("schema", &Kind::schema).later()};
-}
-
-// The schema that the file says it has; "" where it is none.
-std::string schema_of(const std::string& path) {
-  if (!std::filesystem::is_regular_file(path)) return "";
-  return read_fields<Kind>(read_json_file(path), path).schema;
-}
-
 }  // namespace
-
-bool is_model(const std::string& name) {
-  if (entry_named(models::suite(), name)) return true;
-  return models::is_profile(name) && schema_of(name).starts_with("gradsync.profile/");
-}
-
-std::string profile_of(const std::string& name) {
-  if (models::is_profile(name)) return name;
-  const models::SuiteModel* model = entry_named(models::suite(), name);
-  if (!model) session::find_model(name);  // names those there are
-  const auto* paced = model ? std::get_if<models::PacedConfig>(&model->config) : nullptr;
-  return paced ? paced->profile : "";
-}
-
-std::string what_to_record(const std::string& name) {
-  return fmt::format(
-      "nobody recorded the seconds of {}'s layers: models/record_profile.py FILE.py:build --out "
-      "{}.json does, on the machine itself",
-      name, name);
-}
 
 bool is_run(const std::string& name) {
   return std::filesystem::is_regular_file(std::filesystem::path(name) / results::kResultFile);

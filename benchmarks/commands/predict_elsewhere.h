@@ -18,16 +18,6 @@ struct ElsewhereOptions {
   bool as_json = false;
 };
 
-// Returns whether `name` is a model or a profile, and not a watched job.
-bool is_model(const std::string& name);
-
-// Returns the path of the profile that `model` is or has; "" where it has none.
-// Errors: ConfigError naming the models there are.
-std::string profile_of(const std::string& model);
-
-// Returns why nothing can be predicted of a model without layer times, and what to record.
-std::string what_to_record(const std::string& model);
-
 // Returns whether `name` is the directory of a run.
 bool is_run(const std::string& name);
 

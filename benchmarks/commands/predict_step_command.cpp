@@ -10,6 +10,7 @@
 #include "benchmarks/commands/commands.h"
 #include "benchmarks/commands/plan_options.h"
 #include "benchmarks/commands/predict_elsewhere.h"
+#include "benchmarks/commands/step_models.h"
 #include "harness/text/labels.h"
 #include "harness/text/text_table.h"
 #include "harness/text/text_width.h"
@@ -139,7 +140,10 @@ void predict_watched(const WatchedOptions& options) {
 
 // Of a watched job nothing is known but what it did, on the links and ranks that it had.
 void refuse_elsewhere(const ElsewhereOptions& options) {
-  if (options.overrides.empty() && options.nodes.empty() && options.links.empty()) return;
+  if (options.overrides.empty() && options.nodes.empty() && options.links.empty() &&
+      options.profiles.empty()) {
+    return;
+  }
   throw ConfigError(fmt::format(
       "{}: got {}, expected --accumulation-steps alone: when each gradient of a watched job was "
       "ready is not known. models/record_profile.py records a profile of its model, of which all "
@@ -147,7 +151,8 @@ void refuse_elsewhere(const ElsewhereOptions& options) {
       options.model,
       !options.overrides.empty() ? options.overrides.front()
       : !options.nodes.empty()   ? "--nodes"
-                                 : "--links"));
+      : !options.links.empty()   ? "--links"
+                                 : "--profile"));
 }
 
 void predict_steps(ElsewhereOptions options, const std::vector<int>& accumulation_steps) {

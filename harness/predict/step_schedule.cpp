@@ -157,8 +157,8 @@ class ShardedStep : public Step {
     for (std::size_t i = 0; i < options_.syncs.size(); ++i) {
       micro_batch(static_cast<int>(i), options_.syncs[i]);
     }
-    const int shards = model_.shards_optimizer ? ranks_in(network_, this->shards()) : 1;
-    return ended(model_.optimizer_s / shards);
+    const int parts = model_.shards_optimizer ? ranks_in(network_, shards()) : 1;
+    return ended(model_.optimizer_s / parts);
   }
 
  private:

@@ -1,7 +1,7 @@
 """`gradsync predict step` of a model on other links, and what others published, predicted.
 
-Covers: predict_step_command.cpp, predict_elsewhere.cpp, predict_external_command.cpp,
-predict_links_command.cpp, cell_columns.cpp.
+Covers: predict_step_command.cpp, predict_elsewhere.cpp, step_models.cpp,
+predict_external_command.cpp, predict_links_command.cpp, cell_columns.cpp.
 """
 
 import json
@@ -199,6 +199,10 @@ class StepTest(StepCase):
             (("--plan", "nothing"), ["nothing"]),
             (("mlp", "--profile", "mlp"), ["--profile", "expected MODEL=FILE"]),
             (("mlp", "--profile", f"no_model={self.profile}"), ["no_model"]),
+            (
+                (self.profile, "--topology", self.two, "--profile", f"mlp={self.profile}"),
+                ["--profile", "expected a cell's model"],
+            ),
             ((run, "--strategy", "no_sync"), ["its cells are what it ran"]),
             ((run, "--accumulation-steps", "2"), ["its cells are what it ran"]),
         ):

@@ -127,8 +127,7 @@ TEST(Fsdp, TheRootIsGatheredFirstAndReducedLast) {
 TEST(Fsdp, ALayerWithoutParametersGathersNothingAhead) {
   StepModel model = three_layers();
   model.layers.push_back({"head", 1, 2, {}});
-  EXPECT_DOUBLE_EQ(step_s(model, two_nodes(1), sharded({true})),
-                   0.5 + 4 + 2 + 0.5 + 6 + 0.5 + 0.5);
+  EXPECT_DOUBLE_EQ(step_s(model, two_nodes(1), sharded({true})), 0.5 + 4 + 2 + 0.5 + 6 + 0.5 + 0.5);
 }
 
 TEST(Fsdp, MakesAndFreesWhatItGathersAndReduces) {
