@@ -5,6 +5,7 @@ profile was recorded. How its time divides into layers is the profile's; how lon
 ranks that compute and send nothing.
 """
 
+import json
 from statistics import mean
 
 COMPUTE = ("forward", "backward", "copy", "optimizer")
@@ -12,6 +13,14 @@ COMPUTE = ("forward", "backward", "copy", "optimizer")
 
 def wrapper_of(trial):
     return trial["cell"]["wrapper"]
+
+
+def by_cell(trials):
+    """The trials of each cell, in the order in which cells were run first."""
+    cells = {}
+    for trial in trials:
+        cells.setdefault(json.dumps(trial["cell"], sort_keys=True), []).append(trial)
+    return list(cells.values())
 
 
 def phase_s(trials, phase):
@@ -31,6 +40,10 @@ def side_by_side(profile, trials):
     return profile | {"layers": layers, "optimizer_s": phase_s(trials, "optimizer")}
 
 
-def compute_s(trial):
+def compute_s(trials):
     """What a rank's own thread did in a step, beside waiting."""
-    return sum(trial["phase_s"][phase] for phase in COMPUTE)
+    return sum(phase_s(trials, phase) for phase in COMPUTE)
+
+
+def step_s(trials):
+    return mean(step for trial in trials for step in trial["step_s"])

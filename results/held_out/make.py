@@ -223,47 +223,45 @@ def recorded(of):
 
 
 def computed_constants(of, trials, profile, latency_s):
-    """Of one launch: copies and what fills buckets as phases have them, what the wire takes of the
-    processor from a fast and a slow line, and FSDP's from what its step leaves over."""
-    by_wrapper = {
-        wrapper: [trial for trial in trials if computed.wrapper_of(trial) == wrapper]
-        for wrapper in ("local", "ddp", "fsdp")
-    }
-    side_by_side = computed.side_by_side(profile, by_wrapper["local"])
-    ddp = by_wrapper["ddp"]
+    """Copies as the phases of DDP's steps have them; and what fills buckets, makes FSDP's storages
+    and takes the processor while the wire is at work, so that DDP's and FSDP's cells compute as
+    long as they did."""
+    side_by_side = computed.side_by_side(profile, of_wrapper("local", trials))
+    ddp = of_wrapper("ddp", trials)
     copied = mean(
         trial["copy_s"] / synchronizations(trial["cell"]) / trial["gradient_bytes"] for trial in ddp
     )
     known = {"copy_per_byte_s": copied, "latency_s": latency_s}
-    cells = [page.key(trial["cell"]) for trial in ddp]
-    known = solve.solved(
-        known,
-        {"fill_per_byte_s": 1e-10, "processor_per_byte_s": 5e-10},
-        lambda constants: predicted_steps(of, cells, constants, side_by_side, "compute_s"),
-        [computed.compute_s(trial) for trial in ddp],
-    )
-    (fsdp,) = by_wrapper["fsdp"]
-    return solve.solved(
-        known,
-        {"shard_per_byte_s": 2e-10},
-        lambda constants: predicted_steps(of, [page.key(fsdp["cell"])], constants, side_by_side),
-        [mean(fsdp["step_s"])],
-    )
+    for of_cells, unknown in (
+        (ddp, {"fill_per_byte_s": 1e-10}),
+        (of_wrapper("fsdp", trials), {"shard_per_byte_s": 2e-10, "processor_per_byte_s": 5e-10}),
+    ):
+        cells = computed.by_cell(of_cells)
+        names = [page.key(of_one[0]["cell"]) for of_one in cells]
+        known = solve.solved(
+            known,
+            unknown,
+            functools.partial(predicted_steps, of, names, profile=side_by_side, what="compute_s"),
+            [computed.compute_s(of_one) for of_one in cells],
+        )
+    return known
+
+
+def of_wrapper(wrapper, trials):
+    return [trial for trial in trials if computed.wrapper_of(trial) == wrapper]
 
 
 def constants_of_computed(of, run, profile):
-    """Of each launch, and their mean; and the profile with the seconds of all launches."""
+    """Of each launch; of all; and the profile with the seconds of all launches."""
     links = run["context"]["links"].values()
     latency_s = mean(link["round_trip_s"] for link in links) / 2
+    trials = run["trials"]
     each = [
-        computed_constants(
-            of, [t for t in run["trials"] if t["launch"] == launch], profile, latency_s
-        )
-        for launch in sorted({trial["launch"] for trial in run["trials"]})
+        computed_constants(of, [t for t in trials if t["launch"] == launch], profile, latency_s)
+        for launch in sorted({trial["launch"] for trial in trials})
     ]
-    alone = [trial for trial in run["trials"] if computed.wrapper_of(trial) == "local"]
-    constants = {name: mean(one[name] for one in each) for name in each[0]}
-    return each, constants, computed.side_by_side(profile, alone)
+    constants = computed_constants(of, trials, profile, latency_s)
+    return each, constants, computed.side_by_side(profile, of_wrapper("local", trials))
 
 
 def calibrate(of):

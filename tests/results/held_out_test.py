@@ -146,7 +146,12 @@ class ComputedTest(unittest.TestCase):
         self.assertEqual(recorded["layers"][0]["forward_s"], 1.0)
 
     def test_a_rank_computes_in_all_phases_but_those_that_wait(self):
-        self.assertEqual(computed.compute_s(trial("ddp", 3, 4)), 3 + 4 + 0.5 + 0.25)
+        trials = [trial("ddp", 3, 4), trial("ddp", 5, 4)]
+        self.assertEqual(computed.compute_s(trials), 4 + 4 + 0.5 + 0.25)
+
+    def test_launches_of_a_cell_stand_together(self):
+        trials = [trial("ddp", 1, 1), trial("fsdp", 2, 2), trial("ddp", 3, 3)]
+        self.assertEqual(computed.by_cell(trials), [[trials[0], trials[2]], [trials[1]]])
 
     def test_constants_are_those_with_which_cells_take_what_they_took(self):
         def steps(constants):
