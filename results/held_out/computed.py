@@ -47,3 +47,6 @@ def compute_s(trials):
 
 def step_s(trials):
     return mean(step for trial in trials for step in trial["step_s"])
+
+
+SECONDS = {"compute_s": compute_s, "step_s": step_s}

@@ -40,6 +40,7 @@ PYTHON = os.environ.get("GRADSYNC_PYTHON", str(ROOT / "build" / "deps" / "venv" 
 DOUBT = {"compute": 0.002, "rate": 0.005, "host": 0.5, "pause": 0.15}
 # The same where a model computes, which takes now longer, now shorter.
 DOUBT_COMPUTED = DOUBT | {"compute": 0.02}
+FAST = "2x1_1gbit"  # on which DDP is calibrated where a model computes
 KEPT_OF_CONTEXT = (
     "cpu_model",
     "cpus",
@@ -223,26 +224,28 @@ def recorded(of):
 
 
 def computed_constants(of, trials, profile, latency_s):
-    """Copies as the phases of DDP's steps have them; and what fills buckets, makes FSDP's storages
-    and takes the processor while the wire is at work, so that DDP's and FSDP's cells compute as
-    long as they did."""
+    """Copies as the phases of DDP's steps have them. What fills buckets, makes FSDP's storages and
+    takes the processor while the wire is at work, so that DDP's and FSDP's cells compute as long as
+    they did; and what each collective costs, so that least is left over of the fast line's steps."""
     side_by_side = computed.side_by_side(profile, of_wrapper("local", trials))
-    ddp = of_wrapper("ddp", trials)
+    ddp, fsdp = of_wrapper("ddp", trials), of_wrapper("fsdp", trials)
+    fast = [trial for trial in ddp + fsdp if trial["cell"]["topology"] == FAST]
     copied = mean(
         trial["copy_s"] / synchronizations(trial["cell"]) / trial["gradient_bytes"] for trial in ddp
     )
     known = {"copy_per_byte_s": copied, "latency_s": latency_s}
-    for of_cells, unknown in (
-        (ddp, {"fill_per_byte_s": 1e-10}),
-        (of_wrapper("fsdp", trials), {"shard_per_byte_s": 2e-10, "processor_per_byte_s": 5e-10}),
+    for cells, what, unknown in (
+        (ddp, "compute_s", {"fill_per_byte_s": 1e-10}),
+        (fsdp, "compute_s", {"shard_per_byte_s": 2e-10, "processor_per_byte_s": 5e-10}),
+        (fast, "step_s", {"collective_s": 1e-4}),
     ):
-        cells = computed.by_cell(of_cells)
-        names = [page.key(of_one[0]["cell"]) for of_one in cells]
+        launches = computed.by_cell(cells)
+        names = [page.key(of_one[0]["cell"]) for of_one in launches]
         known = solve.solved(
             known,
             unknown,
-            functools.partial(predicted_steps, of, names, profile=side_by_side, what="compute_s"),
-            [computed.compute_s(of_one) for of_one in cells],
+            functools.partial(predicted_steps, of, names, profile=side_by_side, what=what),
+            [computed.SECONDS[what](of_one) for of_one in launches],
         )
     return known
 

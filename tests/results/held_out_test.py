@@ -14,6 +14,7 @@ import solve  # noqa: E402
 
 FEWEST_CELLS = 60
 MOST_APART = 0.01
+STORED = ("calibration", "links")
 
 
 def predictions(folder=page.HERE):
@@ -62,6 +63,18 @@ class HeldOutTest(unittest.TestCase):
                 calibrated = {page.key(trial["cell"]) for trial in trials}
                 self.assertEqual(len(calibrated), 4 if of.model else 2)
                 self.assertFalse(calibrated & set(predictions(of.folder)))
+
+    def test_links_are_what_calibration_cells_tell(self):
+        for of in ran():
+            if not of.model:
+                continue
+            with self.subTest(of=of.name):
+                run, links = (page.stored(f"{name}.json", of.folder) for name in STORED)
+                profile = page.stored("profile.json", of.folder)
+                _, constants, again = make.constants_of_computed(of, run, profile)
+                for name, value in constants.items():
+                    self.assertAlmostEqual(links[name], value, delta=1e-3 * value + 1e-15)
+                self.assertAlmostEqual(again["optimizer_s"], profile["optimizer_s"], 9)
 
     def test_no_cell_of_one_set_is_in_another(self):
         seen = {}
