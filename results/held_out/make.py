@@ -226,7 +226,7 @@ def recorded(of):
 def computed_constants(of, trials, profile, latency_s):
     """Copies as the phases of DDP's steps have them. What fills buckets, makes FSDP's storages and
     takes the processor while the wire is at work, so that DDP's and FSDP's cells compute as long as
-    they did; and what each collective costs, so that least is left over of the fast line's steps."""
+    they did. What each collective costs, so that least is left over of the fast line's steps."""
     side_by_side = computed.side_by_side(profile, of_wrapper("local", trials))
     ddp, fsdp = of_wrapper("ddp", trials), of_wrapper("fsdp", trials)
     fast = [trial for trial in ddp + fsdp if trial["cell"]["topology"] == FAST]
