@@ -44,8 +44,8 @@ struct TimelineEvent {
   double end_s = 0;
 };
 
-// One stretch of a rank's own time: "forward", "backward", "recompute", "wait",
-// "copy" or "optimizer".
+// One stretch of a rank's own time: "forward", "backward", "recompute", "wait", "copy", "offload",
+// "cast" or "optimizer".
 struct TimelinePhase {
   std::string phase;
   int micro_batch = 0;

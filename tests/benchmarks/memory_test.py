@@ -220,22 +220,25 @@ class MemoryTest(ProgramTest):
             plan = with_cells(plan, strategy=["no_sync"], accumulation_steps=[2])
             outcome = self.run_plan(plan, out=out)
             self.assertEqual(outcome.status, 0, outcome.err)
-            cells = self.result(out)["cells"]
-            self.assertEqual(len(cells), count)
-            for trial, cell in zip(self.trials(out), cells, strict=True):
-                its = trial["cell"]
-                casts = its.get("master_weights", False) or any(
-                    its.get(name, "float32") != "float32"
-                    for name in ("param_dtype", "reduce_dtype")
-                )
+            trials, cells = self.trials(out), self.result(out)["cells"]
+            self.assertEqual((len(trials), len(cells)), (count, count))
+            for trial in trials:
+                casts = self.casts(trial["cell"])
                 for rank in trial["ranks"]:
-                    self.assertEqual("cast" in rank["phase_s"], casts, its)
+                    self.assertEqual("cast" in rank["phase_s"], casts, trial["cell"])
                     if casts:
-                        self.assertGreater(min(rank["phase_s"]["cast"]), 0, its)
+                        self.assertGreater(min(rank["phase_s"]["cast"]), 0, trial["cell"])
+            for cell in cells:
+                casts = self.casts(cell["cell"])
                 for rank in cell["attribution"]["ranks"]:
-                    self.assertEqual(rank.get("cast_s", 0) > 0, casts, its)
-            if out == "fsdp":
-                self.assertIn("casts, ", outcome.out)
+                    self.assertEqual(rank.get("cast_s", 0) > 0, casts, cell["cell"])
+            self.assertIn("casts, ", outcome.out)
+
+    @staticmethod
+    def casts(cell):
+        if cell["wrapper"] == "ddp":
+            return cell.get("master_weights", False)
+        return "bfloat16" in (cell["param_dtype"], cell["reduce_dtype"])
 
     def test_attention_holds_what_is_predicted_whoever_spells_it_out(self):
         plan = with_cells(

@@ -265,7 +265,8 @@ WAYS = with_cells(
 class SlowFastest(RaceCase):
     def test_it_finds_what_trying_everything_finds(self):
         everything = WAYS | {"launches": 3, "steps": 2}
-        self.run_plan(everything)
+        tried = self.run_plan(everything)
+        self.assertEqual(tried.status, 0, tried.err)
         peaks, times = {}, {}
         for cell in self.result("run")["cells"]:
             way = json.dumps(cell["cell"])
