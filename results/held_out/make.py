@@ -41,6 +41,14 @@ DOUBT = {"compute": 0.002, "rate": 0.005, "host": 0.5, "pause": 0.15}
 # The same where a model computes, which takes now longer, now shorter.
 DOUBT_COMPUTED = DOUBT | {"compute": 0.02}
 FAST = "2x1_1gbit"  # on which DDP is calibrated where a model computes
+# Of what its cells tell; each of the three kinds of cells needs what the others tell.
+FIRST_GUESS = {
+    "shard_per_byte_s": 2e-10,
+    "processor_per_byte_s": 5e-10,
+    "fill_per_byte_s": 1e-10,
+    "collective_s": 1e-4,
+}
+ROUNDS = 3
 KEPT_OF_CONTEXT = (
     "cpu_model",
     "cpus",
@@ -233,21 +241,22 @@ def computed_constants(of, trials, profile, latency_s):
     copied = mean(
         trial["copy_s"] / synchronizations(trial["cell"]) / trial["gradient_bytes"] for trial in ddp
     )
-    known = {"copy_per_byte_s": copied, "latency_s": latency_s}
-    for cells, what, unknown in (
-        (ddp, "compute_s", {"fill_per_byte_s": 1e-10}),
-        (fsdp, "compute_s", {"shard_per_byte_s": 2e-10, "processor_per_byte_s": 5e-10}),
-        (fast, "step_s", {"collective_s": 1e-4}),
-    ):
+    constants = {"copy_per_byte_s": copied, "latency_s": latency_s} | FIRST_GUESS
+    told_by = (
+        (fsdp, "compute_s", ("shard_per_byte_s", "processor_per_byte_s")),
+        (ddp, "compute_s", ("fill_per_byte_s",)),
+        (fast, "step_s", ("collective_s",)),
+    )
+    for cells, what, names in told_by * ROUNDS:
         launches = computed.by_cell(cells)
-        names = [page.key(of_one[0]["cell"]) for of_one in launches]
-        known = solve.solved(
-            known,
-            unknown,
-            functools.partial(predicted_steps, of, names, profile=side_by_side, what=what),
+        keys = [page.key(of_one[0]["cell"]) for of_one in launches]
+        constants = solve.solved(
+            {name: value for name, value in constants.items() if name not in names},
+            {name: constants[name] for name in names},
+            functools.partial(predicted_steps, of, keys, profile=side_by_side, what=what),
             [computed.SECONDS[what](of_one) for of_one in launches],
         )
-    return known
+    return constants
 
 
 def of_wrapper(wrapper, trials):

@@ -1,6 +1,8 @@
 """What is published of held-out cells is what their stored steps and predictions say."""
 
+import json
 import sys
+import tempfile
 import unittest
 from pathlib import Path
 from statistics import fmean
@@ -15,6 +17,7 @@ import solve  # noqa: E402
 FEWEST_CELLS = 60
 MOST_APART = 0.01
 STORED = ("calibration", "links")
+GRADIENT_BYTES = 4 * (512 * 64 + 512 * 512 + 64)  # of recorded_mlp()
 
 
 def predictions(folder=page.HERE):
@@ -136,6 +139,67 @@ class HeldOutTest(unittest.TestCase):
                 self.assertGreaterEqual(share, 0.95, name)
 
 
+# As models/record_profile.py writes it with --units Linear: two units, and a norm of the root's.
+RECORDED_LAYERS = {"layers.0": [512, 64], "layers.1": [512, 512], "norm": [64]}
+HELD = dict.fromkeys(
+    ("saved_bytes", "output_bytes", "forward_high_bytes", "backward_high_bytes"), 4
+)
+
+
+def recorded_mlp():
+    tensors = {
+        name: {"name": f"{name}.weight", "shape": shape} for name, shape in RECORDED_LAYERS.items()
+    }
+    layers = [
+        {"name": name, "forward_s": 4e-3, "backward_s": 9e-3, "parameters": [tensor]}
+        for name, tensor in tensors.items()
+    ]
+    classes = {"": "Mlp", "layers.0": "Linear", "layers.1": "Linear", "norm": "LayerNorm"}
+    memory = {
+        "recorded_on": "cpu",
+        "dtype": "float32",
+        "batch_bytes": 4,
+        "buffers_bytes": [],
+        "parameters": [tensor | {"trains": True} for tensor in tensors.values()],
+        "modules": [{"name": name, "class": of, **HELD} for name, of in classes.items()],
+        "units": ["Linear"],
+        **{key: [] for key in ("forward", "backward_first", "backward_later")},
+    }
+    return {
+        "schema": "gradsync.profile/1",
+        "name": "mlp",
+        "about": "by hand",
+        "source": "held_out_test.py",
+        "dtype": "float32",
+        "layers": layers,
+        "optimizer_s": 2e-3,
+        "buffers": [],
+        "memory": memory,
+    }
+
+
+def trials_as_predicted(of, profile, constants):
+    """What ranks would have measured of the calibration cells, were all as it is predicted."""
+    with tempfile.TemporaryDirectory() as place:
+        links, recorded = Path(place) / "links.json", Path(place) / "profile.json"
+        links.write_text(json.dumps(of.links | constants))
+        recorded.write_text(json.dumps(profile))
+        rows = make.predictions_with(of.calibration, links, of.model, recorded)
+    for row in rows:
+        steps = row["cell"]["accumulation_steps"]
+        copied = GRADIENT_BYTES * make.synchronizations(row["cell"]) * constants["copy_per_byte_s"]
+        copied *= row["cell"]["wrapper"] == "ddp"
+        backward_s = steps * sum(layer["backward_s"] for layer in profile["layers"])
+        phases = {"backward": backward_s, "copy": copied, "optimizer": profile["optimizer_s"]}
+        yield {
+            "cell": row["cell"],
+            "step_s": [row["step_s"]],
+            "copy_s": copied,
+            "phase_s": phases | {"forward": row["compute_s"] - sum(phases.values())},
+            "gradient_bytes": GRADIENT_BYTES,
+        }
+
+
 def trial(wrapper, forward_s, backward_s, accumulation_steps=2):
     phases = {"forward": forward_s, "backward": backward_s, "copy": 0.5, "optimizer": 0.25}
     cell = {"wrapper": wrapper, "accumulation_steps": accumulation_steps}
@@ -177,6 +241,23 @@ class ComputedTest(unittest.TestCase):
         self.assertEqual(found["latency_s"], 1)
         for name, value in truth.items():
             self.assertAlmostEqual(found[name] / value, 1, 6)
+
+    def test_constants_of_a_model_that_computes_are_found_again(self):
+        truth = {
+            "copy_per_byte_s": 2e-10,
+            "latency_s": 2e-5,
+            "fill_per_byte_s": 3e-10,
+            "shard_per_byte_s": 4e-10,
+            "processor_per_byte_s": 9e-10,
+            "collective_s": 3e-4,
+        }
+        of, profile = make.SETS["mlp"], recorded_mlp()
+        trials = list(trials_as_predicted(of, profile, truth))
+        self.assertEqual(len(trials), 4)
+        found = make.computed_constants(of, trials, profile, truth["latency_s"])
+        self.assertEqual(set(found), set(truth))
+        for name, value in truth.items():
+            self.assertAlmostEqual(found[name] / value, 1, 3, name)
 
     def test_no_constant_is_less_than_nothing(self):
         found = solve.solved(
