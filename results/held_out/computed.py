@@ -11,8 +11,8 @@ from statistics import mean
 COMPUTE = ("forward", "backward", "copy", "optimizer")
 
 
-def wrapper_of(trial):
-    return trial["cell"]["wrapper"]
+def of_wrapper(wrapper, trials):
+    return [trial for trial in trials if trial["cell"]["wrapper"] == wrapper]
 
 
 def by_cell(trials):
@@ -28,16 +28,18 @@ def phase_s(trials, phase):
 
 
 def side_by_side(profile, trials):
-    """Returns the profile, its seconds those of `trials`, which send nothing. A cell has one number
-    of micro-batches."""
-    (micro_batches,) = {trial["cell"]["accumulation_steps"] for trial in trials}
+    """Returns the profile, its layers' seconds those of the ranks that send nothing, of one cell,
+    and its optimizer's those under DDP."""
+    alone = of_wrapper("local", trials)
+    (micro_batches,) = {trial["cell"]["accumulation_steps"] for trial in alone}
     layers = [dict(layer) for layer in profile["layers"]]
     for phase in ("forward", "backward"):
         recorded_s = sum(layer[f"{phase}_s"] for layer in layers)
-        factor = phase_s(trials, phase) / micro_batches / recorded_s
+        factor = phase_s(alone, phase) / micro_batches / recorded_s
         for layer in layers:
             layer[f"{phase}_s"] *= factor
-    return profile | {"layers": layers, "optimizer_s": phase_s(trials, "optimizer")}
+    optimizer_s = phase_s(of_wrapper("ddp", trials), "optimizer")
+    return profile | {"layers": layers, "optimizer_s": optimizer_s}
 
 
 def compute_s(trials):

@@ -46,6 +46,7 @@ FIRST_GUESS = {
     "shard_per_byte_s": 2e-10,
     "processor_per_byte_s": 5e-10,
     "fill_per_byte_s": 1e-10,
+    "micro_batch_s": 1e-3,
     "collective_s": 1e-4,
 }
 ROUNDS = 3
@@ -86,7 +87,7 @@ class Set:
     def links(self):
         at = "/".join(filter(None, ("results/held_out", self.name)))
         cells = (
-            "four cells of two ranks, in three" if self.model else "two cells of two ranks, in five"
+            "five cells of two ranks, in three" if self.model else "two cells of two ranks, in five"
         )
         return {
             "schema": "gradsync.links/1",
@@ -134,10 +135,10 @@ def steps_of(trial):
 
 
 def phases_of(ranks):
-    """Seconds of a step that a rank's own thread spent in each phase, mean over ranks."""
-    return {
-        phase: mean(mean(rank["phase_s"][phase]) for rank in ranks) for phase in computed.COMPUTE
-    }
+    """Seconds of a step that a rank's own thread spent in each phase: of the rank that computed
+    longest, for which the others wait."""
+    each = [{phase: mean(rank["phase_s"][phase]) for phase in computed.COMPUTE} for rank in ranks]
+    return max(each, key=lambda phases: sum(phases.values()))
 
 
 def measured(plan):
@@ -161,7 +162,7 @@ def measured(plan):
                 "launch": trial["launch"],
                 "status": trial["status"],
                 "step_s": steps_of([rank["step_s"] for rank in ranks]),
-                "copy_s": phases_of(ranks)["copy"] if ranks else None,
+                "copy_s": mean(mean(rank["phase_s"]["copy"]) for rank in ranks) if ranks else None,
                 "phase_s": phases_of(ranks) if ranks else None,
                 "gradient_bytes": (trial["model_info"] or {}).get("gradient_bytes"),
             }
@@ -235,8 +236,8 @@ def computed_constants(of, trials, profile, latency_s):
     """Copies as the phases of DDP's steps have them. What fills buckets, makes FSDP's storages and
     takes the processor while the wire is at work, so that DDP's and FSDP's cells compute as long as
     they did. What each collective costs, so that least is left over of the fast line's steps."""
-    side_by_side = computed.side_by_side(profile, of_wrapper("local", trials))
-    ddp, fsdp = of_wrapper("ddp", trials), of_wrapper("fsdp", trials)
+    side_by_side = computed.side_by_side(profile, trials)
+    ddp, fsdp = computed.of_wrapper("ddp", trials), computed.of_wrapper("fsdp", trials)
     fast = [trial for trial in ddp + fsdp if trial["cell"]["topology"] == FAST]
     copied = mean(
         trial["copy_s"] / synchronizations(trial["cell"]) / trial["gradient_bytes"] for trial in ddp
@@ -244,7 +245,7 @@ def computed_constants(of, trials, profile, latency_s):
     constants = {"copy_per_byte_s": copied, "latency_s": latency_s} | FIRST_GUESS
     told_by = (
         (fsdp, "compute_s", ("shard_per_byte_s", "processor_per_byte_s")),
-        (ddp, "compute_s", ("fill_per_byte_s",)),
+        (ddp, "compute_s", ("fill_per_byte_s", "micro_batch_s")),
         (fast, "step_s", ("collective_s",)),
     )
     for cells, what, names in told_by * ROUNDS:
@@ -259,10 +260,6 @@ def computed_constants(of, trials, profile, latency_s):
     return constants
 
 
-def of_wrapper(wrapper, trials):
-    return [trial for trial in trials if computed.wrapper_of(trial) == wrapper]
-
-
 def constants_of_computed(of, run, profile):
     """Of each launch; of all; and the profile with the seconds of all launches."""
     links = run["context"]["links"].values()
@@ -273,7 +270,7 @@ def constants_of_computed(of, run, profile):
         for launch in sorted({trial["launch"] for trial in trials})
     ]
     constants = computed_constants(of, trials, profile, latency_s)
-    return each, constants, computed.side_by_side(profile, of_wrapper("local", trials))
+    return each, constants, computed.side_by_side(profile, trials)
 
 
 def calibrate(of):

@@ -64,7 +64,7 @@ class HeldOutTest(unittest.TestCase):
             with self.subTest(of=of.name):
                 trials = page.stored("calibration.json", of.folder)["trials"]
                 calibrated = {page.key(trial["cell"]) for trial in trials}
-                self.assertEqual(len(calibrated), 4 if of.model else 2)
+                self.assertEqual(len(calibrated), 5 if of.model else 2)
                 self.assertFalse(calibrated & set(predictions(of.folder)))
 
     def test_links_are_what_calibration_cells_tell(self):
@@ -186,16 +186,17 @@ def trials_as_predicted(of, profile, constants):
         recorded.write_text(json.dumps(profile))
         rows = make.predictions_with(of.calibration, links, of.model, recorded)
     for row in rows:
-        steps = row["cell"]["accumulation_steps"]
+        steps, wrapper = row["cell"]["accumulation_steps"], row["cell"]["wrapper"]
         copied = GRADIENT_BYTES * make.synchronizations(row["cell"]) * constants["copy_per_byte_s"]
-        copied *= row["cell"]["wrapper"] == "ddp"
+        copied *= wrapper == "ddp"
         backward_s = steps * sum(layer["backward_s"] for layer in profile["layers"])
         phases = {"backward": backward_s, "copy": copied, "optimizer": profile["optimizer_s"]}
+        hooks_s = steps * constants["micro_batch_s"] * (wrapper == "local")  # which has none
         yield {
             "cell": row["cell"],
             "step_s": [row["step_s"]],
             "copy_s": copied,
-            "phase_s": phases | {"forward": row["compute_s"] - sum(phases.values())},
+            "phase_s": phases | {"forward": row["compute_s"] - hooks_s - sum(phases.values())},
             "gradient_bytes": GRADIENT_BYTES,
         }
 
@@ -216,7 +217,8 @@ class ComputedTest(unittest.TestCase):
             ],
             "optimizer_s": 7.0,
         }
-        made = computed.side_by_side(recorded, [trial("local", 10, 5), trial("local", 14, 7)])
+        alone = [trial("local", 10, 5), trial("local", 14, 7)]
+        made = computed.side_by_side(recorded, [*alone, trial("ddp", 90, 90)])
         self.assertEqual([layer["forward_s"] for layer in made["layers"]], [1.5, 4.5])
         self.assertEqual([layer["backward_s"] for layer in made["layers"]], [1.5, 1.5])
         self.assertEqual(made["optimizer_s"], 0.25)
@@ -247,13 +249,14 @@ class ComputedTest(unittest.TestCase):
             "copy_per_byte_s": 2e-10,
             "latency_s": 2e-5,
             "fill_per_byte_s": 3e-10,
+            "micro_batch_s": 2e-3,
             "shard_per_byte_s": 4e-10,
             "processor_per_byte_s": 9e-10,
             "collective_s": 3e-4,
         }
         of, profile = make.SETS["mlp"], recorded_mlp()
         trials = list(trials_as_predicted(of, profile, truth))
-        self.assertEqual(len(trials), 4)
+        self.assertEqual(len(trials), 5)
         found = make.computed_constants(of, trials, profile, truth["latency_s"])
         self.assertEqual(set(found), set(truth))
         for name, value in truth.items():
