@@ -273,11 +273,26 @@ def constants_of_computed(of, run, profile):
     return each, constants, computed.side_by_side(profile, trials)
 
 
+def left_over(of, run, constants, profile):
+    """Of each calibration cell that sends: its step with the constants that it helped to find."""
+    cells = computed.by_cell(
+        computed.of_wrapper("ddp", run["trials"]) + computed.of_wrapper("fsdp", run["trials"])
+    )
+    keys = [page.key(trials[0]["cell"]) for trials in cells]
+    steps = predicted_steps(of, keys, constants, profile)
+    return [
+        {"cell": trials[0]["cell"], "predicted_s": step, "measured_s": computed.step_s(trials)}
+        for step, trials in zip(steps, cells, strict=True)
+    ]
+
+
 def calibrate(of):
     profile = recorded(of) if of.model else None
     run = measured(of.calibration)
     if of.model:
         each, constants, profile = constants_of_computed(of, run, profile)
+        run["left_over"] = left_over(of, run, constants, profile)
+        print("\n".join(page.left_over_lines(run)), file=sys.stderr)
         write(of.profile.name, profile, of.folder)
     else:
         each, constants = constants_of(of, run)

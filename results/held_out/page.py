@@ -171,6 +171,27 @@ def again_lines(folder, steps):
     return lines
 
 
+def left_over_lines(calibration):
+    """What cells of a model that computes leave over that its constants were found from."""
+    if "left_over" not in calibration:
+        return []
+    lines = [
+        "What the calibration cells themselves leave over:",
+        "",
+        "| topology | wrapper | strategy | accumulation | with these constants, s | measured, s "
+        "| error |",
+        "|:--|:--|:--|--:|--:|--:|--:|",
+    ]
+    for row in calibration["left_over"]:
+        cell, predicted_s, measured_s = row["cell"], row["predicted_s"], row["measured_s"]
+        lines.append(
+            f"| {cell['topology']} | {cell['wrapper']} | {cell['strategy']} "
+            f"| {cell['accumulation_steps']} | {predicted_s:.3f} | {measured_s:.3f} "
+            f"| {percent(predicted_s / measured_s - 1)} |"
+        )
+    return [*lines, ""]
+
+
 def with_again(page, folder, steps):
     """The page, with the stretch of the model of today made again."""
     return between(page, AGAIN, ["", *again_lines(folder, steps), ""])
@@ -201,6 +222,7 @@ def text(folder=HERE):
         "",
         f"Constants: {'; '.join(constants)}.",
         "",
+        *left_over_lines(calibration),
         f"Not measured: {len(missing)} of {len(all_rows) + len(missing)}.",
         *(f"- {cell['topology']}, {cell['strategy']}: {reason}" for cell, reason in missing),
         "",
