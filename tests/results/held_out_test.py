@@ -131,6 +131,23 @@ class HeldOutTest(unittest.TestCase):
         readme = " ".join((ROOT / "harness" / "predict" / "README.md").read_text().split())
         self.assertIn(said, readme)
 
+    def test_what_the_planner_says_of_a_model_that_computes(self):
+        rows, _ = page.rows(make.SETS["bert_mini"].folder)
+        error = 100 * fmean(abs(row.error) for row in rows)
+        said = (
+            f"[{len(rows)} cells of a BERT](../../results/held_out/bert_mini/README.md), two "
+            f"ranks, DDP and FSDP, from five calibration cells: {error:.1f} % in the mean, "
+            f"{sum(row.is_covered for row in rows)} in their intervals, "
+            f"{100 * abs(rows[0].error):.1f} % off at worst."
+        )
+        readme = " ".join((ROOT / "harness" / "predict" / "README.md").read_text().split())
+        self.assertIn(said, readme)
+
+    def test_launches_of_a_cell_are_told_apart(self):
+        [said, _] = page.apart_lines(make.SETS["bert_mini"].folder)
+        self.assertRegex(said, r"took \d+\.\d % longer than the shortest .*, \d+\.\d % at most")
+        self.assertEqual(page.apart_lines(page.HERE), [])  # one launch each
+
     def test_links_with_eight_ranks_carried_what_they_should(self):
         for of in ran():
             links = page.stored("measured.json", of.folder)["context"]["links"]
