@@ -1,6 +1,6 @@
 """Stands for torchrun where many training scripts are run: imports torch once, and forks the ranks.
 
-usage: forked_ranks.py RANKS SCRIPT [ARGUMENT]...      with MASTER_ADDR and MASTER_PORT set
+usage: forked_ranks.py RANKS SCRIPT [ARGUMENT]...      MASTER_PORT in the environment
 
 Each rank finds its place in the environment as torchrun gives it, and runs the script as Python
 would, to the end of the interpreter. A rank that fails ends the others, and the exit status is 1.
@@ -17,6 +17,7 @@ import signal
 import sys
 from pathlib import Path
 
+os.environ.setdefault("MASTER_ADDR", "127.0.0.1")
 os.environ.setdefault("OMP_NUM_THREADS", "1")  # as torchrun does; else an import starts threads
 gc.disable()
 for module in ("torch", "torch._dynamo", "torch.distributed.fsdp"):

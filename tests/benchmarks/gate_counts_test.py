@@ -34,7 +34,7 @@ raise ValueError("at the end")
 
 
 def two_ranks(script, *arguments):
-    return (TORCH_PYTHON, HERE / "start_ranks.py", 2, script, *arguments)
+    return (TORCH_PYTHON, HERE / "forked_ranks.py", 2, script, *arguments)
 
 
 class GateCountsTest(ProgramTest):
@@ -87,7 +87,8 @@ class Holding(GateCountsTest):
         kinds = [each["what"] for each in gate["rows"][0]["counts"]["differences"]]
         self.assertEqual(kinds, ["verdict", "events", "collectives", "syncs"])
 
-        job = two_ranks("-c", FAILS_LATE, JOBS / "no_sync.py")
+        (self.place / "fails_late.py").write_text(FAILS_LATE)
+        job = two_ranks(self.place / "fails_late.py", JOBS / "no_sync.py")
         outcome = self.gate(job, "--python", TORCH_PYTHON)
         self.assertEqual(outcome.status, FAILED, outcome.out + outcome.err)
         self.assertIn("error: the job made 6 steps, then exited with status 1", outcome.err)

@@ -51,7 +51,7 @@ def command(*words):
 
 
 def job_of(ranks, script, *arguments):
-    return command(TORCH_PYTHON, HERE / "start_ranks.py", ranks, script, *arguments)
+    return command(TORCH_PYTHON, HERE / "forked_ranks.py", ranks, script, *arguments)
 
 
 def two_ranks(script, *arguments):
@@ -198,7 +198,7 @@ class Slow(GateJobsTest):
 
     def test_other_numbers_of_ranks_in_a_second_start(self):
         one_less = "ranks=2; [ -e started ] && ranks=1; touch started; exec "
-        one_less += command(TORCH_PYTHON, HERE / "start_ranks.py") + " $ranks "
+        one_less += command(TORCH_PYTHON, HERE / "forked_ranks.py") + " $ranks "
         one_less += command(JOBS / "no_sync.py")
         candidate = two_ranks(JOBS / "improper.py")
         outcome = self.gate(

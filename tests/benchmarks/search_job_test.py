@@ -14,7 +14,7 @@ from watch_test import CACHE, TORCH_PYTHON
 
 HERE = Path(__file__).resolve().parent
 HOLDING = HERE / "holding_training.py"
-START = HERE / "start_ranks.py"
+START = HERE / "forked_ranks.py"
 USAGE, UNFIT, FAILED = 2, 4, 5
 FAILS_FROM = """
 import os, runpy, sys

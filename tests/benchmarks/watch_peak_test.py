@@ -12,7 +12,7 @@ from program import free_port
 from watch_test import TORCH_PYTHON, WatchTest
 
 HOLDING = Path(__file__).with_name("holding_training.py")
-START = Path(__file__).with_name("start_ranks.py")
+START = Path(__file__).with_name("forked_ranks.py")
 MORE = 1 << 20
 # A plain step of known size: what is held at most is the parameter, its gradient, and the product.
 KNOWN = """
