@@ -49,6 +49,7 @@ plt.rcParams.update(
         "grid.linewidth": 0.6,
         "legend.frameon": False,
         "figure.constrained_layout.use": True,
+        "figure.max_open_warning": 0,  # one for each setting of a plan, and save() closes them
         "savefig.dpi": 200,
         "svg.hashsalt": "gradsync",
     }
