@@ -18,7 +18,9 @@ ConfigError::ConfigError(const std::string& file, const std::string& field, cons
           fmt::format("{}: field '{}': got {}, expected {}", file, field, got, expected)) {}
 
 EnvironmentError::EnvironmentError(const std::string& what_is_wrong, const std::string& remedy)
-    : std::runtime_error(fmt::format("{} ({})", what_is_wrong, remedy)), problem_(what_is_wrong) {}
+    : std::runtime_error(remedy.empty() ? what_is_wrong
+                                        : fmt::format("{} ({})", what_is_wrong, remedy)),
+      problem_(what_is_wrong) {}
 
 EnvironmentError EnvironmentError::seen_by_doctor(const std::string& what_is_wrong,
                                                   const std::string& remedy) {

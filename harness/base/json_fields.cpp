@@ -6,6 +6,7 @@
 #include <utility>
 
 #include "harness/base/errors.h"
+#include "harness/base/outside_strings.h"
 #include "harness/base/whole_file.h"
 
 namespace gradsync {
@@ -15,20 +16,14 @@ using nlohmann::json;
 namespace {
 constexpr std::size_t kLongestQuote = 80;
 
-// Counts brackets outside of strings; of a text that is no JSON any answer will do.
 bool is_too_deep(std::string_view text) {
   int depth = 0;
-  bool in_string = false;
-  for (std::size_t i = 0; i < text.size(); ++i) {
-    const char c = text[i];
-    if (in_string && c == '\\') ++i;
-    if (c == '"') in_string = !in_string;
-    if (in_string) continue;
+  each_outside_strings(text, [&depth](char c, std::size_t) {
     if (c == '[' || c == '{') ++depth;
     if (c == ']' || c == '}') --depth;
-    if (depth > kDeepestJson) return true;
-  }
-  return false;
+    return depth <= kDeepestJson;
+  });
+  return depth > kDeepestJson;
 }
 }  // namespace
 

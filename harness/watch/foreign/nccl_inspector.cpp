@@ -9,6 +9,7 @@
 #include <utility>
 
 #include "harness/base/json_fields.h"
+#include "harness/base/outside_strings.h"
 #include "harness/watch/events/group_roles.h"
 #include "harness/watch/foreign/held_collectives.h"
 #include "harness/watch/foreign/printable.h"
@@ -44,20 +45,16 @@ std::string name_of(const std::string& collective) {
 // Takes the next object off `text`; nothing where it is not whole.
 std::optional<std::string_view> take_object(std::string_view& text) {
   int depth = 0;
-  bool in_string = false;
-  for (std::size_t i = 0; i < text.size(); ++i) {
-    const char c = text[i];
-    if (in_string && c == '\\') ++i;
-    if (c == '"') in_string = !in_string;
-    if (in_string) continue;
+  std::size_t length = 0;  // 0: it has no end yet
+  each_outside_strings(text, [&](char c, std::size_t place) {
     if (c == '{') ++depth;
-    if (c == '}' && --depth <= 0) {
-      const std::string_view object = text.substr(0, i + 1);
-      text.remove_prefix(i + 1);
-      return object;
-    }
-  }
-  return std::nullopt;
+    if (c == '}' && --depth <= 0) length = place + 1;
+    return length == 0;
+  });
+  if (length == 0) return std::nullopt;
+  const std::string_view object = text.substr(0, length);
+  text.remove_prefix(length);
+  return object;
 }
 
 class Inspected {

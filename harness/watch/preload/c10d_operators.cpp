@@ -139,7 +139,7 @@ void call_collective(const c10::OperatorHandle& operation, c10::DispatchKeySet k
   const std::string_view name = name_of(operation);
   if (depth > 0 || name == kNotCollective) return call_on(operation, keys, stack);
   const std::size_t taken = operation.schema().arguments().size();
-  const Issue issue(name, Inputs(&*stack->end() - taken, taken));
+  const Issue issue(name, Inputs(stack->data() + stack->size() - taken, taken));
   call_on(operation, keys, stack);
 }
 

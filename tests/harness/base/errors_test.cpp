@@ -25,6 +25,10 @@ TEST(EnvironmentError, SaysWhatIsWrongAndTheRemedy) {
                "no network namespaces (run as root)");
 }
 
+TEST(EnvironmentError, SaysNothingInBracketsWithoutARemedy) {
+  EXPECT_STREQ(EnvironmentError("the job was lost", "").what(), "the job was lost");
+}
+
 TEST(CommError, TellsATimeoutFromALostPeer) {
   EXPECT_TRUE(CommError("all_reduce #7", /*timed_out=*/true).timed_out());
   EXPECT_FALSE(CommError("connection reset").timed_out());
