@@ -93,10 +93,9 @@ ChatterWords words_of(WasteKind kind) {
       return {"barrier per step", "barriers per step",
               "drop it: no collective needs one before or behind it"};
     case WasteKind::ObjectCollectives:
-      return {
-          "collective of objects per step, which are pickled, and sent in two collectives",
-          "collectives of objects per step, which are pickled, and each sent in two collectives",
-          "send a tensor, or only in steps in which what is sent is used"};
+      return {"collective of objects per step: pickled, and sent in two collectives",
+              "collectives of objects per step: pickled, and each sent in two collectives",
+              "send a tensor, or only in steps in which what is sent is used"};
     case WasteKind::SmallCollectives:
       return {"collective of a few bytes per step", "collectives of a few bytes per step",
               "put what is sent into one tensor, and send it only in steps in which it is used"};

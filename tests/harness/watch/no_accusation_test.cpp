@@ -222,7 +222,7 @@ TEST(NoAccusation, ATinyModelAveragedByHand) {
 
 TEST(NoAccusation, LoggingIsNoAverage) {
   const auto step = [](MadeJob& j) {
-    j.times(2, unsynced).collective("all_reduce", 4).collective("all_gather", 100'000).optimizer();
+    j.times(2, unsynced).collective("all_reduce", 4).collective("all_gather", 50'000).optimizer();
   };
   expect_accused(verdict_on(MadeJob().wrap(1, "", 60'000).times(4, step)), VerdictKind::Never);
 }

@@ -108,6 +108,14 @@ TEST(Pipelined, TwoModelsWhoseBackwardsFollowEachOtherAreNoPipeline) {
   }));
 }
 
+TEST(Pipelined, ABackwardOfFewerGradientsMayBeOfAnotherModel) {
+  expect_not_recognised(four_steps([](MadeJob& job) {
+                          job.forward().forward().reducing_paced(4, 20, {{10, 5, 1000}});
+                          job.reduced_by_hand(2, 20, {}).optimizer();
+                        }),
+                        "a backward comes behind the one that synchronizes");
+}
+
 TEST(Pipelined, AnEvaluationBehindTheStepIsNoPartOfIt) {
   expect_good(four_steps([](MadeJob& job) {
     job.times(2, quiet_forward).backward().reducing();
