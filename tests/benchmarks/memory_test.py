@@ -18,6 +18,10 @@ FSDP = with_cells(
     micro_batch_size=[2],
     sequence_length=[16],
 )
+# What it holds needs no clock, and then no warm-up.
+HELD = FSDP | {"timed": False, "warmup_steps": 0}
+# With a clock, but no step that is recorded over time.
+PHASES = FSDP | {"warmup_steps": 1}
 
 
 class MemoryTest(ProgramTest):
@@ -27,16 +31,16 @@ class MemoryTest(ProgramTest):
         return self.result(out)["cells"][0]["peak_allocated_bytes"]
 
     def test_a_peak_is_exact_and_so_is_a_budget(self):
-        peak = self.peak_of(FSDP, "first")
-        self.assertEqual(self.peak_of(FSDP, "second"), peak, "the same byte, run after run")
-        fits = with_cells(FSDP, memory_budget_bytes=[peak])
-        self.assertEqual(self.peak_of(fits, "fits"), peak)
+        peak = self.peak_of(HELD, "first")
+        self.assertEqual(self.peak_of(HELD, "second"), peak, "the same byte, run after run")
 
-        both = with_cells(FSDP, memory_budget_bytes=[peak - 1, peak])
+        both = with_cells(HELD, memory_budget_bytes=[peak - 1, peak])
         outcome = self.run_plan(both, out="both")
         self.assertEqual(outcome.status, 0, "out of a budget is an answer\n" + outcome.err)
         trials = {trial["cell"]["memory_budget_bytes"]: trial for trial in self.trials("both")}
         self.assertEqual(trials[peak]["status"], "ok", "the sweep went on")
+        within = max(rank["peak_allocated_bytes"] for rank in trials[peak]["ranks"])
+        self.assertEqual(within, peak)
         self.assertEqual(trials[peak - 1]["status"], "oom")
         self.assertRegex(
             trials[peak - 1]["reason"],
@@ -46,7 +50,7 @@ class MemoryTest(ProgramTest):
         self.assertIn("oom", outcome.out)
 
     def test_a_budget_below_what_is_resident(self):
-        outcome = self.run_plan(with_cells(FSDP, memory_budget_bytes=["1KiB"]))
+        outcome = self.run_plan(with_cells(HELD, memory_budget_bytes=["1KiB"]))
         self.assertEqual(outcome.status, 4, "nothing was measured\n" + outcome.err)
         (trial,) = self.trials()
         self.assertEqual(trial["status"], "oom")
@@ -77,7 +81,7 @@ class MemoryTest(ProgramTest):
 
     def test_checkpointed_units_hold_what_is_predicted_and_run_again_in_a_phase(self):
         plan = with_cells(
-            FSDP,
+            PHASES,
             wrapper=["ddp", "fsdp"],
             strategy=["no_sync", "baseline"],
             activation_checkpointing=["none", "full", "every_2"],
@@ -105,7 +109,7 @@ class MemoryTest(ProgramTest):
 
     def test_what_is_frozen_or_stepped_in_backward_holds_what_is_predicted(self):
         plan = with_cells(
-            FSDP,
+            HELD,
             wrapper=["ddp", "fsdp"],
             strategy=["no_sync"],
             frozen_units=[0, 1, 2],
@@ -137,7 +141,7 @@ class MemoryTest(ProgramTest):
 
     def test_low_rank_updates_hold_and_move_what_is_predicted(self):
         plan = with_cells(
-            FSDP,
+            HELD,
             wrapper=["ddp", "fsdp"],
             strategy=["no_sync"],
             lora_rank=[0, 4, 128],
@@ -168,7 +172,7 @@ class MemoryTest(ProgramTest):
 
     def test_what_is_offloaded_is_on_the_host_and_its_copies_are_a_phase(self):
         plan = with_cells(
-            FSDP,
+            PHASES,
             wrapper=["fsdp"],
             strategy=["no_sync", "sync_each_batch"],
             offload=["none", "optimizer_state", "parameters"],
@@ -214,8 +218,8 @@ class MemoryTest(ProgramTest):
 
     def test_casts_are_a_phase_where_types_differ(self):
         types = ("float32", "bfloat16")
-        fsdp = with_cells(FSDP, wrapper=["fsdp"], param_dtype=types, reduce_dtype=types)
-        ddp = with_cells(FSDP, wrapper=["ddp"], dtype=["bfloat16"], master_weights=[False, True])
+        fsdp = with_cells(PHASES, wrapper=["fsdp"], param_dtype=types, reduce_dtype=types)
+        ddp = with_cells(PHASES, wrapper=["ddp"], dtype=["bfloat16"], master_weights=[False, True])
         for out, plan, count in (("fsdp", fsdp, 4), ("ddp", ddp, 2)):
             plan = with_cells(plan, strategy=["no_sync"], accumulation_steps=[2])
             outcome = self.run_plan(plan, out=out)
@@ -242,7 +246,7 @@ class MemoryTest(ProgramTest):
 
     def test_attention_holds_what_is_predicted_whoever_spells_it_out(self):
         plan = with_cells(
-            FSDP,
+            HELD,
             wrapper=["ddp", "fsdp"],
             strategy=["no_sync"],
             attention=["eager", "sdpa"],
@@ -284,7 +288,7 @@ class MemoryTest(ProgramTest):
 
     def test_a_first_forward_that_does_not_fit(self):
         """The resident set fits; what is gathered, or the activations then, do not."""
-        large = with_cells(FSDP, micro_batch_size=[64], sequence_length=[64])
+        large = with_cells(HELD, micro_batch_size=[64], sequence_length=[64])
         self.run_plan(with_cells(large, memory_budget_bytes=[1]), out="resident")
         (trial,) = self.trials("resident")
         resident = int(re.search(r"alone hold (\d+) bytes", trial["reason"])[1])
@@ -302,7 +306,7 @@ class MemoryTest(ProgramTest):
 
     def test_hybrid_sharding_says_what_it_moves(self):
         plan = with_cells(
-            FSDP, topology=["1x2"], hybrid_shard=[True, False], strategy=["sync_each_batch"]
+            HELD, topology=["1x2"], hybrid_shard=[True, False], strategy=["sync_each_batch"]
         )
         outcome = self.run_plan(plan)
         self.assertEqual(outcome.status, 0, outcome.err)

@@ -256,7 +256,6 @@ WAYS = with_cells(
     wrapper=["ddp", "fsdp"],
     strategy=["baseline", "no_sync", "sync_each_batch"],
     reshard_after_forward=[True, False],
-    accumulation_steps=[4],
 )
 
 
