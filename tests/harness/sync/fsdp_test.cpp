@@ -140,7 +140,7 @@ void expect_trained_as_alone(RankHarness& rank, const std::vector<FsdpOptions>& 
 TEST(Fsdp, TrainsAsOneProcessDoes) {
   for (const int world_size : {1, 2, 3, 4}) {
     run_ranks(world_size,
-              [](RankHarness& rank) { expect_trained_as_alone(rank, {FsdpOptions{}}, 10); });
+              [](RankHarness& rank) { expect_trained_as_alone(rank, {FsdpOptions{}}, 5); });
   }
 }
 
@@ -305,8 +305,10 @@ TEST(Fsdp, CommunicatesWhatItDeclares) {
   run_ranks(2, [](RankHarness& rank) {
     std::vector<std::vector<std::string>> frozen = kFrozen;
     frozen.emplace_back();
+    int number = 0;
     for (const std::vector<std::string>& names : frozen) {
       for (const FsdpOptions& options : all_options()) {
+        if (!tries(number++) && !names.empty()) continue;
         FullyShardedDataParallel model(std::make_shared<ToyLayers>(names),
                                        FsdpGroups{rank.group, nullptr}, options);
         // Shows which units have a backward.
