@@ -43,7 +43,7 @@ NIGHTLY = (
     "replicate_over_ddp_improper", "fsdp1_hybrid_no_sync", "fsdp_tensor_no_sync",
     "hsdp_last_backward", "hsdp_mixed_replicas_deferred", "hsdp_mixed_all_deferred",
     "varying_no_sync", "varying_fixed", "one_f_one_b_every", "one_f_one_b_never",
-    "adversarial_accumulating", "adversarial_apart", "gradient_penalty_apart",
+    "adversarial_accumulating", "adversarial_apart",
     "lbfgs_accumulating", "checkpointed", "checkpointed_no_sync", "fsdp_checkpointed", "ema",
     "evaluation_within", "local_sgd_at_the_end", "post_local_sgd", "pipelining_fsdp",
 )  # fmt: skip

@@ -341,6 +341,18 @@ const Event* left_behind(const MicroBatch& micro_batch) {
   return has_reductions_in(micro_batch, last) ? nullptr : &last;
 }
 
+// Of the model that ran most often.
+int most_forwards(const Step& step) {
+  std::map<std::int64_t, int> by_model;
+  int most = 0;
+  for (const MicroBatch& micro_batch : step.micro_batches) {
+    for (const Event* forward : micro_batch.forwards) {
+      most = std::max(most, ++by_model[forward->object]);
+    }
+  }
+  return most;
+}
+
 bool is_counted_before(const ModelCounts& a, const ModelCounts& b) {
   return std::tuple(a.synchronized, a.micro_batches, -a.behind_the_last) <
          std::tuple(b.synchronized, b.micro_batches, -b.behind_the_last);
@@ -370,7 +382,9 @@ void count_micro_batches(StepCounts& counts, const Quiet& quiet) {
   ModelCounts most;
   for (const auto& [model, count] : by_model) most = std::max(most, count, is_counted_before);
   counts.synchronized = most.synchronized;
-  counts.micro_batches = most.micro_batches;
+  // Of stages that take turns each has a forward for every micro-batch.
+  counts.micro_batches =
+      counts.step->is_interleaved ? most_forwards(*counts.step) : most.micro_batches;
   counts.behind_the_last = most.behind_the_last;
 }
 

@@ -1,5 +1,6 @@
 """A generator and its critic as tutorials have them: the critic's losses on what is real and what
-is made run backward one after the other, and the generator's runs through the critic.
+is made run backward one after the other, and the generator's runs through the critic. Each
+synchronizes the critic: twice in its own steps, once in the generator's.
 """
 
 import contextlib
