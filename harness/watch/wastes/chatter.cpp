@@ -30,6 +30,11 @@ bool is_busy(const Event& event) {
          event.kind == EventKind::OptimizerStep;
 }
 
+// Whether no more than a call's own time lies between the two.
+bool follows_at_once(const Event& before, const Event& call) {
+  return call.start_ns - before.end_ns <= before.end_ns - before.start_ns;
+}
+
 bool is_read(const Event& call) {
   return call.name.starts_with(kHostRead);
 }
@@ -125,31 +130,50 @@ double duration_s(const Call& call) {
   return seconds(call.event->end_ns - call.event->start_ns);
 }
 
-// What the i-th call takes on the rank on which it takes least.
-double least_s(const CallsOfRanks& ranks, std::size_t i) {
-  double least = std::numeric_limits<double>::max();
-  for (const std::vector<Call>& calls : ranks) least = std::min(least, duration_s(calls[i]));
-  return least;
+// Where the run ends that the call `begin` is of.
+std::size_t end_of_run(const CallsOfRanks& ranks, std::size_t begin) {
+  std::size_t end = begin + 1;
+  const auto goes_on = [&](const std::vector<Call>& calls) {
+    return calls[end].run == calls[begin].run;
+  };
+  while (end < ranks.front().size() && std::ranges::all_of(ranks, goes_on)) ++end;
+  return end;
+}
+
+// The calls of the rank on which those from `begin` to `end` take least.
+const std::vector<Call>& least_of(const CallsOfRanks& ranks, std::size_t begin, std::size_t end) {
+  return *std::ranges::min_element(ranks, {}, [&](const std::vector<Call>& calls) {
+    double sum_s = 0;
+    for (std::size_t i = begin; i < end; ++i) sum_s += duration_s(calls[i]);
+    return sum_s;
+  });
+}
+
+void add_call(std::map<Line, CallPlace>& by_line, const Call& call) {
+  const Line line = line_of(*call.event);
+  CallPlace& place = by_line[line];
+  place.file = line.first;
+  place.line = line.second;
+  ++place.calls;
+  place.takes_s += duration_s(call);
 }
 
 Chatter chatter_of(const CallsOfRanks& ranks) {
   std::map<Line, CallPlace> by_line;
   double sum_s = 0;
   bool has_ends = true;
-  const std::vector<Call>& first = ranks.front();
-  for (std::size_t i = 0; i < first.size(); ++i) {
-    const double call_s = least_s(ranks, i);
-    const Line line = line_of(*first[i].event);
-    CallPlace& place = by_line[line];
-    place.file = line.first;
-    place.line = line.second;
-    ++place.calls;
-    place.takes_s += call_s;
-    sum_s += call_s;
-    has_ends &= first[i].has_ends;
+  const std::size_t count = ranks.front().size();
+  for (std::size_t begin = 0, end = 0; begin < count; begin = end) {
+    end = end_of_run(ranks, begin);
+    const std::vector<Call>& calls = least_of(ranks, begin, end);
+    for (std::size_t i = begin; i < end; ++i) {
+      add_call(by_line, calls[i]);
+      sum_s += duration_s(calls[i]);
+      has_ends &= calls[i].has_ends;
+    }
   }
   Chatter chatter;
-  chatter.calls = static_cast<int>(first.size());
+  chatter.calls = static_cast<int>(count);
   chatter.saved_s = has_ends ? Known<double>(sum_s) : Unknown{kNoEnds};
   for (auto& [line, place] : by_line) chatter.places.push_back(std::move(place));
   std::ranges::stable_sort(chatter.places, std::greater{}, &CallPlace::takes_s);
@@ -164,13 +188,17 @@ Calls calls_of(const Examined& rank, std::size_t index) {
   Calls calls;
   Lines lines(rank, index);
   std::vector<Call> collectives;
+  int run = 0;
+  const Event* before = between.front();
   for (const Event* event : between) {
+    run += follows_at_once(*before, *event) ? 0 : 1;
+    before = event;
     if (const auto kind = told_kind(*event)) {
-      calls[*kind].push_back({event, true});
+      calls[*kind].push_back({event, true, run});
       continue;
     }
     const Moved moved = lines.see(*event, *rank.events);
-    collectives.push_back({event, moved.has_ends});
+    collectives.push_back({event, moved.has_ends, run});
   }
   std::erase_if(collectives, [&](const Call& call) { return !lines.is_small(*call.event); });
   if (!collectives.empty()) calls[WasteKind::SmallCollectives] = std::move(collectives);

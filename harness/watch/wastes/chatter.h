@@ -5,9 +5,11 @@
 // Reads count wherever they are, and are never known to cost what they take: the device computes.
 //
 // A call takes from when the job called until it went on, on the rank on which it takes least: the
-// others wait there for that one, which they would do at the next collective as well. Who reduces
-// gradients or averages parameters by hand does not chatter, however small these are: a line that
-// also moves more is none of these, nor one that moves half of the gradients or more.
+// others wait there for that one, which they would do at the next collective as well. Calls that
+// follow each other at once are a run, of which one rank's count: that each is late now and then is
+// what so many cost. Who reduces gradients or averages parameters by hand does not chatter, however
+// small these are: a line that also moves more is none of these, nor one that moves half of the
+// gradients or more.
 #pragma once
 
 #include <cstddef>
@@ -27,6 +29,7 @@ inline constexpr std::int64_t kSmallBytes = 4096;
 struct Call {
   const Event* event = nullptr;  // of kind Call
   bool has_ends = false;         // it is known when its collectives ended, or it waits for them
+  int run = 0;                   // those of a run have the same
 };
 
 // The calls of one step, by time, by kind of waste.

@@ -73,6 +73,21 @@ TEST(Chatter, ALateRankIsNotItsPrice) {
   EXPECT_NEAR(*wastes[0].saved_s, 0.005, 1e-9);
 }
 
+// Nothing lies between the calls for which a rank could be late but the calls before.
+TEST(Chatter, OfCallsThatFollowEachOtherOneRankCounts) {
+  const auto rank = [](int number, std::int64_t takes, std::int64_t takes_next) {
+    return chattering(
+        [=](MadeJob& j) {
+          j.call("barrier", takes, "barrier", 0).call("barrier", takes_next, "barrier", 0);
+          j.computes(100).call("barrier", takes, "barrier", 0);
+        },
+        MadeJob(number));
+  };
+  const std::vector<Waste> wastes = wastes_on({rank(0, 9, 2), rank(1, 2, 9)});
+  ASSERT_EQ(wastes.size(), 1U);
+  EXPECT_NEAR(*wastes[0].saved_s, 0.011 + 0.002, 1e-9);
+}
+
 TEST(Chatter, RanksThatDoNotCallAlikeAreNotCompared) {
   const auto rank = [](int number, int calls) {
     return chattering(
