@@ -236,7 +236,8 @@ class MemoryTest(ProgramTest):
                 casts = self.casts(cell["cell"])
                 for rank in cell["attribution"]["ranks"]:
                     self.assertEqual(rank.get("cast_s", 0) > 0, casts, cell["cell"])
-            self.assertIn("casts, ", outcome.out)
+            page = self.call("report", self.place / out, "--format", "attribution")
+            self.assertIn("copy, cast = what hid a collective", page.out)
 
     @staticmethod
     def casts(cell):
