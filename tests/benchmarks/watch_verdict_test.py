@@ -46,6 +46,8 @@ NIGHTLY = (
     "adversarial_accumulating", "adversarial_apart",
     "lbfgs_accumulating", "checkpointed", "checkpointed_no_sync", "fsdp_checkpointed", "ema",
     "evaluation_within", "local_sgd_at_the_end", "post_local_sgd", "pipelining_fsdp",
+    "pipelining", "ema_no_sync", "adversarial_apart_no_sync", "checkpointed_reentrant", "fgm",
+    "hsdp_never", "gradient_penalty",
 )  # fmt: skip
 
 
