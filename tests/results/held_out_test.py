@@ -143,6 +143,22 @@ class HeldOutTest(unittest.TestCase):
         readme = " ".join((ROOT / "harness" / "predict" / "README.md").read_text().split())
         self.assertIn(said, readme)
 
+    def test_what_the_planner_says_of_one_whose_steps_are_short(self):
+        folder = make.SETS["mlp"].folder
+        rows, _ = page.rows(folder)
+        [apart, _] = page.apart_lines(folder)
+        error = 100 * fmean(abs(row.error) for row in rows)
+        self.assertGreater(min(row.error for row in rows), 0)
+        said = (
+            f"[{len(rows)} of a perceptron](../../results/held_out/mlp/README.md) with steps of "
+            f"tens of milliseconds: {error:.1f} % in the mean, {sum(row.is_covered for row in rows)} in "
+            f"their intervals, {100 * rows[0].error:.1f} % too long at worst, and each too long"
+        )
+        readme = " ".join((ROOT / "harness" / "predict" / "README.md").read_text().split())
+        self.assertIn(said, readme)
+        longer = apart.partition(" took ")[2].partition(" longer")[0]
+        self.assertIn(f"the longest took {longer} longer than the shortest in the mean.", readme)
+
     def test_launches_of_a_cell_are_told_apart(self):
         [said, _] = page.apart_lines(make.SETS["bert_mini"].folder)
         self.assertRegex(said, r"took \d+\.\d % longer than the shortest .*, \d+\.\d % at most")
