@@ -151,8 +151,9 @@ class HeldOutTest(unittest.TestCase):
         self.assertGreater(min(row.error for row in rows), 0)
         said = (
             f"[{len(rows)} of a perceptron](../../results/held_out/mlp/README.md) with steps of "
-            f"tens of milliseconds: {error:.1f} % in the mean, {sum(row.is_covered for row in rows)} in "
-            f"their intervals, {100 * rows[0].error:.1f} % too long at worst, and each too long"
+            f"tens of milliseconds: {error:.1f} % in the mean, "
+            f"{sum(row.is_covered for row in rows)} in their intervals, "
+            f"{100 * rows[0].error:.1f} % too long at worst, and each too long"
         )
         readme = " ".join((ROOT / "harness" / "predict" / "README.md").read_text().split())
         self.assertIn(said, readme)
