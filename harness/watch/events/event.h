@@ -47,6 +47,7 @@ struct Event {
   std::string detail;
   GroupRole role = GroupRole::Unknown;  // of a collective: what its group does
   bool has_replicas = false;  // of a collective among shards: its wrapper has replicas of them
+  bool is_apart = false;      // of a collective: in a group of one of the several ranks of the job
 };
 
 // torch.autograd.grad and its like, which are nothing but a part of what surrounds them.

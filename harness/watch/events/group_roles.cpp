@@ -137,6 +137,7 @@ void assign_roles(RankEvents& process) {
     const auto group = by_number.find(event.object);
     if (event.kind != EventKind::Collective || group == by_number.end()) continue;
     event.role = group->second->role;
+    event.is_apart = event.role == GroupRole::Alone && process.world_size > 1;
     event.has_replicas = several.contains(group->second->replicas);
   }
 }

@@ -17,7 +17,7 @@ bool is_known_for_something_else(GroupRole role) {
 
 // FSDP goes through a group of one as well where it has no shards or no replicas.
 bool moves_nothing(const Event* collective, bool fsdp) {
-  return !fsdp && collective->role == GroupRole::Alone;
+  return !fsdp && collective->is_apart;
 }
 
 }  // namespace

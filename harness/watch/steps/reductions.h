@@ -19,7 +19,7 @@ enum class Among { Shards, Replicas };
 
 // Returns the collectives in backward that are or may be of gradients: under DDP all, under FSDP
 // any but gathers and broadcasts; none of a group that is known for something else, such as tensor
-// parallelism, and under DDP none of a group of one rank.
+// parallelism, and under DDP none of a group of one of several ranks.
 EventPointers reductions_of(const MicroBatch& micro_batch);
 EventPointers reductions_of(const MicroBatch& micro_batch, Among among);
 

@@ -62,12 +62,11 @@ const MicroBatch* last_wrapped(const StepCounts& example) {
   return last;
 }
 
-// Whether a backward reduces in a group of one rank.
+// Whether a backward reduces in a group of this rank alone.
 bool reduces_alone(const Step& step) {
   return std::ranges::any_of(step.micro_batches, [](const MicroBatch& micro_batch) {
-    return std::ranges::any_of(micro_batch.in_backward, [](const Event* collective) {
-      return collective->role == GroupRole::Alone;
-    });
+    return std::ranges::any_of(micro_batch.in_backward,
+                               [](const Event* collective) { return collective->is_apart; });
   });
 }
 

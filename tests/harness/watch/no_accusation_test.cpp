@@ -85,7 +85,7 @@ TEST(NoAccusation, GradientsScatteredByHandHoweverSmall) {
 TEST(NoAccusation, WhoReducesInAGroupOfOneRank) {
   RankEvents process = four_steps(baseline).process();
   for (Event& event : process.events) {
-    if (event.kind == EventKind::Collective) event.role = GroupRole::Alone;
+    event.is_apart = event.kind == EventKind::Collective;
   }
   const Steps steps = cut_into_steps(process.events);
   const Verdict verdict = judge(process, steps, count_steps(steps)).front();

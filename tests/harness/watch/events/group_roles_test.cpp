@@ -86,6 +86,19 @@ TEST(GroupRoles, NothingMovesInAGroupOfOneRank) {
   EXPECT_EQ(role_in(process, 0), GroupRole::Alone);
 }
 
+TEST(GroupRoles, TheOnlyRankOfAJobIsNotApart) {
+  const auto is_apart = [](int world_size) {
+    RankEvents process;
+    process.world_size = world_size;
+    process.events = {collective("all_reduce", 1)};
+    process.groups = {told(group(1, {0}), GroupRole::DataParallel)};
+    assign_roles(process);
+    return process.events[0].is_apart;
+  };
+  EXPECT_FALSE(is_apart(1));
+  EXPECT_TRUE(is_apart(2));
+}
+
 TEST(GroupRoles, ShardsAndReplicasByTheirCollectives) {
   RankEvents process;
   process.events = {forward("fully_shard"),           collective("reduce_scatter", 1, 800),
