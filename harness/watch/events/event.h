@@ -22,6 +22,7 @@ inline constexpr const char* kUnclear = "unclear";
 inline constexpr const char* kHostRead = "read ";  // begins names of Calls, as "read item"
 
 // Wrappers that are told apart.
+inline constexpr const char* kDdp = "DistributedDataParallel";
 inline constexpr const char* kFsdp1 = "FullyShardedDataParallel";
 inline constexpr const char* kFullyShard = "fully_shard";
 inline constexpr const char* kReplicate = "replicate";  // that is made of fully_shard

@@ -1,7 +1,7 @@
 // What a trace of torch.profiler's tells, and what it leaves open: traces made range by range, and
 // the verdict on them.
 //
-// Covers: gradient_runs.cpp.
+// Covers: gradient_runs.cpp, traced_backwards.cpp, traced_collectives.cpp.
 #include "harness/watch/foreign/kineto.h"
 
 #include <gmock/gmock.h>
