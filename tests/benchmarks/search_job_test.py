@@ -90,11 +90,13 @@ class Edges(SearchJobTest):
 
     def test_a_job_that_runs_out_of_memory_does_not_fit_and_one_that_fails_stops(self):
         ends = ("--largest", "batch", "--to", 2, "--budget", "1GiB")
-        job = ("-c", FAILS_FROM, "{}", "can't allocate memory", HOLDING, "--batch", "{}")
+        script = self.place / "fails_from.py"
+        script.write_text(FAILS_FROM)
+        job = (script, "{}", "can't allocate memory", HOLDING, "--batch", "{}")
         outcome = self.search(*ends, job=job)
         self.assertEqual(outcome.status, 0, outcome.err)
         self.assertEqual(self.found()["edge"], 1)
-        job = ("-c", FAILS_FROM, "{}", "no data", HOLDING, "--batch", "{}")
+        job = (script, "{}", "no data", HOLDING, "--batch", "{}")
         outcome = self.search(*ends, job=job)
         self.assertEqual(outcome.status, FAILED, outcome.err)
         self.assertEqual(self.found()["outcome"], "stopped")
