@@ -83,8 +83,9 @@ class Edges(SearchJobTest):
         self.assertRegex(outcome.out, r"2 fits, 3 does not: oom: ")
 
     def test_none_may_fit(self):
-        ends = ("--largest", "batch", "--to", 2, "--budget", "1KiB")
-        outcome = self.search(*ends, job=(HOLDING, "--batch", "{}"))
+        ends = ("--largest", "batch", "--to", 2, "--budget", "1KiB", "--steps", 1000)
+        # So many that it is ended before it has held all that it would.
+        outcome = self.search(*ends, job=(HOLDING, "--steps", 1000, "--batch", "{}"))
         self.assertEqual((outcome.status, self.found()["outcome"]), (UNFIT, "none_fits"))
         self.assertIn(" and more", self.found()["reason"])
 
