@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <array>
 #include <cmath>
 #include <functional>
 #include <map>
@@ -21,6 +22,10 @@ using results::TrialRecord;
 namespace {
 
 using Part = double TimeParts::*;
+
+constexpr std::array kParts{
+    &TimeParts::own_compute_s, &TimeParts::recompute_s, &TimeParts::copy_s, &TimeParts::offload_s,
+    &TimeParts::cast_s,        &TimeParts::late_peer_s, &TimeParts::wire_s};
 
 bool same_collectives(const RankRecord& a, const RankRecord& b) {
   const auto same = [](const TimelineEvent& left, const TimelineEvent& right) {
@@ -153,13 +158,7 @@ RankParts rank_parts(const TrialRecord& trial, const std::vector<double>& starts
 }
 
 void add_to(TimeParts& sum, const TimeParts& more) {
-  sum.own_compute_s += more.own_compute_s;
-  sum.recompute_s += more.recompute_s;
-  sum.copy_s += more.copy_s;
-  sum.offload_s += more.offload_s;
-  sum.cast_s += more.cast_s;
-  sum.late_peer_s += more.late_peer_s;
-  sum.wire_s += more.wire_s;
+  for (const Part part : kParts) sum.*part += more.*part;
 }
 
 // Sums over the example steps of several trials, of one rank.
@@ -194,11 +193,7 @@ struct RankSum {
 // A mean over `steps`.
 TimeParts mean_of(const TimeParts& sum, double steps) {
   TimeParts mean;
-  for (const auto part :
-       {&TimeParts::own_compute_s, &TimeParts::recompute_s, &TimeParts::copy_s,
-        &TimeParts::offload_s, &TimeParts::cast_s, &TimeParts::late_peer_s, &TimeParts::wire_s}) {
-    mean.*part = sum.*part / steps;
-  }
+  for (const Part part : kParts) mean.*part = sum.*part / steps;
   return mean;
 }
 
