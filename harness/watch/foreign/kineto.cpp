@@ -44,8 +44,9 @@ class Reader {
     rank_.world_size = std::max(rank_.world_size, collectives_.largest_group());
     rank_.models_are_by_size = add_backwards(trace_, rank_.events);
     add_wraps();
-    for (Event& event : collectives_.finish(rank_.world_size))
+    for (Event& event : collectives_.finish(rank_.world_size)) {
       rank_.events.push_back(std::move(event));
+    }
     sort_by_time(rank_.events);
     name_replicas();
     assign_roles(rank_);
@@ -82,7 +83,6 @@ class Reader {
     if (const TracedRange* module = module_around(range)) {
       event.object = nonzero_fnv_1a(module->name);
     }
-    forwards_.push_back(rank_.events.size());
     rank_.events.push_back(std::move(event));
   }
 
@@ -106,8 +106,8 @@ class Reader {
   // Of how a model was wrapped only what it then does in every step is there.
   void add_wraps() {
     std::set<std::int64_t> models;
-    for (const std::size_t i : forwards_) {
-      const Event& forward = rank_.events[i];
+    for (const Event& forward : rank_.events) {
+      if (forward.kind != EventKind::Forward) continue;
       const bool searches = std::ranges::any_of(searches_, [&](const TracedRange* search) {
         return forward.start_ns <= search->start_ns && search->end_ns <= forward.end_ns;
       });
@@ -166,7 +166,6 @@ class Reader {
   TracedCollectives collectives_;
   std::map<std::int64_t, std::vector<const TracedRange*>> modules_;  // that run, by thread
   std::vector<const TracedRange*> searches_;
-  std::vector<std::size_t> forwards_;  // of the events, as long as these are not sorted
   const TracedRange* forward_ = nullptr;
 };
 
