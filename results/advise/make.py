@@ -112,11 +112,11 @@ def rows(setup):
     """(cell, predicted seconds, measured seconds) of each way that ran, the first choice first."""
     measured = {
         json.dumps(cell["cell"], sort_keys=True): cell["step_s"]
-        for cell in held_out.stored("measured.json", setup.folder)["cells"]
+        for cell in held_out.page.stored("measured.json", setup.folder)["cells"]
     }
     found = [
         (row["cell"], row["step_s"], measured[json.dumps(row["cell"], sort_keys=True)])
-        for row in held_out.stored("predictions.json", setup.folder)
+        for row in held_out.page.stored("predictions.json", setup.folder)
     ]
     return sorted((row for row in found if row[2] is not None), key=lambda row: row[1])
 
@@ -136,7 +136,7 @@ def section(setup):
     fastest = min(all_rows, key=lambda row: row[2])
     first = all_rows[0]
     places = sorted(row[2] for row in all_rows)
-    context = held_out.stored("measured.json", setup.folder)["context"]
+    context = held_out.page.stored("measured.json", setup.folder)["context"]
     errors = [abs(predicted / measured - 1) for _, predicted, measured in all_rows]
     lines = [
         f"## {setup.what[0].upper()}{setup.what[1:]}",

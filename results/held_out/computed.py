@@ -5,22 +5,15 @@ profile was recorded. How its time divides into layers is the profile's; how lon
 ranks that compute and send nothing.
 """
 
-import json
 from statistics import mean
+
+from page import measured_s
 
 COMPUTE = ("forward", "backward", "copy", "optimizer")
 
 
 def of_wrapper(wrapper, trials):
     return [trial for trial in trials if trial["cell"]["wrapper"] == wrapper]
-
-
-def by_cell(trials):
-    """The trials of each cell, in the order in which cells were run first."""
-    cells = {}
-    for trial in trials:
-        cells.setdefault(json.dumps(trial["cell"], sort_keys=True), []).append(trial)
-    return list(cells.values())
 
 
 def phase_s(trials, phase):
@@ -47,8 +40,4 @@ def compute_s(trials):
     return sum(phase_s(trials, phase) for phase in COMPUTE)
 
 
-def step_s(trials):
-    return mean(step for trial in trials for step in trial["step_s"])
-
-
-SECONDS = {"compute_s": compute_s, "step_s": step_s}
+SECONDS = {"compute_s": compute_s, "step_s": measured_s}

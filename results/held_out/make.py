@@ -125,10 +125,6 @@ def write(name, content, folder=HERE):
     (folder / name).write_text(json.dumps(content, indent=1) + "\n")
 
 
-def stored(name, folder=HERE):
-    return json.loads((folder / name).read_text())
-
-
 def steps_of(trial):
     """Each timed step is as long as its slowest rank's."""
     return [round(max(of_ranks), 6) for of_ranks in zip(*trial, strict=True)]
@@ -249,13 +245,12 @@ def computed_constants(of, trials, profile, latency_s):
         (fast, "step_s", ("collective_s",)),
     )
     for cells, what, names in told_by * ROUNDS:
-        launches = computed.by_cell(cells)
-        keys = [page.key(of_one[0]["cell"]) for of_one in launches]
+        launches = page.by_cell(cells)
         constants = solve.solved(
             {name: value for name, value in constants.items() if name not in names},
             {name: constants[name] for name in names},
-            functools.partial(predicted_steps, of, keys, profile=side_by_side, what=what),
-            [computed.SECONDS[what](of_one) for of_one in launches],
+            functools.partial(predicted_steps, of, list(launches), profile=side_by_side, what=what),
+            [computed.SECONDS[what](of_one) for of_one in launches.values()],
         )
     return constants
 
@@ -275,14 +270,13 @@ def constants_of_computed(of, run, profile):
 
 def left_over(of, run, constants, profile):
     """Of each calibration cell that sends: its step with the constants that it helped to find."""
-    cells = computed.by_cell(
+    cells = page.by_cell(
         computed.of_wrapper("ddp", run["trials"]) + computed.of_wrapper("fsdp", run["trials"])
     )
-    keys = [page.key(trials[0]["cell"]) for trials in cells]
-    steps = predicted_steps(of, keys, constants, profile)
+    steps = predicted_steps(of, list(cells), constants, profile)
     return [
-        {"cell": trials[0]["cell"], "predicted_s": step, "measured_s": computed.step_s(trials)}
-        for step, trials in zip(steps, cells, strict=True)
+        {"cell": trials[0]["cell"], "predicted_s": step, "measured_s": page.measured_s(trials)}
+        for step, trials in zip(steps, cells.values(), strict=True)
     ]
 
 
@@ -330,7 +324,7 @@ def measure(of):
 def predicted_again(of):
     """Seconds by cell with the model of today: constants solved for again from the stored
     calibration, nothing from the cells themselves."""
-    _, constants = constants_of(of, stored("calibration.json", of.folder))
+    _, constants = constants_of(of, page.stored("calibration.json", of.folder))
     with tempfile.TemporaryDirectory(prefix="gradsync_held_out_") as place:
         file = Path(place) / "links.json"
         file.write_text(json.dumps(of.links | constants | {"doubt": DOUBT}))

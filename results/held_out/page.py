@@ -75,13 +75,18 @@ def measured_s(trials):
     return mean(step for trial in trials for step in trial["step_s"])
 
 
+def by_cell(trials):
+    """The trials of each cell, by its key, in the order in which cells were run first."""
+    cells = {}
+    for trial in trials:
+        cells.setdefault(key(trial["cell"]), []).append(trial)
+    return cells
+
+
 def measured_trials(folder):
     """Of each cell, by its key: the trials that ended well."""
-    trials = {}
-    for trial in stored("measured.json", folder)["trials"]:
-        if trial["status"] == "ok":
-            trials.setdefault(key(trial["cell"]), []).append(trial)
-    return trials
+    trials = stored("measured.json", folder)["trials"]
+    return by_cell(trial for trial in trials if trial["status"] == "ok")
 
 
 def apart_lines(folder):

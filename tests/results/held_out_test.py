@@ -29,6 +29,11 @@ def ran():
     return [of for of in make.SETS.values() if (of.folder / "measured.json").exists()]
 
 
+def planner_page():
+    """Its words, as if on one line."""
+    return " ".join((ROOT / "harness" / "predict" / "README.md").read_text().split())
+
+
 class HeldOutTest(unittest.TestCase):
     def setUp(self):
         self.measured = page.stored("measured.json")
@@ -116,8 +121,7 @@ class HeldOutTest(unittest.TestCase):
             f"hybrid sharding {mean_error('HSDP'):.1f} %), {inside} in their 90 % intervals; the "
             f"worst, buckets of 1 MB, is {100 * worst.error:.1f} % too long."
         )
-        readme = " ".join((ROOT / "harness" / "predict" / "README.md").read_text().split())
-        self.assertIn(said, readme)
+        self.assertIn(said, planner_page())
 
     def test_what_the_planner_says_of_small_buckets(self):
         rows, _ = page.rows(make.SETS["small_buckets"].folder)
@@ -128,8 +132,7 @@ class HeldOutTest(unittest.TestCase):
             f"predicted: {error:.1f} % in the mean, {sum(row.is_covered for row in rows)} in their "
             f"intervals, {-100 * rows[0].error:.1f} % too short at worst."
         )
-        readme = " ".join((ROOT / "harness" / "predict" / "README.md").read_text().split())
-        self.assertIn(said, readme)
+        self.assertIn(said, planner_page())
 
     def test_what_the_planner_says_of_a_model_that_computes(self):
         rows, _ = page.rows(make.SETS["bert_mini"].folder)
@@ -140,8 +143,7 @@ class HeldOutTest(unittest.TestCase):
             f"{sum(row.is_covered for row in rows)} in their intervals, "
             f"{100 * abs(rows[0].error):.1f} % off at worst."
         )
-        readme = " ".join((ROOT / "harness" / "predict" / "README.md").read_text().split())
-        self.assertIn(said, readme)
+        self.assertIn(said, planner_page())
 
     def test_what_the_planner_says_of_one_whose_steps_are_short(self):
         folder = make.SETS["mlp"].folder
@@ -155,10 +157,11 @@ class HeldOutTest(unittest.TestCase):
             f"{sum(row.is_covered for row in rows)} in their intervals, "
             f"{100 * rows[0].error:.1f} % too long at worst, and each too long"
         )
-        readme = " ".join((ROOT / "harness" / "predict" / "README.md").read_text().split())
-        self.assertIn(said, readme)
+        self.assertIn(said, planner_page())
         longer = apart.partition(" took ")[2].partition(" longer")[0]
-        self.assertIn(f"the longest took {longer} longer than the shortest in the mean.", readme)
+        self.assertIn(
+            f"the longest took {longer} longer than the shortest in the mean.", planner_page()
+        )
 
     def test_launches_of_a_cell_are_told_apart(self):
         [said, _] = page.apart_lines(make.SETS["bert_mini"].folder)
@@ -264,7 +267,7 @@ class ComputedTest(unittest.TestCase):
 
     def test_launches_of_a_cell_stand_together(self):
         trials = [trial("ddp", 1, 1), trial("fsdp", 2, 2), trial("ddp", 3, 3)]
-        self.assertEqual(computed.by_cell(trials), [[trials[0], trials[2]], [trials[1]]])
+        self.assertEqual(list(page.by_cell(trials).values()), [[trials[0], trials[2]], [trials[1]]])
 
     def test_constants_are_those_with_which_cells_take_what_they_took(self):
         def steps(constants):
