@@ -251,7 +251,7 @@ FIGURES = {
     "watch_cost_within_fsdp": Comparison(
         (
             *(f"{PEERS}/watch_cost", "within", "--wrapper", "fsdp", "--micro-batch-size", "1"),
-            *("--sequence-length", "4", "--steps", "5", "--rounds", "10"),
+            *("--sequence-length", "4", "--steps", "5", "--rounds", "10", "--launches", "8"),
         ),
         f"{PEERS}/README.md",
         comparison_texts.watch_cost_within,
