@@ -29,12 +29,16 @@ class Mlp(torch.nn.Module):
         return self.layers[-1](x)
 
 
-def build():
+def build(examples=MICRO_BATCH):
     batch = {
-        "ids": torch.randint(0, VOCABULARY, (MICRO_BATCH, LENGTH)),
-        "labels": torch.randint(0, 2, (MICRO_BATCH,)),
+        "ids": torch.randint(0, VOCABULARY, (examples, LENGTH)),
+        "labels": torch.randint(0, 2, (examples,)),
     }
     return Mlp(), batch, loss_of
+
+
+def build_2048():
+    return build(2048)
 
 
 def loss_of(model, batch):

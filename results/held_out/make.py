@@ -30,6 +30,7 @@ import solve
 
 HERE = Path(__file__).resolve().parent
 ROOT = HERE.parent.parent
+PLANS = ROOT / "benchmarks" / "plans"
 PROGRAM = os.environ.get("GRADSYNC_PROGRAM", str(ROOT / "build" / "release" / "gradsync"))
 RUNNER = os.environ.get("GRADSYNC_RUNNER", PROGRAM)
 PYTHON = os.environ.get("GRADSYNC_PYTHON", str(ROOT / "build" / "deps" / "venv" / "bin" / "python"))
@@ -78,6 +79,7 @@ class Set:
     plan: str
     model: str = ""  # that computes; "": it is paced, and has its profile
     units: str = ""  # what fully_shard is given of it, as record_profile.py takes them
+    build: str = "build"  # of models/examples: what makes the model and its micro-batch
 
     @property
     def folder(self):
@@ -86,9 +88,8 @@ class Set:
     @property
     def links(self):
         at = "/".join(filter(None, ("results/held_out", self.name)))
-        cells = (
-            "five cells of two ranks, in three" if self.model else "two cells of two ranks, in five"
-        )
+        launches = json.loads((PLANS / f"{self.calibration}.json").read_text())["launches"]
+        cells = f"{'five' if self.model else 'two'} cells of two ranks, in {launches}"
         return {
             "schema": "gradsync.links/1",
             "source": f"{cells} launches ({at})",
@@ -117,6 +118,14 @@ SETS = {
             "BertLayer",
         ),
         Set("mlp", "computed_mlp_calibration", "computed_mlp", "mlp", "Linear"),
+        Set(
+            "mlp_2048",
+            "computed_mlp_2048_calibration",
+            "computed_mlp_2048",
+            "mlp",
+            "Linear",
+            "build_2048",
+        ),
     )
 }
 
@@ -222,7 +231,7 @@ def recorded(of):
     """The model's profile, as models/record_profile.py records it of the model alone."""
     with tempfile.TemporaryDirectory(prefix="gradsync_held_out_") as place:
         out = Path(place) / f"{of.model}.json"
-        build = f"models/examples/{of.model}.py:build"
+        build = f"models/examples/{of.model}.py:{of.build}"
         command = [PYTHON, "models/record_profile.py", build, "--units", of.units, "--out", out]
         subprocess.run(command, check=True, stdout=sys.stderr, cwd=ROOT)
         return json.loads(out.read_text())
