@@ -23,6 +23,9 @@ BERT = {
     "bert_mini": (4, 256, 4, 1024),
     "bert_base": (12, 768, 12, 3072),
 }
+# Has glibc keep what was freed (mallopt(3)). Else whether a step of FSDP gives its buffers back to
+# the kernel, and faults them in again, depends on what happens to lie above them in the heap.
+KEPT_MEMORY = {"MALLOC_MMAP_MAX_": "0", "MALLOC_TRIM_THRESHOLD_": str(2**34)}
 
 
 class LaunchError(Exception):
@@ -115,7 +118,8 @@ def run_peer(
     """One launch of `peer` by the running interpreter, in a network of its own. `watch`: as
     run_ours. `checkpointing`: layers keep no activations and run again. `recording` (recording.py)
     names a way to record: each block runs twice, once recorded and once not, which the block's
-    "recorded" says; `program`: gradsync, where that needs it; `more`: what else it is made with."""
+    "recorded" says, in a process that keeps its memory; `program`: gradsync, where that needs it;
+    `more`: what else it is made with."""
     specification = {
         "peer": peer,
         "bert": BERT[work.model],
@@ -144,6 +148,8 @@ def run_peer(
         "TORCH_CPP_LOG_LEVEL": "ERROR",  # no warning that addresses have no names
         "PATH": os.environ.get("PATH", "") + ":/usr/sbin:/sbin",  # ip and tc
     }
+    if recording:
+        environment |= KEPT_MEMORY
     if program:
         environment |= {"GRADSYNC_PROGRAM": str(program), "PYTHONPATH": str(PACKAGE)}
     command = [*watch, *private_network(), *start]

@@ -15,6 +15,7 @@ import sys
 import tempfile
 import unittest
 from pathlib import Path
+from unittest import mock
 
 from program import PROGRAM, ROOT, ProgramTest, needs_network_namespaces
 
@@ -432,6 +433,17 @@ class WatchCost(unittest.TestCase):
         ]
         row = watch_cost.step_row(watch_cost.sides_of([{"blocks": blocks}]), "no_sync")
         self.assertEqual((row.alone_s, row.watched_s, row.ratio.value), (2.0, 4.0, 2.0))
+
+    def test_what_is_compared_with_itself_keeps_its_memory(self):
+        work = options.work_of(watch_cost.parse(["within"]))
+        with mock.patch.object(launches, "_call", return_value="{}") as call:
+            launches.run_peer(work, "torch", "eager", 0)
+            launches.run_peer(work, "torch", "eager", 0, recording="within")
+        usual, kept = (
+            environment.items() for _, _, environment in (c.args for c in call.mock_calls)
+        )
+        self.assertFalse(usual & launches.KEPT_MEMORY.items())
+        self.assertLessEqual(launches.KEPT_MEMORY.items(), kept)
 
     def test_a_job_that_was_not_watched_is_refused(self):
         with tempfile.TemporaryDirectory() as folder:
