@@ -143,3 +143,19 @@ def micro_watch(context, command, seen, _):
         f"{repetitions} repetitions; "
         f"{measured_on(context, command)})."
     )
+
+
+def watch_policies(context, command, seen, _):
+    """`seen`: the tally of tests/benchmarks/watch_policies_test.py."""
+    counts = ("runs", "right_verdicts", "right_lines", "right_axes")
+    counts += ("correct_jobs", "wrong_accusations")
+    rows = [["wrapper", "jobs", "verdict", "line", "axes", "correct", "accused", "bytes"]]
+    for name, tally in [*seen["wrappers"].items(), ("all", seen["all"])]:
+        right, compared = tally["right_bytes"], tally["compared"]
+        in_bytes = f"{right} of {compared}" if compared else "-"
+        rows.append([name, *(str(tally[count]) for count in counts), in_bytes])
+    caption = (
+        f"Right of the jobs, each policy with {len(seen['seeds'])} seeds "
+        f"({measured_on(context, command)}):"
+    )
+    return page(wrapped(caption), summary.markdown(rows))

@@ -98,6 +98,8 @@ class Run(Figure):
 class Comparison(Figure):
     """A script of benchmarks/peers that writes JSON. `command` is from the tree's top."""
 
+    STARTED_BY = ()
+
     def measure(self, folder):
         version = output_of(PROGRAM, "--version")
         cpu = re.search(r"model name\s*: (.*)", Path("/proc/cpuinfo").read_text())
@@ -109,7 +111,12 @@ class Comparison(Figure):
             "commit": re.search(r"\((\w+) ", version)[1],
         }
         seen = folder / "seen.json"
-        command = [ROOT / self.command[0], *self.command[1:], *self.options(seen)]
+        command = [
+            *self.STARTED_BY,
+            ROOT / self.command[0],
+            *self.command[1:],
+            *self.options(seen),
+        ]
         subprocess.run(command, check=True, stdout=sys.stderr)
         # Where the tree lies is this machine's affair.
         seen.write_text(seen.read_text().replace(f"{ROOT}/", ""))
@@ -139,6 +146,16 @@ class Micro(Comparison):
 
     def options(self, seen):
         return f"--benchmark_out={seen}", "--benchmark_out_format=json"
+
+
+@dataclass(frozen=True)
+class Judged(Comparison):
+    """A test that counts how much of what it judged was right. `command` is from the tree's top."""
+
+    STARTED_BY = (sys.executable,)
+
+    def options(self, seen):  # it finds the program as this does
+        return "--tally", seen, "SlowTest"
 
 
 @dataclass(frozen=True)
@@ -287,6 +304,11 @@ FIGURES = {
         ("benchmarks/peers/saving", "--job", "chatter"),
         "harness/watch/README.md",
         comparison_texts.saving_of_link,
+    ),
+    "watch_policies": Judged(
+        ("tests/benchmarks/watch_policies_test.py", "--seeds", "1,2,3"),
+        "harness/watch/README.md",
+        comparison_texts.watch_policies,
     ),
     "gate_quiet": gate_folder("quiet"),
     "gate_quiet_drawn": gate_folder("quiet_drawn"),
