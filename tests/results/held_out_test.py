@@ -163,6 +163,20 @@ class HeldOutTest(unittest.TestCase):
             f"the longest took {longer} longer than the shortest in the mean.", planner_page()
         )
 
+    def test_what_the_planner_says_of_the_same_with_longer_steps(self):
+        folder = make.SETS["mlp_2048"].folder
+        rows, _ = page.rows(folder)
+        [apart, _] = page.apart_lines(folder)
+        error = 100 * fmean(abs(row.error) for row in rows)
+        said = (
+            f"[The same {len(rows)} with micro-batches four times as "
+            f"large](../../results/held_out/mlp_2048/README.md), calibrated over eight launches: "
+            f"{error:.1f} % in the mean, {sum(row.is_covered for row in rows)} in their intervals, "
+            f"{100 * abs(rows[0].error):.1f} % off at worst, launches "
+            f"{apart.partition(' took ')[2].partition(' longer')[0]} apart."
+        )
+        self.assertIn(said, planner_page())
+
     def test_launches_of_a_cell_are_told_apart(self):
         [said, _] = page.apart_lines(make.SETS["bert_mini"].folder)
         self.assertRegex(said, r"took \d+\.\d % longer than the shortest .*, \d+\.\d % at most")
