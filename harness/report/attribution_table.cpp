@@ -3,7 +3,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <array>
+#include <iterator>
 #include <map>
 #include <set>
 
@@ -15,7 +15,9 @@ namespace gradsync::report {
 using results::Attribution;
 using results::CellResult;
 using results::CollectiveShare;
+using results::PartShown;
 using results::RankShare;
+using results::TimePart;
 using results::TimeParts;
 using summary::CellView;
 using summary::PartView;
@@ -50,40 +52,39 @@ PartView with_attribution(const PartView& part) {
   return {part.name, part.about, std::move(shown)};
 }
 
-bool has(const Attribution& attribution, double TimeParts::*part) {
+bool has(const Attribution& attribution, const TimePart& part) {
   return std::ranges::any_of(attribution.ranks,
-                             [part](const RankShare& rank) { return rank.*part > 0; });
+                             [&](const RankShare& rank) { return rank.*part.seconds > 0; });
 }
 
-// A part of a step and what a table calls it.
-struct PartColumn {
-  double TimeParts::*part;
-  const char* head;
-};
-
-// What not every step does has a column where one of `attributions` did it.
-std::vector<PartColumn> part_columns(const std::vector<const Attribution*>& attributions) {
-  std::vector<PartColumn> columns{{&TimeParts::own_compute_s, "own compute"},
-                                  {&TimeParts::recompute_s, "recompute"},
-                                  {&TimeParts::copy_s, "copy"},
-                                  {&TimeParts::offload_s, "offload"},
-                                  {&TimeParts::cast_s, "cast"},
-                                  {&TimeParts::late_peer_s, "late peer"},
-                                  {&TimeParts::wire_s, "wire"}};
-  std::erase_if(columns, [&](const PartColumn& column) {
-    constexpr std::array kRare{&TimeParts::recompute_s, &TimeParts::copy_s, &TimeParts::offload_s,
-                               &TimeParts::cast_s};
-    const bool is_rare = std::ranges::find(kRare, column.part) != kRare.end();
-    return is_rare && std::ranges::none_of(attributions, [&](const Attribution* attribution) {
-             return has(*attribution, column.part);
+// What not every step does is told where one of `attributions` did it.
+std::vector<TimePart> parts_told(const std::vector<const Attribution*>& attributions) {
+  std::vector<TimePart> told;
+  std::ranges::copy_if(results::kTimeParts, std::back_inserter(told), [&](const TimePart& part) {
+    return part.shown == PartShown::Always ||
+           std::ranges::any_of(attributions, [&](const Attribution* attribution) {
+             return has(*attribution, part);
            });
   });
-  return columns;
+  return told;
 }
 
-bool has_column(const std::vector<PartColumn>& columns, double TimeParts::*part) {
-  return std::ranges::any_of(columns,
-                             [part](const PartColumn& column) { return column.part == part; });
+template <typename Cells>
+std::vector<const Attribution*> attributions_of(const Cells& cells) {
+  std::vector<const Attribution*> attributions;
+  for (const CellResult& cell : cells) {
+    if (tells_where_it_went(cell)) attributions.push_back(&*cell.attribution);
+  }
+  return attributions;
+}
+
+// "own compute, copy": the columns of those that are waiting for a collective, or of those not.
+std::string columns_text(const std::vector<TimePart>& parts, bool is_waiting) {
+  std::vector<std::string> columns;
+  for (const TimePart& part : parts) {
+    if (part.is_waiting == is_waiting) columns.emplace_back(part.column);
+  }
+  return fmt::format("{}", fmt::join(columns, ", "));
 }
 
 double mean_over_ranks(const Attribution& attribution, double TimeParts::*part) {
@@ -125,7 +126,7 @@ std::string most_exposed(const Attribution& attribution) {
   return largest_share(exposed_s);
 }
 
-std::string what_the_parts_mean(const PartView& shown, const std::vector<PartColumn>& columns) {
+std::string what_the_parts_mean(const PartView& shown, const std::vector<TimePart>& parts) {
   std::set<std::size_t> steps;
   double clock_error_s = 0;
   for (const CellResult& cell : shown.cells) {
@@ -133,13 +134,12 @@ std::string what_the_parts_mean(const PartView& shown, const std::vector<PartCol
     clock_error_s = std::max(clock_error_s, cell.attribution->clock_error_s);
   }
   std::string text = fmt::format(
-      "Where a step went, by the last timed one of {} in each row, mean over ranks: own compute,\n"
-      "{}{}{}{}waiting for a peer that had not come to the same collective, waiting for the wire.",
-      steps == std::set<std::size_t>{1} ? "1 trial" : summary::range_text(steps) + " trials",
-      has_column(columns, &TimeParts::recompute_s) ? "computing again, " : "",
-      has_column(columns, &TimeParts::copy_s) ? "copying buckets, " : "",
-      has_column(columns, &TimeParts::offload_s) ? "copying to the host and back, " : "",
-      has_column(columns, &TimeParts::cast_s) ? "casts, " : "");
+      "Where a step went, by the last timed one of {} in each row, mean over ranks: ",
+      steps == std::set<std::size_t>{1} ? "1 trial" : summary::range_text(steps) + " trials");
+  std::vector<std::string> meanings;
+  for (const TimePart& part : parts) meanings.emplace_back(part.meaning);
+  text += meanings.front() + ",\n" +
+          fmt::format("{}.", fmt::join(meanings.begin() + 1, meanings.end(), ", "));
   if (clock_error_s > 0) {
     text += fmt::format(
         "\nThe hosts' clocks agree within {:.1f} us: so far may each border between peer and wire "
@@ -150,14 +150,13 @@ std::string what_the_parts_mean(const PartView& shown, const std::vector<PartCol
 }
 
 // `parts` has what the row is about; one without waiting has "-" there.
-void add_parts_row(TextTable& table, const std::vector<PartColumn>& columns,
-                   const std::string& name, const RankShare& rank, const TimeParts& parts,
-                   bool waited = true) {
+void add_parts_row(TextTable& table, const std::vector<TimePart>& told, const std::string& name,
+                   const RankShare& rank, const TimeParts& parts, bool waited = true) {
   constexpr int kDecimals = 6;  // a small bucket takes microseconds
   std::vector<std::string> texts = {name, std::to_string(rank.rank)};
-  for (const auto& [part, head] : columns) {
-    const bool is_waiting = part == &TimeParts::late_peer_s || part == &TimeParts::wire_s;
-    texts.push_back(is_waiting && !waited ? "-" : text::seconds_text(parts.*part, kDecimals));
+  for (const TimePart& part : told) {
+    texts.push_back(
+        part.is_waiting && !waited ? "-" : text::seconds_text(parts.*part.seconds, kDecimals));
   }
   table.add_row(std::move(texts));
 }
@@ -165,19 +164,20 @@ void add_parts_row(TextTable& table, const std::vector<PartColumn>& columns,
 // What a rank did while nothing was in flight: the rest, with no waiting in it.
 TimeParts uncovered(const RankShare& rank) {
   TimeParts rest;
-  for (const auto part : {&TimeParts::own_compute_s, &TimeParts::recompute_s, &TimeParts::copy_s,
-                          &TimeParts::offload_s, &TimeParts::cast_s}) {
-    rest.*part = rank.*part;
-    for (const CollectiveShare& collective : rank.collectives) rest.*part -= collective.*part;
-    rest.*part = std::max(0.0, rest.*part);
+  for (const TimePart& part : results::kTimeParts) {
+    if (part.is_waiting) continue;
+    double& rest_s = rest.*part.seconds;
+    rest_s = rank.*part.seconds;
+    for (const CollectiveShare& collective : rank.collectives) rest_s -= collective.*part.seconds;
+    rest_s = std::max(0.0, rest_s);
   }
   return rest;
 }
 
 std::string by_collective(const Attribution& attribution) {
-  const std::vector<PartColumn> parts = part_columns({&attribution});
+  const std::vector<TimePart> parts = parts_told({&attribution});
   std::vector<TextTable::Column> columns{{"collective", Align::Left}, {"rank"}};
-  for (const PartColumn& part : parts) columns.push_back({part.head});
+  for (const TimePart& part : parts) columns.push_back({part.column});
   TextTable table(std::move(columns));
   const auto& ranks = attribution.ranks;
   // All ranks took part in the same ones.
@@ -195,12 +195,12 @@ std::string by_collective(const Attribution& attribution) {
 }
 
 std::vector<CellColumn<CellView>> columns_of(const PartView& shown,
-                                             const std::vector<PartColumn>& parts) {
+                                             const std::vector<TimePart>& parts) {
   std::vector<CellColumn<CellView>> columns;
-  for (const auto& [part, head] : parts) {
+  for (const TimePart& part : parts) {
     columns.push_back(
-        {head, [part = part, decimals = shown.decimals](const CellView& cell) {
-           return text::seconds_text(mean_over_ranks(*cell.attribution, part), decimals) + " s";
+        {part.column, [seconds = part.seconds, decimals = shown.decimals](const CellView& cell) {
+           return text::seconds_text(mean_over_ranks(*cell.attribution, seconds), decimals) + " s";
          }});
   }
   const auto left = [&](const char* head, std::string (*text)(const Attribution&)) {
@@ -217,26 +217,17 @@ std::vector<CellColumn<CellView>> columns_of(const PartView& shown,
 text::Blocks attribution_table(const PartView& part) {
   const PartView shown = with_attribution(part);
   if (shown.cells.empty()) return {};
-  std::vector<const Attribution*> attributions;
-  for (const CellView& cell : shown.cells) attributions.push_back(&*cell.attribution);
-  const std::vector<PartColumn> parts = part_columns(attributions);
+  const std::vector<TimePart> parts = parts_told(attributions_of(shown.cells));
   return {text::Prose{what_the_parts_mean(shown, parts)},
           cell_table(shown.cells, columns_of(shown, parts))};
 }
 
 std::string attribution_page(const results::Result& result) {
-  const auto any_has = [&result](double TimeParts::*part) {
-    return std::ranges::any_of(result.cells, [part](const CellResult& cell) {
-      return tells_where_it_went(cell) && has(*cell.attribution, part);
-    });
-  };
+  const std::vector<TimePart> parts = parts_told(attributions_of(result.cells));
   std::string text = fmt::format(
       "Where a step went, by the last timed one of each trial: means in seconds.\n"
-      "own compute, {}copy{}{} = what hid a collective; late peer, wire = what the rank waited for "
-      "it.\n",
-      any_has(&TimeParts::recompute_s) ? "recompute, " : "",
-      any_has(&TimeParts::offload_s) ? ", offload" : "",
-      any_has(&TimeParts::cast_s) ? ", cast" : "");
+      "{} = what hid a collective; {} = what the rank waited for it.\n",
+      columns_text(parts, false), columns_text(parts, true));
   for (const PartView& part : summary::parts_of(result)) {
     if (!part.name.empty()) text += "\n## " + part.name + "\n";
     for (const CellView& cell : part.cells) {

@@ -77,13 +77,10 @@ void add_collective(RankTrace& trace, const TimelineEvent& event, const Collecti
   const std::string name = event_name(event);
   json arguments = {{"micro_batch", event.micro_batch}, {"bytes", event.bytes}};
   if (parts != nullptr) {
-    arguments["own_compute_s"] = parts->parts.own_compute_s;
-    if (parts->parts.recompute_s > 0) arguments["recompute_s"] = parts->parts.recompute_s;
-    arguments["copy_s"] = parts->parts.copy_s;
-    if (parts->parts.offload_s > 0) arguments["offload_s"] = parts->parts.offload_s;
-    if (parts->parts.cast_s > 0) arguments["cast_s"] = parts->parts.cast_s;
-    arguments["late_peer_s"] = parts->parts.late_peer_s;
-    arguments["wire_s"] = parts->parts.wire_s;
+    for (const results::TimePart& part : results::kTimeParts) {
+      const double part_s = parts->parts.*part.seconds;
+      if (part_s > 0 || part.shown != results::PartShown::WhereSome) arguments[part.field] = part_s;
+    }
   }
   trace.add_slice(thread, name, span, std::move(arguments));
   if (parts != nullptr) add_lateness(trace, *parts, span, thread);

@@ -13,14 +13,15 @@ constexpr auto names_of(const Among*) {
       {{Among::All, "all"}, {Among::WholeGradients, "whole_gradients"}});
 }
 
+constexpr auto field_of(const TimePart& part) {
+  const auto always = field(part.field, part.seconds);
+  if (part.shown == PartShown::Always) return always;
+  return part.shown == PartShown::InFiles ? always.later() : always.spared();
+}
+
 constexpr auto fields_of(const TimeParts*) {
-  return std::tuple{field("own_compute_s", &TimeParts::own_compute_s),
-                    field("recompute_s", &TimeParts::recompute_s).spared(),
-                    field("copy_s", &TimeParts::copy_s).later(),
-                    field("offload_s", &TimeParts::offload_s).spared(),
-                    field("cast_s", &TimeParts::cast_s).spared(),
-                    field("late_peer_s", &TimeParts::late_peer_s),
-                    field("wire_s", &TimeParts::wire_s)};
+  return std::apply([](const auto&... parts) { return std::tuple{field_of(parts)...}; },
+                    kTimeParts);
 }
 
 constexpr auto fields_of(const CollectiveShare*) {

@@ -16,6 +16,7 @@
 #include "harness/results/parameters.h"
 #include "harness/results/records.h"
 #include "harness/results/run_context.h"
+#include "harness/results/time_parts.h"
 #include "harness/stats/interval.h"
 
 namespace gradsync::results {
@@ -48,22 +49,6 @@ struct StepRatio : Ratio {
   std::string vs;            // the strategy compared with; empty where that is said elsewhere
   std::size_t launches = 0;  // in which both ran
   std::size_t pairs = 0;     // rounds in which both ran
-};
-
-// Parts of a step or of a collective; summary/attribution.h says what each is.
-struct TimeParts {
-  double own_compute_s = 0;
-  double recompute_s = 0;
-  double copy_s = 0;
-  double offload_s = 0;
-  double cast_s = 0;
-  double late_peer_s = 0;
-  double wire_s = 0;
-
-  double exposed_s() const { return late_peer_s + wire_s; }
-  double total_s() const {
-    return own_compute_s + recompute_s + copy_s + offload_s + cast_s + exposed_s();
-  }
 };
 
 // What was charged to the collectives of one operation and bucket on one rank; own compute,

@@ -3,7 +3,6 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <array>
 #include <cmath>
 #include <functional>
 #include <map>
@@ -13,19 +12,15 @@
 namespace gradsync::summary {
 
 using results::Attribution;
+using results::kTimeParts;
 using results::RankRecord;
 using results::RankShare;
 using results::TimelineEvent;
 using results::TimelinePhase;
+using results::TimePart;
 using results::TrialRecord;
 
 namespace {
-
-using Part = double TimeParts::*;
-
-constexpr std::array kParts{
-    &TimeParts::own_compute_s, &TimeParts::recompute_s, &TimeParts::copy_s, &TimeParts::offload_s,
-    &TimeParts::cast_s,        &TimeParts::late_peer_s, &TimeParts::wire_s};
 
 bool same_collectives(const RankRecord& a, const RankRecord& b) {
   const auto same = [](const TimelineEvent& left, const TimelineEvent& right) {
@@ -124,15 +119,11 @@ void charge(RankParts& out, const RankRecord& rank, double from_s, double to_s) 
   };
   const auto any = [](const TimelineEvent&) { return true; };
   const auto head = first_over(rank.timeline_events, from_s, to_s, any);
-  Part part = &TimeParts::own_compute_s;
-  if (during("recompute")) {
-    part = &TimeParts::recompute_s;
-  } else if (during("copy")) {
-    part = &TimeParts::copy_s;
-  } else if (during("offload")) {
-    part = &TimeParts::offload_s;
-  } else if (during("cast")) {
-    part = &TimeParts::cast_s;
+  const auto its_own = std::ranges::find_if(
+      kTimeParts, [&](const TimePart& part) { return *part.phase != 0 && during(part.phase); });
+  double TimeParts::*part = &TimeParts::own_compute_s;
+  if (its_own != kTimeParts.end()) {
+    part = its_own->seconds;
   } else if (head && during("wait")) {
     const bool all_issued = from_s >= out.collectives[*head].all_issued_s;
     part = all_issued ? &TimeParts::wire_s : &TimeParts::late_peer_s;
@@ -158,7 +149,7 @@ RankParts rank_parts(const TrialRecord& trial, const std::vector<double>& starts
 }
 
 void add_to(TimeParts& sum, const TimeParts& more) {
-  for (const Part part : kParts) sum.*part += more.*part;
+  for (const TimePart& part : kTimeParts) sum.*part.seconds += more.*part.seconds;
 }
 
 // Sums over the example steps of several trials, of one rank.
@@ -193,7 +184,7 @@ struct RankSum {
 // A mean over `steps`.
 TimeParts mean_of(const TimeParts& sum, double steps) {
   TimeParts mean;
-  for (const Part part : kParts) mean.*part = sum.*part / steps;
+  for (const TimePart& part : kTimeParts) mean.*part.seconds = sum.*part.seconds / steps;
   return mean;
 }
 
