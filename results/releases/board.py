@@ -4,8 +4,9 @@ import itertools
 
 OF_ALL = 1e-2  # what a weight may be off and still be right
 PADDING = 0.1  # of shards, as a share of all gradients; and what logging reduces
-ONCE, EACH = "once", "each"
-TOLD_NOT_TO = ("feature", "boundary", "no_sync")
+ONCE, EACH, NO_OP, HAS_NONE, FAILS = "once", "each", "no-op", "has none", "fails"
+# Under these no rank has room for whole gradients, and none can wait until the last micro-batch.
+GRADIENTS_SHARDED = {"zero2": "ZeRO 2", "zero3": "ZeRO 3"}
 REDUCTIONS = ("all_reduce", "reduce_scatter", "reduce")
 POLICIES = {
     "feature": "its own accumulation",
@@ -17,10 +18,8 @@ POLICIES = {
 
 def synchronizations(cell):
     """How often a step reduces all gradients, by their bytes; None where it is no whole number."""
-    step = cell["watched"] and cell["watched"]["per_step"]
-    if not step:
-        return None
-    sizes = [step["collectives"].get(op, {"bytes": 0})["bytes"] or 0 for op in REDUCTIONS]
+    collectives = cell["watched"]["per_step"]["collectives"]
+    sizes = [collectives.get(op, {"bytes": 0})["bytes"] or 0 for op in REDUCTIONS]
     times = sum(sizes) / cell["ranks"][0]["gradient_bytes"]
     return round(times) if abs(times - round(times)) < max(PADDING * times, 0.05) else None
 
@@ -69,26 +68,40 @@ def gradient(cell):
     return "weigh " + " ".join(f"{w:.3g}" for w in row)
 
 
+def refusal(cell):
+    """What the library raised, "KIND: TEXT"; None where it raised nothing."""
+    return next((rank["refused"] for rank in cell["ranks"] if "refused" in rank), None)
+
+
+def in_every_micro_batch(cell):
+    """What to call it; whoever asks for no_sync learns that it does nothing, under ZeRO 2 too."""
+    if cell["policy"] == "every":
+        return EACH
+    if cell["wrapper"] in GRADIENTS_SHARDED and cell["policy"] != "no_sync":
+        return f"{EACH}, as {GRADIENTS_SHARDED[cell['wrapper']]} must"
+    return NO_OP
+
+
+def how_often(cell):
+    if not cell["watched"] or not cell["watched"]["per_step"]:
+        return "not counted"
+    times = synchronizations(cell)
+    if times == cell["ranks"][0]["micro_batches"]:
+        return in_every_micro_batch(cell)
+    return {None: "in part", 0: "never", 1: ONCE}.get(times, f"{times} x")
+
+
 def word(cell):
     """Of one job: "once", "no-op", "drops ...", "refuses (...)" and so on."""
-    refusals = [rank["refused"] for rank in cell["ranks"] if "refused" in rank]
-    if refusals:
-        kind, _, reason = refusals[0].partition(": ")
+    if raised := refusal(cell):
+        kind, _, reason = raised.partition(": ")
         if kind == "AttributeError" and "no_sync" in reason:
-            return "has none"
+            return HAS_NONE
         return f"refuses ({kind})"
     if cell["failure"]:
-        return "fails"
-    times, micro_batches = synchronizations(cell), cell["ranks"][0]["micro_batches"]
-    often = f"{times} x" if times is not None else "in part"
-    if times == 1:
-        often = ONCE
-    elif times == micro_batches:
-        often = "no-op" if cell["policy"] in TOLD_NOT_TO else EACH
-    elif times == 0:
-        often = "never"
+        return FAILS
     made_of = gradient(cell)
-    return often if made_of == "right" else f"{often}, {made_of}"
+    return how_often(cell) if made_of == "right" else f"{how_often(cell)}, {made_of}"
 
 
 def rows(releases, library):
@@ -113,10 +126,17 @@ def runs_of(words):
             begin = i
 
 
+def span(first, last):
+    return first if first == last else f"{first} to {last}"
+
+
 def changes(releases, library):
-    """Yields (wrapper, policy, last release before, release, word before, word)."""
+    """Yields (wrapper, policy, last release before, release, word before, word).
+
+    A release whose job failed says nothing of accumulation: those beside it are compared.
+    """
     for wrapper, policy, words in rows(releases, library):
-        stretches = list(runs_of(words))
+        stretches = list(runs_of({r: w for r, w in words.items() if w != FAILS}))
         for (_, last, before), (first, _, after) in itertools.pairwise(stretches):
             yield wrapper, policy, last, first, before, after
 
@@ -129,9 +149,34 @@ def table(releases, library):
     lines = ["| wrapper | policy | releases | what it does |", "|:--|:--|:--|:--|"]
     for wrapper, policy, words in rows(releases, library):
         for first, last, said in runs_of(words):
-            span = first if first == last else f"{first} to {last}"
-            lines.append(f"| {wrapper} | {POLICIES[policy]} | {span} | {said} |")
+            lines.append(f"| {wrapper} | {POLICIES[policy]} | {span(first, last)} | {said} |")
     return lines
+
+
+def raised(releases):
+    """Returns {what was raised: the cells, by release}, without functions that a library lacks."""
+    found = {}
+    for release in releases:
+        for cell in release["cells"]:
+            reason = refusal(cell) or cell["failure"]
+            if reason and word(cell) != HAS_NONE:
+                by_release = found.setdefault(reason, {})
+                which = f"{cell['wrapper']}, {POLICIES[cell['policy']]}"
+                by_release.setdefault(release["release"], []).append(which)
+    return found
+
+
+def reasons(releases):
+    """Yields a line for each thing raised: in which releases, under which wrappers and policies."""
+    for release in releases:
+        if release["not_installed_because"]:
+            yield f"- {release['release']} was not installed: `{release['not_installed_because']}`"
+    ran = [release["release"] for release in releases if release["cells"]]
+    for reason, by_release in raised(releases).items():
+        said = {name: "; ".join(by_release.get(name, ())) for name in ran}
+        for first, last, cells in runs_of(said):
+            if cells:
+                yield f"- {span(first, last)}: {cells}: `{reason}`"
 
 
 def conditions(releases):
@@ -146,11 +191,11 @@ def text(releases):
     lines = []
     for library in libraries(releases):
         of_it = [r for r in releases if r["library"] == library]
-        names = ", ".join(r["release"] for r in of_it)
+        ran = [r["release"] for r in of_it if r["cells"]]
         lines += [
             f"### {library}",
             "",
-            f"{len(of_it)} releases: {names} ({conditions(of_it)}).",
+            f"{len(ran)} releases: {', '.join(ran)} ({conditions(of_it)}).",
             "",
         ]
         lines += [*table(releases, library), ""]
@@ -159,6 +204,8 @@ def text(releases):
             which = f"{wrapper}, {POLICIES[policy]}"
             lines.append(f"- {last} to **{first}**: {which}: {before} -> {after}")
         lines += [""] if changed else ["Nothing changed.", ""]
+        if raised_here := list(reasons(of_it)):
+            lines += ["What was raised:", "", *raised_here, ""]
     return "\n".join(lines)
 
 

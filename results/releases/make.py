@@ -40,6 +40,7 @@ PLACE = ROOT / "build" / "releases"
 FORKED_RANKS = ROOT / "tests" / "benchmarks" / "forked_ranks.py"
 SEEN = HERE / "seen.json"
 BEGIN, END = "<!-- board -->", "<!-- end of board -->"
+RAISED = re.compile(r"[\w.]+(Error|Exception)\b")  # a traceback's last line
 DEADLINE_S = 300
 RANKS = 2
 
@@ -51,8 +52,9 @@ POLICIES = {
         "fsdp2": ("feature", "no_sync", "every"),
     },
     "transformers": {"trainer": ("feature", "every")},
+    "lightning": {"ddp": ("feature", "no_sync", "every")},
     "deepspeed": {f"zero{stage}": OF_DEEPSPEED for stage in range(4)},
-    "megatron-core": {"ddp": ("feature", "every")},
+    "megatron-core": {"ddp": ("feature", "every"), "ddp_overlap": ("feature", "every")},
 }
 RELEASES = {
     "accelerate": (
@@ -63,6 +65,7 @@ RELEASES = {
         "4.44.2", "4.45.2", "4.46.1", "4.46.3", "4.47.1", "4.48.3", "4.50.3", "4.53.3", "4.57.6",
         "5.0.0", "5.8.1", "5.16.1", "5.24.0",
     ),
+    "lightning": ("2.2.5", "2.3.3", "2.4.0", "2.5.6", "2.6.6"),
     "deepspeed": ("0.14.5", "0.15.4", "0.16.0", "0.16.9", "0.17.6", "0.18.9", "0.19.0", "0.19.8"),
     "megatron-core": ("0.12.3", "0.13.1", "0.14.0", "0.15.3", "0.16.1"),
 }  # fmt: skip
@@ -83,7 +86,8 @@ def installed(library, release):
     options = [] if library in WITH_ALL_IT_NEEDS else ["--no-deps"]
     tools = PLACE / "tools"
     packages = [f"{library}=={release}", *NEEDED.get(library, ())]
-    pip = [PYTHON, "-m", "pip", "--disable-pip-version-check", "install", "--quiet"]
+    pip = [PYTHON, "-m", "pip", "--disable-pip-version-check", "install"]
+    pip += ["--quiet", "--no-compile"]
     if library in BUILT_BESIDE_TORCH:
         options += ["--no-build-isolation"]
         if not tools.exists():
@@ -140,7 +144,7 @@ def end(job):
 
 
 def output_of(command, env):
-    """Returns (what it printed, its errors); all that it started ends with it."""
+    """Returns (what it printed, its errors), without the tree's place; all that it started ends."""
     job = subprocess.Popen(
         command,
         env=env,
@@ -149,14 +153,16 @@ def output_of(command, env):
         text=True,
         start_new_session=True,
     )
+    late = ""
     try:
-        return job.communicate(timeout=DEADLINE_S)
+        out, errors = job.communicate(timeout=DEADLINE_S)
     except subprocess.TimeoutExpired:
         end(job)
         out, errors = job.communicate()
-        return out, errors + f"\nran longer than {DEADLINE_S} s"
+        late = f"\nran longer than {DEADLINE_S} s"
     finally:
         end(job)
+    return out.replace(f"{ROOT}/", ""), errors.replace(f"{ROOT}/", "") + late
 
 
 def kept(watched):
@@ -188,13 +194,15 @@ def run(folder, library, wrapper, policy):
         )
         watched = kept(json.loads(file.read_text())) if file.exists() else None
     ranks = objects_in(out)
-    failure = None if len(ranks) == RANKS else last_line(errors)
+    failure = None if len(ranks) == RANKS else cause(errors)
     return {"watched": watched, "ranks": ranks, "failure": failure}
 
 
-def last_line(errors):
+def cause(errors):
+    """Returns the last line that tells of an error, else the last."""
     lines = [line for line in errors.splitlines() if line.strip()]
-    return lines[-1][:300] if lines else "it printed nothing"
+    raised = [line for line in lines if RAISED.match(line)]
+    return (raised or lines or ["it printed nothing"])[-1][:300]
 
 
 def versions_of(folder):

@@ -32,8 +32,13 @@ def refusing(reason):
     return cell("no_sync", 1) | {"watched": None, "ranks": [{"rank": 0, "refused": reason}]}
 
 
-def release(name, *cells):
+def failing(reason):
+    return cell("no_sync", 1) | {"watched": None, "ranks": [], "failure": reason}
+
+
+def release(name, *cells, not_installed_because=None):
     place = {"with": {"torch": "2.11.0"}, "python": "3.11.7", "date": "2026-11-25"}
+    place |= {"not_installed_because": not_installed_because}
     return {"library": "it", "release": name, "cells": list(cells)} | place
 
 
@@ -45,6 +50,24 @@ class WordTest(unittest.TestCase):
         self.assertEqual(board.word(cell("every", 3)), "3 x")
         self.assertEqual(board.word(cell("every", 0)), "never")
         self.assertEqual(board.word(cell("every", 0.5)), "in part")
+
+    def test_zero_2_and_3_must_reduce_in_every_micro_batch(self):
+        """Their no_sync, where they have one that does nothing, is a no-op all the same."""
+        for wrapper, name in (("zero2", "ZeRO 2"), ("zero3", "ZeRO 3")):
+            words = {
+                policy: board.word(cell(policy, 2) | {"wrapper": wrapper})
+                for policy in board.POLICIES
+            }
+            must = f"each, as {name} must"
+            wanted = {"feature": must, "boundary": must, "no_sync": "no-op", "every": "each"}
+            self.assertEqual(words, wanted)
+        for wrapper in ("ddp", "fsdp2", "zero0", "zero1"):
+            self.assertEqual(board.word(cell("feature", 2) | {"wrapper": wrapper}), "no-op")
+
+    def test_a_job_without_steps_is_not_counted(self):
+        unseen = cell("feature", 1)
+        unseen["watched"]["per_step"] = None
+        self.assertEqual(board.word(unseen), "not counted")
 
     def test_a_lost_micro_batch_drops(self):
         lost = cell("feature", 1, [[0.0, 2.0], [0.0, 2.0]])
@@ -75,8 +98,13 @@ class WordTest(unittest.TestCase):
         has_none = "AttributeError: 'Engine' object has no attribute 'no_sync'"
         self.assertEqual(board.word(refusing(has_none)), "has none")
         self.assertEqual(board.word(refusing("AssertionError: no")), "refuses (AssertionError)")
-        failed = cell("every", 2) | {"ranks": [], "failure": "killed"}
-        self.assertEqual(board.word(failed), "fails")
+        self.assertEqual(board.word(failing("killed")), "fails")
+
+    def test_the_cause_of_a_failure_is_the_last_error(self):
+        told = "Traceback\nImportError: no\n[rank 1] ended\n"
+        self.assertEqual(make.cause(told), "ImportError: no")
+        self.assertEqual(make.cause("so it ended\n\n"), "so it ended")
+        self.assertEqual(make.cause(""), "it printed nothing")
 
 
 class ChangeTest(unittest.TestCase):
@@ -91,6 +119,30 @@ class ChangeTest(unittest.TestCase):
         self.assertEqual(list(board.changes(releases, "it")), [])
         self.assertIn("Nothing changed.", board.text(releases))
 
+    def test_a_failed_job_is_no_change(self):
+        cells = [cell("no_sync", 2), failing("killed"), cell("no_sync", 2), cell("no_sync", 1)]
+        releases = [release(str(i), each) for i, each in enumerate(cells)]
+        changes = list(board.changes(releases, "it"))
+        self.assertEqual(changes, [("ddp", "no_sync", "2", "3", "no-op", "once")])
+
+    def test_what_was_raised_is_told_with_its_releases(self):
+        no = refusing("AssertionError: no")
+        releases = [
+            release("1", refusing("AttributeError: no attribute 'no_sync'")),
+            *(release(name, no) for name in "23"),
+            release("4", cell("no_sync", 1)),
+            release("5", no),
+            release("6", not_installed_because="no such file"),
+        ]
+        lines = [
+            "- 6 was not installed: `no such file`",
+            "- 2 to 3: ddp, no_sync by hand: `AssertionError: no`",
+            "- 5: ddp, no_sync by hand: `AssertionError: no`",
+        ]
+        self.assertEqual(list(board.reasons(releases)), lines)
+        self.assertIn("\n".join(["What was raised:", "", *lines]), board.text(releases))
+        self.assertIn("5 releases: 1, 2, 3, 4, 5 (", board.text(releases))
+
     def test_a_release_that_is_seen_otherwise_now_is_a_difference(self):
         before = {"releases": [release("1", cell("no_sync", 1))]}
         now = {"releases": [release("1", cell("no_sync", 2)), release("2", cell("no_sync", 2))]}
@@ -102,6 +154,10 @@ class PublishedTest(unittest.TestCase):
     def setUp(self):
         self.seen = json.loads(make.SEEN.read_text())
         self.releases = make.in_order(self.seen)
+
+    def cells_that_ran(self):
+        cells = [cell for release in self.releases for cell in release["cells"]]
+        return [c for c in cells if not board.refusal(c) and not c["failure"]]
 
     def changes(self, library):
         found = board.changes(self.releases, library)
@@ -122,16 +178,16 @@ class PublishedTest(unittest.TestCase):
         self.assertEqual(self.changes("transformers"), wanted)
 
     def test_a_job_that_synchronizes_once_is_never_accused(self):
-        for release in self.releases:
-            for cell in release["cells"]:
-                if board.word(cell).startswith(board.ONCE):
-                    self.assertFalse(cell["watched"]["fails"], cell)
+        for cell in self.cells_that_ran():
+            if board.word(cell).startswith(board.ONCE):
+                self.assertFalse(cell["watched"]["fails"], cell)
 
     def test_what_watch_counts_is_what_the_bytes_say(self):
-        for release in self.releases:
-            for cell in release["cells"]:
-                step = cell["watched"]["per_step"]
-                self.assertEqual(step["synchronized"], board.synchronizations(cell))
+        """Of wrappers that it knows: of the others it says that they are not recognised."""
+        for cell in self.cells_that_ran():
+            if cell["watched"]["kind"] != "not_recognised":
+                counted = cell["watched"]["per_step"]["synchronized"]
+                self.assertEqual(counted, board.synchronizations(cell), cell)
 
 
 if __name__ == "__main__":

@@ -1,8 +1,9 @@
-"""with_megatron.py ddp feature|every
+"""with_megatron.py ddp|ddp_overlap feature|every
 
-Megatron-core's own DDP, which averages what it holds in `main_grad`. feature: its no_sync around
-all micro-batches of a step but the last, and finalize_model_grads behind them. It puts its buffers
-on the current GPU: here that is said to be the CPU.
+Megatron-core's own DDP, which averages what it holds in `main_grad`; ddp_overlap: with its
+overlap_grad_reduce, which reduces beside the last backward. feature: its no_sync around all
+micro-batches of a step but the last, and finalize_model_grads behind them. It puts its buffers on
+the current GPU: here that is said to be the CPU.
 """
 
 import contextlib
@@ -20,7 +21,7 @@ from account_of_steps import (
 )
 
 
-def wrapped():
+def wrapped(overlaps):
     from megatron.core import parallel_state
     from megatron.core.distributed import DistributedDataParallel, DistributedDataParallelConfig
     from megatron.core.transformer import TransformerConfig
@@ -29,7 +30,7 @@ def wrapped():
     dist.init_process_group("gloo")
     parallel_state.initialize_model_parallel()
     config = TransformerConfig(num_layers=1, hidden_size=16, num_attention_heads=1)
-    how = DistributedDataParallelConfig()
+    how = DistributedDataParallelConfig(overlap_grad_reduce=overlaps)
     return DistributedDataParallel(config, how, make_model())
 
 
@@ -37,7 +38,7 @@ def wrapped():
 def main(wrapper, policy):
     from megatron.core.distributed import finalize_model_grads
 
-    model = wrapped()
+    model = wrapped(wrapper == "ddp_overlap")
     optimizer = torch.optim.SGD(model.parameters(), lr=RATE)
     account = Account()
     account.stepped(model.parameters())
