@@ -187,6 +187,10 @@ def conditions(releases):
     return f"torch {', '.join(torches)}, Python {', '.join(pythons)}, {', '.join(dates)}"
 
 
+def number_of(releases):
+    return "1 release" if len(releases) == 1 else f"{len(releases)} releases"
+
+
 def text(releases):
     lines = []
     for library in libraries(releases):
@@ -195,7 +199,7 @@ def text(releases):
         lines += [
             f"### {library}",
             "",
-            f"{len(ran)} releases: {', '.join(ran)} ({conditions(of_it)}).",
+            f"{number_of(ran)}: {', '.join(ran)} ({conditions(of_it)}).",
             "",
         ]
         lines += [*table(releases, library), ""]
@@ -203,7 +207,10 @@ def text(releases):
         for wrapper, policy, last, first, before, after in changed:
             which = f"{wrapper}, {POLICIES[policy]}"
             lines.append(f"- {last} to **{first}**: {which}: {before} -> {after}")
-        lines += [""] if changed else ["Nothing changed.", ""]
+        if changed:
+            lines.append("")
+        elif len(ran) > 1:
+            lines += ["Nothing changed.", ""]
         if raised_here := list(reasons(of_it)):
             lines += ["What was raised:", "", *raised_here, ""]
     return "\n".join(lines)

@@ -117,7 +117,13 @@ class ChangeTest(unittest.TestCase):
     def test_nothing_is_told_where_nothing_changed(self):
         releases = [release(str(i), cell("no_sync", 1)) for i in range(10)]
         self.assertEqual(list(board.changes(releases, "it")), [])
+        self.assertIn("10 releases: 0, 1,", board.text(releases))
         self.assertIn("Nothing changed.", board.text(releases))
+
+    def test_one_release_is_compared_with_none(self):
+        said = board.text([release("1", cell("no_sync", 1))])
+        self.assertIn("1 release: 1 (", said)
+        self.assertNotIn("Nothing changed.", said)
 
     def test_a_failed_job_is_no_change(self):
         cells = [cell("no_sync", 2), failing("killed"), cell("no_sync", 2), cell("no_sync", 1)]
