@@ -183,6 +183,13 @@ class PublishedTest(unittest.TestCase):
         wanted = {("trainer", policy, "4.45.2", "4.46.3") for policy in ("feature", "every")}
         self.assertEqual(self.changes("transformers"), wanted)
 
+    def test_zero_2_and_3_alone_reduce_in_every_micro_batch(self):
+        of_deepspeed = [c for c in self.cells_that_ran() if c["wrapper"].startswith("zero")]
+        self.assertGreaterEqual(len(of_deepspeed), 8)
+        for cell in of_deepspeed:
+            wanted = 4 if cell["wrapper"] in board.GRADIENTS_SHARDED else 1
+            self.assertEqual(board.synchronizations(cell), wanted, cell)
+
     def test_a_job_that_synchronizes_once_is_never_accused(self):
         for cell in self.cells_that_ran():
             if board.word(cell).startswith(board.ONCE):
