@@ -183,6 +183,17 @@ class PublishedTest(unittest.TestCase):
         wanted = {("trainer", policy, "4.45.2", "4.46.3") for policy in ("feature", "every")}
         self.assertEqual(self.changes("transformers"), wanted)
 
+    def test_deepspeed_0_16_has_no_sync_and_refuses_it_under_zero_2_and_3(self):
+        """https://github.com/deepspeedai/DeepSpeed/issues/6793"""
+        wanted = {
+            ("zero0", "no_sync", "0.15.4", "0.16.0", "has none", "once"),
+            ("zero1", "no_sync", "0.15.4", "0.16.0", "has none", "once"),
+            ("zero2", "no_sync", "0.15.4", "0.16.0", "has none", "refuses (AssertionError)"),
+            ("zero3", "no_sync", "0.15.4", "0.16.0", "has none", "refuses (AssertionError)"),
+        }
+        found = board.changes(self.releases, "deepspeed")
+        self.assertEqual({change for change in found if change[1] == "no_sync"}, wanted)
+
     def test_zero_2_and_3_alone_reduce_in_every_micro_batch(self):
         of_deepspeed = [c for c in self.cells_that_ran() if c["wrapper"].startswith("zero")]
         self.assertGreaterEqual(len(of_deepspeed), 8)
