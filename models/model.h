@@ -127,11 +127,20 @@ class Model : public torch::nn::Module {
   // A checkpointed unit's is copied and called again in backward: let it own what it uses.
   template <typename Forward>
   at::Tensor run_unit(std::size_t index, at::Tensor input, const Forward& forward) {
-    if (unit_hooks_ == nullptr) return run_or_checkpoint(index, input, forward);
+    return run_kept_unit(index, std::move(input), [&](const at::Tensor& given) {
+      return run_or_checkpoint(index, given, forward);
+    });
+  }
+
+  // The same for a unit that is never checkpointed, or sees to that itself by recomputation().
+  template <typename Forward>
+  at::Tensor run_kept_unit(std::size_t index, at::Tensor input, const Forward& forward) {
+    if (unit_hooks_ == nullptr) return forward(input);
     if (!unit_hooks_->runs(index)) return input;
     input = unit_hooks_->before_forward(index, std::move(input));
-    return unit_hooks_->after_forward(index, run_or_checkpoint(index, input, forward));
+    return unit_hooks_->after_forward(index, forward(input));
   }
+  const Recomputation& recomputation() const { return recomputation_; }
 
  private:
   template <typename Forward>

@@ -111,10 +111,11 @@ class HeldTensors {
 // works on has come.
 struct Pass {
   Pass(Layers the_layers, std::shared_ptr<const Pace> the_pace, GradientValues the_values,
-       bool it_replays)
+       Recomputation the_recomputation, bool it_replays)
       : layers(std::move(the_layers)),
         pace(std::move(the_pace)),
         values(std::move(the_values)),
+        recomputation(std::move(the_recomputation)),
         forward(pace->begin()),
         replays(it_replays) {}
 
@@ -135,11 +136,21 @@ struct Pass {
   void start_backward(std::size_t index, const at::Tensor& signal,
                       std::unique_ptr<Stretch> stretch) {
     backward = std::move(stretch);
-    if (index + 1 < layers->size()) backward_from_ns = (*layers)[index + 1].backward_until_ns;
+    backward_from_ns = backward_until_ns(index + 1);
+    recomputed_ns = 0;
     if (!replays) prepare(index, signal);
   }
   void await_backward(std::size_t index) const {
-    backward->await((*layers)[index].backward_until_ns - backward_from_ns);
+    backward->await(backward_until_ns(index) - backward_from_ns + recomputed_ns);
+  }
+
+  // Layer `index`, if it is checkpointed, takes the time of its forward once more.
+  void run_again(std::size_t index) {
+    if (!recomputation.units.has(index)) return;
+    if (recomputation.on_rerun) recomputation.on_rerun(index, true);
+    recomputed_ns += forward_ns(index);
+    await_backward(index + 1);
+    if (recomputation.on_rerun) recomputation.on_rerun(index, false);
   }
 
   // Makes and frees what layer `index` does.
@@ -165,14 +176,25 @@ struct Pass {
     }
   }
 
+  std::int64_t forward_ns(std::size_t index) const {
+    return (*layers)[index].forward_until_ns -
+           (index == 0 ? 0 : (*layers)[index - 1].forward_until_ns);
+  }
+  // Behind the last layer: when backward begins.
+  std::int64_t backward_until_ns(std::size_t index) const {
+    return index < layers->size() ? (*layers)[index].backward_until_ns : 0;
+  }
+
   const Layers layers;
   const std::shared_ptr<const Pace> pace;
   const GradientValues values;
+  const Recomputation recomputation;
   std::unique_ptr<Stretch> forward;
   std::unique_ptr<Stretch> backward;
   std::optional<std::size_t> first_layer;  // of those that run here
   std::int64_t forward_from_ns = 0;        // what the layers before it take
   std::int64_t backward_from_ns = 0;       // what the layers after the last one here take
+  std::int64_t recomputed_ns = 0;          // what ran again in backward took so far
   variable_list due;                       // gradients of the layer whose backward is over
   variable_list prepared;                  // of the one after it
   bool replays;
@@ -210,6 +232,7 @@ class AwaitLayer final : public Step {
       pass_->stop_replay();
       pass_->start_backward(index_, gradients[0], pass_->pace->begin());
     }
+    pass_->run_again(index_);
     if (pass_->replays) {
       pass_->replay_backward(index_, gradients[0]);
     } else {
@@ -371,12 +394,12 @@ void PacedModel::refuse_other_order(const Profile& profile) const {
 }
 
 at::Tensor PacedModel::loss(const Batch& batch) {
-  const auto pass = std::make_shared<Pass>(layers_, pace_,
-                                           GradientValues(gradient_table_, batch.number), replays_);
+  const auto pass = std::make_shared<Pass>(
+      layers_, pace_, GradientValues(gradient_table_, batch.number), recomputation(), replays_);
   at::Tensor signal = run_begin([&] { return at::zeros({}, options_); });
   for (std::size_t i = 0; i < layers_->size(); ++i) {
-    signal =
-        run_unit(i, signal, [&](const at::Tensor& input) { return run_layer(pass, i, input); });
+    signal = run_kept_unit(i, signal,
+                           [&](const at::Tensor& input) { return run_layer(pass, i, input); });
   }
   return run_end(signal, [&](const at::Tensor& last) { return end_forward(pass, last); });
 }

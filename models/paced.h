@@ -11,6 +11,8 @@
 // g: the layer's gradients appear, last registered first, when its backward is over. They are made
 // during the wait before.
 //
+// A checkpointed layer takes the time of its forward once more, before that of its backward.
+//
 // Where the profile recorded what the model held (models/replay.h), a layer makes and frees tensors
 // of those sizes when its forward and its backward begin, and its gradients in its own backward.
 // Nothing is written to them: on the CPU they take addresses and no memory.

@@ -7,6 +7,7 @@
 #include "harness/base/program_files.h"
 #include "models/footprints.h"
 #include "models/mlp_sizes.h"
+#include "models/replay.h"
 
 namespace gradsync::models {
 namespace {
@@ -67,7 +68,13 @@ class Declared {
     if (options_.levers.element_bytes != kFloatBytes) {
       return {std::nullopt, "a paced model declares what it holds in float32"};
     }
-    return {paced_footprint(read_profile(config.profile), options_.scale), ""};
+    const Profile profile = read_profile(config.profile);
+    if (options_.levers.checkpointed.every > 0 && !replay_of(profile, options_.scale).empty()) {
+      return {std::nullopt,
+              "a profile holds what was recorded: record the model with its activation "
+              "checkpointing"};
+    }
+    return {paced_footprint(profile, options_.scale), ""};
   }
 
   DeclaredFootprint undeclared() const {
@@ -79,12 +86,13 @@ class Declared {
   const FootprintOptions& options_;
 };
 
-// What may be checkpointed. A convolution's batch normalization would note its statistics twice, a
-// branching model has no units, and a paced one waits and makes nothing to keep.
+// What may be checkpointed. A convolution's batch normalization would note its statistics twice,
+// and a branching model has no units.
 struct UnitsThatRunAgain {
   int operator()(const MlpConfig&) const { return kMlpWidths.size() - 1; }
   int operator()(const BertConfig& config) const { return static_cast<int>(config.layers); }
   int operator()(const MixtralConfig& config) const { return static_cast<int>(config.layers); }
+  int operator()(const PacedConfig& config) const { return config.layers; }
   template <typename Other>
   int operator()(const Other&) const {
     return 0;
@@ -112,13 +120,16 @@ const std::vector<SuiteModel>& suite() {
       {"mixtral_8x7b", "Mixtral-8x7B: 32 layers x 4096, 8 experts, 46.7 G parameters",
        MixtralConfig{}},
       {"paced_bert_base_t4", "bert_base at the pace of a T4, calibrated to the published table",
-       PacedConfig{profile_path("paced_bert_base_t4")}}};
+       PacedConfig{.profile = profile_path("paced_bert_base_t4"), .layers = 14}}};
   return models;
 }
 
 ModelDescription describe(const SuiteModel& model) {
   ModelDescription description{.name = model.name, .about = model.about};
-  if (std::holds_alternative<PacedConfig>(model.config)) description.compute = Compute::Paced;
+  if (const auto* paced = std::get_if<PacedConfig>(&model.config)) {
+    description.compute = Compute::Paced;
+    description.replays_memory = paced->replays;
+  }
   description.has_mixtrals_options = std::holds_alternative<MixtralConfig>(model.config);
   description.has_bfloat16 = description.has_mixtrals_options ||
                              std::holds_alternative<BertConfig>(model.config) ||
@@ -145,7 +156,10 @@ SuiteModel paced_by_file(const std::string& path) {
         "its memory can be predicted, but it cannot run",
         path));
   }
-  return {path, profile.about, PacedConfig{path}};
+  return {path, profile.about,
+          PacedConfig{.profile = path,
+                      .layers = static_cast<int>(profile.layers.size()),
+                      .replays = !replay_of(profile, 1).empty()}};
 }
 
 DeclaredFootprint declared_footprint(const std::string& name, const FootprintOptions& options) {
@@ -156,7 +170,7 @@ DeclaredFootprint declared_footprint(const std::string& name, const FootprintOpt
     return {std::nullopt, fmt::format("'{}' has low-rank updates of rank 0 to {}, got {}", name,
                                       highest, options.levers.lora_rank)};
   }
-  if (is_profile(name)) return declared(PacedConfig{name});
+  if (is_profile(name)) return declared(PacedConfig{.profile = name});
   return model == nullptr ? declared.undeclared() : std::visit(declared, model->config);
 }
 

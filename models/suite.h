@@ -30,7 +30,9 @@ struct BranchingConfig {
   UntakenBranch untaken = UntakenBranch::Unused;
 };
 struct PacedConfig {
-  std::string profile;  // path
+  std::string profile;   // path
+  int layers = 0;        // of the profile
+  bool replays = false;  // what they hold (models/replay.h), unless scaled
 };
 
 using ModelConfig =
@@ -57,6 +59,7 @@ struct ModelDescription {
   int checkpointable_units = 0;        // that may run again in backward; 0: none of them may
   std::int64_t highest_lora_rank = 0;  // of its low-rank updates; 0: it has none
   bool chooses_attention = false;      // it attends in both ways
+  bool replays_memory = false;         // a paced model that makes what the recorded one held
 };
 
 ModelDescription describe(const SuiteModel& model);

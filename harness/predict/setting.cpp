@@ -43,7 +43,7 @@ BucketLimits buckets_of(const plan::Cell& cell) {
 std::string why_not_predicted(const plan::Cell& cell, const launch::Topology& topology) {
   if (cell.wrapper == "pipeline") return "a pipeline's stages are not in a profile";
   if (cell.activation_checkpointing != 0) {
-    return "what running a unit again takes is not in a profile";
+    return "units that run again in backward are not predicted";
   }
   if (cell.frozen_units != 0) return "what a frozen unit spares is not in a profile";
   if (cell.lora_rank != 0) return "what low-rank updates take is not in a profile";
@@ -52,7 +52,7 @@ std::string why_not_predicted(const plan::Cell& cell, const launch::Topology& to
   if (cell.offload != "none") return "copies to the host and back are not in a profile";
   if (cell.sync_batch_norm) return "the collectives of SyncBatchNorm are not in a profile";
   if (cell.dtype != "float32" || cell.autocast != "none")
-    return "a profile's seconds are those of float32";
+    return "a profile's seconds are those of the types that it was recorded in";
   if (cell.lengths != "fixed") return "a profile has one length of a micro-batch";
   const bool has_rate = topology.nodes > 1
                             ? topology.inter_node_bits_per_s.has_value()

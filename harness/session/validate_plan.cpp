@@ -95,7 +95,7 @@ class Validation {
             "\"none\": what copies to the host and back take is not in a profile");
     require(!paced || cell.autocast == "none", "cells.autocast",
             fmt::format("\"{}\" for model '{}'", cell.autocast, cell.model),
-            "\"none\": a paced model computes nothing");
+            "\"none\": a paced model takes the time of what its profile was recorded in");
     require(!paced || !use_.has_weights, "cells.model",
             fmt::format("'{}' with --weights", cell.model),
             "one that computes, or no --weights: a paced model has none");
@@ -132,15 +132,21 @@ class Validation {
 
   void check_checkpointing(const plan::Cell& cell, const ModelDescription& model) const {
     const int units = model.checkpointable_units;
-    require(cell.activation_checkpointing <= units, "cells.activation_checkpointing",
-            fmt::format("\"{}\" for model '{}'",
-                        nlohmann::json(cell).value("activation_checkpointing", ""), cell.model),
+    const std::string got =
+        fmt::format("\"{}\" for model '{}'",
+                    nlohmann::json(cell).value("activation_checkpointing", ""), cell.model);
+    require(cell.activation_checkpointing <= units, "cells.activation_checkpointing", got,
             units == 0 ? "\"none\": it has no units that can run again in backward"
                        : fmt::format("at most \"every_{}\": it has so many units", units));
+    const bool replays = model.replays_memory && cell.scale == 1;
+    require(!replays || cell.activation_checkpointing == 0, "cells.activation_checkpointing", got,
+            "\"none\": at scale 1 a profile holds what was recorded: record the model with its "
+            "activation checkpointing");
   }
 
   void check_frozen(const plan::Cell& cell, const ModelDescription& model) const {
-    const int units = model.checkpointable_units;
+    // A paced layer takes as long, whatever is frozen.
+    const int units = model.compute == models::Compute::Paced ? 0 : model.checkpointable_units;
     require(cell.frozen_units <= units, "cells.frozen_units",
             fmt::format("{} for model '{}'", cell.frozen_units, cell.model),
             units == 0 ? "0: its units cannot be frozen"

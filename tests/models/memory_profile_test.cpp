@@ -81,6 +81,33 @@ TEST(MemoryProfile, AProfileWithoutLayersIsPredictedAndNotRun) {
               HasSubstr("recorded without times"));
 }
 
+TEST(MemoryProfile, AProfileWithLayersHoldsWhatWasRecordedUnlessScaled) {
+  const json tensor{{"name", "a.weight"}, {"shape", {2, 3}}};
+  const json layer{
+      {"name", "a"}, {"forward_s", 0}, {"backward_s", 0}, {"parameters", json::array({tensor})}};
+  const json source{{"schema", "gradsync.profile/1"},
+                    {"name", "x"},
+                    {"about", "x"},
+                    {"source", "x"},
+                    {"layers", json::array({layer})},
+                    {"optimizer_s", 0},
+                    {"dtype", "float32"},
+                    {"buffers", json::array()},
+                    {"memory", recorded()}};
+  const test::TemporaryFolder folder;
+  const std::string file = folder.write("x.json", source.dump());
+  const ModelDescription description = describe(paced_by_file(file));
+  EXPECT_TRUE(description.replays_memory);
+  EXPECT_EQ(description.checkpointable_units, 1);
+  FootprintOptions options;
+  EXPECT_TRUE(declared_footprint(file, options).footprint);
+  options.levers.checkpointed.every = 1;
+  EXPECT_THAT(declared_footprint(file, options).unknown_because,
+              HasSubstr("with its activation checkpointing"));
+  options.scale = 2;
+  EXPECT_TRUE(declared_footprint(file, options).footprint);
+}
+
 struct WrongField {
   std::string name;
   std::string pointer;

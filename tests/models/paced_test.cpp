@@ -3,6 +3,7 @@
 #include "models/autograd_node.h"
 
 #include <ATen/ATen.h>
+#include <fmt/format.h>
 #include <gmock/gmock.h>
 #include <torch/csrc/autograd/functions/accumulate_grad.h>
 #include <torch/csrc/autograd/utils/lambda_post_hook.h>
@@ -75,6 +76,50 @@ TEST(Paced, ForwardAndBackwardTakeTheProfilesTime) {
   EXPECT_EQ(model.paced_optimizer_s(), 0.25);
 }
 
+// What is told of layers that run again: which, and how long after the start of backward.
+class Reruns {
+ public:
+  Reruns(PacedModel& model, int every, const FakeClock& clock) {
+    model.set_recomputation({{every}, [this, &clock](std::size_t layer, bool begins) {
+                               list.push_back(fmt::format("{} {} at {} ms", "abc"[layer],
+                                                          begins ? "begins" : "ends",
+                                                          (clock.now_ns() - start_ns) / 1'000'000));
+                             }});
+  }
+  std::int64_t start_ns = 0;
+  std::vector<std::string> list;
+};
+
+// Forward of b takes 20 ms, of a 10.
+TEST(Paced, ACheckpointedLayerTakesItsForwardAgainBeforeItsBackward) {
+  FakeClock clock;
+  PacedModel model(small_profile(), 1, host_pace(clock), at::kCPU);
+  Reruns reruns(model, 1, clock);
+  Arrivals arrivals(model, clock);
+  const at::Tensor loss = model.loss({});
+  EXPECT_THAT(reruns.list, ElementsAre());
+  arrivals.start_ns = reruns.start_ns = clock.now_ns();
+  loss.backward();
+  EXPECT_THAT(reruns.list, ElementsAre("c begins at 0 ms", "c ends at 0 ms", "b begins at 0 ms",
+                                       "b ends at 20 ms", "a begins at 70 ms", "a ends at 80 ms"));
+  EXPECT_THAT(arrivals.list, ElementsAre(Arrival{5, 0}, Arrival{4, 70}, Arrival{3, 70},
+                                         Arrival{2, 70}, Arrival{1, 110}, Arrival{0, 110}));
+}
+
+TEST(Paced, OnlyTheLayersThatAreCheckpointedRunAgain) {
+  FakeClock clock;
+  PacedModel model(small_profile(), 1, host_pace(clock), at::kCPU);
+  Reruns reruns(model, 2, clock);
+  const at::Tensor loss = model.loss({});
+  reruns.start_ns = clock.now_ns();
+  loss.backward({}, /*retain_graph=*/true);
+  EXPECT_EQ(clock.now_ns() - reruns.start_ns, 100'000'000);
+  EXPECT_THAT(reruns.list, ElementsAre("b begins at 0 ms", "b ends at 20 ms"));
+  const std::int64_t start = clock.now_ns();
+  loss.backward();
+  EXPECT_NEAR(static_cast<double>(clock.now_ns() - start), 100e6, 0.5e6) << "the graph was kept";
+}
+
 // Leaves out all of three layers but those from `first` to before `end`, as a stage does.
 class OnlyLayers : public UnitHooks {
  public:
@@ -110,6 +155,9 @@ TEST(Paced, LayersThatAreLeftOutTakeNoTime) {
   const double once = PacedModel::gradient_value(0);
   EXPECT_EQ(model.parameters()[0].grad()[0][0].item<double>(), once);
   EXPECT_EQ(model.parameters()[2].grad()[0].item<double>(), PacedModel::gradient_value(2));
+  model.set_recomputation({{1}, {}});
+  EXPECT_EQ(took_ms({0, 1}), std::pair(std::int64_t{10}, std::int64_t{40}));
+  EXPECT_EQ(took_ms({1, 3}), std::pair(std::int64_t{20}, std::int64_t{70}));
 }
 
 TEST(Paced, OnlyAHostsLeadHidesBetweenForwardAndBackward) {

@@ -11,9 +11,11 @@
 #include <string>
 #include <vector>
 
+#include "harness/base/clock.h"
 #include "harness/base/errors.h"
 #include "models/data.h"
 #include "models/model.h"
+#include "models/pace.h"
 
 namespace gradsync::models {
 namespace {
@@ -233,11 +235,19 @@ INSTANTIATE_TEST_SUITE_P(Suite, CheckpointedModels,
 
 TEST(CheckpointedModels, TheSuiteSaysWhichOfItsModelsMayBe) {
   for (const ModelEntry& entry : registry()) {
-    const bool may =
-        entry.name == "mlp" || entry.name.starts_with("bert") || entry.name.starts_with("mixtral");
+    const bool may = entry.name == "mlp" || entry.name.starts_with("bert") ||
+                     entry.name.starts_with("mixtral") || entry.name.starts_with("paced");
     EXPECT_EQ(entry.checkpointable_units > 0, may) << entry.name;
   }
   EXPECT_EQ(find_model("bert_base").checkpointable_units, 12);
+}
+
+TEST(CheckpointedModels, EveryLayerOfAPacedOneMayBe) {
+  const ModelEntry entry = find_model("paced_bert_base_t4");
+  ModelOptions options;
+  options.scale = 1000;
+  options.pace = host_pace(steady_clock());
+  EXPECT_EQ(entry.checkpointable_units, entry.make(options)->units().size());
 }
 
 }  // namespace

@@ -46,6 +46,14 @@ def mlp():
     return model, torch.randn(32, 64), mean_square
 
 
+def mixed():
+    def loss_of(model, batch):
+        with torch.autocast("cpu", torch.bfloat16):
+            return mean_square(model, batch)
+
+    return *mlp()[:2], loss_of
+
+
 def transformer():
     layer = nn.TransformerEncoderLayer(32, 2, 64, batch_first=True)
     return nn.TransformerEncoder(layer, 2), torch.randn(4, 16, 32), mean_square
@@ -334,8 +342,14 @@ class Memory(unittest.TestCase):
         # Gradients of weight, bias and input.
         self.assertEqual(modules["2"]["backward_high_bytes"], (128 * 128 + 128 + 32 * 128) * 4)
 
+    def test_a_model_that_casts_is_recorded_as_it_trains(self):
+        profile = record("mixed")
+        modules = self.modules(profile["memory"])
+        self.assertEqual(modules["0"]["output_bytes"], 32 * 128 * 2)
+        self.assertEqual(tensors_of(profile), tensors_of(record("mlp")))
+
     def test_a_pass_ends_with_gradients_alone(self):
-        for build in (mlp, transformer, tied):
+        for build in (mlp, mixed, transformer, tied):
             memory = record(build.__name__)["memory"]
             passes = [memory[name] for name in ("forward", "backward_first", "backward_later")]
             forward, first, later = (sum(e[2] for e in p if e[0] == "hold") for p in passes)

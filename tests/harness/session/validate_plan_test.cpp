@@ -107,7 +107,7 @@ TEST(ValidatePlan, OnlyUnitsThatMayRunTwiceAreCheckpointed) {
       cell.activation_checkpointing = number;
     };
   };
-  for (const char* model : {"mlp", "bert_mini", "mixtral_tiny"}) {
+  for (const char* model : {"mlp", "bert_mini", "mixtral_tiny", "paced_bert_base_t4"}) {
     EXPECT_EQ(refusal_of(every(model, 1)), "") << model;
     EXPECT_EQ(refusal_of(every(model, 2)), "") << model;
   }
@@ -115,10 +115,37 @@ TEST(ValidatePlan, OnlyUnitsThatMayRunTwiceAreCheckpointed) {
       refusal_of(every("bert_mini", 5)),
       "p.json: field 'cells.activation_checkpointing': got \"every_5\" for model 'bert_mini', "
       "expected at most \"every_4\": it has so many units");
-  for (const char* model : {"convnet", "branching", "paced_bert_base_t4"}) {
+  for (const char* model : {"convnet", "branching"}) {
     EXPECT_THAT(refusal_of(every(model, 1)),
                 HasSubstr("expected \"none\": it has no units that can run again in backward"));
   }
+}
+
+// One layer, and what it held.
+constexpr const char* kRecorded = R"({
+  "schema": "gradsync.profile/1", "name": "small", "about": "a test", "source": "by hand",
+  "layers": [{"name": "a", "forward_s": 0.01, "backward_s": 0.02,
+              "parameters": [{"name": "a.weight", "shape": [4]}]}],
+  "optimizer_s": 0, "dtype": "float32", "buffers": [],
+  "memory": {"recorded_on": "cpu", "dtype": "float32", "batch_bytes": 0, "buffers_bytes": [],
+             "parameters": [{"name": "a.weight", "shape": [4], "trains": true}],
+             "modules": [{"name": "", "class": "Model", "saved_bytes": 8, "output_bytes": 8,
+                          "forward_high_bytes": 8, "backward_high_bytes": 16}],
+             "units": [], "forward": [["hold", 8, 8]],
+             "backward_first": [["hold", 16, 16], ["gradient", 0, 16], ["hold", 0, -8]],
+             "backward_later": [["hold", 16, 0], ["gradient", 0, 16], ["hold", 0, -8]]}})";
+
+TEST(ValidatePlan, WhatWasRecordedIsNotHeldByCheckpointedLayers) {
+  const gradsync::test::TemporaryFolder folder;
+  plan::Cell cell = cell_with([](plan::Cell&) {});
+  cell.model = folder.write("small.json", kRecorded);
+  EXPECT_EQ(refusal(plan_of(cell)), "");
+  cell.activation_checkpointing = 1;
+  EXPECT_THAT(refusal(plan_of(cell)),
+              HasSubstr("'cells.activation_checkpointing': got \"full\" for model '" + cell.model +
+                        "', expected \"none\": at scale 1 a profile holds what was recorded"));
+  cell.scale = 2;
+  EXPECT_EQ(refusal(plan_of(cell)), "");
 }
 
 TEST(ValidatePlan, OnlyUnitsThatThereAreAreFrozen) {
