@@ -11,7 +11,7 @@ import unittest
 from pathlib import Path
 
 from program import ROOT, ProgramTest, free_port
-from watch_test import CACHE, TORCH_PYTHON
+from watch_test import CACHE, TORCH_PYTHON, watched_server
 
 JOBS = ROOT / "tests" / "harness" / "watch" / "equal_jobs"
 FORKED_RANKS = Path(__file__).with_name("forked_ranks.py")
@@ -28,10 +28,10 @@ class EqualTest(ProgramTest):
     @staticmethod
     def places():
         place = {"MASTER_ADDR": "127.0.0.1", "MASTER_PORT": str(free_port())}
-        return place | {"OMP_NUM_THREADS": "1"}
+        return place | {"OMP_NUM_THREADS": "1"} | watched_server().place
 
     def equal_of(self, script, *arguments, more=()):
-        """Ranks are forked from a process that has imported torch."""
+        """Ranks are forked from a process that has imported torch: see fork_server.py."""
         job = (TORCH_PYTHON, FORKED_RANKS, "{ranks}", JOBS / script, *arguments)
         return self.equal(*job, options=(*SPLIT, *more))
 

@@ -4,33 +4,23 @@ usage: forked_ranks.py RANKS SCRIPT [ARGUMENT]...      MASTER_PORT in the enviro
 
 Each rank finds its place in the environment as torchrun gives it, and runs the script as Python
 would, to the end of the interpreter. A rank that fails ends the others, and the exit status is 1.
+Where GRADSYNC_FORK_SERVER is in the environment, torch has been imported there: see fork_server.py.
 
 Nothing runs before the fork but imports: threads would not come along, and torch refuses autograd
 in a process whose parent has used it.
 """
 
-import gc
-import importlib
 import os
-import runpy
 import signal
 import sys
-from pathlib import Path
 
-os.environ.setdefault("MASTER_ADDR", "127.0.0.1")
-os.environ.setdefault("OMP_NUM_THREADS", "1")  # as torchrun does; else an import starts threads
-gc.disable()
-for module in ("torch", "torch._dynamo", "torch.distributed.fsdp"):
-    importlib.import_module(module)
-gc.freeze()  # else each rank would go through all that was imported, and copy it
-gc.enable()
+import fork_server
 
 
 def run_rank(rank, ranks, script, arguments):
+    os.environ.setdefault("MASTER_ADDR", "127.0.0.1")
     os.environ |= {"RANK": str(rank), "LOCAL_RANK": str(rank), "WORLD_SIZE": str(ranks)}
-    sys.argv = [script, *arguments]
-    sys.path[0] = str(Path(script).parent)
-    runpy.run_path(script, run_name="__main__")
+    fork_server.run_script(script, *arguments)
 
 
 def end_well(ranks):
@@ -50,7 +40,9 @@ def end_well(ranks):
 
 def main():
     count, script, *arguments = int(sys.argv[1]), *sys.argv[2:]
-    assert len(os.listdir("/proc/self/task")) == 1, "a thread would not come along"
+    if fork_server.VARIABLE in os.environ:
+        return sys.exit(fork_server.ranks_of_a_job(count, script, arguments) != 0)
+    fork_server.import_torch()
     ranks = []
     for rank in range(count):
         child = os.fork()

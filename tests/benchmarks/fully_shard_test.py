@@ -7,11 +7,12 @@ that what is in no layer is frozen in part, or all are but for low-rank updates.
 """
 
 import json
+import multiprocessing
 import os
 import sys
 import unittest
 
-from program import QUICK, ROOT, ProgramTest, free_port, with_cells
+from program import QUICK, ROOT, WATCHDOG_S, ProgramTest, free_port, with_cells
 
 SKIPPED = 77
 RANKS = 2
@@ -21,8 +22,10 @@ OPTIONS = [(forward, backward) for forward in (True, False) for backward in (Tru
 OPERATIONS = ("all_gather", "reduce_scatter")
 sys.path.insert(0, str(ROOT / "benchmarks" / "peers"))
 
+os.environ.setdefault("OMP_NUM_THREADS", "1")  # no thread comes along into a fork
 try:
     import torch
+    import torch._dynamo  # else each rank would, for its optimizer
     import torch.distributed
     from collectives import CountsCollectives
     from torch.distributed.algorithms._checkpoint.checkpoint_wrapper import checkpoint_wrapper
@@ -104,7 +107,10 @@ def count_step(reshard_after_forward, reshard_after_backward, no_sync, checkpoin
     return {name: counter.counts[name]["count"] for name in OPERATIONS}
 
 
-def rank_main():
+def rank_main(rank, port, file):
+    place = {"RANK": rank, "WORLD_SIZE": RANKS, "MASTER_ADDR": "127.0.0.1", "MASTER_PORT": port}
+    os.environ |= {name: str(value) for name, value in place.items()}
+    os.environ.setdefault("GLOO_SOCKET_IFNAME", "lo")
     torch.set_num_threads(1)
     torch.distributed.init_process_group("gloo")
     steps = [
@@ -114,33 +120,24 @@ def rank_main():
         for where, frozen in LEVERS
         for key in [(forward, backward, no_sync, where, frozen)]
     ]
-    if torch.distributed.get_rank() == 0:
-        print(json.dumps(steps))
+    if rank == 0:
+        file.write_text(json.dumps(steps))
     torch.distributed.destroy_process_group()
 
 
 class FullyShardTest(ProgramTest):
     def steps_of_torch(self):
-        port = str(free_port())
-        ranks = [
-            self.start(
-                __file__,
-                "rank",
-                command=(sys.executable,),
-                env={
-                    "RANK": str(rank),
-                    "WORLD_SIZE": str(RANKS),
-                    "MASTER_ADDR": "127.0.0.1",
-                    "MASTER_PORT": port,
-                    "OMP_NUM_THREADS": "1",
-                },
-            )
-            for rank in range(RANKS)
-        ]
-        first, *others = [self.finish(rank) for rank in ranks]
-        for outcome in (first, *others):
-            self.assertEqual(outcome.status, 0, outcome.err)
-        return {tuple(key): counts for *key, counts in json.loads(first.out)}
+        """Of ranks that are forked from here: torch has been imported."""
+        port, file = free_port(), self.place / "steps.json"
+        forked = multiprocessing.get_context("fork")
+        ranks = [forked.Process(target=rank_main, args=(r, port, file)) for r in range(RANKS)]
+        for rank in ranks:
+            rank.start()
+            self.addCleanup(rank.kill)
+        for rank in ranks:
+            rank.join(WATCHDOG_S)
+            self.assertEqual(rank.exitcode, 0)
+        return {tuple(key): counts for *key, counts in json.loads(file.read_text())}
 
     def steps_of_ours(self, out, **freezing):
         plan = with_cells(
@@ -185,8 +182,4 @@ class FullyShardTest(ProgramTest):
 
 
 if __name__ == "__main__":
-    if sys.argv[1:] == ["rank"]:
-        os.environ.setdefault("GLOO_SOCKET_IFNAME", "lo")
-        rank_main()
-    else:
-        unittest.main()
+    unittest.main()

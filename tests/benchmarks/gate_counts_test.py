@@ -12,7 +12,7 @@ import unittest
 from pathlib import Path
 
 from program import ROOT, ProgramTest
-from watch_test import CACHE, TORCH_PYTHON
+from watch_test import CACHE, TORCH_PYTHON, watched_server
 
 sys.path.insert(0, str(ROOT / "tests" / "harness"))
 
@@ -38,15 +38,14 @@ def two_ranks(script, *arguments):
 
 
 class GateCountsTest(ProgramTest):
-    def start_gate(self, job, *options, out="seen", **more):
+    def start_gate(self, job, *options, **env):
         return self.start(
-            *("gate", "--counts", "counts.json", "--out", out, "--force", *options, "--", *job),
-            env={"XDG_CACHE_HOME": str(CACHE), "TMPDIR": str(self.place)},
-            **more,
+            *("gate", "--counts", "counts.json", "--out", "seen", "--force", *options, "--", *job),
+            env={"XDG_CACHE_HOME": str(CACHE), "TMPDIR": str(self.place), **env},
         )
 
-    def gate(self, job, *options, **more):
-        return self.finish(self.start_gate(job, *options, **more))
+    def gate(self, job, *options):
+        return self.finish(self.start_gate(job, *options, **watched_server().place))
 
     def counts(self):
         return json.loads((self.place / "counts.json").read_text())

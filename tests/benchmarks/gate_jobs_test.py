@@ -13,7 +13,7 @@ import unittest
 from pathlib import Path
 
 from program import PROGRAM, QUICK, ROOT, ProgramTest
-from watch_test import CACHE, TORCH_PYTHON
+from watch_test import CACHE, TORCH_PYTHON, watched_server
 
 PASS, REGRESSION, USAGE, UNDECIDED, UNFIT, INTERRUPTED = 0, 1, 2, 3, 4, 130
 HERE = Path(__file__).resolve().parent
@@ -63,7 +63,11 @@ class GateJobsTest(ProgramTest):
         return self.start(
             *("gate", "--baseline", baseline, "--candidate", candidate),
             *("--out", self.place / "gate", "--time-budget", "1000m", *options),
-            env={"XDG_CACHE_HOME": str(CACHE), "TMPDIR": str(self.place)},
+            env={
+                "XDG_CACHE_HOME": str(CACHE),
+                "TMPDIR": str(self.place),
+                **watched_server().place,
+            },
             **more,
         )
 

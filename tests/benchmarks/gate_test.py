@@ -334,7 +334,7 @@ class SelfTest(GateTest):
 
 
 class Stored(GateTest):
-    def test_the_same_plan_again(self):
+    def test_the_same_plan_again_and_then_another_size_of_buckets(self):
         self.run_plan(ROWS, out="stored")
         outcome = self.call(
             "gate",
@@ -347,8 +347,6 @@ class Stored(GateTest):
         self.assertEqual(outcome.status, PASS, outcome.out + outcome.err)
         self.assertEqual(len(self.report()["rows"]), 2)
 
-    def test_another_size_of_buckets(self):
-        self.run_plan(ROWS, out="stored")
         lines = (self.place / "stored" / "trials.jsonl").read_text().splitlines()
         trial = json.loads(lines[-1])
         trial["ledger"]["per_step"]["all_reduce"]["count"] -= 1
@@ -356,7 +354,7 @@ class Stored(GateTest):
         lines[-1] = json.dumps(trial)
         (self.place / "stored" / "trials.jsonl").write_text("\n".join(lines) + "\n")
         outcome = self.call(
-            "gate", "--against", self.place / "stored", "--out", self.place / "gate"
+            "gate", "--against", self.place / "stored", "--out", self.place / "other"
         )
         self.assertEqual(outcome.status, REGRESSION, outcome.out + outcome.err)
 

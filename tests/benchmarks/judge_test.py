@@ -10,19 +10,19 @@ Covers: judge_command.cpp, element_bytes.cpp, flight_recorder.cpp, foreign_job.c
 held_collectives.cpp, trace_file.cpp.
 """
 
+import functools
 import json
 import os
-import subprocess
 import sys
 from dataclasses import dataclass
 from pathlib import Path
 
+from fork_server import ForkServer
 from program import free_port
 from tallies import parse, run
 from watch_test import RANKS, TORCH_PYTHON, WatchTest, objects_in
 from watch_verdict_test import BY_MPIRUN, BY_THEMSELVES, EXPECTED, JOBS, needing_torch
 
-FORKED_RANKS = Path(__file__).with_name("forked_ranks.py")
 PROFILED_RANK = Path(__file__).with_name("profiled_rank.py")
 MODES = ("plain", "shapes", "stack")
 # What is judged in every run of the tests.
@@ -43,17 +43,19 @@ tallies = {}
 modes = MODES
 
 
+@functools.cache
+def server():
+    return ForkServer(TORCH_PYTHON, os.environ)
+
+
 class JudgedTest(WatchTest):
     def profiled(self, name, mode):
         """Returns the traces of a job's ranks."""
         ranks = EXPECTED[name].get("ranks", RANKS)
         place = self.place / mode
-        words = (TORCH_PYTHON, FORKED_RANKS, ranks, PROFILED_RANK, place, mode)
-        done = subprocess.run(
-            [str(word) for word in (*words, JOBS / f"{name}.py")],
-            capture_output=True,
-            text=True,
-            timeout=600,
+        done = server().run(
+            *(PROFILED_RANK, place, mode, JOBS / f"{name}.py"),
+            ranks=ranks,
             env=os.environ
             | {
                 "MASTER_ADDR": "127.0.0.1",

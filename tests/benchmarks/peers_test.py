@@ -6,6 +6,7 @@ recording.py, saving.py, peers/strategies.py, recomputation.py, recomputing.py, 
 watch_cost.py, wrappers.py.
 """
 
+import importlib.util
 import json
 import os
 import re
@@ -50,9 +51,9 @@ def build():
 """
 
 
-def can_import(*modules):
-    look = [sys.executable, "-c", f"import {', '.join(modules)}"]
-    return subprocess.run(look, capture_output=True).returncode == 0
+def are_there(*modules):
+    """Whether harness/setup --oracles has brought them: to import them would take seconds."""
+    return all(map(importlib.util.find_spec, modules))
 
 
 def runs(script, pid):
@@ -192,8 +193,8 @@ class SameWork(unittest.TestCase):
 
 
 @unittest.skipUnless(
-    can_import("torch", "transformers", "accelerate"),
-    "torch, transformers or accelerate cannot be imported",
+    are_there("torch", "transformers", "accelerate"),
+    "torch, transformers or accelerate are missing",
 )
 @needs_network_namespaces
 class Comparison(ProgramTest):
@@ -381,7 +382,7 @@ class WhatRunsAgain(unittest.TestCase):
         self.assertEqual(len({len(line) for line in lines}), 1)
         self.assertRegex(lines[2], r"^\| no_sync +\| running again +\| +0\.3000 \|")
 
-    @unittest.skipUnless(can_import("torch"), "torch cannot be imported")
+    @unittest.skipUnless(are_there("torch", "transformers"), "torch or transformers are missing")
     def test_the_clock_runs_while_a_layer_runs_again(self):
         import torch.utils.checkpoint
         from recomputing import Recomputing
@@ -457,7 +458,7 @@ class WatchCost(unittest.TestCase):
             watch_cost.refuse_unwatched(file, 1)
 
 
-@unittest.skipUnless(can_import("torch", "transformers"), "torch or transformers are missing")
+@unittest.skipUnless(are_there("torch", "transformers"), "torch or transformers are missing")
 @needs_network_namespaces
 class WatchCostLaunches(ProgramTest):
     def cost(self, kind, *more):

@@ -10,7 +10,7 @@ from pathlib import Path
 
 from program import ROOT, ProgramTest, free_port
 from search_test import schema_validator
-from watch_test import CACHE, TORCH_PYTHON
+from watch_test import CACHE, TORCH_PYTHON, watched_server
 
 HERE = Path(__file__).resolve().parent
 HOLDING = HERE / "holding_training.py"
@@ -33,7 +33,11 @@ class SearchJobTest(ProgramTest):
                 *("search", "--out", self.place / "search", "--force", "--python", TORCH_PYTHON),
                 *arguments,
                 *("--", TORCH_PYTHON, START, ranks, *job),
-                env={"XDG_CACHE_HOME": str(CACHE), "TMPDIR": str(self.place)},
+                env={
+                    "XDG_CACHE_HOME": str(CACHE),
+                    "TMPDIR": str(self.place),
+                    **watched_server().place,
+                },
             )
         )
         self.assert_nothing_left()
@@ -51,7 +55,11 @@ class SearchJobTest(ProgramTest):
             self.start(
                 *("watch", "--json", self.place / "watched.json", "--python", TORCH_PYTHON),
                 *("--", TORCH_PYTHON, START, ranks, *job),
-                env={"XDG_CACHE_HOME": str(CACHE), "MASTER_PORT": str(free_port())},
+                env={
+                    "XDG_CACHE_HOME": str(CACHE),
+                    "MASTER_PORT": str(free_port()),
+                    **watched_server().place,
+                },
             )
         )
         self.assertEqual(outcome.status, 0, outcome.err)

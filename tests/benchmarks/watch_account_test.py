@@ -12,7 +12,7 @@ import unittest
 from pathlib import Path
 
 from program import ROOT, free_port
-from watch_test import TORCH_PYTHON, WatchTest
+from watch_test import TORCH_PYTHON, WatchTest, watched_server
 
 sys.path.insert(0, str(ROOT / "tests" / "harness"))
 
@@ -47,7 +47,7 @@ class AccountTest(WatchTest):
             script,
             *map(str, arguments),
             options=("--account", "--every", "1", "--json", written, *options),
-            env={"OMP_NUM_THREADS": "1", **place, **env},
+            env={"OMP_NUM_THREADS": "1", **watched_server().place, **place, **env},
         )
         self.assertIn(outcome.status, (0, 1), outcome.err)
         watched = json.loads(written.read_text())

@@ -9,7 +9,7 @@ import unittest
 from pathlib import Path
 
 from program import free_port
-from watch_test import TORCH_PYTHON, WatchTest
+from watch_test import TORCH_PYTHON, WatchTest, watched_server
 
 HOLDING = Path(__file__).with_name("holding_training.py")
 START = Path(__file__).with_name("forked_ranks.py")
@@ -29,8 +29,8 @@ big = torch.empty(50_000, dtype=torch.uint8)
 
 class PeakTest(WatchTest):
     def ranks_of(self, *job):
-        port = {"MASTER_PORT": str(free_port())}
-        outcome = self.watch(*job, options=("--json", self.place / "watched.json"), env=port)
+        place = {"MASTER_PORT": str(free_port()), **watched_server().place}
+        outcome = self.watch(*job, options=("--json", self.place / "watched.json"), env=place)
         self.assertEqual(outcome.status, 0, outcome.err)
         self.said = outcome.err
         return json.loads((self.place / "watched.json").read_text())["ranks"]

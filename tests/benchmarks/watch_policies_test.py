@@ -16,7 +16,7 @@ from dataclasses import dataclass, field
 
 from program import ROOT, free_port
 from tallies import parse, run
-from watch_test import WatchTest, objects_in
+from watch_test import WatchTest, objects_in, watched_server
 from watch_verdict_test import launched_by_fork, needing_torch
 
 JOB = ROOT / "tests" / "harness" / "watch" / "jobs" / "by_policy.py"
@@ -277,6 +277,7 @@ class PoliciesTest(WatchTest):
                 "MASTER_PORT": str(free_port()),
                 "OMP_NUM_THREADS": "1",
                 "TORCHINDUCTOR_CACHE_DIR": str(self.place / "inductor"),
+                **watched_server().place,
             },
         )
         return json.loads(file.read_text()), outcome

@@ -9,16 +9,19 @@ harness/watch/preload/loader.cpp, harness/watch/preload/watcher.cpp.
 """
 
 import fcntl
+import functools
 import json
 import os
 import signal
 import subprocess
 import sys
+import tempfile
 import time
 import unittest
 from pathlib import Path
 
-from program import PROGRAM, QUICK, RANK_PROGRAM, ROOT, ProgramTest, free_port
+from fork_server import WATCHED, ForkServer
+from program import INHERITED, PROGRAM, QUICK, RANK_PROGRAM, ROOT, ProgramTest, free_port
 
 SKIPPED = 77
 TORCH_PYTHON = os.environ.get("GRADSYNC_TEST_PYTHON", sys.executable)
@@ -27,7 +30,9 @@ PRINT_EVENTS = os.environ.get(
 )
 TRAINING = Path(__file__).with_name("watched_training.py")
 CACHE = Path(PROGRAM).parent / "watch_cache"
+FORKED_RANKS = Path(__file__).with_name("forked_ranks.py")
 RANKS = 2
+TORCHRUN = (Path(TORCH_PYTHON).with_name("torchrun"), f"--nproc-per-node={RANKS}")
 # A thread: what looks for torch looks when one is made.
 IMPORTS = "import torch, threading; threading.Thread().start()"
 PRINT_IF_LOCKED = """
@@ -48,6 +53,23 @@ FIND_TORCH = "import importlib.util, sys; sys.exit(importlib.util.find_spec('tor
 if subprocess.run([TORCH_PYTHON, "-c", FIND_TORCH], capture_output=True).returncode != 0:
     print("skipped: this Python has no torch; run harness/setup --oracles")
     sys.exit(SKIPPED)
+
+
+@functools.cache
+def watched_server():
+    """The server of jobs that are watched: it was started as gradsync watch starts a job."""
+    inherited = {name: os.environ[name] for name in INHERITED if name in os.environ}
+    with tempfile.TemporaryDirectory(prefix="gradsync_test_") as folder:
+        options = ("--keep", f"{folder}/events", "--python", TORCH_PYTHON)
+        said = subprocess.run(
+            [PROGRAM, "watch", *options, "--", "env", "-0"],
+            env=inherited | {"XDG_CACHE_HOME": str(CACHE)},
+            capture_output=True,
+            text=True,
+            check=True,
+        )
+    environment = dict(pair.split("=", 1) for pair in said.stdout.split("\0") if pair)
+    return ForkServer(TORCH_PYTHON, environment | {"GRADSYNC_WATCH_DIR": WATCHED})
 
 
 class WatchTest(ProgramTest):
@@ -79,19 +101,17 @@ class WatchTest(ProgramTest):
         )
         return json.loads(printed.stdout)
 
-    def watch_training(self, job, hooked=True):
-        """Returns the outcome, and for each rank the counts that it printed.
-
-        `hooked`: False for a job whose Python takes no modules from the environment."""
-        outcome = self.watch(
-            Path(TORCH_PYTHON).with_name("torchrun"),
-            f"--nproc-per-node={RANKS}",
-            f"--master-port={free_port()}",
-            *([] if hooked else ["--no-python", TORCH_PYTHON, "-E"]),
-            TRAINING,
-            job,
-            python=None,
-        )
+    def watch_training(self, job, launcher):
+        """Returns the outcome, and for each rank the counts that it printed."""
+        port = free_port()
+        by_launcher = {
+            "torchrun": (*TORCHRUN, f"--master-port={port}"),
+            # Whose Python takes no modules from the environment: the hook's neither.
+            "unhooked": (*TORCHRUN, f"--master-port={port}", "--no-python", TORCH_PYTHON, "-E"),
+            "forked": (TORCH_PYTHON, FORKED_RANKS, RANKS),
+        }
+        start = (*by_launcher[launcher], TRAINING, job)
+        outcome = self.watch(*start, python=None, env={"MASTER_PORT": str(port)})
         counted = {counts.pop("rank"): counts for counts in objects_in(outcome.out)}
         self.assertEqual(sorted(counted), list(range(RANKS)), outcome.err)
         return outcome, counted
@@ -123,9 +143,9 @@ def counts_of(events):
 
 
 class CountingTest(WatchTest):
-    def assert_counts_are_the_jobs(self, job, hooked=True):
+    def assert_counts_are_the_jobs(self, job, launcher="torchrun"):
         """Returns the events of each rank."""
-        outcome, counted = self.watch_training(job, hooked)
+        outcome, counted = self.watch_training(job, launcher)
         self.assertEqual(outcome.status, 0, outcome.err)
         seen = self.seen()
         self.assertEqual([rank["rank"] for rank in seen], sorted(counted))
@@ -174,7 +194,7 @@ class CountsTest(CountingTest):
         self.assertTrue(any(event["start_ns"] < first_step["start_ns"] for event in reductions))
 
     def test_every_operation(self):
-        for events in self.assert_counts_are_the_jobs("operations"):
+        for events in self.assert_counts_are_the_jobs("operations", "forked"):
             groups = {event["object"] for event in of_kind(events, "collective")}
             self.assertEqual(len(groups), 2)
             self.assertNotIn(0, groups)
@@ -218,14 +238,14 @@ class SlowCountsTest(CountingTest):
 
     def test_reentrant_checkpoints_are_part_of_their_backward(self):
         self.assert_counts_are_the_jobs("checkpointed")
-        for events in self.assert_counts_are_the_jobs("checkpointed", hooked=False):
+        for events in self.assert_counts_are_the_jobs("checkpointed", "unhooked"):
             self.assertEqual(of_kind(events, "wrap"), [], "what the hook alone sees")
 
     def test_forked_workers_do_not_count(self):
         self.assert_counts_are_the_jobs("forked")
 
     def test_a_killed_rank_loses_nothing(self):
-        outcome, counted = self.watch_training("killed")
+        outcome, counted = self.watch_training("killed", "torchrun")
         self.assertNotEqual(outcome.status, 0)
         killed = self.seen()[1]
         self.assertEqual(killed["rank"], 1)
@@ -359,6 +379,7 @@ class UnwatchedTest(WatchTest):
         self.assert_unwatched(
             self.watch(*job), "a launcher may have taken LD_PRELOAD away", out="ran\n"
         )
+        job[-1] = "print('ran')"  # what it does is not seen
         self.assert_unwatched(self.watch(*job, options=["--fail-on-excess"]), status=4, out="ran\n")
 
     def test_a_torch_that_nobody_trains_with(self):

@@ -22,7 +22,7 @@ from pathlib import Path
 
 from program import PROGRAM, ROOT, Outcome, free_port
 from tallies import parse, run
-from watch_test import CACHE, RANKS, TORCH_PYTHON, WatchTest, objects_in
+from watch_test import CACHE, RANKS, TORCH_PYTHON, WatchTest, objects_in, watched_server
 
 JOBS = ROOT / "tests" / "harness" / "watch" / "jobs"
 EXPECTED = json.loads((JOBS / "expected.json").read_text())
@@ -30,7 +30,7 @@ SAY_TORCH = "import importlib.metadata; print(importlib.metadata.version('torch'
 FORKED_RANKS = Path(__file__).with_name("forked_ranks.py")
 WATCHING_RANK = ROOT / "tests" / "harness" / "python" / "watching_rank.py"
 # Every rank that torchrun starts imports torch by itself. The others are forked in CI.
-UNDER_TORCHRUN = ("no_sync", "fsdp")
+UNDER_TORCHRUN = ("no_sync",)
 BY_THEMSELVES = ("forked_by_itself",)
 BY_MPIRUN = ("by_mpi",)
 # Of forked ones: what differs from another script's in what leads to the same verdict.
@@ -94,6 +94,9 @@ def line_with(script, mark):
 class JobTest(WatchTest):
     launched = staticmethod(launched_by_torchrun)
 
+    def place_of_server(self):
+        return {}
+
     def check(self, name):
         for repetition in range(repetitions):
             with self.subTest(name, repetition=repetition):
@@ -113,6 +116,7 @@ class JobTest(WatchTest):
                 "MASTER_PORT": str(free_port()),
                 "OMP_NUM_THREADS": "1",
                 "TORCHINDUCTOR_CACHE_DIR": str(self.place / "inductor"),
+                **self.place_of_server(),
             },
         )
         # Not by the exit status: a job that dies by itself may end with 1, too.
@@ -190,15 +194,16 @@ class VerdictTest(JobTest):
 
     launched = staticmethod(launched_by_fork)
 
+    def place_of_server(self):
+        return watched_server().place
 
-class SlowVerdictTest(JobTest):
+
+class SlowVerdictTest(VerdictTest):
     """More of these, each like another script but for one thing."""
-
-    launched = staticmethod(launched_by_fork)
 
 
 class TorchrunTest(JobTest):
-    """DDP and FSDP as users start them."""
+    """As users start them."""
 
 
 class SlowTorchrunTest(JobTest):

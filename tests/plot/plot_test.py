@@ -4,6 +4,8 @@ Covers: attribution.py, idle.py, memory.py, pareto.py, run_data.py, slowdown.py,
 steps.py, style.py, sweep.py, timeline.py, timelines.py.
 """
 
+import contextlib
+import io
 import json
 import re
 import subprocess
@@ -36,6 +38,8 @@ import style  # noqa: E402
 import sweep  # noqa: E402
 import timeline  # noqa: E402
 import timelines  # noqa: E402
+
+import plot as program  # noqa: E402
 
 WRITE_SAMPLE_RUN = sys.argv.pop(1)
 
@@ -96,11 +100,12 @@ class DrawsARun(WithSampleRun):
 
 class SaysWhatIsWrong(WithSampleRun):
     def assert_refused(self, *words):
-        done = plot(PLOT, self.directory, timeout_s=600)
-        self.assertEqual(done.returncode, 2, done.stderr)
-        self.assertEqual(len(done.stderr.strip().splitlines()), 1, done.stderr)
+        with contextlib.redirect_stderr(io.StringIO()) as said:
+            status = program.main([str(self.directory)])
+        self.assertEqual(status, 2, said.getvalue())
+        self.assertEqual(len(said.getvalue().splitlines()), 1, said.getvalue())
         for word in words:
-            self.assertIn(word, done.stderr)
+            self.assertIn(word, said.getvalue())
 
     def test_no_run(self):
         (self.directory / "result.json").unlink()
@@ -362,9 +367,9 @@ class DrawsMemory(WithSampleRun):
         self.assertEqual(names, {"memory", "pareto_sweep", "slowdown", "steps"} | several)
 
     def test_each_category_takes_the_room_it_had(self):
-        figures = step_memory.draw_all(self.run_)
-        style.save(figures, self.directory)
-        picture = self.directory / "step_memory_sweep_2x1_1gbit_full_shard_accumulation_4.png"
+        name = "step_memory_sweep_2x1_1gbit_full_shard_accumulation_4"
+        style.save({name: step_memory.draw_all(self.run_)[name]}, self.directory)
+        picture = self.directory / f"{name}.png"
         whole, shards, state = (
             share_of(step_memory.CATEGORIES[name], picture)
             for name in ("unsharded_gradient", "sharded_gradient", "optimizer_state")

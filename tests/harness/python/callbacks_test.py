@@ -14,7 +14,7 @@ import tempfile
 import unittest
 from pathlib import Path
 
-from watching_test import ALONE, ROOT, TORCH_PYTHON, WatchingTest, free_port
+from watching_test import ALONE, ROOT, TORCH_PYTHON, WatchingTest, environment, free_port
 
 sys.path.insert(0, str(ROOT / "harness" / "python"))
 from gradsync.callbacks import Excess, Watch
@@ -52,7 +52,7 @@ class CallbacksOracleTest(WatchingTest):
             capture_output=True,
             text=True,
             timeout=900,
-            env=cls.environment(cls),
+            env=environment(),
         )
         if cls.ended.returncode == 0:
             cls.seen = [
@@ -135,7 +135,8 @@ class WithoutALibraryTest(WatchingTest):
             import sys
             import gradsync.callbacks.loop
             print(sorted({{"torch", *{LIBRARIES}}} & sys.modules.keys()))
-            """
+            """,
+            run=self.python,
         )
         self.assertEqual(lines, ["[]"])
 

@@ -5,6 +5,7 @@ harness/python/gradsync/peers.py, harness/python/gradsync/program.py,
 harness/python/gradsync/session.py.
 """
 
+import functools
 import json
 import os
 import subprocess
@@ -16,6 +17,7 @@ from typing import ClassVar
 
 ROOT = Path(__file__).resolve().parents[3]
 sys.path.insert(0, str(ROOT / "tests" / "benchmarks"))
+from fork_server import ForkServer  # noqa: E402
 from program import PROGRAM, ProgramTest, free_port  # noqa: E402
 from watch_test import CACHE, TORCH_PYTHON  # noqa: E402
 
@@ -74,23 +76,29 @@ def said_alike(rank, text):
     if rank == 0:
         print(text, flush=True)
 """
-SPAWN = """
-if __name__ == "__main__":
-    torch.multiprocessing.spawn(train, (STORE,), nprocs=2)
+FORK = """
+torch.multiprocessing.start_processes(train, (STORE,), nprocs=2, start_method="fork")
 """
 
 
-class WatchingTest(ProgramTest):
-    def environment(self, **more):
-        return {
-            **{name: value for name, value in os.environ.items() if name != "LD_PRELOAD"},
-            "GRADSYNC_PROGRAM": str(PROGRAM),
-            "PYTHONPATH": str(ROOT / "harness" / "python"),
-            "XDG_CACHE_HOME": str(CACHE),
-            "OMP_NUM_THREADS": "1",
-            **more,
-        }
+def environment(**more):
+    return {
+        **{name: value for name, value in os.environ.items() if name != "LD_PRELOAD"},
+        "GRADSYNC_PROGRAM": str(PROGRAM),
+        "PYTHONPATH": str(ROOT / "harness" / "python"),
+        "XDG_CACHE_HOME": str(CACHE),
+        "OMP_NUM_THREADS": "1",
+        **more,
+    }
 
+
+@functools.cache
+def server():
+    """Has imported torch: as a notebook has, or a script that watches itself from some line on."""
+    return ForkServer(TORCH_PYTHON, environment())
+
+
+class WatchingTest(ProgramTest):
     def python(self, *arguments, **more):
         command = [str(word) for word in (TORCH_PYTHON, *arguments)]
         return subprocess.run(
@@ -98,17 +106,22 @@ class WatchingTest(ProgramTest):
             capture_output=True,
             text=True,
             timeout=600,
-            env=self.environment(**more),
+            env=environment(**more),
             cwd=self.place,
         )
+
+    def forked(self, script, **more):
+        """As python(), of a process that has imported torch."""
+        return server().run(script, env=environment(**more), cwd=self.place)
 
     def script(self, *texts):
         path = self.place / "script.py"
         path.write_text("\n".join(map(textwrap.dedent, texts)))
         return path
 
-    def said(self, *texts, **more):
-        done = self.python(self.script(*texts), **more)
+    def said(self, *texts, run=None, **more):
+        """`run`: python(), where torch must not be imported before."""
+        done = (run or self.forked)(self.script(*texts), **more)
         self.assertEqual(done.returncode, 0, done.stderr)
         return done.stdout.splitlines()
 
@@ -234,7 +247,8 @@ class OneProcessTest(WatchingTest):
                     model(torch.ones(2, 4)).sum().backward()
                     optimizer.step()
             print(watched.verdict.kind, watched.steps)
-            """
+            """,
+            run=self.python,
         )
         self.assertEqual(lines, ["one_process {None: 3}"])
 
@@ -243,7 +257,7 @@ class UnseenTest(WatchingTest):
     """The training goes on; what is not known is said."""
 
     def unseen(self, **more):
-        done = self.python(
+        done = self.forked(
             self.script(
                 ALONE,
                 """
@@ -283,7 +297,7 @@ class UnseenTest(WatchingTest):
             [PROGRAM, "watch", "--", TORCH_PYTHON, script],
             capture_output=True,
             text=True,
-            env=self.environment(),
+            env=environment(),
         )
         self.assertEqual(done.returncode, 0, done.stderr)
         self.assertIn("None it is being watched already", done.stdout)
@@ -291,12 +305,12 @@ class UnseenTest(WatchingTest):
 
 
 class SeveralProcessesTest(WatchingTest):
-    def spawned(self, train, at_the_end=SPAWN):
+    def ranks_say(self, train, at_the_end=FORK):
         store = f"STORE = {str(self.place / 'store')!r}"
         return self.said(store, TWO_RANKS, train, at_the_end)
 
     def test_ranks_know_what_all_of_them_did(self):
-        lines = self.spawned(
+        lines = self.ranks_say(
             """
             def train(rank, store):
                 model, optimizer = started(rank, store)
@@ -314,7 +328,7 @@ class SeveralProcessesTest(WatchingTest):
         self.assertEqual(lines[1], "('once_per_step', {0: 5, 1: 5}, None)")
 
     def test_the_process_group_may_end_within(self):
-        lines = self.spawned(
+        lines = self.ranks_say(
             """
             def train(rank, store):
                 with gradsync.watching() as watched:
@@ -330,7 +344,7 @@ class SeveralProcessesTest(WatchingTest):
         self.assertEqual(lines, ["more_than_once {0: 5, 1: 5} ()"] * 2)
 
     def test_a_rank_that_does_not_watch_is_not_waited_for_long(self):
-        lines = self.spawned(
+        lines = self.ranks_say(
             """
             import gradsync.peers
 
@@ -350,7 +364,7 @@ class SeveralProcessesTest(WatchingTest):
         self.assertIn("rank 1 did not end its watching within 2 s", lines[0])
 
     def test_spawned_ones_are_seen_by_who_starts_them(self):
-        lines = self.spawned(
+        lines = self.ranks_say(
             """
             def train(rank, store):
                 model, optimizer = started(rank, store)
@@ -370,23 +384,13 @@ class SeveralProcessesTest(WatchingTest):
         lines = (self.place / "script.py").read_text().splitlines()
         return next(number for number, line in enumerate(lines, 1) if text in line)
 
-    def test_ranks_of_torchrun_all_know_what_all_did(self):
+    def test_ranks_of_a_launcher_all_know_what_all_did(self):
+        """Those of torchrun are in callbacks_test.py."""
         jobs = ROOT / "tests" / "harness" / "watch" / "jobs"
         file = self.place / "seen"
-        done = subprocess.run(
-            [
-                Path(TORCH_PYTHON).with_name("torchrun"),
-                "--nproc-per-node=2",
-                f"--master-port={free_port()}",
-                Path(__file__).with_name("watching_rank.py"),
-                file,
-                jobs / "improper.py",
-            ],
-            capture_output=True,
-            text=True,
-            timeout=600,
-            env=self.environment(),
-        )
+        script = Path(__file__).with_name("watching_rank.py")
+        place = {"MASTER_PORT": str(free_port())}
+        done = server().run(script, file, jobs / "improper.py", ranks=2, env=environment(**place))
         self.assertEqual(done.returncode, 0, done.stderr)
         seen = [json.loads(Path(f"{file}.{rank}.json").read_text()) for rank in range(2)]
         self.assertEqual(seen[0], seen[1])

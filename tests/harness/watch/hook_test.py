@@ -6,6 +6,7 @@ gradsync_watch_calls.py, gradsync_watch_hook.py, gradsync_watch_models.py,
 gradsync_watch_recording.py, gradsync_watch_sketch.py, gradsync_watch_writer.py, sitecustomize.py.
 """
 
+import functools
 import importlib.util
 import json
 import os
@@ -18,9 +19,11 @@ from pathlib import Path
 
 HERE = Path(__file__).resolve().parent
 ROOT = HERE.parents[2]
+sys.path.insert(0, str(ROOT / "tests" / "benchmarks"))
+from fork_server import WATCHED, ForkServer  # noqa: E402
+
 JOBS = HERE / "jobs"
 HOOK = ROOT / "harness" / "watch" / "hook"
-FORKED_RANKS = ROOT / "tests" / "benchmarks" / "forked_ranks.py"
 RANKS = 2
 DEADLINE_S = 600  # for hangs alone
 SKIPPED = 77  # as SKIP_RETURN_CODE in CMakeLists.txt
@@ -55,10 +58,24 @@ def run_python(*arguments, **more):
     )
 
 
+@functools.cache
+def server():
+    """Has imported torch with the hook: scripts that need not see that begin there."""
+    return ForkServer(sys.executable, environment(WATCHED))
+
+
+def run_forked(text, *arguments, env, **more):
+    """As run_python() with "-c", of a process that has imported torch with the hook."""
+    with tempfile.TemporaryDirectory(prefix="gradsync_test_") as folder:
+        script = Path(folder) / "script.py"
+        script.write_text(text)
+        return server().run(script, *arguments, env=env, **more)
+
+
 def run_job(script, folder):
-    """Runs it with the hook, in ranks that are forked from a process that has imported torch."""
+    """Runs it with the hook, as ranks."""
     place = {"MASTER_ADDR": "127.0.0.1", "MASTER_PORT": str(free_port())}
-    done = run_python(FORKED_RANKS, RANKS, script, env=environment(folder, **place))
+    done = server().run(script, ranks=RANKS, env=environment(folder, **place))
     if done.returncode != 0:
         raise AssertionError(done.stderr)
 
@@ -98,7 +115,7 @@ for held in (4096, 8192, 1024):
 class GpuPeakTest(unittest.TestCase):
     def lines_of(self, gpus):
         with tempfile.TemporaryDirectory(prefix="gradsync_test_") as folder:
-            done = run_python("-c", STAND_IN, gpus, env=environment(folder))
+            done = run_forked(STAND_IN, gpus, env=environment(folder))
             self.assertEqual(done.returncode, 0, done.stderr)
             [lines] = events_of(folder).values()
         self.assertEqual(of_kind(lines, "fault"), [])
@@ -182,19 +199,21 @@ class CallsTest(unittest.TestCase):
 
     def test_calls_are_told_by_line_and_compile_as_they_did(self):
         names = ["barrier", "all_reduce", "all_gather_object", "read item", "read __float__"]
-        self.assertEqual(self.names_told_by(CALLS, {"GRADSYNC_WATCH_DIR": "watched"}), names)
+        more = {"GRADSYNC_WATCH_DIR": "watched"}
+        self.assertEqual(self.names_told_by(run_forked, CALLS, more), names)
 
     def test_from_within_they_compile_as_they_did(self):
-        self.assertEqual(self.names_told_by(CALLS_WITHIN, {}), ["all_reduce"])
+        run = functools.partial(run_python, "-c")
+        self.assertEqual(self.names_told_by(run, CALLS_WITHIN, {}), ["all_reduce"])
 
-    def names_told_by(self, source, more):
+    def names_told_by(self, run, source, more):
         """Returns what each line told of that says so, and no other one."""
         place = {"MASTER_ADDR": "127.0.0.1", "MASTER_PORT": str(free_port())}
         place |= {"RANK": "0", "WORLD_SIZE": "1", "PYTHONPATH": str(HOOK)} | more
         with tempfile.TemporaryDirectory(prefix="gradsync_test_") as folder:
             watched = Path(folder) / "watched"
             watched.mkdir()
-            done = run_python("-c", source, watched, env=environment(**place), cwd=folder)
+            done = run(source, watched, env=environment(**place), cwd=folder)
             self.assertEqual(done.returncode, 0, done.stderr)
             [lines] = events_of(watched).values()
         self.assertEqual(of_kind(lines, "fault"), [])
@@ -333,8 +352,7 @@ class ManyReadsTest(unittest.TestCase):
         place = {"MASTER_ADDR": "127.0.0.1", "MASTER_PORT": str(free_port())}
         place |= {"RANK": "0", "WORLD_SIZE": "1"}
         with tempfile.TemporaryDirectory(prefix="gradsync_test_") as folder:
-            arguments = ("-c", READING, str(self.BACKWARDS), how)
-            done = run_python(*arguments, env=environment(folder, **place))
+            done = run_forked(READING, self.BACKWARDS, how, env=environment(folder, **place))
             self.assertEqual(done.returncode, 0, done.stderr)
             [lines] = events_of(folder).values()
             return done.stdout.split(), len(of_kind(lines, "gradient_use"))
@@ -389,7 +407,7 @@ class AccountTest(unittest.TestCase):
             "cut = sketch.sketch_of(whole[:7777]) + sketch.sketch_of(whole[7777:], 7777)\n"
             "print(float((sketch.sketch_of(whole) - cut).abs().max()) < 1e-10)\n"
         )
-        said = run_python("-c", code, env=environment(PYTHONPATH=str(HOOK)))
+        said = run_forked(code, env=environment(PYTHONPATH=str(HOOK)))
         expected = "-+++++-+--++++-+----+-+++--+-++--++-++-+\nTrue\n"
         self.assertEqual((said.stdout, said.stderr), (expected, ""))
 
@@ -398,7 +416,7 @@ class AccountTest(unittest.TestCase):
         for account in ("", "1 1"):
             with tempfile.TemporaryDirectory(prefix="gradsync_test_") as folder:
                 more = {"GRADSYNC_WATCH_ACCOUNT": account}
-                done = run_python("-c", HELD_IN_A_STEP, env=environment(folder, **more))
+                done = run_forked(HELD_IN_A_STEP, env=environment(folder, **more))
                 self.assertEqual((done.returncode, done.stderr), (0, ""))
                 held[account] = int(done.stdout)
                 accounts = list(Path(folder).glob("account-*.jsonl"))
@@ -423,22 +441,21 @@ class AccountTest(unittest.TestCase):
             "kept.forget_until(3)\n"
             "print(len(kept))\n"
         )
-        said = run_python("-c", code, env=environment(PYTHONPATH=str(HOOK)))
+        said = run_forked(code, env=environment(PYTHONPATH=str(HOOK)))
         of_2 = [((2, 0), 20.0), ((2, 1), 21.0), ((2, 2), 44.0)]
         expected = f"{[((1, 0), 10.0), ((1, 1), 11.0), *of_2]}\n{[*of_2, ((3, 0), 1.0)]}\n0\n"
         self.assertEqual((said.stdout, said.stderr), (expected, ""))
 
     def test_an_exception_in_it_ends_it_and_nothing_else(self):
         with tempfile.TemporaryDirectory(prefix="gradsync_test_") as folder:
-            script = Path(folder) / "job.py"
-            script.write_text(
+            text = (
                 "import gradsync_watch_account\n"
                 "gradsync_watch_account.sketch_of = lambda *_: 1 / 0\n"
                 + ONE_STEP
                 + "print(layer.weight.grad.tolist())\n"
             )
             more = {"GRADSYNC_WATCH_ACCOUNT": "1 1"}
-            done = run_python(script, env=environment(folder, **more))
+            done = run_forked(text, env=environment(folder, **more))
             self.assertEqual((done.returncode, done.stdout, done.stderr), (0, "[[1.0, 1.0]]\n", ""))
             [account] = Path(folder).glob("account-*.jsonl")
             (fault,) = of_kind([json.loads(x) for x in account.read_text().splitlines()], "fault")
@@ -523,19 +540,15 @@ class HarmlessTest(unittest.TestCase):
 
     def test_a_folder_that_is_gone_turns_it_off(self):
         is_on = "import gradsync_watch_recording as r; print(r.writer.is_on)\n"
-        script = self.write("job.py", ONE_STEP + is_on)
-        result = run_python(script, env=environment(self.path / "gone"))
+        result = run_forked(ONE_STEP + is_on, env=environment(self.path / "gone"))
         self.assertEqual((result.returncode, result.stdout, result.stderr), (0, "False\n", ""))
 
     def test_an_exception_in_it_ends_it_and_nothing_else(self):
-        script = self.write(
-            "job.py",
+        text = (
             "import gradsync_watch_recording\n"
-            "gradsync_watch_recording.call_site = lambda: 1 / 0\n"
-            + ONE_STEP
-            + "print('trained')\n",
+            "gradsync_watch_recording.call_site = lambda: 1 / 0\n" + ONE_STEP + "print('trained')\n"
         )
-        result = run_python(script, env=environment(self.path))
+        result = run_forked(text, env=environment(self.path))
         self.assertEqual((result.returncode, result.stdout, result.stderr), (0, "trained\n", ""))
         (lines,) = events_of(self.path).values()
         (fault,) = of_kind(lines, "fault")
@@ -557,16 +570,15 @@ class HarmlessTest(unittest.TestCase):
         self.assertEqual(len(of_kind(lines, "optimizer_step")), 1)
 
     def test_exceptions_of_the_job_pass(self):
-        script = self.write(
-            "job.py",
+        text = (
             "import torch\n"
             "try:\n"
             "    torch.ones(2, requires_grad=True).backward()\n"
             "except RuntimeError as error:\n"
             "    print(type(error).__name__)\n"
-            "torch.nn.Linear(1, 1).zero_grad(surprise=1)\n",
+            "torch.nn.Linear(1, 1).zero_grad(surprise=1)\n"
         )
-        result = run_python(script, env=environment(self.path))
+        result = run_forked(text, env=environment(self.path))
         self.assertEqual((result.returncode, result.stdout), (1, "RuntimeError\n"))
         self.assertTrue(result.stderr.rstrip().endswith("argument 'surprise'"), result.stderr)
 
@@ -579,32 +591,30 @@ class HarmlessTest(unittest.TestCase):
         self.assertEqual((result.stdout, result.stderr), (expected, ""))
 
     def test_a_child_of_a_fork_leaves_the_parents_events_alone(self):
-        script = self.write(
-            "job.py",
+        text = (
             ONE_STEP + "import os\n"
             "layer(torch.ones(1, 2)).sum().backward()\n"  # not yet on the disk
             "if (child := os.fork()) == 0:\n"
             "    layer(torch.ones(1, 2)).sum().backward()\n"
             "    raise SystemExit\n"
-            "os.waitpid(child, 0)\n",
+            "os.waitpid(child, 0)\n"
         )
-        result = run_python(script, env=environment(self.path))
+        result = run_forked(text, env=environment(self.path))
         self.assertEqual((result.returncode, result.stderr), (0, ""))
         counts = sorted(len(of_kind(lines, "backward")) for lines in self.lines_of_files())
         self.assertEqual(counts, [1, 2])
 
     def test_what_a_process_of_multiprocessing_does_last_is_kept(self):
-        script = self.write(
-            "job.py",
+        text = (
             ONE_STEP + "import torch.multiprocessing\n"
             "def work():\n"
             "    layer.zero_grad()\n"
             "process = torch.multiprocessing.get_context('fork').Process(target=work)\n"
             "process.start()\n"
             "process.join()\n"
-            "raise SystemExit(process.exitcode)\n",
+            "raise SystemExit(process.exitcode)\n"
         )
-        result = run_python(script, env=environment(self.path))
+        result = run_forked(text, env=environment(self.path))
         self.assertEqual((result.returncode, result.stderr), (0, ""))
         kinds = [{line["kind"] for line in lines} for lines in self.lines_of_files()]
         self.assertEqual(sum("zero_grad" in each for each in kinds), 1, kinds)
@@ -636,7 +646,7 @@ class HarmlessTest(unittest.TestCase):
             "print(inspect.signature(torch.autograd.backward))\n"
         )
         plain = run_python("-c", code, env=environment())
-        watched = run_python("-c", code, env=environment(self.path))
+        watched = run_forked(code, env=environment(self.path))
         self.assertEqual(watched.stdout, plain.stdout)
         self.assertIn("find_unused_parameters", plain.stdout)
 
