@@ -16,7 +16,7 @@ from program import QUICK, ROOT, WATCHDOG_S, ProgramTest, free_port, with_cells
 
 SKIPPED = 77
 RANKS = 2
-LAYERS = 2  # as bert_tiny
+LAYERS = 2  # as bert_tiny and mixtral_tiny, which is smaller
 MICRO_BATCHES = 3
 OPTIONS = [(forward, backward) for forward in (True, False) for backward in (True, False)]
 OPERATIONS = ("all_gather", "reduce_scatter")
@@ -139,10 +139,10 @@ class FullyShardTest(ProgramTest):
             self.assertEqual(rank.exitcode, 0)
         return {tuple(key): counts for *key, counts in json.loads(file.read_text())}
 
-    def steps_of_ours(self, out, **freezing):
+    def steps_of_ours(self, model, out, **freezing):
         plan = with_cells(
             QUICK | {"steps": 1, "warmup_steps": 1},
-            model=["bert_tiny"],
+            model=[model],
             wrapper=["fsdp"],
             strategy=["baseline", "no_sync"],
             reshard_after_forward=[True, False],
@@ -172,8 +172,8 @@ class FullyShardTest(ProgramTest):
     def test_every_option_communicates_as_fully_shard_does(self):
         torchs = self.steps_of_torch()
         self.assertEqual(len(torchs), 2 * len(OPTIONS) * len(LEVERS))
-        ours = self.steps_of_ours("frozen", frozen_units=[0, 1, 2])
-        ours |= self.steps_of_ours("updates", lora_rank=[4])
+        ours = self.steps_of_ours("mixtral_tiny", "frozen", frozen_units=[0, 1, 2])
+        ours |= self.steps_of_ours("bert_tiny", "updates", lora_rank=[4])
         self.assertEqual(len(ours), 2 * len(OPTIONS) * 2 * 4)
         for (*options, where, frozen), counts in torchs.items():
             key = (*options, "none" if where == "none" else "full", frozen)

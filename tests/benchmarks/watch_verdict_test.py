@@ -189,7 +189,7 @@ class JobTest(WatchTest):
         self.assertEqual(seen, counted)
 
 
-class VerdictTest(JobTest):
+class ForkedTest(JobTest):
     """Of scripts whose ranks are forked from a process that has imported torch."""
 
     launched = staticmethod(launched_by_fork)
@@ -198,7 +198,11 @@ class VerdictTest(JobTest):
         return watched_server().place
 
 
-class SlowVerdictTest(VerdictTest):
+class VerdictTest(ForkedTest):
+    """What every change is tested with."""
+
+
+class SlowVerdictTest(ForkedTest):
     """More of these, each like another script but for one thing."""
 
 
