@@ -22,7 +22,6 @@ DOORS = {
     "harness/gate/turns.cpp": "the file of turns: read strictly and written, each field once",
     "harness/plan/overrides.cpp": "--set changes the text of a plan before it is read",
     "harness/report/benchmark_json.cpp": "writes Google Benchmark's format",
-    "harness/report/trace.cpp": "writes the trace format of Perfetto",
     "harness/report/trace_events.cpp": "writes the trace format of Perfetto",
     "harness/watch/trace.cpp": "writes the trace format of Perfetto",
 }
