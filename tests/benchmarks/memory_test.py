@@ -178,7 +178,7 @@ class MemoryTest(ProgramTest):
                 for rank in cell["attribution"]["ranks"]:
                     self.assertEqual(rank.get("cast_s", 0) > 0, casts, cell["cell"])
             page = self.call("report", self.place / out, "--format", "attribution")
-            self.assertIn("copy, cast = what hid a collective", page.out)
+            self.assertIn(", cast = what hid a collective", page.out)
 
     @staticmethod
     def casts(cell):
