@@ -33,7 +33,7 @@ struct TimePart {
   const char* field;    // in result.json and traces
   const char* phase;    // of a rank's timeline, that is this part; "": none alone
   const char* column;   // the head of a table's
-  const char* meaning;  // in prose; "": what all the others leave
+  const char* meaning;  // in prose
   PartShown shown = PartShown::Always;
   bool is_waiting = false;  // for a collective: exposed
 };

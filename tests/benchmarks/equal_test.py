@@ -8,13 +8,11 @@ Covers: equal_command.cpp.
 
 import json
 import unittest
-from pathlib import Path
 
 from program import ROOT, ProgramTest, free_port
-from watch_test import CACHE, TORCH_PYTHON, watched_server
+from watch_test import CACHE, FORKED_RANKS, TORCH_PYTHON, watched_server
 
 JOBS = ROOT / "tests" / "harness" / "watch" / "equal_jobs"
-FORKED_RANKS = Path(__file__).with_name("forked_ranks.py")
 ARGUMENTS = ("{micro_batches}", "{micro_batch_size}")
 SPLIT = ("--ranks", "2", "--micro-batches", "4", "--micro-batch-size", "2")
 

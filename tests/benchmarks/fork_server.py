@@ -177,9 +177,7 @@ def become(request, rank, files):
     os.environ.update(request["environment"])
     os.environ.setdefault("OMP_NUM_THREADS", "1")
     if request["ranks"]:
-        place = {"RANK": rank, "LOCAL_RANK": rank, "WORLD_SIZE": request["ranks"]}
-        os.environ.update({name: str(value) for name, value in place.items()})
-        os.environ.setdefault("MASTER_ADDR", "127.0.0.1")
+        take_place(rank, request["ranks"])
     for number, file in enumerate(files):
         os.dup2(file, number)
         os.close(file)
@@ -187,6 +185,13 @@ def become(request, rank, files):
     random.seed()
     tempfile.tempdir = None  # it is that of TMPDIR, asked anew
     keep_what_is_watched()
+
+
+def take_place(rank, ranks):
+    """As torchrun gives it."""
+    place = {"RANK": rank, "LOCAL_RANK": rank, "WORLD_SIZE": ranks}
+    os.environ.update({name: str(value) for name, value in place.items()})
+    os.environ.setdefault("MASTER_ADDR", "127.0.0.1")
 
 
 def keep_what_is_watched():

@@ -18,8 +18,7 @@ import fork_server
 
 
 def run_rank(rank, ranks, script, arguments):
-    os.environ.setdefault("MASTER_ADDR", "127.0.0.1")
-    os.environ |= {"RANK": str(rank), "LOCAL_RANK": str(rank), "WORLD_SIZE": str(ranks)}
+    fork_server.take_place(rank, ranks)
     fork_server.run_script(script, *arguments)
 
 

@@ -12,7 +12,7 @@ import unittest
 from pathlib import Path
 
 from program import ROOT, ProgramTest
-from watch_test import CACHE, TORCH_PYTHON, watched_server
+from watch_test import CACHE, FORKED_RANKS, TORCH_PYTHON, watched_server
 
 sys.path.insert(0, str(ROOT / "tests" / "harness"))
 
@@ -34,7 +34,7 @@ raise ValueError("at the end")
 
 
 def two_ranks(script, *arguments):
-    return (TORCH_PYTHON, HERE / "forked_ranks.py", 2, script, *arguments)
+    return (TORCH_PYTHON, FORKED_RANKS, 2, script, *arguments)
 
 
 class GateCountsTest(ProgramTest):

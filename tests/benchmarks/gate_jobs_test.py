@@ -13,7 +13,7 @@ import unittest
 from pathlib import Path
 
 from program import PROGRAM, QUICK, ROOT, ProgramTest
-from watch_test import CACHE, TORCH_PYTHON, watched_server
+from watch_test import CACHE, FORKED_RANKS, TORCH_PYTHON, watched_server
 
 PASS, REGRESSION, USAGE, UNDECIDED, UNFIT, INTERRUPTED = 0, 1, 2, 3, 4, 130
 HERE = Path(__file__).resolve().parent
@@ -51,7 +51,7 @@ def command(*words):
 
 
 def job_of(ranks, script, *arguments):
-    return command(TORCH_PYTHON, HERE / "forked_ranks.py", ranks, script, *arguments)
+    return command(TORCH_PYTHON, FORKED_RANKS, ranks, script, *arguments)
 
 
 def two_ranks(script, *arguments):
@@ -202,7 +202,7 @@ class Slow(GateJobsTest):
 
     def test_other_numbers_of_ranks_in_a_second_start(self):
         one_less = "ranks=2; [ -e started ] && ranks=1; touch started; exec "
-        one_less += command(TORCH_PYTHON, HERE / "forked_ranks.py") + " $ranks "
+        one_less += command(TORCH_PYTHON, FORKED_RANKS) + " $ranks "
         one_less += command(JOBS / "no_sync.py")
         candidate = two_ranks(JOBS / "improper.py")
         outcome = self.gate(

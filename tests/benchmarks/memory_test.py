@@ -93,8 +93,7 @@ class MemoryTest(ProgramTest):
         seen = {}
         for trial in self.trials():
             cell, first = trial["cell"], trial["ranks"][0]
-            for of in ("allocated_bytes", "by_category"):
-                self.assertEqual(trial[f"predicted_peak_{of}"], first[f"peak_{of}"], cell)
+            self.assert_holds_what_is_predicted(trial)
             wrapper = cell["wrapper"]
             reduced = trial["ledger"]["per_step"][
                 "all_reduce" if wrapper == "ddp" else "reduce_scatter"
@@ -131,8 +130,7 @@ class MemoryTest(ProgramTest):
             for trial in self.trials(out):
                 cell, first = trial["cell"], trial["ranks"][0]
                 what = cell.get("offload", "none")
-                for of in ("allocated_bytes", "by_category"):
-                    self.assertEqual(trial[f"predicted_peak_{of}"], first[f"peak_{of}"], cell)
+                self.assert_holds_what_is_predicted(trial)
                 on_host = first.get("host_peak_allocated_bytes")
                 self.assertEqual(trial.get("predicted_host_peak_allocated_bytes"), on_host, cell)
                 self.assertEqual(on_host is None, what == "none", cell)
@@ -177,8 +175,10 @@ class MemoryTest(ProgramTest):
                 casts = self.casts(cell["cell"])
                 for rank in cell["attribution"]["ranks"]:
                     self.assertEqual(rank.get("cast_s", 0) > 0, casts, cell["cell"])
+            ranks = [rank for cell in cells for rank in cell["attribution"]["ranks"]]
+            copy = "copy, " if any(rank["copy_s"] > 0 for rank in ranks) else ""
             page = self.call("report", self.place / out, "--format", "attribution")
-            self.assertIn(", cast = what hid a collective", page.out)
+            self.assertIn(f"\nown compute, {copy}cast = what hid a collective", page.out)
 
     @staticmethod
     def casts(cell):
@@ -256,8 +256,7 @@ class LeversTest(ProgramTest):
             how = cell.get("activation_checkpointing", "none")
             key = cell["wrapper"], cell["strategy"], cell["accumulation_steps"]
             peaks[(*key, how)] = first["peak_allocated_bytes"]
-            for of in ("allocated_bytes", "by_category"):
-                self.assertEqual(trial[f"predicted_peak_{of}"], first[f"peak_{of}"], cell)
+            self.assert_holds_what_is_predicted(trial)
             self.assertEqual("recompute" in first["phase_s"], how != "none", cell)
             if how != "none":
                 self.assertGreater(min(first["phase_s"]["recompute"]), 0, cell)
@@ -280,8 +279,7 @@ class LeversTest(ProgramTest):
         peaks = {}
         for trial in self.trials():
             cell, first = trial["cell"], trial["ranks"][0]
-            for of in ("allocated_bytes", "by_category"):
-                self.assertEqual(trial[f"predicted_peak_{of}"], first[f"peak_{of}"], cell)
+            self.assert_holds_what_is_predicted(trial)
             rank = cell.get("lora_rank", 0)
             others = json.dumps({name: cell[name] for name in sorted(cell) if name != "lora_rank"})
             peaks[others, rank] = first["peak_allocated_bytes"]
@@ -313,8 +311,7 @@ class LeversTest(ProgramTest):
         over_time = {}
         for trial in self.trials():
             cell, first = trial["cell"], trial["ranks"][0]
-            for of in ("allocated_bytes", "by_category"):
-                self.assertEqual(trial[f"predicted_peak_{of}"], first[f"peak_{of}"], cell)
+            self.assert_holds_what_is_predicted(trial)
             others = json.dumps({name: cell[name] for name in sorted(cell) if name != "attention"})
             held = [sum(point["bytes"].values()) for point in first["memory_timeline"]]
             over_time[others, cell.get("attention", "eager")] = held

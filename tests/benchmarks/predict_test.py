@@ -152,9 +152,7 @@ class RecordedModelTest(ProgramTest):
             trials = self.trials(name)
             self.assertEqual(len(trials), 12)
             for trial in trials:
-                first = trial["ranks"][0]
-                for of in ("allocated_bytes", "by_category"):
-                    self.assertEqual(trial[f"predicted_peak_{of}"], first[f"peak_{of}"], trial)
+                self.assert_holds_what_is_predicted(trial)
             peaks.append([trial["ranks"][0]["peak_by_category"] for trial in trials])
             profile.pop("memory", None)
         for replayed, paced in zip(*peaks, strict=True):

@@ -218,6 +218,11 @@ class ProgramTest(unittest.TestCase):
     def result(self, out="run"):
         return json.loads((self.place / out / "result.json").read_text())
 
+    def assert_holds_what_is_predicted(self, trial):
+        for of in ("allocated_bytes", "by_category"):
+            seen = trial["ranks"][0][f"peak_{of}"]
+            self.assertEqual(trial[f"predicted_peak_{of}"], seen, trial["cell"])
+
     def wait_until(self, condition, timeout_s=WATCHDOG_S, what="the condition"):
         """Returns the first true value of condition()."""
         until = time.monotonic() + timeout_s

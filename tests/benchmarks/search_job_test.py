@@ -10,11 +10,10 @@ from pathlib import Path
 
 from program import ROOT, ProgramTest, free_port
 from search_test import schema_validator
-from watch_test import CACHE, TORCH_PYTHON, watched_server
+from watch_test import CACHE, FORKED_RANKS, TORCH_PYTHON, watched_server
 
 HERE = Path(__file__).resolve().parent
 HOLDING = HERE / "holding_training.py"
-START = HERE / "forked_ranks.py"
 USAGE, UNFIT, FAILED = 2, 4, 5
 FAILS_FROM = """
 import os, runpy, sys
@@ -32,7 +31,7 @@ class SearchJobTest(ProgramTest):
             self.start(
                 *("search", "--out", self.place / "search", "--force", "--python", TORCH_PYTHON),
                 *arguments,
-                *("--", TORCH_PYTHON, START, ranks, *job),
+                *("--", TORCH_PYTHON, FORKED_RANKS, ranks, *job),
                 env={
                     "XDG_CACHE_HOME": str(CACHE),
                     "TMPDIR": str(self.place),
@@ -54,7 +53,7 @@ class SearchJobTest(ProgramTest):
         outcome = self.finish(
             self.start(
                 *("watch", "--json", self.place / "watched.json", "--python", TORCH_PYTHON),
-                *("--", TORCH_PYTHON, START, ranks, *job),
+                *("--", TORCH_PYTHON, FORKED_RANKS, ranks, *job),
                 env={
                     "XDG_CACHE_HOME": str(CACHE),
                     "MASTER_PORT": str(free_port()),

@@ -9,10 +9,9 @@ Covers: harness/watch/hook/gradsync_watch_standing.py, harness/watch/hook/gradsy
 import json
 import sys
 import unittest
-from pathlib import Path
 
 from program import ROOT, free_port
-from watch_test import TORCH_PYTHON, WatchTest, watched_server
+from watch_test import FORKED_RANKS, TORCH_PYTHON, WatchTest, watched_server
 
 sys.path.insert(0, str(ROOT / "tests" / "harness"))
 
@@ -20,7 +19,6 @@ from schemas import complaints
 
 JOBS = ROOT / "tests" / "harness" / "watch" / "account_jobs"
 EXPECTED = json.loads((JOBS / "expected.json").read_text())
-FORKED_RANKS = Path(__file__).with_name("forked_ranks.py")
 WATCHED_JOBS = ROOT / "tests" / "harness" / "watch" / "jobs"
 STARTED_OTHERWISE = ("by_mpi", "forked_by_itself")
 WITHOUT_AN_ACCOUNT = ("lbfgs",)  # no step of theirs can be recorded

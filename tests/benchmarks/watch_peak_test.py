@@ -9,10 +9,9 @@ import unittest
 from pathlib import Path
 
 from program import free_port
-from watch_test import TORCH_PYTHON, WatchTest, watched_server
+from watch_test import FORKED_RANKS, TORCH_PYTHON, WatchTest, watched_server
 
 HOLDING = Path(__file__).with_name("holding_training.py")
-START = Path(__file__).with_name("forked_ranks.py")
 MORE = 1 << 20
 # A plain step of known size: what is held at most is the parameter, its gradient, and the product.
 KNOWN = """
@@ -36,7 +35,7 @@ class PeakTest(WatchTest):
         return json.loads((self.place / "watched.json").read_text())["ranks"]
 
     def peaks_of(self, *job):
-        ranks = self.ranks_of(TORCH_PYTHON, START, 2, *job)
+        ranks = self.ranks_of(TORCH_PYTHON, FORKED_RANKS, 2, *job)
         self.assertEqual([rank["no_peak_because"] for rank in ranks], [None, None])
         self.assertFalse(any(rank["peak_is_on_gpu"] for rank in ranks))
         return [rank["peak_allocated_bytes"] for rank in ranks]
@@ -56,13 +55,13 @@ class PeakTest(WatchTest):
         self.assertEqual(rank["peak_allocated_bytes"], 4000 + 50_000)
 
     def test_an_allocator_of_the_jobs_own_is_left_alone_and_told(self):
-        ranks = self.ranks_of(TORCH_PYTHON, START, 2, HOLDING, "--own-allocator")
+        ranks = self.ranks_of(TORCH_PYTHON, FORKED_RANKS, 2, HOLDING, "--own-allocator")
         self.assertIsNone(ranks[0]["peak_allocated_bytes"])
         self.assertEqual(ranks[0]["no_peak_because"], "the job has an allocator of its own")
         self.assertIn("tensors held at most is not known: the job has an allocator", self.said)
 
     def test_a_job_that_trains_on_a_thread_is_not_counted_by_halves(self):
-        ranks = self.ranks_of(TORCH_PYTHON, START, 2, HOLDING, "--on-a-thread")
+        ranks = self.ranks_of(TORCH_PYTHON, FORKED_RANKS, 2, HOLDING, "--on-a-thread")
         self.assertIn("another thread", ranks[0]["no_peak_because"])
 
 

@@ -22,12 +22,19 @@ from pathlib import Path
 
 from program import PROGRAM, ROOT, Outcome, free_port
 from tallies import parse, run
-from watch_test import CACHE, RANKS, TORCH_PYTHON, WatchTest, objects_in, watched_server
+from watch_test import (
+    CACHE,
+    FORKED_RANKS,
+    RANKS,
+    TORCH_PYTHON,
+    WatchTest,
+    objects_in,
+    watched_server,
+)
 
 JOBS = ROOT / "tests" / "harness" / "watch" / "jobs"
 EXPECTED = json.loads((JOBS / "expected.json").read_text())
 SAY_TORCH = "import importlib.metadata; print(importlib.metadata.version('torch'))"
-FORKED_RANKS = Path(__file__).with_name("forked_ranks.py")
 WATCHING_RANK = ROOT / "tests" / "harness" / "python" / "watching_rank.py"
 # Every rank that torchrun starts imports torch by itself. The others are forked in CI.
 UNDER_TORCHRUN = ("no_sync",)

@@ -34,6 +34,17 @@ def planner_page():
     return " ".join((ROOT / "harness" / "predict" / "README.md").read_text().split())
 
 
+def how_far(rows):
+    error = 100 * fmean(abs(row.error) for row in rows)
+    return f"{error:.1f} % in the mean, {sum(row.is_covered for row in rows)} in their intervals"
+
+
+def apart(folder):
+    """How much longer the longest launch of a cell took than the shortest."""
+    [said, _] = page.apart_lines(folder)
+    return said.partition(" took ")[2].partition(" longer")[0]
+
+
 class HeldOutTest(unittest.TestCase):
     def setUp(self):
         self.measured = page.stored("measured.json")
@@ -125,22 +136,18 @@ class HeldOutTest(unittest.TestCase):
 
     def test_what_the_planner_says_of_small_buckets(self):
         rows, _ = page.rows(make.SETS["small_buckets"].folder)
-        error = 100 * fmean(abs(row.error) for row in rows)
         self.assertLess(rows[0].error, 0)
         said = (
             f"[{len(rows)} of small buckets](../../results/held_out/small_buckets/README.md) were "
-            f"predicted: {error:.1f} % in the mean, {sum(row.is_covered for row in rows)} in their "
-            f"intervals, {-100 * rows[0].error:.1f} % too short at worst."
+            f"predicted: {how_far(rows)}, {-100 * rows[0].error:.1f} % too short at worst."
         )
         self.assertIn(said, planner_page())
 
     def test_what_the_planner_says_of_a_model_that_computes(self):
         rows, _ = page.rows(make.SETS["bert_mini"].folder)
-        error = 100 * fmean(abs(row.error) for row in rows)
         said = (
             f"[{len(rows)} cells of a BERT](../../results/held_out/bert_mini/README.md), two "
-            f"ranks, DDP and FSDP, from five calibration cells: {error:.1f} % in the mean, "
-            f"{sum(row.is_covered for row in rows)} in their intervals, "
+            f"ranks, DDP and FSDP, from five calibration cells: {how_far(rows)}, "
             f"{100 * abs(rows[0].error):.1f} % off at worst."
         )
         self.assertIn(said, planner_page())
@@ -148,32 +155,26 @@ class HeldOutTest(unittest.TestCase):
     def test_what_the_planner_says_of_one_whose_steps_are_short(self):
         folder = make.SETS["mlp"].folder
         rows, _ = page.rows(folder)
-        [apart, _] = page.apart_lines(folder)
-        error = 100 * fmean(abs(row.error) for row in rows)
         self.assertGreater(min(row.error for row in rows), 0)
         said = (
             f"[{len(rows)} of a perceptron](../../results/held_out/mlp/README.md) with steps of "
-            f"tens of milliseconds: {error:.1f} % in the mean, "
-            f"{sum(row.is_covered for row in rows)} in their intervals, "
+            f"tens of milliseconds: {how_far(rows)}, "
             f"{100 * rows[0].error:.1f} % too long at worst, and each too long"
         )
         self.assertIn(said, planner_page())
-        longer = apart.partition(" took ")[2].partition(" longer")[0]
         self.assertIn(
-            f"the longest took {longer} longer than the shortest in the mean.", planner_page()
+            f"the longest took {apart(folder)} longer than the shortest in the mean.",
+            planner_page(),
         )
 
     def test_what_the_planner_says_of_the_same_with_longer_steps(self):
         folder = make.SETS["mlp_2048"].folder
         rows, _ = page.rows(folder)
-        [apart, _] = page.apart_lines(folder)
-        error = 100 * fmean(abs(row.error) for row in rows)
         said = (
             f"[The same {len(rows)} with micro-batches four times as "
             f"large](../../results/held_out/mlp_2048/README.md), calibrated over eight launches: "
-            f"{error:.1f} % in the mean, {sum(row.is_covered for row in rows)} in their intervals, "
-            f"{100 * abs(rows[0].error):.1f} % off at worst, launches "
-            f"{apart.partition(' took ')[2].partition(' longer')[0]} apart."
+            f"{how_far(rows)}, {100 * abs(rows[0].error):.1f} % off at worst, launches "
+            f"{apart(folder)} apart."
         )
         self.assertIn(said, planner_page())
 

@@ -22,7 +22,6 @@ GATES = ROOT / "benchmarks" / "gates"
 PROGRAM = os.environ.get("GRADSYNC_PROGRAM", str(ROOT / "build/release/gradsync"))
 TORCH_PYTHON = os.environ.get("GRADSYNC_TEST_PYTHON", sys.executable)
 JOBS = ROOT / "tests" / "harness" / "watch" / "jobs"
-FORKED_RANKS = ROOT / "tests" / "benchmarks" / "forked_ranks.py"
 TOOLS = "bash cat env rm uname"
 SKIPPED = 77
 DEADLINE_S = 600
@@ -33,8 +32,8 @@ except ImportError as error:
     print(f"skipped: {error}; harness/setup --oracles brings it")
     sys.exit(SKIPPED)
 
-sys.path.insert(0, str(FORKED_RANKS.parent))
-from watch_test import watched_server  # noqa: E402
+sys.path.insert(0, str(ROOT / "tests" / "benchmarks"))
+from watch_test import FORKED_RANKS, watched_server  # noqa: E402
 
 
 def action():
