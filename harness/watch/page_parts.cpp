@@ -50,8 +50,10 @@ std::string cast_line(const Watched& watched) {
     if (rank.rank >= 0) text += fmt::format("rank {}: ", rank.rank);
     text += counted(rank.steps, "step", "steps");
     if (watched.typical && watched.typical->micro_batches > 0) {
-      text += fmt::format(", mostly of {}",
-                          counted(watched.typical->micro_batches, "micro-batch", "micro-batches"));
+      // The first one is never counted as a usual step.
+      const bool are_most = 2 * watched.typical->steps >= rank.steps - rank.skipped_steps - 1;
+      text += are_most ? ", mostly" : fmt::format(", {} of them", watched.typical->steps);
+      text += " of " + counted(watched.typical->micro_batches, "micro-batch", "micro-batches");
     }
     if (rank.skipped_steps > 0) text += fmt::format(", {} skipped", rank.skipped_steps);
     if (rank.evaluation_forwards > 0) {

@@ -3,8 +3,8 @@ is not in this file, and never an accusation that the job does not deserve.
 
     judge_test.py [--modes plain,shapes,stack] [--tally FILE] [FastTest] [SlowTest] ...
 
-The jobs are those of watch_verdict_test.py, each run under torch.profiler. At the end stands how
-many traces had the verdict of watch, and how many did not hold what it takes.
+The jobs are those of watch_verdict_test.py, each run under torch.profiler. At the end, and as JSON
+in FILE, stands of each mode how many traces had the verdict of watch, and how many did not hold what it takes.
 
 Covers: judge_command.cpp, element_bytes.cpp, flight_recorder.cpp, foreign_job.cpp,
 held_collectives.cpp, trace_file.cpp.
@@ -31,15 +31,17 @@ FAST = {"improper": "plain", "no_sync": "shapes"}
 
 @dataclass
 class Tally:
-    """Of one job, over the modes of its traces."""
+    """Of traces of one mode, over all jobs."""
 
     traces: int = 0
     same_verdict: int = 0
     not_in_file: int = 0
-    wrong_accusations: int = 0  # of a job that deserves none
+    not_json: int = 0  # as Python says, too
+    of_correct_jobs: int = 0  # that deserve no accusation
+    wrong_accusations: int = 0
 
 
-tallies = {}
+tallies = {}  # by mode
 modes = MODES
 
 
@@ -69,9 +71,11 @@ class JudgedTest(WatchTest):
         return [Path(f"{place}.{rank}.json") for rank in range(ranks)]
 
     def judged(self, *files):
+        """Returns what it wrote, None: nothing, and how it ended."""
         file = self.place / "judged.json"
+        file.unlink(missing_ok=True)
         outcome = self.call("judge", "--json", file, "--fail-on-excess", *files)
-        return json.loads(file.read_text()), outcome
+        return json.loads(file.read_text()) if file.exists() else None, outcome
 
     def check(self, name, mode):
         with self.subTest(name, mode=mode):
@@ -79,13 +83,19 @@ class JudgedTest(WatchTest):
 
     def check_once(self, name, mode):
         expected = EXPECTED[name]
-        tally = tallies.setdefault(name, Tally())
+        tally = tallies.setdefault(mode, Tally())
         tally.traces += 1
-        judged, outcome = self.judged(*self.profiled(name, mode))
+        traces = self.profiled(name, mode)
+        judged, outcome = self.judged(*traces)
+        if judged is None:
+            self.assert_not_json(traces, outcome)
+            tally.not_json += 1
+            return
         first = judged["verdicts"][0]
         shown = json.dumps(judged["verdicts"], indent=1) + outcome.err
-        if judged["has_excess"] and not expected["fails"]:
-            tally.wrong_accusations += 1
+        if not expected["fails"]:
+            tally.of_correct_jobs += 1
+            tally.wrong_accusations += judged["has_excess"]
         if first["kind"] == "not_in_file":
             tally.not_in_file += 1
             self.assertFalse(judged["has_excess"], shown)
@@ -95,9 +105,16 @@ class JudgedTest(WatchTest):
         self.assertLessEqual(judged["has_excess"], expected["fails"], shown)
         self.assertEqual(outcome.status, 1 if judged["has_excess"] else 0, shown)
         if first["kind"] not in ("not_recognised", "never"):
-            for number in ("micro_batches", "synchronized"):
+            for number in ("synchronized", *(() if "varies" in expected else ("micro_batches",))):
                 self.assertEqual(judged["per_step"][number], expected[number], number)
         tally.same_verdict += 1
+
+    def assert_not_json(self, traces, outcome):
+        self.assertEqual(outcome.status, 2, outcome.err)
+        self.assertIn("not valid JSON", outcome.err)
+        [named] = [trace for trace in traces if str(trace) in outcome.err]
+        with self.assertRaises(ValueError):
+            json.loads(named.read_bytes())
 
 
 class FastTest(JudgedTest):
@@ -147,14 +164,15 @@ add_tests()
 def text_of(tally):
     return (
         f"of {tally.traces} traces {tally.same_verdict} have the verdict of watch, "
-        f"{tally.not_in_file} do not hold it, {tally.wrong_accusations} wrong accusations"
+        f"{tally.not_in_file} do not hold it, {tally.not_json} are not JSON, "
+        f"{tally.wrong_accusations} wrong accusations"
     )
 
 
 def main():
     global modes
     modes, file, rest = parse(__doc__, "--modes", lambda text: text.split(","), MODES)
-    return run(rest, tallies, Tally, text_of, file, "jobs", modes=list(modes))
+    return run(rest, tallies, Tally, text_of, file, "modes")
 
 
 if __name__ == "__main__":

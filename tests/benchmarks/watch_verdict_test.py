@@ -6,7 +6,8 @@ with the verdict and the line that it deserves, and the collectives that it coun
 Each script runs N times (once), whatever came of the times before. At the end, and as JSON in FILE,
 stands how often the verdict was right, and on how many ranks each collective was counted. Where
 expected.json names a "torch", the script runs from that version on; before, torch itself fails.
-"ranks" are two and "wastes" none unless it says more, "calls" are how often a step calls for one of
+"ranks" are two and "wastes" none unless it says more; where a job "varies", how many micro-batches
+are usual depends on which of its steps were seen; "calls" are how often a step calls for one of
 these, from one line, "axes" are counts of a step by what process groups do, and "holds" is the
 policy of which the script itself notes what it holds of gradients.
 """

@@ -4,6 +4,7 @@
 #include <cstddef>
 #include <iterator>
 #include <map>
+#include <optional>
 #include <set>
 #include <string>
 #include <string_view>
@@ -24,6 +25,64 @@ struct Run {
   std::size_t step = 0;               // how many optimizers stepped before it
   bool is_behind_a_clearing = false;  // the first since an optimizer or a zero_grad
   bool is_of_ddp = false;
+};
+
+// Forwards of DDP with as many runs that answer them: one each, or several of which the first ran
+// ahead of the run of the one before.
+struct Turns {
+  std::vector<std::size_t> forwards;  // of the events
+  std::vector<const Run*> runs;
+
+  bool wait() const { return forwards.size() > runs.size(); }
+
+  // Who runs several models one behind the other looks the same. Where more than the last run
+  // reduces, it makes a difference.
+  bool may_be_of_one_model() const {
+    return forwards.size() == runs.size() &&
+           std::all_of(runs.begin(), std::prev(runs.end()), [&](const Run* run) {
+             const GradientRun& gradients = run->gradients;
+             return !gradients.copies && !gradients.copies_for_hook && run->step == runs[0]->step;
+           });
+  }
+};
+
+// Within a step the first backward of a model makes its gradients and the others add to them: so
+// they are of one model. Where a backward adds to those of other sizes, these are parts of one
+// model.
+class ModelsBySize {
+ public:
+  // Takes runs by time; returns whether this one is of one model that is known by its sizes.
+  bool see(const Run& run) {
+    const GradientRun& gradients = run.gradients;
+    if (run.is_behind_a_clearing) seen_.clear();
+    const std::uint64_t own = model_of(run);
+    const bool may_be_cut = run.step == 0;
+    if (gradients.is_new() ? seen_.contains(own) : seen_.empty() && !may_be_cut) return false;
+    if (gradients.gradients == 0) return false;
+    if (!gradients.is_new() && !seen_.contains(own)) {
+      for (const std::uint64_t other : seen_) {
+        if (root_of(other) != own) same_as_[root_of(other)] = own;
+      }
+    }
+    seen_.insert(own);
+    return true;
+  }
+
+  std::uint64_t model_of(const Run& run) const { return root_of(run.gradients.sizes); }
+
+  bool are_one(const std::vector<const Run*>& runs) const {
+    return std::ranges::all_of(
+        runs, [&](const Run* run) { return model_of(*run) == model_of(*runs.front()); });
+  }
+
+ private:
+  std::uint64_t root_of(std::uint64_t sizes) const {
+    while (same_as_.contains(sizes)) sizes = same_as_.at(sizes);
+    return sizes;
+  }
+
+  std::map<std::uint64_t, std::uint64_t> same_as_;  // sizes, and those of the same model
+  std::set<std::uint64_t> seen_;                    // since gradients were cleared
 };
 
 class Backwards {
@@ -85,36 +144,37 @@ class Backwards {
                        [&](const auto& step) { return step.second == first->second; });
   }
 
-  // Models by the sizes of their gradients, where the file names none. Within a step the first
-  // backward of a model makes its gradients and the others add to them: so they are of one model.
-  // Where a backward adds to those of other sizes, these are parts of one model.
+  // Nothing where it is not clear which forwards a run answers.
+  std::optional<std::vector<Turns>> turns() const {
+    std::vector<Turns> all;
+    for (const Run& run : runs_) {
+      const bool goes_on = !all.empty() && all.back().wait();
+      if (!run.is_of_ddp && !(goes_on && run.forwards.empty())) continue;
+      if (!goes_on) all.emplace_back();
+      Turns& latest = all.back();
+      latest.forwards.insert(latest.forwards.end(), run.forwards.begin(), run.forwards.end());
+      latest.runs.push_back(&run);
+    }
+    if (!std::ranges::all_of(all, &Turns::may_be_of_one_model)) return std::nullopt;
+    return all;
+  }
+
+  // Models by the sizes of their gradients, where the file names none.
   bool name_models() {
     if (trace_.has_python || (!trace_.has_shapes && !are_steps_alike())) return false;
-    std::map<std::uint64_t, std::uint64_t> same_as;  // sizes, and those of the same model
-    const auto root_of = [&](std::uint64_t sizes) {
-      while (same_as.contains(sizes)) sizes = same_as.at(sizes);
-      return sizes;
-    };
-    std::set<std::uint64_t> seen;  // since gradients were cleared
-    for (const Run& run : runs_) {
-      if (!run.is_of_ddp) continue;
-      const GradientRun& gradients = run.gradients;
-      if (run.is_behind_a_clearing) seen.clear();
-      const std::uint64_t own = root_of(gradients.sizes);
-      const bool may_be_cut = run.step == 0;
-      if (gradients.is_new() ? seen.contains(own) : seen.empty() && !may_be_cut) return false;
-      if (gradients.gradients == 0 || run.forwards.size() != 1) return false;
-      if (!gradients.is_new() && !seen.contains(own)) {
-        for (const std::uint64_t other : seen) {
-          if (root_of(other) != own) same_as[root_of(other)] = own;
-        }
-      }
-      seen.insert(own);
+    const auto all = turns();
+    if (!all) return false;
+    ModelsBySize models;
+    for (const Turns& turn : *all) {
+      const auto fits = [&](const Run* run) { return models.see(*run); };
+      if (!std::ranges::all_of(turn.runs, fits)) return false;
     }
-    for (const Run& run : runs_) {
-      if (!run.is_of_ddp) continue;
-      for (const std::size_t i : run.forwards) {
-        events_[i].object = static_cast<std::int64_t>(root_of(run.gradients.sizes) >> 1 | 1);
+    const auto is_of_one = [&](const Turns& turn) { return models.are_one(turn.runs); };
+    if (!std::ranges::all_of(*all, is_of_one)) return false;
+    for (const Turns& turn : *all) {
+      const std::uint64_t model = models.model_of(*turn.runs.front());
+      for (const std::size_t i : turn.forwards) {
+        events_[i].object = static_cast<std::int64_t>(model >> 1 | 1);
       }
     }
     return true;
@@ -178,8 +238,9 @@ class Backwards {
         add_between(EventKind::GradientUse, run.gradients.start_ns - 1, kUnclear);
       }
       has_shards |= run.gradients.reduces_shards;
-      for (const std::size_t i : run.forwards) {
-        const std::int64_t model = events_[i].object;
+      std::set<std::int64_t> models;
+      for (const std::size_t i : run.forwards) models.insert(events_[i].object);
+      for (const std::int64_t model : models) {
         const bool is_known = run.is_of_ddp && model != 0;
         if (is_known && run.gradients.is_new() && seen.contains(model)) {
           add_between(EventKind::ZeroGrad, run.gradients.start_ns - 1, kByHand);

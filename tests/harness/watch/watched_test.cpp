@@ -236,5 +236,20 @@ TEST(WatchPage, SaysWhyWhatTensorsHeldIsNotKnown) {
   EXPECT_THAT(watch_page(watched), Not(HasSubstr("tensors held"))) << "as of older files";
 }
 
+// Of the usual number of micro-batches most steps may have another.
+TEST(WatchPage, SaysOfHowManyStepsANumberIsThatMostDoNotHave) {
+  std::vector<RankEvents> ranks;
+  for (const int rank : {0, 1}) {
+    MadeJob job(rank);
+    job.wrap();
+    for (const int micro_batches : {1, 2, 3, 4, 1, 2}) {
+      const auto unsynced = [](MadeJob& j) { j.forward(1, "no_sync").backward(); };
+      job.times(micro_batches - 1, unsynced).forward().reducing().optimizer();
+    }
+    ranks.push_back(job.process());
+  }
+  EXPECT_THAT(watch_page(summarize(ranks)), HasSubstr("6 steps, 2 of them of 2\nmicro-batches\n"));
+}
+
 }  // namespace
 }  // namespace gradsync::watch

@@ -34,9 +34,16 @@ class Trace {
 
   // Forward and backward; `is_new`: of gradients, which else are added to.
   Trace& micro_batch(Reducer reducer, bool is_new, std::int64_t size = 6) {
-    const std::int64_t forward_ns = now_ns_;
-    add(TracedKind::Annotation, "DistributedDataParallel.forward", forward_ns, 10);
+    return forward().backward(reducer, is_new, size);
+  }
+
+  Trace& forward() {
+    add(TracedKind::Annotation, "DistributedDataParallel.forward", now_ns_, 10);
     now_ns_ += 20;
+    return *this;
+  }
+
+  Trace& backward(Reducer reducer, bool is_new, std::int64_t size = 6) {
     for (std::int64_t i = 0; i < kGradients; ++i) accumulate(reducer, is_new, size);
     if (reducer == Reducer::On) {
       add(TracedKind::Operator, "c10d::allreduce_", now_ns_ - 12, 4, {size * kGradients});
@@ -175,6 +182,28 @@ TEST(Kineto, ModelsOfOtherSizesAreTwo) {
     trace.micro_batch(Reducer::On, true, 6).micro_batch(Reducer::On, true, 8).step();
   }
   EXPECT_EQ(trace.verdict().kind, VerdictKind::OncePerStep);
+}
+
+// Two forwards, then a backward of each, which begins with the gradient of its loss.
+Trace two_ahead(Reducer of_the_first) {
+  Trace trace;
+  for (int i = 0; i < 4; ++i) {
+    trace.forward().forward().backward(of_the_first, true);
+    trace.op("aten::ones_like", {}).backward(Reducer::On, false).step();
+  }
+  return trace;
+}
+
+TEST(Kineto, ForwardsAheadOfBackwardsOfWhichTheLastReducesAreMicroBatchesOfOneModel) {
+  const Watched watched = two_ahead(Reducer::Off).watched();
+  EXPECT_EQ(watched.verdicts.front().kind, VerdictKind::OncePerStep);
+  ASSERT_TRUE(watched.typical.has_value());
+  EXPECT_EQ(watched.typical->micro_batches, 2);
+}
+
+// Each backward may run through both of two models.
+TEST(Kineto, ForwardsAheadOfBackwardsThatAllReduceMayBeOfSeveralModels) {
+  EXPECT_FALSE(two_ahead(Reducer::On).verdict().fails);
 }
 
 TEST(Kineto, AnOperatorOnAGradientsSizeBetweenMicroBatchesLeavesOpenWhatItDoes) {
