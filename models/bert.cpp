@@ -13,6 +13,7 @@
 #include "harness/base/errors.h"
 #include "models/lora.h"
 #include "models/module_path.h"
+#include "models/selective.h"
 
 namespace gradsync::models {
 
@@ -78,6 +79,7 @@ class Embedding : public torch::nn::Module {
 // scores, [batch, 1, 1, length] or undefined.
 Tensor attend(AttentionImplementation attention, const Tensor& q, const Tensor& k, const Tensor& v,
               const Tensor& mask, double dropout) {
+  const AttentionScope scope;
   if (attention == AttentionImplementation::Sdpa || dropout == 0) {
     std::optional<Tensor> attention_mask;
     if (mask.defined()) attention_mask = mask;
@@ -85,7 +87,7 @@ Tensor attend(AttentionImplementation attention, const Tensor& q, const Tensor& 
   }
   const double scale = 1 / std::sqrt(static_cast<double>(q.size(-1)));
   Tensor scores = at::matmul(q * scale, k.transpose(-2, -1));
-  if (mask.defined()) scores.add_(mask);
+  if (mask.defined()) scores = keeps_products() ? scores + mask : scores.add_(mask);
   return at::matmul(at::dropout(at::softmax(scores, -1), dropout, /*train=*/true), v);
 }
 

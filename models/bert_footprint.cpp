@@ -23,7 +23,8 @@ struct Sizes {
         narrow(shape.tokens() * levers.lora_rank * element),
         factor(config.hidden * levers.lora_rank * element),
         rows(shape.examples * config.heads * shape.length),
-        attention(config.attention) {}
+        attention(config.attention),
+        kept(levers.checkpointed.kept) {}
 
   // Those of the layers and the pooler.
   bool weights_are_trained() const { return factor == 0; }
@@ -44,6 +45,7 @@ struct Sizes {
   std::int64_t factor;  // [rank, hidden] and [hidden, rank], likewise
   std::int64_t rows;    // [examples, heads, length, 1] of truth values: rows of the scores
   AttentionImplementation attention;
+  KeptOutputs kept;  // of a checkpointed layer
 };
 
 void dropout(const Sizes& sizes, std::int64_t size, MemoryScript& script) {
@@ -106,12 +108,20 @@ void own_linear_backward(const Sizes& sizes, std::int64_t input_gradient, std::i
 void update(const Sizes& sizes, MemoryScript& script) {
   if (sizes.weights_are_trained()) return;
   const std::int64_t x = sizes.hidden;
-  script.hold({sizes.narrow, x});
+  script.made(kProduct, {sizes.narrow, x});
   script.with_number(x, sizes.element);  // scaled
-  script.free({x});
-  script.saved({sizes.narrow});
+  script.gone(kProduct, {x});
+  script.made_and_saved(kProduct, {sizes.narrow});
   script.hold({x});  // the sum
-  script.free({x, x});
+  script.gone(kProduct, {x});
+  script.free({x});
+}
+
+// Queries, keys and values go: products, or sums with their updates.
+void projections_go(const Sizes& sizes, MemoryScript& script) {
+  const std::int64_t x = sizes.hidden;
+  script.gone(kProduct, {x});
+  sizes.weights_are_trained() ? script.gone(kProduct, {x, x}) : script.free({x, x});
 }
 
 // The softmax of scaled_dot_product_attention, which takes rows that are masked as a whole for
@@ -134,7 +144,7 @@ void probabilities(const Sizes& sizes, MemoryScript& script, const SavedForKeys&
   script.with_number(x, sizes.element);                 // the scaled queries,
   if (!is_eager) script.with_number(x, sizes.element);  // and keys
   script.hold({x, x});                                  // both laid out by heads for the product
-  script.hold({sizes.scores});
+  script.made(kProduct, {sizes.scores});
   script.saved({x});
   saved_for_keys(x);
   script.free({x});  // what is scaled and no longer needed
@@ -142,45 +152,53 @@ void probabilities(const Sizes& sizes, MemoryScript& script, const SavedForKeys&
     script.hold({sizes.scores});  // softmax
   } else {
     safe_softmax(sizes, script);
-    script.free({sizes.scores});
+    script.gone(kProduct, {sizes.scores});
   }
   dropout(sizes, sizes.scores, script);
 }
 
 // `constant_input`: it needs no gradient, and so neither do keys that only frozen weights made.
-MemoryScript layer_forward(const Sizes& sizes, MemoryScript::Saved saved, bool constant_input) {
+MemoryScript layer_forward(const Sizes& sizes, MemoryScript script, bool constant_input) {
   const std::int64_t x = sizes.hidden;
-  MemoryScript script(saved);
   // What only the gradient of a layer's own weight needs.
   const auto saved_for_weights = [&](MemoryScript::Sizes those) {
     sizes.weights_are_trained() ? script.saved(those) : script.free(those);
   };
-  script.hold({x});  // queries
+  script.made(kProduct, {x});  // queries
   update(sizes, script);
-  script.hold({x, x});  // keys, values
+  script.made(kProduct, {x, x});  // keys, values
   update(sizes, script);
   probabilities(sizes, script, [&](std::int64_t size) {
     constant_input ? saved_for_weights({size}) : script.saved({size});
   });
-  script.hold({x, x});                            // the values by heads, the context by heads
+  script.hold({x});                               // the values by heads
+  script.made(kAttention, {x});                   // the context by heads
   script.saved({x, sizes.scores, sizes.scores});  // the former; with dropout, without
-  script.free({sizes.attention == AttentionImplementation::Eager ? sizes.scores : x});
-  script.hold({x});           // the context by tokens
-  script.free({x, x, x, x});  // by heads; values, keys, queries
-  script.hold({x});           // attention's dense layer
+  if (sizes.attention == AttentionImplementation::Eager) {
+    script.gone(kProduct, {sizes.scores});
+  } else {
+    script.free({x});
+  }
+  script.hold({x});              // the context by tokens
+  script.gone(kAttention, {x});  // by heads
+  projections_go(sizes, script);
+  script.made(kProduct, {x});  // attention's dense layer
   dropout(sizes, x, script);
   script.hold({x});  // residual
   layer_norm(sizes, script);
-  script.free({x, x});                    // with dropout, without
-  script.saved({x});                      // residual
-  saved_for_weights({x});                 // the context
-  script.hold({sizes.wide, sizes.wide});  // before and after gelu
-  script.saved({sizes.wide});             // the former
-  script.hold({x});
+  script.free({x});            // with dropout
+  script.gone(kProduct, {x});  // without
+  script.saved({x});           // residual
+  saved_for_weights({x});      // the context
+  script.made(kProduct, {sizes.wide});
+  script.hold({sizes.wide});  // after gelu
+  script.made_and_saved(kProduct, {sizes.wide});
+  script.made(kProduct, {x});
   dropout(sizes, x, script);
   script.hold({x});
   layer_norm(sizes, script);
-  script.free({x, x});
+  script.free({x});
+  script.gone(kProduct, {x});
   script.saved({x});                   // residual
   saved_for_weights({sizes.wide, x});  // after gelu, what attention made
   return script;
@@ -276,17 +294,19 @@ MemoryScript layer_backward(const Sizes& sizes, std::int64_t input, LetGo when,
 }
 
 PassScript kept_layer_pass(const Sizes& sizes, bool constant_input) {
-  return {layer_forward(sizes, MemoryScript::Saved::Kept, constant_input),
+  return {layer_forward(sizes, MemoryScript(), constant_input),
           layer_backward(sizes, sizes.hidden, LetGo::AfterNode, constant_input),
           {}};
 }
 
 PassScript checkpointed_layer_pass(const Sizes& sizes, bool constant_input) {
+  using Saved = MemoryScript::Saved;
   PassScript pass;
   pass.forward.hold({kRandomStateBytes});
-  pass.forward.then(layer_forward(sizes, MemoryScript::Saved::Forgotten, constant_input));
+  pass.forward.then(
+      layer_forward(sizes, MemoryScript(Saved::Forgotten, sizes.kept), constant_input));
   pass.again.hold({kRandomStateBytes});  // to go on from afterwards
-  pass.again.then(layer_forward(sizes, MemoryScript::Saved::Kept, constant_input));
+  pass.again.then(layer_forward(sizes, MemoryScript(Saved::Kept, sizes.kept), constant_input));
   pass.again.free({sizes.hidden, kRandomStateBytes});  // the output is there already
   pass.backward =
       layer_backward(sizes, sizes.hidden + kRandomStateBytes, LetGo::WithinItsTurn, constant_input);
@@ -296,10 +316,13 @@ PassScript checkpointed_layer_pass(const Sizes& sizes, bool constant_input) {
 // Keeps nothing, and has no backward.
 PassScript frozen_layer_pass(const Sizes& sizes, bool checkpointed) {
   const std::int64_t random_state = checkpointed ? kRandomStateBytes : 0;
+  const KeptOutputs kept = checkpointed ? sizes.kept : KeptOutputs::None;
   PassScript pass;
   pass.forward.hold({random_state});
-  pass.forward.then(layer_forward(sizes, MemoryScript::Saved::Forgotten, true));
-  pass.forward.free({random_state, sizes.hidden});  // and its input
+  const MemoryScript layer =
+      layer_forward(sizes, MemoryScript(MemoryScript::Saved::Forgotten, kept), true);
+  pass.forward.then(layer);
+  pass.forward.free({layer.kept_bytes(), random_state, sizes.hidden});  // and its input
   return pass;
 }
 

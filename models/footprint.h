@@ -15,6 +15,8 @@
 #include <string>
 #include <vector>
 
+#include "models/unit_levers.h"
+
 namespace gradsync::models {
 
 inline constexpr std::int64_t kFloatBytes = 4;
@@ -38,7 +40,11 @@ class MemoryScript {
   enum class Saved : bool { Forgotten, Kept };        // what operations save for their backward
 
   MemoryScript() = default;
-  explicit MemoryScript(Saved saved) : saved_(saved) {}
+  // `kept`: of a checkpointed unit, what it keeps. Where what is saved is forgotten, it runs for
+  // the first time and lets go of none of that; else it runs again, and all of that is there
+  // already.
+  explicit MemoryScript(Saved saved, KeptOutputs kept = KeptOutputs::None)
+      : saved_(saved), kept_(kept) {}
 
   void hold(Sizes sizes) { add(MemoryEvent::Kind::Hold, sizes); }
   void free(Sizes sizes) { add(MemoryEvent::Kind::Free, sizes); }
@@ -46,6 +52,25 @@ class MemoryScript {
   void saved(Sizes sizes) {
     if (saved_ == Saved::Forgotten) free(sizes);
   }
+  // As hold(), free() and saved(), of outputs of operations that a checkpointed unit may keep: of
+  // products (Matmul) or of attention (Attention).
+  void made(KeptOutputs by, Sizes sizes) {
+    if (!is_taken(by)) hold(sizes);
+  }
+  void gone(KeptOutputs by, Sizes sizes) {
+    if (!stays(by)) return free(sizes);
+    for (const std::int64_t bytes : sizes) kept_bytes_ += bytes;
+  }
+  void made_and_saved(KeptOutputs by, Sizes sizes) { stays(by) ? gone(by, sizes) : saved(sizes); }
+  // What such an operation needs while it runs.
+  void within(KeptOutputs by, Sizes sizes) {
+    if (is_taken(by)) return;
+    hold(sizes);
+    free(sizes);
+  }
+  // Of outputs that a unit keeps for its second run.
+  std::int64_t kept_bytes() const { return kept_bytes_; }
+
   // Parameters' gradients reach their accumulators in this order.
   void gradients(Sizes sizes) { add(MemoryEvent::Kind::Gradient, sizes); }
   // An operation on a tensor and a number, which becomes a double and then an element of the
@@ -74,7 +99,14 @@ class MemoryScript {
       if (bytes > 0) events_.push_back({kind, bytes});
     }
   }
+  // Who keeps products keeps attention, too.
+  bool is_kept(KeptOutputs by) const { return kept_ == KeptOutputs::Matmul || kept_ == by; }
+  bool stays(KeptOutputs by) const { return is_kept(by) && saved_ == Saved::Forgotten; }
+  bool is_taken(KeptOutputs by) const { return is_kept(by) && saved_ == Saved::Kept; }
+
   Saved saved_ = Saved::Kept;
+  KeptOutputs kept_ = KeptOutputs::None;
+  std::int64_t kept_bytes_ = 0;
   std::vector<MemoryEvent> events_;
 };
 

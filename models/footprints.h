@@ -16,6 +16,10 @@
 
 namespace gradsync::models {
 
+// What makes an output that a checkpointed unit may keep: a matrix product, attention.
+inline constexpr KeptOutputs kProduct = KeptOutputs::Matmul;
+inline constexpr KeptOutputs kAttention = KeptOutputs::Attention;
+
 // The passes of a model's units, one for each kind.
 template <typename Make>
 class SharedPasses {

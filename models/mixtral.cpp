@@ -12,6 +12,7 @@
 
 #include "harness/base/errors.h"
 #include "models/module_path.h"
+#include "models/selective.h"
 
 namespace gradsync::models {
 
@@ -91,6 +92,7 @@ Tensor causal_mask(const Tensor& attention_mask) {
 
 // Shapes: q [batch, heads, length, head size], k and v with key_value_heads instead.
 Tensor attend(const Tensor& q, const Tensor& k, const Tensor& v, const Tensor& mask) {
+  const AttentionScope scope;
   if (!mask.defined()) {
     return at::scaled_dot_product_attention(q, k, v, std::nullopt, /*dropout_p=*/0.0,
                                             /*is_causal=*/true, std::nullopt, /*enable_gqa=*/true);

@@ -1,4 +1,5 @@
 #include <algorithm>
+#include <utility>
 
 #include "models/footprints.h"
 
@@ -134,15 +135,18 @@ void rotate_backward(std::int64_t size, std::int64_t angles, MemoryScript& scrip
 }
 
 void attention(const MixtralSizes& sizes, const AttentionBlocks& blocks, MemoryScript& script) {
-  script.hold({sizes.hidden, sizes.key_value, sizes.key_value});
+  script.made(kProduct, {sizes.hidden, sizes.key_value, sizes.key_value});
   rotate(sizes.hidden, script);
   rotate(sizes.key_value, script);
-  script.hold({sizes.hidden, sizes.per_head, blocks.forward()});  // context, log of sums
-  script.free({blocks.forward()});
-  script.saved({sizes.per_head});
-  script.hold({sizes.hidden});                   // the output layer
-  script.free({sizes.key_value, sizes.hidden});  // keys and queries as they were before they turned
-  script.saved({sizes.hidden, sizes.key_value, sizes.key_value, sizes.hidden});
+  script.made(kAttention, {sizes.hidden, sizes.per_head});  // context, log of sums
+  script.within(kAttention, {blocks.forward()});
+  script.made_and_saved(kAttention, {sizes.per_head});
+  script.made(kProduct, {sizes.hidden});  // the output layer
+  // Keys and queries as they were before they turned.
+  script.gone(kProduct, {sizes.key_value, sizes.hidden});
+  script.saved({sizes.hidden, sizes.key_value});       // and as they are
+  script.made_and_saved(kProduct, {sizes.key_value});  // values
+  script.made_and_saved(kAttention, {sizes.hidden});   // the context
 }
 
 // `angles`: as rotate_backward has them. `constant_input`: the residual beside needs no gradient.
@@ -175,8 +179,9 @@ void attention_backward(const MixtralSizes& sizes, const AttentionBlocks& blocks
 void router(const MixtralSizes& sizes, MemoryScript& script) {
   const std::int64_t indices = sizes.choices * kLongBytes;
   const std::int64_t weights = sizes.choices * kFloatBytes;
-  script.hold({sizes.per_expert, sizes.per_expert, indices});  // logits, softmax, turns
-  script.with_integer(indices);                                // experts in turn
+  script.made(kProduct, {sizes.per_expert});  // logits
+  script.hold({sizes.per_expert, indices});   // softmax, turns
+  script.with_integer(indices);               // experts in turn
   script.free({indices});
   script.hold({weights, sizes.per_token, weights});  // chosen, their sum, its parts
   script.saved({weights, sizes.per_token, sizes.per_expert});
@@ -211,12 +216,17 @@ void expert(const MixtralConfig& config, const MixtralSizes& sizes, std::int64_t
             MemoryScript& script) {
   const std::int64_t narrow = tokens * config.hidden * kFloatBytes;
   const std::int64_t wide = tokens * config.intermediate * kFloatBytes;
-  script.hold({tokens * kLongBytes});                     // which choices are this expert's
-  script.with_integer(tokens * kLongBytes);               // whose
-  script.hold({narrow, wide, wide, wide, wide, narrow});  // input, gate, up, silu, product, output
-  script.saved({wide, wide, wide, wide, narrow});
+  script.hold({tokens * kLongBytes});        // which choices are this expert's
+  script.with_integer(tokens * kLongBytes);  // whose
+  script.hold({narrow});                     // input
+  script.made(kProduct, {wide, wide});       // gate, up
+  script.hold({wide, wide});                 // silu, their product
+  script.made(kProduct, {narrow});           // output
+  script.made_and_saved(kProduct, {wide, wide});
+  script.saved({wide, wide, narrow});
   script.hold({tokens * kFloatBytes, narrow});  // weights, weighted
-  script.saved({tokens * kFloatBytes, narrow, narrow, tokens * kLongBytes, tokens * kLongBytes});
+  script.made_and_saved(kProduct, {narrow});
+  script.saved({tokens * kFloatBytes, narrow, tokens * kLongBytes, tokens * kLongBytes});
 }
 
 // `ran_again`: what was saved is handed out to its node of the graph, and goes when that has done
@@ -257,13 +267,12 @@ void expert_backward(const MixtralConfig& config, const MixtralSizes& sizes, std
 
 // Up to the last tensor that an operation saves: what each expert adds, and to which tokens.
 MemoryScript until_all_is_saved(const MixtralConfig& config, const MicroBatchShape& shape,
-                                bool constant_input, MemoryScript::Saved saved) {
+                                bool constant_input, MemoryScript script) {
   const MixtralSizes sizes(config, shape);
-  MemoryScript script(saved);
   rms_norm(sizes, script, constant_input);
   attention(sizes, AttentionBlocks(config, shape), script);
   script.hold({sizes.hidden});  // residual
-  script.free({sizes.hidden});
+  script.gone(kProduct, {sizes.hidden});
   rms_norm(sizes, script);
   router(sizes, script);
   script.hold({sizes.hidden});  // to add the experts' outputs to
@@ -275,16 +284,17 @@ MemoryScript until_all_is_saved(const MixtralConfig& config, const MicroBatchSha
 
 // What nobody saved goes at the end: what outputs were added to, their weights, the router's
 // logits.
-std::int64_t unsaved_bytes(const MixtralSizes& sizes) {
-  return sizes.hidden + sizes.choices * kFloatBytes + sizes.per_expert;
+void unsaved_goes(const MixtralSizes& sizes, MemoryScript& script) {
+  script.free({sizes.hidden + sizes.choices * kFloatBytes});
+  script.gone(kProduct, {sizes.per_expert});
 }
 
 MemoryScript layer_forward(const MixtralConfig& config, const MicroBatchShape& shape,
-                           bool constant_input, MemoryScript::Saved saved) {
+                           bool constant_input, MemoryScript begun) {
   const MixtralSizes sizes(config, shape);
-  MemoryScript script = until_all_is_saved(config, shape, constant_input, saved);
+  MemoryScript script = until_all_is_saved(config, shape, constant_input, std::move(begun));
   script.hold({sizes.hidden});  // residual
-  script.free({unsaved_bytes(sizes)});
+  unsaved_goes(sizes, script);
   // Both norms' outputs, the first residual, which experts were chosen.
   script.saved({sizes.hidden, sizes.hidden, sizes.hidden, sizes.choices * kLongBytes});
   return script;
@@ -316,7 +326,7 @@ PassScript kept_layer_pass(const MixtralConfig& config, const MicroBatchShape& s
                            const UnitKind& kind) {
   const MixtralSizes sizes(config, shape);
   PassScript pass;
-  pass.forward = layer_forward(config, shape, kind.constant_input, MemoryScript::Saved::Kept);
+  pass.forward = layer_forward(config, shape, kind.constant_input, MemoryScript());
   if (kind.constant_input) pass.forward.free({sizes.hidden});
   pass.backward = layer_backward(config, shape, kind.last_to_run ? sizes.angles : 0, 0,
                                  kind.constant_input, false);
@@ -325,16 +335,19 @@ PassScript kept_layer_pass(const MixtralConfig& config, const MicroBatchShape& s
 
 // It keeps the angles to run again, until it has done its backward.
 PassScript checkpointed_layer_pass(const MixtralConfig& config, const MicroBatchShape& shape,
-                                   const UnitKind& kind) {
+                                   const UnitKind& kind, KeptOutputs kept) {
+  using Saved = MemoryScript::Saved;
   const MixtralSizes sizes(config, shape);
   PassScript pass;
   pass.forward.hold({kRandomStateBytes});
   pass.forward.then(
-      layer_forward(config, shape, kind.constant_input, MemoryScript::Saved::Forgotten));
+      layer_forward(config, shape, kind.constant_input, MemoryScript(Saved::Forgotten, kept)));
   pass.again.hold({kRandomStateBytes});  // to go on from afterwards
-  pass.again.then(
-      until_all_is_saved(config, shape, kind.constant_input, MemoryScript::Saved::Kept));
-  pass.again.free({unsaved_bytes(sizes), kRandomStateBytes});
+  MemoryScript again =
+      until_all_is_saved(config, shape, kind.constant_input, MemoryScript(Saved::Kept, kept));
+  unsaved_goes(sizes, again);
+  pass.again.then(again);
+  pass.again.free({kRandomStateBytes});
   const std::int64_t with_input = kRandomStateBytes + (kind.last_to_run ? 2 * sizes.angles : 0) +
                                   (kind.constant_input ? sizes.hidden : 0);
   pass.backward = layer_backward(config, shape, 0, with_input, kind.constant_input, true);
@@ -343,19 +356,22 @@ PassScript checkpointed_layer_pass(const MixtralConfig& config, const MicroBatch
 
 // Keeps nothing, not even its input, and has no backward.
 PassScript frozen_layer_pass(const MixtralConfig& config, const MicroBatchShape& shape,
-                             bool checkpointed) {
+                             bool checkpointed, KeptOutputs kept) {
   const std::int64_t random_state = checkpointed ? kRandomStateBytes : 0;
   PassScript pass;
   pass.forward.hold({random_state});
-  pass.forward.then(layer_forward(config, shape, true, MemoryScript::Saved::Forgotten));
-  pass.forward.free({random_state, MixtralSizes(config, shape).hidden});
+  const MemoryScript layer = layer_forward(
+      config, shape, true,
+      MemoryScript(MemoryScript::Saved::Forgotten, checkpointed ? kept : KeptOutputs::None));
+  pass.forward.then(layer);
+  pass.forward.free({layer.kept_bytes(), random_state, MixtralSizes(config, shape).hidden});
   return pass;
 }
 
 PassScript layer_pass(const MixtralConfig& config, const MicroBatchShape& shape,
-                      const UnitKind& kind) {
-  if (kind.frozen) return frozen_layer_pass(config, shape, kind.checkpointed);
-  return kind.checkpointed ? checkpointed_layer_pass(config, shape, kind)
+                      const UnitKind& kind, KeptOutputs kept) {
+  if (kind.frozen) return frozen_layer_pass(config, shape, kind.checkpointed, kept);
+  return kind.checkpointed ? checkpointed_layer_pass(config, shape, kind, kept)
                            : kept_layer_pass(config, shape, kind);
 }
 
@@ -412,7 +428,9 @@ Footprint mixtral_footprint(const MixtralConfig& config, const MicroBatchShape& 
   const auto layers = static_cast<std::size_t>(config.layers);
   footprint.before = embeddings_pass(sizes, shape, embeddings_are_trained);
   footprint.after = head_pass(sizes, shape, levers.reads_what_is_frozen(layers));
-  SharedPasses passes([&](const UnitKind& kind) { return layer_pass(config, shape, kind); });
+  SharedPasses passes([&](const UnitKind& kind) {
+    return layer_pass(config, shape, kind, levers.checkpointed.kept);
+  });
   for (const MixtralTensor& tensor : mixtral_shapes(config)) {
     std::vector<UnitFootprint>& units = footprint.units;
     if (tensor.unit.empty()) {

@@ -20,13 +20,12 @@ struct MlpSizes {
 };
 
 // A linear layer, and after all but the last a relu, which keeps its result and nothing else.
-MemoryScript layer_forward(std::size_t i, const MlpSizes& sizes) {
+MemoryScript layer_forward(std::size_t i, const MlpSizes& sizes, MemoryScript script = {}) {
   const std::int64_t output = sizes.rows(kMlpWidths[i + 1]);
-  MemoryScript script;
-  script.hold({output});
+  script.made(kProduct, {output});
   if (i + 1 < kLayers) {
     script.hold({output});
-    script.free({output});
+    script.gone(kProduct, {output});
   }
   return script;
 }
@@ -51,18 +50,21 @@ MemoryScript layer_backward(std::size_t i, const MlpSizes& sizes, std::int64_t i
 }
 
 // Keeps nothing, and has no backward.
-PassScript frozen_pass(std::size_t i, const MlpSizes& sizes, bool checkpointed) {
+PassScript frozen_pass(std::size_t i, const MlpSizes& sizes, bool checkpointed, KeptOutputs kept) {
   const std::int64_t random_state = checkpointed ? kRandomStateBytes : 0;
   PassScript pass;
   pass.forward.hold({random_state});
-  pass.forward.then(layer_forward(i, sizes));
-  pass.forward.free({random_state, sizes.rows(kMlpWidths[i])});
+  const MemoryScript layer =
+      layer_forward(i, sizes, MemoryScript(MemoryScript::Saved::Forgotten, kept));
+  pass.forward.then(layer);
+  pass.forward.free({layer.kept_bytes(), random_state, sizes.rows(kMlpWidths[i])});
   return pass;
 }
 
 PassScript layer_pass(std::size_t i, const MlpSizes& sizes, const UnitLevers& levers) {
   const CheckpointedUnits& checkpointed = levers.checkpointed;
-  if (levers.freezes(i)) return frozen_pass(i, sizes, checkpointed.has(i));
+  const KeptOutputs kept = checkpointed.has(i) ? checkpointed.kept : KeptOutputs::None;
+  if (levers.freezes(i)) return frozen_pass(i, sizes, checkpointed.has(i), kept);
   const bool is_first = i == levers.frozen;
   // What a layer reads is also its predecessor's relu's to keep, unless that one runs again.
   const bool ends_with_it = is_first || checkpointed.has(i - 1);
@@ -72,10 +74,12 @@ PassScript layer_pass(std::size_t i, const MlpSizes& sizes, const UnitLevers& le
   }
   PassScript pass;
   pass.forward.hold({kRandomStateBytes});
-  pass.forward.then(layer_forward(i, sizes));
+  pass.forward.then(layer_forward(i, sizes, MemoryScript(MemoryScript::Saved::Forgotten, kept)));
   pass.again.hold({kRandomStateBytes});  // to go on from afterwards
   // A product saves what it reads, before it begins: the last layer's is not made again.
-  if (i + 1 < kLayers) pass.again.then(layer_forward(i, sizes));
+  if (i + 1 < kLayers) {
+    pass.again.then(layer_forward(i, sizes, MemoryScript(MemoryScript::Saved::Kept, kept)));
+  }
   pass.again.free({kRandomStateBytes});
   pass.backward = layer_backward(i, sizes, input + kRandomStateBytes, is_first);
   return pass;

@@ -150,7 +150,7 @@ class Model : public torch::nn::Module {
     if (recomputation_.on_rerun) {
       on_rerun = [told = recomputation_.on_rerun, index](bool begins) { told(index, begins); };
     }
-    return run_checkpointed(input, {forward, std::move(on_rerun)});
+    return run_checkpointed(input, {forward, std::move(on_rerun), recomputation_.units.kept});
   }
 
   Recomputation recomputation_;

@@ -16,6 +16,7 @@
 
 #include "harness/base/errors.h"
 #include "models/autocast.h"
+#include "models/selective.h"
 
 namespace gradsync::models {
 namespace {
@@ -93,7 +94,8 @@ class CheckpointedCall : public std::enable_shared_from_this<CheckpointedCall> {
         input_(input.detach().set_requires_grad(input.requires_grad())),
         generator_(at::globalContext().defaultGenerator(input.device())),
         random_state_(state_of(generator_)),
-        autocast_to_(autocast_dtype(input.device().type())) {}
+        autocast_to_(autocast_dtype(input.device().type())),
+        kept_(stretch_.kept) {}
 
   at::Tensor run(const at::Tensor& input);
 
@@ -129,6 +131,7 @@ class CheckpointedCall : public std::enable_shared_from_this<CheckpointedCall> {
   at::Generator generator_;
   at::Tensor random_state_;
   std::optional<at::ScalarType> autocast_to_;  // as in forward
+  KeptResults kept_;
   std::vector<Described> forgotten_;
   std::vector<at::Tensor> made_again_;
   bool ran_again_ = false;
@@ -165,6 +168,7 @@ at::Tensor CheckpointedCall::run(const at::Tensor& input) {
     return std::make_unique<Forgotten>(shared_from_this());
   };
   const HooksScope scope(make);
+  const SelectiveScope selective(kept_, SelectiveScope::Run::First);
   return stretch_.forward(input);
 }
 
@@ -176,10 +180,11 @@ void CheckpointedCall::run_again() {
   made_again_.reserve(forgotten_.size());
   try {
     const HooksScope scope(make);
+    const SelectiveScope selective(kept_, SelectiveScope::Run::Again);
     stretch_.forward(input_);
   } catch (const AllMadeAgain&) {
-    return;
   }
+  kept_.clear();
 }
 
 at::Tensor CheckpointedCall::take(std::size_t place) {

@@ -13,6 +13,9 @@
 // let go. So the graph, the order in which gradients are complete and their every bit are those
 // without.
 //
+// Selective checkpointing keeps the outputs of some operations (models/selective.h): x -> a is not
+// computed again where a is one.
+//
 // A stretch that has an effect beside its output has it twice: batch normalization's running
 // statistics would move twice.
 #pragma once
@@ -21,6 +24,8 @@
 
 #include <functional>
 
+#include "models/unit_levers.h"
+
 namespace gradsync::models {
 
 struct CheckpointedStretch {
@@ -28,6 +33,7 @@ struct CheckpointedStretch {
   std::function<at::Tensor(const at::Tensor&)> forward;
   // Told when it begins to run again (true) and when that has ended (false); may be empty.
   std::function<void(bool begins)> on_rerun;
+  KeptOutputs kept = KeptOutputs::None;
 };
 
 // Returns stretch.forward(input). Local; without gradients it is only called.

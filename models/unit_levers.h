@@ -6,13 +6,28 @@
 #include <compare>
 #include <cstddef>
 #include <cstdint>
+#include <string_view>
 
 namespace gradsync::models {
+
+// Outputs of a checkpointed unit that it keeps all the same, and does not make again.
+enum class KeptOutputs {
+  None,
+  Attention,  // of fused attention; spelled out, of its second product
+  Matmul,     // of every matrix product, and of fused attention, which is two
+};
+
+// As `selective_checkpointing` of a plan names them.
+constexpr KeptOutputs kept_outputs(std::string_view name) {
+  if (name == "attention") return KeptOutputs::Attention;
+  return name == "matmul" ? KeptOutputs::Matmul : KeptOutputs::None;
+}
 
 // Counted as torchtitan's selective checkpointing of layers counts: of every second unit, those
 // with index 1, 3, 5, ...
 struct CheckpointedUnits {
   int every = 0;  // each n-th unit; 1: all, 0: none
+  KeptOutputs kept = KeptOutputs::None;
 
   bool has(std::size_t unit) const {
     return every > 0 && (unit + 1) % static_cast<std::size_t>(every) == 0;

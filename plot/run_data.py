@@ -27,6 +27,7 @@ UNWRITTEN = {
     "master_weights": False,
     "offload": "none",
     "optimizer_in_backward": False,
+    "selective_checkpointing": "none",
     "sync_batch_norm": False,
 }
 # The guide's runs, re-enacted: 4 micro-batches a step, and DDP as it comes.
@@ -43,6 +44,7 @@ TWIN_ROWS = {"t4_2x1": "multi_node", "t4_1x2": "single_node"}
 
 
 LEGIBLE_ACCUMULATION = 4  # more micro-batches than this are hard to tell apart in a picture
+MOST_SETTINGS = 8  # of a part, in one picture, where its fronts tell which of more to leave out
 SWEEP = 3  # accumulations that differ in nothing else: too many for a picture of each
 
 
@@ -65,6 +67,11 @@ class Part:
 
     name: str
     cells: list[dict[str, Any]] = field(default_factory=list)
+    on_front: list[str] = field(default_factory=list)  # settings that no other betters
+
+    def is_crowded(self) -> bool:
+        """Whether a picture of all settings would be illegible, and fronts tell the best ones."""
+        return bool(self.on_front) and len(self.settings()) > MOST_SETTINGS
 
     def paced(self) -> bool:
         return any(cell["timing"] == "paced" for cell in self.cells)
@@ -101,7 +108,8 @@ class Part:
         return sweeps
 
     def example_settings(self) -> list[str]:
-        """The settings that have times; of a sweep over accumulation the telling one alone."""
+        """The settings that have times; of a sweep over accumulation the telling one alone, of a
+        crowd those on its fronts."""
         examples = []
         for by_accumulation in self.sweeps().values():
             settings = {
@@ -111,6 +119,8 @@ class Part:
             if len(timed) >= SWEEP:
                 timed = {0: timed[telling_accumulation(timed)]}
             examples += timed.values()
+        if self.is_crowded():
+            return [setting for setting in examples if setting in self.on_front]
         return examples
 
     def cells_of(self, setting: str) -> list[dict[str, Any]]:
@@ -225,6 +235,9 @@ def read(directory: Path) -> Run:
     for cell in result["cells"]:
         cell["strategy"] = strategies[cell["cell"]["strategy"]]
         parts.setdefault(cell["part"], Part(cell["part"])).cells.append(cell)
+    for front in result.get("fronts", []):
+        settings = parts[front["part"]].on_front
+        settings += [setting_key(way["cell"]) for way in front["points"] if way["on_front"]]
     reference = load(REFERENCE, "the guide's table") if REFERENCE.exists() else None
     return Run(
         directory=directory,

@@ -51,7 +51,7 @@ std::int64_t resident_bytes(const models::MicroBatchShape& shape) {
 }
 
 models::UnitLevers levers_of(const plan::Cell& cell) {
-  return {.checkpointed = {cell.activation_checkpointing},
+  return {.checkpointed = checkpointed_units(cell),
           .frozen = static_cast<std::size_t>(cell.frozen_units),
           .lora_rank = cell.lora_rank,
           .element_bytes = element_bytes(computed_dtype(cell))};
@@ -86,6 +86,11 @@ sync::FsdpMemory fsdp_memory(const plan::Cell& cell, const LaunchSpec& where) {
 }
 
 }  // namespace
+
+models::CheckpointedUnits checkpointed_units(const plan::Cell& cell) {
+  return {.every = cell.activation_checkpointing,
+          .kept = models::kept_outputs(cell.selective_checkpointing)};
+}
 
 int element_bytes(const std::string& dtype) {
   constexpr int kFloat32Bytes = 4;

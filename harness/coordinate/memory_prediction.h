@@ -10,6 +10,7 @@
 #include "harness/plan/plan.h"
 #include "harness/results/records.h"
 #include "harness/sync/memory_account.h"
+#include "models/unit_levers.h"
 
 namespace gradsync::coordinate {
 
@@ -27,6 +28,8 @@ MemoryPrediction predict_memory(const plan::Cell& cell, const LaunchSpec& where)
 
 // Fills in the prediction, where there is one.
 void add_prediction(results::TrialRecord& record, const plan::Cell& cell, const LaunchSpec& where);
+
+models::CheckpointedUnits checkpointed_units(const plan::Cell& cell);
 
 // Returns the type, "float32" or "bfloat16", in which a cell's model computes: that of its
 // parameters as they are stored, under fsdp as they are gathered.

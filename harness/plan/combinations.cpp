@@ -92,6 +92,13 @@ Found misfit_of_training(const Cell& cell) {
   return {};
 }
 
+Found misfit_of_checkpointing(const Cell& cell) {
+  if (cell.selective_checkpointing == "none" || cell.activation_checkpointing > 0) return {};
+  return Misfit{"selective_checkpointing",
+                "none where activation_checkpointing is none: nothing is made again",
+                quoted(cell.selective_checkpointing)};
+}
+
 Found misfit_of_offload(const Cell& cell) {
   if (cell.offload != "none" && cell.wrapper != "ddp" && cell.wrapper != "fsdp") {
     return Misfit{"offload", "\"none\" under wrapper " + cell.wrapper, quoted(cell.offload)};
@@ -123,7 +130,7 @@ bool is_lever(const std::string& axis) {
 
 std::optional<Misfit> misfit_of(const Cell& cell) {
   for (const auto check : {misfit_of_strategy, misfit_of_pipeline, misfit_of_dtypes,
-                           misfit_of_training, misfit_of_offload}) {
+                           misfit_of_training, misfit_of_checkpointing, misfit_of_offload}) {
     if (Found misfit = check(cell)) return misfit;
   }
   return {};

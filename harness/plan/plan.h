@@ -37,19 +37,22 @@ struct Cell {
                                          // "bf16" (sync/compress_hook.h)
   int activation_checkpointing = 0;  // each n-th unit of the model keeps no activations and runs
                                      // again in backward; 0: none (models/recompute.h)
-  int frozen_units = 0;              // of the model, from the first, with all that comes before
-                                     // them: not trained (models/frozen_units.h)
-  int lora_rank = 0;                 // of the updates that are trained in place of the model's
-                                     // weights (models/lora.h); 0: the weights are
-  std::string attention = "eager";   // of a BERT: spelled out, or "sdpa" (models/bert_config.h)
-  std::string offload = "none";      // of "optimizer_state" or, under fsdp, "parameters" with their
-                                     // gradients and state, to the host (sync/offload.h)
-  std::string autocast = "none";     // ddp: forward runs under torch.autocast to "bfloat16"
-  bool master_weights = false;       // ddp: AdamW steps float32 copies of parameters that are
-                                     // stored in bfloat16, and rounds those (sync/adamw.h)
-  bool fused_optimizer = true;       // false: AdamW parameter by parameter (sync/adamw.h)
-  bool broadcast_buffers = true;     // ddp: rank 0's before a forward that follows a sync
-  bool sync_batch_norm = false;      // ddp: normalize with the statistics of all ranks
+  std::string selective_checkpointing = "none";  // of checkpointed units: outputs of "attention" or
+                                                 // of every "matmul" are kept, and not made again
+                                                 // (models/selective.h)
+  int frozen_units = 0;             // of the model, from the first, with all that comes before
+                                    // them: not trained (models/frozen_units.h)
+  int lora_rank = 0;                // of the updates that are trained in place of the model's
+                                    // weights (models/lora.h); 0: the weights are
+  std::string attention = "eager";  // of a BERT: spelled out, or "sdpa" (models/bert_config.h)
+  std::string offload = "none";     // of "optimizer_state" or, under fsdp, "parameters" with their
+                                    // gradients and state, to the host (sync/offload.h)
+  std::string autocast = "none";    // ddp: forward runs under torch.autocast to "bfloat16"
+  bool master_weights = false;      // ddp: AdamW steps float32 copies of parameters that are
+                                    // stored in bfloat16, and rounds those (sync/adamw.h)
+  bool fused_optimizer = true;      // false: AdamW parameter by parameter (sync/adamw.h)
+  bool broadcast_buffers = true;    // ddp: rank 0's before a forward that follows a sync
+  bool sync_batch_norm = false;     // ddp: normalize with the statistics of all ranks
   // Under wrapper fsdp only; elsewhere they keep these values. See sync/fsdp/fsdp.h.
   bool reshard_after_forward = true;      // FULL_SHARD; false: SHARD_GRAD_OP
   bool reshard_after_backward = true;     // false: keep parameters gathered between micro-batches

@@ -168,7 +168,7 @@ Workload::Workload(const RankContext& context, const plan::Cell& cell) : cell_(c
       cell.lengths == "mrpc" ? kPreparedEpoch : coordinate::kPreparedBatches);
   models::freeze_units(*module, cell.frozen_units);
   module->set_recomputation(
-      sync::recomputation_of(*module, {.every = cell.activation_checkpointing}, &context.recorder));
+      sync::recomputation_of(*module, coordinate::checkpointed_units(cell), &context.recorder));
   model_ = wrapped(context, cell, std::move(module));
   optimizer_ = make_optimizer(context, cell, *model_);
   if (cell.optimizer_in_backward) {

@@ -138,6 +138,10 @@ class Validation {
     require(cell.activation_checkpointing <= units, "cells.activation_checkpointing", got,
             units == 0 ? "\"none\": it has no units that can run again in backward"
                        : fmt::format("at most \"every_{}\": it has so many units", units));
+    const bool paced = model.compute == models::Compute::Paced;
+    require(!paced || cell.selective_checkpointing == "none", "cells.selective_checkpointing",
+            fmt::format("\"{}\" for model '{}'", cell.selective_checkpointing, cell.model),
+            "\"none\": a paced layer that runs again takes the time of its whole forward");
     const bool replays = model.replays_memory && cell.scale == 1;
     require(!replays || cell.activation_checkpointing == 0, "cells.activation_checkpointing", got,
             "\"none\": at scale 1 a profile holds what was recorded: record the model with its "

@@ -4,7 +4,9 @@ is not in this file, and never an accusation that the job does not deserve.
     judge_test.py [--modes plain,shapes,stack] [--tally FILE] [FastTest] [SlowTest] ...
 
 The jobs are those of watch_verdict_test.py, each run under torch.profiler. At the end, and as JSON
-in FILE, stands of each mode how many traces had the verdict of watch, and how many did not hold what it takes.
+in FILE, stands of each mode how many traces had the verdict of watch, and how many did not hold
+what it takes. torch writes the names of functions that it no longer has as what lies in their
+memory: where a quotation mark does, no reader takes the trace for JSON.
 
 Covers: judge_command.cpp, element_bytes.cpp, flight_recorder.cpp, foreign_job.cpp,
 held_collectives.cpp, trace_file.cpp.

@@ -172,9 +172,9 @@ struct Trained {
 };
 
 // Three micro-batches, with dropout where the model has it.
-Trained trained(const std::string& name, int every) {
+Trained trained(const std::string& name, const CheckpointedUnits& units) {
   const auto model = find_model(name).make({});
-  model->set_recomputation({{every}, {}});
+  model->set_recomputation({units, {}});
   DataOptions data;
   data.micro_batch_size = 3;
   data.sequence_length = 9;
@@ -202,17 +202,21 @@ Trained trained(const std::string& name, int every) {
 class CheckpointedModels : public testing::TestWithParam<const char*> {};
 
 TEST_P(CheckpointedModels, TrainTheSameBitsInTheSameOrder) {
-  const Trained kept = trained(GetParam(), 0);
+  const Trained kept = trained(GetParam(), {});
   const int units = find_model(GetParam()).checkpointable_units;
   ASSERT_GE(units, 2);
-  for (int every = 1; every <= units; ++every) {
-    const Trained again = trained(GetParam(), every);
-    EXPECT_EQ(again.ready, kept.ready) << every;
+  std::vector<CheckpointedUnits> all{{1, KeptOutputs::Attention}, {1, KeptOutputs::Matmul}};
+  for (int every = 1; every <= units; ++every) all.push_back({every});
+  for (const CheckpointedUnits& checkpointed : all) {
+    SCOPED_TRACE(testing::Message() << "every " << checkpointed.every << ", keeping "
+                                    << static_cast<int>(checkpointed.kept));
+    const Trained again = trained(GetParam(), checkpointed);
+    EXPECT_EQ(again.ready, kept.ready);
     for (std::size_t i = 0; i < kept.losses.size(); ++i) {
-      EXPECT_TRUE(again.losses[i].equal(kept.losses[i])) << every;
+      EXPECT_TRUE(again.losses[i].equal(kept.losses[i]));
     }
     for (std::size_t i = 0; i < kept.gradients.size(); ++i) {
-      EXPECT_TRUE(again.gradients[i].equal(kept.gradients[i])) << every << ", " << kept.ready[i];
+      EXPECT_TRUE(again.gradients[i].equal(kept.gradients[i])) << kept.ready[i];
     }
   }
 }

@@ -63,6 +63,7 @@ TEST(Cells, EveryAxisOfDdpReachesItsField) {
                   {"dtype", {"bfloat16"}},
                   {"balanced_routing", {true}},
                   {"activation_checkpointing", {"every_3"}},
+                  {"selective_checkpointing", {"matmul"}},
                   {"lora_rank", {8}},
                   {"attention", {"sdpa"}},
                   {"offload", {"optimizer_state"}},
@@ -73,6 +74,7 @@ TEST(Cells, EveryAxisOfDdpReachesItsField) {
   expected.dtype = "bfloat16";
   expected.balanced_routing = true;
   expected.activation_checkpointing = 3;
+  expected.selective_checkpointing = "matmul";
   expected.lora_rank = 8;
   expected.attention = "sdpa";
   expected.offload = "optimizer_state";
@@ -221,6 +223,20 @@ TEST(Cells, LowRankUpdatesLeaveNoUnitToFreeze) {
   plan["cells"]["frozen_units"] = {2};
   EXPECT_THAT(complaint(plan), HasSubstr("'cells.frozen_units': got 2, expected 0 where lora_rank "
                                          "is 4: the weights of every unit are frozen then"));
+}
+
+TEST(Cells, OnlyUnitsThatRunAgainKeepOutputs) {
+  json plan = sample_plan();
+  plan["cells"]["activation_checkpointing"] = {"full"};
+  plan["cells"]["selective_checkpointing"] = {"none", "attention", "matmul"};
+  EXPECT_EQ(complaint(plan), "no error");
+  plan["cells"]["activation_checkpointing"] = {"none"};
+  EXPECT_THAT(complaint(plan),
+              HasSubstr("'cells.selective_checkpointing': got \"attention\", expected none where "
+                        "activation_checkpointing is none: nothing is made again"));
+  EXPECT_EQ(complaint_about_axis("selective_checkpointing", {"softmax"}),
+            "p.json: field 'cells.selective_checkpointing': got \"softmax\", expected one of none, "
+            "attention, matmul");
 }
 
 TEST(Cells, OnlyWhatIsShardedOffloadsItsParameters) {

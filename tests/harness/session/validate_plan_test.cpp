@@ -146,6 +146,11 @@ TEST(ValidatePlan, WhatWasRecordedIsNotHeldByCheckpointedLayers) {
                         "', expected \"none\": at scale 1 a profile holds what was recorded"));
   cell.scale = 2;
   EXPECT_EQ(refusal(plan_of(cell)), "");
+  cell.selective_checkpointing = "matmul";
+  EXPECT_THAT(refusal(plan_of(cell)),
+              HasSubstr("'cells.selective_checkpointing': got \"matmul\" for model '" + cell.model +
+                        "', expected \"none\": a paced layer that runs again takes the time of its "
+                        "whole forward"));
 }
 
 TEST(ValidatePlan, OnlyUnitsThatThereAreAreFrozen) {

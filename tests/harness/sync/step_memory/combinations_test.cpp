@@ -10,7 +10,8 @@ namespace {
 
 using models::UnitLevers;
 
-// Every combination of what of a model is frozen and what is checkpointed.
+// Every combination of what of a model is frozen and what is checkpointed, and what outputs these
+// keep where all are.
 std::vector<UnitLevers> combinations(const Subject& subject) {
   std::vector<UnitLevers> all;
   for (const int every : {0, 1, 2}) {
@@ -18,6 +19,11 @@ std::vector<UnitLevers> combinations(const Subject& subject) {
       all.push_back({{every}, static_cast<std::size_t>(frozen)});
     }
     if (subject.name == "bert") all.push_back({.checkpointed = {every}, .lora_rank = 4});
+  }
+  for (const models::KeptOutputs kept :
+       {models::KeptOutputs::Attention, models::KeptOutputs::Matmul}) {
+    all.push_back({.checkpointed = {1, kept}});
+    if (subject.name == "bert") all.push_back({.checkpointed = {1, kept}, .lora_rank = 4});
   }
   return all;
 }
@@ -56,7 +62,8 @@ TEST_F(StepMemoryFormula, OfEveryCombinationOfLeversIsWhatTheMeterCounts) {
         return 2 + 2 * 2;
       });
     }
-    EXPECT_EQ(cells, (3 + 5 + 4) * 3 * 2 * 6);
+    const int selective = 2 + 4 + 2;
+    EXPECT_EQ(cells, ((3 + 5 + 4) * 3 + selective) * 2 * 6);
   });
 }
 

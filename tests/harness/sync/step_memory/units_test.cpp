@@ -48,6 +48,27 @@ TEST_F(StepMemoryFormula, OfDdpWithCheckpointedUnitsIsWhatTheMeterCounts) {
   });
 }
 
+// Those whose units may run again x what of these is kept x each n-th unit x whether the first is
+// frozen, once under DDP and once under FSDP, dealt out over 1 to 3 ranks.
+TEST_F(StepMemoryFormula, OfUnitsThatKeepOutputsIsWhatTheMeterCounts) {
+  on_one_to_three_ranks([](RankHarness& rank) {
+    int number = 0;
+    for (const Subject& subject : subjects_with_units()) {
+      for (const models::KeptOutputs kept :
+           {models::KeptOutputs::Attention, models::KeptOutputs::Matmul}) {
+        for (const int every : {1, 2}) {
+          for (const std::size_t frozen : {std::size_t{0}, std::size_t{1}}) {
+            if (number++ % 3 + 1 != rank.world_size) continue;
+            const Point point = point_of(number, {{every, kept}, frozen});
+            expect_ddp_as_predicted(rank, subject, number % 2 == 0, point);
+            expect_fsdp_as_predicted({rank.group, nullptr}, subject, number % 16, point);
+          }
+        }
+      }
+    }
+  });
+}
+
 // What is frozen x what is checkpointed, for those whose units may be.
 template <typename Run>
 void for_each_freezing(const Run& run) {
