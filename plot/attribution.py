@@ -49,8 +49,10 @@ def _draw_rank(axes: Any, rank: dict[str, Any], y: float) -> None:
 
 
 def _setting_name(run: Run, part: Part, cell: dict[str, Any]) -> str:
-    words = [style.topology_label(run.context, cell, separator=", ")]
-    return ", ".join(words + style.setting_words(part, cell["cell"]))
+    words = style.setting_words(part, cell["cell"])
+    if len({other["cell"]["topology"] for other in part.cells}) > 1 or not words:
+        words.insert(0, style.topology_label(run.context, cell, separator=", "))
+    return ", ".join(words)
 
 
 def _draw_part(axes: Any, run: Run, part: Part) -> None:
@@ -59,7 +61,8 @@ def _draw_part(axes: Any, run: Run, part: Part) -> None:
     for cells in _shown(part).values():
         y += BETWEEN_SETTINGS
         title = {"fontsize": 8, "fontweight": "bold", "va": "center"}
-        axes.annotate(_setting_name(run, part, cells[0]), (0, y - BETWEEN_SETTINGS / 2), **title)
+        name = _setting_name(run, part, cells[0])
+        axes.annotate(name, (0, y - BETWEEN_SETTINGS / 2), **title).set_in_layout(False)
         for cell in cells:
             ranks = cell["attribution"]["ranks"]
             y += BETWEEN_CELLS

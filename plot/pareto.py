@@ -28,13 +28,16 @@ GUIDES_LEVERS = {
     "hybrid_shard": False,
     "optimizer_in_backward": False,
     "activation_checkpointing": "none",
+    "selective_checkpointing": "none",
     "offload": "none",
     "attention": "eager",
 }
 
 
 def _recomputes(cell: dict[str, Any]) -> str:
-    return cell.get("activation_checkpointing", "none")
+    again = cell.get("activation_checkpointing", "none")
+    kept = cell.get("selective_checkpointing", "none")
+    return again if kept == "none" else f"{again} but {kept}"
 
 
 def _is_the_guides(cell: dict[str, Any]) -> bool:
@@ -85,6 +88,7 @@ def _draw_points(axes: Any, run: Run, front: dict[str, Any]) -> None:
     for point in filter(lambda point: _is_the_guides(point["cell"]), front["points"]):
         axes.plot(point["peak_allocated_bytes"] / MIB, point["step_s"], markeredgewidth=0.8, **RING)
     _number_rows([point for point in front["points"] if point["on_front"]], axes)
+    axes.margins(y=0.12)  # room for the lowest one's
     axes.set_xlabel("peak of a rank's tensors, MiB")
     axes.set_ylabel("seconds per optimizer step")
     axes.grid()

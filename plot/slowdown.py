@@ -105,8 +105,13 @@ def _legend_entries(run: Run, parts: list[Part]) -> list[Any]:
 
 
 def draw(run: Run) -> Any | None:
-    """Returns the figure, a panel per part, or None where no cell has a time."""
-    parts = [part for part in run.parts if any(part.cells_of(s) for s in part.settings())]
+    """Returns the figure, a panel per part, or None where no cell has a time. A crowd is compared
+    by its fronts (pareto.py)."""
+    parts = [
+        part
+        for part in run.parts
+        if not part.is_crowded() and any(part.cells_of(s) for s in part.settings())
+    ]
     if not parts:
         return None
     groups = [sum(bool(part.cells_of(s)) for s in part.settings()) for part in parts]

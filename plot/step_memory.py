@@ -14,7 +14,7 @@ import style
 import timelines
 from matplotlib.patches import Patch
 from matplotlib.ticker import MaxNLocator
-from run_data import Part, Run, telling_accumulation
+from run_data import Part, Run, setting_key, telling_accumulation
 
 MIB = 2**20
 GIB = 2**30
@@ -195,9 +195,10 @@ def _draw(run: Run, part: Part, cells: list[dict[str, Any]]) -> Any:
 
 
 def draw_all(run: Run) -> dict[str, Any]:
-    """Returns a figure per part and setting under FSDP, by file name."""
+    """Returns a figure per part and setting under FSDP, by file name; of a crowd, of its fronts."""
     return {
         style.picture_name("step_memory", part, cells[0]["cell"]): _draw(run, part, cells)
         for part in run.parts
         for cells in _chosen(run, part).values()
+        if not part.is_crowded() or setting_key(cells[0]["cell"]) in part.on_front
     }

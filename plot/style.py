@@ -30,7 +30,7 @@ INK = "#222222"
 GREY = "#8A8A8A"
 FOOT_INCHES = 0.15
 LEGEND_INCHES = 0.26
-LEGEND_COLUMNS = 6  # more entries go to a second line
+LEGEND_COLUMNS = 6  # at most; more entries, or wider ones, go to another line
 
 plt.rcParams.update(
     {
@@ -97,8 +97,13 @@ def parameter_words(name: str, value: Any) -> str:
 
 
 def setting_words(part: Any, cell: dict[str, Any], besides: Collection[str] = ()) -> list[str]:
-    """What tells this cell from the others of its part, but for topology and strategy."""
+    """What tells this cell from the others of its part, but for topology and strategy. Of a crowd
+    without the levers that it leaves where they are, as the page's fronts name their ways."""
     varying = part.varying()
+    if part.is_crowded():
+        varying = [
+            name for name in varying if cell.get(name, False) not in (False, UNWRITTEN.get(name))
+        ]
     words = []
     if {"wrapper", "reshard_after_forward"} & set(varying):
         words.append(sharding_label(cell))
@@ -141,23 +146,33 @@ def provenance(run: Any) -> str:
     return ", ".join(" ".join(filter(None, group)) for group in groups if group[1])
 
 
+def _add_legend(figure: Any, entries: list[Any]) -> int:
+    """At the foot, in as few lines as its width allows. Returns how many there are."""
+    place = (0.5, FOOT_INCHES / figure.get_figheight())
+    for lines in range(-(-len(entries) // LEGEND_COLUMNS), len(entries) + 1):
+        legend = figure.legend(
+            handles=entries,
+            loc="lower center",
+            bbox_to_anchor=place,
+            borderaxespad=0.1,
+            ncols=-(-len(entries) // lines),
+            fontsize=8,
+        )
+        if legend.get_window_extent(figure.canvas.get_renderer()).width <= figure.bbox.width:
+            break
+        if lines < len(entries):
+            legend.remove()
+    return lines
+
+
 def finish(figure: Any, run: Any, title: str, entries: list[Any] | None = None) -> None:
     """Adds the title, the legend below the panels, and at the foot what made the picture."""
     # Names may hold a dollar, which is no formula.
     figure.suptitle(title, fontsize=10.5, fontweight="bold", parse_math=False)
     height = figure.get_figheight()
-    lines = -(-len(entries or []) // LEGEND_COLUMNS)
+    lines = _add_legend(figure, entries) if entries else 0
     used = (FOOT_INCHES + lines * LEGEND_INCHES) / height
     figure.get_layout_engine().set(rect=(0, used, 1, 1 - used))
-    if entries:
-        figure.legend(
-            handles=entries,
-            loc="lower center",
-            bbox_to_anchor=(0.5, FOOT_INCHES / height),
-            borderaxespad=0.1,
-            ncols=-(-len(entries) // lines),
-            fontsize=8,
-        )
     foot = {"fontsize": 6, "color": GREY, "ha": "right", "va": "bottom", "parse_math": False}
     figure.text(0.995, 0.03 / height, provenance(run), **foot)
 

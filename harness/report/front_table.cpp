@@ -65,6 +65,19 @@ std::vector<const FrontPoint*> on_front(const ParetoFront& front) {
   return points;
 }
 
+// What intervals there are: none of a way that is the only one on its front.
+std::string about_intervals(const ParetoFront& front) {
+  const std::vector<const FrontPoint*> points = on_front(front);
+  if (points.size() == 1) return "";
+  const bool has_some = std::ranges::any_of(
+      points, [](const FrontPoint* point) { return point->vs_fastest && point->vs_fastest->ci95; });
+  return has_some ? fmt::format("Intervals hold for all {} pairs of ways at once.\n", front.choices)
+                  : fmt::format(
+                        "From so few launches no intervals would hold for all {} pairs of "
+                        "ways at once.\n",
+                        front.choices);
+}
+
 text::TextTable table_of(const PartView& part, const ParetoFront& front) {
   text::TextTable table({{"from a budget of", Align::Right},
                          {"the fastest way", Align::Left},
@@ -95,10 +108,10 @@ std::string sentence(const PartView& part, const ParetoFront& front) {
 text::Blocks front_tables(const PartView& part) {
   text::Blocks blocks;
   for (const ParetoFront& front : part.fronts) {
-    blocks.emplace_back(text::Prose{fmt::format(
-        "Memory against time at {}: {} of {} ways are on the front, by their means.\nIntervals "
-        "hold for all {} pairs of ways at once.\n",
-        place_text(part, front), on_front(front).size(), front.points.size(), front.choices)});
+    blocks.emplace_back(text::Prose{
+        fmt::format("Memory against time at {}: {} of {} ways are on the front, by their means.\n",
+                    place_text(part, front), on_front(front).size(), front.points.size()) +
+        about_intervals(front)});
     blocks.emplace_back(table_of(part, front));
   }
   return blocks;

@@ -45,8 +45,14 @@ std::vector<std::string> varying_in(const std::vector<CellView>& cells) {
 }
 
 bool decides_about_memory(const std::string& parameter) {
-  return parameter == "accumulation_steps" || parameter == "reshard_after_forward" ||
-         parameter == "memory_budget_bytes" || parameter.ends_with("dtype");
+  static const std::set<std::string> names{"accumulation_steps",
+                                           "reshard_after_forward",
+                                           "memory_budget_bytes",
+                                           "activation_checkpointing",
+                                           "selective_checkpointing",
+                                           "optimizer_in_backward",
+                                           "offload"};
+  return names.contains(parameter) || parameter.ends_with("dtype");
 }
 
 int decimals_of(const std::vector<CellView>& cells) {

@@ -83,6 +83,12 @@ TEST(PartView, WhatVariesUnderFsdpDecidesWhetherItIsAboutMemory) {
   EXPECT_FALSE(part_of({kShardings.front()}).is_about_memory);
   EXPECT_TRUE(part_of({{{"wrapper", "fsdp"}, {"memory_budget_bytes", 1 << 20}}}).is_about_memory);
   EXPECT_FALSE(part_of({{{"accumulation_steps", 1}}, {{"accumulation_steps", 2}}}).is_about_memory);
+  for (const char* lever : {"activation_checkpointing", "selective_checkpointing", "offload"}) {
+    EXPECT_TRUE(
+        part_of({{{"wrapper", "fsdp"}, {lever, "none"}}, {{"wrapper", "fsdp"}, {lever, "x"}}})
+            .is_about_memory)
+        << lever;
+  }
 }
 
 }  // namespace
