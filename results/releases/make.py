@@ -73,6 +73,11 @@ RELEASES = {
 NEEDED = {"deepspeed": ("einops", "hjson", "msgpack", "ninja", "py-cpuinfo")}
 WITH_ALL_IT_NEEDS = ("transformers",)
 BUILT_BESIDE_TORCH = ("deepspeed",)  # which its set-up imports
+# What Megatron-core 0.14 and newer compile of CUDA's when they are imported, where it is there.
+OF_EXTENSIONS = {
+    "TORCH_CUDA_ARCH_LIST": "8.0",  # of no GPU torch would ask in vain
+    "TORCH_EXTENSIONS_DIR": str(PLACE / "extensions"),
+}
 DEEPSPEED_ON_CPU = {"DS_ACCELERATOR": "cpu", "DS_BUILD_OPS": "0", "LOCAL_SIZE": str(RANKS)}
 
 
@@ -115,6 +120,7 @@ def environment(folder):
     return (
         os.environ
         | DEEPSPEED_ON_CPU
+        | OF_EXTENSIONS
         | {
             "PYTHONPATH": str(folder),
             "MASTER_ADDR": "127.0.0.1",
