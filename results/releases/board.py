@@ -50,6 +50,12 @@ def by_tokens(cell):
     return "tokens weigh alike on each rank"
 
 
+def is_torn(cell):
+    """Whether some ranks saw a step that is a sum of gradients, and others did not."""
+    are_sums = {rank["left_over"] <= OF_ALL for rank in cell["ranks"] if "left_over" in rank}
+    return len(are_sums) > 1
+
+
 def gradient(cell):
     """What an optimizer's step was made of, in words."""
     if any(rank["left_over"] > OF_ALL for rank in cell["ranks"]):

@@ -4,6 +4,7 @@ import json
 import sys
 import unittest
 from pathlib import Path
+from unittest.mock import patch
 
 ROOT = Path(__file__).resolve().parents[2]
 sys.path.insert(0, str(ROOT / "results" / "releases"))
@@ -40,6 +41,25 @@ def release(name, *cells, not_installed_because=None):
     place = {"with": {"torch": "2.11.0"}, "python": "3.11.7", "date": "2026-11-25"}
     place |= {"not_installed_because": not_installed_because}
     return {"library": "it", "release": name, "cells": list(cells)} | place
+
+
+class TornTest(unittest.TestCase):
+    def test_ranks_that_read_other_parameters_are_told(self):
+        self.assertFalse(board.is_torn(cell("boundary", 2)))
+        self.assertFalse(board.is_torn(cell("boundary", 2, left_over=1.0)), "both the same")
+        self.assertFalse(board.is_torn(refusing("AssertionError: no")))
+        torn = cell("boundary", 2)
+        torn["ranks"] = [torn["ranks"][0], torn["ranks"][1] | {"left_over": 1.0}]
+        self.assertTrue(board.is_torn(torn))
+
+    def test_such_a_job_runs_again_and_says_so(self):
+        torn = cell("boundary", 2)
+        torn["ranks"] = [torn["ranks"][0], torn["ranks"][1] | {"left_over": 1.0}]
+        for seen, runs in (([cell("boundary", 2)], None), ([torn, cell("boundary", 2)], 2)):
+            left = list(seen)
+            with patch.object(make, "run_once", lambda *_, left=left: left.pop(0)):
+                self.assertEqual(make.run(None, "it", "zero3", "boundary").get("runs"), runs)
+            self.assertEqual(left, [])
 
 
 class WordTest(unittest.TestCase):
@@ -180,8 +200,23 @@ class PublishedTest(unittest.TestCase):
         self.assertEqual(self.changes("accelerate"), wanted)
 
     def test_transformers_4_46_weighs_tokens(self):
-        wanted = {("trainer", policy, "4.45.2", "4.46.3") for policy in ("feature", "every")}
-        self.assertEqual(self.changes("transformers"), wanted)
+        """Of each rank; those of all ranks from 4.57 on."""
+        told = [c for c in board.changes(self.releases, "transformers") if c[1] == "feature"]
+        once = "once, tokens weigh alike"
+        wanted = [
+            ("4.45.2", "4.46.1", "once, micro-batches weigh alike", f"{once} on each rank"),
+            ("4.53.3", "4.57.6", f"{once} on each rank", once),
+        ]
+        self.assertEqual([tuple(change[2:]) for change in told], wanted)
+
+    def test_transformers_had_no_sync_each_batch_from_4_46_3_to_5_0(self):
+        changes = list(board.changes(self.releases, "transformers"))
+        told = [(c[2], c[3]) for c in changes if c[4].split(",")[0] != c[5].split(",")[0]]
+        self.assertEqual(told, [("4.46.1", "4.46.3"), ("5.0.0", "5.8.1")])
+        self.assertEqual({c[1] for c in changes if (c[2], c[3]) in told}, {"every"})
+
+    def test_lightning_changes_nothing(self):
+        self.assertEqual(self.changes("lightning"), set())
 
     def test_deepspeed_0_16_has_no_sync_and_refuses_it_under_zero_2_and_3(self):
         """https://github.com/deepspeedai/DeepSpeed/issues/6793"""
@@ -191,7 +226,24 @@ class PublishedTest(unittest.TestCase):
             ("zero2", "no_sync", "0.15.4", "0.16.0", "has none", "refuses (AssertionError)"),
             ("zero3", "no_sync", "0.15.4", "0.16.0", "has none", "refuses (AssertionError)"),
         }
-        self.assertEqual(set(board.changes(self.releases, "deepspeed")), wanted)
+        changes = set(board.changes(self.releases, "deepspeed"))
+        self.assertEqual({change for change in changes if change[3] == "0.16.0"}, wanted)
+
+    def test_deepspeed_0_17_6_keeps_the_last_micro_batch_alone_under_zero_2(self):
+        """https://github.com/deepspeedai/DeepSpeed/issues/7718"""
+        right = "each, as ZeRO 2 must"
+        wanted = {
+            ("zero2", policy, "0.16.9", "0.17.6", right, f"{right}, drops micro-batch 1 2 3")
+            for policy in ("feature", "boundary")
+        }
+        changes = set(board.changes(self.releases, "deepspeed"))
+        self.assertEqual({change for change in changes if change[3] == "0.17.6"}, wanted)
+
+    def test_no_other_release_of_deepspeed_changes_anything_but_0_18_9_which_raises(self):
+        changes = board.changes(self.releases, "deepspeed")
+        others = [change for change in changes if change[3] not in ("0.16.0", "0.17.6")]
+        raises = "refuses (RuntimeError)"
+        self.assertTrue(all(raises in (c[4], c[5]) and "0.18.9" in (c[2], c[3]) for c in others))
 
     def test_zero_2_and_3_alone_reduce_in_every_micro_batch(self):
         of_deepspeed = [c for c in self.cells_that_ran() if c["wrapper"].startswith("zero")]
