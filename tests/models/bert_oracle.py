@@ -19,12 +19,14 @@ try:
     from oracle_batch import build_batch, shift_parameters
     from peft import LoraConfig, get_peft_model
     from safetensors.torch import save_file
+    from torch.utils.checkpoint import create_selective_checkpoint_contexts
     from transformers import BertConfig, BertForSequenceClassification
 except (ImportError, OSError) as error:
     print(f"transformers, peft, torch and safetensors cannot be imported ({error})")
     sys.exit(77)
 
 VOCABULARY = 28996
+PRODUCTS = tuple(getattr(torch.ops.aten, name).default for name in ("mm", "addmm", "bmm"))
 LABELS = (1, 0, 1)
 SEED = 5  # of dropout's masks
 LORA_RANK = 3
@@ -72,6 +74,24 @@ def train(model, batch, attention):
 def train_checkpointed(model, batch):
     model.gradient_checkpointing_enable({"use_reentrant": False})
     return train(model, batch, "eager")
+
+
+def kept_by_selective_checkpointing(model, batch):
+    """Returns the bytes of the products that torch keeps of all layers until they run again."""
+    of_layers = []
+
+    def context_fn():
+        first, again = create_selective_checkpoint_contexts(list(PRODUCTS))
+        of_layers.append(first.storage)
+        return first, again
+
+    model.gradient_checkpointing_enable({"use_reentrant": False, "context_fn": context_fn})
+    model.train()
+    loss = model(**batch).loss
+    kept = [output.val for layer in of_layers for outputs in layer.values() for output in outputs]
+    loss.backward()
+    model.zero_grad()
+    return sum(tensor.nbytes for tensor in kept)
 
 
 def name_in_the_model(name):
@@ -132,6 +152,7 @@ def main(folder, *size):
     save_file(gradients, folder / "sdpa.safetensors")
     answers["checkpointed_loss"], gradients = train_checkpointed(model, full_batch)
     save_file(gradients, folder / "checkpointed.safetensors")
+    answers["kept_bytes"] = kept_by_selective_checkpointing(model, full_batch)
     answers["lora"] = train_updates(model, full_batch, folder)
     (folder / "answers.json").write_text(json.dumps(answers))
 

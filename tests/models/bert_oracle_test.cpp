@@ -7,6 +7,7 @@
 #include <map>
 
 #include "models/bert.h"
+#include "models/footprints.h"
 #include "models/safetensors.h"
 #include "models/safetensors_file.h"
 #include "tests/models/oracle.h"
@@ -132,6 +133,24 @@ TEST_P(Oracle, GivesTheSameLossAndGradientsWithEveryLayerCheckpointed) {
     EXPECT_LT(test::largest_difference(item.value().grad(), theirs), kTolerance * scale)
         << item.key();
   }
+}
+
+// What a layer's forward leaves, by its footprint, which tests hold against what is allocated.
+std::int64_t left_by_a_layer(const BertConfig& config, const at::Tensor& ids, KeptOutputs kept) {
+  const MicroBatchShape shape{ids.size(0), ids.size(1)};
+  const Footprint footprint = bert_footprint(config, shape, {.checkpointed = {1, kept}}).value();
+  std::int64_t bytes = 0;
+  for (const MemoryEvent& event : footprint.units.at(0).pass->forward.events()) {
+    bytes += event.kind == MemoryEvent::Kind::Hold ? event.bytes : -event.bytes;
+  }
+  return bytes;
+}
+
+TEST_P(Oracle, KeepsAsMuchAsTorchsSelectiveCheckpointing) {
+  const at::Tensor ids = batch_of(answers_->values["batches"][1]).input_ids;
+  const std::int64_t kept = left_by_a_layer(GetParam(), ids, KeptOutputs::Matmul) -
+                            left_by_a_layer(GetParam(), ids, KeptOutputs::None);
+  EXPECT_EQ(GetParam().layers * kept, answers_->values["kept_bytes"].get<std::int64_t>());
 }
 
 // With dropout and padding. Spelled out, attention draws the same masks and is the same.
