@@ -96,8 +96,12 @@ std::optional<TypicalStep> typical_step(const std::vector<Examined>& ranks) {
   return typical;
 }
 
-// Those of the first rank; where another one is judged otherwise, nothing is certain.
+// Those of the first rank; where another one is judged otherwise, nothing is certain. What the file
+// of one rank does not hold is not known of the job.
 std::vector<Verdict> agreed_verdicts(const std::vector<Examined>& ranks) {
+  const auto lacks = std::ranges::find_if(
+      ranks, [](const Examined& rank) { return rank.verdicts[0].kind == VerdictKind::NotInFile; });
+  if (lacks != ranks.end()) return lacks->verdicts;
   for (const Examined& rank : ranks) {
     if (rank.verdicts[0].kind == ranks[0].verdicts[0].kind) continue;
     return {

@@ -92,6 +92,7 @@ struct RankEvents {
   // is accused then on what such a file does not hold.
   std::string file_kind;
   bool models_are_by_size = false;  // in such a file: several may pass for one
+  bool runs_ahead = false;  // in such a file: forwards do, and which backward is whose is not told
   bool is_of_others() const { return !file_kind.empty(); }
   TensorPeak peak;
   int host = 0;  // of a job on several hosts, by their lowest ranks

@@ -42,7 +42,7 @@ class Reader {
     rank_.file_kind = kTraceKind;
     for (const TracedRange& range : trace_.ranges) see(range);
     rank_.world_size = std::max(rank_.world_size, collectives_.largest_group());
-    rank_.models_are_by_size = add_backwards(trace_, rank_.events);
+    add_backwards(trace_, rank_);
     add_wraps();
     for (Event& event : collectives_.finish(rank_.world_size)) {
       rank_.events.push_back(std::move(event));

@@ -87,20 +87,21 @@ class ModelsBySize {
 
 class Backwards {
  public:
-  Backwards(const TraceFile& trace, std::vector<Event>& events) : trace_(trace), events_(events) {
-    for (std::size_t i = 0; i < events.size(); ++i) {
-      if (events[i].kind == EventKind::Forward) forwards_.push_back(i);
+  Backwards(const TraceFile& trace, RankEvents& rank)
+      : trace_(trace), rank_(rank), events_(rank.events) {
+    for (std::size_t i = 0; i < events_.size(); ++i) {
+      if (events_[i].kind == EventKind::Forward) forwards_.push_back(i);
     }
   }
 
-  // Returns whether models were told apart by sizes.
-  bool add() {
+  void add() {
     find_runs();
-    const bool are_by_size = name_models();
+    rank_.models_are_by_size = name_models();
+    rank_.runs_ahead = !trace_.has_python && !rank_.models_are_by_size &&
+                       (run_ahead() || is_stage_of_a_pipeline());
     say_who_was_told_not_to();
     add_clearings();
     add_backwards();
-    return are_by_size;
   }
 
  private:
@@ -142,6 +143,29 @@ class Backwards {
     const auto first = std::next(runs.begin());
     return std::all_of(first, std::prev(runs.end()),
                        [&](const auto& step) { return step.second == first->second; });
+  }
+
+  // Whether a run answers a forward of DDP that ran before that of an earlier run of its step. Who
+  // evaluates leaves forwards without a run, and each run has a forward of its own.
+  bool run_ahead() const {
+    std::ptrdiff_t ahead = 0;
+    std::size_t step = 0;
+    for (const Run& run : runs_) {
+      if (run.step != step) ahead = 0;
+      step = run.step;
+      if (run.is_of_ddp) ahead += std::ssize(run.forwards);
+      if (run.gradients.gradients == 0) continue;
+      if (run.forwards.empty() && ahead > 0) return true;
+      if (run.is_of_ddp) --ahead;
+    }
+    return false;
+  }
+
+  // Whose backwards may follow each other with nothing but what they wait for between them.
+  bool is_stage_of_a_pipeline() const {
+    return std::ranges::any_of(trace_.ranges, [](const TracedRange& range) {
+      return range.name.starts_with("c10d::recv");
+    });
   }
 
   // Nothing where it is not clear which forwards a run answers.
@@ -268,6 +292,7 @@ class Backwards {
   }
 
   const TraceFile& trace_;
+  RankEvents& rank_;
   std::vector<Event>& events_;
   std::vector<std::size_t> forwards_;  // of the events
   std::vector<Run> runs_;
@@ -275,8 +300,8 @@ class Backwards {
 
 }  // namespace
 
-bool add_backwards(const TraceFile& trace, std::vector<Event>& events) {
-  return Backwards(trace, events).add();
+void add_backwards(const TraceFile& trace, RankEvents& rank) {
+  Backwards(trace, rank).add();
 }
 
 }  // namespace gradsync::watch

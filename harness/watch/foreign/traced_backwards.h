@@ -5,16 +5,15 @@
 // it, and that gradients were cleared by their being new.
 #pragma once
 
-#include <vector>
-
 #include "harness/watch/events/event.h"
 #include "harness/watch/foreign/trace_file.h"
 
 namespace gradsync::watch {
 
-// Adds to `events`, which has the forwards, the optimizers and the clearings of `trace` by time,
-// its backwards and what is seen between them. Forwards get their model (`object`), and "no_sync"
-// where they were told not to synchronize. Returns whether models were told apart by sizes.
-bool add_backwards(const TraceFile& trace, std::vector<Event>& events);
+// Adds to the events of `rank`, which are the forwards, the optimizers and the clearings of `trace`
+// by time, its backwards and what is seen between them. Forwards get their model (`object`), and
+// "no_sync" where they were told not to synchronize. Notes whether models were told apart by sizes,
+// and where that was not possible, whether some forwards ran ahead of the backwards of others.
+void add_backwards(const TraceFile& trace, RankEvents& rank);
 
 }  // namespace gradsync::watch

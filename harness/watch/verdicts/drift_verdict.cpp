@@ -20,6 +20,7 @@ constexpr const char* kRanksDrift = "ranks drift";
 constexpr std::int64_t kUnknownBytes = std::numeric_limits<std::int64_t>::max();
 // In place of a number of bytes: no gather makes ranks alike.
 constexpr std::int64_t kNotByGathers = kUnknownBytes;
+constexpr std::int64_t kByAnyGather = 0;
 constexpr std::int64_t kEndOfTime = std::numeric_limits<std::int64_t>::max();
 
 bool is_gather(const Event& collective) {
@@ -27,14 +28,16 @@ bool is_gather(const Event& collective) {
 }
 
 // Adds up what can make ranks alike, which a barrier cannot. Who gathers `gathered` bytes or more,
-// as many as parameters have, may average what he gathers; fewer are results. Who scatters what it
-// reduces does so with gradients, however small they are.
+// as many as parameters have, may average what he gathers; fewer are results, and so are gathers of
+// unknown size where the parameters' is known. Who scatters what it reduces does so with gradients,
+// however small they are.
 std::int64_t averaged_bytes(const std::vector<const Event*>& collectives, std::int64_t gathered) {
   std::int64_t bytes = 0;
   std::int64_t gathered_bytes = 0;
   for (const Event* collective : collectives) {
     if (collective->name == "barrier") continue;
     if (is_gather(*collective)) {
+      if (collective->bytes < 0 && gathered == kByAnyGather) return kUnknownBytes;
       gathered_bytes += std::max<std::int64_t>(0, collective->bytes);
       continue;
     }
@@ -42,7 +45,7 @@ std::int64_t averaged_bytes(const std::vector<const Event*>& collectives, std::i
     if (collective->bytes < 0 || is_scatter) return kUnknownBytes;
     bytes += collective->bytes;
   }
-  return gathered_bytes >= gathered ? bytes + gathered_bytes : bytes;
+  return gathered_bytes >= std::max<std::int64_t>(1, gathered) ? bytes + gathered_bytes : bytes;
 }
 
 // Whether anything was exchanged outside of backward that can make ranks alike, be it ever so
@@ -133,7 +136,7 @@ void explain_never(Verdict& verdict, const RankEvents& rank, const StepCounts& e
 bool averages_by_hand(const RankEvents& rank, const Steps& steps) {
   // How large gradients are is in no file that others write.
   std::int64_t limit = rank.is_of_others() ? 0 : kLoggingBytes;
-  std::int64_t gathered = rank.is_of_others() ? 1 : kNotByGathers;
+  std::int64_t gathered = rank.is_of_others() ? kByAnyGather : kNotByGathers;
   for (const Event& event : rank.events) {
     if (event.kind != EventKind::Wrap || event.bytes < 0) continue;
     limit = std::min(limit, event.bytes / 2);

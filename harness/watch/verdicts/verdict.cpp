@@ -63,6 +63,12 @@ Verdict judge_wrapped(const RankEvents& rank, const Steps& steps, const Counted&
   }
   if (usual.synchronized > 1) return judge_excess(rank, usual);
   if (never > 0) return judge_some_never(rank, steps, wrapped);
+  if (rank.is_of_others() && has_event(rank, EventKind::CommHook) &&
+      averages_by_hand(rank, steps)) {
+    return not_in_file(
+        "whether the model's communication hook reduces over all ranks, which exchange data "
+        "outside of backward, too");
+  }
   return judge_once(rank, wrapped);
 }
 
@@ -140,6 +146,9 @@ Verdict first_verdict(const RankEvents& rank, const Steps& steps,
   }
   if (rank.is_of_others() && has_collective_of_unknown_group(rank)) {
     return not_in_file("in which process group each collective ran");
+  }
+  if (rank.runs_ahead) {
+    return not_in_file("which forward a backward answers, of those that ran ahead of it");
   }
   const auto usual = usual_step(counts);
   if (usual->micro_batches == 0) return judge_unwrapped(rank, steps, judged);

@@ -30,7 +30,7 @@ class Trace {
     file_.groups.push_back({.name = "0", .number = 1, .ranks = {0, 1}, .axis = {}, .replicas = {}});
   }
 
-  enum class Reducer { Off, On, OfAHook };
+  enum class Reducer { Off, On, OfAHook, OfAHookThatReduces };
 
   // Forward and backward; `is_new`: of gradients, which else are added to.
   Trace& micro_batch(Reducer reducer, bool is_new, std::int64_t size = 6) {
@@ -45,7 +45,7 @@ class Trace {
 
   Trace& backward(Reducer reducer, bool is_new, std::int64_t size = 6) {
     for (std::int64_t i = 0; i < kGradients; ++i) accumulate(reducer, is_new, size);
-    if (reducer == Reducer::On) {
+    if (reducer == Reducer::On || reducer == Reducer::OfAHookThatReduces) {
       add(TracedKind::Operator, "c10d::allreduce_", now_ns_ - 12, 4, {size * kGradients});
     }
     now_ns_ += 10;
@@ -86,7 +86,7 @@ class Trace {
     add(TracedKind::Operator, is_new ? "aten::detach" : "aten::add_", now_ns_ + 2, 2, {size});
     if (reducer == Reducer::On) {
       add(TracedKind::Operator, "torch::distributed::reducer::mul_out", now_ns_ + 7, 1, {size});
-    } else if (reducer == Reducer::OfAHook) {
+    } else if (reducer != Reducer::Off) {
       add(TracedKind::Operator, "torch::distributed::reducer::copy_", now_ns_ + 7, 1, {size});
     }
     now_ns_ += 20;
@@ -203,7 +203,33 @@ TEST(Kineto, ForwardsAheadOfBackwardsOfWhichTheLastReducesAreMicroBatchesOfOneMo
 
 // Each backward may run through both of two models.
 TEST(Kineto, ForwardsAheadOfBackwardsThatAllReduceMayBeOfSeveralModels) {
-  EXPECT_FALSE(two_ahead(Reducer::On).verdict().fails);
+  const Verdict verdict = two_ahead(Reducer::On).verdict();
+  EXPECT_EQ(verdict.kind, VerdictKind::NotInFile);
+  EXPECT_THAT(verdict.sentence, testing::HasSubstr("which forward a backward answers"));
+}
+
+// As validation between micro-batches does.
+TEST(Kineto, AForwardThatNoBackwardAnswersRunsAheadOfNone) {
+  Trace trace;
+  for (int i = 0; i < 4; ++i) trace.forward().micro_batch(Reducer::On, true).step();
+  EXPECT_EQ(trace.verdict().kind, VerdictKind::OncePerStep);
+}
+
+TEST(Kineto, RanksThatGatherWhatIsOfUnknownSizeMayAverageIt) {
+  Trace trace;
+  for (int i = 0; i < 4; ++i) {
+    trace.micro_batch(Reducer::Off, true).micro_batch(Reducer::Off, false).step();
+    trace.op("c10d::allgather_", {});
+  }
+  EXPECT_EQ(trace.verdict().kind, VerdictKind::NotRecognised);
+}
+
+TEST(Kineto, UnderACommunicationHookWhatIsExchangedElsewhereLeavesOpenWhatItReduces) {
+  Trace trace;
+  for (int i = 0; i < 4; ++i) {
+    trace.micro_batch(Reducer::OfAHookThatReduces, true).op("c10d::allreduce_", {12}).step();
+  }
+  EXPECT_EQ(trace.verdict().kind, VerdictKind::NotInFile);
 }
 
 TEST(Kineto, AnOperatorOnAGradientsSizeBetweenMicroBatchesLeavesOpenWhatItDoes) {
