@@ -1,10 +1,12 @@
-"""Does `gradsync watch` predict what a fix saves? Watches a job that synchronizes too often, or
-chatters, then the same job with the lines changed that the watcher names, and holds the seconds
-that it predicted against those that were saved.
+"""Does `gradsync watch` predict what a fix saves? Watches a job that synchronizes too often,
+chatters, or has buckets that do not suit it, then the same job with the lines changed that the
+watcher names, and holds the seconds that it predicted against those that were saved.
 
     benchmarks/peers/saving [--topology 2x1_200mbit] [--launches 4] [--json FILE]
     benchmarks/peers/saving --job hybrid --topology 2x2_200mbit
     benchmarks/peers/saving --job chatter
+    benchmarks/peers/saving --job overlap
+    benchmarks/peers/saving --job buckets
 
 ddp      accumulating.py: BERT-mini under DistributedDataParallel, 4 micro-batches, and no_sync
          around backward alone
@@ -13,6 +15,9 @@ hybrid   hybrid.py: BERT-mini under fully_shard, sharded within a node and repli
 chatter  chattering.py: a small model under DistributedDataParallel, one micro-batch, and in each
          step 300 barriers, 300 numbers that are summed over ranks, and 4 objects of 1 MiB that are
          gathered
+overlap  bucketing.py: 32 MiB of gradients under DistributedDataParallel in one bucket, of layers
+         that take 0.2 s each in backward
+buckets  bucketing.py: 400 gradients of 16 KiB or less, each in a bucket of its own
 
 The two ways of a job take turns, forth in even launches and back in odd ones; a launch counts the
 median of its steps but the first.
@@ -49,11 +54,13 @@ def replicas_excess_s(watched):
     return policy["saved_s"]
 
 
-CHATTER = ("barriers", "object_collectives", "small_collectives")
+def saved_by(*kinds):
+    """Returns what sums the seconds that mending these wastes is said to save."""
 
+    def saved_s(watched):
+        return sum(waste["saved_s"] for waste in watched["wastes"] if waste["kind"] in kinds)
 
-def chatter_s(watched):
-    return sum(waste["saved_s"] for waste in watched["wastes"] if waste["kind"] in CHATTER)
+    return saved_s
 
 
 @dataclass(frozen=True)
@@ -85,7 +92,21 @@ JOBS = {
         wrong="each",
         right="never",
         verdicts={"each": "once_per_step", "never": "once_per_step"},
-        saved_s=chatter_s,
+        saved_s=saved_by("barriers", "object_collectives", "small_collectives"),
+    ),
+    "overlap": Job(
+        script="bucketing.py",
+        wrong="one_bucket",
+        right="overlapped",
+        verdicts={"one_bucket": "once_per_step", "overlapped": "once_per_step"},
+        saved_s=saved_by("one_bucket", "no_overlap"),
+    ),
+    "buckets": Job(
+        script="bucketing.py",
+        wrong="tensor_by_tensor",
+        right="together",
+        verdicts={"tensor_by_tensor": "once_per_step", "together": "once_per_step"},
+        saved_s=saved_by("small_reductions"),
     ),
 }
 

@@ -14,6 +14,8 @@ FIXED = {
     "ddp": "With the forward enclosed",
     "hybrid": "With replicas all-reduced once",
     "chatter": "Without its chatter",
+    "overlap": "In buckets of an eighth",
+    "buckets": "In buckets as DDP makes them",
 }
 
 

@@ -305,6 +305,14 @@ FIGURES = {
         "harness/watch/README.md",
         comparison_texts.saving_of_link,
     ),
+    **{
+        f"saving_{job}": Comparison(
+            ("benchmarks/peers/saving", "--job", job),
+            "harness/watch/README.md",
+            comparison_texts.saving_of_link,
+        )
+        for job in ("overlap", "buckets")
+    },
     "watch_policies": Judged(
         ("tests/benchmarks/watch_policies_test.py", "--seeds", "1,2,3"),
         "harness/watch/README.md",

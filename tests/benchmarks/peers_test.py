@@ -1,7 +1,7 @@
 """benchmarks/peers: the same training in Python beside gradsync, and what is said about the two.
 
-Covers: accumulating.py, chattering.py, collectives.py, compare.py, fitness.py, hybrid.py,
-launch.py, launches.py, network.py, on_nodes.py, one_step.py, options.py, peers/rank.py,
+Covers: accumulating.py, bucketing.py, chattering.py, collectives.py, compare.py, fitness.py,
+hybrid.py, launch.py, launches.py, network.py, on_nodes.py, one_step.py, options.py, peers/rank.py,
 recording.py, saving.py, peers/strategies.py, recomputation.py, recomputing.py, summary.py,
 watch_cost.py, wrappers.py.
 """
@@ -357,6 +357,23 @@ class SlowLaunches(Comparison):
             {"barriers": 300, "small_collectives": 300, "object_collectives": 4}.items(),
         )
         self.assertNotIn("barriers", [waste["kind"] for waste in after["wastes"]])
+
+    def test_what_buckets_cost(self):
+        """What is told of both jobs, and no more once it is mended."""
+        for job, ways, kind, reductions in (
+            ("overlap", ("one_bucket", "overlapped"), "one_bucket", 1),
+            ("buckets", ("tensor_by_tensor", "together"), "small_reductions", 400),
+        ):
+            file = self.place / f"{job}.json"
+            options = ("--launches", "1", "--steps", "3", "--json", file, "--program", PROGRAM)
+            command = (sys.executable, str(PEERS / "saving.py"), "--job", job, *options)
+            outcome = self.finish(self.start(command=command))
+            self.assertEqual(outcome.status, 0, outcome.err)
+            launches = json.loads(file.read_text())["launches"]
+            before, after = (launches[way][0]["wastes"] for way in ways)
+            told = {waste["kind"]: waste["reductions"] for waste in before}
+            self.assertEqual(told[kind], reductions)
+            self.assertNotIn(kind, [waste["kind"] for waste in after])
 
 
 class WhatRunsAgain(unittest.TestCase):
