@@ -161,3 +161,13 @@ def watch_policies(context, command, seen, _):
         f"({measured_on(context, command)}):"
     )
     return page(wrapped(caption), summary.markdown(rows))
+
+
+def judge(context, command, seen, _):
+    """`seen`: the tally of tests/benchmarks/judge_test.py."""
+    counts = ("traces", "same_verdict", "not_in_file", "not_json")
+    counts += ("of_correct_jobs", "wrong_accusations")
+    rows = [["trace", "jobs", "verdict of watch", "not in it", "no JSON", "correct", "accused"]]
+    for name, tally in [*seen["modes"].items(), ("all", seen["all"])]:
+        rows.append([name, *(str(tally[count]) for count in counts)])
+    return page(wrapped(f"Traces ({measured_on(context, command)}):"), summary.markdown(rows))

@@ -318,6 +318,9 @@ FIGURES = {
         "harness/watch/README.md",
         comparison_texts.watch_policies,
     ),
+    "judge": Judged(
+        ("tests/benchmarks/judge_test.py",), "harness/watch/README.md", comparison_texts.judge
+    ),
     "gate_quiet": gate_folder("quiet"),
     "gate_quiet_drawn": gate_folder("quiet_drawn"),
     "gate_loaded": gate_folder("loaded"),
