@@ -28,7 +28,7 @@ std::vector<std::string> names_of(const std::vector<Entry>& entries) {
 
 const std::vector<std::string> kDtypes{"float32", "bfloat16"};
 
-const std::vector<std::string> kSelections{"none", "attention", "matmul"};
+const std::vector<std::string> kKept{"none", "attention", "matmul"};
 
 const std::vector<std::string> kOffloads{"none", "optimizer_state", "parameters"};
 
@@ -45,9 +45,7 @@ std::vector<Axis> make_axes() {
           flag("static_graph", &Cell::static_graph).under("ddp"),
           one_of("compression", &Cell::compression, {"none", "fp16", "bf16"}).later().under("ddp"),
           every_nth("activation_checkpointing", &Cell::activation_checkpointing).later().lever(),
-          one_of("selective_checkpointing", &Cell::selective_checkpointing, kSelections)
-              .later()
-              .lever(),
+          one_of("selective_checkpointing", &Cell::selective_checkpointing, kKept).later().lever(),
           count_from_zero("frozen_units", &Cell::frozen_units).later(),
           count_from_zero("lora_rank", &Cell::lora_rank).later(),
           one_of("attention", &Cell::attention, {"eager", "sdpa"}).later().lever(),
