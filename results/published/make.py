@@ -338,7 +338,8 @@ def text_of(name, program=PROGRAM):
 def place_of(name):
     """Returns the pattern of a figure's place in its document; group 2 is its text."""
     return re.compile(
-        rf"(<!-- published: {name} -->\n\n)((?:(?!<!-- ).)*?)(\n\n<!-- end of published -->)", re.DOTALL
+        rf"(<!-- published: {name} -->\n\n)((?:(?!<!-- ).)*?)(\n\n<!-- end of published -->)",
+        re.DOTALL,
     )
 
 
