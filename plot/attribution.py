@@ -50,7 +50,7 @@ def _draw_rank(axes: Any, rank: dict[str, Any], y: float) -> None:
 
 def _setting_name(run: Run, part: Part, cell: dict[str, Any]) -> str:
     words = style.setting_words(part, cell["cell"])
-    if len({other["cell"]["topology"] for other in part.cells}) > 1 or not words:
+    if part.has_several_topologies() or not words:
         words.insert(0, style.topology_label(run.context, cell, separator=", "))
     return ", ".join(words)
 

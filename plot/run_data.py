@@ -73,6 +73,9 @@ class Part:
         """Whether a picture of all settings would be illegible, and fronts tell the best ones."""
         return bool(self.on_front) and len(self.settings()) > MOST_SETTINGS
 
+    def has_several_topologies(self) -> bool:
+        return len({cell["cell"]["topology"] for cell in self.cells}) > 1
+
     def paced(self) -> bool:
         return any(cell["timing"] == "paced" for cell in self.cells)
 

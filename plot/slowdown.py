@@ -62,8 +62,7 @@ def _draw_cell(axes: Any, run: Run, cell: dict[str, Any], x: float) -> float:
 
 def _setting_label(run: Run, part: Part, cell: dict[str, Any]) -> str:
     words = [word.replace(" ", "\n") for word in style.setting_words(part, cell["cell"])]
-    topologies = {other["cell"]["topology"] for other in part.cells}
-    if len(topologies) > 1 or not words:
+    if part.has_several_topologies() or not words:
         words.insert(0, style.topology_label(run.context, cell))
     return "\n".join(words)
 

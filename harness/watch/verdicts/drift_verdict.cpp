@@ -20,7 +20,7 @@ constexpr const char* kRanksDrift = "ranks drift";
 constexpr std::int64_t kUnknownBytes = std::numeric_limits<std::int64_t>::max();
 // In place of a number of bytes: no gather makes ranks alike.
 constexpr std::int64_t kNotByGathers = kUnknownBytes;
-constexpr std::int64_t kByAnyGather = 0;
+constexpr std::int64_t kByAnyGather = 1;
 constexpr std::int64_t kEndOfTime = std::numeric_limits<std::int64_t>::max();
 
 bool is_gather(const Event& collective) {
@@ -45,7 +45,7 @@ std::int64_t averaged_bytes(const std::vector<const Event*>& collectives, std::i
     if (collective->bytes < 0 || is_scatter) return kUnknownBytes;
     bytes += collective->bytes;
   }
-  return gathered_bytes >= std::max<std::int64_t>(1, gathered) ? bytes + gathered_bytes : bytes;
+  return gathered_bytes >= gathered ? bytes + gathered_bytes : bytes;
 }
 
 // Whether anything was exchanged outside of backward that can make ranks alike, be it ever so
