@@ -112,11 +112,20 @@ class BertForSequenceClassification::Bert : public torch::nn::Module {
                        model);
   }
 
-  void add_updates(std::int64_t rank, at::Generator& generator) {
+  void add_updates(const LoraUpdates& updates, at::Generator& generator) {
+    const auto add = [&](LoraModules which, const std::shared_ptr<Dense>& dense) {
+      const std::int64_t rank = updates.rank_beside(which);
+      if (rank > 0) dense->add_update(rank, generator);
+    };
     for (const auto& layer : encoder_->layers->list) {
-      layer->attention->self->query->add_update(rank, generator);
-      layer->attention->self->value->add_update(rank, generator);
+      add(LoraModules::QueryValue, layer->attention->self->query);
+      add(LoraModules::Attention, layer->attention->self->key);
+      add(LoraModules::QueryValue, layer->attention->self->value);
+      add(LoraModules::Attention, layer->attention->output->dense);
+      add(LoraModules::AllLinear, layer->intermediate->dense);
+      add(LoraModules::AllLinear, layer->output->dense);
     }
+    add(LoraModules::AllLinear, pooler_->dense);
   }
 
   // Returns the first token, pooled: [micro_batch, hidden].
@@ -286,23 +295,24 @@ void initialise(torch::nn::Module& model, const BertConfig& config, at::Generato
 
 BertForSequenceClassification::BertForSequenceClassification(const BertConfig& config,
                                                              std::uint64_t seed, at::Device device,
-                                                             std::int64_t lora_rank)
+                                                             const LoraUpdates& lora)
     : config_(config),
       bert_(register_module("bert", std::make_shared<Bert>(config))),
       classifier_(
           register_module("classifier", std::make_shared<Dense>(config.hidden, config.labels))) {
   auto generator = at::make_generator<at::CPUGeneratorImpl>(seed);
   initialise(*this, config, generator);
-  if (lora_rank != 0) train_updates(lora_rank, generator);
+  if (lora.rank != 0) train_updates(lora, generator);
   to(device);
 }
 
-void BertForSequenceClassification::train_updates(std::int64_t rank, at::Generator& generator) {
-  if (rank < 0 || rank > config_.hidden) {
-    throw ConfigError(fmt::format("lora_rank: got {} of a BERT {} wide, expected 0 to {}", rank,
-                                  config_.hidden, config_.hidden));
+void BertForSequenceClassification::train_updates(const LoraUpdates& lora,
+                                                  at::Generator& generator) {
+  if (lora.rank < 0 || lora.rank > config_.hidden) {
+    throw ConfigError(fmt::format("lora_rank: got {} of a BERT {} wide, expected 0 to {}",
+                                  lora.rank, config_.hidden, config_.hidden));
   }
-  bert_->add_updates(rank, generator);
+  bert_->add_updates(lora, generator);
   for (auto& item : named_parameters()) {
     const bool is_trained = is_lora_factor(item.key()) || item.key().starts_with("classifier.");
     item.value().set_requires_grad(is_trained);

@@ -15,11 +15,11 @@ namespace gradsync::models {
 class BertForSequenceClassification : public Model {
  public:
   // Parameters are drawn from `seed` alone, whatever the global generator's state.
-  // `lora_rank`: of the updates of attention's queries and values, which are trained with the
-  // classifier while all else is frozen (models/lora.h); as peft has it for a BERT that classifies.
-  // 0: none, and all is trained. Errors: ConfigError for one that no matrix here can have.
+  // `lora`: updates that are trained with the classifier while all else is frozen (models/lora.h),
+  // as peft has them for a BERT that classifies; none: all is trained.
+  // Errors: ConfigError for a rank that no matrix here can have.
   BertForSequenceClassification(const BertConfig& config, std::uint64_t seed, at::Device device,
-                                std::int64_t lora_rank = 0);
+                                const LoraUpdates& lora = {});
 
   at::Tensor loss(const Batch& batch) override;
 
@@ -35,7 +35,7 @@ class BertForSequenceClassification : public Model {
  private:
   class Bert;
   class Dense;
-  void train_updates(std::int64_t rank, at::Generator& generator);
+  void train_updates(const LoraUpdates& lora, at::Generator& generator);
   // Returns the last layer's hidden states, [micro_batch, sequence_length, hidden].
   at::Tensor encode(const Batch& batch);
   at::Tensor classify(const at::Tensor& encoded);

@@ -335,16 +335,16 @@ PassScript kept_layer_pass(const MixtralConfig& config, const MicroBatchShape& s
 
 // It keeps the angles to run again, until it has done its backward.
 PassScript checkpointed_layer_pass(const MixtralConfig& config, const MicroBatchShape& shape,
-                                   const UnitKind& kind, KeptOutputs kept) {
+                                   const UnitKind& kind) {
   using Saved = MemoryScript::Saved;
   const MixtralSizes sizes(config, shape);
   PassScript pass;
   pass.forward.hold({kRandomStateBytes});
   pass.forward.then(
-      layer_forward(config, shape, kind.constant_input, MemoryScript(Saved::Forgotten, kept)));
+      layer_forward(config, shape, kind.constant_input, MemoryScript(Saved::Forgotten, kind.kept)));
   pass.again.hold({kRandomStateBytes});  // to go on from afterwards
   MemoryScript again =
-      until_all_is_saved(config, shape, kind.constant_input, MemoryScript(Saved::Kept, kept));
+      until_all_is_saved(config, shape, kind.constant_input, MemoryScript(Saved::Kept, kind.kept));
   unsaved_goes(sizes, again);
   pass.again.then(again);
   pass.again.free({kRandomStateBytes});
@@ -356,22 +356,21 @@ PassScript checkpointed_layer_pass(const MixtralConfig& config, const MicroBatch
 
 // Keeps nothing, not even its input, and has no backward.
 PassScript frozen_layer_pass(const MixtralConfig& config, const MicroBatchShape& shape,
-                             bool checkpointed, KeptOutputs kept) {
-  const std::int64_t random_state = checkpointed ? kRandomStateBytes : 0;
+                             const UnitKind& kind) {
+  const std::int64_t random_state = kind.checkpointed ? kRandomStateBytes : 0;
   PassScript pass;
   pass.forward.hold({random_state});
-  const MemoryScript layer = layer_forward(
-      config, shape, true,
-      MemoryScript(MemoryScript::Saved::Forgotten, checkpointed ? kept : KeptOutputs::None));
+  const MemoryScript layer =
+      layer_forward(config, shape, true, MemoryScript(MemoryScript::Saved::Forgotten, kind.kept));
   pass.forward.then(layer);
   pass.forward.free({layer.kept_bytes(), random_state, MixtralSizes(config, shape).hidden});
   return pass;
 }
 
 PassScript layer_pass(const MixtralConfig& config, const MicroBatchShape& shape,
-                      const UnitKind& kind, KeptOutputs kept) {
-  if (kind.frozen) return frozen_layer_pass(config, shape, kind.checkpointed, kept);
-  return kind.checkpointed ? checkpointed_layer_pass(config, shape, kind, kept)
+                      const UnitKind& kind) {
+  if (kind.frozen) return frozen_layer_pass(config, shape, kind);
+  return kind.checkpointed ? checkpointed_layer_pass(config, shape, kind)
                            : kept_layer_pass(config, shape, kind);
 }
 
@@ -428,9 +427,7 @@ Footprint mixtral_footprint(const MixtralConfig& config, const MicroBatchShape& 
   const auto layers = static_cast<std::size_t>(config.layers);
   footprint.before = embeddings_pass(sizes, shape, embeddings_are_trained);
   footprint.after = head_pass(sizes, shape, levers.reads_what_is_frozen(layers));
-  SharedPasses passes([&](const UnitKind& kind) {
-    return layer_pass(config, shape, kind, levers.checkpointed.kept);
-  });
+  SharedPasses passes([&](const UnitKind& kind) { return layer_pass(config, shape, kind); });
   for (const MixtralTensor& tensor : mixtral_shapes(config)) {
     std::vector<UnitFootprint>& units = footprint.units;
     if (tensor.unit.empty()) {

@@ -169,8 +169,8 @@ struct ModelOptions {
   // BERT only: how it attends.
   AttentionImplementation attention = AttentionImplementation::Eager;
 
-  // BERT only: trains updates of this rank in place of the weights (models/lora.h); 0: none.
-  std::int64_t lora_rank = 0;
+  // BERT only: updates that are trained in place of the weights (models/lora.h).
+  LoraUpdates lora = {};
 
   // Of parameters and gradients: float32 or bfloat16; a Mixtral, a BERT and the perceptron have
   // both.

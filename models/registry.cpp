@@ -35,9 +35,9 @@ void refuse_mixtrals_options(const std::string& name, const ModelOptions& option
 }
 
 void refuse_low_rank_updates(const std::string& name, const ModelOptions& options) {
-  if (options.lora_rank == 0) return;
+  if (options.lora.rank == 0) return;
   throw ConfigError(fmt::format("lora_rank: got {} for model '{}', expected 0: only a BERT has it",
-                                options.lora_rank, name));
+                                options.lora.rank, name));
 }
 
 void refuse_other_attention(const std::string& name, const ModelOptions& options) {
@@ -86,7 +86,7 @@ class Maker {
     BertConfig attending = config;
     attending.attention = options_.attention;
     return in_dtype(with_weights(std::make_shared<BertForSequenceClassification>(
-        attending, options_.seed, options_.device, options_.lora_rank)));
+        attending, options_.seed, options_.device, options_.lora)));
   }
   Made operator()(const MixtralConfig& config) const {
     refuse_scale(name_, options_);

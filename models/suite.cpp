@@ -166,9 +166,9 @@ DeclaredFootprint declared_footprint(const std::string& name, const FootprintOpt
   const Declared declared(name, options);
   const SuiteModel* model = is_profile(name) ? nullptr : entry_named(suite(), name);
   const std::int64_t highest = model == nullptr ? 0 : describe(*model).highest_lora_rank;
-  if (options.levers.lora_rank > highest) {
+  if (options.levers.lora.rank > highest) {
     return {std::nullopt, fmt::format("'{}' has low-rank updates of rank 0 to {}, got {}", name,
-                                      highest, options.levers.lora_rank)};
+                                      highest, options.levers.lora.rank)};
   }
   if (is_profile(name)) return declared(PacedConfig{.profile = name});
   return model == nullptr ? declared.undeclared() : std::visit(declared, model->config);

@@ -34,18 +34,39 @@ struct CheckpointedUnits {
   }
 };
 
+// Linear layers of a BERT that low-rank updates may be beside; each has those before it, too.
+enum class LoraModules {
+  QueryValue,  // of each layer, as peft has by default
+  Attention,   // keys and attention's output
+  AllLinear,   // feed-forward and the pooler, as peft's "all-linear": all but the classifier
+};
+
+// As `lora_modules` of a plan names them.
+constexpr LoraModules lora_modules(std::string_view name) {
+  if (name == "all_linear") return LoraModules::AllLinear;
+  return name == "attention" ? LoraModules::Attention : LoraModules::QueryValue;
+}
+
+// That are trained in place of a model's weights (models/lora.h).
+struct LoraUpdates {
+  std::int64_t rank = 0;  // 0: there are none, the weights are trained
+  LoraModules modules = LoraModules::QueryValue;
+
+  // Of the update of a layer that came with `which`; 0: it has none.
+  std::int64_t rank_beside(LoraModules which) const { return which <= modules ? rank : 0; }
+};
+
 // Levers of a model, as far as they change what a micro-batch makes.
 struct UnitLevers {
   CheckpointedUnits checkpointed = {};
   std::size_t frozen = 0;  // units from the first on (models/frozen_units.h)
-  // Of the updates that are trained in place of the weights (models/lora.h); 0: the weights are.
-  std::int64_t lora_rank = 0;
+  LoraUpdates lora = {};
   std::int64_t element_bytes = 4;  // of parameters and what is computed: float32; bfloat16: 2
 
   bool freezes(std::size_t unit) const { return unit < frozen; }
   // What unit `unit` reads was made by what is frozen, and needs no gradient.
   bool reads_what_is_frozen(std::size_t unit) const {
-    if (lora_rank > 0) return unit == 0;
+    if (lora.rank > 0) return unit == 0;
     return frozen > 0 && unit <= frozen;
   }
 };
@@ -55,11 +76,13 @@ struct UnitKind {
   UnitKind(const UnitLevers& levers, std::size_t unit)
       : frozen(levers.freezes(unit)),
         checkpointed(levers.checkpointed.has(unit)),
+        kept(checkpointed ? levers.checkpointed.kept : KeptOutputs::None),
         last_to_run(unit == levers.frozen),
         constant_input(levers.reads_what_is_frozen(unit)) {}
 
   bool frozen;
   bool checkpointed;
+  KeptOutputs kept;     // to run again
   bool last_to_run;     // of all backwards
   bool constant_input;  // needs no gradient
 

@@ -23,6 +23,7 @@ UNWRITTEN = {
     "dtype": "float32",
     "frozen_units": 0,
     "fused_optimizer": True,
+    "lora_modules": "query_value",
     "lora_rank": 0,
     "master_weights": False,
     "offload": "none",

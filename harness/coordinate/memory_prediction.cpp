@@ -53,7 +53,7 @@ std::int64_t resident_bytes(const models::MicroBatchShape& shape) {
 models::UnitLevers levers_of(const plan::Cell& cell) {
   return {.checkpointed = checkpointed_units(cell),
           .frozen = static_cast<std::size_t>(cell.frozen_units),
-          .lora_rank = cell.lora_rank,
+          .lora = lora_updates(cell),
           .element_bytes = element_bytes(computed_dtype(cell))};
 }
 
@@ -86,6 +86,10 @@ sync::FsdpMemory fsdp_memory(const plan::Cell& cell, const LaunchSpec& where) {
 }
 
 }  // namespace
+
+models::LoraUpdates lora_updates(const plan::Cell& cell) {
+  return {.rank = cell.lora_rank, .modules = models::lora_modules(cell.lora_modules)};
+}
 
 models::CheckpointedUnits checkpointed_units(const plan::Cell& cell) {
   return {.every = cell.activation_checkpointing,

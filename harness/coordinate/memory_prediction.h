@@ -31,6 +31,8 @@ void add_prediction(results::TrialRecord& record, const plan::Cell& cell, const 
 
 models::CheckpointedUnits checkpointed_units(const plan::Cell& cell);
 
+models::LoraUpdates lora_updates(const plan::Cell& cell);
+
 // Returns the type, "float32" or "bfloat16", in which a cell's model computes: that of its
 // parameters as they are stored, under fsdp as they are gathered.
 const std::string& computed_dtype(const plan::Cell& cell);

@@ -30,6 +30,8 @@ const std::vector<std::string> kDtypes{"float32", "bfloat16"};
 
 const std::vector<std::string> kKept{"none", "attention", "matmul"};
 
+const std::vector<std::string> kLoraModules{"query_value", "attention", "all_linear"};
+
 const std::vector<std::string> kOffloads{"none", "optimizer_state", "parameters"};
 
 std::vector<Axis> make_axes() {
@@ -48,6 +50,7 @@ std::vector<Axis> make_axes() {
           one_of("selective_checkpointing", &Cell::selective_checkpointing, kKept).later().lever(),
           count_from_zero("frozen_units", &Cell::frozen_units).later(),
           count_from_zero("lora_rank", &Cell::lora_rank).later(),
+          one_of("lora_modules", &Cell::lora_modules, kLoraModules).later(),
           one_of("attention", &Cell::attention, {"eager", "sdpa"}).later().lever(),
           one_of("offload", &Cell::offload, kOffloads).later().lever(),
           flag("fused_optimizer", &Cell::fused_optimizer).later(),

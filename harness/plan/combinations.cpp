@@ -79,6 +79,11 @@ Found misfit_of_training(const Cell& cell) {
                               cell.lora_rank),
                   std::to_string(cell.frozen_units)};
   }
+  if (cell.lora_modules != Cell{}.lora_modules && cell.lora_rank == 0) {
+    return Misfit{"lora_modules",
+                  fmt::format("{} where lora_rank is 0: there are no updates", Cell{}.lora_modules),
+                  quoted(cell.lora_modules)};
+  }
   if (cell.wrapper == "fsdp" && cell.optimizer_in_backward && reductions_of(cell) > 1) {
     return Misfit{"optimizer_in_backward",
                   fmt::format("false where strategy {} reduces in each of {} micro-batches: every "

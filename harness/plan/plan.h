@@ -40,10 +40,11 @@ struct Cell {
   std::string selective_checkpointing = "none";  // of checkpointed units: outputs of "attention" or
                                                  // of every "matmul" are kept, and not made again
                                                  // (models/selective.h)
-  int frozen_units = 0;             // of the model, from the first, with all that comes before
-                                    // them: not trained (models/frozen_units.h)
-  int lora_rank = 0;                // of the updates that are trained in place of the model's
-                                    // weights (models/lora.h); 0: the weights are
+  int frozen_units = 0;  // of the model, from the first, with all that comes before
+                         // them: not trained (models/frozen_units.h)
+  int lora_rank = 0;     // of the updates that are trained in place of the model's
+                         // weights (models/lora.h); 0: the weights are
+  std::string lora_modules = "query_value";  // that they are beside; or "attention", "all_linear"
   std::string attention = "eager";  // of a BERT: spelled out, or "sdpa" (models/bert_config.h)
   std::string offload = "none";     // of "optimizer_state" or, under fsdp, "parameters" with their
                                     // gradients and state, to the host (sync/offload.h)

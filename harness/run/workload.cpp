@@ -37,7 +37,7 @@ models::ModelOptions model_options(const RankContext& context, const plan::Cell&
   options.scale = cell.scale;
   options.weights = context.spec.weights;
   options.pace = context.pace;
-  options.lora_rank = cell.lora_rank;
+  options.lora = coordinate::lora_updates(cell);
   if (cell.attention == "sdpa") options.attention = models::AttentionImplementation::Sdpa;
   options.dtype = dtype_named(cell.dtype);
   const bool folded = context.spec.fold_from_bytes > 0;

@@ -173,7 +173,9 @@ class FullyShardTest(ProgramTest):
         torchs = self.steps_of_torch()
         self.assertEqual(len(torchs), 2 * len(OPTIONS) * len(LEVERS))
         ours = self.steps_of_ours("mixtral_tiny", "frozen", frozen_units=[0, 1, 2])
-        ours |= self.steps_of_ours("bert_tiny", "updates", lora_rank=[4])
+        ours |= self.steps_of_ours(
+            "bert_tiny", "updates", lora_rank=[4], lora_modules=["all_linear"]
+        )
         self.assertEqual(len(ours), 2 * len(OPTIONS) * 2 * 4)
         for (*options, where, frozen), counts in torchs.items():
             key = (*options, "none" if where == "none" else "full", frozen)

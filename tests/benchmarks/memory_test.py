@@ -295,6 +295,31 @@ class LeversTest(ProgramTest):
                 self.assertLess(peak, peaks[others, 0])
                 self.assertLess(peak, peaks[others, 128])
 
+    def test_updates_of_more_modules_hold_and_move_what_is_predicted(self):
+        rank, hidden, intermediate, layers = 4, 128, 512, 2
+        plan = with_cells(
+            HELD,
+            wrapper=["ddp", "fsdp"],
+            strategy=["no_sync"],
+            lora_rank=[rank],
+            lora_modules=["attention", "all_linear"],
+            activation_checkpointing=["full"],
+            accumulation_steps=self.ACCUMULATIONS,
+        )
+        outcome = self.run_plan(plan)
+        self.assertEqual(outcome.status, 0, outcome.err)
+        of_attention = layers * 4 * 2 * hidden * rank
+        of_all = of_attention + layers * 2 * (hidden + intermediate) * rank + 2 * hidden * rank
+        classifier = 2 * hidden + 2
+        elements = {"attention": of_attention + classifier, "all_linear": of_all + classifier}
+        moved = {}
+        for trial in self.trials():
+            self.assert_holds_what_is_predicted(trial)
+            if trial["cell"]["wrapper"] == "ddp":
+                bytes_moved = trial["ledger"]["per_step"]["all_reduce"]["bytes"]
+                moved[trial["cell"]["lora_modules"]] = bytes_moved
+        self.assertEqual(moved, {which: 4 * count for which, count in elements.items()})
+
     def test_attention_holds_what_is_predicted_whoever_spells_it_out(self):
         plan = with_cells(
             HELD,

@@ -4,12 +4,13 @@ usage: bert_oracle.py FOLDER LAYERS HIDDEN HEADS INTERMEDIATE
 FOLDER gets model.safetensors (random weights), gradients.safetensors (of the mean loss, in
 evaluation mode), checkpointed.safetensors (in training mode, with dropout and every layer
 checkpointed), sdpa.safetensors (in training mode, with torch's scaled_dot_product_attention),
-lora.safetensors and lora_gradients.safetensors (peft's low-rank updates, in training
-mode, with dropout) and answers.json: names and shapes in order, a padded and an unpadded batch,
+lora_WHICH.safetensors and lora_WHICH_gradients.safetensors (peft's low-rank updates, in training
+mode, with dropout, by what they are beside) and answers.json: names and shapes in order, a padded and an unpadded batch,
 logits and losses, and names in the order in which backward makes their gradients ready.
 Exit status 77: transformers or peft cannot be imported.
 """
 
+import copy
 import json
 import sys
 from pathlib import Path
@@ -30,6 +31,12 @@ PRODUCTS = tuple(getattr(torch.ops.aten, name).default for name in ("mm", "addmm
 LABELS = (1, 0, 1)
 SEED = 5  # of dropout's masks
 LORA_RANK = 3
+# By names of ours: what they are beside, as peft is told.
+LORA_MODULES = {
+    "query_value": None,
+    "attention": ["query", "key", "value", "attention.output.dense"],
+    "all_linear": "all-linear",
+}
 
 
 def build_model(layers, hidden, heads, intermediate):
@@ -104,10 +111,11 @@ def name_in_the_model(name):
     return name
 
 
-def train_updates(model, batch, folder):
+def train_updates(model, which, batch, folder):
     """Returns what peft trains of the model, in training mode, with updates that are not zero."""
-    model.gradient_checkpointing_disable()
-    peft = get_peft_model(model, LoraConfig(task_type="SEQ_CLS", r=LORA_RANK)).train()
+    targets = LORA_MODULES[which]
+    config = LoraConfig(task_type="SEQ_CLS", r=LORA_RANK, target_modules=targets)
+    peft = get_peft_model(copy.deepcopy(model), config).train()
     named = {name_in_the_model(name): p for name, p in peft.named_parameters()}
     named.pop(None)
     ready = []
@@ -116,13 +124,13 @@ def train_updates(model, batch, folder):
             torch.nn.init.normal_(parameter, std=0.1)
         if parameter.requires_grad:
             parameter.register_post_accumulate_grad_hook(lambda _, name=name: ready.append(name))
-    save_file({name: p.detach() for name, p in named.items()}, folder / "lora.safetensors")
+    save_file({name: p.detach() for name, p in named.items()}, folder / f"lora_{which}.safetensors")
     peft.zero_grad()
     torch.manual_seed(SEED)
     loss = peft(**batch).loss
     loss.backward()
     gradients = {name: p.grad for name, p in named.items() if p.grad is not None}
-    save_file(gradients, folder / "lora_gradients.safetensors")
+    save_file(gradients, folder / f"lora_{which}_gradients.safetensors")
     parameters = [[name, list(p.shape), p.requires_grad] for name, p in named.items()]
     return {"loss": loss.item(), "parameters": parameters, "ready": ready}
 
@@ -153,7 +161,10 @@ def main(folder, *size):
     answers["checkpointed_loss"], gradients = train_checkpointed(model, full_batch)
     save_file(gradients, folder / "checkpointed.safetensors")
     answers["kept_bytes"] = kept_by_selective_checkpointing(model, full_batch)
-    answers["lora"] = train_updates(model, full_batch, folder)
+    model.gradient_checkpointing_disable()
+    answers["lora"] = {
+        which: train_updates(model, which, full_batch, folder) for which in LORA_MODULES
+    }
     (folder / "answers.json").write_text(json.dumps(answers))
 
 

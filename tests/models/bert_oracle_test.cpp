@@ -178,10 +178,12 @@ TEST_P(Oracle, TrainsWithScaledDotProductAttentionAsTransformersDoes) {
 
 // peft's, with dropout and with updates that are not zero: what is trained, in which order, and how
 // far it would go. Values in one dtype, as read from one file.
-TEST_P(Oracle, TrainsLowRankUpdatesAsPeftDoes) {
-  const json& wanted = answers_->values["lora"];
-  BertForSequenceClassification model(GetParam(), 1, at::kCPU, kLoraRank);
-  load_safetensors(answers_->folder.file("lora.safetensors"), model);
+void expect_trained_as_by_peft(const BertConfig& config, const test::Answers& answers,
+                               const std::string& which) {
+  SCOPED_TRACE(which);
+  const json& wanted = answers.values["lora"][which];
+  BertForSequenceClassification model(config, 1, at::kCPU, {kLoraRank, lora_modules(which)});
+  load_safetensors(answers.folder.file("lora_" + which + ".safetensors"), model);
   json parameters = json::array();
   std::vector<std::string> ready;
   for (const auto& item : model.named_parameters()) {
@@ -195,11 +197,11 @@ TEST_P(Oracle, TrainsLowRankUpdatesAsPeftDoes) {
   }
   EXPECT_EQ(parameters, wanted["parameters"]);
   at::manual_seed(kSeed);
-  const at::Tensor loss = model.loss(batch_of(answers_->values["batches"][1]));
+  const at::Tensor loss = model.loss(batch_of(answers.values["batches"][1]));
   EXPECT_NEAR(loss.item<double>(), wanted["loss"].get<double>(), kTolerance);
   loss.backward();
   EXPECT_EQ(json(ready), wanted["ready"]);
-  const SafetensorsFile file(answers_->folder.file("lora_gradients.safetensors"));
+  const SafetensorsFile file(answers.folder.file("lora_" + which + "_gradients.safetensors"));
   std::size_t compared = 0;
   for (const auto& item : model.named_parameters()) {
     if (!item.value().grad().defined()) continue;
@@ -211,6 +213,12 @@ TEST_P(Oracle, TrainsLowRankUpdatesAsPeftDoes) {
     ++compared;
   }
   EXPECT_EQ(compared, ready.size());
+}
+
+TEST_P(Oracle, TrainsLowRankUpdatesAsPeftDoes) {
+  for (const char* which : {"query_value", "attention", "all_linear"}) {
+    expect_trained_as_by_peft(GetParam(), *answers_, which);
+  }
 }
 
 INSTANTIATE_TEST_SUITE_P(

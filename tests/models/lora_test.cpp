@@ -19,14 +19,16 @@
 namespace gradsync::models {
 namespace {
 
+using testing::Contains;
 using testing::ElementsAre;
 using testing::HasSubstr;
+using testing::SizeIs;
 
 constexpr std::int64_t kRank = 5;
 
-std::shared_ptr<Model> bert_tiny(std::int64_t rank) {
+std::shared_ptr<Model> bert_tiny(std::int64_t rank, LoraModules modules = LoraModules::QueryValue) {
   ModelOptions options;
-  options.lora_rank = rank;
+  options.lora = {rank, modules};
   return find_model("bert_tiny").make(options);
 }
 
@@ -50,11 +52,16 @@ at::Tensor loss_of(Model& model) {
   return model.loss(data.next());
 }
 
-TEST(Lora, TrainsQueriesValuesAndTheClassifierAlone) {
+std::vector<std::string> trained_by(Model& model) {
   std::vector<std::string> trained;
-  for (const auto& item : bert_tiny(kRank)->named_parameters()) {
+  for (const auto& item : model.named_parameters()) {
     if (item.value().requires_grad()) trained.push_back(item.key());
   }
+  return trained;
+}
+
+TEST(Lora, TrainsQueriesValuesAndTheClassifierAlone) {
+  const std::vector<std::string> trained = trained_by(*bert_tiny(kRank));
   const std::string layers = "bert.encoder.layer.";
   EXPECT_THAT(trained, ElementsAre(layers + "0.attention.self.query.lora_A.weight",
                                    layers + "0.attention.self.query.lora_B.weight",
@@ -65,6 +72,15 @@ TEST(Lora, TrainsQueriesValuesAndTheClassifierAlone) {
                                    layers + "1.attention.self.value.lora_A.weight",
                                    layers + "1.attention.self.value.lora_B.weight",
                                    "classifier.weight", "classifier.bias"));
+}
+
+TEST(Lora, TrainsMoreWhereMoreHasUpdates) {
+  // Factors of so many linear layers in each of two layers, of the pooler, the classifier's.
+  EXPECT_THAT(trained_by(*bert_tiny(kRank, LoraModules::Attention)), SizeIs(2 * 2 * 4 + 2));
+  const std::vector<std::string> all = trained_by(*bert_tiny(kRank, LoraModules::AllLinear));
+  EXPECT_THAT(all, SizeIs(2 * 2 * 6 + 2 + 2));
+  EXPECT_THAT(all, Contains("bert.encoder.layer.1.output.dense.lora_A.weight"));
+  EXPECT_THAT(all, Contains("bert.pooler.dense.lora_B.weight"));
 }
 
 // A as a linear layer begins, B as nothing: for `in` inputs, uniform in +- 1 / sqrt(in), whose
@@ -94,7 +110,7 @@ TEST(Lora, GivesTheSameBitsWhereLayersRunAgain) {
   std::map<std::string, at::Tensor> gradients[2];
   at::Tensor losses[2];
   for (const int every : {0, 1}) {
-    const auto model = bert_tiny(kRank);
+    const auto model = bert_tiny(kRank, LoraModules::AllLinear);
     move_updates(*model);
     model->set_recomputation({{every}, {}});
     losses[every] = loss_of(*model);
@@ -105,7 +121,7 @@ TEST(Lora, GivesTheSameBitsWhereLayersRunAgain) {
   }
   EXPECT_TRUE(losses[0].equal(losses[1]));
   EXPECT_FALSE(losses[0].equal(loss_of(*bert_tiny(0))));
-  EXPECT_EQ(gradients[0].size(), 2 * 4 + 2);
+  EXPECT_EQ(gradients[0].size(), 2 * 2 * 6 + 2 + 2);
   EXPECT_EQ(gradients[1].size(), gradients[0].size());
   for (const auto& [name, gradient] : gradients[0]) {
     EXPECT_TRUE(gradient.ne(0).any().item<bool>()) << name;
@@ -117,7 +133,7 @@ TEST(Lora, IsOnlyForABertAndNoWiderThanThat) {
   FakeClock clock;
   ModelOptions options;
   options.pace = host_pace(clock);
-  options.lora_rank = 4;
+  options.lora = {4};
   for (const char* name : {"mlp", "convnet", "mixtral_tiny", "paced_bert_base_t4"}) {
     EXPECT_EQ(
         test::message_of<ConfigError>([&] { find_model(name).make(options); }),

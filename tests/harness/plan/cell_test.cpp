@@ -65,6 +65,7 @@ TEST(Cells, EveryAxisOfDdpReachesItsField) {
                   {"activation_checkpointing", {"every_3"}},
                   {"selective_checkpointing", {"matmul"}},
                   {"lora_rank", {8}},
+                  {"lora_modules", {"all_linear"}},
                   {"attention", {"sdpa"}},
                   {"offload", {"optimizer_state"}},
                   {"fused_optimizer", {false}}};
@@ -76,6 +77,7 @@ TEST(Cells, EveryAxisOfDdpReachesItsField) {
   expected.activation_checkpointing = 3;
   expected.selective_checkpointing = "matmul";
   expected.lora_rank = 8;
+  expected.lora_modules = "all_linear";
   expected.attention = "sdpa";
   expected.offload = "optimizer_state";
   expected.fused_optimizer = false;
@@ -223,6 +225,19 @@ TEST(Cells, LowRankUpdatesLeaveNoUnitToFreeze) {
   plan["cells"]["frozen_units"] = {2};
   EXPECT_THAT(complaint(plan), HasSubstr("'cells.frozen_units': got 2, expected 0 where lora_rank "
                                          "is 4: the weights of every unit are frozen then"));
+}
+
+TEST(Cells, OnlyLowRankUpdatesAreBesideModules) {
+  json plan = sample_plan();
+  plan["cells"]["lora_rank"] = {4};
+  plan["cells"]["lora_modules"] = {"query_value", "attention", "all_linear"};
+  EXPECT_EQ(complaint(plan), "no error");
+  plan["cells"]["lora_rank"] = {0};
+  EXPECT_THAT(complaint(plan), HasSubstr("'cells.lora_modules': got \"attention\", expected "
+                                         "query_value where lora_rank is 0: there are no updates"));
+  EXPECT_EQ(complaint_about_axis("lora_modules", {"key"}),
+            "p.json: field 'cells.lora_modules': got \"key\", expected one of query_value, "
+            "attention, all_linear");
 }
 
 TEST(Cells, OnlyUnitsThatRunAgainKeepOutputs) {

@@ -34,7 +34,7 @@ struct Recipe {
   // With an eps as large as gradients, what they differ by in rounding is not blown up.
   sync::AdamWOptions optimizer{.lr = 1e-3, .eps = 1e-2};
   bool balanced_routing = false;
-  std::int64_t lora_rank = 0;
+  models::LoraUpdates lora = {};
   int steps = 4;
 };
 
@@ -48,7 +48,7 @@ struct Trained {
 std::shared_ptr<models::Model> make(const Recipe& recipe) {
   models::ModelOptions options;
   options.balanced_routing = recipe.balanced_routing;
-  options.lora_rank = recipe.lora_rank;
+  options.lora = recipe.lora;
   auto model = models::find_model(recipe.model).make(options);
   model->eval();
   return model;
@@ -212,9 +212,11 @@ TEST_P(FsdpModels, TrainAsUnderDdpAndAlone) {
 
 // Weights of a layer are gathered for its input's gradient, though they have none.
 TEST(FsdpModelsWithLowRankUpdates, TrainAsUnderDdpAndAlone) {
-  for (const int world_size : {1, 2, 3}) {
-    expect_all_alike({.model = "bert_tiny", .lora_rank = 3}, world_size);
-  }
+  using models::LoraModules;
+  expect_all_alike({.model = "bert_tiny", .lora = {3, LoraModules::QueryValue}}, 1);
+  expect_all_alike({.model = "bert_tiny", .lora = {3, LoraModules::QueryValue}}, 2);
+  expect_all_alike({.model = "bert_tiny", .lora = {3, LoraModules::AllLinear}}, 2);
+  expect_all_alike({.model = "bert_tiny", .lora = {3, LoraModules::Attention}}, 3);
 }
 
 // ctest's fsdp_models_slow_test.

@@ -34,7 +34,7 @@ std::shared_ptr<models::Model> make_model(std::string name) {
   options.pace = models::host_pace(steady_clock());
   if (name.ends_with(kWithUpdates)) {
     name.resize(name.size() - kWithUpdates.size());
-    options.lora_rank = 3;
+    options.lora = {3, models::LoraModules::AllLinear};
   }
   const models::ModelEntry entry = models::find_model(name);
   if (entry.compute == models::Compute::Paced) options.scale = 1000;

@@ -3,12 +3,21 @@
 
 #include <vector>
 
+#include "tests/harness/sync/step_memory/low_rank.h"
 #include "tests/harness/sync/step_memory/points.h"
 
 namespace gradsync::test {
 namespace {
 
 using models::UnitLevers;
+
+void add_low_rank(const Subject& subject, models::CheckpointedUnits checkpointed,
+                  std::vector<UnitLevers>& all) {
+  if (subject.name != "bert") return;
+  for (const models::LoraModules modules : kEachLoraModules) {
+    all.push_back({.checkpointed = checkpointed, .lora = {4, modules}});
+  }
+}
 
 // Every combination of what of a model is frozen and what is checkpointed, and what outputs these
 // keep where all are.
@@ -18,12 +27,12 @@ std::vector<UnitLevers> combinations(const Subject& subject) {
     for (int frozen = 0; frozen <= most_frozen(subject); ++frozen) {
       all.push_back({{every}, static_cast<std::size_t>(frozen)});
     }
-    if (subject.name == "bert") all.push_back({.checkpointed = {every}, .lora_rank = 4});
+    add_low_rank(subject, {every}, all);
   }
   for (const models::KeptOutputs kept :
        {models::KeptOutputs::Attention, models::KeptOutputs::Matmul}) {
     all.push_back({.checkpointed = {1, kept}});
-    if (subject.name == "bert") all.push_back({.checkpointed = {1, kept}, .lora_rank = 4});
+    add_low_rank(subject, {1, kept}, all);
   }
   return all;
 }
@@ -62,8 +71,8 @@ TEST_F(StepMemoryFormula, OfEveryCombinationOfLeversIsWhatTheMeterCounts) {
         return 2 + 2 * 2;
       });
     }
-    const int selective = 2 + 4 + 2;
-    EXPECT_EQ(cells, ((3 + 5 + 4) * 3 + selective) * 2 * 6);
+    const int selective = 2 + 2 * (1 + 3) + 2;
+    EXPECT_EQ(cells, ((3 + (4 + 3) + 4) * 3 + selective) * 2 * 6);
   });
 }
 

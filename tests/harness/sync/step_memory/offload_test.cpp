@@ -36,7 +36,7 @@ TEST_F(StepMemoryFormula, OfHybridShardingThatOffloadsIsWhatTheMeterCounts) {
     measure::meter().install();
     const sync::FsdpGroups groups = hybrid_groups(rank, 2);
     for (int bits = 0; bits < 32; ++bits) {
-      Point point = point_of(bits, {.lora_rank = bits % 2 == 0 ? 0 : 3});
+      Point point = point_of(bits, {.lora = {bits % 2 == 0 ? 0 : 3}});
       point.offload = bits % 3 == 0 ? Offload::OptimizerState : Offload::Parameters;
       expect_fsdp_as_predicted(groups, bert(), bits, point);
     }

@@ -162,11 +162,11 @@ sync::FsdpMemory memory_of(const FsdpOptions& options, int ranks) {
 
 std::string Point::words() const {
   return fmt::format(
-      "{} x {}, syncs {}, every {} checkpointed, {} frozen, updates of rank {}, {} bytes an "
+      "{} x {}, syncs {}, every {} checkpointed, {} frozen, updates {} of rank {}, {} bytes an "
       "element, steps in backward {}, master weights {}, offload {}",
       shape.examples, shape.length, fmt::join(syncs, " "), levers.checkpointed.every, levers.frozen,
-      levers.lora_rank, levers.element_bytes, optimizer_in_backward, master_weights,
-      static_cast<int>(offload));
+      static_cast<int>(levers.lora.modules), levers.lora.rank, levers.element_bytes,
+      optimizer_in_backward, master_weights, static_cast<int>(offload));
 }
 
 std::vector<std::vector<bool>> policies() {

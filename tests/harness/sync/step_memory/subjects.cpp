@@ -80,8 +80,8 @@ std::vector<Subject> subjects() {
            models::mlp_footprint},
           {"bert",
            [](const UnitLevers& levers) {
-             return std::make_shared<models::BertForSequenceClassification>(
-                 small_bert(), 1, at::kCPU, levers.lora_rank);
+             return std::make_shared<models::BertForSequenceClassification>(small_bert(), 1,
+                                                                            at::kCPU, levers.lora);
            },
            [](const MicroBatchShape& shape, const UnitLevers& levers) {
              return *bert_footprint(small_bert(), shape, levers);
@@ -134,7 +134,7 @@ Subject bert_with_sdpa() {
   return {"bert with sdpa",
           [=](const UnitLevers& levers) {
             return std::make_shared<models::BertForSequenceClassification>(config(), 1, at::kCPU,
-                                                                           levers.lora_rank);
+                                                                           levers.lora);
           },
           [=](const MicroBatchShape& shape, const UnitLevers& levers) {
             return *bert_footprint(config(), shape, levers);

@@ -69,6 +69,23 @@ TEST_F(StepMemoryFormula, OfUnitsThatKeepOutputsIsWhatTheMeterCounts) {
   });
 }
 
+// A BERT's, with what updates of low rank are beside x what of them is kept: 12 points.
+TEST_F(StepMemoryFormula, OfLowRankUpdatesThatKeepOutputsIsWhatTheMeterCounts) {
+  on_one_to_three_ranks([](RankHarness& rank) {
+    int number = 0;
+    for (const models::LoraModules modules : kEachLoraModules) {
+      for (const models::KeptOutputs kept :
+           {models::KeptOutputs::Attention, models::KeptOutputs::Matmul}) {
+        if (number++ % 3 + 1 != rank.world_size) continue;
+        const Point point =
+            point_of(number, {.checkpointed = {number % 2 + 1, kept}, .lora = {3, modules}});
+        expect_ddp_as_predicted(rank, bert(), number % 2 == 0, point);
+        expect_fsdp_as_predicted({rank.group, nullptr}, bert(), number % 16, point);
+      }
+    }
+  });
+}
+
 // What is frozen x what is checkpointed, for those whose units may be.
 template <typename Run>
 void for_each_freezing(const Run& run) {
@@ -158,7 +175,8 @@ TEST_F(StepMemoryFormula, OfScaledDotProductAttentionIsWhatTheMeterCounts) {
     for (const int every : {0, 1, 2}) {
       some.push_back({.checkpointed = {every}});
       some.push_back({.checkpointed = {every}, .frozen = 1});
-      some.push_back({.checkpointed = {every}, .lora_rank = 3});
+      some.push_back({.checkpointed = {every},
+                      .lora = {3, kEachLoraModules[static_cast<std::size_t>(every)]}});
     }
     int number = 0;
     for (const UnitLevers& levers : some) {
