@@ -67,16 +67,18 @@ def _draw_front(axes: Any, points: list[dict[str, Any]]) -> None:
 
 
 def _number_rows(front: list[dict[str, Any]], axes: Any) -> None:
-    """Each point of the front has the number of its row in the page's table."""
+    """Each point of the front has the number of its row in the page's table: left of it, where
+    nobody is as fast with less, and below, where nobody is faster with as much, by turns.
+    """
+    left = {"xytext": (-7, 0), "ha": "right", "va": "center"}
+    below = {"xytext": (0, -8), "ha": "center", "va": "top"}
     for number, point in enumerate(front, start=1):
         axes.annotate(
             str(number),
             (point["peak_allocated_bytes"] / MIB, point["step_s"]),
-            xytext=(0, -8),
             textcoords="offset points",
-            ha="center",
-            va="top",
             fontsize=8,
+            **(left if number % 2 else below),
         )
 
 

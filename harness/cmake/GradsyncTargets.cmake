@@ -151,7 +151,7 @@ endfunction()
 
 # LibTorch's headers cost 10 to 20 s per translation unit: parse them once. It brings headers of a
 # newer fmt than the system's library, which are made an archive of, too: as a part of each translation
-# unit they would cost it 3 s. Both go together: every version of fmt has an inline namespace of its
+# unit they would cost it 2 s. Both go together: every version of fmt has an inline namespace of its
 # own.
 function(gradsync_use_torch target)
   if(NOT TARGET gradsync_torch_fmt)
@@ -160,6 +160,5 @@ function(gradsync_use_torch target)
   endif()
   gradsync_use_headers(${target} torch_pch
     LINK gradsync_torch_fmt nlohmann_json::nlohmann_json gradsync::libtorch
-    HEADERS <torch/nn/module.h> <torch/csrc/autograd/custom_function.h>
-      <torch/csrc/distributed/c10d/reducer.hpp> <nlohmann/json.hpp> <fmt/format.h>)
+    HEADERS <torch/nn/module.h> <torch/csrc/distributed/c10d/reducer.hpp> <nlohmann/json.hpp> <fmt/format.h>)
 endfunction()
