@@ -5,8 +5,9 @@ FOLDER gets model.safetensors (random weights), gradients.safetensors (of the me
 evaluation mode), checkpointed.safetensors (in training mode, with dropout and every layer
 checkpointed), sdpa.safetensors (in training mode, with torch's scaled_dot_product_attention),
 lora_WHICH.safetensors and lora_WHICH_gradients.safetensors (peft's low-rank updates, in training
-mode, with dropout, by what they are beside) and answers.json: names and shapes in order, a padded and an unpadded batch,
-logits and losses, and names in the order in which backward makes their gradients ready.
+mode, with dropout, by what they are beside) and answers.json: names and shapes in order, a padded
+and an unpadded batch, logits and losses, and names in the order in which backward makes their
+gradients ready.
 Exit status 77: transformers or peft cannot be imported.
 """
 
