@@ -1,5 +1,5 @@
-// fmt as an archive, made of headers alone: the system's fmt 9, where it is a shared library only, and
-// that of LibTorch, which has no library at all. It has the instantiations of fmt's own
+// fmt as an archive, made of headers alone: the system's fmt 9, where it is a shared library only,
+// and that of LibTorch, which has no library at all. It has the instantiations of fmt's own
 // src/format.cc for char, which nobody else makes.
 #include <fmt/format-inl.h>
 
