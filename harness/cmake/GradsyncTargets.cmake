@@ -98,7 +98,7 @@ function(gradsync_test name)
   else()
     gradsync_use_common_headers(${name})
   endif()
-  # A quarter less of the compiler's time than by gradsync_build_fast(), for what runs in tests alone.
+  # A seventh less of the compiler's time than by gradsync_build_fast(), for what runs in tests alone.
   # GCC 12 then takes a part of std::regex for uninitialised.
   target_compile_options(${name} PRIVATE $<$<CONFIG:Release>:-Og>
     $<$<CXX_COMPILER_ID:GNU>:-Wno-maybe-uninitialized>)
