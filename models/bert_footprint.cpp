@@ -88,13 +88,10 @@ std::vector<std::int64_t> pooler_parameters(const BertConfig& config) {
   return {config.hidden * config.hidden, config.hidden};
 }
 
-// Of its update, if it has one.
-std::vector<std::int64_t> pooler_factors(const BertConfig& config, const LoraUpdates& lora) {
-  std::vector<std::int64_t> elements;
-  if (lora.rank_beside(LoraModules::AllLinear) > 0) {
-    elements.assign(2, config.hidden * lora.rank);
-  }
-  return elements;
+// Of a layer's update, if it has one.
+std::vector<std::int64_t> factors(const bert::Linear& layer) {
+  if (!layer.has_update()) return {};
+  return {layer.a / layer.element, layer.b / layer.element};
 }
 
 std::vector<std::int64_t> classifier_parameters(const BertConfig& config) {
@@ -102,16 +99,16 @@ std::vector<std::int64_t> classifier_parameters(const BertConfig& config) {
 }
 
 // What is in no layer, in its order, with what of it is trained.
-void add_other_parameters(const BertConfig& config, const UnitLevers& levers,
+void add_other_parameters(const BertConfig& config, const Sizes& sizes, const UnitLevers& levers,
                           Footprint& footprint) {
-  const auto add = [&](const std::vector<std::int64_t>& sizes, bool trained) {
+  const auto add = [&](const std::vector<std::int64_t>& elements, bool trained) {
     auto& list = trained ? footprint.other_parameters : footprint.other_frozen;
-    list.insert(list.end(), sizes.begin(), sizes.end());
+    list.insert(list.end(), elements.begin(), elements.end());
   };
   const bool has_updates = levers.lora.rank > 0;
   add(embeddings_parameters(config), levers.frozen == 0 && !has_updates);
   add(pooler_parameters(config), !has_updates);
-  add(pooler_factors(config, levers.lora), true);
+  add(factors(sizes.pooler), true);
   add(classifier_parameters(config), true);
 }
 
@@ -123,20 +120,13 @@ std::vector<std::int64_t> layer_parameters(const BertConfig& config) {
           wide,   config.hidden, config.hidden, config.hidden};
 }
 
-// Which are trained in place of what the layer has: both factors of each, in the layer's order.
-void add_updates(const BertConfig& config, const LoraUpdates& lora, UnitFootprint& unit) {
+// Which are trained in place of what the unit has, in its order.
+void add_updates(const Sizes& sizes, UnitFootprint& unit) {
   unit.frozen.swap(unit.parameters);
-  const auto add = [&](LoraModules which, std::int64_t in, std::int64_t out) {
-    const std::int64_t rank = lora.rank_beside(which);
-    if (rank > 0) unit.parameters.insert(unit.parameters.end(), {rank * in, out * rank});
-  };
-  const std::int64_t hidden = config.hidden;
-  add(LoraModules::QueryValue, hidden, hidden);  // queries
-  add(LoraModules::Attention, hidden, hidden);   // keys
-  add(LoraModules::QueryValue, hidden, hidden);  // values
-  add(LoraModules::Attention, hidden, hidden);   // attention's output
-  add(LoraModules::AllLinear, hidden, config.intermediate);
-  add(LoraModules::AllLinear, config.intermediate, hidden);
+  for (const bert::Linear* layer : {&sizes.query, &sizes.key, &sizes.value, &sizes.attention_output,
+                                    &sizes.intermediate, &sizes.output}) {
+    for (const std::int64_t elements : factors(*layer)) unit.parameters.push_back(elements);
+  }
 }
 
 }  // namespace
@@ -148,7 +138,7 @@ std::optional<Footprint> bert_footprint(const BertConfig& config, const MicroBat
   }
   const Sizes sizes(config, shape, levers);
   Footprint footprint;
-  add_other_parameters(config, levers, footprint);
+  add_other_parameters(config, sizes, levers, footprint);
   // Positions and token types.
   footprint.buffer_bytes = {config.positions * kLongBytes, config.positions * kLongBytes};
   const bool embeddings_are_frozen = levers.reads_what_is_frozen(0);
@@ -163,7 +153,7 @@ std::optional<Footprint> bert_footprint(const BertConfig& config, const MicroBat
                                passes.of({levers, i})});
     UnitFootprint& unit = footprint.units.back();
     if (levers.freezes(i)) freeze(unit);
-    if (levers.lora.rank > 0) add_updates(config, levers.lora, unit);
+    if (levers.lora.rank > 0) add_updates(sizes, unit);
   }
   return footprint;
 }
