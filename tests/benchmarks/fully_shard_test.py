@@ -166,7 +166,8 @@ class FullyShardTest(ProgramTest):
                 UPDATES if "lora_rank" in cell else cell.get("frozen_units", 0),
             )
             moved = trial["ledger"]["per_step"]
-            steps[key] = {name: moved[name]["count"] for name in OPERATIONS}
+            counts = {name: moved[name]["count"] for name in OPERATIONS}
+            self.assertEqual(steps.setdefault(key, counts), counts, cell)
         return steps
 
     def test_every_option_communicates_as_fully_shard_does(self):
@@ -174,7 +175,7 @@ class FullyShardTest(ProgramTest):
         self.assertEqual(len(torchs), 2 * len(OPTIONS) * len(LEVERS))
         ours = self.steps_of_ours("mixtral_tiny", "frozen", frozen_units=[0, 1, 2])
         ours |= self.steps_of_ours(
-            "bert_tiny", "updates", lora_rank=[4], lora_modules=["all_linear"]
+            "bert_tiny", "updates", lora_rank=[4], lora_modules=["query_value", "all_linear"]
         )
         self.assertEqual(len(ours), 2 * len(OPTIONS) * 2 * 4)
         for (*options, where, frozen), counts in torchs.items():
