@@ -11,6 +11,8 @@ target_compile_options(gradsync_flags INTERFACE -Wall -Wextra -Wno-unused-parame
 target_compile_options(gradsync_flags INTERFACE
   $<$<CXX_COMPILER_ID:GNU>:-Wno-unknown-warning-option> $<$<CXX_COMPILER_ID:GNU>:-Wno-restrict>
   $<$<CXX_COMPILER_ID:GNU>:-Wno-subobject-linkage>)
+# ccache needs it of GCC to see what a precompiled header contains.
+target_compile_options(gradsync_flags INTERFACE $<$<CXX_COMPILER_ID:GNU>:-fpch-preprocess>)
 if(GRADSYNC_SANITIZE)
   target_compile_options(gradsync_flags INTERFACE -fsanitize=${GRADSYNC_SANITIZE} -fno-omit-frame-pointer)
   target_link_options(gradsync_flags INTERFACE -fsanitize=${GRADSYNC_SANITIZE})
