@@ -3,23 +3,30 @@
 tests/mutations.json lists the places: in `file`, the text `find` (which occurs once) becomes
 `replace`; then the ctest test `test` must fail, and where `case` is given, in that GoogleTest case.
 `about` says in words what is broken. Each is tried on a copy of the tree in build/mutations, where
-all of these tests pass first.
+its test passes first.
 
-usage: tests/mutations.py [--only TEXT] [--list]      after harness/setup --tests --oracles
+tests/mutations_noticed.txt keeps a digest of each mutation that a test noticed and of the file it
+broke. A run leaves these out and goes on with the others, so that it can be ended at any time;
+--all tries every one.
+
+usage: tests/mutations.py [--only TEXT] [--all] [--list]      after harness/setup --tests --oracles
 Exit status: 0 every mutation was noticed, 1 one survived or could not be tried, 2 usage.
 """
 
 import argparse
+import hashlib
+import itertools
 import json
 import os
 import shlex
 import subprocess
 import sys
-from dataclasses import dataclass
+from dataclasses import astuple, dataclass
 from pathlib import Path
 
 ROOT = Path(__file__).resolve().parent.parent
 LIST = ROOT / "tests" / "mutations.json"
+NOTICED = ROOT / "tests" / "mutations_noticed.txt"
 SCRATCH = ROOT / "build" / "mutations"
 SOURCE = SCRATCH / "source"
 BUILD = SCRATCH / "build"
@@ -42,9 +49,28 @@ class Mutation:
         count = text.count(self.find)
         return "" if count == 1 else f"its text occurs {count} times in {self.file}, not once"
 
+    def digest(self, text):
+        """Returns what changes with this mutation and with its file's text."""
+        return hashlib.sha256(json.dumps([astuple(self), text]).encode()).hexdigest()[:12]
+
 
 def read_list(path=LIST):
     return [Mutation(**entry) for entry in json.loads(path.read_text())]
+
+
+def digest_of(mutation):
+    file = ROOT / mutation.file
+    return mutation.digest(file.read_text() if file.exists() else "")
+
+
+def read_noticed():
+    return set(NOTICED.read_text().split())
+
+
+def write_noticed(digests):
+    """Keeps those of mutations as they are now, so that the record does not grow."""
+    current = {digest_of(mutation) for mutation in read_list()}
+    NOTICED.write_text("".join(f"{digest}\n" for digest in sorted(digests & current)))
 
 
 def tracked_files():
@@ -132,42 +158,60 @@ def verdict(mutation):
     return True, f"noticed by {mutation.test}"
 
 
-def check_unbroken(tests):
-    """Returns the complaint about the first test that fails on the unbroken tree, or ""."""
-    for test in tests:
-        for succeeded, output in (build(test), run(test)):
-            if not succeeded:
-                return f"{test} fails without any mutation\n{output[-2000:]}"
+def unbroken_complaint(test):
+    """Returns how the test fails on the unbroken tree, or ""."""
+    for succeeded, output in (build(test), run(test)):
+        if not succeeded:
+            return f"cannot be tried: {test} fails without any mutation\n{output[-2000:]}"
     return ""
+
+
+def try_all(mutations):
+    """Tries each, test by test, and returns how many were noticed. Each is recorded at once."""
+    noticed_before = read_noticed()
+    count = 0
+    number = itertools.count(1)
+    in_order = sorted(mutations, key=lambda mutation: mutation.test)
+    for test, group in itertools.groupby(in_order, lambda mutation: mutation.test):
+        complaint = unbroken_complaint(test)
+        for mutation in group:
+            noticed, what = (False, complaint) if complaint else verdict(mutation)
+            count += noticed
+            if noticed:
+                noticed_before.add(digest_of(mutation))
+                write_noticed(noticed_before)
+            print(f"[{next(number)}/{len(mutations)}] {mutation.about}: {what}", flush=True)
+    return count
 
 
 def main():
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--only", default="", help="those whose description holds this text")
+    parser.add_argument("--all", action="store_true", help="also those that were noticed before")
     parser.add_argument("--list", action="store_true", help="print the list and end")
     arguments = parser.parse_args()
-    mutations = [mutation for mutation in read_list() if arguments.only in mutation.about]
+    chosen = [mutation for mutation in read_list() if arguments.only in mutation.about]
     if arguments.list:
-        for mutation in mutations:
+        for mutation in chosen:
             print(f"{mutation.test}: {mutation.about}")
         return 0
+    if not chosen:
+        print(f"mutations: no description holds {arguments.only!r}", file=sys.stderr)
+        return 2
 
-    copy_tree(SOURCE)
-    configured, output = configure()
-    if not configured:
-        print(f"mutations: configuring failed\n{output}", file=sys.stderr)
-        return 1
-    if complaint := check_unbroken(sorted({mutation.test for mutation in mutations})):
-        print(f"mutations: {complaint}", file=sys.stderr)
-        return 1
-
-    survivors = 0
-    for number, mutation in enumerate(mutations, 1):
-        noticed, what = verdict(mutation)
-        survivors += not noticed
-        print(f"[{number}/{len(mutations)}] {mutation.about}: {what}", flush=True)
-    print(f"mutations: {len(mutations) - survivors} of {len(mutations)} were noticed")
-    return 1 if survivors or not mutations else 0
+    noticed = set() if arguments.all else read_noticed()
+    mutations = [mutation for mutation in chosen if digest_of(mutation) not in noticed]
+    before = len(chosen) - len(mutations)
+    count = 0
+    if mutations:
+        copy_tree(SOURCE)
+        configured, output = configure()
+        if not configured:
+            print(f"mutations: configuring failed\n{output}", file=sys.stderr)
+            return 1
+        count = try_all(mutations)
+    print(f"mutations: {before + count} of {len(chosen)} were noticed, {before} of them before")
+    return 0 if count == len(mutations) else 1
 
 
 if __name__ == "__main__":

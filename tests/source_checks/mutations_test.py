@@ -87,6 +87,13 @@ class MutationsTest(unittest.TestCase):
             mutations.Mutation("none", "a.cpp", "a", "a", "a_test").problem("a"), "changes nothing"
         )
 
+    def test_a_mutation_is_tried_again_when_its_file_or_entry_changes(self):
+        entry = mutations.Mutation("sum for mean", "a.cpp", "/ n", "", "a_test")
+        other = mutations.Mutation("sum for mean", "a.cpp", "/ n", "* n", "a_test")
+        self.assertEqual(entry.digest("x / n"), entry.digest("x / n"))
+        self.assertNotEqual(entry.digest("x / n"), entry.digest("y / n"))
+        self.assertNotEqual(entry.digest("x / n"), other.digest("x / n"))
+
 
 if __name__ == "__main__":
     unittest.main(verbosity=2)
