@@ -24,6 +24,7 @@ LAYERS = [
     "plan",
     "launch",
     "measure",
+    "memory",
     "comm",
     "sync",
     "coordinate",

@@ -13,7 +13,7 @@
 #include "harness/base/fields.h"
 #include "harness/base/units.h"
 #include "harness/base/words.h"
-#include "harness/coordinate/job_prediction.h"
+#include "harness/memory/job_prediction.h"
 #include "harness/predict/advice.h"
 #include "harness/predict/link_file.h"
 #include "harness/session/paths.h"
@@ -118,8 +118,7 @@ void predict_peak(const Candidate& candidate, const std::vector<std::string>& un
     return;
   }
   const auto indices = models::modules_named(*memory, units.empty() ? memory->units : units);
-  const auto prediction =
-      coordinate::predict_job_memory(*memory, way.cell, indices, way.world_size);
+  const auto prediction = memory::predict_job_memory(*memory, way.cell, indices, way.world_size);
   way.peak_unknown_because = prediction.unknown_because;
   if (prediction.memory) way.peak_bytes = prediction.memory->peak_bytes;
 }

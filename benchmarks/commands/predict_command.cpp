@@ -13,9 +13,9 @@
 #include "benchmarks/commands/plan_options.h"
 #include "harness/base/fields.h"
 #include "harness/base/units.h"
-#include "harness/coordinate/job_prediction.h"
-#include "harness/coordinate/memory_prediction.h"
 #include "harness/launch/topology.h"
+#include "harness/memory/job_prediction.h"
+#include "harness/memory/memory_prediction.h"
 #include "harness/plan/cell.h"
 #include "harness/plan/overrides.h"
 #include "harness/session/paths.h"
@@ -40,8 +40,7 @@ struct MemoryOptions {
 };
 
 // What a rank of a cell's trial, or of such a job, holds.
-using Predict =
-    std::function<coordinate::MemoryPrediction(const plan::Cell&, const launch::Topology&)>;
+using Predict = std::function<memory::MemoryPrediction(const plan::Cell&, const launch::Topology&)>;
 
 // What is said of one cell.
 struct MemoryRow {
@@ -90,11 +89,11 @@ launch::Topology topology_of(const plan::Cell& cell, int world_size) {
 }
 
 // A Mixtral's experts take turns: the expected load, where a free router's is not known before.
-coordinate::MemoryPrediction predict_trial(plan::Cell cell, const launch::Topology& topology) {
-  coordinate::LaunchSpec where;
+memory::MemoryPrediction predict_trial(plan::Cell cell, const launch::Topology& topology) {
+  launch::LaunchSpec where;
   where.topology = topology;
   cell.balanced_routing = true;
-  return coordinate::predict_memory(cell, where);
+  return memory::predict_memory(cell, where);
 }
 
 // A recorded micro-batch has the size it has.
@@ -117,7 +116,7 @@ Predict predictor_of(const MemoryOptions& options) {
           models::modules_named(*memory, options.units.empty() ? memory->units : options.units);
       return [memory = std::move(*memory), units, backend = options.backend](
                  const plan::Cell& cell, const launch::Topology& topology) {
-        return coordinate::predict_job_memory(memory, cell, units, topology.world_size(), backend);
+        return memory::predict_job_memory(memory, cell, units, topology.world_size(), backend);
       };
     }
   }
@@ -153,7 +152,7 @@ std::int64_t budget_bytes(const std::string& text) {
   }
 }
 
-std::string words(const sync::StepPlace& place) {
+std::string words(const memory::StepPlace& place) {
   if (place.micro_batch < 0) return "between steps";
   return fmt::format("micro-batch {}, {}{}{}", place.micro_batch + 1, place.phase,
                      place.unit.empty() ? "" : ", unit ", place.unit);
@@ -168,7 +167,7 @@ MemoryRow row_of(const Predict& predict, const plan::Cell& cell, const MemoryOpt
   row.unknown_because = prediction.unknown_because;
   if (!prediction.memory) return row;
   row.peak_bytes = prediction.memory->peak_bytes;
-  row.peak_by_category = coordinate::by_name(prediction.memory->peak_by_category);
+  row.peak_by_category = measure::by_name(prediction.memory->peak_by_category);
   if (cell.offload != "none") row.host_peak_bytes = prediction.memory->host_peak_bytes;
   row.place = words(prediction.memory->peak_place);
   if (options.budget.empty()) return row;

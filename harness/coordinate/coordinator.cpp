@@ -10,7 +10,7 @@ namespace {
 std::optional<Failure> run_in_one_group(const RunnableLaunch& runnable,
                                         const LaunchCallbacks& callbacks,
                                         std::vector<plan::Trial>& remaining) {
-  LaunchSpec spec = runnable.spec;
+  launch::LaunchSpec spec = runnable.spec;
   spec.trials = remaining;
   WatchedGroup group(runnable, spec, callbacks.trial_ended);
   group.await(remaining);

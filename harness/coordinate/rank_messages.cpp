@@ -57,9 +57,7 @@ constexpr auto fields_of(const AccountRecords*) {
 
 }  // namespace gradsync::account
 
-namespace gradsync::coordinate {
-
-constexpr const char* kLauncher = "the launcher";
+namespace gradsync::launch {
 
 constexpr auto fields_of(const LaunchSpec*) {
   return std::tuple{field("trials", &LaunchSpec::trials),
@@ -81,6 +79,12 @@ constexpr auto fields_of(const LaunchSpec*) {
                     field("resident", &LaunchSpec::resident),
                     field("extra_work", &LaunchSpec::extra_work)};
 }
+
+}  // namespace gradsync::launch
+
+namespace gradsync::coordinate {
+
+constexpr const char* kLauncher = "the launcher";
 
 constexpr auto fields_of(const BeginLaunch*) {
   return std::tuple{constant("say", "launch"), field("launch", &BeginLaunch::launch)};

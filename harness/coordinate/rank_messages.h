@@ -8,7 +8,7 @@
 #include <variant>
 
 #include "harness/account/records.h"
-#include "harness/coordinate/launch_spec.h"
+#include "harness/launch/launch_spec.h"
 #include "harness/launch/store_messages.h"
 #include "harness/plan/plan.h"
 #include "harness/results/records.h"
@@ -18,7 +18,7 @@ namespace gradsync::coordinate {
 // Launcher to rank.
 
 struct BeginLaunch {  // before anything else
-  LaunchSpec launch;
+  launch::LaunchSpec launch;
 };
 struct RunTrial {  // to resident ranks, one at a time
   plan::Trial trial;

@@ -7,8 +7,8 @@
 #include "harness/base/clock.h"
 #include "harness/base/errors.h"
 #include "harness/base/messages.h"
-#include "harness/coordinate/memory_prediction.h"
 #include "harness/coordinate/merge.h"
+#include "harness/memory/memory_prediction.h"
 
 namespace gradsync::coordinate {
 namespace {
@@ -24,13 +24,19 @@ constexpr double kDeadlineSlackS = 2.0;
 // A record that says which trial it is of, and what was predicted for it.
 results::TrialRecord record_for(const RunnableLaunch& runnable, const plan::Trial& trial) {
   results::TrialRecord record = record_of(runnable.part, runnable.spec.launch, trial);
-  add_prediction(record, trial.cell, runnable.spec);
+  const auto predicted = memory::predict_memory(trial.cell, runnable.spec).memory;
+  if (!predicted) return record;
+  record.predicted_peak_allocated_bytes = predicted->peak_bytes;
+  if (trial.cell.offload != "none") {
+    record.predicted_host_peak_allocated_bytes = predicted->host_peak_bytes;
+  }
+  record.predicted_peak_by_category = measure::by_name(predicted->peak_by_category);
   return record;
 }
 
 }  // namespace
 
-WatchedGroup::WatchedGroup(const RunnableLaunch& runnable, const LaunchSpec& spec,
+WatchedGroup::WatchedGroup(const RunnableLaunch& runnable, const launch::LaunchSpec& spec,
                            std::function<void(const results::TrialRecord&)> trial_ended)
     : runnable_(runnable),
       trial_ended_(std::move(trial_ended)),

@@ -29,7 +29,7 @@ class Interrupted : public std::runtime_error {
 
 struct RunnableLaunch {
   std::string part;
-  LaunchSpec spec;  // the trials still to run
+  launch::LaunchSpec spec;  // the trials still to run
   // Starts all ranks of spec.topology afresh. Errors: EnvironmentError; CommError where a host is
   // gone.
   std::function<std::unique_ptr<launch::RankGroup>()> start_ranks;
@@ -42,7 +42,7 @@ class WatchedGroup {
   // Starts the ranks of `runnable`, which must outlive this, and tells them `spec`. `trial_ended`
   // gets the record of every trial that all ranks have told of, in the order they end. Errors: as
   // RunnableLaunch::start_ranks.
-  WatchedGroup(const RunnableLaunch& runnable, const LaunchSpec& spec,
+  WatchedGroup(const RunnableLaunch& runnable, const launch::LaunchSpec& spec,
                std::function<void(const results::TrialRecord&)> trial_ended);
   WatchedGroup(const WatchedGroup&) = delete;
   WatchedGroup& operator=(const WatchedGroup&) = delete;

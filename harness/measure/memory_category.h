@@ -8,7 +8,9 @@
 #include <array>
 #include <cstddef>
 #include <cstdint>
+#include <map>
 #include <numeric>
+#include <string>
 
 namespace gradsync::measure {
 
@@ -50,6 +52,12 @@ inline std::int64_t bytes_of(const CategoryBytes& bytes, MemoryCategory category
 }
 inline std::int64_t total_bytes(const CategoryBytes& bytes) {
   return std::accumulate(bytes.begin(), bytes.end(), std::int64_t{0});
+}
+// Returns {"activation": 1024, ...}
+inline std::map<std::string, std::int64_t> by_name(const CategoryBytes& bytes) {
+  std::map<std::string, std::int64_t> named;
+  for (std::size_t i = 0; i < bytes.size(); ++i) named[kMemoryCategoryNames[i]] = bytes[i];
+  return named;
 }
 
 }  // namespace gradsync::measure

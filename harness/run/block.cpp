@@ -4,7 +4,6 @@
 
 #include "harness/base/errors.h"
 #include "harness/comm/process_groups.h"
-#include "harness/coordinate/memory_prediction.h"
 #include "harness/measure/exposed.h"
 #include "harness/measure/memory.h"
 #include "harness/plan/strategies.h"
@@ -170,10 +169,10 @@ void keep_peaks(results::RankRecord& rank, const measure::MemoryMeter& meter) {
   if (!meter.installed()) return;
   if (const measure::HeldMemory host = meter.host(); host.peak_bytes > 0) {
     rank.host_peak_allocated_bytes = host.peak_bytes;
-    rank.host_peak_by_category = coordinate::by_name(host.peak);
+    rank.host_peak_by_category = measure::by_name(host.peak);
   }
   rank.peak_allocated_bytes = meter.peak_bytes();
-  rank.peak_by_category = coordinate::by_name(meter.peak_by_category());
+  rank.peak_by_category = measure::by_name(meter.peak_by_category());
   rank.peak_reserved_estimate_bytes = meter.peak_reserved_estimate_bytes();
 }
 

@@ -3,7 +3,6 @@
 #include <map>
 #include <memory>
 
-#include "harness/coordinate/memory_prediction.h"
 #include "harness/measure/memory.h"
 
 namespace gradsync::run {
@@ -23,7 +22,7 @@ bool serves_the_trace(const RankContext& context, const plan::Trial& trial) {
 
 // The categories of which there is something.
 std::map<std::string, std::int64_t> held_by_name(const measure::CategoryBytes& bytes) {
-  auto named = coordinate::by_name(bytes);
+  auto named = measure::by_name(bytes);
   std::erase_if(named, [](const auto& item) { return item.second == 0; });
   return named;
 }

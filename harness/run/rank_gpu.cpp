@@ -25,7 +25,7 @@ std::string text_of(int fd) {
 
 }  // namespace
 
-RankGpu::RankGpu(const coordinate::LaunchSpec& spec, const launch::RankPlace& place)
+RankGpu::RankGpu(const launch::LaunchSpec& spec, const launch::RankPlace& place)
     : spec_(spec), place_(place) {
   comm::GpuModule& module = comm::load_gpu_module();
   const int index = comm::gpu_of_rank(place.rank % spec.ranks_per_host, module.count());

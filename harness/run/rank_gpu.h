@@ -7,8 +7,8 @@
 
 #include "harness/comm/gpu.h"
 #include "harness/comm/gpu_placement.h"
-#include "harness/coordinate/launch_spec.h"
 #include "harness/launch/control_channel.h"
+#include "harness/launch/launch_spec.h"
 #include "harness/launch/unique_fd.h"
 #include "harness/results/model_info.h"
 
@@ -18,7 +18,7 @@ class RankGpu {
  public:
   // Loads CUDA and takes this rank's GPU. Before anything else of torch is used.
   // Errors: EnvironmentError where there is no GPU for it.
-  RankGpu(const coordinate::LaunchSpec& spec, const launch::RankPlace& place);
+  RankGpu(const launch::LaunchSpec& spec, const launch::RankPlace& place);
 
   // Learns which ranks share a GPU and sets NCCL's variables. Collective; before NCCL is used.
   // Errors: c10::Error where a rank does not answer in the store's time.
@@ -32,7 +32,7 @@ class RankGpu {
  private:
   void catch_nccl_log();
 
-  const coordinate::LaunchSpec& spec_;
+  const launch::LaunchSpec& spec_;
   const launch::RankPlace& place_;
   std::unique_ptr<comm::Gpu> gpu_;
   comm::GpuSharing sharing_;

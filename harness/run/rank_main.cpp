@@ -15,9 +15,9 @@
 #include "harness/comm/gloo_loop.h"
 #include "harness/comm/process_groups.h"
 #include "harness/comm/store.h"
-#include "harness/coordinate/memory_prediction.h"
 #include "harness/measure/folding.h"
 #include "harness/measure/memory.h"
+#include "harness/memory/memory_prediction.h"
 #include "harness/run/block.h"
 #include "harness/run/extra_work.h"
 #include "harness/run/prompt_wakeups.h"
@@ -57,13 +57,12 @@ class BudgetScope {
   comm::Gpu* gpu_;  // null: it has no budget of this trial's
 };
 
-std::unique_ptr<RankGpu> open_gpu(const coordinate::LaunchSpec& spec,
-                                  const launch::RankPlace& place) {
+std::unique_ptr<RankGpu> open_gpu(const launch::LaunchSpec& spec, const launch::RankPlace& place) {
   if (spec.device == "cpu") return nullptr;
   return std::make_unique<RankGpu>(spec, place);
 }
 
-bool is_paced(const coordinate::LaunchSpec& spec) {
+bool is_paced(const launch::LaunchSpec& spec) {
   return std::all_of(spec.trials.begin(), spec.trials.end(), [](const plan::Trial& trial) {
     return models::find_model(trial.cell.model).compute == models::Compute::Paced;
   });
@@ -71,7 +70,7 @@ bool is_paced(const coordinate::LaunchSpec& spec) {
 
 // The model of a GPU's allocator sees every tensor come and go, inside of timed steps too: it runs
 // where memory is the question.
-bool is_about_memory(const coordinate::LaunchSpec& spec) {
+bool is_about_memory(const launch::LaunchSpec& spec) {
   return std::any_of(spec.trials.begin(), spec.trials.end(), [](const plan::Trial& trial) {
     return trial.cell.wrapper == "fsdp" || trial.cell.memory_budget_bytes > 0;
   });
@@ -79,12 +78,12 @@ bool is_about_memory(const coordinate::LaunchSpec& spec) {
 
 // Else what its peak is would depend on the processor.
 bool computes_in_bfloat16(const plan::Trial& trial) {
-  return coordinate::computed_dtype(trial.cell) != "float32" || trial.cell.autocast != "none";
+  return memory::computed_dtype(trial.cell) != "float32" || trial.cell.autocast != "none";
 }
 
 class Rank {
  public:
-  Rank(launch::ControlChannel& control, const coordinate::LaunchSpec& spec)
+  Rank(launch::ControlChannel& control, const launch::LaunchSpec& spec)
       : control_(control),
         spec_(spec),
         place_(launch::rank_place_from_environment()),
@@ -238,7 +237,7 @@ class Rank {
   }
 
   launch::ControlChannel& control_;
-  const coordinate::LaunchSpec& spec_;
+  const launch::LaunchSpec& spec_;
   launch::RankPlace place_;
   std::unique_ptr<RankGpu> gpu_;  // null: this rank computes on the CPU
   comm::Ledger ledger_;
@@ -269,8 +268,7 @@ int rank_main() {
   launch::ControlChannel control;
   // The launcher sends the specification before anything else.
   constexpr double kFirstMessageS = 60;
-  const coordinate::LaunchSpec spec =
-      coordinate::begin_launch(control.receive(kFirstMessageS)).launch;
+  const launch::LaunchSpec spec = coordinate::begin_launch(control.receive(kFirstMessageS)).launch;
   // Before any tensor exists: what exists is not counted.
   if (spec.device == "cpu") {
     measure::meter().install(

@@ -3,8 +3,8 @@
 #include <numeric>
 
 #include "harness/comm/storage.h"
-#include "harness/coordinate/memory_prediction.h"
 #include "harness/measure/memory.h"
+#include "harness/memory/memory_prediction.h"
 #include "harness/plan/cell.h"
 #include "harness/run/paced_optimizer.h"
 #include "harness/sync/by_hand.h"
@@ -37,7 +37,7 @@ models::ModelOptions model_options(const RankContext& context, const plan::Cell&
   options.scale = cell.scale;
   options.weights = context.spec.weights;
   options.pace = context.pace;
-  options.lora = coordinate::lora_updates(cell);
+  options.lora = memory::lora_updates(cell);
   if (cell.attention == "sdpa") options.attention = models::AttentionImplementation::Sdpa;
   options.dtype = dtype_named(cell.dtype);
   const bool folded = context.spec.fold_from_bytes > 0;
@@ -165,10 +165,10 @@ Workload::Workload(const RankContext& context, const plan::Cell& cell) : cell_(c
   auto module = models::find_model(cell.model).make(model_options(context, cell));
   data_ = std::make_unique<models::DataLoader>(
       data_options(context, cell, *module),
-      cell.lengths == "mrpc" ? kPreparedEpoch : coordinate::kPreparedBatches);
+      cell.lengths == "mrpc" ? kPreparedEpoch : memory::kPreparedBatches);
   models::freeze_units(*module, cell.frozen_units);
   module->set_recomputation(
-      sync::recomputation_of(*module, coordinate::checkpointed_units(cell), &context.recorder));
+      sync::recomputation_of(*module, memory::checkpointed_units(cell), &context.recorder));
   model_ = wrapped(context, cell, std::move(module));
   optimizer_ = make_optimizer(context, cell, *model_);
   if (cell.optimizer_in_backward) {

@@ -8,7 +8,7 @@
 #include "harness/comm/agreement.h"
 #include "harness/comm/gpu.h"
 #include "harness/comm/ledger.h"
-#include "harness/coordinate/launch_spec.h"
+#include "harness/launch/launch_spec.h"
 #include "harness/measure/step_recorder.h"
 #include "harness/plan/plan.h"
 #include "harness/results/model_info.h"
@@ -19,7 +19,7 @@ namespace gradsync::run {
 
 // What a rank has for all of its workloads.
 struct RankContext {
-  const coordinate::LaunchSpec& spec;
+  const launch::LaunchSpec& spec;
   int rank;
   int node;
   int world_size;

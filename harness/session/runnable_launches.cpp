@@ -5,13 +5,13 @@
 #include <cstdlib>
 
 #include "harness/base/units.h"
-#include "harness/coordinate/launch_memory.h"
-#include "harness/coordinate/memory_prediction.h"
 #include "harness/launch/cgroup.h"
 #include "harness/launch/cores.h"
 #include "harness/launch/host.h"
 #include "harness/launch/local_ranks.h"
 #include "harness/launch/topology.h"
+#include "harness/memory/launch_memory.h"
+#include "harness/memory/memory_prediction.h"
 #include "harness/session/interrupt.h"
 #include "harness/session/paths.h"
 #include "harness/session/rank_program.h"
@@ -51,7 +51,7 @@ coordinate::RunnableLaunch RunnableLaunches::runnable(const plan::Launch& launch
   const auto room = memory_per_rank(runnable.spec);
   runnable.spec.one_workload_at_a_time =
       room && !runnable.spec.as_published &&
-      coordinate::together_bytes(runnable.spec.trials, runnable.spec) > *room;
+      memory::together_bytes(runnable.spec.trials, runnable.spec) > *room;
   runnable.interrupted = &interrupt_flag();
   const launch::SpawnOptions spawn = spawn_options();
   const launch::Topology topology = runnable.spec.topology;
@@ -74,9 +74,9 @@ coordinate::RunnableLaunch RunnableLaunches::runnable(const plan::Launch& launch
   return runnable;
 }
 
-coordinate::LaunchSpec RunnableLaunches::spec_of(const plan::Launch& launch,
-                                                 std::vector<plan::Trial> trials) const {
-  coordinate::LaunchSpec spec;
+launch::LaunchSpec RunnableLaunches::spec_of(const plan::Launch& launch,
+                                             std::vector<plan::Trial> trials) const {
+  launch::LaunchSpec spec;
   spec.trials = std::move(trials);
   spec.topology = launch::read_topology(launch.topology, topologies_directory(), launch.scale);
   spec.seed = plan_.seed;
@@ -98,7 +98,7 @@ coordinate::LaunchSpec RunnableLaunches::spec_of(const plan::Launch& launch,
 }
 
 std::optional<std::int64_t> RunnableLaunches::memory_per_rank(
-    const coordinate::LaunchSpec& spec) const {
+    const launch::LaunchSpec& spec) const {
   const auto available = agents_ == nullptr ? launch::memory_available_bytes()
                                             : agents_->least_memory_available_bytes();
   if (!available) return std::nullopt;
@@ -107,8 +107,8 @@ std::optional<std::int64_t> RunnableLaunches::memory_per_rank(
 
 std::string RunnableLaunches::lacks_memory_for(const plan::Launch& launch,
                                                const plan::Cell& cell) const {
-  const coordinate::LaunchSpec spec = spec_of(launch, {});
-  const auto need = coordinate::estimated_peak_bytes(cell, spec);
+  const launch::LaunchSpec spec = spec_of(launch, {});
+  const auto need = memory::estimated_peak_bytes(cell, spec);
   const auto room = memory_per_rank(spec);
   if (!need || !room || *need <= *room) return "";
   return fmt::format("a rank would hold some {}, and {} of memory are available to each",
@@ -118,7 +118,7 @@ std::string RunnableLaunches::lacks_memory_for(const plan::Launch& launch,
 
 std::optional<std::int64_t> RunnableLaunches::predicted_peak(const plan::Launch& launch,
                                                              const plan::Cell& cell) const {
-  const auto prediction = coordinate::predict_memory(cell, spec_of(launch, {}));
+  const auto prediction = memory::predict_memory(cell, spec_of(launch, {}));
   if (!prediction.memory) return std::nullopt;
   return prediction.memory->peak_bytes;
 }

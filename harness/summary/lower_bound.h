@@ -2,8 +2,7 @@
 //
 // Of a step of m micro-batches, s of them synchronized over a link of known rate:
 //
-//   c   an unsynchronized micro-batch, from its forward to the next one's: computation alone. Of
-//   the
+//   c   an unsynchronized micro-batch, from its forward to the next one's: computation alone, in
 //       rows of the same setting in the same launch, by the rank where it takes longest.
 //   r   from a synchronized micro-batch's forward to its first bucket, by the rank where that takes
 //       longest: nothing can be sent before.

@@ -38,8 +38,8 @@ at::Tensor alias_of(const at::Tensor& tensor) {
   return tensor.variable_data();
 }
 
-void zero_padding(const at::Tensor& flat, const FlatLayout& layout) {
-  for (const Stretch& stretch : layout.padding) {
+void zero_padding(const at::Tensor& flat, const memory::FlatLayout& layout) {
+  for (const memory::Stretch& stretch : layout.padding) {
     flat.narrow(0, stretch.begin, stretch.length).zero_();
   }
 }
@@ -101,7 +101,7 @@ FlatUnit::Part FlatUnit::part_of(std::size_t first, std::size_t end) const {
   for (std::size_t i = first; i < end; ++i) sizes.push_back(parameters_[i].numel());
   Part part;
   part.first = first;
-  part.layout = flat_layout(sizes, bytes_of(1, dtypes_.param), groups_.shard->getSize());
+  part.layout = memory::flat_layout(sizes, bytes_of(1, dtypes_.param), groups_.shard->getSize());
   return part;
 }
 

@@ -29,9 +29,9 @@
 #include <string>
 #include <vector>
 
+#include "harness/memory/flat_layout.h"
 #include "harness/sync/casts.h"
 #include "harness/sync/collectives.h"
-#include "harness/sync/fsdp/flat_layout.h"
 #include "harness/sync/gradient_source.h"
 #include "harness/sync/host_copies.h"
 
@@ -103,7 +103,7 @@ class FlatUnit {
   // What is trained, or what is frozen; without tensors where nothing is.
   struct Part {
     std::size_t first = 0;  // its first parameter
-    FlatLayout layout;
+    memory::FlatLayout layout;
     at::Tensor shard;     // [padded / ranks]
     at::Tensor gathered;  // [padded], its storage often empty
     std::int64_t shard_elements(std::int64_t ranks) const { return layout.padded / ranks; }

@@ -38,8 +38,9 @@ struct FsdpOptions {
   at::ScalarType reduce_dtype = at::kFloat;  // gradients on the wire
   // Unsharded gradients accumulate in reduce_dtype (fully_shard); false: in param_dtype (FSDP1).
   bool accumulate_in_reduce_dtype = true;
-  bool prefetch = true;             // gather one unit ahead
-  bool offload_parameters = false;  // shards and their gradients live on the host (sync/offload.h)
+  bool prefetch = true;  // gather one unit ahead
+  bool offload_parameters =
+      false;  // shards and their gradients live on the host (memory/offload.h)
   measure::StepRecorder* recorder = nullptr;  // told of phases; may be null
 };
 

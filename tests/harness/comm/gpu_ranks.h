@@ -37,7 +37,7 @@ struct GpuRank {
 // The life of one rank's process. Returns whether every expectation held.
 inline bool run_gpu_rank(int rank, int world_size, const std::string& backend,
                          const std::string& store_file, const std::function<void(GpuRank&)>& body) {
-  coordinate::LaunchSpec spec;
+  launch::LaunchSpec spec;
   spec.device = "cuda";
   spec.backend = backend;
   spec.ranks_per_host = world_size;

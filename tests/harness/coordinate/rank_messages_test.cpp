@@ -17,7 +17,7 @@ nlohmann::json passed_on(const LauncherMessage& message) {
 }
 
 TEST(RankMessages, TheWorkOfALaunchSurvivesTheChannel) {
-  LaunchSpec spec;
+  launch::LaunchSpec spec;
   plan::Trial trial;
   trial.order = 7;
   trial.cell.strategy = "no_sync";
@@ -31,7 +31,7 @@ TEST(RankMessages, TheWorkOfALaunchSurvivesTheChannel) {
   spec.every_micro_batch = true;
   spec.resident = true;
   spec.extra_work = 0.03;
-  const LaunchSpec back = begin_launch(passed_on(BeginLaunch{spec})).launch;
+  const launch::LaunchSpec back = begin_launch(passed_on(BeginLaunch{spec})).launch;
   EXPECT_EQ(back.trials.at(0).order, 7);
   EXPECT_EQ(back.trials.at(0).cell, trial.cell);
   EXPECT_EQ(back.trials.at(0).distance_steps, 6);

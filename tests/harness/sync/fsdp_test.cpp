@@ -1,6 +1,7 @@
 // The sharded wrapper against DDP and one process, what it communicates and what it keeps.
 // Covers: flat_unit.cpp, fsdp.cpp.
 #include "harness/sync/fsdp/fsdp.h"
+#include "harness/memory/offload.h"
 
 #include <ATen/ATen.h>
 #include <gtest/gtest.h>
@@ -43,9 +44,9 @@ std::unique_ptr<sync::Optimizer> adamw(std::vector<at::Tensor> parameters) {
 }
 
 std::unique_ptr<sync::Optimizer> optimizer_of(const std::vector<at::Tensor>& parameters,
-                                              sync::Offload offload) {
-  if (offload == sync::Offload::None) return adamw(parameters);
-  if (offload == sync::Offload::Parameters) {
+                                              memory::Offload offload) {
+  if (offload == memory::Offload::None) return adamw(parameters);
+  if (offload == memory::Offload::Parameters) {
     return std::make_unique<sync::HostOptimizer>(parameters, adamw);
   }
   return std::make_unique<sync::OffloadedOptimizer>(parameters, sync::HostCopies(nullptr), adamw);
@@ -54,7 +55,7 @@ std::unique_ptr<sync::Optimizer> optimizer_of(const std::vector<at::Tensor>& par
 // Runs `steps` steps of `strategy`'s kind by hand: `guard_forward`, `guard_backward` say what
 // no_sync encloses in all micro-batches but the last.
 void train(sync::Wrapper& model, int rank, int steps, bool guard_forward, bool guard_backward,
-           bool step_in_backward = false, sync::Offload offload = sync::Offload::None) {
+           bool step_in_backward = false, memory::Offload offload = memory::Offload::None) {
   const auto stepped = optimizer_of(model.parameters(), offload);
   sync::Optimizer& optimizer = *stepped;
   if (step_in_backward) {
@@ -196,16 +197,16 @@ TEST(Fsdp, TrainsTheSameWhateverIsOffloaded) {
   run_ranks(2, [&](RankHarness& rank) {
     int number = 0;
     for (FsdpOptions options : all_options()) {
-      const auto trained = [&](sync::Offload offload, bool in_backward) {
-        options.offload_parameters = offload == sync::Offload::Parameters;
+      const auto trained = [&](memory::Offload offload, bool in_backward) {
+        options.offload_parameters = offload == memory::Offload::Parameters;
         FullyShardedDataParallel model(std::make_shared<ToyLayers>(kFrozen.front()),
                                        FsdpGroups{rank.group, nullptr}, options);
         train(model, rank.rank, kSteps, true, true, in_backward, offload);
         return whole_parameters(model);
       };
-      const Values wanted = trained(sync::Offload::None, false);
+      const Values wanted = trained(memory::Offload::None, false);
       for (const bool in_backward : {false, true}) {
-        for (const auto offload : {sync::Offload::OptimizerState, sync::Offload::Parameters}) {
+        for (const auto offload : {memory::Offload::OptimizerState, memory::Offload::Parameters}) {
           if (tries(number++)) expect_close(trained(offload, in_backward), wanted, 0);
         }
       }

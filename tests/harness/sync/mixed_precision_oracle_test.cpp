@@ -10,10 +10,10 @@
 #include <string>
 #include <vector>
 
+#include "harness/memory/flat_layout.h"
 #include "harness/sync/adamw.h"
 #include "harness/sync/backward.h"
 #include "harness/sync/ddp.h"
-#include "harness/sync/fsdp/flat_layout.h"
 #include "harness/sync/fsdp/fsdp.h"
 #include "tests/harness/sync/ranks.h"
 #include "tests/harness/sync/toy_layers.h"
@@ -57,7 +57,7 @@ at::Tensor flat(const json& gradients, const std::vector<std::string>& names,
     parts.push_back(at::tensor(gradients[name].get<std::vector<double>>(), at::kFloat));
     sizes.push_back(parts.back().numel());
   }
-  const sync::FlatLayout layout = sync::flat_layout(sizes, element_bytes, ranks);
+  const memory::FlatLayout layout = memory::flat_layout(sizes, element_bytes, ranks);
   at::Tensor whole = at::zeros({layout.padded});
   for (std::size_t i = 0; i < parts.size(); ++i) {
     whole.narrow(0, layout.offsets[i], sizes[i]).copy_(parts[i]);

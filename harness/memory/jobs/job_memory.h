@@ -1,0 +1,52 @@
+// What one rank of a training job in Python holds in a step: a recorded model under torch's own
+// DistributedDataParallel or fully_shard, or alone. A pure function, to be compared with the count
+// of the job's allocator.
+//
+// The suite's own wrappers have formulas of their own (ddp_memory.h, fsdp/memory_formula.h). The
+// Reducer is the same class in both, but torch's fully_shard is not the suite's FSDP: it gathers a
+// unit into one buffer and copies every parameter out of it, keeps the buffer until the next unit
+// has gathered, and leaves gradients where autograd made them until they are packed to be reduced.
+//
+// A step is one that others went before: moments are there, the Reducer's buckets are rebuilt. Of
+// the job it is taken for granted that it keeps nothing of a micro-batch but the loss, holds one
+// batch at a time, steps with the fused AdamW and lets gradients go after it (zero_grad).   No
+// torch.
+#pragma once
+
+#include <string>
+#include <vector>
+
+#include "harness/memory/memory_account.h"
+#include "models/memory_profile.h"
+
+namespace gradsync::memory {
+
+struct DdpJob {
+  bool has_reducer = true;  // false: the model alone, on one rank
+  bool gradient_as_bucket_view = false;
+  bool broadcast_buffers = true;
+  int element_bytes = 4;  // of parameters, gradients and moments
+};
+
+StepMemory ddp_job_memory(const DdpJob& job, const models::MemoryProfile& profile,
+                          const std::vector<bool>& syncs);
+
+struct FullyShardJob {
+  int ranks = 1;  // that share one copy of the parameters
+  // Bytes per element: as stored, as gathered, on the wire. MixedPrecisionPolicy's.
+  int stored_bytes = 4;
+  int param_bytes = 4;
+  int reduce_bytes = 4;
+  // As fully_shard's argument: true is its default, which leaves the root's own parameters
+  // gathered.
+  bool reshard_after_forward = true;
+  bool reshard_after_backward = true;
+  bool backend_copies = true;      // gloo makes copies of what it sends; NCCL does not
+  std::vector<std::size_t> units;  // modules that fully_shard was called with, before the model
+};
+
+// Of rank 0, which holds most where a parameter's rows cannot be dealt out evenly.
+StepMemory fully_shard_job_memory(const FullyShardJob& job, const models::MemoryProfile& profile,
+                                  const std::vector<bool>& syncs);
+
+}  // namespace gradsync::memory

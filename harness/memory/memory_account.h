@@ -1,0 +1,191 @@
+// The books of a predicted step: what is held, by category, and the most of it. The rules are those
+// of the meter that measures a real one (measure/memory.h), so that both can be compared to the
+// byte.
+#pragma once
+
+#include <algorithm>
+#include <cstdint>
+#include <string>
+#include <utility>
+
+#include "harness/measure/memory_category.h"
+#include "harness/memory/offload.h"
+#include "models/footprint.h"
+
+namespace gradsync::memory {
+
+// A place in a step.
+struct StepPlace {
+  int micro_batch = -1;  // from 0; -1: before the first, so between steps
+  std::string phase;     // "forward", "recompute", "backward", "optimizer"; "" between steps
+  std::string unit;      // of the model; "" outside of all
+
+  bool operator==(const StepPlace&) const = default;
+};
+
+// What one rank holds in a step.
+struct StepMemory {
+  std::int64_t peak_bytes = 0;
+  measure::CategoryBytes peak_by_category{};  // of what the peak consists, at its first instant
+  StepPlace peak_place;
+  // The most of each category, each by itself: not held together, so no sum.
+  measure::CategoryBytes highest_by_category{};
+  // Likewise on the host, of what is offloaded.
+  std::int64_t host_peak_bytes = 0;
+  measure::CategoryBytes host_peak_by_category{};
+
+  bool operator==(const StepMemory&) const = default;
+};
+
+class MemoryAccount {
+ public:
+  void hold(measure::MemoryCategory category, std::int64_t bytes) {
+    if (bytes == 0) return;
+    std::int64_t& held = measure::bytes_of(held_, category);
+    held += bytes;
+    held_bytes_ += bytes;
+    std::int64_t& highest = measure::bytes_of(memory_.highest_by_category, category);
+    highest = std::max(highest, held);
+    peak_was_last_ = held_bytes_ > memory_.peak_bytes;
+    if (!peak_was_last_) return;
+    memory_.peak_bytes = held_bytes_;
+    memory_.peak_by_category = held_;
+    peak_place_ = place_;
+  }
+  void free(measure::MemoryCategory category, std::int64_t bytes) {
+    measure::bytes_of(held_, category) -= bytes;
+    held_bytes_ -= bytes;
+  }
+  // What was held as `from` is `to` from now on; in the peak as well, where nothing was held since.
+  void relabel(measure::MemoryCategory from, measure::MemoryCategory to, std::int64_t bytes) {
+    move(held_, from, to, bytes);
+    if (peak_was_last_) move(memory_.peak_by_category, from, to, bytes);
+    std::int64_t& highest = measure::bytes_of(memory_.highest_by_category, to);
+    highest = std::max(highest, measure::bytes_of(held_, to));
+  }
+  // Held for a moment: what a tensor in place and a number take, see MemoryScript::with_number.
+  void with_number(measure::MemoryCategory category,
+                   std::int64_t number_bytes = models::kFloatBytes) {
+    constexpr std::int64_t kDoubleBytes = 8;
+    hold(category, kDoubleBytes + number_bytes);
+    free(category, kDoubleBytes + number_bytes);
+  }
+
+  // `phase` and `unit` must live until the last memory() and are not copied.
+  void enter(int micro_batch, const char* phase) { place_ = {micro_batch, phase, nullptr}; }
+  void enter_phase(const char* phase) { place_.phase = phase; }  // in the same unit
+  void enter_unit(const std::string& unit) { place_.unit = &unit; }
+  void leave_units() { place_.unit = nullptr; }
+
+  // Returns what was held here, and on the host by `host`.
+  StepMemory memory_with(const MemoryAccount& host) const {
+    StepMemory both = memory();
+    both.host_peak_bytes = host.memory_.peak_bytes;
+    both.host_peak_by_category = host.memory_.peak_by_category;
+    return both;
+  }
+  StepMemory memory() const {
+    StepMemory memory = memory_;
+    memory.peak_place = {peak_place_.micro_batch, peak_place_.phase,
+                         peak_place_.unit == nullptr ? std::string() : *peak_place_.unit};
+    return memory;
+  }
+
+ private:
+  struct Place {
+    int micro_batch = -1;
+    const char* phase = "";
+    const std::string* unit = nullptr;
+  };
+
+  static void move(measure::CategoryBytes& bytes, measure::MemoryCategory from,
+                   measure::MemoryCategory to, std::int64_t amount) {
+    measure::bytes_of(bytes, from) -= amount;
+    measure::bytes_of(bytes, to) += amount;
+  }
+
+  measure::CategoryBytes held_{};
+  std::int64_t held_bytes_ = 0;
+  bool peak_was_last_ = false;  // nothing was held since the peak
+  StepMemory memory_;
+  Place place_;
+  Place peak_place_;
+};
+
+// Plays `script`. A gradient that is complete is `on_gradient`'s, by its bytes: held as an
+// activation until that says otherwise.
+template <typename OnGradient>
+void play(const models::MemoryScript& script, MemoryAccount& account,
+          const OnGradient& on_gradient) {
+  for (const models::MemoryEvent& event : script.events()) {
+    switch (event.kind) {
+      case models::MemoryEvent::Kind::Hold:
+        account.hold(measure::MemoryCategory::Activation, event.bytes);
+        break;
+      case models::MemoryEvent::Kind::Free:
+        account.free(measure::MemoryCategory::Activation, event.bytes);
+        break;
+      case models::MemoryEvent::Kind::Gradient:
+        on_gradient(event.bytes);
+        break;
+    }
+  }
+}
+
+// Forward has no gradients.
+inline void play(const models::MemoryScript& script, MemoryAccount& account) {
+  play(script, account, [](std::int64_t) {});
+}
+
+// What a checkpointed unit makes again before its backward.
+inline void play_again(const models::UnitFootprint& unit, MemoryAccount& account) {
+  if (unit.pass->again.events().empty()) return;
+  account.enter_phase("recompute");
+  play(unit.pass->again, account);
+  account.enter_phase("backward");
+}
+
+// The optimizer's step, fused, needs no more than a number to count its steps by.
+inline void play_optimizer(int last_micro_batch, MemoryAccount& account) {
+  account.enter(last_micro_batch, "optimizer");
+  account.with_number(measure::MemoryCategory::OptimizerState);
+}
+
+// The same of what is offloaded, on the host; and where the optimizer's state alone is offloaded,
+// copies of the gradients.
+inline void play_step(Offload offload, std::int64_t gradient_bytes, MemoryAccount& account,
+                      MemoryAccount& host) {
+  const std::int64_t copied = offload == Offload::OptimizerState ? gradient_bytes : 0;
+  host.hold(measure::MemoryCategory::ShardedGradient, copied);
+  (offload == Offload::None ? account : host).with_number(measure::MemoryCategory::OptimizerState);
+  host.free(measure::MemoryCategory::ShardedGradient, copied);
+}
+
+// What backward() holds around the graph: the divided loss and its gradient, a one.
+class LossScope {
+ public:
+  LossScope(std::int64_t loss_bytes, MemoryAccount& account);
+  ~LossScope();
+  LossScope(const LossScope&) = delete;
+  LossScope& operator=(const LossScope&) = delete;
+
+ private:
+  std::int64_t loss_bytes_;
+  MemoryAccount& account_;
+};
+
+inline LossScope::LossScope(std::int64_t loss_bytes, MemoryAccount& account)
+    : loss_bytes_(loss_bytes), account_(account) {
+  models::MemoryScript script;
+  script.with_number(loss_bytes, loss_bytes);  // the divided loss
+  script.free({loss_bytes});                   // the loss
+  script.hold({loss_bytes});                   // a one
+  script.with_number(loss_bytes, loss_bytes);  // divided, too: the loss's gradient
+  play(script, account_);
+}
+
+inline LossScope::~LossScope() {
+  account_.free(measure::MemoryCategory::Activation, 2 * loss_bytes_);
+}
+
+}  // namespace gradsync::memory

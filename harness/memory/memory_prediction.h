@@ -1,0 +1,39 @@
+// What a rank will hold at most in a trial, said before it runs: the footprint of the cell's model,
+// put through its wrapper's formula. Pure but for reading a profile.   No torch.
+#pragma once
+
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "harness/launch/launch_spec.h"
+#include "harness/memory/memory_account.h"
+#include "harness/plan/plan.h"
+#include "models/unit_levers.h"
+
+namespace gradsync::memory {
+
+// Distinct micro-batches made ready per rank; more only costs memory, since all have one shape.
+inline constexpr int kPreparedBatches = 32;
+
+struct MemoryPrediction {
+  std::optional<StepMemory> memory;
+  std::string unknown_because;  // where it is not declared; else empty
+};
+
+// `where`: topology, device, window rule, threads and data of the launch; its trials are not read.
+// Errors: ConfigError for a bad profile.
+MemoryPrediction predict_memory(const plan::Cell& cell, const launch::LaunchSpec& where);
+
+models::CheckpointedUnits checkpointed_units(const plan::Cell& cell);
+
+models::LoraUpdates lora_updates(const plan::Cell& cell);
+
+// Returns the type, "float32" or "bfloat16", in which a cell's model computes: that of its
+// parameters as they are stored, under fsdp as they are gathered.
+const std::string& computed_dtype(const plan::Cell& cell);
+
+// Returns the bytes of an element of a cell's `dtype`, "float32" or "bfloat16".
+int element_bytes(const std::string& dtype);
+
+}  // namespace gradsync::memory
