@@ -32,7 +32,7 @@ struct PublishedRow {
 
 std::vector<std::string> files_of(const std::vector<std::string>& names) {
   if (!names.empty()) return names;
-  const std::string directory = data_file("results/external");
+  const std::string directory = data_file("results/evidence/external");
   std::vector<std::string> files;
   for (const std::string& name : list_json_files(directory)) {
     files.push_back(find_json_file("published set-up", name, directory));
@@ -138,7 +138,7 @@ void add_predict_external_command(CLI::App& predict) {
       "external", "Numbers that others published, predicted from a part of them");
   auto names = std::make_shared<std::vector<std::string>>();
   auto as_json = std::make_shared<bool>(false);
-  command->add_option("FILE", *names, "Of schema gradsync.external/1 (all of results/external)");
+  command->add_option("FILE", *names, "Of schema gradsync.external/1 (all of results/evidence/external)");
   command->add_flag("--json", *as_json, "Print JSON instead of the table");
   command->callback([names, as_json] { predict_published(*names, *as_json); });
 }

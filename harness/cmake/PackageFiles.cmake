@@ -8,7 +8,7 @@ set(GRADSYNC_PREBUILT "" CACHE PATH "Installed programs to package, instead of b
 
 set(package_data
   benchmarks/demo/*.py benchmarks/gates/*.json benchmarks/plans/*.json benchmarks/topologies/*.json
-  models/profiles/*.json plot/*.py results/external/*.json results/reference/*.json results/schema/*.json
+  models/profiles/*.json plot/*.py results/evidence/external/*.json results/reference/*.json results/schema/*.json
   # The watcher of a torch that no library was built for is compiled where it is wanted.
   harness/watch/hook/*.py harness/watch/preload/*.cpp harness/watch/preload/*.h
   harness/watch/events/event_kind.h)

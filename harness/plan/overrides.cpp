@@ -4,6 +4,7 @@
 #include <fmt/ranges.h>
 
 #include <algorithm>
+#include <filesystem>
 #include <vector>
 
 #include "harness/base/errors.h"
@@ -135,6 +136,14 @@ void keep_parts(json& plan, const Override& change) {
   plan["parts"] = kept;
 }
 
+// Makes each path of a list relative to the working directory; it is relative to `folder`.
+void resolve(json& names, const std::filesystem::path& folder) {
+  for (json& name : names) {
+    if (!name.is_string() || !name.get_ref<const std::string&>().ends_with(".json")) continue;
+    name = (folder / name.get<std::string>()).lexically_normal().string();
+  }
+}
+
 }  // namespace
 
 void apply_override(json& plan, const std::string& text) {
@@ -151,6 +160,22 @@ void apply_override(json& plan, const std::string& text) {
     if (!part.is_object()) continue;
     if (change.part.empty()) clear(part, change.field);
     if (!change.part.empty() && name_of(part) == change.part) set(part, change);
+  }
+}
+
+void resolve_files(json& plan, const std::string& path) {
+  if (!plan.is_object()) return;
+  const auto folder = std::filesystem::path(path).parent_path();
+  std::vector<json*> holders{&plan};
+  if (plan.contains("parts")) {
+    for (json& part : plan["parts"]) holders.push_back(&part);
+  }
+  for (json* holder : holders) {
+    if (!holder->is_object() || !holder->contains("cells")) continue;
+    for (auto& [axis, values] : (*holder)["cells"].items()) {
+      // What is no list of words is refused by the parser.
+      if ((axis == "topology" || axis == "model") && values.is_array()) resolve(values, folder);
+    }
   }
 }
 

@@ -1,4 +1,4 @@
-// "--set key=value": a plan file changed on the command line.
+// A plan file changed before it is parsed: by "--set key=value", and where it names other files.
 #pragma once
 
 #include <nlohmann/json.hpp>
@@ -11,6 +11,10 @@ namespace gradsync::plan {
 // Values are not checked here: parse_plan does that for file and override alike.
 // Errors: ConfigError that names the key and those there are.
 void apply_override(nlohmann::json& plan, const std::string& text);
+
+// Makes the files of `plan` (topologies and profiles that cells name by NAME.json) relative to the
+// working directory; they are relative to its own file, which lies at `path`.
+void resolve_files(nlohmann::json& plan, const std::string& path);
 
 // Returns the "cells" of no plan, as the changes `texts` make them, with `model` alone as theirs.
 // Errors: ConfigError, as apply_override; it begins with `who` where a change is of more than

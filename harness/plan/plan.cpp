@@ -184,6 +184,7 @@ Plan parse_plan(const json& source, const std::string& file) {
 
 Plan read_plan(const std::string& path, const std::vector<std::string>& overrides) {
   json source = read_json_file(path);
+  resolve_files(source, path);
   std::string origin = path;  // a bad value may come from either
   for (const std::string& text : overrides) {
     apply_override(source, text);

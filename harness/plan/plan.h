@@ -125,10 +125,11 @@ std::string resolve_plan(const std::string& name, const std::string& directory);
 // Names of the plans in `directory`, sorted; schemas are none.
 std::vector<std::string> list_plans(const std::string& directory);
 
-// Returns the plan. Each override is "key=value", where key is a field of the plan, of its cells
-// ("cells.model" or just "model"), or of one part ("PART.steps"); value is JSON, or a bare word, or
-// words with commas for a list. Without "PART." it holds for every part. "parts=NAME,..." keeps
-// only those parts. Errors: ConfigError with file, field, got, expected.
+// Returns the plan. A path (NAME.json) of a topology or profile is relative to the plan's file; in
+// an override, to the working directory. Each override is "key=value", where key is a field of the
+// plan, of its cells ("cells.model" or just "model"), or of one part ("PART.steps"); value is JSON,
+// or a bare word, or words with commas for a list. Without "PART." it holds for every part.
+// "parts=NAME,..." keeps only those parts. Errors: ConfigError with file, field, got, expected.
 Plan read_plan(const std::string& path, const std::vector<std::string>& overrides);
 Plan parse_plan(const nlohmann::json& source, const std::string& file);
 

@@ -17,9 +17,9 @@ from pathlib import Path
 
 from browser import Browser, find_browser
 from html_rules import Page, contrast, palettes, weak_contrasts
-from program import PROGRAM, ROOT, ProgramTest
+from program import PROGRAM, ProgramTest
+from published_runs import published
 
-PUBLISHED = ROOT / "results" / "published"
 RUNS = ("slowdown_table", "memory_sweep")
 CELLS = 1000
 PHONE, DESK = 360, 1280  # pixels
@@ -33,8 +33,8 @@ def program(*arguments):
 
 def many_cells(folder):
     """Writes a run of a thousand cells: the published one, over and over, in other bucket sizes."""
-    published = PUBLISHED / "slowdown_table"
-    lines = (published / "trials.jsonl").read_text().splitlines()
+    run = published("slowdown_table")
+    lines = (run / "trials.jsonl").read_text().splitlines()
     trials = [trial for trial in map(json.loads, lines) if trial["launch"] == 0]
     with open(folder / "trials.jsonl", "w") as file:
         for number in range(CELLS):
@@ -42,7 +42,7 @@ def many_cells(folder):
             size = (1 + number // len(trials)) << 20
             trial["cell"] = trial["cell"] | {"bucket_cap_bytes": size}
             file.write(json.dumps(trial) + "\n")
-    result = json.loads((published / "result.json").read_text())
+    result = json.loads((run / "result.json").read_text())
     (folder / "result.json").write_text(json.dumps(result | {"cells": []}))
 
 
@@ -56,7 +56,7 @@ class Pages(unittest.TestCase):
         cls.place = Path(place.name)
         cls.files = {}
         for run in RUNS:
-            cls.keep(run, program("report", PUBLISHED / run, "--format", "html"))
+            cls.keep(run, program("report", published(run), "--format", "html"))
         samples = cls.place / "samples"
         samples.mkdir()
         for write in (cls.write_watch_samples, cls.write_gate_samples):
@@ -100,7 +100,7 @@ class ParserTest(Pages):
             self.assertIn(words, page.text)
         self.assertGreaterEqual(page.count["svg"], 4)
         self.assertGreaterEqual(page.count["table"], 2)
-        rows = program("report", PUBLISHED / "slowdown_table")
+        rows = program("report", published("slowdown_table"))
         for line in rows.splitlines():
             if line.startswith("| ") and "s/step" not in line:
                 for cell in line.strip("|").split(" | "):
@@ -115,7 +115,7 @@ class CommandLineTest(ProgramTest):
     def test_a_gate_of_claims_writes_its_page(self):
         file = self.place / "gate.html"
         outcome = self.call(
-            *("gate", "--gates", "slowdown_table", "--results", PUBLISHED / "slowdown_table"),
+            *("gate", "--gates", "slowdown_table", "--results", published("slowdown_table")),
             *("--out", self.place / "gate", "--html", file),
         )
         self.assertIn(outcome.status, (0, 1, 3), outcome.err)
@@ -124,7 +124,7 @@ class CommandLineTest(ProgramTest):
         self.assertIn("The gate", page.text)
 
     def test_two_runs_are_two_pages(self):
-        runs = [PUBLISHED / run for run in RUNS]
+        runs = [published(run) for run in RUNS]
         outcome = self.call("report", *runs, "--format", "html")
         self.assert_refused(outcome, "--format html", "got 2", "expected one")
 

@@ -6,16 +6,14 @@ predict_external_command.cpp, predict_links_command.cpp, cell_columns.cpp.
 
 import json
 import resource
-import sys
 import unittest
 from pathlib import Path
 from statistics import median
 
 from program import ProgramTest
+from published_runs import published
 
 ROOT = Path(__file__).resolve().parents[2]
-sys.path.insert(0, str(ROOT / "results" / "held_out"))
-import solve  # noqa: E402
 
 LAYERS = 3
 MOST_S = 1  # of a processor, for a row of 8,192 ranks
@@ -170,7 +168,7 @@ class StepTest(StepCase):
         """The twin that is published. Nothing of it went into the model, and nothing is set aside
         for what the engine does beside the wire: every step is predicted a little too short.
         """
-        directory = ROOT / "results" / "published" / "slowdown_table"
+        directory = published("slowdown_table")
         rows = self.predicted(directory)
         measured = [row["measured_step_s"] for row in rows]
         stored = json.loads((directory / "result.json").read_text())["cells"]
@@ -185,7 +183,7 @@ class StepTest(StepCase):
         self.assertIn("| measured |", " ".join(outcome.out.split()))
 
     def test_refusals(self):
-        run = str(ROOT / "results" / "published" / "slowdown_table")
+        run = str(published("slowdown_table"))
         without = profile()
         without["layers"][0]["forward_s"] = -1
         for arguments, words in (
@@ -247,71 +245,6 @@ class BesideTest(StepCase):
             run = self.place / "run"
             self.assert_refused(self.call("run", self.plan, *options, "--out", run), words)
             self.assertFalse(run.exists())
-
-
-PUBLISHED = ROOT / "results" / "published"
-GRADIENT_BYTES = 8_664_684  # of the paced model at scale 50
-
-
-class CalibratedTest(ProgramTest):
-    """The host's constants from two published cells, and what that predicts of the others."""
-
-    CALIBRATION = (("t4_2x1", "ddp", "baseline"), ("t4_2x1", "ddp", "no_sync"))
-
-    def predicted(self, run, **constants):
-        """Returns (predicted, measured) of each paced cell."""
-        links = self.place / "links.json"
-        content = {"schema": "gradsync.links/1", "source": "two cells", **constants}
-        links.write_text(json.dumps(content))
-        outcome = self.call("predict", "step", PUBLISHED / run, "--links", links, "--json")
-        self.assertEqual(outcome.status, 0, outcome.err)
-        return {
-            tuple(row["cell"][axis] for axis in ("topology", "wrapper", "strategy")): (
-                row["step_s"],
-                row["measured_step_s"],
-            )
-            for row in json.loads(outcome.out)
-            if row["step_s"] is not None
-        }
-
-    def copy_per_byte_s(self):
-        """As measured: the phase in which the two cells copied, in their five synchronizations."""
-        cells = json.loads((PUBLISHED / "slowdown_table" / "result.json").read_text())["cells"]
-        copied = [
-            cell["phase_s"]["copy"]
-            for cell in cells
-            for topology, _, strategy in self.CALIBRATION
-            if (cell["cell"]["topology"], cell["cell"]["strategy"]) == (topology, strategy)
-        ]
-        self.assertEqual(len(copied), 2)
-        return sum(copied) / 5 / GRADIENT_BYTES
-
-    def calibrated(self):
-        """Two cells, two constants left."""
-        known = {"copy_per_byte_s": self.copy_per_byte_s()}
-        measured = self.predicted("slowdown_table", **known)
-        return solve.with_host_costs(
-            known,
-            lambda constants: [
-                self.predicted("slowdown_table", **constants)[cell][0] for cell in self.CALIBRATION
-            ],
-            [measured[cell][1] for cell in self.CALIBRATION],
-        )
-
-    def test_cells_that_were_held_out(self):
-        constants = self.calibrated()
-        for name, value in constants.items():
-            self.assertGreater(value, 0, name)
-        twin = self.predicted("slowdown_table", **constants)
-        held_out = [cell for cell in twin if cell[0] == "t4_1x2"]
-        self.assertEqual(len(held_out), 4)
-        for cell in held_out:
-            self.assertLess(abs(twin[cell][0] / twin[cell][1] - 1), 0.005, cell)
-        other = self.predicted("road_to_ddp", **constants)
-        most = {"ddp": 0.01, "by_hand_coalesced": 0.02, "by_hand": 0.07}
-        self.assertEqual({wrapper for _, wrapper, _ in other}, set(most))
-        for cell, (step_s, measured_s) in other.items():
-            self.assertLess(abs(step_s / measured_s - 1), most[cell[1]], cell)
 
 
 def nccl_tests(hosts, ranks_per_host, operation, seconds_of):
@@ -401,7 +334,7 @@ class ExternalTest(ProgramTest):
         rows = json.loads(outcome.out)
         errors = [abs(row["error"]) for row in rows]
         self.assertEqual(errors, sorted(errors, reverse=True))
-        files = sorted((ROOT / "results" / "external").glob("*.json"))
+        files = sorted((ROOT / "results" / "evidence" / "external").glob("*.json"))
         sources = [json.loads(f.read_text()) for f in files if ".schema." not in f.name]
         wanted = {
             (source["name"], row["label"], row["value"])
@@ -415,7 +348,7 @@ class ExternalTest(ProgramTest):
             self.assertAlmostEqual(row["error"], row["predicted"] / row["published"] - 1, 9)
 
     def test_the_page_tells_one_machine_from_several(self):
-        external = ROOT / "results" / "external"
+        external = ROOT / "results" / "evidence" / "external"
         several = {
             (source["name"], row["label"]): row["nodes"] > 1
             for source in map(json.loads, (f.read_text() for f in external.glob("*_*.json")))
@@ -433,7 +366,7 @@ class ExternalTest(ProgramTest):
         self.assertIn(sentence, " ".join((external / "README.md").read_text().split()))
 
     def test_a_file_alone(self):
-        file = ROOT / "results" / "external" / "timm_1659.json"
+        file = ROOT / "results" / "evidence" / "external" / "timm_1659.json"
         outcome = self.call("predict", "external", file)
         self.assertEqual(outcome.status, 0, outcome.err)
         self.assertIn("3 rows of 1 set-ups", outcome.out)

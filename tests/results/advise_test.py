@@ -1,6 +1,5 @@
 """What is published of advise's first choice is what all ways took that it compares."""
 
-import importlib.util
 import json
 import sys
 import unittest
@@ -11,60 +10,47 @@ ROOT = Path(__file__).resolve().parents[2]
 sys.path.insert(0, str(ROOT / "tests" / "benchmarks"))
 from program import ProgramTest  # noqa: E402
 
-FOLDER = ROOT / "results" / "advise"
-
-
-def load():
-    specification = importlib.util.spec_from_file_location("advise_make", FOLDER / "make.py")
-    module = importlib.util.module_from_spec(specification)
-    specification.loader.exec_module(module)
-    return module
+sys.path.insert(0, str(ROOT / "results" / "evidence"))
+import stored  # noqa: E402
+from advise import make  # noqa: E402
+from held_out import make as held_out  # noqa: E402
 
 
 class AdviseTest(ProgramTest):
-    def setUp(self):
-        super().setUp()
-        self.make = load()
-
     def advise(self, setup, *options):
-        topology = json.loads(
-            (ROOT / "benchmarks/topologies" / f"{setup.topology}.json").read_text()
-        )
+        topology = json.loads(setup.topology_file.read_text())
         samples = topology["nodes"] * topology["ranks_per_node"] * setup.accumulation_steps
         outcome = self.call(
-            *("advise", "paced_bert_base_t4=1", "--topology", setup.topology),
+            *("advise", "paced_bert_base_t4=1", "--topology", setup.topology_file),
             *("--global-batch", str(samples), *options),
         )
         self.assertEqual(outcome.status, 0, outcome.err)
         return outcome.out
 
-    def test_the_page_is_what_is_stored(self):
-        self.assertEqual(self.make.page(), (FOLDER / "README.md").read_text())
-
     def test_every_way_that_is_compared_was_predicted(self):
-        for setup in self.make.SETUPS.values():
+        for setup in make.SETUPS.values():
             with self.subTest(setup=setup.name):
-                predicted = json.loads((setup.folder / "predictions.json").read_text())
+                predicted = stored.read(setup.folder / "predictions.json")
                 said = " ".join(self.advise(setup).split())
                 self.assertIn(f"{len(predicted)} ways were compared", said)
 
     def test_every_way_that_was_predicted_ran(self):
-        self.assertTrue(self.make.ran())
-        for setup in self.make.ran():
+        self.assertTrue(make.ran())
+        for setup in make.ran():
             with self.subTest(setup=setup.name):
-                predicted = json.loads((setup.folder / "predictions.json").read_text())
-                self.assertEqual(len(self.make.rows(setup)), len(predicted))
+                predicted = stored.read(setup.folder / "predictions.json")
+                self.assertEqual(len(make.rows(setup)), len(predicted))
 
     def test_predictions_are_those_that_were_committed_before_the_run(self):
-        for setup in self.make.ran():
-            measured = json.loads(setup.measured_file.read_text())
+        for setup in make.ran():
+            measured = stored.read(setup.measured_file)
             said = measured.get("predictions")
             if said is None:  # of the first set-up, which was run before this was kept
                 self.assertEqual(setup.name, "t4_2x1")
                 continue
             with self.subTest(setup=setup.name):
                 predictions = setup.folder / "predictions.json"
-                self.assertEqual(self.make.held_out.page.digest_of(predictions), said["sha256"])
+                self.assertEqual(held_out.page.digest_of(predictions), said["sha256"])
                 committed = said["committed"].replace("+00:00", "Z")
                 self.assertLessEqual(committed, measured["context"]["start_time"])
 
@@ -72,10 +58,10 @@ class AdviseTest(ProgramTest):
         """No constant for each bucket explains the ways that are far off."""
         error = {
             name: {
-                self.make.held_out.page.key(cell): predicted / measured - 1
-                for cell, predicted, measured in self.make.rows(self.make.SETUPS[name])
+                held_out.page.key(cell): predicted / measured - 1
+                for cell, predicted, measured in make.rows(make.SETUPS[name])
             }
-            for name in self.make.SETUPS
+            for name in make.SETUPS
         }
 
         def compressed(of, bucket):
@@ -89,7 +75,7 @@ class AdviseTest(ProgramTest):
         far = compressed("fast_line", 1 << 20)
         slow = [100 * each for each in compressed("t4_2x1", 1 << 20)]
         halved = 100 * max(map(abs, compressed("fast_line", 5 << 20)))
-        with_constant = self.errors_with_constant(self.make.SETUPS["fast_line"], 0.3e-3)
+        with_constant = self.errors_with_constant(make.SETUPS["fast_line"], 0.3e-3)
         four = max(
             abs(with_constant[key]) for key in error["fast_line"] if error["fast_line"][key] in far
         )
@@ -100,9 +86,9 @@ class AdviseTest(ProgramTest):
         ]
         behind = [
             100 * (rows[0][2] / min(measured for _, _, measured in rows) - 1)
-            for rows in map(self.make.rows, self.make.SETUPS.values())
+            for rows in map(make.rows, make.SETUPS.values())
         ]
-        readme = " ".join((FOLDER / "README.md").read_text().split())
+        readme = " ".join((make.HERE / "README.md").read_text().split())
         for said in (
             f"within {max(behind):.1f} % of it, in each of the three",
             f"up to {-100 * min(far):.1f} % too short on the line of 20 Gbit/s",
@@ -122,7 +108,6 @@ class AdviseTest(ProgramTest):
 
     def errors_with_constant(self, setup, seconds):
         """Signed errors by cell if each compressed bucket cost so many seconds more."""
-        held_out = self.make.held_out
         links = json.loads(setup.links_file.read_text())
         file = self.place / "links.json"
         file.write_text(json.dumps(links | {"collective_s": links["collective_s"] + seconds}))
@@ -131,7 +116,7 @@ class AdviseTest(ProgramTest):
             for row in held_out.predictions_with(setup.plan, file)
         }
         found = {}
-        for cell, predicted, measured in self.make.rows(setup):
+        for cell, predicted, measured in make.rows(setup):
             key = held_out.page.key(cell)
             is_compressed = cell.get("compression", "none") != "none"
             found[key] = (more[key] if is_compressed else predicted) / measured - 1
@@ -139,22 +124,22 @@ class AdviseTest(ProgramTest):
 
     def test_counters_are_read_by_group_and_name(self):
         text = "Tcp: OutSegs RetransSegs\nTcp: 7 3\nTcpExt: TCPTimeouts\nTcpExt: 2\n"
-        counted = self.make.sent_again.counters_in(text)
+        counted = make.sent_again.counters_in(text)
         self.assertEqual(counted[("Tcp", "RetransSegs")], 3)
         self.assertEqual(counted[("TcpExt", "TCPTimeouts")], 2)
 
     def test_the_first_choice_is_advises_own(self):
         """Of the whole model: bytes and rates are both 50 times those that ran."""
-        for setup in self.make.SETUPS.values():
+        for setup in make.SETUPS.values():
             with self.subTest(setup=setup.name):
-                predicted = json.loads((setup.folder / "predictions.json").read_text())
+                predicted = stored.read(setup.folder / "predictions.json")
                 first = min(predicted, key=lambda row: row["step_s"])["cell"]
                 links = json.loads(setup.links_file.read_text())
                 links["copy_per_byte_s"] /= first["scale"]
                 file = self.place / "links.json"
                 file.write_text(json.dumps(links))
                 advised = json.loads(self.advise(setup, "--links", file, "--json"))[0]["cell"]
-                told = ("wrapper", "strategy", *self.make.OPTIONS)
+                told = ("wrapper", "strategy", *make.OPTIONS)
                 self.assertEqual(
                     {name: advised.get(name) for name in told},
                     {name: first.get(name) for name in told},

@@ -1,9 +1,9 @@
 """What is published of models at full size beside torch's FSDPMemTracker.
 
-PageTest: the page is what is stored, and explains what differs. TrackerTest, slow: recordings,
-predictions and the tracker say again what is stored.
+StoredTest: what differs is explained. TrackerTest: recordings, predictions and the tracker say
+again what is stored.
 
-Covers: models/profiles/allocations.py (FakeTrace), results/full_size/tracked.py.
+Covers: models/profiles/allocations.py (FakeTrace), results/evidence/full_size/tracked.py.
 """
 
 import importlib.util
@@ -12,14 +12,11 @@ import unittest
 from pathlib import Path
 
 ROOT = Path(__file__).resolve().parents[2]
-sys.path.insert(0, str(ROOT / "results" / "full_size"))
-import make  # noqa: E402
+sys.path.insert(0, str(ROOT / "results" / "evidence"))
+from full_size import make  # noqa: E402
 
 
-class PageTest(unittest.TestCase):
-    def test_the_page_is_what_is_stored(self):
-        self.assertEqual(make.page(), (make.HERE / "README.md").read_text())
-
+class StoredTest(unittest.TestCase):
     def test_every_model_and_job_is_there(self):
         names = ("model", "dtypes", "strategy", "accumulation_steps")
         jobs = [tuple(row.cell[name] for name in names) for row in make.stored()]

@@ -8,11 +8,12 @@ from pathlib import Path
 from statistics import fmean
 
 ROOT = Path(__file__).resolve().parent.parent.parent
-sys.path.insert(0, str(ROOT / "results" / "held_out"))
-import computed  # noqa: E402
-import make  # noqa: E402
-import page  # noqa: E402
-import solve  # noqa: E402
+for folder in ("results/evidence", "tests/benchmarks"):
+    sys.path.insert(0, str(ROOT / folder))
+import stored  # noqa: E402
+from held_out import computed, make, page, solve  # noqa: E402
+from program import ProgramTest  # noqa: E402
+from published_runs import published  # noqa: E402
 
 FEWEST_CELLS = 60
 MOST_APART = 0.01
@@ -26,35 +27,13 @@ def predictions(folder=page.HERE):
 
 def ran():
     """The sets whose cells were run."""
-    return [of for of in make.SETS.values() if (of.folder / "measured.json").exists()]
-
-
-def planner_page():
-    """Its words, as if on one line."""
-    return " ".join((ROOT / "harness" / "predict" / "README.md").read_text().split())
-
-
-def how_far(rows):
-    error = 100 * fmean(abs(row.error) for row in rows)
-    return f"{error:.1f} % in the mean, {sum(row.is_covered for row in rows)} in their intervals"
-
-
-def apart(folder):
-    """How much longer the longest launch of a cell took than the shortest."""
-    [said, _] = page.apart_lines(folder)
-    return said.partition(" took ")[2].partition(" longer")[0]
+    return [of for of in make.SETS.values() if stored.exists(of.folder / "measured.json")]
 
 
 class HeldOutTest(unittest.TestCase):
     def setUp(self):
         self.measured = page.stored("measured.json")
         self.rows, self.missing = page.rows()
-
-    def test_the_page_is_what_is_stored(self):
-        self.assertTrue(ran())
-        for of in ran():
-            with self.subTest(of=of.name):
-                self.assertEqual(make.page_of(of), (of.folder / "README.md").read_text())
 
     def test_predictions_are_those_that_were_committed_before_the_run(self):
         for of in ran():
@@ -119,64 +98,6 @@ class HeldOutTest(unittest.TestCase):
             inside += low <= fmean(steps) <= high
         all_line = page.summary_lines(self.rows)[2]
         self.assertIn(f"| {inside} of {len(self.rows)} |", all_line)
-
-    def test_what_the_planner_says_of_them(self):
-        def mean_error(group):
-            return 100 * fmean(abs(row.error) for row in self.rows if group in ("all", row.family))
-
-        inside = sum(row.is_covered for row in self.rows)
-        worst = self.rows[0]
-        self.assertEqual(worst.cell["bucket_cap_bytes"], 1_000_000)
-        said = (
-            f"every error: {mean_error('all'):.1f} % in the mean (FSDP {mean_error('FSDP'):.1f} %, "
-            f"hybrid sharding {mean_error('HSDP'):.1f} %), {inside} in their 90 % intervals; the "
-            f"worst, buckets of 1 MB, is {100 * worst.error:.1f} % too long."
-        )
-        self.assertIn(said, planner_page())
-
-    def test_what_the_planner_says_of_small_buckets(self):
-        rows, _ = page.rows(make.SETS["small_buckets"].folder)
-        self.assertLess(rows[0].error, 0)
-        said = (
-            f"[{len(rows)} of small buckets](../../results/held_out/small_buckets/README.md) were "
-            f"predicted: {how_far(rows)}, {-100 * rows[0].error:.1f} % too short at worst."
-        )
-        self.assertIn(said, planner_page())
-
-    def test_what_the_planner_says_of_a_model_that_computes(self):
-        rows, _ = page.rows(make.SETS["bert_mini"].folder)
-        said = (
-            f"[{len(rows)} cells of a BERT](../../results/held_out/bert_mini/README.md), two "
-            f"ranks, DDP and FSDP, from five calibration cells: {how_far(rows)}, "
-            f"{100 * abs(rows[0].error):.1f} % off at worst."
-        )
-        self.assertIn(said, planner_page())
-
-    def test_what_the_planner_says_of_one_whose_steps_are_short(self):
-        folder = make.SETS["mlp"].folder
-        rows, _ = page.rows(folder)
-        self.assertGreater(min(row.error for row in rows), 0)
-        said = (
-            f"[{len(rows)} of a perceptron](../../results/held_out/mlp/README.md) with steps of "
-            f"tens of milliseconds: {how_far(rows)}, "
-            f"{100 * rows[0].error:.1f} % too long at worst, and each too long"
-        )
-        self.assertIn(said, planner_page())
-        self.assertIn(
-            f"the longest took {apart(folder)} longer than the shortest in the mean.",
-            planner_page(),
-        )
-
-    def test_what_the_planner_says_of_the_same_with_longer_steps(self):
-        folder = make.SETS["mlp_2048"].folder
-        rows, _ = page.rows(folder)
-        said = (
-            f"[The same {len(rows)} with micro-batches four times as "
-            f"large](../../results/held_out/mlp_2048/README.md), calibrated over eight launches: "
-            f"{how_far(rows)}, {100 * abs(rows[0].error):.1f} % off at worst, launches "
-            f"{apart(folder)} apart."
-        )
-        self.assertIn(said, planner_page())
 
     def test_launches_of_a_cell_are_told_apart(self):
         [said, _] = page.apart_lines(make.SETS["bert_mini"].folder)
@@ -323,11 +244,69 @@ class ComputedTest(unittest.TestCase):
         )
         self.assertEqual(found["shard_per_byte_s"], 0)
 
-    def test_every_set_has_a_page_and_plans(self):
-        for of in make.SETS.values():
-            self.assertTrue((of.folder / "README.md").exists(), of.name)
-            for plan in (of.plan, of.calibration):
-                self.assertTrue((ROOT / "benchmarks" / "plans" / f"{plan}.json").exists(), plan)
+
+PACED_BYTES = 8_664_684  # of the paced model at scale 50
+
+
+class CalibratedTest(ProgramTest):
+    """The host's constants from two published cells, and what that predicts of the others."""
+
+    CALIBRATION = (("t4_2x1", "ddp", "baseline"), ("t4_2x1", "ddp", "no_sync"))
+
+    def predicted(self, run, **constants):
+        """Returns (predicted, measured) of each paced cell."""
+        links = self.place / "links.json"
+        content = {"schema": "gradsync.links/1", "source": "two cells", **constants}
+        links.write_text(json.dumps(content))
+        outcome = self.call("predict", "step", published(run), "--links", links, "--json")
+        self.assertEqual(outcome.status, 0, outcome.err)
+        return {
+            tuple(row["cell"][axis] for axis in ("topology", "wrapper", "strategy")): (
+                row["step_s"],
+                row["measured_step_s"],
+            )
+            for row in json.loads(outcome.out)
+            if row["step_s"] is not None
+        }
+
+    def copy_per_byte_s(self):
+        """As measured: the phase in which the two cells copied, in their five synchronizations."""
+        cells = json.loads((published("slowdown_table") / "result.json").read_text())["cells"]
+        copied = [
+            cell["phase_s"]["copy"]
+            for cell in cells
+            for topology, _, strategy in self.CALIBRATION
+            if (cell["cell"]["topology"], cell["cell"]["strategy"]) == (topology, strategy)
+        ]
+        self.assertEqual(len(copied), 2)
+        return sum(copied) / 5 / PACED_BYTES
+
+    def calibrated(self):
+        """Two cells, two constants left."""
+        known = {"copy_per_byte_s": self.copy_per_byte_s()}
+        measured = self.predicted("slowdown_table", **known)
+        return solve.with_host_costs(
+            known,
+            lambda constants: [
+                self.predicted("slowdown_table", **constants)[cell][0] for cell in self.CALIBRATION
+            ],
+            [measured[cell][1] for cell in self.CALIBRATION],
+        )
+
+    def test_cells_that_were_held_out(self):
+        constants = self.calibrated()
+        for name, value in constants.items():
+            self.assertGreater(value, 0, name)
+        twin = self.predicted("slowdown_table", **constants)
+        held_out = [cell for cell in twin if cell[0] == "t4_1x2"]
+        self.assertEqual(len(held_out), 4)
+        for cell in held_out:
+            self.assertLess(abs(twin[cell][0] / twin[cell][1] - 1), 0.005, cell)
+        other = self.predicted("road_to_ddp", **constants)
+        most = {"ddp": 0.01, "by_hand_coalesced": 0.02, "by_hand": 0.07}
+        self.assertEqual({wrapper for _, wrapper, _ in other}, set(most))
+        for cell, (step_s, measured_s) in other.items():
+            self.assertLess(abs(step_s / measured_s - 1), most[cell[1]], cell)
 
 
 if __name__ == "__main__":

@@ -1,19 +1,17 @@
-"""Published figures are what their stored steps say: published_test.py PATH/TO/gradsync."""
+"""Summaries of published runs are what their stored steps say."""
 
-import json
-import re
 import sys
 import unittest
 from pathlib import Path
 from statistics import fmean
 
 ROOT = Path(__file__).resolve().parent.parent.parent
-sys.path.insert(0, str(ROOT / "results" / "published"))
-sys.path.insert(0, str(ROOT / "benchmarks" / "peers"))
-import make  # noqa: E402
+sys.path.insert(0, str(ROOT / "results" / "evidence"))
+import make as evidence  # noqa: E402, F401 (finds summary)
+import stored  # noqa: E402
 import summary  # noqa: E402
+from published import make  # noqa: E402
 
-PROGRAM = sys.argv.pop(1)
 MOST_BYTES = 1 << 20  # of a figure
 
 
@@ -35,34 +33,10 @@ def runs():
 class PublishedTest(unittest.TestCase):
     def each_run(self):
         for name, figure in runs().items():
-            folder = make.HERE / name
-            result = json.loads((folder / "result.json").read_text())
+            folder = make.DATA / name
+            result = stored.read(folder / "result.json")
             with self.subTest(figure=name):
                 yield figure, folder, result, make.trials_in(folder)
-
-    def test_text_is_made_from_the_data(self):
-        for name, figure in make.FIGURES.items():
-            with self.subTest(figure=name):
-                document = (ROOT / figure.document).read_text()
-                (place,) = make.place_of(name).finditer(document)
-                self.assertEqual(place[2], make.text_of(name, PROGRAM))
-
-    def test_the_document_shows_the_command(self):
-        for name, figure in make.FIGURES.items():
-            if isinstance(figure, (make.Run, make.Computed)):
-                with self.subTest(figure=name):
-                    document = (ROOT / figure.document).read_text()
-                    shown = re.sub(r"[\s\\]+", " ", document)
-                    self.assertIn(" ".join(("gradsync", *figure.command)), shown)
-
-    def test_every_place_has_a_figure(self):
-        for document in (*ROOT.glob("*.md"), *ROOT.glob("*/**/*.md")):
-            if (ROOT / "build") in document.parents:
-                continue
-            for name in re.findall(r"<!-- published: (\S+) -->", document.read_text()):
-                figure = make.FIGURES.get(name)
-                self.assertIsNotNone(figure, f"{document}: {name}")
-                self.assertEqual(ROOT / figure.document, document)
 
     def test_means_and_slowdowns_by_hand(self):
         for _, _, result, trials in self.each_run():
@@ -95,9 +69,9 @@ class PublishedTest(unittest.TestCase):
                     self.assertEqual(cell["predicted_peak_allocated_bytes"], max(peaks))
 
     def test_edges_by_hand(self):
-        searches = list(make.HERE.glob("*/search.json"))
+        searches = list(make.DATA.glob("*/search.json.gz"))
         self.assertTrue(searches)
-        for search in map(json.loads, (path.read_text() for path in searches)):
+        for search in (stored.read(path.with_suffix("")) for path in searches):
             self.assertEqual(search["wanted"], "smallest")
             for cell in search["cells"]:
                 self.assertEqual(cell["edge"], cell["peak_allocated_bytes"])
@@ -112,7 +86,7 @@ class PublishedTest(unittest.TestCase):
                 self.assertTrue(result["context"]["timing_valid"])
             self.assertEqual(result["exit_status"], 0)
             self.assertLess(sum(file.stat().st_size for file in folder.iterdir()), MOST_BYTES)
-            self.assertFalse((folder / "timelines.jsonl").exists())
+            self.assertFalse(stored.exists(folder / "timelines.jsonl"))
             for trial in trials:
                 self.assertFalse(set(make.TIMELINES) & set(trial))
 

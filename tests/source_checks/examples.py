@@ -9,10 +9,14 @@ import os
 import re
 import shutil
 import subprocess
+import sys
 from pathlib import Path
 from typing import NamedTuple
 
 from pages import ROOT, below, fenced, pages
+
+sys.path.insert(0, str(ROOT / "results" / "evidence"))
+import stored
 
 PUBLISHED = ROOT / "results" / "published"
 INLINE = re.compile(r"`(benchmarks/run [^`]*)`")
@@ -105,14 +109,19 @@ def add_timelines(run):
 def fill(tree):
     """What examples take for granted: finished runs, watched jobs, files of one's own."""
     for run in ("results/runs/smoke_20260101T000000Z_0123abc", "results/runs/RUN", "A", "B"):
-        shutil.copytree(PUBLISHED / "slowdown_table", tree / run)
+        (tree / run).parent.mkdir(parents=True, exist_ok=True)
+        stored.unpack(PUBLISHED / "slowdown_table", tree).rename(tree / run)
     add_timelines(tree / "results/runs/RUN")
-    seen = json.loads((PUBLISHED / "saving" / "seen.json").read_text())["launches"]
+    seen = stored.read(PUBLISHED / "saving" / "seen.json")["launches"]
     for name, way in (("watched", "improper"), ("before", "improper"), ("after", "no_sync")):
         (tree / f"{name}.json").write_text(json.dumps(seen[way][0]))
     rates = tree / "results" / "gate" / "FOLDER" / "error_rates.json"
     rates.parent.mkdir(parents=True)
     shutil.copy(ROOT / "results" / "gate" / "quiet_drawn" / "error_rates.json", rates)
+    for plan in (ROOT / "results/evidence").rglob("*plan.json"):
+        copied = tree / plan.relative_to(ROOT)
+        copied.parent.mkdir(parents=True, exist_ok=True)
+        shutil.copy(plan, copied)
     profile = json.loads((ROOT / "models/profiles/paced_bert_base_t4.json").read_text())
     for name in ("my_model.json", "bert_mini_recorded.json"):
         (tree / name).write_text(json.dumps(profile | {"memory": MEMORY}))

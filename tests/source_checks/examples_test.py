@@ -65,6 +65,7 @@ MISSPELT = (
     "models/profiles/fit_t4.py --chek",
     "models/record_profile.py my_model.py:built --out x.json",
     "benchmarks/peers/compare --topology 2x1_1gbits",
+    "results/evidence/make.py held_out callibrate",
     "build/release/bin/sync_test --gtest_filter='Strategy.*'",
 )
 
@@ -316,14 +317,21 @@ class ExamplesTest(ProgramTest):
         shown = ROOT / file if (ROOT / file).exists() else self.place / file
         self.assertIn(f"def {function}(", shown.read_text())
 
-    def published(self, arguments, variables):
-        self.has_options("results/published/make.py", arguments)
+    def evidence(self, arguments, variables):
+        if arguments[0] == "peers":
+            return self.peer(f"peers.{arguments[1]}", arguments[2:])
+        asked = (
+            "import sys; sys.path.insert(0, sys.argv[1]); item, *step = sys.argv[2:]; import make\n"
+            "assert {*step} <= {*(make.NAMES if item == 'text' else make.item(item).STEPS)}"
+        )
+        self.python("-c", asked, str(ROOT / "results" / "evidence"), *arguments[:2])
 
     def peer(self, name, arguments):
         self.python(
             "-c",
-            f"import sys; sys.path.insert(0, {str(PEERS)!r}); import {name}, network, options\n"
-            f"given = {name}.parse(sys.argv[1:])\n"
+            f"import sys; sys.path[:0] = [{str(PEERS)!r}, {str(ROOT / 'results/evidence')!r}]\n"
+            f"import importlib, network, options; name = importlib.import_module({name!r})\n"
+            "given = name.parse(sys.argv[1:])\n"
             "if 'topology' in given: network.read_topology(options.topology_file(given.topology))",
             *arguments,
         )
@@ -339,14 +347,11 @@ def built(name):
 
 SCRIPTS: dict[str, Callable] = {
     "benchmarks/peers/compare": peer("compare"),
-    "benchmarks/peers/recomputation": peer("recomputation"),
-    "benchmarks/peers/saving": peer("saving"),
-    "benchmarks/peers/watch_cost": peer("watch_cost"),
     "benchmarks/run": ExamplesTest.run_of_a_plan,
     "harness/python/release_wheel": ExamplesTest.release_wheel,
     "models/profiles/fit_t4.py": ExamplesTest.fit,
     "models/record_profile.py": ExamplesTest.record_profile,
-    "results/published/make.py": ExamplesTest.published,
+    "results/evidence/make.py": ExamplesTest.evidence,
     "tests/fuzz/corpus.py": ExamplesTest.corpus,
     "tests/nightly": ExamplesTest.nightly,
     "tests/run": ExamplesTest.chosen_by_ctest,

@@ -172,6 +172,27 @@ TEST_F(ReadPlan, BlamesFileAndOverridesTogether) {
   EXPECT_THAT(error("other.json"), HasSubstr("not valid JSON"));
 }
 
+TEST_F(ReadPlan, PathsOfTopologiesAndProfilesAreRelativeToItsFile) {
+  json source = sample_plan_in_parts();
+  source["cells"]["model"] = {"mlp", "mine.json"};
+  source["parts"][0]["cells"]["topology"] = {"1x2", "../lines/slow.json"};
+  source["parts"][1]["cells"]["topology"] = {"/lines/fast.json"};
+  source["parts"][1]["cells"]["model"] = "mlp";
+  write("files.json", source.dump());
+  EXPECT_THAT(error("files.json"), HasSubstr("parts[1].cells.model"));  // no list: as it is
+  const Plan plan = read_plan(directory_ + "/files.json", {"slow.model=mlp,other.json"});
+  const std::string above = std::filesystem::path(directory_).parent_path();
+  const auto is_cell = [](const std::string& topology, const std::string& model) {
+    return testing::AllOf(testing::Field(&Cell::topology, topology),
+                          testing::Field(&Cell::model, model));
+  };
+  EXPECT_THAT(
+      plan.parts.at(0).cells,
+      testing::IsSupersetOf({is_cell("1x2", "mlp"), is_cell("1x2", directory_ + "/mine.json"),
+                             is_cell(above + "/lines/slow.json", "mlp")}));
+  EXPECT_THAT(plan.parts.at(1).cells, testing::Contains(is_cell("/lines/fast.json", "other.json")));
+}
+
 TEST_F(ReadPlan, NamesResolveToFiles) {
   EXPECT_EQ(list_plans(directory_), (std::vector<std::string>{"other", "sample"}));
   EXPECT_EQ(resolve_plan("sample", directory_), directory_ + "/sample.json");
