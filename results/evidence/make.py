@@ -17,7 +17,16 @@ ROOT = HERE.parents[1]
 for folder in (ROOT / "benchmarks" / "peers", HERE):
     sys.path.insert(0, str(folder))
 
-NAMES = ("advise", "full_size", "held_out", "peers", "published", "releases", "second_opinion")
+NAMES = (
+    "advise",
+    "external",
+    "full_size",
+    "held_out",
+    "peers",
+    "published",
+    "releases",
+    "second_opinion",
+)
 
 
 def item(name):

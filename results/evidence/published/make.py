@@ -210,11 +210,6 @@ FIGURES = {
         "models/will_it_fit.md",
         texts.predict_memory,
     ),
-    "external": Computed(
-        ("predict", "external"),
-        "results/evidence/external/README.md",
-        lambda printed: printed.strip(),
-    ),
     "road_to_ddp": Run(
         ("run", "road_to_ddp"),
         "benchmarks/plans/road_to_ddp.md",
