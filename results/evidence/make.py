@@ -2,6 +2,10 @@
 """Makes and runs the evidence: measurements that prove the suite right, and pages of them.
 
     results/evidence/make.py text [ITEM]...        writes the pages from what is stored
+    results/evidence/make.py again [ITEM]...       makes again what comes out alike on every machine
+                                                   (external, full_size, releases, second_opinion),
+                                                   an hour or more; exit status 1 where it is not
+                                                   as it is stored
     results/evidence/make.py ITEM STEP [WORD]...   runs a step; its module says what it takes
 
 ITEM is a folder here: advise, external, full_size, held_out, peers, published, releases or
@@ -27,6 +31,7 @@ NAMES = (
     "releases",
     "second_opinion",
 )
+AGAIN = ("external", "full_size", "releases", "second_opinion")
 
 
 def item(name):
@@ -44,11 +49,23 @@ def write_text(names):
             path.write_text(text)
 
 
+def again(names):
+    """Returns the exit status."""
+    status = 0
+    for name in names:
+        for difference in item(name).again():
+            print(f"{name}: {difference}")
+            status = 1
+    return status
+
+
 def main(arguments):
     """Returns the exit status."""
     match arguments:
         case ["text", *names] if all(name in NAMES for name in names):
             write_text(names or NAMES)
+        case ["again", *names] if all(name in AGAIN for name in names):
+            return again(names or AGAIN)
         case [name, step, *words] if name in NAMES and step in item(name).STEPS:
             return item(name).STEPS[step](*words)
         case [name, *_] if name in NAMES:

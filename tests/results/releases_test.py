@@ -171,7 +171,7 @@ class ChangeTest(unittest.TestCase):
     def test_a_release_that_is_seen_otherwise_now_is_a_difference(self):
         before = {"releases": [release("1", cell("no_sync", 1))]}
         now = {"releases": [release("1", cell("no_sync", 2)), release("2", cell("no_sync", 2))]}
-        self.assertEqual(board.differences(before, now), ["it 1 ddp no_sync: was once, is no-op\n"])
+        self.assertEqual(board.differences(before, now), ["it 1 ddp no_sync: was once, is no-op"])
         self.assertEqual(board.differences(before, before), [])
 
 

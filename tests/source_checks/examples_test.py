@@ -322,7 +322,8 @@ class ExamplesTest(ProgramTest):
             return self.peer(f"peers.{arguments[1]}", arguments[2:])
         asked = (
             "import sys; sys.path.insert(0, sys.argv[1]); item, *step = sys.argv[2:]; import make\n"
-            "assert {*step} <= {*(make.NAMES if item == 'text' else make.item(item).STEPS)}"
+            "names = {'text': make.NAMES, 'again': make.AGAIN}\n"
+            "assert {*step} <= {*(names.get(item) or make.item(item).STEPS)}"
         )
         self.python("-c", asked, str(ROOT / "results" / "evidence"), *arguments[:2])
 

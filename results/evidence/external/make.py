@@ -39,6 +39,7 @@ LINKS = {"schema": "gradsync.links/1", "source": "assumed", "doubt": DOUBT}
 LINKS |= {"scatters_by_all_reduce": False, "gathers_half_late": False}
 UNITS = {"samples/s": "/s", "samples/s/rank": "/s/rank", "s/step": "s"}
 OF_HUNDRED = 100
+SAME = 1e-4
 
 
 @dataclass(frozen=True)
@@ -197,6 +198,17 @@ def rows_of(set_up):
 def predict():
     rows = [vars(row) for set_up in set_ups() for row in rows_of(set_up)]
     storage.write(STORED, rows)
+
+
+def again():
+    """Returns the rows that are predicted otherwise now."""
+    was = {(row.name, row.label): row.predicted for row in stored()}
+    now = [row for set_up in set_ups() for row in rows_of(set_up)]
+    return [
+        f"{row.name} {row.label}: was {was.get((row.name, row.label))}, is {row.predicted}"
+        for row in now
+        if not math.isclose(was.get((row.name, row.label), 0), row.predicted, rel_tol=SAME)
+    ]
 
 
 def stored():

@@ -141,6 +141,15 @@ def track(*names):
         storage.write(STORED, [vars(row) for row in kept])
 
 
+def again():
+    """Returns the models of which the tracker or the prediction says otherwise now."""
+    return [
+        model
+        for model in DTYPES
+        if measure(model) != [row for row in stored() if row.cell["model"] == model]
+    ]
+
+
 def row_line(row):
     cell = row.cell
     dtypes = " / ".join(cell["dtypes"])

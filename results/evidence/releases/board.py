@@ -234,5 +234,5 @@ def differences(known, now):
         for cell in release["cells"]:
             key = release["library"], release["release"], cell["wrapper"], cell["policy"]
             if key in before and before[key] != word(cell):
-                found.append(f"{' '.join(key)}: was {before[key]}, is {word(cell)}\n")
+                found.append(f"{' '.join(key)}: was {before[key]}, is {word(cell)}")
     return found

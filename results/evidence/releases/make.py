@@ -1,11 +1,10 @@
 """What releases of training libraries make of gradient accumulation, and what changed when.
 
-    results/evidence/make.py releases measure [FILE] [LIBRARY[==RELEASE]]...    seen.json, or FILE
+    results/evidence/make.py releases measure [LIBRARY[==RELEASE]]...    seen.json
 
 Each release is installed beside the torch of build/deps into build/releases, and runs the job of
-jobs/ under `gradsync watch --json`, with two ranks on gloo. What FILE has already is not run again.
-`measure` prints the board, too; its exit status is 1 where a release does otherwise than seen.json
-says.
+jobs/ under `gradsync watch --json`, with two ranks on gloo. `measure` does not run again what
+seen.json has, and prints the board.
 """
 
 import contextlib
@@ -33,6 +32,7 @@ PYTHON = os.environ.get("GRADSYNC_TEST_PYTHON", str(ROOT / "build/deps/venv/bin/
 PLACE = ROOT / "build" / "releases"
 FORKED_RANKS = ROOT / "tests" / "benchmarks" / "forked_ranks.py"
 SEEN = HERE / "seen.json"
+NOW = PLACE / "seen.json"
 BEGIN, END = "<!-- board -->", "<!-- end of board -->"
 RAISED = re.compile(r"[\w.]+(Error|Exception)\b")  # a traceback's last line
 DEADLINE_S = 300
@@ -249,6 +249,7 @@ def wanted(words):
 
 
 def measure(file, words):
+    signal.signal(signal.SIGTERM, lambda *_: sys.exit(1))
     seen = stored.read(file) if stored.exists(file) else {"releases": []}
     done = {(r["library"], r["release"]) for r in seen["releases"]}
     for library, release in wanted(words):
@@ -289,16 +290,12 @@ def in_order(seen):
     return sorted(known, key=lambda r: place[r["library"], r["release"]])
 
 
-def measure_and_compare(*words):
-    signal.signal(signal.SIGTERM, lambda *_: sys.exit(1))
-    words = list(words)
-    file = Path(words.pop(0)) if words and words[0].endswith(".json") else SEEN
-    known = stored.read(SEEN)
-    now = measure(file, words)
+def again():
+    """Returns what releases do otherwise now than seen.json says."""
+    stored.packed(NOW).unlink(missing_ok=True)
+    now = measure(NOW, ())
     print(board.text(in_order(now)))
-    differences = board.differences(known, now)
-    print("\n".join(differences), end="")
-    sys.exit(1 if differences else 0)
+    return board.differences(stored.read(SEEN), now)
 
 
-STEPS = {"measure": measure_and_compare}
+STEPS = {"measure": lambda *words: print(board.text(in_order(measure(SEEN, words))))}
