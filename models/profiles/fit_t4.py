@@ -7,7 +7,7 @@ in the a of each set-up, so the fit is a weighted linear least squares. Each a i
 turned into a link rate by inverting a queue: DDP's buckets become ready during backward
 and cross the link one after the other; a is the time by which the last one outlasts it.
 
-This is calibration, not proof: three parameters meet five distinct cells. README.md here
+This is calibration, not proof: three parameters meet five distinct cells. results/evidence/fit.md
 says what was fitted, from what, and with which misfit.
 
 Source: results/reference/slowdown_table.json (the published cells and their raw runs).
