@@ -12,7 +12,7 @@ from pathlib import Path
 from unittest import mock
 
 ROOT = Path(__file__).resolve().parents[2]
-for folder in ("results/evidence", "tests/benchmarks"):
+for folder in ("benchmarks/peers", "results/evidence", "tests/benchmarks"):
     sys.path.insert(0, str(ROOT / folder))
 import launches  # noqa: E402
 import options  # noqa: E402
