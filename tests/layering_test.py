@@ -1,6 +1,7 @@
 """The architecture's rules that a compiler does not check, read off the sources.
 
-1. harness/ is layered: a folder includes only itself and those below it.
+1. harness/ is layered: a folder includes only itself and those below it. The wings of
+   harness/watch/ include only what WINGS says.
 2. models/ knows nothing of synchronization: it includes only harness/base.
 3. Torch stays out of the folders that can do without it, and so out of their compile times.
 4. Only harness/base/clock.cpp reads a clock; all other code is handed one and can be tested.
@@ -38,6 +39,16 @@ LAYERS = [
     "session",
     "arms",
 ]
+# What each wing of harness/watch/ may include of it beside itself, and that all of it lies in one.
+# The longest name that fits a file counts.
+WINGS = {
+    "inject/preload": (),
+    "inject": ("inject/preload",),
+    "read": ("inject/preload",),
+    "judge": ("read",),
+    "tell": ("judge", "read"),
+    "hold": ("inject", "inject/preload", "read", "judge"),
+}
 TORCH_FREE = set(LAYERS) - {"measure", "comm", "sync", "run"}
 # The program itself, whose ranks are another one; micro-benchmarks are programs of their own.
 TORCH_FREE_FILES = re.compile(r"benchmarks/(commands/)?[^/]+$")
@@ -46,10 +57,10 @@ ROOTS = ("harness/", "models/", "benchmarks/", "tests/")
 CLOCK_READER = "harness/base/clock.cpp"
 # Path -> why this file may read a clock of its own.
 CLOCK_EXCEPTIONS: dict[str, str] = {
-    "harness/watch/preload/inside.h": "runs inside somebody else's job, with nothing of ours",
+    "harness/watch/inject/preload/inside.h": "runs inside somebody else's job",
 }
 # What is preloaded into a watched job is compiled against the job's torch, not with the suite.
-PRELOADED = "harness/watch/preload/"
+PRELOADED = "harness/watch/inject/preload/"
 
 INCLUDE = re.compile(r'^\s*#\s*include\s*(["<])([^">]+)[">]', re.MULTILINE)
 COMMENT = re.compile(r"//[^\n]*|/\*.*?\*/", re.DOTALL)
@@ -96,6 +107,27 @@ def layering_complaints(path, text):
     return complaints
 
 
+def wing_of(path):
+    """Returns the wing of harness/watch/ that a source is in, None for one outside of it."""
+    room, _, rest = path.partition("harness/watch/")
+    if room or not rest:
+        return None
+    return max((wing for wing in WINGS if rest.startswith(f"{wing}/")), key=len, default="")
+
+
+def wing_complaints(path, text):
+    wing = wing_of(path)
+    if wing is None:
+        return []
+    if not wing:
+        return [f"{path}: lies in none of the wings of harness/watch/: {', '.join(WINGS)}"]
+    return [
+        f"{path}: wing {wing} includes {included}, not of {', '.join((wing, *WINGS[wing]))}"
+        for _, included in includes(text)
+        if wing_of(included) not in (None, wing, *WINGS[wing])
+    ]
+
+
 def torch_complaints(path, text):
     if layer_of(path) not in TORCH_FREE and not TORCH_FREE_FILES.match(path):
         return []
@@ -134,6 +166,16 @@ class SourceTest(unittest.TestCase):
 
     def test_layers_include_only_downwards(self):
         self.check_all(layering_complaints)
+
+    def test_wings_of_watch_include_what_they_may(self):
+        self.check_all(wing_complaints)
+
+    def test_wings_are_those_of_the_page(self):
+        page = (ROOT / "harness" / "README.md").read_text()
+        table = page[page.index("| wing of watch |") :].split("\n\n")[0]
+        rows = re.findall(r"^\| `harness/watch/([\w/]+)/` \|[^|]*\| (.*) \|$", table, re.MULTILINE)
+        said = {wing: tuple(re.findall(r"[\w/]+", others)) for wing, others in rows}
+        self.assertEqual(said, {wing: others or ("nothing",) for wing, others in WINGS.items()})
 
     def test_torch_stays_where_it_is_needed(self):
         self.check_all(torch_complaints)
@@ -182,6 +224,29 @@ class RuleTest(unittest.TestCase):
         self.assertFalse(complaints("benchmarks/run_command.cpp", "harness/report/table.h"))
         self.assertFalse(layering_complaints("models/mlp.cpp", "#include <vector>\n"))
 
+    def test_wings(self):
+        def complaints(path, included):
+            return wing_complaints(
+                f"harness/watch/{path}", f'#include "harness/watch/{included}"\n'
+            )
+
+        self.assertTrue(complaints("read/event.h", "judge/watched.h"))
+        self.assertTrue(complaints("judge/watched.cpp", "tell/pages.h"))
+        self.assertTrue(complaints("judge/steps/counts.cpp", "inject/preload/event_file.h"))
+        self.assertTrue(complaints("tell/pages.h", "hold/held_job.h"))
+        self.assertTrue(complaints("inject/preload/recorder.cpp", "inject/environment.h"))
+        self.assertTrue(complaints("loose.cpp", "read/event.h"))
+        self.assertTrue(complaints("judge/axes.cpp", "loose.h"))
+        self.assertFalse(complaints("judge/steps/counts.cpp", "read/event.h"))
+        self.assertFalse(complaints("judge/steps/counts.cpp", "judge/wastes/wastes.h"))
+        self.assertFalse(complaints("inject/environment.cpp", "inject/preload/event_file.h"))
+        self.assertFalse(
+            wing_complaints("harness/arms/arm.h", '#include "harness/watch/read/event.h"\n')
+        )
+        self.assertFalse(
+            wing_complaints("harness/watch/read/event.h", '#include "harness/base/known.h"\n')
+        )
+
     def test_commented_includes_do_not_count(self):
         text = '// #include "harness/sync/ddp.h"\n/*\n#include "harness/run/a.h"\n*/\n'
         self.assertFalse(layering_complaints("harness/base/log.h", text))
@@ -195,7 +260,7 @@ class RuleTest(unittest.TestCase):
             preloaded = PRELOADED + "watcher.cpp"
             self.assertFalse(torch_complaints(preloaded, f"#include <{header}>\n"))
             self.assertTrue(
-                torch_complaints("harness/watch/steps/steps.cpp", f"#include <{header}>\n")
+                torch_complaints("harness/watch/judge/steps/steps.cpp", f"#include <{header}>\n")
             )
 
     def test_clock(self):

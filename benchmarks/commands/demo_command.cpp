@@ -14,10 +14,11 @@
 #include "harness/session/interrupt.h"
 #include "harness/text/text_table.h"
 #include "harness/text/text_width.h"
-#include "harness/watch/environment.h"
-#include "harness/watch/held/whole_job.h"
-#include "harness/watch/watched.h"
-#include "harness/watch/watched_job.h"
+#include "harness/watch/hold/watched_job.h"
+#include "harness/watch/hold/whole_job.h"
+#include "harness/watch/inject/environment.h"
+#include "harness/watch/judge/watched.h"
+#include "harness/watch/tell/pages.h"
 
 namespace gradsync::cli {
 namespace {

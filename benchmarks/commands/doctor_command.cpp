@@ -12,7 +12,7 @@
 #include "harness/session/context.h"
 #include "harness/session/paths.h"
 #include "harness/session/rank_program.h"
-#include "harness/watch/job_torch.h"
+#include "harness/watch/inject/job_torch.h"
 
 namespace gradsync::cli {
 namespace {

@@ -10,12 +10,12 @@
 #include "harness/coordinate/watched_group.h"
 #include "harness/results/store.h"
 #include "harness/session/interrupt.h"
-#include "harness/watch/account/equal.h"
-#include "harness/watch/account/equal_report.h"
-#include "harness/watch/environment.h"
-#include "harness/watch/held/whole_job.h"
-#include "harness/watch/watched.h"
-#include "harness/watch/watched_job.h"
+#include "harness/watch/hold/watched_job.h"
+#include "harness/watch/hold/whole_job.h"
+#include "harness/watch/inject/environment.h"
+#include "harness/watch/judge/equal.h"
+#include "harness/watch/judge/watched.h"
+#include "harness/watch/tell/equal_report.h"
 
 namespace gradsync::cli {
 namespace {

@@ -11,6 +11,7 @@
 #include "harness/base/words.h"
 #include "harness/gate/page.h"
 #include "harness/results/store.h"
+#include "harness/watch/tell/watched_json.h"
 
 namespace gradsync::cli {
 namespace {

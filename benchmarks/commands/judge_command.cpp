@@ -7,9 +7,10 @@
 
 #include "benchmarks/commands/commands.h"
 #include "harness/results/store.h"
-#include "harness/watch/foreign/foreign_job.h"
-#include "harness/watch/html_page.h"
-#include "harness/watch/watched.h"
+#include "harness/watch/judge/watched.h"
+#include "harness/watch/read/foreign/foreign_job.h"
+#include "harness/watch/tell/pages.h"
+#include "harness/watch/tell/watched_json.h"
 
 namespace gradsync::cli {
 namespace {

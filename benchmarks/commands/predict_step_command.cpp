@@ -14,7 +14,7 @@
 #include "harness/text/labels.h"
 #include "harness/text/text_table.h"
 #include "harness/text/text_width.h"
-#include "harness/watch/watched_files.h"
+#include "harness/watch/tell/watched_files.h"
 
 namespace gradsync::cli {
 namespace {

@@ -17,8 +17,8 @@
 #include "harness/session/finished_runs.h"
 #include "harness/session/published_tables.h"
 #include "harness/summary/run_comparison.h"
-#include "harness/watch/hosts/merged_hosts.h"
-#include "harness/watch/watched_files.h"
+#include "harness/watch/read/merged_hosts.h"
+#include "harness/watch/tell/watched_files.h"
 
 namespace gradsync::cli {
 namespace {

@@ -15,8 +15,8 @@
 #include "harness/results/store.h"
 #include "harness/session/interrupt.h"
 #include "harness/session/search_outcome.h"
-#include "harness/watch/held/held_job.h"
-#include "harness/watch/held/turns.h"
+#include "harness/watch/hold/held_job.h"
+#include "harness/watch/hold/turns.h"
 
 namespace gradsync::cli {
 namespace {

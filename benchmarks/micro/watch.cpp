@@ -18,9 +18,9 @@
 
 #include "harness/base/program_files.h"
 #include "harness/comm/fake_backend.h"
-#include "harness/watch/job_torch.h"
-#include "harness/watch/preload/recorder.h"
-#include "harness/watch/preload_library.h"
+#include "harness/watch/inject/job_torch.h"
+#include "harness/watch/inject/preload/recorder.h"
+#include "harness/watch/inject/preload_library.h"
 
 namespace gradsync::micro {
 namespace {

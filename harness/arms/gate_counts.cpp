@@ -13,9 +13,9 @@
 #include "harness/coordinate/watched_group.h"
 #include "harness/results/store.h"
 #include "harness/session/interrupt.h"
-#include "harness/watch/environment.h"
-#include "harness/watch/examined.h"
-#include "harness/watch/steps/usual_counts.h"
+#include "harness/watch/inject/environment.h"
+#include "harness/watch/judge/examined.h"
+#include "harness/watch/judge/steps/usual_counts.h"
 
 namespace gradsync::arms {
 namespace {

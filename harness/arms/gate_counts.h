@@ -7,8 +7,8 @@
 #include "harness/arms/gate_question.h"
 #include "harness/gate/held_counts.h"
 #include "harness/gate/held_page.h"
-#include "harness/watch/held/whole_job.h"
-#include "harness/watch/watched.h"
+#include "harness/watch/hold/whole_job.h"
+#include "harness/watch/judge/watched.h"
 
 namespace gradsync::arms {
 

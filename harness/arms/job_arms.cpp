@@ -16,9 +16,9 @@
 #include "harness/base/words.h"
 #include "harness/coordinate/watched_group.h"
 #include "harness/results/store.h"
-#include "harness/watch/environment.h"
-#include "harness/watch/events/read_events.h"
-#include "harness/watch/steps/job_counts.h"
+#include "harness/watch/inject/environment.h"
+#include "harness/watch/judge/steps/job_counts.h"
+#include "harness/watch/read/read_events.h"
 
 namespace gradsync::arms {
 namespace {

@@ -1,5 +1,5 @@
 // The training commands of a gate, resident side by side: each is watched, held at the end of an
-// optimizer step, and takes its steps when it is its turn (harness/watch/held/held_job.h).
+// optimizer step, and takes its steps when it is its turn (harness/watch/hold/held_job.h).
 //
 // A fresh start of an arm is the command once more. What a job communicates is counted in the last
 // warm-up step of every start; by then DDP has arranged its buckets.
@@ -16,9 +16,9 @@
 #include "harness/arms/gate_question.h"
 #include "harness/arms/resident_arms.h"
 #include "harness/gate/gate_report.h"
-#include "harness/watch/held/held_job.h"
-#include "harness/watch/watched.h"
-#include "harness/watch/watched_job.h"
+#include "harness/watch/hold/held_job.h"
+#include "harness/watch/hold/watched_job.h"
+#include "harness/watch/judge/watched.h"
 
 namespace gradsync::arms {
 

@@ -4,7 +4,7 @@
 #include <string>
 
 #include "harness/gate/gate_report.h"
-#include "harness/watch/watched.h"
+#include "harness/watch/judge/watched.h"
 
 namespace gradsync::arms {
 

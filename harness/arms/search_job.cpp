@@ -12,9 +12,9 @@
 #include "harness/coordinate/watched_group.h"
 #include "harness/session/interrupt.h"
 #include "harness/session/search_outcome.h"
-#include "harness/watch/environment.h"
-#include "harness/watch/examined.h"
-#include "harness/watch/held/whole_job.h"
+#include "harness/watch/hold/whole_job.h"
+#include "harness/watch/inject/environment.h"
+#include "harness/watch/judge/examined.h"
 
 namespace gradsync::arms {
 namespace {

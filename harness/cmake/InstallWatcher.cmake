@@ -1,5 +1,5 @@
 # Puts the libraries that gradsync watch goes into a job with where an installed program looks for
-# them (harness/watch/preload_library.h): built by that program, for one torch.
+# them (harness/watch/inject/preload_library.h): built by that program, for one torch.
 #
 # Input:  PROGRAM, the gradsync that builds them; TORCH, the folder torch/ of a Python's packages;
 #         PYTHON, any interpreter; INTO, the folder of installed programs.

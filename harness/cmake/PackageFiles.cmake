@@ -10,8 +10,7 @@ set(package_data
   benchmarks/demo/*.py benchmarks/gates/*.json benchmarks/plans/*.json benchmarks/topologies/*.json
   models/profiles/*.json plot/*.py results/evidence/external/*.json results/reference/*.json results/schema/*.json
   # The watcher of a torch that no library was built for is compiled where it is wanted.
-  harness/watch/hook/*.py harness/watch/preload/*.cpp harness/watch/preload/*.h
-  harness/watch/events/event_kind.h)
+  harness/watch/inject/hook/*.py harness/watch/inject/preload/*.cpp harness/watch/inject/preload/*.h)
 foreach(pattern IN LISTS package_data)
   file(GLOB files RELATIVE ${CMAKE_SOURCE_DIR} ${CMAKE_SOURCE_DIR}/${pattern})
   foreach(file IN LISTS files)

@@ -11,7 +11,7 @@
 #include "harness/base/json_fields.h"
 #include "harness/base/program_files.h"
 #include "harness/launch/program_output.h"
-#include "harness/watch/job_torch.h"
+#include "harness/watch/inject/job_torch.h"
 #include "models/find_model.h"
 
 namespace gradsync::session {

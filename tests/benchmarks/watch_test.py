@@ -3,9 +3,9 @@ would have run without it.
 
 The preloaded library is built once, into a cache in the build folder.
 
-Covers: watch_command.cpp, watched_job.cpp, harness/watch/environment.cpp,
-harness/watch/preload/backward_runs.cpp, harness/watch/preload/c10d_operators.cpp,
-harness/watch/preload/loader.cpp, harness/watch/preload/watcher.cpp.
+Covers: watch_command.cpp, watched_job.cpp, harness/watch/inject/environment.cpp,
+harness/watch/inject/preload/backward_runs.cpp, harness/watch/inject/preload/c10d_operators.cpp,
+harness/watch/inject/preload/loader.cpp, harness/watch/inject/preload/watcher.cpp.
 """
 
 import fcntl

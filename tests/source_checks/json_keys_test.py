@@ -23,7 +23,7 @@ DOORS = {
     "harness/plan/overrides.cpp": "--set changes the text of a plan before it is read",
     "harness/report/benchmark_json.cpp": "writes Google Benchmark's format",
     "harness/report/trace_events.cpp": "writes the trace format of Perfetto",
-    "harness/watch/trace.cpp": "writes the trace format of Perfetto",
+    "harness/watch/tell/trace.cpp": "writes the trace format of Perfetto",
 }
 # What is indexed by a name and is no JSON, and where -> what it is.
 NO_JSON = {
@@ -31,7 +31,7 @@ NO_JSON = {
     ("harness/sync/collectives.cpp", "step[i]"): "collectives by operation",
     ("harness/sync/collectives.cpp", "done"): "collectives by operation",
     ("harness/sync/collectives.cpp", "one"): "collectives by operation",
-    ("harness/watch/verdicts/verdict.cpp", "excess"): "collectives by operation",
+    ("harness/watch/judge/verdicts/verdict.cpp", "excess"): "collectives by operation",
     ("harness/gate/html_page.cpp", "side"): "a search in a text",
     ("benchmarks/commands/manual_commands.cpp", "names"): "names by what help calls their value",
     ("harness/launch/host.cpp", "bytes"): "lines of /proc/meminfo by name",

@@ -1,7 +1,7 @@
 """The five numbers of a watched training that are drawn over time, as they are logged.
 
-The program makes them (harness/watch/series.h), for Prometheus and TensorBoard as for callbacks:
-here they are only named. What is not known is absent, never 0.
+The program makes them (harness/watch/judge/series.h), for Prometheus and TensorBoard as for
+callbacks: here they are only named. What is not known is absent, never 0.
 """
 
 PREFIX = "gradsync/"

@@ -5,7 +5,7 @@ Covers: harness/python/gradsync/pytest_plugin.py, harness/python/gradsync/networ
 testing/__init__.py, testing/counts_file.py, testing/crew.py, testing/judgement.py,
 testing/ledger.py, testing/links.py, testing/marker.py, testing/memory.py, testing/rank.py,
 testing/rank_plugin.py, testing/runs.py, testing/sizes.py,
-harness/python/gradsync/folders.py, harness/watch/preload/tensor_memory.cpp.
+harness/python/gradsync/folders.py, harness/watch/inject/preload/tensor_memory.cpp.
 """
 
 import json

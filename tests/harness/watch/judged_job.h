@@ -6,7 +6,7 @@
 #include <string>
 #include <vector>
 
-#include "harness/watch/verdicts/verdict.h"
+#include "harness/watch/judge/verdicts/verdict.h"
 #include "tests/harness/watch/made_job.h"
 
 namespace gradsync::watch {

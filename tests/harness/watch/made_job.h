@@ -7,7 +7,7 @@
 #include <utility>
 #include <vector>
 
-#include "harness/watch/events/event.h"
+#include "harness/watch/read/event.h"
 
 namespace gradsync::test {
 

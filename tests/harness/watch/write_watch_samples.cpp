@@ -1,8 +1,9 @@
 // Writes DIR/*.json, what gradsync watch writes, for schema_test.py; and what it exports of the
 // same jobs, DIR/NAME.prom, DIR/NAME.jsonl and DIR/NAME/, for export/parsers_test.py.
 #include "harness/results/store.h"
-#include "harness/watch/export/exports.h"
-#include "harness/watch/watched.h"
+#include "harness/watch/judge/watched.h"
+#include "harness/watch/tell/export/exports.h"
+#include "harness/watch/tell/watched_json.h"
 #include "tests/harness/watch/sample_jobs.h"
 
 int main(int argc, char** argv) {

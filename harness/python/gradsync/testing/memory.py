@@ -1,5 +1,5 @@
 """What the CPU tensors of this process hold, counted by the watcher's library
-(harness/watch/preload/tensor_memory.cpp).
+(harness/watch/inject/preload/tensor_memory.cpp).
 """
 
 import ctypes

@@ -1,0 +1,89 @@
+#include "harness/watch/inject/preload/backward_runs.h"
+
+#include <torch/csrc/autograd/function.h>
+#include <torch/csrc/autograd/functions/accumulate_grad.h>
+#include <torch/csrc/autograd/graph_task.h>
+
+#include <array>
+#include <mutex>
+#include <new>
+
+#include "harness/watch/inject/preload/torch_ranges.h"
+#include "harness/watch/inject/preload/watcher.h"
+
+namespace gradsync::watch {
+namespace {
+
+// The latest by autograd's own numbers.
+struct Runs {
+  struct Run {
+    int graph_task = -1;
+    Recorder::Handle handle;
+  };
+  std::array<Run, 8> latest;
+  std::size_t next = 0;
+  std::mutex mutex;
+};
+constinit Runs runs;
+
+thread_local int nodes = 0;         // that this thread is in
+thread_local Recorder::Handle run;  // of these
+
+// Leaves of which the run under way returns the gradient instead of accumulating it: their nodes
+// are not run.
+int returned_leaves() {
+  const auto* wanted = torch::autograd::get_current_graph_task_exec_info();
+  int leaves = 0;
+  if (wanted == nullptr) return leaves;
+  for (const auto& [node, info] : *wanted) {
+    const bool is_returned = info.captures_ != nullptr && !info.needed_;
+    if (is_returned && dynamic_cast<torch::autograd::AccumulateGrad*>(node) != nullptr) ++leaves;
+  }
+  return leaves;
+}
+
+Recorder::Handle run_of(int graph_task) {
+  const std::lock_guard lock(runs.mutex);
+  for (const Runs::Run& each : runs.latest) {
+    if (each.graph_task == graph_task) return each.handle;
+  }
+  Runs::Run& begun = runs.latest[runs.next];
+  begun = {graph_task, recorder.begin({.kind = EventKind::Backward, .name = "backward"})};
+  recorder.count(begun.handle, returned_leaves());
+  runs.next = (runs.next + 1) % runs.latest.size();
+  return begun.handle;
+}
+
+Recorder::Handle current_run() {
+  if (nodes > 0) return run;
+  const int graph_task = torch::autograd::get_current_graph_task_id();
+  return graph_task < 0 ? Recorder::Handle{} : run_of(graph_task);
+}
+
+}  // namespace
+
+Recorder::Handle enter_node(std::string_view node) {
+  run = current_run();
+  ++nodes;
+  if (node == kAccumulate) recorder.count(run, 1);
+  return run;
+}
+
+void leave_node(Recorder::Handle run) noexcept {
+  recorder.end(run);
+  --nodes;
+}
+
+bool is_at_node() {
+  return torch::autograd::get_current_node() != nullptr;
+}
+
+void extend_run() {
+  if (is_at_node()) recorder.end(current_run());
+}
+
+void forget_runs() noexcept {
+  new (&runs) Runs;
+}
+
+}  // namespace gradsync::watch

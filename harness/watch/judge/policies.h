@@ -1,0 +1,44 @@
+// When a sharded model can reduce its gradients, and what each way costs on the model that was
+// seen.
+//
+//   each micro-batch      each rank holds its share of the gradients from then on
+//   replicas at the end   the same, as reduce-scatter leaves it, in the type that is reduced in
+//   all at the end        each rank holds whole gradients until the last micro-batch
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "harness/base/known.h"
+#include "harness/watch/judge/steps/counts.h"
+#include "harness/watch/read/event.h"
+
+namespace gradsync::watch {
+
+enum class When { EachMicroBatch, ReplicasAtTheEnd, AllAtTheEnd };
+
+struct Policy {
+  When when = When::EachMicroBatch;
+  // Of gradients, by every rank between micro-batches: with the bytes that are asked for of an
+  // allocator, before it rounds them up.
+  Known<std::int64_t> held_bytes;
+  std::int64_t parameter_bytes = 0;  // of these: FSDP1 can leave parameters gathered in between
+  // Of a step, against what the job does now. Not known of what it does not do as rarely.
+  Known<double> saved_s;
+};
+
+// What a step was seen to wait for, in seconds: medians over steps.
+struct Waits {
+  Known<double> replicas_excess_s;
+  Known<double> excess_s;
+};
+
+// Returns what each would cost; none of a step with nothing to defer.
+std::vector<Policy> policies_of(const StepCounts& step, const RankEvents& rank, const Waits& waits);
+
+// "with all reduced once per step, a rank holds 4.0 KiB (4096 bytes) more of gradients, and a step
+// is 0.301 s shorter": of each that defers, where it is known what it holds.
+std::vector<std::string> policy_texts(const std::vector<Policy>& policies);
+
+}  // namespace gradsync::watch

@@ -1,0 +1,78 @@
+// What each optimizer step synchronized, and what of it was more than enough.
+//
+// A micro-batch synchronizes where gradients are exchanged in its backward: under DDP any
+// collective begun there, under FSDP any but an all-gather or a broadcast. Under DDP other
+// collectives can run in every backward as well (SyncBatchNorm's, a tensor-parallel layer's): what
+// a micro-batch exchanges that does not synchronize is not counted as gradients in the others. Such
+// a one was seen to be told not to (steps.h) or, where nobody saw that, exchanged less than half of
+// what another one of its step did. What moves half of its model's gradients synchronizes, whatever
+// it was told: wrappers can be told otherwise between forward and backward.
+//
+// One synchronization per step and model is enough: in its last micro-batch. Each earlier one is
+// excess, with the broadcast of buffers that it causes before the next forward.
+// Among replicas of shards the same holds for itself: shards may be added up in every micro-batch,
+// and replicas of them in the last alone.
+//
+// The time of an excess synchronization is from when its last collective was issued to when the
+// last one was complete: DDP and FSDP issue the last when backward has nothing left to compute, and
+// wait. FSDP on the host waits for each collective before it goes on: of those that come one by one
+// all the time counts. Assumed: compute and wire do not slow each other down; on a slower machine
+// they do, and the fix saves more.
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "harness/watch/judge/steps/group_counts.h"
+#include "harness/watch/judge/steps/reductions.h"
+#include "harness/watch/judge/steps/step_parts.h"
+#include "harness/watch/judge/steps/steps.h"
+#include "harness/watch/read/op_sums.h"
+
+namespace gradsync::watch {
+
+// Why there are no times.
+inline constexpr const char* kNoEnds = "it is not known when collectives ended";
+
+// One step in numbers. All of one model: the one that synchronized most often.
+struct StepCounts {
+  const Step* step = nullptr;
+  int micro_batches = 0;                  // with a wrapped forward
+  int synchronized = 0;                   // of these
+  int behind_the_last = 0;                // of these: they come after the last that synchronized
+  int reductions = 0;                     // collectives of gradients in the whole step
+  int alone_collectives = 0;              // begun where autograd ran without a wrapped forward
+  int micro_batches_with_broadcasts = 0;  // begun in their forwards
+  // A backward behind one that synchronized in the same micro-batch, of one model under DDP: what
+  // it adds is not synchronized. null: there is none.
+  const Event* left_behind = nullptr;
+  bool has_shards = false;       // of a model whose gradients are sharded
+  bool models_are_known = true;  // false: two models could pass for two micro-batches of one
+  OpSums collectives;
+  OpSums excess;
+  std::vector<const MicroBatch*> excess_micro_batches;  // in order
+  EventPointers excess_collectives;                     // in them, and buffers behind them
+  bool has_excess_among_shards = false;
+  ReplicaCounts replicas;
+  ByGroup by_group;  // empty: not all collectives in excess are known one by one
+  std::optional<std::int64_t> excess_ns = 0;  // absent: it is not known when collectives ended
+  std::optional<std::int64_t> replicas_excess_ns = 0;  // of these, without which it were less
+  // Of one synchronization: the mean of those in excess or, without such, the only one's.
+  std::optional<std::int64_t> synchronization_ns;
+  std::optional<StepParts> parts;  // without times; absent: its micro-batches are not alike
+  // What the job waited for all its synchronizations, broadcasts of buffers included. Absent: it is
+  // not known when collectives ended, or what was communicated was no synchronization of a model.
+  std::optional<std::int64_t> exposed_ns;
+  std::int64_t last_issued_ns = 0;  // the last collective of its last synchronization; 0: none
+
+  double duration_s() const { return static_cast<double>(step->end_ns - step->start_ns) * 1e-9; }
+  double optimizer_s() const;  // from when the first one began, or its closure was done
+};
+
+// Returns the counts of every step that is complete, skipped ones included. `steps` must outlive
+// what is returned.
+std::vector<StepCounts> count_steps(const Steps& steps);
+
+}  // namespace gradsync::watch

@@ -1,0 +1,35 @@
+// Which collectives of a micro-batch are of gradients, and among whom.
+#pragma once
+
+#include <cstdint>
+#include <set>
+#include <vector>
+
+#include "harness/watch/judge/steps/steps.h"
+#include "harness/watch/read/op_sums.h"
+
+namespace gradsync::watch {
+
+using EventPointers = std::vector<const Event*>;
+using Models = std::set<std::int64_t>;
+
+// Shards: among those that share a batch's gradients out, under DDP all ranks. Replicas: of hybrid
+// sharding, among those that have the same shard. One may be due where the other is not.
+enum class Among { Shards, Replicas };
+
+// Returns the collectives in backward that are or may be of gradients: under DDP all, under FSDP
+// any but gathers and broadcasts; none of a group that is known for something else, such as tensor
+// parallelism, and under DDP none of a group of one of several ranks.
+EventPointers reductions_of(const MicroBatch& micro_batch);
+EventPointers reductions_of(const MicroBatch& micro_batch, Among among);
+
+// Returns those broadcasts, of buffers, that its forwards began.
+EventPointers broadcasts_of(const MicroBatch& micro_batch);
+
+bool is_wrapped(const MicroBatch& micro_batch);
+Models models_of(const MicroBatch& micro_batch);
+bool share_a_model(const Models& a, const Models& b);
+
+OpSums sums_of(const EventPointers& collectives);
+
+}  // namespace gradsync::watch

@@ -1,0 +1,142 @@
+#include "harness/watch/judge/verdicts/replicas_verdict.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+
+#include "harness/watch/judge/verdicts/drift_verdict.h"
+#include "harness/watch/judge/verdicts/verdict_parts.h"
+
+namespace gradsync::watch {
+namespace {
+
+// Whether a wrapper said so, not only the names or collectives of groups.
+bool are_told(const RankEvents& rank) {
+  return std::ranges::any_of(rank.groups, [](const Group& group) {
+    return group.is_told && group.role == GroupRole::Replicate;
+  });
+}
+
+// Whether a rank holds more until the end of a step: a reduction in a wider type than gradients
+// have.
+bool costs_memory(const RankEvents& rank) {
+  return std::ranges::any_of(rank.held, [](const auto& model) {
+    return model.second.reduced_bytes > model.second.shard_bytes;
+  });
+}
+
+bool is_of_fsdp1(const StepCounts& step) {
+  return std::ranges::any_of(step.step->micro_batches, [](const MicroBatch& micro_batch) {
+    return std::ranges::any_of(micro_batch.forwards,
+                               [](const Event* forward) { return forward->name == kFsdp1; });
+  });
+}
+
+// Says which flag had the backward that ends at `backward_ns` all-reduce. Returns whether one did.
+bool blame_flag(Verdict& verdict, const RankEvents& rank, std::int64_t backward_ns) {
+  const Event* all_reduce = last_flag_before(rank, kAllReduceFlag, backward_ns);
+  if (all_reduce == nullptr) return false;
+  if (all_reduce->detail == "true") {
+    verdict.why = "set_requires_all_reduce(True)" + at(*all_reduce);
+    verdict.change =
+        change_at(*all_reduce, "call it with True for the last micro-batch of a step alone");
+    return true;
+  }
+  const Event* gradients = last_flag_before(rank, kGradientFlag, backward_ns);
+  if (gradients == nullptr || gradients->start_ns < all_reduce->start_ns) return false;
+  verdict.why = "set_requires_gradient_sync(True) behind set_requires_all_reduce(False) undoes it" +
+                at(*gradients);
+  verdict.change = change_at(*all_reduce, "call it behind set_requires_gradient_sync()");
+  return true;
+}
+
+void explain_replicas(Verdict& verdict, const RankEvents& rank, const StepCounts& example) {
+  const MicroBatch& micro_batch = *example.replicas.excess.front();
+  const Event& forward = *micro_batch.forwards.front();
+  if (is_of_fsdp1(example)) {
+    verdict.why = "FullyShardedDataParallel all-reduces behind each of its reduce-scatters";
+    verdict.change = change_at(
+        forward, "wrap with fully_shard, which has set_requires_all_reduce(False) for this");
+    return;
+  }
+  if (blame_flag(verdict, rank, micro_batch.backwards.front()->end_ns)) return;
+  verdict.why = "set_requires_all_reduce(False) was not called";
+  verdict.change = change_at(
+      forward, std::string("call set_requires_all_reduce(False) on the model but for "
+                           "the last micro-batch of a step") +
+                   (costs_memory(rank) ? ", where memory allows" : ": no rank holds more for it"));
+}
+
+Verdict judge_too_many(const RankEvents& rank, const UsualStep& usual) {
+  const ReplicaCounts& replicas = usual.example->replicas;
+  Verdict verdict;
+  verdict.kind = VerdictKind::ReplicasMoreThanOnce;
+  verdict.sentence =
+      "replicas are synchronized " + how_often(replicas.synchronized, replicas.micro_batches);
+  verdict.fails = are_told(rank) && usual.example->models_are_known && !costs_memory(rank) &&
+                  !is_of_fsdp1(*usual.example);
+  explain_replicas(verdict, rank, *usual.example);
+  return verdict;
+}
+
+// Of replicas that are not synchronized behind the last micro-batch: what is told there stays in
+// fully_shard, which adds it to the next all-reduce.
+void explain_missing(Verdict& verdict, const RankEvents& rank, const StepCounts& example,
+                     const char* which) {
+  const Event* flag = last_flag_before(rank, kAllReduceFlag, example.step->end_ns);
+  if (flag == nullptr || flag->detail != "false") return;
+  verdict.why = fmt::format("set_requires_all_reduce(False) holds in {}{}", which, at(*flag));
+  verdict.change = change_at(*flag, "call it with True before the last micro-batch of a step");
+  verdict.fails = are_told(rank) && example.models_are_known;
+}
+
+Verdict come_late(const RankEvents& rank, const StepCounts& example) {
+  Verdict verdict;
+  verdict.kind = VerdictKind::ReplicasTooEarly;
+  verdict.sentence = fmt::format(
+      "replicas are not synchronized after the last {} of {} micro-batches: their gradients come "
+      "a step late",
+      example.replicas.behind_the_last, example.replicas.micro_batches);
+  explain_missing(verdict, rank, example, "the last micro-batch");
+  return verdict;
+}
+
+Verdict never_come(const RankEvents& rank, const StepCounts& example) {
+  Verdict verdict;
+  verdict.kind = VerdictKind::ReplicasNever;
+  verdict.sentence = "replicas are never synchronized: no gradient reaches the optimizer";
+  explain_missing(verdict, rank, example, "every micro-batch");
+  return verdict;
+}
+
+}  // namespace
+
+std::optional<Verdict> judge_replicas(const RankEvents& rank, const Steps& steps,
+                                      const Counted& judged, const UsualStep& usual) {
+  const ReplicaCounts& replicas = usual.example->replicas;
+  if (replicas.micro_batches == 0) return std::nullopt;
+  const auto holds_in_most = [&](auto condition) {
+    return most(usual.all, [&](const StepCounts* step) { return condition(step->replicas); });
+  };
+  if (replicas.synchronized == 0) {
+    if (averages_by_hand(rank, steps)) return std::nullopt;
+    const bool is_never = std::ranges::none_of(
+        judged, [](const StepCounts* step) { return step->replicas.synchronized > 0; });
+    return is_never ? std::optional(never_come(rank, *usual.example)) : std::nullopt;
+  }
+  if (replicas.behind_the_last > 0) {
+    const bool is_usual =
+        holds_in_most([](const ReplicaCounts& counts) { return counts.behind_the_last > 0; });
+    return is_usual ? std::optional(come_late(rank, *usual.example)) : std::nullopt;
+  }
+  if (!replicas.excess.empty()) {
+    const bool is_usual =
+        holds_in_most([](const ReplicaCounts& counts) { return !counts.excess.empty(); });
+    return is_usual ? std::optional(judge_too_many(rank, usual)) : std::nullopt;
+  }
+  if (replicas.micro_batches < 2) return std::nullopt;
+  return Verdict{VerdictKind::ReplicasOncePerStep, "replicas are synchronized once per step: good",
+                 "", std::nullopt, false};
+}
+
+}  // namespace gradsync::watch

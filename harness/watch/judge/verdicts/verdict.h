@@ -1,0 +1,76 @@
+// What a rank's steps mean, in words: whether it synchronizes when it should, why not, and the line
+// to change. Pure functions of what was seen.
+//
+// The rule of all of it: nobody is accused on a guess. Where what was seen has an innocent
+// explanation (other models, an optimizer that runs the model by itself, gradients averaged by hand
+// or cleared in between), the verdict is "not recognised" and says so. Of a file that others wrote
+// it is "not in this file" where the watcher would have seen what decides.
+#pragma once
+
+#include <optional>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "harness/watch/judge/steps/counts.h"
+#include "harness/watch/judge/steps/steps.h"
+#include "harness/watch/judge/steps/usual_step.h"
+#include "harness/watch/read/event.h"
+
+namespace gradsync::watch {
+
+enum class VerdictKind {
+  OncePerStep,          // good
+  MoreThanOnce,         // DDP synchronizes in more micro-batches of a step than the last
+  Never,                // in no step: ranks drift
+  TooEarly,             // micro-batches behind the last that does are not synchronized: as above
+  SomeStepsNever,       // in some steps
+  FsdpEveryMicroBatch,  // FSDP does, which saves memory: by choice or mistake
+  // Of hybrid sharding, on replicas alone:
+  ReplicasMoreThanOnce,  // in more micro-batches of a step than the last, which saves no memory
+  ReplicasNever,
+  ReplicasTooEarly,     // not in the last micro-batch of a step
+  ReplicasOncePerStep,  // good, beside FsdpEveryMicroBatch
+  UnusedParameters,     // beside another: they are searched in every step
+  Buffers,              // beside another: broadcast in more than one micro-batch of a step
+  OneProcess,           // nothing to synchronize
+  NoSteps,              // no optimizer step was seen
+  NotRecognised,
+  NotInFile,  // of files that others wrote: they do not hold what it takes to judge
+};
+
+std::string to_string(VerdictKind kind);  // "once_per_step", "more_than_once", ...
+std::optional<VerdictKind> verdict_kind(std::string_view name);  // nothing: there is no such kind
+
+// Whether the kind says nothing for or against the job.
+bool is_unjudged(VerdictKind kind);
+
+// Where the job can be changed, and how.
+struct Change {
+  std::string file;  // as Python names it; empty: not known
+  int line = 0;      // 0: not known
+  std::string what;
+};
+
+struct Verdict {
+  VerdictKind kind = VerdictKind::NotRecognised;
+  std::string sentence;  // without a full stop
+  std::string why;       // what was seen that explains it; empty: not known
+  std::optional<Change> change;
+  bool fails = false;  // it is certain that the job should be changed: `--fail-on-excess` fails
+};
+
+// Returns the verdicts on a rank: the first is on when it synchronizes, others stand beside it.
+// `steps` must be those of `rank`, and `counts` those of `steps`.
+std::vector<Verdict> judge(const RankEvents& rank, const Steps& steps,
+                           const std::vector<StepCounts>& counts);
+
+// "change train.py line 11: enclose the forward too"
+std::string change_text(const Change& change);
+
+// Returns all of it in one sentence: "synchronizes in every micro-batch (4 x per step; 1 is
+// enough): no_sync encloses backward but not forward, train.py line 11; change train.py line 11:
+// enclose the forward too"
+std::string verdict_sentence(const Verdict& verdict);
+
+}  // namespace gradsync::watch

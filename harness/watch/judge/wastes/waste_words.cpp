@@ -1,0 +1,175 @@
+#include "harness/watch/judge/wastes/waste_words.h"
+
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+
+#include <string>
+#include <vector>
+
+#include "harness/base/errors.h"
+#include "harness/base/units.h"
+#include "harness/text/labels.h"
+#include "harness/watch/judge/verdicts/verdict_parts.h"
+#include "harness/watch/judge/wastes/savings.h"
+
+namespace gradsync::watch {
+namespace {
+
+std::string sized(std::int64_t bytes) {
+  return format_bytes(static_cast<double>(bytes));
+}
+
+std::string in_mebibytes(std::int64_t bytes) {
+  return fmt::format("{:g}", static_cast<double>(bytes) / static_cast<double>(kMebibyte));
+}
+
+// The option that would be good for these gradients.
+std::string good_cap(const LastReductions& last) {
+  const std::int64_t bucket = bucket_bytes_for(last.bytes);
+  return fmt::format("bucket_cap_mb={}{}", in_mebibytes(bucket),
+                     bucket == kDefaultBucketBytes ? ", as it is by itself" : "");
+}
+
+// The option as it was given, and where.
+std::string cap_of(const Event& wrap) {
+  const auto cap = option_of(wrap, "bucket_bytes_cap");
+  return cap ? fmt::format("bucket_cap_mb={}{}", in_mebibytes(*cap), at(wrap)) : "";
+}
+
+void say_small_reductions(Waste& waste, const LastReductions& last) {
+  waste.sentence =
+      fmt::format("{} all-reduces{}, {} on average, where {} would be enough", waste.reductions,
+                  are_of_one_tensor_each(last) ? " of one tensor each" : "",
+                  sized(last.bytes / waste.reductions), buckets_for(last.bytes));
+  if (last.wrap != nullptr) {
+    waste.why = cap_of(*last.wrap);
+    waste.change = change_at(*last.wrap, good_cap(last));
+  } else {
+    waste.change = change_at(
+        *last.backward, fmt::format("reduce the gradients of this backward in buckets of {}, as "
+                                    "DistributedDataParallel does",
+                                    sized(bucket_bytes_for(last.bytes))));
+  }
+}
+
+void say_one_bucket(Waste& waste, const LastReductions& last) {
+  waste.sentence = fmt::format(
+      "one bucket has all {} of gradients: its reduction begins after backward's last operation",
+      sized(last.bytes));
+  waste.why = cap_of(*last.wrap);
+  waste.change = change_at(*last.wrap, good_cap(last));
+}
+
+void say_no_overlap(Waste& waste, const LastReductions& last) {
+  waste.sentence = waste.reductions == 1
+                       ? "the one reduction begins after backward's last operation"
+                       : fmt::format("all {} reductions begin after backward's last operation",
+                                     waste.reductions);
+  if (last.wrap == nullptr) {
+    waste.why = "the job reduces them by itself, behind backward";
+    waste.change = change_at(
+        *last.backward,
+        fmt::format(
+            "reduce its gradients while it runs, as DistributedDataParallel does; here with "
+            "{} and gradient_as_bucket_view=True",
+            good_cap(last)));
+  } else if (has_word(*last.wrap, "find_unused_parameters=true")) {
+    waste.why = "find_unused_parameters=True" + at(*last.wrap) +
+                ": buckets keep the order of parameters, though gradients come in another one";
+    waste.change =
+        change_at(*last.wrap, "drop it if every parameter takes part in every micro-batch");
+  }
+}
+
+struct ChatterWords {
+  const char* one;
+  const char* several;
+  const char* what_to_do;
+};
+
+ChatterWords words_of(WasteKind kind) {
+  switch (kind) {
+    case WasteKind::Barriers:
+      return {"barrier per step", "barriers per step",
+              "drop it: no collective needs one before or behind it"};
+    case WasteKind::ObjectCollectives:
+      return {"collective of objects per step: pickled, and sent in two collectives",
+              "collectives of objects per step: pickled, and each sent in two collectives",
+              "send a tensor, or only in steps in which what is sent is used"};
+    case WasteKind::SmallCollectives:
+      return {"collective of a few bytes per step", "collectives of a few bytes per step",
+              "put what is sent into one tensor, and send it only in steps in which it is used"};
+    default:
+      return {"read of the device by the host per step", "reads of the device by the host per step",
+              "keep it on the device, and read all at once in steps in which it is used"};
+  }
+}
+
+constexpr std::size_t kPlacesTold = 4;
+
+// "train.py line 40 (12 x), train.py line 52, and 3 lines more"
+std::string places_text(const std::vector<CallPlace>& places) {
+  std::vector<std::string> texts;
+  for (const CallPlace& place : places) {
+    const std::string text = place_text(place.file, place.line);
+    if (text.empty()) continue;
+    texts.push_back(place.calls == 1 ? text : fmt::format("{} ({} x)", text, place.calls));
+  }
+  if (texts.size() > kPlacesTold) {
+    const std::size_t more = texts.size() - kPlacesTold;
+    texts.resize(kPlacesTold);
+    texts.push_back("and " + text::counted(more, "line more", "lines more"));
+  }
+  return fmt::format("{}", fmt::join(texts, ", "));
+}
+
+}  // namespace
+
+Waste chatter_in_words(WasteKind kind, const Chatter& chatter, const Known<double>& saved_s) {
+  const ChatterWords words = words_of(kind);
+  Waste waste;
+  waste.kind = kind;
+  waste.reductions = chatter.calls;
+  waste.sentence = text::counted(static_cast<std::size_t>(chatter.calls), words.one, words.several);
+  waste.saved_s = saved_s;
+  waste.places = chatter.places;
+  waste.why = places_text(chatter.places);
+  const CallPlace& costliest = chatter.places.front();
+  waste.change = Change{costliest.file, costliest.line, words.what_to_do};
+  return waste;
+}
+
+Waste waste_in_words(WasteKind kind, const LastReductions& last) {
+  Waste waste;
+  waste.kind = kind;
+  waste.reductions = static_cast<int>(last.reductions.size());
+  switch (kind) {
+    case WasteKind::SmallReductions:
+      say_small_reductions(waste, last);
+      break;
+    case WasteKind::OneBucket:
+      say_one_bucket(waste, last);
+      break;
+    case WasteKind::NoOverlap:
+      say_no_overlap(waste, last);
+      break;
+    default:
+      throw InternalError("chatter is none of the last reductions");
+  }
+  return waste;
+}
+
+std::string saving_text(const Waste& waste, std::optional<double> step_s) {
+  if (!waste.saved_s) return "what it costs is not known: " + waste.saved_s.why_not();
+  std::string seconds = fmt::format("{:.3f} s", *waste.saved_s);
+  if (step_s && *step_s > 0) seconds += fmt::format(" ({:.0f} %)", 100 * *waste.saved_s / *step_s);
+  if (is_chatter(waste.kind)) {
+    return fmt::format("a step waits at most {} for {}", seconds,
+                       waste.reductions == 1 ? "it" : "them");
+  }
+  return waste.kind == WasteKind::SmallReductions
+             ? fmt::format("fewer would make a step at most {} shorter", seconds)
+             : fmt::format("beside backward, at most {} of a step would be hidden", seconds);
+}
+
+}  // namespace gradsync::watch

@@ -1,0 +1,24 @@
+// What is said of a waste.
+#pragma once
+
+#include <optional>
+#include <string>
+
+#include "harness/watch/judge/wastes/chatter.h"
+#include "harness/watch/judge/wastes/last_reductions.h"
+#include "harness/watch/judge/wastes/wastes.h"
+
+namespace gradsync::watch {
+
+// Returns the waste without what it would save: what was seen, why, and the option that ends it.
+Waste waste_in_words(WasteKind kind, const LastReductions& last);
+
+// Returns what the job calls too often, and where; `saved_s` of a step.
+Waste chatter_in_words(WasteKind kind, const Chatter& chatter, const Known<double>& saved_s);
+
+// "fewer would make a step at most 0.120 s (11 %) shorter", "beside backward, at most 0.120 s (11
+// %) of a step would be hidden", "a step waits 0.120 s (11 %) for them", or that it is not known,
+// and why.
+std::string saving_text(const Waste& waste, std::optional<double> step_s);
+
+}  // namespace gradsync::watch

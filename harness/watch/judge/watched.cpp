@@ -1,0 +1,207 @@
+#include "harness/watch/judge/watched.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <set>
+#include <span>
+#include <utility>
+
+#include "harness/stats/sample.h"
+#include "harness/watch/judge/examined.h"
+
+namespace gradsync::watch {
+
+namespace {
+
+WatchedRank watched_rank(const Examined& rank) {
+  WatchedRank watched;
+  watched.rank = rank.events->rank;
+  watched.pid = rank.events->pid;
+  watched.peak = rank.events->peak;
+  for (const Step& step : rank.steps.steps) {
+    watched.evaluation_forwards += step.evaluation_forwards;
+    if (!step.is_complete) continue;
+    ++(step.is_skipped ? watched.skipped_steps : watched.steps);
+  }
+  for (const Event& event : rank.events->events) {
+    if (event.kind == EventKind::Collective) add(watched.collectives, event);
+  }
+  return watched;
+}
+
+std::optional<double> median_of(const std::vector<double>& values) {
+  if (values.empty()) return std::nullopt;
+  return stats::quantile(values, 0.5);
+}
+
+Known<double> known_s(const std::optional<double>& value_s) {
+  return value_s ? Known<double>(*value_s) : Unknown{kNoEnds};
+}
+
+// Gives the parts their times. What is neither the optimizer nor waiting is the micro-batches'.
+void divide_time(TypicalStep& typical, std::optional<double> optimizer_s,
+                 std::optional<double> synchronization_s) {
+  if (!typical.parts || !synchronization_s) return;
+  const double rest_s = *typical.step_s - *optimizer_s - typical.synchronized * *synchronization_s;
+  if (rest_s < 0) return;  // steps that overlap each other, or medians of too different steps
+  typical.parts->fixed_s = optimizer_s;
+  typical.parts->micro_batch_s = rest_s / typical.micro_batches;
+  typical.parts->synchronization_s = synchronization_s;
+}
+
+void add_times(TypicalStep& typical, const std::vector<Examined>& ranks, const UsualStep& usual) {
+  const std::span<const Examined> compared = comparable(ranks);
+  std::vector<double> steps_s;
+  std::vector<double> optimizers_s;
+  std::vector<double> excesses_s;
+  std::vector<double> synchronizations_s;
+  std::vector<double> replicas_s;
+  const auto keep = [](std::vector<double>& values, const std::optional<double>& value) {
+    if (value) values.push_back(*value);
+  };
+  for (const StepCounts* step : usual.all) {
+    steps_s.push_back(step->duration_s());
+    optimizers_s.push_back(step->optimizer_s());
+    const auto index = static_cast<std::size_t>(step - ranks[0].counts.data());
+    keep(excesses_s, waited_s(compared, index, &StepCounts::excess_ns));
+    keep(replicas_s, waited_s(compared, index, &StepCounts::replicas_excess_ns));
+    keep(synchronizations_s, waited_s(compared, index, &StepCounts::synchronization_ns));
+  }
+  typical.step_s = median_of(steps_s);
+  typical.excess_s = median_of(excesses_s);
+  if (!typical.excess_s) typical.no_excess_s_because = kNoEnds;
+  typical.policies = policies_of(*usual.example, *ranks[0].events,
+                                 {known_s(median_of(replicas_s)), known_s(typical.excess_s)});
+  divide_time(typical, median_of(optimizers_s), median_of(synchronizations_s));
+}
+
+std::optional<TypicalStep> typical_step(const std::vector<Examined>& ranks) {
+  const auto usual = usual_step(ranks[0].counts);
+  if (!usual) return std::nullopt;
+  TypicalStep typical;
+  typical.micro_batches = usual->micro_batches;
+  typical.synchronized = usual->synchronized;
+  typical.steps = static_cast<int>(usual->all.size());
+  typical.collectives = usual->example->collectives;
+  typical.excess = usual->example->excess;
+  typical.ideal = without(typical.collectives, typical.excess);
+  typical.axes = axes_of(*usual->example, ranks[0].events->groups);
+  typical.parts = usual->example->parts;
+  if (!typical.parts) {
+    typical.no_parts_because = typical.synchronized == 0 ? "no micro-batch of it synchronizes"
+                                                         : "its micro-batches are not alike";
+  }
+  add_times(typical, ranks, *usual);
+  return typical;
+}
+
+// Those of the first rank; where another one is judged otherwise, nothing is certain. What the file
+// of one rank does not hold is not known of the job.
+std::vector<Verdict> agreed_verdicts(const std::vector<Examined>& ranks) {
+  const auto lacks = std::ranges::find_if(
+      ranks, [](const Examined& rank) { return rank.verdicts[0].kind == VerdictKind::NotInFile; });
+  if (lacks != ranks.end()) return lacks->verdicts;
+  for (const Examined& rank : ranks) {
+    if (rank.verdicts[0].kind == ranks[0].verdicts[0].kind) continue;
+    return {
+        {VerdictKind::NotRecognised, "not recognised",
+         fmt::format("ranks do not agree: rank {}: {}; rank {}: {}", ranks[0].events->rank,
+                     ranks[0].verdicts[0].sentence, rank.events->rank, rank.verdicts[0].sentence),
+         std::nullopt, false}};
+  }
+  return ranks[0].verdicts;
+}
+
+bool agree_on_models(const std::vector<Examined>& ranks) {
+  const auto is_alike = [](const ModelVerdict& a, const ModelVerdict& b) {
+    return a.wrapper == b.wrapper && a.verdict.kind == b.verdict.kind;
+  };
+  return std::ranges::all_of(ranks, [&](const Examined& rank) {
+    return std::ranges::equal(rank.models, ranks[0].models, is_alike);
+  });
+}
+
+std::vector<std::string> wrappers_of(const std::vector<Examined>& ranks) {
+  std::set<std::string> names;
+  for (const Event& event : ranks[0].events->events) {
+    if (event.kind == EventKind::Forward) names.insert(event.name);
+  }
+  return {names.begin(), names.end()};
+}
+
+// The numbers accuse no more than the words.
+void claim_no_excess(TypicalStep& typical) {
+  typical.excess.clear();
+  typical.ideal = typical.collectives;
+  for (Axis& axis : typical.axes) {
+    axis.excess.clear();
+    axis.ideal = axis.collectives;
+  }
+  typical.excess_s.reset();
+  typical.policies.clear();
+  typical.no_excess_s_because = "it is not recognised what would be enough";
+  typical.parts.reset();
+  typical.no_parts_because = typical.no_excess_s_because;
+}
+
+void add_faults(Watched& watched, const std::vector<RankEvents>& processes) {
+  const auto seen = std::ssize(watched.ranks);
+  const bool are_of_files = std::ranges::any_of(
+      processes, [](const RankEvents& process) { return process.is_of_others(); });
+  if (are_of_files && seen < watched.world_size) {
+    watched.faults.push_back(
+        fmt::format("files of {} of {} ranks were given", seen, watched.world_size));
+  } else if (watched.world_size > 1 && seen < watched.world_size) {
+    watched.faults.push_back(fmt::format(
+        "{} of {} ranks were seen: the others ran without the watcher, or on other hosts, "
+        "whose folders of --keep gradsync report puts together",
+        seen, watched.world_size));
+  }
+  std::set<std::string> told;
+  for (const RankEvents& process : processes) {
+    for (const std::string& fault : process.faults) {
+      if (told.insert(fault).second) watched.faults.push_back(fault);
+    }
+  }
+}
+
+}  // namespace
+
+Watched summarize(const std::vector<RankEvents>& processes) {
+  Watched watched;
+  const std::vector<Examined> ranks = examined(processes);
+  for (const Examined& rank : ranks) {
+    watched.world_size = std::max(watched.world_size, rank.events->world_size);
+    watched.ranks.push_back(watched_rank(rank));
+  }
+  if (ranks.empty()) {
+    watched.verdicts = {
+        {VerdictKind::NoSteps, "no process that uses torch was seen", "", std::nullopt, false}};
+  } else {
+    watched.wrappers = wrappers_of(ranks);
+    if (agree_on_models(ranks)) watched.models = ranks[0].models;
+    watched.flags = flags_of(*ranks[0].events);
+    watched.typical = typical_step(ranks);
+    watched.wastes = wastes_of(comparable(ranks));
+    watched.verdicts = agreed_verdicts(ranks);
+    if (watched.typical && is_unjudged(watched.verdicts[0].kind)) {
+      claim_no_excess(*watched.typical);
+    }
+  }
+  watched.series = series_of_job(watched, ranks);
+  add_faults(watched, processes);
+  return watched;
+}
+
+bool knows_what_is_enough(const Watched& watched) {
+  const VerdictKind kind = watched.verdicts.front().kind;
+  return !is_unjudged(kind) && kind != VerdictKind::Never && kind != VerdictKind::ReplicasNever;
+}
+
+bool has_excess(const Watched& watched) {
+  return std::any_of(watched.verdicts.begin(), watched.verdicts.end(),
+                     [](const Verdict& verdict) { return verdict.fails; });
+}
+
+}  // namespace gradsync::watch

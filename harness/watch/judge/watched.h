@@ -1,0 +1,78 @@
+// All that was seen of a job, put together: what `gradsync watch` prints and writes (tell/).
+#pragma once
+
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "harness/account/account_verdict.h"
+#include "harness/watch/judge/axes.h"
+#include "harness/watch/judge/flags.h"
+#include "harness/watch/judge/policies.h"
+#include "harness/watch/judge/series.h"
+#include "harness/watch/judge/steps/step_parts.h"
+#include "harness/watch/judge/verdicts/model_verdicts.h"
+#include "harness/watch/judge/verdicts/verdict.h"
+#include "harness/watch/judge/wastes/wastes.h"
+#include "harness/watch/read/event.h"
+#include "harness/watch/read/op_sums.h"
+#include "harness/watch/read/read_events.h"
+
+namespace gradsync::watch {
+
+// The step that stands for most of one rank's; see UsualStep.
+struct TypicalStep {
+  int micro_batches = 0;
+  int synchronized = 0;
+  int steps = 0;  // how many have this shape
+  OpSums collectives;
+  OpSums excess;                    // of these, more than enough
+  OpSums ideal;                     // without the excess
+  std::vector<Axis> axes;           // the same by axis; empty: not known
+  std::optional<double> step_s;     // median; from the end of the optimizer before
+  std::optional<double> excess_s;   // median of what the excess took; absent: not known
+  std::string no_excess_s_because;  // set where it is absent
+  std::vector<Policy> policies;     // what it costs to defer them; empty: there is nothing to defer
+  std::optional<StepParts> parts;   // with times; absent: its micro-batches are not alike
+  std::string no_parts_because;     // set where they are absent; "" also in files without the field
+};
+
+struct WatchedRank {
+  int rank = -1;
+  std::int64_t pid = 0;
+  int steps = 0;
+  int skipped_steps = 0;
+  int evaluation_forwards = 0;
+  OpSums collectives;  // all that the process took part in, set-up included
+  TensorPeak peak;     // of the whole process
+};
+
+struct Watched {
+  int world_size = 0;
+  std::vector<std::string> wrappers;   // of the models that ran, such as "DistributedDataParallel"
+  std::vector<WatchedRank> ranks;      // by rank; those that were seen
+  std::optional<TypicalStep> typical;  // of the lowest rank
+  std::vector<Verdict> verdicts;       // the first is on when the job synchronizes
+  std::vector<ModelVerdict> models;    // the worst first; empty: it trains one, or ranks disagree
+  std::vector<Waste> wastes;           // of synchronizations that have to be; fail nobody
+  std::vector<Flag> flags;             // of the lowest rank
+  std::vector<std::string> faults;     // what was not seen, a sentence each
+  std::optional<account::GradientAccount> account;  // absent: nobody asked for it
+  Series series;  // in five numbers, of the step that most are like
+};
+
+// Returns what the processes of a job amount to: verdicts and numbers are the lowest rank's, where
+// the ranks agree. `processes` may come in any order; training_processes count.
+// The excess in seconds of a step is the least over the ranks, where these went through the same
+// steps: the rank that comes last to a collective waits for the wire alone, and a late peer would
+// be waited for without the excess too.
+Watched summarize(const std::vector<RankEvents>& processes);
+
+// Returns whether it was recognised what would be enough: `ideal` and `excess` mean something.
+bool knows_what_is_enough(const Watched& watched);
+
+// Returns whether `--fail-on-excess` fails the job: it certainly synchronizes more often than
+// needed, or never.
+bool has_excess(const Watched& watched);
+
+}  // namespace gradsync::watch

@@ -1,0 +1,37 @@
+#include "harness/watch/read/event.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <filesystem>
+
+namespace gradsync::watch {
+
+bool accumulates_nothing(const Event& event) {
+  return event.kind == EventKind::Backward && event.detail == "0";
+}
+
+void sort_by_time(std::vector<Event>& events) {
+  std::stable_sort(events.begin(), events.end(),
+                   [](const Event& a, const Event& b) { return a.start_ns < b.start_ns; });
+}
+
+std::vector<const RankEvents*> training_processes(const std::vector<RankEvents>& processes) {
+  std::map<int, const RankEvents*> by_rank;
+  for (const RankEvents& process : processes) {
+    if (process.rank < 0 && process.events.empty()) continue;
+    const RankEvents*& known = by_rank[process.rank];
+    if (known == nullptr || known->events.size() < process.events.size()) known = &process;
+  }
+  if (by_rank.size() > 1) by_rank.erase(-1);
+  std::vector<const RankEvents*> chosen;
+  for (const auto& [rank, process] : by_rank) chosen.push_back(process);
+  return chosen;
+}
+
+std::string place_text(const std::string& file, int line) {
+  if (file.empty()) return "";
+  return fmt::format("{} line {}", std::filesystem::path(file).filename().string(), line);
+}
+
+}  // namespace gradsync::watch

@@ -1,0 +1,112 @@
+// What the watcher saw of a training job, in one rank's own order of time.
+#pragma once
+
+#include <cstdint>
+#include <limits>
+#include <map>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "harness/base/known.h"
+#include "harness/watch/inject/preload/event_kind.h"
+#include "harness/watch/read/group.h"
+
+namespace gradsync::watch {
+
+inline constexpr const char* kByHand = "by_hand";
+inline constexpr const char* kRead = "read";
+inline constexpr const char* kParameters = "parameters";
+inline constexpr const char* kUnclear = "unclear";
+
+inline constexpr const char* kHostRead = "read ";  // begins names of Calls, as "read item"
+
+// Wrappers that are told apart.
+inline constexpr const char* kDdp = "DistributedDataParallel";
+inline constexpr const char* kFsdp1 = "FullyShardedDataParallel";
+inline constexpr const char* kFullyShard = "fully_shard";
+inline constexpr const char* kReplicate = "replicate";  // that is made of fully_shard
+inline constexpr const char* kReplicateOverDdp = "replicate over DDP";
+// Flags, of a Sync.
+inline constexpr const char* kGradientFlag = "set_requires_gradient_sync";
+inline constexpr const char* kAllReduceFlag = "set_requires_all_reduce";
+
+// Times are of CLOCK_MONOTONIC, which Python reads as time.monotonic_ns().
+struct Event {
+  EventKind kind = EventKind::Collective;
+  std::int64_t start_ns = 0;
+  std::int64_t end_ns = 0;     // of a collective: when it was complete; start_ns where not known
+  std::int64_t issued_ns = 0;  // of a collective: when its call returned; 0: not known
+  std::string name;
+  std::int64_t bytes = -1;  // of a collective: its tensor, once per rank; of a Wrap: all gradients
+                            // of the model; of an OptimizerStep: the most that tensors held until
+                            // it ended, as in TensorPeak; -1: not known
+  std::int64_t object = 0;  // tells models, optimizers and process groups apart; 0: not known
+  std::int64_t thread = 0;
+  std::string file;  // where the job called it; empty: not known
+  int line = 0;
+  std::string detail;
+  GroupRole role = GroupRole::Unknown;  // of a collective: what its group does
+  bool has_replicas = false;  // of a collective among shards: its wrapper has replicas of them
+  bool is_apart = false;      // of a collective: in a group of one of the several ranks of the job
+};
+
+// torch.autograd.grad and its like, which are nothing but a part of what surrounds them.
+bool accumulates_nothing(const Event& event);
+
+// Sorts by start_ns; of events that begin together the order stays.
+void sort_by_time(std::vector<Event>& events);
+
+inline constexpr const char* kNotCounted = "its tensors were not counted from the first one on";
+
+// The most that the tensors of a process held at once: on the CPU those that its training's thread
+// made, with the bytes that were asked for; where it uses a GPU those on that GPU instead, as torch
+// has counted them.
+struct TensorPeak {
+  Known<std::int64_t> bytes = Unknown{kNotCounted};
+  bool is_on_gpu = false;
+};
+
+// What a rank holds of the gradients of one sharded model between two micro-batches.
+struct HeldGradients {
+  std::int64_t shard_bytes = 0;  // where all were reduced
+  // Where shards were added up, and replicas not yet; -1: their wrapper cannot be told so.
+  std::int64_t reduced_bytes = 0;
+  std::int64_t whole_bytes = 0;  // where nothing was reduced yet
+  // Not of gradients: of parameters that stay gathered where nothing was reduced yet.
+  std::int64_t gathered_bytes = 0;
+};
+
+// What one process says of itself, or one of the files that it left.
+struct RankEvents {
+  int rank = -1;  // -1: it never had a process group
+  int world_size = 0;
+  std::int64_t pid = 0;
+  std::vector<Event> events;        // by start_ns
+  std::vector<std::string> faults;  // what the watcher could not see, in sentences
+  std::vector<Group> groups;
+  std::map<std::int64_t, HeldGradients> held;  // by model
+  // Of a process without a group: why it may be one of several, "OMPI_COMM_WORLD_SIZE=4"; else "".
+  std::string peers;
+  // Who wrote what was read of it, where that is not the watcher: "torch.profiler's trace". Nobody
+  // is accused then on what such a file does not hold.
+  std::string file_kind;
+  bool models_are_by_size = false;  // in such a file: several may pass for one
+  bool runs_ahead = false;  // in such a file: forwards do, and which backward is whose is not told
+  bool is_of_others() const { return !file_kind.empty(); }
+  TensorPeak peak;
+  int host = 0;  // of a job on several hosts, by their lowest ranks
+  // How well its times are known on the clock of host 0; absent: not at all.
+  std::optional<std::int64_t> clock_error_ns = 0;
+  // Of what began later, events were left out because there were too many.
+  std::int64_t complete_until_ns = std::numeric_limits<std::int64_t>::max();
+};
+
+// Returns the processes that count, by rank: those that neither had a rank nor ran anything are
+// left out, and of several with one rank (a restarted job) the one with most events counts.
+std::vector<const RankEvents*> training_processes(const std::vector<RankEvents>& processes);
+
+// "train.py line 11": the place without its folders; empty where it is not known.
+std::string place_text(const std::string& file, int line);
+
+}  // namespace gradsync::watch

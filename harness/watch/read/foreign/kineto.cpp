@@ -1,0 +1,178 @@
+#include "harness/watch/read/foreign/kineto.h"
+
+#include <algorithm>
+#include <map>
+#include <set>
+#include <string_view>
+#include <utility>
+#include <vector>
+
+#include "harness/watch/inject/preload/fnv_1a.h"
+#include "harness/watch/inject/preload/torch_ranges.h"
+#include "harness/watch/read/foreign/gradient_runs.h"
+#include "harness/watch/read/foreign/traced_backwards.h"
+#include "harness/watch/read/foreign/traced_collectives.h"
+#include "harness/watch/read/foreign/traced_event.h"
+#include "harness/watch/read/group_roles.h"
+
+namespace gradsync::watch {
+namespace {
+
+constexpr std::string_view kZeroGrad = "Optimizer.zero_grad#";
+constexpr std::string_view kModule = "nn.Module: ";
+constexpr std::string_view kSearch = "torch.distributed.ddp.reducer::search_unused_parameters";
+// A gradient scaler that skips an optimizer leaves no range of it.
+constexpr const char* kClearing = "zero_grad, behind a step that a scaler may have skipped,";
+
+// "SGD" of "Optimizer.step#SGD.step".
+std::string optimizer_of(std::string_view range, std::string_view prefix) {
+  const std::string_view name = range.substr(prefix.size());
+  return std::string(name.substr(0, name.rfind('.')));
+}
+
+class Reader {
+ public:
+  explicit Reader(const TraceFile& trace) : trace_(trace), collectives_(trace) {}
+
+  RankEvents read() {
+    rank_.rank = trace_.rank;
+    rank_.world_size = trace_.world_size;
+    rank_.pid = trace_.pid;
+    rank_.groups = trace_.groups;
+    rank_.file_kind = kTraceKind;
+    for (const TracedRange& range : trace_.ranges) see(range);
+    rank_.world_size = std::max(rank_.world_size, collectives_.largest_group());
+    add_backwards(trace_, rank_);
+    add_wraps();
+    for (Event& event : collectives_.finish(rank_.world_size)) {
+      rank_.events.push_back(std::move(event));
+    }
+    sort_by_time(rank_.events);
+    name_replicas();
+    assign_roles(rank_);
+    drop_cut_beginning();
+    say_what_is_lacking();
+    return std::move(rank_);
+  }
+
+ private:
+  void see(const TracedRange& range) {
+    if (range.kind == TracedKind::PythonFunction) {
+      if (range.name.starts_with(kModule)) see_module(range);
+      return;
+    }
+    if (collectives_.see(range)) return;
+    if (range.name == kSearch) {
+      searches_.push_back(&range);
+    } else if (is_forward(range)) {
+      see_forward(range);
+    } else if (range.kind == TracedKind::Annotation && range.name.starts_with(kOptimizer)) {
+      rank_.events.push_back(
+          traced_event(range, EventKind::OptimizerStep, optimizer_of(range.name, kOptimizer)));
+    } else if (range.kind == TracedKind::Annotation && range.name.starts_with(kZeroGrad)) {
+      rank_.events.push_back(traced_event(range, EventKind::ZeroGrad, kClearing));
+      rank_.events.back().detail = kUnclear;
+    }
+  }
+
+  void see_forward(const TracedRange& range) {
+    if (forward_ != nullptr && forward_->contains(range)) return;  // of a unit inside
+    forward_ = &range;
+    Event event =
+        traced_event(range, EventKind::Forward, std::string(wrapper_of_range(range.name)));
+    if (const TracedRange* module = module_around(range)) {
+      event.object = nonzero_fnv_1a(module->name);
+    }
+    rank_.events.push_back(std::move(event));
+  }
+
+  void see_module(const TracedRange& range) {
+    auto& open = modules_[range.thread];
+    while (!open.empty() && !open.back()->contains(range)) open.pop_back();
+    open.push_back(&range);
+  }
+
+  // The innermost module that runs; null: modules are not in the file.
+  const TracedRange* module_around(const TracedRange& range) const {
+    const auto of_thread = modules_.find(range.thread);
+    if (of_thread == modules_.end()) return nullptr;
+    const auto& open = of_thread->second;
+    const auto inner = std::find_if(open.rbegin(), open.rend(), [&](const TracedRange* module) {
+      return module->contains(range);
+    });
+    return inner == open.rend() ? nullptr : *inner;
+  }
+
+  // Of how a model was wrapped only what it then does in every step is there.
+  void add_wraps() {
+    std::set<std::int64_t> models;
+    for (const Event& forward : rank_.events) {
+      if (forward.kind != EventKind::Forward) continue;
+      const bool searches = std::ranges::any_of(searches_, [&](const TracedRange* search) {
+        return forward.start_ns <= search->start_ns && search->end_ns <= forward.end_ns;
+      });
+      if (searches) models.insert(forward.object);
+    }
+    models.erase(0);
+    for (const std::int64_t model : models) {
+      Event event;
+      event.kind = EventKind::Wrap;
+      event.name = kDdp;
+      event.object = model;
+      event.detail = "find_unused_parameters=true";
+      rank_.events.push_back(std::move(event));
+    }
+  }
+
+  // replicate() is made of fully_shard, and scatters nothing.
+  void name_replicas() {
+    if (collectives_.runs("reduce_scatter") || !collectives_.runs("all_reduce")) return;
+    for (Event& event : rank_.events) {
+      if (event.kind == EventKind::Forward && event.name == kFullyShard) event.name = kReplicate;
+    }
+  }
+
+  // A trace may begin in the middle of a step.
+  void drop_cut_beginning() {
+    std::vector<std::int64_t> ends_ns;
+    for (const Event& event : rank_.events) {
+      if (event.kind == EventKind::OptimizerStep) ends_ns.push_back(event.end_ns);
+    }
+    if (ends_ns.size() < 3) {
+      if (!ends_ns.empty()) lacks("whether its first step has begun in it");
+      return;
+    }
+    std::erase_if(rank_.events, [&](const Event& event) {
+      return event.kind != EventKind::Wrap && event.kind != EventKind::CommHook &&
+             event.start_ns < ends_ns.front();
+    });
+  }
+
+  void lacks(const std::string& what) { rank_.faults.push_back("not in this file: " + what); }
+
+  void say_what_is_lacking() {
+    lacks("the lines to change, what else a step wastes, and what tensors held");
+    if (collectives_.has_unknown_size()) lacks("the bytes of some collectives");
+    if (!trace_.has_shapes) lacks("the sizes of operators' inputs: record_shapes=True writes them");
+    if (collectives_.has_unknown_group()) lacks("in which process group collectives ran");
+    const bool has_unknown_model = std::ranges::any_of(rank_.events, [](const Event& event) {
+      return event.kind == EventKind::Forward && event.object == 0;
+    });
+    if (has_unknown_model) lacks("which model ran: with_stack=True writes it");
+  }
+
+  const TraceFile& trace_;
+  RankEvents rank_;
+  TracedCollectives collectives_;
+  std::map<std::int64_t, std::vector<const TracedRange*>> modules_;  // that run, by thread
+  std::vector<const TracedRange*> searches_;
+  const TracedRange* forward_ = nullptr;
+};
+
+}  // namespace
+
+RankEvents events_of(const TraceFile& trace) {
+  return Reader(trace).read();
+}
+
+}  // namespace gradsync::watch

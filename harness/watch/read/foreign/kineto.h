@@ -1,0 +1,33 @@
+// A rank's events, as the watcher would have recorded them, from a trace of torch.profiler's.
+//
+// Everything of a step has its range there: the wrapper's forward, each node of a backward,
+// collectives of c10d, the optimizer. Not in such a file is what the Python hook asks of torch, and
+// in its place stands what the operators tell:
+//
+//   which model     as with_stack=True names modules; else by the sizes of the gradients that a
+//                   backward accumulates, where each adds to those of the one before
+//   no_sync         DDP copies each gradient into its bucket in the node that accumulates it. Where
+//                   gradients are new and nothing is copied, it was told not to synchronize
+//   comm_hook       what copies for a hook of the job's has a name of its own
+//   clearings       a backward whose gradients are new although its model had some
+//   reads, changes  an operator between micro-batches that takes a tensor of a gradient's size: it
+//                   may do so (kUnclear)
+//
+// Sources: torch/csrc/distributed/c10d/reducer.cpp (mark_variable_ready_dense),
+// torch/csrc/autograd/functions/accumulate_grad.h, torch/autograd/profiler.py.
+#pragma once
+
+#include <string>
+
+#include "harness/watch/read/event.h"
+#include "harness/watch/read/foreign/trace_file.h"
+
+namespace gradsync::watch {
+
+inline constexpr const char* kTraceKind = "torch.profiler's trace";
+
+// Returns the events of the rank that wrote `trace`, and as its faults what such a file does not
+// hold, each a sentence that begins with "not in this file".
+RankEvents events_of(const TraceFile& trace);
+
+}  // namespace gradsync::watch

@@ -1,0 +1,78 @@
+// What a trace of torch.profiler's says, as its file has it: the JSON of Chrome's traces that
+// Kineto writes, one file for each rank.
+//
+// Kept are ranges of the host's threads: operators, ranges that are named (user annotations), and
+// of Python's functions those of models and of backward. Kernels of a GPU are not: when they ran
+// says nothing about what the host waited for.
+#pragma once
+
+#include <cstdint>
+#include <deque>
+#include <map>
+#include <nlohmann/json_fwd.hpp>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "harness/watch/read/group.h"
+
+namespace gradsync::watch {
+
+// An input of an operator: its sizes and its type, as the profiler has them ("float").
+struct TracedTensor {
+  std::vector<std::int64_t> sizes;
+  std::string type;  // empty: not told
+};
+
+// By argument; a list of tensors is one argument, and what is no tensor has none.
+using TracedInputs = std::vector<std::vector<TracedTensor>>;
+
+// What the profiler says of a collective itself (record_param_comms).
+struct TracedComm {
+  std::int64_t in_elements = -1;  // -1: not told
+  std::int64_t out_elements = -1;
+  std::string type;    // "Float"
+  std::string group;   // torch's name; empty: not told
+  int group_size = 0;  // 0: not told
+};
+
+enum class TracedKind { Operator, Annotation, PythonFunction };
+
+struct TracedRange {
+  TracedKind kind = TracedKind::Operator;
+  std::int64_t start_ns = 0;
+  std::int64_t end_ns = 0;
+  std::int64_t thread = 0;
+  std::string_view name;
+  const TracedInputs* inputs = nullptr;  // null: not told
+  const TracedComm* comm = nullptr;      // of record_param_comms alone
+
+  bool contains(const TracedRange& inner) const {
+    return thread == inner.thread && start_ns <= inner.start_ns && inner.end_ns <= end_ns;
+  }
+};
+
+struct TraceFile {
+  std::int64_t pid = 0;
+  int rank = -1;       // -1: not told
+  int world_size = 0;  // 0: not told
+  std::vector<Group> groups;
+  bool has_shapes = false;          // record_shapes=True
+  bool has_python = false;          // with_stack=True
+  std::vector<TracedRange> ranges;  // by start; of those that begin together the longest first
+
+  // What ranges point to.
+  std::deque<std::string> names;
+  std::deque<TracedInputs> inputs;
+  std::deque<TracedComm> comms;
+};
+
+// Returns whether `text` begins as such a trace does, as far as its first kilobytes tell.
+bool is_trace(std::string_view text);
+
+// Returns what the trace `text` of the file named `name` says.
+// Errors: ConfigError with name, field, got and expected where it is no JSON, is cut off, or a
+// field that is used has another type or is out of range.
+TraceFile parse_trace(std::string_view text, const std::string& name);
+
+}  // namespace gradsync::watch

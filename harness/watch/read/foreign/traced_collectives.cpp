@@ -1,0 +1,193 @@
+#include "harness/watch/read/foreign/traced_collectives.h"
+
+#include <algorithm>
+#include <optional>
+#include <utility>
+
+#include "harness/watch/inject/preload/c10d_operations.h"
+#include "harness/watch/inject/preload/fnv_1a.h"
+#include "harness/watch/read/foreign/element_bytes.h"
+#include "harness/watch/read/foreign/traced_event.h"
+
+namespace gradsync::watch {
+namespace {
+
+constexpr std::string_view kC10d = "c10d::";
+constexpr std::string_view kGloo = "gloo:";
+constexpr int kFewestForReplicas = 4;  // two shards, each of them twice
+
+// Returns -1 where it is not told.
+// `type`: of tensors in lists, of which the profiler tells none.
+std::int64_t bytes_of(const TracedInputs* inputs, const C10dOperation& operation,
+                      std::string_view type = {}) {
+  if (operation.sized == kNoSize) return 0;
+  const auto place = static_cast<std::size_t>(operation.sized);
+  if (inputs == nullptr || place >= inputs->size() || (*inputs)[place].empty()) return -1;
+  std::int64_t bytes = 0;
+  for (const TracedTensor& tensor : (*inputs)[place]) {
+    const std::string_view own = tensor.type;
+    bytes = sum_of_known(bytes, tensor_bytes(own.empty() ? type : own, tensor.sizes));
+  }
+  return bytes;
+}
+
+std::int64_t bytes_of(const TracedComm& comm, const C10dOperation& operation) {
+  const std::int64_t elements =
+      is_sized_by_output(operation.name) ? comm.out_elements : comm.in_elements;
+  return elements < 0 ? -1 : tensor_bytes(comm.type, {elements});
+}
+
+// "": it is not told.
+std::string_view type_of(const TracedRange& range) {
+  const bool is_told =
+      range.inputs != nullptr && !range.inputs->empty() && !range.inputs->front().empty();
+  return is_told ? std::string_view(range.inputs->front().front().type) : std::string_view();
+}
+
+// As if all were of one type; -1 where it is not known.
+std::int64_t size_of(const std::vector<TracedTensor>& tensors) {
+  std::int64_t size = 0;
+  for (const TracedTensor& tensor : tensors) {
+    size = sum_of_known(size, tensor_bytes("float", tensor.sizes));
+  }
+  return size;
+}
+
+// Of how many ranks one has a share; nothing where sizes are not in the file.
+std::optional<std::int64_t> ranks_of_scatter(const TracedInputs* inputs) {
+  if (inputs == nullptr || inputs->size() < 2) return std::nullopt;
+  const std::int64_t share = size_of((*inputs)[0]);
+  const std::int64_t whole = size_of((*inputs)[1]);
+  if (share <= 0 || whole < 0) return std::nullopt;
+  return whole / share;
+}
+
+bool are_of_one_type(const std::vector<const TracedRange*>& ranges) {
+  return std::ranges::all_of(
+      ranges, [&](const TracedRange* each) { return type_of(*each) == type_of(*ranges.front()); });
+}
+
+}  // namespace
+
+bool TracedCollectives::see(const TracedRange& range) {
+  if (range.name.starts_with(kC10d)) {
+    see_collective(range);
+  } else if (range.name.starts_with(kGloo)) {
+    gloo_[std::string(range.name.substr(kGloo.size()))].push_back(&range);
+  } else if (range.comm != nullptr) {
+    see_comm(range);
+  } else {
+    return false;
+  }
+  return true;
+}
+
+std::vector<Event> TracedCollectives::finish(int world_size) {
+  find_ends();
+  forget_doubtful_groups(world_size);
+  std::vector<Event> events;
+  for (const Collective& each : collectives_) events.push_back(each.event);
+  return events;
+}
+
+bool TracedCollectives::has_unknown_size() const {
+  return std::ranges::any_of(collectives_,
+                             [](const Collective& each) { return each.event.bytes < 0; });
+}
+
+bool TracedCollectives::has_unknown_group() const {
+  return std::ranges::any_of(collectives_,
+                             [](const Collective& each) { return each.event.object == 0; });
+}
+
+// The collective that runs on this range's thread when it begins; null: none does.
+TracedCollectives::Collective* TracedCollectives::collective_around(const TracedRange& range) {
+  const auto last = last_collective_.find(range.thread);
+  if (last == last_collective_.end()) return nullptr;
+  Collective& collective = collectives_[last->second];
+  return collective.range->contains(range) ? &collective : nullptr;
+}
+
+void TracedCollectives::see_collective(const TracedRange& range) {
+  const std::string_view op = range.name.substr(kC10d.size());
+  if (op == kNotCollective || collective_around(range) != nullptr) return;
+  const C10dOperation operation = c10d_operation(op);
+  Event event = traced_event(range, EventKind::Collective, std::string(operation.name));
+  event.issued_ns = range.end_ns;
+  event.end_ns = range.start_ns;
+  event.bytes = bytes_of(range.inputs, operation);
+  if (trace_.groups.size() == 1) {
+    event.detail = trace_.groups.front().name;
+    event.object = trace_.groups.front().number;
+  }
+  last_collective_[range.thread] = collectives_.size();
+  collectives_.push_back({std::move(event), &range, op});
+}
+
+void TracedCollectives::see_comm(const TracedRange& range) {
+  largest_group_ = std::max(largest_group_, range.comm->group_size);
+  Collective* const around = collective_around(range);
+  if (around == nullptr) return;
+  Event& event = around->event;
+  if (event.bytes < 0) event.bytes = bytes_of(*range.comm, c10d_operation(around->op));
+  if (range.comm->group.empty()) return;
+  around->is_group_told = true;
+  event.detail = range.comm->group;
+  event.object = nonzero_fnv_1a(range.comm->group);
+}
+
+// Gloo's threads open a range for each collective, in the order in which they were begun in a
+// group, and end it when it is complete.
+void TracedCollectives::find_ends() {
+  std::map<std::string, std::vector<Collective*>> by_range;
+  for (Collective& each : collectives_) {
+    // Gloo all-reduces what it is to scatter.
+    const bool scatters = each.event.name == "reduce_scatter" && !gloo_.contains(each.event.name);
+    by_range[scatters ? "all_reduce" : each.event.name].push_back(&each);
+  }
+  for (const auto& [name, collectives] : by_range) {
+    const auto ranges = gloo_.find(name);
+    if (ranges == gloo_.end() || ranges->second.size() != collectives.size()) continue;
+    if (trace_.groups.size() != 1 && !are_of_one_type(ranges->second)) continue;
+    for (std::size_t i = 0; i < collectives.size(); ++i) {
+      take_end(*collectives[i], *ranges->second[i]);
+    }
+  }
+}
+
+// Several groups have threads of their own, and no order among each other.
+void TracedCollectives::take_end(Collective& collective, const TracedRange& range) const {
+  Event& event = collective.event;
+  if (trace_.groups.size() == 1) event.end_ns = std::max(event.start_ns, range.end_ns);
+  if (event.bytes >= 0) return;
+  event.bytes = bytes_of(collective.range->inputs, c10d_operation(collective.op), type_of(range));
+}
+
+bool TracedCollectives::runs(std::string_view operation) const {
+  return std::ranges::any_of(collectives_,
+                             [&](const Collective& each) { return each.event.name == operation; });
+}
+
+// Whether some may have been scattered among a part of the ranks, of whose shards others have
+// replicas.
+bool TracedCollectives::may_scatter_among_some(int world_size) const {
+  if (world_size < kFewestForReplicas) return false;
+  return std::ranges::any_of(collectives_, [&](const Collective& each) {
+    return each.event.name == "reduce_scatter" && !each.is_group_told &&
+           ranks_of_scatter(each.range->inputs) != world_size;
+  });
+}
+
+// A trace of gloo's may name the group of all ranks alone, whatever others there are. Who
+// scatters and reduces as well may do the latter among replicas.
+void TracedCollectives::forget_doubtful_groups(int world_size) {
+  if (trace_.groups.size() != 1 || !runs("reduce_scatter")) return;
+  if (!runs("all_reduce") && !may_scatter_among_some(world_size)) return;
+  for (Collective& each : collectives_) {
+    if (each.event.object != trace_.groups.front().number) continue;
+    each.event.object = 0;
+    each.event.detail.clear();
+  }
+}
+
+}  // namespace gradsync::watch

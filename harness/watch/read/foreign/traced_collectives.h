@@ -1,0 +1,60 @@
+// The collectives of a trace: what c10d was asked for, in which group, of how many bytes, and when
+// it was complete.
+//
+// c10d's operator says what is begun. What the profiler says of it (record_param_comms) stands
+// inside of that and may have its group and its size. Gloo's threads open a range of their own for
+// each, which ends with it; NCCL's ends on a GPU are not read.
+#pragma once
+
+#include <cstdint>
+#include <map>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "harness/watch/read/event.h"
+#include "harness/watch/read/foreign/trace_file.h"
+
+namespace gradsync::watch {
+
+class TracedCollectives {
+ public:
+  // `trace` must outlive it.
+  explicit TracedCollectives(const TraceFile& trace) : trace_(trace) {}
+
+  // Takes the next range of the trace; returns whether it is one of a collective.
+  bool see(const TracedRange& range);
+
+  // Ends it, when all ranges were seen, and returns the events. What follows is known then.
+  // `world_size`: of the job.
+  std::vector<Event> finish(int world_size);
+
+  int largest_group() const { return largest_group_; }  // 0: not told
+  bool runs(std::string_view operation) const;
+  bool has_unknown_size() const;
+  bool has_unknown_group() const;
+
+ private:
+  struct Collective {
+    Event event;
+    const TracedRange* range;
+    std::string_view op;         // c10d's own name
+    bool is_group_told = false;  // by the collective itself
+  };
+
+  Collective* collective_around(const TracedRange& range);
+  void see_collective(const TracedRange& range);
+  void see_comm(const TracedRange& range);
+  void find_ends();
+  void take_end(Collective& collective, const TracedRange& range) const;
+  bool may_scatter_among_some(int world_size) const;
+  void forget_doubtful_groups(int world_size);
+
+  const TraceFile& trace_;
+  int largest_group_ = 0;
+  std::vector<Collective> collectives_;
+  std::map<std::int64_t, std::size_t> last_collective_;          // by thread
+  std::map<std::string, std::vector<const TracedRange*>> gloo_;  // by operation
+};
+
+}  // namespace gradsync::watch

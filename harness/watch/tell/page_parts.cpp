@@ -1,0 +1,137 @@
+#include "harness/watch/tell/page_parts.h"
+
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+
+#include <algorithm>
+
+#include "harness/base/units.h"
+#include "harness/text/labels.h"
+
+namespace gradsync::watch {
+
+using text::TextTable;
+
+namespace {
+
+std::string counted(int count, const char* singular, const char* plural) {
+  return text::counted(static_cast<std::size_t>(count), singular, plural);
+}
+
+// Who was seen of whom.
+std::string cast_of(const Watched& watched) {
+  const auto seen = static_cast<int>(watched.ranks.size());
+  if (watched.world_size == 0 && seen > 0) {
+    return counted(seen, "process", "processes") + " without a process group";
+  }
+  return fmt::format("{} of {}", seen, counted(watched.world_size, "rank", "ranks"));
+}
+
+std::string peak_text(const TensorPeak& peak) {
+  const auto bytes = static_cast<double>(*peak.bytes);
+  return fmt::format("{} ({} bytes){}", format_bytes(bytes), *peak.bytes,
+                     peak.is_on_gpu ? " of its GPU" : "");
+}
+
+bool holds_less(const WatchedRank& a, const WatchedRank& b) {
+  return *a.peak.bytes < *b.peak.bytes;
+}
+
+}  // namespace
+
+std::string cast_line(const Watched& watched) {
+  std::string text = cast_of(watched);
+  if (!watched.wrappers.empty()) {
+    text += fmt::format(", {}", fmt::join(watched.wrappers, " and "));
+  }
+  if (!watched.ranks.empty()) {
+    const WatchedRank& rank = watched.ranks.front();
+    text += "; ";
+    if (rank.rank >= 0) text += fmt::format("rank {}: ", rank.rank);
+    text += counted(rank.steps, "step", "steps");
+    if (watched.typical && watched.typical->micro_batches > 0) {
+      // The first one is never counted as a usual step.
+      const bool are_most = 2 * watched.typical->steps >= rank.steps - rank.skipped_steps - 1;
+      text += are_most ? ", mostly" : fmt::format(", {} of them", watched.typical->steps);
+      text += " of " + counted(watched.typical->micro_batches, "micro-batch", "micro-batches");
+    }
+    if (rank.skipped_steps > 0) text += fmt::format(", {} skipped", rank.skipped_steps);
+    if (rank.evaluation_forwards > 0) {
+      text += fmt::format(", {} of evaluation",
+                          counted(rank.evaluation_forwards, "forward", "forwards"));
+    }
+  }
+  return text;
+}
+
+namespace {
+
+// The collectives of an axis, or of a whole step.
+void add_rows(TextTable& table, const std::string& label, const OpSums& now,
+              const std::vector<const OpSums*>& shown) {
+  for (const auto& [op, sum] : now) {
+    std::vector<std::string> row{label.empty() ? op : label + " " + op};
+    for (const OpSums* sums : shown) add_cells(row, *sums, op);
+    table.add_row(std::move(row));
+  }
+}
+
+template <typename Sums>
+std::vector<const OpSums*> shown_of(const Sums& sums, bool knows_enough) {
+  if (!knows_enough) return {&sums.collectives};
+  return {&sums.collectives, &sums.ideal, &sums.excess};
+}
+
+}  // namespace
+
+std::optional<TextTable> step_table(const TypicalStep& typical, bool knows_enough) {
+  if (typical.collectives.empty()) return std::nullopt;
+  std::vector<TextTable::Column> columns{
+      {"per step and rank", text::Align::Left}, {"now"}, {"bytes"}};
+  if (knows_enough) {
+    columns.insert(columns.end(), {{"enough"}, {"bytes"}, {"excess"}, {"bytes"}});
+  }
+  TextTable table(std::move(columns));
+  if (typical.axes.size() < 2) {
+    add_rows(table, "", typical.collectives, shown_of(typical, knows_enough));
+    return table;
+  }
+  const std::vector<std::string> labels = labels_of(typical.axes);
+  for (std::size_t i = 0; i < labels.size(); ++i) {
+    const Axis& axis = typical.axes[i];
+    add_rows(table, labels[i], axis.collectives, shown_of(axis, knows_enough));
+  }
+  return table;
+}
+
+std::string times_sentence(const TypicalStep& typical) {
+  if (!typical.step_s) return "";
+  std::string text = fmt::format("{:.3f} s per step (median of {})", *typical.step_s,
+                                 counted(typical.steps, "step", "steps"));
+  if (typical.excess.empty()) return text;
+  if (!typical.excess_s) {
+    text += "; what of it the excess took is not known: " + typical.no_excess_s_because;
+  } else if (*typical.step_s > 0) {
+    text += fmt::format(", of which {:.3f} s ({:.0f} %) wait for the excess", *typical.excess_s,
+                        100 * *typical.excess_s / *typical.step_s);
+  }
+  return text;
+}
+
+std::string peak_sentence(const Watched& watched) {
+  for (const WatchedRank& rank : watched.ranks) {
+    if (rank.peak.bytes) continue;
+    const std::string& why = rank.peak.bytes.why_not();
+    return why == kNotCounted ? "" : "what tensors held at most is not known: " + why;
+  }
+  if (watched.ranks.empty()) return "";
+  const auto [least, most] =
+      std::minmax_element(watched.ranks.begin(), watched.ranks.end(), holds_less);
+  const std::string text = "tensors held at most " + peak_text(most->peak);
+  if (watched.ranks.size() == 1) return text;
+  if (!holds_less(*least, *most)) return text + " on every rank";
+  return fmt::format("{} on rank {}, {} on rank {}", text, most->rank, peak_text(least->peak),
+                     least->rank);
+}
+
+}  // namespace gradsync::watch

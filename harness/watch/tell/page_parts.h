@@ -1,0 +1,27 @@
+// What is said of a watched job, in parts that the page of a terminal and the HTML page share.
+#pragma once
+
+#include <optional>
+#include <string>
+
+#include "harness/text/text_table.h"
+#include "harness/watch/judge/watched.h"
+
+namespace gradsync::watch {
+
+// "2 of 2 ranks, DistributedDataParallel; rank 0: 6 steps, mostly of 4 micro-batches"
+std::string cast_line(const Watched& watched);
+
+// Returns the collectives of a step: now and, where it is known what would be enough, that and the
+// excess; by axis where there are several. Nothing where it has none.
+std::optional<text::TextTable> step_table(const TypicalStep& typical, bool knows_enough);
+
+// "0.512 s per step (median of 8 steps), of which 0.301 s (59 %) wait for the excess"; "" where no
+// time is known.
+std::string times_sentence(const TypicalStep& typical);
+
+// "tensors held at most 25.0 KiB (25600 bytes) on every rank"; or why that is not known, but for
+// kNotCounted; "" for that.
+std::string peak_sentence(const Watched& watched);
+
+}  // namespace gradsync::watch

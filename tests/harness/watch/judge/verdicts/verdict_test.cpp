@@ -1,0 +1,346 @@
+// What is said of jobs, right and wrong. Whom nothing is said against: no_accusation_test.cpp.
+// Covers: drift_verdict.cpp, excess_verdict.cpp, usual_step.cpp, verdict_parts.cpp.
+#include "harness/watch/judge/verdicts/verdict.h"
+
+#include <gmock/gmock.h>
+
+#include <set>
+#include <vector>
+
+#include "tests/harness/watch/judged_job.h"
+
+namespace gradsync::watch {
+namespace {
+
+using gradsync::test::kBucketBytes;
+using ::testing::HasSubstr;
+using ::testing::SizeIs;
+
+TEST(Verdict, OncePerStepIsGood) {
+  const Verdict verdict = verdict_on(four_steps(proper));
+  EXPECT_EQ(verdict.kind, VerdictKind::OncePerStep);
+  EXPECT_EQ(verdict.sentence, "synchronizes once per optimizer step: good");
+  EXPECT_FALSE(verdict.change.has_value());
+}
+
+TEST(Verdict, EveryMicroBatchWithoutNoSync) {
+  const Verdict verdict = verdict_on(four_steps(baseline));
+  expect_accused(verdict, VerdictKind::MoreThanOnce);
+  EXPECT_EQ(verdict.sentence, "synchronizes in every micro-batch (4 x per step; 1 is enough)");
+  EXPECT_EQ(verdict.why, "no no_sync was entered");
+  EXPECT_EQ(verdict.change->line, 21);  // of the forward
+}
+
+TEST(Verdict, NoSyncRoundBackwardAlone) {
+  const Verdict verdict = verdict_on(four_steps(
+      [](MadeJob& job) { job.times(3, improper_micro_batch).forward().reducing().optimizer(); }));
+  expect_accused(verdict, VerdictKind::MoreThanOnce);
+  EXPECT_EQ(verdict.why, "no_sync encloses backward but not forward, train.py line 11");
+  EXPECT_EQ(verdict.change->line, 11);
+  EXPECT_EQ(verdict.change->file, "/home/someone/train.py");
+}
+
+TEST(Verdict, NoSyncOfAnotherModel) {
+  const Verdict verdict = verdict_on(four_steps([](MadeJob& job) {
+    job.enter_no_sync(2, 13).times(3, synced).leave_no_sync(2);
+    job.forward().reducing().optimizer();
+  }));
+  expect_accused(verdict, VerdictKind::MoreThanOnce);
+  EXPECT_THAT(verdict.why, HasSubstr("of another model"));
+  EXPECT_EQ(verdict.change->line, 13);
+}
+
+// An evaluation that has gradients, between two micro-batches.
+TEST(Verdict, AForwardThatNoBackwardFollowsArmsTheNextOne) {
+  const Verdict verdict = verdict_on(four_steps([](MadeJob& job) {
+    job.times(2, unsynced).forward(1, "eval");
+    job.enter_no_sync().forward(1, "no_sync").reducing().leave_no_sync();
+    job.forward().reducing().optimizer();
+  }));
+  expect_accused(verdict, VerdictKind::MoreThanOnce);
+  EXPECT_EQ(verdict.sentence, "synchronizes in 2 of 4 micro-batches of a step (1 is enough)");
+  EXPECT_THAT(verdict.why, HasSubstr("a forward outside of no_sync arms the backward"));
+  EXPECT_EQ(verdict.change->line, 21);
+}
+
+TEST(Verdict, SomeMicroBatchesTooMany) {
+  const Verdict verdict = verdict_on(
+      four_steps([](MadeJob& job) { job.times(2, unsynced).times(2, synced).optimizer(); }));
+  expect_accused(verdict, VerdictKind::MoreThanOnce);
+  EXPECT_EQ(verdict.sentence, "synchronizes in 2 of 4 micro-batches of a step (1 is enough)");
+}
+
+TEST(Verdict, NeverUnderANoSyncThatHoldsAll) {
+  const Verdict verdict =
+      verdict_on(four_steps([](MadeJob& job) { job.times(4, unsynced).optimizer(); }));
+  expect_accused(verdict, VerdictKind::Never);
+  EXPECT_EQ(verdict.sentence, "4 micro-batches, never synchronized: ranks drift");
+  EXPECT_EQ(verdict.why, "no_sync encloses every micro-batch of a step, train.py line 11");
+  EXPECT_EQ(verdict.change->line, 11);
+}
+
+TEST(Verdict, NeverUnderAMirroredNoSync) {
+  const Verdict verdict = verdict_on(four_steps([](MadeJob& job) {
+    job.times(
+        4, [](MadeJob& j) { j.enter_no_sync().forward(1, "no_sync").leave_no_sync().backward(); });
+    job.optimizer();
+  }));
+  expect_accused(verdict, VerdictKind::Never);
+  EXPECT_THAT(verdict.why, HasSubstr("no_sync encloses forward though not backward"));
+}
+
+TEST(Verdict, NeverWhereTheModuleIsCalledInsteadOfItsWrapper) {
+  const Verdict verdict = verdict_on(
+      four_steps([](MadeJob& job) { job.times(2, [](MadeJob& j) { j.backward(); }).optimizer(); }));
+  expect_accused(verdict, VerdictKind::Never);
+  EXPECT_EQ(verdict.why,
+            "the model was wrapped, train.py line 5, but the wrapper's forward never ran");
+  EXPECT_EQ(verdict.change->line, 5);
+}
+
+TEST(Verdict, StepsThatDoNotSynchronizeAmongOthers) {
+  const Verdict verdict = verdict_on(four_steps([](MadeJob& job) {
+    job.times(2, proper).times(2, unsynced).optimizer();  // the end of an epoch
+  }));
+  EXPECT_EQ(verdict.kind, VerdictKind::SomeStepsNever);
+  EXPECT_EQ(verdict.sentence, "4 of 12 steps never synchronize: ranks drift");
+}
+
+MadeJob replicate_job(const char* wrapper) {
+  MadeJob job;
+  job.wrapper = wrapper;
+  return job;
+}
+
+TEST(Verdict, ReplicateHoldsWholeGradientsAndIsJudgedAsDdp) {
+  const Verdict verdict = verdict_on(four_steps(baseline, replicate_job(kReplicate)));
+  expect_accused(verdict, VerdictKind::MoreThanOnce);
+  EXPECT_EQ(verdict.why, "set_requires_gradient_sync(False) was not called");
+  EXPECT_EQ(verdict.change->line, 21);  // of the forward
+}
+
+TEST(Verdict, AFlagOfReplicateThatIsAlwaysOn) {
+  const Verdict verdict = verdict_on(four_steps(
+      [](MadeJob& j) { j.flag(true).times(2, synced).optimizer(); }, replicate_job(kReplicate)));
+  expect_accused(verdict, VerdictKind::MoreThanOnce);
+  EXPECT_EQ(verdict.why, "set_requires_gradient_sync(True), train.py line 41");
+}
+
+TEST(Verdict, AFlagOfReplicateOverDdpThatComesBehindForward) {
+  const auto late = [](MadeJob& j) { j.flag(true).forward().flag(false, 43).reducing(); };
+  const Verdict verdict = verdict_on(four_steps([&](MadeJob& j) { j.times(2, late).optimizer(); },
+                                                replicate_job(kReplicateOverDdp)));
+  expect_accused(verdict, VerdictKind::MoreThanOnce);
+  EXPECT_EQ(verdict.why,
+            "set_requires_gradient_sync(False) comes behind forward, train.py line 43");
+  EXPECT_EQ(verdict.change->line, 43);
+}
+
+TEST(Verdict, ReplicateThatIsToldNotToCommunicatesNothingAtAll) {
+  MadeJob job = replicate_job(kReplicate);
+  job.flag(false).times(
+      4, [](MadeJob& j) { j.times(2, [](MadeJob& k) { k.forward().backward(); }).optimizer(); });
+  const Verdict verdict = verdict_on(job);
+  expect_accused(verdict, VerdictKind::Never);
+  EXPECT_EQ(verdict.why,
+            "set_requires_gradient_sync(False) holds in every micro-batch, train.py line 41");
+}
+
+void synced_first(MadeJob& job) {
+  job.forward().reducing().times(3, unsynced).optimizer().zero_grad();
+}
+
+TEST(Verdict, ASynchronizationThatComesTooEarly) {
+  const Verdict verdict = verdict_on(four_steps(synced_first));
+  expect_accused(verdict, VerdictKind::TooEarly);
+  EXPECT_EQ(verdict.sentence, "the last 3 of 4 micro-batches never synchronize: ranks drift");
+  EXPECT_EQ(verdict.why, "no_sync encloses the last micro-batch of a step, train.py line 11");
+  EXPECT_EQ(verdict.change->what, "leave the last micro-batch of a step out of it");
+}
+
+TEST(Verdict, FsdpWhoseFlagIsSwitchedOffTooEarly) {
+  MadeJob job;
+  job.wrapper = "fully_shard";
+  job.reduction = "reduce_scatter";
+  const Verdict verdict = verdict_on(four_steps(
+      [](MadeJob& j) {
+        j.flag(true).forward().reducing().flag(false);
+        j.times(3, [](MadeJob& k) { k.forward().backward(); }).optimizer();
+      },
+      job));
+  expect_accused(verdict, VerdictKind::TooEarly);
+  EXPECT_EQ(verdict.why,
+            "set_requires_gradient_sync(False) holds in the last micro-batch, train.py line 41");
+  EXPECT_EQ(verdict.sentence,
+            "the last 3 of 4 micro-batches never synchronize: their gradients come a step late");
+}
+
+TEST(Verdict, WhatFullyShardDoesNotReduceItKeepsFromTheOptimizer) {
+  MadeJob job;
+  job.wrapper = "fully_shard";
+  job.reduction = "reduce_scatter";
+  const auto kept = [](MadeJob& j) {
+    j.flag(false).times(4, [](MadeJob& k) { k.forward().backward(); }).optimizer();
+  };
+  const Verdict never = verdict_on(four_steps(kept, job));
+  expect_accused(never, VerdictKind::Never);
+  EXPECT_EQ(never.sentence,
+            "4 micro-batches, never synchronized: no gradient reaches the optimizer");
+  const Verdict some = verdict_on(four_steps(
+      [&](MadeJob& j) {
+        j.times(2, [](MadeJob& k) {
+           k.flag(true).forward().reducing().optimizer();
+         }).times(1, kept);
+      },
+      job));
+  EXPECT_EQ(some.kind, VerdictKind::SomeStepsNever);
+  EXPECT_EQ(some.sentence, "4 of 12 steps never synchronize: their gradients come late");
+}
+
+// Steps of so many micro-batches, each of which synchronizes.
+void synced_steps(MadeJob& job, const std::vector<int>& micro_batches) {
+  for (const int count : micro_batches) job.times(count, synced).optimizer().zero_grad();
+}
+
+TEST(Verdict, MicroBatchesWhoseNumberVaries) {
+  const Verdict verdict = verdict_on(four_steps([](MadeJob& j) {
+    synced_steps(j, {2, 1, 3, 1, 4, 1});
+  }));
+  EXPECT_EQ(verdict.kind, VerdictKind::OncePerStep) << "fewer than half";
+  EXPECT_EQ(verdict.sentence,
+            "synchronizes once per optimizer step, but more often in 11 of 23 steps");
+  EXPECT_EQ(verdict.why, "no no_sync was entered");
+  EXPECT_FALSE(verdict.fails);
+  expect_accused(verdict_on(four_steps([](MadeJob& j) {
+                   synced_steps(j, {1, 1, 2, 3, 4});
+                 })),
+                 VerdictKind::MoreThanOnce);
+}
+
+TEST(Verdict, FsdpWithoutNoSyncMayBeMeant) {
+  MadeJob job;
+  job.wrapper = "fully_shard";
+  job.reduction = "reduce_scatter";
+  const Verdict verdict = verdict_on(four_steps(baseline, job));
+  EXPECT_EQ(verdict.kind, VerdictKind::FsdpEveryMicroBatch);
+  EXPECT_EQ(verdict.sentence,
+            "FSDP without no_sync: 8 reduce-scatters per step, by choice or mistake");
+  EXPECT_FALSE(verdict.fails);
+}
+
+TEST(Verdict, FsdpThatReducesOnceIsGood) {
+  MadeJob job;
+  job.wrapper = "fully_shard";
+  job.reduction = "reduce_scatter";
+  expect_good(four_steps(
+      [](MadeJob& j) {
+        j.flag(false).times(3, [](MadeJob& k) { k.forward().backward(); });
+        j.flag(true).forward().reducing().optimizer();
+      },
+      job));
+}
+
+TEST(Verdict, FsdpWithTensorParallelLayersThatReducesOnceIsGood) {
+  MadeJob job;
+  job.wrapper = "fully_shard";
+  const auto parallel_layers = [](MadeJob& j) {
+    j.times(3, [](MadeJob& k) { k.collective("all_reduce", 500); });
+  };
+  expect_good(four_steps(
+      [&](MadeJob& j) {
+        j.flag(false).times(3, [&](MadeJob& k) {
+          k.forward().begin(EventKind::Backward).times(1, parallel_layers).end();
+        });
+        j.flag(true).forward().begin(EventKind::Backward).times(1, parallel_layers);
+        j.collective("reduce_scatter", kBucketBytes).end().optimizer();
+      },
+      job));
+}
+
+TEST(Verdict, FsdpWhoseFlagStaysOff) {
+  MadeJob job;
+  job.wrapper = "fully_shard";
+  job.reduction = "reduce_scatter";
+  const Verdict verdict = verdict_on(four_steps(
+      [](MadeJob& j) {
+        j.flag(false).times(4, [](MadeJob& k) { k.forward().backward(); }).optimizer();
+      },
+      job));
+  expect_accused(verdict, VerdictKind::Never);
+  EXPECT_THAT(verdict.why, HasSubstr("set_requires_gradient_sync(False)"));
+  EXPECT_EQ(verdict.change->line, 41);
+}
+
+TEST(Verdict, SearchesForUnusedParametersAreToldBesideTheRest) {
+  const auto verdicts = verdicts_on(
+      MadeJob().wrap(1, "find_unused_parameters=true static_graph=false").times(4, proper));
+  ASSERT_THAT(verdicts, SizeIs(2));
+  EXPECT_EQ(verdicts[0].kind, VerdictKind::OncePerStep);
+  EXPECT_EQ(verdicts[1].kind, VerdictKind::UnusedParameters);
+  EXPECT_EQ(verdicts[1].sentence, "unused parameters searched in every step");
+  EXPECT_EQ(verdicts[1].change->line, 5);
+  EXPECT_FALSE(verdicts[1].fails);
+  EXPECT_THAT(verdicts_on(MadeJob().wrap(1, "find_unused_parameters=false").times(4, proper)),
+              SizeIs(1));
+  EXPECT_THAT(verdicts_on(MadeJob()
+                              .wrap(1, "find_unused_parameters=false")
+                              .wrap(2, "find_unused_parameters=true")
+                              .times(4, proper)),
+              SizeIs(1))
+      << "of a model that does not run";
+}
+
+TEST(Verdict, BuffersOfEveryMicroBatchAreToldBesideTheRest) {
+  const auto verdicts = verdicts_on(four_steps([](MadeJob& job) {
+    job.times(4, [](MadeJob& j) { j.forward_with_buffers().reducing(); }).optimizer();
+  }));
+  ASSERT_THAT(verdicts, SizeIs(2));
+  expect_accused(verdicts[0], VerdictKind::MoreThanOnce);
+  EXPECT_EQ(verdicts[1].kind, VerdictKind::Buffers);
+  EXPECT_EQ(verdicts[1].sentence, "buffers broadcast in 4 micro-batches of a step (1 is enough)");
+}
+
+TEST(Verdict, OneProcessHasNothingToSynchronize) {
+  EXPECT_EQ(verdict_on(four_steps(baseline, MadeJob(0, 1))).kind, VerdictKind::OneProcess);
+  EXPECT_EQ(verdict_on(four_steps(baseline, MadeJob(-1, 0))).kind, VerdictKind::OneProcess);
+}
+
+TEST(Verdict, WithoutAStepThereIsNone) {
+  EXPECT_EQ(verdict_on(MadeJob().wrap().times(3, [](MadeJob& j) { j.forward(1, "no_grad"); })).kind,
+            VerdictKind::NoSteps);
+  EXPECT_EQ(verdict_on(MadeJob()).kind, VerdictKind::NoSteps);
+}
+
+TEST(Verdict, KindsHaveNamesOfTheirOwn) {
+  std::set<std::string> names;
+  for (int i = 0; i <= static_cast<int>(VerdictKind::NotRecognised); ++i) {
+    names.insert(to_string(static_cast<VerdictKind>(i)));
+    EXPECT_EQ(verdict_kind(to_string(static_cast<VerdictKind>(i))), static_cast<VerdictKind>(i));
+  }
+  EXPECT_EQ(verdict_kind("fine"), std::nullopt);
+  EXPECT_THAT(names, SizeIs(15));
+}
+
+TEST(UsualStep, IsTheCommonOneWithTheCommonCollectives) {
+  const RankEvents process = MadeJob()
+                                 .wrap()
+                                 .times(3, proper)
+                                 .forward()
+                                 .reducing()
+                                 .optimizer()
+                                 .times(2, proper)
+                                 .collective("all_reduce", 4)  // logged once
+                                 .times(1, proper)
+                                 .process();
+  const Steps steps = cut_into_steps(process.events);
+  const auto counts = count_steps(steps);
+  const auto usual = usual_step(counts);
+  ASSERT_TRUE(usual.has_value());
+  EXPECT_EQ(usual->micro_batches, 4);
+  EXPECT_EQ(usual->synchronized, 1);
+  EXPECT_THAT(usual->all, SizeIs(5));  // of seven: without the first, and the short one
+  EXPECT_EQ(usual->example->collectives.at("all_reduce"), (OpSum{2, 2 * kBucketBytes}));
+}
+
+}  // namespace
+}  // namespace gradsync::watch

@@ -1,0 +1,106 @@
+// The pages of a watched job as people see them, to the letter. GRADSYNC_ACCEPT_GOLDEN=1 rewrites
+// the files: read the difference before you commit it.
+// Covers: comparison.cpp, equal_report.cpp, page.cpp.
+#include <gmock/gmock.h>
+
+#include <fstream>
+#include <iterator>
+#include <map>
+#include <sstream>
+
+#include "harness/text/text_width.h"
+#include "harness/watch/judge/watched.h"
+#include "harness/watch/tell/equal_report.h"
+#include "harness/watch/tell/pages.h"
+#include "tests/harness/report/golden.h"
+#include "tests/harness/watch/sample_jobs.h"
+
+namespace gradsync::watch {
+namespace {
+
+constexpr std::size_t kTerminalWidth = 80;
+
+void expect_page(const std::string& name, const std::string& page) {
+  gradsync::test::expect_golden(
+      GRADSYNC_SOURCE_DIR "/tests/harness/watch/tell/golden/" + name + ".txt", page);
+  std::istringstream lines(page);
+  for (std::string line; std::getline(lines, line);) {
+    EXPECT_LE(text::display_width(line), kTerminalWidth) << name << ": " << line;
+  }
+}
+
+TEST(GoldenWatch, PagesOfAllKindsOfJobs) {
+  for (const auto& [name, processes] : gradsync::test::sample_jobs()) {
+    expect_page(name, watch_page(summarize(processes)));
+  }
+}
+
+TEST(GoldenWatch, TwoJobsSideBySide) {
+  std::map<std::string, NamedJob> jobs;
+  for (const auto& [name, processes] : gradsync::test::sample_jobs()) {
+    jobs[name] = {name + ".json", summarize(processes)};
+  }
+  expect_page("compared_before_and_after",
+              watch_comparison(jobs.at("improper"), jobs.at("proper")));
+  expect_page("compared_alike", watch_comparison(jobs.at("proper"), jobs.at("proper")));
+  expect_page("compared_nothing", watch_comparison(jobs.at("never"), jobs.at("nothing")));
+}
+
+std::string text_of(const std::string& file) {
+  std::ifstream in(GRADSYNC_SOURCE_DIR "/" + file);
+  return {std::istreambuf_iterator<char>(in), {}};
+}
+
+// The README leaves lines out of it.
+TEST(GoldenWatch, ThePageInTheReadmeIsTheHybridJobs) {
+  const std::string golden = "tests/harness/watch/tell/golden/hybrid.txt";
+  const std::string page = "\n" + text_of(golden);
+  const std::string readme = text_of("harness/watch/README.md");
+  std::istringstream shown(readme.substr(readme.find("<!-- of " + golden + " -->\n\n```\n")));
+  std::string line;
+  for (int i = 0; i < 3; ++i) std::getline(shown, line);
+  int lines = 0;
+  for (; std::getline(shown, line) && line != "```"; ++lines) {
+    EXPECT_NE(page.find("\n" + line + "\n"), std::string::npos) << line;
+  }
+  EXPECT_GT(lines, 10);
+}
+
+EqualReport equal_report(const std::vector<EqualVerdict>& verdicts) {
+  EqualReport report{{"train.py", "{ranks}"}, {1, 1, 16}, {}};
+  Split split{2, 4, 2};
+  for (const EqualVerdict& verdict : verdicts) {
+    report.others.push_back({split, verdict});
+    split = {4, 2, 2};
+  }
+  return report;
+}
+
+const EqualVerdict kEqual{EqualKind::Equal, "equal within 0.0001 %", "",
+                          GradientDifference{1, 1e-6, 1e-6, "weight"}};
+const EqualVerdict kFactor{EqualKind::Factor, "2 x the right gradient",
+                           "summed over micro-batches, not averaged",
+                           GradientDifference{2, 1, 1e-6, "bias"}};
+const EqualVerdict kOtherStart{EqualKind::OtherStart,
+                               "weight is not the same before the first step",
+                               "runs are to begin with the same parameters: is each rank seeded?"};
+
+TEST(GoldenWatch, TheSameJobSplitThreeTimes) {
+  expect_page("equal", equal_page(equal_report({kEqual, kEqual})));
+  expect_page("equal_not", equal_page(equal_report({kEqual, kFactor})));
+  expect_page("equal_unknown", equal_page(equal_report({kFactor, kOtherStart})));
+}
+
+TEST(GoldenWatch, AnUnknownSplitOutweighsAWrongOne) {
+  EXPECT_EQ(equality_of(equal_report({kEqual, kEqual})), Equality::Equal);
+  EXPECT_EQ(equality_of(equal_report({kEqual, kFactor})), Equality::NotEqual);
+  EXPECT_EQ(equality_of(equal_report({kFactor, kOtherStart})), Equality::Unknown);
+}
+
+TEST(GoldenWatch, TheFileOfASplitJob) {
+  gradsync::test::expect_golden(GRADSYNC_SOURCE_DIR "/tests/harness/watch/tell/golden/equal.json",
+                                equal_json(equal_report({kFactor, kOtherStart})));
+}
+
+}  // namespace
+}  // namespace gradsync::watch
