@@ -28,12 +28,8 @@ NamesByValue known_names() {
 void add_completion_command(CLI::App& app) {
   CLI::App* command =
       app.add_subcommand("completion", "Print the completion script of a shell")->group(kProgram);
-  auto shell = std::make_shared<std::string>();
-  command->add_option("SHELL", *shell, "bash, zsh or fish")
-      ->required()
-      ->check(CLI::IsMember({"bash", "zsh", "fish"}));
-  command->callback(
-      [&app, shell] { std::cout << completion_script(*shell, page_of(app), known_names()); });
+  command->add_option("SHELL", "bash")->required()->check(CLI::IsMember({"bash"}));
+  command->callback([&app] { std::cout << bash_completion(page_of(app), known_names()); });
 }
 
 void add_man_command(CLI::App& app) {

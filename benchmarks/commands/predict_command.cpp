@@ -269,7 +269,6 @@ void add_predict_command(CLI::App& app, ExitStatus&) {
           ->group(kRuns);
   predict->require_subcommand(1);
   add_predict_step_command(*predict);
-  add_predict_external_command(*predict);
   add_predict_links_command(*predict);
   CLI::App* command = predict->add_subcommand(
       "memory", "The peak of a rank's memory, what it consists of and where it is reached");

@@ -6,7 +6,6 @@
 #include <algorithm>
 
 #include "benchmarks/manual/completion_scripts.h"
-#include "harness/base/errors.h"
 #include "harness/base/words.h"
 
 namespace gradsync::cli {
@@ -83,62 +82,12 @@ std::string commands_pattern(const CommandPage& program) {
   return fmt::format("{}", fmt::join(names, " | "));
 }
 
-std::string fish_values(const OptionPage& option, const NamesByValue& names) {
-  const std::string command = values_command(option, names);
-  if (command.empty()) return "";
-  if (command.starts_with(kAsk)) return "(__gradsync_names " + command.substr(kAsk.size()) + ")";
-  return command.substr(kPrint.size());
-}
-
-std::string fish_line(const CommandPage& page, const std::string& rest) {
-  return fmt::format("complete -c gradsync -n {} {}\n",
-                     in_quotes(fmt::format("__gradsync_at \"{}\"", page.name)), rest);
-}
-
-std::string fish_option(const CommandPage& page, const OptionPage& option,
-                        const NamesByValue& names) {
-  std::string rest;
-  for (const std::string& flag : option.flags) {
-    const bool is_long = flag.starts_with("--");
-    rest += fmt::format("{} {} ", is_long ? "-l" : "-s", flag.substr(is_long ? 2 : 1));
-  }
-  if (!option.value.empty()) {
-    const std::string values = fish_values(option, names);
-    rest += values.empty() ? "-r " : fmt::format("-x -a {} ", in_quotes(values));
-  }
-  return fish_line(page, rest + "-d " + in_quotes(option.about));
-}
-
-std::string fish_script(const CommandPage& program, const NamesByValue& names) {
-  std::vector<std::string> commands;
-  std::string lines;
-  for (const CommandPage* page : all_pages(program)) {
-    if (!page->name.empty()) commands.push_back(in_quotes(page->name));
-    for (const CommandPage& command : page->commands) {
-      lines += fish_line(*page, fmt::format("-a {} -d {}", in_quotes(last_word(command.name)),
-                                            in_quotes(command.about)));
-    }
-    for (const OptionPage& positional : page->positionals) {
-      const std::string values = fish_values(positional, names);
-      if (!values.empty()) lines += fish_line(*page, "-a " + in_quotes(values));
-    }
-    for (const OptionPage& option : page->options) lines += fish_option(*page, option, names);
-  }
-  return filled(kFishScript, "@COMMANDS@", fmt::format("{}", fmt::join(commands, " "))) + lines;
-}
-
 }  // namespace
 
-std::string completion_script(const std::string& shell, const CommandPage& program,
-                              const NamesByValue& names) {
-  if (shell == "fish") return fish_script(program, names);
-  if (shell != "bash" && shell != "zsh") {
-    throw ConfigError("completion: got " + shell + ", expected bash, zsh or fish");
-  }
-  std::string tables = filled(kShellTables, "@WORDS@", words_table(program));
-  tables = filled(tables, "@VALUES@", values_table(program, names));
-  tables = filled(tables, "@COMMANDS@", commands_pattern(program));
-  return filled(shell == "bash" ? kBashScript : kZshScript, "@TABLES@", tables);
+std::string bash_completion(const CommandPage& program, const NamesByValue& names) {
+  std::string script = filled(kBashScript, "@WORDS@", words_table(program));
+  script = filled(script, "@VALUES@", values_table(program, names));
+  return filled(script, "@COMMANDS@", commands_pattern(program));
 }
 
 }  // namespace gradsync::cli

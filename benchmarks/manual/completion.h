@@ -1,4 +1,4 @@
-// Completion of gradsync's command line in bash, zsh and fish, made from the parser's own pages.
+// Completion of gradsync's command line in bash, made from the parser's own pages.
 //
 // Commands, options and their choices are written into the script. Names of plans and topologies
 // are files, so the script asks `gradsync list` for them when they are wanted; those of models and
@@ -22,8 +22,7 @@ struct KnownNames {
 
 using NamesByValue = std::map<std::string, KnownNames>;
 
-// Returns the script for the shell "bash", "zsh" or "fish".   Errors: ConfigError for another.
-std::string completion_script(const std::string& shell, const CommandPage& program,
-                              const NamesByValue& names);
+// Returns the script that bash sources.
+std::string bash_completion(const CommandPage& program, const NamesByValue& names);
 
 }  // namespace gradsync::cli

@@ -8,7 +8,7 @@ set(GRADSYNC_PREBUILT "" CACHE PATH "Installed programs to package, instead of b
 
 set(package_data
   benchmarks/demo/*.py benchmarks/gates/*.json benchmarks/plans/*.json benchmarks/topologies/*.json
-  models/profiles/*.json plot/*.py results/evidence/external/*.json results/reference/*.json results/schema/*.json
+  models/profiles/*.json plot/*.py results/reference/*.json results/schema/*.json
   # The watcher of a torch that no library was built for is compiled where it is wanted.
   harness/watch/inject/hook/*.py harness/watch/inject/preload/*.cpp harness/watch/inject/preload/*.h)
 foreach(pattern IN LISTS package_data)

@@ -8,8 +8,7 @@ in FILE, stands of each mode how many traces had the verdict of watch, and how m
 what it takes. torch writes the names of functions that it no longer has as what lies in their
 memory: where a quotation mark does, no reader takes the trace for JSON.
 
-Covers: judge_command.cpp, element_bytes.cpp, flight_recorder.cpp, foreign_job.cpp,
-held_collectives.cpp, trace_file.cpp.
+Covers: judge_command.cpp, element_bytes.cpp, foreign_job.cpp, trace_file.cpp.
 """
 
 import functools
@@ -22,7 +21,7 @@ from pathlib import Path
 from fork_server import ForkServer
 from program import free_port
 from tallies import parse, run
-from watch_test import RANKS, TORCH_PYTHON, WatchTest, objects_in
+from watch_test import RANKS, TORCH_PYTHON, WatchTest
 from watch_verdict_test import BY_MPIRUN, BY_THEMSELVES, EXPECTED, JOBS, needing_torch
 
 PROFILED_RANK = Path(__file__).with_name("profiled_rank.py")
@@ -69,7 +68,6 @@ class JudgedTest(WatchTest):
             },
         )
         self.assertEqual(done.returncode, 0, done.stderr)
-        self.printed = done.stdout
         return [Path(f"{place}.{rank}.json") for rank in range(ranks)]
 
     def judged(self, *files):
@@ -120,22 +118,11 @@ class JudgedTest(WatchTest):
 
 
 class FastTest(JudgedTest):
-    """Some jobs, and one of which Flight Recorder dumped what it had."""
+    """Some jobs."""
 
-    def test_flight_recorder(self):
-        """Its dumps have every collective to the byte, and no step to judge."""
-        self.profiled("no_sync", "dump")
-        own = {line["rank"]: line["collectives"] for line in objects_in(self.printed)}
-        for form in ("dump.", "dump_json_"):
-            dumps = [self.place / f"{form}{rank}" for rank in range(RANKS)]
-            judged, outcome = self.judged(*dumps)
-            seen = {rank["rank"]: rank["collectives"] for rank in judged["ranks"]}
-            self.assertEqual(seen, own)
-            self.assertEqual(outcome.status, 4, outcome.err)
-            self.assertEqual([v["kind"] for v in judged["verdicts"]], ["not_in_file"])
-            self.assertIn("where an optimizer steps", outcome.out)
-        self.assertIn("6 all_reduce", outcome.out)
-        twice = self.call("judge", dumps[0], dumps[0])
+    def test_two_files_of_one_rank(self):
+        trace, _ = self.profiled("no_sync", "plain")
+        twice = self.call("judge", trace, trace)
         self.assertEqual(twice.status, 2, twice.out)
         self.assertIn("two files of rank 0", twice.err)
 

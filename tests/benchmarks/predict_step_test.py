@@ -1,14 +1,13 @@
-"""`gradsync predict step` of a model on other links, and what others published, predicted.
+"""`gradsync predict step` of a model on other links.
 
 Covers: predict_step_command.cpp, predict_elsewhere.cpp, step_models.cpp,
-predict_external_command.cpp, predict_links_command.cpp, cell_columns.cpp.
+predict_links_command.cpp, cell_columns.cpp.
 """
 
 import json
 import resource
 import unittest
 from pathlib import Path
-from statistics import median
 
 from program import ProgramTest
 from published_runs import published
@@ -325,51 +324,6 @@ class LinksTest(StepCase):
             self.call("predict", "links", *self.both(), "--operation", "all_to_all"),
             '--operation: got "all_to_all", expected all_reduce, reduce_scatter',
         )
-
-
-class ExternalTest(ProgramTest):
-    def test_the_worst_is_first_and_none_is_left_out(self):
-        outcome = self.call("predict", "external", "--json")
-        self.assertEqual(outcome.status, 0, outcome.err)
-        rows = json.loads(outcome.out)
-        errors = [abs(row["error"]) for row in rows]
-        self.assertEqual(errors, sorted(errors, reverse=True))
-        files = sorted((ROOT / "results" / "evidence" / "external").glob("*.json"))
-        sources = [json.loads(f.read_text()) for f in files if ".schema." not in f.name]
-        wanted = {
-            (source["name"], row["label"], row["value"])
-            for source in sources
-            for row in source["rows"]
-            if row["role"] == "predicted"
-        }
-        self.assertEqual({(r["name"], r["label"], r["published"]) for r in rows}, wanted)
-        self.assertGreaterEqual(len(sources), 12)
-        for row in rows:
-            self.assertAlmostEqual(row["error"], row["predicted"] / row["published"] - 1, 9)
-
-    def test_the_page_tells_one_machine_from_several(self):
-        external = ROOT / "results" / "evidence" / "external"
-        several = {
-            (source["name"], row["label"]): row["nodes"] > 1
-            for source in map(json.loads, (f.read_text() for f in external.glob("*_*.json")))
-            for row in source["rows"]
-        }
-        rows = json.loads(self.call("predict", "external", "--json").out)
-        errors = {True: [], False: []}
-        for row in rows:
-            errors[several[row["name"], row["label"]]].append(abs(row["error"]))
-        sentence = (
-            f"The median error of the {len(errors[True])} rows of several machines is "
-            f"{100 * median(errors[True]):.1f} %; of the {len(errors[False])} rows of one machine, "
-            f"where little is left to predict, {100 * median(errors[False]):.1f} %."
-        )
-        self.assertIn(sentence, " ".join((external / "README.md").read_text().split()))
-
-    def test_a_file_alone(self):
-        file = ROOT / "results" / "evidence" / "external" / "timm_1659.json"
-        outcome = self.call("predict", "external", file)
-        self.assertEqual(outcome.status, 0, outcome.err)
-        self.assertIn("3 rows of 1 set-ups", outcome.out)
 
 
 if __name__ == "__main__":

@@ -3,15 +3,13 @@ up, and writes the trace of its rank.
 
 usage: profiled_rank.py PLACE HOW SCRIPT [ARGUMENT]...      started once per rank
 
-PLACE.RANK.json is the trace; with "dump" in HOW, PLACE.RANK and PLACE_json_RANK are what Flight
-Recorder has, as a pickle and as JSON. HOW says with words what else the trace is to hold: "shapes",
-"stack"; "plain" has neither.
+PLACE.RANK.json is the trace. HOW says with words what else it is to hold: "shapes", "stack";
+"plain" has neither.
 """
 
 import os
 import runpy
 import sys
-from pathlib import Path
 
 import torch
 import torch.distributed as dist
@@ -35,10 +33,6 @@ def main():
         profiler.stop()
         rank = dist.get_rank()
         profiler.export_chrome_trace(f"{place}.{rank}.json")
-        if "dump" in how:
-            c10d = torch._C._distributed_c10d
-            Path(f"{place}.{rank}").write_bytes(c10d._dump_fr_trace())
-            Path(f"{place}_json_{rank}").write_bytes(c10d._dump_fr_trace_json())
         destroy(*args, **kwargs)
 
     dist.init_process_group = init_process_group

@@ -3,7 +3,8 @@ what their account is to say (expected.json), and weights that are known.
 
     watch_account_test.py [FastTest | SlowTest | WatchedJobsTest]
 
-Covers: harness/watch/inject/hook/gradsync_watch_standing.py, harness/watch/inject/hook/gradsync_watch_told.py.
+Covers: harness/watch/inject/hook/gradsync_watch_standing.py,
+harness/watch/inject/hook/gradsync_watch_told.py.
 """
 
 import json

@@ -1,7 +1,5 @@
 // The corpus once more without libFuzzer: what a fuzzer found stays found. A file whose name begins
 // with "valid" must be accepted, every other one refused.
-//
-// Covers: nccl_inspector.cpp.
 #include <gmock/gmock.h>
 
 #include <filesystem>

@@ -88,12 +88,12 @@ struct RankEvents {
   std::map<std::int64_t, HeldGradients> held;  // by model
   // Of a process without a group: why it may be one of several, "OMPI_COMM_WORLD_SIZE=4"; else "".
   std::string peers;
-  // Who wrote what was read of it, where that is not the watcher: "torch.profiler's trace". Nobody
-  // is accused then on what such a file does not hold.
-  std::string file_kind;
+  // It was read from a trace of torch.profiler's, not recorded by the watcher. Nobody is accused
+  // then on what a trace does not hold.
+  bool is_traced = false;
   bool models_are_by_size = false;  // in such a file: several may pass for one
   bool runs_ahead = false;  // in such a file: forwards do, and which backward is whose is not told
-  bool is_of_others() const { return !file_kind.empty(); }
+  bool is_of_others() const { return is_traced; }
   TensorPeak peak;
   int host = 0;  // of a job on several hosts, by their lowest ranks
   // How well its times are known on the clock of host 0; absent: not at all.

@@ -4,42 +4,22 @@
 
 #include <algorithm>
 #include <map>
-#include <nlohmann/json.hpp>
 #include <utility>
 
 #include "harness/base/errors.h"
-#include "harness/base/json_fields.h"
 #include "harness/base/whole_file.h"
-#include "harness/watch/read/foreign/flight_recorder.h"
 #include "harness/watch/read/foreign/kineto.h"
-#include "harness/watch/read/foreign/nccl_inspector.h"
-#include "harness/watch/read/foreign/pickle.h"
 #include "harness/watch/read/foreign/trace_file.h"
 
 namespace gradsync::watch {
 
-using nlohmann::json;
-
 namespace {
-
-constexpr const char* kKinds =
-    "a trace of torch.profiler's, a dump of Flight Recorder's or a file of NCCL Inspector's";
-
-RankEvents read_dump(const json& dump, const std::string& path) {
-  if (!is_flight_record(dump)) {
-    throw ConfigError(fmt::format("{}: got data of another kind, expected {}", path, kKinds));
-  }
-  return events_of_dump(dump, path);
-}
 
 RankEvents read_file(const std::string& path) {
   const std::string bytes = whole_file(path);
-  if (bytes.empty()) throw ConfigError(fmt::format("{}: is empty, expected {}", path, kKinds));
-  if (is_pickle(bytes)) return read_dump(parse_pickle(bytes, path), path);
-  if (is_inspector_file(bytes)) return parse_inspector_file(bytes, path);
   if (is_trace(bytes)) return events_of(parse_trace(bytes, path));
-  if (bytes.front() == '{') return read_dump(parse_json(bytes, path), path);
-  throw ConfigError(fmt::format("{}: got another kind of file, expected {}", path, kKinds));
+  throw ConfigError(fmt::format("{}: {}, expected a trace that torch.profiler wrote", path,
+                                bytes.empty() ? "is empty" : "got another kind of file"));
 }
 
 // Of several files each must say of which rank it is, and all must be of one job.
@@ -60,10 +40,6 @@ void check_together(const std::vector<std::string>& paths, const std::vector<Ran
     if (rank.world_size != ranks[0].world_size) {
       throw ConfigError(paths[i], "world_size", std::to_string(rank.world_size),
                         fmt::format("{}, as {} has", ranks[0].world_size, paths[0]));
-    }
-    if (rank.file_kind != ranks[0].file_kind) {
-      throw ConfigError(fmt::format("{}: got {}, expected {}, as {} is", paths[i], rank.file_kind,
-                                    ranks[0].file_kind, paths[0]));
     }
   }
 }

@@ -1,9 +1,5 @@
-// A training job from files that others wrote of it, one of each rank: recordings as the watcher's
-// own, that the same code judges.
-//
-//   torch.profiler's traces     kineto.h
-//   Flight Recorder's dumps     flight_recorder.h
-//   NCCL Inspector's files      nccl_inspector.h
+// A training job from the traces that torch.profiler wrote of it (kineto.h), one of each rank:
+// recordings as the watcher's own, that the same code judges.
 #pragma once
 
 #include <string>
@@ -14,8 +10,8 @@
 namespace gradsync::watch {
 
 // Returns the ranks of the job of which `paths` are the files, by rank.
-// Errors: ConfigError where one cannot be read or is none of these, where they are of several kinds
-// or of several jobs, and where two are of one rank.
+// Errors: ConfigError where one cannot be read or is no trace, where they are of several jobs, and
+// where two are of one rank.
 std::vector<RankEvents> read_foreign_job(const std::vector<std::string>& paths);
 
 }  // namespace gradsync::watch

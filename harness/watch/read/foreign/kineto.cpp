@@ -39,7 +39,7 @@ class Reader {
     rank_.world_size = trace_.world_size;
     rank_.pid = trace_.pid;
     rank_.groups = trace_.groups;
-    rank_.file_kind = kTraceKind;
+    rank_.is_traced = true;
     for (const TracedRange& range : trace_.ranges) see(range);
     rank_.world_size = std::max(rank_.world_size, collectives_.largest_group());
     add_backwards(trace_, rank_);

@@ -24,8 +24,6 @@
 
 namespace gradsync::watch {
 
-inline constexpr const char* kTraceKind = "torch.profiler's trace";
-
 // Returns the events of the rank that wrote `trace`, and as its faults what such a file does not
 // hold, each a sentence that begins with "not in this file".
 RankEvents events_of(const TraceFile& trace);
