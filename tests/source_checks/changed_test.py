@@ -136,7 +136,7 @@ class TreeTest(unittest.TestCase):
     def test_sources_of_tests_name_their_rooms(self):
         included = included_by_tests()
         self.assertIn("run", included["harness/sync"])
-        self.assertIn("watch", included["harness/watch/preload"])
+        self.assertIn("launch", included["harness/launch"])
 
     def test_the_folder_of_a_test_is_that_of_its_list(self):
         listing = {
