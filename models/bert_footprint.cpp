@@ -1,6 +1,5 @@
 #include <fmt/format.h>
 
-#include "models/bert_layer_footprint.h"
 #include "models/bert_operations.h"
 #include "models/footprints.h"
 

@@ -1,5 +1,4 @@
-#include "models/bert_layer_footprint.h"
-
+#include "models/bert_operations.h"
 #include "models/footprints.h"
 
 namespace gradsync::models::bert {

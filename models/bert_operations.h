@@ -80,4 +80,7 @@ struct LinearBackward {
 // Turns the gradient of a linear layer's output into that of its input and of what it trains.
 void linear_backward(const Linear& layer, const LinearBackward& how, MemoryScript& script);
 
+// Returns an encoder layer on its way through a micro-batch.
+PassScript layer_pass(const Sizes& sizes, const UnitKind& kind);
+
 }  // namespace gradsync::models::bert

@@ -13,11 +13,6 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-try:
-    import matplotlib  # noqa: F401 - the module below needs it
-except ImportError as error:
-    sys.exit(f"error: {error}; install it with pip, or use the Python that set-up made ready")
-
 import style
 from matplotlib.lines import Line2D
 from matplotlib.patches import Patch

@@ -10,11 +10,6 @@ import sys
 from pathlib import Path
 from typing import Any
 
-try:
-    import matplotlib  # noqa: F401 - the modules below need it
-except ImportError as error:
-    sys.exit(f"error: {error}; install it with pip, or use the Python that set-up made ready")
-
 import attribution
 import idle
 import memory

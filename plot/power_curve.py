@@ -12,11 +12,6 @@ from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 
-try:
-    import matplotlib  # noqa: F401 - the modules below need it
-except ImportError as error:
-    sys.exit(f"error: {error}; install it with pip, or use the Python that set-up made ready")
-
 import style
 from matplotlib.lines import Line2D
 from matplotlib.patches import Patch

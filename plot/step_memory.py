@@ -70,16 +70,8 @@ def _mark_micro_batches(axes: Any, points: list[Point], places: list[float]) -> 
         if point["micro_batch"] in seen:
             continue
         seen.add(point["micro_batch"])
-        axes.axvline(place, color=style.INK, linewidth=0.8, linestyle=":")
-        axes.annotate(
-            f"{point['micro_batch'] + 1}",
-            (place, 1),
-            xycoords=("data", "axes fraction"),
-            xytext=(2, 1),
-            textcoords="offset points",
-            fontsize=7,
-            color=style.GREY,
-        )
+        line = {"color": style.INK, "linewidth": 0.8}
+        style.mark_micro_batch(axes, point["micro_batch"], place, line)
 
 
 def _draw_points(axes: Any, points: list[Point], places: list[float], unit: int) -> None:

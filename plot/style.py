@@ -9,7 +9,10 @@ from collections.abc import Callable, Collection
 from pathlib import Path
 from typing import Any
 
-import matplotlib
+try:
+    import matplotlib
+except ImportError as error:
+    sys.exit(f"error: {error}; install it with pip, or use the Python that set-up made ready")
 
 matplotlib.use("Agg")
 import matplotlib.pyplot as plt
@@ -175,6 +178,20 @@ def finish(figure: Any, run: Any, title: str, entries: list[Any] | None = None) 
     figure.get_layout_engine().set(rect=(0, used, 1, 1 - used))
     foot = {"fontsize": 6, "color": GREY, "ha": "right", "va": "bottom", "parse_math": False}
     figure.text(0.995, 0.03 / height, provenance(run), **foot)
+
+
+def mark_micro_batch(axes: Any, number: int, at: float, line: dict[str, Any]) -> None:
+    """A dotted line where micro-batch `number`, from 0, begins, and its number from 1 above it."""
+    axes.axvline(at, linestyle=":", **line)
+    axes.annotate(
+        f"{number + 1}",
+        (at, 1),
+        xycoords=("data", "axes fraction"),
+        xytext=(2, 1),
+        textcoords="offset points",
+        fontsize=7,
+        color=GREY,
+    )
 
 
 def save(figures: dict[str, Any], directory: Path) -> list[Path]:

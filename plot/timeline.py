@@ -92,16 +92,8 @@ def _mark_micro_batches(axes: Any, rank: dict[str, Any]) -> None:
     for phase in rank["timeline_phases"]:
         if phase["phase"] == "forward" and phase["micro_batch"] not in seen:
             seen.add(phase["micro_batch"])
-            axes.axvline(phase["start_s"], color=style.GREY, linewidth=0.7, linestyle=":", zorder=0)
-            axes.annotate(
-                f"{phase['micro_batch'] + 1}",
-                (phase["start_s"], 1),
-                xycoords=("data", "axes fraction"),
-                xytext=(2, 1),
-                textcoords="offset points",
-                fontsize=7,
-                color=style.GREY,
-            )
+            line = {"color": style.GREY, "linewidth": 0.7, "zorder": 0}
+            style.mark_micro_batch(axes, phase["micro_batch"], phase["start_s"], line)
 
 
 def _draw_cell(axes: Any, cell: dict[str, Any], trial: dict[str, Any], room: float) -> float:

@@ -7,15 +7,12 @@
 #include <iostream>
 
 #include "benchmarks/commands/commands.h"
-#include "harness/report/benchmark_json.h"
 #include "harness/report/comparison_page.h"
-#include "harness/report/csv.h"
+#include "harness/report/formats.h"
 #include "harness/report/html/run_page.h"
-#include "harness/report/markdown.h"
 #include "harness/report/tables.h"
-#include "harness/report/trace.h"
 #include "harness/session/finished_runs.h"
-#include "harness/session/published_tables.h"
+#include "harness/session/paths.h"
 #include "harness/summary/run_comparison.h"
 #include "harness/watch/read/merged_hosts.h"
 #include "harness/watch/tell/watched_files.h"

@@ -6,6 +6,7 @@
 // equal blocks, equal requests lead to equal ones.
 #pragma once
 
+#include <algorithm>
 #include <memory>
 #include <vector>
 
@@ -28,6 +29,13 @@ struct MemoryChanges {
 
 // Returns whether both have the same changes in the same phases and units, whatever their steps and
 // micro-batches, and the same blocks at the end. Cost: one pass over both.
-bool repeats(const MemoryChanges& changes, const MemoryChanges& before);
+inline bool repeats(const MemoryChanges& changes, const MemoryChanges& before) {
+  const auto is_same = [](const MemoryChange& one, const MemoryChange& other) {
+    return one.bytes == other.bytes && one.host == other.host &&
+           one.place->phase == other.place->phase && one.place->unit == other.place->unit;
+  };
+  return changes.reserved_like == before.reserved_like &&
+         std::ranges::equal(changes.changes, before.changes, is_same);
+}
 
 }  // namespace gradsync::measure

@@ -20,7 +20,6 @@
 #include <vector>
 
 #include "harness/memory/memory_account.h"
-#include "harness/memory/offload.h"
 #include "models/footprint.h"
 
 namespace gradsync::memory {

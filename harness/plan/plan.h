@@ -47,7 +47,7 @@ struct Cell {
   std::string lora_modules = "query_value";  // that they are beside; or "attention", "all_linear"
   std::string attention = "eager";  // of a BERT: spelled out, or "sdpa" (models/bert_config.h)
   std::string offload = "none";     // of "optimizer_state" or, under fsdp, "parameters" with their
-                                    // gradients and state, to the host (memory/offload.h)
+                                    // gradients and state, to the host (memory/memory_account.h)
   std::string autocast = "none";    // ddp: forward runs under torch.autocast to "bfloat16"
   bool master_weights = false;      // ddp: AdamW steps float32 copies of parameters that are
                                     // stored in bfloat16, and rounds those (sync/adamw.h)

@@ -1,4 +1,4 @@
-#include "harness/report/benchmark_json.h"
+#include "harness/report/formats.h"
 
 #include <fmt/format.h>
 

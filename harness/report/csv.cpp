@@ -1,4 +1,4 @@
-#include "harness/report/csv.h"
+#include "harness/report/formats.h"
 
 #include <nlohmann/json.hpp>
 #include <set>

@@ -1,4 +1,4 @@
-#include "harness/report/markdown.h"
+#include "harness/report/formats.h"
 
 #include "harness/report/part_page.h"
 #include "harness/report/tables.h"

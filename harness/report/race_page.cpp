@@ -1,4 +1,4 @@
-#include "harness/report/race_page.h"
+#include "harness/report/search_page.h"
 
 #include <fmt/format.h>
 #include <fmt/ranges.h>

@@ -1,4 +1,5 @@
-// Checks a trial's ledger against what its wrapper and strategy declare. Pure.
+// Checks a trial's ledger against what its wrapper and strategy declare, and the times of its steps
+// against the clock around them. Pure.
 #pragma once
 
 #include <optional>
@@ -6,11 +7,21 @@
 #include <vector>
 
 #include "harness/comm/ledger.h"
+#include "harness/measure/step_recorder.h"
 #include "harness/results/records.h"
-#include "harness/run/passed_over.h"
 #include "harness/sync/collectives.h"
 
 namespace gradsync::run {
+
+// Micro-batches of one step that did not run, since they repeat the one before (repetition.h): from
+// `first` to before `end`; none where they are equal.
+struct PassedOver {
+  int first = 0;
+  int end = 0;
+
+  int count() const { return end - first; }
+  bool contains(int micro_batch) const { return micro_batch >= first && micro_batch < end; }
+};
 
 // Returns the totals of a step's collectives, as declared micro-batch by micro-batch.
 results::OpCounts expected_of_step(const std::vector<sync::Collectives>& declared);
@@ -33,5 +44,12 @@ std::string missing_gradients(const std::vector<std::int64_t>& reductions,
 std::string first_mismatch(const std::vector<sync::Collectives>& declared,
                            const std::vector<comm::CommEvent>& events, int step,
                            const PassedOver& passed_over = {});
+
+// Returns what is wrong in words, or "" where the steps are `count`, each begins where the one
+// before it ended, and together they are no longer than the block, `block_s`. They may be shorter
+// by any time: a busy machine takes the processor away between two readings of the clock, also
+// between the block's and those of the step beside it, and no step is to blame for that.
+std::string first_mistiming(const std::vector<measure::RecordedStep>& steps, std::size_t count,
+                            double block_s);
 
 }  // namespace gradsync::run

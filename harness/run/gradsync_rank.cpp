@@ -4,7 +4,7 @@
 //   gradsync-rank about         prints what it is (rank_about.h)
 //   gradsync-rank store-get HOST PORT TIMEOUT_S KEY
 //   gradsync-rank store-set HOST PORT TIMEOUT_S KEY VALUE
-//                               asks torchrun's store (comm/agent_store.h); get prints the value
+//                               asks torchrun's store (comm/store.h); get prints the value
 //
 // What goes wrong is said on standard output, in one line, and by the exit status.
 #include <ATen/Context.h>
@@ -20,8 +20,8 @@
 #include "harness/base/build_info.h"
 #include "harness/base/errors.h"
 #include "harness/base/log.h"
-#include "harness/comm/agent_store.h"
 #include "harness/comm/gpu.h"
+#include "harness/comm/store.h"
 #include "harness/coordinate/rank_about.h"
 #include "harness/run/rank_main.h"
 #include "models/model.h"

@@ -20,7 +20,7 @@
 
 #include "harness/comm/ledger.h"
 #include "harness/measure/memory_changes.h"
-#include "harness/run/passed_over.h"
+#include "harness/run/expectation.h"
 #include "harness/run/workload.h"
 #include "harness/sync/collectives.h"
 

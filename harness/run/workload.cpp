@@ -2,11 +2,12 @@
 
 #include <numeric>
 
+#include "harness/base/clock.h"
 #include "harness/comm/storage.h"
 #include "harness/measure/memory.h"
 #include "harness/memory/memory_prediction.h"
 #include "harness/plan/cell.h"
-#include "harness/run/paced_optimizer.h"
+#include "harness/sync/adamw.h"
 #include "harness/sync/by_hand.h"
 #include "harness/sync/ddp.h"
 #include "harness/sync/fsdp/fsdp.h"
@@ -14,6 +15,7 @@
 #include "harness/sync/pipeline.h"
 #include "harness/sync/recomputation.h"
 #include "models/frozen_units.h"
+#include "models/pace.h"
 
 namespace gradsync::run {
 namespace {
@@ -23,6 +25,30 @@ constexpr int kPreparedEpoch = 115;
 // The guide's script: 100 warm-up steps of a three-epoch schedule.
 constexpr int kWarmupSchedulerSteps = 100;
 constexpr int kTotalSchedulerSteps = 1'000'000;
+
+// The optimizer of a paced model: it takes the time of the machine re-enacted and does no
+// arithmetic, since a scaled model's arithmetic would take neither machine's time.
+class PacedOptimizer final : public sync::Optimizer {
+ public:
+  PacedOptimizer(std::vector<at::Tensor> parameters, double step_s,
+                 std::shared_ptr<const models::Pace> pace)
+      : parameters_(std::move(parameters)), step_s_(step_s), pace_(std::move(pace)) {}
+
+  void step() override {
+    if (step_s_ > 0) pace_->begin()->await(nanoseconds(step_s_));
+  }
+  void zero_grad() override {
+    for (const at::Tensor& parameter : parameters_) parameter.mutable_grad().reset();
+  }
+  double lr() const override { return lr_; }
+  void set_lr(double lr) override { lr_ = lr; }
+
+ private:
+  std::vector<at::Tensor> parameters_;
+  double step_s_;
+  double lr_ = 0;
+  std::shared_ptr<const models::Pace> pace_;
+};
 
 at::ScalarType dtype_named(const std::string& name) {
   return name == "bfloat16" ? at::kBFloat16 : at::kFloat;

@@ -1,4 +1,4 @@
-#include "harness/session/find_fastest.h"
+#include "harness/session/search_cells.h"
 
 #include <fmt/format.h>
 

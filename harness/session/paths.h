@@ -1,9 +1,10 @@
-// Where plans, gates and topologies are that come with the program.
+// Where plans, gates and topologies are that come with the program, and the guide's tables.
 #pragma once
 
 #include <string>
 
 #include "harness/base/program_files.h"
+#include "harness/report/published.h"
 
 namespace gradsync::session {
 
@@ -15,6 +16,12 @@ inline std::string gates_directory() {
 }
 inline std::string topologies_directory() {
   return data_file("benchmarks/topologies");
+}
+
+// Returns the tables that the guide published, for the pages that print ours beside them. Errors:
+// ConfigError where one is no such table.
+inline report::References published_tables() {
+  return report::read_references(data_file("results/reference"));
 }
 
 }  // namespace gradsync::session

@@ -1,10 +1,12 @@
-// The edge of what fits in each cell of a plan, by trials that are as real as those of a run.
+// What `gradsync search` finds in the cells of a plan, by trials that are as real as those of a
+// run: the edge of what fits, or the fastest way of each work that fits into its budget of memory.
 #pragma once
 
 #include <vector>
 
 #include "harness/session/search_question.h"
 #include "harness/session/session.h"
+#include "harness/summary/race.h"
 #include "harness/summary/search.h"
 
 namespace gradsync::session {
@@ -14,5 +16,14 @@ namespace gradsync::session {
 // its cell, and its reason is kept. Errors: as Session::run; `found` then has the cells before.
 void search_cells(Session& session, const plan::Plan& plan, const SearchQuestion& question,
                   std::vector<summary::SearchedCell>& found);
+
+// Races: runs the cells of `plan` launch by launch: not at all where the formula says that a cell
+// does not fit, and no more once it is out (summary/race.h). Ends when every work has one left, or
+// after the launches of its part. `race` holds what is known at any time. Errors: as Session::run.
+void find_fastest(Session& session, const plan::Plan& plan, summary::Race& race);
+
+// Returns Ok: every work has a fastest. Unfit: in some nothing fits. Failed: a trial failed, or
+// nothing of a work has times that count.
+ExitStatus exit_status_of(summary::Race& race);
 
 }  // namespace gradsync::session

@@ -17,13 +17,12 @@
 #include "harness/base/program_files.h"
 #include "harness/coordinate/merge.h"
 #include "harness/launch/host.h"
-#include "harness/report/benchmark_json.h"
-#include "harness/report/markdown.h"
+#include "harness/report/formats.h"
 #include "harness/results/block_time.h"
 #include "harness/session/interrupt.h"
+#include "harness/session/paths.h"
 #include "harness/session/plan_length.h"
 #include "harness/session/plots.h"
-#include "harness/session/published_tables.h"
 #include "harness/summary/build_result.h"
 
 namespace gradsync::session {

@@ -5,10 +5,10 @@
 
 #include <algorithm>
 #include <array>
+#include <map>
 #include <utility>
 
 #include "harness/summary/claim_findings.h"
-#include "harness/summary/claim_settings.h"
 #include "harness/text/labels.h"
 
 namespace gradsync::summary {
@@ -16,6 +16,88 @@ namespace gradsync::summary {
 using results::CellResult;
 
 namespace {
+
+// The settings of a run that the guide's claims can be held against: everything but the strategy,
+// with at least two micro-batches in a step, since with one there is nothing to leave out.
+struct ClaimSetting {
+  const Setting* cells = nullptr;  // of the part that it is in
+  std::string part;                // "" where the plan has no parts
+  std::string place;    // where it ran and what tells it from others; paced compute is said
+  std::string machine;  // all but strategy and topology, and how many ranks: what two places share
+  int nodes = 0;        // 0: not known
+  bool is_ddp = false;
+  bool is_fsdp = false;
+  bool timing_valid = true;
+
+  const results::CellResult* under(const std::string& strategy) const {
+    return cells->under(strategy);  // nullptr: it did not run
+  }
+
+  // The row that synchronizes in every micro-batch, where no_sync ran too: baseline, or under FSDP
+  // sync_each_batch in its place. nullptr: there is none.
+  const results::CellResult* that_syncs_each() const;
+
+  // Whether the row can say something about times: false where it ended well and none were taken,
+  // as in a part about memory alone.
+  bool has_times(const results::CellResult& cell) const;
+};
+
+// Two settings that differ in where the ranks are alone: between nodes, within one.
+using AcrossNodes = std::pair<const ClaimSetting*, const ClaimSetting*>;
+
+std::string machine_of(const CellView& cell) {
+  const text::TopologyLabel& topology = cell.name.topology;
+  return fmt::format("{} {} on {} ranks", cell.part,
+                     cell.cell.without({"strategy", "topology"}).written().dump(),
+                     topology.nodes * topology.ranks_per_node);
+}
+
+const CellResult* ClaimSetting::that_syncs_each() const {
+  if (under("no_sync") == nullptr) return nullptr;
+  if (const CellResult* baseline = under("baseline")) return baseline;
+  return is_fsdp ? under("sync_each_batch") : nullptr;
+}
+
+bool ClaimSetting::has_times(const CellResult& cell) const {
+  return !cell.is_ok() || cell.step_s || !timing_valid;
+}
+
+// Returns the settings in the order of the run; they point into its parts.
+std::vector<ClaimSetting> claim_settings(const std::vector<PartView>& parts) {
+  std::vector<ClaimSetting> settings;
+  for (const PartView& part : parts) {
+    for (const Setting& setting : part.settings) {
+      const CellView& cell = setting.first();
+      if (cell.cell.accumulation_steps() < 2) continue;
+      settings.push_back({.cells = &setting,
+                          .part = part.name,
+                          .place = cell.name.place() + (cell.is_paced() ? " (paced compute)" : ""),
+                          .machine = machine_of(cell),
+                          .nodes = cell.name.topology.nodes,
+                          .is_ddp = cell.cell.wrapper() == "ddp",
+                          .is_fsdp = cell.cell.wrapper() == "fsdp",
+                          .timing_valid = part.timing_valid});
+    }
+  }
+  return settings;
+}
+
+std::vector<AcrossNodes> across_nodes(const std::vector<ClaimSetting>& settings) {
+  std::map<std::string, std::vector<const ClaimSetting*>> within;
+  const auto counts = [](const ClaimSetting& setting) {
+    const CellResult* each = setting.that_syncs_each();
+    return each != nullptr && setting.has_times(*each);
+  };
+  for (const ClaimSetting& setting : settings) {
+    if (setting.nodes == 1 && counts(setting)) within[setting.machine].push_back(&setting);
+  }
+  std::vector<AcrossNodes> pairs;
+  for (const ClaimSetting& setting : settings) {
+    if (setting.nodes < 2 || !counts(setting)) continue;
+    for (const ClaimSetting* one : within[setting.machine]) pairs.emplace_back(&setting, one);
+  }
+  return pairs;
+}
 
 void add(GuideClaim& claim, const ClaimSetting& setting, const Finding& found) {
   claim.evidence.push_back(

@@ -1,16 +1,64 @@
 #include "harness/sync/backward.h"
 
+#include <ATen/record_function.h>
 #include <torch/csrc/autograd/autograd.h>
 #include <torch/csrc/autograd/engine.h>
 #include <torch/csrc/autograd/variable.h>
 
 #include <cmath>
+#include <memory>
+#include <string_view>
 
 #include "harness/measure/memory.h"
-#include "harness/sync/copy_watch.h"
 
 namespace gradsync::sync {
 namespace {
+
+// Tells a rank's recorder where DDP's Reducer copies what was reduced back into gradients.
+//
+// Once a backward's computation is over, the Reducer waits for its buckets, one after the other,
+// and copies each into its gradients before it waits for the next: all in one call, which would
+// pass for waiting as a whole. What tells the two apart is the range that the Reducer opens, for
+// profilers, round the copy of each gradient. Where gradients are views of buckets
+// (gradient_as_bucket_view) there is nothing to copy.
+//
+// Source: finalize_bucket_dense() in torch/csrc/distributed/c10d/reducer.cpp.
+constexpr std::string_view kCopy = "torch.distributed.ddp.reducer::copy_bucket_to_grad";
+
+struct Watch {
+  measure::StepRecorder* recorder = nullptr;
+  at::CallbackHandle handle = at::INVALID_CALLBACK_HANDLE;
+};
+thread_local Watch watch;
+
+struct Copying : at::ObserverContext {};
+
+std::unique_ptr<at::ObserverContext> on_start(const at::RecordFunction& range) {
+  if (range.name() != kCopy) return nullptr;
+  watch.recorder->enter(measure::Phase::Copy);
+  return std::make_unique<Copying>();
+}
+
+void on_end(const at::RecordFunction&, at::ObserverContext* copying) {
+  if (copying != nullptr) watch.recorder->enter(measure::Phase::Wait);
+}
+
+// Does nothing on a thread that watches none.
+void unwatch_copies() {
+  if (watch.recorder == nullptr) return;
+  at::removeCallback(watch.handle);
+  watch = {};
+}
+
+// From now on the recorder, which is in Wait, sees Copy while this thread copies a bucket, and Wait
+// again behind it. Cost: a call for each operator of this thread meanwhile, and six clock readings
+// for each gradient.
+void watch_copies(measure::StepRecorder& recorder) {
+  unwatch_copies();
+  watch.recorder = &recorder;
+  watch.handle = at::addThreadLocalCallback(
+      at::RecordFunctionCallback(on_start, on_end).scopes({at::RecordScope::FUNCTION}));
+}
 
 // The engine runs queued callbacks in order once the graph is done. The Reducer queues its own,
 // which waits for the buckets, with the last gradient; the first of these is queued with the first

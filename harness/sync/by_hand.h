@@ -6,7 +6,7 @@
 //   4. average      gradients are summed over the ranks, divided   (after_backward)
 //
 // What DDP adds to it is overlap alone: here no reduction begins before backward has ended. Without
-// the fourth step the replicas drift apart (run/parameter_distance.h). Buffers stay as each rank
+// the fourth step the replicas drift apart (run/trained_parameters.h). Buffers stay as each rank
 // has them.
 #pragma once
 

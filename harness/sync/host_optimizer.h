@@ -14,7 +14,7 @@
 #include <vector>
 
 #include "harness/sync/adamw.h"
-#include "harness/sync/host_copies.h"
+#include "harness/sync/copies.h"
 
 namespace gradsync::sync {
 

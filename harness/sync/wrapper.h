@@ -17,10 +17,23 @@
 #include "harness/base/errors.h"
 #include "harness/measure/step_recorder.h"
 #include "harness/sync/collectives.h"
-#include "harness/sync/gradient_source.h"
 #include "models/model.h"
 
 namespace gradsync::sync {
+
+// Where what an optimizer reads comes from, for whoever keeps an account of it.
+
+// A gradient that the optimizer reads, and whose gradients go into it. All in elements.
+struct GradientSource {
+  struct Part {
+    at::Tensor parameter;     // whose gradient autograd accumulates
+    std::int64_t offset = 0;  // of it in the whole
+  };
+  at::Tensor read;            // the optimizer reads its grad(): a parameter, or a shard
+  std::int64_t elements = 0;  // of the whole
+  std::int64_t offset = 0;    // of what is read, in the whole
+  std::vector<Part> parts;
+};
 
 class Wrapper;
 

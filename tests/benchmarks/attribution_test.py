@@ -1,6 +1,6 @@
 """Where a step went, on real records: the parts are the step, and a rank that is late is named.
 
-Covers: harness/sync/copy_watch.cpp.
+Covers: harness/sync/backward.cpp.
 """
 
 import signal

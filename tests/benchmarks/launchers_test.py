@@ -4,7 +4,7 @@ A Kubernetes PyTorchJob is played by its environment: two pods on this host. Wha
 run must be the same: one table, one set of results, the right ranks, and a plan that goes on after
 a rank has died.
 
-Covers: outside_launcher.cpp, harness/comm/agent_store.cpp.
+Covers: outside_launcher.cpp, harness/comm/store.cpp.
 """
 
 import os

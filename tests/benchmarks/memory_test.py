@@ -1,6 +1,6 @@
 """Peaks, budgets and the place where memory ran out, as a user of FSDP sees them.
 
-Covers: harness/run/memory_recording.cpp, casts.cpp.
+Covers: harness/run/memory_recording.cpp, harness/sync/copies.cpp.
 """
 
 import json

@@ -30,10 +30,9 @@
 #include <vector>
 
 #include "harness/memory/flat_layout.h"
-#include "harness/sync/casts.h"
 #include "harness/sync/collectives.h"
-#include "harness/sync/gradient_source.h"
-#include "harness/sync/host_copies.h"
+#include "harness/sync/copies.h"
+#include "harness/sync/wrapper.h"
 
 namespace gradsync::sync {
 

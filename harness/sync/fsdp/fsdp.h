@@ -40,7 +40,7 @@ struct FsdpOptions {
   bool accumulate_in_reduce_dtype = true;
   bool prefetch = true;  // gather one unit ahead
   bool offload_parameters =
-      false;  // shards and their gradients live on the host (memory/offload.h)
+      false;  // shards and their gradients live on the host (memory/memory_account.h)
   measure::StepRecorder* recorder = nullptr;  // told of phases; may be null
 };
 

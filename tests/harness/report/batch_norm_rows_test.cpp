@@ -4,7 +4,7 @@
 
 #include <cmath>
 
-#include "harness/report/markdown.h"
+#include "harness/report/formats.h"
 #include "harness/summary/build_result.h"
 #include "harness/summary/rank_summary.h"
 #include "tests/harness/results/sample_run.h"

@@ -4,7 +4,7 @@
 #include <algorithm>
 #include <sstream>
 
-#include "harness/report/csv.h"
+#include "harness/report/formats.h"
 #include "harness/report/tables.h"
 #include "harness/summary/build_result.h"
 #include "harness/text/labels.h"

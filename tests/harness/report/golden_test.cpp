@@ -2,13 +2,13 @@
 // the difference before you commit it.
 // Covers: attribution_table.cpp, column_text.cpp, columns.cpp, comparison_page.cpp,
 // comparison_tables.cpp, markdown.cpp, published.cpp, search_page.cpp,
-// spread_table.cpp, timed_steps.cpp.
+// timed_steps.cpp.
 #include <gmock/gmock.h>
 
 #include <sstream>
 
 #include "harness/report/comparison_page.h"
-#include "harness/report/markdown.h"
+#include "harness/report/formats.h"
 #include "harness/report/search_page.h"
 #include "harness/report/tables.h"
 #include "harness/summary/build_result.h"

@@ -10,8 +10,7 @@
 #include <regex>
 #include <sstream>
 
-#include "harness/report/csv.h"
-#include "harness/report/markdown.h"
+#include "harness/report/formats.h"
 #include "harness/results/store.h"
 #include "harness/stats/interval.h"
 #include "harness/summary/build_result.h"

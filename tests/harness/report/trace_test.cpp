@@ -1,7 +1,7 @@
 // One trial whose every event is written down; a whole run's trace is held against the format's
 // rules by program_trace_test.
 // Covers: trace_events.cpp.
-#include "harness/report/trace.h"
+#include "harness/report/formats.h"
 
 #include <gmock/gmock.h>
 

@@ -6,8 +6,7 @@
 #include <map>
 #include <string>
 
-#include "harness/report/benchmark_json.h"
-#include "harness/report/markdown.h"
+#include "harness/report/formats.h"
 #include "harness/results/store.h"
 #include "harness/summary/build_result.h"
 #include "tests/harness/results/sample_run.h"

@@ -1,5 +1,5 @@
 // What a trial is checked against, block_times, expectation and window_rule: all of it pure.
-// Covers: block_times.cpp, expectation.cpp, window_rule.cpp.
+// Covers: expectation.cpp, window_rule.cpp.
 #include <gtest/gtest.h>
 
 #include <numeric>
@@ -7,7 +7,6 @@
 #include "harness/base/clock.h"
 #include "harness/base/errors.h"
 #include "harness/measure/step_recorder.h"
-#include "harness/run/block_times.h"
 #include "harness/run/expectation.h"
 #include "harness/run/window_rule.h"
 

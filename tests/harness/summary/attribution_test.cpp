@@ -1,5 +1,4 @@
 // Two ranks whose every moment is written down, so that each second's cause can be told by hand.
-// Covers: host_clocks.cpp.
 #include "harness/summary/attribution.h"
 
 #include <gtest/gtest.h>

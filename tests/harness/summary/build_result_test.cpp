@@ -6,7 +6,7 @@
 #include <algorithm>
 #include <cmath>
 
-#include "harness/report/markdown.h"
+#include "harness/report/formats.h"
 #include "tests/harness/results/sample_run.h"
 
 namespace gradsync::summary {

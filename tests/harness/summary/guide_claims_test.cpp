@@ -1,4 +1,4 @@
-// Covers: claim_findings.cpp, claim_settings.cpp.
+// Covers: claim_findings.cpp.
 #include "harness/summary/guide_claims.h"
 
 #include <gmock/gmock.h>

@@ -3,7 +3,7 @@
 
 #include <gmock/gmock.h>
 
-#include "harness/report/markdown.h"
+#include "harness/report/formats.h"
 #include "harness/summary/build_result.h"
 #include "tests/harness/results/sample_run.h"
 

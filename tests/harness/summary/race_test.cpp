@@ -3,7 +3,7 @@
 
 #include <gmock/gmock.h>
 
-#include "harness/report/race_page.h"
+#include "harness/report/search_page.h"
 #include "tests/harness/results/sample_run.h"
 
 namespace gradsync::summary {

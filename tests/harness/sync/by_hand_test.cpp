@@ -1,6 +1,5 @@
 // The steps on the road to DDP that hold replicas: against one process on the whole batch, against
 // what they declare, and what becomes of replicas that never talk.
-// Covers: harness/run/parameter_distance.cpp.
 #include "harness/sync/by_hand.h"
 
 #include <ATen/ATen.h>
@@ -10,7 +9,7 @@
 #include <optional>
 
 #include "harness/run/expectation.h"
-#include "harness/run/parameter_distance.h"
+#include "harness/run/trained_parameters.h"
 #include "harness/sync/backward.h"
 #include "tests/harness/sync/ranks.h"
 

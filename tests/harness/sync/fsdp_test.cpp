@@ -1,7 +1,7 @@
 // The sharded wrapper against DDP and one process, what it communicates and what it keeps.
 // Covers: flat_unit.cpp, fsdp.cpp.
 #include "harness/sync/fsdp/fsdp.h"
-#include "harness/memory/offload.h"
+#include "harness/memory/memory_account.h"
 
 #include <ATen/ATen.h>
 #include <gtest/gtest.h>

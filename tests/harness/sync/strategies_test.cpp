@@ -1,6 +1,5 @@
 // The four strategies: same gradients, and exactly the collectives they declare.
-// Covers: accumulate.cpp, baseline.cpp, no_sync.cpp, no_sync_improper.cpp, strategies/registry.cpp,
-// training.cpp.
+// Covers: accumulate.cpp, baseline.cpp, no_sync.cpp, no_sync_improper.cpp, strategy.cpp.
 #include <ATen/ATen.h>
 #include <gtest/gtest.h>
 

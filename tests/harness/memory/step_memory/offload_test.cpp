@@ -1,5 +1,5 @@
 // Memory as predicted of a step of which something is offloaded, on the device and on the host.
-// Covers: host_copies.cpp, host_optimizer.cpp.
+// Covers: copies.cpp, host_optimizer.cpp.
 #include <gtest/gtest.h>
 
 #include "tests/harness/memory/step_memory/points.h"

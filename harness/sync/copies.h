@@ -1,7 +1,4 @@
-// Copies between the device and the host, of what is offloaded there.
-//
-// On the CPU, which is both, each copy is made all the same: it takes its time, and the memory
-// meter counts what is on the host in an account of its own. From a GPU it goes to pinned memory.
+// Copies of tensors that are phases of their own: to the host and back, or to another type.
 #pragma once
 
 #include <ATen/core/Tensor.h>
@@ -11,6 +8,9 @@
 
 namespace gradsync::sync {
 
+// Copies between the device and the host, of what is offloaded there. On the CPU, which is both,
+// each copy is made all the same: it takes its time, and the memory meter counts what is on the
+// host in an account of its own. From a GPU it goes to pinned memory.
 class HostCopies {
  public:
   // `recorder`, which may be null, sees each copy as a phase of its own.
@@ -26,6 +26,22 @@ class HostCopies {
                        measure::MemoryCategory category) const;
   // Overwrites `to`, which is on the other side.
   void copy(const at::Tensor& from, const at::Tensor& to) const;
+
+ private:
+  measure::StepRecorder* recorder_;
+};
+
+// Copies of tensors in another type, as a phase of their own: what a step's types of numbers cost
+// beside the arithmetic. Not those that an operator makes by itself (autocast, or a sum of two
+// types).
+class Casts {
+ public:
+  // `recorder`, which may be null, sees each as a phase.
+  explicit Casts(measure::StepRecorder* recorder) : recorder_(recorder) {}
+
+  // Returns the same values in `type`: the tensor itself where it has it already. No graph.
+  at::Tensor to(const at::Tensor& tensor, at::ScalarType type,
+                measure::MemoryCategory category) const;
 
  private:
   measure::StepRecorder* recorder_;

@@ -1,6 +1,9 @@
+#include <map>
 #include <utility>
 
+#include "harness/base/errors.h"
 #include "harness/measure/memory.h"
+#include "harness/plan/strategies.h"
 #include "harness/sync/backward.h"
 #include "harness/sync/strategies/strategy.h"
 
@@ -37,6 +40,26 @@ void Training::update() {
   // As Accelerate's prepared scheduler, which all of the guide's scripts use: once per rank.
   for (int i = 0; i < world_size; ++i) scheduler.step();
   optimizer.zero_grad();
+}
+
+namespace {
+
+// Filled before main by static objects of any file, hence made by the first of them.
+std::map<std::string, MakeStrategy>& registered() {
+  static std::map<std::string, MakeStrategy> makers;
+  return makers;
+}
+
+}  // namespace
+
+StrategyRegistration::StrategyRegistration(const std::string& name, MakeStrategy make) {
+  registered().emplace(name, make);
+}
+
+std::unique_ptr<Strategy> make_strategy(const std::string& name) {
+  const plan::StrategyEntry& entry = plan::find_strategy(name);
+  GRADSYNC_CHECK(registered().count(entry.name), ==, 1U);
+  return registered().at(entry.name)();
 }
 
 }  // namespace gradsync::sync

@@ -1,5 +1,5 @@
 // Values that are infinite or NaN, in parameters after a block and in losses on the way.
-#include "harness/run/finite.h"
+#include "harness/run/trained_parameters.h"
 
 #include <ATen/ATen.h>
 #include <gtest/gtest.h>

@@ -1,4 +1,4 @@
-#include "harness/sync/host_copies.h"
+#include "harness/sync/copies.h"
 
 #include <ATen/core/grad_mode.h>
 #include <ATen/ops/empty.h>
@@ -35,6 +35,15 @@ void HostCopies::copy(const at::Tensor& from, const at::Tensor& to) const {
   const at::NoGradGuard no_grad;
   const measure::InnerPhaseScope phase(recorder_, measure::Phase::Offload);
   to.copy_(from);
+}
+
+at::Tensor Casts::to(const at::Tensor& tensor, at::ScalarType type,
+                     measure::MemoryCategory category) const {
+  if (tensor.scalar_type() == type) return tensor;
+  const measure::InnerPhaseScope phase(recorder_, measure::Phase::Cast);
+  const at::NoGradGuard no_grad;
+  const measure::MemoryScope memory(category);
+  return tensor.to(type);
 }
 
 }  // namespace gradsync::sync
