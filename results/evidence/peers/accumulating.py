@@ -14,7 +14,7 @@ import torch
 import torch.distributed as dist
 from torch.nn.parallel import DistributedDataParallel
 
-MODEL = Path(__file__).resolve().parents[2] / "models" / "examples" / "bert_mini.py"
+MODEL = Path(__file__).resolve().parents[3] / "models" / "examples" / "bert_mini.py"
 ACCUMULATION_STEPS = 4
 
 
