@@ -129,13 +129,10 @@ def run_job(connection):
     message, files, _, _ = socket.recv_fds(connection, MOST_BYTES, 3)
     request = json.loads(message)
     refuse_another_start(request["environment"], files)
-    pids = []
-    for rank in range(max(1, request["ranks"])):
-        pid = os.fork()
-        if pid == 0:
-            connection.close()
-            return request, rank, files
-        pids.append(pid)
+    rank, pids = fork_ranks(max(1, request["ranks"]))
+    if rank is not None:
+        connection.close()
+        return request, rank, files
     status = end_of(pids, connection)
     with contextlib.suppress(OSError):
         connection.send(json.dumps({"status": status}).encode())
@@ -150,13 +147,24 @@ def refuse_another_start(environment, files):
             os._exit(1)
 
 
-def end_of(pids, connection):
+def fork_ranks(count):
+    """Returns the rank in each of the processes, and in this one None and their ids."""
+    pids = []
+    for rank in range(count):
+        pid = os.fork()
+        if pid == 0:
+            return rank, []
+        pids.append(pid)
+    return None, pids
+
+
+def end_of(pids, *connection):
     """Returns the first status that is not 0 when all have ended; what is left then is ended, as it
-    is where nobody waits for it any more.
+    is where nobody waits at the other end of a connection any more.
     """
     running, status = set(pids), 0
     while running:
-        asked, _, _ = select.select([connection], [], [], LOOK_S)
+        asked, _, _ = select.select(connection, [], [], LOOK_S)
         for pid in list(running):
             ended, how = os.waitpid(pid, os.WNOHANG)
             if ended:

@@ -11,30 +11,9 @@ in a process whose parent has used it.
 """
 
 import os
-import signal
 import sys
 
 import fork_server
-
-
-def run_rank(rank, ranks, script, arguments):
-    fork_server.take_place(rank, ranks)
-    fork_server.run_script(script, *arguments)
-
-
-def end_well(ranks):
-    """Returns whether all of these processes do. What is left after a failure is ended."""
-    running = set(ranks)
-    while running:
-        pid, status = os.wait()
-        running.discard(pid)
-        if status != 0:
-            for other in running:
-                os.kill(other, signal.SIGTERM)
-            for other in running:
-                os.waitpid(other, 0)
-            return False
-    return True
 
 
 def main():
@@ -42,14 +21,12 @@ def main():
     if fork_server.VARIABLE in os.environ:
         return sys.exit(fork_server.ranks_of_a_job(count, script, arguments) != 0)
     fork_server.import_torch()
-    ranks = []
-    for rank in range(count):
-        child = os.fork()
-        if child == 0:
-            return run_rank(rank, count, script, arguments)
-        ranks.append(child)
+    rank, pids = fork_server.fork_ranks(count)
+    if rank is not None:
+        fork_server.take_place(rank, count)
+        return fork_server.run_script(script, *arguments)
     # Nothing of its own is left to do, and to take all modules apart takes long.
-    os._exit(0 if end_well(ranks) else 1)
+    return os._exit(fork_server.end_of(pids) != 0)
 
 
 if __name__ == "__main__":

@@ -12,13 +12,15 @@ import unittest
 from pathlib import Path
 
 from program import ROOT, ProgramTest
+from truths import TO_CHANGE, jobs_in
 from watch_test import CACHE, FORKED_RANKS, TORCH_PYTHON, watched_server
 
 sys.path.insert(0, str(ROOT / "tests" / "harness"))
 
 REGRESSION, USAGE, UNFIT, FAILED, INTERRUPTED = 1, 2, 4, 5, 130
 HERE = Path(__file__).resolve().parent
-JOBS = ROOT / "tests" / "harness" / "watch" / "jobs"
+DDP = ROOT / "tests" / "harness" / "watch" / "jobs" / "ddp.py"
+PROPER, IMPROPER = (DDP, "baseline", "fixed"), (DDP, "improper")
 PAGE = ROOT / "benchmarks" / "gates" / "README.md"
 SCHEMA = ROOT / "benchmarks" / "gates" / "counts.schema.json"
 HOLDING = HERE / "holding_training.py"
@@ -50,8 +52,8 @@ class GateCountsTest(ProgramTest):
     def counts(self):
         return json.loads((self.place / "counts.json").read_text())
 
-    def write_counts(self, name="no_sync.py"):
-        outcome = self.gate(two_ranks(JOBS / name), "--update")
+    def write_counts(self, job=PROPER):
+        outcome = self.gate(two_ranks(*job), "--update")
         self.assertEqual(outcome.status, 0, outcome.out + outcome.err)
         return outcome
 
@@ -67,19 +69,18 @@ class Holding(GateCountsTest):
         shown = re.search(r"^```json\n(.*?)^```$", PAGE.read_text(), re.DOTALL | re.MULTILINE)
         self.assertEqual((self.place / "counts.json").read_text(), shown[1])
 
-        outcome = self.gate(two_ranks(JOBS / "no_sync.py"), "--quiet")
+        outcome = self.gate(two_ranks(*PROPER), "--quiet")
         self.assertEqual(outcome.status, 0, outcome.out + outcome.err)
         self.assertEqual(outcome.err, "")
         self.assertIn("VERDICT: PASSED", outcome.out)
 
         pages = ("--summary", "comment.md", "--html", "page.html")
-        outcome = self.gate(two_ranks(JOBS / "improper.py"), *pages)
+        outcome = self.gate(two_ranks(*IMPROPER), *pages)
         self.assertEqual(outcome.status, REGRESSION, outcome.out + outcome.err)
         self.assertRegex(outcome.out, r"\| synchronizations +\| +1 \| +4 \|")
         self.assertIn("micro-batch 1: 1 more all_reduce, 676 B: no_sync has no effect", outcome.out)
-        lines = (JOBS / "improper.py").read_text().splitlines()
-        line = next(i for i, text in enumerate(lines, 1) if text.endswith("# to change"))
-        self.assertIn(f"change improper.py line {line}: enclose the forward", outcome.out)
+        line = jobs_in(DDP.parent)["improper"].marks[TO_CHANGE]
+        self.assertIn(f"change ddp.py line {line}: enclose the forward", outcome.out)
         self.assertIn("**4**", (self.place / "comment.md").read_text())
         self.assertIn("1 more all_reduce", (self.place / "page.html").read_text())
         gate = json.loads((self.place / "seen" / "gate.json").read_text())
@@ -87,7 +88,7 @@ class Holding(GateCountsTest):
         self.assertEqual(kinds, ["verdict", "events", "collectives", "syncs"])
 
         (self.place / "fails_late.py").write_text(FAILS_LATE)
-        job = two_ranks(self.place / "fails_late.py", JOBS / "no_sync.py")
+        job = two_ranks(self.place / "fails_late.py", *PROPER)
         outcome = self.gate(job, "--python", TORCH_PYTHON)
         self.assertEqual(outcome.status, FAILED, outcome.out + outcome.err)
         self.assertIn("error: the job made 6 steps, then exited with status 1", outcome.err)

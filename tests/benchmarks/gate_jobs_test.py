@@ -13,15 +13,17 @@ import unittest
 from pathlib import Path
 
 from program import PROGRAM, QUICK, ROOT, ProgramTest
+from truths import TO_CHANGE, jobs_in
 from watch_test import CACHE, FORKED_RANKS, TORCH_PYTHON, watched_server
 
 PASS, REGRESSION, USAGE, UNDECIDED, UNFIT, INTERRUPTED = 0, 1, 2, 3, 4, 130
 HERE = Path(__file__).resolve().parent
-JOBS = ROOT / "tests" / "harness" / "watch" / "jobs"
+DDP = ROOT / "tests" / "harness" / "watch" / "jobs" / "ddp.py"
+PROPER, IMPROPER = (DDP, "baseline", "fixed"), (DDP, "improper")
 ENDLESS = HERE / "endless_training.py"
 HOLDING = HERE / "holding_training.py"
 UNSEEDED = HERE / "unseeded_training.py"
-STEPS = 6  # of each of JOBS
+STEPS = 6  # of each of them
 # What the loader leaves of a process that uses another torch. Then it sleeps.
 UNLOADED = """
 import os, sys, time
@@ -95,7 +97,7 @@ class Counts(GateJobsTest):
         self.assertIn("peak memory is not held: the baseline's own starts differ", outcome.out)
 
     def test_a_lost_no_sync_and_the_line_to_change(self):
-        outcome = self.gate(two_ranks(JOBS / "no_sync.py"), two_ranks(JOBS / "improper.py"))
+        outcome = self.gate(two_ranks(*PROPER), two_ranks(*IMPROPER))
         self.assertEqual(outcome.status, REGRESSION, outcome.out + outcome.err)
         row = self.row()
         differences = {each["what"]: each["sentence"] for each in row["counts"]["differences"]}
@@ -108,12 +110,9 @@ class Counts(GateJobsTest):
             differences["collectives"],
             "per step: all_reduce 4 (2704 bytes) where the baseline has 1 (676 bytes)",
         )
-        lines = (JOBS / "improper.py").read_text().splitlines()
-        line = next(i for i, text in enumerate(lines, 1) if text.endswith("# to change"))
+        line = jobs_in(DDP.parent)["improper"].marks[TO_CHANGE]
         self.assertIn("synchronizes in every micro-batch (4 x per step", differences["verdict"])
-        self.assertIn(
-            f"change improper.py line {line}: enclose the forward", differences["verdict"]
-        )
+        self.assertIn(f"change ddp.py line {line}: enclose the forward", differences["verdict"])
         self.assertIsNone(row["times"])
         self.assertIn("counts differ", row["null_reasons"]["times"])
         context = self.report()["candidate"]["context"]
@@ -138,7 +137,7 @@ class Counts(GateJobsTest):
         self.assert_refused(outcome, "the baseline: 0 of", "TMPDIR", status=UNFIT)
 
     def test_a_job_that_is_over_is_undecided(self):
-        job = two_ranks(JOBS / "no_sync.py")
+        job = two_ranks(*PROPER)
         outcome = self.gate(job, job)
         self.assertEqual(outcome.status, UNDECIDED, outcome.out + outcome.err)
         row = self.row()
@@ -155,7 +154,7 @@ class Counts(GateJobsTest):
 
 class BadInput(GateJobsTest):
     def test_what_is_no_pair_of_commands(self):
-        job = two_ranks(JOBS / "no_sync.py")
+        job = two_ranks(*PROPER)
         self.assert_refused(self.gate(PROGRAM, job), "a build and a command")
         self.assert_refused(self.gate("'unclosed", job), "--baseline", "a closing '")
         self.assert_refused(self.gate(job, job, "--rows", "strategy=no_sync"), "no plan")
@@ -203,8 +202,8 @@ class Slow(GateJobsTest):
     def test_other_numbers_of_ranks_in_a_second_start(self):
         one_less = "ranks=2; [ -e started ] && ranks=1; touch started; exec "
         one_less += command(TORCH_PYTHON, FORKED_RANKS) + " $ranks "
-        one_less += command(JOBS / "no_sync.py")
-        candidate = two_ranks(JOBS / "improper.py")
+        one_less += command(*PROPER)
+        candidate = two_ranks(*IMPROPER)
         outcome = self.gate(
             *(command("sh", "-c", one_less), candidate, "--python", TORCH_PYTHON, "--quiet")
         )

@@ -21,13 +21,13 @@ from pathlib import Path
 from fork_server import ForkServer
 from program import free_port
 from tallies import parse, run
-from watch_test import RANKS, TORCH_PYTHON, WatchTest
-from watch_verdict_test import BY_MPIRUN, BY_THEMSELVES, EXPECTED, JOBS, needing_torch
+from watch_test import TORCH_PYTHON, WatchTest
+from watch_verdict_test import BY_MPIRUN, CASES, needing_torch
 
 PROFILED_RANK = Path(__file__).with_name("profiled_rank.py")
 MODES = ("plain", "shapes", "stack")
 # What is judged in every run of the tests.
-FAST = {"improper": "plain", "no_sync": "shapes"}
+FAST = {"improper": "plain", "baseline_fixed": "shapes"}
 
 
 @dataclass
@@ -54,11 +54,11 @@ def server():
 class JudgedTest(WatchTest):
     def profiled(self, name, mode):
         """Returns the traces of a job's ranks."""
-        ranks = EXPECTED[name].get("ranks", RANKS)
+        case = CASES[name]
         place = self.place / mode
         done = server().run(
-            *(PROFILED_RANK, place, mode, JOBS / f"{name}.py"),
-            ranks=ranks,
+            *(PROFILED_RANK, place, mode, case.script, *case.words),
+            ranks=case.ranks,
             env=os.environ
             | {
                 "MASTER_ADDR": "127.0.0.1",
@@ -68,7 +68,7 @@ class JudgedTest(WatchTest):
             },
         )
         self.assertEqual(done.returncode, 0, done.stderr)
-        return [Path(f"{place}.{rank}.json") for rank in range(ranks)]
+        return [Path(f"{place}.{rank}.json") for rank in range(case.ranks)]
 
     def judged(self, *files):
         """Returns what it wrote, None: nothing, and how it ended."""
@@ -82,7 +82,7 @@ class JudgedTest(WatchTest):
             self.check_once(name, mode)
 
     def check_once(self, name, mode):
-        expected = EXPECTED[name]
+        truth = CASES[name].truth
         tally = tallies.setdefault(mode, Tally())
         tally.traces += 1
         traces = self.profiled(name, mode)
@@ -93,7 +93,7 @@ class JudgedTest(WatchTest):
             return
         first = judged["verdicts"][0]
         shown = json.dumps(judged["verdicts"], indent=1) + outcome.err
-        if not expected["fails"]:
+        if not truth.fails:
             tally.of_correct_jobs += 1
             tally.wrong_accusations += judged["has_excess"]
         if first["kind"] == "not_in_file":
@@ -101,12 +101,12 @@ class JudgedTest(WatchTest):
             self.assertFalse(judged["has_excess"], shown)
             self.assertEqual(outcome.status, 4, shown)
             return
-        self.assertEqual(first["kind"], expected["kind"], shown)
-        self.assertLessEqual(judged["has_excess"], expected["fails"], shown)
+        self.assertEqual(first["kind"], truth.kind, shown)
+        self.assertLessEqual(judged["has_excess"], truth.fails, shown)
         self.assertEqual(outcome.status, 1 if judged["has_excess"] else 0, shown)
         if first["kind"] not in ("not_recognised", "never"):
-            for number in ("synchronized", *(() if "varies" in expected else ("micro_batches",))):
-                self.assertEqual(judged["per_step"][number], expected[number], number)
+            for number in ("synchronized", *(() if truth.varies else ("micro_batches",))):
+                self.assertEqual(judged["per_step"][number], getattr(truth, number), number)
         tally.same_verdict += 1
 
     def assert_not_json(self, traces, outcome):
@@ -121,7 +121,7 @@ class FastTest(JudgedTest):
     """Some jobs."""
 
     def test_two_files_of_one_rank(self):
-        trace, _ = self.profiled("no_sync", "plain")
+        trace, _ = self.profiled("baseline_fixed", "plain")
         twice = self.call("judge", trace, trace)
         self.assertEqual(twice.status, 2, twice.out)
         self.assertIn("two files of rank 0", twice.err)
@@ -132,12 +132,12 @@ class SlowTest(JudgedTest):
 
 
 def add_tests():
-    for name, expected in EXPECTED.items():
-        needs_torch = needing_torch(expected.get("torch", "0.0"))
+    for name, case in CASES.items():
+        needs_torch = needing_torch(case.torch)
         if name in FAST:
             test = needs_torch(lambda self, name=name: self.check(name, FAST[name]))
             setattr(FastTest, f"test_{name}", test)
-        if name in BY_MPIRUN or name in BY_THEMSELVES:
+        if name in BY_MPIRUN:
             continue
 
         def check_all(self, name=name):

@@ -25,6 +25,7 @@ from pathlib import Path
 
 ROOT = Path(__file__).resolve().parents[2]
 sys.path.insert(0, str(ROOT / "plot"))
+sys.path.insert(0, str(ROOT / "tests" / "harness" / "watch"))
 
 import timelines  # noqa: E402
 

@@ -1,5 +1,5 @@
 """gradsync watch --account from end to end: the jobs of tests/harness/watch/account_jobs/, with
-what their account is to say (expected.json), and weights that are known.
+what their account is to say, and weights that are known.
 
     watch_account_test.py [FastTest | SlowTest | WatchedJobsTest]
 
@@ -12,6 +12,7 @@ import sys
 import unittest
 
 from program import ROOT, free_port
+from truths import jobs_in
 from watch_test import FORKED_RANKS, TORCH_PYTHON, WatchTest, watched_server
 
 sys.path.insert(0, str(ROOT / "tests" / "harness"))
@@ -19,32 +20,39 @@ sys.path.insert(0, str(ROOT / "tests" / "harness"))
 from schemas import complaints
 
 JOBS = ROOT / "tests" / "harness" / "watch" / "account_jobs"
-EXPECTED = json.loads((JOBS / "expected.json").read_text())
-WATCHED_JOBS = ROOT / "tests" / "harness" / "watch" / "jobs"
-STARTED_OTHERWISE = ("by_mpi", "forked_by_itself")
+BUGS = JOBS / "bugs.py"
+CASES = jobs_in(JOBS)
+WATCHED_CASES = jobs_in(ROOT / "tests" / "harness" / "watch" / "jobs")
+STARTED_OTHERWISE = ("by_mpi",)
 WITHOUT_AN_ACCOUNT = ("lbfgs",)  # no step of theirs can be recorded
-OF_WRONG_GRADIENTS = ("too_early",)  # ranks keep the last micro-batches to themselves
+OF_WRONG_GRADIENTS = ("first_alone",)  # ranks keep the last micro-batches to themselves
+# What runs with every change.
+FAST = (
+    "doubled_in_every_micro_batch",
+    "experts_of_one_shard",
+    "sharded_and_synchronized_once",
+    "sharded_by_fsdp1_in_views",
+    "sharpness_aware",
+)
 SEEDS = (0, 1, 2)
 
 
 class AccountTest(WatchTest):
-    def account_of(self, file, name, ranks, seed=0, options=(), **env):
-        """Of a job of account_jobs/. Returns the outcome, and the account as JSON."""
-        outcome, account = self.watched_account(JOBS / file, ranks, (name, seed), options, **env)
+    def account_of(self, job, ranks=2, seed=0, options=(), **env):
+        """Returns the outcome, and the account as JSON, of a job: a script and words behind it."""
+        outcome, account = self.watched_account((*job, seed), ranks, options, **env)
         self.assertIsNotNone(account, outcome.err)
         self.assertEqual(account["faults"], [], outcome.err)
         return outcome, account
 
-    def watched_account(self, script, ranks, arguments=(), options=(), **env):
+    def watched_account(self, job, ranks, options=(), **env):
         """Returns the outcome, and the account as JSON; None where no step could be recorded."""
         written = self.place / "watched.json"
         place = {"MASTER_ADDR": "127.0.0.1", "MASTER_PORT": str(free_port())}
         outcome = self.watch(
             TORCH_PYTHON,
             FORKED_RANKS,
-            str(ranks),
-            script,
-            *map(str, arguments),
+            *map(str, (ranks, *job)),
             options=("--account", "--every", "1", "--json", written, *options),
             env={"OMP_NUM_THREADS": "1", **watched_server().place, **place, **env},
         )
@@ -54,17 +62,18 @@ class AccountTest(WatchTest):
         return outcome, watched["account"]
 
     def check(self, name, seed):
-        expected = EXPECTED[name]
-        outcome, account = self.account_of(expected["file"], name, expected["ranks"], seed)
+        case = CASES[name]
+        truth = case.truth
+        outcome, account = self.account_of((case.script, *case.words), case.ranks, seed)
         shown = json.dumps(account["verdicts"], indent=1)
         first, *others = account["verdicts"]
-        self.assertEqual(first["kind"], expected["kind"], shown)
-        self.assertIn(expected["says"], first["sentence"])
-        self.assertIn(expected.get("why", ""), first["why"])
-        self.assertEqual(first["is_off"], expected["is_off"], shown)
+        self.assertEqual(first["kind"], truth.kind, shown)
+        self.assertIn(truth.says, first["sentence"])
+        self.assertIn(truth.why, first["why"])
+        self.assertEqual(first["is_off"], truth.is_off, shown)
         self.assertFalse(any(other["is_off"] for other in others), shown)
-        if expected["also"]:
-            self.assertIn(expected["also"], others[0]["sentence"])
+        if truth.also:
+            self.assertIn(truth.also, others[0]["sentence"])
         else:
             self.assertEqual(others, [])
         self.assertIn(f"ACCOUNT: {first['sentence'].split()[0]}", outcome.err)
@@ -74,7 +83,7 @@ class AccountTest(WatchTest):
         a weight, as a share of it.
         """
         env |= {"MICRO_BATCHES": str(micro_batches)}
-        _, account = self.account_of("bugs.py", "known_weights", ranks, **env)
+        _, account = self.account_of((BUGS, "known_weights"), ranks, **env)
         [group] = account["shown"]["groups"]
         self.assertEqual(len(group["weights"]), ranks)
         errors = []
@@ -96,13 +105,13 @@ class FastTest(AccountTest):
 
     def test_an_account_that_is_off_fails_the_job_that_asked_for_it(self):
         outcome, _ = self.account_of(
-            "bugs.py", "cleared_after_the_first", 2, options=("--fail-on-excess",)
+            (BUGS, "cleared_after_the_first"), options=("--fail-on-excess",)
         )
         self.assertEqual(outcome.status, 1)
 
     def test_a_share_of_the_parameters_is_enough(self):
         options = ("--sample", "0.5")
-        _, account = self.account_of("bugs.py", "overwritten_by_the_last", 2, options=options)
+        _, account = self.account_of((BUGS, "overwritten_by_the_last"), options=options)
         self.assertEqual(account["verdicts"][0]["kind"], "dropped")
         [group] = account["shown"]["groups"]
         self.assertLess(len(group["parameters"]), 4)
@@ -126,7 +135,8 @@ class SlowTest(AccountTest):
         seeds = range(20)
         seen = 0
         for seed in seeds:
-            _, account = self.account_of("bugs.py", "one_of_eight_counts_2_percent_more", 2, seed)
+            job = (BUGS, "one_of_eight_counts_2_percent_more")
+            _, account = self.account_of(job, seed=seed)
             verdict = account["verdicts"][0]
             seen += verdict["is_off"] and "3 of 8 weighs 1.02 x" in verdict["sentence"]
         self.assertEqual(seen, len(seeds))
@@ -138,7 +148,8 @@ class WatchedJobsTest(AccountTest):
     """
 
     def check_job(self, name):
-        outcome, account = self.watched_account(WATCHED_JOBS / f"{name}.py", 2)
+        case = WATCHED_CASES[name]
+        outcome, account = self.watched_account((case.script, *case.words), case.ranks)
         said = [] if account is None else account["verdicts"]
         is_off = any(verdict["is_off"] for verdict in said)
         self.assertEqual(is_off, name in OF_WRONG_GRADIENTS, outcome.err)
@@ -150,7 +161,7 @@ def one_watched_job(name):
     return lambda self: self.check_job(name)
 
 
-for job in json.loads((WATCHED_JOBS / "expected.json").read_text()):
+for job in WATCHED_CASES:
     if job not in STARTED_OTHERWISE:
         setattr(WatchedJobsTest, f"test_{job}", one_watched_job(job))
 
@@ -164,8 +175,8 @@ def one_test(name, seeds):
     return test
 
 
-for job, wanted in EXPECTED.items():
-    if wanted["fast"]:
+for job in CASES:
+    if job in FAST:
         setattr(FastTest, f"test_{job}", one_test(job, SEEDS[:1]))
     setattr(SlowTest, f"test_{job}", one_test(job, SEEDS))
 

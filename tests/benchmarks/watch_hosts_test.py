@@ -15,7 +15,7 @@ from pathlib import Path
 from program import PROGRAM, ROOT, ProgramTest, free_port
 from watch_test import TORCH_PYTHON
 
-IMPROPER = ROOT / "tests" / "harness" / "watch" / "jobs" / "improper.py"
+DDP = ROOT / "tests" / "harness" / "watch" / "jobs" / "ddp.py"
 STEPS, MICRO_BATCHES = 6, 4  # of the job
 AHEAD_S = 5000
 OTHER_CLOCK = ("unshare", "--time", "--monotonic", str(AHEAD_S), "--fork", "--kill-child")
@@ -51,7 +51,7 @@ class TwoHostsTest(ProgramTest):
                     *(PROGRAM, "watch", "--account", "--every", "2", "--keep", folder, "--"),
                     *(Path(TORCH_PYTHON).with_name("torchrun"), "--nnodes=2"),
                     *(f"--node-rank={node}", "--nproc-per-node=1"),
-                    *("--master-addr=127.0.0.1", f"--master-port={port}", IMPROPER),
+                    *("--master-addr=127.0.0.1", f"--master-port={port}", DDP, "improper"),
                 ],
                 stdout=subprocess.DEVNULL,
                 stderr=subprocess.PIPE,

@@ -1,25 +1,30 @@
 """gradsync watch on every wrapper with every policy that it can express: four ranks or eight of
 tests/harness/watch/jobs/by_policy.py, whose seed changes data, sizes, layers and micro-batches.
 
-    watch_policies_test.py [--seeds 1,2,3] [--tally FILE] [FastTest] [SlowTest] ...
+    watch_policies_test.py [--seeds 1,2,3] [--tally FILE] [RecordedTest] [LiveTest] [SlowTest] ...
 
 Of each stand the verdicts and the line, what each axis communicates and what of it is too much, and
 what a rank holds of gradients, to the byte: what the job's allocator gave out when the last
 micro-batch of a step begins, against the step's beginning and against the same job with another
-policy. No verdict depends on how long anything took, so that each cell runs once with each seed. At
-the end, and as JSON in FILE, stands how much of it was right.
+policy. No verdict depends on how long anything took, so that each cell runs once with each seed.
+RecordedTest judges what was recorded of the first seed. At the end, and as JSON in FILE, stands how
+much of it was right.
 """
 
+import functools
 import json
 import sys
 from dataclasses import dataclass, field
 
-from program import ROOT, free_port
+from program import ROOT
 from tallies import parse, run
-from watch_test import WatchTest, objects_in, watched_server
-from watch_verdict_test import launched_by_fork, needing_torch
+from truths import digest_of, marks_of
+from watch_verdict_test import Recorded, WatchedJobTest, needing_torch
 
-JOB = ROOT / "tests" / "harness" / "watch" / "jobs" / "by_policy.py"
+JOBS = ROOT / "tests" / "harness" / "watch" / "jobs"
+JOB = JOBS / "by_policy.py"
+MARKS = marks_of(JOB, [range(1, 1 + len(JOB.read_text().splitlines()))])
+DIGEST = digest_of([JOBS / f"{name}.py" for name in ("by_policy", "wrappers", "training")], *MARKS)
 RANKS = {"fully_shard_hybrid_tensor": 8}  # on each axis two
 USUAL_RANKS = 4
 WHOLE = "whole"  # in place of a policy: none is told, since it holds no more than another
@@ -178,8 +183,8 @@ NEEDED = {
     "ddp_python_reducer_inductor": "2.10",
     "ddp_python_reducer_in_a_function": "2.10",
 }
-# What is tested with every change.
-FAST = [
+# What runs with every change.
+LIVE = [
     ("ddp_python_reducer", "every"),
     ("fsdp1_hybrid_zero2", "all"),
     ("fsdp1_hybrid_zero2", "every"),
@@ -220,18 +225,12 @@ def policies_of(watched):
     return {policy["when"]: policy["held_bytes"] for policy in watched["per_step"]["policies"]}
 
 
-def numbered_lines():
-    """Returns the lines of the job that can be to change, by the comment that each has."""
-    lines = enumerate(JOB.read_text().splitlines(), 1)
-    return {line.partition("# line: ")[2]: number for number, line in lines if "# line: " in line}
-
-
 def count_of(axis, which, operation):
     """Returns how often a step has the operation; 0 of an axis that it does not use."""
     return axis[which].get(operation, {"count": 0})["count"] if axis else 0
 
 
-class PoliciesTest(WatchTest):
+class PoliciesTest(WatchedJobTest):
     def check(self, wrapper, policy):
         for seed in seeds:
             with self.subTest(wrapper, policy=policy, seed=seed):
@@ -242,7 +241,7 @@ class PoliciesTest(WatchTest):
         tally = tallies.setdefault(wrapper, Tally())
         tally.runs += 1
         ranks = RANKS.get(wrapper, USUAL_RANKS)
-        watched, outcome = self.watch_job(ranks, wrapper, policy, seed)
+        watched, printed, outcome, marks = self.seen(ranks, wrapper, policy, seed)
         if not expected.fails:
             tally.correct_jobs += 1
             tally.wrong_accusations += watched["has_excess"]
@@ -250,9 +249,9 @@ class PoliciesTest(WatchTest):
         self.assertEqual(outcome.status, status, outcome.err)
         self.assert_verdicts(watched, expected)
         tally.right_verdicts += 1
-        self.assert_line(watched, expected)
+        self.assert_line(watched, expected, marks)
         tally.right_lines += 1
-        lines = sorted(objects_in(outcome.out), key=lambda line: line["rank"])
+        lines = sorted(printed, key=lambda line: line["rank"])
         self.assertEqual([line["rank"] for line in lines], list(range(len(lines))))
         self.assertEqual(len(lines), 0 if expected.job_fails else ranks)
         if lines:
@@ -264,23 +263,8 @@ class PoliciesTest(WatchTest):
             held = Held(policies_of(watched) or {WHOLE: 0}, expected.holds, lines)
             self.check_held(held, seen_holding.setdefault((wrapper, seed), []), tally)
 
-    def watch_job(self, ranks, *words):
-        """Returns what was watched, and the outcome."""
-        file = self.place / "watched.json"
-        outcome = self.watch(
-            *launched_by_fork(JOB, ranks),
-            *words,
-            options=("--json", file, "--fail-on-excess"),
-            python=None,
-            env={
-                "MASTER_ADDR": "127.0.0.1",
-                "MASTER_PORT": str(free_port()),
-                "OMP_NUM_THREADS": "1",
-                "TORCHINDUCTOR_CACHE_DIR": str(self.place / "inductor"),
-                **watched_server().place,
-            },
-        )
-        return json.loads(file.read_text()), outcome
+    def seen(self, ranks, *words):
+        return *self.watch_job(ranks, JOB, *words), MARKS
 
     def check_held(self, held, others, tally):
         """`others`: the same job with other policies, as far as they have run."""
@@ -301,10 +285,10 @@ class PoliciesTest(WatchTest):
         self.assertEqual(watched["has_excess"], expected.fails, shown)
         self.assertEqual(watched["faults"], [])
 
-    def assert_line(self, watched, expected):
+    def assert_line(self, watched, expected, marks):
         changes = [verdict["change"] for verdict in watched["verdicts"] if verdict["change"]]
         named = [(changes[0]["file"], changes[0]["line"])] if changes else []
-        lines = [(str(JOB), numbered_lines()[expected.line])] if expected.line else []
+        lines = [(str(JOB), marks[f"# line: {expected.line}"])] if expected.line else []
         self.assertEqual(named, lines)
 
     def assert_counts(self, watched, lines):
@@ -346,7 +330,16 @@ class PoliciesTest(WatchTest):
                 self.assertEqual(more_bytes, line["tensor_bytes"] - others_line["tensor_bytes"])
 
 
-class FastTest(PoliciesTest):
+class RecordedTest(Recorded, PoliciesTest):
+    """The whole table, as it was recorded."""
+
+    def seen(self, ranks, wrapper, policy, seed):
+        words = wrapper, policy, str(seed)
+        run = functools.partial(self.watch_job, ranks, JOB, *words)
+        return self.judged(f"policies_{wrapper}", " ".join(words), DIGEST, MARKS, run)
+
+
+class LiveTest(PoliciesTest):
     """Some of the table."""
 
 
@@ -359,10 +352,11 @@ def add_test(case, wrapper, policy):
     setattr(case, f"test_{wrapper}_{policy}", needs_torch(lambda s: s.check(wrapper, policy)))
 
 
-for cell in FAST:
-    add_test(FastTest, *cell)
+for cell in LIVE:
+    add_test(LiveTest, *cell)
 for each in TABLE:
     for which in TABLE[each]:
+        add_test(RecordedTest, each, which)
         add_test(SlowTest, each, which)
 
 

@@ -15,7 +15,7 @@ from program import ROOT, free_port
 from trace_rules import TraceRules
 from watch_test import RANKS, TORCH_PYTHON, WatchTest, of_kind
 
-IMPROPER = ROOT / "tests" / "harness" / "watch" / "jobs" / "improper.py"
+DDP = ROOT / "tests" / "harness" / "watch" / "jobs" / "ddp.py"
 STEPS, MICRO_BATCHES = 6, 4  # of the job
 
 
@@ -50,7 +50,7 @@ class WatchedJobTest(WatchTest):
             Path(TORCH_PYTHON).with_name("torchrun"),
             f"--nproc-per-node={RANKS}",
             f"--master-port={free_port()}",
-            IMPROPER,
+            *(DDP, "improper"),
             options=(
                 *("--json", folder / "watch.json", "--trace", folder / "trace.json"),
                 *("--prometheus", folder / "job.prom", "--steps-json", folder / "steps.jsonl"),
@@ -85,7 +85,7 @@ class ReportTest(WatchedJobTest):
             page = Page(text)
             self.assertEqual(page.complaints, [])
             self.assertIn("ynchronizes in every micro-batch", page.text)
-            self.assertIn(f"{IMPROPER}:", page.text)
+            self.assertIn(f"{DDP}:", page.text)
 
     def test_csv_has_a_line_per_operation(self):
         head, *lines = self.report(self.job.json, "--format", "csv").splitlines()
@@ -147,9 +147,9 @@ class ExportedTest(WatchedJobTest):
     def test_prometheus_has_the_series(self):
         lines = self.job.prometheus.read_text().splitlines()
         for rank in range(RANKS):
-            self.assertIn(f'gradsync_steps_total{{job="improper.py",rank="{rank}"}} {STEPS}', lines)
+            self.assertIn(f'gradsync_steps_total{{job="ddp.py",rank="{rank}"}} {STEPS}', lines)
         excess = self.written["series"]["excess_bytes"]
-        self.assertIn(f'gradsync_step_excess_bytes{{job="improper.py"}} {excess}', lines)
+        self.assertIn(f'gradsync_step_excess_bytes{{job="ddp.py"}} {excess}', lines)
 
 
 class PredictTest(WatchedJobTest):

@@ -1,15 +1,12 @@
-"""gradsync watch from end to end: each training script of tests/harness/watch/jobs/ as a real job,
-with the verdict and the line that it deserves, and the collectives that it counted itself.
+"""gradsync watch from end to end: each job of tests/harness/watch/jobs/, with the verdict and the
+line that it deserves, and the collectives that it counted itself.
 
     watch_verdict_test.py [--repetitions N] [--tally FILE] [VerdictTest] [TorchrunTest] ...
 
-Each script runs N times (once), whatever came of the times before. At the end, and as JSON in FILE,
-stands how often the verdict was right, and on how many ranks each collective was counted. Where
-expected.json names a "torch", the script runs from that version on; before, torch itself fails.
-"ranks" are two and "wastes" none unless it says more; where a job "varies", how many micro-batches
-are usual depends on which of its steps were seen; "calls" are how often a step calls for one of
-these, from one line, "axes" are counts of a step by what process groups do, and "holds" is the
-policy of which the script itself notes what it holds of gradients.
+RecordedTest judges what was recorded of the jobs, and runs them where this Python has another
+torch; the others run them, N times (once), whatever came of the times before. At the end, and as
+JSON in FILE, stands how often the verdict was right, and on how many ranks each collective was
+counted.
 """
 
 import json
@@ -22,41 +19,22 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from program import PROGRAM, ROOT, Outcome, free_port
+from recordings import HOW, IS_ON, record, recorded, unpack
 from tallies import parse, run
-from watch_test import (
-    CACHE,
-    FORKED_RANKS,
-    RANKS,
-    TORCH_PYTHON,
-    WatchTest,
-    objects_in,
-    watched_server,
-)
+from truths import TO_CHANGE, jobs_in, with_lines
+from watch_test import CACHE, FORKED_RANKS, TORCH_PYTHON, WatchTest, objects_in, watched_server
 
 JOBS = ROOT / "tests" / "harness" / "watch" / "jobs"
-EXPECTED = json.loads((JOBS / "expected.json").read_text())
+CASES = jobs_in(JOBS)
 SAY_TORCH = "import importlib.metadata; print(importlib.metadata.version('torch'))"
 WATCHING_RANK = ROOT / "tests" / "harness" / "python" / "watching_rank.py"
-# Every rank that torchrun starts imports torch by itself. The others are forked in CI.
-UNDER_TORCHRUN = ("no_sync",)
-BY_THEMSELVES = ("forked_by_itself",)
 BY_MPIRUN = ("by_mpi",)
-# Of forked ones: what differs from another script's in what leads to the same verdict.
-NIGHTLY = (
-    "plain", "overlapped_by_hand", "baseline", "mirrored", "never", "fsdp1_no_sync", "two_models",
-    "evaluation", "scaler", "short_window", "sharpness", "by_hand", "local_sgd",
-    "compiled_by_inductor", "accelerate_baseline", "varying", "closure", "told_to", "perturbed",
-    "noise_scale", "hsdp_undone", "hsdp_all_deferred", "hsdp_cleared", "fsdp1_hybrid",
-    "replicate_deferred", "replicate_never", "replicate_over_ddp", "replicate_over_ddp_deferred",
-    "replicate_over_ddp_improper", "fsdp1_hybrid_no_sync", "fsdp_tensor_no_sync",
-    "hsdp_last_backward", "hsdp_mixed_replicas_deferred", "hsdp_mixed_all_deferred",
-    "varying_no_sync", "varying_fixed", "one_f_one_b_every", "one_f_one_b_never",
-    "adversarial_accumulating", "adversarial_apart",
-    "lbfgs_accumulating", "checkpointed", "checkpointed_no_sync", "fsdp_checkpointed", "ema",
-    "evaluation_within", "local_sgd_at_the_end", "post_local_sgd", "pipelining_fsdp",
-    "pipelining", "ema_no_sync", "adversarial_apart_no_sync", "checkpointed_reentrant", "fgm",
-    "hsdp_never", "gradient_penalty",
-)  # fmt: skip
+# Run with every change: under torchrun, each of whose ranks imports torch by itself; as a program
+# that forks its ranks; and, forked from a process that has imported torch, what the watcher sees in
+# ways of its own.
+UNDER_TORCHRUN = ("baseline_fixed",)
+BY_THEMSELVES = ("baseline_fixed",)
+LIVE = ("cleared_by_hand", "compiled", "fsdp1", "hsdp_mixed", "one_f_one_b_fixed", "chatter")
 
 
 @dataclass
@@ -74,49 +52,34 @@ tallies = {}  # by job
 repetitions = 1
 
 
-def launched_by_torchrun(script, ranks):
+def launched_by_torchrun(ranks, *job):
     torchrun = Path(TORCH_PYTHON).with_name("torchrun")
-    return (torchrun, f"--nproc-per-node={ranks}", f"--master-port={free_port()}", script)
+    return (torchrun, f"--nproc-per-node={ranks}", f"--master-port={free_port()}", *job)
 
 
-def launched_by_fork(script, ranks):
-    return (TORCH_PYTHON, FORKED_RANKS, ranks, script)
+def launched_by_fork(ranks, *job):
+    return (TORCH_PYTHON, FORKED_RANKS, ranks, *job)
 
 
-def launched_by_itself(script, ranks):
-    return (TORCH_PYTHON, script)
+def launched_by_itself(ranks, *job):
+    return (TORCH_PYTHON, *job, "--forked")
 
 
-def launched_by_mpirun(script, ranks):
+def launched_by_mpirun(ranks, *job):
     options = ("--allow-run-as-root", "--oversubscribe", "--bind-to", "none")
-    return ("mpirun", *options, "-n", ranks, TORCH_PYTHON, script)
+    return ("mpirun", *options, "-n", ranks, TORCH_PYTHON, *job)
 
 
-def line_with(script, mark):
-    for number, line in enumerate(script.read_text().splitlines(), 1):
-        if mark in line:
-            return number
-    return None
-
-
-class JobTest(WatchTest):
-    launched = staticmethod(launched_by_torchrun)
+class WatchedJobTest(WatchTest):
+    launched = staticmethod(launched_by_fork)
 
     def place_of_server(self):
-        return {}
+        return watched_server().place
 
-    def check(self, name):
-        for repetition in range(repetitions):
-            with self.subTest(name, repetition=repetition):
-                self.check_once(name, self.place / f"watched{repetition}.json")
-
-    def check_once(self, name, file):
-        expected = EXPECTED[name]
-        tally = tallies.setdefault(name, Tally())
-        tally.runs += 1
-        self.ranks = expected.get("ranks", RANKS)
+    def watch_job(self, ranks, *job):
+        file = self.place / "watched.json"
         outcome = self.watch(
-            *self.launched(JOBS / f"{name}.py", self.ranks),
+            *self.launched(ranks, *job),
             options=("--json", file, "--fail-on-excess"),
             python=None,
             env={
@@ -127,69 +90,114 @@ class JobTest(WatchTest):
                 **self.place_of_server(),
             },
         )
+        return json.loads(file.read_text()), objects_in(outcome.out), outcome
+
+
+class Recorded:
+    """Of jobs that were recorded. Where that is of another torch they run, and where it is not of
+    the job as it is they have to be recorded anew.
+    """
+
+    def judged(self, kind, name, digest, marks, run):
+        """Returns what `run()` does: what is watched, the job's lines, and how all ended; and the
+        numbers of the lines that have marks.
+        """
+        recording = recorded(kind).get(name, {"torch": TORCH, "digest": None})
+        if recording["torch"] != TORCH and not IS_ON:
+            return *run(), marks
+        if (recording["torch"], recording["digest"]) == (TORCH, digest):
+            folder = self.place / name
+            unpack(recording, folder)
+            outcome = self.call("report", folder, "--format", "json")
+            self.assertEqual(outcome.status, 0, f"{outcome.err}{HOW}")
+            watched = json.loads(outcome.out)
+            ended = Outcome(recording["status"], "", HOW)
+            return watched, recording["printed"], ended, recording["marks"]
+        self.assertTrue(IS_ON, f"{name} has changed: {HOW}")
+        watched, printed, outcome = run()
+        of = {"torch": TORCH, "digest": digest, "status": outcome.status}
+        record(kind, name, self.events_folder(), **of, marks=marks, printed=printed)
+        return watched, printed, outcome, marks
+
+
+class JobTest(WatchedJobTest):
+    def check(self, name):
+        for repetition in range(repetitions):
+            with self.subTest(name, repetition=repetition):
+                self.check_once(CASES[name])
+
+    def seen(self, case):
+        return *self.watch_job(case.ranks, case.script, *case.words), case.marks
+
+    def check_once(self, case):
+        truth = case.truth
+        tally = tallies.setdefault(case.name, Tally())
+        tally.runs += 1
+        self.ranks = case.ranks
+        watched, printed, outcome, self.marks = self.seen(case)
         # Not by the exit status: a job that dies by itself may end with 1, too.
-        watched = json.loads(file.read_text())
-        if watched["has_excess"] and not expected["fails"]:
+        if watched["has_excess"] and not truth.fails:
             tally.wrong_accusations += 1
-        self.assertEqual(outcome.status, 1 if expected["fails"] else 0, outcome.err)
-        self.assert_counts(watched, outcome, tally)
-        self.assert_verdicts(watched, expected)
-        self.assert_line(watched, JOBS / f"{name}.py")
-        self.assert_wastes(watched, JOBS / f"{name}.py", expected.get("wastes", []))
-        for kind, calls in expected.get("calls", {}).items():
+        self.assertEqual(outcome.status, 1 if truth.fails else 0, outcome.err)
+        self.assert_counts(watched, printed, tally)
+        self.assert_verdicts(watched, truth)
+        self.assert_line(watched, case)
+        self.assert_wastes(watched, case)
+        for kind, calls in truth.calls.items():
             [waste] = [waste for waste in watched["wastes"] if waste["kind"] == kind]
             self.assertEqual([place["calls"] for place in waste["places"]], [calls], waste)
-        if "holds" in expected:
-            self.assert_held(watched, outcome, expected["holds"])
+        if truth.holds:
+            self.assert_held(watched, printed, truth.holds)
         tally.right_verdicts += 1
 
-    def assert_verdicts(self, watched, expected):
+    def assert_verdicts(self, watched, truth):
         shown = json.dumps(watched["verdicts"], indent=1)
         verdict, *others = watched["verdicts"]
         self.assertEqual(watched["faults"], [])
-        self.assertEqual(verdict["kind"], expected["kind"], shown)
-        self.assertEqual([other["kind"] for other in others], expected["also"], shown)
-        if expected["why"]:
-            self.assertIn(expected["why"], verdict["why"])
-        self.assertEqual(watched["has_excess"], expected["fails"])
-        self.assertEqual(watched["per_step"]["micro_batches"], expected["micro_batches"])
-        self.assertEqual(watched["per_step"]["synchronized"], expected["synchronized"])
-        if "flags" in expected:
+        self.assertEqual(verdict["kind"], truth.kind, shown)
+        self.assertEqual([other["kind"] for other in others], list(truth.also), shown)
+        if truth.why:
+            self.assertIn(with_lines(truth.why, self.marks), verdict["why"])
+        self.assertEqual(watched["has_excess"], truth.fails)
+        self.assertEqual(watched["per_step"]["micro_batches"], truth.micro_batches)
+        self.assertEqual(watched["per_step"]["synchronized"], truth.synchronized)
+        if truth.flags:
             names = ("name", "is_on_root", "line", "on", "off")
             flags = [[flag[name] for name in names] for flag in watched["flags"]]
-            self.assertEqual(flags, expected["flags"])
+            expected = [[name, on, self.marks[f"# {name}"], *n] for name, on, *n in truth.flags]
+            self.assertEqual(flags, expected)
         axes = {axis["role"]: axis for axis in watched["per_step"]["axes"] or []}
-        for role, counts in expected.get("axes", {}).items():
+        for role, counts in truth.axes.items():
             for which, operations in counts.items():
                 got = {op: sums["count"] for op, sums in axes[role][which].items()}
                 self.assertEqual(got, operations, f"{which} of {role}")
 
-    def assert_held(self, watched, outcome, when):
+    def assert_held(self, watched, printed, when):
         """What one policy is said to hold of gradients is what the job found that it does."""
         [policy] = [one for one in watched["per_step"]["policies"] if one["when"] == when]
-        for line in objects_in(outcome.out):
+        for line in printed:
             self.assertEqual(policy["held_bytes"], line["held_bytes"], policy["null_reasons"])
 
-    def assert_line(self, watched, script):
+    def assert_line(self, watched, case):
         changes = [verdict["change"] for verdict in watched["verdicts"] if verdict["change"]]
-        line = line_with(script, "# to change")
-        expected = (str(script), line) if line else None
+        expected = (str(case.script), self.marks[TO_CHANGE]) if case.truth.names_line else None
         named = (changes[0]["file"], changes[0]["line"]) if changes else None
         self.assertEqual(named, expected)
 
-    def assert_wastes(self, watched, script, expected):
+    def assert_wastes(self, watched, case):
         wastes = watched["wastes"]
         shown = json.dumps(wastes, indent=1)
-        self.assertEqual([waste["kind"] for waste in wastes], expected, shown)
+        self.assertEqual([waste["kind"] for waste in wastes], list(case.truth.wastes), shown)
         for waste in wastes:
             named = (waste["change"]["file"], waste["change"]["line"])
-            line = line_with(script, f"# the waste: {waste['kind']}")
-            self.assertEqual(named, (str(script), line or line_with(script, "# the waste")))
+            mark = f"# the waste: {waste['kind']}"
+            line = self.marks[mark if mark in self.marks else "# the waste"]
+            self.assertEqual(named, (str(case.script), line))
             self.assertGreater(waste["saved_s"], 0)
             self.assertLess(waste["saved_s"], watched["per_step"]["step_s"])
 
-    def assert_counts(self, watched, outcome, tally):
-        counted = {line["rank"]: line["collectives"] for line in objects_in(outcome.out)}
+    def assert_counts(self, watched, printed, tally):
+        counted = {line["rank"]: line["collectives"] for line in printed}
         self.assertEqual(sorted(counted), list(range(self.ranks)))
         seen = {rank["rank"]: rank["collectives"] for rank in watched["ranks"]}
         tally.ranks += len(counted)
@@ -197,45 +205,54 @@ class JobTest(WatchTest):
         self.assertEqual(seen, counted)
 
 
-class ForkedTest(JobTest):
-    """Of scripts whose ranks are forked from a process that has imported torch."""
+class RecordedTest(Recorded, JobTest):
+    """All jobs, as they were recorded."""
 
-    launched = staticmethod(launched_by_fork)
+    def seen(self, case):
+        kind = f"jobs_{case.script.stem}"
+        run = lambda: super(RecordedTest, self).seen(case)[:3]  # noqa: E731
+        return self.judged(kind, case.name, case.digest, case.marks, run)
+
+
+class VerdictTest(JobTest):
+    """Jobs whose ranks are forked, with every change."""
+
+
+class SlowVerdictTest(JobTest):
+    """The others."""
+
+
+class StartedTest(JobTest):
+    """Jobs whose ranks are not forked from the server."""
+
+    launched = staticmethod(launched_by_torchrun)
 
     def place_of_server(self):
-        return watched_server().place
+        return {}
 
 
-class VerdictTest(ForkedTest):
-    """What every change is tested with."""
-
-
-class SlowVerdictTest(ForkedTest):
-    """More of these, each like another script but for one thing."""
-
-
-class TorchrunTest(JobTest):
+class TorchrunTest(StartedTest):
     """As users start them."""
 
 
-class SlowTorchrunTest(JobTest):
+class SlowTorchrunTest(StartedTest):
     """The others, as users start them."""
 
 
-class ByThemselvesTest(JobTest):
-    """Scripts that start their ranks."""
+class ByThemselvesTest(StartedTest):
+    """Programs that start their ranks."""
 
     launched = staticmethod(launched_by_itself)
 
 
 class InProcessTest(JobTest):
-    """The same scripts in ranks that watch themselves: the same verdicts, lines and counts."""
+    """The same jobs in ranks that watch themselves: the same verdicts, lines and counts."""
 
     def watch(self, *launched, options, env, **_):
-        python, forked, count, script = launched
+        python, forked, count, *job = launched
         json_file = Path(options[1])
         done = subprocess.run(
-            [str(word) for word in (python, forked, count, WATCHING_RANK, json_file, script)],
+            [str(word) for word in (python, forked, count, WATCHING_RANK, json_file, *job)],
             capture_output=True,
             text=True,
             timeout=600,
@@ -254,17 +271,15 @@ class InProcessTest(JobTest):
         status = 1 if done.returncode == 0 and seen[0]["json"]["has_excess"] else done.returncode
         return Outcome(status, done.stdout, done.stderr)
 
-    launched = staticmethod(launched_by_fork)
-
 
 @unittest.skipIf(shutil.which("mpirun") is None, "mpirun is not installed")
-class MpirunTest(JobTest):
-    """Scripts whose ranks meet past torch.distributed: each is a job of its own to the watcher."""
+class MpirunTest(StartedTest):
+    """Jobs whose ranks meet past torch.distributed: each is a job of its own to the watcher."""
 
     launched = staticmethod(launched_by_mpirun)
 
-    def assert_counts(self, watched, outcome, tally):
-        self.assertEqual(len(objects_in(outcome.out)), RANKS)
+    def assert_counts(self, watched, printed, tally):
+        self.assertEqual(len(printed), self.ranks)
         for rank in watched["ranks"]:
             self.assertEqual(rank["collectives"], {})
 
@@ -276,29 +291,27 @@ def as_numbers(version):
 
 def needing_torch(version):
     """Skips a test where torch is older."""
-    is_too_old = as_numbers(version) > TORCH
+    is_too_old = as_numbers(version) > as_numbers(TORCH)
     return unittest.skipIf(is_too_old, f"torch itself fails there before {version}")
 
 
 def add_test(case, name):
-    needs_torch = needing_torch(EXPECTED[name].get("torch", "0.0"))
+    needs_torch = needing_torch(CASES[name].torch)
     setattr(case, f"test_{name}", needs_torch(lambda self: self.check(name)))
 
 
-TORCH = as_numbers(
-    subprocess.run([TORCH_PYTHON, "-c", SAY_TORCH], capture_output=True, text=True).stdout
-)
-for each in EXPECTED:
-    if each in UNDER_TORCHRUN:
-        add_test(TorchrunTest, each)
-    elif each in BY_THEMSELVES:
-        add_test(ByThemselvesTest, each)
-    elif each in BY_MPIRUN:
+TORCH = subprocess.run([TORCH_PYTHON, "-c", SAY_TORCH], capture_output=True, text=True).stdout
+TORCH = TORCH.strip()
+for each in CASES:
+    if each in BY_MPIRUN:
         add_test(MpirunTest, each)
-    else:
-        add_test(SlowVerdictTest if each in NIGHTLY else VerdictTest, each)
-        add_test(SlowTorchrunTest, each)
-        add_test(InProcessTest, each)
+        continue
+    if each in BY_THEMSELVES:
+        add_test(ByThemselvesTest, each)
+    add_test(TorchrunTest if each in UNDER_TORCHRUN else SlowTorchrunTest, each)
+    add_test(VerdictTest if each in LIVE else SlowVerdictTest, each)
+    add_test(RecordedTest, each)
+    add_test(InProcessTest, each)
 
 
 def text_of(tally):

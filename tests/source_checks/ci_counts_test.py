@@ -21,7 +21,8 @@ ROOT = Path(__file__).resolve().parents[2]
 GATES = ROOT / "benchmarks" / "gates"
 PROGRAM = os.environ.get("GRADSYNC_PROGRAM", str(ROOT / "build/release/gradsync"))
 TORCH_PYTHON = os.environ.get("GRADSYNC_TEST_PYTHON", sys.executable)
-JOBS = ROOT / "tests" / "harness" / "watch" / "jobs"
+DDP = ROOT / "tests" / "harness" / "watch" / "jobs" / "ddp.py"
+PROPER, IMPROPER = ("baseline", "fixed"), ("improper",)
 TOOLS = "bash cat env rm uname"
 SKIPPED = 77
 DEADLINE_S = 600
@@ -99,8 +100,8 @@ class CountsInCi(unittest.TestCase):
             timeout=DEADLINE_S,
         )
 
-    def job(self, name):
-        return shlex.join(["python3", str(FORKED_RANKS), "2", str(JOBS / name)])
+    def job(self, words):
+        return shlex.join(["python3", str(FORKED_RANKS), "2", str(DDP), *words])
 
     # GitHub
 
@@ -123,17 +124,17 @@ class CountsInCi(unittest.TestCase):
         return done
 
     def test_they_pass_and_then_find_a_lost_no_sync(self):
-        written = self.run_action(command=self.job("no_sync.py"), update="true")
+        written = self.run_action(command=self.job(PROPER), update="true")
         self.assertEqual(written.returncode, 0, written.stderr)
-        passed = self.run_action(command=self.job("no_sync.py"))
+        passed = self.run_action(command=self.job(PROPER))
         self.assertEqual(passed.returncode, 0, passed.stderr)
         self.assertIn("VERDICT: PASSED", passed.stdout)
-        failed = self.run_action(command=self.job("improper.py"), **{"time-budget": "10m"})
+        failed = self.run_action(command=self.job(IMPROPER), **{"time-budget": "10m"})
         self.assertEqual(failed.returncode, 1, failed.stderr)
         summary = (self.place / "step_summary.md").read_text()
         self.assertIn("### gradsync: PASSED", summary)
         self.assertIn("### gradsync: NOT PASSED", summary)
-        self.assertRegex(summary, r"change improper\.py line \d+: enclose the forward")
+        self.assertRegex(summary, r"change ddp\.py line \d+: enclose the forward")
         seen = self.place / "gradsync-counts"
         for name in ("gate.json", "watch.json", "counts.json", "job.log"):
             self.assertTrue((seen / name).exists(), name)
@@ -165,7 +166,7 @@ class CountsInCi(unittest.TestCase):
         inputs = {
             name: str(given.get("default", "")) for name, given in spec["spec"]["inputs"].items()
         }
-        inputs["command"] = self.job("improper.py")
+        inputs["command"] = self.job(IMPROPER)
         done = self.run_gitlab(job, inputs)
         self.assertEqual(done.returncode, 1, done.stderr)
         self.assertIn("VERDICT: NOT PASSED", done.stdout)

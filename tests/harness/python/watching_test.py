@@ -386,11 +386,11 @@ class SeveralProcessesTest(WatchingTest):
 
     def test_ranks_of_a_launcher_all_know_what_all_did(self):
         """Those of torchrun are in callbacks_test.py."""
-        jobs = ROOT / "tests" / "harness" / "watch" / "jobs"
+        job = (ROOT / "tests" / "harness" / "watch" / "jobs" / "ddp.py", "improper")
         file = self.place / "seen"
         script = Path(__file__).with_name("watching_rank.py")
         place = {"MASTER_PORT": str(free_port())}
-        done = server().run(script, file, jobs / "improper.py", ranks=2, env=environment(**place))
+        done = server().run(script, file, *job, ranks=2, env=environment(**place))
         self.assertEqual(done.returncode, 0, done.stderr)
         seen = [json.loads(Path(f"{file}.{rank}.json").read_text()) for rank in range(2)]
         self.assertEqual(seen[0], seen[1])

@@ -1,6 +1,6 @@
 """Public bugs that made gradients wrong while losses looked right, each as a small job on gloo:
 what it did to the gradient, rebuilt in a few lines, with its address. Others, as they are met, have
-none. expected.json has what the account is to say.
+none.
 """
 
 import os
@@ -18,7 +18,6 @@ from training import (
     backward,
     batches,
     make_model,
-    named,
     run,
     sgd,
     train_by_hand,
@@ -26,12 +25,16 @@ from training import (
     train_experts,
     train_sharded,
 )
-
-bugs = {}
+from truths import Account, job, off
 
 
 def gradients_of(model):
     return [p.grad for p in model.parameters() if p.grad is not None]
+
+
+def unless(is_fixed, wrong):
+    """Returns the function that does what is wrong; None: the job is to be right."""
+    return None if is_fixed else wrong
 
 
 def overwrite_shards(model, i, count):
@@ -42,42 +45,55 @@ def overwrite_shards(model, i, count):
 # ---- dropped ---------------------------------------------------------------------------------
 
 
-@named(bugs)
-def overwritten_by_the_last():
+@job(off("dropped", "micro-batches 1 to 3 of 4 weigh 0: only the last counts"), fixed=Account())
+def overwritten_by_the_last(is_fixed):
     """A buffer that is shared is copied, not added, into the gradient that is kept: all but the
     last micro-batch are lost. https://github.com/ServiceNow/Fast-LLM/issues/550
     """
-    train_ddp(between=lambda model: model.zero_grad())
+    train_ddp(between=unless(is_fixed, lambda model: model.zero_grad()))
 
 
-@named(bugs)
-def overwritten_but_for_one_layer():
+@job(
+    off("dropped", "micro-batches 1 to 3 of 4 weigh 0: only the last counts in 0.weight, 0.bias"),
+    fixed=Account(),
+)
+def overwritten_but_for_one_layer(is_fixed):
     """The same where one layer's buffer is its own: that layer is right.
     https://github.com/ServiceNow/Fast-LLM/pull/551
     """
-    train_ddp(between=lambda model: model.module[0].zero_grad())
+    train_ddp(between=unless(is_fixed, lambda model: model.module[0].zero_grad()))
 
 
-@named(bugs)
-def finalized_in_every_micro_batch():
+@job(
+    off("dropped", "micro-batches 1 to 3 of 4 weigh 0: only the last counts"),
+    ranks=4,
+    fixed=Account(),
+)
+def finalized_in_every_micro_batch(is_fixed):
     """Replicas of shards finish a step's gradient in every micro-batch, and the next one clears it.
     https://github.com/NVIDIA/Megatron-LM/pull/7186
     """
     mesh = init_device_mesh("cpu", (2, 2), mesh_dim_names=("replicas", "shards"))
-    train_sharded(fully_shard(make_model(), mesh=mesh), before_backward=overwrite_shards)
+    train_sharded(
+        fully_shard(make_model(), mesh=mesh), before_backward=unless(is_fixed, overwrite_shards)
+    )
 
 
-@named(bugs)
-def every_micro_batch_a_boundary():
+@job(off("dropped", "micro-batches 1 to 3 of 4 weigh 0: only the last counts"), fixed=Account())
+def every_micro_batch_a_boundary(is_fixed):
     """Each backward passes for the last of its step, and what is to be read is set anew.
     https://github.com/allenai/open-instruct/pull/1498
     """
     model = make_model()
     optimizer = sgd(model)
     for step in batches():
+        kept = []
         for inputs, targets in step:
             backward(model, inputs, targets)
             averaged = [gradient.clone() for gradient in gradients_of(model)]
+            if is_fixed and kept:
+                averaged = [a + b for a, b in zip(kept, averaged, strict=True)]
+            kept = averaged
             for parameter in model.parameters():
                 parameter.grad = None
         for parameter, gradient in zip(model.parameters(), averaged, strict=True):
@@ -87,8 +103,15 @@ def every_micro_batch_a_boundary():
         optimizer.zero_grad()
 
 
-@named(bugs)
-def reduced_before_the_last_is_added():
+@job(
+    off(
+        "separate",
+        "rank 0 against rank 1 read different gradients",
+        "ranks have other parameters before step 2",
+    ),
+    fixed=Account(),
+)
+def reduced_before_the_last_is_added(is_fixed):
     """Ranks reduce what was accumulated before the last micro-batch is, and each adds its own.
     https://github.com/deepspeedai/DeepSpeed/pull/7985
     """
@@ -97,22 +120,32 @@ def reduced_before_the_last_is_added():
     for step in batches():
         for inputs, targets in step[:-1]:
             backward(model, inputs, targets)
-        average(model)
+        if not is_fixed:
+            average(model)
         backward(model, *step[-1])
+        if is_fixed:
+            average(model)
         optimizer.step()
         optimizer.zero_grad()
 
 
-@named(bugs)
-def sharded_and_overwritten():
+@job(off("dropped", "micro-batches 1 to 3 of 4 weigh 0: only the last counts"), fixed=Account())
+def sharded_and_overwritten(is_fixed):
     """A reduced shard takes the place of the one that was accumulated, as FSDP does with CPU
     offloading outside of no_sync. https://github.com/instructlab/training/issues/414
     """
-    train_sharded(fully_shard(make_model()), before_backward=overwrite_shards)
+    train_sharded(fully_shard(make_model()), before_backward=unless(is_fixed, overwrite_shards))
 
 
-@named(bugs)
-def reduced_in_the_last_alone():
+@job(
+    off(
+        "separate",
+        "rank 0 against rank 1 read different gradients",
+        "ranks have other parameters before step 2",
+    ),
+    fixed=Account(),
+)
+def reduced_in_the_last_alone(is_fixed):
     """Ranks reduce what the last micro-batch added, and keep the earlier ones to themselves.
     https://github.com/pytorch/pytorch/pull/125484
     """
@@ -123,6 +156,8 @@ def reduced_in_the_last_alone():
             before = [g.clone() for g in gradients_of(model)] if i else []
             backward(model, inputs, targets)
         for gradient, earlier in zip(gradients_of(model), before, strict=True):
+            if is_fixed:
+                earlier.zero_()
             gradient.sub_(earlier)
             dist.all_reduce(gradient)
             gradient.div_(dist.get_world_size()).add_(earlier)
@@ -133,46 +168,47 @@ def reduced_in_the_last_alone():
 # ---- amplified -------------------------------------------------------------------------------
 
 
-@named(bugs)
-def doubled_in_every_micro_batch():
+@job(off("unequal", "micro-batches weigh 8 4 2 1"), fixed=Account())
+def doubled_in_every_micro_batch(is_fixed):
     """A buffer is added to itself before each micro-batch: 2^N.
     https://github.com/NVIDIA/Megatron-LM/issues/6660
     """
-    train_ddp(between=lambda model: [g.mul_(2) for g in gradients_of(model)])
+    train_ddp(between=unless(is_fixed, lambda model: [g.mul_(2) for g in gradients_of(model)]))
 
 
-@named(bugs)
-def accumulated_gradient_scaled_again():
+@job(off("unequal", "micro-batches weigh 1 2 4 8"), fixed=Account())
+def accumulated_gradient_scaled_again(is_fixed):
     """What was accumulated is divided by the number of ranks before each micro-batch, what is added
     is not. https://github.com/NVIDIA/Megatron-LM/pull/3023
     """
     ranks = dist.get_world_size()
-    train_ddp(between=lambda model: [g.div_(ranks) for g in gradients_of(model)])
+    train_ddp(between=unless(is_fixed, lambda model: [g.div_(ranks) for g in gradients_of(model)]))
 
 
-@named(bugs)
-def reduced_again_and_again():
+@job(off("unequal", "micro-batches weigh 8 4 2 1"), fixed=Account())
+def reduced_again_and_again(is_fixed):
     """The accumulated gradient, and not what was added to it, is summed over ranks behind every
     micro-batch. https://github.com/deepspeedai/Megatron-DeepSpeed/pull/42
     """
-    train_by_hand(make_model(), lambda model: None, lambda model: average(model, factor=1))
+    again = unless(is_fixed, lambda model: average(model, factor=1))
+    train_by_hand(make_model(), average if is_fixed else lambda model: None, again)
 
 
 # ---- factors ---------------------------------------------------------------------------------
 
 
-@named(bugs)
-def experts_doubled():
+@job(off("groups_differ", "expert.weight, expert.bias weigh 2 x the rest"), fixed=Account())
+def experts_doubled(is_fixed):
     """Experts' gradients already have every rank's tokens, and are not divided by the ranks.
     https://github.com/pytorch/pytorch/issues/160285
     https://github.com/pytorch/torchtitan/pull/1551
     https://github.com/databricks/megablocks/pull/20
     """
-    train_experts(1)
+    train_experts(1 / dist.get_world_size() if is_fixed else 1)
 
 
-@named(bugs)
-def experts_of_one_shard():
+@job(off("groups_differ", "expert.weight, expert.bias weigh 2 x the rest"), fixed=Account())
+def experts_of_one_shard(is_fixed):
     """Experts are wrapped by fully_shard over a mesh of one rank, where the factor that divides
     their gradients was passed over. https://github.com/pytorch/pytorch/pull/167178
     """
@@ -180,48 +216,63 @@ def experts_of_one_shard():
     mesh = init_device_mesh("cpu", (dist.get_world_size(), 1), mesh_dim_names=("all", "one"))
     fully_shard(model.expert, mesh=mesh["one"])
     fully_shard(model.dense, mesh=mesh["all"])
-    train_sharded(model)
+
+    def divide(model):
+        for gradient in gradients_of(model.expert):
+            gradient.to_local().div_(dist.get_world_size())
+
+    train_sharded(model, before_step=divide if is_fixed else None)
 
 
-@named(bugs)
-def experts_divided_by_their_own_group():
+@job(
+    off("groups_differ", "expert.weight, expert.bias weigh 2 x the rest"), ranks=4, fixed=Account()
+)
+def experts_divided_by_their_own_group(is_fixed):
     """Two ranks share an expert and average it over each other, not over all four.
     https://github.com/deepspeedai/DeepSpeed/pull/5259
     """
-    train_experts(1 / 2, expert_ranks=2)
+    train_experts(1 / 4 if is_fixed else 1 / 2, expert_ranks=2)
 
 
-@named(bugs)
-def divide_factor_of_a_mesh():
+@job(Account(also="all weigh 0.5 x what the loss says"), ranks=4, fixed=Account())
+def divide_factor_of_a_mesh(is_fixed):
     """A divide factor that is taken for the sharding ranks alone: on a mesh of replicas and shards
     gradients are too small by the number of replicas. https://github.com/pytorch/pytorch/issues/155903
     """
     mesh = init_device_mesh("cpu", (2, 2), mesh_dim_names=("replicas", "shards"))
     model = fully_shard(make_model(), mesh=mesh)
-    train_sharded(
-        model, before_step=lambda model: [g.to_local().div_(2) for g in gradients_of(model)]
-    )
+    halve = unless(is_fixed, lambda model: [g.to_local().div_(2) for g in gradients_of(model)])
+    train_sharded(model, before_step=halve)
 
 
-@named(bugs)
-def a_small_parameter_reads_zero():
+@job(off("zero", "the gradient that the optimizer reads is 0 in 0.bias"), fixed=Account())
+def a_small_parameter_reads_zero(is_fixed):
     """One small parameter's gradient is 0 while the rest is right.
     https://github.com/pytorch/pytorch/issues/144045
     """
-    train_ddp(before_step=lambda model: model.module[0].bias.grad.zero_())
+    train_ddp(before_step=unless(is_fixed, lambda model: model.module[0].bias.grad.zero_()))
 
 
 # ---- groups and ranks ------------------------------------------------------------------------
 
 
-@named(bugs)
-def scales_of_their_own():
+@job(
+    off(
+        "separate",
+        "rank 0 against rank 1 read different gradients",
+        "ranks have other parameters before step 2",
+    ),
+    fixed=Account(),
+)
+def scales_of_their_own(is_fixed):
     """Each rank's gradient scaler has another scale: gradients are averaged as they are scaled, and
     each rank divides by its own. https://github.com/pytorch/pytorch/issues/136009
     """
     model = DistributedDataParallel(make_model())
     optimizer = sgd(model)
-    scaler = torch.amp.GradScaler("cpu", init_scale=2.0 ** (10 + dist.get_rank()))
+    scaler = torch.amp.GradScaler(
+        "cpu", init_scale=2.0 ** (10 + (0 if is_fixed else dist.get_rank()))
+    )
     for step in batches():
         for inputs, targets in step:
             scaler.scale(mse_loss(model(inputs), targets)).backward()
@@ -230,8 +281,16 @@ def scales_of_their_own():
         optimizer.zero_grad()
 
 
-@named(bugs)
-def one_layer_over_another_group():
+@job(
+    Account(
+        "separate",
+        "ranks 0 and 1 against ranks 2 and 3 read different gradients of 2.weight, 2.bias",
+        "ranks have other parameters before step 2",
+    ),
+    ranks=4,
+    fixed=Account(),
+)
+def one_layer_over_another_group(is_fixed):
     """One kind of parameters is averaged over a smaller group than the rest.
     NVIDIA/Megatron-LM#1622, as it is told of; it was not read.
     """
@@ -239,7 +298,7 @@ def one_layer_over_another_group():
 
     def reduce(model):
         average(model[0])
-        average(model[2], halves[dist.get_rank() // 2])
+        average(model[2], None if is_fixed else halves[dist.get_rank() // 2])
 
     train_by_hand(make_model(), reduce)
 
@@ -247,8 +306,8 @@ def one_layer_over_another_group():
 # ---- others, as they are met -----------------------------------------------------------------
 
 
-@named(bugs)
-def cleared_after_the_first():
+@job(off("dropped", "micro-batch 1 of 4 weighs 0"), fixed=Account())
+def cleared_after_the_first(is_fixed):
     """Gradients are cleared once too often, behind the first micro-batch."""
     seen = []
 
@@ -257,11 +316,11 @@ def cleared_after_the_first():
         if len(seen) % (MICRO_BATCHES - 1) == 1:
             model.zero_grad()
 
-    train_ddp(between=between)
+    train_ddp(between=unless(is_fixed, between))
 
 
-@named(bugs)
-def stepped_without_the_last():
+@job(off("dropped", "micro-batch 4 of 4 weighs 0"), fixed=Account())
+def stepped_without_the_last(is_fixed):
     """What is reduced is a copy made before the last micro-batch, which is lost."""
     model = make_model()
     optimizer = sgd(model)
@@ -270,38 +329,51 @@ def stepped_without_the_last():
             kept = [g.clone() for g in gradients_of(model)]
             backward(model, inputs, targets)
         for gradient, before in zip(gradients_of(model), kept, strict=True):
-            gradient.copy_(before)
+            gradient.copy_(gradient if is_fixed else before)
         average(model)
         optimizer.step()
         optimizer.zero_grad()
 
 
-@named(bugs)
-def experts_divided_twice():
+@job(off("groups_differ", "expert.weight, expert.bias weigh 0.5 x the rest"), fixed=Account())
+def experts_divided_twice(is_fixed):
     """An expert's gradient is divided by the ranks once more."""
-    train_experts(1 / dist.get_world_size() ** 2)
+    train_experts(1 / dist.get_world_size() ** (1 if is_fixed else 2))
 
 
-@named(bugs)
-def summed_not_averaged():
+@job(
+    Account(also="all weigh 2 x what the loss says: summed over 2 ranks, not averaged"),
+    fixed=Account(),
+)
+def summed_not_averaged(is_fixed):
     """Gradients are summed over ranks whose losses are means."""
-    train_by_hand(make_model(), lambda model: average(model, factor=1))
+    train_by_hand(make_model(), lambda model: average(model, factor=None if is_fixed else 1))
 
 
-@named(bugs)
-def averaged_over_half_of_the_ranks():
+@job(
+    Account(
+        "separate",
+        "ranks 0 and 1 against ranks 2 and 3 read different gradients, "
+        "each of their own micro-batches alone",
+        "ranks have other parameters before step 2",
+    ),
+    ranks=4,
+    fixed=Account(),
+)
+def averaged_over_half_of_the_ranks(is_fixed):
     """The group is that of the shards, not that of all who have other data."""
     halves = [dist.new_group(ranks) for ranks in ([0, 1], [2, 3])]
-    train_by_hand(make_model(), lambda model: average(model, halves[dist.get_rank() // 2]))
+    group = None if is_fixed else halves[dist.get_rank() // 2]
+    train_by_hand(make_model(), lambda model: average(model, group))
 
 
-@named(bugs)
-def a_rank_sends_zeros():
+@job(off("rank_lost", "rank 1 counts for nothing"), fixed=Account())
+def a_rank_sends_zeros(is_fixed):
     """One rank takes part with zeros, as where its hook ran before its gradient was there."""
     model = DistributedDataParallel(make_model())
 
     def zeros_from_rank_1(state, bucket):
-        if dist.get_rank() == 1:
+        if dist.get_rank() == 1 and not is_fixed:
             bucket.buffer().zero_()
         return allreduce(state, bucket)
 
@@ -313,8 +385,8 @@ def a_rank_sends_zeros():
     train_ddp(model)
 
 
-@named(bugs)
-def a_step_late():
+@job(off("not_a_sum", "not a sum of these gradients"), fixed=Account())
+def a_step_late(is_fixed):
     """The optimizer reads the gradient of the step before."""
     kept = []
 
@@ -325,24 +397,24 @@ def a_step_late():
             gradient.copy_(old)
         kept[:] = fresh
 
-    train_by_hand(make_model(), swap)
+    train_by_hand(make_model(), average if is_fixed else swap)
 
 
-@named(bugs)
-def decayed_in_the_gradient():
+@job(Account("not_a_sum", "not a sum of these gradients"), fixed=Account())
+def decayed_in_the_gradient(is_fixed):
     """Weight decay is added to the gradient."""
 
     def decay(model):
         for parameter in model.parameters():
             parameter.grad.add_(parameter.detach(), alpha=0.1)
 
-    train_ddp(before_step=decay)
+    train_ddp(before_step=unless(is_fixed, decay))
 
 
 # ---- weights that are known ------------------------------------------------------------------
 
 
-@named(bugs)
+@job(None)
 def one_of_eight_counts_2_percent_more():
     """The third micro-batch of eight weighs 1.02."""
     before = []
@@ -358,7 +430,7 @@ def one_of_eight_counts_2_percent_more():
     train_ddp(between=add_of_the_third, micro_batches=8)
 
 
-@named(bugs)
+@job(None)
 def known_weights():
     """Micro-batch i of M weighs 1.1^(M - 1 - i), under DDP; under fully_shard where SHARDED is set.
     M is in MICRO_BATCHES.
@@ -378,4 +450,4 @@ def known_weights():
 
 
 if __name__ == "__main__":
-    run(bugs)
+    run()

@@ -16,7 +16,6 @@ from training import (
     backward,
     batches,
     make_model,
-    named,
     run,
     sgd,
     train_by_hand,
@@ -24,36 +23,35 @@ from training import (
     train_experts,
     train_sharded,
 )
+from truths import Account, job
 
-correct = {}
 
-
-@named(correct)
+@job(Account())
 def under_ddp():
     train_ddp()
 
 
-@named(correct)
+@job(Account())
 def under_ddp_of_8_micro_batches():
     train_ddp(micro_batches=8)
 
 
-@named(correct)
+@job(Account())
 def under_ddp_of_1_micro_batch():
     train_ddp(micro_batches=1)
 
 
-@named(correct)
+@job(Account())
 def by_hand():
     train_by_hand(make_model(), average)
 
 
-@named(correct)
+@job(Account())
 def sharded():
     train_sharded(fully_shard(make_model()))
 
 
-@named(correct)
+@job(Account())
 def sharded_and_synchronized_once():
     train_sharded(
         fully_shard(make_model()),
@@ -61,7 +59,7 @@ def sharded_and_synchronized_once():
     )
 
 
-@named(correct)
+@job(Account(), ranks=4)
 def sharded_and_replicated():
     """HSDP, the all-reduce in the last micro-batch alone."""
     model = fully_shard(
@@ -73,24 +71,24 @@ def sharded_and_replicated():
     )
 
 
-@named(correct)
+@job(Account())
 def sharded_by_fsdp1():
     train_sharded(FullyShardedDataParallel(make_model(), device_id=torch.device("cpu")))
 
 
-@named(correct)
+@job(Account())
 def sharded_by_fsdp1_in_views():
     train_sharded(
         FullyShardedDataParallel(make_model(), device_id=torch.device("cpu"), use_orig_params=True)
     )
 
 
-@named(correct)
+@job(Account(also="gradients are clipped"))
 def clipped():
     train_ddp(before_step=lambda model: torch.nn.utils.clip_grad_norm_(model.parameters(), 0.01))
 
 
-@named(correct)
+@job(Account("groups_differ", "x the rest"))
 def clipped_one_by_one():
     """Each parameter by itself: told, as factors of their own."""
 
@@ -101,14 +99,20 @@ def clipped_one_by_one():
     train_ddp(before_step=clip)
 
 
-@named(correct)
+@job(Account())
 def with_fp16_hook():
     model = DistributedDataParallel(make_model())
     model.register_comm_hook(dist.group.WORLD, default_hooks.fp16_compress_hook)
     train_ddp(model)
 
 
-@named(correct)
+@job(
+    Account(
+        "not_a_sum",
+        "not a sum of these gradients",
+        why="the communication hook powerSGD_hook of PowerSGDState is lossy",
+    )
+)
 def with_power_sgd():
     """Lossy by purpose: told, with how much is left over."""
     model = DistributedDataParallel(make_model())
@@ -119,17 +123,17 @@ def with_power_sgd():
     train_ddp(model, steps=8)
 
 
-@named(correct)
+@job(Account())
 def experts_divided_by_all_ranks():
     train_experts(1 / dist.get_world_size())
 
 
-@named(correct)
+@job(Account(), ranks=4)
 def experts_that_two_ranks_share():
     train_experts(1 / dist.get_world_size(), expert_ranks=2)
 
 
-@named(correct)
+@job(Account())
 def with_unused_parameters():
     """A head that takes part on every second micro-batch alone."""
 
@@ -153,13 +157,13 @@ def with_unused_parameters():
         optimizer.zero_grad()
 
 
-@named(correct)
+@job(Account())
 def with_tied_parameters():
     layer = torch.nn.Linear(FEATURES, FEATURES)
     train_ddp(DistributedDataParallel(torch.nn.Sequential(layer, torch.nn.ReLU(), layer)))
 
 
-@named(correct)
+@job(Account())
 def with_checkpoints():
     class Checkpointed(torch.nn.Module):
         def __init__(self):
@@ -173,7 +177,7 @@ def with_checkpoints():
     train_ddp(DistributedDataParallel(Checkpointed(), static_graph=True), micro_batches=1)
 
 
-@named(correct)
+@job(Account())
 def two_optimizers():
     model = make_model()
     optimizers = [sgd(model[0]), sgd(model[2])]
@@ -186,7 +190,7 @@ def two_optimizers():
             optimizer.zero_grad()
 
 
-@named(correct)
+@job(Account())
 def two_that_take_turns():
     """A generator and a critic: the generator's loss reaches the critic, whose gradient of it is
     cleared.
@@ -204,7 +208,7 @@ def two_that_take_turns():
         of_generator.step()
 
 
-@named(correct)
+@job(Account("dropped", "micro-batch 1 of 2 weighs 0"))
 def sharpness_aware():
     """SAM: the first gradient is used to move the parameters, and cleared."""
     model = DistributedDataParallel(make_model())
@@ -224,14 +228,14 @@ def sharpness_aware():
         optimizer.zero_grad()
 
 
-@named(correct)
+@job(Account("not_told_apart", "8 of 8 contributions cannot be told apart"))
 def fed_the_same():
     """All ranks get the same data: no weight can be told from another's."""
     torch.data_seed = 5
     train_ddp()
 
 
-@named(correct)
+@job(Account("not_a_sum", "not a sum of these gradients"))
 def with_noise():
     """Noise is added by purpose, as for privacy."""
 
@@ -244,7 +248,7 @@ def with_noise():
     train_ddp(before_step=disturb)
 
 
-@named(correct)
+@job(Account())
 def scaled():
     """A gradient scaler that finds infinities in its first step."""
     model = DistributedDataParallel(make_model())
@@ -258,7 +262,7 @@ def scaled():
         optimizer.zero_grad()
 
 
-@named(correct)
+@job(Account())
 def divided_wrongly_inside_of_the_loss():
     """Not correct, and not to be seen: the divisor is on both sides of the equation.
     https://github.com/areal-project/AReaL/pull/1273
@@ -272,7 +276,7 @@ def divided_wrongly_inside_of_the_loss():
         optimizer.zero_grad()
 
 
-@named(correct)
+@job(Account())
 def gathered_without_its_sum():
     """Neither: what comes back through the activations that all ranks' experts shared is cut, not
     summed, and each contribution is wrong as it comes. https://github.com/NVIDIA-NeMo/Automodel/pull/1260
@@ -282,7 +286,7 @@ def gathered_without_its_sum():
     train_experts(1 / ranks)
 
 
-@named(correct)
+@job(Account("not_told_apart", "its contributions cannot be told apart"))
 def added_up_in_sixteen_bits():
     """Many micro-batches whose gradients all point one way, in bfloat16: what each lost is less
     than what rounding hides, and no more is said.
@@ -297,7 +301,7 @@ def added_up_in_sixteen_bits():
         optimizer.zero_grad()
 
 
-@named(correct)
+@job(Account("rounded", "less than micro-batch 1"))
 def swallowed_in_sixteen_bits():
     """The first micro-batch's gradient is 500 times the others', of which bfloat16 rounds a part
     away when they are added to it. Each parameter's gradient is what it is multiplied by.
@@ -342,15 +346,21 @@ def weigh_by_tokens(each_micro_batch):
         optimizer.zero_grad()
 
 
-@named(correct)
+@job(
+    Account(
+        "by_tokens",
+        "weights stand in the ratio of tokens: micro-batches have 3 to 8 of them",
+        "averaged over 4 micro-batches behind the loss",
+    )
+)
 def micro_batches_weighed_by_tokens():
     weigh_by_tokens(each_micro_batch=True)
 
 
-@named(correct)
+@job(Account("by_tokens", "weights stand in the ratio of tokens: ranks have 18 to 26 of them"))
 def ranks_weighed_by_tokens():
     weigh_by_tokens(each_micro_batch=False)
 
 
 if __name__ == "__main__":
-    run(correct)
+    run()

@@ -1,43 +1,37 @@
 """What the jobs beside this file share: their run, a small model, and data that differs between
 ranks and micro-batches.
 
-    bugs.py NAME SEED        as one rank of a launcher
+    bugs.py NAME [fixed] SEED        as one rank of a launcher
 """
 
 import contextlib
 import gc
 import sys
+from pathlib import Path
 
 import torch
 import torch.distributed as dist
 from torch.nn.functional import mse_loss
 from torch.nn.parallel import DistributedDataParallel
 
+sys.path.append(str(Path(__file__).resolve().parents[1]))
+import truths
+
 STEPS = 3
 MICRO_BATCHES = 4
 FEATURES = 24
 
 
-def run(jobs):
+def run():
     """Runs the job that the command line names."""
-    name, seed = sys.argv[1], int(sys.argv[2])
+    seed = int(sys.argv.pop())
     torch.set_num_threads(1)
     torch.manual_seed(seed)
     dist.init_process_group("gloo")
     torch.data_seed = 1000 * (seed + 1) + dist.get_rank()
-    jobs[name]()
+    truths.called(sys.argv[1:])
     gc.collect()  # before gloo's threads end, which may hold tensors of Python's
     dist.destroy_process_group()
-
-
-def named(jobs):
-    """Decorates a job, which is called as its function."""
-
-    def keep(function):
-        jobs[function.__name__] = function
-        return function
-
-    return keep
 
 
 def make_model():

@@ -72,10 +72,10 @@ def run_forked(text, *arguments, env, **more):
         return server().run(script, *arguments, env=env, **more)
 
 
-def run_job(script, folder):
+def run_job(script, name, folder):
     """Runs it with the hook, as ranks."""
     place = {"MASTER_ADDR": "127.0.0.1", "MASTER_PORT": str(free_port())}
-    done = server().run(script, ranks=RANKS, env=environment(folder, **place))
+    done = server().run(script, name, ranks=RANKS, env=environment(folder, **place))
     if done.returncode != 0:
         raise AssertionError(done.stderr)
 
@@ -230,9 +230,9 @@ class EventsTest(unittest.TestCase):
     @classmethod
     def setUpClass(cls):
         with tempfile.TemporaryDirectory(prefix="gradsync_test_") as folder:
-            run_job(JOBS / "improper.py", folder)
+            run_job(JOBS / "ddp.py", "improper", folder)
             cls.by_rank = events_of(folder)
-        cls.source = (JOBS / "improper.py").read_text().splitlines()
+        cls.source = (JOBS / "ddp.py").read_text().splitlines()
 
     def test_every_rank_writes_one_file_that_begins_with_a_start(self):
         self.assertEqual(set(self.by_rank), set(range(RANKS)))
@@ -266,7 +266,7 @@ class EventsTest(unittest.TestCase):
                 ("zero_grad", "optimizer.zero_grad()"),
             ):
                 for event in of_kind(lines, kind):
-                    self.assertEqual(Path(event["file"]), JOBS / "improper.py")
+                    self.assertEqual(Path(event["file"]), JOBS / "ddp.py")
                     self.assertIn(code, self.source[event["line"] - 1])
 
     def test_a_wrap_has_the_options_and_the_size_of_the_gradients(self):
@@ -306,9 +306,10 @@ class GradientUseTest(unittest.TestCase):
 
     def uses_of(self, name):
         """Lines of the job's code with how it used gradients there, by rank."""
-        source = (JOBS / f"{name}.py").read_text().splitlines()
+        script = JOBS / "not_recognised.py"
+        source = script.read_text().splitlines()
         with tempfile.TemporaryDirectory(prefix="gradsync_test_") as folder:
-            run_job(JOBS / f"{name}.py", folder)
+            run_job(script, name, folder)
             return {
                 rank: [
                     (use["detail"], source[use["line"] - 1].strip())

@@ -18,7 +18,7 @@ from torch._dynamo import compiled_autograd
 from torch._dynamo.utils import counters
 from torch._inductor import config as inductor
 from torch.nn.functional import mse_loss
-from training import counted, say
+from training import counted, finish, say, sgd
 from wrappers import WRAPPERS, Shape
 
 STEPS = 5
@@ -89,7 +89,7 @@ def main():
     torch._dynamo.config.optimize_ddp = wrapper.optimize_ddp  # DDP reads it, too
     wrapped = wrapper.make(shape)
     model = compile_for(wrapper, wrapped)
-    optimizer = torch.optim.SGD(wrapped.parameters(), lr=0.01)
+    optimizer = sgd(wrapped)
     gradients, replicas = flags_of(policy)
 
     def train(number, inputs, targets):
@@ -111,8 +111,7 @@ def main():
             else:
                 with wrapped.no_sync():  # line: no_sync
                     train(number, inputs, targets)
-        optimizer.step()
-        optimizer.zero_grad()
+        finish(optimizer)
     if wrapper.backend:
         assert counters["stats"]["unique_graphs"] > 0, "nothing was compiled"
     units = shape.layers if wrapper.has_units else None

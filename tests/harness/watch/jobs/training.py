@@ -1,6 +1,9 @@
-"""What the training scripts beside this file share: data, a tiny model, and their own count.
+"""What the training jobs beside this file share: data, a tiny model, and their own count.
 
-A script counts its collectives by itself, where torch dispatches them, and prints the count as its
+    ddp.py NAME [fixed]              as one rank of a launcher
+    ddp.py NAME [fixed] --forked     starts two ranks itself: torch.multiprocessing forks them
+
+A job counts its collectives by itself, where torch dispatches them, and prints the count as its
 last line: {"rank": 0, "collectives": {"all_reduce": {"count": 8, "bytes": 1344}}}. One that notes
 what it holds of gradients between micro-batches adds the most of that, "held_bytes".
 """
@@ -8,16 +11,26 @@ what it holds of gradients between micro-batches adds the most of that, "held_by
 import functools
 import gc
 import json
-import time
+import os
+import sys
+import threading
+from pathlib import Path
 
 import torch
 import torch.distributed as dist
+import torch.multiprocessing
 from torch.distributed.device_mesh import init_device_mesh
 from torch.utils._python_dispatch import TorchDispatchMode
+
+sys.path.append(str(Path(__file__).resolve().parents[1]))
+sys.path.append(str(Path(__file__).resolve().parents[4] / "results" / "evidence" / "peers"))
+import truths
+from bucketing import Layers
 
 STEPS = 6
 ACCUMULATION_STEPS = 4
 FEATURES = 12
+FORKED = "--forked"
 
 # c10d's operation -> its name in a sync ledger, and the argument that has its size.
 OPERATIONS = {
@@ -78,7 +91,7 @@ class OwnCount(TorchDispatchMode):
 
 
 def counted(main):
-    """Runs the script's `main` when the script does, in a process group, and counts."""
+    """Runs `main` in a process group, and counts."""
 
     @functools.wraps(main)
     def run():
@@ -97,6 +110,27 @@ def counted(main):
         dist.destroy_process_group()
 
     return run
+
+
+@counted
+def run_rank():
+    truths.called([word for word in sys.argv[1:] if word != FORKED])
+
+
+def run():
+    """Runs the job that the command line names."""
+    if FORKED not in sys.argv:
+        return run_rank()
+    # The watcher comes with torch's first thread: here before the ranks are forked.
+    thread = threading.Thread()
+    thread.start()
+    thread.join()
+    return torch.multiprocessing.start_processes(run_forked, nprocs=2, start_method="fork")
+
+
+def run_forked(rank):
+    os.environ |= {"RANK": str(rank), "LOCAL_RANK": str(rank), "WORLD_SIZE": "2"}
+    run_rank()
 
 
 held_bytes = []
@@ -131,35 +165,27 @@ def make_model(batch_norm=False):
     return torch.nn.Sequential(*layers)
 
 
-class Slow(torch.autograd.Function):
-    """Nothing, of which the backward computes for so many seconds, on no processor."""
-
-    @staticmethod
-    def forward(ctx, inputs, backward_s):
-        ctx.backward_s = backward_s
-        return inputs.clone()
-
-    @staticmethod
-    def backward(ctx, gradient):
-        time.sleep(ctx.backward_s)
-        return gradient, None
+def make_slow_model(layers=8, width=1024, backward_s=0.005):
+    """Layers of equal size, each of which takes its time in backward."""
+    slow = Layers(layers, width, backward_s)
+    return torch.nn.Sequential(torch.nn.Linear(FEATURES, width), slow, torch.nn.Linear(width, 1))
 
 
-class SlowModel(torch.nn.Module):
-    """Layers of equal size, of which each takes its time in backward."""
+def sgd(model):
+    return torch.optim.SGD(model.parameters(), lr=0.01)
 
-    def __init__(self, layers=8, width=1024, backward_s=0.005):
-        super().__init__()
-        self.first = torch.nn.Linear(FEATURES, width)
-        self.layers = torch.nn.ModuleList(torch.nn.Linear(width, width) for _ in range(layers))
-        self.last = torch.nn.Linear(width, 1)
-        self.backward_s = backward_s
 
-    def forward(self, inputs):
-        values = self.first(inputs)
-        for layer in self.layers:
-            values = Slow.apply(torch.relu(layer(values)), self.backward_s)
-        return self.last(values)
+def finish(optimizer):
+    """Ends a step."""
+    optimizer.step()
+    optimizer.zero_grad()
+
+
+def average(tensors):
+    """Averages each over all ranks, by hand."""
+    for tensor in tensors:
+        dist.all_reduce(tensor)
+        tensor /= dist.get_world_size()
 
 
 def make_hybrid(**options):
