@@ -88,14 +88,19 @@ function(gradsync_test_properties name)
   endif()
 endfunction()
 
-# gradsync_test(PATH LABELS unit SOURCES a_test.cpp... [DEPS ...] [TORCH] [TIMEOUT seconds])
-# Makes one GoogleTest program and registers its cases with ctest under the given labels.
-function(gradsync_test name)
-  cmake_parse_arguments(ARG "TORCH" "TIMEOUT" "SOURCES;DEPS;LABELS" ${ARGN})
-  add_executable(${name} ${ARG_SOURCES})
-  target_link_libraries(${name} PRIVATE gradsync_flags ${ARG_DEPS} GTest::gmock_main)
-  target_compile_definitions(${name} PRIVATE GRADSYNC_SOURCE_DIR="${PROJECT_SOURCE_DIR}")
-  if(ARG_TORCH)
+# gradsync_test_path(NAME PATH) lets tests have PATH, in which $<...> may stand, by path_of("NAME").
+function(gradsync_test_path name path)
+  set_property(GLOBAL APPEND_STRING PROPERTY gradsync_test_paths "{\"${name}\", \"${path}\"},\n")
+endfunction()
+
+# Makes a GoogleTest program, or does nothing where it is already made.
+function(gradsync_test_program name torch)
+  if(TARGET ${name})
+    return()
+  endif()
+  add_executable(${name})
+  target_link_libraries(${name} PRIVATE gradsync_flags gradsync_test_paths GTest::gmock_main)
+  if(torch)
     gradsync_use_torch(${name})
   else()
     gradsync_use_common_headers(${name})
@@ -104,7 +109,55 @@ function(gradsync_test name)
   # GCC 12 then takes a part of std::regex for uninitialised.
   target_compile_options(${name} PRIVATE $<$<CONFIG:Release>:-Og>
     $<$<CXX_COMPILER_ID:GNU>:-Wno-maybe-uninitialized>)
-  add_test(NAME ${name} COMMAND ${name})
+  # What an assertion says of its place is then alike in every folder, too: a unity build has whole
+  # paths.
+  target_compile_options(${name} PRIVATE -fmacro-prefix-map=${PROJECT_SOURCE_DIR}/=)
+endfunction()
+
+# gradsync_suites(OUT a_test.cpp...) sets OUT to what --gtest_filter needs for the cases of the files.
+function(gradsync_suites out)
+  set(filter "")
+  foreach(source ${ARGN})
+    file(STRINGS ${source} cases REGEX "^TEST(_F|_P)?\\(")
+    foreach(case ${cases})
+      string(REGEX REPLACE "^TEST[_FP]*\\(([A-Za-z0-9_]+).*" "\\1" suite "${case}")
+      list(APPEND filter "${suite}.*" "*/${suite}.*")
+    endforeach()
+    set_property(DIRECTORY APPEND PROPERTY CMAKE_CONFIGURE_DEPENDS ${source})
+  endforeach()
+  list(REMOVE_DUPLICATES filter)
+  list(JOIN filter ":" filter)
+  set(${out} "${filter}" PARENT_SCOPE)
+endfunction()
+
+# gradsync_test(NAME LABELS unit SOURCES a_test.cpp... [DEPS ...] [TORCH] [TIMEOUT seconds]
+#   [PROGRAM p UNIT u] [EXCEPT pattern])
+# Makes one GoogleTest program and registers its cases with ctest under the given labels. PROGRAM: they
+# are a part of the program p, which several tests share, since to link LibTorch takes seconds; NAME is
+# then a target that builds p. Sources of one UNIT of p are compiled at once. EXCEPT: but those cases.
+function(gradsync_test name)
+  cmake_parse_arguments(ARG "TORCH" "TIMEOUT;PROGRAM;UNIT;EXCEPT" "SOURCES;DEPS;LABELS" ${ARGN})
+  list(TRANSFORM ARG_SOURCES PREPEND ${CMAKE_CURRENT_SOURCE_DIR}/)
+  set(program ${name})
+  set(arguments "")
+  if(ARG_PROGRAM)
+    set(program ${ARG_PROGRAM})
+    gradsync_suites(filter ${ARG_SOURCES})
+    if(ARG_EXCEPT)
+      string(APPEND filter "-${ARG_EXCEPT}")
+    endif()
+    set(arguments "--gtest_filter=${filter}")
+  endif()
+  gradsync_test_program(${program} ${ARG_TORCH})
+  target_sources(${program} PRIVATE ${ARG_SOURCES})
+  target_link_libraries(${program} PRIVATE ${ARG_DEPS})
+  if(ARG_PROGRAM)
+    set_target_properties(${program} PROPERTIES UNITY_BUILD_MODE GROUP)
+    set_source_files_properties(${ARG_SOURCES} TARGET_DIRECTORY ${program}
+      PROPERTIES UNITY_GROUP ${ARG_UNIT})
+    add_custom_target(${name} DEPENDS ${program})
+  endif()
+  add_test(NAME ${name} COMMAND ${program} ${arguments})
   gradsync_test_properties(${name} LABELS ${ARG_LABELS} TIMEOUT ${ARG_TIMEOUT})
 endfunction()
 

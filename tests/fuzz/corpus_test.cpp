@@ -7,13 +7,14 @@
 #include <sstream>
 
 #include "tests/fuzz/readers.h"
+#include "tests/paths.h"
 
 namespace gradsync::fuzz {
 namespace {
 
 namespace fs = std::filesystem;
 
-const fs::path kCorpus = FUZZ_CORPUS;  // unpacked by the build
+const fs::path kCorpus = test::path_of("fuzz_corpus");  // unpacked by the build
 
 std::string bytes_of(const fs::path& path) {
   std::ostringstream bytes;

@@ -12,6 +12,7 @@
 
 #include "harness/base/json_fields.h"
 #include "tests/models/temporary_folder.h"
+#include "tests/paths.h"
 
 namespace gradsync::test {
 
@@ -27,9 +28,10 @@ struct Answers {
   Answers(const std::string& script, const std::string& arguments,
           const std::string& script_folder = "models") {
     const char* chosen = std::getenv("GRADSYNC_PYTHON");
-    const std::string command = fmt::format(
-        "'{}' -B '{}/tests/{}/{}' '{}' {} >'{}' 2>&1", chosen != nullptr ? chosen : GRADSYNC_PYTHON,
-        GRADSYNC_SOURCE_DIR, script_folder, script, folder.file(""), arguments, folder.file("log"));
+    const std::string command =
+        fmt::format("'{}' -B '{}/tests/{}/{}' '{}' {} >'{}' 2>&1",
+                    chosen != nullptr ? chosen : path_of("python"), path_of("source"),
+                    script_folder, script, folder.file(""), arguments, folder.file("log"));
     const int ended = std::system(command.c_str());
     status = WIFEXITED(ended) ? WEXITSTATUS(ended) : -1;
     std::stringstream text;

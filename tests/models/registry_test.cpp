@@ -12,6 +12,7 @@
 #include "models/pace.h"
 #include "models/suite.h"
 #include "tests/models/temporary_folder.h"
+#include "tests/paths.h"
 
 namespace gradsync::models {
 namespace {
@@ -199,8 +200,7 @@ TEST(Registry, PacedModelsHaveNoWeightsToLoad) {
 }
 
 TEST(Registry, ANameThatEndsInJsonIsAProfilesPath) {
-  const std::string file =
-      std::string(GRADSYNC_SOURCE_DIR) + "/models/profiles/paced_bert_base_t4.json";
+  const std::string file = test::path_of("source") + "/models/profiles/paced_bert_base_t4.json";
   FakeClock clock;
   ModelOptions options;
   options.pace = host_pace(clock);

@@ -66,7 +66,7 @@ MISSPELT = (
     "models/record_profile.py my_model.py:built --out x.json",
     "benchmarks/peers/compare --topology 2x1_1gbits",
     "results/evidence/make.py held_out callibrate",
-    "build/release/bin/sync_test --gtest_filter='Strategy.*'",
+    "build/release/bin/torch_sync_tests --gtest_filter='Strategy.*'",
 )
 
 
@@ -246,7 +246,6 @@ class ExamplesTest(ProgramTest):
         self.assertTrue(re.search(rf"gradsync_test\({target} ", build_files()), target)
 
     def sync_test(self, arguments, variables):
-        self.built("sync_test")
         (pattern,) = values(arguments, "--gtest_filter")
         suite = f"TEST({pattern.split('.')[0]},"
         tests = (ROOT / "tests/harness/sync").glob("*_test.cpp")
@@ -362,7 +361,7 @@ CHECKS = SCRIPTS | {
     "build/fuzz/bin/fuzz_plan": ExamplesTest.fuzzer,
     "build/release/bin/gate_replay_test": built("gate_replay_test"),
     "build/release/bin/report_golden_test": built("report_golden_test"),
-    "build/release/bin/sync_test": ExamplesTest.sync_test,
+    "build/release/bin/torch_sync_tests": ExamplesTest.sync_test,
     "build/release/gradsync": ExamplesTest.gradsync,
     "cmake": ExamplesTest.cmake,
     "gradsync": ExamplesTest.gradsync,

@@ -23,7 +23,8 @@ class Registered:
     words: str
 
     def is_called(self, name):
-        return fnmatch.fnmatchcase(name, self.name)
+        program = re.search(r"PROGRAM (\S+)", self.words)
+        return fnmatch.fnmatchcase(name, self.name) or bool(program and program[1] == name)
 
     def has_case(self, case):
         suite, name = next(part for part in case.split("/") if "." in part).split(".")
@@ -56,7 +57,7 @@ class MutationsTest(unittest.TestCase):
     def test_each_case_is_one_of_its_test(self):
         programs = list(registered("gradsync_test"))
         commands = dict(
-            re.match(r"NAME (\S+) COMMAND (\S+)", test.words).groups()
+            re.match(r"NAME (\S+)\s+COMMAND (\S+)", test.words).groups()
             for test in registered("add_test")
         )
         self.assertGreater(len(programs), 0)

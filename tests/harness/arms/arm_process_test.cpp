@@ -14,6 +14,7 @@
 #include "harness/base/errors.h"
 #include "harness/coordinate/watched_group.h"
 #include "harness/session/context.h"
+#include "tests/paths.h"
 
 namespace gradsync::arms {
 namespace {
@@ -99,7 +100,7 @@ TEST_F(ArmProcessTest, APlanThatIsNotHereIsRefused) {
 }
 
 TEST_F(ArmProcessTest, ARealBuildTakesTurns) {
-  ArmProcess arm(GRADSYNC_PROGRAM, real_arguments(), nullptr);
+  ArmProcess arm(test::path_of("gradsync"), real_arguments(), nullptr);
   EXPECT_EQ(arm.build().written, nlohmann::json(session::build_context()));
   ASSERT_EQ(arm.launches().size(), 1U);
   ASSERT_EQ(arm.launches()[0].cells.size(), 2U);
@@ -119,12 +120,11 @@ TEST_F(ArmProcessTest, ARealBuildTakesTurns) {
 
 TEST_F(ArmProcessTest, WhatABuildRefusesIsSaidInItsWords) {
   try {
-    const ArmProcess arm(GRADSYNC_PROGRAM, {"no_such_plan"}, nullptr);
+    const ArmProcess arm(test::path_of("gradsync"), {"no_such_plan"}, nullptr);
     FAIL() << "it started";
   } catch (const ConfigError& error) {
     const std::string what = error.what();
-    EXPECT_TRUE(what.starts_with(std::string(GRADSYNC_PROGRAM) + " exited with status 2: "))
-        << what;
+    EXPECT_TRUE(what.starts_with(test::path_of("gradsync") + " exited with status 2: ")) << what;
     EXPECT_NE(what.find("no_such_plan"), std::string::npos) << what;
   }
 }

@@ -7,14 +7,15 @@
 #include "harness/base/errors.h"
 #include "harness/base/named_files.h"
 #include "harness/plan/plan.h"
+#include "tests/paths.h"
 
 namespace gradsync::gate {
 namespace {
 
 using nlohmann::json;
 
-const std::string kGates = GRADSYNC_SOURCE_DIR "/benchmarks/gates";
-const std::string kPlans = GRADSYNC_SOURCE_DIR "/benchmarks/plans";
+const std::string kGates = test::path_of("source") + "/benchmarks/gates";
+const std::string kPlans = test::path_of("source") + "/benchmarks/plans";
 
 json sample() {
   return json::parse(R"({

@@ -9,11 +9,12 @@
 #include "harness/text/text_width.h"
 #include "tests/harness/gate/sample_gate.h"
 #include "tests/harness/report/golden.h"
+#include "tests/paths.h"
 
 namespace gradsync::gate {
 namespace {
 
-const std::string kGoldenDirectory = GRADSYNC_SOURCE_DIR "/tests/harness/gate/golden/";
+const std::string kGoldenDirectory = test::path_of("source") + "/tests/harness/gate/golden/";
 
 void expect_golden(const std::string& name, const std::string& text) {
   test::expect_golden(kGoldenDirectory + name, text);

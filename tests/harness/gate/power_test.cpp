@@ -12,6 +12,7 @@
 #include <string>
 
 #include "tests/harness/gate/stored_noise.h"
+#include "tests/paths.h"
 
 namespace gradsync::gate {
 namespace {
@@ -20,8 +21,8 @@ constexpr double kTenMinutes = 600;
 constexpr double kFiveMinutes = 300;
 
 const StoredNoise& noise_of(const std::string& name) {
-  static const StoredNoise quiet(GRADSYNC_SOURCE_DIR "/results/gate/quiet");
-  static const StoredNoise loaded(GRADSYNC_SOURCE_DIR "/results/gate/loaded");
+  static const StoredNoise quiet(test::path_of("source") + "/results/gate/quiet");
+  static const StoredNoise loaded(test::path_of("source") + "/results/gate/loaded");
   return name == "quiet" ? quiet : loaded;
 }
 

@@ -20,6 +20,7 @@
 #include "harness/gate/traces.h"
 #include "harness/stats/error_rates.h"
 #include "harness/stats/sample.h"
+#include "tests/paths.h"
 
 namespace gradsync::gate {
 namespace {
@@ -27,7 +28,7 @@ namespace {
 namespace fs = std::filesystem;
 using nlohmann::json;
 
-const fs::path kFolder = GRADSYNC_SOURCE_DIR "/results/gate";
+const fs::path kFolder = test::path_of("source") + "/results/gate";
 
 // What may lie beside stored turns.
 bool is_known(const fs::path& file) {

@@ -20,6 +20,7 @@
 #include "harness/launch/agent.h"
 #include "harness/launch/json_lines.h"
 #include "harness/launch/tcp.h"
+#include "tests/paths.h"
 
 namespace gradsync::launch {
 namespace {
@@ -68,8 +69,11 @@ class Job {
     const int port = port_;
     endings_.push_back(std::async(std::launch::async, [=, this, &clock]() -> std::string {
       try {
-        AgentOptions options{
-            place_of(task, tasks_, ranks_), identity, {RANK_PROGRAM}, "", kLostAfterS};
+        AgentOptions options{place_of(task, tasks_, ranks_),
+                             identity,
+                             {test::path_of("launch_test_rank")},
+                             "",
+                             kLostAfterS};
         options.place.run_id = run_id;
         return std::to_string(run_agent(connect_to("127.0.0.1", port, kLongestS), options, clock));
       } catch (const std::exception& error) {

@@ -1,4 +1,4 @@
-// The driver's library is a stub here: NVML_STUB, nvml_stub.cpp.
+// The driver's library is a stub here: nvml_stub.cpp.
 // Covers: examine_gpus.cpp.
 #include "harness/launch/gpus.h"
 
@@ -6,8 +6,12 @@
 
 #include <cstdlib>
 
+#include "tests/paths.h"
+
 namespace gradsync::launch {
 namespace {
+
+const std::string kNvmlStub = test::path_of("nvml_stub");
 
 using nlohmann::json;
 using testing::HasSubstr;
@@ -29,7 +33,7 @@ class Gpus : public testing::Test {
 
 TEST_F(Gpus, AreDescribedAsTheDriverHasThem) {
   stub("STUB_GPUS", "2");
-  const auto gpus = probe_gpus(NVML_STUB);
+  const auto gpus = probe_gpus(kNvmlStub);
   ASSERT_TRUE(gpus) << gpus.why_not();
   ASSERT_EQ(gpus->size(), 2U);
   EXPECT_EQ(json(gpus->at(0)), json({{"index", 0},
@@ -56,7 +60,7 @@ TEST_F(Gpus, OthersProcessesAndHeldDownClocksAreFound) {
   stub("STUB_GPUS", "1");
   stub("STUB_BUSY", "1234");
   stub("STUB_THROTTLE", "0x44");
-  const auto gpus = probe_gpus(NVML_STUB);
+  const auto gpus = probe_gpus(kNvmlStub);
   const json gpu = gpus->at(0);
   EXPECT_EQ(gpu.at("processes"), json({{{"pid", 1234}, {"memory_bytes", 3LL << 29}},
                                        {{"pid", 1235}, {"memory_bytes", nullptr}}}));
@@ -73,7 +77,7 @@ TEST_F(Gpus, OthersProcessesAndHeldDownClocksAreFound) {
 TEST_F(Gpus, AGpuThatLetsNobodyComputeIsAFailure) {
   stub("STUB_GPUS", "1");
   stub("STUB_MODE", "2");
-  const auto findings = examine_gpus(probe_gpus(NVML_STUB));
+  const auto findings = examine_gpus(probe_gpus(kNvmlStub));
   ASSERT_EQ(findings.size(), 1U);
   EXPECT_EQ(findings[0].severity, Finding::Severity::Fail);
   EXPECT_THAT(findings[0].remedy, HasSubstr("nvidia-smi -c DEFAULT"));
@@ -86,9 +90,9 @@ TEST_F(Gpus, NoDriverNoGpusAndNoNewFunctionsHaveTheirReasons) {
   EXPECT_EQ(examine_gpus(absent).at(0).severity, Finding::Severity::Ok);
 
   stub("STUB_INIT", "9");
-  EXPECT_EQ(probe_gpus(NVML_STUB).why_not(), "NVML does not start: Driver Not Loaded");
+  EXPECT_EQ(probe_gpus(kNvmlStub).why_not(), "NVML does not start: Driver Not Loaded");
   stub("STUB_INIT", "0");
-  EXPECT_TRUE(probe_gpus(NVML_STUB)->empty());
+  EXPECT_TRUE(probe_gpus(kNvmlStub)->empty());
 
   // Some other library: it loads, and has none of the functions.
   EXPECT_EQ(probe_gpus("libm.so.6").why_not(), "NVML does not start: the driver is too old");

@@ -16,6 +16,7 @@
 #include "harness/base/clock.h"
 #include "harness/base/errors.h"
 #include "in_child.h"
+#include "tests/paths.h"
 
 namespace gradsync::launch {
 namespace {
@@ -35,7 +36,8 @@ Topology ranks(int count, int nodes = 1) {
 }
 
 struct Launched {
-  explicit Launched(const Topology& topology, SpawnOptions options = {{RANK_PROGRAM}, {}})
+  explicit Launched(const Topology& topology,
+                    SpawnOptions options = {{test::path_of("launch_test_rank")}, {}})
       : fabric(make_fabric(topology)), group(topology, *fabric, options) {}
 
   RankEvent next() {
@@ -54,7 +56,7 @@ std::size_t open_files() {
 }
 
 TEST(LocalRanks, TellsEachRankItsPlace) {
-  SpawnOptions options{{RANK_PROGRAM}, {{"GRADSYNC_TEST_EXTRA", "42"}}};
+  SpawnOptions options{{test::path_of("launch_test_rank")}, {{"GRADSYNC_TEST_EXTRA", "42"}}};
   options.threads_per_rank = 3;
   Launched launched(ranks(3), options);
   launched.group.send_all({{"do", "place"}});

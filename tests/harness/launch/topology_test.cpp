@@ -7,6 +7,7 @@
 
 #include "harness/base/errors.h"
 #include "tests/models/temporary_folder.h"
+#include "tests/paths.h"
 
 namespace gradsync::launch {
 namespace {
@@ -14,7 +15,7 @@ namespace {
 using testing::AllOf;
 using testing::HasSubstr;
 
-const std::string kShipped = GRADSYNC_SOURCE_DIR "/benchmarks/topologies";
+const std::string kShipped = test::path_of("source") + "/benchmarks/topologies";
 
 class TopologyFile : public testing::Test {
  protected:

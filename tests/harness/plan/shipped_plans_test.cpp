@@ -6,11 +6,12 @@
 #include <set>
 
 #include "harness/plan/plan.h"
+#include "tests/paths.h"
 
 namespace gradsync::plan {
 namespace {
 
-const std::string kDirectory = std::string(GRADSYNC_SOURCE_DIR) + "/benchmarks/plans";
+const std::string kDirectory = test::path_of("source") + "/benchmarks/plans";
 
 TEST(ShippedPlans, AreValidDescribedAndNamedAsTheirFile) {
   const auto names = list_plans(kDirectory);

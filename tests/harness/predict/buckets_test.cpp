@@ -3,6 +3,7 @@
 #include <gmock/gmock.h>
 
 #include "models/profile.h"
+#include "tests/paths.h"
 
 namespace gradsync::predict {
 namespace {
@@ -37,8 +38,8 @@ TEST(Buckets, CloseWithTheTensorThatReachesTheLimit) {
 // The Reducer's own buckets of this profile at scale 50, as results/published/slowdown_table has
 // them in `model_info`.
 TEST(Buckets, AreThoseThatTheReducerMadeOfBert) {
-  const auto profile = models::read_profile(std::string(GRADSYNC_SOURCE_DIR) +
-                                            "/models/profiles/paced_bert_base_t4.json");
+  const auto profile =
+      models::read_profile(test::path_of("source") + "/models/profiles/paced_bert_base_t4.json");
   const auto buckets =
       reducer_buckets(step_model_of(profile, 50), {kFirstBucketBytes / 50, kBucketBytes / 50});
   std::vector<std::int64_t> seen(14, 567008);

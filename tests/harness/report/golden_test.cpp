@@ -16,6 +16,7 @@
 #include "harness/text/text_width.h"
 #include "tests/harness/report/golden.h"
 #include "tests/harness/results/sample_run.h"
+#include "tests/paths.h"
 
 namespace gradsync::report {
 
@@ -32,10 +33,10 @@ using results::TrialRecord;
 using test::sample_run;
 using test::SampleRun;
 
-const std::string kGoldenDirectory = GRADSYNC_SOURCE_DIR "/tests/harness/report/golden/";
+const std::string kGoldenDirectory = test::path_of("source") + "/tests/harness/report/golden/";
 
 std::string page_of(const Result& result) {
-  return result_markdown(result, read_references(GRADSYNC_SOURCE_DIR "/results/reference"),
+  return result_markdown(result, read_references(test::path_of("source") + "/results/reference"),
                          {.raw_directory = "results/runs/sample/"});
 }
 

@@ -6,6 +6,7 @@
 #include "harness/report/tables.h"
 #include "harness/summary/build_result.h"
 #include "tests/harness/results/sample_run.h"
+#include "tests/paths.h"
 
 namespace gradsync::report {
 
@@ -127,7 +128,8 @@ TEST(MemoryTable, PredictionsAreHeldAgainstWhatWasMeasured) {
 }
 
 const std::optional<PublishedMemory>& published() {
-  static const References references = read_references(GRADSYNC_SOURCE_DIR "/results/reference");
+  static const References references =
+      read_references(test::path_of("source") + "/results/reference");
   return references.memory_table;
 }
 

@@ -7,6 +7,7 @@
 
 #include "harness/base/json_fields.h"
 #include "harness/results/result.h"
+#include "tests/paths.h"
 
 namespace gradsync::results {
 namespace {
@@ -30,7 +31,7 @@ bool contains(const json& list, const json& value) {
 class Comparison {
  public:
   Comparison(const json& list, const std::string& file)
-      : file_(read_json_file(GRADSYNC_SOURCE_DIR "/results/schema/" + file)) {
+      : file_(read_json_file(test::path_of("source") + "/results/schema/" + file)) {
     compare(list, file_, "");
   }
 

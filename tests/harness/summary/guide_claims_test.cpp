@@ -7,6 +7,7 @@
 
 #include "harness/summary/build_result.h"
 #include "tests/harness/results/sample_run.h"
+#include "tests/paths.h"
 
 namespace gradsync::summary {
 namespace {
@@ -220,7 +221,7 @@ TEST(GuideClaims, ThePlansThatMeasureThemExist) {
     EXPECT_EQ(claim.verdict, GuideVerdict::NotMeasured);
     for (const std::string& plan : claim.measured_by) {
       EXPECT_TRUE(
-          std::filesystem::exists(GRADSYNC_SOURCE_DIR "/benchmarks/plans/" + plan + ".json"))
+          std::filesystem::exists(test::path_of("source") + "/benchmarks/plans/" + plan + ".json"))
           << plan;
     }
   }

@@ -5,6 +5,7 @@
 
 #include "harness/summary/build_result.h"
 #include "tests/harness/results/sample_run.h"
+#include "tests/paths.h"
 
 namespace gradsync::html {
 namespace {
@@ -20,7 +21,7 @@ Result result_of(const SampleRun& run) {
 }
 
 std::string page_of(const Result& result) {
-  return run_page(result, report::read_references(GRADSYNC_SOURCE_DIR "/results/reference"),
+  return run_page(result, report::read_references(test::path_of("source") + "/results/reference"),
                   "results/runs/sample/");
 }
 

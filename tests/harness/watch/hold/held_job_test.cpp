@@ -10,6 +10,7 @@
 #include "harness/base/errors.h"
 #include "harness/watch/read/read_events.h"
 #include "tests/models/temporary_folder.h"
+#include "tests/paths.h"
 
 namespace gradsync::watch {
 namespace {
@@ -35,7 +36,7 @@ bool is_dead(std::int64_t pid) {
 class HeldJobTest : public testing::Test {
  protected:
   JobStart start(std::vector<std::string> arguments) const {
-    arguments.insert(arguments.begin(), GRADSYNC_TAKE_STEPS);
+    arguments.insert(arguments.begin(), test::path_of("take_steps"));
     return start_of(std::move(arguments));
   }
 

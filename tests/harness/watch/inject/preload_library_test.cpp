@@ -10,6 +10,7 @@
 #include "harness/base/errors.h"
 #include "harness/launch/program_output.h"
 #include "tests/models/temporary_folder.h"
+#include "tests/paths.h"
 
 namespace gradsync::watch {
 namespace {
@@ -47,7 +48,7 @@ class PreloadLibraryTest : public testing::Test {
  protected:
   JobTorch torch() const { return {folder_.path() + "/torch", "2.11.0", true}; }
   std::string cache() const { return folder_.path() + "/cache"; }
-  PreloadBuild build() const { return {torch(), GRADSYNC_SOURCE_DIR, cache()}; }
+  PreloadBuild build() const { return {torch(), test::path_of("source"), cache()}; }
   bool cache_is_empty() const { return !fs::exists(cache()) || fs::is_empty(cache()); }
 
   TemporaryFolder folder_;
@@ -83,7 +84,7 @@ TEST_F(PreloadLibraryTest, AnotherTorchIsAnotherBuild) {
   build().build();
   JobTorch other = torch();
   other.version = "2.12.0";
-  EXPECT_FALSE(PreloadBuild(other, GRADSYNC_SOURCE_DIR, cache()).find());
+  EXPECT_FALSE(PreloadBuild(other, test::path_of("source"), cache()).find());
   folder_.write("torch/lib/libtorch_cpu.so", "another build of the same version");
   EXPECT_FALSE(build().find());
 }
@@ -94,7 +95,7 @@ TEST_F(PreloadLibraryTest, AnotherHeaderIsAnotherBuild) {
   const std::string tree = folder_.path() + "/tree";
   const std::string watch = "/harness/watch";
   fs::create_directories(tree + watch);
-  fs::copy(GRADSYNC_SOURCE_DIR + watch, tree + watch, fs::copy_options::recursive);
+  fs::copy(test::path_of("source") + watch, tree + watch, fs::copy_options::recursive);
   PreloadBuild(torch(), tree, cache()).build();
   EXPECT_TRUE(PreloadBuild(torch(), tree, cache()).find());
   std::ofstream(tree + watch + "/inject/preload/event_kind.h", std::ios::app) << "// changed\n";
@@ -115,7 +116,7 @@ TEST_F(PreloadLibraryTest, AFailedBuildSaysTheFirstErrorAndLeavesNothing) {
 TEST_F(PreloadLibraryTest, ACacheThatCannotBeWrittenIsNamed) {
   const Variable compiler("CXX", folder_.write("obedient", kObedient, true));
   const std::string file = folder_.write("file", "");
-  EXPECT_THAT([&] { PreloadBuild(torch(), GRADSYNC_SOURCE_DIR, file).build(); },
+  EXPECT_THAT([&] { PreloadBuild(torch(), test::path_of("source"), file).build(); },
               ThrowsMessage<EnvironmentError>(
                   AllOf(HasSubstr(file + "/torch-2.11.0-"), HasSubstr("XDG_CACHE_HOME"))));
 }

@@ -14,6 +14,7 @@
 #include "harness/watch/tell/pages.h"
 #include "tests/harness/report/golden.h"
 #include "tests/harness/watch/sample_jobs.h"
+#include "tests/paths.h"
 
 namespace gradsync::watch {
 namespace {
@@ -22,7 +23,7 @@ constexpr std::size_t kTerminalWidth = 80;
 
 void expect_page(const std::string& name, const std::string& page) {
   gradsync::test::expect_golden(
-      GRADSYNC_SOURCE_DIR "/tests/harness/watch/tell/golden/" + name + ".txt", page);
+      test::path_of("source") + "/tests/harness/watch/tell/golden/" + name + ".txt", page);
   std::istringstream lines(page);
   for (std::string line; std::getline(lines, line);) {
     EXPECT_LE(text::display_width(line), kTerminalWidth) << name << ": " << line;
@@ -47,7 +48,7 @@ TEST(GoldenWatch, TwoJobsSideBySide) {
 }
 
 std::string text_of(const std::string& file) {
-  std::ifstream in(GRADSYNC_SOURCE_DIR "/" + file);
+  std::ifstream in(test::path_of("source") + "/" + file);
   return {std::istreambuf_iterator<char>(in), {}};
 }
 
@@ -98,8 +99,9 @@ TEST(GoldenWatch, AnUnknownSplitOutweighsAWrongOne) {
 }
 
 TEST(GoldenWatch, TheFileOfASplitJob) {
-  gradsync::test::expect_golden(GRADSYNC_SOURCE_DIR "/tests/harness/watch/tell/golden/equal.json",
-                                equal_json(equal_report({kFactor, kOtherStart})));
+  gradsync::test::expect_golden(
+      test::path_of("source") + "/tests/harness/watch/tell/golden/equal.json",
+      equal_json(equal_report({kFactor, kOtherStart})));
 }
 
 }  // namespace

@@ -11,6 +11,7 @@
 #include "harness/watch/judge/watched.h"
 #include "harness/watch/read/read_events.h"
 #include "tests/models/temporary_folder.h"
+#include "tests/paths.h"
 
 namespace gradsync::watch {
 namespace {
@@ -28,12 +29,17 @@ using testing::SizeIs;
 using Words = std::vector<std::string>;
 
 constexpr double kEndS = 120;
+const std::string kHost = test::path_of("nccl_host");
+const std::string kStub = test::path_of("nccl_stub");
+const std::string kJob = test::path_of("nccl_job");
+const std::string kJobOther = test::path_of("nccl_job_other");
+const std::string kJobAlone = test::path_of("nccl_job_alone");
 
 class NcclTest : public testing::Test {
  protected:
   static void SetUpTestSuite() {
     build_.emplace();
-    loader_ = compile_loader(GRADSYNC_SOURCE_DIR, build_->path());
+    loader_ = compile_loader(test::path_of("source"), build_->path());
   }
   static void TearDownTestSuite() { build_.reset(); }
 
@@ -54,7 +60,7 @@ class NcclTest : public testing::Test {
                             const std::string& job, const Words& libraries) const {
     Words command{"env"};
     command.insert(command.end(), environment.begin(), environment.end());
-    command.insert(command.end(), {GRADSYNC_NCCL_HOST, scope, job});
+    command.insert(command.end(), {kHost, scope, job});
     command.insert(command.end(), libraries.begin(), libraries.end());
     return launch::output_of(command, kEndS);
   }
@@ -86,7 +92,7 @@ Words texts_of(const RankEvents& process) {
 
 TEST_F(NcclTest, EveryCallIsSeenAndNoneIsChanged) {
   for (const char* scope : {"local", "global"}) {
-    EXPECT_THAT(watch(scope, "each", {GRADSYNC_NCCL_JOB}), HasSubstr("nccl ncclAllReduce 0x10"));
+    EXPECT_THAT(watch(scope, "each", {kJob}), HasSubstr("nccl ncclAllReduce 0x10"));
   }
   const WatchedFolder folder = read_folder(folder_.path());
   ASSERT_THAT(folder.ranks, SizeIs(2)) << "a process each";
@@ -109,42 +115,42 @@ TEST_F(NcclTest, EveryCallIsSeenAndNoneIsChanged) {
 }
 
 TEST_F(NcclTest, ErrorsAreNccls) {
-  EXPECT_THAT(watch("local", "each", {GRADSYNC_NCCL_JOB}, "STUB_RESULT=5"), HasSubstr("-> 5\n"));
+  EXPECT_THAT(watch("local", "each", {kJob}, "STUB_RESULT=5"), HasSubstr("-> 5\n"));
   EXPECT_THAT(seen().events, SizeIs(13)) << "a call is one, whatever becomes of it";
 }
 
 TEST_F(NcclTest, WhereNobodyWatchesCallsPassThrough) {
-  const launch::ProgramOutput alone = run({}, "local", "graphs", {GRADSYNC_NCCL_JOB});
-  const launch::ProgramOutput preloaded = run({preload()}, "local", "graphs", {GRADSYNC_NCCL_JOB});
+  const launch::ProgramOutput alone = run({}, "local", "graphs", {kJob});
+  const launch::ProgramOutput preloaded = run({preload()}, "local", "graphs", {kJob});
   EXPECT_EQ(preloaded.status, 0);
   EXPECT_EQ(preloaded.text, alone.text);
   EXPECT_TRUE(fs::is_empty(folder_.path()));
 }
 
 TEST_F(NcclTest, EachCallerKeepsItsNccl) {
-  const std::string text = watch("local", "each", {GRADSYNC_NCCL_JOB, GRADSYNC_NCCL_JOB_OTHER});
+  const std::string text = watch("local", "each", {kJob, kJobOther});
   EXPECT_THAT(text, AllOf(HasSubstr("nccl ncclAllReduce"), HasSubstr("other ncclAllReduce")));
   EXPECT_THAT(seen().events, SizeIs(26));
 }
 
 // All see the first one's; the other's callers were linked with another version of the symbols.
 TEST_F(NcclTest, EachCallerKeepsItsVersionOfCuda) {
-  const std::string text = watch("global", "graphs", {GRADSYNC_NCCL_JOB, GRADSYNC_NCCL_JOB_OTHER});
+  const std::string text = watch("global", "graphs", {kJob, kJobOther});
   EXPECT_THAT(
       text, AllOf(HasSubstr("cudart 13 cudaGraphLaunch"), HasSubstr("cudart 12 cudaGraphLaunch")));
 }
 
 TEST_F(NcclTest, ACallerThatDoesNotNameItsNcclGetsTheOneThatIsLoaded) {
-  const launch::ProgramOutput watched = run({preload(), watch_dir()}, "local", "child",
-                                            {GRADSYNC_NCCL_STUB, GRADSYNC_NCCL_JOB_ALONE});
+  const launch::ProgramOutput watched =
+      run({preload(), watch_dir()}, "local", "child", {kStub, kJobAlone});
   EXPECT_EQ(watched.status, 0);
   EXPECT_THAT(watched.text, HasSubstr("nccl ncclAllReduce"));
 }
 
 TEST_F(NcclTest, WithoutNcclTheCallFailsAndIsTold) {
-  EXPECT_EQ(run({}, "local", "child", {GRADSYNC_NCCL_JOB_ALONE}).status, 127);
+  EXPECT_EQ(run({}, "local", "child", {kJobAlone}).status, 127);
   const launch::ProgramOutput watched =
-      run({preload(), watch_dir()}, "local", "child", {GRADSYNC_NCCL_JOB_ALONE});
+      run({preload(), watch_dir()}, "local", "child", {kJobAlone});
   EXPECT_EQ(watched.status, 0);
   EXPECT_EQ(watched.text, "-> 2\n-> 2");
   const WatchedFolder folder = read_folder(folder_.path());
@@ -157,7 +163,7 @@ TEST_F(NcclTest, WithoutNcclTheCallFailsAndIsTold) {
 }
 
 TEST_F(NcclTest, AProcessThatIsSeveralRanksIsStillOneProcess) {
-  watch("local", "several ranks", {GRADSYNC_NCCL_JOB});
+  watch("local", "several ranks", {kJob});
   EXPECT_THAT(texts_of(seen()),
               ElementsAre("all_reduce 6 NCCL", "all_reduce 6 NCCL", "all_reduce 6 NCCL"));
   const Watched watched = summarize({seen()});
@@ -166,7 +172,7 @@ TEST_F(NcclTest, AProcessThatIsSeveralRanksIsStillOneProcess) {
 }
 
 TEST_F(NcclTest, AForkedProcessHasAFileOfItsOwn) {
-  watch("local", "child", {GRADSYNC_NCCL_JOB});
+  watch("local", "child", {kJob});
   const WatchedFolder folder = read_folder(folder_.path());
   ASSERT_THAT(folder.ranks, SizeIs(2));
   const RankEvents& parent =
@@ -178,7 +184,7 @@ TEST_F(NcclTest, AForkedProcessHasAFileOfItsOwn) {
 
 // The versions of the stub's symbols are the real ones: ours stand before them without.
 TEST_F(NcclTest, LaunchesOfAGraphRunWhatWasCaptured) {
-  const std::string text = watch("local", "graphs", {GRADSYNC_NCCL_JOB});
+  const std::string text = watch("local", "graphs", {kJob});
   EXPECT_THAT(text, Not(HasSubstr("of the legacy stream")));
   Words expected{"all_reduce 40 NCCL captured", "all_reduce 4000 NCCL", "all_reduce 8000 NCCL",
                  "all_reduce 44 NCCL captured"};
@@ -191,12 +197,12 @@ TEST_F(NcclTest, LaunchesOfAGraphRunWhatWasCaptured) {
 }
 
 TEST_F(NcclTest, ACaptureThatFailedIsNeverReplayed) {
-  watch("local", "graphs", {GRADSYNC_NCCL_JOB}, "STUB_RESULT=1");
+  watch("local", "graphs", {kJob}, "STUB_RESULT=1");
   for (const std::string& text : texts_of(seen())) EXPECT_THAT(text, Not(HasSubstr("replayed")));
 }
 
 TEST_F(NcclTest, AJobThatAsksNcclItselfIsNotRecognisedButCounted) {
-  watch("local", "each", {GRADSYNC_NCCL_JOB});
+  watch("local", "each", {kJob});
   const Watched watched = summarize({seen()});
   ASSERT_THAT(watched.verdicts, SizeIs(1));
   EXPECT_EQ(watched.verdicts[0].kind, VerdictKind::NotRecognised);
