@@ -110,51 +110,6 @@ class MemoryTest(ProgramTest):
             if in_backward:
                 self.assertLessEqual(peak, seen[wrapper, False, frozen][0])
 
-    def test_what_is_offloaded_is_on_the_host_and_its_copies_are_a_phase(self):
-        plan = with_cells(
-            PHASES,
-            wrapper=["fsdp"],
-            strategy=["no_sync", "sync_each_batch"],
-            offload=["none", "optimizer_state", "parameters"],
-            accumulation_steps=[1, 3],
-        )
-        ddp = with_cells(
-            plan, wrapper=["ddp"], strategy=["no_sync"], offload=["none", "optimizer_state"]
-        )
-        peaks = {}
-        for out, each in (("fsdp", plan), ("ddp", ddp)):
-            outcome = self.run_plan(each, out=out)
-            self.assertEqual(outcome.status, 0, outcome.err)
-            if out == "fsdp":
-                self.assertIn("host peak", outcome.out)
-            for trial in self.trials(out):
-                cell, first = trial["cell"], trial["ranks"][0]
-                what = cell.get("offload", "none")
-                self.assert_holds_what_is_predicted(trial)
-                on_host = first.get("host_peak_allocated_bytes")
-                self.assertEqual(trial.get("predicted_host_peak_allocated_bytes"), on_host, cell)
-                self.assertEqual(on_host is None, what == "none", cell)
-                self.assertEqual("offload" in first["phase_s"], what != "none", cell)
-                if what != "none":
-                    self.assertGreater(min(first["phase_s"]["offload"]), 0, cell)
-                    self.assertEqual(sum(first["host_peak_by_category"].values()), on_host)
-                key = cell["wrapper"], cell["strategy"], cell["accumulation_steps"]
-                counts = json.dumps(trial["ledger"]["per_step"])
-                peaks[(*key, what)] = first["peak_allocated_bytes"], counts
-            for cell in self.result(out)["cells"]:
-                offloads = cell["cell"].get("offload", "none") != "none"
-                self.assertEqual("host_peak_allocated_bytes" in cell, offloads)
-                for rank in cell["attribution"]["ranks"]:
-                    self.assertEqual(rank.get("offload_s", 0) > 0, offloads, rank)
-        self.assertEqual(len(peaks), 2 * 2 * 3 + 2 * 2)
-        for (*key, what), (peak, counts) in peaks.items():
-            if what == "none":
-                continue
-            self.assertLess(peak, peaks[(*key, "none")][0], key)
-            self.assertEqual(counts, peaks[(*key, "none")][1], key)
-            if what == "parameters":
-                self.assertLess(peak, peaks[(*key, "optimizer_state")][0], key)
-
     def test_casts_are_a_phase_where_types_differ(self):
         types = ("float32", "bfloat16")
         fsdp = with_cells(PHASES, wrapper=["fsdp"], param_dtype=types, reduce_dtype=types)
@@ -237,12 +192,13 @@ class LeversTest(ProgramTest):
     """What saves memory, and what is predicted of it."""
 
     ACCUMULATIONS = (3,)  # micro-batches that add to gradients, and the last one
+    STRATEGIES = ("no_sync",)
 
     def test_checkpointed_units_hold_what_is_predicted_and_run_again_in_a_phase(self):
         plan = with_cells(
             PHASES,
             wrapper=["ddp", "fsdp"],
-            strategy=["no_sync", "baseline"],
+            strategy=self.STRATEGIES,
             activation_checkpointing=["none", "full", "every_2"],
             accumulation_steps=self.ACCUMULATIONS,
             micro_batch_size=[16],
@@ -260,7 +216,7 @@ class LeversTest(ProgramTest):
             self.assertEqual("recompute" in first["phase_s"], how != "none", cell)
             if how != "none":
                 self.assertGreater(min(first["phase_s"]["recompute"]), 0, cell)
-        self.assertEqual(len(peaks), len(self.ACCUMULATIONS) * 2 * 2 * 3)
+        self.assertEqual(len(peaks), len(self.ACCUMULATIONS) * 2 * len(self.STRATEGIES) * 3)
         for (*key, how), peak in peaks.items():
             if how == "full":
                 self.assertLess(peak, peaks[(*key, "none")], key)
@@ -345,9 +301,55 @@ class LeversTest(ProgramTest):
             if how == "sdpa" and json.loads(others)["wrapper"] == "fsdp":
                 self.assertNotEqual(held, over_time[others, "eager"], "scaled keys, masked rows")
 
+    def test_what_is_offloaded_is_on_the_host_and_its_copies_are_a_phase(self):
+        plan = with_cells(
+            PHASES,
+            wrapper=["fsdp"],
+            strategy=["no_sync", "sync_each_batch"],
+            offload=["none", "optimizer_state", "parameters"],
+            accumulation_steps=self.ACCUMULATIONS,
+        )
+        ddp = with_cells(
+            plan, wrapper=["ddp"], strategy=["no_sync"], offload=["none", "optimizer_state"]
+        )
+        peaks = {}
+        for out, each in (("fsdp", plan), ("ddp", ddp)):
+            outcome = self.run_plan(each, out=out)
+            self.assertEqual(outcome.status, 0, outcome.err)
+            if out == "fsdp":
+                self.assertIn("host peak", outcome.out)
+            for trial in self.trials(out):
+                cell, first = trial["cell"], trial["ranks"][0]
+                what = cell.get("offload", "none")
+                self.assert_holds_what_is_predicted(trial)
+                on_host = first.get("host_peak_allocated_bytes")
+                self.assertEqual(trial.get("predicted_host_peak_allocated_bytes"), on_host, cell)
+                self.assertEqual(on_host is None, what == "none", cell)
+                self.assertEqual("offload" in first["phase_s"], what != "none", cell)
+                if what != "none":
+                    self.assertGreater(min(first["phase_s"]["offload"]), 0, cell)
+                    self.assertEqual(sum(first["host_peak_by_category"].values()), on_host)
+                key = cell["wrapper"], cell["strategy"], cell["accumulation_steps"]
+                counts = json.dumps(trial["ledger"]["per_step"])
+                peaks[(*key, what)] = first["peak_allocated_bytes"], counts
+            for cell in self.result(out)["cells"]:
+                offloads = cell["cell"].get("offload", "none") != "none"
+                self.assertEqual("host_peak_allocated_bytes" in cell, offloads)
+                for rank in cell["attribution"]["ranks"]:
+                    self.assertEqual(rank.get("offload_s", 0) > 0, offloads, rank)
+        self.assertEqual(len(peaks), len(self.ACCUMULATIONS) * (2 * 3 + 2))
+        for (*key, what), (peak, counts) in peaks.items():
+            if what == "none":
+                continue
+            self.assertLess(peak, peaks[(*key, "none")][0], key)
+            self.assertEqual(counts, peaks[(*key, "none")][1], key)
+            if what == "parameters":
+                self.assertLess(peak, peaks[(*key, "optimizer_state")][0], key)
+
 
 class SlowLeversTest(LeversTest):
-    ACCUMULATIONS = (1,)
+    ACCUMULATIONS = (1, 3)
+    STRATEGIES = ("no_sync", "baseline")
 
 
 if __name__ == "__main__":
