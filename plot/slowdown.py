@@ -1,4 +1,4 @@
-"""Bars: seconds per step of every strategy, by topology, with 95 % intervals."""
+"""Bars: seconds per step of every strategy, by topology, with the 95 % intervals that there are."""
 
 from __future__ import annotations
 
@@ -121,6 +121,8 @@ def draw(run: Run) -> Any | None:
     )
     for panel, part in zip(axes[0], parts, strict=True):
         _draw_part(panel, run, part)
-    title = "What synchronizing every micro-batch costs\nmean step, 95 % interval, × no_sync"
+    drawn = [cell for part in parts for s in part.settings() for cell in part.cells_of(s)]
+    interval = ", 95 % interval" if any(cell["step_s"]["ci95"] for cell in drawn) else ""
+    title = f"What synchronizing every micro-batch costs\nmean step{interval}, × no_sync"
     style.finish(figure, run, title, _legend_entries(run, parts))
     return figure

@@ -97,6 +97,15 @@ class DrawsARun(WithSampleRun):
             texts.append((self.directory / name / "slowdown.svg").read_text())
         self.assertEqual(*texts)
 
+    def test_an_interval_is_promised_where_there_is_one(self):
+        run = run_data.read(self.directory)
+        self.assertIn("95 % interval", slowdown.draw(run)._suptitle.get_text())
+        for part in run.parts:
+            for cell in part.cells:
+                if cell["step_s"]:
+                    cell["step_s"]["ci95"] = None
+        self.assertNotIn("95 % interval", slowdown.draw(run)._suptitle.get_text())
+
 
 class SaysWhatIsWrong(WithSampleRun):
     def assert_refused(self, *words):
