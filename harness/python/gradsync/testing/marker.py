@@ -32,11 +32,6 @@ class Request:
     counts: bool | None = None  # True: must be in the file; False: never; None: where it is there
     timeout_s: float = TIMEOUT_S
 
-    @property
-    def has_limits(self):
-        limits = (self.syncs_per_step, self.max_bytes_per_step, self.max_peak)
-        return any(limit is not None for limit in limits)
-
 
 def whole_number(least, most=None):
     expected = f"a whole number from {least}" + (f" to {most}" if most else " on")
