@@ -143,45 +143,26 @@ MemoryScript layer_backward(const Sizes& sizes, std::int64_t input, LetGo when,
   return script;
 }
 
-PassScript kept_layer_pass(const Sizes& sizes, bool constant_input) {
-  return {layer_forward(sizes, MemoryScript(), constant_input),
-          layer_backward(sizes, sizes.hidden, LetGo::AfterNode, constant_input),
-          {}};
-}
-
-PassScript checkpointed_layer_pass(const Sizes& sizes, const UnitKind& kind) {
-  using Saved = MemoryScript::Saved;
-  const bool constant_input = kind.constant_input;
-  PassScript pass;
-  pass.forward.hold({kRandomStateBytes});
-  pass.forward.then(
-      layer_forward(sizes, MemoryScript(Saved::Forgotten, kind.kept), constant_input));
-  pass.again.hold({kRandomStateBytes});  // to go on from afterwards
-  pass.again.then(layer_forward(sizes, MemoryScript(Saved::Kept, kind.kept), constant_input));
-  pass.again.free({sizes.hidden, kRandomStateBytes});  // the output is there already
-  pass.backward =
-      layer_backward(sizes, sizes.hidden + kRandomStateBytes, LetGo::WithinItsTurn, constant_input);
-  return pass;
-}
-
-// Keeps nothing, and has no backward.
-PassScript frozen_layer_pass(const Sizes& sizes, const UnitKind& kind) {
-  const std::int64_t random_state = kind.checkpointed ? kRandomStateBytes : 0;
-  PassScript pass;
-  pass.forward.hold({random_state});
-  const MemoryScript layer =
-      layer_forward(sizes, MemoryScript(MemoryScript::Saved::Forgotten, kind.kept), true);
-  pass.forward.then(layer);
-  pass.forward.free({layer.kept_bytes(), random_state, sizes.hidden});  // and its input
-  return pass;
-}
-
 }  // namespace
 
 PassScript layer_pass(const Sizes& sizes, const UnitKind& kind) {
-  if (kind.frozen) return frozen_layer_pass(sizes, kind);
-  return kind.checkpointed ? checkpointed_layer_pass(sizes, kind)
-                           : kept_layer_pass(sizes, kind.constant_input);
+  const auto forward = [&](MemoryScript script) {
+    return layer_forward(sizes, std::move(script), kind.constant_input);
+  };
+  if (kind.frozen) return frozen_pass(kind, sizes.hidden, forward);
+  if (!kind.checkpointed) {
+    return {forward({}),
+            layer_backward(sizes, sizes.hidden, LetGo::AfterNode, kind.constant_input),
+            {}};
+  }
+  const auto again = [&](MemoryScript script) {
+    MemoryScript run = forward(std::move(script));
+    run.free({sizes.hidden});  // the output is there already
+    return run;
+  };
+  return checkpointed_pass(kind, forward, again,
+                           layer_backward(sizes, sizes.hidden + kRandomStateBytes,
+                                          LetGo::WithinItsTurn, kind.constant_input));
 }
 
 }  // namespace gradsync::models::bert

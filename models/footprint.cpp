@@ -1,6 +1,9 @@
 #include "models/footprint.h"
 
 #include <numeric>
+#include <utility>
+
+#include "models/footprints.h"
 
 namespace gradsync::models {
 
@@ -22,6 +25,28 @@ std::int64_t Footprint::frozen_elements() const {
   std::int64_t sum = sum_of(other_frozen);
   for (const UnitFootprint& unit : units) sum += sum_of(unit.frozen);
   return sum;
+}
+
+PassScript frozen_pass(const UnitKind& kind, std::int64_t input, const UnitForward& forward) {
+  const std::int64_t random_state = kind.checkpointed ? kRandomStateBytes : 0;
+  PassScript pass;
+  pass.forward.hold({random_state});
+  const MemoryScript unit = forward(MemoryScript(MemoryScript::Saved::Forgotten, kind.kept));
+  pass.forward.then(unit);
+  pass.forward.free({unit.kept_bytes(), random_state, input});
+  return pass;
+}
+
+PassScript checkpointed_pass(const UnitKind& kind, const UnitForward& forward,
+                             const UnitForward& again, MemoryScript backward) {
+  PassScript pass;
+  pass.forward.hold({kRandomStateBytes});
+  pass.forward.then(forward(MemoryScript(MemoryScript::Saved::Forgotten, kind.kept)));
+  pass.again.hold({kRandomStateBytes});  // to go on from afterwards
+  pass.again.then(again(MemoryScript(MemoryScript::Saved::Kept, kind.kept)));
+  pass.again.free({kRandomStateBytes});
+  pass.backward = std::move(backward);
+  return pass;
 }
 
 std::size_t Footprint::tensors() const {

@@ -3,6 +3,7 @@
 #pragma once
 
 #include <cstdint>
+#include <functional>
 #include <map>
 #include <memory>
 #include <optional>
@@ -35,6 +36,18 @@ class SharedPasses {
   Make make_;
   std::map<UnitKind, std::shared_ptr<const PassScript>> passes_;
 };
+
+// Plays a unit's forward behind what a script has already, and returns both.
+using UnitForward = std::function<MemoryScript(MemoryScript)>;
+
+// Returns the pass of a frozen unit, which keeps nothing, not even what it read, `input` bytes, and
+// has no backward.
+PassScript frozen_pass(const UnitKind& kind, std::int64_t input, const UnitForward& forward);
+
+// Returns the pass of a checkpointed unit. `again`: as much of its forward as runs for `backward`,
+// which also lets the state of random numbers go.
+PassScript checkpointed_pass(const UnitKind& kind, const UnitForward& forward,
+                             const UnitForward& again, MemoryScript backward);
 
 Footprint mlp_footprint(const MicroBatchShape& shape, const UnitLevers& levers = {});
 

@@ -49,21 +49,12 @@ MemoryScript layer_backward(std::size_t i, const MlpSizes& sizes, std::int64_t i
   return script;
 }
 
-// Keeps nothing, and has no backward.
-PassScript frozen_pass(std::size_t i, const MlpSizes& sizes, const UnitKind& kind) {
-  const std::int64_t random_state = kind.checkpointed ? kRandomStateBytes : 0;
-  PassScript pass;
-  pass.forward.hold({random_state});
-  const MemoryScript layer =
-      layer_forward(i, sizes, MemoryScript(MemoryScript::Saved::Forgotten, kind.kept));
-  pass.forward.then(layer);
-  pass.forward.free({layer.kept_bytes(), random_state, sizes.rows(kMlpWidths[i])});
-  return pass;
-}
-
 PassScript layer_pass(std::size_t i, const MlpSizes& sizes, const UnitLevers& levers) {
   const UnitKind kind(levers, i);
-  if (kind.frozen) return frozen_pass(i, sizes, kind);
+  const auto forward = [&](MemoryScript script) {
+    return layer_forward(i, sizes, std::move(script));
+  };
+  if (kind.frozen) return frozen_pass(kind, sizes.rows(kMlpWidths[i]), forward);
   const bool is_first = kind.last_to_run;
   // What a layer reads is also its predecessor's relu's to keep, unless that one runs again.
   const bool ends_with_it = is_first || levers.checkpointed.has(i - 1);
@@ -71,18 +62,12 @@ PassScript layer_pass(std::size_t i, const MlpSizes& sizes, const UnitLevers& le
   if (!kind.checkpointed) {
     return {layer_forward(i, sizes), layer_backward(i, sizes, input, is_first), {}};
   }
-  PassScript pass;
-  pass.forward.hold({kRandomStateBytes});
-  pass.forward.then(
-      layer_forward(i, sizes, MemoryScript(MemoryScript::Saved::Forgotten, kind.kept)));
-  pass.again.hold({kRandomStateBytes});  // to go on from afterwards
   // A product saves what it reads, before it begins: the last layer's is not made again.
-  if (i + 1 < kLayers) {
-    pass.again.then(layer_forward(i, sizes, MemoryScript(MemoryScript::Saved::Kept, kind.kept)));
-  }
-  pass.again.free({kRandomStateBytes});
-  pass.backward = layer_backward(i, sizes, input + kRandomStateBytes, is_first);
-  return pass;
+  const auto again = [&](MemoryScript script) {
+    return i + 1 < kLayers ? forward(std::move(script)) : MemoryScript();
+  };
+  return checkpointed_pass(kind, forward, again,
+                           layer_backward(i, sizes, input + kRandomStateBytes, is_first));
 }
 
 // The token counts that the first layer reads.

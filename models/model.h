@@ -1,9 +1,9 @@
 // A model as the harness sees it, and the registry of those that can be named in a plan.
 //
 // Models know nothing of synchronization: no process group, no strategy, no clock but what a paced
-// model waits on. To add a model: its row in suite.cpp and how it is made in registry.cpp; or a
-// file of its own anywhere, which registers itself (Registration) and is linked into the rank
-// program by GRADSYNC_MODELS.
+// model waits on. To add a model: a file of its own, which registers it (Registration), and its
+// line in CMakeLists.txt; from anywhere else it is linked into the rank program by GRADSYNC_MODELS.
+// One that says what it holds has a row in suite.cpp.
 #pragma once
 
 #include <torch/nn/module.h>
@@ -184,24 +184,21 @@ struct ModelOptions {
   bool without_memory = false;
 };
 
-struct ModelEntry {
-  std::string name;   // as in a plan: "bert_mini"
-  std::string about;  // one line for `gradsync list models`
-  Compute compute = Compute::Real;
+struct ModelEntry : ModelDescription {
   // Errors: ConfigError for options the model cannot have, or a bad weights or profile file.
   std::function<std::shared_ptr<Model>(const ModelOptions&)> make;
-  bool has_mixtrals_options = false;  // those of ModelOptions that only a Mixtral has
-  int checkpointable_units = 0;       // of units(): that have no effect beside their output and may
-                                      // run again in backward; 0: none may
 };
 
 // Every model by name, in the order `list` shows them: those of the suite, then those registered.
 // Errors: ConfigError for a registered name that is taken, empty, or ends in ".json".
 const std::vector<ModelEntry>& registry();
 
-// Adds a model to the registry, for files that are linked in:
+// Adds a model to the registry, from a file of its own:
 //
-//   static const Registration registration{{"mine", "one line about it", Compute::Real, make}};
+//   static const Registration registration{
+//       {{.name = "mine", .about = "one line about it", .has_bfloat16 = true}, make}};
+//
+// `make` is only called with options that the model says it can have.
 struct Registration {
   explicit Registration(ModelEntry entry);
 };
@@ -209,10 +206,6 @@ struct Registration {
 // Returns `entries` and after them `registered`.   Errors: as registry().
 std::vector<ModelEntry> with_registered(std::vector<ModelEntry> entries,
                                         const std::vector<ModelEntry>& registered);
-
-// For factories of real models. Errors: ConfigError for a scale, which is for paced models, or an
-// option that only a Mixtral or a BERT has.
-void refuse_special_options(const std::string& name, const ModelOptions& options);
 
 // Loads ModelOptions::weights, where there are any, into `model` and notes what they lack.
 // Errors: as load_safetensors.

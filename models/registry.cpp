@@ -15,105 +15,69 @@
 namespace gradsync::models {
 namespace {
 
-void refuse_scale(const std::string& name, const ModelOptions& options) {
-  if (options.scale == 1) return;
-  throw ConfigError(
-      fmt::format("scale: got {} for model '{}', expected 1: only the bytes of a paced "
-                  "model can be scaled",
-                  options.scale, name));
-}
-
-void refuse_mixtrals_options(const std::string& name, const ModelOptions& options) {
-  const auto refuse = [&](const std::string& option, const std::string& got,
-                          const std::string& expected) {
-    throw ConfigError(fmt::format("{}: got {} for model '{}', expected {}: only a Mixtral has it",
-                                  option, got, name, expected));
+// Errors: ConfigError for an option that the model cannot have.
+void check(const ModelDescription& model, const ModelOptions& options) {
+  const auto require = [&](bool fits, const char* option, const std::string& got,
+                           const std::string& expected) {
+    if (fits) return;
+    throw ConfigError(
+        fmt::format("{}: got {} for model '{}', expected {}", option, got, model.name, expected));
   };
-  if (options.uninitialised) refuse("uninitialised", "true", "false");
-  if (options.balanced_routing) refuse("balanced_routing", "true", "false");
-  if (options.without_memory) refuse("without_memory", "true", "false");
-}
-
-void refuse_low_rank_updates(const std::string& name, const ModelOptions& options) {
-  if (options.lora.rank == 0) return;
-  throw ConfigError(fmt::format("lora_rank: got {} for model '{}', expected 0: only a BERT has it",
-                                options.lora.rank, name));
-}
-
-void refuse_other_attention(const std::string& name, const ModelOptions& options) {
-  if (options.attention == ModelOptions{}.attention) return;
-  throw ConfigError(fmt::format(
-      "attention: got sdpa for model '{}', expected eager: only a BERT has both", name));
-}
-
-void refuse_dtype(const std::string& name, const ModelOptions& options) {
-  if (options.dtype == at::kFloat) return;
-  throw ConfigError(fmt::format(
-      "dtype: got {} for model '{}', expected Float: only a Mixtral, a BERT and mlp have others",
-      c10::toString(options.dtype), name));
-}
-
-void check_dtype(const std::string& name, const ModelOptions& options) {
-  if (options.dtype == at::kFloat || options.dtype == at::kBFloat16) return;
-  throw ConfigError(fmt::format("dtype: got {} for model '{}', expected Float or BFloat16",
-                                c10::toString(options.dtype), name));
+  const bool is_paced = model.compute == Compute::Paced;
+  require(is_paced || options.scale == 1, "scale", std::to_string(options.scale),
+          "1: only the bytes of a paced model can be scaled");
+  if (is_paced && !options.weights.empty()) {
+    throw ConfigError(fmt::format("--weights: model '{}' is paced and has none", model.name));
+  }
+  for (const auto& [name, value] : {std::pair{"uninitialised", options.uninitialised},
+                                    {"balanced_routing", options.balanced_routing},
+                                    {"without_memory", options.without_memory}}) {
+    require(model.has_mixtrals_options || !value, name, "true", "false: only a Mixtral has it");
+  }
+  const bool is_float = options.dtype == at::kFloat;
+  require(model.has_bfloat16 || is_float, "dtype", c10::toString(options.dtype),
+          "Float: only a Mixtral, a BERT and mlp have others");
+  require(is_float || options.dtype == at::kBFloat16, "dtype", c10::toString(options.dtype),
+          "Float or BFloat16");
+  require(model.highest_lora_rank > 0 || options.lora.rank == 0, "lora_rank",
+          std::to_string(options.lora.rank), "0: only a BERT has it");
+  require(model.chooses_attention || options.attention == ModelOptions{}.attention, "attention",
+          "sdpa", "eager: only a BERT has both");
 }
 
 using Made = std::shared_ptr<Model>;
 
-// How each kind of model is made.
+// How each kind of model is made, of options that it can have.
 class Maker {
  public:
-  Maker(const std::string& name, const ModelOptions& options) : name_(name), options_(options) {}
+  explicit Maker(const ModelOptions& options) : options_(options) {}
 
   Made operator()(const MlpConfig&) const {
-    refuse_scale(name_, options_);
-    refuse_mixtrals_options(name_, options_);
-    refuse_low_rank_updates(name_, options_);
-    check_dtype(name_, options_);
     return in_dtype(with_weights(std::make_shared<Mlp>(options_.seed, options_.device)));
   }
   Made operator()(const ConvNetConfig&) const {
-    return real<ConvNet>(options_.seed, options_.device);
+    return with_weights(std::make_shared<ConvNet>(options_.seed, options_.device));
   }
   Made operator()(const BranchingConfig& config) const {
-    return real<Branching>(config.untaken, options_.seed, options_.device);
+    return with_weights(
+        std::make_shared<Branching>(config.untaken, options_.seed, options_.device));
   }
   Made operator()(const BertConfig& config) const {
-    refuse_scale(name_, options_);
-    refuse_mixtrals_options(name_, options_);
-    check_dtype(name_, options_);
     BertConfig attending = config;
     attending.attention = options_.attention;
     return in_dtype(with_weights(std::make_shared<BertForSequenceClassification>(
         attending, options_.seed, options_.device, options_.lora)));
   }
   Made operator()(const MixtralConfig& config) const {
-    refuse_scale(name_, options_);
-    refuse_low_rank_updates(name_, options_);
-    refuse_other_attention(name_, options_);
-    check_dtype(name_, options_);
     return with_weights(std::make_shared<MixtralForCausalLM>(config, options_));
   }
   Made operator()(const PacedConfig& config) const {
     GRADSYNC_CHECK(options_.pace == nullptr, ==, false);
-    if (!options_.weights.empty()) {
-      throw ConfigError(fmt::format("--weights: model '{}' is paced and has none", name_));
-    }
-    refuse_mixtrals_options(name_, options_);
-    refuse_dtype(name_, options_);
-    refuse_low_rank_updates(name_, options_);
-    refuse_other_attention(name_, options_);
     return std::make_shared<PacedModel>(read_profile(config.profile), options_.scale, options_.pace,
                                         options_.device);
   }
 
  private:
-  template <typename Kind, typename... Arguments>
-  Made real(const Arguments&... arguments) const {
-    refuse_special_options(name_, options_);
-    return with_weights(std::make_shared<Kind>(arguments...));
-  }
   Made with_weights(Made model) const {
     load_weights(options_, *model);
     return model;
@@ -128,20 +92,22 @@ class Maker {
     return model;
   }
 
-  const std::string& name_;
   const ModelOptions& options_;
 };
 
+ModelEntry checked(ModelEntry entry) {
+  const ModelDescription description = entry;
+  entry.make = [description, make = std::move(entry.make)](const ModelOptions& options) {
+    check(description, options);
+    return make(options);
+  };
+  return entry;
+}
+
 ModelEntry entry_of(const SuiteModel& model) {
-  const ModelDescription description = describe(model);
-  return {model.name,
-          model.about,
-          description.compute,
-          [model](const ModelOptions& options) {
-            return std::visit(Maker(model.name, options), model.config);
-          },
-          description.has_mixtrals_options,
-          description.checkpointable_units};
+  return checked({model, [config = model.config](const ModelOptions& options) {
+                    return std::visit(Maker(options), config);
+                  }});
 }
 
 std::vector<ModelEntry> entries_of_the_suite() {
@@ -157,14 +123,6 @@ std::vector<ModelEntry>& registered() {
 }
 
 }  // namespace
-
-void refuse_special_options(const std::string& name, const ModelOptions& options) {
-  refuse_scale(name, options);
-  refuse_mixtrals_options(name, options);
-  refuse_dtype(name, options);
-  refuse_low_rank_updates(name, options);
-  refuse_other_attention(name, options);
-}
 
 void load_weights(const ModelOptions& options, Model& model) {
   if (options.weights.empty()) return;
@@ -185,7 +143,7 @@ std::vector<ModelEntry> with_registered(std::vector<ModelEntry> entries,
           "not end in .json, as profiles do",
           entry.name));
     }
-    entries.push_back(entry);
+    entries.push_back(checked(entry));
   }
   return entries;
 }

@@ -12,10 +12,6 @@
 namespace gradsync::models {
 namespace {
 
-std::string profile_path(const std::string& name) {
-  return data_file("models/profiles/" + name + ".json");
-}
-
 constexpr BertConfig kBertTiny{.layers = 2, .hidden = 128, .heads = 2, .intermediate = 512};
 constexpr BertConfig kBertMini{.layers = 4, .hidden = 256, .heads = 4, .intermediate = 1024};
 constexpr MixtralConfig kMixtralTiny{.layers = 2,
@@ -86,62 +82,86 @@ class Declared {
   const FootprintOptions& options_;
 };
 
-// What may be checkpointed. A convolution's batch normalization would note its statistics twice,
-// and a branching model has no units.
-struct UnitsThatRunAgain {
-  int operator()(const MlpConfig&) const { return kMlpWidths.size() - 1; }
-  int operator()(const BertConfig& config) const { return static_cast<int>(config.layers); }
-  int operator()(const MixtralConfig& config) const { return static_cast<int>(config.layers); }
-  int operator()(const PacedConfig& config) const { return config.layers; }
-  template <typename Other>
-  int operator()(const Other&) const {
-    return 0;
-  }
-};
+// What each kind of model can do.
+
+SuiteModel mlp_model(const std::string& name, const std::string& about) {
+  return {{.name = name,
+           .about = about,
+           .has_bfloat16 = true,
+           .checkpointable_units = kMlpWidths.size() - 1},
+          MlpConfig{}};
+}
+
+// Batch normalization of a checkpointed unit would note its statistics twice.
+SuiteModel convnet_model(const std::string& name, const std::string& about) {
+  return {{.name = name, .about = about, .reads_pictures = true}, ConvNetConfig{}};
+}
+
+SuiteModel branching_model(const std::string& name, const std::string& about,
+                           UntakenBranch untaken) {
+  return {{.name = name, .about = about}, BranchingConfig{untaken}};
+}
+
+SuiteModel bert_model(const std::string& name, const std::string& about, const BertConfig& config) {
+  return {{.name = name,
+           .about = about,
+           .has_bfloat16 = true,
+           .longest_sequence = config.positions,
+           .checkpointable_units = static_cast<int>(config.layers),
+           .highest_lora_rank = config.hidden,
+           .chooses_attention = true},
+          config};
+}
+
+SuiteModel mixtral_model(const std::string& name, const std::string& about,
+                         const MixtralConfig& config) {
+  return {{.name = name,
+           .about = about,
+           .has_mixtrals_options = true,
+           .has_bfloat16 = true,
+           .checkpointable_units = static_cast<int>(config.layers)},
+          config};
+}
+
+SuiteModel paced_model(const std::string& name, const std::string& about,
+                       const std::string& profile, int layers, bool replays) {
+  return {{.name = name,
+           .about = about,
+           .compute = Compute::Paced,
+           .checkpointable_units = layers,
+           .replays_memory = replays},
+          PacedConfig{profile}};
+}
 
 }  // namespace
 
 const std::vector<SuiteModel>& suite() {
   static const std::vector<SuiteModel> models{
-      {"mlp", "a three-layer perceptron, 0.3 M parameters: a millisecond of compute", MlpConfig{}},
-      {"convnet", "three convolutions with batch normalization, 0.1 M parameters, for pictures",
-       ConvNetConfig{}},
-      {"branching",
-       "a perceptron, 0.6 M parameters: the data takes one of two branches, the other is unused",
-       BranchingConfig{UntakenBranch::Unused}},
-      {"branching_times_zero", "the same, where the other branch is computed as well, times 0",
-       BranchingConfig{UntakenBranch::TimesZero}},
-      {"bert_tiny", "BERT, 2 layers x 128", kBertTiny},
-      {"bert_mini", "BERT, 4 layers x 256", kBertMini},
-      {"bert_base", "bert-base-cased with 2 labels: 12 layers x 768, 108.3 M parameters",
-       BertConfig{}},
-      {"mixtral_tiny", "Mixtral, 2 layers x 64, 8 experts: 0.5 M parameters", kMixtralTiny},
-      {"mixtral_mini", "Mixtral, 4 layers x 256, 8 experts: 31 M parameters", kMixtralMini},
-      {"mixtral_8x7b", "Mixtral-8x7B: 32 layers x 4096, 8 experts, 46.7 G parameters",
-       MixtralConfig{}},
-      {"paced_bert_base_t4", "bert_base at the pace of a T4, calibrated to the published table",
-       PacedConfig{.profile = profile_path("paced_bert_base_t4"), .layers = 14}}};
+      mlp_model("mlp", "a three-layer perceptron, 0.3 M parameters: a millisecond of compute"),
+      convnet_model("convnet",
+                    "three convolutions with batch normalization, 0.1 M parameters, for pictures"),
+      branching_model(
+          "branching",
+          "a perceptron, 0.6 M parameters: the data takes one of two branches, the other is "
+          "unused",
+          UntakenBranch::Unused),
+      branching_model("branching_times_zero",
+                      "the same, where the other branch is computed as well, times 0",
+                      UntakenBranch::TimesZero),
+      bert_model("bert_tiny", "BERT, 2 layers x 128", kBertTiny),
+      bert_model("bert_mini", "BERT, 4 layers x 256", kBertMini),
+      bert_model("bert_base", "bert-base-cased with 2 labels: 12 layers x 768, 108.3 M parameters",
+                 {}),
+      mixtral_model("mixtral_tiny", "Mixtral, 2 layers x 64, 8 experts: 0.5 M parameters",
+                    kMixtralTiny),
+      mixtral_model("mixtral_mini", "Mixtral, 4 layers x 256, 8 experts: 31 M parameters",
+                    kMixtralMini),
+      mixtral_model("mixtral_8x7b", "Mixtral-8x7B: 32 layers x 4096, 8 experts, 46.7 G parameters",
+                    {}),
+      paced_model("paced_bert_base_t4",
+                  "bert_base at the pace of a T4, calibrated to the published table",
+                  data_file("models/profiles/paced_bert_base_t4.json"), 14, false)};
   return models;
-}
-
-ModelDescription describe(const SuiteModel& model) {
-  ModelDescription description{.name = model.name, .about = model.about};
-  if (const auto* paced = std::get_if<PacedConfig>(&model.config)) {
-    description.compute = Compute::Paced;
-    description.replays_memory = paced->replays;
-  }
-  description.has_mixtrals_options = std::holds_alternative<MixtralConfig>(model.config);
-  description.has_bfloat16 = description.has_mixtrals_options ||
-                             std::holds_alternative<BertConfig>(model.config) ||
-                             std::holds_alternative<MlpConfig>(model.config);
-  description.reads_pictures = std::holds_alternative<ConvNetConfig>(model.config);
-  if (const auto* bert = std::get_if<BertConfig>(&model.config)) {
-    description.longest_sequence = bert->positions;
-    description.highest_lora_rank = bert->hidden;
-    description.chooses_attention = true;
-  }
-  description.checkpointable_units = std::visit(UnitsThatRunAgain(), model.config);
-  return description;
 }
 
 bool is_profile(const std::string& name) {
@@ -156,16 +176,14 @@ SuiteModel paced_by_file(const std::string& path) {
         "its memory can be predicted, but it cannot run",
         path));
   }
-  return {path, profile.about,
-          PacedConfig{.profile = path,
-                      .layers = static_cast<int>(profile.layers.size()),
-                      .replays = !replay_of(profile, 1).empty()}};
+  return paced_model(path, profile.about, path, static_cast<int>(profile.layers.size()),
+                     !replay_of(profile, 1).empty());
 }
 
 DeclaredFootprint declared_footprint(const std::string& name, const FootprintOptions& options) {
   const Declared declared(name, options);
   const SuiteModel* model = is_profile(name) ? nullptr : entry_named(suite(), name);
-  const std::int64_t highest = model == nullptr ? 0 : describe(*model).highest_lora_rank;
+  const std::int64_t highest = model == nullptr ? 0 : model->highest_lora_rank;
   if (options.levers.lora.rank > highest) {
     return {std::nullopt, fmt::format("'{}' has low-rank updates of rank 0 to {}, got {}", name,
                                       highest, options.levers.lora.rank)};

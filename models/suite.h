@@ -30,39 +30,34 @@ struct BranchingConfig {
   UntakenBranch untaken = UntakenBranch::Unused;
 };
 struct PacedConfig {
-  std::string profile;   // path
-  int layers = 0;        // of the profile
-  bool replays = false;  // what they hold (models/replay.h), unless scaled
+  std::string profile;  // path
 };
 
 using ModelConfig =
     std::variant<MlpConfig, ConvNetConfig, BranchingConfig, BertConfig, MixtralConfig, PacedConfig>;
 
-struct SuiteModel {
-  std::string name;   // as in a plan
-  std::string about;  // one line for `gradsync list models`
-  ModelConfig config;
-};
-
-// In the order `list` shows them.
-const std::vector<SuiteModel>& suite();
-
-// What a plan has to know of a model that it names.
+// What a model is called and can do: all that a plan has to know of it.
 struct ModelDescription {
-  std::string name;
-  std::string about;
+  std::string name;   // as in a plan: "bert_mini"
+  std::string about;  // one line for `gradsync list models`
   Compute compute = Compute::Real;
   bool has_mixtrals_options = false;  // those of ModelOptions that only a Mixtral has
   bool has_bfloat16 = false;          // parameters may be stored in it
   bool reads_pictures = false;
   std::int64_t longest_sequence = 0;   // tokens; 0: any
-  int checkpointable_units = 0;        // that may run again in backward; 0: none of them may
+  int checkpointable_units = 0;        // of its units: that have no effect beside their output and
+                                       // may run again in backward; 0: none may
   std::int64_t highest_lora_rank = 0;  // of its low-rank updates; 0: it has none
   bool chooses_attention = false;      // it attends in both ways
   bool replays_memory = false;         // a paced model that makes what the recorded one held
 };
 
-ModelDescription describe(const SuiteModel& model);
+struct SuiteModel : ModelDescription {
+  ModelConfig config;
+};
+
+// In the order `list` shows them.
+const std::vector<SuiteModel>& suite();
 
 // Returns the paced model of the profile at `path`, read at once, so that a plan that names a
 // missing or wrong file is refused before it runs.   Errors: ConfigError, as read_profile().

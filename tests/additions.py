@@ -1,10 +1,10 @@
 """Adds one of each thing that the suite has many of, in a copy of the tree, and uses them.
 
-What is one list each stays one list: tests/additions.json adds a strategy, an option of cells, a
-field of plans, columns and a memory category, each in no more places than its "most". A place is a
-new file, or one text put before another that stands in its file once. The copy, in build/additions,
-is built; a plan that uses all of them must run well, and tables, csv, result.json and pictures must
-show them.
+What is one list each stays one list: tests/additions.json adds a strategy, a model, an option of
+cells, a field of plans, columns and a memory category, each in no more places than its "most". A
+place is a new file, or one text put before another that stands in its file once. The copy, in
+build/additions, is built; a plan that uses all of them must run well, and tables, csv, result.json
+and pictures must show them.
 
 usage: tests/additions.py      after harness/setup --tests
 Exit status: 0 all of it works, 1 something does not.
@@ -32,7 +32,7 @@ PLAN = {
     "name": "added",
     "cells": {
         "topology": ["1x2"],
-        "model": ["bert_tiny"],
+        "model": ["bert_tiny", "added_model"],
         "strategy": ["baseline", "added", "no_sync"],
         "accumulation_steps": [4],
         "added_option": [False, True],
@@ -124,14 +124,20 @@ def complaints_of_a_run(program, out):
     counts = {
         cell["cell"]["strategy"]: cell["collectives_per_step"]["all_reduce"]["count"]
         for cell in result["cells"]
-        if not cell["cell"].get("added_option", False)
+        if cell["cell"]["model"] == "bert_tiny" and not cell["cell"].get("added_option", False)
     }
     refused = call(program, "run", plan, "--out", out, "--set", "cells.added_option=7", "--force")
     no_count = call(program, "run", plan, "--out", out, "--set", "added_field=0", "--force")
+    too_long = call(
+        program, "run", plan, "--out", out, "--set", "cells.sequence_length=201", "--force"
+    )
     pipeline = call(program, "run", plan, "--out", out, "--set", "cells.wrapper=fsdp", "--force")
     shown = {
         "every cell is ok": all(cell["status"] == "ok" for cell in result["cells"]),
         "list strategies names it": "added" in call(program, "list", "strategies").stdout,
+        "list models names it": "added_model" in call(program, "list", "models").stdout,
+        "what it cannot do is refused": too_long.returncode == 2
+        and "added_model" in too_long.stderr,
         "its collectives are twice those of no_sync": counts["added"] == 2 * counts["no_sync"],
         "the table has its label": "added, twice a step" in run.stdout,
         "the table has the column, with its meaning": run.stdout.count("added head") > 1,

@@ -12,11 +12,11 @@ void field_from_json(const nlohmann::json& in, Compute& compute, const FieldPlac
 }
 
 constexpr auto fields_of(const ModelDescription*) {
-  return std::tuple{field("name", &ModelDescription::name),
-                    field("about", &ModelDescription::about),
-                    field("paced", &ModelDescription::compute),
-                    field("has_mixtrals_options", &ModelDescription::has_mixtrals_options),
-                    field("checkpointable_units", &ModelDescription::checkpointable_units)};
+  return std::tuple{
+      GRADSYNC_FIELDS(ModelDescription, name, about, has_mixtrals_options, has_bfloat16,
+                      reads_pictures, longest_sequence, checkpointable_units, highest_lora_rank,
+                      chooses_attention, replays_memory),
+      field("paced", &ModelDescription::compute)};
 }
 
 }  // namespace gradsync::models
@@ -26,10 +26,7 @@ namespace gradsync::coordinate {
 using nlohmann::json;
 
 constexpr auto fields_of(const RankAbout*) {
-  return std::tuple{field("commit", &RankAbout::commit), field("torch", &RankAbout::torch),
-                    field("blas", &RankAbout::blas),
-                    field("has_gpu_module", &RankAbout::has_gpu_module),
-                    field("models", &RankAbout::models)};
+  return std::tuple{GRADSYNC_FIELDS(RankAbout, commit, torch, blas, has_gpu_module, models)};
 }
 
 void to_json(json& out, const RankAbout& about) {

@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 #include <sys/mman.h>
 
+#include <algorithm>
 #include <cerrno>
 #include <cstdlib>
 #include <cstring>
@@ -10,6 +11,7 @@
 
 #include "harness/base/errors.h"
 #include "harness/launch/namespaces.h"
+#include "harness/launch/program_output.h"
 
 namespace gradsync::launch {
 
@@ -26,11 +28,8 @@ UniqueFd memory_file(const std::string& text) {
 }
 
 std::string said_in(const UniqueFd& file) {
-  std::string text(4096, '\0');
-  const ssize_t size = ::pread(file.get(), text.data(), text.size(), 0);
-  text.resize(size > 0 ? static_cast<std::size_t>(size) : 0);
-  while (!text.empty() && text.back() == '\n') text.pop_back();
-  for (char& c : text) c = c == '\n' ? ';' : c;
+  std::string text = content_of(file.get());
+  std::ranges::replace(text, '\n', ';');
   return text;
 }
 

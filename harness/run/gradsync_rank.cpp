@@ -41,11 +41,7 @@ coordinate::RankAbout about() {
                               !comm::find_gpu_module().empty(),
                               {}};
   for (const models::ModelEntry& entry : models::registry()) {
-    about.models.push_back({.name = entry.name,
-                            .about = entry.about,
-                            .compute = entry.compute,
-                            .has_mixtrals_options = entry.has_mixtrals_options,
-                            .checkpointable_units = entry.checkpointable_units});
+    about.models.push_back(entry);
   }
   return about;
 }

@@ -1,29 +1,16 @@
 #include "harness/run/rank_gpu.h"
 
-#include <fcntl.h>
 #include <fmt/format.h>
 #include <sys/mman.h>
-#include <sys/stat.h>
 #include <unistd.h>
 
 #include <cstdlib>
 #include <torch/csrc/distributed/c10d/Store.hpp>
 
+#include "harness/launch/program_output.h"
 #include "harness/launch/tcp.h"
 
 namespace gradsync::run {
-namespace {
-
-std::string text_of(int fd) {
-  struct stat file {};
-  if (::fstat(fd, &file) != 0 || file.st_size == 0) return "";
-  std::string text(static_cast<std::size_t>(file.st_size), '\0');
-  const ssize_t got = ::pread(fd, text.data(), text.size(), 0);
-  text.resize(got < 0 ? 0 : static_cast<std::size_t>(got));
-  return text;
-}
-
-}  // namespace
 
 RankGpu::RankGpu(const launch::LaunchSpec& spec, const launch::RankPlace& place)
     : spec_(spec), place_(place) {
@@ -67,7 +54,8 @@ void RankGpu::catch_nccl_log() {
 
 void RankGpu::add_to(results::ModelInfo& info) const {
   info.gpu = gpu_->description();
-  const std::string transports = nccl_log_ ? comm::nccl_transports(text_of(nccl_log_.get())) : "";
+  const std::string transports =
+      nccl_log_ ? comm::nccl_transports(launch::content_of(nccl_log_.get())) : "";
   info.nccl_transports.emplace();
   if (!transports.empty()) info.nccl_transports = transports;
   if (sharing_.shared()) info.refuse_times(sharing_.reason());

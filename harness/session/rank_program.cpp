@@ -177,14 +177,12 @@ const coordinate::RankAbout& about_ranks() {
 
 std::vector<models::ModelDescription> known_models() {
   if (has_rank_program()) return about_ranks().models;
-  std::vector<models::ModelDescription> models;
-  for (const models::SuiteModel& model : models::suite()) models.push_back(describe(model));
-  return models;
+  return {models::suite().begin(), models::suite().end()};
 }
 
 models::ModelDescription find_model(const std::string& name) {
-  if (models::is_profile(name)) return describe(models::paced_by_file(name));
-  if (const auto* model = entry_named(models::suite(), name)) return describe(*model);
+  if (models::is_profile(name)) return models::paced_by_file(name);
+  if (const auto* model = entry_named(models::suite(), name)) return *model;
   return models::find_listed_model(known_models(), name);
 }
 

@@ -34,7 +34,7 @@ torch::optim::AdamWOptions torch_options(const AdamWOptions& options) {
 }  // namespace
 
 FusedAdamW::FusedAdamW(std::vector<at::Tensor> parameters, const AdamWOptions& options)
-    : parameters_(std::move(parameters)), options_(options) {
+    : Optimizer(std::move(parameters)), options_(options) {
   const measure::MemoryScope memory(measure::MemoryCategory::OptimizerState);
   for (const at::Tensor& parameter : parameters_) {
     exp_avg_.push_back(at::zeros_like(parameter));
@@ -62,13 +62,9 @@ void FusedAdamW::step() {
                     options_.eps, /*amsgrad=*/false, /*maximize=*/false);
 }
 
-void FusedAdamW::zero_grad() {
-  for (at::Tensor& parameter : parameters_) parameter.mutable_grad().reset();
-}
-
 MasterWeightAdamW::MasterWeightAdamW(std::vector<at::Tensor> parameters,
                                      const AdamWOptions& options, measure::StepRecorder* recorder)
-    : parameters_(std::move(parameters)),
+    : Optimizer(std::move(parameters)),
       masters_(in_float32(parameters_)),
       recorder_(recorder),
       adamw_(masters_, options) {}
@@ -97,10 +93,6 @@ void MasterWeightAdamW::round_parameters() {
   }
 }
 
-void MasterWeightAdamW::zero_grad() {
-  for (at::Tensor& parameter : parameters_) parameter.mutable_grad().reset();
-}
-
 struct PerParameterAdamW::Engine {
   torch::optim::AdamW adamw;
   torch::optim::OptimizerOptions& options() { return adamw.param_groups().front().options(); }
@@ -108,7 +100,7 @@ struct PerParameterAdamW::Engine {
 
 PerParameterAdamW::PerParameterAdamW(std::vector<at::Tensor> parameters,
                                      const AdamWOptions& options)
-    : parameters_(std::move(parameters)),
+    : Optimizer(std::move(parameters)),
       engine_(new Engine{torch::optim::AdamW(parameters_, torch_options(options))}) {}
 
 PerParameterAdamW::~PerParameterAdamW() = default;
@@ -116,10 +108,6 @@ PerParameterAdamW::~PerParameterAdamW() = default;
 void PerParameterAdamW::step() {
   const measure::MemoryScope memory(measure::MemoryCategory::OptimizerState);
   engine_->adamw.step();
-}
-
-void PerParameterAdamW::zero_grad() {
-  for (at::Tensor& parameter : parameters_) parameter.mutable_grad().reset();
 }
 
 double PerParameterAdamW::lr() const {

@@ -9,6 +9,7 @@
 
 #include <cstdint>
 #include <memory>
+#include <utility>
 #include <vector>
 
 #include "harness/measure/step_recorder.h"
@@ -26,27 +27,32 @@ struct AdamWOptions {
 // Anything that steps and zeroes gradients.
 class Optimizer {
  public:
+  // `parameters` share storage with the model's.
+  explicit Optimizer(std::vector<at::Tensor> parameters = {})
+      : parameters_(std::move(parameters)) {}
   virtual ~Optimizer() = default;
   virtual void step() = 0;
   // Drops the gradients (as set_to_none=True, torch's default): also right when they are views of
   // the Reducer's buckets, which torch::optim::Optimizer::zero_grad is not.
-  virtual void zero_grad() = 0;
+  virtual void zero_grad() {
+    for (const at::Tensor& parameter : parameters_) parameter.mutable_grad().reset();
+  }
   virtual double lr() const = 0;
   virtual void set_lr(double lr) = 0;
+
+ protected:
+  std::vector<at::Tensor> parameters_;
 };
 
 class FusedAdamW : public Optimizer {
  public:
-  // `parameters` share storage with the model's.
   FusedAdamW(std::vector<at::Tensor> parameters, const AdamWOptions& options);
 
   void step() override;
-  void zero_grad() override;
   double lr() const override { return options_.lr; }
   void set_lr(double lr) override { options_.lr = lr; }
 
  private:
-  std::vector<at::Tensor> parameters_;
   std::vector<at::Tensor> exp_avg_;
   std::vector<at::Tensor> exp_avg_sq_;
   std::vector<at::Tensor> state_steps_;
@@ -65,7 +71,6 @@ class MasterWeightAdamW : public Optimizer {
                     measure::StepRecorder* recorder = nullptr);
 
   void step() override;
-  void zero_grad() override;
   double lr() const override { return adamw_.lr(); }
   void set_lr(double lr) override { adamw_.set_lr(lr); }
 
@@ -73,7 +78,6 @@ class MasterWeightAdamW : public Optimizer {
   void widen_gradients();
   void round_parameters();
 
-  std::vector<at::Tensor> parameters_;
   std::vector<at::Tensor> masters_;
   measure::StepRecorder* recorder_;
   FusedAdamW adamw_;  // of the masters
@@ -86,13 +90,11 @@ class PerParameterAdamW : public Optimizer {
   ~PerParameterAdamW() override;
 
   void step() override;
-  void zero_grad() override;
   double lr() const override;
   void set_lr(double lr) override;
 
  private:
   struct Engine;  // torch::optim::AdamW, whose header is long
-  std::vector<at::Tensor> parameters_;
   std::unique_ptr<Engine> engine_;
 };
 

@@ -40,7 +40,7 @@ void HostOptimizer::step() {
 
 OffloadedOptimizer::OffloadedOptimizer(std::vector<at::Tensor> parameters, const HostCopies& copies,
                                        const MakeOptimizer& make)
-    : parameters_(std::move(parameters)),
+    : Optimizer(std::move(parameters)),
       copies_(copies),
       on_host_(copied_to_host(parameters_, copies_)),
       optimizer_(on_host_, make) {}
@@ -56,10 +56,6 @@ void OffloadedOptimizer::step() {
     if (on_host_[i].grad().defined()) copies_.copy(on_host_[i], parameters_[i]);
   }
   optimizer_.zero_grad();
-}
-
-void OffloadedOptimizer::zero_grad() {
-  for (at::Tensor& parameter : parameters_) parameter.mutable_grad().reset();
 }
 
 }  // namespace gradsync::sync

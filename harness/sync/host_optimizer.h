@@ -41,12 +41,10 @@ class OffloadedOptimizer final : public Optimizer {
                      const MakeOptimizer& make);
 
   void step() override;
-  void zero_grad() override;
   double lr() const override { return optimizer_.lr(); }
   void set_lr(double lr) override { optimizer_.set_lr(lr); }
 
  private:
-  std::vector<at::Tensor> parameters_;
   HostCopies copies_;
   std::vector<at::Tensor> on_host_;  // their copies, in the same order
   HostOptimizer optimizer_;

@@ -11,7 +11,6 @@
 namespace {
 
 using gradsync::models::Batch;
-using gradsync::models::Compute;
 using gradsync::models::Model;
 using gradsync::models::ModelOptions;
 
@@ -38,13 +37,12 @@ class Logistic : public Model {
 };
 
 std::shared_ptr<Model> make(const ModelOptions& options) {
-  gradsync::models::refuse_special_options("logistic", options);
   auto model = std::make_shared<Logistic>(options.device);
   gradsync::models::load_weights(options, *model);
   return model;
 }
 
 const gradsync::models::Registration registration{
-    {"logistic", "logistic regression on bags of words", Compute::Real, make}};
+    {{.name = "logistic", .about = "logistic regression on bags of words"}, make}};
 
 }  // namespace

@@ -96,7 +96,7 @@ TEST(MemoryProfile, AProfileWithLayersHoldsWhatWasRecordedUnlessScaled) {
                     {"memory", recorded()}};
   const test::TemporaryFolder folder;
   const std::string file = folder.write("x.json", source.dump());
-  const ModelDescription description = describe(paced_by_file(file));
+  const ModelDescription description = paced_by_file(file);
   EXPECT_TRUE(description.replays_memory);
   EXPECT_EQ(description.checkpointable_units, 1);
   FootprintOptions options;

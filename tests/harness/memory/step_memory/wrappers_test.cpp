@@ -1,8 +1,8 @@
 // What the formulas say a step holds, against what the meter counts: peak, composition and the most
 // of each category, byte for byte, for every model that tells its footprint.
 // Covers: ddp_memory.cpp, fsdp_memory.cpp, bert_footprint.cpp, bert_layer_footprint.cpp,
-// bert_operations.cpp, footprint.cpp, mixtral_footprint.cpp, mlp_footprint.cpp,
-// paced_footprint.cpp.
+// bert_operations.cpp, footprint.cpp, mixtral_footprint.cpp, mixtral_layer_footprint.cpp,
+// mlp_footprint.cpp, paced_footprint.cpp.
 #include <gtest/gtest.h>
 
 #include <vector>
