@@ -18,8 +18,7 @@ constexpr auto names_of(const FittedWeight::Kind*) {
 }
 
 constexpr auto fields_of(const FittedWeight*) {
-  return std::tuple{field("kind", &FittedWeight::kind), field("weight", &FittedWeight::weight),
-                    field("error", &FittedWeight::error)};
+  return std::tuple{GRADSYNC_FIELDS(FittedWeight, kind, weight, error)};
 }
 
 }  // namespace gradsync::stats
@@ -44,43 +43,26 @@ constexpr auto names_of(const AccountKind*) {
 }
 
 constexpr auto fields_of(const WeightGroup*) {
-  return std::tuple{field("parameters", &WeightGroup::parameters),
-                    field("elements", &WeightGroup::elements),
-                    field("is_rounded", &WeightGroup::is_rounded),
-                    field("ranks", &WeightGroup::ranks),
-                    field("readers", &WeightGroup::readers),
-                    field("weights", &WeightGroup::weights),
-                    field("tokens", &WeightGroup::tokens).later(),
-                    computed(
-                        "mean", +[](const WeightGroup& group) { return group.mean(); }),
-                    field("left_over", &WeightGroup::left_over),
-                    field("condition", &WeightGroup::condition),
-                    field("equations", &WeightGroup::equations),
-                    field("decay", &WeightGroup::decay),
-                    field("is_of_the_step_before", &WeightGroup::is_of_the_step_before)};
+  return std::tuple{
+      GRADSYNC_FIELDS(WeightGroup, parameters, elements, is_rounded, ranks, readers, weights,
+                      left_over, condition, equations, decay, is_of_the_step_before),
+      field("tokens", &WeightGroup::tokens).later(),
+      computed(
+          "mean", +[](const WeightGroup& group) { return group.mean(); })};
 }
 
 constexpr auto fields_of(const StepAccount*) {
-  return std::tuple{field("step", &StepAccount::step),
-                    field("micro_batches", &StepAccount::micro_batches),
-                    field("loss_scale", &StepAccount::loss_scale),
-                    field("clippings", &StepAccount::clippings),
-                    field("is_used", &StepAccount::is_used),
-                    field("comm_hook", &StepAccount::comm_hook).later(),
-                    field("groups", &StepAccount::groups)};
+  return std::tuple{
+      GRADSYNC_FIELDS(StepAccount, step, micro_batches, loss_scale, clippings, is_used, groups),
+      field("comm_hook", &StepAccount::comm_hook).later()};
 }
 
 constexpr auto fields_of(const AccountVerdict*) {
-  return std::tuple{field("kind", &AccountVerdict::kind),
-                    field("sentence", &AccountVerdict::sentence),
-                    field("why", &AccountVerdict::why), field("is_off", &AccountVerdict::is_off)};
+  return std::tuple{GRADSYNC_FIELDS(AccountVerdict, kind, sentence, why, is_off)};
 }
 
 constexpr auto fields_of(const GradientAccount*) {
-  return std::tuple{
-      field("steps", &GradientAccount::steps), field("alike", &GradientAccount::alike),
-      field("shown", &GradientAccount::shown), field("verdicts", &GradientAccount::verdicts),
-      field("faults", &GradientAccount::faults)};
+  return std::tuple{GRADSYNC_FIELDS(GradientAccount, steps, alike, shown, verdicts, faults)};
 }
 
 }  // namespace gradsync::account

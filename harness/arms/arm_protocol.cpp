@@ -25,24 +25,20 @@ constexpr auto fields_of(const ArmSchema*) {
 }  // namespace
 
 constexpr auto fields_of(const ArmLaunch*) {
-  return std::tuple{field("part", &ArmLaunch::part), field("topology", &ArmLaunch::topology),
-                    field("scale", &ArmLaunch::scale), field("cells", &ArmLaunch::cells)};
+  return std::tuple{GRADSYNC_FIELDS(ArmLaunch, part, topology, scale, cells)};
 }
 
 constexpr auto fields_of(const ArmHello*) {
   return std::tuple{constant("event", "hello"), constant("schema", kArmSchema),
-                    field("build", &ArmHello::build), field("launches", &ArmHello::launches)};
+                    GRADSYNC_FIELDS(ArmHello, build, launches)};
 }
 
 constexpr auto fields_of(const ArmTurn*) {
-  return std::tuple{field("cell", &ArmTurn::cell), field("warmup_steps", &ArmTurn::warmup_steps),
-                    field("steps", &ArmTurn::steps)};
+  return std::tuple{GRADSYNC_FIELDS(ArmTurn, cell, warmup_steps, steps)};
 }
 
 constexpr auto fields_of(const ArmRequest*) {
-  return std::tuple{field("open", &ArmRequest::open).spared(),
-                    field("turn", &ArmRequest::turn).spared(),
-                    field("close", &ArmRequest::close).spared()};
+  return std::tuple{GRADSYNC_SPARED_FIELDS(ArmRequest, open, turn, close)};
 }
 
 constexpr auto fields_of(const ArmOpened*) {
@@ -58,8 +54,7 @@ constexpr auto fields_of(const ArmClosed*) {
 }
 
 constexpr auto fields_of(const ArmFailure*) {
-  return std::tuple{constant("event", "failed"), field("status", &ArmFailure::status),
-                    field("reason", &ArmFailure::reason)};
+  return std::tuple{constant("event", "failed"), GRADSYNC_FIELDS(ArmFailure, status, reason)};
 }
 
 constexpr auto fields_of(const ArmBusy*) {

@@ -19,10 +19,8 @@ struct JobContext {
 };
 
 constexpr auto fields_of(const JobContext*) {
-  return std::tuple{field("gradsync", &JobContext::gradsync), field("commit", &JobContext::commit),
-                    field("torch", &JobContext::torch),
-                    field("world_size", &JobContext::world_size).spared(),
-                    field("verdict", &JobContext::verdict).spared()};
+  return std::tuple{GRADSYNC_FIELDS(JobContext, gradsync, commit, torch),
+                    GRADSYNC_SPARED_FIELDS(JobContext, world_size, verdict)};
 }
 
 }  // namespace

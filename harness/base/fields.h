@@ -3,7 +3,8 @@
 // are used: lists are templates.
 //
 //   constexpr auto fields_of(const Span*) {  // beside Span, in its namespace
-//     return std::tuple{field("start_s", &Span::start_s), field("unit", &Span::unit).spared()};
+//     return std::tuple{GRADSYNC_FIELDS(Span, start_s, end_s), field("unit",
+//     &Span::unit).spared()};
 //   }
 //   nlohmann::json out = write_fields(span);
 //   Span back = read_fields<Span>(out, "spans.json");
@@ -107,6 +108,27 @@ template <typename Struct, typename Value>
 constexpr Field<Struct, Value> field(const char* name, Value Struct::*member) {
   return {name, member};
 }
+
+// Of members that the file names as the struct does: GRADSYNC_FIELDS(Span, start_s, end_s) is
+// field("start_s", &Span::start_s), field("end_s", &Span::end_s).
+#define GRADSYNC_FIELDS(Type, ...) GRADSYNC_READ_64_TIMES(GRADSYNC_EACH_FIELD(, Type, __VA_ARGS__))
+#define GRADSYNC_LATER_FIELDS(Type, ...) \
+  GRADSYNC_READ_64_TIMES(GRADSYNC_EACH_FIELD(.later(), Type, __VA_ARGS__))
+#define GRADSYNC_SPARED_FIELDS(Type, ...) \
+  GRADSYNC_READ_64_TIMES(GRADSYNC_EACH_FIELD(.spared(), Type, __VA_ARGS__))
+
+// A macro does not call itself, but may leave a call for when its text is read again.
+#define GRADSYNC_EACH_FIELD(how, Type, name, ...) \
+  field(#name, &Type::name) how __VA_OPT__(       \
+      , GRADSYNC_NEXT_FIELD GRADSYNC_NOTHING(how, Type, __VA_ARGS__))
+#define GRADSYNC_NOTHING ()
+#define GRADSYNC_NEXT_FIELD() GRADSYNC_EACH_FIELD
+#define GRADSYNC_READ_64_TIMES(...) \
+  GRADSYNC_READ_16(GRADSYNC_READ_16(GRADSYNC_READ_16(GRADSYNC_READ_16(__VA_ARGS__))))
+#define GRADSYNC_READ_16(...) \
+  GRADSYNC_READ_4(GRADSYNC_READ_4(GRADSYNC_READ_4(GRADSYNC_READ_4(__VA_ARGS__))))
+#define GRADSYNC_READ_4(...) GRADSYNC_READ(GRADSYNC_READ(GRADSYNC_READ(GRADSYNC_READ(__VA_ARGS__))))
+#define GRADSYNC_READ(...) __VA_ARGS__
 
 // A field that is made of others when it is written, and passed over when read.
 template <typename Struct, typename Value>

@@ -7,13 +7,8 @@
 namespace gradsync::plan {
 
 constexpr auto fields_of(const Trial*) {
-  return std::tuple{field("order", &Trial::order),
-                    field("cell", &Trial::cell),
-                    field("round", &Trial::round),
-                    field("steps", &Trial::steps),
-                    field("warmup_steps", &Trial::warmup_steps),
-                    field("distance_steps", &Trial::distance_steps),
-                    field("timed", &Trial::timed)};
+  return std::tuple{
+      GRADSYNC_FIELDS(Trial, order, cell, round, steps, warmup_steps, distance_steps, timed)};
 }
 
 void field_from_json(const nlohmann::json& in, Cell& cell, const FieldPlace&) {
@@ -25,34 +20,21 @@ void field_from_json(const nlohmann::json& in, Cell& cell, const FieldPlace&) {
 namespace gradsync::account {
 
 constexpr auto fields_of(const Contribution*) {
-  return std::tuple{field("micro_batch", &Contribution::micro_batch),
-                    field("sketch", &Contribution::sketch)};
+  return std::tuple{GRADSYNC_FIELDS(Contribution, micro_batch, sketch)};
 }
 
 constexpr auto fields_of(const ParameterRecord*) {
-  return std::tuple{field("optimizer", &ParameterRecord::optimizer),
-                    field("index", &ParameterRecord::index),
-                    field("name", &ParameterRecord::name),
-                    field("dtype", &ParameterRecord::dtype),
-                    field("elements", &ParameterRecord::elements),
-                    field("offset", &ParameterRecord::offset),
-                    field("length", &ParameterRecord::length),
-                    field("gradient", &ParameterRecord::gradient),
-                    field("contributions", &ParameterRecord::contributions)};
+  return std::tuple{GRADSYNC_FIELDS(ParameterRecord, optimizer, index, name, dtype, elements,
+                                    offset, length, gradient, contributions)};
 }
 
 constexpr auto fields_of(const AccountedStep*) {
-  return std::tuple{field("optimizer", &AccountedStep::optimizer),
-                    field("micro_batches", &AccountedStep::micro_batches)};
+  return std::tuple{GRADSYNC_FIELDS(AccountedStep, optimizer, micro_batches)};
 }
 
 constexpr auto fields_of(const AccountRecords*) {
-  return std::tuple{field("pid", &AccountRecords::pid),
-                    field("rank", &AccountRecords::rank),
-                    field("world_size", &AccountRecords::world_size),
-                    field("steps", &AccountRecords::steps),
-                    field("parameters", &AccountRecords::parameters),
-                    field("faults", &AccountRecords::faults)};
+  return std::tuple{
+      GRADSYNC_FIELDS(AccountRecords, pid, rank, world_size, steps, parameters, faults)};
 }
 
 }  // namespace gradsync::account
@@ -60,24 +42,10 @@ constexpr auto fields_of(const AccountRecords*) {
 namespace gradsync::launch {
 
 constexpr auto fields_of(const LaunchSpec*) {
-  return std::tuple{field("trials", &LaunchSpec::trials),
-                    field("topology", &LaunchSpec::topology),
-                    field("seed", &LaunchSpec::seed),
-                    field("launch", &LaunchSpec::launch),
-                    field("timeout_s", &LaunchSpec::timeout_s),
-                    field("as_published", &LaunchSpec::as_published),
-                    field("threads_per_rank", &LaunchSpec::threads_per_rank),
-                    field("device", &LaunchSpec::device),
-                    field("backend", &LaunchSpec::backend),
-                    field("gloo_loop_yields", &LaunchSpec::gloo_loop_yields),
-                    field("fold_from_bytes", &LaunchSpec::fold_from_bytes),
-                    field("every_micro_batch", &LaunchSpec::every_micro_batch),
-                    field("ranks_per_host", &LaunchSpec::ranks_per_host),
-                    field("weights", &LaunchSpec::weights),
-                    field("data", &LaunchSpec::data),
-                    field("one_workload_at_a_time", &LaunchSpec::one_workload_at_a_time),
-                    field("resident", &LaunchSpec::resident),
-                    field("extra_work", &LaunchSpec::extra_work)};
+  return std::tuple{GRADSYNC_FIELDS(
+      LaunchSpec, trials, topology, seed, launch, timeout_s, as_published, threads_per_rank, device,
+      backend, gloo_loop_yields, fold_from_bytes, every_micro_batch, ranks_per_host, weights, data,
+      one_workload_at_a_time, resident, extra_work)};
 }
 
 }  // namespace gradsync::launch
@@ -100,19 +68,13 @@ constexpr auto fields_of(const RankReady*) {
 
 constexpr auto fields_of(const TrialDone*) {
   return std::tuple{constant("event", "trial"),
-                    field("order", &TrialDone::order),
-                    field("rank", &TrialDone::rank),
-                    field("ledger", &TrialDone::ledger),
-                    field("model_info", &TrialDone::model_info),
-                    field("invalid", &TrialDone::invalid).spared(),
-                    field("account", &TrialDone::account).spared(),
-                    field("account_why_not", &TrialDone::account_why_not).spared()};
+                    GRADSYNC_FIELDS(TrialDone, order, rank, ledger, model_info),
+                    GRADSYNC_SPARED_FIELDS(TrialDone, invalid, account, account_why_not)};
 }
 
 constexpr auto fields_of(const RankFailure*) {
-  return std::tuple{constant("event", "error"), field("order", &RankFailure::order),
-                    field("status", &RankFailure::status), field("by_peer", &RankFailure::by_peer),
-                    field("what", &RankFailure::what)};
+  return std::tuple{constant("event", "error"),
+                    GRADSYNC_FIELDS(RankFailure, order, status, by_peer, what)};
 }
 
 constexpr auto fields_of(const RankDone*) {

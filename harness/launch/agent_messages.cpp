@@ -15,17 +15,12 @@ constexpr auto fields_of(const AskClock*) {
 
 constexpr auto fields_of(const StartRanks*) {
   return std::tuple{constant("say", "start"),
-                    field("group", &StartRanks::group),
-                    field("topology", &StartRanks::topology),
-                    field("master_address", &StartRanks::master_address),
-                    field("threads_per_rank", &StartRanks::threads_per_rank),
-                    field("pin", &StartRanks::pin),
-                    field("environment", &StartRanks::environment)};
+                    GRADSYNC_FIELDS(StartRanks, group, topology, master_address, threads_per_rank,
+                                    pin, environment)};
 }
 
 constexpr auto fields_of(const ToRank*) {
-  return std::tuple{constant("say", "to rank"), field("rank", &ToRank::rank),
-                    field("message", &ToRank::message)};
+  return std::tuple{constant("say", "to rank"), GRADSYNC_FIELDS(ToRank, rank, message)};
 }
 
 constexpr auto fields_of(const StopRanks*) {
@@ -38,21 +33,12 @@ constexpr auto fields_of(const EndOfJob*) {
 
 constexpr auto fields_of(const Hello*) {
   return std::tuple{constant("say", "hello"),
-                    field("task", &Hello::task),
-                    field("host", &Hello::host),
-                    field("machine", &Hello::machine),
-                    field("run_id", &Hello::run_id),
-                    field("identity", &Hello::identity),
-                    field("cpus", &Hello::cpus),
-                    field("cores", &Hello::cores),
-                    field("cpu_quota", &Hello::cpu_quota),
-                    field("memory_available_bytes", &Hello::memory_available_bytes),
-                    field("address", &Hello::address)};
+                    GRADSYNC_FIELDS(Hello, task, host, machine, run_id, identity, cpus, cores,
+                                    cpu_quota, memory_available_bytes, address)};
 }
 
 constexpr auto fields_of(const ClockReading*) {
-  return std::tuple{constant("say", "clock"), field("number", &ClockReading::number),
-                    field("clock_ns", &ClockReading::clock_ns)};
+  return std::tuple{constant("say", "clock"), GRADSYNC_FIELDS(ClockReading, number, clock_ns)};
 }
 
 constexpr auto fields_of(const Stopped*) {
@@ -60,37 +46,30 @@ constexpr auto fields_of(const Stopped*) {
 }
 
 constexpr auto fields_of(const RankSaid*) {
-  return std::tuple{constant("say", "rank said"), field("group", &RankSaid::group),
-                    field("rank", &RankSaid::rank), field("message", &RankSaid::message)};
+  return std::tuple{constant("say", "rank said"), GRADSYNC_FIELDS(RankSaid, group, rank, message)};
 }
 
 constexpr auto fields_of(const RankExited*) {
-  return std::tuple{constant("say", "rank exited"), field("group", &RankExited::group),
-                    field("rank", &RankExited::rank), field("exit_code", &RankExited::exit_code)};
+  return std::tuple{constant("say", "rank exited"),
+                    GRADSYNC_FIELDS(RankExited, group, rank, exit_code)};
 }
 
 constexpr auto fields_of(const RankKilled*) {
-  return std::tuple{constant("say", "rank killed"), field("group", &RankKilled::group),
-                    field("rank", &RankKilled::rank), field("signal", &RankKilled::signal)};
+  return std::tuple{constant("say", "rank killed"),
+                    GRADSYNC_FIELDS(RankKilled, group, rank, signal)};
 }
 
 constexpr auto fields_of(const Standing*) {
-  return std::tuple{
-      field("rank", &Standing::rank),           field("trial", &Standing::trial),
-      field("step", &Standing::step),           field("micro_batch", &Standing::micro_batch),
-      field("activity", &Standing::activity),   field("collective", &Standing::collective),
-      field("completed", &Standing::completed), field("age_ns", &Standing::age_ns),
-      field("state", &Standing::state)};
+  return std::tuple{GRADSYNC_FIELDS(Standing, rank, trial, step, micro_batch, activity, collective,
+                                    completed, age_ns, state)};
 }
 
 constexpr auto fields_of(const Standings*) {
-  return std::tuple{constant("say", "standings"), field("group", &Standings::group),
-                    field("ranks", &Standings::ranks)};
+  return std::tuple{constant("say", "standings"), GRADSYNC_FIELDS(Standings, group, ranks)};
 }
 
 constexpr auto fields_of(const Unstartable*) {
-  return std::tuple{constant("say", "unstartable"), field("group", &Unstartable::group),
-                    field("why", &Unstartable::why)};
+  return std::tuple{constant("say", "unstartable"), GRADSYNC_FIELDS(Unstartable, group, why)};
 }
 
 nlohmann::json to_json(const LeaderMessage& message) {

@@ -20,13 +20,8 @@ ClockOffset offset_of(const std::vector<Ping>& pings) {
 }
 
 constexpr auto fields_of(const HostClock*) {
-  return std::tuple{field("node", &HostClock::node),
-                    field("host", &HostClock::host),
-                    field("offset_s", &HostClock::offset_s),
-                    field("error_s", &HostClock::error_s),
-                    field("drift", &HostClock::drift).spared(),
-                    field("drift_error", &HostClock::drift_error).spared(),
-                    field("reason", &HostClock::reason).spared()};
+  return std::tuple{GRADSYNC_FIELDS(HostClock, node, host, offset_s, error_s),
+                    GRADSYNC_SPARED_FIELDS(HostClock, drift, drift_error, reason)};
 }
 
 void to_json(nlohmann::json& out, const HostClock& clock) {

@@ -161,12 +161,9 @@ std::optional<LinkCarried> NamespaceFabric::self_test(double duration_s) const {
 }  // namespace
 
 constexpr auto fields_of(const LinkCarried*) {
-  return std::tuple{field("rate_bits_per_s", &LinkCarried::rate_bits_per_s),
-                    field("payload_bits_per_s", &LinkCarried::payload_bits_per_s),
-                    field("measured_payload_bits_per_s", &LinkCarried::measured_payload_bits_per_s),
-                    field("round_trip_s", &LinkCarried::round_trip_s),
-                    field("free_burst_bytes", &LinkCarried::free_burst_bytes),
-                    field("congestion_control", &LinkCarried::congestion_control)};
+  return std::tuple{GRADSYNC_FIELDS(LinkCarried, rate_bits_per_s, payload_bits_per_s,
+                                    measured_payload_bits_per_s, round_trip_s, free_burst_bytes,
+                                    congestion_control)};
 }
 
 void to_json(nlohmann::json& out, const LinkCarried& link) {

@@ -164,25 +164,14 @@ Known<std::vector<GpuInfo>> probe(const std::string& library) {
 }  // namespace nvml
 
 constexpr auto fields_of(const GpuProcess*) {
-  return std::tuple{field("pid", &GpuProcess::pid),
-                    field("memory_bytes", &GpuProcess::memory_bytes)};
+  return std::tuple{GRADSYNC_FIELDS(GpuProcess, pid, memory_bytes)};
 }
 
 constexpr auto fields_of(const GpuInfo*) {
-  return std::tuple{field("index", &GpuInfo::index),
-                    field("name", &GpuInfo::name),
-                    field("uuid", &GpuInfo::uuid),
-                    field("pci_bus_id", &GpuInfo::pci_bus_id),
-                    field("driver", &GpuInfo::driver),
-                    field("memory_total_bytes", &GpuInfo::memory_total_bytes),
-                    field("memory_used_bytes", &GpuInfo::memory_used_bytes),
-                    field("sm_clock_hz", &GpuInfo::sm_clock_hz),
-                    field("sm_clock_max_hz", &GpuInfo::sm_clock_max_hz),
-                    field("memory_clock_hz", &GpuInfo::memory_clock_hz),
-                    field("memory_clock_max_hz", &GpuInfo::memory_clock_max_hz),
-                    field("throttle_reasons", &GpuInfo::throttle_reasons),
-                    field("compute_mode", &GpuInfo::compute_mode),
-                    field("processes", &GpuInfo::processes)};
+  return std::tuple{GRADSYNC_FIELDS(GpuInfo, index, name, uuid, pci_bus_id, driver,
+                                    memory_total_bytes, memory_used_bytes, sm_clock_hz,
+                                    sm_clock_max_hz, memory_clock_hz, memory_clock_max_hz,
+                                    throttle_reasons, compute_mode, processes)};
 }
 
 void to_json(nlohmann::json& out, const GpuInfo& gpu) {

@@ -210,41 +210,23 @@ std::optional<double> StealMeter::share() const {
 }
 
 constexpr auto fields_of(const Ability*) {
-  return std::tuple{field("available", &Ability::available), field("reason", &Ability::reason)};
+  return std::tuple{GRADSYNC_FIELDS(Ability, available, reason)};
 }
 
 constexpr auto fields_of(const NamespaceAbility*) {
-  return std::tuple{field("available", &NamespaceAbility::available),
-                    field("reason", &NamespaceAbility::reason),
-                    field("user_namespace", &NamespaceAbility::user_namespace)};
+  return std::tuple{GRADSYNC_FIELDS(NamespaceAbility, available, reason, user_namespace)};
 }
 
 constexpr auto fields_of(const Tools*) {
-  return std::tuple{field("ip", &Tools::ip), field("tc", &Tools::tc)};
+  return std::tuple{GRADSYNC_FIELDS(Tools, ip, tc)};
 }
 
 constexpr auto fields_of(const Host*) {
-  return std::tuple{field("host", &Host::host),
-                    field("kernel", &Host::kernel),
-                    field("cpu_model", &Host::cpu_model),
-                    field("cpus", &Host::cpus),
-                    field("cores", &Host::cores),
-                    field("cpu_quota", &Host::cpu_quota),
-                    field("governor", &Host::governor),
-                    field("load_1min", &Host::load_1min),
-                    field("steal_share", &Host::steal_share),
-                    field("steal_share_since_boot", &Host::steal_share_since_boot),
-                    field("memory_total_bytes", &Host::memory_total_bytes),
-                    field("memory_limit_bytes", &Host::memory_limit_bytes),
-                    field("memory_available_bytes", &Host::memory_available_bytes),
-                    field("swap_used_bytes", &Host::swap_used_bytes),
-                    field("transparent_hugepages", &Host::transparent_hugepages),
-                    field("on_battery", &Host::on_battery),
-                    field("congestion_control", &Host::congestion_control),
-                    field("other_gradsync", &Host::other_gradsync),
-                    field("tools", &Host::tools),
-                    field("namespaces", &Host::namespaces),
-                    field("link_shaping", &Host::link_shaping)};
+  return std::tuple{
+      GRADSYNC_FIELDS(Host, host, kernel, cpu_model, cpus, cores, cpu_quota, governor, load_1min,
+                      steal_share, steal_share_since_boot, memory_total_bytes, memory_limit_bytes,
+                      memory_available_bytes, swap_used_bytes, transparent_hugepages, on_battery,
+                      congestion_control, other_gradsync, tools, namespaces, link_shaping)};
 }
 
 void to_json(json& out, const Host& host) {

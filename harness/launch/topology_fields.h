@@ -7,8 +7,7 @@
 namespace gradsync::launch {
 
 constexpr auto fields_of(const Topology*) {
-  return std::tuple{field("nodes", &Topology::nodes),
-                    field("ranks_per_node", &Topology::ranks_per_node)};
+  return std::tuple{GRADSYNC_FIELDS(Topology, nodes, ranks_per_node)};
 }
 
 }  // namespace gradsync::launch

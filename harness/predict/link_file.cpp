@@ -14,29 +14,17 @@ constexpr auto names_of(const Algorithm*) {
 }
 
 constexpr auto fields_of(const Doubt*) {
-  return std::tuple{field("compute", &Doubt::compute).later(), field("rate", &Doubt::rate).later(),
-                    field("host", &Doubt::host).later(), field("pause", &Doubt::pause).later()};
+  return std::tuple{GRADSYNC_LATER_FIELDS(Doubt, compute, rate, host, pause)};
 }
 
 constexpr auto fields_of(const LinkFile*) {
-  return std::tuple{constant("schema", "gradsync.links/1"),
-                    field("about", &LinkFile::about).later(),
-                    field("source", &LinkFile::source),
-                    field("payload_share", &LinkFile::payload_share).later(),
-                    field("latency_s", &LinkFile::latency_s).later(),
-                    field("collective_s", &LinkFile::collective_s).later(),
-                    field("per_byte_s", &LinkFile::per_byte_s).later(),
-                    field("copy_per_byte_s", &LinkFile::copy_per_byte_s).later(),
-                    field("micro_batch_s", &LinkFile::micro_batch_s).later(),
-                    field("processor_per_byte_s", &LinkFile::processor_per_byte_s).later(),
-                    field("fill_per_byte_s", &LinkFile::fill_per_byte_s).later(),
-                    field("shard_per_byte_s", &LinkFile::shard_per_byte_s).later(),
-                    field("algorithm", &LinkFile::algorithm).later(),
-                    field("scatters_by_all_reduce", &LinkFile::scatters_by_all_reduce).later(),
-                    field("gathers_half_late", &LinkFile::gathers_half_late).later(),
-                    field("shaped", &LinkFile::is_shaped).later(),
-                    field("rank_spread", &LinkFile::rank_spread).later(),
-                    field("doubt", &LinkFile::doubt).later()};
+  return std::tuple{
+      constant("schema", "gradsync.links/1"), field("source", &LinkFile::source),
+      GRADSYNC_LATER_FIELDS(LinkFile, about, payload_share, latency_s, collective_s, per_byte_s,
+                            copy_per_byte_s, micro_batch_s, processor_per_byte_s, fill_per_byte_s,
+                            shard_per_byte_s, algorithm, scatters_by_all_reduce, gathers_half_late,
+                            rank_spread, doubt),
+      field("shaped", &LinkFile::is_shaped).later()};
 }
 
 namespace {

@@ -25,9 +25,7 @@ struct GoogleRun {
 };
 
 constexpr auto fields_of(const GoogleRun*) {
-  return std::tuple{field("name", &GoogleRun::name), field("run_type", &GoogleRun::run_type),
-                    field("real_time", &GoogleRun::real_time),
-                    field("time_unit", &GoogleRun::time_unit)};
+  return std::tuple{GRADSYNC_FIELDS(GoogleRun, name, run_type, real_time, time_unit)};
 }
 
 struct GoogleContext {  // a custom context is text
@@ -36,8 +34,7 @@ struct GoogleContext {  // a custom context is text
 };
 
 constexpr auto fields_of(const GoogleContext*) {
-  return std::tuple{field("nodes", &GoogleContext::nodes),
-                    field("ranks_per_node", &GoogleContext::ranks_per_node)};
+  return std::tuple{GRADSYNC_FIELDS(GoogleContext, nodes, ranks_per_node)};
 }
 
 struct GoogleBenchmark {
@@ -46,8 +43,7 @@ struct GoogleBenchmark {
 };
 
 constexpr auto fields_of(const GoogleBenchmark*) {
-  return std::tuple{field("context", &GoogleBenchmark::context),
-                    field("benchmarks", &GoogleBenchmark::benchmarks)};
+  return std::tuple{GRADSYNC_FIELDS(GoogleBenchmark, context, benchmarks)};
 }
 
 namespace {

@@ -8,24 +8,19 @@
 namespace gradsync::report {
 
 constexpr auto fields_of(const PublishedSlowdowns*) {
-  return std::tuple{field("published", &PublishedSlowdowns::published),
-                    field("raw_runs", &PublishedSlowdowns::raw_runs)};
+  return std::tuple{GRADSYNC_FIELDS(PublishedSlowdowns, published, raw_runs)};
 }
 
 constexpr auto fields_of(const PublishedFit*) {
-  return std::tuple{field("no_sync", &PublishedFit::no_sync),
-                    field("accumulation_steps", &PublishedFit::accumulation_steps),
-                    field("result", &PublishedFit::result)};
+  return std::tuple{GRADSYNC_FIELDS(PublishedFit, no_sync, accumulation_steps, result)};
 }
 
 constexpr auto fields_of(const MemorySetup*) {
-  return std::tuple{field("gpus", &MemorySetup::gpus),
-                    field("unpublished", &MemorySetup::unpublished)};
+  return std::tuple{GRADSYNC_FIELDS(MemorySetup, gpus, unpublished)};
 }
 
 constexpr auto fields_of(const PublishedMemory*) {
-  return std::tuple{field("setup", &PublishedMemory::setup),
-                    field("published", &PublishedMemory::published)};
+  return std::tuple{GRADSYNC_FIELDS(PublishedMemory, setup, published)};
 }
 
 namespace {

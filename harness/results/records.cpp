@@ -25,75 +25,43 @@ double unaccounted_s(const RankRecord& rank) {
 }  // namespace
 
 constexpr auto fields_of(const RunningStatistics*) {
-  return std::tuple{field("mean", &RunningStatistics::mean),
-                    field("variance", &RunningStatistics::variance)};
+  return std::tuple{GRADSYNC_FIELDS(RunningStatistics, mean, variance)};
 }
 
 constexpr auto fields_of(const RankRecord*) {
   return std::tuple{
-      field("rank", &RankRecord::rank),
-      field("node", &RankRecord::node),
-      field("step_s", &RankRecord::step_s),
-      field("warmup_step_s", &RankRecord::warmup_step_s),
-      field("phase_s", &RankRecord::phase_s),
-      field("exposed_comm_s", &RankRecord::exposed_comm_s),
-      field("block_s", &RankRecord::block_s),
+      GRADSYNC_FIELDS(RankRecord, rank, node, step_s, warmup_step_s, phase_s, exposed_comm_s,
+                      block_s),
+      GRADSYNC_LATER_FIELDS(RankRecord, throttled_s, queue_wait_s, peak_allocated_bytes,
+                            peak_reserved_bytes, peak_reserved_estimate_bytes, running_statistics),
+      GRADSYNC_SPARED_FIELDS(RankRecord, host_peak_allocated_bytes, host_peak_by_category,
+                             memory_timeline, timeline_start_s, timeline_events, timeline_phases),
       computed("unaccounted_s", &unaccounted_s),
-      field("throttled_s", &RankRecord::throttled_s).later(),
-      field("queue_wait_s", &RankRecord::queue_wait_s).later(),
-      field("peak_allocated_bytes", &RankRecord::peak_allocated_bytes).later(),
       field("peak_by_category", &RankRecord::peak_by_category).later().or_null(),
-      field("host_peak_allocated_bytes", &RankRecord::host_peak_allocated_bytes).spared(),
-      field("host_peak_by_category", &RankRecord::host_peak_by_category).spared(),
-      field("peak_reserved_bytes", &RankRecord::peak_reserved_bytes).later(),
-      field("peak_reserved_estimate_bytes", &RankRecord::peak_reserved_estimate_bytes).later(),
-      field("parameter_distance", &RankRecord::parameter_distance).later().or_null(),
-      field("memory_timeline", &RankRecord::memory_timeline).spared(),
-      field("running_statistics", &RankRecord::running_statistics).later(),
-      field("timeline_start_s", &RankRecord::timeline_start_s).spared(),
-      field("timeline_events", &RankRecord::timeline_events).spared(),
-      field("timeline_phases", &RankRecord::timeline_phases).spared()};
+      field("parameter_distance", &RankRecord::parameter_distance).later().or_null()};
 }
 
 constexpr auto fields_of(const LedgerRecord*) {
-  return std::tuple{field("per_step", &LedgerRecord::per_step),
-                    field("expected", &LedgerRecord::expected),
-                    field("matches", &LedgerRecord::matches),
-                    field("mismatch", &LedgerRecord::mismatch),
-                    field("declared_micro_batches", &LedgerRecord::declared_micro_batches).spared(),
-                    field("buckets", &LedgerRecord::buckets)};
+  return std::tuple{
+      GRADSYNC_FIELDS(LedgerRecord, per_step, expected, matches, mismatch, buckets),
+      field("declared_micro_batches", &LedgerRecord::declared_micro_batches).spared()};
 }
 
 constexpr auto fields_of(const FilePart*) {
-  return std::tuple{field("offset", &FilePart::offset), field("bytes", &FilePart::bytes)};
+  return std::tuple{GRADSYNC_FIELDS(FilePart, offset, bytes)};
 }
 
 constexpr auto fields_of(const TrialRecord*) {
   return std::tuple{
       constant("schema", kTrialSchema),
-      field("part", &TrialRecord::part),
-      field("cell", &TrialRecord::cell),
-      field("launch", &TrialRecord::launch),
-      field("round", &TrialRecord::round),
-      field("order", &TrialRecord::order),
-      field("status", &TrialRecord::status),
-      field("reason", &TrialRecord::reason),
-      field("step_s", &TrialRecord::step_s),
-      field("warmup_step_s", &TrialRecord::warmup_step_s),
-      field("ranks", &TrialRecord::ranks),
-      field("ledger", &TrialRecord::ledger),
-      field("account", &TrialRecord::account).later(),
-      field("account_why_not", &TrialRecord::account_why_not).spared(),
-      field("predicted_peak_allocated_bytes", &TrialRecord::predicted_peak_allocated_bytes).later(),
+      GRADSYNC_FIELDS(TrialRecord, part, cell, launch, round, order, status, reason, step_s,
+                      warmup_step_s, ranks, ledger, model_info),
+      GRADSYNC_LATER_FIELDS(TrialRecord, account, predicted_peak_allocated_bytes),
+      GRADSYNC_SPARED_FIELDS(TrialRecord, account_why_not, predicted_host_peak_allocated_bytes,
+                             timelines_at, memory_timeline_at),
       field("predicted_peak_by_category", &TrialRecord::predicted_peak_by_category)
           .later()
-          .or_null(),
-      field("predicted_host_peak_allocated_bytes",
-            &TrialRecord::predicted_host_peak_allocated_bytes)
-          .spared(),
-      field("model_info", &TrialRecord::model_info),
-      field("timelines_at", &TrialRecord::timelines_at).spared(),
-      field("memory_timeline_at", &TrialRecord::memory_timeline_at).spared()};
+          .or_null()};
 }
 
 std::string to_string(Status status) {

@@ -59,39 +59,29 @@ constexpr auto names_of(const Timing*) {
 }
 
 constexpr auto fields_of(const OpCount*) {
-  return std::tuple{field("count", &OpCount::count), field("bytes", &OpCount::bytes)};
+  return std::tuple{GRADSYNC_FIELDS(OpCount, count, bytes)};
 }
 
 constexpr auto fields_of(const TrialAccount*) {
-  return std::tuple{field("kind", &TrialAccount::kind),
-                    field("verdict", &TrialAccount::verdict),
-                    field("weight_min", &TrialAccount::weight_min),
-                    field("weight_max", &TrialAccount::weight_max),
-                    field("weight_error", &TrialAccount::weight_error),
-                    field("factor", &TrialAccount::factor),
-                    field("condition", &TrialAccount::condition),
-                    field("left_over", &TrialAccount::left_over),
-                    field("contributions", &TrialAccount::contributions),
-                    field("parameters", &TrialAccount::parameters)};
+  return std::tuple{GRADSYNC_FIELDS(TrialAccount, kind, verdict, weight_min, weight_max,
+                                    weight_error, factor, condition, left_over, contributions,
+                                    parameters)};
 }
 
 constexpr auto fields_of(const StepTimes*) {
-  return std::tuple{field("mean", &StepTimes::mean),       field("median", &StepTimes::median),
-                    field("sd", &StepTimes::sd),           field("p5", &StepTimes::p5).later(),
-                    field("p95", &StepTimes::p95).later(), field("max", &StepTimes::max).later(),
-                    field("ci95", &StepTimes::ci95),       field("n", &StepTimes::n)};
+  return std::tuple{GRADSYNC_FIELDS(StepTimes, mean, median, sd, ci95, n),
+                    GRADSYNC_LATER_FIELDS(StepTimes, p5, p95, max)};
 }
 
 constexpr auto fields_of(const Ratio*) {
-  return std::tuple{field("ratio", &Ratio::ratio), field("ci95", &Ratio::ci95),
+  return std::tuple{GRADSYNC_FIELDS(Ratio, ratio, ci95),
                     field("interval", &Ratio::interval).later()};
 }
 
 constexpr auto fields_of(const StepRatio*) {
   return std::tuple_cat(fields_of(static_cast<const Ratio*>(nullptr)),
                         std::tuple{field("vs", &StepRatio::vs).spared(),
-                                   field("launches", &StepRatio::launches).later(),
-                                   field("pairs", &StepRatio::pairs).later()});
+                                   GRADSYNC_LATER_FIELDS(StepRatio, launches, pairs)});
 }
 
 }  // namespace gradsync::results

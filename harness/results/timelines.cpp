@@ -25,9 +25,7 @@ struct RankTimelines {
 };
 
 constexpr auto fields_of(const RankTimelines*) {
-  return std::tuple{field("rank", &RankTimelines::rank), field("start_s", &RankTimelines::start_s),
-                    field("events", &RankTimelines::events),
-                    field("phases", &RankTimelines::phases)};
+  return std::tuple{GRADSYNC_FIELDS(RankTimelines, rank, start_s, events, phases)};
 }
 
 struct TimelinesLine {

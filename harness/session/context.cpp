@@ -77,51 +77,22 @@ std::optional<std::string> unless_empty(const std::string& text) {
 }  // namespace
 
 constexpr auto fields_of(const Build*) {
-  return std::tuple{field("gradsync", &Build::gradsync),
-                    field("commit", &Build::commit),
-                    field("build_type", &Build::build_type),
-                    field("sanitize", &Build::sanitize),
-                    field("timing_valid", &Build::timing_valid),
-                    field("compiler", &Build::compiler),
-                    field("torch", &Build::torch)};
+  return std::tuple{GRADSYNC_FIELDS(Build, gradsync, commit, build_type, sanitize, timing_valid,
+                                    compiler, torch)};
 }
 
 constexpr auto fields_of(const DescribedTopology*) {
-  return std::tuple{field("nodes", &DescribedTopology::nodes),
-                    field("ranks_per_node", &DescribedTopology::ranks_per_node),
-                    field("about", &DescribedTopology::about),
-                    field("inter_node_bits_per_s", &DescribedTopology::inter_node_bits_per_s),
-                    field("intra_node_bits_per_s", &DescribedTopology::intra_node_bits_per_s)};
+  return std::tuple{GRADSYNC_FIELDS(DescribedTopology, nodes, ranks_per_node, about,
+                                    inter_node_bits_per_s, intra_node_bits_per_s)};
 }
 
 constexpr auto fields_of(const Conditions*) {
-  return std::tuple{field("warnings", &Conditions::warnings),
-                    field("device", &Conditions::device),
-                    field("backend", &Conditions::backend),
-                    field("fold_from_bytes", &Conditions::fold_from_bytes),
-                    field("blas", &Conditions::blas),
-                    field("threads_per_rank", &Conditions::threads_per_rank),
-                    field("gloo_loop", &Conditions::gloo_loop),
-                    field("pinning", &Conditions::pinning),
-                    field("busy_times", &Conditions::busy_times),
-                    field("gpu", &Conditions::gpu),
-                    field("gpus", &Conditions::gpus),
-                    field("gpus_reason", &Conditions::gpus_reason),
-                    field("command_line", &Conditions::command_line),
-                    field("weights", &Conditions::weights),
-                    field("data", &Conditions::data),
-                    field("seed", &Conditions::seed),
-                    field("window_rule", &Conditions::window_rule),
-                    field("peak_memory_reason", &Conditions::peak_memory_reason).spared(),
-                    field("topologies", &Conditions::topologies),
-                    field("links", &Conditions::links),
-                    field("start_time", &Conditions::start_time),
-                    field("end_time", &Conditions::end_time),
-                    field("launcher", &Conditions::launcher),
-                    field("clocks", &Conditions::clocks),
-                    field("resumed", &Conditions::resumed).spared(),
-                    field("steal_share_run", &Conditions::steal_share_run).spared(),
-                    field("load_after", &Conditions::load_after).spared()};
+  return std::tuple{
+      GRADSYNC_FIELDS(Conditions, warnings, device, backend, fold_from_bytes, blas,
+                      threads_per_rank, gloo_loop, pinning, busy_times, gpu, gpus, gpus_reason,
+                      command_line, weights, data, seed, window_rule, topologies, links, start_time,
+                      end_time, launcher, clocks),
+      GRADSYNC_SPARED_FIELDS(Conditions, peak_memory_reason, resumed, steal_share_run, load_after)};
 }
 
 void to_json(json& out, const Build& build) {

@@ -47,14 +47,8 @@ struct MadeUnder {
 };
 
 constexpr auto fields_of(const MadeUnder*) {
-  return std::tuple{field("host", &MadeUnder::host).later(),
-                    field("cpus_usable", &MadeUnder::cpus_usable).later(),
-                    field("device", &MadeUnder::device).later(),
-                    field("backend", &MadeUnder::backend).later(),
-                    field("threads_per_rank", &MadeUnder::threads_per_rank).later(),
-                    field("start_time", &MadeUnder::start_time).later(),
-                    field("end_time", &MadeUnder::end_time).later(),
-                    field("resumed", &MadeUnder::resumed).later()};
+  return std::tuple{GRADSYNC_LATER_FIELDS(MadeUnder, host, cpus_usable, device, backend,
+                                          threads_per_rank, start_time, end_time, resumed)};
 }
 
 std::optional<double> elapsed_s(const MadeUnder& run) {

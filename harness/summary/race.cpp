@@ -26,21 +26,13 @@ constexpr auto names_of(const Standing*) {
 }
 
 constexpr auto fields_of(const Contender*) {
-  return std::tuple{field("part", &Contender::part),
-                    field("cell", &Contender::cell),
-                    field("predicted_peak_bytes", &Contender::predicted_peak_bytes),
-                    field("standing", &Contender::standing),
-                    field("reason", &Contender::reason),
-                    field("launches", &Contender::launches),
-                    field("peak_allocated_bytes", &Contender::peak_allocated_bytes),
-                    field("step_s", &Contender::step_s),
-                    field("vs_fastest", &Contender::vs_fastest)};
+  return std::tuple{GRADSYNC_FIELDS(Contender, part, cell, predicted_peak_bytes, standing, reason,
+                                    launches, peak_allocated_bytes, step_s, vs_fastest)};
 }
 
 constexpr auto fields_of(const Race*) {
-  return std::tuple{constant("schema", kFastestSchema), field("plan", &Race::plan),
-                    field("launches", &Race::launches), field("contenders", &Race::contenders),
-                    field("exit_status", &Race::exit_status)};
+  return std::tuple{constant("schema", kFastestSchema),
+                    GRADSYNC_FIELDS(Race, plan, launches, contenders, exit_status)};
 }
 
 namespace {

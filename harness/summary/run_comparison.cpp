@@ -68,52 +68,30 @@ constexpr auto names_of(const EffectOnTimes*) {
 }
 
 constexpr auto fields_of(const ContextDifference*) {
-  return std::tuple{field("field", &ContextDifference::field),
-                    field("a", &ContextDifference::a),
-                    field("b", &ContextDifference::b),
-                    field("effect", &ContextDifference::effect),
-                    field("topology", &ContextDifference::topology),
-                    field("scale", &ContextDifference::scale)};
+  return std::tuple{GRADSYNC_FIELDS(ContextDifference, field, a, b, effect, topology, scale)};
 }
 
 constexpr auto fields_of(const ComparedRun*) {
-  return std::tuple{field("directory", &ComparedRun::directory),
-                    field("context", &ComparedRun::context), field("plan", &ComparedRun::plan)};
+  return std::tuple{GRADSYNC_FIELDS(ComparedRun, directory, context, plan)};
 }
 
 constexpr auto fields_of(const ComparedSide*) {
-  return std::tuple{field("part", &ComparedSide::part),
-                    field("status", &ComparedSide::status),
-                    field("reason", &ComparedSide::reason),
-                    field("launches", &ComparedSide::launches),
-                    field("step_s", &ComparedSide::step_s),
-                    field("slowdown", &ComparedSide::slowdown),
-                    field("exposed_comm_s", &ComparedSide::exposed_comm_s),
-                    field("collectives_per_step", &ComparedSide::collectives_per_step)};
+  return std::tuple{GRADSYNC_FIELDS(ComparedSide, part, status, reason, launches, step_s, slowdown,
+                                    exposed_comm_s, collectives_per_step)};
 }
 
 constexpr auto fields_of(const ComparedCell*) {
-  return std::tuple{field("part", &ComparedCell::part),
-                    field("cell", &ComparedCell::cell),
-                    field("timing", &ComparedCell::timing),
-                    computed("a", &side_a),
-                    computed("b", &side_b),
-                    field("same_collectives", &ComparedCell::same_collectives),
-                    field("step_ratio", &ComparedCell::step_ratio)};
+  return std::tuple{GRADSYNC_FIELDS(ComparedCell, part, cell, timing, same_collectives, step_ratio),
+                    computed("a", &side_a), computed("b", &side_b)};
 }
 
 constexpr auto fields_of(const LonelyCell*) {
-  return std::tuple{field("part", &LonelyCell::part), field("cell", &LonelyCell::cell)};
+  return std::tuple{GRADSYNC_FIELDS(LonelyCell, part, cell)};
 }
 
 constexpr auto fields_of(const RunComparison*) {
   return std::tuple{constant("schema", kComparisonSchema),
-                    field("a", &RunComparison::a),
-                    field("b", &RunComparison::b),
-                    field("differences", &RunComparison::differences),
-                    field("cells", &RunComparison::cells),
-                    field("only_in_a", &RunComparison::only_in_a),
-                    field("only_in_b", &RunComparison::only_in_b)};
+                    GRADSYNC_FIELDS(RunComparison, a, b, differences, cells, only_in_a, only_in_b)};
 }
 
 namespace {

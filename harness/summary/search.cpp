@@ -23,28 +23,18 @@ constexpr auto names_of(const Edge::Outcome*) {
 namespace gradsync::summary {
 
 constexpr auto fields_of(const SearchProbe*) {
-  return std::tuple{field("order", &SearchProbe::order), field("value", &SearchProbe::value),
-                    field("status", &SearchProbe::status), field("reason", &SearchProbe::reason),
-                    field("peak_allocated_bytes", &SearchProbe::peak_allocated_bytes)};
+  return std::tuple{
+      GRADSYNC_FIELDS(SearchProbe, order, value, status, reason, peak_allocated_bytes)};
 }
 
 constexpr auto fields_of(const SearchedCell*) {
-  return std::tuple{field("part", &SearchedCell::part),
-                    field("cell", &SearchedCell::cell),
-                    field("from", &SearchedCell::from),
-                    field("to", &SearchedCell::to),
-                    field("outcome", &SearchedCell::outcome),
-                    field("edge", &SearchedCell::edge),
-                    field("peak_allocated_bytes", &SearchedCell::peak_allocated_bytes),
-                    field("reason", &SearchedCell::reason),
-                    field("probes", &SearchedCell::probes)};
+  return std::tuple{GRADSYNC_FIELDS(SearchedCell, part, cell, from, to, outcome, edge,
+                                    peak_allocated_bytes, reason, probes)};
 }
 
 constexpr auto fields_of(const Search*) {
-  return std::tuple{constant("schema", kSearchSchema),         field("plan", &Search::plan),
-                    field("wanted", &Search::wanted),          field("axis", &Search::axis),
-                    field("checks", &Search::checks),          field("cells", &Search::cells),
-                    field("exit_status", &Search::exit_status)};
+  return std::tuple{constant("schema", kSearchSchema),
+                    GRADSYNC_FIELDS(Search, plan, wanted, axis, checks, cells, exit_status)};
 }
 
 void to_json(nlohmann::json& out, const Search& search) {

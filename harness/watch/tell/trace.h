@@ -6,7 +6,7 @@
 //     communication                     \->|-- all_reduce --|
 //     communication 2                        \->|-- all_reduce --|
 //
-// As that of a run (harness/report/trace.h). What overlaps without one lying inside of the other,
+// As that of a run (harness/report/formats.h). What overlaps without one lying inside of the other,
 // such as models that train in threads of their own, has rows of its own.
 #pragma once
 

@@ -30,8 +30,7 @@ struct Step {
 };
 
 constexpr auto fields_of(const Span*) {
-  return std::tuple{field("start_s", &Span::start_s), field("bytes", &Span::bytes),
-                    field("unit", &Span::unit).spared()};
+  return std::tuple{GRADSYNC_FIELDS(Span, start_s, bytes), field("unit", &Span::unit).spared()};
 }
 
 constexpr auto fields_of(const Step*) {
