@@ -14,6 +14,7 @@
 #include "harness/text/labels.h"
 #include "harness/text/text_table.h"
 #include "harness/text/text_width.h"
+#include "harness/watch/tell/watched_fields.h"
 #include "harness/watch/tell/watched_files.h"
 
 namespace gradsync::cli {
@@ -49,8 +50,8 @@ TypicalStep divided_step(const std::string& job) {
   std::string why = "no optimizer step was seen";
   if (watched.typical) {
     if (watched.typical->parts) return *watched.typical;
-    why = watched.typical->no_parts_because.empty() ? "it was written before parts were"
-                                                    : watched.typical->no_parts_because;
+    why = watched.typical->parts.why_not();
+    if (why.empty()) why = "it was written before parts were";
   }
   throw ConfigError(fmt::format(
       "{}: field 'per_step.parts': nothing can be predicted of this step: {}", job, why));
@@ -72,12 +73,11 @@ std::vector<Row> rows_of(const TypicalStep& typical, const std::vector<int>& acc
   return rows;
 }
 
-json to_json(const Row& row) {
-  return {{"accumulation_steps", row.micro_batches},
-          {"synchronized", row.synchronized},
-          {"is_measured", row.is_measured},
-          {"collectives", watch::to_json(row.collectives)},
-          {"step_s", row.step_s ? json(*row.step_s) : json()}};
+constexpr auto fields_of(const Row*) {
+  return std::tuple{field("accumulation_steps", &Row::micro_batches),
+                    field("synchronized", &Row::synchronized),
+                    field("is_measured", &Row::is_measured),
+                    field("collectives", &Row::collectives), field("step_s", &Row::step_s)};
 }
 
 // A part of the step's seconds, as many of which make all.
@@ -128,7 +128,7 @@ void predict_watched(const WatchedOptions& options) {
   const std::vector<Row> rows = rows_of(typical, options.accumulation_steps);
   if (options.as_json) {
     json list = json::array();
-    for (const Row& row : rows) list.push_back(to_json(row));
+    for (const Row& row : rows) list.push_back(write_fields(row));
     std::cout << list.dump(1) << "\n";
     return;
   }

@@ -27,6 +27,12 @@ std::string FieldPlace::path() const {
   return outer.empty() ? std::string(name_) : fmt::format("{}.{}", outer, name_);
 }
 
+void FieldCheck::that(bool holds, const char* name, const std::string& expected) const {
+  if (holds) return;
+  const auto found = in_.find(name);
+  place_.field(name).fail(found == in_.end() ? nullptr : &*found, expected);
+}
+
 namespace fields_detail {
 
 void fail_unnamed(int value) {
@@ -73,6 +79,37 @@ json double_to_json(double value) {
   return std::isfinite(value) ? json(value) : json(nullptr);
 }
 
+void check_integer(std::int64_t value, std::int64_t lowest, std::int64_t highest, const json& in,
+                   const FieldPlace& place) {
+  if (value < lowest) place.fail(&in, fmt::format("an integer of at least {}", lowest));
+  if (value > highest) place.fail(&in, fmt::format("an integer of at most {}", highest));
+}
+
+void check_number(double value, std::int64_t lowest, std::int64_t highest, const json& in,
+                  const FieldPlace& place) {
+  const bool is_low = !(value >= static_cast<double>(lowest));
+  if (is_low) place.fail(&in, fmt::format("a number of at least {}", lowest));
+  if (value > static_cast<double>(highest)) {
+    place.fail(&in, fmt::format("a number of at most {}", highest));
+  }
+}
+
+void fail_empty(const json& in, const FieldPlace& place) {
+  place.fail(&in, in.is_string() ? "a text that is not empty" : "a list that is not empty");
+}
+
+std::string reason_in(const json& in, const char* name, bool is_known, const char* of,
+                      const FieldPlace& outer) {
+  const FieldPlace place = outer.field(name);
+  const auto found = in.find(name);
+  if (found == in.end()) place.fail(nullptr, "this field, it is required");
+  const bool is_reason = found->is_string() && !found->get_ref<const std::string&>().empty();
+  if (is_known ? !found->is_null() : !is_reason) {
+    place.fail(&*found, is_known ? "null" : fmt::format("why {} is not known", of));
+  }
+  return is_known ? "" : found->get<std::string>();
+}
+
 std::string reason_for(const json& object, const char* name) {
   const json reasons = object.value("null_reasons", json());
   const auto reason = reasons.find(name);
@@ -86,15 +123,18 @@ json object_schema(json properties, json required) {
 }
 
 void refuse_unknown_fields(const json& in, const json& schema, const FieldPlace& place) {
-  if (in.is_array() && schema.contains("items")) {
+  static const json kNone;
+  const auto part = [&](const char* name) -> const json& {
+    const auto found = schema.find(name);
+    return found == schema.end() ? kNone : *found;
+  };
+  if (const json& items = part("items"); in.is_array() && !items.is_null()) {
     std::size_t index = 0;
-    for (const json& item : in) {
-      refuse_unknown_fields(item, schema.at("items"), place.item(index++));
-    }
+    for (const json& item : in) refuse_unknown_fields(item, items, place.item(index++));
   }
   if (!in.is_object()) return;
-  const json properties = schema.value("properties", json());
-  const json others = schema.value("additionalProperties", json());
+  const json& properties = part("properties");
+  const json& others = part("additionalProperties");
   for (const auto& [name, value] : in.items()) {
     const FieldPlace at = place.field(name);
     if (properties.contains(name)) {

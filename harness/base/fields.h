@@ -10,10 +10,10 @@
 //   Span back = read_fields<Span>(out, "spans.json");
 //
 // A field is of a type with a list of its own, bool, an integer, double, string, nlohmann::json
-// (whatever stands there), an optional, vector or map of these; an enum with names_of(const E*), an
-// array of {E::Value, "its name"}; an optional of an optional, which may be absent and may be null;
-// or Known<T>: null where it is not known, with its reason under its name in "null_reasons" of the
-// same object. A type that is written in its own way has
+// (whatever stands there), an optional, vector, array or map of these; an enum with names_of(const
+// E*), an array of {E::Value, "its name"}; an optional of an optional, which may be absent and may
+// be null; or Known<T>: null where it is not known, with its reason under its name in
+// "null_reasons" of the same object. A type that is written in its own way has
 // field_to_json(value), field_from_json(in, value, place) and field_schema(const Type*) beside it,
 // those of them that are needed, wherever it is read or written; or nlohmann's to_json and
 // from_json.
@@ -24,6 +24,7 @@
 #pragma once
 
 #include <cstdint>
+#include <limits>
 #include <map>
 #include <nlohmann/json.hpp>
 #include <optional>
@@ -57,6 +58,19 @@ class FieldPlace {
   std::size_t index_ = 0;
 };
 
+// What must hold between the fields of one object. A struct that has such rules has
+// check_fields(value, const FieldCheck&) beside its list, which is called once it is read.
+class FieldCheck {
+ public:
+  FieldCheck(const nlohmann::json& in, const FieldPlace& place) : in_(in), place_(place) {}
+  // Throws ConfigError about field `name` unless `holds`.
+  void that(bool holds, const char* name, const std::string& expected) const;
+
+ private:
+  const nlohmann::json& in_;
+  const FieldPlace& place_;
+};
+
 template <typename Struct>
 nlohmann::json write_fields(const Struct& object);
 
@@ -68,6 +82,10 @@ Struct read_fields(const nlohmann::json& in, std::string_view file);
 // ConfigError for a field that no list names.
 template <typename Struct>
 Struct read_only_fields(const nlohmann::json& in, std::string_view file);
+
+// Errors: ConfigError for a field of `in` that no list of Struct names.
+template <typename Struct>
+void refuse_other_fields(const nlohmann::json& in, std::string_view file);
 
 // Returns the JSON Schema of the struct: names, types and what is required. What a field means, and
 // narrower bounds, are said by the schema files beside the results.
@@ -82,6 +100,10 @@ struct Field {
   bool may_be_absent = false;
   bool left_out_if_empty = false;
   bool null_if_empty = false;
+  bool null_if_negative = false;
+  bool must_be_filled = false;
+  std::int64_t lowest = std::numeric_limits<std::int64_t>::min();
+  std::int64_t highest = std::numeric_limits<std::int64_t>::max();
 
   // It came later: files without it are older, and it then has its default.
   constexpr Field later() const {
@@ -96,10 +118,33 @@ struct Field {
     changed.left_out_if_empty = true;
     return changed;
   }
-  // A list or map for which empty means unknown, which is null.
+  // A text, number, list or map for which empty means unknown, which is null.
   constexpr Field or_null() const {
     Field changed = *this;
     changed.null_if_empty = true;
+    return changed;
+  }
+  // A number for which less than 0 means unknown, which is null.
+  constexpr Field or_null_below_0() const {
+    Field changed = at_least(0);
+    changed.null_if_negative = true;
+    return changed;
+  }
+  // What is read has something in it: an empty text or list is refused.
+  constexpr Field filled() const {
+    Field changed = *this;
+    changed.must_be_filled = true;
+    return changed;
+  }
+  // Bounds of a number that is read, and of each in a list.
+  constexpr Field at_least(std::int64_t number) const {
+    Field changed = *this;
+    changed.lowest = number;
+    return changed;
+  }
+  constexpr Field at_most(std::int64_t number) const {
+    Field changed = *this;
+    changed.highest = number;
     return changed;
   }
 };
@@ -130,11 +175,39 @@ constexpr Field<Struct, Value> field(const char* name, Value Struct::*member) {
 #define GRADSYNC_READ_4(...) GRADSYNC_READ(GRADSYNC_READ(GRADSYNC_READ(GRADSYNC_READ(__VA_ARGS__))))
 #define GRADSYNC_READ(...) __VA_ARGS__
 
-// A field that is made of others when it is written, and passed over when read.
+// A Known whose reason stands in a field of its own, null where the value is known.
+template <typename Struct, typename Value>
+struct ReasonedField {
+  Field<Struct, Known<Value>> field;
+  const char* reason;
+};
+
+template <typename Struct, typename Value>
+constexpr ReasonedField<Struct, Value> with_reason(const char* reason,
+                                                   Field<Struct, Known<Value>> field) {
+  return {field, reason};
+}
+
+// A struct whose fields stand beside the others, in the same object.
+template <typename Struct, typename Value>
+struct FlatField {
+  Value Struct::*member;
+};
+
+template <typename Struct, typename Value>
+constexpr FlatField<Struct, Value> beside(Value Struct::*member) {
+  return {member};
+}
+
+// A field that is made of those before it when it is written. When read it is passed over, or must
+// be what they make.
 template <typename Struct, typename Value>
 struct ComputedField {
   const char* name;
   Value (*value)(const Struct&);
+  const char* expected = nullptr;  // set: it is required, and another value is refused
+
+  constexpr ComputedField must_be(const char* what) const { return {name, value, what}; }
 };
 
 template <typename Struct, typename Value>

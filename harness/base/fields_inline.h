@@ -1,6 +1,8 @@
 // The templates of fields.h; include that.
 #pragma once
 
+#include <algorithm>
+#include <array>
 #include <concepts>
 #include <utility>
 
@@ -27,6 +29,11 @@ template <typename Value>
 concept ReadInItsOwnWay = requires(const nlohmann::json& in, Value& value,
                                    const FieldPlace& place) {
   field_from_json(in, value, place);
+};
+
+template <typename Struct>
+concept CheckedOnceRead = requires(const Struct& object, const FieldCheck& check) {
+  check_fields(object, check);
 };
 
 template <typename Enum>
@@ -64,6 +71,15 @@ std::string string_from(const json& in, const FieldPlace& place);
 const json::array_t& list_from(const json& in, const FieldPlace& place);
 const json::object_t& object_from(const json& in, const FieldPlace& place);
 json double_to_json(double value);
+// Fail where the number is out of bounds; one that is NaN is.
+void check_integer(std::int64_t value, std::int64_t lowest, std::int64_t highest, const json& in,
+                   const FieldPlace& place);
+void check_number(double value, std::int64_t lowest, std::int64_t highest, const json& in,
+                  const FieldPlace& place);
+[[noreturn]] void fail_empty(const json& in, const FieldPlace& place);
+// Returns the reason that stands under `name`, "" for null. It must be there if the value is not.
+std::string reason_in(const json& in, const char* name, bool is_known, const char* of,
+                      const FieldPlace& outer);
 
 // The reason that an object gives for a null under `name`; "" where it gives none.
 std::string reason_for(const json& object, const char* name);
@@ -81,6 +97,7 @@ struct ListFormat {
     object_from(in, place);
     std::apply([&](const auto&... each) { (read(each, in, object, place), ...); },
                fields_of(static_cast<const Struct*>(nullptr)));
+    if constexpr (CheckedOnceRead<Struct>) check_fields(object, FieldCheck(in, place));
   }
   static json schema() { return fields_schema<Struct>(); }
 
@@ -89,7 +106,14 @@ struct ListFormat {
   static void read(const Field<Owner, Value>& field, const json& in, Struct& object,
                    const FieldPlace& outer);
   template <typename Value>
-  static void read(const ComputedField<Struct, Value>&, const json&, Struct&, const FieldPlace&) {}
+  static void read(const ReasonedField<Struct, Value>& field, const json& in, Struct& object,
+                   const FieldPlace& outer);
+  template <typename Value>
+  static void read(const FlatField<Struct, Value>& field, const json& in, Struct& object,
+                   const FieldPlace& outer);
+  template <typename Value>
+  static void read(const ComputedField<Struct, Value>& field, const json& in, Struct& object,
+                   const FieldPlace& outer);
   static void read(const ConstantField& field, const json& in, Struct&, const FieldPlace& outer) {
     const FieldPlace place = outer.field(field.name);
     const auto found = in.find(field.name);
@@ -233,6 +257,21 @@ struct FormatOf<std::vector<Value>> {
   static json schema() { return {{"type", "array"}, {"items", FormatOf<Value>::schema()}}; }
 };
 
+template <typename Value, std::size_t size>
+struct FormatOf<std::array<Value, size>> {
+  using List = std::vector<Value>;
+  static json to_json(const std::array<Value, size>& values) {
+    return FormatOf<List>::to_json({values.begin(), values.end()});
+  }
+  static void from_json(const json& in, std::array<Value, size>& values, const FieldPlace& place) {
+    List list;
+    FormatOf<List>::from_json(in, list, place);
+    if (list.size() != size) place.fail(&in, "a list of " + std::to_string(size));
+    std::ranges::move(list, values.begin());
+  }
+  static json schema() { return FormatOf<List>::schema(); }
+};
+
 template <typename Value>
 struct FormatOf<std::map<std::string, Value>> {
   static json to_json(const std::map<std::string, Value>& values) {
@@ -293,6 +332,46 @@ void note_reason(json& out, const char* name, const std::optional<Known<Value>>&
 template <typename Value>
 void note_reason(json&, const char*, const Value&) {}
 
+// Whether there is nothing in it: an empty text or list, 0, an optional without a value.
+template <typename Value>
+bool is_empty(const Value& value) {
+  if constexpr (requires { value.empty(); }) return value.empty();
+  if constexpr (requires { value.has_value(); }) return !value.has_value();
+  if constexpr (std::is_arithmetic_v<Value>) return value == Value{};
+  return false;
+}
+
+template <typename Value>
+inline constexpr bool kIsList = false;
+template <typename Value>
+inline constexpr bool kIsList<std::vector<Value>> = std::is_arithmetic_v<Value>;
+
+template <typename Owner, typename FieldValue, typename Value>
+void check_bounds(const Field<Owner, FieldValue>& field, const Value& value, const json& in,
+                  const FieldPlace& place) {
+  if constexpr (std::is_same_v<Value, double>) {
+    check_number(value, field.lowest, field.highest, in, place);
+  } else if constexpr (std::is_integral_v<Value>) {
+    check_integer(static_cast<std::int64_t>(value), field.lowest, field.highest, in, place);
+  } else if constexpr (kIsKnown<Value> || requires { value.has_value(); }) {
+    if (value) check_bounds(field, *value, in, place);
+  } else if constexpr (kIsList<Value>) {
+    for (std::size_t i = 0; i < value.size(); ++i) {
+      check_bounds(field, value[i], in[i], place.item(i));
+    }
+  }
+}
+
+template <typename Owner, typename FieldValue, typename Value>
+void check_read(const Field<Owner, FieldValue>& field, const Value& value, const json& in,
+                const FieldPlace& place) {
+  if (field.must_be_filled && is_empty(value)) fail_empty(in, place);
+  using Limits = std::numeric_limits<std::int64_t>;
+  if (field.lowest > Limits::min() || field.highest < Limits::max()) {
+    check_bounds(field, value, in, place);
+  }
+}
+
 template <typename Struct>
 template <typename Owner, typename Value>
 void ListFormat<Struct>::read(const Field<Owner, Value>& field, const json& in, Struct& object,
@@ -304,7 +383,7 @@ void ListFormat<Struct>::read(const Field<Owner, Value>& field, const json& in, 
     return;
   }
   Value& value = object.*field.member;
-  if (found->is_null() && field.null_if_empty) return;
+  if (found->is_null() && (field.null_if_empty || field.null_if_negative)) return;
   if constexpr (kIsKnown<Value>) {
     if (found->is_null()) {
       value = Unknown{reason_for(in, field.name)};
@@ -312,15 +391,45 @@ void ListFormat<Struct>::read(const Field<Owner, Value>& field, const json& in, 
     }
   }
   FormatOf<Value>::from_json(*found, value, place);
+  check_read(field, value, *found, place);
 }
 
-// Whether there is nothing in it: an empty text or list, 0, an optional without a value.
+template <typename Struct>
 template <typename Value>
-bool is_empty(const Value& value) {
-  if constexpr (requires { value.empty(); }) return value.empty();
-  if constexpr (requires { value.has_value(); }) return !value.has_value();
-  if constexpr (std::is_arithmetic_v<Value>) return value == Value{};
-  return false;
+void ListFormat<Struct>::read(const ReasonedField<Struct, Value>& field, const json& in,
+                              Struct& object, const FieldPlace& outer) {
+  const auto& known = field.field;
+  if (known.may_be_absent && !in.contains(known.name) && !in.contains(field.reason)) return;
+  const FieldPlace place = outer.field(known.name);
+  const auto found = in.find(known.name);
+  if (found == in.end()) place.fail(nullptr, "this field, it is required");
+  const std::string why = reason_in(in, field.reason, !found->is_null(), known.name, outer);
+  if (found->is_null()) {
+    object.*known.member = Unknown{why};
+    return;
+  }
+  FormatOf<Known<Value>>::from_json(*found, object.*known.member, place);
+  check_read(known, object.*known.member, *found, place);
+}
+
+template <typename Struct>
+template <typename Value>
+void ListFormat<Struct>::read(const FlatField<Struct, Value>& field, const json& in, Struct& object,
+                              const FieldPlace& outer) {
+  FormatOf<Value>::from_json(in, object.*field.member, outer);
+}
+
+template <typename Struct>
+template <typename Value>
+void ListFormat<Struct>::read(const ComputedField<Struct, Value>& field, const json& in,
+                              Struct& object, const FieldPlace& outer) {
+  if (field.expected == nullptr) return;
+  const FieldPlace place = outer.field(field.name);
+  const auto found = in.find(field.name);
+  if (found == in.end()) place.fail(nullptr, field.expected);
+  Value value{};
+  FormatOf<Value>::from_json(*found, value, place);
+  if (value != field.value(object)) place.fail(&*found, field.expected);
 }
 
 template <typename Owner, typename Value, typename Struct>
@@ -331,8 +440,24 @@ void write(const Field<Owner, Value>& field, const Struct& object, json& out) {
     out[field.name] = nullptr;
     return;
   }
+  if constexpr (std::is_arithmetic_v<Value>) {
+    if (field.null_if_negative && value < Value{}) {
+      out[field.name] = nullptr;
+      return;
+    }
+  }
   out[field.name] = FormatOf<Value>::to_json(value);
   note_reason(out, field.name, value);
+}
+template <typename Value, typename Struct>
+void write(const ReasonedField<Struct, Value>& field, const Struct& object, json& out) {
+  const Known<Value>& value = object.*field.field.member;
+  out[field.field.name] = FormatOf<Known<Value>>::to_json(value);
+  out[field.reason] = value.why_not().empty() ? json(nullptr) : json(value.why_not());
+}
+template <typename Value, typename Struct>
+void write(const FlatField<Struct, Value>& field, const Struct& object, json& out) {
+  out.update(FormatOf<Value>::to_json(object.*field.member));
 }
 template <typename Value, typename Struct>
 void write(const ComputedField<Struct, Value>& field, const Struct& object, json& out) {
@@ -358,6 +483,17 @@ void describe(const Field<Struct, Value>& field, json& properties, json& require
   json schema = schema_of(static_cast<const Value*>(nullptr), field.left_out_if_empty);
   properties[field.name] = field.null_if_empty ? or_null_schema(std::move(schema)) : schema;
   if (!field.may_be_absent) required.push_back(field.name);
+}
+template <typename Struct, typename Value>
+void describe(const ReasonedField<Struct, Value>& field, json& properties, json& required) {
+  describe(field.field, properties, required);
+  properties[field.reason] = FormatOf<std::optional<std::string>>::schema();
+  if (!field.field.may_be_absent) required.push_back(field.reason);
+}
+template <typename Struct, typename Value>
+void describe(const FlatField<Struct, Value>&, json& properties, json& required) {
+  std::apply([&](const auto&... each) { (describe(each, properties, required), ...); },
+             fields_of(static_cast<const Value*>(nullptr)));
 }
 template <typename Struct, typename Value>
 void describe(const ComputedField<Struct, Value>& field, json& properties, json&) {
@@ -390,8 +526,14 @@ Struct read_fields(const nlohmann::json& in, std::string_view file) {
 
 template <typename Struct>
 Struct read_only_fields(const nlohmann::json& in, std::string_view file) {
-  fields_detail::refuse_unknown_fields(in, fields_schema<Struct>(), FieldPlace(file));
+  refuse_other_fields<Struct>(in, file);
   return read_fields<Struct>(in, file);
+}
+
+template <typename Struct>
+void refuse_other_fields(const nlohmann::json& in, std::string_view file) {
+  static const nlohmann::json kSchema = fields_schema<Struct>();
+  fields_detail::refuse_unknown_fields(in, kSchema, FieldPlace(file));
 }
 
 template <typename Struct>

@@ -24,6 +24,19 @@ using nlohmann::json;
 
 namespace {
 
+// What of result.json is read before anything is known of the run.
+struct ResultHead {
+  std::map<std::string, json> context;
+  std::map<std::string, json> plan;
+  std::optional<int> exit_status;
+};
+
+constexpr auto fields_of(const ResultHead*) {
+  return std::tuple{constant("schema", kResultSchema), field("context", &ResultHead::context),
+                    field("plan", &ResultHead::plan),
+                    field("exit_status", &ResultHead::exit_status).later()};
+}
+
 // trials.jsonl taken apart: whole lines, and what follows the last newline.
 struct Lines {
   std::vector<std::string_view> whole;
@@ -219,17 +232,8 @@ StoredResult read_result(const std::string& directory) {
   const std::string path = directory + "/" + kResultFile;
   const json result = read_json_file(path);
   refuse_newer(result, kResultSchema, path);
-  JsonFields fields(result, path);
-  if (fields.string("schema") != kResultSchema) fields.fail("schema", kResultSchema);
-  const auto object = [&](const char* name) {
-    const json& value = fields.raw(name, true);
-    if (!value.is_object()) fields.fail(name, "an object");
-    return value;
-  };
-  StoredResult stored{Context(object("context")), object("plan"), std::nullopt};
-  const json& status = fields.raw("exit_status", false);
-  if (status.is_number_integer()) stored.exit_status = status.get<int>();
-  return stored;
+  const auto head = read_fields<ResultHead>(result, path);
+  return {Context(head.context), head.plan, head.exit_status};
 }
 
 }  // namespace gradsync::results

@@ -4,29 +4,16 @@
 #include <fmt/ranges.h>
 
 #include <algorithm>
-#include <array>
 #include <utility>
 
-#include "harness/base/errors.h"
+#include "harness/base/fields.h"
 
 namespace gradsync::watch {
 namespace {
 
-constexpr std::array<std::pair<GroupRole, const char*>, 9> kRoles{{
-    {GroupRole::Shard, "shard"},
-    {GroupRole::Replicate, "replicate"},
-    {GroupRole::DataParallel, "data_parallel"},
-    {GroupRole::Tensor, "tensor"},
-    {GroupRole::Context, "context"},
-    {GroupRole::Expert, "expert"},
-    {GroupRole::Pipeline, "pipeline"},
-    {GroupRole::Alone, "alone"},
-    {GroupRole::Unknown, "other"},
-}};
-
 std::ptrdiff_t place_of(GroupRole role) {
-  return std::ranges::find(kRoles, role, &std::pair<GroupRole, const char*>::first) -
-         kRoles.begin();
+  const auto roles = names_of(&role);
+  return std::ranges::find(roles, role, &std::pair<GroupRole, const char*>::first) - roles.begin();
 }
 
 // What is known of a group of which a step has collectives; nothing is of calls past c10d.
@@ -50,7 +37,7 @@ Axis& axis_for(const Group& group, std::vector<Axis>& axes) {
 }
 
 std::string words_of(GroupRole role) {
-  std::string text = to_string(role);
+  std::string text = name_of(role);
   std::ranges::replace(text, '_', ' ');
   return text;
 }
@@ -60,19 +47,6 @@ std::string ranks_text(const std::vector<int>& ranks) {
 }
 
 }  // namespace
-
-std::string to_string(GroupRole role) {
-  const auto place = static_cast<std::size_t>(place_of(role));
-  if (place == kRoles.size()) throw InternalError("a role of a group without a name");
-  return kRoles.at(place).second;
-}
-
-std::optional<GroupRole> group_role(std::string_view name) {
-  for (const auto& [role, known] : kRoles) {
-    if (known == name) return role;
-  }
-  return std::nullopt;
-}
 
 std::vector<Axis> axes_of(const StepCounts& step, const std::vector<Group>& groups) {
   std::vector<Axis> axes;

@@ -1,9 +1,9 @@
 // What a step communicates along each axis of the job's mesh.
 #pragma once
 
-#include <optional>
+#include <array>
 #include <string>
-#include <string_view>
+#include <utility>
 #include <vector>
 
 #include "harness/watch/judge/steps/counts.h"
@@ -22,8 +22,18 @@ struct Axis {
   OpSums excess;
 };
 
-std::string to_string(GroupRole role);  // "shard", "data_parallel", ...
-std::optional<GroupRole> group_role(std::string_view name);
+// As files and pages have them, in the order of a page.
+constexpr auto names_of(const GroupRole*) {
+  return std::array{std::pair{GroupRole::Shard, "shard"},
+                    std::pair{GroupRole::Replicate, "replicate"},
+                    std::pair{GroupRole::DataParallel, "data_parallel"},
+                    std::pair{GroupRole::Tensor, "tensor"},
+                    std::pair{GroupRole::Context, "context"},
+                    std::pair{GroupRole::Expert, "expert"},
+                    std::pair{GroupRole::Pipeline, "pipeline"},
+                    std::pair{GroupRole::Alone, "alone"},
+                    std::pair{GroupRole::Unknown, "other"}};
+}
 
 // Returns the axes that `step` used, by what they do. Empty: it is not known which group did what.
 std::vector<Axis> axes_of(const StepCounts& step, const std::vector<Group>& groups);

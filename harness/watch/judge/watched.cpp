@@ -45,9 +45,11 @@ void divide_time(TypicalStep& typical, std::optional<double> optimizer_s,
   if (!typical.parts || !synchronization_s) return;
   const double rest_s = *typical.step_s - *optimizer_s - typical.synchronized * *synchronization_s;
   if (rest_s < 0) return;  // steps that overlap each other, or medians of too different steps
-  typical.parts->fixed_s = optimizer_s;
-  typical.parts->micro_batch_s = rest_s / typical.micro_batches;
-  typical.parts->synchronization_s = synchronization_s;
+  StepParts parts = *typical.parts;
+  parts.fixed_s = optimizer_s;
+  parts.micro_batch_s = rest_s / typical.micro_batches;
+  parts.synchronization_s = synchronization_s;
+  typical.parts = std::move(parts);
 }
 
 void add_times(TypicalStep& typical, const std::vector<Examined>& ranks, const UsualStep& usual) {
@@ -69,10 +71,9 @@ void add_times(TypicalStep& typical, const std::vector<Examined>& ranks, const U
     keep(synchronizations_s, waited_s(compared, index, &StepCounts::synchronization_ns));
   }
   typical.step_s = median_of(steps_s);
-  typical.excess_s = median_of(excesses_s);
-  if (!typical.excess_s) typical.no_excess_s_because = kNoEnds;
+  typical.excess_s = known_s(median_of(excesses_s));
   typical.policies = policies_of(*usual.example, *ranks[0].events,
-                                 {known_s(median_of(replicas_s)), known_s(typical.excess_s)});
+                                 {known_s(median_of(replicas_s)), typical.excess_s});
   divide_time(typical, median_of(optimizers_s), median_of(synchronizations_s));
 }
 
@@ -87,10 +88,11 @@ std::optional<TypicalStep> typical_step(const std::vector<Examined>& ranks) {
   typical.excess = usual->example->excess;
   typical.ideal = without(typical.collectives, typical.excess);
   typical.axes = axes_of(*usual->example, ranks[0].events->groups);
-  typical.parts = usual->example->parts;
-  if (!typical.parts) {
-    typical.no_parts_because = typical.synchronized == 0 ? "no micro-batch of it synchronizes"
-                                                         : "its micro-batches are not alike";
+  if (usual->example->parts) {
+    typical.parts = *usual->example->parts;
+  } else {
+    typical.parts = Unknown{typical.synchronized == 0 ? "no micro-batch of it synchronizes"
+                                                      : "its micro-batches are not alike"};
   }
   add_times(typical, ranks, *usual);
   return typical;
@@ -138,11 +140,10 @@ void claim_no_excess(TypicalStep& typical) {
     axis.excess.clear();
     axis.ideal = axis.collectives;
   }
-  typical.excess_s.reset();
   typical.policies.clear();
-  typical.no_excess_s_because = "it is not recognised what would be enough";
-  typical.parts.reset();
-  typical.no_parts_because = typical.no_excess_s_because;
+  const Unknown because{"it is not recognised what would be enough"};
+  typical.excess_s = because;
+  typical.parts = because;
 }
 
 void add_faults(Watched& watched, const std::vector<RankEvents>& processes) {

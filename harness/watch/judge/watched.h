@@ -26,15 +26,14 @@ struct TypicalStep {
   int synchronized = 0;
   int steps = 0;  // how many have this shape
   OpSums collectives;
-  OpSums excess;                    // of these, more than enough
-  OpSums ideal;                     // without the excess
-  std::vector<Axis> axes;           // the same by axis; empty: not known
-  std::optional<double> step_s;     // median; from the end of the optimizer before
-  std::optional<double> excess_s;   // median of what the excess took; absent: not known
-  std::string no_excess_s_because;  // set where it is absent
-  std::vector<Policy> policies;     // what it costs to defer them; empty: there is nothing to defer
-  std::optional<StepParts> parts;   // with times; absent: its micro-batches are not alike
-  std::string no_parts_because;     // set where they are absent; "" also in files without the field
+  OpSums excess;                 // of these, more than enough
+  OpSums ideal;                  // without the excess
+  std::vector<Axis> axes;        // the same by axis; empty: not known
+  std::optional<double> step_s;  // median; from the end of the optimizer before
+  Known<double> excess_s;        // median of what the excess took
+  std::vector<Policy> policies;  // what it costs to defer them; empty: there is nothing to defer
+  // With times. Not known where its micro-batches are not alike; without a reason in older files.
+  Known<StepParts> parts;
 };
 
 struct WatchedRank {

@@ -4,114 +4,138 @@
 
 #include <algorithm>
 #include <array>
-#include <cstring>
-#include <limits>
+#include <tuple>
 #include <utility>
 
 #include "harness/base/errors.h"
-#include "harness/base/fields.h"
-#include "harness/base/json_fields.h"
 #include "harness/base/whole_file.h"
 #include "harness/watch/inject/preload/fnv_1a.h"
+#include "harness/watch/read/hook_lines.h"
 #include "harness/watch/read/process_files.h"
 
 namespace gradsync::watch {
 
 using nlohmann::json;
 
-namespace {
-
-constexpr std::array<std::pair<const char*, EventKind>, 11> kEventKinds{{
-    {"forward", EventKind::Forward},
-    {"backward", EventKind::Backward},
-    {"optimizer_step", EventKind::OptimizerStep},
-    {"no_sync_enter", EventKind::NoSyncEnter},
-    {"no_sync_leave", EventKind::NoSyncLeave},
-    {"wrap", EventKind::Wrap},
-    {"sync", EventKind::Sync},
-    {"zero_grad", EventKind::ZeroGrad},
-    {"gradient_use", EventKind::GradientUse},
-    {"comm_hook", EventKind::CommHook},
-    {"call", EventKind::Call},
-}};
-
-int read_int(JsonFields& fields, const char* name, std::int64_t at_least,
-             std::optional<std::int64_t> fallback = {}) {
-  const std::int64_t value = fields.integer(name, at_least, fallback);
-  if (value > std::numeric_limits<int>::max()) {
-    fields.fail(name, fmt::format("an integer of at most {}", std::numeric_limits<int>::max()));
-  }
-  return static_cast<int>(value);
+constexpr auto names_of(const EventKind*) {
+  return std::array{std::pair{EventKind::Forward, "forward"},
+                    std::pair{EventKind::Backward, "backward"},
+                    std::pair{EventKind::OptimizerStep, "optimizer_step"},
+                    std::pair{EventKind::NoSyncEnter, "no_sync_enter"},
+                    std::pair{EventKind::NoSyncLeave, "no_sync_leave"},
+                    std::pair{EventKind::Wrap, "wrap"},
+                    std::pair{EventKind::Sync, "sync"},
+                    std::pair{EventKind::ZeroGrad, "zero_grad"},
+                    std::pair{EventKind::GradientUse, "gradient_use"},
+                    std::pair{EventKind::CommHook, "comm_hook"},
+                    std::pair{EventKind::Call, "call"}};
 }
 
-Event read_event(JsonFields& fields, EventKind kind) {
-  Event event;
-  event.kind = kind;
-  event.start_ns = fields.integer("start_ns", 0);
-  event.end_ns = fields.integer("end_ns", event.start_ns, event.start_ns);
-  event.name = fields.string("name", "");
-  event.bytes = fields.integer("bytes", -1, -1);
-  event.object = fields.integer("object", 0, 0);
-  event.thread = fields.integer("thread", 0, 0);
-  event.file = fields.string("file", "");
-  event.line = read_int(fields, "line", 0, 0);
-  event.detail = fields.string("detail", "");
+constexpr auto fields_of(const Event*) {
+  return std::tuple{field("kind", &Event::kind),
+                    field("start_ns", &Event::start_ns).at_least(0),
+                    field("end_ns", &Event::end_ns).later(),
+                    field("name", &Event::name).later(),
+                    field("bytes", &Event::bytes).later().at_least(-1),
+                    field("object", &Event::object).later().at_least(0),
+                    field("thread", &Event::thread).later().at_least(0),
+                    field("file", &Event::file).later(),
+                    field("line", &Event::line).later().at_least(0),
+                    field("detail", &Event::detail).later()};
+}
+
+void check_fields(const Event& event, const FieldCheck& check) {
+  check.that(event.end_ns == 0 || event.end_ns >= event.start_ns, "end_ns",
+             fmt::format("an integer of at least {}", event.start_ns));
+}
+
+constexpr auto fields_of(const HeldGradients*) {
+  return std::tuple{field("shard_bytes", &HeldGradients::shard_bytes).at_least(0),
+                    field("reduced_bytes", &HeldGradients::reduced_bytes).at_least(-1),
+                    field("whole_bytes", &HeldGradients::whole_bytes).at_least(0),
+                    field("gathered_bytes", &HeldGradients::gathered_bytes).later().at_least(0)};
+}
+
+namespace {
+
+struct StartLine {
+  std::int64_t pid = 0;
+  std::string python;
+};
+
+struct PeersLine {
+  std::string detail;
+};
+
+// What wrappers tell of their groups; Nothing: this line is none of a wrapper's.
+enum class ToldRole { Nothing, Shard, Replicate, DataParallel };
+constexpr std::array kToldRoles{GroupRole::Unknown, GroupRole::Shard, GroupRole::Replicate,
+                                GroupRole::DataParallel};
+
+struct GroupLine : Group {
+  ToldRole told = ToldRole::Nothing;
+};
+
+struct HeldLine {
+  std::int64_t object = 0;
+  HeldGradients held;
+};
+
+struct GpuPeakLine {
+  std::int64_t bytes = -1;
+  std::string sentence;
+};
+
+constexpr auto names_of(const ToldRole*) {
+  return std::array{std::pair{ToldRole::Nothing, ""}, std::pair{ToldRole::Shard, "shard"},
+                    std::pair{ToldRole::Replicate, "replicate"},
+                    std::pair{ToldRole::DataParallel, "data_parallel"}};
+}
+
+constexpr auto fields_of(const StartLine*) {
+  return std::tuple{constant("kind", "start"), constant("schema", kHookSchema),
+                    field("pid", &StartLine::pid).at_least(1), field("python", &StartLine::python)};
+}
+
+constexpr auto fields_of(const PeersLine*) {
+  return std::tuple{constant("kind", "peers"), field("detail", &PeersLine::detail)};
+}
+
+constexpr auto fields_of(const GroupLine*) {
+  return std::tuple{constant("kind", "group"),
+                    field("name", &Group::name),
+                    field("ranks", &Group::ranks).at_least(0),
+                    field("axis", &Group::axis).later(),
+                    field("role", &GroupLine::told).later(),
+                    field("replicas", &Group::replicas).later()};
+}
+
+constexpr auto fields_of(const HeldLine*) {
+  return std::tuple{constant("kind", "held_gradients"),
+                    field("object", &HeldLine::object).at_least(1), beside(&HeldLine::held)};
+}
+
+constexpr auto fields_of(const GpuPeakLine*) {
+  return std::tuple{constant("kind", "gpu_peak"), field("bytes", &GpuPeakLine::bytes).at_least(-1),
+                    field("sentence", &GpuPeakLine::sentence).later()};
+}
+
+Group group_of(GroupLine line) {
+  line.number = nonzero_fnv_1a(line.name);
+  line.role = kToldRoles.at(static_cast<std::size_t>(line.told));
+  line.is_told = line.told != ToldRole::Nothing;
+  return line;
+}
+
+Event event_of(const json& line, const std::string& place) {
+  Event event = read_only_fields<Event>(line, place);
+  if (event.end_ns == 0) event.end_ns = event.start_ns;
   return event;
 }
 
-void read_start(JsonFields& fields, RankEvents& events) {
-  const std::string schema = fields.string("schema");
-  if (schema != kHookSchema) fields.fail("schema", kHookSchema);
-  events.pid = fields.positive_int("pid");
-  fields.string("python");
-}
-
-// What wrappers tell of their groups; "": this line is none of a wrapper's.
-constexpr std::array<std::pair<const char*, GroupRole>, 4> kToldRoles{{
-    {"", GroupRole::Unknown},
-    {"shard", GroupRole::Shard},
-    {"replicate", GroupRole::Replicate},
-    {"data_parallel", GroupRole::DataParallel},
-}};
-
-std::vector<int> read_ranks(JsonFields& fields) {
-  const json& list = fields.raw("ranks", true);
-  const auto is_rank = [](const json& value) {
-    return value.is_number_integer() && value >= 0 && value <= std::numeric_limits<int>::max();
-  };
-  if (!list.is_array() || !std::ranges::all_of(list, is_rank)) {
-    fields.fail("ranks", "a list of ranks");
-  }
-  return list.get<std::vector<int>>();
-}
-
-Group read_group(JsonFields& fields) {
-  Group group;
-  group.name = fields.string("name");
-  group.number = nonzero_fnv_1a(group.name);
-  group.ranks = read_ranks(fields);
-  group.axis = fields.string("axis", "");
-  group.replicas = fields.string("replicas", "");
-  const std::string role = fields.string("role", "");
-  const auto* const told =
-      std::ranges::find_if(kToldRoles, [&](const auto& entry) { return role == entry.first; });
-  if (told == kToldRoles.end())
-    fields.fail("role", "\"shard\", \"replicate\" or \"data_parallel\"");
-  group.role = told->second;
-  group.is_told = !role.empty();
-  return group;
-}
-
-TensorPeak read_gpu_peak(JsonFields& fields) {
-  TensorPeak peak{.bytes = {}, .is_on_gpu = true};
-  const std::int64_t bytes = fields.integer("bytes", -1);
-  const std::string sentence = fields.string("sentence", "");
-  if (bytes >= 0) {
-    peak.bytes = bytes;
-  } else {
-    peak.bytes = Unknown{sentence};
-  }
-  return peak;
+TensorPeak gpu_peak_of(const GpuPeakLine& line) {
+  if (line.bytes < 0) return {.bytes = Unknown{line.sentence}, .is_on_gpu = true};
+  return {.bytes = line.bytes, .is_on_gpu = true};
 }
 
 // Of a process that was killed before it could say it at its end.
@@ -129,48 +153,29 @@ std::int64_t last_start_ns(const RankEvents& process) {
   return last_ns;
 }
 
-void read_line(const json& line, const std::string& place, RankEvents& events) {
-  JsonFields fields(line, place);
-  const std::string kind = fields.string("kind");
-  const auto* const known = std::find_if(kEventKinds.begin(), kEventKinds.end(),
-                                         [&](const auto& entry) { return kind == entry.first; });
+void read_line(const json& line, const std::string& kind, const std::string& place,
+               RankEvents& events) {
   if (kind == "start") {
-    read_start(fields, events);
+    events.pid = read_only_fields<StartLine>(line, place).pid;
   } else if (kind == "rank") {
-    events.rank = read_int(fields, "rank", 0);
-    events.world_size = read_int(fields, "world_size", 1);
+    const auto [rank, world_size] = read_only_fields<RankLine>(line, place);
+    events.rank = rank;
+    events.world_size = world_size;
   } else if (kind == "peers") {
-    events.peers = fields.string("detail");
+    events.peers = read_only_fields<PeersLine>(line, place).detail;
   } else if (kind == "group") {
-    add_group(events.groups, read_group(fields));
+    add_group(events.groups, group_of(read_only_fields<GroupLine>(line, place)));
   } else if (kind == "held_gradients") {
-    events.held[fields.integer("object", 1)] = {
-        fields.integer("shard_bytes", 0), fields.integer("reduced_bytes", -1),
-        fields.integer("whole_bytes", 0), fields.integer("gathered_bytes", 0, 0)};
+    const auto held = read_only_fields<HeldLine>(line, place);
+    events.held[held.object] = held.held;
   } else if (kind == "gpu_peak") {
-    events.peak = read_gpu_peak(fields);
+    events.peak = gpu_peak_of(read_only_fields<GpuPeakLine>(line, place));
   } else if (kind == "fault" || kind == "full") {
-    events.faults.push_back(fields.string("sentence"));
+    events.faults.push_back(read_only_fields<FaultLine>(line, place).sentence);
     if (kind == "full") events.complete_until_ns = last_start_ns(events);
-  } else if (known != kEventKinds.end()) {
-    events.events.push_back(read_event(fields, known->second));
   } else {
-    fields.fail("kind", "a kind of event");
+    events.events.push_back(event_of(line, place));
   }
-  fields.finish();
-}
-
-// What every line has, whatever its kind.
-struct HookLine {
-  json kind;
-};
-
-constexpr auto fields_of(const HookLine*) {
-  return std::tuple{field("kind", &HookLine::kind).later()};
-}
-
-bool is_start(const json& line, const std::string& place) {
-  return line.is_object() && read_fields<HookLine>(line, place).kind == "start";
 }
 
 bool overlap(const Event& a, const Event& b) {
@@ -241,20 +246,11 @@ void join(std::vector<Event>& native, const std::vector<Event>& hook, EventKind 
 
 RankEvents parse_hook_events(std::string_view text, const std::string& name) {
   RankEvents events;
-  for (int number = 1; !text.empty(); ++number) {
-    const std::size_t end = text.find('\n');
-    if (end == std::string_view::npos) {
-      events.faults.push_back(fmt::format("{}: its last line is cut off", name));
-      break;
-    }
-    const std::string place = fmt::format("{} line {}", name, number);
-    const json line = parse_json(text.substr(0, end), place);
-    if (number == 1 && !is_start(line, place)) {
-      throw ConfigError(fmt::format("{}: got no \"start\", expected one in the first line", place));
-    }
-    read_line(line, place, events);
-    text.remove_prefix(end + 1);
-  }
+  const bool is_whole = for_each_line(
+      text, name, [&](const json& line, const std::string& kind, const std::string& place) {
+        read_line(line, kind, place, events);
+      });
+  if (!is_whole) events.faults.push_back(fmt::format("{}: its last line is cut off", name));
   sort_by_time(events.events);
   take_last_gpu_peak(events);
   return events;

@@ -78,12 +78,4 @@ void add_cells(std::vector<std::string>& row, const OpSums& sums, const std::str
   row.push_back(bytes_text(sum.bytes));
 }
 
-nlohmann::json to_json(const OpSums& sums) {
-  nlohmann::json out = nlohmann::json::object();
-  for (const auto& [op, sum] : sums) {
-    out[op] = {{"count", sum.count}, {"bytes", sum.bytes ? nlohmann::json(*sum.bytes) : nullptr}};
-  }
-  return out;
-}
-
 }  // namespace gradsync::watch

@@ -3,7 +3,6 @@
 
 #include <cstdint>
 #include <map>
-#include <nlohmann/json.hpp>
 #include <optional>
 #include <string>
 #include <tuple>
@@ -46,8 +45,5 @@ std::string bytes_text(const std::optional<std::int64_t>& bytes);  // "1.5 KiB";
 // Adds two cells to a table's row: count and bytes; an operation that is not among `sums` was not
 // used.
 void add_cells(std::vector<std::string>& row, const OpSums& sums, const std::string& op);
-
-// {"all_reduce": {"count": 2, "bytes": 1000}}; bytes null where they are not known.
-nlohmann::json to_json(const OpSums& sums);
 
 }  // namespace gradsync::watch

@@ -110,7 +110,7 @@ std::string times_sentence(const TypicalStep& typical) {
                                  counted(typical.steps, "step", "steps"));
   if (typical.excess.empty()) return text;
   if (!typical.excess_s) {
-    text += "; what of it the excess took is not known: " + typical.no_excess_s_because;
+    text += "; what of it the excess took is not known: " + typical.excess_s.why_not();
   } else if (*typical.step_s > 0) {
     text += fmt::format(", of which {:.3f} s ({:.0f} %) wait for the excess", *typical.excess_s,
                         100 * *typical.excess_s / *typical.step_s);

@@ -4,12 +4,9 @@
 #include <fmt/ranges.h>
 
 #include <algorithm>
-#include <array>
-#include <filesystem>
 #include <string_view>
 #include <utility>
 
-#include "harness/base/errors.h"
 #include "harness/base/units.h"
 #include "harness/watch/judge/verdicts/drift_verdict.h"
 #include "harness/watch/judge/verdicts/excess_verdict.h"
@@ -19,25 +16,6 @@
 namespace gradsync::watch {
 
 namespace {
-
-constexpr std::array<std::pair<VerdictKind, const char*>, 16> kVerdictKinds{{
-    {VerdictKind::OncePerStep, "once_per_step"},
-    {VerdictKind::MoreThanOnce, "more_than_once"},
-    {VerdictKind::Never, "never"},
-    {VerdictKind::TooEarly, "too_early"},
-    {VerdictKind::SomeStepsNever, "some_steps_never"},
-    {VerdictKind::FsdpEveryMicroBatch, "fsdp_every_micro_batch"},
-    {VerdictKind::ReplicasMoreThanOnce, "replicas_more_than_once"},
-    {VerdictKind::ReplicasNever, "replicas_never"},
-    {VerdictKind::ReplicasTooEarly, "replicas_too_early"},
-    {VerdictKind::ReplicasOncePerStep, "replicas_once_per_step"},
-    {VerdictKind::UnusedParameters, "unused_parameters"},
-    {VerdictKind::Buffers, "buffers"},
-    {VerdictKind::OneProcess, "one_process"},
-    {VerdictKind::NoSteps, "no_steps"},
-    {VerdictKind::NotRecognised, "not_recognised"},
-    {VerdictKind::NotInFile, "not_in_file"},
-}};
 
 Verdict judge_wrapped(const RankEvents& rank, const Steps& steps, const Counted& judged,
                       const UsualStep& usual) {
@@ -208,20 +186,6 @@ std::optional<Verdict> judge_buffers(const UsualStep& usual) {
 }
 
 }  // namespace
-
-std::string to_string(VerdictKind kind) {
-  for (const auto& [known, name] : kVerdictKinds) {
-    if (known == kind) return name;
-  }
-  throw InternalError("a kind of verdict without a name");
-}
-
-std::optional<VerdictKind> verdict_kind(std::string_view name) {
-  for (const auto& [kind, known] : kVerdictKinds) {
-    if (known == name) return kind;
-  }
-  return std::nullopt;
-}
 
 bool is_unjudged(VerdictKind kind) {
   return kind == VerdictKind::NotRecognised || kind == VerdictKind::NotInFile;

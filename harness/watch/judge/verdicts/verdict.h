@@ -39,9 +39,6 @@ enum class VerdictKind {
   NotInFile,  // of files that others wrote: they do not hold what it takes to judge
 };
 
-std::string to_string(VerdictKind kind);  // "once_per_step", "more_than_once", ...
-std::optional<VerdictKind> verdict_kind(std::string_view name);  // nothing: there is no such kind
-
 // Whether the kind says nothing for or against the job.
 bool is_unjudged(VerdictKind kind);
 

@@ -1,14 +1,12 @@
 #include "harness/watch/judge/wastes/wastes.h"
 
 #include <algorithm>
-#include <array>
 #include <limits>
 #include <map>
 #include <numeric>
 #include <utility>
 
 #include "harness/base/clock.h"
-#include "harness/base/errors.h"
 #include "harness/stats/sample.h"
 #include "harness/watch/judge/examined.h"
 #include "harness/watch/judge/wastes/chatter.h"
@@ -18,16 +16,6 @@
 
 namespace gradsync::watch {
 namespace {
-
-constexpr std::array<std::pair<WasteKind, const char*>, 7> kWasteKinds{{
-    {WasteKind::SmallReductions, "small_reductions"},
-    {WasteKind::OneBucket, "one_bucket"},
-    {WasteKind::NoOverlap, "no_overlap"},
-    {WasteKind::Barriers, "barriers"},
-    {WasteKind::ObjectCollectives, "object_collectives"},
-    {WasteKind::SmallCollectives, "small_collectives"},
-    {WasteKind::HostReads, "host_reads"},
-}};
 
 // Of a step: what would save less is nobody's concern. Smaller: noise of its times is told.
 constexpr double kWorthwhile = 0.03;
@@ -207,20 +195,6 @@ double median_step_s(const UsualStep& usual) {
 }
 
 }  // namespace
-
-std::string to_string(WasteKind kind) {
-  for (const auto& [known, name] : kWasteKinds) {
-    if (known == kind) return name;
-  }
-  throw InternalError("a kind of waste without a name");
-}
-
-std::optional<WasteKind> waste_kind(std::string_view name) {
-  for (const auto& [kind, known] : kWasteKinds) {
-    if (known == name) return kind;
-  }
-  return std::nullopt;
-}
 
 bool is_chatter(WasteKind kind) {
   return kind >= WasteKind::Barriers;

@@ -33,9 +33,6 @@ enum class WasteKind {
   HostReads,          // of tensors that are on a GPU
 };
 
-std::string to_string(WasteKind kind);                       // "small_reductions", "barriers", ...
-std::optional<WasteKind> waste_kind(std::string_view name);  // nothing: there is no such kind
-
 // A line that calls for chatter in a step.
 struct CallPlace {
   std::string file;  // empty: not known

@@ -6,6 +6,8 @@
 #include <utility>
 #include <vector>
 
+#include "harness/watch/tell/watched_fields.h"
+
 namespace gradsync::watch {
 namespace {
 
@@ -116,7 +118,7 @@ std::string prometheus_text(const Watched& watched, const std::string& job, bool
   Metric running("gradsync_job_running", "gauge", "1 while the watched job runs, then 0.", labels);
   Metric verdict("gradsync_verdict_info", "gauge", "What is said of when the job synchronizes.",
                  labels);
-  verdict.line(1, {{"kind", to_string(watched.verdicts.front().kind)}});
+  verdict.line(1, {{"kind", name_of(watched.verdicts.front().kind)}});
   return running.line(is_running ? 1 : 0).text() + verdict.text() + counters_of(watched, labels) +
          gauges_of(watched, labels);
 }

@@ -1,23 +1,35 @@
 #include "harness/watch/tell/export/step_lines.h"
 
-#include <nlohmann/json.hpp>
-
-#include "harness/base/fields_inline.h"
-#include "harness/watch/judge/series_fields.h"
+#include "harness/watch/tell/watched_fields.h"
 
 namespace gradsync::watch {
 
+constexpr auto fields_of(const WatchedStep*) {
+  return std::tuple{field("pid", &WatchedStep::pid),
+                    field("step_s", &WatchedStep::step_s),
+                    field("micro_batches", &WatchedStep::micro_batches),
+                    field("synchronized", &WatchedStep::synchronized),
+                    field("is_skipped", &WatchedStep::is_skipped),
+                    field("collectives", &WatchedStep::collectives),
+                    beside(&WatchedStep::series)};
+}
+
+namespace {
+
+struct StepLine {
+  WatchedStep step;
+  double ended_s = 0;
+};
+
+constexpr auto fields_of(const StepLine*) {
+  return std::tuple{constant("schema", kWatchStepSchema), beside(&StepLine::step),
+                    field("ended_s", &StepLine::ended_s)};
+}
+
+}  // namespace
+
 std::string step_line(const WatchedStep& step, double ended_s) {
-  nlohmann::json line{{"schema", kWatchStepSchema},
-                      {"pid", step.pid},
-                      {"ended_s", ended_s},
-                      {"step_s", step.step_s},
-                      {"micro_batches", step.micro_batches},
-                      {"synchronized", step.synchronized},
-                      {"is_skipped", step.is_skipped},
-                      {"collectives", to_json(step.collectives)}};
-  line.update(write_fields(step.series));
-  return line.dump() + "\n";
+  return write_fields(StepLine{step, ended_s}).dump() + "\n";
 }
 
 }  // namespace gradsync::watch

@@ -45,13 +45,5 @@ TEST(Axes, AreSaidWhereThereAreSeveral) {
   EXPECT_EQ(axes_sentence({axis(GroupRole::Unknown, ""), shard}), "shard: dp_shard, ranks 0 1");
 }
 
-TEST(Axes, EveryRoleHasAName) {
-  for (const char* name : {"shard", "replicate", "data_parallel", "tensor", "context", "expert",
-                           "pipeline", "alone", "other"}) {
-    EXPECT_EQ(to_string(*group_role(name)), name);
-  }
-  EXPECT_FALSE(group_role("both"));
-}
-
 }  // namespace
 }  // namespace gradsync::watch

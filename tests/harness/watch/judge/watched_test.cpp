@@ -1,4 +1,4 @@
-// Covers: step_parts.cpp, watch_json.cpp.
+// Covers: step_parts.cpp.
 #include "harness/watch/judge/watched.h"
 
 #include <gmock/gmock.h>
@@ -88,7 +88,7 @@ TEST(Summarize, WhereNothingIsRecognisedNoNumberAccuses) {
   EXPECT_EQ(watched.verdicts[0].kind, VerdictKind::NotRecognised);
   EXPECT_THAT(watched.typical->excess, IsEmpty());
   EXPECT_EQ(watched.typical->ideal, watched.typical->collectives);
-  EXPECT_EQ(watched.typical->excess_s, std::nullopt);
+  EXPECT_FALSE(watched.typical->excess_s);
 }
 
 TEST(Summarize, ProcessesThatDidNothingAreLeftOut) {
@@ -139,7 +139,7 @@ TypicalStep typical_of(Step step) {
 
 TEST(StepParts, AreWhatTheStepWasMadeOf) {
   const TypicalStep typical = *summarize({improper_rank(0), improper_rank(1)}).typical;
-  ASSERT_TRUE(typical.parts.has_value());
+  ASSERT_TRUE(bool(typical.parts));
   EXPECT_THAT(typical.parts->fixed, IsEmpty());
   EXPECT_THAT(typical.parts->micro_batch, IsEmpty());
   EXPECT_THAT(typical.parts->synchronization,
@@ -185,19 +185,19 @@ TEST(StepParts, BuffersBelongToTheSynchronizationThatBroadcastsThem) {
 TEST(StepParts, OfMicroBatchesThatAreNotAlikeThereAreNone) {
   const TypicalStep typical =
       typical_of([](MadeJob& job) { job.forward().reducing(2).forward().reducing(3).optimizer(); });
-  EXPECT_FALSE(typical.parts.has_value());
-  EXPECT_EQ(typical.no_parts_because, "its micro-batches are not alike");
+  EXPECT_FALSE(bool(typical.parts));
+  EXPECT_EQ(typical.parts.why_not(), "its micro-batches are not alike");
   const TypicalStep models =
       typical_of([](MadeJob& job) { job.forward(1).reducing().forward(2).reducing().optimizer(); });
-  EXPECT_EQ(models.no_parts_because, "its micro-batches are not alike");
+  EXPECT_EQ(models.parts.why_not(), "its micro-batches are not alike");
 }
 
 TEST(StepParts, OfAJobThatNeverSynchronizesThereAreNone) {
   const TypicalStep typical =
       *summarize({gradsync::test::never_job(0).process(), gradsync::test::never_job(1).process()})
            .typical;
-  EXPECT_FALSE(typical.parts.has_value());
-  EXPECT_EQ(typical.no_parts_because, "no micro-batch of it synchronizes");
+  EXPECT_FALSE(bool(typical.parts));
+  EXPECT_EQ(typical.parts.why_not(), "no micro-batch of it synchronizes");
 }
 
 TEST(StepParts, TimesThatNobodySawAreNotZero) {

@@ -152,7 +152,7 @@ TEST(HookEvents, FaultsAreKept) {
 }
 
 TEST(HookEvents, WhatIsNoEventIsRefusedByItsLine) {
-  EXPECT_THAT(refusal_of(kForward), HasSubstr("hook-42.jsonl line 1: got no \"start\""));
+  EXPECT_THAT(refusal_of(kForward), HasSubstr("expected \"start\" in the first line"));
   EXPECT_THAT(refusal_of("[]\n"), HasSubstr("line 1"));
   EXPECT_THAT(refusal_of(kStart + "{\n"), HasSubstr("line 2: not valid JSON"));
   EXPECT_THAT(refusal_of(kStart + "7\n"), HasSubstr("line 2"));
@@ -169,7 +169,7 @@ TEST(HookEvents, WhatIsNoEventIsRefusedByItsLine) {
                          "\n"),
               HasSubstr("schema"));
   const std::string group = kStart + R"({"kind":"group","name":"3","ranks":)";
-  EXPECT_THAT(refusal_of(group + "[-1]}\n"), HasSubstr("expected a list of ranks"));
+  EXPECT_THAT(refusal_of(group + "[-1]}\n"), HasSubstr("field 'ranks[0]': got -1"));
   EXPECT_THAT(refusal_of(group + "[0],\"role\":\"both\"}\n"),
               HasSubstr("field 'role': got \"both\""));
 }

@@ -327,13 +327,5 @@ TEST(Wastes, ASavingIsToldWithItsShareOfAStep) {
   EXPECT_EQ(saving_text(waste, std::nullopt), "fewer would make a step at most 0.120 s shorter");
 }
 
-TEST(Wastes, KindsHaveNames) {
-  for (const WasteKind kind :
-       {WasteKind::SmallReductions, WasteKind::OneBucket, WasteKind::NoOverlap}) {
-    EXPECT_EQ(waste_kind(to_string(kind)), kind);
-  }
-  EXPECT_EQ(waste_kind("slow"), std::nullopt);
-}
-
 }  // namespace
 }  // namespace gradsync::watch
