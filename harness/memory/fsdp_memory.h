@@ -7,8 +7,8 @@
 // allocation of FlatUnit (flat_unit.cpp):
 //
 //   resident      parameters / ranks x stored, and what the optimizer keeps of them
-//                 (offloaded: on the host; a shard is copied for each gather, and each gradient
-//                 back)
+//                 (where it is offloaded, on the host: each gather copies a shard to the device,
+//                 and each gradient is copied back)
 //   gathered      one unit, two with prefetch; all of them without reshard_after_forward
 //   gradient      whole where no_sync kept it, else the unit's own and the one being reduced
 //   reduced       gradients / ranks

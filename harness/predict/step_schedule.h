@@ -1,10 +1,9 @@
 // What one rank computes and sends in a step, put together from a model, a network and the way in
 // which gradients are synchronized.
 //
-//   ddp    |-- forward --|-- backward: each bucket is sent when its last gradient is there
-//   --|·wait·| fsdp   gather unit i while unit i - 1 computes, forward and backward; reduce its
-//   gradient while
-//          the next one computes, one reduce at a time
+//   ddp    |-- forward --|-- backward: each bucket is sent when its last gradient is --|·wait·|
+//   fsdp   gathers unit i while unit i - 1 computes, forward and backward; reduces its gradient
+//          while the next one computes, one reduce at a time
 //
 // One collective uses the wire at a time, in the order in which they were issued: where a library
 // works on two at once, they share the link, and the last byte arrives at the same time.

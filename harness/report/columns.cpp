@@ -265,6 +265,9 @@ const std::vector<Column>& csv_columns() {
       csv_alone("peak_reserved_estimate_bytes", known(&CellResult::peak_reserved_estimate_bytes)),
       csv_alone("predicted_peak_allocated_bytes",
                 known(&CellResult::predicted_peak_allocated_bytes)),
+      csv_alone("host_peak_allocated_bytes", known(&CellResult::host_peak_allocated_bytes)),
+      csv_alone("predicted_host_peak_allocated_bytes",
+                known(&CellResult::predicted_host_peak_allocated_bytes)),
       means_apart_column(),
       variances_apart_column(),
       vs_local_column()};

@@ -1,6 +1,6 @@
 // What a step takes at least on its link, and so what is left to gain.
 //
-// Of a step of m micro-batches, s of them synchronized over a link of known rate:
+// The terms of a step of m micro-batches, s of them synchronized over a link of known rate:
 //
 //   c   an unsynchronized micro-batch, from its forward to the next one's: computation alone, in
 //       rows of the same setting in the same launch, by the rank where it takes longest.
