@@ -10,6 +10,7 @@
 
 #include "harness/base/known.h"
 #include "harness/watch/inject/preload/event_kind.h"
+#include "harness/watch/inject/preload/wrappers.h"
 #include "harness/watch/read/group.h"
 
 namespace gradsync::watch {
@@ -21,12 +22,6 @@ inline constexpr const char* kUnclear = "unclear";
 
 inline constexpr const char* kHostRead = "read ";  // begins names of Calls, as "read item"
 
-// Wrappers that are told apart.
-inline constexpr const char* kDdp = "DistributedDataParallel";
-inline constexpr const char* kFsdp1 = "FullyShardedDataParallel";
-inline constexpr const char* kFullyShard = "fully_shard";
-inline constexpr const char* kReplicate = "replicate";  // that is made of fully_shard
-inline constexpr const char* kReplicateOverDdp = "replicate over DDP";
 // Flags, of a Sync.
 inline constexpr const char* kGradientFlag = "set_requires_gradient_sync";
 inline constexpr const char* kAllReduceFlag = "set_requires_all_reduce";

@@ -71,7 +71,7 @@ std::map<std::int64_t, Use> uses_of(const RankEvents& process) {
 
 bool runs_sharded_models(const RankEvents& process) {
   return std::ranges::any_of(process.events, [](const Event& event) {
-    return event.kind == EventKind::Forward && (event.name == kFullyShard || event.name == kFsdp1);
+    return event.kind == EventKind::Forward && wrapper_named(event.name).is_sharded;
   });
 }
 

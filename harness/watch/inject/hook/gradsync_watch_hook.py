@@ -100,13 +100,13 @@ def watch_no_sync(cls):
     cls.no_sync = no_sync
 
 
-def watch_init(cls, name, options):
+def watch_init(cls, name):
     original = cls.__init__
 
     @standing_for(original)
     def init(self, *args, **kwargs):
         original(self, *args, **kwargs)
-        record_wrap(self, name, options)
+        record_wrap(self, name)
 
     cls.__init__ = init
 
@@ -126,7 +126,7 @@ def watch_comm_hook(cls):
 def watch_ddp(module):
     cls = module.DistributedDataParallel
     name = "DistributedDataParallel"
-    watch_init(cls, name, models.OPTIONS[name])
+    watch_init(cls, name)
     cls.forward = watching_forward(cls.forward, name, is_ddp_unsynced)
     watch_no_sync(cls)
     watch_comm_hook(cls)
@@ -154,7 +154,7 @@ def watch_compiled(module):
 def watch_fsdp(module):
     cls = module.FullyShardedDataParallel
     name = "FullyShardedDataParallel"
-    watch_init(cls, name, models.OPTIONS[name])
+    watch_init(cls, name)
     # FSDP reads its flag in backward.
     cls.forward = watching_forward(cls.forward, name, lambda model: False)
     watch_no_sync(cls)
@@ -168,7 +168,7 @@ def watch_wrapping(module, name):
     def wrap(*args, **kwargs):
         result = original(*args, **kwargs)
         for model in result if isinstance(result, list) else [result]:
-            record_wrap(model, name, models.OPTIONS[name])
+            record_wrap(model, name)
         return result
 
     setattr(module, name, wrap)

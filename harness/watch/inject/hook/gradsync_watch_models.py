@@ -2,6 +2,7 @@
 of their gradients.
 """
 
+import collections
 import contextlib
 import gc
 import sys
@@ -9,19 +10,6 @@ import sys
 import gradsync_watch_recording as recording
 from gradsync_watch_between import kept_models
 
-# What is told of a wrapped model, where it has it.
-OPTIONS = {
-    "DistributedDataParallel": (
-        "find_unused_parameters",
-        "static_graph",
-        "broadcast_buffers",
-        "bucket_bytes_cap",
-        "gradient_as_bucket_view",
-    ),
-    "FullyShardedDataParallel": ("sharding_strategy",),
-    "fully_shard": (),
-    "replicate": (),
-}
 # Of fully_shard's models, as they are in torch 2.6 and later.
 FLAGS = (
     "set_requires_gradient_sync",
@@ -29,51 +17,42 @@ FLAGS = (
     "set_reshard_after_backward",
     "set_is_last_backward",
 )
-# By module and name: the class of wrapped models, and what wraps them.
-WRAPPED = {
-    ("torch.nn.parallel.distributed", "DistributedDataParallel"): "DistributedDataParallel",
-    (
-        "torch.distributed.fsdp.fully_sharded_data_parallel",
-        "FullyShardedDataParallel",
-    ): "FullyShardedDataParallel",
-    ("torch.distributed.fsdp._fully_shard._fully_shard", "FSDPModule"): "fully_shard",
-    ("torch.distributed._composable.replicate_with_fsdp", "ReplicateModule"): "replicate",
-}
 
 
 @recording.guarded
 def record_earlier_wraps():
     """Of the models that were wrapped before anybody watched."""
     wrappers = {}
-    for (module, cls), name in WRAPPED.items():
-        if hasattr(sys.modules.get(module), cls):
-            wrappers[getattr(sys.modules[module], cls)] = name
+    for wrapper in WRAPPERS.values():
+        if hasattr(sys.modules.get(wrapper.module), wrapper.cls):
+            wrappers[getattr(sys.modules[wrapper.module], wrapper.cls)] = wrapper.name
     for thing in gc.get_objects() if wrappers else ():
         for cls in type(thing).__mro__:
             if cls in wrappers:
-                record_wrap(thing, wrappers[cls], OPTIONS[wrappers[cls]])
+                record_wrap(thing, wrappers[cls])
                 break
 
 
 @recording.guarded
-def record_wrap(model, name, options):
-    """`options`: those attributes of the model that it has. `detail` of the line: these, and of DDP
-    the size of the largest parameter.
+def record_wrap(model, name):
+    """`detail` of the line: the options that the model has, and of a whole model the size of the
+    largest parameter.
     """
-    values = {option: getattr(model, option) for option in options if hasattr(model, option)}
+    wrapper = WRAPPERS[name]
+    options = [option for option in wrapper.options if hasattr(model, option)]
+    values = {option: getattr(model, option) for option in options}
     gradients = [p for p in model.parameters() if p.requires_grad]
-    is_whole = name == "DistributedDataParallel"  # of the others each rank has a share
-    sizes = [p.numel() * p.element_size() for p in gradients] if is_whole else []
-    size = sum(sizes) if is_whole else -1
+    sizes = [p.numel() * p.element_size() for p in gradients] if wrapper.is_whole else []
+    size = sum(sizes) if wrapper.is_whole else -1
     if sizes:
         values["largest_parameter_bytes"] = max(sizes)  # no bucket is smaller than what is in it
     detail = " ".join(f"{option}={str(value).lower()}" for option, value in values.items())
     fields = {"name": name, "object": recording.number_of(model), "bytes": size, "detail": detail}
     recording.write_span("wrap", recording.now_ns(), **fields, **recording.call_site())
     with contextlib.suppress(AttributeError):  # wrappers' own; else the collectives must tell
-        for told in groups_of(model, name):
+        for told in wrapper.groups(model):
             write_group(**told)
-    if is_whole:
+    if wrapper.is_whole:
         kept_models.add(model, gradients)
 
 
@@ -82,19 +61,18 @@ def wrapper_of(state):
     return "replicate" if "Replicate" in type(state).__name__ else "fully_shard"
 
 
-def groups_of(model, name):
-    """Yields what a wrapper knows of the process groups in which it reduces a model's gradients;
-    of fully_shard see_shards() tells it.
-    """
-    if name == "DistributedDataParallel":
-        yield {"group": model.process_group, "role": "data_parallel"}
-    elif name == "FullyShardedDataParallel":
-        replicas = getattr(model, "_inter_node_pg", None)
-        is_whole = model.sharding_strategy.name == "NO_SHARD"
-        role = "data_parallel" if is_whole else "shard"
-        yield {"group": model.process_group, "role": role, "replicas": replicas}
-        if replicas is not None:
-            yield {"group": replicas, "role": "replicate"}
+def groups_of_ddp(model):
+    yield {"group": model.process_group, "role": "data_parallel"}
+
+
+def groups_of_flat(model):
+    """Yields the groups in which FSDP1 reduces a model's gradients."""
+    replicas = getattr(model, "_inter_node_pg", None)
+    is_whole = model.sharding_strategy.name == "NO_SHARD"
+    role = "data_parallel" if is_whole else "shard"
+    yield {"group": model.process_group, "role": role, "replicas": replicas}
+    if replicas is not None:
+        yield {"group": replicas, "role": "replicate"}
 
 
 def groups_of_mesh(info):
@@ -129,7 +107,7 @@ def begin_forward(model, is_unsynced):
 def end_forward(model, name, begun):
     if begun is not None:
         recording.forwards.count += "no_grad" not in begun["detail"]
-        see = SEEING.get(name)
+        see = WRAPPERS[name].see if name in WRAPPERS else None
         if see and recording.number_of(model) not in recording.writer.models:
             recording.writer.models.add(recording.number_of(model))
             see(model)
@@ -190,13 +168,6 @@ def see_flat_shards(model):
         )
 
 
-SEEING = {
-    "fully_shard": see_shards,
-    "replicate": see_shards,
-    "FullyShardedDataParallel": see_flat_shards,
-}
-
-
 def units_of(model):
     """Those parts of a model that are gathered and reduced together."""
     states = [m._get_fsdp_state() for m in model.modules() if hasattr(m, "_get_fsdp_state")]
@@ -236,3 +207,42 @@ def held_by_flat(handles):
             shard += flat._unpadded_unsharded_size.numel() * handle._orig_param_dtype.itemsize
     held = {"shard_bytes": shard, "reduced_bytes": -1, "whole_bytes": whole}
     return held | {"gathered_bytes": gathered}
+
+
+# What is told of the models of one wrapper: `cls` of `module` is what they are, `options` those of
+# their attributes that are told, is_whole whether each rank has all of one, `groups` yields those
+# that a model knows once it is wrapped, and `see` tells in its first forward what is known only
+# then. What verdicts make of it stands in preload/wrappers.h.
+Wrapper = collections.namedtuple(
+    "Wrapper",
+    "name module cls options is_whole groups see",
+    defaults=((), False, lambda model: (), None),
+)
+DDP_OPTIONS = (
+    "find_unused_parameters",
+    "static_graph",
+    "broadcast_buffers",
+    "bucket_bytes_cap",
+    "gradient_as_bucket_view",
+)
+DDP, FSDP1 = "DistributedDataParallel", "FullyShardedDataParallel"
+FSDP1_MODULE = "torch.distributed.fsdp.fully_sharded_data_parallel"
+FULLY_SHARD_MODULE = "torch.distributed.fsdp._fully_shard._fully_shard"
+REPLICATE_MODULE = "torch.distributed._composable.replicate_with_fsdp"
+WRAPPERS = {
+    wrapper.name: wrapper
+    for wrapper in (
+        Wrapper(DDP, "torch.nn.parallel.distributed", DDP, DDP_OPTIONS, True, groups_of_ddp),
+        Wrapper(
+            FSDP1,
+            FSDP1_MODULE,
+            FSDP1,
+            ("sharding_strategy",),
+            False,
+            groups_of_flat,
+            see_flat_shards,
+        ),
+        Wrapper("fully_shard", FULLY_SHARD_MODULE, "FSDPModule", see=see_shards),
+        Wrapper("replicate", REPLICATE_MODULE, "ReplicateModule", see=see_shards),
+    )
+}

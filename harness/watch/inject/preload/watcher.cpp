@@ -23,6 +23,7 @@
 #include "harness/watch/inject/preload/hold.h"
 #include "harness/watch/inject/preload/tensor_memory.h"
 #include "harness/watch/inject/preload/torch_ranges.h"
+#include "harness/watch/inject/preload/wrappers.h"
 
 namespace gradsync::watch {
 

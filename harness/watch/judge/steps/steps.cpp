@@ -12,7 +12,7 @@ namespace {
 using EventPointers = std::vector<const Event*>;
 
 bool is_sharded(const Event& forward) {
-  return forward.name == kFsdp1 || forward.name == kFullyShard;
+  return wrapper_named(forward.name).is_sharded;
 }
 
 bool contains(const Event& outer, const Event& inner) {
@@ -345,7 +345,7 @@ Steps cut_into_steps(const std::vector<Event>& events) {
 }
 
 bool is_of_fsdp(const Event& forward) {
-  return forward.name == kReplicate || is_sharded(forward);
+  return wrapper_named(forward.name).flag_read == FlagRead::InBackward;
 }
 
 bool is_of_fsdp(const MicroBatch& micro_batch) {

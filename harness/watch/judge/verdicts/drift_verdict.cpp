@@ -79,12 +79,11 @@ bool is_told_not_to(const StepCounts& example) {
   return last != nullptr && last->is_unsynced;
 }
 
-// Whether gradients that are not synchronized are kept from the optimizer until a later micro-batch
-// is: fully_shard does, and replicate() that is made of it.
+// Whether the wrapper keeps back what the last micro-batch did not synchronize.
 bool are_kept_back(const StepCounts& example) {
   const MicroBatch* last = last_wrapped(example);
   return last != nullptr && std::ranges::all_of(last->forwards, [](const Event* forward) {
-           return forward->name == kFullyShard || forward->name == kReplicate;
+           return wrapper_named(forward->name).keeps_back;
          });
 }
 

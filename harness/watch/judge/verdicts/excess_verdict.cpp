@@ -37,15 +37,13 @@ const Event* arming_forward(const MicroBatch& micro_batch) {
   return nullptr;
 }
 
-// Why replicate() did, which has a flag in place of no_sync.
+// Why a wrapper did that has a flag in place of no_sync.
 void explain_flag(Verdict& verdict, const RankEvents& rank, const MicroBatch& micro_batch) {
   const Event& forward = *micro_batch.forwards.front();
   const Event* flag = last_flag_before(rank, kGradientFlag, micro_batch.backwards.front()->end_ns);
   if (flag == nullptr) {
     verdict.why = "set_requires_gradient_sync(False) was not called";
-    verdict.change = change_at(forward,
-                               "call set_requires_gradient_sync(False) on the model but for the "
-                               "last micro-batch of a step");
+    verdict.change = change_at(forward, std::string(wrapper_named(forward.name).deferral));
   } else if (flag->detail == "true") {
     verdict.why = "set_requires_gradient_sync(True)" + at(*flag);
     verdict.change = change_at(*flag, "call it with True for the last micro-batch of a step alone");
@@ -82,14 +80,13 @@ void explain_excess(Verdict& verdict, const RankEvents& rank, const StepCounts& 
     }
   }
   const Event& forward = *example.excess_micro_batches.front()->forwards.front();
-  if (forward.name == kReplicate || forward.name == kReplicateOverDdp) {
+  const Wrapper wrapper = wrapper_named(forward.name);
+  if (wrapper.is_told_by_flag) {
     explain_flag(verdict, rank, *example.excess_micro_batches.front());
     return;
   }
   verdict.why = "no no_sync was entered";
-  verdict.change = change_at(forward,
-                             "run every micro-batch of a step but the last, forward and backward, "
-                             "under the model's no_sync()");
+  verdict.change = change_at(forward, std::string(wrapper.deferral));
 }
 
 Verdict judge_fsdp(const UsualStep& usual) {

@@ -25,10 +25,11 @@ bool costs_memory(const RankEvents& rank) {
   });
 }
 
-bool is_of_fsdp1(const StepCounts& step) {
+bool reduces_replicas_at_once(const StepCounts& step) {
   return std::ranges::any_of(step.step->micro_batches, [](const MicroBatch& micro_batch) {
-    return std::ranges::any_of(micro_batch.forwards,
-                               [](const Event* forward) { return forward->name == kFsdp1; });
+    return std::ranges::any_of(micro_batch.forwards, [](const Event* forward) {
+      return wrapper_named(forward->name).reduces_replicas_at_once;
+    });
   });
 }
 
@@ -53,7 +54,7 @@ bool blame_flag(Verdict& verdict, const RankEvents& rank, std::int64_t backward_
 void explain_replicas(Verdict& verdict, const RankEvents& rank, const StepCounts& example) {
   const MicroBatch& micro_batch = *example.replicas.excess.front();
   const Event& forward = *micro_batch.forwards.front();
-  if (is_of_fsdp1(example)) {
+  if (reduces_replicas_at_once(example)) {
     verdict.why = "FullyShardedDataParallel all-reduces behind each of its reduce-scatters";
     verdict.change = change_at(
         forward, "wrap with fully_shard, which has set_requires_all_reduce(False) for this");
@@ -74,7 +75,7 @@ Verdict judge_too_many(const RankEvents& rank, const UsualStep& usual) {
   verdict.sentence =
       "replicas are synchronized " + how_often(replicas.synchronized, replicas.micro_batches);
   verdict.fails = are_told(rank) && usual.example->models_are_known && !costs_memory(rank) &&
-                  !is_of_fsdp1(*usual.example);
+                  !reduces_replicas_at_once(*usual.example);
   explain_replicas(verdict, rank, *usual.example);
   return verdict;
 }

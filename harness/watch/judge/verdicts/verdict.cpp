@@ -82,12 +82,15 @@ const char* steps_lacking(const RankEvents& rank) {
                                               : "where backward runs";
 }
 
-// Whether replicate() alone ran, which communicates nothing when it wraps, and was told not to.
-bool is_replicate_held_back(const StepCounts& step) {
+// Whether only models without shards ran whose wrapper keeps back what it was told not to
+// synchronize: it communicates nothing when it wraps.
+bool is_held_back(const StepCounts& step) {
   return std::ranges::all_of(step.step->micro_batches, [](const MicroBatch& micro_batch) {
     return micro_batch.is_unsynced &&
-           std::ranges::all_of(micro_batch.forwards,
-                               [](const Event* forward) { return forward->name == kReplicate; });
+           std::ranges::all_of(micro_batch.forwards, [](const Event* forward) {
+             const Wrapper wrapper = wrapper_named(forward->name);
+             return wrapper.keeps_back && !wrapper.is_sharded;
+           });
   });
 }
 
@@ -130,7 +133,7 @@ Verdict first_verdict(const RankEvents& rank, const Steps& steps,
   const auto usual = usual_step(counts);
   if (usual->micro_batches == 0) return judge_unwrapped(rank, steps, judged);
   if (!rank.is_of_others() && !has_event(rank, EventKind::Collective) &&
-      !is_replicate_held_back(*usual->example)) {
+      !is_held_back(*usual->example)) {
     return not_recognised(
         "no collective was seen, not even those that wrap a model: they pass by torch's c10d?");
   }

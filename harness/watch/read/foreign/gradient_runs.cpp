@@ -8,6 +8,7 @@
 
 #include "harness/watch/inject/preload/fnv_1a.h"
 #include "harness/watch/inject/preload/torch_ranges.h"
+#include "harness/watch/inject/preload/wrappers.h"
 
 namespace gradsync::watch {
 namespace {

@@ -9,6 +9,7 @@
 
 #include "harness/watch/inject/preload/fnv_1a.h"
 #include "harness/watch/inject/preload/torch_ranges.h"
+#include "harness/watch/inject/preload/wrappers.h"
 #include "harness/watch/read/foreign/gradient_runs.h"
 #include "harness/watch/read/foreign/traced_backwards.h"
 #include "harness/watch/read/foreign/traced_collectives.h"

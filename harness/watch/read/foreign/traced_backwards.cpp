@@ -129,8 +129,9 @@ class Backwards {
            ++forward) {
         run.forwards.push_back(forwards_[forward]);
       }
-      run.is_of_ddp =
-          std::ranges::any_of(run.forwards, [&](std::size_t i) { return events_[i].name == kDdp; });
+      run.is_of_ddp = std::ranges::any_of(run.forwards, [&](std::size_t i) {
+        return wrapper_named(events_[i].name).flag_read == FlagRead::InForward;
+      });
       runs_.push_back(std::move(run));
     }
   }

@@ -130,7 +130,7 @@ TEST(Verdict, AFlagOfReplicateThatIsAlwaysOn) {
 TEST(Verdict, AFlagOfReplicateOverDdpThatComesBehindForward) {
   const auto late = [](MadeJob& j) { j.flag(true).forward().flag(false, 43).reducing(); };
   const Verdict verdict = verdict_on(four_steps([&](MadeJob& j) { j.times(2, late).optimizer(); },
-                                                replicate_job(kReplicateOverDdp)));
+                                                replicate_job("replicate over DDP")));
   expect_accused(verdict, VerdictKind::MoreThanOnce);
   EXPECT_EQ(verdict.why,
             "set_requires_gradient_sync(False) comes behind forward, train.py line 43");
