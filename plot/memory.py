@@ -8,7 +8,7 @@ from typing import Any
 
 import style
 from matplotlib.lines import Line2D
-from run_data import Run, Strategy, in_order
+from run_data import DEFAULTS, OPTIONS, Run, Strategy, in_order
 
 MIB = 2**20
 # How parameters are kept: the name in the field, the line that stands for it.
@@ -33,12 +33,9 @@ DRAWN = (
 )
 # Those that DDP's cells lack, as it would have them.
 UNSHARDED = {
-    "gradient_dtype": "reduce",
-    "hybrid_shard": False,
-    "param_dtype": "float32",
-    "prefetch": True,
-    "reduce_dtype": "float32",
-    "reshard_after_backward": True,
+    name: DEFAULTS[name]
+    for name, option in OPTIONS.items()
+    if "only_under" in option and name not in DRAWN
 }
 
 

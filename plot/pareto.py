@@ -8,7 +8,7 @@ from typing import Any
 
 import style
 from matplotlib.lines import Line2D
-from run_data import Run, Strategy
+from run_data import DEFAULTS, OPTIONS, Run, Strategy
 
 MIB = 2**20
 MARKERS = {"DDP": "s", "FULL_SHARD": "o", "SHARD_GRAD_OP": "^"}
@@ -18,25 +18,16 @@ FILLS = {"none": "full", "full": "none"}
 SOME = "left"
 MOST_COLUMNS = 3
 RING = {"marker": "o", "fillstyle": "none", "color": style.INK, "markersize": 13, "linestyle": ""}
-# The guide's table of memory: a FULL_SHARD with every lever where it is unless one pulls it.
+# The guide's table of memory: FSDP with every other lever where it is unless one pulls it.
 GUIDES_STRATEGIES = ("no_sync", "sync_each_batch")
-GUIDES_LEVERS = {
-    "wrapper": "fsdp",
-    "reshard_after_forward": True,
-    "reshard_after_backward": True,
-    "prefetch": True,
-    "hybrid_shard": False,
-    "optimizer_in_backward": False,
-    "activation_checkpointing": "none",
-    "selective_checkpointing": "none",
-    "offload": "none",
-    "attention": "eager",
+GUIDES_LEVERS = {name: DEFAULTS[name] for name, option in OPTIONS.items() if "lever" in option} | {
+    "wrapper": "fsdp"
 }
+GUIDES_LEVERS.pop("strategy")
 
 
 def _recomputes(cell: dict[str, Any]) -> str:
-    again = cell.get("activation_checkpointing", "none")
-    kept = cell.get("selective_checkpointing", "none")
+    again, kept = cell["activation_checkpointing"], cell["selective_checkpointing"]
     return again if kept == "none" else f"{again} but {kept}"
 
 

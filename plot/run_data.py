@@ -11,36 +11,24 @@ from typing import Any
 REFERENCE = Path(__file__).resolve().parent.parent / "results/reference/slowdown_table.json"
 RESULT_SCHEMA = "gradsync.result/1"
 TRIAL_SCHEMA = "gradsync.trial/1"
-# What a cell leaves out has this value: gradsync::plan::unwritten_fields().
-UNWRITTEN = {
-    "attention": "eager",
-    "activation_checkpointing": "none",
-    "autocast": "none",
-    "balanced_routing": False,
-    "broadcast_buffers": True,
-    "class_skew": False,
-    "compression": "none",
-    "dtype": "float32",
-    "frozen_units": 0,
-    "fused_optimizer": True,
-    "lora_modules": "query_value",
-    "lora_rank": 0,
-    "master_weights": False,
-    "offload": "none",
-    "optimizer_in_backward": False,
-    "selective_checkpointing": "none",
-    "sync_batch_norm": False,
-}
-# The guide's runs, re-enacted: 4 micro-batches a step, and DDP as it comes.
-TWIN = UNWRITTEN | {
-    "model": "paced_bert_base_t4",
-    "wrapper": "ddp",
-    "accumulation_steps": 4,
-    "bucket_cap_bytes": 0,
-    "gradient_as_bucket_view": False,
-    "find_unused_parameters": False,
-    "static_graph": False,
-}
+SCHEMA = Path(__file__).resolve().parent.parent / "benchmarks/plans/plan.schema.json"
+OPTIONS = json.loads(SCHEMA.read_text())["$defs"]["cells"]["properties"]
+DEFAULTS = {name: option["default"][0] for name, option in OPTIONS.items()}
+
+
+def written(wrapper: str) -> dict[str, Any]:
+    """Returns what every cell has by now, and cells of older results mean where they lack it."""
+    return {
+        name: DEFAULTS[name]
+        for name, option in OPTIONS.items()
+        if "left_out" not in option and option.get("only_under", wrapper) == wrapper
+    }
+
+
+# How a cell does its work, and not which.
+WORK = ("topology", "model", "strategy", "micro_batch_size", "sequence_length", "lengths", "scale")
+USUAL = {name: value for name, value in written("ddp").items() if name not in WORK}
+TWIN = USUAL | {"model": "paced_bert_base_t4"}  # the guide's runs, re-enacted: all by default
 TWIN_ROWS = {"t4_2x1": "multi_node", "t4_1x2": "single_node"}
 
 
@@ -95,11 +83,10 @@ class Part:
 
     def _values(self, name: str) -> set[str]:
         """Those of the cells that can have it: what one wrapper alone has, others leave out."""
-        left_out = UNWRITTEN | {"memory_budget_bytes": None}
         return {
-            json.dumps(cell["cell"].get(name, left_out.get(name)))
+            json.dumps(cell["cell"].get(name))
             for cell in self.cells
-            if name in cell["cell"] or name in left_out
+            if name in cell["cell"] or name == "memory_budget_bytes"
         }
 
     def sweeps(self) -> dict[str, dict[int, list[dict[str, Any]]]]:
@@ -171,6 +158,12 @@ class Run:
         return self.reference["raw_runs"][row].get(cell["cell"]["strategy"])
 
 
+def whole(cell: dict[str, Any], without: Iterable[str] = ()) -> dict[str, Any]:
+    """Returns a cell of any result with the fields that cells have by now, but for `without`."""
+    of_today = written(cell["wrapper"]) | cell
+    return {name: of_today[name] for name in sorted(of_today) if name not in without}
+
+
 def in_order(strategies: Iterable[Strategy]) -> list[Strategy]:
     """Each once, as tables have them."""
     return sorted(set(strategies), key=lambda strategy: strategy.place)
@@ -217,6 +210,7 @@ def _read_trials(path: Path) -> list[dict[str, Any]]:
             raise DataError(f"{path}: line {number} is no JSON: {error.msg}") from None
         if not isinstance(trial, dict) or trial.get("schema") != TRIAL_SCHEMA:
             raise DataError(f"{path}: line {number} is no trial, expected schema {TRIAL_SCHEMA}")
+        trial["cell"] = whole(trial["cell"])
         # A trial that was run again after --resume replaces its first try.
         key = (trial["part"], json.dumps(trial["cell"]), trial["launch"], trial["round"])
         trials[key] = trial
@@ -237,11 +231,16 @@ def read(directory: Path) -> Run:
     parts: dict[str, Part] = {}
     strategies = _strategies(result)
     for cell in result["cells"]:
+        cell["cell"] = whole(cell["cell"])
         cell["strategy"] = strategies[cell["cell"]["strategy"]]
         parts.setdefault(cell["part"], Part(cell["part"])).cells.append(cell)
     for front in result.get("fronts", []):
         settings = parts[front["part"]].on_front
+        for way in front["points"]:
+            way["cell"] = whole(way["cell"])
         settings += [setting_key(way["cell"]) for way in front["points"] if way["on_front"]]
+    for law in result.get("laws", []):
+        law["cell"] = whole(law["cell"], without=("strategy", "accumulation_steps"))
     reference = load(REFERENCE, "the guide's table") if REFERENCE.exists() else None
     return Run(
         directory=directory,

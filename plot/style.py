@@ -16,7 +16,7 @@ except ImportError as error:
 
 matplotlib.use("Agg")
 import matplotlib.pyplot as plt
-from run_data import UNWRITTEN, DataError, Strategy
+from run_data import USUAL, DataError, Strategy
 
 # Okabe and Ito's palette, "Color Universal Design", 2008. Strategies that pictures have had keep
 # their colour; others take from the rest.
@@ -91,7 +91,6 @@ def sharding_label(cell: dict[str, Any]) -> str:
 
 def parameter_words(name: str, value: Any) -> str:
     """'accumulation 4', 'budget 316 MiB', 'param_dtype bfloat16'; None: the cell leaves it out."""
-    value = UNWRITTEN.get(name) if value is None else value
     if name == "accumulation_steps":
         return f"accumulation {value}"
     if name == "memory_budget_bytes":
@@ -104,8 +103,11 @@ def setting_words(part: Any, cell: dict[str, Any], besides: Collection[str] = ()
     without the levers that it leaves where they are, as the page's fronts name their ways."""
     varying = part.varying()
     if part.is_crowded():
+        told = {"wrapper", "accumulation_steps"}
         varying = [
-            name for name in varying if cell.get(name, False) not in (False, UNWRITTEN.get(name))
+            name
+            for name in varying
+            if name in told or cell.get(name, False) not in (False, USUAL.get(name))
         ]
     words = []
     if {"wrapper", "reshard_after_forward"} & set(varying):

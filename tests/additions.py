@@ -23,6 +23,10 @@ from pathlib import Path
 import mutations
 
 ROOT = Path(__file__).resolve().parent.parent
+sys.path.insert(0, str(ROOT / "tests" / "benchmarks"))
+
+import predict_test  # noqa: E402
+
 LIST = ROOT / "tests" / "additions.json"
 SCRATCH = ROOT / "build" / "additions"
 SOURCE = SCRATCH / "source"
@@ -143,8 +147,8 @@ def complaints_of_a_run(program, out):
         "the table has the column, with its meaning": run.stdout.count("added head") > 1,
         "the table tells rows by the option": "added_option" in run.stdout,
         "csv has the column": all(row["added_column"] == "1" for row in rows),
-        "csv has the option, but for its default": {row["added_option"] for row in rows}
-        == {"", "true"},
+        "csv has the option": {row["added_option"] for row in rows} == {"false", "true"},
+        "list options names it": "added_option" in call(program, "list", "options").stdout,
         "result.json names the strategy": {"name": "added", "label": "added, twice a step"}
         in result["strategies"],
         "bytes are counted in the category": all(
@@ -161,6 +165,30 @@ def complaints_of_a_run(program, out):
     return [f"not so: {what}" for what, is_so in shown.items() if not is_so]
 
 
+def complaints_of_predictions(program, place):
+    """Returns which prediction does not refuse the option that it has never heard of."""
+    profile = place / "blocks.json"
+    profile.write_text(json.dumps(predict_test.recorded(2)))
+    plan = place / "plan.json"
+    plan.write_text(json.dumps(PLAN))
+    twin = "paced_bert_base_t4"
+    asked = {
+        "memory": ("predict", "memory", "bert_tiny"),
+        "a recorded job": ("predict", "memory", profile),
+        "a step": ("predict", "step", twin, "--topology", "t4_2x1", "--strategy", "baseline"),
+        "a paced model": ("run", plan, "--dry-run", "--set", f"model={twin}"),
+    }
+    complaints = []
+    for what, command in asked.items():
+        refused = call(program, *command, "--set", "cells.added_option=true")
+        if refused.returncode != 2 or "added_option" not in refused.stderr:
+            complaints.append(f"{what} is predicted without the option: {refused.stdout}")
+        elsewise = call(program, *command, "--set", "cells.added_option=false")
+        if elsewise.returncode != 0:
+            complaints.append(f"{what} is not predicted at the default: {elsewise.stderr}")
+    return complaints
+
+
 def main():
     additions = read_list()
     found = [problem for addition in additions for problem in problems(addition)]
@@ -173,6 +201,7 @@ def main():
     if not found:
         with tempfile.TemporaryDirectory(prefix="gradsync_additions_") as place:
             found = complaints_of_a_run(BUILD / "gradsync", Path(place) / "run")
+            found += complaints_of_predictions(BUILD / "gradsync", Path(place))
     for problem in found:
         print(f"additions: {problem}", file=sys.stderr)
     for addition in additions:

@@ -14,6 +14,7 @@
 #include "harness/base/units.h"
 #include "harness/base/words.h"
 #include "harness/memory/job_prediction.h"
+#include "harness/plan/known_options.h"
 #include "harness/predict/advice.h"
 #include "harness/predict/link_file.h"
 #include "harness/session/paths.h"
@@ -123,8 +124,9 @@ void predict_peak(const Candidate& candidate, const std::vector<std::string>& un
   if (prediction.memory) way.peak_bytes = prediction.memory->peak_bytes;
 }
 
-void refuse_unknown_links(const plan::Cell& cell, const launch::Topology& topology) {
-  const std::string why = predict::why_not_predicted(cell, topology);
+void refuse_unpredicted(const plan::Cell& cell, const launch::Topology& topology) {
+  std::string why = plan::why_unknown(cell, plan::Prediction::Advice);
+  if (why.empty()) why = predict::why_not_predicted(cell, topology);
   if (!why.empty()) throw ConfigError("advise: " + why);
 }
 
@@ -141,7 +143,7 @@ double step_s(const Candidate& candidate, const Way& way, const LinkFile& links)
 
 // Without its interval, which only those that are shown get.
 Way way_of(const plan::Cell& cell, const Candidate& candidate, const launch::Topology& topology) {
-  refuse_unknown_links(cell, topology);
+  refuse_unpredicted(cell, topology);
   Way way;
   way.cell = cell;
   way.micro_batch_samples = candidate.samples;

@@ -4,8 +4,9 @@
 #include <iostream>
 
 #include "benchmarks/commands/commands.h"
+#include "harness/base/errors.h"
 #include "harness/launch/topology.h"
-#include "harness/plan/plan.h"
+#include "harness/plan/cell.h"
 #include "harness/plan/strategies.h"
 #include "harness/session/paths.h"
 #include "harness/session/rank_program.h"
@@ -43,20 +44,44 @@ void list_strategies() {
   }
 }
 
+void list_options() {
+  for (const plan::Axis& axis : plan::axes()) {
+    print_row(axis.name, fmt::format("{} Expected: {}; {} by default.", axis.help, axis.expected,
+                                     plan::default_of(axis).dump()));
+  }
+}
+
+// Prints the lines of plan.schema.json that are about the options of cells.
+void list_options_as_schema() {
+  std::string lines;
+  for (const plan::Axis& axis : plan::axes()) {
+    lines += fmt::format("{}\n  \"{}\": {}", lines.empty() ? "" : ",", axis.name,
+                         plan::list_schema(axis).dump());
+  }
+  std::cout << "{" << lines << "\n}\n";
+}
+
 }  // namespace
 
 void add_list_command(CLI::App& app, ExitStatus&) {
   CLI::App* command =
-      app.add_subcommand("list", "List plans, models, topologies or strategies")->group(kProgram);
+      app.add_subcommand("list", "List plans, models, topologies, strategies or options of cells")
+          ->group(kProgram);
   auto kind = std::make_shared<std::string>();
-  command->add_option("KIND", *kind, "plans, models, topologies or strategies")
+  command->add_option("KIND", *kind, "plans, models, topologies, strategies or options")
       ->required()
-      ->check(CLI::IsMember({"plans", "models", "topologies", "strategies"}));
-  command->callback([kind] {
+      ->check(CLI::IsMember({"plans", "models", "topologies", "strategies", "options"}));
+  auto as_json = std::make_shared<bool>(false);
+  command->add_flag("--json", *as_json, "Of options: print their part of plan.schema.json");
+  command->callback([kind, as_json] {
+    if (*as_json && *kind != "options") {
+      throw ConfigError(fmt::format("--json: got {}, expected options", *kind));
+    }
     if (*kind == "plans") list_plans();
     if (*kind == "models") list_models();
     if (*kind == "topologies") list_topologies();
     if (*kind == "strategies") list_strategies();
+    if (*kind == "options") *as_json ? list_options_as_schema() : list_options();
   });
 }
 

@@ -17,6 +17,7 @@
 #include "harness/memory/job_prediction.h"
 #include "harness/memory/memory_prediction.h"
 #include "harness/plan/cell.h"
+#include "harness/plan/known_options.h"
 #include "harness/plan/overrides.h"
 #include "harness/session/paths.h"
 #include "harness/session/rank_program.h"
@@ -96,28 +97,17 @@ memory::MemoryPrediction predict_trial(plan::Cell cell, const launch::Topology& 
   return memory::predict_memory(cell, where);
 }
 
-// A recorded micro-batch has the size it has.
-void refuse_other_sizes(const MemoryOptions& options) {
-  for (const std::string& change : options.overrides) {
-    for (const char* axis : {"micro_batch_size", "sequence_length", "lengths"}) {
-      if (!change.starts_with(std::string(axis) + "=")) continue;
-      throw ConfigError(fmt::format(
-          "{}: got \"{}\", expected no such field: the micro-batch is the one that was recorded",
-          options.model, change));
-    }
-  }
-}
-
-Predict predictor_of(const MemoryOptions& options) {
+std::pair<plan::Prediction, Predict> predictor_of(const MemoryOptions& options) {
   if (models::is_profile(options.model)) {
     if (auto memory = models::read_profile(options.model).memory) {
-      refuse_other_sizes(options);
       const auto units =
           models::modules_named(*memory, options.units.empty() ? memory->units : options.units);
-      return [memory = std::move(*memory), units, backend = options.backend](
-                 const plan::Cell& cell, const launch::Topology& topology) {
-        return memory::predict_job_memory(memory, cell, units, topology.world_size(), backend);
-      };
+      return {plan::Prediction::JobMemory,
+              [memory = std::move(*memory), units, backend = options.backend](
+                  const plan::Cell& cell, const launch::Topology& topology) {
+                return memory::predict_job_memory(memory, cell, units, topology.world_size(),
+                                                  backend);
+              }};
     }
   }
   if (!options.units.empty()) {
@@ -129,7 +119,7 @@ Predict predictor_of(const MemoryOptions& options) {
                       ", expected gloo: declared is what the suite's models hold on the CPU");
   }
   session::find_model(options.model);  // names the models there are
-  return predict_trial;
+  return {plan::Prediction::Memory, predict_trial};
 }
 
 // Returns how many micro-batches a step may have, kMostTried at most: all numbers up to it
@@ -248,9 +238,11 @@ void print_composition(const MemoryRow& row) {
 }
 
 void predict_memory_of(const MemoryOptions& options) {
-  const Predict predict = predictor_of(options);
+  const auto [prediction, predict] = predictor_of(options);
+  const std::vector<plan::Cell> cells = cells_of(options);
+  plan::refuse_unknown(options.overrides, cells, prediction, "predict memory");
   std::vector<MemoryRow> rows;
-  for (const plan::Cell& cell : cells_of(options)) rows.push_back(row_of(predict, cell, options));
+  for (const plan::Cell& cell : cells) rows.push_back(row_of(predict, cell, options));
   if (options.as_json) {
     json list = json::array();
     for (const MemoryRow& row : rows) list.push_back(write_fields(row));

@@ -9,11 +9,13 @@
 
 #include "benchmarks/commands/cell_columns.h"
 #include "benchmarks/commands/step_models.h"
+#include "harness/base/errors.h"
 #include "harness/base/fields.h"
 #include "harness/base/json_fields.h"
 #include "harness/base/log.h"
 #include "harness/launch/topology.h"
 #include "harness/plan/cell.h"
+#include "harness/plan/known_options.h"
 #include "harness/plan/overrides.h"
 #include "harness/predict/link_file.h"
 #include "harness/results/store.h"
@@ -122,8 +124,10 @@ StepRow row_of(const plan::Cell& cell, const launch::Topology& topology, const L
 // Each cell on its topology, or on that with each of `nodes`.
 std::vector<StepRow> rows_of(const ElsewhereOptions& options, const LinkFile& links) {
   StepModels models(options.profiles);
+  const std::vector<plan::Cell> cells = cells_of(options);
+  plan::refuse_unknown(options.overrides, cells, plan::Prediction::Step, "predict step");
   std::vector<StepRow> rows;
-  for (const plan::Cell& cell : cells_of(options)) {
+  for (const plan::Cell& cell : cells) {
     launch::Topology topology =
         launch::read_topology(cell.topology, session::topologies_directory(), cell.scale);
     const std::vector<int> nodes =

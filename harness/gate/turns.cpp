@@ -11,6 +11,7 @@
 
 #include "harness/base/errors.h"
 #include "harness/base/json_fields.h"
+#include "harness/plan/cell.h"
 #include "harness/stats/sample.h"
 
 namespace gradsync::gate {
@@ -94,7 +95,7 @@ RowTurns row_from(const json& in, const std::string& file, const std::string& pa
   row.part = fields.string("part");
   const json& cell = fields.raw("cell", true);
   if (!cell.is_object()) fields.fail("cell", "an object");
-  row.cell = cell;
+  row.cell = plan::whole_cell(cell);
   const json& turns = list_field(fields, "turns");
   for (std::size_t i = 0; i < turns.size(); ++i) {
     const std::string place = fmt::format("{}turns[{}].", path, i);

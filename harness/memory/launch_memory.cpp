@@ -3,7 +3,7 @@
 #include <algorithm>
 
 #include "harness/memory/memory_prediction.h"
-#include "harness/plan/cell.h"
+#include "harness/plan/known_options.h"
 
 namespace gradsync::memory {
 namespace {
@@ -13,12 +13,8 @@ std::optional<StepMemory> estimate(plan::Cell cell, launch::LaunchSpec where) {
   where.as_published = false;
   where.threads_per_rank = 1;
   where.data.clear();
-  cell.lengths = "fixed";
+  plan::forget_unknown(cell, plan::Prediction::Memory);
   cell.dtype = cell.param_dtype = "float32";
-  cell.compression = cell.autocast = "none";
-  cell.find_unused_parameters = cell.static_graph = false;
-  cell.fused_optimizer = true;
-  if (cell.wrapper != "fsdp") cell.wrapper = "ddp";
   cell.micro_batch_size = std::max(2, cell.micro_batch_size);  // BERT declares nothing for one
   return predict_memory(cell, where).memory;
 }

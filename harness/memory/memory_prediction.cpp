@@ -4,6 +4,7 @@
 
 #include "harness/memory/ddp_memory.h"
 #include "harness/memory/fsdp_memory.h"
+#include "harness/plan/known_options.h"
 #include "harness/plan/strategies.h"
 #include "models/suite.h"
 
@@ -22,25 +23,14 @@ std::string objection(const plan::Cell& cell, const launch::LaunchSpec& where) {
   if (where.device != "cpu") return "declared is what the CPU's kernels hold";
   if (where.threads_per_rank > 1) return "declared is what kernels of one thread hold";
   if (where.as_published) return "windows of as_published are not alike, and the first one is cold";
-  if (!where.data.empty() || cell.lengths != "fixed") {
-    return "examples differ in length, and so does what a micro-batch holds";
-  }
-  if (cell.wrapper != "ddp" && cell.wrapper != "fsdp") {
-    return "what wrapper " + cell.wrapper + " holds is not declared";
-  }
-  if (cell.find_unused_parameters || cell.static_graph) {
-    return "what find_unused_parameters and static_graph hold is not declared";
-  }
-  if (cell.compression != "none") return "what compression holds is not declared";
-  if (cell.autocast != "none") return "what autocast's casts hold is not declared";
-  if (!cell.fused_optimizer) return "declared is what the fused optimizer holds";
+  if (!where.data.empty()) return "examples of a file differ in length";
   if (cell.offload != "none" && !is_of_float32(cell)) {
     return "what is offloaded is declared in float32 alone";
   }
   if (cell.attention == "sdpa" && !is_of_float32(cell)) {
     return "what scaled_dot_product_attention holds is declared in float32 alone";
   }
-  return "";
+  return plan::why_unknown(cell, plan::Prediction::Memory);
 }
 
 // The barrier before a block leaves a tensor of one byte, held throughout. Of token ids and labels:

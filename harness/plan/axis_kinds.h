@@ -14,15 +14,17 @@ namespace gradsync::plan {
 std::int64_t size_from_json(const nlohmann::json& value, const std::string& zero,
                             const std::string& example);
 
-Axis name(const char* axis, std::string Cell::*field);
-Axis one_of(const char* axis, std::string Cell::*field, std::vector<std::string> allowed);
-Axis count(const char* axis, int Cell::*field);            // 1 to kLargestCount
-Axis count_from_zero(const char* axis, int Cell::*field);  // 0 to kLargestCount
-Axis flag(const char* axis, bool Cell::*field);
+// `help`: what the axis is, in a sentence.
+Axis name(const char* axis, std::string Cell::*field, const char* help);
+Axis one_of(const char* axis, std::string Cell::*field, std::vector<std::string> allowed,
+            const char* help);
+Axis count(const char* axis, int Cell::*field, const char* help);            // 1 to kLargestCount
+Axis count_from_zero(const char* axis, int Cell::*field, const char* help);  // 0 to kLargestCount
+Axis flag(const char* axis, bool Cell::*field, const char* help);
 // Bytes, by size_from_json.
 Axis size(const char* axis, std::int64_t Cell::*field, const std::string& zero,
-          const std::string& example);
+          const std::string& example, const char* help);
 // "none": 0, "full": 1, "every_2": 2, ...
-Axis every_nth(const char* axis, int Cell::*field);
+Axis every_nth(const char* axis, int Cell::*field, const char* help);
 
 }  // namespace gradsync::plan

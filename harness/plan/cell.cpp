@@ -3,77 +3,18 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <cstdint>
 #include <stdexcept>
 #include <string>
 
 #include "harness/base/errors.h"
 #include "harness/base/json_fields.h"
-#include "harness/plan/axis_kinds.h"
 #include "harness/plan/combinations.h"
-#include "harness/plan/strategies.h"
 
 namespace gradsync::plan {
 
 using nlohmann::json;
 
 namespace {
-
-template <typename Entry>
-std::vector<std::string> names_of(const std::vector<Entry>& entries) {
-  std::vector<std::string> names;
-  for (const Entry& entry : entries) names.push_back(entry.name);
-  return names;
-}
-
-const std::vector<std::string> kDtypes{"float32", "bfloat16"};
-
-const std::vector<std::string> kKept{"none", "attention", "matmul"};
-
-const std::vector<std::string> kLoraModules{"query_value", "attention", "all_linear"};
-
-const std::vector<std::string> kOffloads{"none", "optimizer_state", "parameters"};
-
-std::vector<Axis> make_axes() {
-  return {name("topology", &Cell::topology),
-          name("model", &Cell::model),
-          one_of("wrapper", &Cell::wrapper, names_of(wrappers())).lever(),
-          count("micro_batch_size", &Cell::micro_batch_size),
-          count("sequence_length", &Cell::sequence_length),
-          one_of("lengths", &Cell::lengths, {"fixed", "mrpc"}),
-          size("bucket_cap_bytes", &Cell::bucket_cap_bytes, "DDP's default", "25MiB").under("ddp"),
-          flag("gradient_as_bucket_view", &Cell::gradient_as_bucket_view).under("ddp").lever(),
-          flag("find_unused_parameters", &Cell::find_unused_parameters).under("ddp"),
-          flag("static_graph", &Cell::static_graph).under("ddp"),
-          one_of("compression", &Cell::compression, {"none", "fp16", "bf16"}).later().under("ddp"),
-          every_nth("activation_checkpointing", &Cell::activation_checkpointing).later().lever(),
-          one_of("selective_checkpointing", &Cell::selective_checkpointing, kKept).later().lever(),
-          count_from_zero("frozen_units", &Cell::frozen_units).later(),
-          count_from_zero("lora_rank", &Cell::lora_rank).later(),
-          one_of("lora_modules", &Cell::lora_modules, kLoraModules).later(),
-          one_of("attention", &Cell::attention, {"eager", "sdpa"}).later().lever(),
-          one_of("offload", &Cell::offload, kOffloads).later().lever(),
-          flag("fused_optimizer", &Cell::fused_optimizer).later(),
-          flag("broadcast_buffers", &Cell::broadcast_buffers).later().under("ddp"),
-          flag("sync_batch_norm", &Cell::sync_batch_norm).later(),
-          flag("class_skew", &Cell::class_skew).later(),
-          count("scale", &Cell::scale),
-          one_of("dtype", &Cell::dtype, kDtypes).later(),
-          one_of("autocast", &Cell::autocast, {"none", "bfloat16"}).later().under("ddp"),
-          flag("master_weights", &Cell::master_weights).later().under("ddp"),
-          flag("balanced_routing", &Cell::balanced_routing).later(),
-          one_of("param_dtype", &Cell::param_dtype, kDtypes).under("fsdp"),
-          one_of("reduce_dtype", &Cell::reduce_dtype, kDtypes).under("fsdp"),
-          one_of("gradient_dtype", &Cell::gradient_dtype, {"reduce", "param"}).under("fsdp"),
-          flag("optimizer_in_backward", &Cell::optimizer_in_backward).later().under("fsdp").lever(),
-          flag("hybrid_shard", &Cell::hybrid_shard).under("fsdp").lever(),
-          flag("prefetch", &Cell::prefetch).under("fsdp").lever(),
-          flag("reshard_after_backward", &Cell::reshard_after_backward).under("fsdp").lever(),
-          flag("reshard_after_forward", &Cell::reshard_after_forward).under("fsdp").lever(),
-          size("memory_budget_bytes", &Cell::memory_budget_bytes, "no budget", "79GiB").if_any(),
-          count("accumulation_steps", &Cell::accumulation_steps),
-          one_of("strategy", &Cell::strategy, names_of(strategies())).lever()};
-}
 
 void set(const Axis& axis, Cell& cell, const json& value, const JsonFields& fields) {
   try {
@@ -133,19 +74,10 @@ void refuse(const Misfit& misfit, const JsonFields& fields) {
   fields.fail(misfit.axis, misfit.expected, misfit.got);
 }
 
-// Fields that the first results did not have, with the values that every cell had then.
-json later_fields() {
-  json fields = json::object();
-  for (const Axis& axis : axes()) {
-    if (axis.written == Axis::Written::Later) fields[axis.name] = axis.get(Cell{});
-  }
-  return fields;
-}
-
-bool is_written(const Axis& axis, const Cell& cell, const json& value) {
-  if (axis.written == Axis::Written::Later) return value != unwritten_fields()[axis.name];
-  if (axis.written == Axis::Written::IfAny) return value != 0;
-  return axis.wrapper != "fsdp" || cell.wrapper == "fsdp";
+// DDP's options are in every cell since the first results.
+bool is_written(const Axis& axis, const std::string& wrapper, const json& value) {
+  if (axis.is_written_if_any) return value != 0;
+  return axis.wrapper != "fsdp" || wrapper == "fsdp";
 }
 
 }  // namespace
@@ -156,35 +88,6 @@ bool share_a_workload(const Cell& a, const Cell& b) {
   same.accumulation_steps = b.accumulation_steps;
   same.memory_budget_bytes = b.memory_budget_bytes;
   return same == b;
-}
-
-Axis Axis::later() const {
-  Axis changed = *this;
-  changed.written = Written::Later;
-  return changed;
-}
-
-Axis Axis::if_any() const {
-  Axis changed = *this;
-  changed.written = Written::IfAny;
-  return changed;
-}
-
-Axis Axis::under(const std::string& its_wrapper) const {
-  Axis changed = *this;
-  changed.wrapper = its_wrapper;
-  return changed;
-}
-
-Axis Axis::lever() const {
-  Axis changed = *this;
-  changed.trades_memory = true;
-  return changed;
-}
-
-const std::vector<Axis>& axes() {
-  static const std::vector<Axis> table = make_axes();
-  return table;
 }
 
 std::vector<Cell> multiply_out(const json& cells, const std::string& file,
@@ -210,22 +113,39 @@ std::vector<Cell> multiply_out(const json& cells, const std::string& file,
   return product;
 }
 
-const json& unwritten_fields() {
-  static const json fields = later_fields();
-  return fields;
+json default_of(const Axis& axis) {
+  return axis.get(Cell{});
 }
 
-json with_defaults(const json& cell) {
-  json whole = unwritten_fields();
-  whole.update(cell);
-  return whole;
+nlohmann::ordered_json list_schema(const Axis& axis) {
+  nlohmann::ordered_json schema{{"description", axis.help},
+                                {"type", "array"},
+                                {"minItems", 1},
+                                {"uniqueItems", true},
+                                {"items", axis.schema},
+                                {"default", json::array({default_of(axis)})}};
+  if (axis.trades_memory) schema["lever"] = true;
+  if (axis.wrapper == "fsdp") schema["only_under"] = axis.wrapper;
+  if (axis.is_written_if_any) schema["left_out"] = true;
+  return schema;
+}
+
+json whole_cell(json written) {
+  if (!written.contains("micro_batch_size")) return written;
+  const std::string wrapper = written.value("wrapper", "");
+  for (const Axis& axis : axes()) {
+    json value = default_of(axis);
+    if (written.contains(axis.name) || !is_written(axis, wrapper, value)) continue;
+    written[axis.name] = std::move(value);
+  }
+  return written;
 }
 
 void to_json(json& out, const Cell& cell) {
   out = json::object();
   for (const Axis& axis : axes()) {
     json value = axis.get(cell);
-    if (is_written(axis, cell, value)) out[axis.name] = std::move(value);
+    if (is_written(axis, cell.wrapper, value)) out[axis.name] = std::move(value);
   }
 }
 

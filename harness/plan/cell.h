@@ -1,12 +1,13 @@
 // The axes of a cell: which fields there are and which values each may have.
 //
-// One table serves the plan file, where an axis is a list to multiply out, and the results file or
-// launch specification, where a cell has one value of each. A new option is its member of Cell,
-// which C++ cannot declare by the row of a table, its row in cell.cpp, and where it acts; kinds of
-// axes are in axis_kinds.h.
+// One table serves the plan file, where an axis is a list to multiply out, the results file or
+// launch specification, where a cell has one value of each, predictions, which refuse what they do
+// not know, and plan.schema.json. A new option is its member of Cell, which C++ cannot declare by
+// the row of a table, its row in options.cpp, and where it acts; kinds of axes are in axis_kinds.h.
 #pragma once
 
 #include <functional>
+#include <map>
 #include <nlohmann/json.hpp>
 #include <string>
 #include <vector>
@@ -15,34 +16,73 @@
 
 namespace gradsync::plan {
 
+// What says of a cell what it holds or takes, without running it as it is.
+enum class Prediction {
+  Memory,     // of the suite's models
+  JobMemory,  // of a job in Python, whose model's memory was recorded
+  Step,       // seconds of a step, from a profile
+  Advice,     // which ways `gradsync advise` compares, and what each changes in a script
+  Pace        // a paced model, which waits in place of computing
+};
+
 struct Axis {
   std::string name;
-  // Puts `value` into the cell. Errors: std::invalid_argument whose text is what was expected.
+  std::string help;       // a sentence
+  std::string expected;   // which values there are, for messages
+  nlohmann::json schema;  // of a value
+  // Puts `value` into the cell. Errors: std::invalid_argument whose text is `expected`.
   std::function<void(Cell&, const nlohmann::json&)> set;
   std::function<nlohmann::json(const Cell&)> get;
 
-  // When a results file has it. Always: unless it belongs to FSDP and the cell does not. Later: it
-  // came after the first results, which mean its default, and so it is left out where it has that.
-  // IfAny: it is left out where it is 0, which means that there is none.
-  enum class Written { Always, Later, IfAny };
-  Written written = Written::Always;
   std::string wrapper;  // under any other it means nothing, and has its default; "": under all
+  bool is_written_if_any = false;  // 0 means that there is none, and is not written
   // A lever against running out: it trades what a rank holds for what a step takes, and the sums
   // that train are the same, to the last digit or in another order.
   bool trades_memory = false;
+  bool decides_memory = false;  // cells that differ in it are compared by what they hold
+  // Under DDP it changes how a step communicates or its optimizer steps, and not what it trains on.
+  bool changes_way_alone = false;
 
-  Axis later() const;
-  Axis if_any() const;
-  Axis under(const std::string& its_wrapper) const;
-  Axis lever() const;
+  // Which values each prediction knows; an empty list: all of them. A prediction that is not here
+  // knows the default alone.
+  std::map<Prediction, std::vector<std::string>> known_to;
+  std::map<Prediction, std::string> unknown_because;  // "": nothing more to say
+  bool is_recorded = false;  // a profile has one value of it, which is not in the cell
+
+  // Returns the same axis with more said of it.
+  Axis if_any() const { return with(&Axis::is_written_if_any, true); }
+  Axis under(const std::string& its) const { return with(&Axis::wrapper, its); }
+  Axis lever() const { return with(&Axis::trades_memory, true); }
+  Axis about_memory() const { return with(&Axis::decides_memory, true); }
+  Axis about_way() const { return with(&Axis::changes_way_alone, true); }
+  Axis recorded() const { return with(&Axis::is_recorded, true); }
+  Axis known(const std::vector<Prediction>& to) const { return known_as({}, to); }
+  Axis known_as(const std::vector<std::string>& values, const std::vector<Prediction>& to) const;
+  Axis unknown(Prediction to, const std::string& because) const;
+
+ private:
+  template <typename Value>
+  Axis with(Value Axis::*field, const Value& value) const {
+    Axis changed = *this;
+    changed.*field = value;
+    return changed;
+  }
 };
 
 // Every axis; in a product the last one, strategy, varies fastest.
 const std::vector<Axis>& axes();
 
-// Returns the parameters of a results file's cell, with those that it leaves out where they have
-// their defaults.
-nlohmann::json with_defaults(const nlohmann::json& cell);
+// Returns the default of an axis, as JSON.
+nlohmann::json default_of(const Axis& axis);
+
+// Returns the JSON schema of a plan's list of the axis's values, with its default. "lever",
+// "only_under" (other cells do not have it) and "left_out" (of cells where it is 0) are for plot/,
+// which does not know the rows.
+nlohmann::ordered_json list_schema(const Axis& axis);
+
+// Returns a results file's cell with what older files left out, each at its default; what does not
+// even say its micro-batch is not a plan's cell and stays as it is.
+nlohmann::json whole_cell(nlohmann::json written);
 
 // Returns whether a rank runs both cells with one model, wrapper and optimizer: what differs
 // between them is told to it anew for each trial.

@@ -68,12 +68,8 @@ struct Cell {
   bool operator==(const Cell&) const = default;
 };
 
-// Fields that are as in unwritten_fields() are left out.
+// Writes every field that means something under the cell's wrapper.
 void to_json(nlohmann::json& out, const Cell& cell);
-
-// Returns the fields that came later than the first results, with the values that every cell had
-// before: a cell without them is the same cell in older results and in newer ones.
-const nlohmann::json& unwritten_fields();
 
 // Returns the cell that a results file or a launch specification holds; strict.
 // Errors: ConfigError naming `file` and the field.

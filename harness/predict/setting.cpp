@@ -5,6 +5,7 @@
 #include <algorithm>
 
 #include "harness/launch/link_shape.h"
+#include "harness/plan/known_options.h"
 #include "harness/plan/strategies.h"
 
 namespace gradsync::predict {
@@ -41,19 +42,7 @@ BucketLimits buckets_of(const plan::Cell& cell) {
 }  // namespace
 
 std::string why_not_predicted(const plan::Cell& cell, const launch::Topology& topology) {
-  if (cell.wrapper == "pipeline") return "a pipeline's stages are not in a profile";
-  if (cell.activation_checkpointing != 0) {
-    return "units that run again in backward are not predicted";
-  }
-  if (cell.frozen_units != 0) return "what a frozen unit spares is not in a profile";
-  if (cell.lora_rank != 0) return "what low-rank updates take is not in a profile";
-  if (cell.optimizer_in_backward) return "an optimizer that steps in backward is not in a profile";
-  if (cell.attention != "eager") return "what sdpa takes is not in a profile";
-  if (cell.offload != "none") return "copies to the host and back are not in a profile";
-  if (cell.sync_batch_norm) return "the collectives of SyncBatchNorm are not in a profile";
-  if (cell.dtype != "float32" || cell.autocast != "none")
-    return "a profile's seconds are those of the types that it was recorded in";
-  if (cell.lengths != "fixed") return "a profile has one length of a micro-batch";
+  if (std::string why = plan::why_unknown(cell, plan::Prediction::Step); !why.empty()) return why;
   const bool has_rate = topology.nodes > 1
                             ? topology.inter_node_bits_per_s.has_value()
                             : topology.ranks_per_node == 1 || topology.intra_node_bits_per_s;

@@ -16,7 +16,6 @@ using results::Best;
 using results::Law;
 using results::LawPoint;
 using summary::CellView;
-using summary::CommunicationOption;
 using summary::PartView;
 
 namespace {
@@ -60,9 +59,9 @@ std::string sentence(const PartView& part, const Law& law) {
 // "no_sync, compression fp16, bucket_cap_bytes 1048576"
 std::string words_for(const results::Parameters& cell) {
   std::string text = text::strategy_label(cell.strategy());
-  for (const CommunicationOption& option : summary::communication_options()) {
-    const auto value = option.of(cell);
-    if (value != option.by_default)
+  for (const plan::Axis& option : summary::communication_options()) {
+    const auto value = cell.value(option.name);
+    if (cell.has(option.name) && value != plan::default_of(option))
       text += fmt::format(", {} {}", option.name, text::plain_text(value));
   }
   return text;
@@ -70,8 +69,7 @@ std::string words_for(const results::Parameters& cell) {
 
 std::string place_of(const CellView& cell) {
   std::set<std::string> told;
-  for (const CommunicationOption& option : summary::communication_options())
-    told.insert(option.name);
+  for (const plan::Axis& option : summary::communication_options()) told.insert(option.name);
   return cell.name.topology.text() + cell.name.varying_text(told);
 }
 

@@ -6,6 +6,7 @@
 #include <stdexcept>
 #include <utility>
 
+#include "harness/plan/cell.h"
 #include "harness/results/block_time.h"
 #include "harness/results/model_info_fields.h"
 #include "harness/results/result_fields.h"
@@ -99,7 +100,9 @@ void from_json(const json& in, TrialRecord& trial) {
 }
 
 TrialRecord trial_from(const json& in, const std::string& where) {
-  return read_fields<TrialRecord>(in, where);
+  TrialRecord trial = read_fields<TrialRecord>(in, where);
+  trial.cell = plan::whole_cell(trial.cell.written());
+  return trial;
 }
 
 json trial_schema() {

@@ -17,8 +17,8 @@ using results::Parameters;
 namespace {
 
 bool all_by_default(const Parameters& cell) {
-  return std::ranges::all_of(communication_options(), [&](const CommunicationOption& option) {
-    return option.of(cell) == option.by_default;
+  return std::ranges::all_of(communication_options(), [&](const plan::Axis& option) {
+    return !cell.has(option.name) || cell.value(option.name) == plan::default_of(option);
   });
 }
 
@@ -35,8 +35,8 @@ struct Timed {
 std::pair<std::string, json> set_up_of(const Timed& timed) {
   const CellGroup& group = *timed.group;
   Parameters rest = group.cell.without({"strategy"});
-  for (const CommunicationOption& option : communication_options()) {
-    rest = rest.without({option.name});
+  for (const plan::Axis& option : communication_options()) {
+    rest = rest.without({option.name.c_str()});
   }
   return {group.part, rest.written()};
 }
@@ -90,15 +90,13 @@ Best entry(Among among, const std::pair<const Timed*, std::size_t>& best,
 
 }  // namespace
 
-json CommunicationOption::of(const Parameters& cell) const {
-  return cell.has(name) ? cell.value(name) : by_default;
-}
-
-const std::vector<CommunicationOption>& communication_options() {
-  static const std::vector<CommunicationOption> table{
-      {"bucket_cap_bytes", 0},   {"gradient_as_bucket_view", false}, {"compression", "none"},
-      {"fused_optimizer", true}, {"find_unused_parameters", false},  {"static_graph", false}};
-  return table;
+const std::vector<plan::Axis>& communication_options() {
+  static const std::vector<plan::Axis> options = [] {
+    std::vector<plan::Axis> found = plan::axes();
+    std::erase_if(found, [](const plan::Axis& axis) { return !axis.changes_way_alone; });
+    return found;
+  }();
+  return options;
 }
 
 std::vector<Best> best_of_all(const std::vector<CellGroup>& groups,

@@ -6,22 +6,16 @@
 // the fastest that sends whole gradients has an entry of its own.
 #pragma once
 
-#include <nlohmann/json.hpp>
 #include <vector>
 
+#include "harness/plan/cell.h"
 #include "harness/results/result.h"
 #include "harness/summary/cell_group.h"
 
 namespace gradsync::summary {
 
-// An option of that kind.
-struct CommunicationOption {
-  const char* name;
-  nlohmann::json by_default;
-
-  nlohmann::json of(const results::Parameters& cell) const;  // its value there
-};
-const std::vector<CommunicationOption>& communication_options();
+// Returns the options of that kind.
+const std::vector<plan::Axis>& communication_options();
 
 // Returns for each set of DDP's cells of one part that differ in strategy and options alone, where
 // options vary and one setting has all at their defaults, the fastest of all, and where that

@@ -5,7 +5,6 @@
 #include <map>
 #include <utility>
 
-#include "harness/plan/cell.h"
 #include "harness/plan/strategies.h"
 #include "harness/summary/plan_source.h"
 
@@ -29,8 +28,7 @@ std::size_t position_in(const List& list, const Value& value) {
 // Something that sorts: [place in the plan's list, the value itself].
 json sort_key(const json& plan, const CellGroup& group) {
   json key = json::array();
-  const json parameters = plan::with_defaults(group.cell.written());
-  for (const auto& [parameter, value] : parameters.items()) {
+  for (const auto& [parameter, value] : group.cell.written().items()) {
     if (parameter == "strategy" || parameter == "topology") continue;
     const json list = listed_values(plan, group.part, parameter);
     key.push_back(json::array({list.is_array() ? position_in(list, value) : 0, value}));

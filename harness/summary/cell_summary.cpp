@@ -10,6 +10,7 @@
 #include <regex>
 #include <set>
 
+#include "harness/plan/known_options.h"
 #include "harness/stats/sample.h"
 #include "harness/summary/attribution.h"
 #include "harness/summary/launch_times.h"
@@ -234,7 +235,9 @@ void add_prediction(CellResult& out, const CellGroup& group) {
     return trial->predicted_peak_allocated_bytes.has_value();
   });
   if (declared == group.trials.end()) {
-    const Unknown why{"the model and its options do not declare what they hold"};
+    const std::string unknown = plan::why_unknown(out.cell.written(), plan::Prediction::Memory);
+    const Unknown why{unknown.empty() ? "the model and its options do not declare what they hold"
+                                      : unknown};
     out.predicted_peak_allocated_bytes = why;
     out.predicted_peak_by_category = why;
     return;

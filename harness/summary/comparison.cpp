@@ -46,7 +46,7 @@ const CellGroup* sibling(const std::vector<CellGroup>& groups, const CellGroup& 
 
 const CellGroup* with_local_statistics(const std::vector<CellGroup>& groups,
                                        const CellGroup& group) {
-  return find_group(groups, group.part, group.cell.without({"sync_batch_norm"}));  // not written
+  return find_group(groups, group.part, group.cell.with("sync_batch_norm", false));
 }
 
 }  // namespace gradsync::summary

@@ -102,9 +102,8 @@ Parameters without_levers(Parameters cell) {
 }
 
 bool is_pulled(const Parameters& cell, const std::string& lever) {
-  static const plan::Cell defaults;
-  const plan::Axis& axis = *entry_named(plan::axes(), lever);
-  return cell.has(lever) && cell.value(lever) != axis.get(defaults);
+  return cell.has(lever) &&
+         cell.value(lever) != plan::default_of(*entry_named(plan::axes(), lever));
 }
 
 std::vector<ParetoFront> pareto_fronts(const std::vector<CellGroup>& groups,

@@ -6,6 +6,8 @@
 #include <utility>
 
 #include "harness/base/grouped.h"
+#include "harness/base/named.h"
+#include "harness/plan/cell.h"
 #include "harness/summary/plan_source.h"
 
 namespace gradsync::summary {
@@ -45,14 +47,8 @@ std::vector<std::string> varying_in(const std::vector<CellView>& cells) {
 }
 
 bool decides_about_memory(const std::string& parameter) {
-  static const std::set<std::string> names{"accumulation_steps",
-                                           "reshard_after_forward",
-                                           "memory_budget_bytes",
-                                           "activation_checkpointing",
-                                           "selective_checkpointing",
-                                           "optimizer_in_backward",
-                                           "offload"};
-  return names.contains(parameter) || parameter.ends_with("dtype");
+  const plan::Axis* axis = entry_named(plan::axes(), parameter);
+  return axis != nullptr && axis->decides_memory;
 }
 
 int decimals_of(const std::vector<CellView>& cells) {

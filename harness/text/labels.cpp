@@ -10,7 +10,6 @@
 
 #include "harness/base/named.h"
 #include "harness/base/units.h"
-#include "harness/plan/cell.h"
 #include "harness/plan/strategies.h"
 
 namespace gradsync::text {
@@ -114,7 +113,7 @@ std::string plain_text(const json& value) {
 }
 
 std::string parameter_text(const Parameters& cell, const std::string& name) {
-  const json value = plan::with_defaults(cell.written()).value(name, json());
+  const json value = cell.value(name);
   return value.is_null() ? "-" : plain_text(value);
 }
 

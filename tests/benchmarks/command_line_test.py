@@ -125,6 +125,7 @@ class InformationTest(ProgramTest):
             ("models", ("mlp", "bert_mini", "paced_bert_base_t4")),
             ("topologies", ("1x2", "t4_2x1", "NxR")),
             ("strategies", ("baseline", "no_sync_improper", "no_sync", "accumulate")),
+            ("options", ("wrapper", "find_unused_parameters", "memory_budget_bytes")),
         ):
             outcome = self.call("list", kind)
             self.assertEqual((outcome.status, outcome.err), (0, ""))
@@ -133,6 +134,9 @@ class InformationTest(ProgramTest):
                 self.assertIn(name, listed)
             for line in outcome.out.splitlines():
                 self.assertGreater(len(line.split()), 2, f"{line} says nothing about it")
+
+    def test_only_options_are_listed_as_json(self):
+        self.assert_refused(self.call("list", "plans", "--json"), "--json: got plans")
 
     def dry_run(self, *arguments):
         outcome = self.call("run", "slowdown_table", "--dry-run", "--json", *arguments)

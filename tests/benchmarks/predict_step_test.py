@@ -181,6 +181,14 @@ class StepTest(StepCase):
         outcome = self.call("predict", "step", directory)
         self.assertIn("| measured |", " ".join(outcome.out.split()))
 
+    def test_what_a_plan_has_and_nobody_set_has_a_reason(self):
+        cells = {"topology": [self.two], "model": [self.profile], "strategy": ["baseline"]}
+        plan = {"schema": "gradsync.plan/1", "name": "static", "cells": cells}
+        cells["static_graph"] = [False, True]
+        rows = self.predicted("--plan", self.written("static.json", plan))
+        self.assertEqual([row["step_s"] is None for row in rows], [False, True])
+        self.assertIn("static_graph true", rows[1]["unknown_because"])
+
     def test_refusals(self):
         run = str(published("slowdown_table"))
         without = profile()
@@ -194,6 +202,18 @@ class StepTest(StepCase):
             ((self.profile, "--topology", self.two, "--links", self.two), ["schema"]),
             ((self.written("bad.json", without),), ["layers[0].forward_s"]),
             (("--plan", "nothing"), ["nothing"]),
+            *(
+                (
+                    (model, "--topology", "t4_2x1", "--strategy", "baseline", "--set", set_),
+                    [f"a step's time is not predicted with {set_.split('=')[0]} true"],
+                )
+                for model in ("paced_bert_base_t4", self.profile)
+                for set_ in ("find_unused_parameters=true", "static_graph=false,true")
+            ),
+            (
+                (self.profile, "--topology", self.two, "--set", "micro_batch_size=1"),
+                ["micro_batch_size 1: the micro-batch is the one that was recorded"],
+            ),
             (("mlp", "--profile", "mlp"), ["--profile", "expected MODEL=FILE"]),
             (("mlp", "--profile", f"no_model={self.profile}"), ["no_model"]),
             (

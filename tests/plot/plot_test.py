@@ -7,7 +7,6 @@ steps.py, style.py, sweep.py, timeline.py, timelines.py.
 import contextlib
 import io
 import json
-import re
 import subprocess
 import sys
 import tempfile
@@ -175,13 +174,6 @@ class LeavesOutWhatWasNotMeasured(WithSampleRun):
             self.assertIsNone(run.published(cell), other)
 
 
-class KnowsWhatCellsLeaveOut(unittest.TestCase):
-    def test_the_fields_are_the_programs(self):
-        source = (ROOT / "harness/plan/cell.cpp").read_text()
-        fields = re.findall(r'^ +\w+\("(\w+)",.*\.later\(\)', source, re.MULTILINE)
-        self.assertEqual(set(fields), set(run_data.UNWRITTEN))
-
-
 class DrawsWhoWaits(WithSampleRun):
     def test_bars_by_rank_theory_and_distances(self):
         def on_the_road(result):
@@ -333,7 +325,7 @@ class DrawsParetoFronts(WithSampleRun):
 
 class WhatVaries(unittest.TestCase):
     def varying(self, *cells):
-        return run_data.Part("", [{"cell": cell} for cell in cells]).varying()
+        return run_data.Part("", [{"cell": run_data.whole(cell)} for cell in cells]).varying()
 
     def test_a_wrappers_own_parameters_vary_under_it_alone(self):
         ddp = {"wrapper": "ddp"}
@@ -341,7 +333,7 @@ class WhatVaries(unittest.TestCase):
         self.assertEqual(self.varying(ddp, kept), ["wrapper"])
         self.assertEqual(self.varying(ddp, kept, freed), ["wrapper", "reshard_after_forward"])
 
-    def test_what_is_left_out_has_its_default(self):
+    def test_what_an_older_result_lacks_has_its_default(self):
         whole, fp16 = {"wrapper": "ddp"}, {"wrapper": "ddp", "compression": "fp16"}
         self.assertEqual(self.varying(whole, fp16), ["compression"])
         self.assertEqual(self.varying(whole, whole | {"compression": "none"}), [])

@@ -134,6 +134,7 @@ class AdviseTest(ProgramTest):
             with self.subTest(setup=setup.name):
                 predicted = stored.read(setup.folder / "predictions.json")
                 first = min(predicted, key=lambda row: row["step_s"])["cell"]
+                first = held_out.page.whole(first)
                 links = json.loads(setup.links_file.read_text())
                 links["copy_per_byte_s"] /= first["scale"]
                 file = self.place / "links.json"

@@ -21,6 +21,7 @@ DOORS = {
     "harness/base/fields.cpp": "null_reasons of every object, and JSON Schema's own words",
     "harness/base/json_differences.cpp": "a patch, as nlohmann's library writes it",
     "harness/gate/turns.cpp": "the file of turns: read strictly and written, each field once",
+    "harness/plan/cell.cpp": "words of JSON Schema, and cells as older files have them",
     "harness/plan/overrides.cpp": "--set changes the text of a plan before it is read",
     "harness/report/benchmark_json.cpp": "writes Google Benchmark's format",
     "harness/report/trace_events.cpp": "writes the trace format of Perfetto",

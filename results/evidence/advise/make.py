@@ -8,7 +8,6 @@ SETUP is a folder beside this file; SETUPS says what it is. What the first two n
 constants of links and host, are held_out's.
 """
 
-import json
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -110,11 +109,11 @@ def measure(setup):
 def rows(setup):
     """(cell, predicted seconds, measured seconds) of each way that ran, the first choice first."""
     measured = {
-        json.dumps(cell["cell"], sort_keys=True): cell["step_s"]
+        held_out.page.key(cell["cell"]): cell["step_s"]
         for cell in held_out.page.stored("measured.json", setup.folder)["cells"]
     }
     found = [
-        (row["cell"], row["step_s"], measured[json.dumps(row["cell"], sort_keys=True)])
+        (row["cell"], row["step_s"], measured[held_out.page.key(row["cell"])])
         for row in held_out.page.stored("predictions.json", setup.folder)
     ]
     return sorted((row for row in found if row[2] is not None), key=lambda row: row[1])

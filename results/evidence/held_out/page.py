@@ -4,6 +4,7 @@ import hashlib
 import itertools
 import json
 import os
+import sys
 from dataclasses import dataclass
 from pathlib import Path
 from statistics import mean
@@ -11,6 +12,9 @@ from statistics import mean
 import stored as storage
 
 HERE = Path(__file__).resolve().parent
+sys.path.insert(0, str(HERE.parents[2] / "plot"))
+from run_data import whole  # noqa: E402
+
 OF_HUNDRED = 100
 # Between these lines of the page is what is made here.
 BEGIN, END = "<!-- held out -->", "<!-- end of held out -->"
@@ -66,7 +70,8 @@ def digest_of(file):
 
 
 def key(cell):
-    return json.dumps(cell, sort_keys=True)
+    """Returns the same text for a cell of an older file, which left out later options."""
+    return json.dumps(whole(cell), sort_keys=True)
 
 
 def measured_s(trials):

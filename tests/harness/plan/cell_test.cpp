@@ -1,5 +1,5 @@
 // What a plan may say of its cells, and what becomes of it.
-// Covers: axis_kinds.cpp.
+// Covers: axis_kinds.cpp, options.cpp.
 #include "harness/plan/cell.h"
 
 #include <gmock/gmock.h>
@@ -86,20 +86,35 @@ TEST(Cells, EveryAxisOfDdpReachesItsField) {
   expected.class_skew = true;
   const Cell cell = only_cell(axes);
   EXPECT_EQ(cell, expected);
-  EXPECT_EQ(json(cell).size(), axes.size());
+  const json written = cell;
+  for (const auto& [name, list] : axes.items()) EXPECT_TRUE(written.contains(name)) << name;
 }
 
-// So that a cell of an older result is the same cell.
-TEST(Cells, LaterFieldsAreWrittenOnlyWhereTheyDiffer) {
-  const json written = json(Cell{});
-  for (const auto& [field, value] : unwritten_fields().items()) {
-    EXPECT_FALSE(written.contains(field)) << field;
-    json back = written;
-    back[field] = value;
-    EXPECT_EQ(cell_from_json(back, "r.json"), Cell{}) << field;
+TEST(Cells, AreWrittenWhole) {
+  const json ddp = Cell{};
+  const json fsdp = Cell{.wrapper = "fsdp"};
+  for (const Axis& axis : axes()) {
+    EXPECT_EQ(ddp.contains(axis.name), axis.wrapper != "fsdp" && !axis.is_written_if_any);
+    EXPECT_EQ(fsdp.contains(axis.name), !axis.is_written_if_any) << axis.name;
   }
-  EXPECT_TRUE(unwritten_fields()["broadcast_buffers"].get<bool>());
-  EXPECT_FALSE(unwritten_fields()["sync_batch_norm"].get<bool>());
+  EXPECT_EQ(cell_from_json(ddp, "r.json"), Cell{});
+}
+
+// As the first results have it, which were before most of the options.
+TEST(Cells, WhatOlderFilesLeftOutHasItsDefault) {
+  Cell cell;
+  cell.wrapper = "fsdp";
+  cell.prefetch = false;
+  json older = cell;
+  for (const char* name : {"dtype", "offload", "lora_rank", "optimizer_in_backward"}) {
+    older.erase(name);
+  }
+  EXPECT_EQ(whole_cell(older), json(cell));
+  EXPECT_EQ(cell_from_json(older, "r.json"), cell);
+  EXPECT_EQ(whole_cell(cell), json(cell));
+  const json newer = json(cell).patch({{{"op", "add"}, {"path", "/added_since"}, {"value", 3}}});
+  EXPECT_EQ(whole_cell(newer), newer);
+  EXPECT_EQ(whole_cell({{"job", "optimizer step"}}).size(), 1U);
 }
 
 TEST(Cells, SyncBatchNormIsDdpsAlone) {
@@ -141,14 +156,11 @@ TEST(Cells, FsdpGathersAndReducesAsParametersAreStored) {
   EXPECT_EQ(mixed.param_dtype, "bfloat16");
   EXPECT_EQ(mixed.reduce_dtype, "float32");
   EXPECT_EQ(only_cell({{"wrapper", {"fsdp"}}}).param_dtype, "float32");
-  EXPECT_FALSE(json(Cell{}).contains("dtype")) << "as older results have it";
 }
 
 TEST(Cells, GradientsOfFourBytesMayBeCompressed) {
   const Cell cell = only_cell({{"compression", {"bf16"}}});
   EXPECT_EQ(cell.compression, "bf16");
-  EXPECT_FALSE(json(Cell{}).contains("compression")) << "as older results have it";
-  EXPECT_FALSE(json(Cell{}).contains("fused_optimizer")) << "as older results have it";
   EXPECT_EQ(only_cell({{"wrapper", {"fsdp"}}, {"compression", {"fp16"}}}).compression, "none");
   EXPECT_EQ(complaint_about_axis("compression", {"fp8"}),
             "p.json: field 'cells.compression': got \"fp8\", expected one of none, fp16, bf16");
@@ -165,7 +177,7 @@ TEST(Cells, CheckpointsNoUnitAllOrEachNth) {
     for (const char* wrapper : {"ddp", "fsdp", "local"}) {
       const Cell cell = only_cell({{"wrapper", {wrapper}}, {"activation_checkpointing", {words}}});
       EXPECT_EQ(cell.activation_checkpointing, number);
-      EXPECT_EQ(with_defaults(cell)["activation_checkpointing"], words);
+      EXPECT_EQ(json(cell)["activation_checkpointing"], words);
     }
   }
   for (const json& wrong : {json("every"), json("every_1"), json("every_02"), json("every_2x"),
@@ -196,7 +208,6 @@ TEST(Cells, UnitsMayBeFrozenUnderEveryWrapperButAPipeline) {
 }
 
 TEST(Cells, MasterWeightsAreOfDdpsParametersInBfloat16) {
-  EXPECT_FALSE(json(Cell{}).contains("master_weights")) << "as older results have it";
   json plan = sample_plan();
   plan["cells"]["wrapper"] = {"ddp"};
   plan["cells"]["master_weights"] = {true};
@@ -294,17 +305,6 @@ TEST(Cells, AnOptimizerStepsInBackwardWhereAStepReducesOnce) {
   }
   const Cell ddp = only_cell({{"wrapper", {"ddp"}}, {"optimizer_in_backward", {true}}});
   EXPECT_FALSE(ddp.optimizer_in_backward) << "its buckets hold every gradient to the end";
-}
-
-TEST(Cells, WhatAFileLeavesOutHasItsDefault) {
-  const json whole = with_defaults(Cell{});
-  EXPECT_EQ(whole["compression"], "none");
-  EXPECT_EQ(cell_from_json(whole, "r.json"), Cell{});
-  Cell other;
-  other.fused_optimizer = false;
-  other.dtype = "bfloat16";
-  other.balanced_routing = true;
-  EXPECT_EQ(cell_from_json(with_defaults(other), "r.json"), other);
 }
 
 TEST(Cells, OptionsOfTheOtherWrapperMakeNoCells) {

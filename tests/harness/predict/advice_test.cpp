@@ -4,6 +4,7 @@
 
 #include <algorithm>
 
+#include "harness/plan/known_options.h"
 #include "harness/plan/strategies.h"
 
 namespace gradsync::predict {
@@ -28,6 +29,7 @@ TEST(Advice, NoWayIsThereTwiceAndEachRunsUnderItsWrapper) {
     EXPECT_EQ(std::find(way + 1, all.end(), *way), all.end());
     EXPECT_THAT(plan::strategies_under(way->wrapper), Contains(way->strategy));
     EXPECT_EQ(way->accumulation_steps, 4);
+    EXPECT_EQ(plan::why_unknown(*way, plan::Prediction::Advice), "");
   }
   EXPECT_EQ(all.size(), 2 * 8 * 2 * 2 + (2 * 2 * 2 * 2 * 2 - 2 * 2 * 2));
 }

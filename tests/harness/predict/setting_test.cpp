@@ -75,6 +75,9 @@ TEST(Setting, WhatAProfileDoesNotHaveIsNotPredicted) {
   EXPECT_EQ(why_not_predicted(cell, wide), "");
   cell.activation_checkpointing = 1;
   EXPECT_THAT(why_not_predicted(cell, wide), HasSubstr("again"));
+  plan::Cell searching;
+  searching.find_unused_parameters = true;
+  EXPECT_THAT(why_not_predicted(searching, two_nodes()), HasSubstr("find_unused_parameters true"));
 }
 
 TEST(Network, AShapedLinkCarriesAcknowledgementsToo) {

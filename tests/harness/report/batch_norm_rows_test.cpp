@@ -57,8 +57,8 @@ std::vector<TrialRecord> local_and_synchronized() {
   for (const bool synchronized : {false, true}) {
     for (int launch = 0; launch < 2; ++launch) {
       TrialRecord trial = trial_with({{0, 0}, {1, 1}}, {{synchronized ? 0.0 : 2.0, 0}, {1, 1}});
+      trial.cell = trial.cell.with("sync_batch_norm", synchronized);
       if (synchronized) {
-        trial.cell = trial.cell.with("sync_batch_norm", true);
         trial.ledger.per_step["batch_norm_all_gather"] = {12, 1200};
       }
       trial.launch = launch;
@@ -107,7 +107,7 @@ TEST(BatchNormRows, OfTheTrialInWhichRanksWereFarthestApart) {
 
 TEST(BatchNormRows, WithoutALocalCellThereIsAReason) {
   std::vector<TrialRecord> trials = local_and_synchronized();
-  std::erase_if(trials, [](const auto& trial) { return !trial.cell.has("sync_batch_norm"); });
+  std::erase_if(trials, [](const auto& trial) { return !trial.cell.sync_batch_norm(); });
   const json cell = json(batch_norm_result(trials))["cells"][0];
   EXPECT_TRUE(cell["vs_local_statistics"].is_null());
   EXPECT_EQ(cell["null_reasons"]["vs_local_statistics"],
