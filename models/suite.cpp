@@ -168,6 +168,12 @@ bool is_profile(const std::string& name) {
   return name.ends_with(".json");
 }
 
+Compute compute_of(const std::string& name) {
+  if (is_profile(name)) return Compute::Paced;
+  const SuiteModel* model = entry_named(suite(), name);
+  return model == nullptr ? Compute::Real : describe(*model).compute;
+}
+
 SuiteModel paced_by_file(const std::string& path) {
   const Profile profile = read_profile(path);
   if (profile.layers.empty()) {

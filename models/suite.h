@@ -66,6 +66,10 @@ SuiteModel paced_by_file(const std::string& path);
 // Whether a plan names a profile's path and not a model.
 bool is_profile(const std::string& name);
 
+// Returns how the model `name` of a plan, or the profile at that path, computes. Real: also one
+// that is not of the suite.
+Compute compute_of(const std::string& name);
+
 struct FootprintOptions {
   MicroBatchShape shape;
   int scale = 1;                  // of a paced model

@@ -7,7 +7,6 @@ seen, large enough that something is accumulated.
 
 from __future__ import annotations
 
-import re
 from typing import Any
 
 import style
@@ -90,8 +89,11 @@ def _draw_points(axes: Any, points: list[Point], places: list[float], unit: int)
 
 def _say_what_ended_it(axes: Any, cell: dict[str, Any]) -> None:
     """An oom leaves no record: its word and its place stand where the picture would be."""
-    place = re.sub(r"^\[[^]]*\] ", "", cell["reason"]).split(";")[0]
-    words = f"{cell['status']}\n" + place.replace(", ", "\n")
+    lines = [cell["status"]]
+    if place := cell.get("oom_place"):
+        lines += [f"micro-batch {place['micro_batch']}", place["phase"]]
+        lines += [f"unit {place['unit']}"] if "unit" in place else []
+    words = "\n".join(lines)
     centre = {"ha": "center", "va": "center", "transform": axes.transAxes}
     axes.text(0.5, 0.5, words, fontsize=10, color=style.INK, **centre)
 

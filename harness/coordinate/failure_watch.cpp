@@ -11,19 +11,6 @@ namespace gradsync::coordinate {
 
 using launch::RankEvent;
 
-namespace {
-
-// Makes an EnvironmentError again of the text of one, "WHAT (REMEDY)".
-EnvironmentError environment_error(const std::string& text) {
-  const auto remedy = text.rfind(" (");
-  if (remedy == std::string::npos || !text.ends_with(')')) {
-    return {text, "see gradsync doctor"};
-  }
-  return {text.substr(0, remedy), text.substr(remedy + 2, text.size() - remedy - 3)};
-}
-
-}  // namespace
-
 void FailureWatch::keep(Failure failure) {
   if (!cause_ || failure.blame > cause_->blame) cause_ = std::move(failure);
 }
@@ -43,7 +30,8 @@ void FailureWatch::note(int rank, const RankFailure& said) {
       reason += fmt::format(" ({})", launch::describe(group_.progress(rank)));
     }
   }
-  keep({said.by_peer ? Blame::Peer : Blame::Own, said.status, std::move(reason), said.order});
+  keep({said.by_peer ? Blame::Peer : Blame::Own, said.status, std::move(reason), said.order,
+        said.oom_place});
 }
 
 void FailureWatch::note(const RankEvent& event) {
@@ -91,7 +79,7 @@ void FailureWatch::note_stopped() {
 void throw_if_general(const Failure& failure) {
   if (failure.status == "config") throw ConfigError(failure.reason);
   if (failure.status == "internal") throw InternalError(failure.reason);
-  if (failure.status == "unfit") throw environment_error(failure.reason);
+  if (failure.status == "unfit") throw EnvironmentError(failure.reason);
 }
 
 }  // namespace gradsync::coordinate

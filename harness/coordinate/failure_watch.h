@@ -20,6 +20,7 @@ struct Failure {
   std::string status = "failed";  // RankFailure::status
   std::string reason;             // "[rank 1/4 node0] ..."
   int order = -1;                 // trial it happened in; -1: before the first
+  std::optional<results::OomPlace> oom_place = std::nullopt;  // of an "oom" in a micro-batch
 };
 
 class FailureWatch {

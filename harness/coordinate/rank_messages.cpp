@@ -3,6 +3,7 @@
 #include "harness/base/messages.h"
 #include "harness/launch/topology_fields.h"
 #include "harness/results/model_info_fields.h"
+#include "harness/results/result_fields.h"
 
 namespace gradsync::plan {
 
@@ -74,7 +75,8 @@ constexpr auto fields_of(const TrialDone*) {
 
 constexpr auto fields_of(const RankFailure*) {
   return std::tuple{constant("event", "error"),
-                    GRADSYNC_FIELDS(RankFailure, order, status, by_peer, what)};
+                    GRADSYNC_FIELDS(RankFailure, order, status, by_peer, what),
+                    GRADSYNC_SPARED_FIELDS(RankFailure, oom_place)};
 }
 
 constexpr auto fields_of(const RankDone*) {

@@ -42,6 +42,7 @@ struct RankFailure {              // then it exits
   bool by_peer = false;           // a collective failed because of another rank
   std::string what;
   int order = -1;  // of the trial it happened in; -1: before the first
+  std::optional<results::OomPlace> oom_place = std::nullopt;  // of an "oom" in a micro-batch
 };
 struct RankDone {};  // every trial has run
 using RankMessage = std::variant<launch::StoreOpened, RankReady, TrialDone, RankFailure, RankDone>;

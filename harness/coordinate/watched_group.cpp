@@ -121,6 +121,7 @@ results::TrialRecord failed_record(const RunnableLaunch& runnable, const plan::T
   results::TrialRecord record = record_for(runnable, trial);
   record.status = results::status_from_string(failure.status);
   record.reason = failure.reason;
+  record.oom_place = failure.oom_place;
   return record;
 }
 

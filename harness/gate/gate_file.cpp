@@ -113,9 +113,9 @@ Allowed Claim::allowed() const {
 
 std::string Claim::need() const {
   const Allowed ratios = allowed();
-  if (!ratios.hi) return fmt::format("need >= {:.2f}x", *ratios.lo);
-  if (!ratios.lo) return fmt::format("need <= {:.2f}x", *ratios.hi);
-  return fmt::format("need {:.2f}x to {:.2f}x", *ratios.lo, *ratios.hi);
+  if (!ratios.hi) return fmt::format(">= {:.2f}x", *ratios.lo);
+  if (!ratios.lo) return fmt::format("<= {:.2f}x", *ratios.hi);
+  return fmt::format("{:.2f}x to {:.2f}x", *ratios.lo, *ratios.hi);
 }
 
 GateFile parse_gate_file(const json& source, const std::string& file) {

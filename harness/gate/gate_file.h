@@ -39,7 +39,7 @@ struct Claim {
   double limit = 0;  // a ratio; of Within a share: 0.02 for "2%", a ratio from 0.98 to 1.02
 
   Allowed allowed() const;
-  std::string need() const;  // "need >= 1.50x", "need 0.98x to 1.02x"
+  std::string need() const;  // ">= 1.50x", "0.98x to 1.02x"
 };
 
 struct GateFile {

@@ -98,9 +98,8 @@ std::string claims_section(const GateReport& report) {
 
 std::string how_section(const GateReport& report) {
   std::vector<std::pair<std::string, std::string>> facts{{"Plan", report.plan}};
-  for (const auto& [side, build] : sides_of(report)) {
-    const std::size_t colon = side.find(": ");
-    facts.emplace_back("The " + side.substr(0, colon), side.substr(colon + 2) + "; " + build);
+  for (const SideWords& side : sides_of(report)) {
+    facts.emplace_back("The " + side.which, side.name + "; " + side.build);
   }
   facts.emplace_back("Asked", settings_text(report));
   facts.emplace_back("Exit status", std::to_string(exit_status(report)));

@@ -118,8 +118,8 @@ std::string gate_text(const GateReport& report, std::size_t width) {
   std::string text = fmt::format(
       "GATE {}{}\n", report.plan,
       report.claims_file.empty() ? "" : fmt::format(" (claims: {})", report.claims_file));
-  for (const auto& [side, build] : sides_of(report)) {
-    text += wrapped(fmt::format("{}, {}", side, build), 0, width);
+  for (const SideWords& side : sides_of(report)) {
+    text += wrapped(fmt::format("{}: {}, {}", side.which, side.name, side.build), 0, width);
   }
   text += wrapped(settings_text(report), 0, width);
   for (const std::string& note : all_notes(report)) text += wrapped("note: " + note, 0, width);
@@ -134,7 +134,7 @@ std::string gate_text(const GateReport& report, std::size_t width) {
   for (const ClaimOutcome& claim : report.claims) {
     claims.push_back({to_string(claim.verdict),
                       claim.name,
-                      {ratio_words(claim.ratio), claim.need},
+                      {ratio_words(claim.ratio), "need " + claim.need},
                       reasons_of(claim)});
   }
   return text + list_text(rows, width) + list_text(claims, width) + verdict_line(report, width);
@@ -154,8 +154,8 @@ std::string gate_markdown(const GateReport& report) {
   if (!reasons.empty()) text += "\n";
   for (const std::string& reason : reasons) text += "- " + reason + "\n";
   text += "\n";
-  for (const auto& [side, build] : sides_of(report)) {
-    text += fmt::format("- {}, {}\n", side, build);
+  for (const SideWords& side : sides_of(report)) {
+    text += fmt::format("- {}: {}, {}\n", side.which, side.name, side.build);
   }
   const std::string settings = settings_text(report);
   if (!settings.empty()) text += "- " + settings + "\n";

@@ -163,8 +163,7 @@ TextTable row_table(const std::vector<RowReport>& rows, const std::vector<std::s
 TextTable claim_table(const std::vector<ClaimOutcome>& claims) {
   TextTable table({{"verdict", Align::Left}, {"claim", Align::Left}, {"ratio"}, {"needed"}});
   for (const ClaimOutcome& claim : claims) {
-    table.add_row({to_string(claim.verdict), claim.name, ratio_words(claim.ratio),
-                   claim.need.substr(std::string("need ").size())});
+    table.add_row({to_string(claim.verdict), claim.name, ratio_words(claim.ratio), claim.need});
   }
   return table;
 }
@@ -185,14 +184,12 @@ std::vector<std::string> all_reasons(const GateReport& report,
   return reasons;
 }
 
-std::vector<std::pair<std::string, std::string>> sides_of(const GateReport& report) {
-  std::vector<std::pair<std::string, std::string>> sides;
-  const auto add = [&](const char* which, const Side& side) {
-    if (side.name.empty()) return;
-    sides.emplace_back(fmt::format("{}: {}", which, side.name), build_text(side.context));
-  };
-  add("baseline", report.baseline);
-  add("candidate", report.candidate);
+std::vector<SideWords> sides_of(const GateReport& report) {
+  std::vector<SideWords> sides;
+  for (const auto& [which, side] :
+       {std::pair("baseline", &report.baseline), std::pair("candidate", &report.candidate)}) {
+    if (!side->name.empty()) sides.push_back({which, side->name, build_text(side->context)});
+  }
   return sides;
 }
 

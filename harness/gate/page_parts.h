@@ -4,7 +4,6 @@
 #include <cstddef>
 #include <optional>
 #include <string>
-#include <utility>
 #include <vector>
 
 #include "harness/gate/gate_report.h"
@@ -48,7 +47,12 @@ text::TextTable row_table(const std::vector<RowReport>& rows,
                           const std::vector<std::string>& names);
 text::TextTable claim_table(const std::vector<ClaimOutcome>& claims);
 
-// "baseline: build/before", and what is known of it. Claims about one run have no baseline.
-std::vector<std::pair<std::string, std::string>> sides_of(const GateReport& report);
+struct SideWords {
+  std::string which;  // "baseline" or "candidate"
+  std::string name;   // "build/before"
+  std::string build;  // what is known of it
+};
+// Returns the sides that there are: claims about one run have no baseline.
+std::vector<SideWords> sides_of(const GateReport& report);
 
 }  // namespace gradsync::gate

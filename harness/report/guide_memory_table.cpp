@@ -49,7 +49,7 @@ using Cells = std::vector<const CellView*>;
 
 bool is_twin(const CellView& cell) {
   const text::TopologyLabel& topology = cell.name.topology;
-  return cell.cell.model().starts_with("mixtral_8x7b") && cell.cell.wrapper() == "fsdp" &&
+  return cell.cell.model() == "mixtral_8x7b" && cell.cell.wrapper() == "fsdp" &&
          topology.nodes * topology.ranks_per_node == kWorldSize;
 }
 

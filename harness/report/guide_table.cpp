@@ -65,7 +65,7 @@ PublishedRow published_row(const CellView& cell) {
     const int nodes = cell.name.topology.nodes;
     return {nodes > 1 ? "multi_node" : nodes == 1 ? "single_node" : "", false};
   }
-  if (!cell.cell.model().starts_with("paced_bert_base_t4")) return {};
+  if (cell.cell.model() != "paced_bert_base_t4") return {};
   const std::string topology = cell.cell.topology();
   if (topology == "t4_2x1") return {"multi_node", true};
   return {topology == "t4_1x2" ? "single_node" : "", true};

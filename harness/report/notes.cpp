@@ -22,19 +22,14 @@ namespace {
 using Lines = std::vector<std::string>;
 
 Lines interval_notes(const PartView& part) {
-  std::set<std::string> kinds;
+  std::set<std::string> lines;
   for (const CellResult& cell : part.cells) {
-    if (cell.step_s) kinds.insert(cell.interval);
+    if (!cell.step_s) continue;
+    const std::string& none = cell.no_interval_because;
+    lines.insert(none.empty() ? fmt::format("95 % intervals: {}.", cell.interval)
+                              : fmt::format("No interval ({}): take more launches.", none));
   }
-  Lines lines;
-  for (const std::string& kind : kinds) {
-    if (kind.starts_with("none")) {
-      lines.push_back(fmt::format("No interval ({}): take more launches.", kind.substr(6)));
-    } else {
-      lines.push_back(fmt::format("95 % intervals: {}.", kind));
-    }
-  }
-  return lines;
+  return {lines.begin(), lines.end()};
 }
 
 // "baseline (1 of 4 trials), no_sync"

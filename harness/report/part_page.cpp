@@ -45,9 +45,8 @@ std::string compute_line(const PartView& part) {
   if (mixed)
     return "**Paced compute** in some rows, as their model says, real in others" + engine + ".";
   std::string text = "**Paced compute**" + engine + ", real traffic on a shaped link";
-  const bool twin = std::ranges::any_of(part.cells, [](const CellResult& cell) {
-    return cell.cell.model().starts_with("paced_bert_base_t4");
-  });
+  const bool twin = std::ranges::any_of(
+      part.cells, [](const CellResult& cell) { return cell.cell.model() == "paced_bert_base_t4"; });
   return text + (twin ? "; calibrated to the published table." : ".");
 }
 

@@ -58,8 +58,8 @@ constexpr auto fields_of(const TrialRecord*) {
       GRADSYNC_FIELDS(TrialRecord, part, cell, launch, round, order, status, reason, step_s,
                       warmup_step_s, ranks, ledger, model_info),
       GRADSYNC_LATER_FIELDS(TrialRecord, account, predicted_peak_allocated_bytes),
-      GRADSYNC_SPARED_FIELDS(TrialRecord, account_why_not, predicted_host_peak_allocated_bytes,
-                             timelines_at, memory_timeline_at),
+      GRADSYNC_SPARED_FIELDS(TrialRecord, oom_place, account_why_not,
+                             predicted_host_peak_allocated_bytes, timelines_at, memory_timeline_at),
       field("predicted_peak_by_category", &TrialRecord::predicted_peak_by_category)
           .later()
           .or_null()};

@@ -129,6 +129,13 @@ struct TrialAccount {
   int parameters = 0;       // that were sampled, of all ranks
 };
 
+// Where a trial ran out of memory.
+struct OomPlace {
+  int micro_batch = 0;  // from 1
+  std::string phase;    // "backward"
+  std::string unit;     // of the model, such as "layer3"; may be empty
+};
+
 // A stretch of a file, in bytes.
 struct FilePart {
   std::int64_t offset = 0;
@@ -142,7 +149,9 @@ struct TrialRecord {
   int round = 0;   // from 0
   int order = 0;   // position in which the trial ran, over the whole plan, from 0
   Status status = Status::Ok;
-  std::string reason;          // empty when ok
+  std::string reason;  // empty when ok
+  // Unset: it ended otherwise, outside a micro-batch, or before there was this field.
+  std::optional<OomPlace> oom_place;
   std::vector<double> step_s;  // slowest rank, per step (as_published: rank 0)
   std::vector<double> warmup_step_s;
   std::vector<RankRecord> ranks;

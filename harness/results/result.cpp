@@ -65,7 +65,7 @@ constexpr auto fields_of(const CellResult*) {
                             unaccounted_s, lower_bound, idle_share, attribution, parameter_distance,
                             account, peak_by_category, peak_reserved_estimate_bytes,
                             predicted_peak_allocated_bytes, predicted_peak_by_category),
-      GRADSYNC_SPARED_FIELDS(CellResult, host_reads_back, interval, vs_baseline,
+      GRADSYNC_SPARED_FIELDS(CellResult, oom_place, host_reads_back, interval, vs_baseline,
                              vs_local_statistics, running_statistics, declared_micro_batches,
                              host_peak_allocated_bytes, predicted_host_peak_allocated_bytes)};
 }

@@ -107,12 +107,6 @@ struct StatisticsSpread {
   double variance_ratio = 1;  // the largest running variance over the smallest
 };
 
-// Where a trial ran out of memory.
-struct OomPlace {
-  std::string phase;    // "backward"
-  int micro_batch = 0;  // from 1
-};
-
 // Real: the model computed. Paced: it waited as another machine would have computed.
 enum class Timing { Real, Paced };
 
@@ -123,6 +117,7 @@ struct CellResult {
   Parameters cell;
   Status status = Status::Ok;         // the worst of its trials
   std::string reason;                 // the first one given for it; empty when ok
+  std::optional<OomPlace> oom_place;  // of that trial
   std::map<std::string, int> trials;  // how many ended in which status
   std::optional<int> nodes;
   std::optional<int> ranks_per_node;
@@ -136,7 +131,9 @@ struct CellResult {
   Known<StepTimes> micro_batch_s;  // that over accumulation_steps
   Known<StepTimes> sample_s;       // that over the examples of all ranks
   std::string interval;            // how their intervals were made; empty where there are no times
-  Known<StepRatio> slowdown;       // against no_sync
+  std::string
+      no_interval_because;    // not in the file, where `interval` says it; empty: they have one
+  Known<StepRatio> slowdown;  // against no_sync
   std::optional<Known<StepRatio>> vs_baseline;          // of no_sync_improper alone
   std::optional<Known<StepRatio>> vs_local_statistics;  // of sync_batch_norm alone
   Known<std::map<std::string, double>> phase_s;         // mean per step in each phase
@@ -163,9 +160,6 @@ struct CellResult {
   // On the host, the same two. Unset: nothing is offloaded, or on a GPU.
   std::optional<std::int64_t> host_peak_allocated_bytes;
   std::optional<std::int64_t> predicted_host_peak_allocated_bytes;
-
-  // Not in the file, where `reason` says it. Nothing: it names no micro-batch.
-  std::optional<OomPlace> oom_place;
 
   bool is_ok() const { return status == Status::Ok; }
   // Whether its model waited instead of computing.

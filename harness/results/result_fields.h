@@ -62,6 +62,11 @@ constexpr auto fields_of(const OpCount*) {
   return std::tuple{GRADSYNC_FIELDS(OpCount, count, bytes)};
 }
 
+constexpr auto fields_of(const OomPlace*) {
+  return std::tuple{field("micro_batch", &OomPlace::micro_batch), field("phase", &OomPlace::phase),
+                    field("unit", &OomPlace::unit).spared()};
+}
+
 constexpr auto fields_of(const TrialAccount*) {
   return std::tuple{GRADSYNC_FIELDS(TrialAccount, kind, verdict, weight_min, weight_max,
                                     weight_error, factor, condition, left_over, contributions,

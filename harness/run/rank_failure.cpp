@@ -13,6 +13,12 @@
 namespace gradsync::run {
 namespace {
 
+std::optional<results::OomPlace> out_of_memory_place() {
+  const auto report = measure::meter().last_oom();
+  if (!report || report->place.micro_batch < 0 || report->place.phase.empty()) return std::nullopt;
+  return results::OomPlace{report->place.micro_batch + 1, report->place.phase, report->place.unit};
+}
+
 // "micro-batch 2, backward, unit layer3; asked 1024 bytes, had 512 of a budget of 4096 bytes"
 std::string out_of_memory_sentence(const std::string& what, const launch::RankProgress& progress) {
   const auto report = measure::meter().last_oom();
@@ -45,7 +51,9 @@ coordinate::RankFailure rank_failure(const std::exception& error,
   const std::string what = error.what();
   if (dynamic_cast<const c10::OutOfMemoryError*>(&error) != nullptr ||
       dynamic_cast<const std::bad_alloc*>(&error) != nullptr || is_device_out_of_memory(what)) {
-    return {"oom", false, out_of_memory_sentence(what, progress)};
+    return {.status = "oom",
+            .what = out_of_memory_sentence(what, progress),
+            .oom_place = out_of_memory_place()};
   }
   if (dynamic_cast<const ConfigError*>(&error) != nullptr) return {"config", false, what};
   if (dynamic_cast<const EnvironmentError*>(&error) != nullptr) return {"unfit", false, what};

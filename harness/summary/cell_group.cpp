@@ -109,7 +109,7 @@ GroupOutcome outcome_of(const CellGroup& group) {
   if (!group.skipped_because.empty()) outcome = {Status::Skipped, group.skipped_because};
   for (const TrialRecord* trial : group.trials) {
     if (position_in(kSeverity, trial->status) > position_in(kSeverity, outcome.status)) {
-      outcome = {trial->status, trial->reason};
+      outcome = {trial->status, trial->reason, trial->oom_place};
     }
   }
   return outcome;

@@ -45,6 +45,7 @@ std::size_t place_of_strategy(const std::string& name);
 struct GroupOutcome {
   results::Status status = results::Status::Ok;
   std::string reason;
+  std::optional<results::OomPlace> oom_place = std::nullopt;
 };
 GroupOutcome outcome_of(const CellGroup& group);
 

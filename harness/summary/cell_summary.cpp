@@ -7,7 +7,6 @@
 #include <map>
 #include <numeric>
 #include <optional>
-#include <regex>
 #include <set>
 
 #include "harness/plan/known_options.h"
@@ -15,6 +14,7 @@
 #include "harness/summary/attribution.h"
 #include "harness/summary/launch_times.h"
 #include "harness/summary/rank_summary.h"
+#include "models/suite.h"
 
 namespace gradsync::summary {
 
@@ -84,6 +84,7 @@ void add_times(CellResult& out, const CellGroup& group) {
   }
   const stats::Estimate mean = stats::mean_of_launches(launches);
   out.interval = interval_kind(mean, launches.size());
+  out.no_interval_because = mean.no_interval_because;
   out.step_s = times_of(mean, steps, 1.0);
   if (group.as_published) {
     out.micro_batch_s = out.sample_s =
@@ -259,9 +260,8 @@ void add_place(CellResult& out, const CellGroup& group) {
 }
 
 void add_trials(CellResult& out, const CellGroup& group) {
-  // Where no trial got as far as to say: the models that are paced by their name.
-  const std::string model = group.cell.model();
-  bool paced = model.starts_with("paced") || model.ends_with(".json");
+  // Where no trial got as far as to say, the suite knows.
+  bool paced = models::compute_of(group.cell.model()) == models::Compute::Paced;
   std::set<int> launches;
   for (const TrialRecord* trial : group.trials) {
     ++out.trials[results::to_string(trial->status)];
@@ -278,14 +278,6 @@ void add_trials(CellResult& out, const CellGroup& group) {
   out.blocks = group.ok_trials().size();
 }
 
-// From a reason such as "micro-batch 2, backward; asked 1.25 GiB, had 0.31".
-std::optional<results::OomPlace> oom_place(const std::string& reason) {
-  static const std::regex pattern("micro-batch ([0-9]{1,9}), ([a-z]+)");
-  std::smatch match;
-  if (!std::regex_search(reason, match, pattern)) return std::nullopt;
-  return results::OomPlace{match[2], std::stoi(match[1])};
-}
-
 CellResult description(const CellGroup& group) {
   const GroupOutcome outcome = outcome_of(group);
   CellResult out;
@@ -293,7 +285,7 @@ CellResult description(const CellGroup& group) {
   out.cell = group.cell;
   out.status = outcome.status;
   out.reason = outcome.reason;
-  out.oom_place = oom_place(outcome.reason);
+  out.oom_place = outcome.oom_place;
   out.scale = group.cell.scale();
   add_place(out, group);
   add_trials(out, group);

@@ -42,11 +42,8 @@ class MemoryTest(ProgramTest):
         within = max(rank["peak_allocated_bytes"] for rank in trials[peak]["ranks"])
         self.assertEqual(within, peak)
         self.assertEqual(trials[peak - 1]["status"], "oom")
-        self.assertRegex(
-            trials[peak - 1]["reason"],
-            rf"micro-batch \d, (forward|backward), .*asked \d+ bytes, had \d+ of a budget of "
-            rf"{peak - 1} bytes",
-        )
+        self.assertIn(trials[peak - 1]["oom_place"]["phase"], ("forward", "backward"))
+        self.assertIn(f"of a budget of {peak - 1} bytes", trials[peak - 1]["reason"])
         self.assertIn("oom", outcome.out)
 
     def test_a_budget_below_what_is_resident(self):

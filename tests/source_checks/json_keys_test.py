@@ -44,7 +44,6 @@ NO_JSON = {
     ("harness/sync/collectives.cpp", "done"): "collectives by operation",
     ("harness/sync/collectives.cpp", "one"): "collectives by operation",
     ("harness/watch/judge/verdicts/verdict.cpp", "excess"): "collectives by operation",
-    ("harness/gate/html_page.cpp", "side"): "a search in a text",
     ("benchmarks/commands/manual_commands.cpp", "names"): "names by what help calls their value",
     ("harness/launch/host.cpp", "bytes"): "lines of /proc/meminfo by name",
     ("harness/report/notes.cpp", "trials"): "counts of trials by status",

@@ -35,12 +35,6 @@ const GuideEvidence* largest(const GuideClaim& claim, GuideVerdict verdict) {
   return most;
 }
 
-std::string capital(std::string text) {
-  if (text.starts_with("no_sync") || text.starts_with("accumulate")) return text;
-  if (!text.empty() && text.front() >= 'a' && text.front() <= 'z') text.front() -= 'a' - 'A';
-  return text;
-}
-
 std::string answer_on_memory(const GuideClaim& claim) {
   if (const GuideEvidence* found = first_that(claim, GuideVerdict::Holds)) {
     return found->sentence + ".";
@@ -71,7 +65,7 @@ std::string answer_on_times(const GuideClaim& costs) {
 std::string answer_of(const results::Result& result, const std::vector<GuideClaim>& claims) {
   const GuideClaim& memory = claim_of(claims, GuideStatement::NoSyncRunsOutOfMemory);
   const GuideClaim& costs = claim_of(claims, GuideStatement::EveryMicroBatchCosts);
-  if (!memory.evidence.empty()) return capital(answer_on_memory(memory));
+  if (!memory.evidence.empty()) return answer_on_memory(memory);
   if (!costs.evidence.empty()) return answer_on_times(costs);
   return text::counted(result.cells.size(), "row was measured", "rows were measured") +
          "; none of them bears on what synchronizing in every micro-batch costs.";

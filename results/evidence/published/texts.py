@@ -136,15 +136,15 @@ def memory_sweep(run):
     )
     assert (without["status"], each["status"]) == ("oom", "ok")
     budget = without["cell"]["memory_budget_bytes"]
-    place = re.search(r"micro-batch (\d+), (\w+)", without["reason"])
+    place = without["oom_place"]
     two_each, two_without = (
         mib(run.cell("times", strategy=strategy, accumulation_steps=2)["peak_allocated_bytes"])
         for strategy in ("sync_each_batch", "no_sync")
     )
     words = (
-        f"In a budget of {budget // MIB} MiB `no_sync` runs out of memory in the {place[2]} of "
-        f"micro-batch {place[1]}, and `sync_each_batch` fits. How much it saves depends on the "
-        "ranks and on how much of the model is in layers: on two ranks it is "
+        f"In a budget of {budget // MIB} MiB `no_sync` runs out of memory in the "
+        f"{place['phase']} of micro-batch {place['micro_batch']}, and `sync_each_batch` fits. How "
+        "much it saves depends on the ranks and on how much of the model is in layers: on two ranks it is "
         f"{two_each} against {two_without}."
     )
     return page(wrapped(caption), summary.markdown(rows, left=2), wrapped(words))

@@ -58,9 +58,9 @@ TEST(GateFile, SaysWhatItSays) {
   ASSERT_EQ(gate.claims.size(), 3U);
   EXPECT_EQ(gate.claims[0].above, json({{"strategy", "baseline"}}));
   EXPECT_EQ(gate.claims[0].below, json({{"strategy", "no_sync"}}));
-  EXPECT_EQ(gate.claims[0].need(), "need >= 1.50x");
-  EXPECT_EQ(gate.claims[1].need(), "need 0.98x to 1.02x");
-  EXPECT_EQ(gate.claims[2].need(), "need <= 1.05x");
+  EXPECT_EQ(gate.claims[0].need(), ">= 1.50x");
+  EXPECT_EQ(gate.claims[1].need(), "0.98x to 1.02x");
+  EXPECT_EQ(gate.claims[2].need(), "<= 1.05x");
 }
 
 TEST(GateFile, LeavesDefaultsToOthers) {

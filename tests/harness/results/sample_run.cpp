@@ -1,5 +1,7 @@
 #include "tests/harness/results/sample_run.h"
 
+#include <fmt/format.h>
+
 #include <algorithm>
 #include <array>
 
@@ -159,9 +161,11 @@ TrialRecord memory_trial(const std::string& part, const json& cell, int launch) 
 }
 
 // Nothing was kept of a trial that ran out, but where that was.
-void run_out(TrialRecord& trial, const std::string& place) {
+void run_out(TrialRecord& trial, const results::OomPlace& place, const std::string& refusal) {
   trial.status = results::Status::Oom;
-  trial.reason = "[rank 0/2 node0] " + place;
+  trial.reason = fmt::format("[rank 0/2 node0] micro-batch {}, {}, unit {}; {}", place.micro_batch,
+                             place.phase, place.unit, refusal);
+  trial.oom_place = place;
   trial.step_s.clear();
   trial.warmup_step_s.clear();
   trial.ranks.clear();
@@ -330,9 +334,8 @@ SampleRun sample_memory_run() {
             if (with_budget) cell["memory_budget_bytes"] = kBudget;
             TrialRecord trial = memory_trial(with_budget ? "budget" : "sweep", cell, launch);
             if (with_budget && *trial.ranks[0].peak_allocated_bytes > kBudget) {
-              run_out(trial,
-                      "micro-batch 2, backward, unit layer3; asked 12582912 bytes, had 6291456 of "
-                      "a budget of 304087040 bytes");
+              run_out(trial, {2, "backward", "layer3"},
+                      "asked 12582912 bytes, had 6291456 of a budget of 304087040 bytes");
             }
             trial.order = static_cast<int>(run.trials.size());
             run.trials.push_back(std::move(trial));
@@ -371,9 +374,8 @@ SampleRun sample_mixtral_run() {
     trial.ranks[0].peak_allocated_bytes = row.peak_bytes;
     trial.ranks[0].peak_reserved_estimate_bytes = row.peak_bytes + 2 * kGiB;
     if (row.peak_bytes == 0) {
-      run_out(trial,
-              "micro-batch 1, backward, unit layer12; asked 2902540288 bytes, had 1073741824 of a "
-              "budget of 84825604096 bytes");
+      run_out(trial, {1, "backward", "layer12"},
+              "asked 2902540288 bytes, had 1073741824 of a budget of 84825604096 bytes");
     }
     if (row.accumulation_steps > 2) trial.ledger.declared_micro_batches = 12;
     trial.order = static_cast<int>(run.trials.size());
