@@ -1,13 +1,11 @@
 #include "harness/gate/against.h"
 
-#include <fmt/format.h>
-
 #include <algorithm>
 #include <cstddef>
 #include <utility>
 
 #include "harness/gate/launch_level.h"
-#include "harness/text/labels.h"
+#include "harness/gate/phrasebook.h"
 
 namespace gradsync::gate {
 
@@ -50,54 +48,38 @@ Effect effect_from(const results::Ratio& ratio) {
   return effect;
 }
 
-RowDecision undecided(const std::string& reason) {
+// Returns an undecided row, whose `effect` tables print.
+RowDecision undecided(RowGrounds grounds, const std::optional<Effect>& effect = std::nullopt) {
   RowDecision decision;
-  decision.verdict = Verdict::Undecided;
-  decision.reason = reason;
+  decision.grounds = std::move(grounds);
   decision.is_open = false;
-  return decision;
-}
-
-// `effect` has the interval that is printed in tables, `corrected` that at the level for all rows.
-RowDecision decide_by_interval(const Effect& effect, const Effect& corrected,
-                               const std::string& level, const Settings& settings) {
-  RowDecision decision = undecided("");
   decision.measures[Measure::Mean].effect = effect;
-  const std::string measured = to_text(corrected) + " at " + level;
-  if (corrected.ci95->lo > settings.margin) {
-    decision.verdict = Verdict::Regression;
-    decision.reason =
-        fmt::format("{}, all of it above the margin of {:g} %", measured, 100 * settings.margin);
-  } else if (corrected.ci95->hi < settings.smallest_effect) {
-    decision.verdict = Verdict::Pass;
-    decision.reason = measured;
-  } else {
-    decision.smallest_visible = corrected.ci95->hi;
-    decision.reason = fmt::format(
-        "{}: the interval reaches from below the margin of {:g} % to the smallest effect of {:g} % "
-        "or beyond; two builds that take turns are told apart better",
-        measured, 100 * settings.margin, 100 * settings.smallest_effect);
-  }
   return decision;
 }
 
-int fewest_launches(const ComparedCell& cell) {
-  return static_cast<int>(std::min(cell.a.launches, cell.b.launches));
+std::size_t fewest_launches(const ComparedCell& cell) {
+  return std::min(cell.a.launches, cell.b.launches);
 }
 
+// `corrected` has the interval at `level`, which holds for all rows.
 RowDecision decide_times(const ComparedCell& cell, const ComparedCell& corrected, double level,
                          const Settings& settings) {
-  const Effect effect = effect_from(*cell.step_ratio);
-  const int launches = fewest_launches(cell);
+  if (!cell.step_ratio) return undecided({.given = cell.step_ratio.why_not()});
   const Effect at_level = effect_from(*corrected.step_ratio);
-  if (launches >= kFewestLaunchesToDecide && at_level.ci95) {
-    return decide_by_interval(effect, at_level, level_text(level), settings);
+  RowDecision decision =
+      undecided({RowReason::TooFewLaunches, Measure::Mean, at_level, level, fewest_launches(cell)},
+                effect_from(*cell.step_ratio));
+  if (decision.grounds.launches < kFewestLaunchesToDecide || !at_level.ci95) return decision;
+  if (at_level.ci95->lo > settings.margin) {
+    decision.verdict = Verdict::Regression;
+    decision.grounds.reason = RowReason::IntervalAbove;
+  } else if (at_level.ci95->hi < settings.smallest_effect) {
+    decision.verdict = Verdict::Pass;
+    decision.grounds.reason = RowReason::IntervalBelow;
+  } else {
+    decision.smallest_visible = at_level.ci95->hi;
+    decision.grounds.reason = RowReason::IntervalAcross;
   }
-  RowDecision decision = undecided(fmt::format(
-      "{}, but a side has {}: {} of each are needed to decide on times", to_text(effect),
-      text::counted(static_cast<std::size_t>(launches), "launch", "launches"),
-      kFewestLaunchesToDecide));
-  decision.measures[Measure::Mean].effect = effect;
   return decision;
 }
 
@@ -129,12 +111,11 @@ RowReport report_on(const ComparedCell& cell, const ComparedCell& corrected, dou
     report.no_times_because = "counts and bytes only";
   } else if (!has_times(baseline, in_baseline) && !has_times(candidate, in_candidate)) {
     report.no_times_because = "neither run has times; " + cell.step_ratio.why_not();
-  } else if (cell.step_ratio) {
-    report.times = decide_times(cell, corrected, level, settings);
   } else {
-    report.times = undecided(cell.step_ratio.why_not());
+    report.times = decide_times(cell, corrected, level, settings);
+    report.times->reason = sentence(*report.times, settings);
   }
-  report.starts = fewest_launches(cell);
+  report.starts = static_cast<int>(fewest_launches(cell));
   return report;
 }
 

@@ -10,6 +10,7 @@
 
 #include "harness/base/optional_json.h"
 #include "harness/gate/launch_level.h"
+#include "harness/gate/phrasebook.h"
 #include "harness/plan/cell.h"
 #include "harness/stats/interval.h"
 #include "harness/summary/cell_group.h"
@@ -43,34 +44,33 @@ double distance(const Allowed& allowed, double ratio) {
   return nearest;
 }
 
-// An interval shrinks as the root of the launches that are behind it.
-std::string remedy(const Allowed& allowed, double ratio, const stats::Interval& interval,
-                   std::size_t launches) {
+// Returns how many launches would decide; nothing where they are too many. An interval shrinks as
+// the root of the launches that are behind it.
+std::optional<std::size_t> launches_needed(const Allowed& allowed, double ratio,
+                                           const stats::Interval& interval, std::size_t launches) {
   const double half = std::max(interval.hi - ratio, ratio - interval.lo);
   const double wanted = distance(allowed, ratio);
   const double needed = static_cast<double>(launches) * std::pow(half / wanted, 2);
-  if (!(needed <= kMostLaunches)) return "the ratio is too near the limit to be told from it";
-  return fmt::format("rerun with --launches {}",
-                     std::max(static_cast<std::size_t>(std::ceil(needed)), launches + 1));
+  if (!(needed <= kMostLaunches)) return std::nullopt;
+  return std::max(static_cast<std::size_t>(std::ceil(needed)), launches + 1);
 }
 
-// Why the times of this row do not count; "" where they do.
-std::string objection(const results::Context& context, const CellGroup& group) {
+// Returns why the times of this row do not count; nothing where they do.
+std::optional<ClaimGrounds> objection(const results::Context& context, const CellGroup& group) {
   const summary::GroupOutcome outcome = summary::outcome_of(group);
   if (outcome.status != results::Status::Ok) {
-    const std::string strategy = group.cell.strategy();
-    return fmt::format("{} is {}: {}", strategy.empty() ? "a row" : text::strategy_label(strategy),
-                       results::to_string(outcome.status), outcome.reason);
+    return ClaimGrounds{ClaimReason::NotOk, group.cell.strategy(), outcome.status, outcome.reason};
   }
   const std::string no_times = summary::timing_objection(context, group);
-  return no_times.empty() ? "" : "no times: " + no_times;
+  if (no_times.empty()) return std::nullopt;
+  return ClaimGrounds{.reason = ClaimReason::NoTimes, .given = no_times};
 }
 
 void judge(const Claim& claim, const CellGroup& above, const CellGroup& below, double level,
            ClaimOutcome& outcome) {
   outcome.ratio = summary::compare_steps(above, below);
   if (!outcome.ratio) {
-    outcome.reason = "no round in which both rows ran";
+    outcome.grounds.reason = ClaimReason::NoSharedRound;
     return;
   }
   outcome.ratio->vs.clear();
@@ -78,24 +78,21 @@ void judge(const Claim& claim, const CellGroup& above, const CellGroup& below, d
   const auto ends = summary::compare_steps(above, below, level)->ci95;
   if (launches < kFewestLaunchesToDecide || !ends) {
     outcome.verdict = Verdict::Undecided;
-    outcome.reason = fmt::format("{}, and a claim needs {}: rerun with --launches {}",
-                                 text::counted(launches, "launch", "launches"),
-                                 kFewestLaunchesToDecide, kFewestLaunchesToDecide);
+    outcome.grounds.reason = ClaimReason::TooFewLaunches;
     return;
   }
-  const stats::Interval& interval = *ends;
-  const std::string words = fmt::format("interval at {}, {:.3g}x to {:.3g}x,", level_text(level),
-                                        interval.lo, interval.hi);
+  outcome.grounds = {.reason = ClaimReason::Across, .at_level = ends, .level = level};
   const Allowed allowed = claim.allowed();
-  if (contains(allowed, interval)) {
+  if (contains(allowed, *ends)) {
     outcome.verdict = Verdict::Pass;
-  } else if (excludes(allowed, interval)) {
+    outcome.grounds.reason = ClaimReason::Holds;
+  } else if (excludes(allowed, *ends)) {
     outcome.verdict = Verdict::Regression;
-    outcome.reason = fmt::format("the whole {} is outside", words);
+    outcome.grounds.reason = ClaimReason::Outside;
   } else {
     outcome.verdict = Verdict::Undecided;
-    outcome.reason = fmt::format("the {} crosses the limit: {}", words,
-                                 remedy(allowed, outcome.ratio->ratio, interval, launches));
+    outcome.grounds.launches_needed =
+        launches_needed(allowed, outcome.ratio->ratio, *ends, launches);
   }
 }
 
@@ -139,9 +136,13 @@ ClaimOutcome outcome_of(const Claim& claim, const results::Context& context, con
   outcome.over = row_of(below);
   outcome.need = claim.need();
   outcome.allowed = claim.allowed();
-  outcome.reason = objection(context, above);
-  if (outcome.reason.empty()) outcome.reason = objection(context, below);
-  if (outcome.reason.empty()) judge(claim, above, below, level, outcome);
+  auto objects = objection(context, above);
+  if (!objects) objects = objection(context, below);
+  if (objects) {
+    outcome.grounds = *std::move(objects);
+  } else {
+    judge(claim, above, below, level, outcome);
+  }
   return outcome;
 }
 
@@ -151,7 +152,6 @@ ClaimOutcome unmeasured(const Claim& claim) {
   outcome.name = claim.about;
   outcome.need = claim.need();
   outcome.allowed = claim.allowed();
-  outcome.reason = "not measured: the run does not have both rows";
   return outcome;
 }
 
@@ -190,7 +190,7 @@ void to_json(json& out, const ClaimOutcome& outcome) {
          {"name", outcome.name},
          {"row", row_or_null(outcome.row)},
          {"over", row_or_null(outcome.over)},
-         {"need", outcome.need},
+         {"need", "need " + outcome.need},
          {"allowed", json::array({optional_to_json(outcome.allowed.lo),
                                   optional_to_json(outcome.allowed.hi)})},
          {"ratio", optional_to_json(outcome.ratio)},
@@ -219,6 +219,7 @@ std::vector<ClaimOutcome> evaluate_claims(const std::vector<Claim>& claims,
   const auto names = place_names(places);
   auto place = names.begin();
   for (ClaimOutcome& outcome : outcomes) {
+    outcome.reason = sentence(outcome);
     if (!outcome.row.cell.empty()) outcome.name += ", " + *place++;
   }
   return outcomes;

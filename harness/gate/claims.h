@@ -17,6 +17,29 @@
 
 namespace gradsync::gate {
 
+// Why a claim has its verdict.
+enum class ClaimReason {
+  Holds,
+  NotMeasured,    // the run does not have both rows
+  NotOk,          // a trial of a row ended otherwise
+  NoTimes,        // those of a row do not count: `given` says why
+  NoSharedRound,  // in which both rows ran
+  TooFewLaunches,
+  Outside,  // the whole interval is
+  Across,   // the interval crosses the limit
+};
+
+struct ClaimGrounds {
+  ClaimReason reason = ClaimReason::NotMeasured;
+  std::string strategy = "";  // of a row that is not ok; may be unknown
+  results::Status status = results::Status::Ok;
+  std::string given = "";                                  // that trial's reason
+  std::optional<stats::Interval> at_level = std::nullopt;  // of the ratio: the one that decides
+  double level = 0;                                        // its
+  // That would decide what is undecided; unset: the ratio is too near the limit.
+  std::optional<std::size_t> launches_needed = std::nullopt;
+};
+
 // A claim about one pair of rows.
 struct ClaimOutcome {
   std::string about;
@@ -27,7 +50,8 @@ struct ClaimOutcome {
   Allowed allowed;
   std::optional<results::StepRatio> ratio;  // at 95 %, `name` says of what; unset: not measured
   Verdict verdict = Verdict::Unfit;
-  std::string reason;  // why it is not passed; empty where it is
+  ClaimGrounds grounds;
+  std::string reason;  // their sentence (phrasebook.h)
 };
 
 void to_json(nlohmann::json& out, const ClaimOutcome& outcome);

@@ -5,7 +5,7 @@
 #include <cstddef>
 
 #include "harness/gate/looks.h"
-#include "harness/gate/reasons.h"
+#include "harness/gate/phrasebook.h"
 #include "harness/stats/error_rates.h"
 #include "harness/stats/sample.h"
 
@@ -176,15 +176,16 @@ class Family {
   void conclude(std::size_t row) {
     RowDecision& decision = decided_[row];
     if (!evidence_[row].unfit_because.empty()) {
-      set(decision, Verdict::Unfit, evidence_[row].unfit_because);
+      set(decision, Verdict::Unfit,
+          {.reason = RowReason::Given, .given = evidence_[row].unfit_because});
     } else if (const auto measure = control_off(row)) {
-      set(decision, Verdict::Unfit, control_reason(decision, {*measure}));
+      set(decision, Verdict::Unfit, {RowReason::ControlOff, *measure});
     } else if (is_confirmable(row)) {
       conclude_finding(row);
     } else if (is_found(row)) {
       return;  // until it is known whether any is confirmed
     } else if (is_pass(progress_[row].p, settings_)) {
-      set(decision, Verdict::Pass, pass_reason(decision, settings_));
+      set(decision, Verdict::Pass, {RowReason::Small});
     } else {
       conclude_undecided(row);
     }
@@ -200,7 +201,7 @@ class Family {
     const Verdict verdict = any_confirmed() ? Verdict::Regression : Verdict::Undecided;
     for (std::size_t row = 0; row < decided_.size(); ++row) {
       if (!is_found(row) || is_confirmable(row)) continue;
-      set(decided_[row], verdict, regression_reason(decided_[row], {found_in(row)}, settings_));
+      set(decided_[row], verdict, {RowReason::Slower, found_in(row)});
     }
   }
 
@@ -209,15 +210,15 @@ class Family {
     const Measure found = found_in(row);
     for (const Measure measure : kMeasures) {
       if (*decision.measures[measure].confirmed_p_control > settings_.alpha) continue;
-      set(decision, Verdict::Unfit, control_reason(decision, {measure, true}));
+      set(decision, Verdict::Unfit, {RowReason::ControlOffInConfirmation, measure});
       return;
     }
     for (const Measure measure : kMeasures) {
       if (decision.measures[measure].confirmed_p.value_or(1) > settings_.alpha) continue;
-      set(decision, Verdict::Regression, regression_reason(decision, {measure}, settings_));
+      set(decision, Verdict::Regression, {RowReason::Slower, measure});
       return;
     }
-    set(decision, Verdict::Undecided, unconfirmed_reason(decision, {found}, settings_));
+    set(decision, Verdict::Undecided, {RowReason::NotSlowerAgain, found});
   }
 
   void conclude_undecided(std::size_t row) {
@@ -235,12 +236,15 @@ class Family {
                           settings_.alpha / static_cast<double>(slower_tests(decided_.size())),
                           settings_.miss_rate, settings_.start_turns, decision.turns);
     }
-    set(decision, Verdict::Undecided, undecided_reason(decision, {measure}, settings_));
+    const bool has_a_look = decision.turns >= settings_.looks.front().turns;
+    set(decision, Verdict::Undecided,
+        {has_a_look ? RowReason::BetweenLimits : RowReason::TooFewTurns, measure});
   }
 
-  static void set(RowDecision& decision, Verdict verdict, std::string reason) {
+  void set(RowDecision& decision, Verdict verdict, RowGrounds grounds) const {
     decision.verdict = verdict;
-    decision.reason = std::move(reason);
+    decision.grounds = std::move(grounds);
+    decision.reason = sentence(decision, settings_);
   }
 
   const std::vector<RowEvidence>& evidence_;

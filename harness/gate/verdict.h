@@ -64,9 +64,36 @@ struct MeasureDecision {
   std::optional<double> confirmed_p_control;
 };
 
+// Why a row has its verdict.
+enum class RowReason {
+  Small,           // both measures are surely less than their smallest effects
+  Slower,          // surely more than the margin, again in fresh starts where those were run
+  NotSlowerAgain,  // surely more than the margin, but not in fresh starts
+  ControlOff,      // the control is slower or faster than the baseline
+  ControlOffInConfirmation,
+  TooFewTurns,    // fewer than the first look needs
+  BetweenLimits,  // neither surely more than the margin nor surely less than the smallest effect
+  // Stored runs, which did not take turns:
+  IntervalAbove,   // the margin
+  IntervalBelow,   // the smallest effect
+  IntervalAcross,  // both
+  TooFewLaunches,
+  Given,  // it could not be measured or compared: `given` says why
+};
+
+struct RowGrounds {
+  RowReason reason = RowReason::Given;
+  Measure measure = Measure::Low;  // that was found slower, is off in the control, or is undecided
+  std::optional<Effect> at_level = std::nullopt;  // of stored runs, with the interval that decides
+  double level = 0;                               // its
+  std::size_t launches = 0;                       // of the side that has fewer
+  std::string given = "";
+};
+
 struct RowDecision {
   Verdict verdict = Verdict::Undecided;
-  std::string reason;               // one sentence without a full stop
+  RowGrounds grounds;
+  std::string reason;               // their sentence (phrasebook.h)
   int turns = 0;                    // that were looked at; later ones do not count
   bool is_open = true;              // takes part in the next start
   bool needs_confirmation = false;  // found slower, clearest of those whose confirmation is not run

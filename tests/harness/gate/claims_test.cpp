@@ -4,6 +4,7 @@
 #include <gmock/gmock.h>
 
 #include "harness/summary/build_result.h"
+#include "tests/harness/report/golden.h"
 #include "tests/harness/results/sample_run.h"
 
 namespace gradsync::gate {
@@ -18,7 +19,6 @@ using test::sample_run;
 using test::sample_trial;
 using test::SampleRun;
 using ::testing::ElementsAre;
-using ::testing::HasSubstr;
 
 summary::FinishedRun finished(const SampleRun& run) {
   return {"results/runs/sample", summary::build_result(run.context, run.plan, run.trials),
@@ -83,8 +83,8 @@ TEST(Claims, AreARegressionWhereTheWholeIntervalIsOutside) {
         claim_of("no_sync", "baseline", Claim::Kind::Within, 0.4)}) {
     const ClaimOutcome outcome = outcome_of(claim);
     EXPECT_EQ(outcome.verdict, Verdict::Regression) << outcome.need;
-    EXPECT_THAT(outcome.reason, HasSubstr("the whole interval at 99 %, "));
-    EXPECT_THAT(outcome.reason, HasSubstr("x, is outside"));
+    EXPECT_EQ(outcome.grounds.reason, ClaimReason::Outside);
+    EXPECT_DOUBLE_EQ(outcome.grounds.level, 0.99);
   }
 }
 
@@ -107,14 +107,19 @@ TEST(Claims, AreUndecidedAcrossTheLimitAndSayWhatWouldDecide) {
   };
   const ClaimOutcome near_end = judged(lo + 0.01 * (middle - lo));
   EXPECT_EQ(near_end.verdict, Verdict::Undecided);
-  EXPECT_EQ(near_end.reason,
-            "the interval at 95 %, 1.53x to 1.58x, crosses the limit: rerun with --launches 5");
+  EXPECT_EQ(near_end.grounds.reason, ClaimReason::Across);
+  EXPECT_DOUBLE_EQ(near_end.grounds.level, 0.95);
+  EXPECT_NEAR(near_end.grounds.at_level->lo, 1.53, 0.01);
+  EXPECT_NEAR(near_end.grounds.at_level->hi, 1.58, 0.01);
+  EXPECT_EQ(near_end.grounds.launches_needed, 5U);
   const ClaimOutcome further = judged(middle - 0.25 * (middle - lo));
   EXPECT_EQ(further.verdict, Verdict::Undecided);
-  EXPECT_THAT(further.reason,
-              HasSubstr("rerun with --launches 6"));  // 16 times four, or a few more
-  EXPECT_THAT(judged(middle).reason,
-              HasSubstr("crosses the limit: the ratio is too near the limit to be told from it"));
+  EXPECT_GE(further.grounds.launches_needed, 60U) << "16 times four, or a few more";
+  EXPECT_LT(further.grounds.launches_needed, 70U);
+  EXPECT_EQ(judged(middle).grounds.reason, ClaimReason::Across);
+  EXPECT_EQ(judged(middle).grounds.launches_needed, std::nullopt);
+  test::expect_phrases("gate",
+                       {near_end.reason, judged(middle).reason, outcome_of(at_least(2.5)).reason});
 }
 
 TEST(Claims, ShareTheLevelOutOverAllPairsOfRows) {
@@ -134,7 +139,8 @@ TEST(Claims, ShareTheLevelOutOverAllPairsOfRows) {
 TEST(Claims, FewerThanFourLaunchesDecideNothing) {
   const ClaimOutcome one = outcome_of(at_least(1.5), run_with_ratios({2.0}));
   EXPECT_EQ(one.verdict, Verdict::Undecided);
-  EXPECT_EQ(one.reason, "1 launch, and a claim needs 4: rerun with --launches 4");
+  EXPECT_EQ(one.grounds.reason, ClaimReason::TooFewLaunches);
+  test::expect_phrases("gate", {one.reason});
   const ClaimOutcome three = outcome_of(at_least(1.5), run_with_ratios({2.0, 2.001, 1.999}));
   EXPECT_EQ(three.verdict, Verdict::Undecided);
   EXPECT_TRUE(three.ratio->ci95) << "printed all the same";
@@ -158,8 +164,9 @@ TEST(Claims, AreAboutEveryPairOfRowsTheyFit) {
 TEST(Claims, AreUnfitWhereNothingWasMeasured) {
   Claim claim = at_least(1.5);
   claim.above = {{"strategy", "sync_each_batch"}};
-  EXPECT_EQ(outcome_of(claim).verdict, Verdict::Unfit);
-  EXPECT_EQ(outcome_of(claim).reason, "not measured: the run does not have both rows");
+  const ClaimOutcome unmeasured = outcome_of(claim);
+  EXPECT_EQ(unmeasured.verdict, Verdict::Unfit);
+  EXPECT_EQ(unmeasured.grounds.reason, ClaimReason::NotMeasured);
   EXPECT_EQ(outcome_of(claim).name, "a claim");
 
   SampleRun failed = sample_run();
@@ -168,14 +175,17 @@ TEST(Claims, AreUnfitWhereNothingWasMeasured) {
     trial.status = Status::Timeout;
     trial.reason = "no progress";
   }
-  EXPECT_EQ(outcome_of(at_least(1.5), failed).verdict, Verdict::Unfit);
-  EXPECT_EQ(outcome_of(at_least(1.5), failed).reason, "baseline is timeout: no progress");
+  const ClaimOutcome timeout = outcome_of(at_least(1.5), failed);
+  EXPECT_EQ(timeout.verdict, Verdict::Unfit);
+  EXPECT_EQ(timeout.grounds.reason, ClaimReason::NotOk);
 
   SampleRun debug = sample_run();
   debug.context["timing_valid"] = false;
   debug.context["timing_reason"] = "a debug build";
-  EXPECT_EQ(outcome_of(at_least(1.5), debug).verdict, Verdict::Unfit);
-  EXPECT_EQ(outcome_of(at_least(1.5), debug).reason, "no times: a debug build");
+  const ClaimOutcome untimed = outcome_of(at_least(1.5), debug);
+  EXPECT_EQ(untimed.verdict, Verdict::Unfit);
+  EXPECT_EQ(untimed.grounds.reason, ClaimReason::NoTimes);
+  test::expect_phrases("gate", {unmeasured.reason, timeout.reason, untimed.reason});
 }
 
 TEST(Claims, AsJsonHaveNullForWhatIsNotKnown) {

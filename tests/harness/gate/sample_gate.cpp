@@ -1,5 +1,6 @@
 #include "tests/harness/gate/sample_gate.h"
 
+#include "harness/gate/phrasebook.h"
 #include "tests/harness/results/sample_run.h"
 
 namespace gradsync::test {
@@ -31,20 +32,25 @@ MeasureDecision measured(const Effect& candidate, const Effect& control, double 
   return measure;
 }
 
+void decide(RowDecision& times, Verdict verdict, const gate::RowReason reason) {
+  times.verdict = verdict;
+  times.grounds.reason = reason;
+  times.reason = gate::sentence(times, gate::Settings{});
+}
+
 // Two starts of eight turns, in which nothing differs.
 RowReport row_that_passes(const std::string& topology, const std::string& strategy) {
   RowReport row;
   row.row = {"", sample_cell(topology, strategy)};
   row.counts = RowCounts{};
   RowDecision times;
-  times.verdict = Verdict::Pass;
-  times.reason = "0.2 % slower [-0.1, 0.5], surely less than 3 %";
   times.turns = 16;
   times.is_open = false;
   times.measures[Measure::Low] =
       measured(effect(0.002, -0.001, 0.005), effect(0.001, -0.002, 0.004), 1);
   times.measures[Measure::Mean] =
       measured(effect(-0.004, -0.013, 0.006), effect(0.003, -0.008, 0.014), 1);
+  decide(times, Verdict::Pass, gate::RowReason::Small);
   row.times = times;
   row.starts = 2;
   return row;
@@ -52,16 +58,13 @@ RowReport row_that_passes(const std::string& topology, const std::string& strate
 
 RowReport slower_row() {
   RowReport row = row_that_passes("1x2", "baseline");
-  row.times->verdict = Verdict::Regression;
-  row.times->reason =
-      "3.1 % slower [2.7, 3.6] (p = 0.00012), more than the margin of 1 %; again in fresh starts: "
-      "3.0 % slower [2.5, 3.6] (p = 1.5e-05)";
   MeasureDecision& low = row.times->measures[Measure::Low];
   low = measured(effect(0.031, 0.027, 0.036), effect(0.001, -0.002, 0.004), 0.00012);
   low.confirmed_effect = effect(0.030, 0.025, 0.036);
   low.confirmed_p = 1.5e-05;
   row.times->measures[Measure::Mean] =
       measured(effect(0.034, 0.021, 0.047), effect(0.003, -0.008, 0.014), 0.004);
+  decide(*row.times, Verdict::Regression, gate::RowReason::Slower);
   row.confirmation_turns = 16;
   return row;
 }
@@ -78,27 +81,22 @@ RowReport row_without_no_sync() {
 
 RowReport undecided_row() {
   RowReport row = row_that_passes("2x1_1gbit", "baseline");
-  row.times->verdict = Verdict::Undecided;
-  row.times->reason =
-      "1.8 % slower [0.6, 3.4], neither surely more than 1 % nor surely less than 3 %; 3.4 % would "
-      "have been seen; about 40 turns would decide it, or a quieter machine";
   row.times->turns = 24;
   row.times->smallest_visible = 0.034;
   row.times->turns_needed = 40;
   row.times->measures[Measure::Low] =
       measured(effect(0.018, 0.006, 0.034), effect(0.004, -0.006, 0.016), 0.3);
+  decide(*row.times, Verdict::Undecided, gate::RowReason::BetweenLimits);
   row.starts = 3;
   return row;
 }
 
 RowReport unfit_row() {
   RowReport row = row_that_passes("2x1_1gbit", "accumulate");
-  row.times->verdict = Verdict::Unfit;
-  row.times->reason =
-      "the control, the baseline once more, is off: 2.6 % slower [1.9, 3.3] (p = 0.0008); "
-      "it is the machine, not the change";
   row.times->measures[Measure::Low] =
       measured(effect(0.027, 0.019, 0.035), effect(0.026, 0.019, 0.033), 0.002);
+  row.times->measures[Measure::Low].p_control = 0.0008;
+  decide(*row.times, Verdict::Unfit, gate::RowReason::ControlOff);
   return row;
 }
 
@@ -111,7 +109,7 @@ gate::Claim wanted(gate::Claim::Kind kind, double limit) {
 
 gate::ClaimOutcome claim(const std::string& above, const std::string& topology, double ratio,
                          const stats::Interval& ci95, const gate::Claim& wanted, Verdict verdict,
-                         const std::string& reason) {
+                         gate::ClaimReason reason) {
   gate::ClaimOutcome outcome;
   outcome.about = above + " against no_sync";
   outcome.name = above + " / no_sync, " + topology;
@@ -126,7 +124,8 @@ gate::ClaimOutcome claim(const std::string& above, const std::string& topology, 
   found.launches = 4;
   found.pairs = 4;
   outcome.verdict = verdict;
-  outcome.reason = reason;
+  outcome.grounds = {.reason = reason, .at_level = ci95, .level = 0.99, .launches_needed = 20};
+  outcome.reason = gate::sentence(outcome);
   return outcome;
 }
 
@@ -150,12 +149,12 @@ GateReport sample_gate() {
   gate.claims_file = "gates/smoke.json";
   gate.claims = {
       claim("baseline", "2x1_1gbit", 2.2, {2.11, 2.3}, wanted(gate::Claim::Kind::AtLeast, 1.5),
-            Verdict::Pass, ""),
+            Verdict::Pass, gate::ClaimReason::Holds),
       claim("accumulate", "1x2", 1.04, {0.98, 1.09}, wanted(gate::Claim::Kind::Within, 0.05),
-            Verdict::Undecided, "the interval crosses the limit: rerun with --launches 20"),
+            Verdict::Undecided, gate::ClaimReason::Across),
       claim("no_sync_improper", "2x1_1gbit", 1.5, {1.4, 1.6},
             wanted(gate::Claim::Kind::AtLeast, 2.0), Verdict::Regression,
-            "the whole interval is outside")};
+            gate::ClaimReason::Outside)};
   gate.duration_s = 212;
   gate.time_budget_s = 300;
   return gate;
