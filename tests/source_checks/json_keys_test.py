@@ -21,7 +21,6 @@ DOORS = {
     "harness/base/fields.cpp": "null_reasons of every object, and JSON Schema's own words",
     "harness/base/json_differences.cpp": "a patch, as nlohmann's library writes it",
     "harness/gate/turns.cpp": "the file of turns: read strictly and written, each field once",
-    "harness/plan/cell.cpp": "words of JSON Schema, and cells as older files have them",
     "harness/plan/overrides.cpp": "--set changes the text of a plan before it is read",
     "harness/report/benchmark_json.cpp": "writes Google Benchmark's format",
     "harness/report/trace_events.cpp": "writes the trace format of Perfetto",
@@ -29,7 +28,7 @@ DOORS = {
     # What people write and nothing of ours does: read strictly, each field once.
     "harness/gate/gate_file.cpp": "a gate",
     "harness/launch/topology.cpp": "a topology",
-    "harness/plan/cell.cpp": "the cells of a plan, beside their list of axes",
+    "harness/plan/cell.cpp": "the cells of a plan, words of JSON Schema, cells of older files",
     "harness/plan/plan.cpp": "a plan",
     "models/checkpoint.cpp": "the index of a checkpoint, as Hugging Face writes it",
     "models/data_file.cpp": "examples, as a tokenizer writes them",

@@ -144,8 +144,8 @@ def memory_sweep(run):
     words = (
         f"In a budget of {budget // MIB} MiB `no_sync` runs out of memory in the "
         f"{place['phase']} of micro-batch {place['micro_batch']}, and `sync_each_batch` fits. How "
-        "much it saves depends on the ranks and on how much of the model is in layers: on two ranks it is "
-        f"{two_each} against {two_without}."
+        "much it saves depends on the ranks and on how much of the model is in layers: on two "
+        f"ranks it is {two_each} against {two_without}."
     )
     return page(wrapped(caption), summary.markdown(rows, left=2), wrapped(words))
 
