@@ -165,14 +165,14 @@ TEST(CheckpointedUnits, AreCountedFromTheNthOn) {
   EXPECT_THAT(those(4), ElementsAre(3));
 }
 
-struct Trained {
+struct TrainedSteps {
   std::vector<at::Tensor> losses;
   std::vector<at::Tensor> gradients;
   std::vector<std::string> ready;  // in the order in which they were complete
 };
 
 // Three micro-batches, with dropout where the model has it.
-Trained trained(const std::string& name, const CheckpointedUnits& units) {
+TrainedSteps trained(const std::string& name, const CheckpointedUnits& units) {
   const auto model = find_model(name).make({});
   model->set_recomputation({units, {}});
   DataOptions data;
@@ -180,7 +180,7 @@ Trained trained(const std::string& name, const CheckpointedUnits& units) {
   data.sequence_length = 9;
   if (model->vocabulary_size() > 0) data.vocabulary_size = model->vocabulary_size();
   DataLoader loader(data, 3);
-  Trained result;
+  TrainedSteps result;
   for (const auto& item : model->named_parameters()) {
     item.value().register_hook([&result, key = item.key()](const at::Tensor& gradient) {
       result.ready.push_back(key);
@@ -202,7 +202,7 @@ Trained trained(const std::string& name, const CheckpointedUnits& units) {
 class CheckpointedModels : public testing::TestWithParam<const char*> {};
 
 TEST_P(CheckpointedModels, TrainTheSameBitsInTheSameOrder) {
-  const Trained kept = trained(GetParam(), {});
+  const TrainedSteps kept = trained(GetParam(), {});
   const int units = find_model(GetParam()).checkpointable_units;
   ASSERT_GE(units, 2);
   std::vector<CheckpointedUnits> all{{1, KeptOutputs::Attention}, {1, KeptOutputs::Matmul}};
@@ -210,7 +210,7 @@ TEST_P(CheckpointedModels, TrainTheSameBitsInTheSameOrder) {
   for (const CheckpointedUnits& checkpointed : all) {
     SCOPED_TRACE(testing::Message() << "every " << checkpointed.every << ", keeping "
                                     << static_cast<int>(checkpointed.kept));
-    const Trained again = trained(GetParam(), checkpointed);
+    const TrainedSteps again = trained(GetParam(), checkpointed);
     EXPECT_EQ(again.ready, kept.ready);
     for (std::size_t i = 0; i < kept.losses.size(); ++i) {
       EXPECT_TRUE(again.losses[i].equal(kept.losses[i]));

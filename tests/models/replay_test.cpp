@@ -11,7 +11,7 @@ namespace {
 using Kind = PassEvent::Kind;
 
 // Layers "input" (no parameters), "a" (two of one module) and "b", in float32.
-Profile recorded() {
+Profile recorded_profile() {
   Profile profile;
   profile.layers = {{"input", 0, 0, {}},
                     {"m.a", 0, 0, {{"m.a.weight", {10}}, {"m.a.bias", {5}}}},
@@ -58,7 +58,7 @@ Held play(const MemoryScript& script, std::vector<std::int64_t>& held) {
 }
 
 TEST(Replay, EachLayerRisesAndEndsAsRecorded) {
-  const auto replays = replay_of(recorded(), 1);
+  const auto replays = replay_of(recorded_profile(), 1);
   ASSERT_EQ(replays.size(), 3);
   std::vector<std::int64_t> held;
   EXPECT_EQ(play(replays[0].forward, held), (Held{100, 70}));
@@ -70,7 +70,7 @@ TEST(Replay, EachLayerRisesAndEndsAsRecorded) {
 }
 
 TEST(Replay, NamesMayHaveSlashesForDots) {
-  Profile profile = recorded();
+  Profile profile = recorded_profile();
   const auto dotted = replay_of(profile, 1);
   for (ProfileLayer& layer : profile.layers) {
     for (ProfileTensor& tensor : layer.parameters) std::ranges::replace(tensor.name, '.', '/');
@@ -83,7 +83,7 @@ TEST(Replay, NamesMayHaveSlashesForDots) {
 }
 
 TEST(Replay, WhatStaysForeverGoesWithTheLastGradient) {
-  Profile profile = recorded();
+  Profile profile = recorded_profile();
   profile.memory->backward_first.back().net = -100;
   const auto replays = replay_of(profile, 1);
   std::vector<std::int64_t> held;
@@ -93,8 +93,8 @@ TEST(Replay, WhatStaysForeverGoesWithTheLastGradient) {
 }
 
 TEST(Replay, NothingWhereThereIsNoMemoryOrOfAnotherSize) {
-  EXPECT_TRUE(replay_of(recorded(), 2).empty());
-  Profile profile = recorded();
+  EXPECT_TRUE(replay_of(recorded_profile(), 2).empty());
+  Profile profile = recorded_profile();
   profile.memory->dtype = "bfloat16";
   EXPECT_TRUE(replay_of(profile, 1).empty());
   profile.memory.reset();
