@@ -9,6 +9,7 @@
 
 #include "harness/stats/sample.h"
 #include "harness/watch/judge/examined.h"
+#include "harness/watch/judge/verdicts/verdict_words.h"
 
 namespace gradsync::watch {
 
@@ -106,11 +107,10 @@ std::vector<Verdict> agreed_verdicts(const std::vector<Examined>& ranks) {
   if (lacks != ranks.end()) return lacks->verdicts;
   for (const Examined& rank : ranks) {
     if (rank.verdicts[0].kind == ranks[0].verdicts[0].kind) continue;
-    return {
-        {VerdictKind::NotRecognised, "not recognised",
-         fmt::format("ranks do not agree: rank {}: {}; rank {}: {}", ranks[0].events->rank,
-                     ranks[0].verdicts[0].sentence, rank.events->rank, rank.verdicts[0].sentence),
-         std::nullopt, false}};
+    return {not_recognised(Cause::RanksDisagree,
+                           {.given = fmt::format("rank {}: {}; rank {}: {}", ranks[0].events->rank,
+                                                 ranks[0].verdicts[0].sentence, rank.events->rank,
+                                                 rank.verdicts[0].sentence)})};
   }
   return ranks[0].verdicts;
 }
@@ -177,8 +177,7 @@ Watched summarize(const std::vector<RankEvents>& processes) {
     watched.ranks.push_back(watched_rank(rank));
   }
   if (ranks.empty()) {
-    watched.verdicts = {
-        {VerdictKind::NoSteps, "no process that uses torch was seen", "", std::nullopt, false}};
+    watched.verdicts = {no_torch()};
   } else {
     watched.wrappers = wrappers_of(ranks);
     if (agree_on_models(ranks)) watched.models = ranks[0].models;

@@ -65,10 +65,20 @@ constexpr auto fields_of(const Change*) {
                     field("what", &Change::what).filled()};
 }
 
+// null: None.
+nlohmann::json field_to_json(const Cause& cause);
+void field_from_json(const nlohmann::json& in, Cause& cause, const FieldPlace& place);
+inline nlohmann::json field_schema(const Cause*) {
+  return {{"type", {"string", "null"}}};
+}
+
 constexpr auto fields_of(const Verdict*) {
-  return std::tuple{field("kind", &Verdict::kind), field("sentence", &Verdict::sentence).filled(),
+  return std::tuple{field("kind", &Verdict::kind),
+                    field("cause", &Verdict::cause).later(),
+                    field("sentence", &Verdict::sentence).filled(),
                     field("why", &Verdict::why).or_null().filled(),
-                    field("change", &Verdict::change), field("fails", &Verdict::fails)};
+                    field("change", &Verdict::change),
+                    field("fails", &Verdict::fails)};
 }
 void check_fields(const Verdict& verdict, const FieldCheck& check);
 

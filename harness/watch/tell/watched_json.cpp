@@ -36,6 +36,18 @@ void check_texts(const FieldCheck& check, const char* name, const std::vector<st
 
 }  // namespace
 
+json field_to_json(const Cause& cause) {
+  return cause == Cause::None ? json() : json(to_string(cause));
+}
+
+void field_from_json(const json& in, Cause& cause, const FieldPlace& place) {
+  cause = Cause::None;
+  if (in.is_null()) return;
+  const auto named = in.is_string() ? cause_named(in.get<std::string>()) : std::nullopt;
+  if (!named) place.fail(&in, "a cause of a verdict, or null");
+  cause = *named;
+}
+
 void check_fields(const Verdict& verdict, const FieldCheck& check) {
   check.that(!verdict.fails || !is_unjudged(verdict.kind), "fails",
              "false where nothing is recognised");

@@ -54,6 +54,19 @@ inline void expect_accused(const Verdict& verdict, VerdictKind kind) {
   EXPECT_TRUE(verdict.fails);
 }
 
+// Expects that it is explained so, and that this is the line to change.
+inline void expect_cause(const Verdict& verdict, Cause cause, int line) {
+  EXPECT_EQ(verdict.cause, cause) << verdict.why;
+  ASSERT_TRUE(verdict.change.has_value());
+  EXPECT_EQ(verdict.change->line, line);
+}
+
+// Expects it of a usual step of so many micro-batches, of which so many are synchronized.
+inline void expect_often(const Verdict& verdict, int synchronized, int micro_batches) {
+  EXPECT_EQ(verdict.numbers.synchronized, synchronized);
+  EXPECT_EQ(verdict.numbers.micro_batches, micro_batches);
+}
+
 inline void expect_good(const MadeJob& job) {
   const auto verdicts = verdicts_on(job);
   EXPECT_EQ(verdicts.front().kind, VerdictKind::OncePerStep)
@@ -61,10 +74,10 @@ inline void expect_good(const MadeJob& job) {
   for (const Verdict& verdict : verdicts) EXPECT_FALSE(verdict.fails) << verdict.sentence;
 }
 
-inline void expect_not_recognised(const MadeJob& job, const std::string& why) {
+inline void expect_not_recognised(const MadeJob& job, Cause cause) {
   const Verdict verdict = verdict_on(job);
   EXPECT_EQ(verdict.kind, VerdictKind::NotRecognised) << verdict.sentence << ": " << verdict.why;
-  EXPECT_THAT(verdict.why, ::testing::HasSubstr(why));
+  EXPECT_EQ(verdict.cause, cause) << verdict.why;
   EXPECT_FALSE(verdict.fails);
 }
 

@@ -1,12 +1,10 @@
 #include "harness/watch/judge/verdicts/drift_verdict.h"
 
-#include <fmt/format.h>
-
 #include <algorithm>
 #include <limits>
 
-#include "harness/text/labels.h"
 #include "harness/watch/judge/verdicts/verdict_parts.h"
+#include "harness/watch/judge/verdicts/verdict_words.h"
 
 namespace gradsync::watch {
 namespace {
@@ -16,44 +14,45 @@ namespace {
 // average of gradients or parameters made by hand. Larger: what is averaged in small parts passes
 // for drift.
 constexpr std::int64_t kLoggingBytes = 4096;
-constexpr const char* kRanksDrift = "ranks drift";
-constexpr std::int64_t kUnknownBytes = std::numeric_limits<std::int64_t>::max();
-// In place of a number of bytes: no gather makes ranks alike.
-constexpr std::int64_t kNotByGathers = kUnknownBytes;
-constexpr std::int64_t kByAnyGather = 1;
 constexpr std::int64_t kEndOfTime = std::numeric_limits<std::int64_t>::max();
 
 bool is_gather(const Event& collective) {
   return collective.name.find("gather") != std::string::npos;
 }
 
-// Adds up what can make ranks alike, which a barrier cannot. Who gathers `gathered` bytes or more,
-// as many as parameters have, may average what he gathers; fewer are results, and so are gathers of
-// unknown size where the parameters' is known. Who scatters what it reduces does so with gradients,
-// however small they are.
-std::int64_t averaged_bytes(const std::vector<const Event*>& collectives, std::int64_t gathered) {
+// Which gathers may be of parameters, to average them; fewer bytes are results.
+struct ParameterGathers {
+  bool any = false;  // also of unknown size: the parameters' size is not known
+  std::optional<std::int64_t> from_bytes = std::nullopt;  // all of them together; unset: none is
+};
+
+// Whether these can make ranks alike: by more than `more_than` bytes, or by collectives of unknown
+// size. A barrier cannot. Who scatters what it reduces does so with gradients, however small.
+bool may_average(const std::vector<const Event*>& collectives, std::int64_t more_than,
+                 const ParameterGathers& gathers) {
   std::int64_t bytes = 0;
-  std::int64_t gathered_bytes = 0;
+  std::int64_t gathered = 0;
   for (const Event* collective : collectives) {
     if (collective->name == "barrier") continue;
     if (is_gather(*collective)) {
-      if (collective->bytes < 0 && gathered == kByAnyGather) return kUnknownBytes;
-      gathered_bytes += std::max<std::int64_t>(0, collective->bytes);
+      if (collective->bytes < 0 && gathers.any) return true;
+      gathered += std::max<std::int64_t>(0, collective->bytes);
       continue;
     }
     const bool is_scatter = collective->name.find("reduce_scatter") != std::string::npos;
-    if (collective->bytes < 0 || is_scatter) return kUnknownBytes;
+    if (collective->bytes < 0 || is_scatter) return true;
     bytes += collective->bytes;
   }
-  return gathered_bytes >= gathered ? bytes + gathered_bytes : bytes;
+  const bool are_parameters =
+      gathers.any || (gathers.from_bytes && gathered >= *gathers.from_bytes);
+  return (are_parameters ? bytes + gathered : bytes) > more_than;
 }
 
 // Whether anything was exchanged outside of backward that can make ranks alike, be it ever so
 // small.
 bool exchanges_outside(const Steps& steps) {
-  return std::any_of(steps.steps.begin(), steps.steps.end(), [](const Step& step) {
-    return averaged_bytes(step.outside, kNotByGathers) > 0;
-  });
+  return std::ranges::any_of(steps.steps,
+                             [](const Step& step) { return may_average(step.outside, 0, {}); });
 }
 
 // The last with a wrapped forward; null where there is none.
@@ -87,20 +86,8 @@ bool are_kept_back(const StepCounts& example) {
          });
 }
 
-// Of a pipeline under DDP, whose forward arms the backward that comes next.
-constexpr const char* kArmTheLast =
-    "run every forward under no_sync(), and call reducer.prepare_for_backward() before the last "
-    "backward alone, as torch.distributed.pipelining does";
-
 bool is_pipelined_under_ddp(const MicroBatch& micro_batch) {
   return micro_batch.is_pipelined && !is_of_fsdp(micro_batch);
-}
-
-void explain_armed_early(Verdict& verdict, const MicroBatch& last) {
-  verdict.why =
-      "each forward that is not under no_sync arms the backward that comes next, which is of an "
-      "earlier micro-batch";
-  verdict.change = change_at(*last.forwards.front(), kArmTheLast);
 }
 
 // Why the last micro-batch did not synchronize. `which`: those that did not, "every micro-batch".
@@ -109,24 +96,16 @@ void explain_never(Verdict& verdict, const RankEvents& rank, const StepCounts& e
   const MicroBatch* last = last_wrapped(example);
   if (last == nullptr) return;
   const Event* no_sync = last->no_sync_at_forward;
-  if (no_sync != nullptr && last->no_sync_at_backward == nullptr) {
-    verdict.why =
-        "no_sync encloses forward though not backward, and forward decides" + at(*no_sync);
-  } else if (no_sync != nullptr) {
-    verdict.why = fmt::format("no_sync encloses {} of a step{}", which, at(*no_sync));
-  } else if (last->is_unsynced) {
-    verdict.why = "the wrapper's require_backward_grad_sync is off without a no_sync";
-  }
   if (no_sync != nullptr) {
-    verdict.change = change_at(*no_sync, is_pipelined_under_ddp(*last)
-                                             ? kArmTheLast
-                                             : "leave the last micro-batch of a step out of it");
-    return;
+    const bool is_mirrored = last->no_sync_at_backward == nullptr;
+    return explain(verdict, is_mirrored ? Cause::NoSyncAroundForward : Cause::NoSyncAroundAll,
+                   {.at = no_sync, .which = which, .other_change = is_pipelined_under_ddp(*last)});
   }
   const Event* flag = last_flag_before(rank, kGradientFlag, last->backwards.front()->end_ns);
   if (flag != nullptr && flag->detail == "false") {
-    verdict.why = fmt::format("set_requires_gradient_sync(False) holds in {}{}", which, at(*flag));
-    verdict.change = change_at(*flag, "call it with True before the last micro-batch of a step");
+    explain(verdict, Cause::GradientFlagOff, {.at = flag, .which = which});
+  } else if (last->is_unsynced) {
+    explain(verdict, Cause::WrapperFlagOff);
   }
 }
 
@@ -135,48 +114,35 @@ void explain_never(Verdict& verdict, const RankEvents& rank, const StepCounts& e
 bool averages_by_hand(const RankEvents& rank, const Steps& steps) {
   // How large gradients are is in no file that others write.
   std::int64_t limit = rank.is_of_others() ? 0 : kLoggingBytes;
-  std::int64_t gathered = rank.is_of_others() ? kByAnyGather : kNotByGathers;
+  ParameterGathers gathers{.any = rank.is_of_others()};
   for (const Event& event : rank.events) {
     if (event.kind != EventKind::Wrap || event.bytes < 0) continue;
     limit = std::min(limit, event.bytes / 2);
-    gathered = std::min(gathered, std::max(rank.world_size, 1) * event.bytes / 2);
+    const std::int64_t of_all_ranks = std::max(rank.world_size, 1) * event.bytes / 2;
+    gathers.from_bytes = std::min(gathers.from_bytes.value_or(of_all_ranks), of_all_ranks);
   }
   const auto averages = [&](const std::vector<const Event*>& collectives) {
-    return averaged_bytes(collectives, gathered) > limit;
+    return may_average(collectives, limit, gathers);
   };
   return averages(steps.closing) ||
-         std::any_of(steps.steps.begin(), steps.steps.end(),
-                     [&](const Step& step) { return averages(step.outside); });
+         std::ranges::any_of(steps.steps, [&](const Step& step) { return averages(step.outside); });
 }
 
 Verdict judge_never(const RankEvents& rank, const Steps& steps, const UsualStep& usual) {
   if (const Event* hook = last_before(rank, EventKind::CommHook, kEndOfTime)) {
-    return not_recognised(fmt::format(
-        "no backward synchronizes through torch's c10d, but the model has a communication hook{}, "
-        "which may reduce by itself",
-        at(*hook)));
+    return not_recognised(Cause::CommHook, {.at = hook});
   }
   if (averages_by_hand(rank, steps)) {
-    return not_recognised(
-        "no backward synchronizes, but ranks exchange data outside of it: parameters or gradients "
-        "averaged by hand?");
+    return not_recognised(Cause::AveragedByHand);
   }
   if (reduces_alone(*usual.example->step)) {
-    return not_recognised(
-        "backward reduces in a process group of this rank alone: ranks that are meant to train "
-        "apart?");
+    return not_recognised(Cause::ReducesAlone);
   }
   if (rank.is_of_others() && !is_told_not_to(*usual.example)) {
-    return not_in_file(
-        "why no backward synchronizes: whether the wrapper was told not to, or a communication "
-        "hook reduces by itself");
+    return not_in_file(Cause::WhyNeverNotTold);
   }
-  Verdict verdict;
-  verdict.kind = VerdictKind::Never;
-  verdict.sentence = fmt::format(
-      "{}, never synchronized: {}",
-      text::counted(static_cast<std::size_t>(usual.micro_batches), "micro-batch", "micro-batches"),
-      are_kept_back(*usual.example) ? "no gradient reaches the optimizer" : kRanksDrift);
+  Verdict verdict = told(VerdictKind::Never, {.micro_batches = usual.micro_batches,
+                                              .are_kept_back = are_kept_back(*usual.example)});
   // Without the hook a backward seems to end with its last node, and what DDP issues then is
   // missed.
   verdict.fails = usual.example->models_are_known;
@@ -188,53 +154,37 @@ Verdict judge_too_early(const RankEvents& rank, const Steps& steps, const UsualS
   const StepCounts& example = *usual.example;
   if (does_not_add_up(usual)) return judge_cleared(example);
   if (averages_by_hand(rank, steps)) {
-    return not_recognised(
-        "no backward synchronizes what the last micro-batches add, but ranks exchange data "
-        "outside of it: gradients averaged by hand?");
+    return not_recognised(Cause::LastAveragedByHand);
   }
   if (rank.is_of_others() && !is_told_not_to(example)) {
-    return not_in_file(
-        "why the last micro-batches do not synchronize: whether the wrapper was told not to");
+    return not_in_file(Cause::WhyNotTheLastNotTold);
   }
-  Verdict verdict;
-  verdict.kind = VerdictKind::TooEarly;
-  verdict.sentence =
-      fmt::format("the last {} of {} micro-batches never synchronize: {}", example.behind_the_last,
-                  example.micro_batches,
-                  are_kept_back(example) ? "their gradients come a step late" : kRanksDrift);
-  verdict.why = "an earlier micro-batch synchronizes, which does nothing for those behind it";
+  Verdict verdict = told(VerdictKind::TooEarly, {.micro_batches = example.micro_batches,
+                                                 .behind_the_last = example.behind_the_last,
+                                                 .are_kept_back = are_kept_back(example)});
+  explain(verdict, Cause::EarlierSynchronizes);
   const MicroBatch& last = *last_wrapped(example);
   const bool is_armed_early = is_pipelined_under_ddp(last) && !last.is_unsynced;
   verdict.fails = example.models_are_known && (last.is_unsynced || is_armed_early);
   if (is_armed_early) {
-    explain_armed_early(verdict, last);
+    explain(verdict, Cause::ArmedEarly, {.at = last.forwards.front()});
   } else {
     explain_never(verdict, rank, example, "the last micro-batch");
   }
   return verdict;
 }
 
-Verdict judge_left_behind(const StepCounts& example) {
-  return not_recognised(fmt::format(
-      "a backward comes behind the one that synchronizes{}, and DDP reduces nothing of it: ranks "
-      "drift, unless its gradients are of another model",
-      at(*example.left_behind)));
-}
-
 Verdict judge_some_never(const RankEvents& rank, const Steps& steps, const Counted& wrapped) {
   if (averages_by_hand(rank, steps)) {
-    return not_recognised(
-        "not every step synchronizes in backward, but ranks exchange data outside of it: "
-        "parameters averaged by hand?");
+    return not_recognised(Cause::SomeAveragedByHand);
   }
   const auto never = std::count_if(wrapped.begin(), wrapped.end(),
                                    [](const StepCounts* step) { return step->synchronized == 0; });
-  Verdict verdict;
-  verdict.kind = VerdictKind::SomeStepsNever;
-  verdict.sentence =
-      fmt::format("{} of {} steps never synchronize: {}", never, wrapped.size(),
-                  are_kept_back(*wrapped.back()) ? "their gradients come late" : kRanksDrift);
-  verdict.why = "the optimizer stepped on gradients of which no micro-batch had synchronized";
+  Verdict verdict =
+      told(VerdictKind::SomeStepsNever, {.steps = static_cast<std::size_t>(never),
+                                         .of_steps = wrapped.size(),
+                                         .are_kept_back = are_kept_back(*wrapped.back())});
+  explain(verdict, Cause::NoneHadSynchronized);
   return verdict;
 }
 
@@ -242,34 +192,21 @@ Verdict judge_unwrapped(const RankEvents& rank, const Steps& steps, const Counte
   std::int64_t inside = 0;
   for (const StepCounts* step : judged) inside += step->alone_collectives;
   if (inside > 0 && rank.is_of_others()) {
-    return not_in_file(
-        "which model ran forward: collectives ran in backward, by a wrapper without a range of its "
-        "own, parallel layers or the job itself");
+    return not_in_file(Cause::ModelNotTold);
   }
   if (inside > 0) {
-    return not_recognised(
-        "no model of a wrapper that is known here ran forward, but collectives ran in backward: "
-        "another wrapper, or parallel layers?");
+    return not_recognised(Cause::UnknownWrapper);
   }
   const Event* wrap = last_before(rank, EventKind::Wrap, kEndOfTime);
   if (wrap == nullptr || has_event(rank, EventKind::Forward) || averages_by_hand(rank, steps)) {
     if (rank.is_of_others() && wrap == nullptr && !exchanges_outside(steps)) {
-      return not_in_file("whether a model is wrapped whose wrapper's forward never ran");
+      return not_in_file(Cause::WrapNotTold);
     }
-    return not_recognised(
-        exchanges_outside(steps)
-            ? "no wrapped model ran forward, but ranks exchange data outside of backward: "
-              "gradients averaged by hand?"
-            : "no step ran a wrapped model, and nothing that could be gradients was exchanged: "
-              "ranks that are meant to train apart?");
+    return not_recognised(exchanges_outside(steps) ? Cause::UnwrappedAveragedByHand
+                                                   : Cause::TrainApart);
   }
-  Verdict verdict;
-  verdict.kind = VerdictKind::Never;
-  verdict.sentence = fmt::format("never synchronized: {}", kRanksDrift);
-  verdict.why =
-      fmt::format("the model was wrapped{}, but the wrapper's forward never ran", at(*wrap));
-  verdict.change =
-      change_at(*wrap, "call the model that is made here, not its module: forward arms backward");
+  Verdict verdict = told(VerdictKind::Never);
+  explain(verdict, Cause::WrappersForwardNeverRan, {.at = wrap});
   verdict.fails = true;
   return verdict;
 }

@@ -17,9 +17,6 @@ Verdict judge_never(const RankEvents& rank, const Steps& steps, const UsualStep&
 // Of a job in whose usual step micro-batches come after the last that synchronizes.
 Verdict judge_too_early(const RankEvents& rank, const Steps& steps, const UsualStep& usual);
 
-// Of a job in whose usual step a backward is left behind one that synchronized, as in `example`.
-Verdict judge_left_behind(const StepCounts& example);
-
 // Of a job of which some steps synchronize. `wrapped`: all that ran a wrapped model.
 Verdict judge_some_never(const RankEvents& rank, const Steps& steps, const Counted& wrapped);
 

@@ -1,15 +1,11 @@
 #include "harness/watch/judge/verdicts/excess_verdict.h"
 
-#include <fmt/format.h>
-
 #include <algorithm>
 
-#include "harness/text/labels.h"
 #include "harness/watch/judge/verdicts/verdict_parts.h"
+#include "harness/watch/judge/verdicts/verdict_words.h"
 
 namespace gradsync::watch {
-
-using text::counted;
 
 namespace {
 
@@ -39,18 +35,13 @@ const Event* arming_forward(const MicroBatch& micro_batch) {
 
 // Why a wrapper did that has a flag in place of no_sync.
 void explain_flag(Verdict& verdict, const RankEvents& rank, const MicroBatch& micro_batch) {
-  const Event& forward = *micro_batch.forwards.front();
   const Event* flag = last_flag_before(rank, kGradientFlag, micro_batch.backwards.front()->end_ns);
   if (flag == nullptr) {
-    verdict.why = "set_requires_gradient_sync(False) was not called";
-    verdict.change = change_at(forward, std::string(wrapper_named(forward.name).deferral));
-  } else if (flag->detail == "true") {
-    verdict.why = "set_requires_gradient_sync(True)" + at(*flag);
-    verdict.change = change_at(*flag, "call it with True for the last micro-batch of a step alone");
+    explain(verdict, Cause::GradientFlagNotCalled, {.at = micro_batch.forwards.front()});
   } else {
-    verdict.why = "set_requires_gradient_sync(False) comes behind forward" + at(*flag);
-    verdict.change =
-        change_at(*flag, "call it before forward, which decides whether backward synchronizes");
+    const bool is_on = flag->detail == "true";
+    explain(verdict, is_on ? Cause::GradientFlagOn : Cause::GradientFlagBehindForward,
+            {.at = flag});
   }
 }
 
@@ -58,35 +49,20 @@ void explain_flag(Verdict& verdict, const RankEvents& rank, const MicroBatch& mi
 void explain_excess(Verdict& verdict, const RankEvents& rank, const StepCounts& example) {
   for (const MicroBatch* micro_batch : example.excess_micro_batches) {
     if (const Event* arming = arming_forward(*micro_batch)) {
-      verdict.why = "a forward outside of no_sync arms the backward that comes next" + at(*arming);
-      verdict.change = change_at(
-          *arming, "run it under torch.no_grad(), if nothing runs backward from it, or no_sync()");
-      return;
+      return explain(verdict, Cause::ForwardOutsideNoSync, {.at = arming});
     }
     if (const Event* misplaced = misplaced_no_sync(*micro_batch)) {
-      verdict.why = "no_sync encloses backward but not forward" + at(*misplaced);
-      verdict.change = change_at(
-          *misplaced, "enclose the forward too: it decides whether backward synchronizes");
-      return;
+      return explain(verdict, Cause::NoSyncAroundBackward, {.at = misplaced});
     }
     if (const Event* foreign = foreign_no_sync(*micro_batch)) {
-      verdict.why = "no_sync is entered of another model than the one that runs" + at(*foreign);
-      verdict.change = change_at(*foreign, "enter no_sync of the model that runs");
-      return;
+      return explain(verdict, Cause::NoSyncOfAnotherModel, {.at = foreign});
     }
-    if (micro_batch->is_unsynced) {
-      verdict.why = "backward synchronizes although its forward ran under no_sync";
-      return;
-    }
+    if (micro_batch->is_unsynced) return explain(verdict, Cause::SynchronizesUnderNoSync);
   }
-  const Event& forward = *example.excess_micro_batches.front()->forwards.front();
-  const Wrapper wrapper = wrapper_named(forward.name);
-  if (wrapper.is_told_by_flag) {
-    explain_flag(verdict, rank, *example.excess_micro_batches.front());
-    return;
-  }
-  verdict.why = "no no_sync was entered";
-  verdict.change = change_at(forward, std::string(wrapper.deferral));
+  const MicroBatch& first = *example.excess_micro_batches.front();
+  const Event& forward = *first.forwards.front();
+  if (wrapper_named(forward.name).is_told_by_flag) return explain_flag(verdict, rank, first);
+  explain(verdict, Cause::NoNoSync, {.at = &forward});
 }
 
 Verdict judge_fsdp(const UsualStep& usual) {
@@ -95,20 +71,13 @@ Verdict judge_fsdp(const UsualStep& usual) {
   for (const auto& [op, sum] : example.collectives) {
     if (op.find("reduce_scatter") != std::string::npos) scatters += sum.count;
   }
-  const std::string reductions =
-      scatters > 0
-          ? counted(static_cast<std::size_t>(scatters), "reduce-scatter", "reduce-scatters")
-          : counted(static_cast<std::size_t>(example.reductions), "reduction", "reductions");
-  Verdict verdict;
-  verdict.kind = VerdictKind::FsdpEveryMicroBatch;
-  verdict.sentence =
-      fmt::format("FSDP without no_sync: {} per step, by choice or mistake", reductions);
-  verdict.why = fmt::format(
-      "it reduces {}; under no_sync every rank would hold the whole gradient, not its share",
-      how_often(usual.synchronized, usual.micro_batches));
-  verdict.change = change_at(*example.excess_micro_batches.front()->forwards.front(),
-                             "where memory allows: set_requires_gradient_sync(False), or "
-                             "no_sync(), but for the last micro-batch of a step");
+  Verdict verdict = told(VerdictKind::FsdpEveryMicroBatch,
+                         {.micro_batches = usual.micro_batches,
+                          .synchronized = usual.synchronized,
+                          .reductions = scatters > 0 ? scatters : example.reductions,
+                          .are_scatters = scatters > 0});
+  explain(verdict, Cause::ShardsSaveMemory,
+          {.at = example.excess_micro_batches.front()->forwards.front()});
   return verdict;
 }
 
@@ -118,19 +87,18 @@ Verdict judge_excess(const RankEvents& rank, const UsualStep& usual) {
   const StepCounts& example = *usual.example;
   if (does_not_add_up(usual)) return judge_cleared(example);
   if (example.excess_micro_batches.empty()) {
-    return not_recognised(
-        "models share micro-batches: each synchronization is the last one of one of them");
+    return not_recognised(Cause::SharedMicroBatches);
   }
   if (example.has_shards) return judge_fsdp(usual);
-  Verdict verdict;
-  verdict.kind = VerdictKind::MoreThanOnce;
-  verdict.sentence = "synchronizes " + how_often(usual.synchronized, usual.micro_batches);
+  const VerdictNumbers numbers{.micro_batches = usual.micro_batches,
+                               .synchronized = usual.synchronized,
+                               .models_are_known = example.models_are_known};
   if (!example.models_are_known && rank.is_of_others()) {
-    return not_in_file(fmt::format("whether it is one model that {}", verdict.sentence));
+    return not_in_file(Cause::OneModelNotTold, {}, numbers);
   }
+  Verdict verdict = told(VerdictKind::MoreThanOnce, numbers);
   if (!example.models_are_known) {
-    verdict.sentence += ", if these are one model's";
-    verdict.why = "which model ran is not known without the Python hook";
+    explain(verdict, Cause::ModelsNotKnown);
     return verdict;
   }
   verdict.fails = true;
@@ -151,15 +119,12 @@ Verdict judge_once(const RankEvents& rank, const Counted& wrapped) {
     return step != wrapped.front() && !is_one && !step->excess_micro_batches.empty();
   };
   if (rank.is_of_others() && std::ranges::any_of(wrapped, may_be_another)) {
-    return not_in_file("whether steps that synchronize once and more often are one model's");
+    return not_in_file(Cause::OneModelOfStepsNotTold);
   }
-  Verdict verdict;
-  verdict.kind = VerdictKind::OncePerStep;
-  verdict.sentence = "synchronizes once per optimizer step: good";
-  if (more_often.empty()) return verdict;
+  if (more_often.empty()) return told(VerdictKind::OncePerStep);
+  Verdict verdict =
+      told(VerdictKind::OncePerStep, {.steps = more_often.size(), .of_steps = wrapped.size() - 1});
   explain_excess(verdict, rank, *more_often.back());
-  verdict.sentence = fmt::format("synchronizes once per optimizer step, but more often in {} of {}",
-                                 more_often.size(), counted(wrapped.size() - 1, "step", "steps"));
   return verdict;
 }
 

@@ -6,7 +6,7 @@
 #include <utility>
 
 #include "harness/watch/judge/steps/by_model.h"
-#include "harness/watch/judge/verdicts/verdict_parts.h"
+#include "harness/watch/judge/verdicts/verdict_words.h"
 
 namespace gradsync::watch {
 namespace {
@@ -27,7 +27,7 @@ ModelVerdict verdict_on(const RankEvents& rank, const Steps& steps) {
   const Event& forward = *steps.steps.front().micro_batches.front().forwards.front();
   Verdict verdict = judge(rank, steps, count_steps(steps)).front();
   if (needs_its_own_optimizer(verdict.kind)) {
-    verdict = not_recognised("it is not known when its own optimizer steps");
+    verdict = not_recognised(Cause::OptimizerNotKnown);
   }
   return {forward.name, forward.file, forward.line, std::move(verdict)};
 }

@@ -1,11 +1,10 @@
 #include "harness/watch/judge/verdicts/replicas_verdict.h"
 
-#include <fmt/format.h>
-
 #include <algorithm>
 
 #include "harness/watch/judge/verdicts/drift_verdict.h"
 #include "harness/watch/judge/verdicts/verdict_parts.h"
+#include "harness/watch/judge/verdicts/verdict_words.h"
 
 namespace gradsync::watch {
 namespace {
@@ -38,42 +37,35 @@ bool blame_flag(Verdict& verdict, const RankEvents& rank, std::int64_t backward_
   const Event* all_reduce = last_flag_before(rank, kAllReduceFlag, backward_ns);
   if (all_reduce == nullptr) return false;
   if (all_reduce->detail == "true") {
-    verdict.why = "set_requires_all_reduce(True)" + at(*all_reduce);
-    verdict.change =
-        change_at(*all_reduce, "call it with True for the last micro-batch of a step alone");
+    explain(verdict, Cause::AllReduceFlagOn, {.at = all_reduce});
     return true;
   }
   const Event* gradients = last_flag_before(rank, kGradientFlag, backward_ns);
   if (gradients == nullptr || gradients->start_ns < all_reduce->start_ns) return false;
-  verdict.why = "set_requires_gradient_sync(True) behind set_requires_all_reduce(False) undoes it" +
-                at(*gradients);
-  verdict.change = change_at(*all_reduce, "call it behind set_requires_gradient_sync()");
+  explain(verdict, Cause::AllReduceFlagUndone, {.at = gradients, .change_at = all_reduce});
   return true;
 }
 
 void explain_replicas(Verdict& verdict, const RankEvents& rank, const StepCounts& example) {
   const MicroBatch& micro_batch = *example.replicas.excess.front();
-  const Event& forward = *micro_batch.forwards.front();
+  const Event* forward = micro_batch.forwards.front();
   if (reduces_replicas_at_once(example)) {
-    verdict.why = "FullyShardedDataParallel all-reduces behind each of its reduce-scatters";
-    verdict.change = change_at(
-        forward, "wrap with fully_shard, which has set_requires_all_reduce(False) for this");
-    return;
+    return explain(verdict, Cause::Fsdp1AllReducesEach, {.at = forward});
   }
   if (blame_flag(verdict, rank, micro_batch.backwards.front()->end_ns)) return;
-  verdict.why = "set_requires_all_reduce(False) was not called";
-  verdict.change = change_at(
-      forward, std::string("call set_requires_all_reduce(False) on the model but for "
-                           "the last micro-batch of a step") +
-                   (costs_memory(rank) ? ", where memory allows" : ": no rank holds more for it"));
+  explain(verdict, Cause::AllReduceFlagNotCalled,
+          {.at = forward, .other_change = costs_memory(rank)});
+}
+
+VerdictNumbers numbers_of(const StepCounts& example) {
+  const ReplicaCounts& replicas = example.replicas;
+  return {.micro_batches = replicas.micro_batches,
+          .synchronized = replicas.synchronized,
+          .behind_the_last = replicas.behind_the_last};
 }
 
 Verdict judge_too_many(const RankEvents& rank, const UsualStep& usual) {
-  const ReplicaCounts& replicas = usual.example->replicas;
-  Verdict verdict;
-  verdict.kind = VerdictKind::ReplicasMoreThanOnce;
-  verdict.sentence =
-      "replicas are synchronized " + how_often(replicas.synchronized, replicas.micro_batches);
+  Verdict verdict = told(VerdictKind::ReplicasMoreThanOnce, numbers_of(*usual.example));
   verdict.fails = are_told(rank) && usual.example->models_are_known && !costs_memory(rank) &&
                   !reduces_replicas_at_once(*usual.example);
   explain_replicas(verdict, rank, *usual.example);
@@ -86,26 +78,18 @@ void explain_missing(Verdict& verdict, const RankEvents& rank, const StepCounts&
                      const char* which) {
   const Event* flag = last_flag_before(rank, kAllReduceFlag, example.step->end_ns);
   if (flag == nullptr || flag->detail != "false") return;
-  verdict.why = fmt::format("set_requires_all_reduce(False) holds in {}{}", which, at(*flag));
-  verdict.change = change_at(*flag, "call it with True before the last micro-batch of a step");
+  explain(verdict, Cause::AllReduceFlagOff, {.at = flag, .which = which});
   verdict.fails = are_told(rank) && example.models_are_known;
 }
 
 Verdict come_late(const RankEvents& rank, const StepCounts& example) {
-  Verdict verdict;
-  verdict.kind = VerdictKind::ReplicasTooEarly;
-  verdict.sentence = fmt::format(
-      "replicas are not synchronized after the last {} of {} micro-batches: their gradients come "
-      "a step late",
-      example.replicas.behind_the_last, example.replicas.micro_batches);
+  Verdict verdict = told(VerdictKind::ReplicasTooEarly, numbers_of(example));
   explain_missing(verdict, rank, example, "the last micro-batch");
   return verdict;
 }
 
 Verdict never_come(const RankEvents& rank, const StepCounts& example) {
-  Verdict verdict;
-  verdict.kind = VerdictKind::ReplicasNever;
-  verdict.sentence = "replicas are never synchronized: no gradient reaches the optimizer";
+  Verdict verdict = told(VerdictKind::ReplicasNever, numbers_of(example));
   explain_missing(verdict, rank, example, "every micro-batch");
   return verdict;
 }
@@ -136,8 +120,7 @@ std::optional<Verdict> judge_replicas(const RankEvents& rank, const Steps& steps
     return is_usual ? std::optional(judge_too_many(rank, usual)) : std::nullopt;
   }
   if (replicas.micro_batches < 2) return std::nullopt;
-  return Verdict{VerdictKind::ReplicasOncePerStep, "replicas are synchronized once per step: good",
-                 "", std::nullopt, false};
+  return told(VerdictKind::ReplicasOncePerStep, numbers_of(*usual.example));
 }
 
 }  // namespace gradsync::watch

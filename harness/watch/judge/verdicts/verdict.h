@@ -7,6 +7,8 @@
 // it is "not in this file" where the watcher would have seen what decides.
 #pragma once
 
+#include <cstddef>
+#include <cstdint>
 #include <optional>
 #include <string>
 #include <string_view>
@@ -15,6 +17,7 @@
 #include "harness/watch/judge/steps/counts.h"
 #include "harness/watch/judge/steps/steps.h"
 #include "harness/watch/judge/steps/usual_step.h"
+#include "harness/watch/judge/verdicts/cause.h"
 #include "harness/watch/read/event.h"
 
 namespace gradsync::watch {
@@ -49,10 +52,26 @@ struct Change {
   std::string what;
 };
 
+// What the sentence of a verdict counts. 0: its kind counts no such thing.
+struct VerdictNumbers {
+  int micro_batches = 0;         // of a usual step
+  int synchronized = 0;          // of these
+  int behind_the_last = 0;       // of these, behind the last one that is synchronized
+  std::size_t steps = 0;         // that do otherwise than the usual one
+  std::size_t of_steps = 0;      // of so many
+  std::int64_t reductions = 0;   // of a step
+  bool are_scatters = false;     // these are reduce-scatters
+  bool are_kept_back = false;    // gradients that are not synchronized, from the optimizer
+  bool models_are_known = true;  // which of them ran
+};
+
+// `sentence` and `why` are made of the rest (verdict_words.h), unless it was read from a file.
 struct Verdict {
   VerdictKind kind = VerdictKind::NotRecognised;
-  std::string sentence;  // without a full stop
-  std::string why;       // what was seen that explains it; empty: not known
+  Cause cause = Cause::None;  // None: not known
+  VerdictNumbers numbers;     // not in files
+  std::string sentence;       // without a full stop
+  std::string why;            // what was seen that explains it; empty: not known
   std::optional<Change> change;
   bool fails = false;  // it is certain that the job should be changed: `--fail-on-excess` fails
 };

@@ -10,16 +10,6 @@
 
 namespace gradsync::watch {
 
-Verdict not_recognised(const std::string& why);
-
-// Of a file that others wrote. `what`: it does not hold that, "where an optimizer steps".
-Verdict not_in_file(const std::string& what);
-
-// Returns ", train.py line 11"; nothing where the place is not known.
-std::string at(const Event& event);
-
-Change change_at(const Event& event, std::string what);
-
 template <typename Predicate>
 bool most(const Counted& steps, Predicate holds) {
   return 2 * std::count_if(steps.begin(), steps.end(), holds) > std::ssize(steps);
@@ -33,10 +23,6 @@ const Event* last_before(const RankEvents& rank, EventKind kind, std::int64_t be
 // Returns the last setting of a flag that begins before `before_ns`; null where there is none.
 const Event* last_flag_before(const RankEvents& rank, std::string_view flag,
                               std::int64_t before_ns);
-
-// "in every micro-batch (4 x per step; 1 is enough)", "in 2 of 4 micro-batches of a step (1 is
-// enough)"
-std::string how_often(int synchronized, int micro_batches);
 
 // Whether gradients were cleared or used between two micro-batches of the step.
 bool is_cleared_between(const StepCounts* step);

@@ -9,7 +9,7 @@
 #include "harness/base/errors.h"
 #include "harness/base/units.h"
 #include "harness/text/labels.h"
-#include "harness/watch/judge/verdicts/verdict_parts.h"
+#include "harness/watch/judge/verdicts/verdict_words.h"
 #include "harness/watch/judge/wastes/savings.h"
 
 namespace gradsync::watch {

@@ -7,6 +7,7 @@
 
 #include "harness/base/errors.h"
 #include "tests/harness/account/made_account.h"
+#include "tests/harness/report/golden.h"
 
 namespace gradsync::watch {
 namespace {
@@ -74,18 +75,14 @@ TEST(FirstSteps, AMeanOverEachMicroBatchsTokensIsNamed) {
   };
   const EqualVerdict verdict = compare_first_steps(right_step(other, by_tokens), other);
   EXPECT_EQ(verdict.kind, EqualKind::OtherWeights);
-  EXPECT_EQ(verdict.why,
-            "weights stand in the ratio of tokens: micro-batches have 2 to 16 of them; the loss of "
-            "each is a mean over its own, not over those of the step");
+  test::expect_phrases("watch/judge", {verdict.why});
 }
 
 TEST(FirstSteps, OtherWeightsWithoutTokensAreToldWithoutAReason) {
   const FirstStep other = made_step();
   const auto doubled = [](const Column& column) { return column.micro_batch == 0 ? 1.0 : 0.5; };
   const EqualVerdict verdict = compare_first_steps(right_step(other, doubled), other);
-  EXPECT_EQ(verdict.sentence,
-            "the same samples count otherwise: in the right gradient its micro-batch 1 of 4 weighs "
-            "2 x the others");
+  test::expect_phrases("watch/judge", {verdict.sentence});
   EXPECT_EQ(verdict.why, "");
   EXPECT_TRUE(is_unequal(verdict.kind));
 }
@@ -107,12 +104,11 @@ TEST(FirstSteps, OtherParametersBeforeTheStepAreNotCompared) {
   right.parameters[1].value[3] += 0.01;
   const EqualVerdict verdict = compare_first_steps(right, other);
   EXPECT_EQ(verdict.kind, EqualKind::OtherStart);
-  EXPECT_EQ(verdict.sentence, "layer1 is not the same before the first step");
+  test::expect_phrases("watch/judge", {verdict.sentence});
   right = other;
   right.parameters.emplace_back();
   right.parameters.back().key = {1, 0};
-  EXPECT_EQ(compare_first_steps(right, other).sentence,
-            "2 parameters take part in the first step, and not 3");
+  test::expect_phrases("watch/judge", {compare_first_steps(right, other).sentence});
 }
 
 TEST(FirstSteps, AreOfTheSplitThatWasAskedFor) {

@@ -205,10 +205,9 @@ TEST_F(NcclTest, AJobThatAsksNcclItselfIsNotRecognisedButCounted) {
   watch("local", "each", {kJob});
   const Watched watched = summarize({seen()});
   ASSERT_THAT(watched.verdicts, SizeIs(1));
-  EXPECT_EQ(watched.verdicts[0].kind, VerdictKind::NotRecognised);
+  EXPECT_EQ(watched.verdicts[0].cause, Cause::NcclWithoutSteps);
   EXPECT_THAT(watched.verdicts[0].why,
-              AllOf(HasSubstr("no optimizer step was seen; NCCL itself was called for"),
-                    HasSubstr("2 broadcast (34 B)"), HasSubstr("2 all_reduce (of unknown size)")));
+              AllOf(HasSubstr("2 broadcast (34 B)"), HasSubstr("2 all_reduce (of unknown size)")));
   EXPECT_EQ(watched.ranks[0].collectives.at("all_to_all"), (OpSum{1, 32}));
 }
 

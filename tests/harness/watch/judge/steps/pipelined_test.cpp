@@ -8,7 +8,6 @@
 namespace gradsync::watch {
 namespace {
 
-using ::testing::HasSubstr;
 using ::testing::SizeIs;
 
 void quiet_forward(MadeJob& job) {
@@ -72,9 +71,9 @@ TEST(Pipelined, EveryForwardArmsTheBackwardBeforeItsOwn) {
   const auto forward = [](MadeJob& job) { job.forward(); };
   const Verdict verdict = verdict_on(one_f_one_b(forward, reducing_backward, quiet_backward));
   expect_accused(verdict, VerdictKind::TooEarly);
-  EXPECT_THAT(verdict.sentence, HasSubstr("the last 1 of 4 micro-batches never synchronize"));
-  EXPECT_THAT(verdict.why, HasSubstr("arms the backward that comes next"));
-  EXPECT_EQ(verdict.change->line, 21);  // of the forward
+  EXPECT_EQ(verdict.numbers.behind_the_last, 1);
+  EXPECT_EQ(verdict.numbers.micro_batches, 4);
+  expect_cause(verdict, Cause::ArmedEarly, 21);  // of the forward
 }
 
 TEST(Pipelined, NobodyArmsTheLastBackward) {
@@ -84,7 +83,7 @@ TEST(Pipelined, NobodyArmsTheLastBackward) {
 
 TEST(Pipelined, GradientsThatAreAveragedByHandBehindIt) {
   const auto last = [](MadeJob& job) { job.backward().collective("all_reduce", 100'000); };
-  expect_not_recognised(one_f_one_b(quiet_forward, quiet_backward, last), "by hand");
+  expect_not_recognised(one_f_one_b(quiet_forward, quiet_backward, last), Cause::AveragedByHand);
 }
 
 TEST(Pipelined, OfStagesThatTakeTurnsItIsNotKnownWhichRanBackward) {
@@ -93,7 +92,7 @@ TEST(Pipelined, OfStagesThatTakeTurnsItIsNotKnownWhichRanBackward) {
     j.backward().forward(1, "no_sync").backward().forward(2, "no_sync");
     j.times(2, quiet_backward).times(2, reducing_backward).optimizer();
   });
-  expect_not_recognised(job, "stages");
+  expect_not_recognised(job, Cause::ModelsTakeTurns);
   const RankEvents process = job.process();
   const Steps steps = cut_into_steps(process.events);
   for (const StepCounts& step : count_steps(steps)) EXPECT_EQ(step.micro_batches, 3);
@@ -115,7 +114,7 @@ TEST(Pipelined, ABackwardOfFewerGradientsMayBeOfAnotherModel) {
                           job.forward().forward().reducing_paced(4, 20, {{10, 5, 1000}});
                           job.reduced_by_hand(2, 20, {}).optimizer();
                         }),
-                        "a backward comes behind the one that synchronizes");
+                        Cause::LeftBehind);
 }
 
 TEST(Pipelined, AnEvaluationBehindTheStepIsNoPartOfIt) {

@@ -46,19 +46,16 @@ TEST(ReplicasVerdict, EveryMicroBatchFailsAndShardsDoNot) {
   const auto verdicts = verdicts_of({true, true, true, true});
   ASSERT_EQ(kinds_of(verdicts),
             (Kinds{VerdictKind::ReplicasMoreThanOnce, VerdictKind::FsdpEveryMicroBatch}));
-  EXPECT_EQ(verdicts[0].sentence,
-            "replicas are synchronized in every micro-batch (4 x per step; 1 is enough)");
-  EXPECT_EQ(verdicts[0].why, "set_requires_all_reduce(False) was not called");
-  EXPECT_THAT(verdicts[0].change->what, HasSubstr("set_requires_all_reduce(False)"));
-  EXPECT_EQ(verdicts[0].change->line, 21);  // of the forward
+  expect_often(verdicts[0], 4, 4);
+  expect_cause(verdicts[0], Cause::AllReduceFlagNotCalled, 21);  // of the forward
   EXPECT_TRUE(verdicts[0].fails);
   EXPECT_FALSE(verdicts[1].fails);
 }
 
 TEST(ReplicasVerdict, SomeMicroBatches) {
   const auto verdicts = verdicts_of({false, true, false, true});
-  EXPECT_EQ(verdicts[0].sentence,
-            "replicas are synchronized in 2 of 4 micro-batches of a step (1 is enough)");
+  EXPECT_EQ(verdicts[0].kind, VerdictKind::ReplicasMoreThanOnce);
+  expect_often(verdicts[0], 2, 4);
 }
 
 TEST(ReplicasVerdict, TheLastAloneIsGood) {
@@ -76,8 +73,7 @@ TEST(ReplicasVerdict, NeverIsCertainWhereTheFlagWasSeen) {
   job.flag(false, 17, kAllReduceFlag);
   const auto verdicts = verdicts_of({false, false}, job);
   ASSERT_EQ(verdicts[0].kind, VerdictKind::ReplicasNever);
-  EXPECT_EQ(verdicts[0].why,
-            "set_requires_all_reduce(False) holds in every micro-batch, train.py line 17");
+  expect_cause(verdicts[0], Cause::AllReduceFlagOff, 17);
   EXPECT_TRUE(verdicts[0].fails);
   EXPECT_FALSE(verdicts_of({false, false})[0].fails);
 }
@@ -104,9 +100,8 @@ TEST(ReplicasVerdict, TheWrongMicroBatchComesAStepLate) {
   job.flag(false, 17, kAllReduceFlag);
   const auto verdicts = verdicts_of({true, false, false, false}, job);
   ASSERT_EQ(verdicts[0].kind, VerdictKind::ReplicasTooEarly);
-  EXPECT_EQ(verdicts[0].sentence,
-            "replicas are not synchronized after the last 3 of 4 micro-batches: their gradients "
-            "come a step late");
+  EXPECT_EQ(verdicts[0].numbers.behind_the_last, 3);
+  EXPECT_EQ(verdicts[0].numbers.micro_batches, 4);
   EXPECT_TRUE(verdicts[0].fails);
 }
 
@@ -119,16 +114,15 @@ TEST(ReplicasVerdict, AFlagThatIsUndone) {
     j.optimizer();
   };
   const auto verdict = verdicts_on(four_steps(step, hybrid_job()))[0];
-  EXPECT_THAT(verdict.why, HasSubstr("undoes it, train.py line 18"));
-  EXPECT_EQ(verdict.change->line, 17);
+  expect_cause(verdict, Cause::AllReduceFlagUndone, 17);
+  EXPECT_THAT(verdict.why, HasSubstr(", train.py line 18"));
 }
 
 TEST(ReplicasVerdict, AFlagThatIsAlwaysOn) {
   MadeJob job = hybrid_job();
   job.flag(true, 17, kAllReduceFlag);
   const auto verdict = verdicts_of({true, true}, job)[0];
-  EXPECT_EQ(verdict.why, "set_requires_all_reduce(True), train.py line 17");
-  EXPECT_EQ(verdict.change->line, 17);
+  expect_cause(verdict, Cause::AllReduceFlagOn, 17);
 }
 
 TEST(ReplicasVerdict, GroupsThatNobodyToldOfAreNotAccused) {
@@ -145,14 +139,16 @@ TEST(ReplicasVerdict, OneGenerationOfFsdpCannotHelpIt) {
   const auto verdicts = verdicts_of({true, true}, job.hybrid_groups());
   EXPECT_EQ(verdicts[0].kind, VerdictKind::ReplicasMoreThanOnce);
   EXPECT_FALSE(verdicts[0].fails);
-  EXPECT_THAT(verdicts[0].change->what, HasSubstr("fully_shard"));
+  EXPECT_EQ(verdicts[0].cause, Cause::Fsdp1AllReducesEach);
 }
 
 TEST(ReplicasVerdict, AReductionInAWiderTypeIsAMatterOfMemory) {
+  const Verdict free_of_charge = verdicts_of({true, true})[0];
   const auto verdicts = verdicts_of({true, true}, hybrid_job().holding({1000, 2000, 4000}));
   EXPECT_EQ(verdicts[0].kind, VerdictKind::ReplicasMoreThanOnce);
   EXPECT_FALSE(verdicts[0].fails);
-  EXPECT_THAT(verdicts[0].change->what, HasSubstr("where memory allows"));
+  EXPECT_EQ(verdicts[0].cause, free_of_charge.cause);
+  EXPECT_NE(verdicts[0].change->what, free_of_charge.change->what);
 }
 
 // Units of a model that each are told when: what does not come again is no excess.
@@ -168,7 +164,7 @@ TEST(ReplicasVerdict, ClearedGradientsMayNeedEach) {
   const auto step = [](MadeJob& j) {
     j.forward().hybrid(true).zero_grad(33).forward().hybrid(true).optimizer();
   };
-  expect_not_recognised(four_steps(step, hybrid_job()), "cleared");
+  expect_not_recognised(four_steps(step, hybrid_job()), Cause::GradientsCleared);
 }
 
 TEST(ReplicasVerdict, CountsByGroupAddUp) {

@@ -1,5 +1,6 @@
 // What is said of jobs, right and wrong. Whom nothing is said against: no_accusation_test.cpp.
-// Covers: drift_verdict.cpp, excess_verdict.cpp, usual_step.cpp, verdict_parts.cpp.
+// Covers: drift_verdict.cpp, excess_verdict.cpp, rules.cpp, usual_step.cpp, verdict_parts.cpp,
+// verdict_words.cpp.
 #include "harness/watch/judge/verdicts/verdict.h"
 
 #include <gmock/gmock.h>
@@ -7,7 +8,9 @@
 #include <set>
 #include <vector>
 
+#include "harness/watch/judge/verdicts/verdict_words.h"
 #include "harness/watch/tell/watched_fields.h"
+#include "tests/harness/report/golden.h"
 #include "tests/harness/watch/judged_job.h"
 
 namespace gradsync::watch {
@@ -20,24 +23,24 @@ using ::testing::SizeIs;
 TEST(Verdict, OncePerStepIsGood) {
   const Verdict verdict = verdict_on(four_steps(proper));
   EXPECT_EQ(verdict.kind, VerdictKind::OncePerStep);
-  EXPECT_EQ(verdict.sentence, "synchronizes once per optimizer step: good");
+  EXPECT_EQ(verdict.numbers.steps, 0U);
+  EXPECT_EQ(verdict.cause, Cause::None);
   EXPECT_FALSE(verdict.change.has_value());
 }
 
 TEST(Verdict, EveryMicroBatchWithoutNoSync) {
   const Verdict verdict = verdict_on(four_steps(baseline));
   expect_accused(verdict, VerdictKind::MoreThanOnce);
-  EXPECT_EQ(verdict.sentence, "synchronizes in every micro-batch (4 x per step; 1 is enough)");
-  EXPECT_EQ(verdict.why, "no no_sync was entered");
-  EXPECT_EQ(verdict.change->line, 21);  // of the forward
+  expect_often(verdict, 4, 4);
+  expect_cause(verdict, Cause::NoNoSync, 21);  // of the forward
 }
 
 TEST(Verdict, NoSyncRoundBackwardAlone) {
   const Verdict verdict = verdict_on(four_steps(
       [](MadeJob& job) { job.times(3, improper_micro_batch).forward().reducing().optimizer(); }));
   expect_accused(verdict, VerdictKind::MoreThanOnce);
-  EXPECT_EQ(verdict.why, "no_sync encloses backward but not forward, train.py line 11");
-  EXPECT_EQ(verdict.change->line, 11);
+  expect_cause(verdict, Cause::NoSyncAroundBackward, 11);
+  EXPECT_THAT(verdict.why, HasSubstr(", train.py line 11"));
   EXPECT_EQ(verdict.change->file, "/home/someone/train.py");
 }
 
@@ -47,8 +50,7 @@ TEST(Verdict, NoSyncOfAnotherModel) {
     job.forward().reducing().optimizer();
   }));
   expect_accused(verdict, VerdictKind::MoreThanOnce);
-  EXPECT_THAT(verdict.why, HasSubstr("of another model"));
-  EXPECT_EQ(verdict.change->line, 13);
+  expect_cause(verdict, Cause::NoSyncOfAnotherModel, 13);
 }
 
 // An evaluation that has gradients, between two micro-batches.
@@ -59,25 +61,24 @@ TEST(Verdict, AForwardThatNoBackwardFollowsArmsTheNextOne) {
     job.forward().reducing().optimizer();
   }));
   expect_accused(verdict, VerdictKind::MoreThanOnce);
-  EXPECT_EQ(verdict.sentence, "synchronizes in 2 of 4 micro-batches of a step (1 is enough)");
-  EXPECT_THAT(verdict.why, HasSubstr("a forward outside of no_sync arms the backward"));
-  EXPECT_EQ(verdict.change->line, 21);
+  expect_often(verdict, 2, 4);
+  expect_cause(verdict, Cause::ForwardOutsideNoSync, 21);
 }
 
 TEST(Verdict, SomeMicroBatchesTooMany) {
   const Verdict verdict = verdict_on(
       four_steps([](MadeJob& job) { job.times(2, unsynced).times(2, synced).optimizer(); }));
   expect_accused(verdict, VerdictKind::MoreThanOnce);
-  EXPECT_EQ(verdict.sentence, "synchronizes in 2 of 4 micro-batches of a step (1 is enough)");
+  expect_often(verdict, 2, 4);
 }
 
 TEST(Verdict, NeverUnderANoSyncThatHoldsAll) {
   const Verdict verdict =
       verdict_on(four_steps([](MadeJob& job) { job.times(4, unsynced).optimizer(); }));
   expect_accused(verdict, VerdictKind::Never);
-  EXPECT_EQ(verdict.sentence, "4 micro-batches, never synchronized: ranks drift");
-  EXPECT_EQ(verdict.why, "no_sync encloses every micro-batch of a step, train.py line 11");
-  EXPECT_EQ(verdict.change->line, 11);
+  EXPECT_EQ(verdict.numbers.micro_batches, 4);
+  EXPECT_FALSE(verdict.numbers.are_kept_back);
+  expect_cause(verdict, Cause::NoSyncAroundAll, 11);
 }
 
 TEST(Verdict, NeverUnderAMirroredNoSync) {
@@ -87,16 +88,14 @@ TEST(Verdict, NeverUnderAMirroredNoSync) {
     job.optimizer();
   }));
   expect_accused(verdict, VerdictKind::Never);
-  EXPECT_THAT(verdict.why, HasSubstr("no_sync encloses forward though not backward"));
+  expect_cause(verdict, Cause::NoSyncAroundForward, 11);
 }
 
 TEST(Verdict, NeverWhereTheModuleIsCalledInsteadOfItsWrapper) {
   const Verdict verdict = verdict_on(
       four_steps([](MadeJob& job) { job.times(2, [](MadeJob& j) { j.backward(); }).optimizer(); }));
   expect_accused(verdict, VerdictKind::Never);
-  EXPECT_EQ(verdict.why,
-            "the model was wrapped, train.py line 5, but the wrapper's forward never ran");
-  EXPECT_EQ(verdict.change->line, 5);
+  expect_cause(verdict, Cause::WrappersForwardNeverRan, 5);
 }
 
 TEST(Verdict, StepsThatDoNotSynchronizeAmongOthers) {
@@ -104,7 +103,9 @@ TEST(Verdict, StepsThatDoNotSynchronizeAmongOthers) {
     job.times(2, proper).times(2, unsynced).optimizer();  // the end of an epoch
   }));
   EXPECT_EQ(verdict.kind, VerdictKind::SomeStepsNever);
-  EXPECT_EQ(verdict.sentence, "4 of 12 steps never synchronize: ranks drift");
+  EXPECT_EQ(verdict.numbers.steps, 4U);
+  EXPECT_EQ(verdict.numbers.of_steps, 12U);
+  EXPECT_FALSE(verdict.numbers.are_kept_back);
 }
 
 MadeJob replicate_job(const char* wrapper) {
@@ -116,15 +117,14 @@ MadeJob replicate_job(const char* wrapper) {
 TEST(Verdict, ReplicateHoldsWholeGradientsAndIsJudgedAsDdp) {
   const Verdict verdict = verdict_on(four_steps(baseline, replicate_job(kReplicate)));
   expect_accused(verdict, VerdictKind::MoreThanOnce);
-  EXPECT_EQ(verdict.why, "set_requires_gradient_sync(False) was not called");
-  EXPECT_EQ(verdict.change->line, 21);  // of the forward
+  expect_cause(verdict, Cause::GradientFlagNotCalled, 21);  // of the forward
 }
 
 TEST(Verdict, AFlagOfReplicateThatIsAlwaysOn) {
   const Verdict verdict = verdict_on(four_steps(
       [](MadeJob& j) { j.flag(true).times(2, synced).optimizer(); }, replicate_job(kReplicate)));
   expect_accused(verdict, VerdictKind::MoreThanOnce);
-  EXPECT_EQ(verdict.why, "set_requires_gradient_sync(True), train.py line 41");
+  expect_cause(verdict, Cause::GradientFlagOn, 41);
 }
 
 TEST(Verdict, AFlagOfReplicateOverDdpThatComesBehindForward) {
@@ -132,9 +132,7 @@ TEST(Verdict, AFlagOfReplicateOverDdpThatComesBehindForward) {
   const Verdict verdict = verdict_on(four_steps([&](MadeJob& j) { j.times(2, late).optimizer(); },
                                                 replicate_job("replicate over DDP")));
   expect_accused(verdict, VerdictKind::MoreThanOnce);
-  EXPECT_EQ(verdict.why,
-            "set_requires_gradient_sync(False) comes behind forward, train.py line 43");
-  EXPECT_EQ(verdict.change->line, 43);
+  expect_cause(verdict, Cause::GradientFlagBehindForward, 43);
 }
 
 TEST(Verdict, ReplicateThatIsToldNotToCommunicatesNothingAtAll) {
@@ -143,8 +141,7 @@ TEST(Verdict, ReplicateThatIsToldNotToCommunicatesNothingAtAll) {
       4, [](MadeJob& j) { j.times(2, [](MadeJob& k) { k.forward().backward(); }).optimizer(); });
   const Verdict verdict = verdict_on(job);
   expect_accused(verdict, VerdictKind::Never);
-  EXPECT_EQ(verdict.why,
-            "set_requires_gradient_sync(False) holds in every micro-batch, train.py line 41");
+  expect_cause(verdict, Cause::GradientFlagOff, 41);
 }
 
 void synced_first(MadeJob& job) {
@@ -154,9 +151,10 @@ void synced_first(MadeJob& job) {
 TEST(Verdict, ASynchronizationThatComesTooEarly) {
   const Verdict verdict = verdict_on(four_steps(synced_first));
   expect_accused(verdict, VerdictKind::TooEarly);
-  EXPECT_EQ(verdict.sentence, "the last 3 of 4 micro-batches never synchronize: ranks drift");
-  EXPECT_EQ(verdict.why, "no_sync encloses the last micro-batch of a step, train.py line 11");
-  EXPECT_EQ(verdict.change->what, "leave the last micro-batch of a step out of it");
+  EXPECT_EQ(verdict.numbers.behind_the_last, 3);
+  EXPECT_EQ(verdict.numbers.micro_batches, 4);
+  EXPECT_FALSE(verdict.numbers.are_kept_back);
+  expect_cause(verdict, Cause::NoSyncAroundAll, 11);
 }
 
 TEST(Verdict, FsdpWhoseFlagIsSwitchedOffTooEarly) {
@@ -170,10 +168,9 @@ TEST(Verdict, FsdpWhoseFlagIsSwitchedOffTooEarly) {
       },
       job));
   expect_accused(verdict, VerdictKind::TooEarly);
-  EXPECT_EQ(verdict.why,
-            "set_requires_gradient_sync(False) holds in the last micro-batch, train.py line 41");
-  EXPECT_EQ(verdict.sentence,
-            "the last 3 of 4 micro-batches never synchronize: their gradients come a step late");
+  expect_cause(verdict, Cause::GradientFlagOff, 41);
+  EXPECT_EQ(verdict.numbers.behind_the_last, 3);
+  EXPECT_TRUE(verdict.numbers.are_kept_back);
 }
 
 TEST(Verdict, WhatFullyShardDoesNotReduceItKeepsFromTheOptimizer) {
@@ -185,8 +182,7 @@ TEST(Verdict, WhatFullyShardDoesNotReduceItKeepsFromTheOptimizer) {
   };
   const Verdict never = verdict_on(four_steps(kept, job));
   expect_accused(never, VerdictKind::Never);
-  EXPECT_EQ(never.sentence,
-            "4 micro-batches, never synchronized: no gradient reaches the optimizer");
+  EXPECT_TRUE(never.numbers.are_kept_back);
   const Verdict some = verdict_on(four_steps(
       [&](MadeJob& j) {
         j.times(2, [](MadeJob& k) {
@@ -195,7 +191,8 @@ TEST(Verdict, WhatFullyShardDoesNotReduceItKeepsFromTheOptimizer) {
       },
       job));
   EXPECT_EQ(some.kind, VerdictKind::SomeStepsNever);
-  EXPECT_EQ(some.sentence, "4 of 12 steps never synchronize: their gradients come late");
+  EXPECT_EQ(some.numbers.steps, 4U);
+  EXPECT_TRUE(some.numbers.are_kept_back);
 }
 
 // Steps of so many micro-batches, each of which synchronizes.
@@ -208,9 +205,9 @@ TEST(Verdict, MicroBatchesWhoseNumberVaries) {
     synced_steps(j, {2, 1, 3, 1, 4, 1});
   }));
   EXPECT_EQ(verdict.kind, VerdictKind::OncePerStep) << "fewer than half";
-  EXPECT_EQ(verdict.sentence,
-            "synchronizes once per optimizer step, but more often in 11 of 23 steps");
-  EXPECT_EQ(verdict.why, "no no_sync was entered");
+  EXPECT_EQ(verdict.numbers.steps, 11U);
+  EXPECT_EQ(verdict.numbers.of_steps, 23U);
+  EXPECT_EQ(verdict.cause, Cause::NoNoSync);
   EXPECT_FALSE(verdict.fails);
   expect_accused(verdict_on(four_steps([](MadeJob& j) {
                    synced_steps(j, {1, 1, 2, 3, 4});
@@ -224,8 +221,8 @@ TEST(Verdict, FsdpWithoutNoSyncMayBeMeant) {
   job.reduction = "reduce_scatter";
   const Verdict verdict = verdict_on(four_steps(baseline, job));
   EXPECT_EQ(verdict.kind, VerdictKind::FsdpEveryMicroBatch);
-  EXPECT_EQ(verdict.sentence,
-            "FSDP without no_sync: 8 reduce-scatters per step, by choice or mistake");
+  EXPECT_EQ(verdict.numbers.reductions, 8);
+  EXPECT_TRUE(verdict.numbers.are_scatters);
   EXPECT_FALSE(verdict.fails);
 }
 
@@ -268,8 +265,7 @@ TEST(Verdict, FsdpWhoseFlagStaysOff) {
       },
       job));
   expect_accused(verdict, VerdictKind::Never);
-  EXPECT_THAT(verdict.why, HasSubstr("set_requires_gradient_sync(False)"));
-  EXPECT_EQ(verdict.change->line, 41);
+  expect_cause(verdict, Cause::GradientFlagOff, 41);
 }
 
 TEST(Verdict, SearchesForUnusedParametersAreToldBesideTheRest) {
@@ -278,8 +274,7 @@ TEST(Verdict, SearchesForUnusedParametersAreToldBesideTheRest) {
   ASSERT_THAT(verdicts, SizeIs(2));
   EXPECT_EQ(verdicts[0].kind, VerdictKind::OncePerStep);
   EXPECT_EQ(verdicts[1].kind, VerdictKind::UnusedParameters);
-  EXPECT_EQ(verdicts[1].sentence, "unused parameters searched in every step");
-  EXPECT_EQ(verdicts[1].change->line, 5);
+  expect_cause(verdicts[1], Cause::SearchesUnused, 5);
   EXPECT_FALSE(verdicts[1].fails);
   EXPECT_THAT(verdicts_on(MadeJob().wrap(1, "find_unused_parameters=false").times(4, proper)),
               SizeIs(1));
@@ -298,7 +293,7 @@ TEST(Verdict, BuffersOfEveryMicroBatchAreToldBesideTheRest) {
   ASSERT_THAT(verdicts, SizeIs(2));
   expect_accused(verdicts[0], VerdictKind::MoreThanOnce);
   EXPECT_EQ(verdicts[1].kind, VerdictKind::Buffers);
-  EXPECT_EQ(verdicts[1].sentence, "buffers broadcast in 4 micro-batches of a step (1 is enough)");
+  EXPECT_EQ(verdicts[1].numbers.synchronized, 4);
 }
 
 TEST(Verdict, OneProcessHasNothingToSynchronize) {
@@ -318,6 +313,50 @@ TEST(Verdict, KindsHaveNamesOfTheirOwn) {
     names.insert(name_of(static_cast<VerdictKind>(i)));
   }
   EXPECT_THAT(names, SizeIs(15));
+}
+
+// Every sentence: of each kind with two sets of numbers, and of each cause with its change.
+TEST(Verdict, EveryKindAndCauseHasItsSentence) {
+  std::vector<std::string> said;
+  const VerdictNumbers all{
+      .micro_batches = 4, .synchronized = 4, .behind_the_last = 3, .reductions = 1};
+  const VerdictNumbers some{.micro_batches = 4,
+                            .synchronized = 2,
+                            .behind_the_last = 1,
+                            .steps = 4,
+                            .of_steps = 12,
+                            .reductions = 8,
+                            .are_scatters = true,
+                            .are_kept_back = true,
+                            .models_are_known = false};
+  for (int kind = 0; kind <= static_cast<int>(VerdictKind::NotInFile); ++kind) {
+    const std::string once = told(static_cast<VerdictKind>(kind), all).sentence;
+    const std::string again = told(static_cast<VerdictKind>(kind), some).sentence;
+    said.push_back(once);
+    if (again != once) said.push_back(again);
+  }
+  said.push_back(told(VerdictKind::Never).sentence);
+  Event event;
+  event.file = "/home/someone/train.py";
+  event.line = 11;
+  std::set<std::string> names;
+  for (const CauseWords& words : all_cause_words()) {
+    names.insert(words.name);
+    event.name = words.cause == Cause::GradientFlagNotCalled ? kReplicate : kDdp;
+    EXPECT_EQ(cause_named(to_string(words.cause)), words.cause);
+    for (const bool other : {false, true}) {
+      if (other && words.other_change == nullptr) continue;
+      Verdict verdict = told(VerdictKind::MoreThanOnce, all);
+      explain(
+          verdict, words.cause,
+          {.at = &event, .which = "every micro-batch", .given = "GIVEN", .other_change = other});
+      said.push_back(verdict.why);
+      if (verdict.change) said.push_back("  " + change_text(*verdict.change));
+    }
+  }
+  EXPECT_EQ(names.size(), static_cast<std::size_t>(Cause::BetweenNotTold)) << "all but None";
+  EXPECT_EQ(cause_named("fate"), std::nullopt);
+  test::expect_phrases("watch/judge", said);
 }
 
 TEST(UsualStep, IsTheCommonOneWithTheCommonCollectives) {

@@ -1,0 +1,85 @@
+// What was seen that explains a verdict, one by one. Names and sentences: verdict_words.h.
+#pragma once
+
+#include <optional>
+#include <string>
+#include <string_view>
+
+namespace gradsync::watch {
+
+enum class Cause {
+  None,
+  // DDP and replicate() synchronize more often than once:
+  NoNoSync,
+  NoSyncAroundBackward,  // alone: forward decides
+  NoSyncOfAnotherModel,
+  ForwardOutsideNoSync,  // arms the backward that comes next, whichever that is of
+  SynchronizesUnderNoSync,
+  GradientFlagNotCalled,  // set_requires_gradient_sync(False)
+  GradientFlagOn,
+  GradientFlagBehindForward,
+  ShardsSaveMemory,  // FSDP's: by choice or mistake
+  ModelsNotKnown,    // they may be several models'
+  // Gradients that no micro-batch synchronizes:
+  NoSyncAroundForward,  // alone
+  NoSyncAroundAll,      // every micro-batch, or the last one
+  WrapperFlagOff,       // require_backward_grad_sync, without a no_sync
+  GradientFlagOff,
+  ArmedEarly,  // a pipeline's forward armed the backward of an earlier micro-batch
+  EarlierSynchronizes,
+  NoneHadSynchronized,
+  WrappersForwardNeverRan,
+  // Replicas of shards:
+  AllReduceFlagNotCalled,  // set_requires_all_reduce(False)
+  AllReduceFlagOn,
+  AllReduceFlagUndone,  // by set_requires_gradient_sync(True) behind it
+  AllReduceFlagOff,
+  Fsdp1AllReducesEach,
+  // Beside another verdict:
+  SearchesUnused,
+  EachForwardBroadcasts,
+  // Not recognised:
+  ModelsTakeTurns,
+  ProcessesWithoutGroup,
+  NcclWithoutSteps,
+  RepeatsClosure,
+  NoCollective,
+  CommHook,
+  AveragedByHand,
+  LastAveragedByHand,  // what the last micro-batches add
+  SomeAveragedByHand,  // in steps without a synchronization
+  UnwrappedAveragedByHand,
+  ReducesAlone,  // in a group of this rank
+  TrainApart,
+  LeftBehind,  // a backward, by the one that synchronizes
+  UnknownWrapper,
+  SharedMicroBatches,
+  OptimizerNotKnown,  // a model's own
+  GradientsRead,      // between micro-batches, and so on
+  ParametersChanged,
+  GradientsCleared,
+  GradientsChangedByHand,
+  RanksDisagree,
+  // No steps:
+  NoTorch,
+  // Not in a file that others wrote:
+  WorldSizeNotTold,
+  OptimizerNotTold,
+  BackwardNotTold,
+  WholeStepNotTold,
+  GroupsNotTold,
+  OrderNotTold,
+  HookNotTold,
+  OneModelNotTold,
+  OneModelOfStepsNotTold,
+  WhyNeverNotTold,
+  WhyNotTheLastNotTold,
+  ModelNotTold,
+  WrapNotTold,
+  BetweenNotTold,
+};
+
+std::string to_string(Cause cause);                       // "no_sync_around_backward"; not of None
+std::optional<Cause> cause_named(std::string_view name);  // nothing: there is no such cause
+
+}  // namespace gradsync::watch

@@ -1,0 +1,33 @@
+// The verdict on when a job as a whole synchronizes: rules in a fixed order, of which the first
+// that applies decides.
+//
+//   one of several processes   without a process group of c10d, or a file that names no ranks
+//   one process                nothing to synchronize
+//   no steps                   no optimizer stepped
+//   closures                   an optimizer that runs the model by itself
+//   not in the file            groups of collectives, or forwards that ran ahead
+//   unwrapped                  no step ran forward of a wrapped model
+//   no collective              not even those that wrap a model
+//   models take turns          as a pipeline's stages do
+//   left behind                a backward comes behind the one that synchronized
+//   never                      no step synchronizes
+//   too early                  the last micro-batches do not
+//   too often                  more micro-batches than one
+//   some steps never           or a hook that may reduce by itself
+//   once per step              good
+//
+// The order is the rule: what excuses a job comes before what accuses it, and a rule may take for
+// granted that those above it do not apply.
+#pragma once
+
+#include <vector>
+
+#include "harness/watch/judge/verdicts/verdict.h"
+
+namespace gradsync::watch {
+
+// Returns the verdict of the first rule that applies; arguments as judge()'s.
+Verdict first_verdict(const RankEvents& rank, const Steps& steps,
+                      const std::vector<StepCounts>& counts);
+
+}  // namespace gradsync::watch
