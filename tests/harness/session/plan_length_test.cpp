@@ -1,5 +1,6 @@
 // What is said of a plan's length before it starts, by runs that were made before.
 #include "harness/session/plan_length.h"
+#include "tests/harness/report/golden.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
@@ -62,39 +63,34 @@ std::string sentence(const json& source, const std::vector<EarlierRun>& runs) {
 }
 
 TEST(PlanLength, WithoutAnEarlierRunNothingIsSaidOfIt) {
-  EXPECT_EQ(sentence(plan_source({2}), {}),
-            "2 trials; how long they take is not known: no earlier run here had such steps");
+  test::expect_phrases("session", {sentence(plan_source({2}), {})});
 }
 
 TEST(PlanLength, TheSamePlanTakesAsLongAgain) {
   EarlierRun run = run_of(plan_source({2}), 5);
   run.elapsed_s = 130;
-  EXPECT_EQ(sentence(plan_source({2}), {run}),
-            "2 trials, about 2m10s: as long as the same plan took on 2026-01-02 "
-            "(results/runs/earlier)");
+  test::expect_phrases("session", {sentence(plan_source({2}), {run})});
 }
 
 TEST(PlanLength, OtherwiseItsStepsAreThoseSeen) {
   json more_steps = plan_source({2});
   more_steps["steps"] = 98;  // and 2 of warm-up
   // 100 x (1.25 + 1.125) + 5
-  EXPECT_EQ(sentence(more_steps, {run_of(plan_source({2}), 5)}),
-            "2 trials, about 4m03s: steps of 2 as in earlier runs here");
+  test::expect_phrases("session", {sentence(more_steps, {run_of(plan_source({2}), 5)})});
 }
 
 TEST(PlanLength, TheLawTellsWhatWasNotSeen) {
   const double steps_s = 10 * (law_s(2, 2) + law_s(2, 1) + law_s(16, 16) + law_s(16, 1));
   EXPECT_EQ(steps_s, 135);
-  EXPECT_EQ(sentence(plan_source({2, 16}), {run_of(plan_source({2, 4, 8}), 5)}),
-            "4 trials, about 2m20s: steps of 2 as in earlier runs here, of 2 by the law of those");
+  test::expect_phrases("session",
+                       {sentence(plan_source({2, 16}), {run_of(plan_source({2, 4, 8}), 5)})});
 }
 
 TEST(PlanLength, WhatNothingTellsIsNotCounted) {
   json source = plan_source({2});
   source["cells"]["model"] = {"mlp", "bert_tiny"};
   const std::string text = sentence(source, {run_of(plan_source({2}), 5)});
-  EXPECT_EQ(text,
-            "4 trials, more than 29s: steps of 2 as in earlier runs here; of 2 nothing is known");
+  test::expect_phrases("session", {text});
 }
 
 // A step of which micro-batches were passed over does not tell how long a whole one takes, nor the
