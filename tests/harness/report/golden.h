@@ -10,6 +10,8 @@
 #include <string>
 #include <vector>
 
+#include "tests/paths.h"
+
 namespace gradsync::test {
 
 // Expects `text` to be what the file at `path` holds. GRADSYNC_ACCEPT_GOLDEN=1 writes the file
@@ -33,7 +35,7 @@ inline std::vector<std::string> lines_of(std::istream&& in) {
 // running test, so that a sentence stands in that page alone. A test that asks twice has two
 // entries. GRADSYNC_ACCEPT_GOLDEN=1 writes the entry first.
 inline void expect_phrases(const std::string& room, const std::vector<std::string>& said) {
-  const std::string path = GRADSYNC_SOURCE_DIR "/tests/harness/" + room + "/golden/phrases.txt";
+  const std::string path = path_of("source") + "/tests/harness/" + room + "/golden/phrases.txt";
   const auto* test = testing::UnitTest::GetInstance()->current_test_info();
   std::string name = std::string("## ") + test->test_suite_name() + "." + test->name();
   static std::map<std::string, int> calls;
