@@ -172,7 +172,7 @@ struct TrainedSteps {
 };
 
 // Three micro-batches, with dropout where the model has it.
-TrainedSteps trained(const std::string& name, const CheckpointedUnits& units) {
+TrainedSteps trained_steps(const std::string& name, const CheckpointedUnits& units) {
   const auto model = find_model(name).make({});
   model->set_recomputation({units, {}});
   DataOptions data;
@@ -202,7 +202,7 @@ TrainedSteps trained(const std::string& name, const CheckpointedUnits& units) {
 class CheckpointedModels : public testing::TestWithParam<const char*> {};
 
 TEST_P(CheckpointedModels, TrainTheSameBitsInTheSameOrder) {
-  const TrainedSteps kept = trained(GetParam(), {});
+  const TrainedSteps kept = trained_steps(GetParam(), {});
   const int units = find_model(GetParam()).checkpointable_units;
   ASSERT_GE(units, 2);
   std::vector<CheckpointedUnits> all{{1, KeptOutputs::Attention}, {1, KeptOutputs::Matmul}};
@@ -210,7 +210,7 @@ TEST_P(CheckpointedModels, TrainTheSameBitsInTheSameOrder) {
   for (const CheckpointedUnits& checkpointed : all) {
     SCOPED_TRACE(testing::Message() << "every " << checkpointed.every << ", keeping "
                                     << static_cast<int>(checkpointed.kept));
-    const TrainedSteps again = trained(GetParam(), checkpointed);
+    const TrainedSteps again = trained_steps(GetParam(), checkpointed);
     EXPECT_EQ(again.ready, kept.ready);
     for (std::size_t i = 0; i < kept.losses.size(); ++i) {
       EXPECT_TRUE(again.losses[i].equal(kept.losses[i]));
