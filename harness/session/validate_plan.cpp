@@ -4,6 +4,7 @@
 
 #include "harness/base/errors.h"
 #include "harness/launch/topology.h"
+#include "harness/plan/known_options.h"
 #include "harness/session/paths.h"
 #include "harness/session/rank_program.h"
 
@@ -76,26 +77,25 @@ class Validation {
     require(model.chooses_attention || cell.attention == plan::Cell{}.attention, "cells.attention",
             fmt::format("\"{}\" for model '{}'", cell.attention, cell.model),
             "\"eager\", which it is by default: only a BERT attends in both ways");
+    if (model.compute == models::Compute::Paced) check_known_to_pace(cell);
     named("topology",
           [&] { return launch::read_topology(cell.topology, topologies_directory(), cell.scale); });
+  }
+
+  void check_known_to_pace(const plan::Cell& cell) const {
+    const auto unknown = plan::unknown_option(cell, plan::Prediction::Pace);
+    if (!unknown) return;
+    throw ConfigError(plan_.file, "cells." + unknown->option,
+                      fmt::format("{} for model '{}'", unknown->value.dump(), cell.model),
+                      fmt::format("{}: {}", unknown->usual.dump(),
+                                  unknown->because.empty() ? "a paced model does not re-enact it"
+                                                           : unknown->because));
   }
 
   void check_pace(const plan::Cell& cell, const ModelDescription& model) const {
     const bool paced = model.compute == models::Compute::Paced;
     require(paced || cell.scale == 1, "cells.model",
             fmt::format("'{}' with scale {}", cell.model, cell.scale), "a paced model or scale 1");
-    require(!paced || cell.fused_optimizer, "cells.fused_optimizer",
-            fmt::format("false for model '{}'", cell.model),
-            "true: a paced model has its optimizer's time in its profile");
-    require(!paced || !cell.optimizer_in_backward, "cells.optimizer_in_backward",
-            fmt::format("true for model '{}'", cell.model),
-            "false: a paced model has its optimizer's time in its profile");
-    require(!paced || cell.offload == "none", "cells.offload",
-            fmt::format("\"{}\" for model '{}'", cell.offload, cell.model),
-            "\"none\": what copies to the host and back take is not in a profile");
-    require(!paced || cell.autocast == "none", "cells.autocast",
-            fmt::format("\"{}\" for model '{}'", cell.autocast, cell.model),
-            "\"none\": a paced model takes the time of what its profile was recorded in");
     require(!paced || !use_.has_weights, "cells.model",
             fmt::format("'{}' with --weights", cell.model),
             "one that computes, or no --weights: a paced model has none");
@@ -138,10 +138,6 @@ class Validation {
     require(cell.activation_checkpointing <= units, "cells.activation_checkpointing", got,
             units == 0 ? "\"none\": it has no units that can run again in backward"
                        : fmt::format("at most \"every_{}\": it has so many units", units));
-    const bool paced = model.compute == models::Compute::Paced;
-    require(!paced || cell.selective_checkpointing == "none", "cells.selective_checkpointing",
-            fmt::format("\"{}\" for model '{}'", cell.selective_checkpointing, cell.model),
-            "\"none\": a paced layer that runs again takes the time of its whole forward");
     const bool replays = model.replays_memory && cell.scale == 1;
     require(!replays || cell.activation_checkpointing == 0, "cells.activation_checkpointing", got,
             "\"none\": at scale 1 a profile holds what was recorded: record the model with its "

@@ -226,6 +226,15 @@ TEST(ValidatePlan, APacedModelsOptimizerStepsAfterBackward) {
               HasSubstr("'cells.optimizer_in_backward': got true"));
 }
 
+TEST(ValidatePlan, APacedModelRefusesWhatItDoesNotKnow) {
+  EXPECT_EQ(refusal_of([](plan::Cell& cell) {
+              cell.model = "paced_bert_base_t4";
+              cell.sync_batch_norm = true;
+            }),
+            "p.json: field 'cells.sync_batch_norm': got true for model 'paced_bert_base_t4', "
+            "expected false: a paced model does not re-enact it");
+}
+
 TEST(ValidatePlan, TheUseDecidesToo) {
   plan::Plan plan = plan_of(cell_with([](plan::Cell&) {}));
   plan.window_rule = "as_published";
