@@ -20,6 +20,7 @@ from schemas import complaints, place_in
 LATER = {
     "account",
     "axes",
+    "cause",
     "flags",
     "models",
     "parts",
