@@ -162,8 +162,8 @@ class FullyShardTest(ProgramTest):
                 cell["reshard_after_forward"],
                 cell["reshard_after_backward"],
                 cell["strategy"] == "no_sync",
-                cell.get("activation_checkpointing", "none"),
-                UPDATES if "lora_rank" in cell else cell.get("frozen_units", 0),
+                cell["activation_checkpointing"],
+                UPDATES if cell["lora_rank"] else cell["frozen_units"],
             )
             moved = trial["ledger"]["per_step"]
             counts = {name: moved[name]["count"] for name in OPERATIONS}

@@ -72,7 +72,7 @@ class OptimizerTest(ProgramTest):
         outcome = self.run_plan(with_cells(QUICK, fused_optimizer=[True, False]))
         self.assertEqual(outcome.status, 0, outcome.err)
         fused, other = self.result()["cells"]
-        self.assertNotIn("fused_optimizer", fused["cell"])
+        self.assertIs(fused["cell"]["fused_optimizer"], True)
         self.assertIs(other["cell"]["fused_optimizer"], False)
         self.assertEqual(fused["collectives_per_step"], other["collectives_per_step"])
 

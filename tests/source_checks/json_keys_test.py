@@ -148,5 +148,23 @@ class JsonKeysTest(unittest.TestCase):
                 self.assertEqual(keys_in("harness/run/block.cpp", text), [])
 
 
+class FieldListsTest(unittest.TestCase):
+    """Two lists for one type break the rule of one definition, and readers with it."""
+
+    def test_a_type_has_one_list_of_fields(self):
+        lists = re.compile(r"\bfields_of\(const (\w+)\*\)\s*\{")
+        # A line of a file is a type of that file alone, in a namespace without a name.
+        names = [
+            name
+            for folder in ("harness", "models", "benchmarks")
+            for path in sorted((ROOT / folder).rglob("*"))
+            if path.suffix in {".h", ".cpp"}
+            for name in lists.findall(path.read_text())
+            if not name.endswith("Line")
+        ]
+        self.assertGreater(len(names), 50)
+        self.assertEqual({name for name in names if names.count(name) > 1}, set())
+
+
 if __name__ == "__main__":
     unittest.main()

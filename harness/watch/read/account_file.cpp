@@ -11,47 +11,6 @@
 #include "harness/watch/read/hook_lines.h"
 #include "harness/watch/read/process_files.h"
 
-namespace gradsync::account {
-
-constexpr auto fields_of(const Contribution*) {
-  return std::tuple{field("micro_batch", &Contribution::micro_batch).at_least(0),
-                    field("is_older", &Contribution::is_older),
-                    field("sketch", &Contribution::sketch)};
-}
-
-constexpr auto fields_of(const ParameterRecord*) {
-  return std::tuple{constant("kind", "parameter"),
-                    field("step", &ParameterRecord::step).at_least(0),
-                    field("optimizer", &ParameterRecord::optimizer).at_least(0),
-                    field("index", &ParameterRecord::index).at_least(0),
-                    field("name", &ParameterRecord::name),
-                    field("dtype", &ParameterRecord::dtype),
-                    field("elements", &ParameterRecord::elements).at_least(0),
-                    field("offset", &ParameterRecord::offset).at_least(0),
-                    field("length", &ParameterRecord::length).at_least(0),
-                    field("gradient", &ParameterRecord::gradient),
-                    field("value", &ParameterRecord::value),
-                    field("contributions", &ParameterRecord::contributions)};
-}
-
-constexpr auto fields_of(const AccountedStep*) {
-  return std::tuple{constant("kind", "step"),
-                    field("step", &AccountedStep::step).at_least(0),
-                    field("optimizer", &AccountedStep::optimizer).at_least(0),
-                    field("micro_batches", &AccountedStep::micro_batches).at_least(0),
-                    field("loss_scale", &AccountedStep::loss_scale),
-                    field("clippings", &AccountedStep::clippings).at_least(0),
-                    field("is_used", &AccountedStep::is_used),
-                    field("comm_hook", &AccountedStep::comm_hook).later(),
-                    field("tokens", &AccountedStep::tokens).later().or_null().at_least(0)};
-}
-
-void check_fields(const AccountedStep& step, const FieldCheck& check) {
-  check.that(step.loss_scale > 0, "loss_scale", "a number above 0");
-}
-
-}  // namespace gradsync::account
-
 namespace gradsync::watch {
 
 using account::AccountedStep;
@@ -62,6 +21,53 @@ using account::ParameterRecord;
 using nlohmann::json;
 
 namespace {
+
+// Lines of the file. They are types of their own, since ranks of ours write the same records with
+// other fields (harness/coordinate/rank_messages.cpp), and a type has one list.
+struct ContributionLine : account::Contribution {};
+
+struct ParameterLine : ParameterRecord {
+  std::vector<ContributionLine> lines;
+};
+
+struct AccountedStepLine : AccountedStep {};
+
+constexpr auto fields_of(const ContributionLine*) {
+  return std::tuple{field("micro_batch", &ContributionLine::micro_batch).at_least(0),
+                    field("is_older", &ContributionLine::is_older),
+                    field("sketch", &ContributionLine::sketch)};
+}
+
+constexpr auto fields_of(const ParameterLine*) {
+  return std::tuple{constant("kind", "parameter"),
+                    field("step", &ParameterLine::step).at_least(0),
+                    field("optimizer", &ParameterLine::optimizer).at_least(0),
+                    field("index", &ParameterLine::index).at_least(0),
+                    field("name", &ParameterLine::name),
+                    field("dtype", &ParameterLine::dtype),
+                    field("elements", &ParameterLine::elements).at_least(0),
+                    field("offset", &ParameterLine::offset).at_least(0),
+                    field("length", &ParameterLine::length).at_least(0),
+                    field("gradient", &ParameterLine::gradient),
+                    field("value", &ParameterLine::value),
+                    field("contributions", &ParameterLine::lines)};
+}
+
+constexpr auto fields_of(const AccountedStepLine*) {
+  return std::tuple{constant("kind", "step"),
+                    field("step", &AccountedStepLine::step).at_least(0),
+                    field("optimizer", &AccountedStepLine::optimizer).at_least(0),
+                    field("micro_batches", &AccountedStepLine::micro_batches).at_least(0),
+                    field("loss_scale", &AccountedStepLine::loss_scale),
+                    field("clippings", &AccountedStepLine::clippings).at_least(0),
+                    field("is_used", &AccountedStepLine::is_used),
+                    field("comm_hook", &AccountedStepLine::comm_hook).later(),
+                    field("tokens", &AccountedStepLine::tokens).later().or_null().at_least(0)};
+}
+
+void check_fields(const AccountedStepLine& step, const FieldCheck& check) {
+  check.that(step.loss_scale > 0, "loss_scale", "a number above 0");
+}
 
 struct StartLine {
   std::int64_t pid = 0;
@@ -89,9 +95,11 @@ void read_line(const json& line, const std::string& kind, const std::string& pla
     records.rank = rank;
     records.world_size = world_size;
   } else if (kind == "parameter") {
-    records.parameters.push_back(read_only_fields<ParameterRecord>(line, place));
+    auto parameter = read_only_fields<ParameterLine>(line, place);
+    parameter.contributions.assign(parameter.lines.begin(), parameter.lines.end());
+    records.parameters.push_back(std::move(parameter));
   } else if (kind == "step") {
-    records.steps.push_back(read_only_fields<AccountedStep>(line, place));
+    records.steps.push_back(read_only_fields<AccountedStepLine>(line, place));
   } else if (kind == "fault") {
     records.faults.push_back(read_only_fields<FaultLine>(line, place).sentence);
   } else {
