@@ -86,7 +86,6 @@ PASS = {
 
 # Of these, what needs no proof with every change: each is like another but for one thing.
 NIGHTLY = (
-    "test_method[3]",  # without a program it is a test of every change, too
     "test_two_ranks_and_their_peaks",
     "test_account[False]",
     "test_account_of_nothing",
