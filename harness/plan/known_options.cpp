@@ -25,12 +25,10 @@ bool is_known(const Axis& axis, const json& value, Prediction prediction) {
   return values.empty() || std::ranges::find(values, plain(value)) != values.end();
 }
 
-std::optional<UnknownOption> unknown(const Axis& axis, const json& cell, Prediction prediction) {
-  const json usual = default_of(axis);
-  const json value = cell.value(axis.name, usual);
+std::optional<UnknownOption> unknown(const Axis& axis, const json& value, Prediction prediction) {
   if (is_known(axis, value, prediction)) return std::nullopt;
   const auto because = axis.unknown_because.find(prediction);
-  return UnknownOption{axis.name, value, usual, prediction,
+  return UnknownOption{axis.name, value, default_of(axis), prediction,
                        because == axis.unknown_because.end() ? "" : because->second};
 }
 
@@ -53,7 +51,8 @@ bool stands_on_a_profile(Prediction prediction) {
 
 std::optional<UnknownOption> unknown_option(const json& cell, Prediction prediction) {
   for (const Axis& axis : axes()) {
-    if (auto found = unknown(axis, cell, prediction)) return found;
+    const json value = cell.value(axis.name, default_of(axis));
+    if (auto found = unknown(axis, value, prediction)) return found;
   }
   return std::nullopt;
 }
@@ -92,12 +91,13 @@ void refuse_unknown(const std::vector<std::string>& overrides, const std::vector
   const std::set<std::string> fields = fields_of(overrides);
   for (const Axis& axis : axes()) {
     if (!fields.contains(axis.name)) continue;
-    for (const json cell : cells) {
-      auto found = unknown(axis, cell, prediction);
-      if (axis.is_recorded && stands_on_a_profile(prediction)) {
-        found = UnknownOption{axis.name, cell.at(axis.name), json(), prediction,
-                              "the micro-batch is the one that was recorded"};
-      }
+    const bool is_of_profile = axis.is_recorded && stands_on_a_profile(prediction);
+    for (const Cell& cell : cells) {
+      const json value = axis.get(cell);
+      const auto found = is_of_profile
+                             ? UnknownOption{axis.name, value, json(), prediction,
+                                             "the micro-batch is the one that was recorded"}
+                             : unknown(axis, value, prediction);
       if (found) throw ConfigError(fmt::format("{}: {}", who, sentence(*found)));
     }
   }
