@@ -5,6 +5,7 @@
 #include <algorithm>
 
 #include "harness/launch/link_shape.h"
+#include "harness/memory/memory_prediction.h"
 #include "harness/plan/known_options.h"
 #include "harness/plan/strategies.h"
 
@@ -14,10 +15,6 @@ namespace {
 constexpr double kBitsPerByte = 8;
 constexpr std::int64_t kFloatBytes = 4;
 constexpr std::int64_t kHalfBytes = 2;
-
-std::int64_t element_bytes(const std::string& dtype) {
-  return dtype == "float32" ? kFloatBytes : kHalfBytes;
-}
 
 std::optional<Link> link_of(const std::optional<double>& bits_per_s,
                             const LinkConstants& constants) {
@@ -75,13 +72,13 @@ StepOptions options_of(const plan::Cell& cell) {
   StepOptions options;
   options.wrapper = cell.wrapper;
   options.syncs = plan::declared_syncs(cell.wrapper, cell.strategy, cell.accumulation_steps);
-  options.gradient_bytes = cell.wrapper == "fsdp"       ? element_bytes(cell.reduce_dtype)
+  options.gradient_bytes = cell.wrapper == "fsdp"       ? memory::element_bytes(cell.reduce_dtype)
                            : cell.compression == "none" ? kFloatBytes
                                                         : kHalfBytes;
   options.buckets = buckets_of(cell);
   options.copies_back = !cell.gradient_as_bucket_view;
   options.broadcasts_buffers = cell.broadcast_buffers;
-  options.parameter_bytes = element_bytes(cell.param_dtype);
+  options.parameter_bytes = memory::element_bytes(cell.param_dtype);
   options.reshards_after_forward = cell.reshard_after_forward;
   options.reshards_after_backward = cell.reshard_after_backward;
   options.prefetches = cell.prefetch;
