@@ -72,7 +72,7 @@ void add_list_command(CLI::App& app, ExitStatus&) {
       ->required()
       ->check(CLI::IsMember({"plans", "models", "topologies", "strategies", "options"}));
   auto as_json = std::make_shared<bool>(false);
-  command->add_flag("--json", *as_json, "Of options: print their part of plan.schema.json");
+  command->add_flag("--json", *as_json, "For options: print their part of plan.schema.json");
   command->callback([kind, as_json] {
     if (*as_json && *kind != "options") {
       throw ConfigError(fmt::format("--json: got {}, expected options", *kind));

@@ -3,8 +3,8 @@
 // are used: lists are templates.
 //
 //   constexpr auto fields_of(const Span*) {  // beside Span, in its namespace
-//     return std::tuple{GRADSYNC_FIELDS(Span, start_s, end_s), field("unit",
-//     &Span::unit).spared()};
+//     return std::tuple{GRADSYNC_FIELDS(Span, start_s, end_s),
+//                       field("unit", &Span::unit).spared()};
 //   }
 //   nlohmann::json out = write_fields(span);
 //   Span back = read_fields<Span>(out, "spans.json");
@@ -154,7 +154,7 @@ constexpr Field<Struct, Value> field(const char* name, Value Struct::*member) {
   return {name, member};
 }
 
-// Of members that the file names as the struct does: GRADSYNC_FIELDS(Span, start_s, end_s) is
+// Fields that have the names of their members: GRADSYNC_FIELDS(Span, start_s, end_s) makes
 // field("start_s", &Span::start_s), field("end_s", &Span::end_s).
 #define GRADSYNC_FIELDS(Type, ...) GRADSYNC_READ_64_TIMES(GRADSYNC_EACH_FIELD(, Type, __VA_ARGS__))
 #define GRADSYNC_LATER_FIELDS(Type, ...) \
