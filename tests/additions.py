@@ -1,10 +1,10 @@
 """Adds one of each thing that the suite has many of, in a copy of the tree, and uses them.
 
 What is one list each stays one list: tests/additions.json adds a strategy, a model, an option of
-cells, a field of plans, columns and a memory category, each in no more places than its "most". A
-place is a new file, or one text put before another that stands in its file once. The copy, in
-build/additions, is built; a plan that uses all of them must run well, and tables, csv, result.json
-and pictures must show them.
+cells, a field of plans, columns, a memory category and a wrapper of models, each in no more places
+than its "most". A place is a new file, or one text put before another that stands in its file once.
+The copy, in build/additions, is built; a plan that uses all of them must run well, and tables, csv,
+result.json and pictures must show them; and watch must see what a job does under the wrapper.
 
 usage: tests/additions.py      after harness/setup --tests
 Exit status: 0 all of it works, 1 something does not.
@@ -31,6 +31,7 @@ LIST = ROOT / "tests" / "additions.json"
 SCRATCH = ROOT / "build" / "additions"
 SOURCE = SCRATCH / "source"
 BUILD = SCRATCH / "build"
+VENV = ROOT / "build" / "deps" / "venv" / "bin"
 PLAN = {
     "schema": "gradsync.plan/1",
     "name": "added",
@@ -104,8 +105,10 @@ def add(addition):
         path.write_text(edit.done_to(text_of(path)))
 
 
-def call(*command):
-    return subprocess.run(command, capture_output=True, text=True, stdin=subprocess.DEVNULL)
+def call(*command, env=None):
+    return subprocess.run(
+        command, capture_output=True, text=True, stdin=subprocess.DEVNULL, env=env
+    )
 
 
 def build():
@@ -189,6 +192,24 @@ def complaints_of_predictions(program, place):
     return complaints
 
 
+def complaints_of_watch(program, place):
+    """Watches the job of the added wrapper, with and without no_sync, on two ranks."""
+    watch = SOURCE / "tests" / "harness" / "watch"
+    environment = os.environ | {"PYTHONPATH": f"{watch / 'jobs'}:{watch}", "OMP_NUM_THREADS": "1"}
+    torchrun = (VENV / "torchrun", "--nproc-per-node=2", "--no-python", VENV / "python")
+    job = ("-c", "import added_parallel; added_parallel.train()")
+    file = place / "watched.json"
+    complaints = []
+    for word, expected in (("at_once", "more_than_once"), ("deferred", "once_per_step")):
+        done = call(program, "watch", "--json", file, "--", *torchrun, *job, word, env=environment)
+        watched = json.loads(file.read_text()) if file.exists() else {}
+        seen = [verdict["kind"] for verdict in watched.get("verdicts", ())]
+        if seen != [expected] or watched["wrappers"] != ["AddedParallel"]:
+            complaints.append(f"watch says {seen} of {word}, not {expected}: {done.stderr[-2000:]}")
+        file.unlink(missing_ok=True)
+    return complaints
+
+
 def main():
     additions = read_list()
     found = [problem for addition in additions for problem in problems(addition)]
@@ -202,6 +223,7 @@ def main():
         with tempfile.TemporaryDirectory(prefix="gradsync_additions_") as place:
             found = complaints_of_a_run(BUILD / "gradsync", Path(place) / "run")
             found += complaints_of_predictions(BUILD / "gradsync", Path(place))
+            found += complaints_of_watch(BUILD / "gradsync", Path(place))
     for problem in found:
         print(f"additions: {problem}", file=sys.stderr)
     for addition in additions:

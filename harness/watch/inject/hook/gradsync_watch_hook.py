@@ -123,17 +123,17 @@ def watch_comm_hook(cls):
     cls.register_comm_hook = register_comm_hook
 
 
-def watch_ddp(module):
-    cls = module.DistributedDataParallel
-    name = "DistributedDataParallel"
-    watch_init(cls, name)
-    cls.forward = watching_forward(cls.forward, name, is_ddp_unsynced)
+def watch_wrapper(wrapper, module):
+    """A wrapper that is a class with a forward and a no_sync() of its own."""
+    cls = getattr(module, wrapper.cls)
+    watch_init(cls, wrapper.name)
+    cls.forward = watching_forward(cls.forward, wrapper.name, wrapper.is_unsynced)
     watch_no_sync(cls)
-    watch_comm_hook(cls)
 
 
-def is_ddp_unsynced(model):
-    return not model.require_backward_grad_sync
+def watch_ddp(module):
+    watch_wrapper(models.WRAPPERS[models.DDP], module)
+    watch_comm_hook(module.DistributedDataParallel)
 
 
 def watch_compiled(module):
@@ -147,17 +147,7 @@ def watch_compiled(module):
         return inside if ddp and isinstance(inside, ddp.DistributedDataParallel) else None
 
     cls = module.OptimizedModule
-    name = "DistributedDataParallel"
-    cls.__call__ = watching_forward(cls.__call__, name, is_ddp_unsynced, ddp_in)
-
-
-def watch_fsdp(module):
-    cls = module.FullyShardedDataParallel
-    name = "FullyShardedDataParallel"
-    watch_init(cls, name)
-    # FSDP reads its flag in backward.
-    cls.forward = watching_forward(cls.forward, name, lambda model: False)
-    watch_no_sync(cls)
+    cls.__call__ = watching_forward(cls.__call__, models.DDP, models.is_ddp_unsynced, ddp_in)
 
 
 def watch_wrapping(module, name):
@@ -370,6 +360,10 @@ def flush_at_end_of_workers(module):
 
 
 WATCHED = {
+    wrapper.module: functools.partial(watch_wrapper, wrapper)
+    for wrapper in models.WRAPPERS.values()
+    if wrapper.is_unsynced
+} | {
     "multiprocessing.util": flush_at_end_of_workers,
     "torch._dynamo.eval_frame": watch_compiled,
     "torch.amp.grad_scaler": watch_grad_scaler,
@@ -381,7 +375,6 @@ WATCHED = {
     "torch.distributed.distributed_c10d": watch_collectives,
     "torch.distributed.fsdp._fully_shard._fsdp_state": watch_fsdp_state,
     "torch.distributed.fsdp._fully_shard._fully_shard": watch_fully_shard,
-    "torch.distributed.fsdp.fully_sharded_data_parallel": watch_fsdp,
     "torch.nn.modules.module": watch_modules,
     "torch.nn.parallel.distributed": watch_ddp,
     "torch.nn.utils.clip_grad": watch_clipping,

@@ -209,14 +209,20 @@ def held_by_flat(handles):
     return held | {"gathered_bytes": gathered}
 
 
+def is_ddp_unsynced(model):
+    return not model.require_backward_grad_sync
+
+
 # What is told of the models of one wrapper: `cls` of `module` is what they are, `options` those of
 # their attributes that are told, is_whole whether each rank has all of one, `groups` yields those
 # that a model knows once it is wrapped, and `see` tells in its first forward what is known only
-# then. What verdicts make of it stands in preload/wrappers.h.
+# then. A class with a forward and a no_sync() of its own says by `is_unsynced` whether no_sync()
+# holds in a forward; None of one that has its own functions in gradsync_watch_hook.py. What
+# verdicts make of it stands in preload/wrappers.h.
 Wrapper = collections.namedtuple(
     "Wrapper",
-    "name module cls options is_whole groups see",
-    defaults=((), False, lambda model: (), None),
+    "name module cls options is_whole groups see is_unsynced",
+    defaults=((), False, lambda model: (), None, None),
 )
 DDP_OPTIONS = (
     "find_unused_parameters",
@@ -232,15 +238,23 @@ REPLICATE_MODULE = "torch.distributed._composable.replicate_with_fsdp"
 WRAPPERS = {
     wrapper.name: wrapper
     for wrapper in (
-        Wrapper(DDP, "torch.nn.parallel.distributed", DDP, DDP_OPTIONS, True, groups_of_ddp),
+        Wrapper(
+            DDP,
+            "torch.nn.parallel.distributed",
+            DDP,
+            options=DDP_OPTIONS,
+            is_whole=True,
+            groups=groups_of_ddp,
+            is_unsynced=is_ddp_unsynced,
+        ),
         Wrapper(
             FSDP1,
             FSDP1_MODULE,
             FSDP1,
-            ("sharding_strategy",),
-            False,
-            groups_of_flat,
-            see_flat_shards,
+            options=("sharding_strategy",),
+            groups=groups_of_flat,
+            see=see_flat_shards,
+            is_unsynced=lambda model: False,  # it reads its flag in backward
         ),
         Wrapper("fully_shard", FULLY_SHARD_MODULE, "FSDPModule", see=see_shards),
         Wrapper("replicate", REPLICATE_MODULE, "ReplicateModule", see=see_shards),

@@ -1,8 +1,8 @@
 // The wrappers that are told apart, a row each: verdicts read what a row says and compare no names.
 // Compiled into the job as well: it needs nothing of the rest.
 //
-// Another wrapper is a row here, an adapter in hook/gradsync_watch_hook.py, and a job of its own
-// among tests/harness/watch/jobs/.
+// Another wrapper is a row here, one of WRAPPERS in hook/gradsync_watch_models.py, and a job of its
+// own among tests/harness/watch/jobs/.
 #pragma once
 
 #include <string_view>
