@@ -1,4 +1,4 @@
-"""Draws how often the gate and today's habits flag a build: power_curve.py FILE.
+"""Draws how often the gate flags a build: power_curve.py FILE.
 
 FILE is the error_rates.json of a folder of stored turns, or of `gradsync gate --selftest`; the
 picture goes beside it. Computes no statistic of its own: every point and interval is in the file.
@@ -7,7 +7,6 @@ picture goes beside it. Computes no statistic of its own: every point and interv
 from __future__ import annotations
 
 import sys
-import textwrap
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -19,7 +18,7 @@ from run_data import DataError, load
 
 SCHEMA = "gradsync.gate_error_rates/2"
 GATE_COLOUR = "#0072B2"
-LOOKS = [(GATE_COLOUR, "o"), ("#D55E00", "s"), ("#E69F00", "^"), ("#CC79A7", "v")]
+LOOK = {"color": GATE_COLOUR, "marker": "o", "linewidth": 2}
 VERDICTS = {
     "regression": GATE_COLOUR,  # the share that the gate's line shows
     "undecided": "#F0E442",
@@ -28,8 +27,6 @@ VERDICTS = {
 }
 BAR = 0.7  # of the room that one share of extra work has
 ABOVE = 1.06  # all shares: where a dotted line says what it is
-ALARM_COLUMNS = 100  # of the lines below the curves
-SPREAD = 0.0012  # between markers of one extra work, so that their intervals can be told apart
 
 Replay = dict[str, Any]
 
@@ -48,25 +45,10 @@ def shown(rates: dict[str, Any]) -> list[Replay]:
     return sorted(with_gates, key=lambda replay: replay["extra_work"])
 
 
-def flagged(replay: Replay) -> list[dict[str, Any]]:
-    """Who flags the row with extra work, or without any who flags any row."""
-    return replay["found"] or replay["false_alarms"]
-
-
-def _draw_line(
-    axes: Any, replays: list[Replay], rates: list[Any], shift: float, look: dict
-) -> None:
-    places = [replay["extra_work"] + shift for replay in replays]
-    axes.plot(places, [rate["rate"] for rate in rates], **look)
-    for place, rate in zip(places, rates, strict=True):
-        if rate["ci95"] is not None:
-            axes.plot([place, place], rate["ci95"], color=look["color"], linewidth=1)
-
-
-def _look(number: int) -> dict[str, Any]:
-    """How the gate is drawn (0), and the habits after it."""
-    colour, marker = LOOKS[number]
-    return {"color": colour, "marker": marker, "linewidth": 2 if number == 0 else 1}
+def flagged(replay: Replay) -> dict[str, Any]:
+    """How often the gate flags the row with extra work, or without any flags any row. Files of
+    earlier versions have others in these lists, behind the gate."""
+    return (replay["found"] or replay["false_alarms"])[0]["gates"]
 
 
 def _work_labels(replays: list[Replay]) -> list[str]:
@@ -74,22 +56,22 @@ def _work_labels(replays: list[Replay]) -> list[str]:
 
 
 def _draw_power(axes: Any, rates: dict[str, Any], replays: list[Replay]) -> None:
-    flaggers = len(flagged(replays[0]))
-    for number in range(flaggers):
-        shift = SPREAD * (number - (flaggers - 1) / 2)
-        shares = [flagged(replay)[number]["gates"] for replay in replays]
-        _draw_line(axes, replays, shares, shift, {**_look(number), "markersize": 4})
+    places = [replay["extra_work"] for replay in replays]
+    axes.plot(places, [flagged(replay)["rate"] for replay in replays], markersize=4, **LOOK)
+    for place, replay in zip(places, replays, strict=True):
+        if flagged(replay)["ci95"] is not None:
+            axes.plot([place, place], flagged(replay)["ci95"], color=GATE_COLOUR, linewidth=1)
     settings = rates["settings"]
     for name, words in (("margin", "margin"), ("smallest_effect", "smallest effect")):
         axes.axvline(settings[name], color=style.GREY, linewidth=0.8, linestyle=":")
         text = {"xytext": (3, 0), "textcoords": "offset points", "fontsize": 7, "va": "center"}
         axes.annotate(words, (settings[name], ABOVE), color=style.GREY, **text)
-    axes.set_xticks([replay["extra_work"] for replay in replays], _work_labels(replays))
+    axes.set_xticks(places, _work_labels(replays))
     axes.set_xlabel("extra work in one row; 0 %: in none")
     axes.set_ylabel("share of gates that flag it")
     axes.set_ylim(-0.02, 1.1)
     axes.grid(axis="y")
-    axes.set_title("Who flags it (0 %: any row)")
+    axes.set_title("Is it flagged (0 %: any row)")
 
 
 def _draw_verdicts(axes: Any, replays: list[Replay]) -> None:
@@ -119,14 +101,13 @@ def _gates_words(replays: list[Replay]) -> str:
     return f"{numbers} gate{'' if counts[-1] == 1 else 's'}"
 
 
-def false_alarm_words(replays: list[Replay]) -> list[str]:
-    """Lines: how often each flagged gates without any extra work; none where there were none."""
+def false_alarm_words(replays: list[Replay]) -> str:
+    """Says how often gates without any extra work were flagged; "" where there were none."""
     nothing = [replay for replay in replays if replay["extra_work"] == 0]
     if not nothing:
-        return []
-    each = [f"{by['by']} {_interval_words(by['gates'])}" for by in nothing[0]["false_alarms"]]
-    words = f"Flagged without extra work ({_gates_words(nothing)}): " + ", ".join(each)
-    return textwrap.wrap(words, ALARM_COLUMNS)
+        return ""
+    rate = _interval_words(flagged(nothing[0]))
+    return f"Flagged without extra work ({_gates_words(nothing)}): {rate}"
 
 
 def draw(rates: dict[str, Any]) -> Any:
@@ -135,14 +116,11 @@ def draw(rates: dict[str, Any]) -> Any:
     figure, axes = style.plt.subplots(1, 2, figsize=(10.4, 4.8), width_ratios=(3, 2))
     _draw_power(axes[0], rates, replays)
     _draw_verdicts(axes[1], replays)
-    entries: list[Any] = [
-        Line2D([], [], label=by["by"], **_look(number))
-        for number, by in enumerate(flagged(replays[0]))
-    ]
+    entries: list[Any] = [Line2D([], [], label="gate", **LOOK)]
     entries += [Patch(color=colour, label=verdict) for verdict, colour in VERDICTS.items()]
     # Below the axes: inside of them every place is where some curve may be.
     place = {"transform": axes[0].transAxes, "ha": "center", "va": "top", "fontsize": 7}
-    axes[0].text(0.5, -0.18, "\n".join(false_alarm_words(replays)), **place)
+    axes[0].text(0.5, -0.18, false_alarm_words(replays), **place)
     title = f"Error rates of the gate: {rates['name']}\n"
     title += (
         f"95 % intervals over gates, {_gates_words(replays)} of each; no start in two of a rate"

@@ -9,7 +9,6 @@
 #include <functional>
 
 #include "harness/base/errors.h"
-#include "harness/gate/habits.h"
 #include "harness/gate/traces.h"
 #include "harness/stats/error_rates.h"
 #include "harness/stats/sample.h"
@@ -29,7 +28,6 @@ constexpr std::array kVerdicts = {Verdict::Regression, Verdict::Pass, Verdict::U
                                   Verdict::Unfit};
 
 using OfGate = std::function<bool(const GateOutcome&)>;
-using OfRow = std::function<bool(const GateOutcome&, std::size_t row)>;
 using Shares = std::vector<double>;  // by gate
 
 Shares shares_of(const Replay& replay, const OfGate& holds) {
@@ -41,38 +39,21 @@ Shares shares_of(const Replay& replay, const OfGate& holds) {
   return shares;
 }
 
-// Who flags a row, and whether it does.
-struct Flagger {
-  std::string name;
-  OfRow flags;
-};
-
-// The gate itself, then the habits.
-std::vector<Flagger> flaggers() {
-  std::vector<Flagger> all{{"gate", [](const GateOutcome& gate, std::size_t row) {
-                              return gate.rows[row] == Verdict::Regression;
-                            }}};
-  for (std::size_t i = 0; i < habits().size(); ++i) {
-    all.push_back({habits()[i].name, [i](const GateOutcome& gate, std::size_t row) -> bool {
-                     return gate.habits[i][row];
-                   }});
-  }
-  return all;
+bool flags(const GateOutcome& gate, std::size_t row) {
+  return gate.rows[row] == Verdict::Regression;
 }
 
 // Whether any row is flagged that is the same in both: of all, or of all but the slowed one.
-OfGate false_alarm(const OfRow& flags) {
-  return [flags](const GateOutcome& gate) {
-    for (std::size_t row = 0; row < gate.rows.size(); ++row) {
-      if (row != gate.slowed_row && flags(gate, row)) return true;
-    }
-    return false;
-  };
+bool is_false_alarm(const GateOutcome& gate) {
+  for (std::size_t row = 0; row < gate.rows.size(); ++row) {
+    if (row != gate.slowed_row && flags(gate, row)) return true;
+  }
+  return false;
 }
 
 // Whether the slowed row is flagged.
-OfGate find(const OfRow& flags) {
-  return [flags](const GateOutcome& gate) { return flags(gate, gate.slowed_row.value()); };
+bool is_found(const GateOutcome& gate) {
+  return flags(gate, gate.slowed_row.value());
 }
 
 // Of the gate, or of its slowed row where it has one.
@@ -93,12 +74,9 @@ json rate_json(const Shares& shares) {
           {"shares", shares}};
 }
 
-json flagged_json(const Replay& replay, OfGate (*when)(const OfRow&)) {
-  json flagged = json::array();
-  for (const Flagger& by : flaggers()) {
-    flagged.push_back({{"by", by.name}, {"gates", rate_json(shares_of(replay, when(by.flags)))}});
-  }
-  return flagged;
+// A list, since older files have others there beside the gate.
+json flagged_json(const Replay& replay, const OfGate& holds) {
+  return json::array({{{"by", "gate"}, {"gates", rate_json(shares_of(replay, holds))}}});
 }
 
 // By look: the share of gates that had found the slowed row by then, before its confirmation.
@@ -107,7 +85,7 @@ json found_json(const Replay& replay, const std::vector<Look>& looks) {
   for (const Look& look : looks) {
     const Shares shares = shares_of(replay, [&](const GateOutcome& gate) {
       const std::size_t row = gate.slowed_row.value();
-      return gate.rows[row] == Verdict::Regression && gate.turns[row] <= look.turns;
+      return flags(gate, row) && gate.turns[row] <= look.turns;
     });
     found.push_back({{"turns", look.turns}, {"gates", rate_json(shares)}});
   }
@@ -125,8 +103,8 @@ json to_json(const Replay& replay, const std::vector<Look>& looks) {
           {"starts", replay.starts},
           {"gates", replay.gates.size()},
           {"outcomes_of_a_gate", replay.gates.empty() ? 0 : replay.gates.front().size()},
-          {"false_alarms", flagged_json(replay, false_alarm)},
-          {"found", is_relabelled ? json(nullptr) : flagged_json(replay, find)},
+          {"false_alarms", flagged_json(replay, is_false_alarm)},
+          {"found", is_relabelled ? json(nullptr) : flagged_json(replay, is_found)},
           {"found_within", is_relabelled ? json(nullptr) : found_json(replay, looks)},
           {"verdicts", verdicts}};
 }
@@ -151,8 +129,7 @@ std::string percent(const Shares& shares) {
 std::string table(const ErrorRates& rates, Composition composition) {
   const bool is_relabelled = composition == Composition::Relabelled;
   std::vector<text::TextTable::Column> columns = {
-      {"extra work"}, {"gates"}, {is_relabelled ? "labellings" : "slowed rows"}};
-  for (const Flagger& by : flaggers()) columns.push_back({by.name});
+      {"extra work"}, {"gates"}, {is_relabelled ? "labellings" : "slowed rows"}, {"gate"}};
   for (const Verdict verdict : kVerdicts) columns.push_back({to_string(verdict)});
   if (!is_relabelled) columns.push_back({"other rows flagged"});
   text::TextTable text(columns);
@@ -163,16 +140,11 @@ std::string table(const ErrorRates& rates, Composition composition) {
     std::vector<std::string> cells = {fmt::format("{:g} %", 100 * replay.extra_work),
                                       fmt::format("{}", replay.gates.size()),
                                       fmt::format("{}", replay.gates.front().size())};
-    for (const Flagger& by : flaggers()) {
-      const OfGate counts = is_relabelled ? false_alarm(by.flags) : find(by.flags);
-      cells.push_back(percent(shares_of(replay, counts)));
-    }
+    cells.push_back(percent(shares_of(replay, is_relabelled ? is_false_alarm : is_found)));
     for (const Verdict verdict : kVerdicts) {
       cells.push_back(percent(shares_of(replay, says(verdict))));
     }
-    if (!is_relabelled) {
-      cells.push_back(percent(shares_of(replay, false_alarm(flaggers().front().flags))));
-    }
+    if (!is_relabelled) cells.push_back(percent(shares_of(replay, is_false_alarm)));
     text.add_row(cells);
   }
   return has_gates ? text.to_markdown() : "";
@@ -252,8 +224,9 @@ std::string error_rate_tables(const ErrorRates& rates) {
     const std::string lines = table(rates, composition);
     if (!lines.empty()) text += fmt::format("{}:\n\n{}\n", title, lines);
   };
-  add("Gates without extra work, and who flags any row of them", Composition::Relabelled);
-  add("Gates with extra work in one row, and who finds it; what the gate says of that row",
+  add("Gates without extra work, and how often any row of them is flagged",
+      Composition::Relabelled);
+  add("Gates with extra work in one row, and how often it is found; what is said of that row",
       Composition::OneRowSlowed);
   return text + fmt::format("The control is slower than the baseline, over {}, by: {}; {}.\n",
                             text::counted(rates.control.starts, "start", "starts"),

@@ -1,4 +1,4 @@
-// Error rates as tables and as data: how often the gate and the habits flag, by extra work.
+// Error rates as tables and as data: how often the gate flags, by extra work.
 //
 // Without extra work a gate alarms where any of its rows is flagged, also where its own verdict is
 // "unfit" because of another row. With extra work in one row, power is the share of gates in which

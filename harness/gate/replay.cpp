@@ -6,7 +6,6 @@
 #include <utility>
 
 #include "harness/base/errors.h"
-#include "harness/gate/habits.h"
 #include "harness/gate/row_decision.h"
 
 namespace gradsync::gate {
@@ -82,11 +81,6 @@ GateOutcome replay(const TurnFamily& gate, const Settings& settings) {
   for (const RowDecision& row : decision.rows) {
     outcome.rows.push_back(row.verdict);
     outcome.turns.push_back(row.turns);
-  }
-  const HabitTerms terms = habit_terms(settings, gate.rows.size());
-  for (const Habit& habit : habits()) {
-    std::vector<bool>& flags = outcome.habits.emplace_back();
-    for (const RowTurns& row : looked_at) flags.push_back(habit.flags(row, terms));
   }
   return outcome;
 }

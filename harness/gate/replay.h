@@ -1,4 +1,4 @@
-// The gate's own error rates: its decision on gates whose answer is known, and that of the habits.
+// The gate's own error rates: its decision on gates whose answer is known.
 //
 // The candidate of a stored gate is the baseline build with a known share of real work added, or
 // with none. A gate takes starts of its own, so that gates are independent of each other and the
@@ -33,14 +33,12 @@ struct GateOutcome {
   Verdict verdict = Verdict::Undecided;
   std::vector<Verdict> rows;
   std::vector<int> turns;                 // by row: looked at before it was closed
-  std::vector<std::vector<bool>> habits;  // by habit, in the order of habits(): the rows it flags
   std::optional<std::size_t> slowed_row;  // the only one with extra work
 };
 
-// Returns what the gate decides on these turns, and each habit. The turns up to the last look are
-// what it may look at; a row that is found slower is confirmed in those that follow. Habits see the
-// turns of the looks, of every row, since none of them ends early.
-// Errors: InternalError where a row has not the turns of all looks and of a confirmation.
+// Returns what the gate decides on these turns. Those up to the last look are what it may look at;
+// a row that is found slower is confirmed in those that follow. Errors: InternalError where a row
+// has not the turns of all looks and of a confirmation.
 GateOutcome replay(const TurnFamily& gate, const Settings& settings);
 
 // Returns the gate with the arms of every start called by roles that are drawn as a gate draws

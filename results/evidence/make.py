@@ -3,13 +3,13 @@
 
     results/evidence/make.py text [ITEM]...        writes the pages from what is stored
     results/evidence/make.py again [ITEM]...       makes again what comes out alike on every machine
-                                                   (external, full_size, releases, second_opinion),
-                                                   an hour or more; exit status 1 where it is not
-                                                   as it is stored
+                                                   (external, full_size, gate_habits, releases,
+                                                   second_opinion), an hour or more; exit status 1
+                                                   where it is not as it is stored
     results/evidence/make.py ITEM STEP [WORD]...   runs a step; its module says what it takes
 
-ITEM is a folder here: advise, external, full_size, held_out, peers, published, releases or
-second_opinion.
+ITEM is a folder here: advise, external, full_size, gate_habits, held_out, peers, published,
+releases or second_opinion.
 """
 
 import importlib
@@ -25,13 +25,14 @@ NAMES = (
     "advise",
     "external",
     "full_size",
+    "gate_habits",
     "held_out",
     "peers",
     "published",
     "releases",
     "second_opinion",
 )
-AGAIN = ("external", "full_size", "releases", "second_opinion")
+AGAIN = ("external", "full_size", "gate_habits", "releases", "second_opinion")
 
 
 def item(name):

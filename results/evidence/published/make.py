@@ -171,7 +171,7 @@ class Stored:
         sys.exit(f"made by {self.made}; what is written from its data is its text alone")
 
     def text_of(self, _, __):
-        return self.text(*(json.loads((ROOT / file).read_text()) for file in self.files))
+        return self.text(*(stored.read(ROOT / file) for file in self.files))
 
 
 def gate_folder(name):
@@ -182,7 +182,11 @@ def gate_folder(name):
 
 COMPARE, HERE = "benchmarks/peers/compare", "results/evidence/peers"
 OF_PEERS = ("results/evidence/make.py", "peers")
-GATES = ("results/gate/quiet_drawn/error_rates.json", "results/gate/loaded/error_rates.json")
+GATES = (
+    "results/gate/quiet_drawn/error_rates.json",
+    "results/gate/loaded/error_rates.json",
+    "results/evidence/gate_habits/rates.json",
+)
 FIGURES = {
     "slowdown_table": Run(("run", "slowdown_table"), "README.md", texts.slowdown_table),
     "memory_sweep": Run(

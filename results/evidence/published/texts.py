@@ -276,8 +276,9 @@ def replays_of(rates):
     return without, [r for r in rates["replays"] if r["extra_work"] > 0 and r["gates"] > 0]
 
 
-def rates_by_name(entries):
-    return {entry["by"]: percent(entry["gates"]) for entry in entries}
+def flagged_by_gate(replay):
+    """Of rows without extra work."""
+    return percent(replay["false_alarms"][0]["gates"])
 
 
 def control_sentence(control):
@@ -305,30 +306,26 @@ def gate_folder(rates):
         f"gate passes {percent(without['verdicts']['pass'])}, and is undecided in "
         f"{percent(without['verdicts']['undecided'])}. {control_sentence(rates['control'])}"
     )
-    names = [entry["by"] for entry in without["false_alarms"]]
-    alarms = rates_by_name(without["false_alarms"])
-    rows = [["extra work, in one row", "gates", *names, "of them passed", "another row flagged"]]
-    rows.append(["none: anything flagged", str(without["gates"]), *(alarms[n] for n in names)])
-    rows[-1] += ["-", "-"]
+    rows = [["extra work, in one row", "gates", "flagged", "passed", "another row flagged"]]
+    rows.append(["none", str(without["gates"]), flagged_by_gate(without), "-", "-"])
     for replay in slowed:
-        found = rates_by_name(replay["found"])
-        row = [f"{100 * replay['extra_work']:g} %: found", str(replay["gates"])]
-        row += [found[name] for name in names]
-        row += [percent(replay["verdicts"]["pass"]), percent(replay["false_alarms"][0]["gates"])]
-        rows.append(row)
+        row = [f"{100 * replay['extra_work']:g} %", str(replay["gates"])]
+        row += [percent(replay["found"][0]["gates"]), percent(replay["verdicts"]["pass"])]
+        rows.append([*row, flagged_by_gate(replay)])
     return page(wrapped(first), summary.markdown(rows))
 
 
-def gate_rates(quiet, loaded):
+def gate_rates(quiet, loaded, habits):
     """What the gate's page says of its rates."""
 
     def alarms(rates, where):
         replay, _ = replays_of(rates)
-        flagged = {entry["by"]: entry["gates"] for entry in replay["false_alarms"]}
+        without = next(rate for rate in habits[rates["name"]] if rate["extra_work"] == 0)
+        by_name = {entry["by"]: entry["gates"] for entry in without["flagged"]}
         return (
             f"{where}, a gate of two equal builds flags something in "
-            f"{percent(flagged['gate'])} ({gates_and_starts(replay)}; a fixed threshold at the "
-            f"margin: {percent(flagged['fixed threshold'])})."
+            f"{flagged_by_gate(replay)} ({gates_and_starts(replay)}; a fixed threshold at the "
+            f"margin: {percent(by_name['fixed threshold'])})."
         )
 
     _, slowed = replays_of(quiet)
