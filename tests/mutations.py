@@ -18,7 +18,6 @@ import hashlib
 import itertools
 import json
 import os
-import shlex
 import subprocess
 import sys
 from dataclasses import astuple, dataclass
@@ -98,10 +97,11 @@ def copy_tree(place):
             path.unlink()
 
 
-def quiet(*command):
+def quiet(*command, env=None):
     """Returns (succeeded, output)."""
     done = subprocess.run(
         command,
+        env=env,
         stdin=subprocess.DEVNULL,
         stdout=subprocess.PIPE,
         stderr=subprocess.STDOUT,
@@ -110,24 +110,17 @@ def quiet(*command):
     return done.returncode == 0, done.stdout
 
 
-def configure():
-    env = shlex.split((ROOT / "build" / "deps" / "env").read_text())
-    definitions = [f"-D{setting}" for setting in env]
-    return quiet(
-        "cmake", "-S", str(SOURCE), "-B", str(BUILD), "-G", "Ninja",
-        "-DCMAKE_BUILD_TYPE=Release", *definitions,
-    )  # fmt: skip
+def build(*targets):
+    """Configures and builds; what is restored after a mutation comes from a compiler cache."""
+    places = {"BUILD_DEPS": ROOT / "build" / "deps", "BUILD_FOLDER": BUILD}
+    environment = os.environ | {name: str(path) for name, path in places.items()}
+    return quiet(SOURCE / "harness/cmake/build", "mutations", *targets, env=environment)
 
 
-def is_target(test):
+def build_test(test):
     """A Python test has no target: nothing is built for it."""
-    return quiet("ninja", "-C", str(BUILD), "-t", "query", test)[0]
-
-
-def build(test):
-    if not is_target(test):
-        return True, ""
-    return quiet("cmake", "--build", str(BUILD), "-j", str(os.cpu_count()), "--target", test)
+    is_target, _ = quiet("ninja", "-C", str(BUILD), "-t", "query", test)
+    return build(test) if is_target else (True, "")
 
 
 def run(test):
@@ -145,7 +138,7 @@ def verdict(mutation):
         return False, f"cannot be tried: {problem}"
     path.write_text(original.replace(mutation.find, mutation.replace))
     try:
-        compiled, output = build(mutation.test)
+        compiled, output = build_test(mutation.test)
         if not compiled:
             return False, "cannot be tried: does not compile\n" + output[-2000:]
         passed, output = run(mutation.test)
@@ -160,7 +153,7 @@ def verdict(mutation):
 
 def unbroken_complaint(test):
     """Returns how the test fails on the unbroken tree, or ""."""
-    for succeeded, output in (build(test), run(test)):
+    for succeeded, output in (build_test(test), run(test)):
         if not succeeded:
             return f"cannot be tried: {test} fails without any mutation\n{output[-2000:]}"
     return ""
@@ -205,7 +198,7 @@ def main():
     count = 0
     if mutations:
         copy_tree(SOURCE)
-        configured, output = configure()
+        configured, output = build("gradsync_build_info")
         if not configured:
             print(f"mutations: configuring failed\n{output}", file=sys.stderr)
             return 1
