@@ -68,44 +68,61 @@ int all_reduces(RankHarness& rank, Body body) {
 // What a rank's process ends with.
 enum RankExit { kRankPassed = 0, kRankFailed = 1, kRankThrew = 2 };
 
+inline comm::GroupOptions rank_options(int rank, int world_size) {
+  comm::GroupOptions options;
+  options.rank = rank;
+  options.world_size = world_size;
+  options.address = "127.0.0.1";
+  options.timeout_s = kTimeoutS;
+  return options;
+}
+
 // The life of one rank's process.
-inline int run_rank(int rank, int world_size, const std::string& store_file,
+inline int run_rank(const comm::GroupOptions& options, const std::string& store_file,
                     const std::function<void(RankHarness&)>& body) {
   at::set_num_threads(1);  // more ranks than cores: OpenMP's waiting threads would starve others
   try {
     comm::Ledger ledger(steady_clock());
     measure::StepRecorder recorder(steady_clock());
-    comm::GroupOptions options;
-    options.rank = rank;
-    options.world_size = world_size;
-    options.address = "127.0.0.1";
-    options.timeout_s = kTimeoutS;
-    const auto store = c10::make_intrusive<c10d::FileStore>(store_file, world_size);
-    RankHarness harness{rank,   world_size, comm::make_process_group(store, options, ledger),
-                        ledger, recorder,   store,
-                        options};
+    const auto store = c10::make_intrusive<c10d::FileStore>(store_file, options.world_size);
+    RankHarness harness{
+        options.rank, options.world_size, comm::make_process_group(store, options, ledger),
+        ledger,       recorder,           store,
+        options};
     body(harness);
     comm::barrier(*harness.group);
   } catch (const std::exception& error) {
-    std::fprintf(stderr, "rank %d threw: %.200s\n", rank, error.what());
+    std::fprintf(stderr, "rank %d threw: %.200s\n", options.rank, error.what());
     return kRankThrew;
   }
   return ::testing::Test::HasFailure() ? kRankFailed : kRankPassed;
 }
 
-// Runs `body` on `world_size` ranks and fails where an expectation fails in any of them.
-// Errors: std::runtime_error where a rank threw. Every collective has a deadline, so a test that
-// hangs fails instead.
-inline void run_ranks(int world_size, const std::function<void(RankHarness&)>& body) {
-  const auto codes = fork_ranks(world_size, [&](int rank, const std::string& store_file) {
-    return run_rank(rank, world_size, store_file, body);
-  });
+inline void expect_passed(const std::vector<int>& codes) {
   bool threw = false;
   for (const int code : codes) {
     threw = threw || code == kRankThrew;
     EXPECT_TRUE(code == kRankPassed || code == kRankThrew) << "a rank ended with " << code;
   }
   if (threw) throw std::runtime_error("a rank threw");
+}
+
+// Runs `body` on `world_size` ranks and fails where an expectation fails in any of them.
+// Errors: std::runtime_error where a rank threw. Every collective has a deadline, so a test that
+// hangs fails instead.
+inline void run_ranks(int world_size, const std::function<void(RankHarness&)>& body) {
+  expect_passed(fork_ranks(world_size, [&](int rank, const std::string& store_file) {
+    return run_rank(rank_options(rank, world_size), store_file, body);
+  }));
+}
+
+// The same of rank 0 alone, which the fake backend lets stand for all (one_rank_test.cpp).
+inline void run_first_of(int world_size, const std::function<void(RankHarness&)>& body) {
+  expect_passed(fork_ranks(1, [&](int rank, const std::string& store_file) {
+    comm::GroupOptions options = rank_options(rank, world_size);
+    options.backend = "fake";
+    return run_rank(options, store_file, body);
+  }));
 }
 
 // y = w2 tanh(w1 x), with a branch that a batch may leave out, and a buffer; deterministic.

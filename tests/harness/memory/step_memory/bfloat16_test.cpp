@@ -28,39 +28,33 @@ void for_each_in_bfloat16(const Run& run) {
 // Of each 10 options, dealt out over 1 to 3 ranks: half of 300 points.
 TEST_F(StepMemoryFormula, OfFsdpThatComputesInBfloat16IsWhatTheMeterCounts) {
   constexpr int kComputesInBfloat16 = 32;
-  for (const int ranks : {1, 2, 3}) {
-    run_ranks(ranks, [](RankHarness& rank) {
-      measure::meter().install({.leave_out_libraries = true});
-      for_each_in_bfloat16([&](const Subject& subject, const UnitLevers& levers, int number) {
-        for (int i = 0; i < 10; ++i) {
-          if (!tries(2 + 10 * number + i) || (i + number) % 3 + 1 != rank.world_size) continue;
-          Point point = point_of(number + i, levers);
-          point.optimizer_in_backward = point.syncs.size() == 1 && i % 2 == 0;
-          expect_fsdp_as_predicted({rank.group, nullptr}, subject,
-                                   kComputesInBfloat16 + (7 * number + 3 * i) % 32, point);
-        }
-      });
+  on_one_to_three_ranks([](RankHarness& rank) {
+    for_each_in_bfloat16([&](const Subject& subject, const UnitLevers& levers, int number) {
+      for (int i = 0; i < 10; ++i) {
+        if (!tries(2 + 10 * number + i) || (i + number) % 3 + 1 != rank.world_size) continue;
+        Point point = point_of(number + i, levers);
+        point.optimizer_in_backward = point.syncs.size() == 1 && i % 2 == 0;
+        expect_fsdp_as_predicted({rank.group, nullptr}, subject,
+                                 kComputesInBfloat16 + (7 * number + 3 * i) % 32, point);
+      }
     });
-  }
+  });
 }
 
 // Of each 8 of both kinds of gradients x both optimizers x 5 policies, likewise: half of 240
 // points.
 TEST_F(StepMemoryFormula, OfDdpInBfloat16IsWhatTheMeterCounts) {
-  for (const int ranks : {1, 2, 3}) {
-    run_ranks(ranks, [](RankHarness& rank) {
-      measure::meter().install({.leave_out_libraries = true});
-      for_each_in_bfloat16([&](const Subject& subject, UnitLevers levers, int number) {
-        levers.element_bytes = 2;
-        for (int i = 0; i < 8; ++i) {
-          if (!tries(1 + 8 * number + i) || (i + number) % 3 + 1 != rank.world_size) continue;
-          Point point = point_of(number + i, levers);
-          point.master_weights = i / 2 % 2 == 0;
-          expect_ddp_as_predicted(rank, subject, i % 2 == 0, point);
-        }
-      });
+  on_one_to_three_ranks([](RankHarness& rank) {
+    for_each_in_bfloat16([&](const Subject& subject, UnitLevers levers, int number) {
+      levers.element_bytes = 2;
+      for (int i = 0; i < 8; ++i) {
+        if (!tries(1 + 8 * number + i) || (i + number) % 3 + 1 != rank.world_size) continue;
+        Point point = point_of(number + i, levers);
+        point.master_weights = i / 2 % 2 == 0;
+        expect_ddp_as_predicted(rank, subject, i % 2 == 0, point);
+      }
     });
-  }
+  });
 }
 
 }  // namespace

@@ -175,9 +175,11 @@ FsdpOptions options_of(int bits) {
   return options;
 }
 
-memory::FsdpMemory memory_of(const FsdpOptions& options, int ranks) {
+memory::FsdpMemory memory_of(const FsdpOptions& options, c10d::ProcessGroup& shard) {
   memory::FsdpMemory memory;
-  memory.ranks = ranks;
+  memory.ranks = shard.getSize();
+  memory.backend_copies_gathers = shard.getBackend(at::kCPU)->getBackendName().ends_with("gloo");
+  memory.backend_copies_reductions = memory.backend_copies_gathers;
   memory.param_bytes = static_cast<int>(c10::elementSize(options.param_dtype));
   memory.reduce_bytes = static_cast<int>(c10::elementSize(options.reduce_dtype));
   memory.gradient_bytes =
@@ -199,7 +201,7 @@ void expect_fsdp_as_predicted(const sync::FsdpGroups& groups, const Subject& sub
     return std::make_unique<sync::FullyShardedDataParallel>(std::move(model), groups, options);
   };
   const int ranks = groups.shard->getSize();
-  memory::FsdpMemory memory = memory_of(options, ranks);
+  memory::FsdpMemory memory = memory_of(options, *groups.shard);
   memory.optimizer_in_backward = point.optimizer_in_backward;
   memory.offload = point.offload;
   const int nodes = groups.replicate ? groups.replicate->getSize() : 1;

@@ -11,6 +11,7 @@
 #include "harness/memory/fsdp_memory.h"
 #include "harness/sync/fsdp/fsdp.h"
 #include "tests/harness/memory/step_memory/subjects.h"
+#include "tests/harness/sync/every_option.h"
 #include "tests/harness/sync/ranks.h"
 
 namespace gradsync::test {
@@ -36,8 +37,8 @@ Point point_of(int number, const models::UnitLevers& levers = {});
 // Number `bits` of 64: a bit for each option of FSDP.
 sync::FsdpOptions options_of(int bits);
 
-// As the wrapper's formula is told of `options`.
-memory::FsdpMemory memory_of(const sync::FsdpOptions& options, int ranks);
+// As the wrapper's formula is told of `options` and of the ranks that share the parameters.
+memory::FsdpMemory memory_of(const sync::FsdpOptions& options, c10d::ProcessGroup& shard);
 
 void expect_fsdp_as_predicted(const sync::FsdpGroups& groups, const Subject& subject, int bits,
                               const Point& point);
@@ -54,11 +55,13 @@ class StepMemoryFormula : public ::testing::Test {
   }
 };
 
+// On one to three ranks, of which the first stands for all over the fake backend; on all of them
+// over gloo where ctest's slow tests run it.
 template <typename Run>
 void on_one_to_three_ranks(const Run& run) {
   for (const int ranks : {1, 2, 3}) {
-    run_ranks(ranks, [&run](RankHarness& rank) {
-      measure::meter().install();
+    (tries_all() ? run_ranks : run_first_of)(ranks, [&run](RankHarness& rank) {
+      measure::meter().install({.leave_out_libraries = true});
       run(rank);
     });
   }

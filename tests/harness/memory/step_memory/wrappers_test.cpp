@@ -56,16 +56,19 @@ TEST_F(StepMemoryFormula, OfHybridShardingIsWhatTheMeterCounts) {
 
 // Every model x both kinds of gradients x 5 policies on 1 to 3 ranks: half of 150 points.
 TEST_F(StepMemoryFormula, OfDdpIsWhatTheMeterCounts) {
-  on_one_to_three_ranks([](RankHarness& rank) {
-    int number = rank.world_size;
-    for (const Subject& subject : subjects()) {
-      for (const bool view : {false, true}) {
-        for (std::size_t i = 0; i < policies().size(); ++i, ++number) {
-          if (tries(number)) expect_ddp_as_predicted(rank, subject, view, point_of(number));
+  for (const int ranks : {1, 2, 3}) {
+    run_ranks(ranks, [](RankHarness& rank) {
+      measure::meter().install();
+      int number = rank.world_size;
+      for (const Subject& subject : subjects()) {
+        for (const bool view : {false, true}) {
+          for (std::size_t i = 0; i < policies().size(); ++i, ++number) {
+            if (tries(number)) expect_ddp_as_predicted(rank, subject, view, point_of(number));
+          }
         }
       }
-    }
-  });
+    });
+  }
 }
 
 // Those with buffers, which then go into no message: 4 points.
