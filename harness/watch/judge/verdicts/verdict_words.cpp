@@ -2,196 +2,14 @@
 
 #include <fmt/format.h>
 
-#include <algorithm>
-#include <array>
 #include <utility>
 
-#include "harness/base/errors.h"
 #include "harness/text/labels.h"
 
 namespace gradsync::watch {
 namespace {
 
 using text::counted;
-
-constexpr const char* kDefer = "{defer}";  // as the wrapper that ran is told to
-constexpr const char* kLeaveTheLastOut = "leave the last micro-batch of a step out of it";
-// Under DDP forward arms the backward that comes next, which in a pipeline is of another.
-constexpr const char* kArmTheLast =
-    "run every forward under no_sync(), and call reducer.prepare_for_backward() before the last "
-    "backward alone, as torch.distributed.pipelining does";
-constexpr const char* kTrueForTheLast =
-    "call it with True for the last micro-batch of a step alone";
-constexpr const char* kTrueBeforeTheLast =
-    "call it with True before the last micro-batch of a step";
-
-constexpr auto kCauses = std::to_array<CauseWords>({
-    {Cause::NoNoSync, "no_no_sync", "no no_sync was entered", kDefer},
-    {Cause::NoSyncAroundBackward, "no_sync_around_backward",
-     "no_sync encloses backward but not forward{at}",
-     "enclose the forward too: it decides whether backward synchronizes"},
-    {Cause::NoSyncOfAnotherModel, "no_sync_of_another_model",
-     "no_sync is entered of another model than the one that runs{at}",
-     "enter no_sync of the model that runs"},
-    {Cause::ForwardOutsideNoSync, "forward_outside_no_sync",
-     "a forward outside of no_sync arms the backward that comes next{at}",
-     "run it under torch.no_grad(), if nothing runs backward from it, or no_sync()"},
-    {Cause::SynchronizesUnderNoSync, "synchronizes_under_no_sync",
-     "backward synchronizes although its forward ran under no_sync"},
-    {Cause::GradientFlagNotCalled, "gradient_flag_not_called",
-     "set_requires_gradient_sync(False) was not called", kDefer},
-    {Cause::GradientFlagOn, "gradient_flag_on", "set_requires_gradient_sync(True){at}",
-     kTrueForTheLast},
-    {Cause::GradientFlagBehindForward, "gradient_flag_behind_forward",
-     "set_requires_gradient_sync(False) comes behind forward{at}",
-     "call it before forward, which decides whether backward synchronizes"},
-    {Cause::ShardsSaveMemory, "shards_save_memory",
-     "it reduces {how_often}; under no_sync every rank would hold the whole gradient, not its "
-     "share",
-     "where memory allows: set_requires_gradient_sync(False), or no_sync(), but for the last "
-     "micro-batch of a step"},
-    {Cause::ModelsNotKnown, "models_not_known",
-     "which model ran is not known without the Python hook"},
-
-    {Cause::NoSyncAroundForward, "no_sync_around_forward",
-     "no_sync encloses forward though not backward, and forward decides{at}", kLeaveTheLastOut,
-     kArmTheLast},
-    {Cause::NoSyncAroundAll, "no_sync_around_all", "no_sync encloses {which} of a step{at}",
-     kLeaveTheLastOut, kArmTheLast},
-    {Cause::WrapperFlagOff, "wrapper_flag_off",
-     "the wrapper's require_backward_grad_sync is off without a no_sync"},
-    {Cause::GradientFlagOff, "gradient_flag_off",
-     "set_requires_gradient_sync(False) holds in {which}{at}", kTrueBeforeTheLast},
-    {Cause::ArmedEarly, "armed_early",
-     "each forward that is not under no_sync arms the backward that comes next, which is of an "
-     "earlier micro-batch",
-     kArmTheLast},
-    {Cause::EarlierSynchronizes, "earlier_synchronizes",
-     "an earlier micro-batch synchronizes, which does nothing for those behind it"},
-    {Cause::NoneHadSynchronized, "none_had_synchronized",
-     "the optimizer stepped on gradients of which no micro-batch had synchronized"},
-    {Cause::WrappersForwardNeverRan, "wrappers_forward_never_ran",
-     "the model was wrapped{at}, but the wrapper's forward never ran",
-     "call the model that is made here, not its module: forward arms backward"},
-
-    {Cause::AllReduceFlagNotCalled, "all_reduce_flag_not_called",
-     "set_requires_all_reduce(False) was not called",
-     "call set_requires_all_reduce(False) on the model but for the last micro-batch of a step: no "
-     "rank holds more for it",
-     "call set_requires_all_reduce(False) on the model but for the last micro-batch of a step, "
-     "where memory allows"},
-    {Cause::AllReduceFlagOn, "all_reduce_flag_on", "set_requires_all_reduce(True){at}",
-     kTrueForTheLast},
-    {Cause::AllReduceFlagUndone, "all_reduce_flag_undone",
-     "set_requires_gradient_sync(True) behind set_requires_all_reduce(False) undoes it{at}",
-     "call it behind set_requires_gradient_sync()"},
-    {Cause::AllReduceFlagOff, "all_reduce_flag_off",
-     "set_requires_all_reduce(False) holds in {which}{at}", kTrueBeforeTheLast},
-    {Cause::Fsdp1AllReducesEach, "fsdp1_all_reduces_each",
-     "FullyShardedDataParallel all-reduces behind each of its reduce-scatters",
-     "wrap with fully_shard, which has set_requires_all_reduce(False) for this"},
-
-    {Cause::SearchesUnused, "searches_unused", "find_unused_parameters=True{at}",
-     "drop it if every parameter takes part in every micro-batch"},
-    {Cause::EachForwardBroadcasts, "each_forward_broadcasts",
-     "each forward after a synchronized one broadcasts them"},
-
-    {Cause::ModelsTakeTurns, "models_take_turns",
-     "forwards and backwards of several models take turns, as those of a pipeline's stages do: "
-     "which model a backward is of is not known"},
-    {Cause::ProcessesWithoutGroup, "processes_without_group",
-     "it has no process group of torch's c10d, and is one of several processes for all that "
-     "({given}): what they exchange passes by the watcher"},
-    {Cause::NcclWithoutSteps, "nccl_without_steps",
-     "no optimizer step was seen; NCCL itself was called for {given}"},
-    {Cause::RepeatsClosure, "repeats_closure",
-     "the optimizer runs forward and backward by itself, as LBFGS does: each run needs its "
-     "gradients"},
-    {Cause::NoCollective, "no_collective",
-     "no collective was seen, not even those that wrap a model: they pass by torch's c10d?"},
-    {Cause::CommHook, "comm_hook",
-     "no backward synchronizes through torch's c10d, but the model has a communication hook{at}, "
-     "which may reduce by itself"},
-    {Cause::AveragedByHand, "averaged_by_hand",
-     "no backward synchronizes, but ranks exchange data outside of it: parameters or gradients "
-     "averaged by hand?"},
-    {Cause::LastAveragedByHand, "last_averaged_by_hand",
-     "no backward synchronizes what the last micro-batches add, but ranks exchange data outside "
-     "of it: gradients averaged by hand?"},
-    {Cause::SomeAveragedByHand, "some_averaged_by_hand",
-     "not every step synchronizes in backward, but ranks exchange data outside of it: parameters "
-     "averaged by hand?"},
-    {Cause::UnwrappedAveragedByHand, "unwrapped_averaged_by_hand",
-     "no wrapped model ran forward, but ranks exchange data outside of backward: gradients "
-     "averaged by hand?"},
-    {Cause::ReducesAlone, "reduces_alone",
-     "backward reduces in a process group of this rank alone: ranks that are meant to train "
-     "apart?"},
-    {Cause::TrainApart, "train_apart",
-     "no step ran a wrapped model, and nothing that could be gradients was exchanged: ranks that "
-     "are meant to train apart?"},
-    {Cause::LeftBehind, "left_behind",
-     "a backward comes behind the one that synchronizes{at}, and DDP reduces nothing of it: ranks "
-     "drift, unless its gradients are of another model"},
-    {Cause::UnknownWrapper, "unknown_wrapper",
-     "no model of a wrapper that is known here ran forward, but collectives ran in backward: "
-     "another wrapper, or parallel layers?"},
-    {Cause::SharedMicroBatches, "shared_micro_batches",
-     "models share micro-batches: each synchronization is the last one of one of them"},
-    {Cause::OptimizerNotKnown, "optimizer_not_known",
-     "it is not known when its own optimizer steps"},
-    {Cause::GradientsRead, "gradients_read",
-     "gradients are read between the micro-batches of a step{at}: what is read may need a "
-     "synchronization of its own"},
-    {Cause::ParametersChanged, "parameters_changed",
-     "parameters are changed between the micro-batches of a step{at}, so each may need a "
-     "synchronization of its own"},
-    {Cause::GradientsCleared, "gradients_cleared",
-     "gradients are cleared between the micro-batches of a step{at}, so they do not add up: each "
-     "may need a synchronization of its own"},
-    {Cause::GradientsChangedByHand, "gradients_changed_by_hand",
-     "gradients are changed by hand between the micro-batches of a step{at}, so they do not add "
-     "up: each may need a synchronization of its own"},
-
-    {Cause::RanksDisagree, "ranks_disagree", "ranks do not agree: {given}"},
-
-    {Cause::NoTorch, "no_torch", "no process that uses torch was seen"},
-
-    {Cause::WorldSizeNotTold, "world_size_not_told", "how many ranks the job has"},
-    {Cause::OptimizerNotTold, "optimizer_not_told", "where an optimizer steps"},
-    {Cause::BackwardNotTold, "backward_not_told", "where backward runs"},
-    {Cause::WholeStepNotTold, "whole_step_not_told",
-     "a whole step, from one optimizer's to the next"},
-    {Cause::GroupsNotTold, "groups_not_told", "in which process group each collective ran"},
-    {Cause::OrderNotTold, "order_not_told",
-     "which forward a backward answers, of those that ran ahead of it"},
-    {Cause::HookNotTold, "hook_not_told",
-     "whether the model's communication hook reduces over all ranks, which exchange data outside "
-     "of backward, too"},
-    {Cause::OneModelNotTold, "one_model_not_told",
-     "whether it is one model that synchronizes {how_often}"},
-    {Cause::OneModelOfStepsNotTold, "one_model_of_steps_not_told",
-     "whether steps that synchronize once and more often are one model's"},
-    {Cause::WhyNeverNotTold, "why_never_not_told",
-     "why no backward synchronizes: whether the wrapper was told not to, or a communication hook "
-     "reduces by itself"},
-    {Cause::WhyNotTheLastNotTold, "why_not_the_last_not_told",
-     "why the last micro-batches do not synchronize: whether the wrapper was told not to"},
-    {Cause::ModelNotTold, "model_not_told",
-     "which model ran forward: collectives ran in backward, by a wrapper without a range of its "
-     "own, parallel layers or the job itself"},
-    {Cause::WrapNotTold, "wrap_not_told",
-     "whether a model is wrapped whose wrapper's forward never ran"},
-    {Cause::BetweenNotTold, "between_not_told",
-     "whether gradients are read or cleared, or parameters changed, between the micro-batches of "
-     "a step{given}"},
-});
-
-const CauseWords& words_of(Cause cause) {
-  const auto found = std::ranges::find(kCauses, cause, &CauseWords::cause);
-  if (found == kCauses.end()) throw InternalError("a cause without words");
-  return *found;
-}
 
 // "in every micro-batch (4 x per step; 1 is enough)", "in 2 of 4 micro-batches of a step (1 is
 // enough)"
@@ -281,10 +99,6 @@ std::string sentence_of(VerdictKind kind, const VerdictNumbers& numbers) {
 
 }  // namespace
 
-std::span<const CauseWords> all_cause_words() {
-  return kCauses;
-}
-
 std::string at(const Event& event) {
   const std::string place = place_text(event.file, event.line);
   return place.empty() ? "" : ", " + place;
@@ -292,16 +106,6 @@ std::string at(const Event& event) {
 
 Change change_at(const Event& event, std::string what) {
   return {event.file, event.line, std::move(what)};
-}
-
-std::string to_string(Cause cause) {
-  return words_of(cause).name;
-}
-
-std::optional<Cause> cause_named(std::string_view name) {
-  const auto found = std::ranges::find(
-      kCauses, name, [](const CauseWords& words) { return std::string_view(words.name); });
-  return found == kCauses.end() ? std::nullopt : std::optional(found->cause);
 }
 
 void explain(Verdict& verdict, Cause cause, const Grounds& grounds) {

@@ -1,6 +1,6 @@
-// The phrasebook of verdicts: the name and the sentences of each cause, and the sentence of each
-// kind. Tests assert kinds, causes and numbers; tests/harness/watch/judge/golden/phrases.txt has
-// every sentence.
+// The phrasebook of verdicts: the name and the sentences of each cause (cause_words.cpp), and the
+// sentence of each kind. Tests assert kinds, causes and numbers;
+// tests/harness/watch/judge/golden/phrases.txt has every sentence.
 #pragma once
 
 #include <span>
@@ -23,6 +23,7 @@ struct CauseWords {
 };
 
 std::span<const CauseWords> all_cause_words();
+const CauseWords& words_of(Cause cause);
 
 // Returns ", train.py line 11"; nothing where the place is not known.
 std::string at(const Event& event);
