@@ -148,22 +148,29 @@ class JsonKeysTest(unittest.TestCase):
                 self.assertEqual(keys_in("harness/run/block.cpp", text), [])
 
 
+def listed_types(function, texts):
+    """Returns each type that `function` (fields_of or names_of) lists, as often as it does."""
+    lists = re.compile(rf"\b{function}\(const (?:[a-z]\w*::)*((?:[A-Z]\w*::)*\w+)\s?\*\w*\)\s*\{{")
+    # A line of a file is a type of that file alone, in a namespace without a name.
+    return [name for text in texts for name in lists.findall(text) if not name.endswith("Line")]
+
+
 class FieldListsTest(unittest.TestCase):
     """Two lists for one type break the rule of one definition, and readers with it."""
 
-    def test_a_type_has_one_list_of_fields(self):
-        lists = re.compile(r"\bfields_of\(const (\w+)\*\)\s*\{")
-        # A line of a file is a type of that file alone, in a namespace without a name.
-        names = [
-            name
-            for folder in ("harness", "models", "benchmarks")
-            for path in sorted((ROOT / folder).rglob("*"))
-            if path.suffix in {".h", ".cpp"}
-            for name in lists.findall(path.read_text())
-            if not name.endswith("Line")
-        ]
-        self.assertGreater(len(names), 50)
-        self.assertEqual({name for name in names if names.count(name) > 1}, set())
+    def test_a_type_has_one_list_of_fields_and_an_enum_one_of_names(self):
+        texts = [without_comments(text) for _, text in sources()]
+        for function, fewest in (("fields_of", 50), ("names_of", 15)):
+            with self.subTest(function):
+                names = listed_types(function, texts)
+                self.assertGreater(len(names), fewest)
+                self.assertEqual({name for name in names if names.count(name) > 1}, set())
+
+    def test_a_second_list_is_seen(self):
+        first = "constexpr auto names_of(const Edge::Outcome*) {\n"
+        second = "constexpr auto names_of(const plan::Edge::Outcome*) {\n"
+        self.assertEqual(listed_types("names_of", [first, second]), ["Edge::Outcome"] * 2)
+        self.assertEqual(listed_types("fields_of", [first]), [])
 
 
 if __name__ == "__main__":
