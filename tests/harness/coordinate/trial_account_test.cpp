@@ -4,6 +4,7 @@
 #include <gmock/gmock.h>
 
 #include "tests/harness/account/made_account.h"
+#include "tests/harness/report/golden.h"
 
 namespace gradsync::coordinate {
 namespace {
@@ -44,7 +45,6 @@ TEST(TrialAccount, EqualWeightsAreRight) {
     EXPECT_EQ(out.off, "");
     ASSERT_TRUE(out.account);
     EXPECT_EQ(out.account->kind, "equal");
-    EXPECT_THAT(out.account->verdict, HasSubstr("all 16 weigh the same within"));
     EXPECT_NEAR(out.account->weight_min, 1, 1e-6);
     EXPECT_NEAR(out.account->weight_max, 1, 1e-6);
     EXPECT_NEAR(out.account->factor, 1, 1e-6);
@@ -59,18 +59,18 @@ TEST(TrialAccount, AMicroBatchThatWeighsMoreIsOff) {
   const MadeAccount made{.micro_batches = 4,
                          .weight = [](int, int, int m) { return m == 2 ? 1.02 : 1.0; }};
   const JudgedAccount out = judged(made);
-  EXPECT_EQ(out.off, "micro-batch 3 of 4 weighs 1.02 x the others");
+  gradsync::test::expect_phrases("coordinate", {out.off});
   EXPECT_NEAR(out.account->weight_max / out.account->weight_min, 1.02, 1e-6);
 }
 
 TEST(TrialAccount, AMicroBatchThatIsDroppedIsOff) {
   const MadeAccount made{.weight = [](int, int, int m) { return m == 0 ? 0.0 : 1.0; }};
-  EXPECT_EQ(judged(made).off, "micro-batch 1 of 4 weighs 0");
+  gradsync::test::expect_phrases("coordinate", {judged(made).off});
 }
 
 TEST(TrialAccount, ACommonFactorIsOffInTheSuitesOwnLoss) {
   const JudgedAccount out = judged({.weight = [](int, int, int) { return 2.0; }});
-  EXPECT_THAT(out.off, HasSubstr("2 x what the loss says"));
+  gradsync::test::expect_phrases("coordinate", {out.off});
   EXPECT_NEAR(out.account->factor, 2, 1e-6);
   EXPECT_NEAR(out.account->weight_max, 1, 1e-6);
 }
@@ -82,7 +82,7 @@ TEST(TrialAccount, AFactorOfSomeParametersIsOff) {
 
 TEST(TrialAccount, WhatIsNoSumIsOff) {
   const MadeAccount made{.besides = [](double value) { return 0.5 * value; }};
-  EXPECT_THAT(judged(made).off, HasSubstr("not a sum of these gradients"));
+  gradsync::test::expect_phrases("coordinate", {judged(made).off});
 }
 
 TEST(TrialAccount, AMicroBatchWithoutAnyGradientIsOff) {
@@ -90,21 +90,19 @@ TEST(TrialAccount, AMicroBatchWithoutAnyGradientIsOff) {
   for (account::ParameterRecord& parameter : ranks[1].parameters) {
     parameter.contributions.erase(parameter.contributions.begin() + 3);
   }
-  EXPECT_EQ(judge_trial_account(ranks, false).off, "micro-batch 4 of rank 1 gave no gradient");
+  gradsync::test::expect_phrases("coordinate", {judge_trial_account(ranks, false).off});
 }
 
 TEST(TrialAccount, AFaultIsOff) {
   auto ranks = records_of({});
   ranks[1].faults = {"the optimizer steps 2 times in a step"};
-  EXPECT_EQ(judge_trial_account(ranks, false).off,
-            "the optimizer steps 2 times in a step on rank 1");
+  gradsync::test::expect_phrases("coordinate", {judge_trial_account(ranks, false).off});
 }
 
 TEST(TrialAccount, EqualGradientsAreNotToldApartAndNotOff) {
   const JudgedAccount out = judged({.is_the_same_batch = true});
   EXPECT_EQ(out.off, "");
   EXPECT_EQ(out.account->kind, "not_told_apart");
-  EXPECT_THAT(out.account->verdict, HasSubstr("cannot be told apart"));
   EXPECT_EQ(out.account->contributions, 0);
   EXPECT_FALSE(std::isfinite(out.account->condition));
 }
