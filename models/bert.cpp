@@ -308,10 +308,6 @@ BertForSequenceClassification::BertForSequenceClassification(const BertConfig& c
 
 void BertForSequenceClassification::train_updates(const LoraUpdates& lora,
                                                   at::Generator& generator) {
-  if (lora.rank < 0 || lora.rank > config_.hidden) {
-    throw ConfigError(fmt::format("lora_rank: got {} of a BERT {} wide, expected 0 to {}",
-                                  lora.rank, config_.hidden, config_.hidden));
-  }
   bert_->add_updates(lora, generator);
   for (auto& item : named_parameters()) {
     const bool is_trained = is_lora_factor(item.key()) || item.key().starts_with("classifier.");

@@ -15,34 +15,37 @@
 namespace gradsync::models {
 namespace {
 
+struct AskedOption {
+  const char* name;
+  Ability ability;
+  std::int64_t amount;  // as Allowance counts
+  std::string value;
+};
+
 // Errors: ConfigError for an option that the model cannot have.
 void check(const ModelDescription& model, const ModelOptions& options) {
-  const auto require = [&](bool fits, const char* option, const std::string& got,
-                           const std::string& expected) {
+  const auto require = [&](bool fits, const AskedOption& asked, const std::string& because) {
     if (fits) return;
     throw ConfigError(
-        fmt::format("{}: got {} for model '{}', expected {}", option, got, model.name, expected));
+        fmt::format("{}: got {} for model '{}': {}", asked.name, asked.value, model.name, because));
   };
-  const bool is_paced = model.compute == Compute::Paced;
-  require(is_paced || options.scale == 1, "scale", std::to_string(options.scale),
-          "1: only the bytes of a paced model can be scaled");
-  if (is_paced && !options.weights.empty()) {
-    throw ConfigError(fmt::format("--weights: model '{}' is paced and has none", model.name));
+  const AskedOption dtype{"dtype", ability::bfloat16, options.dtype != at::kFloat,
+                          c10::toString(options.dtype)};
+  for (const AskedOption& asked :
+       {dtype,
+        {"scale", ability::scaling, options.scale, std::to_string(options.scale)},
+        {"--weights", ability::weights, !options.weights.empty(), options.weights},
+        {"uninitialised", ability::no_values, options.uninitialised, "true"},
+        {"without_memory", ability::no_values, options.without_memory, "true"},
+        {"balanced_routing", ability::balanced_routing, options.balanced_routing, "true"},
+        {"lora_rank", ability::low_rank_updates, options.lora.rank,
+         std::to_string(options.lora.rank)},
+        {"attention", ability::attention, options.attention != ModelOptions{}.attention, "sdpa"}}) {
+    const Allowance allowed = asked.ability(model);
+    require(asked.amount <= allowed.most, asked, allowed.because);
   }
-  for (const auto& [name, value] : {std::pair{"uninitialised", options.uninitialised},
-                                    {"balanced_routing", options.balanced_routing},
-                                    {"without_memory", options.without_memory}}) {
-    require(model.has_mixtrals_options || !value, name, "true", "false: only a Mixtral has it");
-  }
-  const bool is_float = options.dtype == at::kFloat;
-  require(model.has_bfloat16 || is_float, "dtype", c10::toString(options.dtype),
-          "Float: only a Mixtral, a BERT and mlp have others");
-  require(is_float || options.dtype == at::kBFloat16, "dtype", c10::toString(options.dtype),
-          "Float or BFloat16");
-  require(model.highest_lora_rank > 0 || options.lora.rank == 0, "lora_rank",
-          std::to_string(options.lora.rank), "0: only a BERT has it");
-  require(model.chooses_attention || options.attention == ModelOptions{}.attention, "attention",
-          "sdpa", "eager: only a BERT has both");
+  require(options.dtype == at::kFloat || options.dtype == at::kBFloat16, dtype,
+          "there are Float and BFloat16");
 }
 
 using Made = std::shared_ptr<Model>;

@@ -189,10 +189,11 @@ SuiteModel paced_by_file(const std::string& path) {
 DeclaredFootprint declared_footprint(const std::string& name, const FootprintOptions& options) {
   const Declared declared(name, options);
   const SuiteModel* model = is_profile(name) ? nullptr : entry_named(suite(), name);
-  const std::int64_t highest = model == nullptr ? 0 : model->highest_lora_rank;
-  if (options.levers.lora.rank > highest) {
-    return {std::nullopt, fmt::format("'{}' has low-rank updates of rank 0 to {}, got {}", name,
-                                      highest, options.levers.lora.rank)};
+  const Allowance lora =
+      ability::low_rank_updates(model == nullptr ? ModelDescription{} : ModelDescription(*model));
+  if (options.levers.lora.rank > lora.most) {
+    return {std::nullopt, fmt::format("lora_rank: got {} for model '{}': {}",
+                                      options.levers.lora.rank, name, lora.because)};
   }
   if (is_profile(name)) return declared(PacedConfig{.profile = name});
   return model == nullptr ? declared.undeclared() : std::visit(declared, model->config);

@@ -8,15 +8,13 @@
 #include <variant>
 #include <vector>
 
+#include "models/abilities.h"
 #include "models/bert_config.h"
 #include "models/footprint.h"
 #include "models/mixtral_shapes.h"
 #include "models/unit_levers.h"
 
 namespace gradsync::models {
-
-// How compute happens. Real: arithmetic. Paced: the layers wait.
-enum class Compute { Real, Paced };
 
 enum class UntakenBranch {
   Unused,    // its parameters get no gradient
@@ -35,22 +33,6 @@ struct PacedConfig {
 
 using ModelConfig =
     std::variant<MlpConfig, ConvNetConfig, BranchingConfig, BertConfig, MixtralConfig, PacedConfig>;
-
-// What a model is called and can do: all that a plan has to know of it.
-struct ModelDescription {
-  std::string name;   // as in a plan: "bert_mini"
-  std::string about;  // one line for `gradsync list models`
-  Compute compute = Compute::Real;
-  bool has_mixtrals_options = false;  // those of ModelOptions that only a Mixtral has
-  bool has_bfloat16 = false;          // parameters may be stored in it
-  bool reads_pictures = false;
-  std::int64_t longest_sequence = 0;   // tokens; 0: any
-  int checkpointable_units = 0;        // of its units: that have no effect beside their output and
-                                       // may run again in backward; 0: none may
-  std::int64_t highest_lora_rank = 0;  // of its low-rank updates; 0: it has none
-  bool chooses_attention = false;      // it attends in both ways
-  bool replays_memory = false;         // a paced model that makes what the recorded one held
-};
 
 struct SuiteModel : ModelDescription {
   ModelConfig config;

@@ -26,8 +26,7 @@ def written(wrapper: str) -> dict[str, Any]:
 
 
 # How a cell does its work, and not which.
-WORK = ("topology", "model", "strategy", "micro_batch_size", "sequence_length", "lengths", "scale")
-USUAL = {name: value for name, value in written("ddp").items() if name not in WORK}
+USUAL = {name: value for name, value in written("ddp").items() if "work" not in OPTIONS[name]}
 TWIN = USUAL | {"model": "paced_bert_base_t4"}  # the guide's runs, re-enacted: all by default
 TWIN_ROWS = {"t4_2x1": "multi_node", "t4_1x2": "single_node"}
 

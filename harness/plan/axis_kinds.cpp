@@ -36,14 +36,17 @@ Axis axis_of(const char* name, Value Cell::*field, const char* help, const std::
 }
 
 Axis integer_from(int least, const char* axis, int Cell::*field, const char* help) {
-  return axis_of(axis, field, help, fmt::format("an integer from {} to {}", least, kLargestCount),
-                 {{"type", "integer"}, {"minimum", least}, {"maximum", kLargestCount}},
-                 [least](const json& value) -> std::optional<int> {
-                   if (!value.is_number_integer() || value < least || value > kLargestCount) {
-                     return std::nullopt;
-                   }
-                   return value.get<int>();
-                 });
+  Axis integer =
+      axis_of(axis, field, help, fmt::format("an integer from {} to {}", least, kLargestCount),
+              {{"type", "integer"}, {"minimum", least}, {"maximum", kLargestCount}},
+              [least](const json& value) -> std::optional<int> {
+                if (!value.is_number_integer() || value < least || value > kLargestCount) {
+                  return std::nullopt;
+                }
+                return value.get<int>();
+              });
+  integer.number = field;
+  return integer;
 }
 
 // Returns n, where `text` is `prefix` and n, such as "every_2"; else 0.
@@ -128,6 +131,7 @@ Axis every_nth(const char* axis, int Cell::*field, const char* help) {
     const int number = cell.*field;
     return number == 0 ? "none" : number == 1 ? "full" : prefix + std::to_string(number);
   };
+  nth.number = field;
   return nth;
 }
 

@@ -125,6 +125,7 @@ nlohmann::ordered_json list_schema(const Axis& axis) {
                                 {"items", axis.schema},
                                 {"default", json::array({default_of(axis)})}};
   if (axis.trades_memory) schema["lever"] = true;
+  if (axis.is_work) schema["work"] = true;
   if (axis.wrapper == "fsdp") schema["only_under"] = axis.wrapper;
   if (axis.is_written_if_any) schema["left_out"] = true;
   return schema;

@@ -13,6 +13,7 @@
 #include <vector>
 
 #include "harness/plan/plan.h"
+#include "models/abilities.h"
 
 namespace gradsync::plan {
 
@@ -33,6 +34,7 @@ struct Axis {
   // Puts `value` into the cell. Errors: std::invalid_argument whose text is `expected`.
   std::function<void(Cell&, const nlohmann::json&)> set;
   std::function<nlohmann::json(const Cell&)> get;
+  int Cell::*number = nullptr;  // the field, where it is one
 
   std::string wrapper;  // under any other it means nothing, and has its default; "": under all
   bool is_written_if_any = false;  // 0 means that there is none, and is not written
@@ -42,6 +44,13 @@ struct Axis {
   bool decides_memory = false;  // cells that differ in it are compared by what they hold
   // Under DDP it changes how a step communicates or its optimizer steps, and not what it trains on.
   bool changes_way_alone = false;
+  bool is_work = false;  // it says which work a cell does, and not how
+
+  // Which of its values a model can have; null: all of them, whatever the model.
+  models::Ability ability = nullptr;
+  // Returns which value it could have beside the cell's others, "": it goes with them. Null: it
+  // goes with all. The default always goes, and so does an option of another wrapper.
+  std::string (*could_be)(const Cell&) = nullptr;
 
   // Which values each prediction knows; an empty list: all of them. A prediction that is not here
   // knows the default alone.
@@ -55,6 +64,9 @@ struct Axis {
   Axis lever() const { return with(&Axis::trades_memory, true); }
   Axis about_memory() const { return with(&Axis::decides_memory, true); }
   Axis about_way() const { return with(&Axis::changes_way_alone, true); }
+  Axis work() const { return with(&Axis::is_work, true); }
+  Axis needs(models::Ability its) const { return with(&Axis::ability, its); }
+  Axis beside(std::string (*its)(const Cell&)) const { return with(&Axis::could_be, its); }
   Axis recorded() const { return with(&Axis::is_recorded, true); }
   Axis known(const std::vector<Prediction>& to) const { return known_as({}, to); }
   Axis known_as(const std::vector<std::string>& values, const std::vector<Prediction>& to) const;
@@ -76,8 +88,8 @@ const std::vector<Axis>& axes();
 nlohmann::json default_of(const Axis& axis);
 
 // Returns the JSON schema of a plan's list of the axis's values, with its default. "lever",
-// "only_under" (other cells do not have it) and "left_out" (of cells where it is 0) are for plot/,
-// which does not know the rows.
+// "work", "only_under" (other cells do not have it) and "left_out" (of cells where it is 0) are for
+// plot/, which does not know the rows.
 nlohmann::ordered_json list_schema(const Axis& axis);
 
 // Returns a results file's cell with what older files left out, each at its default; what does not

@@ -1,4 +1,4 @@
-// Which values of a cell's axes go together.
+// Which values of a cell's axes go together, and with its model, as their rows say.
 #pragma once
 
 #include <optional>
@@ -17,8 +17,11 @@ struct Misfit {
   std::string got;
 };
 
-// The first there is; nothing: all go together.
+// The first there is, in the order of axes(); nothing: all go together.
 std::optional<Misfit> misfit_of(const Cell& cell);
+
+// The first value that `model`, which the cell names, cannot have; nothing: it can have all.
+std::optional<Misfit> misfit_of(const Cell& cell, models::ModelDescription model);
 
 // A plan may list several values of each lever, the wrapper and the strategy among them, of which
 // some go with some others alone. Its cells are the combinations that there are, as long as each

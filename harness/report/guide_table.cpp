@@ -38,12 +38,8 @@ struct Agreement {
 // Returns whether the cell does what the guide's runs did, whatever it trains: 4 micro-batches a
 // step and DDP as it comes, which are the defaults.
 bool trains_as_the_guide(const Parameters& cell) {
-  static const std::set<std::string> kAnyWork{
-      "topology",        "model",   "strategy", "micro_batch_size",
-      "sequence_length", "lengths", "scale",    "memory_budget_bytes"};
   return std::ranges::all_of(plan::axes(), [&](const plan::Axis& axis) {
-    return kAnyWork.contains(axis.name) || !cell.has(axis.name) ||
-           cell.value(axis.name) == plan::default_of(axis);
+    return axis.is_work || !cell.has(axis.name) || cell.value(axis.name) == plan::default_of(axis);
   });
 }
 

@@ -137,11 +137,11 @@ TEST(Lora, IsOnlyForABertAndNoWiderThanThat) {
   for (const char* name : {"mlp", "convnet", "mixtral_tiny", "paced_bert_base_t4"}) {
     EXPECT_EQ(
         test::message_of<ConfigError>([&] { find_model(name).make(options); }),
-        std::string("lora_rank: got 4 for model '") + name + "', expected 0: only a BERT has it");
+        std::string("lora_rank: got 4 for model '") + name + "': only a BERT has low-rank updates");
   }
   EXPECT_EQ(bert_tiny(128)->named_parameters()["classifier.weight"].requires_grad(), true);
   EXPECT_THAT(test::message_of<ConfigError>([] { bert_tiny(129); }),
-              HasSubstr("lora_rank: got 129 of a BERT 128 wide, expected 0 to 128"));
+              HasSubstr("lora_rank: got 129 for model 'bert_tiny': it is so wide"));
 }
 
 }  // namespace

@@ -1,5 +1,5 @@
 // What a plan may say of its cells, and what becomes of it.
-// Covers: axis_kinds.cpp, options.cpp.
+// Covers: axis_kinds.cpp, model_options.cpp, options.cpp.
 #include "harness/plan/cell.h"
 
 #include <gmock/gmock.h>

@@ -59,9 +59,10 @@ TEST(ValidatePlan, NamesMustBeKnown) {
 
 TEST(ValidatePlan, APacedModelWaitsAndHasNoValues) {
   const auto paced = [](plan::Cell& cell) { cell.model = "paced_bert_base_t4"; };
-  EXPECT_EQ(refusal_of([](plan::Cell& cell) { cell.scale = 2; }),
-            "p.json: field 'cells.model': got 'bert_mini' with scale 2, expected a paced model or "
-            "scale 1");
+  EXPECT_EQ(
+      refusal_of([](plan::Cell& cell) { cell.scale = 2; }),
+      "p.json: field 'cells.scale': got 2 for model 'bert_mini', expected 1: only the bytes of "
+      "a paced model can be scaled");
   EXPECT_EQ(refusal_of([&](plan::Cell& cell) {
               paced(cell);
               cell.fused_optimizer = false;
@@ -196,8 +197,7 @@ TEST(ValidatePlan, OnlyABertAttendsInBothWays) {
   for (const char* model : {"mlp", "mixtral_tiny", "paced_bert_base_t4"}) {
     EXPECT_THAT(refusal_of(attend(model)),
                 HasSubstr("'cells.attention': got \"sdpa\" for model '" + std::string(model) +
-                          "', expected \"eager\", which it is by default: only a BERT attends in "
-                          "both ways"));
+                          "', expected \"eager\": only a BERT attends in both ways"));
   }
 }
 

@@ -1,0 +1,153 @@
+// Rows of the table of axes: what trades memory for time, and which parameters are trained.
+#include <fmt/format.h>
+
+#include "harness/plan/axis_kinds.h"
+
+namespace gradsync::plan {
+
+std::vector<Axis> options_of_models() {
+  using enum Prediction;
+  namespace ability = models::ability;
+  const std::string paced = "a paced model takes the time of what its profile was recorded in";
+  return {
+      every_nth("activation_checkpointing", &Cell::activation_checkpointing,
+                "Units of the model that keep no activations and run again in backward: none, all "
+                "of them, or every second, third, ...")
+          .needs(ability::checkpointing)
+          .lever()
+          .about_memory()
+          .known({Memory, Pace})
+          .unknown(JobMemory, "record the model with its activation checkpointing")
+          .unknown(Step, "units run again in backward"),
+      one_of("selective_checkpointing", &Cell::selective_checkpointing,
+             {"none", "attention", "matmul"},
+             "What checkpointed units keep and do not make again: nothing, outputs of attention, "
+             "or of every matrix product and of attention; none where no unit is checkpointed.")
+          .beside([](const Cell& cell) {
+            return text_if(cell.activation_checkpointing == 0,
+                           "none where activation_checkpointing is none: nothing is made again");
+          })
+          .lever()
+          .about_memory()
+          .known({Memory})
+          .unknown(Pace, "a paced layer that runs again takes the time of its whole forward"),
+      count_from_zero("frozen_units", &Cell::frozen_units,
+                      "Units of the model that are not trained: so many, from the first, with all "
+                      "parameters that come before them.")
+          .needs(ability::freezing)
+          .beside([](const Cell& cell) {
+            return cell.lora_rank > 0
+                       ? fmt::format(
+                             "0 where lora_rank is {}: the weights of every unit are frozen then",
+                             cell.lora_rank)
+                       : text_if(cell.wrapper == "pipeline",
+                                 "0 under wrapper pipeline, whose stages all send gradients back");
+          })
+          .known({Memory})
+          .unknown(JobMemory, "record the model with what it freezes")
+          .unknown(Step, "what a frozen unit spares is not in a profile"),
+      count_from_zero("lora_rank", &Cell::lora_rank,
+                      "Rank of the low-rank updates that are trained of a BERT, with its "
+                      "classifier, while all weights are frozen, as by peft. 0: none, the weights "
+                      "are trained.")
+          .needs(ability::low_rank_updates)
+          .known({Memory})
+          .unknown(JobMemory, "record the model with its low-rank updates")
+          .unknown(Step, "what low-rank updates take is not in a profile"),
+      one_of("lora_modules", &Cell::lora_modules, {"query_value", "attention", "all_linear"},
+             "Linear layers that low-rank updates are beside: queries and values, as peft has by "
+             "default for a BERT; keys and attention's output, too; or all but the classifier, as "
+             "peft's all-linear. query_value where lora_rank is 0.")
+          .beside([](const Cell& cell) {
+            return text_if(cell.lora_rank == 0,
+                           "query_value where lora_rank is 0: there are no updates");
+          })
+          .known({Memory}),
+      one_of("attention", &Cell::attention, {"eager", "sdpa"},
+             "Of a BERT. eager: spelled out, the default. sdpa: torch's "
+             "scaled_dot_product_attention, as transformers has by default.")
+          .needs(ability::attention)
+          .lever()
+          .known({Memory})
+          .unknown(JobMemory, "record the model with its attention")
+          .unknown(Step, "what sdpa takes is not in a profile"),
+      one_of("offload", &Cell::offload, {"none", "optimizer_state", "parameters"},
+             "To the host: the optimizer's state, with a copy of what it steps, or, under fsdp, "
+             "parameters with their gradients and state, as fully_shard's CPUOffloadPolicy.")
+          .beside([](const Cell& cell) {
+            if (cell.wrapper == "fsdp") return std::string();
+            if (cell.wrapper != "ddp") return "\"none\" under wrapper " + cell.wrapper;
+            return text_if(cell.offload == "parameters",
+                           "\"none\" or \"optimizer_state\" under wrapper ddp, whose parameters "
+                           "are all in use all the time");
+          })
+          .lever()
+          .about_memory()
+          .known({Memory})
+          .unknown(Step, "copies to the host and back are not in a profile")
+          .unknown(Pace, "what copies to the host and back take is not in a profile"),
+      flag("fused_optimizer", &Cell::fused_optimizer,
+           "false: AdamW steps parameter by parameter, as torch's own in C++.")
+          .about_way()
+          .unknown(Memory, "declared is what the fused optimizer holds")
+          .unknown(JobMemory, "declared is what the fused optimizer holds")
+          .unknown(Pace, "a paced model has its optimizer's time in its profile"),
+      flag("broadcast_buffers", &Cell::broadcast_buffers,
+           "ddp: rank 0's buffers go to all before a forward that follows a synchronization.")
+          .under("ddp")
+          .known({Memory, JobMemory, Step, Pace}),
+      flag("sync_batch_norm", &Cell::sync_batch_norm,
+           "ddp: batch normalization with the statistics of all ranks, which communicate in every "
+           "micro-batch.")
+          .beside([](const Cell& cell) {
+            return text_if(cell.wrapper != "ddp", "false under wrapper " + cell.wrapper);
+          })
+          .unknown(Step, "the collectives of SyncBatchNorm are not in a profile"),
+      flag("class_skew", &Cell::class_skew, "Each rank sees examples of one class alone.")
+          .known({Memory, JobMemory, Step, Pace}),
+      count("scale", &Cell::scale, "Bytes and link rates of a paced model are divided by it.")
+          .work()
+          .needs(ability::scaling)
+          .known({Memory, Step, Pace})
+          .unknown(JobMemory, "a recorded model is not scaled"),
+      one_of("dtype", &Cell::dtype, {"float32", "bfloat16"},
+             "Of parameters as stored, and so of gradients and moments; bfloat16: a Mixtral, a "
+             "BERT or mlp.")
+          .needs(ability::bfloat16)
+          .beside([](const Cell& cell) {
+            return text_if(cell.wrapper == "pipeline",
+                           "float32 under wrapper pipeline, whose stages send float32");
+          })
+          .about_memory()
+          .known({Memory, JobMemory})
+          .unknown(Step, "a profile's seconds are those of the types that it was recorded in"),
+      one_of("autocast", &Cell::autocast, {"none", "bfloat16"},
+             "ddp: forward runs under torch.autocast to bfloat16, with parameters and gradients in "
+             "float32.")
+          .under("ddp")
+          .beside([](const Cell& cell) {
+            return text_if(cell.dtype != "float32",
+                           "none where dtype is " + cell.dtype + ": there is nothing to cast");
+          })
+          .unknown(JobMemory, "record the model under its autocast")
+          .unknown(Step, "a profile's seconds are those of the types that it was recorded in")
+          .unknown(Pace, paced),
+      flag("master_weights", &Cell::master_weights,
+           "ddp: AdamW steps float32 copies of parameters that are stored in bfloat16, and rounds "
+           "those from them.")
+          .under("ddp")
+          .beside([](const Cell& cell) {
+            return cell.dtype == "float32"
+                       ? "false where dtype is float32: parameters are their own masters"
+                       : text_if(!cell.fused_optimizer, "false where fused_optimizer is false");
+          })
+          .known({Memory}),
+      flag("balanced_routing", &Cell::balanced_routing,
+           "A Mixtral's experts get as many tokens, whatever its router says: memory is then the "
+           "same in every step, and can be predicted.")
+          .needs(ability::balanced_routing)
+          .known({Memory}),
+  };
+}
+
+}  // namespace gradsync::plan
