@@ -1,7 +1,7 @@
 """What a run prints and writes: results on stdout, the rest on stderr, files as the schemas say.
 
 Covers: child_program.cpp, finished_runs.cpp, plots.cpp, report_command.cpp, harness/base/log.cpp,
-harness/run/block.cpp, harness/run/workload.cpp.
+harness/run/block.cpp, block_record.cpp, harness/run/workload.cpp.
 """
 
 import fcntl
