@@ -1,7 +1,10 @@
-// How torch holds a node of autograd's graph, which differs between its releases: by
-// std::shared_ptr with a deleter of its own, or by c10::intrusive_ptr (2.15).
+// What autograd's graph holds: its nodes, and what a node of ours keeps for its backward.
+//
+// How torch holds a node differs between its releases: by std::shared_ptr with a deleter of its
+// own, or by c10::intrusive_ptr (2.15).
 #pragma once
 
+#include <ATen/core/ivalue.h>
 #include <c10/util/intrusive_ptr.h>
 #include <torch/csrc/autograd/edge.h>
 #include <torch/csrc/autograd/function.h>
@@ -24,6 +27,24 @@ NodePtr make_node(Arguments&&... arguments) {
   } else {
     return c10::make_intrusive<T>(std::forward<Arguments>(arguments)...);
   }
+}
+
+template <typename T>
+struct KeptPointer : torch::CustomClassHolder {
+  explicit KeptPointer(T* kept) : pointer(kept) {}
+  T* pointer;
+};
+
+// Returns the pointer, which may be null and is not owned, as a context's saved_data takes it.
+template <typename T>
+c10::IValue keep_pointer(T* pointer) {
+  return c10::IValue::make_capsule(c10::make_intrusive<KeptPointer<T>>(pointer));
+}
+
+// The inverse, of the same T.
+template <typename T>
+T* kept_pointer(const c10::IValue& kept) {
+  return static_cast<const KeptPointer<T>&>(*kept.toCapsule()).pointer;
 }
 
 }  // namespace gradsync::models

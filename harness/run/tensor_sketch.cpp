@@ -1,5 +1,6 @@
 #include "harness/run/tensor_sketch.h"
 
+#include <ATen/TensorOperators.h>
 #include <ATen/core/grad_mode.h>
 #include <ATen/ops/constant_pad_nd.h>
 #include <ATen/ops/mv.h>

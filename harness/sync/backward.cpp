@@ -1,5 +1,6 @@
 #include "harness/sync/backward.h"
 
+#include <ATen/TensorOperators.h>
 #include <ATen/record_function.h>
 #include <torch/csrc/autograd/autograd.h>
 #include <torch/csrc/autograd/engine.h>

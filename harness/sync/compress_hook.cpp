@@ -18,7 +18,7 @@ class CompressHook final : public c10d::CppCommHookInterface<GroupPtr> {
 
   FuturePtr runHook(c10d::GradBucket& bucket) override {
     const measure::MemoryScope memory(measure::MemoryCategory::Communication);
-    const at::Tensor gradients = bucket.getBuffer();
+    const at::Tensor& gradients = bucket.getBuffer();
     std::vector<at::Tensor> message{gradients.to(dtype_).div_(state_->getSize())};
     const FuturePtr sum = state_->allreduce(message)->getFuture();
     // A thread of gloo may hold the message a moment longer: its memory goes back here. On a GPU

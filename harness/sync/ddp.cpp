@@ -26,7 +26,7 @@ namespace gradsync::sync {
 namespace {
 
 // How much a coalesced broadcast of parameters or buffers packs into one message.
-constexpr std::size_t kBroadcastBucketBytes = 250 * 1024 * 1024;
+constexpr std::size_t kBroadcastBucketBytes = std::size_t{250} << 20;
 
 // The identity, whose backward runs before every other node of the model: the place where
 // static_graph, in its first backward, asks the Reducer to all-reduce everything at the end.
@@ -35,12 +35,12 @@ struct Sink : torch::autograd::Function<Sink> {
   static at::Tensor forward(torch::autograd::AutogradContext* context, const at::Tensor& output,
                             c10d::Reducer* delay_all_reduce_of) {
     context->set_materialize_grads(false);
-    context->saved_data["reducer"] = reinterpret_cast<std::int64_t>(delay_all_reduce_of);
+    context->saved_data["reducer"] = models::keep_pointer(delay_all_reduce_of);
     return output.clone();
   }
   static torch::autograd::variable_list backward(torch::autograd::AutogradContext* context,
                                                  torch::autograd::variable_list gradients) {
-    auto* reducer = reinterpret_cast<c10d::Reducer*>(context->saved_data["reducer"].toInt());
+    auto* reducer = models::kept_pointer<c10d::Reducer>(context->saved_data["reducer"]);
     if (reducer != nullptr) {
       torch::autograd::Engine::get_default_engine().queue_callback(
           [reducer] { reducer->delay_all_reduce(); });

@@ -31,7 +31,7 @@ struct PipelineStage::HandOver : torch::autograd::Function<HandOver> {
   static at::Tensor forward(torch::autograd::AutogradContext* context, const at::Tensor& output,
                             PipelineStage* stage) {
     const int tag = stage->tag_;
-    context->saved_data["stage"] = reinterpret_cast<std::int64_t>(stage);
+    context->saved_data["stage"] = models::keep_pointer(stage);
     context->saved_data["tag"] = tag;
     context->saved_data["shape"] = output.sizes().vec();
     stage->activations_[tag] = stage->send(output.detach().contiguous(), stage->rank_ + 1, tag);
@@ -41,7 +41,7 @@ struct PipelineStage::HandOver : torch::autograd::Function<HandOver> {
   // The next stage has what it was sent: it has computed with it.
   static torch::autograd::variable_list backward(torch::autograd::AutogradContext* context,
                                                  torch::autograd::variable_list gradients) {
-    auto* stage = reinterpret_cast<PipelineStage*>(context->saved_data["stage"].toInt());
+    auto* stage = models::kept_pointer<PipelineStage>(context->saved_data["stage"]);
     const int tag = static_cast<int>(context->saved_data["tag"].toInt());
     at::Tensor gradient =
         at::empty(context->saved_data["shape"].toIntVector(), gradients[0].options());

@@ -13,6 +13,7 @@
 #include "harness/comm/storage.h"
 #include "harness/measure/memory.h"
 #include "harness/sync/collectives.h"
+#include "models/autograd_node.h"
 #include "models/batch_norm.h"
 
 namespace gradsync::sync {
@@ -111,7 +112,7 @@ struct Normalize : torch::autograd::Function<Normalize> {
     layer->track(all.mean, all.variance * (all.count / (all.count - 1)));
     const at::Tensor inverse_deviation = (all.variance + models::kBatchNormEpsilon).rsqrt();
     context->save_for_backward({input, weight, all.mean, inverse_deviation, all.count});
-    context->saved_data["peers"] = reinterpret_cast<std::int64_t>(peers);
+    context->saved_data["peers"] = models::keep_pointer(peers);
     const at::Tensor scale = weight * inverse_deviation;
     return at::addcmul(per_channel(bias - all.mean * scale), input, per_channel(scale));
   }
@@ -126,7 +127,7 @@ struct Normalize : torch::autograd::Function<Normalize> {
     const at::Tensor& mean = saved[2];
     const at::Tensor& inverse_deviation = saved[3];
     const at::Tensor& count = saved[4];
-    const auto* peers = reinterpret_cast<const Peers*>(context->saved_data["peers"].toInt());
+    const auto* peers = models::kept_pointer<const Peers>(context->saved_data["peers"]);
     const at::Tensor& dy = gradients[0];
     const at::Tensor x = (input - per_channel(mean)) * per_channel(inverse_deviation);
     const at::Tensor sum_dy = sum_per_channel(dy);

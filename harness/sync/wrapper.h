@@ -72,7 +72,7 @@ class Wrapper {
   // From now on calls `step` in backward whenever gradients of some of parameters() are final, and
   // only these have any: an optimizer that steps and drops them there needs not hold all of them.
   // Errors: ConfigError where gradients are held to the end of backward whatever is done.
-  virtual void step_in_backward(std::function<void()> step) {
+  virtual void step_in_backward(const std::function<void()>& step) {
     throw ConfigError("optimizer_in_backward: got true, expected false but under wrapper fsdp");
   }
 

@@ -44,7 +44,8 @@ UnitDtypes dtypes_of(const FsdpOptions& options) {
 }  // namespace
 
 FullyShardedDataParallel::FullyShardedDataParallel(std::shared_ptr<models::Model> module,
-                                                   FsdpGroups groups, const FsdpOptions& options)
+                                                   const FsdpGroups& groups,
+                                                   const FsdpOptions& options)
     : module_(std::move(module)), options_(options) {
   add_units(groups);
   if (root_ && root_->trained() > 0) shards_.push_back(root_->shard());

@@ -51,7 +51,7 @@ class FullyShardedDataParallel final : public Wrapper, private models::UnitHooks
   // others; a unit with some is freed when the gradient of its input is complete.
   // Collective: on all ranks, same order. Errors: ConfigError for a model without units, or a unit
   // that cannot be shared (see FlatUnit).
-  FullyShardedDataParallel(std::shared_ptr<models::Model> module, FsdpGroups groups,
+  FullyShardedDataParallel(std::shared_ptr<models::Model> module, const FsdpGroups& groups,
                            const FsdpOptions& options);
   ~FullyShardedDataParallel() override;
 
@@ -68,7 +68,7 @@ class FullyShardedDataParallel final : public Wrapper, private models::UnitHooks
   std::vector<std::int64_t> reduction_bytes() const override;
   models::Model& module() override { return *module_; }
   // As fully_shard calls a shard's post-accumulate hooks: after each reduction of a unit.
-  void step_in_backward(std::function<void()> step) override { step_ = std::move(step); }
+  void step_in_backward(const std::function<void()>& step) override { step_ = step; }
 
   // Returns parameter `name` whole, as it is now. Collective. For checks, not for training.
   at::Tensor whole_parameter(const std::string& name);
