@@ -4,8 +4,8 @@
 #include <cstddef>
 #include <utility>
 
+#include "harness/gate/claims.h"
 #include "harness/gate/launch_level.h"
-#include "harness/gate/phrasebook.h"
 
 namespace gradsync::gate {
 

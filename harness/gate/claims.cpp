@@ -10,7 +10,6 @@
 
 #include "harness/base/optional_json.h"
 #include "harness/gate/launch_level.h"
-#include "harness/gate/phrasebook.h"
 #include "harness/plan/cell.h"
 #include "harness/stats/interval.h"
 #include "harness/summary/cell_group.h"

@@ -51,10 +51,13 @@ struct ClaimOutcome {
   std::optional<results::StepRatio> ratio;  // at 95 %, `name` says of what; unset: not measured
   Verdict verdict = Verdict::Unfit;
   ClaimGrounds grounds;
-  std::string reason;  // their sentence (phrasebook.h)
+  std::string reason;  // their sentence
 };
 
 void to_json(nlohmann::json& out, const ClaimOutcome& outcome);
+
+// Returns the sentence for `claim.grounds` (phrasebook.cpp); empty where the claim holds.
+std::string sentence(const ClaimOutcome& claim);
 
 // Returns an outcome for each pair of rows of the run that a claim is about, in the order of the
 // claims; for a claim that is about none of its rows, one that says so. Unfit: not measured, or

@@ -9,8 +9,6 @@
 #include <tuple>
 #include <utility>
 
-#include "harness/gate/held_totals.h"
-
 namespace gradsync::gate {
 namespace {
 

@@ -87,4 +87,11 @@ struct HeldDifferences {
 // Returns the differences of `seen`. A peak that one of the two does not know is not compared.
 HeldDifferences held_differences(const HeldCounts& held, const HeldCounts& seen);
 
+// Returns the collectives of a step, by operation: those of its micro-batches and those outside.
+std::map<std::string, OpTotal> totals_of(const RankCounts& rank);
+
+std::int64_t micro_batches_of(const RankCounts& rank);
+// "all_reduce 4 (2704 bytes), broadcast 1 (64 bytes)"
+std::string totals_text(const std::map<std::string, OpTotal>& totals);
+
 }  // namespace gradsync::gate

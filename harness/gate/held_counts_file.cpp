@@ -10,7 +10,6 @@
 #include "harness/base/json_fields.h"
 #include "harness/base/readable_json.h"
 #include "harness/gate/held_counts.h"
-#include "harness/gate/held_totals.h"
 
 namespace gradsync::gate {
 

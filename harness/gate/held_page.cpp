@@ -9,7 +9,7 @@
 #include <utility>
 #include <vector>
 
-#include "harness/gate/held_totals.h"
+#include "harness/gate/held_counts.h"
 #include "harness/gate/page.h"
 #include "harness/gate/page_parts.h"
 #include "harness/text/labels.h"

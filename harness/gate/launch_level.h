@@ -2,6 +2,9 @@
 // and a run against a stored one.
 #pragma once
 
+#include <fmt/format.h>
+
+#include <algorithm>
 #include <cstddef>
 #include <string>
 
@@ -14,9 +17,13 @@ inline constexpr int kFewestLaunchesToDecide = 4;
 // Returns the level of the interval of one row, 1 - alpha / rows, by Bonferroni's inequality: that
 // any of the intervals misses its truth has then probability alpha at most, however rows depend on
 // each other.
-double level_for(double alpha, std::size_t rows);
+inline double level_for(double alpha, std::size_t rows) {
+  return 1 - alpha / static_cast<double>(std::max<std::size_t>(1, rows));
+}
 
 // Returns "99.94 %".
-std::string level_text(double level);
+inline std::string level_text(double level) {
+  return fmt::format("{:.4g} %", 100 * level);
+}
 
 }  // namespace gradsync::gate

@@ -1,11 +1,11 @@
-#include "harness/gate/phrasebook.h"
-
 #include <fmt/format.h>
 
 #include <cmath>
 
+#include "harness/gate/claims.h"
 #include "harness/gate/launch_level.h"
 #include "harness/gate/looks.h"
+#include "harness/gate/verdict.h"
 #include "harness/text/labels.h"
 
 namespace gradsync::gate {

@@ -4,8 +4,8 @@
 #include <array>
 #include <cstddef>
 
+#include "harness/gate/claims.h"
 #include "harness/gate/looks.h"
-#include "harness/gate/phrasebook.h"
 #include "harness/stats/error_rates.h"
 #include "harness/stats/sample.h"
 

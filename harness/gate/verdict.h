@@ -93,7 +93,7 @@ struct RowGrounds {
 struct RowDecision {
   Verdict verdict = Verdict::Undecided;
   RowGrounds grounds;
-  std::string reason;               // their sentence (phrasebook.h)
+  std::string reason;               // their sentence
   int turns = 0;                    // that were looked at; later ones do not count
   bool is_open = true;              // takes part in the next start
   bool needs_confirmation = false;  // found slower, clearest of those whose confirmation is not run
@@ -116,6 +116,9 @@ struct Decision {
 // then the rows that are open take part in the next starts.
 // Errors: InternalError without rows.   Cost: milliseconds per row.
 Decision decide(const std::vector<RowEvidence>& rows, const Settings& settings);
+
+// Returns the sentence for `row.grounds` and the numbers beside them (phrasebook.cpp).
+std::string sentence(const RowDecision& row, const Settings& settings);
 
 // Returns "3.1 % slower [2.7, 3.6]", "0.4 % faster [-0.9, 0.2]", the interval only where there is
 // one: an effect as reasons and tables print it.

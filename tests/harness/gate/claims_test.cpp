@@ -1,4 +1,3 @@
-// Covers: launch_level.cpp.
 #include "harness/gate/claims.h"
 
 #include <gmock/gmock.h>

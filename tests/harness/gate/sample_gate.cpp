@@ -1,6 +1,6 @@
 #include "tests/harness/gate/sample_gate.h"
 
-#include "harness/gate/phrasebook.h"
+#include "harness/gate/claims.h"
 #include "tests/harness/results/sample_run.h"
 
 namespace gradsync::test {

@@ -5,7 +5,7 @@
 
 #include <cmath>
 
-#include "harness/gate/phrasebook.h"
+#include "harness/gate/claims.h"
 #include "tests/harness/gate/made_rows.h"
 #include "tests/harness/report/golden.h"
 
