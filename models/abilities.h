@@ -11,6 +11,13 @@ namespace gradsync::models {
 // How compute happens. Real: arithmetic. Paced: the layers wait.
 enum class Compute { Real, Paced };
 
+// Which values of an option a model can have.
+struct Allowance {
+  std::int64_t most = 0;     // of numbers; of other values 0: the default alone, 1: all
+  std::string because = {};  // why no more; "": nothing to add
+};
+inline constexpr std::int64_t kAny = std::numeric_limits<std::int64_t>::max();
+
 // What a model is called and can do: all that a plan has to know of it.
 struct ModelDescription {
   std::string name;   // as in a plan: "bert_mini"
@@ -25,74 +32,43 @@ struct ModelDescription {
   std::int64_t highest_lora_rank = 0;  // of its low-rank updates; 0: it has none
   bool chooses_attention = false;      // it attends in both ways
   bool replays_memory = false;         // a paced model that makes what the recorded one held
-};
 
-// Which values of an option a model can have.
-struct Allowance {
-  std::int64_t most = 0;     // of numbers; of other values 0: the default alone, 1: all
-  std::string because = {};  // why no more; "": nothing to add
-};
-
-using Ability = Allowance (*)(const ModelDescription&);
-
-namespace ability {
-
-inline Allowance scaling(const ModelDescription& model) {
-  if (model.compute == Compute::Paced) return {std::numeric_limits<std::int64_t>::max()};
-  return {1, "only the bytes of a paced model can be scaled"};
-}
-
-inline Allowance weights(const ModelDescription& model) {
-  return {model.compute == Compute::Real, "a paced model has none"};
-}
-
-inline Allowance bfloat16(const ModelDescription& model) {
-  return {model.has_bfloat16, "only a Mixtral, a BERT and mlp have others"};
-}
-
-inline Allowance attention(const ModelDescription& model) {
-  return {model.chooses_attention, "only a BERT attends in both ways"};
-}
-
-inline Allowance balanced_routing(const ModelDescription& model) {
-  return {model.has_mixtrals_options, "only a Mixtral has a router"};
-}
-
-inline Allowance no_values(const ModelDescription& model) {
-  return {model.has_mixtrals_options, "only a Mixtral can do without values"};
-}
-
-inline Allowance lengths(const ModelDescription& model) {
-  return {!model.reads_pictures, "its examples are pictures"};
-}
-
-inline Allowance sequence_length(const ModelDescription& model) {
-  const std::int64_t longest = model.longest_sequence;
-  return {longest == 0 ? std::numeric_limits<std::int64_t>::max() : longest};
-}
-
-inline Allowance checkpointing(const ModelDescription& model) {
-  if (model.replays_memory) {
-    return {0,
-            "at scale 1 a profile holds what was recorded: record the model with its activation "
-            "checkpointing"};
+  // What it allows of the options that not every model can have.
+  Allowance scaling() const {
+    return {compute == Compute::Paced ? kAny : 1, "only the bytes of a paced model can be scaled"};
   }
-  const int units = model.checkpointable_units;
-  return {units,
-          units == 0 ? "it has no units that can run again in backward" : "it has so many units"};
-}
+  Allowance weights() const { return {compute == Compute::Real, "a paced model has none"}; }
+  Allowance bfloat16() const {
+    return {has_bfloat16, "only a Mixtral, a BERT and mlp have others"};
+  }
+  Allowance attention() const { return {chooses_attention, "only a BERT attends in both ways"}; }
+  Allowance routing() const { return {has_mixtrals_options, "only a Mixtral has a router"}; }
+  Allowance no_values() const {
+    return {has_mixtrals_options, "only a Mixtral can do without values"};
+  }
+  Allowance lengths() const { return {!reads_pictures, "its examples are pictures"}; }
+  Allowance sequence_length() const { return {longest_sequence == 0 ? kAny : longest_sequence}; }
+  Allowance checkpointing() const {
+    if (replays_memory) {
+      return {0,
+              "at scale 1 a profile holds what was recorded: record the model with its activation "
+              "checkpointing"};
+    }
+    return {checkpointable_units, checkpointable_units == 0
+                                      ? "it has no units that can run again in backward"
+                                      : "it has so many units"};
+  }
+  Allowance freezing() const {
+    // A paced layer takes as long, whatever is frozen.
+    const int units = compute == Compute::Paced ? 0 : checkpointable_units;
+    return {units, units == 0 ? "its units cannot be frozen" : "it has so many units"};
+  }
+  Allowance low_rank_updates() const {
+    return {highest_lora_rank,
+            highest_lora_rank == 0 ? "only a BERT has low-rank updates" : "it is so wide"};
+  }
+};
 
-inline Allowance freezing(const ModelDescription& model) {
-  // A paced layer takes as long, whatever is frozen.
-  const int units = model.compute == Compute::Paced ? 0 : model.checkpointable_units;
-  return {units, units == 0 ? "its units cannot be frozen" : "it has so many units"};
-}
-
-inline Allowance low_rank_updates(const ModelDescription& model) {
-  const std::int64_t highest = model.highest_lora_rank;
-  return {highest, highest == 0 ? "only a BERT has low-rank updates" : "it is so wide"};
-}
-
-}  // namespace ability
+using Ability = Allowance (ModelDescription::*)() const;
 
 }  // namespace gradsync::models

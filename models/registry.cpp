@@ -15,37 +15,26 @@
 namespace gradsync::models {
 namespace {
 
-struct AskedOption {
-  const char* name;
-  Ability ability;
-  std::int64_t amount;  // as Allowance counts
-  std::string value;
-};
-
 // Errors: ConfigError for an option that the model cannot have.
 void check(const ModelDescription& model, const ModelOptions& options) {
-  const auto require = [&](bool fits, const AskedOption& asked, const std::string& because) {
-    if (fits) return;
+  const auto require = [&](const char* option, const Allowance& allowed, std::int64_t asked,
+                           const std::string& got) {
+    if (asked <= allowed.most) return;
     throw ConfigError(
-        fmt::format("{}: got {} for model '{}': {}", asked.name, asked.value, model.name, because));
+        fmt::format("{}: got {} for model '{}': {}", option, got, model.name, allowed.because));
   };
-  const AskedOption dtype{"dtype", ability::bfloat16, options.dtype != at::kFloat,
-                          c10::toString(options.dtype)};
-  for (const AskedOption& asked :
-       {dtype,
-        {"scale", ability::scaling, options.scale, std::to_string(options.scale)},
-        {"--weights", ability::weights, !options.weights.empty(), options.weights},
-        {"uninitialised", ability::no_values, options.uninitialised, "true"},
-        {"without_memory", ability::no_values, options.without_memory, "true"},
-        {"balanced_routing", ability::balanced_routing, options.balanced_routing, "true"},
-        {"lora_rank", ability::low_rank_updates, options.lora.rank,
-         std::to_string(options.lora.rank)},
-        {"attention", ability::attention, options.attention != ModelOptions{}.attention, "sdpa"}}) {
-    const Allowance allowed = asked.ability(model);
-    require(asked.amount <= allowed.most, asked, allowed.because);
-  }
-  require(options.dtype == at::kFloat || options.dtype == at::kBFloat16, dtype,
-          "there are Float and BFloat16");
+  require("scale", model.scaling(), options.scale, std::to_string(options.scale));
+  require("--weights", model.weights(), !options.weights.empty(), options.weights);
+  require("uninitialised", model.no_values(), options.uninitialised, "true");
+  require("without_memory", model.no_values(), options.without_memory, "true");
+  require("balanced_routing", model.routing(), options.balanced_routing, "true");
+  const bool is_other = options.dtype != at::kFloat;
+  require("dtype", model.bfloat16(), is_other, c10::toString(options.dtype));
+  require("dtype", {options.dtype == at::kBFloat16, "there are Float and BFloat16"}, is_other,
+          c10::toString(options.dtype));
+  const std::int64_t rank = options.lora.rank;
+  require("lora_rank", model.low_rank_updates(), rank, std::to_string(rank));
+  require("attention", model.attention(), options.attention != ModelOptions{}.attention, "sdpa");
 }
 
 using Made = std::shared_ptr<Model>;

@@ -190,7 +190,7 @@ DeclaredFootprint declared_footprint(const std::string& name, const FootprintOpt
   const Declared declared(name, options);
   const SuiteModel* model = is_profile(name) ? nullptr : entry_named(suite(), name);
   const Allowance lora =
-      ability::low_rank_updates(model == nullptr ? ModelDescription{} : ModelDescription(*model));
+      (model == nullptr ? ModelDescription{} : ModelDescription(*model)).low_rank_updates();
   if (options.levers.lora.rank > lora.most) {
     return {std::nullopt, fmt::format("lora_rank: got {} for model '{}': {}",
                                       options.levers.lora.rank, name, lora.because)};

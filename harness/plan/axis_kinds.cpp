@@ -142,6 +142,12 @@ Axis Axis::known_as(const std::vector<std::string>& values,
   return changed;
 }
 
+Axis Axis::clash(bool (*with_cell)(const Cell&), const std::string& expected) const {
+  Axis changed = *this;
+  changed.clashes.emplace_back(with_cell, expected);
+  return changed;
+}
+
 Axis Axis::unknown(Prediction to, const std::string& because) const {
   Axis changed = *this;
   changed.unknown_because[to] = because;

@@ -27,11 +27,6 @@ Axis size(const char* axis, std::int64_t Cell::*field, const std::string& zero,
 // "none": 0, "full": 1, "every_2": 2, ...
 Axis every_nth(const char* axis, int Cell::*field, const char* help);
 
-// Returns `text` where `holds`, else "": for Axis::could_be.
-inline std::string text_if(bool holds, const std::string& text) {
-  return holds ? text : "";
-}
-
 // Rows of the table that options.cpp has in its midst (model_options.cpp).
 std::vector<Axis> options_of_models();
 

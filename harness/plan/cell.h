@@ -48,9 +48,9 @@ struct Axis {
 
   // Which of its values a model can have; null: all of them, whatever the model.
   models::Ability ability = nullptr;
-  // Returns which value it could have beside the cell's others, "": it goes with them. Null: it
-  // goes with all. The default always goes, and so does an option of another wrapper.
-  std::string (*could_be)(const Cell&) = nullptr;
+  // The cells that another value than the default does not go with, and in a sentence what goes,
+  // with {wrapper} and other axes in braces. An option of another wrapper goes with all.
+  std::vector<std::pair<bool (*)(const Cell&), std::string>> clashes;
 
   // Which values each prediction knows; an empty list: all of them. A prediction that is not here
   // knows the default alone.
@@ -66,7 +66,7 @@ struct Axis {
   Axis about_way() const { return with(&Axis::changes_way_alone, true); }
   Axis work() const { return with(&Axis::is_work, true); }
   Axis needs(models::Ability its) const { return with(&Axis::ability, its); }
-  Axis beside(std::string (*its)(const Cell&)) const { return with(&Axis::could_be, its); }
+  Axis clash(bool (*with_cell)(const Cell&), const std::string& expected) const;
   Axis recorded() const { return with(&Axis::is_recorded, true); }
   Axis known(const std::vector<Prediction>& to) const { return known_as({}, to); }
   Axis known_as(const std::vector<std::string>& values, const std::vector<Prediction>& to) const;

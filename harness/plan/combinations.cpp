@@ -1,6 +1,7 @@
 #include "harness/plan/combinations.h"
 
 #include <fmt/format.h>
+#include <fmt/ranges.h>
 
 #include <algorithm>
 #include <set>
@@ -8,6 +9,7 @@
 
 #include "harness/base/named.h"
 #include "harness/plan/known_options.h"
+#include "harness/plan/strategies.h"
 
 namespace gradsync::plan {
 
@@ -31,6 +33,13 @@ bool is_lever(const std::string& axis) {
   return entry_named(axes(), axis)->trades_memory;
 }
 
+std::string of_cell(const std::string& sentence, const Cell& cell) {
+  return fmt::format(fmt::runtime(sentence), fmt::arg("wrapper", cell.wrapper),
+                     fmt::arg("strategy", cell.strategy), fmt::arg("lora_rank", cell.lora_rank),
+                     fmt::arg("accumulation_steps", cell.accumulation_steps),
+                     fmt::arg("strategies", fmt::join(strategies_under(cell.wrapper), ", ")));
+}
+
 // The most that is allowed, in words.
 std::string most(const Axis& axis, const models::Allowance& allowed) {
   Cell cell;
@@ -43,13 +52,11 @@ std::string most(const Axis& axis, const models::Allowance& allowed) {
 
 std::optional<Misfit> misfit_of(const Cell& cell) {
   for (const Axis& axis : axes()) {
-    if (axis.could_be == nullptr || (!axis.wrapper.empty() && axis.wrapper != cell.wrapper)) {
-      continue;
+    if (!axis.wrapper.empty() && axis.wrapper != cell.wrapper) continue;
+    for (const auto& [clashes, expected] : axis.clashes) {
+      if (!clashes(cell) || axis.get(cell) == default_of(axis)) continue;
+      return Misfit{axis.name, of_cell(expected, cell), axis.get(cell).dump()};
     }
-    const std::string expected = axis.could_be(cell);
-    if (expected.empty()) continue;
-    const json value = axis.get(cell);
-    if (value != default_of(axis)) return Misfit{axis.name, expected, value.dump()};
   }
   return {};
 }
@@ -65,7 +72,7 @@ std::optional<Misfit> misfit_of(const Cell& cell, models::ModelDescription model
   for (const Axis& axis : axes()) {
     if (axis.ability == nullptr) continue;
     const json value = axis.get(cell);
-    const models::Allowance allowed = axis.ability(model);
+    const models::Allowance allowed = (model.*axis.ability)();
     const std::int64_t amount = axis.number ? cell.*axis.number : value != default_of(axis);
     if (amount > allowed.most) {
       return misfit(axis.name, value, most(axis, allowed), allowed.because);

@@ -1,19 +1,17 @@
 // Rows of the table of axes: what trades memory for time, and which parameters are trained.
-#include <fmt/format.h>
-
 #include "harness/plan/axis_kinds.h"
 
 namespace gradsync::plan {
 
 std::vector<Axis> options_of_models() {
   using enum Prediction;
-  namespace ability = models::ability;
+  using Model = models::ModelDescription;
   const std::string paced = "a paced model takes the time of what its profile was recorded in";
   return {
       every_nth("activation_checkpointing", &Cell::activation_checkpointing,
                 "Units of the model that keep no activations and run again in backward: none, all "
                 "of them, or every second, third, ...")
-          .needs(ability::checkpointing)
+          .needs(&Model::checkpointing)
           .lever()
           .about_memory()
           .known({Memory, Pace})
@@ -23,10 +21,8 @@ std::vector<Axis> options_of_models() {
              {"none", "attention", "matmul"},
              "What checkpointed units keep and do not make again: nothing, outputs of attention, "
              "or of every matrix product and of attention; none where no unit is checkpointed.")
-          .beside([](const Cell& cell) {
-            return text_if(cell.activation_checkpointing == 0,
-                           "none where activation_checkpointing is none: nothing is made again");
-          })
+          .clash([](const Cell& cell) { return cell.activation_checkpointing == 0; },
+                 "none where activation_checkpointing is none: nothing is made again")
           .lever()
           .about_memory()
           .known({Memory})
@@ -34,15 +30,11 @@ std::vector<Axis> options_of_models() {
       count_from_zero("frozen_units", &Cell::frozen_units,
                       "Units of the model that are not trained: so many, from the first, with all "
                       "parameters that come before them.")
-          .needs(ability::freezing)
-          .beside([](const Cell& cell) {
-            return cell.lora_rank > 0
-                       ? fmt::format(
-                             "0 where lora_rank is {}: the weights of every unit are frozen then",
-                             cell.lora_rank)
-                       : text_if(cell.wrapper == "pipeline",
-                                 "0 under wrapper pipeline, whose stages all send gradients back");
-          })
+          .needs(&Model::freezing)
+          .clash([](const Cell& cell) { return cell.lora_rank > 0; },
+                 "0 where lora_rank is {lora_rank}: the weights of every unit are frozen then")
+          .clash([](const Cell& cell) { return cell.wrapper == "pipeline"; },
+                 "0 under wrapper pipeline, whose stages all send gradients back")
           .known({Memory})
           .unknown(JobMemory, "record the model with what it freezes")
           .unknown(Step, "what a frozen unit spares is not in a profile"),
@@ -50,7 +42,7 @@ std::vector<Axis> options_of_models() {
                       "Rank of the low-rank updates that are trained of a BERT, with its "
                       "classifier, while all weights are frozen, as by peft. 0: none, the weights "
                       "are trained.")
-          .needs(ability::low_rank_updates)
+          .needs(&Model::low_rank_updates)
           .known({Memory})
           .unknown(JobMemory, "record the model with its low-rank updates")
           .unknown(Step, "what low-rank updates take is not in a profile"),
@@ -58,15 +50,13 @@ std::vector<Axis> options_of_models() {
              "Linear layers that low-rank updates are beside: queries and values, as peft has by "
              "default for a BERT; keys and attention's output, too; or all but the classifier, as "
              "peft's all-linear. query_value where lora_rank is 0.")
-          .beside([](const Cell& cell) {
-            return text_if(cell.lora_rank == 0,
-                           "query_value where lora_rank is 0: there are no updates");
-          })
+          .clash([](const Cell& cell) { return cell.lora_rank == 0; },
+                 "query_value where lora_rank is 0: there are no updates")
           .known({Memory}),
       one_of("attention", &Cell::attention, {"eager", "sdpa"},
              "Of a BERT. eager: spelled out, the default. sdpa: torch's "
              "scaled_dot_product_attention, as transformers has by default.")
-          .needs(ability::attention)
+          .needs(&Model::attention)
           .lever()
           .known({Memory})
           .unknown(JobMemory, "record the model with its attention")
@@ -74,13 +64,14 @@ std::vector<Axis> options_of_models() {
       one_of("offload", &Cell::offload, {"none", "optimizer_state", "parameters"},
              "To the host: the optimizer's state, with a copy of what it steps, or, under fsdp, "
              "parameters with their gradients and state, as fully_shard's CPUOffloadPolicy.")
-          .beside([](const Cell& cell) {
-            if (cell.wrapper == "fsdp") return std::string();
-            if (cell.wrapper != "ddp") return "\"none\" under wrapper " + cell.wrapper;
-            return text_if(cell.offload == "parameters",
-                           "\"none\" or \"optimizer_state\" under wrapper ddp, whose parameters "
-                           "are all in use all the time");
-          })
+          .clash([](const Cell& cell) { return cell.wrapper != "ddp" && cell.wrapper != "fsdp"; },
+                 "\"none\" under wrapper {wrapper}")
+          .clash(
+              [](const Cell& cell) {
+                return cell.offload == "parameters" && cell.wrapper != "fsdp";
+              },
+              "\"none\" or \"optimizer_state\" under wrapper {wrapper}, whose parameters are all "
+              "in use all the time")
           .lever()
           .about_memory()
           .known({Memory})
@@ -99,25 +90,22 @@ std::vector<Axis> options_of_models() {
       flag("sync_batch_norm", &Cell::sync_batch_norm,
            "ddp: batch normalization with the statistics of all ranks, which communicate in every "
            "micro-batch.")
-          .beside([](const Cell& cell) {
-            return text_if(cell.wrapper != "ddp", "false under wrapper " + cell.wrapper);
-          })
+          .clash([](const Cell& cell) { return cell.wrapper != "ddp"; },
+                 "false under wrapper {wrapper}")
           .unknown(Step, "the collectives of SyncBatchNorm are not in a profile"),
       flag("class_skew", &Cell::class_skew, "Each rank sees examples of one class alone.")
           .known({Memory, JobMemory, Step, Pace}),
       count("scale", &Cell::scale, "Bytes and link rates of a paced model are divided by it.")
           .work()
-          .needs(ability::scaling)
+          .needs(&Model::scaling)
           .known({Memory, Step, Pace})
           .unknown(JobMemory, "a recorded model is not scaled"),
       one_of("dtype", &Cell::dtype, {"float32", "bfloat16"},
              "Of parameters as stored, and so of gradients and moments; bfloat16: a Mixtral, a "
              "BERT or mlp.")
-          .needs(ability::bfloat16)
-          .beside([](const Cell& cell) {
-            return text_if(cell.wrapper == "pipeline",
-                           "float32 under wrapper pipeline, whose stages send float32");
-          })
+          .needs(&Model::bfloat16)
+          .clash([](const Cell& cell) { return cell.wrapper == "pipeline"; },
+                 "float32 under wrapper pipeline, whose stages send float32")
           .about_memory()
           .known({Memory, JobMemory})
           .unknown(Step, "a profile's seconds are those of the types that it was recorded in"),
@@ -125,10 +113,8 @@ std::vector<Axis> options_of_models() {
              "ddp: forward runs under torch.autocast to bfloat16, with parameters and gradients in "
              "float32.")
           .under("ddp")
-          .beside([](const Cell& cell) {
-            return text_if(cell.dtype != "float32",
-                           "none where dtype is " + cell.dtype + ": there is nothing to cast");
-          })
+          .clash([](const Cell& cell) { return cell.dtype != "float32"; },
+                 "none where dtype is bfloat16: there is nothing to cast")
           .unknown(JobMemory, "record the model under its autocast")
           .unknown(Step, "a profile's seconds are those of the types that it was recorded in")
           .unknown(Pace, paced),
@@ -136,16 +122,15 @@ std::vector<Axis> options_of_models() {
            "ddp: AdamW steps float32 copies of parameters that are stored in bfloat16, and rounds "
            "those from them.")
           .under("ddp")
-          .beside([](const Cell& cell) {
-            return cell.dtype == "float32"
-                       ? "false where dtype is float32: parameters are their own masters"
-                       : text_if(!cell.fused_optimizer, "false where fused_optimizer is false");
-          })
+          .clash([](const Cell& cell) { return cell.dtype == "float32"; },
+                 "false where dtype is float32: parameters are their own masters")
+          .clash([](const Cell& cell) { return !cell.fused_optimizer; },
+                 "false where fused_optimizer is false")
           .known({Memory}),
       flag("balanced_routing", &Cell::balanced_routing,
            "A Mixtral's experts get as many tokens, whatever its router says: memory is then the "
            "same in every step, and can be predicted.")
-          .needs(ability::balanced_routing)
+          .needs(&Model::routing)
           .known({Memory}),
   };
 }

@@ -1,8 +1,5 @@
 // The rows of the table of axes: all that is known of each option of a cell. Those that change what
 // a model's units do are in model_options.cpp.
-#include <fmt/format.h>
-#include <fmt/ranges.h>
-
 #include <algorithm>
 
 #include "harness/plan/axis_kinds.h"
@@ -12,7 +9,7 @@ namespace gradsync::plan {
 namespace {
 
 using enum Prediction;
-namespace ability = models::ability;
+using Model = models::ModelDescription;
 
 template <typename Entry>
 std::vector<std::string> names_of(const std::vector<Entry>& entries) {
@@ -55,16 +52,15 @@ std::vector<Axis> work() {
             "Tokens per example; the longest under mrpc.")
           .known(kAll)
           .work()
-          .needs(ability::sequence_length)
+          .needs(&Model::sequence_length)
           .recorded(),
       one_of("lengths", &Cell::lengths, {"fixed", "mrpc"},
              "Lengths of examples: all alike, or drawn per rank and batch as the guide's data has "
              "them.")
           .work()
-          .needs(ability::lengths)
-          .beside([](const Cell& cell) {
-            return text_if(cell.wrapper == "pipeline", "fixed under wrapper pipeline");
-          })
+          .needs(&Model::lengths)
+          .clash([](const Cell& cell) { return cell.wrapper == "pipeline"; },
+                 "fixed under wrapper pipeline")
           .known({Pace})
           .unknown(Memory, "examples differ in length, and so does what a micro-batch holds")
           .unknown(JobMemory, "a profile has one length of a micro-batch")
@@ -99,10 +95,8 @@ std::vector<Axis> options_of_ddp() {
              "ddp: gradients cross the wire in two bytes each, cast before and after; none where "
              "dtype is bfloat16.")
           .under("ddp")
-          .beside([](const Cell& cell) {
-            return text_if(cell.dtype != "float32",
-                           "none where dtype is " + cell.dtype + ", which has 2 bytes already");
-          })
+          .clash([](const Cell& cell) { return cell.dtype != "float32"; },
+                 "none where dtype is bfloat16, which has 2 bytes already")
           .about_way()
           .known({Step, Advice, Pace}),
   };
@@ -130,12 +124,9 @@ std::vector<Axis> options_of_fsdp() {
            "fsdp: a unit's parameters are stepped in backward, once their gradient is reduced, "
            "which then goes; only where a step reduces once.")
           .under("fsdp")
-          .beside([](const Cell& cell) {
-            return text_if(reductions_of(cell) > 1,
-                           fmt::format("false where strategy {} reduces in each of {} "
-                                       "micro-batches: every reduction would be a step",
-                                       cell.strategy, cell.accumulation_steps));
-          })
+          .clash([](const Cell& cell) { return reductions_of(cell) > 1; },
+                 "false where strategy {strategy} reduces in each of {accumulation_steps} "
+                 "micro-batches: every reduction would be a step")
           .lever()
           .about_memory()
           .known({Memory})
@@ -182,12 +173,11 @@ std::vector<Axis> what_varies_fastest() {
       one_of("strategy", &Cell::strategy, names_of(strategies()),
              "Which micro-batches of a step synchronize, and who decides it.")
           .work()
-          .beside([](const Cell& cell) {
-            const auto allowed = strategies_under(cell.wrapper);
-            return text_if(
-                std::ranges::find(allowed, cell.strategy) == allowed.end(),
-                fmt::format("{} under wrapper {}", fmt::join(allowed, ", "), cell.wrapper));
-          })
+          .clash(
+              [](const Cell& cell) {
+                return std::ranges::count(strategies_under(cell.wrapper), cell.strategy) == 0;
+              },
+              "{strategies} under wrapper {wrapper}")
           .lever()
           .known(kRuns)
           .known_as({"baseline", "no_sync"}, {Advice}),

@@ -12,56 +12,45 @@
 
 namespace gradsync::plan {
 
-// One combination of plan parameters. Field names are those of the plan file.
+// One combination of plan parameters. Field names are those of the plan file, and what each means
+// is in its row (options.cpp, model_options.cpp), which `gradsync list options` prints.
 struct Cell {
   std::string topology = "1x2";
   std::string model = "bert_mini";
-  std::string wrapper = "ddp";  // "fsdp", or a step on the road to DDP: "local", "by_hand",
-                                // "by_hand_coalesced", "pipeline"
+  std::string wrapper = "ddp";
   std::string strategy = "baseline";
-  int accumulation_steps = 4;         // micro-batches per step
-  int micro_batch_size = 16;          // examples per rank and micro-batch
-  int sequence_length = 64;           // tokens per example (`fixed`), or the longest (`mrpc`)
-  std::string lengths = "fixed";      // "fixed", or "mrpc": drawn per rank and batch
+  int accumulation_steps = 4;  // micro-batches per step
+  int micro_batch_size = 16;   // examples per rank and micro-batch
+  int sequence_length = 64;    // tokens per example (`fixed`), or the longest (`mrpc`)
+  std::string lengths = "fixed";
   std::int64_t bucket_cap_bytes = 0;  // 0: DDP's default, a first bucket of 1 MiB, then 25 MiB
   bool gradient_as_bucket_view = false;
   bool find_unused_parameters = false;
   bool static_graph = false;
-  int scale = 1;                         // bytes and link rates are divided by it (paced models)
+  int scale = 1;                         // paced models
   std::int64_t memory_budget_bytes = 0;  // of a rank's tensors; 0: what the machine has
-  std::string dtype = "float32";         // of parameters as stored, and so of their moments
-  bool class_skew = false;               // each rank sees examples of one class alone
-  bool balanced_routing = false;         // a Mixtral's experts get as many tokens, whatever its
-                                         // router says: memory is then the same in every step
-  std::string compression = "none";      // under wrapper ddp: gradients cross the wire in "fp16" or
-                                         // "bf16" (sync/compress_hook.h)
-  int activation_checkpointing = 0;  // each n-th unit of the model keeps no activations and runs
-                                     // again in backward; 0: none (models/recompute.h)
-  std::string selective_checkpointing = "none";  // of checkpointed units: outputs of "attention" or
-                                                 // of every "matmul" are kept, and not made again
-                                                 // (models/selective.h)
-  int frozen_units = 0;  // of the model, from the first, with all that comes before
-                         // them: not trained (models/frozen_units.h)
-  int lora_rank = 0;     // of the updates that are trained in place of the model's
-                         // weights (models/lora.h); 0: the weights are
-  std::string lora_modules = "query_value";  // that they are beside; or "attention", "all_linear"
-  std::string attention = "eager";  // of a BERT: spelled out, or "sdpa" (models/bert_config.h)
-  std::string offload = "none";     // of "optimizer_state" or, under fsdp, "parameters" with their
-                                    // gradients and state, to the host (memory/memory_account.h)
-  std::string autocast = "none";    // ddp: forward runs under torch.autocast to "bfloat16"
-  bool master_weights = false;      // ddp: AdamW steps float32 copies of parameters that are
-                                    // stored in bfloat16, and rounds those (sync/adamw.h)
-  bool fused_optimizer = true;      // false: AdamW parameter by parameter (sync/adamw.h)
-  bool broadcast_buffers = true;    // ddp: rank 0's before a forward that follows a sync
-  bool sync_batch_norm = false;     // ddp: normalize with the statistics of all ranks
+  std::string dtype = "float32";         // of parameters as stored, and of their moments
+  bool class_skew = false;
+  bool balanced_routing = false;
+  std::string compression = "none";              // sync/compress_hook.h
+  int activation_checkpointing = 0;              // each n-th unit; 0: none (models/recompute.h)
+  std::string selective_checkpointing = "none";  // models/selective.h
+  int frozen_units = 0;                          // models/frozen_units.h
+  int lora_rank = 0;                             // 0: the weights are trained (models/lora.h)
+  std::string lora_modules = "query_value";
+  std::string attention = "eager";  // models/bert_config.h
+  std::string offload = "none";     // memory/memory_account.h
+  std::string autocast = "none";
+  bool master_weights = false;  // sync/adamw.h
+  bool fused_optimizer = true;  // false: AdamW parameter by parameter (sync/adamw.h)
+  bool broadcast_buffers = true;
+  bool sync_batch_norm = false;
   // Under wrapper fsdp only; elsewhere they keep these values. See sync/fsdp/fsdp.h.
   bool reshard_after_forward = true;      // FULL_SHARD; false: SHARD_GRAD_OP
   bool reshard_after_backward = true;     // false: keep parameters gathered between micro-batches
   std::string param_dtype = "float32";    // of gathered parameters and compute
-  std::string reduce_dtype = "float32";   // of gradients on the wire; both: in a plan, by default,
-                                          // as stored
-  std::string gradient_dtype = "reduce";  // unsharded gradients accumulate in reduce_dtype, or
-                                          // "param": in param_dtype, as FSDP1
+  std::string reduce_dtype = "float32";   // of gradients on the wire; both: by default as stored
+  std::string gradient_dtype = "reduce";  // unsharded gradients; "param": as FSDP1
   bool prefetch = true;                   // gather one unit ahead
   bool optimizer_in_backward = false;     // each unit's step, once its gradient is reduced
   bool hybrid_shard = false;              // shard inside a node, all_reduce across nodes

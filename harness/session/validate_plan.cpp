@@ -63,9 +63,9 @@ class Validation {
 
   void check_cell(const plan::Cell& cell) const {
     const models::ModelDescription model = named("model", [&] { return find_model(cell.model); });
-    require(!use_.has_weights || models::ability::weights(model).most > 0, "cells.model",
+    require(!use_.has_weights || model.weights().most > 0, "cells.model",
             fmt::format("'{}' with --weights", cell.model),
-            "one that computes, or no --weights: " + models::ability::weights(model).because);
+            "one that computes, or no --weights: " + model.weights().because);
     check_folding(cell, model);
     const auto misfit = plan::misfit_of(cell, model);
     if (misfit) require(false, "cells." + misfit->axis, misfit->got, misfit->expected);
@@ -75,10 +75,9 @@ class Validation {
 
   void check_folding(const plan::Cell& cell, const models::ModelDescription& model) const {
     if (plan_.fold_from_bytes == 0) return;
-    const models::Allowance allowed = models::ability::no_values(model);
-    require(allowed.most > 0, "fold_from_bytes",
+    require(model.no_values().most > 0, "fold_from_bytes",
             fmt::format("{} for model '{}'", plan_.fold_from_bytes, cell.model),
-            "0: " + allowed.because);
+            "0: " + model.no_values().because);
     // What an index needs at most: a router's two choices for a token, 8 bytes each.
     constexpr std::int64_t kIndexBytesPerToken = 16;
     const std::int64_t tokens = std::int64_t{cell.micro_batch_size} * cell.sequence_length;
