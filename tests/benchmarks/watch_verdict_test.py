@@ -156,6 +156,7 @@ class JobTest(WatchedJobTest):
         self.assertEqual(watched["faults"], [])
         self.assertEqual(verdict["kind"], truth.kind, shown)
         self.assertEqual([other["kind"] for other in others], list(truth.also), shown)
+        self.assertEqual(verdict["cause"], truth.cause, shown)
         if truth.why:
             self.assertIn(with_lines(truth.why, self.marks), verdict["why"])
         self.assertEqual(watched["has_excess"], truth.fails)

@@ -30,7 +30,8 @@ class Truth:
     kind: str
     micro_batches: int = 4
     synchronized: int = 1
-    why: str | None = None  # with the lines of the comments that stand in it in braces
+    cause: str | None = None  # by its name in JSON
+    why: str | None = None  # what the cause does not say; {# x} is the line that has this comment
     also: tuple = ()  # kinds of further verdicts
     fails: bool = False  # --fail-on-excess does
     names_line: bool = False  # the one with TO_CHANGE
@@ -46,32 +47,36 @@ def once(micro_batches=4, **more):
     return Truth("once_per_step", micro_batches, **more)
 
 
-def too_often(why="no no_sync was entered", count=4, kind="more_than_once", **more):
+def too_often(cause="no_no_sync", count=4, kind="more_than_once", **more):
     usual = {"synchronized": count, "fails": True, "names_line": True}
-    return Truth(kind, why=why, **usual | more)
+    return Truth(kind, cause=cause, **usual | more)
 
 
-def never(why, micro_batches=4, kind="never", synchronized=0, **more):
-    return Truth(kind, micro_batches, synchronized, why, fails=True, names_line=True, **more)
+def replicas_too_often(cause="all_reduce_flag_not_called", **more):
+    also = ("fsdp_every_micro_batch",)
+    return too_often(cause, kind="replicas_more_than_once", also=also, **more)
 
 
-def too_early(why, kind="too_early", **more):
-    return Truth(kind, why=why, fails=True, names_line=True, **more)
+def never(cause, micro_batches=4, kind="never", synchronized=0, **more):
+    return Truth(kind, micro_batches, synchronized, cause, fails=True, names_line=True, **more)
 
 
-def not_recognised(why, micro_batches=4, synchronized=0, **more):
-    return Truth("not_recognised", micro_batches, synchronized, why, **more)
+def too_early(cause, kind="too_early", **more):
+    return Truth(kind, cause=cause, fails=True, names_line=True, **more)
+
+
+def not_recognised(cause, micro_batches=4, synchronized=0, **more):
+    return Truth("not_recognised", micro_batches, synchronized, cause, **more)
 
 
 def drifts_at_times(**more):
-    why = "the optimizer stepped on gradients"
-    return Truth("some_steps_never", why=why, **more)
+    return Truth("some_steps_never", cause="none_had_synchronized", **more)
 
 
 def sharded_each(**more):
     """FSDP's own way, which saves memory: nobody is accused."""
-    why = "it reduces in every micro-batch"
-    return Truth("fsdp_every_micro_batch", synchronized=4, why=why, names_line=True, **more)
+    cause = "shards_save_memory"
+    return Truth("fsdp_every_micro_batch", synchronized=4, cause=cause, names_line=True, **more)
 
 
 @dataclass

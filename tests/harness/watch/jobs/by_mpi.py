@@ -32,7 +32,7 @@ def average(number, model):
         parameter.grad = sum(map(torch.tensor, gradients)) / RANKS
 
 
-@job(not_recognised("OMPI_COMM_WORLD_SIZE=2", 0))
+@job(not_recognised("processes_without_group", 0, why="OMPI_COMM_WORLD_SIZE=2"))
 def by_mpi():
     torch.set_num_threads(1)
     torch.manual_seed(0)

@@ -19,10 +19,7 @@ def plain():
         finish(optimizer)
 
 
-@job(too_often(), fixed=once())
-def baseline(is_fixed):
-    """Nobody thought of no_sync."""
-    model = DistributedDataParallel(make_model())
+def train(model, is_fixed):
     optimizer = sgd(model)
     for window in windows():
         for is_last, inputs, targets in window:
@@ -31,18 +28,19 @@ def baseline(is_fixed):
         finish(optimizer)
 
 
-@job(too_often(also=("buffers",)))
-def batch_norm():
+@job(too_often(), fixed=once())
+def baseline(is_fixed):
+    """Nobody thought of no_sync."""
+    train(DistributedDataParallel(make_model()), is_fixed)
+
+
+@job(too_often(also=("buffers",)), fixed=once())
+def batch_norm(is_fixed):
     """The same, and each forward broadcasts buffers."""
-    model = DistributedDataParallel(make_model(batch_norm=True))
-    optimizer = sgd(model)
-    for window in windows():
-        for _, inputs, targets in window:
-            mse_loss(model(inputs), targets).backward()  # to change
-        finish(optimizer)
+    train(DistributedDataParallel(make_model(batch_norm=True)), is_fixed)
 
 
-@job(too_often("no_sync encloses backward but not forward"), fixed=once())
+@job(too_often("no_sync_around_backward"), fixed=once())
 def improper(is_fixed):
     """Forward has decided by then."""
     model = DistributedDataParallel(make_model())
@@ -57,7 +55,7 @@ def improper(is_fixed):
         optimizer.zero_grad()
 
 
-@job(too_often("no_sync is entered of another model"), fixed=once())
+@job(too_often("no_sync_of_another_model"), fixed=once())
 def other_model(is_fixed):
     """no_sync of a model that does not run."""
     other = DistributedDataParallel(make_model())
@@ -71,7 +69,7 @@ def other_model(is_fixed):
         finish(optimizer)
 
 
-@job(never("no_sync encloses forward though not backward"), fixed=once())
+@job(never("no_sync_around_forward"), fixed=once())
 def mirrored(is_fixed):
     """no_sync round forward alone, in every micro-batch: ranks drift."""
     model = DistributedDataParallel(make_model())
@@ -87,7 +85,7 @@ def mirrored(is_fixed):
         finish(optimizer)
 
 
-@job(never("no_sync encloses every micro-batch of a step"), fixed=once())
+@job(never("no_sync_around_all"), fixed=once())
 def all_quiet(is_fixed):
     """no_sync round everything: ranks drift."""
     model = DistributedDataParallel(make_model())
@@ -102,7 +100,7 @@ def all_quiet(is_fixed):
         finish(optimizer)
 
 
-@job(never("but the wrapper's forward never ran", micro_batches=0), fixed=once(micro_batches=1))
+@job(never("wrappers_forward_never_ran", micro_batches=0), fixed=once(micro_batches=1))
 def unwrapped(is_fixed):
     """The module is called, not its wrapper: ranks drift."""
     model = DistributedDataParallel(make_model())  # to change
@@ -113,7 +111,7 @@ def unwrapped(is_fixed):
         finish(optimizer)
 
 
-@job(too_early("no_sync encloses the last micro-batch of a step"), fixed=once())
+@job(too_early("no_sync_around_all"), fixed=once())
 def first_alone(is_fixed):
     """The first micro-batch of a step synchronizes: what the others add stays on its rank."""
     model = DistributedDataParallel(make_model())
@@ -177,7 +175,7 @@ def unused_parameters(is_fixed):
         finish(optimizer)
 
 
-@job(not_recognised("a backward comes behind the one that synchronizes", 1, 1), fixed=once(1))
+@job(not_recognised("left_behind", 1, 1), fixed=once(1))
 def two_losses(is_fixed):
     """One forward, of which two losses run backward one after the other: DDP reduces what the first
     one left, and the second adds what no other rank sees.
@@ -246,10 +244,7 @@ def evaluation():
         model.train()
 
 
-@job(
-    too_often("a forward outside of no_sync arms the backward that comes next", count=2),
-    fixed=once(),
-)
+@job(too_often("forward_outside_no_sync", count=2), fixed=once())
 def evaluation_within(is_fixed):
     """A model is evaluated within an accumulation, without torch.no_grad(): DDP's forward arms the
     backward that comes next, whether that is under no_sync or not.

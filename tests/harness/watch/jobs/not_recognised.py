@@ -39,7 +39,7 @@ def move(model, steps, sign):
         parameter += sign * step
 
 
-@job(not_recognised("gradients are cleared between", 2, 2))
+@job(not_recognised("gradients_cleared", 2, 2))
 def sharpness():
     """Sharpness-aware minimization: two backwards of a step at different weights."""
     model = DistributedDataParallel(make_model())
@@ -54,7 +54,7 @@ def sharpness():
         finish(optimizer)
 
 
-@job(not_recognised("gradients are changed by hand between", 2, 2))
+@job(not_recognised("gradients_changed_by_hand", 2, 2))
 def cleared_by_hand():
     """Two tasks whose gradients are combined by hand: each is needed alone, and synchronized."""
     model = DistributedDataParallel(make_model())
@@ -70,7 +70,7 @@ def cleared_by_hand():
         finish(optimizer)
 
 
-@job(not_recognised("gradients are read between", 2, 2))
+@job(not_recognised("gradients_read", 2, 2))
 def fgm():
     """Adversarial training (FGM): a clean batch's gradient moves weights for a second backward."""
     model = DistributedDataParallel(make_model())
@@ -86,7 +86,7 @@ def fgm():
         finish(optimizer)
 
 
-@job(not_recognised("parameters are changed between", 2, 2))
+@job(not_recognised("parameters_changed", 2, 2))
 def perturbed():
     """Two backwards of a step at different weights, moved by noise alone."""
     model = DistributedDataParallel(make_model())
@@ -106,7 +106,7 @@ def squared_norm(model):
     return sum(parameter.grad.pow(2).sum().item() for parameter in model.parameters())
 
 
-@job(not_recognised("gradients are read between", synchronized=4))
+@job(not_recognised("gradients_read", synchronized=4))
 def noise_scale():
     """Gradient noise scale: the norm after one batch is compared with that after four."""
     model = DistributedDataParallel(make_model())
@@ -123,7 +123,7 @@ def noise_scale():
         finish(optimizer)
 
 
-@job(not_recognised("LBFGS", 3, 3))
+@job(not_recognised("repeats_closure", 3, 3))
 def lbfgs():
     """An optimizer that runs forward and backward as often as it likes."""
     model = DistributedDataParallel(make_model())
@@ -139,7 +139,7 @@ def lbfgs():
         optimizer.step(closure)
 
 
-@job(not_recognised("LBFGS", 12, 3))
+@job(not_recognised("repeats_closure", 12, 3))
 def lbfgs_accumulating():
     """The same, whose closure accumulates four micro-batches: the last alone synchronizes."""
     model = DistributedDataParallel(make_model())
@@ -162,7 +162,7 @@ def lbfgs_accumulating():
 # ---- averaged by hand ------------------------------------------------------------------------
 
 
-@job(not_recognised("by hand", 0))
+@job(not_recognised("unwrapped_averaged_by_hand", 0))
 def by_hand():
     """No wrapper: gradients are averaged by hand."""
     model = make_model()
@@ -174,7 +174,7 @@ def by_hand():
         finish(optimizer)
 
 
-@job(not_recognised("collectives ran in backward", 0))
+@job(not_recognised("unknown_wrapper", 0))
 def overlapped_by_hand():
     """No wrapper: each gradient is reduced as soon as it is there, while backward goes on."""
     model = make_slow_model()
@@ -208,7 +208,7 @@ def train_apart(average_after):
     return model
 
 
-@job(not_recognised("by hand"))
+@job(not_recognised("averaged_by_hand"))
 def local_sgd():
     """Ranks average their parameters now and then."""
 
@@ -219,14 +219,14 @@ def local_sgd():
     train_apart(average_after)
 
 
-@job(not_recognised("by hand"))
+@job(not_recognised("averaged_by_hand"))
 def local_sgd_at_the_end():
     """Ranks average their parameters when all is done."""
     model = train_apart(lambda model, number: None)
     average(parameter.data for parameter in model.parameters())
 
 
-@job(not_recognised("by hand"))
+@job(not_recognised("averaged_by_hand"))
 def local_sgd_gathered():
     """Ranks average what they gather of each other's parameters."""
 
@@ -241,7 +241,7 @@ def local_sgd_gathered():
     train_apart(average_after)
 
 
-@job(not_recognised("averaged by hand", 1))
+@job(not_recognised("some_averaged_by_hand", 1))
 def post_local_sgd():
     """Local SGD as torch has it: a communication hook that reduces nothing after the first steps,
     and an optimizer that averages parameters now and then.
@@ -266,7 +266,7 @@ def through_the_store(store, bucket):
     return mean
 
 
-@job(not_recognised("communication hook", 1))
+@job(not_recognised("comm_hook", 1))
 def comm_hook():
     """DDP with a communication hook that averages through something else than a collective."""
     model = DistributedDataParallel(make_model())

@@ -28,10 +28,18 @@ STAGES = 2
 LAST = ACCUMULATION_STEPS - 1
 
 
-def train(forward, backward=lambda model, number, loss: loss.backward()):
-    """Runs `forward(model, number, inputs)` and `backward(model, number, loss)`, of micro-batches
-    numbered from 0, in the order of 1F1B.
+def train(forward, is_fixed):
+    """Runs `forward(model, number, inputs)` of micro-batches, numbered from 0, and their backwards
+    in the order of 1F1B; fixed, these as torch.distributed.pipelining has them: the reducer is
+    armed before the last one, and the others are under no_sync.
     """
+
+    def backward(model, number, loss):
+        if is_fixed and number == LAST:
+            model.reducer.prepare_for_backward([])
+        with model.no_sync() if is_fixed and number != LAST else nullcontext():
+            loss.backward()
+
     model = DistributedDataParallel(make_model())
     optimizer = sgd(model)
     for window in windows():
@@ -45,51 +53,41 @@ def train(forward, backward=lambda model, number, loss: loss.backward()):
         finish(optimizer)
 
 
-@job(
-    too_early("arms the backward that comes next", synchronized=3),
-    fixed=once(),
-)
+@job(too_early("armed_early", synchronized=3), fixed=once())
 def one_f_one_b(is_fixed):
     """1F1B without no_sync: each backward takes what the forward before it has armed, so that
-    nothing is left for the last one. Fixed as torch.distributed.pipelining has it: every forward
-    under no_sync, and the reducer armed before the last backward.
+    nothing is left for the last one; fixed, with every forward under it.
     """
 
     def forward(model, number, inputs):
         with model.no_sync() if is_fixed else nullcontext():
             return model(inputs)  # to change
 
-    def backward(model, number, loss):
-        if is_fixed and number == LAST:
-            model.reducer.prepare_for_backward([])
-        with model.no_sync() if is_fixed and number != LAST else nullcontext():
-            loss.backward()
-
-    train(forward, backward)
+    train(forward, is_fixed)
 
 
-@job(too_early("arms the backward that comes next"))
-def one_f_one_b_last_forward():
+@job(too_early("armed_early"), fixed=once())
+def one_f_one_b_last_forward(is_fixed):
     """no_sync around all micro-batches but the last, as without a pipeline: its forward arms the
     backward that comes next, which is the one before.
     """
 
     def forward(model, number, inputs):
-        with nullcontext() if number == LAST else model.no_sync():
+        with nullcontext() if number == LAST and not is_fixed else model.no_sync():
             return model(inputs)  # to change
 
-    train(forward)
+    train(forward, is_fixed)
 
 
-@job(never("no_sync encloses"))
-def one_f_one_b_never():
+@job(never("no_sync_around_forward"), fixed=once())
+def one_f_one_b_never(is_fixed):
     """Every forward under no_sync, and nobody arms the last backward."""
 
     def forward(model, number, inputs):
         with model.no_sync():  # to change
             return model(inputs)
 
-    train(forward)
+    train(forward, is_fixed)
 
 
 # ---- torch's ---------------------------------------------------------------------------------
@@ -133,7 +131,7 @@ def pipelining():
     train_stages(1, of_one_stage)
 
 
-@job(not_recognised("by hand"), ranks=4, torch="2.11")
+@job(not_recognised("averaged_by_hand"), ranks=4, torch="2.11")
 def pipelining_fsdp():
     """Stages that are sharded: the pipeline reduces by itself, behind all backwards."""
     from torch.distributed.fsdp import fully_shard
@@ -141,11 +139,7 @@ def pipelining_fsdp():
     train_stages(1, of_one_stage, lambda model, mesh: fully_shard(model, mesh=mesh))
 
 
-@job(
-    not_recognised("as those of a pipeline's stages do", synchronized=1),
-    ranks=4,
-    torch="2.8",
-)
+@job(not_recognised("models_take_turns", synchronized=1), ranks=4, torch="2.8")
 def pipelining_interleaved():
     """Ranks have two stages each, which take turns."""
     train_stages(2, ScheduleInterleaved1F1B)

@@ -81,7 +81,7 @@ def adversarial_accumulating():
 
 
 @job(
-    once(micro_batches=1, why="no no_sync was entered", names_line=True),
+    once(micro_batches=1, cause="no_no_sync", names_line=True),
     fixed=once(micro_batches=1),
 )
 def adversarial_apart(is_fixed):
