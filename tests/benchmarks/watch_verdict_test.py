@@ -246,8 +246,10 @@ class ByThemselvesTest(StartedTest):
     launched = staticmethod(launched_by_itself)
 
 
-class InProcessTest(JobTest):
+class InProcessTest(StartedTest):
     """The same jobs in ranks that watch themselves: the same verdicts, lines and counts."""
+
+    launched = staticmethod(launched_by_fork)
 
     def watch(self, *launched, options, env, **_):
         python, forked, count, *job = launched
