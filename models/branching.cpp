@@ -5,7 +5,7 @@
 
 #include <cmath>
 
-#include "models/token_counts.h"
+#include "models/mlp.h"
 
 namespace gradsync::models {
 namespace {

@@ -2,6 +2,7 @@
 // its footprint say is compared byte for byte by tests.   No torch.
 #pragma once
 
+#include <array>
 #include <cstdint>
 #include <functional>
 #include <map>
@@ -63,5 +64,9 @@ Footprint mixtral_footprint(const MixtralConfig& config, const MicroBatchShape& 
 
 // `scale` as PacedModel has it. Reads no batch.
 Footprint paced_footprint(const Profile& profile, int scale);
+
+// The sizes of the perceptron.
+inline constexpr std::int64_t kMlpVocabulary = 1000;
+inline constexpr std::array<std::int64_t, 4> kMlpWidths{64, 512, 512, 2};
 
 }  // namespace gradsync::models

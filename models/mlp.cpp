@@ -6,9 +6,8 @@
 
 #include <cmath>
 
-#include "models/mlp_sizes.h"
+#include "models/footprints.h"
 #include "models/module_path.h"
-#include "models/token_counts.h"
 
 namespace gradsync::models {
 Mlp::Mlp(std::uint64_t seed, at::Device device) {

@@ -2,6 +2,8 @@
 // and for steps in which communication dominates.
 #pragma once
 
+#include <ATen/ATen.h>
+
 #include "models/model.h"
 
 namespace gradsync::models {
@@ -21,5 +23,12 @@ class Mlp : public Model {
   std::vector<at::Tensor> weights_;
   std::vector<at::Tensor> biases_;
 };
+
+// Returns how often each feature occurs in each example: [micro_batch, features], of the type and
+// on the device of `like`. `ids`: [micro_batch, sequence_length] from 0 to `features`, exclusive.
+inline at::Tensor token_counts(const at::Tensor& ids, std::int64_t features,
+                               const at::TensorOptions& like) {
+  return at::zeros({ids.size(0), features}, like).scatter_add(1, ids, at::ones(ids.sizes(), like));
+}
 
 }  // namespace gradsync::models

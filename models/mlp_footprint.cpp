@@ -1,7 +1,6 @@
 #include <fmt/format.h>
 
 #include "models/footprints.h"
-#include "models/mlp_sizes.h"
 
 namespace gradsync::models {
 namespace {

@@ -6,7 +6,6 @@
 #include "harness/base/named.h"
 #include "harness/base/program_files.h"
 #include "models/footprints.h"
-#include "models/mlp_sizes.h"
 #include "models/replay.h"
 
 namespace gradsync::models {

@@ -13,7 +13,7 @@
 #include "harness/base/fields.h"
 #include "harness/base/units.h"
 #include "harness/base/words.h"
-#include "harness/memory/job_prediction.h"
+#include "harness/memory/memory_prediction.h"
 #include "harness/plan/known_options.h"
 #include "harness/predict/advice.h"
 #include "harness/predict/link_file.h"

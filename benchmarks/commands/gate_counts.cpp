@@ -11,7 +11,7 @@
 #include "harness/base/words.h"
 #include "harness/gate/page.h"
 #include "harness/results/store.h"
-#include "harness/watch/tell/watched_json.h"
+#include "harness/watch/tell/watched_files.h"
 
 namespace gradsync::cli {
 namespace {

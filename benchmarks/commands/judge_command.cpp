@@ -8,9 +8,9 @@
 #include "benchmarks/commands/commands.h"
 #include "harness/results/store.h"
 #include "harness/watch/judge/watched.h"
-#include "harness/watch/read/foreign/foreign_job.h"
+#include "harness/watch/read/foreign/kineto.h"
 #include "harness/watch/tell/pages.h"
-#include "harness/watch/tell/watched_json.h"
+#include "harness/watch/tell/watched_files.h"
 
 namespace gradsync::cli {
 namespace {

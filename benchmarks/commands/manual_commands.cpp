@@ -3,7 +3,7 @@
 
 #include "benchmarks/commands/commands.h"
 #include "benchmarks/manual/completion.h"
-#include "benchmarks/manual/man_page.h"
+#include "benchmarks/manual/help_screen.h"
 #include "harness/base/build_info.h"
 #include "harness/base/clock.h"
 #include "harness/plan/strategies.h"

@@ -14,7 +14,6 @@
 #include "harness/base/fields.h"
 #include "harness/base/units.h"
 #include "harness/launch/topology.h"
-#include "harness/memory/job_prediction.h"
 #include "harness/memory/memory_prediction.h"
 #include "harness/plan/cell.h"
 #include "harness/plan/known_options.h"

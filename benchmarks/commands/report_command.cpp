@@ -14,7 +14,7 @@
 #include "harness/session/finished_runs.h"
 #include "harness/session/paths.h"
 #include "harness/summary/run_comparison.h"
-#include "harness/watch/read/merged_hosts.h"
+#include "harness/watch/read/read_events.h"
 #include "harness/watch/tell/watched_files.h"
 
 namespace gradsync::cli {

@@ -22,7 +22,7 @@
 #include "harness/watch/tell/export/exports.h"
 #include "harness/watch/tell/pages.h"
 #include "harness/watch/tell/trace.h"
-#include "harness/watch/tell/watched_json.h"
+#include "harness/watch/tell/watched_files.h"
 
 namespace gradsync::cli {
 namespace {

@@ -1,4 +1,5 @@
-// `--help`, of the program on one screen and of each command, in 80 columns.
+// The pages of commands as people see them: `--help`, of the program on one screen and of each
+// command, in 80 columns; and gradsync.1, the man page.
 #pragma once
 
 #include <CLI/CLI.hpp>
@@ -21,5 +22,10 @@ class HelpFormatter : public CLI::Formatter {
   std::string make_help(const CLI::App* app, std::string name,
                         CLI::AppFormatMode mode) const override;
 };
+
+// Returns the man page in the macros of roff(7). `version`: the program's; `date`: of the day it is
+// made, as in 2026-11-23.
+std::string man_page(const CommandPage& program, const std::string& version,
+                     const std::string& date);
 
 }  // namespace gradsync::cli

@@ -1,8 +1,7 @@
-#include "benchmarks/manual/man_page.h"
-
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 
+#include "benchmarks/manual/help_screen.h"
 #include "benchmarks/manual/texts.h"
 
 namespace gradsync::cli {

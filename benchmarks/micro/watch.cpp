@@ -17,7 +17,7 @@
 #include <torch/csrc/distributed/c10d/ProcessGroup.hpp>
 
 #include "harness/base/program_files.h"
-#include "harness/comm/fake_backend.h"
+#include "harness/comm/process_groups.h"
 #include "harness/watch/inject/job_torch.h"
 #include "harness/watch/inject/preload/recorder.h"
 #include "harness/watch/inject/preload_library.h"

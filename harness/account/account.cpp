@@ -9,7 +9,6 @@
 #include <utility>
 
 #include "harness/account/sought.h"
-#include "harness/account/weight_groups.h"
 
 namespace gradsync::account {
 namespace {

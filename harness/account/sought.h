@@ -1,5 +1,6 @@
 // A parameter in a step, put together over the ranks: what was contributed to it, and what was
-// read.
+// read. The equations that this gives are solved together where they add up together, else in
+// groups that do.
 #pragma once
 
 #include <compare>
@@ -9,6 +10,7 @@
 #include <utility>
 #include <vector>
 
+#include "harness/account/account.h"
 #include "harness/account/records.h"
 
 namespace gradsync::account {
@@ -49,5 +51,10 @@ Owners owners_of(const OfRanks& records);
 // Returns what was sought of the parameter: for each of its owners one where all of them read the
 // same gradient, else one for each gradient. Shards are added up. Nothing where shards are missing.
 std::vector<Sought> put_together(const OfRanks& records, const Owners& owners);
+
+// Adds to `account` the groups of parameters that the same ranks have and read alike; or why there
+// are none. `before`: what was sought in the step before, where that was accounted.
+void solve_class(StepAccount& account, const std::vector<const Sought*>& together,
+                 const std::map<ParameterKey, Sought>& before);
 
 }  // namespace gradsync::account

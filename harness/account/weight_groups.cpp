@@ -1,10 +1,10 @@
-#include "harness/account/weight_groups.h"
-
 #include <fmt/format.h>
 
 #include <algorithm>
 #include <cmath>
 #include <set>
+
+#include "harness/account/sought.h"
 
 namespace gradsync::account {
 namespace {

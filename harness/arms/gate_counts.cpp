@@ -7,7 +7,7 @@
 #include <set>
 #include <utility>
 
-#include "harness/arms/job_side.h"
+#include "harness/arms/job_arms.h"
 #include "harness/base/errors.h"
 #include "harness/base/words.h"
 #include "harness/coordinate/watched_group.h"
@@ -15,7 +15,7 @@
 #include "harness/session/interrupt.h"
 #include "harness/watch/inject/environment.h"
 #include "harness/watch/judge/examined.h"
-#include "harness/watch/judge/steps/usual_counts.h"
+#include "harness/watch/judge/steps/job_counts.h"
 
 namespace gradsync::arms {
 namespace {

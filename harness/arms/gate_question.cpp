@@ -8,7 +8,7 @@
 #include <utility>
 
 #include "harness/base/errors.h"
-#include "harness/base/named_files.h"
+#include "harness/base/program_files.h"
 #include "harness/base/units.h"
 #include "harness/plan/cell.h"
 #include "harness/session/paths.h"

@@ -6,12 +6,14 @@
 #include <algorithm>
 #include <cctype>
 #include <numeric>
+#include <optional>
 #include <set>
 #include <stdexcept>
 
-#include "harness/arms/job_side.h"
+#include "harness/base/build_info.h"
 #include "harness/base/clock.h"
 #include "harness/base/errors.h"
+#include "harness/base/fields.h"
 #include "harness/base/log.h"
 #include "harness/base/words.h"
 #include "harness/coordinate/watched_group.h"
@@ -99,6 +101,20 @@ JobCommand read_command(const std::string& option, const std::string& text,
   command.torch = watch::find_job_torch(command.words, options.python);
   command.library = watch::library_for(command.torch, directory);
   return command;
+}
+
+// What is known of a training command, beside its words.
+struct JobContext {
+  std::string gradsync;  // this program's version
+  std::string commit;
+  std::string torch;  // of the command
+  std::optional<int> world_size;
+  std::optional<std::string> verdict;  // on what it synchronizes
+};
+
+constexpr auto fields_of(const JobContext*) {
+  return std::tuple{GRADSYNC_FIELDS(JobContext, gradsync, commit, torch),
+                    GRADSYNC_SPARED_FIELDS(JobContext, world_size, verdict)};
 }
 
 }  // namespace
@@ -237,6 +253,16 @@ bool JobArms::same_command() const {
 
 const std::optional<watch::Watched>& JobArms::watched(Arm arm) const {
   return of(arm).watched;
+}
+
+gate::Side side_of_job(const std::string& command, const std::string& torch,
+                       const watch::Watched* watched) {
+  JobContext context{build_info().version, build_info().commit, torch, {}, {}};
+  if (watched != nullptr) {
+    context.world_size = std::max(watched->world_size, 1);  // without a process group it is alone
+    context.verdict = watched->verdicts.front().sentence;
+  }
+  return {command, write_fields(context)};
 }
 
 }  // namespace gradsync::arms

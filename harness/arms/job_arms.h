@@ -85,4 +85,9 @@ class JobArms : public ResidentArms {
   std::string over_early_;
 };
 
+// Returns the training command as a side of a gate, with what is known of it.
+// `torch`: the version that the command uses. `watched`: what was seen of it; null: nothing was.
+gate::Side side_of_job(const std::string& command, const std::string& torch,
+                       const watch::Watched* watched);
+
 }  // namespace gradsync::arms

@@ -6,7 +6,6 @@
 #include <utility>
 
 #include "harness/base/errors.h"
-#include "harness/base/outside_strings.h"
 #include "harness/base/whole_file.h"
 
 namespace gradsync {
@@ -16,13 +15,19 @@ using nlohmann::json;
 namespace {
 constexpr std::size_t kLongestQuote = 80;
 
+// Counts the brackets that are not inside of a string. Of a text that is no JSON any character may
+// pass for one inside.
 bool is_too_deep(std::string_view text) {
+  bool in_string = false;
   int depth = 0;
-  each_outside_strings(text, [&depth](char c, std::size_t) {
+  for (std::size_t i = 0; i < text.size() && depth <= kDeepestJson; ++i) {
+    const char c = text[i];
+    if (in_string && c == '\\') ++i;
+    if (c == '"') in_string = !in_string;
+    if (in_string) continue;
     if (c == '[' || c == '{') ++depth;
     if (c == ']' || c == '}') --depth;
-    return depth <= kDeepestJson;
-  });
+  }
   return depth > kDeepestJson;
 }
 }  // namespace

@@ -73,4 +73,10 @@ nlohmann::json json_or_word(const std::string& word);
 // Returns the parsed file. Errors: ConfigError where it cannot be read or is no JSON (says where).
 nlohmann::json read_json_file(const std::string& path);
 
+// A value that may be unknown, as JSON has it: null.
+template <typename Value>
+nlohmann::json optional_to_json(const std::optional<Value>& value) {
+  return value ? nlohmann::json(*value) : nlohmann::json(nullptr);
+}
+
 }  // namespace gradsync

@@ -11,18 +11,29 @@
 // Include it where messages are read or written: lists are templates.
 #pragma once
 
+#include <fmt/format.h>
+
 #include <string_view>
 #include <variant>
 
+#include "harness/base/errors.h"
 #include "harness/base/fields.h"
+#include "harness/base/json_fields.h"
 
 namespace gradsync {
 
 namespace messages_detail {
 
-// Throws InternalError "FROM said what is no message: IN (WHY)".
-[[noreturn]] void refuse(const nlohmann::json& in, std::string_view from, const std::string& why);
-bool says(const nlohmann::json& in, const ConstantField& name);
+[[noreturn]] inline void refuse(const nlohmann::json& in, std::string_view from,
+                                const std::string& why) {
+  throw InternalError(fmt::format("{} said what is no message: {} ({})", from, quote(in), why));
+}
+
+inline bool says(const nlohmann::json& in, const ConstantField& name) {
+  if (!in.is_object()) return false;
+  const auto found = in.find(name.name);
+  return found != in.end() && *found == name.value;
+}
 
 template <typename Message>
 constexpr ConstantField name_of_message() {

@@ -1,8 +1,11 @@
 #include "harness/base/program_files.h"
 
 #include <fmt/format.h>
+#include <fmt/ranges.h>
 
+#include <algorithm>
 #include <cstdlib>
+#include <filesystem>
 
 #include "harness/base/build_info.h"
 #include "harness/base/errors.h"
@@ -56,6 +59,43 @@ std::string data_file(const std::string& path) {
 std::string default_result_folder(const std::string& name) {
   if (is_installed()) return kResults + name;
   return fs::proximate(fs::path(build_info().source_dir) / kResults / name).string();
+}
+
+namespace fs = std::filesystem;
+
+std::vector<std::string> list_json_files(const std::string& directory) {
+  std::vector<std::string> names;
+  std::error_code unreadable;
+  for (const auto& entry : fs::directory_iterator(directory, unreadable)) {
+    const fs::path& path = entry.path();
+    const bool is_schema = path.stem().extension() == ".schema";
+    if (path.extension() == ".json" && !is_schema) names.push_back(path.stem().string());
+  }
+  std::sort(names.begin(), names.end());
+  return names;
+}
+
+std::string find_json_file(const std::string& kind, const std::string& name,
+                           const std::string& directory) {
+  const auto names = list_json_files(directory);
+  if (std::find(names.begin(), names.end(), name) != names.end()) {
+    return (fs::path(directory) / (name + ".json")).string();
+  }
+  std::error_code error;
+  if (fs::is_regular_file(name, error)) return name;
+  throw ConfigError(fmt::format("{} '{}': no such {} or file, expected one of {}, or a file", kind,
+                                name, kind, fmt::join(names, ", ")));
+}
+
+std::vector<std::string> files_with(const std::string& directory, std::string_view prefix,
+                                    std::string_view suffix) {
+  std::vector<std::string> paths;
+  for (const auto& entry : fs::directory_iterator(directory)) {
+    const std::string name = entry.path().filename().string();
+    if (name.starts_with(prefix) && name.ends_with(suffix)) paths.push_back(entry.path().string());
+  }
+  std::sort(paths.begin(), paths.end());
+  return paths;
 }
 
 }  // namespace gradsync

@@ -8,6 +8,8 @@
 
 #include <filesystem>
 #include <string>
+#include <string_view>
+#include <vector>
 
 namespace gradsync {
 
@@ -32,5 +34,21 @@ std::string data_file(const std::string& path);
 // program is called from, or, from an installed program, to the folder it is called in; as seen
 // from there.
 std::string default_result_folder(const std::string& name);
+
+// The JSON files of a directory by name: plans, topologies, gates.
+
+// Returns the names of the .json files, sorted; a JSON Schema (NAME.schema.json) is none of them.
+// Empty where there is no such directory.
+std::vector<std::string> list_json_files(const std::string& directory);
+
+// Returns the file that `name` says: DIRECTORY/NAME.json, or the file `name` itself. `kind` says
+// what it is a name of ("plan").   Errors: ConfigError with every name there is.
+std::string find_json_file(const std::string& kind, const std::string& name,
+                           const std::string& directory);
+
+// Returns the sorted paths of what lies in `directory` with names PREFIX...SUFFIX.
+// Errors: std::filesystem::filesystem_error where it cannot be listed.
+std::vector<std::string> files_with(const std::string& directory, std::string_view prefix,
+                                    std::string_view suffix);
 
 }  // namespace gradsync

@@ -1,5 +1,6 @@
 #include "harness/base/readable_json.h"
 
+#include <set>
 #include <vector>
 
 namespace gradsync {
@@ -56,14 +57,35 @@ std::string laid_out(const json& value, std::size_t column, std::size_t depth, s
     text += std::string(inner, ' ') + part.label +
             laid_out(*part.value, inner + part.label.size(), inner, width);
   }
-  const std::string end = "\n" + std::string(depth, ' ');
-  return value.is_array() ? "[\n" + text + end + "]" : "{\n" + text + end + "}";
+  text += '\n';
+  text.append(depth, ' ');
+  return value.is_array() ? "[\n" + text + "]" : "{\n" + text + "}";
+}
+
+std::string text_at(const json& document, const json::json_pointer& place) {
+  return document.contains(place) ? document.at(place).dump() : "nothing";
 }
 
 }  // namespace
 
 std::string readable_json(const json& value, std::size_t width) {
   return laid_out(value, 0, 0, width) + "\n";
+}
+
+using nlohmann::json;
+
+std::vector<JsonDifference> json_differences(const json& a, const json& b) {
+  std::vector<JsonDifference> differences;
+  std::set<std::string> seen;
+  for (const json& change : json::diff(a, b)) {
+    std::string path = change.at("path");
+    // "-" is a patch's word for one past the end of a list.
+    if (path.ends_with("/-")) path.resize(path.size() - 2);
+    if (!seen.insert(path).second) continue;
+    const json::json_pointer place(path);
+    differences.push_back({path, text_at(a, place), text_at(b, place)});
+  }
+  return differences;
 }
 
 }  // namespace gradsync

@@ -1,8 +1,8 @@
-#include "harness/comm/fake_backend.h"
-
 #include <ATen/core/ivalue_inl.h>
 
 #include <utility>
+
+#include "harness/comm/process_groups.h"
 
 namespace gradsync::comm {
 namespace {

@@ -6,7 +6,6 @@
 #include <torch/csrc/distributed/c10d/PrefixStore.hpp>
 
 #include "harness/base/errors.h"
-#include "harness/comm/fake_backend.h"
 #include "harness/comm/recording_backend.h"
 
 namespace gradsync::comm {

@@ -1,10 +1,10 @@
 // Process groups by backend name, with the recording backend inside.
 #pragma once
 
+#include <string>
+#include <torch/csrc/distributed/c10d/Backend.hpp>
 #include <torch/csrc/distributed/c10d/ProcessGroup.hpp>
 #include <torch/csrc/distributed/c10d/Store.hpp>
-
-#include <string>
 
 #include "harness/comm/gpu.h"
 #include "harness/comm/ledger.h"
@@ -15,7 +15,7 @@ struct GroupOptions {
   std::string name = "world";  // of the group; each has keys of its own in the store
   int rank = 0;
   int world_size = 1;
-  std::string backend = "gloo";  // or "nccl", or "fake": see fake_backend.h
+  std::string backend = "gloo";  // or "nccl", or "fake": see make_fake_backend
   at::Device device = at::kCPU;
   Gpu* gpu = nullptr;     // where the device is one; it must outlive the group
   std::string address;    // own IPv4 address, which gloo binds to
@@ -34,6 +34,20 @@ c10::intrusive_ptr<c10d::ProcessGroup> make_process_group(
 // which.
 c10::intrusive_ptr<c10d::Backend> make_gloo_backend(const c10::intrusive_ptr<c10d::Store>& store,
                                                     const GroupOptions& options);
+
+// A c10d backend that sends nothing: one real rank of a world whose other ranks do not exist.
+//
+// Every collective is complete when it is issued, and its tensors stay as they are. So what a rank
+// of that world would allocate and issue can be counted on one machine: the ledger and the peak of
+// memory are exact, while values mean nothing and no time is that of a job. Like NCCL, and unlike
+// gloo, it copies nothing that it is given to reduce.
+//
+// One exception: where ranks tell each other what they have, each list of an all_gather of lists
+// gets this rank's own, as if all were alike; DDP compares the shapes of its parameters so.
+// torch's own FakeProcessGroup includes Python's headers.
+//
+// Returns the backend of rank `rank` of `world_size`. Local: there is nobody to meet.
+c10::intrusive_ptr<c10d::Backend> make_fake_backend(int rank, int world_size);
 
 // Begin to gather every rank's `input` into `output`, in the order of ranks, or to sum every rank's
 // `input` and leave this rank's part of it in `output`. Flat tensors, one `ranks` times the other.

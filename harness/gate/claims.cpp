@@ -8,7 +8,7 @@
 #include <optional>
 #include <utility>
 
-#include "harness/base/optional_json.h"
+#include "harness/base/json_fields.h"
 #include "harness/gate/launch_level.h"
 #include "harness/plan/cell.h"
 #include "harness/stats/interval.h"

@@ -2,7 +2,7 @@
 
 #include <algorithm>
 
-#include "harness/base/optional_json.h"
+#include "harness/base/json_fields.h"
 #include "harness/summary/run_comparison.h"
 
 namespace gradsync::gate {

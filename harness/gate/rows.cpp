@@ -14,7 +14,6 @@
 #include "harness/plan/cell.h"
 #include "harness/results/parameters.h"
 #include "harness/text/labels.h"
-#include "harness/text/varying_names.h"
 
 namespace gradsync::gate {
 

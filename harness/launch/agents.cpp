@@ -12,8 +12,8 @@
 
 #include "harness/base/clock.h"
 #include "harness/base/errors.h"
-#include "harness/base/json_differences.h"
 #include "harness/base/messages.h"
+#include "harness/base/readable_json.h"
 #include "harness/launch/tcp.h"
 
 namespace gradsync::launch {

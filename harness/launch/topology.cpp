@@ -10,7 +10,7 @@
 
 #include "harness/base/errors.h"
 #include "harness/base/json_fields.h"
-#include "harness/base/named_files.h"
+#include "harness/base/program_files.h"
 #include "harness/base/units.h"
 
 namespace gradsync::launch {

@@ -9,9 +9,12 @@
 // all of them on the host's steady clock, so that they compare with times of the host.
 #pragma once
 
+#include <cmath>
 #include <cstdint>
 #include <functional>
 #include <vector>
+
+#include "harness/base/errors.h"
 
 namespace gradsync::measure {
 
@@ -41,6 +44,16 @@ struct Gap {
 // Returns the moment of each mark, in nanoseconds, given that of the reference. Each is measured
 // from a mark close before it because a device gives milliseconds as a float, whose steps at a
 // minute are 4 us. Every `since` is smaller than its own number. Pure.
-std::vector<std::int64_t> moments(std::int64_t reference_ns, const std::vector<Gap>& gaps);
+inline std::vector<std::int64_t> moments(std::int64_t reference_ns, const std::vector<Gap>& gaps) {
+  std::vector<std::int64_t> moments_ns;
+  moments_ns.reserve(gaps.size());
+  for (const Gap& gap : gaps) {
+    GRADSYNC_CHECK(gap.since, <, static_cast<std::int64_t>(moments_ns.size()));
+    const std::int64_t since_ns =
+        gap.since < 0 ? reference_ns : moments_ns[static_cast<std::size_t>(gap.since)];
+    moments_ns.push_back(since_ns + std::llround(gap.elapsed_ms * 1e6));
+  }
+  return moments_ns;
+}
 
 }  // namespace gradsync::measure

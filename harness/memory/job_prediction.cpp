@@ -1,8 +1,7 @@
-#include "harness/memory/job_prediction.h"
-
 #include <fmt/format.h>
 
 #include "harness/memory/jobs/job_memory.h"
+#include "harness/memory/memory_prediction.h"
 #include "harness/plan/known_options.h"
 #include "harness/plan/strategies.h"
 

@@ -9,6 +9,7 @@
 #include "harness/launch/launch_spec.h"
 #include "harness/memory/memory_account.h"
 #include "harness/plan/plan.h"
+#include "models/memory_profile.h"
 #include "models/unit_levers.h"
 
 namespace gradsync::memory {
@@ -35,5 +36,13 @@ const std::string& computed_dtype(const plan::Cell& cell);
 
 // Returns the bytes of an element of a cell's `dtype`, "float32" or "bfloat16".
 int element_bytes(const std::string& dtype);
+
+// The same of a rank of a training job in Python, from a profile that recorded the model's memory:
+// the cell says how it would be trained, the model's own sizes are the profile's.
+// `units`: modules that fully_shard is called with, as models::modules_named() returns them.
+// `ranks`, `backend` ("gloo" or "nccl"): of the job; `cell`'s topology is not read.
+MemoryPrediction predict_job_memory(const models::MemoryProfile& profile, const plan::Cell& cell,
+                                    const std::vector<std::size_t>& units, int ranks,
+                                    const std::string& backend = "gloo");
 
 }  // namespace gradsync::memory

@@ -32,7 +32,7 @@ struct Cell {
   std::string dtype = "float32";         // of parameters as stored, and of their moments
   bool class_skew = false;
   bool balanced_routing = false;
-  std::string compression = "none";              // sync/compress_hook.h
+  std::string compression = "none";              // sync/ddp.h
   int activation_checkpointing = 0;              // each n-th unit; 0: none (models/recompute.h)
   std::string selective_checkpointing = "none";  // models/selective.h
   int frozen_units = 0;                          // models/frozen_units.h

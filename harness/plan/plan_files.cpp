@@ -1,4 +1,4 @@
-#include "harness/base/named_files.h"
+#include "harness/base/program_files.h"
 #include "harness/plan/plan.h"
 
 namespace gradsync::plan {

@@ -5,7 +5,7 @@
 #include <cmath>
 #include <numeric>
 
-#include "harness/stats/largest.h"
+#include "harness/stats/student.h"
 #include "models/footprint.h"
 
 namespace gradsync::predict {

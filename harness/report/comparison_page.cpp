@@ -12,7 +12,6 @@
 #include "harness/text/labels.h"
 #include "harness/text/text_table.h"
 #include "harness/text/text_width.h"
-#include "harness/text/varying_names.h"
 
 namespace gradsync::report {
 

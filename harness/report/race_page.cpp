@@ -1,15 +1,13 @@
-#include "harness/report/search_page.h"
-
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 
 #include <algorithm>
 
 #include "harness/base/units.h"
+#include "harness/report/search_page.h"
 #include "harness/summary/pareto_front.h"
 #include "harness/text/blocks.h"
 #include "harness/text/labels.h"
-#include "harness/text/varying_names.h"
 
 namespace gradsync::report {
 

@@ -5,7 +5,6 @@
 
 #include "harness/text/labels.h"
 #include "harness/text/text_table.h"
-#include "harness/text/varying_names.h"
 
 namespace gradsync::report {
 

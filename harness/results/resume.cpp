@@ -2,7 +2,7 @@
 #include <fmt/ranges.h>
 
 #include "harness/base/errors.h"
-#include "harness/base/json_differences.h"
+#include "harness/base/readable_json.h"
 #include "harness/results/store.h"
 
 namespace gradsync::results {

@@ -12,7 +12,6 @@
 #include "harness/run/memory_recording.h"
 #include "harness/run/repetition.h"
 #include "harness/run/trained_parameters.h"
-#include "harness/run/window_rule.h"
 #include "harness/sync/backward.h"
 #include "models/batch_norm.h"
 

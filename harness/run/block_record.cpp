@@ -4,7 +4,6 @@
 #include <string>
 #include <utility>
 
-#include "harness/measure/exposed.h"
 #include "harness/measure/memory.h"
 
 namespace gradsync::run {

@@ -1,5 +1,3 @@
-#include "harness/run/rank_failure.h"
-
 #include <c10/util/Exception.h>
 #include <fmt/format.h>
 
@@ -9,6 +7,7 @@
 #include "harness/comm/process_groups.h"
 #include "harness/measure/memory.h"
 #include "harness/run/rank_gpu.h"
+#include "harness/run/rank_main.h"
 
 namespace gradsync::run {
 namespace {

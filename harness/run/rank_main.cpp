@@ -19,9 +19,8 @@
 #include "harness/measure/memory.h"
 #include "harness/memory/memory_prediction.h"
 #include "harness/run/block.h"
+#include "harness/run/cpu_waits.h"
 #include "harness/run/extra_work.h"
-#include "harness/run/prompt_wakeups.h"
-#include "harness/run/rank_failure.h"
 #include "harness/run/rank_gpu.h"
 
 namespace gradsync::run {

@@ -9,7 +9,7 @@
 #include <vector>
 
 #include "harness/base/errors.h"
-#include "harness/run/window_rule.h"
+#include "harness/run/expectation.h"
 
 namespace gradsync::run {
 

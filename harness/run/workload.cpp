@@ -8,12 +8,12 @@
 #include "harness/memory/memory_prediction.h"
 #include "harness/plan/cell.h"
 #include "harness/sync/adamw.h"
+#include "harness/sync/backward.h"
 #include "harness/sync/by_hand.h"
 #include "harness/sync/ddp.h"
 #include "harness/sync/fsdp/fsdp.h"
 #include "harness/sync/host_optimizer.h"
 #include "harness/sync/pipeline.h"
-#include "harness/sync/recomputation.h"
 #include "models/frozen_units.h"
 #include "models/pace.h"
 

@@ -1,4 +1,5 @@
-// Student's t: what a few independent values say of their mean.
+// What a few independent values of a normal distribution say of their mean, by Student's t, and how
+// far the largest of them lies above it.
 //
 // Published numbers, of which three runs are all there is, launches of a plan
 // (stats/launch_interval.h), and whole starts of a gate's ranks are such values. The steps of one
@@ -21,5 +22,10 @@ double student_tail(double degrees, double t);
 
 // Returns mean ± t s / sqrt(n) over independent `runs`, or nothing for fewer than two.
 std::optional<Interval> student_interval(const std::vector<double>& runs, double level = 0.95);
+
+// Returns the expected largest of `count` independent standard normal values: 0 for one, 0.564 for
+// two, 1.42 for eight.   Errors: InternalError unless count > 0.
+// By the trapezoidal rule on the density of the largest, to 1e-9.
+double expected_largest_normal(int count);
 
 }  // namespace gradsync::stats

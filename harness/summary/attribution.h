@@ -7,7 +7,7 @@
 // units had not kept (phase "recompute"), copied what had been reduced to where it belongs (phase
 // "copy"), copied what is offloaded (phase "offload"), copied to another type (phase "cast"), or
 // only waited (phase "wait"). Of the waiting, the part in which a collective of the rank was in
-// flight is exposed communication (measure/exposed.h). Each such instant is charged to one
+// flight is exposed communication (measure/step_recorder.h). Each such instant is charged to one
 // collective, the one issued first of those in flight: what was issued after it stands in line
 // behind it.
 //

@@ -2,7 +2,7 @@
 
 #include <fmt/format.h>
 
-#include "harness/text/varying_names.h"
+#include "harness/text/labels.h"
 
 namespace gradsync::summary {
 

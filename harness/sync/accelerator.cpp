@@ -6,7 +6,7 @@
 
 #include "harness/base/errors.h"
 #include "harness/sync/backward.h"
-#include "harness/sync/sync_due.h"
+#include "harness/sync/wrapper.h"
 
 namespace gradsync::sync {
 

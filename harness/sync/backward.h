@@ -1,4 +1,5 @@
-// loss.backward(), with the moment marked at which computation ends and waiting begins.
+// loss.backward(), with the moments marked at which computation ends and waiting begins, and at
+// which what a checkpointed unit did not keep runs again.
 #pragma once
 
 #include <ATen/core/Tensor.h>
@@ -6,6 +7,7 @@
 #include <optional>
 
 #include "harness/measure/step_recorder.h"
+#include "models/model.h"
 
 namespace gradsync::sync {
 
@@ -34,5 +36,10 @@ LossWatch& loss_watch();
 // each that is copied back meanwhile, and Backward again while the graph goes. Errors: whatever
 // c10d throws when a peer is lost or the deadline passes.
 void backward(at::Tensor loss, int divisor, measure::StepRecorder* recorder);
+
+// Returns what `model` is to be told (Model::set_recomputation) so that it checkpoints `units`. The
+// recorder (may be null) sees Recompute where one runs again, and Backward after it.
+models::Recomputation recomputation_of(const models::Model& model, models::CheckpointedUnits units,
+                                       measure::StepRecorder* recorder);
 
 }  // namespace gradsync::sync

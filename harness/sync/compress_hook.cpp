@@ -1,9 +1,8 @@
-#include "harness/sync/compress_hook.h"
-
 #include <utility>
 
 #include "harness/comm/storage.h"
 #include "harness/measure/memory.h"
+#include "harness/sync/ddp.h"
 
 namespace gradsync::sync {
 namespace {

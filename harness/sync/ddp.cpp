@@ -5,19 +5,18 @@
 #include <torch/csrc/autograd/engine.h>
 #include <torch/csrc/autograd/variable.h>
 #include <torch/csrc/utils/tensor_flatten.h>
-#include <torch/csrc/distributed/c10d/comm.hpp>
 
 #include <cctype>
 #include <limits>
 #include <map>
 #include <string>
+#include <torch/csrc/distributed/c10d/comm.hpp>
 #include <type_traits>
 #include <utility>
 
 #include "harness/base/errors.h"
 #include "harness/comm/storage.h"
 #include "harness/measure/memory.h"
-#include "harness/sync/compress_hook.h"
 #include "harness/sync/parameters.h"
 #include "harness/sync/sync_batch_norm.h"
 #include "models/autocast.h"

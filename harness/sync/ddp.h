@@ -7,13 +7,15 @@
 // Source of the behaviour: torch/nn/parallel/distributed.py, 2.11.
 #pragma once
 
+#include <c10/core/ScalarType.h>
 #include <torch/nn/module.h>
-#include <torch/csrc/distributed/c10d/logger.hpp>
-#include <torch/csrc/distributed/c10d/reducer.hpp>
 
 #include <memory>
 #include <optional>
 #include <stdexcept>
+#include <torch/csrc/distributed/c10d/comm.hpp>
+#include <torch/csrc/distributed/c10d/logger.hpp>
+#include <torch/csrc/distributed/c10d/reducer.hpp>
 #include <vector>
 
 #include "harness/measure/step_recorder.h"
@@ -32,7 +34,7 @@ struct DdpOptions {
   bool static_graph = false;
   bool gradient_as_bucket_view = false;
   bool broadcast_buffers = true;
-  // Of gradients on the wire, two bytes each (compress_hook.h); unset: as they are.
+  // Of gradients on the wire, two bytes each (make_compress_hook); unset: as they are.
   std::optional<at::ScalarType> compress_to = std::nullopt;
   // Forward runs under torch.autocast to it (models/autocast.h); unset: as parameters are.
   std::optional<at::ScalarType> autocast_to = std::nullopt;
@@ -112,5 +114,19 @@ class DistributedDataParallel final : public Wrapper {
   bool require_forward_param_sync_ = true;  // the last forward was a synchronized one
   bool delay_all_reduce_enqueued_ = false;  // static_graph: its first backward has been seen
 };
+
+// Gradients cross the wire in two bytes each: a DDP communication hook that casts a bucket before
+// its all_reduce and back after.
+//
+// The sum over the ranks is made in the small type, too. fp16 keeps 11 bits of a gradient and ends
+// at 65504; bf16 keeps 8 and has the range of float32.
+// Source: torch/distributed/algorithms/ddp_comm_hooks/default_hooks.py, fp16_compress_hook and
+// bf16_compress_hook. torch has the first in C++ as well, c10d::FP16CompressCommHook.
+//
+// Returns the hook for one Reducer: casts a bucket to `dtype`, divides it by the number of ranks,
+// so that the sum stays in range, sums it over the ranks of `group`, and casts the mean back into
+// the bucket. The small copy lives from the cast to the end of its all_reduce.
+std::unique_ptr<c10d::CommHookInterface> make_compress_hook(
+    c10::intrusive_ptr<c10d::ProcessGroup> group, c10::ScalarType dtype);
 
 }  // namespace gradsync::sync

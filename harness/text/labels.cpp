@@ -7,9 +7,11 @@
 #include <initializer_list>
 #include <optional>
 #include <regex>
+#include <set>
 
 #include "harness/base/named.h"
 #include "harness/base/units.h"
+#include "harness/plan/cell.h"
 #include "harness/plan/strategies.h"
 
 namespace gradsync::text {
@@ -48,6 +50,24 @@ Shape first_known(std::initializer_list<Shape> shapes) {
     if (shape.nodes > 0) return shape;
   }
   return {};
+}
+
+// Those that can have the parameter.
+std::vector<const Parameters*> that_can_have(const std::string& name,
+                                             const std::vector<const Parameters*>& cells) {
+  const plan::Axis* axis = entry_named(plan::axes(), name);
+  const std::string wrapper = axis == nullptr ? "" : axis->wrapper;
+  std::vector<const Parameters*> own;
+  std::ranges::copy_if(cells, std::back_inserter(own), [&](const Parameters* cell) {
+    return wrapper.empty() || cell->wrapper() == wrapper;
+  });
+  return own;
+}
+
+bool differs(const std::string& name, const std::vector<const Parameters*>& cells) {
+  return std::ranges::any_of(cells, [&](const Parameters* cell) {
+    return cell->value(name) != cells.front()->value(name);
+  });
 }
 
 }  // namespace
@@ -123,6 +143,21 @@ std::string bytes_text(std::int64_t bytes) {
 
 std::string counted(std::size_t count, const std::string& singular, const std::string& plural) {
   return fmt::format("{} {}", count, count == 1 ? singular : plural);
+}
+
+using results::Parameters;
+
+std::vector<std::string> varying_names(const std::vector<const Parameters*>& cells) {
+  std::set<std::string> names;
+  for (const Parameters* cell : cells) {
+    for (std::string& name : cell->names()) names.insert(std::move(name));
+  }
+  for (const char* told_apart : {"topology", "strategy"}) names.erase(told_apart);
+  std::vector<std::string> varying;
+  std::ranges::copy_if(names, std::back_inserter(varying), [&](const std::string& name) {
+    return differs(name, that_can_have(name, cells));
+  });
+  return varying;
 }
 
 }  // namespace gradsync::text

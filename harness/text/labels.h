@@ -6,6 +6,7 @@
 #include <string>
 #include <vector>
 
+#include "harness/results/parameters.h"
 #include "harness/results/result.h"
 
 namespace gradsync::text {
@@ -70,5 +71,10 @@ std::string parameter_text(const results::Parameters& cell, const std::string& n
 
 // "1 launch", "4 launches" and the like.
 std::string counted(std::size_t count, const std::string& singular, const std::string& plural);
+
+// Returns the names of those parameters that differ between the cells, sorted, but for topology and
+// strategy. One that only some of them have differs; one that belongs to a wrapper (plan::Axis)
+// differs where cells of that wrapper do, since the others cannot have it.
+std::vector<std::string> varying_names(const std::vector<const results::Parameters*>& cells);
 
 }  // namespace gradsync::text

@@ -102,4 +102,13 @@ std::string wrapped(const std::string& text, std::size_t indent, std::size_t wid
   return out;
 }
 
+std::string printable(std::string_view text) {
+  constexpr char kDelete = 0x7f;
+  std::string shown(text);
+  for (char& c : shown) {
+    if ((c >= 0 && c < ' ') || c == kDelete) c = '?';
+  }
+  return shown;
+}
+
 }  // namespace gradsync::text

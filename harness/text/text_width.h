@@ -24,4 +24,8 @@ std::string truncate(std::string_view text, std::size_t width);
 // `indent` blanks and ended by a newline. "1 %" is one word.
 std::string wrapped(const std::string& text, std::size_t indent, std::size_t width);
 
+// Returns `text`, which a stranger may have written, with a question mark for each control
+// character.
+std::string printable(std::string_view text);
+
 }  // namespace gradsync::text

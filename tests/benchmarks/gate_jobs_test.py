@@ -2,7 +2,7 @@
 
 No verdict on times is expected that a busy machine could not give.
 
-Covers: gate_jobs.cpp, job_arms.cpp, job_side.cpp.
+Covers: gate_jobs.cpp, job_arms.cpp.
 """
 
 import json

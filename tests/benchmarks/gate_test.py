@@ -4,7 +4,7 @@ A candidate that behaves differently is the real program behind a script that ch
 or is asked: what the gate sees is what such a build would say. No verdict on times is expected that
 a busy machine could not give: there it may be undecided or unfit, but never what is wrong.
 
-Covers: gate_arms.cpp, gate_builds.cpp, gate_command.cpp, gate_options.cpp, gate_progress.cpp,
+Covers: gate_arms.cpp, gate_builds.cpp, gate_command.cpp, gate_progress.cpp,
 gate_question.cpp, gate_runs.cpp, gate_selftest.cpp, gate_stages.cpp.
 """
 

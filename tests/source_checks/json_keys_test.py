@@ -19,7 +19,7 @@ SUFFIXES = {".h", ".cpp", ".cu", ".in"}
 DOORS = {
     "harness/base/fields_inline.h": "null_reasons of every object, by the lists of fields",
     "harness/base/fields.cpp": "null_reasons of every object, and JSON Schema's own words",
-    "harness/base/json_differences.cpp": "a patch, as nlohmann's library writes it",
+    "harness/base/readable_json.cpp": "a patch, as nlohmann's library writes it",
     "harness/gate/turns.cpp": "the file of turns: read strictly and written, each field once",
     "harness/plan/overrides.cpp": "--set changes the text of a plan before it is read",
     "harness/report/benchmark_json.cpp": "writes Google Benchmark's format",

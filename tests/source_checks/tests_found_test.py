@@ -18,7 +18,6 @@ NO_HEAD = re.compile(r"^(?!//)", re.MULTILINE)
 
 # Path -> why no test could tell whether it works.
 EXCEPTIONS = {
-    "harness/run/prompt_wakeups.cpp": "what it asks of the scheduler shows in times alone",
     "models/examples/bert_mini.py": "an example; record_profile_test.py records models like it",
     "models/examples/mlp.py": "an example; record_profile_test.py records models like it",
 }

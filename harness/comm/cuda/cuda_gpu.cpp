@@ -15,7 +15,6 @@
 
 #include "harness/base/errors.h"
 #include "harness/comm/cuda/check.h"
-#include "harness/comm/cuda/device_pace.h"
 #include "harness/comm/cuda/device_timeline.h"
 
 namespace gradsync::comm::cuda {

@@ -1,9 +1,8 @@
-#include "harness/comm/cuda/device_pace.h"
-
 #include <c10/cuda/CUDACachingAllocator.h>
 #include <c10/cuda/CUDAStream.h>
 
 #include "harness/comm/cuda/check.h"
+#include "harness/comm/cuda/cuda_gpu.h"
 #include "harness/comm/cuda/pace_kernels.h"
 
 namespace gradsync::comm::cuda {

@@ -1,10 +1,9 @@
-#include "harness/report/html/run_parts.h"
-
 #include <fmt/format.h>
 
 #include <algorithm>
 
 #include "harness/report/html/html.h"
+#include "harness/report/html/run_page.h"
 #include "harness/text/labels.h"
 
 namespace gradsync::html {

@@ -8,7 +8,6 @@
 #include "harness/base/units.h"
 #include "harness/report/html/html.h"
 #include "harness/report/html/page.h"
-#include "harness/report/html/run_parts.h"
 #include "harness/report/part_page.h"
 #include "harness/report/tables.h"
 #include "harness/summary/guide_claims.h"

@@ -1,5 +1,3 @@
-#include "harness/report/html/run_parts.h"
-
 #include <fmt/format.h>
 
 #include <set>
@@ -9,6 +7,7 @@
 #include "harness/plan/strategies.h"
 #include "harness/report/html/bars.h"
 #include "harness/report/html/html.h"
+#include "harness/report/html/run_page.h"
 #include "harness/report/tables.h"
 #include "harness/text/labels.h"
 

@@ -4,7 +4,7 @@
 #include <utility>
 
 #include "harness/sync/strategies/strategy.h"
-#include "harness/sync/sync_due.h"
+#include "harness/sync/wrapper.h"
 
 namespace gradsync::sync {
 namespace {

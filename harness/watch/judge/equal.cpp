@@ -9,7 +9,7 @@
 #include <utility>
 
 #include "harness/account/account.h"
-#include "harness/account/weight_groups.h"
+#include "harness/account/sought.h"
 #include "harness/account/weight_words.h"
 #include "harness/base/errors.h"
 

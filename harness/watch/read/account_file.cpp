@@ -7,9 +7,9 @@
 #include <utility>
 
 #include "harness/base/errors.h"
+#include "harness/base/program_files.h"
 #include "harness/base/whole_file.h"
 #include "harness/watch/read/hook_lines.h"
-#include "harness/watch/read/process_files.h"
 
 namespace gradsync::watch {
 

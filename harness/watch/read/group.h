@@ -31,7 +31,4 @@ struct Group {
   std::string replicas;  // of a Shard: the group in which the same wrapper replicates; "": none
 };
 
-// Adds to `groups` what one more source says of a group.
-void add_group(std::vector<Group>& groups, const Group& said);
-
 }  // namespace gradsync::watch

@@ -24,4 +24,7 @@ std::string axis_of_description(std::string_view description);
 // collectives told of. `process.events` must be by time.
 void assign_roles(RankEvents& process);
 
+// Adds to `groups` what one more source says of a group.
+void add_group(std::vector<Group>& groups, const Group& said);
+
 }  // namespace gradsync::watch

@@ -8,10 +8,11 @@
 #include <utility>
 
 #include "harness/base/errors.h"
+#include "harness/base/program_files.h"
 #include "harness/base/whole_file.h"
 #include "harness/watch/inject/preload/fnv_1a.h"
+#include "harness/watch/read/group_roles.h"
 #include "harness/watch/read/hook_lines.h"
-#include "harness/watch/read/process_files.h"
 
 namespace gradsync::watch {
 

@@ -1,5 +1,3 @@
-#include "harness/watch/read/merged_hosts.h"
-
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 

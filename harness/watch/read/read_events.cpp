@@ -11,12 +11,12 @@
 #include <tuple>
 
 #include "harness/base/errors.h"
+#include "harness/base/program_files.h"
 #include "harness/base/whole_file.h"
 #include "harness/watch/inject/preload/event_file.h"
 #include "harness/watch/read/group_roles.h"
 #include "harness/watch/read/hook_events.h"
 #include "harness/watch/read/nccl_events.h"
-#include "harness/watch/read/process_files.h"
 
 namespace gradsync::watch {
 namespace {

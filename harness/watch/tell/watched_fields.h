@@ -10,7 +10,7 @@
 #include "harness/base/fields.h"
 #include "harness/watch/judge/series_fields.h"
 #include "harness/watch/judge/watched.h"
-#include "harness/watch/tell/watched_json.h"
+#include "harness/watch/tell/watched_files.h"
 
 namespace gradsync::watch {
 

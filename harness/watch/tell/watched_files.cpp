@@ -9,11 +9,9 @@
 #include "harness/base/errors.h"
 #include "harness/base/json_fields.h"
 #include "harness/watch/read/account_file.h"
-#include "harness/watch/read/merged_hosts.h"
 #include "harness/watch/read/read_events.h"
 #include "harness/watch/tell/pages.h"
 #include "harness/watch/tell/trace.h"
-#include "harness/watch/tell/watched_json.h"
 
 namespace gradsync::watch {
 namespace {

@@ -1,10 +1,9 @@
-#include "harness/watch/tell/watched_json.h"
-
 #include <fmt/format.h>
 
 #include <algorithm>
 
 #include "harness/watch/tell/watched_fields.h"
+#include "harness/watch/tell/watched_files.h"
 
 namespace gradsync::watch {
 

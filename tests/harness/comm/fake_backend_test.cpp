@@ -1,6 +1,4 @@
 // Covers: process_groups.cpp.
-#include "harness/comm/fake_backend.h"
-
 #include <ATen/ATen.h>
 #include <gtest/gtest.h>
 

@@ -7,7 +7,6 @@
 #include <torch/csrc/distributed/c10d/HashStore.hpp>
 #include <vector>
 
-#include "harness/comm/fake_backend.h"
 #include "harness/comm/process_groups.h"
 #include "tests/harness/measure/fake_timeline.h"
 

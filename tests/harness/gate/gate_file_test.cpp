@@ -5,7 +5,7 @@
 #include <algorithm>
 
 #include "harness/base/errors.h"
-#include "harness/base/named_files.h"
+#include "harness/base/program_files.h"
 #include "harness/plan/plan.h"
 #include "tests/paths.h"
 

@@ -20,7 +20,6 @@
 #include "harness/launch/link_shape.h"
 #include "harness/launch/namespaces.h"
 #include "in_child.h"
-#include "iperf3.h"
 #include "kernel_links.h"
 
 namespace gradsync::launch {

@@ -1,5 +1,3 @@
-#include "iperf3.h"
-
 #include <fcntl.h>
 #include <signal.h>
 #include <sys/mman.h>
@@ -12,6 +10,7 @@
 
 #include "harness/launch/namespaces.h"
 #include "in_child.h"
+#include "kernel_links.h"
 
 namespace gradsync::launch {
 

@@ -1,9 +1,11 @@
-// What the kernel itself says of the links of the fabrics that this process holds, by iproute2. For
-// tests: read back, a link's shape is exact, however busy the machine is.
+// What others say of a fabric's links, for tests: iperf3, which is trusted, and the kernel itself,
+// by iproute2. Read back, a link's shape is exact, however busy the machine is.
 #pragma once
 
 #include <string>
 #include <vector>
+
+#include "harness/launch/fabric.h"
 
 namespace gradsync::launch {
 
@@ -19,5 +21,9 @@ struct KernelLink {
 // Returns every device of every network namespace that a file descriptor of this process stands
 // for, hosts, bridges and switch alike. Errors: std::runtime_error with iproute2's words.
 std::vector<KernelLink> kernel_links();
+
+// Returns the bits per second of payload that rank 0 received from rank 1 in one second of TCP.
+// Errors: std::runtime_error with iperf3's words where it got none.
+double iperf3_bits_per_s(const Fabric& fabric);
 
 }  // namespace gradsync::launch

@@ -10,7 +10,7 @@
 #include "harness/launch/link_shape.h"
 #include "harness/launch/namespaces.h"
 #include "in_child.h"
-#include "iperf3.h"
+#include "kernel_links.h"
 
 namespace gradsync::launch {
 namespace {

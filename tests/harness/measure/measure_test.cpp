@@ -1,10 +1,9 @@
 // Phases on a clock that stands still, and on a device's marks; exposed communication on
 // hand-worked spans.
-// Covers: exposed.cpp, step_recorder.cpp, timeline.cpp.
+// Covers: step_recorder.cpp.
 #include <gtest/gtest.h>
 
 #include "harness/base/errors.h"
-#include "harness/measure/exposed.h"
 #include "harness/measure/step_recorder.h"
 #include "harness/measure/timeline.h"
 #include "tests/harness/measure/fake_timeline.h"

@@ -2,7 +2,7 @@
 its own, and used there as by who has nothing else: from another folder, without this checkout's
 files, without a compiler, and with nowhere to keep what would be compiled.
 
-Covers: harness/base/program_files.cpp, harness/python/check_wheel.py,
+Covers: harness/python/check_wheel.py,
 harness/python/gradsync/__main__.py, fmt_archive.cpp, udev_unavailable.cpp.
 """
 

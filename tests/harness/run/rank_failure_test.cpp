@@ -1,6 +1,4 @@
 // What a rank says that cannot go on, by what was thrown.
-#include "harness/run/rank_failure.h"
-
 #include <c10/util/Exception.h>
 #include <gtest/gtest.h>
 
@@ -9,6 +7,7 @@
 #include <string>
 
 #include "harness/base/errors.h"
+#include "harness/run/rank_main.h"
 
 namespace gradsync::run {
 namespace {

@@ -1,5 +1,5 @@
-// What a trial is checked against, block_times, expectation and window_rule: all of it pure.
-// Covers: expectation.cpp, window_rule.cpp.
+// What a trial is checked against, block_times, and expectation: all of it pure.
+// Covers: expectation.cpp.
 #include <gtest/gtest.h>
 
 #include <numeric>
@@ -8,7 +8,6 @@
 #include "harness/base/errors.h"
 #include "harness/measure/step_recorder.h"
 #include "harness/run/expectation.h"
-#include "harness/run/window_rule.h"
 
 namespace gradsync::run {
 namespace {

@@ -4,6 +4,7 @@
 
 #include <cmath>
 #include <limits>
+#include <numbers>
 
 namespace gradsync::stats {
 namespace {
@@ -44,4 +45,19 @@ TEST(Student, OneRunHasNoInterval) {
 }
 
 }  // namespace
+
+namespace {
+
+// Of two: 1 / sqrt(pi); of three: 3 / (2 sqrt(pi)). Of more by the tables of Harter, "Expected
+// Values of Normal Order Statistics", 1961.
+TEST(LargestNormal, IsThatOfTheTables) {
+  EXPECT_NEAR(expected_largest_normal(1), 0, 1e-9);
+  EXPECT_NEAR(expected_largest_normal(2), 1 / std::sqrt(std::numbers::pi), 1e-9);
+  EXPECT_NEAR(expected_largest_normal(3), 1.5 / std::sqrt(std::numbers::pi), 1e-9);
+  EXPECT_NEAR(expected_largest_normal(8), 1.42360, 1e-5);
+  EXPECT_NEAR(expected_largest_normal(100), 2.50759, 1e-5);
+}
+
+}  // namespace
+
 }  // namespace gradsync::stats

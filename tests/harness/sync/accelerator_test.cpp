@@ -9,7 +9,7 @@
 
 #include "harness/base/errors.h"
 #include "harness/sync/ddp.h"
-#include "harness/sync/sync_due.h"
+#include "harness/sync/wrapper.h"
 #include "tests/harness/sync/ranks.h"
 #include "tests/harness/sync/toy_layers.h"
 

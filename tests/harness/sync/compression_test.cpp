@@ -6,7 +6,6 @@
 #include "harness/base/errors.h"
 #include "harness/run/expectation.h"
 #include "harness/sync/backward.h"
-#include "harness/sync/compress_hook.h"
 #include "harness/sync/ddp.h"
 #include "tests/harness/sync/ranks.h"
 

@@ -1,7 +1,5 @@
 // Checkpointed units under every wrapper: the training, the collectives and their order are those
 // without, and what runs again is a phase of its own.
-#include "harness/sync/recomputation.h"
-
 #include <ATen/ATen.h>
 #include <fmt/format.h>
 #include <gtest/gtest.h>

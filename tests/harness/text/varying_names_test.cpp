@@ -1,6 +1,6 @@
-#include "harness/text/varying_names.h"
-
 #include <gmock/gmock.h>
+
+#include "harness/text/labels.h"
 
 namespace gradsync::text {
 namespace {

@@ -3,7 +3,7 @@
 #include "harness/results/store.h"
 #include "harness/watch/judge/watched.h"
 #include "harness/watch/tell/export/exports.h"
-#include "harness/watch/tell/watched_json.h"
+#include "harness/watch/tell/watched_files.h"
 #include "tests/harness/watch/sample_jobs.h"
 
 int main(int argc, char** argv) {

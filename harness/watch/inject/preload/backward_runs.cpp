@@ -8,7 +8,7 @@
 #include <mutex>
 #include <new>
 
-#include "harness/watch/inject/preload/torch_ranges.h"
+#include "harness/watch/inject/preload/event_kind.h"
 #include "harness/watch/inject/preload/watcher.h"
 
 namespace gradsync::watch {

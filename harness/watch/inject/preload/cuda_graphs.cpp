@@ -4,15 +4,13 @@
 // Declared by hand after cuda_runtime_api.h of CUDA 11 to 13. Not seen are the functions' doubles
 // for per-thread default streams (..._ptsz), the driver's own (cuGraphLaunch), and a runtime that
 // is linked statically: replays of what such a program captures are not counted.
-#include "harness/watch/inject/preload/cuda_graphs.h"
-
 #include <stdint.h>
 
 #include <atomic>
 
-#include "harness/watch/inject/preload/call_on.h"
 #include "harness/watch/inject/preload/captured_calls.h"
 #include "harness/watch/inject/preload/event_kind.h"
+#include "harness/watch/inject/preload/nccl_calls.h"
 #include "harness/watch/inject/preload/next_definition.h"
 
 using cudaError_t = int;

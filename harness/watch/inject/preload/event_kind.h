@@ -2,6 +2,8 @@
 // nothing of the rest.
 #pragma once
 
+#include <string_view>
+
 namespace gradsync::watch {
 
 enum class EventKind {
@@ -32,5 +34,11 @@ enum class EventKind {
 inline constexpr const char* kNcclCall = "NCCL";
 inline constexpr const char* kNcclCaptured = "NCCL captured";  // into a CUDA graph, to run later
 inline constexpr const char* kNcclReplayed = "NCCL replayed";  // by a launch of such a graph
+
+// Ranges and nodes as torch itself names them: the node that adds to a gradient.
+inline constexpr std::string_view kAccumulate = "torch::autograd::AccumulateGrad";
+
+// "Optimizer.step#AdamW.step"
+inline constexpr std::string_view kOptimizer = "Optimizer.step#";
 
 }  // namespace gradsync::watch

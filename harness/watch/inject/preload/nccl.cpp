@@ -10,14 +10,11 @@
 // outermost call on a thread counts. An event is the call; when the collective is complete, NCCL
 // does not say. Whether a call is inside ncclGroupStart and ncclGroupEnd changes nothing of what it
 // moves.
-#include "harness/watch/inject/preload/nccl_abi.h"
-
 #include <atomic>
 #include <iterator>
 
-#include "harness/watch/inject/preload/call_on.h"
-#include "harness/watch/inject/preload/cuda_graphs.h"
 #include "harness/watch/inject/preload/event_kind.h"
+#include "harness/watch/inject/preload/nccl_abi.h"
 #include "harness/watch/inject/preload/nccl_calls.h"
 #include "harness/watch/inject/preload/next_definition.h"
 

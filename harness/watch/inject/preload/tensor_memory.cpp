@@ -10,8 +10,6 @@
 // torch insists that an allocator can free by the pointer alone (raw_deleter) and that the context
 // of a pointer is the pointer itself, as with the allocator that does the work here. A job that has
 // an allocator of its own keeps it: ours has no priority before any other.
-#include "harness/watch/inject/preload/tensor_memory.h"
-
 #include <c10/core/CPUAllocator.h>
 #include <pthread.h>
 

@@ -6,6 +6,8 @@
 // call back: a job runs ten thousand of them a step. Compiled against the job's own torch, loaded
 // by preload/loader.cpp. Must be compiled with NDEBUG like torch itself: without it,
 // RecordFunction's header reads a field that torch's libraries do not have.
+#include "harness/watch/inject/preload/watcher.h"
+
 #include <ATen/record_function.h>
 #include <pthread.h>
 
@@ -15,14 +17,11 @@
 #include <string_view>
 #include <utility>
 
-#include "harness/watch/inject/preload/watcher.h"
-
 #include "harness/watch/inject/preload/backward_runs.h"
 #include "harness/watch/inject/preload/c10d_operators.h"
+#include "harness/watch/inject/preload/event_kind.h"
 #include "harness/watch/inject/preload/helping_threads.h"
 #include "harness/watch/inject/preload/hold.h"
-#include "harness/watch/inject/preload/tensor_memory.h"
-#include "harness/watch/inject/preload/torch_ranges.h"
 #include "harness/watch/inject/preload/wrappers.h"
 
 namespace gradsync::watch {

@@ -8,4 +8,8 @@ namespace gradsync::watch {
 // Of this process's events.
 extern constinit Recorder recorder;
 
+// Looks whether tensors are still counted: the job may have put an allocator of its own before the
+// one that counts. Call where an optimizer steps, on the thread that steps it.
+void check_tensor_count() noexcept;
+
 }  // namespace gradsync::watch

@@ -1,7 +1,7 @@
-#include "harness/watch/judge/steps/by_model.h"
-
 #include <algorithm>
 #include <utility>
+
+#include "harness/watch/judge/steps/reductions.h"
 
 namespace gradsync::watch {
 namespace {

@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "harness/base/known.h"
+#include "harness/gate/held_counts.h"
 #include "harness/results/records.h"
 #include "harness/watch/judge/steps/steps.h"
 #include "harness/watch/read/event.h"
@@ -36,5 +37,16 @@ void count_step(const std::vector<RankEvents>& processes, std::size_t step, cons
 // Returns the processes with what they did in their first `steps` steps alone, and the peak of
 // their tensors until then.
 std::vector<RankEvents> first_steps(std::vector<RankEvents> processes, std::size_t steps);
+
+struct UsualCounts {
+  gate::HeldCounts counts;  // of the ranks that took a step
+  // "2 of 9 steps of rank 1 have the collectives of its usual one": of the first rank of which
+  // fewer than half have, so that the next start may well have others; "": of none.
+  std::string unsteady;
+};
+
+// Returns the counts of the usual step (usual_step.h) of those of the job's processes that count
+// (examined.h). Of a job that took none they have no ranks.
+UsualCounts usual_counts(const std::vector<RankEvents>& processes);
 
 }  // namespace gradsync::watch

@@ -25,9 +25,19 @@ struct StepParts {
 };
 
 // Returns what a step of `micro_batches` communicates, of which `synchronized` synchronize.
-OpSums collectives_of(const StepParts& parts, int micro_batches, int synchronized);
+inline OpSums collectives_of(const StepParts& parts, int micro_batches, int synchronized) {
+  OpSums sums = parts.fixed;
+  add(sums, times(micro_batches, parts.micro_batch));
+  add(sums, times(synchronized, parts.synchronization));
+  return sums;
+}
 
 // Returns how long it takes, by the law above; nothing where its parts are not known.
-std::optional<double> seconds_of(const StepParts& parts, int micro_batches, int synchronized);
+inline std::optional<double> seconds_of(const StepParts& parts, int micro_batches,
+                                        int synchronized) {
+  if (!parts.fixed_s || !parts.micro_batch_s || !parts.synchronization_s) return std::nullopt;
+  return *parts.fixed_s + micro_batches * *parts.micro_batch_s +
+         synchronized * *parts.synchronization_s;
+}
 
 }  // namespace gradsync::watch

@@ -1,5 +1,3 @@
-#include "harness/watch/judge/steps/usual_counts.h"
-
 #include <fmt/format.h>
 
 #include <algorithm>

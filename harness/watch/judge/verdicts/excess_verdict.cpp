@@ -1,7 +1,6 @@
-#include "harness/watch/judge/verdicts/excess_verdict.h"
-
 #include <algorithm>
 
+#include "harness/watch/judge/verdicts/rules.h"
 #include "harness/watch/judge/verdicts/verdict_parts.h"
 #include "harness/watch/judge/verdicts/verdict_words.h"
 

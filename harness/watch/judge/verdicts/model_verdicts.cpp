@@ -5,7 +5,7 @@
 #include <algorithm>
 #include <utility>
 
-#include "harness/watch/judge/steps/by_model.h"
+#include "harness/watch/judge/steps/reductions.h"
 #include "harness/watch/judge/verdicts/verdict_words.h"
 
 namespace gradsync::watch {

@@ -1,8 +1,7 @@
-#include "harness/watch/judge/verdicts/replicas_verdict.h"
-
 #include <algorithm>
 
 #include "harness/watch/judge/verdicts/drift_verdict.h"
+#include "harness/watch/judge/verdicts/rules.h"
 #include "harness/watch/judge/verdicts/verdict_parts.h"
 #include "harness/watch/judge/verdicts/verdict_words.h"
 

@@ -12,7 +12,6 @@
 #include "harness/base/errors.h"
 #include "harness/base/units.h"
 #include "harness/watch/judge/verdicts/drift_verdict.h"
-#include "harness/watch/judge/verdicts/excess_verdict.h"
 #include "harness/watch/judge/verdicts/verdict_parts.h"
 #include "harness/watch/judge/verdicts/verdict_words.h"
 

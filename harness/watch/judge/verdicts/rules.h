@@ -20,6 +20,7 @@
 // granted that those above it do not apply.
 #pragma once
 
+#include <optional>
 #include <vector>
 
 #include "harness/watch/judge/verdicts/verdict.h"
@@ -29,5 +30,17 @@ namespace gradsync::watch {
 // Returns the verdict of the first rule that applies; arguments as judge()'s.
 Verdict first_verdict(const RankEvents& rank, const Steps& steps,
                       const std::vector<StepCounts>& counts);
+
+// Of a job whose usual step synchronizes more than once.
+Verdict judge_excess(const RankEvents& rank, const UsualStep& usual);
+
+// Of a job whose usual step synchronizes once. `wrapped`: all steps that ran a wrapped model, of
+// which fewer than half can synchronize more often.
+Verdict judge_once(const RankEvents& rank, const Counted& wrapped);
+
+// Returns the verdict on replicas; nothing where there are none, or the verdict on the whole says
+// all of it. `judged`: all steps that were not skipped.
+std::optional<Verdict> judge_replicas(const RankEvents& rank, const Steps& steps,
+                                      const Counted& judged, const UsualStep& usual);
 
 }  // namespace gradsync::watch

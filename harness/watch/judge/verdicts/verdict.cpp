@@ -6,7 +6,6 @@
 #include <string_view>
 #include <utility>
 
-#include "harness/watch/judge/verdicts/replicas_verdict.h"
 #include "harness/watch/judge/verdicts/rules.h"
 #include "harness/watch/judge/verdicts/verdict_words.h"
 

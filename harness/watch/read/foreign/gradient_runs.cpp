@@ -6,8 +6,8 @@
 #include <set>
 #include <string>
 
+#include "harness/watch/inject/preload/event_kind.h"
 #include "harness/watch/inject/preload/fnv_1a.h"
-#include "harness/watch/inject/preload/torch_ranges.h"
 #include "harness/watch/inject/preload/wrappers.h"
 
 namespace gradsync::watch {

@@ -1,4 +1,5 @@
-// A rank's events, as the watcher would have recorded them, from a trace of torch.profiler's.
+// The events of a job and of each of its ranks, as the watcher would have recorded them, from
+// traces of torch.profiler's: one of each rank.
 //
 // Everything of a step has its range there: the wrapper's forward, each node of a backward,
 // collectives of c10d, the optimizer. Not in such a file is what the Python hook asks of torch, and
@@ -18,6 +19,7 @@
 #pragma once
 
 #include <string>
+#include <vector>
 
 #include "harness/watch/read/event.h"
 #include "harness/watch/read/foreign/trace_file.h"
@@ -27,5 +29,10 @@ namespace gradsync::watch {
 // Returns the events of the rank that wrote `trace`, and as its faults what such a file does not
 // hold, each a sentence that begins with "not in this file".
 RankEvents events_of(const TraceFile& trace);
+
+// Returns the ranks of the job of which `paths` are the files, by rank.
+// Errors: ConfigError where one cannot be read or is no trace, where they are of several jobs, and
+// where two are of one rank.
+std::vector<RankEvents> read_foreign_job(const std::vector<std::string>& paths);
 
 }  // namespace gradsync::watch

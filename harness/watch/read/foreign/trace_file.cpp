@@ -13,8 +13,8 @@
 
 #include "harness/base/errors.h"
 #include "harness/base/json_fields.h"
+#include "harness/text/text_width.h"
 #include "harness/watch/inject/preload/fnv_1a.h"
-#include "harness/watch/read/foreign/printable.h"
 #include "harness/watch/read/group_roles.h"
 
 namespace gradsync::watch {
@@ -153,7 +153,7 @@ class TraceReader {
   std::string_view kept(const std::string& name) {
     const auto known = names_.find(name);
     if (known != names_.end()) return known->second;
-    file_.names.push_back(printable(name));
+    file_.names.push_back(text::printable(name));
     return names_.emplace(name, file_.names.back()).first->second;
   }
 
@@ -217,7 +217,7 @@ class TraceReader {
     const json& type = at(details, "dtype");
     if (type.is_string()) comm.type = type.get<std::string>();
     const json& group = at(details, "Process Group Name");
-    if (group.is_string()) comm.group = printable(group.get<std::string>());
+    if (group.is_string()) comm.group = text::printable(group.get<std::string>());
     return comm;
   }
 
@@ -252,10 +252,11 @@ class TraceReader {
     const json& name = told.is_object() ? at(told, "pg_name") : json();
     if (!name.is_string()) fail_distributed("pg_config", told, "groups that have a pg_name");
     Group group;
-    group.name = printable(name.get<std::string>());
+    group.name = text::printable(name.get<std::string>());
     group.number = nonzero_fnv_1a(group.name);
     const json& axis = at(told, "pg_desc");
-    if (axis.is_string()) group.axis = axis_of_description(printable(axis.get<std::string>()));
+    if (axis.is_string())
+      group.axis = axis_of_description(text::printable(axis.get<std::string>()));
     const json& ranks = at(told, "ranks");
     if (ranks.is_array()) {
       for (const json& rank : ranks) {

@@ -1,5 +1,3 @@
-#include "harness/watch/read/foreign/traced_backwards.h"
-
 #include <algorithm>
 #include <cstddef>
 #include <iterator>
@@ -10,7 +8,7 @@
 #include <string_view>
 #include <utility>
 
-#include "harness/watch/inject/preload/torch_ranges.h"
+#include "harness/watch/inject/preload/event_kind.h"
 #include "harness/watch/read/foreign/gradient_runs.h"
 
 namespace gradsync::watch {

@@ -11,8 +11,6 @@
 #include "harness/results/store.h"
 #include "harness/watch/judge/watched.h"
 #include "harness/watch/tell/export/event_file.h"
-#include "harness/watch/tell/export/prometheus.h"
-#include "harness/watch/tell/export/step_lines.h"
 
 namespace gradsync::watch {
 namespace {

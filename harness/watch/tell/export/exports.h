@@ -12,6 +12,8 @@
 #include <vector>
 
 #include "harness/base/clock.h"
+#include "harness/watch/judge/watched.h"
+#include "harness/watch/judge/watched_steps.h"
 #include "harness/watch/read/event.h"
 #include "harness/watch/tell/export/step_file.h"
 
@@ -55,5 +57,21 @@ class Exports {
   std::int64_t due_ns_ = 0;
   std::vector<StepFile> files_;
 };
+
+// A watched job in Prometheus' text format, for the textfile collector of node_exporter.
+//
+// Names and units are by Prometheus' conventions: base units as suffixes, `_total` for what only
+// grows. The gauges are of the step that most steps are like, as on the page; rates come from the
+// counters. What is not known has no line.
+//
+// Returns the whole file. `job`: the value of the label on each line, any text.
+std::string prometheus_text(const Watched& watched, const std::string& job, bool is_running);
+
+inline constexpr const char* kWatchStepSchema = "gradsync.watch_step/1";
+
+// Returns a step as a line of JSON of that schema (results/schema/watch_step.schema.json), with its
+// newline. `ended_s`: when the step ended, in seconds since 1970. What is
+// not known is null, with its reason in "null_reasons".
+std::string step_line(const WatchedStep& step, double ended_s);
 
 }  // namespace gradsync::watch

@@ -1,11 +1,10 @@
-#include "harness/watch/tell/export/prometheus.h"
-
 #include <fmt/format.h>
 
 #include <nlohmann/json.hpp>
 #include <utility>
 #include <vector>
 
+#include "harness/watch/tell/export/exports.h"
 #include "harness/watch/tell/watched_fields.h"
 
 namespace gradsync::watch {

@@ -1,5 +1,4 @@
-#include "harness/watch/tell/export/step_lines.h"
-
+#include "harness/watch/tell/export/exports.h"
 #include "harness/watch/tell/watched_fields.h"
 
 namespace gradsync::watch {

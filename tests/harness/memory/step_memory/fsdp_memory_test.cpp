@@ -7,7 +7,7 @@
 #include <utility>
 #include <vector>
 
-#include "harness/comm/fake_backend.h"
+#include "harness/comm/process_groups.h"
 #include "harness/measure/memory.h"
 #include "harness/sync/backward.h"
 #include "harness/sync/fsdp/fsdp.h"

@@ -12,7 +12,6 @@
 #include "harness/sync/backward.h"
 #include "harness/sync/ddp.h"
 #include "harness/sync/host_optimizer.h"
-#include "harness/sync/recomputation.h"
 #include "harness/sync/strategies/strategy.h"
 #include "models/frozen_units.h"
 

@@ -1,10 +1,9 @@
-// Covers: step_parts.cpp.
 #include "harness/watch/judge/watched.h"
 
 #include <gmock/gmock.h>
 
 #include "harness/watch/tell/pages.h"
-#include "harness/watch/tell/watched_json.h"
+#include "harness/watch/tell/watched_files.h"
 #include "tests/harness/report/golden.h"
 #include "tests/harness/watch/sample_jobs.h"
 

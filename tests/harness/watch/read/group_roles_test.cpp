@@ -1,5 +1,4 @@
 // What process groups do, by what wrappers, meshes and collectives say.
-// Covers: read/group.cpp.
 #include "harness/watch/read/group_roles.h"
 
 #include <gtest/gtest.h>

@@ -1,6 +1,6 @@
 // What the recorder keeps, the reader gives back: whole files, files of killed and of forked
 // processes, files that could not grow, files that were cut off.
-// Covers: process_files.cpp, recorder.cpp.
+// Covers: recorder.cpp.
 #include "harness/watch/read/read_events.h"
 
 #include <gmock/gmock.h>

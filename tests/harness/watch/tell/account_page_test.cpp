@@ -4,7 +4,7 @@
 
 #include "harness/watch/judge/watched.h"
 #include "harness/watch/tell/pages.h"
-#include "harness/watch/tell/watched_json.h"
+#include "harness/watch/tell/watched_files.h"
 #include "tests/harness/account/made_account.h"
 
 namespace gradsync::watch {

@@ -8,7 +8,7 @@
 #include "harness/base/errors.h"
 #include "harness/watch/judge/watched.h"
 #include "harness/watch/tell/pages.h"
-#include "harness/watch/tell/watched_json.h"
+#include "harness/watch/tell/watched_files.h"
 #include "tests/harness/watch/sample_jobs.h"
 
 namespace gradsync::watch {

@@ -1,7 +1,6 @@
-#include "harness/watch/judge/steps/usual_counts.h"
-
 #include <gmock/gmock.h>
 
+#include "harness/watch/judge/steps/job_counts.h"
 #include "tests/harness/report/golden.h"
 #include "tests/harness/watch/made_job.h"
 

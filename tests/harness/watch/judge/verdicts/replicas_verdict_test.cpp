@@ -1,11 +1,10 @@
 // What is said of the replicas of sharded models.
 // Covers: steps/group_counts.cpp, steps/reductions.cpp.
-#include "harness/watch/judge/verdicts/replicas_verdict.h"
-
 #include <gmock/gmock.h>
 
 #include <vector>
 
+#include "harness/watch/judge/verdicts/rules.h"
 #include "tests/harness/watch/judged_job.h"
 
 namespace gradsync::watch {

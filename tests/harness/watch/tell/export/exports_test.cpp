@@ -12,7 +12,6 @@
 
 #include "harness/base/errors.h"
 #include "harness/base/whole_file.h"
-#include "harness/watch/tell/export/prometheus.h"
 #include "tests/harness/watch/sample_jobs.h"
 
 namespace gradsync::watch {

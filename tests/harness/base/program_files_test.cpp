@@ -1,4 +1,4 @@
-#include "harness/base/named_files.h"
+#include "harness/base/program_files.h"
 
 #include <gtest/gtest.h>
 #include <stdlib.h>
