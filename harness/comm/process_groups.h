@@ -46,7 +46,7 @@ c10::intrusive_ptr<c10d::Backend> make_gloo_backend(const c10::intrusive_ptr<c10
 // gets this rank's own, as if all were alike; DDP compares the shapes of its parameters so.
 // torch's own FakeProcessGroup includes Python's headers.
 //
-// Returns the backend of rank `rank` of `world_size`. Local: there is nobody to meet.
+// Returns the backend of rank `rank` of `world_size`. Local: it meets no other rank.
 c10::intrusive_ptr<c10d::Backend> make_fake_backend(int rank, int world_size);
 
 // Begin to gather every rank's `input` into `output`, in the order of ranks, or to sum every rank's

@@ -17,8 +17,6 @@ using nlohmann::json;
 
 namespace {
 
-using Found = std::optional<Misfit>;
-
 using Value = std::pair<std::string, std::string>;  // of an axis, as JSON
 
 std::set<Value> levers_of(const Cell& cell) {
@@ -92,7 +90,7 @@ std::optional<Misfit> drop_misfits(std::vector<Cell>& cells) {
   }
   std::vector<Cell> kept;
   for (Cell& cell : cells) {
-    const Found misfit = misfit_of(cell);
+    const auto misfit = misfit_of(cell);
     if (misfit && !(is_lever(misfit->axis) && std::ranges::includes(in_use, levers_of(cell)))) {
       return misfit;
     }

@@ -22,7 +22,7 @@ struct RanBlock {
   std::vector<results::MemoryTimelinePoint> memory_timeline;
 };
 
-// Returns the record of the block that ran last, but for what it left in the parameters. Peaks are
+// Returns the record of the block that ran last, without what it left in the parameters. Peaks are
 // those since the meters of memory were reset: call before anything else allocates.
 results::RankRecord block_record(const RankContext& context, const plan::Cell& cell,
                                  const RanBlock& ran);

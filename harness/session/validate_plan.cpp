@@ -67,8 +67,9 @@ class Validation {
             fmt::format("'{}' with --weights", cell.model),
             "one that computes, or no --weights: " + model.weights().because);
     check_folding(cell, model);
-    const auto misfit = plan::misfit_of(cell, model);
-    if (misfit) require(false, "cells." + misfit->axis, misfit->got, misfit->expected);
+    if (const auto misfit = plan::misfit_of(cell, model)) {
+      throw ConfigError(plan_.file, "cells." + misfit->axis, misfit->got, misfit->expected);
+    }
     named("topology",
           [&] { return launch::read_topology(cell.topology, topologies_directory(), cell.scale); });
   }

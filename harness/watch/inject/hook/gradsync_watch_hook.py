@@ -129,11 +129,8 @@ def watch_wrapper(wrapper, module):
     watch_init(cls, wrapper.name)
     cls.forward = watching_forward(cls.forward, wrapper.name, wrapper.is_unsynced)
     watch_no_sync(cls)
-
-
-def watch_ddp(module):
-    watch_wrapper(models.WRAPPERS[models.DDP], module)
-    watch_comm_hook(module.DistributedDataParallel)
+    if wrapper.has_comm_hooks:
+        watch_comm_hook(cls)
 
 
 def watch_compiled(module):
@@ -376,7 +373,6 @@ WATCHED = {
     "torch.distributed.fsdp._fully_shard._fsdp_state": watch_fsdp_state,
     "torch.distributed.fsdp._fully_shard._fully_shard": watch_fully_shard,
     "torch.nn.modules.module": watch_modules,
-    "torch.nn.parallel.distributed": watch_ddp,
     "torch.nn.utils.clip_grad": watch_clipping,
     "torch.optim.optimizer": watch_optimizers,
 }

@@ -217,12 +217,13 @@ def is_ddp_unsynced(model):
 # their attributes that are told, is_whole whether each rank has all of one, `groups` yields those
 # that a model knows once it is wrapped, and `see` tells in its first forward what is known only
 # then. A class with a forward and a no_sync() of its own says by `is_unsynced` whether no_sync()
-# holds in a forward; None of one that has its own functions in gradsync_watch_hook.py. What
-# verdicts make of it stands in preload/wrappers.h.
+# holds in a forward, and by has_comm_hooks whether its communication hooks are told; None of one
+# that has its own functions in gradsync_watch_hook.py. What verdicts make of it stands in
+# preload/wrappers.h.
 Wrapper = collections.namedtuple(
     "Wrapper",
-    "name module cls options is_whole groups see is_unsynced",
-    defaults=((), False, lambda model: (), None, None),
+    "name module cls options is_whole groups see is_unsynced has_comm_hooks",
+    defaults=((), False, lambda model: (), None, None, False),
 )
 DDP_OPTIONS = (
     "find_unused_parameters",
@@ -246,6 +247,7 @@ WRAPPERS = {
             is_whole=True,
             groups=groups_of_ddp,
             is_unsynced=is_ddp_unsynced,
+            has_comm_hooks=True,
         ),
         Wrapper(
             FSDP1,
