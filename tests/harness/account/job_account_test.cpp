@@ -62,6 +62,13 @@ TEST(JobAccount, AWindowThatIsDroppedIsOffHoweverRareItIs) {
   test::expect_phrases("account", {dropped.sentence});
 }
 
+TEST(JobAccount, StepsThatWereNotAccountedMayShowThatWindowsAreDropped) {
+  const Records records = usual_and(dropping(2));
+  EXPECT_FALSE(is_off(account_of(records)));
+  EXPECT_TRUE(is_off(account_of(records, {.cleared = {{2, 5}}})));
+  EXPECT_FALSE(is_off(account_of(records, {.cleared = {{1, 3}, {2, 2}}})));
+}
+
 TEST(JobAccount, WindowsThatMayBeDroppedOnPurposeAreToldAndAccuseNobody) {
   const Records clipped = changed(dropping(2, 3), [](AccountedStep& step) {
     step.calls.insert(step.calls.begin(), {GradientCallKind::ClipNorm, 2, "train.py", 30});

@@ -38,7 +38,7 @@ Records apart_from(int first) {
   return records;
 }
 
-AccountVerdict verdict_on(const Records& records, const OtherExchanges& others = {}) {
+AccountVerdict verdict_on(const Records& records, const SeenBeside& others = {}) {
   return account_of(records, others).verdicts.front();
 }
 
@@ -99,11 +99,29 @@ TEST(Separate, RanksThatMayTrainApartAccuseNobody) {
 }
 
 TEST(Separate, RanksThatExchangeOtherThingsMayHaveOtherModels) {
-  EXPECT_FALSE(verdict_on(apart_from(0), {.has_activations = true}).is_off);
-  EXPECT_FALSE(verdict_on(apart_from(1), {.has_activations = true}).is_off);
+  EXPECT_FALSE(verdict_on(apart_from(0), {.cleared = {}, .has_activations = true}).is_off);
+  EXPECT_FALSE(verdict_on(apart_from(1), {.cleared = {}, .has_activations = true}).is_off);
   // Half of its parameters, or more, may be an average of them.
-  EXPECT_FALSE(verdict_on(apart_from(0), {.between_bytes = 1000}).is_off);
-  EXPECT_TRUE(verdict_on(apart_from(0), {.between_bytes = 999}).is_off);
+  EXPECT_FALSE(
+      verdict_on(apart_from(0), {.cleared = {}, .has_activations = false, .between_bytes = 1000})
+          .is_off);
+  EXPECT_TRUE(
+      verdict_on(apart_from(0), {.cleared = {}, .has_activations = false, .between_bytes = 999})
+          .is_off);
+}
+
+TEST(Separate, StepsOfAnotherOptimizerSayNothingOfIt) {
+  MadeAccount other;
+  other.steps = 2;
+  Records between = other.records();
+  for (AccountRecords& process : between) {
+    for (ParameterRecord& record : process.parameters) {
+      record.optimizer = 1;
+      record.name = "other";
+    }
+  }
+  const Records records = apart_from(0);
+  EXPECT_TRUE(verdict_on(test::joined(records, between)).is_off);
 }
 
 TEST(Separate, OtherModelsAccuseNobody) {
