@@ -1,9 +1,11 @@
 #include "harness/watch/judge/verdicts/verdict_words.h"
 
 #include <fmt/format.h>
+#include <fmt/ranges.h>
 
 #include <utility>
 
+#include "harness/base/units.h"
 #include "harness/text/labels.h"
 
 namespace gradsync::watch {
@@ -44,6 +46,24 @@ std::string never_sentence(const VerdictNumbers& numbers) {
       outcome);
 }
 
+// "`proxies`", "`a` and `b`", "`a`, `b` and 3 more parameters"
+std::string parameters_text(const std::vector<std::string>& names) {
+  constexpr std::size_t kNamed = 2;
+  if (names.size() <= kNamed) return fmt::format("{}", fmt::join(names, " and "));
+  return fmt::format("{} and {}", fmt::join(names.begin(), names.begin() + kNamed, ", "),
+                     counted(names.size() - kNamed, "more parameter", "more parameters"));
+}
+
+const char* differ(const VerdictNumbers& numbers) {
+  return numbers.parameters.size() == 1 ? "differs" : "differ";
+}
+
+std::string drift_sentence(const VerdictNumbers& numbers) {
+  return fmt::format("{}{} {} between ranks from step {} on",
+                     numbers.is_certain ? "replicas drift: " : "",
+                     parameters_text(numbers.parameters), differ(numbers), numbers.step);
+}
+
 std::string once_sentence(const VerdictNumbers& numbers) {
   if (numbers.steps == 0) return "synchronizes once per optimizer step: good";
   return fmt::format("synchronizes once per optimizer step, but more often in {} of {}",
@@ -80,6 +100,28 @@ std::string sentence_of(VerdictKind kind, const VerdictNumbers& numbers) {
           numbers.behind_the_last, numbers.micro_batches);
     case VerdictKind::ReplicasOncePerStep:
       return "replicas are synchronized once per step: good";
+    case VerdictKind::ReplicasDrift:
+      return drift_sentence(numbers);
+    case VerdictKind::ReducedTwice:
+      return fmt::format(
+          "gradients are reduced twice: by the wrapper, and again by hand ({} per step)",
+          format_bytes(static_cast<double>(numbers.bytes)));
+    case VerdictKind::AveragedAtTimes:
+      return fmt::format("{} {} between ranks, and {} equal again every {}",
+                         parameters_text(numbers.parameters), differ(numbers),
+                         numbers.parameters.size() == 1 ? "is" : "are",
+                         counted(static_cast<std::size_t>(numbers.step), "step", "steps"));
+    case VerdictKind::OwnParameters:
+      return fmt::format(
+          "{} {} between ranks from the start, and no rank reduces {} gradient: "
+          "right for experts and stages alone",
+          parameters_text(numbers.parameters), differ(numbers),
+          numbers.parameters.size() == 1 ? "its" : "their");
+    case VerdictKind::BuffersDiffer:
+      return fmt::format(
+          "{} {} between ranks: buffers of each rank's own, as batch norm's "
+          "statistics are",
+          parameters_text(numbers.parameters), differ(numbers));
     case VerdictKind::UnusedParameters:
       return "unused parameters searched in every step";
     case VerdictKind::Buffers:
