@@ -94,6 +94,24 @@ def off(kind, says, also=None):
     return Account(kind, says, also, is_off=True)
 
 
+@dataclass
+class Proven:
+    """What is true of a stranger's job, which proves it by itself, and what a tool should say."""
+
+    says: str
+    fails: bool | None = False  # --fail-on-excess should; None: either can be defended
+    fails_by_account: bool | None = None  # the same with --account; None: as without
+    drift: dict = field(default_factory=dict)  # by name or module: the first step that differs
+    reductions: int = 1  # of gradients, by a rank in its usual step
+    enough: int = 1
+    said: dict = field(default_factory=dict)  # what else the job finds, on every rank
+    weights: str | None = None  # where not every micro-batch of every rank weighs the same
+
+
+def drifting(drift, says, **more):
+    return Proven(says, fails=True, drift=drift, **more)
+
+
 def axis(collectives=None, ideal=None, excess=None):
     counts = {"collectives": collectives, "ideal": ideal, "excess": excess}
     return {which: operations for which, operations in counts.items() if operations is not None}

@@ -1,0 +1,162 @@
+"""Jobs whose gradient is right and that synchronize more often than they need."""
+
+import contextlib
+
+import torch
+from torch.nn.functional import cross_entropy, mse_loss
+from torch.nn.parallel import DistributedDataParallel
+from training import (
+    FEATURES,
+    MICRO_BATCHES,
+    STEPS,
+    average,
+    backward,
+    batches,
+    draw,
+    finish,
+    gradients_of,
+    make_model,
+    proof,
+    quiet_unless,
+    run,
+    sgd,
+    windows,
+)
+from truths import Proven, job
+
+EMBEDDED, PAIRS, MINI = 16, 16, 4
+
+
+@job(
+    Proven("5 x per step; 1 is enough: averaged by hand behind DDP", fails=True, reductions=5),
+    fixed=Proven("once per step"),
+)
+def averaged_by_hand_behind_ddp(is_fixed):
+    """An example wraps its model by DDP, and averages gradients by hand as well.
+    https://github.com/kubeflow/pytorch-operator/issues/122, January 2019
+    """
+    model = DistributedDataParallel(make_model())
+    proof.compare(model.module.named_parameters())
+    optimizer = sgd(model.parameters())
+    for inputs, targets in batches(STEPS):
+        backward(model, inputs, targets)
+        if not is_fixed:
+            average(gradients_of(model.parameters()))  # to change
+        finish(optimizer)
+
+
+@job(
+    Proven("4 x per step by hand; 1 is enough", fails=True, reductions=16, enough=4),
+    fixed=Proven("once per step by hand", reductions=4, enough=4),
+)
+def averaged_by_hand_in_every_micro_batch(is_fixed):
+    """What is trained is not in the wrapped model, so that gradients are averaged by hand: behind
+    every backward, although it accumulates.
+    https://github.com/kohya-ss/sd-scripts/pull/1064, January 2024
+    """
+    model = make_model()
+    proof.compare(model.named_parameters())
+    optimizer = sgd(model.parameters())
+    for window in windows():
+        for is_last, inputs, targets in window:
+            backward(model, inputs, targets, MICRO_BATCHES)
+            if is_last or not is_fixed:
+                average(gradients_of(model.parameters()))  # to change
+        finish(optimizer)
+
+
+def cached_loss(model, columns, is_fixed):
+    """Returns a loss whose backward runs forward and backward of each mini-batch again."""
+    parts = [part for column in columns for part in column.split(MINI)]
+    with torch.no_grad():
+        cached = [model(part).requires_grad_() for part in parts]
+    half = len(cached) // 2
+    scores = torch.cat(cached[:half]) @ torch.cat(cached[half:]).T
+    loss = cross_entropy(scores, torch.arange(len(scores)))
+    loss.backward()  # as far as the cached embeddings
+
+    def replay(upstream):
+        for i, (part, embedded) in enumerate(zip(parts, cached, strict=True)):
+            is_due = not is_fixed or i == len(parts) - 1
+            with torch.enable_grad(), quiet_unless(is_due, model):
+                ((model(part) * embedded.grad).sum() * upstream).backward()  # to change
+
+    handle = loss.detach().requires_grad_()
+    handle.register_hook(replay)
+    return handle
+
+
+@job(
+    Proven("8 x per step: in every replayed mini-batch; 1 is enough", fails=True, reductions=8),
+    fixed=Proven("once per step"),
+)
+def cached_contrastive_loss(is_fixed):
+    """A contrastive loss caches embeddings, and replays forward and backward of each mini-batch of
+    each column in a hook of its own backward: under DDP each replay synchronizes.
+    https://github.com/huggingface/sentence-transformers/issues/4027, September 2026
+    """
+    model = DistributedDataParallel(make_model(EMBEDDED))
+    proof.compare(model.module.named_parameters())
+    optimizer = sgd(model.parameters())
+    own = draw()
+    for _ in range(STEPS):
+        columns = [torch.randn(PAIRS, FEATURES, generator=own) for _ in range(2)]
+        cached_loss(model, columns, is_fixed).backward()
+        finish(optimizer)
+
+
+class Ranker(torch.nn.Module):
+    """A table with a wrapper of its own, in a model that is wrapped again."""
+
+    def __init__(self):
+        super().__init__()
+        self.table = DistributedDataParallel(torch.nn.EmbeddingBag(500, FEATURES, mode="mean"))
+        self.over = make_model(1)
+
+    def forward(self, ids):
+        return self.over(self.table(ids))
+
+
+def make_nested():
+    ranker = Ranker()
+    inner = [name for name, _ in ranker.named_parameters() if name.startswith("table.")]
+    DistributedDataParallel._set_params_and_buffers_to_ignore_for_model(ranker, inner)
+    return DistributedDataParallel(ranker)
+
+
+def quiet(wrappers):
+    stack = contextlib.ExitStack()
+    for wrapper in wrappers:
+        stack.enter_context(wrapper.no_sync())
+    return stack
+
+
+@job(
+    Proven(
+        "the table's DDP synchronizes in every micro-batch (4 x per step; 1 is enough)",
+        fails=True,
+        reductions=5,
+        enough=2,
+    ),
+    fixed=Proven("each of two wrappers once per step", reductions=2, enough=2),
+)
+def wrapper_within_a_wrapper(is_fixed):
+    """Accumulation entered no_sync() of the outermost DDP alone; tables with a DDP of their own,
+    inside, went on to synchronize. https://github.com/meta-pytorch/torchrec/pull/4121, April 2026
+    """
+    model = make_nested()
+    wrappers = [each for each in model.modules() if isinstance(each, DistributedDataParallel)]
+    proof.compare(model.module.named_parameters())
+    optimizer = sgd(model.parameters())
+    own = draw()
+    for window in windows():
+        for is_last, _, targets in window:
+            ids = torch.randint(0, 500, (len(targets), 5), generator=own)
+            held = [] if is_last else wrappers if is_fixed else [model]
+            with quiet(held):  # to change
+                (mse_loss(model(ids), targets[:, :1]) / MICRO_BATCHES).backward()
+        finish(optimizer)
+
+
+if __name__ == "__main__":
+    run()
