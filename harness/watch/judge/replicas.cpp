@@ -101,8 +101,10 @@ std::vector<std::vector<Copy>> equal_at_first(const std::vector<Copy>& copies) {
 
 void see_looks(ParameterFate& of, const std::vector<Copy>& copies) {
   std::optional<std::int64_t> differs_from;
+  std::int64_t equal_until = 0;
   std::vector<std::int64_t> equal_again;
   for (const auto& [step, are_equal] : equal_at(copies)) {
+    if (are_equal && !differs_from) equal_until = step;
     if (!are_equal && !differs_from) differs_from = step;
     if (are_equal && differs_from) equal_again.push_back(step);
   }
@@ -112,6 +114,7 @@ void see_looks(ParameterFate& of, const std::vector<Copy>& copies) {
   // Of several parts the worst.
   if (of.fate == Fate::Drifts || (of.fate == Fate::Rejoins && fate == Fate::Equal)) return;
   of.fate = fate;
+  of.equal_until = equal_until;
   of.differs_from = differs_from.value_or(0);
   of.equal_again = std::move(equal_again);
 }

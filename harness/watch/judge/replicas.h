@@ -26,7 +26,8 @@ struct ParameterFate {
   const TrackedParameter* parameter = nullptr;
   std::int64_t object = 0;  // the optimizer's number
   Fate fate = Fate::Unknown;
-  std::int64_t differs_from = 0;               // of Drifts and Rejoins: the first look that differs
+  std::int64_t equal_until = 0;                // of Drifts and Rejoins: the last look that is equal
+  std::int64_t differs_from = 0;               // and the first one behind it
   std::vector<std::int64_t> equal_again = {};  // of Rejoins
 };
 

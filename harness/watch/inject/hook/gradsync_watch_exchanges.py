@@ -36,7 +36,7 @@ def group_of(args, kwargs):
 
 def is_the_jobs(file):
     """Not a call of a wrapper's: of the job's, or of a part of torch's that averages for it."""
-    parts = ("distributed/algorithms", "distributed/optim")
+    parts = ("distributed/algorithms/model_averaging", "distributed/optim")
     return not file.startswith(torch_folder()) or any(part in file for part in parts)
 
 

@@ -32,11 +32,12 @@ def owners():
 def see_ddp(model, kept, found, rest):
     number, group = recording.number_of(model), model.process_group.group_name
     for name, parameter in model.module.named_parameters():
-        if id(parameter) in kept:
+        if name in model.parameters_to_ignore:
+            rest[id(parameter)] = Owner("ignored", number, group)
+        elif id(parameter) in kept:
             found[id(parameter)] = Owner("wrapper", number, group)
         else:
-            kind = "ignored" if name in model.parameters_to_ignore else "added"
-            rest[id(parameter)] = Owner(kind, number, group)
+            rest[id(parameter)] = Owner("added", number, group)
     for buffer in model.module.buffers():
         rest[id(buffer)] = Owner("buffer", number, group)
 

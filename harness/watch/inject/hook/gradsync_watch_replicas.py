@@ -30,17 +30,22 @@ class Tracked:
         self.index_of = {}  # by id
         self.whole = []  # (index, weakly what this rank has whole)
         self.steps, self.next_look, self.exchanges = 0, 0, 0
-        self.versions = None  # of its first and last parameter, behind its last step
+        self.left = ()  # behind its last step: its first and last parameter, and their versions
+        self.is_ended = False
+
+    def keep_versions(self, optimizer):
+        groups = optimizer.param_groups
+        ends = (*groups[0]["params"][:1], *groups[-1]["params"][-1:])
+        self.left = tuple((weakref.ref(end), end._version) for end in ends)
+
+    def is_as_left(self):
+        """Whether no other than its last step changed these, as far as in-place changes tell."""
+        ends = [(reference(), version) for reference, version in self.left]
+        return all(end is not None and end._version == version for end, version in ends)
 
 
 def parameters_of(optimizer):
     return [p for group in optimizer.param_groups for p in group["params"]]
-
-
-def versions_of(optimizer):
-    """How often its first and last parameter were changed in place: asked behind each step."""
-    first, last = optimizer.param_groups[0]["params"], optimizer.param_groups[-1]["params"]
-    return first and first[0]._version, last and last[-1]._version
 
 
 class Replicas:
@@ -59,7 +64,9 @@ class Replicas:
 
     def tracked(self, optimizer):
         if optimizer not in self.optimizers:
-            self.optimizers[optimizer] = Tracked(next(self.numbers))
+            tracked = self.optimizers[optimizer] = Tracked(next(self.numbers))
+            # Before it is gone, or the process ends: its parameters are there still.
+            weakref.finalize(optimizer, recording.guarded(self.look_last), tracked)
         return self.optimizers[optimizer]
 
     def before_step(self, optimizer):
@@ -72,12 +79,13 @@ class Replicas:
             if tracked.steps >= tracked.next_look:
                 tracked.next_look = max(2 * tracked.steps, tracked.steps + 1)
             if tracked.steps < FIRST_LOOKS or self.is_cheap():
-                self.look(optimizer, tracked)
+                self.add_new(optimizer, tracked)
+                self.look(tracked)
 
     def after_step(self, optimizer):
         tracked = self.tracked(optimizer)
         tracked.steps += 1
-        tracked.versions = versions_of(optimizer)
+        tracked.keep_versions(optimizer)
 
     def see_exchange(self):
         """Looks behind the first step with one, the second, the fourth and so on."""
@@ -97,10 +105,9 @@ class Replicas:
         share = SHARE * (now - (self.began or now))
         return self.spent * (1 + 1 / FIRST_LOOKS) < max(share, NOTHING_S)
 
-    def look(self, optimizer, tracked, is_last=False):
-        self.add_new(optimizer, tracked)
-        start = time.monotonic()
-        self.began = self.began or start
+    def look(self, tracked, is_last=False):
+        start = time.thread_time()  # of other threads and processes none is spent here
+        self.began = self.began or time.monotonic()
         values = {}
         for index, reference in tracked.whole:
             thing = reference()
@@ -110,7 +117,7 @@ class Replicas:
         recording.writer.write(
             "hashes", object=tracked.number, step=tracked.steps, is_last=is_last, values=values
         )
-        self.spent += time.monotonic() - start
+        self.spent += time.thread_time() - start
 
     def add_new(self, optimizer, tracked):
         things = parameters_of(optimizer)
@@ -170,12 +177,13 @@ class Replicas:
             if id(parameter) in tracked.index_of
         ]
 
-    def at_end(self):
-        """What changed since the last step was changed otherwise, on this rank alone perhaps."""
-        for optimizer, tracked in list(self.optimizers.items()):
-            is_as_left = tracked.versions == versions_of(optimizer)
-            if tracked.whole and tracked.steps > 0 and is_as_left and is_idle(tracked):
-                self.look(optimizer, tracked, is_last=True)
+    def look_last(self, tracked):
+        """Not at what was changed since the last step, on this rank alone perhaps."""
+        if tracked.is_ended or self is not replicas:
+            return
+        tracked.is_ended = True
+        if tracked.whole and tracked.steps > 0 and tracked.is_as_left() and is_idle(tracked):
+            self.look(tracked, is_last=True)
 
 
 def is_idle(tracked):
@@ -215,7 +223,8 @@ def after_step(optimizer, args, kwargs):
 
 @recording.guarded
 def at_end():
-    replicas.at_end()
+    for tracked in list(replicas.optimizers.values()):
+        replicas.look_last(tracked)
 
 
 def replicas_now():

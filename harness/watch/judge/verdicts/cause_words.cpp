@@ -106,8 +106,8 @@ constexpr auto kCauses = std::to_array<CauseWords>({
      "each rank trains by itself: the wrapper reduces in a group of this rank alone{at}",
      "wrap it over a group of all ranks that hold the same parameters"},
     {Cause::DriftsThoughReduced, "drifts_though_reduced",
-     "the wrapper reduces the gradient{at}, so something else changes the gradient or the "
-     "parameter on some ranks"},
+     "the wrapper has it{at}, but {given} steps it by something else than what the wrapper "
+     "reduces"},
     {Cause::DriftsThoughExchanged, "drifts_though_exchanged",
      "the job exchanges it or its gradient by hand, and yet ranks have other values behind it"},
     {Cause::EqualBefore, "equal_before",

@@ -129,7 +129,8 @@ bool is_a_fault(Cause cause, const ParameterFate& of, const Job& job) {
     return is_meant_to_have_replicas(of, job.rank) && !job.averages_by_hand;
   }
   if (cause == Cause::DriftsThoughReduced) return !job.averages_by_hand;
-  return cause != Cause::DriftsThoughExchanged && job.has_replicas && !job.parts_layers;
+  const bool has_replicas = job.has_replicas || cause == Cause::AddedBehindWrap;
+  return cause != Cause::DriftsThoughExchanged && has_replicas && !job.parts_layers;
 }
 
 // "`proxies`"; "parameter 4" of one that no module has.
@@ -150,7 +151,9 @@ std::string optimizer_text(const TrackedOptimizer& optimizer) {
 Verdict drift(Cause cause, const std::vector<const ParameterFate*>& fates, const Job& job) {
   const ParameterFate& first = **std::ranges::min_element(
       fates, {}, [](const ParameterFate* of) { return of->differs_from; });
-  VerdictNumbers numbers{.step = first.differs_from, .is_certain = is_a_fault(cause, first, job)};
+  VerdictNumbers numbers{.step = first.differs_from,
+                         .equal_until = first.equal_until,
+                         .is_certain = is_a_fault(cause, first, job)};
   name_parameters(numbers, fates);
   Verdict verdict = told(VerdictKind::ReplicasDrift, numbers);
   verdict.fails = numbers.is_certain;
@@ -198,7 +201,9 @@ std::optional<Verdict> averaged_at_times(const Fates& fates) {
   for (const ParameterFate& of : fates) {
     if (of.fate != Fate::Rejoins || of.parameter->owner == Owner::Buffer) continue;
     found.push_back(&of);
-    for (const std::int64_t step : of.equal_again) numbers.step = std::gcd(numbers.step, step);
+    for (const std::int64_t step : of.equal_again) {
+      numbers.step = std::gcd(numbers.step, step - of.equal_again.front());
+    }
   }
   if (found.empty()) return std::nullopt;
   name_parameters(numbers, found);
@@ -240,21 +245,28 @@ bool is_good(const Verdict& verdict) {
          verdict.kind == VerdictKind::ReplicasOncePerStep;
 }
 
-// Whether nothing of what is counted holds any more: each rank trains by itself.
-bool refutes(const Verdict& drift) {
-  return drift.fails && drift.cause == Cause::GroupOfOne;
+// Whether nothing of what is counted holds any more: each rank trains by itself, or what was taken
+// for a model that never synchronizes is trained beside its wrapper alone.
+bool refutes(const Verdict& drift, const std::vector<Verdict>& verdicts) {
+  const Verdict& first = verdicts.front();
+  const bool never = first.kind == VerdictKind::Never && first.cause == Cause::None;
+  return drift.fails &&
+         (drift.cause == Cause::GroupOfOne || (drift.cause == Cause::AddedBehindWrap && never));
 }
 
 }  // namespace
 
 void add_parameter_verdicts(std::vector<Verdict>& verdicts, const std::vector<Examined>& ranks) {
   const Job job(ranks);
-  const bool is_accused = verdicts.front().fails;
+  bool is_accused = verdicts.front().fails;
   std::size_t first = 0;
   for (Verdict& verdict : drifts_of(job)) {
     const bool is_of_all = verdict.cause == Cause::DriftsThoughReduced;
     if (is_of_all && is_accused) continue;  // counts say why
-    if (refutes(verdict)) verdicts.clear();
+    if (!verdicts.empty() && refutes(verdict, verdicts)) {
+      verdicts.clear();
+      is_accused = false;
+    }
     if (is_of_all && verdict.fails) std::erase_if(verdicts, is_good);
     const auto place = verdict.fails && !is_accused ? verdicts.begin() + static_cast<long>(first++)
                                                     : verdicts.end();

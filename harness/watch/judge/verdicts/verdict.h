@@ -69,9 +69,11 @@ struct VerdictNumbers {
   bool are_scatters = false;     // these are reduce-scatters
   bool are_kept_back = false;    // gradients that are not synchronized, from the optimizer
   bool models_are_known = true;  // which of them ran
-  std::int64_t step = 0;         // from which replicas differ; or how many lie between averages
-  std::int64_t bytes = 0;        // of a step
-  bool is_certain = false;       // that they are meant to be equal
+  std::int64_t step =
+      0;  // after which replicas differ; or how many lie between averages; 0: not known
+  std::int64_t equal_until = 0;              // the last one after which they are known to be equal
+  std::int64_t bytes = 0;                    // of a step
+  bool is_certain = false;                   // that they are meant to be equal
   std::vector<std::string> parameters = {};  // "`proxies`"; the first of them are named
 };
 

@@ -58,10 +58,26 @@ const char* differ(const VerdictNumbers& numbers) {
   return numbers.parameters.size() == 1 ? "differs" : "differ";
 }
 
+// Step 1 ends with other parameters than it began with: step 2 is the first that begins with these.
+std::string since(const VerdictNumbers& numbers) {
+  if (numbers.step == numbers.equal_until + 1) {
+    return fmt::format("from step {} on", numbers.step + 1);
+  }
+  return fmt::format("after step {}, but not yet after step {}", numbers.step, numbers.equal_until);
+}
+
 std::string drift_sentence(const VerdictNumbers& numbers) {
-  return fmt::format("{}{} {} between ranks from step {} on",
-                     numbers.is_certain ? "replicas drift: " : "",
-                     parameters_text(numbers.parameters), differ(numbers), numbers.step);
+  return fmt::format("{}{} {} between ranks {}", numbers.is_certain ? "replicas drift: " : "",
+                     parameters_text(numbers.parameters), differ(numbers), since(numbers));
+}
+
+std::string averaged_sentence(const VerdictNumbers& numbers) {
+  const std::string pace =
+      numbers.step > 0 ? "every " + counted(static_cast<std::size_t>(numbers.step), "step", "steps")
+                       : "later";
+  return fmt::format("{} {} between ranks, and {} equal again {}: the job averages parameters",
+                     parameters_text(numbers.parameters), differ(numbers),
+                     numbers.parameters.size() == 1 ? "is" : "are", pace);
 }
 
 std::string once_sentence(const VerdictNumbers& numbers) {
@@ -107,10 +123,7 @@ std::string sentence_of(VerdictKind kind, const VerdictNumbers& numbers) {
           "gradients are reduced twice: by the wrapper, and again by hand ({} per step)",
           format_bytes(static_cast<double>(numbers.bytes)));
     case VerdictKind::AveragedAtTimes:
-      return fmt::format("{} {} between ranks, and {} equal again every {}",
-                         parameters_text(numbers.parameters), differ(numbers),
-                         numbers.parameters.size() == 1 ? "is" : "are",
-                         counted(static_cast<std::size_t>(numbers.step), "step", "steps"));
+      return averaged_sentence(numbers);
     case VerdictKind::OwnParameters:
       return fmt::format(
           "{} {} between ranks from the start, and no rank reduces {} gradient: "
