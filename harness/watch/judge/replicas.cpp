@@ -1,6 +1,7 @@
 #include "harness/watch/judge/replicas.h"
 
 #include <algorithm>
+#include <cmath>
 #include <functional>
 #include <optional>
 #include <set>
@@ -99,6 +100,48 @@ std::vector<std::vector<Copy>> equal_at_first(const std::vector<Copy>& copies) {
   return parts;
 }
 
+bool are_on_unlike_hardware(const std::vector<Copy>& copies) {
+  return std::ranges::any_of(copies, [&](const Copy& copy) {
+    return copy.optimizer->hardware != copies.front().optimizer->hardware;
+  });
+}
+
+// By how much the copies' samples differ at a look, relative to the largest of their numbers.
+double difference_at(const std::vector<Copy>& copies, std::int64_t step, bool is_last) {
+  std::vector<const std::vector<double>*> samples;
+  for (const Copy& copy : copies) {
+    for (const HashLook& look : copy.optimizer->looks) {
+      const auto found = look.samples.find(std::to_string(copy.parameter->index));
+      if (look.step == step && look.is_last == is_last && found != look.samples.end()) {
+        samples.push_back(&found->second);
+      }
+    }
+  }
+  double largest = 0;
+  double difference = 0;
+  for (const std::vector<double>* sample : samples) {
+    for (std::size_t i = 0; i < std::min(sample->size(), samples.front()->size()); ++i) {
+      largest = std::max(largest, std::abs(sample->at(i)));
+      difference = std::max(difference, std::abs(sample->at(i) - samples.front()->at(i)));
+    }
+  }
+  return largest > 0 ? difference / largest : 0;
+}
+
+// Whether copies drift further than other rounding takes them.
+bool difference_grows(const std::vector<Copy>& copies, std::int64_t differs_from) {
+  constexpr double kOfRounding = 1e-3;
+  constexpr double kGrows = 10;
+  double first = 0;
+  double last = 0;
+  for (const HashLook& look : copies.front().optimizer->looks) {
+    if (look.step < differs_from) continue;
+    last = difference_at(copies, look.step, look.is_last);
+    if (first == 0) first = last;
+  }
+  return last > kOfRounding && last > kGrows * first;
+}
+
 void see_looks(ParameterFate& of, const std::vector<Copy>& copies) {
   std::optional<std::int64_t> differs_from;
   std::int64_t equal_until = 0;
@@ -108,9 +151,12 @@ void see_looks(ParameterFate& of, const std::vector<Copy>& copies) {
     if (!are_equal && !differs_from) differs_from = step;
     if (are_equal && differs_from) equal_again.push_back(step);
   }
-  const Fate fate = !differs_from         ? Fate::Equal
-                    : equal_again.empty() ? Fate::Drifts
-                                          : Fate::Rejoins;
+  const bool rounds =
+      differs_from && are_on_unlike_hardware(copies) && !difference_grows(copies, *differs_from);
+  const Fate fate = !differs_from          ? Fate::Equal
+                    : rounds               ? Fate::Rounds
+                    : !equal_again.empty() ? Fate::Rejoins
+                                           : Fate::Drifts;
   // Of several parts the worst.
   if (of.fate == Fate::Drifts || (of.fate == Fate::Rejoins && fate == Fate::Equal)) return;
   of.fate = fate;

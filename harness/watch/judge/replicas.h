@@ -15,6 +15,7 @@ namespace gradsync::watch {
 enum class Fate {
   Equal,    // at each look
   Drifts,   // equal at first, and no longer
+  Rounds,   // so, by no more than unlike hardware rounds otherwise
   Rejoins,  // equal at first, different in between, and equal again
   Own,      // of each rank, from the first look on: an expert's, a stage's, a shard's
   Unknown,  // seen by one rank alone, or not told from its own: a constant says nothing

@@ -57,12 +57,14 @@ constexpr auto fields_of(const TrackedOptimizer*) {
   return std::tuple{field("name", &TrackedOptimizer::name),
                     field("file", &TrackedOptimizer::file).later(),
                     field("line", &TrackedOptimizer::line).later().at_least(0),
+                    field("hardware", &TrackedOptimizer::hardware),
                     field("parameters", &TrackedOptimizer::parameters)};
 }
 
 constexpr auto fields_of(const HashLook*) {
   return std::tuple{field("step", &HashLook::step).at_least(0),
-                    field("is_last", &HashLook::is_last), field("values", &HashLook::values)};
+                    field("is_last", &HashLook::is_last), field("values", &HashLook::values),
+                    field("samples", &HashLook::samples)};
 }
 
 namespace {

@@ -4,11 +4,13 @@
 // Its lines are
 //
 //   {"kind": "parameters", "object": 1, "name": "SGD",    of an optimizer, in the order in which
-//    "file": "train.py", "line": 31, "parameters": [      they are made; again for what is added
+//    "file": "train.py", "line": 31,                      they are made; again for what is added
+//    "hardware": "NVIDIA H100", "parameters": [
 //      {"index": 4, "name": "proxies", "elements": 320,
 //       "is_whole": true, "is_constant": false, "owner": "none", "model": 0, "group": ""}]}
 //   {"kind": "hashes", "object": 1, "step": 2,            before its third step; equal where all
-//    "is_last": false, "values": {"4": "3294294100"}}     bits are
+//    "is_last": false, "values": {"4": "3294294100"},     bits are
+//    "samples": {"4": [0.1, 0.2, 0.3, 0.4]}}
 //   {"kind": "exchange", "name": "all_reduce",            by hand, in one of the first steps:
 //    "what": "gradient", "step": 1, "calls": 1,           what the calls of one line moved, and a
 //    "bytes": 1280, "value": "771", "group": "", "members":              hash of all of it before
@@ -48,13 +50,15 @@ struct TrackedParameter {
 struct HashLook {
   std::int64_t step = 0;  // how many steps the optimizer had done
   bool is_last = false;   // when the process ended, with parameters as the last step left them
-  std::map<std::string, std::string> values;  // by index
+  std::map<std::string, std::string> values;           // by index
+  std::map<std::string, std::vector<double>> samples;  // of some: a few of its numbers
 };
 
 struct TrackedOptimizer {
   std::string name;  // "SGD"
   std::string file;  // where the job made it; "": not known
   int line = 0;
+  std::string hardware;  // on which it computes; "": not known
   std::vector<TrackedParameter> parameters;
   std::vector<HashLook> looks;
 };

@@ -33,6 +33,7 @@ constexpr auto names_of(const VerdictKind*) {
                     std::pair{VerdictKind::ReplicasDrift, "replicas_drift"},
                     std::pair{VerdictKind::ReducedTwice, "reduced_twice"},
                     std::pair{VerdictKind::AveragedAtTimes, "averaged_at_times"},
+                    std::pair{VerdictKind::DiffersInBits, "differs_in_bits"},
                     std::pair{VerdictKind::OwnParameters, "own_parameters"},
                     std::pair{VerdictKind::BuffersDiffer, "buffers_differ"},
                     std::pair{VerdictKind::UnusedParameters, "unused_parameters"},

@@ -6,13 +6,16 @@ below the most that the process has held: no peak that is reported grows. Where 
 room, the parts are computed on the host.
 """
 
+import contextlib
 import ctypes
+import functools
 import zlib
 
 from gradsync_watch_sketch import torch, unseen_by_the_job
 
 ODD, SECOND_ODD = -0x61C8864680B583EB, -0x4B47D0C5A5B5D1AB  # 64-bit, from splitmix64's kind
 PART, LEAST_PART = 2**20, 2**12  # numbers at once
+SAMPLE = 4
 BYTES_OF_ONE = 40  # while one number is hashed: five of 64 bits
 
 
@@ -42,6 +45,13 @@ def hash_of(tensor):
         return hash_in_parts(tensor)
 
 
+def sample_of(tensor):
+    """A few of its numbers, from its middle: by how much two ranks differ, where they do."""
+    row = in_one_row(tensor)
+    middle = row.numel() // 2
+    return [float(number) for number in row[middle : middle + SAMPLE].tolist()]
+
+
 def is_constant(tensor):
     """Whether all of its elements are alike."""
     if tensor.device.type == "cpu":
@@ -56,6 +66,17 @@ def is_constant(tensor):
 def in_one_row(tensor):
     """Its elements in the order of memory."""
     return tensor.detach().as_strided((tensor.numel(),), (1,), tensor.storage_offset())
+
+
+@functools.cache
+def hardware_of(device):
+    """What computes there: "NVIDIA H100", "AMD EPYC ..."; "" where it is not known."""
+    if device.type == "cuda":
+        return torch().cuda.get_device_name(device)
+    with contextlib.suppress(OSError), open("/proc/cpuinfo", encoding="utf-8") as lines:
+        names = [line.partition(":")[2].strip() for line in lines if line.startswith("model name")]
+        return names[0] if names else ""
+    return ""
 
 
 def words_of(tensor):

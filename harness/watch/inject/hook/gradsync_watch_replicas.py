@@ -15,9 +15,10 @@ import weakref
 import gradsync_watch_models as models
 import gradsync_watch_owners as owners
 import gradsync_watch_recording as recording
-from gradsync_watch_hash import hash_of, is_constant, is_hashable
+from gradsync_watch_hash import hardware_of, hash_of, is_constant, is_hashable, sample_of
 
 FIRST_LOOKS = 3
+SAMPLED = 64  # parameters, of which a few numbers are kept beside the hash
 SHARE, NOTHING_S = 0.0025, 0.02
 
 
@@ -108,14 +109,21 @@ class Replicas:
     def look(self, tracked, is_last=False):
         start = time.thread_time()  # of other threads and processes none is spent here
         self.began = self.began or time.monotonic()
-        values = {}
+        values, samples = {}, {}
         for index, reference in tracked.whole:
             thing = reference()
             thing = None if thing is None else recording.local(thing)
             if thing is not None and is_hashable(thing):
                 values[str(index)] = str(hash_of(thing))
+                if len(samples) < SAMPLED:
+                    samples[str(index)] = sample_of(thing)
         recording.writer.write(
-            "hashes", object=tracked.number, step=tracked.steps, is_last=is_last, values=values
+            "hashes",
+            object=tracked.number,
+            step=tracked.steps,
+            is_last=is_last,
+            values=values,
+            samples=samples,
         )
         self.spent += time.thread_time() - start
 
@@ -131,6 +139,7 @@ class Replicas:
             "parameters",
             object=tracked.number,
             name=type(optimizer).__name__,
+            hardware=hardware_of(recording.local(new[0]).device),
             parameters=list(self.described(tracked, new)),
             **self.places.get(optimizer, {}),
         )

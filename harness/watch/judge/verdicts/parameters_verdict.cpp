@@ -210,6 +210,18 @@ std::optional<Verdict> averaged_at_times(const Fates& fates) {
   return told(VerdictKind::AveragedAtTimes, numbers);
 }
 
+std::optional<Verdict> differing_in_bits(const Fates& fates) {
+  std::vector<const ParameterFate*> found;
+  for (const ParameterFate& of : fates) {
+    if (of.fate == Fate::Rounds) found.push_back(&of);
+  }
+  if (found.empty()) return std::nullopt;
+  VerdictNumbers numbers{.step = found.front()->differs_from,
+                         .equal_until = found.front()->equal_until};
+  name_parameters(numbers, found);
+  return told(VerdictKind::DiffersInBits, numbers);
+}
+
 // Of buffers that are a rank's own by design, as batch norm's statistics are.
 std::optional<Verdict> differing_buffers(const Job& job) {
   std::vector<const ParameterFate*> found;
@@ -277,6 +289,7 @@ void add_parameter_verdicts(std::vector<Verdict>& verdicts, const std::vector<Ex
     verdicts.insert(verdicts.begin(), std::move(*twice));
   }
   if (auto averaged = averaged_at_times(job.fates)) verdicts.push_back(std::move(*averaged));
+  if (auto bits = differing_in_bits(job.fates)) verdicts.push_back(std::move(*bits));
   if (auto own = own_parameters(job)) verdicts.push_back(std::move(*own));
   if (auto buffers = differing_buffers(job)) verdicts.push_back(std::move(*buffers));
 }

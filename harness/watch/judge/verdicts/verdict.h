@@ -39,6 +39,7 @@ enum class VerdictKind {
   ReplicasDrift,    // some are equal at first and differ later
   ReducedTwice,     // gradients, by a wrapper and again by hand
   AveragedAtTimes,  // beside another: they differ in between, and are equal again
+  DiffersInBits,    // beside another: on unlike hardware, by rounding
   OwnParameters,    // beside another: never equal, and no wrapper's
   BuffersDiffer,    // beside another: each rank has its own
   Buffers,          // beside another: broadcast in more than one micro-batch of a step

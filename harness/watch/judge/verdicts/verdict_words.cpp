@@ -124,6 +124,9 @@ std::string sentence_of(VerdictKind kind, const VerdictNumbers& numbers) {
           format_bytes(static_cast<double>(numbers.bytes)));
     case VerdictKind::AveragedAtTimes:
       return averaged_sentence(numbers);
+    case VerdictKind::DiffersInBits:
+      return fmt::format("{} {} between ranks by rounding, {}: they run on unlike hardware",
+                         parameters_text(numbers.parameters), differ(numbers), since(numbers));
     case VerdictKind::OwnParameters:
       return fmt::format(
           "{} {} between ranks from the start, and no rank reduces {} gradient: "
