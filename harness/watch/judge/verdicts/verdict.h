@@ -63,6 +63,7 @@ struct VerdictNumbers {
   bool are_scatters = false;     // these are reduce-scatters
   bool are_kept_back = false;    // gradients that are not synchronized, from the optimizer
   bool models_are_known = true;  // which of them ran
+  bool are_replayed = false;     // these micro-batches, within the backward of a loss
 };
 
 // `sentence` and `why` are made of the rest (verdict_words.h), unless it was read from a file.
