@@ -29,7 +29,8 @@ constexpr auto names_of(const EventKind*) {
                     std::pair{EventKind::ZeroGrad, "zero_grad"},
                     std::pair{EventKind::GradientUse, "gradient_use"},
                     std::pair{EventKind::CommHook, "comm_hook"},
-                    std::pair{EventKind::Call, "call"}};
+                    std::pair{EventKind::Call, "call"},
+                    std::pair{EventKind::InnerForward, "inner_forward"}};
 }
 
 constexpr auto fields_of(const Event*) {
@@ -226,7 +227,10 @@ void join(std::vector<Event>& native, const std::vector<Event>& hook, EventKind 
       if (!overlap(other, event)) continue;
       known = true;
       if (hooks_times_count) {
-        if (event.detail.empty() && !accumulates_nothing(other)) event.detail = other.detail;
+        const bool is_own = other.start_ns >= event.start_ns;  // and not of one around it
+        if (event.detail.empty() && is_own && !accumulates_nothing(other)) {
+          event.detail = other.detail;
+        }
         replaced[seen[i]] = true;
       } else {
         take_what_the_hook_knows(other, event);
@@ -282,7 +286,7 @@ void merge(RankEvents& native, const RankEvents& hook) {
   join(native.events, hook.events, EventKind::Backward, true);
   for (const EventKind kind :
        {EventKind::NoSyncEnter, EventKind::NoSyncLeave, EventKind::Wrap, EventKind::Sync,
-        EventKind::GradientUse, EventKind::CommHook, EventKind::Call}) {
+        EventKind::GradientUse, EventKind::CommHook, EventKind::Call, EventKind::InnerForward}) {
     join(native.events, hook.events, kind, false);
   }
   native.faults.insert(native.faults.end(), hook.faults.begin(), hook.faults.end());

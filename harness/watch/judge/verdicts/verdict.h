@@ -70,12 +70,15 @@ struct VerdictNumbers {
   bool are_scatters = false;     // these are reduce-scatters
   bool are_kept_back = false;    // gradients that are not synchronized, from the optimizer
   bool models_are_known = true;  // which of them ran
-  std::int64_t step =
-      0;  // after which replicas differ; or how many lie between averages; 0: not known
-  std::int64_t equal_until = 0;              // the last one after which they are known to be equal
+  bool are_replayed = false;     // these micro-batches, within the backward of a loss
+  // Of parameters:
+  std::int64_t step = 0;  // after which they differ; steps between averages, 0 where not known
+  std::int64_t equal_until = 0;              // the last step after which they are seen to be equal
   std::int64_t bytes = 0;                    // of a step
   bool is_certain = false;                   // that they are meant to be equal
   std::vector<std::string> parameters = {};  // "`proxies`"; the first of them are named
+};                                           // "`proxies`"; the first of them are named
+bool are_replayed = false;                   // these micro-batches, within the backward of a loss
 };
 
 // `sentence` and `why` are made of the rest (verdict_words.h), unless it was read from a file.

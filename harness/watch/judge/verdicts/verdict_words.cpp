@@ -16,11 +16,12 @@ using text::counted;
 // "in every micro-batch (4 x per step; 1 is enough)", "in 2 of 4 micro-batches of a step (1 is
 // enough)"
 std::string how_often(const VerdictNumbers& numbers) {
+  const char* part = numbers.are_replayed ? "replayed mini-batch" : "micro-batch";
   if (numbers.synchronized == numbers.micro_batches) {
-    return fmt::format("in every micro-batch ({} x per step; 1 is enough)", numbers.synchronized);
+    return fmt::format("in every {} ({} x per step; 1 is enough)", part, numbers.synchronized);
   }
-  return fmt::format("in {} of {} micro-batches of a step (1 is enough)", numbers.synchronized,
-                     numbers.micro_batches);
+  return fmt::format("in {} of {} {}es of a step (1 is enough)", numbers.synchronized,
+                     numbers.micro_batches, part);
 }
 
 std::string why_text(Cause cause, const Grounds& grounds, const VerdictNumbers& numbers) {
@@ -184,6 +185,12 @@ Verdict told(VerdictKind kind, const VerdictNumbers& numbers) {
   verdict.numbers = numbers;
   verdict.sentence = sentence_of(kind, numbers);
   return verdict;
+}
+
+void say_inside(Verdict& verdict, const Event& forward) {
+  const std::string_view name = word_value(forward, "inside").value_or("");
+  verdict.sentence = fmt::format("the {} inside{} {}", forward.name,
+                                 name.empty() ? "" : fmt::format(" ({})", name), verdict.sentence);
 }
 
 Verdict not_recognised(Cause cause, const Grounds& grounds) {

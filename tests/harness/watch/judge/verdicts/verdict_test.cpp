@@ -345,7 +345,16 @@ TEST(Verdict, EveryKindAndCauseHasItsSentence) {
     if (again != once) said.push_back(again);
   }
   said.push_back(told(VerdictKind::Never).sentence);
+  const VerdictNumbers replayed{.micro_batches = 8, .synchronized = 8, .are_replayed = true};
+  said.push_back(told(VerdictKind::MoreThanOnce, replayed).sentence);
   Event event;
+  event.name = kDdp;
+  for (const char* detail : {"eval inside=module.table", "eval inside=", "eval"}) {
+    event.detail = detail;
+    Verdict inner = told(VerdictKind::MoreThanOnce, all);
+    say_inside(inner, event);
+    said.push_back(inner.sentence);
+  }
   event.file = "/home/someone/train.py";
   event.line = 11;
   std::set<std::string> names;
