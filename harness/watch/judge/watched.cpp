@@ -201,6 +201,7 @@ Watched summarize(const std::vector<RankEvents>& processes) {
     if (agree_on_models(ranks)) watched.models = ranks[0].models;
     watched.flags = flags_of(*ranks[0].events);
     watched.typical = typical_step(ranks);
+    if (ranks[0].models.empty()) watched.kinds = other_kinds(*ranks[0].events, ranks[0].counts);
     watched.wastes = wastes_of(comparable(ranks));
     watched.verdicts = agreed_verdicts(ranks);
     if (watched.typical) add_reduced_again(*watched.typical, ranks);

@@ -113,6 +113,16 @@ constexpr auto fields_of(const Waste*) {
       field("places", &Waste::places).later()};
 }
 
+constexpr auto fields_of(const StepKind*) {
+  return std::tuple{field("micro_batches", &StepKind::micro_batches).at_least(1),
+                    field("steps", &StepKind::steps).at_least(1),
+                    field("all", &StepKind::all).at_least(1),
+                    field("every", &StepKind::every).at_least(0),
+                    field("cleared", &StepKind::cleared).at_least(0),
+                    field("file", &StepKind::file),
+                    field("line", &StepKind::line).at_least(0)};
+}
+
 constexpr auto fields_of(const Flag*) {
   return std::tuple{field("name", &Flag::name), field("is_on_root", &Flag::is_on_root),
                     field("file", &Flag::file), field("line", &Flag::line),
@@ -189,6 +199,7 @@ constexpr auto fields_of(const Watched*) {
                     field("models", &Watched::models).later(),
                     field("wastes", &Watched::wastes).later(),
                     field("flags", &Watched::flags).later(),
+                    field("kinds", &Watched::kinds).later(),
                     field("faults", &Watched::faults),
                     field("account", &Watched::account).later(),
                     field("series", &Watched::series).later()};

@@ -149,6 +149,8 @@ def watch_wrapper(wrapper, module):
     watch_no_sync(cls)
     if wrapper.has_comm_hooks:
         watch_comm_hook(cls)
+    if hasattr(cls, "clip_grad_norm_"):
+        watch_clipping(cls, "clip_grad_norm_", "clip_own_norm")
 
 
 def watch_compiled(module):
@@ -308,8 +310,16 @@ def account_backwards(module):
     module.backward = backward
 
 
+def watch_clearing(cls):
+    def end(kind, begun):
+        end_clearing(kind, begun)
+        account.see_clearing(begun)
+
+    watch_calls(cls, "zero_grad", "zero_grad", end=end)
+
+
 def watch_modules(module):
-    watch_calls(module.Module, "zero_grad", "zero_grad", end=end_clearing)
+    watch_clearing(module.Module)
 
 
 def watch_made(cls):
@@ -325,7 +335,7 @@ def watch_made(cls):
 
 def watch_optimizers(module):
     watch_made(module.Optimizer)
-    watch_calls(module.Optimizer, "zero_grad", "zero_grad", end=end_clearing)
+    watch_clearing(module.Optimizer)
     module.register_optimizer_step_pre_hook(guarded(optimizer_steps.before))
     module.register_optimizer_step_post_hook(guarded(optimizer_steps.after))
     module.register_optimizer_step_pre_hook(lambda *_: record_groups())
@@ -336,18 +346,34 @@ def watch_optimizers(module):
     module.register_optimizer_step_post_hook(account.after_step)
 
 
-def watch_clipping(module):
-    original = module.clip_grad_norm_
+clipping = Depth()  # a sharded model's own may call torch's
+
+
+def watch_clipping(owner, name, what):
+    """A function of a module or a class; torch.nn.utils has it by name already where it was
+    imported.
+    """
+    original = getattr(owner, name)
 
     @standing_for(original)
-    def clip_grad_norm_(*args, **kwargs):
-        account.see_clipping()
-        return original(*args, **kwargs)
+    def clip(*args, **kwargs):
+        if clipping.value == 0:
+            account.see_clipping(what)
+        clipping.value += 1
+        try:
+            return original(*args, **kwargs)
+        finally:
+            clipping.value -= 1
 
-    module.clip_grad_norm_ = clip_grad_norm_
-    package = sys.modules.get("torch.nn.utils")  # has it by name already where it was imported
-    if getattr(package, "clip_grad_norm_", None) is original:
-        package.clip_grad_norm_ = clip_grad_norm_
+    setattr(owner, name, clip)
+    package = sys.modules.get("torch.nn.utils")
+    if getattr(package, name, None) is original:
+        setattr(package, name, clip)
+
+
+def watch_clippings(module):
+    watch_clipping(module, "clip_grad_norm_", "clip_norm")
+    watch_clipping(module, "clip_grad_value_", "clip_value")
 
 
 def watch_grad_scaler(module):
@@ -413,7 +439,7 @@ WATCHED = {
     "torch.distributed.fsdp._fully_shard._fsdp_state": watch_fsdp_state,
     "torch.distributed.fsdp._fully_shard._fully_shard": watch_fully_shard,
     "torch.nn.modules.module": watch_modules,
-    "torch.nn.utils.clip_grad": watch_clipping,
+    "torch.nn.utils.clip_grad": watch_clippings,
     "torch.optim.optimizer": watch_optimizers,
 }
 

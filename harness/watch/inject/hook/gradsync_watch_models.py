@@ -123,6 +123,7 @@ def begin_forward(model, is_unsynced, around=()):
 def end_forward(model, name, begun, kind="forward"):
     if begun is not None:
         recording.forwards.count += "no_grad" not in begun["detail"]
+        recording.forwards.is_of_evaluation = "eval" in begun["detail"]
         see = WRAPPERS[name].see if name in WRAPPERS else None
         if see and recording.number_of(model) not in recording.writer.models:
             recording.writer.models.add(recording.number_of(model))
