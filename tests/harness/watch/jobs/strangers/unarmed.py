@@ -8,6 +8,7 @@ from torch.distributed.device_mesh import init_device_mesh
 from torch.distributed.fsdp import FullyShardedDataParallel, ShardingStrategy
 from torch.nn.functional import mse_loss
 from torch.nn.parallel import DistributedDataParallel
+from torch.utils.checkpoint import checkpoint
 from training import (
     MICRO_BATCHES,
     STEPS,
@@ -153,6 +154,96 @@ def moved_and_moved_back(is_fixed):
             model.float()  # to change
             if is_fixed:
                 model = DistributedDataParallel(net)
+        backward(model, inputs, targets)
+        finish(optimizer)
+
+
+class Recomputed(torch.nn.Module):
+    """Its forward runs again within backward."""
+
+    def __init__(self, is_reentrant):
+        super().__init__()
+        self.net, self.is_reentrant = make_model(), is_reentrant
+
+    def forward(self, inputs):
+        needing_gradient = inputs.clone().requires_grad_()
+        return checkpoint(self.net, needing_gradient, use_reentrant=self.is_reentrant)
+
+
+@job(
+    drifting(
+        {"net": 2},
+        "differ between ranks from step 2 on: reduced before the second task's gradient was there",
+        weights="rank 0: 1/2 in the task that is recomputed first, 1 in its own other one",
+    ),
+    fixed=Proven("once per step"),
+)
+def two_tasks_recomputed(is_fixed):
+    """The losses of several tasks are summed, and activations are computed again in backward:
+    parameters differ between GPUs. The first task's own backward, within the outer one, completes
+    DDP's bucket. https://github.com/pytorch/pytorch/issues/121594, March 2024
+    """
+    net = Recomputed(is_reentrant=not is_fixed)
+    model = DistributedDataParallel(net)
+    proof.compare(net.named_parameters())
+    optimizer = sgd(net.parameters())
+    for window in windows(micro_batches=2):
+        loss = sum(mse_loss(model(inputs), targets) for _, inputs, targets in window)
+        loss.backward()  # to change
+        finish(optimizer)
+
+
+@job(
+    drifting(
+        {"0": 2, "2": 2},
+        "reduced in the first of 2 backwards behind one forward: the second stays on its rank",
+        weights="rank 0: 1/2 in the first task, 1 in its own second one, 0 in the other rank's",
+    ),
+    fixed=Proven(
+        "2 x per step, by need: each task's gradient is read alone", reductions=2, enough=2
+    ),
+)
+def two_backwards_of_one_forward(is_fixed):
+    """PCGrad needs each task's gradient alone: one forward, and a backward for each with
+    retain_graph. That is nothing for DDP, it was said, which is armed by a forward.
+    https://github.com/WeiChengTseng/Pytorch-PCGrad/issues/5, March 2021
+    """
+    model = DistributedDataParallel(make_model())
+    proof.compare(model.module.named_parameters())
+    parameters = list(model.parameters())
+    optimizer = sgd(parameters)
+    for inputs, targets in batches(STEPS):
+        outputs = model(inputs)
+        mse_loss(outputs, targets).backward(retain_graph=True)
+        of_first = [each.grad.clone() for each in parameters]
+        optimizer.zero_grad()
+        if is_fixed:
+            outputs = model(inputs)
+        outputs.abs().mean().backward()  # to change
+        for parameter, first in zip(parameters, of_first, strict=True):
+            parameter.grad += first
+        finish(optimizer)
+
+
+@job(
+    drifting(
+        {"0": 2, "2": 2},
+        "never synchronized: DDP reduces in a group of one rank",
+        weights="rank 0: 1 in its own, 0 in the other rank's",
+    ),
+    fixed=Proven("once per step"),
+)
+def group_of_one_rank(is_fixed):
+    """Where sequences are divided over all ranks, the group that DDP gets has one rank left: its
+    all-reduce does nothing, and each rank keeps what its part of the sequence gave.
+    https://github.com/ByteDance-Seed/VeOmni/issues/1059, August 2026
+    """
+    alone = [dist.new_group([rank]) for rank in range(dist.get_world_size())][dist.get_rank()]
+    net = make_model()
+    model = DistributedDataParallel(net, process_group=None if is_fixed else alone)  # to change
+    proof.compare(net.named_parameters())
+    optimizer = sgd(net.parameters())
+    for inputs, targets in batches(STEPS):
         backward(model, inputs, targets)
         finish(optimizer)
 
