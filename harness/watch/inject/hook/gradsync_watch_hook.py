@@ -21,8 +21,10 @@ import weakref
 
 import gradsync_watch_account as account
 import gradsync_watch_calls as calls
+import gradsync_watch_exchanges as exchanges
 import gradsync_watch_models as models
 import gradsync_watch_recording as recording
+import gradsync_watch_replicas as replicas
 from gradsync_watch_between import (
     begin_backward,
     end_backward,
@@ -287,11 +289,26 @@ def watch_modules(module):
     watch_calls(module.Module, "zero_grad", "zero_grad", end=end_clearing)
 
 
+def watch_made(cls):
+    original = cls.__init__
+
+    @standing_for(original)
+    def init(self, *args, **kwargs):
+        original(self, *args, **kwargs)
+        replicas.made_optimizer(self)
+
+    cls.__init__ = init
+
+
 def watch_optimizers(module):
+    watch_made(module.Optimizer)
     watch_calls(module.Optimizer, "zero_grad", "zero_grad", end=end_clearing)
     module.register_optimizer_step_pre_hook(guarded(optimizer_steps.before))
     module.register_optimizer_step_post_hook(guarded(optimizer_steps.after))
     module.register_optimizer_step_pre_hook(lambda *_: record_groups())
+    module.register_optimizer_step_pre_hook(replicas.before_step)
+    module.register_optimizer_step_pre_hook(exchanges.before_step)
+    module.register_optimizer_step_post_hook(replicas.after_step)
     module.register_optimizer_step_pre_hook(account.before_step)
     module.register_optimizer_step_post_hook(account.after_step)
 
@@ -427,6 +444,7 @@ class Finder:
 @guarded
 def flush_at_end():
     recording.writer.write_peers()
+    replicas.at_end()
     if recording.writer.file is not None:
         recording.gpu_peak.write()
     recording.writer.flush()
@@ -434,6 +452,7 @@ def flush_at_end():
 
 def forget_parent():
     recording.forget_parent()
+    replicas.forget()
     if account.account is not None:
         account.account.forget()
 

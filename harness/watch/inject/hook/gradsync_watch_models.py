@@ -6,6 +6,7 @@ import collections
 import contextlib
 import gc
 import sys
+import weakref
 
 import gradsync_watch_recording as recording
 from gradsync_watch_between import kept_models
@@ -17,6 +18,11 @@ FLAGS = (
     "set_reshard_after_backward",
     "set_is_last_backward",
 )
+
+
+# A model to (its wrapper's name, ids of what of it is trained when it is wrapped): DDP's list is
+# made then.
+wrapped = weakref.WeakKeyDictionary()
 
 
 @recording.guarded
@@ -49,6 +55,7 @@ def record_wrap(model, name):
     detail = " ".join(f"{option}={str(value).lower()}" for option, value in values.items())
     fields = {"name": name, "object": recording.number_of(model), "bytes": size, "detail": detail}
     recording.write_span("wrap", recording.now_ns(), **fields, **recording.call_site())
+    wrapped[model] = (name, frozenset(map(id, gradients)))
     with contextlib.suppress(AttributeError):  # wrappers' own; else the collectives must tell
         for told in wrapper.groups(model):
             write_group(**told)
