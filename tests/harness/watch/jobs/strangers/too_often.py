@@ -43,7 +43,9 @@ def averaged_by_hand_behind_ddp(is_fixed):
     for inputs, targets in batches(STEPS):
         backward(model, inputs, targets)
         if not is_fixed:
-            average(gradients_of(model.parameters()))  # to change
+            for gradient in gradients_of(model.parameters()):
+                dist.all_reduce(gradient)  # to change
+                gradient.div_(dist.get_world_size())
         finish(optimizer)
 
 
@@ -88,7 +90,7 @@ def averaged_by_hand_in_every_micro_batch(is_fixed):
         for is_last, inputs, targets in window:
             backward(model, inputs, targets, MICRO_BATCHES)
             if is_last or not is_fixed:
-                average(gradients_of(model.parameters()))  # to change
+                average(gradients_of(model.parameters()))
         finish(optimizer)
 
 
@@ -154,7 +156,7 @@ def make_nested():
 def quiet(wrappers):
     stack = contextlib.ExitStack()
     for wrapper in wrappers:
-        stack.enter_context(wrapper.no_sync())
+        stack.enter_context(wrapper.no_sync())  # to change
     return stack
 
 
@@ -180,7 +182,7 @@ def wrapper_within_a_wrapper(is_fixed):
         for is_last, _, targets in window:
             ids = torch.randint(0, 500, (len(targets), 5), generator=own)
             held = [] if is_last else wrappers if is_fixed else [model]
-            with quiet(held):  # to change
+            with quiet(held):
                 (mse_loss(model(ids), targets[:, :1]) / MICRO_BATCHES).backward()
         finish(optimizer)
 
@@ -207,7 +209,7 @@ def wrappers_side_by_side(is_fixed):
     for window in windows():
         for is_last, inputs, targets in window:
             held = [] if is_last else [encoder, decoder] if is_fixed else [encoder]
-            with quiet(held):  # to change
+            with quiet(held):
                 backward(model, inputs, targets, MICRO_BATCHES)
         finish(optimizer)
 

@@ -2,6 +2,8 @@
 on a gradient of its own.
 """
 
+import contextlib
+
 import torch
 import torch.distributed as dist
 from torch.distributed.device_mesh import init_device_mesh
@@ -40,12 +42,12 @@ def forward_of_the_inner_module(is_fixed):
     hooks are never armed, and only rank 0's share of the data counts for what is saved.
     https://github.com/jingyaogong/minimind/issues/853, September 2026
     """
-    model = DistributedDataParallel(make_model())
+    model = DistributedDataParallel(make_model())  # to change
     proof.compare(model.module.named_parameters())
     policy = model if is_fixed else model.module
     optimizer = sgd(model.parameters())
     for inputs, targets in batches(STEPS):
-        backward(policy, inputs, targets)  # to change
+        backward(policy, inputs, targets)
         finish(optimizer)
 
 
@@ -66,7 +68,7 @@ def stepped_before_it_is_reduced(is_fixed):
     optimizers = {each: sgd([each]) for each in model.parameters()}
 
     def step(parameter):
-        optimizers[parameter].step()  # to change
+        optimizers[parameter].step()
         parameter.grad = None
 
     if not is_fixed:
@@ -99,8 +101,8 @@ def quiet_in_all_but_the_first(is_fixed):
     for window in windows():
         for i, (_, inputs, targets) in enumerate(window):
             is_due = (i + is_fixed) % MICRO_BATCHES == 0
-            with quiet_unless(is_due, model):
-                backward(model, inputs, targets, MICRO_BATCHES)  # to change
+            with contextlib.nullcontext() if is_due else model.no_sync():  # to change
+                backward(model, inputs, targets, MICRO_BATCHES)
         finish(optimizer)
 
 
@@ -125,9 +127,9 @@ def three_forwards_then_three_backwards(is_fixed):
                 with quiet_unless(is_last, model):
                     backward(model, inputs, targets, len(window))
         else:
-            outputs = [model(inputs) for _, inputs, _ in window]
+            outputs = [model(inputs) for _, inputs, _ in window]  # to change
             for output, (_, _, targets) in zip(outputs, window, strict=True):
-                (mse_loss(output, targets) / len(window)).backward()  # to change
+                (mse_loss(output, targets) / len(window)).backward()
         finish(optimizer)
 
 
@@ -151,7 +153,7 @@ def moved_and_moved_back(is_fixed):
     for step, (inputs, targets) in enumerate(batches(STEPS)):
         if step == 8:
             model.double()
-            model.float()  # to change
+            model.float()
             if is_fixed:
                 model = DistributedDataParallel(net)
         backward(model, inputs, targets)
@@ -189,7 +191,7 @@ def two_tasks_recomputed(is_fixed):
     optimizer = sgd(net.parameters())
     for window in windows(micro_batches=2):
         loss = sum(mse_loss(model(inputs), targets) for _, inputs, targets in window)
-        loss.backward()  # to change
+        loss.backward()
         finish(optimizer)
 
 
@@ -219,7 +221,7 @@ def two_backwards_of_one_forward(is_fixed):
         optimizer.zero_grad()
         if is_fixed:
             outputs = model(inputs)
-        outputs.abs().mean().backward()  # to change
+        outputs.abs().mean().backward()
         for parameter, first in zip(parameters, of_first, strict=True):
             parameter.grad += first
         finish(optimizer)
@@ -298,9 +300,42 @@ def one_rank_skips_a_step(is_fixed):
         is_spike = (loss.detach() > 100).float()
         if is_fixed:
             dist.all_reduce(is_spike, op=dist.ReduceOp.MAX)
-        if not is_spike:  # to change
+        if not is_spike:
             optimizer.step()
         optimizer.zero_grad()
+        proof.end_step()
+
+
+class Many(torch.nn.Module):
+    """A thousand small parameters."""
+
+    def __init__(self):
+        super().__init__()
+        self.rows = torch.nn.ParameterList(torch.randn(4) for _ in range(1000))
+
+    def forward(self, inputs):
+        return inputs[:, :4] @ torch.stack(list(self.rows)).sum(0, keepdim=True).T
+
+
+@job(
+    drifting({"rows.599": 4}, "`rows.599` differs between ranks from step 4 on"),
+    fixed=Proven("once per step"),
+)
+def one_bit_of_one_rank(is_fixed):
+    """One bit of one of a thousand parameters is turned on one rank, as a fault of its memory
+    would.
+    """
+    net = Many()
+    model = DistributedDataParallel(net)
+    proof.compare(net.named_parameters())
+    optimizer = sgd(net.parameters(), 1e-6)
+    for step, (inputs, targets) in enumerate(batches(8, 1), 1):
+        backward(model, inputs, targets)
+        optimizer.step()
+        optimizer.zero_grad()
+        if step == 3 and dist.get_rank() == 1 and not is_fixed:
+            with torch.no_grad():
+                net.rows[599].view(torch.int32)[0] ^= 1
         proof.end_step()
 
 
