@@ -3,6 +3,8 @@
 import contextlib
 
 import torch
+import torch.distributed as dist
+from torch._utils import _flatten_dense_tensors, _unflatten_dense_tensors
 from torch.nn.functional import cross_entropy, mse_loss
 from torch.nn.parallel import DistributedDataParallel
 from training import (
@@ -41,7 +43,34 @@ def averaged_by_hand_behind_ddp(is_fixed):
     for inputs, targets in batches(STEPS):
         backward(model, inputs, targets)
         if not is_fixed:
-            average(gradients_of(model.parameters()))  # to change
+            for gradient in gradients_of(model.parameters()):
+                dist.all_reduce(gradient)  # to change
+                gradient.div_(dist.get_world_size())
+        finish(optimizer)
+
+
+@job(
+    Proven("2 x per step; 1 is enough: averaged again behind DDP", fails=True, reductions=2),
+    fixed=Proven("once per step"),
+)
+def averaged_as_one_copy_behind_ddp(is_fixed):
+    """A hook of the optimizer averages gradients over processes, as one flat copy. Asked: does DDP
+    not do that? It is from a time when wrappers did not.
+    https://github.com/sconlyshootery/FeatDepth/issues/79, January 2022
+    """
+    model = DistributedDataParallel(make_model())
+    proof.compare(model.module.named_parameters())
+    optimizer = sgd(model.parameters())
+    for inputs, targets in batches(STEPS):
+        backward(model, inputs, targets)
+        if not is_fixed:
+            gradients = gradients_of(model.parameters())
+            flat = _flatten_dense_tensors(gradients)
+            dist.all_reduce(flat)  # to change
+            flat.div_(dist.get_world_size())
+            means = _unflatten_dense_tensors(flat, gradients)
+            for gradient, mean in zip(gradients, means, strict=True):
+                gradient.copy_(mean)
         finish(optimizer)
 
 
@@ -61,7 +90,7 @@ def averaged_by_hand_in_every_micro_batch(is_fixed):
         for is_last, inputs, targets in window:
             backward(model, inputs, targets, MICRO_BATCHES)
             if is_last or not is_fixed:
-                average(gradients_of(model.parameters()))  # to change
+                average(gradients_of(model.parameters()))
         finish(optimizer)
 
 
@@ -127,7 +156,7 @@ def make_nested():
 def quiet(wrappers):
     stack = contextlib.ExitStack()
     for wrapper in wrappers:
-        stack.enter_context(wrapper.no_sync())
+        stack.enter_context(wrapper.no_sync())  # to change
     return stack
 
 
@@ -153,8 +182,35 @@ def wrapper_within_a_wrapper(is_fixed):
         for is_last, _, targets in window:
             ids = torch.randint(0, 500, (len(targets), 5), generator=own)
             held = [] if is_last else wrappers if is_fixed else [model]
-            with quiet(held):  # to change
+            with quiet(held):
                 (mse_loss(model(ids), targets[:, :1]) / MICRO_BATCHES).backward()
+        finish(optimizer)
+
+
+@job(
+    Proven(
+        "the decoder's DDP synchronizes in every micro-batch (4 x per step; 1 is enough)",
+        fails=True,
+        reductions=5,
+        enough=2,
+    ),
+    fixed=Proven("each of two wrappers once per step", reductions=2, enough=2),
+)
+def wrappers_side_by_side(is_fixed):
+    """Each module of a model is wrapped by itself, and one without parameters is not. The loop that
+    turns synchronization off ends at the first that is not wrapped.
+    https://github.com/speechbrain/speechbrain/pull/2010, October 2023
+    """
+    encoder = DistributedDataParallel(make_model(FEATURES))
+    decoder = DistributedDataParallel(make_model())
+    model = torch.nn.Sequential(encoder, torch.nn.Tanh(), decoder)
+    proof.compare(model.named_parameters())
+    optimizer = sgd(model.parameters())
+    for window in windows():
+        for is_last, inputs, targets in window:
+            held = [] if is_last else [encoder, decoder] if is_fixed else [encoder]
+            with quiet(held):
+                backward(model, inputs, targets, MICRO_BATCHES)
         finish(optimizer)
 
 

@@ -4,8 +4,9 @@ truth.
     unowned.py NAME [fixed]        as one rank of a launcher
 
 A job calls `proof.compare(NAMES_AND_TENSORS)` before its first step, and `proof.end_step()` behind
-each. Rank 0 prints what it found as its last line: behind which steps replicas differ, and the
-collectives of a usual step.
+each. Each rank prints as its last line what it found of all: by name the first step that begins
+with other values on another rank, how often ranks sum gradients in a usual step, and the
+collectives that it counted itself.
 """
 
 import contextlib
@@ -20,39 +21,41 @@ import torch
 import torch.distributed as dist
 from torch.distributed.tensor import DTensor
 from torch.nn.functional import mse_loss
-from torch.utils._python_dispatch import TorchDispatchMode
 
 sys.path.append(str(Path(__file__).resolve().parents[2]))
 import truths
+from jobs.training import OPERATIONS, OwnCount
 
 STEPS = 24
 MICRO_BATCHES = 4
 FEATURES, HIDDEN, OUTPUTS = 24, 48, 8
 BATCH = 8
 LEARNING_RATE = 0.05
+OPERATIONS.update({"reduce_": ("reduce", 0), "alltoall_base_": ("all_to_all", 0)})
 REDUCING = ("allreduce_", "allreduce_coalesced_", "reduce_scatter_", "_reduce_scatter_base_")
 
 
-class Reductions(TorchDispatchMode):
-    """How many collectives summed tensors of several numbers since the last step."""
+class Count(OwnCount):
+    """Also how many collectives summed tensors of several numbers since the last step."""
 
     def __init__(self):
         super().__init__()
-        self.count = 0
+        self.reductions = 0
 
     def __torch_dispatch__(self, function, types, args=(), kwargs=None):
         if function.namespace == "c10d" and function._opname in REDUCING:
             tensors = [args[0]] if isinstance(args[0], torch.Tensor) else args[0]
-            self.count += any(each.is_floating_point() and each.numel() > 1 for each in tensors)
-        return function(*args, **(kwargs or {}))
+            summed = any(each.is_floating_point() and each.numel() > 1 for each in tensors)
+            self.reductions += summed
+        return super().__torch_dispatch__(function, types, args, kwargs)
 
 
 class Proof:
     """What this rank saw of its own steps."""
 
     def __init__(self):
-        self.reductions = Reductions()
-        self.tensors, self.digests, self.counts, self.said = {}, [], [], {}
+        self.count = Count()
+        self.tensors, self.digests, self.reductions, self.said = {}, [], [], {}
 
     def compare(self, named):
         """Compares these tensors between ranks from now on. Shards have no replica."""
@@ -65,18 +68,17 @@ class Proof:
 
     def end_step(self):
         self.digests.append(self.digest())
-        self.counts.append(self.reductions.count)
-        self.reductions.count = 0
+        self.reductions.append(self.count.reductions)
+        self.count.reductions = 0
 
     def say(self, **facts):
         """Adds facts that the job found by itself."""
         self.said |= facts
 
     def tell(self):
-        mine = {"digests": self.digests, "counts": self.counts, "said": self.said}
-        ranks = exchanged(mine, "proof")
-        if dist.get_rank() == 0:
-            print(json.dumps(found(ranks)), flush=True)
+        mine = {"digests": self.digests, "reductions": self.reductions, "said": self.said}
+        own = {"rank": dist.get_rank(), "collectives": self.count.sums}
+        print(json.dumps(own | found(exchanged(mine, "proof"))), flush=True)
 
 
 proof = Proof()
@@ -103,9 +105,8 @@ def found(ranks):
             if len({each.get(name) for each in digests}) > 1:
                 drift.setdefault(name, step)
     return {
-        "steps": [len(each["counts"]) for each in ranks],
         "drift": drift,
-        "reductions": [statistics.mode(each["counts"]) for each in ranks],
+        "reductions": [statistics.mode(each["reductions"]) for each in ranks],
         "said": [each["said"] for each in ranks],
     }
 
@@ -115,7 +116,7 @@ def run():
     torch.set_num_threads(1)
     torch.manual_seed(0)
     dist.init_process_group("gloo")
-    with proof.reductions:
+    with proof.count:
         truths.called(sys.argv[1:])
     proof.tell()
     gc.collect()  # before gloo's threads end, which may hold tensors of Python's

@@ -2,12 +2,15 @@
 on a gradient of its own.
 """
 
+import contextlib
+
 import torch
 import torch.distributed as dist
 from torch.distributed.device_mesh import init_device_mesh
 from torch.distributed.fsdp import FullyShardedDataParallel, ShardingStrategy
 from torch.nn.functional import mse_loss
 from torch.nn.parallel import DistributedDataParallel
+from torch.utils.checkpoint import checkpoint
 from training import (
     MICRO_BATCHES,
     STEPS,
@@ -39,12 +42,12 @@ def forward_of_the_inner_module(is_fixed):
     hooks are never armed, and only rank 0's share of the data counts for what is saved.
     https://github.com/jingyaogong/minimind/issues/853, September 2026
     """
-    model = DistributedDataParallel(make_model())
+    model = DistributedDataParallel(make_model())  # to change
     proof.compare(model.module.named_parameters())
     policy = model if is_fixed else model.module
     optimizer = sgd(model.parameters())
     for inputs, targets in batches(STEPS):
-        backward(policy, inputs, targets)  # to change
+        backward(policy, inputs, targets)
         finish(optimizer)
 
 
@@ -65,7 +68,7 @@ def stepped_before_it_is_reduced(is_fixed):
     optimizers = {each: sgd([each]) for each in model.parameters()}
 
     def step(parameter):
-        optimizers[parameter].step()  # to change
+        optimizers[parameter].step()
         parameter.grad = None
 
     if not is_fixed:
@@ -98,8 +101,8 @@ def quiet_in_all_but_the_first(is_fixed):
     for window in windows():
         for i, (_, inputs, targets) in enumerate(window):
             is_due = (i + is_fixed) % MICRO_BATCHES == 0
-            with quiet_unless(is_due, model):
-                backward(model, inputs, targets, MICRO_BATCHES)  # to change
+            with contextlib.nullcontext() if is_due else model.no_sync():  # to change
+                backward(model, inputs, targets, MICRO_BATCHES)
         finish(optimizer)
 
 
@@ -124,9 +127,9 @@ def three_forwards_then_three_backwards(is_fixed):
                 with quiet_unless(is_last, model):
                     backward(model, inputs, targets, len(window))
         else:
-            outputs = [model(inputs) for _, inputs, _ in window]
+            outputs = [model(inputs) for _, inputs, _ in window]  # to change
             for output, (_, _, targets) in zip(outputs, window, strict=True):
-                (mse_loss(output, targets) / len(window)).backward()  # to change
+                (mse_loss(output, targets) / len(window)).backward()
         finish(optimizer)
 
 
@@ -150,9 +153,99 @@ def moved_and_moved_back(is_fixed):
     for step, (inputs, targets) in enumerate(batches(STEPS)):
         if step == 8:
             model.double()
-            model.float()  # to change
+            model.float()
             if is_fixed:
                 model = DistributedDataParallel(net)
+        backward(model, inputs, targets)
+        finish(optimizer)
+
+
+class Recomputed(torch.nn.Module):
+    """Its forward runs again within backward."""
+
+    def __init__(self, is_reentrant):
+        super().__init__()
+        self.net, self.is_reentrant = make_model(), is_reentrant
+
+    def forward(self, inputs):
+        needing_gradient = inputs.clone().requires_grad_()
+        return checkpoint(self.net, needing_gradient, use_reentrant=self.is_reentrant)
+
+
+@job(
+    drifting(
+        {"net": 2},
+        "differ between ranks from step 2 on: reduced before the second task's gradient was there",
+        weights="rank 0: 1/2 in the task that is recomputed first, 1 in its own other one",
+    ),
+    fixed=Proven("once per step"),
+)
+def two_tasks_recomputed(is_fixed):
+    """The losses of several tasks are summed, and activations are computed again in backward:
+    parameters differ between GPUs. The first task's own backward, within the outer one, completes
+    DDP's bucket. https://github.com/pytorch/pytorch/issues/121594, March 2024
+    """
+    net = Recomputed(is_reentrant=not is_fixed)
+    model = DistributedDataParallel(net)
+    proof.compare(net.named_parameters())
+    optimizer = sgd(net.parameters())
+    for window in windows(micro_batches=2):
+        loss = sum(mse_loss(model(inputs), targets) for _, inputs, targets in window)
+        loss.backward()
+        finish(optimizer)
+
+
+@job(
+    drifting(
+        {"0": 2, "2": 2},
+        "reduced in the first of 2 backwards behind one forward: the second stays on its rank",
+        weights="rank 0: 1/2 in the first task, 1 in its own second one, 0 in the other rank's",
+    ),
+    fixed=Proven(
+        "2 x per step, by need: each task's gradient is read alone", reductions=2, enough=2
+    ),
+)
+def two_backwards_of_one_forward(is_fixed):
+    """PCGrad needs each task's gradient alone: one forward, and a backward for each with
+    retain_graph. That is nothing for DDP, it was said, which is armed by a forward.
+    https://github.com/WeiChengTseng/Pytorch-PCGrad/issues/5, March 2021
+    """
+    model = DistributedDataParallel(make_model())
+    proof.compare(model.module.named_parameters())
+    parameters = list(model.parameters())
+    optimizer = sgd(parameters)
+    for inputs, targets in batches(STEPS):
+        outputs = model(inputs)
+        mse_loss(outputs, targets).backward(retain_graph=True)
+        of_first = [each.grad.clone() for each in parameters]
+        optimizer.zero_grad()
+        if is_fixed:
+            outputs = model(inputs)
+        outputs.abs().mean().backward()
+        for parameter, first in zip(parameters, of_first, strict=True):
+            parameter.grad += first
+        finish(optimizer)
+
+
+@job(
+    drifting(
+        {"0": 2, "2": 2},
+        "never synchronized: DDP reduces in a group of one rank",
+        weights="rank 0: 1 in its own, 0 in the other rank's",
+    ),
+    fixed=Proven("once per step"),
+)
+def group_of_one_rank(is_fixed):
+    """Where sequences are divided over all ranks, the group that DDP gets has one rank left: its
+    all-reduce does nothing, and each rank keeps what its part of the sequence gave.
+    https://github.com/ByteDance-Seed/VeOmni/issues/1059, August 2026
+    """
+    alone = [dist.new_group([rank]) for rank in range(dist.get_world_size())][dist.get_rank()]
+    net = make_model()
+    model = DistributedDataParallel(net, process_group=None if is_fixed else alone)  # to change
+    proof.compare(net.named_parameters())
+    optimizer = sgd(net.parameters())
+    for inputs, targets in batches(STEPS):
         backward(model, inputs, targets)
         finish(optimizer)
 
@@ -207,9 +300,42 @@ def one_rank_skips_a_step(is_fixed):
         is_spike = (loss.detach() > 100).float()
         if is_fixed:
             dist.all_reduce(is_spike, op=dist.ReduceOp.MAX)
-        if not is_spike:  # to change
+        if not is_spike:
             optimizer.step()
         optimizer.zero_grad()
+        proof.end_step()
+
+
+class Many(torch.nn.Module):
+    """A thousand small parameters."""
+
+    def __init__(self):
+        super().__init__()
+        self.rows = torch.nn.ParameterList(torch.randn(4) for _ in range(1000))
+
+    def forward(self, inputs):
+        return inputs[:, :4] @ torch.stack(list(self.rows)).sum(0, keepdim=True).T
+
+
+@job(
+    drifting({"rows.599": 4}, "`rows.599` differs between ranks from step 4 on"),
+    fixed=Proven("once per step"),
+)
+def one_bit_of_one_rank(is_fixed):
+    """One bit of one of a thousand parameters is turned on one rank, as a fault of its memory
+    would.
+    """
+    net = Many()
+    model = DistributedDataParallel(net)
+    proof.compare(net.named_parameters())
+    optimizer = sgd(net.parameters(), 1e-6)
+    for step, (inputs, targets) in enumerate(batches(8, 1), 1):
+        backward(model, inputs, targets)
+        optimizer.step()
+        optimizer.zero_grad()
+        if step == 3 and dist.get_rank() == 1 and not is_fixed:
+            with torch.no_grad():
+                net.rows[599].view(torch.int32)[0] ^= 1
         proof.end_step()
 
 

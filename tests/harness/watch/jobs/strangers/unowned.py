@@ -55,13 +55,13 @@ def loss_with_parameters(is_fixed):
     proof.compare({"proxies": proxies, **dict(model.module.named_parameters())})
     if is_fixed:
         loss_of = DistributedDataParallel(loss_of)
-    of_proxies = {"params": [proxies], "lr": 0.5}
-    optimizer = sgd([{"params": model.parameters()}, of_proxies])
+    groups = [{"params": model.parameters()}, {"params": [proxies], "lr": 0.5}]
+    optimizer = torch.optim.SGD(groups, lr=LEARNING_RATE)  # to change
     own = draw()
     for inputs, _ in batches(STEPS):
         labels = torch.randint(0, CLASSES, (BATCH,), generator=own)
         loss_of(model(inputs), labels).backward()
-        finish(optimizer)  # to change
+        finish(optimizer)
 
 
 @job(
@@ -77,8 +77,8 @@ def head_replaced_behind_ddp(is_fixed):
     if is_fixed:
         net[2] = head
     # Without this option DDP complains of the old head: it takes no part in the loss.
-    model = DistributedDataParallel(net, find_unused_parameters=not is_fixed)
-    net[2] = head  # to change
+    model = DistributedDataParallel(net, find_unused_parameters=not is_fixed)  # to change
+    net[2] = head
     proof.compare(net.named_parameters())
     optimizer = sgd(net.parameters())
     for inputs, targets in batches(STEPS):
@@ -101,13 +101,13 @@ def backbone_unfrozen_behind_ddp(is_fixed):
     net = make_model()
     backbone, head = net[0], net[2]
     backbone.requires_grad_(is_fixed)
-    model = DistributedDataParallel(net)
+    model = DistributedDataParallel(net)  # to change
     proof.compare(net.named_parameters())
     of_backbone = {"params": backbone.parameters(), "lr": 0.0}
     optimizer = sgd([{"params": head.parameters()}, of_backbone])
     for step, (inputs, targets) in enumerate(batches(STEPS)):
         if step == UNFROZEN_AT:
-            backbone.requires_grad_(True)  # to change
+            backbone.requires_grad_(True)
             optimizer.param_groups[1]["lr"] = LEARNING_RATE
         backward(model, inputs, targets)
         finish(optimizer)
@@ -148,8 +148,8 @@ def adapters_behind_fully_shard(is_fixed):
     https://github.com/hao-ai-lab/FastVideo/pull/1666, July 2026
     """
     model = Adapted()
-    fully_shard(model)
-    model.add_adapter()  # to change
+    fully_shard(model)  # to change
+    model.add_adapter()
     adapters = {"down": model.down, "up": model.up}
     proof.compare(adapters)
     if is_fixed:
@@ -183,8 +183,8 @@ def ignored_by_fsdp(is_fixed):
     https://github.com/pytorch/pytorch/issues/98281, April 2023
     """
     net = Rotated()
-    ignored = [net.turn]  # to change
-    model = FullyShardedDataParallel(net, ignored_modules=ignored, device_id=torch.device("cpu"))
+    how = {"ignored_modules": [net.turn], "device_id": torch.device("cpu")}
+    model = FullyShardedDataParallel(net, **how)  # to change
     proof.compare({"turn.weight": net.turn.weight})
     optimizer = sgd(model.parameters())
     for inputs, targets in batches(STEPS):
@@ -227,8 +227,8 @@ def ignored_by_ddp(is_fixed):
     net = TwoAdapters()
     idle = net.names_of(1)
     if not is_fixed:
-        DistributedDataParallel._set_params_and_buffers_to_ignore_for_model(net, idle)  # to change
-    model = DistributedDataParallel(net, find_unused_parameters=True)
+        DistributedDataParallel._set_params_and_buffers_to_ignore_for_model(net, idle)
+    model = DistributedDataParallel(net, find_unused_parameters=True)  # to change
     proof.compare(net.named_parameters())
     optimizer = sgd(net.parameters())
     for step, (inputs, targets) in enumerate(batches(STEPS)):
@@ -253,12 +253,13 @@ def discriminator_not_wrapped(is_fixed):
     proof.compare({**named, **dict(generator.module.named_parameters())})
     if is_fixed:
         critic = DistributedDataParallel(critic)
-    of_generator, of_critic = sgd(generator.parameters()), sgd(critic.parameters())
+    of_generator = sgd(generator.parameters())
+    of_critic = torch.optim.SGD(critic.parameters(), lr=LEARNING_RATE)  # to change
     for inputs, real in batches(STEPS, FEATURES):
         with torch.no_grad():
             made = generator(inputs)
         (critic(made).mean() - critic(real).mean()).backward()
-        of_critic.step()  # to change
+        of_critic.step()
         of_critic.zero_grad()
         for parameter in critic.parameters():
             parameter.requires_grad_(False)
@@ -290,7 +291,7 @@ class Codebook(torch.nn.Module):
             dist.all_reduce(sums)
             dist.all_reduce(sizes)
         means = torch.where(sizes > 0, sums / sizes.clamp(min=1), self.codes)
-        self.codes.lerp_(means, 0.2)  # to change
+        self.codes.lerp_(means, 0.2)
 
 
 class Quantized(torch.nn.Module):
@@ -336,7 +337,7 @@ class Learned(torch.nn.Module):
         self.is_averaged = is_averaged
         self.encode, self.decode = torch.nn.Linear(FEATURES, 16), torch.nn.Linear(16, FEATURES)
         self.codes = torch.nn.Parameter(torch.randn(64, 16))
-        self.of_codes = sgd([self.codes], 2.0)
+        self.of_codes = torch.optim.SGD([self.codes], lr=2.0)  # to change
 
     def forward(self, inputs):
         hidden = self.encode(inputs)
@@ -344,7 +345,7 @@ class Learned(torch.nn.Module):
         mse_loss(self.codes[nearest], hidden.detach()).backward()
         if self.is_averaged:
             average([self.codes.grad])
-        self.of_codes.step()  # to change
+        self.of_codes.step()
         self.of_codes.zero_grad(set_to_none=False)  # DDP stops where it finds no gradient here
         quantized = self.codes.detach()[nearest]
         return self.decode(hidden + (quantized - hidden).detach()), mse_loss(hidden, quantized)

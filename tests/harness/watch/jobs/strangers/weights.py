@@ -58,7 +58,7 @@ def window_dropped_at_the_end_of_an_epoch(is_fixed):
     data = batches(EPOCHS * OF_EPOCH)
     steps, dropped, pending = 0, 0, 0
     for _ in range(EPOCHS):
-        optimizer.zero_grad()  # to change
+        optimizer.zero_grad()
         dropped, pending = dropped + pending, 0
         for i in range(OF_EPOCH):
             pending += 1
@@ -92,7 +92,7 @@ def last_window_divided_by_the_whole(is_fixed):
         for size in (4, 4, 2):
             for i in range(size):
                 with quiet_unless(i == size - 1, model):
-                    backward(model, *next(data), size if is_fixed else MICRO_BATCHES)  # to change
+                    backward(model, *next(data), size if is_fixed else MICRO_BATCHES)
             finish(optimizer)
 
 
@@ -121,7 +121,7 @@ def shards_clipped_apart(is_fixed):
         if is_fixed:
             model.clip_grad_norm_(CLIPPED_TO)
         else:
-            torch.nn.utils.clip_grad_norm_(model.parameters(), CLIPPED_TO)  # to change
+            torch.nn.utils.clip_grad_norm_(model.parameters(), CLIPPED_TO)
         factor = (norm_of(gradients_of(model.parameters())) / before).item()
         finish(optimizer)
     factors = exchanged(factor, "factor")
@@ -159,7 +159,7 @@ def clipped_before_it_is_averaged(is_fixed):
         if is_fixed:
             average(gradients)
         before = norm_of(gradients)
-        torch.nn.utils.clip_grad_norm_(model.parameters(), CLIPPED_TO)  # to change
+        torch.nn.utils.clip_grad_norm_(model.parameters(), CLIPPED_TO)
         factor = (norm_of(gradients) / before).item()
         if not is_fixed:
             average(gradients)
