@@ -109,7 +109,13 @@ def shards_clipped_apart(is_fixed):
 
 
 @job(
-    not_recognised("unwrapped_averaged_by_hand", 0, reductions=4, said={"is one factor": False}),
+    not_recognised(
+        "unwrapped_averaged_by_hand",
+        0,
+        reductions=4,
+        said={"is one factor": False},
+        fails_by_account=True,
+    ),
     fixed=not_recognised(
         "unwrapped_averaged_by_hand", 0, reductions=4, said={"is one factor": True}
     ),
