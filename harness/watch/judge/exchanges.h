@@ -9,6 +9,9 @@
 
 namespace gradsync::watch {
 
+// Whether it moves tokens to experts, or activations to the next stage of a pipeline.
+bool sends_parts(const Event& collective);
+
 account::OtherExchanges exchanges_of(const std::vector<RankEvents>& processes);
 
 }  // namespace gradsync::watch

@@ -3,10 +3,10 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <array>
 #include <numeric>
 #include <string>
 
+#include "harness/watch/judge/exchanges.h"
 #include "harness/watch/judge/replicas.h"
 #include "harness/watch/judge/verdicts/drift_verdict.h"
 #include "harness/watch/judge/verdicts/verdict_words.h"
@@ -33,12 +33,6 @@ bool has_part_of(const Group& group) {
          group.role == GroupRole::Expert || group.role == GroupRole::Pipeline;
 }
 
-bool is_of_parts(const Event& collective) {
-  constexpr std::array kOps{"all_to_all", "alltoall", "send", "recv"};
-  return std::ranges::any_of(
-      kOps, [&](const char* op) { return collective.name.find(op) != std::string::npos; });
-}
-
 // Reductions within forward are those of layers that are parted, or of statistics.
 bool reduces_in_forward(const Steps& steps) {
   return std::ranges::any_of(steps.steps, [](const Step& step) {
@@ -52,7 +46,7 @@ bool reduces_in_forward(const Steps& steps) {
 
 bool parts_layers(const RankEvents& rank, const Steps& steps) {
   const auto is_of_a_part = [](const Event& event) {
-    return event.kind == EventKind::Collective && is_of_parts(event);
+    return event.kind == EventKind::Collective && sends_parts(event);
   };
   return std::ranges::any_of(rank.groups, has_part_of) ||
          std::ranges::any_of(rank.events, is_of_a_part) || reduces_in_forward(steps);

@@ -77,8 +77,6 @@ struct VerdictNumbers {
   std::int64_t bytes = 0;                    // of a step
   bool is_certain = false;                   // that they are meant to be equal
   std::vector<std::string> parameters = {};  // "`proxies`"; the first of them are named
-};                                           // "`proxies`"; the first of them are named
-bool are_replayed = false;                   // these micro-batches, within the backward of a loss
 };
 
 // `sentence` and `why` are made of the rest (verdict_words.h), unless it was read from a file.
