@@ -41,6 +41,11 @@ class Truth:
     flags: tuple | None = None  # (name, is on the root, times on, times off)
     axes: dict = field(default_factory=dict)  # counts of a step by what process groups do
     holds: str | None = None  # the policy of which the job itself notes what gradients it holds
+    # What a job of strangers/ proves by itself:
+    drift: dict = field(default_factory=dict)  # the first step that differs, by name or module
+    reductions: int | None = None  # of gradients, by a rank in its usual step
+    said: dict = field(default_factory=dict)  # what else it finds, on every rank
+    fails_by_account: bool | None = None  # --fail-on-excess should with --account; None: as without
 
 
 def once(micro_batches=4, **more):
@@ -73,6 +78,20 @@ def drifts_at_times(**more):
     return Truth("some_steps_never", cause="none_had_synchronized", **more)
 
 
+# Causes of a drift that are at a line.
+LINES_OF_DRIFT = ("in_no_wrapper", "added_behind_wrap", "wrapper_ignores", "group_of_one")
+
+
+def drifts(cause, drift, micro_batches=1, **more):
+    usual = {"fails": True, "names_line": cause in LINES_OF_DRIFT}
+    return Truth("replicas_drift", micro_batches, cause=cause, drift=drift, **usual | more)
+
+
+def reduced_twice(micro_batches=1, **more):
+    usual = {"cause": "equal_before", "fails": True, "names_line": True}
+    return Truth("reduced_twice", micro_batches, **usual | more)
+
+
 def sharded_each(**more):
     """FSDP's own way, which saves memory: nobody is accused."""
     cause = "shards_save_memory"
@@ -92,24 +111,6 @@ class Account:
 
 def off(kind, says, also=None):
     return Account(kind, says, also, is_off=True)
-
-
-@dataclass
-class Proven:
-    """What is true of a stranger's job, which proves it by itself, and what a tool should say."""
-
-    says: str
-    fails: bool | None = False  # --fail-on-excess should; None: either can be defended
-    fails_by_account: bool | None = None  # the same with --account; None: as without
-    drift: dict = field(default_factory=dict)  # by name or module: the first step that differs
-    reductions: int = 1  # of gradients, by a rank in its usual step
-    enough: int = 1
-    said: dict = field(default_factory=dict)  # what else the job finds, on every rank
-    weights: str | None = None  # where not every micro-batch of every rank weighs the same
-
-
-def drifting(drift, says, **more):
-    return Proven(says, fails=True, drift=drift, **more)
 
 
 def axis(collectives=None, ideal=None, excess=None):

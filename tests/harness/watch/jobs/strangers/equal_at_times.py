@@ -26,18 +26,22 @@ from training import (
     run,
     sgd,
 )
-from truths import Proven, job
+from truths import job, not_recognised, once
 
 PERIOD, OUTER_PERIOD = 5, 6
 LOCAL_FROM = 4
 
 
 @job(
-    Proven(
-        "not recognised: parameters are averaged now and then", drift={"0": 2, "2": 2}, reductions=0
+    not_recognised(
+        "unwrapped_averaged_by_hand",
+        0,
+        also=("averaged_at_times",),
+        drift={"0": 2, "2": 2},
+        reductions=0,
     )
 )
-def local_sgd():
+def averaged_every_fifth_step():
     """Parameters are averaged by hand behind every fifth step."""
     model = make_model()
     proof.compare(model.named_parameters())
@@ -53,11 +57,15 @@ def local_sgd():
 
 
 @job(
-    Proven(
-        "not recognised: parameters are averaged now and then", drift={"0": 7, "2": 7}, reductions=1
+    not_recognised(
+        "some_averaged_by_hand",
+        1,
+        also=("averaged_at_times",),
+        drift={"0": 7, "2": 7},
+        reductions=1,
     )
 )
-def post_local_sgd():
+def local_sgd_of_torch():
     """torch's own: DDP reduces in the first steps, and parameters are averaged in every fourth one
     of the others.
     """
@@ -76,8 +84,12 @@ def post_local_sgd():
 
 
 @job(
-    Proven(
-        "not recognised: parameters are averaged now and then", drift={"0": 2, "2": 2}, reductions=0
+    not_recognised(
+        "unwrapped_averaged_by_hand",
+        0,
+        also=("averaged_at_times",),
+        drift={"0": 2, "2": 2},
+        reductions=0,
     )
 )
 def outer_steps():
@@ -104,7 +116,7 @@ def outer_steps():
         proof.end_step()
 
 
-@job(Proven("once per step", drift={"1.running_mean": 2, "1.running_var": 2}))
+@job(once(1, drift={"1.running_mean": 2, "1.running_var": 2}, reductions=1))
 def own_statistics_of_batches():
     """Batch normalization keeps statistics of each rank's own batches, and DDP is to leave them."""
     net = torch.nn.Sequential(
@@ -118,7 +130,7 @@ def own_statistics_of_batches():
         finish(optimizer)
 
 
-@job(Proven("once per step; rank 1 ends earlier"))
+@job(once(1, reductions=1))
 def one_rank_has_fewer_batches():
     """torch's Join: where a rank has no data left it takes part in what the others reduce."""
     model = DistributedDataParallel(make_model())
@@ -131,7 +143,7 @@ def one_rank_has_fewer_batches():
             finish(optimizer)
 
 
-@job(Proven("once per step"))
+@job(once(1, reductions=1))
 def other_parameters_on_rank_0_at_the_end():
     """Rank 0 alone evaluates when all is trained: with parameters that it kept on the way."""
     model = DistributedDataParallel(make_model())
@@ -151,7 +163,7 @@ def other_parameters_on_rank_0_at_the_end():
     dist.barrier()
 
 
-@job(Proven("not recognised: rank 0 steps for all", reductions=0))
+@job(not_recognised("ranks_disagree", 0, reductions=0))
 def only_rank_0_steps():
     """Gradients are summed on rank 0, which steps and hands out its parameters."""
     model = make_model()
@@ -170,7 +182,7 @@ def only_rank_0_steps():
         proof.end_step()
 
 
-@job(Proven("once per step; each rank steps some parameters, and hands them out"))
+@job(once(1, reductions=1))
 def each_rank_steps_its_part():
     """The state of the optimizer is divided by hand: behind its step ranks differ, until each has
     sent what it stepped.

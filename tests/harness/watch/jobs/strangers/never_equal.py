@@ -20,7 +20,7 @@ from training import (
     run,
     sgd,
 )
-from truths import Proven, job
+from truths import job, not_recognised, once
 
 
 def drawn_by_rank(make):
@@ -51,7 +51,7 @@ class Mixture(torch.nn.Module):
         return hidden + all_to_all_single(torch.empty_like(made), made.contiguous())
 
 
-@job(Proven("once per step; each rank has an expert", drift={"expert.weight": 1, "expert.bias": 2}))
+@job(once(1, also=("own_parameters",), drift={"expert.weight": 1, "expert.bias": 2}, reductions=1))
 def experts_beside_ddp():
     model = Mixture()
     proof.compare(model.named_parameters())
@@ -64,8 +64,9 @@ def experts_beside_ddp():
 
 
 @job(
-    Proven(
-        "not recognised: a pipeline by hand",
+    not_recognised(
+        "unwrapped_averaged_by_hand",
+        0,
         drift={"layer.weight": 1, "layer.bias": 2, "norm": 2},
         reductions=0,
     )
@@ -146,11 +147,11 @@ class Parallel(torch.nn.Module):
 
 
 @job(
-    Proven(
-        "not recognised: collectives within layers",
+    not_recognised(
+        "unknown_wrapper",
+        0,
         drift={"columns.weight": 1, "columns.bias": 2, "rows.weight": 1},
         reductions=2,
-        enough=2,
     )
 )
 def shards_of_layers():
@@ -166,8 +167,9 @@ def shards_of_layers():
 
 
 @job(
-    Proven(
-        "not recognised: each rank trains a model of its own",
+    not_recognised(
+        "unwrapped_averaged_by_hand",
+        0,
         drift={"0.weight": 1, "0.bias": 2, "2.weight": 1, "2.bias": 2},
         reductions=0,
     )
@@ -184,12 +186,7 @@ def ensemble():
         finish(optimizer)
 
 
-@job(
-    Proven(
-        "once per step; each rank has a head of its own",
-        drift={"head.weight": 1, "head.bias": 2},
-    )
-)
+@job(once(1, also=("own_parameters",), drift={"head.weight": 1, "head.bias": 2}, reductions=1))
 def head_of_each_rank():
     """A body that all ranks share, under DDP, and a head for each rank's own data."""
     body = DistributedDataParallel(make_model(HIDDEN))

@@ -24,15 +24,12 @@ from training import (
     sgd,
     windows,
 )
-from truths import Proven, job
+from truths import job, not_recognised, once, reduced_twice, too_often
 
 EMBEDDED, PAIRS, MINI = 16, 16, 4
 
 
-@job(
-    Proven("5 x per step; 1 is enough: averaged by hand behind DDP", fails=True, reductions=5),
-    fixed=Proven("once per step"),
-)
+@job(reduced_twice(reductions=5), fixed=once(1, reductions=1))
 def averaged_by_hand_behind_ddp(is_fixed):
     """An example wraps its model by DDP, and averages gradients by hand as well.
     https://github.com/kubeflow/pytorch-operator/issues/122, January 2019
@@ -49,10 +46,7 @@ def averaged_by_hand_behind_ddp(is_fixed):
         finish(optimizer)
 
 
-@job(
-    Proven("2 x per step; 1 is enough: averaged again behind DDP", fails=True, reductions=2),
-    fixed=Proven("once per step"),
-)
+@job(reduced_twice(reductions=2), fixed=once(1, reductions=1))
 def averaged_as_one_copy_behind_ddp(is_fixed):
     """A hook of the optimizer averages gradients over processes, as one flat copy. Asked: does DDP
     not do that? It is from a time when wrappers did not.
@@ -75,8 +69,8 @@ def averaged_as_one_copy_behind_ddp(is_fixed):
 
 
 @job(
-    Proven("4 x per step by hand; 1 is enough", fails=True, reductions=16, enough=4),
-    fixed=Proven("once per step by hand", reductions=4, enough=4),
+    not_recognised("unwrapped_averaged_by_hand", 0, reductions=16),
+    fixed=not_recognised("unwrapped_averaged_by_hand", 0, reductions=4),
 )
 def averaged_by_hand_in_every_micro_batch(is_fixed):
     """What is trained is not in the wrapped model, so that gradients are averaged by hand: behind
@@ -115,10 +109,7 @@ def cached_loss(model, columns, is_fixed):
     return handle
 
 
-@job(
-    Proven("8 x per step: in every replayed mini-batch; 1 is enough", fails=True, reductions=8),
-    fixed=Proven("once per step"),
-)
+@job(too_often("no_no_sync", 8, micro_batches=8, reductions=8), fixed=once(8, reductions=1))
 def cached_contrastive_loss(is_fixed):
     """A contrastive loss caches embeddings, and replays forward and backward of each mini-batch of
     each column in a hook of its own backward: under DDP each replay synchronizes.
@@ -160,15 +151,7 @@ def quiet(wrappers):
     return stack
 
 
-@job(
-    Proven(
-        "the table's DDP synchronizes in every micro-batch (4 x per step; 1 is enough)",
-        fails=True,
-        reductions=5,
-        enough=2,
-    ),
-    fixed=Proven("each of two wrappers once per step", reductions=2, enough=2),
-)
+@job(too_often("no_sync_not_inside", reductions=5), fixed=once(4, reductions=2))
 def wrapper_within_a_wrapper(is_fixed):
     """Accumulation entered no_sync() of the outermost DDP alone; tables with a DDP of their own,
     inside, went on to synchronize. https://github.com/meta-pytorch/torchrec/pull/4121, April 2026
@@ -187,15 +170,7 @@ def wrapper_within_a_wrapper(is_fixed):
         finish(optimizer)
 
 
-@job(
-    Proven(
-        "the decoder's DDP synchronizes in every micro-batch (4 x per step; 1 is enough)",
-        fails=True,
-        reductions=5,
-        enough=2,
-    ),
-    fixed=Proven("each of two wrappers once per step", reductions=2, enough=2),
-)
+@job(too_often("no_sync_of_another_model", reductions=5), fixed=once(4, reductions=2))
 def wrappers_side_by_side(is_fixed):
     """Each module of a model is wrapped by itself, and one without parameters is not. The loop that
     turns synchronization off ends at the first that is not wrapped.

@@ -24,18 +24,14 @@ from training import (
     sgd,
     windows,
 )
-from truths import Proven, drifting, job
+from truths import drifts, job, never, not_recognised, once, too_early
 
 CPU = torch.device("cpu")
 
 
 @job(
-    drifting(
-        {"0": 2, "2": 2},
-        "never synchronized: forward was called on model.module",
-        reductions=0,
-    ),
-    fixed=Proven("once per step"),
+    never("wrappers_forward_never_ran", 0, drift={"0": 2, "2": 2}, reductions=0),
+    fixed=once(1, reductions=1),
 )
 def forward_of_the_inner_module(is_fixed):
     """Reinforcement learning wraps the policy, and runs the forward of its loss on `.module`: DDP's
@@ -52,11 +48,8 @@ def forward_of_the_inner_module(is_fixed):
 
 
 @job(
-    drifting(
-        {"0": 2, "2": 2},
-        "differ between ranks from step 2 on: stepped in hooks before DDP reduces",
-    ),
-    fixed=Proven("once per step"),
+    never("steps_before_reduction", 1, synchronized=1, drift={"0": 2, "2": 2}, reductions=1),
+    fixed=once(1, reductions=1),
 )
 def stepped_before_it_is_reduced(is_fixed):
     """To save memory each parameter is stepped in a hook as soon as its gradient is there, and the
@@ -68,7 +61,7 @@ def stepped_before_it_is_reduced(is_fixed):
     optimizers = {each: sgd([each]) for each in model.parameters()}
 
     def step(parameter):
-        optimizers[parameter].step()
+        optimizers[parameter].step()  # to change
         parameter.grad = None
 
     if not is_fixed:
@@ -83,12 +76,8 @@ def stepped_before_it_is_reduced(is_fixed):
 
 
 @job(
-    drifting(
-        {"0": 2, "2": 2},
-        "synchronized in micro-batch 1 of 4: the others stay on their rank",
-        weights="rank 0: 1/2 in micro-batch 1, 1 in its own 2 to 4, 0 in the other rank's",
-    ),
-    fixed=Proven("once per step"),
+    too_early("no_sync_around_all", drift={"0": 2, "2": 2}, reductions=1),
+    fixed=once(4, reductions=1),
 )
 def quiet_in_all_but_the_first(is_fixed):
     """The index of a micro-batch, and not the one after, is held against the length of the window:
@@ -107,12 +96,8 @@ def quiet_in_all_but_the_first(is_fixed):
 
 
 @job(
-    drifting(
-        {"0": 2, "2": 2},
-        "reduced in the first of 3 backwards: the others stay on their rank",
-        weights="rank 0: 1/2 in micro-batch 1, 1 in its own 2 and 3, 0 in the other rank's",
-    ),
-    fixed=Proven("once per step"),
+    too_early("armed_early", micro_batches=3, drift={"0": 2, "2": 2}, reductions=1),
+    fixed=once(3, reductions=1),
 )
 def three_forwards_then_three_backwards(is_fixed):
     """Three forwards run before the first of their backwards, and it alone reduces.
@@ -134,12 +119,14 @@ def three_forwards_then_three_backwards(is_fixed):
 
 
 @job(
-    drifting(
+    drifts(
+        "drifts_though_reduced",
         {"0": 10, "2": 10},
-        "not synchronized from step 9 on: the model was moved, and DDP's hooks are on what it was",
+        synchronized=0,
+        also=("some_steps_never",),
         reductions=0,
     ),
-    fixed=Proven("once per step"),
+    fixed=once(1, reductions=1),
 )
 def moved_and_moved_back(is_fixed):
     """A wrapped model is moved from GPU to CPU for a while, and back: backward does not reduce any
@@ -172,14 +159,7 @@ class Recomputed(torch.nn.Module):
         return checkpoint(self.net, needing_gradient, use_reentrant=self.is_reentrant)
 
 
-@job(
-    drifting(
-        {"net": 2},
-        "differ between ranks from step 2 on: reduced before the second task's gradient was there",
-        weights="rank 0: 1/2 in the task that is recomputed first, 1 in its own other one",
-    ),
-    fixed=Proven("once per step"),
-)
+@job(drifts("drifts_though_reduced", {"net": 2}, reductions=1), fixed=once(1, reductions=1))
 def two_tasks_recomputed(is_fixed):
     """The losses of several tasks are summed, and activations are computed again in backward:
     parameters differ between GPUs. The first task's own backward, within the outer one, completes
@@ -196,14 +176,8 @@ def two_tasks_recomputed(is_fixed):
 
 
 @job(
-    drifting(
-        {"0": 2, "2": 2},
-        "reduced in the first of 2 backwards behind one forward: the second stays on its rank",
-        weights="rank 0: 1/2 in the first task, 1 in its own second one, 0 in the other rank's",
-    ),
-    fixed=Proven(
-        "2 x per step, by need: each task's gradient is read alone", reductions=2, enough=2
-    ),
+    drifts("drifts_though_reduced", {"0": 2, "2": 2}, also=("not_recognised",), reductions=1),
+    fixed=not_recognised("gradients_cleared", 2, 2, reductions=2),
 )
 def two_backwards_of_one_forward(is_fixed):
     """PCGrad needs each task's gradient alone: one forward, and a backward for each with
@@ -228,12 +202,10 @@ def two_backwards_of_one_forward(is_fixed):
 
 
 @job(
-    drifting(
-        {"0": 2, "2": 2},
-        "never synchronized: DDP reduces in a group of one rank",
-        weights="rank 0: 1 in its own, 0 in the other rank's",
+    not_recognised(
+        "reduces_alone", 1, also=("replicas_drift",), drift={"0": 2, "2": 2}, reductions=1
     ),
-    fixed=Proven("once per step"),
+    fixed=once(1, reductions=1),
 )
 def group_of_one_rank(is_fixed):
     """Where sequences are divided over all ranks, the group that DDP gets has one rank left: its
@@ -250,14 +222,7 @@ def group_of_one_rank(is_fixed):
         finish(optimizer)
 
 
-@job(
-    drifting(
-        {"flat": 2},
-        "never synchronized: shards of one rank, whose replicas are not reduced",
-        weights="rank 0: 1/2 in its own, 0 in the other rank's",
-    ),
-    fixed=Proven("once per step"),
-)
+@job(drifts("group_of_one", {"flat": 2}, 2, reductions=1), fixed=once(2, reductions=1))
 def shards_of_one_rank(is_fixed):
     """A size of 1 for FSDP1 on several GPUs: hybrid sharding turns to no sharding, and reduces in a
     group of one rank. https://github.com/verl-project/verl/issues/7493, August 2026
@@ -277,13 +242,7 @@ def shards_of_one_rank(is_fixed):
         finish(optimizer)
 
 
-@job(
-    drifting(
-        {"0": 7, "2": 7},
-        "differ between ranks from step 7 on: rank 1 takes no step there, rank 0 does",
-    ),
-    fixed=Proven("once per step"),
-)
+@job(drifts("drifts_though_reduced", {"0": 7, "2": 7}, reductions=1), fixed=once(1, reductions=1))
 def one_rank_skips_a_step(is_fixed):
     """Batches whose loss is above a limit take no step. Losses are each worker's own: where they
     were raised at random, as a test, each worker skipped another number of batches.
@@ -317,10 +276,7 @@ class Many(torch.nn.Module):
         return inputs[:, :4] @ torch.stack(list(self.rows)).sum(0, keepdim=True).T
 
 
-@job(
-    drifting({"rows.599": 4}, "`rows.599` differs between ranks from step 4 on"),
-    fixed=Proven("once per step"),
-)
+@job(drifts("drifts_though_reduced", {"rows.599": 4}, reductions=1), fixed=once(1, reductions=1))
 def one_bit_of_one_rank(is_fixed):
     """One bit of one of a thousand parameters is turned on one rank, as a fault of its memory
     would.

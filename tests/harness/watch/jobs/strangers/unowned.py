@@ -26,7 +26,7 @@ from training import (
     sgd,
     windows,
 )
-from truths import Proven, drifting, job
+from truths import drifts, job, once
 
 CLASSES, EMBEDDED = 20, 16
 UNFROZEN_AT = 8
@@ -43,8 +43,8 @@ class ProxyLoss(torch.nn.Module):
 
 
 @job(
-    drifting({"proxies": 2}, "proxies differs between ranks from step 2 on: nothing reduces it"),
-    fixed=Proven("each of two models synchronizes once per step", reductions=2),
+    drifts("in_no_wrapper", {"proxies": 2}, also=("once_per_step",), reductions=1),
+    fixed=once(1, reductions=2),
 )
 def loss_with_parameters(is_fixed):
     """A loss such as ArcFace has a weight matrix of its own. Asked: must it be wrapped as well?
@@ -65,8 +65,10 @@ def loss_with_parameters(is_fixed):
 
 
 @job(
-    drifting({"2": 2}, "2.weight, 2.bias differ between ranks from step 2 on: not DDP's"),
-    fixed=Proven("once per step"),
+    drifts(
+        "added_behind_wrap", {"2": 2}, also=("once_per_step", "unused_parameters"), reductions=1
+    ),
+    fixed=once(1, reductions=1),
 )
 def head_replaced_behind_ddp(is_fixed):
     """A layer is assigned anew after the model was wrapped: DDP's hooks are on the old one's
@@ -87,11 +89,8 @@ def head_replaced_behind_ddp(is_fixed):
 
 
 @job(
-    drifting(
-        {"0": 10},
-        "0.weight, 0.bias differ between ranks from step 10 on: unfrozen behind DDP",
-    ),
-    fixed=Proven("once per step"),
+    drifts("added_behind_wrap", {"0": 10}, also=("once_per_step",), reductions=1),
+    fixed=once(1, reductions=1),
 )
 def backbone_unfrozen_behind_ddp(is_fixed):
     """A callback unfreezes the backbone after some epochs; DDP reduces what required gradients when
@@ -134,13 +133,8 @@ def average_when_accumulated(parameters):
 
 
 @job(
-    drifting(
-        {"up": 2, "down": 3},
-        "up and down differ between ranks from step 2 on: added behind fully_shard",
-        reductions=0,
-        enough=2,
-    ),
-    fixed=Proven("reduced by hand, once per step", reductions=2, enough=2),
+    drifts("added_behind_wrap", {"up": 2, "down": 3}, synchronized=0, reductions=0),
+    fixed=once(1, reductions=2),
 )
 def adapters_behind_fully_shard(is_fixed):
     """Adapters are added after the model was sharded, and no wrapper has them: their gradients are
@@ -173,8 +167,8 @@ class Rotated(torch.nn.Module):
 
 
 @job(
-    drifting({"turn": 2}, "turn.weight differs between ranks from step 2 on: FSDP ignores it"),
-    fixed=Proven("FSDP, and one parameter reduced by hand", reductions=2, enough=2),
+    drifts("wrapper_ignores", {"turn": 2}, also=("once_per_step",), reductions=1),
+    fixed=once(1, reductions=2),
 )
 def ignored_by_fsdp(is_fixed):
     """Modules that FSDP would not flatten are named to it as ignored. They are trained as well, and
@@ -213,11 +207,13 @@ class TwoAdapters(torch.nn.Module):
 
 
 @job(
-    drifting(
+    drifts(
+        "wrapper_ignores",
         {"adapters.1": 14},
-        "adapters.1.weight differs between ranks from step 14 on: DDP ignores it",
+        also=("once_per_step", "unused_parameters"),
+        reductions=1,
     ),
-    fixed=Proven("once per step"),
+    fixed=once(1, names_line=True, also=("unused_parameters",), reductions=1),
 )
 def ignored_by_ddp(is_fixed):
     """DDP complains of adapters that are not active; proposed was to name them to DDP as ignored,
@@ -238,10 +234,8 @@ def ignored_by_ddp(is_fixed):
 
 
 @job(
-    drifting(
-        {"critic": 2}, "critic differs between ranks from step 2 on: no wrapper has it", enough=2
-    ),
-    fixed=Proven("each of two models synchronizes once per step", reductions=2, enough=2),
+    drifts("in_no_wrapper", {"critic": 2}, also=("once_per_step",), reductions=1),
+    fixed=once(1, reductions=2),
 )
 def discriminator_not_wrapped(is_fixed):
     """Asked: why is the generator wrapped by DDP, and the discriminator not? By mistake.
@@ -306,14 +300,7 @@ class Quantized(torch.nn.Module):
         return self.decode(quantized), commitment
 
 
-@job(
-    Proven(
-        "once per step; the buffer book.codes differs between ranks from step 2 on",
-        fails=None,
-        drift={"book.codes": 2},
-    ),
-    fixed=Proven("once per step, and two sums of statistics", reductions=3, enough=3),
-)
+@job(once(1, drift={"book.codes": 2}, reductions=1), fixed=once(1, reductions=3))
 def codebook_of_each_rank(is_fixed):
     """A codebook follows a moving average of each worker's own batch. The fix sums counts and
     vectors over workers before each update. Here DDP does not broadcast buffers, which would throw
@@ -337,7 +324,7 @@ class Learned(torch.nn.Module):
         self.is_averaged = is_averaged
         self.encode, self.decode = torch.nn.Linear(FEATURES, 16), torch.nn.Linear(16, FEATURES)
         self.codes = torch.nn.Parameter(torch.randn(64, 16))
-        self.of_codes = torch.optim.SGD([self.codes], lr=2.0)  # to change
+        self.of_codes = torch.optim.SGD([self.codes], lr=2.0)
 
     def forward(self, inputs):
         hidden = self.encode(inputs)
@@ -352,8 +339,15 @@ class Learned(torch.nn.Module):
 
 
 @job(
-    drifting({"codes": 2}, "codes differs between ranks from step 2 on: nothing reduces it"),
-    fixed=Proven("once per step, and the codes by hand in each forward", reductions=5, enough=5),
+    drifts(
+        "drifts_though_reduced",
+        {"codes": 2},
+        4,
+        names_line=True,
+        also=("unused_parameters",),
+        reductions=1,
+    ),
+    fixed=once(4, names_line=True, also=("unused_parameters",), reductions=5),
 )
 def codebook_with_an_optimizer(is_fixed):
     """A codebook that an optimizer of its own trains in forward is not synchronized, while the one
@@ -362,7 +356,7 @@ def codebook_with_an_optimizer(is_fixed):
     """
     net = Learned(is_averaged=is_fixed)
     # The codes have no part in the outer backward.
-    model = DistributedDataParallel(net, find_unused_parameters=True)
+    model = DistributedDataParallel(net, find_unused_parameters=True)  # to change
     proof.compare(net.named_parameters())
     optimizer = sgd([each for name, each in net.named_parameters() if name != "codes"])
     for window in windows():

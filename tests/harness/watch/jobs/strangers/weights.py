@@ -23,7 +23,7 @@ from training import (
     sgd,
     windows,
 )
-from truths import Proven, job
+from truths import job, not_recognised, once
 
 EPOCHS, OF_EPOCH = 6, 10
 CLIPPED_TO = 0.002
@@ -34,17 +34,8 @@ def norm_of(gradients):
 
 
 @job(
-    Proven(
-        "micro-batches 9 and 10 of each epoch weigh 0: cleared before an optimizer read them",
-        fails=None,
-        fails_by_account=True,
-        said={"steps": 12, "dropped": 12},
-        weights="in 5 of 12 steps 2 micro-batches of 6 weigh 0",
-    ),
-    fixed=Proven(
-        "once per step; 2 micro-batches in each third step, which weigh 2 x what their loss says",
-        said={"steps": 18, "dropped": 0},
-    ),
+    once(4, reductions=1, said={"steps": 12, "dropped": 12}, fails_by_account=True),
+    fixed=once(4, reductions=1, said={"steps": 18, "dropped": 0}),
 )
 def window_dropped_at_the_end_of_an_epoch(is_fixed):
     """Where an epoch is no multiple of the window, its last micro-batches run backward, and the
@@ -73,13 +64,7 @@ def window_dropped_at_the_end_of_an_epoch(is_fixed):
     proof.say(steps=steps, dropped=dropped + pending)
 
 
-@job(
-    Proven(
-        "once per step; each third step has 2 micro-batches, each divided by 4 as the others are",
-        weights="those of each third step weigh half of what they should",
-    ),
-    fixed=Proven("once per step; 2 micro-batches in each third step"),
-)
+@job(once(4, reductions=1), fixed=once(4, reductions=1))
 def last_window_divided_by_the_whole(is_fixed):
     """At the end of an epoch the last window is shorter, and its losses are divided by the length
     of a whole one. https://github.com/Lightning-AI/pytorch-lightning/issues/19987, June 2024
@@ -97,13 +82,8 @@ def last_window_divided_by_the_whole(is_fixed):
 
 
 @job(
-    Proven(
-        "once per step; shards were clipped apart: rank 0's part weighs more than rank 1's",
-        fails_by_account=True,
-        said={"is one factor": False},
-        weights="the two halves of the gradient have other factors",
-    ),
-    fixed=Proven("once per step; gradients are clipped", said={"is one factor": True}),
+    once(2, reductions=1, said={"is one factor": False}, fails_by_account=True),
+    fixed=once(2, reductions=1, said={"is one factor": True}),
 )
 def shards_clipped_apart(is_fixed):
     """torch's clip_grad_norm_ sees a rank's own shards alone; under FSDP1 the model's own is to be
@@ -129,19 +109,15 @@ def shards_clipped_apart(is_fixed):
 
 
 @job(
-    Proven(
-        "once per step by hand; ranks weigh apart: clipped before they were averaged",
-        fails=None,
+    not_recognised(
+        "unwrapped_averaged_by_hand",
+        0,
         reductions=4,
-        enough=4,
         said={"is one factor": False},
-        weights="each rank's by its own norm",
+        fails_by_account=True,
     ),
-    fixed=Proven(
-        "once per step by hand; gradients are clipped",
-        reductions=4,
-        enough=4,
-        said={"is one factor": True},
+    fixed=not_recognised(
+        "unwrapped_averaged_by_hand", 0, reductions=4, said={"is one factor": True}
     ),
 )
 def clipped_before_it_is_averaged(is_fixed):
