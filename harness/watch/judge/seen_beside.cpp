@@ -18,11 +18,6 @@ bool is_called_like(const Event& collective, const Names& names) {
   });
 }
 
-// Tokens to experts, or activations to the next stage of a pipeline.
-bool sends_parts(const Event* collective) {
-  return is_called_like(*collective, {"all_to_all", "send", "recv"});
-}
-
 // Neither DDP's buffers nor FSDP's parameters.
 bool exchanges_in_forward(const MicroBatch& micro_batch) {
   const Names own = is_of_fsdp(micro_batch) ? Names{"broadcast", "all_gather"} : Names{"broadcast"};
@@ -31,12 +26,16 @@ bool exchanges_in_forward(const MicroBatch& micro_batch) {
   });
 }
 
+bool send_parts(const EventPointers& collectives) {
+  return std::ranges::any_of(collectives,
+                             [](const Event* collective) { return sends_parts(*collective); });
+}
+
 bool has_activations(const Step& step) {
-  return std::ranges::any_of(step.outside, sends_parts) ||
+  return send_parts(step.outside) ||
          std::ranges::any_of(step.micro_batches, [](const MicroBatch& micro_batch) {
-           return exchanges_in_forward(micro_batch) ||
-                  std::ranges::any_of(micro_batch.in_forward, sends_parts) ||
-                  std::ranges::any_of(micro_batch.in_backward, sends_parts);
+           return exchanges_in_forward(micro_batch) || send_parts(micro_batch.in_forward) ||
+                  send_parts(micro_batch.in_backward);
          });
 }
 
@@ -52,6 +51,10 @@ std::int64_t bytes_between(const Step& step) {
 }
 
 }  // namespace
+
+bool sends_parts(const Event& collective) {
+  return is_called_like(collective, {"all_to_all", "alltoall", "send", "recv"});
+}
 
 account::SeenBeside seen_beside(const std::vector<RankEvents>& processes,
                                 const std::vector<StepKind>& kinds) {

@@ -10,6 +10,9 @@
 
 namespace gradsync::watch {
 
+// Whether it moves tokens to experts, or activations to the next stage of a pipeline.
+bool sends_parts(const Event& collective);
+
 // `kinds`: Watched's.
 account::SeenBeside seen_beside(const std::vector<RankEvents>& processes,
                                 const std::vector<StepKind>& kinds);

@@ -29,7 +29,8 @@ constexpr auto names_of(const EventKind*) {
                     std::pair{EventKind::ZeroGrad, "zero_grad"},
                     std::pair{EventKind::GradientUse, "gradient_use"},
                     std::pair{EventKind::CommHook, "comm_hook"},
-                    std::pair{EventKind::Call, "call"}};
+                    std::pair{EventKind::Call, "call"},
+                    std::pair{EventKind::InnerForward, "inner_forward"}};
 }
 
 constexpr auto fields_of(const Event*) {
@@ -174,7 +175,7 @@ void read_line(const json& line, const std::string& kind, const std::string& pla
   } else if (kind == "fault" || kind == "full") {
     events.faults.push_back(read_only_fields<FaultLine>(line, place).sentence);
     if (kind == "full") events.complete_until_ns = last_start_ns(events);
-  } else {
+  } else if (!read_parameter_line(line, kind, place, events)) {
     events.events.push_back(event_of(line, place));
   }
 }
@@ -226,7 +227,10 @@ void join(std::vector<Event>& native, const std::vector<Event>& hook, EventKind 
       if (!overlap(other, event)) continue;
       known = true;
       if (hooks_times_count) {
-        if (event.detail.empty() && !accumulates_nothing(other)) event.detail = other.detail;
+        const bool is_own = other.start_ns >= event.start_ns;  // and not of one around it
+        if (event.detail.empty() && is_own && !accumulates_nothing(other)) {
+          event.detail = other.detail;
+        }
         replaced[seen[i]] = true;
       } else {
         take_what_the_hook_knows(other, event);
@@ -274,13 +278,15 @@ void merge(RankEvents& native, const RankEvents& hook) {
   if (hook.peak.is_on_gpu) native.peak = hook.peak;
   native.groups = hook.groups;
   native.held = hook.held;
+  native.optimizers = hook.optimizers;
+  native.exchanges = hook.exchanges;
   join(native.events, hook.events, EventKind::Forward, false);
   join(native.events, hook.events, EventKind::OptimizerStep, false);
   join(native.events, hook.events, EventKind::ZeroGrad, false);
   join(native.events, hook.events, EventKind::Backward, true);
   for (const EventKind kind :
        {EventKind::NoSyncEnter, EventKind::NoSyncLeave, EventKind::Wrap, EventKind::Sync,
-        EventKind::GradientUse, EventKind::CommHook, EventKind::Call}) {
+        EventKind::GradientUse, EventKind::CommHook, EventKind::Call, EventKind::InnerForward}) {
     join(native.events, hook.events, kind, false);
   }
   native.faults.insert(native.faults.end(), hook.faults.begin(), hook.faults.end());

@@ -1,6 +1,6 @@
 // Jobs whose steps are not all of one kind: windows that are dropped, cut short, or clipped apart.
 //
-// Covers: account_words.cpp, job_account.cpp.
+// Covers: account_words.cpp.
 #include <gtest/gtest.h>
 
 #include <algorithm>

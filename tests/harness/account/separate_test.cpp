@@ -1,6 +1,4 @@
 // Ranks that read their own gradients alone: where they train one model, and where they may not.
-//
-// Covers: separate.cpp.
 #include <gtest/gtest.h>
 
 #include <algorithm>

@@ -157,7 +157,7 @@ class MadeJob {
 
   MadeJob& optimizer(const std::string& detail = "") {
     Event& event = add(EventKind::OptimizerStep, 5);
-    event.name = "SGD";
+    name(event, "SGD", 0, 81);
     event.detail = detail;
     return *this;
   }
@@ -205,13 +205,27 @@ class MadeJob {
 
   // What is added between the two happens inside of this event.
   MadeJob& begin(EventKind kind) {
-    open_ = process_.events.size();
+    open_.push_back(process_.events.size());
     add(kind, 0);
     return *this;
   }
+  MadeJob& begin_forward(std::int64_t model = 1, const std::string& detail = "") {
+    begin(EventKind::Forward);
+    name(process_.events.back(), wrapper, model, 21);
+    process_.events.back().detail = detail;
+    return *this;
+  }
   MadeJob& end() {
-    process_.events[open_].end_ns = now_ns_;
+    process_.events[open_.back()].end_ns = now_ns_;
+    open_.pop_back();
     now_ns_ += kMillisecond;
+    return *this;
+  }
+
+  // Of a model within the forward that is open.
+  MadeJob& inner_forward(std::int64_t model, const std::string& detail = "") {
+    forward(model, detail);
+    process_.events.back().kind = EventKind::InnerForward;
     return *this;
   }
 
@@ -281,7 +295,7 @@ class MadeJob {
 
   RankEvents process_;
   std::int64_t now_ns_ = 1000 * kMillisecond;
-  std::size_t open_ = 0;
+  std::vector<std::size_t> open_;  // the outermost first
 };
 
 }  // namespace gradsync::test

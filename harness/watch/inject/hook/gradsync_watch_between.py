@@ -17,8 +17,9 @@ def torch_folder():
 
 
 class GradientReads:
-    """Reads of `Tensor.grad` by the job, between two backwards: who reads a gradient there needs it
-    as it is then, synchronized. torch's own reads (clipping's, an optimizer's) do not count.
+    """Reads of a parameter's `grad` by the job, between two backwards: who reads a gradient there
+    needs it as it is then, synchronized. torch's own reads (clipping's, an optimizer's) do not
+    count.
 
     While it looks, `grad` is a property of the Python class and not of the C one below it: from the
     end of a backward to the first read, the next backward or the optimizer, whichever comes first.
@@ -48,7 +49,7 @@ class GradientReads:
         below = recording.torch._C.TensorBase.grad
 
         def read(tensor):
-            if reads.is_looking:
+            if reads.is_looking and isinstance(tensor, recording.torch.nn.Parameter):
                 reads.see(sys._getframe(1).f_code.co_filename)
             return below.__get__(tensor)
 
@@ -92,6 +93,13 @@ class KeptModels:
 
     def add(self, model, parameters):
         self.models[model] = (parameters, None)
+
+    def models_of(self, optimizer):
+        """Yields the models of which the optimizer has parameters."""
+        own = {id(parameter) for group in optimizer.param_groups for parameter in group["params"]}
+        for model, (parameters, _) in self.models.items():
+            if any(id(parameter) in own for parameter in parameters):
+                yield model
 
     def look(self, parameters):
         gradient = None
@@ -165,18 +173,22 @@ class OptimizerSteps(threading.local):
     def __init__(self):
         self.begun = []
         self.count = 0
+        self.words = weakref.WeakKeyDictionary()  # by optimizer
 
     def before(self, optimizer, args, kwargs):
         reads.end()
+        if kept_models.running > 0 and optimizer not in self.words:
+            numbers = map(recording.number_of, kept_models.models_of(optimizer))
+            self.words[optimizer] = " ".join(f"of={number}" for number in numbers)
         self.begun.append(recording.begin_call())
 
     def after(self, optimizer, args, kwargs):
         self.count += 1
         begun = self.begun.pop()
-        name, number = type(optimizer).__name__, recording.number_of(optimizer)
-        recording.end_call(
-            "optimizer_step", begun, name=name, object=number, **recording.gpu_peak.look()
-        )
+        fields = {"name": type(optimizer).__name__, "object": recording.number_of(optimizer)}
+        if kept_models.running > 0:
+            fields["detail"] = self.words.get(optimizer, "")
+        recording.end_call("optimizer_step", begun, **fields, **recording.gpu_peak.look())
         kept_models.forget()
 
 

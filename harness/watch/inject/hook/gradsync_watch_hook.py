@@ -21,8 +21,10 @@ import weakref
 
 import gradsync_watch_account as account
 import gradsync_watch_calls as calls
+import gradsync_watch_exchanges as exchanges
 import gradsync_watch_models as models
 import gradsync_watch_recording as recording
+import gradsync_watch_replicas as replicas
 from gradsync_watch_between import (
     begin_backward,
     end_backward,
@@ -47,9 +49,24 @@ class Depth(threading.local):
     """How many calls of a kind this thread is in: of nested ones the outermost counts."""
 
     value = 0
+    seen = 0  # what the outermost saw when it began
 
 
-depth = Depth()
+class Running(threading.local):
+    """The wrapped models of which this thread runs forward, the outermost first."""
+
+    def __init__(self):
+        self.models = []
+
+    def inner_kind(self, model, name):
+        """What a forward of the model is where another one runs; None: a part of it, as that of
+        FSDP1's units, and of DDP itself in a compiled one.
+        """
+        is_another = name == models.DDP and all(model is not other for other in self.models)
+        return "inner_forward" if is_another else None
+
+
+running = Running()
 
 
 def standing_for(original):
@@ -70,16 +87,17 @@ def watching_forward(original, name, is_unsynced, model_of=lambda called: called
 
     @standing_for(original)
     def forward(called, *args, **kwargs):
-        if is_passed_by() or depth.value > 0 or model_of(called) is None:
+        model = None if is_passed_by() else model_of(called)
+        kind = running.inner_kind(model, name) if running.models else "forward"
+        if model is None or kind is None:
             return original(called, *args, **kwargs)
-        model = model_of(called)
-        begun = begin_forward(model, is_unsynced)
-        depth.value += 1
+        begun = begin_forward(model, is_unsynced, running.models)
+        running.models.append(model)
         try:
             return original(called, *args, **kwargs)
         finally:
-            depth.value -= 1
-            end_forward(model, name, begun)
+            running.models.pop()
+            end_forward(model, name, begun, kind)
 
     return forward
 
@@ -244,15 +262,19 @@ def watch_replicate_over_ddp(module):
     watch_flag(module.DDP, "set_requires_gradient_sync")
 
 
-def watch_calls(owner, name, kind, begin=begin_call, end=end_call):
-    """Records calls of a function of a module or a class."""
+def watch_calls(owner, name, kind, begin=begin_call, end=end_call, seen=lambda: 0):
+    """Records calls of a function of a module or a class, and those within one that has seen
+    something before it, which `seen()` counts.
+    """
     original = getattr(owner, name)
     inside = Depth()
 
     @standing_for(original)
     def watched(*args, **kwargs):
-        if is_passed_by() or inside.value > 0:
+        if is_passed_by() or (inside.value > 0 and inside.seen == seen()):
             return original(*args, **kwargs)
+        if inside.value == 0:
+            inside.seen = seen()
         begun = begin()
         inside.value += 1
         try:
@@ -265,7 +287,10 @@ def watch_calls(owner, name, kind, begin=begin_call, end=end_call):
 
 
 def watch_autograd(module):
-    watch_calls(module, "backward", "backward", begin_backward, end_backward)
+    forwards = recording.forwards
+    watch_calls(
+        module, "backward", "backward", begin_backward, end_backward, lambda: forwards.count
+    )
     account_backwards(module)
 
 
@@ -297,11 +322,26 @@ def watch_modules(module):
     watch_clearing(module.Module)
 
 
+def watch_made(cls):
+    original = cls.__init__
+
+    @standing_for(original)
+    def init(self, *args, **kwargs):
+        original(self, *args, **kwargs)
+        replicas.made_optimizer(self)
+
+    cls.__init__ = init
+
+
 def watch_optimizers(module):
+    watch_made(module.Optimizer)
     watch_clearing(module.Optimizer)
     module.register_optimizer_step_pre_hook(guarded(optimizer_steps.before))
     module.register_optimizer_step_post_hook(guarded(optimizer_steps.after))
     module.register_optimizer_step_pre_hook(lambda *_: record_groups())
+    module.register_optimizer_step_pre_hook(replicas.before_step)
+    module.register_optimizer_step_pre_hook(exchanges.before_step)
+    module.register_optimizer_step_post_hook(replicas.after_step)
     module.register_optimizer_step_pre_hook(account.before_step)
     module.register_optimizer_step_post_hook(account.after_step)
 
@@ -453,6 +493,7 @@ class Finder:
 @guarded
 def flush_at_end():
     recording.writer.write_peers()
+    replicas.at_end()
     if recording.writer.file is not None:
         recording.gpu_peak.write()
     recording.writer.flush()
@@ -460,6 +501,7 @@ def flush_at_end():
 
 def forget_parent():
     recording.forget_parent()
+    replicas.forget()
     if account.account is not None:
         account.account.forget()
 

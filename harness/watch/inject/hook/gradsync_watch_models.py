@@ -6,6 +6,7 @@ import collections
 import contextlib
 import gc
 import sys
+import weakref
 
 import gradsync_watch_recording as recording
 from gradsync_watch_between import kept_models
@@ -17,6 +18,11 @@ FLAGS = (
     "set_reshard_after_backward",
     "set_is_last_backward",
 )
+
+
+# A model to (its wrapper's name, ids of what of it is trained when it is wrapped): DDP's list is
+# made then.
+wrapped = weakref.WeakKeyDictionary()
 
 
 @recording.guarded
@@ -41,7 +47,8 @@ def record_wrap(model, name):
     wrapper = WRAPPERS[name]
     options = [option for option in wrapper.options if hasattr(model, option)]
     values = {option: getattr(model, option) for option in options}
-    gradients = [p for p in model.parameters() if p.requires_grad]
+    parameters = getattr(model, "_module_parameters", None) or model.parameters()  # DDP's own
+    gradients = [p for p in parameters if p.requires_grad]
     sizes = [p.numel() * p.element_size() for p in gradients] if wrapper.is_whole else []
     size = sum(sizes) if wrapper.is_whole else -1
     if sizes:
@@ -49,6 +56,7 @@ def record_wrap(model, name):
     detail = " ".join(f"{option}={str(value).lower()}" for option, value in values.items())
     fields = {"name": name, "object": recording.number_of(model), "bytes": size, "detail": detail}
     recording.write_span("wrap", recording.now_ns(), **fields, **recording.call_site())
+    wrapped[model] = (name, frozenset(map(id, gradients)))
     with contextlib.suppress(AttributeError):  # wrappers' own; else the collectives must tell
         for told in wrapper.groups(model):
             write_group(**told)
@@ -90,21 +98,29 @@ def groups_of_mesh(info):
 def words_of(model, is_unsynced):
     words = [] if recording.torch.is_grad_enabled() else ["no_grad"]
     words += [] if model.training else ["eval"]
-    words += ["no_sync"] if is_unsynced(model) else []
-    return " ".join(words)
+    return words + (["no_sync"] if is_unsynced(model) else [])
+
+
+names_inside = weakref.WeakKeyDictionary()  # of models within others
+
+
+def word_inside(model, outer):
+    """What the outer model calls it."""
+    if model not in names_inside:
+        named = (name for name, module in outer.named_modules() if module is model)
+        names_inside[model] = next(named, "").removeprefix("module.")
+    return f"inside={names_inside[model]}"
 
 
 @recording.guarded
-def begin_forward(model, is_unsynced):
-    return {
-        "start_ns": recording.now_ns(),
-        "detail": words_of(model, is_unsynced),
-        **recording.call_site(),
-    }
+def begin_forward(model, is_unsynced, around=()):
+    """`around`: the wrapped models of which a forward runs, the outermost first."""
+    words = words_of(model, is_unsynced) + [word_inside(model, each) for each in around[:1]]
+    return {"start_ns": recording.now_ns(), "detail": " ".join(words), **recording.call_site()}
 
 
 @recording.guarded
-def end_forward(model, name, begun):
+def end_forward(model, name, begun, kind="forward"):
     if begun is not None:
         recording.forwards.count += "no_grad" not in begun["detail"]
         recording.forwards.is_of_evaluation = "eval" in begun["detail"]
@@ -112,7 +128,7 @@ def end_forward(model, name, begun):
         if see and recording.number_of(model) not in recording.writer.models:
             recording.writer.models.add(recording.number_of(model))
             see(model)
-        recording.write_span("forward", name=name, object=recording.number_of(model), **begun)
+        recording.write_span(kind, name=name, object=recording.number_of(model), **begun)
 
 
 def write_group(group, role="", axis="", replicas=None):

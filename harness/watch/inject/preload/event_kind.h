@@ -14,7 +14,8 @@ enum class EventKind {
   Backward,    // one run of autograd; `detail`: gradients that it accumulated, "0" where it was
                // torch.autograd.grad or its like; empty: not known
   Collective,  // `name`: "all_reduce", "broadcast", "reduce_scatter", "all_gather", ...
-  OptimizerStep,  // `name`: "AdamW", ...; `detail`: "skipped" where a gradient scaler left it out
+  OptimizerStep,  // `name`: "AdamW", ...; `detail`: "skipped" where a gradient scaler left it out;
+                  // within a backward "of=MODEL" for each model of which it has parameters
   NoSyncEnter,    // the hook alone sees these two: `file` and `line` of the `with`
   NoSyncLeave,
   Wrap,  // a model was wrapped; `name`: the wrapper, `detail`: its options as "name=value" words
@@ -28,6 +29,8 @@ enum class EventKind {
   CommHook,     // DDP was given a hook that reduces in its place, by whatever means
   Call,  // the job has ranks meet, or reads a device, from when it calls until it goes on; `name`:
          // "barrier", "all_gather_object", "all_reduce", ... or kHostRead and what reads
+  InnerForward,  // of a wrapped model within the forward of another; as Forward, and in `detail`
+                 // "inside=NAME", as the outer model calls it
 };
 
 // The `detail` of a call of NCCL's, which has no process group's name.

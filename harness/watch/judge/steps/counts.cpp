@@ -3,8 +3,11 @@
 #include <algorithm>
 #include <map>
 #include <set>
+#include <string>
 #include <tuple>
 #include <utility>
+
+#include "harness/watch/judge/steps/nesting.h"
 
 namespace gradsync::watch {
 
@@ -83,15 +86,15 @@ class Quiet {
   std::map<Models, std::int64_t> most_synced_;  // collectives of one that was not told so
 };
 
-// One that was told not to may exchange a little more than others that were: layers can be left
-// out.
+// One that was told not to, or of which some models were, may exchange a little more than others
+// that were: layers can be left out.
 bool synchronizes(const MicroBatch& micro_batch, const Quiet& quiet) {
   const OpSums sums = sums_of(reductions_of(micro_batch));
   const OpSums& quiet_sums = quiet.of(micro_batch);
   if (total_count(sums) <= total_count(quiet_sums)) return false;
-  if (!micro_batch.is_unsynced) return true;
-  const OpSums more = without(sums, quiet_sums);
-  return quiet.is_synchronization(models_of(micro_batch), more).value_or(true);
+  const Models synced = synced_models_of(micro_batch);
+  if (!micro_batch.is_unsynced && synced == models_of(micro_batch)) return true;
+  return quiet.is_synchronization(synced, without(sums, quiet_sums)).value_or(true);
 }
 
 // Of one that synchronizes.
@@ -157,7 +160,7 @@ class Later {
   // Whether what this one exchanges is exchanged again. Units of a model can each be told when
   // their replicas are due: of these, not one whose size does not come again.
   bool covers(const MicroBatch& micro_batch) const {
-    const Models models = models_of(micro_batch);
+    const Models models = synced_models_of(micro_batch);
     const bool of_models =
         std::includes(models_.begin(), models_.end(), models.begin(), models.end());
     if (among_ == Among::Shards || !of_models) return of_models;
@@ -168,7 +171,7 @@ class Later {
   }
 
   void add(const MicroBatch& micro_batch) {
-    models_.merge(models_of(micro_batch));
+    models_.merge(synced_models_of(micro_batch));
     if (among_ == Among::Replicas) sizes_.push_back(sizes_of(micro_batch));
   }
 
@@ -341,6 +344,24 @@ const Event* left_behind(const MicroBatch& micro_batch) {
   return has_reductions_in(micro_batch, last) ? nullptr : &last;
 }
 
+// Of the last micro-batch, whose backward it ends a step within.
+const Event* steps_too_soon(const Step& step) {
+  const MicroBatch& last = step.micro_batches.back();
+  const EventPointers reductions = reductions_of(last);
+  for (const Event* backward : last.backwards) {
+    const auto is_in = [&](const Event* event) { return contains(*backward, *event); };
+    const auto first = std::ranges::find_if(reductions, is_in);
+    const auto optimizer = std::ranges::find_if(step.optimizers, is_in);
+    if (first == reductions.end() || optimizer == step.optimizers.end()) continue;
+    const bool is_too_soon = (*optimizer)->start_ns < (*first)->start_ns;
+    const bool is_of_it = std::ranges::any_of(models_of(last), [&](std::int64_t model) {
+      return has_word(**optimizer, "of=" + std::to_string(model));
+    });
+    if (is_too_soon && is_of_it) return *optimizer;
+  }
+  return nullptr;
+}
+
 // Of the model that ran most often.
 int most_forwards(const Step& step) {
   std::map<std::int64_t, int> by_model;
@@ -371,11 +392,13 @@ void count_micro_batches(StepCounts& counts, const Quiet& quiet) {
     if (synced) counts.reductions += static_cast<int>(reductions_of(micro_batch).size());
     counts.has_shards |= is_sharded(micro_batch);
     if (!broadcasts_of(micro_batch).empty()) ++counts.micro_batches_with_broadcasts;
+    const Models synced_models = synced ? synced_models_of(micro_batch) : Models();
     for (const std::int64_t model : models_of(micro_batch)) {
       ModelCounts& of_model = by_model[model];
-      of_model.synchronized += synced ? 1 : 0;
+      const bool is_synced = synced_models.contains(model);
+      of_model.synchronized += is_synced ? 1 : 0;
       ++of_model.micro_batches;
-      of_model.behind_the_last = synced ? 0 : of_model.behind_the_last + 1;
+      of_model.behind_the_last = is_synced ? 0 : of_model.behind_the_last + 1;
       counts.models_are_known &= model != 0;
     }
   }
@@ -405,6 +428,7 @@ std::vector<StepCounts> count_steps(const Steps& steps) {
     counts.step = &step;
     counts.collectives = collectives_of(step);
     count_micro_batches(counts, quiet);
+    counts.steps_too_soon = steps_too_soon(step);
     counts.replicas = count_replicas(step);
     find_excess(counts, quiet);
     find_exposed(counts, quiet);

@@ -48,6 +48,9 @@ struct StepCounts {
   // A backward behind one that synchronized in the same micro-batch, of one model under DDP: what
   // it adds is not synchronized. null: there is none.
   const Event* left_behind = nullptr;
+  // An optimizer with parameters of the model that steps within its backward, before that begins to
+  // reduce. null: there is none.
+  const Event* steps_too_soon = nullptr;
   bool has_shards = false;       // of a model whose gradients are sharded
   bool models_are_known = true;  // false: two models could pass for two micro-batches of one
   OpSums collectives;

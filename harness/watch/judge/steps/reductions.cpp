@@ -29,7 +29,18 @@ bool is_wrapped(const MicroBatch& micro_batch) {
 Models models_of(const MicroBatch& micro_batch) {
   Models models;
   for (const Event* forward : micro_batch.forwards) models.insert(forward->object);
+  for (const Event* forward : micro_batch.inner_forwards) models.insert(forward->object);
   return models;
+}
+
+Models synced_models_of(const MicroBatch& micro_batch) {
+  Models synced;
+  for (const auto* forwards : {&micro_batch.forwards, &micro_batch.inner_forwards}) {
+    for (const Event* forward : *forwards) {
+      if (!has_word(*forward, "no_sync")) synced.insert(forward->object);
+    }
+  }
+  return synced.empty() ? models_of(micro_batch) : synced;
 }
 
 bool share_a_model(const Models& a, const Models& b) {

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <utility>
 
+#include "harness/watch/judge/steps/nesting.h"
 #include "harness/watch/judge/steps/pipelined.h"
 
 namespace gradsync::watch {
@@ -13,34 +14,6 @@ using EventPointers = std::vector<const Event*>;
 
 bool is_sharded(const Event& forward) {
   return wrapper_named(forward.name).is_sharded;
-}
-
-bool contains(const Event& outer, const Event& inner) {
-  return outer.start_ns <= inner.start_ns && inner.end_ns <= outer.end_ns;
-}
-
-// Those of one kind that are neither inside one of `outer` nor inside an earlier one of their own.
-// All are by time, and of `outer` none is inside another.
-EventPointers outermost(const std::vector<Event>& events, EventKind kind,
-                        const EventPointers& outer) {
-  EventPointers kept;
-  std::size_t next = 0;
-  for (const Event& event : events) {
-    if (event.kind != kind || accumulates_nothing(event)) continue;
-    while (next < outer.size() && outer[next]->end_ns < event.start_ns) ++next;
-    if (next < outer.size() && contains(*outer[next], event)) continue;
-    if (!kept.empty() && contains(*kept.back(), event)) continue;
-    kept.push_back(&event);
-  }
-  return kept;
-}
-
-EventPointers of_kind(const std::vector<Event>& events, EventKind kind) {
-  EventPointers found;
-  for (const Event& event : events) {
-    if (event.kind == kind) found.push_back(&event);
-  }
-  return found;
 }
 
 // Which no_sync are open as the events go by.
@@ -83,12 +56,14 @@ struct Place {
 // optimizer runs by itself comes before it.
 class Cutter {
  public:
-  explicit Cutter(const EventPointers& backwards) : all_backwards_(backwards) {}
+  explicit Cutter(const CuttingOrder& order) : order_(order) {}
 
   void see(const Event& event) {
     switch (event.kind) {
       case EventKind::Forward:
         return see_forward(event);
+      case EventKind::InnerForward:
+        return see_inner_forward(event);
       case EventKind::Backward:
         return see_backward(event);
       case EventKind::OptimizerStep:
@@ -134,6 +109,13 @@ class Cutter {
     add_place(forward);
   }
 
+  void see_inner_forward(const Event& forward) {
+    if (has_word(forward, "no_grad") || open_.forwards.empty() || !open_.backwards.empty()) return;
+    open_.inner_forwards.push_back(&forward);
+    const bool is_told = has_word(forward, "no_sync") || no_syncs_.covers(forward.object);
+    open_.is_unsynced = open_.is_unsynced && is_told;
+  }
+
   // Of a model under FSDP, whose flag is read in backward.
   bool is_told_in_backward(const Event& forward) const {
     return no_syncs_.covers(forward.object) || is_flagged_off(forward.object);
@@ -152,6 +134,9 @@ class Cutter {
           });
     }
     open_.backwards.push_back(&backward);
+    open_.is_replayed = order_.replays.contains(&backward);
+    const auto replays = order_.with_replays.find(&backward);
+    if (replays != order_.with_replays.end()) step_.replayed_beside = replays->second;
     const bool is_told = !open_.forwards.empty() && is_told_in_backward(*open_.forwards.front());
     turns_.push_back({&backward, no_syncs_.innermost(), is_told});
     if (clearing_ != nullptr) step_.clearings.push_back(std::exchange(clearing_, nullptr));
@@ -209,11 +194,11 @@ class Cutter {
         has_word(optimizer, "skipped") && (step.optimizers.empty() || step.is_skipped);
     step.optimizers.push_back(&optimizer);
     step.end_ns = std::max(step.end_ns, optimizer.end_ns);
-    auto inside = std::lower_bound(
-        all_backwards_.begin(), all_backwards_.end(), optimizer.start_ns,
-        [](const Event* backward, std::int64_t at_ns) { return backward->start_ns < at_ns; });
+    auto inside =
+        std::ranges::lower_bound(order_.backwards, optimizer.start_ns, {},
+                                 [](const Event* backward) { return backward->start_ns; });
     int runs = 0;
-    for (; inside != all_backwards_.end() && contains(optimizer, **inside); ++inside) {
+    for (; inside != order_.backwards.end() && contains(optimizer, **inside); ++inside) {
       step.in_closure = *inside;
       ++runs;
     }
@@ -252,7 +237,7 @@ class Cutter {
     step_.start_ns = end_ns;
   }
 
-  const EventPointers& all_backwards_;
+  const CuttingOrder& order_;
   OpenNoSyncs no_syncs_;
   std::map<std::int64_t, bool> flags_;  // FSDP2's, by model: whether gradients synchronize
   std::vector<Step> steps_;
@@ -274,10 +259,11 @@ class Placer {
     const auto& places = cutter_.places();
     const std::int64_t at_ns = collective.start_ns;
     while (next_ < places.size() && places[next_].interval->end_ns < at_ns) ++next_;
-    if (next_ < places.size() && places[next_].interval->start_ns <= at_ns) {
-      put_into(places[next_], collective);
-      return;
+    const Place* innermost = nullptr;  // a backward may be within a forward
+    for (std::size_t i = next_; i < places.size() && places[i].interval->start_ns <= at_ns; ++i) {
+      if (at_ns <= places[i].interval->end_ns) innermost = &places[i];
     }
+    if (innermost != nullptr) return put_into(*innermost, collective);
     if (places.empty() || at_ns < places.front().interval->start_ns) {
       into.set_up.push_back(&collective);
       return;
@@ -306,31 +292,12 @@ class Placer {
   std::size_t step_ = 0;
 };
 
-// What is cut: outermost forwards and backwards, optimizers, clearings, uses, no_sync and flags, in
-// the order in which Cutter takes them.
-EventPointers in_cutting_order(const std::vector<Event>& events, const EventPointers& backwards) {
-  EventPointers order = backwards;
-  for (const EventPointers& more :
-       {outermost(events, EventKind::Forward, backwards),
-        outermost(events, EventKind::OptimizerStep, {}), of_kind(events, EventKind::ZeroGrad),
-        of_kind(events, EventKind::GradientUse), of_kind(events, EventKind::NoSyncEnter),
-        of_kind(events, EventKind::NoSyncLeave), of_kind(events, EventKind::Sync)}) {
-    order.insert(order.end(), more.begin(), more.end());
-  }
-  const auto time = [](const Event* event) {
-    return event->kind == EventKind::OptimizerStep ? event->end_ns : event->start_ns;
-  };
-  std::stable_sort(order.begin(), order.end(),
-                   [&](const Event* a, const Event* b) { return time(a) < time(b); });
-  return order;
-}
-
 }  // namespace
 
 Steps cut_into_steps(const std::vector<Event>& events) {
-  const EventPointers backwards = outermost(events, EventKind::Backward, {});
-  Cutter cutter(backwards);
-  for (const Event* event : in_cutting_order(events, backwards)) cutter.see(*event);
+  const CuttingOrder order = cutting_order(events);
+  Cutter cutter(order);
+  for (const Event* event : order.events) cutter.see(*event);
   cutter.finish();
   Steps steps;
   Placer placer(cutter);
@@ -386,6 +353,19 @@ bool has_word(const Event& event, std::string_view word) {
     }
   }
   return false;
+}
+
+std::optional<std::string_view> word_value(const Event& event, std::string_view name) {
+  const std::string_view detail = event.detail;
+  for (std::size_t at = 0; at < detail.size();) {
+    const std::size_t end = std::min(detail.find(' ', at), detail.size());
+    const std::string_view word = detail.substr(at, end - at);
+    if (word.starts_with(name) && word.substr(name.size()).starts_with('=')) {
+      return word.substr(name.size() + 1);
+    }
+    at = end + 1;
+  }
+  return std::nullopt;
 }
 
 }  // namespace gradsync::watch

@@ -6,9 +6,9 @@
 //
 // The rules, and what they assume:
 //   micro-batch    one or more forwards of wrapped models, then one or more runs of autograd that
-//                  accumulate gradients. The next forward with a gradient begins another. Forwards
-//                  inside a backward (checkpointing) or inside another wrapped forward belong to
-//                  it. Of a stage of a pipeline, which runs forwards ahead, see pipelined.h.
+//                  accumulate gradients. The next forward with a gradient begins another. Where
+//                  they run within each other, see nesting.h. Of a stage of a pipeline, which runs
+//                  forwards ahead, see pipelined.h.
 //   unsynchronized a micro-batch of which every model's wrapper was seen to be told so: DDP reads
 //                  its flag in forward, FSDP in backward.
 //   evaluation     forwards known to have no gradient, and those that no backward follows. Others
@@ -22,6 +22,7 @@
 
 #include <cstdint>
 #include <map>
+#include <optional>
 #include <string_view>
 #include <vector>
 
@@ -32,9 +33,10 @@ namespace gradsync::watch {
 
 // Pointers are to the events that it was made of.
 struct MicroBatch {
-  std::vector<const Event*> forwards;     // with a gradient; empty: autograd ran by itself
-  std::vector<const Event*> backwards;    // one at least
-  std::vector<const Event*> in_forward;   // collectives: buffers; under FSDP parameters
+  std::vector<const Event*> forwards;        // with a gradient; empty: autograd ran by itself
+  std::vector<const Event*> inner_forwards;  // of wrapped models within these models, also with one
+  std::vector<const Event*> backwards;       // one at least
+  std::vector<const Event*> in_forward;      // collectives: buffers; under FSDP parameters
   std::vector<const Event*> in_backward;  // collectives: gradients; under FSDP parameters as well
   // Where the no_sync was entered that was open when the first forward, or the first backward,
   // began. null: none was, or nobody saw.
@@ -42,6 +44,7 @@ struct MicroBatch {
   const Event* no_sync_at_backward = nullptr;
   bool is_unsynced = false;   // as above
   bool is_pipelined = false;  // others begin or end between its forward and its backward
+  bool is_replayed = false;   // within another backward, as cached losses do
 };
 
 struct Step {
@@ -61,6 +64,8 @@ struct Step {
   const Event* in_closure = nullptr;
   bool repeats_closure = false;
   bool is_interleaved = false;  // of stages of a pipeline: micro-batches cannot be told apart
+  // A forward that is replayed within the backward of other forwards; null: there is none.
+  const Event* replayed_beside = nullptr;
 };
 
 struct Steps {
@@ -92,5 +97,8 @@ bool is_of_gradients(const Event& flag);
 
 // Returns whether a word stands in the event's `detail`: "no_grad" in "eval no_grad".
 bool has_word(const Event& event, std::string_view word);
+
+// Returns the value of "name=value" there; nothing where there is no such word.
+std::optional<std::string_view> word_value(const Event& event, std::string_view name);
 
 }  // namespace gradsync::watch

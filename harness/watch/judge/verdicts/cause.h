@@ -13,6 +13,7 @@ enum class Cause {
   NoNoSync,
   NoSyncAroundBackward,  // alone: forward decides
   NoSyncOfAnotherModel,
+  NoSyncNotInside,       // it is the outer model's; the one inside synchronizes
   ForwardOutsideNoSync,  // arms the backward that comes next, whichever that is of
   SynchronizesUnderNoSync,
   GradientFlagNotCalled,  // set_requires_gradient_sync(False)
@@ -29,6 +30,7 @@ enum class Cause {
   EarlierSynchronizes,
   NoneHadSynchronized,
   WrappersForwardNeverRan,
+  StepsBeforeReduction,  // an optimizer within backward
   // Replicas of shards:
   AllReduceFlagNotCalled,  // set_requires_all_reduce(False)
   AllReduceFlagOn,
@@ -38,8 +40,18 @@ enum class Cause {
   // Beside another verdict:
   SearchesUnused,
   EachForwardBroadcasts,
+  // Replicas drift:
+  InNoWrapper,
+  AddedBehindWrap,
+  WrapperIgnores,
+  GroupOfOne,
+  DriftsThoughReduced,
+  DriftsThoughExchanged,
+  // Gradients are reduced twice:
+  EqualBefore,
   // Not recognised:
   ModelsTakeTurns,
+  ReplayedBeside,  // within the backward of other forwards
   ProcessesWithoutGroup,
   NcclWithoutSteps,
   RepeatsClosure,

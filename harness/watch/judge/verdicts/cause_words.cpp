@@ -27,6 +27,9 @@ constexpr auto kCauses = std::to_array<CauseWords>({
     {Cause::NoSyncOfAnotherModel, "no_sync_of_another_model",
      "no_sync is entered of another model than the one that runs{at}",
      "enter no_sync of the model that runs"},
+    {Cause::NoSyncNotInside, "no_sync_not_inside",
+     "no_sync of the outer model does not reach the one inside{at}",
+     "enter no_sync of the model inside as well"},
     {Cause::ForwardOutsideNoSync, "forward_outside_no_sync",
      "a forward outside of no_sync arms the backward that comes next{at}",
      "run it under torch.no_grad(), if nothing runs backward from it, or no_sync()"},
@@ -67,6 +70,9 @@ constexpr auto kCauses = std::to_array<CauseWords>({
     {Cause::WrappersForwardNeverRan, "wrappers_forward_never_ran",
      "the model was wrapped{at}, but the wrapper's forward never ran",
      "call the model that is made here, not its module: forward arms backward"},
+    {Cause::StepsBeforeReduction, "steps_before_reduction",
+     "an optimizer steps within backward{at}, before the gradients that it reads are reduced",
+     "step behind backward, or reduce the gradient before the step"},
 
     {Cause::AllReduceFlagNotCalled, "all_reduce_flag_not_called",
      "set_requires_all_reduce(False) was not called",
@@ -90,9 +96,36 @@ constexpr auto kCauses = std::to_array<CauseWords>({
     {Cause::EachForwardBroadcasts, "each_forward_broadcasts",
      "each forward after a synchronized one broadcasts them"},
 
+    {Cause::InNoWrapper, "in_no_wrapper",
+     "no wrapper has it and its gradient is never reduced; {given} steps it",
+     "wrap what has it in DistributedDataParallel, or all-reduce its gradient before this "
+     "optimizer "
+     "steps"},
+    {Cause::AddedBehindWrap, "added_behind_wrap",
+     "the model was wrapped{at}, before this was added or unfrozen: the wrapper's list of "
+     "parameters is made when it wraps; {given} steps it",
+     "wrap the model once all that it is to train is there and requires a gradient"},
+    {Cause::WrapperIgnores, "wrapper_ignores",
+     "the wrapper was told to ignore it{at}, and its gradient is never reduced; {given} steps it",
+     "let the wrapper have it, or all-reduce its gradient before the optimizer steps"},
+    {Cause::GroupOfOne, "group_of_one",
+     "each rank trains by itself: the wrapper reduces in a group of this rank alone{at}",
+     "wrap it over a group of all ranks that hold the same parameters"},
+    {Cause::DriftsThoughReduced, "drifts_though_reduced",
+     "the wrapper has it{at}, but {given} steps it by something else than what the wrapper "
+     "reduces"},
+    {Cause::DriftsThoughExchanged, "drifts_though_exchanged",
+     "the job exchanges it or its gradient by hand, and yet ranks have other values behind it"},
+    {Cause::EqualBefore, "equal_before",
+     "ranks all have the same gradients when this {given} begins{at}: the wrapper has reduced them",
+     "drop it, and what divides its result"},
+
     {Cause::ModelsTakeTurns, "models_take_turns",
      "forwards and backwards of several models take turns, as those of a pipeline's stages do: "
      "which model a backward is of is not known"},
+    {Cause::ReplayedBeside, "replayed_beside",
+     "a forward and its backward run within the backward of another forward{at}: how often each "
+     "model synchronizes is not known"},
     {Cause::ProcessesWithoutGroup, "processes_without_group",
      "it has no process group of torch's c10d, and is one of several processes for all that "
      "({given}): what they exchange passes by the watcher"},

@@ -20,6 +20,14 @@ const Event* foreign_no_sync(const MicroBatch& micro_batch) {
   return micro_batch.is_unsynced ? nullptr : micro_batch.no_sync_at_forward;
 }
 
+// A forward that was not told to keep still, within one that was.
+const Event* inner_not_told(const MicroBatch& micro_batch) {
+  const auto is_told = [](const Event* forward) { return has_word(*forward, "no_sync"); };
+  if (!std::ranges::all_of(micro_batch.forwards, is_told)) return nullptr;
+  const auto found = std::ranges::find_if_not(micro_batch.inner_forwards, is_told);
+  return found == micro_batch.inner_forwards.end() ? nullptr : *found;
+}
+
 // A forward before one under no_sync, of the same model, and outside of it: DDP's forward arms the
 // backward that comes next, whichever that is of.
 const Event* arming_forward(const MicroBatch& micro_batch) {
@@ -49,6 +57,11 @@ void explain_excess(Verdict& verdict, const RankEvents& rank, const StepCounts& 
   for (const MicroBatch* micro_batch : example.excess_micro_batches) {
     if (const Event* arming = arming_forward(*micro_batch)) {
       return explain(verdict, Cause::ForwardOutsideNoSync, {.at = arming});
+    }
+    if (const Event* inner = inner_not_told(*micro_batch)) {
+      say_inside(verdict, *inner);
+      const Event* no_sync = micro_batch->no_sync_at_forward;
+      return explain(verdict, Cause::NoSyncNotInside, {.at = no_sync != nullptr ? no_sync : inner});
     }
     if (const Event* misplaced = misplaced_no_sync(*micro_batch)) {
       return explain(verdict, Cause::NoSyncAroundBackward, {.at = misplaced});
@@ -91,7 +104,8 @@ Verdict judge_excess(const RankEvents& rank, const UsualStep& usual) {
   if (example.has_shards) return judge_fsdp(usual);
   const VerdictNumbers numbers{.micro_batches = usual.micro_batches,
                                .synchronized = usual.synchronized,
-                               .models_are_known = example.models_are_known};
+                               .models_are_known = example.models_are_known,
+                               .are_replayed = example.excess_micro_batches.front()->is_replayed};
   if (!example.models_are_known && rank.is_of_others()) {
     return not_in_file(Cause::OneModelNotTold, {}, numbers);
   }

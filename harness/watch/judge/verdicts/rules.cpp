@@ -134,6 +134,15 @@ Found models_take_turns(const Seen& seen) {
   return take_turns ? Found(not_recognised(Cause::ModelsTakeTurns)) : std::nullopt;
 }
 
+Found replayed_beside(const Seen& seen) {
+  const Event* forward = seen.usual->example->step->replayed_beside;
+  const bool are_replayed = forward != nullptr && most(seen.usual->all, [](const StepCounts* step) {
+                              return step->step->replayed_beside != nullptr;
+                            });
+  return are_replayed ? Found(not_recognised(Cause::ReplayedBeside, {.at = forward}))
+                      : std::nullopt;
+}
+
 Found left_behind(const Seen& seen) {
   const StepCounts& example = *seen.usual->example;
   const bool is_left =
@@ -141,6 +150,18 @@ Found left_behind(const Seen& seen) {
       most(seen.usual->all, [](const StepCounts* step) { return step->left_behind != nullptr; });
   return is_left ? Found(not_recognised(Cause::LeftBehind, {.at = example.left_behind}))
                  : std::nullopt;
+}
+
+Found steps_before_reduction(const Seen& seen) {
+  const Event* optimizer = seen.usual->example->steps_too_soon;
+  const bool step_too_soon =
+      optimizer != nullptr &&
+      most(seen.usual->all, [](const StepCounts* step) { return step->steps_too_soon != nullptr; });
+  if (!step_too_soon || has_event(seen.rank, EventKind::CommHook)) return std::nullopt;
+  Verdict verdict = told(VerdictKind::Never);
+  explain(verdict, Cause::StepsBeforeReduction, {.at = optimizer});
+  verdict.fails = true;
+  return verdict;
 }
 
 Found never(const Seen& seen) {
@@ -182,7 +203,9 @@ constexpr std::array kRules{one_of_several_processes,
                             unwrapped,
                             no_collective,
                             models_take_turns,
+                            replayed_beside,
                             left_behind,
+                            steps_before_reduction,
                             never,
                             too_early,
                             too_often,

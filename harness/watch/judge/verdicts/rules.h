@@ -9,7 +9,9 @@
 //   unwrapped                  no step ran forward of a wrapped model
 //   no collective              not even those that wrap a model
 //   models take turns          as a pipeline's stages do
+//   replayed beside            forwards and backwards run within the backward of others
 //   left behind                a backward comes behind the one that synchronized
+//   steps before reduction     an optimizer within backward
 //   never                      no step synchronizes
 //   too early                  the last micro-batches do not
 //   too often                  more micro-batches than one

@@ -44,6 +44,9 @@ void explain(Verdict& verdict, Cause cause, const Grounds& grounds = {});
 
 // Returns the verdict with the sentence for its numbers.
 Verdict told(VerdictKind kind, const VerdictNumbers& numbers = {});
+// Has the verdict say that it is on the model of this InnerForward.
+void say_inside(Verdict& verdict, const Event& forward);
+
 Verdict not_recognised(Cause cause, const Grounds& grounds = {});
 Verdict no_torch();
 Verdict not_in_file(Cause cause, const Grounds& grounds = {}, const VerdictNumbers& numbers = {});

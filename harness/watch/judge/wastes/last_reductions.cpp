@@ -121,11 +121,9 @@ std::optional<LastReductions> last_reductions(const RankEvents& rank, const Step
 }
 
 std::optional<std::int64_t> option_of(const Event& wrap, const std::string& name) {
-  const std::size_t at = (" " + wrap.detail).find(" " + name + "=");
-  if (at == std::string::npos) return std::nullopt;
-  const char* const begin = wrap.detail.data() + at + name.size() + 1;
+  const std::string_view text = word_value(wrap, name).value_or("");
   std::int64_t value = 0;
-  const auto read = std::from_chars(begin, wrap.detail.data() + wrap.detail.size(), value);
+  const auto read = std::from_chars(text.data(), text.data() + text.size(), value);
   if (read.ec != std::errc()) return std::nullopt;
   return value;
 }

@@ -2,8 +2,10 @@
 nothing that goes wrong in it reaches the job.
 
 Covers: gradsync_watch_account.py, gradsync_watch_account_file.py, gradsync_watch_between.py,
-gradsync_watch_calls.py, gradsync_watch_hook.py, gradsync_watch_models.py,
-gradsync_watch_recording.py, gradsync_watch_sketch.py, gradsync_watch_writer.py, sitecustomize.py.
+gradsync_watch_calls.py, gradsync_watch_exchanges.py, gradsync_watch_hash.py,
+gradsync_watch_hook.py, gradsync_watch_models.py, gradsync_watch_owners.py,
+gradsync_watch_recording.py, gradsync_watch_replicas.py, gradsync_watch_sketch.py,
+gradsync_watch_writer.py, sitecustomize.py.
 """
 
 import functools
@@ -299,6 +301,85 @@ class EventsTest(unittest.TestCase):
                     if enter["end_ns"] <= b["start_ns"] and b["end_ns"] <= leave["start_ns"]
                 ]
                 self.assertEqual(len(inside), 1)
+
+
+# A wrapper within a wrapper; a loss that replays a forward within its backward; and an optimizer
+# that steps there.
+WITHIN = """
+import torch
+from torch.nn.parallel import DistributedDataParallel
+torch.distributed.init_process_group("gloo")
+
+class Outer(torch.nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.table = DistributedDataParallel(torch.nn.Linear(2, 2))
+        self.over = torch.nn.Linear(2, 1)
+
+    def forward(self, inputs):
+        return self.over(self.table(inputs))
+
+outer = Outer()
+DistributedDataParallel._set_params_and_buffers_to_ignore_for_model(
+    outer, ["table.module.weight", "table.module.bias"]
+)
+model = DistributedDataParallel(outer)
+with model.no_sync():
+    model(torch.ones(1, 2)).sum().backward()
+inner = outer.table
+optimizer = torch.optim.SGD(inner.parameters(), lr=0.1)
+
+def replay(_):
+    with torch.enable_grad():
+        inner(torch.ones(1, 2)).sum().backward()
+    optimizer.step()
+
+leaf = torch.ones(1, requires_grad=True)
+leaf.register_hook(replay)
+leaf.sum().backward()
+optimizer.step()
+leaf.grad.norm()
+inner(torch.ones(1, 2)).sum().backward()
+"""
+
+
+class WithinTest(unittest.TestCase):
+    """What runs within a forward or a backward."""
+
+    @classmethod
+    def setUpClass(cls):
+        place = {"MASTER_ADDR": "127.0.0.1", "MASTER_PORT": str(free_port())}
+        place |= {"RANK": "0", "WORLD_SIZE": "1"}
+        with tempfile.TemporaryDirectory(prefix="gradsync_test_") as folder:
+            done = run_forked(WITHIN, env=environment(folder, **place))
+            assert done.returncode == 0, done.stderr
+            [cls.lines] = events_of(folder).values()
+        cls.inner, cls.outer = (wrap["object"] for wrap in of_kind(cls.lines, "wrap"))
+
+    def test_an_inner_models_forward_says_how_the_outer_one_calls_it(self):
+        [inner] = of_kind(self.lines, "inner_forward")
+        self.assertEqual((inner["object"], inner["detail"]), (self.inner, "inside=table"))
+        forwards = [line["object"] for line in of_kind(self.lines, "forward")]
+        self.assertEqual(forwards, [self.outer, self.inner, self.inner])
+
+    def test_a_wrapper_has_the_gradients_that_it_reduces(self):
+        sizes = [wrap["bytes"] for wrap in of_kind(self.lines, "wrap")]
+        self.assertEqual(sizes, [4 * (4 + 2), 4 * (2 + 1)])
+
+    def test_a_backward_within_one_is_told_where_a_forward_ran_before_it(self):
+        whole, replayed, around, last = sorted(
+            of_kind(self.lines, "backward"), key=lambda line: line["end_ns"]
+        )
+        self.assertLess(whole["end_ns"], around["start_ns"])
+        self.assertLess(around["start_ns"], replayed["start_ns"])
+        self.assertLess(around["end_ns"], last["start_ns"])
+
+    def test_an_optimizer_within_backward_says_of_which_models_it_is(self):
+        steps = [step.get("detail", "") for step in of_kind(self.lines, "optimizer_step")]
+        self.assertEqual(steps, [f"of={self.inner}", ""])
+
+    def test_a_gradient_of_no_parameter_may_be_read(self):
+        self.assertEqual(of_kind(self.lines, "gradient_use"), [])
 
 
 class GradientUseTest(unittest.TestCase):

@@ -1,6 +1,6 @@
 // Steps of other kinds than the usual one, and what an account is told of them.
 //
-// Covers: seen_beside.cpp, step_kinds.cpp.
+// Covers: seen_beside.cpp.
 #include "harness/watch/judge/step_kinds.h"
 
 #include <gtest/gtest.h>

@@ -77,18 +77,18 @@ TEST(HookEvents, AreOfAllKindsAndByTime) {
   int at_ns = 100;
   for (const char* kind :
        {"forward", "backward", "optimizer_step", "no_sync_enter", "no_sync_leave", "wrap", "sync",
-        "zero_grad", "gradient_use", "comm_hook", "call"}) {
+        "zero_grad", "gradient_use", "comm_hook", "call", "inner_forward"}) {
     text +=
         "{\"kind\":\"" + std::string(kind) + "\",\"start_ns\":" + std::to_string(at_ns--) + "}\n";
   }
   const RankEvents read = parse_hook_events(text, "hook-42.jsonl");
   std::vector<EventKind> kinds;
   for (const Event& each : read.events) kinds.push_back(each.kind);
-  EXPECT_THAT(
-      kinds,
-      ElementsAre(EventKind::Call, EventKind::CommHook, EventKind::GradientUse, EventKind::ZeroGrad,
-                  EventKind::Sync, EventKind::Wrap, EventKind::NoSyncLeave, EventKind::NoSyncEnter,
-                  EventKind::OptimizerStep, EventKind::Backward, EventKind::Forward));
+  EXPECT_THAT(kinds,
+              ElementsAre(EventKind::InnerForward, EventKind::Call, EventKind::CommHook,
+                          EventKind::GradientUse, EventKind::ZeroGrad, EventKind::Sync,
+                          EventKind::Wrap, EventKind::NoSyncLeave, EventKind::NoSyncEnter,
+                          EventKind::OptimizerStep, EventKind::Backward, EventKind::Forward));
 }
 
 TEST(HookEvents, GroupsAreJoinedFromSeveralLines) {
@@ -214,6 +214,21 @@ TEST(MergeHook, OfABackwardTheHooksTimesCount) {
   EXPECT_EQ(native.events[1].start_ns, 100);
   EXPECT_EQ(native.events[1].end_ns, 200);
   EXPECT_EQ(native.events[1].detail, "8") << "gradients, which the library alone counts";
+}
+
+TEST(MergeHook, ABackwardWithinAnotherHasItsOwnGradients) {
+  RankEvents native;
+  native.events = {event(EventKind::Backward, 110, 190), event(EventKind::Backward, 135, 145)};
+  native.events[0].detail = "1";
+  native.events[1].detail = "4";
+  RankEvents hook;
+  hook.events = {event(EventKind::Backward, 100, 200), event(EventKind::Backward, 130, 150)};
+  merge(native, hook);
+  ASSERT_THAT(native.events, SizeIs(2));
+  EXPECT_EQ(native.events[0].end_ns, 200);
+  EXPECT_EQ(native.events[0].detail, "1");
+  EXPECT_EQ(native.events[1].end_ns, 150);
+  EXPECT_EQ(native.events[1].detail, "4");
 }
 
 TEST(MergeHook, ABackwardOfTheHooksAccumulatesThoughTheLibrarySawNoGradientAccumulated) {
