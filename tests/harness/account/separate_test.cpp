@@ -68,6 +68,11 @@ TEST(Separate, RanksThatMayTrainApartAccuseNobody) {
       if (record.step == kSteps - 1 && process.rank == 1) record.value[5] -= 0.1;
     }
   });
+  const Records averaged_between = changed([](AccountRecords& process) {
+    for (ParameterRecord& record : process.parameters) {
+      if (record.step == 2 && process.rank == 1) record.value[5] -= 0.1;
+    }
+  });
   const Records synchronized_in_its_step = changed([](AccountRecords& process) {
     for (ParameterRecord& record : process.parameters) {
       if (record.step > 0 && process.rank == 1) record.value[5] -= 0.1;
@@ -89,7 +94,7 @@ TEST(Separate, RanksThatMayTrainApartAccuseNobody) {
     std::erase_if(process.parameters,
                   [](const ParameterRecord& record) { return record.step > 0; });
   });
-  for (const Records& records : {without_a_wrapper, with_a_hook, averaged_at_last,
+  for (const Records& records : {without_a_wrapper, with_a_hook, averaged_at_last, averaged_between,
                                  synchronized_in_its_step, of_zeros, of_ones, once}) {
     EXPECT_EQ(verdict_on(records).kind, AccountKind::Separate);
     EXPECT_FALSE(verdict_on(records).is_off);
