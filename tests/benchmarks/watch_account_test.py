@@ -28,7 +28,16 @@ STRANGERS = jobs_in(WATCHED_JOBS / "strangers")
 STARTED_OTHERWISE = ("by_mpi",)
 WITHOUT_AN_ACCOUNT = ("lbfgs",)  # no step of theirs can be recorded
 # Ranks keep the last micro-batches to themselves, or all, or no gradient reaches the optimizer.
-OF_WRONG_GRADIENTS = ("first_alone", "all_quiet", "mirrored", "hsdp_never", "replicate_never")
+OF_WRONG_GRADIENTS = (
+    "all_quiet",
+    "epoch_end",
+    "first_alone",
+    "hsdp_never",
+    "mirrored",
+    "one_f_one_b_never",
+    "replicate_never",
+    "varying_by_number",
+)
 # What runs with every change.
 FAST = (
     "doubled_in_every_micro_batch",

@@ -40,9 +40,9 @@ bool has_activations(const Step& step) {
 }
 
 // The most that it may be, where a size is not known.
-std::int64_t bytes_between(const Step& step) {
+std::int64_t bytes_of(const EventPointers& collectives) {
   std::int64_t sum = 0;
-  for (const Event* collective : step.outside) {
+  for (const Event* collective : collectives) {
     if (collective->is_apart) continue;
     if (collective->bytes < 0) return std::numeric_limits<std::int64_t>::max();
     sum += collective->bytes;
@@ -63,10 +63,12 @@ account::SeenBeside seen_beside(const std::vector<RankEvents>& processes,
     if (kind.cleared > 0) beside.cleared[kind.cleared] += static_cast<std::size_t>(kind.steps);
   }
   for (const RankEvents* process : training_processes(processes)) {
-    const std::vector<Step> steps = cut_into_steps(process->events).steps;
+    const Steps all = cut_into_steps(process->events);
+    const std::vector<Step>& steps = all.steps;
     beside.has_activations |= 2 * std::ranges::count_if(steps, has_activations) > std::ssize(steps);
+    beside.between_bytes = std::max(beside.between_bytes, bytes_of(all.closing));
     for (const Step& step : steps) {
-      beside.between_bytes = std::max(beside.between_bytes, bytes_between(step));
+      beside.between_bytes = std::max(beside.between_bytes, bytes_of(step.outside));
     }
   }
   return beside;

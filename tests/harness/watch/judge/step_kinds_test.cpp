@@ -115,6 +115,8 @@ TEST(SeenBeside, BuffersAreNoActivations) {
   });
   EXPECT_FALSE(beside(job).has_activations);
   EXPECT_EQ(beside(job).between_bytes, 40);
+  job.computes(50).collective("all_reduce", 400);  // when all is done
+  EXPECT_EQ(beside(job).between_bytes, 400);
 }
 
 }  // namespace
