@@ -203,7 +203,12 @@ def two_backwards_of_one_forward(is_fixed):
 
 @job(
     not_recognised(
-        "reduces_alone", 1, also=("replicas_drift",), drift={"0": 2, "2": 2}, reductions=1
+        "reduces_alone",
+        1,
+        also=("replicas_drift",),
+        drift={"0": 2, "2": 2},
+        reductions=1,
+        fails_by_account=True,
     ),
     fixed=once(1, reductions=1),
 )
