@@ -89,6 +89,9 @@ AccountVerdict dropped(const StepAccount& account, const WeightWords& words,
   const std::vector<std::size_t> lost = words.lost();
   AccountVerdict verdict{AccountKind::Dropped, sentence, used, !account.is_used};
   if (!lost.empty() && lost.back() + 1 == lost.size()) verdict.lost = static_cast<int>(lost.size());
+  if (used.empty() && cleared_text(account.calls, verdict.lost).empty()) {
+    verdict.why = clipping_text(account);
+  }
   if (verdict.is_off && ran_elsewhere(account, lost)) {
     verdict.is_off = false;
     verdict.why =

@@ -120,10 +120,12 @@ class Certainty {
 
 // What all of a step weigh beside what those of the usual one do; "" where it is the same, or
 // clipping made it so.
-std::string factor_beside(const StepAccount& step, const StepAccount& usual) {
-  if (step.groups.empty() || usual.groups.empty() || step.clippings > 0) return "";
+std::string factor_beside(const StepAccount& step, const JudgedStep& usual_step) {
+  const StepAccount& usual = usual_step.account;
+  if (step.groups.empty() || step.clippings > 0) return "";
   const double factor = factor_of(step, step.groups[0]);
-  const double ratio = factor / factor_of(usual, usual.groups[0]);
+  const double ratio =
+      is_good(usual_step.kind()) ? factor / factor_of(usual, usual.groups[0]) : factor;
   const auto is_near = [](double a, double b) { return std::abs(a - b) <= kSameFactor * b; };
   if (is_near(ratio, 1)) return "";
   if (is_near(ratio * step.micro_batches, usual.micro_batches)) {
@@ -132,17 +134,20 @@ std::string factor_beside(const StepAccount& step, const StepAccount& usual) {
   return fmt::format(", {:.4g} x what the loss says", factor);
 }
 
-AccountVerdict on_others(const JudgedSteps& alike, const StepAccount& usual, int steps) {
+AccountVerdict on_others(const JudgedSteps& alike, const JudgedStep& usual, int steps) {
   const JudgedStep& first = *alike.front();
   AccountVerdict verdict = first.verdicts.front();
   verdict.steps = static_cast<int>(alike.size());
   const bool says_how_many = verdict.kind == AccountKind::Dropped;
   const int micro_batches = first.account.micro_batches;
   std::string sentence = verdict.sentence;
+  if (verdict.why.empty() && verdict.lost >= usual.account.micro_batches) {
+    verdict.why = "these are as many as a step has: the job may skip it on purpose";
+  }
   if (is_good(verdict.kind)) sentence += factor_beside(first.account, usual);
   verdict.sentence = in_steps_text(
       verdict.steps, steps,
-      says_how_many || micro_batches == usual.micro_batches ? 0 : micro_batches, sentence);
+      says_how_many || micro_batches == usual.account.micro_batches ? 0 : micro_batches, sentence);
   return verdict;
 }
 
@@ -174,7 +179,7 @@ std::vector<AccountVerdict> on_other_kinds(const std::vector<JudgedSteps>& kinds
       if (!is_like_usual) good.push_back(&kinds[i]);
       continue;
     }
-    AccountVerdict verdict = on_others(kinds[i], usual.account, steps);
+    AccountVerdict verdict = on_others(kinds[i], usual, steps);
     const bool is_certainly_off = is_certain(kinds[i]);
     verdict.is_off = is_certainly_off || (verdict.is_off && are_mostly_off);
     verdicts.push_back(std::move(verdict));
@@ -183,7 +188,7 @@ std::vector<AccountVerdict> on_other_kinds(const std::vector<JudgedSteps>& kinds
     verdicts.push_back(on_many_good(good, steps));
   } else {
     for (const JudgedSteps* alike : good) {
-      verdicts.push_back(on_others(*alike, usual.account, steps));
+      verdicts.push_back(on_others(*alike, usual, steps));
     }
   }
   return verdicts;

@@ -24,13 +24,20 @@ int micro_batches_before(const Step& step, const Event& clearing) {
   }));
 }
 
+// fully_shard keeps whole gradients that it has not reduced to itself: nothing clears them.
+bool is_kept(const MicroBatch& micro_batch) {
+  return micro_batch.is_unsynced && is_of_fsdp(micro_batch);
+}
+
 // The last call between its micro-batches that cleared gradients that nothing had read; null: there
 // is none.
 const Event* unread_clearing(const Step& step, const std::vector<Event>& events) {
   const auto last =
       std::find_if(step.clearings.rbegin(), step.clearings.rend(),
                    [](const Event* clearing) { return clearing->kind == EventKind::ZeroGrad; });
-  if (last == step.clearings.rend()) return nullptr;
+  if (last == step.clearings.rend() || std::ranges::any_of(step.micro_batches, is_kept)) {
+    return nullptr;
+  }
   const std::int64_t begin_ns = step.micro_batches.front().backwards.front()->start_ns;
   const bool is_read = std::ranges::any_of(events, [&](const Event& event) {
     return event.kind == EventKind::GradientUse && is_between(event, begin_ns, (*last)->start_ns);

@@ -64,7 +64,8 @@ constexpr auto fields_of(const TrackedOptimizer*) {
 constexpr auto fields_of(const HashLook*) {
   return std::tuple{field("step", &HashLook::step).at_least(0),
                     field("is_last", &HashLook::is_last), field("values", &HashLook::values),
-                    field("samples", &HashLook::samples)};
+                    field("samples", &HashLook::samples),
+                    field("took_s", &HashLook::took_s).at_least(0)};
 }
 
 namespace {

@@ -10,7 +10,7 @@
 //       "is_whole": true, "is_constant": false, "owner": "none", "model": 0, "group": ""}]}
 //   {"kind": "hashes", "object": 1, "step": 2,            before its third step; equal where all
 //    "is_last": false, "values": {"4": "3294294100"},     bits are
-//    "samples": {"4": [0.1, 0.2, 0.3, 0.4]}}
+//    "samples": {"4": [0.1, 0.2, 0.3, 0.4]}, "took_s": 0.001}
 //   {"kind": "exchange", "name": "all_reduce",            by hand, in one of the first steps:
 //    "what": "gradient", "step": 1, "calls": 1,           what the calls of one line moved, and a
 //    "bytes": 1280, "value": "771", "group": "", "members":              hash of all of it before
@@ -52,6 +52,7 @@ struct HashLook {
   bool is_last = false;   // when the process ended, with parameters as the last step left them
   std::map<std::string, std::string> values;           // by index
   std::map<std::string, std::vector<double>> samples;  // of some: a few of its numbers
+  double took_s = 0;                                   // of its thread
 };
 
 struct TrackedOptimizer {

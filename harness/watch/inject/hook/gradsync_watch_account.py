@@ -238,15 +238,15 @@ class Account:
             length=sum(piece.numel() for piece, _ in values),
             gradient=listed(gradient),
             value=listed(value),
-            contributions=[
-                {
-                    "micro_batch": micro_batch,
-                    "is_older": round_ != self.round,
-                    "sketch": listed(sketch),
-                }
-                for (round_, micro_batch), sketch in sketches.in_order()
-            ],
+            contributions=list(self.contributions(sketches)),
         )
+
+    def contributions(self, sketches):
+        """Older ones are numbered over all their rounds."""
+        for number, ((round_, micro_batch), sketch) in enumerate(sketches.in_order()):
+            is_older = round_ != self.round
+            place = number if is_older else micro_batch
+            yield {"micro_batch": place, "is_older": is_older, "sketch": listed(sketch)}
 
     def stop(self, reason):
         if self.is_on:

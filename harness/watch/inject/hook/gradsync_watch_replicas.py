@@ -80,8 +80,9 @@ class Replicas:
             if tracked.steps >= tracked.next_look:
                 tracked.next_look = max(2 * tracked.steps, tracked.steps + 1)
             if tracked.steps < FIRST_LOOKS or self.is_cheap():
+                start = time.thread_time()
                 self.add_new(optimizer, tracked)
-                self.look(tracked)
+                self.look(tracked, start)
 
     def after_step(self, optimizer):
         tracked = self.tracked(optimizer)
@@ -106,8 +107,8 @@ class Replicas:
         share = SHARE * (now - (self.began or now))
         return self.spent * (1 + 1 / FIRST_LOOKS) < max(share, NOTHING_S)
 
-    def look(self, tracked, is_last=False):
-        start = time.thread_time()  # of other threads and processes none is spent here
+    def look(self, tracked, start, is_last=False):
+        hashing = time.thread_time()  # of other threads and processes none is spent here
         self.began = self.began or time.monotonic()
         values, samples = {}, {}
         for index, reference in tracked.whole:
@@ -124,8 +125,9 @@ class Replicas:
             is_last=is_last,
             values=values,
             samples=samples,
+            took_s=time.thread_time() - start,
         )
-        self.spent += time.thread_time() - start
+        self.spent += time.thread_time() - hashing
 
     def add_new(self, optimizer, tracked):
         things = parameters_of(optimizer)
@@ -192,7 +194,7 @@ class Replicas:
             return
         tracked.is_ended = True
         if tracked.whole and tracked.steps > 0 and tracked.is_as_left() and is_idle(tracked):
-            self.look(tracked, is_last=True)
+            self.look(tracked, time.thread_time(), is_last=True)
 
 
 def is_idle(tracked):
@@ -244,3 +246,13 @@ def forget():
     """In the child of a fork, which trains nothing of its parent's."""
     global replicas
     replicas = Replicas()
+
+
+def begin_again():
+    """In a new file, in which nothing is known yet."""
+    global replicas
+    places = replicas.places
+    replicas = Replicas()
+    replicas.places = places
+    for optimizer in list(places):
+        replicas.tracked(optimizer)

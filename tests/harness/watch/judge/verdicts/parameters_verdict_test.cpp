@@ -1,3 +1,4 @@
+// Covers: replicas.cpp.
 #include "harness/watch/judge/verdicts/parameters_verdict.h"
 
 #include <gmock/gmock.h>
@@ -128,7 +129,8 @@ class TrackedJob {
     for (HashLook& look : optimizer.looks) {
       if (look.step == step) return look;
     }
-    optimizer.looks.push_back({.step = step, .is_last = false, .values = {}, .samples = {}});
+    optimizer.looks.push_back(
+        {.step = step, .is_last = false, .values = {}, .samples = {}, .took_s = 0});
     return optimizer.looks.back();
   }
 
