@@ -16,7 +16,7 @@
 #include "harness/watch/hold/watched_job.h"
 #include "harness/watch/inject/environment.h"
 #include "harness/watch/inject/job_torch.h"
-#include "harness/watch/judge/exchanges.h"
+#include "harness/watch/judge/seen_beside.h"
 #include "harness/watch/judge/watched.h"
 #include "harness/watch/read/account_file.h"
 #include "harness/watch/read/read_events.h"
@@ -173,7 +173,8 @@ class Watcher {
       return tell_nothing(fmt::format("nothing was seen of the job: {}", nothing));
     }
     watch::Watched watched = watch::summarize(seen.ranks);
-    watched.account = watch::account_in({folder_->path()}, watch::exchanges_of(seen.ranks));
+    watched.account =
+        watch::account_in({folder_->path()}, watch::seen_beside(seen.ranks, watched.kinds));
     if (options_.account && !watched.account) {
       log::warn("no account: no step of the job's optimizers could be recorded");
     }

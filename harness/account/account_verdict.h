@@ -2,11 +2,13 @@
 // accused on a guess. Off is what has no innocent reason: a contribution that nobody used and that
 // counts for nothing, or that counts more than its like, unless it has as many more tokens; shards
 // of one gradient with other factors; ranks that train one model and read their own gradients
-// alone. Told and not accused are a common factor (clipping; a sum where others average), gradients
+// alone. Told and not accused are a common factor (clipping; a sum where beside average), gradients
 // that are no sum (noise, compression), and what was read, or used to change parameters, before it
 // was cleared.
 #pragma once
 
+#include <cstdint>
+#include <map>
 #include <optional>
 #include <string>
 #include <vector>
@@ -19,7 +21,7 @@ enum class AccountKind {
   Equal,         // all weigh the same: good
   Dropped,       // micro-batches weigh 0
   RankLost,      // all of a rank's do
-  Unequal,       // some weigh more than others
+  Unequal,       // some weigh more than beside
   ByTokens,      // as they have tokens
   GroupsDiffer,  // some parameters' gradients have another factor than the rest
   Separate,      // ranks read different gradients
@@ -39,11 +41,13 @@ struct AccountVerdict {
   std::string why;       // "" where there is nothing to add
   bool is_off = false;
   int steps = 0;  // that were accounted and have it
-  int lost = 0;   // of a step's micro-batches the first so many weigh 0, and no others
+  int lost = 0;   // of a step's micro-batches the first so many weigh 0, and no beside
 };
 
-// What ranks exchange beside gradients.
-struct OtherExchanges {
+// What was seen of all steps of a job, beside its gradients.
+struct SeenBeside {
+  // Steps that cleared gradients of their first micro-batches unread, by how many these were.
+  std::map<int, std::size_t> cleared;
   bool has_activations = false;    // of a model that is divided over ranks
   std::int64_t between_bytes = 0;  // the most in a step, in neither forward nor backward
 };
@@ -69,8 +73,7 @@ struct GradientAccount {
 // Returns it: the step that is shown is the first of those with the commonest verdict. Steps of
 // other kinds have a verdict for each kind, the commonest first. It is off where more than half of
 // the steps are, or a kind of steps is that cannot be meant (job_account.cpp).
-GradientAccount account_of(const std::vector<AccountRecords>& ranks,
-                           const OtherExchanges& others = {});
+GradientAccount account_of(const std::vector<AccountRecords>& ranks, const SeenBeside& beside = {});
 
 bool is_off(const GradientAccount& account);
 

@@ -8,7 +8,6 @@
 // clears on purpose that skips a step.
 #include <algorithm>
 #include <map>
-#include <set>
 #include <utility>
 
 #include <fmt/format.h>
@@ -74,32 +73,35 @@ bool ran_as_the_rest(const StepAccount& step, int lost) {
 
 class Certainty {
  public:
-  Certainty(const std::vector<JudgedStep>& steps, int usual_micro_batches,
-            const OtherExchanges& others)
-      : usual_micro_batches_(usual_micro_batches) {
+  Certainty(const std::vector<JudgedStep>& steps, int usual_micro_batches, const SeenBeside& beside)
+      : usual_micro_batches_(usual_micro_batches), cleared_(beside.cleared) {
     std::vector<const StepAccount*> separate;
+    std::map<int, std::size_t> accounted;
     for (const JudgedStep& step : steps) {
-      if (step.kind() == AccountKind::Dropped) lost_.insert(step.verdicts.front().lost);
+      if (step.kind() == AccountKind::Dropped) ++accounted[step.verdicts.front().lost];
       if (step.kind() == AccountKind::Separate || !separate.empty()) {
         separate.push_back(&step.account);
       }
     }
-    are_apart_ = !separate.empty() && are_apart_for_good(separate, others);
+    for (const auto& [lost, count] : accounted) {
+      cleared_[lost] = std::max(cleared_[lost], count);
+    }
+    are_apart_ = !separate.empty() && are_apart_for_good(separate, beside);
   }
 
   // Whether steps of this kind are off however common they are.
   bool operator()(const JudgedSteps& alike) const {
-    if (alike.size() < kSeveral) return false;
     const AccountVerdict& verdict = alike.front()->verdicts.front();
+    const bool are_several = alike.size() >= kSeveral;
     switch (verdict.kind) {
       case AccountKind::ShardsApart:
-        return verdict.is_off;
+        return are_several && verdict.is_off;
       case AccountKind::Separate:
-        return are_apart_;
+        return are_several && are_apart_;
       case AccountKind::Dropped:
-        return lost_.size() == 1 && std::ranges::all_of(alike, [&](const JudgedStep* step) {
-                 return is_dropped_window(*step);
-               });
+        return cleared_.size() == 1 && cleared_.begin()->second >= kSeveral &&
+               std::ranges::all_of(
+                   alike, [&](const JudgedStep* step) { return is_dropped_window(*step); });
       default:
         return false;
     }
@@ -114,7 +116,7 @@ class Certainty {
   }
 
   int usual_micro_batches_;
-  std::set<int> lost_;  // micro-batches of steps that drop some
+  std::map<int, std::size_t> cleared_;  // steps that drop micro-batches, by how many
   bool are_apart_ = false;
 };
 
@@ -196,7 +198,7 @@ std::vector<AccountVerdict> on_other_kinds(const std::vector<JudgedSteps>& kinds
 
 }  // namespace
 
-GradientAccount account_of(const std::vector<AccountRecords>& ranks, const OtherExchanges& others) {
+GradientAccount account_of(const std::vector<AccountRecords>& ranks, const SeenBeside& beside) {
   GradientAccount account;
   for (const AccountRecords& process : ranks) {
     account.faults.insert(account.faults.end(), process.faults.begin(), process.faults.end());
@@ -216,7 +218,7 @@ GradientAccount account_of(const std::vector<AccountRecords>& ranks, const Other
   const std::vector<JudgedSteps> kinds = kinds_of(steps);
   const JudgedStep& usual = *kinds.front().front();
   const bool are_mostly_off = 2 * off > steps.size();
-  const Certainty is_certain(steps, usual.account.micro_batches, others);
+  const Certainty is_certain(steps, usual.account.micro_batches, beside);
   account.shown = usual.account;
   account.alike = static_cast<int>(kinds.front().size());
   account.verdicts = usual.verdicts;

@@ -65,7 +65,7 @@ std::int64_t elements_of(const Groups& parts) {
 // Whether each rank reads its own alone, and it is one model that they train: beside parameters
 // that the same ranks average, or all that there are. Parameters that are alike because each is one
 // number throughout may be of different models.
-bool read_own_of_one_model(const StepAccount& first, const OtherExchanges& others) {
+bool read_own_of_one_model(const StepAccount& first, const SeenBeside& beside) {
   const Groups parts = separate_groups(first);
   const bool is_each_alone =
       std::ranges::all_of(parts, [](const WeightGroup* part) { return part->readers.size() == 1; });
@@ -78,13 +78,17 @@ bool read_own_of_one_model(const StepAccount& first, const OtherExchanges& other
     });
   }
   constexpr std::int64_t kHalfOfAnElement = 2;  // of 32 bits
-  return others.between_bytes < kHalfOfAnElement * elements_of(parts);
+  return beside.between_bytes < kHalfOfAnElement * elements_of(parts);
 }
 
-bool has_drifted(const StepAccount& step, const std::vector<std::string>& names) {
-  return std::ranges::any_of(step.drifted, [&](const std::string& name) {
-    return std::ranges::find(names, name) != names.end();
-  });
+bool have_one(const std::vector<std::string>& some, const std::vector<std::string>& names) {
+  return std::ranges::any_of(
+      some, [&](const std::string& name) { return std::ranges::find(names, name) != names.end(); });
+}
+
+bool steps_with(const StepAccount& step, const std::vector<std::string>& names) {
+  return std::ranges::any_of(
+      step.groups, [&](const WeightGroup& group) { return have_one(group.parameters, names); });
 }
 
 }  // namespace
@@ -111,16 +115,19 @@ std::optional<AccountVerdict> judge_separate(const StepAccount& account) {
       are_apart ? "they are averaged within groups, and not over all ranks" : "", !are_apart};
 }
 
-bool are_apart_for_good(const std::vector<const StepAccount*>& steps,
-                        const OtherExchanges& others) {
+bool are_apart_for_good(const std::vector<const StepAccount*>& steps, const SeenBeside& beside) {
   const StepAccount& first = *steps.front();
+  // The first one may end within the first forward.
+  const bool are_wrapped =
+      std::ranges::any_of(steps, [](const StepAccount* step) { return step->is_wrapped; });
   const bool is_known =
-      first.is_wrapped && first.comm_hook.empty() && !first.is_used && !others.has_activations;
-  if (!is_known || !read_own_of_one_model(first, others)) return false;
+      are_wrapped && first.comm_hook.empty() && !first.is_used && !beside.has_activations;
+  if (!is_known || !read_own_of_one_model(first, beside)) return false;
   const std::vector<std::string> names = names_in(separate_groups(first));
   bool have_drifted = false;
   for (const StepAccount* step : steps) {
-    const bool is_drifted = has_drifted(*step, names);
+    if (!steps_with(*step, names)) continue;  // another optimizer's
+    const bool is_drifted = have_one(step->drifted, names);
     if (have_drifted && !is_drifted) return false;  // they averaged parameters
     have_drifted = is_drifted;
   }

@@ -13,8 +13,8 @@ namespace gradsync::account {
 std::optional<AccountVerdict> judge_separate(const StepAccount& account);
 
 // Returns whether ranks that train one model under a wrapper read their own gradients alone, of all
-// parameters or of some beside others that are averaged, and so drift apart for good. `steps`: all
+// parameters or of some beside beside that are averaged, and so drift apart for good. `steps`: all
 // that were accounted from the first such one on.
-bool are_apart_for_good(const std::vector<const StepAccount*>& steps, const OtherExchanges& others);
+bool are_apart_for_good(const std::vector<const StepAccount*>& steps, const SeenBeside& beside);
 
 }  // namespace gradsync::account

@@ -80,7 +80,7 @@ std::map<KindKey, Found> kinds_of(const Counted& steps, const std::vector<Event>
 }
 
 std::string text_of(const StepKind& kind) {
-  std::string text = fmt::format("{} of {}", kind.steps, kind.all);
+  std::string text = fmt::format("{} of {} steps", kind.steps, kind.all);
   if (kind.every > 0) text += fmt::format(", the last of every {},", kind.every);
   text += fmt::format(
       " {} {}", kind.steps == 1 ? "has" : "have",
@@ -122,8 +122,8 @@ std::vector<std::string> step_kind_texts(const std::vector<StepKind>& kinds) {
   if (shown == kinds.size()) return texts;
   int rest = 0;
   for (std::size_t i = shown; i < kinds.size(); ++i) rest += kinds[i].steps;
-  texts.push_back(
-      fmt::format("{} of {} are of {} other kinds", rest, kinds.front().all, kinds.size() - shown));
+  texts.push_back(fmt::format("{} of {} steps are of {} other kinds", rest, kinds.front().all,
+                              kinds.size() - shown));
   return texts;
 }
 

@@ -24,7 +24,8 @@ struct StepKind {
 // first.
 std::vector<StepKind> other_kinds(const RankEvents& process, const std::vector<StepCounts>& counts);
 
-// "5 of 12 have 6 micro-batches: gradients of the first 2 are cleared unread, train.py line 25"
+// "5 of 12 steps have 6 micro-batches: gradients of the first 2 are cleared unread, zero_grad in
+// train.py line 25"
 std::vector<std::string> step_kind_texts(const std::vector<StepKind>& kinds);
 
 }  // namespace gradsync::watch

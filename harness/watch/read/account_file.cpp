@@ -142,13 +142,13 @@ std::vector<AccountRecords> read_accounts(const std::string& directory) {
 }
 
 std::optional<GradientAccount> account_in(const std::vector<std::string>& directories,
-                                          const account::OtherExchanges& others) {
+                                          const account::SeenBeside& beside) {
   std::vector<AccountRecords> ranks;
   for (const std::string& directory : directories) {
     std::ranges::move(read_accounts(directory), std::back_inserter(ranks));
   }
   if (ranks.empty()) return std::nullopt;
-  return account_of(ranks, others);
+  return account_of(ranks, beside);
 }
 
 }  // namespace gradsync::watch

@@ -37,6 +37,6 @@ std::vector<account::AccountRecords> read_accounts(const std::string& directory)
 
 // Returns the account of a job, of the folders of all its hosts; nothing where none was asked for.
 std::optional<account::GradientAccount> account_in(const std::vector<std::string>& directories,
-                                                   const account::OtherExchanges& others);
+                                                   const account::SeenBeside& beside);
 
 }  // namespace gradsync::watch

@@ -8,7 +8,7 @@
 
 #include "harness/base/errors.h"
 #include "harness/base/json_fields.h"
-#include "harness/watch/judge/exchanges.h"
+#include "harness/watch/judge/seen_beside.h"
 #include "harness/watch/read/account_file.h"
 #include "harness/watch/read/read_events.h"
 #include "harness/watch/tell/pages.h"
@@ -37,7 +37,7 @@ Watched watched_in(const std::vector<std::string>& paths) {
   if (!is_watched_folder(paths[0])) return watched_from_json(read_json_file(paths[0]), paths[0]);
   const std::vector<RankEvents> ranks = read_hosts(paths);
   Watched watched = summarize(ranks);
-  watched.account = account_in(paths, exchanges_of(ranks));
+  watched.account = account_in(paths, seen_beside(ranks, watched.kinds));
   return watched;
 }
 

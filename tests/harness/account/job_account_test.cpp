@@ -1,6 +1,6 @@
 // Jobs whose steps are not all of one kind: windows that are dropped, cut short, or clipped apart.
 //
-// Covers: account_words.cpp, job_account.cpp.
+// Covers: account_words.cpp.
 #include <gtest/gtest.h>
 
 #include <algorithm>
@@ -60,6 +60,13 @@ TEST(JobAccount, AWindowThatIsDroppedIsOffHoweverRareItIs) {
   EXPECT_EQ(dropped.lost, 2);
   EXPECT_TRUE(dropped.is_off);
   test::expect_phrases("account", {dropped.sentence});
+}
+
+TEST(JobAccount, StepsThatWereNotAccountedMayShowThatWindowsAreDropped) {
+  const Records records = usual_and(dropping(2));
+  EXPECT_FALSE(is_off(account_of(records)));
+  EXPECT_TRUE(is_off(account_of(records, {.cleared = {{2, 5}}})));
+  EXPECT_FALSE(is_off(account_of(records, {.cleared = {{1, 3}, {2, 2}}})));
 }
 
 TEST(JobAccount, WindowsThatMayBeDroppedOnPurposeAreToldAndAccuseNobody) {

@@ -1,6 +1,4 @@
 // Ranks that read their own gradients alone: where they train one model, and where they may not.
-//
-// Covers: separate.cpp.
 #include <gtest/gtest.h>
 
 #include <algorithm>
@@ -38,7 +36,7 @@ Records apart_from(int first) {
   return records;
 }
 
-AccountVerdict verdict_on(const Records& records, const OtherExchanges& others = {}) {
+AccountVerdict verdict_on(const Records& records, const SeenBeside& others = {}) {
   return account_of(records, others).verdicts.front();
 }
 
@@ -70,6 +68,11 @@ TEST(Separate, RanksThatMayTrainApartAccuseNobody) {
       if (record.step == kSteps - 1 && process.rank == 1) record.value[5] -= 0.1;
     }
   });
+  const Records averaged_between = changed([](AccountRecords& process) {
+    for (ParameterRecord& record : process.parameters) {
+      if (record.step == 2 && process.rank == 1) record.value[5] -= 0.1;
+    }
+  });
   const Records synchronized_in_its_step = changed([](AccountRecords& process) {
     for (ParameterRecord& record : process.parameters) {
       if (record.step > 0 && process.rank == 1) record.value[5] -= 0.1;
@@ -91,7 +94,7 @@ TEST(Separate, RanksThatMayTrainApartAccuseNobody) {
     std::erase_if(process.parameters,
                   [](const ParameterRecord& record) { return record.step > 0; });
   });
-  for (const Records& records : {without_a_wrapper, with_a_hook, averaged_at_last,
+  for (const Records& records : {without_a_wrapper, with_a_hook, averaged_at_last, averaged_between,
                                  synchronized_in_its_step, of_zeros, of_ones, once}) {
     EXPECT_EQ(verdict_on(records).kind, AccountKind::Separate);
     EXPECT_FALSE(verdict_on(records).is_off);
@@ -99,11 +102,29 @@ TEST(Separate, RanksThatMayTrainApartAccuseNobody) {
 }
 
 TEST(Separate, RanksThatExchangeOtherThingsMayHaveOtherModels) {
-  EXPECT_FALSE(verdict_on(apart_from(0), {.has_activations = true}).is_off);
-  EXPECT_FALSE(verdict_on(apart_from(1), {.has_activations = true}).is_off);
+  EXPECT_FALSE(verdict_on(apart_from(0), {.cleared = {}, .has_activations = true}).is_off);
+  EXPECT_FALSE(verdict_on(apart_from(1), {.cleared = {}, .has_activations = true}).is_off);
   // Half of its parameters, or more, may be an average of them.
-  EXPECT_FALSE(verdict_on(apart_from(0), {.between_bytes = 1000}).is_off);
-  EXPECT_TRUE(verdict_on(apart_from(0), {.between_bytes = 999}).is_off);
+  EXPECT_FALSE(
+      verdict_on(apart_from(0), {.cleared = {}, .has_activations = false, .between_bytes = 1000})
+          .is_off);
+  EXPECT_TRUE(
+      verdict_on(apart_from(0), {.cleared = {}, .has_activations = false, .between_bytes = 999})
+          .is_off);
+}
+
+TEST(Separate, StepsOfAnotherOptimizerSayNothingOfIt) {
+  MadeAccount other;
+  other.steps = 2;
+  Records between = other.records();
+  for (AccountRecords& process : between) {
+    for (ParameterRecord& record : process.parameters) {
+      record.optimizer = 1;
+      record.name = "other";
+    }
+  }
+  const Records records = apart_from(0);
+  EXPECT_TRUE(verdict_on(test::joined(records, between)).is_off);
 }
 
 TEST(Separate, OtherModelsAccuseNobody) {

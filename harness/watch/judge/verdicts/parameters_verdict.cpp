@@ -6,8 +6,8 @@
 #include <numeric>
 #include <string>
 
-#include "harness/watch/judge/exchanges.h"
 #include "harness/watch/judge/replicas.h"
+#include "harness/watch/judge/seen_beside.h"
 #include "harness/watch/judge/verdicts/drift_verdict.h"
 #include "harness/watch/judge/verdicts/verdict_words.h"
 

@@ -1,4 +1,4 @@
-#include "harness/watch/judge/exchanges.h"
+#include "harness/watch/judge/seen_beside.h"
 
 #include <algorithm>
 #include <limits>
@@ -56,16 +56,20 @@ bool sends_parts(const Event& collective) {
   return is_called_like(collective, {"all_to_all", "alltoall", "send", "recv"});
 }
 
-account::OtherExchanges exchanges_of(const std::vector<RankEvents>& processes) {
-  account::OtherExchanges others;
+account::SeenBeside seen_beside(const std::vector<RankEvents>& processes,
+                                const std::vector<StepKind>& kinds) {
+  account::SeenBeside beside;
+  for (const StepKind& kind : kinds) {
+    if (kind.cleared > 0) beside.cleared[kind.cleared] += static_cast<std::size_t>(kind.steps);
+  }
   for (const RankEvents* process : training_processes(processes)) {
     const std::vector<Step> steps = cut_into_steps(process->events).steps;
-    others.has_activations |= 2 * std::ranges::count_if(steps, has_activations) > std::ssize(steps);
+    beside.has_activations |= 2 * std::ranges::count_if(steps, has_activations) > std::ssize(steps);
     for (const Step& step : steps) {
-      others.between_bytes = std::max(others.between_bytes, bytes_between(step));
+      beside.between_bytes = std::max(beside.between_bytes, bytes_between(step));
     }
   }
-  return others;
+  return beside;
 }
 
 }  // namespace gradsync::watch
