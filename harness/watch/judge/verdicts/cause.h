@@ -72,6 +72,7 @@ enum class Cause {
   WholeStepNotTold,
   GroupsNotTold,
   OrderNotTold,
+  TimesNotTold,
   HookNotTold,
   OneModelNotTold,
   OneModelOfStepsNotTold,
