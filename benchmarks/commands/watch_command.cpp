@@ -16,6 +16,7 @@
 #include "harness/watch/hold/watched_job.h"
 #include "harness/watch/inject/environment.h"
 #include "harness/watch/inject/job_torch.h"
+#include "harness/watch/judge/exchanges.h"
 #include "harness/watch/judge/watched.h"
 #include "harness/watch/read/account_file.h"
 #include "harness/watch/read/read_events.h"
@@ -172,7 +173,7 @@ class Watcher {
       return tell_nothing(fmt::format("nothing was seen of the job: {}", nothing));
     }
     watch::Watched watched = watch::summarize(seen.ranks);
-    watched.account = watch::account_in({folder_->path()});
+    watched.account = watch::account_in({folder_->path()}, watch::exchanges_of(seen.ranks));
     if (options_.account && !watched.account) {
       log::warn("no account: no step of the job's optimizers could be recorded");
     }

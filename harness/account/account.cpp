@@ -35,9 +35,7 @@ std::vector<Sought> sought_in(const OfStep& step, std::size_t ranks,
     }
     const Owners now = owners_of(records);
     const Owners& at_first = owners.try_emplace(key, now).first->second;
-    if (account.drifted.empty() && now.size() > at_first.size()) {
-      account.drifted = records.begin()->second->name;
-    }
+    if (now.size() > at_first.size()) account.drifted.push_back(records.begin()->second->name);
     const std::vector<Sought> found = put_together(records, at_first);
     all.insert(all.end(), found.begin(), found.end());
   }
@@ -102,6 +100,10 @@ std::vector<StepAccount> solve_accounts(const std::vector<AccountRecords>& ranks
       account.clippings = std::max(account.clippings, step.clippings);
       account.is_used = account.is_used || step.is_used;
       if (account.comm_hook.empty()) account.comm_hook = step.comm_hook;
+      if (account.places.empty()) account.places = step.places;
+      if (account.functions.empty()) account.functions = step.functions;
+      if (account.calls.empty()) account.calls = step.calls;
+      account.is_wrapped |= step.is_wrapped;
       if (std::ranges::any_of(step.tokens, [](std::int64_t count) { return count > 0; })) {
         tokens[step.step][process.rank] = step.tokens;
       }

@@ -44,6 +44,12 @@
 
 namespace gradsync::account {
 
+// A rank's part of a gradient whose parts were scaled apart.
+struct ShardFactor {
+  int rank = 0;
+  double factor = 1;  // of the smallest one
+};
+
 // Parameters with the same weights.
 struct WeightGroup {
   std::vector<std::string> parameters;  // names
@@ -60,6 +66,13 @@ struct WeightGroup {
   // What else the gradient is made of, where that explains what the weights leave over.
   std::optional<double> decay;  // so much of the parameters themselves
   bool is_of_the_step_before = false;
+  // The weights hold within each rank's part, and these parts have other factors. Empty: they have
+  // not.
+  std::vector<ShardFactor> shards;
+  std::size_t divided = 0;  // parameters of which several ranks have a part
+  // Each parameter is one number throughout, as a bias that begins with 0: that ranks begin with
+  // the same one does not make it one parameter.
+  bool is_constant = false;
 
   std::size_t unknowns() const;  // that are there
   double mean() const;           // weight, of those that are there; 0 without any
@@ -72,8 +85,12 @@ struct StepAccount {
   double loss_scale = 1;
   int clippings = 0;
   bool is_used = false;
-  std::string comm_hook;  // as AccountedStep's
-  std::string drifted;    // the first parameter whose ranks had it alike and have not; "": none
+  std::string comm_hook;             // as AccountedStep's
+  std::vector<std::string> drifted;  // parameters whose ranks had them alike at first
+  std::vector<int> places;           // as AccountedStep's, as the next three
+  std::vector<int> functions;
+  std::vector<GradientCall> calls;
+  bool is_wrapped = false;
   std::vector<WeightGroup> groups;  // those of most ranks first, of these the largest
   std::string why_not;              // set where there are none
 };

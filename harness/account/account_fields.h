@@ -25,6 +25,19 @@ constexpr auto fields_of(const FittedWeight*) {
 
 namespace gradsync::account {
 
+constexpr auto names_of(const GradientCallKind*) {
+  return std::array{std::pair{GradientCallKind::ZeroGrad, "zero_grad"},
+                    std::pair{GradientCallKind::ClipNorm, "clip_norm"},
+                    std::pair{GradientCallKind::ClipValue, "clip_value"},
+                    std::pair{GradientCallKind::ClipOwnNorm, "clip_own_norm"}};
+}
+
+constexpr auto fields_of(const GradientCall*) {
+  return std::tuple{
+      field("what", &GradientCall::what), field("after", &GradientCall::after).at_least(0),
+      field("file", &GradientCall::file), field("line", &GradientCall::line).at_least(0)};
+}
+
 constexpr auto names_of(const AccountKind*) {
   return std::array{std::pair{AccountKind::Equal, "equal"},
                     std::pair{AccountKind::Dropped, "dropped"},
@@ -33,6 +46,7 @@ constexpr auto names_of(const AccountKind*) {
                     std::pair{AccountKind::ByTokens, "by_tokens"},
                     std::pair{AccountKind::GroupsDiffer, "groups_differ"},
                     std::pair{AccountKind::Separate, "separate"},
+                    std::pair{AccountKind::ShardsApart, "shards_apart"},
                     std::pair{AccountKind::NotASum, "not_a_sum"},
                     std::pair{AccountKind::Rounded, "rounded"},
                     std::pair{AccountKind::NotToldApart, "not_told_apart"},
@@ -42,11 +56,15 @@ constexpr auto names_of(const AccountKind*) {
                     std::pair{AccountKind::Unknown, "unknown"}};
 }
 
+constexpr auto fields_of(const ShardFactor*) {
+  return std::tuple{GRADSYNC_FIELDS(ShardFactor, rank, factor)};
+}
+
 constexpr auto fields_of(const WeightGroup*) {
   return std::tuple{
       GRADSYNC_FIELDS(WeightGroup, parameters, elements, is_rounded, ranks, readers, weights,
                       left_over, condition, equations, decay, is_of_the_step_before),
-      field("tokens", &WeightGroup::tokens).later(),
+      field("tokens", &WeightGroup::tokens).later(), field("shards", &WeightGroup::shards).later(),
       computed(
           "mean", +[](const WeightGroup& group) { return group.mean(); })};
 }
@@ -58,7 +76,8 @@ constexpr auto fields_of(const StepAccount*) {
 }
 
 constexpr auto fields_of(const AccountVerdict*) {
-  return std::tuple{GRADSYNC_FIELDS(AccountVerdict, kind, sentence, why, is_off)};
+  return std::tuple{GRADSYNC_FIELDS(AccountVerdict, kind, sentence, why, is_off),
+                    field("steps", &AccountVerdict::steps).later()};
 }
 
 constexpr auto fields_of(const GradientAccount*) {

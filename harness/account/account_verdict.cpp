@@ -6,8 +6,11 @@
 #include <algorithm>
 #include <cmath>
 #include <map>
+#include <set>
 #include <utility>
 
+#include "harness/account/account_words.h"
+#include "harness/account/separate.h"
 #include "harness/account/weight_words.h"
 
 namespace gradsync::account {
@@ -21,12 +24,6 @@ constexpr double kForeign = 0.02;
 // Factors that count as the same.
 constexpr double kSameFactor = 5e-3;
 constexpr std::size_t kMostFactors = 4;
-
-double factor_of(const StepAccount& account, const WeightGroup& group) {
-  std::size_t replicas = 1;
-  for (const WeightGroup& each : account.groups) replicas = std::max(replicas, each.ranks.size());
-  return group.mean() * static_cast<double>(replicas) * account.loss_scale;
-}
 
 bool is_near(double value, double other) {
   return std::abs(value - other) <= kSameFactor * std::abs(other);
@@ -43,6 +40,7 @@ AccountVerdict not_a_sum(const StepAccount& account, const WeightGroup& group) {
       fmt::format("not a sum of these gradients: {} is left over{}", percent_text(group.left_over),
                   is_all ? "" : " of " + names_text(group.parameters)),
       "", false};
+  const std::string clipped = clipping_text(account);
   if (group.is_of_the_step_before) {
     verdict.why = "it is a sum of those of the step before: it comes a step late";
     verdict.is_off = true;
@@ -51,6 +49,8 @@ AccountVerdict not_a_sum(const StepAccount& account, const WeightGroup& group) {
         "{:.3g} x the parameters themselves explain it: weight decay is in "
         "the gradient",
         *group.decay);
+  } else if (!clipped.empty()) {
+    verdict.why = clipped;
   } else if (is_power_sgd(account.comm_hook)) {
     verdict.why = fmt::format(
         "the communication hook {} is lossy: PowerSGD sends less than there is", account.comm_hook);
@@ -61,52 +61,43 @@ AccountVerdict not_a_sum(const StepAccount& account, const WeightGroup& group) {
   return verdict;
 }
 
-// Every rank whose micro-batches weigh something in what the readers of the group read.
-std::vector<int> counted_ranks(const WeightGroup& group) {
-  std::vector<int> ranks;
-  const double mean = group.mean();
-  for (std::size_t r = 0; r < group.ranks.size(); ++r) {
-    const auto& weights = group.weights[r];
-    if (std::any_of(weights.begin(), weights.end(),
-                    [&](const FittedWeight& each) { return !is_nothing(each, mean); })) {
-      ranks.push_back(group.ranks[r]);
-    }
-  }
-  return ranks;
+// Shards are cut by size, not by layer: that two parameters or more have the same factors by rank,
+// or that gradients were clipped, is no layer's own scale.
+AccountVerdict judge_shards(const StepAccount& account, const WeightGroup& group) {
+  const bool are_clipped = std::ranges::any_of(account.calls, [](const GradientCall& call) {
+    return call.what == GradientCallKind::ClipNorm;
+  });
+  return {AccountKind::ShardsApart, shards_text(group.shards, are_clipped),
+          shards_clipped_text(account.calls), are_clipped || group.divided > 1};
 }
 
-void add_new(std::vector<std::string>& texts, const std::string& text) {
-  if (std::find(texts.begin(), texts.end(), text) == texts.end()) texts.push_back(text);
+// Whether all these micro-batches ran backward from other functions than the rest: for something
+// else than the gradient that is read, as an attack on the model does.
+bool ran_elsewhere(const StepAccount& account, const std::vector<std::size_t>& lost) {
+  std::set<int> of_lost;
+  std::set<int> of_rest;
+  for (std::size_t m = 0; m < account.functions.size(); ++m) {
+    const bool is_lost = std::ranges::find(lost, m) != lost.end();
+    (is_lost ? of_lost : of_rest).insert(account.functions[m]);
+  }
+  return std::ranges::none_of(of_lost, [&](int place) { return of_rest.contains(place); }) &&
+         !of_lost.empty() && !of_rest.empty();
 }
 
-std::optional<AccountVerdict> judge_separate(const StepAccount& account) {
-  std::vector<const WeightGroup*> parts;
-  for (const WeightGroup& group : account.groups) {
-    if (group.readers.size() < group.ranks.size() && group.ranks == account.groups[0].ranks) {
-      parts.push_back(&group);
-    }
+AccountVerdict dropped(const StepAccount& account, const WeightWords& words,
+                       const std::string& sentence, const std::string& used) {
+  const std::vector<std::size_t> lost = words.lost();
+  AccountVerdict verdict{AccountKind::Dropped, sentence, used, !account.is_used};
+  if (!lost.empty() && lost.back() + 1 == lost.size()) verdict.lost = static_cast<int>(lost.size());
+  if (used.empty() && cleared_text(account.calls, verdict.lost).empty()) {
+    verdict.why = clipping_text(account);
   }
-  if (parts.empty()) return std::nullopt;
-  bool are_apart = true;
-  std::vector<std::string> readers;
-  std::vector<std::string> names;
-  for (const WeightGroup* part : parts) {
-    are_apart = are_apart && counted_ranks(*part) == part->readers;
-    add_new(readers, ranks_text(part->readers));
-    for (const std::string& name : part->parameters) add_new(names, name);
+  if (verdict.is_off && ran_elsewhere(account, lost)) {
+    verdict.is_off = false;
+    verdict.why =
+        "another function of the job ran their backward: their gradients may have been for it";
   }
-  const std::string of_what =
-      parts.size() < account.groups.size() ? " of " + names_text(names) : "";
-  if (are_apart && readers.size() == parts.front()->ranks.size()) {
-    return AccountVerdict{AccountKind::Separate,
-                          "every rank reads the gradient of its own micro-batches alone" + of_what,
-                          "nothing of the others' is in it", false};
-  }
-  return AccountVerdict{
-      AccountKind::Separate,
-      fmt::format("{} read different gradients{}{}", fmt::join(readers, " against "), of_what,
-                  are_apart ? ", each of their own micro-batches alone" : ""),
-      are_apart ? "they are averaged within groups, and not over all ranks" : "", !are_apart};
+  return verdict;
 }
 
 // On the micro-batches of one group of parameters.
@@ -127,7 +118,7 @@ AccountVerdict judge_weights(const StepAccount& account, const WeightGroup& grou
             false};
   }
   if (const std::string lost = words.lost_micro_batches(); !lost.empty()) {
-    return {AccountKind::Dropped, lost, used, !account.is_used};
+    return dropped(account, words, lost, used);
   }
   if (const std::string unequal = words.unequal(); !unequal.empty()) {
     if (group.is_rounded && words.spread() < 0.25) {
@@ -137,7 +128,7 @@ AccountVerdict judge_weights(const StepAccount& account, const WeightGroup& grou
     if (const std::string tokens = words.by_tokens(); !tokens.empty()) {
       return {AccountKind::ByTokens, tokens, unequal, false};
     }
-    return {AccountKind::Unequal, unequal, "", true};
+    return {AccountKind::Unequal, unequal, clipping_text(account), true};
   }
   if (const std::string apart = words.not_told_apart(); !apart.empty()) {
     return {AccountKind::NotToldApart, apart, "they contributed equal gradients", false};
@@ -206,15 +197,24 @@ std::optional<AccountVerdict> judge_factor(const StepAccount& account) {
   return verdict;
 }
 
+}  // namespace
+
 bool is_good(AccountKind kind) {
   return kind == AccountKind::Equal || kind == AccountKind::NotToldApart ||
          kind == AccountKind::Rounded || kind == AccountKind::ByTokens;
 }
 
-}  // namespace
+double factor_of(const StepAccount& account, const WeightGroup& group) {
+  std::size_t replicas = 1;
+  for (const WeightGroup& each : account.groups) replicas = std::max(replicas, each.ranks.size());
+  return group.mean() * static_cast<double>(replicas) * account.loss_scale;
+}
 
 std::vector<AccountVerdict> judge_account(const StepAccount& account) {
   if (account.groups.empty()) return {{AccountKind::Unknown, account.why_not, "", false}};
+  for (const WeightGroup& group : account.groups) {
+    if (!group.shards.empty()) return {judge_shards(account, group)};
+  }
   for (const WeightGroup& group : account.groups) {
     if (group.left_over > kForeign) return {not_a_sum(account, group)};
   }
@@ -228,6 +228,7 @@ std::vector<AccountVerdict> judge_account(const StepAccount& account) {
   if (bad != verdicts.end()) {
     const auto group = account.groups.begin() + (bad - verdicts.begin());
     if (account.groups.size() > 1) bad->sentence += " in " + names_text(group->parameters);
+    bad->sentence += cleared_text(account.calls, bad->lost);
     return {*bad};
   }
   verdicts.resize(1);
@@ -236,59 +237,6 @@ std::vector<AccountVerdict> judge_account(const StepAccount& account) {
   if (verdicts[0].kind == AccountKind::Rounded) return verdicts;
   if (auto factor = judge_factor(account)) verdicts.push_back(std::move(*factor));
   return verdicts;
-}
-
-GradientAccount account_of(const std::vector<AccountRecords>& ranks) {
-  GradientAccount account;
-  for (const AccountRecords& process : ranks) {
-    account.faults.insert(account.faults.end(), process.faults.begin(), process.faults.end());
-  }
-  const std::vector<StepAccount> steps = solve_accounts(ranks);
-  account.steps = static_cast<int>(steps.size());
-  if (steps.empty()) {
-    account.verdicts = {{AccountKind::Unknown, "no step was accounted", "", false}};
-    return account;
-  }
-  std::map<AccountKind, int> counts;
-  std::vector<std::vector<AccountVerdict>> verdicts;
-  int off = 0;
-  for (const StepAccount& step : steps) {
-    verdicts.push_back(judge_account(step));
-    if (verdicts.back()[0].kind != AccountKind::Unknown) ++counts[verdicts.back()[0].kind];
-    off += verdicts.back()[0].is_off ? 1 : 0;
-  }
-  // Of kinds that are as common as each other the worse one: nothing is hidden by a tie.
-  AccountKind commonest = AccountKind::Unknown;
-  for (const auto& [kind, count] : counts) {
-    if (commonest == AccountKind::Unknown || count > counts[commonest] ||
-        (count == counts[commonest] && is_good(commonest))) {
-      commonest = kind;
-    }
-  }
-  for (std::size_t i = 0; i < steps.size(); ++i) {
-    if (verdicts[i][0].kind != commonest) continue;
-    if (account.alike++ > 0) continue;
-    account.shown = steps[i];
-    account.verdicts = verdicts[i];
-  }
-  const auto drift = std::find_if(steps.begin(), steps.end(),
-                                  [](const StepAccount& step) { return !step.drifted.empty(); });
-  if (drift != steps.end()) {
-    account.verdicts.push_back(
-        {AccountKind::Drifted,
-         fmt::format("ranks have other parameters before step {}, {} among them", drift->step + 1,
-                     drift->drifted),
-         "they had the same ones in the first step that was accounted", false});
-  }
-  if (2 * off <= account.steps) {
-    for (AccountVerdict& verdict : account.verdicts) verdict.is_off = false;
-  }
-  return account;
-}
-
-bool is_off(const GradientAccount& account) {
-  return std::any_of(account.verdicts.begin(), account.verdicts.end(),
-                     [](const AccountVerdict& verdict) { return verdict.is_off; });
 }
 
 }  // namespace gradsync::account

@@ -1,8 +1,10 @@
 // The account in words. The rule of the verdicts on synchronization holds here too: nobody is
 // accused on a guess. Off is what has no innocent reason: a contribution that nobody used and that
-// counts for nothing, or that counts more than its like, unless it has as many more tokens. Told
-// and not accused are a common factor (clipping; a sum where others average), gradients that are no
-// sum (noise, compression), and what was read, or used to change parameters, before it was cleared.
+// counts for nothing, or that counts more than its like, unless it has as many more tokens; shards
+// of one gradient with other factors; ranks that train one model and read their own gradients
+// alone. Told and not accused are a common factor (clipping; a sum where others average), gradients
+// that are no sum (noise, compression), and what was read, or used to change parameters, before it
+// was cleared.
 #pragma once
 
 #include <optional>
@@ -21,6 +23,7 @@ enum class AccountKind {
   ByTokens,      // as they have tokens
   GroupsDiffer,  // some parameters' gradients have another factor than the rest
   Separate,      // ranks read different gradients
+  ShardsApart,   // ranks' shards of one gradient have factors of their own
   NotASum,       // something else is in the gradient
   Rounded,       // as far from equal as 16 bits make it
   NotToldApart,  // no more than that can be said
@@ -35,7 +38,21 @@ struct AccountVerdict {
   std::string sentence;  // without a full stop
   std::string why;       // "" where there is nothing to add
   bool is_off = false;
+  int steps = 0;  // that were accounted and have it
+  int lost = 0;   // of a step's micro-batches the first so many weigh 0, and no others
 };
+
+// What ranks exchange beside gradients.
+struct OtherExchanges {
+  bool has_activations = false;    // of a model that is divided over ranks
+  std::int64_t between_bytes = 0;  // the most in a step, in neither forward nor backward
+};
+
+// Returns whether nothing is to be said against steps of this kind.
+bool is_good(AccountKind kind);
+
+// Returns what the group's micro-batches weigh, times what the loss says.
+double factor_of(const StepAccount& account, const WeightGroup& group);
 
 // Returns the verdicts on one step; the first is on the weights.
 std::vector<AccountVerdict> judge_account(const StepAccount& account);
@@ -45,13 +62,15 @@ struct GradientAccount {
   int steps = 0;  // that were accounted
   int alike = 0;  // of these, those with the same verdict as the one shown
   StepAccount shown;
-  std::vector<AccountVerdict> verdicts;  // on that step; one at least
+  std::vector<AccountVerdict> verdicts;  // on that step, one at least; then on other kinds of steps
   std::vector<std::string> faults;       // what could not be recorded
 };
 
-// Returns it: the step that is shown is the first of those with the commonest verdict. It is off
-// where more than half of the steps are.
-GradientAccount account_of(const std::vector<AccountRecords>& ranks);
+// Returns it: the step that is shown is the first of those with the commonest verdict. Steps of
+// other kinds have a verdict for each kind, the commonest first. It is off where more than half of
+// the steps are, or a kind of steps is that cannot be meant (job_account.cpp).
+GradientAccount account_of(const std::vector<AccountRecords>& ranks,
+                           const OtherExchanges& others = {});
 
 bool is_off(const GradientAccount& account);
 

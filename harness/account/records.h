@@ -32,16 +32,38 @@ struct ParameterRecord {
   std::vector<Contribution> contributions;
 };
 
+// What the job called on gradients.
+enum class GradientCallKind {
+  ZeroGrad,
+  ClipNorm,     // torch's clip_grad_norm_
+  ClipValue,    // torch's clip_grad_value_
+  ClipOwnNorm,  // a sharded model's own clip_grad_norm_
+};
+
+struct GradientCall {
+  GradientCallKind what = GradientCallKind::ZeroGrad;
+  int after = 0;     // so many micro-batches of its step
+  std::string file;  // of the job; "": not known
+  int line = 0;
+  auto operator<=>(const GradientCall&) const = default;
+};
+
 struct AccountedStep {
   std::int64_t step = 0;
   int optimizer = 0;
   int micro_batches = 0;  // not counting older ones
   double loss_scale = 1;  // a gradient scaler's
-  int clippings = 0;      // calls of clip_grad_norm_
+  int clippings = 0;      // calls that clip
   bool is_used = false;   // gradients were read, or parameters changed, between its micro-batches
   std::string comm_hook;  // that DDP has, with the type of its state; "": none
   // Of each micro-batch that count in its loss; 0: not known, the loss is none of torch's own.
   std::vector<std::int64_t> tokens;
+  // From where each micro-batch ran backward, by the lines that led there and by the functions that
+  // these are in: equal numbers are one place. Empty: not known.
+  std::vector<int> places;
+  std::vector<int> functions;
+  std::vector<GradientCall> calls;  // in their order, each that differs from the others
+  bool is_wrapped = false;          // a model under DDP or FSDP ran in this process
 };
 
 // One process. An empty list of steps: it took none that is accounted.

@@ -99,6 +99,7 @@ std::vector<Sought> of_shards(const OfRanks& records) {
     Sought sought = sought_of(records, everybody);
     for (const auto& [offset, ranks] : by_offset) {
       add(sought.gradient, records.at(ranks[k])->gradient);
+      sought.shards[ranks[k]] = records.at(ranks[k])->gradient;
       add(sought.value, records.at(ranks[k])->value);
       sought.readers.push_back(ranks[k]);
     }

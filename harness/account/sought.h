@@ -36,6 +36,7 @@ struct Sought {
   Sketch gradient{};
   Sketch value{};
   std::map<Column, Sketch> columns;  // of all its ranks
+  std::map<int, Sketch> shards;      // of the gradient, by rank; empty: it is not sharded
 };
 
 // One parameter's records in a step, by rank.

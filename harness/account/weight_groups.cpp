@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <numeric>
 #include <set>
 
 #include "harness/account/sought.h"
@@ -49,10 +50,10 @@ std::size_t buckets_of(const Sought& sought) {
       std::min<std::int64_t>(sought.elements, static_cast<std::int64_t>(kSketchBuckets)));
 }
 
-// `others`: what each parameter may be made of besides, a sketch for each; empty: nothing.
+// `right` as a sum of the columns, and of what it may be made of besides.
 Equations equations_of(const Sought& sought, const std::vector<Column>& columns,
-                       const Sketch* besides = nullptr) {
-  const std::size_t unknowns = columns.size() + (besides != nullptr ? 1 : 0);
+                       const std::vector<Sketch>& besides, const Sketch& right) {
+  const std::size_t unknowns = columns.size() + besides.size();
   Equations equations(unknowns);
   const double size = size_of(sought);
   if (size == 0) return equations;
@@ -62,10 +63,16 @@ Equations equations_of(const Sought& sought, const std::vector<Column>& columns,
       const auto found = sought.columns.find(columns[c]);
       row[c] = found == sought.columns.end() ? 0 : found->second[b] / size;
     }
-    if (besides != nullptr) row.back() = (*besides)[b] / size;
-    equations.add(row, sought.gradient[b] / size);
+    for (std::size_t k = 0; k < besides.size(); ++k) {
+      row[columns.size() + k] = besides[k][b] / size;
+    }
+    equations.add(row, right[b] / size);
   }
   return equations;
+}
+
+Equations equations_of(const Sought& sought, const std::vector<Column>& columns) {
+  return equations_of(sought, columns, {}, sought.gradient);
 }
 
 std::vector<Column> columns_of(const std::vector<const Sought*>& together) {
@@ -82,6 +89,35 @@ Fit fit_of(const std::vector<const Parameter*>& parameters) {
   return all.solve();
 }
 
+void set_weights(WeightGroup& group, const std::vector<Column>& columns, const Fit& fit) {
+  group.left_over = fit.left_over;
+  group.condition = fit.condition;
+  group.equations = fit.equations;
+  group.weights.assign(group.ranks.size(), {});
+  for (std::size_t c = 0; c < columns.size(); ++c) {
+    if (columns[c].is_older) continue;
+    const auto rank = std::find(group.ranks.begin(), group.ranks.end(), columns[c].rank);
+    auto& weights = group.weights[static_cast<std::size_t>(rank - group.ranks.begin())];
+    const auto place = static_cast<std::size_t>(columns[c].micro_batch);
+    if (weights.size() <= place) weights.resize(place + 1, {FittedWeight::Kind::Absent});
+    weights[place] = fit.estimates[c];
+  }
+}
+
+// Larger ones are no biases or scales.
+constexpr std::int64_t kMostConstant = 65536;
+constexpr double kConstant = 1e-6;
+
+bool is_constant(const Sought& sought) {
+  if (squared_length(sought.value) == 0) return true;
+  if (sought.elements > kMostConstant) return false;
+  const Sketch ones = sketch_of(std::vector<double>(static_cast<std::size_t>(sought.elements), 1));
+  const double along = std::inner_product(ones.begin(), ones.end(), sought.value.begin(), 0.0);
+  const double squared = squared_length(ones);
+  const double left = squared_length(sought.value) - (squared == 0 ? 0 : along * along / squared);
+  return left <= kConstant * squared_length(sought.value);
+}
+
 WeightGroup group_of(const std::vector<const Parameter*>& parameters,
                      const std::vector<Column>& columns, const Fit& fit) {
   WeightGroup group;
@@ -92,18 +128,11 @@ WeightGroup group_of(const std::vector<const Parameter*>& parameters,
     group.elements += parameter->sought->elements;
     group.is_rounded = group.is_rounded || is_of_16_bits(parameter->sought->dtype);
   }
-  group.left_over = fit.left_over;
-  group.condition = fit.condition;
-  group.equations = fit.equations;
-  group.weights.resize(group.ranks.size());
-  for (std::size_t c = 0; c < columns.size(); ++c) {
-    if (columns[c].is_older) continue;
-    const auto rank = std::find(group.ranks.begin(), group.ranks.end(), columns[c].rank);
-    auto& weights = group.weights[static_cast<std::size_t>(rank - group.ranks.begin())];
-    const auto place = static_cast<std::size_t>(columns[c].micro_batch);
-    if (weights.size() <= place) weights.resize(place + 1, {FittedWeight::Kind::Absent});
-    weights[place] = fit.estimates[c];
-  }
+  group.is_constant = group.readers.size() < group.ranks.size() &&
+                      std::ranges::all_of(parameters, [](const Parameter* parameter) {
+                        return is_constant(*parameter->sought);
+                      });
+  set_weights(group, columns, fit);
   return group;
 }
 
@@ -132,6 +161,64 @@ double may_be_left(const std::vector<const Parameter*>& parameters) {
   return is_rounded ? kLeftOverRounded : kLeftOver;
 }
 
+// The rank with the largest part of these gradients; its size and the others' by rank in `sizes`.
+int rank_of_largest(const std::vector<const Parameter*>& parameters, std::map<int, double>& sizes) {
+  for (const Parameter* parameter : parameters) {
+    const double whole = squared_length(parameter->sought->gradient);
+    for (const auto& [rank, sketch] : parameter->sought->shards) {
+      if (const double part = squared_length(sketch); part > 0) sizes[rank] += part / whole;
+    }
+  }
+  const auto largest = std::ranges::max_element(
+      sizes, [](const auto& a, const auto& b) { return a.second < b.second; });
+  return largest == sizes.end() ? -1 : largest->first;
+}
+
+std::size_t count_divided(const std::vector<const Parameter*>& parameters) {
+  return static_cast<std::size_t>(std::ranges::count_if(parameters, [](const Parameter* parameter) {
+    return std::ranges::count_if(parameter->sought->shards, [](const auto& shard) {
+             return squared_length(shard.second) > 0;
+           }) > 1;
+  }));
+}
+
+// Where each rank's part of the gradients has a factor f of its own, the parts divided by these add
+// up to a sum of contributions: so the largest part is that sum without the others, each times its
+// 1 / f. The contributions need not be known by part.
+void explain_by_shards(WeightGroup& group, const std::vector<const Parameter*>& parameters,
+                       const std::vector<Column>& columns) {
+  std::map<int, double> sizes;
+  const int largest = rank_of_largest(parameters, sizes);
+  if (sizes.size() < 2) return;
+  sizes.erase(largest);
+  Equations apart(columns.size() + sizes.size());
+  for (const Parameter* parameter : parameters) {
+    const auto& shards = parameter->sought->shards;
+    const auto part_of = [&](int rank) {
+      const auto found = shards.find(rank);
+      return found == shards.end() ? Sketch{} : found->second;
+    };
+    std::vector<Sketch> others;
+    for (const auto& [rank, size] : sizes) others.push_back(part_of(rank));
+    apart.add(equations_of(*parameter->sought, columns, others, part_of(largest)));
+  }
+  const Fit fit = apart.solve();
+  if (fit.equations < 2 * apart.unknowns() || fit.left_over > may_be_left(parameters)) return;
+  std::vector<ShardFactor> factors{{largest, 1}};
+  for (const auto& [rank, size] : sizes) {
+    const FittedWeight& inverse = fit.estimates[columns.size() + factors.size() - 1];
+    if (inverse.kind != FittedWeight::Kind::Known || inverse.weight >= 0) return;
+    factors.push_back({rank, -1 / inverse.weight});
+  }
+  const auto [least, most] = std::ranges::minmax(factors, {}, &ShardFactor::factor);
+  if (most.factor <= (1 + kSameWeight) * least.factor) return;
+  for (ShardFactor& each : factors) each.factor /= least.factor;
+  std::ranges::sort(factors, {}, &ShardFactor::rank);
+  group.shards = std::move(factors);
+  group.divided = count_divided(parameters);
+  set_weights(group, columns, fit);
+}
+
 // What else they are made of: the parameters themselves, or contributions of the step before.
 void explain(WeightGroup& group, const std::vector<const Parameter*>& parameters,
              const std::vector<Column>& columns, const std::map<ParameterKey, Sought>& before) {
@@ -139,7 +226,7 @@ void explain(WeightGroup& group, const std::vector<const Parameter*>& parameters
   std::vector<Sought> late;
   for (const Parameter* parameter : parameters) {
     const Sought& sought = *parameter->sought;
-    decayed.add(equations_of(sought, columns, &sought.value));
+    decayed.add(equations_of(sought, columns, {sought.value}, sought.gradient));
     const auto known = before.find(sought.key);
     if (known == before.end()) continue;
     late.push_back(sought);
@@ -229,6 +316,7 @@ void solve_class(StepAccount& account, const std::vector<const Sought*>& togethe
     account.groups.push_back(group_of(group, columns, fit_of(group)));
     if (account.groups.back().left_over > kLeftOver) {
       explain(account.groups.back(), group, columns, before);
+      explain_by_shards(account.groups.back(), group, columns);
     }
   }
 }

@@ -91,6 +91,10 @@ std::string ranks_text(const std::vector<int>& ranks) {
   return fmt::format("ranks {}", fmt::join(ranks, ", "));
 }
 
+void add_new(std::vector<std::string>& texts, const std::string& text) {
+  if (std::find(texts.begin(), texts.end(), text) == texts.end()) texts.push_back(text);
+}
+
 bool is_nothing(const FittedWeight& estimate, double mean) {
   if (estimate.kind == FittedWeight::Kind::Absent) return true;
   const double within = std::max(kSame * std::abs(mean), kErrors * estimate.error);
@@ -147,27 +151,38 @@ std::string WeightWords::lost_ranks() const {
   return fmt::format("{} {} for nothing", ranks_text(lost), lost.size() == 1 ? "counts" : "count");
 }
 
-std::string WeightWords::lost_micro_batches() const {
-  std::vector<std::size_t> lost;
-  std::vector<const Place*> nothing;
+std::vector<const WeightWords::Place*> WeightWords::nothing() const {
+  std::vector<const Place*> found;
   for (const Place& place : places_) {
-    if (is_nothing(place.estimate, 1)) nothing.push_back(&place);
+    if (is_nothing(place.estimate, 1)) found.push_back(&place);
   }
-  if (nothing.empty()) return "";
-  std::size_t in_lost = 0;
+  return found;
+}
+
+std::vector<std::size_t> WeightWords::lost() const {
+  std::vector<std::size_t> all(micro_batches_, 0);
+  std::vector<std::size_t> weightless(micro_batches_, 0);
+  for (const Place& place : places_) ++all[place.micro_batch];
+  for (const Place* place : nothing()) ++weightless[place->micro_batch];
+  std::vector<std::size_t> lost;
   for (std::size_t m = 0; m < micro_batches_; ++m) {
-    const auto is_here = [&](const Place* place) { return place->micro_batch == m; };
-    const auto there = std::count_if(places_.begin(), places_.end(),
-                                     [&](const Place& place) { return is_here(&place); });
-    const auto of_these = std::count_if(nothing.begin(), nothing.end(), is_here);
-    if (there == 0 || of_these < there) continue;
-    lost.push_back(m);
-    in_lost += static_cast<std::size_t>(of_these);
+    if (all[m] > 0 && weightless[m] == all[m]) lost.push_back(m);
   }
-  if (in_lost < nothing.size()) {
-    const Place& one = *nothing.front();
+  return lost;
+}
+
+std::string WeightWords::lost_micro_batches() const {
+  const std::vector<const Place*> weightless = nothing();
+  if (weightless.empty()) return "";
+  const std::vector<std::size_t> lost = this->lost();
+  const bool are_all = std::ranges::all_of(weightless, [&](const Place* place) {
+    return std::ranges::find(lost, place->micro_batch) != lost.end();
+  });
+  if (!are_all) {
+    const Place& one = *weightless.front();
     return fmt::format("{} of {} contributions weigh 0, such as micro-batch {} of rank {}",
-                       nothing.size(), places_.size(), one.micro_batch + 1, group_.ranks[one.rank]);
+                       weightless.size(), places_.size(), one.micro_batch + 1,
+                       group_.ranks[one.rank]);
   }
   std::string text = fmt::format("{} of {} {} 0", listed(lost), micro_batches_,
                                  lost.size() == 1 ? "weighs" : "weigh");

@@ -18,6 +18,9 @@ std::string names_text(const std::vector<std::string>& names);
 // "rank 1", "ranks 0 and 2"
 std::string ranks_text(const std::vector<int>& ranks);
 
+// Adds the text where it is not there yet.
+void add_new(std::vector<std::string>& texts, const std::string& text);
+
 // Whether a contribution weighs nothing, where others weigh `mean`. One that is absent does not
 // weigh.
 bool is_nothing(const stats::FittedWeight& estimate, double mean);
@@ -33,8 +36,9 @@ class WeightWords {
 
   std::string lost_ranks() const;  // "rank 1 counts for nothing"
   std::string lost_micro_batches()
-      const;                    // "micro-batches 1 to 3 of 4 weigh 0: only the last counts"
-  std::string unequal() const;  // "micro-batches weigh 8 4 2 1"
+      const;  // "micro-batches 1 to 3 of 4 weigh 0: only the last counts"
+  std::vector<std::size_t> lost() const;  // the micro-batches that weigh 0 on every rank
+  std::string unequal() const;            // "micro-batches weigh 8 4 2 1"
   // Of unequal ones: "weights stand in the ratio of tokens: micro-batches have 120 to 310 of them"
   std::string by_tokens() const;
   std::string rounded() const;  // "the first micro-batches lose 6 %"
@@ -57,6 +61,8 @@ class WeightWords {
 
   // Whether each weight is to the mean of weights as its tokens to the mean of tokens.
   bool are_as(const std::vector<double>& tokens) const;
+
+  std::vector<const Place*> nothing() const;  // those that weigh nothing
 
   const WeightGroup& group_;
   double mean_;

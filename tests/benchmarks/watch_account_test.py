@@ -1,7 +1,7 @@
 """gradsync watch --account from end to end: the jobs of tests/harness/watch/account_jobs/, with
 what their account is to say, and weights that are known.
 
-    watch_account_test.py [FastTest | SlowTest | WatchedJobsTest]
+    watch_account_test.py [FastTest | SlowTest | WatchedJobsTest | StrangersTest]
 
 Covers: harness/watch/inject/hook/gradsync_watch_standing.py,
 harness/watch/inject/hook/gradsync_watch_told.py.
@@ -22,7 +22,9 @@ from schemas import complaints
 JOBS = ROOT / "tests" / "harness" / "watch" / "account_jobs"
 BUGS = JOBS / "bugs.py"
 CASES = jobs_in(JOBS)
-WATCHED_CASES = jobs_in(ROOT / "tests" / "harness" / "watch" / "jobs")
+WATCHED_JOBS = ROOT / "tests" / "harness" / "watch" / "jobs"
+WATCHED_CASES = jobs_in(WATCHED_JOBS)
+STRANGERS = jobs_in(WATCHED_JOBS / "strangers")
 STARTED_OTHERWISE = ("by_mpi",)
 WITHOUT_AN_ACCOUNT = ("lbfgs",)  # no step of theirs can be recorded
 OF_WRONG_GRADIENTS = ("first_alone",)  # ranks keep the last micro-batches to themselves
@@ -157,6 +159,20 @@ class WatchedJobsTest(AccountTest):
         self.assertEqual(name in WITHOUT_AN_ACCOUNT, account is None, outcome.err)
 
 
+class StrangersTest(AccountTest):
+    """Jobs that were rebuilt after public reports, and correct ones beside them: with an account,
+    watching fails those whose gradient is wrong.
+    """
+
+    def check_job(self, name):
+        case = STRANGERS[name]
+        truth = case.truth
+        options = ("--fail-on-excess",)
+        outcome, _ = self.watched_account((case.script, *case.words), case.ranks, options)
+        fails = truth.fails if truth.fails_by_account is None else truth.fails_by_account
+        self.assertEqual(outcome.status, int(fails), outcome.err)
+
+
 def one_watched_job(name):
     return lambda self: self.check_job(name)
 
@@ -164,6 +180,10 @@ def one_watched_job(name):
 for job in WATCHED_CASES:
     if job not in STARTED_OTHERWISE:
         setattr(WatchedJobsTest, f"test_{job}", one_watched_job(job))
+
+
+for job in STRANGERS:
+    setattr(StrangersTest, f"test_{job}", one_watched_job(job))
 
 
 def one_test(name, seeds):

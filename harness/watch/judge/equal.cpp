@@ -118,6 +118,7 @@ std::optional<WeightGroup> weights_of(const FirstStep& right, const FirstStep& o
   std::vector<const Sought*> together;
   for (Sought& each : sought) {
     each.gradient = find(right, each.key)->gradient;
+    each.shards.clear();
     together.push_back(&each);
   }
   StepAccount account;

@@ -47,6 +47,12 @@ Examined::Examined(const RankEvents& seen)
   put_worst_first(verdicts, models);
 }
 
+std::vector<const RankEvents*> events_of(const std::vector<Examined>& ranks) {
+  std::vector<const RankEvents*> events;
+  for (const Examined& rank : ranks) events.push_back(rank.events);
+  return events;
+}
+
 std::vector<Examined> examined(const std::vector<RankEvents>& processes) {
   std::vector<Examined> ranks;
   for (const RankEvents* process : training_processes(processes)) ranks.emplace_back(*process);

@@ -33,6 +33,8 @@ struct Examined {
   std::vector<int> replicas;  // the ranks that all-reduce the same shards; empty: none do
 };
 
+std::vector<const RankEvents*> events_of(const std::vector<Examined>& ranks);
+
 // Returns these, examined.
 std::vector<Examined> examined(const std::vector<RankEvents>& processes);
 

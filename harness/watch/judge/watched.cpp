@@ -9,6 +9,8 @@
 
 #include "harness/stats/sample.h"
 #include "harness/watch/judge/examined.h"
+#include "harness/watch/judge/replicas.h"
+#include "harness/watch/judge/verdicts/parameters_verdict.h"
 #include "harness/watch/judge/verdicts/verdict_words.h"
 
 namespace gradsync::watch {
@@ -132,6 +134,22 @@ std::vector<std::string> wrappers_of(const std::vector<Examined>& ranks) {
   return {names.begin(), names.end()};
 }
 
+// What the job reduces again by hand is excess, too. How long it takes is not told apart.
+void add_reduced_again(TypicalStep& typical, const std::vector<Examined>& ranks) {
+  if (typical.synchronized == 0 || typical.axes.size() > 1) return;
+  OpSums again;
+  for (const Exchange* exchange : exchanges_of_equals(events_of(ranks))) {
+    add(again, exchange->name, {exchange->calls, exchange->bytes});
+  }
+  for (const auto& [op, sum] : again) {
+    if (sum_of(typical.ideal, op).count <= sum.count) return;  // not in every step
+  }
+  if (again.empty()) return;
+  add(typical.excess, again);
+  typical.ideal = without(typical.collectives, typical.excess);
+  typical.excess_s = Unknown{"what is reduced again by hand is not timed"};
+}
+
 // The numbers accuse no more than the words.
 void claim_no_excess(TypicalStep& typical) {
   typical.excess.clear();
@@ -183,8 +201,11 @@ Watched summarize(const std::vector<RankEvents>& processes) {
     if (agree_on_models(ranks)) watched.models = ranks[0].models;
     watched.flags = flags_of(*ranks[0].events);
     watched.typical = typical_step(ranks);
+    if (ranks[0].models.empty()) watched.kinds = other_kinds(*ranks[0].events, ranks[0].counts);
     watched.wastes = wastes_of(comparable(ranks));
     watched.verdicts = agreed_verdicts(ranks);
+    if (watched.typical) add_reduced_again(*watched.typical, ranks);
+    add_parameter_verdicts(watched.verdicts, ranks);
     if (watched.typical && is_unjudged(watched.verdicts[0].kind)) {
       claim_no_excess(*watched.typical);
     }

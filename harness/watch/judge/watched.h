@@ -10,6 +10,7 @@
 #include "harness/watch/judge/flags.h"
 #include "harness/watch/judge/policies.h"
 #include "harness/watch/judge/series.h"
+#include "harness/watch/judge/step_kinds.h"
 #include "harness/watch/judge/steps/step_parts.h"
 #include "harness/watch/judge/verdicts/model_verdicts.h"
 #include "harness/watch/judge/verdicts/verdict.h"
@@ -51,6 +52,7 @@ struct Watched {
   std::vector<std::string> wrappers;   // of the models that ran, such as "DistributedDataParallel"
   std::vector<WatchedRank> ranks;      // by rank; those that were seen
   std::optional<TypicalStep> typical;  // of the lowest rank
+  std::vector<StepKind> kinds;         // of its other steps
   std::vector<Verdict> verdicts;       // the first is on when the job synchronizes
   std::vector<ModelVerdict> models;    // the worst first; empty: it trains one, or ranks disagree
   std::vector<Waste> wastes;           // of synchronizations that have to be; fail nobody

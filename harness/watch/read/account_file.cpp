@@ -6,6 +6,7 @@
 #include <tuple>
 #include <utility>
 
+#include "harness/account/account_fields.h"
 #include "harness/base/errors.h"
 #include "harness/base/program_files.h"
 #include "harness/base/whole_file.h"
@@ -62,7 +63,11 @@ constexpr auto fields_of(const AccountedStepLine*) {
                     field("clippings", &AccountedStepLine::clippings).at_least(0),
                     field("is_used", &AccountedStepLine::is_used),
                     field("comm_hook", &AccountedStepLine::comm_hook).later(),
-                    field("tokens", &AccountedStepLine::tokens).later().or_null().at_least(0)};
+                    field("tokens", &AccountedStepLine::tokens).later().or_null().at_least(0),
+                    field("places", &AccountedStepLine::places).later().at_least(0),
+                    field("functions", &AccountedStepLine::functions).later().at_least(0),
+                    field("calls", &AccountedStepLine::calls).later(),
+                    field("is_wrapped", &AccountedStepLine::is_wrapped).later()};
 }
 
 void check_fields(const AccountedStepLine& step, const FieldCheck& check) {
@@ -136,13 +141,14 @@ std::vector<AccountRecords> read_accounts(const std::string& directory) {
   return all;
 }
 
-std::optional<GradientAccount> account_in(const std::vector<std::string>& directories) {
+std::optional<GradientAccount> account_in(const std::vector<std::string>& directories,
+                                          const account::OtherExchanges& others) {
   std::vector<AccountRecords> ranks;
   for (const std::string& directory : directories) {
     std::ranges::move(read_accounts(directory), std::back_inserter(ranks));
   }
   if (ranks.empty()) return std::nullopt;
-  return account_of(ranks);
+  return account_of(ranks, others);
 }
 
 }  // namespace gradsync::watch

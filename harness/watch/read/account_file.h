@@ -8,8 +8,8 @@
 //
 // and has, for each accounted step of an optimizer, one "parameter" line for each of its parameters
 // that were sampled and then a "step" line: fields of the structs of harness/account/records.h,
-// each sketch a list of 64 numbers. Files of before there were any have neither a comm_hook nor
-// tokens.
+// each sketch a list of 64 numbers. Files of before there were any have no comm_hook, tokens,
+// places, functions, calls or is_wrapped.
 // {"kind": "fault", "sentence": "..."} says what could not be recorded.
 #pragma once
 
@@ -36,6 +36,7 @@ account::AccountRecords parse_account(std::string_view text, const std::string& 
 std::vector<account::AccountRecords> read_accounts(const std::string& directory);
 
 // Returns the account of a job, of the folders of all its hosts; nothing where none was asked for.
-std::optional<account::GradientAccount> account_in(const std::vector<std::string>& directories);
+std::optional<account::GradientAccount> account_in(const std::vector<std::string>& directories,
+                                                   const account::OtherExchanges& others);
 
 }  // namespace gradsync::watch

@@ -12,6 +12,7 @@
 #include "harness/watch/inject/preload/event_kind.h"
 #include "harness/watch/inject/preload/wrappers.h"
 #include "harness/watch/read/group.h"
+#include "harness/watch/read/tracked_parameters.h"
 
 namespace gradsync::watch {
 
@@ -81,6 +82,8 @@ struct RankEvents {
   std::vector<std::string> faults;  // what the watcher could not see, in sentences
   std::vector<Group> groups;
   std::map<std::int64_t, HeldGradients> held;  // by model
+  TrackedOptimizers optimizers;
+  std::vector<Exchange> exchanges;  // by hand, in the first steps
   // Of a process without a group: why it may be one of several, "OMPI_COMM_WORLD_SIZE=4"; else "".
   std::string peers;
   // It was read from a trace of torch.profiler's, not recorded by the watcher. Nobody is accused

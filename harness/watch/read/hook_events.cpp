@@ -175,7 +175,7 @@ void read_line(const json& line, const std::string& kind, const std::string& pla
   } else if (kind == "fault" || kind == "full") {
     events.faults.push_back(read_only_fields<FaultLine>(line, place).sentence);
     if (kind == "full") events.complete_until_ns = last_start_ns(events);
-  } else {
+  } else if (!read_parameter_line(line, kind, place, events)) {
     events.events.push_back(event_of(line, place));
   }
 }
@@ -278,6 +278,8 @@ void merge(RankEvents& native, const RankEvents& hook) {
   if (hook.peak.is_on_gpu) native.peak = hook.peak;
   native.groups = hook.groups;
   native.held = hook.held;
+  native.optimizers = hook.optimizers;
+  native.exchanges = hook.exchanges;
   join(native.events, hook.events, EventKind::Forward, false);
   join(native.events, hook.events, EventKind::OptimizerStep, false);
   join(native.events, hook.events, EventKind::ZeroGrad, false);

@@ -18,6 +18,7 @@
 //    "whole_bytes": 16, "gathered_bytes": 0}
 //   {"kind": "gpu_peak", "bytes": 4096}               at its end, of a process that used a GPU; -1
 //                                                     and a "sentence" where it is not known
+//   {"kind": "parameters", ...}                       and more on these, as tracked_parameters.h
 //   {"kind": "fault", "sentence": "..."}              what the hook could not see
 //   {"kind": "full", "sentence": "..."}               the last line of a file that grew too large
 #pragma once

@@ -186,6 +186,7 @@ std::string rank_table(const Watched& watched) {
 
 std::vector<std::string> flag_texts(const Watched& watched) {
   std::vector<std::string> texts;
+  for (const std::string& kind : step_kind_texts(watched.kinds)) texts.push_back("steps: " + kind);
   for (const Flag& flag : watched.flags) texts.push_back(flag_text(flag));
   return texts;
 }

@@ -71,6 +71,9 @@ std::string watch_page(const Watched& watched) {
   const std::string peak = peak_sentence(watched);
   if (!peak.empty()) text += wrapped(peak, 0, kPageWidth) + "\n";
   text += models_text(watched.models);
+  const std::vector<std::string> kinds = step_kind_texts(watched.kinds);
+  for (const std::string& kind : kinds) text += wrapped("steps: " + kind, 0, kPageWidth);
+  if (!kinds.empty()) text += "\n";
   for (const Flag& flag : watched.flags) text += wrapped("flag: " + flag_text(flag), 0, kPageWidth);
   if (!watched.flags.empty()) text += "\n";
   for (std::size_t i = 0; i < watched.verdicts.size(); ++i) {

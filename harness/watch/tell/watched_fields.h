@@ -30,6 +30,12 @@ constexpr auto names_of(const VerdictKind*) {
                     std::pair{VerdictKind::ReplicasNever, "replicas_never"},
                     std::pair{VerdictKind::ReplicasTooEarly, "replicas_too_early"},
                     std::pair{VerdictKind::ReplicasOncePerStep, "replicas_once_per_step"},
+                    std::pair{VerdictKind::ReplicasDrift, "replicas_drift"},
+                    std::pair{VerdictKind::ReducedTwice, "reduced_twice"},
+                    std::pair{VerdictKind::AveragedAtTimes, "averaged_at_times"},
+                    std::pair{VerdictKind::DiffersInBits, "differs_in_bits"},
+                    std::pair{VerdictKind::OwnParameters, "own_parameters"},
+                    std::pair{VerdictKind::BuffersDiffer, "buffers_differ"},
                     std::pair{VerdictKind::UnusedParameters, "unused_parameters"},
                     std::pair{VerdictKind::Buffers, "buffers"},
                     std::pair{VerdictKind::OneProcess, "one_process"},
@@ -108,6 +114,16 @@ constexpr auto fields_of(const Waste*) {
       field("places", &Waste::places).later()};
 }
 
+constexpr auto fields_of(const StepKind*) {
+  return std::tuple{field("micro_batches", &StepKind::micro_batches).at_least(1),
+                    field("steps", &StepKind::steps).at_least(1),
+                    field("all", &StepKind::all).at_least(1),
+                    field("every", &StepKind::every).at_least(0),
+                    field("cleared", &StepKind::cleared).at_least(0),
+                    field("file", &StepKind::file),
+                    field("line", &StepKind::line).at_least(0)};
+}
+
 constexpr auto fields_of(const Flag*) {
   return std::tuple{field("name", &Flag::name), field("is_on_root", &Flag::is_on_root),
                     field("file", &Flag::file), field("line", &Flag::line),
@@ -184,6 +200,7 @@ constexpr auto fields_of(const Watched*) {
                     field("models", &Watched::models).later(),
                     field("wastes", &Watched::wastes).later(),
                     field("flags", &Watched::flags).later(),
+                    field("kinds", &Watched::kinds).later(),
                     field("faults", &Watched::faults),
                     field("account", &Watched::account).later(),
                     field("series", &Watched::series).later()};

@@ -8,6 +8,7 @@
 
 #include "harness/base/errors.h"
 #include "harness/base/json_fields.h"
+#include "harness/watch/judge/exchanges.h"
 #include "harness/watch/read/account_file.h"
 #include "harness/watch/read/read_events.h"
 #include "harness/watch/tell/pages.h"
@@ -34,8 +35,9 @@ std::string trace_of(const std::vector<std::string>& paths) {
 
 Watched watched_in(const std::vector<std::string>& paths) {
   if (!is_watched_folder(paths[0])) return watched_from_json(read_json_file(paths[0]), paths[0]);
-  Watched watched = summarize(read_hosts(paths));
-  watched.account = account_in(paths);
+  const std::vector<RankEvents> ranks = read_hosts(paths);
+  Watched watched = summarize(ranks);
+  watched.account = account_in(paths, exchanges_of(ranks));
   return watched;
 }
 

@@ -4,6 +4,7 @@
     results/evidence/make.py peers watch_cost step --job gradsync --strategy baseline
     results/evidence/make.py peers watch_cost within --launches 4 --steps 5 --rounds 10
     results/evidence/make.py peers watch_cost account --launches 4 --steps 20 --every 10 --sample 1
+    results/evidence/make.py peers watch_cost looks --launches 8 --steps 20
     results/evidence/make.py peers watch_cost start --launches 8
 
 step    trains BERT-mini on two ranks of one node in Python, with torch's DistributedDataParallel
@@ -17,6 +18,8 @@ within  trains the Python job and has every other block of steps watched from wi
 account has every block watched from within, and every other one ask for an account of --every N
         steps, the first two, and --sample SHARE of the parameters; else like within. Of the
         timed steps as many are accounted as of a long job's: their number is a multiple of N.
+looks   trains the Python job watched, and adds up what each rank says that its looks at parameters
+        took (bit hashes, and who owns them): a share of the job's steps, of the dearest rank.
 start   runs a Python job of one step and compares how long it takes in all. The first watched one
         builds the library, into a cache of its own, and is told apart.
 
@@ -201,6 +204,52 @@ def report_blocks(measure, options):
     }
 
 
+# ---- looks -----------------------------------------------------------------------------------
+
+
+def looks_s(folder):
+    """Returns what the looks took of the rank on which they took longest, and how many it took."""
+    took = []
+    for file in folder.glob("hook-*.jsonl"):
+        lines = [json.loads(line) for line in file.read_text().splitlines()]
+        took.append([line["took_s"] for line in lines if line["kind"] == "hashes"])
+    if not any(took):
+        raise launches.LaunchError("no rank looked at its parameters")
+    return max((sum(looks), len(looks)) for looks in took)
+
+
+def measure_looks(options, work, strategy):
+    """Returns {"share": [of a launch], "looks": how many a rank took}."""
+    shares, count = [], 0
+    one = dataclasses.replace(work, strategies=(strategy,))
+    for launch, _ in launches.turns(options.launches, ("watched",)):
+        with tempfile.TemporaryDirectory(prefix="gradsync_watch_") as folder:
+            kept = Path(folder) / "kept"
+            watch = watch_command(options, Path(folder) / "watch.json")
+            watch[-1:-1] = ["--keep", kept]
+            blocks = launches.run_peer(one, "torch", options.attention, launch, watch)["blocks"]
+            took_s, count = looks_s(kept)
+        steps = work.warmup_steps + sum(len(block["step_s"]) for block in blocks)
+        shares.append(took_s / (steps * summary.mean_step_s(blocks, strategy)))
+    return {"share": shares, "looks": count}
+
+
+def report_looks(options):
+    work = work_of(options)
+    refuse_missing(options.program, ["torch"])
+    results = {each: measure_looks(options, work, each) for each in work.strategies}
+    print(
+        f"{work.model} under {work.wrapper} on {options.topology}: what looks at parameters take "
+        f"of a step, in %, 95 % intervals by Student's t over {options.launches} launches\n"
+    )
+    cells = [["strategy", "looks", "% of a step"]]
+    for strategy, found in results.items():
+        percent = summary.mean_of([100 * share for share in found["share"]])
+        cells.append([strategy, str(found["looks"]), str(percent)])
+    print(summary.markdown(cells))
+    return {"work": dataclasses.asdict(work), "launches": results}
+
+
 # ---- start -----------------------------------------------------------------------------------
 
 
@@ -282,6 +331,10 @@ def parse(arguments):
     account.add_argument("--every", type=at_least(2), default=10, help="default: %(default)s")
     account.add_argument("--sample", type=float, default=1.0, help="default: %(default)s")
     add_work(account, topology="1x2", steps=20)
+    looks = kinds.add_parser(
+        "looks", allow_abbrev=False, help="what looking at parameters costs a step"
+    )
+    add_work(looks, topology="1x2", steps=20)
     start = kinds.add_parser("start", allow_abbrev=False, help="what start and end cost more")
     add_launches(start)
     options = parser.parse_args(arguments)
@@ -297,6 +350,7 @@ REPORTS = {
     "step": report_steps,
     "within": functools.partial(report_blocks, measure_within),
     "account": functools.partial(report_blocks, measure_account),
+    "looks": report_looks,
     "start": report_starts,
 }
 

@@ -1,7 +1,6 @@
 // Jobs whose weights are known, and what is said of them.
 //
-// Covers: account_verdict.cpp, sought.cpp, weight_groups.cpp,
-// weight_words.cpp.
+// Covers: account_verdict.cpp, sought.cpp, weight_groups.cpp, weight_words.cpp.
 #include <gtest/gtest.h>
 
 #include <cmath>

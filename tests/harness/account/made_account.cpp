@@ -88,10 +88,29 @@ std::vector<account::AccountRecords> MadeAccount::records(unsigned seed) const {
         all[static_cast<std::size_t>(r)].parameters.push_back(std::move(record));
       }
     }
-    for (auto& process : all)
-      process.steps.push_back({step, 0, micro_batches, 1, 0, false, "", {}});
+    for (auto& process : all) {
+      account::AccountedStep& accounted = process.steps.emplace_back();
+      accounted.step = step;
+      accounted.micro_batches = micro_batches;
+    }
   }
   return all;
+}
+
+std::vector<account::AccountRecords> joined(std::vector<account::AccountRecords> first,
+                                            const std::vector<account::AccountRecords>& then) {
+  const std::int64_t before = first.front().steps.back().step + 1;
+  for (std::size_t r = 0; r < first.size(); ++r) {
+    for (account::ParameterRecord record : then[r].parameters) {
+      record.step += before;
+      first[r].parameters.push_back(std::move(record));
+    }
+    for (account::AccountedStep step : then[r].steps) {
+      step.step += before;
+      first[r].steps.push_back(std::move(step));
+    }
+  }
+  return first;
 }
 
 }  // namespace gradsync::test

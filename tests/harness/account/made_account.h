@@ -33,4 +33,8 @@ struct MadeAccount {
   std::vector<account::AccountRecords> records(unsigned seed = 1) const;
 };
 
+// Returns the steps of one job, and behind them those of another one with as many ranks.
+std::vector<account::AccountRecords> joined(std::vector<account::AccountRecords> first,
+                                            const std::vector<account::AccountRecords>& then);
+
 }  // namespace gradsync::test

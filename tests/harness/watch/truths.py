@@ -41,6 +41,11 @@ class Truth:
     flags: tuple | None = None  # (name, is on the root, times on, times off)
     axes: dict = field(default_factory=dict)  # counts of a step by what process groups do
     holds: str | None = None  # the policy of which the job itself notes what gradients it holds
+    # What a job of strangers/ proves by itself:
+    drift: dict = field(default_factory=dict)  # the first step that differs, by name or module
+    reductions: int | None = None  # of gradients, by a rank in its usual step
+    said: dict = field(default_factory=dict)  # what else it finds, on every rank
+    fails_by_account: bool | None = None  # --fail-on-excess should with --account; None: as without
 
 
 def once(micro_batches=4, **more):
@@ -71,6 +76,20 @@ def not_recognised(cause, micro_batches=4, synchronized=0, **more):
 
 def drifts_at_times(**more):
     return Truth("some_steps_never", cause="none_had_synchronized", **more)
+
+
+# Causes of a drift that are at a line.
+LINES_OF_DRIFT = ("in_no_wrapper", "added_behind_wrap", "wrapper_ignores", "group_of_one")
+
+
+def drifts(cause, drift, micro_batches=1, **more):
+    usual = {"fails": True, "names_line": cause in LINES_OF_DRIFT}
+    return Truth("replicas_drift", micro_batches, cause=cause, drift=drift, **usual | more)
+
+
+def reduced_twice(micro_batches=1, **more):
+    usual = {"cause": "equal_before", "fails": True, "names_line": True}
+    return Truth("reduced_twice", micro_batches, **usual | more)
 
 
 def sharded_each(**more):

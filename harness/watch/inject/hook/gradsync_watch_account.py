@@ -22,7 +22,13 @@ import gradsync_watch_recording as recording
 from gradsync_watch_account_file import AccountFile, listed
 from gradsync_watch_sketch import BUCKETS, Sketches, sketch_of, torch, unseen_by_the_job
 from gradsync_watch_standing import Standing, Whole
-from gradsync_watch_told import Told, is_leaf, name_of_comm_hook, nodes_below
+from gradsync_watch_told import (
+    Told,
+    is_leaf,
+    name_of_comm_hook,
+    nodes_below,
+    place_of_backward,
+)
 
 # Of every so many steps the first two are accounted: two, so that two models that take turns are
 # seen both, and a gradient that comes a step late is known for what it is.
@@ -82,6 +88,7 @@ class Account:
         if not self.is_accounted():
             self.incomplete.add(self.round)
             return []
+        self.told.places.setdefault(self.micro_batch, place_of_backward())
         handles, place = [], (self.round, self.micro_batch)
         for node in nodes_below(tensors):
             if is_leaf(node):
@@ -130,6 +137,10 @@ class Account:
                 known[1].add(place, sketch)
 
         return see
+
+    def see_call(self, what, site):
+        if self.is_accounted() and not self.has_stepped and self.micro_batch >= 0:
+            self.told.see_call(what, self.micro_batch + 1, site)
 
     # What the optimizer reads.
 
@@ -227,15 +238,15 @@ class Account:
             length=sum(piece.numel() for piece, _ in values),
             gradient=listed(gradient),
             value=listed(value),
-            contributions=[
-                {
-                    "micro_batch": micro_batch,
-                    "is_older": round_ != self.round,
-                    "sketch": listed(sketch),
-                }
-                for (round_, micro_batch), sketch in sketches.in_order()
-            ],
+            contributions=list(self.contributions(sketches)),
         )
+
+    def contributions(self, sketches):
+        """Older ones are numbered over all their rounds."""
+        for number, ((round_, micro_batch), sketch) in enumerate(sketches.in_order()):
+            is_older = round_ != self.round
+            place = number if is_older else micro_batch
+            yield {"micro_batch": place, "is_older": is_older, "sketch": listed(sketch)}
 
     def stop(self, reason):
         if self.is_on:
@@ -298,8 +309,14 @@ def see_loss_scale(scaler):
 
 
 @guarded
-def see_clipping():
+def see_clipping(what):
     account.told.clippings += 1
+    account.see_call(what, recording.call_site())
+
+
+@guarded
+def see_clearing(begun):
+    account.see_call("zero_grad", begun or {})
 
 
 @guarded

@@ -7,6 +7,7 @@ import functools
 import os
 import sys
 
+import gradsync_watch_exchanges as exchanges
 from gradsync_watch_between import torch_folder
 from gradsync_watch_recording import begin_call, end_call, guarded, is_passed_by
 
@@ -31,7 +32,11 @@ def watching_call(original, name, standing_for):
 
     @standing_for(original)
     def call(*args, **kwargs):
-        if is_passed_by() or is_passed_over(sys._getframe(1).f_code.co_filename):
+        if is_passed_by():
+            return original(*args, **kwargs)
+        file = sys._getframe(1).f_code.co_filename
+        exchanges.see(name, args, kwargs, file)
+        if is_passed_over(file):
             return original(*args, **kwargs)
         begun = begin_call()
         result = original(*args, **kwargs)

@@ -21,8 +21,10 @@ import weakref
 
 import gradsync_watch_account as account
 import gradsync_watch_calls as calls
+import gradsync_watch_exchanges as exchanges
 import gradsync_watch_models as models
 import gradsync_watch_recording as recording
+import gradsync_watch_replicas as replicas
 from gradsync_watch_between import (
     begin_backward,
     end_backward,
@@ -147,6 +149,8 @@ def watch_wrapper(wrapper, module):
     watch_no_sync(cls)
     if wrapper.has_comm_hooks:
         watch_comm_hook(cls)
+    if hasattr(cls, "clip_grad_norm_"):
+        watch_clipping(cls, "clip_grad_norm_", "clip_own_norm")
 
 
 def watch_compiled(module):
@@ -306,31 +310,70 @@ def account_backwards(module):
     module.backward = backward
 
 
+def watch_clearing(cls):
+    def end(kind, begun):
+        end_clearing(kind, begun)
+        account.see_clearing(begun)
+
+    watch_calls(cls, "zero_grad", "zero_grad", end=end)
+
+
 def watch_modules(module):
-    watch_calls(module.Module, "zero_grad", "zero_grad", end=end_clearing)
+    watch_clearing(module.Module)
+
+
+def watch_made(cls):
+    original = cls.__init__
+
+    @standing_for(original)
+    def init(self, *args, **kwargs):
+        original(self, *args, **kwargs)
+        replicas.made_optimizer(self)
+
+    cls.__init__ = init
 
 
 def watch_optimizers(module):
-    watch_calls(module.Optimizer, "zero_grad", "zero_grad", end=end_clearing)
+    watch_made(module.Optimizer)
+    watch_clearing(module.Optimizer)
     module.register_optimizer_step_pre_hook(guarded(optimizer_steps.before))
     module.register_optimizer_step_post_hook(guarded(optimizer_steps.after))
     module.register_optimizer_step_pre_hook(lambda *_: record_groups())
+    module.register_optimizer_step_pre_hook(replicas.before_step)
+    module.register_optimizer_step_pre_hook(exchanges.before_step)
+    module.register_optimizer_step_post_hook(replicas.after_step)
     module.register_optimizer_step_pre_hook(account.before_step)
     module.register_optimizer_step_post_hook(account.after_step)
 
 
-def watch_clipping(module):
-    original = module.clip_grad_norm_
+clipping = Depth()  # a sharded model's own may call torch's
+
+
+def watch_clipping(owner, name, what):
+    """A function of a module or a class; torch.nn.utils has it by name already where it was
+    imported.
+    """
+    original = getattr(owner, name)
 
     @standing_for(original)
-    def clip_grad_norm_(*args, **kwargs):
-        account.see_clipping()
-        return original(*args, **kwargs)
+    def clip(*args, **kwargs):
+        if clipping.value == 0:
+            account.see_clipping(what)
+        clipping.value += 1
+        try:
+            return original(*args, **kwargs)
+        finally:
+            clipping.value -= 1
 
-    module.clip_grad_norm_ = clip_grad_norm_
-    package = sys.modules.get("torch.nn.utils")  # has it by name already where it was imported
-    if getattr(package, "clip_grad_norm_", None) is original:
-        package.clip_grad_norm_ = clip_grad_norm_
+    setattr(owner, name, clip)
+    package = sys.modules.get("torch.nn.utils")
+    if getattr(package, name, None) is original:
+        setattr(package, name, clip)
+
+
+def watch_clippings(module):
+    watch_clipping(module, "clip_grad_norm_", "clip_norm")
+    watch_clipping(module, "clip_grad_value_", "clip_value")
 
 
 def watch_grad_scaler(module):
@@ -396,7 +439,7 @@ WATCHED = {
     "torch.distributed.fsdp._fully_shard._fsdp_state": watch_fsdp_state,
     "torch.distributed.fsdp._fully_shard._fully_shard": watch_fully_shard,
     "torch.nn.modules.module": watch_modules,
-    "torch.nn.utils.clip_grad": watch_clipping,
+    "torch.nn.utils.clip_grad": watch_clippings,
     "torch.optim.optimizer": watch_optimizers,
 }
 
@@ -450,6 +493,7 @@ class Finder:
 @guarded
 def flush_at_end():
     recording.writer.write_peers()
+    replicas.at_end()
     if recording.writer.file is not None:
         recording.gpu_peak.write()
     recording.writer.flush()
@@ -457,6 +501,7 @@ def flush_at_end():
 
 def forget_parent():
     recording.forget_parent()
+    replicas.forget()
     if account.account is not None:
         account.account.forget()
 

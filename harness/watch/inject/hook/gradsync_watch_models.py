@@ -20,6 +20,11 @@ FLAGS = (
 )
 
 
+# A model to (its wrapper's name, ids of what of it is trained when it is wrapped): DDP's list is
+# made then.
+wrapped = weakref.WeakKeyDictionary()
+
+
 @recording.guarded
 def record_earlier_wraps():
     """Of the models that were wrapped before anybody watched."""
@@ -51,6 +56,7 @@ def record_wrap(model, name):
     detail = " ".join(f"{option}={str(value).lower()}" for option, value in values.items())
     fields = {"name": name, "object": recording.number_of(model), "bytes": size, "detail": detail}
     recording.write_span("wrap", recording.now_ns(), **fields, **recording.call_site())
+    wrapped[model] = (name, frozenset(map(id, gradients)))
     with contextlib.suppress(AttributeError):  # wrappers' own; else the collectives must tell
         for told in wrapper.groups(model):
             write_group(**told)
@@ -117,6 +123,7 @@ def begin_forward(model, is_unsynced, around=()):
 def end_forward(model, name, begun, kind="forward"):
     if begun is not None:
         recording.forwards.count += "no_grad" not in begun["detail"]
+        recording.forwards.is_of_evaluation = "eval" in begun["detail"]
         see = WRAPPERS[name].see if name in WRAPPERS else None
         if see and recording.number_of(model) not in recording.writer.models:
             recording.writer.models.add(recording.number_of(model))

@@ -107,6 +107,7 @@ class Count:
     """How often something was recorded."""
 
     count = 0
+    is_of_evaluation = False  # of the last forward: the model was in that mode
 
 
 forwards, uses = Count(), Count()  # forwards with a gradient; uses of gradients between backwards

@@ -1,9 +1,13 @@
 """What an account is told of a step beside its sketches: by autograd's graph, how many tokens each
-micro-batch has; by torch's functions, what may change a gradient on its way.
+micro-batch has; by torch's functions, what may change a gradient on its way; by Python's stack,
+from where the job ran each backward.
 """
 
 import contextlib
+import sys
 
+import gradsync_watch_recording as recording
+from gradsync_watch_calls import is_passed_over
 from gradsync_watch_sketch import unseen_by_the_job
 
 LEAF = "torch::autograd::AccumulateGrad"
@@ -34,6 +38,25 @@ def name_of_comm_hook(state, hook):
     return name if state is None else f"{name} of {type(state).__name__}"
 
 
+def place_of_backward():
+    """The functions of the job and its libraries that led here, their lines, and the mode of the
+    model that ran.
+    """
+    functions, lines, frame = [recording.forwards.is_of_evaluation], [], sys._getframe(1)
+    while frame is not None:
+        if not is_passed_over(frame.f_code.co_filename):
+            functions.append(frame.f_code)
+            lines.append(frame.f_lineno)
+        frame = frame.f_back
+    return tuple(functions), tuple(lines)
+
+
+def numbered(things):
+    """0 for the first one, 1 for the next that differs."""
+    numbers = {}
+    return [numbers.setdefault(thing, len(numbers)) for thing in things]
+
+
 class Told:
     """Of one round. `comm_hook` stays: it was registered once."""
 
@@ -42,6 +65,8 @@ class Told:
         self.loss_scale, self.clippings = 1.0, 0
         self.is_used = False  # gradients or parameters, between micro-batches
         self.tokens = {}  # by micro-batch: numbers, still on their device
+        self.places = {}  # by micro-batch: that of its first backward
+        self.calls = []  # of what clears or clips gradients
 
     def see_tokens(self, node, micro_batch):
         if node.name() not in LOSSES:
@@ -51,7 +76,15 @@ class Told:
             counted = (node._saved_target != node._saved_ignore_index).sum()
             self.tokens[micro_batch] = self.tokens.get(micro_batch, 0) + counted
 
+    def see_call(self, what, micro_batches, site):
+        """Behind so many micro-batches of the step. A call for each parameter is told once."""
+        call = {"what": what, "after": micro_batches}
+        call |= {"file": site.get("file", ""), "line": site.get("line", 0)}
+        if call not in self.calls:
+            self.calls.append(call)
+
     def fields(self, micro_batches):
+        places = [self.places.get(m, ((), ())) for m in range(micro_batches)]
         return {
             "loss_scale": self.loss_scale,
             "clippings": self.clippings,
@@ -59,4 +92,8 @@ class Told:
             "comm_hook": self.comm_hook,
             # 0: not known
             "tokens": [int(self.tokens.get(m, 0)) for m in range(micro_batches)],
+            "places": numbered(places),
+            "functions": numbered(functions for functions, _ in places),
+            "calls": self.calls,
+            "is_wrapped": recording.forwards.count > 0,
         }

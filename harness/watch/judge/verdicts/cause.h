@@ -40,6 +40,15 @@ enum class Cause {
   // Beside another verdict:
   SearchesUnused,
   EachForwardBroadcasts,
+  // Replicas drift:
+  InNoWrapper,
+  AddedBehindWrap,
+  WrapperIgnores,
+  GroupOfOne,
+  DriftsThoughReduced,
+  DriftsThoughExchanged,
+  // Gradients are reduced twice:
+  EqualBefore,
   // Not recognised:
   ModelsTakeTurns,
   ReplayedBeside,  // within the backward of other forwards

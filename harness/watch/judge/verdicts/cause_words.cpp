@@ -96,6 +96,30 @@ constexpr auto kCauses = std::to_array<CauseWords>({
     {Cause::EachForwardBroadcasts, "each_forward_broadcasts",
      "each forward after a synchronized one broadcasts them"},
 
+    {Cause::InNoWrapper, "in_no_wrapper",
+     "no wrapper has it and its gradient is never reduced; {given} steps it",
+     "wrap what has it in DistributedDataParallel, or all-reduce its gradient before this "
+     "optimizer "
+     "steps"},
+    {Cause::AddedBehindWrap, "added_behind_wrap",
+     "the model was wrapped{at}, before this was added or unfrozen: the wrapper's list of "
+     "parameters is made when it wraps; {given} steps it",
+     "wrap the model once all that it is to train is there and requires a gradient"},
+    {Cause::WrapperIgnores, "wrapper_ignores",
+     "the wrapper was told to ignore it{at}, and its gradient is never reduced; {given} steps it",
+     "let the wrapper have it, or all-reduce its gradient before the optimizer steps"},
+    {Cause::GroupOfOne, "group_of_one",
+     "each rank trains by itself: the wrapper reduces in a group of this rank alone{at}",
+     "wrap it over a group of all ranks that hold the same parameters"},
+    {Cause::DriftsThoughReduced, "drifts_though_reduced",
+     "the wrapper has it{at}, but {given} steps it by something else than what the wrapper "
+     "reduces"},
+    {Cause::DriftsThoughExchanged, "drifts_though_exchanged",
+     "the job exchanges it or its gradient by hand, and yet ranks have other values behind it"},
+    {Cause::EqualBefore, "equal_before",
+     "ranks all have the same gradients when this {given} begins{at}: the wrapper has reduced them",
+     "drop it, and what divides its result"},
+
     {Cause::ModelsTakeTurns, "models_take_turns",
      "forwards and backwards of several models take turns, as those of a pipeline's stages do: "
      "which model a backward is of is not known"},

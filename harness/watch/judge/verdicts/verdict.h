@@ -35,9 +35,16 @@ enum class VerdictKind {
   ReplicasTooEarly,     // not in the last micro-batch of a step
   ReplicasOncePerStep,  // good, beside FsdpEveryMicroBatch
   UnusedParameters,     // beside another: they are searched in every step
-  Buffers,              // beside another: broadcast in more than one micro-batch of a step
-  OneProcess,           // nothing to synchronize
-  NoSteps,              // no optimizer step was seen
+  // From what ranks had of each parameter:
+  ReplicasDrift,    // some are equal at first and differ later
+  ReducedTwice,     // gradients, by a wrapper and again by hand
+  AveragedAtTimes,  // beside another: they differ in between, and are equal again
+  DiffersInBits,    // beside another: on unlike hardware, by rounding
+  OwnParameters,    // beside another: never equal, and no wrapper's
+  BuffersDiffer,    // beside another: each rank has its own
+  Buffers,          // beside another: broadcast in more than one micro-batch of a step
+  OneProcess,       // nothing to synchronize
+  NoSteps,          // no optimizer step was seen
   NotRecognised,
   NotInFile,  // of files that others wrote: they do not hold what it takes to judge
 };
@@ -64,6 +71,12 @@ struct VerdictNumbers {
   bool are_kept_back = false;    // gradients that are not synchronized, from the optimizer
   bool models_are_known = true;  // which of them ran
   bool are_replayed = false;     // these micro-batches, within the backward of a loss
+  // Of parameters:
+  std::int64_t step = 0;  // after which they differ; steps between averages, 0 where not known
+  std::int64_t equal_until = 0;              // the last step after which they are seen to be equal
+  std::int64_t bytes = 0;                    // of a step
+  bool is_certain = false;                   // that they are meant to be equal
+  std::vector<std::string> parameters = {};  // "`proxies`"; the first of them are named
 };
 
 // `sentence` and `why` are made of the rest (verdict_words.h), unless it was read from a file.

@@ -1,9 +1,11 @@
 #include "harness/watch/judge/verdicts/verdict_words.h"
 
 #include <fmt/format.h>
+#include <fmt/ranges.h>
 
 #include <utility>
 
+#include "harness/base/units.h"
 #include "harness/text/labels.h"
 
 namespace gradsync::watch {
@@ -45,6 +47,40 @@ std::string never_sentence(const VerdictNumbers& numbers) {
       outcome);
 }
 
+// "`proxies`", "`a` and `b`", "`a`, `b` and 3 more parameters"
+std::string parameters_text(const std::vector<std::string>& names) {
+  constexpr std::size_t kNamed = 2;
+  if (names.size() <= kNamed) return fmt::format("{}", fmt::join(names, " and "));
+  return fmt::format("{} and {}", fmt::join(names.begin(), names.begin() + kNamed, ", "),
+                     counted(names.size() - kNamed, "more parameter", "more parameters"));
+}
+
+const char* differ(const VerdictNumbers& numbers) {
+  return numbers.parameters.size() == 1 ? "differs" : "differ";
+}
+
+// Step 1 ends with other parameters than it began with: step 2 is the first that begins with these.
+std::string since(const VerdictNumbers& numbers) {
+  if (numbers.step == numbers.equal_until + 1) {
+    return fmt::format("from step {} on", numbers.step + 1);
+  }
+  return fmt::format("after step {}, but not yet after step {}", numbers.step, numbers.equal_until);
+}
+
+std::string drift_sentence(const VerdictNumbers& numbers) {
+  return fmt::format("{}{} {} between ranks {}", numbers.is_certain ? "replicas drift: " : "",
+                     parameters_text(numbers.parameters), differ(numbers), since(numbers));
+}
+
+std::string averaged_sentence(const VerdictNumbers& numbers) {
+  const std::string pace =
+      numbers.step > 0 ? "every " + counted(static_cast<std::size_t>(numbers.step), "step", "steps")
+                       : "later";
+  return fmt::format("{} {} between ranks, and {} equal again {}: the job averages parameters",
+                     parameters_text(numbers.parameters), differ(numbers),
+                     numbers.parameters.size() == 1 ? "is" : "are", pace);
+}
+
 std::string once_sentence(const VerdictNumbers& numbers) {
   if (numbers.steps == 0) return "synchronizes once per optimizer step: good";
   return fmt::format("synchronizes once per optimizer step, but more often in {} of {}",
@@ -81,6 +117,28 @@ std::string sentence_of(VerdictKind kind, const VerdictNumbers& numbers) {
           numbers.behind_the_last, numbers.micro_batches);
     case VerdictKind::ReplicasOncePerStep:
       return "replicas are synchronized once per step: good";
+    case VerdictKind::ReplicasDrift:
+      return drift_sentence(numbers);
+    case VerdictKind::ReducedTwice:
+      return fmt::format(
+          "gradients are reduced twice: by the wrapper, and again by hand ({} per step)",
+          format_bytes(static_cast<double>(numbers.bytes)));
+    case VerdictKind::AveragedAtTimes:
+      return averaged_sentence(numbers);
+    case VerdictKind::DiffersInBits:
+      return fmt::format("{} {} between ranks by rounding, {}: they run on unlike hardware",
+                         parameters_text(numbers.parameters), differ(numbers), since(numbers));
+    case VerdictKind::OwnParameters:
+      return fmt::format(
+          "{} {} between ranks from the start, and no rank reduces {} gradient: "
+          "right for experts and stages alone",
+          parameters_text(numbers.parameters), differ(numbers),
+          numbers.parameters.size() == 1 ? "its" : "their");
+    case VerdictKind::BuffersDiffer:
+      return fmt::format(
+          "{} {} between ranks: buffers of each rank's own, as batch norm's "
+          "statistics are",
+          parameters_text(numbers.parameters), differ(numbers));
     case VerdictKind::UnusedParameters:
       return "unused parameters searched in every step";
     case VerdictKind::Buffers:

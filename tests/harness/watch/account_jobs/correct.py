@@ -110,6 +110,7 @@ def with_fp16_hook():
     Account(
         "not_a_sum",
         "not a sum of these gradients",
+        "in 2 of 8 steps all 8 weigh the same",
         why="the communication hook powerSGD_hook of PowerSGDState is lossy",
     )
 )

@@ -34,7 +34,9 @@ TEST(AccountRecords, AreReadLineByLine) {
   const AccountRecords records = parse_account(
       kStart + R"({"kind":"rank","rank":1,"world_size":2})" + "\n" + parameter_line("0.5") +
           R"({"kind":"step","step":3,"optimizer":0,"micro_batches":4,"loss_scale":8,)"
-          R"("clippings":2,"is_used":false,"comm_hook":"a","tokens":[3,0]})" +
+          R"("clippings":2,"is_used":false,"comm_hook":"a","tokens":[3,0],"places":[0,1],)"
+          R"("functions":[0,0],"calls":[{"what":"clip_value","after":1,"file":"t.py","line":9}],)"
+          R"("is_wrapped":true})" +
           "\n" + R"({"kind":"fault","sentence":"the account stopped: why"})" + "\n" + R"({"cut)",
       "a");
   EXPECT_EQ(records.rank, 1);
@@ -45,10 +47,16 @@ TEST(AccountRecords, AreReadLineByLine) {
   EXPECT_EQ(records.steps.at(0).loss_scale, 8);
   EXPECT_EQ(records.steps[0].comm_hook, "a");
   EXPECT_EQ(records.steps[0].tokens, (std::vector<std::int64_t>{3, 0}));
+  EXPECT_EQ(records.steps[0].places, (std::vector<int>{0, 1}));
+  EXPECT_EQ(records.steps[0].functions, (std::vector<int>{0, 0}));
+  ASSERT_EQ(records.steps[0].calls.size(), 1U);
+  EXPECT_EQ(records.steps[0].calls[0],
+            (account::GradientCall{account::GradientCallKind::ClipValue, 1, "t.py", 9}));
+  EXPECT_TRUE(records.steps[0].is_wrapped);
   EXPECT_EQ(records.faults.size(), 1U);
 }
 
-TEST(AccountRecords, OlderOnesKnowNeitherHooksNorTokens) {
+TEST(AccountRecords, OlderOnesKnowLess) {
   const AccountRecords records = parse_account(
       kStart + R"({"kind":"step","step":0,"optimizer":0,"micro_batches":1,"loss_scale":1,)"
                R"("clippings":0,"is_used":false})"
@@ -56,6 +64,9 @@ TEST(AccountRecords, OlderOnesKnowNeitherHooksNorTokens) {
       "a");
   EXPECT_EQ(records.steps.at(0).comm_hook, "");
   EXPECT_TRUE(records.steps[0].tokens.empty());
+  EXPECT_TRUE(records.steps[0].places.empty());
+  EXPECT_TRUE(records.steps[0].calls.empty());
+  EXPECT_FALSE(records.steps[0].is_wrapped);
 }
 
 TEST(AccountRecords, NullIsANumberThatIsNotFinite) {

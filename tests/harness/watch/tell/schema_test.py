@@ -22,6 +22,7 @@ LATER = {
     "axes",
     "cause",
     "flags",
+    "kinds",
     "models",
     "parts",
     "no_parts_because",

@@ -312,14 +312,20 @@ TEST(Verdict, KindsHaveNamesOfTheirOwn) {
   for (int i = 0; i <= static_cast<int>(VerdictKind::NotRecognised); ++i) {
     names.insert(name_of(static_cast<VerdictKind>(i)));
   }
-  EXPECT_THAT(names, SizeIs(15));
+  EXPECT_THAT(names, SizeIs(21));
 }
 
 // Every sentence: of each kind with two sets of numbers, and of each cause with its change.
 TEST(Verdict, EveryKindAndCauseHasItsSentence) {
   std::vector<std::string> said;
-  const VerdictNumbers all{
-      .micro_batches = 4, .synchronized = 4, .behind_the_last = 3, .reductions = 1};
+  const VerdictNumbers all{.micro_batches = 4,
+                           .synchronized = 4,
+                           .behind_the_last = 3,
+                           .reductions = 1,
+                           .step = 1,
+                           .bytes = 1280,
+                           .is_certain = true,
+                           .parameters = {"`proxies`"}};
   const VerdictNumbers some{.micro_batches = 4,
                             .synchronized = 2,
                             .behind_the_last = 1,
@@ -328,7 +334,10 @@ TEST(Verdict, EveryKindAndCauseHasItsSentence) {
                             .reductions = 8,
                             .are_scatters = true,
                             .are_kept_back = true,
-                            .models_are_known = false};
+                            .models_are_known = false,
+                            .step = 5,
+                            .bytes = 6368,
+                            .parameters = {"`0.weight`", "`0.bias`", "`2.weight`"}};
   for (int kind = 0; kind <= static_cast<int>(VerdictKind::NotInFile); ++kind) {
     const std::string once = told(static_cast<VerdictKind>(kind), all).sentence;
     const std::string again = told(static_cast<VerdictKind>(kind), some).sentence;

@@ -1,0 +1,32 @@
+// What an account says beside what weights are like (weight_words.h): what the job called on
+// gradients, and how common a kind of steps is.
+#pragma once
+
+#include <string>
+#include <vector>
+
+#include "harness/account/account.h"
+
+namespace gradsync::account {
+
+// ": they were cleared at train.py line 48 before an optimizer read them", of the first `lost`
+// micro-batches; "" where no call was seen behind them.
+std::string cleared_text(const std::vector<GradientCall>& calls, int lost);
+
+// "clipped in every micro-batch, at train.py line 61", or by value behind the last; "" where
+// nothing was seen to be.
+std::string clipping_text(const StepAccount& account);
+
+// "shards of one gradient were clipped apart, by factors 10.3 to 1: rank 0's weighs 10.3 x rank
+// 1's"
+std::string shards_text(const std::vector<ShardFactor>& shards, bool are_clipped);
+std::string shards_clipped_text(const std::vector<GradientCall>& calls);
+
+// "2 x what the loss says: its 2 micro-batches weigh as much as the usual 4"
+std::string made_up_text(double factor, int micro_batches, int usual);
+
+// "in 5 of 12 steps micro-batches 1 and 2 of 6 weigh 0", "in 6 of 18 steps, of 2 micro-batches
+// each, all 4 weigh the same"; micro_batches 0: the sentence has them.
+std::string in_steps_text(int count, int steps, int micro_batches, const std::string& sentence);
+
+}  // namespace gradsync::account

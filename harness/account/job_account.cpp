@@ -1,0 +1,247 @@
+// The account of a job, of the verdicts on its steps.
+//
+// Steps are of one kind that have the same kind of verdict and as many micro-batches. Those that
+// are off are most of them, or the kind is one that nobody means: shards scaled apart, ranks of one
+// model that read their own gradients alone, and windows that are dropped. A window is dropped
+// where in several steps, in each as many, the first micro-batches ran from the same lines as the
+// rest, and were cleared unread: fewer than a usual step has, since a whole one is what a job
+// clears on purpose that skips a step.
+#include <algorithm>
+#include <map>
+#include <set>
+#include <utility>
+
+#include <fmt/format.h>
+
+#include "harness/account/account_verdict.h"
+#include "harness/account/account_words.h"
+#include "harness/account/separate.h"
+
+namespace gradsync::account {
+namespace {
+
+constexpr std::size_t kSeveral = 2;
+// Kinds with nothing against them that are told one by one.
+constexpr std::size_t kMostGood = 3;
+constexpr double kSameFactor = 5e-3;
+
+struct JudgedStep {
+  StepAccount account;
+  std::vector<AccountVerdict> verdicts;
+
+  AccountKind kind() const { return verdicts.front().kind; }
+};
+
+using JudgedSteps = std::vector<const JudgedStep*>;
+using KindKey = std::pair<AccountKind, int>;  // and micro-batches
+
+// By how common they are, the commonest first; of kinds that are as common as each other the worse
+// one: nothing is hidden by a tie. Steps of which nothing is known come last.
+std::vector<JudgedSteps> kinds_of(const std::vector<JudgedStep>& steps) {
+  std::map<KindKey, JudgedSteps> by_kind;
+  std::map<AccountKind, std::size_t> counts;
+  for (const JudgedStep& step : steps) {
+    by_kind[{step.kind(), step.account.micro_batches}].push_back(&step);
+    ++counts[step.kind()];
+  }
+  std::vector<JudgedSteps> kinds;
+  for (auto& [key, alike] : by_kind) kinds.push_back(std::move(alike));
+  const auto order = [&](const JudgedSteps& alike) {
+    const AccountKind kind = alike.front()->kind();
+    return std::tuple(kind != AccountKind::Unknown, counts[kind], !is_good(kind), alike.size());
+  };
+  std::ranges::stable_sort(kinds, std::greater(), order);
+  std::ranges::stable_sort(kinds.begin() + 1, kinds.end(), std::greater(), &JudgedSteps::size);
+  return kinds;
+}
+
+bool was_clipped_before_cleared(const StepAccount& step, int lost) {
+  for (const GradientCall& call : step.calls) {
+    if (call.what == GradientCallKind::ZeroGrad && call.after == lost) return false;
+    if (call.what != GradientCallKind::ZeroGrad && call.after <= lost) return true;
+  }
+  return false;
+}
+
+// Whether the first micro-batches ran backward from lines from which others did that were read.
+bool ran_as_the_rest(const StepAccount& step, int lost) {
+  if (std::ssize(step.places) <= lost) return false;
+  const auto rest = step.places.begin() + lost;
+  return std::all_of(step.places.begin(), rest, [&](int place) {
+    return std::find(rest, step.places.end(), place) != step.places.end();
+  });
+}
+
+class Certainty {
+ public:
+  Certainty(const std::vector<JudgedStep>& steps, int usual_micro_batches,
+            const OtherExchanges& others)
+      : usual_micro_batches_(usual_micro_batches) {
+    std::vector<const StepAccount*> separate;
+    for (const JudgedStep& step : steps) {
+      if (step.kind() == AccountKind::Dropped) lost_.insert(step.verdicts.front().lost);
+      if (step.kind() == AccountKind::Separate || !separate.empty()) {
+        separate.push_back(&step.account);
+      }
+    }
+    are_apart_ = !separate.empty() && are_apart_for_good(separate, others);
+  }
+
+  // Whether steps of this kind are off however common they are.
+  bool operator()(const JudgedSteps& alike) const {
+    if (alike.size() < kSeveral) return false;
+    const AccountVerdict& verdict = alike.front()->verdicts.front();
+    switch (verdict.kind) {
+      case AccountKind::ShardsApart:
+        return verdict.is_off;
+      case AccountKind::Separate:
+        return are_apart_;
+      case AccountKind::Dropped:
+        return lost_.size() == 1 && std::ranges::all_of(alike, [&](const JudgedStep* step) {
+                 return is_dropped_window(*step);
+               });
+      default:
+        return false;
+    }
+  }
+
+ private:
+  bool is_dropped_window(const JudgedStep& step) const {
+    const AccountVerdict& verdict = step.verdicts.front();
+    return verdict.is_off && 0 < verdict.lost && verdict.lost < usual_micro_batches_ &&
+           ran_as_the_rest(step.account, verdict.lost) &&
+           !was_clipped_before_cleared(step.account, verdict.lost);
+  }
+
+  int usual_micro_batches_;
+  std::set<int> lost_;  // micro-batches of steps that drop some
+  bool are_apart_ = false;
+};
+
+// What all of a step weigh beside what those of the usual one do; "" where it is the same, or
+// clipping made it so.
+std::string factor_beside(const StepAccount& step, const JudgedStep& usual_step) {
+  const StepAccount& usual = usual_step.account;
+  if (step.groups.empty() || step.clippings > 0) return "";
+  const double factor = factor_of(step, step.groups[0]);
+  const double ratio =
+      is_good(usual_step.kind()) ? factor / factor_of(usual, usual.groups[0]) : factor;
+  const auto is_near = [](double a, double b) { return std::abs(a - b) <= kSameFactor * b; };
+  if (is_near(ratio, 1)) return "";
+  if (is_near(ratio * step.micro_batches, usual.micro_batches)) {
+    return ", " + made_up_text(factor, step.micro_batches, usual.micro_batches);
+  }
+  return fmt::format(", {:.4g} x what the loss says", factor);
+}
+
+AccountVerdict on_others(const JudgedSteps& alike, const JudgedStep& usual, int steps) {
+  const JudgedStep& first = *alike.front();
+  AccountVerdict verdict = first.verdicts.front();
+  verdict.steps = static_cast<int>(alike.size());
+  const bool says_how_many = verdict.kind == AccountKind::Dropped;
+  const int micro_batches = first.account.micro_batches;
+  std::string sentence = verdict.sentence;
+  if (verdict.why.empty() && verdict.lost >= usual.account.micro_batches) {
+    verdict.why = "these are as many as a step has: the job may skip it on purpose";
+  }
+  if (is_good(verdict.kind)) sentence += factor_beside(first.account, usual);
+  verdict.sentence = in_steps_text(
+      verdict.steps, steps,
+      says_how_many || micro_batches == usual.account.micro_batches ? 0 : micro_batches, sentence);
+  return verdict;
+}
+
+// Of good kinds that are too many to be told one by one.
+AccountVerdict on_many_good(const std::vector<const JudgedSteps*>& kinds, int steps) {
+  AccountVerdict verdict{AccountKind::Equal, "", "", false};
+  int least = kinds.front()->front()->account.micro_batches;
+  int most = least;
+  for (const JudgedSteps* alike : kinds) {
+    verdict.steps += static_cast<int>(alike->size());
+    least = std::min(least, alike->front()->account.micro_batches);
+    most = std::max(most, alike->front()->account.micro_batches);
+  }
+  verdict.sentence = fmt::format("in {} of {} steps, of {} to {} micro-batches, all weigh the same",
+                                 verdict.steps, steps, least, most);
+  return verdict;
+}
+
+std::vector<AccountVerdict> on_other_kinds(const std::vector<JudgedSteps>& kinds,
+                                           const Certainty& is_certain, bool are_mostly_off,
+                                           int steps) {
+  const JudgedStep& usual = *kinds.front().front();
+  std::vector<AccountVerdict> verdicts;
+  std::vector<const JudgedSteps*> good;
+  for (std::size_t i = 1; i < kinds.size(); ++i) {
+    if (is_good(kinds[i].front()->kind())) {
+      const bool is_like_usual = is_good(usual.kind()) && kinds[i].front()->account.micro_batches ==
+                                                              usual.account.micro_batches;
+      if (!is_like_usual) good.push_back(&kinds[i]);
+      continue;
+    }
+    AccountVerdict verdict = on_others(kinds[i], usual, steps);
+    const bool is_certainly_off = is_certain(kinds[i]);
+    verdict.is_off = is_certainly_off || (verdict.is_off && are_mostly_off);
+    verdicts.push_back(std::move(verdict));
+  }
+  if (good.size() > kMostGood) {
+    verdicts.push_back(on_many_good(good, steps));
+  } else {
+    for (const JudgedSteps* alike : good) {
+      verdicts.push_back(on_others(*alike, usual, steps));
+    }
+  }
+  return verdicts;
+}
+
+}  // namespace
+
+GradientAccount account_of(const std::vector<AccountRecords>& ranks, const OtherExchanges& others) {
+  GradientAccount account;
+  for (const AccountRecords& process : ranks) {
+    account.faults.insert(account.faults.end(), process.faults.begin(), process.faults.end());
+  }
+  std::vector<JudgedStep> steps;
+  std::size_t off = 0;
+  for (StepAccount& step : solve_accounts(ranks)) {
+    std::vector<AccountVerdict> verdicts = judge_account(step);
+    off += verdicts.front().is_off ? 1 : 0;
+    steps.push_back({std::move(step), std::move(verdicts)});
+  }
+  account.steps = static_cast<int>(steps.size());
+  if (steps.empty()) {
+    account.verdicts = {{AccountKind::Unknown, "no step was accounted", "", false}};
+    return account;
+  }
+  const std::vector<JudgedSteps> kinds = kinds_of(steps);
+  const JudgedStep& usual = *kinds.front().front();
+  const bool are_mostly_off = 2 * off > steps.size();
+  const Certainty is_certain(steps, usual.account.micro_batches, others);
+  account.shown = usual.account;
+  account.alike = static_cast<int>(kinds.front().size());
+  account.verdicts = usual.verdicts;
+  for (AccountVerdict& verdict : account.verdicts) {
+    verdict.steps = account.alike;
+    verdict.is_off = verdict.is_off && are_mostly_off;
+  }
+  account.verdicts.front().is_off |= is_certain(kinds.front());
+  const auto drift = std::ranges::find_if(
+      steps, [](const JudgedStep& step) { return !step.account.drifted.empty(); });
+  if (drift != steps.end()) {
+    account.verdicts.push_back(
+        {AccountKind::Drifted,
+         fmt::format("ranks have other parameters before step {}, {} among them",
+                     drift->account.step + 1, drift->account.drifted.front()),
+         "they had the same ones in the first step that was accounted", false});
+  }
+  std::ranges::move(on_other_kinds(kinds, is_certain, are_mostly_off, account.steps),
+                    std::back_inserter(account.verdicts));
+  return account;
+}
+
+bool is_off(const GradientAccount& account) {
+  return std::any_of(account.verdicts.begin(), account.verdicts.end(),
+                     [](const AccountVerdict& verdict) { return verdict.is_off; });
+}
+
+}  // namespace gradsync::account

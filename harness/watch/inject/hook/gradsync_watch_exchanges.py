@@ -1,0 +1,175 @@
+"""What the job exchanges by hand: which of its collectives move gradients or parameters that an
+optimizer steps, themselves or copies of them.
+
+Tensors are looked at in the first steps alone, and told apart by where they lie; a copy by its
+first few numbers, which are those of a gradient times one factor. What each line moved is hashed
+before it is moved: where all ranks moved the same, they exchanged nothing.
+"""
+
+import functools
+import itertools
+import zlib
+
+import gradsync_watch_recording as recording
+from gradsync_watch_between import torch_folder
+from gradsync_watch_hash import hash_of, is_hashable
+from gradsync_watch_replicas import parameters_of, replicas_now
+
+STEPS = 3  # of any optimizer, in which tensors are looked at
+NUMBERS = 4  # by which a copy is known
+TOLERANCE = 1e-3
+INPUTS = {"all_gather": ("tensor", 1), "all_gather_into_tensor": ("input_tensor", 1)}
+MOVERS = ("all_reduce", "reduce", "broadcast", *INPUTS)
+
+
+def input_of(name, args, kwargs):
+    word, place = INPUTS.get(name, ("tensor", 0))
+    return args[place] if len(args) > place else kwargs.get(word)
+
+
+def group_of(args, kwargs):
+    """The name of the group that is asked for; "" where none is."""
+    kind = recording.torch.distributed.ProcessGroup
+    groups = [thing for thing in (*args, kwargs.get("group")) if isinstance(thing, kind)]
+    return groups[0].group_name if groups else ""
+
+
+def is_the_jobs(file):
+    """Not a call of a wrapper's: of the job's, or of a part of torch's that averages for it."""
+    parts = ("distributed/algorithms/model_averaging", "distributed/optim")
+    return not file.startswith(torch_folder()) or any(part in file for part in parts)
+
+
+class Gradients:
+    """Of the parameters of all optimizers, as they are before the first collective of a step."""
+
+    def __init__(self, optimizers):
+        self.places = {}  # by address: what lies there
+        self.gradients = []  # (parameter, its gradient)
+        for parameter in itertools.chain.from_iterable(map(parameters_of, optimizers)):
+            self.add(parameter, recording.local(parameter), "parameter")
+            if parameter.grad is not None:
+                gradient = recording.local(parameter.grad)
+                self.add(parameter, gradient, "gradient")
+                self.gradients.append((parameter, gradient))
+
+    def add(self, parameter, tensor, what):
+        self.places[tensor.data_ptr(), tensor.numel()] = what, [parameter]
+
+    @functools.cached_property
+    def heads(self):
+        """(parameter, size, first numbers) of each gradient."""
+        return [(p, gradient.numel(), numbers_of(gradient, 0)) for p, gradient in self.gradients]
+
+    def found_in(self, tensor):
+        """Returns (what, the parameters): of one itself, or of a copy of one or more of them."""
+        known = self.places.get((tensor.data_ptr(), tensor.numel()))
+        if known is not None:
+            return known
+        for order in (self.heads, self.heads[::-1]):
+            for first in range(len(order)):
+                parameters = self.copied(tensor, order[first:])
+                if parameters:
+                    return "copy", parameters
+        return None, []
+
+    @staticmethod
+    def copied(tensor, heads):
+        """The parameters whose gradients follow each other in the tensor, which they fill."""
+        parameters, place, factor = [], 0, None
+        for parameter, size, numbers in heads:
+            if place + size > tensor.numel():
+                break
+            found = factor_between(numbers, numbers_of(tensor, place))
+            if found is None or (factor and found and abs(found / factor - 1) > TOLERANCE):
+                break
+            factor = factor or found
+            parameters.append(parameter)
+            place += size
+        return parameters if place == tensor.numel() and factor else []
+
+
+def numbers_of(tensor, place):
+    if not tensor.is_contiguous():
+        return []
+    return tensor.detach().view(-1)[place : place + NUMBERS].tolist()
+
+
+def factor_between(numbers, others):
+    """What `others` are `numbers` times; 0 of nothing but zeros, None where they are not."""
+    if len(numbers) != len(others) or not numbers:
+        return None
+    factor = max((b / a for a, b in zip(numbers, others, strict=True) if a), default=0, key=abs)
+    are_alike = all(
+        abs(a * factor - b) <= TOLERANCE * max(abs(b), abs(a * factor))
+        for a, b in zip(numbers, others, strict=True)
+    )
+    return factor if are_alike else None
+
+
+class Exchanges:
+    def __init__(self):
+        self.gradients = None
+        self.found = {}  # by what, operation, group and line: what was moved
+
+    def see(self, name, args, kwargs, file):
+        replicas, tensor = replicas_now(), input_of(name, args, kwargs)
+        if not isinstance(tensor, recording.torch.Tensor) or not tensor.is_floating_point():
+            return
+        tensor = recording.local(tensor)
+        if not is_the_jobs(file) or not replicas.may_be_of_parameters(tensor):
+            return
+        replicas.is_exchanged = True
+        if replicas.most_steps() < STEPS and is_hashable(tensor):
+            self.keep(replicas, tensor, name, group_of(args, kwargs))
+
+    def keep(self, replicas, tensor, name, group):
+        if self.gradients is None:
+            self.gradients = Gradients(list(replicas.optimizers))
+        what, parameters = self.gradients.found_in(tensor)
+        if what is None:
+            return
+        place = recording.call_site()
+        key = what, name, group, place.get("file", ""), place.get("line", 0)
+        moved = self.found.setdefault(key, {"parameters": [], "calls": 0, "bytes": 0, "value": 0})
+        moved["parameters"] += parameters
+        moved["calls"] += 1
+        moved["bytes"] += tensor.numel() * tensor.element_size()
+        moved["value"] = zlib.crc32(str(hash_of(tensor)).encode(), moved["value"])
+
+    def write(self):
+        """Before an optimizer steps, once the numbers of its parameters are known."""
+        replicas = replicas_now()
+        for (what, name, group, file, line), moved in self.found.items():
+            recording.writer.write(
+                "exchange",
+                name=name,
+                what=what,
+                step=replicas.most_steps(),
+                calls=moved["calls"],
+                bytes=moved["bytes"],
+                value=str(moved["value"]),
+                group=group,
+                members=replicas.members(moved["parameters"]),
+                file=file,
+                line=line,
+            )
+        self.found.clear()
+        self.gradients = None
+
+
+exchanges = Exchanges()
+
+
+# ---- what the hook has called ----------------------------------------------------------------
+
+
+@recording.guarded
+def see(name, args, kwargs, file):
+    if name in MOVERS:
+        exchanges.see(name, args, kwargs, file)
+
+
+@recording.guarded
+def before_step(optimizer, args, kwargs):
+    exchanges.write()

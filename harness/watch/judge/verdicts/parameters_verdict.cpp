@@ -1,0 +1,291 @@
+#include "harness/watch/judge/verdicts/parameters_verdict.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <numeric>
+#include <string>
+
+#include "harness/watch/judge/exchanges.h"
+#include "harness/watch/judge/replicas.h"
+#include "harness/watch/judge/verdicts/drift_verdict.h"
+#include "harness/watch/judge/verdicts/verdict_words.h"
+
+namespace gradsync::watch {
+namespace {
+
+using Fates = std::vector<ParameterFate>;
+
+// What decides of the job as a whole whether a drift is a fault.
+struct Job {
+  explicit Job(const std::vector<Examined>& ranks);
+
+  const RankEvents& rank;  // the lowest
+  Fates fates;
+  bool parts_layers = false;      // among ranks
+  bool averages_by_hand = false;  // enough for gradients or parameters
+  bool has_replicas = false;      // some parameter is kept equal
+  std::vector<const Exchange*> reduced_again;
+};
+
+bool has_part_of(const Group& group) {
+  return group.role == GroupRole::Tensor || group.role == GroupRole::Context ||
+         group.role == GroupRole::Expert || group.role == GroupRole::Pipeline;
+}
+
+// Reductions within forward are those of layers that are parted, or of statistics.
+bool reduces_in_forward(const Steps& steps) {
+  return std::ranges::any_of(steps.steps, [](const Step& step) {
+    return std::ranges::any_of(step.micro_batches, [](const MicroBatch& micro_batch) {
+      return std::ranges::any_of(micro_batch.in_forward, [](const Event* collective) {
+        return collective->name.find("reduce") != std::string::npos;
+      });
+    });
+  });
+}
+
+bool parts_layers(const RankEvents& rank, const Steps& steps) {
+  const auto is_of_a_part = [](const Event& event) {
+    return event.kind == EventKind::Collective && sends_parts(event);
+  };
+  return std::ranges::any_of(rank.groups, has_part_of) ||
+         std::ranges::any_of(rank.events, is_of_a_part) || reduces_in_forward(steps);
+}
+
+bool synchronizes(const Examined& rank) {
+  const auto usual = usual_step(rank.counts);
+  return usual && usual->synchronized > 0;
+}
+
+Job::Job(const std::vector<Examined>& ranks)
+    : rank(*ranks.front().events),
+      fates(fates_of(events_of(ranks))),
+      parts_layers(watch::parts_layers(rank, ranks.front().steps)),
+      averages_by_hand(watch::averages_by_hand(rank, ranks.front().steps)) {
+  const auto is_kept_equal = [&](const ParameterFate& of) {
+    return of.fate == Fate::Equal && of.parameter->owner != Owner::Buffer &&
+           (of.parameter->owner == Owner::Wrapper || is_exchanged(of, rank));
+  };
+  const auto is_sharded = [](const auto& optimizer) {
+    return std::ranges::any_of(optimizer.second.parameters, [](const TrackedParameter& parameter) {
+      return parameter.owner == Owner::Shard;
+    });
+  };
+  has_replicas =
+      std::ranges::any_of(fates, is_kept_equal) || std::ranges::any_of(rank.optimizers, is_sharded);
+  if (synchronizes(ranks.front())) reduced_again = exchanges_of_equals(events_of(ranks));
+}
+
+Event event_at(const std::string& file, int line) {
+  Event event;
+  event.file = file;
+  event.line = line;
+  return event;
+}
+
+const Event* wrap_of(const RankEvents& rank, std::int64_t model) {
+  const auto wrap = std::ranges::find_if(rank.events, [&](const Event& event) {
+    return event.kind == EventKind::Wrap && event.object == model && model != 0;
+  });
+  return wrap == rank.events.end() ? nullptr : &*wrap;
+}
+
+bool reduces_alone(const ParameterFate& of, const RankEvents& rank) {
+  return std::ranges::any_of(rank.groups, [&](const Group& group) {
+    return group.name == of.parameter->group && group.ranks.size() == 1;
+  });
+}
+
+Cause cause_of(const ParameterFate& of, const RankEvents& rank) {
+  switch (of.parameter->owner) {
+    case Owner::Ignored:
+      return Cause::WrapperIgnores;
+    case Owner::Added:
+      return Cause::AddedBehindWrap;
+    case Owner::Wrapper:
+      return reduces_alone(of, rank) ? Cause::GroupOfOne : Cause::DriftsThoughReduced;
+    case Owner::None:
+    case Owner::Shard:
+    case Owner::Buffer:
+      break;
+  }
+  return is_exchanged(of, rank) ? Cause::DriftsThoughExchanged : Cause::InNoWrapper;
+}
+
+// Whether the wrapper was told of replicas that this rank has: of FSDP over groups of one.
+bool is_meant_to_have_replicas(const ParameterFate& of, const RankEvents& rank) {
+  const Event* wrap = wrap_of(rank, of.parameter->model);
+  return wrap != nullptr && wrapper_named(wrap->name).is_sharded;
+}
+
+bool is_a_fault(Cause cause, const ParameterFate& of, const Job& job) {
+  if (cause == Cause::GroupOfOne) {
+    return is_meant_to_have_replicas(of, job.rank) && !job.averages_by_hand;
+  }
+  if (cause == Cause::DriftsThoughReduced) return !job.averages_by_hand;
+  const bool has_replicas = job.has_replicas || cause == Cause::AddedBehindWrap;
+  return cause != Cause::DriftsThoughExchanged && has_replicas && !job.parts_layers;
+}
+
+// "`proxies`"; "parameter 4" of one that no module has.
+std::string name_of(const ParameterFate& of) {
+  return of.parameter->name.empty() ? fmt::format("parameter {}", of.parameter->index)
+                                    : fmt::format("`{}`", of.parameter->name);
+}
+
+void name_parameters(VerdictNumbers& numbers, const std::vector<const ParameterFate*>& fates) {
+  for (const ParameterFate* of : fates) numbers.parameters.push_back(name_of(*of));
+}
+
+std::string optimizer_text(const TrackedOptimizer& optimizer) {
+  const std::string place = place_text(optimizer.file, optimizer.line);
+  return place.empty() ? optimizer.name : fmt::format("{} of {}", optimizer.name, place);
+}
+
+Verdict drift(Cause cause, const std::vector<const ParameterFate*>& fates, const Job& job) {
+  const ParameterFate& first = **std::ranges::min_element(
+      fates, {}, [](const ParameterFate* of) { return of->differs_from; });
+  VerdictNumbers numbers{.step = first.differs_from,
+                         .equal_until = first.equal_until,
+                         .is_certain = is_a_fault(cause, first, job)};
+  name_parameters(numbers, fates);
+  Verdict verdict = told(VerdictKind::ReplicasDrift, numbers);
+  verdict.fails = numbers.is_certain;
+  const Event* wrap = wrap_of(job.rank, first.parameter->model);
+  const Event made = event_at(first.optimizer->file, first.optimizer->line);
+  explain(verdict, cause,
+          {.at = cause == Cause::InNoWrapper ? &made : wrap,
+           .given = optimizer_text(*first.optimizer)});
+  if (!verdict.fails) {  // the rest would claim more
+    verdict.why.clear();
+    verdict.change.reset();
+  }
+  return verdict;
+}
+
+std::vector<Verdict> drifts_of(const Job& job) {
+  std::map<Cause, std::vector<const ParameterFate*>> by_cause;
+  for (const ParameterFate& of : job.fates) {
+    const bool drifts = of.fate == Fate::Drifts && of.parameter->owner != Owner::Buffer;
+    if (drifts) by_cause[cause_of(of, job.rank)].push_back(&of);
+  }
+  std::vector<Verdict> verdicts;
+  for (const auto& [cause, fates] : by_cause) verdicts.push_back(drift(cause, fates, job));
+  std::ranges::stable_partition(verdicts, &Verdict::fails);
+  return verdicts;
+}
+
+// Of the lines that reduce again what is equal already.
+std::optional<Verdict> reduced_twice(const Job& job) {
+  if (job.reduced_again.empty()) return std::nullopt;
+  const Exchange& first = *job.reduced_again.front();
+  VerdictNumbers numbers;
+  for (const Exchange* exchange : job.reduced_again) numbers.bytes += exchange->bytes;
+  Verdict verdict = told(VerdictKind::ReducedTwice, numbers);
+  verdict.fails = true;
+  const Event call = event_at(first.file, first.line);
+  explain(verdict, Cause::EqualBefore, {.at = &call, .given = first.name});
+  return verdict;
+}
+
+// Parameters that are equal again at times: the pace at which the job averages them.
+std::optional<Verdict> averaged_at_times(const Fates& fates) {
+  VerdictNumbers numbers;
+  std::vector<const ParameterFate*> found;
+  for (const ParameterFate& of : fates) {
+    if (of.fate != Fate::Rejoins || of.parameter->owner == Owner::Buffer) continue;
+    found.push_back(&of);
+    for (const std::int64_t step : of.equal_again) {
+      numbers.step = std::gcd(numbers.step, step - of.equal_again.front());
+    }
+  }
+  if (found.empty()) return std::nullopt;
+  name_parameters(numbers, found);
+  return told(VerdictKind::AveragedAtTimes, numbers);
+}
+
+std::optional<Verdict> differing_in_bits(const Fates& fates) {
+  std::vector<const ParameterFate*> found;
+  for (const ParameterFate& of : fates) {
+    if (of.fate == Fate::Rounds) found.push_back(&of);
+  }
+  if (found.empty()) return std::nullopt;
+  VerdictNumbers numbers{.step = found.front()->differs_from,
+                         .equal_until = found.front()->equal_until};
+  name_parameters(numbers, found);
+  return told(VerdictKind::DiffersInBits, numbers);
+}
+
+// Of buffers that are a rank's own by design, as batch norm's statistics are.
+std::optional<Verdict> differing_buffers(const Job& job) {
+  std::vector<const ParameterFate*> found;
+  for (const ParameterFate& of : job.fates) {
+    if (of.fate != Fate::Drifts || of.parameter->owner != Owner::Buffer) continue;
+    const Event* wrap = wrap_of(job.rank, of.parameter->model);
+    const bool are_broadcast = wrap != nullptr && has_word(*wrap, "broadcast_buffers=true");
+    if (!are_broadcast) found.push_back(&of);
+  }
+  if (found.empty()) return std::nullopt;
+  VerdictNumbers numbers;
+  name_parameters(numbers, found);
+  return told(VerdictKind::BuffersDiffer, numbers);
+}
+
+// What no wrapper reduces, and no rank ever had alike, beside a model that ranks train together.
+std::optional<Verdict> own_parameters(const Job& job) {
+  std::vector<const ParameterFate*> found;
+  for (const ParameterFate& of : job.fates) {
+    const Owner owner = of.parameter->owner;
+    const bool is_unreduced =
+        owner == Owner::None || owner == Owner::Ignored || owner == Owner::Added;
+    if (of.fate == Fate::Own && is_unreduced && !is_exchanged(of, job.rank)) found.push_back(&of);
+  }
+  if (found.empty() || !job.has_replicas) return std::nullopt;
+  VerdictNumbers numbers;
+  name_parameters(numbers, found);
+  return told(VerdictKind::OwnParameters, numbers);
+}
+
+bool is_good(const Verdict& verdict) {
+  return verdict.kind == VerdictKind::OncePerStep ||
+         verdict.kind == VerdictKind::ReplicasOncePerStep;
+}
+
+// Whether nothing of what is counted holds any more: each rank trains by itself, or what was taken
+// for a model that never synchronizes is trained beside its wrapper alone.
+bool refutes(const Verdict& drift, const std::vector<Verdict>& verdicts) {
+  const Verdict& first = verdicts.front();
+  const bool never = first.kind == VerdictKind::Never && first.cause == Cause::None;
+  return drift.fails &&
+         (drift.cause == Cause::GroupOfOne || (drift.cause == Cause::AddedBehindWrap && never));
+}
+
+}  // namespace
+
+void add_parameter_verdicts(std::vector<Verdict>& verdicts, const std::vector<Examined>& ranks) {
+  const Job job(ranks);
+  bool is_accused = verdicts.front().fails;
+  std::size_t first = 0;
+  for (Verdict& verdict : drifts_of(job)) {
+    const bool is_of_all = verdict.cause == Cause::DriftsThoughReduced;
+    if (is_of_all && is_accused) continue;  // counts say why
+    if (!verdicts.empty() && refutes(verdict, verdicts)) {
+      verdicts.clear();
+      is_accused = false;
+    }
+    if (is_of_all && verdict.fails) std::erase_if(verdicts, is_good);
+    const auto place = verdict.fails && !is_accused ? verdicts.begin() + static_cast<long>(first++)
+                                                    : verdicts.end();
+    verdicts.insert(place, std::move(verdict));
+  }
+  if (auto twice = reduced_twice(job)) {
+    std::erase_if(verdicts, is_good);
+    verdicts.insert(verdicts.begin(), std::move(*twice));
+  }
+  if (auto averaged = averaged_at_times(job.fates)) verdicts.push_back(std::move(*averaged));
+  if (auto bits = differing_in_bits(job.fates)) verdicts.push_back(std::move(*bits));
+  if (auto own = own_parameters(job)) verdicts.push_back(std::move(*own));
+  if (auto buffers = differing_buffers(job)) verdicts.push_back(std::move(*buffers));
+}
+
+}  // namespace gradsync::watch

@@ -1,0 +1,121 @@
+#include "harness/watch/read/tracked_parameters.h"
+
+#include <array>
+#include <tuple>
+#include <utility>
+
+#include "harness/base/fields.h"
+#include "harness/watch/read/event.h"
+
+namespace gradsync::watch {
+
+using nlohmann::json;
+
+constexpr auto names_of(const Owner*) {
+  return std::array{std::pair{Owner::None, "none"},   std::pair{Owner::Wrapper, "wrapper"},
+                    std::pair{Owner::Shard, "shard"}, std::pair{Owner::Ignored, "ignored"},
+                    std::pair{Owner::Added, "added"}, std::pair{Owner::Buffer, "buffer"}};
+}
+
+constexpr auto names_of(const Exchange::What*) {
+  return std::array{std::pair{Exchange::What::Gradient, "gradient"},
+                    std::pair{Exchange::What::Copy, "copy"},
+                    std::pair{Exchange::What::Parameter, "parameter"}};
+}
+
+constexpr auto fields_of(const TrackedParameter*) {
+  return std::tuple{field("index", &TrackedParameter::index).at_least(0),
+                    field("name", &TrackedParameter::name),
+                    field("elements", &TrackedParameter::elements).at_least(0),
+                    field("is_whole", &TrackedParameter::is_whole),
+                    field("is_constant", &TrackedParameter::is_constant),
+                    field("owner", &TrackedParameter::owner),
+                    field("model", &TrackedParameter::model).at_least(0),
+                    field("group", &TrackedParameter::group)};
+}
+
+constexpr auto fields_of(const Exchange::Member*) {
+  return std::tuple{field("object", &Exchange::Member::object).at_least(1),
+                    field("index", &Exchange::Member::index).at_least(0)};
+}
+
+constexpr auto fields_of(const Exchange*) {
+  return std::tuple{constant("kind", "exchange"),
+                    field("name", &Exchange::name).filled(),
+                    field("what", &Exchange::what),
+                    field("step", &Exchange::step).at_least(0),
+                    field("calls", &Exchange::calls).at_least(1),
+                    field("bytes", &Exchange::bytes).at_least(0),
+                    field("value", &Exchange::value),
+                    field("group", &Exchange::group),
+                    field("members", &Exchange::members),
+                    field("file", &Exchange::file).later(),
+                    field("line", &Exchange::line).later().at_least(0)};
+}
+
+constexpr auto fields_of(const TrackedOptimizer*) {
+  return std::tuple{field("name", &TrackedOptimizer::name),
+                    field("file", &TrackedOptimizer::file).later(),
+                    field("line", &TrackedOptimizer::line).later().at_least(0),
+                    field("hardware", &TrackedOptimizer::hardware),
+                    field("parameters", &TrackedOptimizer::parameters)};
+}
+
+constexpr auto fields_of(const HashLook*) {
+  return std::tuple{field("step", &HashLook::step).at_least(0),
+                    field("is_last", &HashLook::is_last), field("values", &HashLook::values),
+                    field("samples", &HashLook::samples),
+                    field("took_s", &HashLook::took_s).at_least(0)};
+}
+
+namespace {
+
+struct ParametersLine {
+  std::int64_t object = 0;
+  TrackedOptimizer optimizer;
+};
+
+struct HashesLine {
+  std::int64_t object = 0;
+  HashLook look;
+};
+
+constexpr auto fields_of(const ParametersLine*) {
+  return std::tuple{constant("kind", "parameters"),
+                    field("object", &ParametersLine::object).at_least(1),
+                    beside(&ParametersLine::optimizer)};
+}
+
+constexpr auto fields_of(const HashesLine*) {
+  return std::tuple{constant("kind", "hashes"), field("object", &HashesLine::object).at_least(1),
+                    beside(&HashesLine::look)};
+}
+
+void add_parameters(TrackedOptimizer& known, TrackedOptimizer more) {
+  std::vector<TrackedParameter> all = std::move(known.parameters);
+  all.insert(all.end(), more.parameters.begin(), more.parameters.end());
+  std::vector<HashLook> looks = std::move(known.looks);
+  known = std::move(more);
+  known.parameters = std::move(all);
+  known.looks = std::move(looks);
+}
+
+}  // namespace
+
+bool read_parameter_line(const json& line, const std::string& kind, const std::string& place,
+                         RankEvents& events) {
+  if (kind == "parameters") {
+    auto read = read_only_fields<ParametersLine>(line, place);
+    add_parameters(events.optimizers[read.object], std::move(read.optimizer));
+  } else if (kind == "hashes") {
+    auto read = read_only_fields<HashesLine>(line, place);
+    events.optimizers[read.object].looks.push_back(std::move(read.look));
+  } else if (kind == "exchange") {
+    events.exchanges.push_back(read_only_fields<Exchange>(line, place));
+  } else {
+    return false;
+  }
+  return true;
+}
+
+}  // namespace gradsync::watch

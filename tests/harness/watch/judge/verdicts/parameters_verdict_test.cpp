@@ -1,0 +1,281 @@
+#include "harness/watch/judge/verdicts/parameters_verdict.h"
+
+#include <gmock/gmock.h>
+
+#include "harness/watch/judge/replicas.h"
+#include "harness/watch/judge/watched.h"
+#include "tests/harness/watch/made_job.h"
+
+namespace gradsync::watch {
+namespace {
+
+using gradsync::test::MadeJob;
+using ::testing::ElementsAre;
+using ::testing::IsEmpty;
+using ::testing::SizeIs;
+
+constexpr int kRanks = 2;
+
+// What one rank had of a parameter, look by look: after so many steps, this value.
+using Values = std::map<std::int64_t, std::string>;
+
+struct Made {
+  std::string name;
+  Owner owner = Owner::Wrapper;
+  std::vector<Values> of_ranks;
+  bool is_constant = false;
+};
+
+Made equal(const std::string& name, Owner owner = Owner::Wrapper) {
+  const Values values{{0, "a"}, {1, "b"}, {2, "c"}, {4, "d"}};
+  return {name, owner, {values, values}};
+}
+
+// Equal before the first `steps` looks are over, different from then on.
+Made drifting(const std::string& name, Owner owner, std::int64_t from = 1) {
+  Made made = equal(name, owner);
+  for (auto& [step, value] : made.of_ranks[1]) {
+    if (step >= from) value += "'";
+  }
+  return made;
+}
+
+Made own(const std::string& name, Owner owner = Owner::None) {
+  return drifting(name, owner, 0);
+}
+
+class TrackedJob {
+ public:
+  TrackedJob& with(const Made& made) {
+    made_.push_back(made);
+    return *this;
+  }
+  TrackedJob& alone() {  // each rank reduces in a group of its own
+    group_of_one_ = true;
+    return *this;
+  }
+  TrackedJob& exchanging(const std::vector<std::vector<std::string>>& values_of_steps) {
+    exchanged_ = values_of_steps;
+    return *this;
+  }
+  TrackedJob& on(const std::vector<std::string>& hardware) {
+    hardware_ = hardware;
+    return *this;
+  }
+  TrackedJob& routing() {  // to experts
+    routes_ = true;
+    return *this;
+  }
+  std::vector<RankEvents> ranks() const {
+    std::vector<RankEvents> ranks;
+    for (int rank = 0; rank < kRanks; ++rank) ranks.push_back(rank_of(rank));
+    return ranks;
+  }
+  std::vector<Verdict> verdicts() const { return summarize(ranks()).verdicts; }
+
+ private:
+  RankEvents rank_of(int rank) const {
+    MadeJob job(rank);
+    job.wrap();
+    job.times(5, [&](MadeJob& each) {
+      each.forward();
+      if (routes_) each.collective("all_to_all", 64);
+      each.reducing().optimizer();
+    });
+    RankEvents events = job.process();
+    const std::vector<int> all{0, 1};
+    events.groups = {
+        {"g", 5, group_of_one_ ? std::vector{rank} : all, "", GroupRole::DataParallel, true, ""}};
+    TrackedOptimizer& optimizer = events.optimizers[1];
+    optimizer.name = "SGD";
+    optimizer.file = "/home/someone/train.py";
+    optimizer.line = 31;
+    optimizer.hardware = hardware_.at(static_cast<std::size_t>(rank));
+    for (std::size_t i = 0; i < made_.size(); ++i) add(optimizer, i, rank);
+    for (std::size_t step = 0; step < exchanged_.size(); ++step) {
+      events.exchanges.push_back({.name = "all_reduce",
+                                  .step = static_cast<std::int64_t>(step),
+                                  .calls = 1,
+                                  .bytes = 1280,
+                                  .value = exchanged_[step].at(static_cast<std::size_t>(rank)),
+                                  .group = "",
+                                  .members = {{1, 0}},
+                                  .file = "/home/someone/train.py",
+                                  .line = 40});
+    }
+    return events;
+  }
+
+  void add(TrackedOptimizer& optimizer, std::size_t index, int rank) const {
+    const Made& made = made_[index];
+    optimizer.parameters.push_back({.index = static_cast<int>(index),
+                                    .name = made.name,
+                                    .elements = 320,
+                                    .is_whole = made.owner != Owner::Shard,
+                                    .is_constant = made.is_constant,
+                                    .owner = made.owner,
+                                    .model = made.owner == Owner::None ? 0 : 1,
+                                    .group = made.owner == Owner::None ? "" : "g"});
+    for (const auto& [step, value] : made.of_ranks.at(static_cast<std::size_t>(rank))) {
+      HashLook& look = look_at(optimizer, step);
+      look.values[std::to_string(index)] = value;
+      // As far apart as there are steps.
+      look.samples[std::to_string(index)] = {1.0 + (value.ends_with("'") ? 0.01 * step : 0.0)};
+    }
+  }
+
+  static HashLook& look_at(TrackedOptimizer& optimizer, std::int64_t step) {
+    for (HashLook& look : optimizer.looks) {
+      if (look.step == step) return look;
+    }
+    optimizer.looks.push_back(
+        {.step = step, .is_last = false, .values = {}, .samples = {}, .took_s = 0});
+    return optimizer.looks.back();
+  }
+
+  std::vector<Made> made_;
+  std::vector<std::vector<std::string>> exchanged_;
+  std::vector<std::string> hardware_{"A", "A"};
+  bool group_of_one_ = false;
+  bool routes_ = false;
+};
+
+std::vector<Fate> fates(const TrackedJob& job) {
+  const std::vector<RankEvents> ranks = job.ranks();
+  std::vector<const RankEvents*> events;
+  for (const RankEvents& rank : ranks) events.push_back(&rank);
+  std::vector<Fate> found;
+  for (const ParameterFate& of : fates_of(events)) found.push_back(of.fate);
+  return found;
+}
+
+std::vector<VerdictKind> kinds(const std::vector<Verdict>& verdicts) {
+  std::vector<VerdictKind> found;
+  for (const Verdict& verdict : verdicts) found.push_back(verdict.kind);
+  return found;
+}
+
+TEST(Fates, FollowTheBitsOfEachParameter) {
+  Made rejoins = equal("d");
+  rejoins.of_ranks[1][1] = "b'";
+  EXPECT_THAT(fates(TrackedJob()
+                        .with(equal("a"))
+                        .with(drifting("b", Owner::None, 2))
+                        .with(own("c"))
+                        .with(rejoins)),
+              ElementsAre(Fate::Equal, Fate::Drifts, Fate::Own, Fate::Rejoins));
+}
+
+TEST(Fates, OfShardsThereAreNone) {
+  EXPECT_THAT(fates(TrackedJob().with(drifting("a", Owner::Shard))), IsEmpty());
+}
+
+TEST(Fates, AConstantSaysNothingWhereOthersAreEachRanksOwn) {
+  Made bias = drifting("bias", Owner::None);
+  bias.is_constant = true;
+  EXPECT_THAT(fates(TrackedJob().with(bias).with(own("weight"))),
+              ElementsAre(Fate::Unknown, Fate::Own));
+  EXPECT_THAT(fates(TrackedJob().with(bias).with(equal("weight"))),
+              ElementsAre(Fate::Drifts, Fate::Equal));
+  bias.owner = Owner::Wrapper;
+  EXPECT_THAT(fates(TrackedJob().with(bias).with(own("weight"))),
+              ElementsAre(Fate::Drifts, Fate::Own));
+}
+
+TEST(Fates, OnUnlikeHardwareADifferenceIsRoundingUntilItGrows) {
+  const std::vector<std::string> unlike{"A", "B"};
+  EXPECT_THAT(fates(TrackedJob().with(drifting("a", Owner::Wrapper, 4)).on(unlike)),
+              ElementsAre(Fate::Rounds));
+  Made grows = drifting("a", Owner::Wrapper);
+  grows.of_ranks[0][100] = "z";
+  grows.of_ranks[1][100] = "z'";
+  EXPECT_THAT(fates(TrackedJob().with(grows).on(unlike)), ElementsAre(Fate::Drifts));
+}
+
+TEST(ParametersVerdict, NamesWhatNoWrapperHas) {
+  const auto verdicts =
+      TrackedJob().with(equal("a")).with(drifting("proxies", Owner::None)).verdicts();
+  EXPECT_THAT(kinds(verdicts), ElementsAre(VerdictKind::ReplicasDrift, VerdictKind::OncePerStep));
+  const Verdict& drift = verdicts.front();
+  EXPECT_EQ(drift.cause, Cause::InNoWrapper);
+  EXPECT_TRUE(drift.fails);
+  EXPECT_THAT(drift.numbers.parameters, ElementsAre("`proxies`"));
+  EXPECT_EQ(drift.numbers.step, 1);
+  ASSERT_TRUE(drift.change.has_value());
+  EXPECT_EQ(drift.change->line, 31) << "where the optimizer is made";
+}
+
+TEST(ParametersVerdict, NamesWhatTheWrapperWasNotToldInTime) {
+  for (const auto& [owner, cause] : {std::pair{Owner::Added, Cause::AddedBehindWrap},
+                                     std::pair{Owner::Ignored, Cause::WrapperIgnores}}) {
+    const auto verdicts = TrackedJob().with(equal("a")).with(drifting("b", owner, 4)).verdicts();
+    EXPECT_EQ(verdicts.front().cause, cause);
+    EXPECT_TRUE(verdicts.front().fails);
+    EXPECT_EQ(verdicts.front().numbers.step, 4);
+    EXPECT_EQ(verdicts.front().numbers.equal_until, 2);
+    EXPECT_EQ(verdicts.front().change->line, 5) << "where the model is wrapped";
+  }
+}
+
+TEST(ParametersVerdict, ReplicasThatDriftThoughTheWrapperHasThemAreNotGood) {
+  const auto verdicts = TrackedJob().with(drifting("a", Owner::Wrapper)).verdicts();
+  EXPECT_THAT(kinds(verdicts), ElementsAre(VerdictKind::ReplicasDrift));
+  EXPECT_EQ(verdicts.front().cause, Cause::DriftsThoughReduced);
+  EXPECT_TRUE(verdicts.front().fails);
+}
+
+TEST(ParametersVerdict, WithoutAReplicaNobodyIsAccused) {
+  const auto verdicts = TrackedJob().with(drifting("a", Owner::None)).verdicts();
+  EXPECT_THAT(kinds(verdicts), ElementsAre(VerdictKind::OncePerStep, VerdictKind::ReplicasDrift));
+  EXPECT_FALSE(verdicts.back().fails);
+  EXPECT_THAT(verdicts.back().why, IsEmpty());
+}
+
+TEST(ParametersVerdict, ExpertsThatBeganAlikeAreNotAccused) {
+  const auto verdicts =
+      TrackedJob().with(equal("a")).with(drifting("expert", Owner::None)).routing().verdicts();
+  EXPECT_FALSE(verdicts.front().fails);
+  EXPECT_FALSE(verdicts.back().fails);
+}
+
+TEST(ParametersVerdict, WhatIsEachRanksOwnIsSaid) {
+  const auto verdicts = TrackedJob().with(equal("a")).with(own("expert")).verdicts();
+  EXPECT_THAT(kinds(verdicts), ElementsAre(VerdictKind::OncePerStep, VerdictKind::OwnParameters));
+  EXPECT_THAT(kinds(TrackedJob().with(own("stage")).verdicts()),
+              ElementsAre(VerdictKind::OncePerStep));
+}
+
+TEST(ParametersVerdict, BuffersAreSaid) {
+  const auto verdicts =
+      TrackedJob().with(equal("a")).with(drifting("mean", Owner::Buffer)).verdicts();
+  EXPECT_THAT(kinds(verdicts), ElementsAre(VerdictKind::OncePerStep, VerdictKind::BuffersDiffer));
+  EXPECT_FALSE(verdicts.back().fails);
+}
+
+TEST(ParametersVerdict, AveragesNowAndThenAreSaidWithTheirPace) {
+  Made averaged = equal("a");
+  for (const std::int64_t step : {5, 10, 20}) {
+    averaged.of_ranks[0][step] = averaged.of_ranks[1][step] = "s" + std::to_string(step);
+  }
+  for (const std::int64_t step : {1, 2, 4}) averaged.of_ranks[1][step] += "'";
+  const auto verdicts = TrackedJob().with(averaged).verdicts();
+  EXPECT_THAT(kinds(verdicts), ElementsAre(VerdictKind::OncePerStep, VerdictKind::AveragedAtTimes));
+  EXPECT_EQ(verdicts.back().numbers.step, 5);
+}
+
+TEST(ParametersVerdict, WhatIsReducedTwiceIsExcess) {
+  const auto job = [](const std::vector<std::vector<std::string>>& values) {
+    return TrackedJob().with(equal("a")).exchanging(values).verdicts();
+  };
+  const auto verdicts = job({{"x", "x"}, {"y", "y"}});
+  EXPECT_THAT(kinds(verdicts), ElementsAre(VerdictKind::ReducedTwice));
+  EXPECT_EQ(verdicts.front().numbers.bytes, 1280);
+  EXPECT_EQ(verdicts.front().change->line, 40);
+  EXPECT_TRUE(verdicts.front().fails);
+  EXPECT_THAT(kinds(job({{"x", "x"}, {"y", "z"}})), ElementsAre(VerdictKind::OncePerStep))
+      << "ranks had other gradients";
+  EXPECT_THAT(kinds(job({{"x", "x"}})), ElementsAre(VerdictKind::OncePerStep)) << "once is chance";
+}
+
+}  // namespace
+}  // namespace gradsync::watch
