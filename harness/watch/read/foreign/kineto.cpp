@@ -47,9 +47,6 @@ class Reader {
     rank_.lacks_ranges = trace_.has_unknown_ranges;
     for (const TracedRange& range : trace_.ranges) see(range);
     rank_.world_size = std::max(rank_.world_size, collectives_.largest_group());
-    for (const Group& group : rank_.groups) {
-      rank_.world_size = std::max(rank_.world_size, static_cast<int>(group.ranks.size()));
-    }
     add_backwards(trace_, rank_);
     add_wraps();
     for (Event& event : collectives_.finish(rank_.world_size)) {
