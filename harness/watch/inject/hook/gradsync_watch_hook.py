@@ -533,6 +533,7 @@ def begin(folder, wish=""):
     else:
         recording.writer = Writer(folder)
         account.start(folder, wish)
+        replicas.begin_again()
     models.record_earlier_wraps()
 
 

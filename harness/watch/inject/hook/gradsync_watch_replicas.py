@@ -246,3 +246,13 @@ def forget():
     """In the child of a fork, which trains nothing of its parent's."""
     global replicas
     replicas = Replicas()
+
+
+def begin_again():
+    """In a new file, in which nothing is known yet."""
+    global replicas
+    places = replicas.places
+    replicas = Replicas()
+    replicas.places = places
+    for optimizer in list(places):
+        replicas.tracked(optimizer)

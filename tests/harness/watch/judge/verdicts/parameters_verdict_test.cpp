@@ -1,3 +1,4 @@
+// Covers: replicas.cpp.
 #include "harness/watch/judge/verdicts/parameters_verdict.h"
 
 #include <gmock/gmock.h>
