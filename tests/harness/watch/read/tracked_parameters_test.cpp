@@ -14,7 +14,7 @@ using ::testing::HasSubstr;
 using ::testing::Pair;
 using ::testing::SizeIs;
 
-const std::string kStart =
+const std::string kHookStart =
     R"({"kind":"start","schema":"gradsync.watch_hook/1","pid":42,"python":"3.11.2"})"
     "\n";
 
@@ -28,7 +28,7 @@ std::string parameters_line(const std::string& name, int index, const std::strin
 
 TEST(TrackedParameters, AreReadWithTheirOwnersAndHashes) {
   const RankEvents events = parse_hook_events(
-      kStart + parameters_line("proxies", 0, "none") +
+      kHookStart + parameters_line("proxies", 0, "none") +
           R"({"kind":"hashes","object":1,"step":2,"is_last":false,"values":{"0":"771"},)"
           R"("samples":{"0":[0.5]},"took_s":0.001})"
           "\n" +
@@ -49,7 +49,7 @@ TEST(TrackedParameters, AreReadWithTheirOwnersAndHashes) {
 
 TEST(TrackedParameters, AnExchangeIsReadWithWhatItMoved) {
   const RankEvents events = parse_hook_events(
-      kStart +
+      kHookStart +
           R"({"kind":"exchange","name":"all_reduce","what":"copy","step":1,"calls":1,"bytes":1280,)"
           R"("value":"771","group":"","members":[{"object":1,"index":4}],"file":"train.py",)"
           R"("line":40})"
@@ -62,7 +62,7 @@ TEST(TrackedParameters, AnExchangeIsReadWithWhatItMoved) {
 
 TEST(TrackedParameters, AnOwnerThatIsNotKnownIsRefused) {
   try {
-    parse_hook_events(kStart + parameters_line("proxies", 0, "nobody"), "hook-42.jsonl");
+    parse_hook_events(kHookStart + parameters_line("proxies", 0, "nobody"), "hook-42.jsonl");
     FAIL() << "accepted";
   } catch (const ConfigError& error) {
     EXPECT_THAT(error.what(), HasSubstr("hook-42.jsonl line 2: field 'parameters[0].owner'"));
