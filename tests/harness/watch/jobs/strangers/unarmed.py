@@ -176,7 +176,7 @@ def two_tasks_recomputed(is_fixed):
 
 
 @job(
-    drifts("drifts_though_reduced", {"0": 2, "2": 2}, also=("not_recognised",), reductions=1),
+    drifts("left_behind", {"0": 2, "2": 2}, reductions=1),
     fixed=not_recognised("gradients_cleared", 2, 2, reductions=2),
 )
 def two_backwards_of_one_forward(is_fixed):
