@@ -8,7 +8,7 @@ in FILE, stands of each mode how many traces had the verdict of watch, and how m
 what it takes. torch writes the names of functions that it no longer has as what lies in their
 memory: where a quotation mark does, no reader takes the trace for JSON.
 
-Covers: judge_command.cpp, trace_file.cpp, traced_collectives.cpp.
+Covers: judge_command.cpp, traced_collectives.cpp.
 """
 
 import functools

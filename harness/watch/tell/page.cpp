@@ -38,7 +38,8 @@ std::string verdict_text(const Verdict& verdict, const char* label) {
 }
 
 std::string waste_text(const Waste& waste, const std::optional<TypicalStep>& typical) {
-  std::string text = wrapped("WASTE: " + waste.sentence, 0, kPageWidth);
+  const char* label = waste.kind == WasteKind::Agreements ? "NOTE: " : "WASTE: ";
+  std::string text = wrapped(label + waste.sentence, 0, kPageWidth);
   const auto step_s = typical ? typical->step_s : std::nullopt;
   text += wrapped(saving_text(waste, step_s), kIndent, kPageWidth);
   if (!waste.why.empty()) text += wrapped("why: " + waste.why, kIndent, kPageWidth);

@@ -51,7 +51,8 @@ constexpr auto names_of(const WasteKind*) {
                     std::pair{WasteKind::Barriers, "barriers"},
                     std::pair{WasteKind::ObjectCollectives, "object_collectives"},
                     std::pair{WasteKind::SmallCollectives, "small_collectives"},
-                    std::pair{WasteKind::HostReads, "host_reads"}};
+                    std::pair{WasteKind::HostReads, "host_reads"},
+                    std::pair{WasteKind::Agreements, "agreements"}};
 }
 
 constexpr auto names_of(const When*) {

@@ -148,9 +148,11 @@ class MadeJob {
   // The job calls that function of torch.distributed, which moves so much, and goes on after
   // `takes` milliseconds.
   MadeJob& call(const std::string& function, std::int64_t takes, const std::string& op,
-                std::int64_t bytes, int line = 71) {
+                std::int64_t bytes, int line = 71, const std::string& detail = "") {
     const std::int64_t start_ns = now_ns_;
-    name(add(EventKind::Call, takes), function, 0, line);
+    Event& event = add(EventKind::Call, takes);
+    name(event, function, 0, line);
+    event.detail = detail;
     if (!op.empty()) add_at(start_ns, takes, op, bytes);
     return *this;
   }

@@ -97,7 +97,7 @@ MadeJob chattering_job(int rank) {
   return MadeJob(rank).wrap(1, "", 8000).times(6, [](MadeJob& job) {
     job.forward().reducing().optimizer().zero_grad();
     job.times(3, [](MadeJob& j) { j.call("all_reduce", 4, "all_reduce", 4, 71); });
-    job.call("all_reduce", 4, "all_reduce", 8, 74).call("barrier", 20, "barrier", 0, 75);
+    job.call("all_reduce", 5, "all_reduce", 8, 74).call("barrier", 20, "barrier", 0, 75);
     job.call("all_gather_object", 30, "all_gather", 2000, 76);
   });
 }

@@ -75,7 +75,8 @@ def not_recognised(cause, micro_batches=4, synchronized=0, **more):
 
 
 def drifts_at_times(**more):
-    return Truth("some_steps_never", cause="none_had_synchronized", **more)
+    also = ("some_steps_never",)
+    return Truth("replicas_drift", cause="drifts_though_reduced", also=also, fails=True, **more)
 
 
 # Causes of a drift that are at a line.

@@ -9,7 +9,7 @@ import sys
 
 import gradsync_watch_exchanges as exchanges
 from gradsync_watch_between import torch_folder
-from gradsync_watch_recording import begin_call, end_call, is_passed_by
+from gradsync_watch_recording import begin_call, end_call, guarded, is_passed_by
 
 COLLECTIVES = (
     "all_gather",
@@ -41,10 +41,20 @@ def watching_call(original, name, standing_for):
         begun = begin_call()
         result = original(*args, **kwargs)
         if kwargs.get("async_op") is not True:
-            end_call("call", begun, name=name)
+            end_collective(begun, name, (*args, *kwargs.values()))
         return result
 
     return call
+
+
+@guarded
+def end_collective(begun, name, given):
+    """`detail` of the line: the type of the tensor that was given, and how it is reduced."""
+    types = [value.dtype for value in given if isinstance(value, sys.modules["torch"].Tensor)]
+    words = [str(each).removeprefix("torch.") for each in types[:1]]
+    operation = sys.modules["torch.distributed"].ReduceOp.RedOpType
+    words += [value.name.lower() for value in given if isinstance(value, operation)]
+    end_call("call", begun, name=name, detail=" ".join(words))
 
 
 @functools.cache

@@ -80,7 +80,7 @@ class Gradients:
         for parameter, size, numbers in heads:
             if place + size > tensor.numel():
                 break
-            found = factor_between(numbers, numbers_of(tensor, place))
+            found = factor_between(numbers, numbers_of(tensor, place)[: len(numbers)])
             if found is None or (factor and found and abs(found / factor - 1) > TOLERANCE):
                 break
             factor = factor or found

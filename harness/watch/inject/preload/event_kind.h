@@ -28,7 +28,9 @@ enum class EventKind {
                 // that others wrote: it may
   CommHook,     // DDP was given a hook that reduces in its place, by whatever means
   Call,  // the job has ranks meet, or reads a device, from when it calls until it goes on; `name`:
-         // "barrier", "all_gather_object", "all_reduce", ... or kHostRead and what reads
+         // "barrier", "all_gather_object", "all_reduce", ... or kHostRead and what reads; `detail`
+         // of a collective: the type of its tensor, and how it is reduced if not by default, as
+         // "int64 max"
   InnerForward,  // of a wrapped model within the forward of another; as Forward, and in `detail`
                  // "inside=NAME", as the outer model calls it
 };

@@ -7,8 +7,6 @@
 #include <tuple>
 #include <utility>
 
-#include "harness/watch/judge/steps/nesting.h"
-
 namespace gradsync::watch {
 
 namespace {
@@ -330,10 +328,8 @@ struct ModelCounts {
   int behind_the_last = 0;
 };
 
-bool has_reductions_in(const MicroBatch& micro_batch, const Event& backward) {
-  return std::ranges::any_of(reductions_of(micro_batch), [&](const Event* each) {
-    return backward.start_ns <= each->start_ns && each->start_ns <= backward.end_ns;
-  });
+bool begins_in(const Event& interval, const Event& event) {
+  return interval.start_ns <= event.start_ns && event.start_ns <= interval.end_ns;
 }
 
 // DDP reduces in the first backward behind a forward, and in no other.
@@ -341,7 +337,9 @@ const Event* left_behind(const MicroBatch& micro_batch) {
   const bool is_of_one = models_of(micro_batch).size() == 1 && !is_of_fsdp(micro_batch);
   if (!is_of_one || micro_batch.backwards.size() < 2) return nullptr;
   const Event& last = *micro_batch.backwards.back();
-  return has_reductions_in(micro_batch, last) ? nullptr : &last;
+  const bool reduces = std::ranges::any_of(
+      reductions_of(micro_batch), [&](const Event* each) { return begins_in(last, *each); });
+  return reduces ? nullptr : &last;
 }
 
 // Of the last micro-batch, whose backward it ends a step within.
@@ -349,7 +347,7 @@ const Event* steps_too_soon(const Step& step) {
   const MicroBatch& last = step.micro_batches.back();
   const EventPointers reductions = reductions_of(last);
   for (const Event* backward : last.backwards) {
-    const auto is_in = [&](const Event* event) { return contains(*backward, *event); };
+    const auto is_in = [&](const Event* event) { return begins_in(*backward, *event); };
     const auto first = std::ranges::find_if(reductions, is_in);
     const auto optimizer = std::ranges::find_if(step.optimizers, is_in);
     if (first == reductions.end() || optimizer == step.optimizers.end()) continue;

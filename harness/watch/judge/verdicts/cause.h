@@ -81,6 +81,7 @@ enum class Cause {
   WholeStepNotTold,
   GroupsNotTold,
   OrderNotTold,
+  TimesNotTold,
   HookNotTold,
   OneModelNotTold,
   OneModelOfStepsNotTold,

@@ -192,6 +192,7 @@ constexpr auto kCauses = std::to_array<CauseWords>({
     {Cause::GroupsNotTold, "groups_not_told", "in which process group each collective ran"},
     {Cause::OrderNotTold, "order_not_told",
      "which forward a backward answers, of those that ran ahead of it"},
+    {Cause::TimesNotTold, "times_not_told", "when, or on which thread, some of its ranges ran"},
     {Cause::HookNotTold, "hook_not_told",
      "whether the model's communication hook reduces over all ranks, which exchange data outside "
      "of backward, too"},

@@ -260,6 +260,15 @@ bool refutes(const Verdict& drift, const std::vector<Verdict>& verdicts) {
          (drift.cause == Cause::GroupOfOne || (drift.cause == Cause::AddedBehindWrap && never));
 }
 
+// What was only suspected of the job as a whole is certain now, and says why.
+void take_suspicion(Verdict& drift, std::vector<Verdict>& verdicts) {
+  const auto suspected = std::ranges::find(verdicts, Cause::LeftBehind, &Verdict::cause);
+  if (suspected == verdicts.end() || !drift.fails) return;
+  drift.cause = suspected->cause;
+  drift.why = suspected->why;
+  verdicts.erase(suspected);
+}
+
 }  // namespace
 
 void add_parameter_verdicts(std::vector<Verdict>& verdicts, const std::vector<Examined>& ranks) {
@@ -274,6 +283,7 @@ void add_parameter_verdicts(std::vector<Verdict>& verdicts, const std::vector<Ex
       is_accused = false;
     }
     if (is_of_all && verdict.fails) std::erase_if(verdicts, is_good);
+    if (is_of_all) take_suspicion(verdict, verdicts);
     const auto place = verdict.fails && !is_accused ? verdicts.begin() + static_cast<long>(first++)
                                                     : verdicts.end();
     verdicts.insert(place, std::move(verdict));

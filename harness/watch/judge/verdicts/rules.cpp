@@ -112,6 +112,7 @@ Found not_in_the_file(const Seen& seen) {
   if (seen.rank.is_of_others() && has_collective_of_unknown_group(seen.rank)) {
     return not_in_file(Cause::GroupsNotTold);
   }
+  if (seen.rank.lacks_ranges) return not_in_file(Cause::TimesNotTold);
   return seen.rank.runs_ahead ? Found(not_in_file(Cause::OrderNotTold)) : std::nullopt;
 }
 

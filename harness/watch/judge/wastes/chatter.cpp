@@ -1,6 +1,7 @@
 #include "harness/watch/judge/wastes/chatter.h"
 
 #include <algorithm>
+#include <array>
 #include <cstdint>
 #include <functional>
 #include <limits>
@@ -80,6 +81,21 @@ std::optional<WasteKind> told_kind(const Event& call) {
   if (name.find("object") != std::string_view::npos) return WasteKind::ObjectCollectives;
   if (is_read(call)) return WasteKind::HostReads;
   return std::nullopt;
+}
+
+// Whether it counts something, or has ranks agree: no loss is a whole number, or the least of all.
+bool counts_or_agrees(const Event& call) {
+  constexpr std::array kWholes{"int", "uint", "bool"};
+  constexpr std::array kAgreements{"min", "max", "product", "band", "bor", "bxor"};
+  return std::ranges::any_of(kWholes, [&](auto type) { return call.detail.starts_with(type); }) ||
+         std::ranges::any_of(kAgreements, [&](auto word) { return has_word(call, word); });
+}
+
+// Whether it comes between the first forward of a step and its optimizer, which may read it.
+bool is_before_optimizer(const Event& call, const Step& step) {
+  const MicroBatch& first = step.micro_batches.front();
+  const Event& begin = is_wrapped(first) ? *first.forwards.front() : *first.backwards.front();
+  return call.start_ns > begin.start_ns && call.start_ns < step.optimizers.front()->start_ns;
 }
 
 std::int64_t gradient_bytes(const Steps& steps) {
@@ -201,7 +217,11 @@ Calls calls_of(const Examined& rank, std::size_t index) {
     collectives.push_back({event, moved.has_ends, run});
   }
   std::erase_if(collectives, [&](const Call& call) { return !lines.is_small(*call.event); });
-  if (!collectives.empty()) calls[WasteKind::SmallCollectives] = std::move(collectives);
+  for (const Call& call : collectives) {
+    const bool may_decide =
+        counts_or_agrees(*call.event) || is_before_optimizer(*call.event, *rank.counts[index].step);
+    calls[may_decide ? WasteKind::Agreements : WasteKind::SmallCollectives].push_back(call);
+  }
   return calls;
 }
 
@@ -209,6 +229,13 @@ double takes_s(const Chatter& chatter) {
   double sum_s = 0;
   for (const CallPlace& place : chatter.places) sum_s += place.takes_s;
   return sum_s;
+}
+
+double takes_s(const Chatter& chatter, const CallPlace& line) {
+  const auto found = std::ranges::find_if(chatter.places, [&](const CallPlace& place) {
+    return place.file == line.file && place.line == line.line;
+  });
+  return found == chatter.places.end() ? 0 : found->takes_s;
 }
 
 std::map<WasteKind, Chatter> chatter_of(std::span<const Examined> ranks, std::size_t index) {

@@ -10,6 +10,11 @@
 // what so many cost. Who reduces gradients or averages parameters by hand does not chatter, however
 // small these are: a line that also moves more is none of these, nor one that moves half of the
 // gradients or more.
+//
+// A small collective may well be needed where the step can depend on it: it is called between the
+// first forward of a step and its optimizer, as an agreement to skip the step is; its numbers are
+// whole, as a number of tokens is; or it reduces to the least or the largest. Such calls are told,
+// and nothing is to be changed about them.
 #pragma once
 
 #include <cstddef>
@@ -45,8 +50,9 @@ struct Chatter {
   Known<double> saved_s;
 };
 
-// Returns the seconds that its calls take.
+// Returns the seconds that its calls take, or those from one line of the job.
 double takes_s(const Chatter& chatter);
+double takes_s(const Chatter& chatter, const CallPlace& line);
 
 // Returns what a step chatters, by kind; nothing of a kind where ranks do not call alike.
 std::map<WasteKind, Chatter> chatter_of(std::span<const Examined> ranks, std::size_t index);

@@ -84,7 +84,7 @@ void say_no_overlap(Waste& waste, const LastReductions& last) {
 struct ChatterWords {
   const char* one;
   const char* several;
-  const char* what_to_do;
+  const char* what_to_do;  // null: nothing
 };
 
 ChatterWords words_of(WasteKind kind) {
@@ -99,6 +99,13 @@ ChatterWords words_of(WasteKind kind) {
     case WasteKind::SmallCollectives:
       return {"collective of a few bytes per step", "collectives of a few bytes per step",
               "put what is sent into one tensor, and send it only in steps in which it is used"};
+    case WasteKind::Agreements:
+      return {
+          "collective of a few bytes per step may decide the step, as a number of tokens does, "
+          "or an agreement to skip it",
+          "collectives of a few bytes per step may decide the step, as a number of tokens does, "
+          "or an agreement to skip it",
+          nullptr};
     default:
       return {"read of the device by the host per step", "reads of the device by the host per step",
               "keep it on the device, and read all at once in steps in which it is used"};
@@ -135,7 +142,9 @@ Waste chatter_in_words(WasteKind kind, const Chatter& chatter, const Known<doubl
   waste.places = chatter.places;
   waste.why = places_text(chatter.places);
   const CallPlace& costliest = chatter.places.front();
-  waste.change = Change{costliest.file, costliest.line, words.what_to_do};
+  if (words.what_to_do != nullptr) {
+    waste.change = Change{costliest.file, costliest.line, words.what_to_do};
+  }
   return waste;
 }
 

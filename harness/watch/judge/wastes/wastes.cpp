@@ -19,6 +19,7 @@ namespace {
 
 // Of a step: what would save less is nobody's concern. Smaller: noise of its times is told.
 constexpr double kWorthwhile = 0.03;
+constexpr std::int64_t kStepsOfChatter = 5;  // fewer: the median is one slow step's
 // Gradients that could not fill so many buckets of the least size, or of their largest tensor, have
 // little to overlap. So many collectives for one that is enough are not many.
 constexpr std::int64_t kFewBuckets = 4;
@@ -226,34 +227,61 @@ std::vector<Waste> wastes_of_reductions(std::span<const Examined> ranks, const U
   return wastes;
 }
 
-Savings without_chatter(const std::map<WasteKind, Chatter>& all) {
+using ChatterByKind = std::map<WasteKind, Chatter>;
+
+Savings savings_of(const ChatterByKind& all) {
   Savings savings;
   for (const auto& [kind, chatter] : all) savings[kind] = chatter.saved_s;
   return savings;
 }
 
-// Of what is not timed, many calls are told.
-bool is_worth_telling(const Chatter& chatter, const Known<double>& saved_s, double step_s) {
-  const double worthwhile_s = kWorthwhile * step_s;
-  if (saved_s) return *saved_s >= worthwhile_s;
-  return chatter.calls >= kMany || takes_s(chatter) >= worthwhile_s;
+double median_s(const std::vector<ChatterByKind>& steps, WasteKind kind, const CallPlace& line) {
+  std::vector<double> takes;
+  for (const ChatterByKind& step : steps) {
+    const auto found = step.find(kind);
+    takes.push_back(found == step.end() ? 0 : takes_s(found->second, line));
+  }
+  return stats::quantile(takes, 0.5);
 }
 
-// Adds what of a step's chatter is worth telling. The step that stands for the others has its
-// lines; a time is the median of all.
+// What is left of timed calls without the lines that take less than `least_s` in the median step.
+Chatter without_cheap_lines(Chatter chatter, const std::vector<ChatterByKind>& steps,
+                            WasteKind kind, double least_s) {
+  double saved_s = 0;
+  chatter.calls = 0;
+  std::erase_if(chatter.places, [&](const CallPlace& line) {
+    const double line_s = median_s(steps, kind, line);
+    if (line_s < least_s) return true;
+    saved_s += line_s;
+    chatter.calls += line.calls;
+    return false;
+  });
+  chatter.saved_s = saved_s;
+  return chatter;
+}
+
+// Adds what of a step's chatter is worth telling: lines that take some time, and of what is not
+// timed, many calls. The step that stands for the others has its lines.
 void add_chatter(std::vector<Waste>& wastes, std::span<const Examined> ranks,
                  const UsualStep& usual) {
   const Examined& first = ranks.front();
-  std::vector<Savings> steps;
+  std::vector<ChatterByKind> steps;
+  std::vector<Savings> savings;
   for (const StepCounts* step : usual.all) {
-    steps.push_back(without_chatter(chatter_of(ranks, index_of(step, first))));
+    steps.push_back(chatter_of(ranks, index_of(step, first)));
+    savings.push_back(savings_of(steps.back()));
   }
-  const auto example = chatter_of(ranks, index_of(usual.example, first));
-  for (const WasteKind kind : usual_kinds(steps, without_chatter(example))) {
-    const Chatter& chatter = example.at(kind);
-    const Known<double> saved_s = median_of(steps, kind);
-    if (!is_worth_telling(chatter, saved_s, median_step_s(usual))) continue;
-    wastes.push_back(chatter_in_words(kind, chatter, saved_s));
+  const double worthwhile_s = kWorthwhile * median_step_s(usual);
+  const ChatterByKind example = chatter_of(ranks, index_of(usual.example, first));
+  for (const WasteKind kind : usual_kinds(savings, savings_of(example))) {
+    Chatter chatter = example.at(kind);
+    if (median_of(savings, kind)) {
+      chatter = without_cheap_lines(std::move(chatter), steps, kind, worthwhile_s);
+      if (chatter.places.empty()) continue;
+    } else if (chatter.calls < kMany && takes_s(chatter) < worthwhile_s) {
+      continue;
+    }
+    wastes.push_back(chatter_in_words(kind, chatter, chatter.saved_s));
   }
 }
 
@@ -264,7 +292,7 @@ std::vector<Waste> wastes_of(std::span<const Examined> ranks) {
   // In its first step DDP has one bucket for all gradients, whatever it is told.
   if (!usual || not_skipped(ranks.front().counts).size() < 2) return {};
   std::vector<Waste> wastes = wastes_of_reductions(ranks, *usual);
-  add_chatter(wastes, ranks, *usual);
+  if (std::ssize(usual->all) >= kStepsOfChatter) add_chatter(wastes, ranks, *usual);
   return wastes;
 }
 

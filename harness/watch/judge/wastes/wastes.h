@@ -2,11 +2,12 @@
 // while backward computes, and in fewer collectives; and the job can have its ranks meet in every
 // step for nothing that a step needs (chatter.h).
 //
-// Nobody fails for it, and nothing is said that would save less than 3 % of a step. Where it is not
-// known when collectives ended (NCCL's), what was counted is told, and no time. In seconds stands
-// the most that a step could be shorter, a median over steps; the rank that came last counts, which
-// waited for the wire alone. Seconds of two wastes add up: what overlap saves is of what is left in
-// fewer collectives.
+// Nobody fails for it, and nothing is said that would save less than 3 % of a step; of chatter, no
+// line is named that costs less, nor any in fewer than five steps. Where it is not known when
+// collectives ended (NCCL's), what was counted is told, and no time. In seconds stands the most
+// that a step could be shorter, a median over steps; the rank that came last counts, which waited
+// for the wire alone. Seconds of two wastes add up: what overlap saves is of what is left in fewer
+// collectives.
 #pragma once
 
 #include <optional>
@@ -31,6 +32,7 @@ enum class WasteKind {
   ObjectCollectives,  // each pickles what it sends
   SmallCollectives,   // of a few bytes, as a loss that is logged
   HostReads,          // of tensors that are on a GPU
+  Agreements,         // small collectives on which the step may depend: they may well be needed
 };
 
 // A line that calls for chatter in a step.

@@ -7,6 +7,7 @@
 #include <cmath>
 #include <limits>
 #include <nlohmann/json.hpp>
+#include <optional>
 #include <tuple>
 #include <unordered_map>
 #include <utility>
@@ -98,8 +99,15 @@ class TraceReader {
     return found == object.end() ? absent : *found;
   }
 
-  std::int64_t nanoseconds(const json& event, const char* field) const {
+  static bool is_null(const json& object, const char* field) {
+    const auto found = object.find(field);
+    return found != object.end() && found->is_null();
+  }
+
+  // Absent: null, which says that it is not known.
+  std::optional<std::int64_t> nanoseconds(const json& event, const char* field) const {
     const json& value = at(event, field);
+    if (is_null(event, field)) return std::nullopt;
     if (!value.is_number()) fail(field, value, "microseconds, a number");
     const auto microseconds = value.get<double>();
     if (!(microseconds >= 0 && microseconds <= kMostMicroseconds)) {
@@ -108,8 +116,9 @@ class TraceReader {
     return std::llround(microseconds * 1e3);
   }
 
-  std::int64_t number(const json& event, const char* field) const {
+  std::optional<std::int64_t> number(const json& event, const char* field) const {
     const json& value = at(event, field);
+    if (is_null(event, field)) return std::nullopt;
     if (!value.is_number_integer()) fail(field, value, "an integer");
     return value.get<std::int64_t>();
   }
@@ -128,10 +137,17 @@ class TraceReader {
     TracedRange range;
     range.kind = known->second;
     range.name = kept(name);
-    range.start_ns = nanoseconds(event, "ts");
-    range.end_ns = range.start_ns + nanoseconds(event, "dur");
-    range.thread = number(event, "tid");
-    file_.pid = number(event, "pid");
+    const auto start_ns = nanoseconds(event, "ts");
+    const auto duration_ns = nanoseconds(event, "dur");
+    const auto thread = number(event, "tid");
+    file_.pid = number(event, "pid").value_or(file_.pid);
+    if (!start_ns || !duration_ns || !thread) {
+      file_.has_unknown_ranges = true;
+      return;
+    }
+    range.start_ns = *start_ns;
+    range.end_ns = *start_ns + *duration_ns;
+    range.thread = *thread;
     if (const json& details = at(event, "args"); details.is_object()) {
       read_details(details, range);
     }
@@ -140,7 +156,7 @@ class TraceReader {
 
   void read_details(const json& details, TracedRange& range) {
     const json& sizes = at(details, "Input Dims");
-    if (sizes.is_array()) {
+    if (sizes.is_array() && !has_null(sizes)) {
       file_.has_shapes = true;
       range.inputs = kept_inputs(sizes, at(details, "Input type"));
     }
@@ -148,6 +164,11 @@ class TraceReader {
       file_.comms.push_back(comm_of(details));
       range.comm = &file_.comms.back();
     }
+  }
+
+  // Whether a size is not known, or the sizes of a tensor are not.
+  static bool has_null(const json& sizes) {
+    return sizes.is_null() || (sizes.is_array() && std::ranges::any_of(sizes, has_null));
   }
 
   std::string_view kept(const std::string& name) {
@@ -226,8 +247,9 @@ class TraceReader {
     throw ConfigError(name_, fmt::format("{}.{}", kDistributed, field), quote(got), expected);
   }
 
-  int small(const json& info, const char* field, int at_least) const {
+  std::optional<int> small(const json& info, const char* field, int at_least) const {
     const json& value = at(info, field);
+    if (is_null(info, field)) return std::nullopt;
     if (!value.is_number_integer() || value < at_least || value > std::numeric_limits<int>::max()) {
       fail_distributed(field, value,
                        at_least == 0 ? "an integer of at least 0" : "an integer of at least 1");
@@ -236,10 +258,11 @@ class TraceReader {
   }
 
   void read_distributed(const json& info) {
+    if (info.is_null()) return;
     if (!info.is_object()) throw ConfigError(name_, kDistributed, quote(info), "an object");
-    file_.rank = small(info, "rank", 0);
-    file_.world_size = small(info, "world_size", 1);
-    if (file_.rank >= file_.world_size) {
+    file_.rank = small(info, "rank", 0).value_or(file_.rank);
+    file_.world_size = small(info, "world_size", 1).value_or(file_.world_size);
+    if (file_.world_size > 0 && file_.rank >= file_.world_size) {
       fail_distributed("rank", at(info, "rank"), "one below world_size");
     }
     const json& groups = at(info, "pg_config");

@@ -59,6 +59,7 @@ struct TraceFile {
   std::vector<Group> groups;
   bool has_shapes = false;          // record_shapes=True
   bool has_python = false;          // with_stack=True
+  bool has_unknown_ranges = false;  // left out: it is not told when, or on which thread, they ran
   std::vector<TracedRange> ranges;  // by start; of those that begin together the longest first
 
   // What ranges point to.
@@ -71,6 +72,7 @@ struct TraceFile {
 bool is_trace(std::string_view text);
 
 // Returns what the trace `text` of the file named `name` says.
+// Where a number is null, it is not known.
 // Errors: ConfigError with name, field, got and expected where it is no JSON, is cut off, or a
 // field that is used has another type or is out of range.
 TraceFile parse_trace(std::string_view text, const std::string& name);

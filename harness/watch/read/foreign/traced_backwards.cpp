@@ -95,14 +95,18 @@ class Backwards {
   void add() {
     find_runs();
     rank_.models_are_by_size = name_models();
-    rank_.runs_ahead = !trace_.has_python && !rank_.models_are_by_size &&
-                       (run_ahead() || is_stage_of_a_pipeline());
+    rank_.runs_ahead = replays_ || (!trace_.has_python && !rank_.models_are_by_size &&
+                                    (run_ahead() || is_stage_of_a_pipeline()));
     say_who_was_told_not_to();
     add_clearings();
     add_backwards();
   }
 
  private:
+  bool is_of_ddp(std::size_t event) const {
+    return wrapper_named(events_[event].name).flag_read == FlagRead::InForward;
+  }
+
   void find_runs() {
     std::size_t forward = 0;
     std::size_t boundary = 0;
@@ -127,9 +131,10 @@ class Backwards {
            ++forward) {
         run.forwards.push_back(forwards_[forward]);
       }
-      run.is_of_ddp = std::ranges::any_of(run.forwards, [&](std::size_t i) {
-        return wrapper_named(events_[i].name).flag_read == FlagRead::InForward;
-      });
+      replays_ |= forward < forwards_.size() && is_of_ddp(forwards_[forward]) &&
+                  events_[forwards_[forward]].start_ns < gradients.end_ns;
+      run.is_of_ddp =
+          std::ranges::any_of(run.forwards, [&](std::size_t i) { return is_of_ddp(i); });
       runs_.push_back(std::move(run));
     }
   }
@@ -295,6 +300,7 @@ class Backwards {
   std::vector<Event>& events_;
   std::vector<std::size_t> forwards_;  // of the events
   std::vector<Run> runs_;
+  bool replays_ = false;  // a forward of DDP runs within a backward
 };
 
 }  // namespace

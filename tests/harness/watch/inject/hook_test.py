@@ -147,6 +147,7 @@ number = torch.ones(())
 dist.barrier()  # told
 all_reduce(number)  # told
 dist.all_reduce(number, async_op=True).wait()
+dist.all_reduce(number.long(), dist.ReduceOp.MAX)  # told
 dist.all_gather_object([None], 7)  # told
 torch.nn.parallel.DistributedDataParallel(torch.nn.Linear(1, 1))
 
@@ -200,15 +201,20 @@ class CallsTest(unittest.TestCase):
     """What the job waits for by itself, from its own lines."""
 
     def test_calls_are_told_by_line_and_compile_as_they_did(self):
-        names = ["barrier", "all_reduce", "all_gather_object", "read item", "read __float__"]
+        names = ["barrier", "all_reduce", "all_reduce", "all_gather_object"]
+        names += ["read item", "read __float__"]
         more = {"GRADSYNC_WATCH_DIR": "watched"}
-        self.assertEqual(self.names_told_by(run_forked, CALLS, more), names)
+        told = self.calls_told_by(run_forked, CALLS, more)
+        self.assertEqual([line["name"] for line in told], names)
+        details = [line.get("detail") for line in told]
+        self.assertEqual(details, ["", "float32", "int64 max", "", None, None])
 
     def test_from_within_they_compile_as_they_did(self):
         run = functools.partial(run_python, "-c")
-        self.assertEqual(self.names_told_by(run, CALLS_WITHIN, {}), ["all_reduce"])
+        [call] = self.calls_told_by(run, CALLS_WITHIN, {})
+        self.assertEqual(call["name"], "all_reduce")
 
-    def names_told_by(self, run, source, more):
+    def calls_told_by(self, run, source, more):
         """Returns what each line told of that says so, and no other one."""
         place = {"MASTER_ADDR": "127.0.0.1", "MASTER_PORT": str(free_port())}
         place |= {"RANK": "0", "WORLD_SIZE": "1", "PYTHONPATH": str(HOOK)} | more
@@ -223,7 +229,7 @@ class CallsTest(unittest.TestCase):
         marked = [number for number, line in numbered if line.endswith("# told")]
         told = of_kind(lines, "call")
         self.assertEqual([line["line"] for line in told], marked)
-        return [line["name"] for line in told]
+        return told
 
 
 class EventsTest(unittest.TestCase):

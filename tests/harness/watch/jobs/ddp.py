@@ -6,7 +6,7 @@ import torch
 from torch.nn.functional import mse_loss
 from torch.nn.parallel import DistributedDataParallel
 from training import batches, finish, make_model, run, sgd, windows
-from truths import drifts_at_times, job, never, not_recognised, once, too_early, too_often
+from truths import Truth, drifts_at_times, job, never, once, too_early, too_often
 
 
 @job(once(micro_batches=1))
@@ -175,7 +175,7 @@ def unused_parameters(is_fixed):
         finish(optimizer)
 
 
-@job(not_recognised("left_behind", 1, 1), fixed=once(1))
+@job(Truth("replicas_drift", 1, 1, "left_behind", fails=True), fixed=once(1))
 def two_losses(is_fixed):
     """One forward, of which two losses run backward one after the other: DDP reduces what the first
     one left, and the second adds what no other rank sees.

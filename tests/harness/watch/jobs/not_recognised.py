@@ -208,7 +208,7 @@ def train_apart(average_after):
     return model
 
 
-@job(not_recognised("averaged_by_hand"))
+@job(not_recognised("averaged_by_hand", also=("averaged_at_times",)))
 def local_sgd():
     """Ranks average their parameters now and then."""
 
@@ -219,14 +219,14 @@ def local_sgd():
     train_apart(average_after)
 
 
-@job(not_recognised("averaged_by_hand"))
+@job(not_recognised("averaged_by_hand", also=("replicas_drift",)))
 def local_sgd_at_the_end():
     """Ranks average their parameters when all is done."""
     model = train_apart(lambda model, number: None)
     average(parameter.data for parameter in model.parameters())
 
 
-@job(not_recognised("averaged_by_hand"))
+@job(not_recognised("averaged_by_hand", also=("averaged_at_times",)))
 def local_sgd_gathered():
     """Ranks average what they gather of each other's parameters."""
 
@@ -241,7 +241,7 @@ def local_sgd_gathered():
     train_apart(average_after)
 
 
-@job(not_recognised("some_averaged_by_hand", 1))
+@job(not_recognised("some_averaged_by_hand", 1, also=("averaged_at_times",)))
 def post_local_sgd():
     """Local SGD as torch has it: a communication hook that reduces nothing after the first steps,
     and an optimizer that averages parameters now and then.

@@ -74,7 +74,7 @@ def averaged_as_one_copy_behind_ddp(is_fixed):
 )
 def averaged_by_hand_in_every_micro_batch(is_fixed):
     """What is trained is not in the wrapped model, so that gradients are averaged by hand: behind
-    every backward, although it accumulates.
+    every backward, although it accumulates. That is not accused: a job may need each whole.
     https://github.com/kohya-ss/sd-scripts/pull/1064, January 2024
     """
     model = make_model()

@@ -176,7 +176,7 @@ def two_tasks_recomputed(is_fixed):
 
 
 @job(
-    drifts("drifts_though_reduced", {"0": 2, "2": 2}, also=("not_recognised",), reductions=1),
+    drifts("left_behind", {"0": 2, "2": 2}, reductions=1),
     fixed=not_recognised("gradients_cleared", 2, 2, reductions=2),
 )
 def two_backwards_of_one_forward(is_fixed):
@@ -203,7 +203,12 @@ def two_backwards_of_one_forward(is_fixed):
 
 @job(
     not_recognised(
-        "reduces_alone", 1, also=("replicas_drift",), drift={"0": 2, "2": 2}, reductions=1
+        "reduces_alone",
+        1,
+        also=("replicas_drift",),
+        drift={"0": 2, "2": 2},
+        reductions=1,
+        fails_by_account=True,
     ),
     fixed=once(1, reductions=1),
 )

@@ -154,6 +154,19 @@ TEST(Nesting, AnOptimizerThatStepsBeforeTheReductionReadsWhatNobodyReduced) {
   expect_cause(verdict, Cause::StepsBeforeReduction, 81);
 }
 
+// As on gloo, where a reduction is known to have ended once somebody looks.
+TEST(Nesting, TheReductionMayEndBehindBackward) {
+  RankEvents process = four_steps([](MadeJob& job) {
+                         job.forward().begin(EventKind::Backward).optimizer("of=1");
+                         job.collective("all_reduce", 1000).end();
+                       }).process();
+  for (Event& event : process.events) {
+    if (event.name == "all_reduce") event.end_ns += 20 * gradsync::test::kMillisecond;
+  }
+  const Steps steps = cut_into_steps(process.events);
+  EXPECT_EQ(judge(process, steps, count_steps(steps)).front().cause, Cause::StepsBeforeReduction);
+}
+
 TEST(Nesting, BehindTheReductionOrOfAnotherModelItMayStepInBackward) {
   const Verdict behind = with_steps_in_backward([](MadeJob& job) -> MadeJob& {
     return job.collective("all_reduce", 1000).optimizer("of=1").collective("all_reduce", 1000);

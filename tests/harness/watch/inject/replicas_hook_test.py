@@ -1,0 +1,219 @@
+# ruff: noqa: E402
+"""What the Python hook says of parameters: their bit hashes, who reduces their gradients, and which
+of the job's own collectives move them. In one process, on a group that moves nothing.
+
+Covers: gradsync_watch_exchanges.py, gradsync_watch_hash.py, gradsync_watch_owners.py.
+"""
+
+import importlib.util
+import sys
+import unittest
+from pathlib import Path
+from unittest import mock
+
+SKIPPED = 77  # as SKIP_RETURN_CODE in CMakeLists.txt
+if importlib.util.find_spec("torch") is None:
+    print("skipped: Python's torch is not installed; harness/setup --oracles has it")
+    sys.exit(SKIPPED)
+
+import torch
+import torch.distributed as dist
+from torch._utils import _flatten_dense_tensors
+from torch.distributed.fsdp import FullyShardedDataParallel, ShardingStrategy, fully_shard
+from torch.nn.parallel import DistributedDataParallel
+from torch.testing._internal.distributed.fake_pg import FakeStore
+
+sys.path.insert(0, str(Path(__file__).resolve().parents[4] / "harness/watch/inject/hook"))
+
+import gradsync_watch_hash as hashes
+import gradsync_watch_models as models
+import gradsync_watch_owners as owners
+import gradsync_watch_recording as recording
+from gradsync_watch_exchanges import Gradients
+
+recording.torch = torch  # as gradsync_watch_hook.py has it, once the job has imported torch
+
+
+def drawn(*shape, dtype=torch.float32):
+    return torch.randn(shape, generator=torch.Generator().manual_seed(0)).to(dtype)
+
+
+class HashTest(unittest.TestCase):
+    TENSORS = (drawn(1), drawn(5, 7), drawn(3, dtype=torch.bfloat16), drawn(2, 2).bool())
+
+    def test_any_one_bit_changes_it(self):
+        for tensor in self.TENSORS:
+            size = tensor.numel() * tensor.element_size()
+            found = {hashes.hash_of: set(), hashes.hash_in_parts: set()}
+            for bit in range(-1, 8 * size):  # the first as it is
+                changed = tensor.clone()
+                if bit >= 0:
+                    hashes.in_one_row(changed).view(torch.uint8)[bit // 8] ^= 1 << bit % 8
+                for function, values in found.items():
+                    values.add(function(changed))
+            self.assertEqual([len(values) for values in found.values()], [8 * size + 1] * 2)
+
+    def test_equal_bits_have_equal_ones(self):
+        for function in (hashes.hash_of, hashes.hash_in_parts):
+            self.assertEqual(function(drawn(5, 7)), function(drawn(5, 7)))
+
+    def test_the_order_of_elements_counts(self):
+        tensor = torch.tensor([1.0, 2.0, 3.0])
+        for function in (hashes.hash_of, hashes.hash_in_parts):
+            self.assertNotEqual(function(tensor), function(tensor.flip(0)))
+
+    def test_several_parts_have_that_of_the_whole(self):
+        tensor = drawn(1000)
+        whole = hashes.hash_in_parts(tensor)
+        for size in (1, 7, 500, 999, 1000):
+            with mock.patch.object(hashes, "PART", size):
+                self.assertEqual(hashes.hash_in_parts(tensor), whole, size)
+
+    def test_constants(self):
+        for tensor in (torch.zeros(5), torch.full((2, 3), 0.1), torch.ones(1), -torch.zeros(2)):
+            self.assertTrue(hashes.is_constant(tensor))
+        for tensor in (torch.tensor([0.0, -0.0]), torch.tensor([1.0, 1.0, 2.0]), drawn(9)):
+            self.assertFalse(hashes.is_constant(tensor))
+
+    def test_only_memory_of_its_own_in_one_piece_is_hashable(self):
+        class Other(torch.Tensor):
+            pass
+
+        parameter = torch.nn.Parameter(drawn(3))
+        for tensor in (drawn(4, 6), drawn(4, 6).t(), parameter, drawn(4, 6)[1:]):
+            self.assertTrue(hashes.is_hashable(tensor))
+        sparse, meta = drawn(3, 3).to_sparse(), torch.empty(3, device="meta")
+        pieces, overlapping = drawn(4, 6)[:, ::2], drawn(1).expand(5)
+        for tensor in (
+            pieces,
+            overlapping,
+            sparse,
+            meta,
+            torch.empty(0),
+            drawn(3).as_subclass(Other),
+        ):
+            self.assertFalse(hashes.is_hashable(tensor), tensor)
+
+
+def make_model():
+    return torch.nn.Sequential(
+        torch.nn.Linear(4, 4), torch.nn.BatchNorm1d(4), torch.nn.Linear(4, 2)
+    )
+
+
+class OwnersTest(unittest.TestCase):
+    @classmethod
+    def setUpClass(cls):
+        dist.init_process_group("fake", rank=0, world_size=2, store=FakeStore())
+
+    @classmethod
+    def tearDownClass(cls):
+        dist.destroy_process_group()
+
+    def setUp(self):
+        self.addCleanup(models.wrapped.clear)
+
+    def wrap(self, model, name):
+        """As the hook does when it sees the wrapper made."""
+        trained = [p for p in model.parameters() if p.requires_grad]
+        models.wrapped[model] = (name, frozenset(map(id, trained)))
+        return model
+
+    def owners_of(self, named):
+        found = owners.owners()
+        return {name: found.get(id(each), owners.NONE).owner for name, each in named}
+
+    def test_ddp_has_what_it_was_wrapped_with(self):
+        net = make_model()
+        net[0].bias.requires_grad_(False)
+        DistributedDataParallel._set_params_and_buffers_to_ignore_for_model(net, ["2.bias"])
+        model = self.wrap(DistributedDataParallel(net), models.DDP)
+        net[0].bias.requires_grad_(True)
+        net.late = torch.nn.Parameter(drawn(2))
+        alone = torch.nn.Parameter(drawn(2))
+        found = self.owners_of([*net.named_parameters(), ("alone", alone)])
+        self.assertEqual(
+            {owner: [name for name in found if found[name] == owner] for owner in found.values()},
+            {
+                "added": ["late", "0.bias"],
+                "wrapper": ["0.weight", "1.weight", "1.bias", "2.weight"],
+                "ignored": ["2.bias"],
+                "none": ["alone"],
+            },
+        )
+        self.assertEqual(set(self.owners_of(net.named_buffers()).values()), {"buffer"})
+        owner = owners.owners()[id(net[0].weight)]
+        self.assertEqual(owner.model, recording.number_of(model))
+        self.assertEqual(owner.group, dist.group.WORLD.group_name)
+
+    def test_what_one_wrapper_ignores_another_may_have(self):
+        net = make_model()
+        inner = self.wrap(DistributedDataParallel(net[2]), models.DDP)
+        names = ["2.weight", "2.bias"]
+        DistributedDataParallel._set_params_and_buffers_to_ignore_for_model(net, names)
+        outer = self.wrap(DistributedDataParallel(net), models.DDP)
+        found = owners.owners()
+        self.assertEqual(found[id(net[2].bias)], found[id(net[2].weight)])
+        self.assertEqual(found[id(net[2].bias)].model, recording.number_of(inner))
+        self.assertEqual(found[id(net[0].bias)].model, recording.number_of(outer))
+
+    def test_fsdp1_has_shards_unless_it_is_to_have_none(self):
+        for strategy, owner in ((None, "shard"), (ShardingStrategy.NO_SHARD, "wrapper")):
+            net = make_model()
+            how = {"sharding_strategy": strategy, "device_id": torch.device("cpu")}
+            how["ignored_modules"] = [net[2]]
+            model = self.wrap(FullyShardedDataParallel(net, **how), models.FSDP1)
+            model(drawn(3, 4))  # it is set up by its first forward
+            ignored = set(self.owners_of(net[2].named_parameters()).values())
+            self.assertEqual(ignored, {"ignored"})
+            flat = model._all_handles[0].flat_param
+            self.assertEqual(self.owners_of([("flat", flat)]), {"flat": owner})
+
+    def test_fully_shard_has_shards_and_not_what_is_added(self):
+        model = fully_shard(make_model())
+        self.wrap(model, "fully_shard")
+        model.late = torch.nn.Parameter(drawn(2))
+        found = self.owners_of(model.named_parameters())
+        self.assertEqual(found.pop("late"), "added")
+        self.assertEqual(set(found.values()), {"shard"})
+
+
+class ExchangesTest(unittest.TestCase):
+    def setUp(self):
+        model = torch.nn.Sequential(torch.nn.Linear(6, 4), torch.nn.Linear(4, 3))
+        model(drawn(5, 6)).square().sum().backward()
+        self.parameters = list(model.parameters())
+        self.gradients = [parameter.grad for parameter in self.parameters]
+        self.seen = Gradients([torch.optim.SGD(self.parameters, lr=0.1)])
+
+    def check(self, tensor, what, parameters):
+        found, of = self.seen.found_in(tensor)
+        self.assertEqual(found, what)
+        self.assertEqual([id(each) for each in of], [id(each) for each in parameters])
+
+    def test_a_gradient_or_a_parameter_is_known_by_its_place(self):
+        for parameter in self.parameters:
+            self.check(parameter.grad, "gradient", [parameter])
+            self.check(parameter.data, "parameter", [parameter])
+
+    def test_a_copy_of_one_is_known_by_its_numbers(self):
+        for parameter in self.parameters:
+            self.check(parameter.grad.clone(), "copy", [parameter])
+
+    def test_a_flat_copy_is_known_in_both_orders_and_times_a_factor(self):
+        flat = _flatten_dense_tensors(self.gradients)
+        backwards = _flatten_dense_tensors(self.gradients[::-1])
+        self.check(flat, "copy", self.parameters)
+        self.check(backwards, "copy", self.parameters[::-1])
+        self.check(flat / 8, "copy", self.parameters)
+        self.check(_flatten_dense_tensors(self.gradients[1:3]), "copy", self.parameters[1:3])
+
+    def test_other_tensors_are_not(self):
+        flat = _flatten_dense_tensors(self.gradients)
+        apart = torch.cat([self.gradients[0].view(-1), 2 * self.gradients[1]])
+        for tensor in (drawn(24), torch.zeros(24), flat[:-1], drawn(flat.numel()), apart):
+            self.check(tensor, None, [])
+
+
+if __name__ == "__main__":
+    unittest.main(verbosity=2)

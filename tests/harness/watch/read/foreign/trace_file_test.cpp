@@ -1,0 +1,78 @@
+// Numbers that a trace does not tell.
+#include "harness/watch/read/foreign/trace_file.h"
+
+#include <gmock/gmock.h>
+
+#include <nlohmann/json.hpp>
+
+#include "harness/base/errors.h"
+#include "harness/watch/judge/watched.h"
+#include "harness/watch/read/foreign/kineto.h"
+
+namespace gradsync::watch {
+namespace {
+
+using nlohmann::json;
+
+json made_trace() {
+  return json::parse(R"({"schemaVersion": 1,
+    "distributedInfo": {"rank": 1, "world_size": 2,
+                        "pg_config": [{"pg_name": "0", "pg_desc": "default_pg", "ranks": [0, 1]}]},
+    "traceEvents": [
+      {"ph": "X", "cat": "cpu_op", "name": "aten::add_", "pid": 5, "tid": 7, "ts": 1.5, "dur": 2,
+       "args": {"Input Dims": [[3, 4], [[2], [3]]], "Input type": ["float", "TensorList"]}},
+      {"ph": "X", "cat": "user_annotation", "name": "record_param_comms", "pid": 5, "tid": 7,
+       "ts": 4, "dur": 1,
+       "args": {"Collective name": "allreduce", "In msg nelems": 6, "Out msg nelems": 6,
+                "Group size": 2, "dtype": "Float", "Process Group Name": "0"}}]})");
+}
+
+// With null at this place.
+TraceFile parsed_without(const char* pointer) {
+  json trace = made_trace();
+  trace.at(json::json_pointer(pointer)) = nullptr;
+  return parse_trace(trace.dump(), "trace.json");
+}
+
+TEST(TraceFile, ANumberThatIsNullIsNotKnown) {
+  EXPECT_EQ(parsed_without("/distributedInfo/world_size").world_size, 0);
+  EXPECT_EQ(parsed_without("/distributedInfo/rank").rank, -1);
+  EXPECT_EQ(parsed_without("/distributedInfo").rank, -1);
+  EXPECT_EQ(parsed_without("/traceEvents/0/pid").pid, 5);
+  EXPECT_THAT(parsed_without("/distributedInfo/pg_config/0/ranks/0").groups.at(0).ranks,
+              testing::IsEmpty());
+  EXPECT_EQ(parsed_without("/traceEvents/1/args/In msg nelems").comms.at(0).in_elements, -1);
+  EXPECT_EQ(parsed_without("/traceEvents/1/args/Group size").comms.at(0).group_size, 0);
+}
+
+TEST(TraceFile, SizesThatAreNotKnownAreNotTold) {
+  EXPECT_NE(parse_trace(made_trace().dump(), "trace.json").ranges.at(0).inputs, nullptr);
+  for (const char* size : {"/0", "/0/1", "/1/0", "/1/0/0"}) {
+    const auto trace =
+        parsed_without((std::string("/traceEvents/0/args/Input Dims") + size).c_str());
+    EXPECT_EQ(trace.ranges.at(0).inputs, nullptr) << size;
+  }
+}
+
+TEST(TraceFile, WhereItIsNotKnownWhenARangeRanNothingIsJudged) {
+  for (const char* field : {"ts", "dur", "tid"}) {
+    const TraceFile trace = parsed_without((std::string("/traceEvents/0/") + field).c_str());
+    EXPECT_EQ(trace.ranges.size(), 1U) << field;
+    EXPECT_TRUE(events_of(trace).lacks_ranges) << field;
+  }
+  EXPECT_FALSE(events_of(parse_trace(made_trace().dump(), "trace.json")).lacks_ranges);
+}
+
+TEST(TraceFile, ANumberThatIsAbsentOrNoneIsAnError) {
+  for (const char* name : {"/distributedInfo/world_size", "/traceEvents/0/ts"}) {
+    const json::json_pointer place(name);
+    json trace = made_trace();
+    trace.at(place) = "two";
+    EXPECT_THROW(parse_trace(trace.dump(), "trace.json"), ConfigError) << name;
+    trace.at(place.parent_pointer()).erase(place.back());
+    EXPECT_THROW(parse_trace(trace.dump(), "trace.json"), ConfigError) << name;
+  }
+}
+
+}  // namespace
+}  // namespace gradsync::watch
