@@ -16,6 +16,12 @@ def torch_folder():
     return os.path.join(os.path.dirname(recording.torch.__file__), "")
 
 
+@functools.cache
+def is_passed_over(file):
+    """Of torch's own functions, and of the hook's."""
+    return file.startswith((torch_folder(), os.path.join(os.path.dirname(__file__), "")))
+
+
 class GradientReads:
     """Reads of a parameter's `grad` by the job, between two backwards: who reads a gradient there
     needs it as it is then, synchronized. torch's own reads (clipping's, an optimizer's) do not
@@ -65,7 +71,7 @@ class GradientReads:
 
     @recording.guarded
     def see(self, file):
-        if not file.startswith(torch_folder()) and file != __file__:
+        if not is_passed_over(file):
             self.has_seen = True
             self.end()
             recording.record_use("read")

@@ -4,11 +4,10 @@ calls of these are none of the job's.
 """
 
 import functools
-import os
 import sys
 
 import gradsync_watch_exchanges as exchanges
-from gradsync_watch_between import torch_folder
+from gradsync_watch_between import is_passed_over
 from gradsync_watch_recording import begin_call, end_call, guarded, is_passed_by
 
 COLLECTIVES = (
@@ -55,12 +54,6 @@ def end_collective(begun, name, given):
     operation = sys.modules["torch.distributed"].ReduceOp.RedOpType
     words += [value.name.lower() for value in given if isinstance(value, operation)]
     end_call("call", begun, name=name, detail=" ".join(words))
-
-
-@functools.cache
-def is_passed_over(file):
-    """Of torch's own functions, and of the hook's."""
-    return file.startswith((torch_folder(), os.path.join(os.path.dirname(__file__), "")))
 
 
 def watch_collectives(module, standing_for):
