@@ -1,4 +1,4 @@
-// What an account says beside what weights are like (weight_words.h): what the job called on
+// The account's sentences beside those on weights (weight_words.h): which calls the job made on
 // gradients, and how common a kind of steps is.
 #pragma once
 

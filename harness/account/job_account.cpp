@@ -1,11 +1,11 @@
-// The account of a job, of the verdicts on its steps.
+// Makes the account of a job from the verdicts on its steps.
 //
-// Steps are of one kind that have the same kind of verdict and as many micro-batches. Those that
-// are off are most of them, or the kind is one that nobody means: shards scaled apart, ranks of one
-// model that read their own gradients alone, and windows that are dropped. A window is dropped
-// where in several steps, in each as many, the first micro-batches ran from the same lines as the
-// rest, and were cleared unread: fewer than a usual step has, since a whole one is what a job
-// clears on purpose that skips a step.
+// Steps are of one kind where they have the same kind of verdict and as many micro-batches. A job
+// is off where most of its steps are, or where steps of a kind that has no innocent reason are:
+// shards scaled apart, ranks of one model that read their own gradients alone, dropped windows. A
+// window counts as dropped where the first micro-batches of several steps ran from the same lines
+// as the rest and were cleared unread, as many in each step, and fewer than a usual step has: a job
+// that skips a step on purpose clears a whole one.
 #include <algorithm>
 #include <map>
 #include <utility>
@@ -20,7 +20,7 @@ namespace gradsync::account {
 namespace {
 
 constexpr std::size_t kSeveral = 2;
-// Kinds with nothing against them that are told one by one.
+// So many good kinds get a line each.
 constexpr std::size_t kMostGood = 3;
 constexpr double kSameFactor = 5e-3;
 
@@ -153,7 +153,7 @@ AccountVerdict on_others(const JudgedSteps& alike, const JudgedStep& usual, int 
   return verdict;
 }
 
-// Of good kinds that are too many to be told one by one.
+// Good kinds beyond those share one line.
 AccountVerdict on_many_good(const std::vector<const JudgedSteps*>& kinds, int steps) {
   AccountVerdict verdict{AccountKind::Equal, "", "", false};
   int least = kinds.front()->front()->account.micro_batches;

@@ -157,7 +157,7 @@ void see_looks(ParameterFate& of, const std::vector<Copy>& copies) {
                     : rounds               ? Fate::Rounds
                     : !equal_again.empty() ? Fate::Rejoins
                                            : Fate::Drifts;
-  // Of several parts the worst.
+  // The worst part decides.
   if (of.fate == Fate::Drifts || (of.fate == Fate::Rejoins && fate == Fate::Equal)) return;
   of.fate = fate;
   of.equal_until = equal_until;
@@ -202,7 +202,7 @@ const TrackedParameter* parameter_of(const RankEvents& rank, const Exchange::Mem
   return found == optimizer->second.parameters.end() ? nullptr : &*found;
 }
 
-// Of gradients, all of which a wrapper reduces.
+// Whether it moves gradients alone, and a wrapper reduces each of these.
 bool is_of_reduced(const Exchange& exchange, const RankEvents& rank) {
   return exchange.what != Exchange::What::Parameter && exchange.name == "all_reduce" &&
          std::ranges::all_of(exchange.members, [&](const Exchange::Member& member) {

@@ -21,7 +21,7 @@ enum class Fate {
   Unknown,  // seen by one rank alone, or not told from its own: a constant says nothing
 };
 
-// Of one parameter. Steps: how many its optimizer had done.
+// What became of one parameter. Steps count those of its optimizer.
 struct ParameterFate {
   const TrackedOptimizer* optimizer = nullptr;  // of the lowest rank that has it
   const TrackedParameter* parameter = nullptr;

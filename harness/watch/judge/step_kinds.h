@@ -20,8 +20,8 @@ struct StepKind {
   int line = 0;      // 0: not known
 };
 
-// Returns the kinds of steps of a job that trains one model, but for the usual kind, the commonest
-// first.
+// Returns the kinds of steps of a job that trains one model, the commonest first, without the usual
+// kind.
 std::vector<StepKind> other_kinds(const RankEvents& process, const std::vector<StepCounts>& counts);
 
 // "5 of 12 steps have 6 micro-batches: gradients of the first 2 are cleared unread, zero_grad in

@@ -134,7 +134,7 @@ std::vector<std::string> wrappers_of(const std::vector<Examined>& ranks) {
   return {names.begin(), names.end()};
 }
 
-// What the job reduces again by hand is excess, too. How long it takes is not told apart.
+// A reduction by hand of what the wrapper has reduced is excess, too. It is not timed by itself.
 void add_reduced_again(TypicalStep& typical, const std::vector<Examined>& ranks) {
   if (typical.synchronized == 0 || typical.axes.size() > 1) return;
   OpSums again;

@@ -18,7 +18,7 @@ def torch_folder():
 
 @functools.cache
 def is_passed_over(file):
-    """Of torch's own functions, and of the hook's."""
+    """Whether it has functions of torch's own, or of the hook's."""
     return file.startswith((torch_folder(), os.path.join(os.path.dirname(__file__), "")))
 
 

@@ -41,7 +41,7 @@ def is_the_jobs(file):
 
 
 class Gradients:
-    """Of the parameters of all optimizers, as they are before the first collective of a step."""
+    """Those that all optimizers read, before the first collective of a step."""
 
     def __init__(self, optimizers):
         self.places = {}  # by address: what lies there

@@ -235,7 +235,7 @@ def is_ddp_unsynced(model):
 # that a model knows once it is wrapped, and `see` tells in its first forward what is known only
 # then. A class with a forward and a no_sync() of its own says by `is_unsynced` whether no_sync()
 # holds in a forward, and by has_comm_hooks whether its communication hooks are told; None of one
-# that has its own functions in gradsync_watch_hook.py. What verdicts make of it stands in
+# that has its own functions in gradsync_watch_wrapping.py. What verdicts make of it stands in
 # preload/wrappers.h.
 Wrapper = collections.namedtuple(
     "Wrapper",

@@ -8,8 +8,8 @@ import gradsync_watch_models as models
 import gradsync_watch_recording as recording
 from gradsync_watch_standing import plain_name
 
-# `owner`: "wrapper", whose reduction has it; "shard" of one that a wrapper scatters; "ignored" by a
-# wrapper that was told to; "added" to a wrapped model later, or unfrozen; "buffer" of one; "none".
+# `owner`: "wrapper" that reduces it; "shard" that a wrapper scatters; "ignored" by a wrapper, as
+# the job wishes; "added" to a wrapped model later, or unfrozen; "buffer" of one; "none".
 # `model`: the wrapped model's number; `group`: the name of the group in which it reduces.
 Owner = collections.namedtuple("Owner", "owner model group", defaults=(0, ""))
 NONE = Owner("none")

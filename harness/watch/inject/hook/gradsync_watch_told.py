@@ -77,7 +77,7 @@ class Told:
             self.tokens[micro_batch] = self.tokens.get(micro_batch, 0) + counted
 
     def see_call(self, what, micro_batches, site):
-        """Behind so many micro-batches of the step. A call for each parameter is told once."""
+        """Behind so many micro-batches of the step. Calls from one line are kept once."""
         call = {"what": what, "after": micro_batches}
         call |= {"file": site.get("file", ""), "line": site.get("line", 0)}
         if call not in self.calls:

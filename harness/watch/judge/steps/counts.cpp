@@ -84,8 +84,8 @@ class Quiet {
   std::map<Models, std::int64_t> most_synced_;  // collectives of one that was not told so
 };
 
-// One that was told not to, or of which some models were, may exchange a little more than others
-// that were: layers can be left out.
+// A quiet micro-batch, or one with some quiet models, may exchange a little more than other quiet
+// ones: layers can be left out.
 bool synchronizes(const MicroBatch& micro_batch, const Quiet& quiet) {
   const OpSums sums = sums_of(reductions_of(micro_batch));
   const OpSums& quiet_sums = quiet.of(micro_batch);
@@ -342,7 +342,7 @@ const Event* left_behind(const MicroBatch& micro_batch) {
   return reduces ? nullptr : &last;
 }
 
-// Of the last micro-batch, whose backward it ends a step within.
+// Returns the optimizer that steps within the backward of the last micro-batch before that reduces.
 const Event* steps_too_soon(const Step& step) {
   const MicroBatch& last = step.micro_batches.back();
   const EventPointers reductions = reductions_of(last);

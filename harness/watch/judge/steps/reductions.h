@@ -28,7 +28,7 @@ EventPointers broadcasts_of(const MicroBatch& micro_batch);
 
 bool is_wrapped(const MicroBatch& micro_batch);
 Models models_of(const MicroBatch& micro_batch);
-// Returns those that it synchronizes, if it does: where some were told not to, the others.
+// Returns the models that it synchronizes, if it does: all but those that are quiet.
 Models synced_models_of(const MicroBatch& micro_batch);
 bool share_a_model(const Models& a, const Models& b);
 

@@ -16,7 +16,7 @@ namespace {
 
 using Fates = std::vector<ParameterFate>;
 
-// What decides of the job as a whole whether a drift is a fault.
+// The facts about the whole job by which a drift is a fault or not.
 struct Job {
   explicit Job(const std::vector<Examined>& ranks);
 
@@ -112,7 +112,7 @@ Cause cause_of(const ParameterFate& of, const RankEvents& rank) {
   return is_exchanged(of, rank) ? Cause::DriftsThoughExchanged : Cause::InNoWrapper;
 }
 
-// Whether the wrapper was told of replicas that this rank has: of FSDP over groups of one.
+// FSDP over a group of one rank is meant to have replicas on the other ranks.
 bool is_meant_to_have_replicas(const ParameterFate& of, const RankEvents& rank) {
   const Event* wrap = wrap_of(rank, of.parameter->model);
   return wrap != nullptr && wrapper_named(wrap->name).is_sharded;
@@ -175,7 +175,7 @@ std::vector<Verdict> drifts_of(const Job& job) {
   return verdicts;
 }
 
-// Of the lines that reduce again what is equal already.
+// The verdict on lines that reduce what is equal on all ranks already.
 std::optional<Verdict> reduced_twice(const Job& job) {
   if (job.reduced_again.empty()) return std::nullopt;
   const Exchange& first = *job.reduced_again.front();
@@ -216,7 +216,7 @@ std::optional<Verdict> differing_in_bits(const Fates& fates) {
   return told(VerdictKind::DiffersInBits, numbers);
 }
 
-// Of buffers that are a rank's own by design, as batch norm's statistics are.
+// The note on buffers that are a rank's own by design, as batch norm's statistics are.
 std::optional<Verdict> differing_buffers(const Job& job) {
   std::vector<const ParameterFate*> found;
   for (const ParameterFate& of : job.fates) {

@@ -35,7 +35,7 @@ enum class VerdictKind {
   ReplicasTooEarly,     // not in the last micro-batch of a step
   ReplicasOncePerStep,  // good, beside FsdpEveryMicroBatch
   UnusedParameters,     // beside another: they are searched in every step
-  // From what ranks had of each parameter:
+  // By the bits of each parameter on each rank:
   ReplicasDrift,    // some are equal at first and differ later
   ReducedTwice,     // gradients, by a wrapper and again by hand
   AveragedAtTimes,  // beside another: they differ in between, and are equal again
@@ -71,7 +71,7 @@ struct VerdictNumbers {
   bool are_kept_back = false;    // gradients that are not synchronized, from the optimizer
   bool models_are_known = true;  // which of them ran
   bool are_replayed = false;     // these micro-batches, within the backward of a loss
-  // Of parameters:
+  // Verdicts on parameters:
   std::int64_t step = 0;  // after which they differ; steps between averages, 0 where not known
   std::int64_t equal_until = 0;              // the last step after which they are seen to be equal
   std::int64_t bytes = 0;                    // of a step

@@ -5,7 +5,7 @@ Covers: gradsync_watch_account.py, gradsync_watch_account_file.py, gradsync_watc
 gradsync_watch_calls.py, gradsync_watch_exchanges.py, gradsync_watch_hash.py,
 gradsync_watch_hook.py, gradsync_watch_models.py, gradsync_watch_owners.py,
 gradsync_watch_recording.py, gradsync_watch_replicas.py, gradsync_watch_sketch.py,
-gradsync_watch_writer.py, sitecustomize.py.
+gradsync_watch_wrapping.py, gradsync_watch_writer.py, sitecustomize.py.
 """
 
 import functools
