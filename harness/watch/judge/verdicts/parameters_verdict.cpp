@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <array>
 #include <numeric>
 #include <string>
 
@@ -216,17 +217,30 @@ std::optional<Verdict> differing_in_bits(const Fates& fates) {
   return told(VerdictKind::DiffersInBits, numbers);
 }
 
-// The note on buffers that are a rank's own by design, as batch norm's statistics are.
+bool is_of_batch_norm(const TrackedParameter& buffer) {
+  constexpr std::array kNames{"running_mean", "running_var", "num_batches_tracked"};
+  return std::ranges::any_of(kNames, [&](const char* name) { return buffer.name.ends_with(name); });
+}
+
+bool is_broadcast(const ParameterFate& of, const RankEvents& rank) {
+  const Event* wrap = wrap_of(rank, of.parameter->model);
+  return wrap != nullptr && has_word(*wrap, "broadcast_buffers=true");
+}
+
+// The note on buffers that each rank changes by itself, as batch norm does its statistics: where
+// DDP broadcasts rank 0's, that is what it is for.
 std::optional<Verdict> differing_buffers(const Job& job) {
   std::vector<const ParameterFate*> found;
+  VerdictNumbers numbers;
   for (const ParameterFate& of : job.fates) {
-    if (of.fate != Fate::Drifts || of.parameter->owner != Owner::Buffer) continue;
-    const Event* wrap = wrap_of(job.rank, of.parameter->model);
-    const bool are_broadcast = wrap != nullptr && has_word(*wrap, "broadcast_buffers=true");
-    if (!are_broadcast) found.push_back(&of);
+    const bool differs = of.fate == Fate::Drifts || of.fate == Fate::Own;
+    if (!differs || of.parameter->owner != Owner::Buffer) continue;
+    const bool are_broadcast = is_broadcast(of, job.rank);
+    if (are_broadcast && is_of_batch_norm(*of.parameter)) continue;
+    numbers.are_broadcast |= are_broadcast;
+    found.push_back(&of);
   }
   if (found.empty()) return std::nullopt;
-  VerdictNumbers numbers;
   name_parameters(numbers, found);
   return told(VerdictKind::BuffersDiffer, numbers);
 }

@@ -23,12 +23,17 @@ bool costs_memory(const RankEvents& rank) {
   });
 }
 
-bool reduces_replicas_at_once(const StepCounts& step) {
-  return std::ranges::any_of(step.step->micro_batches, [](const MicroBatch& micro_batch) {
-    return std::ranges::any_of(micro_batch.forwards, [](const Event* forward) {
-      return wrapper_named(forward->name).reduces_replicas_at_once;
+// Whether a model of the step has a wrapper with this trait.
+bool runs_under(bool Wrapper::*trait, const StepCounts& step) {
+  return std::ranges::any_of(step.step->micro_batches, [&](const MicroBatch& micro_batch) {
+    return std::ranges::any_of(micro_batch.forwards, [&](const Event* forward) {
+      return wrapper_named(forward->name).*trait;
     });
   });
+}
+
+bool reduces_replicas_at_once(const StepCounts& step) {
+  return runs_under(&Wrapper::reduces_replicas_at_once, step);
 }
 
 // Says which flag had the backward that ends at `backward_ns` all-reduce. Returns whether one did.
@@ -60,7 +65,8 @@ VerdictNumbers numbers_of(const StepCounts& example) {
   const ReplicaCounts& replicas = example.replicas;
   return {.micro_batches = replicas.micro_batches,
           .synchronized = replicas.synchronized,
-          .behind_the_last = replicas.behind_the_last};
+          .behind_the_last = replicas.behind_the_last,
+          .are_kept_back = runs_under(&Wrapper::keeps_back, example)};
 }
 
 Verdict judge_too_many(const RankEvents& rank, const UsualStep& usual) {

@@ -75,6 +75,7 @@ struct VerdictNumbers {
   std::int64_t step = 0;  // after which they differ; steps between averages, 0 where not known
   std::int64_t equal_until = 0;              // the last step after which they are seen to be equal
   std::int64_t bytes = 0;                    // of a step
+  bool are_broadcast = false;                // buffers, by DDP
   bool is_certain = false;                   // that they are meant to be equal
   std::vector<std::string> parameters = {};  // "`proxies`"; the first of them are named
 };

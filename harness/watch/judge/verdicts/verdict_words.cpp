@@ -109,7 +109,9 @@ std::string sentence_of(VerdictKind kind, const VerdictNumbers& numbers) {
     case VerdictKind::ReplicasMoreThanOnce:
       return "replicas are synchronized " + how_often(numbers);
     case VerdictKind::ReplicasNever:
-      return "replicas are never synchronized: no gradient reaches the optimizer";
+      return fmt::format("replicas are never synchronized: {}",
+                         numbers.are_kept_back ? "no gradient reaches the optimizer"
+                                               : "they train apart, and drift");
     case VerdictKind::ReplicasTooEarly:
       return fmt::format(
           "replicas are not synchronized after the last {} of {} micro-batches: their gradients "
@@ -135,10 +137,10 @@ std::string sentence_of(VerdictKind kind, const VerdictNumbers& numbers) {
           parameters_text(numbers.parameters), differ(numbers),
           numbers.parameters.size() == 1 ? "its" : "their");
     case VerdictKind::BuffersDiffer:
-      return fmt::format(
-          "{} {} between ranks: buffers of each rank's own, as batch norm's "
-          "statistics are",
-          parameters_text(numbers.parameters), differ(numbers));
+      return fmt::format("{} {} between ranks: each rank changes its buffers by itself{}",
+                         parameters_text(numbers.parameters), differ(numbers),
+                         numbers.are_broadcast ? ", and DDP replaces them by rank 0's"
+                                               : ", as batch norm does its statistics");
     case VerdictKind::UnusedParameters:
       return "unused parameters searched in every step";
     case VerdictKind::Buffers:

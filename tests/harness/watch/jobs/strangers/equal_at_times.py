@@ -116,7 +116,14 @@ def outer_steps():
         proof.end_step()
 
 
-@job(once(1, drift={"1.running_mean": 2, "1.running_var": 2}, reductions=1))
+@job(
+    once(
+        1,
+        drift={"1.running_mean": 2, "1.running_var": 2},
+        also=("buffers_differ",),
+        reductions=1,
+    )
+)
 def own_statistics_of_batches():
     """Batch normalization keeps statistics of each rank's own batches, and DDP is to leave them."""
     net = torch.nn.Sequential(

@@ -300,7 +300,10 @@ class Quantized(torch.nn.Module):
         return self.decode(quantized), commitment
 
 
-@job(once(1, drift={"book.codes": 2}, reductions=1), fixed=once(1, reductions=3))
+@job(
+    once(1, drift={"book.codes": 2}, also=("buffers_differ",), reductions=1),
+    fixed=once(1, reductions=3),
+)
 def codebook_of_each_rank(is_fixed):
     """A codebook follows a moving average of each worker's own batch. The fix sums counts and
     vectors over workers before each update. Here DDP does not broadcast buffers, which would throw

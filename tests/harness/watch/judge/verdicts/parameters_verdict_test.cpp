@@ -246,6 +246,11 @@ TEST(ParametersVerdict, WhatIsEachRanksOwnIsSaid) {
               ElementsAre(VerdictKind::OncePerStep));
 }
 
+TEST(ParametersVerdict, BuffersThatNeverWereEqualAreSaidToo) {
+  const auto verdicts = TrackedJob().with(equal("a")).with(own("mean", Owner::Buffer)).verdicts();
+  EXPECT_THAT(kinds(verdicts), ElementsAre(VerdictKind::OncePerStep, VerdictKind::BuffersDiffer));
+}
+
 TEST(ParametersVerdict, BuffersAreSaid) {
   const auto verdicts =
       TrackedJob().with(equal("a")).with(drifting("mean", Owner::Buffer)).verdicts();

@@ -337,6 +337,7 @@ TEST(Verdict, EveryKindAndCauseHasItsSentence) {
                             .models_are_known = false,
                             .step = 5,
                             .bytes = 6368,
+                            .are_broadcast = true,
                             .parameters = {"`0.weight`", "`0.bias`", "`2.weight`"}};
   for (int kind = 0; kind <= static_cast<int>(VerdictKind::NotInFile); ++kind) {
     const std::string once = told(static_cast<VerdictKind>(kind), all).sentence;
