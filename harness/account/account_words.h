@@ -22,6 +22,9 @@ std::string clipping_text(const StepAccount& account);
 std::string shards_text(const std::vector<ShardFactor>& shards, bool are_clipped);
 std::string shards_clipped_text(const std::vector<GradientCall>& calls);
 
+// Why a rank may count for nothing in a job that sends activations.
+inline constexpr const char* kOtherParts = "ranks may have other parts of one model";
+
 // "2 x what the loss says: its 2 micro-batches weigh as much as the usual 4"
 std::string made_up_text(double factor, int micro_batches, int usual);
 

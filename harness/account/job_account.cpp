@@ -196,6 +196,13 @@ std::vector<AccountVerdict> on_other_kinds(const std::vector<JudgedSteps>& kinds
   return verdicts;
 }
 
+// A stage of a pipeline adds nothing to the parameters of another one, be they called alike.
+void excuse_parts(AccountVerdict& verdict) {
+  if (verdict.kind != AccountKind::RankLost) return;
+  verdict.is_off = false;
+  if (verdict.why.empty()) verdict.why = kOtherParts;
+}
+
 }  // namespace
 
 GradientAccount account_of(const std::vector<AccountRecords>& ranks, const SeenBeside& beside) {
@@ -207,6 +214,7 @@ GradientAccount account_of(const std::vector<AccountRecords>& ranks, const SeenB
   std::size_t off = 0;
   for (StepAccount& step : solve_accounts(ranks)) {
     std::vector<AccountVerdict> verdicts = judge_account(step);
+    if (beside.has_activations) excuse_parts(verdicts.front());
     off += verdicts.front().is_off ? 1 : 0;
     steps.push_back({std::move(step), std::move(verdicts)});
   }

@@ -67,6 +67,15 @@ TEST(GradientAccount, WeightsThatDoubleAreTold) {
   EXPECT_EQ(verdict_on(job).sentence, "micro-batches weigh 8 4 2 1");
 }
 
+TEST(GradientAccount, AStageOfAPipelineMayCountForNothingInAnothersParameters) {
+  MadeAccount job;
+  job.weight = [](int, int rank, int) { return rank == 1 ? 0.0 : 1.0; };
+  EXPECT_TRUE(is_off(account_of(job.records())));
+  const auto account = account_of(job.records(), {.cleared = {}, .has_activations = true});
+  EXPECT_EQ(account.verdicts.front().kind, AccountKind::RankLost);
+  EXPECT_FALSE(is_off(account));
+}
+
 TEST(GradientAccount, ARankThatCountsForNothingIsNamed) {
   MadeAccount job;
   job.weight = [](int, int rank, int) { return rank == 1 ? 0.0 : 1.0; };
