@@ -1,10 +1,10 @@
 """What the watcher's processes wrote of jobs, kept to be judged again without the jobs.
 
 recordings/KIND.jsonl.gz has a line for each job. Its "files" are those of the job's folder, as
-harness/watch/inject/preload/event_file.h and harness/watch/read/hook_events.h have them, but for
-three things: times are whole microseconds, each told from the one before; threads are told from the
-process; and paths in this checkout begin with CHECKOUT. The rest says of what and by what it was
-recorded.
+harness/watch/inject/preload/event_file.h and harness/watch/read/hook_events.h have them, with four
+changes: times are whole microseconds, each told from the one before; threads are told from the
+process; paths in this checkout begin with CHECKOUT; and hashes have no samples of the parameters,
+which only ranks on unlike hardware need. The rest says of what and by what it was recorded.
 """
 
 import functools
@@ -79,6 +79,8 @@ def packed_hook(text):
         if "start_ns" in line:
             told.append(times.told(line.pop("start_ns"), line.pop("end_ns")))
             line["thread"] -= pid
+        if line["kind"] == "hashes":
+            line["samples"] = {}
         lines.append(line)
     return {"lines": lines, "times": told}
 
