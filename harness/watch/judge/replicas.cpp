@@ -38,10 +38,8 @@ std::map<Key, std::vector<Copy>> copies_of(std::span<const RankEvents* const> ra
 // The ranks of the group in which a wrapper reduces this; empty: not known.
 std::vector<int> ranks_of_group(const Copy& copy) {
   if (copy.parameter->owner != Owner::Wrapper) return {};
-  for (const Group& group : copy.rank->groups) {
-    if (group.name == copy.parameter->group) return group.ranks;
-  }
-  return {};
+  const Group* group = group_named(*copy.rank, copy.parameter->group);
+  return group == nullptr ? std::vector<int>() : group->ranks;
 }
 
 // Those that a wrapper keeps alike with the first. A group of one keeps nothing alike.
@@ -57,13 +55,25 @@ std::vector<std::vector<Copy>> groups_of(const std::vector<Copy>& copies) {
   return groups;
 }
 
-const std::string* value_at(const Copy& copy, std::int64_t step, bool is_last) {
-  for (const HashLook& look : copy.optimizer->looks) {
-    if (look.step != step || look.is_last != is_last) continue;
-    const auto value = look.values.find(std::to_string(copy.parameter->index));
-    if (value != look.values.end()) return &value->second;
-  }
-  return nullptr;
+// What a look has of the copy, in its values or samples; null: it has nothing.
+template <typename ByIndex>
+const typename ByIndex::mapped_type* part_of(const ByIndex& by_index, const Copy& copy) {
+  const auto found = by_index.find(std::to_string(copy.parameter->index));
+  return found == by_index.end() ? nullptr : &found->second;
+}
+
+// The look that another rank took as well; null where this one did not.
+const HashLook* same_look(const Copy& copy, const HashLook& as) {
+  const auto& looks = copy.optimizer->looks;
+  const auto found = std::ranges::find_if(looks, [&](const HashLook& look) {
+    return look.step == as.step && look.is_last == as.is_last;
+  });
+  return found == looks.end() ? nullptr : &*found;
+}
+
+const std::string* value_at(const Copy& copy, const HashLook& as) {
+  const HashLook* look = same_look(copy, as);
+  return look == nullptr ? nullptr : part_of(look->values, copy);
 }
 
 // At the looks that all of them took, in order: whether they are equal.
@@ -73,7 +83,7 @@ std::vector<std::pair<std::int64_t, bool>> equal_at(const std::vector<Copy>& cop
     std::set<std::string> values;
     bool have_all = true;
     for (const Copy& copy : copies) {
-      const std::string* value = value_at(copy, look.step, look.is_last);
+      const std::string* value = value_at(copy, look);
       have_all &= value != nullptr;
       if (value != nullptr) values.insert(*value);
     }
@@ -84,14 +94,13 @@ std::vector<std::pair<std::int64_t, bool>> equal_at(const std::vector<Copy>& cop
 
 // Those that have the same value at their first look, in parts of two and more.
 std::vector<std::vector<Copy>> equal_at_first(const std::vector<Copy>& copies) {
-  std::map<std::string, std::vector<Copy>> by_value;
+  std::map<std::pair<std::int64_t, std::string>, std::vector<Copy>> by_value;
   for (const Copy& copy : copies) {
-    for (const HashLook& look : copy.optimizer->looks) {
-      const std::string* value = value_at(copy, look.step, look.is_last);
-      if (value == nullptr) continue;
-      by_value[std::to_string(look.step) + ":" + *value].push_back(copy);
-      break;
-    }
+    const auto& looks = copy.optimizer->looks;
+    const auto first = std::ranges::find_if(
+        looks, [&](const HashLook& look) { return part_of(look.values, copy) != nullptr; });
+    if (first != looks.end())
+      by_value[{first->step, *part_of(first->values, copy)}].push_back(copy);
   }
   std::vector<std::vector<Copy>> parts;
   for (auto& [value, part] : by_value) {
@@ -107,15 +116,12 @@ bool are_on_unlike_hardware(const std::vector<Copy>& copies) {
 }
 
 // By how much the copies' samples differ at a look, relative to the largest of their numbers.
-double difference_at(const std::vector<Copy>& copies, std::int64_t step, bool is_last) {
+double difference_at(const std::vector<Copy>& copies, const HashLook& as) {
   std::vector<const std::vector<double>*> samples;
   for (const Copy& copy : copies) {
-    for (const HashLook& look : copy.optimizer->looks) {
-      const auto found = look.samples.find(std::to_string(copy.parameter->index));
-      if (look.step == step && look.is_last == is_last && found != look.samples.end()) {
-        samples.push_back(&found->second);
-      }
-    }
+    const HashLook* look = same_look(copy, as);
+    const auto* sample = look == nullptr ? nullptr : part_of(look->samples, copy);
+    if (sample != nullptr) samples.push_back(sample);
   }
   double largest = 0;
   double difference = 0;
@@ -136,7 +142,7 @@ bool difference_grows(const std::vector<Copy>& copies, std::int64_t differs_from
   double last = 0;
   for (const HashLook& look : copies.front().optimizer->looks) {
     if (look.step < differs_from) continue;
-    last = difference_at(copies, look.step, look.is_last);
+    last = difference_at(copies, look);
     if (first == 0) first = last;
   }
   return last > kOfRounding && last > kGrows * first;

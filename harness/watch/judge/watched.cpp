@@ -135,10 +135,10 @@ std::vector<std::string> wrappers_of(const std::vector<Examined>& ranks) {
 }
 
 // A reduction by hand of what the wrapper has reduced is excess, too. It is not timed by itself.
-void add_reduced_again(TypicalStep& typical, const std::vector<Examined>& ranks) {
-  if (typical.synchronized == 0 || typical.axes.size() > 1) return;
+void add_reduced_again(TypicalStep& typical, const std::vector<const Exchange*>& reduced_again) {
+  if (typical.axes.size() > 1) return;
   OpSums again;
-  for (const Exchange* exchange : exchanges_of_equals(events_of(ranks))) {
+  for (const Exchange* exchange : reduced_again) {
     add(again, exchange->name, {exchange->calls, exchange->bytes});
   }
   for (const auto& [op, sum] : again) {
@@ -204,8 +204,12 @@ Watched summarize(const std::vector<RankEvents>& processes) {
     if (ranks[0].models.empty()) watched.kinds = other_kinds(*ranks[0].events, ranks[0].counts);
     watched.wastes = wastes_of(comparable(ranks));
     watched.verdicts = agreed_verdicts(ranks);
-    if (watched.typical) add_reduced_again(*watched.typical, ranks);
-    add_parameter_verdicts(watched.verdicts, ranks);
+    std::vector<const Exchange*> reduced_again;
+    if (watched.typical && watched.typical->synchronized > 0) {
+      reduced_again = exchanges_of_equals(events_of(ranks));
+      add_reduced_again(*watched.typical, reduced_again);
+    }
+    add_parameter_verdicts(watched.verdicts, ranks, reduced_again);
     if (watched.typical && is_unjudged(watched.verdicts[0].kind)) {
       claim_no_excess(*watched.typical);
     }

@@ -29,6 +29,19 @@ std::vector<const RankEvents*> training_processes(const std::vector<RankEvents>&
   return chosen;
 }
 
+const Event* wrap_of(const RankEvents& rank, std::int64_t model) {
+  const Event* wrap = nullptr;
+  for (const Event& event : rank.events) {
+    if (event.kind == EventKind::Wrap && event.object == model && model != 0) wrap = &event;
+  }
+  return wrap;
+}
+
+const Group* group_named(const RankEvents& rank, const std::string& name) {
+  const auto found = std::ranges::find(rank.groups, name, &Group::name);
+  return found == rank.groups.end() ? nullptr : &*found;
+}
+
 std::string place_text(const std::string& file, int line) {
   if (file.empty()) return "";
   return fmt::format("{} line {}", std::filesystem::path(file).filename().string(), line);

@@ -105,6 +105,12 @@ struct RankEvents {
 // left out, and of several with one rank (a restarted job) the one with most events counts.
 std::vector<const RankEvents*> training_processes(const std::vector<RankEvents>& processes);
 
+// Returns the wrapping of a model, by its number; null where nobody saw it.
+const Event* wrap_of(const RankEvents& rank, std::int64_t model);
+
+// Returns the group of this name; null where there is none.
+const Group* group_named(const RankEvents& rank, const std::string& name);
+
 // "train.py line 11": the place without its folders; empty where it is not known.
 std::string place_text(const std::string& file, int line);
 

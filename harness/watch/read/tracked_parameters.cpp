@@ -92,12 +92,9 @@ constexpr auto fields_of(const HashesLine*) {
 }
 
 void add_parameters(TrackedOptimizer& known, TrackedOptimizer more) {
-  std::vector<TrackedParameter> all = std::move(known.parameters);
-  all.insert(all.end(), more.parameters.begin(), more.parameters.end());
-  std::vector<HashLook> looks = std::move(known.looks);
+  more.parameters.insert(more.parameters.begin(), known.parameters.begin(), known.parameters.end());
+  more.looks = std::move(known.looks);
   known = std::move(more);
-  known.parameters = std::move(all);
-  known.looks = std::move(looks);
 }
 
 }  // namespace

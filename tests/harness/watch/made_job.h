@@ -224,7 +224,7 @@ class MadeJob {
     return *this;
   }
 
-  // Of a model within the forward that is open.
+  // A forward of a model within the one that is open.
   MadeJob& inner_forward(std::int64_t model, const std::string& detail = "") {
     forward(model, detail);
     process_.events.back().kind = EventKind::InnerForward;

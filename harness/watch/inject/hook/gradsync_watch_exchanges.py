@@ -11,9 +11,9 @@ import itertools
 import zlib
 
 import gradsync_watch_recording as recording
+import gradsync_watch_replicas as watched
 from gradsync_watch_between import torch_folder
 from gradsync_watch_hash import hash_of, is_hashable
-from gradsync_watch_replicas import parameters_of, replicas_now
 
 STEPS = 3  # of any optimizer, in which tensors are looked at
 NUMBERS = 4  # by which a copy is known
@@ -34,6 +34,7 @@ def group_of(args, kwargs):
     return groups[0].group_name if groups else ""
 
 
+@functools.cache
 def is_the_jobs(file):
     """Not a call of a wrapper's: of the job's, or of a part of torch's that averages for it."""
     parts = ("distributed/algorithms/model_averaging", "distributed/optim")
@@ -46,7 +47,7 @@ class Gradients:
     def __init__(self, optimizers):
         self.places = {}  # by address: what lies there
         self.gradients = []  # (parameter, its gradient)
-        for parameter in itertools.chain.from_iterable(map(parameters_of, optimizers)):
+        for parameter in itertools.chain.from_iterable(map(watched.parameters_of, optimizers)):
             self.add(parameter, recording.local(parameter), "parameter")
             if parameter.grad is not None:
                 gradient = recording.local(parameter.grad)
@@ -113,11 +114,13 @@ class Exchanges:
         self.found = {}  # by what, operation, group and line: what was moved
 
     def see(self, name, args, kwargs, file):
-        replicas, tensor = replicas_now(), input_of(name, args, kwargs)
+        if not is_the_jobs(file):
+            return
+        replicas, tensor = watched.replicas, input_of(name, args, kwargs)
         if not isinstance(tensor, recording.torch.Tensor) or not tensor.is_floating_point():
             return
         tensor = recording.local(tensor)
-        if not is_the_jobs(file) or not replicas.may_be_of_parameters(tensor):
+        if not replicas.may_be_of_parameters(tensor):
             return
         replicas.is_exchanged = True
         if replicas.most_steps() < STEPS and is_hashable(tensor):
@@ -139,7 +142,7 @@ class Exchanges:
 
     def write(self):
         """Before an optimizer steps, once the numbers of its parameters are known."""
-        replicas = replicas_now()
+        replicas = watched.replicas
         for (what, name, group, file, line), moved in self.found.items():
             recording.writer.write(
                 "exchange",

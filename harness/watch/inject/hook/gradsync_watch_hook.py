@@ -40,6 +40,7 @@ from gradsync_watch_wrapping import (
     watch_compiled,
     watch_fsdp_state,
     watch_fully_shard,
+    watch_init,
     watch_replicate,
     watch_replicate_over_ddp,
     watch_wrapper,
@@ -107,19 +108,8 @@ def watch_modules(module):
     watch_clearing(module.Module)
 
 
-def watch_made(cls):
-    original = cls.__init__
-
-    @standing_for(original)
-    def init(self, *args, **kwargs):
-        original(self, *args, **kwargs)
-        replicas.made_optimizer(self)
-
-    cls.__init__ = init
-
-
 def watch_optimizers(module):
-    watch_made(module.Optimizer)
+    watch_init(module.Optimizer, replicas.made_optimizer)
     watch_clearing(module.Optimizer)
     module.register_optimizer_step_pre_hook(guarded(optimizer_steps.before))
     module.register_optimizer_step_post_hook(guarded(optimizer_steps.after))

@@ -6,7 +6,7 @@ import gc
 
 import gradsync_watch_models as models
 import gradsync_watch_recording as recording
-from gradsync_watch_standing import plain_name
+from gradsync_watch_standing import outermost, plain_name
 
 # `owner`: "wrapper" that reduces it; "shard" that a wrapper scatters; "ignored" by a wrapper, as
 # the job wishes; "added" to a wrapped model later, or unfrozen; "buffer" of one; "none".
@@ -85,7 +85,7 @@ def names_of(parameters):
     for model in list(models.wrapped):
         add_names(model, names)
     if any(id(parameter) not in names for parameter in parameters):
-        for module in outermost_modules():
+        for module in outermost(list(all_modules())):
             add_names(module, names)
     return names
 
@@ -96,11 +96,8 @@ def add_names(module, names):
             names.setdefault(id(thing), plain_name(name))
 
 
-def outermost_modules():
-    modules, inner = [], set()
+def all_modules():
     for thing in gc.get_objects():
         # Not isinstance, which asks objects for what they claim to be.
         if issubclass(type(thing), recording.torch.nn.Module) and "_modules" in thing.__dict__:
-            modules.append(thing)
-            inner.update(id(child) for child in thing._modules.values())
-    return [module for module in modules if id(module) not in inner]
+            yield thing

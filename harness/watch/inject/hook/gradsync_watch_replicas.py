@@ -34,6 +34,14 @@ class Tracked:
         self.left = ()  # behind its last step: its first and last parameter, and their versions
         self.is_ended = False
 
+    def things(self):
+        """Yields what of it can be hashed, with its index."""
+        for index, reference in self.whole:
+            thing = reference()
+            local = None if thing is None else recording.local(thing)
+            if local is not None and is_hashable(local):
+                yield index, local
+
     def keep_versions(self, optimizer):
         groups = optimizer.param_groups
         ends = (*groups[0]["params"][:1], *groups[-1]["params"][-1:])
@@ -57,11 +65,8 @@ class Replicas:
         self.began, self.spent = None, 0.0
         self.is_exchanged = False  # by hand, since the last step of any optimizer
         self.exchanged_steps, self.exchanges = 0, 0  # of these steps, those that ask for a look
-        self.sizes_of, self.sizes, self.half = (
-            0,
-            set(),
-            1,
-        )  # of the parameters of so many optimizers
+        self.sizes_of = 0  # so many optimizers' parameters have
+        self.sizes, self.half = set(), 1  # these sizes, and half of all numbers
 
     def tracked(self, optimizer):
         if optimizer not in self.optimizers:
@@ -111,13 +116,10 @@ class Replicas:
         hashing = time.thread_time()  # of other threads and processes none is spent here
         self.began = self.began or time.monotonic()
         values, samples = {}, {}
-        for index, reference in tracked.whole:
-            thing = reference()
-            thing = None if thing is None else recording.local(thing)
-            if thing is not None and is_hashable(thing):
-                values[str(index)] = str(hash_of(thing))
-                if len(samples) < SAMPLED:
-                    samples[str(index)] = sample_of(thing)
+        for index, thing in tracked.things():
+            values[str(index)] = str(hash_of(thing))
+            if len(samples) < SAMPLED:
+                samples[str(index)] = sample_of(thing)
         recording.writer.write(
             "hashes",
             object=tracked.number,
@@ -199,8 +201,7 @@ class Replicas:
 
 def is_idle(tracked):
     """Whether its parameters can be read at once. A GPU may wait for another rank for ever."""
-    things = [reference() for _, reference in tracked.whole]
-    if not any(thing is not None and thing.is_cuda for thing in things):
+    if not any(thing.is_cuda for _, thing in tracked.things()):
         return True
     deadline = time.monotonic() + 1
     while not recording.torch.cuda.current_stream().query():
@@ -236,10 +237,6 @@ def after_step(optimizer, args, kwargs):
 def at_end():
     for tracked in list(replicas.optimizers.values()):
         replicas.look_last(tracked)
-
-
-def replicas_now():
-    return replicas
 
 
 def forget():

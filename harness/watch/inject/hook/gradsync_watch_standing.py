@@ -102,7 +102,7 @@ class Standing:
         """Among all objects: FSDP's own know which tensor of autograd is a shard's whole."""
         fully = sys.modules.get("torch.distributed.fsdp._fully_shard._fsdp_param")
         flat = sys.modules.get("torch.distributed.fsdp._flat_param")
-        modules, inner = [], set()
+        modules = []
         for thing in gc.get_objects():
             kind = type(thing)  # not isinstance, which asks objects for what they claim to be
             if fully and kind is fully.FSDPParam:
@@ -113,11 +113,9 @@ class Standing:
                 self.keep_flat(thing)
             elif issubclass(kind, torch().nn.Module):
                 modules.append(thing)
-                inner.update(id(child) for child in thing._modules.values())
-        for module in modules:
-            if id(module) not in inner:
-                for name, parameter in module.named_parameters():
-                    self.names[id(parameter)] = plain_name(name)
+        for module in outermost(modules):
+            for name, parameter in module.named_parameters():
+                self.names[id(parameter)] = plain_name(name)
 
     def keep(self, parameter, standing):
         self.found[id(parameter)] = (weakref.ref(parameter), standing)
@@ -126,6 +124,12 @@ class Standing:
         standing = Flat(handle)
         for parameter in getattr(handle.flat_param, "_params", None) or [handle.flat_param]:
             self.keep(parameter, standing)
+
+
+def outermost(modules):
+    """Those that are no child of another one."""
+    inner = {id(child) for module in modules for child in module._modules.values()}
+    return [module for module in modules if id(module) not in inner]
 
 
 def plain_name(name):

@@ -100,13 +100,14 @@ def watch_no_sync(cls):
     cls.no_sync = no_sync
 
 
-def watch_init(cls, name):
+def watch_init(cls, record):
+    """Calls record(object) of what the class makes."""
     original = cls.__init__
 
     @standing_for(original)
     def init(self, *args, **kwargs):
         original(self, *args, **kwargs)
-        record_wrap(self, name)
+        record(self)
 
     cls.__init__ = init
 
@@ -148,7 +149,7 @@ def watch_clipping(owner, name, what):
 def watch_wrapper(wrapper, module):
     """A wrapper that is a class with a forward and a no_sync() of its own."""
     cls = getattr(module, wrapper.cls)
-    watch_init(cls, wrapper.name)
+    watch_init(cls, lambda model: record_wrap(model, wrapper.name))
     cls.forward = watching_forward(cls.forward, wrapper.name, wrapper.is_unsynced)
     watch_no_sync(cls)
     if wrapper.has_comm_hooks:

@@ -7,93 +7,11 @@
 #include <tuple>
 #include <utility>
 
+#include "harness/watch/judge/steps/quiet.h"
+
 namespace gradsync::watch {
 
 namespace {
-
-// By bytes where they are known, else by number.
-std::int64_t bytes_in(const OpSums& sums) {
-  return total_bytes(sums).value_or(total_count(sums));
-}
-
-// What the micro-batches of some models do in backward although they do not synchronize.
-class Quiet {
- public:
-  explicit Quiet(const Steps& steps) : gradient_bytes_(steps.gradient_bytes) {
-    for (const Step& step : steps.steps) look_at(step);
-    // Models of which every micro-batch was told not to synchronize, and did.
-    std::erase_if(quiet_, [&](const auto& entry) {
-      const auto& [models, sums] = entry;
-      return most_synced_[models] <= total_count(sums) &&
-             is_synchronization(models, sums).value_or(false);
-    });
-  }
-
-  // Empty where nothing is known.
-  const OpSums& of(const MicroBatch& micro_batch) const {
-    static const OpSums nothing;
-    const auto found = quiet_.find(models_of(micro_batch));
-    return found == quiet_.end() ? nothing : found->second;
-  }
-
-  // Whether so much is at least half of what a synchronization of these models moves: gradients may
-  // be halved on their way. Nothing where that is not known.
-  std::optional<bool> is_synchronization(const Models& models, const OpSums& sums) const {
-    const auto bytes = total_bytes(sums);
-    std::int64_t gradient_bytes = 0;
-    for (const std::int64_t model : models) {
-      const auto known = gradient_bytes_.find(model);
-      if (known == gradient_bytes_.end()) return std::nullopt;
-      gradient_bytes += known->second;
-    }
-    if (!bytes || gradient_bytes == 0) return std::nullopt;
-    return 2 * *bytes >= gradient_bytes;
-  }
-
- private:
-  void look_at(const Step& step) {
-    std::map<Models, std::vector<OpSums>> by_models;
-    for (const MicroBatch& micro_batch : step.micro_batches) {
-      if (!is_wrapped(micro_batch)) continue;
-      const Models models = models_of(micro_batch);
-      const OpSums sums = sums_of(reductions_of(micro_batch));
-      if (micro_batch.is_unsynced) {
-        offer(models, sums);
-      } else {
-        std::int64_t& most = most_synced_[models];
-        most = std::max(most, total_count(sums));
-      }
-      if (!is_of_fsdp(micro_batch)) by_models[models].push_back(sums);
-    }
-    // Where nobody saw the wrapper's flag, the sizes must tell.
-    for (const auto& [models, sums] : by_models) {
-      const auto [least, most] = std::minmax_element(sums.begin(), sums.end(), is_smaller);
-      if (models.contains(0) && 2 * bytes_in(*least) < bytes_in(*most)) offer(models, *least);
-    }
-  }
-
-  static bool is_smaller(const OpSums& a, const OpSums& b) { return bytes_in(a) < bytes_in(b); }
-
-  void offer(const Models& models, const OpSums& sums) {
-    const auto [known, is_new] = quiet_.try_emplace(models, sums);
-    if (!is_new && is_smaller(sums, known->second)) known->second = sums;
-  }
-
-  const std::map<std::int64_t, std::int64_t>& gradient_bytes_;
-  std::map<Models, OpSums> quiet_;
-  std::map<Models, std::int64_t> most_synced_;  // collectives of one that was not told so
-};
-
-// A quiet micro-batch, or one with some quiet models, may exchange a little more than other quiet
-// ones: layers can be left out.
-bool synchronizes(const MicroBatch& micro_batch, const Quiet& quiet) {
-  const OpSums sums = sums_of(reductions_of(micro_batch));
-  const OpSums& quiet_sums = quiet.of(micro_batch);
-  if (total_count(sums) <= total_count(quiet_sums)) return false;
-  const Models synced = synced_models_of(micro_batch);
-  if (!micro_batch.is_unsynced && synced == models_of(micro_batch)) return true;
-  return quiet.is_synchronization(synced, without(sums, quiet_sums)).value_or(true);
-}
 
 // Of one that synchronizes.
 OpSums gradients_of(const MicroBatch& micro_batch, const Quiet& quiet) {

@@ -27,9 +27,8 @@ struct CuttingOrder {
   // optimizers by the time of their end, so that what they run by themselves comes before.
   std::vector<const Event*> events;
   std::vector<const Event*> backwards;  // those that are within no other, by time
-  std::set<const Event*> replays;       // of the events: backwards within a backward
-  // Of the events: backwards for which forwards waited, and a forward that has a backward within
-  // them.
+  std::set<const Event*> replays;       // backwards within a backward
+  // Backwards for which forwards waited, each with a forward that has a backward within them.
   std::map<const Event*, const Event*> with_replays;
 };
 

@@ -6,9 +6,9 @@
 //
 // The rules, and what they assume:
 //   micro-batch    one or more forwards of wrapped models, then one or more runs of autograd that
-//                  accumulate gradients. The next forward with a gradient begins another. Where
-//                  they run within each other, see nesting.h. Of a stage of a pipeline, which runs
-//                  forwards ahead, see pipelined.h.
+//                  accumulate gradients. The next forward with a gradient begins another. nesting.h
+//                  has those that run within each other, pipelined.h a pipeline's stages, which run
+//                  forwards ahead.
 //   unsynchronized a micro-batch of which every model's wrapper was seen to be told so: DDP reads
 //                  its flag in forward, FSDP in backward.
 //   evaluation     forwards known to have no gradient, and those that no backward follows. Others

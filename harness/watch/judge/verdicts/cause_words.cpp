@@ -106,7 +106,8 @@ constexpr auto kCauses = std::to_array<CauseWords>({
      "parameters is made when it wraps; {given} steps it",
      "wrap the model once all that it is to train is there and requires a gradient"},
     {Cause::WrapperIgnores, "wrapper_ignores",
-     "the wrapper was told to ignore it{at}, and its gradient is never reduced; {given} steps it",
+     "the wrapper ignores it, as the job asked{at}, and its gradient is never reduced; {given} "
+     "steps it",
      "let the wrapper have it, or all-reduce its gradient before the optimizer steps"},
     {Cause::GroupOfOne, "group_of_one",
      "each rank trains by itself: the wrapper reduces in a group of this rank alone{at}",

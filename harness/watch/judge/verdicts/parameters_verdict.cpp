@@ -26,7 +26,6 @@ struct Job {
   bool parts_layers = false;      // among ranks
   bool averages_by_hand = false;  // enough for gradients or parameters
   bool has_replicas = false;      // some parameter is kept equal
-  std::vector<const Exchange*> reduced_again;
 };
 
 bool has_part_of(const Group& group) {
@@ -53,11 +52,6 @@ bool parts_layers(const RankEvents& rank, const Steps& steps) {
          std::ranges::any_of(rank.events, is_of_a_part) || reduces_in_forward(steps);
 }
 
-bool synchronizes(const Examined& rank) {
-  const auto usual = usual_step(rank.counts);
-  return usual && usual->synchronized > 0;
-}
-
 Job::Job(const std::vector<Examined>& ranks)
     : rank(*ranks.front().events),
       fates(fates_of(events_of(ranks))),
@@ -74,7 +68,6 @@ Job::Job(const std::vector<Examined>& ranks)
   };
   has_replicas =
       std::ranges::any_of(fates, is_kept_equal) || std::ranges::any_of(rank.optimizers, is_sharded);
-  if (synchronizes(ranks.front())) reduced_again = exchanges_of_equals(events_of(ranks));
 }
 
 Event event_at(const std::string& file, int line) {
@@ -84,17 +77,9 @@ Event event_at(const std::string& file, int line) {
   return event;
 }
 
-const Event* wrap_of(const RankEvents& rank, std::int64_t model) {
-  const auto wrap = std::ranges::find_if(rank.events, [&](const Event& event) {
-    return event.kind == EventKind::Wrap && event.object == model && model != 0;
-  });
-  return wrap == rank.events.end() ? nullptr : &*wrap;
-}
-
 bool reduces_alone(const ParameterFate& of, const RankEvents& rank) {
-  return std::ranges::any_of(rank.groups, [&](const Group& group) {
-    return group.name == of.parameter->group && group.ranks.size() == 1;
-  });
+  const Group* group = group_named(rank, of.parameter->group);
+  return group != nullptr && group->ranks.size() == 1;
 }
 
 Cause cause_of(const ParameterFate& of, const RankEvents& rank) {
@@ -177,11 +162,10 @@ std::vector<Verdict> drifts_of(const Job& job) {
 }
 
 // The verdict on lines that reduce what is equal on all ranks already.
-std::optional<Verdict> reduced_twice(const Job& job) {
-  if (job.reduced_again.empty()) return std::nullopt;
-  const Exchange& first = *job.reduced_again.front();
+Verdict reduced_twice(const std::vector<const Exchange*>& again) {
+  const Exchange& first = *again.front();
   VerdictNumbers numbers;
-  for (const Exchange* exchange : job.reduced_again) numbers.bytes += exchange->bytes;
+  for (const Exchange* exchange : again) numbers.bytes += exchange->bytes;
   Verdict verdict = told(VerdictKind::ReducedTwice, numbers);
   verdict.fails = true;
   const Event call = event_at(first.file, first.line);
@@ -189,8 +173,16 @@ std::optional<Verdict> reduced_twice(const Job& job) {
   return verdict;
 }
 
-// Parameters that are equal again at times: the pace at which the job averages them.
-std::optional<Verdict> averaged_at_times(const Fates& fates) {
+// Adds a note on these parameters, if there are any.
+void add_note(std::vector<Verdict>& verdicts, VerdictKind kind,
+              const std::vector<const ParameterFate*>& fates, VerdictNumbers numbers = {}) {
+  if (fates.empty()) return;
+  name_parameters(numbers, fates);
+  verdicts.push_back(told(kind, numbers));
+}
+
+// On parameters that are equal again at times: the pace at which the job averages them.
+void add_averaged(std::vector<Verdict>& verdicts, const Fates& fates) {
   VerdictNumbers numbers;
   std::vector<const ParameterFate*> found;
   for (const ParameterFate& of : fates) {
@@ -200,21 +192,19 @@ std::optional<Verdict> averaged_at_times(const Fates& fates) {
       numbers.step = std::gcd(numbers.step, step - of.equal_again.front());
     }
   }
-  if (found.empty()) return std::nullopt;
-  name_parameters(numbers, found);
-  return told(VerdictKind::AveragedAtTimes, numbers);
+  add_note(verdicts, VerdictKind::AveragedAtTimes, found, std::move(numbers));
 }
 
-std::optional<Verdict> differing_in_bits(const Fates& fates) {
+void add_rounded(std::vector<Verdict>& verdicts, const Fates& fates) {
+  VerdictNumbers numbers;
   std::vector<const ParameterFate*> found;
   for (const ParameterFate& of : fates) {
-    if (of.fate == Fate::Rounds) found.push_back(&of);
+    if (of.fate != Fate::Rounds) continue;
+    found.push_back(&of);
+    numbers.step = found.front()->differs_from;
+    numbers.equal_until = found.front()->equal_until;
   }
-  if (found.empty()) return std::nullopt;
-  VerdictNumbers numbers{.step = found.front()->differs_from,
-                         .equal_until = found.front()->equal_until};
-  name_parameters(numbers, found);
-  return told(VerdictKind::DiffersInBits, numbers);
+  add_note(verdicts, VerdictKind::DiffersInBits, found, std::move(numbers));
 }
 
 bool is_of_batch_norm(const TrackedParameter& buffer) {
@@ -227,9 +217,9 @@ bool is_broadcast(const ParameterFate& of, const RankEvents& rank) {
   return wrap != nullptr && has_word(*wrap, "broadcast_buffers=true");
 }
 
-// The note on buffers that each rank changes by itself, as batch norm does its statistics: where
-// DDP broadcasts rank 0's, that is what it is for.
-std::optional<Verdict> differing_buffers(const Job& job) {
+// On buffers that each rank changes by itself, as batch norm does its statistics: where DDP
+// broadcasts rank 0's, that is what it is for.
+void add_buffers(std::vector<Verdict>& verdicts, const Job& job) {
   std::vector<const ParameterFate*> found;
   VerdictNumbers numbers;
   for (const ParameterFate& of : job.fates) {
@@ -240,13 +230,13 @@ std::optional<Verdict> differing_buffers(const Job& job) {
     numbers.are_broadcast |= are_broadcast;
     found.push_back(&of);
   }
-  if (found.empty()) return std::nullopt;
-  name_parameters(numbers, found);
-  return told(VerdictKind::BuffersDiffer, numbers);
+  add_note(verdicts, VerdictKind::BuffersDiffer, found, std::move(numbers));
 }
 
-// What no wrapper reduces, and no rank ever had alike, beside a model that ranks train together.
-std::optional<Verdict> own_parameters(const Job& job) {
+// On parameters that no wrapper reduces and that never were equal, beside a model that ranks train
+// together.
+void add_own(std::vector<Verdict>& verdicts, const Job& job) {
+  if (!job.has_replicas) return;
   std::vector<const ParameterFate*> found;
   for (const ParameterFate& of : job.fates) {
     const Owner owner = of.parameter->owner;
@@ -254,10 +244,7 @@ std::optional<Verdict> own_parameters(const Job& job) {
         owner == Owner::None || owner == Owner::Ignored || owner == Owner::Added;
     if (of.fate == Fate::Own && is_unreduced && !is_exchanged(of, job.rank)) found.push_back(&of);
   }
-  if (found.empty() || !job.has_replicas) return std::nullopt;
-  VerdictNumbers numbers;
-  name_parameters(numbers, found);
-  return told(VerdictKind::OwnParameters, numbers);
+  add_note(verdicts, VerdictKind::OwnParameters, found);
 }
 
 bool is_good(const Verdict& verdict) {
@@ -285,7 +272,8 @@ void take_suspicion(Verdict& drift, std::vector<Verdict>& verdicts) {
 
 }  // namespace
 
-void add_parameter_verdicts(std::vector<Verdict>& verdicts, const std::vector<Examined>& ranks) {
+void add_parameter_verdicts(std::vector<Verdict>& verdicts, const std::vector<Examined>& ranks,
+                            const std::vector<const Exchange*>& reduced_again) {
   const Job job(ranks);
   bool is_accused = verdicts.front().fails;
   std::size_t first = 0;
@@ -302,14 +290,14 @@ void add_parameter_verdicts(std::vector<Verdict>& verdicts, const std::vector<Ex
                                                     : verdicts.end();
     verdicts.insert(place, std::move(verdict));
   }
-  if (auto twice = reduced_twice(job)) {
+  if (!reduced_again.empty()) {
     std::erase_if(verdicts, is_good);
-    verdicts.insert(verdicts.begin(), std::move(*twice));
+    verdicts.insert(verdicts.begin(), reduced_twice(reduced_again));
   }
-  if (auto averaged = averaged_at_times(job.fates)) verdicts.push_back(std::move(*averaged));
-  if (auto bits = differing_in_bits(job.fates)) verdicts.push_back(std::move(*bits));
-  if (auto own = own_parameters(job)) verdicts.push_back(std::move(*own));
-  if (auto buffers = differing_buffers(job)) verdicts.push_back(std::move(*buffers));
+  add_averaged(verdicts, job.fates);
+  add_rounded(verdicts, job.fates);
+  add_own(verdicts, job);
+  add_buffers(verdicts, job);
 }
 
 }  // namespace gradsync::watch

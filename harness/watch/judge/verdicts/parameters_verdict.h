@@ -13,7 +13,9 @@
 namespace gradsync::watch {
 
 // Puts these verdicts where they belong among those on when the job synchronizes, which they may
-// refute. `ranks` must not be empty.
-void add_parameter_verdicts(std::vector<Verdict>& verdicts, const std::vector<Examined>& ranks);
+// refute. `ranks` must not be empty. `reduced_again`: by hand, of gradients that are equal on all
+// ranks, as exchanges_of_equals().
+void add_parameter_verdicts(std::vector<Verdict>& verdicts, const std::vector<Examined>& ranks,
+                            const std::vector<const Exchange*>& reduced_again);
 
 }  // namespace gradsync::watch

@@ -17,12 +17,8 @@ namespace {
 const Event* wrapped_with(const RankEvents& rank, const StepCounts& step, std::string_view option) {
   for (const MicroBatch& micro_batch : step.step->micro_batches) {
     for (const Event* forward : micro_batch.forwards) {
-      for (const Event& event : rank.events) {
-        if (event.kind == EventKind::Wrap && event.object == forward->object && event.object != 0 &&
-            has_word(event, option)) {
-          return &event;
-        }
-      }
+      const Event* wrap = wrap_of(rank, forward->object);
+      if (wrap != nullptr && has_word(*wrap, option)) return wrap;
     }
   }
   return nullptr;

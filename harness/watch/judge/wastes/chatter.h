@@ -13,8 +13,8 @@
 //
 // A small collective may well be needed where the step can depend on it: it is called between the
 // first forward of a step and its optimizer, as an agreement to skip the step is; its numbers are
-// whole, as a number of tokens is; or it reduces to the least or the largest. Such calls are told,
-// and nothing is to be changed about them.
+// whole, as a number of tokens is; or it reduces to the least or the largest. The page names
+// such calls, and advises nothing.
 #pragma once
 
 #include <cstddef>

@@ -31,14 +31,6 @@ int gradients_of(const Event& backward) {
   return count;
 }
 
-const Event* wrap_of(const RankEvents& rank, std::int64_t model) {
-  const Event* wrap = nullptr;
-  for (const Event& event : rank.events) {
-    if (event.kind == EventKind::Wrap && event.object == model && model != 0) wrap = &event;
-  }
-  return wrap;
-}
-
 // The last micro-batch of a wrapped model that reduced in its backward; null where there is none.
 const MicroBatch* last_synchronized(const Step& step) {
   const auto& all = step.micro_batches;

@@ -2,11 +2,11 @@
 // while backward computes, and in fewer collectives; and the job can have its ranks meet in every
 // step for nothing that a step needs (chatter.h).
 //
-// Nobody fails for it, and nothing is said that would save less than 3 % of a step; of chatter, no
-// line is named that costs less, nor any in fewer than five steps. Where it is not known when
-// collectives ended (NCCL's), what was counted is told, and no time. In seconds stands the most
-// that a step could be shorter, a median over steps; the rank that came last counts, which waited
-// for the wire alone. Seconds of two wastes add up: what overlap saves is of what is left in fewer
+// It fails no job. A waste that would save less than 3 % of a step is left out, and so is a line of
+// chatter that costs less, or that was seen in fewer than five steps. Where it is not known when
+// collectives ended (NCCL's), the page has counts and no time. The seconds are the most that a step
+// could be shorter, a median over steps; the rank that came last counts, which waited for the wire
+// alone. Seconds of two wastes add up: what overlap saves is of what is left in fewer
 // collectives.
 #pragma once
 

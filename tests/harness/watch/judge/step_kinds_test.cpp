@@ -1,4 +1,4 @@
-// Steps of other kinds than the usual one, and what an account is told of them.
+// Steps of other kinds than the usual one, and what an account learns about them.
 //
 // Covers: seen_beside.cpp.
 #include "harness/watch/judge/step_kinds.h"

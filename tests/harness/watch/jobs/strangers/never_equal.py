@@ -175,7 +175,7 @@ def shards_of_layers():
     )
 )
 def ensemble():
-    """Each rank trains a member from random numbers of its own. Losses are averaged to be told."""
+    """Each rank trains a member from random numbers of its own. Losses are averaged for the log."""
     member = drawn_by_rank(make_model)
     proof.compare(member.named_parameters())
     optimizer = sgd(member.parameters())

@@ -1,4 +1,4 @@
-// Covers: judge/steps/counts.cpp, event.cpp.
+// Covers: judge/steps/counts.cpp, judge/steps/quiet.cpp, event.cpp.
 #include "harness/watch/judge/steps/steps.h"
 
 #include <gmock/gmock.h>
