@@ -105,7 +105,7 @@ struct RankEvents {
 // left out, and of several with one rank (a restarted job) the one with most events counts.
 std::vector<const RankEvents*> training_processes(const std::vector<RankEvents>& processes);
 
-// Returns the wrapping of a model, by its number; null where nobody saw it.
+// Returns the wrapping of a model, by its number; null where it was not seen.
 const Event* wrap_of(const RankEvents& rank, std::int64_t model);
 
 // Returns the group of this name; null where there is none.
