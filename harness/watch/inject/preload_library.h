@@ -2,14 +2,13 @@
 // for torch's wheels; else they are compiled on first use against the job's own torch, and kept for
 // the next time.
 //
-// Those lie in a folder of the cache whose name is made of everything that decides what is
-// compiled: torch's version and library, the compiler, the sources. A folder appears by renaming a
-// finished one, so that several jobs may begin at once.
+// What decides the build of the latter: torch's version and library, the compiler, the sources.
 #pragma once
 
 #include <optional>
 #include <string>
 
+#include "harness/launch/compile_on_use.h"
 #include "harness/watch/inject/job_torch.h"
 
 namespace gradsync::watch {
@@ -52,7 +51,7 @@ class PreloadBuild {
   JobTorch torch_;
   std::string source_dir_;
   std::string compiler_;
-  std::string folder_;
+  launch::Build build_;
 };
 
 }  // namespace gradsync::watch
