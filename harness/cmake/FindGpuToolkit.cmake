@@ -1,6 +1,7 @@
 # Finds what the CUDA module needs: nvcc, the toolkit's headers, NCCL's header, and a torch that was
 # built for the same major version of CUDA. GRADSYNC_CUDA: AUTO takes them where they are, ON insists
 # on them, OFF builds without.
+# What lies beside a wheel's torch counts: there harness/setup --tests puts a toolkit of its version.
 #
 # Input:  GRADSYNC_CUDA, GRADSYNC_TORCH; CUDA_HOME of the environment is a hint.
 # Output: GpuToolkit_FOUND, GRADSYNC_NVCC, GRADSYNC_NVCC_FLAGS, gradsync::libtorch_cuda.
@@ -13,7 +14,9 @@ if(NOT GRADSYNC_CUDA AND NOT GRADSYNC_CUDA STREQUAL AUTO)
 endif()
 
 set(_missing "")
-find_program(GRADSYNC_NVCC nvcc HINTS ENV CUDA_HOME PATHS /usr/local/cuda PATH_SUFFIXES bin)
+file(GLOB _beside_torch ${GRADSYNC_TORCH}/../nvidia/cu[0-9]*)
+find_program(GRADSYNC_NVCC nvcc HINTS ENV CUDA_HOME PATHS ${_beside_torch} /usr/local/cuda
+  PATH_SUFFIXES bin)
 if(GRADSYNC_NVCC)
   get_filename_component(_nvcc ${GRADSYNC_NVCC} REALPATH)
   get_filename_component(_toolkit ${_nvcc}/../.. ABSOLUTE)
@@ -23,7 +26,9 @@ endif()
 find_path(GRADSYNC_CUDA_INCLUDE cusolverDn.h HINTS ${_toolkit}/include)
 find_path(GRADSYNC_NCCL_INCLUDE nccl.h
   HINTS ${GRADSYNC_TORCH}/../nvidia/nccl/include ${_toolkit}/include)
-find_library(GRADSYNC_CUDART cudart HINTS ${_toolkit}/lib64 ${_toolkit}/lib)
+# A wheel has the library itself alone, without the name that linkers look for.
+file(GLOB _cudart_names RELATIVE ${_toolkit}/lib ${_toolkit}/lib/libcudart.so.[0-9]*)
+find_library(GRADSYNC_CUDART NAMES cudart ${_cudart_names} HINTS ${_toolkit}/lib64 ${_toolkit}/lib)
 foreach(_need IN ITEMS GRADSYNC_CUDA_INCLUDE:cusolverDn.h GRADSYNC_NCCL_INCLUDE:nccl.h
     GRADSYNC_CUDART:libcudart.so)
   string(REPLACE ":" ";" _need ${_need})

@@ -1,0 +1,30 @@
+// GPUs of paper, from outside: the libraries that stand in for CUDA's, built for a torch, and what
+// a process needs in its environment to have them.
+//
+// torch's own CUDA build runs over them without a GPU: its host code, its caching allocator, its
+// streams, its autograd and its ProcessGroupNCCL are real; kernels go nowhere. Allocations,
+// reserved bytes, out of memory, collectives, their sizes and their order are what a GPU would see.
+// Values and times are not.
+#pragma once
+
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "harness/paper/gpu_models.h"
+
+namespace gradsync::paper {
+
+// Returns the library for LD_PRELOAD, which brings the others along: from the cache or, on first
+// use, compiled from the sources in `source_dir` (the root of the checkout).
+// `torch`: folder with include/ and lib/. `cache`: see launch::build_cache.
+// Errors: EnvironmentError where that torch has no CUDA, its headers or a compiler are missing, or
+// `cache` cannot be written.   Cost: half a minute on first use.
+std::string build_standins(const std::string& torch, const std::string& source_dir,
+                           const std::string& cache);
+
+// Returns the variables of a process that is to have `gpus` ("8xh100").
+std::vector<std::pair<std::string, std::string>> environment_of(const std::string& library,
+                                                                const std::string& gpus);
+
+}  // namespace gradsync::paper

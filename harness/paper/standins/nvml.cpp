@@ -1,0 +1,133 @@
+// NVML of paper: which GPUs there are, and how full. Functions that it does not have are not found
+// by whoever looks for them (dlsym), as with an older driver.
+#include <cuda.h>
+
+#include <cstdint>
+#include <cstdio>
+#include <cstring>
+#include <string_view>
+
+#include "harness/launch/nvml_api.h"
+#include "harness/paper/standins/machine.h"
+
+using namespace gradsync::launch::nvml;
+using gradsync::paper::Machine;
+
+namespace {
+
+constexpr Result kInvalidArgument = 2;
+constexpr Result kNotSupported = 3;
+constexpr Result kNotFound = 6;
+
+// A handle is the number of the GPU, from one on: a null handle is none.
+Device handle_of(unsigned gpu) {
+  return reinterpret_cast<Device>(static_cast<std::uintptr_t>(gpu) + 1);
+}
+
+int number_of(Device device) {
+  return static_cast<int>(reinterpret_cast<std::uintptr_t>(device)) - 1;
+}
+
+Result write(char* text, unsigned size, const std::string& value) {
+  if (value.size() >= size) return kInsufficientSize;
+  std::memcpy(text, value.c_str(), value.size() + 1);
+  return kSuccess;
+}
+
+Result known(Device device) {
+  return Machine::here().has(number_of(device)) ? kSuccess : kInvalidArgument;
+}
+
+}  // namespace
+
+extern "C" {
+
+Result nvmlInit_v2() {
+  return kSuccess;
+}
+Result nvmlShutdown() {
+  return kSuccess;
+}
+
+Result nvmlSystemGetDriverVersion(char* text, unsigned size) {
+  return write(text, size, "paper");
+}
+
+Result nvmlSystemGetCudaDriverVersion_v2(int* version) {
+  *version = CUDA_VERSION;
+  return kSuccess;
+}
+
+Result nvmlDeviceGetCount_v2(unsigned* count) {
+  *count = static_cast<unsigned>(Machine::here().count());
+  return kSuccess;
+}
+
+Result nvmlDeviceGetHandleByIndex_v2(unsigned index, Device* device) {
+  *device = handle_of(index);
+  return known(*device);
+}
+
+Result nvmlDeviceGetHandleByPciBusId_v2(const char* bus, Device* device) {
+  for (int gpu = 0; gpu < Machine::here().count(); ++gpu) {
+    // Its domain has four digits or eight.
+    if (!std::string_view(bus).ends_with(Machine::here().pci_bus_id(gpu))) continue;
+    *device = handle_of(static_cast<unsigned>(gpu));
+    return kSuccess;
+  }
+  return kNotFound;
+}
+
+Result nvmlDeviceGetName(Device device, char* text, unsigned size) {
+  if (known(device) != kSuccess) return known(device);
+  return write(text, size, Machine::here().model().product);
+}
+
+Result nvmlDeviceGetUUID(Device device, char* text, unsigned size) {
+  if (known(device) != kSuccess) return known(device);
+  return write(text, size, Machine::here().uuid_text(number_of(device)));
+}
+
+Result nvmlDeviceGetPciInfo_v3(Device device, Pci* pci) {
+  if (known(device) != kSuccess) return known(device);
+  std::memset(pci, 0, sizeof *pci);
+  pci->bus = static_cast<unsigned>(Machine::here().physical(number_of(device))) + 1;
+  return write(pci->bus_id, sizeof pci->bus_id,
+               "0000" + Machine::here().pci_bus_id(number_of(device)));
+}
+
+Result nvmlDeviceGetMemoryInfo(Device device, Memory* memory) {
+  if (known(device) != kSuccess) return known(device);
+  memory->total = Machine::here().total_bytes();
+  memory->free = Machine::here().free_bytes(number_of(device));
+  memory->used = memory->total - memory->free;
+  return kSuccess;
+}
+
+Result nvmlDeviceGetComputeRunningProcesses(Device, unsigned* count, Process*) {
+  *count = 0;
+  return kSuccess;
+}
+Result nvmlDeviceGetComputeRunningProcesses_v3(Device, unsigned* count, Process*) {
+  *count = 0;
+  return kSuccess;
+}
+
+Result nvmlDeviceGetComputeMode(Device, unsigned* mode) {
+  *mode = 0;
+  return kSuccess;
+}
+
+// Clocks and throttling say something about times, and there are none.
+Result nvmlDeviceGetClockInfo(Device, ClockType, unsigned*) {
+  return kNotSupported;
+}
+Result nvmlDeviceGetMaxClockInfo(Device, ClockType, unsigned*) {
+  return kNotSupported;
+}
+
+const char* nvmlErrorString(Result result) {
+  return result == kSuccess ? "Success" : "Not supported on GPUs of paper";
+}
+
+}  // extern "C"

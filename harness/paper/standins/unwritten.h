@@ -1,0 +1,16 @@
+// Which device memory a copy, a fill or a collective has written. All else would hold what kernels
+// computed, and here they compute nothing: a job that reads it and decides by it goes another way
+// than on a GPU. The first read at each line of a Python job is said on stderr, with the line.
+#pragma once
+
+#include <cstddef>
+
+namespace gradsync::paper {
+
+// A copy of either direction: what it reads may be unwritten, and then what it writes is, too.
+void note_copy(const void* to, const void* from, std::size_t bytes);
+
+void note_written(const void* to, std::size_t bytes);
+void forget_written(const void* start, std::size_t bytes);
+
+}  // namespace gradsync::paper

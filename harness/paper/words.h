@@ -1,0 +1,8 @@
+// What a result of GPUs of paper says of itself.
+#pragma once
+
+namespace gradsync::paper {
+
+inline constexpr const char* kNothingComputed = "GPUs of paper: nothing was computed or timed";
+
+}  // namespace gradsync::paper
