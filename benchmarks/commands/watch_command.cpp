@@ -2,6 +2,7 @@
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 
+#include <cstdlib>
 #include <exception>
 #include <filesystem>
 #include <iostream>
@@ -12,6 +13,10 @@
 
 #include "benchmarks/commands/commands.h"
 #include "harness/base/log.h"
+#include "harness/base/program_files.h"
+#include "harness/launch/compile_on_use.h"
+#include "harness/paper/standins.h"
+#include "harness/paper/words.h"
 #include "harness/results/store.h"
 #include "harness/watch/hold/watched_job.h"
 #include "harness/watch/inject/environment.h"
@@ -37,6 +42,7 @@ struct WatchOptions {
   std::string html;
   std::string trace;
   std::string keep;
+  std::string on;  // GPUs of paper; "": the machine's own
   watch::ExportOptions exports;
   int steps = 0;  // 0: at the end alone
   bool quiet = false;
@@ -64,6 +70,16 @@ void prepare_for(const std::string& python) {
   std::cout << paths.dump(1) << "\n";
 }
 
+// Errors: ConfigError where --on names no GPUs, or goes with what needs values.
+void check_paper(const WatchOptions& options) {
+  if (options.on.empty()) return;
+  std::string wrong;
+  if (paper::parse_gpus(options.on, wrong).count == 0) throw ConfigError("--on: " + wrong);
+  if (options.account) {
+    throw ConfigError("--account needs gradients, and with --on none is computed: leave out one");
+  }
+}
+
 class Watcher {
  public:
   // Errors: ConfigError where what is to be exported cannot be written.
@@ -84,8 +100,9 @@ class Watcher {
     try {
       folder_.emplace(options_.keep);
       const watch::JobTorch torch = watch::find_job_torch(options_.command, options_.python);
-      watch::EnvironmentChanges changes =
-          watch::watching(torch, watch::library_for(torch, folder_->path()), folder_->path());
+      const watch::PreloadLibrary library = watch::library_for(torch, folder_->path());
+      if (!options_.on.empty()) put_on_paper(torch);
+      watch::EnvironmentChanges changes = watch::watching(torch, library, folder_->path());
       if (options_.account) {
         changes.emplace_back(watch::kAccountVariable,
                              fmt::format("{} {}", options_.every, options_.sample));
@@ -97,6 +114,15 @@ class Watcher {
       why_not_watched_ = error.what();
     }
     return {};
+  }
+
+  // From here on, what this program starts has GPUs of paper.
+  void put_on_paper(const watch::JobTorch& torch) const {
+    const std::string library =
+        paper::build_standins(torch.folder, data_folder(), launch::build_cache("paper"));
+    for (const auto& [name, value] : paper::environment_of(library, options_.on)) {
+      ::setenv(name.c_str(), value.c_str(), 1);
+    }
   }
 
   // What was seen so far. The job does not wait for it.
@@ -173,6 +199,10 @@ class Watcher {
       return tell_nothing(fmt::format("nothing was seen of the job: {}", nothing));
     }
     watch::Watched watched = watch::summarize(seen.ranks);
+    if (!options_.on.empty()) {
+      watch::take_away_times(watched, fmt::format("{} ({}); replicas were not compared",
+                                                  paper::kNothingComputed, options_.on));
+    }
     watched.account =
         watch::account_in({folder_->path()}, watch::seen_beside(seen.ranks, watched.kinds));
     if (options_.account && !watched.account) {
@@ -239,6 +269,9 @@ void add_watch_command(CLI::App& app, ExitStatus& status, std::vector<std::strin
                       "Write scalars of each step into this folder, while the job runs");
   command->add_option("--steps-json", options->exports.steps_json,
                       "Append a line of JSON for each step to this file, while the job runs");
+  command->add_option("--on", options->on,
+                      "Run the job on GPUs that are not there, as 8xh100 or 8x79GiB: counts, bytes "
+                      "and memory are real, values and times are not");
   command->add_option("--keep", options->keep, "Keep there what each process of the job recorded");
   command->add_option("--python", options->python,
                       "The job's interpreter, where COMMAND does not show it");
@@ -272,6 +305,7 @@ void add_watch_command(CLI::App& app, ExitStatus& status, std::vector<std::strin
     if (options->command.empty()) {
       throw ConfigError("watch: COMMAND is missing: gradsync watch [options] -- torchrun ...");
     }
+    check_paper(*options);
     if (options->exports.job.empty()) {
       options->exports.job = watch::job_name(options->command);
     }

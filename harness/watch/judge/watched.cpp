@@ -219,6 +219,17 @@ Watched summarize(const std::vector<RankEvents>& processes) {
   return watched;
 }
 
+void take_away_times(Watched& watched, const std::string& because) {
+  watched.faults.push_back(because);
+  watched.series = unknown_series(because);
+  if (!watched.typical) return;
+  TypicalStep& typical = *watched.typical;
+  typical.step_s.reset();
+  typical.excess_s = Unknown{because};
+  typical.parts = Unknown{because};
+  for (Policy& policy : typical.policies) policy.saved_s = Unknown{because};
+}
+
 bool knows_what_is_enough(const Watched& watched) {
   const VerdictKind kind = watched.verdicts.front().kind;
   return !is_unjudged(kind) && kind != VerdictKind::Never && kind != VerdictKind::ReplicasNever;

@@ -69,6 +69,10 @@ struct Watched {
 // be waited for without the excess too.
 Watched summarize(const std::vector<RankEvents>& processes);
 
+// Takes away every number of seconds, for that reason, and says it: the job ran where time means
+// nothing.
+void take_away_times(Watched& watched, const std::string& because);
+
 // Returns whether it was recognised what would be enough: `ideal` and `excess` mean something.
 bool knows_what_is_enough(const Watched& watched);
 

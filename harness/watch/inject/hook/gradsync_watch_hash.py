@@ -9,6 +9,7 @@ room, the parts are computed on the host.
 import contextlib
 import ctypes
 import functools
+import os
 import zlib
 
 from gradsync_watch_sketch import torch, unseen_by_the_job
@@ -19,14 +20,21 @@ SAMPLE = 4
 BYTES_OF_ONE = 40  # while one number is hashed: five of 64 bits
 
 
+def has_values(tensor):
+    """GPUs of paper (harness/paper/standins.h) compute nothing: what a tensor holds there is no
+    value of the job's."""
+    return tensor.device.type != "cuda" or "GRADSYNC_PAPER" not in os.environ
+
+
 def is_hashable(tensor):
-    """Whether its memory is all its own, in one piece."""
+    """Whether its memory is all its own, in one piece, and has values."""
     kinds = (torch().Tensor, torch().nn.Parameter)
     is_plain = type(tensor) in kinds or type(tensor).__name__ == "FlatParameter"
     return (
         is_plain
         and tensor.layout == torch().strided
         and tensor.device.type in ("cpu", "cuda")
+        and has_values(tensor)
         and tensor.numel() > 0
         and torch().ops.aten.is_non_overlapping_and_dense(tensor)
     )
