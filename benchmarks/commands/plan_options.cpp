@@ -41,7 +41,10 @@ void add_plan_options(CLI::App& command, session::RunOptions& options) {
   add_shorthand(command, options, "--model", "model", "This model");
   add_shorthand(command, options, "--steps", "steps", "Timed steps per cell, round and launch");
   add_shorthand(command, options, "--seed", "seed", "Seed of order, parameters and data");
-  add_shorthand(command, options, "--device", "device", "cpu or cuda");
+  add_shorthand(command, options, "--device", "device",
+                "cpu, cuda, or paper: cuda's code on GPUs that are not there");
+  add_shorthand(command, options, "--on", "on",
+                "GPUs of paper that a host has: 8xh100, or 8x79GiB (with --device paper)");
   add_shorthand(command, options, "--backend", "backend",
                 "gloo, nccl, or fake: one real rank of the world, nothing is sent");
   command.add_flag_callback(

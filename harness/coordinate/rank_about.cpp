@@ -26,7 +26,8 @@ namespace gradsync::coordinate {
 using nlohmann::json;
 
 constexpr auto fields_of(const RankAbout*) {
-  return std::tuple{GRADSYNC_FIELDS(RankAbout, commit, torch, blas, has_gpu_module, models)};
+  return std::tuple{
+      GRADSYNC_FIELDS(RankAbout, commit, torch, torch_folder, blas, has_gpu_module, models)};
 }
 
 void to_json(json& out, const RankAbout& about) {

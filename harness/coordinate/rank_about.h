@@ -12,6 +12,7 @@ namespace gradsync::coordinate {
 struct RankAbout {
   std::string commit;                            // as BuildInfo has it
   std::string torch;                             // version
+  std::string torch_folder;                      // with the lib/ that this rank program uses
   std::string blas;                              // "mkl", "lapack" or "reference"
   bool has_gpu_module = false;                   // whether this build can compute on GPUs
   std::vector<models::ModelDescription> models;  // those of the suite, then those linked in

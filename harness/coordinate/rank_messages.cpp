@@ -45,8 +45,8 @@ namespace gradsync::launch {
 constexpr auto fields_of(const LaunchSpec*) {
   return std::tuple{GRADSYNC_FIELDS(
       LaunchSpec, trials, topology, seed, launch, timeout_s, as_published, threads_per_rank, device,
-      backend, gloo_loop_yields, fold_from_bytes, every_micro_batch, ranks_per_host, weights, data,
-      one_workload_at_a_time, resident, extra_work)};
+      paper, backend, gloo_loop_yields, fold_from_bytes, every_micro_batch, ranks_per_host, weights,
+      data, one_workload_at_a_time, resident, extra_work)};
 }
 
 }  // namespace gradsync::launch

@@ -18,7 +18,8 @@ struct LaunchSpec {
   double timeout_s = 60;
   bool as_published = false;  // the guide's window rule instead of the honest one
   int threads_per_rank = 1;
-  std::string device = "cpu";
+  std::string device = "cpu";        // or "cuda", as torch names it
+  bool paper = false;                // "cuda" of paper: it computes nothing and takes no time
   std::string backend = "gloo";      // "fake": this rank is the only one of its world that exists
   bool gloo_loop_yields = false;     // see comm/gloo_loop.h
   std::int64_t fold_from_bytes = 0;  // see plan::Plan

@@ -56,6 +56,10 @@ Condition size(const char* name, std::int64_t Plan::*field) {
           }};
 }
 
+Condition text(const char* name, std::string Plan::*field) {
+  return {name, [=](JsonFields& fields, Plan& plan) { plan.*field = fields.string(name, ""); }};
+}
+
 Condition flag(const char* name, bool Plan::*field) {
   return {name,
           [=](JsonFields& fields, Plan& plan) { plan.*field = fields.boolean(name, plan.*field); }};
@@ -76,7 +80,8 @@ const std::vector<Condition>& conditions() {
       seconds("timeout_s", &Plan::timeout_s),
       choice("window_rule", &Plan::window_rule, {"honest", "as_published"}),
       count("threads_per_rank", &Plan::threads_per_rank),
-      choice("device", &Plan::device, {"cpu", "cuda"}),
+      choice("device", &Plan::device, {"cpu", "cuda", "paper"}),
+      text("on", &Plan::on),
       choice("backend", &Plan::backend, {"gloo", "nccl", "fake"}),
       choice("gloo_loop", &Plan::gloo_loop, {"spins", "yields"}),
       size("fold_from_bytes", &Plan::fold_from_bytes),

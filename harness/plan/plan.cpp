@@ -123,8 +123,19 @@ std::vector<Part> read_parts(const JsonFields& plan_fields, const json& list,
   return parts;
 }
 
+// GPUs of paper have NCCL of paper; what is meant needs no saying.
+void complete_conditions(const JsonFields& fields, Plan& plan) {
+  if (plan.device == "paper" && !fields.has("backend")) plan.backend = "nccl";
+}
+
 // Which conditions go together.
 void check_conditions(const JsonFields& fields, const Plan& plan) {
+  if (plan.device == "paper" && plan.backend != "nccl") {
+    fields.fail("backend", "\"nccl\" where device is \"paper\"");
+  }
+  if (!plan.on.empty() && plan.device != "paper") {
+    fields.fail("on", "none where device is not \"paper\"");
+  }
   if (plan.backend == "nccl" && plan.device == "cpu") {
     fields.fail("backend", "\"gloo\" or \"fake\" where device is \"cpu\"");
   }
@@ -163,6 +174,7 @@ Plan parse_plan(const json& source, const std::string& file) {
   plan.name = read_name(fields);
   plan.about = fields.string("about", "");
   for (const Condition& condition : conditions()) condition.read(fields, plan);
+  complete_conditions(fields, plan);
   check_conditions(fields, plan);
   const bool honest = plan.window_rule == "honest";
   const bool needs_warmup = honest && plan.backend != "fake";  // which has no times to spoil

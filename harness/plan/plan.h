@@ -93,7 +93,8 @@ struct Plan {
   std::string window_rule = "honest";  // or "as_published": each trial is a whole run of its own
                                        // (`total_steps` is then not dealt out), without warm-up
   int threads_per_rank = 1;
-  std::string device = "cpu";    // or "cuda"
+  std::string device = "cpu";    // or "cuda"; "paper": cuda's code on GPUs of paper
+  std::string on;                // of paper: which GPUs a host has, as "8xh100"; "": one a rank
   std::string backend = "gloo";  // or "nccl"; "fake": one real rank of the world, nothing is sent
   std::string gloo_loop = "spins";   // as torch has it; "yields": see comm/gloo_loop.h
   std::int64_t fold_from_bytes = 0;  // tensors of this size and more share one small memory and

@@ -227,9 +227,7 @@ const std::vector<Column>& csv_columns() {
   static const std::vector<Column> columns{
       csv_alone("status", [](const CellResult& cell) { return results::to_string(cell.status); }),
       csv_alone("reason", [](const CellResult& cell) { return cell.reason; }),
-      csv_alone(
-          "timing",
-          [](const CellResult& cell) { return std::string(cell.is_paced() ? "paced" : "real"); }),
+      csv_alone("timing", [](const CellResult& cell) { return results::to_string(cell.timing); }),
       csv_alone("launches",
                 [](const CellResult& cell) { return static_cast<std::int64_t>(cell.launches); }),
       csv_alone("blocks",

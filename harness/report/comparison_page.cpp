@@ -9,6 +9,7 @@
 
 #include "harness/base/grouped.h"
 #include "harness/base/units.h"
+#include "harness/paper/words.h"
 #include "harness/text/labels.h"
 #include "harness/text/text_table.h"
 #include "harness/text/text_width.h"
@@ -67,10 +68,15 @@ std::string difference_table(const std::vector<ContextDifference>& differences) 
 std::string part_text(const results::Context& context,
                       const std::vector<const ComparedCell*>& cells) {
   const std::string& name = cells.front()->part;
-  const bool paced = std::ranges::any_of(
-      cells, [](const ComparedCell* cell) { return cell->timing == results::Timing::Paced; });
+  const auto any = [&](results::Timing timing) {
+    return std::ranges::any_of(
+        cells, [timing](const ComparedCell* cell) { return cell->timing == timing; });
+  };
+  const std::string compute = any(results::Timing::Paper)   ? paper::kNothingComputed
+                              : any(results::Timing::Paced) ? "Paced compute"
+                                                            : "";
   return (name.empty() ? "" : "\n## " + name + "\n") +
-         (paced ? "\n**Paced compute.**\n" : "\nReal compute.\n") +
+         (compute.empty() ? "\nReal compute.\n" : "\n**" + compute + ".**\n") +
          comparison_tables(context, cells);
 }
 

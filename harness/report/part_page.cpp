@@ -7,6 +7,7 @@
 #include <set>
 
 #include "harness/base/units.h"
+#include "harness/paper/words.h"
 #include "harness/report/findings.h"
 #include "harness/report/tables.h"
 #include "harness/summary/plan_source.h"
@@ -40,6 +41,9 @@ std::string compute_line(const PartView& part) {
   const bool ddp = std::ranges::all_of(
       part.cells, [](const CellResult& cell) { return cell.cell.wrapper() == "ddp"; });
   const std::string engine = ddp ? ", real DDP engine" : "";
+  if (part.cells.front().is_paper()) {
+    return fmt::format("**{}**{}.", paper::kNothingComputed, engine);
+  }
   if (!part.is_paced) return "Real compute" + engine + ".";
   const bool mixed = !std::ranges::all_of(part.cells, &CellView::is_paced);
   if (mixed)

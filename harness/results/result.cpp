@@ -6,6 +6,10 @@
 
 namespace gradsync::results {
 
+std::string to_string(Timing timing) {
+  return name_of(timing);
+}
+
 using nlohmann::json;
 
 constexpr auto names_of(const Among*) {

@@ -107,8 +107,10 @@ struct StatisticsSpread {
   double variance_ratio = 1;  // the largest running variance over the smallest
 };
 
-// Real: the model computed. Paced: it waited as another machine would have computed.
-enum class Timing { Real, Paced };
+// Real: the model computed. Paced: it waited as another machine would have computed. Paper: nothing
+// was computed, on GPUs that are not there.
+enum class Timing { Real, Paced, Paper };
+std::string to_string(Timing timing);  // "real", ...
 
 using BytesByCategory = std::map<std::string, std::int64_t>;
 
@@ -164,6 +166,7 @@ struct CellResult {
   bool is_ok() const { return status == Status::Ok; }
   // Whether its model waited instead of computing.
   bool is_paced() const { return timing == Timing::Paced; }
+  bool is_paper() const { return timing == Timing::Paper; }
   // Of all collectives, per rank and step; unset where they are not known.
   std::optional<double> moved_bytes() const;
   // Whether it has times and none of its trials failed.

@@ -55,7 +55,7 @@ constexpr auto names_of(const Status*) {
 
 constexpr auto names_of(const Timing*) {
   return std::to_array<std::pair<Timing, const char*>>(
-      {{Timing::Real, "real"}, {Timing::Paced, "paced"}});
+      {{Timing::Real, "real"}, {Timing::Paced, "paced"}, {Timing::Paper, "paper"}});
 }
 
 constexpr auto fields_of(const OpCount*) {

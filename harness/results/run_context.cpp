@@ -22,10 +22,10 @@ constexpr auto fields_of(const HostClockOffset*) {
 }
 
 constexpr auto fields_of(const ContextFields*) {
-  return std::tuple{GRADSYNC_LATER_FIELDS(ContextFields, gradsync, commit, build_type, torch,
-                                          backend, host, start_time, seed, world_size, cpus_usable,
-                                          timing_valid, timing_reason, peak_memory_reason, warnings,
-                                          topologies, links, launcher, resumed, clocks)};
+  return std::tuple{GRADSYNC_LATER_FIELDS(
+      ContextFields, gradsync, commit, build_type, torch, backend, device, host, start_time, seed,
+      world_size, cpus_usable, timing_valid, timing_reason, peak_memory_reason, warnings,
+      topologies, links, launcher, resumed, clocks)};
 }
 
 Context::Context(json as_written) {

@@ -41,6 +41,7 @@ struct ContextFields {
   std::optional<std::string> build_type;
   std::optional<std::string> torch;
   std::optional<std::string> backend;
+  std::optional<std::string> device;  // "cpu", "cuda" or "paper"
   std::optional<std::string> host;
   std::optional<std::string> start_time;
   std::optional<std::uint64_t> seed;

@@ -113,7 +113,7 @@ results::LedgerRecord check_ledger(const Workload& workload, const plan::Cell& c
 
 // Whether the values of this rank's parameters mean anything.
 bool computes(const RankContext& context, Workload& workload) {
-  return context.spec.backend != "fake" && !workload.paced();
+  return context.spec.backend != "fake" && !context.spec.paper && !workload.paced();
 }
 
 // Null: every micro-batch of the trial runs.

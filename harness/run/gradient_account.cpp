@@ -13,6 +13,7 @@
 #include <utility>
 
 #include "harness/measure/memory.h"
+#include "harness/paper/words.h"
 #include "harness/run/tensor_sketch.h"
 
 namespace gradsync::run {
@@ -204,6 +205,7 @@ AccountRecords records_of(const RankContext& context, const Workload& workload,
 std::string why_no_account(const RankContext& context, const plan::Trial& trial, bool passes_over) {
   const int contributions = context.world_size * trial.cell.accumulation_steps;
   if (context.spec.backend == "fake") return "one rank stands for all, and nothing is reduced";
+  if (context.spec.paper) return paper::kNothingComputed;
   if (context.spec.fold_from_bytes > 0) return "folded: gradients hold garbage";
   if (context.spec.resident) return "arms take turns, and nothing is done between them";
   if (passes_over) return "no time is wanted: micro-batches that repeat the one before do not run";

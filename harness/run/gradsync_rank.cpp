@@ -9,10 +9,13 @@
 // What goes wrong is said on standard output, in one line, and by the exit status.
 #include <ATen/Context.h>
 #include <c10/util/Logging.h>
+#include <dlfcn.h>
 #include <fmt/format.h>
 #include <fmt/ranges.h>
+#include <link.h>
 
 #include <exception>
+#include <filesystem>
 #include <iostream>
 #include <string>
 #include <vector>
@@ -34,12 +37,17 @@ const char* blas_name() {
   return at::hasLAPACK() ? "lapack" : "reference";
 }
 
+// The folder above the lib/ that torch was loaded from.
+std::string torch_folder() {
+  link_map* loaded = nullptr;
+  void* torch = ::dlopen("libtorch_cpu.so", RTLD_LAZY | RTLD_NOLOAD);
+  if (torch == nullptr || ::dlinfo(torch, RTLD_DI_LINKMAP, &loaded) != 0) return "";
+  return std::filesystem::canonical(loaded->l_name).parent_path().parent_path();
+}
+
 coordinate::RankAbout about() {
-  coordinate::RankAbout about{build_info().commit,
-                              build_info().torch_version,
-                              blas_name(),
-                              !comm::find_gpu_module().empty(),
-                              {}};
+  coordinate::RankAbout about{build_info().commit, build_info().torch_version,       torch_folder(),
+                              blas_name(),         !comm::find_gpu_module().empty(), {}};
   for (const models::ModelEntry& entry : models::registry()) {
     about.models.push_back(entry);
   }

@@ -18,6 +18,7 @@
 #include "harness/measure/folding.h"
 #include "harness/measure/memory.h"
 #include "harness/memory/memory_prediction.h"
+#include "harness/paper/words.h"
 #include "harness/run/block.h"
 #include "harness/run/cpu_waits.h"
 #include "harness/run/extra_work.h"
@@ -139,6 +140,7 @@ class Rank {
     progress.activity.store(launch::Activity::Idle);
     results::ModelInfo info = workload.info();
     if (gpu_) gpu_->add_to(info);
+    if (spec_.paper) info.refuse_times(paper::kNothingComputed);
     if (!trial.timed) info.refuse_times("the plan wants none");
     if (alone()) add_what_stands_for_all(info);
     if (extra != nullptr) {

@@ -15,6 +15,7 @@
 #include "harness/launch/gpus.h"
 #include "harness/launch/host.h"
 #include "harness/launch/topology.h"
+#include "harness/paper/words.h"
 #include "harness/session/paths.h"
 #include "harness/session/rank_program.h"
 #include "harness/session/runnable_launches.h"
@@ -87,12 +88,12 @@ constexpr auto fields_of(const DescribedTopology*) {
 }
 
 constexpr auto fields_of(const Conditions*) {
-  return std::tuple{
-      GRADSYNC_FIELDS(Conditions, warnings, device, backend, fold_from_bytes, blas,
-                      threads_per_rank, gloo_loop, pinning, busy_times, gpu, gpus, gpus_reason,
-                      command_line, weights, data, seed, window_rule, topologies, links, start_time,
-                      end_time, launcher, clocks),
-      GRADSYNC_SPARED_FIELDS(Conditions, peak_memory_reason, resumed, steal_share_run, load_after)};
+  return std::tuple{GRADSYNC_FIELDS(Conditions, warnings, device, backend, fold_from_bytes, blas,
+                                    threads_per_rank, gloo_loop, pinning, busy_times, gpu, gpus,
+                                    gpus_reason, command_line, weights, data, seed, window_rule,
+                                    topologies, links, start_time, end_time, launcher, clocks),
+                    GRADSYNC_SPARED_FIELDS(Conditions, timing_reason, peak_memory_reason, resumed,
+                                           steal_share_run, load_after)};
 }
 
 void to_json(json& out, const Build& build) {
@@ -107,6 +108,7 @@ void to_json(json& out, const RunContext& context) {
 
 Gpus gpus_for(const plan::Plan& plan) {
   if (plan.device == "cuda") return launch::probe_gpus();
+  if (plan.device == "paper") return Unknown{paper::kNothingComputed};
   return Unknown{"the plan computes on the CPU"};
 }
 
@@ -154,6 +156,10 @@ RunContext make_context(const RunOptions& options, const plan::Plan& plan, launc
   run.data = unless_empty(options.data);
   run.seed = plan.seed;
   run.window_rule = plan.window_rule;
+  if (plan.device == "paper") {
+    context.build.timing_valid = false;
+    run.timing_reason = paper::kNothingComputed;
+  }
   if (plan.device == "cpu") run.peak_memory_reason = "the CPU reserves no memory ahead of use";
   run.topologies = topologies_of(plan);
   run.start_time = utc_timestamp();

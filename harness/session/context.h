@@ -55,6 +55,7 @@ struct Conditions {
   std::optional<std::string> data;
   std::uint64_t seed = 0;
   std::string window_rule;
+  std::string timing_reason;       // why its times mean nothing; "": see Build
   std::string peak_memory_reason;  // why nothing is known of it; "": it is measured
   std::map<std::string, DescribedTopology> topologies;
   nlohmann::json links = nlohmann::json::object();  // by network, what each was measured to carry

@@ -6,6 +6,7 @@
 
 #include "harness/base/errors.h"
 #include "harness/launch/gpus.h"
+#include "harness/paper/gpu_models.h"
 #include "harness/session/paths.h"
 #include "harness/session/rank_program.h"
 #include "harness/session/validate_plan.h"
@@ -55,9 +56,16 @@ void require_device(const plan::Plan& plan) {
   constexpr const char* kWithout = "use --device cpu --backend gloo";
   if (!about_ranks().has_gpu_module) {
     throw EnvironmentError(
-        "--device cuda: this build has no CUDA",
+        fmt::format("--device {}: this build has no CUDA", plan.device),
         fmt::format("build where nvcc, NCCL's header and a torch with CUDA are found, or {}",
                     kWithout));
+  }
+  if (plan.device == "paper") {
+    std::string wrong;
+    if (!plan.on.empty() && paper::parse_gpus(plan.on, wrong).count == 0) {
+      throw ConfigError("--on: " + wrong);
+    }
+    return;
   }
   // The driver's other library may be missing in a container that only computes; then the ranks
   // find out.

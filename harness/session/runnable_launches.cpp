@@ -4,14 +4,17 @@
 
 #include <cstdlib>
 
+#include "harness/base/program_files.h"
 #include "harness/base/units.h"
 #include "harness/launch/cgroup.h"
+#include "harness/launch/compile_on_use.h"
 #include "harness/launch/cores.h"
 #include "harness/launch/host.h"
 #include "harness/launch/local_ranks.h"
 #include "harness/launch/topology.h"
 #include "harness/memory/launch_memory.h"
 #include "harness/memory/memory_prediction.h"
+#include "harness/paper/standins.h"
 #include "harness/session/interrupt.h"
 #include "harness/session/paths.h"
 #include "harness/session/rank_program.h"
@@ -26,6 +29,13 @@ launch::Topology without_links(launch::Topology topology) {
   topology.inter_node_bits_per_s.reset();
   topology.intra_node_bits_per_s.reset();
   return topology;
+}
+
+// Built once for the ranks' torch.
+const std::string& standins() {
+  static const std::string library = paper::build_standins(
+      about_ranks().torch_folder, data_folder(), launch::build_cache("paper"));
+  return library;
 }
 
 }  // namespace
@@ -53,7 +63,7 @@ coordinate::RunnableLaunch RunnableLaunches::runnable(const plan::Launch& launch
       room && !runnable.spec.as_published &&
       memory::together_bytes(runnable.spec.trials, runnable.spec) > *room;
   runnable.interrupted = &interrupt_flag();
-  const launch::SpawnOptions spawn = spawn_options();
+  const launch::SpawnOptions spawn = spawn_options(runnable.spec);
   const launch::Topology topology = runnable.spec.topology;
   if (agents_ != nullptr) {
     runnable.cores = {agents_->usable_cpus(), agents_->cores(), agents_->least_cpu_quota(),
@@ -85,7 +95,8 @@ launch::LaunchSpec RunnableLaunches::spec_of(const plan::Launch& launch,
   spec.as_published = plan_.window_rule == "as_published";
   spec.threads_per_rank = plan_.threads_per_rank;
   spec.gloo_loop_yields = plan_.gloo_loop == "yields";
-  spec.device = plan_.device;
+  spec.paper = plan_.device == "paper";
+  spec.device = spec.paper ? "cuda" : plan_.device;
   spec.backend = plan_.backend;
   spec.fold_from_bytes = plan_.fold_from_bytes;
   spec.every_micro_batch = plan_.every_micro_batch;
@@ -99,6 +110,7 @@ launch::LaunchSpec RunnableLaunches::spec_of(const plan::Launch& launch,
 
 std::optional<std::int64_t> RunnableLaunches::memory_per_rank(
     const launch::LaunchSpec& spec) const {
+  if (spec.paper) return std::nullopt;  // its tensors are addresses, and no memory
   const auto available = agents_ == nullptr ? launch::memory_available_bytes()
                                             : agents_->least_memory_available_bytes();
   if (!available) return std::nullopt;
@@ -123,7 +135,7 @@ std::optional<std::int64_t> RunnableLaunches::predicted_peak(const plan::Launch&
   return prediction.memory->peak_bytes;
 }
 
-launch::SpawnOptions RunnableLaunches::spawn_options() const {
+launch::SpawnOptions RunnableLaunches::spawn_options(const launch::LaunchSpec& spec) const {
   launch::SpawnOptions spawn;
   spawn.command = rank_command();
   // c10d warns that a private namespace has no names for its addresses; it needs none.
@@ -135,6 +147,13 @@ launch::SpawnOptions RunnableLaunches::spawn_options() const {
   if (stands_alone()) spawn.environment.emplace_back("OMP_WAIT_POLICY", "PASSIVE");
   // Between namespaces NCCL would find the way round the shaped link, an InfiniBand card for one.
   if (agents_ == nullptr) spawn.environment.emplace_back("NCCL_NET", "Socket");
+  if (spec.paper) {
+    const std::string gpus =
+        plan_.on.empty() ? fmt::format("{}xh100", spec.ranks_per_host) : plan_.on;
+    for (auto& variable : paper::environment_of(standins(), gpus)) {
+      spawn.environment.push_back(std::move(variable));
+    }
+  }
   return spawn;
 }
 

@@ -50,7 +50,7 @@ class RunnableLaunches {
   launch::LaunchSpec spec_of(const plan::Launch& launch, std::vector<plan::Trial> trials) const;
   // What a rank may hold, in bytes, where all of a machine hold the same; nothing: not known.
   std::optional<std::int64_t> memory_per_rank(const launch::LaunchSpec& spec) const;
-  launch::SpawnOptions spawn_options() const;
+  launch::SpawnOptions spawn_options(const launch::LaunchSpec& spec) const;
   bool stands_alone() const { return plan_.backend == "fake"; }
   const launch::Fabric& fabric_for(const launch::Topology& topology, const plan::Launch& launch);
 

@@ -259,9 +259,10 @@ void add_place(CellResult& out, const CellGroup& group) {
   }
 }
 
-void add_trials(CellResult& out, const CellGroup& group) {
+void add_trials(CellResult& out, const results::Context& context, const CellGroup& group) {
   // Where no trial got as far as to say, the suite knows.
   bool paced = models::compute_of(group.cell.model()) == models::Compute::Paced;
+  const bool paper = context.device == "paper";
   std::set<int> launches;
   for (const TrialRecord* trial : group.trials) {
     ++out.trials[results::to_string(trial->status)];
@@ -273,12 +274,14 @@ void add_trials(CellResult& out, const CellGroup& group) {
     }
     if (trial->status == results::Status::Ok) launches.insert(trial->launch);
   }
-  out.timing = paced ? results::Timing::Paced : results::Timing::Real;
+  out.timing = paper   ? results::Timing::Paper
+               : paced ? results::Timing::Paced
+                       : results::Timing::Real;
   out.launches = launches.size();
   out.blocks = group.ok_trials().size();
 }
 
-CellResult description(const CellGroup& group) {
+CellResult description(const results::Context& context, const CellGroup& group) {
   const GroupOutcome outcome = outcome_of(group);
   CellResult out;
   out.part = group.part;
@@ -288,7 +291,7 @@ CellResult description(const CellGroup& group) {
   out.oom_place = outcome.oom_place;
   out.scale = group.cell.scale();
   add_place(out, group);
-  add_trials(out, group);
+  add_trials(out, context, group);
   add_prediction(out, group);
   return out;
 }
@@ -340,7 +343,7 @@ std::string timing_objection(const results::Context& context, const CellGroup& g
 }
 
 CellResult summarize_cell(const results::Context& context, const CellGroup& group) {
-  CellResult out = description(group);
+  CellResult out = description(context, group);
   const Trials trials = group.ok_trials();
   if (trials.empty()) {
     const Unknown why{"no trial ended well"};

@@ -6,6 +6,7 @@
 #include <algorithm>
 
 #include "harness/base/units.h"
+#include "harness/paper/words.h"
 #include "harness/report/html/html.h"
 #include "harness/report/html/page.h"
 #include "harness/report/part_page.h"
@@ -108,10 +109,13 @@ std::string numbers_section(const std::vector<PartView>& parts,
   return text + blocks(report::guide_memory_table(parts, references.memory_table));
 }
 
-// "real", "paced", or both with what that means.
+// "real", "paced", or both with what that means, or that nothing was.
 std::string compute_text(const Result& result) {
   const auto paced =
       static_cast<std::size_t>(std::ranges::count_if(result.cells, &results::CellResult::is_paced));
+  if (std::ranges::any_of(result.cells, &results::CellResult::is_paper)) {
+    return fmt::format("**{}**; counts, bytes and memory are as on GPUs", paper::kNothingComputed);
+  }
   if (paced == 0) return "real: the model does its arithmetic";
   const std::string meaning =
       "layers wait as long as another machine computes; the engine and the traffic are real";

@@ -1,0 +1,135 @@
+"""Plans on GPUs of paper: the same collectives as on the CPU over gloo, in the same order, memory
+of torch's own CUDA allocator, and no time."""
+
+import os
+import unittest
+from pathlib import Path
+
+from program import PROGRAM, QUICK, ProgramTest, needs_network_namespaces, with_cells
+
+STRATEGIES = ["baseline", "no_sync_improper", "no_sync", "accumulate"]
+SAID = "GPUs of paper: nothing was computed or timed"
+BRIEF = QUICK | {"steps": 2, "warmup_steps": 2}
+
+
+def part(name, **cells):
+    return {"name": name, "cells": cells}
+
+
+# Every wrapper, and the options that change what it sends.
+EVERYTHING = (
+    BRIEF
+    | {"name": "everything"}
+    | {
+        "parts": [
+            part("ddp", strategy=STRATEGIES),
+            part("unused", model=["branching"], find_unused_parameters=[True]),
+            part("buckets", bucket_cap_bytes=["100KiB"], gradient_as_bucket_view=[True]),
+            part("fp16", compression=["fp16"]),
+            part("batch_norm", model=["convnet"], sync_batch_norm=[True]),
+            part(
+                "fsdp",
+                model=["bert_tiny"],
+                wrapper=["fsdp"],
+                strategy=["baseline", "no_sync", "sync_each_batch"],
+            ),
+            part("offload", model=["bert_tiny"], wrapper=["fsdp"], offload=["parameters"]),
+            part("by_hand", wrapper=["by_hand", "by_hand_coalesced"]),
+            part("pipeline", model=["bert_tiny"], wrapper=["pipeline"], strategy=["pipelined"]),
+        ]
+    }
+)
+
+
+def has_module():
+    return (Path(PROGRAM).parent / "libgradsync_cuda.so").exists()
+
+
+def sent(trial):
+    """Every collective of every rank, in order: what it is and how large."""
+    return [
+        [(event["op"], event["bytes"]) for event in rank["timeline_events"]]
+        for rank in trial["ranks"]
+    ]
+
+
+@unittest.skipUnless(has_module(), "this build has no CUDA module")
+class PaperRunTest(ProgramTest):
+    def on_paper(self, plan, *arguments, out="paper"):
+        outcome = self.run_plan(plan, "--device", "paper", *arguments, out=out)
+        self.assertEqual(outcome.status, 0, outcome.err)
+        for trial in self.trials(out):
+            if trial["status"] != "oom":
+                self.assertTrue(trial["ledger"]["matches"], trial["ledger"]["mismatch"])
+        return outcome
+
+    def assert_same_collectives(self, plan):
+        self.on_paper(plan)
+        outcome = self.run_plan(plan, "--device", "cpu", "--backend", "gloo", out="gloo")
+        self.assertEqual(outcome.status, 0, outcome.err)
+        on_cpu = {trial["order"]: trial for trial in self.trials("gloo")}
+        for trial in self.trials("paper"):
+            twin = on_cpu[trial["order"]]
+            self.assertEqual(trial["cell"], twin["cell"])
+            self.assertEqual(trial["ledger"]["per_step"], twin["ledger"]["per_step"])
+            self.assertEqual(sent(trial), sent(twin), trial["cell"])
+
+    def test_every_wrapper_sends_what_it_sends_over_gloo(self):
+        self.assert_same_collectives(EVERYTHING)
+
+    @needs_network_namespaces
+    def test_groups_of_nodes_too(self):
+        self.assert_same_collectives(
+            with_cells(
+                BRIEF,
+                topology=["2x2_200mbit"],
+                model=["bert_tiny"],
+                wrapper=["fsdp"],
+                hybrid_shard=[True],
+            )
+        )
+
+    def test_memory_is_the_allocators_and_times_are_none(self):
+        outcome = self.on_paper(with_cells(BRIEF, model=["bert_tiny"], strategy=STRATEGIES))
+        self.assertIn(f"**{SAID}**", outcome.out)
+        for trial in self.trials("paper"):
+            for rank in trial["ranks"]:
+                self.assertGreater(rank["peak_allocated_bytes"], 0)
+                self.assertEqual(rank["peak_allocated_bytes"] % 512, 0)
+                self.assertGreaterEqual(rank["peak_reserved_bytes"], rank["peak_allocated_bytes"])
+                self.assertEqual(rank["peak_reserved_bytes"] % (2 << 20), 0)
+        result = self.result("paper")
+        self.assertEqual(result["context"]["timing_reason"], SAID)
+        for cell in result["cells"]:
+            self.assertEqual(cell["timing"], "paper")
+            for field in ("step_s", "exposed_comm_s", "account"):
+                self.assertIsNone(cell[field])
+                self.assertEqual(cell["null_reasons"][field], SAID)
+
+    def test_a_budget_ends_in_torchs_own_out_of_memory(self):
+        plan = with_cells(BRIEF, model=["bert_tiny"], memory_budget_bytes=["40MiB", "4GiB"])
+        self.on_paper(plan)
+        statuses = {
+            trial["cell"]["memory_budget_bytes"]: (trial["status"], trial["reason"])
+            for trial in self.trials("paper")
+        }
+        self.assertEqual(statuses[4 << 30][0], "ok")
+        self.assertEqual(statuses[40 << 20][0], "oom")
+
+    def test_what_does_not_go_together_is_refused(self):
+        for arguments, words in {
+            ("--device", "paper", "--backend", "gloo"): "backend",
+            ("--device", "cpu", "--on", "8xh100"): "none where device is not",
+            ("--device", "paper", "--on", "8xh1000"): "GPUs are v100-16",
+        }.items():
+            with self.subTest(arguments=arguments):
+                self.assert_refused(self.run_plan(QUICK, *arguments), words)
+
+    def test_nothing_is_left(self):
+        before = set(os.listdir("/dev/shm"))
+        self.on_paper(BRIEF)
+        self.assertEqual(set(os.listdir("/dev/shm")) - before, set())
+
+
+if __name__ == "__main__":
+    unittest.main(verbosity=2)
