@@ -92,6 +92,7 @@ struct RankEvents {
   bool models_are_by_size = false;  // in such a file: several may pass for one
   bool runs_ahead = false;  // in such a file: forwards do, and which backward is whose is not told
   bool lacks_ranges = false;  // in such a file: it is not told when some of what it has ran
+  bool graphs_may_communicate = false;  // in such a file: CUDA graphs, past what it records
   bool is_of_others() const { return is_traced; }
   TensorPeak peak;
   int host = 0;  // of a job on several hosts, by their lowest ranks
