@@ -18,6 +18,7 @@
 #include "harness/session/paths.h"
 #include "harness/session/rank_program.h"
 #include "harness/session/runnable_launches.h"
+#include "harness/session/time_variables.h"
 
 namespace gradsync::session {
 namespace {
@@ -90,8 +91,8 @@ constexpr auto fields_of(const Conditions*) {
   return std::tuple{
       GRADSYNC_FIELDS(Conditions, warnings, device, backend, fold_from_bytes, blas,
                       threads_per_rank, gloo_loop, pinning, busy_times, gpu, gpus, gpus_reason,
-                      command_line, weights, data, seed, window_rule, topologies, links, start_time,
-                      end_time, launcher, clocks),
+                      command_line, variables, weights, data, seed, window_rule, topologies, links,
+                      start_time, end_time, launcher, clocks),
       GRADSYNC_SPARED_FIELDS(Conditions, peak_memory_reason, resumed, steal_share_run, load_after)};
 }
 
@@ -150,6 +151,7 @@ RunContext make_context(const RunOptions& options, const plan::Plan& plan, launc
     run.gpus_reason = gpus.why_not();
   }
   run.command_line = command_line();
+  run.variables = time_variables(launch::process_environment(), plan.device);
   run.weights = unless_empty(options.weights);
   run.data = unless_empty(options.data);
   run.seed = plan.seed;

@@ -51,6 +51,7 @@ struct Conditions {
   std::optional<std::vector<launch::GpuInfo>> gpus;
   std::optional<std::string> gpus_reason;
   std::vector<std::string> command_line;
+  std::map<std::string, std::string> variables;  // time_variables() of the leading task
   std::optional<std::string> weights;
   std::optional<std::string> data;
   std::uint64_t seed = 0;
