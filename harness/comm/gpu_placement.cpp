@@ -31,12 +31,16 @@ std::vector<std::pair<std::string, std::string>> nccl_environment(const NcclPlac
   const bool knows_sharing = place.nccl_version >= kFirstWithSharedGpus;
   std::vector<std::pair<std::string, std::string>> variables{
       {"NCCL_HOSTID", place.shared && !knows_sharing ? fmt::format("gradsync-rank{}", place.rank)
-                                                     : fmt::format("gradsync-node{}", place.node)},
+                                                     : fmt::format("gradsync-host{}", place.host)},
       {"TORCH_NCCL_ASYNC_ERROR_HANDLING", "2"},
       {"TORCH_NCCL_ENABLE_MONITORING", "0"},
       {"TORCH_NCCL_DUMP_ON_TIMEOUT", "0"},
       {"TORCH_NCCL_WAIT_TIMEOUT_DUMP_MILSEC", "1"}};
-  if (!place.interface.empty()) variables.emplace_back("NCCL_SOCKET_IFNAME", "=" + place.interface);
+  if (!place.interface.empty()) {
+    variables.emplace_back("NCCL_SOCKET_IFNAME", "=" + place.interface);
+    variables.emplace_back("NCCL_NET", "Socket");
+    variables.emplace_back("NCCL_MNNVL_ENABLE", "0");
+  }
   if (place.shared && knows_sharing) variables.emplace_back("NCCL_MULTI_RANK_GPU_ENABLE", "1");
   return variables;
 }
@@ -49,6 +53,20 @@ std::string nccl_transports(const std::string& log) {
     found.insert((*match)[1].str());
   }
   return fmt::format("{}", fmt::join(found, ", "));
+}
+
+std::string nccl_detour(const std::string& log, int ranks_per_node) {
+  // As in nccl_transports, with both ranks; "comm 0x55 rank 0 nRanks 2 nNodes 2 ... MNNVL 1".
+  static const std::regex channel(
+      R"(Channel [^\n]*: (\d+)\[[^\]]*\] -> (\d+)\[[^\]]*\][^\n]* via (\w+(/[A-Za-z]\w*)?))");
+  static const std::regex fabric(R"(MNNVL [1-9])");
+  for (std::sregex_iterator match(log.begin(), log.end(), channel), end; match != end; ++match) {
+    const int from = std::stoi((*match)[1].str());
+    const int to = std::stoi((*match)[2].str());
+    if (from / ranks_per_node == to / ranks_per_node || (*match)[3].str() == "NET/Socket") continue;
+    return fmt::format("rank {} reaches rank {} via {}", from, to, (*match)[3].str());
+  }
+  return std::regex_search(log, fabric) ? "an NVLink fabric (MNNVL) links nodes" : "";
 }
 
 std::optional<NcclObstacle> nccl_obstacle(const std::string& what, const std::string& wanted,

@@ -33,7 +33,7 @@ void RankGpu::meet(c10d::Store& store) {
 
   comm::NcclPlace nccl;
   nccl.rank = place_.rank;
-  nccl.node = place_.node;
+  nccl.host = is_linked_within_nodes() ? place_.rank : place_.node;
   nccl.interface = place_.interface;
   nccl.nccl_version = gpu_->nccl_version();
   nccl.shared = sharing_.shared();
@@ -50,6 +50,22 @@ void RankGpu::catch_nccl_log() {
   ::setenv("NCCL_DEBUG", "INFO", 1);
   ::setenv("NCCL_DEBUG_SUBSYS", "INIT", 1);  // one line per channel, none per collective
   ::setenv("NCCL_DEBUG_FILE", fmt::format("/proc/self/fd/{}", nccl_log_.get()).c_str(), 1);
+}
+
+// Where links within a node are shaped, each of its ranks has a network of its own.
+bool RankGpu::is_linked_within_nodes() const {
+  return spec_.topology.intra_node_bits_per_s.has_value();
+}
+
+std::string RankGpu::detour() const {
+  if (!nccl_log_ || place_.interface.empty()) return "";
+  const int ranks_per_node = is_linked_within_nodes() ? 1 : spec_.topology.ranks_per_node;
+  const std::string detour = comm::nccl_detour(launch::content_of(nccl_log_.get()), ranks_per_node);
+  if (detour.empty()) return "";
+  return fmt::format(
+      "NCCL goes past the links of topology {}: {}; leave NCCL_NET, NCCL_HOSTID and "
+      "NCCL_MNNVL_ENABLE unset, or take a topology of one node",
+      spec_.topology.name, detour);
 }
 
 void RankGpu::add_to(results::ModelInfo& info) const {

@@ -26,11 +26,16 @@ class RankGpu {
 
   comm::Gpu& gpu() { return *gpu_; }
 
+  // Returns why a trial says nothing about its topology: NCCL went past the links that were made
+  // for it; "" where it did not.
+  std::string detour() const;
+
   // Adds the GPU, NCCL's transports and, where GPUs are shared, that times mean nothing.
   void add_to(results::ModelInfo& info) const;
 
  private:
   void catch_nccl_log();
+  bool is_linked_within_nodes() const;
 
   const launch::LaunchSpec& spec_;
   const launch::RankPlace& place_;

@@ -30,32 +30,40 @@ TEST(GpuPlacement, SharingIsKnownByTheGpusThemselves) {
   EXPECT_EQ(gpu_sharing({"a", "b", "a"}).reason(), "3 ranks share 2 GPUs");
 }
 
-TEST(GpuPlacement, NcclTalksThroughTheRanksOwnInterface) {
+TEST(GpuPlacement, NcclStaysInTheNetworkThatWasMadeForARank) {
   NcclPlace place;
   place.rank = 3;
-  place.node = 1;
+  place.host = 1;
   place.interface = "eth0";
   place.nccl_version = 22809;
-  const auto alone = environment(place);
-  EXPECT_EQ(alone.at("NCCL_SOCKET_IFNAME"), "=eth0");
-  EXPECT_EQ(alone.at("NCCL_HOSTID"), "gradsync-node1");
-  EXPECT_FALSE(alone.contains("NCCL_MULTI_RANK_GPU_ENABLE"));
-  place.interface = "";
-  EXPECT_FALSE(environment(place).contains("NCCL_SOCKET_IFNAME"));
+  const auto made = environment(place);
+  EXPECT_EQ(made.at("NCCL_SOCKET_IFNAME"), "=eth0");
+  EXPECT_EQ(made.at("NCCL_NET"), "Socket");
+  EXPECT_EQ(made.at("NCCL_MNNVL_ENABLE"), "0");
+  EXPECT_EQ(made.at("NCCL_HOSTID"), "gradsync-host1");
+  EXPECT_FALSE(made.contains("NCCL_MULTI_RANK_GPU_ENABLE"));
   // A collective that fails must not end the process before it has said so.
-  EXPECT_EQ(alone.at("TORCH_NCCL_ASYNC_ERROR_HANDLING"), "2");
+  EXPECT_EQ(made.at("TORCH_NCCL_ASYNC_ERROR_HANDLING"), "2");
+}
+
+// A site's nccl.conf counts for less than a variable, and a cluster may have several networks.
+TEST(GpuPlacement, OnARealNetworkNcclChooses) {
+  const auto real = environment({});
+  for (const char* name : {"NCCL_SOCKET_IFNAME", "NCCL_NET", "NCCL_MNNVL_ENABLE"}) {
+    EXPECT_FALSE(real.contains(name)) << name;
+  }
 }
 
 TEST(GpuPlacement, RanksOnOneGpuNeedNcclsConsent) {
   NcclPlace place;
   place.rank = 3;
-  place.node = 1;
+  place.host = 1;
   place.shared = true;
   place.nccl_version = 22907;
   EXPECT_EQ(environment(place).at("NCCL_HOSTID"), "gradsync-rank3");
   EXPECT_FALSE(environment(place).contains("NCCL_MULTI_RANK_GPU_ENABLE"));
   place.nccl_version = 23000;
-  EXPECT_EQ(environment(place).at("NCCL_HOSTID"), "gradsync-node1");
+  EXPECT_EQ(environment(place).at("NCCL_HOSTID"), "gradsync-host1");
   EXPECT_EQ(environment(place).at("NCCL_MULTI_RANK_GPU_ENABLE"), "1");
 }
 
@@ -69,6 +77,27 @@ TEST(NcclTransports, AreWhatTheChannelsGoThrough) {
       "host:17:42 [0] NCCL INFO Channel 02 : 0[0] -> 1[1] via SHM/direct/direct\n";
   EXPECT_EQ(nccl_transports(log), "NET/Socket, P2P/CUMEM, SHM/direct");
   EXPECT_EQ(nccl_transports("host:17:42 [0] NCCL INFO Init COMPLETE\n"), "");
+}
+
+std::string channel(const char* transport) {
+  return std::string("host:17:42 [0] NCCL INFO Channel 00/0 : 1[0] -> 2[0] [send] via ") +
+         transport;
+}
+
+TEST(NcclDetour, BetweenHostsEverythingButSocketsIsOne) {
+  for (const char* transport : {"P2P/CUMEM", "SHM/direct/direct", "NET/IB/0/GDRDMA"}) {
+    EXPECT_THAT(nccl_detour(channel(transport), 2), HasSubstr("rank 1 reaches rank 2 via "))
+        << transport;
+    EXPECT_EQ(nccl_detour(channel(transport), 4), "") << transport;  // within a host
+  }
+  EXPECT_EQ(nccl_detour(channel("NET/Socket/0"), 2), "");
+  EXPECT_EQ(nccl_detour(channel("NET/IB/0"), 1), "rank 1 reaches rank 2 via NET/IB");
+}
+
+TEST(NcclDetour, AFabricOfNvlinkIsOne) {
+  const std::string comm = "NCCL INFO comm 0x55 rank 0 nRanks 2 nNodes 2 localRanks 1 localRank 0 ";
+  EXPECT_THAT(nccl_detour(comm + "MNNVL 1\n", 1), HasSubstr("NVLink fabric (MNNVL)"));
+  EXPECT_EQ(nccl_detour(comm + "MNNVL 0\n", 1), "");
 }
 
 TEST(NcclObstacle, AMissingInterfaceNamesThoseThatThereAre) {
