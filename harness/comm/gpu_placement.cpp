@@ -72,6 +72,13 @@ std::string nccl_detour(const std::string& log, int ranks_per_node) {
 std::optional<NcclObstacle> nccl_obstacle(const std::string& what, const std::string& wanted,
                                           const std::vector<std::string>& interfaces) {
   const auto says = [&](const char* text) { return what.find(text) != std::string::npos; };
+  // "Error while creating shared memory segment /dev/shm/nccl-Vq3dUb (size 9637888), error: No
+  // space left on device (28)" and "failed to extend /dev/shm/nccl-..." of NCCL 2.28.
+  if (says("shared memory segment") || says("/dev/shm/nccl-")) {
+    return NcclObstacle{"NCCL got no shared memory: /dev/shm is full or too small",
+                        "start the container with --ipc=host or --shm-size=8g; in Kubernetes, "
+                        "mount an emptyDir of medium Memory at /dev/shm"};
+  }
   // "Bootstrap : no socket interface found", "NET/Socket : no interface found" and "NET/Socket : No
   // usable listening interface found" of NCCL 2.28.
   if (!says("no socket interface found") && !says("no interface found") &&

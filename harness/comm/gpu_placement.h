@@ -55,8 +55,9 @@ std::string nccl_transports(const std::string& log);
 // shaped.
 std::string nccl_detour(const std::string& log, int ranks_per_node);
 
-// Returns a sentence where `what`, an error of NCCL, says that it found no network interface;
-// nothing for any other error. `wanted`: NCCL_SOCKET_IFNAME, or empty; `interfaces`: what there is.
+// Returns a sentence where `what`, an error of NCCL, says that it found no network interface, or no
+// room in /dev/shm; nothing for any other error. `wanted`: NCCL_SOCKET_IFNAME, or empty;
+// `interfaces`: what there is.
 struct NcclObstacle {
   std::string what;
   std::string remedy;

@@ -116,6 +116,8 @@ std::vector<launch::Finding> findings_about(const launch::Host& host, const Gpus
   for (launch::Finding& finding : launch::examine_gpus(gpus)) {
     findings.push_back(std::move(finding));
   }
+  const auto shared_memory = launch::examine_shared_memory(host);
+  if (shared_memory && gpus && !gpus->empty()) findings.push_back(*shared_memory);
   return findings;
 }
 

@@ -23,7 +23,7 @@ constexpr std::array<std::string_view, 15> kForbidding = {
     "threads_per_rank", "pinning", "gloo_loop",  "window_rule", "timing_valid"};
 
 // What is different in every run, is no property of it, or is compared in another way below.
-constexpr std::array<std::string_view, 24> kWithoutEffect = {"start_time",
+constexpr std::array<std::string_view, 25> kWithoutEffect = {"start_time",
                                                              "end_time",
                                                              "command_line",
                                                              "clocks",
@@ -39,6 +39,7 @@ constexpr std::array<std::string_view, 24> kWithoutEffect = {"start_time",
                                                              "memory_available_bytes",
                                                              "memory_limit_bytes",
                                                              "swap_used_bytes",
+                                                             "shared_memory_bytes",
                                                              "steal_share",
                                                              "steal_share_since_boot",
                                                              "steal_share_run",

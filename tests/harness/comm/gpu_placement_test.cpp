@@ -116,6 +116,17 @@ TEST(NcclObstacle, AMissingInterfaceNamesThoseThatThereAre) {
   EXPECT_FALSE(nccl_obstacle("NCCL error: remote process exited", "", {"eth0"}));
 }
 
+TEST(NcclObstacle, AFullDevShmNamesTheContainersOption) {
+  const auto full = nccl_obstacle(
+      "NCCL error: unhandled system error\nLast error:\nError while creating shared memory segment "
+      "/dev/shm/nccl-Vq3dUb (size 9637888), error: No space left on device (28)",
+      "", {"eth0"});
+  ASSERT_TRUE(full);
+  EXPECT_THAT(full->what, HasSubstr("/dev/shm is full or too small"));
+  EXPECT_THAT(full->remedy, HasSubstr("--shm-size=8g"));
+  EXPECT_FALSE(nccl_obstacle("NCCL error: No space left on device", "", {"eth0"}));
+}
+
 // All that NCCL 2.28.9 has of this kind, letter by letter.
 TEST(NcclObstacle, IsKnownByEachOfNcclsSentences) {
   for (const char* sentence :
