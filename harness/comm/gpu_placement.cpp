@@ -3,16 +3,12 @@
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 
+#include <algorithm>
+#include <map>
 #include <regex>
 #include <set>
 
 namespace gradsync::comm {
-namespace {
-
-constexpr int kFirstWithSharedGpus = 23000;  // NCCL 2.30
-
-}  // namespace
-
 int gpu_of_rank(int rank_on_host, int gpus) {
   return rank_on_host % gpus;
 }
@@ -22,9 +18,22 @@ std::string GpuSharing::reason() const {
   return fmt::format("{} ranks share {} GPU{}", ranks, gpus, gpus == 1 ? "" : "s");
 }
 
-GpuSharing gpu_sharing(const std::vector<std::string>& uuids) {
-  const std::set<std::string> different(uuids.begin(), uuids.end());
-  return {static_cast<int>(uuids.size()), static_cast<int>(different.size())};
+GpuSharing gpu_sharing(const std::vector<GpuPlace>& gpus) {
+  std::set<std::string> uuids;
+  for (const GpuPlace& gpu : gpus) uuids.insert(gpu.uuid);
+  return {static_cast<int>(gpus.size()), static_cast<int>(uuids.size())};
+}
+
+GpuPlace gpu_place(const std::string& text) {
+  const auto space = text.find(' ');
+  return {text.substr(0, space), space == std::string::npos ? "" : text.substr(space + 1)};
+}
+
+bool are_instances(const std::vector<GpuPlace>& gpus) {
+  std::map<std::string, std::string> of_parent;
+  return std::ranges::any_of(gpus, [&](const GpuPlace& gpu) {
+    return of_parent.emplace(gpu.parent, gpu.uuid).first->second != gpu.uuid;
+  });
 }
 
 std::vector<std::pair<std::string, std::string>> nccl_environment(const NcclPlace& place) {
@@ -39,10 +48,23 @@ std::vector<std::pair<std::string, std::string>> nccl_environment(const NcclPlac
   if (!place.interface.empty()) {
     variables.emplace_back("NCCL_SOCKET_IFNAME", "=" + place.interface);
     variables.emplace_back("NCCL_NET", "Socket");
+  }
+  if (!place.interface.empty() || place.instances) {
     variables.emplace_back("NCCL_MNNVL_ENABLE", "0");
   }
-  if (place.shared && knows_sharing) variables.emplace_back("NCCL_MULTI_RANK_GPU_ENABLE", "1");
+  if ((place.shared && knows_sharing) || place.instances) {
+    variables.emplace_back("NCCL_MULTI_RANK_GPU_ENABLE", "1");
+  }
   return variables;
+}
+
+std::optional<NcclObstacle> obstacle_to(const NcclPlace& place) {
+  if (!place.instances || place.nccl_version >= kFirstWithSharedGpus) return std::nullopt;
+  return NcclObstacle{
+      fmt::format("ranks have MIG instances of one GPU, which NCCL {}.{} takes for the GPU itself",
+                  place.nccl_version / 10000, place.nccl_version / 100 % 100),
+      "install a torch with NCCL 2.30 or later, give each rank a whole GPU (nvidia-smi -mig 0), or "
+      "use --backend gloo"};
 }
 
 std::string nccl_transports(const std::string& log) {

@@ -3,7 +3,9 @@
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 
+#include <algorithm>
 #include <fstream>
+#include <limits>
 #include <map>
 #include <set>
 #include <string>
@@ -15,6 +17,7 @@
 #include "harness/launch/gpus.h"
 #include "harness/launch/host.h"
 #include "harness/launch/topology.h"
+#include "harness/launch/visible_gpus.h"
 #include "harness/session/paths.h"
 #include "harness/session/rank_program.h"
 #include "harness/session/runnable_launches.h"
@@ -65,6 +68,13 @@ std::optional<std::string> gpu_models(const Gpus& gpus) {
   return fmt::format("{}", fmt::join(texts, ", "));
 }
 
+// Those that so many ranks of this host take.
+Gpus gpus_of(int ranks) {
+  const Gpus all = launch::probe_gpus();
+  if (!all) return all;
+  return launch::gpus_of_ranks(*all, launch::process_environment(), ranks);
+}
+
 const char* pinning_on(const launch::Host& host) {
   return host.cores == host.cpus
              ? "one core per rank, round robin"
@@ -106,15 +116,28 @@ void to_json(json& out, const RunContext& context) {
   out.update(write_fields(context.conditions));
 }
 
-Gpus gpus_for(const plan::Plan& plan) {
-  if (plan.device == "cuda") return launch::probe_gpus();
-  return Unknown{"the plan computes on the CPU"};
+Gpus visible_gpus() {
+  return gpus_of(std::numeric_limits<int>::max());
+}
+
+Gpus gpus_for(const plan::Plan& plan, bool nodes_are_hosts) {
+  if (plan.device != "cuda") return Unknown{"the plan computes on the CPU"};
+  int ranks = 1;
+  for (const auto& [name, topology] : topologies_of(plan)) {
+    const int nodes = nodes_are_hosts ? 1 : topology.nodes.value_or(1);
+    ranks = std::max(ranks, nodes * topology.ranks_per_node.value_or(1));
+  }
+  return gpus_of(ranks);
 }
 
 std::vector<launch::Finding> findings_about(const launch::Host& host, const Gpus& gpus) {
   std::vector<launch::Finding> findings = launch::examine_host(host);
   for (launch::Finding& finding : launch::examine_gpus(gpus)) {
     findings.push_back(std::move(finding));
+  }
+  if (gpus) {
+    const auto doubt = launch::doubt_of_order(*gpus, launch::process_environment());
+    if (doubt) findings.push_back(*doubt);
   }
   const auto shared_memory = launch::examine_shared_memory(host);
   if (shared_memory && gpus && !gpus->empty()) findings.push_back(*shared_memory);

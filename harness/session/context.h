@@ -47,7 +47,7 @@ struct Conditions {
   std::string gloo_loop;
   std::string pinning;
   std::string busy_times;
-  std::optional<std::string> gpu;  // "4 x NVIDIA A100-SXM4-80GB"
+  std::optional<std::string> gpu;  // of the leading host's ranks: "4 x NVIDIA A100-SXM4-80GB"
   std::optional<std::vector<launch::GpuInfo>> gpus;
   std::optional<std::string> gpus_reason;
   std::vector<std::string> command_line;
@@ -84,8 +84,12 @@ Build build_context();
 RunContext make_context(const RunOptions& options, const plan::Plan& plan, launch::Host host,
                         const Gpus& gpus);
 
-// Returns launch::probe_gpus() where the plan uses them, and otherwise why it was not asked.
-Gpus gpus_for(const plan::Plan& plan);
+// Returns the GPUs of this host that CUDA shows, or why the driver cannot be asked.
+Gpus visible_gpus();
+
+// Returns the GPUs that ranks of this host take where the plan uses them, and otherwise why the
+// driver was not asked. `nodes_are_hosts`: an outside launcher started one task or more per node.
+Gpus gpus_for(const plan::Plan& plan, bool nodes_are_hosts);
 
 // Returns what is good and bad about the machine and its GPUs.
 std::vector<launch::Finding> findings_about(const launch::Host& host, const Gpus& gpus);

@@ -22,12 +22,43 @@ TEST(GpuPlacement, RanksTakeGpusInTurn) {
 }
 
 TEST(GpuPlacement, SharingIsKnownByTheGpusThemselves) {
-  EXPECT_EQ(gpu_sharing({"a", "b"}).reason(), "");
-  EXPECT_FALSE(gpu_sharing({"a"}).shared());
-  EXPECT_EQ(gpu_sharing({"a", "a"}).reason(), "2 ranks share 1 GPU");
-  EXPECT_EQ(gpu_sharing({"a", "b", "a", "b"}).reason(), "4 ranks share 2 GPUs");
+  const auto sharing = [](const std::vector<std::string>& uuids) {
+    std::vector<GpuPlace> gpus;
+    for (const std::string& uuid : uuids) gpus.push_back({uuid, "0 " + uuid});
+    return gpu_sharing(gpus);
+  };
+  EXPECT_EQ(sharing({"a", "b"}).reason(), "");
+  EXPECT_FALSE(sharing({"a"}).shared());
+  EXPECT_EQ(sharing({"a", "a"}).reason(), "2 ranks share 1 GPU");
+  EXPECT_EQ(sharing({"a", "b", "a", "b"}).reason(), "4 ranks share 2 GPUs");
   // Also where only some do: times of the others wait for theirs.
-  EXPECT_EQ(gpu_sharing({"a", "b", "a"}).reason(), "3 ranks share 2 GPUs");
+  EXPECT_EQ(sharing({"a", "b", "a"}).reason(), "3 ranks share 2 GPUs");
+}
+
+TEST(GpuPlacement, InstancesOfOneGpuAreKnownByTheirParent) {
+  const GpuPlace first{"MIG-1", "0 0000:41:00.0"};
+  EXPECT_EQ(gpu_place(first.text()).uuid, "MIG-1");
+  EXPECT_EQ(gpu_place(first.text()).parent, "0 0000:41:00.0");
+  EXPECT_TRUE(are_instances({first, {"MIG-2", "0 0000:41:00.0"}}));
+  EXPECT_FALSE(are_instances({first, {"MIG-2", "1 0000:41:00.0"}}));  // of another host
+  EXPECT_FALSE(are_instances({first, first}));                        // the same one: shared
+  EXPECT_FALSE(gpu_sharing({first, {"MIG-2", "0 0000:41:00.0"}}).shared());
+}
+
+TEST(GpuPlacement, InstancesOfOneGpuNeedANewNcclAndItsConsent) {
+  NcclPlace place;
+  place.instances = true;
+  place.nccl_version = 23000;
+  EXPECT_FALSE(obstacle_to(place));
+  EXPECT_EQ(environment(place).at("NCCL_MULTI_RANK_GPU_ENABLE"), "1");
+  EXPECT_EQ(environment(place).at("NCCL_MNNVL_ENABLE"), "0");
+  place.nccl_version = 22907;
+  const auto obstacle = obstacle_to(place);
+  ASSERT_TRUE(obstacle);
+  EXPECT_THAT(obstacle->what, HasSubstr("NCCL 2.29"));
+  EXPECT_THAT(obstacle->remedy, HasSubstr("NCCL 2.30 or later"));
+  place.instances = false;
+  EXPECT_FALSE(obstacle_to(place));
 }
 
 TEST(GpuPlacement, NcclStaysInTheNetworkThatWasMadeForARank) {

@@ -49,7 +49,8 @@ TEST_F(Gpus, AreDescribedAsTheDriverHasThem) {
                                      {"memory_clock_max_hz", 2'619'000'000},
                                      {"throttle_reasons", json::array()},
                                      {"compute_mode", "default"},
-                                     {"processes", json::array()}}));
+                                     {"processes", json::array()},
+                                     {"mig_instances", nullptr}}));
   // What one does not tell is unknown, and the rest of it stays.
   EXPECT_EQ(gpus->at(1).uuid, "GPU-1");
   EXPECT_FALSE(gpus->at(1).sm_clock_max_hz.has_value());
@@ -72,6 +73,23 @@ TEST_F(Gpus, OthersProcessesAndHeldDownClocksAreFound) {
             "GPU 0 (NVIDIA Stub 80GB) is busy: process 1234 (1.50 GiB), process 1235");
   EXPECT_THAT(findings[0].remedy, HasSubstr("CUDA_VISIBLE_DEVICES"));
   EXPECT_THAT(findings[1].what, HasSubstr("sw_power_cap, hw_thermal_slowdown"));
+}
+
+TEST_F(Gpus, InstancesOfADividedGpuAreListedAndTold) {
+  stub("STUB_GPUS", "2");
+  stub("STUB_MIG", "3");
+  const auto gpus = probe_gpus(kNvmlStub);
+  EXPECT_THAT(*gpus->at(0).mig_instances, testing::ElementsAre("MIG-100", "MIG-101"));
+  EXPECT_FALSE(gpus->at(1).mig_instances.has_value());
+  const auto findings = examine_gpus(gpus);
+  EXPECT_EQ(findings[0].severity, Finding::Severity::Warn);
+  EXPECT_THAT(findings[0].what, HasSubstr("is divided into 2 MIG instances"));
+  EXPECT_THAT(findings[0].remedy, HasSubstr("NCCL 2.30"));
+
+  stub("STUB_MIG", "1");
+  const auto without = examine_gpus(probe_gpus(kNvmlStub));
+  EXPECT_EQ(without[0].severity, Finding::Severity::Fail);
+  EXPECT_THAT(without[0].remedy, HasSubstr("nvidia-smi -mig 0"));
 }
 
 TEST_F(Gpus, AGpuThatLetsNobodyComputeIsAFailure) {
