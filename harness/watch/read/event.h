@@ -61,6 +61,9 @@ inline constexpr const char* kNotCounted = "its tensors were not counted from th
 struct TensorPeak {
   Known<std::int64_t> bytes = Unknown{kNotCounted};
   bool is_on_gpu = false;
+  // The most that torch's allocator took from that GPU for them: what an out-of-memory error is
+  // about. Unset: on the CPU, or not told.
+  std::optional<std::int64_t> reserved_bytes = std::nullopt;
 };
 
 // What a rank holds of the gradients of one sharded model between two micro-batches.

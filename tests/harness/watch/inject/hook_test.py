@@ -102,6 +102,7 @@ import contextlib, sys, torch
 torch.cuda.is_initialized = lambda: True
 torch.cuda.device_count = lambda: int(sys.argv[1])
 torch.cuda.max_memory_allocated = lambda device=None: held
+torch.cuda.max_memory_reserved = lambda device=None: 2 * held
 weight = torch.zeros(4, requires_grad=True)
 optimizer = torch.optim.SGD([weight], lr=0.1)
 for held in (4096, 8192, 1024):
@@ -127,7 +128,8 @@ class GpuPeakTest(unittest.TestCase):
         lines = self.lines_of(1)
         steps = [line["bytes"] for line in of_kind(lines, "optimizer_step")]
         self.assertEqual(steps, [4096, 8192, 9000])
-        self.assertEqual(of_kind(lines, "gpu_peak"), [{"kind": "gpu_peak", "bytes": 9000}])
+        [line] = of_kind(lines, "gpu_peak")
+        self.assertEqual((line["bytes"], line["reserved_bytes"]), (9000, 18000))
 
     def test_of_two_gpus_it_is_not_known(self):
         [line] = of_kind(self.lines_of(2), "gpu_peak")
