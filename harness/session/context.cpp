@@ -14,8 +14,10 @@
 #include "harness/base/build_info.h"
 #include "harness/base/clock.h"
 #include "harness/base/fields.h"
+#include "harness/launch/cores.h"
 #include "harness/launch/gpus.h"
 #include "harness/launch/host.h"
+#include "harness/launch/near_cpus.h"
 #include "harness/launch/topology.h"
 #include "harness/launch/visible_gpus.h"
 #include "harness/session/paths.h"
@@ -75,6 +77,17 @@ Gpus gpus_of(int ranks) {
   return launch::gpus_of_ranks(*all, launch::process_environment(), ranks);
 }
 
+// GPUs whose near CPUs no rank may use.
+void add_far_cpus(const std::vector<launch::GpuInfo>& gpus,
+                  std::vector<launch::Finding>& findings) {
+  const std::vector<int> usable = launch::usable_cpus();
+  for (const launch::GpuInfo& gpu : gpus) {
+    const auto far = launch::examine_nearness(
+        gpu, usable, launch::cpus_near(gpu.pci_bus_id.value_or("unknown")));
+    if (far) findings.push_back(*far);
+  }
+}
+
 const char* pinning_on(const launch::Host& host) {
   return host.cores == host.cpus
              ? "one core per rank, round robin"
@@ -103,7 +116,8 @@ constexpr auto fields_of(const Conditions*) {
                       threads_per_rank, gloo_loop, pinning, busy_times, gpu, gpus, gpus_reason,
                       command_line, variables, weights, data, seed, window_rule, topologies, links,
                       start_time, end_time, launcher, clocks),
-      GRADSYNC_SPARED_FIELDS(Conditions, peak_memory_reason, resumed, steal_share_run, load_after)};
+      GRADSYNC_SPARED_FIELDS(Conditions, peak_memory_reason, resumed, steal_share_run, load_after,
+                             gpus_under_load)};
 }
 
 void to_json(json& out, const Build& build) {
@@ -138,6 +152,7 @@ std::vector<launch::Finding> findings_about(const launch::Host& host, const Gpus
   if (gpus) {
     const auto doubt = launch::doubt_of_order(*gpus, launch::process_environment());
     if (doubt) findings.push_back(*doubt);
+    add_far_cpus(*gpus, findings);
   }
   const auto shared_memory = launch::examine_shared_memory(host);
   if (shared_memory && gpus && !gpus->empty()) findings.push_back(*shared_memory);

@@ -11,6 +11,7 @@
 #include "harness/launch/clock_offset.h"
 #include "harness/launch/gpus.h"
 #include "harness/launch/host.h"
+#include "harness/launch/loaded_gpus.h"
 #include "harness/plan/plan.h"
 #include "harness/results/run_context.h"
 #include "harness/session/run_options.h"
@@ -66,6 +67,7 @@ struct Conditions {
   std::optional<bool> resumed;
   std::optional<std::optional<double>> steal_share_run;
   std::optional<std::optional<double>> load_after;
+  std::vector<launch::LoadedGpu> gpus_under_load;  // of the leading host's ranks
 };
 
 struct RunContext {

@@ -23,7 +23,7 @@ constexpr std::array<std::string_view, 15> kForbidding = {
     "threads_per_rank", "pinning", "gloo_loop",  "window_rule", "timing_valid"};
 
 // What is different in every run, is no property of it, or is compared in another way below.
-constexpr std::array<std::string_view, 25> kWithoutEffect = {"start_time",
+constexpr std::array<std::string_view, 26> kWithoutEffect = {"start_time",
                                                              "end_time",
                                                              "command_line",
                                                              "clocks",
@@ -33,6 +33,7 @@ constexpr std::array<std::string_view, 25> kWithoutEffect = {"start_time",
                                                              "other_gradsync",
                                                              "gpus",
                                                              "gpus_reason",
+                                                             "gpus_under_load",
                                                              "peak_memory_reason",
                                                              "timing_reason",
                                                              "memory_total_bytes",
