@@ -4,6 +4,8 @@
 
 #include <map>
 
+#include "harness/comm/cuda/device_clock.h"
+
 namespace gradsync::comm {
 namespace {
 
@@ -166,6 +168,15 @@ TEST(NcclObstacle, IsKnownByEachOfNcclsSentences) {
     EXPECT_TRUE(nccl_obstacle(std::string("NCCL error\nLast error:\n") + sentence, "", {"lo"}))
         << sentence;
   }
+}
+
+TEST(DeviceClock, ThatStepsByAMillisecondPacesNoLayers) {
+  EXPECT_FALSE(cuda::clock_obstacle(32));
+  EXPECT_FALSE(cuda::clock_obstacle(1024));
+  const auto coarse = cuda::clock_obstacle(1'000'000);
+  ASSERT_TRUE(coarse);
+  EXPECT_THAT(coarse->what(), HasSubstr("steps by 1000 us"));
+  EXPECT_THAT(coarse->what(), HasSubstr("--device cpu"));
 }
 
 }  // namespace
