@@ -1,7 +1,10 @@
 #include "harness/launch/visible_gpus.h"
 
+#include <fmt/format.h>
+
 #include <algorithm>
 #include <charconv>
+#include <filesystem>
 #include <sstream>
 #include <string>
 
@@ -69,6 +72,16 @@ std::vector<GpuInfo> gpus_of_ranks(const std::vector<GpuInfo>& gpus, const Envir
   }
   if (std::ssize(visible) > ranks) visible.resize(static_cast<std::size_t>(ranks));
   return visible;
+}
+
+std::optional<Finding> find_rocm(const std::string& devices) {
+  std::error_code error;
+  if (!std::filesystem::exists(devices + "/kfd", error)) return std::nullopt;
+  return Finding{
+      Finding::Severity::Warn,
+      fmt::format("AMD's GPUs are here ({}/kfd): ROCm is not supported by --device cuda", devices),
+      "use --device cpu --backend gloo, or a machine with NVIDIA's GPUs; gradsync watch "
+      "counts RCCL's calls (librccl.so.1), and was not tried there"};
 }
 
 std::optional<Finding> doubt_of_order(const std::vector<GpuInfo>& gpus,

@@ -10,6 +10,7 @@
 #pragma once
 
 #include <optional>
+#include <string>
 #include <vector>
 
 #include "harness/launch/gpus.h"
@@ -22,6 +23,10 @@ namespace gradsync::launch {
 // CUDA's order. All that may be meant where doubt_of_order() is there.
 std::vector<GpuInfo> gpus_of_ranks(const std::vector<GpuInfo>& gpus, const Environment& environment,
                                    int ranks);
+
+// Returns that there are AMD's GPUs, which nothing here computes on; nothing where there are none.
+// `devices`: where the kernel's driver of ROCm shows itself.
+std::optional<Finding> find_rocm(const std::string& devices = "/dev");
 
 // Returns why numbers of GPUs may be others to CUDA than to NVML and nvidia-smi; nothing where they
 // are the same, or uuids are used. The same of what gpus_of_ranks() returned.

@@ -4,6 +4,8 @@
 
 #include <string>
 
+#include "tests/models/temporary_folder.h"
+
 namespace gradsync::launch {
 namespace {
 
@@ -71,6 +73,16 @@ TEST(VisibleGpus, OfSeveralModelsOnlyAnOrderOrUuidsTell) {
   EXPECT_FALSE(doubt_of_order(kMixed, visible("GPU-b1")));
   EXPECT_THAT(uuids(kMixed, visible("GPU-b1")), ElementsAre("GPU-b1"));
   EXPECT_FALSE(doubt_of_order(kAlike, visible("1")));
+}
+
+TEST(FindRocm, NamesItWhereItsDriverIs) {
+  const gradsync::test::TemporaryFolder devices;
+  EXPECT_FALSE(find_rocm(devices.path()));
+  devices.write("kfd", "");
+  const auto found = find_rocm(devices.path());
+  ASSERT_TRUE(found);
+  EXPECT_THAT(found->what, HasSubstr("ROCm is not supported by --device cuda"));
+  EXPECT_THAT(found->remedy, HasSubstr("librccl.so.1"));
 }
 
 }  // namespace

@@ -136,6 +136,54 @@ class GpuPeakTest(unittest.TestCase):
         self.assertEqual((line["bytes"], line["sentence"]), (-1, "its tensors are on 2 GPUs"))
 
 
+SYMMETRIC = """
+import torch.distributed._symmetric_memory as symmetric
+for _ in range(2):
+    try:
+        symmetric.rendezvous(None, "no such group")
+    except Exception:
+        pass
+"""
+
+# Of a torch for AMD's GPUs only its version's word is stood in for.
+ROCM = """
+import importlib, sys, torch
+torch.version.hip = "6.4"
+del sys.modules["torch.cuda"]
+importlib.import_module("torch.cuda")
+"""
+
+
+class NotSeenTest(unittest.TestCase):
+    def faults_of(self, script, modules=None):
+        with tempfile.TemporaryDirectory(prefix="gradsync_test_") as folder:
+            path = Path(folder) / "script.py"
+            path.write_text(script)
+            more = {"PYTHONPATH": f"{HOOK}:{folder}"}
+            for name, text in (modules or {}).items():
+                (Path(folder) / name).parent.mkdir(exist_ok=True)
+                (Path(folder) / name).write_text(text)
+            done = run_python(path, env=environment(folder, **more))
+            self.assertEqual(done.returncode, 0, done.stderr)
+            files = events_of(folder)
+        return [line["sentence"] for lines in files.values() for line in of_kind(lines, "fault")]
+
+    def test_symmetric_memory_is_named_once_and_only_where_it_is_used(self):
+        [fault] = self.faults_of(SYMMETRIC)
+        self.assertIn("symmetric memory (torch.distributed._symmetric_memory)", fault)
+        self.assertIn("is not seen", fault)
+        self.assertEqual(self.faults_of("import torch.distributed._symmetric_memory"), [])
+
+    def test_nvshmem_is_named(self):
+        package = {"nvshmem/__init__.py": "", "nvshmem/core.py": ""}
+        [fault] = self.faults_of("import nvshmem.core", package)
+        self.assertIn("NVSHMEM (nvshmem.core)", fault)
+
+    def test_a_torch_for_rocm_is_named(self):
+        [fault] = self.faults_of(ROCM)
+        self.assertIn("built for ROCm", fault)
+
+
 # Each line that is to be told says so. The tensor has its data on the CPU and says otherwise: on a
 # machine without a GPU nothing else can be read there.
 CALLS = """
