@@ -6,9 +6,9 @@
 #include "benchmarks/commands/commands.h"
 #include "harness/base/build_info.h"
 #include "harness/launch/fabric.h"
-#include "harness/launch/gpus.h"
 #include "harness/launch/host.h"
 #include "harness/launch/topology.h"
+#include "harness/launch/visible_gpus.h"
 #include "harness/session/context.h"
 #include "harness/session/paths.h"
 #include "harness/session/rank_program.h"
@@ -73,7 +73,8 @@ void add_doctor_command(CLI::App& app, ExitStatus& status) {
           ->group(kProgram);
   command->callback([&status] {
     std::vector<Finding> findings =
-        session::findings_about(launch::probe_host(), launch::probe_gpus());
+        session::findings_about(launch::probe_host(), session::visible_gpus());
+    if (const auto rocm = launch::find_rocm()) findings.push_back(*rocm);
     findings.push_back(about_build());
     findings.push_back(about_rank_program());
     findings.push_back(about_watching());

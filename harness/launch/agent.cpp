@@ -35,7 +35,7 @@ class HostFabric : public Fabric {
         own_address_(std::move(own_address)) {}
   Endpoint endpoint(int rank) const override {
     const std::string& address = rank == 0 ? master_address_ : own_address_;
-    return {rank, topology_.node_of(rank), address, interface_of(address)};
+    return {rank, topology_.node_of(rank), address, ""};
   }
   int enter(int) const override { return 0; }
   std::optional<LinkCarried> self_test(double) const override { return std::nullopt; }

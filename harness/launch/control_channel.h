@@ -37,7 +37,7 @@ struct RankPlace {
   int world_size = 1;
   int node = 0;
   std::string address = "127.0.0.1";         // own address
-  std::string interface = "lo";              // own interface
+  std::string interface;                     // of a network that was made for it; "": the host's
   std::string master_address = "127.0.0.1";  // rank 0's address
 };
 

@@ -23,6 +23,26 @@ std::string process_text(const GpuProcess& process) {
   return fmt::format("process {}{}", process.pid, memory);
 }
 
+// Where a GPU is divided (MIG), CUDA shows its instances, a process one of them.
+void examine_instances(const GpuInfo& gpu, std::vector<Finding>& findings) {
+  if (!gpu.mig_instances) return;
+  constexpr const char* kUndivided = "for the whole GPU, as root: nvidia-smi -mig 0";
+  if (gpu.mig_instances->empty()) {
+    findings.push_back({Severity::Fail,
+                        gpu_name(gpu) + " is in MIG mode and has no instance: CUDA does not see it",
+                        kUndivided});
+    return;
+  }
+  findings.push_back(
+      {Severity::Warn,
+       fmt::format("{} is divided into {} MIG instance{}, of which a process sees one",
+                   gpu_name(gpu), gpu.mig_instances->size(),
+                   gpu.mig_instances->size() == 1 ? "" : "s"),
+       fmt::format("start each rank with an instance of its own in CUDA_VISIBLE_DEVICES, under "
+                   "torchrun or srun, with NCCL 2.30 or later; {}",
+                   kUndivided)});
+}
+
 void examine_gpu(const GpuInfo& gpu, std::vector<Finding>& findings) {
   const std::size_t before = findings.size();
   const std::string name = gpu_name(gpu);
@@ -37,6 +57,7 @@ void examine_gpu(const GpuInfo& gpu, std::vector<Finding>& findings) {
     findings.push_back({Severity::Fail, fmt::format("{} lets nobody compute", name),
                         "as root: nvidia-smi -c DEFAULT"});
   }
+  examine_instances(gpu, findings);
   if (gpu.throttle_reasons && !gpu.throttle_reasons->empty()) {
     findings.push_back(
         {Severity::Warn,

@@ -135,6 +135,16 @@ void examine_network(const Host& host, Findings& findings) {
 
 }  // namespace
 
+std::optional<Finding> examine_shared_memory(const Host& host) {
+  if (!host.shared_memory_bytes) return std::nullopt;
+  Findings findings;
+  add(findings, *host.shared_memory_bytes >= kLittleSharedMemoryBytes, Severity::Warn,
+      fmt::format("/dev/shm may hold {}", bytes_text(*host.shared_memory_bytes)),
+      "NCCL and torch's data loaders need more: start the container with --ipc=host or "
+      "--shm-size=8g; in Kubernetes, mount an emptyDir of medium Memory at /dev/shm");
+  return findings.front();
+}
+
 std::vector<Finding> examine_host(const Host& host) {
   Findings findings;
   examine_cores(host, findings);

@@ -22,7 +22,7 @@ class LoopbackFabric : public Fabric {
  public:
   explicit LoopbackFabric(const Topology& topology) : topology_(topology) {}
   Endpoint endpoint(int rank) const override {
-    return {rank, topology_.node_of(rank), "127.0.0.1", "lo"};
+    return {rank, topology_.node_of(rank), "127.0.0.1", ""};
   }
   int enter(int) const override { return 0; }
   std::optional<LinkCarried> self_test(double) const override { return std::nullopt; }

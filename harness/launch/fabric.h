@@ -20,7 +20,7 @@ struct Endpoint {
   int rank = 0;
   int node = 0;
   std::string address;    // IPv4 in text form
-  std::string interface;  // "lo" or "eth0"
+  std::string interface;  // "eth0" in a network made here; "": in the host's own, as it is
 };
 
 // What a shaped link was seen to carry.

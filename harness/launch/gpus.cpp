@@ -121,6 +121,22 @@ std::optional<std::vector<GpuProcess>> processes(const Nvml& nvml, Device device
   return found;
 }
 
+// A place that holds no instance cannot be asked.
+std::optional<std::vector<std::string>> mig_instances(const Nvml& nvml, Device device) {
+  unsigned is_on = 0;
+  unsigned pending = 0;
+  if (!nvml.works(kMigMode, device, &is_on, &pending) || is_on == 0) return std::nullopt;
+  unsigned most = 0;
+  if (!nvml.works(kMostInstances, device, &most)) return std::nullopt;
+  std::vector<std::string> uuids;
+  for (unsigned place = 0; place < most; ++place) {
+    Device instance = nullptr;
+    if (!nvml.works(kInstance, device, place, &instance)) continue;
+    if (const auto uuid = text(nvml, kUuid, instance)) uuids.push_back(*uuid);
+  }
+  return uuids;
+}
+
 GpuInfo describe(const Nvml& nvml, unsigned index, Device device) {
   GpuInfo gpu;
   gpu.index = index;
@@ -141,6 +157,7 @@ GpuInfo describe(const Nvml& nvml, unsigned index, Device device) {
   gpu.throttle_reasons = throttle_reasons(nvml, device);
   gpu.compute_mode = compute_mode(nvml, device);
   gpu.processes = processes(nvml, device);
+  gpu.mig_instances = mig_instances(nvml, device);
   return gpu;
 }
 
@@ -171,7 +188,7 @@ constexpr auto fields_of(const GpuInfo*) {
   return std::tuple{GRADSYNC_FIELDS(GpuInfo, index, name, uuid, pci_bus_id, driver,
                                     memory_total_bytes, memory_used_bytes, sm_clock_hz,
                                     sm_clock_max_hz, memory_clock_hz, memory_clock_max_hz,
-                                    throttle_reasons, compute_mode, processes)};
+                                    throttle_reasons, compute_mode, processes, mig_instances)};
 }
 
 void to_json(nlohmann::json& out, const GpuInfo& gpu) {

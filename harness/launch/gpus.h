@@ -40,13 +40,15 @@ struct GpuInfo {
   std::optional<std::vector<std::string>> throttle_reasons;
   std::optional<std::string> compute_mode;  // "default", "exclusive_process", "prohibited"
   std::optional<std::vector<GpuProcess>> processes;
+  // Where it is divided (MIG), the uuids of its instances, which are what CUDA shows.
+  std::optional<std::vector<std::string>> mig_instances;
 };
 
 // As in a result's context, under these names; what is unset is null.
 void to_json(nlohmann::json& out, const GpuInfo& gpu);
 
-// Returns the GPUs of this machine, whatever CUDA_VISIBLE_DEVICES says, or why the driver cannot be
-// asked. Never throws. Cost: tens of milliseconds where a driver is.
+// Returns the GPUs of this machine, by PCI bus id, whatever CUDA_VISIBLE_DEVICES says, or why the
+// driver cannot be asked. Never throws. Cost: tens of milliseconds where a driver is.
 Known<std::vector<GpuInfo>> probe_gpus(const std::string& library = kNvml);
 
 // Returns what of probe_gpus() would spoil a number: GPUs that others use, clocks held down. Pure.

@@ -105,6 +105,9 @@ void add_memory(Host& host) {
   if (swap != bytes.end() && free_swap != bytes.end()) {
     host.swap_used_bytes = swap->second - free_swap->second;
   }
+  std::error_code error;
+  const fs::space_info shared = fs::space("/dev/shm", error);
+  if (!error) host.shared_memory_bytes = static_cast<std::int64_t>(shared.capacity);
 }
 
 std::optional<bool> on_battery() {
@@ -222,11 +225,11 @@ constexpr auto fields_of(const Tools*) {
 }
 
 constexpr auto fields_of(const Host*) {
-  return std::tuple{
-      GRADSYNC_FIELDS(Host, host, kernel, cpu_model, cpus, cores, cpu_quota, governor, load_1min,
-                      steal_share, steal_share_since_boot, memory_total_bytes, memory_limit_bytes,
-                      memory_available_bytes, swap_used_bytes, transparent_hugepages, on_battery,
-                      congestion_control, other_gradsync, tools, namespaces, link_shaping)};
+  return std::tuple{GRADSYNC_FIELDS(
+      Host, host, kernel, cpu_model, cpus, cores, cpu_quota, governor, load_1min, steal_share,
+      steal_share_since_boot, memory_total_bytes, memory_limit_bytes, memory_available_bytes,
+      swap_used_bytes, shared_memory_bytes, transparent_hugepages, on_battery, congestion_control,
+      other_gradsync, tools, namespaces, link_shaping)};
 }
 
 void to_json(json& out, const Host& host) {

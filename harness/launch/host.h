@@ -42,6 +42,7 @@ struct Host {
   std::optional<std::int64_t> memory_available_bytes;  // to this process: what the limit leaves,
                                                        // where that is less than the machine has
   std::optional<std::int64_t> swap_used_bytes;
+  std::optional<std::int64_t> shared_memory_bytes;  // that /dev/shm may hold
   std::optional<std::string> transparent_hugepages;
   std::optional<bool> on_battery;
   std::optional<std::string> congestion_control;
@@ -87,6 +88,14 @@ struct Finding {
   std::string what;
   std::string remedy;  // "" where nothing is wrong
 };
+
+// NCCL keeps some 10 MB in /dev/shm for each pair of ranks of a host, torch's data loaders their
+// batches. A container has 64 MiB unless told otherwise. Smaller: it passes, and a job fails later.
+inline constexpr std::int64_t kLittleSharedMemoryBytes = std::int64_t{1} << 30;
+
+// Returns whether /dev/shm is large enough for ranks on GPUs; nothing where it cannot be read.
+// Pure.
+std::optional<Finding> examine_shared_memory(const Host& host);
 
 // Returns what is good and bad about a machine, one finding per subject. Fail: something cannot be
 // measured here; Warn: numbers will be noisier. What is unset is passed over. Pure.

@@ -195,13 +195,6 @@ std::string peer_address(int fd) {
   return address_of(fd, &::getpeername);
 }
 
-std::string interface_of(const std::string& address) {
-  for (const InterfaceAddress& one : interface_addresses()) {
-    if (one.address == address) return one.interface;
-  }
-  return "";
-}
-
 std::string address_of_interface(const std::string& interface) {
   std::string found;
   for (const InterfaceAddress& one : interface_addresses()) {

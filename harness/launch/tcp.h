@@ -34,8 +34,6 @@ void end_when_lost(int fd, double seconds);
 std::string own_address(int fd);
 std::string peer_address(int fd);
 
-// Returns the network interface that holds `address`, "" where none does.
-std::string interface_of(const std::string& address);
 // Returns the numeric address of a network interface, IPv4 where it has one; "" where it has none.
 std::string address_of_interface(const std::string& interface);
 // Returns the names of all network interfaces here, each once.

@@ -111,6 +111,16 @@ Lines read_back_notes(const PartView& part) {
   return lines;
 }
 
+// NCCL's kernel starts when its own rank is ready, and spins until all are.
+Lines late_rank_notes(const PartView& part) {
+  const bool has_times = std::ranges::any_of(
+      part.cells, [](const CellView& cell) { return bool(cell.exposed_comm_s); });
+  if (!part.is_on_nccl || !has_times) return {};
+  return {
+      "Times of NCCL's collectives, and so exposed communication, include each rank's wait for "
+      "the last one to arrive: a slow rank looks like a slow network on the others."};
+}
+
 // Micro-batches whose collectives nobody counted, since they would have repeated those before.
 Lines declared_notes(const PartView& part) {
   std::map<std::pair<int, int>, std::vector<std::string>> rows;  // by how many, of how many
@@ -168,7 +178,7 @@ Lines account_notes(const PartView& part) {
 Bullets notes(const PartView& part) {
   Bullets bullets;
   for (const auto& of : {status_notes, missing_times, declared_notes, read_back_notes,
-                         account_notes, interval_notes}) {
+                         late_rank_notes, account_notes, interval_notes}) {
     for (std::string& line : of(part)) bullets.items.push_back(std::move(line));
   }
   return bullets;

@@ -12,7 +12,7 @@ namespace gradsync::results {
 // A GPU as CUDA describes it; versions as texts.
 struct GpuDescription {
   std::string name;
-  std::string uuid;  // "GPU-...", as nvidia-smi writes it
+  std::string uuid;  // "GPU-...", as nvidia-smi writes it; of an instance "MIG-..."
   std::string pci_bus_id;
   std::string compute_capability;  // "9.0"
   std::uint64_t memory_bytes = 0;

@@ -21,16 +21,23 @@ class RankGpu {
   RankGpu(const launch::LaunchSpec& spec, const launch::RankPlace& place);
 
   // Learns which ranks share a GPU and sets NCCL's variables. Collective; before NCCL is used.
-  // Errors: c10::Error where a rank does not answer in the store's time.
+  // Errors: c10::Error where a rank does not answer in the store's time; EnvironmentError where
+  // this NCCL cannot work on these GPUs.
   void meet(c10d::Store& store);
 
   comm::Gpu& gpu() { return *gpu_; }
+
+  // Returns why a trial says nothing about its topology: NCCL went past the links that were made
+  // for it; "" where it did not.
+  std::string detour() const;
 
   // Adds the GPU, NCCL's transports and, where GPUs are shared, that times mean nothing.
   void add_to(results::ModelInfo& info) const;
 
  private:
+  void prepare_nccl(bool has_instances);
   void catch_nccl_log();
+  bool is_linked_within_nodes() const;
 
   const launch::LaunchSpec& spec_;
   const launch::RankPlace& place_;

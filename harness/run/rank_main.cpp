@@ -139,7 +139,10 @@ class Rank {
     BlockResult result = run_block(*context_, workload, trial, extra);
     progress.activity.store(launch::Activity::Idle);
     results::ModelInfo info = workload.info();
-    if (gpu_) gpu_->add_to(info);
+    if (gpu_) {
+      gpu_->add_to(info);
+      if (result.invalid.empty()) result.invalid = gpu_->detour();
+    }
     if (spec_.paper) info.refuse_times(paper::kNothingComputed);
     if (!trial.timed) info.refuse_times("the plan wants none");
     if (alone()) add_what_stands_for_all(info);

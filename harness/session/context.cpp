@@ -3,7 +3,9 @@
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 
+#include <algorithm>
 #include <fstream>
+#include <limits>
 #include <map>
 #include <set>
 #include <string>
@@ -12,13 +14,17 @@
 #include "harness/base/build_info.h"
 #include "harness/base/clock.h"
 #include "harness/base/fields.h"
+#include "harness/launch/cores.h"
 #include "harness/launch/gpus.h"
 #include "harness/launch/host.h"
+#include "harness/launch/near_cpus.h"
 #include "harness/launch/topology.h"
+#include "harness/launch/visible_gpus.h"
 #include "harness/paper/words.h"
 #include "harness/session/paths.h"
 #include "harness/session/rank_program.h"
 #include "harness/session/runnable_launches.h"
+#include "harness/session/time_variables.h"
 
 namespace gradsync::session {
 namespace {
@@ -65,6 +71,24 @@ std::optional<std::string> gpu_models(const Gpus& gpus) {
   return fmt::format("{}", fmt::join(texts, ", "));
 }
 
+// Those that so many ranks of this host take.
+Gpus gpus_of(int ranks) {
+  const Gpus all = launch::probe_gpus();
+  if (!all) return all;
+  return launch::gpus_of_ranks(*all, launch::process_environment(), ranks);
+}
+
+// GPUs whose near CPUs no rank may use.
+void add_far_cpus(const std::vector<launch::GpuInfo>& gpus,
+                  std::vector<launch::Finding>& findings) {
+  const std::vector<int> usable = launch::usable_cpus();
+  for (const launch::GpuInfo& gpu : gpus) {
+    const auto far = launch::examine_nearness(
+        gpu, usable, launch::cpus_near(gpu.pci_bus_id.value_or("unknown")));
+    if (far) findings.push_back(*far);
+  }
+}
+
 const char* pinning_on(const launch::Host& host) {
   return host.cores == host.cpus
              ? "one core per rank, round robin"
@@ -88,12 +112,13 @@ constexpr auto fields_of(const DescribedTopology*) {
 }
 
 constexpr auto fields_of(const Conditions*) {
-  return std::tuple{GRADSYNC_FIELDS(Conditions, warnings, device, backend, fold_from_bytes, blas,
-                                    threads_per_rank, gloo_loop, pinning, busy_times, gpu, gpus,
-                                    gpus_reason, command_line, weights, data, seed, window_rule,
-                                    topologies, links, start_time, end_time, launcher, clocks),
-                    GRADSYNC_SPARED_FIELDS(Conditions, timing_reason, peak_memory_reason, resumed,
-                                           steal_share_run, load_after)};
+  return std::tuple{
+      GRADSYNC_FIELDS(Conditions, warnings, device, backend, fold_from_bytes, blas,
+                      threads_per_rank, gloo_loop, pinning, busy_times, gpu, gpus, gpus_reason,
+                      command_line, variables, weights, data, seed, window_rule, topologies, links,
+                      start_time, end_time, launcher, clocks),
+      GRADSYNC_SPARED_FIELDS(Conditions, timing_reason, peak_memory_reason, resumed,
+                             steal_share_run, load_after, gpus_under_load)};
 }
 
 void to_json(json& out, const Build& build) {
@@ -106,10 +131,19 @@ void to_json(json& out, const RunContext& context) {
   out.update(write_fields(context.conditions));
 }
 
-Gpus gpus_for(const plan::Plan& plan) {
-  if (plan.device == "cuda") return launch::probe_gpus();
+Gpus visible_gpus() {
+  return gpus_of(std::numeric_limits<int>::max());
+}
+
+Gpus gpus_for(const plan::Plan& plan, bool nodes_are_hosts) {
   if (plan.device == "paper") return Unknown{paper::kNothingComputed};
-  return Unknown{"the plan computes on the CPU"};
+  if (plan.device != "cuda") return Unknown{"the plan computes on the CPU"};
+  int ranks = 1;
+  for (const auto& [name, topology] : topologies_of(plan)) {
+    const int nodes = nodes_are_hosts ? 1 : topology.nodes.value_or(1);
+    ranks = std::max(ranks, nodes * topology.ranks_per_node.value_or(1));
+  }
+  return gpus_of(ranks);
 }
 
 std::vector<launch::Finding> findings_about(const launch::Host& host, const Gpus& gpus) {
@@ -117,6 +151,13 @@ std::vector<launch::Finding> findings_about(const launch::Host& host, const Gpus
   for (launch::Finding& finding : launch::examine_gpus(gpus)) {
     findings.push_back(std::move(finding));
   }
+  if (gpus) {
+    const auto doubt = launch::doubt_of_order(*gpus, launch::process_environment());
+    if (doubt) findings.push_back(*doubt);
+    add_far_cpus(*gpus, findings);
+  }
+  const auto shared_memory = launch::examine_shared_memory(host);
+  if (shared_memory && gpus && !gpus->empty()) findings.push_back(*shared_memory);
   return findings;
 }
 
@@ -152,6 +193,7 @@ RunContext make_context(const RunOptions& options, const plan::Plan& plan, launc
     run.gpus_reason = gpus.why_not();
   }
   run.command_line = command_line();
+  run.variables = time_variables(launch::process_environment(), plan.device);
   run.weights = unless_empty(options.weights);
   run.data = unless_empty(options.data);
   run.seed = plan.seed;

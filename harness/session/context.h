@@ -11,6 +11,7 @@
 #include "harness/launch/clock_offset.h"
 #include "harness/launch/gpus.h"
 #include "harness/launch/host.h"
+#include "harness/launch/loaded_gpus.h"
 #include "harness/plan/plan.h"
 #include "harness/results/run_context.h"
 #include "harness/session/run_options.h"
@@ -47,10 +48,11 @@ struct Conditions {
   std::string gloo_loop;
   std::string pinning;
   std::string busy_times;
-  std::optional<std::string> gpu;  // "4 x NVIDIA A100-SXM4-80GB"
+  std::optional<std::string> gpu;  // of the leading host's ranks: "4 x NVIDIA A100-SXM4-80GB"
   std::optional<std::vector<launch::GpuInfo>> gpus;
   std::optional<std::string> gpus_reason;
   std::vector<std::string> command_line;
+  std::map<std::string, std::string> variables;  // time_variables() of the leading task
   std::optional<std::string> weights;
   std::optional<std::string> data;
   std::uint64_t seed = 0;
@@ -66,6 +68,7 @@ struct Conditions {
   std::optional<bool> resumed;
   std::optional<std::optional<double>> steal_share_run;
   std::optional<std::optional<double>> load_after;
+  std::vector<launch::LoadedGpu> gpus_under_load;  // of the leading host's ranks
 };
 
 struct RunContext {
@@ -84,8 +87,12 @@ Build build_context();
 RunContext make_context(const RunOptions& options, const plan::Plan& plan, launch::Host host,
                         const Gpus& gpus);
 
-// Returns launch::probe_gpus() where the plan uses them, and otherwise why it was not asked.
-Gpus gpus_for(const plan::Plan& plan);
+// Returns the GPUs of this host that CUDA shows, or why the driver cannot be asked.
+Gpus visible_gpus();
+
+// Returns the GPUs that ranks of this host take where the plan uses them, and otherwise why the
+// driver was not asked. `nodes_are_hosts`: an outside launcher started one task or more per node.
+Gpus gpus_for(const plan::Plan& plan, bool nodes_are_hosts);
 
 // Returns what is good and bad about the machine and its GPUs.
 std::vector<launch::Finding> findings_about(const launch::Host& host, const Gpus& gpus);

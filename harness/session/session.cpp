@@ -256,12 +256,25 @@ void Session::record(const results::TrialRecord& ended) {
     const auto time = results::block_time(trial, plan_.window_rule == "as_published");
     if (time) mean_s = time->mean_step_s();
   }
+  if (mean_s && plan_.device == "cuda") read_loaded_gpus();
   progress_->finish(trial.status, trial.reason, mean_s);
   ++progress_index_;
 }
 
 void Session::write_result(const results::Result& result) {
   results::write_atomically(directory_ + "/" + results::kResultFile, json(result).dump(1) + "\n");
+}
+
+// Beside the ranks, which run on: it costs a core some tens of milliseconds.
+void Session::read_loaded_gpus() {
+  const Gpus now = gpus_for(plan_, /*nodes_are_hosts=*/agents_ != nullptr);
+  if (now) launch::add_readings(context_.conditions.gpus_under_load, *now);
+}
+
+void Session::note_throttling() {
+  for (const auto& finding : launch::examine_loaded(context_.conditions.gpus_under_load)) {
+    context_.conditions.warnings.push_back(finding.what);
+  }
 }
 
 // Said in the table's head, since such times do not compare with those of a quieter hour.
@@ -277,6 +290,7 @@ results::Result Session::close(ExitStatus status) {
   context_.conditions.end_time = utc_timestamp();
   context_.conditions.load_after.emplace(launch::load_1min());
   note_steal();
+  note_throttling();
   if (agents_ != nullptr && status != ExitStatus::Interrupted) {
     context_.conditions.clocks = agents_->clocks();
   }

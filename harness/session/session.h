@@ -72,6 +72,8 @@ class Session {
   void warn_about_weights(const results::TrialRecord& trial);
   void write_result(const results::Result& result);
   void note_steal();
+  void note_throttling();
+  void read_loaded_gpus();
 
   RunOptions options_;
   plan::Plan plan_;

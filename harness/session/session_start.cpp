@@ -28,14 +28,14 @@ void warn_about_host(const launch::Host& host, const Gpus& gpus) {
 }  // namespace
 
 void warn_about_this_host(const plan::Plan& plan) {
-  warn_about_host(launch::probe_host(), gpus_for(plan));
+  warn_about_host(launch::probe_host(), gpus_for(plan, /*nodes_are_hosts=*/false));
 }
 
 std::unique_ptr<Session> start_session(const RunOptions& options, const plan::Plan& plan,
                                        launch::Agents* agents) {
   launch::Host host = launch::probe_host();
   if (agents != nullptr) host.other_gradsync.reset();  // the tasks of this very job
-  const Gpus gpus = gpus_for(plan);
+  const Gpus gpus = gpus_for(plan, /*nodes_are_hosts=*/agents != nullptr);
   warn_about_host(host, gpus);
   catch_interrupts();
   return std::make_unique<Session>(options, plan,

@@ -23,7 +23,7 @@ constexpr std::array<std::string_view, 15> kForbidding = {
     "threads_per_rank", "pinning", "gloo_loop",  "window_rule", "timing_valid"};
 
 // What is different in every run, is no property of it, or is compared in another way below.
-constexpr std::array<std::string_view, 24> kWithoutEffect = {"start_time",
+constexpr std::array<std::string_view, 26> kWithoutEffect = {"start_time",
                                                              "end_time",
                                                              "command_line",
                                                              "clocks",
@@ -33,12 +33,14 @@ constexpr std::array<std::string_view, 24> kWithoutEffect = {"start_time",
                                                              "other_gradsync",
                                                              "gpus",
                                                              "gpus_reason",
+                                                             "gpus_under_load",
                                                              "peak_memory_reason",
                                                              "timing_reason",
                                                              "memory_total_bytes",
                                                              "memory_available_bytes",
                                                              "memory_limit_bytes",
                                                              "swap_used_bytes",
+                                                             "shared_memory_bytes",
                                                              "steal_share",
                                                              "steal_share_since_boot",
                                                              "steal_share_run",
@@ -82,7 +84,7 @@ EffectOnTimes effect_of(const std::string& name, const json& a, const json& b) {
 
 void compare_fields(const json& a, const json& b, Differences& found) {
   for (const std::string& name : all_fields(a, b)) {
-    if (name == "topologies" || name == "links") continue;
+    if (name == "topologies" || name == "links" || name == "variables") continue;
     const json in_a = value_of(a, name);
     const json in_b = value_of(b, name);
     const bool invalid = name == "timing_valid" && (in_a == false || in_b == false);
@@ -118,6 +120,22 @@ void compare_topologies(const json& a, const json& b, Differences& found) {
           part == "about" ? EffectOnTimes::None : EffectOnTimes::ForbidsTimes;
       found.push_back({fmt::format("topologies.{}.{}", name, part), in_a, in_b, effect, name, {}});
     }
+  }
+}
+
+// Set in one of the two, or to something else. An older file has none at all: it does not tell.
+void compare_variables(const json& a, const json& b, Differences& found) {
+  const bool are_told = a.is_object() && b.is_object();
+  for (const std::string& name : all_fields(a, b)) {
+    const json in_a = value_of(a, name);
+    const json in_b = value_of(b, name);
+    if (in_a == in_b) continue;
+    found.push_back({fmt::format("variables.{}", name),
+                     in_a,
+                     in_b,
+                     are_told ? EffectOnTimes::ForbidsTimes : EffectOnTimes::Warns,
+                     {},
+                     {}});
   }
 }
 
@@ -170,6 +188,7 @@ std::vector<ContextDifference> context_differences(const json& a, const json& b)
   compare_noise(found, "load_1min", kSameLoadWithin * std::min(cpus_of(a), cpus_of(b)));
   compare_topologies(value_of(a, "topologies"), value_of(b, "topologies"), found);
   compare_links(value_of(a, "links"), value_of(b, "links"), found);
+  compare_variables(value_of(a, "variables"), value_of(b, "variables"), found);
   std::stable_sort(found.begin(), found.end(),
                    [](const auto& left, const auto& right) { return left.effect < right.effect; });
   return found;

@@ -127,6 +127,7 @@ std::vector<PartView> parts_of(const results::Result& result) {
     const std::string& name = group.front()->part;
     PartView& part = parts.emplace_back(name, about_part(result.plan, name), std::move(cells));
     part.timing_valid = result.context.timing_valid;
+    part.is_on_nccl = result.context.backend == "nccl";
     part.laws = of_part(result.laws, name);
     part.best = of_part(result.best, name);
     part.fronts = of_part(result.fronts, name);

@@ -40,6 +40,7 @@ struct PartView {
   std::vector<Setting> settings;     // in that order, too
   std::vector<std::string> varying;  // parameters that differ, but for topology and strategy
   bool timing_valid = true;          // of the run (results::Context)
+  bool is_on_nccl = false;           // its times of collectives are NCCL's
   bool is_paced = false;             // any of its cells
   bool several_topologies = false;
   // Rows of FSDP differ in what decides about memory (accumulation, sharding, dtypes, budget) or

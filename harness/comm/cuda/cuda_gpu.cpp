@@ -10,6 +10,7 @@
 
 #include <algorithm>
 #include <array>
+#include <string_view>
 #include <torch/csrc/distributed/c10d/ProcessGroupNCCL.hpp>
 #include <vector>
 
@@ -68,9 +69,12 @@ int loaded_nccl_version() {
   return version;
 }
 
-// As nvidia-smi writes it: GPU-, then 4, 2, 2, 2 and 6 bytes.
+// As nvidia-smi writes it: GPU-, then 4, 2, 2, 2 and 6 bytes. Where CUDA shows an instance, its
+// name has the profile: "NVIDIA H100 80GB HBM3 MIG 1g.10gb".
 std::string uuid_of(const cudaDeviceProp& properties) {
-  std::string text = "GPU-";
+  const bool is_instance =
+      std::string_view(properties.name).find(" MIG ") != std::string_view::npos;
+  std::string text = is_instance ? "MIG-" : "GPU-";
   for (std::size_t i = 0; i < sizeof properties.uuid.bytes; ++i) {
     if (i >= 4 && i <= 10 && i % 2 == 0) text += '-';
     text += fmt::format("{:02x}", static_cast<unsigned char>(properties.uuid.bytes[i]));

@@ -18,9 +18,10 @@ std::unique_ptr<Gpu> make_cuda_gpu(int index, const Clock& clock, double timeout
 std::string driver_version();
 std::string runtime_version();
 
-// Returns the pace of GPU `index`. Stretches and waits go to the calling thread's current stream of
-// that GPU. A stretch that follows another starts when the queue comes to it: the host is ahead, so
-// that is when the one before has ended, unless the host was late.
+// Returns the pace of GPU `index`. Errors: of its first stretch, EnvironmentError where the GPU's
+// clock is too coarse (device_clock.h). Stretches and waits go to the calling thread's current
+// stream of that GPU. A stretch that follows another starts when the queue comes to it: the host is
+// ahead, so that is when the one before has ended, unless the host was late.
 std::shared_ptr<const models::Pace> device_pace(int index);
 
 }  // namespace gradsync::comm::cuda

@@ -1,8 +1,11 @@
 #include <c10/cuda/CUDACachingAllocator.h>
 #include <c10/cuda/CUDAStream.h>
 
+#include <mutex>
+
 #include "harness/comm/cuda/check.h"
 #include "harness/comm/cuda/cuda_gpu.h"
+#include "harness/comm/cuda/device_clock.h"
 #include "harness/comm/cuda/pace_kernels.h"
 
 namespace gradsync::comm::cuda {
@@ -33,6 +36,7 @@ class DevicePace final : public models::Pace {
   explicit DevicePace(int index) : index_(static_cast<c10::DeviceIndex>(index)) {}
 
   std::unique_ptr<models::Stretch> begin() const override {
+    std::call_once(checked_, [this] { check_clock(); });
     return std::make_unique<DeviceStretch>(index_);
   }
   std::unique_ptr<models::Stretch> begin_after(const models::Stretch& /*before*/,
@@ -41,7 +45,22 @@ class DevicePace final : public models::Pace {
   }
 
  private:
+  // Waits for the stream, once, before the first layer.
+  void check_clock() const {
+    const c10::DataPtr memory =
+        c10::cuda::CUDACachingAllocator::get()->allocate(sizeof(std::uint64_t));
+    const cudaStream_t stream = c10::cuda::getCurrentCUDAStream(index_).stream();
+    check(queue_measure_step(static_cast<std::uint64_t*>(memory.get()), stream),
+          "queue_measure_step");
+    std::uint64_t step_ns = 0;
+    check(cudaMemcpyAsync(&step_ns, memory.get(), sizeof step_ns, cudaMemcpyDeviceToHost, stream),
+          "cudaMemcpyAsync");
+    check(cudaStreamSynchronize(stream), "cudaStreamSynchronize");
+    if (const auto obstacle = clock_obstacle(step_ns)) throw *obstacle;
+  }
+
   c10::DeviceIndex index_;
+  mutable std::once_flag checked_;
 };
 
 }  // namespace

@@ -61,6 +61,9 @@ inline constexpr const char* kNotCounted = "its tensors were not counted from th
 struct TensorPeak {
   Known<std::int64_t> bytes = Unknown{kNotCounted};
   bool is_on_gpu = false;
+  // The most that torch's allocator took from that GPU for them: what an out-of-memory error is
+  // about. Unset: on the CPU, or not told.
+  std::optional<std::int64_t> reserved_bytes = std::nullopt;
 };
 
 // What a rank holds of the gradients of one sharded model between two micro-batches.
@@ -92,6 +95,7 @@ struct RankEvents {
   bool models_are_by_size = false;  // in such a file: several may pass for one
   bool runs_ahead = false;  // in such a file: forwards do, and which backward is whose is not told
   bool lacks_ranges = false;  // in such a file: it is not told when some of what it has ran
+  bool graphs_may_communicate = false;  // in such a file: CUDA graphs, past what it records
   bool is_of_others() const { return is_traced; }
   TensorPeak peak;
   int host = 0;  // of a job on several hosts, by their lowest ranks

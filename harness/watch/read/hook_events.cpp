@@ -85,6 +85,7 @@ struct HeldLine {
 
 struct GpuPeakLine {
   std::int64_t bytes = -1;
+  std::optional<std::int64_t> reserved_bytes;
   std::string sentence;
 };
 
@@ -119,6 +120,7 @@ constexpr auto fields_of(const HeldLine*) {
 
 constexpr auto fields_of(const GpuPeakLine*) {
   return std::tuple{constant("kind", "gpu_peak"), field("bytes", &GpuPeakLine::bytes).at_least(-1),
+                    field("reserved_bytes", &GpuPeakLine::reserved_bytes).later().at_least(0),
                     field("sentence", &GpuPeakLine::sentence).later()};
 }
 
@@ -137,7 +139,7 @@ Event event_of(const json& line, const std::string& place) {
 
 TensorPeak gpu_peak_of(const GpuPeakLine& line) {
   if (line.bytes < 0) return {.bytes = Unknown{line.sentence}, .is_on_gpu = true};
-  return {.bytes = line.bytes, .is_on_gpu = true};
+  return {.bytes = line.bytes, .is_on_gpu = true, .reserved_bytes = line.reserved_bytes};
 }
 
 // Of a process that was killed before it could say it at its end.

@@ -16,8 +16,8 @@
 //   {"kind": "held_gradients", "object": 2,           of a sharded model, as HeldGradients
 //    "shard_bytes": 8, "reduced_bytes": 8,
 //    "whole_bytes": 16, "gathered_bytes": 0}
-//   {"kind": "gpu_peak", "bytes": 4096}               at its end, of a process that used a GPU; -1
-//                                                     and a "sentence" where it is not known
+//   {"kind": "gpu_peak", "bytes": 4096,               at its end, of a process that used a GPU; -1
+//    "reserved_bytes": 8192}                          and a "sentence" where it is not known
 //   {"kind": "parameters", ...}                       and more on these, as tracked_parameters.h
 //   {"kind": "fault", "sentence": "..."}              what the hook could not see
 //   {"kind": "full", "sentence": "..."}               the last line of a file that grew too large

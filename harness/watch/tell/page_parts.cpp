@@ -33,6 +33,17 @@ std::string peak_text(const TensorPeak& peak) {
                      peak.is_on_gpu ? " of its GPU" : "");
 }
 
+// What torch reserved is what a GPU must have: it is more than what tensors held.
+std::string reserved_text(const std::vector<WatchedRank>& ranks) {
+  const auto most = std::ranges::max_element(
+      ranks, {}, [](const WatchedRank& rank) { return rank.peak.reserved_bytes.value_or(-1); });
+  if (!most->peak.reserved_bytes) return "";
+  const auto bytes = static_cast<double>(*most->peak.reserved_bytes);
+  const std::string text = fmt::format("; torch reserved at most {} ({} bytes) there",
+                                       format_bytes(bytes), *most->peak.reserved_bytes);
+  return ranks.size() == 1 ? text : fmt::format("{}, on rank {}", text, most->rank);
+}
+
 bool holds_less(const WatchedRank& a, const WatchedRank& b) {
   return *a.peak.bytes < *b.peak.bytes;
 }
@@ -128,10 +139,11 @@ std::string peak_sentence(const Watched& watched) {
   const auto [least, most] =
       std::minmax_element(watched.ranks.begin(), watched.ranks.end(), holds_less);
   const std::string text = "tensors held at most " + peak_text(most->peak);
-  if (watched.ranks.size() == 1) return text;
-  if (!holds_less(*least, *most)) return text + " on every rank";
-  return fmt::format("{} on rank {}, {} on rank {}", text, most->rank, peak_text(least->peak),
-                     least->rank);
+  const std::string reserved = reserved_text(watched.ranks);
+  if (watched.ranks.size() == 1) return text + reserved;
+  if (!holds_less(*least, *most)) return text + " on every rank" + reserved;
+  return fmt::format("{} on rank {}, {} on rank {}{}", text, most->rank, peak_text(least->peak),
+                     least->rank, reserved);
 }
 
 }  // namespace gradsync::watch

@@ -176,7 +176,8 @@ constexpr auto fields_of(const TensorPeak*) {
   return std::tuple{
       with_reason("no_peak_because",
                   field("peak_allocated_bytes", &TensorPeak::bytes).later().at_least(0)),
-      field("peak_is_on_gpu", &TensorPeak::is_on_gpu).later()};
+      field("peak_is_on_gpu", &TensorPeak::is_on_gpu).later(),
+      field("peak_reserved_bytes", &TensorPeak::reserved_bytes).spared().at_least(0)};
 }
 
 constexpr auto fields_of(const WatchedRank*) {

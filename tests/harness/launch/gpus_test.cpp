@@ -1,11 +1,12 @@
 // The driver's library is a stub here: nvml_stub.cpp.
-// Covers: examine_gpus.cpp.
+// Covers: examine_gpus.cpp, loaded_gpus.cpp.
 #include "harness/launch/gpus.h"
 
 #include <gmock/gmock.h>
 
 #include <cstdlib>
 
+#include "harness/launch/loaded_gpus.h"
 #include "tests/paths.h"
 
 namespace gradsync::launch {
@@ -49,7 +50,8 @@ TEST_F(Gpus, AreDescribedAsTheDriverHasThem) {
                                      {"memory_clock_max_hz", 2'619'000'000},
                                      {"throttle_reasons", json::array()},
                                      {"compute_mode", "default"},
-                                     {"processes", json::array()}}));
+                                     {"processes", json::array()},
+                                     {"mig_instances", nullptr}}));
   // What one does not tell is unknown, and the rest of it stays.
   EXPECT_EQ(gpus->at(1).uuid, "GPU-1");
   EXPECT_FALSE(gpus->at(1).sm_clock_max_hz.has_value());
@@ -72,6 +74,46 @@ TEST_F(Gpus, OthersProcessesAndHeldDownClocksAreFound) {
             "GPU 0 (NVIDIA Stub 80GB) is busy: process 1234 (1.50 GiB), process 1235");
   EXPECT_THAT(findings[0].remedy, HasSubstr("CUDA_VISIBLE_DEVICES"));
   EXPECT_THAT(findings[1].what, HasSubstr("sw_power_cap, hw_thermal_slowdown"));
+}
+
+TEST_F(Gpus, WhatHoldsThemDownUnderLoadIsCounted) {
+  stub("STUB_GPUS", "2");
+  std::vector<LoadedGpu> loaded;
+  add_readings(loaded, *probe_gpus(kNvmlStub));
+  EXPECT_TRUE(examine_loaded(loaded).empty());
+  stub("STUB_THROTTLE", "0x44");
+  auto hot = *probe_gpus(kNvmlStub);
+  hot[0].sm_clock_hz = 900'000'000;
+  add_readings(loaded, hot);
+  ASSERT_EQ(loaded.size(), 2U);
+  EXPECT_EQ(json(loaded[0]),
+            json({{"index", 0},
+                  {"uuid", "GPU-0"},
+                  {"readings", 2},
+                  {"least_sm_clock_hz", 900'000'000},
+                  {"throttled", {{"hw_thermal_slowdown", 1}, {"sw_power_cap", 1}}}}));
+  const auto findings = examine_loaded(loaded);
+  ASSERT_EQ(findings.size(), 1U);
+  EXPECT_EQ(findings[0].what,
+            "GPU 0 ran below its clocks under load: hw_thermal_slowdown in 1 of 2 readings, "
+            "sw_power_cap in 1 of 2 readings");
+}
+
+TEST_F(Gpus, InstancesOfADividedGpuAreListedAndTold) {
+  stub("STUB_GPUS", "2");
+  stub("STUB_MIG", "3");
+  const auto gpus = probe_gpus(kNvmlStub);
+  EXPECT_THAT(*gpus->at(0).mig_instances, testing::ElementsAre("MIG-100", "MIG-101"));
+  EXPECT_FALSE(gpus->at(1).mig_instances.has_value());
+  const auto findings = examine_gpus(gpus);
+  EXPECT_EQ(findings[0].severity, Finding::Severity::Warn);
+  EXPECT_THAT(findings[0].what, HasSubstr("is divided into 2 MIG instances"));
+  EXPECT_THAT(findings[0].remedy, HasSubstr("NCCL 2.30"));
+
+  stub("STUB_MIG", "1");
+  const auto without = examine_gpus(probe_gpus(kNvmlStub));
+  EXPECT_EQ(without[0].severity, Finding::Severity::Fail);
+  EXPECT_THAT(without[0].remedy, HasSubstr("nvidia-smi -mig 0"));
 }
 
 TEST_F(Gpus, AGpuThatLetsNobodyComputeIsAFailure) {

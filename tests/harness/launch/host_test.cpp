@@ -48,6 +48,21 @@ TEST(ExamineHost, FindsNothingWrongWithAGoodMachine) {
   EXPECT_GE(examine_host(good_host()).size(), 10U);
 }
 
+// A container's default; only ranks on GPUs are asked about it.
+TEST(ExamineHost, LittleSharedMemoryIsNamedWithItsRemedy) {
+  Host host = good_host();
+  EXPECT_FALSE(examine_shared_memory(host));
+  host.shared_memory_bytes = 64 << 20;
+  EXPECT_TRUE(bad_ones(host).empty());
+  const auto little = examine_shared_memory(host);
+  ASSERT_TRUE(little);
+  EXPECT_EQ(little->severity, Severity::Warn);
+  EXPECT_EQ(little->what, "/dev/shm may hold 64.0 MiB");
+  EXPECT_THAT(little->remedy, HasSubstr("--shm-size"));
+  host.shared_memory_bytes = kLittleSharedMemoryBytes;
+  EXPECT_EQ(examine_shared_memory(host)->severity, Severity::Ok);
+}
+
 TEST(ExamineHost, NamesEachSpoilerAlone) {
   const std::vector<Spoiler> spoilers{
       {[](Host& host) { host.governor = "powersave"; }, Severity::Warn, "powersave"},

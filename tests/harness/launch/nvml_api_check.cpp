@@ -79,6 +79,9 @@ SAME_FUNCTION(kMaxClock, nvmlDeviceGetMaxClockInfo);
 SAME_FUNCTION(kEventReasons, nvmlDeviceGetCurrentClocksEventReasons);
 SAME_FUNCTION(kThrottleReasons, nvmlDeviceGetCurrentClocksThrottleReasons);
 SAME_FUNCTION(kComputeMode, nvmlDeviceGetComputeMode);
+SAME_FUNCTION(kMigMode, nvmlDeviceGetMigMode);
+SAME_FUNCTION(kMostInstances, nvmlDeviceGetMaxMigDeviceCount);
+SAME_FUNCTION(kInstance, nvmlDeviceGetMigDeviceHandleByIndex);
 SAME_FUNCTION(kProcesses, nvmlDeviceGetComputeRunningProcesses_v3);
 static_assert(std::is_same_v<decltype(nvmlErrorString), const char*(nvmlReturn_t)>);
 

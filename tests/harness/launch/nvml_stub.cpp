@@ -1,7 +1,7 @@
 // A libnvidia-ml.so.1 whose GPUs a test chooses: STUB_GPUS says how many, STUB_BUSY which process
 // computes on the first, STUB_THROTTLE which reasons hold its clocks down, STUB_INIT what
-// nvmlInit_v2 returns. Written from NVML's API reference, apart from the code that it stands in
-// for.
+// nvmlInit_v2 returns, STUB_MIG how many instances the first is divided into, plus one. Written
+// from NVML's API reference, apart from the code that it stands in for.
 #include <cstdio>
 #include <cstdlib>
 #include <cstring>
@@ -51,8 +51,26 @@ int nvmlDeviceGetName(void*, char* name, unsigned length) {
   std::snprintf(name, length, "NVIDIA Stub 80GB");
   return kSuccess;
 }
+// Handles of instances of the first GPU begin at 100.
 int nvmlDeviceGetUUID(void* device, char* uuid, unsigned length) {
-  std::snprintf(uuid, length, "GPU-%u", index_of(device));
+  const unsigned index = index_of(device);
+  std::snprintf(uuid, length, index < 100 ? "GPU-%u" : "MIG-%u", index);
+  return kSuccess;
+}
+int nvmlDeviceGetMigMode(void* device, unsigned* current, unsigned* pending) {
+  if (index_of(device) != 0) return kNotSupported;
+  *current = *pending = number("STUB_MIG") > 0 ? 1 : 0;
+  return kSuccess;
+}
+int nvmlDeviceGetMaxMigDeviceCount(void*, unsigned* count) {
+  *count = 7;
+  return kSuccess;
+}
+// The first place is empty, as where an instance was destroyed.
+int nvmlDeviceGetMigDeviceHandleByIndex(void*, unsigned place, void** device) {
+  constexpr int kNotFound = 6;
+  if (place == 0 || place >= number("STUB_MIG")) return kNotFound;
+  *device = reinterpret_cast<void*>(static_cast<std::size_t>(100) + place);
   return kSuccess;
 }
 

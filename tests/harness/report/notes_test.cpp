@@ -48,6 +48,20 @@ TEST(Notes, WhatIsSoForAllRowsIsSaidOfTheirTopology) {
               ElementsAre("No times for 2 nodes x 1 rank, 1 Gbit/s: " + why + "."));
 }
 
+TEST(Notes, SayThatNcclsTimesIncludeTheWaitForALateRank) {
+  const auto lines_on = [](const char* backend) {
+    json context = test::sample_context();
+    context["backend"] = backend;
+    const std::vector<TrialRecord> trials{
+        test::sample_trial("", test::sample_cell("2x1_1gbit", "baseline"), 0, {1.0})};
+    const auto result = summary::build_result(context, json::object(), trials);
+    return notes(summary::parts_of(result).front()).items;
+  };
+  const auto on_late_ranks = ::testing::HasSubstr("wait for the last one to arrive");
+  EXPECT_THAT(lines_on("nccl"), ::testing::Contains(on_late_ranks));
+  EXPECT_THAT(lines_on("gloo"), ::testing::Not(::testing::Contains(on_late_ranks)));
+}
+
 TEST(Notes, SayWhatMicroBatchesWeigh) {
   const auto trial = [](const char* strategy, const char* kind, double most) {
     TrialRecord record = test::sample_trial("", test::sample_cell("2x1_1gbit", strategy), 0, {1.0});

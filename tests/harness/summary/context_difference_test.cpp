@@ -106,6 +106,18 @@ TEST(ContextDifference, TopologiesOfOneNameMustBeTheSame) {
   EXPECT_EQ(effect_between(context(1e9, ""), {{"topologies", json::object()}}), "");
 }
 
+TEST(ContextDifference, AVariableThatOneRunHadForbidsTimes) {
+  const json blocking = {{"variables", {{"CUDA_LAUNCH_BLOCKING", "1"}}}};
+  const json none = {{"variables", json::object()}};
+  EXPECT_EQ(effect_between(blocking, none), "forbids_times");
+  EXPECT_EQ(effect_between(none, blocking), "forbids_times");
+  EXPECT_EQ(effect_between(blocking, {{"variables", {{"CUDA_LAUNCH_BLOCKING", "0"}}}}),
+            "forbids_times");
+  EXPECT_EQ(context_differences(blocking, none).at(0).field, "variables.CUDA_LAUNCH_BLOCKING");
+  EXPECT_EQ(effect_between(blocking, json::object()), "warns");
+  EXPECT_EQ(effect_between(none, json::object()), "");
+}
+
 TEST(ContextDifference, WhatForbidsComesFirst) {
   const auto differences = context_differences({{"commit", "x"}, {"cpus", 2}, {"end_time", 1}},
                                                {{"commit", "y"}, {"cpus", 4}, {"end_time", 2}});

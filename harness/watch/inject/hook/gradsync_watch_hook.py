@@ -160,7 +160,44 @@ def watch_collectives(module):
 
 
 def watch_gpu(module):
+    if getattr(sys.modules.get("torch.version"), "hip", None):
+        recording.writer.fault(
+            "this torch is built for ROCm, on which gradsync watch was not tried: collectives that "
+            "a HIP graph replays (libamdhip64.so) are not seen"
+        )
     calls.watch_gpu(module, standing_for)
+
+
+def say_not_seen(library):
+    recording.writer.fault(
+        f"the job uses {library}: what its kernels exchange between GPUs is not seen"
+    )
+
+
+def watch_symmetric_memory(module):
+    """Torch imports it by itself: only a job that asks for such memory uses it."""
+    say_once = functools.cache(
+        guarded(lambda: say_not_seen("symmetric memory (torch.distributed._symmetric_memory)"))
+    )
+
+    def watch(name):
+        original = getattr(module, name)
+
+        @standing_for(original)
+        def watched(*args, **kwargs):
+            say_once()
+            return original(*args, **kwargs)
+
+        setattr(module, name, watched)
+
+    # Those that this torch has.
+    for name in ("empty", "enable_symm_mem_for_group", "get_symm_mem_workspace", "rendezvous"):
+        if hasattr(module, name):
+            watch(name)
+
+
+def watch_nvshmem(_module):
+    say_not_seen("NVSHMEM (nvshmem.core)")
 
 
 def flush_at_end_of_workers(module):
@@ -178,6 +215,7 @@ WATCHED = {
     if wrapper.is_unsynced
 } | {
     "multiprocessing.util": flush_at_end_of_workers,
+    "nvshmem.core": watch_nvshmem,
     "torch._dynamo.eval_frame": watch_compiled,
     "torch.amp.grad_scaler": watch_grad_scaler,
     "torch.autograd": watch_autograd,
@@ -185,6 +223,7 @@ WATCHED = {
     "torch.cuda.memory": watch_gpu_memory,
     "torch.distributed._composable.replicate": watch_replicate_over_ddp,
     "torch.distributed._composable.replicate_with_fsdp": watch_replicate,
+    "torch.distributed._symmetric_memory": watch_symmetric_memory,
     "torch.distributed.distributed_c10d": watch_collectives,
     "torch.distributed.fsdp._fully_shard._fsdp_state": watch_fsdp_state,
     "torch.distributed.fsdp._fully_shard._fully_shard": watch_fully_shard,

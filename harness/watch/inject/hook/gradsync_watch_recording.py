@@ -153,12 +153,14 @@ def local(tensor):
 
 
 class GpuPeak:
-    """The most that this process's tensors held on its GPU, by torch's own statistics: asked where
-    an optimizer steps, before the job resets them, and at the end.
+    """The most that this process's tensors held on its GPU, and that torch reserved for them, by
+    torch's own statistics: asked where an optimizer steps, before the job resets them, and at the
+    end.
     """
 
     def __init__(self):
         self.bytes = 0
+        self.reserved_bytes = 0
         self.unknown = None
 
     def look(self):
@@ -168,6 +170,7 @@ class GpuPeak:
             return {}
         try:
             self.bytes = max(self.bytes, cuda.max_memory_allocated())
+            self.reserved_bytes = max(self.reserved_bytes, cuda.max_memory_reserved())
         except Exception as error:  # an allocator of the job's own has no statistics
             self.unknown = f"torch has no statistics of its GPU: {type(error).__name__}: {error}"
             return {}
@@ -184,6 +187,8 @@ class GpuPeak:
             used = [i for i in range(cuda.device_count()) if cuda.max_memory_allocated(i)]
             if len(used) > 1:
                 self.unknown = f"its tensors are on {len(used)} GPUs"
+        if fields:
+            fields["reserved_bytes"] = self.reserved_bytes
         if self.unknown:
             fields = {"bytes": -1, "sentence": self.unknown}
         if fields:

@@ -21,7 +21,8 @@
 namespace gradsync::watch {
 namespace {
 
-constexpr const char* kLibraries[] = {"libnccl.so.2", nullptr};
+// ROCm's has the same functions.
+constexpr const char* kLibraries[] = {"libnccl.so.2", "librccl.so.1", nullptr};
 
 thread_local int depth = 0;  // of calls under way on this thread
 

@@ -101,6 +101,7 @@ std::vector<RankEvents> first_steps(std::vector<RankEvents> processes, std::size
     if (all.steps.size() <= steps) continue;
     const std::int64_t end_ns = all.steps[steps - 1].end_ns;
     if (process.peak.bytes) process.peak.bytes = peak_until(all.steps[steps - 1]);
+    process.peak.reserved_bytes.reset();  // it is of all steps
     std::erase_if(process.events, [&](const Event& event) { return event.start_ns > end_ns; });
   }
   return processes;

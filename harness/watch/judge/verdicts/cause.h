@@ -82,6 +82,7 @@ enum class Cause {
   GroupsNotTold,
   OrderNotTold,
   TimesNotTold,
+  CudaGraphsNotTold,
   HookNotTold,
   OneModelNotTold,
   OneModelOfStepsNotTold,

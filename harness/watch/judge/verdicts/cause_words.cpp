@@ -194,6 +194,9 @@ constexpr auto kCauses = std::to_array<CauseWords>({
     {Cause::OrderNotTold, "order_not_told",
      "which forward a backward answers, of those that ran ahead of it"},
     {Cause::TimesNotTold, "times_not_told", "when, or on which thread, some of its ranges ran"},
+    {Cause::CudaGraphsNotTold, "cuda_graphs_not_told",
+     "what its CUDA graphs communicate: trace a run without graphs, or run the job under gradsync "
+     "watch, which counts the collectives that they replay"},
     {Cause::HookNotTold, "hook_not_told",
      "whether the model's communication hook reduces over all ranks, which exchange data outside "
      "of backward, too"},

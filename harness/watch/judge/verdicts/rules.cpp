@@ -93,6 +93,12 @@ Found one_process(const Seen& seen) {
   return seen.rank.world_size > 1 ? Found() : told(VerdictKind::OneProcess);
 }
 
+// Before the rule on steps: a graph may have the whole step.
+Found in_graphs(const Seen& seen) {
+  return seen.rank.graphs_may_communicate ? Found(not_in_file(Cause::CudaGraphsNotTold))
+                                          : std::nullopt;
+}
+
 Found no_steps(const Seen& seen) {
   if (!seen.judged.empty()) return std::nullopt;
   if (const OpSums calls = calls_of_nccl(seen.rank); !calls.empty()) {
@@ -198,6 +204,7 @@ Found once_per_step(const Seen& seen) {
 
 constexpr std::array kRules{one_of_several_processes,
                             one_process,
+                            in_graphs,
                             no_steps,
                             closures,
                             not_in_the_file,

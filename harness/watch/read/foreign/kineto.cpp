@@ -45,6 +45,7 @@ class Reader {
     rank_.groups = trace_.groups;
     rank_.is_traced = true;
     rank_.lacks_ranges = trace_.has_unknown_ranges;
+    rank_.graphs_may_communicate = trace_.graphs_may_communicate;
     for (const TracedRange& range : trace_.ranges) see(range);
     rank_.world_size = std::max(rank_.world_size, collectives_.largest_group());
     add_backwards(trace_, rank_);

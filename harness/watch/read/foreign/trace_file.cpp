@@ -16,6 +16,7 @@
 #include "harness/base/json_fields.h"
 #include "harness/text/text_width.h"
 #include "harness/watch/inject/preload/fnv_1a.h"
+#include "harness/watch/read/foreign/graph_launches.h"
 #include "harness/watch/read/group_roles.h"
 
 namespace gradsync::watch {
@@ -53,6 +54,7 @@ class TraceReader {
       throw ConfigError(name_, kEvents, top.is_object() ? "nothing" : "no object", "a list");
     }
     if (top.contains(kDistributed)) read_distributed(top.at(kDistributed));
+    file_.graphs_may_communicate = graphs_.may_communicate();
     std::ranges::stable_sort(file_.ranges, {}, [](const TracedRange& range) {
       return std::tuple(range.start_ns, -range.end_ns);
     });
@@ -129,7 +131,7 @@ class TraceReader {
     const auto* const known = std::ranges::find_if(kCategories, [&](const auto& entry) {
       return category.get_ref<const std::string&>() == entry.first;
     });
-    if (known == kCategories.end()) return;
+    if (known == kCategories.end()) return see_device(event);
     if (!at(event, "name").is_string()) fail("name", at(event, "name"), "a string");
     const auto& name = at(event, "name").get_ref<const std::string&>();
     file_.has_python |= known->second == TracedKind::PythonFunction;
@@ -152,6 +154,17 @@ class TraceReader {
       read_details(details, range);
     }
     file_.ranges.push_back(range);
+  }
+
+  // Where a field that only these have is of another type, it is not known.
+  void see_device(const json& event) {
+    const json& name = at(event, "name");
+    const json& details = at(event, "args");
+    if (!name.is_string()) return;
+    const json& correlation = details.is_object() ? at(details, "correlation") : json();
+    graphs_.see(at(event, "cat").get_ref<const std::string&>(), name.get_ref<const std::string&>(),
+                correlation.is_number_integer() ? std::optional(correlation.get<std::int64_t>())
+                                                : std::nullopt);
   }
 
   void read_details(const json& details, TracedRange& range) {
@@ -296,6 +309,7 @@ class TraceReader {
 
   const std::string& name_;
   TraceFile file_;
+  GraphLaunches graphs_;
   std::unordered_map<std::string, std::string_view> names_;
   std::unordered_map<std::string, const TracedInputs*> inputs_;
   bool is_in_events_ = false;

@@ -3,7 +3,7 @@
 //
 // Kept are ranges of the host's threads: operators, ranges that are named (user annotations), and
 // of Python's functions those of models and of backward. Kernels of a GPU are not: when they ran
-// says nothing about what the host waited for.
+// says nothing about what the host waited for. Only whether a CUDA graph may have run NCCL's is.
 #pragma once
 
 #include <cstdint>
@@ -60,7 +60,8 @@ struct TraceFile {
   bool has_shapes = false;          // record_shapes=True
   bool has_python = false;          // with_stack=True
   bool has_unknown_ranges = false;  // left out: it is not told when, or on which thread, they ran
-  std::vector<TracedRange> ranges;  // by start; of those that begin together the longest first
+  bool graphs_may_communicate = false;  // CUDA graphs: their collectives are no ranges
+  std::vector<TracedRange> ranges;      // by start; of those that begin together the longest first
 
   // What ranges point to.
   std::deque<std::string> names;

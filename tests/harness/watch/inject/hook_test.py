@@ -102,6 +102,7 @@ import contextlib, sys, torch
 torch.cuda.is_initialized = lambda: True
 torch.cuda.device_count = lambda: int(sys.argv[1])
 torch.cuda.max_memory_allocated = lambda device=None: held
+torch.cuda.max_memory_reserved = lambda device=None: 2 * held
 weight = torch.zeros(4, requires_grad=True)
 optimizer = torch.optim.SGD([weight], lr=0.1)
 for held in (4096, 8192, 1024):
@@ -127,11 +128,60 @@ class GpuPeakTest(unittest.TestCase):
         lines = self.lines_of(1)
         steps = [line["bytes"] for line in of_kind(lines, "optimizer_step")]
         self.assertEqual(steps, [4096, 8192, 9000])
-        self.assertEqual(of_kind(lines, "gpu_peak"), [{"kind": "gpu_peak", "bytes": 9000}])
+        [line] = of_kind(lines, "gpu_peak")
+        self.assertEqual((line["bytes"], line["reserved_bytes"]), (9000, 18000))
 
     def test_of_two_gpus_it_is_not_known(self):
         [line] = of_kind(self.lines_of(2), "gpu_peak")
         self.assertEqual((line["bytes"], line["sentence"]), (-1, "its tensors are on 2 GPUs"))
+
+
+SYMMETRIC = """
+import torch.distributed._symmetric_memory as symmetric
+for _ in range(2):
+    try:
+        symmetric.rendezvous(None, "no such group")
+    except Exception:
+        pass
+"""
+
+# Of a torch for AMD's GPUs only its version's word is stood in for.
+ROCM = """
+import importlib, sys, torch
+torch.version.hip = "6.4"
+del sys.modules["torch.cuda"]
+importlib.import_module("torch.cuda")
+"""
+
+
+class NotSeenTest(unittest.TestCase):
+    def faults_of(self, script, modules=None):
+        with tempfile.TemporaryDirectory(prefix="gradsync_test_") as folder:
+            path = Path(folder) / "script.py"
+            path.write_text(script)
+            more = {"PYTHONPATH": f"{HOOK}:{folder}"}
+            for name, text in (modules or {}).items():
+                (Path(folder) / name).parent.mkdir(exist_ok=True)
+                (Path(folder) / name).write_text(text)
+            done = run_python(path, env=environment(folder, **more))
+            self.assertEqual(done.returncode, 0, done.stderr)
+            files = events_of(folder)
+        return [line["sentence"] for lines in files.values() for line in of_kind(lines, "fault")]
+
+    def test_symmetric_memory_is_named_once_and_only_where_it_is_used(self):
+        [fault] = self.faults_of(SYMMETRIC)
+        self.assertIn("symmetric memory (torch.distributed._symmetric_memory)", fault)
+        self.assertIn("is not seen", fault)
+        self.assertEqual(self.faults_of("import torch.distributed._symmetric_memory"), [])
+
+    def test_nvshmem_is_named(self):
+        package = {"nvshmem/__init__.py": "", "nvshmem/core.py": ""}
+        [fault] = self.faults_of("import nvshmem.core", package)
+        self.assertIn("NVSHMEM (nvshmem.core)", fault)
+
+    def test_a_torch_for_rocm_is_named(self):
+        [fault] = self.faults_of(ROCM)
+        self.assertIn("built for ROCm", fault)
 
 
 # Each line that is to be told says so. The tensor has its data on the CPU and says otherwise: on a

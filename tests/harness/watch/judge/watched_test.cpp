@@ -230,6 +230,19 @@ TEST(WatchPage, SaysWhatTensorsHeldAtMost) {
                 "on\nrank 1\n"));
 }
 
+TEST(WatchPage, SaysWhatTorchReservedOnAGpu) {
+  Watched watched = holding(2048, 2048);
+  EXPECT_FALSE(watch_json(watched)["ranks"][0].contains("peak_reserved_bytes"));
+  for (WatchedRank& rank : watched.ranks) rank.peak.is_on_gpu = true;
+  watched.ranks[0].peak.reserved_bytes = 3072;
+  watched.ranks[1].peak.reserved_bytes = 4096;
+  EXPECT_THAT(watch_page(watched),
+              HasSubstr("of its GPU on every rank; torch\nreserved at most 4.0 KiB (4096 "
+                        "bytes) there, on rank 1\n"));
+  const Watched read = watched_from_json(watch_json(watched), "watch.json");
+  EXPECT_EQ(read.ranks[1].peak.reserved_bytes, 4096);
+}
+
 TEST(WatchPage, SaysWhyWhatTensorsHeldIsNotKnown) {
   Watched watched = holding(2048, 2048);
   watched.ranks[1].peak.bytes = Unknown{"the reason given"};

@@ -308,7 +308,7 @@ const std::string kGpuStep =
     "\n";
 
 TEST(HookEvents, WhatAGpuHeldGoesBeforeTheTensorsOfTheCpu) {
-  const std::string end = R"({"kind":"gpu_peak","bytes":96})"
+  const std::string end = R"({"kind":"gpu_peak","bytes":96,"reserved_bytes":128})"
                           "\n";
   RankEvents native;
   native.peak.bytes = 7;
@@ -317,6 +317,7 @@ TEST(HookEvents, WhatAGpuHeldGoesBeforeTheTensorsOfTheCpu) {
   merge(native, parse_hook_events(kStart + kGpuStep + end, "hook-42.jsonl"));
   EXPECT_TRUE(native.peak.is_on_gpu);
   EXPECT_EQ(native.peak.bytes, Known<std::int64_t>(96));
+  EXPECT_EQ(native.peak.reserved_bytes, 128);
   EXPECT_EQ(native.events[0].bytes, 64);
 }
 

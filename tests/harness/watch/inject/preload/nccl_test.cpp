@@ -31,6 +31,7 @@ using Words = std::vector<std::string>;
 constexpr double kEndS = 120;
 const std::string kHost = test::path_of("nccl_host");
 const std::string kStub = test::path_of("nccl_stub");
+const std::string kStubOfRocm = test::path_of("rccl_stub");
 const std::string kJob = test::path_of("nccl_job");
 const std::string kJobOther = test::path_of("nccl_job_other");
 const std::string kJobAlone = test::path_of("nccl_job_alone");
@@ -145,6 +146,13 @@ TEST_F(NcclTest, ACallerThatDoesNotNameItsNcclGetsTheOneThatIsLoaded) {
       run({preload(), watch_dir()}, "local", "child", {kStub, kJobAlone});
   EXPECT_EQ(watched.status, 0);
   EXPECT_THAT(watched.text, HasSubstr("nccl ncclAllReduce"));
+}
+
+TEST_F(NcclTest, RocmsLibraryIsOneToo) {
+  const launch::ProgramOutput watched =
+      run({preload(), watch_dir()}, "local", "child", {kStubOfRocm, kJobAlone});
+  EXPECT_EQ(watched.status, 0);
+  EXPECT_THAT(watched.text, HasSubstr("rccl ncclAllReduce"));
 }
 
 TEST_F(NcclTest, WithoutNcclTheCallFailsAndIsTold) {

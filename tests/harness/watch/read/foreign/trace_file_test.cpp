@@ -1,4 +1,6 @@
-// Numbers that a trace does not tell.
+// Numbers that a trace does not tell, and collectives that it cannot.
+//
+// Covers: graph_launches.cpp.
 #include "harness/watch/read/foreign/trace_file.h"
 
 #include <gmock/gmock.h>
@@ -61,6 +63,43 @@ TEST(TraceFile, WhereItIsNotKnownWhenARangeRanNothingIsJudged) {
     EXPECT_TRUE(events_of(trace).lacks_ranges) << field;
   }
   EXPECT_FALSE(events_of(parse_trace(made_trace().dump(), "trace.json")).lacks_ranges);
+}
+
+json on_gpu(const char* category, const char* name, const json& correlation) {
+  return {{"ph", "X"}, {"cat", category}, {"name", name}, {"args", {{"correlation", correlation}}}};
+}
+
+// As made_trace() with these behind what the host ran.
+RankEvents traced_with(const std::vector<json>& more) {
+  json trace = made_trace();
+  for (const json& event : more) trace.at("traceEvents").push_back(event);
+  return events_of(parse_trace(trace.dump(), "trace.json"));
+}
+
+const json kGraph = on_gpu("cuda_runtime", "cudaGraphLaunch", 9);
+const json kNccl =
+    on_gpu("kernel", "ncclDevKernel_AllReduce_Sum_f32_RING_LL(ncclDevKernelArgs)", 9);
+const json kGemm = on_gpu("kernel", "sm90_xmma_gemm_f32f32", 9);
+
+TEST(TraceFile, AGraphThatRunsNcclOrOfWhichNothingIsToldIsNotJudged) {
+  for (const auto& events :
+       std::vector<std::vector<json>>{{kGraph, kNccl, kGemm},
+                                      {kNccl, kGemm, kGraph},
+                                      {kGraph},
+                                      {on_gpu("cuda_driver", "cuGraphLaunch", nullptr), kGemm}}) {
+    const RankEvents rank = traced_with(events);
+    EXPECT_TRUE(rank.graphs_may_communicate) << json(events);
+    const Watched watched = summarize({rank});
+    EXPECT_EQ(watched.verdicts.front().kind, VerdictKind::NotInFile);
+    EXPECT_EQ(watched.verdicts.front().cause, Cause::CudaGraphsNotTold);
+  }
+}
+
+TEST(TraceFile, AGraphThatOnlyComputesBesideCollectivesIsNoObstacle) {
+  json of_c10d = kNccl;
+  of_c10d["args"]["correlation"] = 10;
+  EXPECT_FALSE(traced_with({kGraph, kGemm, of_c10d}).graphs_may_communicate);
+  EXPECT_FALSE(traced_with({kNccl, kGemm}).graphs_may_communicate);
 }
 
 TEST(TraceFile, ANumberThatIsAbsentOrNoneIsAnError) {
