@@ -56,11 +56,12 @@ if subprocess.run([TORCH_PYTHON, "-c", FIND_TORCH], capture_output=True).returnc
 
 
 @functools.cache
-def watched_server():
-    """The server of jobs that are watched: it was started as gradsync watch starts a job."""
+def watched_server(*of_watch):
+    """The server of jobs that are watched: it was started as gradsync watch starts a job, with
+    these options."""
     inherited = {name: os.environ[name] for name in INHERITED if name in os.environ}
     with tempfile.TemporaryDirectory(prefix="gradsync_test_") as folder:
-        options = ("--keep", f"{folder}/events", "--python", TORCH_PYTHON)
+        options = ("--keep", f"{folder}/events", "--python", TORCH_PYTHON, *of_watch)
         said = subprocess.run(
             [PROGRAM, "watch", *options, "--", "env", "-0"],
             env=inherited | {"XDG_CACHE_HOME": str(CACHE)},

@@ -5,7 +5,7 @@ from contextlib import nullcontext
 import torch
 from torch.nn.functional import mse_loss
 from torch.nn.parallel import DistributedDataParallel
-from training import batches, finish, make_model, run, sgd, windows
+from training import DEVICE, batches, finish, make_model, run, sgd, windows
 from truths import Truth, drifts_at_times, job, never, once, too_early, too_often
 
 
@@ -218,7 +218,7 @@ def scaler():
     """A gradient scaler leaves out every other step."""
     model = DistributedDataParallel(make_model())
     optimizer = sgd(model)
-    scaler = torch.amp.GradScaler("cpu")
+    scaler = torch.amp.GradScaler(DEVICE)
     for i, (inputs, targets) in enumerate(batches(12)):
         factor = float("inf") if i % 2 == 0 else 1.0
         scaler.scale(factor * mse_loss(model(inputs), targets)).backward()

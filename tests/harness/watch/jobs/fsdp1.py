@@ -6,12 +6,12 @@ import torch
 from torch.distributed.device_mesh import init_device_mesh
 from torch.distributed.fsdp import FullyShardedDataParallel, ShardingStrategy
 from torch.nn.functional import mse_loss
-from training import finish, make_model, run, sgd, windows
+from training import DEVICE, finish, make_model, run, sgd, windows
 from truths import axis, job, once, replicas_too_often, sharded_each
 
 
 def train(is_fixed, **options):
-    model = FullyShardedDataParallel(make_model(), device_id=torch.device("cpu"), **options)
+    model = FullyShardedDataParallel(make_model(), device_id=torch.device(DEVICE), **options)
     optimizer = sgd(model)
     for window in windows():
         for is_last, inputs, targets in window:
@@ -33,7 +33,7 @@ def fsdp1(is_fixed):
 )
 def fsdp1_hybrid(is_fixed):
     """Its hybrid sharding; fixed, that which keeps parameters between forward and backward."""
-    mesh = init_device_mesh("cpu", (2, 2), mesh_dim_names=("dp_replicate", "dp_shard"))
+    mesh = init_device_mesh(DEVICE, (2, 2), mesh_dim_names=("dp_replicate", "dp_shard"))
     strategy = "_HYBRID_SHARD_ZERO2" if is_fixed else "HYBRID_SHARD"
     train(is_fixed, device_mesh=mesh, sharding_strategy=ShardingStrategy[strategy])
 

@@ -19,6 +19,7 @@ from torch.nn.parallel import DistributedDataParallel
 from torch.nn.utils import parameters_to_vector, vector_to_parameters
 from training import (
     ACCUMULATION_STEPS,
+    DEVICE,
     average,
     batches,
     finish,
@@ -92,7 +93,7 @@ def perturbed():
     model = DistributedDataParallel(make_model())
     optimizer = sgd(model)
     weight = model.module[0].weight
-    generator = torch.Generator().manual_seed(7)
+    generator = torch.Generator(DEVICE).manual_seed(7)
     for inputs, targets in batches(12):
         mse_loss(model(inputs), targets).backward()
         noise = 0.05 * torch.randn(weight.shape, generator=generator)

@@ -12,6 +12,7 @@ from torch.nn.functional import mse_loss
 from torch.nn.parallel import DistributedDataParallel
 from training import (
     ACCUMULATION_STEPS,
+    DEVICE,
     FEATURES,
     STEPS,
     batches,
@@ -101,13 +102,13 @@ def make_stage(number, stages, mesh, wrap):
     torch.manual_seed(number)
     model = torch.nn.Linear(FEATURES, FEATURES if number < stages - 1 else 1)
     model = wrap(model, mesh["dp"])
-    device = torch.device("cpu")
+    device = torch.device(DEVICE)
     return PipelineStage(model, number, stages, device, group=mesh["pp"].get_group())
 
 
 def train_stages(stages_of_each, schedule, wrap=under_ddp):
     """`stages_of_each` rank; `schedule` is made of them, `wrap` a model over a mesh."""
-    mesh = init_device_mesh("cpu", (2, STAGES), mesh_dim_names=("dp", "pp"))
+    mesh = init_device_mesh(DEVICE, (2, STAGES), mesh_dim_names=("dp", "pp"))
     place, count = mesh["pp"].get_local_rank(), STAGES * stages_of_each
     stages = [make_stage(place + STAGES * i, count, mesh, wrap) for i in range(stages_of_each)]
     pipeline = schedule(stages, ACCUMULATION_STEPS, mse_loss)

@@ -31,6 +31,8 @@ STEPS = 6
 ACCUMULATION_STEPS = 4
 FEATURES = 12
 FORKED = "--forked"
+# Where jobs compute, those of by_mpi.py apart: "cpu" over gloo, or "cuda" over NCCL.
+DEVICE = os.environ.get("GRADSYNC_JOB_DEVICE", "cpu")
 
 # c10d's operation -> its name in a sync ledger, and the argument that has its size.
 OPERATIONS = {
@@ -97,7 +99,10 @@ def counted(main):
     def run():
         torch.set_num_threads(1)
         torch.manual_seed(0)
-        dist.init_process_group("gloo")
+        if DEVICE == "cuda":
+            torch.cuda.set_device(int(os.environ["LOCAL_RANK"]))
+            torch.set_default_device(DEVICE)
+        dist.init_process_group("gloo" if DEVICE == "cpu" else "nccl")
         own_count = OwnCount()
         with own_count:
             main()
@@ -193,7 +198,7 @@ def make_hybrid(**options):
     from torch.distributed.fsdp import fully_shard
 
     model = make_model()
-    mesh = init_device_mesh("cpu", (2, 2), mesh_dim_names=("dp_replicate", "dp_shard"))
+    mesh = init_device_mesh(DEVICE, (2, 2), mesh_dim_names=("dp_replicate", "dp_shard"))
     fully_shard(model[0], mesh=mesh, **options)
     return fully_shard(model, mesh=mesh, **options)
 
@@ -203,7 +208,7 @@ def make_tensor_parallel():
     from torch.distributed.fsdp import fully_shard
     from torch.distributed.tensor import parallel
 
-    mesh = init_device_mesh("cpu", (2, 2), mesh_dim_names=("dp", "tp"))
+    mesh = init_device_mesh(DEVICE, (2, 2), mesh_dim_names=("dp", "tp"))
     layers = {"0": parallel.ColwiseParallel(), "2": parallel.RowwiseParallel()}
     model = parallel.parallelize_module(make_model(), mesh["tp"], layers)
     return fully_shard(model, mesh=mesh["dp"])
@@ -211,7 +216,7 @@ def make_tensor_parallel():
 
 def batches(count):
     """Yields inputs and targets, other ones on each rank."""
-    generator = torch.Generator().manual_seed(1 + dist.get_rank())
+    generator = torch.Generator(DEVICE).manual_seed(1 + dist.get_rank())
     for _ in range(count):
         yield torch.randn(8, FEATURES, generator=generator), torch.randn(8, 1, generator=generator)
 

@@ -2,14 +2,14 @@
 
 from accelerate import Accelerator
 from torch.nn.functional import mse_loss
-from training import batches, finish, make_model, run, sgd, windows
+from training import DEVICE, batches, finish, make_model, run, sgd, windows
 from truths import job, once, too_often
 
 
 @job(too_often(), fixed=once())
 def accelerate(is_fixed):
     """The user counts, and nobody thought of no_sync; fixed, `accumulate` counts."""
-    accelerator = Accelerator(cpu=True, gradient_accumulation_steps=4)
+    accelerator = Accelerator(cpu=DEVICE == "cpu", gradient_accumulation_steps=4)
     model = make_model()
     model, optimizer = accelerator.prepare(model, sgd(model))
     if is_fixed:
@@ -29,7 +29,7 @@ def accelerate(is_fixed):
 @job(once(micro_batches=2))
 def told_to():
     """Both forwards of a step run under no_sync; Accelerate has the last backward synchronize."""
-    accelerator = Accelerator(cpu=True)
+    accelerator = Accelerator(cpu=DEVICE == "cpu")
     model = accelerator.prepare(make_model())
     optimizer = accelerator.prepare(sgd(model))
     for window in windows(accumulation_steps=2):
