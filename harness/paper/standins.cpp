@@ -33,17 +33,21 @@ void build(const Words& command) {
   launch::compile(command, kPurpose, "report the version of torch and of its CUDA");
 }
 
-// Returns the folder with that header, of the packages beside torch or of an installed toolkit.
-std::string include_folder(const std::string& torch, const std::string& header) {
+// Returns the folder with that header, of the packages beside torch or of an installed toolkit; "":
+// there is none.
+std::string find_include_folder(const std::string& torch, const std::string& header) {
   std::error_code error;
   for (const auto& package : fs::directory_iterator(torch + "/../nvidia", error)) {
     const fs::path folder = package.path() / "include";
     if (fs::exists(folder / header)) return fs::canonical(folder);
   }
-  if (const std::string installed = "/usr/local/cuda/include";
-      fs::exists(installed + "/" + header)) {
-    return installed;
-  }
+  const std::string installed = "/usr/local/cuda/include";
+  return fs::exists(installed + "/" + header) ? installed : "";
+}
+
+std::string include_folder(const std::string& torch, const std::string& header) {
+  const std::string found = find_include_folder(torch, header);
+  if (!found.empty()) return found;
   throw EnvironmentError(
       fmt::format("{} is not beside the torch in {}, nor in /usr/local/cuda/include", header,
                   torch),
@@ -164,7 +168,7 @@ void Workshop::make_all() const {
   build(last);
 }
 
-// All that decides what is built, but for torch's libraries, whose identity stands for them.
+// Returns all that decides what is built; a library of torch by its path, size and time.
 std::string made_of(const std::string& torch, const std::string& source_dir,
                     const std::string& compiler) {
   Words sources{kRefuse, kGpuModels};
@@ -188,6 +192,10 @@ std::string build_standins(const std::string& torch, const std::string& source_d
     for (const char* header : {"cuda_runtime_api.h", "nccl.h"}) {
       workshop.include.insert(workshop.include.end(), {"-isystem", include_folder(torch, header)});
     }
+    // Where it is: the version that torch asks for.
+    if (const std::string cudnn = find_include_folder(torch, "cudnn_version.h"); !cudnn.empty()) {
+      workshop.include.insert(workshop.include.end(), {"-isystem", cudnn});
+    }
     build.make(
         [&](const std::string& folder) {
           workshop.folder = folder;
@@ -205,7 +213,9 @@ std::vector<std::pair<std::string, std::string>> environment_of(const std::strin
   return {{"GRADSYNC_PAPER", gpus},
           {"LD_PRELOAD", library + others},
           // cuDNN of paper has the older of its two interfaces, which torch still knows.
-          {"TORCH_CUDNN_V8_API_DISABLED", "1"}};
+          {"TORCH_CUDNN_V8_API_DISABLED", "1"},
+          // Triton asks the system where the driver is.
+          {"TRITON_LIBCUDA_PATH", fs::path(library).parent_path()}};
 }
 
 }  // namespace gradsync::paper

@@ -6,6 +6,15 @@
 #include <cstddef>
 #include <cstring>
 
+// torch refuses one that is older than what it was compiled with, whose header lies beside it.
+#if __has_include(<cudnn_version.h>)
+#include <cudnn_version.h>
+#else
+#define CUDNN_MAJOR 9
+#define CUDNN_MINOR 19
+#define CUDNN_PATCHLEVEL 0
+#endif
+
 namespace {
 
 constexpr std::size_t kDescriptorBytes = 64;
@@ -41,8 +50,15 @@ int choose(int* count, Performance* results) {
 
 extern "C" {
 
+// Older than the first whose attention torch prefers on some GPUs: here it has none, and torch
+// takes its own flash attention.
 std::size_t cudnnGetVersion() {
   return 91002;
+}
+int cudnnGetProperty(int which, int* value) {
+  constexpr int kVersion[] = {CUDNN_MAJOR, CUDNN_MINOR, CUDNN_PATCHLEVEL};
+  *value = kVersion[which];
+  return 0;
 }
 std::size_t cudnnGetCudartVersion() {
   return 13000;

@@ -31,6 +31,12 @@ void* driver_entry(const char* name) {
 
 extern "C" {
 
+// Tables of functions for NVIDIA's own tools, by numbers that are not public: there are none.
+CUresult cuGetExportTable(const void** table, const CUuuid*) {
+  *table = nullptr;
+  return CUDA_ERROR_NOT_FOUND;
+}
+
 CUresult cuGetProcAddress(const char* symbol, void** function, int, cuuint64_t,
                           CUdriverProcAddressQueryResult* status) {
   *function = gradsync::paper::driver_entry(symbol);

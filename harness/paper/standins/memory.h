@@ -30,7 +30,7 @@ bool unregister_host(void* start);
 PointerFacts facts_of(const void* address);
 
 // Virtual memory: addresses first, then memory of a device mapped there. What is mapped where makes
-// no difference to a memory that nobody computes in; only what the handles hold counts.
+// no difference, since no kernel runs; only what the handles hold counts.
 void* reserve_addresses(std::size_t bytes);
 void free_addresses(void* start);
 // Returns a handle, or 0 where the device has not that much left.

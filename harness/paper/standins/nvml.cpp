@@ -1,5 +1,5 @@
-// NVML of paper: which GPUs there are, and how full. Functions that it does not have are not found
-// by whoever looks for them (dlsym), as with an older driver.
+// NVML of paper: which GPUs there are, and how full. A caller that looks for a function which
+// it does not have (dlsym) finds none, as with an older driver.
 #include <cuda.h>
 
 #include <cstdint>

@@ -13,7 +13,7 @@
 
 namespace gradsync::paper {
 
-// What a graph does at each launch, in the order in which it was captured.
+// The work of each launch, in the order in which it was captured.
 struct Graph {
   std::vector<std::function<void()>> work;
 };

@@ -222,6 +222,7 @@ Watched summarize(const std::vector<RankEvents>& processes) {
 void take_away_times(Watched& watched, const std::string& because) {
   watched.faults.push_back(because);
   watched.series = unknown_series(because);
+  for (Waste& waste : watched.wastes) waste.saved_s = Unknown{because};
   if (!watched.typical) return;
   TypicalStep& typical = *watched.typical;
   typical.step_s.reset();

@@ -1,4 +1,8 @@
 // Tests of NCCL of paper where all ranks exist and nothing goes wrong.
+//
+// Covers: nccl/collectives.cpp, nccl/communicator.cpp, nccl/communicators.cpp, nccl/groups.cpp,
+// nccl/log.cpp, nccl/meeting.cpp, nccl/open.cpp, nccl/operations.cpp, nccl/reduce.cpp,
+// nccl/settings.cpp.
 #include <cuda_bf16.h>
 #include <cuda_fp16.h>
 #include <cuda_fp8.h>

@@ -77,7 +77,7 @@ TEST(ParsePlan, UnknownFieldNamesThoseThereAre) {
   EXPECT_EQ(
       complaint_about("step", 3),
       "p.json: field 'step': got an unknown field, expected one of about, backend, cells, "
-      "device, distance_steps, every_micro_batch, fold_from_bytes, gloo_loop, launches, name, "
+      "device, distance_steps, every_micro_batch, fold_from_bytes, gloo_loop, launches, name, on, "
       "parts, rounds, schema, seed, steps, threads_per_rank, timed, "
       "timeout_s, total_steps, warmup_steps, window_rule");
   json parts = sample_plan_in_parts();

@@ -1,4 +1,8 @@
 // The driver and the runtime of paper, called as torch calls them.
+//
+// Covers: address_space.cpp, attributes.cpp, cuda_device.cpp, cuda_memory.cpp, cuda_modules.cpp,
+// cudart_device.cpp, cudart_memory.cpp, cudart_streams.cpp, driver_entry.cpp, machine.cpp,
+// standins/memory.cpp, pools.cpp, stream_state.cpp.
 #include <cuda.h>
 #include <cuda_runtime_api.h>
 #include <gtest/gtest.h>

@@ -1,5 +1,7 @@
 // Building the preloaded libraries where something is wrong; benchmarks/watch_test.py builds them
 // against a real torch.
+//
+// Covers: compile_on_use.cpp.
 #include "harness/watch/inject/preload_library.h"
 
 #include <gmock/gmock.h>

@@ -1,0 +1,146 @@
+"""Training scripts in Python on GPUs of paper: what torch says and does there, and what watch says
+of them.
+
+Covers: cublas.cpp, cublaslt.cpp, cudart_registration.cpp, cudnn.cpp, cufft.cpp, nvml.cpp,
+python_line.cpp, refuse.cpp, unwritten.cpp, library_table.cpp, standins.cpp.
+"""
+
+import json
+import os
+import subprocess
+import sys
+import unittest
+
+from program import ProgramTest, free_port
+
+TORCH_PYTHON = os.environ.get("GRADSYNC_TEST_PYTHON", sys.executable)
+FIND_TORCH = "import importlib.util, sys; sys.exit(importlib.util.find_spec('torch') is None)"
+if subprocess.run([TORCH_PYTHON, "-c", FIND_TORCH], capture_output=True).returncode != 0:
+    print("skipped: this Python has no torch; run harness/setup --oracles")
+    sys.exit(77)
+
+START = """import json, torch
+print(json.dumps([torch.cuda.device_count(), torch.cuda.get_device_name(1)]))
+"""
+OUT_OF_MEMORY = """import torch
+held = torch.empty(60 << 30, dtype=torch.uint8, device="cuda")
+try:
+    torch.empty(30 << 30, dtype=torch.uint8, device="cuda")
+except torch.OutOfMemoryError as error:
+    print(error)
+"""
+# What ordinary layers call of each library, forward and backward.
+LAYERS = """import torch
+from torch.nn import functional as F
+x = torch.ones(2, 3, 16, 16, device="cuda", requires_grad=True)
+y = torch.nn.BatchNorm2d(4).cuda()(torch.nn.Conv2d(3, 4, 3).cuda()(x))
+torch.fft.fft(y).abs().sum().backward()
+q = torch.ones(1, 2, 8, 16, device="cuda", dtype=torch.bfloat16, requires_grad=True)
+F.scaled_dot_product_attention(q, q, q).sum().backward()
+with torch.autocast("cuda", dtype=torch.bfloat16):
+    torch.nn.Linear(16, 16).cuda()(q.detach()).sum().backward()
+print(list(x.grad.shape), torch.cuda.max_memory_allocated() > 0)
+"""
+READS = """import torch
+given = torch.tensor([3.0], device="cuda")
+print("given", given.item())
+loss = torch.nn.Linear(4, 1).cuda()(torch.ones(1, 4, device="cuda")).square().mean()
+if loss.item() > 1:  # line 5
+    print("never")
+"""
+REFUSED = """import torch
+try:
+    torch.linalg.eigh(torch.eye(3, device="cuda"))
+except RuntimeError as error:
+    print("failed")
+"""
+# Two ranks whose captured all-reduces run with each replay.
+CAPTURED = r"""import os, torch, torch.distributed as dist
+torch.cuda.set_device(int(os.environ["LOCAL_RANK"]))
+dist.init_process_group("nccl")
+sums = torch.tensor([dist.get_rank() + 1.0]).cuda()
+dist.all_reduce(sums)
+print(f"sum {sums.item()}\n", end="", flush=True)
+model = torch.nn.parallel.DistributedDataParallel(torch.nn.Linear(64, 64).cuda())
+optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+for step in range(4):
+    for micro_batch in range(2):
+        model(torch.ones(8, 64, device="cuda")).sum().backward()
+    optimizer.step()
+    optimizer.zero_grad()
+graph = torch.cuda.CUDAGraph()
+with torch.cuda.graph(graph):
+    dist.all_reduce(sums)
+for replay in range(3):
+    graph.replay()
+print(f"replayed {sums.item()}\n", end="", flush=True)
+dist.destroy_process_group()
+"""
+
+
+class PaperJobTest(ProgramTest):
+    def script(self, text):
+        file = self.place / "job.py"
+        file.write_text(text)
+        return file
+
+    def run_job(self, text, *before, options=(), on="2xa100-80"):
+        outcome = self.call(
+            *("watch", "--on", on, *options, "--python", TORCH_PYTHON, "--"),
+            *(TORCH_PYTHON, *before, self.script(text)),
+        )
+        self.assertEqual(outcome.status, 0, outcome.err)
+        return outcome
+
+    def test_the_gpus_are_those_that_were_asked_for(self):
+        outcome = self.run_job(START)
+        self.assertEqual(json.loads(outcome.out), [2, "NVIDIA A100-SXM4-80GB"])
+
+    def test_out_of_memory_is_torchs_own(self):
+        outcome = self.run_job(OUT_OF_MEMORY)
+        self.assertIn("Tried to allocate 30.00 GiB. GPU 0 has a total capacity of", outcome.out)
+        self.assertIn("79.15 GiB of which 19.15 GiB is free", outcome.out)
+
+    def test_ordinary_layers_run(self):
+        outcome = self.run_job(LAYERS)
+        self.assertIn("[2, 3, 16, 16] True", outcome.out)
+        self.assertNotIn("GPUs of paper have no", outcome.err)
+
+    def test_a_read_of_what_nobody_computed_is_told_with_its_line(self):
+        outcome = self.run_job(READS)
+        self.assertIn("given 3.0", outcome.out)
+        self.assertIn("job.py:5 reads what a GPU would have computed", outcome.err)
+        self.assertNotIn("job.py:3", outcome.err)
+
+    def test_what_is_not_stood_in_for_says_its_name(self):
+        outcome = self.run_job(REFUSED)
+        self.assertIn("failed", outcome.out)
+        self.assertRegex(outcome.err, r"GPUs of paper have no cusolver\w+: it fails")
+
+    def test_watch_judges_a_job_over_nccl(self):
+        torchrun = ("-m", "torch.distributed.run", "--nproc-per-node=2")
+        file = self.place / "seen.json"
+        outcome = self.run_job(
+            CAPTURED, *torchrun, f"--master-port={free_port()}", options=("--json", file)
+        )
+        self.assertEqual(outcome.out.count("sum 3.0"), 2)
+        self.assertEqual(outcome.out.count("replayed 24.0"), 2)
+        seen = json.loads(file.read_text())
+        self.assertEqual(seen["world_size"], 2)
+        self.assertEqual(seen["verdicts"][0]["kind"], "more_than_once")
+        self.assertEqual(seen["per_step"]["synchronized"], 2)
+        self.assertIsNone(seen["per_step"]["step_s"])
+        for rank in seen["ranks"]:
+            # One alone, eight of DDP, the call that was captured and its three replays.
+            self.assertEqual(rank["collectives"]["all_reduce"]["count"], 1 + 8 + 1 + 3)
+        self.assertIn("GPUs of paper: nothing was computed or timed (2xa100-80)", outcome.err)
+
+    def test_what_needs_values_is_refused(self):
+        outcome = self.call("watch", "--on", "h100", "--account", "--", "true")
+        self.assert_refused(outcome, "--account needs gradients")
+        outcome = self.call("watch", "--on", "8xk80", "--", "true")
+        self.assert_refused(outcome, "--on: GPUs '8xk80'", "a100-80")
+
+
+if __name__ == "__main__":
+    unittest.main(verbosity=2)
