@@ -10,7 +10,10 @@ set(package_data
   benchmarks/demo/*.py benchmarks/gates/*.json benchmarks/plans/*.json benchmarks/topologies/*.json
   models/profiles/*.json plot/*.py results/reference/*.json results/schema/*.json
   # The watcher of a torch that no library was built for is compiled where it is wanted.
-  harness/watch/inject/hook/*.py harness/watch/inject/preload/*.cpp harness/watch/inject/preload/*.h)
+  harness/watch/inject/hook/*.py harness/watch/inject/preload/*.cpp harness/watch/inject/preload/*.h
+  # So are GPUs of paper, for each torch.
+  harness/paper/gpu_models.* harness/paper/standins/*.cpp harness/paper/standins/*.h
+  harness/paper/standins/nccl/*.cpp harness/paper/standins/nccl/*.h harness/launch/nvml_api.h)
 foreach(pattern IN LISTS package_data)
   file(GLOB files RELATIVE ${CMAKE_SOURCE_DIR} ${CMAKE_SOURCE_DIR}/${pattern})
   foreach(file IN LISTS files)

@@ -3,8 +3,10 @@
 //
 // Sources: limits by compute capability from the CUDA C++ Programming Guide, "Technical
 // Specifications per Compute Capability"; numbers of multiprocessors and caches from NVIDIA's data
-// sheets; memory as torch's own messages print it ("total capacity of 79.15 GiB"): the driver keeps
-// a part, so that no GPU has what its name says.
+// sheets; memory as torch's own messages print it ("total capacity of 79.15 GiB", an A100 in
+// vllm-project/vllm#4408; 178.35, a B200 in pytorch/ao#4002; 14.75, a T4 in
+// hpcaitech/Open-Sora#697): the driver keeps a part, which differs between drivers by a fraction of
+// a GiB.
 //
 // Both the program and the stand-ins, which know nothing else of this tree, compile this file.
 #pragma once
