@@ -13,8 +13,6 @@
 
 #include "benchmarks/commands/commands.h"
 #include "harness/base/log.h"
-#include "harness/base/program_files.h"
-#include "harness/launch/compile_on_use.h"
 #include "harness/paper/standins.h"
 #include "harness/paper/words.h"
 #include "harness/results/store.h"
@@ -70,13 +68,18 @@ void prepare_for(const std::string& python) {
   std::cout << paths.dump(1) << "\n";
 }
 
-// Errors: ConfigError where --on names no GPUs, or goes with what needs values.
+// Errors: ConfigError where --on names no GPUs, or goes with what needs values or seconds.
 void check_paper(const WatchOptions& options) {
   if (options.on.empty()) return;
-  std::string wrong;
-  if (paper::parse_gpus(options.on, wrong).count == 0) throw ConfigError("--on: " + wrong);
+  paper::require_gpus(options.on);
   if (options.account) {
     throw ConfigError("--account needs gradients, and with --on none is computed: leave out one");
+  }
+  const watch::ExportOptions& exports = options.exports;
+  if (!(options.trace + exports.prometheus + exports.tensorboard + exports.steps_json).empty()) {
+    throw ConfigError(
+        "--trace, --prometheus, --tensorboard and --steps-json tell seconds, and with --on there "
+        "are none: leave out one");
   }
 }
 
@@ -87,7 +90,9 @@ class Watcher {
 
   // Returns the exit status: that of the job, unless it succeeded and there is something to say
   // against it.
+  // Errors: EnvironmentError where the GPUs of --on cannot be had.
   int run() {
+    if (!options_.on.empty()) put_on_paper();
     const watch::EnvironmentChanges changes = prepare();
     const int status = watch::run_watched_job(options_.command, changes, [&] { look(); });
     return conclude(status);
@@ -99,10 +104,9 @@ class Watcher {
   watch::EnvironmentChanges prepare() {
     try {
       folder_.emplace(options_.keep);
-      const watch::JobTorch torch = watch::find_job_torch(options_.command, options_.python);
-      const watch::PreloadLibrary library = watch::library_for(torch, folder_->path());
-      if (!options_.on.empty()) put_on_paper(torch);
-      watch::EnvironmentChanges changes = watch::watching(torch, library, folder_->path());
+      const watch::JobTorch torch = job_torch();
+      watch::EnvironmentChanges changes =
+          watch::watching(torch, watch::library_for(torch, folder_->path()), folder_->path());
       if (options_.account) {
         changes.emplace_back(watch::kAccountVariable,
                              fmt::format("{} {}", options_.every, options_.sample));
@@ -116,10 +120,13 @@ class Watcher {
     return {};
   }
 
-  // From here on, what this program starts has GPUs of paper.
-  void put_on_paper(const watch::JobTorch& torch) const {
-    const std::string library =
-        paper::build_standins(torch.folder, data_folder(), launch::build_cache("paper"));
+  watch::JobTorch job_torch() const {
+    return watch::find_job_torch(options_.command, options_.python);
+  }
+
+  // From here on, what this program starts has GPUs of paper. The job does not run without them.
+  void put_on_paper() const {
+    const std::string library = paper::build_standins(job_torch().folder);
     for (const auto& [name, value] : paper::environment_of(library, options_.on)) {
       ::setenv(name.c_str(), value.c_str(), 1);
     }
@@ -140,13 +147,23 @@ class Watcher {
     }
   }
 
+  // On paper there are no seconds.
+  watch::Watched summarized(const std::vector<watch::RankEvents>& ranks) const {
+    watch::Watched watched = watch::summarize(ranks);
+    if (!options_.on.empty()) {
+      watch::take_away_times(watched, fmt::format("{} ({}); replicas were not compared",
+                                                  paper::kNothingComputed, options_.on));
+    }
+    return watched;
+  }
+
   // Every --steps steps.
   void tell_steps() {
     try {
       const std::int64_t blocks = watch::optimizer_steps_so_far(folder_->path()) / options_.steps;
       if (blocks <= blocks_told_) return;
       blocks_told_ = blocks;
-      log::info(watch::watch_page(watch::summarize(watch::read_folder(folder_->path()).ranks)));
+      log::info(watch::watch_page(summarized(watch::read_folder(folder_->path()).ranks)));
     } catch (const std::exception& error) {
       log::warn(error.what());
       blocks_told_ = std::numeric_limits<std::int64_t>::max();
@@ -198,11 +215,7 @@ class Watcher {
     if (const std::string nothing = watch::why_nothing_was_seen(seen); !nothing.empty()) {
       return tell_nothing(fmt::format("nothing was seen of the job: {}", nothing));
     }
-    watch::Watched watched = watch::summarize(seen.ranks);
-    if (!options_.on.empty()) {
-      watch::take_away_times(watched, fmt::format("{} ({}); replicas were not compared",
-                                                  paper::kNothingComputed, options_.on));
-    }
+    watch::Watched watched = summarized(seen.ranks);
     watched.account =
         watch::account_in({folder_->path()}, watch::seen_beside(seen.ranks, watched.kinds));
     if (options_.account && !watched.account) {

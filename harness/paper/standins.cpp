@@ -11,6 +11,7 @@
 
 #include "harness/base/errors.h"
 #include "harness/base/in_parallel.h"
+#include "harness/base/program_files.h"
 #include "harness/launch/compile_on_use.h"
 #include "harness/paper/library_table.h"
 #include "harness/paper/symbols.h"
@@ -183,8 +184,17 @@ std::string made_of(const std::string& torch, const std::string& source_dir,
 
 }  // namespace
 
-std::string build_standins(const std::string& torch, const std::string& source_dir,
-                           const std::string& cache) {
+void require_gpus(const std::string& on) {
+  std::string wrong;
+  if (parse_gpus(on, wrong).count == 0) throw ConfigError("--on: " + wrong);
+}
+
+std::string build_standins(const std::string& torch) {
+  const std::string cache = launch::build_cache("paper");
+  if (cache.empty()) {
+    throw EnvironmentError("there is no folder to keep GPUs of paper in", "set XDG_CACHE_HOME");
+  }
+  const std::string source_dir = data_folder();
   const std::string compiler = launch::find_compiler(kPurpose);
   const launch::Build build(cache, "cuda", made_of(torch, source_dir, compiler));
   if (!build.has({kPreload})) {

@@ -15,13 +15,15 @@
 
 namespace gradsync::paper {
 
-// Returns the library for LD_PRELOAD, which brings the others along: from the cache or, on first
-// use, compiled from the sources in `source_dir` (the root of the checkout).
-// `torch`: folder with include/ and lib/. `cache`: see launch::build_cache.
+// Errors: ConfigError where `on`, the value of --on, names no GPUs.
+void require_gpus(const std::string& on);
+
+// Returns the library for LD_PRELOAD, which brings the others along: from the cache
+// (launch::build_cache) or, on first use, compiled from the sources that come with the program.
+// `torch`: folder with include/ and lib/.
 // Errors: EnvironmentError where that torch has no CUDA, its headers or a compiler are missing, or
-// `cache` cannot be written.   Cost: half a minute on first use.
-std::string build_standins(const std::string& torch, const std::string& source_dir,
-                           const std::string& cache);
+// there is no cache that can be written.   Cost: half a minute on first use.
+std::string build_standins(const std::string& torch);
 
 // Returns the variables of a process that is to have `gpus` ("8xh100").
 std::vector<std::pair<std::string, std::string>> environment_of(const std::string& library,

@@ -4,11 +4,10 @@
 
 #include <cctype>
 #include <filesystem>
-#include <fstream>
-#include <iterator>
 #include <sstream>
 
 #include "harness/base/errors.h"
+#include "harness/base/whole_file.h"
 #include "harness/launch/program_output.h"
 
 namespace gradsync::paper {
@@ -23,11 +22,6 @@ std::string said_by(const std::vector<std::string>& command) {
   if (output.status == 0) return output.text;
   throw EnvironmentError(fmt::format("{} failed on {}", command.front(), command.back()),
                          "install binutils, and torch again if that library is damaged");
-}
-
-std::string content_of(const std::string& path) {
-  std::ifstream file(path, std::ios::binary);
-  return {std::istreambuf_iterator<char>(file), {}};
 }
 
 bool is_name_character(char c) {
@@ -59,7 +53,7 @@ void add_libraries(const std::string& library, TorchNeeds& needs) {
 // NVML's functions are found by their names, which are texts of the library.
 void add_spelled(const std::string& library, TorchNeeds& needs) {
   constexpr std::string_view kStart = "nvml";
-  const std::string text = content_of(library);
+  const std::string text = whole_file(library);
   for (std::size_t at = text.find(kStart); at != std::string::npos;
        at = text.find(kStart, at + 1)) {
     if (at == 0 || text[at - 1] != '\0') continue;
@@ -91,12 +85,12 @@ TorchNeeds needs_of_torch(const std::string& folder) {
 }
 
 std::set<std::string> functions_of_header(const std::string& path) {
-  const std::string text = content_of(path);
-  if (text.empty()) {
+  if (!fs::exists(path)) {
     throw EnvironmentError(path + " is missing",
                            "install the package of torch that has CUDA's headers "
                            "(nvidia-cuda-runtime)");
   }
+  const std::string text = whole_file(path);
   std::set<std::string> names;
   for (std::size_t at = 0; at < text.size();) {
     std::size_t end = at;

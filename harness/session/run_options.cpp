@@ -6,7 +6,7 @@
 
 #include "harness/base/errors.h"
 #include "harness/launch/gpus.h"
-#include "harness/paper/gpu_models.h"
+#include "harness/paper/standins.h"
 #include "harness/session/paths.h"
 #include "harness/session/rank_program.h"
 #include "harness/session/validate_plan.h"
@@ -61,10 +61,7 @@ void require_device(const plan::Plan& plan) {
                     kWithout));
   }
   if (plan.device == "paper") {
-    std::string wrong;
-    if (!plan.on.empty() && paper::parse_gpus(plan.on, wrong).count == 0) {
-      throw ConfigError("--on: " + wrong);
-    }
+    if (!plan.on.empty()) paper::require_gpus(plan.on);
     return;
   }
   // The driver's other library may be missing in a container that only computes; then the ranks

@@ -4,10 +4,8 @@
 
 #include <cstdlib>
 
-#include "harness/base/program_files.h"
 #include "harness/base/units.h"
 #include "harness/launch/cgroup.h"
-#include "harness/launch/compile_on_use.h"
 #include "harness/launch/cores.h"
 #include "harness/launch/host.h"
 #include "harness/launch/local_ranks.h"
@@ -33,8 +31,7 @@ launch::Topology without_links(launch::Topology topology) {
 
 // Built once for the ranks' torch.
 const std::string& standins() {
-  static const std::string library = paper::build_standins(
-      about_ranks().torch_folder, data_folder(), launch::build_cache("paper"));
+  static const std::string library = paper::build_standins(about_ranks().torch_folder);
   return library;
 }
 

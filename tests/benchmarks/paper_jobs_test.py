@@ -6,18 +6,10 @@ python_line.cpp, refuse.cpp, unwritten.cpp, library_table.cpp, standins.cpp.
 """
 
 import json
-import os
-import subprocess
-import sys
 import unittest
 
-from program import ProgramTest, free_port
-
-TORCH_PYTHON = os.environ.get("GRADSYNC_TEST_PYTHON", sys.executable)
-FIND_TORCH = "import importlib.util, sys; sys.exit(importlib.util.find_spec('torch') is None)"
-if subprocess.run([TORCH_PYTHON, "-c", FIND_TORCH], capture_output=True).returncode != 0:
-    print("skipped: this Python has no torch; run harness/setup --oracles")
-    sys.exit(77)
+from program import free_port
+from watch_test import TORCH_PYTHON, WatchTest
 
 START = """import json, torch
 print(json.dumps([torch.cuda.device_count(), torch.cuda.get_device_name(1)]))
@@ -78,17 +70,15 @@ dist.destroy_process_group()
 """
 
 
-class PaperJobTest(ProgramTest):
+class PaperJobTest(WatchTest):
     def script(self, text):
         file = self.place / "job.py"
         file.write_text(text)
         return file
 
     def run_job(self, text, *before, options=(), on="2xa100-80"):
-        outcome = self.call(
-            *("watch", "--on", on, *options, "--python", TORCH_PYTHON, "--"),
-            *(TORCH_PYTHON, *before, self.script(text)),
-        )
+        job = (TORCH_PYTHON, *before, self.script(text))
+        outcome = self.watch(*job, options=("--on", on, *options))
         self.assertEqual(outcome.status, 0, outcome.err)
         return outcome
 
@@ -135,9 +125,11 @@ class PaperJobTest(ProgramTest):
             self.assertEqual(rank["collectives"]["all_reduce"]["count"], 1 + 8 + 1 + 3)
         self.assertIn("GPUs of paper: nothing was computed or timed (2xa100-80)", outcome.err)
 
-    def test_what_needs_values_is_refused(self):
+    def test_what_needs_values_or_seconds_is_refused(self):
         outcome = self.call("watch", "--on", "h100", "--account", "--", "true")
         self.assert_refused(outcome, "--account needs gradients")
+        outcome = self.call("watch", "--on", "h100", "--trace", "a.json", "--", "true")
+        self.assert_refused(outcome, "tell seconds")
         outcome = self.call("watch", "--on", "8xk80", "--", "true")
         self.assert_refused(outcome, "--on: GPUs '8xk80'", "a100-80")
 

@@ -5,7 +5,7 @@ import os
 import unittest
 from pathlib import Path
 
-from program import PROGRAM, QUICK, ProgramTest, needs_network_namespaces, with_cells
+from program import CACHE, PROGRAM, QUICK, ProgramTest, needs_network_namespaces, with_cells
 
 STRATEGIES = ["baseline", "no_sync_improper", "no_sync", "accumulate"]
 SAID = "GPUs of paper: nothing was computed or timed"
@@ -56,7 +56,9 @@ def sent(trial):
 @unittest.skipUnless(has_module(), "this build has no CUDA module")
 class PaperRunTest(ProgramTest):
     def on_paper(self, plan, *arguments, out="paper"):
-        outcome = self.run_plan(plan, "--device", "paper", *arguments, out=out)
+        outcome = self.run_plan(
+            plan, "--device", "paper", *arguments, out=out, env={"XDG_CACHE_HOME": str(CACHE)}
+        )
         self.assertEqual(outcome.status, 0, outcome.err)
         for trial in self.trials(out):
             if trial["status"] != "oom":

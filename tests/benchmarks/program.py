@@ -30,6 +30,8 @@ sys.path.insert(0, str(ROOT / "tests" / "harness" / "watch"))
 import timelines  # noqa: E402
 
 PROGRAM = os.environ.get("GRADSYNC_PROGRAM", str(ROOT / "build" / "release" / "gradsync"))
+# Of what the program compiles on first use, for all tests.
+CACHE = Path(PROGRAM).parent / "watch_cache"
 RANK_PROGRAM = str(Path(PROGRAM).parent / "gradsync-rank")
 MARK = "GRADSYNC_TEST_MARK"
 # The last two: where a container has its driver, and which GPUs are ours.

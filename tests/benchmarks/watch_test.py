@@ -21,7 +21,7 @@ import unittest
 from pathlib import Path
 
 from fork_server import WATCHED, ForkServer
-from program import INHERITED, PROGRAM, QUICK, RANK_PROGRAM, ROOT, ProgramTest, free_port
+from program import CACHE, INHERITED, PROGRAM, QUICK, RANK_PROGRAM, ROOT, ProgramTest, free_port
 
 SKIPPED = 77
 TORCH_PYTHON = os.environ.get("GRADSYNC_TEST_PYTHON", sys.executable)
@@ -29,7 +29,6 @@ PRINT_EVENTS = os.environ.get(
     "GRADSYNC_PRINT_EVENTS", ROOT / "build/release/bin/print_watched_events"
 )
 TRAINING = Path(__file__).with_name("watched_training.py")
-CACHE = Path(PROGRAM).parent / "watch_cache"
 FORKED_RANKS = Path(__file__).with_name("forked_ranks.py")
 RANKS = 2
 TORCHRUN = (Path(TORCH_PYTHON).with_name("torchrun"), f"--nproc-per-node={RANKS}")
