@@ -43,7 +43,7 @@ inline constexpr int kFirstWithSharedGpus = 23000;
 struct NcclPlace {
   int rank = 0;
   int host = 0;  // a node, or, where links within nodes are shaped, a rank
-  // Of the network that was made for this rank; "": it is in the host's own.
+  // The one of the network that was made for this rank; "": the rank is in the host's own.
   std::string interface;
   int nccl_version = 0;    // as NCCL_VERSION_CODE
   bool shared = false;     // some GPU is used by several ranks

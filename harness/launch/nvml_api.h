@@ -70,7 +70,7 @@ inline constexpr Clock kMaxClock{"nvmlDeviceGetMaxClockInfo"};
 inline constexpr Bits kEventReasons{"nvmlDeviceGetCurrentClocksEventReasons"};
 inline constexpr Bits kThrottleReasons{"nvmlDeviceGetCurrentClocksThrottleReasons"};
 inline constexpr Function<Device, unsigned*> kComputeMode{"nvmlDeviceGetComputeMode"};
-// Of a GPU that is divided into instances (MIG): whether it is now, and after the next reset.
+// Whether a GPU is divided into instances (MIG): now, and after the next reset.
 inline constexpr Function<Device, unsigned*, unsigned*> kMigMode{"nvmlDeviceGetMigMode"};
 inline constexpr Function<Device, unsigned*> kMostInstances{"nvmlDeviceGetMaxMigDeviceCount"};
 inline constexpr Function<Device, unsigned, Device*> kInstance{

@@ -28,7 +28,7 @@ constexpr std::array<std::string_view, 16> kOfGpu{"CUBLASLT_WORKSPACE_SIZE",
                                                   "TORCH_CUDNN_V8_API_DISABLED",
                                                   "TORCH_LINALG_PREFER_CUSOLVER"};
 
-// Every setting of a library counts, but for those that name a job, a log or a file.
+// Every setting of a library counts, except names of a job, a log or a file.
 constexpr std::array<std::string_view, 2> kFamilies{"NCCL_", "TORCH_NCCL_"};
 constexpr std::array<std::string_view, 5> kNamesOnly{"NCCL_COMM_ID", "NCCL_DEBUG_FILE",
                                                      "NCCL_HOSTID", "TORCH_NCCL_DEBUG_INFO_PIPE",

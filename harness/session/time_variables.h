@@ -2,8 +2,8 @@
 // context of a run, so that a comparison of two runs sees that one of them had
 // CUDA_LAUNCH_BLOCKING=1.
 //
-// Only what the user has set: what a rank is told by this program (comm/gpu_placement.h) follows
-// from the plan. Names of files, and what only names a job or a log, are left out.
+// Only what the user has set: what this program sets for a rank (comm/gpu_placement.h) follows from
+// the plan. Names of files, and what only names a job or a log, are left out.
 #pragma once
 
 #include <map>

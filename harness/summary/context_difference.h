@@ -45,8 +45,8 @@ struct ContextDifference {
 // Returns the differences between the contexts of two results as they were written: what forbids
 // times first, then by field. What a topology or a link is set to forbids; what a link was measured
 // to carry forbids only where it is far off. A variable of the environment that one of them had, or
-// had another value of, forbids; where an older file does not tell, it warns. Of topologies and
-// links only those are compared that both runs have. A field that would forbid a comparison but is
+// had another value of, forbids; where an older file does not tell, it warns. Topologies and
+// links are compared where both runs have them. A field that would forbid a comparison but is
 // unknown (null or absent) in one run only warns, and so does a field that is not known here.
 // "timing_valid" false is listed even where both runs have it.
 std::vector<ContextDifference> context_differences(const nlohmann::json& a,

@@ -135,10 +135,9 @@ CUresult cuMemRelease(CUmemGenericAllocationHandle handle) {
   return success_if(release_handle(handle));
 }
 
-CUresult cuMemMap(CUdeviceptr start, size_t bytes, size_t, CUmemGenericAllocationHandle handle,
+CUresult cuMemMap(CUdeviceptr start, size_t, size_t, CUmemGenericAllocationHandle handle,
                   unsigned long long) {
-  map_handle(address(start), handle, bytes);
-  return CUDA_SUCCESS;
+  return success_if(map_handle(address(start), handle));
 }
 
 CUresult cuMemUnmap(CUdeviceptr start, size_t bytes) {

@@ -20,16 +20,20 @@ struct Holding {
   std::size_t bytes = 0;
 };
 
+// Memory of a device behind a handle: held until it is released and mapped nowhere.
+struct Handle : Holding {
+  int mapped = 0;
+  bool is_released = false;
+};
+
 // Never destroyed: blocks are freed by destructors of static objects, too.
 struct Books {
   std::mutex mutex;
   AddressSpace addresses;
   std::map<void*, Holding> blocks;            // of devices, by start
   std::map<const char*, std::size_t> pinned;  // of the host, by start
-  std::map<std::uint64_t, Holding> handles;
-  std::map<std::uint64_t, int> mapped;  // how often each handle is mapped
-  std::map<void*, std::uint64_t> handle_at;
-  std::map<void*, int> device_at;  // of reserved addresses that something is mapped to
+  std::map<std::uint64_t, Handle> handles;
+  std::map<void*, std::uint64_t> handle_at;  // of reserved addresses that something is mapped to
   std::uint64_t next_handle = 1;
 };
 
@@ -38,15 +42,11 @@ Books& books() {
   return *all;
 }
 
-// A handle holds its memory until it is released and mapped nowhere.
-void drop_if_unused(Books& all, std::uint64_t handle, bool is_released) {
-  static std::map<std::uint64_t, bool> released;
-  if (is_released) released[handle] = true;
-  if (!released[handle] || all.mapped[handle] > 0) return;
-  Machine::here().discharge(all.handles[handle].device, all.handles[handle].bytes);
-  all.handles.erase(handle);
-  all.mapped.erase(handle);
-  released.erase(handle);
+void drop_if_unused(Books& all, std::uint64_t number) {
+  const Handle& handle = all.handles.at(number);
+  if (!handle.is_released || handle.mapped > 0) return;
+  Machine::here().discharge(handle.device, handle.bytes);
+  all.handles.erase(number);
 }
 
 }  // namespace
@@ -113,9 +113,9 @@ PointerFacts facts_of(const void* address) {
     if (const auto block = all.blocks.find(facts.start); block != all.blocks.end()) {
       facts.device = block->second.device;
       facts.bytes = block->second.bytes;
-    } else if (auto mapped = all.device_at.upper_bound(const_cast<char*>(at));
-               mapped != all.device_at.begin()) {
-      facts.device = std::prev(mapped)->second;
+    } else if (auto mapped = all.handle_at.upper_bound(const_cast<char*>(at));
+               mapped != all.handle_at.begin()) {
+      facts.device = all.handles.at(std::prev(mapped)->second).device;
     }
     return facts;
   }
@@ -138,24 +138,28 @@ std::uint64_t make_handle(int device, std::size_t bytes) {
   Books& all = books();
   if (!Machine::here().charge(device, bytes)) return 0;
   const std::lock_guard lock(all.mutex);
-  all.handles[all.next_handle] = {device, bytes};
+  all.handles[all.next_handle] = Handle{{device, bytes}};
   return all.next_handle++;
 }
 
 bool release_handle(std::uint64_t handle) {
   Books& all = books();
   const std::lock_guard lock(all.mutex);
-  if (!all.handles.contains(handle)) return false;
-  drop_if_unused(all, handle, true);
+  const auto found = all.handles.find(handle);
+  if (found == all.handles.end()) return false;
+  found->second.is_released = true;
+  drop_if_unused(all, handle);
   return true;
 }
 
-void map_handle(void* start, std::uint64_t handle, std::size_t /*bytes*/) {
+bool map_handle(void* start, std::uint64_t handle) {
   Books& all = books();
   const std::lock_guard lock(all.mutex);
-  ++all.mapped[handle];
+  const auto found = all.handles.find(handle);
+  if (found == all.handles.end()) return false;
+  ++found->second.mapped;
   all.handle_at[start] = handle;
-  all.device_at[start] = all.handles[handle].device;
+  return true;
 }
 
 void unmap(void* start, std::size_t bytes) {
@@ -165,9 +169,8 @@ void unmap(void* start, std::size_t bytes) {
   const std::lock_guard lock(all.mutex);
   char* end = static_cast<char*>(start) + bytes;
   for (auto at = all.handle_at.lower_bound(start); at != all.handle_at.end() && at->first < end;) {
-    --all.mapped[at->second];
-    drop_if_unused(all, at->second, false);
-    all.device_at.erase(at->first);
+    --all.handles.at(at->second).mapped;
+    drop_if_unused(all, at->second);
     at = all.handle_at.erase(at);
   }
 }

@@ -36,7 +36,8 @@ void free_addresses(void* start);
 // Returns a handle, or 0 where the device has not that much left.
 std::uint64_t make_handle(int device, std::size_t bytes);
 bool release_handle(std::uint64_t handle);
-void map_handle(void* start, std::uint64_t handle, std::size_t bytes);
+// False where there is no such handle.
+bool map_handle(void* start, std::uint64_t handle);
 void unmap(void* start, std::size_t bytes);
 
 // Copies what is small. Above kMovedBytes nothing moves and no memory is touched.

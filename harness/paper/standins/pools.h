@@ -1,5 +1,5 @@
-// The driver's own pool of a device's memory (cudaMallocAsync), which torch uses where it is told
-// to (backend:cudaMallocAsync). What it reserves grows in steps of 32 MiB and shrinks when it is
+// The driver's own pool of a device's memory (cudaMallocAsync), which torch uses with
+// backend:cudaMallocAsync. What it reserves grows in steps of 32 MiB and shrinks when it is
 // trimmed; how the driver lays blocks out in it is not public, and not modelled.
 #pragma once
 

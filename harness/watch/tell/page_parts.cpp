@@ -33,7 +33,7 @@ std::string peak_text(const TensorPeak& peak) {
                      peak.is_on_gpu ? " of its GPU" : "");
 }
 
-// What torch reserved is what a GPU must have: it is more than what tensors held.
+// A GPU must have as much as torch reserved, which is more than tensors held.
 std::string reserved_text(const std::vector<WatchedRank>& ranks) {
   const auto most = std::ranges::max_element(
       ranks, {}, [](const WatchedRank& rank) { return rank.peak.reserved_bytes.value_or(-1); });

@@ -125,7 +125,7 @@ void run(std::vector<Step> steps) {
   }
 }
 
-// What a graph launches later fails into the communicator only; it has nobody to return to.
+// A failure of what a graph launches later goes to the communicator alone: no call returns it.
 void launch(std::vector<Step> steps, void* stream) {
   if (steps.empty()) return;
   auto failure = std::make_shared<std::optional<Failure>>();

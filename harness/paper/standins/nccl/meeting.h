@@ -79,7 +79,7 @@ struct Channel {
 // Returns the id of a meeting that this process makes. It is open until withdrawn.
 ncclUniqueId invite();
 
-// Nobody else can come to the meeting. Local; nothing happens where another process made it.
+// Closes the meeting to other processes. Local; nothing happens where another process made it.
 void withdraw(const ncclUniqueId& id);
 
 class Meeting {
@@ -90,7 +90,7 @@ class Meeting {
   Meeting(const Meeting&) = delete;
   Meeting& operator=(const Meeting&) = delete;
 
-  // Nobody else can come.
+  // Closes it to other processes.
   void close() const { withdraw(id_); }
   // Takes the seat, whose other fields are then to be filled.
   Seat& take(int seat);

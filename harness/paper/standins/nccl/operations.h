@@ -1,8 +1,8 @@
 // What the ranks of a communicator do together: collectives, and messages between two.
 //
 // Each is something to advance (groups.h). A collective gives what its rank has to its seat, waits
-// until all have come, compares what they called, and takes what is its own from all seats. Of a
-// message above kMovedBytes for each rank only the coming counts.
+// until all have come, compares what they called, and takes what is its own from all seats. A
+// message above kMovedBytes for each rank moves nothing: its ranks only meet.
 #pragma once
 
 #include <cstddef>

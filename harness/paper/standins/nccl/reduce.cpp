@@ -14,7 +14,7 @@ constexpr const char* kTypeNames[] = {"int8",    "uint8",    "int32",       "uin
                                       "int64",   "uint64",   "float16",     "float32",
                                       "float64", "bfloat16", "float8_e4m3", "float8_e5m2"};
 
-// What sums and products of T are made in. Of integers unsigned, since those may wrap around.
+// The type in which T is summed and multiplied: unsigned for integers, which may then wrap around.
 template <typename T>
 using Sum = std::conditional_t<std::is_integral_v<T>, std::uint64_t,
                                std::conditional_t<std::is_same_v<T, double>, double, float>>;

@@ -35,7 +35,7 @@ struct Settings {
   bool injects(const std::string& name, int rank, std::uint64_t call) const;
 };
 
-// Errors: Failure (ncclInvalidArgument) for what is not understood, which stderr is told, too.
+// Errors: Failure (ncclInvalidArgument) for what is not understood; stderr has it, too.
 Settings read_settings();
 
 }  // namespace gradsync::paper::nccl

@@ -19,7 +19,7 @@ bool is_smaller(const OpSums& a, const OpSums& b) {
 
 Quiet::Quiet(const Steps& steps) : gradient_bytes_(steps.gradient_bytes) {
   for (const Step& step : steps.steps) look_at(step);
-  // Models of which every micro-batch was told not to synchronize, and did.
+  // Models whose micro-batches all synchronized, although the job asked for none.
   std::erase_if(quiet_, [&](const auto& entry) {
     const auto& [models, sums] = entry;
     return most_synced_[models] <= total_count(sums) &&
@@ -59,7 +59,7 @@ void Quiet::look_at(const Step& step) {
     }
     if (!is_of_fsdp(micro_batch)) by_models[models].push_back(sums);
   }
-  // Where nobody saw the wrapper's flag, the sizes must tell.
+  // Where the wrapper's flag was not seen, the sizes decide.
   for (const auto& [models, sums] : by_models) {
     const auto [least, most] = std::minmax_element(sums.begin(), sums.end(), is_smaller);
     if (models.contains(0) && 2 * bytes_in(*least) < bytes_in(*most)) offer(models, *least);

@@ -6,7 +6,7 @@
 namespace gradsync::watch {
 namespace {
 
-// Of CUDA's runtime, per-thread streams among them, of its driver, and of ROCm.
+// The launches of CUDA's runtime, per-thread streams among them, of its driver, and of ROCm.
 constexpr std::array<std::string_view, 5> kLaunches{"cudaGraphLaunch", "cudaGraphLaunch_ptsz",
                                                     "cuGraphLaunch", "cuGraphLaunch_ptsz",
                                                     "hipGraphLaunch"};
