@@ -27,13 +27,13 @@ std::string version_text() {
                      torch, build.compiler);
 }
 
-// Takes the job of `gradsync watch`, `gate`, `equal` or `search` off the command line: CLI11 would
+// Takes the job of `gradsync watch`, `gate`, `equal`, `search` or `predict` off the command line: CLI11 would
 // take its words apart, "[a,b]" into two.
 std::vector<std::string> take_job(int& argc, char** argv) {
   char** const end = argv + argc;
   if (argc < 2) return {};
   const std::string_view command = argv[1];
-  constexpr std::array kOfJobs = {"watch", "gate", "equal", "search"};
+  constexpr std::array kOfJobs = {"watch", "gate", "equal", "search", "predict"};
   if (std::ranges::find(kOfJobs, command) == kOfJobs.end()) return {};
   char** const mark = std::find(argv, end, std::string_view("--"));
   if (mark == end) return {};
@@ -59,7 +59,7 @@ int parse_and_run(int argc, char** argv) {
   add_run_command(app, status);
   add_search_command(app, status, job);
   add_report_command(app, status);
-  add_predict_command(app, status);
+  add_predict_command(app, status, job);
   add_advise_command(app);
   add_doctor_command(app, status);
   add_list_command(app, status);

@@ -27,7 +27,7 @@ void add_report_command(CLI::App& app, ExitStatus& status);
 void add_doctor_command(CLI::App& app, ExitStatus& status);
 void add_list_command(CLI::App& app, ExitStatus& status);
 void add_advise_command(CLI::App& app);
-void add_predict_command(CLI::App& app, ExitStatus& status);
+void add_predict_command(CLI::App& app, ExitStatus& status, std::vector<std::string> job);
 void add_predict_step_command(CLI::App& predict);  // these are its own
 void add_predict_links_command(CLI::App& predict);
 void add_watch_command(CLI::App& app, ExitStatus& status, std::vector<std::string> job);

@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <array>
 #include <functional>
 #include <iostream>
 #include <map>
@@ -11,6 +12,7 @@
 #include "benchmarks/commands/cell_columns.h"
 #include "benchmarks/commands/commands.h"
 #include "benchmarks/commands/plan_options.h"
+#include "benchmarks/commands/predict_job.h"
 #include "harness/base/fields.h"
 #include "harness/base/units.h"
 #include "harness/launch/topology.h"
@@ -21,6 +23,7 @@
 #include "harness/session/paths.h"
 #include "harness/session/rank_program.h"
 #include "harness/text/text_table.h"
+#include "harness/watch/hold/turns.h"
 #include "models/profile.h"
 #include "models/suite.h"
 
@@ -252,9 +255,55 @@ void predict_memory_of(const MemoryOptions& options) {
   if (rows.size() == 1) print_composition(rows.front());
 }
 
+// Options that a COMMAND has, and a model has not.
+constexpr std::array kOfJob = {"--on", "--python", "--keep", "--world", "--steps"};
+
+void add_job_options(CLI::App& command, JobMemoryOptions& options) {
+  command.footer(" -- COMMAND...");
+  command.add_option("--on", options.on,
+                     "Of a COMMAND: the GPUs that it is to have, as 8xh100 or 8x79GiB");
+  command
+      .add_option("--world", options.world,
+                  "Of a COMMAND: ranks of the whole job, of which it starts a few (all)")
+      ->check(CLI::Range(1, plan::kLargestCount));
+  command
+      .add_option("--steps", options.steps, "Of a COMMAND: optimizer steps after which it is ended")
+      ->check(CLI::Range(1, static_cast<int>(watch::kKeptSteps)))
+      ->capture_default_str();
+  command.add_option("--keep", options.keep,
+                     "Of a COMMAND: keep there what was recorded, and its output");
+  command.add_option("--python", options.python,
+                     "Of a COMMAND: its interpreter, where it does not show it");
+}
+
+void require_model(const CLI::App& command, const MemoryOptions& options) {
+  for (const char* name : kOfJob) {
+    if (command.get_option(name)->count() == 0) continue;
+    throw ConfigError(fmt::format(
+        "{} is of a COMMAND: gradsync predict memory --on 8xh100 -- torchrun ... train.py", name));
+  }
+  if (options.model.empty()) {
+    throw ConfigError(
+        "predict memory: expected MODEL, or --on GPUS -- COMMAND for a training job of yours");
+  }
+}
+
+// Everything but --json is of the suite's models.
+void refuse_model_options(const CLI::App& command) {
+  for (const CLI::Option* option : command.get_options()) {
+    const std::string name = option->get_name();
+    const bool is_known = name == "--json" || std::ranges::find(kOfJob, name) != kOfJob.end();
+    if (option->count() == 0 || is_known) continue;
+    throw ConfigError(
+        fmt::format("predict memory: got {} and a COMMAND, expected one of the two: it is of the "
+                    "suite's models",
+                    name));
+  }
+}
+
 }  // namespace
 
-void add_predict_command(CLI::App& app, ExitStatus&) {
+void add_predict_command(CLI::App& app, ExitStatus& status, std::vector<std::string> job) {
   CLI::App* predict =
       app.add_subcommand("predict", "Say beforehand what a run would hold, or its step take")
           ->group(kRuns);
@@ -264,7 +313,9 @@ void add_predict_command(CLI::App& app, ExitStatus&) {
   CLI::App* command = predict->add_subcommand(
       "memory", "The peak of a rank's memory, what it consists of and where it is reached");
   auto options = std::make_shared<MemoryOptions>();
-  command->add_option("MODEL", options->model, "A name, or a profile's path")->required();
+  auto of_job = std::make_shared<JobMemoryOptions>();
+  of_job->command = std::move(job);
+  command->add_option("MODEL", options->model, "A name, or a profile's path");
   command->add_option("--set", options->overrides,
                       "Set a field of a plan's cells; several values make a row each (repeatable)");
   for (const char* field : {"topology", "wrapper", "strategy", "accumulation-steps",
@@ -295,7 +346,16 @@ void add_predict_command(CLI::App& app, ExitStatus&) {
                    "none (gloo)")
       ->check(CLI::IsMember({"gloo", "nccl"}));
   command->add_flag("--json", options->as_json, "Print JSON instead of the table");
-  command->callback([options] { predict_memory_of(*options); });
+  add_job_options(*command, *of_job);
+  command->callback([=, &status] {
+    of_job->as_json = options->as_json;
+    if (of_job->command.empty()) {
+      require_model(*command, *options);
+      return predict_memory_of(*options);
+    }
+    refuse_model_options(*command);
+    status = predict_memory_of_job(*of_job);
+  });
 }
 
 }  // namespace gradsync::cli

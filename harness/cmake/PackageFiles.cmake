@@ -13,7 +13,8 @@ set(package_data
   harness/watch/inject/hook/*.py harness/watch/inject/preload/*.cpp harness/watch/inject/preload/*.h
   # So are GPUs of paper, for each torch.
   harness/paper/gpu_models.* harness/paper/standins/*.cpp harness/paper/standins/*.h
-  harness/paper/standins/nccl/*.cpp harness/paper/standins/nccl/*.h harness/launch/nvml_api.h)
+  harness/paper/standins/nccl/*.cpp harness/paper/standins/nccl/*.h harness/launch/nvml_api.h
+  harness/fit/recorder/*.cpp harness/fit/recorder/*.h)
 foreach(pattern IN LISTS package_data)
   file(GLOB files RELATIVE ${CMAKE_SOURCE_DIR} ${CMAKE_SOURCE_DIR}/${pattern})
   foreach(file IN LISTS files)

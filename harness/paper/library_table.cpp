@@ -11,7 +11,7 @@ const std::vector<StandIn>& stand_ins() {
       {"libcuda",
        "cu(?!File)[A-Z].*",
        {"address_space", "attributes", "cuda_device", "cuda_memory", "cuda_modules", "driver_entry",
-        "machine", "memory", "pools", "python_line", "stream_state", "unwritten"},
+        "machine", "memory", "pools", "python_frames", "python_line", "stream_state", "unwritten"},
        801,
        "",
        "cuda.h",

@@ -216,6 +216,10 @@ std::string build_standins(const std::string& torch) {
   return build.folder() + "/" + kPreload;
 }
 
+std::string cuda_headers(const std::string& torch) {
+  return include_folder(torch, "cuda_runtime_api.h");
+}
+
 std::vector<std::pair<std::string, std::string>> environment_of(const std::string& library,
                                                                 const std::string& gpus) {
   const char* before = std::getenv("LD_PRELOAD");

@@ -25,6 +25,10 @@ void require_gpus(const std::string& on);
 // there is no cache that can be written.   Cost: half a minute on first use.
 std::string build_standins(const std::string& torch);
 
+// Returns the folder with CUDA's headers for that torch: of the packages beside it, or of an
+// installed toolkit.   Errors: EnvironmentError where there is none.
+std::string cuda_headers(const std::string& torch);
+
 // Returns the variables of a process that is to have `gpus` ("8xh100").
 std::vector<std::pair<std::string, std::string>> environment_of(const std::string& library,
                                                                 const std::string& gpus);

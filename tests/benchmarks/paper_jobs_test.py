@@ -2,7 +2,7 @@
 of them.
 
 Covers: cublas.cpp, cublaslt.cpp, cudart_registration.cpp, cudnn.cpp, cufft.cpp, nvml.cpp,
-python_line.cpp, refuse.cpp, unwritten.cpp, library_table.cpp, standins.cpp.
+python_frames.cpp, python_line.cpp, refuse.cpp, unwritten.cpp, library_table.cpp, standins.cpp.
 """
 
 import json

@@ -22,6 +22,8 @@
 namespace gradsync::watch {
 namespace {
 
+constexpr const char* kPreloadVariable = "LD_PRELOAD";
+
 // Passes on to stderr what a job adds to its log.
 class LogFollower {
  public:
@@ -57,6 +59,18 @@ void leave_out_the_last_step(SeenJob& seen) {
   seen.steps = static_cast<std::int64_t>(whole);
 }
 
+void add_to(EnvironmentChanges& environment, const EnvironmentChanges& more) {
+  for (const auto& change : more) {
+    const auto found =
+        std::ranges::find(environment, change.first, &EnvironmentChanges::value_type::first);
+    if (change.first == kPreloadVariable && found != environment.end()) {
+      found->second += ":" + change.second;
+    } else {
+      environment.push_back(change);
+    }
+  }
+}
+
 void run_to_its_end(HeldJob& held, SeenJob& seen) {
   const JobEnd end = held.finish();
   seen.steps = end.steps;
@@ -90,10 +104,10 @@ void run(HeldJob& held, const std::optional<int>& steps, SeenJob& seen) {
 
 SeenJob run_whole_job(const WholeJob& job, const std::function<void()>& poll) {
   const JobTorch torch = find_job_torch(job.command, job.python);
-  const EventFolder folder("");
+  const EventFolder folder(job.keep);
   EnvironmentChanges environment =
       watching(torch, library_for(torch, folder.path()), folder.path());
-  environment.insert(environment.end(), job.more.begin(), job.more.end());
+  add_to(environment, job.more);
   SeenJob seen;
   seen.torch = torch.version;
   const std::ofstream log(job.log, std::ios::app);  // it must be there to be followed

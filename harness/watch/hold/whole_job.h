@@ -19,10 +19,12 @@ namespace gradsync::watch {
 
 struct WholeJob {
   std::vector<std::string> command;
-  std::string python;            // its interpreter, where the command does not show it; "": find it
-  EnvironmentChanges more = {};  // what its environment needs beside being watched
-  std::string log;               // file to which its output and errors are appended
-  bool shows_output = false;     // on stderr as well
+  std::string python;  // its interpreter, where the command does not show it; "": find it
+  // What its environment needs beside being watched; libraries of LD_PRELOAD come behind ours.
+  EnvironmentChanges more = {};
+  std::string keep = {};      // a new or empty folder for what its processes record; "": none
+  std::string log;            // file to which its output and errors are appended
+  bool shows_output = false;  // on stderr as well
   std::optional<double> budget_s = {};  // then it is ended; absent: it takes what it takes
   // Once every process has made so many steps it is ended, too; absent: it makes all.
   std::optional<int> steps = {};

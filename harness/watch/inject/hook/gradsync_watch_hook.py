@@ -19,6 +19,7 @@ import os
 import sys
 
 import gradsync_watch_account as account
+import gradsync_watch_allocations as allocations
 import gradsync_watch_calls as calls
 import gradsync_watch_exchanges as exchanges
 import gradsync_watch_models as models
@@ -119,6 +120,8 @@ def watch_optimizers(module):
     module.register_optimizer_step_post_hook(replicas.after_step)
     module.register_optimizer_step_pre_hook(account.before_step)
     module.register_optimizer_step_post_hook(account.after_step)
+    module.register_optimizer_step_pre_hook(allocations.before_step)
+    module.register_optimizer_step_post_hook(allocations.after_step)
 
 
 def watch_clippings(module):
@@ -153,6 +156,7 @@ def watch_gpu_memory(module):
         return original(*args, **kwargs)
 
     module.reset_peak_memory_stats = reset_peak_memory_stats
+    allocations.watch_memory(module, standing_for)
 
 
 def watch_collectives(module):
@@ -166,6 +170,7 @@ def watch_gpu(module):
             "a HIP graph replays (libamdhip64.so) are not seen"
         )
     calls.watch_gpu(module, standing_for)
+    allocations.watch_gpu(module)
 
 
 def say_not_seen(library):
@@ -283,6 +288,7 @@ class Finder:
 def flush_at_end():
     recording.writer.write_peers()
     replicas.at_end()
+    allocations.at_end()
     if recording.writer.file is not None:
         recording.gpu_peak.write()
     recording.writer.flush()

@@ -1,0 +1,55 @@
+#include "harness/fit/replay.h"
+
+#include <fmt/format.h>
+
+#include <sstream>
+
+#include "harness/base/errors.h"
+#include "harness/launch/program_output.h"
+
+namespace gradsync::fit {
+namespace {
+
+constexpr double kDeadlineS = 300;
+constexpr const char* kVariable = "PYTORCH_ALLOC_CONF";
+constexpr const char* kEarlierVariable = "PYTORCH_CUDA_ALLOC_CONF";
+constexpr int kFirstWithVariable = 9;  // of torch 2
+
+}  // namespace
+
+const std::vector<Setting>& settings() {
+  static const std::vector<Setting> all{
+      {"", "torch's defaults"},
+      {"expandable_segments:True", "segments grow in place of new ones beside them"},
+      {"max_split_size_mb:512", "blocks above 512 MiB are not divided"},
+      {"max_split_size_mb:128", "blocks above 128 MiB are not divided"},
+      {"roundup_power2_divisions:8", "sizes are rounded up, so that more of them fit each other"},
+  };
+  return all;
+}
+
+std::string settings_variable(const watch::JobTorch& torch) {
+  int major = 0;
+  int minor = 0;
+  char point = '.';
+  std::istringstream(torch.version) >> major >> point >> minor;
+  return major > 2 || minor >= kFirstWithVariable ? kVariable : kEarlierVariable;
+}
+
+Replayed replay(const Libraries& libraries, const Allocations& allocations, int device,
+                const std::vector<std::string>& paper, const std::string& setting) {
+  std::vector<std::string> command{"env", "-u", kVariable, "-u", kEarlierVariable};
+  command.insert(command.end(), paper.begin(), paper.end());
+  if (!setting.empty()) command.push_back(setting);
+  command.insert(command.end(), {libraries.replay, allocations.path, std::to_string(device)});
+  const launch::ProgramOutput output = launch::output_of(command, kDeadlineS, launch::Errors::Ours);
+  Replayed result;
+  std::istringstream numbers(output.text);
+  numbers >> result.peak_allocated_bytes >> result.peak_reserved_bytes >> result.is_out_of_memory;
+  if (output.status == 0 && numbers) return result;
+  throw EnvironmentError(
+      fmt::format("the replay of {} ended with status {}", allocations.path, output.status),
+      "report the version of torch");
+}
+
+}  // namespace gradsync::fit

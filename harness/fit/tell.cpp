@@ -1,0 +1,193 @@
+#include "harness/fit/tell.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <sstream>
+
+#include "harness/base/fields.h"
+#include "harness/base/units.h"
+#include "harness/paper/words.h"
+#include "harness/text/text_table.h"
+
+namespace gradsync::fit {
+
+constexpr auto fields_of(const Share*) {
+  return std::tuple{field("who", &Share::who), field("bytes", &Share::bytes)};
+}
+
+namespace {
+
+using nlohmann::json;
+using text::Align;
+using text::TextTable;
+
+constexpr int kSharesTold = 3;
+constexpr double kPercent = 100;
+
+std::string bytes_text(std::int64_t bytes) {
+  return format_bytes(static_cast<double>(bytes));
+}
+
+const char* name_of(Outcome outcome) {
+  return outcome == Outcome::Ok ? "ok" : "oom";
+}
+
+std::string place_of(const RankFit& rank) {
+  return words_of(rank.place) + (rank.module.empty() ? "" : ", " + rank.module);
+}
+
+bool are_alike(const RankFit& left, const RankFit& right) {
+  return left.outcome == right.outcome && left.peak_allocated_bytes == right.peak_allocated_bytes &&
+         left.peak_reserved_bytes == right.peak_reserved_bytes && place_of(left) == place_of(right);
+}
+
+// "0", "0 to 7": ranks that follow each other and hold the same.
+std::string range_of(const RankFit& first, const RankFit& last) {
+  return first.rank == last.rank ? std::to_string(first.rank)
+                                 : fmt::format("{} to {}", first.rank, last.rank);
+}
+
+std::string fits_text(const RankFit& rank, const paper::Gpus& gpus) {
+  if (rank.outcome == Outcome::OutOfMemory) return "no: out of memory";
+  const auto beside = beside_reserved(rank.communicators);
+  const auto memory = static_cast<std::int64_t>(gpus.memory_bytes());
+  return rank.peak_reserved_bytes + beside.most <= memory ? "yes" : "barely";
+}
+
+std::string rank_table(const JobFit& fit) {
+  TextTable table({{"ranks", Align::Left},
+                   {"allocated"},
+                   {"reserved"},
+                   {"fits", Align::Left},
+                   {"most was allocated in", Align::Left}});
+  for (std::size_t first = 0; first < fit.ranks.size();) {
+    std::size_t last = first;
+    while (last + 1 < fit.ranks.size() && are_alike(fit.ranks[first], fit.ranks[last + 1])) ++last;
+    const RankFit& rank = fit.ranks[first];
+    table.add_row({range_of(rank, fit.ranks[last]), bytes_text(rank.peak_allocated_bytes),
+                   bytes_text(rank.peak_reserved_bytes), fits_text(rank, fit.gpus),
+                   place_of(rank)});
+    first = last + 1;
+  }
+  return table.to_markdown();
+}
+
+std::string shares_text(const Part& part) {
+  std::string text;
+  for (int i = 0; i < std::min<int>(kSharesTold, static_cast<int>(part.shares.size())); ++i) {
+    const Share& share = part.shares[static_cast<std::size_t>(i)];
+    text += fmt::format("{}{} {}", i == 0 ? "" : ", ", share.who, bytes_text(share.bytes));
+  }
+  return text;
+}
+
+std::string part_table(const RankFit& rank) {
+  TextTable table({{fmt::format("of rank {}'s peak", rank.rank), Align::Left},
+                   {"bytes"},
+                   {"share"},
+                   {"asked for by", Align::Left}});
+  for (const Part& part : rank.parts) {
+    table.add_row({name_of(part.category), std::to_string(part.bytes),
+                   fmt::format("{:.1f} %", kPercent * static_cast<double>(part.bytes) /
+                                               static_cast<double>(rank.peak_allocated_bytes)),
+                   shares_text(part)});
+  }
+  return table.to_markdown();
+}
+
+const RankFit& told_rank(const JobFit& fit) {
+  return *std::ranges::find(fit.ranks, fit.replayed_rank, &RankFit::rank);
+}
+
+std::string setting_table(const JobFit& fit) {
+  TextTable table({{fit.variable, Align::Left}, {"allocated"}, {"reserved"}, {"", Align::Left}});
+  const RankFit& rank = told_rank(fit);
+  table.add_row({"(as the job ran)", bytes_text(rank.peak_allocated_bytes),
+                 bytes_text(rank.peak_reserved_bytes), fits_text(rank, fit.gpus)});
+  for (const SettingFit& tried : fit.settings) {
+    const bool is_out = tried.replayed.is_out_of_memory;
+    table.add_row({tried.setting.value.empty() ? "(not set)" : std::string(tried.setting.value),
+                   bytes_text(tried.replayed.peak_allocated_bytes),
+                   bytes_text(tried.replayed.peak_reserved_bytes),
+                   is_out ? "out of memory" : std::string(tried.setting.about)});
+  }
+  return fmt::format(
+      "The same allocations of rank {} under other settings of torch's allocator:\n{}",
+      fit.replayed_rank, table.to_markdown());
+}
+
+std::string smi_text(const RankFit& rank) {
+  const Beside beside = beside_reserved(rank.communicators);
+  return fmt::format(
+      "nvidia-smi would show {} to {} for rank {}: beside what is reserved, a CUDA context\n"
+      "(0.2 to 0.7 GiB) and NCCL's buffers for {} process groups (0.03 to 1.6 GiB each). Both are\n"
+      "assumptions.\n",
+      bytes_text(rank.peak_reserved_bytes + beside.least),
+      bytes_text(rank.peak_reserved_bytes + beside.most), rank.rank, rank.communicators);
+}
+
+json json_of(const RankFit& rank) {
+  json parts = json::array();
+  for (const Part& part : rank.parts) {
+    json shares = json::array();
+    for (const Share& share : part.shares) shares.push_back(write_fields(share));
+    parts.push_back(
+        {{"category", name_of(part.category)}, {"bytes", part.bytes}, {"by", std::move(shares)}});
+  }
+  const Beside beside = beside_reserved(rank.communicators);
+  return {{"rank", rank.rank},
+          {"peak_allocated_bytes", rank.peak_allocated_bytes},
+          {"peak_reserved_bytes", rank.peak_reserved_bytes},
+          {"status", name_of(rank.outcome)},
+          {"reason", rank.reason},
+          {"place", place_of(rank)},
+          {"parts", std::move(parts)},
+          {"nvidia_smi_bytes",
+           {rank.peak_reserved_bytes + beside.least, rank.peak_reserved_bytes + beside.most}}};
+}
+
+json json_of(const SettingFit& tried) {
+  return {{"setting", tried.setting.value},
+          {"peak_allocated_bytes", tried.replayed.peak_allocated_bytes},
+          {"peak_reserved_bytes", tried.replayed.peak_reserved_bytes},
+          {"status", tried.replayed.is_out_of_memory ? "oom" : "ok"}};
+}
+
+}  // namespace
+
+std::string fit_page(const JobFit& fit) {
+  std::string page =
+      fmt::format("**{}**\n\n{} x {} ({} each), {} optimizer steps, {} ranks of {}\n\n",
+                  paper::kNothingComputed, fit.gpus.count, fit.gpus.model.product,
+                  bytes_text(static_cast<std::int64_t>(fit.gpus.memory_bytes())), fit.steps,
+                  fit.ranks.size(), fit.world);
+  page += rank_table(fit);
+  const RankFit& rank = told_rank(fit);
+  if (!rank.reason.empty()) page += fmt::format("\nrank {}: {}\n", rank.rank, rank.reason);
+  page += "\n" + part_table(rank) + "\n" + setting_table(fit) + "\n" + smi_text(rank);
+  for (const std::string& note : fit.notes) page += note + "\n";
+  return page;
+}
+
+json fit_json(const JobFit& fit) {
+  json ranks = json::array();
+  for (const RankFit& rank : fit.ranks) ranks.push_back(json_of(rank));
+  json settings = json::array();
+  for (const SettingFit& tried : fit.settings) settings.push_back(json_of(tried));
+  return {
+      {"schema", "gradsync.paper_memory/1"},
+      {"on",
+       {{"gpus", fit.gpus.count},
+        {"gpu", fit.gpus.model.name},
+        {"memory_bytes", fit.gpus.memory_bytes()},
+        {"world", fit.world}}},
+      {"steps", fit.steps},
+      {"ranks", std::move(ranks)},
+      {"settings",
+       {{"rank", fit.replayed_rank}, {"variable", fit.variable}, {"tried", std::move(settings)}}},
+      {"failure", fit.failure},
+      {"notes", fit.notes}};
+}
+
+}  // namespace gradsync::fit

@@ -1,0 +1,113 @@
+"""gradsync predict memory --on ... -- COMMAND: will a training job fit on GPUs that are not there?
+
+What torch itself says within the job is the oracle: its own statistics, and its own message.
+
+Covers: predict_job.cpp, job_fit.cpp, libraries.cpp, replay.cpp, recorder/allocation_recorder.cpp,
+recorder/replay.cpp, gradsync_watch_allocations.py.
+"""
+
+import json
+import unittest
+
+from program import free_port
+from watch_test import TORCH_PYTHON, WatchTest
+
+# Two ranks, three micro-batches of which the last synchronizes; a rank writes down what torch says
+# after each step.
+JOB = """import json, os, sys, torch, torch.distributed as dist
+torch.cuda.set_device(int(os.environ["LOCAL_RANK"]))
+dist.init_process_group("nccl")
+width = int(sys.argv[2])
+layers = [torch.nn.Linear(width, width) for _ in range(3)]
+model = torch.nn.parallel.DistributedDataParallel(torch.nn.Sequential(*layers).cuda())
+optimizer = torch.optim.AdamW(model.parameters())
+for step in range(9):
+    for micro_batch in range(3):
+        with model.no_sync() if micro_batch < 2 else torch.enable_grad():
+            model(torch.ones(64, width, device="cuda")).sum().backward()
+    with open(f"{sys.argv[1]}-{dist.get_rank()}", "w") as file:
+        optimizer.step()
+        statistics = [torch.cuda.max_memory_allocated(), torch.cuda.max_memory_reserved()]
+        json.dump([step + 1, *statistics], file)
+    optimizer.zero_grad()
+"""
+GPU = """import torch
+held = torch.nn.Linear(4096, 4096).cuda()
+held(torch.ones(8, 4096, device="cuda")).sum().backward()
+torch.optim.SGD(held.parameters(), lr=0.1).step()
+"""
+
+
+class PredictJobTest(WatchTest):
+    def predict(self, text, *words, on="2xa100-80", options=(), processes=2):
+        file = self.place / "job.py"
+        file.write_text(text)
+        start = ("-m", "torch.distributed.run", f"--nproc-per-node={processes}")
+        job = (TORCH_PYTHON, *start, f"--master-port={free_port()}", file, *words)
+        return self.call("predict", "memory", "--on", on, *options, "--", *job)
+
+    def told(self, outcome):
+        self.assertEqual(outcome.status, 0, outcome.err)
+        return json.loads(outcome.out)
+
+    def test_it_says_what_torch_says(self):
+        said = self.place / "said"
+        fit = self.told(self.predict(JOB, said, 1024, options=("--json",)))
+        self.assertEqual(fit["schema"], "gradsync.paper_memory/1")
+        self.assertEqual((fit["steps"], fit["on"]["world"]), (3, 2))
+        self.assertEqual([rank["rank"] for rank in fit["ranks"]], [0, 1])
+        for rank in fit["ranks"]:
+            _, allocated, reserved = json.loads(said.with_name(f"said-{rank['rank']}").read_text())
+            self.assertEqual(rank["status"], "ok")
+            self.assertEqual(rank["peak_allocated_bytes"], allocated)
+            self.assertEqual(rank["peak_reserved_bytes"], reserved)
+            self.assertEqual(sum(part["bytes"] for part in rank["parts"]), allocated)
+            self.assertIn("optimizer", rank["place"])
+        parts = {part["category"]: part["bytes"] for part in fit["ranks"][0]["parts"]}
+        model = 3 * 4 * (1024 * 1024 + 1024)
+        self.assertEqual(parts["parameters"], model)
+        self.assertEqual(parts["gradients"], model)
+        self.assertEqual(parts["optimizer_state"], 2 * model)
+        # torch's allocator does once more what it did in the job.
+        defaults = fit["settings"]["tried"][0]
+        self.assertEqual(defaults["setting"], "")
+        self.assertEqual(defaults["peak_allocated_bytes"], fit["ranks"][0]["peak_allocated_bytes"])
+        self.assertEqual(defaults["peak_reserved_bytes"], fit["ranks"][0]["peak_reserved_bytes"])
+
+    def test_out_of_memory_is_an_answer(self):
+        outcome = self.predict(JOB, self.place / "said", 8192, on="2x2GiB", options=("--json",))
+        rank = self.told(outcome)["ranks"][0]
+        self.assertEqual(rank["status"], "oom")
+        self.assertRegex(rank["reason"], r"CUDA out of memory\. Tried to allocate \d+.* 2\.00 GiB")
+        self.assertGreater(rank["peak_allocated_bytes"], 1 << 30)
+        self.assertIn("oom", [tried["status"] for tried in self.told(outcome)["settings"]["tried"]])
+
+    def test_a_page_is_for_people(self):
+        keep = self.place / "kept"
+        options = ("--keep", keep, "--steps", "1")
+        outcome = self.predict(GPU, on="h100", processes=1, options=options)
+        self.assertEqual(outcome.status, 0, outcome.err)
+        self.assertIn("GPUs of paper: nothing was computed or timed", outcome.out)
+        self.assertIn("expandable_segments:True", outcome.out)
+        self.assertTrue((keep / "job.log").exists())
+
+    def test_a_job_that_fails_otherwise_is_none(self):
+        no_step = "import torch\ntorch.ones(1).cuda()\nraise SystemExit(3)"
+        outcome = self.predict(no_step, processes=1)
+        self.assertEqual(outcome.status, 4, outcome.err)
+        outcome = self.predict(GPU + "raise SystemExit(3)", processes=1)
+        self.assertEqual(outcome.status, 5, outcome.err)
+        self.assertIn("exited with status", outcome.err)
+
+    def test_wrong_words_are_refused(self):
+        refuse = self.assert_refused
+        refuse(self.call("predict", "memory", "--", "true"), "--on is missing")
+        refuse(self.call("predict", "memory", "--on", "k80", "--", "true"), "--on: GPUs 'k80'")
+        refuse(self.call("predict", "memory", "--on", "h100"), "--on is of a COMMAND")
+        refuse(self.call("predict", "memory"), "expected MODEL, or --on GPUS -- COMMAND")
+        outcome = self.call("predict", "memory", "mlp", "--on", "h100", "--", "true")
+        refuse(outcome, "got MODEL and a COMMAND")
+
+
+if __name__ == "__main__":
+    unittest.main(verbosity=2)
