@@ -256,20 +256,26 @@ void predict_memory_of(const MemoryOptions& options) {
 }
 
 // Options that a COMMAND has, and a model has not.
-constexpr std::array kOfJob = {"--on", "--python", "--keep", "--world", "--steps"};
+constexpr std::array kOfJob = {"--on", "--python", "--keep", "--world", "--steps", "--lever"};
 
 void add_job_options(CLI::App& command, JobMemoryOptions& options) {
   command.footer(" -- COMMAND...");
   command.add_option("--on", options.on,
                      "Of a COMMAND: the GPUs that it is to have, as 8xh100 or 8x79GiB");
   command
-      .add_option("--world", options.world,
-                  "Of a COMMAND: ranks of the whole job, of which it starts a few (all)")
+      .add_option(
+          "--world", options.world,
+          "Of a COMMAND that starts one process: ranks of the whole job, of which it is rank 0")
       ->check(CLI::Range(1, plan::kLargestCount));
   command
       .add_option("--steps", options.steps, "Of a COMMAND: optimizer steps after which it is ended")
       ->check(CLI::Range(1, static_cast<int>(watch::kKeptSteps)))
       ->capture_default_str();
+  command
+      .add_option("--lever", options.levers,
+                  "Of a COMMAND with the word {}: run it once more with these flags there, and "
+                  "say what they save, NAME=FLAGS (repeatable)")
+      ->allow_extra_args(false);
   command.add_option("--keep", options.keep,
                      "Of a COMMAND: keep there what was recorded, and its output");
   command.add_option("--python", options.python,

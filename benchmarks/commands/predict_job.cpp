@@ -1,11 +1,16 @@
 #include "benchmarks/commands/predict_job.h"
 
+#include <fmt/format.h>
+
 #include <algorithm>
 #include <iostream>
+#include <optional>
 
 #include "harness/base/log.h"
+#include "harness/base/words.h"
 #include "harness/coordinate/watched_group.h"
 #include "harness/fit/job_fit.h"
+#include "harness/fit/levers.h"
 #include "harness/fit/tell.h"
 #include "harness/paper/standins.h"
 #include "harness/session/interrupt.h"
@@ -38,14 +43,56 @@ bool is_answer(const fit::JobFit& fit) {
          });
 }
 
+void poll() {
+  if (session::interrupt_flag()) throw coordinate::Interrupted();
+}
+
+std::vector<fit::Lever> levers_of(const JobMemoryOptions& options) {
+  std::vector<fit::Lever> levers;
+  for (const std::string& text : options.levers) levers.push_back(fit::read_lever(text));
+  return levers;
+}
+
+fit::LeverFit try_lever(fit::Question question, const fit::Lever& lever) {
+  question.command = fit::with_words(question.command, lever.words);
+  question.keep = "";
+  log::info(fmt::format("{}: {} ...", lever.name, joined_words(lever.words)));
+  fit::LeverFit tried{lever.name, std::nullopt, ""};
+  try {
+    tried.fit = fit::find_fit(question, poll);
+    if (!is_answer(*tried.fit)) {
+      tried.failure = tried.fit->failure;
+      tried.fit.reset();
+    }
+  } catch (const EnvironmentError& error) {
+    tried.failure = error.what();
+  }
+  return tried;
+}
+
+void print(const fit::JobFit& fit, const std::vector<fit::LeverFit>& tried, bool as_json) {
+  if (!as_json) {
+    std::cout << fit::fit_page(fit);
+    if (!tried.empty()) std::cout << "\n" << fit::levers_page(fit, tried);
+    return;
+  }
+  nlohmann::json document = fit::fit_json(fit);
+  if (!tried.empty()) document["levers"] = fit::levers_json(tried);
+  std::cout << document.dump(1) << "\n";
+}
+
 }  // namespace
 
 ExitStatus predict_memory_of_job(const JobMemoryOptions& options) {
+  const fit::Question question = question_of(options);
+  const std::vector<fit::Lever> levers = levers_of(options);
   session::catch_interrupts();
-  const fit::JobFit fit = fit::find_fit(question_of(options), [] {
-    if (session::interrupt_flag()) throw coordinate::Interrupted();
-  });
-  std::cout << (options.as_json ? fit::fit_json(fit).dump(1) + "\n" : fit::fit_page(fit));
+  fit::Question as_it_is = question;
+  if (!levers.empty()) as_it_is.command = fit::with_words(question.command, {});
+  const fit::JobFit fit = fit::find_fit(as_it_is, poll);
+  std::vector<fit::LeverFit> tried;
+  for (const fit::Lever& lever : levers) tried.push_back(try_lever(question, lever));
+  print(fit, tried, options.as_json);
   if (is_answer(fit)) return ExitStatus::Ok;
   log::error("the job " + fit.failure);
   return ExitStatus::Failed;

@@ -11,6 +11,7 @@ namespace gradsync::cli {
 struct JobMemoryOptions {
   std::vector<std::string> command;
   std::string on, python, keep;
+  std::vector<std::string> levers;  // "NAME=FLAGS" each
   int world = 0;
   int steps = 3;
   bool as_json = false;

@@ -1,4 +1,4 @@
-// Of what a process's memory consisted when it held most.
+// What a process's memory consisted of when it held most.
 #pragma once
 
 #include <cstdint>
@@ -10,7 +10,7 @@
 
 namespace gradsync::fit {
 
-// In the order in which they are told.
+// A page has them in this order.
 enum class Category {
   Parameters,
   Gradients,  // also those that are held back until a step's last micro-batch

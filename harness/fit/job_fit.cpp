@@ -125,6 +125,7 @@ class Fitting {
 
   void add_world(watch::EnvironmentChanges& changes) const {
     changes.emplace_back("GRADSYNC_PAPER_WORLD", std::to_string(question_.world));
+    changes.emplace_back("GRADSYNC_PAPER_REAL", "1");
   }
 
   void judge_ranks() {
@@ -138,6 +139,12 @@ class Fitting {
         fit_.notes.push_back(fmt::format("rank {} made {} allocations more than are kept",
                                          process->rank, found->lost));
       }
+    }
+    if (question_.world > 0 && !fit_.ranks.empty() && fit_.world != question_.world) {
+      throw EnvironmentError(
+          fmt::format("the job took no part in a world of {}: its own has {} ranks",
+                      question_.world, fit_.world),
+          "start one process of it by torchrun --nproc-per-node 1, and have it use NCCL");
     }
     if (!fit_.ranks.empty()) return;
     throw EnvironmentError(

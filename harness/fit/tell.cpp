@@ -170,6 +170,39 @@ std::string fit_page(const JobFit& fit) {
   return page;
 }
 
+std::string levers_page(const JobFit& without, const std::vector<LeverFit>& tried) {
+  TextTable table({{"lever", Align::Left},
+                   {"allocated"},
+                   {"reserved"},
+                   {"reserves less by"},
+                   {"fits", Align::Left}});
+  const RankFit& before = told_rank(without);
+  table.add_row({"(none)", bytes_text(before.peak_allocated_bytes),
+                 bytes_text(before.peak_reserved_bytes), "", fits_text(before, without.gpus)});
+  for (const LeverFit& lever : tried) {
+    if (!lever.fit) {
+      table.add_row({lever.name, "", "", "", lever.failure});
+      continue;
+    }
+    const RankFit& rank = told_rank(*lever.fit);
+    const std::int64_t saved = before.peak_reserved_bytes - rank.peak_reserved_bytes;
+    table.add_row(
+        {lever.name, bytes_text(rank.peak_allocated_bytes), bytes_text(rank.peak_reserved_bytes),
+         (saved < 0 ? "-" : "") + bytes_text(std::abs(saved)), fits_text(rank, lever.fit->gpus)});
+  }
+  return "Each lever is a run of its own, of the rank that reserved most:\n" + table.to_markdown();
+}
+
+json levers_json(const std::vector<LeverFit>& tried) {
+  json list = json::array();
+  for (const LeverFit& lever : tried) {
+    json entry{{"lever", lever.name}, {"failure", lever.failure}, {"ranks", nullptr}};
+    if (lever.fit) entry["ranks"] = fit_json(*lever.fit)["ranks"];
+    list.push_back(std::move(entry));
+  }
+  return list;
+}
+
 json fit_json(const JobFit& fit) {
   json ranks = json::array();
   for (const RankFit& rank : fit.ranks) ranks.push_back(json_of(rank));

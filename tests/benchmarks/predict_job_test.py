@@ -3,7 +3,7 @@
 What torch itself says within the job is the oracle: its own statistics, and its own message.
 
 Covers: predict_job.cpp, job_fit.cpp, libraries.cpp, replay.cpp, recorder/allocation_recorder.cpp,
-recorder/replay.cpp, gradsync_watch_allocations.py.
+recorder/replay.cpp, gradsync_watch_allocations.py, gradsync_watch_world.py.
 """
 
 import json
@@ -31,10 +31,26 @@ for step in range(9):
         json.dump([step + 1, *statistics], file)
     optimizer.zero_grad()
 """
-GPU = """import torch
-held = torch.nn.Linear(4096, 4096).cuda()
+GPU = """import sys, torch
+if "--what" in sys.argv:
+    sys.exit("unknown flag")
+width = 2048 if "--half" in sys.argv else 4096
+held = torch.nn.Linear(4096, width).cuda()
 held(torch.ones(8, 4096, device="cuda")).sum().backward()
 torch.optim.SGD(held.parameters(), lr=0.1).step()
+"""
+# One layer, shared by all ranks of the world that there is; groups of gloo are made as well.
+SHARDED = """import os, torch, torch.distributed as dist
+from torch.distributed.fsdp import fully_shard
+torch.cuda.set_device(int(os.environ["LOCAL_RANK"]))
+dist.init_process_group()
+dist.new_group(backend="gloo")
+model = fully_shard(torch.nn.Linear(1024, 1024, bias=False).cuda())
+optimizer = torch.optim.AdamW(model.parameters())
+for step in range(4):
+    model(torch.ones(8, 1024, device="cuda")).sum().backward()
+    optimizer.step()
+    optimizer.zero_grad()
 """
 
 
@@ -82,10 +98,34 @@ class PredictJobTest(WatchTest):
         self.assertGreater(rank["peak_allocated_bytes"], 1 << 30)
         self.assertIn("oom", [tried["status"] for tried in self.told(outcome)["settings"]["tried"]])
 
+    def test_one_process_is_rank_0_of_a_larger_world(self):
+        outcome = self.predict(
+            SHARDED, on="8xh100", processes=1, options=("--world", "64", "--json")
+        )
+        fit = self.told(outcome)
+        self.assertEqual(fit["on"]["world"], 64)
+        (rank,) = fit["ranks"]
+        parts = {part["category"]: part["bytes"] for part in rank["parts"]}
+        self.assertEqual(parts["optimizer_state"], 2 * 4 * 1024 * 1024 // 64)
+        outcome = self.predict(SHARDED, processes=2, options=("--world", "64"))
+        self.assertEqual(outcome.status, 4)
+        self.assertIn("the command starts one process, which is rank 0", outcome.err)
+
+    def test_levers_are_runs_of_their_own(self):
+        lever = ("--lever", "half=--half", "--lever", "broken=--what", "--json", "--steps", "1")
+        fit = self.told(self.predict(GPU, "{}", on="h100", processes=1, options=lever))
+        half, broken = fit["levers"]
+        whole = fit["ranks"][0]["peak_allocated_bytes"]
+        self.assertLess(half["ranks"][0]["peak_allocated_bytes"], 0.7 * whole)
+        self.assertEqual((half["lever"], half["failure"]), ("half", ""))
+        self.assertIsNone(broken["ranks"])
+        self.assertIn("unknown", broken["failure"])
+
     def test_a_page_is_for_people(self):
         keep = self.place / "kept"
-        options = ("--keep", keep, "--steps", "1")
-        outcome = self.predict(GPU, on="h100", processes=1, options=options)
+        options = ("--keep", keep, "--steps", "1", "--lever", "half=--half")
+        outcome = self.predict(GPU, "{}", on="h100", processes=1, options=options)
+        self.assertIn("| half ", outcome.out)
         self.assertEqual(outcome.status, 0, outcome.err)
         self.assertIn("GPUs of paper: nothing was computed or timed", outcome.out)
         self.assertIn("expandable_segments:True", outcome.out)

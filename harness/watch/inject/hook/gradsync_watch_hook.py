@@ -25,6 +25,7 @@ import gradsync_watch_exchanges as exchanges
 import gradsync_watch_models as models
 import gradsync_watch_recording as recording
 import gradsync_watch_replicas as replicas
+import gradsync_watch_world as world
 from gradsync_watch_between import (
     begin_backward,
     end_backward,
@@ -161,6 +162,7 @@ def watch_gpu_memory(module):
 
 def watch_collectives(module):
     calls.watch_collectives(module, standing_for)
+    world.watch_groups(module)
 
 
 def watch_gpu(module):
@@ -232,6 +234,7 @@ WATCHED = {
     "torch.distributed.distributed_c10d": watch_collectives,
     "torch.distributed.fsdp._fully_shard._fsdp_state": watch_fsdp_state,
     "torch.distributed.fsdp._fully_shard._fully_shard": watch_fully_shard,
+    "torch.distributed.rendezvous": world.watch_rendezvous,
     "torch.nn.modules.module": watch_modules,
     "torch.nn.utils.clip_grad": watch_clippings,
     "torch.optim.optimizer": watch_optimizers,
@@ -305,6 +308,7 @@ def start():
     """Begins to watch this process; nothing happens where gradsync watch did not ask for it."""
     folder = os.environ.get("GRADSYNC_WATCH_DIR")
     if folder and recording.writer is None:
+        world.begin()
         Finder.is_from_the_start = True
         install(folder, os.environ.get("GRADSYNC_WATCH_ACCOUNT", ""))
 
