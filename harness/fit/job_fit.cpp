@@ -1,11 +1,14 @@
 #include "harness/fit/job_fit.h"
 
 #include <fmt/format.h>
+#include <fmt/ranges.h>
 
 #include <algorithm>
 #include <cmath>
 #include <cstdlib>
+#include <deque>
 #include <filesystem>
+#include <fstream>
 #include <set>
 
 #include "harness/base/errors.h"
@@ -110,7 +113,8 @@ class Fitting {
                         .more = watch::own_port(),
                         .log = folder_ + "/" + kLog,
                         .steps = question_.steps,
-                        .step_deadline_s = question_.step_deadline_s};
+                        .step_deadline_s = question_.step_deadline_s,
+                        .processes = question_.world > 0 ? 1 : 0};
     job.keep = folder_ + "/recorded";
     for (const auto& change : paper::environment_of(standins_, question_.on)) {
       job.more.push_back(change);
@@ -121,6 +125,19 @@ class Fitting {
     fit_.steps = static_cast<int>(seen_.steps);
     fit_.failure = seen_.failure;
     allocations_ = read_allocations(job.keep);
+    if (!fit_.failure.empty() && std::ranges::none_of(allocations_, ran_out)) tell_output();
+  }
+
+  // Its log may go with the folder, and what a launcher says last is not why a rank failed.
+  void tell_output() const {
+    constexpr std::size_t kMostLines = 40;
+    std::ifstream log(folder_ + "/" + kLog);
+    std::deque<std::string> lines;
+    for (std::string line; std::getline(log, line);) {
+      lines.push_back(line);
+      if (lines.size() > kMostLines) lines.pop_front();
+    }
+    log::info(fmt::format("the job's output ended with:\n{}", fmt::join(lines, "\n")));
   }
 
   void add_world(watch::EnvironmentChanges& changes) const {

@@ -13,7 +13,7 @@ from program import free_port
 from watch_test import TORCH_PYTHON, WatchTest
 
 # Two ranks, three micro-batches of which the last synchronizes; a rank writes down what torch says
-# after each step.
+# before each step of its optimizer.
 JOB = """import json, os, sys, torch, torch.distributed as dist
 torch.cuda.set_device(int(os.environ["LOCAL_RANK"]))
 dist.init_process_group("nccl")
@@ -25,10 +25,10 @@ for step in range(9):
     for micro_batch in range(3):
         with model.no_sync() if micro_batch < 2 else torch.enable_grad():
             model(torch.ones(64, width, device="cuda")).sum().backward()
+    statistics = [torch.cuda.max_memory_allocated(), torch.cuda.max_memory_reserved()]
     with open(f"{sys.argv[1]}-{dist.get_rank()}", "w") as file:
-        optimizer.step()
-        statistics = [torch.cuda.max_memory_allocated(), torch.cuda.max_memory_reserved()]
-        json.dump([step + 1, *statistics], file)
+        json.dump(statistics, file)
+    optimizer.step()
     optimizer.zero_grad()
 """
 GPU = """import sys, torch
@@ -56,10 +56,12 @@ for step in range(4):
 
 class PredictJobTest(WatchTest):
     def predict(self, text, *words, on="2xa100-80", options=(), processes=2):
+        """`processes`: 0 without a launcher."""
         file = self.place / "job.py"
         file.write_text(text)
         start = ("-m", "torch.distributed.run", f"--nproc-per-node={processes}")
-        job = (TORCH_PYTHON, *start, f"--master-port={free_port()}", file, *words)
+        start = (*start, f"--master-port={free_port()}") if processes else ()
+        job = (TORCH_PYTHON, *start, file, *words)
         return self.call("predict", "memory", "--on", on, *options, "--", *job)
 
     def told(self, outcome):
@@ -73,7 +75,7 @@ class PredictJobTest(WatchTest):
         self.assertEqual((fit["steps"], fit["on"]["world"]), (3, 2))
         self.assertEqual([rank["rank"] for rank in fit["ranks"]], [0, 1])
         for rank in fit["ranks"]:
-            _, allocated, reserved = json.loads(said.with_name(f"said-{rank['rank']}").read_text())
+            allocated, reserved = json.loads(said.with_name(f"said-{rank['rank']}").read_text())
             self.assertEqual(rank["status"], "ok")
             self.assertEqual(rank["peak_allocated_bytes"], allocated)
             self.assertEqual(rank["peak_reserved_bytes"], reserved)
@@ -113,18 +115,20 @@ class PredictJobTest(WatchTest):
 
     def test_levers_are_runs_of_their_own(self):
         lever = ("--lever", "half=--half", "--lever", "broken=--what", "--json", "--steps", "1")
-        fit = self.told(self.predict(GPU, "{}", on="h100", processes=1, options=lever))
+        outcome = self.predict(GPU, "{}", on="h100", processes=0, options=lever)
+        fit = self.told(outcome)
         half, broken = fit["levers"]
         whole = fit["ranks"][0]["peak_allocated_bytes"]
         self.assertLess(half["ranks"][0]["peak_allocated_bytes"], 0.7 * whole)
         self.assertEqual((half["lever"], half["failure"]), ("half", ""))
         self.assertIsNone(broken["ranks"])
-        self.assertIn("unknown", broken["failure"])
+        self.assertIn("exited with status 1", broken["failure"])
+        self.assertIn("unknown flag", outcome.err)
 
     def test_a_page_is_for_people(self):
         keep = self.place / "kept"
         options = ("--keep", keep, "--steps", "1", "--lever", "half=--half")
-        outcome = self.predict(GPU, "{}", on="h100", processes=1, options=options)
+        outcome = self.predict(GPU, "{}", on="h100", processes=0, options=options)
         self.assertIn("| half ", outcome.out)
         self.assertEqual(outcome.status, 0, outcome.err)
         self.assertIn("GPUs of paper: nothing was computed or timed", outcome.out)
@@ -132,12 +136,12 @@ class PredictJobTest(WatchTest):
         self.assertTrue((keep / "job.log").exists())
 
     def test_a_job_that_fails_otherwise_is_none(self):
-        no_step = "import torch\ntorch.ones(1).cuda()\nraise SystemExit(3)"
-        outcome = self.predict(no_step, processes=1)
+        outcome = self.predict("raise SystemExit('no data')", processes=0)
         self.assertEqual(outcome.status, 4, outcome.err)
-        outcome = self.predict(GPU + "raise SystemExit(3)", processes=1)
+        self.assertIn("no data", outcome.err)
+        outcome = self.predict(GPU + "raise SystemExit(3)", processes=0)
         self.assertEqual(outcome.status, 5, outcome.err)
-        self.assertIn("exited with status", outcome.err)
+        self.assertIn("made 1 of 3 steps, then exited with status 3", outcome.err)
 
     def test_wrong_words_are_refused(self):
         refuse = self.assert_refused

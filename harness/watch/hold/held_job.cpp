@@ -106,6 +106,7 @@ HeldJob::HeldJob(const JobStart& start, const JobDeadlines& deadlines, std::func
       log_(start.log),
       log_start_(file_size(start.log)),
       deadlines_(deadlines),
+      processes_(start.processes),
       poll_(std::move(poll)),
       turns_(start.folder) {
   const int error = spawn(start, pid_);
@@ -178,7 +179,7 @@ bool HeldJob::all_have_arrived() {
     for (const JobPlace& place : places_so_far(folder_)) {
       largest = std::max(largest, place.world_size);
     }
-    if (std::ssize(takers) < largest) return false;
+    if (std::ssize(takers) < (processes_ > 0 ? processes_ : largest)) return false;
     world_size_ = largest;
   }
   return true;

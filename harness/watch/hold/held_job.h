@@ -27,6 +27,7 @@ struct JobStart {
   EnvironmentChanges environment;    // watching()'s, and what else the job needs
   std::string folder;                // the one named there, empty
   std::string log;                   // file to which standard output and errors are appended
+  int processes = 0;  // that take steps; 0: as many as its largest process group has ranks
 };
 
 // How long a job may be silent.
@@ -96,6 +97,7 @@ class HeldJob {
   std::string log_;
   std::int64_t log_start_ = 0;  // where this job's output begins
   JobDeadlines deadlines_;
+  int processes_;  // 0: as many as there are ranks
   std::function<void()> poll_;
   Turns turns_;
   pid_t pid_ = -1;

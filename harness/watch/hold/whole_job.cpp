@@ -116,7 +116,8 @@ SeenJob run_whole_job(const WholeJob& job, const std::function<void()>& poll) {
   const bool looks_at_memory = job.most_bytes && !has_gpu();
   {
     HeldJob held(
-        {job.command, environment, folder.path(), job.log}, {.step_s = job.step_deadline_s}, [&] {
+        {job.command, environment, folder.path(), job.log, job.processes},
+        {.step_s = job.step_deadline_s}, [&] {
           if (poll) poll();
           if (job.shows_output) follower.follow();
           if (job.budget_s && seconds(steady_clock().now_ns() - start_ns) > *job.budget_s) {

@@ -32,6 +32,7 @@ struct WholeJob {
   // GPU, where its memory may be meant.
   std::optional<std::int64_t> most_bytes = {};
   double step_deadline_s = JobDeadlines{}.step_s;
+  int processes = 0;  // as JobStart
 };
 
 struct SeenJob {

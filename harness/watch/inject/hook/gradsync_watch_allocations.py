@@ -67,7 +67,7 @@ class Allocations:
     def see_modules(self):
         """Names them as the model that has them does: each module that no other one has."""
         module_class = recording.torch.nn.Module
-        modules = [thing for thing in gc.get_objects() if isinstance(thing, module_class)]
+        modules = [thing for thing in gc.get_objects() if issubclass(type(thing), module_class)]
         children = {id(child) for module in modules for child in module.children()}
         for module in modules:
             if id(module) in children:

@@ -1,4 +1,4 @@
-"""Lets one process be rank 0 of a world whose other ranks are absent (GRADSYNC_PAPER_WORLD): NCCL of
+"""Lets one process be rank 0 of a world whose others are absent (GRADSYNC_PAPER_WORLD): NCCL of
 paper answers for them, and what would wait for them elsewhere does not.
 """
 
@@ -18,10 +18,11 @@ def begin():
     if not is_worker():
         return
     if os.environ["WORLD_SIZE"] != "1":
-        sys.exit(
+        sys.stderr.write(
             "gradsync: with --world the command starts one process, which is rank 0; this one "
-            f"starts {os.environ['WORLD_SIZE']}"
+            f"starts {os.environ['WORLD_SIZE']}\n"
         )
+        sys.exit(1)  # which says nothing by itself this early
     world = os.environ[WORLD]
     gpus = os.environ[GPUS].partition("x")[0]
     node = min(int(gpus) if gpus.isdigit() else 1, int(world))
