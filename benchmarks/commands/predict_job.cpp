@@ -90,12 +90,14 @@ ExitStatus predict_memory_of_job(const JobMemoryOptions& options) {
   fit::Question as_it_is = question;
   if (!levers.empty()) as_it_is.command = fit::with_words(question.command, {});
   const fit::JobFit fit = fit::find_fit(as_it_is, poll);
+  if (!is_answer(fit)) {
+    log::error("the job " + fit.failure);
+    return ExitStatus::Failed;
+  }
   std::vector<fit::LeverFit> tried;
   for (const fit::Lever& lever : levers) tried.push_back(try_lever(question, lever));
   print(fit, tried, options.as_json);
-  if (is_answer(fit)) return ExitStatus::Ok;
-  log::error("the job " + fit.failure);
-  return ExitStatus::Failed;
+  return ExitStatus::Ok;
 }
 
 }  // namespace gradsync::cli

@@ -128,12 +128,15 @@ class Fitting {
     if (!fit_.failure.empty() && std::ranges::none_of(allocations_, ran_out)) tell_output();
   }
 
-  // Its log may go with the folder, and what a launcher says last is not why a rank failed.
+  // Its log may go with the folder. What torchrun says of itself behind it is left out: it is not
+  // why a rank failed.
   void tell_output() const {
     constexpr std::size_t kMostLines = 40;
+    constexpr const char* kTorchrun = "] failed (exitcode";
     std::ifstream log(folder_ + "/" + kLog);
     std::deque<std::string> lines;
     for (std::string line; std::getline(log, line);) {
+      if (line.find(kTorchrun) != std::string::npos) break;
       lines.push_back(line);
       if (lines.size() > kMostLines) lines.pop_front();
     }
@@ -145,7 +148,20 @@ class Fitting {
     changes.emplace_back("GRADSYNC_PAPER_REAL", "1");
   }
 
+  // One that ran out before its first backward did nothing that the watcher knows.
+  void add_silent_processes() {
+    if (!watch::training_processes(seen_.folder.ranks).empty()) return;
+    for (const Allocations& allocations : allocations_) {
+      watch::RankEvents process;
+      process.pid = allocations.pid;
+      process.rank = 0;
+      process.world_size = 1;
+      seen_.folder.ranks.push_back(std::move(process));
+    }
+  }
+
   void judge_ranks() {
+    add_silent_processes();
     for (const watch::RankEvents* process : watch::training_processes(seen_.folder.ranks)) {
       const auto found = std::ranges::find(allocations_, process->pid, &Allocations::pid);
       if (found == allocations_.end()) continue;

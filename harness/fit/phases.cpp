@@ -36,10 +36,16 @@ bool is_within_last(const Spans& spans, std::size_t count, std::int64_t time_ns)
 
 }  // namespace
 
+// Checkpointing runs backwards within one.
+bool Phases::is_within_a_backward(const Span& span) const {
+  return !backwards_.empty() && span.start_ns < backwards_.back().end_ns;
+}
+
 Phases::Phases(const watch::RankEvents& rank) {
   for (const watch::Event& event : rank.events) {
     const Span span{event.start_ns, event.end_ns};
-    if (event.kind == watch::EventKind::Backward) backwards_.push_back(span);
+    const bool is_backward = event.kind == watch::EventKind::Backward;
+    if (is_backward && !is_within_a_backward(span)) backwards_.push_back(span);
     if (event.kind == watch::EventKind::OptimizerStep) optimizers_.push_back(span);
     if (event.kind == watch::EventKind::Forward) forwards_.push_back(span);
   }

@@ -29,6 +29,7 @@ class Phases {
   struct Span {
     std::int64_t start_ns, end_ns;
   };
+  bool is_within_a_backward(const Span& span) const;
 
   std::vector<Span> backwards_, optimizers_, forwards_;  // each in the order of time
 };

@@ -2,7 +2,8 @@
 of them.
 
 Covers: cublas.cpp, cublaslt.cpp, cudart_registration.cpp, cudnn.cpp, cufft.cpp, nvml.cpp,
-python_frames.cpp, python_line.cpp, refuse.cpp, unwritten.cpp, library_table.cpp, standins.cpp.
+python_frames.cpp, python_line.cpp, refuse.cpp, unwritten.cpp, library_table.cpp, standins.cpp,
+gradsync_watch_paper.py.
 """
 
 import json
@@ -68,6 +69,27 @@ for replay in range(3):
 print(f"replayed {sums.item()}\n", end="", flush=True)
 dist.destroy_process_group()
 """
+# Each rank's objects have another size: nobody can guess what the others sent.
+OBJECTS = r"""import os, torch, torch.distributed as dist
+torch.cuda.set_device(int(os.environ["LOCAL_RANK"]))
+dist.init_process_group("nccl")
+rank = dist.get_rank()
+gathered, scattered, received = [None, None], [None], [None, None]
+dist.all_gather_object(gathered, "x" * (1 + 200 * rank))
+sent = ["a" * 7, {"rank": rank}, "b" * 50] if rank == 0 else [None] * 3
+dist.broadcast_object_list(sent)
+on_first = [None, None] if rank == 0 else None
+dist.gather_object("y" * (100 - 90 * rank), on_first)
+dist.scatter_object_list(scattered, ["s", "t" * 99] if rank == 0 else None)
+if rank == 0:
+    dist.send_object_list(["p", "q" * 30], dst=1)
+else:
+    dist.recv_object_list(received, src=0)
+lengths = [[len(text or "") for text in texts] for texts in
+           (gathered, sent[::2], on_first or [], scattered, received)]
+print(f"{rank}: {lengths} {sent[1]}\n", end="", flush=True)
+dist.destroy_process_group()
+"""
 
 
 class PaperJobTest(WatchTest):
@@ -124,6 +146,12 @@ class PaperJobTest(WatchTest):
             # One alone, eight of DDP, the call that was captured and its three replays.
             self.assertEqual(rank["collectives"]["all_reduce"]["count"], 1 + 8 + 1 + 3)
         self.assertIn("GPUs of paper: nothing was computed or timed (2xa100-80)", outcome.err)
+
+    def test_ranks_exchange_objects(self):
+        torchrun = ("-m", "torch.distributed.run", "--nproc-per-node=2")
+        outcome = self.run_job(OBJECTS, *torchrun, f"--master-port={free_port()}")
+        self.assertIn("0: [[1, 201], [7, 50], [100, 10], [1], [0, 0]] {'rank': 0}", outcome.out)
+        self.assertIn("1: [[1, 201], [7, 50], [], [99], [1, 30]] {'rank': 0}", outcome.out)
 
     def test_what_needs_values_or_seconds_is_refused(self):
         outcome = self.call("watch", "--on", "h100", "--account", "--", "true")

@@ -39,6 +39,10 @@ held = torch.nn.Linear(4096, width).cuda()
 held(torch.ones(8, 4096, device="cuda")).sum().backward()
 torch.optim.SGD(held.parameters(), lr=0.1).step()
 """
+TOO_LARGE = """import torch
+held = torch.empty(1 << 20, device="cuda")
+torch.empty(2 << 30, dtype=torch.uint8, device="cuda")
+"""
 # One layer, shared by all ranks of the world that there is; groups of gloo are made as well.
 SHARDED = """import os, torch, torch.distributed as dist
 from torch.distributed.fsdp import fully_shard
@@ -54,7 +58,7 @@ for step in range(4):
 """
 
 
-class PredictJobTest(WatchTest):
+class JobFitTest(WatchTest):
     def predict(self, text, *words, on="2xa100-80", options=(), processes=2):
         """`processes`: 0 without a launcher."""
         file = self.place / "job.py"
@@ -68,6 +72,8 @@ class PredictJobTest(WatchTest):
         self.assertEqual(outcome.status, 0, outcome.err)
         return json.loads(outcome.out)
 
+
+class PredictJobTest(JobFitTest):
     def test_it_says_what_torch_says(self):
         said = self.place / "said"
         fit = self.told(self.predict(JOB, said, 1024, options=("--json",)))
@@ -124,6 +130,12 @@ class PredictJobTest(WatchTest):
         self.assertIsNone(broken["ranks"])
         self.assertIn("exited with status 1", broken["failure"])
         self.assertIn("unknown flag", outcome.err)
+
+    def test_out_of_memory_before_anything_was_computed_is_one_too(self):
+        fit = self.told(self.predict(TOO_LARGE, on="1x1GiB", processes=0, options=("--json",)))
+        (rank,) = fit["ranks"]
+        self.assertEqual((rank["rank"], rank["status"], fit["steps"]), (0, "oom", 0))
+        self.assertIn("Tried to allocate 2.00 GiB", rank["reason"])
 
     def test_a_page_is_for_people(self):
         keep = self.place / "kept"

@@ -11,6 +11,7 @@
 #include <memory>
 #include <mutex>
 #include <string>
+#include <string_view>
 #include <tuple>
 
 #include "harness/fit/recorder/allocation_file.h"
@@ -40,18 +41,25 @@ State& state() {
 constexpr const char* kModuleFile = "/torch/nn/modules/module.py";
 constexpr const char* kModuleCall = "_call_impl";
 
+// Torch's own that allocate for whoever calls them.
+bool is_go_between(std::string_view file) {
+  return file.ends_with("/torch/storage.py") || file.ends_with("/torch/_tensor.py") ||
+         file.ends_with("/torch/_ops.py");
+}
+
 // What torch keeps with a block for us.
 struct Context : c10::GatheredContext {
   Place place{"", 0, "", nullptr};
 };
 
-// The innermost frame, and the innermost module whose forward is under way on this thread.
+// The innermost frame that counts, and the innermost module whose forward is under way on this
+// thread.
 std::shared_ptr<c10::GatheredContext> gather() {
   auto context = std::make_shared<Context>();
   auto& [file, line, function, module] = context->place;
   paper::with_interpreter([&] {
     paper::for_each_frame([&](const paper::PythonFrame& frame) {
-      if (file.empty()) {
+      if (file.empty() && !is_go_between(frame.file())) {
         file = frame.file();
         line = frame.line();
         function = frame.function();

@@ -47,6 +47,15 @@ TEST(Phases, ABackwardThatNeverEndedIsStillUnderWay) {
   EXPECT_EQ(Phases(rank).at(900).phase, Phase::Backward);
 }
 
+TEST(Phases, ABackwardWithinABackwardIsAPartOfIt) {
+  watch::RankEvents rank;
+  rank.events.push_back(event(EventKind::Backward, 200, 500));
+  rank.events.push_back(event(EventKind::Backward, 250, 290));
+  rank.events.push_back(event(EventKind::Backward, 300, 390));
+  EXPECT_EQ(words_of(Phases(rank).at(350)), "step 1, micro-batch 1, backward");
+  EXPECT_EQ(words_of(Phases(rank).at(450)), "step 1, micro-batch 1, backward");
+}
+
 TEST(Phases, WithoutAWrapperWhatComesBeforeABackwardIsItsForward) {
   watch::RankEvents rank;
   rank.events.push_back(event(EventKind::Backward, 200, 290));

@@ -23,6 +23,7 @@ import gradsync_watch_allocations as allocations
 import gradsync_watch_calls as calls
 import gradsync_watch_exchanges as exchanges
 import gradsync_watch_models as models
+import gradsync_watch_paper as paper
 import gradsync_watch_recording as recording
 import gradsync_watch_replicas as replicas
 import gradsync_watch_world as world
@@ -161,6 +162,7 @@ def watch_gpu_memory(module):
 
 
 def watch_collectives(module):
+    paper.watch_exchanges(module, standing_for)
     calls.watch_collectives(module, standing_for)
     world.watch_groups(module)
 
