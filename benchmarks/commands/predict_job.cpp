@@ -76,9 +76,7 @@ void print(const fit::JobFit& fit, const std::vector<fit::LeverFit>& tried, bool
     if (!tried.empty()) std::cout << "\n" << fit::levers_page(fit, tried);
     return;
   }
-  nlohmann::json document = fit::fit_json(fit);
-  if (!tried.empty()) document["levers"] = fit::levers_json(tried);
-  std::cout << document.dump(1) << "\n";
+  std::cout << fit::fit_json(fit, tried).dump(1) << "\n";
 }
 
 }  // namespace

@@ -154,6 +154,22 @@ json json_of(const SettingFit& tried) {
           {"status", tried.replayed.is_out_of_memory ? "oom" : "ok"}};
 }
 
+json ranks_json(const JobFit& fit) {
+  json ranks = json::array();
+  for (const RankFit& rank : fit.ranks) ranks.push_back(json_of(rank));
+  return ranks;
+}
+
+json levers_json(const std::vector<LeverFit>& tried) {
+  json list = json::array();
+  for (const LeverFit& lever : tried) {
+    list.push_back({{"lever", lever.name},
+                    {"failure", lever.failure},
+                    {"ranks", lever.fit ? ranks_json(*lever.fit) : json(nullptr)}});
+  }
+  return list;
+}
+
 }  // namespace
 
 std::string fit_page(const JobFit& fit) {
@@ -193,22 +209,10 @@ std::string levers_page(const JobFit& without, const std::vector<LeverFit>& trie
   return "Each lever is a run of its own, of the rank that reserved most:\n" + table.to_markdown();
 }
 
-json levers_json(const std::vector<LeverFit>& tried) {
-  json list = json::array();
-  for (const LeverFit& lever : tried) {
-    json entry{{"lever", lever.name}, {"failure", lever.failure}, {"ranks", nullptr}};
-    if (lever.fit) entry["ranks"] = fit_json(*lever.fit)["ranks"];
-    list.push_back(std::move(entry));
-  }
-  return list;
-}
-
-json fit_json(const JobFit& fit) {
-  json ranks = json::array();
-  for (const RankFit& rank : fit.ranks) ranks.push_back(json_of(rank));
+json fit_json(const JobFit& fit, const std::vector<LeverFit>& tried) {
   json settings = json::array();
-  for (const SettingFit& tried : fit.settings) settings.push_back(json_of(tried));
-  return {
+  for (const SettingFit& setting : fit.settings) settings.push_back(json_of(setting));
+  json document{
       {"schema", "gradsync.paper_memory/1"},
       {"on",
        {{"gpus", fit.gpus.count},
@@ -216,11 +220,13 @@ json fit_json(const JobFit& fit) {
         {"memory_bytes", fit.gpus.memory_bytes()},
         {"world", fit.world}}},
       {"steps", fit.steps},
-      {"ranks", std::move(ranks)},
+      {"ranks", ranks_json(fit)},
       {"settings",
        {{"rank", fit.replayed_rank}, {"variable", fit.variable}, {"tried", std::move(settings)}}},
       {"failure", fit.failure},
       {"notes", fit.notes}};
+  if (!tried.empty()) document.update({{"levers", levers_json(tried)}});
+  return document;
 }
 
 }  // namespace gradsync::fit

@@ -22,10 +22,7 @@ struct LeverFit {
 
 std::string levers_page(const JobFit& without, const std::vector<LeverFit>& tried);
 
-// "ranks", of each, as fit_json() has them.
-nlohmann::json levers_json(const std::vector<LeverFit>& tried);
-
-// An object, schema gradsync.paper_memory/1.
-nlohmann::json fit_json(const JobFit& fit);
+// An object, schema gradsync.paper_memory/1; with "levers" where some were tried.
+nlohmann::json fit_json(const JobFit& fit, const std::vector<LeverFit>& tried = {});
 
 }  // namespace gradsync::fit

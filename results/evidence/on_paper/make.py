@@ -1,0 +1,98 @@
+"""Peaks of memory that others measured on GPUs, beside what `gradsync predict memory` said of the
+same jobs on GPUs of paper before anybody here had read the figures.
+
+foretold.json holds the predictions, published.json the figures, jobs.tar.gz the jobs.
+"""
+
+import statistics
+from pathlib import Path
+
+import stored
+
+HERE = Path(__file__).resolve().parent
+PAGE = HERE / "README.md"
+TABLE = ("<!-- foretold -->", "<!-- end of foretold -->")
+UNITS = {10**9: "GB", 2**30: "GiB", 2**20: "MiB"}
+
+
+def rows():
+    """Returns a row for each figure: a prediction with what was published."""
+    published = stored.read(HERE / "published.json")
+    found = []
+    for row in stored.read(HERE / "foretold.json")["rows"]:
+        figure = published[row["case"]]
+        found.append(row | {"figure": figure, "off": off(row, figure)})
+    return sorted(found, key=lambda row: -abs(row["off"] or 0))
+
+
+def off(row, figure):
+    """Returns by which share the prediction is larger; None where no number was published."""
+    if row["quantity"] not in figure:
+        return None
+    return row["predicted"]["bytes"] / (figure[row["quantity"]] * row["unit_bytes"]) - 1
+
+
+def number(value):
+    return f"{value:.0f}" if value >= 1000 else f"{value:.4g}"
+
+
+def cells(row):
+    unit = UNITS[row["unit_bytes"]]
+    figure = row["figure"]
+    note = figure.get("note", "")
+    told = row["predicted"]["bytes"] / row["unit_bytes"]
+    if row["off"] is None:
+        return ["out of memory", "out of memory" if is_out(row) else "fits", "", note]
+    return [
+        f"{number(figure[row['quantity']])} {unit}",
+        f"{number(told)} {unit}",
+        f"{100 * row['off']:+.1f} %",
+        note,
+    ]
+
+
+def is_out(row):
+    return row["predicted"]["status"] == "oom"
+
+
+def summary(all_rows):
+    lines = []
+    for quantity in ("reserved", "allocated"):
+        offs = [
+            abs(row["off"])
+            for row in all_rows
+            if row["quantity"] == quantity
+            and row["off"] is not None
+            and not row["figure"].get("is_rounded")
+        ]
+        within = sum(value <= 0.1 for value in offs)
+        lines.append(
+            f"- {quantity}: {len(offs)} figures, median {100 * statistics.median(offs):.1f} %, "
+            f"worst {100 * max(offs):.0f} %; {within} of them within 10 %"
+        )
+    runs = {row["case"]: row for row in all_rows}.values()
+    out = [is_out(row) for row in runs if "status" in row["figure"]]
+    fit = [is_out(row) for row in runs if "status" not in row["figure"]]
+    lines.append(
+        f"- out of memory was foretold of {sum(out)} of the {len(out)} runs that ran out, and of "
+        f"{sum(fit)} of the {len(fit)} that fitted"
+    )
+    return lines
+
+
+def table():
+    all_rows = rows()
+    lines = ["", *summary(all_rows), ""]
+    lines.append("| case | job | quantity | published | predicted | off | |")
+    lines.append("|:--|:--|:--|--:|--:|--:|:--|")
+    for row in all_rows:
+        job = f"[{row['job']}]({row['address']})"
+        lines.append("| " + " | ".join([row["case"], job, row["quantity"], *cells(row)]) + " |")
+    return [*lines, ""]
+
+
+def pages():
+    return {PAGE: stored.between(PAGE.read_text(), TABLE, table())}
+
+
+STEPS = {}
