@@ -49,15 +49,20 @@ def main():
     with torch.device("meta"):
         model = MixtralForCausalLM(config)
     model.to(torch.float32 if chosen.mixed else torch.bfloat16)
-    model = runner.prepare(model)
-    optimizer = runner.prepare(torch.optim.AdamW(model.parameters()))
+    if chosen.fsdp == 1:
+        model = runner.prepare(model)
+    else:  # Accelerate wants an optimizer beside it, and leaves parameters on "meta"
+        model, _ = runner.prepare(model, torch.optim.SGD(model.parameters()))
+        model.to_empty(device=runner.device)
+    optimizer = torch.optim.AdamW(model.parameters())
     tokens = torch.zeros(1, chosen.tokens, dtype=torch.long, device=runner.device)
     for _step in range(3):
         for _micro_batch in range(chosen.accumulation):
             with runner.accumulate(model):
                 runner.backward(model(input_ids=tokens, labels=tokens).loss)
-                optimizer.step()
-                optimizer.zero_grad()
+                if runner.sync_gradients:
+                    optimizer.step()
+                    optimizer.zero_grad()
 
 
 if __name__ == "__main__":

@@ -90,11 +90,11 @@ TEST(Blocks, LiveFromTheirAllocationUntilTheyAreLetGo) {
 
 TEST(Blocks, ALabelIsOfTheBlockThatHoldsItsAddress) {
   const Allocations allocations =
-      counted({alloc(1024, 512, 1), alloc(2048, 100, 2), label(1500, Holds::Parameter),
-               label(1536, Holds::Gradient)});
+      counted({alloc(1024, 512, 1), alloc(2048, 100, 2), label(1536, Holds::Gradient),
+               label(1500, Holds::Parameter)});
   const std::vector<Block> blocks = blocks_of(allocations, 0);
-  EXPECT_EQ(blocks[0].holds, Holds::Parameter);
-  EXPECT_FALSE(blocks[1].holds) << "behind the end of the first one";
+  EXPECT_EQ(blocks[0].holds, Holds::Parameter) << "1536 is behind its end";
+  EXPECT_FALSE(blocks[1].holds);
 }
 
 TEST(Blocks, TheHighestIsAtTheAllocationThatReachedIt) {
