@@ -1,7 +1,8 @@
 """Peaks of memory that others measured on GPUs, beside what `gradsync predict memory` said of the
 same jobs on GPUs of paper before anybody here had read the figures.
 
-foretold.json holds the predictions, published.json the figures, jobs.tar.gz the jobs.
+foretold.json holds the predictions, published.json the figures, jobs.tar.gz the jobs. known.json
+holds both of jobs whose figures were known before, guide.json the runs of the guide's memory table.
 """
 
 import statistics
@@ -12,6 +13,8 @@ import stored
 HERE = Path(__file__).resolve().parent
 PAGE = HERE / "README.md"
 TABLE = ("<!-- foretold -->", "<!-- end of foretold -->")
+KNOWN = ("<!-- known -->", "<!-- end of known -->")
+GUIDE = ("<!-- guide -->", "<!-- end of guide -->")
 UNITS = {10**9: "GB", 2**30: "GiB", 2**20: "MiB"}
 
 
@@ -91,8 +94,31 @@ def table():
     return [*lines, ""]
 
 
+def known_table():
+    lines = ["", "| job | quantity | published | predicted | off |", "|:--|:--|--:|--:|--:|"]
+    for row in stored.read(HERE / "known.json"):
+        gib = row["predicted_bytes"] / 2**30
+        lines.append(
+            f"| [{row['job']}]({row['address']}) | {row['quantity']} | {number(row['gib'])} GiB | "
+            f"{number(gib)} GiB | {100 * (gib / row['gib'] - 1):+.1f} % |"
+        )
+    return [*lines, ""]
+
+
+def guide_table():
+    lines = ["", "| run | allocated | reserved | |", "|:--|--:|--:|:--|"]
+    for run in stored.read(HERE / "guide.json"):
+        peaks = (run["peak_allocated_bytes"], run["peak_reserved_bytes"])
+        told = " | ".join(f"{number(peak / 2**30)} GiB" for peak in peaks)
+        out = "**out of memory**" if run["status"] == "oom" else "fits"
+        lines.append(f"| {run['run']} | {told} | {out} |")
+    return [*lines, ""]
+
+
 def pages():
-    return {PAGE: stored.between(PAGE.read_text(), TABLE, table())}
+    text = stored.between(PAGE.read_text(), TABLE, table())
+    text = stored.between(text, KNOWN, known_table())
+    return {PAGE: stored.between(text, GUIDE, guide_table())}
 
 
 STEPS = {}
