@@ -168,6 +168,9 @@ ExitStatus run_gate(const arms::GateOptions& options) {
 void add_gate_options(CLI::App& command, arms::GateOptions& options) {
   add_plan_options(command, options.run);
   command.get_option("PLAN")->required(false);
+  command.get_option("--on")->description(
+      "With --counts: run the command on GPUs that are not there, as 8xh100 or 8x79GiB: counts, "
+      "bytes and memory are real, values and times are not");
   command.add_option("--out", options.run.out, "Directory for the results");
   command.add_flag("--force", options.run.force, "Replace the gate in --out");
   command.add_flag("--quiet", options.run.quiet, "Only errors on stderr");
@@ -234,6 +237,7 @@ void add_gate_command(CLI::App& app, ExitStatus& status, std::vector<std::string
   add_gate_options(*command, *options);
   command->callback([options, &status] {
     if (options->run.quiet) log::configure(true);
+    if (!options->job.empty()) options->on = take_gpus(options->run);
     status = run_gate(*options);
   });
 }

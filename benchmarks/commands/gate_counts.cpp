@@ -10,6 +10,7 @@
 #include "harness/base/log.h"
 #include "harness/base/words.h"
 #include "harness/gate/page.h"
+#include "harness/paper/standins.h"
 #include "harness/results/store.h"
 #include "harness/watch/tell/watched_files.h"
 
@@ -18,12 +19,29 @@ namespace {
 
 namespace fs = std::filesystem;
 
+std::string devices_text(const std::string& gpus) {
+  return gpus.empty() ? "the machine's own devices" : "GPUs of paper, " + gpus;
+}
+
+// Other GPUs hold another peak, and other devices may communicate otherwise.
+void require_devices_of(const gate::HeldCounts& held, const arms::GateOptions& options) {
+  if (paper::are_same(held.gpus_of_paper, options.on)) return;
+  throw ConfigError(fmt::format(
+      "--counts {}: the file is of a job on {}, and this one is to run on {}: {}, or renew the "
+      "file with --update",
+      options.counts, devices_text(held.gpus_of_paper), devices_text(options.on),
+      held.gpus_of_paper.empty() ? "leave out --on" : "give --on " + held.gpus_of_paper));
+}
+
 // Before the job runs: it may take hours.
-gate::HeldCounts held_by(const std::string& path) {
+gate::HeldCounts held_by(const arms::GateOptions& options) {
+  const std::string& path = options.counts;
   if (!fs::exists(path)) {
     throw ConfigError(fmt::format("--counts {}: there is no such file; --update writes it", path));
   }
-  return gate::read_held_counts(path);
+  gate::HeldCounts held = gate::read_held_counts(path);
+  require_devices_of(held, options);
+  return held;
 }
 
 void check_place_of(const std::string& path) {
@@ -104,7 +122,7 @@ ExitStatus hold_counts(const arms::GateQuestion& question, const std::string& di
   if (options.update) {
     check_place_of(options.counts);
   } else {
-    held = held_by(options.counts);
+    held = held_by(options);
   }
   results::prepare_directory(directory, false, options.run.force);
   arms::CountedJob counted = arms::count_job(question, directory);

@@ -57,6 +57,17 @@ void add_plan_options(CLI::App& command, session::RunOptions& options) {
   command.add_option("--data", options.data, "Train on token ids from a JSON Lines file");
 }
 
+std::string take_gpus(session::RunOptions& options) {
+  const std::string key = "on=";
+  std::string gpus;
+  std::erase_if(options.overrides, [&](const std::string& text) {
+    if (!text.starts_with(key)) return false;
+    gpus = text.substr(key.size());
+    return true;
+  });
+  return gpus;
+}
+
 void add_session_options(CLI::App& command, session::RunOptions& options) {
   command.add_option("--out", options.out, "Directory for the results");
   command.add_option("--launcher", options.launcher, "auto, or none: ignore torchrun and its like")

@@ -11,6 +11,10 @@ namespace gradsync::cli {
 // Registers PLAN and the options that say what of it runs. `options` must outlive `command`.
 void add_plan_options(CLI::App& command, session::RunOptions& options);
 
+// Returns the GPUs of --on, "" where it was not given, and takes them from the plan's overrides:
+// they are a training command's.
+std::string take_gpus(session::RunOptions& options);
+
 // Registers the options that say where results go and who starts the ranks.
 void add_session_options(CLI::App& command, session::RunOptions& options);
 

@@ -119,6 +119,9 @@ void add_search_command(CLI::App& app, ExitStatus& status, const std::vector<std
           ->footer(" [-- COMMAND with {}...]");
   add_plan_options(*command, options->run);
   if (!job.empty()) command->get_option("PLAN")->required(false);
+  command->get_option("--on")->description(
+      "GPUs that are not there, as 8xh100 or 8x79GiB: of a COMMAND what fits on them, of a plan "
+      "with --device paper");
   add_session_options(*command, options->run);
   command->add_option("--largest", options->largest,
                       "accumulation_steps, micro_batch_size or sequence_length; of a COMMAND "
@@ -135,7 +138,8 @@ void add_search_command(CLI::App& app, ExitStatus& status, const std::vector<std
                    "Further values to try on each side of the edge, whether they agree (2)")
       ->check(CLI::Range(0, kMostChecks));
   command->add_option("--budget", of_job->budget,
-                      "Of a COMMAND: what the tensors of each rank are to fit into, as in 2GiB");
+                      "Of a COMMAND: what the tensors of each rank are to fit into, as in 2GiB; "
+                      "with --on it may be left out");
   command->add_option("--python", of_job->python,
                       "The interpreter of a COMMAND that does not show it");
   command->add_option("--step-timeout", of_job->step_timeout,
@@ -143,6 +147,7 @@ void add_search_command(CLI::App& app, ExitStatus& status, const std::vector<std
   command->add_flag("--json", options->run.json, "Print search.json instead of the table");
   command->callback([options, of_job, &status] {
     if (options->run.quiet) log::configure(true);
+    if (!of_job->command.empty()) of_job->on = take_gpus(options->run);
     status = of_job->command.empty() ? search(*options, *of_job) : search_of_job(*options, *of_job);
   });
 }

@@ -12,6 +12,7 @@
 #include "harness/base/program_files.h"
 #include "harness/base/units.h"
 #include "harness/coordinate/watched_group.h"
+#include "harness/paper/standins.h"
 #include "harness/results/store.h"
 #include "harness/session/interrupt.h"
 #include "harness/session/search_outcome.h"
@@ -65,9 +66,11 @@ void check_words(const session::SearchOptions& options, const JobSearchOptions& 
     throw ConfigError(fmt::format("search: got a COMMAND without {}, expected it where {} stands",
                                   arms::kPlaceOfValue, options.largest));
   }
-  if (job.budget.empty()) {
+  if (!job.on.empty()) paper::require_gpus(job.on);
+  if (job.budget.empty() && job.on.empty()) {
     throw ConfigError(
-        "search: --budget is missing, what the tensors of a rank are to fit into, as in 2GiB");
+        "search: --budget is missing, what the tensors of a rank are to fit into, as in 2GiB; or "
+        "--on, GPUs that have so much, as in 8xh100");
   }
 }
 
@@ -104,7 +107,10 @@ arms::JobSearch question_of(const session::SearchOptions& options, const JobSear
     throw ConfigError(fmt::format("--to: got {}, expected more than --from, which is {}",
                                   search.ends.to, search.ends.from));
   }
-  search.budget_bytes = read_with_units("--budget", job.budget, parse_size_bytes);
+  search.on = job.on;
+  if (!job.budget.empty()) {
+    search.budget_bytes = read_with_units("--budget", job.budget, parse_size_bytes);
+  }
   search.steps = steps_of(options.run.overrides);
   search.step_deadline_s =
       job.step_timeout.empty()

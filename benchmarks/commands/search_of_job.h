@@ -15,6 +15,7 @@ namespace gradsync::cli {
 struct JobSearchOptions {
   std::vector<std::string> command;  // empty: a plan is searched
   std::string budget;
+  std::string on;  // GPUs of paper
   std::string python;
   std::string step_timeout;
 };

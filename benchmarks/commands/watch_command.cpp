@@ -14,7 +14,6 @@
 #include "benchmarks/commands/commands.h"
 #include "harness/base/log.h"
 #include "harness/paper/standins.h"
-#include "harness/paper/words.h"
 #include "harness/results/store.h"
 #include "harness/watch/hold/watched_job.h"
 #include "harness/watch/inject/environment.h"
@@ -147,23 +146,13 @@ class Watcher {
     }
   }
 
-  // On paper there are no seconds.
-  watch::Watched summarized(const std::vector<watch::RankEvents>& ranks) const {
-    watch::Watched watched = watch::summarize(ranks);
-    if (!options_.on.empty()) {
-      watch::take_away_times(watched, fmt::format("{} ({}); replicas were not compared",
-                                                  paper::kNothingComputed, options_.on));
-    }
-    return watched;
-  }
-
   // Every --steps steps.
   void tell_steps() {
     try {
       const std::int64_t blocks = watch::optimizer_steps_so_far(folder_->path()) / options_.steps;
       if (blocks <= blocks_told_) return;
       blocks_told_ = blocks;
-      log::info(watch::watch_page(summarized(watch::read_folder(folder_->path()).ranks)));
+      log::info(watch::watch_page(watch::summarize(watch::read_folder(folder_->path()).ranks)));
     } catch (const std::exception& error) {
       log::warn(error.what());
       blocks_told_ = std::numeric_limits<std::int64_t>::max();
@@ -215,7 +204,7 @@ class Watcher {
     if (const std::string nothing = watch::why_nothing_was_seen(seen); !nothing.empty()) {
       return tell_nothing(fmt::format("nothing was seen of the job: {}", nothing));
     }
-    watch::Watched watched = summarized(seen.ranks);
+    watch::Watched watched = watch::summarize(seen.ranks);
     watched.account =
         watch::account_in({folder_->path()}, watch::seen_beside(seen.ranks, watched.kinds));
     if (options_.account && !watched.account) {

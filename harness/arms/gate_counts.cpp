@@ -58,6 +58,7 @@ watch::SeenJob start_of(const GateQuestion& question, const std::string& directo
   const GateOptions& options = question.options;
   return watch::run_whole_job({.command = options.job,
                                .python = options.python,
+                               .on = options.on,
                                .more = port_if_none(),
                                .log = directory + "/" + results::kJobOutput,
                                .shows_output = shows_output,
@@ -75,10 +76,11 @@ void forget_unended_peaks(watch::SeenJob& job) {
   }
 }
 
-void count(CountedJob& counted) {
+void count(CountedJob& counted, const std::string& on) {
   watch::UsualCounts usual = watch::usual_counts(counted.job.folder.ranks);
   counted.watched = watch::summarize(counted.job.folder.ranks);
   counted.counts = std::move(usual.counts);
+  counted.counts.gpus_of_paper = on;
   counted.unsteady = std::move(usual.unsteady);
 }
 
@@ -108,7 +110,7 @@ CountedJob count_job(const GateQuestion& question, const std::string& directory)
   CountedJob counted;
   counted.job = start_of(question, directory, !question.options.run.quiet);
   forget_unended_peaks(counted.job);
-  count(counted);
+  count(counted, question.options.on);
   if (counted.counts.ranks.empty() && counted.job.failure.empty()) {
     throw EnvironmentError(
         fmt::format("the job {}without an optimizer step that could be seen: {}",
@@ -132,7 +134,7 @@ void forget_chance_peaks(const GateQuestion& question, const std::string& direct
   for (watch::RankEvents& process : counted.job.folder.ranks) {
     process.peak.bytes = confirmed(process.peak.bytes, second[process.rank]);
   }
-  count(counted);
+  count(counted, question.options.on);
 }
 
 gate::HeldPage held_page(const GateQuestion& question, const gate::HeldCounts& held,

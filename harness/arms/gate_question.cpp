@@ -2,6 +2,7 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <filesystem>
 #include <stdexcept>
 #include <system_error>
@@ -10,6 +11,7 @@
 #include "harness/base/errors.h"
 #include "harness/base/program_files.h"
 #include "harness/base/units.h"
+#include "harness/paper/standins.h"
 #include "harness/plan/cell.h"
 #include "harness/session/paths.h"
 
@@ -101,6 +103,9 @@ GateKind kind_of_two(const GateOptions& options) {
          "--python: got two builds, expected training commands, whose interpreter it is");
   if (!are_commands) return GateKind::Builds;
   const session::RunOptions& run = options.run;
+  refuse(std::ranges::any_of(run.overrides, [](auto& text) { return text.starts_with("on="); }),
+         "--on: got two commands, whose times are compared, and GPUs of paper have none: expected "
+         "--counts FILE -- COMMAND");
   refuse(
       !options.rows.empty() || !run.overrides.empty() || !run.weights.empty() || !run.data.empty(),
       "--baseline: got training commands, which have no plan: expected none of the options "
@@ -124,6 +129,7 @@ void check_counts(const GateOptions& options) {
   refuse(!options.margin.empty() || !options.smallest_effect.empty() ||
              !options.mean_smallest_effect.empty() || !options.alpha.empty(),
          "--counts: got thresholds of times: counts and bytes are held exactly");
+  if (!options.on.empty()) paper::require_gpus(options.on);
   refuse(options.update && !options.html.empty(),
          "--update: got --html, a page on what differs: expected one of them");
 }

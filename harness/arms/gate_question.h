@@ -28,6 +28,7 @@ struct GateOptions {
   std::string results;
   std::string counts;            // the file that a training command is held against
   bool update = false;           // it is written instead
+  std::string on;                // GPUs of paper that it has; "": the machine's own devices
   std::vector<std::string> job;  // that command, word by word
   std::vector<std::string> rows;
   std::string margin;

@@ -4,12 +4,15 @@
 
 #include <algorithm>
 #include <array>
+#include <fstream>
+#include <string>
 #include <utility>
 
 #include "harness/base/log.h"
 #include "harness/base/units.h"
 #include "harness/base/words.h"
 #include "harness/coordinate/watched_group.h"
+#include "harness/paper/words.h"
 #include "harness/session/interrupt.h"
 #include "harness/session/search_outcome.h"
 #include "harness/watch/hold/whole_job.h"
@@ -22,7 +25,7 @@ namespace {
 using results::Status;
 using summary::SearchProbe;
 
-// What torch says of memory that is not to be had, in the last line of a job that failed.
+// What torch says of memory that is not to be had, in a line of a job that failed.
 constexpr std::array kOutOfMemory = {"OutOfMemoryError", "out of memory", "can't allocate memory",
                                      "MemoryError"};
 
@@ -39,9 +42,20 @@ std::string bytes_text(std::int64_t bytes) {
   return fmt::format("{} ({} bytes)", format_bytes(static_cast<double>(bytes)), bytes);
 }
 
-bool ran_out_of_memory(const std::string& failure) {
+bool tells_of_memory(const std::string& line) {
   return std::ranges::any_of(
-      kOutOfMemory, [&](const char* words) { return failure.find(words) != std::string::npos; });
+      kOutOfMemory, [&](const char* words) { return line.find(words) != std::string::npos; });
+}
+
+// Returns the last line of a job's output that tells of memory, and "" without one: a launcher goes
+// on to say that one of its processes failed.
+std::string line_of_memory(const std::string& path) {
+  std::ifstream file(path, std::ios::binary);
+  std::string found;
+  for (std::string line; std::getline(file, line);) {
+    if (tells_of_memory(line)) found = line;
+  }
+  return found;
 }
 
 // The most that any rank held; or why that is not known.
@@ -55,11 +69,18 @@ Known<std::int64_t> most_held(const watch::SeenJob& job) {
   return most;
 }
 
+// What tells this search from others of the same axis.
+results::Parameters cell_of(const JobSearch& search) {
+  results::Parameters cell(nlohmann::json{{"job", joined_words(search.command)}});
+  if (search.budget_bytes) cell = cell.with("memory_budget_bytes", *search.budget_bytes);
+  if (!search.on.empty()) cell = cell.with(paper::kGpusField, search.on);
+  return cell;
+}
+
 class JobEdge {
  public:
   explicit JobEdge(const JobSearch& search) : search_(search) {
-    found_.cell = nlohmann::json{{"job", joined_words(search.command)},
-                                 {"memory_budget_bytes", search.budget_bytes}};
+    found_.cell = cell_of(search);
     found_.from = search.ends.from;
     found_.to = search.ends.to;
   }
@@ -76,7 +97,8 @@ class JobEdge {
     SearchProbe& probe = found_.probes.emplace_back();
     probe.order = static_cast<int>(found_.probes.size()) - 1;
     probe.value = value;
-    judge(start(value), probe);
+    const std::string log = fmt::format("{}/job_{}.log", search_.directory, value);
+    judge(start(value, log), log, probe);
     log::info(fmt::format("[{}] {} {} | {}{}", probe.order + 1, search_.axis, value,
                           results::to_string(probe.status),
                           probe.reason.empty() ? "" : ": " + probe.reason));
@@ -85,11 +107,12 @@ class JobEdge {
     return {};
   }
 
-  watch::SeenJob start(std::int64_t value) const {
+  watch::SeenJob start(std::int64_t value, const std::string& log) const {
     watch::WholeJob job{.command = {},
                         .python = search_.python,
+                        .on = search_.on,
                         .more = watch::own_port(),
-                        .log = fmt::format("{}/job_{}.log", search_.directory, value),
+                        .log = log,
                         .steps = search_.steps,
                         .most_bytes = search_.budget_bytes,
                         .step_deadline_s = search_.step_deadline_s};
@@ -101,7 +124,7 @@ class JobEdge {
     });
   }
 
-  void judge(const watch::SeenJob& job, SearchProbe& probe) const {
+  void judge(const watch::SeenJob& job, const std::string& log, SearchProbe& probe) const {
     const auto end = [&](Status status, const std::string& reason) {
       probe.status = status;
       probe.reason = reason;
@@ -110,18 +133,25 @@ class JobEdge {
       probe.peak_allocated_bytes = job.too_much_bytes;
       end(Status::Oom, bytes_text(*job.too_much_bytes) + " and more");
     } else if (!job.failure.empty()) {
-      const bool is_oom = ran_out_of_memory(job.failure);
-      end(is_oom ? Status::Oom : Status::Failed, "the job " + job.failure);
+      judge_failure(job, log, end);
     } else {
       judge_peak(most_held(job), probe, end);
     }
   }
 
   template <typename End>
+  void judge_failure(const watch::SeenJob& job, const std::string& log, const End& end) const {
+    if (tells_of_memory(job.failure)) return end(Status::Oom, "the job " + job.failure);
+    const std::string line = line_of_memory(log);
+    if (line.empty()) return end(Status::Failed, "the job " + job.failure);
+    end(Status::Oom, fmt::format("the job made {} steps, then: {} ({})", job.steps, line, log));
+  }
+
+  template <typename End>
   void judge_peak(const Known<std::int64_t>& peak, SearchProbe& probe, const End& end) const {
     if (!peak) return end(Status::Skipped, "what the job holds is not known: " + peak.why_not());
     probe.peak_allocated_bytes = *peak;
-    if (*peak > search_.budget_bytes) end(Status::Oom, bytes_text(*peak));
+    if (search_.budget_bytes && *peak > *search_.budget_bytes) end(Status::Oom, bytes_text(*peak));
   }
 
   const JobSearch& search_;

@@ -55,6 +55,7 @@ struct RankCounts {
 struct HeldCounts {
   std::int64_t world_size = 0;
   std::vector<RankCounts> ranks;  // those that were seen; by their lowest
+  std::string gpus_of_paper;      // that the job had, "8xh100"; "": the machine's own devices
   bool operator==(const HeldCounts&) const = default;
 };
 

@@ -10,6 +10,7 @@
 #include "harness/base/json_fields.h"
 #include "harness/base/readable_json.h"
 #include "harness/gate/held_counts.h"
+#include "harness/paper/words.h"
 
 namespace gradsync::gate {
 
@@ -38,7 +39,8 @@ constexpr auto fields_of(const RankCounts*) {
 
 constexpr auto fields_of(const HeldCounts*) {
   return std::tuple{constant("schema", kCountsSchema), field("world_size", &HeldCounts::world_size),
-                    field("ranks", &HeldCounts::ranks)};
+                    field("ranks", &HeldCounts::ranks),
+                    field(paper::kGpusField, &HeldCounts::gpus_of_paper).spared()};
 }
 
 namespace {

@@ -12,6 +12,7 @@
 #include "harness/gate/held_counts.h"
 #include "harness/gate/page.h"
 #include "harness/gate/page_parts.h"
+#include "harness/paper/words.h"
 #include "harness/text/labels.h"
 #include "harness/text/text_table.h"
 #include "harness/text/text_width.h"
@@ -143,10 +144,17 @@ std::string peaks_not_held(const HeldCounts& counts) {
 }
 
 std::string how_to_renew(const HeldPage& page) {
+  const std::string& gpus = page.seen.gpus_of_paper;
   return fmt::format(
       "<details><summary>If this is meant</summary>\n\nRenew the file, and check it in with the "
-      "change:\n\n```sh\ngradsync gate --counts {} --update -- {}\n```\n\n</details>\n",
-      page.file, page.command);
+      "change:\n\n```sh\ngradsync gate --counts {} --update {}-- {}\n```\n\n</details>\n",
+      page.file, gpus.empty() ? "" : fmt::format("--on {} ", gpus), page.command);
+}
+
+// "" of the machine's own devices.
+std::string paper_line(const HeldCounts& counts) {
+  if (counts.gpus_of_paper.empty()) return "";
+  return fmt::format("\n{} ({})\n", paper::kNothingComputed, counts.gpus_of_paper);
 }
 
 }  // namespace
@@ -176,7 +184,7 @@ std::string written_text(const std::string& file, const HeldCounts& counts) {
       table.add_row({of_whom + row.name, row.held});
     }
   }
-  return table.to_markdown() + peaks_not_held(counts);
+  return table.to_markdown() + peaks_not_held(counts) + paper_line(counts);
 }
 
 }  // namespace gradsync::gate

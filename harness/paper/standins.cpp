@@ -189,6 +189,14 @@ void require_gpus(const std::string& on) {
   if (parse_gpus(on, wrong).count == 0) throw ConfigError("--on: " + wrong);
 }
 
+bool are_same(const std::string& gpus, const std::string& others) {
+  if (gpus.empty() || others.empty()) return gpus == others;
+  std::string wrong;
+  const Gpus left = parse_gpus(gpus, wrong);
+  const Gpus right = parse_gpus(others, wrong);
+  return left.count == right.count && left.model.product == right.model.product;
+}
+
 std::string build_standins(const std::string& torch) {
   const std::string cache = launch::build_cache("paper");
   if (cache.empty()) {

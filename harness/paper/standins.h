@@ -18,6 +18,9 @@ namespace gradsync::paper {
 // Errors: ConfigError where `on`, the value of --on, names no GPUs.
 void require_gpus(const std::string& on);
 
+// Returns whether two values of --on name the same GPUs; "" names none.
+bool are_same(const std::string& gpus, const std::string& others);
+
 // Returns the library for LD_PRELOAD, which brings the others along: from the cache
 // (launch::build_cache) or, on first use, compiled from the sources that come with the program.
 // `torch`: folder with include/ and lib/.

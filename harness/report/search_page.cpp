@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 
+#include "harness/paper/words.h"
 #include "harness/text/labels.h"
 #include "harness/text/text_table.h"
 
@@ -79,9 +80,14 @@ std::string search_markdown(const Search& search, const std::string& raw_directo
     row.push_back(std::to_string(cell.probes.size()));
     table.add_row(std::move(row));
   }
+  const nlohmann::json gpus =
+      is_of_a_job ? search.cells.front().cell.value(paper::kGpusField) : nlohmann::json();
+  const std::string on_paper =
+      gpus.is_null() ? ""
+                     : fmt::format("{} ({})\n\n", paper::kNothingComputed, text::plain_text(gpus));
   const std::string of_what = is_of_a_job ? "" : fmt::format("plan {}: ", search.plan);
-  return fmt::format("{}the {} that fits\n\n{}\n{}\nRaw: {}\n", of_what, what, table.to_markdown(),
-                     reasons, raw_directory);
+  return fmt::format("{}the {} that fits\n\n{}\n{}\n{}Raw: {}\n", of_what, what,
+                     table.to_markdown(), reasons, on_paper, raw_directory);
 }
 
 }  // namespace gradsync::report

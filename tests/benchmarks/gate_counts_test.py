@@ -24,6 +24,9 @@ PROPER, IMPROPER = (DDP, "baseline", "fixed"), (DDP, "improper")
 PAGE = ROOT / "benchmarks" / "gates" / "README.md"
 SCHEMA = ROOT / "benchmarks" / "gates" / "counts.schema.json"
 HOLDING = HERE / "holding_training.py"
+GPUS = "2xa100-80"
+# Its peak is of activations: what torch's watchdog of NCCL frees late, as chance has it, is less.
+LARGE = (HOLDING, "--batch", 4096)
 FAILS = "raise ValueError('no data')"
 # Steps as the other jobs do, then fails.
 FAILS_LATE = """
@@ -56,6 +59,19 @@ class GateCountsTest(ProgramTest):
         outcome = self.gate(two_ranks(*job), "--update")
         self.assertEqual(outcome.status, 0, outcome.out + outcome.err)
         return outcome
+
+    def assert_obeys_its_schema(self):
+        from schemas import jsonschema
+
+        schema = json.loads(SCHEMA.read_text())
+        jsonschema.Draft202012Validator(schema).validate(self.counts())
+        [group] = self.counts()["ranks"]
+        for field in (*group, "unknown"):
+            changed = self.counts()
+            if field == "null_reasons":
+                continue
+            changed["ranks"][0] |= {field: "text"}
+            self.assertFalse(jsonschema.Draft202012Validator(schema).is_valid(changed), field)
 
 
 class Holding(GateCountsTest):
@@ -114,19 +130,6 @@ class Holding(GateCountsTest):
         self.assertRegex(outcome.out, f"peak memory is not held: {chance}")
         self.assertIsNone(self.counts()["ranks"][0]["peak_allocated_bytes"])
 
-    def assert_obeys_its_schema(self):
-        from schemas import jsonschema
-
-        schema = json.loads(SCHEMA.read_text())
-        jsonschema.Draft202012Validator(schema).validate(self.counts())
-        [group] = self.counts()["ranks"]
-        for field in (*group, "unknown"):
-            changed = self.counts()
-            if field == "null_reasons":
-                continue
-            changed["ranks"][0] |= {field: "text"}
-            self.assertFalse(jsonschema.Draft202012Validator(schema).is_valid(changed), field)
-
     def test_ctrl_c_ends_the_job(self):
         gate = self.start_gate(two_ranks(HERE / "endless_training.py"), "--update")
         self.wait_until(lambda: len(self.marked_processes()) >= 4, what="both ranks")
@@ -134,6 +137,75 @@ class Holding(GateCountsTest):
         outcome = self.finish(gate)
         self.assertEqual(outcome.status, INTERRUPTED, outcome.out + outcome.err)
         self.assertFalse((self.place / "counts.json").exists())
+
+
+class OnPaper(GateCountsTest):
+    """On a machine without GPUs, what the job does on GPUs is held."""
+
+    def gate(self, job, *options, on=GPUS):
+        paper = ("--on", on) if on else ()
+        place = watched_server("--on", on).place if on else {}
+        env = place | {"GRADSYNC_JOB_DEVICE": "cuda"}
+        return self.finish(self.start_gate(job, *paper, *options, **env))
+
+    def test_counts_and_peaks_are_those_on_gpus(self):
+        written = self.gate(two_ranks(*LARGE), "--update", "--quiet")
+        self.assertEqual(written.status, 0, written.out + written.err)
+        self.assertIn(f"GPUs of paper: nothing was computed or timed ({GPUS})", written.out)
+        self.assertEqual(self.counts()["gpus_of_paper"], GPUS)
+        self.assert_obeys_its_schema()
+        [group] = self.counts()["ranks"]
+        self.assertEqual((group["ranks"], group["syncs_per_step"]), ([0, 1], 1))
+        # torch's allocator gives a GPU's memory in pieces of 512 bytes.
+        self.assertGreater(group["peak_allocated_bytes"], 0)
+        self.assertEqual(group["peak_allocated_bytes"] % 512, 0)
+
+        outcome = self.gate(two_ranks(*LARGE), "--quiet")
+        self.assertEqual(outcome.status, 0, outcome.out + outcome.err)
+        self.assertIn(f"- note: GPUs of paper: nothing was computed or timed ({GPUS})", outcome.out)
+        outcome = self.gate(two_ranks(*LARGE, "--more", 513), "--summary", "comment.md")
+        self.assertEqual(outcome.status, REGRESSION, outcome.out + outcome.err)
+        self.assertIn("- peak of every rank is 1024 bytes more", outcome.out)
+        self.assertIn(f"--update --on {GPUS} --", (self.place / "comment.md").read_text())
+        seen = json.loads((self.place / "seen" / "watch.json").read_text())
+        self.assertIsNone(seen["per_step"]["step_s"])
+
+    def test_a_lost_no_sync_is_found(self):
+        self.write_counts()
+        outcome = self.gate(two_ranks(*IMPROPER), "--quiet")
+        self.assertEqual(outcome.status, REGRESSION, outcome.out + outcome.err)
+        self.assertRegex(outcome.out, r"synchronizations +\| +1 \| +4 \|")
+        self.assertIn("micro-batch 1: 1 more all_reduce, 676 B: no_sync has no effect", outcome.out)
+
+    def test_other_devices_than_the_files_are_refused_before_the_job_runs(self):
+        self.write_counts()
+        job = ("touch", self.place / "ran")
+        renew = "or renew the file with --update"
+        refused = self.gate(job, on=None)
+        self.assert_refused(refused, f"on GPUs of paper, {GPUS}, and", f"give --on {GPUS}", renew)
+        self.assert_refused(self.gate(job, on="2xh100"), f"give --on {GPUS}", renew)
+        self.assert_refused(self.gate(job, on="8xa100-80"), f"give --on {GPUS}", renew)
+        older = self.counts()
+        del older["gpus_of_paper"]
+        (self.place / "counts.json").write_text(json.dumps(older))
+        self.assert_refused(self.gate(job), "on the machine's own devices, and", "leave out --on")
+        self.assertFalse((self.place / "ran").exists())
+
+    def test_a_peak_on_the_cpu_is_not_held(self):
+        env = watched_server("--on", GPUS).place
+        job = two_ranks(HOLDING)
+        outcome = self.finish(self.start_gate(job, "--on", GPUS, "--update", "--quiet", **env))
+        self.assertEqual(outcome.status, 0, outcome.out + outcome.err)
+        self.assertIn("peak memory is not held: it used no GPU that could be seen", outcome.out)
+
+    def test_it_is_of_counts_alone(self):
+        refused = self.call("gate", "--counts", "counts.json", "--on", "8xk80", "--", "true")
+        self.assert_refused(refused, "--on: GPUs '8xk80'", "a100-80")
+        jobs = ("--baseline", "torchrun a.py", "--candidate", "torchrun b.py")
+        refused = self.call("gate", *jobs, "--on", GPUS)
+        self.assert_refused(refused, "GPUs of paper have none", "--counts FILE")
+        refused = self.call("gate", "smoke", "--baseline", "a", "--candidate", "b", "--on", GPUS)
+        self.assert_refused(refused, "'on'", 'device is not "paper"')
 
 
 class BadInput(GateCountsTest):

@@ -10,11 +10,14 @@ usage: holding_training.py [--window N] [--batch N] [--more BYTES] [--by-chance]
     --by-chance      one of another size in every process, in addition
     --on-a-thread    trains on a thread
     --own-allocator  puts its own allocator before what stands there: torch's
+
+GRADSYNC_JOB_DEVICE=cuda has it train on GPUs, over NCCL.
 """
 
 import argparse
 import contextlib
 import ctypes
+import os
 import random
 import threading
 from pathlib import Path
@@ -25,6 +28,7 @@ from torch.nn.functional import mse_loss
 from torch.nn.parallel import DistributedDataParallel
 
 WIDTH = 64
+DEVICE = os.environ.get("GRADSYNC_JOB_DEVICE", "cpu")
 
 
 def read_arguments():
@@ -46,10 +50,10 @@ def use_own_allocator():
 def train(told):
     torch.manual_seed(1)
     layers = [torch.nn.Linear(WIDTH, WIDTH), torch.nn.ReLU(), torch.nn.Linear(WIDTH, WIDTH)]
-    model = DistributedDataParallel(torch.nn.Sequential(*layers))
+    model = DistributedDataParallel(torch.nn.Sequential(*layers).to(DEVICE))
     optimizer = torch.optim.Adam(model.parameters())
     for _ in range(told.steps):
-        window = [torch.randn(told.batch, WIDTH) for _ in range(told.window)]
+        window = [torch.randn(told.batch, WIDTH, device=DEVICE) for _ in range(told.window)]
         for i, inputs in enumerate(window):
             is_last = i + 1 == told.window
             with contextlib.nullcontext() if is_last else model.no_sync():
@@ -62,11 +66,13 @@ def main():
     told = read_arguments()
     if told.own_allocator:
         use_own_allocator()
-    held = [torch.empty(told.more, dtype=torch.uint8)]
+    if DEVICE == "cuda":
+        torch.cuda.set_device(int(os.environ["LOCAL_RANK"]))
+    held = [torch.empty(told.more, dtype=torch.uint8, device=DEVICE)]
     if told.by_chance:
         held.append(torch.empty(random.SystemRandom().randrange(1 << 30) >> 6, dtype=torch.uint8))
     torch.set_num_threads(1)
-    dist.init_process_group("gloo")
+    dist.init_process_group("gloo" if DEVICE == "cpu" else "nccl")
     if told.on_a_thread:
         thread = threading.Thread(target=train, args=[told])
         thread.start()

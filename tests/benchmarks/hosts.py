@@ -37,8 +37,10 @@ class Holder:
 
 
 class Hosts:
-    def __init__(self, count, place):
+    def __init__(self, count, place, own_processes=True):
+        """`own_processes`: whether a host sees its own processes alone, as real hosts do."""
         self.place = place
+        self.spaces = ["--net", "--uts", "--mount", *(["--pid"] if own_processes else [])]
         self.names = [f"host{number}" for number in range(count)]
         self.switch = Holder("--net")
         self.holders = []
@@ -56,7 +58,8 @@ class Hosts:
         known = self.place / f"hosts_of_{number}"
         known.write_text("127.0.0.1 localhost\n" + "".join(map(self.known_to(number), self.names)))
         script = f"hostname host{number}\nmount --bind {known} /etc/hosts"
-        host = Holder("--net", "--uts", "--mount", "--pid", "--mount-proc", script=script)
+        own_proc = ["--mount-proc"] if "--pid" in self.spaces else []
+        host = Holder(*self.spaces, *own_proc, script=script)
         link = f"to{number}"
         peer = ("type", "veth", "peer", "name", "eth0", "netns", str(host.pid))
         self.in_switch("ip", "link", "add", link, "master", "bridge", *peer)
@@ -79,8 +82,15 @@ class Hosts:
         """Returns the command that runs another one on a host, on a core of its own where there
         are as many."""
         enter = ("nsenter", "--target", str(self.holders[number].pid))
-        spaces = ("--net", "--uts", "--mount", "--pid", f"--wd={self.place}")
-        return (*enter, *spaces, "taskset", "--cpu-list", str(number % 2), *command)
+        return (
+            *enter,
+            *self.spaces,
+            f"--wd={self.place}",
+            "taskset",
+            "--cpu-list",
+            str(number % 2),
+            *command,
+        )
 
     def at_switch(self, *command):
         """Returns the command that runs another one at the switch: with its network, and with the

@@ -92,6 +92,27 @@ dist.destroy_process_group()
 """
 
 
+# A file of pytest's whose test starts its ranks by itself.
+TEST_OF_RANKS = """import os, torch, torch.distributed as dist, torch.multiprocessing
+
+def train(rank):
+    os.environ |= {"RANK": str(rank), "LOCAL_RANK": str(rank), "WORLD_SIZE": "2"}
+    torch.cuda.set_device(rank)
+    dist.init_process_group("nccl")
+    model = torch.nn.parallel.DistributedDataParallel(torch.nn.Linear(8, 8).cuda())
+    optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+    for step in range(4):
+        for micro_batch in range(3):
+            model(torch.ones(4, 8, device="cuda")).sum().backward()  # line 11
+        optimizer.step()
+        optimizer.zero_grad()
+    dist.destroy_process_group()
+
+def test_training():
+    torch.multiprocessing.spawn(train, nprocs=2)
+"""
+
+
 class PaperJobTest(WatchTest):
     def script(self, text):
         file = self.place / "job.py"
@@ -152,6 +173,22 @@ class PaperJobTest(WatchTest):
         outcome = self.run_job(OBJECTS, *torchrun, f"--master-port={free_port()}")
         self.assertIn("0: [[1, 201], [7, 50], [100, 10], [1], [0, 0]] {'rank': 0}", outcome.out)
         self.assertIn("1: [[1, 201], [7, 50], [], [99], [1, 30]] {'rank': 0}", outcome.out)
+
+    def test_ranks_that_tests_of_pytest_start_have_the_gpus(self):
+        tests = self.place / "test_ranks.py"
+        tests.write_text(TEST_OF_RANKS)
+        file = self.place / "seen.json"
+        pytest = ("-m", "pytest", "-q", "-p", "no:cacheprovider", tests)
+        place = {"MASTER_ADDR": "127.0.0.1", "MASTER_PORT": str(free_port())}
+        options = ("--on", "2xh100", "--json", file)
+        outcome = self.watch(TORCH_PYTHON, *pytest, options=options, env=place)
+        self.assertEqual(outcome.status, 0, outcome.out + outcome.err)
+        self.assertIn("1 passed", outcome.out)
+        seen = json.loads(file.read_text())
+        [verdict] = seen["verdicts"]
+        self.assertEqual((verdict["kind"], verdict["change"]["line"]), ("more_than_once", 11))
+        for rank in seen["ranks"]:
+            self.assertEqual(rank["collectives"]["all_reduce"], {"count": 12, "bytes": 12 * 288})
 
     def test_what_needs_values_or_seconds_is_refused(self):
         outcome = self.call("watch", "--on", "h100", "--account", "--", "true")

@@ -26,16 +26,18 @@ runpy.run_path(sys.argv[0], run_name="__main__")
 
 
 class SearchJobTest(ProgramTest):
-    def search(self, *arguments, job, ranks=1):
+    def search(self, *arguments, job, ranks=1, on=None):
+        paper = ("--on", on) if on else ()
         outcome = self.finish(
             self.start(
                 *("search", "--out", self.place / "search", "--force", "--python", TORCH_PYTHON),
-                *arguments,
+                *(*paper, *arguments),
                 *("--", TORCH_PYTHON, FORKED_RANKS, ranks, *job),
                 env={
                     "XDG_CACHE_HOME": str(CACHE),
                     "TMPDIR": str(self.place),
-                    **watched_server().place,
+                    "GRADSYNC_JOB_DEVICE": "cuda" if on else "cpu",
+                    **watched_server(*paper).place,
                 },
             )
         )
@@ -121,7 +123,8 @@ class Edges(SearchJobTest):
         largest = ("--largest", "batch", "--to", 5)
         budget = ("--budget", "1GiB")
         for arguments, words in (
-            ((*largest,), ("--budget is missing",)),
+            ((*largest,), ("--budget is missing", "--on")),
+            ((*largest, "--on", "8xk80"), ("--on: GPUs '8xk80'",)),
             ((*largest, "--budget", "much"), ("--budget", "much")),
             (("--largest", "batch", *budget), ("--to is missing",)),
             (("--largest", "batch", "--to", 1, *budget), ("--to: got 1", "--from")),
@@ -134,6 +137,66 @@ class Edges(SearchJobTest):
         outcome = self.search(*largest, *budget, job=(self.place / "none.py",))
         self.assert_refused(outcome, "COMMAND without {}")
         self.assert_refused(self.call("search", "smoke", *largest, *budget), "--budget", "COMMAND")
+
+
+class OnPaper(SearchJobTest):
+    """What does not fit there torch's own allocator does not get."""
+
+    gpus = "1xa100-80"  # 79.15 GiB
+    ends = ("--largest", "ten_gb", "--from", 7, "--to", 9, "--checks", 0)
+    job = (HOLDING, "--more", "{}0000000000")
+
+    def test_the_memory_of_the_gpus_is_the_budget(self):
+        outcome = self.search(*self.ends, job=self.job, on=self.gpus)
+        self.assertEqual(outcome.status, 0, outcome.err)
+        cell = self.found()
+        self.assertEqual((cell["outcome"], cell["edge"]), ("found", 8))
+        self.assertGreater(cell["peak_allocated_bytes"], 80e9)
+        self.assertIn("CUDA out of memory. Tried to allocate 83.82 GiB", cell["reason"])
+        self.assertEqual(cell["cell"]["gpus_of_paper"], self.gpus)
+        self.assertNotIn("memory_budget_bytes", cell["cell"])
+        self.assertIn(f"GPUs of paper: nothing was computed or timed ({self.gpus})", outcome.out)
+
+    def test_a_budget_holds_in_addition(self):
+        budget = ("--budget", "75GB")
+        outcome = self.search(*self.ends, *budget, job=self.job, on=self.gpus)
+        self.assertEqual(outcome.status, 0, outcome.err)
+        self.assertEqual(self.found()["edge"], 7)
+        self.assertEqual(self.found()["cell"]["memory_budget_bytes"], 75_000_000_000)
+
+    def test_a_job_without_a_gpu_is_no_answer(self):
+        job = ("-c", "import torch; torch.optim.SGD([torch.zeros({})], lr=0.1).step()")
+        search = (
+            "search",
+            "--largest",
+            "n",
+            "--to",
+            2,
+            "--on",
+            self.gpus,
+            "--python",
+            TORCH_PYTHON,
+        )
+        env = {"XDG_CACHE_HOME": str(CACHE)}
+        out = ("--out", self.place / "search")
+        outcome = self.call(*search, *out, "--", TORCH_PYTHON, *job, env=env)
+        self.assertEqual(outcome.status, UNFIT, outcome.out + outcome.err)
+        self.assertIn("used no GPU that could be seen", self.found()["reason"])
+
+
+class UnderTorchrun(SearchJobTest):
+    def test_memory_that_is_out_is_told_above_the_launchers_last_words(self):
+        script = self.place / "fails_from.py"
+        script.write_text(FAILS_FROM)
+        torchrun = ("-m", "torch.distributed.run", "--nproc-per-node=1")
+        job = (script, "{}", "can't allocate memory", HOLDING, "--batch", "{}")
+        search = ("search", "--largest", "batch", "--to", 2, "--budget", "1GiB", "--checks", 0)
+        where = ("--out", self.place / "search", "--python", TORCH_PYTHON)
+        env = {"XDG_CACHE_HOME": str(CACHE)}
+        outcome = self.call(*search, *where, "--", TORCH_PYTHON, *torchrun, *job, env=env)
+        self.assertEqual(outcome.status, 0, outcome.out + outcome.err)
+        self.assertEqual(self.found()["edge"], 1)
+        self.assertIn("can't allocate memory", self.found()["reason"])
 
 
 class Slow(SearchJobTest):

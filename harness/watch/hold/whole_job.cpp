@@ -12,6 +12,7 @@
 
 #include "harness/base/clock.h"
 #include "harness/base/log.h"
+#include "harness/paper/standins.h"
 #include "harness/results/write_file.h"
 #include "harness/watch/hold/watched_job.h"
 #include "harness/watch/inject/environment.h"
@@ -71,6 +72,13 @@ void add_to(EnvironmentChanges& environment, const EnvironmentChanges& more) {
   }
 }
 
+// What a process without a GPU holds is not what is asked where there are GPUs of paper.
+void forget_peaks_of_the_host(WatchedFolder& folder) {
+  for (RankEvents& process : folder.ranks) {
+    if (!process.peak.is_on_gpu) process.peak.bytes = Unknown{"it used no GPU that could be seen"};
+  }
+}
+
 void run_to_its_end(HeldJob& held, SeenJob& seen) {
   const JobEnd end = held.finish();
   seen.steps = end.steps;
@@ -107,13 +115,16 @@ SeenJob run_whole_job(const WholeJob& job, const std::function<void()>& poll) {
   const EventFolder folder(job.keep);
   EnvironmentChanges environment =
       watching(torch, library_for(torch, folder.path()), folder.path());
+  if (!job.on.empty()) {
+    add_to(environment, paper::environment_of(paper::build_standins(torch.folder), job.on));
+  }
   add_to(environment, job.more);
   SeenJob seen;
   seen.torch = torch.version;
   const std::ofstream log(job.log, std::ios::app);  // it must be there to be followed
   LogFollower follower(job.log);
   const std::int64_t start_ns = steady_clock().now_ns();
-  const bool looks_at_memory = job.most_bytes && !has_gpu();
+  const bool looks_at_memory = job.most_bytes && job.on.empty() && !has_gpu();
   {
     HeldJob held(
         {job.command, environment, folder.path(), job.log, job.processes},
@@ -132,6 +143,7 @@ SeenJob run_whole_job(const WholeJob& job, const std::function<void()>& poll) {
   if (job.shows_output) follower.follow();
   seen.folder = read_folder(folder.path());
   seen.accounts = read_accounts(folder.path());
+  if (!job.on.empty()) forget_peaks_of_the_host(seen.folder);
   if (seen.was_ended) leave_out_the_last_step(seen);
   return seen;
 }

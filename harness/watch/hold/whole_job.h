@@ -20,7 +20,10 @@ namespace gradsync::watch {
 struct WholeJob {
   std::vector<std::string> command;
   std::string python;  // its interpreter, where the command does not show it; "": find it
-  // What its environment needs beside being watched; libraries of LD_PRELOAD come behind ours.
+  // GPUs of paper that it has, "8xh100": a peak is then that of a GPU or not known; "": the
+  // machine's own.
+  std::string on = {};
+  // What its environment needs beside that; libraries of LD_PRELOAD come behind ours.
   EnvironmentChanges more = {};
   std::string keep = {};      // a new or empty folder for what its processes record; "": none
   std::string log;            // file to which its output and errors are appended
@@ -28,8 +31,8 @@ struct WholeJob {
   std::optional<double> budget_s = {};  // then it is ended; absent: it takes what it takes
   // Once every process has made so many steps it is ended, too; absent: it makes all.
   std::optional<int> steps = {};
-  // As soon as a process's CPU tensors hold more than that it is ended, but on a machine with a
-  // GPU, where its memory may be meant.
+  // As soon as a process's CPU tensors hold more than that it is ended, but where there are GPUs,
+  // whose memory may be meant.
   std::optional<std::int64_t> most_bytes = {};
   double step_deadline_s = JobDeadlines{}.step_s;
   int processes = 0;  // as JobStart
@@ -47,7 +50,8 @@ struct SeenJob {
 
 // Runs it and waits for its end, or ends it. `poll` is called at least every tenth of a second;
 // what it throws ends the job. Errors: EnvironmentError where there is no torch to watch, or no
-// watcher for it, and as HeldJob; ConfigError where there is no such program.
+// watcher for it, and as paper::build_standins and HeldJob; ConfigError where there is no such
+// program.
 SeenJob run_whole_job(const WholeJob& job, const std::function<void()>& poll);
 
 // Returns why a job that ended without a step gave nothing to see: what its processes said, or what

@@ -7,6 +7,7 @@
 #include <span>
 #include <utility>
 
+#include "harness/paper/words.h"
 #include "harness/stats/sample.h"
 #include "harness/watch/judge/examined.h"
 #include "harness/watch/judge/replicas.h"
@@ -185,6 +186,21 @@ void add_faults(Watched& watched, const std::vector<RankEvents>& processes) {
   }
 }
 
+// Takes away every number of seconds of a job that ran on GPUs of paper, and says why.
+void take_away_times(const std::string& gpus, Watched& watched) {
+  const std::string because =
+      fmt::format("{} ({}); replicas were not compared", paper::kNothingComputed, gpus);
+  watched.faults.push_back(because);
+  watched.series = unknown_series(because);
+  for (Waste& waste : watched.wastes) waste.saved_s = Unknown{because};
+  if (!watched.typical) return;
+  TypicalStep& typical = *watched.typical;
+  typical.step_s.reset();
+  typical.excess_s = Unknown{because};
+  typical.parts = Unknown{because};
+  for (Policy& policy : typical.policies) policy.saved_s = Unknown{because};
+}
+
 }  // namespace
 
 Watched summarize(const std::vector<RankEvents>& processes) {
@@ -216,19 +232,10 @@ Watched summarize(const std::vector<RankEvents>& processes) {
   }
   watched.series = series_of_job(watched, ranks);
   add_faults(watched, processes);
+  const auto on_paper = std::ranges::find_if(
+      processes, [](const RankEvents& process) { return !process.gpus_of_paper.empty(); });
+  if (on_paper != processes.end()) take_away_times(on_paper->gpus_of_paper, watched);
   return watched;
-}
-
-void take_away_times(Watched& watched, const std::string& because) {
-  watched.faults.push_back(because);
-  watched.series = unknown_series(because);
-  for (Waste& waste : watched.wastes) waste.saved_s = Unknown{because};
-  if (!watched.typical) return;
-  TypicalStep& typical = *watched.typical;
-  typical.step_s.reset();
-  typical.excess_s = Unknown{because};
-  typical.parts = Unknown{because};
-  for (Policy& policy : typical.policies) policy.saved_s = Unknown{because};
 }
 
 bool knows_what_is_enough(const Watched& watched) {

@@ -67,11 +67,8 @@ struct Watched {
 // The excess in seconds of a step is the least over the ranks, where these went through the same
 // steps: the rank that comes last to a collective waits for the wire alone, and a late peer would
 // be waited for without the excess too.
+// On GPUs of paper no number of seconds is known.
 Watched summarize(const std::vector<RankEvents>& processes);
-
-// Takes away every number of seconds, for that reason, and says it: the job ran where time means
-// nothing.
-void take_away_times(Watched& watched, const std::string& because);
 
 // Returns whether it was recognised what would be enough: `ideal` and `excess` mean something.
 bool knows_what_is_enough(const Watched& watched);

@@ -97,6 +97,7 @@ struct RankEvents {
   bool lacks_ranges = false;  // in such a file: it is not told when some of what it has ran
   bool graphs_may_communicate = false;  // in such a file: CUDA graphs, past what it records
   bool is_of_others() const { return is_traced; }
+  std::string gpus_of_paper;  // that it had, "8xh100"; "": the machine's own devices
   TensorPeak peak;
   int host = 0;  // of a job on several hosts, by their lowest ranks
   // How well its times are known on the clock of host 0; absent: not at all.

@@ -23,7 +23,9 @@ namespace {
 
 namespace fs = std::filesystem;
 
-constexpr const char* kReachedFile = "reached";  // as preload/loader.cpp writes them
+// As preload/loader.cpp writes them.
+constexpr const char* kReachedFile = "reached";
+constexpr const char* kPaperFile = "on_paper";
 constexpr const char* kFaultSuffix = ".fault";
 
 // Text of a field of fixed size. What a terminal or JSON would stumble over becomes a question
@@ -139,6 +141,11 @@ std::string first_line_of(const std::string& path) {
   return text.substr(0, text.find('\n'));
 }
 
+std::string gpus_of_paper_in(const std::string& directory) {
+  const fs::path path = fs::path(directory) / kPaperFile;
+  return fs::exists(path) ? first_line_of(path.string()) : "";
+}
+
 // What the process's largest group says, or else its environment.
 JobPlace place_of(const EventFileHeader& header) {
   const bool has_events = header.claimed > 0;
@@ -217,6 +224,7 @@ WatchedFolder read_folder(const std::string& directory) {
   WatchedFolder folder;
   folder.reached = fs::exists(fs::path(directory) / kReachedFile);
   folder.faults = faults_so_far(directory);
+  const std::string gpus = gpus_of_paper_in(directory);
   // First, so that where the job still runs, the operations that made these calls are read, too.
   std::vector<RankEvents> nccl = read_files(directory, kNcclFilePrefix);
   std::vector<RankEvents> processes = read_files(directory, kEventFilePrefix);
@@ -231,6 +239,7 @@ WatchedFolder read_folder(const std::string& directory) {
       add_unreached(process, folder.faults);
     } else if (!process.events.empty() || !process.faults.empty()) {
       assign_roles(process);
+      process.gpus_of_paper = gpus;
       folder.ranks.push_back(std::move(process));
     }
   }

@@ -24,6 +24,11 @@ std::string trace_of(const std::vector<std::string>& paths) {
         paths[0]));
   }
   const std::vector<RankEvents> ranks = read_hosts(paths);
+  if (!ranks.empty() && !ranks[0].gpus_of_paper.empty()) {
+    throw ConfigError(
+        fmt::format("--format trace: got a job on GPUs of paper ({}), where nothing was timed",
+                    ranks[0].gpus_of_paper));
+  }
   const auto without_clock = [](const RankEvents& rank) { return !rank.clock_error_ns; };
   if (const auto rank = std::ranges::find_if(ranks, without_clock); rank != ranks.end()) {
     throw ConfigError(fmt::format(

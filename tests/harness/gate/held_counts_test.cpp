@@ -149,8 +149,14 @@ TEST_F(FileTest, IsReadBackAsItWasWritten) {
   counts.ranks[0].peak_allocated_bytes = 7;
   counts.ranks[1].outside[0].bytes.reset();
   counts.ranks[1].per_step["all_reduce"].bytes.reset();
+  counts.gpus_of_paper = "8xh100";
   std::ofstream(path()) << held_counts_text(counts);
   EXPECT_EQ(read_held_counts(path()), counts);
+}
+
+TEST_F(FileTest, AFileThatNamesNoGpusIsOfTheMachinesOwnDevices) {
+  EXPECT_FALSE(written().contains("gpus_of_paper"));
+  EXPECT_EQ(read(written()).gpus_of_paper, "");
 }
 
 TEST_F(FileTest, RefusesWhatItDoesNotHold) {
@@ -198,6 +204,9 @@ TEST(HeldPageTest, ACommentMarksWhatDiffersAndSaysHowToRenewIt) {
   EXPECT_THAT(comment, HasSubstr("- micro-batch 1: 2 more all_reduces"));
   EXPECT_THAT(comment, HasSubstr("gradsync gate --counts counts.json --update -- torchrun"));
   EXPECT_THAT(held_markdown(page_of(1)), Not(HasSubstr("--update")));
+  HeldPage on_paper = page_of(4);
+  on_paper.seen.gpus_of_paper = "8xh100";
+  EXPECT_THAT(held_markdown(on_paper), HasSubstr("--update --on 8xh100 -- torchrun"));
 }
 
 }  // namespace

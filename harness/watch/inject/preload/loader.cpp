@@ -98,7 +98,10 @@ void look_for_torch() {
 }
 
 __attribute__((constructor)) void begin() {
-  if (*setting("GRADSYNC_WATCH_DIR") != '\0') leave("reached", "%s", "");
+  if (*setting("GRADSYNC_WATCH_DIR") != '\0') {
+    leave("reached", "%s", "");
+    if (*setting("GRADSYNC_PAPER") != '\0') leave("on_paper", "%s\n", setting("GRADSYNC_PAPER"));
+  }
   look_for_torch();  // a program that is linked with it
 }
 

@@ -382,6 +382,9 @@ TEST(ReadFolder, SaysWhatThePreloadedLibraryLeft) {
   EXPECT_THAT(read.ranks,
               ElementsAre(AllOf(Field(&RankEvents::rank, 0), Field(&RankEvents::pid, rank_0))));
   EXPECT_EQ(optimizer_steps_so_far(folder.path()), 1);
+  EXPECT_EQ(read.ranks.front().gpus_of_paper, "");
+  folder.write("on_paper", "8xh100\n8xh100\n");  // each of its processes leaves a line
+  EXPECT_EQ(read_folder(folder.path()).ranks.front().gpus_of_paper, "8xh100");
   folder.write("loader-13.fault", "");  // about to be written
   EXPECT_THAT(faults_so_far(folder.path()), ElementsAre("it uses another torch"));
 }
