@@ -5,8 +5,8 @@
 // A script is kept instead of a highest value, because wrappers act in between: they gather a
 // unit's parameters before it runs and reduce its gradients when they are complete, and which of
 // that coincides with which activations decides the peak. Every line of a script is a tensor of the
-// model's own arithmetic; the sizes are those of the CPU kernels of torch 2.11, on one thread.
-//   No torch.
+// model's own arithmetic; the sizes are those of the kernels of torch 2.11: the CPU's, on one
+// thread, or a GPU's (UnitLevers).   No torch.
 #pragma once
 
 #include <algorithm>

@@ -159,14 +159,21 @@ std::string taken_device(std::vector<std::string>& overrides) {
   return device;
 }
 
+// A GPU's budget is of what torch's allocator takes from it, in segments.
+bool fits(const Predict& predict, plan::Cell cell, const launch::Topology& topology,
+          std::int64_t budget) {
+  cell.memory_budget_bytes = budget;
+  const auto memory = predict(cell, topology).memory;
+  return memory && memory->peak_bytes <= budget && !memory->ran_out;
+}
+
 // Returns how many micro-batches a step may have, kMostTried at most: all numbers up to it
 // fit. 0: not even one.
 int largest_accumulation(const Predict& predict, plan::Cell cell, const launch::Topology& topology,
                          std::int64_t budget) {
   for (int count = 1; count <= kMostTried; ++count) {
     cell.accumulation_steps = count;
-    const auto prediction = predict(cell, topology);
-    if (!prediction.memory || prediction.memory->peak_bytes > budget) return count - 1;
+    if (!fits(predict, cell, topology, budget)) return count - 1;
   }
   return kMostTried;
 }
@@ -201,7 +208,7 @@ MemoryRow row_of(const Predict& predict, const plan::Cell& cell, const MemoryOpt
   if (options.budget.empty()) return row;
   const std::int64_t budget = budget_bytes(options.budget);
   row.budget_bytes = budget;
-  row.fits = prediction.memory->peak_bytes <= budget;
+  row.fits = fits(predict, cell, topology, budget);
   row.largest_accumulation_steps = largest_accumulation(predict, cell, topology, budget);
   return row;
 }

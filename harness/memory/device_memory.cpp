@@ -16,9 +16,12 @@ DeviceMemory gpu_memory(int major, int minor) {
 
 std::int64_t DeviceBlocks::take(std::int64_t bytes) {
   const std::int64_t before = allocator_.allocated_bytes();
-  const bool fits = allocator_.allocate(next_name_, bytes);
-  GRADSYNC_CHECK(fits, ==, true);  // it has no limit
-  const Block block{next_name_++, allocator_.allocated_bytes() - before};
+  Block block{next_name_++, 0};
+  if (!allocator_.allocate(*block.name, bytes)) {
+    ran_out_ = true;
+    block.name.reset();
+  }
+  block.bytes = allocator_.allocated_bytes() - before;
   held_[bytes].push_back(block);
   return block.bytes;
 }
@@ -26,7 +29,7 @@ std::int64_t DeviceBlocks::take(std::int64_t bytes) {
 std::int64_t DeviceBlocks::give(std::int64_t bytes) {
   const std::int64_t taken = latest(bytes);
   auto& blocks = held_.at(bytes);
-  allocator_.free(blocks.back().name);
+  if (blocks.back().name) allocator_.free(*blocks.back().name);
   blocks.pop_back();
   return taken;
 }

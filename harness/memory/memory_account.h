@@ -47,6 +47,7 @@ struct StepMemory {
   // Likewise on the host, of what is offloaded.
   std::int64_t host_peak_bytes = 0;
   measure::CategoryBytes host_peak_by_category{};
+  bool ran_out = false;  // of what its device may give (device_memory.h); the rest is then too low
 
   bool operator==(const StepMemory&) const = default;
 };
@@ -57,7 +58,7 @@ class MemoryAccount {
   // `device` makes blocks of everything that is held here. What it keeps for the products of
   // `footprint` is there from now on.
   MemoryAccount(const DeviceMemory& device, const models::Footprint& footprint) {
-    if (device.is_gpu) blocks_.emplace();
+    if (device.is_gpu) blocks_.emplace(device.limit_bytes);
     const std::int64_t biased = footprint.adds_biases ? device.biased_product_bytes : 0;
     for (const std::int64_t bytes : {device.product_bytes, device.product_bytes, biased}) {
       hold(measure::MemoryCategory::Other, bytes);
@@ -118,6 +119,7 @@ class MemoryAccount {
   }
   StepMemory memory() const {
     StepMemory memory = memory_;
+    memory.ran_out = blocks_ && blocks_->ran_out();
     memory.peak_place = {peak_place_.micro_batch, peak_place_.phase,
                          peak_place_.unit == nullptr ? std::string() : *peak_place_.unit};
     return memory;

@@ -1,5 +1,7 @@
 #include "harness/memory/memory_prediction.h"
 
+#include <algorithm>
+
 #include "harness/memory/ddp_memory.h"
 #include "harness/memory/fsdp_memory.h"
 #include "harness/paper/gpu_models.h"
@@ -54,10 +56,15 @@ paper::GpuModel gpu_of(const launch::LaunchSpec& where) {
   return paper::parse_gpus(where.on, wrong).model;
 }
 
-DeviceMemory device_of(const launch::LaunchSpec& where) {
+DeviceMemory device_of(const plan::Cell& cell, const launch::LaunchSpec& where) {
   if (where.device == "cpu") return {};
   const paper::GpuModel gpu = gpu_of(where);
-  return gpu_memory(gpu.major, gpu.minor);
+  DeviceMemory device = gpu_memory(gpu.major, gpu.minor);
+  device.limit_bytes = static_cast<std::int64_t>(paper::Gpus{1, gpu}.memory_bytes());
+  if (cell.memory_budget_bytes > 0) {
+    device.limit_bytes = std::min(*device.limit_bytes, cell.memory_budget_bytes);
+  }
+  return device;
 }
 
 models::Kernels kernels_of(const launch::LaunchSpec& where) {
@@ -112,7 +119,7 @@ FsdpMemory fsdp_memory(const plan::Cell& cell, const launch::LaunchSpec& where) 
   memory.prefetch = cell.prefetch;
   memory.optimizer_in_backward = cell.optimizer_in_backward;
   memory.offload = offload_of(cell);
-  memory.device = device_of(where);
+  memory.device = device_of(cell, where);
   return memory;
 }
 
@@ -154,7 +161,7 @@ MemoryPrediction predict_memory(const plan::Cell& cell, const launch::LaunchSpec
   if (cell.wrapper == "ddp") {
     if (!cell.broadcast_buffers) footprint.buffer_bytes.clear();  // none goes into a message
     const DdpMemory memory{cell.gradient_as_bucket_view, cell.master_weights, offload_of(cell),
-                           buckets_of(cell), device_of(where)};
+                           buckets_of(cell), device_of(cell, where)};
     return {ddp_step_memory(memory, footprint, syncs, other), ""};
   }
   return {fsdp_step_memory(fsdp_memory(cell, where), footprint, syncs, other), ""};

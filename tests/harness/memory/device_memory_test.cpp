@@ -1,6 +1,4 @@
 // What a GPU adds to what tensors ask for, by hand.
-//
-// Covers: harness/memory/buckets.h, models/kernels.h.
 #include "harness/memory/device_memory.h"
 
 #include <gmock/gmock.h>
@@ -61,6 +59,20 @@ TEST(DeviceMemory, WhatIsLeftOfASegmentMayStayWithItsBlock) {
   EXPECT_EQ(blocks.take(14 * kMiB), 14 * kMiB) << "the rest of that segment is a block";
 }
 
+// Two segments of 2 MiB, and no more.
+TEST(DeviceMemory, BeyondItsLimitATensorGetsNothing) {
+  memory::MemoryAccount account({.is_gpu = true, .limit_bytes = 4 * kMiB}, {});
+  for (int i = 0; i < 4; ++i) account.hold(MemoryCategory::Activation, kMiB);
+  EXPECT_FALSE(account.memory().ran_out);
+  account.hold(MemoryCategory::Other, 1);
+  EXPECT_TRUE(account.memory().ran_out);
+  EXPECT_EQ(account.memory().peak_bytes, 4 * kMiB);
+  account.free(MemoryCategory::Other, 1);
+  account.free(MemoryCategory::Activation, kMiB);
+  account.hold(MemoryCategory::Activation, 512);
+  EXPECT_EQ(account.memory().peak_bytes, 4 * kMiB);
+}
+
 TEST(DeviceMemory, NumbersBesideTensorsStayOnTheHost) {
   models::MemoryScript script;
   script.with_number(1024);
@@ -105,6 +117,13 @@ TEST(DeviceMemory, APlanOnAGpuSaysWhatIsKnown) {
   const std::int64_t on_h100 = peak();
   where.on = "2xa100-80";
   EXPECT_EQ(on_h100 - peak(), 2 * (32 * kMiB - (8 * kMiB + kMiB / 8)));
+  EXPECT_FALSE(memory::predict_memory(cell, where).memory->ran_out);
+  plan::Cell limited = cell;
+  limited.memory_budget_bytes = 100 * kMiB;
+  EXPECT_TRUE(memory::predict_memory(limited, where).memory->ran_out);
+  where.on = "2x0.1GiB";
+  EXPECT_TRUE(memory::predict_memory(cell, where).memory->ran_out) << "a GPU that is too small";
+  where.on = "2xh100";
   plan::Cell long_one = cell;
   long_one.micro_batch_size = 64;
   EXPECT_THAT(reason(long_one), ::testing::HasSubstr("up to 3072 tokens"));
