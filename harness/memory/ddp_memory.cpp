@@ -147,13 +147,14 @@ class DdpStep {
 StepMemory ddp_step_memory(const DdpMemory& memory, const models::Footprint& footprint,
                            const std::vector<bool>& syncs,
                            const std::vector<std::int64_t>& other_bytes) {
-  MemoryAccount account(memory.device, footprint);
+  MemoryAccount account(memory.device);
   MemoryAccount host;
   for (const std::int64_t bytes : other_bytes) account.hold(MemoryCategory::Other, bytes);
   const bool is_offloaded = memory.offload == Offload::OptimizerState;
   const std::int64_t trained = footprint.elements() * footprint.element_bytes;
   if (is_offloaded) host.hold(MemoryCategory::ShardedParameter, trained);  // what it steps
   DdpStep step(memory, footprint, account, is_offloaded ? host : account);
+  account.hold_workspaces(memory.device, footprint);
   for (std::size_t i = 0; i < syncs.size(); ++i) {
     step.micro_batch(static_cast<int>(i), syncs[i], i == 0 ? syncs.back() : syncs[i - 1]);
   }

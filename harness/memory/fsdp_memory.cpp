@@ -331,10 +331,11 @@ class Step {
 StepMemory fsdp_step_memory(const FsdpMemory& memory, const models::Footprint& footprint,
                             const std::vector<bool>& syncs,
                             const std::vector<std::int64_t>& other_bytes) {
-  MemoryAccount account(memory.device, footprint);
+  MemoryAccount account(memory.device);
   MemoryAccount host;
   for (const std::int64_t bytes : other_bytes) account.hold(MemoryCategory::Other, bytes);
   Step step(memory, footprint, {account, host});
+  account.hold_workspaces(memory.device, footprint);
   const int micro_batches = static_cast<int>(syncs.size());
   for (int i = 0; i < micro_batches; ++i) step.micro_batch(i, syncs[static_cast<std::size_t>(i)]);
   account.enter(micro_batches - 1, "optimizer");

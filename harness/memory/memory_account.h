@@ -55,12 +55,15 @@ struct StepMemory {
 class MemoryAccount {
  public:
   MemoryAccount() = default;
-  // `device` makes blocks of everything that is held here. What it keeps for the products of
-  // `footprint` is there from now on.
-  MemoryAccount(const DeviceMemory& device, const models::Footprint& footprint) {
+  // `device` makes blocks of everything that is held here.
+  explicit MemoryAccount(const DeviceMemory& device) {
     if (device.is_gpu) blocks_.emplace(device.limit_bytes);
+  }
+
+  // What `device` keeps for the products of `footprint`, from the first of them on.
+  void hold_workspaces(const DeviceMemory& device, const models::Footprint& footprint) {
     const std::int64_t biased = footprint.adds_biases ? device.biased_product_bytes : 0;
-    for (const std::int64_t bytes : {device.product_bytes, device.product_bytes, biased}) {
+    for (const std::int64_t bytes : {device.product_bytes, biased, device.product_bytes}) {
       hold(measure::MemoryCategory::Other, bytes);
     }
   }

@@ -23,7 +23,9 @@ models::Footprint of_products(bool adds_biases) {
 }
 
 std::int64_t held_at_first(const memory::DeviceMemory& device, bool adds_biases) {
-  return memory::MemoryAccount(device, of_products(adds_biases)).memory().peak_bytes;
+  memory::MemoryAccount account(device);
+  account.hold_workspaces(device, of_products(adds_biases));
+  return account.memory().peak_bytes;
 }
 
 // Two threads multiply; a product that adds a bias needs the other library's in forward.
@@ -37,7 +39,7 @@ TEST(DeviceMemory, WorkspacesAreOfTheArchitecture) {
 
 TEST(DeviceMemory, BlocksAreMultiplesOf512) {
   memory::DeviceMemory gpu{.is_gpu = true};
-  memory::MemoryAccount account(gpu, {});
+  memory::MemoryAccount account(gpu);
   account.hold(MemoryCategory::Activation, 1);
   account.hold(MemoryCategory::Activation, 512);
   account.hold(MemoryCategory::Activation, 513);
@@ -61,7 +63,7 @@ TEST(DeviceMemory, WhatIsLeftOfASegmentMayStayWithItsBlock) {
 
 // Two segments of 2 MiB, and no more.
 TEST(DeviceMemory, BeyondItsLimitATensorGetsNothing) {
-  memory::MemoryAccount account({.is_gpu = true, .limit_bytes = 4 * kMiB}, {});
+  memory::MemoryAccount account({.is_gpu = true, .limit_bytes = 4 * kMiB});
   for (int i = 0; i < 4; ++i) account.hold(MemoryCategory::Activation, kMiB);
   EXPECT_FALSE(account.memory().ran_out);
   account.hold(MemoryCategory::Other, 1);
@@ -80,7 +82,7 @@ TEST(DeviceMemory, NumbersBesideTensorsStayOnTheHost) {
   memory::MemoryAccount cpu;
   play(script, cpu);
   EXPECT_EQ(cpu.memory().peak_bytes, 1024 + 8 + 2048);
-  memory::MemoryAccount gpu({.is_gpu = true}, {});
+  memory::MemoryAccount gpu({.is_gpu = true});
   play(script, gpu);
   EXPECT_EQ(gpu.memory().peak_bytes, 1024 + 2048);
 }
